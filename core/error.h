@@ -1,0 +1,31 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <utility>
+
+namespace tessera {
+
+/// What every part of Tessera throws. The message names the operation, shows what arrived, states
+/// the rule and says what to do; it is meant to be read by the person who started the run.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Throws Error with a message in fmt's syntax.
+template <typename... Args>
+[[noreturn]] void fail(fmt::format_string<Args...> message, Args&&... args) {
+  throw Error(fmt::format(message, std::forward<Args>(args)...));
+}
+
+/// Throws Error with a message in fmt's syntax unless `condition` holds.
+template <typename... Args>
+void require(bool condition, fmt::format_string<Args...> message, Args&&... args) {
+  if (!condition) [[unlikely]] {
+    throw Error(fmt::format(message, std::forward<Args>(args)...));
+  }
+}
+
+}  // namespace tessera

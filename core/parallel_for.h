@@ -1,0 +1,32 @@
+#pragma once
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/checked.h"
+
+namespace tessera {
+
+/// Calls `body(begin, end)` on disjoint pieces of [0, n) that cover it, on this rank's threads and
+/// with at least `grain` items a piece (but the last). `body` must not throw. How [0, n) is cut
+/// depends on the number of threads, so a result must not depend on where the cuts are.
+template <typename Body>
+void parallel_for(int64_t n, int64_t grain, Body&& body) {
+  const int64_t pieces =
+      std::min<int64_t>(omp_get_max_threads(), ceil_div(n, std::max<int64_t>(grain, 1)));
+  if (pieces <= 1) {
+    if (n > 0) body(int64_t{0}, n);
+    return;
+  }
+  const int64_t piece = round_up(ceil_div(n, pieces), std::max<int64_t>(grain, 1));
+#pragma omp parallel num_threads(static_cast <int>(pieces))
+  {
+    const int64_t begin = omp_get_thread_num() * piece;
+    const int64_t end = std::min(n, begin + piece);
+    if (begin < end) body(begin, end);
+  }
+}
+
+}  // namespace tessera

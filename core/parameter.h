@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+
+#include "core/memory.h"
+#include "core/range.h"
+#include "core/tensor.h"
+
+namespace tessera {
+
+/// The piece of a global tensor that a rank holds: all of it, or `range` of its dim `dim`.
+struct Shard {
+  static constexpr int kReplicated = -1;
+
+  int dim = kReplicated;
+  Range range;
+
+  bool replicated() const { return dim == kReplicated; }
+};
+
+/// How a parameter's weights start.
+struct Init {
+  enum class Kind : uint8_t { zeros, ones, normal };
+  Kind kind = Kind::zeros;
+  float stddev = 0.0f;
+
+  static Init zeros() { return {Kind::zeros, 0.0f}; }
+  static Init ones() { return {Kind::ones, 0.0f}; }
+  static Init normal(float stddev) { return {Kind::normal, stddev}; }
+};
+
+/// What a layer says of a parameter when it declares it.
+struct ParameterSpec {
+  std::string name;
+  Shape global_shape;
+  Shard shard = {};
+  Init init = {};
+  /// Whether AdamW's weight decay applies (matrices and embeddings, not biases and norms).
+  bool decay = false;
+  /// Extent of the sharded dim in memory; 0 means the shard's size. Padding beyond the shard's size
+  /// (only along dim 0) is zero, has no gradient and is in no checkpoint.
+  int64_t padded_extent = 0;
+};
+
+/// A named view into the flat buffers of a ParameterStore.
+struct Parameter {
+  std::string name;
+  Shape global_shape;
+  Shard shard;
+  Init init;
+  bool decay = false;
+  Shape local_shape;   ///< in memory, padding included
+  int64_t offset = 0;  ///< first element in the flat buffers
+
+  Tensor value;       ///< local_shape, compute precision
+  Tensor grad;        ///< local_shape, fp32
+  Tensor master;      ///< local_shape, fp32; `value` itself where precision is fp32
+  Tensor exp_avg;     ///< local_shape, fp32: AdamW's first moment
+  Tensor exp_avg_sq;  ///< local_shape, fp32: AdamW's second moment
+
+  /// The leading part of a local tensor that is not padding, with the shard's true shape.
+  Tensor real_part(const Tensor& local) const;
+  /// local_shape without padding.
+  Shape real_shape() const;
+};
+
+/// What a store allocates beside the values.
+enum class StoreFor : uint8_t { inference, training };
+
+/// The parameters of a model on this rank. Layers declare theirs in their constructors, in the
+/// order of the forward pass; allocate() then lays them out one after the other in flat buffers:
+/// values in compute precision, gradients, masters (where precision is not fp32) and AdamW's two
+/// moments. Bucketing, the gradient norm, AdamW and checkpoints work on ranges of these buffers.
+class ParameterStore {
+ public:
+  /// Only before allocate(). The reference stays valid as long as the store.
+  Parameter& declare(const ParameterSpec& spec);
+
+  /// Throws if two parameters share a name. Buffers start as zeros.
+  void allocate(Device device, DType precision, StoreFor purpose);
+
+  /// Initial weights from (seed, parameter name, global element index): the same bits on every
+  /// layout. Fills masters and values.
+  void initialize(uint64_t seed);
+
+  /// values = masters, rounded to the compute precision.
+  void refresh_values();
+
+  void zero_grads();
+
+  std::deque<Parameter>& parameters() { return parameters_; }
+  const std::deque<Parameter>& parameters() const { return parameters_; }
+  /// Elements of each flat buffer, alignment gaps and padding included.
+  int64_t flat_size() const { return flat_size_; }
+  Tensor flat_values() const { return values_.tensor({flat_size_}, precision_); }
+  Tensor flat_grads() const { return grads_.tensor({flat_size_}, DType::f32); }
+  Tensor flat_masters() const;
+  DType precision() const { return precision_; }
+  Device device() const { return device_; }
+
+  size_t value_bytes() const { return values_.bytes(); }
+  size_t grad_bytes() const { return grads_.bytes(); }
+  size_t master_bytes() const { return masters_.bytes(); }
+  size_t moment_bytes() const { return exp_avg_.bytes() + exp_avg_sq_.bytes(); }
+
+ private:
+  std::deque<Parameter> parameters_;
+  int64_t flat_size_ = 0;
+  DType precision_ = DType::f32;
+  Device device_;
+  bool allocated_ = false;
+  Buffer values_, grads_, masters_, exp_avg_, exp_avg_sq_;
+};
+
+}  // namespace tessera

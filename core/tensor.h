@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "core/device.h"
+#include "core/dtype.h"
+#include "core/shape.h"
+
+namespace tessera {
+
+/// A contiguous row-major array: a view that never owns its elements (a Buffer does, often through
+/// an Arena or a ParameterStore). Copying one copies the view. As with std::span, constness is that
+/// of the view: an op takes what it reads as `const Tensor&` and what it writes as `Tensor`.
+class Tensor {
+ public:
+  Tensor() = default;
+  Tensor(void* data, Shape shape, DType dtype, Device device);
+
+  bool defined() const { return defined_; }
+  const Shape& shape() const { return shape_; }
+  int64_t dim(int i) const { return shape_[i]; }
+  int64_t numel() const { return numel_; }
+  size_t bytes() const { return static_cast<size_t>(numel_) * size_of(dtype_); }
+  DType dtype() const { return dtype_; }
+  Device device() const { return device_; }
+  void* raw() const { return data_; }
+
+  /// The first element; throws if T is not the tensor's dtype. Null on the meta device.
+  template <typename T>
+  T* data() const {
+    check_dtype(dtype_of<T>());
+    return static_cast<T*>(data_);
+  }
+
+  /// All elements of a tensor in host memory.
+  template <typename T>
+  std::span<T> span() const {
+    return {data<T>(), static_cast<size_t>(numel_)};
+  }
+
+  /// The same elements under another shape with the same number of elements.
+  Tensor view(const Shape& shape) const;
+
+  /// Elements [begin, end) of the outermost dim.
+  Tensor slice(int64_t begin, int64_t end) const;
+
+ private:
+  void check_dtype(DType expected) const;
+
+  void* data_ = nullptr;
+  Shape shape_;
+  int64_t numel_ = 0;
+  DType dtype_ = DType::f32;
+  Device device_;
+  bool defined_ = false;
+};
+
+/// "fp32 (2, 3) on cpu", for messages.
+std::string describe(const Tensor& tensor);
+
+/// Throws, naming `op` and `name`, unless `tensor` has this shape.
+void require_shape(const Tensor& tensor, const Shape& shape, const char* op, const char* name);
+
+/// Throws, naming `op` and `name`, unless `tensor` has this dtype.
+void require_dtype(const Tensor& tensor, DType dtype, const char* op, const char* name);
+
+}  // namespace tessera

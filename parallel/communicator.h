@@ -1,0 +1,93 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/tensor.h"
+
+namespace tessera {
+
+enum class ReduceOp { sum, max };
+
+/// A collective that was started and may still run. Destroying it waits for it.
+class PendingCollective {
+ public:
+  virtual ~PendingCollective() = default;
+  /// Returns when the result is in place. May be called more than once.
+  virtual void wait() = 0;
+  /// Moves the transfer on without blocking; true when the result is in place.
+  virtual bool progress() = 0;
+};
+
+/// A group of ranks that call the same collectives in the same order. Collectives take Tensors of
+/// any dtype and contiguous shape, never counts of bytes; all ranks pass the same shape and dtype.
+/// A group of one is no special case for its callers. On meta tensors a collective checks its
+/// arguments and returns.
+///
+/// Sums run in the tensor's dtype and give the same bits on every rank of the group.
+///
+/// If a rank fails, every other rank's pending or next call throws or the process ends: no call
+/// waits for ever.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  /// tensor = op over all ranks' tensors, elementwise and in place.
+  void all_reduce(Tensor tensor, ReduceOp op = ReduceOp::sum);
+
+  /// As all_reduce, but returns at once; `tensor` may not be touched until the result's wait().
+  /// Collectives of a group that are pending together were started in the same order on all ranks.
+  [[nodiscard]] std::unique_ptr<PendingCollective> all_reduce_async(Tensor tensor,
+                                                                    ReduceOp op = ReduceOp::sum);
+
+  /// output = the ranks' inputs one after the other; output has size() times input's elements.
+  /// The two may not overlap.
+  void all_gather(const Tensor& input, Tensor output);
+
+  /// output = this rank's part of the elementwise op over all ranks' inputs; input has size()
+  /// times output's elements. The two may not overlap.
+  void reduce_scatter(const Tensor& input, Tensor output, ReduceOp op = ReduceOp::sum);
+
+  /// tensor = the root's tensor.
+  void broadcast(Tensor tensor, int root);
+
+  /// Blocking, matched in order per pair of ranks.
+  void send(const Tensor& tensor, int destination);
+  void recv(Tensor tensor, int source);
+
+  /// Returns when every rank has called it.
+  void barrier();
+
+  /// New groups, one for each `color`, with ranks ordered by `key`. Collective.
+  [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
+
+  /// "self", "thread", "mpi": for messages and the start-up summary.
+  virtual std::string name() const = 0;
+
+ protected:
+  Communicator(int rank, int size) : rank_(rank), size_(size) {}
+
+ private:
+  // Called with checked arguments on tensors that have elements and data, in groups of any size.
+  virtual void do_all_reduce(Tensor tensor, ReduceOp op) = 0;
+  virtual std::unique_ptr<PendingCollective> do_all_reduce_async(Tensor tensor, ReduceOp op) = 0;
+  virtual void do_all_gather(const Tensor& input, Tensor output) = 0;
+  virtual void do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) = 0;
+  virtual void do_broadcast(Tensor tensor, int root) = 0;
+  virtual void do_send(const Tensor& tensor, int destination) = 0;
+  virtual void do_recv(Tensor tensor, int source) = 0;
+  virtual void do_barrier() = 0;
+
+  int rank_;
+  int size_;
+};
+
+/// The group of one rank.
+[[nodiscard]] std::unique_ptr<Communicator> make_self_communicator();
+
+}  // namespace tessera
