@@ -1,0 +1,16 @@
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace tessera {
+
+/// Adds `prepare`, which turns text files into a dataset and prints what it wrote:
+///
+///     tessera prepare --tokenizer byte --input FILES... --output PREFIX [--overwrite]
+///
+/// The command runs when `app` parses it; it throws Error (see launch/data/prepare.h).
+void add_prepare_command(CLI::App& app);
+
+}  // namespace tessera

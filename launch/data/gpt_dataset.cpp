@@ -1,0 +1,48 @@
+#include "launch/data/gpt_dataset.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+
+namespace tessera {
+
+TokenSplit split_tokens(int64_t num_tokens, double eval_fraction) {
+  require(num_tokens >= 0, "{} tokens can not be split", num_tokens);
+  require(0.0 <= eval_fraction && eval_fraction < 1.0,
+          "the fraction of tokens to hold out is {}, but must be at least 0 and less than 1",
+          eval_fraction);
+  const double held_out = static_cast<double>(num_tokens) * eval_fraction;
+  const int64_t boundary = num_tokens - std::min(static_cast<int64_t>(held_out), num_tokens);
+  return {{0, boundary}, {boundary, num_tokens}};
+}
+
+GptDataset::GptDataset(std::shared_ptr<const IndexedDataset> dataset, Range tokens,
+                       int64_t seq_length)
+    : dataset_(std::move(dataset)), range_(tokens), seq_length_(seq_length) {
+  require(seq_length >= 1, "seq_length is {}, but must be at least 1", seq_length);
+  require(0 <= tokens.begin && tokens.begin <= tokens.end && tokens.end <= dataset_->num_tokens(),
+          "{}: tokens [{}, {}) are not within the dataset, which has {}", dataset_->prefix(),
+          tokens.begin, tokens.end, dataset_->num_tokens());
+  require(tokens.size() > seq_length,
+          "{}: tokens [{}, {}) are {} tokens, but one sample of seq_length {} needs {}: use more "
+          "text or a shorter seq_length",
+          dataset_->prefix(), tokens.begin, tokens.end, tokens.size(), seq_length,
+          static_cast<uint64_t>(seq_length) + 1);
+  num_samples_ = (tokens.size() - 1) / seq_length;
+}
+
+void GptDataset::fill(int64_t sample, std::span<int32_t> tokens, std::span<int32_t> targets) const {
+  require(0 <= sample && sample < num_samples_, "{}: there is no sample {}: there are {}",
+          dataset_->prefix(), sample, num_samples_);
+  const size_t length = static_cast<size_t>(seq_length_);
+  require(tokens.size() == length && targets.size() == length,
+          "a sample has {} tokens and targets, but there is room for {} and {}", length,
+          tokens.size(), targets.size());
+  const int64_t begin = range_.begin + sample * seq_length_;
+  dataset_->read_tokens(begin, tokens);
+  std::copy(tokens.begin() + 1, tokens.end(), targets.begin());
+  dataset_->read_tokens(begin + seq_length_, targets.last(1));
+}
+
+}  // namespace tessera

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "core/range.h"
+#include "launch/data/indexed_dataset.h"
+
+namespace tessera {
+
+/// The tokens to train on and those held out.
+struct TokenSplit {
+  Range train;
+  Range eval;
+};
+
+/// Holds out the trailing `eval_fraction` of the tokens, rounded down. Throws unless
+/// 0 <= eval_fraction < 1.
+TokenSplit split_tokens(int64_t num_tokens, double eval_fraction);
+
+/// Samples of seq_length tokens, cut from a range of a dataset's tokens without regard to where
+/// documents end, and for each token the one after it as the target. Neighbours share one token:
+/// the last target of a sample is the first token of the next.
+class GptDataset {
+ public:
+  /// Throws if the range is not within the dataset or has too few tokens for one sample.
+  GptDataset(std::shared_ptr<const IndexedDataset> dataset, Range tokens, int64_t seq_length);
+
+  /// (tokens - 1) / seq_length, rounded down.
+  int64_t num_samples() const { return num_samples_; }
+  int64_t seq_length() const { return seq_length_; }
+
+  /// tokens, targets: seq_length each, not overlapping. Throws if a token is not in the dataset's
+  /// vocabulary. Any number of threads may call it at the same time.
+  void fill(int64_t sample, std::span<int32_t> tokens, std::span<int32_t> targets) const;
+
+ private:
+  std::shared_ptr<const IndexedDataset> dataset_;
+  Range range_;
+  int64_t seq_length_;
+  int64_t num_samples_ = 0;
+};
+
+}  // namespace tessera

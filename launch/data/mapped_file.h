@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace tessera {
+
+/// A regular file mapped read-only into memory. The pages are the operating system's cache: ranks
+/// on one machine that map the same file share them, and nothing is read before it is touched.
+///
+/// Whoever shortens the file while it is mapped makes reads beyond its new end fatal (SIGBUS).
+class MappedFile {
+ public:
+  /// Throws, naming the path and the reason, if the file can not be opened or is not regular.
+  explicit MappedFile(const std::string& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+
+  /// The whole file; empty for an empty file. Valid as long as this object, or the one that it was
+  /// moved to.
+  std::span<const std::byte> bytes() const { return bytes_; }
+  size_t size() const { return bytes_.size(); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace tessera

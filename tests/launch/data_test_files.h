@@ -1,0 +1,106 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <initializer_list>
+#include <iterator>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "launch/data/indexed_dataset_writer.h"
+
+namespace tessera {
+
+/// A new folder that is deleted with all its files.
+class TestFolder {
+ public:
+  TestFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "tessera_data_XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+    path_ = name;
+  }
+  ~TestFolder() { std::filesystem::remove_all(path_); }
+  TestFolder(const TestFolder&) = delete;
+  TestFolder& operator=(const TestFolder&) = delete;
+
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+
+  /// The names of what is in it, in order.
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+      names.push_back(entry.path().filename().string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline void write_file(const std::string& path, const std::string& bytes) {
+  // A file that is cut to nothing and written again is flushed by ext4 at once, which takes long.
+  if (std::filesystem::is_regular_file(path)) std::filesystem::remove(path);
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+inline std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// The bytes of a value, as they are in memory.
+template <typename T>
+std::string bytes_of(T value) {
+  std::string bytes(sizeof(T), '\0');
+  std::memcpy(bytes.data(), &value, sizeof(T));
+  return bytes;
+}
+
+/// A dataset of these documents, each one sequence.
+inline void write_dataset(const std::string& prefix,
+                          const std::vector<std::vector<int32_t>>& documents,
+                          TokenType type = TokenType::u16) {
+  IndexedDatasetWriter writer(prefix, {.type = type, .overwrite = true});
+  for (const auto& document : documents) {
+    writer.append(document);
+    writer.end_document();
+  }
+  writer.finish();
+}
+
+/// The message of the Error that `body` must throw.
+template <typename Body>
+std::string message_of(Body&& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "no Error was thrown";
+  return "";
+}
+
+/// Whether the message names every one of these facts.
+inline ::testing::AssertionResult names_all(const std::string& message,
+                                            std::initializer_list<std::string> facts) {
+  for (const std::string& fact : facts) {
+    if (message.find(fact) == std::string::npos) {
+      return ::testing::AssertionFailure() << "\"" << fact << "\" is not in: " << message;
+    }
+  }
+  return ::testing::AssertionSuccess();
+}
+
+}  // namespace tessera
