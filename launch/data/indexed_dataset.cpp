@@ -19,10 +19,16 @@ T load(std::span<const std::byte> bytes, size_t offset) {
   return value;
 }
 
+template <typename T>
+int64_t load_token(std::span<const std::byte> bytes, size_t index) {
+  const T token = load<T>(bytes, index * sizeof(T));
+  return static_cast<int64_t>(token);  // NOLINT(bugprone-signed-char-misuse): int8 is a number
+}
+
 const std::string& checked_prefix(const std::string& prefix) {
   for (const char* ending : {".bin", ".idx"}) {
     if (prefix.ends_with(ending) && !std::filesystem::exists(prefix + ".idx")) {
-      fail("{}: a dataset is named by what its .bin and .idx files have in common; leave {} away",
+      fail("{}: a dataset is named by what its .bin and .idx files have in common; leave {} off",
            prefix, ending);
     }
   }
@@ -204,14 +210,14 @@ void IndexedDataset::copy_tokens(size_t byte, int64_t position, std::span<int32_
     // token is a very large one here.
     bool outside = false;
     for (size_t i = 0; i < out.size(); ++i) {
-      const T token = load<T>(source, i * sizeof(T));
-      outside |= static_cast<uint64_t>(static_cast<int64_t>(token)) >= limit;
+      const int64_t token = load_token<T>(source, i);
+      outside |= static_cast<uint64_t>(token) >= limit;
       out[i] = static_cast<int32_t>(token);
     }
     if (!outside) return;
     for (size_t i = 0; i < out.size(); ++i) {
-      const T token = load<T>(source, i * sizeof(T));
-      if (static_cast<uint64_t>(static_cast<int64_t>(token)) < limit) continue;
+      const int64_t token = load_token<T>(source, i);
+      if (static_cast<uint64_t>(token) < limit) continue;
       fail(
           "{}: the token at position {} (byte {}) is {}, but the vocabulary has {} tokens, 0 to "
           "{}: was the dataset made with another tokenizer?",

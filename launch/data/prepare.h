@@ -13,7 +13,7 @@ struct PrepareOptions {
   /// Text files, or pipes; each is one document. They are read once, in this order.
   std::vector<std::string> inputs = {};
   /// OUTPUT.bin and OUTPUT.idx are written; missing folders are created.
-  std::string output = "";
+  std::string output = {};
   bool overwrite = false;
 };
 

@@ -179,7 +179,7 @@ TEST_F(IndexedDatasetTest, MissingFilesAndWrongNamesAreExplained) {
   EXPECT_TRUE(names_all(message_of([&] { IndexedDataset dataset(folder_ / "none"); }),
                         {folder_ / "none.idx", "No such file"}));
   EXPECT_TRUE(names_all(message_of([&] { IndexedDataset dataset(prefix_ + ".bin"); }),
-                        {"leave .bin away"}));
+                        {"leave .bin off"}));
   std::filesystem::remove(prefix_ + ".bin");
   EXPECT_TRUE(names_all(message_of([&] { IndexedDataset dataset(prefix_); }),
                         {prefix_ + ".bin", "No such file"}));
