@@ -17,7 +17,7 @@ struct Index {
   std::vector<int32_t> lengths = {2, 3, 1};
   std::vector<int64_t> pointers = {0, 4, 10};
   std::vector<int64_t> documents = {0, 2, 3};
-  std::string tail = "";
+  std::string tail = {};
 
   std::string bytes() const {
     std::string all = magic + bytes_of(version) + bytes_of(code) + bytes_of(sequence_count) +
@@ -178,8 +178,8 @@ TEST_F(IndexedDatasetTest, EveryBrokenFieldIsNamed) {
 TEST_F(IndexedDatasetTest, MissingFilesAndWrongNamesAreExplained) {
   EXPECT_TRUE(names_all(message_of([&] { IndexedDataset dataset(folder_ / "none"); }),
                         {folder_ / "none.idx", "No such file"}));
-  EXPECT_TRUE(names_all(message_of([&] { IndexedDataset dataset(prefix_ + ".bin"); }),
-                        {"leave .bin off"}));
+  EXPECT_TRUE(
+      names_all(message_of([&] { IndexedDataset dataset(prefix_ + ".bin"); }), {"leave .bin off"}));
   std::filesystem::remove(prefix_ + ".bin");
   EXPECT_TRUE(names_all(message_of([&] { IndexedDataset dataset(prefix_); }),
                         {prefix_ + ".bin", "No such file"}));

@@ -96,6 +96,7 @@ TEST(SampleOrder, EveryOrderOfAFewSamplesIsEquallyLikely) {
   std::map<std::vector<int64_t>, int> orders;
   for (int64_t epoch = 0; epoch < 24000; ++epoch) ++orders[order_of(5, epoch, 4)];
   std::vector<int> counts;
+  counts.reserve(orders.size());
   for (const auto& [order, count] : orders) counts.push_back(count);
   ASSERT_EQ(counts.size(), 24u);
   EXPECT_LT(chi_squared(counts), chi_squared_bound(24));
