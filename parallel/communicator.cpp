@@ -1,0 +1,103 @@
+#include "parallel/communicator.h"
+
+#include <cstddef>
+#include <functional>
+
+#include "core/error.h"
+
+namespace tessera {
+namespace {
+
+bool overlap(const Tensor& a, const Tensor& b) {
+  const auto* a_begin = static_cast<const std::byte*>(a.raw());
+  const auto* b_begin = static_cast<const std::byte*>(b.raw());
+  const std::less<> before;  // compares pointers into different allocations too
+  return before(a_begin, b_begin + b.bytes()) && before(b_begin, a_begin + a.bytes());
+}
+
+/// `whole` has `ranks` times the elements of `part`, and the two can be input and output of one
+/// collective.
+void check_pair(const Tensor& part, const char* part_name, const Tensor& whole,
+                const char* whole_name, int ranks, const char* op) {
+  require(part.dtype() == whole.dtype() && part.device() == whole.device(),
+          "{}: {} is {}, but {} is {}: both must have one dtype and be on one device", op,
+          part_name, describe(part), whole_name, describe(whole));
+  require(
+      whole.numel() == part.numel() * ranks,
+      "{}: {} is {} and {} is {}, but in a group of {} rank{} {} must have {} × {} = {} elements",
+      op, part_name, describe(part), whole_name, describe(whole), ranks, ranks == 1 ? "" : "s",
+      whole_name, ranks, part.numel(), ranks * part.numel());
+}
+
+void check_disjoint(const Tensor& a, const char* a_name, const Tensor& b, const char* b_name,
+                    const char* op) {
+  require(!overlap(a, b), "{}: {} {} and {} {} overlap in memory, and may not", op, a_name,
+          describe(a), b_name, describe(b));
+}
+
+}  // namespace
+
+// True where there are elements to move; throws where the tensor can not be moved at all.
+bool Communicator::ready(const Tensor& tensor, const char* op, const char* argument) const {
+  require(tensor.defined(), "{}: {} is an undefined tensor", op, argument);
+  if (tensor.device().is_meta() || tensor.numel() == 0) return false;
+  require(takes(tensor.device()), "{}: {} is {}, but a communicator of kind {} can not move it", op,
+          argument, describe(tensor), name());
+  require(tensor.raw() != nullptr, "{}: {} is {}, but has no data", op, argument, describe(tensor));
+  return true;
+}
+
+void Communicator::check_peer(int peer, const char* op, const char* argument) const {
+  require(0 <= peer && peer < size_, "{}: {} is {}, but the ranks of this group are 0 to {}", op,
+          argument, peer, size_ - 1);
+}
+
+void Communicator::all_reduce(Tensor tensor, ReduceOp op) {
+  if (ready(tensor, "all_reduce", "tensor")) do_all_reduce(tensor, op);
+}
+
+std::unique_ptr<PendingCollective> Communicator::all_reduce_async(Tensor tensor, ReduceOp op) {
+  if (!ready(tensor, "all_reduce_async", "tensor")) return std::make_unique<CompletedCollective>();
+  return do_all_reduce_async(tensor, op);
+}
+
+void Communicator::all_gather(const Tensor& input, Tensor output) {
+  constexpr const char* kOp = "all_gather";
+  const bool in_ready = ready(input, kOp, "input");
+  const bool out_ready = ready(output, kOp, "output");
+  check_pair(input, "input", output, "output", size_, kOp);
+  if (!in_ready || !out_ready) return;
+  check_disjoint(input, "input", output, "output", kOp);
+  do_all_gather(input, output);
+}
+
+void Communicator::reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) {
+  constexpr const char* kOp = "reduce_scatter";
+  const bool in_ready = ready(input, kOp, "input");
+  const bool out_ready = ready(output, kOp, "output");
+  check_pair(output, "output", input, "input", size_, kOp);
+  if (!in_ready || !out_ready) return;
+  check_disjoint(input, "input", output, "output", kOp);
+  do_reduce_scatter(input, output, op);
+}
+
+void Communicator::broadcast(Tensor tensor, int root) {
+  check_peer(root, "broadcast", "root");
+  if (ready(tensor, "broadcast", "tensor")) do_broadcast(tensor, root);
+}
+
+void Communicator::send(const Tensor& tensor, int destination) {
+  check_peer(destination, "send", "destination");
+  require(destination != rank_, "send: rank {} can not send to itself", rank_);
+  if (ready(tensor, "send", "tensor")) do_send(tensor, destination);
+}
+
+void Communicator::recv(Tensor tensor, int source) {
+  check_peer(source, "recv", "source");
+  require(source != rank_, "recv: rank {} can not receive from itself", rank_);
+  if (ready(tensor, "recv", "tensor")) do_recv(tensor, source);
+}
+
+void Communicator::barrier() { do_barrier(); }
+
+}  // namespace tessera

@@ -1,13 +1,18 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "core/tensor.h"
 
 namespace tessera {
 
-enum class ReduceOp { sum, max };
+/// The max of numbers among which there is a NaN is NaN. Integer sums wrap around.
+enum class ReduceOp : uint8_t { sum, max };
+
+constexpr std::string_view to_string(ReduceOp op) { return op == ReduceOp::sum ? "sum" : "max"; }
 
 /// A collective that was started and may still run. Destroying it waits for it.
 class PendingCollective {
@@ -17,6 +22,13 @@ class PendingCollective {
   virtual void wait() = 0;
   /// Moves the transfer on without blocking; true when the result is in place.
   virtual bool progress() = 0;
+};
+
+/// A collective with nothing left to do.
+class CompletedCollective final : public PendingCollective {
+ public:
+  void wait() override {}
+  bool progress() override { return true; }
 };
 
 /// A group of ranks that call the same collectives in the same order. Collectives take Tensors of
@@ -56,14 +68,16 @@ class Communicator {
   /// tensor = the root's tensor.
   void broadcast(Tensor tensor, int root);
 
-  /// Blocking, matched in order per pair of ranks.
+  /// Blocking, matched in order per pair of ranks. A send may wait for its recv, so ranks that both
+  /// send and receive must agree on who starts. A rank can not send to itself.
   void send(const Tensor& tensor, int destination);
   void recv(Tensor tensor, int source);
 
   /// Returns when every rank has called it.
   void barrier();
 
-  /// New groups, one for each `color`, with ranks ordered by `key`. Collective.
+  /// New groups, one for each `color`, with ranks ordered by `key` and, where keys are equal, by
+  /// their rank here; any numbers will do. Collective.
   [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
 
   /// "self", "thread", "mpi": for messages and the start-up summary.
@@ -82,6 +96,12 @@ class Communicator {
   virtual void do_send(const Tensor& tensor, int destination) = 0;
   virtual void do_recv(Tensor tensor, int source) = 0;
   virtual void do_barrier() = 0;
+
+  /// Whether this kind of communicator moves tensors of that device.
+  virtual bool takes(Device device) const { return device.is_cpu(); }
+
+  bool ready(const Tensor& tensor, const char* op, const char* argument) const;
+  void check_peer(int peer, const char* op, const char* argument) const;
 
   int rank_;
   int size_;

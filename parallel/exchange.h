@@ -1,0 +1,53 @@
+#pragma once
+
+#include <exception>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "parallel/communicator.h"
+
+namespace tessera {
+
+// Short texts between ranks, for start-up, checkpoints and errors. All of these are collective and
+// need a communicator that moves host memory.
+
+/// Every rank's text, in the order of ranks. Texts may differ in length and contain any bytes.
+std::vector<std::string> all_gather_strings(Communicator& group, std::string_view text);
+
+/// The root's text; that of other ranks is ignored.
+std::string broadcast_string(Communicator& group, std::string_view text, int root);
+
+/// An error that every rank of a group throws with the same message, so that one of them can print
+/// it and all can end in order.
+class SharedError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Every rank passes its error message, or "" if it has none. If any has, all throw SharedError
+/// with the message of the lowest failing rank, after saying which ranks failed where there are
+/// several:
+///
+///     rank 2 of 4: data/train.bin does not exist
+///     ranks 1, 3 of 4, of which the first: data/train.bin does not exist
+///     all 4 ranks, of which the first: data/train.bin does not exist
+void raise_on_all(Communicator& group, const std::string& error);
+
+/// Runs `body` on every rank. If it throws on any, all throw as in raise_on_all. `body` may call
+/// collectives only as long as it throws on all ranks or none before them.
+template <typename Body>
+void all_or_none(Communicator& group, Body&& body) {
+  std::string error;
+  try {
+    std::forward<Body>(body)();
+  } catch (const std::exception& exception) {
+    error = exception.what();
+    if (error.empty()) error = "an exception without a message";
+  }
+  raise_on_all(group, error);
+}
+
+}  // namespace tessera

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string_view>
+
+#include "parallel/communicator.h"
+
+namespace tessera {
+
+class MpiOperations;
+
+/// MPI for as long as it lives; at most one in a process. Initialises MPI so that any thread may
+/// call it, one at a time, and finalizes it when destroyed; communicators of it end before. Throws
+/// if the library can not do that or does not see the ranks that the launcher started.
+///
+/// A rank that fails must end all ranks, which may wait for it for ever: catch exceptions within
+/// its life and call abort(). If one passes through it, its destructor does that instead of
+/// finalizing, but can not say what the exception was.
+class MpiRuntime {
+ public:
+  MpiRuntime();
+  ~MpiRuntime();
+  MpiRuntime(const MpiRuntime&) = delete;
+  MpiRuntime& operator=(const MpiRuntime&) = delete;
+
+  /// All ranks. Sums of one call are the same bits on every rank; in which order they run is MPI's
+  /// choice and may change with the number of ranks. bf16 sums add pairs in fp32 and round each.
+  /// MPI does not tell when ranks call different collectives.
+  Communicator& world() { return *world_; }
+
+  /// Prints `message` with this rank's number to stderr and ends all ranks with exit code 1.
+  [[noreturn]] void abort(std::string_view message);
+
+  /// A further communicator of all ranks that moves at most `max_count` elements in one MPI call.
+  /// MPI's own limit is the default; tests choose a smaller one. Collective.
+  std::unique_ptr<Communicator> duplicate_world(
+      int64_t max_count = std::numeric_limits<int32_t>::max());
+
+ private:
+  std::shared_ptr<const MpiOperations> operations_;
+  std::unique_ptr<Communicator> world_;
+  int exceptions_;
+};
+
+}  // namespace tessera

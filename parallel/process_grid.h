@@ -1,0 +1,63 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parallel/communicator.h"
+
+namespace tessera {
+
+/// Where a rank stands in the grid.
+struct GridPlace {
+  int data_index = 0;    ///< which replica; the rank in `dp`
+  int tensor_index = 0;  ///< which part of a replica; the rank in `tp`
+
+  bool operator==(const GridPlace&) const = default;
+};
+
+/// The arithmetic of world = data × tensor. The tensor axis is innermost, so that the ranks of a
+/// replica, which exchange the most, are neighbours on a host:
+///
+///     world_rank = data_index × tensor + tensor_index
+class ProcessGrid {
+ public:
+  /// `tensor` is parallel.tensor of the configuration. Throws unless it divides `world_size`.
+  ProcessGrid(int world_size, int tensor);
+
+  int world_size() const { return data_ * tensor_; }
+  int tensor() const { return tensor_; }  ///< ranks that share a replica
+  int data() const { return data_; }      ///< replicas
+
+  /// These throw if a rank or an index is not in the grid.
+  GridPlace place_of(int world_rank) const;
+  int world_rank_of(GridPlace place) const;
+  /// The world ranks of replica `data_index`, by tensor index.
+  std::vector<int> tensor_group(int data_index) const;
+  /// The world ranks that hold shard `tensor_index`, by data index.
+  std::vector<int> data_group(int tensor_index) const;
+
+ private:
+  int tensor_;
+  int data_;
+};
+
+/// The groups, for the start-up summary; long lists are shortened.
+///
+///     4 ranks = 2 data × 2 tensor
+///       tensor groups: {0, 1} {2, 3}
+///       data groups:   {0, 2} {1, 3}
+std::string to_string(const ProcessGrid& grid);
+
+/// The communicators of a rank.
+struct ParallelGroups {
+  ProcessGrid grid;
+  Communicator& world;               ///< all ranks
+  std::unique_ptr<Communicator> tp;  ///< the tensor ranks of my replica
+  std::unique_ptr<Communicator> dp;  ///< the ranks that hold my shard
+};
+
+/// Splits `world`, which must outlive the result, by a grid with `tensor` tensor ranks. Collective.
+ParallelGroups make_parallel_groups(Communicator& world, int tensor);
+
+}  // namespace tessera
