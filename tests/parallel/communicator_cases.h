@@ -1,0 +1,23 @@
+#pragma once
+
+#include <ostream>
+#include <vector>
+
+#include "parallel/communicator.h"
+
+namespace tessera {
+
+/// What holds for every kind of communicator. A case is collective: every rank calls `body` with
+/// its communicator of the same group, of any size.
+struct CommunicatorCase {
+  const char* name;
+  void (*body)(Communicator& group);
+};
+
+inline std::ostream& operator<<(std::ostream& stream, const CommunicatorCase& the_case) {
+  return stream << the_case.name;
+}
+
+const std::vector<CommunicatorCase>& communicator_cases();
+
+}  // namespace tessera

@@ -1,0 +1,105 @@
+// The communicator cases on MPI ranks: mpirun -np N parallel_mpi_tests. With --fail=KIND, the last
+// rank fails in that way while the others wait for it, and the exit code must tell.
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "core/error.h"
+#include "core/memory.h"
+#include "parallel/mpi_communicator.h"
+#include "parallel/mpi_launch.h"
+#include "tests/parallel/communicator_cases.h"
+
+namespace tessera {
+namespace {
+
+MpiRuntime* runtime = nullptr;
+Communicator* chunked_world = nullptr;
+
+// A rank that leaves a case by an exception would leave the others waiting.
+void run(const CommunicatorCase& the_case, Communicator& world) {
+  try {
+    the_case.body(world);
+  } catch (const std::exception& error) {
+    runtime->abort(fmt::format("{}: {}", the_case.name, error.what()));
+  }
+}
+
+class MpiCases : public ::testing::TestWithParam<CommunicatorCase> {};
+
+TEST_P(MpiCases, Hold) { run(GetParam(), runtime->world()); }
+
+// With so few elements in one MPI call most collectives take several.
+TEST_P(MpiCases, HoldInPieces) { run(GetParam(), *chunked_world); }
+
+INSTANTIATE_TEST_SUITE_P(World, MpiCases, ::testing::ValuesIn(communicator_cases()),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(Mpi, KnowsItsLauncher) { EXPECT_TRUE(launched_by_mpi()); }
+
+// Prints what fails and nothing else, on the ranks other than 0.
+class FailuresOnly : public ::testing::EmptyTestEventListener {
+  void OnTestPartResult(const ::testing::TestPartResult& result) override {
+    if (!result.failed()) return;
+    const std::string text = fmt::format(
+        "{}:{}: rank {}: {}\n", result.file_name() == nullptr ? "?" : result.file_name(),
+        result.line_number(), runtime->world().rank(), result.summary());
+    std::fputs(text.c_str(), stderr);
+  }
+};
+
+int run_cases() {
+  if (runtime->world().rank() != 0) {
+    auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new FailuresOnly);
+  }
+  const std::unique_ptr<Communicator> chunked = runtime->duplicate_world(997);
+  chunked_world = chunked.get();
+  return RUN_ALL_TESTS();
+}
+
+void fail_on_last_rank(std::string_view kind) {
+  Communicator& world = runtime->world();
+  const OwnedTensor owned({1000}, DType::f32);
+  if (world.rank() == world.size() - 1) {
+    std::unique_ptr<PendingCollective> pending;
+    if (kind == "pending") pending = world.all_reduce_async(owned.tensor);
+    fail("the last rank fails");
+  }
+  world.all_reduce(owned.tensor);  // a call that the failing rank never makes
+}
+
+}  // namespace
+}  // namespace tessera
+
+int main(int argc, char** argv) {
+  using namespace tessera;
+  ::testing::InitGoogleTest(&argc, argv);
+  constexpr std::string_view kFail = "--fail=";
+  const std::string_view option = argc > 1 ? argv[1] : "";
+  const bool fails = option.substr(0, kFail.size()) == kFail;
+  const std::string_view kind = fails ? option.substr(kFail.size()) : "";
+
+  try {
+    MpiRuntime mpi;
+    runtime = &mpi;
+    if (!fails) return run_cases();
+    if (kind == "unwind") {
+      fail_on_last_rank(kind);
+      return 0;
+    }
+    try {
+      fail_on_last_rank(kind);
+    } catch (const std::exception& error) {
+      mpi.abort(error.what());
+    }
+  } catch (const std::exception&) {
+  }
+  return 0;
+}
