@@ -1,0 +1,127 @@
+#include "launch/checkpoint/checkpoint.h"
+
+#include <cstring>
+
+#include "core/error.h"
+#include "launch/checkpoint/checksum.h"
+
+namespace tessera {
+
+namespace {
+
+// Stored bytes may lie at any address, so elements are read with memcpy.
+template <typename From>
+void widen(const std::byte* from, float* to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    From value;
+    std::memcpy(&value, from + static_cast<size_t>(i) * sizeof(From), sizeof(From));
+    to[i] = static_cast<float>(value);
+  }
+}
+
+bool can_read_as(DType stored, DType wanted) {
+  return stored == wanted ||
+         (wanted == DType::f32 && (stored == DType::bf16 || stored == DType::f64));
+}
+
+void copy_run(DType stored, const std::byte* bytes, int64_t from, Tensor& out, int64_t to,
+              int64_t count) {
+  const std::byte* source = bytes + static_cast<size_t>(from) * size_of(stored);
+  if (stored == out.dtype()) {
+    auto* target = static_cast<std::byte*>(out.raw()) + static_cast<size_t>(to) * size_of(stored);
+    std::memcpy(target, source, static_cast<size_t>(count) * size_of(stored));
+  } else if (stored == DType::bf16) {
+    widen<bfloat16>(source, out.data<float>() + to, count);
+  } else {
+    widen<double>(source, out.data<float>() + to, count);
+  }
+}
+
+}  // namespace
+
+Checkpoint Checkpoint::open(const std::filesystem::path& step_folder) {
+  return {step_folder, read_manifest(step_folder)};
+}
+
+const StoredTensor& Checkpoint::tensor(const std::string& name) const {
+  const auto found = manifest_.tensors.find(name);
+  require(found != manifest_.tensors.end(), "the checkpoint {} has no tensor {}", path_.string(),
+          quote(name));
+  return found->second;
+}
+
+const SafetensorsFile& Checkpoint::file(const std::string& name) {
+  const auto known = files_.find(name);
+  if (known != files_.end()) return known->second;
+  const StoredFile& stored = manifest_.files.at(name);
+  const auto path = path_ / name;
+  // The size first: it names a truncated file as such.
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  require(!error, "can not read {}: {}", path.string(), error.message());
+  require(size == static_cast<uintmax_t>(stored.size),
+          "{} is damaged: it has {} bytes, but the manifest says {}", path.string(), size,
+          stored.size);
+  SafetensorsFile opened(path);
+  require(checksum_of(opened.header()) == stored.header_checksum,
+          "{} is damaged: its header does not have the checksum {} that the manifest says",
+          path.string(), quote(stored.header_checksum));
+  return files_.emplace(name, std::move(opened)).first->second;
+}
+
+std::span<const std::byte> Checkpoint::verified_bytes(const StoredTensor& tensor,
+                                                      const StoredSlice& slice) {
+  const SafetensorsFile& source = file(slice.file);
+  const SafetensorsEntry& entry = source.entry(slice.key);
+  require(entry.dtype == tensor.dtype && entry.shape == slice.box.shape,
+          "{}: {} is {} {}, but the manifest says {} {}", source.path(), quote(slice.key),
+          to_string(entry.dtype), to_string(entry.shape), to_string(tensor.dtype),
+          to_string(slice.box.shape));
+  const auto bytes = source.bytes(entry);
+  const std::pair place(slice.file, slice.key);
+  if (verified_.count(place) == 0) {
+    const std::string found = checksum_of(bytes);
+    require(found == slice.checksum,
+            "{} is damaged: the bytes of {} have the checksum {}, but the manifest says {}",
+            source.path(), quote(slice.key), found, quote(slice.checksum));
+    verified_.insert(place);
+  }
+  return bytes;
+}
+
+void Checkpoint::read(const std::string& name, const Shard& shard, Tensor out) {
+  const StoredTensor& stored = tensor(name);
+  const std::string where = fmt::format("{} of the checkpoint {}", quote(name), path_.string());
+  const bool has_piece =
+      shard.replicated() ||
+      (shard.dim >= 0 && shard.dim < stored.shape.rank() && 0 <= shard.range.begin &&
+       shard.range.begin <= shard.range.end && shard.range.end <= stored.shape[shard.dim]);
+  require(has_piece, "{} has the shape {}: there is no range [{}, {}) in its dim {}", where,
+          to_string(stored.shape), shard.range.begin, shard.range.end, shard.dim);
+  const Box wanted = box_of(shard, stored.shape);
+  require(out.defined() && out.shape() == wanted.shape && out.device().is_cpu(),
+          "{} has the shape {}, its piece {} {}: it can not be read into a tensor {}", where,
+          to_string(stored.shape), to_string(wanted), to_string(wanted.shape), describe(out));
+  require(
+      can_read_as(stored.dtype, out.dtype()),
+      "{} is stored as {}: it can be read as that, and bf16 and fp64 also as fp32, but not as {}",
+      where, to_string(stored.dtype), to_string(out.dtype()));
+  for (const StoredSlice& slice : stored.slices) {
+    const auto overlap = intersect(slice.box, wanted);
+    if (!overlap) continue;
+    const auto bytes = verified_bytes(stored, slice);
+    for_each_run(slice.box, wanted, *overlap, [&](int64_t from, int64_t to, int64_t count) {
+      copy_run(stored.dtype, bytes.data(), from, out, to, count);
+    });
+  }
+}
+
+void Checkpoint::read(const std::string& name, const Shape& global_shape, const Shard& shard,
+                      Tensor out) {
+  const Shape& stored = tensor(name).shape;
+  require(stored == global_shape, "{} has the shape {} in the checkpoint {}, but {} here",
+          quote(name), to_string(stored), path_.string(), to_string(global_shape));
+  read(name, shard, out);
+}
+
+}  // namespace tessera

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "core/parameter.h"
+#include "core/tensor.h"
+#include "launch/checkpoint/manifest.h"
+#include "launch/checkpoint/safetensors.h"
+
+namespace tessera {
+
+/// A checkpoint that is open for reading: any range of any tensor, whatever layout it was saved on.
+/// Files are mapped when they are first needed. Not for several threads at once.
+class Checkpoint {
+ public:
+  /// Opens a step's folder and reads its manifest. Throws if that is damaged, hostile or of a later
+  /// format version.
+  static Checkpoint open(const std::filesystem::path& step_folder);
+
+  const std::filesystem::path& path() const { return path_; }
+  const Manifest& manifest() const { return manifest_; }
+  bool has(const std::string& name) const { return manifest_.tensors.count(name) == 1; }
+  /// Throws, naming the tensor and the checkpoint, if there is none of that name.
+  const StoredTensor& tensor(const std::string& name) const;
+
+  /// out = the shard's piece of the tensor. `out` is on the CPU, has exactly the piece's shape and
+  /// the stored dtype, or fp32 where bf16 or fp64 is stored. Each slice that the piece touches is
+  /// checked as a whole against its checksum, once. Throws, naming tensor, file and reason, if a
+  /// slice is damaged, or if the tensor has no such piece.
+  void read(const std::string& name, const Shard& shard, Tensor out);
+
+  /// As above, but also throws, naming both shapes, unless the stored tensor is of `global_shape`.
+  void read(const std::string& name, const Shape& global_shape, const Shard& shard, Tensor out);
+
+  /// The bytes of a slice after checking them against its checksum. Throws if they, or the file
+  /// that they are in, are not as the manifest says.
+  std::span<const std::byte> verified_bytes(const StoredTensor& tensor, const StoredSlice& slice);
+
+  /// A file of the checkpoint after checking its size and header.
+  const SafetensorsFile& file(const std::string& name);
+
+ private:
+  Checkpoint(std::filesystem::path path, Manifest manifest)
+      : path_(std::move(path)), manifest_(std::move(manifest)) {}
+
+  std::filesystem::path path_;
+  Manifest manifest_;
+  std::map<std::string, SafetensorsFile> files_;
+  std::set<std::pair<std::string, std::string>> verified_;  // file and key of slices
+};
+
+}  // namespace tessera

@@ -1,0 +1,86 @@
+#include "launch/checkpoint/find.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/error.h"
+#include "launch/checkpoint/manifest.h"
+#include "launch/checkpoint/step_folder.h"
+#include "launch/checkpoint/verify.h"
+#include "parallel/exchange.h"
+
+namespace tessera {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Newest first. A hidden folder counts where a replacement was cut short between its two renames:
+// it is the only checkpoint of its step then.
+std::vector<StepFolder> candidates(const fs::path& checkpoints) {
+  std::vector<StepFolder> found = step_folders(checkpoints);
+  for (const HiddenFolder& hidden : hidden_folders(checkpoints)) {
+    const bool only_one = !fs::exists(checkpoints / step_name(hidden.step));
+    if (hidden.kind == HiddenKind::replaced && only_one) {
+      found.push_back({hidden.step, hidden.path});
+    }
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const StepFolder& a, const StepFolder& b) { return a.step > b.step; });
+  return found;
+}
+
+std::optional<fs::path> newest_whole_in(const fs::path& checkpoints,
+                                        const ReportSkipped& report_skipped) {
+  for (const StepFolder& folder : candidates(checkpoints)) {
+    const VerifyReport report = verify_checkpoint(folder.path);
+    if (report.whole()) return folder.path;
+    if (report_skipped) report_skipped(to_string(report));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<fs::path> newest_whole_checkpoint(const fs::path& run_dir,
+                                                const ReportSkipped& report_skipped) {
+  return newest_whole_in(checkpoints_folder(run_dir), report_skipped);
+}
+
+std::optional<fs::path> newest_whole_checkpoint(const fs::path& run_dir,
+                                                const ReportSkipped& report_skipped,
+                                                Communicator& world) {
+  std::string name;
+  all_or_none(world, [&] {
+    if (world.rank() != 0) return;
+    const auto found = newest_whole_checkpoint(run_dir, report_skipped);
+    if (found) name = found->filename().string();
+  });
+  name = broadcast_string(world, name, 0);
+  if (name.empty()) return std::nullopt;
+  return checkpoints_folder(run_dir) / name;
+}
+
+fs::path resolve_checkpoint(const fs::path& path) {
+  require(fs::is_directory(path), "{} is not a folder: give a run's folder, or one of its steps",
+          path.string());
+  if (fs::exists(path / kManifestName)) return path;
+  const bool is_run = fs::is_directory(checkpoints_folder(path));
+  const fs::path checkpoints = is_run ? checkpoints_folder(path) : path;
+  std::string skipped;
+  const auto found =
+      newest_whole_in(checkpoints, [&](const std::string& line) { skipped += "\n  " + line; });
+  require(found.has_value(), "there is no whole checkpoint in {}{}", checkpoints.string(),
+          skipped.empty() ? ", nor any other" : ":" + skipped);
+  return *found;
+}
+
+fs::path resolve_checkpoint(const fs::path& path, Communicator& world) {
+  std::string found;
+  all_or_none(world, [&] {
+    if (world.rank() == 0) found = resolve_checkpoint(path).string();
+  });
+  return broadcast_string(world, found, 0);
+}
+
+}  // namespace tessera

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "parallel/communicator.h"
+
+namespace tessera {
+
+/// Receives a line for each checkpoint that was passed over: which, and why.
+using ReportSkipped = std::function<void(std::string)>;
+
+/// The folder of the newest checkpoint of a run that verifies; nothing if there is none. The path
+/// may be that of a checkpoint whose replacement was cut short and which is hidden until the next
+/// save. Reads every byte of what it returns. Changes nothing.
+std::optional<std::filesystem::path> newest_whole_checkpoint(const std::filesystem::path& run_dir,
+                                                             const ReportSkipped& report_skipped);
+
+/// The same on every rank of a group, collectively: rank 0 looks, and alone reports.
+std::optional<std::filesystem::path> newest_whole_checkpoint(const std::filesystem::path& run_dir,
+                                                             const ReportSkipped& report_skipped,
+                                                             Communicator& world);
+
+/// The step's folder that a user's path means: itself, or the newest whole checkpoint of a run's
+/// folder or of its checkpoints folder. Throws, with what is there and why it was passed over, if
+/// there is none.
+std::filesystem::path resolve_checkpoint(const std::filesystem::path& path);
+
+/// The same on every rank of a group, collectively: rank 0 looks.
+std::filesystem::path resolve_checkpoint(const std::filesystem::path& path, Communicator& world);
+
+}  // namespace tessera

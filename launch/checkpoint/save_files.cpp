@@ -1,0 +1,77 @@
+#include "launch/checkpoint/save_files.h"
+
+#include "core/error.h"
+#include "launch/checkpoint/safetensors.h"
+
+namespace tessera {
+
+namespace {
+
+Json write_file(const std::filesystem::path& path, SavePlan& plan, const PlannedFile& file,
+                const std::map<std::string, const HeldTensor*>& held,
+                const SaveObserver& observer) {
+  std::vector<SafetensorsEntry> entries;
+  for (const PlannedSlice& planned : file.slices) {
+    const StoredSlice& slice = plan.slice(planned);
+    entries.push_back({slice.key, plan.tensors.at(planned.tensor).dtype, slice.box.shape});
+  }
+  SafetensorsWriter writer(path, std::move(entries));
+  Json checksums = Json::array();
+  for (const PlannedSlice& planned : file.slices) {
+    checksums.push_back(writer.append(held.at(planned.tensor)->data));
+    if (observer) observer("during_data");
+  }
+  writer.finish();
+  return {{"size", writer.size()},
+          {"header_checksum", writer.header_checksum()},
+          {"checksums", checksums}};
+}
+
+void require_visible(const std::filesystem::path& path, int64_t size, size_t rank) {
+  std::error_code error;
+  const auto seen = std::filesystem::file_size(path, error);
+  require(!error,
+          "rank {} wrote {}, but rank 0 can not see it ({}): is the folder on a file system that "
+          "all machines share?",
+          rank, path.string(), error.message());
+  require(
+      seen == static_cast<uintmax_t>(size),
+      "rank {} wrote {} bytes to {}, but rank 0 sees {}: is the folder on a file system that all "
+      "machines share?",
+      rank, size, path.string(), seen);
+}
+
+}  // namespace
+
+std::string write_files(const std::filesystem::path& folder, SavePlan& plan, int rank,
+                        const std::vector<HeldTensor>& tensors, const SaveObserver& observer) {
+  std::map<std::string, const HeldTensor*> held;
+  for (const HeldTensor& tensor : tensors) held.emplace(tensor.name, &tensor);
+  Json written = Json::array();
+  for (const PlannedFile& file : plan.files_of_rank[static_cast<size_t>(rank)]) {
+    written.push_back(write_file(folder / file.name, plan, file, held, observer));
+  }
+  return to_text(written);
+}
+
+void fill_manifest(const std::filesystem::path& folder, SavePlan plan,
+                   const std::vector<std::string>& written_of_rank, Manifest& manifest) {
+  for (size_t rank = 0; rank < written_of_rank.size(); ++rank) {
+    const std::string source = fmt::format("the list of the files of rank {}", rank);
+    const Json written = parse_json(written_of_rank[rank], source);
+    const auto& files = plan.files_of_rank[rank];
+    for (size_t i = 0; i < files.size(); ++i) {
+      const JsonObject file(written.at(i), source);
+      const StoredFile stored{file.count("size"), file.text("header_checksum")};
+      require_visible(folder / files[i].name, stored.size, rank);
+      manifest.files.emplace(files[i].name, stored);
+      const Json& checksums = file.list("checksums");
+      for (size_t j = 0; j < files[i].slices.size(); ++j) {
+        plan.slice(files[i].slices[j]).checksum = checksums.at(j);
+      }
+    }
+  }
+  manifest.tensors = std::move(plan.tensors);
+}
+
+}  // namespace tessera

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/parameter.h"
+#include "launch/checkpoint/manifest.h"
+
+namespace tessera {
+
+/// A rank's piece of a global tensor.
+struct HeldTensor {
+  std::string name;  ///< unique among the tensors of a rank, of both kinds
+  std::string kind;  ///< kModelKind or kOptimizerKind
+  Shape global_shape;
+  Shard shard;  ///< the piece; an empty range holds nothing and is not written
+  Tensor data;  ///< the piece, on the CPU and without padding
+};
+
+/// What a rank tells the others of its tensors. Throws if they are not as HeldTensor says.
+std::string describe_held(const std::vector<HeldTensor>& tensors);
+
+/// One of the slices of SavePlan::tensors.
+struct PlannedSlice {
+  std::string tensor;
+  size_t index = 0;
+};
+
+/// A file that one rank writes: slices of one kind, in this order.
+struct PlannedFile {
+  std::string name;
+  std::vector<PlannedSlice> slices;
+};
+
+/// Who writes what. The slices of `tensors` have their places, but no checksums yet.
+struct SavePlan {
+  std::map<std::string, StoredTensor> tensors;
+  std::vector<std::vector<PlannedFile>> files_of_rank;
+
+  StoredSlice& slice(const PlannedSlice& planned) {
+    return tensors.at(planned.tensor).slices[planned.index];
+  }
+};
+
+/// The same plan on every rank, from what describe_held says on each: a slice that several ranks
+/// hold is written by the one that has the least to write so far, the largest slices first. Throws
+/// if the ranks disagree on a tensor or do not hold all of it.
+SavePlan plan_save(const std::vector<std::string>& held_of_rank);
+
+}  // namespace tessera
