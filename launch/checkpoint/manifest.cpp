@@ -4,8 +4,8 @@
 
 #include "core/error.h"
 #include "launch/checkpoint/checksum.h"
-#include "launch/checkpoint/files.h"
 #include "launch/checkpoint/safetensors.h"
+#include "launch/files/mapped_file.h"
 
 namespace tessera {
 
@@ -172,7 +172,7 @@ Manifest parse_manifest(std::string_view text, const std::string& source) {
 
 Manifest read_manifest(const std::filesystem::path& step_folder) {
   const auto path = step_folder / kManifestName;
-  const MappedFile file(path);
+  const MappedFile file(path.string());
   return parse_manifest(file.text(), path.string());
 }
 

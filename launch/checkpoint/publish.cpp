@@ -3,8 +3,9 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "launch/checkpoint/files.h"
 #include "launch/checkpoint/manifest.h"
+#include "launch/files/folders.h"
+#include "launch/files/output_file.h"
 
 namespace tessera {
 

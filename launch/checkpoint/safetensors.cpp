@@ -145,7 +145,7 @@ void SafetensorsWriter::finish() {
 }
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
-    : path_(path.string()), file_(path) {
+    : path_(path.string()), file_(path_) {
   read_header();
   require_filled();
 }

@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "core/tensor.h"
-#include "launch/checkpoint/files.h"
+#include "launch/files/mapped_file.h"
+#include "launch/files/output_file.h"
 
 // The safetensors format (https://github.com/huggingface/safetensors#format): eight bytes with the
 // little-endian length of a JSON header, the header, then the tensors' bytes without gaps.

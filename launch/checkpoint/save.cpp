@@ -4,8 +4,9 @@
 
 #include "core/error.h"
 #include "core/version.h"
-#include "launch/checkpoint/files.h"
 #include "launch/checkpoint/save_files.h"
+#include "launch/files/folders.h"
+#include "launch/files/output_file.h"
 #include "parallel/exchange.h"
 
 namespace tessera {

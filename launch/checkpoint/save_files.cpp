@@ -67,7 +67,7 @@ void fill_manifest(const std::filesystem::path& folder, SavePlan plan,
       manifest.files.emplace(files[i].name, stored);
       const Json& checksums = file.list("checksums");
       for (size_t j = 0; j < files[i].slices.size(); ++j) {
-        plan.slice(files[i].slices[j]).checksum = checksums.at(j);
+        plan.slice(files[i].slices[j]).checksum = checksums.at(j).get<std::string>();
       }
     }
   }

@@ -41,11 +41,10 @@ struct Candidate {
 class Holdings {
  public:
   void add(const Json& held, size_t rank) {
-    const std::string name = held.at("name");
-    const StoredTensor tensor{held.at("kind"),
-                              dtype_of_safetensors(held.at("dtype"), name),
-                              to_shape(held.at("shape")),
-                              {}};
+    const auto name = held.at("name").get<std::string>();
+    const auto kind = held.at("kind").get<std::string>();
+    const DType dtype = dtype_of_safetensors(held.at("dtype").get<std::string>(), name);
+    const StoredTensor tensor{kind, dtype, to_shape(held.at("shape")), {}};
     const auto [known, added] = tensors.emplace(name, tensor);
     if (added) first_rank_[name] = rank;
     require_same(name, known->second, tensor, rank);

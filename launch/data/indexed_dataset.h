@@ -8,7 +8,7 @@
 
 #include "core/range.h"
 #include "launch/data/indexed_format.h"
-#include "launch/data/mapped_file.h"
+#include "launch/files/mapped_file.h"
 
 namespace tessera {
 

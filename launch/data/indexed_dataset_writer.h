@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "launch/data/indexed_format.h"
-#include "launch/data/staged_file.h"
+#include "launch/files/staged_file.h"
 
 namespace tessera {
 

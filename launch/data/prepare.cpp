@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "core/error.h"
-#include "launch/data/file_descriptor.h"
+#include "launch/files/file_descriptor.h"
 #include "launch/data/indexed_dataset_writer.h"
 #include "launch/data/tokenizer.h"
 

@@ -1,4 +1,6 @@
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -163,28 +165,64 @@ TEST(CheckpointCrash, AFailureOnOneRankIsTheSameErrorOnAllAndLeavesNothing) {
   }
 }
 
-// A limit on the size of files fails as a full disk does: write returns an error in the middle.
+// What `body` returns in a child process, whose limits and mounts are its own.
+template <typename Body>
+std::string text_from_child(Body&& body) {
+  int ends[2] = {};
+  EXPECT_EQ(pipe(ends), 0);
+  const int status = in_child([&] {
+    const std::string text = body();
+    const ssize_t written = write(ends[1], text.data(), text.size());
+    require(written == static_cast<ssize_t>(text.size()), "the pipe is too small");
+  });
+  EXPECT_EQ(status, 0);
+  close(ends[1]);
+  char text[4096];
+  const ssize_t size = read(ends[0], text, sizeof text);
+  close(ends[0]);
+  return {text, static_cast<size_t>(std::max<ssize_t>(size, 0))};
+}
+
+// The message of the Error that saving step 2 throws, and then what the run's folder holds.
+std::string failing_save(const fs::path& run_dir) {
+  std::string text = error_of([&] { save_alone(run_dir, 2); }) + " | ";
+  for (const std::string& name : names_in(checkpoints_folder(run_dir))) text += name + " ";
+  const auto newest = newest_whole_checkpoint(run_dir, {});
+  return text + "| newest " + (newest ? newest->filename().string() : "none");
+}
+
+// A limit on the size of a file makes write fail in its middle, as a full disk does.
 TEST(CheckpointCrash, AWriteThatFailsNamesTheFileAndTheReason) {
   TemporaryFolder run;
   save_alone(run.path(), 1);
-  const fs::path message = run.path() / "message";
-  const int status = in_child([&] {
-    signal(SIGXFSZ, SIG_IGN);
-    const rlimit limit{1000, 1000};
-    setrlimit(RLIMIT_FSIZE, &limit);
-    try {
-      save_alone(run.path(), 2);
-    } catch (const Error& error) {
-      write_text(message, error.what());
-    }
+  for (const rlim_t bytes : {200, 1000}) {
+    const std::string text = text_from_child([&] {
+      signal(SIGXFSZ, SIG_IGN);
+      const rlimit limit{bytes, bytes};
+      setrlimit(RLIMIT_FSIZE, &limit);
+      return failing_save(run.path());
+    });
+    EXPECT_THAT(text, HasSubstr("the checkpoint of step 2 was not saved: can not write"));
+    EXPECT_THAT(text, HasSubstr(bytes == 200 ? "/model_00000.safetensors: File too large"
+                                             : "/manifest.json: File too large"));
+    EXPECT_THAT(text, HasSubstr("(earlier checkpoints are as they were) | step_00000001 | newest "
+                                "step_00000001"));
+  }
+}
+
+TEST(CheckpointCrash, AFullDiskLeavesTheEarlierCheckpoint) {
+  TemporaryFolder run;
+  const std::string text = text_from_child([&]() -> std::string {
+    const bool mounted = unshare(CLONE_NEWNS) == 0 &&
+                         mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                         mount("none", run.path().c_str(), "tmpfs", 0, "size=20k") == 0;
+    if (!mounted) return "not mounted";
+    save_alone(run.path(), 1);
+    return failing_save(run.path());
   });
-  ASSERT_EQ(status, 0);
-  EXPECT_THAT(read_text(message),
-              AllOf(HasSubstr("the checkpoint of step 2 was not saved"), HasSubstr("can not write"),
-                    HasSubstr("model_00000.safetensors: File too large"),
-                    HasSubstr("earlier checkpoints are as they were")));
-  EXPECT_THAT(names_in(checkpoints_folder(run.path())), ElementsAre("step_00000001"));
-  EXPECT_EQ(newest_whole_checkpoint(run.path(), {})->filename(), step_name(1));
+  if (text == "not mounted") GTEST_SKIP() << "only root can mount a small disk";
+  EXPECT_THAT(text, AllOf(HasSubstr("No space left on device"),
+                          HasSubstr("| step_00000001 | newest step_00000001")));
 }
 
 TEST(CheckpointCrash, AFolderThatCanNotBeMadeIsNamed) {

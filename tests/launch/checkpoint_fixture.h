@@ -52,6 +52,12 @@ inline void write_text(const fs::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
+/// Changes one byte of a file in its place.
+inline void write_byte(const fs::path& path, size_t at, char byte) {
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(static_cast<std::streamoff>(at)).put(byte);
+}
+
 /// The message of the Error that `action` throws; fails the test if it throws none.
 template <typename Action>
 std::string error_of(Action&& action) {

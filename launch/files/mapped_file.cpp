@@ -1,4 +1,4 @@
-#include "launch/data/mapped_file.h"
+#include "launch/files/mapped_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -10,7 +10,7 @@
 
 #include "core/checked.h"
 #include "core/error.h"
-#include "launch/data/file_descriptor.h"
+#include "launch/files/file_descriptor.h"
 
 namespace tessera {
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace tessera {
 
@@ -21,6 +22,9 @@ class MappedFile {
   /// The whole file; empty for an empty file. Valid as long as this object, or the one that it was
   /// moved to.
   std::span<const std::byte> bytes() const { return bytes_; }
+  std::string_view text() const {
+    return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
+  }
   size_t size() const { return bytes_.size(); }
   const std::string& path() const { return path_; }
 

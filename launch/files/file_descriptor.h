@@ -4,6 +4,7 @@
 
 #include <string>
 #include <system_error>
+#include <utility>
 
 namespace tessera {
 
@@ -24,6 +25,8 @@ class FileDescriptor {
 
   bool valid() const { return descriptor_ >= 0; }
   int get() const { return descriptor_; }
+  /// Leaves closing to the caller.
+  int release() { return std::exchange(descriptor_, -1); }
 
  private:
   int descriptor_;

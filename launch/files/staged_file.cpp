@@ -1,4 +1,4 @@
-#include "launch/data/staged_file.h"
+#include "launch/files/staged_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "launch/data/file_descriptor.h"
+#include "launch/files/file_descriptor.h"
 
 namespace tessera {
 namespace {

@@ -1,0 +1,42 @@
+#include "launch/files/folders.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+
+#include "core/error.h"
+#include "launch/files/file_descriptor.h"
+#include "launch/files/path_error.h"
+
+namespace tessera {
+
+namespace fs = std::filesystem;
+
+void sync_folder(const fs::path& folder) {
+  const FileDescriptor file(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (file.get() < 0) fail_with_errno("open", folder);
+  if (fsync(file.get()) != 0) fail_with_errno("sync", folder);
+}
+
+void make_folders(const fs::path& folder) {
+  if (folder.empty() || fs::is_directory(folder)) return;
+  make_folders(folder.parent_path());
+  if (mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) fail_with_errno("create", folder);
+  sync_folder(folder.has_parent_path() ? folder.parent_path() : fs::path("."));
+}
+
+void rename_path(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  require(!error, "can not rename {} to {}: {}", from.string(), to.string(), error.message());
+}
+
+bool exchange_paths(const fs::path& a, const fs::path& b) {
+  return renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
+}
+
+}  // namespace tessera

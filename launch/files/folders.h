@@ -1,0 +1,19 @@
+#pragma once
+
+#include <filesystem>
+
+namespace tessera {
+
+/// Returns when the names in `folder` are on the disk: needed after a file is created or renamed.
+void sync_folder(const std::filesystem::path& folder);
+
+/// Creates `folder` and its parents where they are missing, on the disk.
+void make_folders(const std::filesystem::path& folder);
+
+/// Renames; throws naming both paths.
+void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
+
+/// Exchanges two folders in one step; false where the file system can not do that.
+bool exchange_paths(const std::filesystem::path& a, const std::filesystem::path& b);
+
+}  // namespace tessera
