@@ -18,6 +18,13 @@ inline std::ostream& operator<<(std::ostream& stream, const CommunicatorCase& th
   return stream << the_case.name;
 }
 
+/// Reductions, copies, messages and pending collectives.
+std::vector<CommunicatorCase> data_cases();
+
+/// Splits, wrong arguments, and what is built on a communicator.
+std::vector<CommunicatorCase> group_cases();
+
+/// Both.
 const std::vector<CommunicatorCase>& communicator_cases();
 
 }  // namespace tessera

@@ -221,7 +221,6 @@ TEST(ThreadRanks, ARankThatReturnsEarlyIsNamed) {
 }
 
 TEST(ThreadRanks, DifferentCallsAreNamed) {
-  const OwnedTensor three({3}, DType::f32);
   const auto expect = [](const Body& call, const std::string& rank_0, const std::string& rank_1) {
     run_thread_ranks(3, [&](Communicator& world) {  // every rank gets the error and can go on
       std::string message;
