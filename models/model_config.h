@@ -23,6 +23,8 @@ struct ModelConfig {
 
   int64_t resolved_mlp_size() const { return mlp_size == 0 ? 4 * hidden_size : mlp_size; }
   int64_t head_dim() const { return hidden_size / num_heads; }
+
+  bool operator==(const ModelConfig&) const = default;
 };
 
 }  // namespace tessera

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/dtype.h"
+#include "models/model_config.h"
+
+namespace tessera {
+
+// Everything that one YAML file says about a run, as plain values. What each key means, what it
+// allows and why stands once, in schema.h, and is printed as docs/configuration.md.
+
+enum class DeviceChoice : uint8_t { automatic, cpu, cuda };
+enum class TokenizerKind : uint8_t { byte };
+enum class LrSchedule : uint8_t { cosine, linear, constant };
+enum class ResumeMode : uint8_t { automatic, never, required };
+
+struct RunSection {
+  std::string dir;
+  int64_t seed = 1234;
+  DeviceChoice device = DeviceChoice::automatic;
+  DType precision = DType::f32;  ///< f32 or bf16
+
+  bool operator==(const RunSection&) const = default;
+};
+
+struct DataSection {
+  std::string train;                ///< dataset prefix
+  std::optional<std::string> eval;  ///< dataset prefix
+  double eval_fraction = 0.0;       ///< of the end of `train`; in [0, 1)
+  TokenizerKind tokenizer = TokenizerKind::byte;
+
+  bool operator==(const DataSection&) const = default;
+};
+
+struct ParallelSection {
+  int64_t tensor = 1;  ///< ranks that share one replica of the model
+
+  bool operator==(const ParallelSection&) const = default;
+};
+
+/// In sequences.
+struct BatchSection {
+  int64_t global = 0;  ///< one step of all ranks
+  int64_t micro = 0;   ///< one forward pass of one data rank
+
+  bool operator==(const BatchSection&) const = default;
+};
+
+struct TrainSection {
+  int64_t steps = 0;
+
+  bool operator==(const TrainSection&) const = default;
+};
+
+struct OptimizerSection {
+  double lr = 6e-4;
+  double min_lr = 0.0;
+  LrSchedule schedule = LrSchedule::cosine;
+  int64_t warmup_steps = 0;
+  std::array<double, 2> betas = {0.9, 0.95};
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+  double grad_clip = 1.0;  ///< global norm; 0 is off
+
+  bool operator==(const OptimizerSection&) const = default;
+};
+
+struct EvalSection {
+  int64_t interval = 0;  ///< in steps; 0 is never
+  int64_t batches = 20;  ///< of batch.global sequences each
+
+  bool operator==(const EvalSection&) const = default;
+};
+
+struct CheckpointSection {
+  int64_t interval = 0;  ///< in steps; 0 is only at the end
+  int64_t keep = 0;      ///< the newest so many; 0 is all
+  ResumeMode resume = ResumeMode::automatic;
+  std::optional<std::string> from;  ///< a run or one of its steps
+
+  bool operator==(const CheckpointSection&) const = default;
+};
+
+struct LogSection {
+  int64_t interval = 10;  ///< in steps
+
+  bool operator==(const LogSection&) const = default;
+};
+
+/// One run. A default-constructed RunConfig lacks the required keys; load_config() makes whole
+/// ones.
+struct RunConfig {
+  RunSection run;
+  ModelConfig model;
+  DataSection data;
+  ParallelSection parallel;
+  BatchSection batch;
+  TrainSection train;
+  OptimizerSection optimizer;
+  EvalSection eval;
+  CheckpointSection checkpoint;
+  LogSection log;
+
+  bool operator==(const RunConfig&) const = default;
+};
+
+}  // namespace tessera

@@ -1,0 +1,194 @@
+#pragma once
+
+#include <concepts>
+#include <string_view>
+#include <type_traits>
+
+#include "launch/config/run_config.h"
+#include "launch/config/value_rule.h"
+
+namespace tessera {
+
+// Every key of a configuration, once: its name, its member, what it takes and why it is there.
+// Parsing, --set, range checks, the resolved config.yaml and docs/configuration.md all come from
+// here. A default is the member's own, in run_config.h and models/model_config.h.
+//
+// describe(section, field) calls `field(key, member, rule, meaning)` for each key in order;
+// describe(config, section) calls `section(name, member, meaning)` for each section. The first
+// argument may be const.
+
+/// A key's name, and whether a file has to give it.
+struct Key {
+  std::string_view name;
+  bool required = false;
+
+  constexpr Key(const char* key) : name(key) {}  // NOLINT: a name alone is an optional key
+};
+
+constexpr Key required(const char* name) {
+  Key key(name);
+  key.required = true;
+  return key;
+}
+
+template <typename T, typename Section>
+concept MaybeConst = std::same_as<std::remove_const_t<T>, Section>;
+
+// Limits that no run comes near, so that products of a few of them fit into 64 bits.
+inline constexpr int64_t kMaxSteps = 1'000'000'000;
+inline constexpr int64_t kMaxSequences = 100'000'000;
+inline constexpr int64_t kMaxWidth = 1'000'000;
+
+template <MaybeConst<RunSection> Section>
+void describe(Section& run, auto& field) {
+  field(required("dir"), run.dir, Text{},
+        "The folder the run writes to: `config.yaml`, `metrics.jsonl` and `checkpoints/`.");
+  field("seed", run.seed, IntegerIn{0, INT64_MAX},
+        "Decides initial weights, dropout and the order of samples, on any number of ranks.");
+  field("device", run.device,
+        OneOf<DeviceChoice>{{{"auto", DeviceChoice::automatic},
+                             {"cpu", DeviceChoice::cpu},
+                             {"cuda", DeviceChoice::cuda}}},
+        "Where to compute; `auto` takes a GPU for each rank where there are any.");
+  field("precision", run.precision, OneOf<DType>{{{"fp32", DType::f32}, {"bf16", DType::bf16}}},
+        "Of weights and activations in the forward and backward pass. `bf16` halves their memory; "
+        "gradients, master weights and AdamW's moments stay fp32.");
+}
+
+template <MaybeConst<ModelConfig> Section>
+void describe(Section& model, auto& field) {
+  field("kind", model.kind, OneOf<std::string>{{{"gpt", "gpt"}}},
+        "The architecture: `gpt` is a decoder that predicts the next token.");
+  field("num_layers", model.num_layers, IntegerIn{1, 10'000}, "Transformer blocks.");
+  field("hidden_size", model.hidden_size, IntegerIn{1, kMaxWidth},
+        "Width of the residual stream; a multiple of `num_heads`.");
+  field("num_heads", model.num_heads, IntegerIn{1, kMaxWidth},
+        "Attention heads; they are split evenly over `parallel.tensor` ranks.");
+  field("mlp_size", model.mlp_size, IntegerIn{0, 10 * kMaxWidth},
+        "Width between the two layers of the MLP, split over `parallel.tensor` ranks; "
+        "0 is 4 × `hidden_size`.");
+  field("seq_length", model.seq_length, IntegerIn{1, 10'000'000},
+        "Tokens of a sequence, which is also the number of learned positions.");
+  field("vocab_size", model.vocab_size, IntegerIn{1, INT32_MAX},
+        "Rows of the embedding. Any number: what does not divide by `parallel.tensor` is padded in "
+        "memory only. Byte tokens need 257.");
+  field("dropout", model.dropout, NumberIn{0.0, 1.0, true},
+        "Probability of a zero after the embeddings and before each residual sum.");
+  field("attention_dropout", model.attention_dropout, NumberIn{0.0, 1.0, true},
+        "Probability of a zero among the attention weights.");
+  field("bias", model.bias, TrueOrFalse{}, "Whether linear layers and norms have a bias.");
+  field("layer_norm_eps", model.layer_norm_eps, NumberIn{1e-30, 1.0},
+        "Added to the variance in a norm, so that a constant row does not divide by zero.");
+  field("init_stddev", model.init_stddev, NumberIn{0.0, 1000.0},
+        "Standard deviation of the initial weights.");
+}
+
+template <MaybeConst<DataSection> Section>
+void describe(Section& data, auto& field) {
+  field(required("train"), data.train, Text{},
+        "Prefix of the dataset to train on, as it was given to `tessera prepare`.");
+  field("eval", data.eval, OrNull<Text>{},
+        "Prefix of the dataset to evaluate on; null holds out `eval_fraction` of `train`.");
+  field("eval_fraction", data.eval_fraction, NumberIn{0.0, 1.0, true},
+        "The part at the end of `train` that is evaluated on and never trained on. Only without "
+        "`eval`.");
+  field("tokenizer", data.tokenizer, OneOf<TokenizerKind>{{{"byte", TokenizerKind::byte}}},
+        "How the text was cut: `byte` has a token for each of the 256 bytes and one between "
+        "documents.");
+}
+
+template <MaybeConst<ParallelSection> Section>
+void describe(Section& parallel, auto& field) {
+  field("tensor", parallel.tensor, IntegerIn{1, kMaxWidth},
+        "Ranks that share one replica of the model. The others are data ranks: their number is "
+        "that of all ranks, divided by this.");
+}
+
+template <MaybeConst<BatchSection> Section>
+void describe(Section& batch, auto& field) {
+  field(required("global"), batch.global, IntegerIn{1, kMaxSequences},
+        "Sequences of a step, over all ranks; a multiple of `micro` × data ranks. The result of a "
+        "step does not depend on how it is divided.");
+  field(required("micro"), batch.micro, IntegerIn{1, kMaxSequences},
+        "Sequences that a data rank computes at once. More are faster until memory ends; the rest "
+        "of its share follows one after the other, gradients added up.");
+}
+
+template <MaybeConst<TrainSection> Section>
+void describe(Section& train, auto& field) {
+  field(required("steps"), train.steps, IntegerIn{1, kMaxSteps},
+        "Optimizer steps of the whole run, those before a resume included.");
+}
+
+template <MaybeConst<OptimizerSection> Section>
+void describe(Section& optimizer, auto& field) {
+  field("lr", optimizer.lr, NumberIn{0.0, 1e6},
+        "AdamW's learning rate at its peak; smaller for wider models.");
+  field("min_lr", optimizer.min_lr, NumberIn{0.0, 1e6},
+        "Where `cosine` and `linear` end, at the last step; at most `lr`.");
+  field("schedule", optimizer.schedule,
+        OneOf<LrSchedule>{{{"cosine", LrSchedule::cosine},
+                           {"linear", LrSchedule::linear},
+                           {"constant", LrSchedule::constant}}},
+        "The way from `lr` after the warm-up to `min_lr`; `constant` stays at `lr`.");
+  field("warmup_steps", optimizer.warmup_steps, IntegerIn{0, kMaxSteps},
+        "Steps over which the learning rate rises in a line to `lr`, while AdamW's moments are "
+        "still rough; at most `train.steps`.");
+  field("betas", optimizer.betas, PairOf<NumberIn>{{0.0, 1.0, true}},
+        "Decay of AdamW's running means of gradients and of their squares.");
+  field("eps", optimizer.eps, NumberIn{1e-30, 1.0},
+        "Added to the root of the second moment, so that a weight without gradients stays.");
+  field("weight_decay", optimizer.weight_decay, NumberIn{0.0, 1e6},
+        "Decoupled decay of matrices and embeddings; biases and norms have none.");
+  field("grad_clip", optimizer.grad_clip, NumberIn{0.0, 1e30},
+        "Gradients whose norm over all parameters is larger are scaled down to it; 0 is off.");
+}
+
+template <MaybeConst<EvalSection> Section>
+void describe(Section& eval, auto& field) {
+  field("interval", eval.interval, IntegerIn{0, kMaxSteps},
+        "Steps between evaluations, which need `data.eval` or `data.eval_fraction`; 0 is never.");
+  field("batches", eval.batches, IntegerIn{1, kMaxSteps},
+        "Batches of `batch.global` sequences that one evaluation averages over.");
+}
+
+template <MaybeConst<CheckpointSection> Section>
+void describe(Section& checkpoint, auto& field) {
+  field(
+      "interval", checkpoint.interval, IntegerIn{0, kMaxSteps},
+      "Steps between checkpoints, which is the most that a crash can cost; 0 is only at the end.");
+  field("keep", checkpoint.keep, IntegerIn{0, kMaxSteps},
+        "The newest so many checkpoints stay, older ones are removed; 0 keeps all.");
+  field("resume", checkpoint.resume,
+        OneOf<ResumeMode>{{{"auto", ResumeMode::automatic},
+                           {"never", ResumeMode::never},
+                           {"required", ResumeMode::required}}},
+        "Whether to go on from the newest checkpoint in `run.dir`: if there is one, never, or with "
+        "an error where there is none.");
+  field("from", checkpoint.from, OrNull<Text>{},
+        "A run's folder, or one of its steps, to start from when `run.dir` has no checkpoint yet.");
+}
+
+template <MaybeConst<LogSection> Section>
+void describe(Section& log, auto& field) {
+  field("interval", log.interval, IntegerIn{1, kMaxSteps},
+        "Steps between lines of `metrics.jsonl` and of the terminal.");
+}
+
+template <MaybeConst<RunConfig> Config>
+void describe(Config& config, auto& section) {
+  section("run", config.run, "The run as a whole.");
+  section("model", config.model,
+          "The shape of the model, in Hugging Face's and Megatron-LM's words. The defaults are "
+          "those of GPT-2 124M.");
+  section("data", config.data, "What is trained and evaluated on.");
+  section("parallel", config.parallel, "How the ranks that `mpirun` starts share the work.");
+  section("batch", config.batch, "Sizes of batches, in sequences of `model.seq_length` tokens.");
+  section("train", config.train, "How long to train.");
+  section("optimizer", config.optimizer, "AdamW and its learning rate.");
+  section("eval", config.eval, "The loss on text that is not trained on.");
+  section("checkpoint", config.checkpoint, "What is saved, and what a run starts from.");
+  section("log", config.log, "What a run says as it goes.");
+}
+
+}  // namespace tessera

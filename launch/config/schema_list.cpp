@@ -1,0 +1,79 @@
+#include "launch/config/schema_list.h"
+
+#include <algorithm>
+
+#include "launch/config/schema.h"
+
+namespace tessera {
+namespace {
+
+struct KeyLister {
+  std::vector<KeyInfo>& keys;
+
+  template <typename Rule>
+  void operator()(Key key, const typename Rule::Value& value, const Rule& rule,
+                  std::string_view meaning) {
+    keys.push_back({std::string(key.name), key.required, rule.allowed(), rule.write(value),
+                    std::string(meaning)});
+  }
+};
+
+struct SectionLister {
+  std::vector<SectionInfo> sections;
+
+  void operator()(std::string_view name, const auto& section, std::string_view meaning) {
+    SectionInfo& info = sections.emplace_back();
+    info.name = name;
+    info.meaning = meaning;
+    KeyLister lister{info.keys};
+    describe(section, lister);
+  }
+};
+
+/// Damerau and Levenshtein's distance in its restricted form ("optimal string alignment").
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    std::swap(before, above);
+    std::swap(above, row);
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t change = above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({change, above[j] + 1, row[j - 1] + 1});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        row[j] = std::min(row[j], before[j - 2] + 1);
+      }
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+const std::vector<SectionInfo>& config_sections() {
+  static const std::vector<SectionInfo> sections = [] {
+    SectionLister lister;
+    const RunConfig defaults;
+    describe(defaults, lister);
+    return lister.sections;
+  }();
+  return sections;
+}
+
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
+  constexpr size_t kLongest = 64;  // keys are shorter by far
+  if (word.size() > kLongest) return "";
+  std::string best;
+  size_t best_distance = word.size() / 3 + 2;  // beyond that it is another word
+  for (const std::string& candidate : candidates) {
+    const size_t distance = edit_distance(word, candidate);
+    if (distance < best_distance && distance < candidate.size()) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+}  // namespace tessera

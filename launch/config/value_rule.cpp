@@ -1,0 +1,84 @@
+#include "launch/config/value_rule.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "launch/config/number_text.h"
+
+namespace tessera {
+namespace {
+
+std::string found_in(const YamlNode& node) {
+  switch (node.kind) {
+    case YamlNode::Kind::null:
+      return "empty";
+    case YamlNode::Kind::list:
+      return fmt::format("a list of {}", node.items.size());
+    case YamlNode::Kind::map:
+      return "a map";
+    case YamlNode::Kind::scalar:
+      break;
+  }
+  return node.quoted ? fmt::format("the quoted text \"{}\"", excerpt(node.text))
+                     : excerpt(node.text);
+}
+
+/// Only a plain scalar is a number or a truth value: "4" in quotes is a text.
+bool is_plain(const YamlNode& node) { return node.kind == YamlNode::Kind::scalar && !node.quoted; }
+
+}  // namespace
+
+void refuse(const YamlNode& node, const std::string& allowed) {
+  fail("is {}, but must be {}", found_in(node), allowed);
+}
+
+std::string IntegerIn::allowed() const { return fmt::format("an integer from {} to {}", min, max); }
+
+int64_t IntegerIn::read(const YamlNode& node) const {
+  const auto value = is_plain(node) ? parse_integer(node.text) : std::nullopt;
+  if (!value || !accepts(*value)) refuse(node, allowed());
+  return *value;
+}
+
+std::string IntegerIn::write(int64_t value) const { return fmt::format("{}", value); }
+
+std::string NumberIn::allowed() const {
+  return fmt::format("a number from {} to {}{}", number_text(min), max_excluded ? "below " : "",
+                     number_text(max));
+}
+
+double NumberIn::read(const YamlNode& node) const {
+  const auto value = is_plain(node) ? parse_number(node.text) : std::nullopt;
+  if (!value || !accepts(*value)) refuse(node, allowed());
+  return *value;
+}
+
+std::string NumberIn::write(double value) const { return number_text(value); }
+
+bool TrueOrFalse::read(const YamlNode& node) const {
+  if (is_plain(node) && node.text == "true") return true;
+  if (is_plain(node) && node.text == "false") return false;
+  refuse(node, allowed());
+}
+
+bool Text::accepts(const std::string& value) const {
+  return !value.empty() && std::none_of(value.begin(), value.end(), is_control);
+}
+
+std::string Text::read(const YamlNode& node) const {
+  if (node.kind != YamlNode::Kind::scalar) refuse(node, allowed());
+  if (!accepts(node.text))
+    refuse(node, "text of at least one character, without control characters");
+  return node.text;
+}
+
+std::string Text::write(const std::string& value) const {
+  std::string quoted = "\"";
+  for (const char c : value) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + "\"";
+}
+
+}  // namespace tessera

@@ -1,0 +1,143 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "launch/config/yaml_reader.h"
+
+namespace tessera {
+
+// A rule is what a key takes. Each has
+//   Value                       the C++ type;
+//   std::string allowed()       in words, for messages ("must be ...") and for the documentation;
+//   bool accepts(Value)         whether a value is in range;
+//   Value read(const YamlNode&) throws "is ..., but must be ..." unless the node is such a value;
+//   std::string write(Value)    YAML that read() takes back as an equal value.
+
+/// Throws Error with "is <what the node holds>, but must be <allowed>".
+[[noreturn]] void refuse(const YamlNode& node, const std::string& allowed);
+
+struct IntegerIn {
+  using Value = int64_t;
+  int64_t min;
+  int64_t max;  ///< included
+
+  std::string allowed() const;
+  bool accepts(int64_t value) const { return min <= value && value <= max; }
+  int64_t read(const YamlNode& node) const;
+  std::string write(int64_t value) const;
+};
+
+/// Finite numbers from min to max, both included, or without max: [min, max).
+struct NumberIn {
+  using Value = double;
+  double min;
+  double max;
+  bool max_excluded = false;
+
+  std::string allowed() const;
+  bool accepts(double value) const {
+    return min <= value && (max_excluded ? value < max : value <= max);
+  }
+  double read(const YamlNode& node) const;
+  std::string write(double value) const;
+};
+
+struct TrueOrFalse {
+  using Value = bool;
+
+  std::string allowed() const { return "true or false"; }
+  bool accepts(bool) const { return true; }
+  bool read(const YamlNode& node) const;
+  std::string write(bool value) const { return value ? "true" : "false"; }
+};
+
+/// Text that is not empty and has no control characters, with quotes or without.
+struct Text {
+  using Value = std::string;
+
+  std::string allowed() const { return "text"; }
+  bool accepts(const std::string& value) const;
+  std::string read(const YamlNode& node) const;
+  std::string write(const std::string& value) const;
+};
+
+/// Listed words, each of which stands for a value.
+template <typename T>
+struct OneOf {
+  using Value = T;
+  std::vector<std::pair<std::string_view, T>> choices;
+
+  std::string allowed() const {
+    std::string text = "one of:";
+    for (const auto& [word, value] : choices) {
+      text += text.back() == ':' ? " " : ", ";
+      text += word;
+    }
+    return text;
+  }
+  bool accepts(const T& value) const { return word_for(value) != nullptr; }
+  T read(const YamlNode& node) const {
+    if (node.kind == YamlNode::Kind::scalar) {
+      for (const auto& [word, value] : choices) {
+        if (node.text == word) return value;
+      }
+    }
+    refuse(node, allowed());
+  }
+  std::string write(const T& value) const {
+    const std::string_view* word = word_for(value);
+    return word == nullptr ? "?" : std::string(*word);
+  }
+
+ private:
+  const std::string_view* word_for(const T& value) const {
+    for (const auto& choice : choices) {
+      if (choice.second == value) return &choice.first;
+    }
+    return nullptr;
+  }
+};
+
+/// What `rule` takes, or null for nothing.
+template <typename Rule>
+struct OrNull {
+  using Value = std::optional<typename Rule::Value>;
+  Rule rule;
+
+  std::string allowed() const { return fmt::format("{}, or null", rule.allowed()); }
+  bool accepts(const Value& value) const { return !value || rule.accepts(*value); }
+  Value read(const YamlNode& node) const {
+    if (node.kind == YamlNode::Kind::null) return std::nullopt;
+    return rule.read(node);
+  }
+  std::string write(const Value& value) const { return value ? rule.write(*value) : "null"; }
+};
+
+/// A list of two values that `rule` takes.
+template <typename Rule>
+struct PairOf {
+  using Value = std::array<typename Rule::Value, 2>;
+  Rule rule;
+
+  std::string allowed() const { return fmt::format("a list of two, each {}", rule.allowed()); }
+  bool accepts(const Value& value) const {
+    return rule.accepts(value[0]) && rule.accepts(value[1]);
+  }
+  Value read(const YamlNode& node) const {
+    if (node.kind != YamlNode::Kind::list || node.items.size() != 2) refuse(node, allowed());
+    return {rule.read(node.items[0]), rule.read(node.items[1])};
+  }
+  std::string write(const Value& value) const {
+    return fmt::format("[{}, {}]", rule.write(value[0]), rule.write(value[1]));
+  }
+};
+
+}  // namespace tessera

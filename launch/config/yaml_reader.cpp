@@ -1,0 +1,169 @@
+#include "launch/config/yaml_reader.h"
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+#include "core/error.h"
+
+namespace tessera {
+namespace {
+
+/// Sections, keys and lists make three; the rest is room for a better message than this one.
+constexpr size_t kMaxDepth = 8;
+
+TextPosition position_of(const YAML::Mark& mark) {
+  return mark.is_null() ? TextPosition{} : TextPosition{mark.line + 1, mark.column + 1};
+}
+
+/// Whether a quoted scalar at the start of `text` has its closing quote before the line ends.
+bool closes_on_its_line(std::string_view text) {
+  const char quote = text[0];
+  for (size_t i = 1; i < text.size() && text[i] != '\n'; ++i) {
+    const std::string_view two = text.substr(i, 2);
+    const bool escaped = quote == '"' ? two[0] == '\\' && two != "\\\n" : two == "''";
+    if (escaped) {
+      ++i;
+    } else if (text[i] == quote) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Whether the scalar that begins at `text` is on one line. yaml-cpp joins lines, and takes the end
+/// of the indentation for a closing quote that is missing.
+bool stands_on_its_line(std::string_view text, const YamlNode& scalar) {
+  if (!scalar.quoted) return text.substr(0, scalar.text.size()) == scalar.text;
+  const std::string_view first = text.substr(0, 1);
+  return (first == "\"" || first == "'") && closes_on_its_line(text);
+}
+
+/// Builds the tree from yaml-cpp's events rather than from its nodes, which forget doubled keys and
+/// whether a scalar was quoted, and resolve aliases before anyone can refuse them.
+class TreeBuilder : public YAML::EventHandler {
+ public:
+  explicit TreeBuilder(const SourceText& source) : source_(source) {}
+
+  YamlNode take_root() { return std::move(root_); }
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    require(++documents_ == 1, "{}: a second YAML document; a configuration is only one",
+            source_.at(position_of(mark)));
+  }
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    add(make(YamlNode::Kind::null, mark, "", anchor));
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { refuse_anchor(mark); }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    YamlNode node = make(YamlNode::Kind::scalar, mark, tag, anchor);
+    node.text = value;
+    node.quoted = tag == kQuotedTag;
+    require(stands_on_its_line(text_at(mark), node),
+            "{}: a text has to end on its line: close its quote, or write it on one line",
+            source_.at(node.position));
+    add(std::move(node));
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    open(make(YamlNode::Kind::list, mark, tag, anchor));
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    open(make(YamlNode::Kind::map, mark, tag, anchor));
+  }
+  void OnMapEnd() override { close(); }
+
+ private:
+  // The tags that yaml-cpp gives to scalars which the text does not tag.
+  static constexpr const char* kQuotedTag = "!";
+  static constexpr const char* kPlainTag = "?";
+
+  [[noreturn]] void refuse_anchor(const YAML::Mark& mark) const {
+    fail(
+        "{}: anchors and aliases (& and *) are not taken; write the value out, and a text that "
+        "begins with & or * in quotes",
+        source_.at(position_of(mark)));
+  }
+
+  /// The source from `mark` on, whose column and position count bytes.
+  std::string_view text_at(const YAML::Mark& mark) const {
+    const std::string_view text = source_.text;
+    return text.substr(std::min(static_cast<size_t>(std::max(mark.pos, 0)), text.size()));
+  }
+
+  YamlNode make(YamlNode::Kind kind, const YAML::Mark& mark, const std::string& tag,
+                YAML::anchor_t anchor) const {
+    if (anchor != YAML::NullAnchor) refuse_anchor(mark);
+    require(tag.empty() || tag == kQuotedTag || tag == kPlainTag,
+            "{}: the tag '{}' is not taken; every key knows its own type",
+            source_.at(position_of(mark)), excerpt(tag));
+    YamlNode node;
+    node.kind = kind;
+    node.position = position_of(mark);
+    return node;
+  }
+
+  void open(YamlNode node) {
+    require(open_.size() < kMaxDepth,
+            "{}: nested deeper than {} levels; a configuration is "
+            "sections of keys",
+            source_.at(node.position), kMaxDepth);
+    open_.push_back(std::move(node));
+  }
+
+  void close() {
+    YamlNode node = std::move(open_.back());
+    open_.pop_back();
+    add(std::move(node));
+  }
+
+  void add(YamlNode node) {
+    if (open_.empty()) {
+      root_ = std::move(node);
+      return;
+    }
+    YamlNode& parent = open_.back();
+    if (parent.kind == YamlNode::Kind::map && parent.keys.size() == parent.items.size()) {
+      require(node.kind == YamlNode::Kind::scalar,
+              "{}: a key is missing, or is a list or a map; keys are words",
+              source_.at(node.position));
+      parent.keys.push_back(std::move(node));
+    } else {
+      parent.items.push_back(std::move(node));
+    }
+  }
+
+  const SourceText& source_;
+  std::vector<YamlNode> open_;  ///< maps and lists that have begun and not ended
+  YamlNode root_;
+  int documents_ = 0;
+};
+
+}  // namespace
+
+YamlNode read_yaml(const SourceText& source) {
+  check_config_text(source);
+  TreeBuilder builder(source);
+  try {
+    std::istringstream stream(source.text);
+    YAML::Parser parser(stream);
+    while (parser.HandleNextDocument(builder)) {
+    }
+  } catch (const YAML::Exception& error) {
+    fail("{}: not valid YAML: {}; check indentation, quotes and brackets",
+         source.at(position_of(error.mark)), error.msg);
+  }
+  return builder.take_root();
+}
+
+}  // namespace tessera
