@@ -1,0 +1,107 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+#include "launch/config/config_issues.h"
+#include "launch/config/schema.h"
+#include "launch/config/yaml_reader.h"
+
+namespace tessera {
+
+/// A YAML map from which known keys are taken one by one; doubled keys and those that nobody took
+/// become issues.
+class KeyedMap {
+ public:
+  struct Entry {
+    TextPosition position;  ///< of the key
+    const YamlNode* value = nullptr;
+  };
+
+  /// `section` is the map's name, or "" for the whole file. All arguments must outlive the map.
+  KeyedMap(const SourceText& source, std::string_view section, const YamlNode& map,
+           ConfigIssues& issues);
+
+  /// Nothing if the key is not there.
+  const Entry* take(std::string_view key);
+
+  void report_unknown() const;
+
+ private:
+  const SourceText& source_;
+  std::string section_;
+  ConfigIssues& issues_;
+  std::map<std::string, Entry, std::less<>> entries_;
+  std::set<std::string, std::less<>> taken_;
+};
+
+/// Visits the keys of a section and fills it from a map.
+class KeyReader {
+ public:
+  /// `given` collects the full names of the keys that were there, right or wrong.
+  KeyReader(const SourceText& source, std::string_view section, const YamlNode& map,
+            ConfigIssues& issues, std::set<std::string>& given)
+      : source_(source),
+        section_(section),
+        map_(source, section, map, issues),
+        issues_(issues),
+        given_(given) {}
+
+  template <typename Rule>
+  void operator()(Key key, typename Rule::Value& value, const Rule& rule, std::string_view) {
+    const KeyedMap::Entry* entry = map_.take(key.name);
+    if (entry == nullptr) return;
+    const std::string name = section_ + "." + std::string(key.name);
+    given_.insert(name);
+    try {
+      value = rule.read(*entry->value);
+    } catch (const Error& error) {
+      issues_.add(source_, entry->position, name + " " + error.what());
+    }
+  }
+
+  void report_unknown() const { map_.report_unknown(); }
+
+ private:
+  const SourceText& source_;
+  std::string section_;
+  KeyedMap map_;
+  ConfigIssues& issues_;
+  std::set<std::string>& given_;
+};
+
+/// Visits the sections of a configuration and fills them from a map of maps.
+class SectionReader {
+ public:
+  SectionReader(const SourceText& source, const YamlNode& root, ConfigIssues& issues,
+                std::set<std::string>& given)
+      : source_(source), map_(source, "", root, issues), issues_(issues), given_(given) {}
+
+  void operator()(std::string_view name, auto& section, std::string_view) {
+    const KeyedMap::Entry* entry = map_.take(name);
+    if (entry == nullptr) return;
+    if (entry->value->kind != YamlNode::Kind::map) {
+      report_not_a_section(name, *entry);
+      return;
+    }
+    KeyReader reader(source_, name, *entry->value, issues_, given_);
+    describe(section, reader);
+    reader.report_unknown();
+  }
+
+  void report_unknown() const { map_.report_unknown(); }
+
+ private:
+  void report_not_a_section(std::string_view name, const KeyedMap::Entry& entry);
+
+  const SourceText& source_;
+  KeyedMap map_;
+  ConfigIssues& issues_;
+  std::set<std::string>& given_;
+};
+
+}  // namespace tessera

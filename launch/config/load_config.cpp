@@ -1,0 +1,102 @@
+#include "launch/config/load_config.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "core/error.h"
+#include "launch/config/config_issues.h"
+#include "launch/config/key_reader.h"
+#include "launch/config/schema_list.h"
+
+namespace tessera {
+namespace {
+
+/// Reads one source after the other into the same configuration.
+class Loader {
+ public:
+  void read_file(const SourceText& source) {
+    const YamlNode root = read_yaml(source);
+    require(root.kind != YamlNode::Kind::null,
+            "{}: the configuration is empty; docs/configuration.md lists its keys", source.name);
+    require(root.kind == YamlNode::Kind::map,
+            "{}: a configuration is a map of sections, as in 'run:' and below it '  dir: runs/a'",
+            source.at(root.position));
+    read(source, root);
+  }
+
+  void read_override(const std::string& text) {
+    SourceText source{fmt::format("--set {}", excerpt(text, 200)), "", false};
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos) {
+      issues_.add(source, {}, "must have the form section.key=value, as in optimizer.lr=0.001");
+      return;
+    }
+    source.text = text.substr(equals + 1);
+    try {
+      const std::string name = text.substr(0, equals);
+      const size_t dot = std::min(name.find('.'), name.size());
+      YamlNode node = read_yaml(source);
+      if (dot < name.size()) node = map_of(name.substr(dot + 1), std::move(node));
+      read(source, map_of(name.substr(0, dot), std::move(node)));
+    } catch (const Error& error) {  // the value is not YAML
+      issues_.add(error.what());
+    }
+  }
+
+  RunConfig finish(const SourceText& file) {
+    for (const SectionInfo& section : config_sections()) {
+      for (const KeyInfo& key : section.keys) {
+        const std::string name = section.name + "." + key.name;
+        if (!key.required || given_.contains(name)) continue;
+        issues_.add(
+            file, {},
+            fmt::format("the key '{}' is missing and has no default: {}", name, key.meaning));
+      }
+    }
+    issues_.throw_if_any();
+    return std::move(config_);
+  }
+
+ private:
+  void read(const SourceText& source, const YamlNode& root) {
+    SectionReader reader(source, root, issues_, given_);
+    describe(config_, reader);
+    reader.report_unknown();
+    issues_.sort_since_last();
+  }
+
+  static YamlNode map_of(std::string key, YamlNode value) {
+    YamlNode map;
+    map.kind = YamlNode::Kind::map;
+    YamlNode& name = map.keys.emplace_back();
+    name.kind = YamlNode::Kind::scalar;
+    name.text = std::move(key);
+    map.items.push_back(std::move(value));
+    return map;
+  }
+
+  RunConfig config_;
+  ConfigIssues issues_;
+  std::set<std::string> given_;
+};
+
+RunConfig load(const SourceText& file, std::span<const std::string> overrides) {
+  Loader loader;
+  loader.read_file(file);
+  for (const std::string& text : overrides) loader.read_override(text);
+  return loader.finish(file);
+}
+
+}  // namespace
+
+RunConfig load_config(const std::filesystem::path& path, std::span<const std::string> overrides) {
+  return load(read_config_file(path), overrides);
+}
+
+RunConfig parse_config(std::string_view name, std::string_view yaml,
+                       std::span<const std::string> overrides) {
+  return load(SourceText{std::string(name), std::string(yaml)}, overrides);
+}
+
+}  // namespace tessera
