@@ -1,0 +1,154 @@
+#include "launch/config/validate.h"
+
+#include <string>
+
+#include "core/error.h"
+#include "launch/config/schema.h"
+
+namespace tessera {
+namespace {
+
+/// A configuration made in code has not been through a reader.
+struct RangeCheck {
+  std::string_view section;
+
+  template <typename Rule>
+  void operator()(Key key, const typename Rule::Value& value, const Rule& rule, std::string_view) {
+    require(rule.accepts(value), "{}.{} is {}, but must be {}", section, key.name,
+            rule.write(value), rule.allowed());
+  }
+};
+
+struct SectionRangeCheck {
+  void operator()(std::string_view name, const auto& section, std::string_view) {
+    RangeCheck check{name};
+    describe(section, check);
+  }
+};
+
+/// "(1, 2, 4, 8, 16)", cut short where there are too many to read.
+std::string divisors(int64_t number) {
+  constexpr int kMostShown = 12;
+  std::string text = "(1";
+  int shown = 1;
+  for (int64_t d = 2; d <= number; ++d) {
+    if (number % d != 0) continue;
+    if (shown++ == kMostShown) return text + ", ...)";
+    text += fmt::format(", {}", d);
+  }
+  return text + ")";
+}
+
+/// "6 or 12": the positive multiples of `step` next to `number`, which is not one itself.
+std::string nearest_multiples(int64_t number, int64_t step) {
+  const int64_t below = number / step * step;
+  const int64_t above = below + step;
+  return below == 0 ? fmt::format("{}", above) : fmt::format("{} or {}", below, above);
+}
+
+void check_model(const ModelConfig& model) {
+  require(
+      model.hidden_size % model.num_heads == 0,
+      "model.hidden_size is {}, but model.num_heads is {}: each head has hidden_size / num_heads "
+      "columns, so choose a multiple of {} ({}) as hidden_size, or a divisor of {} {} as "
+      "num_heads",
+      model.hidden_size, model.num_heads, model.num_heads,
+      nearest_multiples(model.hidden_size, model.num_heads), model.hidden_size,
+      divisors(model.hidden_size));
+}
+
+void check_tensor_parallel(const RunConfig& config, int world_size) {
+  const int64_t tensor = config.parallel.tensor;
+  const ModelConfig& model = config.model;
+  require(world_size % tensor == 0,
+          "parallel.tensor is {}, but the run has {} {}: each replica of the model takes {} ranks, "
+          "so choose a divisor of {} {}, or start a multiple of {} ranks",
+          tensor, world_size, world_size == 1 ? "rank" : "ranks", tensor, world_size,
+          divisors(world_size), tensor);
+  require(model.num_heads % tensor == 0,
+          "parallel.tensor is {}, but model.num_heads is {}: heads are split evenly, so choose a "
+          "divisor of {} {}",
+          tensor, model.num_heads, model.num_heads, divisors(model.num_heads));
+  const int64_t mlp_size = model.resolved_mlp_size();
+  require(mlp_size % tensor == 0,
+          "parallel.tensor is {}, but model.mlp_size is {}: the MLP's columns are split evenly, so "
+          "choose a multiple of {} ({}) as mlp_size, or another parallel.tensor",
+          tensor, mlp_size, tensor, nearest_multiples(mlp_size, tensor));
+}
+
+void check_batch(const RunConfig& config, int world_size) {
+  const int64_t global = config.batch.global;
+  const int64_t micro = config.batch.micro;
+  const int64_t data_ranks = world_size / config.parallel.tensor;
+  if (global % (micro * data_ranks) == 0) return;
+  const std::string smaller_micro =
+      global % data_ranks == 0
+          ? fmt::format(", or a divisor of {} / {} = {} {} as batch.micro", global, data_ranks,
+                        global / data_ranks, divisors(global / data_ranks))
+          : "";
+  fail(
+      "batch.global is {}, but batch.micro × data ranks = {} × {} = {} ({} ranks / "
+      "parallel.tensor = {} / {} = {} data ranks): every data rank computes the same number of "
+      "micro-batches, so choose a multiple of {} ({}) as batch.global{}",
+      global, micro, data_ranks, micro * data_ranks, world_size, world_size, config.parallel.tensor,
+      data_ranks, micro * data_ranks, nearest_multiples(global, micro * data_ranks), smaller_micro);
+}
+
+void check_data(const RunConfig& config) {
+  // 256 bytes and the token between documents.
+  constexpr int64_t kByteTokens = 257;
+  const DataSection& data = config.data;
+  require(data.tokenizer != TokenizerKind::byte || config.model.vocab_size >= kByteTokens,
+          "model.vocab_size is {}, but data.tokenizer is byte, which has {} tokens: choose {} or "
+          "more",
+          config.model.vocab_size, kByteTokens, kByteTokens);
+  require(
+      !data.eval || data.eval_fraction == 0.0,
+      "data.eval is {} and data.eval_fraction is {}: the fraction is held out of data.train only "
+      "where there is no data.eval, so set eval_fraction to 0, or eval to null",
+      data.eval.value_or(""), data.eval_fraction);
+  require(config.eval.interval == 0 || data.eval || data.eval_fraction > 0.0,
+          "eval.interval is {}, but there is nothing to evaluate on: set data.eval to a dataset, "
+          "or data.eval_fraction to the part of data.train to hold out, as 0.1, or eval.interval "
+          "to 0",
+          config.eval.interval);
+}
+
+void check_schedule(const RunConfig& config) {
+  const OptimizerSection& optimizer = config.optimizer;
+  require(optimizer.min_lr <= optimizer.lr,
+          "optimizer.min_lr is {}, but optimizer.lr is {}: the schedule goes down from lr to "
+          "min_lr, so choose a min_lr from 0 to {}",
+          optimizer.min_lr, optimizer.lr, optimizer.lr);
+  require(optimizer.warmup_steps <= config.train.steps,
+          "optimizer.warmup_steps is {}, but train.steps is {}: lr would not be reached, so choose "
+          "at most {} warm-up steps",
+          optimizer.warmup_steps, config.train.steps, config.train.steps);
+}
+
+void check_token_count(const RunConfig& config) {
+  int64_t tokens = 0;
+  const bool overflows =
+      __builtin_mul_overflow(config.batch.global, config.model.seq_length, &tokens) ||
+      __builtin_mul_overflow(tokens, config.train.steps, &tokens);
+  require(!overflows,
+          "train.steps × batch.global × model.seq_length = {} × {} × {} tokens, more than 2^63 - 1 "
+          "that can be counted: choose fewer train.steps",
+          config.train.steps, config.batch.global, config.model.seq_length);
+}
+
+}  // namespace
+
+void validate(const RunConfig& config, int world_size) {
+  require(world_size >= 1, "a run has at least 1 rank, but was given {}", world_size);
+  SectionRangeCheck check;
+  describe(config, check);
+  check_model(config.model);
+  check_tensor_parallel(config, world_size);
+  check_batch(config, world_size);
+  check_data(config);
+  check_schedule(config);
+  check_token_count(config);
+}
+
+}  // namespace tessera
