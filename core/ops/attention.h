@@ -1,0 +1,38 @@
+#pragma once
+
+#include "core/attention_mask.h"
+#include "core/ops/dropout.h"
+#include "core/tensor.h"
+
+namespace tessera {
+
+/// What all heads of this rank do. The dropout of weight (b, h, t, s) has the global index
+/// (((first_row + b) × total_heads + first_head + h) × T + t) × T + s.
+struct AttentionOptions {
+  float scale = 1.0f;  ///< of q·k before the softmax, 1/sqrt(D) as a rule
+  AttentionMask mask = {};
+  Dropout dropout = {};
+  int64_t first_head = 0;  ///< global index of this rank's head 0
+  int64_t total_heads = 1;
+};
+
+/// out = softmax(scale × q kᵀ, masked) v for each of the Hl heads that this rank holds.
+/// qkv (B, T, 3, Hl, D) holds queries, keys and values interleaved by row; out (B, T, Hl, D) has
+/// its dtype, fp32 or bf16; log_sum_exp (B, Hl, T) fp32 is written for the backward pass. The (T,
+/// T) matrix is never built: tiles with a running softmax (Milakov, Gimelshein, 2018; Dao et al.,
+/// "FlashAttention", 2022), in fp32. Tiles that the mask hides altogether are skipped. A row with
+/// everything masked gives zeros, with log_sum_exp = −inf.
+void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tensor out,
+                       Tensor log_sum_exp);
+
+/// dqkv (B, T, 3, Hl, D) from dout, with the weights computed again tile by tile. dqkv may not
+/// alias anything.
+void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
+                        const Tensor& log_sum_exp, const AttentionOptions& options, Tensor dqkv);
+
+/// One new position a sequence against cached keys and values, for generation. q, out (B, Hl, D);
+/// keys, values (B, Hl, capacity, D), of which the first `length` positions are seen.
+void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
+                      float scale, Tensor out);
+
+}  // namespace tessera

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "core/tensor.h"
+
+namespace tessera {
+
+/// The target of a position that has no loss.
+inline constexpr int32_t kIgnoreTarget = -1;
+
+/// Softmax cross-entropy in pieces, for logits whose columns are split over ranks: this rank holds
+/// columns [first, first + valid) of the vocabulary as the first `valid` columns of logits (N, Vl),
+/// fp32 or bf16; the other columns are padding, of any value, that counts as −inf. A caller
+/// combines the ranks' statistics before it takes loss = log(sum_exp) + max − target_logit.
+
+/// row_max[n] = max_v logits[n, v] (−inf if valid is 0), row_sum[n] = Σ_v exp(logits[n, v] −
+/// row_max[n]), target_logit[n] = logits[n, targets[n]] or 0 if another rank holds it or the target
+/// is kIgnoreTarget. One pass over the logits. targets (N) int32, the others (N) fp32.
+void cross_entropy_statistics(const Tensor& logits, const Tensor& targets, int64_t first,
+                              int64_t valid, Tensor row_max, Tensor row_sum, Tensor target_logit);
+
+/// In place: logits[n, v] = scale × (exp(logits[n, v] − log_sum_exp[n]) − [v is the target]), and
+/// zero in padding columns and in rows whose target is kIgnoreTarget.
+void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first, int64_t valid,
+                            const Tensor& log_sum_exp, float scale);
+
+}  // namespace tessera

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "core/random.h"
+#include "core/tensor.h"
+
+namespace tessera {
+
+/// Which elements a dropout drops: element (row, c) of a (..., C) tensor has the global index
+/// (first_row + row) × C + c in the stream of `key`, so a micro-batch or a data rank drops what the
+/// whole batch would have dropped. Kept elements are scaled by 1 / (1 − probability).
+struct Dropout {
+  float probability = 0.0f;
+  RandomKey key = {};
+  int64_t first_row = 0;
+
+  bool active() const { return probability > 0.0f; }
+  /// An element is dropped when its 32 random bits are below this.
+  uint32_t threshold() const;
+  float scale() const { return 1.0f / (1.0f - probability); }
+};
+
+/// y = dropout(x). fp32 or bf16 (..., C); y may alias x. No mask is stored.
+void dropout_forward(const Tensor& x, const Dropout& dropout, Tensor y);
+
+/// dx = dropout's gradient, with the bits drawn again. dx may alias dy.
+void dropout_backward(const Tensor& dy, const Dropout& dropout, Tensor dx);
+
+/// out = residual + dropout(x + bias): the end of a residual branch in one pass. x, residual, out
+/// (..., C), bias (C) may be undefined; one dtype, sums in fp32. out may alias x or residual.
+void bias_dropout_add(const Tensor& x, const Tensor& bias, const Tensor& residual,
+                      const Dropout& dropout, Tensor out);
+
+}  // namespace tessera

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "core/tensor.h"
+
+namespace tessera {
+
+/// Whether a matrix product overwrites its output or adds to it.
+enum class Accumulate : bool { no, yes };
+
+/// The three matrix products of a linear layer with weights w (N, K). Leading dims of activations
+/// are flattened into M rows: x is (..., K), y and dy are (..., N). fp32 or bf16, sums in fp32; no
+/// argument may alias an output. Throws on shapes or dtypes that do not fit.
+
+/// y = x wᵀ + bias. x, w, y and bias have one dtype; bias (N) may be undefined.
+void linear_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor y);
+
+/// dx = dy w. All of one dtype.
+void linear_backward_input(const Tensor& dy, const Tensor& w, Tensor dx);
+
+/// dw = dyᵀ x, or dw += dyᵀ x. dy and x of one dtype, dw fp32.
+void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor dw, Accumulate accumulate);
+
+}  // namespace tessera

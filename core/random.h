@@ -1,0 +1,53 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "core/range.h"
+#include "core/tensor.h"
+
+namespace tessera {
+
+/// What random numbers are for: one stream of bits a purpose, so none is used twice.
+enum class RandomPurpose : uint8_t {
+  init = 1,
+  embedding_dropout,
+  attention_dropout,
+  attention_output_dropout,
+  mlp_dropout,
+  sampling,
+};
+
+/// Names one stream of random bits. Tessera's random numbers have no state: the number for an
+/// element is a function of the key and of the element's global index alone, so it is the same bits
+/// for every tensor × data layout, and there is nothing to save.
+struct RandomKey {
+  uint64_t seed = 0;
+  RandomPurpose purpose = RandomPurpose::init;
+  uint32_t id = 0;    ///< which tensor or layer (24 bits are used)
+  uint32_t step = 0;  ///< which optimizer step
+};
+
+/// Four 32-bit words of Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2,
+/// 3", SC11) with key = seed and counter = (block, id | purpose << 24, step). Element i of a stream
+/// is word i % 4 of block i / 4.
+std::array<uint32_t, 4> philox(const RandomKey& key, uint64_t block);
+
+/// The word of one element.
+uint32_t random_bits(const RandomKey& key, uint64_t element);
+
+/// Uniform in [0, 1) with 24 bits.
+float random_uniform(const RandomKey& key, uint64_t element);
+
+/// Writes the words of elements [first, first + n) to `out`. Vectorised; any `first`.
+void random_bits(const RandomKey& key, uint64_t first, int64_t n, uint32_t* out);
+
+/// A 24-bit id for a name, for RandomKey::id.
+uint32_t random_id(std::string_view name);
+
+/// Writes stddev × a standard normal number (Box–Muller on two words of the element's own block of
+/// Philox) for elements [first, first + n).
+void random_normal(const RandomKey& key, float stddev, uint64_t first, int64_t n, float* out);
+
+}  // namespace tessera
