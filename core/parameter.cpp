@@ -5,8 +5,56 @@
 
 #include "core/checked.h"
 #include "core/error.h"
+#include "core/ops/elementwise.h"
+#include "core/parallel_for.h"
+#include "core/random.h"
 
 namespace tessera {
+namespace {
+
+// Writes the elements [begin, end) of the rank's real part, counted row-major in the shard, of
+// which each `run` is contiguous in the global tensor.
+template <typename T>
+void write_normal(const Parameter& parameter, const RandomKey& key, int64_t begin, int64_t end,
+                  T* out) {
+  const Shard& shard = parameter.shard;
+  int64_t inner = 1;
+  int64_t global_run = parameter.global_shape.numel(), run = global_run, first = 0;
+  if (!shard.replicated()) {
+    for (int i = shard.dim + 1; i < parameter.global_shape.rank(); ++i) {
+      inner *= parameter.global_shape[i];
+    }
+    global_run = parameter.global_shape[shard.dim] * inner;
+    run = shard.range.size() * inner;
+    first = shard.range.begin * inner;
+  }
+  constexpr int64_t kTile = 1024;
+  float tile[kTile];
+  for (int64_t i = begin; i < end;) {
+    const int64_t outer = i / run, within = i % run;
+    const int64_t n = std::min({kTile, end - i, run - within});
+    const auto element = static_cast<uint64_t>(outer * global_run + first + within);
+    random_normal(key, parameter.init.stddev, element, n, tile);
+    std::transform(tile, tile + n, out + i, [](float x) { return T(x); });
+    i += n;
+  }
+}
+
+void write_initial(const Parameter& parameter, uint64_t seed, const Tensor& real) {
+  if (parameter.init.kind != Init::Kind::normal) {
+    return fill(real, parameter.init.kind == Init::Kind::ones ? 1.0 : 0.0);
+  }
+  const RandomKey key{seed, RandomPurpose::init, random_id(parameter.name), 0};
+  dispatch_float(real.dtype(), [&]<typename T>() {
+    constexpr int64_t kGrain = 8192;
+    T* out = real.data<T>();
+    parallel_for(real.numel(), kGrain, [&, out](int64_t begin, int64_t end) {
+      write_normal(parameter, key, begin, end, out);
+    });
+  });
+}
+
+}  // namespace
 
 Shape Parameter::real_shape() const {
   Shape shape = local_shape;
@@ -83,6 +131,22 @@ void ParameterStore::allocate(Device device, DType precision, StoreFor purpose) 
     parameter.exp_avg_sq = view(exp_avg_sq_, DType::f32, parameter);
   }
 }
+
+void ParameterStore::initialize(uint64_t seed) {
+  require(allocated_, "a parameter store was initialized before it was allocated");
+  if (device_.is_meta()) return;
+  for (const Parameter& parameter : parameters_) {
+    const Tensor& target = parameter.master.defined() ? parameter.master : parameter.value;
+    write_initial(parameter, seed, parameter.real_part(target));
+  }
+  refresh_values();
+}
+
+void ParameterStore::refresh_values() {
+  if (masters_.bytes() > 0) copy(flat_masters(), flat_values());
+}
+
+void ParameterStore::zero_grads() { fill(flat_grads(), 0.0); }
 
 Tensor ParameterStore::flat_masters() const {
   return precision_ == DType::f32 ? flat_values() : masters_.tensor({flat_size_}, DType::f32);

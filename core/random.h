@@ -34,6 +34,9 @@ struct RandomKey {
 /// is word i % 4 of block i / 4.
 std::array<uint32_t, 4> philox(const RandomKey& key, uint64_t block);
 
+/// Philox4x32-10 itself, as in the paper.
+std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
+
 /// The word of one element.
 uint32_t random_bits(const RandomKey& key, uint64_t element);
 
@@ -46,8 +49,9 @@ void random_bits(const RandomKey& key, uint64_t first, int64_t n, uint32_t* out)
 /// A 24-bit id for a name, for RandomKey::id.
 uint32_t random_id(std::string_view name);
 
-/// Writes stddev × a standard normal number (Box–Muller on two words of the element's own block of
-/// Philox) for elements [first, first + n).
+/// Writes stddev × a standard normal number for elements [first, first + n): Box–Muller on words 0
+/// and 1 of block i for element i (not the packing of random_bits), so that any cut into ranges
+/// gives the same bits.
 void random_normal(const RandomKey& key, float stddev, uint64_t first, int64_t n, float* out);
 
 }  // namespace tessera

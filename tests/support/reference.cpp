@@ -1,0 +1,125 @@
+#include "tests/support/reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace tessera::test::reference {
+
+LayerNorm layer_norm(View x, View weight, View bias, int64_t columns, double eps) {
+  const auto n = static_cast<size_t>(columns);
+  LayerNorm result;
+  for (size_t row = 0; row + n <= x.size(); row += n) {
+    double mean = 0.0;
+    for (size_t c = 0; c < n; ++c) mean += x[row + c];
+    mean /= static_cast<double>(n);
+    double variance = 0.0;
+    for (size_t c = 0; c < n; ++c) variance += (x[row + c] - mean) * (x[row + c] - mean);
+    variance /= static_cast<double>(n);
+    const double rstd = 1.0 / std::sqrt(variance + eps);
+    for (size_t c = 0; c < n; ++c) {
+      result.y.push_back((x[row + c] - mean) * rstd * weight[c] + (bias.empty() ? 0.0 : bias[c]));
+    }
+    result.mean.push_back(mean);
+    result.rstd.push_back(rstd);
+  }
+  return result;
+}
+
+LayerNormGradient layer_norm_gradient(View dy, View x, View weight, int64_t columns, double eps) {
+  const auto n = static_cast<size_t>(columns);
+  const LayerNorm forward = layer_norm(x, weight, {}, columns, eps);
+  LayerNormGradient result{Doubles(x.size()), Doubles(n), Doubles(n)};
+  for (size_t r = 0; r < forward.mean.size(); ++r) {
+    const double rstd = forward.rstd[r];
+    double mean = 0.0, along = 0.0;
+    for (size_t c = 0; c < n; ++c) {
+      const size_t i = r * n + c;
+      const double norm = (x[i] - forward.mean[r]) * rstd;
+      mean += dy[i] * weight[c] / static_cast<double>(n);
+      along += dy[i] * weight[c] * norm / static_cast<double>(n);
+      result.dweight[c] += dy[i] * norm;
+      result.dbias[c] += dy[i];
+    }
+    for (size_t c = 0; c < n; ++c) {
+      const size_t i = r * n + c;
+      const double norm = (x[i] - forward.mean[r]) * rstd;
+      result.dx[i] = rstd * (dy[i] * weight[c] - mean - norm * along);
+    }
+  }
+  return result;
+}
+
+double gelu(double x, Gelu kind) {
+  if (kind == Gelu::erf) return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
+  const double u = std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x);
+  return 0.5 * x * (1.0 + std::tanh(u));
+}
+
+double gelu_slope(double x, Gelu kind) {
+  if (kind == Gelu::erf) {
+    const double density = std::exp(-0.5 * x * x) / std::sqrt(2.0 * std::numbers::pi);
+    return 0.5 * std::erfc(-x / std::numbers::sqrt2) + x * density;
+  }
+  const double k = std::sqrt(2.0 / std::numbers::pi);
+  const double t = std::tanh(k * (x + 0.044715 * x * x * x));
+  return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * k * (1.0 + 3.0 * 0.044715 * x * x);
+}
+
+namespace {
+
+double log_sum_exp(View row) {
+  const double max = *std::max_element(row.begin(), row.end());
+  double sum = 0.0;
+  for (const double value : row) sum += std::exp(value - max);
+  return max + std::log(sum);
+}
+
+}  // namespace
+
+Doubles cross_entropy(View logits, std::span<const int32_t> targets, int64_t columns) {
+  Doubles losses;
+  for (size_t n = 0; n < targets.size(); ++n) {
+    const View row = logits.subspan(n * static_cast<size_t>(columns), static_cast<size_t>(columns));
+    const int32_t target = targets[n];
+    losses.push_back(target < 0 ? 0.0 : log_sum_exp(row) - row[static_cast<size_t>(target)]);
+  }
+  return losses;
+}
+
+Doubles cross_entropy_gradient(View logits, std::span<const int32_t> targets, int64_t columns) {
+  const auto width = static_cast<size_t>(columns);
+  Doubles gradient(logits.size());
+  for (size_t n = 0; n < targets.size(); ++n) {
+    if (targets[n] < 0) continue;
+    const View row = logits.subspan(n * width, width);
+    const double normaliser = log_sum_exp(row);
+    for (size_t v = 0; v < width; ++v) gradient[n * width + v] = std::exp(row[v] - normaliser);
+    gradient[n * width + static_cast<size_t>(targets[n])] -= 1.0;
+  }
+  return gradient;
+}
+
+// As torch.optim.AdamW writes it.
+AdamWState adamw(const AdamW& s, double grad, AdamWState before) {
+  const double beta1 = s.beta1, beta2 = s.beta2, lr = s.lr;
+  const auto step = static_cast<double>(s.step);
+  grad *= s.grad_scale;
+  AdamWState after = before;
+  after.weight *= 1.0 - lr * s.weight_decay;
+  after.exp_avg = beta1 * before.exp_avg + (1.0 - beta1) * grad;
+  after.exp_avg_sq = beta2 * before.exp_avg_sq + (1.0 - beta2) * grad * grad;
+  const double correction1 = 1.0 - std::pow(beta1, step);
+  const double correction2 = 1.0 - std::pow(beta2, step);
+  const double denominator = std::sqrt(after.exp_avg_sq) / std::sqrt(correction2) + s.eps;
+  after.weight -= lr / correction1 * after.exp_avg / denominator;
+  return after;
+}
+
+Doubles column_sum(View x, int64_t columns) {
+  Doubles sums(static_cast<size_t>(columns));
+  for (size_t i = 0; i < x.size(); ++i) sums[i % sums.size()] += x[i];
+  return sums;
+}
+
+}  // namespace tessera::test::reference

@@ -1,0 +1,42 @@
+#include "core/ops/adamw.h"
+
+#include "core/error.h"
+#include "core/ops/checks.h"
+#include "core/ops/cpu/ops.h"
+
+namespace tessera {
+
+void adamw_step(const AdamW& settings, const Tensor& grad, Tensor exp_avg, Tensor exp_avg_sq,
+                Tensor master, Tensor value) {
+  constexpr const char* kOp = "adamw_step";
+  require_dtype(grad, DType::f32, kOp, "grad");
+  const auto require_elements = [&](const Tensor& tensor, const char* name) {
+    require(tensor.defined() && tensor.numel() == grad.numel(),
+            "{}: {} must have the {} elements of grad, but is {}", kOp, name, grad.numel(),
+            describe(tensor));
+    require_disjoint(tensor, name, grad, "grad", kOp);
+  };
+  const auto require_state = [&](const Tensor& tensor, const char* name) {
+    require_dtype(tensor, DType::f32, kOp, name);
+    require_elements(tensor, name);
+  };
+  require_state(exp_avg, "exp_avg");
+  require_state(exp_avg_sq, "exp_avg_sq");
+  require_state(master, "master");
+  require_elements(value, "value");
+  require_float(value, kOp, "value");
+  require_disjoint(exp_avg, "exp_avg", exp_avg_sq, "exp_avg_sq", kOp);
+  require_disjoint(exp_avg, "exp_avg", master, "master", kOp);
+  require_disjoint(exp_avg_sq, "exp_avg_sq", master, "master", kOp);
+  require_same_or_disjoint(value, "value", master, "master", kOp);
+  require(settings.step >= 1, "{}: steps count from 1, but step is {}", kOp, settings.step);
+  const auto require_beta = [&](float beta, const char* name) {
+    require(0.0f <= beta && beta < 1.0f, "{}: {} must be in [0, 1), but is {}", kOp, name, beta);
+  };
+  require_beta(settings.beta1, "beta1");
+  require_beta(settings.beta2, "beta2");
+  if (any_meta(grad, exp_avg, exp_avg_sq, master, value)) return;
+  cpu::adamw_step(settings, grad, exp_avg, exp_avg_sq, master, value);
+}
+
+}  // namespace tessera

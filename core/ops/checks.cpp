@@ -1,0 +1,42 @@
+#include "core/ops/checks.h"
+
+#include "core/error.h"
+
+namespace tessera {
+namespace {
+
+bool overlap(const Tensor& a, const Tensor& b) {
+  if (a.raw() == nullptr || b.raw() == nullptr) return false;
+  const auto a_begin = reinterpret_cast<uintptr_t>(a.raw());
+  const auto b_begin = reinterpret_cast<uintptr_t>(b.raw());
+  return a_begin < b_begin + b.bytes() && b_begin < a_begin + a.bytes();
+}
+
+}  // namespace
+
+void require_float(const Tensor& tensor, const char* op, const char* name) {
+  require(tensor.defined() && (tensor.dtype() == DType::f32 || tensor.dtype() == DType::bf16) &&
+              tensor.shape().rank() > 0,
+          "{}: {} must be fp32 or bf16 with at least one dim, but is {}", op, name,
+          describe(tensor));
+}
+
+void require_like(const Tensor& tensor, const Tensor& like, const char* op, const char* name) {
+  require_shape(tensor, like.shape(), op, name);
+  require_dtype(tensor, like.dtype(), op, name);
+}
+
+void require_same_or_disjoint(const Tensor& out, const char* out_name, const Tensor& in,
+                              const char* in_name, const char* op) {
+  const bool same = out.raw() == in.raw() && out.bytes() == in.bytes();
+  require(same || !overlap(out, in),
+          "{}: {} overlaps a part of {}; it may be the whole of it or share nothing", op, out_name,
+          in_name);
+}
+
+void require_disjoint(const Tensor& out, const char* out_name, const Tensor& in,
+                      const char* in_name, const char* op) {
+  require(!overlap(out, in), "{}: {} may not share memory with {}", op, out_name, in_name);
+}
+
+}  // namespace tessera

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/tensor.h"
+
+/// What ops ask of their arguments. Every message names the op and the argument.
+namespace tessera {
+
+/// Throws unless `tensor` is fp32 or bf16 with at least one dim.
+void require_float(const Tensor& tensor, const char* op, const char* name);
+
+/// Throws unless `tensor` has the shape and dtype of `like`.
+void require_like(const Tensor& tensor, const Tensor& like, const char* op, const char* name);
+
+/// Throws unless `out` is exactly `in` or shares no byte with it. An undefined `in` passes.
+void require_same_or_disjoint(const Tensor& out, const char* out_name, const Tensor& in,
+                              const char* in_name, const char* op);
+
+/// Throws if `out` shares a byte with `in`.
+void require_disjoint(const Tensor& out, const char* out_name, const Tensor& in,
+                      const char* in_name, const char* op);
+
+/// Whether an argument is on the meta device, so that there is nothing to compute. A dry run may
+/// mix meta activations with real parameters or tokens.
+template <typename... Tensors>
+bool any_meta(const Tensors&... tensors) {
+  return (tensors.device().is_meta() || ...);
+}
+
+/// Extent of the last dim.
+inline int64_t columns_of(const Tensor& tensor) { return tensor.dim(-1); }
+
+/// Product of all dims but the last.
+inline int64_t rows_of(const Tensor& tensor) {
+  const int64_t columns = columns_of(tensor);
+  return columns == 0 ? 0 : tensor.numel() / columns;
+}
+
+}  // namespace tessera

@@ -1,0 +1,119 @@
+#include "core/ops/cross_entropy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/ops/cpu/ops.h"
+#include "core/ops/cpu/row_blocks.h"
+#include "core/ops/cpu/vector_math.h"
+
+namespace tessera::cpu {
+namespace {
+
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+template <typename T>
+float maximum(const T* x, int64_t n) {
+  float result = kMinusInfinity;
+#pragma omp simd reduction(max : result)
+  for (int64_t i = 0; i < n; ++i) {
+    const float value = to_float(x[i]);
+    result = value > result ? value : result;
+  }
+  return result;
+}
+
+/// Σ exp(x − shift)
+template <typename T>
+float sum_exp(const T* x, float shift, int64_t n) {
+  float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) sum += vec::exp(to_float(x[i]) - shift);
+  return sum;
+}
+
+struct RowStatistics {
+  float max = kMinusInfinity;
+  double sum = 0.0;
+};
+
+// A running maximum, and a sum relative to it that is scaled down when the maximum grows (Milakov,
+// Gimelshein, 2018), by tiles: the second loop over a tile finds it in the L1 cache.
+template <typename T>
+RowStatistics row_statistics(const T* x, int64_t n) {
+  constexpr int64_t kTile = 2048;
+  RowStatistics row;
+  for (int64_t begin = 0; begin < n; begin += kTile) {
+    const int64_t size = std::min(kTile, n - begin);
+    const float max = std::max(row.max, maximum(x + begin, size));
+    // As long as all are −inf (or NaN, which is to show in the sum) there is nothing to shift by.
+    const float shift = max == kMinusInfinity ? 0.0f : max;
+    if (max > row.max) {
+      row.sum *= std::exp(static_cast<double>(row.max) - static_cast<double>(max));
+      row.max = max;
+    }
+    row.sum += static_cast<double>(sum_exp(x + begin, shift, size));
+  }
+  return row;
+}
+
+/// x = scale × exp(x − log_sum_exp)
+template <typename T>
+void scaled_softmax(T* x, float log_sum_exp, float scale, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    x[i] = from_float<T>(scale * vec::exp(to_float(x[i]) - log_sum_exp));
+  }
+}
+
+}  // namespace
+
+void cross_entropy_statistics(const Tensor& logits, const Tensor& targets, int64_t first,
+                              int64_t valid, Tensor row_max, Tensor row_sum, Tensor target_logit) {
+  const int64_t columns = logits.dim(1);
+  const Range held{first, first + valid};
+  const int32_t* target = targets.data<int32_t>();
+  float *max = row_max.data<float>(), *sum = row_sum.data<float>();
+  float* at_target = target_logit.data<float>();
+  dispatch_float(logits.dtype(), [&]<typename T>() {
+    const T* x = logits.data<T>();
+    parallel_for(logits.dim(0), grain_for(columns), [=](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) {
+        const T* row = x + n * columns;
+        const RowStatistics statistics = row_statistics(row, valid);
+        max[n] = statistics.max;
+        sum[n] = static_cast<float>(statistics.sum);
+        at_target[n] = held.contains(target[n]) ? to_float(row[target[n] - first]) : 0.0f;
+      }
+    });
+  });
+}
+
+void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first, int64_t valid,
+                            const Tensor& log_sum_exp, float scale) {
+  const int64_t columns = logits.dim(1);
+  const Range held{first, first + valid};
+  const int32_t* target = targets.data<int32_t>();
+  const float* lse = log_sum_exp.data<float>();
+  dispatch_float(logits.dtype(), [&]<typename T>() {
+    T* x = logits.data<T>();
+    parallel_for(logits.dim(0), grain_for(columns), [=](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) {
+        T* row = x + n * columns;
+        if (target[n] == kIgnoreTarget) {
+          std::fill_n(row, columns, T(0.0f));
+          continue;
+        }
+        // The target's element is taken aside, so that its difference is rounded once.
+        const int64_t hot = held.contains(target[n]) ? target[n] - first : -1;
+        const float hot_logit = hot < 0 ? 0.0f : to_float(row[hot]);
+        scaled_softmax(row, lse[n], scale, valid);
+        if (hot >= 0) row[hot] = from_float<T>(scale * (vec::exp(hot_logit - lse[n]) - 1.0f));
+        std::fill_n(row + valid, columns - valid, T(0.0f));
+      }
+    });
+  });
+}
+
+}  // namespace tessera::cpu

@@ -1,0 +1,108 @@
+#include "core/ops/dropout.h"
+
+#include <algorithm>
+
+#include "core/ops/cpu/ops.h"
+#include "core/ops/cpu/row_blocks.h"
+#include "core/ops/cpu/vector_math.h"
+
+namespace tessera::cpu {
+namespace {
+
+/// Random words that are drawn at a time: 4 KiB on the stack, which stay in the L1 cache.
+constexpr int64_t kTile = 1024;
+
+/// What a loop needs to know of a dropout.
+struct Mask {
+  explicit Mask(const Dropout& dropout, int64_t columns)
+      : key(dropout.key),
+        first(static_cast<uint64_t>(dropout.first_row * columns)),
+        threshold(dropout.threshold()),
+        scale(dropout.scale()) {}
+
+  RandomKey key;
+  uint64_t first;  ///< global index of the tensor's first element
+  uint32_t threshold;
+  float scale;
+};
+
+template <typename T>
+void drop(const T* x, const uint32_t* bits, uint32_t threshold, float scale, int64_t n, T* y) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const float kept = to_float(x[i]) * scale;
+    y[i] = from_float<T>(bits[i] < threshold ? 0.0f : kept);
+  }
+}
+
+template <bool kBias, bool kDrop, typename T>
+void branch_end(const T* x, const T* bias, const T* residual, const uint32_t* bits,
+                uint32_t threshold, float scale, int64_t n, T* out) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    float value = to_float(x[i]);
+    if constexpr (kBias) value += to_float(bias[i]);
+    if constexpr (kDrop) value = bits[i] < threshold ? 0.0f : value * scale;
+    out[i] = from_float<T>(to_float(residual[i]) + value);
+  }
+}
+
+/// Calls body.operator()<a, b>() with two flags as constants.
+template <typename Body>
+void dispatch_flags(bool a, bool b, Body&& body) {
+  if (a) {
+    b ? body.template operator()<true, true>() : body.template operator()<true, false>();
+  } else {
+    b ? body.template operator()<false, true>() : body.template operator()<false, false>();
+  }
+}
+
+}  // namespace
+
+void dropout(const Tensor& x, const Dropout& dropout, Tensor y) {
+  const Mask mask(dropout, x.dim(-1));
+  dispatch_float(x.dtype(), [&]<typename T>() {
+    const T* in = x.data<T>();
+    T* out = y.data<T>();
+    parallel_for(x.numel(), kGrain, [=](int64_t begin, int64_t end) {
+      uint32_t bits[kTile];
+      for (int64_t i = begin; i < end; i += kTile) {
+        const int64_t n = std::min(kTile, end - i);
+        random_bits(mask.key, mask.first + static_cast<uint64_t>(i), n, bits);
+        drop(in + i, bits, mask.threshold, mask.scale, n, out + i);
+      }
+    });
+  });
+}
+
+// Tiles are cut where a row ends only for the sake of the bias; the random bits run on.
+void bias_dropout_add(const Tensor& x, const Tensor& bias, const Tensor& residual,
+                      const Dropout& dropout, Tensor out) {
+  const int64_t columns = x.dim(-1);
+  const Mask mask(dropout, columns);
+  dispatch_float(x.dtype(), [&]<typename T>() {
+    dispatch_flags(bias.defined(), dropout.active(), [&]<bool kBias, bool kDrop>() {
+      const T *in = x.data<T>(), *add = residual.data<T>();
+      const T* b = kBias ? bias.data<T>() : nullptr;
+      T* to = out.data<T>();
+      parallel_for(x.numel(), kGrain, [=](int64_t begin, int64_t end) {
+        uint32_t bits[kTile];
+        for (int64_t tile = begin; tile < end; tile += kTile) {
+          const int64_t tile_end = std::min(tile + kTile, end);
+          if constexpr (kDrop) {
+            random_bits(mask.key, mask.first + static_cast<uint64_t>(tile), tile_end - tile, bits);
+          }
+          for (int64_t i = tile; i < tile_end;) {
+            const int64_t column = i % columns;
+            const int64_t n = kBias ? std::min(tile_end - i, columns - column) : tile_end - i;
+            branch_end<kBias, kDrop>(in + i, kBias ? b + column : b, add + i, bits + (i - tile),
+                                     mask.threshold, mask.scale, n, to + i);
+            i += n;
+          }
+        }
+      });
+    });
+  });
+}
+
+}  // namespace tessera::cpu

@@ -1,0 +1,84 @@
+#include "core/ops/elementwise.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/ops/cpu/ops.h"
+#include "core/ops/cpu/row_blocks.h"
+#include "core/ops/cpu/vector_math.h"
+
+namespace tessera::cpu {
+namespace {
+
+template <typename T>
+void fill_with(const Tensor& tensor, T value) {
+  T* out = tensor.data<T>();
+  parallel_for(tensor.numel(), kGrain,
+               [=](int64_t begin, int64_t end) { std::fill(out + begin, out + end, value); });
+}
+
+template <typename From, typename To>
+void convert(const From* in, To* out, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) out[i] = from_float<To>(to_float(in[i]));
+}
+
+template <typename From, typename To>
+void copy_converted(const Tensor& source, const Tensor& destination) {
+  const From* in = source.data<From>();
+  To* out = destination.data<To>();
+  parallel_for(source.numel(), kGrain,
+               [=](int64_t begin, int64_t end) { convert(in + begin, out + begin, end - begin); });
+}
+
+void copy_bytes(const Tensor& source, const Tensor& destination) {
+  if (source.raw() == destination.raw()) return;
+  const auto* in = static_cast<const std::byte*>(source.raw());
+  auto* out = static_cast<std::byte*>(destination.raw());
+  parallel_for(static_cast<int64_t>(source.bytes()), 4 * kGrain, [=](int64_t begin, int64_t end) {
+    std::memcpy(out + begin, in + begin, static_cast<size_t>(end - begin));
+  });
+}
+
+template <typename T>
+void add_range(const T* a, const T* b, T* out, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) out[i] = from_float<T>(to_float(a[i]) + to_float(b[i]));
+}
+
+}  // namespace
+
+void fill(Tensor tensor, double value) {
+  switch (tensor.dtype()) {
+    case DType::f32:
+      return fill_with(tensor, static_cast<float>(value));
+    case DType::bf16:
+      return fill_with(tensor, bfloat16(static_cast<float>(value)));
+    case DType::f64:
+      return fill_with(tensor, value);
+    case DType::i32:
+      return fill_with(tensor, static_cast<int32_t>(value));
+    case DType::i64:
+      return fill_with(tensor, static_cast<int64_t>(value));
+    case DType::u8:
+      return fill_with(tensor, static_cast<uint8_t>(value));
+  }
+}
+
+void copy(const Tensor& source, Tensor destination) {
+  if (source.dtype() == destination.dtype()) return copy_bytes(source, destination);
+  if (source.dtype() == DType::f32) return copy_converted<float, bfloat16>(source, destination);
+  copy_converted<bfloat16, float>(source, destination);
+}
+
+void add(const Tensor& a, const Tensor& b, Tensor out) {
+  dispatch_float(a.dtype(), [&]<typename T>() {
+    const T *x = a.data<T>(), *y = b.data<T>();
+    T* to = out.data<T>();
+    parallel_for(a.numel(), kGrain, [=](int64_t begin, int64_t end) {
+      add_range(x + begin, y + begin, to + begin, end - begin);
+    });
+  });
+}
+
+}  // namespace tessera::cpu

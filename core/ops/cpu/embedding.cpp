@@ -1,0 +1,95 @@
+#include "core/ops/embedding.h"
+
+#include <cstring>
+
+#include "core/ops/cpu/ops.h"
+#include "core/ops/cpu/row_blocks.h"
+#include "core/ops/cpu/vector_math.h"
+
+namespace tessera::cpu {
+namespace {
+
+/// sum[i] += x[i]
+template <typename T>
+void accumulate(const T* x, int64_t n, float* sum) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) sum[i] += to_float(x[i]);
+}
+
+}  // namespace
+
+void embedding_forward(const Tensor& ids, const Tensor& table, Range held, Tensor out) {
+  const size_t row_bytes = static_cast<size_t>(table.dim(1)) * size_of(table.dtype());
+  const int32_t* id = ids.data<int32_t>();
+  const auto* rows = static_cast<const std::byte*>(table.raw());
+  auto* to = static_cast<std::byte*>(out.raw());
+  if (row_bytes == 0) return;
+  parallel_for(ids.numel(), grain_for(table.dim(1)), [=](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n) {
+      std::byte* row = to + static_cast<size_t>(n) * row_bytes;
+      if (held.contains(id[n])) {
+        std::memcpy(row, rows + static_cast<size_t>(id[n] - held.begin) * row_bytes, row_bytes);
+      } else {
+        std::memset(row, 0, row_bytes);
+      }
+    }
+  });
+}
+
+// Each thread owns a range of columns and walks all ids in order: no two threads write one element,
+// and the order of every sum is that of the ids.
+void embedding_backward(const Tensor& ids, const Tensor& dout, Range held, Tensor dtable) {
+  constexpr int64_t kCacheLine = 16;  // fp32 elements that two threads had better not share
+  const int64_t count = ids.numel(), columns = dtable.dim(1);
+  const int32_t* id = ids.data<int32_t>();
+  float* table = dtable.data<float>();
+  dispatch_float(dout.dtype(), [&]<typename T>() {
+    const T* gradient = dout.data<T>();
+    const int64_t grain = round_up(grain_for(count), kCacheLine);
+    parallel_for(columns, grain, [=](int64_t begin, int64_t end) {
+      for (int64_t n = 0; n < count; ++n) {
+        if (!held.contains(id[n])) continue;
+        accumulate(gradient + n * columns + begin, end - begin,
+                   table + (id[n] - held.begin) * columns + begin);
+      }
+    });
+  });
+}
+
+void add_positions_forward(const Tensor& x, const Tensor& table, int64_t first, Tensor out) {
+  const int64_t length = x.dim(1), columns = x.dim(2);
+  dispatch_float(x.dtype(), [&]<typename T>() {
+    const T *in = x.data<T>(), *positions = table.data<T>() + first * columns;
+    T* to = out.data<T>();
+    parallel_for(x.dim(0) * length, grain_for(columns), [=](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const T* in_row = in + row * columns;
+        const T* position = positions + row % length * columns;
+        T* out_row = to + row * columns;
+#pragma omp simd
+        for (int64_t c = 0; c < columns; ++c) {
+          out_row[c] = from_float<T>(to_float(in_row[c]) + to_float(position[c]));
+        }
+      }
+    });
+  });
+}
+
+// A tile of the table stays in the cache while the batch goes by.
+void add_positions_backward(const Tensor& dout, Tensor dtable) {
+  constexpr int64_t kTile = 1024;
+  const int64_t batch = dout.dim(0), size = dout.dim(1) * dout.dim(2);
+  float* table = dtable.data<float>();
+  dispatch_float(dout.dtype(), [&]<typename T>() {
+    const T* gradient = dout.data<T>();
+    const int64_t grain = round_up(grain_for(batch), kTile);
+    parallel_for(size, grain, [=](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i += kTile) {
+        const int64_t n = std::min(kTile, end - i);
+        for (int64_t b = 0; b < batch; ++b) accumulate(gradient + b * size + i, n, table + i);
+      }
+    });
+  });
+}
+
+}  // namespace tessera::cpu

@@ -1,0 +1,137 @@
+#include <cmath>
+
+#include "core/ops/cpu/ops.h"
+#include "core/ops/cpu/row_blocks.h"
+#include "core/ops/cpu/vector_math.h"
+
+namespace tessera::cpu {
+namespace {
+
+struct Moments {
+  float mean;
+  float rstd;
+};
+
+// Two passes over a row that the first one brought into the cache: E[x²] − E[x]² would cancel.
+template <typename T>
+Moments moments(const T* x, int64_t n, float eps) {
+  float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t c = 0; c < n; ++c) sum += to_float(x[c]);
+  const float mean = sum / static_cast<float>(n);
+  float squares = 0.0f;
+#pragma omp simd reduction(+ : squares)
+  for (int64_t c = 0; c < n; ++c) {
+    const float centred = to_float(x[c]) - mean;
+    squares += centred * centred;
+  }
+  return {mean, 1.0f / std::sqrt(squares / static_cast<float>(n) + eps)};
+}
+
+template <bool kBias, typename T>
+void normalise(const T* x, const T* weight, const T* bias, Moments m, int64_t n, T* y) {
+#pragma omp simd
+  for (int64_t c = 0; c < n; ++c) {
+    float out = (to_float(x[c]) - m.mean) * m.rstd * to_float(weight[c]);
+    if constexpr (kBias) out += to_float(bias[c]);
+    y[c] = from_float<T>(out);
+  }
+}
+
+/// Σ dy·w / n and Σ dy·w·x̂ / n.
+struct Projections {
+  float mean;
+  float along;
+};
+
+template <typename T>
+Projections project(const T* dy, const T* x, const T* weight, Moments m, int64_t n) {
+  float sum = 0.0f, along = 0.0f;
+#pragma omp simd reduction(+ : sum, along)
+  for (int64_t c = 0; c < n; ++c) {
+    const float dnorm = to_float(dy[c]) * to_float(weight[c]);
+    sum += dnorm;
+    along += dnorm * ((to_float(x[c]) - m.mean) * m.rstd);
+  }
+  return {sum / static_cast<float>(n), along / static_cast<float>(n)};
+}
+
+template <bool kResidual, typename T>
+void backward_row(const T* dy, const T* x, const T* weight, const T* residual, Moments m, int64_t n,
+                  T* dx, float* dweight, float* dbias) {
+  const Projections p = project(dy, x, weight, m, n);
+#pragma omp simd
+  for (int64_t c = 0; c < n; ++c) {
+    const float g = to_float(dy[c]);
+    const float norm = (to_float(x[c]) - m.mean) * m.rstd;
+    float out = m.rstd * (g * to_float(weight[c]) - p.mean - norm * p.along);
+    if constexpr (kResidual) out += to_float(residual[c]);
+    dx[c] = from_float<T>(out);
+    dweight[c] += g * norm;
+    dbias[c] += g;
+  }
+}
+
+}  // namespace
+
+void layer_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps,
+                        Tensor y, Tensor mean, Tensor rstd) {
+  dispatch_float(x.dtype(), [&]<typename T>() {
+    const int64_t columns = x.dim(-1);
+    const T *in = x.data<T>(), *w = weight.data<T>();
+    const T* b = bias.defined() ? bias.data<T>() : nullptr;
+    T* out = y.data<T>();
+    float *means = mean.data<float>(), *rstds = rstd.data<float>();
+    parallel_for(mean.numel(), grain_for(columns), [=](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const T* in_row = in + row * columns;
+        T* out_row = out + row * columns;
+        const Moments m = moments(in_row, columns, eps);
+        means[row] = m.mean;
+        rstds[row] = m.rstd;
+        if (b != nullptr) {
+          normalise<true>(in_row, w, b, m, columns, out_row);
+        } else {
+          normalise<false>(in_row, w, b, m, columns, out_row);
+        }
+      }
+    });
+  });
+}
+
+// A block's sums for dweight and dbias stay in the cache while its rows stream by once.
+void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                         const Tensor& mean, const Tensor& rstd, const Tensor& residual, Tensor dx,
+                         Tensor dweight, Tensor dbias) {
+  const int64_t columns = x.dim(-1);
+  const RowBlocks blocks(mean.numel(), 2 * columns);
+  dispatch_float(x.dtype(), [&]<typename T>() {
+    const T *dys = dy.data<T>(), *xs = x.data<T>(), *w = weight.data<T>();
+    const T* add = residual.defined() ? residual.data<T>() : nullptr;
+    T* dxs = dx.data<T>();
+    const float *means = mean.data<float>(), *rstds = rstd.data<float>();
+    const int64_t grain = grain_for(blocks.rows_per_block() * columns);
+    parallel_for(blocks.count(), grain, [=, &blocks](int64_t begin, int64_t end) {
+      for (int64_t block = begin; block < end; ++block) {
+        float* sums = blocks.partial(block);
+        std::fill_n(sums, 2 * columns, 0.0f);
+        const Range rows = blocks.rows(block);
+        for (int64_t row = rows.begin; row < rows.end; ++row) {
+          const Moments m{means[row], rstds[row]};
+          const int64_t at = row * columns;
+          if (add != nullptr) {
+            backward_row<true>(dys + at, xs + at, w, add + at, m, columns, dxs + at, sums,
+                               sums + columns);
+          } else {
+            backward_row<false>(dys + at, xs + at, w, add, m, columns, dxs + at, sums,
+                                sums + columns);
+          }
+        }
+      }
+    });
+  });
+  blocks.add_up(0, columns, dweight.data<float>());
+  if (dbias.defined()) blocks.add_up(columns, columns, dbias.data<float>());
+}
+
+}  // namespace tessera::cpu

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/ops/adamw.h"
+#include "core/ops/dropout.h"
+#include "core/ops/gelu.h"
+#include "core/range.h"
+#include "core/tensor.h"
+
+/// The ops on host memory. Contracts are those of core/ops/<op>.h, whose functions have checked the
+/// arguments; loops are cut over this rank's threads by parallel_for and vectorised by `omp simd`.
+namespace tessera::cpu {
+
+void layer_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps,
+                        Tensor y, Tensor mean, Tensor rstd);
+void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                         const Tensor& mean, const Tensor& rstd, const Tensor& residual, Tensor dx,
+                         Tensor dweight, Tensor dbias);
+
+void gelu_forward(const Tensor& x, Gelu kind, Tensor y);
+void gelu_backward(const Tensor& dy, const Tensor& x, Gelu kind, Tensor dx);
+
+void embedding_forward(const Tensor& ids, const Tensor& table, Range held, Tensor out);
+void embedding_backward(const Tensor& ids, const Tensor& dout, Range held, Tensor dtable);
+void add_positions_forward(const Tensor& x, const Tensor& table, int64_t first, Tensor out);
+void add_positions_backward(const Tensor& dout, Tensor dtable);
+
+void cross_entropy_statistics(const Tensor& logits, const Tensor& targets, int64_t first,
+                              int64_t valid, Tensor row_max, Tensor row_sum, Tensor target_logit);
+void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first, int64_t valid,
+                            const Tensor& log_sum_exp, float scale);
+
+/// y = dropout(x), which is also its gradient's rule. Only with an active dropout.
+void dropout(const Tensor& x, const Dropout& dropout, Tensor y);
+void bias_dropout_add(const Tensor& x, const Tensor& bias, const Tensor& residual,
+                      const Dropout& dropout, Tensor out);
+
+void adamw_step(const AdamW& settings, const Tensor& grad, Tensor exp_avg, Tensor exp_avg_sq,
+                Tensor master, Tensor value);
+
+void fill(Tensor tensor, double value);
+void copy(const Tensor& source, Tensor destination);
+void add(const Tensor& a, const Tensor& b, Tensor out);
+
+double sum_of_squares(const Tensor& x);
+double sum(const Tensor& x);
+void column_sum(const Tensor& x, Tensor out);
+
+}  // namespace tessera::cpu

@@ -1,0 +1,96 @@
+#include "core/ops/reduce.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/ops/cpu/ops.h"
+#include "core/ops/cpu/row_blocks.h"
+#include "core/ops/cpu/vector_math.h"
+
+namespace tessera::cpu {
+namespace {
+
+double chunk_sum(const float* x, int64_t n) {
+  double total = 0.0;
+#pragma omp simd reduction(+ : total)
+  for (int64_t i = 0; i < n; ++i) total += static_cast<double>(x[i]);
+  return total;
+}
+
+double chunk_squares(const float* x, int64_t n) {
+  double total = 0.0;
+#pragma omp simd reduction(+ : total)
+  for (int64_t i = 0; i < n; ++i) {
+    const auto value = static_cast<double>(x[i]);
+    total += value * value;
+  }
+  return total;
+}
+
+/// Σ over chunks of 4096 elements, in order within each of at most 256 pieces and then over the
+/// pieces. Their size follows from the number of elements alone.
+template <typename ChunkSum>
+double ordered_sum(const Tensor& tensor, ChunkSum&& chunk_sum_of) {
+  constexpr int64_t kChunk = 4096, kPieces = 256;
+  const float* x = tensor.data<float>();
+  const int64_t n = tensor.numel();
+  const int64_t size = round_up(std::max<int64_t>(ceil_div(n, kPieces), 1), kChunk);
+  std::array<double, kPieces> sums{};
+  parallel_for(ceil_div(n, size), grain_for(size), [&, x, n, size](int64_t begin, int64_t end) {
+    for (int64_t piece = begin; piece < end; ++piece) {
+      const int64_t piece_end = std::min(n, (piece + 1) * size);
+      double total = 0.0;
+      for (int64_t i = piece * size; i < piece_end; i += kChunk) {
+        total += chunk_sum_of(x + i, std::min(kChunk, piece_end - i));
+      }
+      sums[static_cast<size_t>(piece)] = total;
+    }
+  });
+  double total = 0.0;
+  for (const double piece : sums) total += piece;
+  return total;
+}
+
+/// Adds `rows` rows to `sums`, four at a time so that the sums are loaded and stored a quarter as
+/// often.
+template <typename T>
+void add_rows(const T* x, int64_t rows, int64_t columns, float* sums) {
+  int64_t row = 0;
+  for (; row + 4 <= rows; row += 4) {
+    const T *a = x + row * columns, *b = a + columns, *c = b + columns, *d = c + columns;
+#pragma omp simd
+    for (int64_t i = 0; i < columns; ++i) {
+      sums[i] += (to_float(a[i]) + to_float(b[i])) + (to_float(c[i]) + to_float(d[i]));
+    }
+  }
+  for (; row < rows; ++row) {
+    const T* a = x + row * columns;
+#pragma omp simd
+    for (int64_t i = 0; i < columns; ++i) sums[i] += to_float(a[i]);
+  }
+}
+
+}  // namespace
+
+double sum_of_squares(const Tensor& x) { return ordered_sum(x, chunk_squares); }
+
+double sum(const Tensor& x) { return ordered_sum(x, chunk_sum); }
+
+void column_sum(const Tensor& x, Tensor out) {
+  const int64_t columns = out.numel();
+  const RowBlocks blocks(columns == 0 ? 0 : x.numel() / columns, columns);
+  dispatch_float(x.dtype(), [&]<typename T>() {
+    const T* in = x.data<T>();
+    const int64_t grain = grain_for(blocks.rows_per_block() * columns);
+    parallel_for(blocks.count(), grain, [=, &blocks](int64_t begin, int64_t end) {
+      for (int64_t block = begin; block < end; ++block) {
+        const Range rows = blocks.rows(block);
+        std::fill_n(blocks.partial(block), columns, 0.0f);
+        add_rows(in + rows.begin * columns, rows.size(), columns, blocks.partial(block));
+      }
+    });
+  });
+  blocks.add_up(0, columns, out.data<float>());
+}
+
+}  // namespace tessera::cpu

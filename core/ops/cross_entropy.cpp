@@ -1,0 +1,50 @@
+#include "core/ops/cross_entropy.h"
+
+#include "core/error.h"
+#include "core/ops/checks.h"
+#include "core/ops/cpu/ops.h"
+
+namespace tessera {
+namespace {
+
+void require_logits(const Tensor& logits, const Tensor& targets, int64_t first, int64_t valid,
+                    const char* op) {
+  require_float(logits, op, "logits");
+  require(logits.shape().rank() == 2, "{}: logits must have shape (N, Vl), but is {}", op,
+          describe(logits));
+  require_shape(targets, {logits.dim(0)}, op, "targets");
+  require_dtype(targets, DType::i32, op, "targets");
+  require(first >= 0, "{}: first must not be negative, but is {}", op, first);
+  require(0 <= valid && valid <= logits.dim(1),
+          "{}: valid must be within the {} columns of logits, but is {}", op, logits.dim(1), valid);
+}
+
+void require_row_values(const Tensor& tensor, const Tensor& logits, const char* op,
+                        const char* name) {
+  require_shape(tensor, {logits.dim(0)}, op, name);
+  require_dtype(tensor, DType::f32, op, name);
+}
+
+}  // namespace
+
+void cross_entropy_statistics(const Tensor& logits, const Tensor& targets, int64_t first,
+                              int64_t valid, Tensor row_max, Tensor row_sum, Tensor target_logit) {
+  constexpr const char* kOp = "cross_entropy_statistics";
+  require_logits(logits, targets, first, valid, kOp);
+  require_row_values(row_max, logits, kOp, "row_max");
+  require_row_values(row_sum, logits, kOp, "row_sum");
+  require_row_values(target_logit, logits, kOp, "target_logit");
+  if (any_meta(logits, targets, row_max, row_sum, target_logit)) return;
+  cpu::cross_entropy_statistics(logits, targets, first, valid, row_max, row_sum, target_logit);
+}
+
+void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first, int64_t valid,
+                            const Tensor& log_sum_exp, float scale) {
+  constexpr const char* kOp = "cross_entropy_gradient";
+  require_logits(logits, targets, first, valid, kOp);
+  require_row_values(log_sum_exp, logits, kOp, "log_sum_exp");
+  if (any_meta(logits, targets, log_sum_exp)) return;
+  cpu::cross_entropy_gradient(logits, targets, first, valid, log_sum_exp, scale);
+}
+
+}  // namespace tessera

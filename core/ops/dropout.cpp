@@ -1,0 +1,62 @@
+#include "core/ops/dropout.h"
+
+#include "core/error.h"
+#include "core/ops/checks.h"
+#include "core/ops/cpu/ops.h"
+
+namespace tessera {
+namespace {
+
+void require_dropout(const Dropout& dropout, const char* op) {
+  require(0.0f <= dropout.probability && dropout.probability < 1.0f,
+          "{}: the probability must be in [0, 1), but is {}", op, dropout.probability);
+  require(dropout.first_row >= 0, "{}: first_row must not be negative, but is {}", op,
+          dropout.first_row);
+}
+
+void apply(const Tensor& x, const char* x_name, const Dropout& dropout, Tensor y,
+           const char* y_name, const char* op) {
+  require_float(x, op, x_name);
+  require_like(y, x, op, y_name);
+  require_same_or_disjoint(y, y_name, x, x_name, op);
+  require_dropout(dropout, op);
+  if (any_meta(x, y)) return;
+  if (dropout.active()) {
+    cpu::dropout(x, dropout, y);
+  } else {
+    cpu::copy(x, y);
+  }
+}
+
+}  // namespace
+
+uint32_t Dropout::threshold() const {
+  return static_cast<uint32_t>(static_cast<double>(probability) * 0x1p32);
+}
+
+void dropout_forward(const Tensor& x, const Dropout& dropout, Tensor y) {
+  apply(x, "x", dropout, y, "y", "dropout_forward");
+}
+
+void dropout_backward(const Tensor& dy, const Dropout& dropout, Tensor dx) {
+  apply(dy, "dy", dropout, dx, "dx", "dropout_backward");
+}
+
+void bias_dropout_add(const Tensor& x, const Tensor& bias, const Tensor& residual,
+                      const Dropout& dropout, Tensor out) {
+  constexpr const char* kOp = "bias_dropout_add";
+  require_float(x, kOp, "x");
+  if (bias.defined()) {
+    require_shape(bias, {columns_of(x)}, kOp, "bias");
+    require_dtype(bias, x.dtype(), kOp, "bias");
+  }
+  require_like(residual, x, kOp, "residual");
+  require_like(out, x, kOp, "out");
+  require_same_or_disjoint(out, "out", x, "x", kOp);
+  require_same_or_disjoint(out, "out", residual, "residual", kOp);
+  require_dropout(dropout, kOp);
+  if (any_meta(x, bias, residual, out)) return;
+  cpu::bias_dropout_add(x, bias, residual, dropout, out);
+}
+
+}  // namespace tessera

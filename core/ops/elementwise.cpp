@@ -1,0 +1,57 @@
+#include "core/ops/elementwise.h"
+
+#include <cmath>
+
+#include "core/error.h"
+#include "core/ops/checks.h"
+#include "core/ops/cpu/ops.h"
+
+namespace tessera {
+namespace {
+
+/// Throws unless an integer `dtype` can hold `value`.
+void require_representable(DType dtype, double value) {
+  const auto between = [&](double low, double high) {
+    require(low <= value && value < high && value == std::trunc(value),
+            "fill: {} is no value of {}", value, to_string(dtype));
+  };
+  if (dtype == DType::i32) between(-0x1p31, 0x1p31);
+  if (dtype == DType::i64) between(-0x1p63, 0x1p63);
+  if (dtype == DType::u8) between(0.0, 0x1p8);
+}
+
+}  // namespace
+
+void fill(Tensor tensor, double value) {
+  require(tensor.defined(), "fill: tensor is undefined");
+  require_representable(tensor.dtype(), value);
+  if (any_meta(tensor)) return;
+  cpu::fill(tensor, value);
+}
+
+void copy(const Tensor& source, Tensor destination) {
+  constexpr const char* kOp = "copy";
+  require(source.defined(), "{}: source is undefined", kOp);
+  require_shape(destination, source.shape(), kOp, "destination");
+  if (destination.dtype() != source.dtype()) {
+    require_float(source, kOp, "source");
+    require_float(destination, kOp, "destination");
+    require_disjoint(destination, "destination", source, "source", kOp);
+  }
+  require_same_or_disjoint(destination, "destination", source, "source", kOp);
+  if (any_meta(source, destination)) return;
+  cpu::copy(source, destination);
+}
+
+void add(const Tensor& a, const Tensor& b, Tensor out) {
+  constexpr const char* kOp = "add";
+  require_float(a, kOp, "a");
+  require_like(b, a, kOp, "b");
+  require_like(out, a, kOp, "out");
+  require_same_or_disjoint(out, "out", a, "a", kOp);
+  require_same_or_disjoint(out, "out", b, "b", kOp);
+  if (any_meta(a, b, out)) return;
+  cpu::add(a, b, out);
+}
+
+}  // namespace tessera

@@ -1,0 +1,124 @@
+#include "core/ops/gelu.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/expect_error.h"
+#include "tests/support/reference.h"
+#include "tests/support/tensors.h"
+
+namespace tessera {
+namespace {
+
+using namespace test;
+
+constexpr Gelu kKinds[] = {Gelu::tanh, Gelu::erf};
+constexpr DType kDTypes[] = {DType::f32, DType::bf16};
+
+std::vector<double> expected_forward(const Tensor& x, Gelu kind) {
+  auto values = to_doubles(x);
+  for (double& value : values) value = reference::gelu(value, kind);
+  return values;
+}
+
+std::vector<double> expected_backward(const Tensor& dy, const Tensor& x, Gelu kind) {
+  auto values = to_doubles(x);
+  const auto dys = to_doubles(dy);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = dys[i] * reference::gelu_slope(values[i], kind);
+  }
+  return values;
+}
+
+// A dozen roundings lie between x and the result, whose exponent magnifies them by up to 2u ≈ 4
+// where it matters.
+double tolerance(DType dtype) { return unit_roundoff(dtype) + 16 * unit_roundoff(DType::f32); }
+
+TEST(Gelu, BothPassesAreTheTextbooks) {
+  for (const Gelu kind : kKinds) {
+    for (const DType dtype : kDTypes) {
+      for (const int64_t n : {1, 3, 17, 65, 769, 70001}) {
+        const OwnedTensor x = random_tensor({n}, dtype, 1, 2.0f);
+        const OwnedTensor dy = random_tensor({n}, dtype, 2);
+        const OwnedTensor y({n}, dtype), dx({n}, dtype);
+        gelu_forward(x.tensor, kind, y.tensor);
+        gelu_backward(dy.tensor, x.tensor, kind, dx.tensor);
+        expect_close(y.tensor, expected_forward(x.tensor, kind), tolerance(dtype), "y");
+        expect_close(dx.tensor, expected_backward(dy.tensor, x.tensor, kind), tolerance(dtype),
+                     "dx");
+      }
+    }
+  }
+}
+
+TEST(Gelu, ReferenceSlopeIsThatOfDifferences) {
+  for (const Gelu kind : kKinds) {
+    for (double x = -6.0; x < 6.0; x += 0.037) {
+      constexpr double kH = 1e-5;
+      const double difference =
+          (reference::gelu(x + kH, kind) - reference::gelu(x - kH, kind)) / (2 * kH);
+      EXPECT_NEAR(reference::gelu_slope(x, kind), difference, 1e-9) << x;
+    }
+  }
+}
+
+TEST(Gelu, FarOutItIsZeroOrTheIdentity) {
+  const std::vector<double> values = {-3e38, -1e20, -1000.0, -40.0, 0.0, 40.0, 1000.0, 1e20, 3e38};
+  const OwnedTensor x = from_doubles(values, {9}, DType::f32);
+  const OwnedTensor one = from_doubles(std::vector<double>(9, 1.0), {9}, DType::f32);
+  for (const Gelu kind : kKinds) {
+    const OwnedTensor y({9}, DType::f32), dx({9}, DType::f32);
+    gelu_forward(x.tensor, kind, y.tensor);
+    gelu_backward(one.tensor, x.tensor, kind, dx.tensor);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto in = static_cast<float>(values[i]);
+      EXPECT_EQ(y.tensor.span<float>()[i], in > 0.0f ? in : 0.0f) << in;
+      EXPECT_NEAR(dx.tensor.span<float>()[i], in == 0.0f ? 0.5f : (in > 0.0f ? 1.0f : 0.0f), 1e-30)
+          << in;
+    }
+  }
+}
+
+TEST(Gelu, OutputsMayAliasAndThreadsDoNotMatter) {
+  constexpr int64_t kCount = 100003;
+  for (const Gelu kind : kKinds) {
+    for (const DType dtype : kDTypes) {
+      const OwnedTensor x = random_tensor({kCount}, dtype, 1),
+                        dy = random_tensor({kCount}, dtype, 2);
+      const OwnedTensor y({kCount}, dtype), dx({kCount}, dtype);
+      {
+        const ThreadCount one(1);
+        gelu_forward(x.tensor, kind, y.tensor);
+        gelu_backward(dy.tensor, x.tensor, kind, dx.tensor);
+      }
+      for (const int threads : {1, 2, 3}) {
+        const ThreadCount count(threads);
+        const OwnedTensor in_x = copy_of(x.tensor), in_dy = copy_of(dy.tensor);
+        gelu_backward(in_dy.tensor, x.tensor, kind, in_dy.tensor);
+        expect_same_bits(in_dy.tensor, dx.tensor, "dx in place of dy");
+        gelu_forward(in_x.tensor, kind, in_x.tensor);
+        expect_same_bits(in_x.tensor, y.tensor, "y in place of x");
+        const OwnedTensor again = copy_of(x.tensor);
+        gelu_backward(dy.tensor, again.tensor, kind, again.tensor);
+        expect_same_bits(again.tensor, dx.tensor, "dx in place of x");
+      }
+    }
+  }
+}
+
+TEST(Gelu, WrongArgumentsAreNamedOnTheMetaDeviceToo) {
+  const OwnedTensor x({4, 8}, DType::bf16, kMeta), wrong({4, 9}, DType::bf16, kMeta);
+  const OwnedTensor ids({4, 8}, DType::i32, kMeta);
+  gelu_forward(x.tensor, Gelu::tanh, x.tensor);
+  gelu_backward(x.tensor, x.tensor, Gelu::erf, x.tensor);
+  expect_error([&] { gelu_forward(x.tensor, Gelu::tanh, wrong.tensor); },
+               {"gelu_forward", "y", "(4, 8)", "(4, 9)"});
+  expect_error([&] { gelu_forward(ids.tensor, Gelu::tanh, ids.tensor); },
+               {"gelu_forward", "x", "int32"});
+  expect_error([&] { gelu_backward(wrong.tensor, x.tensor, Gelu::tanh, x.tensor); },
+               {"gelu_backward", "dy", "(4, 9)"});
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,214 @@
+#include "core/ops/layer_norm.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/expect_error.h"
+#include "tests/support/finite_difference.h"
+#include "tests/support/reference.h"
+#include "tests/support/tensors.h"
+
+namespace tessera {
+namespace {
+
+using namespace test;
+
+constexpr float kEps = 1e-5f;
+constexpr int64_t kRowCounts[] = {1, 3, 65, 200};
+constexpr int64_t kColumnCounts[] = {1, 3, 17, 127, 769};
+constexpr DType kDTypes[] = {DType::f32, DType::bf16};
+
+std::vector<double> plus(std::vector<double> a, std::span<const double> b) {
+  for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+  return a;
+}
+
+/// Arguments of both passes, with the forward pass done.
+struct Case {
+  Case(int64_t rows, int64_t columns, DType dtype)
+      : x(random_tensor({rows, columns}, dtype, 1)),
+        weight(random_tensor({columns}, dtype, 2)),
+        bias(random_tensor({columns}, dtype, 3)),
+        dy(random_tensor({rows, columns}, dtype, 4)),
+        residual(random_tensor({rows, columns}, dtype, 5)),
+        dweight(random_tensor({columns}, DType::f32, 6)),
+        dbias(random_tensor({columns}, DType::f32, 7)),
+        y({rows, columns}, dtype),
+        dx({rows, columns}, dtype),
+        mean({rows}, DType::f32),
+        rstd({rows}, DType::f32) {
+    layer_norm_forward(x.tensor, weight.tensor, bias.tensor, kEps, y.tensor, mean.tensor,
+                       rstd.tensor);
+  }
+  void backward(const Tensor& add, const Tensor& out) {
+    layer_norm_backward(dy.tensor, x.tensor, weight.tensor, mean.tensor, rstd.tensor, add, out,
+                        dweight.tensor, dbias.tensor);
+  }
+
+  OwnedTensor x, weight, bias, dy, residual, dweight, dbias, y, dx, mean, rstd;
+};
+
+TEST(LayerNorm, ForwardIsTheTextbooks) {
+  for (const DType dtype : kDTypes) {
+    for (const int64_t rows : kRowCounts) {
+      for (const int64_t columns : kColumnCounts) {
+        SCOPED_TRACE(fmt::format("{} ({}, {})", to_string(dtype), rows, columns));
+        const Case c(rows, columns, dtype);
+        const auto expected =
+            reference::layer_norm(to_doubles(c.x.tensor), to_doubles(c.weight.tensor),
+                                  to_doubles(c.bias.tensor), columns, kEps);
+        const double statistics = sum_tolerance(DType::f32, columns);
+        expect_close(c.mean.tensor, expected.mean, statistics, "mean");
+        expect_close(c.rstd.tensor, expected.rstd, statistics, "rstd");
+        expect_close(c.y.tensor, expected.y, sum_tolerance(dtype, columns), "y");
+      }
+    }
+  }
+}
+
+TEST(LayerNorm, ALargeMeanDoesNotCancel) {
+  std::vector<double> x(768);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = 4096.0 + static_cast<double>(i % 7);
+  const OwnedTensor input = from_doubles(x, {1, 768}, DType::f32);
+  const OwnedTensor ones = from_doubles(std::vector<double>(768, 1.0), {768}, DType::f32);
+  OwnedTensor y({1, 768}, DType::f32), mean({1}, DType::f32), rstd({1}, DType::f32);
+  layer_norm_forward(input.tensor, ones.tensor, {}, kEps, y.tensor, mean.tensor, rstd.tensor);
+  const auto expected = reference::layer_norm(x, to_doubles(ones.tensor), {}, 768, kEps);
+  // The mean is rounded at 2¹² and is a difference's only error: 2¹² × 2⁻²⁴, of values about 1.
+  expect_close(y.tensor, expected.y, 4 * 0x1p-12, "y");
+}
+
+TEST(LayerNorm, BackwardIsTheTextbooksAndAddsUp) {
+  for (const DType dtype : kDTypes) {
+    for (const int64_t rows : kRowCounts) {
+      for (const int64_t columns : kColumnCounts) {
+        if (columns == 1) continue;  // x̂ is 0 / sqrt(eps): nothing but rounding to compare
+        SCOPED_TRACE(fmt::format("{} ({}, {})", to_string(dtype), rows, columns));
+        Case c(rows, columns, dtype);
+        const auto expected =
+            reference::layer_norm_gradient(to_doubles(c.dy.tensor), to_doubles(c.x.tensor),
+                                           to_doubles(c.weight.tensor), columns, kEps);
+        const auto dweight = plus(to_doubles(c.dweight.tensor), expected.dweight);
+        const auto dbias = plus(to_doubles(c.dbias.tensor), expected.dbias);
+        c.backward(c.residual.tensor, c.dx.tensor);
+        // Small rows divide by a small deviation, which magnifies what precedes.
+        const double sums = sum_tolerance(DType::f32, rows + columns);
+        expect_close(c.dx.tensor, plus(expected.dx, to_doubles(c.residual.tensor)),
+                     sum_tolerance(dtype, columns) + sums, "dx");
+        expect_close(c.dweight.tensor, dweight, sums, "dweight");
+        expect_close(c.dbias.tensor, dbias, sums, "dbias");
+      }
+    }
+  }
+}
+
+TEST(LayerNorm, ReferenceGradientIsThatOfFiniteDifferences) {
+  constexpr int64_t kRows = 2, kColumns = 5;
+  const auto x = to_doubles(random_tensor({kRows, kColumns}, DType::f32, 1).tensor);
+  const auto weight = to_doubles(random_tensor({kColumns}, DType::f32, 2).tensor);
+  const auto bias = to_doubles(random_tensor({kColumns}, DType::f32, 3).tensor);
+  const auto dy = to_doubles(random_tensor({kRows, kColumns}, DType::f32, 4).tensor);
+  const auto gradient = reference::layer_norm_gradient(dy, x, weight, kColumns, kEps);
+  const auto loss = [&](reference::View in, reference::View w, reference::View b) {
+    return dot(dy, reference::layer_norm(in, w, b, kColumns, kEps).y);
+  };
+  constexpr double kTolerance = 1e-7;  // of central differences at h = 1e-5
+  expect_close(gradient.dx,
+               finite_difference([&](reference::View v) { return loss(v, weight, bias); }, x),
+               kTolerance, "dx");
+  expect_close(gradient.dweight,
+               finite_difference([&](reference::View v) { return loss(x, v, bias); }, weight),
+               kTolerance, "dweight");
+  expect_close(gradient.dbias,
+               finite_difference([&](reference::View v) { return loss(x, weight, v); }, bias),
+               kTolerance, "dbias");
+}
+
+TEST(LayerNorm, OutputsMayAliasAsPromised) {
+  for (const DType dtype : kDTypes) {
+    Case c(37, 129, dtype);
+    const OwnedTensor y = copy_of(c.x.tensor);
+    layer_norm_forward(y.tensor, c.weight.tensor, c.bias.tensor, kEps, y.tensor, c.mean.tensor,
+                       c.rstd.tensor);
+    expect_same_bits(y.tensor, c.y.tensor, "y in place of x");
+
+    c.backward(c.residual.tensor, c.dx.tensor);
+    const OwnedTensor in_residual = copy_of(c.residual.tensor);
+    c.backward(in_residual.tensor, in_residual.tensor);
+    expect_same_bits(in_residual.tensor, c.dx.tensor, "dx in place of residual");
+    c.backward(c.residual.tensor, c.dy.tensor);
+    expect_same_bits(c.dy.tensor, c.dx.tensor, "dx in place of dy");
+  }
+}
+
+TEST(LayerNorm, OptionalArgumentsMayBeUndefined) {
+  Case c(5, 33, DType::f32), zero(5, 33, DType::f32);
+  std::fill_n(zero.residual.tensor.data<float>(), 5 * 33, 0.0f);
+  zero.backward(zero.residual.tensor, zero.dx.tensor);
+  layer_norm_backward(c.dy.tensor, c.x.tensor, c.weight.tensor, c.mean.tensor, c.rstd.tensor, {},
+                      c.dx.tensor, c.dweight.tensor, {});
+  expect_same_bits(c.dx.tensor, zero.dx.tensor, "no residual");
+  expect_same_bits(c.dweight.tensor, zero.dweight.tensor, "no dbias");
+}
+
+TEST(LayerNorm, ThreadsDoNotChangeABit) {
+  for (const DType dtype : kDTypes) {
+    const ThreadCount one(1);
+    Case expected(333, 769, dtype);
+    expected.backward(expected.residual.tensor, expected.dx.tensor);
+    for (const int threads : {2, 3}) {
+      const ThreadCount count(threads);
+      Case c(333, 769, dtype);
+      c.backward(c.residual.tensor, c.dx.tensor);
+      expect_same_bits(c.y.tensor, expected.y.tensor, "y");
+      expect_same_bits(c.dx.tensor, expected.dx.tensor, "dx");
+      expect_same_bits(c.dweight.tensor, expected.dweight.tensor, "dweight");
+      expect_same_bits(c.dbias.tensor, expected.dbias.tensor, "dbias");
+    }
+  }
+}
+
+TEST(LayerNorm, NoRowsAreNoWork) {
+  Case c(0, 8, DType::f32);
+  const OwnedTensor before = copy_of(c.dweight.tensor);
+  c.backward({}, c.dx.tensor);
+  expect_same_bits(c.dweight.tensor, before.tensor, "dweight");
+}
+
+TEST(LayerNorm, MetaTensorsAreCheckedOnly) {
+  const OwnedTensor x({4, 8}, DType::bf16, kMeta), w({8}, DType::bf16, kMeta);
+  const OwnedTensor row({4}, DType::f32, kMeta), dw({8}, DType::f32, kMeta);
+  layer_norm_forward(x.tensor, w.tensor, w.tensor, kEps, x.tensor, row.tensor, row.tensor);
+  layer_norm_backward(x.tensor, x.tensor, w.tensor, row.tensor, row.tensor, {}, x.tensor, dw.tensor,
+                      {});
+  expect_error(
+      [&] {
+        layer_norm_forward(x.tensor, w.tensor, w.tensor, kEps, x.tensor, dw.tensor, row.tensor);
+      },
+      {"layer_norm_forward", "mean", "4 rows"});
+}
+
+TEST(LayerNorm, WrongArgumentsAreNamed) {
+  Case c(4, 8, DType::f32);
+  const OwnedTensor other({9}, DType::f32), half({8}, DType::bf16);
+  const auto forward = [&](const Tensor& weight, const Tensor& bias, const Tensor& y) {
+    layer_norm_forward(c.x.tensor, weight, bias, kEps, y, c.mean.tensor, c.rstd.tensor);
+  };
+  expect_error([&] { forward(other.tensor, c.bias.tensor, c.y.tensor); },
+               {"layer_norm_forward", "weight", "(8)", "(9)"});
+  expect_error([&] { forward(c.weight.tensor, half.tensor, c.y.tensor); },
+               {"layer_norm_forward", "bias", "fp32", "bf16"});
+  expect_error([&] { forward(c.weight.tensor, {}, {}); }, {"layer_norm_forward", "y", "undefined"});
+  expect_error([&] { c.backward(c.mean.tensor, c.dx.tensor); },
+               {"layer_norm_backward", "residual", "(4, 8)", "(4)"});
+  expect_error([&] { c.backward({}, c.x.tensor); }, {"layer_norm_backward", "dx", "x", "share"});
+  const OwnedTensor longer({5, 8}, DType::f32);
+  expect_error(
+      [&] {
+        layer_norm_forward(longer.tensor.slice(0, 4), c.weight.tensor, {}, kEps,
+                           longer.tensor.slice(1, 5), c.mean.tensor, c.rstd.tensor);
+      },
+      {"layer_norm_forward", "y overlaps a part of x"});
+}
+
+}  // namespace
+}  // namespace tessera
