@@ -1,6 +1,6 @@
 #pragma once
 
-#include <string>
+#include "core/range.h"
 
 namespace tessera {
 
@@ -13,6 +13,17 @@ struct AttentionMask {
 
   static AttentionMask none() { return {}; }
   static AttentionMask make_causal() { return {true}; }
+
+  /// Whether query position t may not see key position s.
+  bool hides(int64_t t, int64_t s) const { return causal && s > t; }
 };
+
+/// How much of a tile of queries × keys a mask hides.
+enum class TileCover : uint8_t { none, part, all };
+
+inline TileCover cover(const AttentionMask& mask, Range queries, Range keys) {
+  if (!mask.causal || keys.end <= queries.begin + 1) return TileCover::none;
+  return keys.begin >= queries.end ? TileCover::all : TileCover::part;
+}
 
 }  // namespace tessera

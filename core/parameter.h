@@ -98,6 +98,8 @@ class ParameterStore {
   Tensor flat_values() const { return values_.tensor({flat_size_}, precision_); }
   Tensor flat_grads() const { return grads_.tensor({flat_size_}, DType::f32); }
   Tensor flat_masters() const;
+  Tensor flat_exp_avg() const { return exp_avg_.tensor({flat_size_}, DType::f32); }
+  Tensor flat_exp_avg_sq() const { return exp_avg_sq_.tensor({flat_size_}, DType::f32); }
   DType precision() const { return precision_; }
   Device device() const { return device_; }
 

@@ -1,3 +1,33 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
 #include <cstdlib>
 
-int main() { return EXIT_SUCCESS; }
+#include "core/version.h"
+#include "launch/commands/config.h"
+#include "launch/commands/generate.h"
+#include "launch/commands/prepare.h"
+#include "launch/commands/train.h"
+#include "launch/commands/verify.h"
+
+int main(int argc, char** argv) {
+  CLI::App app("Tessera trains transformers on many ranks.", "tessera");
+  app.set_version_flag("--version", tessera::kVersion);
+  app.require_subcommand(1);
+
+  int exit_code = EXIT_SUCCESS;
+  tessera::add_train_command(app, exit_code);
+  tessera::add_generate_command(app, exit_code);
+  tessera::add_prepare_command(app);
+  tessera::add_verify_command(app);
+  tessera::add_config_command(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return EXIT_FAILURE;
+  }
+  return exit_code;
+}

@@ -18,6 +18,15 @@ inline constexpr int32_t kIgnoreTarget = -1;
 void cross_entropy_statistics(const Tensor& logits, const Tensor& targets, int64_t first,
                               int64_t valid, Tensor row_max, Tensor row_sum, Tensor target_logit);
 
+/// row_sum[n] ×= exp(row_max[n] − global_max[n]): a rank's sum relative to the maximum of all.
+void rescale_sum_exp(const Tensor& row_max, const Tensor& global_max, Tensor row_sum);
+
+/// From the combined statistics: log_sum_exp[n] = global_max[n] + log(sum_exp[n]), and loss_sum (1)
+/// fp64 += Σ_n log_sum_exp[n] − target_logit[n] over the rows that have a target. log_sum_exp may
+/// be global_max.
+void cross_entropy_loss(const Tensor& global_max, const Tensor& sum_exp, const Tensor& target_logit,
+                        const Tensor& targets, Tensor log_sum_exp, Tensor loss_sum);
+
 /// In place: logits[n, v] = scale × (exp(logits[n, v] − log_sum_exp[n]) − [v is the target]), and
 /// zero in padding columns and in rows whose target is kIgnoreTarget.
 void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first, int64_t valid,

@@ -14,7 +14,6 @@ namespace tessera {
 // allows and why stands once, in schema.h, and is printed as docs/configuration.md.
 
 enum class DeviceChoice : uint8_t { automatic, cpu, cuda };
-enum class TokenizerKind : uint8_t { byte };
 enum class LrSchedule : uint8_t { cosine, linear, constant };
 enum class ResumeMode : uint8_t { automatic, never, required };
 
@@ -31,7 +30,7 @@ struct DataSection {
   std::string train;                ///< dataset prefix
   std::optional<std::string> eval;  ///< dataset prefix
   double eval_fraction = 0.0;       ///< of the end of `train`; in [0, 1)
-  TokenizerKind tokenizer = TokenizerKind::byte;
+  std::string tokenizer = "byte";
 
   bool operator==(const DataSection&) const = default;
 };

@@ -92,7 +92,7 @@ void describe(Section& data, auto& field) {
   field("eval_fraction", data.eval_fraction, NumberIn{0.0, 1.0, true},
         "The part at the end of `train` that is evaluated on and never trained on. Only without "
         "`eval`.");
-  field("tokenizer", data.tokenizer, OneOf<TokenizerKind>{{{"byte", TokenizerKind::byte}}},
+  field("tokenizer", data.tokenizer, OneOf<std::string>{{{"byte", "byte"}}},
         "How the text was cut: `byte` has a token for each of the 256 bytes and one between "
         "documents.");
 }

@@ -98,7 +98,7 @@ void check_data(const RunConfig& config) {
   // 256 bytes and the token between documents.
   constexpr int64_t kByteTokens = 257;
   const DataSection& data = config.data;
-  require(data.tokenizer != TokenizerKind::byte || config.model.vocab_size >= kByteTokens,
+  require(data.tokenizer != "byte" || config.model.vocab_size >= kByteTokens,
           "model.vocab_size is {}, but data.tokenizer is byte, which has {} tokens: choose {} or "
           "more",
           config.model.vocab_size, kByteTokens, kByteTokens);

@@ -6,6 +6,7 @@
 
 #include "core/checked.h"
 #include "core/error.h"
+#include "core/ops/cross_entropy.h"
 #include "launch/data/sample_order.h"
 
 namespace tessera {

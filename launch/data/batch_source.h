@@ -22,7 +22,6 @@ struct BatchLayout {
 /// the union over data ranks and micro-batches never changes, nor does its order.
 class BatchSource {
  public:
-
   /// `eval` may be null. Throws unless the global batch is a multiple of data_size × micro_batch.
   BatchSource(std::shared_ptr<const GptDataset> train, std::shared_ptr<const GptDataset> eval,
               uint64_t seed, const BatchLayout& layout);

@@ -1,0 +1,60 @@
+#include "core/ops/attention.h"
+
+#include "core/error.h"
+#include "core/ops/cpu/attention.h"
+
+namespace tessera {
+namespace {
+
+void check_forward_tensors(const char* op, const Tensor& qkv, const Tensor& out,
+                           const Tensor& log_sum_exp) {
+  require(qkv.defined() && qkv.shape().rank() == 5 && qkv.dim(2) == 3,
+          "{}: qkv must have shape (B, T, 3, Hl, D), but is {}", op, describe(qkv));
+  require_shape(out, {qkv.dim(0), qkv.dim(1), qkv.dim(3), qkv.dim(4)}, op, "out");
+  require_dtype(out, qkv.dtype(), op, "out");
+  require_shape(log_sum_exp, {qkv.dim(0), qkv.dim(3), qkv.dim(1)}, op, "log_sum_exp");
+  require_dtype(log_sum_exp, DType::f32, op, "log_sum_exp");
+}
+
+}  // namespace
+
+void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tensor out,
+                       Tensor log_sum_exp) {
+  check_forward_tensors("attention_forward", qkv, out, log_sum_exp);
+  if (qkv.device().is_meta()) return;
+  cpu::attention_forward(qkv, options, out, log_sum_exp);
+}
+
+void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
+                        const Tensor& log_sum_exp, const AttentionOptions& options, Tensor dqkv) {
+  constexpr const char* kOp = "attention_backward";
+  check_forward_tensors(kOp, qkv, out, log_sum_exp);
+  require_shape(dout, out.shape(), kOp, "dout");
+  require_dtype(dout, qkv.dtype(), kOp, "dout");
+  require_shape(dqkv, qkv.shape(), kOp, "dqkv");
+  require_dtype(dqkv, qkv.dtype(), kOp, "dqkv");
+  if (qkv.device().is_meta()) return;
+  cpu::attention_backward(dout, qkv, out, log_sum_exp, options, dqkv);
+}
+
+void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
+                      float scale, Tensor out) {
+  constexpr const char* kOp = "attention_decode";
+  require(q.defined() && q.shape().rank() == 3, "{}: q must have shape (B, Hl, D), but is {}", kOp,
+          describe(q));
+  require(keys.defined() && keys.shape().rank() == 4 && keys.dim(0) == q.dim(0) &&
+              keys.dim(1) == q.dim(1) && keys.dim(3) == q.dim(2),
+          "{}: keys must have shape (B, Hl, capacity, D) for q {}, but are {}", kOp, describe(q),
+          describe(keys));
+  require_shape(values, keys.shape(), kOp, "values");
+  require_shape(out, q.shape(), kOp, "out");
+  for (const Tensor* tensor : {&keys, &values, static_cast<const Tensor*>(&out)}) {
+    require_dtype(*tensor, q.dtype(), kOp, "keys, values and out");
+  }
+  require(length >= 1 && length <= keys.dim(2), "{}: {} positions of a cache of {}", kOp, length,
+          keys.dim(2));
+  if (q.device().is_meta()) return;
+  cpu::attention_decode(q, keys, values, length, scale, out);
+}
+
+}  // namespace tessera

@@ -1,0 +1,152 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "core/checked.h"
+#include "core/memory.h"
+#include "core/ops/attention.h"
+#include "core/ops/cpu/tile_gemm.h"
+
+namespace tessera::cpu {
+
+/// Queries and keys a tile: five 64 × 64 tiles of fp32 fit into a 128 KiB corner of L2.
+inline constexpr int64_t kQueryTile = 64;
+inline constexpr int64_t kKeyTile = 64;
+static_assert(kKeyTile % kTilePadding == 0 && kQueryTile % kTilePadding == 0);
+
+/// Memory of a thread for its tiles, kept from call to call and grown when a call needs more.
+class TileScratch {
+ public:
+  static TileScratch& of_this_thread() {
+    thread_local TileScratch scratch;
+    return scratch;
+  }
+
+  /// Frees all tiles and makes room for `floats` in tiles to come.
+  void begin(int64_t floats) {
+    if (floats > capacity_) {
+      buffer_ = Buffer(static_cast<size_t>(floats) * sizeof(float), kCpu);
+      capacity_ = floats;
+    }
+    used_ = 0;
+  }
+
+  float* tile(int64_t rows, int64_t cols) {
+    float* tile = static_cast<float*>(buffer_.data()) + used_;
+    used_ += round_up(rows * cols, kTilePadding);
+    require(used_ <= capacity_, "attention: tiles of {} floats exceed the scratch of {}", used_,
+            capacity_);
+    return tile;
+  }
+
+ private:
+  Buffer buffer_;
+  int64_t capacity_ = 0;
+  int64_t used_ = 0;
+};
+
+/// tile (rows, ld) = source rows × scale in fp32, zeros beyond `d` columns.
+template <typename T>
+inline void load_tile(const T* source, int64_t stride, int64_t rows, int64_t d, float scale,
+                      float* tile, int64_t ld) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const T* from = source + r * stride;
+    float* to = tile + r * ld;
+#pragma omp simd
+    for (int64_t i = 0; i < d; ++i) to[i] = static_cast<float>(from[i]) * scale;
+    for (int64_t i = d; i < ld; ++i) to[i] = 0.0f;
+  }
+}
+
+/// tile (d, ld) = the source rows as columns, zeros beyond `rows` columns.
+template <typename T>
+inline void load_transposed(const T* source, int64_t stride, int64_t rows, int64_t d, float* tile,
+                            int64_t ld) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const T* from = source + r * stride;
+    for (int64_t i = 0; i < d; ++i) tile[i * ld + r] = static_cast<float>(from[i]);
+  }
+  for (int64_t r = rows; r < ld; ++r) {
+    for (int64_t i = 0; i < d; ++i) tile[i * ld + r] = 0.0f;
+  }
+}
+
+template <typename T>
+inline void store_tile(const float* tile, int64_t ld, int64_t rows, int64_t d, T* target,
+                       int64_t stride) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* from = tile + r * ld;
+    T* to = target + r * stride;
+#pragma omp simd
+    for (int64_t i = 0; i < d; ++i) to[i] = static_cast<T>(from[i]);
+  }
+}
+
+/// The extents of one call, and where a head's rows are.
+struct AttentionShape {
+  int64_t batch, seq, heads, d;
+  int64_t padded_d;    ///< d in tiles
+  int64_t row_stride;  ///< between positions in qkv
+  int64_t out_stride;  ///< between positions in out
+
+  explicit AttentionShape(const Tensor& qkv)
+      : batch(qkv.dim(0)),
+        seq(qkv.dim(1)),
+        heads(qkv.dim(3)),
+        d(qkv.dim(4)),
+        padded_d(round_up(d, kTilePadding)),
+        row_stride(3 * heads * d),
+        out_stride(heads * d) {}
+
+  /// Offset of (b, t = 0, which, h, 0) in qkv; which = 0, 1, 2 for queries, keys, values.
+  int64_t qkv_offset(int64_t b, int which, int64_t h) const {
+    return b * seq * row_stride + (which * heads + h) * d;
+  }
+  int64_t out_offset(int64_t b, int64_t h) const { return b * seq * out_stride + h * d; }
+};
+
+/// Drops attention weights of one row of a tile and scales the kept ones.
+class WeightDropout {
+ public:
+  WeightDropout(const AttentionOptions& options, int64_t seq, int64_t b, int64_t h)
+      : dropout_(options.dropout),
+        seq_(seq),
+        first_row_(((dropout_.first_row + b) * options.total_heads + options.first_head + h) *
+                   seq) {}
+
+  bool active() const { return dropout_.active(); }
+
+  /// factors[i] = 0 or 1/(1 − p) for the weights of query t and keys [s, s + n).
+  void factors(int64_t t, int64_t s, int64_t n, float* factors) const {
+    uint32_t bits[kKeyTile];
+    random_bits(dropout_.key, static_cast<uint64_t>((first_row_ + t) * seq_ + s), n, bits);
+    const uint32_t threshold = dropout_.threshold();
+    const float scale = dropout_.scale();
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) factors[i] = bits[i] < threshold ? 0.0f : scale;
+  }
+
+ private:
+  const Dropout& dropout_;
+  int64_t seq_;
+  int64_t first_row_;
+};
+
+/// scores[r][c] = −inf where the mask hides key keys.begin + c from query queries.begin + r, and in
+/// the padding columns up to kKeyTile.
+inline void hide_masked(const AttentionMask& mask, Range queries, Range keys, float* scores) {
+  constexpr float kHidden = -__builtin_inff();
+  const bool partly = cover(mask, queries, keys) == TileCover::part;
+  for (int64_t r = 0; r < queries.size(); ++r) {
+    float* row = scores + r * kKeyTile;
+    for (int64_t c = keys.size(); c < kKeyTile; ++c) row[c] = kHidden;
+    if (!partly) continue;
+    const int64_t t = queries.begin + r;
+    for (int64_t c = 0; c < keys.size(); ++c) {
+      if (mask.hides(t, keys.begin + c)) row[c] = kHidden;
+    }
+  }
+}
+
+}  // namespace tessera::cpu

@@ -1,0 +1,81 @@
+#include "launch/generate/generator.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "launch/train/model_json.h"
+#include "launch/train/model_state.h"
+
+namespace tessera {
+namespace {
+
+/// The most that a prompt of seq_length tokens, or one more token, takes.
+size_t dry_run_peak(const ModelConfig& config, Communicator& tp) {
+  ParameterStore store;
+  Gpt model(config, store, tp);
+  store.allocate(kMeta, DType::f32, StoreFor::inference);
+  Arena arena(kMeta);
+  KeyValueCache cache = model.make_cache(1);
+  for (const int64_t positions : {config.seq_length, int64_t{1}}) {
+    cache.clear();
+    if (positions < config.seq_length) cache.advance(1);
+    arena.reset();
+    model.extend(StepContext{arena}, Tensor(nullptr, {1, positions}, DType::i32, kMeta), cache);
+    if (config.seq_length == 1) break;
+  }
+  return arena.peak();
+}
+
+void check_heads(const ModelConfig& config, int ranks) {
+  require(config.num_heads % ranks == 0 && config.resolved_mlp_size() % ranks == 0,
+          "{} ranks were started, but the model has {} heads and an MLP of {}: start a number of "
+          "ranks that divides both",
+          ranks, config.num_heads, config.resolved_mlp_size());
+}
+
+}  // namespace
+
+Generator::Generator(Checkpoint& checkpoint, Communicator& tp)
+    : model_(model_from_json(checkpoint.manifest().model), store_, tp),
+      cache_((check_heads(config(), tp.size()),
+              store_.allocate(kCpu, DType::f32, StoreFor::inference), model_.make_cache(1))),
+      tokens_({1, config().seq_length}, DType::i32) {
+  load_weights(checkpoint, store_);
+  arena_ = std::make_unique<Arena>(kCpu, dry_run_peak(config(), tp));
+}
+
+std::span<const float> Generator::logits_after(std::span<const int32_t> tokens) {
+  const auto count = static_cast<int64_t>(tokens.size());
+  std::copy(tokens.begin(), tokens.end(), tokens_.tensor.data<int32_t>());
+  const Tensor row(tokens_.tensor.raw(), {1, count}, DType::i32, kCpu);
+  arena_->reset();
+  return model_.extend(StepContext{*arena_}, row, cache_).span<float>();
+}
+
+void Generator::generate(std::span<const int32_t> prompt, int64_t max_tokens,
+                         const SamplingOptions& options, const std::function<bool(int32_t)>& emit) {
+  require(!prompt.empty(), "the prompt has no tokens: give at least one");
+  for (const int32_t token : prompt) {
+    require(token >= 0 && token < config().vocab_size,
+            "the prompt has token {}, but the model's vocabulary is 0 to {}", token,
+            config().vocab_size - 1);
+  }
+  const auto context = static_cast<size_t>(config().seq_length);
+  Sampler sampler(options);
+  std::vector<int32_t> history(prompt.begin(), prompt.end());
+  size_t unseen = std::min(history.size(), context);
+  cache_.clear();
+  for (int64_t i = 0; i < max_tokens; ++i) {
+    if (cache_.length() + static_cast<int64_t>(unseen) > config().seq_length) {
+      cache_.clear();
+      unseen = std::max<size_t>(1, context / 2);
+    }
+    const auto fresh = std::span<const int32_t>(history).last(unseen);
+    const int32_t token = sampler.choose(logits_after(fresh), static_cast<uint64_t>(i));
+    if (!emit(token)) return;
+    history.push_back(token);
+    unseen = 1;
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tessera {
+
+/// How the next token is chosen.
+struct SamplingOptions {
+  double temperature = 1.0;  ///< divides the logits; 0 takes the likeliest token
+  int64_t top_k = 0;         ///< only the k likeliest tokens; 0 is all
+  double top_p = 1.0;        ///< only the likeliest tokens that hold this much probability
+  uint64_t seed = 1234;
+};
+
+/// Throws, naming the option, if one is out of range.
+void check(const SamplingOptions& options);
+
+/// Chooses tokens from logits. The choice at a position depends only on the logits, the seed and
+/// the position, so all tensor ranks, which have the same logits, choose the same.
+class Sampler {
+ public:
+  explicit Sampler(const SamplingOptions& options);
+
+  /// logits (V); `position` counts the generated tokens. Throws if no logit is finite.
+  int32_t choose(std::span<const float> logits, uint64_t position);
+
+ private:
+  struct Candidate {
+    float logit;
+    int32_t token;
+  };
+
+  void keep_likeliest(std::span<const float> logits);
+  void keep_top_p();
+
+  SamplingOptions options_;
+  std::vector<Candidate> candidates_;  // the likeliest first
+  std::vector<double> weights_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,65 @@
+#include "launch/observe/console.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace tessera {
+
+Console::Console(bool prints, int64_t total_steps)
+    : prints_(prints), terminal_(prints && isatty(STDOUT_FILENO) == 1), total_steps_(total_steps) {}
+
+Console::~Console() { clear_bar(); }
+
+void Console::clear_bar() {
+  if (!bar_drawn_) return;
+  fmt::print("\r\033[K");
+  std::fflush(stdout);
+  bar_drawn_ = false;
+}
+
+void Console::line(const std::string& text) {
+  if (!prints_) return;
+  clear_bar();
+  fmt::print("{}\n", text);
+  std::fflush(stdout);
+}
+
+void Console::warning(const std::string& text) { line("warning: " + text); }
+
+void Console::progress(const StepResult& result, double seconds_left) {
+  if (!terminal_) return;
+  constexpr int kWidth = 30;
+  const int filled = static_cast<int>(result.step * kWidth / total_steps_);
+  fmt::print("\r\033[K[{:#<{}}{:.<{}}] {}/{}  loss {:.4f}  {} left", "", filled, "",
+             kWidth - filled, result.step, total_steps_, result.loss, human_duration(seconds_left));
+  std::fflush(stdout);
+  bar_drawn_ = true;
+}
+
+void Console::step(const StepResult& result, double tokens_per_second, double seconds_left) {
+  line(fmt::format(
+      "step {:>{}}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.2e}  {:.0f} tokens/s  {} left",
+      result.step, std::to_string(total_steps_).size(), total_steps_, result.loss, result.grad_norm,
+      result.lr, tokens_per_second, human_duration(seconds_left)));
+}
+
+std::string human_duration(double seconds) {
+  const auto whole = static_cast<int64_t>(std::llround(std::max(0.0, seconds)));
+  if (whole >= 3600) return fmt::format("{}h{:02}m", whole / 3600, whole % 3600 / 60);
+  if (whole >= 60) return fmt::format("{}m{:02}s", whole / 60, whole % 60);
+  return fmt::format("{}s", whole);
+}
+
+void StepClock::add(const StepResult& result) {
+  tokens_ += static_cast<double>(result.tokens);
+  seconds_ += result.seconds;
+  constexpr double kMemory = 0.99;
+  mean_seconds_ = mean_seconds_ == 0.0 ? result.seconds
+                                       : kMemory * mean_seconds_ + (1.0 - kMemory) * result.seconds;
+}
+
+}  // namespace tessera

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "launch/train/trainer.h"
+
+namespace tessera {
+
+/// What a run prints, on rank 0: a line each log interval, and on a terminal a bar that moves with
+/// every step. Other ranks have a silent one.
+class Console {
+ public:
+  Console(bool prints, int64_t total_steps);
+  ~Console();
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
+
+  void line(const std::string& text);
+  void warning(const std::string& text);
+
+  /// Redraws the bar, where there is one.
+  void progress(const StepResult& result, double seconds_left);
+  void step(const StepResult& result, double tokens_per_second, double seconds_left);
+
+ private:
+  void clear_bar();
+
+  bool prints_;
+  bool terminal_;
+  int64_t total_steps_;
+  bool bar_drawn_ = false;
+};
+
+/// "1h02m", "3m20s", "12s".
+std::string human_duration(double seconds);
+
+/// The sum of the seconds of recent steps, for speed and time left.
+class StepClock {
+ public:
+  void add(const StepResult& result);
+  /// Over the steps since the last call of restart().
+  double tokens_per_second() const { return seconds_ > 0.0 ? tokens_ / seconds_ : 0.0; }
+  /// From a running mean over about the last hundred steps.
+  double seconds_left(int64_t steps_left) const {
+    return mean_seconds_ * static_cast<double>(steps_left);
+  }
+  void restart() { tokens_ = seconds_ = 0.0; }
+
+ private:
+  double tokens_ = 0.0;
+  double seconds_ = 0.0;
+  double mean_seconds_ = 0.0;
+};
+
+}  // namespace tessera

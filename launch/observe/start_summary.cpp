@@ -1,0 +1,48 @@
+#include "launch/observe/start_summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "core/version.h"
+
+namespace tessera {
+namespace {
+
+/// 1234567 as "1,234,567".
+std::string grouped(int64_t number) {
+  return number < 1000 ? fmt::format("{}", number)
+                       : fmt::format("{},{:03}", grouped(number / 1000), number % 1000);
+}
+
+std::string memory_lines(const MemoryPlan& memory) {
+  std::string text = fmt::format("memory     {} a rank\n", human_bytes(memory.total()));
+  for (const MemoryPlan::Line& line : memory.lines) {
+    if (line.bytes > 0) text += fmt::format("  {:<16}{:>12}\n", line.what, human_bytes(line.bytes));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string start_summary(const RunConfig& config, const ParallelGroups& groups,
+                          const MemoryPlan& memory, const std::string& threads) {
+  const ModelConfig& model = config.model;
+  const int64_t micro_steps = config.batch.global / (config.batch.micro * groups.dp->size());
+  std::string text = fmt::format("tessera {}: {}\n", kVersion, config.run.dir);
+  text += fmt::format("ranks      {} over {}\n", to_string(groups.grid), groups.world.name());
+  text += fmt::format("threads    {}\n", threads);
+  text +=
+      fmt::format("model      {}: {} layers, {} wide, {} heads, context {}, vocabulary {}, {}\n",
+                  model.kind, model.num_layers, model.hidden_size, model.num_heads,
+                  model.seq_length, model.vocab_size, to_string(config.run.precision));
+  text += fmt::format("parameters {} ({} on a tensor rank)\n", grouped(memory.global_parameters),
+                      grouped(memory.local_parameters));
+  text += fmt::format("batch      {} sequences, {} tokens a step; {} micro-batches of {} a rank\n",
+                      config.batch.global, grouped(config.batch.global * model.seq_length),
+                      micro_steps, config.batch.micro);
+  return text + memory_lines(memory);
+}
+
+}  // namespace tessera

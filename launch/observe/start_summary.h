@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "launch/config/run_config.h"
+#include "launch/train/memory_plan.h"
+#include "parallel/process_grid.h"
+
+namespace tessera {
+
+/// What a run says before its first step: ranks and groups, threads, model and parameters, tokens a
+/// step, memory a rank line by line. `threads` is what host_threads says of this rank.
+std::string start_summary(const RunConfig& config, const ParallelGroups& groups,
+                          const MemoryPlan& memory, const std::string& threads);
+
+}  // namespace tessera

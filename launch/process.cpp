@@ -1,0 +1,54 @@
+#include "launch/process.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "parallel/exchange.h"
+#include "parallel/mpi_communicator.h"
+#include "parallel/mpi_launch.h"
+
+namespace tessera {
+namespace {
+
+void print_error(const char* message) {
+  std::fflush(stdout);
+  fmt::print(stderr, "error: {}\n", message);
+}
+
+int run_alone(const std::function<void(Communicator&)>& body) {
+  try {
+    const auto world = make_self_communicator();
+    body(*world);
+    return EXIT_SUCCESS;
+  } catch (const std::exception& error) {
+    print_error(error.what());
+    return EXIT_FAILURE;
+  }
+}
+
+int run_under_mpi(const std::function<void(Communicator&)>& body) {
+  MpiRuntime mpi;
+  try {
+    body(mpi.world());
+    return EXIT_SUCCESS;
+  } catch (const SharedError& error) {
+    if (mpi.world().rank() == 0) print_error(error.what());
+    return EXIT_FAILURE;
+  } catch (const std::exception& error) {
+    mpi.abort(error.what());
+  }
+}
+
+}  // namespace
+
+int run_on_ranks(const std::function<void(Communicator& world)>& body) {
+  try {
+    return launched_by_mpi() ? run_under_mpi(body) : run_alone(body);
+  } catch (const std::exception& error) {
+    print_error(error.what());
+    return EXIT_FAILURE;
+  }
+}
+
+}  // namespace tessera

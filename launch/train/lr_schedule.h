@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstdint>
+
+#include "launch/config/run_config.h"
+
+namespace tessera {
+
+/// The learning rate of step `step` (counted from 0) of `steps`: a line from 0 to lr over
+/// warmup_steps, of which the first step takes one part, then the schedule; cosine and linear reach
+/// min_lr at the last step.
+double learning_rate(const OptimizerSection& optimizer, int64_t step, int64_t steps);
+
+}  // namespace tessera

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+#include "models/model_config.h"
+#include "parallel/communicator.h"
+
+namespace tessera {
+
+/// What a rank's memory holds during training.
+struct MemoryPlan {
+  struct Line {
+    std::string what;
+    size_t bytes = 0;
+  };
+
+  std::vector<Line> lines;
+  size_t arena_bytes = 0;  ///< the line of activations, which is the arena's capacity
+  int64_t local_parameters = 0;
+  int64_t global_parameters = 0;
+
+  size_t total() const;
+};
+
+/// Finds the plan by a dry run: the model's own step, on the meta device, where nothing is
+/// allocated or computed. Not collective; `tp` only says which shard.
+MemoryPlan plan_memory(const ModelConfig& config, DType precision, int64_t micro_batch,
+                       int64_t local_batch, Communicator& tp);
+
+/// "1.5 GiB", for the start-up summary.
+std::string human_bytes(size_t bytes);
+
+}  // namespace tessera

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <vector>
+
+#include "core/parameter.h"
+#include "launch/checkpoint/checkpoint.h"
+#include "launch/checkpoint/save_plan.h"
+
+namespace tessera {
+
+/// What of a store goes into a checkpoint, as views: the weights in fp32 (the masters) under the
+/// parameters' names, and AdamW's moments as "<name>/exp_avg" and "<name>/exp_avg_sq".
+std::vector<HeldTensor> held_tensors(const ParameterStore& store);
+
+/// Weights alone; for a store that was allocated for inference, too.
+void load_weights(Checkpoint& checkpoint, ParameterStore& store);
+
+/// Weights and AdamW's moments.
+void load_training_state(Checkpoint& checkpoint, ParameterStore& store);
+
+}  // namespace tessera

@@ -1,0 +1,126 @@
+#include "launch/train/run_training.h"
+
+#include <algorithm>
+
+#include "launch/config/load_config.h"
+#include "launch/config/validate.h"
+#include "launch/observe/console.h"
+#include "launch/observe/metrics_log.h"
+#include "launch/observe/start_summary.h"
+#include "launch/train/start.h"
+#include "launch/train/stop_signal.h"
+#include "launch/train/trainer.h"
+#include "parallel/exchange.h"
+#include "parallel/host_threads.h"
+#include "parallel/process_grid.h"
+
+namespace tessera {
+namespace {
+
+/// Whether something that happens every `interval` steps (0: never) happens after step `step`.
+bool is_due(int64_t interval, int64_t step) { return interval > 0 && step % interval == 0; }
+
+/// One run on one rank, from its first step here to its last.
+class TrainingRun {
+ public:
+  TrainingRun(const RunConfig& config, const TrainOptions& options, const ParallelGroups& groups,
+              Trainer& trainer, Console& console)
+      : config_(config),
+        groups_(groups),
+        trainer_(trainer),
+        console_(console),
+        last_step_(std::min(config.train.steps, options.stop_at.value_or(config.train.steps))) {
+    all_or_none(groups.world, [&] {
+      if (groups.world.rank() == 0) {
+        metrics_ = std::make_unique<MetricsLog>(config.run.dir, trainer.steps_done());
+      }
+    });
+  }
+
+  void run() {
+    const StopSignal signal;
+    bool saved = true;
+    while (trainer_.steps_done() < last_step_) {
+      observe(trainer_.step());
+      const int64_t step = trainer_.steps_done();
+      const bool stop = signal.requested(groups_.world);
+      const bool last = step == last_step_ || stop;
+      if (is_due(config_.eval.interval, step) || (last && config_.eval.interval > 0)) evaluate();
+      saved = last || is_due(config_.checkpoint.interval, step);
+      if (saved) save();
+      if (stop) {
+        console_.line(fmt::format("asked to stop: saved after step {}", step));
+        return;
+      }
+    }
+  }
+
+ private:
+  void observe(const StepResult& result) {
+    clock_.add(result);
+    const double left = clock_.seconds_left(last_step_ - result.step);
+    if (is_due(config_.log.interval, result.step) || result.step == last_step_ || first_) {
+      first_ = false;
+      console_.step(result, clock_.tokens_per_second(), left);
+      if (metrics_) metrics_->step(result, result.step * result.tokens, clock_.tokens_per_second());
+      clock_.restart();
+    }
+    console_.progress(result, left);
+  }
+
+  void evaluate() {
+    const double loss = trainer_.evaluate();
+    console_.line(fmt::format("step {}  eval loss {:.4f}", trainer_.steps_done(), loss));
+    if (metrics_) metrics_->evaluation(trainer_.steps_done(), loss);
+  }
+
+  void save() {
+    const SavedCheckpoint saved = trainer_.save();
+    for (const std::string& warning : saved.warnings) console_.warning(warning);
+    console_.line(fmt::format("saved {}", saved.path.string()));
+  }
+
+  const RunConfig& config_;
+  const ParallelGroups& groups_;
+  Trainer& trainer_;
+  Console& console_;
+  int64_t last_step_;
+  std::unique_ptr<MetricsLog> metrics_;
+  StepClock clock_;
+  bool first_ = true;
+};
+
+RunConfig load_and_validate(const TrainOptions& options, int world_size) {
+  RunConfig config = load_config(options.config, options.overrides);
+  validate(config, world_size);
+  return config;
+}
+
+}  // namespace
+
+void run_training(const TrainOptions& options, Communicator& world) {
+  RunConfig config;
+  TrainingData data;
+  all_or_none(world, [&] {
+    config = load_and_validate(options, world.size());
+    data = open_data(config);
+    if (world.rank() == 0) prepare_run_folder(config);
+  });
+  const HostThreads threads = apply_host_threads(world);
+  const ParallelGroups groups =
+      make_parallel_groups(world, static_cast<int>(config.parallel.tensor));
+  std::unique_ptr<Trainer> trainer;
+  all_or_none(world, [&] { trainer = std::make_unique<Trainer>(config, groups, data); });
+
+  Console console(world.rank() == 0, config.train.steps);
+  console.line(start_summary(config, groups, trainer->memory(), threads.summary));
+  console.line(start_or_resume(config, *trainer, world,
+                               [&](const std::string& skipped) { console.warning(skipped); }));
+  if (trainer->steps_done() >= config.train.steps) {
+    console.line(fmt::format("nothing to do: train.steps is {}", config.train.steps));
+    return;
+  }
+  TrainingRun(config, options, groups, *trainer, console).run();
+}
+
+}  // namespace tessera

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "launch/config/run_config.h"
+#include "launch/train/trainer.h"
+
+namespace tessera {
+
+/// Opens the datasets that the config names. Throws if they are missing, damaged or too short.
+TrainingData open_data(const RunConfig& config);
+
+/// Makes run.dir, checks that it can be written, and writes RUN/config.yaml. On rank 0 only.
+void prepare_run_folder(const RunConfig& config);
+
+/// Gives the trainer its weights as checkpoint.resume and checkpoint.from say: the newest whole
+/// checkpoint of the run, else the weights of `from`, else initial ones. Returns a sentence on what
+/// it did; calls `report` with each checkpoint that it passed over, and why. Collective.
+std::string start_or_resume(const RunConfig& config, Trainer& trainer, Communicator& world,
+                            const std::function<void(std::string)>& report);
+
+}  // namespace tessera

@@ -1,0 +1,35 @@
+#include "launch/train/stop_signal.h"
+
+#include <array>
+#include <csignal>
+
+namespace tessera {
+namespace {
+
+constexpr std::array<int, 3> kSignals = {SIGTERM, SIGINT, SIGUSR1};
+
+volatile std::sig_atomic_t stop_requested = 0;
+
+extern "C" void request_stop(int signal) {
+  if (stop_requested != 0 && signal == SIGINT) std::signal(SIGINT, SIG_DFL);
+  stop_requested = 1;
+}
+
+}  // namespace
+
+StopSignal::StopSignal() {
+  stop_requested = 0;
+  for (const int signal : kSignals) std::signal(signal, request_stop);
+}
+
+StopSignal::~StopSignal() {
+  for (const int signal : kSignals) std::signal(signal, SIG_DFL);
+}
+
+bool StopSignal::requested(Communicator& world) const {
+  int32_t flag = stop_requested;
+  world.all_reduce(Tensor(&flag, {1}, DType::i32, kCpu), ReduceOp::max);
+  return flag != 0;
+}
+
+}  // namespace tessera

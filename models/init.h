@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cmath>
+
+#include "models/model_config.h"
+
+namespace tessera {
+
+/// GPT-2 scales the initial weights of the projections that end in a residual sum by 1/sqrt(2 L),
+/// for the 2 L branches that add up (Radford et al., 2019, section 2.3).
+inline float residual_init_stddev(const ModelConfig& config) {
+  return static_cast<float>(config.init_stddev /
+                            std::sqrt(2.0 * static_cast<double>(config.num_layers)));
+}
+
+}  // namespace tessera

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/memory.h"
+
+namespace tessera {
+
+/// Keys and values of the positions seen so far, for generation: per layer (B, Hl, capacity, D)
+/// each, the heads of this tensor rank.
+class KeyValueCache {
+ public:
+  KeyValueCache(int64_t num_layers, const Shape& shape, DType dtype, Device device);
+
+  int64_t length() const { return length_; }
+  int64_t capacity() const { return capacity_; }
+  void clear() { length_ = 0; }
+  void advance(int64_t positions) { length_ += positions; }
+
+  const Tensor& keys(int64_t layer) const {
+    return layers_[static_cast<size_t>(layer)].keys.tensor;
+  }
+  const Tensor& values(int64_t layer) const {
+    return layers_[static_cast<size_t>(layer)].values.tensor;
+  }
+
+  /// Stores the keys and values of T new positions from qkv (B, T, 3, Hl, D), without advancing.
+  void store(int64_t layer, const Tensor& qkv);
+
+ private:
+  struct Layer {
+    OwnedTensor keys, values;
+  };
+
+  std::vector<Layer> layers_;
+  int64_t capacity_;
+  int64_t length_ = 0;
+};
+
+}  // namespace tessera

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+
+#include "core/ops/gelu.h"
+#include "models/model_config.h"
+#include "parallel/column_parallel_linear.h"
+#include "parallel/row_parallel_linear.h"
+
+namespace tessera {
+
+/// down(gelu(up(x))) with the width F between them split over the tensor ranks.
+class Mlp {
+ public:
+  Mlp(ParameterStore& store, const std::string& name, const ModelConfig& config, Gelu gelu,
+      Communicator& tp);
+
+  /// x (B, T, C) → (B, T, C), whole on every rank and without the output bias.
+  Tensor forward(const StepContext& ctx, const Tensor& x);
+
+  /// dy (B, T, C); dx (B, T, C) is written.
+  void backward(const StepContext& ctx, const Tensor& dy, Tensor dx);
+
+  Tensor output_bias() const { return down_.bias(); }
+
+ private:
+  Gelu gelu_;
+  ColumnParallelLinear up_;
+  RowParallelLinear down_;
+  Tensor hidden_;  // (B, T, Fl), before the GELU
+};
+
+}  // namespace tessera

@@ -1,0 +1,32 @@
+#include "models/norm.h"
+
+#include "core/ops/layer_norm.h"
+
+namespace tessera {
+
+Norm::Norm(ParameterStore& store, const std::string& name, int64_t hidden_size, bool bias,
+           double eps)
+    : eps_(static_cast<float>(eps)) {
+  weight_ = &store.declare({name + ".weight", {hidden_size}, {}, Init::ones()});
+  if (bias) bias_ = &store.declare({name + ".bias", {hidden_size}, {}, Init::zeros()});
+}
+
+Tensor Norm::forward(const StepContext& ctx, const Tensor& x) {
+  const int64_t rows = x.numel() / x.dim(-1);
+  x_ = x;
+  mean_ = ctx.arena.allocate({rows}, DType::f32);
+  rstd_ = ctx.arena.allocate({rows}, DType::f32);
+  Tensor y = ctx.arena.allocate(x.shape(), x.dtype());
+  layer_norm_forward(x, weight_->value, bias_ != nullptr ? bias_->value : Tensor(), eps_, y, mean_,
+                     rstd_);
+  return y;
+}
+
+void Norm::backward(const StepContext& ctx, const Tensor& dy, const Tensor& residual, Tensor dx) {
+  layer_norm_backward(dy, x_, weight_->value, mean_, rstd_, residual, dx, weight_->grad,
+                      bias_ != nullptr ? bias_->grad : Tensor());
+  if (bias_ != nullptr) ctx.gradient_is_final(*bias_);
+  ctx.gradient_is_final(*weight_);
+}
+
+}  // namespace tessera

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+
+#include "core/parameter.h"
+#include "parallel/step_context.h"
+
+namespace tessera {
+
+/// Layer normalisation with its parameters, whole on every tensor rank.
+class Norm {
+ public:
+  Norm(ParameterStore& store, const std::string& name, int64_t hidden_size, bool bias, double eps);
+
+  /// x (..., C) → y (..., C) in ctx.arena. Keeps x.
+  Tensor forward(const StepContext& ctx, const Tensor& x);
+
+  /// dx = residual + the gradient through the norm; see layer_norm_backward.
+  void backward(const StepContext& ctx, const Tensor& dy, const Tensor& residual, Tensor dx);
+
+ private:
+  float eps_;
+  Parameter* weight_;
+  Parameter* bias_ = nullptr;
+  Tensor x_, mean_, rstd_;
+};
+
+}  // namespace tessera

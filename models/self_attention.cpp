@@ -1,0 +1,87 @@
+#include "models/self_attention.h"
+
+#include <cmath>
+
+#include "core/error.h"
+#include "core/ops/elementwise.h"
+#include "models/init.h"
+#include "parallel/partition.h"
+
+namespace tessera {
+
+SelfAttention::SelfAttention(ParameterStore& store, const std::string& name,
+                             const ModelConfig& config, int layer, Communicator& tp)
+    : layer_(layer),
+      total_heads_(config.num_heads),
+      local_heads_(even_range(config.num_heads, tp.size(), tp.rank(), "model.num_heads").size()),
+      first_head_(tp.rank() * local_heads_),
+      head_dim_(config.head_dim()),
+      dropout_(config.attention_dropout),
+      qkv_(store,
+           {name + ".qkv", config.hidden_size, config.hidden_size, 3, config.bias,
+            static_cast<float>(config.init_stddev)},
+           tp),
+      output_(store,
+              {name + ".output", config.hidden_size, config.hidden_size, 1, config.bias,
+               residual_init_stddev(config)},
+              tp) {}
+
+AttentionOptions SelfAttention::options(const StepContext& ctx, const AttentionMask& mask) const {
+  AttentionOptions options;
+  options.scale = 1.0f / std::sqrt(static_cast<float>(head_dim_));
+  options.mask = mask;
+  // The op's rows are sequences.
+  options.dropout = ctx.dropout(dropout_, RandomPurpose::attention_dropout, layer_, 1);
+  options.first_head = first_head_;
+  options.total_heads = total_heads_;
+  return options;
+}
+
+Tensor SelfAttention::project(const StepContext& ctx, const Tensor& x) {
+  return qkv_.forward(ctx, x).view({x.dim(0), x.dim(1), 3, local_heads_, head_dim_});
+}
+
+Tensor SelfAttention::forward(const StepContext& ctx, const Tensor& x, const AttentionMask& mask) {
+  const int64_t batch = x.dim(0), seq = x.dim(1);
+  saved_.qkv = project(ctx, x);
+  saved_.out = ctx.arena.allocate({batch, seq, local_heads_, head_dim_}, x.dtype());
+  saved_.log_sum_exp = ctx.arena.allocate({batch, local_heads_, seq}, DType::f32);
+  saved_.mask = mask;
+  attention_forward(saved_.qkv, options(ctx, mask), saved_.out, saved_.log_sum_exp);
+  return output_.forward(ctx, saved_.out.view({batch, seq, local_heads_ * head_dim_}));
+}
+
+void SelfAttention::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
+  const Arena::Scope scope(ctx.arena);
+  const int64_t batch = dy.dim(0), seq = dy.dim(1), local_width = local_heads_ * head_dim_;
+  const Tensor dout = ctx.arena.allocate(saved_.out.shape(), dy.dtype());
+  const Tensor dqkv = ctx.arena.allocate(saved_.qkv.shape(), dy.dtype());
+  output_.backward(ctx, dy, dout.view({batch, seq, local_width}));
+  attention_backward(dout, saved_.qkv, saved_.out, saved_.log_sum_exp, options(ctx, saved_.mask),
+                     dqkv);
+  qkv_.backward(ctx, dqkv.view({batch, seq, 3 * local_width}), dx);
+}
+
+Tensor SelfAttention::extend(const StepContext& ctx, const Tensor& x, KeyValueCache& cache) {
+  const int64_t batch = x.dim(0), seq = x.dim(1), local_width = local_heads_ * head_dim_;
+  if (cache.length() == 0) {
+    Tensor out = forward(ctx, x, AttentionMask::make_causal());
+    cache.store(layer_, saved_.qkv);
+    return out;
+  }
+  require(seq == 1, "attention: a cache of {} positions is extended one by one, not by {}",
+          cache.length(), seq);
+  const Tensor qkv = project(ctx, x);
+  cache.store(layer_, qkv);
+  const Tensor q = ctx.arena.allocate({batch, local_heads_, head_dim_}, x.dtype());
+  const Tensor out = ctx.arena.allocate(q.shape(), x.dtype());
+  for (int64_t b = 0; b < batch; ++b) {
+    const Tensor parts = qkv.view({batch * 3, local_heads_, head_dim_});  // queries, keys, values
+    copy(parts.slice(3 * b, 3 * b + 1), q.slice(b, b + 1));
+  }
+  const float scale = options(ctx, AttentionMask::none()).scale;
+  attention_decode(q, cache.keys(layer_), cache.values(layer_), cache.length() + 1, scale, out);
+  return output_.forward(ctx, out.view({batch, 1, local_width}));
+}
+
+}  // namespace tessera

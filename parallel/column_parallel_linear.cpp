@@ -1,0 +1,51 @@
+#include "parallel/column_parallel_linear.h"
+
+#include "core/ops/matmul.h"
+#include "core/ops/reduce.h"
+#include "parallel/partition.h"
+#include "parallel/tensor_regions.h"
+
+namespace tessera {
+
+ColumnParallelLinear::ColumnParallelLinear(ParameterStore& store, const LinearSpec& spec,
+                                           Communicator& tp)
+    : tp_(tp) {
+  const bool joint = spec.parts > 1;
+  const Range rows = even_range(spec.out_features, tp.size(), tp.rank(), spec.name);
+  const Shard shard{joint ? 1 : 0, rows};
+  const Shape weight = joint ? Shape{spec.parts, spec.out_features, spec.in_features}
+                             : Shape{spec.out_features, spec.in_features};
+  weight_ = &store.declare(
+      {spec.name + ".weight", weight, shard, Init::normal(spec.init_stddev), /*decay=*/true});
+  if (!spec.bias) return;
+  const Shape bias = joint ? Shape{spec.parts, spec.out_features} : Shape{spec.out_features};
+  bias_ = &store.declare({spec.name + ".bias", bias, shard, Init::zeros(), /*decay=*/false});
+}
+
+Tensor ColumnParallelLinear::weight_matrix(const Tensor& local) const {
+  return local.view({local.numel() / local.dim(-1), local.dim(-1)});
+}
+
+Tensor ColumnParallelLinear::forward(const StepContext& ctx, const Tensor& x) {
+  x_ = x;
+  const Tensor w = weight_matrix(weight_->value);
+  Shape shape = x.shape();
+  shape.set(-1, w.dim(0));
+  Tensor y = ctx.arena.allocate(shape, x.dtype());  // (..., parts × out_features / tp)
+  linear_forward(x, w, bias_ != nullptr ? bias_->value.view({w.dim(0)}) : Tensor(), y);
+  return y;
+}
+
+void ColumnParallelLinear::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
+  linear_backward_input(dy, weight_matrix(weight_->value), dx);
+  const auto summing = copy_to_tp_backward(dx, tp_);
+  linear_backward_weight(dy, x_, weight_matrix(weight_->grad), Accumulate::yes);
+  if (bias_ != nullptr) {
+    column_sum(dy, bias_->grad.view({bias_->grad.numel()}));
+    ctx.gradient_is_final(*bias_);
+  }
+  ctx.gradient_is_final(*weight_);
+  summing->wait();
+}
+
+}  // namespace tessera

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "core/parameter.h"
+#include "parallel/column_parallel_linear.h"
+#include "parallel/communicator.h"
+#include "parallel/step_context.h"
+
+namespace tessera {
+
+/// y = x Wᵀ with W's columns split over the tensor ranks like x's features: the other half of a
+/// pair that begins with a ColumnParallelLinear. y is summed over the ranks and so whole. The bias,
+/// which counts once and not once a rank, is left to the residual sum that follows: see bias().
+class RowParallelLinear {
+ public:
+  RowParallelLinear(ParameterStore& store, const LinearSpec& spec, Communicator& tp);
+
+  /// x (..., in_features / tp) → y (..., out_features) in ctx.arena, without bias. Keeps x.
+  Tensor forward(const StepContext& ctx, const Tensor& x);
+
+  /// dy whole on every rank; dx (..., in_features / tp) is written, the gradients of W and of the
+  /// bias are added to.
+  void backward(const StepContext& ctx, const Tensor& dy, Tensor dx);
+
+  /// (out_features), whole on every rank; undefined if the layer has none.
+  Tensor bias() const { return bias_ != nullptr ? bias_->value : Tensor(); }
+
+ private:
+  Communicator& tp_;
+  Parameter* weight_;          // (out_features, in_features)
+  Parameter* bias_ = nullptr;  // (out_features)
+  Tensor x_;
+};
+
+}  // namespace tessera

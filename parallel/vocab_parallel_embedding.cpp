@@ -1,0 +1,34 @@
+#include "parallel/vocab_parallel_embedding.h"
+
+#include "core/ops/embedding.h"
+#include "parallel/tensor_regions.h"
+
+namespace tessera {
+
+VocabParallelEmbedding::VocabParallelEmbedding(ParameterStore& store, const std::string& name,
+                                               int64_t vocab_size, int64_t hidden_size,
+                                               float init_stddev, Communicator& tp)
+    : tp_(tp), vocab_(partition_vocab(vocab_size, tp.size(), tp.rank())) {
+  table_ = &store.declare({name,
+                           {vocab_size, hidden_size},
+                           {0, vocab_.held},
+                           Init::normal(init_stddev),
+                           /*decay=*/true,
+                           vocab_.padded});
+}
+
+Tensor VocabParallelEmbedding::forward(const StepContext& ctx, const Tensor& ids) {
+  ids_ = ids;
+  Shape shape = ids.shape();
+  shape.push_back(table_->value.dim(1));
+  Tensor out = ctx.arena.allocate(shape, table_->value.dtype());  // (B, T, C)
+  embedding_forward(ids, table_->value, vocab_.held, out);
+  reduce_from_tp_forward(out, tp_);
+  return out;
+}
+
+void VocabParallelEmbedding::backward(const Tensor& dout) {
+  embedding_backward(ids_, dout, vocab_.held, table_->grad);
+}
+
+}  // namespace tessera

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+
+#include "core/parameter.h"
+#include "parallel/communicator.h"
+#include "parallel/partition.h"
+#include "parallel/step_context.h"
+
+namespace tessera {
+
+/// Word embeddings whose rows are split over the tensor ranks. A rank looks up the words that it
+/// holds, zeros stand for the others, and the ranks' sum is whole.
+class VocabParallelEmbedding {
+ public:
+  VocabParallelEmbedding(ParameterStore& store, const std::string& name, int64_t vocab_size,
+                         int64_t hidden_size, float init_stddev, Communicator& tp);
+
+  /// ids (B, T) int32 → (B, T, C) in ctx.arena. Keeps ids.
+  Tensor forward(const StepContext& ctx, const Tensor& ids);
+
+  /// Adds to the table's gradient. The caller says when that is final (a tied head adds to it too).
+  void backward(const Tensor& dout);
+
+  Parameter& table() const { return *table_; }  // (V, C)
+  const VocabPartition& vocab() const { return vocab_; }
+
+ private:
+  Communicator& tp_;
+  VocabPartition vocab_;
+  Parameter* table_;
+  Tensor ids_;
+};
+
+}  // namespace tessera

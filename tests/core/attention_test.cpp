@@ -1,0 +1,193 @@
+#include "core/ops/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/error.h"
+#include "tests/support/attention_reference.h"
+#include "tests/support/finite_difference.h"
+#include "tests/support/tensors.h"
+
+namespace tessera {
+namespace {
+
+using test::AttentionReference;
+using test::random_tensor;
+using test::to_doubles;
+
+struct Case {
+  int64_t batch, seq, heads, d;
+  bool causal;
+  float dropout;
+  DType dtype;
+};
+
+/// Every rounding of a weight or a value enters a weighted mean, so errors do not grow with T; what
+/// grows is the rounding of the scores, sums of d products, which exp turns into relative errors.
+double tolerance(const Case& c) {
+  return test::sum_tolerance(c.dtype, c.d) * 4 + test::sum_tolerance(c.dtype, c.seq);
+}
+
+AttentionOptions options_of(const Case& c) {
+  AttentionOptions options;
+  options.scale = 1.0f / std::sqrt(static_cast<float>(c.d));
+  options.mask.causal = c.causal;
+  options.dropout.probability = c.dropout;
+  options.dropout.key = {7, RandomPurpose::attention_dropout, 3, 11};
+  options.dropout.first_row = 5;
+  options.first_head = 2;
+  options.total_heads = c.heads + 3;
+  return options;
+}
+
+AttentionReference reference_of(const Case& c, const AttentionOptions& options) {
+  AttentionReference reference{c.batch, c.seq, c.heads, c.d, options.scale, {}, {}};
+  reference.hidden = [c](int64_t, int64_t, int64_t t, int64_t s) { return c.causal && s > t; };
+  reference.factor = [c, options](int64_t b, int64_t h, int64_t t, int64_t s) {
+    if (!options.dropout.active()) return 1.0;
+    const int64_t row =
+        ((options.dropout.first_row + b) * options.total_heads + options.first_head + h) * c.seq +
+        t;
+    const uint32_t bits = random_bits(options.dropout.key, static_cast<uint64_t>(row * c.seq + s));
+    return bits < options.dropout.threshold() ? 0.0 : double{options.dropout.scale()};
+  };
+  return reference;
+}
+
+class Attention : public testing::TestWithParam<Case> {
+ protected:
+  const Case c = GetParam();
+  const AttentionOptions options = options_of(c);
+  const AttentionReference reference = reference_of(c, options);
+  const OwnedTensor qkv = random_tensor({c.batch, c.seq, 3, c.heads, c.d}, c.dtype, 1);
+  OwnedTensor out{{c.batch, c.seq, c.heads, c.d}, c.dtype};
+  OwnedTensor lse{{c.batch, c.heads, c.seq}, DType::f32};
+};
+
+TEST_P(Attention, ForwardIsTheTextbooks) {
+  attention_forward(qkv.tensor, options, out.tensor, lse.tensor);
+  const auto expected = reference.forward(to_doubles(qkv.tensor));
+  test::expect_close(out.tensor, expected.out, tolerance(c), "out");
+  test::expect_close(lse.tensor, expected.log_sum_exp, test::sum_tolerance(DType::f32, c.d) * 4,
+                     "log_sum_exp");
+}
+
+TEST_P(Attention, BackwardIsTheTextbooks) {
+  const OwnedTensor dout = random_tensor(out.tensor.shape(), c.dtype, 2);
+  OwnedTensor dqkv(qkv.tensor.shape(), c.dtype);
+  attention_forward(qkv.tensor, options, out.tensor, lse.tensor);
+  attention_backward(dout.tensor, qkv.tensor, out.tensor, lse.tensor, options, dqkv.tensor);
+  const auto expected = reference.backward(to_doubles(qkv.tensor), to_doubles(dout.tensor));
+  // rowsum(dO ∘ O) reads the rounded output, and dS is a difference of two such numbers.
+  test::expect_close(dqkv.tensor, expected, 4 * tolerance(c), "dqkv");
+}
+
+TEST_P(Attention, TheNumberOfThreadsDoesNotMatter) {
+  const OwnedTensor dout = random_tensor(out.tensor.shape(), c.dtype, 2);
+  const auto run = [&](int threads) {
+    const test::ThreadCount count(threads);
+    OwnedTensor dqkv(qkv.tensor.shape(), c.dtype);
+    attention_forward(qkv.tensor, options, out.tensor, lse.tensor);
+    attention_backward(dout.tensor, qkv.tensor, out.tensor, lse.tensor, options, dqkv.tensor);
+    return dqkv;
+  };
+  const OwnedTensor one = run(1), three = run(3);
+  test::expect_same_bits(one.tensor, three.tensor, "dqkv");
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, Attention,
+                         testing::Values(Case{1, 1, 1, 1, true, 0.0f, DType::f32},
+                                         Case{2, 7, 3, 5, true, 0.0f, DType::f32},
+                                         Case{2, 7, 3, 5, false, 0.0f, DType::f32},
+                                         Case{1, 64, 2, 16, true, 0.0f, DType::f32},
+                                         Case{1, 65, 1, 32, true, 0.0f, DType::f32},
+                                         Case{1, 65, 1, 32, false, 0.25f, DType::f32},
+                                         Case{2, 130, 2, 24, true, 0.1f, DType::f32},
+                                         Case{1, 129, 2, 64, true, 0.0f, DType::f32},
+                                         Case{1, 70, 1, 128, false, 0.0f, DType::f32},
+                                         Case{2, 7, 3, 5, true, 0.0f, DType::bf16},
+                                         Case{1, 130, 2, 64, true, 0.1f, DType::bf16},
+                                         Case{1, 65, 1, 32, false, 0.0f, DType::bf16}));
+
+TEST(AttentionReferenceTest, ItsBackwardIsItsForwardsDerivative) {
+  const Case c{1, 5, 2, 3, true, 0.3f, DType::f32};
+  const AttentionReference reference = reference_of(c, options_of(c));
+  const auto qkv = to_doubles(random_tensor({1, 5, 3, 2, 3}, DType::f32, 1).tensor);
+  const auto dout = to_doubles(random_tensor({1, 5, 2, 3}, DType::f32, 2).tensor);
+  const auto numeric = test::finite_difference(
+      [&](std::span<const double> x) {
+        return test::dot(reference.forward({x.begin(), x.end()}).out, dout);
+      },
+      qkv);
+  test::expect_close(reference.backward(qkv, dout), numeric, 1e-8, "dqkv");
+}
+
+TEST(AttentionProperties, AHiddenKeyChangesNothing) {
+  const Case c{1, 100, 2, 16, true, 0.0f, DType::f32};
+  const AttentionOptions options = options_of(c);
+  OwnedTensor qkv = random_tensor({1, c.seq, 3, c.heads, c.d}, c.dtype, 1);
+  OwnedTensor before({1, c.seq, c.heads, c.d}, c.dtype), after({1, c.seq, c.heads, c.d}, c.dtype);
+  OwnedTensor lse({1, c.heads, c.seq}, DType::f32);
+  attention_forward(qkv.tensor, options, before.tensor, lse.tensor);
+  const int64_t changed = 70;  // its key and value are hidden from every query before it
+  for (float& x :
+       qkv.tensor.view({c.seq, 3 * c.heads * c.d}).slice(changed, changed + 1).span<float>()) {
+    x = 1000.0f - x;
+  }
+  attention_forward(qkv.tensor, options, after.tensor, lse.tensor);
+  test::expect_same_bits(before.tensor.view({c.seq, c.heads * c.d}).slice(0, changed),
+                         after.tensor.view({c.seq, c.heads * c.d}).slice(0, changed), "out");
+}
+
+TEST(AttentionProperties, DecodingTheLastPositionIsTheForwardsLastRow) {
+  const Case c{2, 37, 3, 20, true, 0.0f, DType::f32};
+  const AttentionOptions options = options_of(c);
+  const OwnedTensor qkv = random_tensor({c.batch, c.seq, 3, c.heads, c.d}, c.dtype, 1);
+  OwnedTensor out({c.batch, c.seq, c.heads, c.d}, c.dtype),
+      lse({c.batch, c.heads, c.seq}, DType::f32);
+  attention_forward(qkv.tensor, options, out.tensor, lse.tensor);
+
+  const int64_t capacity = c.seq + 5;
+  OwnedTensor keys({c.batch, c.heads, capacity, c.d}, c.dtype),
+      values(keys.tensor.shape(), c.dtype);
+  OwnedTensor q({c.batch, c.heads, c.d}, c.dtype), last(q.tensor.shape(), c.dtype);
+  std::vector<double> expected;
+  for (int64_t b = 0; b < c.batch; ++b) {
+    for (int64_t h = 0; h < c.heads; ++h) {
+      for (int64_t t = 0; t < c.seq; ++t) {
+        for (int64_t i = 0; i < c.d; ++i) {
+          const auto from = [&](int64_t which) {
+            return qkv.tensor
+                .data<float>()[(((b * c.seq + t) * 3 + which) * c.heads + h) * c.d + i];
+          };
+          const int64_t to = ((b * c.heads + h) * capacity + t) * c.d + i;
+          keys.tensor.data<float>()[to] = from(1);
+          values.tensor.data<float>()[to] = from(2);
+          q.tensor.data<float>()[(b * c.heads + h) * c.d + i] = from(0);
+        }
+      }
+      for (int64_t i = 0; i < c.d; ++i) {
+        expected.push_back(static_cast<double>(
+            out.tensor.data<float>()[((b * c.seq + c.seq - 1) * c.heads + h) * c.d + i]));
+      }
+    }
+  }
+  attention_decode(q.tensor, keys.tensor, values.tensor, c.seq, options.scale, last.tensor);
+  test::expect_close(last.tensor, expected, tolerance(c), "last row");
+}
+
+TEST(AttentionErrors, AWrongShapeIsNamed) {
+  OwnedTensor qkv({1, 4, 3, 2, 8}, DType::f32), out({1, 4, 8, 2}, DType::f32),
+      lse({1, 2, 4}, DType::f32);
+  try {
+    attention_forward(qkv.tensor, {}, out.tensor, lse.tensor);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("out must have shape (1, 4, 2, 8)"), std::string::npos)
+        << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,109 @@
+#include <gtest/gtest.h>
+
+#include "tests/support/test_folder.h"
+#include "tests/support/training_world.h"
+
+namespace tessera {
+namespace {
+
+using test::Layout;
+using test::WholeRun;
+
+constexpr int64_t kSteps = 20;
+
+/// fp32 sums in another order differ by about the square root of their length (up to some hundred
+/// here) times 2⁻²⁴ of their magnitude, once a layer and step; 20 steps of training carry such
+/// differences on.
+constexpr double kTolerance = 2e-5;
+
+class Layouts : public testing::TestWithParam<Layout> {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new test::TestFolder();
+    test::write_small_dataset(*folder_ / "data", 4000, 53);
+  }
+  static void TearDownTestSuite() {
+    delete folder_;
+    folder_ = nullptr;
+  }
+
+  static RunConfig config() { return test::small_run(*folder_ / "run", *folder_ / "data"); }
+
+  static void expect_equal(const WholeRun& sharded, const WholeRun& whole, double tolerance) {
+    ASSERT_EQ(sharded.steps.size(), whole.steps.size());
+    for (size_t i = 0; i < whole.steps.size(); ++i) {
+      EXPECT_NEAR(sharded.steps[i].loss, whole.steps[i].loss, tolerance * whole.steps[i].loss)
+          << "step " << i;
+      EXPECT_NEAR(sharded.steps[i].grad_norm, whole.steps[i].grad_norm,
+                  10 * tolerance * whole.steps[i].grad_norm)
+          << "step " << i;
+    }
+    EXPECT_NEAR(sharded.eval_loss, whole.eval_loss, tolerance * whole.eval_loss);
+    test::expect_close(sharded.first_gradients, whole.first_gradients, tolerance, "gradient");
+    test::expect_close(sharded.weights, whole.weights, 10 * tolerance, "weight");
+  }
+
+  static test::TestFolder* folder_;
+};
+
+test::TestFolder* Layouts::folder_ = nullptr;
+
+TEST_P(Layouts, ShardedIsWhole) {
+  const WholeRun whole = test::train_whole(config(), {{1, 1}, kSteps});
+  const WholeRun sharded = test::train_whole(config(), {GetParam(), kSteps});
+  test::expect_same_bits(sharded.initial_weights, whole.initial_weights, "initial weights");
+  expect_equal(sharded, whole, kTolerance);
+  EXPECT_LT(whole.steps.back().loss, 0.95 * whole.steps.front().loss) << "nothing was learnt";
+}
+
+TEST_P(Layouts, DropoutDropsTheSameElements) {
+  RunConfig with_dropout = config();
+  with_dropout.model.dropout = 0.2;
+  with_dropout.model.attention_dropout = 0.3;
+  const WholeRun whole = test::train_whole(with_dropout, {{1, 1}, 5});
+  const WholeRun sharded = test::train_whole(with_dropout, {GetParam(), 5});
+  expect_equal(sharded, whole, kTolerance);
+  const WholeRun without = test::train_whole(config(), {{1, 1}, 1});
+  EXPECT_NE(whole.steps[0].loss, without.steps[0].loss) << "nothing was dropped";
+}
+
+TEST_P(Layouts, ShardedIsWholeInBf16) {
+  RunConfig bf16 = config();
+  bf16.run.precision = DType::bf16;
+  const WholeRun whole = test::train_whole(bf16, {{1, 1}, 5});
+  const WholeRun sharded = test::train_whole(bf16, {GetParam(), 5});
+  test::expect_same_bits(sharded.initial_weights, whole.initial_weights, "initial weights");
+  // Each activation is rounded to 2⁻⁸ relative; the mean over the batch averages that.
+  for (size_t i = 0; i < whole.steps.size(); ++i) {
+    EXPECT_NEAR(sharded.steps[i].loss, whole.steps[i].loss, 0x1p-8 * whole.steps[i].loss);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Layouts,
+                         testing::Values(Layout{1, 2}, Layout{1, 4}, Layout{2, 1}, Layout{2, 2},
+                                         Layout{2, 4}, Layout{4, 1}, Layout{4, 2}, Layout{4, 4}),
+                         [](const auto& instance) {
+                           return fmt::format("tensor{}_data{}", instance.param.tensor,
+                                              instance.param.data);
+                         });
+
+class Microbatches : public Layouts {};
+
+TEST_F(Microbatches, HowABatchIsCutDoesNotMatter) {
+  RunConfig one = config();
+  one.batch.micro = 8;
+  one.model.dropout = 0.2;
+  RunConfig eight = one;
+  eight.batch.micro = 1;
+  expect_equal(test::train_whole(eight, {{1, 1}, 5}), test::train_whole(one, {{1, 1}, 5}),
+               kTolerance);
+}
+
+TEST_F(Microbatches, ARunIsTheSameBitsEveryTime) {
+  const WholeRun first = test::train_whole(config(), {{2, 2}, 5});
+  const WholeRun second = test::train_whole(config(), {{2, 2}, 5});
+  test::expect_same_bits(first.weights, second.weights, "weights");
+}
+
+}  // namespace
+}  // namespace tessera

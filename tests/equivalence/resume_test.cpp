@@ -1,0 +1,104 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/support/test_folder.h"
+#include "tests/support/training_world.h"
+
+namespace tessera {
+namespace {
+
+using test::Layout;
+using test::WholeRun;
+
+constexpr int64_t kBefore = 6;
+constexpr int64_t kAfter = 6;
+
+class Resume : public testing::Test {
+ protected:
+  Resume() { test::write_small_dataset(folder_ / "data", 4000, 53); }
+
+  RunConfig config(const std::string& run) const {
+    RunConfig config = test::small_run(folder_ / run, folder_ / "data");
+    config.model.dropout = 0.1;
+    config.model.attention_dropout = 0.1;
+    return config;
+  }
+
+  /// Trains kBefore steps on one layout, saves, and goes on for kAfter steps on another.
+  WholeRun interrupted(const RunConfig& config, Layout first, Layout second) const {
+    test::train_whole(config, {first, kBefore, /*resume=*/false, /*save=*/true});
+    return test::train_whole(config, {second, kAfter, /*resume=*/true});
+  }
+
+  test::TestFolder folder_;
+};
+
+TEST_F(Resume, OnTheSameLayoutIsTheSameBits) {
+  for (const Layout layout : {Layout{1, 1}, Layout{2, 2}, Layout{4, 1}}) {
+    SCOPED_TRACE(to_string(layout));
+    const RunConfig run = config(fmt::format("run{}x{}", layout.tensor, layout.data));
+    const WholeRun uninterrupted = test::train_whole(run, {layout, kBefore + kAfter});
+    const WholeRun resumed = interrupted(run, layout, layout);
+    for (size_t i = 0; i < kAfter; ++i) {
+      EXPECT_EQ(resumed.steps[i].step, uninterrupted.steps[kBefore + i].step);
+      EXPECT_EQ(resumed.steps[i].loss, uninterrupted.steps[kBefore + i].loss);
+      EXPECT_EQ(resumed.steps[i].lr, uninterrupted.steps[kBefore + i].lr);
+    }
+    test::expect_same_bits(resumed.weights, uninterrupted.weights, "weights");
+    test::expect_same_bits(resumed.exp_avg, uninterrupted.exp_avg, "moments");
+  }
+}
+
+TEST_F(Resume, InBf16IsTheSameBits) {
+  RunConfig run = config("bf16");
+  run.run.precision = DType::bf16;
+  const WholeRun uninterrupted = test::train_whole(run, {{2, 1}, kBefore + kAfter});
+  const WholeRun resumed = interrupted(run, {2, 1}, {2, 1});
+  test::expect_same_bits(resumed.weights, uninterrupted.weights, "weights");
+}
+
+struct Change {
+  Layout from, to;
+};
+
+class ResumeElsewhere : public Resume, public testing::WithParamInterface<Change> {};
+
+TEST_P(ResumeElsewhere, IsTheUninterruptedRun) {
+  const RunConfig run = config("run");
+  const WholeRun uninterrupted = test::train_whole(run, {{1, 1}, kBefore + kAfter});
+  const WholeRun resumed = interrupted(run, GetParam().from, GetParam().to);
+  // As between layouts in layouts_test.cpp.
+  constexpr double kTolerance = 2e-5;
+  for (size_t i = 0; i < kAfter; ++i) {
+    const StepResult& expected = uninterrupted.steps[kBefore + i];
+    EXPECT_NEAR(resumed.steps[i].loss, expected.loss, kTolerance * expected.loss);
+  }
+  test::expect_close(resumed.weights, uninterrupted.weights, 10 * kTolerance, "weights");
+  test::expect_close(resumed.exp_avg, uninterrupted.exp_avg, 50 * kTolerance, "moments");
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, ResumeElsewhere,
+                         testing::Values(Change{{2, 2}, {1, 1}}, Change{{2, 2}, {4, 1}},
+                                         Change{{2, 2}, {1, 4}}, Change{{1, 1}, {2, 2}},
+                                         Change{{4, 1}, {2, 2}}, Change{{1, 4}, {2, 2}},
+                                         Change{{4, 1}, {1, 4}}, Change{{1, 1}, {4, 4}}),
+                         [](const auto& instance) {
+                           const Change& change = instance.param;
+                           return fmt::format("{}x{}_to_{}x{}", change.from.tensor,
+                                              change.from.data, change.to.tensor, change.to.data);
+                         });
+
+TEST_F(Resume, ACheckpointIsTheSameWeightsOnEveryLayout) {
+  const RunConfig run = config("run");
+  const WholeRun saved = test::train_whole(run, {{2, 2}, kBefore, false, true});
+  for (const Layout layout : {Layout{1, 1}, Layout{4, 1}, Layout{1, 4}, Layout{4, 4}}) {
+    SCOPED_TRACE(to_string(layout));
+    const WholeRun loaded = test::train_whole(run, {layout, 0, /*resume=*/true});
+    test::expect_same_bits(loaded.weights, saved.weights, "weights");
+    test::expect_same_bits(loaded.exp_avg, saved.exp_avg, "moments");
+  }
+}
+
+}  // namespace
+}  // namespace tessera

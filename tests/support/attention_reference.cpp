@@ -1,0 +1,91 @@
+#include "tests/support/attention_reference.h"
+
+#include <cmath>
+#include <limits>
+
+namespace tessera::test {
+
+std::vector<double> AttentionReference::weights(const std::vector<double>& qkv, int64_t b,
+                                                int64_t h, int64_t t, double* log_sum_exp) const {
+  constexpr double kMinusInf = -std::numeric_limits<double>::infinity();
+  std::vector<double> scores(static_cast<size_t>(seq), kMinusInf);
+  double max = kMinusInf;
+  for (int64_t s = 0; s < seq; ++s) {
+    if (hidden(b, h, t, s)) continue;
+    double score = 0.0;
+    for (int64_t i = 0; i < d; ++i) {
+      score += qkv[at(b, t, 0, h) + static_cast<size_t>(i)] *
+               qkv[at(b, s, 1, h) + static_cast<size_t>(i)];
+    }
+    scores[static_cast<size_t>(s)] = scale * score;
+    max = std::max(max, scale * score);
+  }
+  double sum = 0.0;
+  for (double& score : scores) {
+    score = max == kMinusInf ? 0.0 : std::exp(score - max);
+    sum += score;
+  }
+  for (double& score : scores) score = sum > 0.0 ? score / sum : 0.0;
+  *log_sum_exp = sum > 0.0 ? max + std::log(sum) : kMinusInf;
+  return scores;
+}
+
+AttentionReference::Result AttentionReference::forward(const std::vector<double>& qkv) const {
+  Result result;
+  result.out.assign(static_cast<size_t>(batch * seq * heads * d), 0.0);
+  result.log_sum_exp.assign(static_cast<size_t>(batch * heads * seq), 0.0);
+  for (int64_t b = 0; b < batch; ++b) {
+    for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t t = 0; t < seq; ++t) {
+        double* lse = &result.log_sum_exp[static_cast<size_t>((b * heads + h) * seq + t)];
+        const std::vector<double> p = weights(qkv, b, h, t, lse);
+        for (int64_t s = 0; s < seq; ++s) {
+          const double weight = p[static_cast<size_t>(s)] * factor(b, h, t, s);
+          for (int64_t i = 0; i < d; ++i) {
+            result.out[out_at(b, t, h) + static_cast<size_t>(i)] +=
+                weight * qkv[at(b, s, 2, h) + static_cast<size_t>(i)];
+          }
+        }
+      }
+    }
+  }
+  return result;
+}
+
+std::vector<double> AttentionReference::backward(const std::vector<double>& qkv,
+                                                 const std::vector<double>& dout) const {
+  std::vector<double> dqkv(qkv.size(), 0.0);
+  const auto n = static_cast<size_t>(seq);
+  for (int64_t b = 0; b < batch; ++b) {
+    for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t t = 0; t < seq; ++t) {
+        double lse = 0.0;
+        const std::vector<double> p = weights(qkv, b, h, t, &lse);
+        std::vector<double> dp(n, 0.0);
+        double mean = 0.0;
+        for (int64_t s = 0; s < seq; ++s) {
+          const auto k = static_cast<size_t>(s);
+          const double z = factor(b, h, t, s);
+          for (int64_t i = 0; i < d; ++i) {
+            const double g = dout[out_at(b, t, h) + static_cast<size_t>(i)];
+            dp[k] += z * g * qkv[at(b, s, 2, h) + static_cast<size_t>(i)];
+            dqkv[at(b, s, 2, h) + static_cast<size_t>(i)] += p[k] * z * g;
+          }
+          mean += p[k] * dp[k];
+        }
+        for (int64_t s = 0; s < seq; ++s) {
+          const auto k = static_cast<size_t>(s);
+          const double ds = p[k] * (dp[k] - mean) * scale;
+          for (int64_t i = 0; i < d; ++i) {
+            const auto j = static_cast<size_t>(i);
+            dqkv[at(b, t, 0, h) + j] += ds * qkv[at(b, s, 1, h) + j];
+            dqkv[at(b, s, 1, h) + j] += ds * qkv[at(b, t, 0, h) + j];
+          }
+        }
+      }
+    }
+  }
+  return dqkv;
+}
+
+}  // namespace tessera::test

@@ -1,0 +1,22 @@
+#include "tests/support/test_folder.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "core/error.h"
+
+namespace tessera::test {
+
+TestFolder::TestFolder() {
+  std::string name = (std::filesystem::temp_directory_path() / "tessera_test_XXXXXX").string();
+  require(::mkdtemp(name.data()) != nullptr, "mkdtemp of {} failed", name);
+  path_ = name;
+}
+
+TestFolder::~TestFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace tessera::test

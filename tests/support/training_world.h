@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "launch/config/run_config.h"
+#include "launch/train/trainer.h"
+
+namespace tessera::test {
+
+/// A tensor × data layout.
+struct Layout {
+  int tensor = 1;
+  int data = 1;
+
+  int ranks() const { return tensor * data; }
+};
+
+std::string to_string(const Layout& layout);
+
+/// A small GPT whose heads, width and vocabulary (of 53, which no number of ranks divides) split
+/// over up to 4 tensor ranks, and a batch that splits over up to 4 data ranks in micro-batches.
+RunConfig small_run(const std::string& run_dir, const std::string& dataset);
+
+/// Writes a dataset of tokens below `vocab_size` with some order in them, so that a model learns.
+void write_small_dataset(const std::string& prefix, int64_t tokens, int32_t vocab_size);
+
+/// Whole tensors by name, put together from the ranks' shards. A replica that is not the same bits
+/// as another is a failure of the test.
+using WholeTensors = std::map<std::string, std::vector<float>>;
+
+/// What a layout computed.
+struct WholeRun {
+  std::vector<StepResult> steps;
+  WholeTensors initial_weights;
+  WholeTensors first_gradients;  ///< of the first step that was run
+  WholeTensors weights;          ///< masters, at the end
+  WholeTensors exp_avg;
+  double eval_loss = 0.0;
+};
+
+struct RunPlan {
+  Layout layout;
+  int64_t steps = 0;
+  /// Goes on from the newest checkpoint of run.dir instead of initial weights.
+  bool resume = false;
+  /// Saves a checkpoint after the last step.
+  bool save = false;
+};
+
+/// Trains on thread ranks, with the layout in place of the config's.
+WholeRun train_whole(const RunConfig& config, const RunPlan& plan);
+
+/// Expects two runs to agree, each tensor relative to its own magnitude.
+void expect_close(const WholeTensors& actual, const WholeTensors& expected, double tolerance,
+                  const std::string& what);
+
+/// Expects the same bits.
+void expect_same_bits(const WholeTensors& actual, const WholeTensors& expected,
+                      const std::string& what);
+
+}  // namespace tessera::test
