@@ -12,6 +12,7 @@
 #include "launch/data/indexed_dataset_writer.h"
 #include "launch/train/start.h"
 #include "parallel/thread_communicator.h"
+#include "tests/support/shards.h"
 #include "tests/support/tensors.h"
 
 namespace tessera::test {
@@ -20,28 +21,21 @@ namespace {
 using PickTensor = std::function<const Tensor&(const Parameter&)>;
 
 /// Puts one parameter's shard into its whole tensor, and checks it against what is there already.
-void put(const Parameter& parameter, const Tensor& local, std::vector<float>& whole,
+void put(const Parameter& parameter, const Tensor& local_tensor, std::vector<float>& whole,
          std::vector<bool>& known) {
-  const Shape& global = parameter.global_shape;
-  const Tensor real = parameter.real_part(local);
-  const int dim = parameter.shard.replicated() ? 0 : parameter.shard.dim;
-  const Range range = parameter.shard.replicated() ? Range{0, global[0]} : parameter.shard.range;
-  int64_t outer = 1, inner = 1;
-  for (int i = 0; i < dim; ++i) outer *= global[i];
-  for (int i = dim + 1; i < global.rank(); ++i) inner *= global[i];
-  const float* from = real.data<float>();
-  for (int64_t o = 0; o < outer; ++o) {
-    for (int64_t i = range.begin * inner; i < range.end * inner; ++i) {
-      const auto at = static_cast<size_t>(o * global[dim] * inner + i);
-      const float value = *from++;
-      if (known[at]) {
-        ASSERT_EQ(std::bit_cast<uint32_t>(whole[at]), std::bit_cast<uint32_t>(value))
-            << parameter.name << ": replicas differ at element " << at;
-      }
-      whole[at] = value;
-      known[at] = true;
-    }
-  }
+  const float* from = parameter.real_part(local_tensor).data<float>();
+  for_each_run(parameter.global_shape, parameter.shard,
+               [&](int64_t global, int64_t local, int64_t count) {
+                 for (int64_t i = 0; i < count; ++i) {
+                   const auto at = static_cast<size_t>(global + i);
+                   const float value = from[local + i];
+                   const bool same = std::memcmp(&whole[at], &value, sizeof(value)) == 0;
+                   EXPECT_TRUE(!known[at] || same)
+                       << parameter.name << ": replicas differ at element " << at;
+                   whole[at] = value;
+                   known[at] = true;
+                 }
+               });
 }
 
 /// Collects whole tensors from all ranks.

@@ -1,0 +1,162 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/arena.h"
+#include "core/ops/elementwise.h"
+#include "launch/checkpoint/safetensors.h"
+#include "launch/train/optimizer.h"
+#include "models/gpt.h"
+#include "parallel/gradient_norm.h"
+#include "parallel/thread_communicator.h"
+#include "tests/support/shards.h"
+#include "tests/support/tensors.h"
+
+// Tessera's GPT against Hugging Face's GPT2LMHeadModel, as tests/parity/README.md describes it. The
+// tolerances stand there too: some times what PyTorch's own fp32 deviates from its float64.
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kSteps = 10;
+
+class Golden {
+ public:
+  Golden() : file_(fs::path(TESSERA_SOURCE_DIR) / "tests/parity/gpt2_golden.safetensors") {}
+
+  template <typename T>
+  std::vector<T> get(const std::string& key) const {
+    const auto bytes = file_.bytes(file_.entry(key));
+    std::vector<T> values(bytes.size() / sizeof(T));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+
+ private:
+  SafetensorsFile file_;
+};
+
+ModelConfig golden_config() {
+  ModelConfig config;
+  config.num_layers = 2;
+  config.hidden_size = 24;
+  config.num_heads = 3;
+  config.seq_length = 16;
+  config.vocab_size = 53;
+  config.dropout = 0.0;
+  config.attention_dropout = 0.0;
+  return config;
+}
+
+/// The model with the golden weights on one tensor rank, and the golden batch.
+class GoldenModel {
+ public:
+  explicit GoldenModel(Communicator& tp)
+      : tp_(tp),
+        model_(golden_config(), store_, tp),
+        tokens_(test::from_ints(golden_.get<int32_t>("tokens"), {3, 16})),
+        targets_(test::from_ints(golden_.get<int32_t>("targets"), {3, 16})),
+        loss_sum_({1}, DType::f64),
+        arena_(kCpu, size_t{8} << 20) {
+    store_.allocate(kCpu, DType::f32, StoreFor::training);
+    for (Parameter& parameter : store_.parameters()) {
+      const auto shard = test::shard_of(golden_.get<float>("weight/" + parameter.name), parameter);
+      std::copy(shard.begin(), shard.end(), parameter.value.data<float>());
+    }
+  }
+
+  double train() {
+    const auto targets = targets_.tensor.span<int32_t>();
+    const auto count =
+        std::count_if(targets.begin(), targets.end(), [](int32_t t) { return t >= 0; });
+    fill(loss_sum_.tensor, 0.0);
+    store_.zero_grads();
+    arena_.reset();
+    StepContext ctx{arena_};
+    ctx.training = true;
+    model_.train(ctx, tokens_.tensor, targets_.tensor, 1.0f / static_cast<float>(count),
+                 loss_sum_.tensor);
+    return loss_sum_.tensor.span<double>()[0] / static_cast<double>(count);
+  }
+
+  Tensor logits() {
+    arena_.reset();
+    return model_.logits(StepContext{arena_}, tokens_.tensor);
+  }
+
+  /// Compares each parameter's `pick` with the golden tensors of this prefix, relative to each
+  /// tensor's largest element.
+  template <typename Pick>
+  void expect_parameters(const std::string& prefix, Pick pick, double tolerance,
+                         bool with_key_bias) const {
+    for (const Parameter& parameter : store_.parameters()) {
+      const auto whole = golden_.get<float>(prefix + parameter.name);
+      const auto expected = test::shard_of(whole, parameter);
+      float largest = 0.0f;
+      for (const float value : whole) largest = std::max(largest, std::abs(value));
+      const float* actual = pick(parameter).template data<float>();
+      const bool qkv_bias = parameter.name.find("qkv.bias") != std::string::npos;
+      const size_t third = expected.size() / 3;
+      for (size_t i = 0; i < expected.size(); ++i) {
+        if (qkv_bias && !with_key_bias && i / third == 1) continue;
+        ASSERT_NEAR(actual[i], expected[i], tolerance * double{largest})
+            << prefix << parameter.name << ", element " << i;
+      }
+    }
+  }
+
+  Communicator& tp_;
+  Golden golden_;
+  ParameterStore store_;
+  Gpt model_;
+  OwnedTensor tokens_, targets_, loss_sum_;
+  Arena arena_;
+};
+
+class Gpt2Parity : public testing::TestWithParam<int> {};
+
+TEST_P(Gpt2Parity, LogitsLossAndEveryGradient) {
+  run_thread_ranks(GetParam(), [](Communicator& tp) {
+    GoldenModel golden(tp);
+    const auto expected = golden.golden_.get<float>("logits");
+    const auto actual = golden.logits().span<float>();
+    for (size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_NEAR(actual[i], expected[i], 2e-5) << "logit " << i;
+    }
+    EXPECT_NEAR(golden.train(), golden.golden_.get<float>("loss")[0], 2e-6);
+    golden.expect_parameters(
+        "grad/", [](const Parameter& p) { return p.grad; }, 5e-6, /*with_key_bias=*/true);
+  });
+}
+
+TEST_P(Gpt2Parity, TenStepsOfAdamW) {
+  run_thread_ranks(GetParam(), [](Communicator& tp) {
+    GoldenModel golden(tp);
+    OptimizerSection settings;
+    settings.betas = {0.9, 0.95};
+    settings.eps = 1e-8;
+    settings.weight_decay = 0.1;
+    Optimizer optimizer(settings, golden.store_);
+    const auto losses = golden.golden_.get<float>("losses");
+    const auto norms = golden.golden_.get<float>("grad_norms");
+    for (int64_t step = 0; step < kSteps; ++step) {
+      const auto i = static_cast<size_t>(step);
+      EXPECT_NEAR(golden.train(), losses[i], 2e-6) << "step " << step;
+      const double norm = gradient_norm(golden.store_, tp);
+      EXPECT_NEAR(norm, norms[i], 1e-5 * double{norms[i]}) << "step " << step;
+      optimizer.step(step, /*lr=*/1e-2, std::min(1.0, 1.0 / norm));
+    }
+    golden.expect_parameters(
+        "trained/", [](const Parameter& p) { return p.value; }, 1e-5, /*with_key_bias=*/false);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(TensorRanks, Gpt2Parity, testing::Values(1, 3));
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,89 @@
+#include "models/gpt.h"
+
+#include <gtest/gtest.h>
+
+#include "core/arena.h"
+#include "core/error.h"
+#include "parallel/thread_communicator.h"
+#include "tests/support/tensors.h"
+
+namespace tessera {
+namespace {
+
+ModelConfig small_config() {
+  ModelConfig config;
+  config.num_layers = 3;
+  config.hidden_size = 32;
+  config.num_heads = 4;
+  config.seq_length = 12;
+  config.vocab_size = 29;
+  config.init_stddev = 0.3;  // so that logits differ from one another
+  return config;
+}
+
+TEST(Gpt, ExtendingTokenByTokenIsTheForwardPass) {
+  for (const int ranks : {1, 2, 4}) {
+    run_thread_ranks(ranks, [](Communicator& tp) {
+      ParameterStore store;
+      Gpt model(small_config(), store, tp);
+      store.allocate(kCpu, DType::f32, StoreFor::inference);
+      store.initialize(5);
+      Arena arena(kCpu, size_t{4} << 20);
+      const OwnedTensor tokens = test::random_ints({1, 12}, 0, 29, 1);
+      const OwnedTensor whole = test::copy_of(model.logits(StepContext{arena}, tokens.tensor));
+
+      KeyValueCache cache = model.make_cache(1);
+      int64_t seen = 0;
+      for (const int64_t chunk : {5, 1, 1, 1, 1, 1, 1, 1}) {
+        const Tensor fresh(tokens.tensor.data<int32_t>() + seen, {1, chunk}, DType::i32, kCpu);
+        arena.reset();
+        const Tensor logits = model.extend(StepContext{arena}, fresh, cache);
+        seen += chunk;
+        // Sums of up to 128 products a layer, three layers deep.
+        test::expect_close(logits, test::to_doubles(whole.tensor.slice(seen - 1, seen)),
+                           3 * test::sum_tolerance(DType::f32, 128), "logits");
+      }
+      EXPECT_EQ(seen, 12);
+    });
+  }
+}
+
+TEST(Gpt, TheFutureDoesNotChangeThePast) {
+  run_thread_ranks(1, [](Communicator& tp) {
+    ParameterStore store;
+    Gpt model(small_config(), store, tp);
+    store.allocate(kCpu, DType::f32, StoreFor::inference);
+    store.initialize(5);
+    Arena arena(kCpu, size_t{4} << 20);
+    OwnedTensor tokens = test::random_ints({1, 12}, 0, 29, 1);
+    const OwnedTensor before = test::copy_of(model.logits(StepContext{arena}, tokens.tensor));
+    tokens.tensor.data<int32_t>()[7] = (tokens.tensor.data<int32_t>()[7] + 1) % 29;
+    arena.reset();
+    const Tensor after = model.logits(StepContext{arena}, tokens.tensor);
+    test::expect_same_bits(after.slice(0, 7), before.tensor.slice(0, 7),
+                           "logits before the change");
+  });
+}
+
+TEST(Gpt, HeadsThatDoNotDivideAreNamed) {
+  EXPECT_THROW(run_thread_ranks(3,
+                                [](Communicator& tp) {
+                                  ParameterStore store;
+                                  const Gpt model(small_config(), store, tp);
+                                }),
+               Error);
+}
+
+TEST(Gpt, MoreTokensThanPositionsAreAnError) {
+  run_thread_ranks(1, [](Communicator& tp) {
+    ParameterStore store;
+    Gpt model(small_config(), store, tp);
+    store.allocate(kMeta, DType::f32, StoreFor::inference);
+    Arena arena(kMeta);
+    const Tensor tokens(nullptr, {1, 13}, DType::i32, kMeta);
+    EXPECT_THROW(model.logits(StepContext{arena}, tokens), Error);
+  });
+}
+
+}  // namespace
+}  // namespace tessera

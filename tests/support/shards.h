@@ -1,0 +1,38 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "core/parameter.h"
+
+namespace tessera::test {
+
+/// Calls `run(global, local, count)` for the pieces of a shard that are contiguous in the whole
+/// tensor: elements [local, local + count) of the shard are elements [global, global + count) of
+/// the whole.
+template <typename Run>
+void for_each_run(const Shape& global_shape, const Shard& shard, Run&& run) {
+  const int dim = shard.replicated() ? 0 : shard.dim;
+  const Range range = shard.replicated() ? Range{0, global_shape[0]} : shard.range;
+  int64_t outer = 1, inner = 1;
+  for (int i = 0; i < dim; ++i) outer *= global_shape[i];
+  for (int i = dim + 1; i < global_shape.rank(); ++i) inner *= global_shape[i];
+  const int64_t count = range.size() * inner;
+  for (int64_t o = 0; o < outer; ++o) {
+    run((o * global_shape[dim] + range.begin) * inner, o * count, count);
+  }
+}
+
+/// The elements of a whole tensor that a parameter's shard holds.
+template <typename T>
+std::vector<T> shard_of(const std::vector<T>& whole, const Parameter& parameter) {
+  std::vector<T> piece(static_cast<size_t>(parameter.real_shape().numel()));
+  for_each_run(parameter.global_shape, parameter.shard,
+               [&](int64_t global, int64_t local, int64_t count) {
+                 std::copy_n(whole.begin() + global, count, piece.begin() + local);
+               });
+  return piece;
+}
+
+}  // namespace tessera::test
