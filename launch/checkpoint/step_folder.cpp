@@ -1,7 +1,8 @@
 #include "launch/checkpoint/step_folder.h"
 
 #include <algorithm>
-#include <regex>
+#include <charconv>
+#include <string_view>
 
 #include "core/error.h"
 
@@ -23,15 +24,6 @@ const char* to_string(HiddenKind kind) {
   return "?";
 }
 
-HiddenKind hidden_kind(const std::string& name) {
-  if (name == to_string(HiddenKind::replaced)) return HiddenKind::replaced;
-  if (name == to_string(HiddenKind::pruned)) return HiddenKind::pruned;
-  return HiddenKind::temporary;
-}
-
-// At least 8 digits, more only where they are needed: one name a step.
-const char* const kStep = "step_([0-9]{8}|[1-9][0-9]{8,17})";
-
 std::vector<fs::path> folders_in(const fs::path& folder) {
   std::vector<fs::path> found;
   if (!fs::exists(folder)) return found;
@@ -52,10 +44,13 @@ fs::path checkpoints_folder(const fs::path& run_dir) { return run_dir / "checkpo
 std::string step_name(int64_t step) { return fmt::format("step_{:08}", step); }
 
 std::optional<int64_t> step_of(const std::string& name) {
-  static const std::regex pattern(kStep);
-  std::smatch match;
-  if (!std::regex_match(name, match, pattern)) return std::nullopt;
-  return std::stoll(match[1]);
+  constexpr size_t kPrefix = std::string_view("step_").size();
+  constexpr size_t kMostDigits = 18;  // any such number fits into 63 bits
+  if (name.size() <= kPrefix || name.size() > kPrefix + kMostDigits) return std::nullopt;
+  int64_t step = 0;
+  std::from_chars(name.data() + kPrefix, name.data() + name.size(), step);
+  if (step < 0 || step_name(step) != name) return std::nullopt;  // one name a step
+  return step;
 }
 
 std::vector<StepFolder> step_folders(const fs::path& checkpoints) {
@@ -74,14 +69,19 @@ std::string hidden_name(int64_t step, HiddenKind kind, const std::string& id) {
 }
 
 std::vector<HiddenFolder> hidden_folders(const fs::path& checkpoints) {
-  static const std::regex pattern(
-      fmt::format("\\.{}\\.(temporary|replaced|pruned)-[0-9a-f]+", kStep));
   std::vector<HiddenFolder> hidden;
   for (const fs::path& path : folders_in(checkpoints)) {
-    std::smatch match;
     const std::string name = path.filename().string();
-    if (!std::regex_match(name, match, pattern)) continue;
-    hidden.push_back({std::stoll(match[1]), hidden_kind(match[2]), path});
+    const size_t dot = name.find('.', 1);
+    const size_t dash = name.rfind('-');
+    if (name[0] != '.' || dot == std::string::npos || dash == std::string::npos) continue;
+    const auto step = step_of(name.substr(1, dot - 1));
+    if (!step) continue;
+    for (const HiddenKind kind :
+         {HiddenKind::temporary, HiddenKind::replaced, HiddenKind::pruned}) {
+      const bool is_kind = name == hidden_name(*step, kind, name.substr(dash + 1));
+      if (is_kind) hidden.push_back({*step, kind, path});
+    }
   }
   return hidden;
 }

@@ -10,7 +10,6 @@ using namespace testing_checkpoint;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 class CheckpointCorruption : public ::testing::Test {
  protected:

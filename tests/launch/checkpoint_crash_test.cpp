@@ -97,8 +97,8 @@ TEST(CheckpointCrash, AReplacementInTwoStepsIsFoundBetweenThemAndRestored) {
   const fs::path folder = checkpoints_folder(run.path());
   const auto prepare = [&] {
     save_alone(run.path(), 1, 20);
-    const HiddenFolder hidden{1, HiddenKind::temporary,
-                              folder / hidden_name(1, HiddenKind::temporary, "ab")};
+    HiddenFolder hidden{1, HiddenKind::temporary,
+                        folder / hidden_name(1, HiddenKind::temporary, "ab")};
     fs::rename(folder / step_name(1), hidden.path);
     save_on_threads(run.path() / "other", 1, 1, 1, 10);
     fs::rename(run.path() / "other" / "checkpoints" / step_name(1), folder / step_name(1));
