@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Nobody includes upward: launch → models → parallel → core. And the libraries that only one place may
+# know are known only there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+bad=0
+
+# forbid FOLDER PATTERN EXCEPT WHY
+forbid() {
+  local found
+  found=$(grep -rnE --include='*.h' --include='*.cpp' "#include [<\"]$2" $1 | grep -vE "$3" || true)
+  if [ -n "$found" ]; then
+    printf '%s:\n%s\n' "$4" "$found"
+    bad=1
+  fi
+}
+
+none='^$'
+forbid core '(parallel|models|launch)/' "$none" 'core includes from above'
+forbid parallel '(models|launch)/' "$none" 'parallel includes from above'
+forbid models 'launch/' "$none" 'models includes from above'
+forbid 'core parallel models launch' 'tests/' "$none" 'a test is included'
+forbid 'core parallel models launch' 'mpi\.h' '^parallel/mpi_' 'only the MPI communicator includes MPI'
+forbid 'core parallel models launch' '(oneapi/)?dnnl' '^core/ops/cpu/matmul' 'only matmul includes oneDNN'
+forbid 'core parallel models launch' 'yaml-cpp/' '^launch/config/' 'only launch/config includes yaml-cpp'
+exit $bad

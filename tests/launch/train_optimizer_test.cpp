@@ -1,0 +1,53 @@
+#include <gtest/gtest.h>
+
+#include "core/ops/elementwise.h"
+#include "launch/train/memory_plan.h"
+#include "launch/train/optimizer.h"
+#include "models/gpt.h"
+
+namespace tessera {
+namespace {
+
+TEST(OptimizerTest, OnlyMatricesDecay) {
+  ParameterStore store;
+  store.declare({"matrix", {4, 4}, {}, Init::ones(), /*decay=*/true});
+  store.declare({"bias", {4}, {}, Init::ones(), /*decay=*/false});
+  store.declare({"norm", {4}, {}, Init::ones(), /*decay=*/false});
+  store.allocate(kCpu, DType::f32, StoreFor::training);
+  store.initialize(1);
+  OptimizerSection settings;
+  settings.weight_decay = 0.5;
+  Optimizer optimizer(settings, store);
+  EXPECT_EQ(optimizer.num_ranges(), 2U) << "neighbours that agree are one range";
+  optimizer.step(0, /*lr=*/0.1, 1.0);  // gradients are zero: only the decay moves a weight
+  EXPECT_FLOAT_EQ(store.parameters()[0].value.span<float>()[7], 1.0f - 0.1f * 0.5f);
+  EXPECT_EQ(store.parameters()[1].value.span<float>()[3], 1.0f);
+  EXPECT_EQ(store.parameters()[2].value.span<float>()[3], 1.0f);
+}
+
+TEST(OptimizerTest, InBf16TheMastersKeepWhatValuesCanNotHold) {
+  ParameterStore store;
+  store.declare({"weight", {64}, {}, Init::ones()});
+  store.allocate(kCpu, DType::bf16, StoreFor::training);
+  store.initialize(1);
+  Optimizer optimizer({}, store);
+  const Parameter& weight = store.parameters()[0];
+  for (int64_t step = 0; step < 100; ++step) {
+    fill(weight.grad, 1.0);
+    optimizer.step(step, /*lr=*/1e-4, 1.0);  // each update is far below bf16's 2⁻⁸
+  }
+  EXPECT_NEAR(weight.master.span<float>()[0], 1.0f - 100 * 1e-4f, 1e-5f);
+  EXPECT_EQ(static_cast<float>(weight.value.span<bfloat16>()[0]),
+            static_cast<float>(bfloat16(weight.master.span<float>()[0])));
+}
+
+TEST(MemoryPlanTest, CountsParametersOfGpt2) {
+  const auto self = make_self_communicator();
+  const MemoryPlan plan = plan_memory(ModelConfig(), DType::bf16, 1, 1, *self);
+  EXPECT_EQ(plan.global_parameters, 124'439'808);  // as Hugging Face counts GPT-2
+  EXPECT_EQ(plan.local_parameters, plan.global_parameters);
+  EXPECT_GT(plan.arena_bytes, 0U);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,132 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "core/arena.h"
+#include "core/ops/cross_entropy.h"
+#include "core/ops/elementwise.h"
+#include "parallel/thread_communicator.h"
+#include "parallel/vocab_parallel_embedding.h"
+#include "parallel/vocab_parallel_loss.h"
+#include "tests/support/shards.h"
+#include "tests/support/tensors.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kVocab = 37, kWidth = 12;
+
+/// Loss and gradients by the textbook, in double precision.
+struct TextbookLoss {
+  double loss = 0.0;
+  std::vector<double> dx, dtable;
+
+  TextbookLoss(const std::vector<double>& x, const std::vector<double>& table,
+               const std::vector<double>& targets, double scale)
+      : dx(x.size(), 0.0), dtable(table.size(), 0.0) {
+    for (size_t n = 0; n < targets.size(); ++n) {
+      if (targets[n] < 0) continue;
+      const auto target = static_cast<size_t>(targets[n]);
+      std::vector<double> p(kVocab);
+      for (size_t v = 0; v < p.size(); ++v) {
+        p[v] = std::exp(
+            std::inner_product(&x[n * kWidth], &x[n * kWidth] + kWidth, &table[v * kWidth], 0.0));
+      }
+      const double sum = std::accumulate(p.begin(), p.end(), 0.0);
+      loss -= std::log(p[target] / sum);
+      for (size_t v = 0; v < p.size(); ++v) {
+        const double g = scale * (p[v] / sum - (v == target ? 1.0 : 0.0));
+        for (size_t c = 0; c < kWidth; ++c) {
+          dx[n * kWidth + c] += g * table[v * kWidth + c];
+          dtable[v * kWidth + c] += g * x[n * kWidth + c];
+        }
+      }
+    }
+  }
+};
+
+class VocabParallel : public testing::TestWithParam<int64_t> {};
+
+TEST_P(VocabParallel, LossAndGradientsAreTheTextbooks) {
+  const int64_t rows = GetParam();
+  const OwnedTensor x = test::random_tensor({rows, kWidth}, DType::f32, 1);
+  const OwnedTensor table = test::random_tensor({kVocab, kWidth}, DType::f32, 2, 0.5f);
+  OwnedTensor targets = test::random_ints({rows}, 0, kVocab, 3);
+  targets.tensor.data<int32_t>()[rows / 2] = kIgnoreTarget;
+  const float scale = 0.25f;
+  const auto whole = test::to_doubles(table.tensor);
+  const TextbookLoss expected(test::to_doubles(x.tensor), whole, test::to_doubles(targets.tensor),
+                              double{scale});
+
+  for (const int ranks : {1, 2, 3, 4}) {  // with 4, the last rank holds no word
+    run_thread_ranks(ranks, [&](Communicator& tp) {
+      ParameterStore store;
+      VocabParallelEmbedding words(store, "words", kVocab, kWidth, 0.02f, tp);
+      store.allocate(kCpu, DType::f32, StoreFor::training);
+      Parameter& parameter = words.table();
+      const auto shard = test::shard_of(whole, parameter);
+      std::copy(shard.begin(), shard.end(), parameter.value.data<float>());
+
+      Arena arena(kCpu, size_t{4} << 20);
+      const StepContext ctx{arena};
+      VocabParallelLoss head(parameter, words.vocab(), tp);
+      OwnedTensor dx({rows, kWidth}, DType::f32), loss({1}, DType::f64), loss_only({1}, DType::f64);
+      head.loss(ctx, x.tensor, targets.tensor, loss_only.tensor);
+      head.loss_and_gradient(ctx, x.tensor, targets.tensor, scale, loss.tensor, dx.tensor);
+      const double tolerance = test::sum_tolerance(DType::f32, kVocab);
+      EXPECT_NEAR(loss.tensor.span<double>()[0], expected.loss, tolerance * expected.loss);
+      EXPECT_EQ(loss_only.tensor.span<double>()[0], loss.tensor.span<double>()[0]);
+      test::expect_close(dx.tensor, expected.dx, 4 * tolerance, "dx");
+      test::expect_close(parameter.real_part(parameter.grad),
+                         test::shard_of(expected.dtable, parameter),
+                         4 * test::sum_tolerance(DType::f32, rows), "dtable");
+      for (int64_t i = words.vocab().held.size(); i < words.vocab().padded; ++i) {
+        for (const float g : parameter.grad.slice(i, i + 1).span<float>()) EXPECT_EQ(g, 0.0f);
+      }
+
+      OwnedTensor logits({rows, kVocab}, DType::f32);
+      head.whole_logits(ctx, x.tensor, logits.tensor);
+      std::vector<double> products;
+      for (int64_t n = 0; n < rows; ++n) {
+        for (int64_t v = 0; v < kVocab; ++v) {
+          const float* row = x.tensor.data<float>() + n * kWidth;
+          products.push_back(
+              std::inner_product(row, row + kWidth, &whole[static_cast<size_t>(v * kWidth)], 0.0));
+        }
+      }
+      test::expect_close(logits.tensor, products, test::sum_tolerance(DType::f32, kWidth),
+                         "logits");
+    });
+  }
+}
+
+// More rows than a chunk has, once.
+INSTANTIATE_TEST_SUITE_P(Rows, VocabParallel,
+                         testing::Values(5, VocabParallelLoss::kChunkRows + 3));
+
+TEST(VocabParallelEmbeddingTest, LooksUpWhatAnyRankHolds) {
+  const OwnedTensor table = test::random_tensor({kVocab, kWidth}, DType::f32, 2);
+  const OwnedTensor ids = test::random_ints({2, 9}, 0, kVocab, 4);
+  const auto whole = test::to_doubles(table.tensor);
+  std::vector<double> expected;
+  for (const int32_t id : ids.tensor.span<int32_t>()) {
+    const auto row = whole.begin() + id * kWidth;
+    expected.insert(expected.end(), row, row + kWidth);
+  }
+  for (const int ranks : {1, 2, 4}) {
+    run_thread_ranks(ranks, [&](Communicator& tp) {
+      ParameterStore store;
+      VocabParallelEmbedding words(store, "words", kVocab, kWidth, 0.02f, tp);
+      store.allocate(kCpu, DType::f32, StoreFor::training);
+      const auto shard = test::shard_of(whole, words.table());
+      std::copy(shard.begin(), shard.end(), words.table().value.data<float>());
+      Arena arena(kCpu, size_t{1} << 20);
+      test::expect_close(words.forward(StepContext{arena}, ids.tensor), expected, 0.0, "rows");
+    });
+  }
+}
+
+}  // namespace
+}  // namespace tessera
