@@ -9,8 +9,10 @@
 #include "launch/commands/prepare.h"
 #include "launch/commands/train.h"
 #include "launch/commands/verify.h"
+#include "launch/process.h"
 
 int main(int argc, char** argv) {
+  tessera::limit_openmp_spinning(argv);
   CLI::App app("Tessera trains transformers on many ranks.", "tessera");
   app.set_version_flag("--version", tessera::kVersion);
   app.require_subcommand(1);

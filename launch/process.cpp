@@ -1,7 +1,9 @@
 #include "launch/process.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 
 #include "parallel/exchange.h"
@@ -41,6 +43,13 @@ int run_under_mpi(const std::function<void(Communicator&)>& body) {
 }
 
 }  // namespace
+
+void limit_openmp_spinning(char** argv) {
+  if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return;
+  setenv("GOMP_SPINCOUNT", "1000", 1);
+  execv("/proc/self/exe", argv);
+  // Where a program can not start itself anew, it runs as it is, only slower under load.
+}
 
 int run_on_ranks(const std::function<void(Communicator& world)>& body) {
   try {

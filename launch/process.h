@@ -6,6 +6,13 @@
 
 namespace tessera {
 
+/// Makes OpenMP's threads sleep after a short spin when they wait for one another, by starting this
+/// program anew with GOMP_SPINCOUNT set, which GCC's OpenMP reads only when it is loaded. Its own
+/// default is to spin for milliseconds: where another process wants a core, as on a shared machine
+/// or with more ranks than cores, a step then takes many times as long. Does nothing if the
+/// environment already says how to wait.
+void limit_openmp_spinning(char** argv);
+
 /// Runs `body` on the ranks that mpirun started, or on this process alone if nothing started it,
 /// and returns the exit code. An error that all ranks share (SharedError) is printed by rank 0 and
 /// all end in order; any other exception is printed by the rank that it happened on, and ends all

@@ -18,9 +18,9 @@ mapfile -t texts < <(find core parallel models launch tests configs docs README.
   \( -name '*.h' -o -name '*.cpp' -o -name '*.md' -o -name '*.yaml' -o -name '*.sh' \) | LC_ALL=C sort)
 "$tessera" prepare --tokenizer byte --input "${texts[@]}" --output runs/quickstart/data/text
 
-say "3/5  Training on 2 ranks that share each layer (parallel.tensor=2), stopped at step 200"
+say "3/5  Training on 2 ranks that share each layer (parallel.tensor=2), stopped at step 500"
 "${mpi_run[@]}" -np 2 "$tessera" train configs/gpt_quickstart.yaml \
-  --set parallel.tensor=2 --stop-at 200
+  --set parallel.tensor=2 --stop-at 500
 
 say "4/5  Going on from the sharded checkpoint on 1 rank"
 "$tessera" train configs/gpt_quickstart.yaml --set checkpoint.resume=required
