@@ -9,6 +9,7 @@
 #include "launch/commands/prepare.h"
 #include "launch/commands/train.h"
 #include "launch/commands/verify.h"
+#include "launch/process.h"
 
 int main(int argc, char** argv) {
   CLI::App app("Tessera trains transformers on many ranks.", "tessera");
@@ -24,7 +25,10 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error);
+    tessera::run_on_first_rank([&] { app.exit(error); });
+    return error.get_exit_code();
+  } catch (const tessera::PrintedError&) {
+    return EXIT_FAILURE;
   } catch (const std::exception& error) {
     fmt::print(stderr, "error: {}\n", error.what());
     return EXIT_FAILURE;

@@ -11,6 +11,7 @@
 #include "launch/config/load_config.h"
 #include "launch/config/validate.h"
 #include "launch/config/write_config.h"
+#include "launch/process.h"
 
 namespace tessera {
 namespace {
@@ -46,7 +47,7 @@ void add_config_command(CLI::App& app) {
   command->add_option("--ranks", options->ranks, "Check it for this many ranks, too")
       ->check(CLI::PositiveNumber);
   command->add_flag("--markdown", options->markdown, "Print what all keys mean, as Markdown");
-  command->callback([options] { print_config(*options); });
+  command->callback([options] { run_on_first_rank([&] { print_config(*options); }); });
 }
 
 }  // namespace tessera

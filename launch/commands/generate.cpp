@@ -56,10 +56,15 @@ void generate(const GenerateOptions& options, Communicator& world) {
     std::fflush(stdout);
   };
   print(options.prompt);
-  generator->generate(prompt, options.max_tokens, options.sampling, [&](int32_t token) {
-    if (token == tokenizer->end_of_document()) return false;
-    print(tokenizer->decode({&token, 1}));
-    return true;
+  SamplingOptions sampling = options.sampling;
+  sampling.vocab_size = tokenizer->vocab_size();
+  // All ranks see the same tokens and logits, so that none fails alone.
+  all_or_none(world, [&] {
+    generator->generate(prompt, options.max_tokens, sampling, [&](int32_t token) {
+      if (token == tokenizer->end_of_document()) return false;
+      print(tokenizer->decode({&token, 1}));
+      return true;
+    });
   });
   print("\n");
 }
