@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "core/version.h"
+#include "launch/commands/command_line.h"
 #include "launch/commands/config.h"
 #include "launch/commands/generate.h"
 #include "launch/commands/prepare.h"
@@ -15,6 +16,7 @@ int main(int argc, char** argv) {
   CLI::App app("Tessera trains transformers on many ranks.", "tessera");
   app.set_version_flag("--version", tessera::kVersion);
   app.require_subcommand(1);
+  app.failure_message(tessera::usage_error);
 
   int exit_code = EXIT_SUCCESS;
   tessera::add_train_command(app, exit_code);

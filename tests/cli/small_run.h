@@ -44,6 +44,7 @@ std::string read_text(const std::filesystem::path& path);
 void write_text(const std::filesystem::path& path, const std::string& text);
 
 /// Expects losses to agree up to fp32 rounding.
-void expect_near(const std::map<int64_t, double>& actual, const std::map<int64_t, double>& expected);
+void expect_near(const std::map<int64_t, double>& actual,
+                 const std::map<int64_t, double>& expected);
 
 }  // namespace tessera::test
