@@ -55,16 +55,18 @@ fs::path new_output_file() {
 struct Process {
   pid_t pid = 0, parent = 0;
   std::string name;
+  char state = 'X';
 };
 
 /// "pid (name) state parent ..." in proc(5).
 Process read_process(const fs::path& folder) {
   const std::string line = read_text(folder / "stat");
   const size_t begin = line.find('('), end = line.rfind(')');
-  if (begin == std::string::npos || end == std::string::npos) return {};
+  if (begin == std::string::npos || end + 4 >= line.size()) return {};
   Process process;
   process.pid = static_cast<pid_t>(std::atoi(line.c_str()));
   process.name = line.substr(begin + 1, end - begin - 1);
+  process.state = line[end + 2];
   process.parent = static_cast<pid_t>(std::atoi(line.c_str() + end + 4));
   return process;
 }
@@ -151,6 +153,16 @@ Outcome Program::wait() {
 }
 
 Outcome run(const Arguments& command) { return Program(command).wait(); }
+
+bool ends_soon(pid_t process) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (std::chrono::steady_clock::now() < deadline) {
+    const char state = read_process(fmt::format("/proc/{}", process)).state;
+    if (state == 'Z' || state == 'X') return true;
+    pause();
+  }
+  return false;
+}
 
 Arguments tessera(int ranks, const Arguments& arguments) {
   Arguments command;

@@ -48,6 +48,9 @@ class Program {
 
 Outcome run(const Arguments& command);
 
+/// Whether a process ends within some seconds. One that nobody has waited for has ended, too.
+bool ends_soon(pid_t process);
+
 /// As a number of ranks: tessera itself, without mpirun.
 inline constexpr int kAlone = 0;
 
