@@ -43,6 +43,8 @@ fs::path new_output_file() {
   ::dup2(nothing, STDIN_FILENO);
   ::dup2(file, STDOUT_FILENO);
   ::dup2(file, STDERR_FILENO);
+  // Threads that wait for each other are slow where ranks and other programs share few cores.
+  ::setenv("OMP_NUM_THREADS", "1", /*overwrite=*/1);
   std::vector<char*> arguments;
   for (const std::string& argument : command) {
     arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -183,7 +185,7 @@ void expect_refused(const Outcome& outcome, const Arguments& facts) {
   EXPECT_EQ(outcome.count("error: "), 1u);
   EXPECT_EQ(outcome.count("MPI_ABORT"), 0u) << "the ranks did not end in order";
   for (const std::string& fact : facts) {
-    EXPECT_EQ(outcome.count(fact), 1u) << "how often it says \"" << fact << "\"";
+    EXPECT_GE(outcome.count(fact), 1u) << "it does not say \"" << fact << "\"";
   }
 }
 

@@ -13,7 +13,8 @@ class CliBadData : public SmallRun {
   void expect_data_refused(const Arguments& facts, const Arguments& overrides = {}) const {
     for (const int ranks : {kAlone, 2}) {
       expect_refused(trained(ranks, "run", overrides), facts);
-      EXPECT_FALSE(fs::exists(path("run") / "metrics.jsonl"));
+      EXPECT_TRUE(losses("run").empty());
+      EXPECT_TRUE(checkpoints("run").empty());
     }
   }
 
@@ -56,12 +57,12 @@ TEST_F(CliBadData, ShorterThanOneSample) {
 TEST_F(CliBadData, ATokenThatOneRankReadsEndsAll) {
   // The damage is in one token of the dataset, which one of the two data ranks reads in some step.
   std::string tokens = read_text(bin());
-  tokens[2 * 1000] = '\xff';
-  tokens[2 * 1000 + 1] = '\xff';
+  tokens[2 * 1100] = '\xff';
+  tokens[2 * 1100 + 1] = '\xff';
   write_text(bin(), tokens);
   const Outcome outcome = trained(2, "run", {"train.steps=100", "checkpoint.interval=1"});
   expect_refused(
-      outcome, {" of 2: " + bin().string() + ": the token at position 1000 (byte 2000) is 65535"});
+      outcome, {" of 2: " + bin().string() + ": the token at position 1100 (byte 2200) is 65535"});
   expect_success(run(tessera(kAlone, {"verify", path("run").string()})));
 }
 
