@@ -1,7 +1,11 @@
 #include "launch/train/run_training.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 
+#include "core/device.h"
+#include "core/error.h"
 #include "launch/config/load_config.h"
 #include "launch/config/validate.h"
 #include "launch/observe/console.h"
@@ -92,6 +96,10 @@ class TrainingRun {
 RunConfig load_and_validate(const TrainOptions& options, int world_size) {
   RunConfig config = load_config(options.config, options.overrides);
   validate(config, world_size);
+  require(
+      config.run.device != DeviceChoice::cuda || kHasCuda,
+      "run.device is cuda, but this build of Tessera has no CUDA support: choose auto or cpu, or "
+      "build with the preset cuda");
   return config;
 }
 

@@ -70,9 +70,10 @@ TrainingData open_data(const RunConfig& config) {
 void make_run_folder(const RunConfig& config) {
   const std::string& dir = config.run.dir;
   std::error_code error;
+  require(!fs::exists(dir, error) || fs::is_directory(dir, error),
+          "run.dir {} is a file, but must be a folder, new or of this run", dir);
   fs::create_directories(dir, error);
   require(!error, "run.dir {} can not be made: {}", dir, error.message());
-  require(fs::is_directory(dir), "run.dir {} is a file: name a folder, new or of this run", dir);
   require(::access(dir.c_str(), W_OK | X_OK) == 0, "run.dir {} can not be written: {}", dir,
           system_message(errno));
 }

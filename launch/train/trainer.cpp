@@ -173,7 +173,7 @@ void Trainer::require_finite(double value, const char* what) const {
       fmt::format("the {} of step {} is {}: training stops before it changes a weight. Checkpoints "
                   "are as they were; resume from an earlier step with a smaller optimizer.lr, or "
                   "with optimizer.grad_clip",
-                  what, steps_done_ + 1, value));
+                  what, steps_done_ + 1, std::isnan(value) ? "NaN" : "infinite"));
 }
 
 }  // namespace tessera

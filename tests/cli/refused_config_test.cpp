@@ -3,6 +3,7 @@
 
 #include <ostream>
 
+#include "core/device.h"
 #include "tests/cli/small_run.h"
 
 namespace tessera::test {
@@ -93,10 +94,16 @@ TEST_F(CliBadFile, ThatIsNoYaml) {
   expect_refused(run(tessera(2, {"train", path("").string()})), {});
 }
 
+TEST_F(CliBadFile, ADeviceThatTheBuildLacks) {
+  if (kHasCuda) GTEST_SKIP() << "this build has CUDA support";
+  expect_refused(trained(2, "run", {"run.device=cuda"}),
+                 {"run.device is cuda, but this build of Tessera has no CUDA support"});
+}
+
 TEST_F(CliBadFile, ARunFolderThatCanNotBe) {
   write_text(path("file"), "precious");
   for (const int ranks : {kAlone, 2}) {
-    expect_refused(trained(ranks, "file"), {"run.dir " + path("file").string()});
+    expect_refused(trained(ranks, "file"), {"run.dir " + path("file").string() + " is a file"});
     expect_refused(trained(ranks, "file/run"),
                    {"run.dir " + path("file/run").string(), "Not a directory"});
   }

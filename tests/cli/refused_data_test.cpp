@@ -24,7 +24,7 @@ class CliBadData : public SmallRun {
 
 TEST_F(CliBadData, Missing) {
   const std::string nowhere = path("nowhere").string();
-  expect_data_refused({nowhere + ".idx", "No such file or directory"}, {"data.train=" + nowhere});
+  expect_data_refused({"there is no dataset " + nowhere + ":"}, {"data.train=" + nowhere});
   expect_data_refused({bin().string() + ": a dataset is named by"},
                       {"data.train=" + bin().string()});
   fs::remove(bin());
