@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "core/version.h"
+#include "launch/commands/command_line.h"
 #include "launch/commands/config.h"
 #include "launch/commands/generate.h"
 #include "launch/commands/prepare.h"
@@ -16,6 +17,7 @@ int main(int argc, char** argv) {
   CLI::App app("Tessera trains transformers on many ranks.", "tessera");
   app.set_version_flag("--version", tessera::kVersion);
   app.require_subcommand(1);
+  app.failure_message(tessera::usage_error);
 
   int exit_code = EXIT_SUCCESS;
   tessera::add_train_command(app, exit_code);
@@ -26,7 +28,10 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error);
+    tessera::run_on_first_rank([&] { app.exit(error); });
+    return error.get_exit_code();
+  } catch (const tessera::PrintedError&) {
+    return EXIT_FAILURE;
   } catch (const std::exception& error) {
     fmt::print(stderr, "error: {}\n", error.what());
     return EXIT_FAILURE;

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
 #include "parallel/exchange.h"
 #include "parallel/mpi_communicator.h"
@@ -58,6 +59,24 @@ int run_on_ranks(const std::function<void(Communicator& world)>& body) {
     print_error(error.what());
     return EXIT_FAILURE;
   }
+}
+
+void run_on_first_rank(const std::function<void()>& body) {
+  if (!launched_by_mpi()) {
+    body();
+    return;
+  }
+  const int exit_code = run_on_ranks([&](Communicator& world) {
+    std::string error;
+    try {
+      if (world.rank() == 0) body();
+    } catch (const std::exception& exception) {
+      error = exception.what();
+    }
+    error = broadcast_string(world, error, 0);
+    if (!error.empty()) throw SharedError(error);
+  });
+  if (exit_code != EXIT_SUCCESS) throw PrintedError();
 }
 
 }  // namespace tessera

@@ -63,7 +63,9 @@ void raise_on_all(Communicator& group, const std::string& error) {
     if (!errors[rank].empty()) failed.push_back(rank);
   }
   const std::string& first = errors[failed.front()];
-  if (errors.size() == 1) throw SharedError(first);
+  const bool all_alike = std::all_of(errors.begin(), errors.end(),
+                                     [&](const std::string& other) { return other == first; });
+  if (all_alike) throw SharedError(first);
   if (failed.size() == 1) {
     throw SharedError(fmt::format("rank {} of {}: {}", failed.front(), errors.size(), first));
   }

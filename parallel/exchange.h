@@ -28,12 +28,13 @@ class SharedError : public Error {
 };
 
 /// Every rank passes its error message, or "" if it has none. If any has, all throw SharedError
-/// with the message of the lowest failing rank, after saying which ranks failed where there are
-/// several:
+/// with the message of the lowest failing rank, after saying which ranks failed unless all say the
+/// same:
 ///
+///     data/train.bin does not exist
 ///     rank 2 of 4: data/train.bin does not exist
 ///     ranks 1, 3 of 4, of which the first: data/train.bin does not exist
-///     all 4 ranks, of which the first: data/train.bin does not exist
+///     all 4 ranks, of which the first: out of memory: the host refused an allocation of 800 MiB
 void raise_on_all(Communicator& group, const std::string& error);
 
 /// Runs `body` on every rank. If it throws on any, all throw as in raise_on_all. `body` may call

@@ -38,7 +38,11 @@ void check_same_model(const Json& saved, const Json& run, const std::string& che
   add_differences(saved, run, "", differences);
   std::string lines;
   for (const std::string& difference : differences) lines += "\n  " + difference;
-  require(differences.empty(), "the checkpoint {} is of another model:{}", checkpoint, lines);
+  require(differences.empty(),
+          "the checkpoint {} is of another model:{}\nuse the checkpoint's values, or start this "
+          "model in "
+          "another run.dir",
+          checkpoint, lines);
 }
 
 }  // namespace tessera

@@ -33,10 +33,12 @@ class Save {
       create();
       write();
       publish();
-    } catch (const Error& error) {
+    } catch (const Error& error) {  // on all ranks
       discard();
-      fail("the checkpoint of step {} was not saved: {} (earlier checkpoints are as they were)",
-           request_.step, error.what());
+      throw SharedError(
+          fmt::format("the checkpoint of step {} was not saved: {} (earlier checkpoints are as "
+                      "they were)",
+                      request_.step, error.what()));
     }
     prune();
     return {folder_ / step_name(request_.step), warnings_};

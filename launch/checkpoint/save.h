@@ -41,7 +41,7 @@ struct SavedCheckpoint {
 /// are too. A checkpoint of the same step is replaced. When the new one is in place, old ones are
 /// pruned as `keep` says.
 ///
-/// If a rank fails, all ranks throw the same Error; what was written is deleted and earlier
+/// If a rank fails, all ranks throw the same SharedError; what was written is deleted and earlier
 /// checkpoints stay as they are. The tensors are only read. Two runs may not share a folder.
 SavedCheckpoint save_checkpoint(const SaveRequest& request, Communicator& world);
 

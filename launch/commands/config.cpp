@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "core/error.h"
+#include "launch/commands/command_line.h"
 #include "launch/config/load_config.h"
 #include "launch/config/validate.h"
 #include "launch/config/write_config.h"
+#include "launch/process.h"
 
 namespace tessera {
 namespace {
@@ -44,9 +46,9 @@ void add_config_command(CLI::App& app) {
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   command->add_option("--ranks", options->ranks, "Check it for this many ranks, too")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number_from(1));
   command->add_flag("--markdown", options->markdown, "Print what all keys mean, as Markdown");
-  command->callback([options] { print_config(*options); });
+  command->callback([options] { run_on_first_rank([&] { print_config(*options); }); });
 }
 
 }  // namespace tessera

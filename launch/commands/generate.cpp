@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "launch/checkpoint/find.h"
+#include "launch/commands/command_line.h"
 #include "launch/data/tokenizer.h"
 #include "launch/generate/generator.h"
 #include "launch/process.h"
@@ -56,10 +57,15 @@ void generate(const GenerateOptions& options, Communicator& world) {
     std::fflush(stdout);
   };
   print(options.prompt);
-  generator->generate(prompt, options.max_tokens, options.sampling, [&](int32_t token) {
-    if (token == tokenizer->end_of_document()) return false;
-    print(tokenizer->decode({&token, 1}));
-    return true;
+  SamplingOptions sampling = options.sampling;
+  sampling.vocab_size = tokenizer->vocab_size();
+  // All ranks see the same tokens and logits, so that none fails alone.
+  all_or_none(world, [&] {
+    generator->generate(prompt, options.max_tokens, sampling, [&](int32_t token) {
+      if (token == tokenizer->end_of_document()) return false;
+      print(tokenizer->decode({&token, 1}));
+      return true;
+    });
   });
   print("\n");
 }
@@ -77,19 +83,23 @@ void add_generate_command(CLI::App& app, int& exit_code) {
   command->add_option("--prompt", options->prompt, "The text to continue; may be empty")
       ->required();
   command->add_option("--max-tokens", options->max_tokens, "Tokens to write at most")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number_from(0))
       ->capture_default_str();
   command
       ->add_option("--temperature", options->sampling.temperature,
                    "Below 1 the likelier tokens gain; 0 takes the likeliest")
+      ->check(CLI::Number)
       ->capture_default_str();
   command->add_option("--top-k", options->sampling.top_k, "Only the K likeliest tokens; 0 is all")
+      ->check(whole_number_from(0))
       ->capture_default_str();
   command
       ->add_option("--top-p", options->sampling.top_p,
                    "Only the likeliest tokens that hold this much probability")
+      ->check(CLI::Number)
       ->capture_default_str();
   command->add_option("--seed", options->sampling.seed, "Another seed, another text")
+      ->check(whole_number_from(0))
       ->capture_default_str();
   command->callback([options, &exit_code] {
     exit_code = run_on_ranks([&](Communicator& world) { generate(*options, world); });

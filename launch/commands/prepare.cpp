@@ -10,6 +10,7 @@
 
 #include "launch/data/prepare.h"
 #include "launch/data/tokenizer.h"
+#include "launch/process.h"
 
 namespace tessera {
 namespace {
@@ -42,7 +43,7 @@ void add_prepare_command(CLI::App& app) {
       ->required()
       ->type_name("PREFIX");
   command->add_flag("--overwrite", options->overwrite, "replace a dataset of the same name");
-  command->callback([options] { print(*options, prepare(*options)); });
+  command->callback([options] { run_on_first_rank([&] { print(*options, prepare(*options)); }); });
 }
 
 }  // namespace tessera

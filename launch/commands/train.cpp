@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "launch/commands/command_line.h"
 #include "launch/process.h"
 #include "launch/train/run_training.h"
 
@@ -23,7 +24,7 @@ void add_train_command(CLI::App& app, int& exit_code) {
       ->add_option("--stop-at", options->stop_at,
                    "Save and end after this step, as if the run had been stopped there")
       ->type_name("STEP")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number_from(1));
   command->callback([options, &exit_code] {
     exit_code = run_on_ranks([&](Communicator& world) { run_training(*options, world); });
   });

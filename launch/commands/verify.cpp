@@ -9,6 +9,7 @@
 #include "launch/checkpoint/manifest.h"
 #include "launch/checkpoint/step_folder.h"
 #include "launch/checkpoint/verify.h"
+#include "launch/process.h"
 
 namespace tessera {
 
@@ -51,7 +52,7 @@ void add_verify_command(CLI::App& app) {
   command->callback([path] {
     fs::path folder(*path);
     if (!folder.has_filename()) folder = folder.parent_path();  // "run/" is "run"
-    verify_all(folder);
+    run_on_first_rank([&] { verify_all(folder); });
   });
 }
 

@@ -32,6 +32,10 @@ const std::string& checked_prefix(const std::string& prefix) {
            prefix, ending);
     }
   }
+  require(std::filesystem::exists(prefix + ".idx") || std::filesystem::exists(prefix + ".bin"),
+          "there is no dataset {0}: neither {0}.idx nor {0}.bin exists; tessera prepare makes one "
+          "from text",
+          prefix);
   return prefix;
 }
 

@@ -41,6 +41,10 @@ void StagedFile::write(std::span<const std::byte> bytes) {
   if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) fail_writing(errno);
 }
 
+void StagedFile::write(std::string_view text) {
+  write(std::as_bytes(std::span(text.data(), text.size())));
+}
+
 void StagedFile::close() {
   require(file_ != nullptr, "{}: was closed twice", staged_path_);
   const bool on_disk = std::fflush(file_) == 0 && ::fsync(::fileno(file_)) == 0;

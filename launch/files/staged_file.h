@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace tessera {
 
@@ -18,6 +19,7 @@ class StagedFile {
   StagedFile& operator=(const StagedFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
+  void write(std::string_view text);
 
   /// Puts everything on disk and closes the file; no write() may follow.
   void close();

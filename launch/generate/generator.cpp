@@ -26,19 +26,20 @@ size_t dry_run_peak(const ModelConfig& config, Communicator& tp) {
   return arena.peak();
 }
 
-void check_heads(const ModelConfig& config, int ranks) {
+/// `config`, if it can be split over so many ranks.
+const ModelConfig& splittable(const ModelConfig& config, int ranks) {
   require(config.num_heads % ranks == 0 && config.resolved_mlp_size() % ranks == 0,
           "{} ranks were started, but the model has {} heads and an MLP of {}: start a number of "
           "ranks that divides both",
           ranks, config.num_heads, config.resolved_mlp_size());
+  return config;
 }
 
 }  // namespace
 
 Generator::Generator(Checkpoint& checkpoint, Communicator& tp)
-    : model_(model_from_json(checkpoint.manifest().model), store_, tp),
-      cache_((check_heads(config(), tp.size()),
-              store_.allocate(kCpu, DType::f32, StoreFor::inference), model_.make_cache(1))),
+    : model_(splittable(model_from_json(checkpoint.manifest().model), tp.size()), store_, tp),
+      cache_((store_.allocate(kCpu, DType::f32, StoreFor::inference), model_.make_cache(1))),
       tokens_({1, config().seq_length}, DType::i32) {
   load_weights(checkpoint, store_);
   arena_ = std::make_unique<Arena>(kCpu, dry_run_peak(config(), tp));

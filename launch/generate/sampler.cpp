@@ -22,7 +22,8 @@ Sampler::Sampler(const SamplingOptions& options) : options_(options) { check(opt
 
 void Sampler::keep_likeliest(std::span<const float> logits) {
   candidates_.clear();
-  for (size_t token = 0; token < logits.size(); ++token) {
+  const size_t tokens = std::min(logits.size(), static_cast<size_t>(options_.vocab_size));
+  for (size_t token = 0; token < tokens; ++token) {
     if (std::isfinite(logits[token])) {
       candidates_.push_back({logits[token], static_cast<int32_t>(token)});
     }

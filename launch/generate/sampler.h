@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -12,6 +13,8 @@ struct SamplingOptions {
   int64_t top_k = 0;         ///< only the k likeliest tokens; 0 is all
   double top_p = 1.0;        ///< only the likeliest tokens that hold this much probability
   uint64_t seed = 1234;
+  /// Tokens from here on are never chosen: a model's vocabulary may be larger than its tokenizer's.
+  int64_t vocab_size = std::numeric_limits<int64_t>::max();
 };
 
 /// Throws, naming the option, if one is out of range.

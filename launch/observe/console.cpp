@@ -1,16 +1,17 @@
 #include "launch/observe/console.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 
+#include "launch/observe/terminal.h"
+
 namespace tessera {
 
 Console::Console(bool prints, int64_t total_steps)
-    : prints_(prints), terminal_(prints && isatty(STDOUT_FILENO) == 1), total_steps_(total_steps) {}
+    : prints_(prints), watched_(prints && stdout_is_watched()), total_steps_(total_steps) {}
 
 Console::~Console() { clear_bar(); }
 
@@ -31,7 +32,12 @@ void Console::line(const std::string& text) {
 void Console::warning(const std::string& text) { line("warning: " + text); }
 
 void Console::progress(const StepResult& result, double seconds_left) {
-  if (!terminal_) return;
+  if (!watched_) return;
+  // Steps of small models are much shorter than what an eye sees or a slow line carries.
+  constexpr auto kBetweenDrawings = std::chrono::milliseconds(100);
+  const auto now = std::chrono::steady_clock::now();
+  if (now - last_drawing_ < kBetweenDrawings) return;
+  last_drawing_ = now;
   constexpr int kWidth = 30;
   const int filled = static_cast<int>(result.step * kWidth / total_steps_);
   fmt::print("\r\033[K[{:#<{}}{:.<{}}] {}/{}  loss {:.4f}  {} left", "", filled, "",

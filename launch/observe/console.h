@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -7,8 +8,8 @@
 
 namespace tessera {
 
-/// What a run prints, on rank 0: a line each log interval, and on a terminal a bar that moves with
-/// every step. Other ranks have a silent one.
+/// What a run prints, on rank 0: a line each log interval, and on a terminal a bar that moves
+/// with the steps. Other ranks have a silent one.
 class Console {
  public:
   Console(bool prints, int64_t total_steps);
@@ -19,7 +20,7 @@ class Console {
   void line(const std::string& text);
   void warning(const std::string& text);
 
-  /// Redraws the bar, where there is one.
+  /// Redraws the bar, where there is one, if that was not done just before.
   void progress(const StepResult& result, double seconds_left);
   void step(const StepResult& result, double tokens_per_second, double seconds_left);
 
@@ -27,9 +28,10 @@ class Console {
   void clear_bar();
 
   bool prints_;
-  bool terminal_;
+  bool watched_;
   int64_t total_steps_;
   bool bar_drawn_ = false;
+  std::chrono::steady_clock::time_point last_drawing_;
 };
 
 /// "1h02m", "3m20s", "12s".

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "launch/files/staged_file.h"
 
 namespace tessera {
 namespace {
@@ -23,14 +24,10 @@ std::string lines_until(const std::filesystem::path& path, int64_t steps_done) {
 
 MetricsLog::MetricsLog(const std::filesystem::path& run_dir, int64_t steps_done)
     : path_(run_dir / "metrics.jsonl") {
-  const std::string kept = lines_until(path_, steps_done);
-  const std::filesystem::path staged = run_dir / ".metrics.jsonl.new";
-  {
-    std::ofstream file(staged, std::ios::trunc);
-    file << kept;
-    require(file.flush().good(), "{} can not be written", staged.string());
-  }
-  std::filesystem::rename(staged, path_);
+  StagedFile kept(path_.string());
+  kept.write(lines_until(path_, steps_done));
+  kept.close();
+  kept.publish();
   file_.open(path_, std::ios::app);
   require(file_.good(), "{} can not be written", path_.string());
 }

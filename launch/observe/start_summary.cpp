@@ -31,7 +31,8 @@ std::string start_summary(const RunConfig& config, const ParallelGroups& groups,
   const ModelConfig& model = config.model;
   const int64_t micro_steps = config.batch.global / (config.batch.micro * groups.dp->size());
   std::string text = fmt::format("tessera {}: {}\n", kVersion, config.run.dir);
-  text += fmt::format("ranks      {} over {}\n", to_string(groups.grid), groups.world.name());
+  text += fmt::format("ranks      {}", to_string(groups.grid));
+  text += fmt::format("transport  {}\n", groups.world.name());
   text += fmt::format("threads    {}\n", threads);
   text +=
       fmt::format("model      {}: {} layers, {} wide, {} heads, context {}, vocabulary {}, {}\n",

@@ -1,7 +1,11 @@
 #include "launch/train/run_training.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 
+#include "core/device.h"
+#include "core/error.h"
 #include "launch/config/load_config.h"
 #include "launch/config/validate.h"
 #include "launch/observe/console.h"
@@ -32,6 +36,7 @@ class TrainingRun {
         last_step_(std::min(config.train.steps, options.stop_at.value_or(config.train.steps))) {
     all_or_none(groups.world, [&] {
       if (groups.world.rank() == 0) {
+        write_run_config(config);
         metrics_ = std::make_unique<MetricsLog>(config.run.dir, trainer.steps_done());
       }
     });
@@ -39,15 +44,13 @@ class TrainingRun {
 
   void run() {
     const StopSignal signal;
-    bool saved = true;
     while (trainer_.steps_done() < last_step_) {
       observe(trainer_.step());
       const int64_t step = trainer_.steps_done();
       const bool stop = signal.requested(groups_.world);
       const bool last = step == last_step_ || stop;
       if (is_due(config_.eval.interval, step) || (last && config_.eval.interval > 0)) evaluate();
-      saved = last || is_due(config_.checkpoint.interval, step);
-      if (saved) save();
+      if (last || is_due(config_.checkpoint.interval, step)) save();
       if (stop) {
         console_.line(fmt::format("asked to stop: saved after step {}", step));
         return;
@@ -93,7 +96,22 @@ class TrainingRun {
 RunConfig load_and_validate(const TrainOptions& options, int world_size) {
   RunConfig config = load_config(options.config, options.overrides);
   validate(config, world_size);
+  require(
+      config.run.device != DeviceChoice::cuda || kHasCuda,
+      "run.device is cuda, but this build of Tessera has no CUDA support: choose auto or cpu, or "
+      "build with the preset cuda");
   return config;
+}
+
+std::optional<std::string> why_nothing_to_do(const RunConfig& config, const TrainOptions& options,
+                                             int64_t steps_done) {
+  if (steps_done >= config.train.steps) {
+    return fmt::format("nothing to do: train.steps is {}", config.train.steps);
+  }
+  if (options.stop_at && steps_done >= *options.stop_at) {
+    return fmt::format("nothing to do: --stop-at is {}", *options.stop_at);
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -104,7 +122,7 @@ void run_training(const TrainOptions& options, Communicator& world) {
   all_or_none(world, [&] {
     config = load_and_validate(options, world.size());
     data = open_data(config);
-    if (world.rank() == 0) prepare_run_folder(config);
+    if (world.rank() == 0) make_run_folder(config);
   });
   const HostThreads threads = apply_host_threads(world);
   const ParallelGroups groups =
@@ -116,8 +134,8 @@ void run_training(const TrainOptions& options, Communicator& world) {
   console.line(start_summary(config, groups, trainer->memory(), threads.summary));
   console.line(start_or_resume(config, *trainer, world,
                                [&](const std::string& skipped) { console.warning(skipped); }));
-  if (trainer->steps_done() >= config.train.steps) {
-    console.line(fmt::format("nothing to do: train.steps is {}", config.train.steps));
+  if (const auto reason = why_nothing_to_do(config, options, trainer->steps_done())) {
+    console.line(*reason);
     return;
   }
   TrainingRun(config, options, groups, *trainer, console).run();

@@ -1,13 +1,18 @@
 #include "launch/train/start.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "core/error.h"
 #include "launch/checkpoint/find.h"
 #include "launch/checkpoint/same_model.h"
+#include "launch/checkpoint/step_folder.h"
 #include "launch/config/write_config.h"
+#include "launch/files/file_descriptor.h"
+#include "launch/files/staged_file.h"
 #include "launch/train/model_json.h"
 #include "parallel/exchange.h"
 
@@ -20,6 +25,29 @@ Checkpoint open_of_same_model(const RunConfig& config, const fs::path& path) {
   Checkpoint checkpoint = Checkpoint::open(path);
   check_same_model(checkpoint.manifest().model, architecture_json(config.model), path.string());
   return checkpoint;
+}
+
+void check_resume_never(const RunConfig& config) {
+  if (config.checkpoint.resume != ResumeMode::never) return;
+  const auto steps = step_folders(checkpoints_folder(config.run.dir));
+  require(steps.empty(),
+          "run.dir {} holds {}, and checkpoint.resume is never: nothing is written over; choose "
+          "another run.dir, or checkpoint.resume=auto to go on from it",
+          config.run.dir, steps.empty() ? "" : steps.front().path.filename().string());
+}
+
+/// Whether a run that found no whole checkpoint may start anew: it would replace what is there.
+void check_new_start(const RunConfig& config) {
+  const auto checkpoints = checkpoints_folder(config.run.dir);
+  const size_t damaged = step_folders(checkpoints).size();
+  require(damaged == 0,
+          "{} holds {} checkpoint{}, all damaged: nothing is written over; choose another run.dir, "
+          "or move the damaged away to start anew",
+          checkpoints.string(), damaged, damaged == 1 ? "" : "s");
+  require(config.checkpoint.resume != ResumeMode::required,
+          "checkpoint.resume is required, but there is no checkpoint in {}: check run.dir, or "
+          "start anew with checkpoint.resume=auto",
+          checkpoints.string());
 }
 
 }  // namespace
@@ -39,34 +67,31 @@ TrainingData open_data(const RunConfig& config) {
   return data;
 }
 
-void prepare_run_folder(const RunConfig& config) {
-  const fs::path dir = config.run.dir;
+void make_run_folder(const RunConfig& config) {
+  const std::string& dir = config.run.dir;
   std::error_code error;
+  require(!fs::exists(dir, error) || fs::is_directory(dir, error),
+          "run.dir {} is a file, but must be a folder, new or of this run", dir);
   fs::create_directories(dir, error);
-  require(!error, "run.dir {} can not be made: {}", dir.string(), error.message());
-  const fs::path staged = dir / ".config.yaml.new";
-  {
-    std::ofstream file(staged, std::ios::trunc);
-    file << to_yaml(config);
-    require(file.flush().good(), "run.dir {} can not be written", dir.string());
-  }
-  fs::rename(staged, dir / "config.yaml", error);
-  require(!error, "{} can not be replaced: {}", (dir / "config.yaml").string(), error.message());
+  require(!error, "run.dir {} can not be made: {}", dir, error.message());
+  require(::access(dir.c_str(), W_OK | X_OK) == 0, "run.dir {} can not be written: {}", dir,
+          system_message(errno));
+}
+
+void write_run_config(const RunConfig& config) {
+  StagedFile file((fs::path(config.run.dir) / "config.yaml").string());
+  file.write(to_yaml(config));
+  file.close();
+  file.publish();
 }
 
 std::string start_or_resume(const RunConfig& config, Trainer& trainer, Communicator& world,
                             const std::function<void(std::string)>& report) {
+  all_or_none(world, [&] { check_resume_never(config); });
   const std::optional<fs::path> newest = newest_whole_checkpoint(config.run.dir, report, world);
   std::string what;
   all_or_none(world, [&] {
-    const ResumeMode mode = config.checkpoint.resume;
-    require(!newest || mode != ResumeMode::never,
-            "run.dir {} holds a checkpoint, {}, and checkpoint.resume is never: nothing is written "
-            "over; choose another run.dir, or checkpoint.resume=auto to go on from it",
-            config.run.dir, newest ? newest->filename().string() : "");
-    require(newest || mode != ResumeMode::required,
-            "checkpoint.resume is required, but run.dir {} holds no whole checkpoint",
-            config.run.dir);
+    if (!newest) check_new_start(config);
     if (newest) {
       Checkpoint checkpoint = open_of_same_model(config, *newest);
       trainer.restore(checkpoint);

@@ -11,6 +11,7 @@
 #include "launch/train/lr_schedule.h"
 #include "launch/train/model_json.h"
 #include "launch/train/model_state.h"
+#include "parallel/exchange.h"
 #include "parallel/gradient_norm.h"
 
 namespace tessera {
@@ -65,9 +66,9 @@ void Trainer::start_from(Checkpoint& checkpoint) {
 StepResult Trainer::step() {
   const auto start = std::chrono::steady_clock::now();
   const int64_t micro_batches = batches_.num_micro_batches();
-  for (int64_t micro = 0; micro < micro_batches; ++micro) {
-    batches_.load_train(samples_, micro, micro_rows(tokens_, micro), micro_rows(targets_, micro));
-  }
+  load_batch([&](int64_t micro, const Tensor& tokens, const Tensor& targets) {
+    batches_.load_train(samples_, micro, tokens, targets);
+  });
   const int64_t targets = count_targets();
   const float scale = 1.0f / static_cast<float>(std::max<int64_t>(targets, 1));
 
@@ -102,11 +103,13 @@ double Trainer::evaluate() {
   fill(loss_sum_.tensor, 0.0);
   int64_t targets = 0;
   for (int64_t batch = 0; batch < batches; ++batch) {
-    for (int64_t micro = 0; micro < batches_.num_micro_batches(); ++micro) {
-      const Tensor tokens = micro_rows(tokens_, micro), wanted = micro_rows(targets_, micro);
+    load_batch([&](int64_t micro, const Tensor& tokens, const Tensor& wanted) {
       batches_.load_eval(batch, micro, tokens, wanted);
+    });
+    for (int64_t micro = 0; micro < batches_.num_micro_batches(); ++micro) {
       arena_.reset();
-      model_.evaluate(context(micro, /*training=*/false), tokens, wanted, loss_sum_.tensor);
+      model_.evaluate(context(micro, /*training=*/false), micro_rows(tokens_, micro),
+                      micro_rows(targets_, micro), loss_sum_.tensor);
     }
     targets += count_targets();
   }
@@ -137,6 +140,15 @@ StepContext Trainer::context(int64_t micro, bool training) {
   return ctx;
 }
 
+// Each data rank reads other samples, so that one alone may meet a damaged one.
+void Trainer::load_batch(const LoadMicroBatch& load) {
+  all_or_none(groups_.world, [&] {
+    for (int64_t micro = 0; micro < batches_.num_micro_batches(); ++micro) {
+      load(micro, micro_rows(tokens_, micro), micro_rows(targets_, micro));
+    }
+  });
+}
+
 int64_t Trainer::count_targets() {
   const auto targets = targets_.tensor.span<int32_t>();
   int64_t count = std::count_if(targets.begin(), targets.end(),
@@ -154,12 +166,14 @@ Tensor Trainer::micro_rows(const OwnedTensor& batch, int64_t micro) const {
   return batch.tensor.slice(micro * config_.batch.micro, (micro + 1) * config_.batch.micro);
 }
 
+// Loss and norm are the same on all ranks.
 void Trainer::require_finite(double value, const char* what) const {
-  require(std::isfinite(value),
-          "the {} of step {} is {}: training stops before it changes a weight. The newest "
-          "checkpoint is from an earlier step; resume from it with a smaller optimizer.lr, or with "
-          "optimizer.grad_clip",
-          what, steps_done_ + 1, value);
+  if (std::isfinite(value)) return;
+  throw SharedError(
+      fmt::format("the {} of step {} is {}: training stops before it changes a weight. Checkpoints "
+                  "are as they were; resume from an earlier step with a smaller optimizer.lr, or "
+                  "with optimizer.grad_clip",
+                  what, steps_done_ + 1, std::isnan(value) ? "NaN" : "infinite"));
 }
 
 }  // namespace tessera

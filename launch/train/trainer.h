@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 
 #include "launch/checkpoint/checkpoint.h"
@@ -64,6 +65,9 @@ class Trainer {
 
  private:
   StepContext context(int64_t micro, bool training);
+  /// Fills tokens_ and targets_, micro-batch by micro-batch; throws on all ranks or none.
+  using LoadMicroBatch = std::function<void(int64_t micro, const Tensor&, const Tensor&)>;
+  void load_batch(const LoadMicroBatch& load);
   int64_t count_targets();
   double mean_loss(int64_t targets);
   Tensor micro_rows(const OwnedTensor& batch, int64_t micro) const;

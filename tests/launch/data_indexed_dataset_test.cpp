@@ -177,7 +177,7 @@ TEST_F(IndexedDatasetTest, EveryBrokenFieldIsNamed) {
 
 TEST_F(IndexedDatasetTest, MissingFilesAndWrongNamesAreExplained) {
   EXPECT_TRUE(names_all(message_of([&] { IndexedDataset dataset(folder_ / "none"); }),
-                        {folder_ / "none.idx", "No such file"}));
+                        {folder_ / "none.idx", "nor", "tessera prepare"}));
   EXPECT_TRUE(
       names_all(message_of([&] { IndexedDataset dataset(prefix_ + ".bin"); }), {"leave .bin off"}));
   std::filesystem::remove(prefix_ + ".bin");

@@ -172,6 +172,8 @@ void an_error_of_one_rank_is_one_of_all(Communicator& group) {
                      ? "rank 0 has no memory"
                      : fmt::format("all {} ranks, of which the first: rank 0 has no memory",
                                    group.size()));
+  EXPECT_EQ(message_of([&] { all_or_none(group, [] { fail("no such file"); }); }), "no such file")
+      << "what all ranks say needs no rank";
   if (group.size() >= 4) {
     EXPECT_EQ(message_of([&] { raise_on_all(group, group.rank() % 3 == 0 ? "" : "late"); }),
               fmt::format("ranks {} of {}, of which the first: late",

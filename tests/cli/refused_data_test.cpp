@@ -1,0 +1,75 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/small_run.h"
+
+namespace tessera::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CliBadData : public SmallRun {
+ protected:
+  void expect_data_refused(const Arguments& facts, const Arguments& overrides = {}) const {
+    for (const int ranks : {kAlone, 2}) {
+      expect_refused(trained(ranks, "run", overrides), facts);
+      EXPECT_TRUE(losses("run").empty());
+      EXPECT_TRUE(checkpoints("run").empty());
+    }
+  }
+
+  fs::path bin() const { return dataset() + ".bin"; }
+  fs::path idx() const { return dataset() + ".idx"; }
+};
+
+TEST_F(CliBadData, Missing) {
+  const std::string nowhere = path("nowhere").string();
+  expect_data_refused({"there is no dataset " + nowhere + ":"}, {"data.train=" + nowhere});
+  expect_data_refused({bin().string() + ": a dataset is named by"},
+                      {"data.train=" + bin().string()});
+  fs::remove(bin());
+  expect_data_refused({bin().string(), "No such file or directory"});
+}
+
+TEST_F(CliBadData, Truncated) {
+  fs::resize_file(bin(), fs::file_size(bin()) - 2);
+  expect_data_refused({bin().string(), idx().string()});
+  fs::resize_file(idx(), fs::file_size(idx()) - 1);
+  expect_data_refused({idx().string()});
+  fs::resize_file(idx(), 20);
+  expect_data_refused({idx().string() + ": has 20 bytes"});
+}
+
+TEST_F(CliBadData, Foreign) {
+  write_text(idx(), std::string(1000, 'x'));
+  expect_data_refused({"this is not the index of a Megatron-LM dataset"});
+}
+
+TEST_F(CliBadData, ShorterThanOneSample) {
+  write_text(path("short.txt"), "sixteen letters");
+  const std::string output = path("short").string();
+  expect_success(
+      run(tessera(kAlone, {"prepare", "--input", path("short.txt").string(), "--output", output})));
+  expect_data_refused({output + ": tokens [0, 16) are 16 tokens, but one sample", "needs 17"},
+                      {"data.train=" + output});
+}
+
+TEST_F(CliBadData, ATokenThatOneRankReadsEndsAll) {
+  // The damage is in one token of the dataset, which one of the two data ranks reads in some step.
+  std::string tokens = read_text(bin());
+  tokens[2 * 1100] = '\xff';
+  tokens[2 * 1100 + 1] = '\xff';
+  write_text(bin(), tokens);
+  const Outcome outcome = trained(2, "run", {"train.steps=100", "checkpoint.interval=1"});
+  expect_refused(
+      outcome, {" of 2: " + bin().string() + ": the token at position 1100 (byte 2200) is 65535"});
+  expect_success(run(tessera(kAlone, {"verify", path("run").string()})));
+}
+
+TEST_F(CliBadData, TokensThatNoVocabularyHas) {
+  write_text(bin(), std::string(fs::file_size(bin()), '\x7f'));
+  expect_data_refused({bin().string(), "is 32639, but the vocabulary has 257 tokens"});
+}
+
+}  // namespace
+}  // namespace tessera::test

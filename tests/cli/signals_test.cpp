@@ -1,0 +1,99 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "tests/cli/small_run.h"
+
+namespace tessera::test {
+namespace {
+
+constexpr const char* kEndless = "train.steps=1000000";
+
+class CliSignals : public SmallRun {
+ protected:
+  /// The arguments of a run that does not end by itself.
+  Arguments endless(const Arguments& more = {}) const {
+    Arguments overrides = {kEndless};
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    return train("run", overrides);
+  }
+
+  /// The ranks, once the program has printed `text`.
+  static std::vector<pid_t> ranks_after(Program& program, const std::string& text, size_t count) {
+    EXPECT_TRUE(program.wait_for(text)) << program.output();
+    const std::vector<pid_t> ranks = program.processes("tessera");
+    EXPECT_EQ(ranks.size(), count);
+    return ranks;
+  }
+
+  void expect_whole_checkpoints() const {
+    const Outcome verified = run(tessera(kAlone, {"verify", path("run").string()}));
+    expect_success(verified);
+    EXPECT_EQ(verified.count(": whole"), checkpoints("run").size()) << verified.output;
+  }
+
+  /// Goes on for a few steps, which leaves every step in the log once.
+  void expect_goes_on(int ranks) const {
+    const size_t saved = std::stoul(checkpoints("run").back().substr(5));
+    const Outcome resumed =
+        trained(ranks, "run", {kEndless, fmt::format("--stop-at={}", saved + 3)});
+    expect_success(resumed);
+    EXPECT_EQ(resumed.count(fmt::format("(step {}, ", saved)), 1u) << resumed.output;
+    EXPECT_EQ(losses("run").size(), saved + 3);
+  }
+};
+
+TEST_F(CliSignals, AStopSignalSavesAndEndsInOrder) {
+  for (const int signal : {SIGTERM, SIGUSR1, SIGINT}) {
+    SCOPED_TRACE(signal);
+    Program program(tessera(2, endless()));
+    const auto ranks = ranks_after(program, "step       8/", 2);
+    // Schedulers send it to all processes, but one that gets it is enough.
+    if (signal != SIGTERM) ::kill(ranks.front(), signal);
+    ::kill(ranks.back(), signal);
+    const Outcome outcome = program.wait();
+    expect_success(outcome);
+    EXPECT_EQ(outcome.count("asked to stop: saved after step"), 1u) << outcome.output;
+    ASSERT_EQ(checkpoints("run").size(), 1u);
+    EXPECT_EQ(losses("run").size(), std::stoul(checkpoints("run").back().substr(5)));
+    expect_whole_checkpoints();
+    std::filesystem::remove_all(path("run"));
+  }
+}
+
+TEST_F(CliSignals, AloneAStopSignalSavesAndEndsInOrder) {
+  Program program(tessera(kAlone, endless()));
+  ::kill(ranks_after(program, "step       8/", 1).front(), SIGTERM);
+  expect_success(program.wait());
+  expect_whole_checkpoints();
+  expect_goes_on(kAlone);
+}
+
+TEST_F(CliSignals, WhatASuddenDeathLeavesIsWholeAndGoesOn) {
+  // Three deaths, at steps of no choice, in whatever the ranks do then.
+  for (int death = 0; death < 3; ++death) {
+    Program program(tessera(2, endless({"checkpoint.interval=1", "checkpoint.keep=3"})));
+    const std::string reached = fmt::format("step_{:08}", 5 * (death + 1));
+    for (const pid_t rank : ranks_after(program, reached, 2)) ::kill(rank, SIGKILL);
+    EXPECT_NE(program.wait().exit_code, 0);
+    const Outcome verified = run(tessera(kAlone, {"verify", path("run").string()}));
+    expect_success(verified);  // whatever else the death left is no checkpoint
+    EXPECT_GE(verified.count(": whole"), 1u) << verified.output;
+  }
+  expect_goes_on(2);
+  expect_whole_checkpoints();
+}
+
+TEST_F(CliSignals, TheDeathOfOneRankEndsAll) {
+  Program program(tessera(4, endless({"parallel.tensor=2"})));
+  const auto ranks = ranks_after(program, "step       3/", 4);
+  ::kill(ranks[2], SIGKILL);
+  const Outcome outcome = program.wait();
+  EXPECT_FALSE(outcome.timed_out());
+  EXPECT_NE(outcome.exit_code, 0);
+  for (const pid_t rank : ranks) EXPECT_TRUE(ends_soon(rank)) << "rank " << rank << " lives on";
+}
+
+}  // namespace
+}  // namespace tessera::test
