@@ -1,0 +1,10 @@
+#pragma once
+
+#include "core/memory.h"
+
+namespace tessera::bench {
+
+/// A tensor of small normal numbers: zeros and denormals may take other times.
+OwnedTensor filled(const Shape& shape, DType dtype);
+
+}  // namespace tessera::bench

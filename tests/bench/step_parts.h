@@ -1,0 +1,52 @@
+#pragma once
+
+#include <vector>
+
+#include "core/ops/attention.h"
+#include "launch/train/optimizer.h"
+#include "models/gpt.h"
+#include "tests/bench/bench_run.h"
+
+namespace tessera::bench {
+
+/// What a step does besides matrix products, part by part: each function makes all calls of its op
+/// in a step of one micro-batch, on as many and as large tensors as the step has.
+class StepParts {
+ public:
+  explicit StepParts(const RunConfig& config);
+
+  void embedding_forward_part();
+  void embedding_backward_part();
+  void norm_forward_part();
+  void norm_backward_part();
+  void attention_forward_part();
+  void attention_backward_part();
+  void gelu_forward_part();
+  void gelu_backward_part();
+  void residual_part();
+  void bias_gradient_part();
+  void loss_part();
+  void zero_gradients_part() { store_.zero_grads(); }
+  void gradient_norm_part();
+  void optimizer_part() { optimizer_->step(0, 1e-4, 1.0); }
+
+ private:
+  struct Layer {
+    OwnedTensor qkv, attended, log_sum_exp;  // (B, T, 3, H, D), (B, T, H, D), (B, H, T)
+    OwnedTensor x, y, mean, rstd;            // (B, T, C), (B, T, C), (B × T), (B × T)
+    OwnedTensor hidden, active;              // (B, T, F)
+  };
+
+  RunConfig config_;
+  std::unique_ptr<Communicator> self_;
+  ParameterStore store_;
+  Gpt model_;
+  std::unique_ptr<Optimizer> optimizer_;
+  AttentionOptions attention_;
+  std::vector<Layer> layers_;
+  OwnedTensor tokens_, logits_, statistics_, loss_sum_;  // (B, T), (B × T, V), (3, B × T), (1)
+  OwnedTensor gradient_, dqkv_, dhidden_;                // (B, T, C), as qkv, (B, T, F)
+  OwnedTensor vector_, sums_;                            // (F) in the step's precision, (F) fp32
+};
+
+}  // namespace tessera::bench
