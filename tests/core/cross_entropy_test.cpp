@@ -1,0 +1,219 @@
+#include "core/ops/cross_entropy.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/checked.h"
+#include "core/range.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/finite_difference.h"
+#include "tests/support/reference.h"
+#include "tests/support/tensors.h"
+
+namespace tessera {
+namespace {
+
+using namespace test;
+
+constexpr DType kDTypes[] = {DType::f32, DType::bf16};
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+struct Statistics {
+  explicit Statistics(int64_t rows)
+      : max({rows}, DType::f32), sum({rows}, DType::f32), target({rows}, DType::f32) {}
+  void take(const Tensor& logits, const Tensor& targets, int64_t first, int64_t valid) {
+    cross_entropy_statistics(logits, targets, first, valid, max.tensor, sum.tensor, target.tensor);
+  }
+
+  OwnedTensor max, sum, target;
+};
+
+/// A whole tensor of logits and the slices that `ranks` ranks hold, each with padding of NaNs,
+/// which must not show anywhere.
+struct Sharded {
+  Sharded(int64_t rows, int64_t columns, int64_t ranks, DType dtype)
+      : logits(random_tensor({rows, columns}, dtype, 1, 3.0f)),
+        targets(random_ints({rows}, -1, static_cast<int32_t>(columns), 2)) {
+    const int64_t share = ceil_div(columns, ranks), width = share + 3;
+    const auto values = to_doubles(logits.tensor);
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      held.push_back(intersect({rank * share, (rank + 1) * share}, {0, columns}));
+      std::vector<double> local(static_cast<size_t>(rows * width), std::nan(""));
+      for (int64_t n = 0; n < rows; ++n) {
+        for (int64_t v = 0; v < held.back().size(); ++v) {
+          local[static_cast<size_t>(n * width + v)] =
+              values[static_cast<size_t>(n * columns + held.back().begin + v)];
+        }
+      }
+      shards.push_back(from_doubles(local, {rows, width}, dtype));
+    }
+  }
+
+  OwnedTensor logits, targets;
+  std::vector<Range> held;
+  std::vector<OwnedTensor> shards;
+};
+
+/// What the ranks make of their statistics together.
+struct Combined {
+  explicit Combined(const Sharded& s) {
+    const int64_t rows = s.targets.tensor.numel();
+    std::vector<double> max(static_cast<size_t>(rows), -INFINITY), sum(max.size()), target(sum);
+    for (const bool summing : {false, true}) {
+      for (size_t rank = 0; rank < s.shards.size(); ++rank) {
+        Statistics local(rows);
+        local.take(s.shards[rank].tensor, s.targets.tensor, s.held[rank].begin,
+                   s.held[rank].size());
+        for (size_t n = 0; n < max.size(); ++n) {
+          const double row_max = local.max.tensor.span<float>()[n];
+          if (!summing) max[n] = std::max(max[n], row_max);
+          if (!summing) continue;
+          sum[n] += local.sum.tensor.span<float>()[n] * std::exp(row_max - max[n]);
+          target[n] += local.target.tensor.span<float>()[n];
+        }
+      }
+    }
+    for (size_t n = 0; n < max.size(); ++n) {
+      log_sum_exp.push_back(max[n] + std::log(sum[n]));
+      losses.push_back(s.targets.tensor.span<int32_t>()[n] < 0 ? 0.0 : log_sum_exp[n] - target[n]);
+    }
+  }
+
+  std::vector<double> log_sum_exp, losses;
+};
+
+// The exponentials' own error (1 ulp) and their sum's, and log_sum_exp, of magnitude up to 16, is
+// rounded to fp32 before the gradient's exponential takes it: 16 × 2⁻²⁴, absolute there.
+double tolerance(DType dtype, int64_t columns) {
+  return sum_tolerance(dtype, columns) + 16 * unit_roundoff(DType::f32);
+}
+
+TEST(CrossEntropy, ShardsTogetherAreTheTextbooks) {
+  for (const DType dtype : kDTypes) {
+    for (const int64_t columns : {1, 3, 65, 769, 5003}) {
+      for (const int64_t ranks : {1, 2, 3}) {
+        constexpr int64_t kRows = 9;
+        SCOPED_TRACE(fmt::format("{} {} columns on {} ranks", to_string(dtype), columns, ranks));
+        const Sharded s(kRows, columns, ranks, dtype);
+        const auto logits = to_doubles(s.logits.tensor);
+        const auto targets = s.targets.tensor.span<int32_t>();
+        const Combined combined(s);
+        expect_close(combined.losses, reference::cross_entropy(logits, targets, columns),
+                     tolerance(DType::f32, columns), "loss");
+
+        constexpr float kScale = 0.25f;
+        const OwnedTensor lse = from_doubles(combined.log_sum_exp, {kRows}, DType::f32);
+        auto expected = reference::cross_entropy_gradient(logits, targets, columns);
+        for (size_t rank = 0; rank < s.shards.size(); ++rank) {
+          const Tensor& shard = s.shards[rank].tensor;
+          cross_entropy_gradient(shard, s.targets.tensor, s.held[rank].begin, s.held[rank].size(),
+                                 lse.tensor, kScale);
+          std::vector<double> part;
+          for (int64_t n = 0; n < kRows; ++n) {
+            for (int64_t v = 0; v < shard.dim(1); ++v) {
+              const bool real = v < s.held[rank].size();
+              const int64_t at = n * columns + s.held[rank].begin + v;
+              part.push_back(real ? kScale * expected[static_cast<size_t>(at)] : 0.0);
+            }
+          }
+          expect_close(shard, part, tolerance(dtype, columns), "gradient");
+        }
+      }
+    }
+  }
+}
+
+TEST(CrossEntropy, ReferenceGradientIsThatOfFiniteDifferences) {
+  const auto logits = to_doubles(random_tensor({3, 7}, DType::f32, 1).tensor);
+  const std::vector<int32_t> targets = {6, -1, 2};
+  const auto loss = [&](reference::View x) {
+    double total = 0.0;
+    for (const double row : reference::cross_entropy(x, targets, 7)) total += row;
+    return total;
+  };
+  // Of central differences at h = 1e-5.
+  expect_close(reference::cross_entropy_gradient(logits, targets, 7),
+               finite_difference(loss, logits), 1e-8, "gradient");
+}
+
+TEST(CrossEntropy, ExtremeRows) {
+  constexpr int64_t kColumns = 4100;  // three tiles
+  std::vector<double> rows(3 * kColumns, -INFINITY);
+  rows[static_cast<size_t>(kColumns) - 1] = 2.0;  // one finite logit, behind tiles of −∞
+  for (int64_t v = 0; v < kColumns; ++v) {
+    rows[static_cast<size_t>(kColumns + v)] = 1e4 + 100.0 * static_cast<double>(v);  // ever growing
+    rows[static_cast<size_t>(2 * kColumns + v)] = std::nan("");
+  }
+  const OwnedTensor logits = from_doubles(rows, {3, kColumns}, DType::f32);
+  const OwnedTensor targets = from_ints({{kColumns - 1, 0, 0}}, {3});
+  Statistics s(3);
+  s.take(logits.tensor, targets.tensor, 0, kColumns);
+  const auto max = s.max.tensor.span<float>(), sum = s.sum.tensor.span<float>();
+  EXPECT_EQ(max[0], 2.0f);
+  EXPECT_EQ(sum[0], 1.0f);
+  EXPECT_EQ(max[1], 1e4f + 100.0f * (kColumns - 1));
+  EXPECT_EQ(sum[1], 1.0f);
+  EXPECT_TRUE(std::isnan(sum[2])) << "a NaN must show";
+}
+
+TEST(CrossEntropy, ARankThatHoldsNothingSaysSo) {
+  const OwnedTensor logits = random_tensor({2, 5}, DType::bf16, 1), lse({2}, DType::f32);
+  const OwnedTensor targets = from_ints({{3, 9}}, {2});
+  Statistics s(2);
+  s.take(logits.tensor, targets.tensor, 10, 0);
+  for (size_t n = 0; n < 2; ++n) {
+    EXPECT_EQ(s.max.tensor.span<float>()[n], -kInfinity);
+    EXPECT_EQ(s.sum.tensor.span<float>()[n], 0.0f);
+    EXPECT_EQ(s.target.tensor.span<float>()[n], 0.0f);
+  }
+  cross_entropy_gradient(logits.tensor, targets.tensor, 10, 0, lse.tensor, 1.0f);
+  expect_same_bits(logits.tensor, OwnedTensor({2, 5}, DType::bf16).tensor, "gradient of padding");
+}
+
+TEST(CrossEntropy, ThreadsDoNotChangeABit) {
+  constexpr int64_t kRows = 50, kColumns = 4999;
+  const OwnedTensor logits = random_tensor({kRows, kColumns}, DType::bf16, 1);
+  const OwnedTensor targets = random_ints({kRows}, -1, kColumns, 2);
+  Statistics expected(kRows);
+  OwnedTensor gradient;
+  for (const int threads : {1, 2, 3}) {
+    const ThreadCount count(threads);
+    Statistics s(kRows);
+    s.take(logits.tensor, targets.tensor, 0, kColumns);
+    OwnedTensor dlogits = copy_of(logits.tensor);
+    cross_entropy_gradient(dlogits.tensor, targets.tensor, 0, kColumns, s.max.tensor, 1.0f);
+    if (threads == 1) {
+      expected = std::move(s);
+      gradient = std::move(dlogits);
+      continue;
+    }
+    expect_same_bits(s.max.tensor, expected.max.tensor, "row_max");
+    expect_same_bits(s.sum.tensor, expected.sum.tensor, "row_sum");
+    expect_same_bits(s.target.tensor, expected.target.tensor, "target_logit");
+    expect_same_bits(dlogits.tensor, gradient.tensor, "gradient");
+  }
+}
+
+TEST(CrossEntropy, WrongArgumentsAreNamedOnTheMetaDeviceToo) {
+  const OwnedTensor logits({4, 8}, DType::bf16, kMeta), targets({4}, DType::i32, kMeta);
+  const OwnedTensor row({4}, DType::f32, kMeta), wrong({5}, DType::f32, kMeta);
+  const auto statistics = [&](int64_t valid, const Tensor& ids, const Tensor& max) {
+    cross_entropy_statistics(logits.tensor, ids, 0, valid, max, row.tensor, row.tensor);
+  };
+  statistics(8, targets.tensor, row.tensor);
+  cross_entropy_gradient(logits.tensor, targets.tensor, 0, 7, row.tensor, 1.0f);
+  expect_error([&] { statistics(9, targets.tensor, row.tensor); },
+               {"cross_entropy_statistics", "valid", "8 columns", "9"});
+  expect_error([&] { statistics(8, row.tensor, row.tensor); },
+               {"cross_entropy_statistics", "targets", "int32"});
+  expect_error([&] { statistics(8, targets.tensor, wrong.tensor); },
+               {"cross_entropy_statistics", "row_max", "(4)", "(5)"});
+  expect_error(
+      [&] { cross_entropy_gradient(logits.tensor, targets.tensor, 0, 8, wrong.tensor, 1.0f); },
+      {"cross_entropy_gradient", "log_sum_exp"});
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,178 @@
+#include "core/ops/dropout.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/expect_error.h"
+#include "tests/support/tensors.h"
+
+namespace tessera {
+namespace {
+
+using namespace test;
+
+constexpr DType kDTypes[] = {DType::f32, DType::bf16};
+constexpr int64_t kColumnCounts[] = {1, 3, 17, 65, 127, 769, 1030};
+
+Dropout make_dropout(float probability, int64_t first_row = 0) {
+  return {probability, {42, RandomPurpose::mlp_dropout, 3, 7}, first_row};
+}
+
+/// What the header says, element by element.
+std::vector<double> expected_dropout(const Tensor& x, const Dropout& dropout) {
+  auto values = to_doubles(x);
+  const auto first = static_cast<uint64_t>(dropout.first_row * x.dim(-1));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const bool dropped = random_bits(dropout.key, first + i) < dropout.threshold();
+    values[i] = dropped ? 0.0 : values[i] / (1.0 - static_cast<double>(dropout.probability));
+  }
+  return values;
+}
+
+TEST(Dropout, EachElementFollowsItsOwnBits) {
+  for (const DType dtype : kDTypes) {
+    for (const int64_t columns : kColumnCounts) {
+      const Dropout dropout = make_dropout(0.3f, 11);
+      const OwnedTensor x = random_tensor({7, columns}, dtype, 1), y({7, columns}, dtype);
+      dropout_forward(x.tensor, dropout, y.tensor);
+      // The scale and the product are rounded in fp32.
+      const double tolerance = unit_roundoff(dtype) + 3 * unit_roundoff(DType::f32);
+      expect_close(y.tensor, expected_dropout(x.tensor, dropout), tolerance, "y");
+    }
+  }
+}
+
+TEST(Dropout, BackwardDropsWhatForwardDropped) {
+  const Dropout dropout = make_dropout(0.5f, 3);
+  for (const DType dtype : kDTypes) {
+    const OwnedTensor ones = from_doubles(std::vector<double>(5 * 769, 1.0), {5, 769}, dtype);
+    const OwnedTensor y({5, 769}, dtype), dx({5, 769}, dtype);
+    dropout_forward(ones.tensor, dropout, y.tensor);
+    dropout_backward(ones.tensor, dropout, dx.tensor);
+    expect_same_bits(dx.tensor, y.tensor, "dx of ones");
+  }
+}
+
+TEST(Dropout, ACutBatchDropsWhatTheWholeDrops) {
+  constexpr int64_t kRows = 10;
+  for (const int64_t columns : kColumnCounts) {
+    const OwnedTensor x = random_tensor({kRows, columns}, DType::f32, 1);
+    const OwnedTensor residual = random_tensor({kRows, columns}, DType::f32, 2);
+    const OwnedTensor bias = random_tensor({columns}, DType::f32, 3);
+    const OwnedTensor whole({kRows, columns}, DType::f32), sum({kRows, columns}, DType::f32);
+    dropout_forward(x.tensor, make_dropout(0.1f), whole.tensor);
+    bias_dropout_add(x.tensor, bias.tensor, residual.tensor, make_dropout(0.1f), sum.tensor);
+    for (const int64_t cut : {1, 3, 7}) {
+      for (const Range rows : {Range{0, cut}, Range{cut, kRows}}) {
+        const Dropout dropout = make_dropout(0.1f, rows.begin);
+        const Tensor part = x.tensor.slice(rows.begin, rows.end);
+        const OwnedTensor y(part.shape(), DType::f32);
+        dropout_forward(part, dropout, y.tensor);
+        expect_same_bits(y.tensor, whole.tensor.slice(rows.begin, rows.end), "part of y");
+        bias_dropout_add(part, bias.tensor, residual.tensor.slice(rows.begin, rows.end), dropout,
+                         y.tensor);
+        expect_same_bits(y.tensor, sum.tensor.slice(rows.begin, rows.end), "part of out");
+      }
+    }
+  }
+}
+
+TEST(Dropout, TheRateIsWithinBinomialBounds) {
+  constexpr int64_t kCount = 100000;
+  const OwnedTensor ones = from_doubles(std::vector<double>(kCount, 1.0), {kCount}, DType::f32);
+  const OwnedTensor y({kCount}, DType::f32);
+  for (const float probability : {0.01f, 0.1f, 0.5f, 0.9f}) {
+    dropout_forward(ones.tensor, make_dropout(probability), y.tensor);
+    int64_t dropped = 0;
+    for (const float value : y.tensor.span<float>()) dropped += value == 0.0f;
+    const double p = probability;
+    EXPECT_NEAR(static_cast<double>(dropped), p * kCount, 4.0 * std::sqrt(kCount * p * (1.0 - p)));
+  }
+}
+
+TEST(Dropout, WithoutDropoutItIsACopy) {
+  for (const DType dtype : kDTypes) {
+    const OwnedTensor x = random_tensor({3, 17}, dtype, 1), y({3, 17}, dtype);
+    dropout_forward(x.tensor, Dropout{}, y.tensor);
+    expect_same_bits(y.tensor, x.tensor, "y");
+    dropout_backward(x.tensor, Dropout{}, x.tensor);
+    expect_same_bits(x.tensor, y.tensor, "dx in place of dy");
+  }
+}
+
+TEST(Dropout, BranchEndIsTheSumOfItsParts) {
+  for (const DType dtype : kDTypes) {
+    for (const int64_t columns : kColumnCounts) {
+      for (const bool with_bias : {false, true}) {
+        for (const float probability : {0.0f, 0.2f}) {
+          const Dropout dropout = make_dropout(probability, 5);
+          const OwnedTensor x = random_tensor({2, 3, columns}, dtype, 1);
+          const OwnedTensor residual = random_tensor({2, 3, columns}, dtype, 2);
+          const OwnedTensor bias = random_tensor({columns}, dtype, 3);
+          auto inner = to_doubles(x.tensor);
+          const auto biases = to_doubles(bias.tensor), adds = to_doubles(residual.tensor);
+          for (size_t i = 0; i < inner.size(); ++i) {
+            if (with_bias) inner[i] += biases[i % biases.size()];
+          }
+          const OwnedTensor exact = from_doubles(inner, x.tensor.shape(), DType::f32);
+          auto expected = expected_dropout(exact.tensor, dropout);
+          for (size_t i = 0; i < inner.size(); ++i) expected[i] += adds[i];
+
+          const OwnedTensor out(x.tensor.shape(), dtype);
+          const Tensor maybe_bias = with_bias ? bias.tensor : Tensor();
+          bias_dropout_add(x.tensor, maybe_bias, residual.tensor, dropout, out.tensor);
+          // Four roundings in fp32 of terms a little larger than their sum.
+          const double tolerance = unit_roundoff(dtype) + 8 * unit_roundoff(DType::f32);
+          expect_close(out.tensor, expected, tolerance, "out");
+          const OwnedTensor in_residual = copy_of(residual.tensor);
+          bias_dropout_add(x.tensor, maybe_bias, in_residual.tensor, dropout, in_residual.tensor);
+          expect_same_bits(in_residual.tensor, out.tensor, "out in place of residual");
+          bias_dropout_add(x.tensor, maybe_bias, residual.tensor, dropout, x.tensor);
+          expect_same_bits(x.tensor, out.tensor, "out in place of x");
+        }
+      }
+    }
+  }
+}
+
+TEST(Dropout, ThreadsDoNotChangeABit) {
+  const Shape shape{301, 769};
+  const OwnedTensor x = random_tensor(shape, DType::f32, 1),
+                    bias = random_tensor({769}, DType::f32, 2);
+  const OwnedTensor y1(shape, DType::f32), out1(shape, DType::f32);
+  const auto run = [&](int threads, const Tensor& y, const Tensor& out) {
+    const ThreadCount count(threads);
+    dropout_forward(x.tensor, make_dropout(0.1f), y);
+    bias_dropout_add(x.tensor, bias.tensor, x.tensor, make_dropout(0.1f), out);
+  };
+  run(1, y1.tensor, out1.tensor);
+  for (const int threads : {2, 3}) {
+    const OwnedTensor y(shape, DType::f32), out(shape, DType::f32);
+    run(threads, y.tensor, out.tensor);
+    expect_same_bits(y.tensor, y1.tensor, "y");
+    expect_same_bits(out.tensor, out1.tensor, "out");
+  }
+}
+
+TEST(Dropout, WrongArgumentsAreNamedOnTheMetaDeviceToo) {
+  const OwnedTensor x({4, 8}, DType::bf16, kMeta), bias({8}, DType::bf16, kMeta);
+  const OwnedTensor wrong({8, 4}, DType::bf16, kMeta);
+  dropout_forward(x.tensor, make_dropout(0.1f), x.tensor);
+  dropout_backward(x.tensor, make_dropout(0.1f), x.tensor);
+  bias_dropout_add(x.tensor, bias.tensor, x.tensor, make_dropout(0.1f), x.tensor);
+  expect_error([&] { dropout_forward(x.tensor, make_dropout(1.0f), x.tensor); },
+               {"dropout_forward", "probability", "[0, 1)", "1"});
+  expect_error([&] { dropout_forward(x.tensor, make_dropout(0.1f), wrong.tensor); },
+               {"dropout_forward", "y", "(4, 8)", "(8, 4)"});
+  expect_error([&] { dropout_backward(x.tensor, make_dropout(0.1f, -1), x.tensor); },
+               {"dropout_backward", "first_row", "-1"});
+  expect_error(
+      [&] { bias_dropout_add(x.tensor, x.tensor, x.tensor, make_dropout(0.1f), x.tensor); },
+      {"bias_dropout_add", "bias", "(8)"});
+  expect_error([&] { bias_dropout_add(x.tensor, {}, {}, make_dropout(0.1f), x.tensor); },
+               {"bias_dropout_add", "residual", "undefined"});
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,151 @@
+#include "core/ops/embedding.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/expect_error.h"
+#include "tests/support/tensors.h"
+
+namespace tessera {
+namespace {
+
+using namespace test;
+
+constexpr DType kDTypes[] = {DType::f32, DType::bf16};
+
+TEST(Embedding, ForwardTakesHeldRowsAndZeros) {
+  for (const DType dtype : kDTypes) {
+    for (const int64_t columns : {1, 3, 17, 127, 769}) {
+      const Range held{5, 12};
+      const OwnedTensor table = random_tensor({8, columns}, dtype, 1);  // a row of padding
+      const OwnedTensor ids = from_ints({{4, 5, 11, 12, 7, 7, -1, 0}}, {2, 4});
+      const OwnedTensor out = random_tensor({2, 4, columns}, dtype, 2);
+      embedding_forward(ids.tensor, table.tensor, held, out.tensor);
+      const Tensor rows = out.tensor.view({8, columns});
+      const OwnedTensor zeros({1, columns}, dtype);
+      for (int64_t n = 0; n < 8; ++n) {
+        const int32_t id = ids.tensor.span<int32_t>()[static_cast<size_t>(n)];
+        const Tensor expected = held.contains(id)
+                                    ? table.tensor.slice(id - held.begin, id - held.begin + 1)
+                                    : zeros.tensor;
+        expect_same_bits(rows.slice(n, n + 1), expected, "row");
+      }
+    }
+  }
+}
+
+TEST(Embedding, BackwardAddsUpInTheOrderOfTheIds) {
+  constexpr int64_t kCount = 1200;
+  const Range held{3, 40};
+  const OwnedTensor ids = random_ints({kCount}, 0, 50, 1);
+  for (const DType dtype : kDTypes) {
+    for (const int64_t columns : {1, 3, 65, 769}) {
+      const OwnedTensor dout = random_tensor({kCount, columns}, dtype, 2);
+      const OwnedTensor start = random_tensor({held.size() + 2, columns}, DType::f32, 3);
+      // The promised order, in the promised precision: the bits are known.
+      const OwnedTensor expected = copy_of(start.tensor);
+      const auto values = to_doubles(dout.tensor);
+      for (int64_t n = 0; n < kCount; ++n) {
+        const int64_t id = ids.tensor.span<int32_t>()[static_cast<size_t>(n)];
+        if (!held.contains(id)) continue;
+        for (int64_t c = 0; c < columns; ++c) {
+          expected.tensor.data<float>()[(id - held.begin) * columns + c] +=
+              static_cast<float>(values[static_cast<size_t>(n * columns + c)]);
+        }
+      }
+      for (const int threads : {1, 2, 3}) {
+        const ThreadCount count(threads);
+        const OwnedTensor dtable = copy_of(start.tensor);
+        embedding_backward(ids.tensor, dout.tensor, held, dtable.tensor);
+        expect_same_bits(dtable.tensor, expected.tensor, "dtable");
+      }
+    }
+  }
+}
+
+TEST(Embedding, PositionsAreAddedFromFirstOn) {
+  constexpr int64_t kBatch = 3, kLength = 5, kFirst = 2;
+  for (const DType dtype : kDTypes) {
+    for (const int64_t columns : {1, 17, 769}) {
+      const OwnedTensor x = random_tensor({kBatch, kLength, columns}, dtype, 1);
+      const OwnedTensor table = random_tensor({9, columns}, dtype, 2);
+      auto expected = to_doubles(x.tensor);
+      const auto positions = to_doubles(table.tensor);
+      const auto size = static_cast<size_t>(kLength * columns);
+      for (size_t i = 0; i < expected.size(); ++i) {
+        expected[i] += positions[i % size + static_cast<size_t>(kFirst * columns)];
+      }
+      const OwnedTensor out({kBatch, kLength, columns}, dtype);
+      add_positions_forward(x.tensor, table.tensor, kFirst, out.tensor);
+      expect_close(out.tensor, expected, unit_roundoff(dtype), "out");
+      add_positions_forward(x.tensor, table.tensor, kFirst, x.tensor);
+      expect_same_bits(x.tensor, out.tensor, "out in place of x");
+    }
+  }
+}
+
+TEST(Embedding, PositionsBackwardSumsTheBatchInOrder) {
+  for (const DType dtype : kDTypes) {
+    for (const int64_t columns : {1, 17, 769}) {
+      constexpr int64_t kBatch = 7, kLength = 33;
+      const OwnedTensor dout = random_tensor({kBatch, kLength, columns}, dtype, 1);
+      const OwnedTensor start = random_tensor({kLength + 1, columns}, DType::f32, 2);
+      auto expected = to_doubles(start.tensor);
+      const auto gradient = to_doubles(dout.tensor);
+      for (size_t i = 0; i < gradient.size(); ++i) {
+        expected[i % static_cast<size_t>(kLength * columns)] += gradient[i];
+      }
+      const OwnedTensor first = copy_of(start.tensor);
+      for (const int threads : {1, 2, 3}) {
+        const ThreadCount count(threads);
+        const OwnedTensor dtable = copy_of(start.tensor);
+        add_positions_backward(dout.tensor, dtable.tensor);
+        expect_close(dtable.tensor, expected, sum_tolerance(DType::f32, kBatch + 1), "dtable");
+        if (threads == 1)
+          std::copy_n(dtable.tensor.data<float>(), dtable.tensor.numel(),
+                      first.tensor.data<float>());
+        expect_same_bits(dtable.tensor, first.tensor, "dtable on more threads");
+      }
+    }
+  }
+}
+
+TEST(Embedding, WrongArgumentsAreNamedOnTheMetaDeviceToo) {
+  const OwnedTensor ids({2, 4}, DType::i32, kMeta), table({8, 16}, DType::bf16, kMeta);
+  const OwnedTensor out({2, 4, 16}, DType::bf16, kMeta), dtable({8, 16}, DType::f32, kMeta);
+  embedding_forward(ids.tensor, table.tensor, {0, 8}, out.tensor);
+  embedding_backward(ids.tensor, out.tensor, {0, 8}, dtable.tensor);
+  add_positions_forward(out.tensor, table.tensor, 4, out.tensor);
+  add_positions_backward(out.tensor, dtable.tensor);
+  expect_error(
+      [&] {
+        embedding_forward(ids.tensor, table.tensor, {0, 9}, out.tensor);
+      },
+      {"embedding_forward", "table", "at least 9", "(8, 16)"});
+  expect_error(
+      [&] {
+        embedding_forward(ids.tensor, table.tensor, {3, 2}, out.tensor);
+      },
+      {"embedding_forward", "[3, 2)"});
+  expect_error(
+      [&] {
+        embedding_forward(out.tensor, table.tensor, {0, 8}, out.tensor);
+      },
+      {"embedding_forward", "ids", "int32"});
+  expect_error(
+      [&] {
+        embedding_forward(ids.tensor, table.tensor, {0, 8}, table.tensor);
+      },
+      {"embedding_forward", "out", "(2, 4, 16)"});
+  expect_error(
+      [&] {
+        embedding_backward(ids.tensor, out.tensor, {0, 8}, table.tensor);
+      },
+      {"embedding_backward", "dtable", "fp32"});
+  expect_error([&] { add_positions_forward(out.tensor, table.tensor, 5, out.tensor); },
+               {"add_positions_forward", "table", "at least 9"});
+  expect_error([&] { add_positions_backward(table.tensor, dtable.tensor); },
+               {"add_positions_backward", "dout", "(B, T, C)"});
+}
+
+}  // namespace
+}  // namespace tessera

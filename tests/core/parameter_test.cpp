@@ -1,0 +1,152 @@
+#include "core/parameter.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/ops/elementwise.h"
+#include "core/random.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/tensors.h"
+
+namespace tessera {
+namespace {
+
+using namespace test;
+
+ParameterSpec weight(const Shape& shape, Shard shard = {}, int64_t padded_extent = 0) {
+  return {"layer.weight", shape, shard, Init::normal(0.02f), true, padded_extent};
+}
+
+/// One parameter in a store of its own, initialised.
+struct Initialized {
+  explicit Initialized(const ParameterSpec& spec, DType precision = DType::f32,
+                       StoreFor purpose = StoreFor::training) {
+    store.declare(spec);
+    store.allocate(kCpu, precision, purpose);
+    store.initialize(1234);
+  }
+  const Parameter& parameter() const { return store.parameters().front(); }
+
+  ParameterStore store;
+};
+
+/// Elements of the global array `whole` that `shard` holds, row-major.
+std::vector<double> cut(std::span<const double> whole, const Shape& shape, const Shard& shard) {
+  int64_t inner = 1;
+  for (int i = shard.dim + 1; i < shape.rank(); ++i) inner *= shape[i];
+  std::vector<double> part;
+  for (int64_t i = 0; i < shape.numel(); ++i) {
+    if (shard.range.contains(i / inner % shape[shard.dim])) {
+      part.push_back(whole[static_cast<size_t>(i)]);
+    }
+  }
+  return part;
+}
+
+TEST(ParameterStore, ShardsStartWithTheBitsOfTheWhole) {
+  for (const Shape& shape : {Shape{37}, Shape{24, 65}, Shape{6, 10, 7}, Shape{130, 129}}) {
+    const Initialized whole(weight(shape));
+    const auto values = to_doubles(whole.parameter().value);
+    for (int dim = 0; dim < shape.rank(); ++dim) {
+      const int64_t extent = shape[dim], half = extent / 2;
+      for (const Range range : {Range{0, half}, Range{half, extent}, Range{1, 2}, Range{3, 3}}) {
+        const Shard shard{dim, range};
+        const Initialized part(weight(shape, shard));
+        EXPECT_EQ(to_doubles(part.parameter().value), cut(values, shape, shard))
+            << to_string(shape) << " dim " << dim << " [" << range.begin << ", " << range.end
+            << ")";
+      }
+    }
+  }
+}
+
+TEST(ParameterStore, ElementsFollowFromSeedNameAndIndex) {
+  const Initialized whole(weight({24, 65}));
+  std::vector<float> expected(24 * 65);
+  random_normal({1234, RandomPurpose::init, random_id("layer.weight"), 0}, 0.02f, 0, 24 * 65,
+                expected.data());
+  const auto actual = whole.parameter().value.span<float>();
+  EXPECT_TRUE(std::equal(actual.begin(), actual.end(), expected.begin()));
+}
+
+TEST(ParameterStore, PaddingStaysZero) {
+  const Shape shape{10, 33};
+  const Shard shard{0, {5, 10}};
+  for (const Init init : {Init::normal(0.02f), Init::ones()}) {
+    ParameterSpec spec = weight(shape, shard, 8);
+    spec.init = init;
+    const Initialized part(spec);
+    const Tensor value = part.parameter().value;
+    ASSERT_EQ(value.shape(), (Shape{8, 33}));
+    EXPECT_EQ(to_doubles(value.slice(5, 8)), std::vector<double>(3 * 33, 0.0));
+    for (const double x : to_doubles(value.slice(0, 5))) ASSERT_NE(x, 0.0);
+  }
+}
+
+TEST(ParameterStore, WeightsHaveTheMomentsAskedFor) {
+  const Initialized whole(weight({300, 400}));
+  const auto values = to_doubles(whole.parameter().value);
+  const auto count = static_cast<double>(values.size());
+  double mean = 0.0;
+  for (const double value : values) mean += value / count;
+  // Four standard deviations of either estimate.
+  EXPECT_NEAR(mean, 0.0, 4 * 0.02 / std::sqrt(count));
+  EXPECT_NEAR(root_mean_square(values), 0.02, 4 * 0.02 / std::sqrt(2 * count));
+}
+
+TEST(ParameterStore, ThreadsDoNotChangeABit) {
+  const ThreadCount one(1);
+  const Initialized expected(weight({300, 401}));
+  for (const int threads : {2, 3}) {
+    const ThreadCount count(threads);
+    const Initialized again(weight({300, 401}));
+    expect_same_bits(again.parameter().value, expected.parameter().value, "value");
+  }
+}
+
+TEST(ParameterStore, ValuesAreTheRoundedMasters) {
+  const Initialized full(weight({24, 65}));
+  const Initialized mixed(weight({24, 65}), DType::bf16);
+  const Initialized inference(weight({24, 65}), DType::bf16, StoreFor::inference);
+  expect_same_bits(mixed.parameter().master, full.parameter().master, "master");
+  const auto rounded = from_doubles(to_doubles(full.parameter().value), {24, 65}, DType::bf16);
+  expect_same_bits(mixed.parameter().value, rounded.tensor, "value");
+  expect_same_bits(inference.parameter().value, rounded.tensor, "value without a master");
+}
+
+TEST(ParameterStore, KindsOfInitAndTwoNames) {
+  ParameterStore store;
+  store.declare({"a", {5, 7}, {}, Init::normal(1.0f)});
+  store.declare({"b", {5, 7}, {}, Init::normal(1.0f)});
+  store.declare({"ones", {9}, {}, Init::ones()});
+  store.declare({"zeros", {9}, {}, Init::zeros()});
+  store.allocate(kCpu, DType::f32, StoreFor::training);
+  fill(store.flat_grads(), 3.0);
+  store.initialize(1);
+  const auto& p = store.parameters();
+  EXPECT_NE(to_doubles(p[0].value), to_doubles(p[1].value)) << "names must not share numbers";
+  EXPECT_EQ(to_doubles(p[2].value), std::vector<double>(9, 1.0));
+  EXPECT_EQ(to_doubles(p[3].value), std::vector<double>(9, 0.0));
+  const auto first = to_doubles(p[0].value);
+  store.initialize(2);
+  EXPECT_NE(to_doubles(p[0].value), first) << "seeds must not share numbers";
+  store.initialize(1);
+  EXPECT_EQ(to_doubles(p[0].value), first);
+  EXPECT_EQ(root_mean_square(to_doubles(store.flat_grads())), 3.0) << "gradients are not touched";
+  store.zero_grads();
+  EXPECT_EQ(root_mean_square(to_doubles(store.flat_grads())), 0.0);
+}
+
+TEST(ParameterStore, OnTheMetaDeviceNothingIsComputed) {
+  ParameterStore store;
+  store.declare(weight({24, 65}));
+  expect_error([&] { store.initialize(1); }, {"before it was allocated"});
+  store.allocate(kMeta, DType::bf16, StoreFor::training);
+  store.initialize(1);
+  store.refresh_values();
+  store.zero_grads();
+}
+
+}  // namespace
+}  // namespace tessera
