@@ -10,9 +10,9 @@
 #include <string_view>
 
 #include "core/error.h"
-#include "launch/files/file_descriptor.h"
 #include "launch/data/indexed_dataset_writer.h"
 #include "launch/data/tokenizer.h"
+#include "launch/files/file_descriptor.h"
 
 namespace tessera {
 namespace {

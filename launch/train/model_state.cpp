@@ -1,6 +1,9 @@
 #include "launch/train/model_state.h"
 
+#include <cmath>
+
 #include "core/error.h"
+#include "core/ops/reduce.h"
 
 namespace tessera {
 namespace {
@@ -22,6 +25,13 @@ std::vector<HeldTensor> held_tensors(const ParameterStore& store) {
     hold(parameter.name + kExpAvgSq, kOptimizerKind, parameter.exp_avg_sq);
   }
   return held;
+}
+
+void require_finite_weights(const ParameterStore& store) {
+  for (const Parameter& parameter : store.parameters()) {
+    require(std::isfinite(sum_of_squares(parameter.master)), "a weight of {} is NaN or infinite",
+            parameter.name);
+  }
 }
 
 void load_weights(Checkpoint& checkpoint, ParameterStore& store) {

@@ -12,6 +12,9 @@ namespace tessera {
 /// parameters' names, and AdamW's moments as "<name>/exp_avg" and "<name>/exp_avg_sq".
 std::vector<HeldTensor> held_tensors(const ParameterStore& store);
 
+/// Throws, naming the parameter, if a weight is NaN or infinite.
+void require_finite_weights(const ParameterStore& store);
+
 /// Weights alone; for a store that was allocated for inference, too.
 void load_weights(Checkpoint& checkpoint, ParameterStore& store);
 

@@ -117,6 +117,17 @@ double Trainer::evaluate() {
 }
 
 SavedCheckpoint Trainer::save(const SaveObserver& observer) {
+  // A checkpoint that can not go on must not push out one that can.
+  all_or_none(groups_.world, [&] {
+    try {
+      require_finite_weights(store_);
+    } catch (const Error& error) {
+      fail(
+          "after step {}, {}: no checkpoint is saved, earlier ones are as they were; resume from "
+          "one with a smaller optimizer.lr",
+          steps_done_, error.what());
+    }
+  });
   SaveRequest request;
   request.run_dir = config_.run.dir;
   request.step = steps_done_;

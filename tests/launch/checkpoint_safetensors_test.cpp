@@ -144,8 +144,7 @@ TEST_F(Safetensors, AHeaderLengthBeyondTheFileOrTheLimitAllocatesNothing) {
 }
 
 TEST_F(Safetensors, WhatIsNoRegularFileIsRefused) {
-  EXPECT_THAT(error_of([&] { SafetensorsFile file(folder_.path()); }),
-              HasSubstr("is a directory"));
+  EXPECT_THAT(error_of([&] { SafetensorsFile file(folder_.path()); }), HasSubstr("is a directory"));
   EXPECT_THAT(error_of([&] { SafetensorsFile file(path_); }), HasSubstr("No such file"));
 }
 

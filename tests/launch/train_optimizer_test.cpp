@@ -1,7 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <limits>
+
+#include "core/error.h"
 #include "core/ops/elementwise.h"
 #include "launch/train/memory_plan.h"
+#include "launch/train/model_state.h"
 #include "launch/train/optimizer.h"
 #include "models/gpt.h"
 
@@ -39,6 +43,22 @@ TEST(OptimizerTest, InBf16TheMastersKeepWhatValuesCanNotHold) {
   EXPECT_NEAR(weight.master.span<float>()[0], 1.0f - 100 * 1e-4f, 1e-5f);
   EXPECT_EQ(static_cast<float>(weight.value.span<bfloat16>()[0]),
             static_cast<float>(bfloat16(weight.master.span<float>()[0])));
+}
+
+TEST(ModelState, AWeightThatIsNotFiniteIsNamed) {
+  ParameterStore store;
+  store.declare({"good", {64}, {}, Init::ones()});
+  store.declare({"bad", {64}, {}, Init::ones()});
+  store.allocate(kCpu, DType::f32, StoreFor::training);
+  store.initialize(1);
+  require_finite_weights(store);
+  store.parameters()[1].master.span<float>()[63] = std::numeric_limits<float>::infinity();
+  try {
+    require_finite_weights(store);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "a weight of bad is NaN or infinite");
+  }
 }
 
 TEST(MemoryPlanTest, CountsParametersOfGpt2) {
