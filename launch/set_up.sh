@@ -2,7 +2,7 @@
 # work for root, in a container and with more ranks than cores.
 
 packages=(g++ cmake ninja-build git ca-certificates
-  libopenmpi-dev openmpi-bin libdnnl-dev libyaml-cpp-dev libcli11-dev libfmt-dev libspdlog-dev
+  libopenmpi-dev openmpi-bin libdnnl-dev libyaml-cpp-dev libcli11-dev libfmt-dev
   nlohmann-json3-dev libxxhash-dev libgtest-dev libgmock-dev libbenchmark-dev)
 
 # Installs those of the given packages that are missing. Says which; needs root or sudo only then.
@@ -33,15 +33,19 @@ install_missing() {
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
+# configure PRESET: makes build/PRESET ready.
+configure() {
+  local launcher=()
+  command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+  mkdir -p build
+  cmake --preset "$1" "${launcher[@]}" >"build/$1.log" 2>&1 || { cat "build/$1.log"; exit 1; }
+}
+
 # build PRESET [TARGET...]: configures and builds in build/PRESET.
 build() {
   local preset=$1
   shift
-  local launcher=()
-  command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-  cmake --preset "$preset" "${launcher[@]}" >build-"$preset".log 2>&1 ||
-    { cat build-"$preset".log; rm -f build-"$preset".log; exit 1; }
-  rm -f build-"$preset".log
+  configure "$preset"
   cmake --build --preset "$preset" ${1:+--target "$@"}
 }
 

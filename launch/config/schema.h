@@ -49,7 +49,8 @@ void describe(Section& run, auto& field) {
         OneOf<DeviceChoice>{{{"auto", DeviceChoice::automatic},
                              {"cpu", DeviceChoice::cpu},
                              {"cuda", DeviceChoice::cuda}}},
-        "Where to compute; `auto` takes a GPU for each rank where there are any.");
+        "Where to compute; `auto` takes GPUs where there are any and the build can use them. No "
+        "build can yet, so `cuda` is refused.");
   field("precision", run.precision, OneOf<DType>{{{"fp32", DType::f32}, {"bf16", DType::bf16}}},
         "Of weights and activations in the forward and backward pass. `bf16` halves their memory; "
         "gradients, master weights and AdamW's moments stay fp32.");
@@ -166,7 +167,8 @@ void describe(Section& checkpoint, auto& field) {
         "Whether to go on from the newest checkpoint in `run.dir`: if there is one, never, or with "
         "an error where there is none.");
   field("from", checkpoint.from, OrNull<Text>{},
-        "A run's folder, or one of its steps, to start from when `run.dir` has no checkpoint yet.");
+        "A run's folder, or one of its steps, whose weights to start with while `run.dir` has no "
+        "checkpoint; steps, optimizer and data begin anew.");
 }
 
 template <MaybeConst<LogSection> Section>
