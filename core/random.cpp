@@ -50,7 +50,7 @@ uint32_t purpose_word(const RandomKey& key) {
 
 inline Blocks philox_blocks(const RandomKey& key, uint64_t first_block) {
   Blocks b;
-  Lanes ramp;
+  Lanes ramp{};
   for (int l = 0; l < kWidth; ++l) ramp[l] = static_cast<uint64_t>(l);
   for (int r = 0; r < kRegisters; ++r) {
     b.word[0][r] = ramp + (first_block + static_cast<uint64_t>(r * kWidth));

@@ -36,7 +36,7 @@ struct Constants {
 // 16 bytes read and 12 written an element, and the value where it is not the master: the square
 // root and the division hide behind that traffic.
 template <bool kValue, typename T>
-void update(const Constants& c, const float* grad, float* exp_avg, float* exp_avg_sq, float* master,
+void update(Constants c, const float* grad, float* exp_avg, float* exp_avg_sq, float* master,
             T* value, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {

@@ -24,13 +24,25 @@ float maximum(const T* x, int64_t n) {
   return result;
 }
 
-/// Σ exp(x − shift)
+struct TileResult {
+  float sum;
+  float next_max;
+};
+
+// Σ exp(x − shift) over a tile and, on the way, the maximum of the next one, whose way from memory
+// hides behind the exponentials. `next_size` is at most `size`.
 template <typename T>
-float sum_exp(const T* x, float shift, int64_t n) {
-  float sum = 0.0f;
+TileResult sum_exp(const T* x, float shift, int64_t size, const T* next, int64_t next_size) {
+  float sum = 0.0f, max = kMinusInfinity;
+#pragma omp simd reduction(+ : sum) reduction(max : max)
+  for (int64_t i = 0; i < next_size; ++i) {
+    sum += vec::exp(to_float(x[i]) - shift);
+    const float value = to_float(next[i]);
+    max = value > max ? value : max;
+  }
 #pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) sum += vec::exp(to_float(x[i]) - shift);
-  return sum;
+  for (int64_t i = next_size; i < size; ++i) sum += vec::exp(to_float(x[i]) - shift);
+  return {sum, max};
 }
 
 struct RowStatistics {
@@ -39,21 +51,24 @@ struct RowStatistics {
 };
 
 // A running maximum, and a sum relative to it that is scaled down when the maximum grows (Milakov,
-// Gimelshein, 2018), by tiles: the second loop over a tile finds it in the L1 cache.
+// Gimelshein, 2018), by tiles that stay in the L1 cache from their maximum to their sum.
 template <typename T>
 RowStatistics row_statistics(const T* x, int64_t n) {
   constexpr int64_t kTile = 2048;
   RowStatistics row;
+  float tile_max = maximum(x, std::min(kTile, n));
   for (int64_t begin = 0; begin < n; begin += kTile) {
     const int64_t size = std::min(kTile, n - begin);
-    const float max = std::max(row.max, maximum(x + begin, size));
-    // As long as all are −inf (or NaN, which is to show in the sum) there is nothing to shift by.
-    const float shift = max == kMinusInfinity ? 0.0f : max;
-    if (max > row.max) {
-      row.sum *= std::exp(static_cast<double>(row.max) - static_cast<double>(max));
-      row.max = max;
+    if (tile_max > row.max) {
+      row.sum *= std::exp(static_cast<double>(row.max) - static_cast<double>(tile_max));
+      row.max = tile_max;
     }
-    row.sum += static_cast<double>(sum_exp(x + begin, shift, size));
+    // As long as all are −inf (or NaN, which is to show in the sum) there is nothing to shift by.
+    const float shift = row.max == kMinusInfinity ? 0.0f : row.max;
+    const int64_t next = begin + size;
+    const TileResult tile = sum_exp(x + begin, shift, size, x + next, std::min(kTile, n - next));
+    row.sum += static_cast<double>(tile.sum);
+    tile_max = tile.next_max;
   }
   return row;
 }

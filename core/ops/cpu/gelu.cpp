@@ -19,8 +19,10 @@ struct TanhGelu {
   static float decay(float x) { return vec::exp(-x * std::fma(kCubic, x * x, kLinear)); }
   static float value(float x) { return x / (1.0f + decay(x)); }
   static float slope(float x) {
-    x = vec::clamp(x, -9.9f, 9.9f);  // flat to 1e-34 from there on, and nothing overflows
-    const float e = decay(x);
+    // Flat to 1e-34 beyond, where e would overflow.
+    const float magnitude = std::fabs(x);
+    x = std::copysign(magnitude > 9.9f ? 9.9f : magnitude, x);
+    const float e = vec::exp_within(-x * std::fma(kCubic, x * x, kLinear));
     const float w = 1.0f / (1.0f + e);
     return std::fma(x * (w * e) * w, std::fma(3.0f * kCubic, x * x, kLinear), w);
   }

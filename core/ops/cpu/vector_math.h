@@ -22,14 +22,8 @@ T from_float(float x) {
 
 namespace vec {
 
-/// x limited to [low, high]; a NaN stays one.
-inline float clamp(float x, float low, float high) {
-  x = x < low ? low : x;
-  return x > high ? high : x;
-}
-
-/// eˣ to 1 ulp. Results under 2⁻¹²⁵·⁵ are zero (so none is denormal), over FLT_MAX infinite.
-inline float exp(float x) {
+/// eˣ to 1 ulp for −87.5 ≤ x ≤ 89 or NaN. Results under 2⁻¹²⁵·⁵ are zero, so that none is denormal.
+inline float exp_within(float x) {
   constexpr float kLog2e = 1.44269504f;
   constexpr float kLn2High = 0.693147182f;
   constexpr float kLn2Low = -1.90465421e-9f;
@@ -37,7 +31,6 @@ inline float exp(float x) {
   // which as an exponent field is 2ⁿ⁻¹. The polynomial is therefore that of 2eʳ, and n = 128 still
   // fits.
   constexpr float kRound = 0x1.8p23f + 126.0f;
-  x = clamp(x, -87.5f, 89.0f);
   const float shifted = std::fma(x, kLog2e, kRound);
   const float n = shifted - kRound;
   const float r = std::fma(n, -kLn2Low, std::fma(n, -kLn2High, x));
@@ -49,6 +42,14 @@ inline float exp(float x) {
   p = std::fma(p, r, 2.0f);
   p = std::fma(p, r, 2.0f);
   return p * std::bit_cast<float>(std::bit_cast<uint32_t>(shifted) << 23);
+}
+
+/// eˣ for any x: as exp_within, zero below it and infinite over FLT_MAX.
+inline float exp(float x) {
+  // Both selections look at x itself: the compiler would merge one that follows from the other into
+  // branches, which vectorise badly.
+  const float raised = x < -87.5f ? -87.5f : x;
+  return exp_within(x > 89.0f ? 89.0f : raised);
 }
 
 /// ln x of a normal positive number, to 1 ulp.
@@ -94,10 +95,10 @@ struct NormalTail {
 /// bell times a polynomial, here (1 − w) p(w) with w = 0.4x / (1 + 0.4x), fitted for fp32: nothing
 /// cancels, so the error is relative. Both are zero where they are under 2⁻¹²⁵.
 inline NormalTail normal_tail(float x) {
-  x = clamp(x, 0.0f, 15.0f);
+  x = x > 13.2f ? 13.2f : x;
   const float square = x * x;
   const float rest = std::fma(x, x, -square);  // what the product lost
-  const float top = exp(-0.5f * square);
+  const float top = exp_within(-0.5f * square);
   const float bell = std::fma(top, -0.5f * rest, top);
   const float kx = 0.4f * x;
   const float w = kx / (1.0f + kx);
