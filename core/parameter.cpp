@@ -44,7 +44,7 @@ void write_initial(const Parameter& parameter, uint64_t seed, const Tensor& real
   if (parameter.init.kind != Init::Kind::normal) {
     return fill(real, parameter.init.kind == Init::Kind::ones ? 1.0 : 0.0);
   }
-  const RandomKey key{seed, RandomPurpose::init, random_id(parameter.name), 0};
+  const RandomKey key{seed_for(seed, parameter.name), RandomPurpose::init, 0, 0};
   dispatch_float(real.dtype(), [&]<typename T>() {
     constexpr int64_t kGrain = 8192;
     T* out = real.data<T>();

@@ -158,10 +158,10 @@ void random_bits(const RandomKey& key, uint64_t first, int64_t n, uint32_t* out)
   }
 }
 
-uint32_t random_id(std::string_view name) {
-  uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a, folded
+uint64_t seed_for(uint64_t seed, std::string_view name) {
+  uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return static_cast<uint32_t>(hash ^ (hash >> 24) ^ (hash >> 48)) & 0xffffffu;
+  return seed ^ hash;
 }
 
 void random_normal(const RandomKey& key, float stddev, uint64_t first, int64_t n, float* out) {

@@ -25,7 +25,7 @@ enum class RandomPurpose : uint8_t {
 struct RandomKey {
   uint64_t seed = 0;
   RandomPurpose purpose = RandomPurpose::init;
-  uint32_t id = 0;    ///< which tensor or layer (24 bits are used)
+  uint32_t id = 0;    ///< which layer (24 bits are used)
   uint32_t step = 0;  ///< which optimizer step
 };
 
@@ -46,8 +46,8 @@ float random_uniform(const RandomKey& key, uint64_t element);
 /// Writes the words of elements [first, first + n) to `out`. Vectorised; any `first`.
 void random_bits(const RandomKey& key, uint64_t first, int64_t n, uint32_t* out);
 
-/// A 24-bit id for a name, for RandomKey::id.
-uint32_t random_id(std::string_view name);
+/// A seed of its own for each name: streams of two names have nothing in common.
+uint64_t seed_for(uint64_t seed, std::string_view name);
 
 /// Writes stddev × a standard normal number for elements [first, first + n): Box–Muller on words 0
 /// and 1 of block i for element i (not the packing of random_bits), so that any cut into ranges

@@ -64,7 +64,7 @@ TEST(ParameterStore, ShardsStartWithTheBitsOfTheWhole) {
 TEST(ParameterStore, ElementsFollowFromSeedNameAndIndex) {
   const Initialized whole(weight({24, 65}));
   std::vector<float> expected(24 * 65);
-  random_normal({1234, RandomPurpose::init, random_id("layer.weight"), 0}, 0.02f, 0, 24 * 65,
+  random_normal({seed_for(1234, "layer.weight"), RandomPurpose::init, 0, 0}, 0.02f, 0, 24 * 65,
                 expected.data());
   const auto actual = whole.parameter().value.span<float>();
   EXPECT_TRUE(std::equal(actual.begin(), actual.end(), expected.begin()));

@@ -118,19 +118,17 @@ TEST(RandomNormal, HasTheMomentsOfANormal) {
               4.0 * std::sqrt(0.0455 * 0.9545 / kCount));
 }
 
-TEST(RandomId, NamesOfALargeModelDoNotCollide) {
-  std::set<uint32_t> ids;
+TEST(SeedFor, NamesOfALargeModelHaveSeedsOfTheirOwn) {
+  std::set<uint64_t> seeds;
   size_t names = 0;
-  for (int layer = 0; layer < 48; ++layer) {
-    for (const char* part : {"attention.qkv.weight", "attention.out.weight", "mlp.in.weight",
-                             "mlp.out.weight", "norm1.weight", "norm2.weight"}) {
-      const uint32_t id = random_id("blocks." + std::to_string(layer) + "." + part);
-      EXPECT_LT(id, 1u << 24);
-      ids.insert(id);
+  for (int layer = 0; layer < 1000; ++layer) {
+    for (const char* part : {"attention.qkv.weight", "attention.output.weight", "mlp.up.weight",
+                             "mlp.down.weight", "attention_norm.weight", "mlp_norm.weight"}) {
+      seeds.insert(seed_for(7, "blocks." + std::to_string(layer) + "." + part));
       ++names;
     }
   }
-  EXPECT_EQ(ids.size(), names);
+  EXPECT_EQ(seeds.size(), names);
 }
 
 }  // namespace
