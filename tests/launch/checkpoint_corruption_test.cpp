@@ -22,7 +22,7 @@ class CheckpointCorruption : public ::testing::Test {
     }
   }
 
-  TemporaryFolder run_;
+  TestFolder run_;
   fs::path step_ = save_on_threads(run_.path(), 5, 2, 1);
 };
 

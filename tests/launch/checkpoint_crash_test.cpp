@@ -59,7 +59,7 @@ SaveObserver thrower(const std::string& at) {
 
 TEST(CheckpointCrash, AKilledSaveLeavesAWholeCheckpointAndTheNextSaveCleansUp) {
   for (const std::string point : kPoints) {
-    TemporaryFolder run;
+    TestFolder run;
     save_alone(run.path(), 1);
     save_alone(run.path(), 2);
     const int status = in_child([&] { save_alone(run.path(), 3, 0, 2, killer(point)); });
@@ -78,7 +78,7 @@ TEST(CheckpointCrash, AKilledSaveLeavesAWholeCheckpointAndTheNextSaveCleansUp) {
 
 TEST(CheckpointCrash, AKilledReplacementLeavesTheOldOrTheNewCheckpoint) {
   for (const std::string point : kPoints) {
-    TemporaryFolder run;
+    TestFolder run;
     save_alone(run.path(), 1, 10);
     in_child([&] { save_alone(run.path(), 1, 20, 0, killer(point)); });
     const auto newest = newest_whole_checkpoint(run.path(), {});
@@ -93,7 +93,7 @@ TEST(CheckpointCrash, AKilledReplacementLeavesTheOldOrTheNewCheckpoint) {
 
 // Where folders can not be exchanged, the old one is hidden for a moment.
 TEST(CheckpointCrash, AReplacementInTwoStepsIsFoundBetweenThemAndRestored) {
-  TemporaryFolder run;
+  TestFolder run;
   const fs::path folder = checkpoints_folder(run.path());
   const auto prepare = [&] {
     save_alone(run.path(), 1, 20);
@@ -126,7 +126,7 @@ TEST(CheckpointCrash, AReplacementInTwoStepsIsFoundBetweenThemAndRestored) {
 
 TEST(CheckpointCrash, ManyRanksThatAreKilledLeaveTheEarlierCheckpoint) {
   for (const std::string point : {"during_data", "after_data", "before_rename"}) {
-    TemporaryFolder run;
+    TestFolder run;
     save_on_threads(run.path(), 1, 2, 1);
     const int status = in_child([&] {
       run_thread_ranks(4, [&](Communicator& world) {
@@ -144,7 +144,7 @@ TEST(CheckpointCrash, ManyRanksThatAreKilledLeaveTheEarlierCheckpoint) {
 TEST(CheckpointCrash, AFailureOnOneRankIsTheSameErrorOnAllAndLeavesNothing) {
   for (const std::string point :
        {"during_data", "after_data", "before_manifest", "before_rename"}) {
-    TemporaryFolder run;
+    TestFolder run;
     save_on_threads(run.path(), 1, 2, 1);
     std::vector<std::string> errors(4);
     const int failing = point == "during_data" || point == "after_data" ? 2 : 0;
@@ -193,7 +193,7 @@ std::string failing_save(const fs::path& run_dir) {
 
 // A limit on the size of a file makes write fail in its middle, as a full disk does.
 TEST(CheckpointCrash, AWriteThatFailsNamesTheFileAndTheReason) {
-  TemporaryFolder run;
+  TestFolder run;
   save_alone(run.path(), 1);
   for (const rlim_t bytes : {200, 1000}) {
     const std::string text = text_from_child([&] {
@@ -211,7 +211,7 @@ TEST(CheckpointCrash, AWriteThatFailsNamesTheFileAndTheReason) {
 }
 
 TEST(CheckpointCrash, AFullDiskLeavesTheEarlierCheckpoint) {
-  TemporaryFolder run;
+  TestFolder run;
   const std::string text = text_from_child([&]() -> std::string {
     const bool mounted = unshare(CLONE_NEWNS) == 0 &&
                          mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
@@ -226,14 +226,14 @@ TEST(CheckpointCrash, AFullDiskLeavesTheEarlierCheckpoint) {
 }
 
 TEST(CheckpointCrash, AFolderThatCanNotBeMadeIsNamed) {
-  TemporaryFolder run;
+  TestFolder run;
   write_text(run.path() / "checkpoints", "in the way");
   EXPECT_THAT(error_of([&] { save_alone(run.path(), 1); }),
               AllOf(HasSubstr((run.path() / "checkpoints").string()), HasSubstr("can not")));
 }
 
 TEST(CheckpointPrune, TheNewestWholeOnesStayAndDamagedOnesDoNotCount) {
-  TemporaryFolder run;
+  TestFolder run;
   const fs::path folder = checkpoints_folder(run.path());
   for (const int64_t step : {1, 2, 3, 4, 9}) save_alone(run.path(), step);
   fs::resize_file(folder / step_name(4) / "model_00000.safetensors", 10);

@@ -17,31 +17,13 @@
 #include "launch/checkpoint/save.h"
 #include "launch/checkpoint/step_folder.h"
 #include "parallel/thread_communicator.h"
+#include "tests/support/test_folder.h"
 
 namespace tessera::testing_checkpoint {
 
 namespace fs = std::filesystem;
 
-/// A folder that lives as long as its test.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "tessera_test_XXXXXX").string();
-    require(mkdtemp(name.data()) != nullptr, "can not create {}", name);
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
+using test::TestFolder;
 
 inline std::string read_text(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);

@@ -23,7 +23,7 @@ struct Layout {
 constexpr Layout kLayouts[] = {{1, 1}, {2, 1}, {3, 1}, {5, 1}, {1, 3}, {2, 2}};
 
 TEST(CheckpointRoundTrip, AnyLayoutLoadsAnyLayout) {
-  TemporaryFolder run;
+  TestFolder run;
   int64_t step = 0;
   for (const Layout& saved : kLayouts) {
     const auto folder = save_on_threads(run.path(), ++step, saved.tensor_ranks, saved.data_ranks);
@@ -35,7 +35,7 @@ TEST(CheckpointRoundTrip, AnyLayoutLoadsAnyLayout) {
 }
 
 TEST(CheckpointRoundTrip, TheManifestKeepsWhatTheRunGave) {
-  TemporaryFolder run;
+  TestFolder run;
   const Holding holding = hold(test_model(), 0, 1);
   SaveRequest request = request_for(run.path(), 123456789012, holding);
   request.extra = {{"seed", 7}, {"loss", 2.5}};
@@ -51,7 +51,7 @@ TEST(CheckpointRoundTrip, TheManifestKeepsWhatTheRunGave) {
 }
 
 TEST(CheckpointSave, ReplicasAreWrittenOnceAndTheWorkIsSpread) {
-  TemporaryFolder run;
+  TestFolder run;
   const auto folder = save_on_threads(run.path(), 1, 1, 3);
   const Manifest manifest = read_manifest(folder);
   std::map<std::string, int64_t> bytes_of_rank;
@@ -67,7 +67,7 @@ TEST(CheckpointSave, ReplicasAreWrittenOnceAndTheWorkIsSpread) {
 }
 
 TEST(CheckpointSave, OnlyRanksThatHoldSomethingWriteAFile) {
-  TemporaryFolder run;
+  TestFolder run;
   run_thread_ranks(3, [&](Communicator& world) {
     const std::vector<GlobalTensor> model = {{"w", kModelKind, DType::f32, {2, 3}, 0}};
     const Holding holding = hold(model, world.rank(), 3);
@@ -93,7 +93,7 @@ std::string error_of_save(const fs::path& run_dir,
 }
 
 TEST(CheckpointSave, RanksThatDoNotFitTogetherAllThrowTheSameError) {
-  TemporaryFolder run;
+  TestFolder run;
   const auto error = [&](const std::function<void(HeldTensor&)>& change) {
     return error_of_save(run.path(), [&](int rank, SaveRequest& request) {
       if (rank == 1) change(request.tensors[0]);
@@ -125,7 +125,7 @@ TEST(CheckpointSave, RanksThatDoNotFitTogetherAllThrowTheSameError) {
 }
 
 TEST(CheckpointRead, ErrorsNameTheTensorAndBothShapes) {
-  TemporaryFolder run;
+  TestFolder run;
   Checkpoint checkpoint = Checkpoint::open(save_alone(run.path(), 3).path);
   const OwnedTensor out({7, 5}, DType::f32);
   EXPECT_TRUE(checkpoint.has("embed.weight"));
@@ -148,7 +148,7 @@ TEST(CheckpointRead, ErrorsNameTheTensorAndBothShapes) {
 }
 
 TEST(CheckpointRead, Bf16CanBeReadAsFp32) {
-  TemporaryFolder run;
+  TestFolder run;
   const GlobalTensor tensor = test_model()[2];
   ASSERT_EQ(tensor.dtype, DType::bf16);
   Checkpoint checkpoint = Checkpoint::open(save_on_threads(run.path(), 3, 3, 1));
@@ -161,7 +161,7 @@ TEST(CheckpointRead, Bf16CanBeReadAsFp32) {
 }
 
 TEST(CheckpointFind, AUsersPathMeansAStep) {
-  TemporaryFolder run;
+  TestFolder run;
   EXPECT_EQ(newest_whole_checkpoint(run.path(), {}), std::nullopt);
   EXPECT_THAT(error_of([&] { resolve_checkpoint(run.path()); }), HasSubstr("no whole checkpoint"));
   EXPECT_THAT(error_of([&] { resolve_checkpoint(run.path() / "x"); }), HasSubstr("not a folder"));

@@ -40,7 +40,7 @@ class Safetensors : public ::testing::Test {
     return error_of([&] { SafetensorsFile file(path_); });
   }
 
-  TemporaryFolder folder_;
+  TestFolder folder_;
   fs::path path_ = folder_.path() / "a.safetensors";
 };
 

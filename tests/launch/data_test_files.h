@@ -18,36 +18,11 @@
 
 #include "core/error.h"
 #include "launch/data/indexed_dataset_writer.h"
+#include "tests/support/test_folder.h"
 
 namespace tessera {
 
-/// A new folder that is deleted with all its files.
-class TestFolder {
- public:
-  TestFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "tessera_data_XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-    path_ = name;
-  }
-  ~TestFolder() { std::filesystem::remove_all(path_); }
-  TestFolder(const TestFolder&) = delete;
-  TestFolder& operator=(const TestFolder&) = delete;
-
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
-  /// The names of what is in it, in order.
-  std::vector<std::string> names() const {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
-      names.push_back(entry.path().filename().string());
-    }
-    std::sort(names.begin(), names.end());
-    return names;
-  }
-
- private:
-  std::filesystem::path path_;
-};
+using test::TestFolder;
 
 inline void write_file(const std::string& path, const std::string& bytes) {
   // A file that is cut to nothing and written again is flushed by ext4 at once, which takes long.

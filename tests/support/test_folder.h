@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace tessera::test {
 
@@ -15,6 +16,9 @@ class TestFolder {
 
   const std::filesystem::path& path() const { return path_; }
   std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+
+  /// The names of what is in it, in order.
+  std::vector<std::string> names() const;
 
  private:
   std::filesystem::path path_;
