@@ -23,9 +23,10 @@ void parallel_for(int64_t n, int64_t grain, Body&& body) {
   const int64_t piece = round_up(ceil_div(n, pieces), std::max<int64_t>(grain, 1));
 #pragma omp parallel num_threads(static_cast <int>(pieces))
   {
-    const int64_t begin = omp_get_thread_num() * piece;
-    const int64_t end = std::min(n, begin + piece);
-    if (begin < end) body(begin, end);
+    // OpenMP may give fewer threads than it was asked for (OMP_THREAD_LIMIT, OMP_DYNAMIC, nesting).
+    for (int64_t i = omp_get_thread_num(); i * piece < n; i += omp_get_num_threads()) {
+      body(i * piece, std::min(n, (i + 1) * piece));
+    }
   }
 }
 

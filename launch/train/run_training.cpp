@@ -65,11 +65,14 @@ class TrainingRun {
     if (is_due(config_.log.interval, result.step) || result.step == last_step_ || first_) {
       first_ = false;
       console_.step(result, clock_.tokens_per_second(), left);
-      if (metrics_) metrics_->step(result, result.step * result.tokens, clock_.tokens_per_second());
+      if (metrics_) metrics_->step(result, run_tokens(), clock_.tokens_per_second());
       clock_.restart();
     }
     console_.progress(result, left);
   }
+
+  /// Also where batch.global is another one since a resume.
+  int64_t run_tokens() const { return trainer_.samples_done() * config_.model.seq_length; }
 
   void evaluate() {
     const double loss = trainer_.evaluate();

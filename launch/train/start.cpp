@@ -89,19 +89,21 @@ std::string start_or_resume(const RunConfig& config, Trainer& trainer, Communica
                             const std::function<void(std::string)>& report) {
   all_or_none(world, [&] { check_resume_never(config); });
   const std::optional<fs::path> newest = newest_whole_checkpoint(config.run.dir, report, world);
+  if (!newest) all_or_none(world, [&] { check_new_start(config); });
+  // One rank looks: another run may save into that folder meanwhile.
+  std::optional<fs::path> from;
+  if (!newest && config.checkpoint.from) from = resolve_checkpoint(*config.checkpoint.from, world);
   std::string what;
   all_or_none(world, [&] {
-    if (!newest) check_new_start(config);
     if (newest) {
       Checkpoint checkpoint = open_of_same_model(config, *newest);
       trainer.restore(checkpoint);
       what = fmt::format("resumed from {} (step {}, {} samples seen)", newest->string(),
                          trainer.steps_done(), trainer.samples_done());
-    } else if (config.checkpoint.from) {
-      const fs::path from = resolve_checkpoint(*config.checkpoint.from);
-      Checkpoint checkpoint = open_of_same_model(config, from);
+    } else if (from) {
+      Checkpoint checkpoint = open_of_same_model(config, *from);
       trainer.start_from(checkpoint);
-      what = fmt::format("started with the weights of {}", from.string());
+      what = fmt::format("started with the weights of {}", from->string());
     } else {
       trainer.initialize();
       what = fmt::format("started with new weights, seed {}", config.run.seed);
