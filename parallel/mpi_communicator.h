@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <string_view>
 
@@ -10,6 +9,10 @@
 namespace tessera {
 
 class MpiOperations;
+
+/// Elements that one MPI call moves at most. Counts are ints in MPI, and some libraries add a
+/// number of ranks to them.
+inline constexpr int64_t kMaxCount = int64_t{1} << 30;
 
 /// MPI for as long as it lives; at most one in a process. Initialises MPI so that any thread may
 /// call it, one at a time, and finalizes it when destroyed; communicators of it end before. Throws
@@ -35,8 +38,7 @@ class MpiRuntime {
 
   /// A further communicator of all ranks that moves at most `max_count` elements in one MPI call.
   /// MPI's own limit is the default; tests choose a smaller one. Collective.
-  std::unique_ptr<Communicator> duplicate_world(
-      int64_t max_count = std::numeric_limits<int32_t>::max());
+  std::unique_ptr<Communicator> duplicate_world(int64_t max_count = kMaxCount);
 
  private:
   std::shared_ptr<const MpiOperations> operations_;

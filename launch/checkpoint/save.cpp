@@ -33,7 +33,7 @@ class Save {
       create();
       write();
       publish();
-    } catch (const Error& error) {  // on all ranks
+    } catch (const SharedError& error) {  // others are one rank's alone, and end all
       discard();
       throw SharedError(
           fmt::format("the checkpoint of step {} was not saved: {} (earlier checkpoints are as "
@@ -71,7 +71,8 @@ class Save {
               request_.samples, request_.keep);
       held = describe_held(request_.tensors);
     });
-    plan_ = plan_save(all_gather_strings(world_, held));
+    const std::vector<std::string> held_of_rank = all_gather_strings(world_, held);
+    on_all_ranks([&] { plan_ = plan_save(held_of_rank); });
     id_ = broadcast_string(world_, is_root() ? random_id() : "", 0);
     temporary_ = folder_ / hidden_name(request_.step, HiddenKind::temporary, id_);
   }

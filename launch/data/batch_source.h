@@ -26,6 +26,8 @@ class BatchSource {
   BatchSource(std::shared_ptr<const GptDataset> train, std::shared_ptr<const GptDataset> eval,
               uint64_t seed, const BatchLayout& layout);
 
+  int64_t num_train_samples() const { return train_->num_samples(); }
+
   /// Micro-batches of each step, and of each eval batch.
   int64_t num_micro_batches() const { return num_micro_batches_; }
 

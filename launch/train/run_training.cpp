@@ -99,10 +99,9 @@ class TrainingRun {
 RunConfig load_and_validate(const TrainOptions& options, int world_size) {
   RunConfig config = load_config(options.config, options.overrides);
   validate(config, world_size);
-  require(
-      config.run.device != DeviceChoice::cuda || kHasCuda,
-      "run.device is cuda, but this build of Tessera has no CUDA support: choose auto or cpu, or "
-      "build with the preset cuda");
+  require(config.run.device != DeviceChoice::cuda || kHasCuda,
+          "run.device is cuda, but this build of Tessera has no CUDA support: choose auto or "
+          "cpu");
   return config;
 }
 

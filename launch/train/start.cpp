@@ -27,6 +27,20 @@ Checkpoint open_of_same_model(const RunConfig& config, const fs::path& path) {
   return checkpoint;
 }
 
+/// Says if the samples that follow are not those that the saved run would have seen.
+void report_other_order(const RunConfig& config, const Trainer& trainer, const Json& extra,
+                        const std::function<void(std::string)>& report) {
+  const auto changed = [&](const char* key, const char* what, int64_t now) {
+    if (!extra.contains(key) || !extra[key].is_number_integer() || extra[key] == now) return;
+    report(
+        fmt::format("{} is {}, but was {} when the checkpoint was saved: samples come in another "
+                    "order from here on, so that some may come again or never",
+                    what, now, extra[key].get<int64_t>()));
+  };
+  changed("seed", "run.seed", config.run.seed);
+  changed("train_samples", "the number of training samples", trainer.num_train_samples());
+}
+
 void check_resume_never(const RunConfig& config) {
   if (config.checkpoint.resume != ResumeMode::never) return;
   const auto steps = step_folders(checkpoints_folder(config.run.dir));
@@ -98,6 +112,9 @@ std::string start_or_resume(const RunConfig& config, Trainer& trainer, Communica
     if (newest) {
       Checkpoint checkpoint = open_of_same_model(config, *newest);
       trainer.restore(checkpoint);
+      if (world.rank() == 0) {
+        report_other_order(config, trainer, checkpoint.manifest().extra, report);
+      }
       what = fmt::format("resumed from {} (step {}, {} samples seen)", newest->string(),
                          trainer.steps_done(), trainer.samples_done());
     } else if (from) {

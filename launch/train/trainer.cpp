@@ -133,7 +133,9 @@ SavedCheckpoint Trainer::save(const SaveObserver& observer) {
   request.step = steps_done_;
   request.samples = samples_;
   request.model = architecture_json(config_.model);
-  request.extra = {{"tokenizer", config_.data.tokenizer}};
+  request.extra = {{"tokenizer", config_.data.tokenizer},
+                   {"seed", config_.run.seed},
+                   {"train_samples", batches_.num_train_samples()}};
   request.tensors = held_tensors(store_);
   request.keep = narrow<int>(config_.checkpoint.keep);
   request.observer = observer;

@@ -58,6 +58,8 @@ class Trainer {
 
   SavedCheckpoint save(const SaveObserver& observer = {});
 
+  /// Samples in the training data: with the seed, what the order of samples depends on.
+  int64_t num_train_samples() const { return batches_.num_train_samples(); }
   int64_t steps_done() const { return steps_done_; }
   int64_t samples_done() const { return samples_; }
   const MemoryPlan& memory() const { return memory_; }
