@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include "parallel/exchange.h"
@@ -48,7 +49,10 @@ int run_under_mpi(const std::function<void(Communicator&)>& body) {
 void limit_openmp_spinning(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return;
   setenv("GOMP_SPINCOUNT", "1000", 1);
-  execv("/proc/self/exe", argv);
+  // Its real path: the link itself would become the process's name.
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error) execv(program.c_str(), argv);
   // Where a program can not start itself anew, it runs as it is, only slower under load.
 }
 

@@ -5,14 +5,16 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . launch/set_up.sh
 
-say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+say() {
+  if [ -t 1 ]; then printf '\n\033[1m%s\033[0m\n' "$*"; else printf '\n%s\n' "$*"; fi
+}
 
-say "1/5  Installing what is missing and building"
+say "1/5  Installing what is missing and building (some minutes the first time)"
 install_missing "${packages[@]}"
 build cpu tessera
 tessera=build/cpu/tessera
 
-say "2/5  Turning the repository's text into a dataset of bytes"
+say "2/5  Turning the repository's text into a dataset of bytes (in a new runs/quickstart)"
 rm -rf runs/quickstart
 mapfile -t texts < <(find core parallel models launch tests configs docs README.md CMakeLists.txt \
   \( -name '*.h' -o -name '*.cpp' -o -name '*.md' -o -name '*.yaml' -o -name '*.sh' \) | LC_ALL=C sort)

@@ -12,7 +12,7 @@ constexpr const char* kIntroduction = R"(# Configuration
 
 One YAML file says everything about a run:
 
-    mpirun -np 2 build/cpu/tessera train configs/gpt_quickstart.yaml
+    mpirun -np 2 build/cpu/tessera train configs/gpt_shakespeare.yaml
 
 Any key can be overridden on the command line, as often as needed; the value is YAML, and of two for
 the same key the later one wins:
@@ -21,7 +21,7 @@ the same key the later one wins:
 
 A run writes what it has made of file, overrides and defaults to `config.yaml` in `run.dir`: every key,
 so that the file alone repeats the run. Paths, there and here, are relative to the directory in which
-the command runs.
+the command runs. A run that resumes with other values says which: `train.steps: 1000 -> 2000`.
 
 ## What is an error
 

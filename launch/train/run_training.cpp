@@ -6,11 +6,13 @@
 
 #include "core/device.h"
 #include "core/error.h"
+#include "launch/config/config_changes.h"
 #include "launch/config/load_config.h"
 #include "launch/config/validate.h"
 #include "launch/observe/console.h"
 #include "launch/observe/metrics_log.h"
 #include "launch/observe/start_summary.h"
+#include "launch/train/run_lock.h"
 #include "launch/train/start.h"
 #include "launch/train/stop_signal.h"
 #include "launch/train/trainer.h"
@@ -24,6 +26,11 @@ namespace {
 /// Whether something that happens every `interval` steps (0: never) happens after step `step`.
 bool is_due(int64_t interval, int64_t step) { return interval > 0 && step % interval == 0; }
 
+/// Where the run ends this time.
+int64_t last_step(const RunConfig& config, const TrainOptions& options) {
+  return std::min(config.train.steps, options.stop_at.value_or(config.train.steps));
+}
+
 /// One run on one rank, from its first step here to its last.
 class TrainingRun {
  public:
@@ -33,9 +40,10 @@ class TrainingRun {
         groups_(groups),
         trainer_(trainer),
         console_(console),
-        last_step_(std::min(config.train.steps, options.stop_at.value_or(config.train.steps))) {
+        last_step_(last_step(config, options)) {
     all_or_none(groups.world, [&] {
       if (groups.world.rank() == 0) {
+        if (trainer.steps_done() > 0) report_changes();
         write_run_config(config);
         metrics_ = std::make_unique<MetricsLog>(config.run.dir, trainer.steps_done());
       }
@@ -59,6 +67,20 @@ class TrainingRun {
   }
 
  private:
+  /// Says what a resumed run does otherwise than before: a --set that was forgotten, above all.
+  void report_changes() {
+    const std::filesystem::path earlier = std::filesystem::path(config_.run.dir) / "config.yaml";
+    if (!std::filesystem::exists(earlier)) return;
+    try {
+      for (const std::string& change : config_changes(load_config(earlier), config_)) {
+        console_.line("changed since the run's last start: " + change);
+      }
+    } catch (const Error& error) {
+      console_.warning(
+          fmt::format("what changed since the run's last start can not be said: {}", error.what()));
+    }
+  }
+
   void observe(const StepResult& result) {
     clock_.add(result);
     const double left = clock_.seconds_left(last_step_ - result.step);
@@ -121,10 +143,13 @@ std::optional<std::string> why_nothing_to_do(const RunConfig& config, const Trai
 void run_training(const TrainOptions& options, Communicator& world) {
   RunConfig config;
   TrainingData data;
+  std::optional<RunLock> lock;
   all_or_none(world, [&] {
     config = load_and_validate(options, world.size());
     data = open_data(config);
-    if (world.rank() == 0) make_run_folder(config);
+    if (world.rank() != 0) return;
+    make_run_folder(config);
+    lock.emplace(config.run.dir);
   });
   const HostThreads threads = apply_host_threads(world);
   const ParallelGroups groups =
@@ -132,7 +157,7 @@ void run_training(const TrainOptions& options, Communicator& world) {
   std::unique_ptr<Trainer> trainer;
   all_or_none(world, [&] { trainer = std::make_unique<Trainer>(config, groups, data); });
 
-  Console console(world.rank() == 0, config.train.steps);
+  Console console(world.rank() == 0, last_step(config, options));
   console.line(start_summary(config, groups, trainer->memory(), threads.summary));
   console.line(start_or_resume(config, *trainer, world,
                                [&](const std::string& skipped) { console.warning(skipped); }));

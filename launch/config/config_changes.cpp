@@ -1,0 +1,51 @@
+#include "launch/config/config_changes.h"
+
+#include "core/error.h"
+#include "launch/config/schema.h"
+
+namespace tessera {
+namespace {
+
+struct WrittenKey {
+  std::string name, value;
+};
+
+struct KeyCollector {
+  std::string_view section;
+  std::vector<WrittenKey>& keys;
+
+  template <typename Rule>
+  void operator()(Key key, const typename Rule::Value& value, const Rule& rule, std::string_view) {
+    keys.push_back({fmt::format("{}.{}", section, key.name), rule.write(value)});
+  }
+};
+
+struct SectionCollector {
+  std::vector<WrittenKey> keys = {};
+
+  void operator()(std::string_view name, const auto& section, std::string_view) {
+    KeyCollector collector{name, keys};
+    describe(section, collector);
+  }
+};
+
+std::vector<WrittenKey> written_keys(const RunConfig& config) {
+  SectionCollector collector;
+  describe(config, collector);
+  return collector.keys;
+}
+
+}  // namespace
+
+std::vector<std::string> config_changes(const RunConfig& before, const RunConfig& now) {
+  const std::vector<WrittenKey> old_keys = written_keys(before), new_keys = written_keys(now);
+  std::vector<std::string> changes;
+  for (size_t i = 0; i < new_keys.size(); ++i) {
+    if (old_keys[i].value == new_keys[i].value) continue;
+    changes.push_back(
+        fmt::format("{}: {} -> {}", new_keys[i].name, old_keys[i].value, new_keys[i].value));
+  }
+  return changes;
+}
+
+}  // namespace tessera

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launch/config/run_config.h"
+
+namespace tessera {
+
+/// What differs between two configurations, a line a key in the order of schema.h:
+/// "train.steps: 120 -> 2000".
+std::vector<std::string> config_changes(const RunConfig& before, const RunConfig& now);
+
+}  // namespace tessera
