@@ -2,7 +2,7 @@
 # parallel/nccl_communicator are its places, and TESSERA_HAS_CUDA will be defined when they are built.
 if(NOT TESSERA_CUDA STREQUAL "OFF")
   find_package(CUDAToolkit QUIET)
-  find_library(NCCL_LIBRARY nccl)
+  find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
   if(CUDAToolkit_FOUND AND NCCL_LIBRARY)
     message(STATUS "CUDA ${CUDAToolkit_VERSION} and NCCL found; this version of Tessera has no GPU code yet")
   elseif(TESSERA_CUDA STREQUAL "ON")

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <type_traits>
 
 namespace tessera {
@@ -27,7 +28,7 @@ Acc combine(Acc a, Acc b) {
   if constexpr (op == ReduceOp::sum) {
     return static_cast<Acc>(a + b);
   } else if constexpr (std::is_floating_point_v<Acc>) {
-    return a > b || a != a ? a : b;  // a NaN on either side stays
+    return a > b || std::isnan(a) ? a : b;  // a NaN on either side stays
   } else {
     return std::max(a, b);
   }

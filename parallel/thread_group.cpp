@@ -47,7 +47,7 @@ std::shared_ptr<ThreadCollective> ThreadGroup::post(int rank, const ThreadCall& 
   const int64_t number = next_[me]++;
   const auto place = static_cast<size_t>(number - first_open_);
   if (place == open_.size()) open_.push_back(std::make_shared<ThreadCollective>(next_.size()));
-  const auto collective = open_[place];
+  auto collective = open_[place];
 
   if (collective->posted == 0) {
     collective->pieces = is_small(call, size()) ? 1 : size();
