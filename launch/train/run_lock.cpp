@@ -10,9 +10,9 @@
 namespace tessera {
 
 RunLock::RunLock(const std::string& run_dir)
-    : file_(::open((run_dir + "/.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
-  require(file_.valid(), "{}/.lock can not be opened: {}", run_dir, system_message(errno));
-  if (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) return;
+    : folder_(::open(run_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  require(folder_.valid(), "run.dir {} can not be opened: {}", run_dir, system_message(errno));
+  if (::flock(folder_.get(), LOCK_EX | LOCK_NB) == 0) return;
   // Some network file systems have no locks; there, nobody can be kept out.
   require(errno != EWOULDBLOCK,
           "run.dir {} is in use by another run: wait for it to end, or choose another run.dir",

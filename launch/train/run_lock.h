@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-/// Keeps a second run out of a run's folder for as long as it lives, by an flock on RUN/.lock. The
+/// Keeps a second run out of a run's folder for as long as it lives, by an flock on the folder. The
 /// system lets go of it when the process ends, however it ends.
 class RunLock {
  public:
@@ -14,7 +14,7 @@ class RunLock {
   explicit RunLock(const std::string& run_dir);
 
  private:
-  FileDescriptor file_;
+  FileDescriptor folder_;
 };
 
 }  // namespace tessera

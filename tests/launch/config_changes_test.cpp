@@ -15,8 +15,8 @@ TEST(ConfigChanges, NamesEachKeyWithBothValues) {
   now.optimizer.lr = 0.5;
   now.data.eval = "held/out";
   EXPECT_THAT(config_changes(before, now),
-              testing::ElementsAre("data.eval: null -> held/out", "train.steps: 120 -> 2000",
-                                   "optimizer.lr: 0.0006 -> 0.5"));
+              testing::ElementsAre("data.eval: null -> \"held/out\"", "train.steps: 120 -> 2000",
+                                   "optimizer.lr: 6.0e-4 -> 0.5"));
 }
 
 }  // namespace
