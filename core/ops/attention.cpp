@@ -1,6 +1,7 @@
 #include "core/ops/attention.h"
 
 #include "core/error.h"
+#include "core/ops/checks.h"
 #include "core/ops/cpu/attention.h"
 
 namespace tessera {
@@ -33,6 +34,9 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
   require_dtype(dout, qkv.dtype(), kOp, "dout");
   require_shape(dqkv, qkv.shape(), kOp, "dqkv");
   require_dtype(dqkv, qkv.dtype(), kOp, "dqkv");
+  for (const Tensor* tensor : {&dout, &qkv, &out, &log_sum_exp}) {
+    require_disjoint(dqkv, "dqkv", *tensor, "an input", kOp);
+  }
   if (qkv.device().is_meta()) return;
   cpu::attention_backward(dout, qkv, out, log_sum_exp, options, dqkv);
 }

@@ -1,12 +1,11 @@
 #include "core/ops/matmul.h"
 
 #include "core/error.h"
+#include "core/ops/checks.h"
 #include "core/ops/cpu/matmul.h"
 
 namespace tessera {
 namespace {
-
-int64_t rows_of(const Tensor& x) { return x.dim(-1) == 0 ? 0 : x.numel() / x.dim(-1); }
 
 void check_linear(const char* op, const Tensor& x, const Tensor& w, const Tensor& y) {
   require(x.defined() && w.defined() && y.defined(), "{}: an argument is undefined", op);
@@ -28,7 +27,9 @@ void linear_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor
     require_shape(bias, {w.dim(0)}, kOp, "bias");
     require_dtype(bias, x.dtype(), kOp, "bias");
   }
-  if (y.device().is_meta()) return;
+  require_disjoint(y, "y", x, "x", kOp);
+  require_disjoint(y, "y", w, "w", kOp);
+  if (any_meta(x, w, y)) return;
   const cpu::Matrix a{x, rows_of(x), x.dim(-1), cpu::Layout::rows};
   const cpu::Matrix b{w, w.dim(1), w.dim(0), cpu::Layout::columns};
   cpu::matmul(a, b, bias, y, Accumulate::no);
@@ -39,7 +40,9 @@ void linear_backward_input(const Tensor& dy, const Tensor& w, Tensor dx) {
   check_linear(kOp, dx, w, dy);
   require_dtype(w, dy.dtype(), kOp, "w");
   require_dtype(dx, dy.dtype(), kOp, "dx");
-  if (dx.device().is_meta()) return;
+  require_disjoint(dx, "dx", dy, "dy", kOp);
+  require_disjoint(dx, "dx", w, "w", kOp);
+  if (any_meta(dy, w, dx)) return;
   const cpu::Matrix a{dy, rows_of(dy), dy.dim(-1), cpu::Layout::rows};
   const cpu::Matrix b{w, w.dim(0), w.dim(1), cpu::Layout::rows};
   cpu::matmul(a, b, {}, dx, Accumulate::no);
@@ -50,7 +53,9 @@ void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor dw, Accumu
   check_linear(kOp, x, dw, dy);
   require_dtype(x, dy.dtype(), kOp, "x");
   require_dtype(dw, DType::f32, kOp, "dw");
-  if (dw.device().is_meta()) return;
+  require_disjoint(dw, "dw", dy, "dy", kOp);
+  require_disjoint(dw, "dw", x, "x", kOp);
+  if (any_meta(dy, x, dw)) return;
   const cpu::Matrix a{dy, dy.dim(-1), rows_of(dy), cpu::Layout::columns};
   const cpu::Matrix b{x, rows_of(x), x.dim(-1), cpu::Layout::rows};
   cpu::matmul(a, b, {}, dw, accumulate);

@@ -112,6 +112,8 @@ TEST(MatmulEdges, ShapesThatDoNotFitAreNamed) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("(2, 5)"), std::string::npos) << error.what();
   }
+  const OwnedTensor square({3, 3}, DType::f32);
+  EXPECT_THROW(linear_forward(square.tensor, square.tensor, {}, square.tensor), Error);
   OwnedTensor half({4, 5}, DType::bf16);
   EXPECT_THROW(linear_forward(half.tensor, w.tensor, {}, y.tensor), Error);
 }
