@@ -5,10 +5,21 @@
 
 namespace tessera {
 
+/// Where a block normalises: `by_kind` means as the kind's paper does, GPT-2 before each branch and
+/// BERT after each residual sum.
+enum class NormPosition : uint8_t { by_kind, pre, post };
+
+/// How a model knows where a token is: a learned embedding of each position, or queries and keys
+/// that are rotated by it (Su et al., "RoFormer", 2021).
+enum class Positions : uint8_t { learned, rotary };
+
+/// What a BERT ends in: the heads it was pre-trained with, or one for the class of a whole text.
+enum class Head : uint8_t { pretraining, classification };
+
 /// The architecture of a model, in Hugging Face's and Megatron-LM's words. Defaults are those of
 /// GPT-2 124M.
 struct ModelConfig {
-  std::string kind = "gpt";
+  std::string kind = "gpt";  ///< gpt or bert
   int64_t num_layers = 12;
   int64_t hidden_size = 768;
   int64_t num_heads = 12;
@@ -20,9 +31,21 @@ struct ModelConfig {
   bool bias = true;                ///< on linear layers and norms
   double layer_norm_eps = 1e-5;
   double init_stddev = 0.02;
+  NormPosition norm = NormPosition::by_kind;
+  Positions positions = Positions::learned;
+  double rotary_base = 10000.0;
+  int64_t attention_window = 0;  ///< |t − s| < attention_window is seen; 0 is all
+  int64_t token_types = 0;       ///< BERT's segments; 0 is none
+  bool next_sentence = false;    ///< BERT's second pre-training head, and the pooler before it
+  Head head = Head::pretraining;
+  int64_t num_labels = 0;  ///< classes of the classification head
 
   int64_t resolved_mlp_size() const { return mlp_size == 0 ? 4 * hidden_size : mlp_size; }
   int64_t head_dim() const { return hidden_size / num_heads; }
+  bool is_bert() const { return kind == "bert"; }
+  bool pre_norm() const {
+    return norm == NormPosition::by_kind ? !is_bert() : norm == NormPosition::pre;
+  }
 
   bool operator==(const ModelConfig&) const = default;
 };

@@ -6,14 +6,27 @@
 
 namespace tessera {
 
+/// Where the rows of a batch without its padding would be with it: row n is position
+/// padded[n] % seq_length of sequence padded[n] / seq_length.
+struct RowPlaces {
+  Tensor padded = {};  ///< (N) int32; undefined: no row is left out, padded[n] = n
+  int64_t seq_length = 0;
+};
+
 /// What all heads of this rank do. The dropout of weight (b, h, t, s) has the global index
 /// (((first_row + b) × total_heads + first_head + h) × T + t) × T + s.
+///
+/// A batch without its padding has B = 1, T = N rows of real tokens, mask.documents that say which
+/// of them form a sequence or a document, and `places` of the rows, by which b, t, s and T above
+/// are those that the rows would have with the padding. The rows of a document have consecutive
+/// places.
 struct AttentionOptions {
   float scale = 1.0f;  ///< of q·k before the softmax, 1/sqrt(D) as a rule
   AttentionMask mask = {};
   Dropout dropout = {};
   int64_t first_head = 0;  ///< global index of this rank's head 0
   int64_t total_heads = 1;
+  RowPlaces places = {};
 };
 
 /// out = softmax(scale × q kᵀ, masked) v for each of the Hl heads that this rank holds.

@@ -6,12 +6,15 @@
 namespace tessera {
 
 /// Which elements a dropout drops: element (row, c) of a (..., C) tensor has the global index
-/// (first_row + row) × C + c in the stream of `key`, so a micro-batch or a data rank drops what the
-/// whole batch would have dropped. Kept elements are scaled by 1 / (1 − probability).
+/// (first_row + rows[row]) × C + c in the stream of `key`, so a micro-batch or a data rank drops
+/// what the whole batch would have dropped, with padding or without. Kept elements are scaled by
+/// 1 / (1 − probability).
 struct Dropout {
   float probability = 0.0f;
   RandomKey key = {};
   int64_t first_row = 0;
+  /// As many int32 as the tensor has rows; undefined: rows[row] = row.
+  Tensor rows = {};
 
   bool active() const { return probability > 0.0f; }
   /// An element is dropped when its 32 random bits are below this.
