@@ -24,7 +24,7 @@ Tensor Bert::hidden_states(const StepContext& ctx, const TokenBatch& batch) {
   const Tensor types = config_.token_types > 0 ? batch.token_types.view(row) : Tensor();
   const Tensor x =
       embeddings_.forward(ctx, batch.tokens.view(row), batch.positions.view(row), types);
-  return transformer_.forward(ctx, x, visibility_of(batch))
+  return transformer_.forward(ctx, x, mask_of(batch), batch.positions)
       .view({batch.num_tokens(), config_.hidden_size});
 }
 

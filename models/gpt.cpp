@@ -17,7 +17,7 @@ Gpt::Gpt(const ModelConfig& config, ParameterStore& store, Communicator& tp)
 Tensor Gpt::hidden_states(const StepContext& ctx, const TokenBatch& batch) {
   const Shape row = {1, batch.num_tokens()};
   const Tensor x = embeddings_.forward(ctx, batch.tokens.view(row), batch.positions.view(row), {});
-  return transformer_.forward(ctx, x, visibility_of(batch))
+  return transformer_.forward(ctx, x, mask_of(batch), batch.positions)
       .view({batch.num_tokens(), config_.hidden_size});
 }
 
@@ -54,10 +54,8 @@ Tensor Gpt::positions_from(const StepContext& ctx, const Tensor& tokens, int64_t
 
 Tensor Gpt::logits(const StepContext& ctx, const Tensor& tokens) {
   const Tensor positions = positions_from(ctx, tokens, 0);
-  Visibility visibility;
-  visibility.positions = positions;
   const Tensor x = embeddings_.forward(ctx, tokens, positions, {});
-  const Tensor y = transformer_.forward(ctx, x, visibility);
+  const Tensor y = transformer_.forward(ctx, x, AttentionMask::none(), positions);
   Tensor logits = ctx.arena.allocate({tokens.numel(), config_.vocab_size}, DType::f32);
   head_.whole_logits(ctx, y.view({tokens.numel(), config_.hidden_size}), logits);
   return logits;

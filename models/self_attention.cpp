@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/ops/elementwise.h"
+#include "core/ops/rotary.h"
 #include "models/init.h"
 #include "parallel/partition.h"
 
@@ -39,8 +40,9 @@ AttentionOptions SelfAttention::options(const StepContext& ctx, const AttentionM
 }
 
 Tensor SelfAttention::project(const StepContext& ctx, const Tensor& x,
-                              const Visibility& /*visibility*/) {
+                              const Visibility& visibility) {
   Tensor qkv = qkv_.forward(ctx, x).view({x.dim(0), x.dim(1), 3, local_heads_, head_dim_});
+  if (visibility.rotary.defined()) rotary_forward(visibility.rotary, qkv);
   return qkv;
 }
 
@@ -63,6 +65,7 @@ void SelfAttention::backward(const StepContext& ctx, const Tensor& dy, Tensor dx
   output_.backward(ctx, dy, dout.view({batch, seq, local_width}));
   attention_backward(dout, saved_.qkv, saved_.out, saved_.log_sum_exp,
                      options(ctx, saved_.visibility.mask), dqkv);
+  if (saved_.visibility.rotary.defined()) rotary_backward(saved_.visibility.rotary, dqkv);
   qkv_.backward(ctx, dqkv.view({batch, seq, 3 * local_width}), dx);
 }
 

@@ -10,10 +10,10 @@
 
 namespace tessera {
 
-/// Which positions see which, and where they are in their documents.
+/// Which positions see which, and by how much their queries and keys are turned.
 struct Visibility {
   AttentionMask mask = {};
-  Tensor positions = {};  ///< (B × T) int32, for rotary positions
+  Tensor rotary = {};  ///< (B × T, D) fp32, as of rotary_table(); undefined: they are not
 };
 
 /// Multi-head self-attention with its heads split over the tensor ranks: a column-parallel

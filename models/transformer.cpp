@@ -1,6 +1,7 @@
 #include "models/transformer.h"
 
 #include "core/error.h"
+#include "core/ops/rotary.h"
 
 namespace tessera {
 namespace {
@@ -18,27 +19,34 @@ std::deque<Block> make_blocks(ParameterStore& store, const ModelConfig& config, 
 
 Transformer::Transformer(ParameterStore& store, const ModelConfig& config, bool causal,
                          Communicator& tp)
-    : causal_(causal), window_(config.attention_window), blocks_(make_blocks(store, config, tp)) {
+    : config_(config), causal_(causal), blocks_(make_blocks(store, config, tp)) {
   if (config.pre_norm()) {
     final_norm_.emplace(store, "final_norm", config.hidden_size, config.bias,
                         config.layer_norm_eps);
   }
 }
 
-AttentionMask Transformer::with_own(AttentionMask mask) const {
+Visibility Transformer::visibility(const StepContext& ctx, AttentionMask mask,
+                                   const Tensor& positions) const {
   mask.causal = causal_;
-  mask.window = window_;
-  return mask;
+  mask.window = config_.attention_window;
+  Visibility result{mask};
+  if (config_.positions == Positions::rotary) {
+    result.rotary = ctx.arena.allocate({positions.numel(), config_.head_dim()}, DType::f32);
+    rotary_table(positions, static_cast<float>(config_.rotary_base), result.rotary);
+  }
+  return result;
 }
 
 Tensor Transformer::last_norm(const StepContext& ctx, const Tensor& x) {
   return final_norm_ ? final_norm_->forward(ctx, x) : x;
 }
 
-Tensor Transformer::forward(const StepContext& ctx, const Tensor& x, const Visibility& visibility) {
-  const Visibility whole{with_own(visibility.mask), visibility.positions};
+Tensor Transformer::forward(const StepContext& ctx, const Tensor& x, const AttentionMask& mask,
+                            const Tensor& positions) {
+  const Visibility visible = visibility(ctx, mask, positions);
   Tensor y = x;
-  for (Block& block : blocks_) y = block.forward(ctx, y, whole);
+  for (Block& block : blocks_) y = block.forward(ctx, y, visible);
   return last_norm(ctx, y);
 }
 
@@ -49,17 +57,16 @@ void Transformer::backward(const StepContext& ctx, Tensor gradient) {
 
 Tensor Transformer::extend(const StepContext& ctx, const Tensor& x, KeyValueCache& cache,
                            const Tensor& positions) {
-  const Visibility visibility{with_own({}), positions};
+  const Visibility visible = visibility(ctx, {}, positions);
   Tensor y = x;
-  for (Block& block : blocks_) y = block.extend(ctx, y, cache, visibility);
+  for (Block& block : blocks_) y = block.extend(ctx, y, cache, visible);
   return last_norm(ctx, y);
 }
 
-Visibility visibility_of(const TokenBatch& batch) {
-  Visibility visibility;
-  visibility.mask.documents = batch.documents;
-  visibility.positions = batch.positions;
-  return visibility;
+AttentionMask mask_of(const TokenBatch& batch) {
+  AttentionMask mask;
+  mask.documents = batch.documents;
+  return mask;
 }
 
 StepContext context_for(const StepContext& ctx, const TokenBatch& batch) {

@@ -13,9 +13,11 @@ class Transformer {
  public:
   Transformer(ParameterStore& store, const ModelConfig& config, bool causal, Communicator& tp);
 
-  /// x (B, T, C) → (B, T, C) in ctx.arena. visibility.mask says what the batch hides (padding,
-  /// documents); what the model hides (the future, what is beyond its window) is added.
-  Tensor forward(const StepContext& ctx, const Tensor& x, const Visibility& visibility);
+  /// x (B, T, C) → (B, T, C) in ctx.arena. `mask` says what the batch hides (padding, documents);
+  /// what the model hides (the future, what is beyond its window) is added. positions (B × T)
+  /// int32, of the tokens in their documents.
+  Tensor forward(const StepContext& ctx, const Tensor& x, const AttentionMask& mask,
+                 const Tensor& positions);
 
   /// gradient (B, T, C): on entry that of the output, on return that of x.
   void backward(const StepContext& ctx, Tensor gradient);
@@ -31,16 +33,16 @@ class Transformer {
 
  private:
   Tensor last_norm(const StepContext& ctx, const Tensor& x);
-  AttentionMask with_own(AttentionMask mask) const;
+  Visibility visibility(const StepContext& ctx, AttentionMask mask, const Tensor& positions) const;
 
+  ModelConfig config_;
   bool causal_;
-  int64_t window_;
   std::deque<Block> blocks_;
   std::optional<Norm> final_norm_;
 };
 
 /// What the tokens of a batch see: those of their own document.
-Visibility visibility_of(const TokenBatch& batch);
+AttentionMask mask_of(const TokenBatch& batch);
 
 /// `ctx` for a pass over `batch`, whose activations have a row for each of its tokens.
 StepContext context_for(const StepContext& ctx, const TokenBatch& batch);

@@ -75,4 +75,21 @@ std::vector<double> label_probabilities(TextModel& model, const Sample& text) {
   return softmax(logits.span<float>());
 }
 
+std::vector<float> attention_weights_of(TextModel& model, const Sample& text, int64_t layer) {
+  Communicator& tp = model.tp();
+  const Tensor gathered =
+      model.run(text, [&](Model& any, const StepContext& outer, const TokenBatch& batch) {
+        const StepContext ctx = context_for(outer, batch);
+        const int64_t heads = model.config().num_heads / tp.size(), n = batch.num_tokens();
+        any.hidden_states(ctx, batch);
+        const Tensor local = ctx.arena.allocate({1, heads, n, n}, DType::f32);
+        any.transformer().attention(layer).weights(ctx, local);
+        const Tensor all = ctx.arena.allocate({tp.size(), heads, n, n}, DType::f32);
+        tp.all_gather(local, all);
+        return all;
+      });
+  const auto weights = gathered.span<float>();
+  return {weights.begin(), weights.end()};
+}
+
 }  // namespace tessera

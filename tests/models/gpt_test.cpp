@@ -21,11 +21,11 @@ ModelConfig small_config() {
   return config;
 }
 
-TEST(Gpt, ExtendingTokenByTokenIsTheForwardPass) {
+void expect_extending_is_forward(const ModelConfig& config) {
   for (const int ranks : {1, 2, 4}) {
-    run_thread_ranks(ranks, [](Communicator& tp) {
+    run_thread_ranks(ranks, [&](Communicator& tp) {
       ParameterStore store;
-      Gpt model(small_config(), store, tp);
+      Gpt model(config, store, tp);
       store.allocate(kCpu, DType::f32, StoreFor::inference);
       store.initialize(5);
       Arena arena(kCpu, size_t{4} << 20);
@@ -46,6 +46,17 @@ TEST(Gpt, ExtendingTokenByTokenIsTheForwardPass) {
       EXPECT_EQ(seen, 12);
     });
   }
+}
+
+TEST(Gpt, ExtendingTokenByTokenIsTheForwardPass) { expect_extending_is_forward(small_config()); }
+
+TEST(Gpt, ExtendingIsTheForwardPassWithRotaryPositionsAndAWindowAndPostNorm) {
+  ModelConfig config = small_config();
+  config.positions = Positions::rotary;
+  config.attention_window = 4;
+  expect_extending_is_forward(config);
+  config.norm = NormPosition::post;
+  expect_extending_is_forward(config);
 }
 
 TEST(Gpt, TheFutureDoesNotChangeThePast) {
