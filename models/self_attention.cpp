@@ -80,7 +80,7 @@ Tensor SelfAttention::extend(const StepContext& ctx, const Tensor& x, KeyValueCa
     copy(parts.slice(3 * b, 3 * b + 1), q.slice(b, b + 1));
   }
   const float scale = options(ctx, AttentionMask::none()).scale;
-  attention_decode(q, cache.keys(layer_), cache.values(layer_), cache.length() + 1, scale, out);
+  attention_decode(q, cache.keys(layer_), cache.values(layer_), cache.length() + 1, 0, scale, out);
   return output_.forward(ctx, out.view({batch, 1, local_width}));
 }
 
