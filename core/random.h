@@ -17,6 +17,8 @@ enum class RandomPurpose : uint8_t {
   attention_output_dropout,
   mlp_dropout,
   sampling,
+  masking,
+  sentence_pairs,
 };
 
 /// Names one stream of random bits. Tessera's random numbers have no state: the number for an

@@ -5,18 +5,10 @@
 
 #include "core/range.h"
 #include "core/tensor.h"
+#include "launch/data/batch_layout.h"
 #include "launch/data/gpt_dataset.h"
 
 namespace tessera {
-
-/// How a step's batch is cut: each data rank has a contiguous part, each of its micro-batches a
-/// contiguous part of that.
-struct BatchLayout {
-  int64_t global_batch = 1;  ///< sequences a step
-  int64_t micro_batch = 1;   ///< sequences a forward on one rank
-  int data_rank = 0;
-  int data_size = 1;
-};
 
 /// Loads this data rank's micro-batches. Which samples make up a step is the same for every layout:
 /// the union over data ranks and micro-batches never changes, nor does its order.
