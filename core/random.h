@@ -19,6 +19,7 @@ enum class RandomPurpose : uint8_t {
   sampling,
   masking,
   sentence_pairs,
+  pooled_dropout,
 };
 
 /// Names one stream of random bits. Tessera's random numbers have no state: the number for an

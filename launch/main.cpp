@@ -8,6 +8,7 @@
 #include "launch/commands/config.h"
 #include "launch/commands/generate.h"
 #include "launch/commands/prepare.h"
+#include "launch/commands/tokenizer.h"
 #include "launch/commands/train.h"
 #include "launch/commands/verify.h"
 #include "launch/process.h"
@@ -23,6 +24,7 @@ int main(int argc, char** argv) {
   tessera::add_train_command(app, exit_code);
   tessera::add_generate_command(app, exit_code);
   tessera::add_prepare_command(app);
+  tessera::add_tokenizer_command(app);
   tessera::add_verify_command(app);
   tessera::add_config_command(app);
   try {

@@ -3,7 +3,7 @@
 
 packages=(g++ cmake ninja-build git ca-certificates
   libopenmpi-dev openmpi-bin libdnnl-dev libyaml-cpp-dev libcli11-dev libfmt-dev
-  nlohmann-json3-dev libxxhash-dev libgtest-dev libgmock-dev libbenchmark-dev)
+  nlohmann-json3-dev libxxhash-dev libicu-dev libgtest-dev libgmock-dev libbenchmark-dev)
 
 # Installs those of the given packages that are missing. Says which; needs root or sudo only then.
 install_missing() {

@@ -23,4 +23,5 @@ forbid 'core parallel models launch' 'tests/' "$none" 'a test is included'
 forbid 'core parallel models launch' 'mpi\.h' '^parallel/mpi_' 'only the MPI communicator includes MPI'
 forbid 'core parallel models launch' '(oneapi/)?dnnl' '^core/ops/cpu/matmul' 'only matmul includes oneDNN'
 forbid 'core parallel models launch' 'yaml-cpp/' '^launch/config/' 'only launch/config includes yaml-cpp'
+forbid 'core parallel models launch' 'unicode/' '^launch/tokenizer/bert_text\.cpp' 'only bert_text includes ICU'
 exit $bad

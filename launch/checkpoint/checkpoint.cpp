@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "launch/checkpoint/checksum.h"
+#include "launch/files/mapped_file.h"
 
 namespace tessera {
 
@@ -37,6 +38,15 @@ void copy_run(DType stored, const std::byte* bytes, int64_t from, Tensor& out, i
   }
 }
 
+// Before anything else is looked at, so that a truncated file is named as such.
+void require_size(const std::filesystem::path& path, int64_t stored) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  require(!error, "can not read {}: {}", path.string(), error.message());
+  require(size == static_cast<uintmax_t>(stored),
+          "{} is damaged: it has {} bytes, but the manifest says {}", path.string(), size, stored);
+}
+
 }  // namespace
 
 Checkpoint Checkpoint::open(const std::filesystem::path& step_folder) {
@@ -50,18 +60,24 @@ const StoredTensor& Checkpoint::tensor(const std::string& name) const {
   return found->second;
 }
 
+std::string Checkpoint::attachment(const std::string& name) const {
+  const StoredAttachment& stored = manifest_.attachments.at(name);
+  const auto path = path_ / name;
+  require_size(path, stored.size);
+  const MappedFile file(path.string());
+  const std::string found = checksum_of(file.bytes());
+  require(found == stored.checksum,
+          "{} is damaged: its bytes have the checksum {}, but the manifest says {}", path.string(),
+          quote(found), quote(stored.checksum));
+  return std::string(file.text());
+}
+
 const SafetensorsFile& Checkpoint::file(const std::string& name) {
   const auto known = files_.find(name);
   if (known != files_.end()) return known->second;
   const StoredFile& stored = manifest_.files.at(name);
   const auto path = path_ / name;
-  // The size first: it names a truncated file as such.
-  std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);
-  require(!error, "can not read {}: {}", path.string(), error.message());
-  require(size == static_cast<uintmax_t>(stored.size),
-          "{} is damaged: it has {} bytes, but the manifest says {}", path.string(), size,
-          stored.size);
+  require_size(path, stored.size);
   SafetensorsFile opened(path);
   require(checksum_of(opened.header()) == stored.header_checksum,
           "{} is damaged: its header does not have the checksum {} that the manifest says",

@@ -40,6 +40,13 @@ class Checkpoint {
   /// that they are in, are not as the manifest says.
   std::span<const std::byte> verified_bytes(const StoredTensor& tensor, const StoredSlice& slice);
 
+  bool has_attachment(const std::string& name) const {
+    return manifest_.attachments.count(name) == 1;
+  }
+  /// The bytes of an attachment, which must be there, after checking them against its checksum.
+  /// Throws if they are not as the manifest says.
+  std::string attachment(const std::string& name) const;
+
   /// A file of the checkpoint after checking its size and header.
   const SafetensorsFile& file(const std::string& name);
 

@@ -49,28 +49,47 @@ std::string list_text(const Items& items, ToLine&& to_line) {
   return text + "\n  ]";
 }
 
+std::string attachment_line(const std::string& name, const StoredAttachment& attachment) {
+  return fmt::format(R"({{"name": {}, "size": {}, "checksum": {}}})", to_text(name),
+                     attachment.size, to_text(attachment.checksum));
+}
+
 // A plain name, so that a manifest can not reach out of its folder.
-void require_file_name(const std::string& name, const std::string& where) {
-  constexpr std::string_view kSuffix = ".safetensors";
+void require_file_name(const std::string& name, std::string_view suffix, const std::string& where) {
   constexpr size_t kLongest = 255;
   const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
     return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') || c == '_' ||
            c == '-' || c == '.';
   });
-  require(plain && name.size() > kSuffix.size() && name.size() <= kLongest && name[0] != '.' &&
-              name.substr(name.size() - kSuffix.size()) == kSuffix,
-          "{}: a file's name must end in .safetensors and be made of letters, digits, '_', '-' and "
-          "'.', but is {}",
-          where, quote(name));
+  require(
+      plain && name.size() > suffix.size() && name.size() <= kLongest && name[0] != '.' &&
+          name.substr(name.size() - suffix.size()) == suffix,
+      "{}: a file's name must end in {} and be made of letters, digits, '_', '-' and '.', but is "
+      "{}",
+      where, suffix, quote(name));
 }
 
 void parse_files(const Json& list, const std::string& source, Manifest& manifest) {
   for (const Json& item : list) {
     const JsonObject object(item, source + ": an item of \"files\"");
     const std::string name = object.text("name");
-    require_file_name(name, source);
+    require_file_name(name, ".safetensors", source);
     const StoredFile file{object.count("size"), object.text("header_checksum")};
     require(manifest.files.emplace(name, file).second, "{}: the file {} is listed twice", source,
+            name);
+  }
+}
+
+void parse_attachments(const Json& list, const std::string& source, Manifest& manifest) {
+  for (const Json& item : list) {
+    const JsonObject object(item, source + ": an item of \"attachments\"");
+    const std::string name = object.text("name");
+    require_attachment_name(name, source);
+    const StoredAttachment attachment{object.count("size"), object.text("checksum")};
+    require(attachment.size <= kMaxAttachmentBytes,
+            "{}: {} is said to have {} bytes, but at most {} are allowed", source, name,
+            attachment.size, kMaxAttachmentBytes);
+    require(manifest.attachments.emplace(name, attachment).second, "{}: {} is listed twice", source,
             name);
   }
 }
@@ -133,6 +152,11 @@ void require_undamaged(std::string_view text, const std::string& source) {
 
 }  // namespace
 
+void require_attachment_name(const std::string& name, const std::string& where) {
+  require_file_name(name, ".json", where);
+  require(name != kManifestName, "{}: no attachment can be called {}", where, name);
+}
+
 std::string manifest_text(const Manifest& manifest) {
   std::string text = fmt::format(
       R"({{
@@ -143,11 +167,12 @@ std::string manifest_text(const Manifest& manifest) {
   "model": {},
   "extra": {},
   "files": {},
+  "attachments": {},
   "tensors": {},
 )",
       kFormatVersion, to_text(manifest.tessera_version), manifest.step, manifest.samples,
       to_text(manifest.model), to_text(manifest.extra), list_text(manifest.files, file_line),
-      list_text(manifest.tensors, tensor_line));
+      list_text(manifest.attachments, attachment_line), list_text(manifest.tensors, tensor_line));
   return text + checksum_line(text);
 }
 
@@ -166,6 +191,8 @@ Manifest parse_manifest(std::string_view text, const std::string& source) {
   manifest.model = object.object("model");
   manifest.extra = object.object("extra");
   parse_files(object.list("files"), source, manifest);
+  // Checkpoints that earlier versions wrote have none.
+  if (json.contains("attachments")) parse_attachments(object.list("attachments"), source, manifest);
   parse_tensors(object.list("tensors"), source, manifest);
   return manifest;
 }

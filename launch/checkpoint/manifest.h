@@ -17,6 +17,8 @@ namespace tessera {
 inline constexpr int64_t kFormatVersion = 1;
 inline constexpr const char* kManifestName = "manifest.json";
 inline constexpr size_t kMaxManifestBytes = size_t{256} << 20;
+/// A larger attachment is refused.
+inline constexpr int64_t kMaxAttachmentBytes = int64_t{256} << 20;
 /// More slices of one tensor are refused.
 inline constexpr size_t kMaxSlices = 16384;
 
@@ -45,6 +47,12 @@ struct StoredFile {
   std::string header_checksum;  ///< of all bytes before the first tensor
 };
 
+/// A small file that is kept beside the tensors, as "tokenizer.json".
+struct StoredAttachment {
+  int64_t size = 0;
+  std::string checksum;  ///< of its bytes
+};
+
 /// What a checkpoint holds: the content of its manifest.json.
 struct Manifest {
   std::string tessera_version;
@@ -53,8 +61,13 @@ struct Manifest {
   Json model = Json::object();  ///< the model's config
   Json extra = Json::object();  ///< whatever else the run wants to keep
   std::map<std::string, StoredFile> files;
+  std::map<std::string, StoredAttachment> attachments;
   std::map<std::string, StoredTensor> tensors;
 };
+
+/// Throws, starting with `where`, unless `name` can be that of an attachment: a plain name that
+/// ends in .json and is not kManifestName.
+void require_attachment_name(const std::string& name, const std::string& where);
 
 /// The bytes of manifest.json: JSON whose last line is the checksum of the lines before it.
 std::string manifest_text(const Manifest& manifest);

@@ -50,11 +50,13 @@ void replace_in_two_steps(const fs::path& temporary, const fs::path& target,
 bool looks_whole(const fs::path& step_folder) {
   try {
     const Manifest manifest = read_manifest(step_folder);
-    return std::all_of(manifest.files.begin(), manifest.files.end(), [&](const auto& file) {
+    const auto has_size = [&](const auto& file) {
       std::error_code error;
       const auto size = fs::file_size(step_folder / file.first, error);
       return !error && size == static_cast<uintmax_t>(file.second.size);
-    });
+    };
+    return std::all_of(manifest.files.begin(), manifest.files.end(), has_size) &&
+           std::all_of(manifest.attachments.begin(), manifest.attachments.end(), has_size);
   } catch (const Error&) {
     return false;
   }

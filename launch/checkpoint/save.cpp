@@ -95,11 +95,20 @@ class Save {
     written_of_rank_ = all_gather_strings(world_, written);
   }
 
+  static void check_attachment(const std::string& name, const std::string& bytes) {
+    require_attachment_name(name, "an attachment of the checkpoint");
+    require(static_cast<int64_t>(bytes.size()) <= kMaxAttachmentBytes,
+            "{} has {} bytes, but at most {} can be kept in a checkpoint", name, bytes.size(),
+            kMaxAttachmentBytes);
+  }
+
   void publish() {
     on_root([&] {
-      observe("before_manifest");
       Manifest manifest{
-          kVersion, request_.step, request_.samples, request_.model, request_.extra, {}, {}};
+          kVersion, request_.step, request_.samples, request_.model, request_.extra, {}, {}, {}};
+      write_attachments(temporary_, request_.attachments, manifest);
+      observe("after_attachments");
+      observe("before_manifest");
       fill_manifest(temporary_, plan_, written_of_rank_, manifest);
       OutputFile file(temporary_ / kManifestName);
       file.write(manifest_text(manifest));

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,13 +20,17 @@ struct SaveRequest {
   int64_t samples = 0;          ///< the position in the global order of samples
   Json model = Json::object();  ///< the model's config
   Json extra = Json::object();  ///< whatever else the run wants to find again
+  /// Small files that are kept in the step's folder, by name: "tokenizer.json". Rank 0 writes its
+  /// own.
+  std::map<std::string, std::string> attachments;
   /// Every tensor that this rank holds, replicas included.
   std::vector<HeldTensor> tensors;
   /// How many whole checkpoints stay, this one and older ones; 0 keeps all.
   int keep = 0;
   /// Its points, in order: "after_create", "during_data" (after each slice), "after_data",
-  /// "before_manifest", "after_manifest", "before_rename", "during_swap" (see publish_checkpoint),
-  /// "after_rename", "during_prune", "after_prune". On ranks other than 0 only the data's.
+  /// "after_attachments", "before_manifest", "after_manifest", "before_rename", "during_swap" (see
+  /// publish_checkpoint), "after_rename", "during_prune", "after_prune". On ranks other than 0 only
+  /// the data's.
   SaveObserver observer;
 };
 

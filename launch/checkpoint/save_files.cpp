@@ -1,7 +1,9 @@
 #include "launch/checkpoint/save_files.h"
 
 #include "core/error.h"
+#include "launch/checkpoint/checksum.h"
 #include "launch/checkpoint/safetensors.h"
+#include "launch/files/output_file.h"
 
 namespace tessera {
 
@@ -52,6 +54,18 @@ std::string write_files(const std::filesystem::path& folder, SavePlan& plan, int
     written.push_back(write_file(folder / file.name, plan, file, held, observer));
   }
   return to_text(written);
+}
+
+void write_attachments(const std::filesystem::path& folder,
+                       const std::map<std::string, std::string>& attachments, Manifest& manifest) {
+  for (const auto& [name, bytes] : attachments) {
+    OutputFile file(folder / name);
+    file.write(bytes);
+    file.sync_and_close();
+    const std::string checksum = checksum_of(std::as_bytes(std::span(bytes.data(), bytes.size())));
+    manifest.attachments.emplace(name,
+                                 StoredAttachment{static_cast<int64_t>(bytes.size()), checksum});
+  }
 }
 
 void fill_manifest(const std::filesystem::path& folder, SavePlan plan,

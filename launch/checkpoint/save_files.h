@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,10 @@ namespace tessera {
 /// ranks, what only the writer knows: sizes and checksums. Observes "during_data" after each slice.
 std::string write_files(const std::filesystem::path& folder, SavePlan& plan, int rank,
                         const std::vector<HeldTensor>& tensors, const SaveObserver& observer);
+
+/// Writes the attachments, syncs them, and adds them to the manifest.
+void write_attachments(const std::filesystem::path& folder,
+                       const std::map<std::string, std::string>& attachments, Manifest& manifest);
 
 /// The manifest's files and tensors, from the plan and what write_files returned on every rank.
 /// Throws if a file can not be seen with its size from here, as it is where the ranks' machines do

@@ -26,7 +26,7 @@ void verify_content(Checkpoint& checkpoint, VerifyReport& report) {
   const Manifest& manifest = checkpoint.manifest();
   report.step = manifest.step;
   report.tensors = manifest.tensors.size();
-  report.files = manifest.files.size();
+  report.files = manifest.files.size() + manifest.attachments.size();
   const auto named_step = step_of(report.path.filename().string());
   if (named_step && *named_step != manifest.step) {
     report.problems.push_back(fmt::format("the folder {} has the manifest of step {}",
@@ -36,6 +36,10 @@ void verify_content(Checkpoint& checkpoint, VerifyReport& report) {
   for (const auto& item : manifest.files) {
     report.bytes += item.second.size;
     if (!holds(report, [&] { checkpoint.file(item.first); })) unreadable.insert(item.first);
+  }
+  for (const auto& [name, attachment] : manifest.attachments) {
+    report.bytes += attachment.size;
+    holds(report, [&, &file = name] { checkpoint.attachment(file); });
   }
   for (const auto& item : manifest.tensors) {
     for (const StoredSlice& slice : item.second.slices) {

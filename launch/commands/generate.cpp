@@ -5,14 +5,17 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "core/error.h"
 #include "launch/checkpoint/find.h"
 #include "launch/commands/command_line.h"
-#include "launch/data/tokenizer.h"
 #include "launch/generate/generator.h"
 #include "launch/process.h"
+#include "launch/tokenizer/checkpoint_tokenizer.h"
 #include "parallel/exchange.h"
 #include "parallel/host_threads.h"
 
@@ -26,12 +29,54 @@ struct GenerateOptions {
   SamplingOptions sampling;
 };
 
-std::unique_ptr<Tokenizer> tokenizer_of(const Checkpoint& checkpoint) {
-  const Json& extra = checkpoint.manifest().extra;
-  require(extra.contains("tokenizer") && extra["tokenizer"].is_string(),
-          "checkpoint {} does not say which tokenizer it was trained with",
-          checkpoint.path().string());
-  return make_tokenizer(extra["tokenizer"].get<std::string>());
+/// Writes a text as its tokens come: each at once where the tokenizer allows that, else all at the
+/// end, since what follows a token may decide how it is written.
+class TextWriter {
+ public:
+  TextWriter(const Tokenizer& tokenizer, bool prints, std::span<const int32_t> prompt)
+      : tokenizer_(tokenizer), prints_(prints), tokens_(prompt.begin(), prompt.end()) {}
+
+  void write(std::string_view text) const {
+    if (!prints_) return;
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  }
+
+  void add(int32_t token) {
+    if (tokenizer_.decodes_piecewise()) {
+      write(tokenizer_.decode({&token, 1}));
+    } else {
+      tokens_.push_back(token);
+    }
+  }
+
+  /// The first `prompt_size` tokens are those of the prompt, which is written.
+  void finish(size_t prompt_size) const {
+    if (!tokenizer_.decodes_piecewise()) {
+      const std::string prompt = tokenizer_.decode(std::span(tokens_).first(prompt_size));
+      const std::string all = tokenizer_.decode(tokens_);
+      const bool goes_on = all.compare(0, prompt.size(), prompt) == 0;
+      write(goes_on ? all.substr(prompt.size()) : "\n" + all);
+    }
+    write("\n");
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  bool prints_;
+  std::vector<int32_t> tokens_;
+};
+
+std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, const std::string& text) {
+  std::vector<int32_t> prompt = tokenizer.encode(text);
+  if (!prompt.empty()) return prompt;
+  // A document begins where the one before it ended.
+  const auto begin = tokenizer.end_of_document();
+  require(begin.has_value(),
+          "--prompt has no token, and the tokenizer {} has none between documents, after which a "
+          "text could begin: give a prompt",
+          tokenizer.kind());
+  return {*begin};
 }
 
 void generate(const GenerateOptions& options, Communicator& world) {
@@ -45,29 +90,22 @@ void generate(const GenerateOptions& options, Communicator& world) {
     Checkpoint checkpoint = Checkpoint::open(path);
     tokenizer = tokenizer_of(checkpoint);
     generator = std::make_unique<Generator>(checkpoint, world);
-    prompt = tokenizer->encode(options.prompt);
-    // A document begins where the one before it ended.
-    if (prompt.empty()) prompt.push_back(tokenizer->end_of_document());
+    prompt = encode_prompt(*tokenizer, options.prompt);
   });
 
-  const bool prints = world.rank() == 0;
-  const auto print = [&](std::string_view text) {
-    if (!prints) return;
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
-  };
-  print(options.prompt);
+  TextWriter writer(*tokenizer, world.rank() == 0, prompt);
+  writer.write(options.prompt);
   SamplingOptions sampling = options.sampling;
   sampling.vocab_size = tokenizer->vocab_size();
   // All ranks see the same tokens and logits, so that none fails alone.
   all_or_none(world, [&] {
     generator->generate(prompt, options.max_tokens, sampling, [&](int32_t token) {
       if (token == tokenizer->end_of_document()) return false;
-      print(tokenizer->decode({&token, 1}));
+      writer.add(token);
       return true;
     });
   });
-  print("\n");
+  writer.finish(prompt.size());
 }
 
 }  // namespace

@@ -8,7 +8,8 @@ namespace tessera {
 
 /// Adds `prepare`, which turns text files into a dataset and prints what it wrote:
 ///
-///     tessera prepare --tokenizer byte --input FILES... --output PREFIX [--overwrite]
+///     tessera prepare --input FILES... --output PREFIX [--tokenizer SPEC] [--overwrite]
+///                     [--documents file|paragraph|line] [--sentences none|line]
 ///
 /// The command runs when `app` parses it; it throws Error (see launch/data/prepare.h).
 void add_prepare_command(CLI::App& app);

@@ -21,6 +21,8 @@ struct MaskingOptions {
   double random_fraction = 0.1;  ///< of the chosen that a random token replaces; the rest is kept
   MaskUnit unit = MaskUnit::token;
   int64_t max_span = 10;  ///< words in a span, at most; SpanBERT's
+
+  bool operator==(const MaskingOptions&) const = default;
 };
 
 /// Masks text for masked language modelling. Every ordinary token is chosen with exactly

@@ -1,47 +1,20 @@
 #include "launch/data/prepare.h"
 
-#include <fcntl.h>
-#include <fmt/ranges.h>
-#include <unistd.h>
-
-#include <cerrno>
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 
 #include "core/error.h"
 #include "launch/data/indexed_dataset_writer.h"
-#include "launch/data/tokenizer.h"
-#include "launch/files/file_descriptor.h"
+#include "launch/files/file_pieces.h"
+#include "launch/tokenizer/tokenizer.h"
 
 namespace tessera {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr size_t kPieceBytes = size_t{1} << 20;
-
-/// Why a file can not be read, or nothing.
-std::string find_problem(const std::string& path) {
-  if (::access(path.c_str(), R_OK) != 0) return system_message(errno);
-  std::error_code ignored;
-  return fs::is_directory(path, ignored) ? "is a directory" : "";
-}
-
-void check_inputs(const std::vector<std::string>& inputs) {
-  constexpr size_t kShown = 20;
-  require(!inputs.empty(), "prepare: there is no input: name at least one text file");
-  std::vector<std::string> problems;
-  size_t count = 0;
-  for (const std::string& path : inputs) {
-    const std::string problem = find_problem(path);
-    if (problem.empty()) continue;
-    if (++count <= kShown) problems.push_back(fmt::format("{}: {}", path, problem));
-  }
-  if (count > kShown) problems.push_back(fmt::format("and {} more", count - kShown));
-  require(count == 0, "prepare: {} of {} inputs can not be read:\n  {}", count, inputs.size(),
-          fmt::join(problems, "\n  "));
-}
 
 /// A file that is both read and written would be lost.
 void check_apart(const PrepareOptions& options) {
@@ -65,32 +38,71 @@ void create_folder_of(const std::string& output) {
           error.message());
 }
 
-/// Appends a file's text as one document; returns its bytes.
-int64_t append_document(const std::string& path, const Tokenizer& tokenizer,
-                        std::vector<char>& piece, IndexedDatasetWriter& writer) {
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) fail("{}: can not be opened: {}", path, system_message(errno));
-  int64_t bytes = 0;
-  while (true) {
-    const ssize_t count = ::read(file.get(), piece.data(), piece.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail("{}: can not be read: {}", path, system_message(errno));
-    if (count == 0) break;
-    writer.append(tokenizer.encode({piece.data(), static_cast<size_t>(count)}));
-    bytes += count;
+/// Tokenizes the text of sequences and appends them to a dataset.
+class SequenceWriter final : public TextSink {
+ public:
+  SequenceWriter(const Tokenizer& tokenizer, IndexedDatasetWriter& writer, PrepareReport& report)
+      : tokenizer_(tokenizer),
+        unknown_(tokenizer.special().unknown),
+        writer_(writer),
+        report_(report) {}
+
+  void add(std::string_view text) override {
+    text_ += text;
+    if (text_.size() < kPieceBytes) return;
+    size_t cut = tokenizer_.last_cut(text_);
+    if (cut == 0) cut = tokenizer_.forced_cut(text_);
+    append({text_.data(), cut});
+    text_.erase(0, cut);
   }
-  const int32_t end = tokenizer.end_of_document();
-  writer.append({&end, 1});
-  writer.end_document();
-  return bytes;
-}
+
+  void end_sequence() override {
+    append(text_);
+    text_.clear();
+    sequence_ended_ = true;
+  }
+
+  void end_document() override {
+    end_sequence();
+    sequence_ended_ = false;
+    if (document_empty_) {
+      ++report_.empty_documents;
+      return;
+    }
+    if (const auto end = tokenizer_.end_of_document()) writer_.append({&*end, 1});
+    writer_.end_document();
+    document_empty_ = true;
+  }
+
+ private:
+  void append(std::string_view text) {
+    const std::vector<int32_t> tokens = tokenizer_.encode(text);
+    report_.invalid += tokenizer_.count_invalid(text);
+    if (unknown_) report_.unknown += std::count(tokens.begin(), tokens.end(), *unknown_);
+    if (tokens.empty()) return;
+    // Not before: the end of a document belongs to its last sequence.
+    if (sequence_ended_ && !document_empty_) writer_.end_sequence();
+    if (sequence_ended_ || document_empty_) ++report_.sequences;
+    sequence_ended_ = false;
+    document_empty_ = false;
+    writer_.append(tokens);
+  }
+
+  const Tokenizer& tokenizer_;
+  const std::optional<int32_t> unknown_;
+  IndexedDatasetWriter& writer_;
+  PrepareReport& report_;
+  std::string text_;  ///< of the sequence, not tokenized yet; bounded by two pieces
+  bool sequence_ended_ = false;
+  bool document_empty_ = true;
+};
 
 }  // namespace
 
 PrepareReport prepare(const PrepareOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const auto tokenizer = make_tokenizer(options.tokenizer);
-  check_inputs(options.inputs);
+  check_readable(options.inputs, "prepare");
   check_apart(options);
   create_folder_of(options.output);
 
@@ -98,10 +110,18 @@ PrepareReport prepare(const PrepareOptions& options) {
   report.token_type = token_type_for(tokenizer->vocab_size());
   IndexedDatasetWriter writer(options.output,
                               {.type = report.token_type, .overwrite = options.overwrite});
-  std::vector<char> piece(kPieceBytes);
+  SequenceWriter sequences(*tokenizer, writer, report);
   for (const std::string& path : options.inputs) {
-    report.bytes += append_document(path, *tokenizer, piece, writer);
+    DocumentSplitter splitter(options.documents, options.sentences, sequences);
+    for_each_piece(path, [&](std::string_view piece) {
+      splitter.add(piece);
+      report.bytes += static_cast<int64_t>(piece.size());
+    });
+    splitter.end_file();
   }
+  require(writer.num_documents() > 0,
+          "prepare: there is no text in any of the {} inputs: nothing was written",
+          options.inputs.size());
   writer.finish();
   report.documents = writer.num_documents();
   report.tokens = writer.num_tokens();

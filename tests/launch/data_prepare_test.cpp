@@ -1,13 +1,14 @@
 #include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
+#include <random>
 #include <thread>
 
 #include "data_test_files.h"
 #include "launch/commands/prepare.h"
 #include "launch/data/indexed_dataset.h"
 #include "launch/data/prepare.h"
-#include "launch/data/tokenizer.h"
+#include "launch/tokenizer/byte_tokenizer.h"
 
 namespace tessera {
 namespace {
@@ -28,15 +29,111 @@ TEST(Prepare, EachFileBecomesADocument) {
   write_file(folder / "large", large);
   const PrepareReport report = prepare(
       {.inputs = {folder / "a", folder / "empty", folder / "large"}, .output = folder / "x/y/set"});
-  EXPECT_EQ(report.documents, 3);
+  EXPECT_EQ(report.documents, 2);
+  EXPECT_EQ(report.empty_documents, 1);
+  EXPECT_EQ(report.sequences, 2);
   EXPECT_EQ(report.bytes, static_cast<int64_t>(2 + large.size()));
-  EXPECT_EQ(report.tokens, report.bytes + 3);
+  EXPECT_EQ(report.tokens, report.bytes + 2);
   EXPECT_EQ(report.token_type, TokenType::u16);
   const IndexedDataset dataset(folder / "x/y/set", 257);
-  EXPECT_EQ(dataset.num_documents(), 3);
+  EXPECT_EQ(dataset.num_documents(), 2);
   EXPECT_EQ(document(dataset, 0), (std::vector<int32_t>{'a', 'b', 256}));
-  EXPECT_EQ(document(dataset, 1), (std::vector<int32_t>{256}));
-  EXPECT_EQ(ByteTokenizer().decode(document(dataset, 2)), large);
+  EXPECT_EQ(ByteTokenizer().decode(document(dataset, 1)), large);
+}
+
+/// The sequences of a dataset as text, those of a document in one list.
+std::vector<Names> text_of(const std::string& prefix) {
+  const IndexedDataset dataset(prefix, 257);
+  std::vector<Names> documents;
+  for (int64_t i = 0; i < dataset.num_documents(); ++i) {
+    const Range sequences = dataset.document_sequences(i);
+    Names& texts = documents.emplace_back();
+    for (int64_t j = sequences.begin; j < sequences.end; ++j) {
+      texts.push_back(ByteTokenizer().decode(document(dataset, j)));
+    }
+  }
+  return documents;
+}
+
+TEST(Prepare, DocumentsAreFilesParagraphsOrLines) {
+  const TestFolder folder;
+  write_file(folder / "a", "\n\none\n  two\r\n \t\r\n\nthree\n\n\n");
+  write_file(folder / "b", "four\r\n\n\rfive \r\n\n six");
+  const auto prepared = [&](Documents documents, Sentences sentences) {
+    prepare({.inputs = {folder / "a", folder / "b"},
+             .documents = documents,
+             .sentences = sentences,
+             .output = folder / "set",
+             .overwrite = true});
+    return text_of(folder / "set");
+  };
+  using Texts = std::vector<Names>;
+  EXPECT_EQ(prepared(Documents::file, Sentences::none),
+            (Texts{{read_file(folder / "a")}, {read_file(folder / "b")}}));
+  EXPECT_EQ(prepared(Documents::file, Sentences::line),
+            (Texts{{"one", "  two", "three"}, {"four", "\rfive ", " six"}}));
+  EXPECT_EQ(prepared(Documents::paragraph, Sentences::none),
+            (Texts{{"one\n  two"}, {"three"}, {"four"}, {"\rfive "}, {" six"}}));
+  EXPECT_EQ(prepared(Documents::paragraph, Sentences::line),
+            (Texts{{"one", "  two"}, {"three"}, {"four"}, {"\rfive "}, {" six"}}));
+  for (const Sentences sentences : {Sentences::none, Sentences::line}) {
+    EXPECT_EQ(prepared(Documents::line, sentences),
+              (Texts{{"one"}, {"  two"}, {"three"}, {"four"}, {"\rfive "}, {" six"}}));
+  }
+}
+
+TEST(Prepare, WhatHasNoTokenIsLeftOutAndCounted) {
+  const TestFolder folder;
+  write_file(folder / "vocab.txt", "[UNK]\na\n##b\n");
+  write_file(folder / "text", "ab c\n\n\x01\nab\xff ab\n");
+  const PrepareReport report = prepare({.tokenizer = "wordpiece:" + (folder / "vocab.txt"),
+                                        .inputs = {folder / "text"},
+                                        .documents = Documents::line,
+                                        .output = folder / "set"});
+  EXPECT_EQ(report.documents, 2);
+  EXPECT_EQ(report.empty_documents, 2);
+  EXPECT_EQ(report.sequences, 2);
+  EXPECT_EQ(report.tokens, 7);  // no end of a document
+  EXPECT_EQ(report.unknown, 1);
+  EXPECT_EQ(report.invalid, 1);
+  const IndexedDataset dataset(folder / "set", 3);
+  EXPECT_EQ(document(dataset, 0), (std::vector<int32_t>{1, 2, 0}));
+  EXPECT_EQ(document(dataset, 1), (std::vector<int32_t>{1, 2, 1, 2}));
+
+  write_file(folder / "blank", " \n\n");
+  EXPECT_TRUE(names_all(message_of([&] {
+                          prepare({.inputs = {folder / "blank"},
+                                   .documents = Documents::paragraph,
+                                   .output = folder / "nothing"});
+                        }),
+                        {"no text in any of the 1 inputs"}));
+  EXPECT_FALSE(std::filesystem::exists(folder / "nothing.bin"));
+}
+
+// The pieces in which a file is read do not show, wherever they end.
+TEST(Prepare, LongTextIsTheSameInPieces) {
+  const TestFolder folder;
+  std::string vocabulary = "[UNK]\n狐\n.\n";
+  for (int i = 0; i < 26; ++i) {
+    const char letter = static_cast<char>('a' + i);
+    vocabulary += fmt::format("{0}\n##{0}\n", letter);
+  }
+  write_file(folder / "vocab.txt", vocabulary);
+  const std::string spec = "wordpiece:" + (folder / "vocab.txt");
+  const auto tokenizer = make_tokenizer(spec);
+  std::mt19937 random(1);
+  const char* const words[] = {"fox ", "jumps", "狐", ". ", "\n", "É"};
+  std::string text;
+  while (text.size() < (size_t{5} << 19)) text += words[random() % std::size(words)];
+  write_file(folder / "text", text);
+  prepare({.tokenizer = spec, .inputs = {folder / "text"}, .output = folder / "set"});
+  EXPECT_TRUE(document(IndexedDataset(folder / "set"), 0) == tokenizer->encode(text));
+  // One word without end is [UNK] for each piece, and the letter that is left.
+  write_file(folder / "word", std::string(size_t{5} << 20, 'x'));
+  const PrepareReport report =
+      prepare({.tokenizer = spec, .inputs = {folder / "word"}, .output = folder / "word_set"});
+  EXPECT_LE(report.tokens, 6);
+  EXPECT_EQ(report.unknown, report.tokens - 1);
 }
 
 TEST(Prepare, ReadsPipes) {
@@ -103,14 +200,15 @@ TEST(PrepareCommand, RunsFromTheCommandLineAndPrintsWhatItWrote) {
   app.parse("prepare --tokenizer byte --input " + (folder / "a") + " " + (folder / "b") +
             " --output " + (folder / "set"));
   const std::string output = ::testing::internal::GetCapturedStdout();
-  EXPECT_TRUE(names_all(
-      output, {folder / "set.bin", "2 documents", "7 tokens (uint16)", "5 bytes", "MB/s"}));
+  EXPECT_TRUE(names_all(output, {folder / "set.bin", "2 documents, 2 sequences",
+                                 "7 tokens (uint16)", "5 bytes", "MB/s"}));
   EXPECT_EQ(IndexedDataset(folder / "set").num_tokens(), 7);
 }
 
 TEST(PrepareCommand, AsksForInputAndOutput) {
   for (const char* line : {"prepare --input a", "prepare --output b", "prepare --input --output b",
-                           "prepare --input a --output b --shuffle"}) {
+                           "prepare --input a --output b --shuffle",
+                           "prepare --input a --output b --documents page"}) {
     CLI::App app;
     add_prepare_command(app);
     EXPECT_THROW(app.parse(line), CLI::ParseError) << line;

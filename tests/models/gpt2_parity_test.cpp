@@ -4,6 +4,7 @@
 
 #include "core/arena.h"
 #include "core/ops/elementwise.h"
+#include "launch/data/batch_buffers.h"
 #include "launch/train/optimizer.h"
 #include "models/gpt.h"
 #include "parallel/gradient_norm.h"
@@ -38,25 +39,33 @@ class GoldenModel {
       : tp_(tp),
         model_(golden_config(), store_, tp),
         tokens_(test::from_ints(golden_.get<int32_t>("tokens"), {3, 16})),
-        targets_(test::from_ints(golden_.get<int32_t>("targets"), {3, 16})),
-        loss_sum_({1}, DType::f64),
+        buffers_(3, 16),
+        sums_({LossSums::kCount}, DType::f64),
         arena_(kCpu, size_t{8} << 20) {
     store_.allocate(kCpu, DType::f32, StoreFor::training);
     golden_.load_weights(store_);
+    const auto tokens = golden_.get<int32_t>("tokens"), targets = golden_.get<int32_t>("targets");
+    for (int64_t row = 0; row < 3; ++row) {
+      Sample sample;
+      sample.tokens.assign(&tokens[static_cast<size_t>(row * 16)],
+                           &tokens[static_cast<size_t>(row * 16)] + 16);
+      sample.targets.assign(&targets[static_cast<size_t>(row * 16)],
+                            &targets[static_cast<size_t>(row * 16)] + 16);
+      sample.document_lengths = {16};
+      buffers_.append(sample, 53, "golden", row);
+    }
   }
 
   double train() {
-    const auto targets = targets_.tensor.span<int32_t>();
-    const auto count =
-        std::count_if(targets.begin(), targets.end(), [](int32_t t) { return t >= 0; });
-    fill(loss_sum_.tensor, 0.0);
+    const TokenBatch batch = buffers_.batch();
+    const auto count = static_cast<double>(batch.num_targets());
+    fill(sums_.tensor, 0.0);
     store_.zero_grads();
     arena_.reset();
     StepContext ctx{arena_};
     ctx.training = true;
-    model_.train(ctx, tokens_.tensor, targets_.tensor, 1.0f / static_cast<float>(count),
-                 loss_sum_.tensor);
-    return loss_sum_.tensor.span<double>()[0] / static_cast<double>(count);
+    model_.train(ctx, batch, {static_cast<float>(1.0 / count), 0.0f}, {sums_.tensor});
+    return sums_.tensor.span<double>()[0] / count;
   }
 
   Tensor logits() {
@@ -68,7 +77,9 @@ class GoldenModel {
   test::Golden golden_{"gpt2"};
   ParameterStore store_;
   Gpt model_;
-  OwnedTensor tokens_, targets_, loss_sum_;
+  OwnedTensor tokens_;
+  BatchBuffers buffers_;
+  OwnedTensor sums_;
   Arena arena_;
 };
 

@@ -1,7 +1,7 @@
 #include <random>
 
 #include "data_test_files.h"
-#include "launch/data/tokenizer.h"
+#include "launch/tokenizer/byte_tokenizer.h"
 
 namespace tessera {
 namespace {
@@ -33,11 +33,20 @@ TEST(ByteTokenizer, NamesATokenThatItDoesNotHave) {
   EXPECT_THROW(tokenizer.decode(std::vector<int32_t>{-1}), Error);
 }
 
-TEST(MakeTokenizer, KnowsItsNames) {
-  for (const std::string_view name : tokenizer_names()) {
-    EXPECT_EQ(make_tokenizer(name)->name(), name);
-  }
-  EXPECT_TRUE(names_all(message_of([] { make_tokenizer("bpe"); }), {"\"bpe\"", "one of: byte"}));
+TEST(ByteTokenizer, ShowsSingleTokensInPrint) {
+  const ByteTokenizer tokenizer;
+  EXPECT_EQ(tokenizer.token_text('a'), "a");
+  EXPECT_EQ(tokenizer.token_text('\n'), "\\x0a");
+  EXPECT_EQ(tokenizer.token_text(0xE9), "\\xe9");
+  EXPECT_EQ(tokenizer.token_text(256), "[END]");
+  EXPECT_THROW(tokenizer.token_text(257), Error);
+}
+
+TEST(ByteTokenizer, HasNoSpecialTokensAndNoWords) {
+  const VocabularyTraits traits = ByteTokenizer().traits();
+  EXPECT_EQ(traits.vocab_size, 257);
+  EXPECT_FALSE(traits.special.mask.has_value());
+  EXPECT_EQ(traits.continues_word, std::vector<bool>(257, false));
 }
 
 }  // namespace

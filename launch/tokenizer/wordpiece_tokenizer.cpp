@@ -1,0 +1,136 @@
+#include "launch/tokenizer/wordpiece_tokenizer.h"
+
+#include <array>
+#include <unordered_map>
+
+#include "launch/tokenizer/bert_text.h"
+
+namespace tessera {
+namespace {
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  std::string result;
+  size_t begin = 0;
+  for (size_t at = 0; (at = text.find(from, begin)) != std::string::npos;) {
+    result.append(text, begin, at - begin).append(to);
+    begin = at + from.size();
+  }
+  if (begin == 0) return;
+  text = result.append(text, begin);
+}
+
+/// clean_up_tokenization() of the Python package `transformers`.
+std::string cleaned_up(std::string text) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kReplacements = {
+      {{" .", "."},
+       {" ?", "?"},
+       {" !", "!"},
+       {" ,", ","},
+       {" ' ", "'"},
+       {" n't", "n't"},
+       {" 'm", "'m"},
+       {" 's", "'s"},
+       {" 've", "'ve"},
+       {" 're", "'re"}}};
+  for (const auto& [from, to] : kReplacements) replace_all(text, from, to);
+  return text;
+}
+
+}  // namespace
+
+void WordPieceTokenizer::append_words(std::string_view text, std::vector<int32_t>& tokens) const {
+  for_each_bert_word(text, cased_,
+                     [&](std::string_view word) { vocabulary_.append_pieces(word, tokens); });
+}
+
+// Most of a text is words that came before: what stands between ASCII white space is cut once.
+std::vector<int32_t> WordPieceTokenizer::encode(std::string_view text) const {
+  struct Place {
+    size_t begin = 0;
+    size_t count = 0;
+  };
+  std::unordered_map<std::string_view, Place> known;
+  std::vector<int32_t> tokens;
+  tokens.reserve(text.size() / 4);
+  for_each_chunk(text, [&](std::string_view chunk) {
+    const auto [place, is_new] = known.try_emplace(chunk);
+    auto& [begin, count] = place->second;
+    if (is_new) {
+      begin = tokens.size();
+      append_words(chunk, tokens);
+      count = tokens.size() - begin;
+    } else {
+      for (size_t i = begin; i < begin + count; ++i) tokens.push_back(tokens[i]);
+    }
+  });
+  return tokens;
+}
+
+std::vector<int32_t> WordPieceTokenizer::encode_with_special(std::string_view text) const {
+  std::vector<int32_t> tokens;
+  const auto append = [&](std::string_view plain) {
+    const std::vector<int32_t> more = encode(plain);
+    tokens.insert(tokens.end(), more.begin(), more.end());
+  };
+  size_t plain_begin = 0;
+  for (size_t at = text.find('['); at != std::string_view::npos; at = text.find('[', at + 1)) {
+    for (const std::string_view name : kBertSpecial) {
+      const auto token = vocabulary_.find(name);
+      if (!token || text.substr(at, name.size()) != name) continue;
+      append(text.substr(plain_begin, at - plain_begin));
+      tokens.push_back(*token);
+      plain_begin = at + name.size();
+    }
+  }
+  append(text.substr(plain_begin));
+  return tokens;
+}
+
+size_t WordPieceTokenizer::last_cut(std::string_view text) const {
+  return last_bert_word_end(text);
+}
+
+size_t WordPieceTokenizer::forced_cut(std::string_view text) const {
+  const size_t start = last_character_start(text);
+  return start > 0 ? start : text.size();
+}
+
+int64_t WordPieceTokenizer::count_invalid(std::string_view text) const {
+  return count_invalid_utf8(text);
+}
+
+std::string WordPieceTokenizer::decode(std::span<const int32_t> tokens) const {
+  const SpecialTokens& special = vocabulary_.special();
+  std::string text;
+  for (const int32_t token : tokens) {
+    require_token(token);
+    if (token == special.padding || token == special.start || token == special.end) continue;
+    const std::string_view piece = vocabulary_.tokens()[static_cast<size_t>(token)];
+    if (!text.empty() && vocabulary_.continues_word(token)) {
+      text += piece.substr(kContinuation.size());
+    } else {
+      if (!text.empty()) text += ' ';
+      text += piece;
+    }
+  }
+  return cleaned_up(std::move(text));
+}
+
+std::string WordPieceTokenizer::token_text(int32_t token) const {
+  require_token(token);
+  return vocabulary_.tokens()[static_cast<size_t>(token)];
+}
+
+std::vector<bool> WordPieceTokenizer::continues_word() const {
+  std::vector<bool> continues(vocabulary_.tokens().size());
+  for (size_t i = 0; i < continues.size(); ++i) {
+    continues[i] = vocabulary_.continues_word(static_cast<int32_t>(i));
+  }
+  return continues;
+}
+
+Json WordPieceTokenizer::to_json() const {
+  return {{"kind", kind()}, {"tokens", vocabulary_.tokens()}};
+}
+
+}  // namespace tessera
