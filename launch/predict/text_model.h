@@ -26,6 +26,7 @@ class TextModel {
   Tensor run(const Sample& text, const Ask& ask);
 
   const ModelConfig& config() const { return config_; }
+  Communicator& tp() const { return tp_; }
 
  private:
   ModelConfig config_;
