@@ -118,15 +118,19 @@ void describe(Section& model, auto& field) {
 template <MaybeConst<DataSection> Section>
 void describe(Section& data, auto& field) {
   field(required("train"), data.train, Text{},
-        "Prefix of the dataset to train on, as it was given to `tessera prepare`.");
+        "Prefix of the dataset to train on, as it was given to `tessera prepare`; for `model.head: "
+        "classification` a `.jsonl` or `.tsv` file of labelled texts.");
   field("eval", data.eval, OrNull<Text>{},
-        "Prefix of the dataset to evaluate on; null holds out `eval_fraction` of `train`.");
+        "Likewise, to evaluate on; null holds out `eval_fraction` of `train`.");
   field("eval_fraction", data.eval_fraction, NumberIn{0.0, 1.0, true},
         "The part at the end of `train` that is evaluated on and never trained on. Only without "
         "`eval`.");
-  field("tokenizer", data.tokenizer, OneOf<std::string>{{{"byte", "byte"}}},
-        "How the text was cut: `byte` has a token for each of the 256 bytes and one between "
-        "documents.");
+  field(
+      "tokenizer", data.tokenizer, TokenizerName{},
+      "How the text was cut, as it was given to `tessera prepare`: `byte` has a token for each of "
+      "the 256 bytes and one between documents; `wordpiece:` is BERT's, which lower-cases and "
+      "strips accents, with its vocabulary, `wordpiece-cased:` BERT's that does neither. It is "
+      "kept in checkpoints.");
   field("separate_documents", data.separate_documents, TrueOrFalse{},
         "For `gpt`: whether attention ends and positions restart where a document ends within a "
         "sample. Documents are those of the dataset's index, whatever its tokens are.");

@@ -10,6 +10,7 @@
 #include "launch/checkpoint/save.h"
 #include "launch/config/run_config.h"
 #include "launch/data/token_batches.h"
+#include "launch/tokenizer/tokenizer.h"
 #include "launch/train/evaluation.h"
 #include "launch/train/memory_plan.h"
 #include "launch/train/optimizer.h"
@@ -23,6 +24,7 @@ namespace tessera {
 struct TrainingData {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> eval;  ///< may be null
+  std::shared_ptr<const Tokenizer> tokenizer;
 };
 
 struct StepResult {
