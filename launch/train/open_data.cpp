@@ -1,9 +1,8 @@
 #include "launch/train/open_data.h"
 
-#include <sstream>
-
 #include "core/error.h"
 #include "core/random.h"
+#include "launch/config/label_names.h"
 #include "launch/data/bert_dataset.h"
 #include "launch/data/classification_dataset.h"
 #include "launch/data/gpt_dataset.h"
@@ -65,8 +64,7 @@ TrainingData open_tokens(const RunConfig& config, Samples&& samples) {
 
 Labels labels_of(const RunConfig& config) {
   Labels labels{config.model.num_labels};
-  std::istringstream names(config.data.labels.value_or(""));
-  for (std::string name; std::getline(names, name, ',');) labels.names.push_back(name);
+  if (config.data.labels) labels.names = label_names(*config.data.labels);
   return labels;
 }
 

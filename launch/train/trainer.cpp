@@ -153,6 +153,7 @@ SavedCheckpoint Trainer::save(const SaveObserver& observer) {
                    {"seed", config_.run.seed},
                    {"train_samples", batches_.num_train_samples()},
                    {kTokensKey, tokens_}};
+  if (config_.data.labels) request.extra["labels"] = *config_.data.labels;
   request.tensors = held_tensors(store_);
   request.keep = narrow<int>(config_.checkpoint.keep);
   request.observer = observer;
