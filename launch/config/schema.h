@@ -93,9 +93,12 @@ void describe(Section& data, auto& field) {
   field("eval_fraction", data.eval_fraction, NumberIn{0.0, 1.0, true},
         "The part at the end of `train` that is evaluated on and never trained on. Only without "
         "`eval`.");
-  field("tokenizer", data.tokenizer, OneOf<std::string>{{{"byte", "byte"}}},
-        "How the text was cut: `byte` has a token for each of the 256 bytes and one between "
-        "documents.");
+  field(
+      "tokenizer", data.tokenizer, TokenizerName{},
+      "How the text was cut, as it was given to `tessera prepare`: `byte` has a token for each of "
+      "the 256 bytes and one between documents; `wordpiece:` is BERT's, which lower-cases and "
+      "strips accents, with its vocabulary, `wordpiece-cased:` BERT's that does neither. It is "
+      "kept in checkpoints.");
 }
 
 template <MaybeConst<ParallelSection> Section>

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "launch/config/number_text.h"
+#include "launch/tokenizer/tokenizer_spec.h"
 
 namespace tessera {
 namespace {
@@ -79,6 +80,22 @@ std::string Text::write(const std::string& value) const {
     quoted += c;
   }
   return quoted + "\"";
+}
+
+std::string TokenizerName::allowed() const { return tokenizer_specs_allowed(); }
+
+bool TokenizerName::accepts(const std::string& value) const {
+  return is_tokenizer_spec(value) && Text{}.accepts(value);
+}
+
+std::string TokenizerName::read(const YamlNode& node) const {
+  if (node.kind != YamlNode::Kind::scalar || !accepts(node.text)) refuse(node, allowed());
+  return node.text;
+}
+
+std::string TokenizerName::write(const std::string& value) const {
+  const bool is_word = value.find(':') == std::string::npos;
+  return is_word ? value : Text{}.write(value);
 }
 
 }  // namespace tessera

@@ -69,6 +69,16 @@ struct Text {
   std::string write(const std::string& value) const;
 };
 
+/// Which tokenizer, as launch/tokenizer/tokenizer_spec.h says. A vocabulary's file is not opened.
+struct TokenizerName {
+  using Value = std::string;
+
+  std::string allowed() const;
+  bool accepts(const std::string& value) const;
+  std::string read(const YamlNode& node) const;
+  std::string write(const std::string& value) const;
+};
+
 /// Listed words, each of which stands for a value.
 template <typename T>
 struct OneOf {

@@ -111,11 +111,40 @@ icu::UnicodeString uncased(const icu::UnicodeString& text) {
   return plain;
 }
 
+/// for_each_bert_word() for ASCII, which ICU would not change: most text is, and this is much
+/// faster.
+void for_each_ascii_word(std::string_view text, bool cased, const OnWord& on_word) {
+  std::string word;
+  const auto end_word = [&] {
+    if (!word.empty()) on_word(word);
+    word.clear();
+  };
+  for (const char c : text) {
+    const BertClass kind = ascii_class(c);
+    if (kind == BertClass::dropped) continue;
+    const bool alone = kind == BertClass::punctuation;
+    if (alone || kind == BertClass::space) end_word();
+    const bool lower = !cased && 'A' <= c && c <= 'Z';
+    if (kind != BertClass::space) word += static_cast<char>(lower ? c - 'A' + 'a' : c);
+    if (alone) end_word();
+  }
+  end_word();
+}
+
+bool is_ascii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+}
+
 }  // namespace
 
 BertClass bert_class(char32_t character) { return class_of(static_cast<UChar32>(character)); }
 
 void for_each_bert_word(std::string_view text, bool cased, const OnWord& on_word) {
+  if (is_ascii(text)) {
+    for_each_ascii_word(text, cased, on_word);
+    return;
+  }
   constexpr size_t kMost = size_t{1} << 30;  // ICU counts in 32 bits, and ideographs grow
   require(text.size() <= kMost,
           "a text of {} bytes is too long to be tokenized at once: at most {}", text.size(), kMost);

@@ -30,7 +30,7 @@ using OnWord = std::function<void(std::string_view word)>;
 /// Calls `on_word` for each word of `text` in order: control characters and invalid UTF-8 are
 /// dropped; unless `cased`, accents are stripped (NFD without nonspacing marks) and letters made
 /// lower case; then words are what white space divides, and punctuation and ideographs are words by
-/// themselves. At most 2^30 bytes.
+/// themselves. At most 2^30 bytes, where not all are ASCII.
 void for_each_bert_word(std::string_view text, bool cased, const OnWord& on_word);
 
 /// Calls `on_chunk(std::string_view)` with each part of `text` between spaces, tabs and line ends,

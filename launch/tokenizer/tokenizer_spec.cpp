@@ -52,6 +52,13 @@ TokenizerKind tokenizer_kind(std::string_view name, std::string_view where) {
   return info->kind;
 }
 
+bool is_tokenizer_spec(std::string_view text) {
+  const size_t colon = text.find(':');
+  const KindInfo* info = find_kind(text.substr(0, colon));
+  if (info == nullptr) return false;
+  return info->file.empty() ? colon == std::string_view::npos : colon < text.size() - 1;
+}
+
 TokenizerSpec parse_tokenizer_spec(std::string_view text) {
   const size_t colon = text.find(':');
   const bool has_path = colon != std::string_view::npos;

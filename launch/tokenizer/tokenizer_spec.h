@@ -27,6 +27,9 @@ std::string_view to_string(TokenizerKind kind);
 /// The kind of such a name; throws, with those that exist and starting with `where`, for any other.
 TokenizerKind tokenizer_kind(std::string_view name, std::string_view where);
 
+/// Whether parse_tokenizer_spec() takes it.
+bool is_tokenizer_spec(std::string_view text);
+
 /// Throws, with what is allowed, if `text` is no specification. Opens no file.
 TokenizerSpec parse_tokenizer_spec(std::string_view text);
 

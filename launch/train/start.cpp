@@ -13,6 +13,7 @@
 #include "launch/config/write_config.h"
 #include "launch/files/file_descriptor.h"
 #include "launch/files/staged_file.h"
+#include "launch/tokenizer/checkpoint_tokenizer.h"
 #include "launch/train/model_json.h"
 #include "parallel/exchange.h"
 
@@ -39,6 +40,28 @@ void report_other_order(const RunConfig& config, const Trainer& trainer, const J
   };
   changed("seed", "run.seed", config.run.seed);
   changed("train_samples", "the number of training samples", trainer.num_train_samples());
+}
+
+/// Says if tokens mean something else than when the checkpoint was saved. Some do that on purpose:
+/// they give tokens that were never used a meaning.
+void report_other_tokenizer(const RunConfig& config, const Checkpoint& checkpoint,
+                            const std::function<void(std::string)>& report) {
+  if (!checkpoint.has_attachment(kTokenizerAttachment)) return;
+  const auto now = make_tokenizer(config.data.tokenizer);
+  if (checkpoint.attachment(kTokenizerAttachment) == tokenizer_attachment(*now)) return;
+  report(
+      fmt::format("data.tokenizer is {}, which is not the tokenizer that is kept in {}: tokens may "
+                  "mean other words from here on",
+                  config.data.tokenizer, checkpoint.path().string()));
+}
+
+/// Every token needs its row of the embedding.
+void check_vocabulary(const RunConfig& config, const Tokenizer& tokenizer) {
+  require(
+      tokenizer.vocab_size() <= config.model.vocab_size,
+      "model.vocab_size is {}, but data.tokenizer is {}, which has {} tokens: choose {} or more",
+      config.model.vocab_size, config.data.tokenizer, tokenizer.vocab_size(),
+      tokenizer.vocab_size());
 }
 
 void check_resume_never(const RunConfig& config) {
@@ -71,6 +94,8 @@ TrainingData open_data(const RunConfig& config) {
   const auto train = std::make_shared<const IndexedDataset>(config.data.train, vocab_size);
   const TokenSplit split = split_tokens(train->num_tokens(), config.data.eval_fraction);
   TrainingData data;
+  data.tokenizer = make_tokenizer(config.data.tokenizer);
+  check_vocabulary(config, *data.tokenizer);
   data.train = std::make_shared<const GptDataset>(train, split.train, seq_length);
   if (config.data.eval) {
     const auto eval = std::make_shared<const IndexedDataset>(*config.data.eval, vocab_size);
@@ -114,12 +139,14 @@ std::string start_or_resume(const RunConfig& config, Trainer& trainer, Communica
       trainer.restore(checkpoint);
       if (world.rank() == 0) {
         report_other_order(config, trainer, checkpoint.manifest().extra, report);
+        report_other_tokenizer(config, checkpoint, report);
       }
       what = fmt::format("resumed from {} (step {}, {} samples seen)", newest->string(),
                          trainer.steps_done(), trainer.samples_done());
     } else if (from) {
       Checkpoint checkpoint = open_of_same_model(config, *from);
       trainer.start_from(checkpoint);
+      if (world.rank() == 0) report_other_tokenizer(config, checkpoint, report);
       what = fmt::format("started with the weights of {}", from->string());
     } else {
       trainer.initialize();

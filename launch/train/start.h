@@ -8,7 +8,8 @@
 
 namespace tessera {
 
-/// Opens the datasets that the config names. Throws if they are missing, damaged or too short.
+/// Opens the datasets and the tokenizer that the config names. Throws if they are missing, damaged
+/// or too short, or if the tokenizer has more tokens than the model.
 TrainingData open_data(const RunConfig& config);
 
 /// Makes run.dir and checks that it can be written. On rank 0 only.

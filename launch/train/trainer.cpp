@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/ops/cross_entropy.h"
 #include "core/ops/elementwise.h"
+#include "launch/tokenizer/checkpoint_tokenizer.h"
 #include "launch/train/lr_schedule.h"
 #include "launch/train/model_json.h"
 #include "launch/train/model_state.h"
@@ -37,6 +38,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
       batches_(data.train, data.eval, static_cast<uint64_t>(config.run.seed),
                batch_layout(config, groups)),
       has_eval_(data.eval != nullptr),
+      tokenizer_(data.tokenizer),
       tokens_({local_batch(config, groups), config.model.seq_length}, DType::i32),
       targets_(tokens_.tensor.shape(), DType::i32),
       loss_sum_({1}, DType::f64) {
@@ -136,6 +138,7 @@ SavedCheckpoint Trainer::save(const SaveObserver& observer) {
   request.extra = {{"tokenizer", config_.data.tokenizer},
                    {"seed", config_.run.seed},
                    {"train_samples", batches_.num_train_samples()}};
+  if (tokenizer_) request.attachments = {{kTokenizerAttachment, tokenizer_attachment(*tokenizer_)}};
   request.tensors = held_tensors(store_);
   request.keep = narrow<int>(config_.checkpoint.keep);
   request.observer = observer;

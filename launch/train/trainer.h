@@ -9,6 +9,7 @@
 #include "launch/checkpoint/save.h"
 #include "launch/config/run_config.h"
 #include "launch/data/batch_source.h"
+#include "launch/tokenizer/tokenizer.h"
 #include "launch/train/memory_plan.h"
 #include "launch/train/optimizer.h"
 #include "models/gpt.h"
@@ -21,6 +22,8 @@ namespace tessera {
 struct TrainingData {
   std::shared_ptr<const GptDataset> train;
   std::shared_ptr<const GptDataset> eval;  ///< may be null
+  /// What the datasets' tokens mean, which checkpoints keep; null in a test that needs none.
+  std::shared_ptr<const Tokenizer> tokenizer;
 };
 
 struct StepResult {
@@ -83,6 +86,7 @@ class Trainer {
   Arena arena_;
   BatchSource batches_;
   bool has_eval_;
+  std::shared_ptr<const Tokenizer> tokenizer_;  ///< may be null
   std::unique_ptr<GradientReducer> reducer_;
   std::unique_ptr<Optimizer> optimizer_;
   OwnedTensor tokens_, targets_;  // (local_batch, T) int32
