@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
-#include "core/range.h"
 #include "core/tensor.h"
 
 namespace tessera {
@@ -40,17 +40,23 @@ struct AttentionMask {
     mask.causal = true;
     return mask;
   }
-
-  /// Whether query position t may not see key position s.
-  bool hides(int64_t t, int64_t s) const { return causal && s > t; }
 };
 
-/// How much of a tile of queries × keys a mask hides.
-enum class TileCover : uint8_t { none, part, all };
+/// Which parts a mask has: what can be said of a run's masks before there is any data.
+struct MaskKinds {
+  bool causal = false;
+  bool window = false;
+  bool lengths = false;
+  bool hidden_keys = false;
+  bool documents = false;
+  bool hidden = false;
+  bool additive = false;
+  bool compact = false;  ///< the batch goes without its padding (RowPlaces in core/ops/attention.h)
+};
 
-inline TileCover cover(const AttentionMask& mask, Range queries, Range keys) {
-  if (!mask.causal || keys.end <= queries.begin + 1) return TileCover::none;
-  return keys.begin >= queries.end ? TileCover::all : TileCover::part;
-}
+MaskKinds kinds_of(const AttentionMask& mask);
+
+/// "causal, documents", or "none".
+std::string to_string(const MaskKinds& kinds);
 
 }  // namespace tessera

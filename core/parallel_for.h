@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 
 #include "core/checked.h"
@@ -28,6 +29,16 @@ void parallel_for(int64_t n, int64_t grain, Body&& body) {
       body(i * piece, std::min(n, (i + 1) * piece));
     }
   }
+}
+
+/// Calls `body(i)` for each i in [0, n), each on the thread that is free next: for items whose
+/// costs differ. `body` must not throw, and must not care on which thread it runs.
+template <typename Body>
+void parallel_for_each(int64_t n, Body&& body) {
+  std::atomic<int64_t> next{0};
+  parallel_for(std::min<int64_t>(n, omp_get_max_threads()), 1, [&](int64_t, int64_t) {
+    for (int64_t i = next.fetch_add(1); i < n; i = next.fetch_add(1)) body(i);
+  });
 }
 
 }  // namespace tessera

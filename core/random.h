@@ -17,6 +17,9 @@ enum class RandomPurpose : uint8_t {
   attention_output_dropout,
   mlp_dropout,
   sampling,
+  masking,
+  sentence_pairs,
+  pooled_dropout,
 };
 
 /// Names one stream of random bits. Tessera's random numbers have no state: the number for an

@@ -1,35 +1,28 @@
 #pragma once
 
-#include <deque>
-
-#include "models/block.h"
-#include "models/model_config.h"
-#include "models/norm.h"
-#include "parallel/vocab_parallel_embedding.h"
-#include "parallel/vocab_parallel_loss.h"
+#include "models/embeddings.h"
+#include "models/language_head.h"
+#include "models/model.h"
+#include "models/transformer.h"
 
 namespace tessera {
 
 /// GPT-2 (Radford et al., 2019): learned positions, pre-norm blocks with tanh GELU, a final norm,
 /// and an output head tied to the word embedding; the function and the parameters of Hugging Face's
-/// GPT2LMHeadModel. Split over the tensor ranks by heads, MLP width and vocabulary.
-class Gpt {
+/// GPT2LMHeadModel. Split over the tensor ranks by heads, MLP width and vocabulary. A token sees
+/// those before it in its document, of which model.attention_window may leave out the far ones.
+class Gpt final : public Model {
  public:
-  /// Declares the parameters in `store`, which must be allocated before the first pass. `tp` must
-  /// outlive the model.
   Gpt(const ModelConfig& config, ParameterStore& store, Communicator& tp);
 
-  /// Forward and backward of one micro-batch. tokens, targets (B, T) int32, T ≤ seq_length. Adds
-  /// the sum of the targets' losses to loss_sum (1) fp64 and scale × its gradient to all gradients.
-  /// Takes activations from ctx.arena, which the caller resets.
-  void train(const StepContext& ctx, const Tensor& tokens, const Tensor& targets, float scale,
-             Tensor loss_sum);
+  void train(const StepContext& ctx, const TokenBatch& batch, const LossScale& scale,
+             const LossSums& sums) override;
+  void evaluate(const StepContext& ctx, const TokenBatch& batch, const LossSums& sums,
+                Tensor predictions) override;
+  Tensor hidden_states(const StepContext& ctx, const TokenBatch& batch) override;
+  const Transformer& transformer() const override { return transformer_; }
 
-  /// The loss alone.
-  void evaluate(const StepContext& ctx, const Tensor& tokens, const Tensor& targets,
-                Tensor loss_sum);
-
-  /// The logits (B × T, V) fp32 of all positions, whole on every tensor rank.
+  /// The logits (B × T, V) fp32 of all positions of tokens (B, T), whole on every tensor rank.
   Tensor logits(const StepContext& ctx, const Tensor& tokens);
 
   /// For generation: the logits (B, V) fp32 after the last of the T new tokens (B, T), which follow
@@ -42,17 +35,15 @@ class Gpt {
   const ModelConfig& config() const { return config_; }
 
  private:
-  Tensor embed(const StepContext& ctx, const Tensor& tokens, int64_t first_position);
-  Tensor hidden_states(const StepContext& ctx, const Tensor& tokens);  // (B × T, C)
+  /// The positions first, first + 1, ... of tokens (B, T).
+  Tensor positions_from(const StepContext& ctx, const Tensor& tokens, int64_t first) const;
 
   ModelConfig config_;
   ParameterStore& store_;
   Communicator& tp_;
-  VocabParallelEmbedding words_;
-  Parameter* positions_;  // (seq_length, C)
-  std::deque<Block> blocks_;
-  Norm final_norm_;
-  VocabParallelLoss head_;
+  Embeddings embeddings_;
+  Transformer transformer_;
+  LanguageHead head_;
 };
 
 }  // namespace tessera

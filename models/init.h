@@ -7,8 +7,10 @@
 namespace tessera {
 
 /// GPT-2 scales the initial weights of the projections that end in a residual sum by 1/sqrt(2 L),
-/// for the 2 L branches that add up (Radford et al., 2019, section 2.3).
+/// for the 2 L branches that add up (Radford et al., 2019, section 2.3). BERT, which normalises
+/// every sum, does not.
 inline float residual_init_stddev(const ModelConfig& config) {
+  if (config.is_bert()) return static_cast<float>(config.init_stddev);
   return static_cast<float>(config.init_stddev /
                             std::sqrt(2.0 * static_cast<double>(config.num_layers)));
 }

@@ -9,6 +9,8 @@
 
 namespace tessera {
 
+class Transformer;
+
 /// By what the gradient of each sum of losses is multiplied: one over the global number of targets.
 struct LossScale {
   float token = 0.0f;
@@ -43,6 +45,11 @@ class Model {
   /// where defined and the model has a head for whole documents, is the likeliest label of each.
   virtual void evaluate(const StepContext& ctx, const TokenBatch& batch, const LossSums& sums,
                         Tensor predictions) = 0;
+
+  /// What the last block gives (N, C), in ctx.arena; `ctx` is context_for(batch)'s where dropout
+  /// matters.
+  virtual Tensor hidden_states(const StepContext& ctx, const TokenBatch& batch) = 0;
+  virtual const Transformer& transformer() const = 0;
 };
 
 /// Declares the parameters of the model that `config` describes in `store`, which must be allocated

@@ -30,24 +30,28 @@ AttentionOptions SelfAttention::options(const StepContext& ctx, const AttentionM
   AttentionOptions options;
   options.scale = 1.0f / std::sqrt(static_cast<float>(head_dim_));
   options.mask = mask;
-  // The op's rows are sequences.
-  options.dropout = ctx.dropout(dropout_, RandomPurpose::attention_dropout, layer_, 1);
+  options.dropout = ctx.dropout(dropout_, RandomPurpose::attention_dropout, layer_, {});
+  options.dropout.first_row = ctx.first_sequence;  // the op's rows are sequences
+  options.places = ctx.places;
   options.first_head = first_head_;
   options.total_heads = total_heads_;
   return options;
 }
 
-Tensor SelfAttention::project(const StepContext& ctx, const Tensor& x) {
-  return qkv_.forward(ctx, x).view({x.dim(0), x.dim(1), 3, local_heads_, head_dim_});
+Tensor SelfAttention::project(const StepContext& ctx, const Tensor& x,
+                              const Visibility& /*visibility*/) {
+  Tensor qkv = qkv_.forward(ctx, x).view({x.dim(0), x.dim(1), 3, local_heads_, head_dim_});
+  return qkv;
 }
 
-Tensor SelfAttention::forward(const StepContext& ctx, const Tensor& x, const AttentionMask& mask) {
+Tensor SelfAttention::forward(const StepContext& ctx, const Tensor& x,
+                              const Visibility& visibility) {
   const int64_t batch = x.dim(0), seq = x.dim(1);
-  saved_.qkv = project(ctx, x);
+  saved_.qkv = project(ctx, x, visibility);
   saved_.out = ctx.arena.allocate({batch, seq, local_heads_, head_dim_}, x.dtype());
   saved_.log_sum_exp = ctx.arena.allocate({batch, local_heads_, seq}, DType::f32);
-  saved_.mask = mask;
-  attention_forward(saved_.qkv, options(ctx, mask), saved_.out, saved_.log_sum_exp);
+  saved_.visibility = visibility;
+  attention_forward(saved_.qkv, options(ctx, visibility.mask), saved_.out, saved_.log_sum_exp);
   return output_.forward(ctx, saved_.out.view({batch, seq, local_heads_ * head_dim_}));
 }
 
@@ -57,21 +61,26 @@ void SelfAttention::backward(const StepContext& ctx, const Tensor& dy, Tensor dx
   const Tensor dout = ctx.arena.allocate(saved_.out.shape(), dy.dtype());
   const Tensor dqkv = ctx.arena.allocate(saved_.qkv.shape(), dy.dtype());
   output_.backward(ctx, dy, dout.view({batch, seq, local_width}));
-  attention_backward(dout, saved_.qkv, saved_.out, saved_.log_sum_exp, options(ctx, saved_.mask),
-                     dqkv);
+  attention_backward(dout, saved_.qkv, saved_.out, saved_.log_sum_exp,
+                     options(ctx, saved_.visibility.mask), dqkv);
   qkv_.backward(ctx, dqkv.view({batch, seq, 3 * local_width}), dx);
 }
 
-Tensor SelfAttention::extend(const StepContext& ctx, const Tensor& x, KeyValueCache& cache) {
+void SelfAttention::weights(const StepContext& ctx, Tensor weights) const {
+  attention_weights(saved_.qkv, saved_.log_sum_exp, options(ctx, saved_.visibility.mask), weights);
+}
+
+Tensor SelfAttention::extend(const StepContext& ctx, const Tensor& x, KeyValueCache& cache,
+                             const Visibility& visibility) {
   const int64_t batch = x.dim(0), seq = x.dim(1), local_width = local_heads_ * head_dim_;
   if (cache.length() == 0) {
-    Tensor out = forward(ctx, x, AttentionMask::make_causal());
+    Tensor out = forward(ctx, x, visibility);
     cache.store(layer_, saved_.qkv);
     return out;
   }
   require(seq == 1, "attention: a cache of {} positions is extended one by one, not by {}",
           cache.length(), seq);
-  const Tensor qkv = project(ctx, x);
+  const Tensor qkv = project(ctx, x, visibility);
   cache.store(layer_, qkv);
   const Tensor q = ctx.arena.allocate({batch, local_heads_, head_dim_}, x.dtype());
   const Tensor out = ctx.arena.allocate(q.shape(), x.dtype());
@@ -79,8 +88,9 @@ Tensor SelfAttention::extend(const StepContext& ctx, const Tensor& x, KeyValueCa
     const Tensor parts = qkv.view({batch * 3, local_heads_, head_dim_});  // queries, keys, values
     copy(parts.slice(3 * b, 3 * b + 1), q.slice(b, b + 1));
   }
-  const float scale = options(ctx, AttentionMask::none()).scale;
-  attention_decode(q, cache.keys(layer_), cache.values(layer_), cache.length() + 1, scale, out);
+  const float scale = options(ctx, visibility.mask).scale;
+  attention_decode(q, cache.keys(layer_), cache.values(layer_), cache.length() + 1,
+                   visibility.mask.window, scale, out);
   return output_.forward(ctx, out.view({batch, 1, local_width}));
 }
 

@@ -10,6 +10,12 @@
 
 namespace tessera {
 
+/// Which positions see which, and where they are in their documents.
+struct Visibility {
+  AttentionMask mask = {};
+  Tensor positions = {};  ///< (B × T) int32, for rotary positions
+};
+
 /// Multi-head self-attention with its heads split over the tensor ranks: a column-parallel
 /// projection to the queries, keys and values of this rank's heads, attention, and a row-parallel
 /// projection back.
@@ -20,14 +26,19 @@ class SelfAttention {
 
   /// x (B, T, C) → (B, T, C), whole on every rank and without the output bias. Keeps what backward
   /// reads.
-  Tensor forward(const StepContext& ctx, const Tensor& x, const AttentionMask& mask);
+  Tensor forward(const StepContext& ctx, const Tensor& x, const Visibility& visibility);
 
   /// dy (B, T, C); dx (B, T, C) is written.
   void backward(const StepContext& ctx, const Tensor& dy, Tensor dx);
 
   /// For generation, causal: x (B, T, C) are new positions after those in the cache; T is 1 unless
-  /// the cache is empty.
-  Tensor extend(const StepContext& ctx, const Tensor& x, KeyValueCache& cache);
+  /// the cache is empty. visibility.mask has no parts but causal and window.
+  Tensor extend(const StepContext& ctx, const Tensor& x, KeyValueCache& cache,
+                const Visibility& visibility);
+
+  /// The attention weights of the last forward pass: weights (B, Hl, T, T) fp32 of this rank's
+  /// heads, zeros where hidden, without dropout.
+  void weights(const StepContext& ctx, Tensor weights) const;
 
   Tensor output_bias() const { return output_.bias(); }
 
@@ -36,11 +47,11 @@ class SelfAttention {
     Tensor qkv;          // (B, T, 3, Hl, D)
     Tensor out;          // (B, T, Hl, D)
     Tensor log_sum_exp;  // (B, Hl, T)
-    AttentionMask mask;
+    Visibility visibility;
   };
 
   AttentionOptions options(const StepContext& ctx, const AttentionMask& mask) const;
-  Tensor project(const StepContext& ctx, const Tensor& x);
+  Tensor project(const StepContext& ctx, const Tensor& x, const Visibility& visibility);
 
   int layer_;
   int64_t total_heads_, local_heads_, first_head_, head_dim_;

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "core/arena.h"
-#include "core/ops/dropout.h"
+#include "core/ops/attention.h"
 #include "core/random.h"
 #include "parallel/gradient_reducer.h"
 
@@ -22,18 +22,25 @@ struct StepContext {
   uint32_t step = 0;
   /// Index within the global batch of this micro-batch's first sequence.
   int64_t first_sequence = 0;
+  /// Where the rows of activations would be in the micro-batch with its padding.
+  RowPlaces places = {};
 
   void gradient_is_final(const Parameter& parameter) const {
     if (reducer != nullptr) reducer->add(parameter);
   }
 
-  /// The dropout of a (B, T, C) activation: the same bits on every layout.
-  Dropout dropout(double probability, RandomPurpose purpose, int layer, int64_t seq_length) const {
+  /// The dropout of an activation whose rows are the tokens of the batch, or, with `rows` (as in
+  /// Dropout), some of them: the same bits on every layout.
+  Dropout dropout(double probability, RandomPurpose purpose, int layer, const Tensor& rows) const {
     Dropout result;
     result.probability = training ? static_cast<float>(probability) : 0.0f;
     result.key = {seed, purpose, static_cast<uint32_t>(layer), step};
-    result.first_row = first_sequence * seq_length;
+    result.first_row = first_sequence * places.seq_length;
+    result.rows = rows;
     return result;
+  }
+  Dropout dropout(double probability, RandomPurpose purpose, int layer) const {
+    return dropout(probability, purpose, layer, places.padded);
   }
 };
 

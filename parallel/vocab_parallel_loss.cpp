@@ -5,6 +5,7 @@
 #include "core/ops/cross_entropy.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/matmul.h"
+#include "core/ops/reduce.h"
 #include "parallel/tensor_regions.h"
 
 namespace tessera {
@@ -20,8 +21,18 @@ void for_each_chunk(int64_t rows, Body&& body) {
 
 }  // namespace
 
+void VocabParallelLoss::declare_bias(ParameterStore& store, const std::string& name) {
+  bias_ = &store.declare({name,
+                          {table_.global_shape[0]},
+                          {0, vocab_.held},
+                          Init::zeros(),
+                          /*decay=*/false,
+                          vocab_.padded});
+}
+
 VocabParallelLoss::Chunk VocabParallelLoss::forward_chunk(const StepContext& ctx, const Tensor& x,
-                                                          const Tensor& targets, Tensor loss_sum) {
+                                                          const Tensor& targets, Tensor loss_sum,
+                                                          Tensor correct) {
   const int64_t rows = x.dim(0);
   const Tensor& w = table_.value;
   Chunk chunk;
@@ -32,23 +43,24 @@ VocabParallelLoss::Chunk VocabParallelLoss::forward_chunk(const StepContext& ctx
   const Tensor row_sum = statistics.slice(1, 2).view({rows});
   const Tensor target_logit = statistics.slice(2, 3).view({rows});
 
-  linear_forward(x, w, {}, chunk.logits);
+  linear_forward(x, w, bias_value(), chunk.logits);
   cross_entropy_statistics(chunk.logits, targets, vocab_.held.begin, vocab_.held.size(), row_max,
                            row_sum, target_logit);
   copy(row_max, global_max);
   tp_.all_reduce(global_max, ReduceOp::max);
   rescale_sum_exp(row_max, global_max, row_sum);
   tp_.all_reduce(statistics.slice(1, 3));
+  if (correct.defined()) cross_entropy_correct(global_max, target_logit, targets, correct);
   chunk.log_sum_exp = global_max;
   cross_entropy_loss(global_max, row_sum, target_logit, targets, chunk.log_sum_exp, loss_sum);
   return chunk;
 }
 
 void VocabParallelLoss::loss(const StepContext& ctx, const Tensor& x, const Tensor& targets,
-                             Tensor loss_sum) {
+                             Tensor loss_sum, Tensor correct) {
   for_each_chunk(x.dim(0), [&](int64_t begin, int64_t end) {
     const Arena::Scope scope(ctx.arena);
-    forward_chunk(ctx, x.slice(begin, end), targets.slice(begin, end), loss_sum);
+    forward_chunk(ctx, x.slice(begin, end), targets.slice(begin, end), loss_sum, correct);
   });
 }
 
@@ -60,15 +72,17 @@ void VocabParallelLoss::loss_and_gradient(const StepContext& ctx, const Tensor& 
     const Tensor x_rows = x.slice(begin, end);
     const Tensor target_rows = targets.slice(begin, end);
     const Tensor dx_rows = dx.slice(begin, end);
-    const Chunk chunk = forward_chunk(ctx, x_rows, target_rows, loss_sum);
+    const Chunk chunk = forward_chunk(ctx, x_rows, target_rows, loss_sum, {});
     const Tensor& dlogits = chunk.logits;
     cross_entropy_gradient(dlogits, target_rows, vocab_.held.begin, vocab_.held.size(),
                            chunk.log_sum_exp, scale);
     linear_backward_input(dlogits, table_.value, dx_rows);
     const auto summing = copy_to_tp_backward(dx_rows, tp_);
     linear_backward_weight(dlogits, x_rows, table_.grad, Accumulate::yes);
+    if (bias_ != nullptr) column_sum(dlogits, bias_->grad);
     summing->wait();
   });
+  if (bias_ != nullptr) ctx.gradient_is_final(*bias_);
 }
 
 void VocabParallelLoss::whole_logits(const StepContext& ctx, const Tensor& x, Tensor out) {
@@ -77,7 +91,7 @@ void VocabParallelLoss::whole_logits(const StepContext& ctx, const Tensor& x, Te
   const Tensor local = ctx.arena.allocate({rows, vocab_.padded}, x.dtype());
   const Tensor wide = ctx.arena.allocate({rows, vocab_.padded}, DType::f32);
   const Tensor gathered = ctx.arena.allocate({tp_.size(), rows, vocab_.padded}, DType::f32);
-  linear_forward(x, table_.value, {}, local);
+  linear_forward(x, table_.value, bias_value(), local);
   copy(local, wide);
   tp_.all_gather(wide, gathered);
   if (out.device().is_meta()) return;

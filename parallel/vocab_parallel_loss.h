@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "core/parameter.h"
 #include "parallel/communicator.h"
 #include "parallel/partition.h"
@@ -18,12 +20,18 @@ class VocabParallelLoss {
   VocabParallelLoss(Parameter& table, const VocabPartition& vocab, Communicator& tp)
       : tp_(tp), vocab_(vocab), table_(table) {}
 
-  /// loss_sum (1) fp64 += the sum over positions of −log p(target), the same on all tensor ranks.
-  /// x (N, C), targets (N) int32; kIgnoreTarget counts nothing.
-  void loss(const StepContext& ctx, const Tensor& x, const Tensor& targets, Tensor loss_sum);
+  /// Gives each word a bias of its own, `name` (V), which starts at zero.
+  void declare_bias(ParameterStore& store, const std::string& name);
 
-  /// The same, and with it the gradient of scale × loss: dx (N, C) is written (the sum over the
-  /// tensor ranks), the table's gradient is added to. dx may not alias x.
+  /// loss_sum (1) fp64 += the sum over positions of −log p(target), the same on all tensor ranks,
+  /// and `correct` (1) fp64, where defined, += how many targets have the largest logit.
+  /// x (N, C), targets (N) int32; kIgnoreTarget counts nothing.
+  void loss(const StepContext& ctx, const Tensor& x, const Tensor& targets, Tensor loss_sum,
+            Tensor correct);
+
+  /// The same sum of losses, and with it the gradient of scale × loss: dx (N, C) is written (the
+  /// sum over the tensor ranks), the table's and the bias's gradients are added to. dx may not
+  /// alias x. The caller says when the table's is final; the bias's is.
   void loss_and_gradient(const StepContext& ctx, const Tensor& x, const Tensor& targets,
                          float scale, Tensor loss_sum, Tensor dx);
 
@@ -37,11 +45,13 @@ class VocabParallelLoss {
   };
 
   Chunk forward_chunk(const StepContext& ctx, const Tensor& x, const Tensor& targets,
-                      Tensor loss_sum);
+                      Tensor loss_sum, Tensor correct);
+  Tensor bias_value() const { return bias_ != nullptr ? bias_->value : Tensor(); }
 
   Communicator& tp_;
   VocabPartition vocab_;
   Parameter& table_;
+  Parameter* bias_ = nullptr;
 };
 
 }  // namespace tessera

@@ -1,35 +1,45 @@
 #include "core/ops/attention.h"
 
 #include "core/error.h"
+#include "core/ops/attention_checks.h"
 #include "core/ops/checks.h"
 #include "core/ops/cpu/attention.h"
 
 namespace tessera {
 namespace {
 
-void check_forward_tensors(const char* op, const Tensor& qkv, const Tensor& out,
-                           const Tensor& log_sum_exp) {
+void require_qkv(const Tensor& qkv, const char* op) {
   require(qkv.defined() && qkv.shape().rank() == 5 && qkv.dim(2) == 3,
           "{}: qkv must have shape (B, T, 3, Hl, D), but is {}", op, describe(qkv));
-  require_shape(out, {qkv.dim(0), qkv.dim(1), qkv.dim(3), qkv.dim(4)}, op, "out");
-  require_dtype(out, qkv.dtype(), op, "out");
+}
+
+void require_log_sum_exp(const Tensor& log_sum_exp, const Tensor& qkv, const char* op) {
   require_shape(log_sum_exp, {qkv.dim(0), qkv.dim(3), qkv.dim(1)}, op, "log_sum_exp");
   require_dtype(log_sum_exp, DType::f32, op, "log_sum_exp");
+}
+
+void check_forward_tensors(const char* op, const Tensor& qkv, const AttentionOptions& options,
+                           const Tensor& out, const Tensor& log_sum_exp) {
+  require_qkv(qkv, op);
+  require_shape(out, {qkv.dim(0), qkv.dim(1), qkv.dim(3), qkv.dim(4)}, op, "out");
+  require_dtype(out, qkv.dtype(), op, "out");
+  require_log_sum_exp(log_sum_exp, qkv, op);
+  require_attention_options(qkv, options, op);
 }
 
 }  // namespace
 
 void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tensor out,
                        Tensor log_sum_exp) {
-  check_forward_tensors("attention_forward", qkv, out, log_sum_exp);
-  if (qkv.device().is_meta()) return;
+  check_forward_tensors("attention_forward", qkv, options, out, log_sum_exp);
+  if (any_meta(qkv, out, log_sum_exp) || any_meta_in(options)) return;
   cpu::attention_forward(qkv, options, out, log_sum_exp);
 }
 
 void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
                         const Tensor& log_sum_exp, const AttentionOptions& options, Tensor dqkv) {
   constexpr const char* kOp = "attention_backward";
-  check_forward_tensors(kOp, qkv, out, log_sum_exp);
+  check_forward_tensors(kOp, qkv, options, out, log_sum_exp);
   require_shape(dout, out.shape(), kOp, "dout");
   require_dtype(dout, qkv.dtype(), kOp, "dout");
   require_shape(dqkv, qkv.shape(), kOp, "dqkv");
@@ -37,12 +47,24 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
   for (const Tensor* tensor : {&dout, &qkv, &out, &log_sum_exp}) {
     require_disjoint(dqkv, "dqkv", *tensor, "an input", kOp);
   }
-  if (qkv.device().is_meta()) return;
+  if (any_meta(dout, qkv, out, log_sum_exp, dqkv) || any_meta_in(options)) return;
   cpu::attention_backward(dout, qkv, out, log_sum_exp, options, dqkv);
 }
 
+void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
+                       const AttentionOptions& options, Tensor weights) {
+  constexpr const char* kOp = "attention_weights";
+  require_qkv(qkv, kOp);
+  require_log_sum_exp(log_sum_exp, qkv, kOp);
+  require_shape(weights, {qkv.dim(0), qkv.dim(3), qkv.dim(1), qkv.dim(1)}, kOp, "weights");
+  require_dtype(weights, DType::f32, kOp, "weights");
+  require_attention_options(qkv, options, kOp);
+  if (any_meta(qkv, log_sum_exp, weights) || any_meta_in(options)) return;
+  cpu::attention_weights(qkv, log_sum_exp, options, weights);
+}
+
 void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
-                      float scale, Tensor out) {
+                      int64_t window, float scale, Tensor out) {
   constexpr const char* kOp = "attention_decode";
   require(q.defined() && q.shape().rank() == 3, "{}: q must have shape (B, Hl, D), but is {}", kOp,
           describe(q));
@@ -57,8 +79,9 @@ void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values,
   }
   require(length >= 1 && length <= keys.dim(2), "{}: {} positions of a cache of {}", kOp, length,
           keys.dim(2));
+  require(window >= 0, "{}: the window must be 0 (none) or positive, but is {}", kOp, window);
   if (q.device().is_meta()) return;
-  cpu::attention_decode(q, keys, values, length, scale, out);
+  cpu::attention_decode(q, keys, values, length, window, scale, out);
 }
 
 }  // namespace tessera

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "core/attention_mask.h"
 #include "core/ops/dropout.h"
 #include "core/tensor.h"
@@ -29,12 +31,17 @@ struct AttentionOptions {
   RowPlaces places = {};
 };
 
-/// out = softmax(scale × q kᵀ, masked) v for each of the Hl heads that this rank holds.
+/// out = softmax(scale × q kᵀ + additive, masked) v for each of the Hl heads that this rank holds.
 /// qkv (B, T, 3, Hl, D) holds queries, keys and values interleaved by row; out (B, T, Hl, D) has
 /// its dtype, fp32 or bf16; log_sum_exp (B, Hl, T) fp32 is written for the backward pass. The (T,
 /// T) matrix is never built: tiles with a running softmax (Milakov, Gimelshein, 2018; Dao et al.,
 /// "FlashAttention", 2022), in fp32. Tiles that the mask hides altogether are skipped. A row with
-/// everything masked gives zeros, with log_sum_exp = −inf.
+/// everything masked gives zeros, with log_sum_exp = −inf. Throws where a part of the mask does not
+/// fit, saying what would, and where attention_why_not() has something to say.
+///
+/// Tiles start where a document starts, or else a sequence: a document's results are the same bits
+/// alone, packed with others, and with or without padding. They do not depend on the number of
+/// threads, nor on how heads are split over ranks; a key that is hidden has no influence at all.
 void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tensor out,
                        Tensor log_sum_exp);
 
@@ -43,9 +50,23 @@ void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tenso
 void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
                         const Tensor& log_sum_exp, const AttentionOptions& options, Tensor dqkv);
 
+/// weights (B, Hl, T, T) fp32: the softmax weights of attention_forward, without dropout; zeros
+/// where a key is hidden. Only to be looked at: no pass of a model needs them.
+void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
+                       const AttentionOptions& options, Tensor weights);
+
+/// Why attention_forward, _backward and _weights do not take masks of these kinds, or "" if they
+/// do: a batch without its padding needs `documents`, and takes only causal and window beside it,
+/// since the others speak of the positions of padded sequences.
+std::string attention_why_not(const MaskKinds& kinds);
+
 /// One new position a sequence against cached keys and values, for generation. q, out (B, Hl, D);
-/// keys, values (B, Hl, capacity, D), of which the first `length` positions are seen.
+/// keys, values (B, Hl, capacity, D), of which the first `length` positions are seen, or the last
+/// `window` of these where that is not 0; the new position is one of them.
 void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
-                      float scale, Tensor out);
+                      int64_t window, float scale, Tensor out);
+
+/// As attention_why_not, for attention_decode: it takes no mask, causal, and window.
+std::string attention_decode_why_not(const MaskKinds& kinds);
 
 }  // namespace tessera

@@ -27,6 +27,11 @@ void rescale_sum_exp(const Tensor& row_max, const Tensor& global_max, Tensor row
 void cross_entropy_loss(const Tensor& global_max, const Tensor& sum_exp, const Tensor& target_logit,
                         const Tensor& targets, Tensor log_sum_exp, Tensor loss_sum);
 
+/// correct (1) fp64 += the number of rows that have a target whose logit is the largest, as one of
+/// several equal ones, too. global_max, target_logit (N) fp32: the combined statistics.
+void cross_entropy_correct(const Tensor& global_max, const Tensor& target_logit,
+                           const Tensor& targets, Tensor correct);
+
 /// In place: logits[n, v] = scale × (exp(logits[n, v] − log_sum_exp[n]) − [v is the target]), and
 /// zero in padding columns and in rows whose target is kIgnoreTarget.
 void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first, int64_t valid,

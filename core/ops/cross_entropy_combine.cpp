@@ -44,4 +44,23 @@ void cross_entropy_loss(const Tensor& global_max, const Tensor& sum_exp, const T
   loss_sum.data<double>()[0] += total;
 }
 
+void cross_entropy_correct(const Tensor& global_max, const Tensor& target_logit,
+                           const Tensor& targets, Tensor correct) {
+  constexpr const char* kOp = "cross_entropy_correct";
+  for (const Tensor* tensor : {&global_max, &target_logit}) {
+    require_shape(*tensor, {targets.numel()}, kOp, "a statistic");
+    require_dtype(*tensor, DType::f32, kOp, "a statistic");
+  }
+  require_dtype(targets, DType::i32, kOp, "targets");
+  require_shape(correct, {1}, kOp, "correct");
+  require_dtype(correct, DType::f64, kOp, "correct");
+  if (global_max.device().is_meta()) return;
+  int64_t count = 0;
+  for (int64_t n = 0; n < targets.numel(); ++n) {
+    const bool likeliest = target_logit.data<float>()[n] >= global_max.data<float>()[n];
+    if (targets.data<int32_t>()[n] != kIgnoreTarget && likeliest) ++count;
+  }
+  correct.data<double>()[0] += static_cast<double>(count);
+}
+
 }  // namespace tessera

@@ -56,30 +56,23 @@ void embedding_backward(const Tensor& ids, const Tensor& dout, Range held, Tenso
   cpu::embedding_backward(ids, dout, held, dtable);
 }
 
-void add_positions_forward(const Tensor& x, const Tensor& table, int64_t first, Tensor out) {
-  constexpr const char* kOp = "add_positions_forward";
+void embedding_add(const Tensor& x, const Tensor& ids, const Tensor& table, Tensor out) {
+  constexpr const char* kOp = "embedding_add";
   require_float(x, kOp, "x");
-  require(x.shape().rank() == 3, "{}: x must have shape (B, T, C), but is {}", kOp, describe(x));
-  require(first >= 0, "{}: first must not be negative, but is {}", kOp, first);
-  require_table(table, first + x.dim(1), x.dim(2), kOp, "table");
+  require_dtype(ids, DType::i32, kOp, "ids");
+  require(ids.numel() == rows_of(x), "{}: x is {}, but there are {} ids", kOp, describe(x),
+          ids.numel());
+  require_table(table, 0, columns_of(x), kOp, "table");
   require_dtype(table, x.dtype(), kOp, "table");
   require_like(out, x, kOp, "out");
   require_same_or_disjoint(out, "out", x, "x", kOp);
   require_disjoint(out, "out", table, "table", kOp);
-  if (any_meta(x, table, out)) return;
-  cpu::add_positions_forward(x, table, first, out);
-}
-
-void add_positions_backward(const Tensor& dout, Tensor dtable) {
-  constexpr const char* kOp = "add_positions_backward";
-  require_float(dout, kOp, "dout");
-  require(dout.shape().rank() == 3, "{}: dout must have shape (B, T, C), but is {}", kOp,
-          describe(dout));
-  require_table(dtable, dout.dim(1), dout.dim(2), kOp, "dtable");
-  require_dtype(dtable, DType::f32, kOp, "dtable");
-  require_disjoint(dtable, "dtable", dout, "dout", kOp);
-  if (any_meta(dout, dtable)) return;
-  cpu::add_positions_backward(dout, dtable);
+  if (any_meta(x, ids, table, out)) return;
+  for (const int32_t id : ids.span<int32_t>()) {
+    require(0 <= id && id < table.dim(0), "{}: id {} is not in a table of {} rows", kOp, id,
+            table.dim(0));
+  }
+  cpu::embedding_add(x, ids, table, out);
 }
 
 }  // namespace tessera

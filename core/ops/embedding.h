@@ -16,11 +16,9 @@ void embedding_forward(const Tensor& ids, const Tensor& table, Range held, Tenso
 /// the number of threads. dout fp32 or bf16, dtable fp32.
 void embedding_backward(const Tensor& ids, const Tensor& dout, Range held, Tensor dtable);
 
-/// out[b, t] = x[b, t] + table[first + t]. x, out (B, T, C), table (at least first + T, C), one
-/// dtype. out may alias x. `first` is the position of t = 0 (other than 0 only in generation).
-void add_positions_forward(const Tensor& x, const Tensor& table, int64_t first, Tensor out);
-
-/// dtable[t] += Σ_b dout[b, t], in order of b. dtable fp32.
-void add_positions_backward(const Tensor& dout, Tensor dtable);
+/// out[n] = x[n] + table[ids[n]], for an embedding beside the word's: of positions, of token types.
+/// x, out (..., C), ids as many int32 as x has rows, table (P, C) whole; one dtype. out may alias
+/// x. Throws, naming it, if an id is not in [0, P). The table's gradient is embedding_backward's.
+void embedding_add(const Tensor& x, const Tensor& ids, const Tensor& table, Tensor out);
 
 }  // namespace tessera

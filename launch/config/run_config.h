@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/dtype.h"
+#include "launch/data/mlm_masking.h"
 #include "models/model_config.h"
 
 namespace tessera {
@@ -16,6 +17,7 @@ namespace tessera {
 enum class DeviceChoice : uint8_t { automatic, cpu, cuda };
 enum class LrSchedule : uint8_t { cosine, linear, constant };
 enum class ResumeMode : uint8_t { automatic, never, required };
+enum class ShortSamples : uint8_t { pad, pack };
 
 struct RunSection {
   std::string dir;
@@ -31,6 +33,11 @@ struct DataSection {
   std::optional<std::string> eval;  ///< dataset prefix
   double eval_fraction = 0.0;       ///< of the end of `train`; in [0, 1)
   std::string tokenizer = "byte";
+  bool separate_documents = false;    ///< gpt: attention and positions end with a document
+  bool loss_across_documents = true;  ///< gpt: a document's last token predicts the next one's
+  ShortSamples short_samples = ShortSamples::pad;  ///< bert
+  std::optional<std::string> labels;               ///< classification: names, separated by commas
+  bool truncate = false;                           ///< classification: cut texts that are too long
 
   bool operator==(const DataSection&) const = default;
 };
@@ -96,6 +103,7 @@ struct RunConfig {
   RunSection run;
   ModelConfig model;
   DataSection data;
+  MaskingOptions mlm;  ///< for model.kind bert
   ParallelSection parallel;
   BatchSection batch;
   TrainSection train;

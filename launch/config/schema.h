@@ -58,8 +58,9 @@ void describe(Section& run, auto& field) {
 
 template <MaybeConst<ModelConfig> Section>
 void describe(Section& model, auto& field) {
-  field("kind", model.kind, OneOf<std::string>{{{"gpt", "gpt"}}},
-        "The architecture: `gpt` is a decoder that predicts the next token.");
+  field("kind", model.kind, OneOf<std::string>{{{"gpt", "gpt"}, {"bert", "bert"}}},
+        "The architecture: `gpt` is a decoder that predicts the next token, `bert` an encoder that "
+        "predicts masked ones.");
   field("num_layers", model.num_layers, IntegerIn{1, 10'000}, "Transformer blocks.");
   field("hidden_size", model.hidden_size, IntegerIn{1, kMaxWidth},
         "Width of the residual stream; a multiple of `num_heads`.");
@@ -82,6 +83,36 @@ void describe(Section& model, auto& field) {
         "Added to the variance in a norm, so that a constant row does not divide by zero.");
   field("init_stddev", model.init_stddev, NumberIn{0.0, 1000.0},
         "Standard deviation of the initial weights.");
+  field(
+      "norm", model.norm,
+      OneOf<NormPosition>{{{"auto", NormPosition::by_kind},
+                           {"pre", NormPosition::pre},
+                           {"post", NormPosition::post}}},
+      "Where a block normalises: `pre`, before attention and MLP, and once at the end, or `post`, "
+      "after each residual sum. `auto` is the paper's: `pre` for `gpt`, `post` for `bert`.");
+  field("positions", model.positions,
+        OneOf<Positions>{{{"learned", Positions::learned}, {"rotary", Positions::rotary}}},
+        "How a token's position comes in: a learned embedding each, or queries and keys rotated by "
+        "it (RoPE), for which the width of a head has to be even.");
+  field("rotary_base", model.rotary_base, NumberIn{1.0, 1e12},
+        "The base of the rotations' wavelengths, for `positions: rotary`.");
+  field("attention_window", model.attention_window, IntegerIn{0, 10'000'000},
+        "A token sees only those less than this many positions away (sliding window); 0 is all.");
+  field(
+      "token_types", model.token_types, IntegerIn{0, 1000},
+      "Rows of the embedding of token types, which tells the two parts of a pair apart; 2 in BERT, "
+      "0 is no such embedding. Only for `bert`.");
+  field(
+      "next_sentence", model.next_sentence, TrueOrFalse{},
+      "Whether BERT also learns if the second part of a pair follows the first. Samples are pairs "
+      "of sentences then, half of them random. Needs 2 `token_types`.");
+  field(
+      "head", model.head,
+      OneOf<Head>{{{"pretraining", Head::pretraining}, {"classification", Head::classification}}},
+      "What the model ends in: the head or heads of its pre-training, or, for `bert`, one for the "
+      "class of a text.");
+  field("num_labels", model.num_labels, IntegerIn{0, 1'000'000},
+        "Classes of `head: classification`, at least 2.");
 }
 
 template <MaybeConst<DataSection> Section>
@@ -99,6 +130,42 @@ void describe(Section& data, auto& field) {
       "the 256 bytes and one between documents; `wordpiece:` is BERT's, which lower-cases and "
       "strips accents, with its vocabulary, `wordpiece-cased:` BERT's that does neither. It is "
       "kept in checkpoints.");
+  field("separate_documents", data.separate_documents, TrueOrFalse{},
+        "For `gpt`: whether attention ends and positions restart where a document ends within a "
+        "sample. Documents are those of the dataset's index, whatever its tokens are.");
+  field("loss_across_documents", data.loss_across_documents, TrueOrFalse{},
+        "For `gpt`: whether the last token of a document has to predict the first of the next.");
+  field(
+      "short_samples", data.short_samples,
+      OneOf<ShortSamples>{{{"pad", ShortSamples::pad}, {"pack", ShortSamples::pack}}},
+      "For `bert`: whether a sample shorter than `model.seq_length` has a row of a batch to itself "
+      "or shares it with others, which it does not see. Padding is not computed either way; "
+      "packing makes the rows of a batch equally long.");
+  field("labels", data.labels, OrNull<Text>{},
+        "For `head: classification`: the names of the labels, in order and separated by commas, as "
+        "in `negative,positive`; null where the data has their numbers.");
+  field("truncate", data.truncate, TrueOrFalse{},
+        "For `head: classification`: whether texts of more than `model.seq_length` tokens are cut; "
+        "else they are errors.");
+}
+
+template <MaybeConst<MaskingOptions> Section>
+void describe(Section& mlm, auto& field) {
+  field("probability", mlm.probability, NumberIn{0.0, 1.0},
+        "The part of the tokens that is chosen, to be predicted. Special tokens never are.");
+  field("mask_fraction", mlm.mask_fraction, NumberIn{0.0, 1.0},
+        "The part of the chosen tokens that the model sees as [MASK].");
+  field("random_fraction", mlm.random_fraction, NumberIn{0.0, 1.0},
+        "The part of the chosen tokens that the model sees as a random token; the rest it sees as "
+        "they are.");
+  field(
+      "unit", mlm.unit,
+      OneOf<MaskUnit>{{{"token", MaskUnit::token},
+                       {"whole_word", MaskUnit::whole_word},
+                       {"span", MaskUnit::span}}},
+      "What is chosen together: a token, all tokens of a word, or a span of words whose length is "
+      "geometric (Joshi et al., SpanBERT, 2020).");
+  field("max_span", mlm.max_span, IntegerIn{1, 1000}, "The most words of a span.");
 }
 
 template <MaybeConst<ParallelSection> Section>
@@ -187,6 +254,9 @@ void describe(Config& config, auto& section) {
           "The shape of the model, in Hugging Face's and Megatron-LM's words. The defaults are "
           "those of GPT-2 124M.");
   section("data", config.data, "What is trained and evaluated on.");
+  section("mlm", config.mlm,
+          "Masked language modelling, for `model.kind: bert`. Which tokens are chosen is another "
+          "choice in every epoch, and the same on any number of ranks.");
   section("parallel", config.parallel, "How the ranks that `mpirun` starts share the work.");
   section("batch", config.batch, "Sizes of batches, in sequences of `model.seq_length` tokens.");
   section("train", config.train, "How long to train.");

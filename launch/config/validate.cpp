@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "launch/config/schema.h"
+#include "launch/config/validate_kind.h"
 
 namespace tessera {
 namespace {
@@ -144,6 +145,7 @@ void validate(const RunConfig& config, int world_size) {
   SectionRangeCheck check;
   describe(config, check);
   check_model(config.model);
+  check_kind(config);
   check_tensor_parallel(config, world_size);
   check_batch(config, world_size);
   check_data(config);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/ops/cross_entropy.h"
 
 namespace tessera {
 
@@ -18,8 +19,8 @@ TokenSplit split_tokens(int64_t num_tokens, double eval_fraction) {
 }
 
 GptDataset::GptDataset(std::shared_ptr<const IndexedDataset> dataset, Range tokens,
-                       int64_t seq_length)
-    : dataset_(std::move(dataset)), range_(tokens), seq_length_(seq_length) {
+                       int64_t seq_length, const GptDataOptions& options)
+    : dataset_(std::move(dataset)), range_(tokens), seq_length_(seq_length), options_(options) {
   require(seq_length >= 1, "seq_length is {}, but must be at least 1", seq_length);
   require(0 <= tokens.begin && tokens.begin <= tokens.end && tokens.end <= dataset_->num_tokens(),
           "{}: tokens [{}, {}) are not within the dataset, which has {}", dataset_->prefix(),
@@ -30,6 +31,32 @@ GptDataset::GptDataset(std::shared_ptr<const IndexedDataset> dataset, Range toke
           dataset_->prefix(), tokens.begin, tokens.end, tokens.size(), seq_length,
           static_cast<uint64_t>(seq_length) + 1);
   num_samples_ = (tokens.size() - 1) / seq_length;
+}
+
+void GptDataset::fill(int64_t sample, int64_t /*epoch*/, Sample& out) const {
+  out.clear();
+  out.tokens.resize(static_cast<size_t>(seq_length_));
+  out.targets.resize(static_cast<size_t>(seq_length_));
+  fill(sample, out.tokens, out.targets);
+  if (!options_.separate_documents)
+    out.document_lengths.push_back(static_cast<int32_t>(seq_length_));
+  if (!options_.separate_documents && options_.loss_across_documents) return;
+
+  const Range tokens{range_.begin + sample * seq_length_,
+                     range_.begin + (sample + 1) * seq_length_};
+  int64_t begin = tokens.begin;
+  for (int64_t document = dataset_->document_at(begin); begin < tokens.end; ++document) {
+    const int64_t document_end = dataset_->document_tokens(document).end;
+    const int64_t end = std::min(document_end, tokens.end);
+    if (begin == end) continue;  // a document without tokens
+    if (options_.separate_documents) {
+      out.document_lengths.push_back(static_cast<int32_t>(end - begin));
+    }
+    if (!options_.loss_across_documents && end == document_end) {
+      out.targets[static_cast<size_t>(end - 1 - tokens.begin)] = kIgnoreTarget;
+    }
+    begin = end;
+  }
 }
 
 void GptDataset::fill(int64_t sample, std::span<int32_t> tokens, std::span<int32_t> targets) const {

@@ -6,6 +6,7 @@
 
 #include "core/range.h"
 #include "launch/data/indexed_dataset.h"
+#include "launch/data/sample.h"
 
 namespace tessera {
 
@@ -19,17 +20,29 @@ struct TokenSplit {
 /// 0 <= eval_fraction < 1.
 TokenSplit split_tokens(int64_t num_tokens, double eval_fraction);
 
+struct GptDataOptions {
+  /// Tokens of one document do not see those of another, and positions restart in each. Where a
+  /// document ends is what the dataset's index says: no token's value matters.
+  bool separate_documents = false;
+  /// Whether a document's last token predicts the next document's first.
+  bool loss_across_documents = true;
+};
+
 /// Samples of seq_length tokens, cut from a range of a dataset's tokens without regard to where
 /// documents end, and for each token the one after it as the target. Neighbours share one token:
-/// the last target of a sample is the first token of the next.
-class GptDataset {
+/// the last target of a sample is the first token of the next. They are the same in every epoch.
+class GptDataset final : public Dataset {
  public:
   /// Throws if the range is not within the dataset or has too few tokens for one sample.
-  GptDataset(std::shared_ptr<const IndexedDataset> dataset, Range tokens, int64_t seq_length);
+  GptDataset(std::shared_ptr<const IndexedDataset> dataset, Range tokens, int64_t seq_length,
+             const GptDataOptions& options = {});
 
   /// (tokens - 1) / seq_length, rounded down.
-  int64_t num_samples() const { return num_samples_; }
-  int64_t seq_length() const { return seq_length_; }
+  int64_t num_samples() const override { return num_samples_; }
+  int64_t seq_length() const override { return seq_length_; }
+
+  /// Throws if a token is not in the dataset's vocabulary.
+  void fill(int64_t sample, int64_t epoch, Sample& out) const override;
 
   /// tokens, targets: seq_length each, not overlapping. Throws if a token is not in the dataset's
   /// vocabulary. Any number of threads may call it at the same time.
@@ -39,6 +52,7 @@ class GptDataset {
   std::shared_ptr<const IndexedDataset> dataset_;
   Range range_;
   int64_t seq_length_;
+  GptDataOptions options_;
   int64_t num_samples_ = 0;
 };
 

@@ -175,6 +175,33 @@ Range IndexedDataset::document_sequences(int64_t document) const {
   return {document_index(document), document_index(document + 1)};
 }
 
+int64_t IndexedDataset::document_start(int64_t document) const {
+  const int64_t sequence = document_index(document);
+  return sequence == num_sequences_ ? num_tokens_ : sequence_start(sequence);
+}
+
+Range IndexedDataset::document_tokens(int64_t document) const {
+  require(0 <= document && document < num_documents_,
+          "{}: there is no document {}: the dataset has {}", prefix_, document, num_documents_);
+  return {document_start(document), document_start(document + 1)};
+}
+
+int64_t IndexedDataset::document_at(int64_t position) const {
+  require(0 <= position && position < num_tokens_, "{}: there is no token {}: the dataset has {}",
+          prefix_, position, num_tokens_);
+  // The first document that starts behind the token; the one before it is not empty.
+  int64_t low = 0, high = num_documents_;
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    if (document_start(middle) <= position) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low - 1;
+}
+
 void IndexedDataset::read(int64_t sequence, int64_t offset, std::span<int32_t> out) const {
   const int64_t available = sequence_length(sequence);
   const int64_t count = static_cast<int64_t>(out.size());

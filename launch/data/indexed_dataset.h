@@ -42,6 +42,13 @@ class IndexedDataset {
   /// The sequences of a document.
   Range document_sequences(int64_t document) const;
 
+  /// The places of a document's tokens in the concatenation of all sequences.
+  Range document_tokens(int64_t document) const;
+
+  /// The document that has the token at `position` of the concatenation of all sequences. In time
+  /// logarithmic in the number of documents.
+  int64_t document_at(int64_t position) const;
+
   /// out = tokens [offset, offset + out.size()) of a sequence. Throws if that is not within the
   /// sequence or if a token is not in [0, vocab_size).
   void read(int64_t sequence, int64_t offset, std::span<int32_t> out) const;
@@ -61,6 +68,10 @@ class IndexedDataset {
   int64_t length(int64_t sequence) const;
   int64_t pointer(int64_t sequence) const;
   int64_t document_index(int64_t entry) const;
+
+  /// The place of a document's first token, or of what would follow it; document num_documents_ is
+  /// allowed.
+  int64_t document_start(int64_t document) const;
 
   /// out = the tokens at `byte` of the .bin file; `position`, for messages, is that of the first.
   void copy_tokens(size_t byte, int64_t position, std::span<int32_t> out) const;

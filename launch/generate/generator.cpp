@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "launch/predict/text_model.h"
 #include "launch/train/model_json.h"
 #include "launch/train/model_state.h"
 
@@ -24,15 +25,6 @@ size_t dry_run_peak(const ModelConfig& config, Communicator& tp) {
     if (config.seq_length == 1) break;
   }
   return arena.peak();
-}
-
-/// `config`, if it can be split over so many ranks.
-const ModelConfig& splittable(const ModelConfig& config, int ranks) {
-  require(config.num_heads % ranks == 0 && config.resolved_mlp_size() % ranks == 0,
-          "{} ranks were started, but the model has {} heads and an MLP of {}: start a number of "
-          "ranks that divides both",
-          ranks, config.num_heads, config.resolved_mlp_size());
-  return config;
 }
 
 }  // namespace

@@ -41,16 +41,34 @@ void Console::progress(const StepResult& result, double seconds_left) {
   constexpr int kWidth = 30;
   const int filled = static_cast<int>(result.step * kWidth / total_steps_);
   fmt::print("\r\033[K[{:#<{}}{:.<{}}] {}/{}  loss {:.4f}  {} left", "", filled, "",
-             kWidth - filled, result.step, total_steps_, result.loss, human_duration(seconds_left));
+             kWidth - filled, result.step, total_steps_, result.loss(),
+             human_duration(seconds_left));
   std::fflush(stdout);
   bar_drawn_ = true;
 }
 
-void Console::step(const StepResult& result, double tokens_per_second, double seconds_left) {
+void Console::step(const StepResult& result, const Speed& speed, double seconds_left) {
+  const bool padded = result.tokens != result.padded_tokens;
   line(fmt::format(
-      "step {:>{}}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.2e}  {:.0f} tokens/s  {} left",
-      result.step, std::to_string(total_steps_).size(), total_steps_, result.loss, result.grad_norm,
-      result.lr, tokens_per_second, human_duration(seconds_left)));
+      "step {:>{}}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.2e}  {:.0f} tokens/s{}  {} left",
+      result.step, std::to_string(total_steps_).size(), total_steps_, result.loss(),
+      result.grad_norm, result.lr, speed.tokens,
+      padded ? fmt::format(" ({:.0f} with padding)", speed.padded_tokens) : "",
+      human_duration(seconds_left)));
+}
+
+void Console::evaluation(int64_t step, const Evaluation& found) {
+  std::string text = fmt::format("step {}  eval loss {:.4f}", step, found.losses.total());
+  if (found.counts.token_targets > 0) {
+    text += fmt::format("  token accuracy {:.1f}% (always the most frequent: {:.1f}%)",
+                        100.0 * found.token_accuracy, 100.0 * found.most_frequent_token);
+  }
+  if (found.counts.document_targets > 0) {
+    text += fmt::format("  {} accuracy {:.1f}%", found.f1.empty() ? "next-sentence" : "label",
+                        100.0 * found.document_accuracy);
+  }
+  if (!found.f1.empty()) text += fmt::format("  macro F1 {:.3f}", found.macro_f1());
+  line(text);
 }
 
 std::string human_duration(double seconds) {
@@ -62,6 +80,7 @@ std::string human_duration(double seconds) {
 
 void StepClock::add(const StepResult& result) {
   tokens_ += static_cast<double>(result.tokens);
+  padded_tokens_ += static_cast<double>(result.padded_tokens);
   seconds_ += result.seconds;
   constexpr double kMemory = 0.99;
   mean_seconds_ = mean_seconds_ == 0.0 ? result.seconds

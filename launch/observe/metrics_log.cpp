@@ -32,18 +32,38 @@ MetricsLog::MetricsLog(const std::filesystem::path& run_dir, int64_t steps_done)
   require(file_.good(), "{} can not be written", path_.string());
 }
 
-void MetricsLog::step(const StepResult& result, int64_t run_tokens, double tokens_per_second) {
-  write({{"step", result.step},
-         {"loss", result.loss},
-         {"grad_norm", result.grad_norm},
-         {"lr", result.lr},
-         {"tokens", run_tokens},
-         {"tokens_per_second", tokens_per_second},
-         {"step_ms", result.seconds * 1e3}});
+void MetricsLog::step(const StepResult& result, int64_t run_tokens, const Speed& speed) {
+  Json line = {{"step", result.step},
+               {"loss", result.loss()},
+               {"grad_norm", result.grad_norm},
+               {"lr", result.lr},
+               {"tokens", run_tokens},
+               {"tokens_per_second", speed.tokens},
+               {"padded_tokens_per_second", speed.padded_tokens},
+               {"step_ms", result.seconds * 1e3}};
+  if (result.losses.token != 0.0 && result.losses.document != 0.0) {
+    line["token_loss"] = result.losses.token;
+    line["document_loss"] = result.losses.document;
+  }
+  write(line);
 }
 
-void MetricsLog::evaluation(int64_t step, double loss) {
-  write({{"step", step}, {"eval_loss", loss}});
+void MetricsLog::evaluation(int64_t step, const Evaluation& found) {
+  Json line = {{"step", step}, {"eval_loss", found.losses.total()}};
+  if (found.counts.token_targets > 0) {
+    line["eval_token_loss"] = found.losses.token;
+    line["eval_token_accuracy"] = found.token_accuracy;
+    line["eval_most_frequent_token"] = found.most_frequent_token;
+  }
+  if (found.counts.document_targets > 0) {
+    line["eval_document_loss"] = found.losses.document;
+    line["eval_document_accuracy"] = found.document_accuracy;
+  }
+  if (!found.f1.empty()) {
+    line["eval_f1"] = found.f1;
+    line["eval_macro_f1"] = found.macro_f1();
+  }
+  write(line);
 }
 
 void MetricsLog::write(const Json& line) {

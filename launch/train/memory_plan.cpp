@@ -5,22 +5,35 @@
 #include <algorithm>
 #include <array>
 
-#include "models/gpt.h"
+#include "launch/data/batch_buffers.h"
+#include "models/model.h"
 
 namespace tessera {
 namespace {
 
-/// The arena's peak over a training micro-batch and an evaluation one.
-size_t dry_run_peak(Gpt& model, const ModelConfig& config, int64_t micro_batch) {
-  const Tensor tokens(nullptr, {micro_batch, config.seq_length}, DType::i32, kMeta);
-  const Tensor loss_sum(nullptr, {1}, DType::f64, kMeta);
+/// `batch` with a target fewer, whose targets' rows have to be gathered.
+TokenBatch with_fewer_targets(TokenBatch batch) {
+  const int64_t fewer = batch.num_targets() - 1;
+  batch.targets = batch.targets.slice(0, fewer);
+  batch.target_rows = batch.target_rows.slice(0, fewer);
+  return batch;
+}
+
+/// The arena's peak over training micro-batches and evaluation ones, as large as they can be.
+size_t dry_run_peak(Model& model, const ModelConfig& config, int64_t micro_batch) {
+  const TokenBatch full = full_batch_on_meta(micro_batch, config.seq_length);
+  const LossSums sums{Tensor(nullptr, {LossSums::kCount}, DType::f64, kMeta)};
   Arena arena(kMeta);
   StepContext ctx{arena};
-  ctx.training = true;
-  model.train(ctx, tokens, tokens, 1.0f, loss_sum);
-  arena.reset();
-  ctx.training = false;
-  model.evaluate(ctx, tokens, tokens, loss_sum);
+  for (const TokenBatch& batch : {full, with_fewer_targets(full)}) {
+    arena.reset();
+    ctx.training = true;
+    model.train(ctx, batch, {1.0f, 1.0f}, sums);
+    arena.reset();
+    ctx.training = false;
+    const Tensor predictions = arena.allocate({full.num_documents()}, DType::i32);
+    model.evaluate(ctx, batch, sums, predictions);
+  }
   return arena.peak();
 }
 
@@ -47,19 +60,20 @@ size_t MemoryPlan::total() const {
 MemoryPlan plan_memory(const ModelConfig& config, DType precision, int64_t micro_batch,
                        int64_t local_batch, Communicator& tp) {
   ParameterStore store;
-  Gpt model(config, store, tp);
+  const std::unique_ptr<Model> model = make_model(config, store, tp);
   store.allocate(kMeta, precision, StoreFor::training);
 
   MemoryPlan plan;
-  plan.arena_bytes = dry_run_peak(model, config, micro_batch);
+  plan.arena_bytes = dry_run_peak(*model, config, micro_batch);
   plan.local_parameters = count_local(store);
   plan.global_parameters = count_global(store);
-  plan.lines = {{"weights", store.value_bytes()},
-                {"gradients", store.grad_bytes()},
-                {"master weights", store.master_bytes()},
-                {"AdamW moments", store.moment_bytes()},
-                {"activations", plan.arena_bytes},
-                {"batch", static_cast<size_t>(local_batch * config.seq_length) * 2 * 4}};
+  plan.lines = {
+      {"weights", store.value_bytes()},
+      {"gradients", store.grad_bytes()},
+      {"master weights", store.master_bytes()},
+      {"AdamW moments", store.moment_bytes()},
+      {"activations", plan.arena_bytes},
+      {"batch", static_cast<size_t>(local_batch * config.seq_length) * 8 * sizeof(int32_t)}};
   return plan;
 }
 

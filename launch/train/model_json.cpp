@@ -1,5 +1,7 @@
 #include "launch/train/model_json.h"
 
+#include <algorithm>
+#include <iterator>
 #include <set>
 #include <string_view>
 
@@ -18,10 +20,35 @@ struct JsonWriter {
   Json json = Json::object();
 
   template <typename T, typename Rule>
-  void operator()(const Key& key, const T& member, const Rule&, std::string_view) {
-    if (!only_for_training(key.name)) json[std::string(key.name)] = member;
+  void operator()(const Key& key, const T& member, const Rule& rule, std::string_view) {
+    if (only_for_training(key.name)) return;
+    if constexpr (std::is_enum_v<T>) {
+      json[std::string(key.name)] = rule.write(member);
+    } else {
+      json[std::string(key.name)] = member;
+    }
   }
 };
+
+/// Keys that models did not have from the start: where a checkpoint lacks one, it has the default,
+/// which is what there was before.
+bool came_later(std::string_view key) {
+  constexpr std::string_view kLater[] = {"norm", "positions",        "rotary_base",   "token_types",
+                                         "head", "attention_window", "next_sentence", "num_labels"};
+  return std::find(std::begin(kLater), std::end(kLater), key) != std::end(kLater);
+}
+
+template <typename T, typename Rule>
+T value_from_json(const Json& json, const Rule& rule) {
+  if constexpr (std::is_enum_v<T>) {
+    YamlNode node;
+    node.kind = YamlNode::Kind::scalar;
+    node.text = json.get<std::string>();
+    return rule.read(node);
+  } else {
+    return json.get<T>();
+  }
+}
 
 /// schema.h's visitor that reads every architectural key, and checks it as a file's would be.
 struct JsonReader {
@@ -33,9 +60,12 @@ struct JsonReader {
     if (only_for_training(key.name)) return;
     const std::string name(key.name);
     known.insert(name);
+    if (!json.contains(name) && came_later(name)) return;
     require(json.contains(name), "the checkpoint's model has no '{}'", name);
     try {
-      json.at(name).get_to(member);
+      member = value_from_json<T>(json.at(name), rule);
+    } catch (const Error& error) {
+      fail("the checkpoint's model.{} {}", name, error.what());
     } catch (const Json::exception& error) {
       fail("the checkpoint's model.{} can not be read: {}", name, error.what());
     }
@@ -49,6 +79,7 @@ struct JsonReader {
 Json architecture_json(const ModelConfig& config) {
   ModelConfig resolved = config;
   resolved.mlp_size = config.resolved_mlp_size();
+  resolved.norm = config.pre_norm() ? NormPosition::pre : NormPosition::post;
   JsonWriter writer;
   describe(std::as_const(resolved), writer);
   return writer.json;

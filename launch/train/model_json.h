@@ -6,11 +6,12 @@
 namespace tessera {
 
 /// What a checkpoint says of its model: all keys that decide which function the weights are, and
-/// none that only matter in training (dropout, initial weights). mlp_size is resolved.
+/// none that only matter in training (dropout, initial weights). mlp_size and norm are resolved.
 Json architecture_json(const ModelConfig& config);
 
-/// The model of a checkpoint's JSON, without dropout. Throws, naming the key, if one is missing, is
-/// unknown, or has a value that no model has.
+/// The model of a checkpoint's JSON, without dropout. Throws, naming the key, if one is missing
+/// (other than one that models did not have from the start), is unknown, or has a value that no
+/// model has.
 ModelConfig model_from_json(const Json& json);
 
 }  // namespace tessera

@@ -1,6 +1,11 @@
 #include "launch/train/model_state.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <set>
 
 #include "core/error.h"
 #include "core/ops/reduce.h"
@@ -10,6 +15,34 @@ namespace {
 
 constexpr const char* kExpAvg = "/exp_avg";
 constexpr const char* kExpAvgSq = "/exp_avg_sq";
+
+/// What may differ between a model and the one that it is fine-tuned from.
+bool of_a_head(const std::string& name) {
+  constexpr const char* kHeads[] = {"head.", "pooler.", "next_sentence.", "classifier."};
+  return std::any_of(std::begin(kHeads), std::end(kHeads),
+                     [&](const char* head) { return name.rfind(head, 0) == 0; });
+}
+
+void load_weight(Checkpoint& checkpoint, const ParameterStore& store, const Parameter& parameter) {
+  const bool has_master = parameter.master.defined();
+  require(has_master || store.precision() == DType::f32,
+          "weights are stored in fp32 and load into masters or fp32 values, not {}",
+          to_string(store.precision()));
+  const Tensor& target = has_master ? parameter.master : parameter.value;
+  checkpoint.read(parameter.name, parameter.global_shape, parameter.shard,
+                  parameter.real_part(target));
+}
+
+/// The weights of a checkpoint that `store` has no parameter for.
+std::vector<std::string> unused_weights(const Checkpoint& checkpoint, const ParameterStore& store) {
+  std::set<std::string> used;
+  for (const Parameter& parameter : store.parameters()) used.insert(parameter.name);
+  std::vector<std::string> unused;
+  for (const auto& [name, tensor] : checkpoint.manifest().tensors) {
+    if (tensor.kind == kModelKind && used.count(name) == 0) unused.push_back(name);
+  }
+  return unused;
+}
 
 }  // namespace
 
@@ -35,16 +68,30 @@ void require_finite_weights(const ParameterStore& store) {
 }
 
 void load_weights(Checkpoint& checkpoint, ParameterStore& store) {
-  for (Parameter& parameter : store.parameters()) {
-    const bool has_master = parameter.master.defined();
-    require(has_master || store.precision() == DType::f32,
-            "weights are stored in fp32 and load into masters or fp32 values, not {}",
-            to_string(store.precision()));
-    const Tensor& target = has_master ? parameter.master : parameter.value;
-    checkpoint.read(parameter.name, parameter.global_shape, parameter.shard,
-                    parameter.real_part(target));
+  for (const Parameter& parameter : store.parameters()) load_weight(checkpoint, store, parameter);
+  store.refresh_values();
+}
+
+std::string load_matching_weights(Checkpoint& checkpoint, ParameterStore& store) {
+  std::vector<std::string> fresh;
+  for (const Parameter& parameter : store.parameters()) {
+    if (of_a_head(parameter.name) && !checkpoint.has(parameter.name)) {
+      fresh.push_back(parameter.name);
+    } else {
+      load_weight(checkpoint, store, parameter);
+    }
   }
   store.refresh_values();
+  const std::vector<std::string> unused = unused_weights(checkpoint, store);
+  for (const std::string& name : unused) {
+    require(of_a_head(name), "the checkpoint {} has {}, for which the model has no place",
+            checkpoint.path().string(), name);
+  }
+  std::string sentence;
+  if (!fresh.empty()) sentence += fmt::format("new: {}", fmt::join(fresh, ", "));
+  if (!fresh.empty() && !unused.empty()) sentence += "; ";
+  if (!unused.empty()) sentence += fmt::format("left out: {}", fmt::join(unused, ", "));
+  return sentence;
 }
 
 void load_training_state(Checkpoint& checkpoint, ParameterStore& store) {

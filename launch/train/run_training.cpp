@@ -12,6 +12,7 @@
 #include "launch/observe/console.h"
 #include "launch/observe/metrics_log.h"
 #include "launch/observe/start_summary.h"
+#include "launch/train/open_data.h"
 #include "launch/train/run_lock.h"
 #include "launch/train/start.h"
 #include "launch/train/stop_signal.h"
@@ -86,20 +87,17 @@ class TrainingRun {
     const double left = clock_.seconds_left(last_step_ - result.step);
     if (is_due(config_.log.interval, result.step) || result.step == last_step_ || first_) {
       first_ = false;
-      console_.step(result, clock_.tokens_per_second(), left);
-      if (metrics_) metrics_->step(result, run_tokens(), clock_.tokens_per_second());
+      console_.step(result, clock_.speed(), left);
+      if (metrics_) metrics_->step(result, trainer_.tokens_done(), clock_.speed());
       clock_.restart();
     }
     console_.progress(result, left);
   }
 
-  /// Also where batch.global is another one since a resume.
-  int64_t run_tokens() const { return trainer_.samples_done() * config_.model.seq_length; }
-
   void evaluate() {
-    const double loss = trainer_.evaluate();
-    console_.line(fmt::format("step {}  eval loss {:.4f}", trainer_.steps_done(), loss));
-    if (metrics_) metrics_->evaluation(trainer_.steps_done(), loss);
+    const Evaluation found = trainer_.evaluate();
+    console_.evaluation(trainer_.steps_done(), found);
+    if (metrics_) metrics_->evaluation(trainer_.steps_done(), found);
   }
 
   void save() {

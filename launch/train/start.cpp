@@ -22,9 +22,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// By way of the config, so that keys which the checkpoint's version did not know have a value.
+Json saved_architecture(const Checkpoint& checkpoint) {
+  return architecture_json(model_from_json(checkpoint.manifest().model));
+}
+
 Checkpoint open_of_same_model(const RunConfig& config, const fs::path& path) {
   Checkpoint checkpoint = Checkpoint::open(path);
-  check_same_model(checkpoint.manifest().model, architecture_json(config.model), path.string());
+  check_same_model(saved_architecture(checkpoint), architecture_json(config.model), path.string());
+  return checkpoint;
+}
+
+/// For fine-tuning: the model without its heads has to be the same.
+Checkpoint open_of_same_body(const RunConfig& config, const fs::path& path) {
+  Checkpoint checkpoint = Checkpoint::open(path);
+  Json saved = saved_architecture(checkpoint), run = architecture_json(config.model);
+  for (const char* of_heads : {"head", "num_labels", "next_sentence"}) {
+    saved.erase(of_heads);
+    run.erase(of_heads);
+  }
+  check_same_model(saved, run, path.string());
   return checkpoint;
 }
 
@@ -55,15 +72,6 @@ void report_other_tokenizer(const RunConfig& config, const Checkpoint& checkpoin
                   config.data.tokenizer, checkpoint.path().string()));
 }
 
-/// Every token needs its row of the embedding.
-void check_vocabulary(const RunConfig& config, const Tokenizer& tokenizer) {
-  require(
-      tokenizer.vocab_size() <= config.model.vocab_size,
-      "model.vocab_size is {}, but data.tokenizer is {}, which has {} tokens: choose {} or more",
-      config.model.vocab_size, config.data.tokenizer, tokenizer.vocab_size(),
-      tokenizer.vocab_size());
-}
-
 void check_resume_never(const RunConfig& config) {
   if (config.checkpoint.resume != ResumeMode::never) return;
   const auto steps = step_folders(checkpoints_folder(config.run.dir));
@@ -88,23 +96,6 @@ void check_new_start(const RunConfig& config) {
 }
 
 }  // namespace
-
-TrainingData open_data(const RunConfig& config) {
-  const int64_t vocab_size = config.model.vocab_size, seq_length = config.model.seq_length;
-  const auto train = std::make_shared<const IndexedDataset>(config.data.train, vocab_size);
-  const TokenSplit split = split_tokens(train->num_tokens(), config.data.eval_fraction);
-  TrainingData data;
-  data.tokenizer = make_tokenizer(config.data.tokenizer);
-  check_vocabulary(config, *data.tokenizer);
-  data.train = std::make_shared<const GptDataset>(train, split.train, seq_length);
-  if (config.data.eval) {
-    const auto eval = std::make_shared<const IndexedDataset>(*config.data.eval, vocab_size);
-    data.eval = std::make_shared<const GptDataset>(eval, Range{0, eval->num_tokens()}, seq_length);
-  } else if (config.data.eval_fraction > 0.0) {
-    data.eval = std::make_shared<const GptDataset>(train, split.eval, seq_length);
-  }
-  return data;
-}
 
 void make_run_folder(const RunConfig& config) {
   const std::string& dir = config.run.dir;
@@ -144,10 +135,11 @@ std::string start_or_resume(const RunConfig& config, Trainer& trainer, Communica
       what = fmt::format("resumed from {} (step {}, {} samples seen)", newest->string(),
                          trainer.steps_done(), trainer.samples_done());
     } else if (from) {
-      Checkpoint checkpoint = open_of_same_model(config, *from);
-      trainer.start_from(checkpoint);
+      Checkpoint checkpoint = open_of_same_body(config, *from);
+      const std::string heads = trainer.start_from(checkpoint);
       if (world.rank() == 0) report_other_tokenizer(config, checkpoint, report);
-      what = fmt::format("started with the weights of {}", from->string());
+      what = fmt::format("started with the weights of {}{}{}", from->string(),
+                         heads.empty() ? "" : "; ", heads);
     } else {
       trainer.initialize();
       what = fmt::format("started with new weights, seed {}", config.run.seed);

@@ -8,10 +8,6 @@
 
 namespace tessera {
 
-/// Opens the datasets and the tokenizer that the config names. Throws if they are missing, damaged
-/// or too short, or if the tokenizer has more tokens than the model.
-TrainingData open_data(const RunConfig& config);
-
 /// Makes run.dir and checks that it can be written. On rank 0 only.
 void make_run_folder(const RunConfig& config);
 

@@ -6,7 +6,6 @@
 
 #include "core/checked.h"
 #include "core/error.h"
-#include "core/ops/cross_entropy.h"
 #include "core/ops/elementwise.h"
 #include "launch/tokenizer/checkpoint_tokenizer.h"
 #include "launch/train/lr_schedule.h"
@@ -26,22 +25,30 @@ BatchLayout batch_layout(const RunConfig& config, const ParallelGroups& groups) 
   return {config.batch.global, config.batch.micro, groups.dp->rank(), groups.dp->size()};
 }
 
+/// 0 where there is nothing to take a mean over.
+float one_over(int64_t count) { return count == 0 ? 0.0f : 1.0f / static_cast<float>(count); }
+
+/// In a checkpoint's extra data: the tokens of the run so far, without padding.
+constexpr const char* kTokensKey = "tokens";
+
 }  // namespace
 
 Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const TrainingData& data)
     : config_(config),
       groups_(groups),
-      model_(config.model, store_, *groups.tp),
+      model_(make_model(config.model, store_, *groups.tp)),
       memory_(plan_memory(config.model, config.run.precision, config.batch.micro,
                           local_batch(config, groups), *groups.tp)),
       arena_(kCpu, memory_.arena_bytes),
-      batches_(data.train, data.eval, static_cast<uint64_t>(config.run.seed),
-               batch_layout(config, groups)),
+      batches_(data.train, data.eval, config.model.vocab_size,
+               static_cast<uint64_t>(config.run.seed), batch_layout(config, groups)),
       has_eval_(data.eval != nullptr),
       tokenizer_(data.tokenizer),
-      tokens_({local_batch(config, groups), config.model.seq_length}, DType::i32),
-      targets_(tokens_.tensor.shape(), DType::i32),
-      loss_sum_({1}, DType::f64) {
+      sums_({LossSums::kCount}, DType::f64) {
+  for (int64_t micro = 0; micro < batches_.num_micro_batches(); ++micro) {
+    buffers_.emplace_back(config.batch.micro, config.model.seq_length);
+  }
+  loaded_.resize(buffers_.size());
   store_.allocate(kCpu, config.run.precision, StoreFor::training);
   reducer_ = std::make_unique<GradientReducer>(store_, *groups.dp);
   optimizer_ = std::make_unique<Optimizer>(config.optimizer, store_);
@@ -49,43 +56,43 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
 
 void Trainer::initialize() {
   store_.initialize(static_cast<uint64_t>(config_.run.seed));
-  steps_done_ = 0;
-  samples_ = 0;
+  steps_done_ = samples_ = tokens_ = 0;
 }
 
 void Trainer::restore(Checkpoint& checkpoint) {
   load_training_state(checkpoint, store_);
   steps_done_ = checkpoint.manifest().step;
   samples_ = checkpoint.manifest().samples;
+  const Json& extra = checkpoint.manifest().extra;
+  const bool counted = extra.contains(kTokensKey) && extra[kTokensKey].is_number_integer();
+  tokens_ = counted ? extra[kTokensKey].get<int64_t>() : samples_ * config_.model.seq_length;
 }
 
-void Trainer::start_from(Checkpoint& checkpoint) {
-  load_weights(checkpoint, store_);
-  steps_done_ = 0;
-  samples_ = 0;
+std::string Trainer::start_from(Checkpoint& checkpoint) {
+  initialize();
+  return load_matching_weights(checkpoint, store_);
 }
 
 StepResult Trainer::step() {
   const auto start = std::chrono::steady_clock::now();
-  const int64_t micro_batches = batches_.num_micro_batches();
-  load_batch([&](int64_t micro, const Tensor& tokens, const Tensor& targets) {
-    batches_.load_train(samples_, micro, tokens, targets);
+  load_batch([&](int64_t micro, BatchBuffers& buffers) {
+    return batches_.load_train(samples_, micro, buffers);
   });
-  const int64_t targets = count_targets();
-  const float scale = 1.0f / static_cast<float>(std::max<int64_t>(targets, 1));
+  const TargetCounts counts = count_targets();
+  const LossScale scale = {one_over(counts.token_targets), one_over(counts.document_targets)};
 
   store_.zero_grads();
-  fill(loss_sum_.tensor, 0.0);
-  for (int64_t micro = 0; micro < micro_batches; ++micro) {
+  fill(sums_.tensor, 0.0);
+  for (size_t micro = 0; micro < loaded_.size(); ++micro) {
     arena_.reset();
-    model_.train(context(micro, /*training=*/true), micro_rows(tokens_, micro),
-                 micro_rows(targets_, micro), scale, loss_sum_.tensor);
+    model_->train(context(static_cast<int64_t>(micro), /*training=*/true), loaded_[micro], scale,
+                  {sums_.tensor});
   }
   reducer_->finalize();
 
-  const double loss = mean_loss(targets);
+  const Losses losses = mean_losses(counts);
   const double norm = gradient_norm(store_, *groups_.tp);
-  require_finite(loss, "loss");
+  require_finite(losses.total(), "loss");
   require_finite(norm, "gradient norm");
   const double clip = config_.optimizer.grad_clip;
   const double grad_scale = clip > 0.0 && norm > clip ? clip / norm : 1.0;
@@ -94,28 +101,37 @@ StepResult Trainer::step() {
 
   ++steps_done_;
   samples_ += config_.batch.global;
+  tokens_ += counts.tokens;
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  const int64_t tokens = config_.batch.global * config_.model.seq_length;
-  return {steps_done_, loss, norm, lr, tokens, elapsed.count()};
+  const int64_t padded_tokens = config_.batch.global * config_.model.seq_length;
+  return {steps_done_, losses, norm, lr, counts.tokens, padded_tokens, elapsed.count()};
 }
 
-double Trainer::evaluate() {
+Evaluation Trainer::evaluate() {
   require(has_eval_, "there is no eval data: set data.eval or data.eval_fraction");
   const int64_t batches = std::min(config_.eval.batches, batches_.num_eval_batches());
-  fill(loss_sum_.tensor, 0.0);
-  int64_t targets = 0;
+  const bool classifies = config_.model.head == Head::classification;
+  EvaluationCounts found(config_.model.vocab_size, classifies ? config_.model.num_labels : 0);
+  TargetCounts counts;
+  fill(sums_.tensor, 0.0);
   for (int64_t batch = 0; batch < batches; ++batch) {
-    load_batch([&](int64_t micro, const Tensor& tokens, const Tensor& wanted) {
-      batches_.load_eval(batch, micro, tokens, wanted);
+    load_batch([&](int64_t micro, BatchBuffers& buffers) {
+      return batches_.load_eval(batch, micro, buffers);
     });
-    for (int64_t micro = 0; micro < batches_.num_micro_batches(); ++micro) {
+    for (size_t micro = 0; micro < loaded_.size(); ++micro) {
       arena_.reset();
-      model_.evaluate(context(micro, /*training=*/false), micro_rows(tokens_, micro),
-                      micro_rows(targets_, micro), loss_sum_.tensor);
+      Tensor predictions;
+      if (classifies) {
+        predictions = arena_.allocate({loaded_[micro].num_documents()}, DType::i32);
+      }
+      model_->evaluate(context(static_cast<int64_t>(micro), /*training=*/false), loaded_[micro],
+                       {sums_.tensor}, predictions);
+      found.add(loaded_[micro], predictions);
     }
-    targets += count_targets();
+    counts.add(count_targets());
   }
-  return mean_loss(targets);
+  groups_.dp->all_reduce(sums_.tensor);
+  return found.finish({sums_.tensor}, counts, *groups_.dp);
 }
 
 SavedCheckpoint Trainer::save(const SaveObserver& observer) {
@@ -137,7 +153,8 @@ SavedCheckpoint Trainer::save(const SaveObserver& observer) {
   request.model = architecture_json(config_.model);
   request.extra = {{"tokenizer", config_.data.tokenizer},
                    {"seed", config_.run.seed},
-                   {"train_samples", batches_.num_train_samples()}};
+                   {"train_samples", batches_.num_train_samples()},
+                   {kTokensKey, tokens_}};
   if (tokenizer_) request.attachments = {{kTokenizerAttachment, tokenizer_attachment(*tokenizer_)}};
   request.tensors = held_tensors(store_);
   request.keep = narrow<int>(config_.checkpoint.keep);
@@ -159,27 +176,22 @@ StepContext Trainer::context(int64_t micro, bool training) {
 // Each data rank reads other samples, so that one alone may meet a damaged one.
 void Trainer::load_batch(const LoadMicroBatch& load) {
   all_or_none(groups_.world, [&] {
-    for (int64_t micro = 0; micro < batches_.num_micro_batches(); ++micro) {
-      load(micro, micro_rows(tokens_, micro), micro_rows(targets_, micro));
+    for (size_t micro = 0; micro < buffers_.size(); ++micro) {
+      loaded_[micro] = load(static_cast<int64_t>(micro), buffers_[micro]);
     }
   });
 }
 
-int64_t Trainer::count_targets() {
-  const auto targets = targets_.tensor.span<int32_t>();
-  int64_t count = std::count_if(targets.begin(), targets.end(),
-                                [](int32_t target) { return target != kIgnoreTarget; });
-  groups_.dp->all_reduce(Tensor(&count, {1}, DType::i64, kCpu));
-  return count;
+TargetCounts Trainer::count_targets() {
+  TargetCounts counts;
+  for (const TokenBatch& batch : loaded_) counts.add(batch);
+  counts.all_reduce(*groups_.dp);
+  return counts;
 }
 
-double Trainer::mean_loss(int64_t targets) {
-  groups_.dp->all_reduce(loss_sum_.tensor);
-  return targets == 0 ? 0.0 : loss_sum_.tensor.span<double>()[0] / static_cast<double>(targets);
-}
-
-Tensor Trainer::micro_rows(const OwnedTensor& batch, int64_t micro) const {
-  return batch.tensor.slice(micro * config_.batch.micro, (micro + 1) * config_.batch.micro);
+Losses Trainer::mean_losses(const TargetCounts& counts) {
+  groups_.dp->all_reduce(sums_.tensor);
+  return tessera::mean_losses({sums_.tensor}, counts);
 }
 
 // Loss and norm are the same on all ranks.

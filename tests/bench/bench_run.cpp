@@ -4,6 +4,7 @@
 
 #include "core/random.h"
 #include "launch/data/indexed_dataset_writer.h"
+#include "launch/train/open_data.h"
 #include "launch/train/start.h"
 #include "tests/support/test_folder.h"
 

@@ -20,6 +20,7 @@ StepParts::StepParts(const RunConfig& config)
       self_(make_self_communicator()),
       model_(config.model, store_, *self_),
       tokens_({config.batch.micro, config.model.seq_length}, DType::i32),
+      positions_({config.batch.micro * config.model.seq_length}, DType::i32),
       loss_sum_({1}, DType::f64) {
   const ModelConfig& model = config.model;
   const DType dtype = config.run.precision;
@@ -42,6 +43,7 @@ StepParts::StepParts(const RunConfig& config)
   }
   for (int64_t i = 0; i < rows; ++i) {
     tokens_.tensor.data<int32_t>()[i] = static_cast<int32_t>(i * 7919 % model.vocab_size);
+    positions_.tensor.data<int32_t>()[i] = static_cast<int32_t>(i % model.seq_length);
   }
   logits_ = filled({rows, partition_vocab(model.vocab_size, 1, 0).padded}, dtype);
   statistics_ = filled({3, rows}, DType::f32);
@@ -57,11 +59,12 @@ void StepParts::embedding_forward_part() {
   const Parameter& positions = store_.parameters()[1];
   const Tensor& x = layers_[0].x.tensor;
   embedding_forward(tokens_.tensor, words.value, {0, config_.model.vocab_size}, x);
-  add_positions_forward(x, positions.value, 0, x);
+  embedding_add(x, positions_.tensor, positions.value, x);
 }
 
 void StepParts::embedding_backward_part() {
-  add_positions_backward(gradient_.tensor, store_.parameters()[1].grad);
+  embedding_backward(positions_.tensor.view(tokens_.tensor.shape()), gradient_.tensor,
+                     {0, config_.model.seq_length}, store_.parameters()[1].grad);
   embedding_backward(tokens_.tensor, gradient_.tensor, {0, config_.model.vocab_size},
                      store_.parameters()[0].grad);
 }

@@ -44,9 +44,10 @@ class StepParts {
   std::unique_ptr<Optimizer> optimizer_;
   AttentionOptions attention_;
   std::vector<Layer> layers_;
-  OwnedTensor tokens_, logits_, statistics_, loss_sum_;  // (B, T), (B × T, V), (3, B × T), (1)
-  OwnedTensor gradient_, dqkv_, dhidden_;                // (B, T, C), as qkv, (B, T, F)
-  OwnedTensor vector_, sums_;                            // (F) in the step's precision, (F) fp32
+  OwnedTensor tokens_, positions_;              // (B, T)
+  OwnedTensor logits_, statistics_, loss_sum_;  // (B × T, V), (3, B × T), (1)
+  OwnedTensor gradient_, dqkv_, dhidden_;       // (B, T, C), as qkv, (B, T, F)
+  OwnedTensor vector_, sums_;                   // (F) in the step's precision, (F) fp32
 };
 
 }  // namespace tessera::bench

@@ -173,7 +173,7 @@ TEST(AttentionProperties, DecodingTheLastPositionIsTheForwardsLastRow) {
       }
     }
   }
-  attention_decode(q.tensor, keys.tensor, values.tensor, c.seq, options.scale, last.tensor);
+  attention_decode(q.tensor, keys.tensor, values.tensor, c.seq, 0, options.scale, last.tensor);
   test::expect_close(last.tensor, expected, tolerance(c), "last row");
 }
 

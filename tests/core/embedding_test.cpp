@@ -62,50 +62,35 @@ TEST(Embedding, BackwardAddsUpInTheOrderOfTheIds) {
   }
 }
 
-TEST(Embedding, PositionsAreAddedFromFirstOn) {
-  constexpr int64_t kBatch = 3, kLength = 5, kFirst = 2;
+TEST(Embedding, AddingAnotherEmbedding) {
+  constexpr int64_t kRows = 15, kTable = 9;
   for (const DType dtype : kDTypes) {
     for (const int64_t columns : {1, 17, 769}) {
-      const OwnedTensor x = random_tensor({kBatch, kLength, columns}, dtype, 1);
-      const OwnedTensor table = random_tensor({9, columns}, dtype, 2);
+      const OwnedTensor x = random_tensor({3, 5, columns}, dtype, 1);
+      const OwnedTensor table = random_tensor({kTable, columns}, dtype, 2);
+      const OwnedTensor ids = test::random_ints({kRows}, 0, kTable, 3);
       auto expected = to_doubles(x.tensor);
-      const auto positions = to_doubles(table.tensor);
-      const auto size = static_cast<size_t>(kLength * columns);
+      const auto rows = to_doubles(table.tensor);
       for (size_t i = 0; i < expected.size(); ++i) {
-        expected[i] += positions[i % size + static_cast<size_t>(kFirst * columns)];
+        const auto width = static_cast<size_t>(columns);
+        const auto id = static_cast<size_t>(ids.tensor.span<int32_t>()[i / width]);
+        expected[i] += rows[id * width + i % width];
       }
-      const OwnedTensor out({kBatch, kLength, columns}, dtype);
-      add_positions_forward(x.tensor, table.tensor, kFirst, out.tensor);
+      const OwnedTensor out({3, 5, columns}, dtype);
+      embedding_add(x.tensor, ids.tensor, table.tensor, out.tensor);
       expect_close(out.tensor, expected, unit_roundoff(dtype), "out");
-      add_positions_forward(x.tensor, table.tensor, kFirst, x.tensor);
+      embedding_add(x.tensor, ids.tensor, table.tensor, x.tensor);
       expect_same_bits(x.tensor, out.tensor, "out in place of x");
     }
   }
 }
 
-TEST(Embedding, PositionsBackwardSumsTheBatchInOrder) {
-  for (const DType dtype : kDTypes) {
-    for (const int64_t columns : {1, 17, 769}) {
-      constexpr int64_t kBatch = 7, kLength = 33;
-      const OwnedTensor dout = random_tensor({kBatch, kLength, columns}, dtype, 1);
-      const OwnedTensor start = random_tensor({kLength + 1, columns}, DType::f32, 2);
-      auto expected = to_doubles(start.tensor);
-      const auto gradient = to_doubles(dout.tensor);
-      for (size_t i = 0; i < gradient.size(); ++i) {
-        expected[i % static_cast<size_t>(kLength * columns)] += gradient[i];
-      }
-      const OwnedTensor first = copy_of(start.tensor);
-      for (const int threads : {1, 2, 3}) {
-        const ThreadCount count(threads);
-        const OwnedTensor dtable = copy_of(start.tensor);
-        add_positions_backward(dout.tensor, dtable.tensor);
-        expect_close(dtable.tensor, expected, sum_tolerance(DType::f32, kBatch + 1), "dtable");
-        if (threads == 1)
-          std::copy_n(dtable.tensor.data<float>(), dtable.tensor.numel(),
-                      first.tensor.data<float>());
-        expect_same_bits(dtable.tensor, first.tensor, "dtable on more threads");
-      }
-    }
+TEST(Embedding, AddingARowThatIsNotThereIsNamed) {
+  const OwnedTensor x({2, 4}, DType::f32), table({8, 4}, DType::f32);
+  for (const int32_t id : {-1, 8}) {
+    const OwnedTensor ids = test::from_ints(std::vector<int32_t>{3, id}, {2});
+    expect_error([&] { embedding_add(x.tensor, ids.tensor, table.tensor, x.tensor); },
+                 {"embedding_add", std::to_string(id).c_str(), "table of 8 rows"});
   }
 }
 
@@ -114,8 +99,7 @@ TEST(Embedding, WrongArgumentsAreNamedOnTheMetaDeviceToo) {
   const OwnedTensor out({2, 4, 16}, DType::bf16, kMeta), dtable({8, 16}, DType::f32, kMeta);
   embedding_forward(ids.tensor, table.tensor, {0, 8}, out.tensor);
   embedding_backward(ids.tensor, out.tensor, {0, 8}, dtable.tensor);
-  add_positions_forward(out.tensor, table.tensor, 4, out.tensor);
-  add_positions_backward(out.tensor, dtable.tensor);
+  embedding_add(out.tensor, ids.tensor, table.tensor, out.tensor);
   expect_error(
       [&] {
         embedding_forward(ids.tensor, table.tensor, {0, 9}, out.tensor);
@@ -141,10 +125,11 @@ TEST(Embedding, WrongArgumentsAreNamedOnTheMetaDeviceToo) {
         embedding_backward(ids.tensor, out.tensor, {0, 8}, table.tensor);
       },
       {"embedding_backward", "dtable", "fp32"});
-  expect_error([&] { add_positions_forward(out.tensor, table.tensor, 5, out.tensor); },
-               {"add_positions_forward", "table", "at least 9"});
-  expect_error([&] { add_positions_backward(table.tensor, dtable.tensor); },
-               {"add_positions_backward", "dout", "(B, T, C)"});
+  expect_error([&] { embedding_add(table.tensor, ids.tensor, table.tensor, out.tensor); },
+               {"embedding_add", "out"});
+  const Tensor few = ids.tensor.slice(0, 1);
+  expect_error([&] { embedding_add(out.tensor, few, table.tensor, out.tensor); },
+               {"embedding_add", "(2, 4, 16)", "4 ids"});
 }
 
 }  // namespace

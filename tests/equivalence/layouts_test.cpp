@@ -34,7 +34,7 @@ class Layouts : public testing::TestWithParam<Layout> {
   static void expect_equal(const WholeRun& sharded, const WholeRun& whole, double tolerance) {
     ASSERT_EQ(sharded.steps.size(), whole.steps.size());
     for (size_t i = 0; i < whole.steps.size(); ++i) {
-      EXPECT_NEAR(sharded.steps[i].loss, whole.steps[i].loss, tolerance * whole.steps[i].loss)
+      EXPECT_NEAR(sharded.steps[i].loss(), whole.steps[i].loss(), tolerance * whole.steps[i].loss())
           << "step " << i;
       EXPECT_NEAR(sharded.steps[i].grad_norm, whole.steps[i].grad_norm,
                   10 * tolerance * whole.steps[i].grad_norm)
@@ -55,7 +55,7 @@ TEST_P(Layouts, ShardedIsWhole) {
   const WholeRun sharded = test::train_whole(config(), {GetParam(), kSteps});
   test::expect_same_bits(sharded.initial_weights, whole.initial_weights, "initial weights");
   expect_equal(sharded, whole, kTolerance);
-  EXPECT_LT(whole.steps.back().loss, 0.95 * whole.steps.front().loss) << "nothing was learnt";
+  EXPECT_LT(whole.steps.back().loss(), 0.95 * whole.steps.front().loss()) << "nothing was learnt";
 }
 
 TEST_P(Layouts, DropoutDropsTheSameElements) {
@@ -66,7 +66,7 @@ TEST_P(Layouts, DropoutDropsTheSameElements) {
   const WholeRun sharded = test::train_whole(with_dropout, {GetParam(), 5});
   expect_equal(sharded, whole, kTolerance);
   const WholeRun without = test::train_whole(config(), {{1, 1}, 1});
-  EXPECT_NE(whole.steps[0].loss, without.steps[0].loss) << "nothing was dropped";
+  EXPECT_NE(whole.steps[0].loss(), without.steps[0].loss()) << "nothing was dropped";
 }
 
 TEST_P(Layouts, ShardedIsWholeInBf16) {
@@ -77,7 +77,7 @@ TEST_P(Layouts, ShardedIsWholeInBf16) {
   test::expect_same_bits(sharded.initial_weights, whole.initial_weights, "initial weights");
   // Each activation is rounded to 2⁻⁸ relative; the mean over the batch averages that.
   for (size_t i = 0; i < whole.steps.size(); ++i) {
-    EXPECT_NEAR(sharded.steps[i].loss, whole.steps[i].loss, 0x1p-8 * whole.steps[i].loss);
+    EXPECT_NEAR(sharded.steps[i].loss(), whole.steps[i].loss(), 0x1p-8 * whole.steps[i].loss());
   }
   // A gradient has gone through some ten roundings of 2⁻⁸ that are independent, so it is off by
   // about √10 × 2⁻⁸, and the worst of thousands of elements by several times that.

@@ -42,7 +42,7 @@ TEST_F(Resume, OnTheSameLayoutIsTheSameBits) {
     const WholeRun resumed = interrupted(run, layout, layout);
     for (size_t i = 0; i < kAfter; ++i) {
       EXPECT_EQ(resumed.steps[i].step, uninterrupted.steps[kBefore + i].step);
-      EXPECT_EQ(resumed.steps[i].loss, uninterrupted.steps[kBefore + i].loss);
+      EXPECT_EQ(resumed.steps[i].loss(), uninterrupted.steps[kBefore + i].loss());
       EXPECT_EQ(resumed.steps[i].lr, uninterrupted.steps[kBefore + i].lr);
     }
     test::expect_same_bits(resumed.weights, uninterrupted.weights, "weights");
@@ -72,7 +72,7 @@ TEST_P(ResumeElsewhere, IsTheUninterruptedRun) {
   constexpr double kTolerance = 2e-5;
   for (size_t i = 0; i < kAfter; ++i) {
     const StepResult& expected = uninterrupted.steps[kBefore + i];
-    EXPECT_NEAR(resumed.steps[i].loss, expected.loss, kTolerance * expected.loss);
+    EXPECT_NEAR(resumed.steps[i].loss(), expected.loss(), kTolerance * expected.loss());
   }
   test::expect_close(resumed.weights, uninterrupted.weights, 10 * kTolerance, "weights");
   test::expect_close(resumed.exp_avg, uninterrupted.exp_avg, 50 * kTolerance, "moments");

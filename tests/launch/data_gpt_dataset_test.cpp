@@ -63,6 +63,75 @@ TEST(GptDataset, ChecksTheLastTargetToo) {
                         {"set.bin", "position 8", "is 8", "8 tokens"}));
 }
 
+/// The document of each token of the concatenation, found by walking over all.
+std::vector<int64_t> documents_of_tokens(const std::vector<std::vector<int32_t>>& documents) {
+  std::vector<int64_t> result;
+  for (size_t d = 0; d < documents.size(); ++d) {
+    result.insert(result.end(), documents[d].size(), static_cast<int64_t>(d));
+  }
+  return result;
+}
+
+TEST(GptDataset, KnowsDocumentsFromTheIndex) {
+  const TestFolder folder;
+  // Empty documents, of one token, longer than a sample, and ending where a sample does.
+  const std::vector<std::vector<int32_t>> documents = {
+      {},           {1, 2, 3}, {4},      {}, {}, {5, 6, 7, 8, 9, 10, 11, 12, 13},
+      {14, 15, 16}, {17},      {18, 19}, {}};
+  write_dataset(folder / "set", documents);
+  const auto dataset = std::make_shared<IndexedDataset>(folder / "set");
+  const std::vector<int64_t> document_of = documents_of_tokens(documents);
+  for (const Range range : {Range{0, 19}, Range{2, 19}, Range{5, 14}}) {
+    for (const int64_t length : {1, 2, 3, 4, 8}) {
+      for (const bool separate : {false, true}) {
+        for (const bool across : {false, true}) {
+          const GptDataset gpt(dataset, range, length, {separate, across});
+          for (int64_t sample = 0; sample < gpt.num_samples(); ++sample) {
+            Sample expected;
+            for (int64_t i = 0; i < length; ++i) {
+              const auto at = static_cast<size_t>(range.begin + sample * length + i);
+              const bool ends = document_of[at] != document_of[at + 1];
+              expected.tokens.push_back(static_cast<int32_t>(at) + 1);
+              expected.targets.push_back(ends && !across ? -1 : static_cast<int32_t>(at) + 2);
+              const bool starts = i == 0 || (separate && document_of[at - 1] != document_of[at]);
+              if (starts) expected.document_lengths.push_back(0);
+              ++expected.document_lengths.back();
+            }
+            Sample found;
+            found.labels = found.token_types = {1, 2, 3};
+            gpt.fill(sample, /*epoch=*/3, found);
+            EXPECT_EQ(found.tokens, expected.tokens);
+            EXPECT_EQ(found.targets, expected.targets);
+            EXPECT_EQ(found.document_lengths, expected.document_lengths);
+            EXPECT_TRUE(found.token_types.empty());
+            EXPECT_TRUE(found.labels.empty());
+          }
+          Sample out;
+          EXPECT_THROW(gpt.fill(gpt.num_samples(), 0, out), Error);
+        }
+      }
+    }
+  }
+}
+
+TEST(GptDataset, AnEndOfDocumentTokenInsideADocumentChangesNothing) {
+  const TestFolder folder;
+  constexpr int32_t kEnd = 256;
+  write_dataset(folder / "plain", {{1, 2, 3, kEnd}, {4, 5, 6, 7, 8, kEnd}});
+  write_dataset(folder / "tricky", {{1, kEnd, kEnd, 2}, {kEnd, 5, 6, kEnd, 8, kEnd}});
+  for (const bool across : {false, true}) {
+    const auto lengths_and_losses = [&](const char* name) {
+      const auto dataset = std::make_shared<IndexedDataset>(folder / name);
+      Sample sample;
+      GptDataset(dataset, {0, 10}, 9, {true, across}).fill(0, 0, sample);
+      std::vector<int32_t> result = sample.document_lengths;
+      for (const int32_t target : sample.targets) result.push_back(target == -1 ? 0 : 1);
+      return result;
+    };
+    EXPECT_EQ(lengths_and_losses("plain"), lengths_and_losses("tricky"));
+  }
+}
+
 TEST(SplitTokens, HoldsOutTheEnd) {
   const TokenSplit split = split_tokens(1000, 0.25);
   EXPECT_EQ(split.train, (Range{0, 750}));

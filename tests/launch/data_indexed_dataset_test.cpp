@@ -124,6 +124,29 @@ TEST_F(IndexedDatasetTest, SequencesMayLieAnywhereInTheBin) {
   }
 }
 
+TEST_F(IndexedDatasetTest, KnowsTheDocumentOfEveryToken) {
+  Index index;
+  index.document_entries = 6;
+  index.documents = {0, 0, 2, 2, 3, 3};  // empty ones at the start, in the middle and at the end
+  for (const bool one_after_the_other : {true, false}) {
+    if (!one_after_the_other) index.pointers = {6, 0, 10};
+    write(index);
+    const IndexedDataset dataset(prefix_);
+    EXPECT_EQ(dataset.document_tokens(0), (Range{0, 0}));
+    EXPECT_EQ(dataset.document_tokens(1), (Range{0, 5}));
+    EXPECT_EQ(dataset.document_tokens(2), (Range{5, 5}));
+    EXPECT_EQ(dataset.document_tokens(3), (Range{5, 6}));
+    EXPECT_EQ(dataset.document_tokens(4), (Range{6, 6}));
+    for (int64_t token = 0; token < 6; ++token) {
+      EXPECT_EQ(dataset.document_at(token), token < 5 ? 1 : 3);
+    }
+    EXPECT_THROW(dataset.document_at(-1), Error);
+    EXPECT_THROW(dataset.document_at(6), Error);
+    EXPECT_THROW(dataset.document_tokens(5), Error);
+    EXPECT_THROW(dataset.document_tokens(-1), Error);
+  }
+}
+
 TEST_F(IndexedDatasetTest, AnEmptyDatasetHasNothing) {
   Index index;
   index.sequence_count = 0;

@@ -1,18 +1,15 @@
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <filesystem>
-#include <string>
-#include <vector>
+#include <algorithm>
 
 #include "core/arena.h"
 #include "core/ops/elementwise.h"
-#include "launch/checkpoint/safetensors.h"
+#include "launch/data/batch_buffers.h"
 #include "launch/train/optimizer.h"
 #include "models/gpt.h"
 #include "parallel/gradient_norm.h"
 #include "parallel/thread_communicator.h"
-#include "tests/support/shards.h"
+#include "tests/support/golden.h"
 #include "tests/support/tensors.h"
 
 // Tessera's GPT against Hugging Face's GPT2LMHeadModel, as tests/parity/README.md describes it. The
@@ -21,25 +18,7 @@
 namespace tessera {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr int64_t kSteps = 10;
-
-class Golden {
- public:
-  Golden() : file_(fs::path(TESSERA_SOURCE_DIR) / "tests/parity/gpt2_golden.safetensors") {}
-
-  template <typename T>
-  std::vector<T> get(const std::string& key) const {
-    const auto bytes = file_.bytes(file_.entry(key));
-    std::vector<T> values(bytes.size() / sizeof(T));
-    std::memcpy(values.data(), bytes.data(), bytes.size());
-    return values;
-  }
-
- private:
-  SafetensorsFile file_;
-};
 
 ModelConfig golden_config() {
   ModelConfig config;
@@ -60,28 +39,33 @@ class GoldenModel {
       : tp_(tp),
         model_(golden_config(), store_, tp),
         tokens_(test::from_ints(golden_.get<int32_t>("tokens"), {3, 16})),
-        targets_(test::from_ints(golden_.get<int32_t>("targets"), {3, 16})),
-        loss_sum_({1}, DType::f64),
+        buffers_(3, 16),
+        sums_({LossSums::kCount}, DType::f64),
         arena_(kCpu, size_t{8} << 20) {
     store_.allocate(kCpu, DType::f32, StoreFor::training);
-    for (Parameter& parameter : store_.parameters()) {
-      const auto shard = test::shard_of(golden_.get<float>("weight/" + parameter.name), parameter);
-      std::copy(shard.begin(), shard.end(), parameter.value.data<float>());
+    golden_.load_weights(store_);
+    const auto tokens = golden_.get<int32_t>("tokens"), targets = golden_.get<int32_t>("targets");
+    for (int64_t row = 0; row < 3; ++row) {
+      Sample sample;
+      sample.tokens.assign(&tokens[static_cast<size_t>(row * 16)],
+                           &tokens[static_cast<size_t>(row * 16)] + 16);
+      sample.targets.assign(&targets[static_cast<size_t>(row * 16)],
+                            &targets[static_cast<size_t>(row * 16)] + 16);
+      sample.document_lengths = {16};
+      buffers_.append(sample, 53, "golden", row);
     }
   }
 
   double train() {
-    const auto targets = targets_.tensor.span<int32_t>();
-    const auto count =
-        std::count_if(targets.begin(), targets.end(), [](int32_t t) { return t >= 0; });
-    fill(loss_sum_.tensor, 0.0);
+    const TokenBatch batch = buffers_.batch();
+    const auto count = static_cast<double>(batch.num_targets());
+    fill(sums_.tensor, 0.0);
     store_.zero_grads();
     arena_.reset();
     StepContext ctx{arena_};
     ctx.training = true;
-    model_.train(ctx, tokens_.tensor, targets_.tensor, 1.0f / static_cast<float>(count),
-                 loss_sum_.tensor);
-    return loss_sum_.tensor.span<double>()[0] / static_cast<double>(count);
+    model_.train(ctx, batch, {static_cast<float>(1.0 / count), 0.0f}, {sums_.tensor});
+    return sums_.tensor.span<double>()[0] / count;
   }
 
   Tensor logits() {
@@ -89,32 +73,13 @@ class GoldenModel {
     return model_.logits(StepContext{arena_}, tokens_.tensor);
   }
 
-  /// Compares each parameter's `pick` with the golden tensors of this prefix, relative to each
-  /// tensor's largest element.
-  template <typename Pick>
-  void expect_parameters(const std::string& prefix, Pick pick, double tolerance,
-                         bool with_key_bias) const {
-    for (const Parameter& parameter : store_.parameters()) {
-      const auto whole = golden_.get<float>(prefix + parameter.name);
-      const auto expected = test::shard_of(whole, parameter);
-      float largest = 0.0f;
-      for (const float value : whole) largest = std::max(largest, std::abs(value));
-      const float* actual = pick(parameter).template data<float>();
-      const bool qkv_bias = parameter.name.find("qkv.bias") != std::string::npos;
-      const size_t third = expected.size() / 3;
-      for (size_t i = 0; i < expected.size(); ++i) {
-        if (qkv_bias && !with_key_bias && i / third == 1) continue;
-        ASSERT_NEAR(actual[i], expected[i], tolerance * double{largest})
-            << prefix << parameter.name << ", element " << i;
-      }
-    }
-  }
-
   Communicator& tp_;
-  Golden golden_;
+  test::Golden golden_{"gpt2"};
   ParameterStore store_;
   Gpt model_;
-  OwnedTensor tokens_, targets_, loss_sum_;
+  OwnedTensor tokens_;
+  BatchBuffers buffers_;
+  OwnedTensor sums_;
   Arena arena_;
 };
 
@@ -129,8 +94,8 @@ TEST_P(Gpt2Parity, LogitsLossAndEveryGradient) {
       ASSERT_NEAR(actual[i], expected[i], 2e-5) << "logit " << i;
     }
     EXPECT_NEAR(golden.train(), golden.golden_.get<float>("loss")[0], 2e-6);
-    golden.expect_parameters(
-        "grad/", [](const Parameter& p) { return p.grad; }, 5e-6, /*with_key_bias=*/true);
+    golden.golden_.expect_parameters(golden.store_, "grad/", &Parameter::grad, 5e-6,
+                                     test::Golden::KeyBias::compared);
   });
 }
 
@@ -151,8 +116,8 @@ TEST_P(Gpt2Parity, TenStepsOfAdamW) {
       EXPECT_NEAR(norm, norms[i], 1e-5 * double{norms[i]}) << "step " << step;
       optimizer.step(step, /*lr=*/1e-2, std::min(1.0, 1.0 / norm));
     }
-    golden.expect_parameters(
-        "trained/", [](const Parameter& p) { return p.value; }, 1e-5, /*with_key_bias=*/false);
+    golden.golden_.expect_parameters(golden.store_, "trained/", &Parameter::value, 1e-5,
+                                     test::Golden::KeyBias::left_out);
   });
 }
 

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <vector>
@@ -21,23 +22,26 @@ constexpr int64_t kVocab = 37, kWidth = 12;
 /// Loss and gradients by the textbook, in double precision.
 struct TextbookLoss {
   double loss = 0.0;
-  std::vector<double> dx, dtable;
+  double correct = 0.0;
+  std::vector<double> dx, dtable, dbias;
 
   TextbookLoss(const std::vector<double>& x, const std::vector<double>& table,
-               const std::vector<double>& targets, double scale)
-      : dx(x.size(), 0.0), dtable(table.size(), 0.0) {
+               const std::vector<double>& bias, const std::vector<double>& targets, double scale)
+      : dx(x.size(), 0.0), dtable(table.size(), 0.0), dbias(bias.size(), 0.0) {
     for (size_t n = 0; n < targets.size(); ++n) {
       if (targets[n] < 0) continue;
       const auto target = static_cast<size_t>(targets[n]);
       std::vector<double> p(kVocab);
       for (size_t v = 0; v < p.size(); ++v) {
-        p[v] = std::exp(
-            std::inner_product(&x[n * kWidth], &x[n * kWidth] + kWidth, &table[v * kWidth], 0.0));
+        p[v] = std::exp(std::inner_product(&x[n * kWidth], &x[n * kWidth] + kWidth,
+                                           &table[v * kWidth], bias[v]));
       }
+      if (p[target] == *std::max_element(p.begin(), p.end())) ++correct;
       const double sum = std::accumulate(p.begin(), p.end(), 0.0);
       loss -= std::log(p[target] / sum);
       for (size_t v = 0; v < p.size(); ++v) {
         const double g = scale * (p[v] / sum - (v == target ? 1.0 : 0.0));
+        dbias[v] += g;
         for (size_t c = 0; c < kWidth; ++c) {
           dx[n * kWidth + c] += g * table[v * kWidth + c];
           dtable[v * kWidth + c] += g * x[n * kWidth + c];
@@ -57,31 +61,40 @@ TEST_P(VocabParallel, LossAndGradientsAreTheTextbooks) {
   targets.tensor.data<int32_t>()[rows / 2] = kIgnoreTarget;
   const float scale = 0.25f;
   const auto whole = test::to_doubles(table.tensor);
-  const TextbookLoss expected(test::to_doubles(x.tensor), whole, test::to_doubles(targets.tensor),
-                              double{scale});
+  const auto bias = test::to_doubles(test::random_tensor({kVocab}, DType::f32, 5).tensor);
+  const TextbookLoss expected(test::to_doubles(x.tensor), whole, bias,
+                              test::to_doubles(targets.tensor), double{scale});
 
   for (const int ranks : {1, 2, 3, 4}) {  // with 4, the last rank holds no word
     run_thread_ranks(ranks, [&](Communicator& tp) {
       ParameterStore store;
       VocabParallelEmbedding words(store, "words", kVocab, kWidth, 0.02f, tp);
-      store.allocate(kCpu, DType::f32, StoreFor::training);
       Parameter& parameter = words.table();
-      const auto shard = test::shard_of(whole, parameter);
+      VocabParallelLoss head(parameter, words.vocab(), tp);
+      head.declare_bias(store, "bias");
+      store.allocate(kCpu, DType::f32, StoreFor::training);
+      const Parameter& biases = store.parameters().back();
+      const auto shard = test::shard_of(whole, parameter),
+                 bias_shard = test::shard_of(bias, biases);
       std::copy(shard.begin(), shard.end(), parameter.value.data<float>());
+      std::copy(bias_shard.begin(), bias_shard.end(), biases.value.data<float>());
 
       Arena arena(kCpu, size_t{4} << 20);
       const StepContext ctx{arena};
-      VocabParallelLoss head(parameter, words.vocab(), tp);
       OwnedTensor dx({rows, kWidth}, DType::f32), loss({1}, DType::f64), loss_only({1}, DType::f64);
-      head.loss(ctx, x.tensor, targets.tensor, loss_only.tensor);
+      OwnedTensor correct({1}, DType::f64);
+      head.loss(ctx, x.tensor, targets.tensor, loss_only.tensor, correct.tensor);
       head.loss_and_gradient(ctx, x.tensor, targets.tensor, scale, loss.tensor, dx.tensor);
       const double tolerance = test::sum_tolerance(DType::f32, kVocab);
       EXPECT_NEAR(loss.tensor.span<double>()[0], expected.loss, tolerance * expected.loss);
       EXPECT_EQ(loss_only.tensor.span<double>()[0], loss.tensor.span<double>()[0]);
+      EXPECT_EQ(correct.tensor.span<double>()[0], expected.correct);
       test::expect_close(dx.tensor, expected.dx, 4 * tolerance, "dx");
       test::expect_close(parameter.real_part(parameter.grad),
                          test::shard_of(expected.dtable, parameter),
                          4 * test::sum_tolerance(DType::f32, rows), "dtable");
+      test::expect_close(biases.real_part(biases.grad), test::shard_of(expected.dbias, biases),
+                         4 * test::sum_tolerance(DType::f32, rows), "dbias");
       for (int64_t i = words.vocab().held.size(); i < words.vocab().padded; ++i) {
         for (const float g : parameter.grad.slice(i, i + 1).span<float>()) EXPECT_EQ(g, 0.0f);
       }
@@ -92,8 +105,9 @@ TEST_P(VocabParallel, LossAndGradientsAreTheTextbooks) {
       for (int64_t n = 0; n < rows; ++n) {
         for (int64_t v = 0; v < kVocab; ++v) {
           const float* row = x.tensor.data<float>() + n * kWidth;
-          products.push_back(
-              std::inner_product(row, row + kWidth, &whole[static_cast<size_t>(v * kWidth)], 0.0));
+          products.push_back(std::inner_product(row, row + kWidth,
+                                                &whole[static_cast<size_t>(v * kWidth)],
+                                                bias[static_cast<size_t>(v)]));
         }
       }
       test::expect_close(logits.tensor, products, test::sum_tolerance(DType::f32, kWidth),

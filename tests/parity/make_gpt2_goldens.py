@@ -4,22 +4,22 @@ The C++ parity test loads the file and must find the same logits, loss, gradient
 steps. README.md says what the file holds, and how to make it again or compare with it.
 """
 
-import argparse
 import sys
 from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.numpy import load_file, save_file
 from transformers import GPT2Config, GPT2LMHeadModel
 
+import golden_file
+from adamw_steps import train
+from plain_model import attention, confirm_gradients, cross_entropy, layer_norm, linear
+
 GOLDEN = Path(__file__).with_name("gpt2_golden.safetensors")
-CHECK_TOLERANCE = 1e-6  # a few roundings to float32, the format of the file
 
 LAYERS, HEADS, C, V, T, B = 2, 3, 24, 53, 16, 3
 LAYER_NORM_EPS = 1e-5
 IGNORED = ((0, 0), (0, 7), (1, 15), (2, 3), (2, 4))  # targets that do not count
-STEPS, LR, BETAS, ADAM_EPS, WEIGHT_DECAY, GRAD_CLIP = 10, 1e-2, (0.9, 0.95), 1e-8, 0.1, 1.0
 SEED = 1234
 
 
@@ -135,76 +135,24 @@ def forward(model, tokens, targets):
     return logits, loss
 
 
-def train(model, tokens, targets):
-    """STEPS updates on one batch; the loss and the unclipped gradient norm before each update."""
-    matrices = [p for p in model.parameters() if p.ndim >= 2]
-    vectors = [p for p in model.parameters() if p.ndim < 2]  # c_attn.bias too: (3C) here
-    optimizer = torch.optim.AdamW(
-        [
-            {"params": matrices, "weight_decay": WEIGHT_DECAY},
-            {"params": vectors, "weight_decay": 0.0},
-        ],
-        lr=LR,
-        betas=BETAS,
-        eps=ADAM_EPS,
-    )
-    losses, grad_norms = [], []
-    for _ in range(STEPS):
-        optimizer.zero_grad()
-        _, loss = forward(model, tokens, targets)
-        loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), GRAD_CLIP)
-        optimizer.step()
-        losses.append(loss.item())
-        grad_norms.append(norm.item())
-    return losses, grad_norms
-
-
-def linear(x, weights, name):
-    return x @ weights[name + ".weight"].T + weights[name + ".bias"]
-
-
-def layer_norm(x, weights, name):
-    centered = x - x.mean(-1, keepdims=True)
-    variance = (centered**2).mean(-1, keepdims=True)
-    normed = centered / np.sqrt(variance + LAYER_NORM_EPS)
-    return normed * weights[name + ".weight"] + weights[name + ".bias"]
-
-
 def gelu(x):
     return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
 
-def softmax(x):
-    powers = np.exp(x - x.max(-1, keepdims=True))
-    return powers / powers.sum(-1, keepdims=True)
-
-
-def attention(x, weights, name):
-    def project(j):  # (B, H, T, D): head h has the columns from h * D on
-        y = x @ weights[name + ".qkv.weight"][j].T + weights[name + ".qkv.bias"][j]
-        return y.reshape(B, T, HEADS, C // HEADS).swapaxes(1, 2)
-
-    q, k, v = project(0), project(1), project(2)
-    scores = q @ k.swapaxes(-1, -2) / np.sqrt(C // HEADS)  # (B, H, T, T)
-    future = np.triu(np.ones((T, T), dtype=bool), k=1)
-    attended = softmax(np.where(future, -np.inf, scores)) @ v
-    return linear(attended.swapaxes(1, 2).reshape(B, T, C), weights, name + ".output")
-
-
 def plain_forward(weights, tokens, targets):
     """The same model from Tessera's weights in plain numpy: logits (B, T, V) and the mean loss."""
+    future = np.triu(np.ones((T, T), dtype=bool), k=1)
     x = weights["embedding.word"][tokens] + weights["embedding.position"]  # (B, T, C)
     for i in range(LAYERS):
         block = f"blocks.{i}."
-        normed = layer_norm(x, weights, block + "attention_norm")
-        x = x + attention(normed, weights, block + "attention")
-        up = linear(layer_norm(x, weights, block + "mlp_norm"), weights, block + "mlp.up")
+        normed = layer_norm(x, weights, block + "attention_norm", LAYER_NORM_EPS)
+        x = x + attention(normed, weights, block + "attention", HEADS, future)
+        normed = layer_norm(x, weights, block + "mlp_norm", LAYER_NORM_EPS)
+        up = linear(normed, weights, block + "mlp.up")
         x = x + linear(gelu(up), weights, block + "mlp.down")
-    logits = layer_norm(x, weights, "final_norm") @ weights["embedding.word"].T
-    batch, position = np.nonzero(targets >= 0)
-    counted = softmax(logits)[batch, position, targets[batch, position]]
-    return logits, -np.log(counted).mean()
+    final = layer_norm(x, weights, "final_norm", LAYER_NORM_EPS)
+    logits = final @ weights["embedding.word"].T
+    return logits, cross_entropy(logits, targets)
 
 
 def confirm(weights, tokens, targets, logits, loss, grads):
@@ -212,19 +160,9 @@ def confirm(weights, tokens, targets, logits, loss, grads):
     plain_logits, plain_loss = plain_forward(weights, tokens, targets)
     np.testing.assert_allclose(logits, plain_logits, rtol=0, atol=1e-12)
     np.testing.assert_allclose(loss, plain_loss, rtol=1e-13)
-    random = np.random.RandomState(SEED + 1)
-    step = 1e-5  # error: step² times the third derivative, and 1e-16 / step of rounding
-    for name, value in weights.items():
-        direction = random.standard_normal(value.shape)
-        ahead = plain_forward(weights | {name: value + step * direction}, tokens, targets)[1]
-        behind = plain_forward(weights | {name: value - step * direction}, tokens, targets)[1]
-        np.testing.assert_allclose(
-            (grads[name] * direction).sum(),
-            (ahead - behind) / (2 * step),
-            rtol=1e-6,
-            atol=1e-8,
-            err_msg=name,
-        )
+    confirm_gradients(
+        lambda changed: plain_forward(changed, tokens, targets)[1], weights, grads, SEED + 1
+    )
 
 
 def make_goldens():
@@ -235,49 +173,15 @@ def make_goldens():
     logits, loss = logits.detach().numpy(), loss.item()
     grads = export(model, lambda p: p.grad)
     confirm(weights, tokens, targets, logits, loss, grads)
-    losses, grad_norms = train(model, tokens, targets)
+    losses, grad_norms = train(model, lambda m: forward(m, tokens, targets)[1])
     trained = export(model, lambda p: p)
 
     truth = {"logits": logits, "loss": loss, "losses": losses, "grad_norms": grad_norms}
     for kind, group in (("weight", weights), ("grad", grads), ("trained", trained)):
         truth |= {f"{kind}/{name}": value for name, value in group.items()}
-    goldens = {key: np.array(value, dtype=np.float32, order="C") for key, value in truth.items()}
+    goldens = {key: golden_file.rounded(value) for key, value in truth.items()}
     return goldens | {"tokens": tokens, "targets": targets}
 
 
-def deviation(made, stored):
-    """The largest difference over the largest magnitude; infinite where the two do not compare."""
-    if made.dtype != stored.dtype or made.shape != stored.shape:
-        return np.inf
-    difference = np.abs(made.astype(np.float64) - stored).max()
-    if not np.isfinite(difference):
-        return np.inf
-    return difference / max(np.abs(stored).max(), np.finfo(np.float32).tiny)
-
-
-def check(goldens):
-    stored = load_file(GOLDEN)
-    if stored.keys() != goldens.keys():
-        print(f"{GOLDEN.name}: keys differ: {sorted(stored.keys() ^ goldens.keys())}")
-        return False
-    worst, key = max((deviation(goldens[key], stored[key]), key) for key in goldens)
-    print(f"{GOLDEN.name}: max relative deviation {worst:.3g} ({key}), allowed {CHECK_TOLERANCE:g}")
-    return bool(worst <= CHECK_TOLERANCE)
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="compare with the file; write nothing")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
-    goldens = make_goldens()
-    if arguments.check:
-        return 0 if check(goldens) else 1
-    save_file(goldens, GOLDEN)
-    print(f"{GOLDEN}: {len(goldens)} tensors, {GOLDEN.stat().st_size} bytes")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(golden_file.main(__doc__, GOLDEN, make_goldens))

@@ -17,8 +17,9 @@ std::vector<double> AttentionReference::weights(const std::vector<double>& qkv, 
       score += qkv[at(b, t, 0, h) + static_cast<size_t>(i)] *
                qkv[at(b, s, 1, h) + static_cast<size_t>(i)];
     }
-    scores[static_cast<size_t>(s)] = scale * score;
-    max = std::max(max, scale * score);
+    score = scale * score + (additive ? additive(b, h, t, s) : 0.0);
+    scores[static_cast<size_t>(s)] = score;
+    max = std::max(max, score);
   }
   double sum = 0.0;
   for (double& score : scores) {
@@ -86,6 +87,62 @@ std::vector<double> AttentionReference::backward(const std::vector<double>& qkv,
     }
   }
   return dqkv;
+}
+
+std::vector<double> AttentionReference::all_weights(const std::vector<double>& qkv) const {
+  std::vector<double> all;
+  double lse = 0.0;
+  for (int64_t b = 0; b < batch; ++b) {
+    for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t t = 0; t < seq; ++t) {
+        const std::vector<double> row = weights(qkv, b, h, t, &lse);
+        all.insert(all.end(), row.begin(), row.end());
+      }
+    }
+  }
+  return all;
+}
+
+namespace {
+
+int64_t plane_index(const Tensor& plane, int64_t seq, int64_t heads, int64_t b, int64_t h,
+                    int64_t t, int64_t s) {
+  if (plane.shape().rank() == 2) return t * seq + s;
+  const int64_t which = plane.dim(1) == 1 ? b : b * heads + h;
+  return (which * seq + t) * seq + s;
+}
+
+/// The document of a row: the last that begins at or before it.
+int64_t document_of(const Tensor& documents, int64_t row) {
+  const auto ends = documents.span<int32_t>();
+  int64_t document = 0;
+  for (size_t i = 0; i + 1 < ends.size(); ++i) {
+    if (ends[i] <= row && row < ends[i + 1]) document = static_cast<int64_t>(i);
+  }
+  return document;
+}
+
+}  // namespace
+
+bool hides(const AttentionMask& mask, int64_t seq, int64_t heads, int64_t b, int64_t h, int64_t t,
+           int64_t s) {
+  if (mask.causal && s > t) return true;
+  if (mask.window > 0 && std::abs(t - s) >= mask.window) return true;
+  if (mask.lengths.defined() && s >= mask.lengths.data<int32_t>()[b]) return true;
+  if (mask.hidden_keys.defined() && mask.hidden_keys.data<uint8_t>()[b * seq + s] != 0) return true;
+  if (mask.documents.defined() &&
+      document_of(mask.documents, b * seq + t) != document_of(mask.documents, b * seq + s)) {
+    return true;
+  }
+  return mask.hidden.defined() &&
+         mask.hidden.data<uint8_t>()[plane_index(mask.hidden, seq, heads, b, h, t, s)] != 0;
+}
+
+double additive_of(const AttentionMask& mask, int64_t seq, int64_t heads, int64_t b, int64_t h,
+                   int64_t t, int64_t s) {
+  if (!mask.additive.defined()) return 0.0;
+  const int64_t at = plane_index(mask.additive, seq, heads, b, h, t, s);
+  return static_cast<double>(mask.additive.data<float>()[at]);
 }
 
 }  // namespace tessera::test

@@ -4,6 +4,8 @@
 #include <functional>
 #include <vector>
 
+#include "core/attention_mask.h"
+
 namespace tessera::test {
 
 /// Multi-head attention by the textbook, in double precision: qkv (B, T, 3, H, D).
@@ -14,6 +16,8 @@ struct AttentionReference {
   std::function<bool(int64_t b, int64_t h, int64_t t, int64_t s)> hidden;
   /// The factor of a weight after the softmax: 1 without dropout.
   std::function<double(int64_t b, int64_t h, int64_t t, int64_t s)> factor;
+  /// What is added to a scaled score; nothing if empty.
+  std::function<double(int64_t b, int64_t h, int64_t t, int64_t s)> additive = {};
 
   struct Result {
     std::vector<double> out;          // (B, T, H, D)
@@ -24,6 +28,8 @@ struct AttentionReference {
   /// dqkv for the gradient `dout` of out.
   std::vector<double> backward(const std::vector<double>& qkv,
                                const std::vector<double>& dout) const;
+  /// The weights without dropout, (B, H, T, T).
+  std::vector<double> all_weights(const std::vector<double>& qkv) const;
 
  private:
   size_t at(int64_t b, int64_t t, int which, int64_t h) const {
@@ -36,5 +42,12 @@ struct AttentionReference {
   std::vector<double> weights(const std::vector<double>& qkv, int64_t b, int64_t h, int64_t t,
                               double* log_sum_exp) const;
 };
+
+/// What AttentionMask's comments say of one query and one key, part by part; `heads` are all heads,
+/// `h` counts among them. Planes of `hidden` and `additive` have the forms that attention takes.
+bool hides(const AttentionMask& mask, int64_t seq, int64_t heads, int64_t b, int64_t h, int64_t t,
+           int64_t s);
+double additive_of(const AttentionMask& mask, int64_t seq, int64_t heads, int64_t b, int64_t h,
+                   int64_t t, int64_t s);
 
 }  // namespace tessera::test

@@ -10,6 +10,7 @@
 #include "core/random.h"
 #include "launch/checkpoint/find.h"
 #include "launch/data/indexed_dataset_writer.h"
+#include "launch/train/open_data.h"
 #include "launch/train/start.h"
 #include "parallel/thread_communicator.h"
 #include "tests/support/shards.h"
@@ -143,7 +144,7 @@ WholeRun train_whole(const RunConfig& base, const RunPlan& plan) {
     }
     collector.add(store, masters, result.weights);
     collector.add(store, moments, result.exp_avg);
-    const double eval_loss = trainer.evaluate();
+    const double eval_loss = trainer.evaluate().losses.total();
     if (plan.save) trainer.save();
     if (world.rank() == 0) {
       result.steps = steps;

@@ -8,7 +8,9 @@ void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tenso
                        Tensor log_sum_exp);
 void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
                         const Tensor& log_sum_exp, const AttentionOptions& options, Tensor dqkv);
+void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
+                       const AttentionOptions& options, Tensor weights);
 void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
-                      float scale, Tensor out);
+                      int64_t window, float scale, Tensor out);
 
 }  // namespace tessera::cpu

@@ -5,17 +5,18 @@
 #include "core/ops/cpu/attention.h"
 #include "core/ops/cpu/vector_math.h"
 #include "core/parallel_for.h"
+#include "core/range.h"
 
 namespace tessera::cpu {
 namespace {
 
 template <typename T>
-void decode_head(const T* q, const T* keys, const T* values, int64_t length, int64_t d, float scale,
+void decode_head(const T* q, const T* keys, const T* values, Range seen, int64_t d, float scale,
                  float* sums, T* out) {
   std::fill_n(sums, d, 0.0f);
   float max = -std::numeric_limits<float>::infinity();
   float weight_sum = 0.0f;
-  for (int64_t s = 0; s < length; ++s) {
+  for (int64_t s = seen.begin; s < seen.end; ++s) {
     const T* key = keys + s * d;
     float score = 0.0f;
 #pragma omp simd reduction(+ : score)
@@ -38,7 +39,8 @@ void decode_head(const T* q, const T* keys, const T* values, int64_t length, int
 }  // namespace
 
 void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
-                      float scale, Tensor out) {
+                      int64_t window, float scale, Tensor out) {
+  const Range seen{window == 0 ? 0 : std::max<int64_t>(0, length - window), length};
   const int64_t capacity = keys.dim(2);
   const int64_t d = keys.dim(3);
   dispatch_float(q.dtype(), [&]<typename T>() {
@@ -47,8 +49,8 @@ void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values,
       sums.resize(static_cast<size_t>(d));
       for (int64_t bh = first; bh < last; ++bh) {
         const int64_t cache = bh * capacity * d;
-        decode_head(q.data<T>() + bh * d, keys.data<T>() + cache, values.data<T>() + cache, length,
-                    d, scale, sums.data(), out.data<T>() + bh * d);
+        decode_head(q.data<T>() + bh * d, keys.data<T>() + cache, values.data<T>() + cache, seen, d,
+                    scale, sums.data(), out.data<T>() + bh * d);
       }
     });
   });

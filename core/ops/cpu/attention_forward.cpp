@@ -3,6 +3,8 @@
 #include <limits>
 
 #include "core/ops/cpu/attention.h"
+#include "core/ops/cpu/attention_mask_tiles.h"
+#include "core/ops/cpu/attention_segments.h"
 #include "core/ops/cpu/attention_tiles.h"
 #include "core/ops/cpu/vector_math.h"
 #include "core/parallel_for.h"
@@ -23,19 +25,25 @@ struct RunningSoftmax {
   }
 
   /// Turns a row of scores into weights relative to the new maximum and returns the factor by which
-  /// what was summed before shrinks.
-  float absorb(int64_t r, float* scores) {
+  /// what was summed before shrinks. `cols` is a multiple of kTilePadding. Sums go lane by lane, so
+  /// that more columns without weight do not change their order.
+  float absorb(int64_t r, int64_t cols, float* scores) {
     float row_max = max[r];
 #pragma omp simd reduction(max : row_max)
-    for (int64_t c = 0; c < kKeyTile; ++c) row_max = std::max(row_max, scores[c]);
+    for (int64_t c = 0; c < cols; ++c) row_max = std::max(row_max, scores[c]);
     // With every key hidden so far, any finite reference makes all weights exp(−inf) = 0.
     const float reference = row_max == kMinusInf ? 0.0f : row_max;
+    float lanes[kTilePadding] = {};
+    for (int64_t c = 0; c < cols; c += kTilePadding) {
+#pragma omp simd
+      for (int64_t i = 0; i < kTilePadding; ++i) {
+        scores[c + i] = vec::exp(scores[c + i] - reference);
+        lanes[i] += scores[c + i];
+      }
+    }
     float row_sum = 0.0f;
 #pragma omp simd reduction(+ : row_sum)
-    for (int64_t c = 0; c < kKeyTile; ++c) {
-      scores[c] = vec::exp(scores[c] - reference);
-      row_sum += scores[c];
-    }
+    for (int64_t i = 0; i < kTilePadding; ++i) row_sum += lanes[i];
     const float shrink = max[r] == kMinusInf ? 0.0f : vec::exp(max[r] - reference);
     sum[r] = sum[r] * shrink + row_sum;
     max[r] = row_max;
@@ -49,77 +57,111 @@ struct RunningSoftmax {
   }
 };
 
+/// One query tile of one head of a segment. Rows are counted from the segment's first.
 template <typename T>
-void forward_tile(const AttentionShape& shape, const AttentionOptions& options, const T* qkv,
-                  int64_t b, int64_t h, Range queries, T* out, float* log_sum_exp) {
-  const int64_t ld = shape.padded_d;
-  TileScratch& scratch = TileScratch::of_this_thread();
-  scratch.begin(kQueryTile * (2 * ld + kKeyTile) + kKeyTile * 2 * ld);
-  float* q = scratch.tile(kQueryTile, ld);             // (queries, D), scaled
-  float* result = scratch.tile(kQueryTile, ld);        // (queries, D)
-  float* scores = scratch.tile(kQueryTile, kKeyTile);  // (queries, keys), then weights
-  float* keys_t = scratch.tile(ld, kKeyTile);          // (D, keys)
-  float* values = scratch.tile(kKeyTile, ld);          // (keys, D)
+class ForwardTile {
+ public:
+  ForwardTile(const AttentionShape& shape, const AttentionOptions& options, const T* qkv,
+              const AttentionWork::Item& item)
+      : shape_(shape),
+        mask_(shape, options, item.segment, item.head),
+        dropout_(options, shape, item.segment.place, item.head),
+        k_(qkv + shape.qkv_offset(item.segment.rows.begin, 1, item.head)),
+        v_(qkv + shape.qkv_offset(item.segment.rows.begin, 2, item.head)),
+        ld_(shape.padded_d),
+        queries_{item.tile * kQueryTile,
+                 std::min((item.tile + 1) * kQueryTile, item.segment.rows.size())},
+        softmax_(queries_.size()) {
+    TileScratch& scratch = TileScratch::of_this_thread();
+    scratch.begin(kQueryTile * (2 * ld_ + kKeyTile) + kKeyTile * 2 * ld_);
+    q_ = scratch.tile(kQueryTile, ld_);
+    result_ = scratch.tile(kQueryTile, ld_);
+    scores_ = scratch.tile(kQueryTile, kKeyTile);
+    keys_t_ = scratch.tile(ld_, kKeyTile);
+    values_ = scratch.tile(kKeyTile, ld_);
 
-  const int64_t rows = queries.size();
-  const T* q_rows = qkv + shape.qkv_offset(b, 0, h) + queries.begin * shape.row_stride;
-  load_tile(q_rows, shape.row_stride, rows, shape.d, options.scale, q, ld);
-  std::fill_n(result, rows * ld, 0.0f);
-  RunningSoftmax softmax(rows);
-  const WeightDropout dropout(options, shape.seq, b, h);
+    const T* q = qkv + shape.qkv_offset(item.segment.rows.begin + queries_.begin, 0, item.head);
+    load_tile(q, shape.row_stride, queries_.size(), shape.d, options.scale, q_, ld_);
+    std::fill_n(result_, queries_.size() * ld_, 0.0f);
+  }
 
-  for (int64_t begin = 0; begin < shape.seq; begin += kKeyTile) {
-    const Range keys{begin, std::min(begin + kKeyTile, shape.seq)};
-    if (cover(options.mask, queries, keys) == TileCover::all) continue;
-    const int64_t from = keys.begin * shape.row_stride;
-    load_transposed(qkv + shape.qkv_offset(b, 1, h) + from, shape.row_stride, keys.size(), shape.d,
-                    keys_t, kKeyTile);
-    load_tile(qkv + shape.qkv_offset(b, 2, h) + from, shape.row_stride, keys.size(), shape.d, 1.0f,
-              values, ld);
-    tile_gemm(rows, kKeyTile, shape.d, {q, ld, 1}, keys_t, kKeyTile, scores, kKeyTile, false);
-    hide_masked(options.mask, queries, keys, scores);
-    for (int64_t r = 0; r < rows; ++r) {
-      float* row = scores + r * kKeyTile;
-      const float shrink = softmax.absorb(r, row);
-      float* result_row = result + r * ld;
+  void run() {
+    const Range visible = mask_.visible_keys(queries_);
+    // On the grid of all tiles whatever is seen of them, so that a sum's order stays the same.
+    for (int64_t begin = visible.begin / kKeyTile * kKeyTile; begin < visible.end;
+         begin += kKeyTile) {
+      const Range keys{begin, std::min(begin + kKeyTile, visible.end)};
+      if (!mask_.hides_all(queries_, keys)) absorb(keys);
+    }
+  }
+
+  /// out and log_sum_exp are those of the tile's first row.
+  void store(T* out, float* log_sum_exp) {
+    for (int64_t r = 0; r < queries_.size(); ++r) {
+      const float normaliser = softmax_.normaliser(r);
+      float* row = result_ + r * ld_;
 #pragma omp simd
-      for (int64_t i = 0; i < ld; ++i) result_row[i] *= shrink;
-      if (!dropout.active()) continue;
+      for (int64_t i = 0; i < ld_; ++i) row[i] *= normaliser;
+      log_sum_exp[r] = softmax_.log_sum_exp(r);
+    }
+    store_tile(result_, ld_, queries_.size(), shape_.d, out, shape_.out_stride);
+  }
+
+  Range queries() const { return queries_; }
+
+ private:
+  void absorb(Range keys) {
+    const int64_t rows = queries_.size(), cols = round_up(keys.size(), kTilePadding);
+    const int64_t from = keys.begin * shape_.row_stride;
+    load_transposed(k_ + from, shape_.row_stride, keys.size(), shape_.d, keys_t_, kKeyTile);
+    load_tile(v_ + from, shape_.row_stride, keys.size(), shape_.d, 1.0f, values_, ld_);
+    tile_gemm(rows, cols, shape_.d, {q_, ld_, 1}, keys_t_, kKeyTile, scores_, kKeyTile, false);
+    mask_.apply(queries_, keys, scores_);
+    for (int64_t r = 0; r < rows; ++r) {
+      float* row = scores_ + r * kKeyTile;
+      const float shrink = softmax_.absorb(r, cols, row);
+      float* result = result_ + r * ld_;
+#pragma omp simd
+      for (int64_t i = 0; i < ld_; ++i) result[i] *= shrink;
+      if (!dropout_.active()) continue;
       float factors[kKeyTile];
-      dropout.factors(queries.begin + r, keys.begin, keys.size(), factors);
+      dropout_.factors(queries_.begin + r, keys.begin, keys.size(), factors);
       for (int64_t c = 0; c < keys.size(); ++c) row[c] *= factors[c];
     }
-    tile_gemm(rows, ld, keys.size(), {scores, kKeyTile, 1}, values, ld, result, ld, true);
+    tile_gemm(rows, ld_, keys.size(), {scores_, kKeyTile, 1}, values_, ld_, result_, ld_, true);
   }
 
-  for (int64_t r = 0; r < rows; ++r) {
-    const float normaliser = softmax.normaliser(r);
-    float* row = result + r * ld;
-#pragma omp simd
-    for (int64_t i = 0; i < ld; ++i) row[i] *= normaliser;
-    log_sum_exp[(b * shape.heads + h) * shape.seq + queries.begin + r] = softmax.log_sum_exp(r);
-  }
-  store_tile(result, ld, rows, shape.d,
-             out + shape.out_offset(b, h) + queries.begin * shape.out_stride, shape.out_stride);
-}
+  const AttentionShape& shape_;
+  SegmentMask mask_;
+  WeightDropout dropout_;
+  const T *k_, *v_;
+  int64_t ld_;
+  Range queries_;
+  RunningSoftmax softmax_;
+  float* q_;       // (queries, D), scaled
+  float* result_;  // (queries, D)
+  float* scores_;  // (queries, keys), then weights
+  float* keys_t_;  // (D, keys)
+  float* values_;  // (keys, D)
+};
 
 }  // namespace
 
 void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tensor out,
                        Tensor log_sum_exp) {
   const AttentionShape shape(qkv);
-  const int64_t tiles = ceil_div(shape.seq, kQueryTile);
+  const AttentionWork work(shape, options);
   dispatch_float(qkv.dtype(), [&]<typename T>() {
     const T* from = qkv.data<T>();
     T* to = out.data<T>();
     float* lse = log_sum_exp.data<float>();
-    parallel_for(shape.batch * shape.heads * tiles, 1, [&](int64_t first, int64_t last) {
-      for (int64_t i = first; i < last; ++i) {
-        const int64_t begin = i % tiles * kQueryTile;
-        const int64_t bh = i / tiles;
-        forward_tile(shape, options, from, bh / shape.heads, bh % shape.heads,
-                     {begin, std::min(begin + kQueryTile, shape.seq)}, to, lse);
-      }
+    parallel_for_each(work.tiles(), [&](int64_t i) {
+      const AttentionWork::Item item = work.tile(i);
+      ForwardTile<T> tile(shape, options, from, item);
+      tile.run();
+      const int64_t row = item.segment.rows.begin + tile.queries().begin;
+      tile.store(to + shape.out_offset(row, item.head),
+                 lse + shape.log_sum_exp_offset(row, item.head));
     });
   });
 }

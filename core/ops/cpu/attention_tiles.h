@@ -59,7 +59,7 @@ inline void load_tile(const T* source, int64_t stride, int64_t rows, int64_t d, 
   }
 }
 
-/// tile (d, ld) = the source rows as columns, zeros beyond `rows` columns.
+/// tile (d, ld) = the source rows as columns, and zeros up to a multiple of kTilePadding columns.
 template <typename T>
 inline void load_transposed(const T* source, int64_t stride, int64_t rows, int64_t d, float* tile,
                             int64_t ld) {
@@ -67,7 +67,7 @@ inline void load_transposed(const T* source, int64_t stride, int64_t rows, int64
     const T* from = source + r * stride;
     for (int64_t i = 0; i < d; ++i) tile[i * ld + r] = static_cast<float>(from[i]);
   }
-  for (int64_t r = rows; r < ld; ++r) {
+  for (int64_t r = rows; r < round_up(rows, kTilePadding); ++r) {
     for (int64_t i = 0; i < d; ++i) tile[i * ld + r] = 0.0f;
   }
 }
@@ -99,28 +99,35 @@ struct AttentionShape {
         row_stride(3 * heads * d),
         out_stride(heads * d) {}
 
-  /// Offset of (b, t = 0, which, h, 0) in qkv; which = 0, 1, 2 for queries, keys, values.
-  int64_t qkv_offset(int64_t b, int which, int64_t h) const {
-    return b * seq * row_stride + (which * heads + h) * d;
+  /// Offset of row b × T + t of a head in qkv; which = 0, 1, 2 for queries, keys, values.
+  int64_t qkv_offset(int64_t row, int which, int64_t h) const {
+    return row * row_stride + (which * heads + h) * d;
   }
-  int64_t out_offset(int64_t b, int64_t h) const { return b * seq * out_stride + h * d; }
+  int64_t out_offset(int64_t row, int64_t h) const { return row * out_stride + h * d; }
+  int64_t log_sum_exp_offset(int64_t row, int64_t h) const {
+    return (row / seq * heads + h) * seq + row % seq;
+  }
 };
 
-/// Drops attention weights of one row of a tile and scales the kept ones.
+/// Drops attention weights of one row of a tile and scales the kept ones. Queries and keys are
+/// counted from the first row of a segment, whose place with padding is `place`.
 class WeightDropout {
  public:
-  WeightDropout(const AttentionOptions& options, int64_t seq, int64_t b, int64_t h)
+  WeightDropout(const AttentionOptions& options, const AttentionShape& shape, int64_t place,
+                int64_t h)
       : dropout_(options.dropout),
-        seq_(seq),
-        first_row_(((dropout_.first_row + b) * options.total_heads + options.first_head + h) *
-                   seq) {}
+        seq_(options.places.padded.defined() ? options.places.seq_length : shape.seq) {
+    const int64_t b = place / seq_, t = place % seq_;
+    const int64_t head = (dropout_.first_row + b) * options.total_heads + options.first_head + h;
+    corner_ = (head * seq_ + t) * seq_ + t;
+  }
 
   bool active() const { return dropout_.active(); }
 
   /// factors[i] = 0 or 1/(1 − p) for the weights of query t and keys [s, s + n).
   void factors(int64_t t, int64_t s, int64_t n, float* factors) const {
     uint32_t bits[kKeyTile];
-    random_bits(dropout_.key, static_cast<uint64_t>((first_row_ + t) * seq_ + s), n, bits);
+    random_bits(dropout_.key, static_cast<uint64_t>(corner_ + t * seq_ + s), n, bits);
     const uint32_t threshold = dropout_.threshold();
     const float scale = dropout_.scale();
 #pragma omp simd
@@ -130,23 +137,7 @@ class WeightDropout {
  private:
   const Dropout& dropout_;
   int64_t seq_;
-  int64_t first_row_;
+  int64_t corner_;  ///< index of the weight of the segment's first query and key
 };
-
-/// scores[r][c] = −inf where the mask hides key keys.begin + c from query queries.begin + r, and in
-/// the padding columns up to kKeyTile.
-inline void hide_masked(const AttentionMask& mask, Range queries, Range keys, float* scores) {
-  constexpr float kHidden = -__builtin_inff();
-  const bool partly = cover(mask, queries, keys) == TileCover::part;
-  for (int64_t r = 0; r < queries.size(); ++r) {
-    float* row = scores + r * kKeyTile;
-    for (int64_t c = keys.size(); c < kKeyTile; ++c) row[c] = kHidden;
-    if (!partly) continue;
-    const int64_t t = queries.begin + r;
-    for (int64_t c = 0; c < keys.size(); ++c) {
-      if (mask.hides(t, keys.begin + c)) row[c] = kHidden;
-    }
-  }
-}
 
 }  // namespace tessera::cpu

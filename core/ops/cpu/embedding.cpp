@@ -56,37 +56,21 @@ void embedding_backward(const Tensor& ids, const Tensor& dout, Range held, Tenso
   });
 }
 
-void add_positions_forward(const Tensor& x, const Tensor& table, int64_t first, Tensor out) {
-  const int64_t length = x.dim(1), columns = x.dim(2);
+void embedding_add(const Tensor& x, const Tensor& ids, const Tensor& table, Tensor out) {
+  const int64_t columns = x.dim(-1);
+  const int32_t* id = ids.data<int32_t>();
   dispatch_float(x.dtype(), [&]<typename T>() {
-    const T *in = x.data<T>(), *positions = table.data<T>() + first * columns;
+    const T *in = x.data<T>(), *rows = table.data<T>();
     T* to = out.data<T>();
-    parallel_for(x.dim(0) * length, grain_for(columns), [=](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const T* in_row = in + row * columns;
-        const T* position = positions + row % length * columns;
-        T* out_row = to + row * columns;
+    parallel_for(ids.numel(), grain_for(columns), [=](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) {
+        const T* in_row = in + n * columns;
+        const T* add = rows + id[n] * columns;
+        T* out_row = to + n * columns;
 #pragma omp simd
         for (int64_t c = 0; c < columns; ++c) {
-          out_row[c] = from_float<T>(to_float(in_row[c]) + to_float(position[c]));
+          out_row[c] = from_float<T>(to_float(in_row[c]) + to_float(add[c]));
         }
-      }
-    });
-  });
-}
-
-// A tile of the table stays in the cache while the batch goes by.
-void add_positions_backward(const Tensor& dout, Tensor dtable) {
-  constexpr int64_t kTile = 1024;
-  const int64_t batch = dout.dim(0), size = dout.dim(1) * dout.dim(2);
-  float* table = dtable.data<float>();
-  dispatch_float(dout.dtype(), [&]<typename T>() {
-    const T* gradient = dout.data<T>();
-    const int64_t grain = round_up(grain_for(batch), kTile);
-    parallel_for(size, grain, [=](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; i += kTile) {
-        const int64_t n = std::min(kTile, end - i);
-        for (int64_t b = 0; b < batch; ++b) accumulate(gradient + b * size + i, n, table + i);
       }
     });
   });

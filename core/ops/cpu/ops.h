@@ -23,8 +23,14 @@ void gelu_backward(const Tensor& dy, const Tensor& x, Gelu kind, Tensor dx);
 
 void embedding_forward(const Tensor& ids, const Tensor& table, Range held, Tensor out);
 void embedding_backward(const Tensor& ids, const Tensor& dout, Range held, Tensor dtable);
-void add_positions_forward(const Tensor& x, const Tensor& table, int64_t first, Tensor out);
-void add_positions_backward(const Tensor& dout, Tensor dtable);
+void embedding_add(const Tensor& x, const Tensor& ids, const Tensor& table, Tensor out);
+
+void gather_rows(const Tensor& x, const Tensor& rows, Tensor out);
+void scatter_add_rows(const Tensor& dout, const Tensor& rows, Tensor dx);
+void argmax_rows(const Tensor& x, Tensor out);
+
+void tanh_forward(const Tensor& x, Tensor y);
+void tanh_backward(const Tensor& dy, const Tensor& y, Tensor dx);
 
 void cross_entropy_statistics(const Tensor& logits, const Tensor& targets, int64_t first,
                               int64_t valid, Tensor row_max, Tensor row_sum, Tensor target_logit);

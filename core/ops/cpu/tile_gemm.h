@@ -74,13 +74,15 @@ inline void gemm_columns(int64_t m, int64_t k, StridedTile a, const float* b, in
 inline void tile_gemm(int64_t m, int64_t n, int64_t k, StridedTile a, const float* b, int64_t ldb,
                       float* c, int64_t ldc, bool accumulate) {
   constexpr int64_t kWide = int64_t{kTileVectors} * kLanes;
+  n = (n + kTilePadding - 1) / kTilePadding * kTilePadding;
   int64_t j = 0;
   for (; j + kWide <= n; j += kWide) {
     gemm_columns<kTileVectors>(m, k, a, b + j, ldb, c + j, ldc, accumulate);
   }
-  for (; j < n; j += kLanes) {
-    gemm_columns<1>(m, k, a, b + j, ldb, c + j, ldc, accumulate);
-  }
+  const int64_t vectors = (n - j) / kLanes;  // fewer than kTileVectors
+  if (vectors == 3) gemm_columns<3>(m, k, a, b + j, ldb, c + j, ldc, accumulate);
+  if (vectors == 2) gemm_columns<2>(m, k, a, b + j, ldb, c + j, ldc, accumulate);
+  if (vectors == 1) gemm_columns<1>(m, k, a, b + j, ldb, c + j, ldc, accumulate);
 }
 
 }  // namespace tessera::cpu

@@ -1,0 +1,150 @@
+#include "core/ops/attention_checks.h"
+
+#include "core/error.h"
+#include "core/ops/checks.h"
+
+namespace tessera {
+namespace {
+
+bool readable(const Tensor& tensor) { return !tensor.device().is_meta(); }
+
+void require_lengths(const Tensor& lengths, int64_t batch, int64_t seq, const char* op) {
+  require_shape(lengths, {batch}, op, "mask.lengths");
+  require_dtype(lengths, DType::i32, op, "mask.lengths");
+  if (!readable(lengths)) return;
+  const auto values = lengths.span<int32_t>();
+  for (size_t b = 0; b < values.size(); ++b) {
+    require(0 <= values[b] && values[b] <= seq,
+            "{}: mask.lengths[{}] is {}, but must be within the {} positions of a sequence", op, b,
+            values[b], seq);
+  }
+}
+
+void require_documents(const Tensor& documents, int64_t batch, int64_t seq, const char* op) {
+  require_dtype(documents, DType::i32, op, "mask.documents");
+  require(documents.shape().rank() == 1 && documents.numel() >= 1,
+          "{}: mask.documents must have shape (S + 1) for S documents, but is {}", op,
+          describe(documents));
+  if (!readable(documents)) return;
+  const auto ends = documents.span<int32_t>();
+  require(ends.front() == 0 && ends.back() == batch * seq,
+          "{}: mask.documents must begin with 0 and end with the {} rows of {} sequences of {}, "
+          "but goes from {} to {}",
+          op, batch * seq, batch, seq, ends.front(), ends.back());
+  for (size_t i = 0; i + 1 < ends.size(); ++i) {
+    require(ends[i] <= ends[i + 1],
+            "{}: mask.documents must ascend, but mask.documents[{}] is {} and [{}] is {}", op, i,
+            ends[i], i + 1, ends[i + 1]);
+    require(ends[i] == ends[i + 1] || ends[i] / seq == (ends[i + 1] - 1) / seq,
+            "{}: document {} of mask.documents, rows {} to {}, reaches over the end of a sequence "
+            "of {} positions; let it end there, and another begin",
+            op, i, ends[i], ends[i + 1], seq);
+  }
+}
+
+/// `hidden` or `additive`.
+void require_plane(const Tensor& plane, DType dtype, const char* name, const Tensor& qkv,
+                   int64_t total_heads, const char* op) {
+  const int64_t batch = qkv.dim(0), seq = qkv.dim(1);
+  require_dtype(plane, dtype, op, name);
+  const Shape accepted[] = {{seq, seq}, {batch, 1, seq, seq}, {batch, total_heads, seq, seq}};
+  for (const Shape& shape : accepted) {
+    if (plane.shape() == shape) return;
+  }
+  fail(
+      "{}: {} {} does not fit qkv {} with {} heads on all ranks: it must be (T, T) = {}, "
+      "(B, 1, T, T) = {} or (B, H, T, T) = {}",
+      op, name, describe(plane), describe(qkv), total_heads, to_string(accepted[0]),
+      to_string(accepted[1]), to_string(accepted[2]));
+}
+
+void require_places(const RowPlaces& places, const AttentionMask& mask, const Tensor& qkv,
+                    const char* op) {
+  const int64_t rows = qkv.dim(1);
+  require(qkv.dim(0) == 1,
+          "{}: without padding (places.padded) all rows are one sequence, B = 1, but qkv is {}", op,
+          describe(qkv));
+  require_shape(places.padded, {rows}, op, "places.padded");
+  require_dtype(places.padded, DType::i32, op, "places.padded");
+  require(places.seq_length >= 1 || rows == 0,
+          "{}: places.seq_length must be that of the padded sequences, but is {}", op,
+          places.seq_length);
+  if (!readable(places.padded) || !readable(mask.documents)) return;
+  const int32_t* padded = places.padded.data<int32_t>();
+  const auto ends = mask.documents.span<int32_t>();
+  for (size_t i = 0; i + 1 < ends.size(); ++i) {
+    for (int32_t row = ends[i]; row < ends[i + 1]; ++row) {
+      const int64_t begin = padded[ends[i]], expected = begin + row - ends[i];
+      require(begin >= 0 && padded[row] == expected &&
+                  expected / places.seq_length == begin / places.seq_length,
+              "{}: places.padded[{}] is {}: the rows of document {} must have consecutive places "
+              "in one sequence of {} positions, from {} on",
+              op, row, padded[row], i, places.seq_length, begin);
+    }
+  }
+}
+
+}  // namespace
+
+std::string attention_why_not(const MaskKinds& kinds) {
+  if (!kinds.compact) return "";
+  if (!kinds.documents) {
+    return fmt::format(
+        "attention without padding (places.padded) needs mask.documents, which say where a "
+        "sequence ends, but the mask is: {}",
+        to_string(kinds));
+  }
+  if (kinds.lengths || kinds.hidden_keys || kinds.hidden || kinds.additive) {
+    return fmt::format(
+        "attention without padding (places.padded) takes documents, causal and window, but the "
+        "mask is: {}; lengths, hidden_keys, hidden and additive are for batches with their padding",
+        to_string(kinds));
+  }
+  return "";
+}
+
+std::string attention_decode_why_not(const MaskKinds& kinds) {
+  MaskKinds taken;
+  taken.causal = kinds.causal;
+  taken.window = kinds.window;
+  if (to_string(kinds) == to_string(taken)) return "";
+  return fmt::format(
+      "attention_decode, which extends a text by one token, takes causal and window, but the mask "
+      "is: {}",
+      to_string(kinds));
+}
+
+void require_attention_options(const Tensor& qkv, const AttentionOptions& options, const char* op) {
+  const int64_t batch = qkv.dim(0), seq = qkv.dim(1), heads = qkv.dim(3);
+  const AttentionMask& mask = options.mask;
+  require(options.first_head >= 0 && options.first_head + heads <= options.total_heads,
+          "{}: heads [{}, {}) of this rank are not within the {} heads of all ranks", op,
+          options.first_head, options.first_head + heads, options.total_heads);
+  require(mask.window >= 0, "{}: mask.window must be 0 (none) or positive, but is {}", op,
+          mask.window);
+  MaskKinds kinds = kinds_of(mask);
+  kinds.compact = options.places.padded.defined();
+  const std::string why_not = attention_why_not(kinds);
+  require(why_not.empty(), "{}: {}", op, why_not);
+  if (kinds.lengths) require_lengths(mask.lengths, batch, seq, op);
+  if (kinds.hidden_keys) {
+    require_shape(mask.hidden_keys, {batch, seq}, op, "mask.hidden_keys");
+    require_dtype(mask.hidden_keys, DType::u8, op, "mask.hidden_keys");
+  }
+  if (kinds.documents) require_documents(mask.documents, batch, seq, op);
+  if (kinds.hidden) {
+    require_plane(mask.hidden, DType::u8, "mask.hidden", qkv, options.total_heads, op);
+  }
+  if (kinds.additive) {
+    require_plane(mask.additive, DType::f32, "mask.additive", qkv, options.total_heads, op);
+  }
+  if (kinds.compact) require_places(options.places, mask, qkv, op);
+}
+
+bool any_meta_in(const AttentionOptions& options) {
+  const AttentionMask& mask = options.mask;
+  return any_meta(mask.lengths, mask.hidden_keys, mask.documents, mask.hidden, mask.additive,
+                  options.places.padded);
+}
+
+}  // namespace tessera

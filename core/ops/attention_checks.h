@@ -1,0 +1,14 @@
+#pragma once
+
+#include "core/ops/attention.h"
+
+namespace tessera {
+
+/// Throws, naming `op`, unless every part of the options fits qkv (B, T, 3, Hl, D). What lies in
+/// host memory is checked for its values too; hidden, additive and hidden_keys take any.
+void require_attention_options(const Tensor& qkv, const AttentionOptions& options, const char* op);
+
+/// Whether a tensor of the options is on the meta device.
+bool any_meta_in(const AttentionOptions& options);
+
+}  // namespace tessera

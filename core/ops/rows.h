@@ -1,0 +1,20 @@
+#pragma once
+
+#include "core/tensor.h"
+
+namespace tessera {
+
+/// Some rows of a matrix, as the positions that have a loss. rows (M) int32 are different from one
+/// another and within the matrix. fp32 or bf16.
+
+/// out[m] = x[rows[m]]. x (..., C) of N rows, out (M, C).
+void gather_rows(const Tensor& x, const Tensor& rows, Tensor out);
+
+/// dx[rows[m]] += dout[m]: the gradient of gather_rows. dout (M, C), dx (..., C) in one dtype.
+void scatter_add_rows(const Tensor& dout, const Tensor& rows, Tensor dx);
+
+/// out[n] = the column of the largest element of x[n], the first of equal ones. x (N, K), K ≥ 1,
+/// out (N) int32.
+void argmax_rows(const Tensor& x, Tensor out);
+
+}  // namespace tessera

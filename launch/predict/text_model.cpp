@@ -1,0 +1,56 @@
+#include "launch/predict/text_model.h"
+
+#include "core/error.h"
+#include "launch/train/model_json.h"
+#include "launch/train/model_state.h"
+
+namespace tessera {
+namespace {
+
+/// The same sizes without data.
+TokenBatch on_meta(TokenBatch batch) {
+  for (Tensor* tensor : {&batch.tokens, &batch.positions, &batch.token_types, &batch.padded_rows,
+                         &batch.documents, &batch.target_rows, &batch.targets, &batch.labels}) {
+    *tensor = Tensor(nullptr, tensor->shape(), tensor->dtype(), kMeta);
+  }
+  return batch;
+}
+
+}  // namespace
+
+const ModelConfig& splittable(const ModelConfig& config, int ranks) {
+  require(config.num_heads % ranks == 0 && config.resolved_mlp_size() % ranks == 0,
+          "{} ranks were started, but the model has {} heads and an MLP of {}: start a number of "
+          "ranks that divides both",
+          ranks, config.num_heads, config.resolved_mlp_size());
+  return config;
+}
+
+TextModel::TextModel(Checkpoint& checkpoint, Communicator& tp)
+    : config_(splittable(model_from_json(checkpoint.manifest().model), tp.size())),
+      tp_(tp),
+      model_(make_model(config_, store_, tp)),
+      buffers_(1, config_.seq_length) {
+  store_.allocate(kCpu, DType::f32, StoreFor::inference);
+  load_weights(checkpoint, store_);
+}
+
+Tensor TextModel::run(const Sample& text, const Ask& ask) {
+  buffers_.clear();
+  buffers_.append(text, config_.vocab_size, "the text", 0);
+  const TokenBatch batch = buffers_.batch();
+
+  ParameterStore dry_store;
+  const std::unique_ptr<Model> dry_model = make_model(config_, dry_store, tp_);
+  dry_store.allocate(kMeta, DType::f32, StoreFor::inference);
+  Arena dry_arena(kMeta);
+  ask(*dry_model, StepContext{dry_arena}, on_meta(batch));
+
+  if (!arena_ || arena_->capacity() < dry_arena.peak()) {
+    arena_ = std::make_unique<Arena>(kCpu, dry_arena.peak());
+  }
+  arena_->reset();
+  return ask(*model_, StepContext{*arena_}, batch);
+}
+
+}  // namespace tessera

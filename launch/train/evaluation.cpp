@@ -1,0 +1,103 @@
+#include "launch/train/evaluation.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "core/ops/cross_entropy.h"
+
+namespace tessera {
+namespace {
+
+double ratio(double part, int64_t whole) {
+  return whole == 0 ? 0.0 : part / static_cast<double>(whole);
+}
+
+double value(const Tensor& sum) { return sum.span<double>()[0]; }
+
+void sum_over(Communicator& group, std::vector<int64_t>& counts) {
+  if (counts.empty()) return;
+  group.all_reduce(Tensor(counts.data(), {static_cast<int64_t>(counts.size())}, DType::i64, kCpu));
+}
+
+/// 2 TP / (2 TP + FP + FN) of each label, from a confusion matrix (label, prediction); 0 for one
+/// that neither is there nor was predicted.
+std::vector<double> f1_scores(const std::vector<int64_t>& confusion, int64_t num_labels) {
+  const auto n = static_cast<size_t>(num_labels);
+  std::vector<double> scores;
+  for (size_t label = 0; label < n; ++label) {
+    int64_t is = 0, predicted = 0;
+    for (size_t other = 0; other < n; ++other) {
+      is += confusion[label * n + other];
+      predicted += confusion[other * n + label];
+    }
+    scores.push_back(
+        ratio(2.0 * static_cast<double>(confusion[label * n + label]), is + predicted));
+  }
+  return scores;
+}
+
+}  // namespace
+
+void TargetCounts::add(const TokenBatch& batch) {
+  const auto labels = batch.labels.span<int32_t>();
+  tokens += batch.num_tokens();
+  token_targets += batch.num_targets();
+  document_targets += std::count_if(labels.begin(), labels.end(),
+                                    [](int32_t label) { return label != kIgnoreTarget; });
+}
+
+void TargetCounts::add(const TargetCounts& other) {
+  tokens += other.tokens;
+  token_targets += other.token_targets;
+  document_targets += other.document_targets;
+}
+
+void TargetCounts::all_reduce(Communicator& dp) {
+  std::array<int64_t, 3> counts = {tokens, token_targets, document_targets};
+  dp.all_reduce(Tensor(counts.data(), {3}, DType::i64, kCpu));
+  std::tie(tokens, token_targets, document_targets) =
+      std::make_tuple(counts[0], counts[1], counts[2]);
+}
+
+Losses mean_losses(const LossSums& sums, const TargetCounts& counts) {
+  return {ratio(value(sums.token_loss()), counts.token_targets),
+          ratio(value(sums.document_loss()), counts.document_targets)};
+}
+
+double Evaluation::macro_f1() const {
+  return ratio(std::accumulate(f1.begin(), f1.end(), 0.0), static_cast<int64_t>(f1.size()));
+}
+
+EvaluationCounts::EvaluationCounts(int64_t vocab_size, int64_t num_labels)
+    : num_labels_(num_labels),
+      targets_(static_cast<size_t>(vocab_size)),
+      confusion_(static_cast<size_t>(num_labels * num_labels)) {}
+
+void EvaluationCounts::add(const TokenBatch& batch, const Tensor& predictions) {
+  for (const int32_t target : batch.targets.span<int32_t>())
+    ++targets_[static_cast<size_t>(target)];
+  if (num_labels_ == 0) return;
+  for (int64_t i = 0; i < batch.num_documents(); ++i) {
+    const int32_t label = batch.labels.data<int32_t>()[i];
+    if (label == kIgnoreTarget) continue;
+    ++confusion_[static_cast<size_t>(label * num_labels_ + predictions.data<int32_t>()[i])];
+  }
+}
+
+Evaluation EvaluationCounts::finish(const LossSums& sums, const TargetCounts& counts,
+                                    Communicator& dp) {
+  sum_over(dp, targets_);
+  sum_over(dp, confusion_);
+  Evaluation result;
+  result.losses = mean_losses(sums, counts);
+  result.counts = counts;
+  result.token_accuracy = ratio(value(sums.token_correct()), counts.token_targets);
+  const int64_t most = *std::max_element(targets_.begin(), targets_.end());
+  result.most_frequent_token = ratio(static_cast<double>(most), counts.token_targets);
+  result.document_accuracy = ratio(value(sums.document_correct()), counts.document_targets);
+  result.f1 = f1_scores(confusion_, num_labels_);
+  return result;
+}
+
+}  // namespace tessera

@@ -1,0 +1,94 @@
+#include "models/document_head.h"
+
+#include "core/arena.h"
+#include "core/ops/cross_entropy.h"
+#include "core/ops/dropout.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/rows.h"
+#include "core/ops/tanh.h"
+
+namespace tessera {
+namespace {
+
+LinearSpec linear(const ModelConfig& config, const std::string& name, int64_t out_features) {
+  return {name, config.hidden_size, out_features,
+          1,    config.bias,        static_cast<float>(config.init_stddev)};
+}
+
+/// The first row of each document (S).
+Tensor first_rows(const TokenBatch& batch) {
+  return batch.documents.slice(0, batch.num_documents());
+}
+
+/// Adds up the losses of rows of logits (S, K), and, where defined, the correct ones; returns
+/// log_sum_exp (S) for the gradient.
+Tensor add_loss(const StepContext& ctx, const Tensor& logits, const Tensor& labels, Tensor loss_sum,
+                Tensor correct) {
+  const Shape rows = {logits.dim(0)};
+  const Tensor max = ctx.arena.allocate(rows, DType::f32);
+  const Tensor sum = ctx.arena.allocate(rows, DType::f32);
+  const Tensor label_logit = ctx.arena.allocate(rows, DType::f32);
+  cross_entropy_statistics(logits, labels, 0, logits.dim(1), max, sum, label_logit);
+  if (correct.defined()) cross_entropy_correct(max, label_logit, labels, correct);
+  cross_entropy_loss(max, sum, label_logit, labels, /*log_sum_exp=*/max, loss_sum);
+  return max;
+}
+
+}  // namespace
+
+DocumentHead::DocumentHead(ParameterStore& store, const ModelConfig& config,
+                           const std::string& name, int64_t num_labels, double dropout)
+    : dropout_(dropout),
+      pooler_(store, linear(config, "pooler", config.hidden_size)),
+      classifier_(store, linear(config, name, num_labels)) {}
+
+Dropout DocumentHead::dropout(const StepContext& ctx, const TokenBatch& batch) const {
+  if (!ctx.training || dropout_ == 0.0) return {};
+  const Tensor rows = ctx.arena.allocate({batch.num_documents()}, DType::i32);
+  if (!rows.device().is_meta() && !batch.documents.device().is_meta()) {
+    for (int64_t i = 0; i < batch.num_documents(); ++i) {
+      const int32_t first = batch.documents.data<int32_t>()[i];
+      rows.data<int32_t>()[i] = batch.padded_rows.data<int32_t>()[first];
+    }
+  }
+  return ctx.dropout(dropout_, RandomPurpose::pooled_dropout, 0, rows);
+}
+
+Tensor DocumentHead::logits(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch) {
+  const Tensor first = ctx.arena.allocate({batch.num_documents(), hidden.dim(1)}, hidden.dtype());
+  gather_rows(hidden, first_rows(batch), first);
+  pooled_ = pooler_.forward(ctx, first);
+  tanh_forward(pooled_, pooled_);
+  const Dropout drop = dropout(ctx, batch);
+  if (!drop.active()) return classifier_.forward(ctx, pooled_);
+  const Tensor dropped = ctx.arena.allocate(pooled_.shape(), pooled_.dtype());
+  dropout_forward(pooled_, drop, dropped);
+  return classifier_.forward(ctx, dropped);
+}
+
+void DocumentHead::loss(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch,
+                        const LossSums& sums, Tensor predictions) {
+  const Arena::Scope scope(ctx.arena);
+  const Tensor logit = logits(ctx, hidden, batch);
+  add_loss(ctx, logit, batch.labels, sums.document_loss(), sums.document_correct());
+  if (predictions.defined()) argmax_rows(logit, predictions);
+}
+
+void DocumentHead::loss_and_gradient(const StepContext& ctx, const Tensor& hidden,
+                                     const TokenBatch& batch, float scale, const LossSums& sums,
+                                     Tensor dhidden) {
+  const Arena::Scope scope(ctx.arena);
+  const Tensor dlogits = logits(ctx, hidden, batch);  // becomes its own gradient
+  const Tensor log_sum_exp = add_loss(ctx, dlogits, batch.labels, sums.document_loss(), {});
+  cross_entropy_gradient(dlogits, batch.labels, 0, dlogits.dim(1), log_sum_exp, scale);
+  const Tensor dpooled = ctx.arena.allocate(pooled_.shape(), pooled_.dtype());
+  classifier_.backward(ctx, dlogits, dpooled);
+  const Dropout drop = dropout(ctx, batch);
+  if (drop.active()) dropout_backward(dpooled, drop, dpooled);
+  tanh_backward(dpooled, pooled_, dpooled);
+  const Tensor dfirst = ctx.arena.allocate(pooled_.shape(), pooled_.dtype());
+  pooler_.backward(ctx, dpooled, dfirst);
+  scatter_add_rows(dfirst, first_rows(batch), dhidden);
+}
+
+}  // namespace tessera

@@ -1,0 +1,64 @@
+#include "models/embeddings.h"
+
+#include "core/ops/dropout.h"
+#include "core/ops/embedding.h"
+
+namespace tessera {
+namespace {
+
+Parameter* declare_table(ParameterStore& store, const ModelConfig& config, const char* name,
+                         int64_t rows) {
+  return &store.declare({name,
+                         {rows, config.hidden_size},
+                         {},
+                         Init::normal(static_cast<float>(config.init_stddev)),
+                         /*decay=*/true});
+}
+
+void table_backward(const StepContext& ctx, const Tensor& ids, const Tensor& gradient,
+                    Parameter& table) {
+  embedding_backward(ids, gradient, {0, table.global_shape[0]}, table.grad);
+  ctx.gradient_is_final(table);
+}
+
+}  // namespace
+
+Embeddings::Embeddings(ParameterStore& store, const ModelConfig& config, Communicator& tp)
+    : dropout_(config.dropout),
+      words_(store, "embedding.word", config.vocab_size, config.hidden_size,
+             static_cast<float>(config.init_stddev), tp) {
+  if (config.positions == Positions::learned) {
+    positions_ = declare_table(store, config, "embedding.position", config.seq_length);
+  }
+  if (config.token_types > 0) {
+    token_types_ = declare_table(store, config, "embedding.token_type", config.token_types);
+  }
+  if (config.is_bert()) {
+    norm_.emplace(store, "embedding.norm", config.hidden_size, config.bias, config.layer_norm_eps);
+  }
+}
+
+Tensor Embeddings::forward(const StepContext& ctx, const Tensor& tokens, const Tensor& positions,
+                           const Tensor& token_types) {
+  Tensor x = words_.forward(ctx, tokens);  // (B, T, C)
+  position_ids_ = positions;
+  type_ids_ = token_types;
+  if (positions_ != nullptr) embedding_add(x, positions, positions_->value, x);
+  if (token_types_ != nullptr) embedding_add(x, token_types, token_types_->value, x);
+  if (norm_) x = norm_->forward(ctx, x);
+  const Dropout dropout = ctx.dropout(dropout_, RandomPurpose::embedding_dropout, 0);
+  if (dropout.active()) dropout_forward(x, dropout, x);
+  return x;
+}
+
+void Embeddings::backward(const StepContext& ctx, Tensor gradient) {
+  const Dropout dropout = ctx.dropout(dropout_, RandomPurpose::embedding_dropout, 0);
+  if (dropout.active()) dropout_backward(gradient, dropout, gradient);
+  if (norm_) norm_->backward(ctx, gradient, {}, gradient);
+  if (token_types_ != nullptr) table_backward(ctx, type_ids_, gradient, *token_types_);
+  if (positions_ != nullptr) table_backward(ctx, position_ids_, gradient, *positions_);
+  words_.backward(gradient);
+  ctx.gradient_is_final(words_.table());
+}
+
+}  // namespace tessera

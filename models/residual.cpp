@@ -1,0 +1,32 @@
+#include "models/residual.h"
+
+namespace tessera {
+
+Residual::Residual(ParameterStore& store, const std::string& norm_name, const ModelConfig& config,
+                   int layer, RandomPurpose purpose)
+    : pre_norm_(config.pre_norm()),
+      layer_(layer),
+      dropout_(config.dropout),
+      purpose_(purpose),
+      norm_(store, norm_name, config.hidden_size, config.bias, config.layer_norm_eps) {}
+
+Tensor Residual::input(const StepContext& ctx, const Tensor& x) {
+  return pre_norm_ ? norm_.forward(ctx, x) : x;
+}
+
+Tensor Residual::output(const StepContext& ctx, const Tensor& branch, const Tensor& bias,
+                        const Tensor& x) {
+  // The branch's own memory becomes the sum: nothing else reads it.
+  bias_dropout_add(branch, bias, x, ctx.dropout(dropout_, purpose_, layer_), branch);
+  return pre_norm_ ? branch : norm_.forward(ctx, branch);
+}
+
+Tensor Residual::dropped(const StepContext& ctx, const Tensor& gradient) const {
+  const Dropout dropout = ctx.dropout(dropout_, purpose_, layer_);
+  if (!dropout.active()) return gradient;
+  const Tensor dbranch = ctx.arena.allocate(gradient.shape(), gradient.dtype());
+  dropout_backward(gradient, dropout, dbranch);
+  return dbranch;
+}
+
+}  // namespace tessera

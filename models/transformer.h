@@ -1,0 +1,48 @@
+#pragma once
+
+#include <deque>
+#include <optional>
+
+#include "models/block.h"
+#include "models/token_batch.h"
+
+namespace tessera {
+
+/// The stack of blocks that GPT and BERT have in common, and where blocks are pre-norm a last norm.
+class Transformer {
+ public:
+  Transformer(ParameterStore& store, const ModelConfig& config, bool causal, Communicator& tp);
+
+  /// x (B, T, C) → (B, T, C) in ctx.arena. visibility.mask says what the batch hides (padding,
+  /// documents); what the model hides (the future, what is beyond its window) is added.
+  Tensor forward(const StepContext& ctx, const Tensor& x, const Visibility& visibility);
+
+  /// gradient (B, T, C): on entry that of the output, on return that of x.
+  void backward(const StepContext& ctx, Tensor gradient);
+
+  /// For generation; see SelfAttention::extend. Does not advance the cache.
+  Tensor extend(const StepContext& ctx, const Tensor& x, KeyValueCache& cache,
+                const Tensor& positions);
+
+  /// The attention of a layer, for a look at its weights after a forward pass.
+  const SelfAttention& attention(int64_t layer) const {
+    return blocks_[static_cast<size_t>(layer)].attention();
+  }
+
+ private:
+  Tensor last_norm(const StepContext& ctx, const Tensor& x);
+  AttentionMask with_own(AttentionMask mask) const;
+
+  bool causal_;
+  int64_t window_;
+  std::deque<Block> blocks_;
+  std::optional<Norm> final_norm_;
+};
+
+/// What the tokens of a batch see: those of their own document.
+Visibility visibility_of(const TokenBatch& batch);
+
+/// `ctx` for a pass over `batch`, whose activations have a row for each of its tokens.
+StepContext context_for(const StepContext& ctx, const TokenBatch& batch);
+
+}  // namespace tessera

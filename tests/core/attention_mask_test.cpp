@@ -1,0 +1,168 @@
+#include "core/attention_mask.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "core/ops/attention.h"
+#include "tests/support/attention_masks.h"
+#include "tests/support/attention_reference.h"
+#include "tests/support/tensors.h"
+
+namespace tessera {
+namespace {
+
+using namespace test;
+
+struct Sizes {
+  int64_t batch, seq, heads, d;
+};
+
+constexpr Sizes kSmall{2, 21, 4, 8};
+constexpr Sizes kLarge{2, 150, 4, 16};
+constexpr Sizes kThreeTiles{1, 130, 2, 8};  // not larger: the textbook takes its time
+
+AttentionOptions options_of(const Sizes& sizes, const AttentionMask& mask, float dropout = 0.1f) {
+  AttentionOptions options;
+  options.scale = 1.0f / std::sqrt(static_cast<float>(sizes.d));
+  options.mask = mask;
+  options.dropout = {dropout, {7, RandomPurpose::attention_dropout, 3, 11}, 5};
+  options.total_heads = sizes.heads;
+  return options;
+}
+
+/// As tests/core/attention_test.cpp: roundings of scores become relative errors of weights.
+double tolerance(const Sizes& sizes, DType dtype) {
+  return sum_tolerance(dtype, sizes.d) * 4 + sum_tolerance(dtype, sizes.seq);
+}
+
+AttentionReference reference_of(const Sizes& sizes, const AttentionOptions& options) {
+  const auto [batch, seq, heads, d] = sizes;
+  AttentionReference reference{batch, seq, heads, d, options.scale, {}, {}};
+  const AttentionMask mask = options.mask;
+  reference.hidden = [=](int64_t b, int64_t h, int64_t t, int64_t s) {
+    return hides(mask, seq, heads, b, h, t, s);
+  };
+  reference.additive = [=](int64_t b, int64_t h, int64_t t, int64_t s) {
+    return additive_of(mask, seq, heads, b, h, t, s);
+  };
+  reference.factor = [=, dropout = options.dropout](int64_t b, int64_t h, int64_t t, int64_t s) {
+    const int64_t row = ((dropout.first_row + b) * heads + h) * seq + t;
+    const uint32_t bits = random_bits(dropout.key, static_cast<uint64_t>(row * seq + s));
+    return bits < dropout.threshold() ? 0.0 : double{dropout.scale()};
+  };
+  return reference;
+}
+
+/// Every part alone, and what people compose.
+const std::vector<MaskParts> kParts = {
+    {},
+    {.causal = true},
+    {.window = 5},
+    {.lengths = true},
+    {.hidden_keys = true},
+    {.documents = true},
+    {.hidden = Plane::square},
+    {.hidden = Plane::batch},
+    {.hidden = Plane::heads},
+    {.additive = Plane::square},
+    {.additive = Plane::batch},
+    {.additive = Plane::heads},
+    {.causal = true, .window = 70},
+    {.causal = true, .lengths = true},
+    {.causal = true, .hidden_keys = true},
+    {.causal = true, .documents = true},
+    {.causal = true, .hidden = Plane::batch},
+    {.causal = true, .additive = Plane::heads},
+    {.window = 7, .lengths = true},
+    {.window = 7, .hidden_keys = true},
+    {.causal = true, .window = 9, .documents = true},
+    {.lengths = true, .documents = true},
+    {.lengths = true, .hidden = Plane::heads},
+    {.documents = true, .hidden = Plane::square},
+    {.documents = true, .additive = Plane::heads},
+    {.hidden_keys = true, .additive = Plane::batch},
+    {.hidden = Plane::square, .additive = Plane::heads},
+    {.causal = true,
+     .window = 40,
+     .lengths = true,
+     .hidden_keys = true,
+     .documents = true,
+     .hidden = Plane::heads,
+     .additive = Plane::batch},
+};
+
+class AttentionMasks : public testing::TestWithParam<std::tuple<size_t, DType>> {
+ protected:
+  const MaskParts parts = kParts[std::get<0>(GetParam())];
+  const DType dtype = std::get<1>(GetParam());
+};
+
+TEST_P(AttentionMasks, AreTheTextbooks) {
+  for (const Sizes& sizes : {kSmall, kThreeTiles}) {
+    const auto [batch, seq, heads, d] = sizes;
+    const RandomMask random(parts, batch, seq, heads, 3);
+    const AttentionOptions options = options_of(sizes, random.mask);
+    const OwnedTensor qkv = random_tensor({batch, seq, 3, heads, d}, dtype, 1);
+    const OwnedTensor dout = random_tensor({batch, seq, heads, d}, dtype, 2);
+    const AttentionRun run(qkv.tensor, dout.tensor, options);
+    const AttentionReference reference = reference_of(sizes, options);
+    const auto expected = reference.forward(to_doubles(qkv.tensor));
+    expect_close(run.out.tensor, expected.out, tolerance(sizes, dtype), "out");
+    expect_close(run.log_sum_exp.tensor, expected.log_sum_exp, sum_tolerance(DType::f32, d) * 4,
+                 "log_sum_exp");
+    expect_close(run.dqkv.tensor,
+                 reference.backward(to_doubles(qkv.tensor), to_doubles(dout.tensor)),
+                 4 * tolerance(sizes, dtype), "dqkv");
+
+    const OwnedTensor weights({batch, heads, seq, seq}, DType::f32);
+    attention_weights(qkv.tensor, run.log_sum_exp.tensor, options, weights.tensor);
+    expect_close(weights.tensor, reference.all_weights(to_doubles(qkv.tensor)),
+                 8 * sum_tolerance(DType::f32, d), "weights");
+  }
+}
+
+TEST_P(AttentionMasks, AreTheSameBitsOnEveryNumberOfTensorRanks) {
+  const auto [batch, seq, heads, d] = kLarge;
+  const RandomMask random(parts, batch, seq, heads, 3);
+  AttentionOptions options = options_of(kLarge, random.mask);
+  const OwnedTensor qkv = random_tensor({batch, seq, 3, heads, d}, dtype, 1);
+  const OwnedTensor dout = random_tensor({batch, seq, heads, d}, dtype, 2);
+  const AttentionRun whole(qkv.tensor, dout.tensor, options);
+  for (const int64_t ranks : {2, 4}) {
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      const Range held{rank * heads / ranks, (rank + 1) * heads / ranks};
+      options.first_head = held.begin;
+      const AttentionRun part(heads_of(qkv.tensor, held.begin, held.end).tensor,
+                              heads_of(dout.tensor, held.begin, held.end).tensor, options);
+      expect_same_bits(part.out.tensor, heads_of(whole.out.tensor, held.begin, held.end).tensor,
+                       "out");
+      expect_same_bits(part.dqkv.tensor, heads_of(whole.dqkv.tensor, held.begin, held.end).tensor,
+                       "dqkv");
+    }
+  }
+}
+
+TEST_P(AttentionMasks, AreTheSameBitsOnEveryNumberOfThreads) {
+  const auto [batch, seq, heads, d] = kLarge;
+  const RandomMask random(parts, batch, seq, heads, 3);
+  const AttentionOptions options = options_of(kLarge, random.mask);
+  const OwnedTensor qkv = random_tensor({batch, seq, 3, heads, d}, dtype, 1);
+  const OwnedTensor dout = random_tensor({batch, seq, heads, d}, dtype, 2);
+  const auto run = [&](int threads) {
+    const ThreadCount count(threads);
+    return AttentionRun(qkv.tensor, dout.tensor, options);
+  };
+  const AttentionRun one = run(1), three = run(3);
+  expect_same_bits(three.out.tensor, one.out.tensor, "out");
+  expect_same_bits(three.log_sum_exp.tensor, one.log_sum_exp.tensor, "log_sum_exp");
+  expect_same_bits(three.dqkv.tensor, one.dqkv.tensor, "dqkv");
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, AttentionMasks,
+                         testing::Combine(testing::Range(size_t{0}, kParts.size()),
+                                          testing::Values(DType::f32, DType::bf16)));
+
+}  // namespace
+}  // namespace tessera
