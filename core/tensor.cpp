@@ -43,8 +43,9 @@ Tensor Tensor::slice(int64_t begin, int64_t end) const {
 }
 
 void Tensor::check_dtype(DType expected) const {
+  if (defined_ && dtype_ == expected) return;  // before a message is made: loops come through here
   require(defined_, "an undefined tensor was used as {}", to_string(expected));
-  require(dtype_ == expected, "a tensor {} was used as {}", describe(*this), to_string(expected));
+  fail("a tensor {} was used as {}", describe(*this), to_string(expected));
 }
 
 std::string describe(const Tensor& tensor) {

@@ -58,12 +58,8 @@ void require_plane(const Tensor& plane, DType dtype, const char* name, const Ten
       to_string(accepted[1]), to_string(accepted[2]));
 }
 
-void require_places(const RowPlaces& places, const AttentionMask& mask, const Tensor& qkv,
+void require_places(const RowPlaces& places, const AttentionMask& mask, int64_t rows,
                     const char* op) {
-  const int64_t rows = qkv.dim(1);
-  require(qkv.dim(0) == 1,
-          "{}: without padding (places.padded) all rows are one sequence, B = 1, but qkv is {}", op,
-          describe(qkv));
   require_shape(places.padded, {rows}, op, "places.padded");
   require_dtype(places.padded, DType::i32, op, "places.padded");
   require(places.seq_length >= 1 || rows == 0,
@@ -126,6 +122,9 @@ void require_attention_options(const Tensor& qkv, const AttentionOptions& option
   kinds.compact = options.places.padded.defined();
   const std::string why_not = attention_why_not(kinds);
   require(why_not.empty(), "{}: {}", op, why_not);
+  require(!kinds.compact || batch == 1,
+          "{}: without padding (places.padded) all rows are one sequence, B = 1, but qkv is {}", op,
+          describe(qkv));
   if (kinds.lengths) require_lengths(mask.lengths, batch, seq, op);
   if (kinds.hidden_keys) {
     require_shape(mask.hidden_keys, {batch, seq}, op, "mask.hidden_keys");
@@ -138,7 +137,7 @@ void require_attention_options(const Tensor& qkv, const AttentionOptions& option
   if (kinds.additive) {
     require_plane(mask.additive, DType::f32, "mask.additive", qkv, options.total_heads, op);
   }
-  if (kinds.compact) require_places(options.places, mask, qkv, op);
+  if (kinds.compact) require_places(options.places, mask, seq, op);
 }
 
 bool any_meta_in(const AttentionOptions& options) {

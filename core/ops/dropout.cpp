@@ -7,11 +7,15 @@
 namespace tessera {
 namespace {
 
-void require_dropout(const Dropout& dropout, const char* op) {
+void require_dropout(const Dropout& dropout, const Tensor& x, const char* op) {
   require(0.0f <= dropout.probability && dropout.probability < 1.0f,
           "{}: the probability must be in [0, 1), but is {}", op, dropout.probability);
   require(dropout.first_row >= 0, "{}: first_row must not be negative, but is {}", op,
           dropout.first_row);
+  if (!dropout.rows.defined()) return;
+  require(dropout.rows.dtype() == DType::i32 && dropout.rows.numel() == rows_of(x),
+          "{}: the dropout's rows must be int32, one for each of the {} rows of {}, but are {}", op,
+          rows_of(x), describe(x), describe(dropout.rows));
 }
 
 void apply(const Tensor& x, const char* x_name, const Dropout& dropout, Tensor y,
@@ -19,8 +23,8 @@ void apply(const Tensor& x, const char* x_name, const Dropout& dropout, Tensor y
   require_float(x, op, x_name);
   require_like(y, x, op, y_name);
   require_same_or_disjoint(y, y_name, x, x_name, op);
-  require_dropout(dropout, op);
-  if (any_meta(x, y)) return;
+  require_dropout(dropout, x, op);
+  if (any_meta(x, y, dropout.rows)) return;
   if (dropout.active()) {
     cpu::dropout(x, dropout, y);
   } else {
@@ -54,8 +58,8 @@ void bias_dropout_add(const Tensor& x, const Tensor& bias, const Tensor& residua
   require_like(out, x, kOp, "out");
   require_same_or_disjoint(out, "out", x, "x", kOp);
   require_same_or_disjoint(out, "out", residual, "residual", kOp);
-  require_dropout(dropout, kOp);
-  if (any_meta(x, bias, residual, out)) return;
+  require_dropout(dropout, x, kOp);
+  if (any_meta(x, bias, residual, out, dropout.rows)) return;
   cpu::bias_dropout_add(x, bias, residual, dropout, out);
 }
 

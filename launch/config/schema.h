@@ -118,9 +118,10 @@ void describe(Section& model, auto& field) {
 template <MaybeConst<DataSection> Section>
 void describe(Section& data, auto& field) {
   field(required("train"), data.train, Text{},
-        "Prefix of the dataset to train on, as it was given to `tessera prepare`.");
+        "Prefix of the dataset to train on, as it was given to `tessera prepare`; for `model.head: "
+        "classification` a `.jsonl` or `.tsv` file of labelled texts.");
   field("eval", data.eval, OrNull<Text>{},
-        "Prefix of the dataset to evaluate on; null holds out `eval_fraction` of `train`.");
+        "Likewise, to evaluate on; null holds out `eval_fraction` of `train`.");
   field("eval_fraction", data.eval_fraction, NumberIn{0.0, 1.0, true},
         "The part at the end of `train` that is evaluated on and never trained on. Only without "
         "`eval`.");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -15,8 +16,8 @@
 namespace tessera {
 namespace {
 
-constexpr double kSpanContinues = 0.8;  ///< SpanBERT's lengths are geometric with 0.2
-constexpr int kPlaceBits = 24, kIdBits = 40;
+constexpr double kSpanContinues = 0.8;        ///< SpanBERT's lengths are geometric with 0.2
+constexpr int kPlaceBits = 24, kIdBits = 38;  // and 4 words for each place: 64 bits
 constexpr int64_t kMostWords = 1000;
 
 /// For comparison with 32 random bits: below this with probability `p`.
@@ -116,7 +117,7 @@ class MlmMasking::Walk {
         targets_(targets) {}
 
   /// Masks tokens [begin, end), which are all ordinary.
-  void mask(size_t begin, size_t end) const {
+  void mask(size_t begin, size_t end) {
     bool first = true;
     for (size_t word = begin; word < end; first = false) {
       const auto bits = bits_at(word);
@@ -130,9 +131,18 @@ class MlmMasking::Walk {
   }
 
  private:
+  using Words = std::array<uint32_t, 4>;
+
   /// Four words for each place: whether a span starts, how long it is, what is done, and with which
-  /// token.
-  std::array<uint32_t, 4> bits_at(size_t place) const { return philox(key_, first_block_ + place); }
+  /// token. They are made for many places at a time, which is faster.
+  Words bits_at(size_t place) {
+    if (place < first_known_ || place >= first_known_ + kKnown) {
+      first_known_ = place;
+      random_bits(key_, (first_block_ + place) * 4, known_.size(), known_.data());
+    }
+    const uint32_t* words = known_.data() + 4 * (place - first_known_);
+    return {words[0], words[1], words[2], words[3]};
+  }
 
   size_t skip_words(size_t place, size_t end, int64_t words) const {
     for (; words > 0 && place < end; --words) {
@@ -143,7 +153,7 @@ class MlmMasking::Walk {
     return place;
   }
 
-  void replace(size_t begin, size_t end, uint32_t span_bits) const {
+  void replace(size_t begin, size_t end, uint32_t span_bits) {
     for (size_t i = begin; i < end; ++i) {
       const auto bits = bits_at(i);
       const uint32_t fate = masking_.options_.unit == MaskUnit::span ? span_bits : bits[2];
@@ -160,6 +170,10 @@ class MlmMasking::Walk {
   RandomKey key_;
   uint64_t first_block_;
   std::span<int32_t> tokens_, targets_;
+
+  static constexpr size_t kKnown = 32;
+  std::array<uint32_t, 4 * kKnown> known_;  ///< of places from first_known_ on
+  size_t first_known_ = std::numeric_limits<size_t>::max() - kKnown;
 };
 
 void MlmMasking::apply(int64_t id, int64_t epoch, int64_t begin, int64_t end,
@@ -181,7 +195,7 @@ void MlmMasking::apply(int64_t id, int64_t epoch, int64_t begin, int64_t end,
          traits_.vocab_size);
   }
   std::ranges::fill(targets, kIgnoreTarget);
-  const Walk walk(*this, id, epoch, tokens, targets);
+  Walk walk(*this, id, epoch, tokens, targets);
   const auto special = [&](int32_t token) { return is_special(token); };
   for (auto from = tokens.begin(); from != tokens.end();) {
     from = std::find_if_not(from, tokens.end(), special);

@@ -50,7 +50,7 @@ class MlmMasking {
   const VocabularyTraits& traits() const { return traits_; }
 
   /// Masks tokens [begin, end) of the sample and sets their targets, which must be there: the
-  /// original where a token was chosen, kIgnoreTarget elsewhere. `id`, less than 2^40, says which
+  /// original where a token was chosen, kIgnoreTarget elsewhere. `id`, less than 2^38, says which
   /// piece of text they are: it is masked the same wherever in a sample it lies. Throws if there
   /// are more than 2^24 tokens.
   void apply(int64_t id, int64_t epoch, int64_t begin, int64_t end, Sample& sample) const;

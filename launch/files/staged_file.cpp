@@ -38,6 +38,7 @@ StagedFile::~StagedFile() {
 
 void StagedFile::write(std::span<const std::byte> bytes) {
   require(file_ != nullptr, "{}: was written to after it was closed", staged_path_);
+  if (bytes.empty()) return;  // fwrite takes no null pointer, even for nothing
   if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) fail_writing(errno);
 }
 

@@ -1,8 +1,11 @@
 #include "launch/train/open_data.h"
 
+#include <sstream>
+
 #include "core/error.h"
 #include "core/random.h"
 #include "launch/data/bert_dataset.h"
+#include "launch/data/classification_dataset.h"
 #include "launch/data/gpt_dataset.h"
 
 namespace tessera {
@@ -10,32 +13,9 @@ namespace {
 
 using Tokens = std::shared_ptr<const IndexedDataset>;
 
-std::shared_ptr<const Dataset> gpt_samples(const RunConfig& config, const Tokens& tokens,
-                                           Range range) {
-  GptDataOptions options;
-  options.separate_documents = config.data.separate_documents;
-  options.loss_across_documents = config.data.loss_across_documents;
-  return std::make_shared<const GptDataset>(tokens, range, config.model.seq_length, options);
-}
-
-/// Splits `train`, or opens the dataset of its own to evaluate on. `samples(tokens, range, seed)`
-/// makes the samples; evaluation has masks of its own.
-template <typename Samples>
-TrainingData split(const RunConfig& config, Samples&& samples) {
-  const int64_t vocab_size = config.model.vocab_size;
-  const auto seed = static_cast<uint64_t>(config.run.seed);
-  const uint64_t eval_seed = seed_for(seed, "eval");
-  const auto train = std::make_shared<const IndexedDataset>(config.data.train, vocab_size);
-  const TokenSplit parts = split_tokens(train->num_tokens(), config.data.eval_fraction);
-  TrainingData data;
-  data.train = samples(train, parts.train, seed);
-  if (config.data.eval) {
-    const auto eval = std::make_shared<const IndexedDataset>(*config.data.eval, vocab_size);
-    data.eval = samples(eval, Range{0, eval->num_tokens()}, eval_seed);
-  } else if (config.data.eval_fraction > 0.0) {
-    data.eval = samples(train, parts.eval, eval_seed);
-  }
-  return data;
+/// Evaluation has masks of its own.
+uint64_t eval_seed(const RunConfig& config) {
+  return seed_for(static_cast<uint64_t>(config.run.seed), "eval");
 }
 
 /// Every token needs its row of the embedding.
@@ -47,16 +27,88 @@ void check_vocabulary(const RunConfig& config, const Tokenizer& tokenizer) {
       tokenizer.vocab_size());
 }
 
+std::shared_ptr<const Dataset> gpt_samples(const RunConfig& config, const Tokens& tokens,
+                                           Range range) {
+  GptDataOptions options;
+  options.separate_documents = config.data.separate_documents;
+  options.loss_across_documents = config.data.loss_across_documents;
+  return std::make_shared<const GptDataset>(tokens, range, config.model.seq_length, options);
+}
+
+std::shared_ptr<const Dataset> bert_samples(const RunConfig& config, const VocabularyTraits& traits,
+                                            const Tokens& tokens, Range range, uint64_t seed) {
+  BertDataOptions options;
+  options.sentence_pairs = config.model.next_sentence;
+  options.packing = config.data.short_samples == ShortSamples::pack;
+  options.masking = config.mlm;
+  return make_bert_dataset(tokens, range, config.model.seq_length, traits, options, seed);
+}
+
+/// Prepared tokens: those to train on, and those held out of them or of a dataset of their own.
+/// `samples(tokens, range, seed)` makes samples of them.
+template <typename Samples>
+TrainingData open_tokens(const RunConfig& config, Samples&& samples) {
+  const int64_t vocab_size = config.model.vocab_size;
+  const auto seed = static_cast<uint64_t>(config.run.seed);
+  const auto train = std::make_shared<const IndexedDataset>(config.data.train, vocab_size);
+  const TokenSplit parts = split_tokens(train->num_tokens(), config.data.eval_fraction);
+  TrainingData data;
+  data.train = samples(train, parts.train, seed);
+  if (config.data.eval) {
+    const auto eval = std::make_shared<const IndexedDataset>(*config.data.eval, vocab_size);
+    data.eval = samples(eval, Range{0, eval->num_tokens()}, eval_seed(config));
+  } else if (config.data.eval_fraction > 0.0) {
+    data.eval = samples(train, parts.eval, eval_seed(config));
+  }
+  return data;
+}
+
+Labels labels_of(const RunConfig& config) {
+  Labels labels{config.model.num_labels};
+  std::istringstream names(config.data.labels.value_or(""));
+  for (std::string name; std::getline(names, name, ',');) labels.names.push_back(name);
+  return labels;
+}
+
+/// Labelled texts, tokenized here.
+TrainingData open_texts(const RunConfig& config, const Tokenizer& tokenizer,
+                        const VocabularyTraits& traits) {
+  const ClassificationEncoder encoder([&](std::string_view text) { return tokenizer.encode(text); },
+                                      traits, config.model.seq_length, config.data.truncate);
+  const Labels labels = labels_of(config);
+  const auto train = std::make_shared<const LabelledTexts>(config.data.train, labels, encoder);
+  const TokenSplit parts = split_tokens(train->size(), config.data.eval_fraction);
+  TrainingData data;
+  data.train = std::make_shared<const ClassificationDataset>(train, parts.train);
+  if (config.data.eval) {
+    const auto eval = std::make_shared<const LabelledTexts>(*config.data.eval, labels, encoder);
+    data.eval = std::make_shared<const ClassificationDataset>(eval, Range{0, eval->size()});
+  } else if (!parts.eval.empty()) {
+    data.eval = std::make_shared<const ClassificationDataset>(train, parts.eval);
+  }
+  return data;
+}
+
+TrainingData open_samples(const RunConfig& config, const Tokenizer& tokenizer) {
+  if (!config.model.is_bert()) {
+    return open_tokens(config, [&](const Tokens& tokens, Range range, uint64_t /*seed*/) {
+      return gpt_samples(config, tokens, range);
+    });
+  }
+  const VocabularyTraits traits = tokenizer.traits();
+  if (config.model.head == Head::classification) return open_texts(config, tokenizer, traits);
+  return open_tokens(config, [&](const Tokens& tokens, Range range, uint64_t seed) {
+    return bert_samples(config, traits, tokens, range, seed);
+  });
+}
+
 }  // namespace
 
 TrainingData open_data(const RunConfig& config) {
-  require(!config.model.is_bert(), "not yet");
-  std::shared_ptr<const Tokenizer> tokenizer = make_tokenizer(config.data.tokenizer);
+  const std::shared_ptr<const Tokenizer> tokenizer = make_tokenizer(config.data.tokenizer);
   check_vocabulary(config, *tokenizer);
-  TrainingData data = split(config, [&](const Tokens& tokens, Range range, uint64_t) {
-    return gpt_samples(config, tokens, range);
-  });
-  data.tokenizer = std::move(tokenizer);
+  TrainingData data = open_samples(config, *tokenizer);
+  data.tokenizer = tokenizer;
   return data;
 }
 

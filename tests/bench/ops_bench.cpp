@@ -1,7 +1,10 @@
 #include <benchmark/benchmark.h>
 
+#include <vector>
+
 #include "core/memory.h"
 #include "core/ops/adamw.h"
+#include "core/ops/attention.h"
 #include "core/ops/cross_entropy.h"
 #include "core/ops/dropout.h"
 #include "core/ops/elementwise.h"
@@ -160,6 +163,89 @@ void column_sum_mlp(benchmark::State& state) {
   moves(state, x.tensor);
 }
 
+/// Masks of the attention benchmarks. Of half padding, each sequence is half real; `lengths` leaves
+/// the padding in, `compact` out, and `documents` packs two halves into one sequence.
+enum MaskKind : int64_t { kFull, kCausal, kWindow, kLengths, kCompact, kDocuments, kHidden };
+
+/// GPT-2 124M's attention on kBatch sequences of 1024, or what a mask leaves of them.
+class MaskedAttention {
+ public:
+  MaskedAttention(MaskKind kind, DType dtype) : kind_(kind), dtype_(dtype) {
+    options_.scale = 0.125f;
+    options_.total_heads = kHeads;
+    AttentionMask& mask = options_.mask;
+    mask.causal = kind == kCausal;
+    if (kind == kWindow) mask.window = kRows / 8;
+    if (kind == kLengths) mask.lengths = ints({kBatch}, [](int64_t) { return kRows / 2; });
+    if (kind == kDocuments) {
+      mask.documents = ints({2 * kBatch + 1}, [](int64_t i) { return i * kRows / 2; });
+    }
+    if (kind == kCompact) {
+      mask.documents = ints({kBatch + 1}, [](int64_t i) { return i * kRows / 2; });
+      options_.places.padded = ints({kBatch * kRows / 2}, [](int64_t n) {
+        return n / (kRows / 2) * kRows + n % (kRows / 2);
+      });
+      options_.places.seq_length = kRows;
+    }
+    if (kind == kHidden) {
+      mask.hidden = tensors_.emplace_back(Shape{kBatch, 1, kRows, kRows}, DType::u8).tensor;
+    }
+  }
+
+  void forward() { attention_forward(qkv_.tensor, options_, out_.tensor, lse_.tensor); }
+  void backward() {
+    attention_backward(dout_.tensor, qkv_.tensor, out_.tensor, lse_.tensor, options_, dqkv_.tensor);
+  }
+
+ private:
+  static constexpr int64_t kBatch = 2, kHeads = 12, kHeadDim = 64;
+
+  template <typename Value>
+  Tensor ints(const Shape& shape, Value&& value) {
+    const Tensor tensor = tensors_.emplace_back(shape, DType::i32).tensor;
+    for (int64_t i = 0; i < shape.numel(); ++i) {
+      tensor.data<int32_t>()[i] = static_cast<int32_t>(value(i));
+    }
+    return tensor;
+  }
+  int64_t batch() const { return kind_ == kCompact ? 1 : kBatch; }
+  OwnedTensor rows(const Shape& row) const {
+    // Without padding half of two sequences are the rows of one.
+    Shape shape{batch(), kRows};
+    for (const int64_t extent : row) shape.push_back(extent);
+    return normal(shape, dtype_);
+  }
+
+  MaskKind kind_;
+  DType dtype_;
+  std::vector<OwnedTensor> tensors_;
+  AttentionOptions options_;
+  OwnedTensor qkv_ = rows({3, kHeads, kHeadDim}), dqkv_ = rows({3, kHeads, kHeadDim});
+  OwnedTensor out_ = rows({kHeads, kHeadDim}), dout_ = rows({kHeads, kHeadDim});
+  OwnedTensor lse_{{batch(), kHeads, kRows}, DType::f32};
+};
+
+const char* name_of(MaskKind kind) {
+  constexpr const char* kNames[] = {"full",    "causal",    "window", "lengths",
+                                    "compact", "documents", "hidden"};
+  return kNames[kind];
+}
+
+void attention_forward_masked(benchmark::State& state) {
+  const auto kind = static_cast<MaskKind>(state.range(1));
+  MaskedAttention attention(kind, dtype_of_run(state));
+  for (auto _ : state) attention.forward();
+  state.SetLabel(name_of(kind));
+}
+
+void attention_backward_masked(benchmark::State& state) {
+  const auto kind = static_cast<MaskKind>(state.range(1));
+  MaskedAttention attention(kind, dtype_of_run(state));
+  attention.forward();
+  for (auto _ : state) attention.backward();
+  state.SetLabel(name_of(kind));
+}
+
 constexpr int64_t kModel = 124439808;  // GPT-2 124M's parameters
 
 void adamw_model(benchmark::State& state) {
@@ -232,6 +318,14 @@ BENCHMARK(bias_dropout_add_width)->ArgName("bits")->Arg(32)->Arg(16)->UseRealTim
 BENCHMARK(cross_entropy_statistics_vocab)->ArgName("bits")->Arg(32)->Arg(16)->UseRealTime();
 BENCHMARK(cross_entropy_gradient_vocab)->ArgName("bits")->Arg(32)->Arg(16)->UseRealTime();
 BENCHMARK(column_sum_mlp)->ArgName("bits")->Arg(32)->Arg(16)->UseRealTime();
+BENCHMARK(attention_forward_masked)
+    ->ArgNames({"bits", "mask"})
+    ->ArgsProduct({{32, 16}, benchmark::CreateDenseRange(kFull, kHidden, 1)})
+    ->UseRealTime();
+BENCHMARK(attention_backward_masked)
+    ->ArgNames({"bits", "mask"})
+    ->ArgsProduct({{32, 16}, benchmark::CreateDenseRange(kFull, kHidden, 1)})
+    ->UseRealTime();
 BENCHMARK(adamw_model)->ArgName("bits")->Arg(32)->Arg(16)->UseRealTime();
 BENCHMARK(sum_of_squares_model)->UseRealTime();
 BENCHMARK(fill_model)->UseRealTime();

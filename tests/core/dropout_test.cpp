@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "core/ops/elementwise.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/tensors.h"
 
@@ -76,6 +77,52 @@ TEST(Dropout, ACutBatchDropsWhatTheWholeDrops) {
       }
     }
   }
+}
+
+TEST(Dropout, WithoutPaddingItDropsWhatItDropsWithPadding) {
+  constexpr int64_t kRows = 10;
+  const std::vector<int32_t> kept = {1, 2, 3, 6, 8, 9};
+  const OwnedTensor rows = from_ints(kept, {static_cast<int64_t>(kept.size())});
+  const auto compact = [&](const Tensor& padded) {
+    const OwnedTensor result({rows.tensor.numel(), padded.dim(1)}, padded.dtype());
+    for (size_t i = 0; i < kept.size(); ++i) {
+      const auto to = static_cast<int64_t>(i);
+      copy(padded.slice(kept[i], kept[i] + 1), result.tensor.slice(to, to + 1));
+    }
+    return copy_of(result.tensor);
+  };
+  for (const DType dtype : kDTypes) {
+    for (const int64_t columns : kColumnCounts) {
+      const Dropout padded = make_dropout(0.3f, 4);
+      Dropout without = padded;
+      without.rows = rows.tensor;
+      const OwnedTensor x = random_tensor({kRows, columns}, dtype, 1);
+      const OwnedTensor residual = random_tensor({kRows, columns}, dtype, 2);
+      const OwnedTensor bias = random_tensor({columns}, dtype, 3), y(x.tensor.shape(), dtype);
+      const OwnedTensor x_kept = compact(x.tensor), residual_kept = compact(residual.tensor);
+      const OwnedTensor y_kept(x_kept.tensor.shape(), dtype);
+
+      dropout_forward(x.tensor, padded, y.tensor);
+      dropout_forward(x_kept.tensor, without, y_kept.tensor);
+      expect_same_bits(y_kept.tensor, compact(y.tensor).tensor, "y");
+      dropout_backward(x_kept.tensor, without, y_kept.tensor);
+      expect_same_bits(y_kept.tensor, compact(y.tensor).tensor, "dx");
+      bias_dropout_add(x.tensor, bias.tensor, residual.tensor, padded, y.tensor);
+      bias_dropout_add(x_kept.tensor, bias.tensor, residual_kept.tensor, without, y_kept.tensor);
+      expect_same_bits(y_kept.tensor, compact(y.tensor).tensor, "out");
+    }
+  }
+}
+
+TEST(Dropout, RowsThatDoNotFitAreNamed) {
+  const OwnedTensor x({4, 8}, DType::f32), few({3}, DType::i32), floats({4}, DType::f32);
+  Dropout dropout = make_dropout(0.1f);
+  dropout.rows = few.tensor;
+  expect_error([&] { dropout_forward(x.tensor, dropout, x.tensor); },
+               {"dropout_forward", "4 rows", "int32 (3)"});
+  dropout.rows = floats.tensor;
+  expect_error([&] { bias_dropout_add(x.tensor, {}, x.tensor, dropout, x.tensor); },
+               {"bias_dropout_add", "int32", "fp32 (4)"});
 }
 
 TEST(Dropout, TheRateIsWithinBinomialBounds) {

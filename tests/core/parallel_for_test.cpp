@@ -29,6 +29,17 @@ TEST(ParallelFor, VisitsEachItemOnce) {
   }
 }
 
+TEST(ParallelForEach, VisitsEachItemOnce) {
+  for (const int threads : {1, 4}) {
+    const test::ThreadCount count(threads);
+    for (const int64_t n : {0, 1, 3, 1000}) {
+      std::vector<int> visits(static_cast<size_t>(n));
+      parallel_for_each(n, [&](int64_t i) { ++visits[static_cast<size_t>(i)]; });
+      EXPECT_EQ(visits, std::vector<int>(static_cast<size_t>(n), 1)) << n << " items";
+    }
+  }
+}
+
 // Inside a parallel region OpenMP gives one thread, however many are asked for; limits on the
 // number of threads do the same.
 TEST(ParallelFor, VisitsEachItemOnceWithFewerThreadsThanItAskedFor) {

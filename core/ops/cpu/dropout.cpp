@@ -12,18 +12,39 @@ namespace {
 /// Random words that are drawn at a time: 4 KiB on the stack, which stay in the L1 cache.
 constexpr int64_t kTile = 1024;
 
-/// What a loop needs to know of a dropout.
-struct Mask {
-  explicit Mask(const Dropout& dropout, int64_t columns)
-      : key(dropout.key),
-        first(static_cast<uint64_t>(dropout.first_row * columns)),
-        threshold(dropout.threshold()),
-        scale(dropout.scale()) {}
+/// What a loop needs to know of a dropout of a tensor with `columns` columns.
+class Mask {
+ public:
+  Mask(const Dropout& dropout, int64_t columns)
+      : threshold(dropout.threshold()),
+        scale(dropout.scale()),
+        key_(dropout.key),
+        columns_(columns),
+        first_row_(dropout.first_row),
+        rows_(dropout.rows.defined() ? dropout.rows.data<int32_t>() : nullptr) {}
 
-  RandomKey key;
-  uint64_t first;  ///< global index of the tensor's first element
-  uint32_t threshold;
-  float scale;
+  /// The bits of elements [begin, begin + n) of the tensor.
+  void draw(int64_t begin, int64_t n, uint32_t* bits) const {
+    if (rows_ == nullptr) {
+      random_bits(key_, static_cast<uint64_t>(first_row_ * columns_ + begin), n, bits);
+      return;
+    }
+    for (int64_t i = begin; i < begin + n;) {
+      const int64_t row = i / columns_, column = i % columns_;
+      const int64_t count = std::min(begin + n - i, columns_ - column);
+      const int64_t first = (first_row_ + rows_[row]) * columns_ + column;
+      random_bits(key_, static_cast<uint64_t>(first), count, bits + (i - begin));
+      i += count;
+    }
+  }
+
+  const uint32_t threshold;
+  const float scale;
+
+ private:
+  RandomKey key_;
+  int64_t columns_, first_row_;
+  const int32_t* rows_;
 };
 
 template <typename T>
@@ -68,7 +89,7 @@ void dropout(const Tensor& x, const Dropout& dropout, Tensor y) {
       uint32_t bits[kTile];
       for (int64_t i = begin; i < end; i += kTile) {
         const int64_t n = std::min(kTile, end - i);
-        random_bits(mask.key, mask.first + static_cast<uint64_t>(i), n, bits);
+        mask.draw(i, n, bits);
         drop(in + i, bits, mask.threshold, mask.scale, n, out + i);
       }
     });
@@ -89,9 +110,7 @@ void bias_dropout_add(const Tensor& x, const Tensor& bias, const Tensor& residua
         uint32_t bits[kTile];
         for (int64_t tile = begin; tile < end; tile += kTile) {
           const int64_t tile_end = std::min(tile + kTile, end);
-          if constexpr (kDrop) {
-            random_bits(mask.key, mask.first + static_cast<uint64_t>(tile), tile_end - tile, bits);
-          }
+          if constexpr (kDrop) mask.draw(tile, tile_end - tile, bits);
           for (int64_t i = tile; i < tile_end;) {
             const int64_t column = i % columns;
             const int64_t n = kBias ? std::min(tile_end - i, columns - column) : tile_end - i;

@@ -42,6 +42,10 @@ void dropout(const Tensor& x, const Dropout& dropout, Tensor y);
 void bias_dropout_add(const Tensor& x, const Tensor& bias, const Tensor& residual,
                       const Dropout& dropout, Tensor out);
 
+void rotary_table(const Tensor& positions, float base, Tensor table);
+/// Turns queries and keys by the table's angles × direction, which is 1 or −1.
+void rotary(const Tensor& table, float direction, Tensor qkv);
+
 void adamw_step(const AdamW& settings, const Tensor& grad, Tensor exp_avg, Tensor exp_avg_sq,
                 Tensor master, Tensor value);
 

@@ -27,8 +27,8 @@ struct StridedTile {
 };
 
 template <int kRows, int kVectors>
-inline void gemm_block(int64_t k, StridedTile a, const float* b, int64_t ldb, float* c, int64_t ldc,
-                       bool accumulate) {
+[[gnu::always_inline]] inline void gemm_block(int64_t k, StridedTile a, const float* b, int64_t ldb,
+                                              float* c, int64_t ldc, bool accumulate) {
   Lanes sum[kRows][kVectors];
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVectors; ++v) {
@@ -54,8 +54,9 @@ inline void gemm_block(int64_t k, StridedTile a, const float* b, int64_t ldb, fl
 }
 
 template <int kVectors>
-inline void gemm_columns(int64_t m, int64_t k, StridedTile a, const float* b, int64_t ldb, float* c,
-                         int64_t ldc, bool accumulate) {
+[[gnu::always_inline]] inline void gemm_columns(int64_t m, int64_t k, StridedTile a, const float* b,
+                                                int64_t ldb, float* c, int64_t ldc,
+                                                bool accumulate) {
   int64_t i = 0;
   const auto rows_from = [&](int64_t r) {
     return StridedTile{a.data + r * a.row_stride, a.row_stride, a.col_stride};
@@ -69,20 +70,29 @@ inline void gemm_columns(int64_t m, int64_t k, StridedTile a, const float* b, in
   if (i < m) gemm_block<1, kVectors>(k, rows_from(i), b, ldb, c + i * ldc, ldc, accumulate);
 }
 
+/// The last columns of a product, fewer than a wide block: not inlined, for it is rare where tiles
+/// are full, and would keep the wide blocks from being inlined.
+[[gnu::noinline]] inline void gemm_rest(int64_t vectors, int64_t m, int64_t k, StridedTile a,
+                                        const float* b, int64_t ldb, float* c, int64_t ldc,
+                                        bool accumulate) {
+  if (vectors == 3) gemm_columns<3>(m, k, a, b, ldb, c, ldc, accumulate);
+  if (vectors == 2) gemm_columns<2>(m, k, a, b, ldb, c, ldc, accumulate);
+  if (vectors == 1) gemm_columns<1>(m, k, a, b, ldb, c, ldc, accumulate);
+}
+
 /// c (m, n) = a (m, k) b (k, n), or c += a b. n is rounded up to a multiple of kTilePadding: b's
 /// and c's rows are at least that long, and the columns beyond n are computed like the others.
-inline void tile_gemm(int64_t m, int64_t n, int64_t k, StridedTile a, const float* b, int64_t ldb,
-                      float* c, int64_t ldc, bool accumulate) {
+[[gnu::always_inline]] inline void tile_gemm(int64_t m, int64_t n, int64_t k, StridedTile a,
+                                             const float* b, int64_t ldb, float* c, int64_t ldc,
+                                             bool accumulate) {
   constexpr int64_t kWide = int64_t{kTileVectors} * kLanes;
   n = (n + kTilePadding - 1) / kTilePadding * kTilePadding;
   int64_t j = 0;
   for (; j + kWide <= n; j += kWide) {
     gemm_columns<kTileVectors>(m, k, a, b + j, ldb, c + j, ldc, accumulate);
   }
-  const int64_t vectors = (n - j) / kLanes;  // fewer than kTileVectors
-  if (vectors == 3) gemm_columns<3>(m, k, a, b + j, ldb, c + j, ldc, accumulate);
-  if (vectors == 2) gemm_columns<2>(m, k, a, b + j, ldb, c + j, ldc, accumulate);
-  if (vectors == 1) gemm_columns<1>(m, k, a, b + j, ldb, c + j, ldc, accumulate);
+  const int64_t vectors = (n - j) / kLanes;
+  if (vectors > 0) gemm_rest(vectors, m, k, a, b + j, ldb, c + j, ldc, accumulate);
 }
 
 }  // namespace tessera::cpu

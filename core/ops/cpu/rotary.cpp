@@ -1,0 +1,53 @@
+#include "core/ops/rotary.h"
+
+#include <cmath>
+
+#include "core/ops/cpu/ops.h"
+#include "core/ops/cpu/row_blocks.h"
+#include "core/ops/cpu/vector_math.h"
+
+namespace tessera::cpu {
+
+// Angles in double: those of late positions have lost their last digits in fp32.
+void rotary_table(const Tensor& positions, float base, Tensor table) {
+  constexpr int64_t kSineCost = 16;  // elements of a copy that a sine takes as long as
+  const int64_t d = table.dim(1), half = d / 2;
+  const double log_base = std::log(static_cast<double>(base));
+  const int32_t* position = positions.data<int32_t>();
+  float* to = table.data<float>();
+  parallel_for(positions.numel(), grain_for(kSineCost * d), [=](int64_t begin, int64_t end) {
+    for (int64_t i = 0; i < half; ++i) {
+      const double frequency =
+          std::exp(-log_base * 2.0 * static_cast<double>(i) / static_cast<double>(d));
+      for (int64_t n = begin; n < end; ++n) {
+        const double angle = position[n] * frequency;
+        to[n * d + i] = static_cast<float>(std::cos(angle));
+        to[n * d + half + i] = static_cast<float>(std::sin(angle));
+      }
+    }
+  });
+}
+
+void rotary(const Tensor& table, float direction, Tensor qkv) {
+  const int64_t heads = qkv.dim(3), d = qkv.dim(4), half = d / 2;
+  const float* angles = table.data<float>();
+  dispatch_float(qkv.dtype(), [&]<typename T>() {
+    T* rows = qkv.data<T>();
+    parallel_for(table.dim(0), grain_for(2 * heads * d), [=](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) {
+        const float *cosines = angles + n * d, *sines = cosines + half;
+        for (int64_t h = 0; h < 2 * heads; ++h) {  // queries, then keys
+          T *x = rows + (n * 3 * heads + h) * d, *y = x + half;
+#pragma omp simd
+          for (int64_t i = 0; i < half; ++i) {
+            const float a = to_float(x[i]), b = to_float(y[i]), sine = direction * sines[i];
+            x[i] = from_float<T>(a * cosines[i] - b * sine);
+            y[i] = from_float<T>(b * cosines[i] + a * sine);
+          }
+        }
+      }
+    });
+  });
+}
+
+}  // namespace tessera::cpu

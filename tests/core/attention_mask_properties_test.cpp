@@ -1,0 +1,287 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "core/ops/attention.h"
+#include "core/ops/elementwise.h"
+#include "tests/support/attention_masks.h"
+#include "tests/support/tensors.h"
+
+/// What must hold bit for bit, whatever the numbers are.
+namespace tessera {
+namespace {
+
+using namespace test;
+
+constexpr int64_t kHeads = 3, kDim = 16;
+constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
+
+AttentionOptions options_of(const AttentionMask& mask, float dropout = 0.0f) {
+  AttentionOptions options;
+  options.scale = 0.25f;
+  options.mask = mask;
+  options.dropout = {dropout, {7, RandomPurpose::attention_dropout, 3, 11}, 5};
+  options.total_heads = kHeads;
+  return options;
+}
+
+struct Inputs {
+  OwnedTensor qkv, dout;
+
+  Inputs(int64_t batch, int64_t seq, DType dtype)
+      : qkv(random_tensor({batch, seq, 3, kHeads, kDim}, dtype, 1)),
+        dout(random_tensor({batch, seq, kHeads, kDim}, dtype, 2)) {}
+
+  AttentionRun run(const AttentionOptions& options) const {
+    return AttentionRun(qkv.tensor, dout.tensor, options);
+  }
+};
+
+void expect_same(const AttentionRun& actual, const AttentionRun& expected) {
+  expect_same_bits(actual.out.tensor, expected.out.tensor, "out");
+  expect_same_bits(actual.log_sum_exp.tensor, expected.log_sum_exp.tensor, "log_sum_exp");
+  expect_same_bits(actual.dqkv.tensor, expected.dqkv.tensor, "dqkv");
+}
+
+OwnedTensor uint8s(const Shape& shape, auto&& hides) {
+  OwnedTensor result(shape, DType::u8);
+  for (int64_t i = 0; i < shape.numel(); ++i) result.tensor.data<uint8_t>()[i] = hides(i) ? 1 : 0;
+  return result;
+}
+
+/// 0 where `hidden` is 0, and −inf where it is 1.
+OwnedTensor additive_form(const Tensor& hidden) {
+  OwnedTensor result(hidden.shape(), DType::f32);
+  for (int64_t i = 0; i < hidden.numel(); ++i) {
+    result.tensor.data<float>()[i] = hidden.data<uint8_t>()[i] != 0 ? kMinusInf : 0.0f;
+  }
+  return result;
+}
+
+class AttentionMaskProperties : public testing::TestWithParam<DType> {
+ protected:
+  const DType dtype = GetParam();
+};
+
+TEST_P(AttentionMaskProperties, AHiddenKeyChangesNothing) {
+  constexpr int64_t kSeq = 150;
+  const auto hidden_key = [](int64_t s) { return s % 5 == 2 || s >= 140 || (s >= 64 && s < 128); };
+  const OwnedTensor keys = uint8s({1, kSeq}, [&](int64_t i) { return hidden_key(i); });
+  const OwnedTensor plane = uint8s({kSeq, kSeq}, [&](int64_t i) { return hidden_key(i % kSeq); });
+  const OwnedTensor additive = additive_form(plane.tensor);
+  const Inputs inputs(1, kSeq, dtype);
+  Inputs changed(1, kSeq, dtype);
+  // The largest number there is, with both signs: its scores and gradients overflow.
+  const double largest = dtype == DType::bf16 ? 0x1.fep127 : 0x1.fffffep127;
+  for (int64_t s = 0; s < kSeq; ++s) {
+    if (!hidden_key(s)) continue;
+    const Tensor row = changed.qkv.tensor.view({kSeq * 3, kHeads * kDim});
+    fill(row.slice(3 * s + 1, 3 * s + 2), s % 2 == 0 ? largest : -largest);
+    fill(row.slice(3 * s + 2, 3 * s + 3), s % 3 == 0 ? largest : -largest);
+  }
+  for (const bool causal : {false, true}) {
+    for (const Tensor* part : {&keys.tensor, &plane.tensor, &additive.tensor}) {
+      AttentionMask mask;
+      mask.causal = causal;
+      if (part == &keys.tensor) mask.hidden_keys = *part;
+      if (part == &plane.tensor) mask.hidden = *part;
+      if (part == &additive.tensor) mask.additive = *part;
+      for (const float dropout : {0.0f, 0.2f}) {
+        expect_same(changed.run(options_of(mask, dropout)), inputs.run(options_of(mask, dropout)));
+      }
+    }
+  }
+}
+
+TEST_P(AttentionMaskProperties, MorePaddingChangesNothing) {
+  for (const int64_t length : {1, 40, 64, 100}) {
+    const int64_t padded = length + 77;
+    const Inputs inputs(1, padded, dtype);
+    Inputs alone(1, length, dtype);
+    copy(rows_within(inputs.qkv.tensor, 0, length), alone.qkv.tensor);
+    copy(rows_within(inputs.dout.tensor, 0, length), alone.dout.tensor);
+    // Nothing comes back from the outputs of padding.
+    const int64_t width = kHeads * kDim;
+    fill(inputs.dout.tensor.view({padded, width}).slice(length, padded), 0.0);
+    const AttentionRun expected = alone.run(options_of({}));
+
+    const OwnedTensor lengths = from_ints(std::vector{static_cast<int32_t>(length)}, {1});
+    const OwnedTensor keys = uint8s({1, padded}, [&](int64_t i) { return i >= length; });
+    const OwnedTensor plane =
+        uint8s({1, 1, padded, padded}, [&](int64_t i) { return i % padded >= length; });
+    const OwnedTensor additive = additive_form(plane.tensor);
+    AttentionMask masks[4];
+    masks[0].lengths = lengths.tensor;
+    masks[1].hidden_keys = keys.tensor;
+    masks[2].hidden = plane.tensor;
+    masks[3].additive = additive.tensor;
+    for (const AttentionMask& mask : masks) {
+      const AttentionRun run = inputs.run(options_of(mask));
+      expect_same_bits(rows_within(run.out.tensor, 0, length), expected.out.tensor, "out");
+      expect_same_bits(rows_within(run.dqkv.tensor, 0, length), expected.dqkv.tensor, "dqkv");
+      const Tensor padding = run.dqkv.tensor.view({padded, 3 * width}).slice(length, padded);
+      for (const double x : to_doubles(padding)) ASSERT_EQ(x, 0.0) << "gradient of padding";
+    }
+  }
+}
+
+TEST_P(AttentionMaskProperties, PackedDocumentsAreTheSameAsApart) {
+  constexpr int64_t kSeq = 200;
+  const std::vector<int32_t> ends = {0, 30, 31, 130, 200};
+  const OwnedTensor documents = from_ints(ends, {5});
+  const Inputs inputs(1, kSeq, dtype);
+  for (const bool causal : {false, true}) {
+    for (const int64_t window : {0, 20}) {
+      AttentionMask mask;
+      mask.causal = causal;
+      mask.window = window;
+      const AttentionOptions apart = options_of(mask);
+      mask.documents = documents.tensor;
+      const AttentionRun packed = inputs.run(options_of(mask));
+      for (size_t i = 0; i + 1 < ends.size(); ++i) {
+        const OwnedTensor qkv = copy_of(rows_within(inputs.qkv.tensor, ends[i], ends[i + 1]));
+        const OwnedTensor dout = copy_of(rows_within(inputs.dout.tensor, ends[i], ends[i + 1]));
+        const AttentionRun run(qkv.tensor, dout.tensor, apart);
+        expect_same_bits(rows_within(packed.out.tensor, ends[i], ends[i + 1]), run.out.tensor,
+                         "out");
+        expect_same_bits(rows_within(packed.dqkv.tensor, ends[i], ends[i + 1]), run.dqkv.tensor,
+                         "dqkv");
+      }
+    }
+  }
+}
+
+/// Rows of (1, B × T, ...) that are kept of a padded batch.
+OwnedTensor kept_rows(const Tensor& padded, const std::vector<int32_t>& places) {
+  const auto count = static_cast<int64_t>(places.size());
+  const int64_t rows = padded.dim(0) * padded.dim(1), columns = padded.numel() / rows;
+  Shape shape = padded.shape();
+  shape.set(0, 1);
+  shape.set(1, count);
+  OwnedTensor kept(shape, padded.dtype());
+  for (int64_t n = 0; n < count; ++n) {
+    const int32_t place = places[static_cast<size_t>(n)];
+    copy(padded.view({rows, columns}).slice(place, place + 1),
+         kept.tensor.view({count, columns}).slice(n, n + 1));
+  }
+  return kept;
+}
+
+TEST_P(AttentionMaskProperties, WithoutPaddingAllIsTheSame) {
+  constexpr int64_t kBatch = 3, kSeq = 110;
+  const std::vector<int32_t> lengths = {70, 0, 110};
+  const std::vector<int32_t> padded_ends = {0, 20, 70, 110, 220, 290, 330};
+  const std::vector<int32_t> compact_ends = {0, 20, 70, 140, 180};
+  std::vector<int32_t> places;
+  for (int32_t b = 0; b < kBatch; ++b) {
+    for (int32_t t = 0; t < lengths[static_cast<size_t>(b)]; ++t) places.push_back(b * kSeq + t);
+  }
+  const OwnedTensor length = from_ints(lengths, {kBatch}), ends = from_ints(padded_ends, {7});
+  const OwnedTensor compact = from_ints(compact_ends, {5});
+  const OwnedTensor place = from_ints(places, {static_cast<int64_t>(places.size())});
+  const Inputs inputs(kBatch, kSeq, dtype);
+  const OwnedTensor qkv = kept_rows(inputs.qkv.tensor, places);
+  const OwnedTensor dout = kept_rows(inputs.dout.tensor, places);
+  for (const bool causal : {false, true}) {
+    AttentionMask mask;
+    mask.causal = causal;
+    mask.lengths = length.tensor;
+    mask.documents = ends.tensor;
+    const AttentionRun padded = inputs.run(options_of(mask, 0.2f));
+    mask.lengths = {};
+    mask.documents = compact.tensor;
+    AttentionOptions options = options_of(mask, 0.2f);
+    options.places = {place.tensor, kSeq};
+    const AttentionRun run(qkv.tensor, dout.tensor, options);
+    expect_same_bits(run.out.tensor, kept_rows(padded.out.tensor, places).tensor, "out");
+    expect_same_bits(run.dqkv.tensor, kept_rows(padded.dqkv.tensor, places).tensor, "dqkv");
+  }
+}
+
+TEST_P(AttentionMaskProperties, AdditiveIsItsBooleanForm) {
+  constexpr int64_t kBatch = 2, kSeq = 140;
+  const Inputs inputs(kBatch, kSeq, dtype);
+  for (const Plane plane : {Plane::square, Plane::batch, Plane::heads}) {
+    for (const bool causal : {false, true}) {
+      MaskParts parts;
+      parts.hidden = plane;
+      parts.causal = causal;
+      const RandomMask boolean(parts, kBatch, kSeq, kHeads, 5);
+      const OwnedTensor additive = additive_form(boolean.mask.hidden);
+      AttentionMask mask = boolean.mask;
+      mask.hidden = {};
+      mask.additive = additive.tensor;
+      expect_same(inputs.run(options_of(mask, 0.1f)), inputs.run(options_of(boolean.mask, 0.1f)));
+    }
+  }
+}
+
+TEST_P(AttentionMaskProperties, ThePartsAreTheirBooleanForms) {
+  constexpr int64_t kBatch = 2, kSeq = 150, kWindow = 30;
+  const std::vector<int32_t> length = {90, 150};
+  const OwnedTensor lengths = from_ints(length, {kBatch});
+  const OwnedTensor plane = uint8s({kBatch, 1, kSeq, kSeq}, [&](int64_t i) {
+    const int64_t b = i / (kSeq * kSeq), t = i / kSeq % kSeq, s = i % kSeq;
+    return s > t || t - s >= kWindow || s >= length[static_cast<size_t>(b)];
+  });
+  AttentionMask parts, boolean;
+  parts.causal = true;
+  parts.window = kWindow;
+  parts.lengths = lengths.tensor;
+  boolean.hidden = plane.tensor;
+  const Inputs inputs(kBatch, kSeq, dtype);
+  expect_same(inputs.run(options_of(parts, 0.1f)), inputs.run(options_of(boolean, 0.1f)));
+}
+
+TEST_P(AttentionMaskProperties, WhatSeesNothingIsZero) {
+  constexpr int64_t kBatch = 2, kSeq = 70;
+  const OwnedTensor lengths = from_ints(std::vector<int32_t>{0, 0}, {kBatch});
+  const OwnedTensor keys = uint8s({kBatch, kSeq}, [](int64_t) { return true; });
+  const OwnedTensor plane = uint8s({kSeq, kSeq}, [](int64_t) { return true; });
+  const OwnedTensor additive = additive_form(plane.tensor);
+  AttentionMask masks[4];
+  masks[0].lengths = lengths.tensor;
+  masks[1].hidden_keys = keys.tensor;
+  masks[2].hidden = plane.tensor;
+  masks[3].additive = additive.tensor;
+  const Inputs inputs(kBatch, kSeq, dtype);
+  for (const AttentionMask& mask : masks) {
+    const AttentionRun run = inputs.run(options_of(mask, 0.1f));
+    for (const double x : to_doubles(run.out.tensor)) ASSERT_EQ(x, 0.0);
+    for (const double x : to_doubles(run.dqkv.tensor)) ASSERT_EQ(x, 0.0);
+    for (const float x : run.log_sum_exp.tensor.span<float>()) ASSERT_EQ(x, kMinusInf);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, AttentionMaskProperties, testing::Values(DType::f32, DType::bf16));
+
+TEST(AttentionDecode, AWindowSeesTheLastKeys) {
+  constexpr int64_t kLength = 37, kWindow = 5;
+  const OwnedTensor q = random_tensor({2, kHeads, kDim}, DType::f32, 1);
+  const OwnedTensor keys = random_tensor({2, kHeads, 40, kDim}, DType::f32, 2);
+  const OwnedTensor values = random_tensor({2, kHeads, 40, kDim}, DType::f32, 3);
+  const auto last_keys = [&](const Tensor& cache) {
+    OwnedTensor last({2, kHeads, kWindow, kDim}, DType::f32);
+    for (int64_t bh = 0; bh < 2 * kHeads; ++bh) {
+      copy(
+          cache.view({2 * kHeads * 40, kDim}).slice(bh * 40 + kLength - kWindow, bh * 40 + kLength),
+          last.tensor.view({2 * kHeads * kWindow, kDim}).slice(bh * kWindow, (bh + 1) * kWindow));
+    }
+    return last;
+  };
+  const OwnedTensor out(q.tensor.shape(), DType::f32), expected(q.tensor.shape(), DType::f32);
+  attention_decode(q.tensor, keys.tensor, values.tensor, kLength, kWindow, 0.25f, out.tensor);
+  attention_decode(q.tensor, last_keys(keys.tensor).tensor, last_keys(values.tensor).tensor,
+                   kWindow, 0, 0.25f, expected.tensor);
+  expect_same_bits(out.tensor, expected.tensor, "out");
+  // One that is longer than the text hides nothing.
+  attention_decode(q.tensor, keys.tensor, values.tensor, kLength, 0, 0.25f, expected.tensor);
+  attention_decode(q.tensor, keys.tensor, values.tensor, kLength, 100, 0.25f, out.tensor);
+  expect_same_bits(out.tensor, expected.tensor, "out");
+}
+
+}  // namespace
+}  // namespace tessera

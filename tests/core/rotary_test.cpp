@@ -1,0 +1,118 @@
+#include "core/ops/rotary.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/expect_error.h"
+#include "tests/support/finite_difference.h"
+#include "tests/support/tensors.h"
+
+namespace tessera {
+namespace {
+
+using namespace test;
+
+constexpr float kBase = 10000.0f;
+
+struct Sizes {
+  int64_t batch, seq, heads, d;
+
+  Shape qkv() const { return {batch, seq, 3, heads, d}; }
+};
+
+/// Hugging Face's x × cos + rotate_half(x) × sin, with cos and sin of the angles twice in a row.
+std::vector<double> reference(std::span<const double> qkv, std::span<const int32_t> positions,
+                              const Sizes& sizes) {
+  std::vector<double> result(qkv.begin(), qkv.end());
+  const int64_t d = sizes.d, half = d / 2;
+  for (size_t n = 0; n < positions.size(); ++n) {
+    for (int64_t h = 0; h < 2 * sizes.heads; ++h) {
+      const int64_t at = (static_cast<int64_t>(n) * 3 * sizes.heads + h) * d;
+      for (int64_t i = 0; i < d; ++i) {
+        const double exponent = -2.0 * static_cast<double>(i % half) / static_cast<double>(d);
+        const double angle = positions[n] * std::pow(static_cast<double>(kBase), exponent);
+        const auto x = [&](int64_t j) { return qkv[static_cast<size_t>(at + j)]; };
+        const double rotated = i < half ? -x(i + half) : x(i - half);
+        result[static_cast<size_t>(at + i)] = x(i) * std::cos(angle) + rotated * std::sin(angle);
+      }
+    }
+  }
+  return result;
+}
+
+OwnedTensor table_of(const Tensor& positions, int64_t d) {
+  OwnedTensor table({positions.numel(), d}, DType::f32);
+  rotary_table(positions, kBase, table.tensor);
+  return table;
+}
+
+TEST(Rotary, IsTheTextbooks) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const Sizes& sizes : {Sizes{1, 1, 1, 2}, Sizes{2, 7, 3, 6}, Sizes{2, 70, 2, 64}}) {
+      const OwnedTensor positions = random_ints({sizes.batch * sizes.seq}, 0, 5000, 1);
+      const OwnedTensor table = table_of(positions.tensor, sizes.d);
+      const OwnedTensor qkv = random_tensor(sizes.qkv(), dtype, 2);
+      const auto expected =
+          reference(to_doubles(qkv.tensor), positions.tensor.span<int32_t>(), sizes);
+      rotary_forward(table.tensor, qkv.tensor);
+      expect_close(qkv.tensor, expected, sum_tolerance(dtype, 2), "qkv");
+    }
+  }
+}
+
+TEST(Rotary, BackwardIsTheTranspose) {
+  const Sizes sizes{2, 5, 3, 8};
+  const OwnedTensor positions = random_ints({sizes.batch * sizes.seq}, 0, 50, 1);
+  const OwnedTensor table = table_of(positions.tensor, sizes.d);
+  const OwnedTensor x = random_tensor(sizes.qkv(), DType::f32, 2);
+  const OwnedTensor dy = random_tensor(sizes.qkv(), DType::f32, 3);
+  const auto dys = to_doubles(dy.tensor);
+  const auto numeric = finite_difference(
+      [&](std::span<const double> point) {
+        return dot(reference(point, positions.tensor.span<int32_t>(), sizes), dys);
+      },
+      to_doubles(x.tensor));
+  rotary_backward(table.tensor, dy.tensor);
+  expect_close(dy.tensor, numeric, sum_tolerance(DType::f32, 2), "dqkv");
+}
+
+TEST(Rotary, ScoresDependOnTheDistanceOnly) {
+  const Sizes sizes{1, 2, 1, 16};
+  const auto score = [&](std::vector<int32_t> positions) {
+    const OwnedTensor at = from_ints(positions, {2});
+    const OwnedTensor qkv = random_tensor(sizes.qkv(), DType::f32, 2);
+    rotary_forward(table_of(at.tensor, sizes.d).tensor, qkv.tensor);
+    const auto x = to_doubles(qkv.tensor);
+    return dot(std::span(x).subspan(0, 16), std::span(x).subspan(4 * 16, 16));
+  };
+  EXPECT_NEAR(score({3, 10}), score({1003, 1010}), 1e-5);
+  EXPECT_GT(std::abs(score({3, 10}) - score({3, 11})), 1e-3);
+}
+
+TEST(Rotary, ThreadsDoNotChangeABit) {
+  const Sizes sizes{2, 301, 4, 64};
+  const OwnedTensor positions = random_ints({sizes.batch * sizes.seq}, 0, 512, 1);
+  const auto run = [&](int threads) {
+    const ThreadCount count(threads);
+    OwnedTensor qkv = random_tensor(sizes.qkv(), DType::f32, 2);
+    rotary_forward(table_of(positions.tensor, sizes.d).tensor, qkv.tensor);
+    return qkv;
+  };
+  expect_same_bits(run(3).tensor, run(1).tensor, "qkv");
+}
+
+TEST(Rotary, WrongArgumentsAreNamed) {
+  const OwnedTensor positions({4}, DType::i32), odd({4, 5}, DType::f32), table({4, 6}, DType::f32);
+  const OwnedTensor qkv({2, 2, 3, 1, 8}, DType::f32), odd_qkv({2, 2, 3, 1, 5}, DType::f32);
+  expect_error([&] { rotary_table(positions.tensor, kBase, odd.tensor); },
+               {"rotary_table", "(4, D) with an even D", "(4, 5)"});
+  expect_error([&] { rotary_table(positions.tensor, 0.0f, table.tensor); }, {"base", "positive"});
+  expect_error([&] { rotary_forward(odd.tensor, odd_qkv.tensor); },
+               {"rotary_forward", "even D", "(2, 2, 3, 1, 5)"});
+  expect_error([&] { rotary_backward(table.tensor, qkv.tensor); },
+               {"rotary_backward", "table must have shape (4, 8)", "(4, 6)"});
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,149 @@
+#include <gtest/gtest.h>
+
+#include "core/ops/attention.h"
+#include "core/ops/cross_entropy.h"
+#include "core/ops/dropout.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/embedding.h"
+#include "core/ops/gelu.h"
+#include "core/ops/layer_norm.h"
+#include "core/ops/matmul.h"
+#include "core/ops/reduce.h"
+#include "core/ops/rotary.h"
+#include "tests/support/tensors.h"
+
+/// A batch may have no rows: all padding, or no position with a loss. Every op then does nothing,
+/// and sums over rows add nothing.
+namespace tessera {
+namespace {
+
+using namespace test;
+
+constexpr int64_t kWidth = 24;
+
+class ZeroRows : public testing::TestWithParam<DType> {
+ protected:
+  OwnedTensor rows(const Shape& shape) const { return OwnedTensor(shape, dtype); }
+
+  /// Expects that `tensor` holds `value` only.
+  static void expect_all(const Tensor& tensor, double value) {
+    for (const double x : to_doubles(tensor)) EXPECT_EQ(x, value);
+  }
+
+  const DType dtype = GetParam();
+  const OwnedTensor x = rows({0, kWidth}), y = rows({0, kWidth});
+  const OwnedTensor vector = rows({kWidth}), empty = OwnedTensor({0}, DType::f32);
+  const OwnedTensor ids = OwnedTensor({0}, DType::i32);
+};
+
+TEST_P(ZeroRows, Products) {
+  const OwnedTensor w = random_tensor({8, kWidth}, dtype, 1), bias = random_tensor({8}, dtype, 2);
+  const OwnedTensor out = rows({0, 8}), dw({8, kWidth}, DType::f32);
+  linear_forward(x.tensor, w.tensor, bias.tensor, out.tensor);
+  linear_backward_input(out.tensor, w.tensor, x.tensor);
+  fill(dw.tensor, 3.0);
+  linear_backward_weight(out.tensor, x.tensor, dw.tensor, Accumulate::yes);
+  expect_all(dw.tensor, 3.0);
+  linear_backward_weight(out.tensor, x.tensor, dw.tensor, Accumulate::no);
+  expect_all(dw.tensor, 0.0);
+}
+
+TEST_P(ZeroRows, LayerNorm) {
+  const OwnedTensor dweight({kWidth}, DType::f32), dbias({kWidth}, DType::f32);
+  fill(dweight.tensor, 3.0);
+  layer_norm_forward(x.tensor, vector.tensor, vector.tensor, 1e-5f, y.tensor, empty.tensor,
+                     empty.tensor);
+  layer_norm_backward(y.tensor, x.tensor, vector.tensor, empty.tensor, empty.tensor, {}, y.tensor,
+                      dweight.tensor, dbias.tensor);
+  layer_norm_backward(y.tensor, x.tensor, vector.tensor, empty.tensor, empty.tensor, x.tensor,
+                      y.tensor, dweight.tensor, {});
+  expect_all(dweight.tensor, 3.0);
+  expect_all(dbias.tensor, 0.0);
+}
+
+TEST_P(ZeroRows, ElementByElement) {
+  gelu_forward(x.tensor, Gelu::erf, y.tensor);
+  gelu_backward(y.tensor, x.tensor, Gelu::tanh, y.tensor);
+  fill(x.tensor, 1.0);
+  copy(x.tensor, y.tensor);
+  copy(x.tensor, OwnedTensor({0, kWidth}, DType::f32).tensor);
+  add(x.tensor, y.tensor, y.tensor);
+}
+
+TEST_P(ZeroRows, Dropout) {
+  Dropout dropout{0.5f, {1, RandomPurpose::mlp_dropout}, 0};
+  for (const Tensor& places : {Tensor(), ids.tensor}) {
+    dropout.rows = places;
+    dropout_forward(x.tensor, dropout, y.tensor);
+    dropout_backward(y.tensor, dropout, x.tensor);
+    bias_dropout_add(x.tensor, vector.tensor, y.tensor, dropout, y.tensor);
+  }
+}
+
+TEST_P(ZeroRows, Embedding) {
+  const OwnedTensor table = random_tensor({5, kWidth}, dtype, 1), dtable({5, kWidth}, DType::f32);
+  fill(dtable.tensor, 3.0);
+  embedding_forward(ids.tensor, table.tensor, {0, 5}, x.tensor);
+  embedding_backward(ids.tensor, x.tensor, {0, 5}, dtable.tensor);
+  for (const Shape& shape : {Shape{0, 4, kWidth}, Shape{2, 0, kWidth}}) {
+    const OwnedTensor positioned = rows(shape);
+    add_positions_forward(positioned.tensor, table.tensor, 0, positioned.tensor);
+    add_positions_backward(positioned.tensor, dtable.tensor);
+  }
+  expect_all(dtable.tensor, 3.0);
+}
+
+TEST_P(ZeroRows, CrossEntropy) {
+  cross_entropy_statistics(x.tensor, ids.tensor, 0, kWidth, empty.tensor, empty.tensor,
+                           empty.tensor);
+  rescale_sum_exp(empty.tensor, empty.tensor, empty.tensor);
+  const OwnedTensor loss({1}, DType::f64);
+  cross_entropy_loss(empty.tensor, empty.tensor, empty.tensor, ids.tensor, empty.tensor,
+                     loss.tensor);
+  expect_all(loss.tensor, 0.0);
+  cross_entropy_gradient(x.tensor, ids.tensor, 0, kWidth, empty.tensor, 1.0f);
+}
+
+TEST_P(ZeroRows, Sums) {
+  const OwnedTensor out({kWidth}, DType::f32);
+  fill(out.tensor, 3.0);
+  column_sum(x.tensor, out.tensor);
+  expect_all(out.tensor, 3.0);
+  EXPECT_EQ(sum(empty.tensor), 0.0);
+  EXPECT_EQ(sum_of_squares(empty.tensor), 0.0);
+}
+
+TEST_P(ZeroRows, Attention) {
+  const OwnedTensor no_documents({1}, DType::i32);
+  for (const Shape& shape : {Shape{0, 4, 3, 2, 8}, Shape{2, 0, 3, 2, 8}, Shape{1, 0, 3, 2, 8}}) {
+    const OwnedTensor qkv = rows(shape), out = rows({shape[0], shape[1], 2, 8});
+    const OwnedTensor lse({shape[0], 2, shape[1]}, DType::f32);
+    const OwnedTensor weights({shape[0], 2, shape[1], shape[1]}, DType::f32);
+    AttentionOptions options;
+    options.total_heads = 2;
+    options.dropout.probability = 0.5f;
+    const auto run = [&] {
+      attention_forward(qkv.tensor, options, out.tensor, lse.tensor);
+      attention_backward(out.tensor, qkv.tensor, out.tensor, lse.tensor, options, qkv.tensor);
+      attention_weights(qkv.tensor, lse.tensor, options, weights.tensor);
+    };
+    run();
+    options.mask.documents = no_documents.tensor;
+    run();
+    if (shape[0] != 1) continue;
+    options.places = {ids.tensor, 4};
+    run();
+  }
+}
+
+TEST_P(ZeroRows, Rotary) {
+  const OwnedTensor table({0, 8}, DType::f32), qkv = rows({1, 0, 3, 2, 8});
+  rotary_table(ids.tensor, 10000.0f, table.tensor);
+  rotary_forward(table.tensor, qkv.tensor);
+  rotary_backward(table.tensor, qkv.tensor);
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, ZeroRows, testing::Values(DType::f32, DType::bf16));
+
+}  // namespace
+}  // namespace tessera
