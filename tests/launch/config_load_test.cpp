@@ -153,6 +153,8 @@ TEST(ConfigLoad, WrongValuesShowWhatWasFoundAndWhatIsAllowed) {
   const char* const layers = "an integer from 1 to 10000";
   const char* const below_one = "a number from 0.0 to below 1.0";
   const char* const truth = "true or false";
+  const char* const tokenizers =
+      "one of: byte, wordpiece:path/to/vocab.txt, wordpiece-cased:path/to/vocab.txt";
   const char* const pair = "a list of two, each a number from 0.0 to below 1.0";
   const WrongValue cases[] = {
       {"model.num_layers", "0", "0", layers},
@@ -184,7 +186,9 @@ TEST(ConfigLoad, WrongValuesShowWhatWasFoundAndWhatIsAllowed) {
       {"model.kind", "bert", "bert", "one of: gpt"},
       {"run.device", "GPU", "GPU", "one of: auto, cpu, cuda"},
       {"run.precision", "fp16", "fp16", "one of: fp32, bf16"},
-      {"data.tokenizer", "[byte]", "a list of 1", "one of: byte"},
+      {"data.tokenizer", "[byte]", "a list of 1", tokenizers},
+      {"data.tokenizer", "wordpiece", "wordpiece", tokenizers},
+      {"data.tokenizer", "vocab.txt", "vocab.txt", tokenizers},
       {"run.dir", "[a]", "a list of 1", "text"},
       {"run.dir", "\"\"", "the quoted text \"\"",
        "text of at least one character, without control characters"},
