@@ -29,15 +29,6 @@ void check_apart(const PrepareOptions& options) {
   }
 }
 
-void create_folder_of(const std::string& output) {
-  const fs::path folder = fs::path(output).parent_path();
-  if (folder.empty()) return;
-  std::error_code error;
-  fs::create_directories(folder, error);
-  require(!error, "prepare: folder {} of the output can not be created: {}", folder.string(),
-          error.message());
-}
-
 /// Tokenizes the text of sequences and appends them to a dataset.
 class SequenceWriter final : public TextSink {
  public:
