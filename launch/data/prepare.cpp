@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "launch/data/indexed_dataset_writer.h"
+#include "launch/files/folders.h"
 #include "launch/files/file_pieces.h"
 #include "launch/tokenizer/tokenizer.h"
 
