@@ -159,8 +159,8 @@ def draw_tiles():
         left,
         top + side + 24,
         [
-            (SEEN, "all seen: no test"),
-            (PART, "part: tested key by key"),
+            (SEEN, "all seen"),
+            (PART, "part hidden: computed, then masked"),
             (None, "all hidden: skipped"),
         ],
     )

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tests/support/small_runs.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/training_world.h"
 
@@ -22,28 +23,14 @@ class Layouts : public testing::TestWithParam<Layout> {
  protected:
   static void SetUpTestSuite() {
     folder_ = new test::TestFolder();
-    test::write_small_dataset(*folder_ / "data", 4000, 53);
+    test::write_small_data(*folder_);
   }
   static void TearDownTestSuite() {
     delete folder_;
     folder_ = nullptr;
   }
 
-  static RunConfig config() { return test::small_run(*folder_ / "run", *folder_ / "data"); }
-
-  static void expect_equal(const WholeRun& sharded, const WholeRun& whole, double tolerance) {
-    ASSERT_EQ(sharded.steps.size(), whole.steps.size());
-    for (size_t i = 0; i < whole.steps.size(); ++i) {
-      EXPECT_NEAR(sharded.steps[i].loss(), whole.steps[i].loss(), tolerance * whole.steps[i].loss())
-          << "step " << i;
-      EXPECT_NEAR(sharded.steps[i].grad_norm, whole.steps[i].grad_norm,
-                  10 * tolerance * whole.steps[i].grad_norm)
-          << "step " << i;
-    }
-    EXPECT_NEAR(sharded.eval_loss, whole.eval_loss, tolerance * whole.eval_loss);
-    test::expect_close(sharded.first_gradients, whole.first_gradients, tolerance, "gradient");
-    test::expect_close(sharded.weights, whole.weights, 10 * tolerance, "weight");
-  }
+  static RunConfig config() { return test::small_run(*folder_, "run"); }
 
   static test::TestFolder* folder_;
 };
@@ -54,7 +41,7 @@ TEST_P(Layouts, ShardedIsWhole) {
   const WholeRun whole = test::train_whole(config(), {{1, 1}, kSteps});
   const WholeRun sharded = test::train_whole(config(), {GetParam(), kSteps});
   test::expect_same_bits(sharded.initial_weights, whole.initial_weights, "initial weights");
-  expect_equal(sharded, whole, kTolerance);
+  test::expect_equal(sharded, whole, kTolerance);
   EXPECT_LT(whole.steps.back().loss(), 0.95 * whole.steps.front().loss()) << "nothing was learnt";
 }
 
@@ -64,7 +51,7 @@ TEST_P(Layouts, DropoutDropsTheSameElements) {
   with_dropout.model.attention_dropout = 0.3;
   const WholeRun whole = test::train_whole(with_dropout, {{1, 1}, 5});
   const WholeRun sharded = test::train_whole(with_dropout, {GetParam(), 5});
-  expect_equal(sharded, whole, kTolerance);
+  test::expect_equal(sharded, whole, kTolerance);
   const WholeRun without = test::train_whole(config(), {{1, 1}, 1});
   EXPECT_NE(whole.steps[0].loss(), without.steps[0].loss()) << "nothing was dropped";
 }
@@ -101,8 +88,8 @@ TEST_F(Microbatches, HowABatchIsCutDoesNotMatter) {
   one.model.dropout = 0.2;
   RunConfig eight = one;
   eight.batch.micro = 1;
-  expect_equal(test::train_whole(eight, {{1, 1}, 5}), test::train_whole(one, {{1, 1}, 5}),
-               kTolerance);
+  test::expect_equal(test::train_whole(eight, {{1, 1}, 5}), test::train_whole(one, {{1, 1}, 5}),
+                     kTolerance);
 }
 
 TEST_F(Microbatches, ARunIsTheSameBitsEveryTime) {

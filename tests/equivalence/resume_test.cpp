@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "tests/support/small_runs.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/training_world.h"
 
@@ -9,6 +10,7 @@ namespace tessera {
 namespace {
 
 using test::Layout;
+using test::SmallKind;
 using test::WholeRun;
 
 constexpr int64_t kBefore = 6;
@@ -16,10 +18,10 @@ constexpr int64_t kAfter = 6;
 
 class Resume : public testing::Test {
  protected:
-  Resume() { test::write_small_dataset(folder_ / "data", 4000, 53); }
+  Resume() { test::write_small_data(folder_); }
 
-  RunConfig config(const std::string& run) const {
-    RunConfig config = test::small_run(folder_ / run, folder_ / "data");
+  RunConfig config(const std::string& run, SmallKind kind = SmallKind::gpt) const {
+    RunConfig config = test::small_run(folder_, run, kind);
     config.model.dropout = 0.1;
     config.model.attention_dropout = 0.1;
     return config;
@@ -29,6 +31,18 @@ class Resume : public testing::Test {
   WholeRun interrupted(const RunConfig& config, Layout first, Layout second) const {
     test::train_whole(config, {first, kBefore, /*resume=*/false, /*save=*/true});
     return test::train_whole(config, {second, kAfter, /*resume=*/true});
+  }
+
+  /// Expects a run that was resumed after kBefore steps to be the uninterrupted one.
+  static void expect_rest(const WholeRun& resumed, const WholeRun& uninterrupted) {
+    // As between layouts in layouts_test.cpp.
+    constexpr double kTolerance = 2e-5;
+    for (size_t i = 0; i < kAfter; ++i) {
+      const StepResult& expected = uninterrupted.steps[kBefore + i];
+      EXPECT_NEAR(resumed.steps[i].loss(), expected.loss(), kTolerance * expected.loss());
+    }
+    test::expect_close(resumed.weights, uninterrupted.weights, 10 * kTolerance, "weights");
+    test::expect_close(resumed.exp_avg, uninterrupted.exp_avg, 50 * kTolerance, "moments");
   }
 
   test::TestFolder folder_;
@@ -58,6 +72,37 @@ TEST_F(Resume, InBf16IsTheSameBits) {
   test::expect_same_bits(resumed.weights, uninterrupted.weights, "weights");
 }
 
+class ResumeKind : public Resume, public testing::WithParamInterface<SmallKind> {};
+
+TEST_P(ResumeKind, OnTheSameLayoutIsTheSameBits) {
+  for (const Layout layout : {Layout{1, 1}, Layout{2, 2}}) {
+    SCOPED_TRACE(to_string(layout));
+    const RunConfig run = config(fmt::format("run{}", layout.ranks()), GetParam());
+    const WholeRun uninterrupted = test::train_whole(run, {layout, kBefore + kAfter});
+    const WholeRun resumed = interrupted(run, layout, layout);
+    test::expect_same_bits(resumed.weights, uninterrupted.weights, "weights");
+    test::expect_same_bits(resumed.exp_avg, uninterrupted.exp_avg, "moments");
+    EXPECT_EQ(resumed.evaluation.losses.total(), uninterrupted.evaluation.losses.total());
+  }
+}
+
+TEST_P(ResumeKind, ElsewhereIsTheUninterruptedRun) {
+  const RunConfig run = config("run", GetParam());
+  const WholeRun uninterrupted = test::train_whole(run, {{1, 1}, kBefore + kAfter});
+  for (const Layout to : {Layout{1, 4}, Layout{4, 1}, Layout{2, 2}}) {
+    SCOPED_TRACE(to_string(to));
+    std::filesystem::remove_all(run.run.dir);
+    expect_rest(interrupted(run, {2, 2}, to), uninterrupted);
+    std::filesystem::remove_all(run.run.dir);
+    expect_rest(interrupted(run, to, {1, 2}), uninterrupted);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ResumeKind,
+                         testing::Values(SmallKind::gpt_documents, SmallKind::bert_pairs,
+                                         SmallKind::bert_packed, SmallKind::classifier),
+                         [](const auto& instance) { return to_string(instance.param); });
+
 struct Change {
   Layout from, to;
 };
@@ -67,15 +112,7 @@ class ResumeElsewhere : public Resume, public testing::WithParamInterface<Change
 TEST_P(ResumeElsewhere, IsTheUninterruptedRun) {
   const RunConfig run = config("run");
   const WholeRun uninterrupted = test::train_whole(run, {{1, 1}, kBefore + kAfter});
-  const WholeRun resumed = interrupted(run, GetParam().from, GetParam().to);
-  // As between layouts in layouts_test.cpp.
-  constexpr double kTolerance = 2e-5;
-  for (size_t i = 0; i < kAfter; ++i) {
-    const StepResult& expected = uninterrupted.steps[kBefore + i];
-    EXPECT_NEAR(resumed.steps[i].loss(), expected.loss(), kTolerance * expected.loss());
-  }
-  test::expect_close(resumed.weights, uninterrupted.weights, 10 * kTolerance, "weights");
-  test::expect_close(resumed.exp_avg, uninterrupted.exp_avg, 50 * kTolerance, "moments");
+  expect_rest(interrupted(run, GetParam().from, GetParam().to), uninterrupted);
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, ResumeElsewhere,

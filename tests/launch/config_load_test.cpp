@@ -89,7 +89,7 @@ TEST(ConfigLoad, AKeyInTheWrongSectionIsToldTheRightOne) {
 TEST(ConfigLoad, UnknownSections) {
   EXPECT_EQ(load_error(kMinimal + "optimiser: {lr: 1}\n"),
             "x.yaml:5:1: unknown section 'optimiser'; did you mean 'optimizer'? Sections are: run, "
-            "model, data, parallel, batch, train, optimizer, eval, checkpoint, log");
+            "model, data, mlm, parallel, batch, train, optimizer, eval, checkpoint, log");
   EXPECT_THAT(load_error(kMinimal + "<<: {lr: 1}\n"), HasSubstr("unknown section '<<'. Sections"));
   EXPECT_THAT(set_error("trian.steps=3"), HasSubstr("did you mean 'train'?"));
   EXPECT_THAT(set_error("model.bias.deep=3"), HasSubstr("unknown key 'model.bias.deep'"));
@@ -153,6 +153,8 @@ TEST(ConfigLoad, WrongValuesShowWhatWasFoundAndWhatIsAllowed) {
   const char* const layers = "an integer from 1 to 10000";
   const char* const below_one = "a number from 0.0 to below 1.0";
   const char* const truth = "true or false";
+  const char* const tokenizers =
+      "one of: byte, wordpiece:path/to/vocab.txt, wordpiece-cased:path/to/vocab.txt";
   const char* const pair = "a list of two, each a number from 0.0 to below 1.0";
   const WrongValue cases[] = {
       {"model.num_layers", "0", "0", layers},
@@ -181,10 +183,12 @@ TEST(ConfigLoad, WrongValuesShowWhatWasFoundAndWhatIsAllowed) {
       {"model.bias", "1", "1", truth},
       {"model.bias", "True", "True", truth},
       {"model.bias", "'true'", "the quoted text \"true\"", truth},
-      {"model.kind", "bert", "bert", "one of: gpt"},
+      {"model.kind", "t5", "t5", "one of: gpt, bert"},
       {"run.device", "GPU", "GPU", "one of: auto, cpu, cuda"},
       {"run.precision", "fp16", "fp16", "one of: fp32, bf16"},
-      {"data.tokenizer", "[byte]", "a list of 1", "one of: byte"},
+      {"data.tokenizer", "[byte]", "a list of 1", tokenizers},
+      {"data.tokenizer", "wordpiece", "wordpiece", tokenizers},
+      {"data.tokenizer", "vocab.txt", "vocab.txt", tokenizers},
       {"run.dir", "[a]", "a list of 1", "text"},
       {"run.dir", "\"\"", "the quoted text \"\"",
        "text of at least one character, without control characters"},

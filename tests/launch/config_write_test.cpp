@@ -44,6 +44,10 @@ class Randomizer {
     while (random_() % 4 != 0) text += pieces[random_() % std::size(pieces)];
     return text;
   }
+  std::string make(const TokenizerName&) {
+    if (random_() % 2 == 0) return "byte";
+    return (random_() % 2 == 0 ? "wordpiece:" : "wordpiece-cased:") + make(Text{});
+  }
   template <typename T>
   T make(const OneOf<T>& rule) {
     return rule.choices[random_() % rule.choices.size()].second;

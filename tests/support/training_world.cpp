@@ -7,9 +7,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "core/random.h"
 #include "launch/checkpoint/find.h"
-#include "launch/data/indexed_dataset_writer.h"
 #include "launch/train/open_data.h"
 #include "launch/train/start.h"
 #include "parallel/thread_communicator.h"
@@ -37,6 +35,20 @@ void put(const Parameter& parameter, const Tensor& local_tensor, std::vector<flo
                    known[at] = true;
                  }
                });
+}
+
+void expect_equal(const Evaluation& sharded, const Evaluation& whole, double tolerance) {
+  EXPECT_NEAR(sharded.losses.token, whole.losses.token, tolerance * whole.losses.token);
+  EXPECT_NEAR(sharded.losses.document, whole.losses.document, tolerance * whole.losses.document);
+  EXPECT_EQ(sharded.counts.tokens, whole.counts.tokens);
+  EXPECT_EQ(sharded.counts.token_targets, whole.counts.token_targets);
+  EXPECT_EQ(sharded.counts.document_targets, whole.counts.document_targets);
+  // Only two logits that are as close as rounding could change places, and among the hundreds of
+  // targets of a small run none are.
+  EXPECT_EQ(sharded.token_accuracy, whole.token_accuracy);
+  EXPECT_EQ(sharded.most_frequent_token, whole.most_frequent_token);
+  EXPECT_EQ(sharded.document_accuracy, whole.document_accuracy);
+  EXPECT_EQ(sharded.f1, whole.f1);
 }
 
 /// Collects whole tensors from all ranks.
@@ -72,49 +84,6 @@ std::string to_string(const Layout& layout) {
   return fmt::format("tensor {} x data {}", layout.tensor, layout.data);
 }
 
-RunConfig small_run(const std::string& run_dir, const std::string& dataset) {
-  RunConfig config;
-  config.run.dir = run_dir;
-  config.run.seed = 7;
-  config.model.num_layers = 2;
-  config.model.hidden_size = 32;
-  config.model.num_heads = 4;
-  config.model.seq_length = 16;
-  config.model.vocab_size = 53;
-  config.model.dropout = 0.0;
-  config.model.attention_dropout = 0.0;
-  config.model.init_stddev = 0.1;  // so that all parts of the model have gradients to compare
-  config.data.train = dataset;
-  config.data.eval_fraction = 0.1;
-  config.batch.global = 8;
-  config.batch.micro = 2;
-  config.train.steps = 20;
-  config.optimizer.lr = 1e-2;
-  config.optimizer.warmup_steps = 3;
-  // An update moves by at most lr × (error of the gradient) / eps, so a large eps keeps weights
-  // whose gradient is nothing but rounding from moving a full lr in a random direction.
-  config.optimizer.eps = 1e-2;
-  config.eval.batches = 3;
-  return config;
-}
-
-void write_small_dataset(const std::string& prefix, int64_t tokens, int32_t vocab_size) {
-  IndexedDatasetWriter writer(prefix, {TokenType::u16, /*overwrite=*/true});
-  std::vector<int32_t> document;
-  const RandomKey key{3, RandomPurpose::sampling, 0, 0};
-  for (int64_t i = 0; i < tokens; ++i) {
-    const uint32_t bits = random_bits(key, static_cast<uint64_t>(i));
-    // Three quarters of the tokens follow from the one before.
-    const bool follows = bits % 4 != 0 && !document.empty();
-    document.push_back(follows
-                           ? (document.back() * 5 + 1) % vocab_size
-                           : static_cast<int32_t>(bits / 4 % static_cast<uint32_t>(vocab_size)));
-  }
-  writer.append(document);
-  writer.end_document();
-  writer.finish();
-}
-
 WholeRun train_whole(const RunConfig& base, const RunPlan& plan) {
   RunConfig config = base;
   config.parallel.tensor = plan.layout.tensor;
@@ -144,11 +113,11 @@ WholeRun train_whole(const RunConfig& base, const RunPlan& plan) {
     }
     collector.add(store, masters, result.weights);
     collector.add(store, moments, result.exp_avg);
-    const double eval_loss = trainer.evaluate().losses.total();
+    const Evaluation evaluation = trainer.evaluate();
     if (plan.save) trainer.save();
     if (world.rank() == 0) {
       result.steps = steps;
-      result.eval_loss = eval_loss;
+      result.evaluation = evaluation;
     }
   });
   collector.expect_complete();
@@ -164,6 +133,22 @@ void expect_close(const WholeTensors& actual, const WholeTensors& expected, doub
                        std::vector<double>(values.begin(), values.end()), tolerance,
                        (what + ": " + name).c_str());
   }
+}
+
+void expect_equal(const WholeRun& sharded, const WholeRun& whole, double tolerance) {
+  ASSERT_EQ(sharded.steps.size(), whole.steps.size());
+  for (size_t i = 0; i < whole.steps.size(); ++i) {
+    const StepResult &found = sharded.steps[i], &expected = whole.steps[i];
+    SCOPED_TRACE(fmt::format("step {}", i));
+    EXPECT_NEAR(found.losses.token, expected.losses.token, tolerance * expected.losses.token);
+    EXPECT_NEAR(found.losses.document, expected.losses.document,
+                tolerance * expected.losses.document);
+    EXPECT_NEAR(found.grad_norm, expected.grad_norm, 10 * tolerance * expected.grad_norm);
+    EXPECT_EQ(found.tokens, expected.tokens);
+  }
+  expect_equal(sharded.evaluation, whole.evaluation, tolerance);
+  expect_close(sharded.first_gradients, whole.first_gradients, tolerance, "gradient");
+  expect_close(sharded.weights, whole.weights, 10 * tolerance, "weight");
 }
 
 void expect_same_bits(const WholeTensors& actual, const WholeTensors& expected,

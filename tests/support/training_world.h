@@ -21,13 +21,6 @@ struct Layout {
 
 std::string to_string(const Layout& layout);
 
-/// A small GPT whose heads, width and vocabulary (of 53, which no number of ranks divides) split
-/// over up to 4 tensor ranks, and a batch that splits over up to 4 data ranks in micro-batches.
-RunConfig small_run(const std::string& run_dir, const std::string& dataset);
-
-/// Writes a dataset of tokens below `vocab_size` with some order in them, so that a model learns.
-void write_small_dataset(const std::string& prefix, int64_t tokens, int32_t vocab_size);
-
 /// Whole tensors by name, put together from the ranks' shards. A replica that is not the same bits
 /// as another is a failure of the test.
 using WholeTensors = std::map<std::string, std::vector<float>>;
@@ -39,7 +32,7 @@ struct WholeRun {
   WholeTensors first_gradients;  ///< of the first step that was run
   WholeTensors weights;          ///< masters, at the end
   WholeTensors exp_avg;
-  double eval_loss = 0.0;
+  Evaluation evaluation;  ///< at the end
 };
 
 struct RunPlan {
@@ -57,6 +50,10 @@ WholeRun train_whole(const RunConfig& config, const RunPlan& plan);
 /// Expects two runs to agree, each tensor relative to its own magnitude.
 void expect_close(const WholeTensors& actual, const WholeTensors& expected, double tolerance,
                   const std::string& what);
+
+/// Expects that two runs on different layouts computed the same: losses, gradients and weights
+/// within `tolerance`, and the same predictions in the evaluation.
+void expect_equal(const WholeRun& sharded, const WholeRun& whole, double tolerance);
 
 /// Expects the same bits.
 void expect_same_bits(const WholeTensors& actual, const WholeTensors& expected,

@@ -1,0 +1,138 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/small_runs.h"
+#include "tests/support/test_folder.h"
+#include "tests/support/training_world.h"
+
+namespace tessera {
+namespace {
+
+using test::Layout;
+using test::SmallKind;
+using test::WholeRun;
+
+/// As in layouts_test.cpp, over half as many steps.
+constexpr int64_t kSteps = 10;
+constexpr double kTolerance = 2e-5;
+
+class Kinds : public testing::Test {
+ protected:
+  Kinds() { test::write_small_data(folder_); }
+
+  RunConfig config(SmallKind kind) const { return test::small_run(folder_, "run", kind); }
+
+  test::TestFolder folder_;
+};
+
+class KindsOnLayouts : public Kinds,
+                       public testing::WithParamInterface<std::tuple<SmallKind, Layout>> {
+ protected:
+  RunConfig config() const { return Kinds::config(std::get<SmallKind>(GetParam())); }
+  static Layout layout() { return std::get<Layout>(GetParam()); }
+};
+
+TEST_P(KindsOnLayouts, ShardedIsWhole) {
+  const WholeRun whole = test::train_whole(config(), {{1, 1}, kSteps});
+  const WholeRun sharded = test::train_whole(config(), {layout(), kSteps});
+  test::expect_same_bits(sharded.initial_weights, whole.initial_weights, "initial weights");
+  test::expect_equal(sharded, whole, kTolerance);
+}
+
+std::string name_of(const testing::TestParamInfo<std::tuple<SmallKind, Layout>>& instance) {
+  const auto& [kind, layout] = instance.param;
+  return fmt::format("{}_tensor{}_data{}", to_string(kind), layout.tensor, layout.data);
+}
+
+const Layout kLayouts[] = {{1, 2}, {1, 4}, {2, 1}, {2, 2}, {2, 4}, {4, 1}, {4, 2}, {4, 4}};
+
+INSTANTIATE_TEST_SUITE_P(
+    All, KindsOnLayouts,
+    testing::Combine(testing::Values(SmallKind::gpt_documents, SmallKind::bert_pairs,
+                                     SmallKind::bert_packed, SmallKind::classifier),
+                     testing::ValuesIn(kLayouts)),
+    name_of);
+
+class Bf16OnLayouts : public KindsOnLayouts {};
+
+TEST_P(Bf16OnLayouts, ShardedIsWhole) {
+  RunConfig bf16 = config();
+  bf16.run.precision = DType::bf16;
+  const WholeRun whole = test::train_whole(bf16, {{1, 1}, 5});
+  const WholeRun sharded = test::train_whole(bf16, {layout(), 5});
+  test::expect_same_bits(sharded.initial_weights, whole.initial_weights, "initial weights");
+  // As in layouts_test.cpp, but for a gradient that has gone through twice as many roundings: those
+  // of the head's own layer, and of norms behind each sum.
+  for (size_t i = 0; i < whole.steps.size(); ++i) {
+    EXPECT_NEAR(sharded.steps[i].loss(), whole.steps[i].loss(), 0x1p-8 * whole.steps[i].loss());
+  }
+  test::expect_close(sharded.first_gradients, whole.first_gradients, 8 * std::sqrt(20.0) * 0x1p-8,
+                     "gradient");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Bf16OnLayouts,
+                         testing::Combine(testing::Values(SmallKind::bert_pairs),
+                                          testing::ValuesIn(kLayouts)),
+                         name_of);
+
+class EachKind : public Kinds, public testing::WithParamInterface<SmallKind> {};
+
+TEST_P(EachKind, HowABatchIsCutDoesNotMatter) {
+  RunConfig one = config(GetParam());
+  one.batch.micro = 8;
+  RunConfig eight = one;
+  eight.batch.micro = 1;
+  test::expect_equal(test::train_whole(eight, {{1, 1}, 5}), test::train_whole(one, {{1, 1}, 5}),
+                     kTolerance);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EachKind,
+                         testing::Values(SmallKind::gpt_documents, SmallKind::bert_pairs,
+                                         SmallKind::bert_packed, SmallKind::classifier),
+                         [](const auto& instance) { return to_string(instance.param); });
+
+TEST_F(Kinds, AClassifierLearns) {
+  RunConfig run = config(SmallKind::classifier);
+  run.model.dropout = run.model.attention_dropout = 0.0;
+  run.train.steps = 150;
+  run.optimizer.eps = 1e-8;
+  run.optimizer.lr = 3e-3;
+  const WholeRun trained = test::train_whole(run, {{2, 1}, 150});
+  EXPECT_LT(trained.steps.back().loss(), 0.5 * trained.steps.front().loss());
+  EXPECT_EQ(trained.evaluation.f1.size(), 3u);
+  EXPECT_EQ(trained.evaluation.counts.document_targets, 20);  // of 200 texts
+  EXPECT_GT(trained.evaluation.document_accuracy, 0.5);
+}
+
+/// The losses of epochs that have the same samples, of a model that learns nothing.
+std::vector<StepResult> epochs(const test::TestFolder& folder, const RunConfig& base) {
+  std::vector<std::vector<int32_t>> documents(8, {5, 9, 13, 17, 21, 25, 29, 33, 37, 41});
+  for (size_t i = 0; i < documents.size(); ++i) documents[i][0] += static_cast<int32_t>(i);
+  test::write_documents(folder / "epoch", documents);
+  RunConfig run = base;
+  run.model.dropout = run.model.attention_dropout = 0.0;
+  run.data.train = folder / "epoch";
+  run.data.eval = run.data.train;
+  run.data.eval_fraction = 0.0;
+  run.data.short_samples = ShortSamples::pad;
+  run.batch.global = 8;  // an epoch is a step
+  run.optimizer.lr = 0.0;
+  return test::train_whole(run, {{1, 2}, 3}).steps;
+}
+
+TEST_F(Kinds, EveryEpochHasMasksOfItsOwn) {
+  RunConfig run = config(SmallKind::bert_packed);
+  run.mlm.unit = MaskUnit::token;
+  const std::vector<StepResult> masked = epochs(folder_, run);
+  EXPECT_GT(std::abs(masked[0].loss() - masked[1].loss()), 1e-3);
+  EXPECT_GT(std::abs(masked[1].loss() - masked[2].loss()), 1e-3);
+  // It is the masks that differ: with all tokens masked, there is but one way.
+  run.mlm = {.probability = 1.0, .mask_fraction = 1.0, .random_fraction = 0.0};
+  const std::vector<StepResult> all = epochs(folder_, run);
+  EXPECT_NEAR(all[0].loss(), all[1].loss(), kTolerance * all[0].loss());
+  EXPECT_NEAR(all[1].loss(), all[2].loss(), kTolerance * all[0].loss());
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,185 @@
+#include "tests/support/small_runs.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "launch/data/indexed_dataset_writer.h"
+#include "launch/tokenizer/wordpiece_vocabulary.h"
+
+namespace tessera::test {
+namespace {
+
+constexpr int32_t kSpecials = std::size(kBertSpecial);
+constexpr int32_t kWords = kSmallVocabulary - kSpecials;
+constexpr int64_t kLabels = 3;
+
+/// The same random numbers at each call.
+class Draws {
+ public:
+  int64_t below(int64_t n) {
+    return random_bits({3, RandomPurpose::sampling, 0, 0}, next_++) % static_cast<uint64_t>(n);
+  }
+
+ private:
+  uint64_t next_ = 0;
+};
+
+/// Three quarters of the tokens follow from the one before.
+int32_t token_after(int32_t token, Draws& draws) {
+  if (draws.below(4) != 0) return kSpecials + (token * 5 + 1) % kWords;
+  return kSpecials + static_cast<int32_t>(draws.below(kWords));
+}
+
+/// Every third word goes on with the one before.
+void write_vocabulary(const std::string& path) {
+  std::ofstream file(path);
+  for (const std::string_view special : kBertSpecial) file << special << '\n';
+  for (int32_t word = 0; word < kWords; ++word) {
+    file << (word % 3 == 2 ? kContinuation : "") << 'w' << word << '\n';
+  }
+  require(file.flush().good(), "{} can not be written", path);
+}
+
+/// Lines of words that start a word, whose first decides the label.
+void write_texts(const std::string& path) {
+  std::ofstream file(path);
+  file << "text\tlabel\ttext_pair\n";
+  Draws draws;
+  const auto words = [&](int64_t first) {
+    std::string text = fmt::format("w{}", first);
+    for (int64_t left = draws.below(5); left > 0; --left) {
+      text += fmt::format(" w{}", 3 * draws.below(kWords / 3));
+    }
+    return text;
+  };
+  for (int line = 0; line < 200; ++line) {
+    const int64_t first = draws.below(kWords / 3);
+    file << words(3 * first) << '\t' << first % kLabels << '\t' << words(0) << '\n';
+  }
+  require(file.flush().good(), "{} can not be written", path);
+}
+
+void write_sentences(const std::string& prefix, int64_t tokens) {
+  IndexedDatasetWriter writer(prefix, {TokenType::u16, /*overwrite=*/true});
+  Draws draws;
+  int32_t token = 0;
+  while (tokens > 0) {
+    for (int64_t sentences = 1 + draws.below(6); sentences > 0 && tokens > 0; --sentences) {
+      std::vector<int32_t> sentence;
+      for (int64_t left = std::min(1 + draws.below(9), tokens); left > 0; --left, --tokens) {
+        sentence.push_back(token = token_after(token, draws));
+      }
+      writer.append(sentence);
+      writer.end_sequence();
+    }
+    writer.end_document();
+  }
+  writer.finish();
+}
+
+void make_bert(RunConfig& config) {
+  config.model.kind = "bert";
+  config.model.token_types = 2;
+}
+
+void add_dropout(RunConfig& config) {
+  config.model.dropout = 0.2;
+  config.model.attention_dropout = 0.3;
+}
+
+void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
+  switch (kind) {
+    case SmallKind::gpt:
+      return;
+    case SmallKind::gpt_documents:
+      config.model.positions = Positions::rotary;
+      config.model.attention_window = 5;
+      config.data.separate_documents = true;
+      config.data.loss_across_documents = false;
+      return;
+    case SmallKind::bert_pairs:
+      make_bert(config);
+      config.model.next_sentence = true;
+      return;
+    case SmallKind::bert_packed:
+      make_bert(config);
+      add_dropout(config);
+      config.data.short_samples = ShortSamples::pack;
+      config.mlm.unit = MaskUnit::whole_word;
+      return;
+    case SmallKind::classifier:
+      make_bert(config);
+      add_dropout(config);
+      config.model.head = Head::classification;
+      config.model.num_labels = kLabels;
+      config.data.train = folder / "texts.tsv";
+      return;
+  }
+}
+
+}  // namespace
+
+std::string to_string(SmallKind kind) {
+  switch (kind) {
+    case SmallKind::gpt:
+      return "gpt";
+    case SmallKind::gpt_documents:
+      return "gpt_documents";
+    case SmallKind::bert_pairs:
+      return "bert_pairs";
+    case SmallKind::bert_packed:
+      return "bert_packed";
+    case SmallKind::classifier:
+      return "classifier";
+  }
+  return "?";
+}
+
+void write_small_data(const TestFolder& folder, int64_t tokens) {
+  write_vocabulary(folder / "vocab.txt");
+  write_sentences(folder / "data", tokens);
+  write_texts(folder / "texts.tsv");
+}
+
+RunConfig small_run(const TestFolder& folder, const std::string& run, SmallKind kind) {
+  RunConfig config;
+  config.run.dir = folder / run;
+  config.run.seed = 7;
+  config.model.num_layers = 2;
+  config.model.hidden_size = 32;
+  config.model.num_heads = 4;
+  config.model.seq_length = 16;
+  config.model.vocab_size = kSmallVocabulary;
+  config.model.dropout = 0.0;
+  config.model.attention_dropout = 0.0;
+  config.model.init_stddev = 0.1;  // so that all parts of the model have gradients to compare
+  config.data.train = folder / "data";
+  config.data.tokenizer = "wordpiece:" + (folder / "vocab.txt");
+  config.data.eval_fraction = 0.1;
+  config.batch.global = 8;
+  config.batch.micro = 2;
+  config.train.steps = 20;
+  config.optimizer.lr = 1e-2;
+  config.optimizer.warmup_steps = 3;
+  // An update moves by at most lr × (error of the gradient) / eps, so a large eps keeps weights
+  // whose gradient is nothing but rounding from moving a full lr in a random direction.
+  config.optimizer.eps = 1e-2;
+  config.eval.batches = 3;
+  change(config, kind, folder);
+  return config;
+}
+
+void write_documents(const std::string& prefix,
+                     const std::vector<std::vector<int32_t>>& documents) {
+  IndexedDatasetWriter writer(prefix, {TokenType::u16, /*overwrite=*/true});
+  for (const std::vector<int32_t>& document : documents) {
+    writer.append(document);
+    writer.end_document();
+  }
+  writer.finish();
+}
+
+}  // namespace tessera::test
