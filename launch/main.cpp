@@ -5,8 +5,10 @@
 
 #include "core/version.h"
 #include "launch/commands/attention.h"
+#include "launch/commands/classify.h"
 #include "launch/commands/command_line.h"
 #include "launch/commands/config.h"
+#include "launch/commands/fill_mask.h"
 #include "launch/commands/generate.h"
 #include "launch/commands/prepare.h"
 #include "launch/commands/tokenizer.h"
@@ -25,6 +27,8 @@ int main(int argc, char** argv) {
   tessera::add_train_command(app, exit_code);
   tessera::add_generate_command(app, exit_code);
   tessera::add_attention_command(app, exit_code);
+  tessera::add_fill_mask_command(app, exit_code);
+  tessera::add_classify_command(app, exit_code);
   tessera::add_prepare_command(app);
   tessera::add_tokenizer_command(app);
   tessera::add_verify_command(app);

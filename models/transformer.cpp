@@ -20,6 +20,12 @@ std::deque<Block> make_blocks(ParameterStore& store, const ModelConfig& config, 
 Transformer::Transformer(ParameterStore& store, const ModelConfig& config, bool causal,
                          Communicator& tp)
     : config_(config), causal_(causal), blocks_(make_blocks(store, config, tp)) {
+  MaskKinds kinds;
+  kinds.causal = causal;
+  kinds.window = config.attention_window > 0;
+  kinds.documents = kinds.compact = true;
+  const std::string why_not = attention_why_not(kinds);
+  require(why_not.empty(), "no implementation of attention takes this model's masks: {}", why_not);
   if (config.pre_norm()) {
     final_norm_.emplace(store, "final_norm", config.hidden_size, config.bias,
                         config.layer_norm_eps);

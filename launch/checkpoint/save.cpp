@@ -69,6 +69,7 @@ class Save {
       require(request_.step >= 0 && request_.samples >= 0 && request_.keep >= 0,
               "step {}, samples {} and keep {} can not be negative", request_.step,
               request_.samples, request_.keep);
+      for (const auto& [name, bytes] : request_.attachments) check_attachment(name, bytes);
       held = describe_held(request_.tensors);
     });
     const std::vector<std::string> held_of_rank = all_gather_strings(world_, held);
@@ -107,7 +108,6 @@ class Save {
       Manifest manifest{
           kVersion, request_.step, request_.samples, request_.model, request_.extra, {}, {}, {}};
       write_attachments(temporary_, request_.attachments, manifest);
-      observe("after_attachments");
       observe("before_manifest");
       fill_manifest(temporary_, plan_, written_of_rank_, manifest);
       OutputFile file(temporary_ / kManifestName);

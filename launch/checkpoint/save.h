@@ -28,7 +28,7 @@ struct SaveRequest {
   /// How many whole checkpoints stay, this one and older ones; 0 keeps all.
   int keep = 0;
   /// Its points, in order: "after_create", "during_data" (after each slice), "after_data",
-  /// "after_attachments", "before_manifest", "after_manifest", "before_rename", "during_swap" (see
+  /// "before_manifest", "after_manifest", "before_rename", "during_swap" (see
   /// publish_checkpoint), "after_rename", "during_prune", "after_prune". On ranks other than 0 only
   /// the data's.
   SaveObserver observer;

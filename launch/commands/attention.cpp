@@ -9,13 +9,11 @@
 
 #include "launch/attention/attention_page.h"
 #include "launch/attention/look_at.h"
-#include "launch/checkpoint/find.h"
+#include "launch/commands/asked_model.h"
 #include "launch/commands/command_line.h"
 #include "launch/files/staged_file.h"
 #include "launch/process.h"
-#include "launch/tokenizer/checkpoint_tokenizer.h"
 #include "parallel/exchange.h"
-#include "parallel/host_threads.h"
 
 namespace tessera {
 namespace {
@@ -37,25 +35,18 @@ void write_file(const std::string& path, const std::string& text) {
 }
 
 void look(const LookOptions& options, Communicator& world) {
-  std::unique_ptr<TextModel> model;
-  std::unique_ptr<Tokenizer> tokenizer;
-  std::vector<Sample> samples;
-  const auto path = resolve_checkpoint(options.checkpoint, world);
-  apply_host_threads(world);
-  all_or_none(world, [&] {
-    Checkpoint checkpoint = Checkpoint::open(path);
-    tokenizer = tokenizer_of(checkpoint);
-    model = std::make_unique<TextModel>(checkpoint, world);
-    for (const std::string& text : options.texts) {
-      samples.push_back(sample_of_text(*tokenizer, model->config(), text));
-    }
-    if (options.pack) samples = {packed(samples)};
-  });
+  const AskedModel asked = open_asked_model(options.checkpoint, world);
   // All ranks see the same texts, so that none fails alone but in writing.
   all_or_none(world, [&] {
-    AttentionReport report = look_at_attention(*model, *tokenizer, samples, options.choice);
+    std::vector<Sample> samples;
+    for (const std::string& text : options.texts) {
+      samples.push_back(sample_of_text(*asked.tokenizer, asked.model->config(), text));
+    }
+    if (options.pack) samples = {packed(samples)};
+    AttentionReport report =
+        look_at_attention(*asked.model, *asked.tokenizer, samples, options.choice);
     if (world.rank() != 0) return;
-    report.checkpoint = path.string();
+    report.checkpoint = asked.path.string();
     write_file(options.output + ".json", to_json(report).dump() + "\n");
     write_file(options.output + ".html", to_html(report));
   });

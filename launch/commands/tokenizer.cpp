@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "launch/commands/command_line.h"
 #include "launch/files/file_pieces.h"
+#include "launch/files/folders.h"
 #include "launch/files/staged_file.h"
 #include "launch/process.h"
 #include "launch/tokenizer/count_words.h"
@@ -46,6 +47,7 @@ void check_output(const TokenizerTrainOptions& options) {
 void train(const TokenizerTrainOptions& options) {
   check_readable(options.inputs, "tokenizer train");
   check_output(options);
+  create_folder_of(options.output);
   const WordCounts words = count_words(options.inputs, options.cased);
   const std::vector<std::string> tokens = train_wordpiece(words, options.training);
   StagedFile file(options.output);

@@ -1,6 +1,7 @@
 #include "launch/config/validate_kind.h"
 
 #include "core/error.h"
+#include "launch/config/label_names.h"
 
 namespace tessera {
 namespace {
@@ -61,6 +62,12 @@ void check_classification(const RunConfig& config) {
           "model.num_labels is {}, but model.head is classification: choose the number of classes, "
           "at least 2",
           model.num_labels);
+  if (config.data.labels) {
+    const size_t names = label_names(*config.data.labels).size();
+    require(static_cast<int64_t>(names) == model.num_labels,
+            "data.labels has {} names, \"{}\", but model.num_labels is {}: name each label once",
+            names, *config.data.labels, model.num_labels);
+  }
   require_default(!model.next_sentence, "model.next_sentence", "model.head is classification");
   require_default(config.mlm == MaskingOptions{}, "a key of mlm", "model.head is classification");
   require_default(config.data.short_samples == ShortSamples::pad, "data.short_samples",

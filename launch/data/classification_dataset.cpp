@@ -83,6 +83,13 @@ LabelledTexts::LabelledTexts(const std::string& path, const Labels& labels,
   require(!labels_.empty(), "{}: there is no text", path);
 }
 
+bool LabelledTexts::has_pairs() const {
+  for (size_t i = 0; i < first_lengths_.size(); ++i) {
+    if (first_lengths_[i] < begins_[i + 1] - begins_[i]) return true;
+  }
+  return false;
+}
+
 void LabelledTexts::fill(int64_t i, Sample& out) const {
   require(0 <= i && i < size(), "{}: there is no text {}: there are {}", path_, i, size());
   const auto index = static_cast<size_t>(i);

@@ -54,6 +54,9 @@ class LabelledTexts {
   int64_t seq_length() const { return seq_length_; }
   const std::string& path() const { return path_; }
 
+  /// Whether the file has pairs of texts.
+  bool has_pairs() const;
+
   /// Texts that were cut to seq_length.
   int64_t num_truncated() const { return num_truncated_; }
 

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "launch/data/indexed_dataset_writer.h"
+#include "launch/files/folders.h"
 #include "launch/files/file_pieces.h"
 #include "launch/tokenizer/tokenizer.h"
 
@@ -27,15 +28,6 @@ void check_apart(const PrepareOptions& options) {
               options.output);
     }
   }
-}
-
-void create_folder_of(const std::string& output) {
-  const fs::path folder = fs::path(output).parent_path();
-  if (folder.empty()) return;
-  std::error_code error;
-  fs::create_directories(folder, error);
-  require(!error, "prepare: folder {} of the output can not be created: {}", folder.string(),
-          error.message());
 }
 
 /// Tokenizes the text of sequences and appends them to a dataset.

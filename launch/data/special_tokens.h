@@ -19,7 +19,8 @@ struct SpecialTokens {
 struct VocabularyTraits {
   int64_t vocab_size = 0;
   SpecialTokens special;
-  /// For each token whether it goes on with the word of the token before it, as WordPiece's "##ing".
+  /// For each token whether it goes on with the word of the token before it, as WordPiece's
+  /// "##ing".
   std::vector<bool> continues_word;
 };
 

@@ -39,4 +39,13 @@ bool exchange_paths(const fs::path& a, const fs::path& b) {
   return renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
 }
 
+void create_folder_of(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  if (folder.empty()) return;
+  std::error_code error;
+  fs::create_directories(folder, error);
+  require(!error, "folder {} of the output can not be created: {}", folder.string(),
+          error.message());
+}
+
 }  // namespace tessera

@@ -27,10 +27,18 @@ size_t dry_run_peak(const ModelConfig& config, Communicator& tp) {
   return arena.peak();
 }
 
+ModelConfig gpt_of(const Checkpoint& checkpoint) {
+  ModelConfig config = model_from_json(checkpoint.manifest().model);
+  require(!config.is_bert(),
+          "{} is a BERT, which does not continue texts: ask it with tessera fill-mask or classify",
+          checkpoint.path().string());
+  return config;
+}
+
 }  // namespace
 
 Generator::Generator(Checkpoint& checkpoint, Communicator& tp)
-    : model_(splittable(model_from_json(checkpoint.manifest().model), tp.size()), store_, tp),
+    : model_(splittable(gpt_of(checkpoint), tp.size()), store_, tp),
       cache_((store_.allocate(kCpu, DType::f32, StoreFor::inference), model_.make_cache(1))),
       tokens_({1, config().seq_length}, DType::i32) {
   load_weights(checkpoint, store_);

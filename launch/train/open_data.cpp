@@ -1,9 +1,8 @@
 #include "launch/train/open_data.h"
 
-#include <sstream>
-
 #include "core/error.h"
 #include "core/random.h"
+#include "launch/config/label_names.h"
 #include "launch/data/bert_dataset.h"
 #include "launch/data/classification_dataset.h"
 #include "launch/data/gpt_dataset.h"
@@ -63,10 +62,17 @@ TrainingData open_tokens(const RunConfig& config, Samples&& samples) {
   return data;
 }
 
+void check_token_types(const RunConfig& config, const LabelledTexts& texts) {
+  require(
+      !texts.has_pairs() || config.model.token_types != 1,
+      "{} has pairs of texts, which have two types of tokens, but model.token_types is 1: choose "
+      "2, or 0 for a model without such an embedding",
+      texts.path());
+}
+
 Labels labels_of(const RunConfig& config) {
   Labels labels{config.model.num_labels};
-  std::istringstream names(config.data.labels.value_or(""));
-  for (std::string name; std::getline(names, name, ',');) labels.names.push_back(name);
+  if (config.data.labels) labels.names = label_names(*config.data.labels);
   return labels;
 }
 
@@ -77,11 +83,13 @@ TrainingData open_texts(const RunConfig& config, const Tokenizer& tokenizer,
                                       traits, config.model.seq_length, config.data.truncate);
   const Labels labels = labels_of(config);
   const auto train = std::make_shared<const LabelledTexts>(config.data.train, labels, encoder);
+  check_token_types(config, *train);
   const TokenSplit parts = split_tokens(train->size(), config.data.eval_fraction);
   TrainingData data;
   data.train = std::make_shared<const ClassificationDataset>(train, parts.train);
   if (config.data.eval) {
     const auto eval = std::make_shared<const LabelledTexts>(*config.data.eval, labels, encoder);
+    check_token_types(config, *eval);
     data.eval = std::make_shared<const ClassificationDataset>(eval, Range{0, eval->size()});
   } else if (!parts.eval.empty()) {
     data.eval = std::make_shared<const ClassificationDataset>(train, parts.eval);

@@ -7,6 +7,7 @@
 #include "core/checked.h"
 #include "core/error.h"
 #include "core/ops/elementwise.h"
+#include "launch/tokenizer/checkpoint_tokenizer.h"
 #include "launch/train/lr_schedule.h"
 #include "launch/train/model_json.h"
 #include "launch/train/model_state.h"
@@ -42,6 +43,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
       batches_(data.train, data.eval, config.model.vocab_size,
                static_cast<uint64_t>(config.run.seed), batch_layout(config, groups)),
       has_eval_(data.eval != nullptr),
+      tokenizer_(data.tokenizer),
       sums_({LossSums::kCount}, DType::f64) {
   for (int64_t micro = 0; micro < batches_.num_micro_batches(); ++micro) {
     buffers_.emplace_back(config.batch.micro, config.model.seq_length);
@@ -153,6 +155,8 @@ SavedCheckpoint Trainer::save(const SaveObserver& observer) {
                    {"seed", config_.run.seed},
                    {"train_samples", batches_.num_train_samples()},
                    {kTokensKey, tokens_}};
+  if (config_.data.labels) request.extra["labels"] = *config_.data.labels;
+  if (tokenizer_) request.attachments = {{kTokenizerAttachment, tokenizer_attachment(*tokenizer_)}};
   request.tensors = held_tensors(store_);
   request.keep = narrow<int>(config_.checkpoint.keep);
   request.observer = observer;

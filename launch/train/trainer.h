@@ -24,6 +24,7 @@ namespace tessera {
 struct TrainingData {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> eval;  ///< may be null
+  /// What the datasets' tokens mean, which checkpoints keep; null in a test that needs none.
   std::shared_ptr<const Tokenizer> tokenizer;
 };
 
@@ -92,6 +93,7 @@ class Trainer {
   Arena arena_;
   TokenBatches batches_;
   bool has_eval_;
+  std::shared_ptr<const Tokenizer> tokenizer_;  ///< may be null
   std::unique_ptr<GradientReducer> reducer_;
   std::unique_ptr<Optimizer> optimizer_;
   std::vector<BatchBuffers> buffers_;  // one a micro-batch

@@ -1,28 +1,9 @@
 #include "tests/bench/bench_run.h"
 
-#include <vector>
-
-#include "core/random.h"
-#include "launch/data/indexed_dataset_writer.h"
-#include "launch/train/open_data.h"
 #include "launch/train/start.h"
-#include "tests/support/test_folder.h"
 
 namespace tessera::bench {
 namespace {
-
-void write_random_tokens(const std::string& prefix, int64_t count, int64_t vocab_size) {
-  std::vector<int32_t> tokens(static_cast<size_t>(count));
-  const RandomKey key{1, RandomPurpose::sampling, 0, 0};
-  for (int64_t i = 0; i < count; ++i) {
-    const uint32_t bits = random_bits(key, static_cast<uint64_t>(i));
-    tokens[static_cast<size_t>(i)] = static_cast<int32_t>(bits % static_cast<uint64_t>(vocab_size));
-  }
-  IndexedDatasetWriter writer(prefix, {TokenType::u16});
-  writer.append(tokens);
-  writer.end_document();
-  writer.finish();
-}
 
 RunConfig without_dropout(DType precision) {
   RunConfig config;
@@ -56,17 +37,43 @@ RunConfig gpt_shakespeare(DType precision) {
   return config;
 }
 
+RunConfig bert_4x768(DType precision, int64_t seq_length) {
+  RunConfig config;
+  config.run.precision = precision;
+  config.model.kind = "bert";
+  config.model.num_layers = 4;
+  config.model.seq_length = seq_length;
+  config.model.vocab_size = 30522;
+  config.model.token_types = 2;
+  config.model.next_sentence = true;
+  config.batch.global = 8;
+  config.batch.micro = 8;
+  config.train.steps = 1000;
+  return config;
+}
+
+RunConfig bert_tiny(DType precision) {
+  RunConfig config = without_dropout(precision);
+  config.model.kind = "bert";
+  config.model.num_layers = 4;
+  config.model.hidden_size = 128;
+  config.model.num_heads = 4;
+  config.model.seq_length = 64;
+  config.model.vocab_size = 2048;
+  config.model.token_types = 2;
+  config.batch.global = 16;
+  config.batch.micro = 16;
+  return config;
+}
+
 int64_t rows_of(const RunConfig& config) { return config.batch.micro * config.model.seq_length; }
 
-BenchRun::BenchRun(const RunConfig& base)
+double target_share(const RunConfig& config) { return config.model.is_bert() ? 0.15 : 1.0; }
+
+BenchRun::BenchRun(const RunConfig& config, Lengths lengths)
     : world_(make_self_communicator()), groups_(make_parallel_groups(*world_, 1)) {
-  const test::TestFolder folder;  // the dataset stays mapped when its files are gone
-  RunConfig config = base;
-  config.run.dir = folder / "run";
-  config.data.train = folder / "tokens";
-  const int64_t step_tokens = config.batch.global * (config.model.seq_length + 1);
-  write_random_tokens(config.data.train, 16 * step_tokens, config.model.vocab_size);
-  trainer_ = std::make_unique<Trainer>(config, groups_, open_data(config));
+  const TrainingData data{std::make_shared<RandomSamples>(config, lengths), nullptr, nullptr};
+  trainer_ = std::make_unique<Trainer>(config, groups_, data);
   trainer_->initialize();
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "launch/config/run_config.h"
 #include "launch/train/trainer.h"
 #include "parallel/process_grid.h"
+#include "tests/bench/random_samples.h"
 
 namespace tessera::bench {
 
@@ -15,13 +15,24 @@ RunConfig gpt2_124m(DType precision);
 /// nanoGPT's small model for Shakespeare on a CPU: 4 layers, 128 wide, 12 sequences of 64 bytes.
 RunConfig gpt_shakespeare(DType precision);
 
+/// A third of BERT base: 4 layers, 768 wide, 8 sequences of `seq_length` tokens in one micro-batch,
+/// a vocabulary of 30522, next sentences, dropout of 0.1.
+RunConfig bert_4x768(DType precision, int64_t seq_length);
+
+/// As configs/bert_tiny.yaml: 4 layers, 128 wide, 16 sequences of 64 tokens, a vocabulary of 2048,
+/// no dropout.
+RunConfig bert_tiny(DType precision);
+
 /// Positions of one micro-batch.
 int64_t rows_of(const RunConfig& config);
 
-/// A trainer of one rank with all threads, on random tokens in a temporary folder.
+/// Of positions with a loss: all for GPT, BERT's 15 %.
+double target_share(const RunConfig& config);
+
+/// A trainer of one rank with all threads, on random samples.
 class BenchRun {
  public:
-  explicit BenchRun(const RunConfig& config);
+  explicit BenchRun(const RunConfig& config, Lengths lengths = Lengths::full);
 
   StepResult step() { return trainer_->step(); }
   const Trainer& trainer() const { return *trainer_; }

@@ -1,37 +1,16 @@
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
-#include <chrono>
-#include <ctime>
 #include <vector>
 
 #include "tests/bench/bench_run.h"
 #include "tests/bench/step_products.h"
+#include "tests/bench/timing.h"
 
 // A training step beside its matrix products alone. The two take turns, so that what else the
 // machine does meets both, and medians are reported. On a busy machine the ratio of CPU times with
 // OMP_NUM_THREADS=1 is the one to trust: then nobody waits for a thread that has lost its core.
 namespace tessera::bench {
 namespace {
-
-struct Times {
-  double wall, cpu;  ///< seconds; cpu is that of all threads, those that wait for others included
-};
-
-template <typename Body>
-Times time_of(Body&& body) {
-  const std::clock_t cpu = std::clock();
-  const auto start = std::chrono::steady_clock::now();
-  body();
-  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
-  return {wall.count(), static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC};
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 void step(benchmark::State& state, const RunConfig& config) {
   BenchRun run(config);
@@ -60,22 +39,24 @@ void step(benchmark::State& state, const RunConfig& config) {
   state.counters["GFLOP/s"] = step_flops(config) / step_seconds * 1e-9;
 }
 
-BENCHMARK_CAPTURE(step, gpt2_124m_fp32, gpt2_124m(DType::f32))
-    ->UseManualTime()
-    ->Unit(benchmark::kMillisecond)
-    ->Iterations(5);
-BENCHMARK_CAPTURE(step, gpt2_124m_bf16, gpt2_124m(DType::bf16))
-    ->UseManualTime()
-    ->Unit(benchmark::kMillisecond)
-    ->Iterations(5);
-BENCHMARK_CAPTURE(step, gpt_shakespeare_fp32, gpt_shakespeare(DType::f32))
-    ->UseManualTime()
-    ->Unit(benchmark::kMillisecond)
-    ->Iterations(100);
-BENCHMARK_CAPTURE(step, gpt_shakespeare_bf16, gpt_shakespeare(DType::bf16))
-    ->UseManualTime()
-    ->Unit(benchmark::kMillisecond)
-    ->Iterations(100);
+void register_step(const std::string& name, const RunConfig& config, int iterations) {
+  const char* suffix = config.run.precision == DType::bf16 ? "_bf16" : "_fp32";
+  benchmark::RegisterBenchmark(("step/" + name + suffix).c_str(), step, config)
+      ->UseManualTime()
+      ->Unit(benchmark::kMillisecond)
+      ->Iterations(iterations);
+}
+
+[[maybe_unused]] const bool registered = [] {
+  for (const DType precision : {DType::f32, DType::bf16}) {
+    register_step("gpt2_124m", gpt2_124m(precision), 5);
+    register_step("gpt_shakespeare", gpt_shakespeare(precision), 100);
+    register_step("bert_4x768_128", bert_4x768(precision, 128), 5);
+    register_step("bert_4x768_512", bert_4x768(precision, 512), 5);
+    register_step("bert_tiny", bert_tiny(precision), 100);
+  }
+  return true;
+}();
 
 }  // namespace
 }  // namespace tessera::bench

@@ -1,6 +1,7 @@
 #include "tests/bench/step_products.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/ops/matmul.h"
 #include "core/random.h"
@@ -12,34 +13,38 @@ namespace tessera::bench {
 namespace {
 
 struct LinearSize {
-  int64_t out_features, in_features;
+  int64_t rows, out_features, in_features;
+
+  double weights() const { return static_cast<double>(out_features * in_features); }
 };
 
-/// The linear layers in the order of the forward pass, without the head.
-std::vector<LinearSize> block_linears(const ModelConfig& model) {
-  const int64_t c = model.hidden_size, f = model.resolved_mlp_size();
+/// The linear layers in the order of the forward pass; `vocab` is the head's. BERT's pooler is left
+/// out: its rows are few.
+std::vector<LinearSize> linears(const RunConfig& config, int64_t vocab) {
+  const ModelConfig& model = config.model;
+  const int64_t rows = rows_of(config), c = model.hidden_size, f = model.resolved_mlp_size();
   std::vector<LinearSize> sizes;
   for (int64_t layer = 0; layer < model.num_layers; ++layer) {
-    sizes.insert(sizes.end(), {{3 * c, c}, {c, c}, {f, c}, {c, f}});
+    sizes.insert(sizes.end(), {{rows, 3 * c, c}, {rows, c, c}, {rows, f, c}, {rows, c, f}});
   }
+  const auto targets = std::llround(target_share(config) * static_cast<double>(rows));
+  if (model.is_bert()) sizes.push_back({targets, c, c});
+  sizes.push_back({targets, vocab, c});
   return sizes;
 }
 
 }  // namespace
 
 StepProducts::StepProducts(const RunConfig& config) {
-  const int64_t rows = rows_of(config);
   const DType dtype = config.run.precision;
-  std::vector<LinearSize> sizes = block_linears(config.model);
-  sizes.push_back(
-      {partition_vocab(config.model.vocab_size, 1, 0).padded, config.model.hidden_size});
+  const int64_t vocab = partition_vocab(config.model.vocab_size, 1, 0).padded;
   int64_t widest = 0;
-  for (const auto [n, k] : sizes) {
+  for (const auto [rows, n, k] : linears(config, vocab)) {
     linears_.push_back({filled({rows, k}, dtype), filled({n, k}, dtype), filled({rows, n}, dtype),
                         filled({n, k}, DType::f32)});
     widest = std::max(widest, k);
   }
-  dx_ = filled({rows, widest}, dtype);
+  dx_ = filled({rows_of(config), widest}, dtype);
 }
 
 void StepProducts::run() {
@@ -60,11 +65,13 @@ void StepProducts::backward(const Linear& linear) const {
 
 double step_flops(const RunConfig& config) {
   const ModelConfig& model = config.model;
-  double weights = static_cast<double>(model.vocab_size * model.hidden_size);
-  for (const auto [n, k] : block_linears(model)) weights += static_cast<double>(n * k);
-  const auto rows = static_cast<double>(rows_of(config));
-  const double linear = 3.0 * 2.0 * rows * weights;
-  const double scores = rows * static_cast<double>(model.seq_length * model.hidden_size) / 2.0;
+  double linear = 0.0;
+  for (const LinearSize& size : linears(config, model.vocab_size)) {
+    linear += 3.0 * 2.0 * static_cast<double>(size.rows) * size.weights();
+  }
+  const double causal_share = model.is_bert() ? 1.0 : 0.5;
+  const double scores = causal_share * static_cast<double>(rows_of(config)) *
+                        static_cast<double>(model.seq_length * model.hidden_size);
   const double attention = (2.0 + 4.0) * 2.0 * scores * static_cast<double>(model.num_layers);
   return linear + attention;
 }

@@ -13,9 +13,10 @@ using ::testing::HasSubstr;
 
 class CheckpointCorruption : public ::testing::Test {
  protected:
-  // Reads every tensor; throws if anything is wrong with one of them.
+  // Reads every tensor and attachment; throws if anything is wrong with one of them.
   static void read_all(const fs::path& step_folder) {
     Checkpoint checkpoint = Checkpoint::open(step_folder);
+    for (const auto& item : checkpoint.manifest().attachments) checkpoint.attachment(item.first);
     for (const auto& [name, tensor] : checkpoint.manifest().tensors) {
       const OwnedTensor out(tensor.shape, tensor.dtype);
       checkpoint.read(name, {}, out.tensor);
@@ -58,10 +59,13 @@ TEST_F(CheckpointCorruption, TheReportSaysWhichFileAndWhatIsWrong) {
   bad.back() = static_cast<char>(bad.back() ^ 1);
   write_text(file, bad);
   fs::remove(step_ / "optimizer_00000.safetensors");
+  write_byte(step_ / "tokenizer.json", 2, 'S');
   const auto report = verify_checkpoint(step_);
   EXPECT_THAT(
       report.problems,
       ElementsAre(AllOf(HasSubstr("optimizer_00000.safetensors"), HasSubstr("No such file")),
+                  AllOf(HasSubstr("tokenizer.json is damaged: its bytes have the checksum"),
+                        HasSubstr("but the manifest says")),
                   AllOf(HasSubstr("model_00001.safetensors is damaged: the bytes of"),
                         HasSubstr("have the checksum xxh3-64:"))));
   EXPECT_THAT(to_string(report), HasSubstr("step_00000005: damaged: can not"));
@@ -105,8 +109,8 @@ TEST_F(CheckpointCorruption, TheVerifyCommandPrintsALineForEachAndThrowsIfOneIsB
   run_verify(step_.string());
   std::fflush(stdout);
   EXPECT_THAT(::testing::internal::GetCapturedStdout(),
-              AllOf(HasSubstr("step_00000006: whole, 6 tensors in 2 files"),
-                    HasSubstr("step_00000005: whole, 6 tensors in 4 files")));
+              AllOf(HasSubstr("step_00000006: whole, 6 tensors in 3 files"),
+                    HasSubstr("step_00000005: whole, 6 tensors in 5 files")));
   fs::resize_file(step_ / "model_00000.safetensors", 100);
   ::testing::internal::CaptureStdout();
   EXPECT_THAT(error_of([&] { run_verify(run_.path().string()); }), HasSubstr("1 of 2 checkpoints"));

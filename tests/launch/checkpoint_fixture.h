@@ -147,12 +147,18 @@ inline Holding hold(const std::vector<GlobalTensor>& model, int world_rank, int 
   return holding;
 }
 
+/// The attachment of the test model at a step.
+inline std::string attachment_at(int64_t step) {
+  return "{\"step\":" + std::to_string(step) + "}\n";
+}
+
 inline SaveRequest request_for(const fs::path& run_dir, int64_t step, const Holding& holding) {
   SaveRequest request;
   request.run_dir = run_dir;
   request.step = step;
   request.samples = step * 8;
   request.model = {{"kind", "gpt"}, {"hidden_size", 5}};
+  request.attachments = {{"tokenizer.json", attachment_at(step)}};
   request.tensors = holding.tensors;
   return request;
 }
@@ -180,9 +186,11 @@ inline SavedCheckpoint save_alone(const fs::path& run_dir, int64_t step, int64_t
   return save_checkpoint(request, *self);
 }
 
-/// Expects that a checkpoint gives tensor rank `rank` of `ranks` its pieces of the test model.
+/// Expects that a checkpoint gives tensor rank `rank` of `ranks` its pieces of the test model, and
+/// the attachment.
 inline void expect_piece(const fs::path& step_folder, int rank, int ranks, int64_t version = 0) {
   Checkpoint checkpoint = Checkpoint::open(step_folder);
+  EXPECT_EQ(checkpoint.attachment("tokenizer.json"), attachment_at(checkpoint.manifest().step));
   for (const GlobalTensor& tensor : test_model()) {
     const Shard shard = shard_of(tensor, rank, ranks);
     const Box box = box_of(shard, tensor.shape);

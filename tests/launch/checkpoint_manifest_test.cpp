@@ -16,6 +16,7 @@ Manifest small_manifest() {
   manifest.model = {{"kind", "gpt"}, {"layer_norm_eps", 1e-5}};
   manifest.extra = {{"seed", 7}};
   manifest.files["model_00000.safetensors"] = {120, "xxh3-64:00000000000000aa"};
+  manifest.attachments["tokenizer.json"] = {17, "xxh3-64:00000000000000bb"};
   StoredTensor tensor{kModelKind, DType::f32, {4, 2}, {}};
   tensor.slices.push_back({"model_00000.safetensors", "w", {{0, 0}, {3, 2}}, "xxh3-64:01"});
   tensor.slices.push_back({"model_00000.safetensors", "w2", {{3, 0}, {1, 2}}, "xxh3-64:02"});
@@ -45,7 +46,28 @@ TEST(Manifest, ComesBackAsItWas) {
   EXPECT_EQ(manifest.step, 100);
   EXPECT_EQ(manifest.samples, 6400);
   EXPECT_EQ(manifest.model, small_manifest().model);
+  EXPECT_EQ(manifest.attachments.at("tokenizer.json").size, 17);
   EXPECT_EQ(manifest.tensors.at("w").slices[1].box, (Box{{3, 0}, {1, 2}}));
+}
+
+TEST(Manifest, OfAnEarlierVersionHasNoAttachments) {
+  const std::string text = changed(
+      "  \"attachments\": [\n    {\"name\": \"tokenizer.json\", \"size\": 17, "
+      "\"checksum\": \"xxh3-64:00000000000000bb\"}\n  ],\n",
+      "");
+  EXPECT_TRUE(parse_manifest(text, "m.json").attachments.empty());
+}
+
+TEST(Manifest, HostileAttachmentsAreRefusedByName) {
+  for (const char* name : {"../tokenizer.json", "manifest.json", ".json", "tokenizer.txt", ""}) {
+    EXPECT_THAT(
+        error_of_change("\"name\": \"tokenizer.json\"", "\"name\": \"" + std::string(name) + "\""),
+        ::testing::StartsWith("m.json: "));
+  }
+  EXPECT_THAT(error_of_change("\"size\": 17", "\"size\": 268435457"),
+              HasSubstr("tokenizer.json is said to have 268435457 bytes"));
+  EXPECT_THAT(error_of_change("\"attachments\": [", "\"attachments\": {}, \"other\": ["),
+              HasSubstr("\"attachments\" must be a list"));
 }
 
 TEST(Manifest, EveryChangedByteAndEveryTruncationIsAnError) {

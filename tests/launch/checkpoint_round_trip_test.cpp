@@ -74,7 +74,8 @@ TEST(CheckpointSave, OnlyRanksThatHoldSomethingWriteAFile) {
     save_checkpoint(request_for(run.path(), 7, holding), world);
   });
   EXPECT_THAT(names_in(run.path() / "checkpoints" / "step_00000007"),
-              ElementsAre("manifest.json", "model_00000.safetensors", "model_00001.safetensors"));
+              ElementsAre("manifest.json", "model_00000.safetensors", "model_00001.safetensors",
+                          "tokenizer.json"));
 }
 
 // Runs a save on two ranks, whose tensors `change` may spoil; returns the error that both throw.

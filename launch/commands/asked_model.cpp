@@ -1,0 +1,23 @@
+#include "launch/commands/asked_model.h"
+
+#include "launch/checkpoint/find.h"
+#include "launch/tokenizer/checkpoint_tokenizer.h"
+#include "parallel/exchange.h"
+#include "parallel/host_threads.h"
+
+namespace tessera {
+
+AskedModel open_asked_model(const std::string& checkpoint, Communicator& world) {
+  AskedModel asked;
+  asked.path = resolve_checkpoint(checkpoint, world);
+  apply_host_threads(world);
+  all_or_none(world, [&] {
+    Checkpoint opened = Checkpoint::open(asked.path);
+    asked.extra = opened.manifest().extra;
+    asked.tokenizer = tokenizer_of(opened);
+    asked.model = std::make_unique<TextModel>(opened, world);
+  });
+  return asked;
+}
+
+}  // namespace tessera

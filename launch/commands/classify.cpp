@@ -1,0 +1,85 @@
+#include "launch/commands/classify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "launch/commands/asked_model.h"
+#include "launch/config/label_names.h"
+#include "launch/data/classification_dataset.h"
+#include "launch/predict/predict.h"
+#include "launch/process.h"
+#include "parallel/exchange.h"
+
+namespace tessera {
+namespace {
+
+struct ClassifyOptions {
+  std::string checkpoint;
+  std::string text;
+  std::optional<std::string> text_pair;
+  bool truncate = false;
+};
+
+/// The names of a run's labels, or their numbers where it has none.
+std::vector<std::string> names_of_labels(const Json& extra, int64_t num_labels) {
+  std::vector<std::string> names;
+  if (extra.contains("labels") && extra["labels"].is_string()) {
+    names = label_names(extra["labels"].get<std::string>());
+  }
+  for (auto i = std::ssize(names); i < num_labels; ++i) names.push_back(fmt::format("{}", i));
+  return names;
+}
+
+void print(const std::vector<double>& probabilities, const std::vector<std::string>& names) {
+  std::vector<size_t> order(probabilities.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return probabilities[a] > probabilities[b]; });
+  for (const size_t label : order) {
+    fmt::print("{:6.2f}%  {}\n", 100.0 * probabilities[label], names[label]);
+  }
+}
+
+void classify(const ClassifyOptions& options, Communicator& world) {
+  const AskedModel asked = open_asked_model(options.checkpoint, world);
+  // All ranks see the same text, so that none fails alone.
+  all_or_none(world, [&] {
+    const ModelConfig& config = asked.model->config();
+    const ClassificationEncoder encoder(
+        [&](std::string_view text) { return asked.tokenizer->encode(text); },
+        asked.tokenizer->traits(), config.seq_length, options.truncate);
+    Sample sample;
+    encoder.encode(options.text, options.text_pair, "--text", sample);
+    const std::vector<double> probabilities = label_probabilities(*asked.model, sample);
+    if (world.rank() == 0) print(probabilities, names_of_labels(asked.extra, config.num_labels));
+  });
+}
+
+}  // namespace
+
+void add_classify_command(CLI::App& app, int& exit_code) {
+  const auto options = std::make_shared<ClassifyOptions>();
+  CLI::App* command =
+      app.add_subcommand("classify", "Print which label a fine-tuned BERT gives a text");
+  command
+      ->add_option("--checkpoint", options->checkpoint,
+                   "A run's folder (its newest whole checkpoint) or a step's")
+      ->required()
+      ->type_name("RUN_OR_STEP");
+  command->add_option("--text", options->text, "The text")->required()->type_name("TEXT");
+  command->add_option("--text-pair", options->text_pair, "The second text of a pair")
+      ->type_name("TEXT");
+  command->add_flag("--truncate", options->truncate, "Cut a text that is too long for the model");
+  command->callback([options, &exit_code] {
+    exit_code = run_on_ranks([&](Communicator& world) { classify(*options, world); });
+  });
+}
+
+}  // namespace tessera

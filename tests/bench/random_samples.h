@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+
+#include "launch/config/run_config.h"
+#include "launch/data/sample.h"
+
+namespace tessera::bench {
+
+/// How many of a sample's T positions are tokens; the rest is padding.
+enum class Lengths : uint8_t {
+  full,         ///< all
+  half,         ///< T / 2
+  around_half,  ///< T/4 to 3T/4, T/2 in the mean
+};
+
+/// Random samples as the config's model learns from: for GPT every token has a target, for BERT 15
+/// % of them have one, and each sample is one pair of sentences with its label.
+class RandomSamples final : public Dataset {
+ public:
+  RandomSamples(const RunConfig& config, Lengths lengths);
+
+  int64_t num_samples() const override { return int64_t{1} << 20; }
+  int64_t seq_length() const override { return model_.seq_length; }
+  void fill(int64_t sample, int64_t epoch, Sample& out) const override;
+
+ private:
+  int64_t length_of(uint32_t bits) const;
+
+  ModelConfig model_;
+  double target_share_;
+  Lengths lengths_;
+};
+
+}  // namespace tessera::bench

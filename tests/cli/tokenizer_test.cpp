@@ -1,0 +1,122 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/small_run.h"
+
+namespace tessera::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CliTokenizer : public SmallRun {
+ protected:
+  Outcome made(const Arguments& more) const {
+    Arguments arguments = {"tokenizer", "train",     "--kind",
+                           "wordpiece", "--input",   path("text.txt").string(),
+                           "--output",  vocabulary()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(tessera(kAlone, arguments));
+  }
+
+  Outcome prepared(const Arguments& more) const {
+    Arguments arguments = {"prepare",
+                           "--tokenizer",
+                           "wordpiece:" + vocabulary(),
+                           "--input",
+                           path("text.txt").string(),
+                           "--output",
+                           path("pieces").string()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(tessera(kAlone, arguments));
+  }
+
+  std::string vocabulary() const { return path("vocab.txt").string(); }
+};
+
+TEST_F(CliTokenizer, FromTextToAVocabularyToADatasetToAModelThatSpeaks) {
+  const Outcome outcome = made({"--vocab-size", "60"});
+  expect_success(outcome);
+  EXPECT_EQ(outcome.count(fmt::format("wrote {}: 60 tokens from ", vocabulary())), 1u)
+      << outcome.output;
+  EXPECT_EQ(read_text(vocabulary()).substr(0, 31), "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n");
+
+  const Outcome dataset = prepared({"--documents", "line"});
+  expect_success(dataset);
+  EXPECT_EQ(dataset.count(": 100 documents, 100 sequences, "), 1u) << dataset.output;
+  EXPECT_EQ(dataset.count("unknown"), 0u) << dataset.output;
+
+  const Arguments keys = {"data.train=" + path("pieces").string(),
+                          "data.tokenizer=wordpiece:" + vocabulary(), "model.vocab_size=60"};
+  expect_success(trained(2, "run", keys));
+  // The checkpoint needs no file beside it.
+  fs::rename(vocabulary(), path("elsewhere.txt"));
+  expect_success(run(tessera(kAlone, {"verify", path("run").string()})));
+  for (const int ranks : {kAlone, 2}) {
+    const Outcome text =
+        run(tessera(ranks, {"generate", "--checkpoint", path("run").string(), "--prompt", "3 times",
+                            "--temperature", "0", "--max-tokens", "8"}));
+    expect_success(text);
+    EXPECT_EQ(text.output.compare(0, 8, "3 times "), 0) << text.output;
+    EXPECT_EQ(text.count("##"), 0u) << text.output;
+  }
+  expect_refused(
+      run(tessera(2, {"generate", "--checkpoint", path("run").string(), "--prompt", ""})),
+      {"--prompt has no token, and the tokenizer wordpiece has none between documents"});
+}
+
+TEST_F(CliTokenizer, AResumedRunSaysIfItHasAnotherTokenizer) {
+  expect_success(made({"--vocab-size", "60"}));
+  expect_success(prepared({}));
+  const auto keys = [&](const std::string& kind) {
+    return Arguments{"data.train=" + path("pieces").string(),
+                     "data.tokenizer=" + kind + ":" + vocabulary(), "model.vocab_size=60",
+                     "checkpoint.interval=10"};
+  };
+  Arguments first = keys("wordpiece");
+  first.emplace_back("--stop-at=10");
+  expect_success(trained(kAlone, "run", first));
+  const Outcome resumed = trained(2, "run", keys("wordpiece-cased"));
+  expect_success(resumed);
+  EXPECT_EQ(resumed.count("which is not the tokenizer that is kept in "), 1u) << resumed.output;
+  const Outcome started = trained(kAlone, "other", [&] {
+    Arguments from = keys("wordpiece-cased");
+    from.push_back("checkpoint.from=" + path("run").string());
+    return from;
+  }());
+  expect_success(started);
+  EXPECT_EQ(started.count("which is not the tokenizer that is kept in "), 0u) << started.output;
+}
+
+TEST_F(CliTokenizer, WhatCanNotBeIsRefused) {
+  expect_refused(made({"--vocab-size", "5"}), {"to have 5 tokens, but 5 special tokens and the "});
+  EXPECT_FALSE(fs::exists(vocabulary()));
+  expect_refused(made({"--vocab-size", "0"}),
+                 {"--vocab-size: '0' is not a whole number from 1 on"});
+  expect_success(made({"--vocab-size", "60"}));
+  expect_refused(made({"--vocab-size", "60"}), {"exists and is not overwritten", "--overwrite"});
+  expect_success(made({"--vocab-size", "50", "--overwrite", "--cased"}));
+  expect_refused(made({"--vocab-size", "60", "--kind", "bpe"}), {"--kind"});
+  expect_refused(run(tessera(kAlone, {"tokenizer", "train", "--kind", "wordpiece", "--input",
+                                      path("none").string(), "--output", vocabulary(),
+                                      "--vocab-size", "60", "--overwrite"})),
+                 {"tokenizer train: 1 of 1 inputs can not be read", "No such file"});
+  expect_refused(run(tessera(kAlone, {"tokenizer"})), {"tessera tokenizer"});
+
+  expect_success(prepared({}));
+  for (const int ranks : {kAlone, 2}) {
+    expect_refused(trained(ranks, "run",
+                           {"data.train=" + path("pieces").string(),
+                            "data.tokenizer=wordpiece:" + vocabulary(), "model.vocab_size=49"}),
+                   {"model.vocab_size is 49, but data.tokenizer is wordpiece:" + vocabulary() +
+                    ", which has 50 tokens: choose 50 or more"});
+    expect_refused(trained(ranks, "run", {"data.tokenizer=wordpiece"}),
+                   {"data.tokenizer is wordpiece, but must be one of: byte, "});
+    expect_refused(trained(ranks, "run", {"data.tokenizer=wordpiece:/nowhere/vocab.txt"}),
+                   {"/nowhere/vocab.txt"});
+  }
+  write_text(vocabulary(), "[UNK]\na\n\nb\n");
+  expect_refused(prepared({"--overwrite"}), {vocabulary() + ": line 3 is empty"});
+}
+
+}  // namespace
+}  // namespace tessera::test
