@@ -70,6 +70,8 @@ void check_classification(const RunConfig& config) {
   }
   require_default(!model.next_sentence, "model.next_sentence", "model.head is classification");
   require_default(config.mlm == MaskingOptions{}, "a key of mlm", "model.head is classification");
+  require_default(config.data.short_samples == ShortSamples::pad, "data.short_samples",
+                  "model.head is classification");
 }
 
 void check_no_classification(const RunConfig& config) {

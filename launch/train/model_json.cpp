@@ -40,7 +40,7 @@ bool came_later(std::string_view key) {
 
 template <typename T, typename Rule>
 T value_from_json(const Json& json, const Rule& rule) {
-  if constexpr (std::is_enum_v<T>) {
+  if constexpr (std::is_enum_v<T> || std::is_same_v<T, std::string>) {
     YamlNode node;
     node.kind = YamlNode::Kind::scalar;
     node.text = json.get<std::string>();
@@ -99,6 +99,10 @@ ModelConfig model_from_json(const Json& json) {
   require(config.hidden_size % config.num_heads == 0,
           "the checkpoint's model.hidden_size is {}, which its num_heads {} do not divide",
           config.hidden_size, config.num_heads);
+  require(config.head != Head::classification || (config.is_bert() && config.num_labels >= 2),
+          "the checkpoint's model.head is classification, but its model.kind is {} and its "
+          "model.num_labels is {}: it must be a bert with at least 2 labels",
+          config.kind, config.num_labels);
   return config;
 }
 

@@ -1,0 +1,134 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/small_run.h"
+
+namespace tessera::test {
+namespace {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+
+Arguments joined(Arguments a, const Arguments& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+class CliBert : public SmallRun {
+ protected:
+  CliBert() {
+    const std::string text = path("text.txt").string(), vocabulary = path("vocab.txt").string();
+    expect_success(run(tessera(kAlone, {"tokenizer", "train", "--kind", "wordpiece", "--vocab-size",
+                                        "100", "--input", text, "--output", vocabulary})));
+    expect_success(
+        run(tessera(kAlone, {"prepare", "--tokenizer", "wordpiece:" + vocabulary, "--documents",
+                             "line", "--input", text, "--output", path("lines").string()})));
+  }
+
+  Arguments bert() const {
+    return {"model.kind=bert",
+            "model.token_types=2",
+            "data.train=" + path("lines").string(),
+            "data.tokenizer=wordpiece:" + path("vocab.txt").string(),
+            "data.eval_fraction=0.2",
+            "eval.interval=10"};
+  }
+  Arguments sharded(const Arguments& more = {}) const {
+    return joined(joined(bert(), {"parallel.tensor=2"}), more);
+  }
+
+  std::string metrics(const std::string& run) const {
+    return read_text(path(run) / "metrics.jsonl");
+  }
+};
+
+TEST_F(CliBert, ShardedIsWholeAndSaysHowGoodItIs) {
+  expect_success(trained(kAlone, "whole", bert()));
+  const Outcome outcome = trained(2, "run", sharded());
+  expect_success(outcome);
+  expect_near(losses("run"), losses("whole"));
+  EXPECT_EQ(outcome.count("2 ranks = 1 data × 2 tensor\n"), 1u) << outcome.output;
+  EXPECT_EQ(outcome.count("  eval loss "), 2u) << outcome.output;
+  EXPECT_THAT(outcome.output,
+              ContainsRegex("step 20  eval loss [0-9.]+  token accuracy [0-9.]+% \\(always the "
+                            "most frequent: [0-9.]+%\\)\n"));
+  EXPECT_THAT(outcome.output, ContainsRegex("step 20/20 .* tokens/s \\([0-9]+ with padding\\)"));
+  EXPECT_THAT(outcome.output, Not(HasSubstr("nan")));
+  EXPECT_THAT(metrics("run"), HasSubstr("\"eval_token_accuracy\":"));
+  EXPECT_THAT(metrics("run"), HasSubstr("\"eval_most_frequent_token\":"));
+}
+
+TEST_F(CliBert, PairsSayHowGoodBothHeadsAre) {
+  const Arguments pairs = {"model.next_sentence=true", "data.train=" + path("sentences").string(),
+                           "train.steps=10"};
+  std::string paragraphs;
+  for (int i = 0; i < 60; ++i) {
+    paragraphs +=
+        fmt::format("{0} times {0} is that.\nthat is all of {0}.\nand {0} is all.\n\n", i);
+  }
+  write_text(path("paragraphs.txt"), paragraphs);
+  expect_success(run(
+      tessera(kAlone, {"prepare", "--tokenizer", "wordpiece:" + path("vocab.txt").string(),
+                       "--documents", "paragraph", "--sentences", "line", "--input",
+                       path("paragraphs.txt").string(), "--output", path("sentences").string()})));
+  const Outcome outcome = trained(2, "run", sharded(pairs));
+  expect_success(outcome);
+  EXPECT_THAT(outcome.output, ContainsRegex("token accuracy [0-9.]+% \\(always the most frequent: "
+                                            "[0-9.]+%\\)  next-sentence accuracy [0-9.]+%\n"));
+  EXPECT_THAT(metrics("run"), HasSubstr("\"document_loss\":"));
+  EXPECT_THAT(metrics("run"), HasSubstr("\"eval_document_accuracy\":"));
+}
+
+TEST_F(CliBert, ResumedIsTheSameBits) {
+  expect_success(trained(2, "whole", sharded()));
+  expect_success(trained(2, "run", sharded({"--stop-at=7"})));
+  const Outcome resumed = trained(2, "run", sharded());
+  expect_success(resumed);
+  EXPECT_EQ(resumed.count("step_00000007 (step 7, 56 samples seen)"), 1u) << resumed.output;
+  EXPECT_EQ(losses("run"), losses("whole"));
+}
+
+TEST_F(CliBert, AClassifierStartsFromIt) {
+  expect_success(trained(2, "pretrained", sharded()));
+  std::string texts = "text\tlabel\n";
+  for (int i = 0; i < 60; ++i) {
+    texts += fmt::format("{} is {}\t{}\n", i % 2 == 0 ? "that" : "all", i % 7,
+                         i % 2 == 0 ? "yes" : "no");
+  }
+  write_text(path("texts.tsv"), texts);
+  const Arguments classify =
+      sharded({"data.train=" + path("texts.tsv").string(), "model.head=classification",
+               "model.num_labels=2", "data.labels=\"yes,no\"", "eval.interval=20"});
+  const Arguments from =
+      joined(classify, {"checkpoint.from=" + path("pretrained").string(), "optimizer.eps=1e-8",
+                        "optimizer.lr=0.003", "train.steps=40"});
+  const Outcome tuned = trained(2, "run", from);
+  expect_success(tuned);
+  EXPECT_THAT(
+      tuned.output,
+      HasSubstr("started with the weights of " + path("pretrained").string() +
+                "/checkpoints/step_00000020; new: pooler.weight, pooler.bias, classifier.weight, "
+                "classifier.bias; left out: head.bias, head.norm.bias"));
+  EXPECT_THAT(tuned.output,
+              ContainsRegex("step 40  eval loss [0-9.]+  label accuracy [0-9.]+%  macro F1 "
+                            "[0-9.]+\n"));
+  EXPECT_THAT(metrics("run"), HasSubstr("\"eval_f1\":["));
+  EXPECT_LT(losses("run").at(40), 0.5 * losses("run").at(1)) << tuned.output;
+
+  expect_refused(trained(2, "other", joined(from, {"model.hidden_size=64"})),
+                 {"is of another model", "model.hidden_size is 32 in the checkpoint and 64"});
+}
+
+TEST_F(CliBert, RefusesDataThatItCanNotLearnFrom) {
+  expect_refused(trained(2, "run", sharded({"data.tokenizer=byte"})), {"byte", "[MASK]"});
+  write_text(path("texts.tsv"), "text\tlabel\nthat is all\t2\n");
+  expect_refused(trained(2, "run",
+                         sharded({"data.train=" + path("texts.tsv").string(),
+                                  "model.head=classification", "model.num_labels=2"})),
+                 {"texts.tsv:2: the label is 2, but must be an integer from 0 to 1"});
+}
+
+}  // namespace
+}  // namespace tessera::test

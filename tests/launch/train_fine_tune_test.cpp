@@ -1,0 +1,237 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+
+#include "launch/checkpoint/find.h"
+#include "launch/checkpoint/manifest.h"
+#include "launch/train/model_json.h"
+#include "launch/train/open_data.h"
+#include "launch/train/start.h"
+#include "parallel/thread_communicator.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/small_runs.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+using test::expect_error;
+using test::small_run;
+using test::SmallKind;
+
+class FineTune : public testing::Test {
+ protected:
+  FineTune() { test::write_small_data(folder_); }
+
+  /// A run that goes on from run `from`, if there is one.
+  RunConfig config(SmallKind kind, const std::string& run, const std::string& from = "") const {
+    RunConfig config = small_run(folder_, run, kind);
+    if (!from.empty()) config.checkpoint.from = folder_ / from;
+    return config;
+  }
+
+  /// Calls `use(trainer, sentence)` on each rank of a run that has started, where `sentence` says
+  /// how.
+  template <typename Use>
+  void start(RunConfig run, int tensor, Use&& use) const {
+    run.parallel.tensor = tensor;
+    run_thread_ranks(tensor, [&](Communicator& world) {
+      const ParallelGroups groups = make_parallel_groups(world, tensor);
+      Trainer trainer(run, groups, open_data(run));
+      use(trainer, start_or_resume(run, trainer, world, [](const std::string&) {}));
+    });
+  }
+
+  /// Trains some steps, and saves.
+  fs::path saved(const RunConfig& run) const {
+    fs::path path;
+    start(run, 1, [&](Trainer& trainer, const std::string&) {
+      for (int i = 0; i < 3; ++i) trainer.step();
+      path = trainer.save().path;
+    });
+    return path;
+  }
+
+  /// The error that starting `run` ends in has these facts.
+  void expect_refused(const RunConfig& run, std::initializer_list<const char*> facts) const {
+    expect_error([&] { start(run, 1, [](Trainer&, const std::string&) {}); }, facts);
+  }
+
+  test::TestFolder folder_;
+};
+
+bool is_new(const Parameter& parameter) { return parameter.name.rfind("classifier.", 0) == 0; }
+
+/// Whether this rank's piece of a parameter is what the checkpoint has.
+bool is_stored(Checkpoint& checkpoint, const Parameter& parameter) {
+  const Tensor held = parameter.real_part(parameter.master);
+  const OwnedTensor stored(held.shape(), DType::f32);
+  checkpoint.read(parameter.name, parameter.global_shape, parameter.shard, stored.tensor);
+  return std::memcmp(stored.tensor.raw(), held.raw(), held.bytes()) == 0;
+}
+
+TEST_F(FineTune, AClassifierStartsWithThePretrainedBody) {
+  const fs::path from = saved(config(SmallKind::bert_pairs, "pretrained"));
+  for (const int tensor : {1, 2, 4}) {
+    const RunConfig run = config(SmallKind::classifier, "run", "pretrained");
+    start(run, tensor, [&](Trainer& trainer, const std::string& sentence) {
+      EXPECT_EQ(sentence, fmt::format("started with the weights of {}; new: classifier.weight, "
+                                      "classifier.bias; left out: head.bias, head.norm.bias, "
+                                      "head.norm.weight, head.transform.bias, "
+                                      "head.transform.weight, next_sentence.bias, "
+                                      "next_sentence.weight",
+                                      from.string()));
+      EXPECT_EQ(trainer.steps_done(), 0);
+      EXPECT_EQ(trainer.tokens_done(), 0);
+      Checkpoint checkpoint = Checkpoint::open(from);
+      bool has_pooler = false;
+      for (const Parameter& parameter : trainer.parameters().parameters()) {
+        if (is_new(parameter)) continue;
+        EXPECT_TRUE(is_stored(checkpoint, parameter)) << parameter.name;
+        has_pooler |= parameter.name == "pooler.weight";
+      }
+      EXPECT_TRUE(has_pooler);
+    });
+  }
+}
+
+TEST_F(FineTune, WhatIsNewStartsAsInANewModel) {
+  saved(config(SmallKind::bert_packed, "pretrained"));  // without a pooler
+  const RunConfig run = config(SmallKind::classifier, "run", "pretrained");
+  std::map<std::string, std::vector<float>> initial;
+  const auto heads = [](const Trainer& trainer) {
+    std::map<std::string, std::vector<float>> found;
+    for (const Parameter& parameter : trainer.parameters().parameters()) {
+      if (!is_new(parameter) && parameter.name.rfind("pooler.", 0) != 0) continue;
+      const auto values = parameter.master.span<float>();
+      found[parameter.name] = {values.begin(), values.end()};
+    }
+    return found;
+  };
+  start(config(SmallKind::classifier, "new"), 1,
+        [&](Trainer& trainer, const std::string&) { initial = heads(trainer); });
+  start(run, 1, [&](Trainer& trainer, const std::string& sentence) {
+    EXPECT_NE(sentence.find("new: pooler.weight, pooler.bias, classifier.weight, classifier.bias;"),
+              std::string::npos)
+        << sentence;
+    EXPECT_EQ(heads(trainer), initial);
+    EXPECT_EQ(initial.size(), 4u);
+  });
+}
+
+TEST_F(FineTune, OfTheSameModelNothingIsNewOrLeftOut) {
+  for (const SmallKind kind : {SmallKind::gpt, SmallKind::bert_pairs, SmallKind::classifier}) {
+    const std::string from = "from_" + to_string(kind);
+    const fs::path path = saved(config(kind, from));
+    start(config(kind, "run", from), 2, [&](Trainer& trainer, const std::string& sentence) {
+      EXPECT_EQ(sentence, "started with the weights of " + path.string());
+      Checkpoint checkpoint = Checkpoint::open(path);
+      for (const Parameter& parameter : trainer.parameters().parameters()) {
+        EXPECT_TRUE(is_stored(checkpoint, parameter)) << parameter.name;
+      }
+    });
+  }
+}
+
+TEST_F(FineTune, AnotherBodyIsRefusedByName) {
+  saved(config(SmallKind::bert_pairs, "pretrained"));
+  saved(config(SmallKind::gpt, "gpt"));
+  RunConfig run = config(SmallKind::classifier, "run", "pretrained");
+  run.model.hidden_size = 64;
+  expect_refused(run, {"is of another model", "model.hidden_size is 32 in the checkpoint and 64"});
+  run = config(SmallKind::classifier, "run", "pretrained");
+  run.model.positions = Positions::rotary;
+  expect_refused(run, {"model.positions is \"learned\" in the checkpoint and \"rotary\""});
+  expect_refused(config(SmallKind::classifier, "run", "gpt"),
+                 {"model.kind is \"gpt\" in the checkpoint and \"bert\" in this run"});
+}
+
+TEST_F(FineTune, AHeadForOtherLabelsIsRefusedWithBothShapes) {
+  saved(config(SmallKind::classifier, "three"));
+  RunConfig run = config(SmallKind::classifier, "run", "three");
+  run.model.num_labels = 4;
+  expect_refused(run, {"classifier.weight", "(3, 32)", "(4, 32)"});
+}
+
+TEST_F(FineTune, ABodyThatIsNotThereIsRefusedByName) {
+  const fs::path path = saved(config(SmallKind::bert_pairs, "pretrained"));
+  run_thread_ranks(1, [&](Communicator& world) {
+    const ParallelGroups groups = make_parallel_groups(world, 1);
+    RunConfig more = config(SmallKind::classifier, "run");
+    more.model.num_layers = 3;
+    RunConfig fewer = config(SmallKind::classifier, "run");
+    fewer.model.num_layers = 1;
+    Checkpoint checkpoint = Checkpoint::open(path);
+    Trainer larger(more, groups, open_data(more));
+    expect_error([&] { larger.start_from(checkpoint); }, {"blocks.2."});
+    Trainer smaller(fewer, groups, open_data(fewer));
+    expect_error([&] { smaller.start_from(checkpoint); },
+                 {path.c_str(), "blocks.1.", "for which the model has no place"});
+  });
+}
+
+TEST_F(FineTune, PairsOfTextsNeedTwoTokenTypesOrNone) {
+  RunConfig run = config(SmallKind::classifier, "run");
+  run.model.token_types = 1;
+  expect_error([&] { open_data(run); }, {"texts.tsv has pairs of texts", "model.token_types is 1"});
+  run.model.token_types = 0;
+  EXPECT_NO_THROW(open_data(run));
+}
+
+/// Takes from a checkpoint what earlier versions did not write.
+void make_old(const fs::path& step_folder) {
+  Manifest manifest = read_manifest(step_folder);
+  for (const char* key : {"norm", "positions", "rotary_base", "token_types", "head",
+                          "attention_window", "next_sentence", "num_labels"}) {
+    EXPECT_EQ(manifest.model.erase(key), 1u) << key;
+  }
+  EXPECT_EQ(manifest.extra.erase("tokens"), 1u);
+  std::ofstream(step_folder / kManifestName, std::ios::binary) << manifest_text(manifest);
+}
+
+TEST_F(FineTune, ACheckpointFromBeforeBertResumes) {
+  const RunConfig run = config(SmallKind::gpt, "run");
+  const fs::path path = saved(run);
+  double next_loss = 0.0;
+  start(run, 1, [&](Trainer& trainer, const std::string&) { next_loss = trainer.step().loss(); });
+  make_old(path);
+  start(run, 1, [&](Trainer& trainer, const std::string& sentence) {
+    EXPECT_EQ(sentence, "resumed from " + path.string() + " (step 3, 24 samples seen)");
+    EXPECT_EQ(trainer.tokens_done(), 24 * run.model.seq_length);
+    EXPECT_EQ(trainer.step().loss(), next_loss);
+  });
+  RunConfig windowed = run;
+  windowed.model.attention_window = 4;
+  expect_refused(windowed, {"model.attention_window is 0 in the checkpoint and 4 in this run"});
+}
+
+TEST_F(FineTune, ACheckpointFromBeforeBertIsStartedFrom) {
+  const fs::path path = saved(config(SmallKind::gpt, "before"));
+  make_old(path);
+  start(config(SmallKind::gpt, "run", "before"), 2, [&](Trainer&, const std::string& sentence) {
+    EXPECT_EQ(sentence, "started with the weights of " + path.string());
+  });
+}
+
+TEST_F(FineTune, TheTokensOfARunAreCountedWithoutPaddingAndKept) {
+  const RunConfig run = config(SmallKind::bert_pairs, "run");
+  int64_t tokens = 0;
+  start(run, 2, [&](Trainer& trainer, const std::string&) {
+    int64_t sum = 0;
+    for (int i = 0; i < 3; ++i) {
+      const StepResult step = trainer.step();
+      EXPECT_EQ(step.padded_tokens, run.batch.global * run.model.seq_length);
+      EXPECT_LT(step.tokens, step.padded_tokens);
+      sum += step.tokens;
+    }
+    EXPECT_EQ(trainer.tokens_done(), sum);
+    trainer.save();
+    tokens = sum;
+  });
+  start(run, 1,
+        [&](Trainer& trainer, const std::string&) { EXPECT_EQ(trainer.tokens_done(), tokens); });
+}
+
+}  // namespace
+}  // namespace tessera
