@@ -91,7 +91,7 @@ TrainingData open_texts(const RunConfig& config, const Tokenizer& tokenizer,
     const auto eval = std::make_shared<const LabelledTexts>(*config.data.eval, labels, encoder);
     check_token_types(config, *eval);
     data.eval = std::make_shared<const ClassificationDataset>(eval, Range{0, eval->size()});
-  } else if (!parts.eval.empty()) {
+  } else if (config.data.eval_fraction > 0.0) {
     data.eval = std::make_shared<const ClassificationDataset>(train, parts.eval);
   }
   return data;
