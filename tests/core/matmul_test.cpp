@@ -88,6 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Matmul,
                          testing::Values(Case{1, 1, 1, DType::f32}, Case{3, 5, 7, DType::f32},
                                          Case{65, 33, 129, DType::f32},
                                          Case{128, 384, 128, DType::f32},
+                                         Case{130, 768, 700, DType::f32},
                                          Case{1, 257, 64, DType::f32}, Case{1, 1, 1, DType::bf16},
                                          Case{3, 5, 7, DType::bf16}, Case{65, 33, 129, DType::bf16},
                                          Case{128, 384, 128, DType::bf16},
@@ -101,6 +102,22 @@ TEST(MatmulEdges, NoRowsLeaveTheWeightGradientAsItsModeSays) {
   test::expect_same_bits(dw.tensor, before.tensor, "accumulated");
   linear_backward_weight(no_dy.tensor, none.tensor, dw.tensor, Accumulate::no);
   for (const double value : to_doubles(dw.tensor)) EXPECT_EQ(value, 0.0);
+}
+
+// Each is made for its own sizes, and only so many are kept.
+TEST(MatmulEdges, AnyNumberOfKindsOfProducts) {
+  const OwnedTensor x = random_tensor({64, 1}, DType::f32, 1),
+                    w = random_tensor({20, 1}, DType::f32, 2);
+  const std::vector<double> xs = to_doubles(x.tensor), ws = to_doubles(w.tensor);
+  for (int64_t m = 1; m <= 64; ++m) {
+    for (int64_t n = 1; n <= 20; ++n) {
+      OwnedTensor y({m, n}, DType::f32);
+      linear_forward(x.tensor.slice(0, m), w.tensor.slice(0, n), {}, y.tensor);
+      const double last = to_doubles(y.tensor).back();
+      const double product = xs[static_cast<size_t>(m - 1)] * ws[static_cast<size_t>(n - 1)];
+      ASSERT_NEAR(last, product, 1e-6) << m << " rows, " << n << " columns";
+    }
+  }
 }
 
 TEST(MatmulEdges, ShapesThatDoNotFitAreNamed) {

@@ -15,7 +15,9 @@ namespace {
 
 using dnnl::memory;
 
-/// All that a product's primitive depends on.
+constexpr int64_t kAnyCount = DNNL_RUNTIME_DIM_VAL;
+
+/// All that a product's primitive depends on. m or k may be kAnyCount: it is then told in each run.
 struct ProductKey {
   int64_t m, n, k;
   Layout a_layout, b_layout;
@@ -61,43 +63,53 @@ memory::desc matrix_desc(int64_t rows, int64_t cols, DType dtype, Layout layout)
   return {{rows, cols}, onednn_type(dtype), strides};
 }
 
+/// The matrices of a product, the bias without dims where there is none.
+struct ProductDescs {
+  memory::desc a, b, bias, out;
+
+  explicit ProductDescs(const ProductKey& key)
+      : a(matrix_desc(key.m, key.k, key.in, key.a_layout)),
+        b(matrix_desc(key.k, key.n, key.in, key.b_layout)),
+        out(matrix_desc(key.m, key.n, key.out, Layout::rows)) {
+    if (key.bias) bias = matrix_desc(1, key.n, key.in, Layout::rows);
+  }
+};
+
+/// Where the matrices of a product are; the bias is null where there is none.
+struct ProductPointers {
+  void *a, *b, *bias, *out;
+};
+
 /// A compiled product with its argument slots, so that a call sets four pointers and runs.
 class Product {
  public:
-  explicit Product(const ProductKey& key) {
-    const memory::desc a = matrix_desc(key.m, key.k, key.in, key.a_layout);
-    const memory::desc b = matrix_desc(key.k, key.n, key.in, key.b_layout);
-    const memory::desc out = matrix_desc(key.m, key.n, key.out, Layout::rows);
-    const memory::desc bias =
-        key.bias ? matrix_desc(1, key.n, key.in, Layout::rows) : memory::desc();
-
+  explicit Product(const ProductKey& key) : any_count_(key.m == kAnyCount || key.k == kAnyCount) {
     dnnl::primitive_attr attributes;
     if (key.accumulate) {
       dnnl::post_ops ops;
       ops.append_sum(1.0f);
       attributes.set_post_ops(ops);
     }
-    primitive_ = dnnl::matmul(describe(a, b, bias, out, attributes));
-
-    args_.emplace(DNNL_ARG_SRC, memory(a, cpu_engine(), nullptr));
-    args_.emplace(DNNL_ARG_WEIGHTS, memory(b, cpu_engine(), nullptr));
-    args_.emplace(DNNL_ARG_DST, memory(out, cpu_engine(), nullptr));
-    if (key.bias) args_.emplace(DNNL_ARG_BIAS, memory(bias, cpu_engine(), nullptr));
+    const ProductDescs descs(key);
+    primitive_ = dnnl::matmul(describe(descs, attributes));
+    if (!any_count_) make_arguments(descs);
   }
 
-  void run(void* a, void* b, void* bias, void* out) {
-    args_.at(DNNL_ARG_SRC).set_data_handle(a);
-    args_.at(DNNL_ARG_WEIGHTS).set_data_handle(b);
-    args_.at(DNNL_ARG_DST).set_data_handle(out);
-    if (bias != nullptr) args_.at(DNNL_ARG_BIAS).set_data_handle(bias);
+  /// `sizes` is the key, with all counts.
+  void run(const ProductKey& sizes, const ProductPointers& at) {
+    if (any_count_) make_arguments(ProductDescs(sizes));
+    args_.at(DNNL_ARG_SRC).set_data_handle(at.a);
+    args_.at(DNNL_ARG_WEIGHTS).set_data_handle(at.b);
+    args_.at(DNNL_ARG_DST).set_data_handle(at.out);
+    if (at.bias != nullptr) args_.at(DNNL_ARG_BIAS).set_data_handle(at.bias);
     primitive_.execute(cpu_stream(), args_);
     cpu_stream().wait();
   }
 
  private:
-  static dnnl::matmul::primitive_desc describe(const memory::desc& a, const memory::desc& b,
-                                               const memory::desc& bias, const memory::desc& out,
+  static dnnl::matmul::primitive_desc describe(const ProductDescs& descs,
                                                const dnnl::primitive_attr& attributes) {
+    const auto& [a, b, bias, out] = descs;
 #if DNNL_VERSION_MAJOR >= 3
     return bias.get_ndims() == 0
                ? dnnl::matmul::primitive_desc(cpu_engine(), a, b, out, attributes)
@@ -109,16 +121,51 @@ class Product {
 #endif
   }
 
+  void make_arguments(const ProductDescs& descs) {
+    const auto set = [&](int argument, const memory::desc& desc) {
+      args_.insert_or_assign(argument, memory(desc, cpu_engine(), nullptr));
+    };
+    set(DNNL_ARG_SRC, descs.a);
+    set(DNNL_ARG_WEIGHTS, descs.b);
+    set(DNNL_ARG_DST, descs.out);
+    if (!descs.bias.is_zero()) set(DNNL_ARG_BIAS, descs.bias);
+  }
+
+  bool any_count_;
   dnnl::matmul primitive_;
   std::unordered_map<int, memory> args_;
 };
 
+// Batches without padding have another number of rows in every step, and to make a primitive takes
+// 0.1 to 0.6 ms. Primitives for any number of rows take up to a fifth longer where they write rows,
+// and nothing where they sum over them: they are worth it where the product is small, and in
+// weight gradients. What is chosen depends on the sizes alone, so that bits do not depend on what
+// was computed before.
+ProductKey primitive_key(ProductKey sizes) {
+  constexpr int64_t kFewRows = 64;    // so few kinds that all of them may be made
+  constexpr double kSmall = 1 << 26;  // multiplications, about 1 ms
+  const auto varies = [](int64_t rows) { return rows > kFewRows && rows % kFewRows != 0; };
+  const bool sums_over_rows = sizes.a_layout == Layout::columns;
+  if (sums_over_rows) {
+    if (varies(sizes.k)) sizes.k = kAnyCount;
+    return sizes;
+  }
+  const double multiplications =
+      static_cast<double>(sizes.m) * static_cast<double>(sizes.n) * static_cast<double>(sizes.k);
+  if (varies(sizes.m) && multiplications <= kSmall) sizes.m = kAnyCount;
+  return sizes;
+}
+
 /// The product for `key`, made at its first use; null where oneDNN has none (bf16 on processors
 /// without AVX-512). Kept a thread: arguments are set before each run.
 Product* cached_product(const ProductKey& key) {
+  // A product takes 15 to 100 KiB. Steps of one model have some tens, were it not for the number of
+  // rows; what is still needed is soon made again.
+  constexpr size_t kMostProducts = 1024;
   thread_local std::unordered_map<ProductKey, std::unique_ptr<Product>, ProductKeyHash> products;
   const auto found = products.find(key);
   if (found != products.end()) return found->second.get();
+  if (products.size() == kMostProducts) products.clear();
   std::unique_ptr<Product> product;
   try {
     product = std::make_unique<Product>(key);
@@ -162,12 +209,13 @@ void matmul(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor out,
     if (accumulate == Accumulate::no) fill(out, 0.0);
     return;
   }
-  const ProductKey key{a.rows,      b.cols,         a.cols,
-                       a.layout,    b.layout,       a.tensor.dtype(),
-                       out.dtype(), bias.defined(), accumulate == Accumulate::yes};
-  Product* product = cached_product(key);
+  const ProductKey sizes{a.rows,      b.cols,         a.cols,
+                         a.layout,    b.layout,       a.tensor.dtype(),
+                         out.dtype(), bias.defined(), accumulate == Accumulate::yes};
+  Product* product = cached_product(primitive_key(sizes));
   if (product == nullptr) return matmul_widened(a, b, bias, out, accumulate);
-  product->run(a.tensor.raw(), b.tensor.raw(), bias.defined() ? bias.raw() : nullptr, out.raw());
+  product->run(sizes,
+               {a.tensor.raw(), b.tensor.raw(), bias.defined() ? bias.raw() : nullptr, out.raw()});
 }
 
 }  // namespace tessera::cpu
