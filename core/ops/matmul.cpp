@@ -9,11 +9,12 @@ namespace {
 
 void check_linear(const char* op, const Tensor& x, const Tensor& w, const Tensor& y) {
   require(x.defined() && w.defined() && y.defined(), "{}: an argument is undefined", op);
-  require(x.shape().rank() >= 1 && y.shape().rank() >= 1 && w.shape().rank() == 2 &&
-              x.dim(-1) == w.dim(1) && y.dim(-1) == w.dim(0) && rows_of(x) == rows_of(y),
-          "{}: activations {} and {} do not fit weights {}: they must be (..., K), (..., N) and "
-          "(N, K)",
-          op, describe(x), describe(y), describe(w));
+  const bool fits = x.shape().rank() >= 1 && y.shape().rank() >= 1 && w.shape().rank() == 2 &&
+                    x.dim(-1) == w.dim(1) && y.dim(-1) == w.dim(0) && rows_of(x) == rows_of(y);
+  if (fits) return;
+  fail(
+      "{}: activations {} and {} do not fit weights {}: they must be (..., K), (..., N) and (N, K)",
+      op, describe(x), describe(y), describe(w));
 }
 
 }  // namespace

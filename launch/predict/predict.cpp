@@ -49,6 +49,13 @@ std::vector<std::vector<Candidate>> fill_places(TextModel& model, const Sample& 
                                                 int64_t vocab_size) {
   Sample asked = text;
   asked.targets.assign(text.tokens.size(), kIgnoreTarget);
+  int64_t first_allowed = 0;
+  for (const int32_t place : places) {
+    require(first_allowed <= place && place < std::ssize(text.tokens),
+            "place {} of a text of {} tokens can not be filled: places ascend, from 0 to {}", place,
+            text.tokens.size(), std::ssize(text.tokens) - 1);
+    first_allowed = place + 1;
+  }
   for (const int32_t place : places) asked.targets[static_cast<size_t>(place)] = 0;  // any token
   const Tensor logits =
       model.run(asked, [](Model& any, const StepContext& ctx, const TokenBatch& batch) {

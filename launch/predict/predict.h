@@ -12,19 +12,20 @@ struct Candidate {
   double probability = 0.0;
 };
 
-/// What a BERT would put in place of some tokens: for each of the `places`, the `top` likeliest
-/// tokens of the first `vocab_size`, the likeliest first. Throws if the model is not a BERT with
-/// its pre-training heads. Collective.
+/// What a BERT would put in place of some tokens: for each of the `places`, which are of the text
+/// and ascend, the `top` likeliest tokens of the first `vocab_size`, the likeliest first; both are
+/// at least 1. Throws if the places are others, or if the model is not a BERT with its pre-training
+/// heads. Collective.
 std::vector<std::vector<Candidate>> fill_places(TextModel& model, const Sample& text,
                                                 const std::vector<int32_t>& places, int64_t top,
                                                 int64_t vocab_size);
 
-/// The probability of each label for a text. Throws if the model has no classification head.
-/// Collective.
+/// The probability of each label for a text, which is one document. Throws if the model has no
+/// classification head. Collective.
 std::vector<double> label_probabilities(TextModel& model, const Sample& text);
 
-/// The attention weights of a layer for a text: (H, N, N) fp32, all heads, whole on every rank.
-/// Collective.
+/// The attention weights of a layer, which the model has, for a text: (H, N, N) fp32, all heads,
+/// whole on every rank. Collective.
 std::vector<float> attention_weights_of(TextModel& model, const Sample& text, int64_t layer);
 
 }  // namespace tessera

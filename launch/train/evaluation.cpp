@@ -20,19 +20,13 @@ void sum_over(Communicator& group, std::vector<int64_t>& counts) {
   group.all_reduce(Tensor(counts.data(), {static_cast<int64_t>(counts.size())}, DType::i64, kCpu));
 }
 
-/// 2 TP / (2 TP + FP + FN) of each label, from a confusion matrix (label, prediction); 0 for one
-/// that neither is there nor was predicted.
-std::vector<double> f1_scores(const std::vector<int64_t>& confusion, int64_t num_labels) {
-  const auto n = static_cast<size_t>(num_labels);
+/// 2 TP / (2 TP + FP + FN) of each label; 0 for one that neither is there nor was predicted.
+std::vector<double> f1_scores(const std::vector<int64_t>& labelled,
+                              const std::vector<int64_t>& predicted,
+                              const std::vector<int64_t>& correct) {
   std::vector<double> scores;
-  for (size_t label = 0; label < n; ++label) {
-    int64_t is = 0, predicted = 0;
-    for (size_t other = 0; other < n; ++other) {
-      is += confusion[label * n + other];
-      predicted += confusion[other * n + label];
-    }
-    scores.push_back(
-        ratio(2.0 * static_cast<double>(confusion[label * n + label]), is + predicted));
+  for (size_t i = 0; i < labelled.size(); ++i) {
+    scores.push_back(ratio(2.0 * static_cast<double>(correct[i]), labelled[i] + predicted[i]));
   }
   return scores;
 }
@@ -70,25 +64,30 @@ double Evaluation::macro_f1() const {
 }
 
 EvaluationCounts::EvaluationCounts(int64_t vocab_size, int64_t num_labels)
-    : num_labels_(num_labels),
-      targets_(static_cast<size_t>(vocab_size)),
-      confusion_(static_cast<size_t>(num_labels * num_labels)) {}
+    : targets_(static_cast<size_t>(vocab_size)),
+      labelled_(static_cast<size_t>(num_labels)),
+      predicted_(static_cast<size_t>(num_labels)),
+      correct_(static_cast<size_t>(num_labels)) {}
 
 void EvaluationCounts::add(const TokenBatch& batch, const Tensor& predictions) {
   for (const int32_t target : batch.targets.span<int32_t>())
     ++targets_[static_cast<size_t>(target)];
-  if (num_labels_ == 0) return;
+  if (labelled_.empty()) return;
   for (int64_t i = 0; i < batch.num_documents(); ++i) {
     const int32_t label = batch.labels.data<int32_t>()[i];
+    const int32_t prediction = predictions.data<int32_t>()[i];
     if (label == kIgnoreTarget) continue;
-    ++confusion_[static_cast<size_t>(label * num_labels_ + predictions.data<int32_t>()[i])];
+    ++labelled_[static_cast<size_t>(label)];
+    ++predicted_[static_cast<size_t>(prediction)];
+    if (label == prediction) ++correct_[static_cast<size_t>(label)];
   }
 }
 
 Evaluation EvaluationCounts::finish(const LossSums& sums, const TargetCounts& counts,
                                     Communicator& dp) {
-  sum_over(dp, targets_);
-  sum_over(dp, confusion_);
+  for (std::vector<int64_t>* counted : {&targets_, &labelled_, &predicted_, &correct_}) {
+    sum_over(dp, *counted);
+  }
   Evaluation result;
   result.losses = mean_losses(sums, counts);
   result.counts = counts;
@@ -96,7 +95,7 @@ Evaluation EvaluationCounts::finish(const LossSums& sums, const TargetCounts& co
   const int64_t most = *std::max_element(targets_.begin(), targets_.end());
   result.most_frequent_token = ratio(static_cast<double>(most), counts.token_targets);
   result.document_accuracy = ratio(value(sums.document_correct()), counts.document_targets);
-  result.f1 = f1_scores(confusion_, num_labels_);
+  result.f1 = f1_scores(labelled_, predicted_, correct_);
   return result;
 }
 

@@ -54,16 +54,17 @@ class EvaluationCounts {
   /// `num_labels` is 0 for a model without a classification head.
   EvaluationCounts(int64_t vocab_size, int64_t num_labels);
 
-  /// `predictions` (S) is read only with labels.
+  /// `predictions` (S) is read only with labels; they and the batch's labels are below num_labels.
   void add(const TokenBatch& batch, const Tensor& predictions);
 
   /// The whole evaluation, from sums of all data ranks. Collective over `dp`.
   Evaluation finish(const LossSums& sums, const TargetCounts& counts, Communicator& dp);
 
  private:
-  int64_t num_labels_;
-  std::vector<int64_t> targets_;    // how often each token was a target
-  std::vector<int64_t> confusion_;  // (label, prediction)
+  /// How often each token was a target.
+  std::vector<int64_t> targets_;
+  /// How often each label was there, was predicted, and was both.
+  std::vector<int64_t> labelled_, predicted_, correct_;
 };
 
 }  // namespace tessera

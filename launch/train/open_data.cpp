@@ -99,7 +99,7 @@ TrainingData open_texts(const RunConfig& config, const Tokenizer& tokenizer,
     check_token_types(config, *eval);
     note_truncated(*eval, data.notes);
     data.eval = std::make_shared<const ClassificationDataset>(eval, Range{0, eval->size()});
-  } else if (!parts.eval.empty()) {
+  } else if (config.data.eval_fraction > 0.0) {
     data.eval = std::make_shared<const ClassificationDataset>(train, parts.eval);
   }
   return data;

@@ -50,7 +50,8 @@ const Layout kLayouts[] = {{1, 2}, {1, 4}, {2, 1}, {2, 2}, {2, 4}, {4, 1}, {4, 2
 INSTANTIATE_TEST_SUITE_P(
     All, KindsOnLayouts,
     testing::Combine(testing::Values(SmallKind::gpt_documents, SmallKind::bert_pairs,
-                                     SmallKind::bert_packed, SmallKind::classifier),
+                                     SmallKind::bert_packed, SmallKind::bert_options,
+                                     SmallKind::classifier),
                      testing::ValuesIn(kLayouts)),
     name_of);
 
@@ -89,8 +90,48 @@ TEST_P(EachKind, HowABatchIsCutDoesNotMatter) {
 
 INSTANTIATE_TEST_SUITE_P(All, EachKind,
                          testing::Values(SmallKind::gpt_documents, SmallKind::bert_pairs,
-                                         SmallKind::bert_packed, SmallKind::classifier),
+                                         SmallKind::bert_packed, SmallKind::bert_options,
+                                         SmallKind::classifier),
                          [](const auto& instance) { return to_string(instance.param); });
+
+TEST_F(Kinds, ARankMayBeWithoutWords) {
+  // Of 9 tokens, 4 tensor ranks have 3, 3, 3 and 0.
+  test::write_vocabulary(folder_ / "vocab.txt", 9);
+  std::vector<std::vector<int32_t>> documents(80, {5, 6, 7, 8, 5, 7, 6});
+  test::write_documents(folder_ / "data", documents);
+  RunConfig run = config(SmallKind::bert_packed);
+  run.model.vocab_size = 9;
+  const WholeRun whole = test::train_whole(run, {{1, 1}, kSteps, false, /*save=*/true});
+  const WholeRun sharded = test::train_whole(run, {{4, 2}, kSteps});
+  test::expect_equal(sharded, whole, kTolerance);
+  const WholeRun loaded = test::train_whole(run, {{4, 1}, 0, /*resume=*/true});
+  test::expect_same_bits(loaded.weights, whole.weights, "weights");
+}
+
+TEST_F(Kinds, StepsWithoutTargetsLearnNothing) {
+  RunConfig run = config(SmallKind::bert_packed);
+  run.mlm.probability = 1e-12;
+  run.optimizer.weight_decay = 0.0;
+  for (const Layout layout : {Layout{1, 1}, Layout{2, 2}}) {
+    const WholeRun trained = test::train_whole(run, {layout, 3});
+    for (const StepResult& step : trained.steps) {
+      EXPECT_EQ(step.loss(), 0.0);
+      EXPECT_EQ(step.grad_norm, 0.0);
+      EXPECT_GT(step.tokens, 0);
+    }
+    test::expect_same_bits(trained.weights, trained.initial_weights, "weights");
+    EXPECT_EQ(trained.evaluation.losses.total(), 0.0);
+    EXPECT_EQ(trained.evaluation.token_accuracy, 0.0);
+  }
+}
+
+TEST_F(Kinds, SomeMicroBatchesWithoutTargetsDoNotMatter) {
+  RunConfig few = config(SmallKind::bert_packed);
+  few.mlm.probability = 0.02;  // about one of 50 tokens: most micro-batches of one row have none
+  few.batch.micro = 1;
+  test::expect_equal(test::train_whole(few, {{2, 2}, kSteps}),
+                     test::train_whole(few, {{1, 1}, kSteps}), kTolerance);
+}
 
 TEST_F(Kinds, AClassifierLearns) {
   RunConfig run = config(SmallKind::classifier);

@@ -18,7 +18,8 @@ constexpr int64_t kAfter = 6;
 
 class Resume : public testing::Test {
  protected:
-  Resume() { test::write_small_data(folder_); }
+  // So few tokens that the runs are in their third epoch when they end.
+  Resume() { test::write_small_data(folder_, 600); }
 
   RunConfig config(const std::string& run, SmallKind kind = SmallKind::gpt) const {
     RunConfig config = test::small_run(folder_, run, kind);
@@ -100,7 +101,8 @@ TEST_P(ResumeKind, ElsewhereIsTheUninterruptedRun) {
 
 INSTANTIATE_TEST_SUITE_P(All, ResumeKind,
                          testing::Values(SmallKind::gpt_documents, SmallKind::bert_pairs,
-                                         SmallKind::bert_packed, SmallKind::classifier),
+                                         SmallKind::bert_packed, SmallKind::bert_options,
+                                         SmallKind::classifier),
                          [](const auto& instance) { return to_string(instance.param); });
 
 struct Change {

@@ -179,6 +179,12 @@ TEST_F(FineTune, PairsOfTextsNeedTwoTokenTypesOrNone) {
   EXPECT_NO_THROW(open_data(run));
 }
 
+TEST_F(FineTune, WhatHoldsOutNoTextIsRefused) {
+  RunConfig run = config(SmallKind::classifier, "run");
+  run.data.eval_fraction = 0.001;  // of 200
+  expect_error([&] { open_data(run); }, {"texts.tsv: texts [200, 200) are none"});
+}
+
 /// Takes from a checkpoint what earlier versions did not write.
 void make_old(const fs::path& step_folder) {
   Manifest manifest = read_manifest(step_folder);

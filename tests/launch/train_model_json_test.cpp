@@ -26,8 +26,9 @@ void expect_round_trip(const ModelConfig& model) {
 
 TEST(ModelJson, EveryKindReadsBackEqual) {
   const test::TestFolder folder;
-  for (const SmallKind kind : {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::bert_pairs,
-                               SmallKind::bert_packed, SmallKind::classifier}) {
+  for (const SmallKind kind :
+       {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::bert_pairs, SmallKind::bert_packed,
+        SmallKind::bert_options, SmallKind::classifier}) {
     SCOPED_TRACE(to_string(kind));
     ModelConfig model = test::small_run(folder, "run", kind).model;
     expect_round_trip(model);

@@ -33,16 +33,6 @@ int32_t token_after(int32_t token, Draws& draws) {
   return kSpecials + static_cast<int32_t>(draws.below(kWords));
 }
 
-/// Every third word goes on with the one before.
-void write_vocabulary(const std::string& path) {
-  std::ofstream file(path);
-  for (const std::string_view special : kBertSpecial) file << special << '\n';
-  for (int32_t word = 0; word < kWords; ++word) {
-    file << (word % 3 == 2 ? kContinuation : "") << 'w' << word << '\n';
-  }
-  require(file.flush().good(), "{} can not be written", path);
-}
-
 /// Lines of words that start a word, whose first decides the label.
 void write_texts(const std::string& path) {
   std::ofstream file(path);
@@ -110,6 +100,16 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       config.data.short_samples = ShortSamples::pack;
       config.mlm.unit = MaskUnit::whole_word;
       return;
+    case SmallKind::bert_options:
+      make_bert(config);
+      config.model.norm = NormPosition::pre;
+      config.model.positions = Positions::rotary;
+      config.model.attention_window = 4;
+      config.model.bias = false;
+      config.model.token_types = 0;
+      config.mlm.unit = MaskUnit::span;
+      config.mlm.max_span = 3;
+      return;
     case SmallKind::classifier:
       make_bert(config);
       add_dropout(config);
@@ -132,14 +132,25 @@ std::string to_string(SmallKind kind) {
       return "bert_pairs";
     case SmallKind::bert_packed:
       return "bert_packed";
+    case SmallKind::bert_options:
+      return "bert_options";
     case SmallKind::classifier:
       return "classifier";
   }
   return "?";
 }
 
+void write_vocabulary(const std::string& path, int32_t tokens) {
+  std::ofstream file(path);
+  for (const std::string_view special : kBertSpecial) file << special << '\n';
+  for (int32_t word = 0; word < tokens - kSpecials; ++word) {
+    file << (word % 3 == 2 ? kContinuation : "") << 'w' << word << '\n';
+  }
+  require(file.flush().good(), "{} can not be written", path);
+}
+
 void write_small_data(const TestFolder& folder, int64_t tokens) {
-  write_vocabulary(folder / "vocab.txt");
+  write_vocabulary(folder / "vocab.txt", kSmallVocabulary);
   write_sentences(folder / "data", tokens);
   write_texts(folder / "texts.tsv");
 }

@@ -17,10 +17,15 @@ enum class SmallKind {
   gpt_documents,  ///< documents apart, rotary positions, a window, no loss across documents
   bert_pairs,     ///< padded pairs of sentences, with the next-sentence head
   bert_packed,    ///< whole words, packed, with dropout
+  bert_options,   ///< pre-norm, rotary positions, a window, spans, no biases and no token types
   classifier,     ///< of pairs of texts, with dropout
 };
 
 std::string to_string(SmallKind kind);
+
+/// Writes a vocabulary of BERT's special tokens and words, of which every third goes on with the
+/// one before.
+void write_vocabulary(const std::string& path, int32_t tokens);
 
 /// Writes what small runs learn from: a dataset of so many tokens in documents of sentences,
 /// labelled pairs of texts, and the vocabulary of both. There is some order in them, so that a
