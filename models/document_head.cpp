@@ -20,18 +20,23 @@ Tensor first_rows(const TokenBatch& batch) {
   return batch.documents.slice(0, batch.num_documents());
 }
 
-/// Adds up the losses of rows of logits (S, K), and, where defined, the correct ones; returns
-/// log_sum_exp (S) for the gradient.
-Tensor add_loss(const StepContext& ctx, const Tensor& logits, const Tensor& labels, Tensor loss_sum,
-                Tensor correct) {
+/// Adds up the losses of rows of logits (S, K); returns log_sum_exp (S) for the gradient.
+Tensor add_loss(const StepContext& ctx, const Tensor& logits, const Tensor& labels,
+                Tensor loss_sum) {
   const Shape rows = {logits.dim(0)};
   const Tensor max = ctx.arena.allocate(rows, DType::f32);
   const Tensor sum = ctx.arena.allocate(rows, DType::f32);
   const Tensor label_logit = ctx.arena.allocate(rows, DType::f32);
   cross_entropy_statistics(logits, labels, 0, logits.dim(1), max, sum, label_logit);
-  if (correct.defined()) cross_entropy_correct(max, label_logit, labels, correct);
   cross_entropy_loss(max, sum, label_logit, labels, /*log_sum_exp=*/max, loss_sum);
   return max;
+}
+
+/// count (1) fp64 += how many predictions are the label.
+void count_equal(const Tensor& predictions, const Tensor& labels, Tensor count) {
+  if (predictions.device().is_meta() || labels.device().is_meta()) return;
+  const auto a = predictions.span<int32_t>(), b = labels.span<int32_t>();
+  for (size_t i = 0; i < a.size(); ++i) count.span<double>()[0] += a[i] == b[i] ? 1.0 : 0.0;
 }
 
 }  // namespace
@@ -70,8 +75,11 @@ void DocumentHead::loss(const StepContext& ctx, const Tensor& hidden, const Toke
                         const LossSums& sums, Tensor predictions) {
   const Arena::Scope scope(ctx.arena);
   const Tensor logit = logits(ctx, hidden, batch);
-  add_loss(ctx, logit, batch.labels, sums.document_loss(), sums.document_correct());
-  if (predictions.defined()) argmax_rows(logit, predictions);
+  add_loss(ctx, logit, batch.labels, sums.document_loss());
+  const Tensor likeliest =
+      predictions.defined() ? predictions : ctx.arena.allocate({batch.num_documents()}, DType::i32);
+  argmax_rows(logit, likeliest);
+  count_equal(likeliest, batch.labels, sums.document_correct());
 }
 
 void DocumentHead::loss_and_gradient(const StepContext& ctx, const Tensor& hidden,
@@ -79,7 +87,7 @@ void DocumentHead::loss_and_gradient(const StepContext& ctx, const Tensor& hidde
                                      Tensor dhidden) {
   const Arena::Scope scope(ctx.arena);
   const Tensor dlogits = logits(ctx, hidden, batch);  // becomes its own gradient
-  const Tensor log_sum_exp = add_loss(ctx, dlogits, batch.labels, sums.document_loss(), {});
+  const Tensor log_sum_exp = add_loss(ctx, dlogits, batch.labels, sums.document_loss());
   cross_entropy_gradient(dlogits, batch.labels, 0, dlogits.dim(1), log_sum_exp, scale);
   const Tensor dpooled = ctx.arena.allocate(pooled_.shape(), pooled_.dtype());
   classifier_.backward(ctx, dlogits, dpooled);

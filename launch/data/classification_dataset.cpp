@@ -46,10 +46,11 @@ bool ClassificationEncoder::encode(std::string_view text, std::optional<std::str
   const size_t specials = text_pair ? 3 : 2;
   const size_t length = first.size() + second.size() + specials;
   const bool too_long = length > static_cast<size_t>(seq_length_);
-  require(!too_long || truncate_,
-          "{}: has {} tokens, {} special ones included, but seq_length is {}: shorten the text, "
-          "have it cut (data.truncate=true, or --truncate), or train with a longer model.seq_length",
-          where, length, specials, seq_length_);
+  require(
+      !too_long || truncate_,
+      "{}: has {} tokens, {} special ones included, but seq_length is {}: shorten the text, "
+      "have it cut (data.truncate=true, or --truncate), or train with a longer model.seq_length",
+      where, length, specials, seq_length_);
   if (too_long) shorten(first, second, static_cast<size_t>(seq_length_) - specials);
 
   out.clear();
@@ -119,14 +120,6 @@ int64_t ClassificationDataset::text_of(int64_t sample) const {
 
 void ClassificationDataset::fill(int64_t sample, int64_t /*epoch*/, Sample& out) const {
   texts_->fill(text_of(sample), out);
-}
-
-std::vector<int64_t> ClassificationDataset::label_counts(int64_t num_labels) const {
-  std::vector<int64_t> counts(static_cast<size_t>(num_labels), 0);
-  for (int64_t sample = 0; sample < num_samples(); ++sample) {
-    ++counts.at(static_cast<size_t>(texts_->label(text_of(sample))));
-  }
-  return counts;
 }
 
 }  // namespace tessera

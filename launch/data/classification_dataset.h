@@ -87,9 +87,6 @@ class ClassificationDataset final : public Dataset {
   int64_t seq_length() const override { return texts_->seq_length(); }
   void fill(int64_t sample, int64_t epoch, Sample& out) const override;
 
-  /// How many samples have each of `num_labels` labels.
-  std::vector<int64_t> label_counts(int64_t num_labels) const;
-
  private:
   int64_t text_of(int64_t sample) const;
 

@@ -67,7 +67,10 @@ void Console::evaluation(int64_t step, const Evaluation& found) {
     text += fmt::format("  {} accuracy {:.1f}%", found.f1.empty() ? "next-sentence" : "label",
                         100.0 * found.document_accuracy);
   }
-  if (!found.f1.empty()) text += fmt::format("  macro F1 {:.3f}", found.macro_f1());
+  if (!found.f1.empty()) {
+    text += fmt::format(" (always the most frequent: {:.1f}%)  macro F1 {:.3f}",
+                        100.0 * found.most_frequent_label, found.macro_f1());
+  }
   line(text);
 }
 

@@ -60,6 +60,7 @@ void MetricsLog::evaluation(int64_t step, const Evaluation& found) {
     line["eval_document_accuracy"] = found.document_accuracy;
   }
   if (!found.f1.empty()) {
+    line["eval_most_frequent_label"] = found.most_frequent_label;
     line["eval_f1"] = found.f1;
     line["eval_macro_f1"] = found.macro_f1();
   }

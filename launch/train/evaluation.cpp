@@ -96,6 +96,10 @@ Evaluation EvaluationCounts::finish(const LossSums& sums, const TargetCounts& co
   result.most_frequent_token = ratio(static_cast<double>(most), counts.token_targets);
   result.document_accuracy = ratio(value(sums.document_correct()), counts.document_targets);
   result.f1 = f1_scores(labelled_, predicted_, correct_);
+  if (!labelled_.empty()) {
+    const auto most_labelled = *std::max_element(labelled_.begin(), labelled_.end());
+    result.most_frequent_label = ratio(static_cast<double>(most_labelled), counts.document_targets);
+  }
   return result;
 }
 

@@ -38,11 +38,13 @@ Losses mean_losses(const LossSums& sums, const TargetCounts& counts);
 struct Evaluation {
   Losses losses;
   TargetCounts counts;
+  /// A target whose logit is the largest together with others counts: in bf16 that is not rare.
   double token_accuracy = 0.0;
   /// The part of the targets that the most frequent of them is: what always guessing it would get.
   double most_frequent_token = 0.0;
   double document_accuracy = 0.0;
-  std::vector<double> f1;  ///< of each label, for a classification head
+  double most_frequent_label = 0.0;  ///< likewise, for a classification head
+  std::vector<double> f1;            ///< of each label, for a classification head
 
   /// The mean over the labels.
   double macro_f1() const;
