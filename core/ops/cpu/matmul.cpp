@@ -42,7 +42,7 @@ struct ProductKeyHash {
   }
 };
 
-/// Products that are kept, by us and by oneDNN. Each takes 0.2 to 0.6 MiB. Steps of one model have
+/// Products that are kept, by us and by oneDNN. Each takes 0.1 to 0.4 MiB. Steps of one model have
 /// some tens, were it not for the number of rows.
 constexpr int kMostProducts = 256;
 
