@@ -11,9 +11,10 @@ void convert_values(const Tensor& mask, uint8_t hides, const Tensor& hidden, con
   const T* in = mask.data<T>();
   uint8_t* out = hidden.data<uint8_t>();
   for (int64_t i = 0; i < mask.numel(); ++i) {
-    require(in[i] == 0 || in[i] == 1,
-            "{}: element {} of mask {} is {}, but must be 0 or 1; here {}", op, i, describe(mask),
-            in[i], meaning);
+    if (in[i] != 0 && in[i] != 1) {
+      fail("{}: element {} of mask {} is {}, but must be 0 or 1; here {}", op, i, describe(mask),
+           in[i], meaning);
+    }
     out[i] = in[i] == hides ? 1 : 0;
   }
 }
@@ -61,6 +62,9 @@ void lengths_of(const Tensor& hidden_keys, Tensor lengths) {
           describe(hidden_keys));
   require_shape(lengths, {hidden_keys.dim(0)}, kOp, "lengths");
   require_dtype(lengths, DType::i32, kOp, "lengths");
+  require(hidden_keys.device().is_cpu() && lengths.device().is_cpu(),
+          "{}: hidden_keys and lengths must be in host memory, but are {} and {}", kOp,
+          describe(hidden_keys), describe(lengths));
   const int64_t seq = hidden_keys.dim(1);
   for (int64_t b = 0; b < hidden_keys.dim(0); ++b) {
     const uint8_t* hidden = hidden_keys.data<uint8_t>() + b * seq;

@@ -81,6 +81,8 @@ Tensor SelfAttention::extend(const StepContext& ctx, const Tensor& x, KeyValueCa
     cache.store(layer_, saved_.qkv);
     return out;
   }
+  const std::string why_not = attention_decode_why_not(kinds_of(visibility.mask));
+  require(why_not.empty(), "attention: {}", why_not);
   require(seq == 1, "attention: a cache of {} positions is extended one by one, not by {}",
           cache.length(), seq);
   const Tensor qkv = project(ctx, x, visibility);

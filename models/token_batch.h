@@ -30,7 +30,6 @@ struct TokenBatch {
   int64_t num_tokens() const { return tokens.numel(); }
   int64_t num_documents() const { return documents.numel() - 1; }
   int64_t num_targets() const { return targets.numel(); }
-  int64_t padded_tokens() const { return sequences * seq_length; }
 };
 
 }  // namespace tessera

@@ -40,8 +40,9 @@ struct AttentionOptions {
 /// fit, saying what would, and where attention_why_not() has something to say.
 ///
 /// Tiles start where a document starts, or else a sequence: a document's results are the same bits
-/// alone, packed with others, and with or without padding. They do not depend on the number of
-/// threads, nor on how heads are split over ranks; a key that is hidden has no influence at all.
+/// alone, packed with others (but for dropout), and with or without padding. They do not depend on
+/// the number of threads, nor on how heads are split over ranks; a key that is hidden has no
+/// influence at all, as long as it and its value are finite.
 void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tensor out,
                        Tensor log_sum_exp);
 

@@ -43,7 +43,7 @@ std::vector<int32_t> masked_places(const Sample& sample, const Tokenizer& tokeni
 void print(const Sample& sample, const std::vector<int32_t>& places,
            const std::vector<std::vector<Candidate>>& candidates, const Tokenizer& tokenizer) {
   for (size_t i = 0; i < places.size(); ++i) {
-    if (places.size() > 1) fmt::print("{} {} of {}\n", "[MASK]", i + 1, places.size());
+    if (places.size() > 1) fmt::print("place {} of {}\n", i + 1, places.size());
     for (const Candidate& candidate : candidates[i]) {
       std::vector<int32_t> filled = sample.tokens;
       filled[static_cast<size_t>(places[i])] = candidate.token;

@@ -61,11 +61,11 @@ BertPairDataset::BertPairDataset(std::shared_ptr<const IndexedDataset> dataset, 
       documents_.size() >= 2,
       "{}: tokens [{}, {}) have whole sentences of {} documents, but sentence pairs need two or "
       "more, since a random second sentence comes from another document: prepare the data with "
-      "more documents, or turn sentence pairs off",
+      "more documents, or set model.next_sentence=false",
       dataset_->prefix(), tokens.begin, tokens.end, documents_.size());
   require(!chunks_.empty(),
           "{}: none of the {} documents in tokens [{}, {}) has two sentences, but sentence pairs "
-          "need them: prepare the data with sentences, or turn sentence pairs off",
+          "need them: prepare the data with `tessera prepare --documents paragraph --sentences line`, or set model.next_sentence=false",
           dataset_->prefix(), documents_.size(), tokens.begin, tokens.end);
 }
 

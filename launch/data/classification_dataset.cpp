@@ -48,7 +48,7 @@ bool ClassificationEncoder::encode(std::string_view text, std::optional<std::str
   const bool too_long = length > static_cast<size_t>(seq_length_);
   require(!too_long || truncate_,
           "{}: has {} tokens, {} special ones included, but seq_length is {}: shorten the text, "
-          "have it truncated, or train with a longer seq_length",
+          "have it cut (data.truncate=true, or --truncate), or train with a longer model.seq_length",
           where, length, specials, seq_length_);
   if (too_long) shorten(first, second, static_cast<size_t>(seq_length_) - specials);
 

@@ -9,7 +9,7 @@ namespace tessera {
 
 /// RUN/metrics.jsonl: one JSON object a line. Lines of steps have step, loss, grad_norm, lr, tokens
 /// (of the run so far, without padding), tokens_per_second, padded_tokens_per_second and step_ms,
-/// and token_loss and document_loss where a model has both; lines of evaluations have step and
+/// and token_loss and document_loss where a step has both; lines of evaluations have step and
 /// eval_loss, and what Evaluation says. A number that is not finite is null.
 class MetricsLog {
  public:

@@ -36,6 +36,10 @@ TextModel::TextModel(Checkpoint& checkpoint, Communicator& tp)
 }
 
 Tensor TextModel::run(const Sample& text, const Ask& ask) {
+  require(std::ssize(text.tokens) <= config_.seq_length,
+          "the text has {} tokens, special ones included, but the model takes at most {} "
+          "(model.seq_length): shorten it",
+          text.tokens.size(), config_.seq_length);
   buffers_.clear();
   buffers_.append(text, config_.vocab_size, "the text", 0);
   const TokenBatch batch = buffers_.batch();

@@ -49,6 +49,15 @@ bool is_accent(UChar32 c) {
   return is_in_unicode_8(c) && !was_no_accent(c);
 }
 
+/// What BERT's tokenizer takes a character for.
+enum class BertClass : uint8_t {
+  word,         ///< part of a word
+  space,        ///< ends a word
+  dropped,      ///< a control character: as if it were not there
+  ideograph,    ///< Chinese, Japanese or Korean: a word by itself
+  punctuation,  ///< a word by itself
+};
+
 BertClass ascii_class(UChar32 c) {
   if (c == ' ' || c == '\t' || c == '\n' || c == '\r') return BertClass::space;
   if (c < ' ' || c == 0x7F) return BertClass::dropped;
@@ -57,6 +66,8 @@ BertClass ascii_class(UChar32 c) {
   return letter_or_digit ? BertClass::word : BertClass::punctuation;
 }
 
+/// As in the Python package `tokenizers`, whose tables are those of Unicode 8: characters that are
+/// newer are part of a word.
 BertClass class_of(UChar32 c) {
   if (c < 0x80) return ascii_class(c);
   if (is_ideograph(c)) return BertClass::ideograph;
@@ -137,8 +148,6 @@ bool is_ascii(std::string_view text) {
 }
 
 }  // namespace
-
-BertClass bert_class(char32_t character) { return class_of(static_cast<UChar32>(character)); }
 
 void for_each_bert_word(std::string_view text, bool cased, const OnWord& on_word) {
   if (is_ascii(text)) {

@@ -11,19 +11,6 @@
 
 namespace tessera {
 
-/// What BERT's tokenizer takes a character for.
-enum class BertClass : uint8_t {
-  word,         ///< part of a word
-  space,        ///< ends a word
-  dropped,      ///< a control character: as if it were not there
-  ideograph,    ///< Chinese, Japanese or Korean: a word by itself
-  punctuation,  ///< a word by itself
-};
-
-/// The class of a Unicode character. As in the Python package `tokenizers`, whose tables are those
-/// of Unicode 8, characters that are newer are part of a word.
-BertClass bert_class(char32_t character);
-
 /// Receives a word, which is valid UTF-8, not empty, and only valid during the call.
 using OnWord = std::function<void(std::string_view word)>;
 

@@ -19,9 +19,17 @@ TokenBatch with_fewer_targets(TokenBatch batch) {
   return batch;
 }
 
+/// A row that has a label is one document.
+TokenBatch with_one_document_a_row(TokenBatch batch) {
+  batch.documents = batch.documents.slice(0, batch.sequences + 1);
+  batch.labels = batch.labels.slice(0, batch.sequences);
+  return batch;
+}
+
 /// The arena's peak over training micro-batches and evaluation ones, as large as they can be.
 size_t dry_run_peak(Model& model, const ModelConfig& config, int64_t micro_batch) {
-  const TokenBatch full = full_batch_on_meta(micro_batch, config.seq_length);
+  const TokenBatch full =
+      with_one_document_a_row(full_batch_on_meta(micro_batch, config.seq_length));
   const LossSums sums{Tensor(nullptr, {LossSums::kCount}, DType::f64, kMeta)};
   Arena arena(kMeta);
   StepContext ctx{arena};

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "launch/config/schema.h"
+#include "launch/config/validate_kind.h"
 
 namespace tessera {
 namespace {
@@ -99,10 +100,11 @@ ModelConfig model_from_json(const Json& json) {
   require(config.hidden_size % config.num_heads == 0,
           "the checkpoint's model.hidden_size is {}, which its num_heads {} do not divide",
           config.hidden_size, config.num_heads);
-  require(config.head != Head::classification || (config.is_bert() && config.num_labels >= 2),
-          "the checkpoint's model.head is classification, but its model.kind is {} and its "
-          "model.num_labels is {}: it must be a bert with at least 2 labels",
-          config.kind, config.num_labels);
+  try {
+    check_model_kind(config);
+  } catch (const Error& error) {
+    fail("the checkpoint's model can not be: {}", error.what());
+  }
   return config;
 }
 

@@ -70,6 +70,12 @@ void check_token_types(const RunConfig& config, const LabelledTexts& texts) {
       texts.path());
 }
 
+void note_truncated(const LabelledTexts& texts, std::vector<std::string>& notes) {
+  if (texts.num_truncated() == 0) return;
+  notes.push_back(fmt::format("{}: {} of {} texts were cut to {} tokens", texts.path(),
+                              texts.num_truncated(), texts.size(), texts.seq_length()));
+}
+
 Labels labels_of(const RunConfig& config) {
   Labels labels{config.model.num_labels};
   if (config.data.labels) labels.names = label_names(*config.data.labels);
@@ -86,10 +92,12 @@ TrainingData open_texts(const RunConfig& config, const Tokenizer& tokenizer,
   check_token_types(config, *train);
   const TokenSplit parts = split_tokens(train->size(), config.data.eval_fraction);
   TrainingData data;
+  note_truncated(*train, data.notes);
   data.train = std::make_shared<const ClassificationDataset>(train, parts.train);
   if (config.data.eval) {
     const auto eval = std::make_shared<const LabelledTexts>(*config.data.eval, labels, encoder);
     check_token_types(config, *eval);
+    note_truncated(*eval, data.notes);
     data.eval = std::make_shared<const ClassificationDataset>(eval, Range{0, eval->size()});
   } else if (config.data.eval_fraction > 0.0) {
     data.eval = std::make_shared<const ClassificationDataset>(train, parts.eval);

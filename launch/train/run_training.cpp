@@ -157,6 +157,7 @@ void run_training(const TrainOptions& options, Communicator& world) {
 
   Console console(world.rank() == 0, last_step(config, options));
   console.line(start_summary(config, groups, trainer->memory(), threads.summary));
+  for (const std::string& note : data.notes) console.line(note);
   console.line(start_or_resume(config, *trainer, world,
                                [&](const std::string& skipped) { console.warning(skipped); }));
   if (const auto reason = why_nothing_to_do(config, options, trainer->steps_done())) {

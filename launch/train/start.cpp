@@ -61,10 +61,11 @@ void report_other_order(const RunConfig& config, const Trainer& trainer, const J
 
 /// Says if tokens mean something else than when the checkpoint was saved. Some do that on purpose:
 /// they give tokens that were never used a meaning.
-void report_other_tokenizer(const RunConfig& config, const Checkpoint& checkpoint,
+void report_other_tokenizer(const RunConfig& config, const Trainer& trainer,
+                            const Checkpoint& checkpoint,
                             const std::function<void(std::string)>& report) {
-  if (!checkpoint.has_attachment(kTokenizerAttachment)) return;
-  const auto now = make_tokenizer(config.data.tokenizer);
+  const Tokenizer* now = trainer.tokenizer();
+  if (now == nullptr || !checkpoint.has_attachment(kTokenizerAttachment)) return;
   if (checkpoint.attachment(kTokenizerAttachment) == tokenizer_attachment(*now)) return;
   report(
       fmt::format("data.tokenizer is {}, which is not the tokenizer that is kept in {}: tokens may "
@@ -130,14 +131,14 @@ std::string start_or_resume(const RunConfig& config, Trainer& trainer, Communica
       trainer.restore(checkpoint);
       if (world.rank() == 0) {
         report_other_order(config, trainer, checkpoint.manifest().extra, report);
-        report_other_tokenizer(config, checkpoint, report);
+        report_other_tokenizer(config, trainer, checkpoint, report);
       }
       what = fmt::format("resumed from {} (step {}, {} samples seen)", newest->string(),
                          trainer.steps_done(), trainer.samples_done());
     } else if (from) {
       Checkpoint checkpoint = open_of_same_body(config, *from);
       const std::string heads = trainer.start_from(checkpoint);
-      if (world.rank() == 0) report_other_tokenizer(config, checkpoint, report);
+      if (world.rank() == 0) report_other_tokenizer(config, trainer, checkpoint, report);
       what = fmt::format("started with the weights of {}{}{}", from->string(),
                          heads.empty() ? "" : "; ", heads);
     } else {

@@ -26,6 +26,7 @@ struct TrainingData {
   std::shared_ptr<const Dataset> eval;  ///< may be null
   /// What the datasets' tokens mean, which checkpoints keep; null in a test that needs none.
   std::shared_ptr<const Tokenizer> tokenizer;
+  std::vector<std::string> notes = {};  ///< what a person should know of it, in sentences
 };
 
 struct StepResult {
@@ -72,6 +73,8 @@ class Trainer {
   int64_t samples_done() const { return samples_; }
   /// Without padding.
   int64_t tokens_done() const { return tokens_; }
+  /// What the datasets' tokens mean; may be null.
+  const Tokenizer* tokenizer() const { return tokenizer_.get(); }
   const MemoryPlan& memory() const { return memory_; }
   const ParameterStore& parameters() const { return store_; }
 

@@ -56,7 +56,7 @@ void register_padding(const std::string& name, const RunConfig& config, int iter
 [[maybe_unused]] const bool registered = [] {
   for (const DType precision : {DType::f32, DType::bf16}) {
     register_padding("bert_4x768_128", bert_4x768(precision, 128), 5);
-    register_padding("bert_4x768_512", bert_4x768(precision, 512), 5);
+    register_padding("bert_4x768_512", bert_4x768(precision, 512), 3);
     register_padding("bert_tiny", bert_tiny(precision), 100);
   }
   return true;

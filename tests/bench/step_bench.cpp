@@ -52,7 +52,7 @@ void register_step(const std::string& name, const RunConfig& config, int iterati
     register_step("gpt2_124m", gpt2_124m(precision), 5);
     register_step("gpt_shakespeare", gpt_shakespeare(precision), 100);
     register_step("bert_4x768_128", bert_4x768(precision, 128), 5);
-    register_step("bert_4x768_512", bert_4x768(precision, 512), 5);
+    register_step("bert_4x768_512", bert_4x768(precision, 512), 3);
     register_step("bert_tiny", bert_tiny(precision), 100);
   }
   return true;
