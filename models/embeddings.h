@@ -15,8 +15,8 @@ class Embeddings {
  public:
   Embeddings(ParameterStore& store, const ModelConfig& config, Communicator& tp);
 
-  /// tokens, positions and token_types (B, T) int32; the types are read only where the model has
-  /// any. → (B, T, C) in ctx.arena. Keeps the ids.
+  /// tokens, positions and token_types (B, T) int32; positions are read only where the model learns
+  /// them, types where it has any. → (B, T, C) in ctx.arena. Keeps the ids.
   Tensor forward(const StepContext& ctx, const Tensor& tokens, const Tensor& positions,
                  const Tensor& token_types);
 

@@ -15,7 +15,7 @@ class Transformer {
 
   /// x (B, T, C) → (B, T, C) in ctx.arena. `mask` says what the batch hides (padding, documents);
   /// what the model hides (the future, what is beyond its window) is added. positions (B × T)
-  /// int32, of the tokens in their documents.
+  /// int32, of the tokens in their documents, are read where the model's are rotary.
   Tensor forward(const StepContext& ctx, const Tensor& x, const AttentionMask& mask,
                  const Tensor& positions);
 

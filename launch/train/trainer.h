@@ -45,7 +45,7 @@ struct StepResult {
 class Trainer {
  public:
   /// Allocates everything, from the dry run's plan. `groups` must outlive the trainer. The weights
-  /// are zeros until initialize() or restore().
+  /// are zeros until initialize(), restore() or start_from().
   Trainer(const RunConfig& config, const ParallelGroups& groups, const TrainingData& data);
 
   /// Initial weights, step 0.
@@ -62,7 +62,7 @@ class Trainer {
   /// is not finite.
   StepResult step();
 
-  /// Over min(eval.batches, all) batches of the eval data.
+  /// Over min(eval.batches, all) batches of the eval data; throws if there is none.
   Evaluation evaluate();
 
   SavedCheckpoint save(const SaveObserver& observer = {});
