@@ -46,8 +46,8 @@ class Model {
   virtual void evaluate(const StepContext& ctx, const TokenBatch& batch, const LossSums& sums,
                         Tensor predictions) = 0;
 
-  /// What the blocks, and in a pre-norm model the norm behind them, give (N, C), in ctx.arena; `ctx`
-  /// is context_for(batch)'s where dropout matters.
+  /// What the blocks, and in a pre-norm model the norm behind them, give (N, C), in ctx.arena;
+  /// `ctx` is context_for(batch)'s where dropout matters.
   virtual Tensor hidden_states(const StepContext& ctx, const TokenBatch& batch) = 0;
   virtual const Transformer& transformer() const = 0;
 };

@@ -8,8 +8,8 @@
 
 #include "core/error.h"
 #include "launch/data/indexed_dataset_writer.h"
-#include "launch/files/folders.h"
 #include "launch/files/file_pieces.h"
+#include "launch/files/folders.h"
 #include "launch/tokenizer/tokenizer.h"
 
 namespace tessera {

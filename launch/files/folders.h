@@ -17,8 +17,8 @@ void rename_path(const std::filesystem::path& from, const std::filesystem::path&
 /// Exchanges two folders in one step; false where the file system can not do that.
 bool exchange_paths(const std::filesystem::path& a, const std::filesystem::path& b);
 
-/// Makes the folder that a file of this path lies in, and those above it. Throws, naming it, if that
-/// can not be.
+/// Makes the folder that a file of this path lies in, and those above it. Throws, naming it, if
+/// that can not be.
 void create_folder_of(const std::string& path);
 
 }  // namespace tessera
