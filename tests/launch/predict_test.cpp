@@ -158,7 +158,7 @@ TEST_F(Predict, AModelIsOnlyAskedWhatItCanAnswer) {
     longer.targets.assign(17, -1);
     longer.document_lengths = {17};
     expect_error([&] { fill_places(model, longer, kPlaces, 1, kSmallVocabulary); },
-                 {"it has 17 tokens, but seq_length is 16"});
+                 {"the text has 17 tokens", "at most 16"});
   });
 }
 
