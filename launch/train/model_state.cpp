@@ -33,10 +33,20 @@ void load_weight(Checkpoint& checkpoint, const ParameterStore& store, const Para
                   parameter.real_part(target));
 }
 
+/// Whether a checkpoint has a parameter, of this shape: a classifier may have had other labels.
+bool has_as_it_is(const Checkpoint& checkpoint, const Parameter& parameter) {
+  return checkpoint.has(parameter.name) &&
+         checkpoint.tensor(parameter.name).shape == parameter.global_shape;
+}
+
 /// The weights of a checkpoint that `store` has no parameter for.
 std::vector<std::string> unused_weights(const Checkpoint& checkpoint, const ParameterStore& store) {
   std::set<std::string> used;
-  for (const Parameter& parameter : store.parameters()) used.insert(parameter.name);
+  for (const Parameter& parameter : store.parameters()) {
+    if (!of_a_head(parameter.name) || has_as_it_is(checkpoint, parameter)) {
+      used.insert(parameter.name);
+    }
+  }
   std::vector<std::string> unused;
   for (const auto& [name, tensor] : checkpoint.manifest().tensors) {
     if (tensor.kind == kModelKind && used.count(name) == 0) unused.push_back(name);
@@ -75,7 +85,7 @@ void load_weights(Checkpoint& checkpoint, ParameterStore& store) {
 std::string load_matching_weights(Checkpoint& checkpoint, ParameterStore& store) {
   std::vector<std::string> fresh;
   for (const Parameter& parameter : store.parameters()) {
-    if (of_a_head(parameter.name) && !checkpoint.has(parameter.name)) {
+    if (of_a_head(parameter.name) && !has_as_it_is(checkpoint, parameter)) {
       fresh.push_back(parameter.name);
     } else {
       load_weight(checkpoint, store, parameter);

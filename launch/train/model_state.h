@@ -19,9 +19,10 @@ void require_finite_weights(const ParameterStore& store);
 /// Weights alone; for a store that was allocated for inference, too.
 void load_weights(Checkpoint& checkpoint, ParameterStore& store);
 
-/// For fine-tuning: the weights that the checkpoint has. Heads that it has not keep what they are;
-/// those that only it has are left out. Returns a sentence that names both, or "" if there are
-/// none. Throws if anything but a head is missing on either side.
+/// For fine-tuning: the weights that the checkpoint has. Heads that it has not, or for another
+/// number of labels, keep what they are; those that only it has are left out. Returns a sentence
+/// that names both, or "" if there are none. Throws if anything but a head is missing on either
+/// side.
 std::string load_matching_weights(Checkpoint& checkpoint, ParameterStore& store);
 
 /// Weights and AdamW's moments.

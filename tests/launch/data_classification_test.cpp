@@ -182,7 +182,7 @@ TEST(ClassificationEncoder, TruncatesWhereAskedToTheLongerTextFirst) {
   Sample sample;
   EXPECT_TRUE(names_all(
       message_of([&] { encoder(false).encode("abcdefg", std::nullopt, "data.tsv:7", sample); }),
-      {"data.tsv:7", "9 tokens", "seq_length is 8", "data.truncate"}));
+      {"data.tsv:7", "9 tokens", "seq_length is 8", "data.truncate=true"}));
   EXPECT_FALSE(encoder(true).encode("abcdef", std::nullopt, "here", sample));
   EXPECT_TRUE(encoder(true).encode("abcdefg", std::nullopt, "here", sample));
   EXPECT_EQ(sample.tokens, (Tokens{kStart, 100, 101, 102, 103, 104, 105, kEnd}));

@@ -147,11 +147,19 @@ TEST_F(FineTune, AnotherBodyIsRefusedByName) {
                  {"model.kind is \"gpt\" in the checkpoint and \"bert\" in this run"});
 }
 
-TEST_F(FineTune, AHeadForOtherLabelsIsRefusedWithBothShapes) {
-  saved(config(SmallKind::classifier, "three"));
+TEST_F(FineTune, AHeadForOtherLabelsStartsAnew) {
+  const fs::path path = saved(config(SmallKind::classifier, "three"));
   RunConfig run = config(SmallKind::classifier, "run", "three");
   run.model.num_labels = 4;
-  expect_refused(run, {"classifier.weight", "(3, 32)", "(4, 32)"});
+  start(run, 2, [&](Trainer& trainer, const std::string& sentence) {
+    EXPECT_EQ(sentence, fmt::format("started with the weights of {}; new: classifier.weight, "
+                                    "classifier.bias; left out: classifier.bias, classifier.weight",
+                                    path.string()));
+    Checkpoint checkpoint = Checkpoint::open(path);
+    for (const Parameter& parameter : trainer.parameters().parameters()) {
+      EXPECT_TRUE(is_new(parameter) || is_stored(checkpoint, parameter)) << parameter.name;
+    }
+  });
 }
 
 TEST_F(FineTune, ABodyThatIsNotThereIsRefusedByName) {

@@ -82,8 +82,7 @@ TEST(ModelJson, WhatNoModelHasIsNamed) {
   error("token_types", -1, {"the checkpoint's model.token_types is -1", "from 0"});
   error("next_sentence", 1, {"the checkpoint's model.next_sentence can not be read"});
   error("rotary_base", 0.5, {"the checkpoint's model.rotary_base is 0.5"});
-  error("head", "classification",
-        {"the checkpoint's model can not be", "model.head is classification", "model.kind is gpt"});
+  error("head", "classification", {"the checkpoint's model can not be", "model.kind is gpt"});
   error("num_head", 3, {"has a key 'num_head', which this version does not know"});
 }
 
