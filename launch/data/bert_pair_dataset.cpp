@@ -65,7 +65,8 @@ BertPairDataset::BertPairDataset(std::shared_ptr<const IndexedDataset> dataset, 
       dataset_->prefix(), tokens.begin, tokens.end, documents_.size());
   require(!chunks_.empty(),
           "{}: none of the {} documents in tokens [{}, {}) has two sentences, but sentence pairs "
-          "need them: prepare the data with `tessera prepare --documents paragraph --sentences line`, or set model.next_sentence=false",
+          "need them: prepare the data with `tessera prepare --documents paragraph --sentences "
+          "line`, or set model.next_sentence=false",
           dataset_->prefix(), documents_.size(), tokens.begin, tokens.end);
 }
 
