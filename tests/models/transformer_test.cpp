@@ -1,0 +1,186 @@
+#include "models/transformer.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <map>
+#include <string>
+
+#include "core/arena.h"
+#include "parallel/thread_communicator.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/shards.h"
+#include "tests/support/tensors.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kBatch = 2, kLength = 12, kHeads = 4, kWidth = 32;
+
+ModelConfig small_config() {
+  ModelConfig config;
+  config.kind = "bert";
+  config.num_layers = 2;
+  config.hidden_size = kWidth;
+  config.num_heads = kHeads;
+  config.seq_length = kLength;
+  config.dropout = 0.0;
+  config.attention_dropout = 0.0;
+  config.init_stddev = 0.2;
+  return config;
+}
+
+/// Hides about every third pair, another choice for each seed.
+OwnedTensor some_hidden(const Shape& shape, uint64_t seed) {
+  OwnedTensor hidden(shape, DType::u8);
+  const OwnedTensor numbers = test::random_ints({shape.numel()}, 0, 3, seed);
+  for (int64_t i = 0; i < shape.numel(); ++i) {
+    hidden.tensor.data<uint8_t>()[i] = numbers.tensor.data<int32_t>()[i] == 0 ? 1 : 0;
+  }
+  return hidden;
+}
+
+/// Biases of the scores, some of them −inf.
+OwnedTensor some_additive(const Shape& shape, uint64_t seed) {
+  OwnedTensor additive = test::random_tensor(shape, DType::f32, seed);
+  for (float& x : additive.tensor.span<float>()) {
+    if (x > 1.0f) x = -std::numeric_limits<float>::infinity();
+  }
+  return additive;
+}
+
+/// What one pass gives on one rank.
+struct Pass {
+  std::vector<double> y, dx;
+  std::map<std::string, std::vector<double>> gradients;  ///< whole tensors, from a single rank
+};
+
+/// A forward and a backward pass; `compare(y, dx, store)` looks at the results.
+template <typename Compare>
+void run_pass(Communicator& tp, const AttentionMask& mask, Compare&& compare) {
+  ParameterStore store;
+  Transformer transformer(store, small_config(), /*causal=*/false, tp);
+  store.allocate(kCpu, DType::f32, StoreFor::training);
+  store.initialize(3);
+  Arena arena(kCpu, size_t{8} << 20);
+  const StepContext ctx{arena};
+  const OwnedTensor x = test::random_tensor({kBatch, kLength, kWidth}, DType::f32, 1);
+  const OwnedTensor gradient = test::random_tensor({kBatch, kLength, kWidth}, DType::f32, 2);
+  const Tensor y = transformer.forward(ctx, x.tensor, mask, {});
+  transformer.backward(ctx, gradient.tensor);
+  compare(y, gradient.tensor, store);
+}
+
+/// The heads of a mask are cut where the model's are: every number of ranks gives the same.
+void expect_same_on_all_ranks(const AttentionMask& mask) {
+  Pass whole;
+  run_thread_ranks(1, [&](Communicator& tp) {
+    run_pass(tp, mask, [&](const Tensor& y, const Tensor& dx, const ParameterStore& store) {
+      whole.y = test::to_doubles(y);
+      whole.dx = test::to_doubles(dx);
+      for (const Parameter& parameter : store.parameters()) {
+        whole.gradients[parameter.name] = test::to_doubles(parameter.grad);
+      }
+    });
+  });
+  for (const double value : whole.y) ASSERT_TRUE(std::isfinite(value));
+  // Sums of up to 128 products, two layers deep, forward and backward.
+  const double tolerance = 4 * test::sum_tolerance(DType::f32, 128);
+  for (const int ranks : {2, 4}) {
+    run_thread_ranks(ranks, [&](Communicator& tp) {
+      run_pass(tp, mask, [&](const Tensor& y, const Tensor& dx, const ParameterStore& store) {
+        test::expect_close(y, whole.y, tolerance, "y");
+        test::expect_close(dx, whole.dx, tolerance, "dx");
+        for (const Parameter& parameter : store.parameters()) {
+          // The key bias moves all scores of a query alike: its gradient is nothing but rounding.
+          if (parameter.name.find("qkv.bias") != std::string::npos) continue;
+          test::expect_close(parameter.grad,
+                             test::shard_of(whole.gradients.at(parameter.name), parameter),
+                             tolerance, parameter.name.c_str());
+        }
+      });
+    });
+  }
+}
+
+TEST(Transformer, AMaskForAllHeadsIsTheSameOnAllRanks) {
+  const OwnedTensor hidden = some_hidden({kLength, kLength}, 5);
+  const OwnedTensor keys = some_hidden({kBatch, kLength}, 6);
+  AttentionMask mask;
+  mask.hidden = hidden.tensor;
+  mask.hidden_keys = keys.tensor;
+  expect_same_on_all_ranks(mask);
+}
+
+TEST(Transformer, AMaskForEachHeadIsCutWithTheHeads) {
+  const OwnedTensor hidden = some_hidden({kBatch, kHeads, kLength, kLength}, 5);
+  const OwnedTensor additive = some_additive({kBatch, kHeads, kLength, kLength}, 6);
+  AttentionMask mask;
+  mask.hidden = hidden.tensor;
+  expect_same_on_all_ranks(mask);
+  mask.additive = additive.tensor;
+  expect_same_on_all_ranks(mask);
+}
+
+TEST(Transformer, BiasesOfScoresComposeWithPaddingAndDocuments) {
+  const OwnedTensor additive = some_additive({kBatch, 1, kLength, kLength}, 5);
+  const OwnedTensor lengths = test::from_ints(std::vector<int32_t>{7, 12}, {2});
+  const OwnedTensor documents = test::from_ints(std::vector<int32_t>{0, 5, 12, 20, 24}, {5});
+  AttentionMask mask;
+  mask.additive = additive.tensor;
+  mask.lengths = lengths.tensor;
+  mask.documents = documents.tensor;
+  expect_same_on_all_ranks(mask);
+}
+
+TEST(Transformer, PaddingLeftOutIsPaddingMasked) {
+  const OwnedTensor lengths = test::from_ints(std::vector<int32_t>{7, 10}, {2});
+  const OwnedTensor documents = test::from_ints(std::vector<int32_t>{0, 7, 17}, {3});
+  run_thread_ranks(2, [&](Communicator& tp) {
+    ParameterStore store;
+    Transformer transformer(store, small_config(), /*causal=*/false, tp);
+    store.allocate(kCpu, DType::f32, StoreFor::inference);
+    store.initialize(3);
+    Arena arena(kCpu, size_t{4} << 20);
+    const OwnedTensor x = test::random_tensor({kBatch, kLength, kWidth}, DType::f32, 1);
+    AttentionMask padded;
+    padded.lengths = lengths.tensor;
+    const Tensor with = transformer.forward(StepContext{arena}, x.tensor, padded, {});
+
+    OwnedTensor real({1, 17, kWidth}, DType::f32), places({17}, DType::i32);
+    std::vector<double> expected;
+    for (int32_t row = 0; row < 17; ++row) {
+      const int32_t place = row < 7 ? row : row - 7 + static_cast<int32_t>(kLength);
+      places.tensor.data<int32_t>()[row] = place;
+      const auto from = x.tensor.view({kBatch * kLength, kWidth}).slice(place, place + 1);
+      std::copy_n(from.data<float>(), kWidth, real.tensor.data<float>() + row * kWidth);
+      const auto result =
+          test::to_doubles(with.view({kBatch * kLength, kWidth}).slice(place, place + 1));
+      expected.insert(expected.end(), result.begin(), result.end());
+    }
+    AttentionMask compact;
+    compact.documents = documents.tensor;
+    StepContext ctx{arena};
+    ctx.places = {places.tensor, kLength};
+    const Tensor without = transformer.forward(ctx, real.tensor, compact, {});
+    test::expect_close(without, expected, 2 * test::sum_tolerance(DType::f32, 128), "real rows");
+  });
+}
+
+TEST(Transformer, AMaskThatDoesNotFitIsRefusedWithBothShapes) {
+  run_thread_ranks(2, [](Communicator& tp) {
+    ParameterStore store;
+    Transformer transformer(store, small_config(), /*causal=*/false, tp);
+    store.allocate(kMeta, DType::f32, StoreFor::inference);
+    Arena arena(kMeta);
+    const Tensor x(nullptr, {kBatch, kLength, kWidth}, DType::f32, kMeta);
+    AttentionMask mask;
+    mask.hidden = Tensor(nullptr, {kBatch, 2, kLength, kLength}, DType::u8, kMeta);
+    test::expect_error([&] { transformer.forward(StepContext{arena}, x, mask, {}); },
+                       {"mask.hidden", "(2, 2, 12, 12)", "(2, 12, 3, 2, 8)", "4 heads",
+                        "(2, 1, 12, 12)", "(2, 4, 12, 12)"});
+  });
+}
+
+}  // namespace
+}  // namespace tessera
