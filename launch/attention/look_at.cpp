@@ -62,8 +62,8 @@ std::string mask_in_words(const ModelConfig& config, const std::vector<Sample>& 
   }
   for (const Sample& sample : samples) {
     if (sample.document_lengths.size() < 2) continue;
-    words += fmt::format("; documents of {} tokens in one row do not see each other",
-                         fmt::join(sample.document_lengths, ", "));
+    words += fmt::format("; the texts of the row, of {} tokens, do not see each other",
+                         fmt::join(sample.document_lengths, " and "));
   }
   return words;
 }
