@@ -32,17 +32,15 @@ void add_differences(const Json& saved, const Json& run, const std::string& path
 
 }  // namespace
 
-void check_same_model(const Json& saved, const Json& run, const std::string& checkpoint) {
+void check_same_model(const Json& saved, const Json& run, const std::string& checkpoint,
+                      const std::string& advice) {
   require(saved.is_object() && run.is_object(), "the config of a model must be an object");
   std::vector<std::string> differences;
   add_differences(saved, run, "", differences);
   std::string lines;
   for (const std::string& difference : differences) lines += "\n  " + difference;
-  require(differences.empty(),
-          "the checkpoint {} is of another model:{}\nuse the checkpoint's values, or start this "
-          "model in "
-          "another run.dir",
-          checkpoint, lines);
+  require(differences.empty(), "the checkpoint {} is of another model:{}\n{}", checkpoint, lines,
+          advice);
 }
 
 }  // namespace tessera

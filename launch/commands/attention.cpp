@@ -11,6 +11,7 @@
 #include "launch/attention/look_at.h"
 #include "launch/commands/asked_model.h"
 #include "launch/commands/command_line.h"
+#include "launch/files/folders.h"
 #include "launch/files/staged_file.h"
 #include "launch/process.h"
 #include "parallel/exchange.h"
@@ -27,6 +28,7 @@ struct LookOptions {
 };
 
 void write_file(const std::string& path, const std::string& text) {
+  create_folder_of(path);
   StagedFile file(path);
   file.write(text);
   file.close();

@@ -52,9 +52,10 @@ void classify(const ClassifyOptions& options, Communicator& world) {
   // All ranks see the same text, so that none fails alone.
   all_or_none(world, [&] {
     const ModelConfig& config = asked.model->config();
-    require(config.head == Head::classification,
-            "{} has no classification head: fine-tune one from it with model.head=classification",
-            asked.path.string());
+    require(
+        config.head == Head::classification,
+        "{} has no classification head: a BERT gets one in a run with model.head=classification",
+        asked.path.string());
     require(!options.text_pair || config.token_types != 1,
             "--text-pair makes a pair, but the model of {} has only one type of tokens",
             asked.path.string());

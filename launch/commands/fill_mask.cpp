@@ -42,14 +42,18 @@ std::vector<int32_t> masked_places(const Sample& sample, const Tokenizer& tokeni
 
 void print(const Sample& sample, const std::vector<int32_t>& places,
            const std::vector<std::vector<Candidate>>& candidates, const Tokenizer& tokenizer) {
+  // Each candidate in its text, with the likeliest at the other places.
+  std::vector<int32_t> likeliest = sample.tokens;
+  for (size_t i = 0; i < places.size(); ++i) {
+    likeliest[static_cast<size_t>(places[i])] = candidates[i].front().token;
+  }
   for (size_t i = 0; i < places.size(); ++i) {
     if (places.size() > 1) fmt::print("place {} of {}\n", i + 1, places.size());
     for (const Candidate& candidate : candidates[i]) {
-      std::vector<int32_t> filled = sample.tokens;
+      std::vector<int32_t> filled = likeliest;
       filled[static_cast<size_t>(places[i])] = candidate.token;
       fmt::print("{:6.2f}%  {:<14} {}\n", 100.0 * candidate.probability,
-                 tokenizer.token_text(candidate.token),
-                 places.size() == 1 ? tokenizer.decode(filled) : "");
+                 tokenizer.token_text(candidate.token), tokenizer.decode(filled));
     }
   }
 }
@@ -60,6 +64,9 @@ void fill_mask(const FillMaskOptions& options, Communicator& world) {
   all_or_none(world, [&] {
     require(asked.model->config().is_bert(),
             "{} is a GPT, which continues texts and fills no masks: use tessera generate",
+            asked.path.string());
+    require(asked.model->config().head == Head::pretraining,
+            "{} is a classifier, which no longer predicts tokens: ask it with tessera classify",
             asked.path.string());
     const Sample sample = sample_of_text(*asked.tokenizer, asked.model->config(), options.text);
     const auto places = masked_places(sample, *asked.tokenizer, options.text);

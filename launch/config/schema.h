@@ -141,7 +141,7 @@ void describe(Section& data, auto& field) {
       OneOf<ShortSamples>{{{"pad", ShortSamples::pad}, {"pack", ShortSamples::pack}}},
       "For `bert`: whether a sample shorter than `model.seq_length` has a row of a batch to itself "
       "or shares it with others, which it does not see. Padding is not computed either way; "
-      "packing makes the rows of a batch equally long.");
+      "packing makes the rows of a batch equally long. Not for pairs and not for classification.");
   field("labels", data.labels, OrNull<Text>{},
         "For `head: classification`: the names of the labels, in order and separated by commas, as "
         "in `negative,positive`; null where the data has their numbers.");

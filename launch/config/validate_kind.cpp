@@ -67,10 +67,11 @@ void check_mlm(const MaskingOptions& mlm) {
 void check_label_names(const std::string& labels, int64_t num_labels) {
   const std::vector<std::string> names = label_names(labels);
   const std::set<std::string> different(names.begin(), names.end());
-  require(std::ssize(names) == num_labels && different.size() == names.size() &&
-              different.count("") == 0,
+  require(std::ssize(names) == num_labels,
           "data.labels has {} names, \"{}\", but model.num_labels is {}: name each label once",
           names.size(), labels, num_labels);
+  require(different.size() == names.size() && different.count("") == 0,
+          "data.labels is \"{}\", but each label has to have a name of its own", labels);
 }
 
 void check_classification_run(const RunConfig& config) {

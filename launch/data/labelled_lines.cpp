@@ -47,7 +47,9 @@ std::string allowed(const Labels& labels) {
 
 [[noreturn]] void fail_label(std::string_view found, const Labels& labels,
                              const std::string& where) {
-  fail("{}: the label is {}, but must be {}", where, found, allowed(labels));
+  fail("{}: the label is {}, but must be {}; {}", where, found, allowed(labels),
+       labels.names.empty() ? "for names, list them in data.labels"
+                            : "for numbers, set data.labels to null");
 }
 
 int32_t label_of_name(std::string_view name, const Labels& labels, const std::string& where) {

@@ -17,6 +17,15 @@ uint64_t eval_seed(const RunConfig& config) {
   return seed_for(static_cast<uint64_t>(config.run.seed), "eval");
 }
 
+std::shared_ptr<const Tokenizer> open_tokenizer(const RunConfig& config) {
+  try {
+    return make_tokenizer(config.data.tokenizer);
+  } catch (const Error& error) {
+    fail("data.tokenizer is {}: {} (`tessera tokenizer train` makes a vocabulary)",
+         config.data.tokenizer, error.what());
+  }
+}
+
 /// Every token needs its row of the embedding.
 void check_vocabulary(const RunConfig& config, const Tokenizer& tokenizer) {
   require(
@@ -46,8 +55,7 @@ std::shared_ptr<const Dataset> bert_samples(const RunConfig& config, const Vocab
 /// Prepared tokens: those to train on, and those held out of them or of a dataset of their own.
 /// `samples(tokens, range, seed)` makes samples of them.
 template <typename Samples>
-TrainingData open_tokens(const RunConfig& config, Samples&& samples) {
-  const int64_t vocab_size = config.model.vocab_size;
+TrainingData open_tokens(const RunConfig& config, int64_t vocab_size, Samples&& samples) {
   const auto seed = static_cast<uint64_t>(config.run.seed);
   const auto train = std::make_shared<const IndexedDataset>(config.data.train, vocab_size);
   const TokenSplit parts = split_tokens(train->num_tokens(), config.data.eval_fraction);
@@ -107,21 +115,24 @@ TrainingData open_texts(const RunConfig& config, const Tokenizer& tokenizer,
 
 TrainingData open_samples(const RunConfig& config, const Tokenizer& tokenizer) {
   if (!config.model.is_bert()) {
-    return open_tokens(config, [&](const Tokens& tokens, Range range, uint64_t /*seed*/) {
-      return gpt_samples(config, tokens, range);
-    });
+    // A GPT may learn from tokens that another program made, whatever data.tokenizer is.
+    return open_tokens(config, config.model.vocab_size,
+                       [&](const Tokens& tokens, Range range, uint64_t /*seed*/) {
+                         return gpt_samples(config, tokens, range);
+                       });
   }
   const VocabularyTraits traits = tokenizer.traits();
   if (config.model.head == Head::classification) return open_texts(config, tokenizer, traits);
-  return open_tokens(config, [&](const Tokens& tokens, Range range, uint64_t seed) {
-    return bert_samples(config, traits, tokens, range, seed);
-  });
+  return open_tokens(config, tokenizer.vocab_size(),
+                     [&](const Tokens& tokens, Range range, uint64_t seed) {
+                       return bert_samples(config, traits, tokens, range, seed);
+                     });
 }
 
 }  // namespace
 
 TrainingData open_data(const RunConfig& config) {
-  const std::shared_ptr<const Tokenizer> tokenizer = make_tokenizer(config.data.tokenizer);
+  const std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(config);
   check_vocabulary(config, *tokenizer);
   TrainingData data = open_samples(config, *tokenizer);
   data.tokenizer = tokenizer;

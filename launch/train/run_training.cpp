@@ -57,13 +57,14 @@ class TrainingRun {
       observe(trainer_.step());
       const int64_t step = trainer_.steps_done();
       const bool stop = signal.requested(groups_.world);
-      const bool last = step == last_step_ || stop;
-      if (is_due(config_.eval.interval, step) || (last && config_.eval.interval > 0)) evaluate();
-      if (last || is_due(config_.checkpoint.interval, step)) save();
+      const bool last = step == last_step_;
+      // First of all: who was asked to stop may have a second left.
+      if (stop || last || is_due(config_.checkpoint.interval, step)) save();
       if (stop) {
         console_.line(fmt::format("asked to stop: saved after step {}", step));
         return;
       }
+      if (is_due(config_.eval.interval, step) || (last && config_.eval.interval > 0)) evaluate();
     }
   }
 

@@ -29,7 +29,8 @@ Json saved_architecture(const Checkpoint& checkpoint) {
 
 Checkpoint open_of_same_model(const RunConfig& config, const fs::path& path) {
   Checkpoint checkpoint = Checkpoint::open(path);
-  check_same_model(saved_architecture(checkpoint), architecture_json(config.model), path.string());
+  check_same_model(saved_architecture(checkpoint), architecture_json(config.model), path.string(),
+                   "use the checkpoint's values, or start this model in another run.dir");
   return checkpoint;
 }
 
@@ -41,7 +42,10 @@ Checkpoint open_of_same_body(const RunConfig& config, const fs::path& path) {
     saved.erase(of_heads);
     run.erase(of_heads);
   }
-  check_same_model(saved, run, path.string());
+  check_same_model(
+      saved, run, path.string(),
+      "checkpoint.from takes the weights of the same model, but for its heads: use the "
+      "checkpoint's values, which its run's config.yaml has, or another checkpoint");
   return checkpoint;
 }
 

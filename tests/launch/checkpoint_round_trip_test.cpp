@@ -182,13 +182,13 @@ TEST(CheckpointFind, AUsersPathMeansAStep) {
 
 TEST(CheckpointModel, EveryDifferenceIsNamedWithBothValues) {
   const Json saved = {{"kind", "gpt"}, {"hidden_size", 768}, {"rope", {{"base", 1e4}}}};
-  EXPECT_NO_THROW(check_same_model(saved, saved, "step"));
+  EXPECT_NO_THROW(check_same_model(saved, saved, "step", ""));
   Json run = saved;
   run["hidden_size"] = 1024;
   run["rope"]["base"] = 5e5;
   run.erase("kind");
   run["bias"] = true;
-  EXPECT_THAT(error_of([&] { check_same_model(saved, run, "RUN/step_00000001"); }),
+  EXPECT_THAT(error_of([&] { check_same_model(saved, run, "RUN/step_00000001", "use another"); }),
               AllOf(HasSubstr("RUN/step_00000001"),
                     HasSubstr("model.hidden_size is 768 in the checkpoint and 1024 in this run"),
                     HasSubstr("model.rope.base is 10000.0 in the checkpoint and 500000.0 in"),
