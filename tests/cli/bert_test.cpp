@@ -130,5 +130,68 @@ TEST_F(CliBert, RefusesDataThatItCanNotLearnFrom) {
                  {"texts.tsv:2: the label is 2, but must be an integer from 0 to 1"});
 }
 
+TEST_F(CliBert, FillsMasksOnAnyNumberOfRanks) {
+  expect_success(trained(2, "run", sharded()));
+  const auto ask = [&](int ranks, const std::string& text) {
+    return run(tessera(
+        ranks, {"fill-mask", "--checkpoint", path("run").string(), "--text", text, "--top", "3"}));
+  };
+  const Outcome alone = ask(kAlone, "7 times [MASK] is 7");
+  expect_success(alone);
+  EXPECT_THAT(alone.output, ContainsRegex("^ *[0-9.]+%  .*7 times .* is 7\n"));
+  EXPECT_EQ(alone.count("%  "), 3u) << alone.output;
+  EXPECT_EQ(ask(2, "7 times [MASK] is 7").output, alone.output);
+
+  const Outcome two = ask(kAlone, "7 [MASK] 1 is [MASK]");
+  expect_success(two);
+  EXPECT_THAT(two.output, testing::AllOf(HasSubstr("place 1 of 2"), HasSubstr("place 2 of 2")));
+  EXPECT_EQ(two.count("%  "), 6u) << two.output;
+
+  expect_refused(ask(2, "7 times 1 is 7"), {"without a place to fill", "[MASK]"});
+  expect_refused(ask(kAlone, "[MASK]" + std::string(40, '7') + std::string(200, ' ') +
+                                 "7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7"),
+                 {"tokens, special ones included, but the model takes at most 16"});
+  expect_refused(
+      run(tessera(kAlone, {"generate", "--checkpoint", path("run").string(), "--prompt", "7"})),
+      {"is a BERT, which does not continue texts", "fill-mask"});
+  expect_refused(
+      run(tessera(kAlone, {"classify", "--checkpoint", path("run").string(), "--text", "7"})),
+      {"has no classification head", "model.head=classification"});
+}
+
+TEST_F(CliBert, ClassifiesWithTheNamesOfItsLabels) {
+  std::string texts;
+  for (int i = 0; i < 40; ++i) {
+    texts += fmt::format("{{\"text\": \"{}\", \"label\": \"{}\"}}\n",
+                         i % 2 == 0 ? "7 times 7" : "that is all", i % 2 == 0 ? "sum" : "end");
+  }
+  write_text(path("texts.jsonl"), texts);
+  expect_success(trained(
+      2, "run",
+      {"model.kind=bert", "model.head=classification", "model.num_labels=2", "parallel.tensor=2",
+       "data.train=" + path("texts.jsonl").string(), "data.labels=sum,end",
+       "data.tokenizer=wordpiece:" + path("vocab.txt").string(), "optimizer.eps=1e-8"}));
+  const auto ask = [&](int ranks, const std::string& text) {
+    return run(tessera(ranks, {"classify", "--checkpoint", path("run").string(), "--text", text}));
+  };
+  const Outcome sum = ask(kAlone, "7 times 7");
+  expect_success(sum);
+  EXPECT_THAT(sum.output, ContainsRegex("^ *[0-9.]+%  sum\n *[0-9.]+%  end\n$"));
+  EXPECT_EQ(ask(2, "7 times 7").output, sum.output);
+  EXPECT_THAT(ask(kAlone, "that is all").output, ContainsRegex("^ *[0-9.]+%  end\n"));
+  expect_refused(
+      run(tessera(kAlone, {"fill-mask", "--checkpoint", path("run").string(), "--text", "[MASK]"})),
+      {"is a classifier", "tessera classify"});
+}
+
+TEST_F(CliBert, DataOfAnotherTokenizerIsRefused) {
+  const std::string fewer = path("fewer.txt").string();
+  expect_success(
+      run(tessera(kAlone, {"tokenizer", "train", "--kind", "wordpiece", "--vocab-size", "60",
+                           "--input", path("text.txt").string(), "--output", fewer})));
+  expect_refused(trained(kAlone, "run", joined(bert(), {"data.tokenizer=wordpiece:" + fewer})),
+                 {"made with another tokenizer?", path("lines").string()});
+}
+
 }  // namespace
 }  // namespace tessera::test

@@ -62,6 +62,15 @@ TEST_F(CliSignals, AStopSignalSavesAndEndsInOrder) {
   }
 }
 
+TEST_F(CliSignals, AStopIsNotKeptWaitingByAnEvaluation) {
+  Program program(tessera(2, endless({"data.eval_fraction=0.2", "eval.interval=1000000"})));
+  ::kill(ranks_after(program, "step       8/", 2).front(), SIGINT);
+  const Outcome outcome = program.wait();
+  expect_success(outcome);
+  EXPECT_EQ(outcome.count("asked to stop: saved after step"), 1u) << outcome.output;
+  EXPECT_EQ(outcome.count("eval loss"), 0u) << outcome.output;
+}
+
 TEST_F(CliSignals, AloneAStopSignalSavesAndEndsInOrder) {
   Program program(tessera(kAlone, endless()));
   ::kill(ranks_after(program, "step       8/", 1).front(), SIGTERM);
