@@ -26,6 +26,12 @@ Json parse_json(std::string_view text, const std::string& source) {
   };
   try {
     return Json::parse(text.begin(), text.end(), check);
+  } catch (const Json::parse_error& error) {
+    // What the library says of lines would be of this text alone.
+    const std::string_view what = error.what();
+    const size_t detail = what.find("syntax error");
+    fail("{} is not valid JSON, at its byte {}: {}", source, error.byte,
+         quote(detail == std::string_view::npos ? what : what.substr(detail)));
   } catch (const Json::exception& error) {
     fail("{} is not valid JSON: {}", source, quote(error.what()));
   }

@@ -118,9 +118,11 @@ void read_jsonl(LineReader& lines, const Labels& labels,
   bool pairs = false;
   while (lines.next()) {
     const std::string where = lines.where();
-    const Json object = parse_json(lines.line(), where);
-    require(object.is_object(), "{}: must be an object with {}, but is a {}", where, kKnown,
-            object.type_name());
+    const std::string_view text = lines.line();
+    const size_t first = text.find_first_not_of(" \t");
+    require(first != std::string_view::npos && text[first] == '{',
+            "{}: must be one object with {}, from {{ to }} on one line", where, kKnown);
+    const Json object = parse_json(text, where);
     for (const auto& [key, value] : object.items()) {
       require(key == "text" || key == "text_pair" || key == "label",
               "{}: there is a field {}, but {} are all that there can be", where, quote(key),

@@ -93,7 +93,7 @@ TEST_F(LabelledLinesTest, NamesWhatIsWrongWithJsonl) {
                         {where, "is 1", "one of \"x\", \"y\""}));
   EXPECT_TRUE(names_all(second("{\"text\": \"a\", \"label\": 1"), {where, "not valid JSON"}));
   EXPECT_TRUE(names_all(second("{\"text\": \"\xff\", \"label\": 1}"), {where, "not valid JSON"}));
-  EXPECT_TRUE(names_all(second("[1, 2]"), {where, "must be an object", "array"}));
+  EXPECT_TRUE(names_all(second("[1, 2]"), {where, "must be one object"}));
   EXPECT_TRUE(names_all(second("{\"label\": 1}"), {where, "no \"text\""}));
   EXPECT_TRUE(names_all(second("{\"text\": \"a\"}"), {where, "no \"label\""}));
   EXPECT_TRUE(
@@ -105,7 +105,7 @@ TEST_F(LabelledLinesTest, NamesWhatIsWrongWithJsonl) {
   EXPECT_TRUE(names_all(second("{\"text\": \"a\", \"label\": 1, \"text_pair\": \"b\"}"),
                         {where, "a \"text_pair\"", "line 1"}));
   EXPECT_TRUE(names_all(second("\n" + good), {where, "empty"}));
-  EXPECT_TRUE(names_all(second(std::string(100, '[')), {where, "deeper"}));
+  EXPECT_TRUE(names_all(second("{\"text\": " + std::string(100, '[')), {where, "deeper"}));
   EXPECT_TRUE(names_all(second(std::string((16 << 20) + 1, 'x')), {where, "16777217 bytes"}));
 }
 
