@@ -76,13 +76,13 @@ void SelfAttention::weights(const StepContext& ctx, Tensor weights) const {
 Tensor SelfAttention::extend(const StepContext& ctx, const Tensor& x, KeyValueCache& cache,
                              const Visibility& visibility) {
   const int64_t batch = x.dim(0), seq = x.dim(1), local_width = local_heads_ * head_dim_;
+  const std::string why_not = attention_decode_why_not(kinds_of(visibility.mask));
+  require(why_not.empty(), "attention: {}", why_not);
   if (cache.length() == 0) {
     Tensor out = forward(ctx, x, visibility);
     cache.store(layer_, saved_.qkv);
     return out;
   }
-  const std::string why_not = attention_decode_why_not(kinds_of(visibility.mask));
-  require(why_not.empty(), "attention: {}", why_not);
   require(seq == 1, "attention: a cache of {} positions is extended one by one, not by {}",
           cache.length(), seq);
   const Tensor qkv = project(ctx, x, visibility);

@@ -1,5 +1,7 @@
 #include "models/transformer.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "core/ops/rotary.h"
 
@@ -34,8 +36,9 @@ Transformer::Transformer(ParameterStore& store, const ModelConfig& config, bool 
 
 Visibility Transformer::visibility(const StepContext& ctx, AttentionMask mask,
                                    const Tensor& positions) const {
-  mask.causal = causal_;
-  mask.window = config_.attention_window;
+  const int64_t window = config_.attention_window;
+  mask.causal |= causal_;
+  if (window > 0) mask.window = mask.window > 0 ? std::min(mask.window, window) : window;
   Visibility result{mask};
   if (config_.positions == Positions::rotary) {
     result.rotary = ctx.arena.allocate({positions.numel(), config_.head_dim()}, DType::f32);

@@ -13,9 +13,10 @@ class Transformer {
  public:
   Transformer(ParameterStore& store, const ModelConfig& config, bool causal, Communicator& tp);
 
-  /// x (B, T, C) → (B, T, C) in ctx.arena. `mask` says what the batch hides (padding, documents);
-  /// what the model hides (the future, what is beyond its window) is added. positions (B × T)
-  /// int32, of the tokens in their documents, are read where the model's are rotary.
+  /// x (B, T, C) → (B, T, C) in ctx.arena. `mask` says what the batch hides (padding, documents,
+  /// anything else); what the model hides (the future, what is beyond its window) is added.
+  /// positions (B × T) int32, of the tokens in their documents, are read where the model's are
+  /// rotary.
   Tensor forward(const StepContext& ctx, const Tensor& x, const AttentionMask& mask,
                  const Tensor& positions);
 

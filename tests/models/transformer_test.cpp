@@ -133,6 +133,29 @@ TEST(Transformer, BiasesOfScoresComposeWithPaddingAndDocuments) {
   expect_same_on_all_ranks(mask);
 }
 
+TEST(Transformer, ABatchsCausalMaskAndWindowAreNotLost) {
+  // The same as a mask that says it pair by pair.
+  constexpr int64_t kWindow = 3;
+  AttentionMask mask;
+  mask.causal = true;
+  mask.window = kWindow;
+  OwnedTensor hidden({kLength, kLength}, DType::u8);
+  for (int64_t t = 0; t < kLength; ++t) {
+    for (int64_t s = 0; s < kLength; ++s) {
+      hidden.tensor.data<uint8_t>()[t * kLength + s] = s > t || t - s >= kWindow ? 1 : 0;
+    }
+  }
+  AttentionMask pairs;
+  pairs.hidden = hidden.tensor;
+  run_thread_ranks(1, [&](Communicator& tp) {
+    run_pass(tp, pairs, [&](const Tensor& expected, const Tensor&, const ParameterStore&) {
+      run_pass(tp, mask, [&](const Tensor& y, const Tensor&, const ParameterStore&) {
+        test::expect_same_bits(y, expected, "y");
+      });
+    });
+  });
+}
+
 TEST(Transformer, PaddingLeftOutIsPaddingMasked) {
   const OwnedTensor lengths = test::from_ints(std::vector<int32_t>{7, 10}, {2});
   const OwnedTensor documents = test::from_ints(std::vector<int32_t>{0, 7, 17}, {3});
