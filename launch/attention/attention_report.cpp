@@ -10,7 +10,8 @@
 namespace tessera {
 namespace {
 
-void check_head(const HeadAttention& head, size_t num_tokens, size_t sequence) {
+void check_head(const HeadAttention& head, const std::vector<uint8_t>& hidden, size_t num_tokens,
+                size_t sequence) {
   require(head.weights.size() == num_tokens * num_tokens,
           "attention report: layer {}, head {} of sequence {} has {} weights, but {} × {} tokens",
           head.layer, head.head, sequence, head.weights.size(), num_tokens, num_tokens);
@@ -19,6 +20,12 @@ void check_head(const HeadAttention& head, size_t num_tokens, size_t sequence) {
             "attention report: layer {}, head {} of sequence {}: the weight of key {} for query {} "
             "is {}, but must be from 0 to 1",
             head.layer, head.head, sequence, i % num_tokens, i / num_tokens, head.weights[i]);
+    // What is drawn as hidden has to be what attention hid.
+    require(
+        hidden[i] == 0 || head.weights[i] == 0.0f,
+        "attention report: layer {}, head {} of sequence {}: key {} is hidden from query {}, but "
+        "has a weight of {}",
+        head.layer, head.head, sequence, i % num_tokens, i / num_tokens, head.weights[i]);
   }
 }
 
@@ -64,7 +71,7 @@ void check(const AttentionReport& report) {
             num_tokens, sequence.ids.size(), sequence.hidden.size());
     for (size_t h = 0; h < sequence.heads.size(); ++h) {
       const HeadAttention& head = sequence.heads[h];
-      check_head(head, num_tokens, i);
+      check_head(head, sequence.hidden, num_tokens, i);
       if (h == 0) continue;
       const HeadAttention& before = sequence.heads[h - 1];
       require(std::pair(before.layer, before.head) < std::pair(head.layer, head.head),

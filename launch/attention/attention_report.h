@@ -33,7 +33,7 @@ struct AttentionReport {
 };
 
 /// Throws, naming sequence, layer and head, if the sizes within a report disagree, heads are not in
-/// order, or a weight is no number from 0 to 1.
+/// order, or a weight is no number from 0 to 1, or is not 0 where the key is hidden.
 void check(const AttentionReport& report);
 
 /// {"checkpoint", "model", "mask", "sequences": [{"ids": [...], "tokens": [...], "hidden": [[0 or

@@ -75,11 +75,11 @@ SequenceAttention sequence_of(TextModel& model, const Tokenizer& tokenizer, cons
   for (const int32_t token : sample.tokens) sequence.tokens.push_back(tokenizer.token_text(token));
   sequence.hidden = hidden_in(model.config(), sample);
   const auto square = std::ssize(sample.tokens) * std::ssize(sample.tokens);
-  for (const int64_t layer : choice.layers) {
-    const auto weights = attention_weights_of(model, sample, layer);  // (H, N, N)
+  const auto weights = attention_weights_of(model, sample, choice.layers);  // (H, N, N) each
+  for (size_t i = 0; i < weights.size(); ++i) {
     for (const int64_t head : choice.heads) {
-      const auto begin = weights.begin() + head * square;
-      sequence.heads.push_back({layer, head, {begin, begin + square}});
+      const auto begin = weights[i].begin() + head * square;
+      sequence.heads.push_back({choice.layers[i], head, {begin, begin + square}});
     }
   }
   return sequence;

@@ -82,21 +82,28 @@ std::vector<double> label_probabilities(TextModel& model, const Sample& text) {
   return softmax(logits.span<float>());
 }
 
-std::vector<float> attention_weights_of(TextModel& model, const Sample& text, int64_t layer) {
+std::vector<std::vector<float>> attention_weights_of(TextModel& model, const Sample& text,
+                                                     const std::vector<int64_t>& layers) {
   Communicator& tp = model.tp();
-  const Tensor gathered =
-      model.run(text, [&](Model& any, const StepContext& outer, const TokenBatch& batch) {
-        const StepContext ctx = context_for(outer, batch);
-        const int64_t heads = model.config().num_heads / tp.size(), n = batch.num_tokens();
-        any.hidden_states(ctx, batch);
-        const Tensor local = ctx.arena.allocate({1, heads, n, n}, DType::f32);
-        any.transformer().attention(layer).weights(ctx, local);
-        const Tensor all = ctx.arena.allocate({tp.size(), heads, n, n}, DType::f32);
-        tp.all_gather(local, all);
-        return all;
-      });
-  const auto weights = gathered.span<float>();
-  return {weights.begin(), weights.end()};
+  const Tensor found = model.run(text, [&](Model& any, const StepContext& outer,
+                                           const TokenBatch& batch) {
+    const StepContext ctx = context_for(outer, batch);
+    const int64_t heads = model.config().num_heads / tp.size(), n = batch.num_tokens();
+    any.hidden_states(ctx, batch);
+    const Tensor local = ctx.arena.allocate({1, heads, n, n}, DType::f32);
+    const Tensor all = ctx.arena.allocate({std::ssize(layers), tp.size(), heads, n, n}, DType::f32);
+    for (int64_t i = 0; i < std::ssize(layers); ++i) {
+      any.transformer().attention(layers[static_cast<size_t>(i)]).weights(ctx, local);
+      tp.all_gather(local, all.slice(i, i + 1).view({tp.size(), heads, n, n}));
+    }
+    return all;
+  });
+  std::vector<std::vector<float>> weights;
+  for (int64_t i = 0; i < found.dim(0); ++i) {
+    const auto layer = found.slice(i, i + 1).span<float>();
+    weights.emplace_back(layer.begin(), layer.end());
+  }
+  return weights;
 }
 
 }  // namespace tessera

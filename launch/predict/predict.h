@@ -24,8 +24,9 @@ std::vector<std::vector<Candidate>> fill_places(TextModel& model, const Sample& 
 /// classification head. Collective.
 std::vector<double> label_probabilities(TextModel& model, const Sample& text);
 
-/// The attention weights of a layer, which the model has, for a text: (H, N, N) fp32, all heads,
-/// whole on every rank. Collective.
-std::vector<float> attention_weights_of(TextModel& model, const Sample& text, int64_t layer);
+/// The attention weights of some layers, which the model has, for a text, from one forward pass:
+/// for each (H, N, N) fp32, all heads, whole on every rank. Collective.
+std::vector<std::vector<float>> attention_weights_of(TextModel& model, const Sample& text,
+                                                     const std::vector<int64_t>& layers);
 
 }  // namespace tessera

@@ -51,6 +51,9 @@ TEST(AttentionReport, RefusesWhatDisagrees) {
       [&] { check(with([](SequenceAttention& s) { s.heads[0].weights[0] = 1.5f; })); },
       {"the weight of key 0 for query 0 is 1.5"});
   test::expect_error(
+      [&] { check(with([](SequenceAttention& s) { s.heads[1].weights[1] = 0.5f; })); },
+      {"layer 0, head 1 of sequence 0: key 1 is hidden from query 0, but has a weight of 0.5"});
+  test::expect_error(
       [&] { check(with([](SequenceAttention& s) { std::swap(s.heads[0], s.heads[1]); })); },
       {"layer 0, head 0 of sequence 0 comes after layer 0, head 1"});
 }
