@@ -28,6 +28,9 @@ struct AttentionMask {
   /// no document reaches over the end of a sequence.
   Tensor documents = {};
 
+  /// What the host knows of `documents`: all have this many rows. 0: not known, or not so.
+  int64_t document_length = 0;
+
   /// (T, T), (B, 1, T, T) or (B, H, T, T) uint8, H being all heads: 1 hides.
   Tensor hidden = {};
 

@@ -14,6 +14,12 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// What went wrong on this rank's device, and perhaps on no other's.
+class DeviceError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// Throws Error with a message in fmt's syntax.
 template <typename... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> message, Args&&... args) {

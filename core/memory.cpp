@@ -3,24 +3,46 @@
 #include <sys/mman.h>
 
 #include "core/checked.h"
+#include "core/cuda/runtime.h"
 #include "core/error.h"
 
 namespace tessera {
+namespace {
 
 // Anonymous mappings are zero, are paged in by the thread that first writes them (which places them
 // on its NUMA node), and are large enough for huge pages.
-Buffer::Buffer(size_t bytes, Device device) : bytes_(bytes), device_(device) {
-  require(!device.is_cuda(), "this build of Tessera has no CUDA support");
-  if (device.is_meta() || bytes == 0) return;
+void* map_host_memory(size_t bytes) {
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   require(data != MAP_FAILED, "out of memory: the host refused an allocation of {} MiB",
           bytes >> 20);
   constexpr size_t kHugePage = size_t{2} << 20;
   if (bytes >= kHugePage) madvise(data, bytes, MADV_HUGEPAGE);
-  data_ = std::unique_ptr<void, Free>(data, Free{bytes});
+  return data;
 }
 
-void Buffer::Free::operator()(void* data) const { munmap(data, bytes); }
+void* allocate(size_t bytes, Device device, MemoryKind kind) {
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::allocate(bytes);
+    if (kind == MemoryKind::pinned) return cuda::allocate_pinned(bytes);
+  }
+  require(!device.is_cuda(), "this build of Tessera has no CUDA support");
+  return map_host_memory(bytes);
+}
+
+}  // namespace
+
+Buffer::Buffer(size_t bytes, Device device, MemoryKind kind) : bytes_(bytes), device_(device) {
+  if (device.is_meta() || bytes == 0) return;
+  data_ = std::unique_ptr<void, Free>(allocate(bytes, device, kind), Free{bytes, device, kind});
+}
+
+void Buffer::Free::operator()(void* data) const {
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::release(data);
+    if (kind == MemoryKind::pinned) return cuda::release_pinned(data);
+  }
+  munmap(data, bytes);
+}
 
 Tensor Buffer::tensor(const Shape& shape, DType dtype) const {
   Tensor tensor(data_.get(), shape, dtype, device_);
@@ -29,8 +51,8 @@ Tensor Buffer::tensor(const Shape& shape, DType dtype) const {
   return tensor;
 }
 
-OwnedTensor::OwnedTensor(const Shape& shape, DType dtype, Device device)
-    : buffer(static_cast<size_t>(shape.numel()) * size_of(dtype), device),
+OwnedTensor::OwnedTensor(const Shape& shape, DType dtype, Device device, MemoryKind kind)
+    : buffer(static_cast<size_t>(shape.numel()) * size_of(dtype), device, kind),
       tensor(buffer.tensor(shape, dtype)) {}
 
 }  // namespace tessera

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "core/device.h"
@@ -12,11 +13,18 @@ namespace tessera {
 /// register.
 inline constexpr size_t kAlignment = 64;
 
-/// Owns one zeroed block of memory on a device. On the meta device it owns nothing.
+/// How memory of the host is kept.
+enum class MemoryKind : uint8_t {
+  ordinary,
+  pinned,  ///< host memory that a GPU copies to and from without the host waiting
+};
+
+/// Owns one zeroed block of memory on a device. On the meta device it owns nothing. Throws, with
+/// the sizes, if the device has not as much; on a GPU it belongs to the calling thread's.
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(size_t bytes, Device device);
+  Buffer(size_t bytes, Device device, MemoryKind kind = MemoryKind::ordinary);
 
   void* data() const { return data_.get(); }
   size_t bytes() const { return bytes_; }
@@ -27,9 +35,11 @@ class Buffer {
 
  private:
   struct Free {
-    Free() : bytes(0) {}
-    explicit Free(size_t size) : bytes(size) {}
+    Free() : bytes(0), kind(MemoryKind::ordinary) {}
+    Free(size_t size, Device where, MemoryKind which) : bytes(size), device(where), kind(which) {}
     size_t bytes;
+    Device device;
+    MemoryKind kind;
     void operator()(void* data) const;
   };
 
@@ -41,7 +51,8 @@ class Buffer {
 /// A tensor together with the buffer that it lives in.
 struct OwnedTensor {
   OwnedTensor() = default;
-  OwnedTensor(const Shape& shape, DType dtype, Device device = kCpu);
+  OwnedTensor(const Shape& shape, DType dtype, Device device = kCpu,
+              MemoryKind kind = MemoryKind::ordinary);
 
   Buffer buffer;
   Tensor tensor;

@@ -44,6 +44,12 @@ void write_initial(const Parameter& parameter, uint64_t seed, const Tensor& real
   if (parameter.init.kind != Init::Kind::normal) {
     return fill(real, parameter.init.kind == Init::Kind::ones ? 1.0 : 0.0);
   }
+  if (real.device().is_cuda()) {
+    // Made on the host: the same bits on every kind of device.
+    const OwnedTensor made(real.shape(), real.dtype());
+    write_initial(parameter, seed, made.tensor);
+    return copy(made.tensor, real);
+  }
   const RandomKey key{seed_for(seed, parameter.name), RandomPurpose::init, 0, 0};
   dispatch_float(real.dtype(), [&]<typename T>() {
     constexpr int64_t kGrain = 8192;
@@ -144,6 +150,20 @@ void ParameterStore::initialize(uint64_t seed) {
 
 void ParameterStore::refresh_values() {
   if (masters_.bytes() > 0) copy(flat_masters(), flat_values());
+}
+
+std::vector<FlatRange> ParameterStore::ranges_by(
+    const std::function<bool(const Parameter&)>& property) const {
+  require(allocated_, "a parameter store has ranges when it is allocated");
+  std::vector<FlatRange> ranges;
+  for (const Parameter& parameter : parameters_) {
+    const bool value = property(parameter);
+    if (ranges.empty() || ranges.back().property != value) {
+      if (!ranges.empty()) ranges.back().elements.end = parameter.offset;
+      ranges.push_back({{parameter.offset, flat_size_}, value});
+    }
+  }
+  return ranges;
 }
 
 void ParameterStore::zero_grads() { fill(flat_grads(), 0.0); }

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/memory.h"
 #include "core/range.h"
@@ -67,6 +69,12 @@ struct Parameter {
   Shape real_shape() const;
 };
 
+/// Elements of the flat buffers whose parameters agree on a property.
+struct FlatRange {
+  Range elements;
+  bool property = false;
+};
+
 /// What a store allocates beside the values.
 enum class StoreFor : uint8_t { inference, training };
 
@@ -95,6 +103,9 @@ class ParameterStore {
   const std::deque<Parameter>& parameters() const { return parameters_; }
   /// Elements of each flat buffer, alignment gaps and padding included.
   int64_t flat_size() const { return flat_size_; }
+  /// The flat buffers cut where `property` changes from one parameter to the next. The ranges cover
+  /// them whole: gaps and padding, which are zeros in every buffer, belong to the parameter before.
+  std::vector<FlatRange> ranges_by(const std::function<bool(const Parameter&)>& property) const;
   Tensor flat_values() const { return values_.tensor({flat_size_}, precision_); }
   Tensor flat_grads() const { return grads_.tensor({flat_size_}, DType::f32); }
   Tensor flat_masters() const;

@@ -8,8 +8,12 @@
 #include "launch/commands/classify.h"
 #include "launch/commands/command_line.h"
 #include "launch/commands/config.h"
+#include "launch/commands/eval.h"
+#include "launch/commands/export.h"
 #include "launch/commands/fill_mask.h"
 #include "launch/commands/generate.h"
+#include "launch/commands/import.h"
+#include "launch/commands/inspect.h"
 #include "launch/commands/prepare.h"
 #include "launch/commands/tokenizer.h"
 #include "launch/commands/train.h"
@@ -25,12 +29,16 @@ int main(int argc, char** argv) {
 
   int exit_code = EXIT_SUCCESS;
   tessera::add_train_command(app, exit_code);
+  tessera::add_eval_command(app, exit_code);
   tessera::add_generate_command(app, exit_code);
   tessera::add_attention_command(app, exit_code);
   tessera::add_fill_mask_command(app, exit_code);
   tessera::add_classify_command(app, exit_code);
   tessera::add_prepare_command(app);
   tessera::add_tokenizer_command(app);
+  tessera::add_export_command(app);
+  tessera::add_import_command(app);
+  tessera::add_inspect_command(app);
   tessera::add_verify_command(app);
   tessera::add_config_command(app);
   try {

@@ -18,7 +18,7 @@ say "2/5  Turning the repository's text into a dataset of bytes (in a new runs/q
 rm -rf runs/quickstart
 mapfile -t texts < <(find core parallel models launch tests configs docs README.md CMakeLists.txt \
   \( -name '*.h' -o -name '*.cpp' -o -name '*.md' -o -name '*.yaml' -o -name '*.sh' \) | LC_ALL=C sort)
-"$tessera" prepare --tokenizer byte --input "${texts[@]}" --output runs/quickstart/data/text
+"$tessera" prepare --tokenizer byte --append-eod --input "${texts[@]}" --output runs/quickstart/data/text
 
 say "3/5  Training on 2 ranks that share each layer (parallel.tensor=2), stopped at step 500"
 "${mpi_run[@]}" -np 2 "$tessera" train configs/gpt_quickstart.yaml \

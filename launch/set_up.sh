@@ -3,7 +3,8 @@
 
 packages=(g++ cmake ninja-build git ca-certificates
   libopenmpi-dev openmpi-bin libdnnl-dev libyaml-cpp-dev libcli11-dev libfmt-dev
-  nlohmann-json3-dev libxxhash-dev libicu-dev libgtest-dev libgmock-dev libbenchmark-dev)
+  nlohmann-json3-dev libxxhash-dev libicu-dev zlib1g-dev libzstd-dev libsentencepiece-dev
+  libgtest-dev libgmock-dev libbenchmark-dev)
 
 # Installs those of the given packages that are missing. Says which; needs root or sudo only then.
 install_missing() {
@@ -36,7 +37,7 @@ install_missing() {
 # configure PRESET: makes build/PRESET ready.
 configure() {
   local launcher=()
-  command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+  command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
   mkdir -p build
   cmake --preset "$1" "${launcher[@]}" >"build/$1.log" 2>&1 || { cat "build/$1.log"; exit 1; }
 }

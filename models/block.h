@@ -29,6 +29,7 @@ class Block {
  private:
   Tensor mlp_half(const StepContext& ctx, const Tensor& attended);
 
+  std::string name_, backward_name_;  // of the trace's ranges
   // In this order of declaration the flat buffers have a pre-norm block's order of the forward
   // pass.
   Residual attention_residual_;

@@ -32,13 +32,6 @@ Tensor add_loss(const StepContext& ctx, const Tensor& logits, const Tensor& labe
   return max;
 }
 
-/// count (1) fp64 += how many predictions are the label.
-void count_equal(const Tensor& predictions, const Tensor& labels, Tensor count) {
-  if (predictions.device().is_meta() || labels.device().is_meta()) return;
-  const auto a = predictions.span<int32_t>(), b = labels.span<int32_t>();
-  for (size_t i = 0; i < a.size(); ++i) count.span<double>()[0] += a[i] == b[i] ? 1.0 : 0.0;
-}
-
 }  // namespace
 
 DocumentHead::DocumentHead(ParameterStore& store, const ModelConfig& config,
@@ -50,12 +43,7 @@ DocumentHead::DocumentHead(ParameterStore& store, const ModelConfig& config,
 Dropout DocumentHead::dropout(const StepContext& ctx, const TokenBatch& batch) const {
   if (!ctx.training || dropout_ == 0.0) return {};
   const Tensor rows = ctx.arena.allocate({batch.num_documents()}, DType::i32);
-  if (!rows.device().is_meta() && !batch.documents.device().is_meta()) {
-    for (int64_t i = 0; i < batch.num_documents(); ++i) {
-      const int32_t first = batch.documents.data<int32_t>()[i];
-      rows.data<int32_t>()[i] = batch.padded_rows.data<int32_t>()[first];
-    }
-  }
+  gather_ints(batch.padded_rows, first_rows(batch), rows);
   return ctx.dropout(dropout_, RandomPurpose::pooled_dropout, 0, rows);
 }
 

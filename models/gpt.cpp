@@ -2,6 +2,8 @@
 
 #include "core/error.h"
 #include "core/ops/elementwise.h"
+#include "core/ops/positions.h"
+#include "core/trace.h"
 
 namespace tessera {
 
@@ -26,7 +28,10 @@ void Gpt::train(const StepContext& outer, const TokenBatch& batch, const LossSca
   const StepContext ctx = context_for(outer, batch);
   const Tensor x = hidden_states(ctx, batch);  // (N, C)
   const Tensor dx = ctx.arena.allocate(x.shape(), x.dtype());
-  head_.loss_and_gradient(ctx, x, batch, scale.token, sums, dx);
+  {
+    const TraceRange range("head");
+    head_.loss_and_gradient(ctx, x, batch, scale.token, sums, dx);
+  }
 
   const Tensor gradient = dx.view({1, dx.dim(0), dx.dim(1)});
   transformer_.backward(ctx, gradient);
@@ -43,12 +48,8 @@ Tensor Gpt::positions_from(const StepContext& ctx, const Tensor& tokens, int64_t
   require(tokens.shape().rank() == 2 && first + tokens.dim(1) <= config_.seq_length,
           "gpt: tokens {} from position {} exceed model.seq_length {}", describe(tokens), first,
           config_.seq_length);
-  Tensor positions = ctx.arena.allocate(tokens.shape(), DType::i32);
-  if (positions.device().is_meta()) return positions;
-  const int64_t length = tokens.dim(1);
-  for (int64_t i = 0; i < tokens.numel(); ++i) {
-    positions.data<int32_t>()[i] = static_cast<int32_t>(first + i % length);
-  }
+  const Tensor positions = ctx.arena.allocate(tokens.shape(), DType::i32);
+  fill_positions(first, positions);
   return positions;
 }
 

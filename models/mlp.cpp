@@ -17,17 +17,25 @@ Mlp::Mlp(ParameterStore& store, const std::string& name, const ModelConfig& conf
             tp) {}
 
 Tensor Mlp::forward(const StepContext& ctx, const Tensor& x) {
-  hidden_ = up_.forward(ctx, x);                                               // (B, T, Fl)
-  const Tensor active = ctx.arena.allocate(hidden_.shape(), hidden_.dtype());  // (B, T, Fl)
-  gelu_forward(hidden_, gelu_, active);
-  return down_.forward(ctx, active);
+  hidden_ = up_.forward(ctx, x);  // (B, T, Fl)
+  if (ctx.recompute != Recompute::gelu) return down_.forward(ctx, activated(ctx));
+  const Tensor y = ctx.arena.allocate(x.shape(), x.dtype());
+  const Arena::Scope scope(ctx.arena);
+  down_.forward(activated(ctx), y);
+  return y;
+}
+
+Tensor Mlp::activated(const StepContext& ctx) const {
+  const Tensor active = ctx.arena.allocate(hidden_.shape(), hidden_.dtype());
+  gelu_forward(hidden_, gelu_, active);  // not within the product: the same when computed again
+  return active;
 }
 
 void Mlp::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
   const Arena::Scope scope(ctx.arena);
+  if (ctx.recompute == Recompute::gelu) down_.keep(activated(ctx));
   const Tensor dhidden = ctx.arena.allocate(hidden_.shape(), hidden_.dtype());  // (B, T, Fl)
-  down_.backward(ctx, dy, dhidden);
-  gelu_backward(dhidden, hidden_, gelu_, dhidden);
+  down_.backward_gelu(ctx, dy, hidden_, gelu_, dhidden);
   up_.backward(ctx, dhidden, dx);
 }
 

@@ -24,6 +24,9 @@ class Mlp {
   Tensor output_bias() const { return down_.bias(); }
 
  private:
+  /// gelu(hidden_) (B, T, Fl).
+  Tensor activated(const StepContext& ctx) const;
+
   Gelu gelu_;
   ColumnParallelLinear up_;
   RowParallelLinear down_;

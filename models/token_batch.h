@@ -8,8 +8,8 @@ namespace tessera {
 
 /// One micro-batch of a data rank, as models take it: the tokens of up to `sequences` rows of up to
 /// `seq_length` tokens each, without their padding, one row after the other. N tokens form S
-/// documents; tokens of one document attend to one another, and to no others. All int32, in host
-/// memory. N, S and M may be 0.
+/// documents; tokens of one document attend to one another, and to no others. All int32, on the
+/// model's device. N, S and M may be 0.
 struct TokenBatch {
   int64_t sequences = 0;   ///< B, before padding is left out
   int64_t seq_length = 0;  ///< T
@@ -19,6 +19,7 @@ struct TokenBatch {
   Tensor token_types;  // (N)
   Tensor padded_rows;  // (N), b × T + t
   Tensor documents;    // (S + 1), cumulative lengths: document i has tokens documents[i] onward
+  int64_t document_length = 0;  ///< as in AttentionMask: of each document; 0: not known, or not so
 
   /// The M tokens with a loss, ascending, and what they should be.
   Tensor target_rows;  // (M), in [0, N)

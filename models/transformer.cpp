@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/ops/elementwise.h"
 #include "core/ops/rotary.h"
 
 namespace tessera {
@@ -21,7 +22,10 @@ std::deque<Block> make_blocks(ParameterStore& store, const ModelConfig& config, 
 
 Transformer::Transformer(ParameterStore& store, const ModelConfig& config, bool causal,
                          Communicator& tp)
-    : config_(config), causal_(causal), blocks_(make_blocks(store, config, tp)) {
+    : config_(config),
+      causal_(causal),
+      blocks_(make_blocks(store, config, tp)),
+      inputs_(blocks_.size()) {
   MaskKinds kinds;
   kinds.causal = causal;
   kinds.window = config.attention_window > 0;
@@ -53,15 +57,31 @@ Tensor Transformer::last_norm(const StepContext& ctx, const Tensor& x) {
 
 Tensor Transformer::forward(const StepContext& ctx, const Tensor& x, const AttentionMask& mask,
                             const Tensor& positions) {
-  const Visibility visible = visibility(ctx, mask, positions);
+  visible_ = visibility(ctx, mask, positions);
   Tensor y = x;
-  for (Block& block : blocks_) y = block.forward(ctx, y, visible);
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    inputs_[i] = y;
+    y = block_forward(ctx, i);
+  }
   return last_norm(ctx, y);
+}
+
+Tensor Transformer::block_forward(const StepContext& ctx, size_t i) {
+  const Tensor& x = inputs_[i];
+  if (ctx.recompute != Recompute::block) return blocks_[i].forward(ctx, x, visible_);
+  const Tensor y = ctx.arena.allocate(x.shape(), x.dtype());
+  const Arena::Scope scope(ctx.arena);
+  copy(blocks_[i].forward(ctx, x, visible_), y);
+  return y;
 }
 
 void Transformer::backward(const StepContext& ctx, Tensor gradient) {
   if (final_norm_) final_norm_->backward(ctx, gradient, {}, gradient);
-  for (size_t i = blocks_.size(); i-- > 0;) blocks_[i].backward(ctx, gradient);
+  for (size_t i = blocks_.size(); i-- > 0;) {
+    const Arena::Scope scope(ctx.arena);
+    if (ctx.recompute == Recompute::block) blocks_[i].forward(ctx, inputs_[i], visible_);
+    blocks_[i].backward(ctx, gradient);
+  }
 }
 
 Tensor Transformer::extend(const StepContext& ctx, const Tensor& x, KeyValueCache& cache,
@@ -75,6 +95,7 @@ Tensor Transformer::extend(const StepContext& ctx, const Tensor& x, KeyValueCach
 AttentionMask mask_of(const TokenBatch& batch) {
   AttentionMask mask;
   mask.documents = batch.documents;
+  mask.document_length = batch.document_length;
   return mask;
 }
 

@@ -33,6 +33,7 @@ class Transformer {
   }
 
  private:
+  Tensor block_forward(const StepContext& ctx, size_t i);
   Tensor last_norm(const StepContext& ctx, const Tensor& x);
   Visibility visibility(const StepContext& ctx, AttentionMask mask, const Tensor& positions) const;
 
@@ -40,6 +41,8 @@ class Transformer {
   bool causal_;
   std::deque<Block> blocks_;
   std::optional<Norm> final_norm_;
+  std::vector<Tensor> inputs_;  // of each block (B, T, C), of the last forward pass
+  Visibility visible_;          // in the last forward pass
 };
 
 /// What the tokens of a batch see: those of their own document.

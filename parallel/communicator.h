@@ -38,6 +38,10 @@ class CompletedCollective final : public PendingCollective {
 ///
 /// Sums run in the tensor's dtype and give the same bits on every rank of the group.
 ///
+/// Of a GPU's tensors a communicator takes those of the calling thread's device. It sees what was
+/// enqueued on that thread's stream before the call, and what is enqueued after it (or, of a
+/// pending collective, after its wait()) sees the result; the host waits only where it has to.
+///
 /// If a rank fails, every other rank's pending or next call throws or the process ends: no call
 /// waits for ever.
 class Communicator {
@@ -80,7 +84,7 @@ class Communicator {
   /// their rank here; any numbers will do. Collective.
   [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
 
-  /// "self", "thread", "mpi": for messages and the start-up summary.
+  /// "self", "thread", "mpi", "mpi, staged", "nccl": for messages and the start-up summary.
   virtual std::string name() const = 0;
 
  protected:

@@ -51,4 +51,20 @@ void all_or_none(Communicator& group, Body&& body) {
   raise_on_all(group, error);
 }
 
+/// As all_or_none(), for a body with collectives, in which what is wrong is wrong on all ranks
+/// alike. What fails on one rank's device alone is not: then the others may wait in a collective,
+/// and the DeviceError goes on at once, to end all ranks.
+template <typename Body>
+void all_alike(Communicator& group, Body&& body) {
+  std::string error;
+  try {
+    std::forward<Body>(body)();
+  } catch (const DeviceError&) {
+    throw;
+  } catch (const std::exception& exception) {
+    error = exception.what();
+  }
+  raise_on_all(group, error);
+}
+
 }  // namespace tessera

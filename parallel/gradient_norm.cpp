@@ -1,19 +1,21 @@
 #include "parallel/gradient_norm.h"
 
-#include <cmath>
-
+#include "core/ops/elementwise.h"
 #include "core/ops/reduce.h"
 
 namespace tessera {
 
-double gradient_norm(const ParameterStore& store, Communicator& tp) {
-  double squares = 0.0;
-  for (const Parameter& parameter : store.parameters()) {
-    if (parameter.shard.replicated() && tp.rank() != 0) continue;
-    squares += sum_of_squares(parameter.grad);
+GradientNorm::GradientNorm(const ParameterStore& store, Communicator& tp) : tp_(tp) {
+  const auto counts = [&](const Parameter& p) { return !p.shard.replicated() || tp.rank() == 0; };
+  for (const auto& [range, counted] : store.ranges_by(counts)) {
+    if (counted) counted_.push_back(store.flat_grads().slice(range.begin, range.end));
   }
-  tp.all_reduce(Tensor(&squares, {1}, DType::f64, kCpu));
-  return std::sqrt(squares);
+}
+
+void GradientNorm::sum_squares(Tensor squares) const {
+  fill(squares, 0.0);
+  for (const Tensor& grads : counted_) add_sum_of_squares(grads, squares);
+  tp_.all_reduce(squares);
 }
 
 }  // namespace tessera

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <climits>
 #include <cmath>
 #include <cstdlib>
 #include <iterator>
@@ -21,6 +20,7 @@
 #include "core/error.h"
 #include "parallel/cpu_quota.h"
 #include "parallel/exchange.h"
+#include "parallel/host_name.h"
 
 namespace tessera {
 namespace {
@@ -143,13 +143,6 @@ std::set<int> affinity_of(pid_t process) {
     if (errno != EINVAL) break;
   }
   return {};
-}
-
-std::string host_name() {
-  char name[HOST_NAME_MAX + 1] = {};
-  require(gethostname(name, HOST_NAME_MAX) == 0, "the host does not tell its name: {}",
-          std::generic_category().message(errno));
-  return name;
 }
 
 std::optional<int> user_threads() {

@@ -22,21 +22,35 @@ RowParallelLinear::RowParallelLinear(ParameterStore& store, const LinearSpec& sp
 }
 
 Tensor RowParallelLinear::forward(const StepContext& ctx, const Tensor& x) {
-  x_ = x;
   Shape shape = x.shape();
   shape.set(-1, weight_->value.dim(0));
   Tensor y = ctx.arena.allocate(shape, x.dtype());  // (..., out_features)
-  linear_forward(x, weight_->value, {}, y);
-  reduce_from_tp_forward(y, tp_);
+  forward(x, y);
   return y;
 }
 
+void RowParallelLinear::forward(const Tensor& x, Tensor y) {
+  x_ = x;
+  linear_forward(x, weight_->value, {}, y);
+  reduce_from_tp_forward(y, tp_);
+}
+
 void RowParallelLinear::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
+  linear_backward_input(dy, weight_->value, dx);
+  add_gradients(ctx, dy);
+}
+
+void RowParallelLinear::backward_gelu(const StepContext& ctx, const Tensor& dy,
+                                      const Tensor& hidden, Gelu kind, Tensor dhidden) {
+  linear_gelu_backward_input(dy, weight_->value, hidden, kind, dhidden);
+  add_gradients(ctx, dy);
+}
+
+void RowParallelLinear::add_gradients(const StepContext& ctx, const Tensor& dy) {
   if (bias_ != nullptr) {
     column_sum(dy, bias_->grad);
     ctx.gradient_is_final(*bias_);
   }
-  linear_backward_input(dy, weight_->value, dx);
   linear_backward_weight(dy, x_, weight_->grad, Accumulate::yes);
   ctx.gradient_is_final(*weight_);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/ops/gelu.h"
 #include "core/parameter.h"
 #include "parallel/column_parallel_linear.h"
 #include "parallel/communicator.h"
@@ -16,15 +17,25 @@ class RowParallelLinear {
 
   /// x (..., in_features / tp) → y (..., out_features) in ctx.arena, without bias. Keeps x.
   Tensor forward(const StepContext& ctx, const Tensor& x);
+  void forward(const Tensor& x, Tensor y);
+
+  /// For a backward pass whose x was computed again, elsewhere.
+  void keep(const Tensor& x) { x_ = x; }
 
   /// dy whole on every rank; dx (..., in_features / tp) is written, the gradients of W and of the
   /// bias are added to.
   void backward(const StepContext& ctx, const Tensor& dy, Tensor dx);
 
+  /// backward, where x was gelu(hidden), to dhidden.
+  void backward_gelu(const StepContext& ctx, const Tensor& dy, const Tensor& hidden, Gelu kind,
+                     Tensor dhidden);
+
   /// (out_features), whole on every rank; undefined if the layer has none.
   Tensor bias() const { return bias_ != nullptr ? bias_->value : Tensor(); }
 
  private:
+  void add_gradients(const StepContext& ctx, const Tensor& dy);
+
   Communicator& tp_;
   Parameter* weight_;          // (out_features, in_features)
   Parameter* bias_ = nullptr;  // (out_features)

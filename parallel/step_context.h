@@ -6,6 +6,7 @@
 #include "core/ops/attention.h"
 #include "core/random.h"
 #include "parallel/gradient_reducer.h"
+#include "parallel/recompute.h"
 
 namespace tessera {
 
@@ -18,6 +19,7 @@ struct StepContext {
   GradientReducer* reducer = nullptr;
   /// Whether dropout drops.
   bool training = false;
+  Recompute recompute = Recompute::none;
   uint64_t seed = 0;
   uint32_t step = 0;
   /// Index within the global batch of this micro-batch's first sequence.

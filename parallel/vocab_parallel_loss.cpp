@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/ops/columns.h"
 #include "core/ops/cross_entropy.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/matmul.h"
@@ -89,21 +90,10 @@ void VocabParallelLoss::whole_logits(const StepContext& ctx, const Tensor& x, Te
   const Arena::Scope scope(ctx.arena);
   const int64_t rows = x.dim(0);
   const Tensor local = ctx.arena.allocate({rows, vocab_.padded}, x.dtype());
-  const Tensor wide = ctx.arena.allocate({rows, vocab_.padded}, DType::f32);
-  const Tensor gathered = ctx.arena.allocate({tp_.size(), rows, vocab_.padded}, DType::f32);
+  const Tensor gathered = ctx.arena.allocate({tp_.size(), rows, vocab_.padded}, x.dtype());
   linear_forward(x, table_.value, bias_value(), local);
-  copy(local, wide);
-  tp_.all_gather(wide, gathered);
-  if (out.device().is_meta()) return;
-  const int64_t vocab_size = table_.global_shape[0];
-  for (int64_t row = 0; row < rows; ++row) {
-    for (int64_t rank = 0; rank < tp_.size(); ++rank) {
-      const int64_t first = rank * vocab_.padded;
-      const int64_t count = std::clamp<int64_t>(vocab_size - first, 0, vocab_.padded);
-      const float* from = gathered.data<float>() + (rank * rows + row) * vocab_.padded;
-      std::copy_n(from, count, out.data<float>() + row * vocab_size + first);
-    }
-  }
+  tp_.all_gather(local, gathered);
+  join_columns(gathered, out);
 }
 
 }  // namespace tessera

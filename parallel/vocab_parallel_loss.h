@@ -14,8 +14,11 @@ namespace tessera {
 /// a position travel. Positions are taken in chunks, so the logits of all never exist at once.
 class VocabParallelLoss {
  public:
-  /// Logits in memory at a time: (kChunkRows, Vl).
-  static constexpr int64_t kChunkRows = 1024;
+  /// Logits in memory at a time: (kChunkRows, Vl). On a GPU fewer rows would not give every
+  /// multiprocessor a tile of the product with C columns, and the table's fp32 gradient, which each
+  /// chunk reads and writes whole, would take as long as the chunk's products. The CPU has the
+  /// same, so that a dry run need not know which device it is for.
+  static constexpr int64_t kChunkRows = 4096;
 
   VocabParallelLoss(Parameter& table, const VocabPartition& vocab, Communicator& tp)
       : tp_(tp), vocab_(vocab), table_(table) {}

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 . launch/set_up.sh
 install_missing "${packages[@]}" clang-format-14 clang-tidy-14
 
-mapfile -t sources < <(git ls-files '*.h' '*.cpp')
+mapfile -t sources < <(git ls-files '*.h' '*.cpp' '*.cu')
 clang-format-14 --dry-run --Werror "${sources[@]}"
 tests/check_layers.sh
 

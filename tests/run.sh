@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds and runs all tests: the optimised build, then what AddressSanitizer, UBSan and ThreadSanitizer
-# see. With --quick only the optimised build.
+# see, then each parser for some seconds on what a fuzzer makes, then compiles for GPUs where nvcc is found.
+# With --quick only the optimised build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . launch/set_up.sh
@@ -13,11 +14,26 @@ build cpu
 ctest --preset cpu -j "$cores"
 [ "${1:-}" = --quick ] && exit 0
 
-# Open MPI itself is not clean under the sanitizers, so ranks are threads here.
+# Open MPI itself is not clean under the sanitizers, so ranks are threads here. Tests of ops run on
+# an emulated GPU too (gpu/), and the emulator's own (simt/).
 folders=(core parallel models launch equivalence)
-build asan "${folders[@]/%/_tests}"
-ctest --preset asan -j "$cores" -LE 'mpi' -R "^($(IFS='|'; echo "${folders[*]}"))/"
+build asan "${folders[@]/%/_tests}" simt_tests
+ctest --preset asan -j "$cores" -LE 'mpi' -R "^($(IFS='|'; echo "${folders[*]}")|simt|gpu|gpu_reverse)/"
 
-# OpenMP's barriers are unknown to ThreadSanitizer; the thread communicator uses none.
-build tsan parallel_tests
-ctest --preset tsan -j "$cores" -L threads -R '^parallel/'
+# OpenMP's barriers are unknown to ThreadSanitizer; the thread communicator and `prepare` use none.
+build tsan parallel_tests prepare_tests
+ctest --preset tsan -j "$cores" -L threads -R '^(parallel|prepare)/'
+
+tests/fuzz.sh
+
+# Without a GPU, what is for one can be compiled and linked.
+nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc || true)
+if [ -n "$nvcc" ]; then
+  build cuda tessera core_tests parallel_tests
+  if grep -q cudnn_support_tests build/cuda/build.ninja; then
+    build cuda cudnn_support_tests
+    ctest --preset cuda -R '^cuda/'
+  fi
+else
+  echo "nvcc was not found: whether the code for NVIDIA GPUs compiles and links was NOT checked"
+fi

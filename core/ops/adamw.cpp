@@ -3,18 +3,22 @@
 #include "core/error.h"
 #include "core/ops/checks.h"
 #include "core/ops/cpu/ops.h"
+#include "core/ops/cuda/ops.h"
 
 namespace tessera {
 
-void adamw_step(const AdamW& settings, const Tensor& grad, Tensor exp_avg, Tensor exp_avg_sq,
-                Tensor master, Tensor value) {
+void adamw_step(const AdamW& settings, const Tensor& grad_scale, const Tensor& grad, Tensor exp_avg,
+                Tensor exp_avg_sq, Tensor master, Tensor value) {
   constexpr const char* kOp = "adamw_step";
+  require_shape(grad_scale, {1}, kOp, "grad_scale");
+  require_dtype(grad_scale, DType::f32, kOp, "grad_scale");
   require_dtype(grad, DType::f32, kOp, "grad");
   const auto require_elements = [&](const Tensor& tensor, const char* name) {
     require(tensor.defined() && tensor.numel() == grad.numel(),
             "{}: {} must have the {} elements of grad, but is {}", kOp, name, grad.numel(),
             describe(tensor));
     require_disjoint(tensor, name, grad, "grad", kOp);
+    require_disjoint(tensor, name, grad_scale, "grad_scale", kOp);
   };
   const auto require_state = [&](const Tensor& tensor, const char* name) {
     require_dtype(tensor, DType::f32, kOp, name);
@@ -35,8 +39,14 @@ void adamw_step(const AdamW& settings, const Tensor& grad, Tensor exp_avg, Tenso
   };
   require_beta(settings.beta1, "beta1");
   require_beta(settings.beta2, "beta2");
-  if (any_meta(grad, exp_avg, exp_avg_sq, master, value)) return;
-  cpu::adamw_step(settings, grad, exp_avg, exp_avg_sq, master, value);
+  const Device device = common_device(kOp, grad_scale, grad, exp_avg, exp_avg_sq, master, value);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) {
+      return cuda::adamw_step(settings, grad_scale, grad, exp_avg, exp_avg_sq, master, value);
+    }
+  }
+  cpu::adamw_step(settings, grad_scale, grad, exp_avg, exp_avg_sq, master, value);
 }
 
 }  // namespace tessera

@@ -14,14 +14,16 @@ struct AdamW {
   float beta2 = 0.999f;
   float eps = 1e-8f;
   float weight_decay = 0.0f;
-  int64_t step = 1;         ///< counted from 1, for the bias correction
-  float grad_scale = 1.0f;  ///< every gradient is multiplied by this first (clipping)
+  int64_t step = 1;  ///< counted from 1, for the bias correction
 };
 
 /// Updates a flat range: exp_avg, exp_avg_sq, master, and value = master rounded to its dtype (one
 /// pass; `value` may be `master` itself). All have the same number of elements; all fp32 but value,
 /// which is fp32 or bf16.
-void adamw_step(const AdamW& settings, const Tensor& grad, Tensor exp_avg, Tensor exp_avg_sq,
-                Tensor master, Tensor value);
+///
+/// Every gradient is multiplied by `grad_scale` first, (1) fp32 on the same device, which the
+/// kernel reads: the host need not know it. If it is NaN, nothing changes at all (clip.h).
+void adamw_step(const AdamW& settings, const Tensor& grad_scale, const Tensor& grad, Tensor exp_avg,
+                Tensor exp_avg_sq, Tensor master, Tensor value);
 
 }  // namespace tessera

@@ -4,6 +4,8 @@
 #include "core/ops/attention_checks.h"
 #include "core/ops/checks.h"
 #include "core/ops/cpu/attention.h"
+#include "core/ops/cuda/attention.h"
+#include "core/ops/cuda/cudnn_attention.h"
 
 namespace tessera {
 namespace {
@@ -27,12 +29,31 @@ void check_forward_tensors(const char* op, const Tensor& qkv, const AttentionOpt
   require_attention_options(qkv, options, op);
 }
 
+/// The device of an attention's tensors and of the masks that it looks at.
+template <typename... Tensors>
+Device attention_device(const char* op, const AttentionOptions& options,
+                        const Tensors&... tensors) {
+  const AttentionMask& mask = options.mask;
+  return common_device(op, tensors..., mask.lengths, mask.hidden_keys, mask.documents, mask.hidden,
+                       mask.additive, options.places.padded);
+}
+
 }  // namespace
 
 void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tensor out,
                        Tensor log_sum_exp) {
-  check_forward_tensors("attention_forward", qkv, options, out, log_sum_exp);
-  if (any_meta(qkv, out, log_sum_exp) || any_meta_in(options)) return;
+  constexpr const char* kOp = "attention_forward";
+  check_forward_tensors(kOp, qkv, options, out, log_sum_exp);
+  const Device device = attention_device(kOp, options, qkv, out, log_sum_exp);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) {
+      if constexpr (cuda::kHasCudnn) {
+        if (cuda::cudnn_attention_forward(qkv, options, out, log_sum_exp)) return;
+      }
+      return cuda::attention_forward(qkv, options, out, log_sum_exp);
+    }
+  }
   cpu::attention_forward(qkv, options, out, log_sum_exp);
 }
 
@@ -47,7 +68,16 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
   for (const Tensor* tensor : {&dout, &qkv, &out, &log_sum_exp}) {
     require_disjoint(dqkv, "dqkv", *tensor, "an input", kOp);
   }
-  if (any_meta(dout, qkv, out, log_sum_exp, dqkv) || any_meta_in(options)) return;
+  const Device device = attention_device(kOp, options, dout, qkv, out, log_sum_exp, dqkv);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) {
+      if constexpr (cuda::kHasCudnn) {
+        if (cuda::cudnn_attention_backward(dout, qkv, out, log_sum_exp, options, dqkv)) return;
+      }
+      return cuda::attention_backward(dout, qkv, out, log_sum_exp, options, dqkv);
+    }
+  }
   cpu::attention_backward(dout, qkv, out, log_sum_exp, options, dqkv);
 }
 
@@ -59,7 +89,11 @@ void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
   require_shape(weights, {qkv.dim(0), qkv.dim(3), qkv.dim(1), qkv.dim(1)}, kOp, "weights");
   require_dtype(weights, DType::f32, kOp, "weights");
   require_attention_options(qkv, options, kOp);
-  if (any_meta(qkv, log_sum_exp, weights) || any_meta_in(options)) return;
+  const Device device = attention_device(kOp, options, qkv, log_sum_exp, weights);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::attention_weights(qkv, log_sum_exp, options, weights);
+  }
   cpu::attention_weights(qkv, log_sum_exp, options, weights);
 }
 
@@ -80,7 +114,13 @@ void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values,
   require(length >= 1 && length <= keys.dim(2), "{}: {} positions of a cache of {}", kOp, length,
           keys.dim(2));
   require(window >= 0, "{}: the window must be 0 (none) or positive, but is {}", kOp, window);
-  if (q.device().is_meta()) return;
+  const Device device = common_device(kOp, q, keys, values, out);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) {
+      return cuda::attention_decode(q, keys, values, length, window, scale, out);
+    }
+  }
   cpu::attention_decode(q, keys, values, length, window, scale, out);
 }
 

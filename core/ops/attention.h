@@ -39,10 +39,14 @@ struct AttentionOptions {
 /// everything masked gives zeros, with log_sum_exp = −inf. Throws where a part of the mask does not
 /// fit, saying what would, and where attention_why_not() has something to say.
 ///
-/// Tiles start where a document starts, or else a sequence: a document's results are the same bits
-/// alone, packed with others (but for dropout), and with or without padding. They do not depend on
-/// the number of threads, nor on how heads are split over ranks; a key that is hidden has no
-/// influence at all, as long as it and its value are finite.
+/// Results are the same bits every time, however heads are split over ranks, on any number of
+/// threads; a key that is hidden has no influence at all, as long as it and its value are finite.
+/// On the CPU tiles start where a document starts, or else a sequence: a document's results are the
+/// same bits alone, packed with others (but for dropout), and with or without padding. On a GPU
+/// they start where a sequence starts, and a batch without its padding is one: such results differ
+/// by the order of their sums. There heads have up to 256 columns, and bf16 products take the
+/// weights rounded to bf16. A GPU's masks are not read by the host: what their tensors hold is not
+/// checked.
 void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tensor out,
                        Tensor log_sum_exp);
 

@@ -6,7 +6,7 @@
 namespace tessera {
 namespace {
 
-bool readable(const Tensor& tensor) { return !tensor.device().is_meta(); }
+bool readable(const Tensor& tensor) { return tensor.device().is_cpu(); }
 
 void require_lengths(const Tensor& lengths, int64_t batch, int64_t seq, const char* op) {
   require_shape(lengths, {batch}, op, "mask.lengths");
@@ -20,11 +20,16 @@ void require_lengths(const Tensor& lengths, int64_t batch, int64_t seq, const ch
   }
 }
 
-void require_documents(const Tensor& documents, int64_t batch, int64_t seq, const char* op) {
+void require_documents(const AttentionMask& mask, int64_t batch, int64_t seq, const char* op) {
+  const Tensor& documents = mask.documents;
   require_dtype(documents, DType::i32, op, "mask.documents");
   require(documents.shape().rank() == 1 && documents.numel() >= 1,
           "{}: mask.documents must have shape (S + 1) for S documents, but is {}", op,
           describe(documents));
+  const int64_t length = mask.document_length, count = documents.numel() - 1;
+  require(length == 0 || (length > 0 && count * length == batch * seq),
+          "{}: mask.document_length is {}, but must be 0 or that of all {} documents of {} rows",
+          op, length, count, batch * seq);
   if (!readable(documents)) return;
   const auto ends = documents.span<int32_t>();
   require(ends.front() == 0 && ends.back() == batch * seq,
@@ -39,6 +44,9 @@ void require_documents(const Tensor& documents, int64_t batch, int64_t seq, cons
             "{}: document {} of mask.documents, rows {} to {}, reaches over the end of a sequence "
             "of {} positions; let it end there, and another begin",
             op, i, ends[i], ends[i + 1], seq);
+    require(length == 0 || ends[i + 1] - ends[i] == length,
+            "{}: mask.document_length is {}, but document {} has {} rows", op, length, i,
+            ends[i + 1] - ends[i]);
   }
 }
 
@@ -130,7 +138,7 @@ void require_attention_options(const Tensor& qkv, const AttentionOptions& option
     require_shape(mask.hidden_keys, {batch, seq}, op, "mask.hidden_keys");
     require_dtype(mask.hidden_keys, DType::u8, op, "mask.hidden_keys");
   }
-  if (kinds.documents) require_documents(mask.documents, batch, seq, op);
+  if (kinds.documents) require_documents(mask, batch, seq, op);
   if (kinds.hidden) {
     require_plane(mask.hidden, DType::u8, "mask.hidden", qkv, options.total_heads, op);
   }
@@ -138,12 +146,6 @@ void require_attention_options(const Tensor& qkv, const AttentionOptions& option
     require_plane(mask.additive, DType::f32, "mask.additive", qkv, options.total_heads, op);
   }
   if (kinds.compact) require_places(options.places, mask, seq, op);
-}
-
-bool any_meta_in(const AttentionOptions& options) {
-  const AttentionMask& mask = options.mask;
-  return any_meta(mask.lengths, mask.hidden_keys, mask.documents, mask.hidden, mask.additive,
-                  options.places.padded);
 }
 
 }  // namespace tessera

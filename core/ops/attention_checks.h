@@ -8,7 +8,4 @@ namespace tessera {
 /// host memory is checked for its values too; hidden, additive and hidden_keys take any.
 void require_attention_options(const Tensor& qkv, const AttentionOptions& options, const char* op);
 
-/// Whether a tensor of the options is on the meta device.
-bool any_meta_in(const AttentionOptions& options);
-
 }  // namespace tessera

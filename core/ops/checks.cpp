@@ -39,4 +39,16 @@ void require_disjoint(const Tensor& out, const char* out_name, const Tensor& in,
   require(!overlap(out, in), "{}: {} may not share memory with {}", op, out_name, in_name);
 }
 
+Device common_device_of(const char* op, std::span<const Tensor* const> tensors) {
+  const Tensor* first = nullptr;
+  for (const Tensor* tensor : tensors) {
+    if (!tensor->defined()) continue;
+    if (first == nullptr) first = tensor;
+    require(tensor->device() == first->device(),
+            "{}: its tensors must be on one device, but one is {} and another {}", op,
+            describe(*first), describe(*tensor));
+  }
+  return first == nullptr ? kCpu : first->device();
+}
+
 }  // namespace tessera

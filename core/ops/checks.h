@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "core/tensor.h"
 
@@ -21,11 +22,23 @@ void require_same_or_disjoint(const Tensor& out, const char* out_name, const Ten
 void require_disjoint(const Tensor& out, const char* out_name, const Tensor& in,
                       const char* in_name, const char* op);
 
+/// As common_device(), for tensors none of which is on the meta device.
+Device common_device_of(const char* op, std::span<const Tensor* const> tensors);
+
 /// Whether an argument is on the meta device, so that there is nothing to compute. A dry run may
 /// mix meta activations with real parameters or tokens.
 template <typename... Tensors>
 bool any_meta(const Tensors&... tensors) {
   return (tensors.device().is_meta() || ...);
+}
+
+/// The device of an op's tensors, undefined ones aside: meta if any is there, and otherwise the one
+/// on which all are; throws if some are elsewhere.
+template <typename... Tensors>
+Device common_device(const char* op, const Tensors&... tensors) {
+  if (any_meta(tensors...)) return kMeta;
+  const Tensor* const all[] = {&tensors...};
+  return common_device_of(op, all);
 }
 
 /// Extent of the last dim.

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/ops/checks.h"
 #include "core/ops/cpu/ops.h"
+#include "core/ops/cuda/ops.h"
 
 namespace tessera {
 namespace {
@@ -34,7 +35,13 @@ void cross_entropy_statistics(const Tensor& logits, const Tensor& targets, int64
   require_row_values(row_max, logits, kOp, "row_max");
   require_row_values(row_sum, logits, kOp, "row_sum");
   require_row_values(target_logit, logits, kOp, "target_logit");
-  if (any_meta(logits, targets, row_max, row_sum, target_logit)) return;
+  const Device device = common_device(kOp, logits, targets, row_max, row_sum, target_logit);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda())
+      return cuda::cross_entropy_statistics(logits, targets, first, valid, row_max, row_sum,
+                                            target_logit);
+  }
   cpu::cross_entropy_statistics(logits, targets, first, valid, row_max, row_sum, target_logit);
 }
 
@@ -43,7 +50,12 @@ void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first,
   constexpr const char* kOp = "cross_entropy_gradient";
   require_logits(logits, targets, first, valid, kOp);
   require_row_values(log_sum_exp, logits, kOp, "log_sum_exp");
-  if (any_meta(logits, targets, log_sum_exp)) return;
+  const Device device = common_device(kOp, logits, targets, log_sum_exp);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda())
+      return cuda::cross_entropy_gradient(logits, targets, first, valid, log_sum_exp, scale);
+  }
   cpu::cross_entropy_gradient(logits, targets, first, valid, log_sum_exp, scale);
 }
 

@@ -1,66 +1,68 @@
-#include <cmath>
+#include <initializer_list>
 
+#include "core/ops/checks.h"
+#include "core/ops/cpu/ops.h"
 #include "core/ops/cross_entropy.h"
+#include "core/ops/cuda/ops.h"
 
-// A few numbers a row, between two collectives: one thread is enough.
 namespace tessera {
+namespace {
+
+/// Throws unless each of `statistics` is (rows) fp32.
+void require_statistics(std::initializer_list<const Tensor*> statistics, int64_t rows,
+                        const char* op) {
+  for (const Tensor* tensor : statistics) {
+    require_shape(*tensor, {rows}, op, "a statistic");
+    require_dtype(*tensor, DType::f32, op, "a statistic");
+  }
+}
+
+}  // namespace
 
 void rescale_sum_exp(const Tensor& row_max, const Tensor& global_max, Tensor row_sum) {
   constexpr const char* kOp = "rescale_sum_exp";
-  for (const Tensor* tensor : {&row_max, &global_max, static_cast<const Tensor*>(&row_sum)}) {
-    require_shape(*tensor, {row_max.numel()}, kOp, "a statistic");
-    require_dtype(*tensor, DType::f32, kOp, "a statistic");
+  require_statistics({&row_max, &global_max, &row_sum}, row_max.numel(), kOp);
+  const Device device = common_device(kOp, row_max, global_max, row_sum);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::rescale_sum_exp(row_max, global_max, row_sum);
   }
-  if (row_sum.device().is_meta()) return;
-  const float* local = row_max.data<float>();
-  const float* global = global_max.data<float>();
-  float* sum = row_sum.data<float>();
-  for (int64_t n = 0; n < row_sum.numel(); ++n) {
-    // A rank without words has −inf as its maximum, and an empty sum.
-    if (sum[n] != 0.0f) sum[n] *= std::exp(local[n] - global[n]);
-  }
+  cpu::rescale_sum_exp(row_max, global_max, row_sum);
 }
 
 void cross_entropy_loss(const Tensor& global_max, const Tensor& sum_exp, const Tensor& target_logit,
                         const Tensor& targets, Tensor log_sum_exp, Tensor loss_sum) {
   constexpr const char* kOp = "cross_entropy_loss";
-  const int64_t rows = targets.numel();
   require_dtype(targets, DType::i32, kOp, "targets");
   require_dtype(loss_sum, DType::f64, kOp, "loss_sum");
-  for (const Tensor* tensor :
-       {&global_max, &sum_exp, &target_logit, static_cast<const Tensor*>(&log_sum_exp)}) {
-    require_shape(*tensor, {rows}, kOp, "a statistic");
-    require_dtype(*tensor, DType::f32, kOp, "a statistic");
-  }
-  if (log_sum_exp.device().is_meta()) return;
-  double total = 0.0;
-  for (int64_t n = 0; n < rows; ++n) {
-    const float lse = global_max.data<float>()[n] + std::log(sum_exp.data<float>()[n]);
-    log_sum_exp.data<float>()[n] = lse;
-    if (targets.data<int32_t>()[n] != kIgnoreTarget) {
-      total += static_cast<double>(lse) - static_cast<double>(target_logit.data<float>()[n]);
+  require_statistics({&global_max, &sum_exp, &target_logit, &log_sum_exp}, targets.numel(), kOp);
+  const Device device =
+      common_device(kOp, global_max, sum_exp, target_logit, targets, log_sum_exp, loss_sum);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) {
+      return cuda::cross_entropy_loss(global_max, sum_exp, target_logit, targets, log_sum_exp,
+                                      loss_sum);
     }
   }
-  loss_sum.data<double>()[0] += total;
+  cpu::cross_entropy_loss(global_max, sum_exp, target_logit, targets, log_sum_exp, loss_sum);
 }
 
 void cross_entropy_correct(const Tensor& global_max, const Tensor& target_logit,
                            const Tensor& targets, Tensor correct) {
   constexpr const char* kOp = "cross_entropy_correct";
-  for (const Tensor* tensor : {&global_max, &target_logit}) {
-    require_shape(*tensor, {targets.numel()}, kOp, "a statistic");
-    require_dtype(*tensor, DType::f32, kOp, "a statistic");
-  }
+  require_statistics({&global_max, &target_logit}, targets.numel(), kOp);
   require_dtype(targets, DType::i32, kOp, "targets");
   require_shape(correct, {1}, kOp, "correct");
   require_dtype(correct, DType::f64, kOp, "correct");
-  if (global_max.device().is_meta()) return;
-  int64_t count = 0;
-  for (int64_t n = 0; n < targets.numel(); ++n) {
-    const bool likeliest = target_logit.data<float>()[n] >= global_max.data<float>()[n];
-    if (targets.data<int32_t>()[n] != kIgnoreTarget && likeliest) ++count;
+  const Device device = common_device(kOp, global_max, target_logit, targets, correct);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) {
+      return cuda::cross_entropy_correct(global_max, target_logit, targets, correct);
+    }
   }
-  correct.data<double>()[0] += static_cast<double>(count);
+  cpu::cross_entropy_correct(global_max, target_logit, targets, correct);
 }
 
 }  // namespace tessera

@@ -3,6 +3,8 @@
 #include "core/error.h"
 #include "core/ops/checks.h"
 #include "core/ops/cpu/ops.h"
+#include "core/ops/cuda/ops.h"
+#include "core/ops/elementwise.h"
 
 namespace tessera {
 namespace {
@@ -24,12 +26,13 @@ void apply(const Tensor& x, const char* x_name, const Dropout& dropout, Tensor y
   require_like(y, x, op, y_name);
   require_same_or_disjoint(y, y_name, x, x_name, op);
   require_dropout(dropout, x, op);
-  if (any_meta(x, y, dropout.rows)) return;
-  if (dropout.active()) {
-    cpu::dropout(x, dropout, y);
-  } else {
-    cpu::copy(x, y);
+  if (!dropout.active()) return copy(x, y);
+  const Device device = common_device(op, x, y, dropout.rows);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::dropout(x, dropout, y);
   }
+  cpu::dropout(x, dropout, y);
 }
 
 }  // namespace
@@ -59,7 +62,11 @@ void bias_dropout_add(const Tensor& x, const Tensor& bias, const Tensor& residua
   require_same_or_disjoint(out, "out", x, "x", kOp);
   require_same_or_disjoint(out, "out", residual, "residual", kOp);
   require_dropout(dropout, x, kOp);
-  if (any_meta(x, bias, residual, out, dropout.rows)) return;
+  const Device device = common_device(kOp, x, bias, residual, out, dropout.rows);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::bias_dropout_add(x, bias, residual, dropout, out);
+  }
   cpu::bias_dropout_add(x, bias, residual, dropout, out);
 }
 

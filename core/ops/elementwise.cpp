@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/ops/checks.h"
 #include "core/ops/cpu/ops.h"
+#include "core/ops/cuda/ops.h"
 
 namespace tessera {
 namespace {
@@ -25,7 +26,11 @@ void require_representable(DType dtype, double value) {
 void fill(Tensor tensor, double value) {
   require(tensor.defined(), "fill: tensor is undefined");
   require_representable(tensor.dtype(), value);
-  if (any_meta(tensor)) return;
+  const Device device = tensor.device();
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::fill(tensor, value);
+  }
   cpu::fill(tensor, value);
 }
 
@@ -40,6 +45,14 @@ void copy(const Tensor& source, Tensor destination) {
   }
   require_same_or_disjoint(destination, "destination", source, "source", kOp);
   if (any_meta(source, destination)) return;
+  if constexpr (kHasCuda) {
+    if (source.device().is_cuda() || destination.device().is_cuda()) {
+      require(source.dtype() == destination.dtype() || source.device() == destination.device(),
+              "{}: what goes from {} to {} can not change its dtype on the way", kOp,
+              describe(source), describe(destination));
+      return cuda::copy(source, destination);
+    }
+  }
   cpu::copy(source, destination);
 }
 
@@ -50,7 +63,11 @@ void add(const Tensor& a, const Tensor& b, Tensor out) {
   require_like(out, a, kOp, "out");
   require_same_or_disjoint(out, "out", a, "a", kOp);
   require_same_or_disjoint(out, "out", b, "b", kOp);
-  if (any_meta(a, b, out)) return;
+  const Device device = common_device(kOp, a, b, out);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::add(a, b, out);
+  }
   cpu::add(a, b, out);
 }
 

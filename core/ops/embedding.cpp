@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/ops/checks.h"
 #include "core/ops/cpu/ops.h"
+#include "core/ops/cuda/ops.h"
 
 namespace tessera {
 namespace {
@@ -41,7 +42,11 @@ void embedding_forward(const Tensor& ids, const Tensor& table, Range held, Tenso
   require_table(table, held.size(), columns_of(out), kOp, "table");
   require_dtype(table, out.dtype(), kOp, "table");
   require_disjoint(out, "out", table, "table", kOp);
-  if (any_meta(ids, table, out)) return;
+  const Device device = common_device(kOp, ids, table, out);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::embedding_forward(ids, table, held, out);
+  }
   cpu::embedding_forward(ids, table, held, out);
 }
 
@@ -52,7 +57,11 @@ void embedding_backward(const Tensor& ids, const Tensor& dout, Range held, Tenso
   require_table(dtable, held.size(), columns_of(dout), kOp, "dtable");
   require_dtype(dtable, DType::f32, kOp, "dtable");
   require_disjoint(dtable, "dtable", dout, "dout", kOp);
-  if (any_meta(ids, dout, dtable)) return;
+  const Device device = common_device(kOp, ids, dout, dtable);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::embedding_backward(ids, dout, held, dtable);
+  }
   cpu::embedding_backward(ids, dout, held, dtable);
 }
 
@@ -67,7 +76,11 @@ void embedding_add(const Tensor& x, const Tensor& ids, const Tensor& table, Tens
   require_like(out, x, kOp, "out");
   require_same_or_disjoint(out, "out", x, "x", kOp);
   require_disjoint(out, "out", table, "table", kOp);
-  if (any_meta(x, ids, table, out)) return;
+  const Device device = common_device(kOp, x, ids, table, out);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::embedding_add(x, ids, table, out);
+  }
   for (const int32_t id : ids.span<int32_t>()) {
     require(0 <= id && id < table.dim(0), "{}: id {} is not in a table of {} rows", kOp, id,
             table.dim(0));

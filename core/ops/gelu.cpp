@@ -2,6 +2,7 @@
 
 #include "core/ops/checks.h"
 #include "core/ops/cpu/ops.h"
+#include "core/ops/cuda/ops.h"
 
 namespace tessera {
 
@@ -10,7 +11,11 @@ void gelu_forward(const Tensor& x, Gelu kind, Tensor y) {
   require_float(x, kOp, "x");
   require_like(y, x, kOp, "y");
   require_same_or_disjoint(y, "y", x, "x", kOp);
-  if (any_meta(x, y)) return;
+  const Device device = common_device(kOp, x, y);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::gelu_forward(x, kind, y);
+  }
   cpu::gelu_forward(x, kind, y);
 }
 
@@ -21,7 +26,11 @@ void gelu_backward(const Tensor& dy, const Tensor& x, Gelu kind, Tensor dx) {
   require_like(dx, x, kOp, "dx");
   require_same_or_disjoint(dx, "dx", dy, "dy", kOp);
   require_same_or_disjoint(dx, "dx", x, "x", kOp);
-  if (any_meta(dy, x, dx)) return;
+  const Device device = common_device(kOp, dy, x, dx);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::gelu_backward(dy, x, kind, dx);
+  }
   cpu::gelu_backward(dy, x, kind, dx);
 }
 

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/ops/checks.h"
 #include "core/ops/cpu/ops.h"
+#include "core/ops/cuda/ops.h"
 
 namespace tessera {
 namespace {
@@ -32,7 +33,11 @@ void layer_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bia
   require_statistic(rstd, x, kOp, "rstd");
   require_same_or_disjoint(y, "y", x, "x", kOp);
   require(eps >= 0.0f, "{}: eps must not be negative, but is {}", kOp, eps);
-  if (any_meta(x, weight, bias, y, mean, rstd)) return;
+  const Device device = common_device(kOp, x, weight, bias, y, mean, rstd);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::layer_norm_forward(x, weight, bias, eps, y, mean, rstd);
+  }
   cpu::layer_norm_forward(x, weight, bias, eps, y, mean, rstd);
 }
 
@@ -52,7 +57,12 @@ void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight
   require_disjoint(dx, "dx", x, "x", kOp);
   require_same_or_disjoint(dx, "dx", dy, "dy", kOp);
   require_same_or_disjoint(dx, "dx", residual, "residual", kOp);
-  if (any_meta(dy, x, weight, mean, rstd, residual, dx, dweight, dbias)) return;
+  const Device device = common_device(kOp, dy, x, weight, mean, rstd, residual, dx, dweight, dbias);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda())
+      return cuda::layer_norm_backward(dy, x, weight, mean, rstd, residual, dx, dweight, dbias);
+  }
   cpu::layer_norm_backward(dy, x, weight, mean, rstd, residual, dx, dweight, dbias);
 }
 

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/ops/checks.h"
 #include "core/ops/cpu/matmul.h"
+#include "core/ops/cuda/matmul.h"
 
 namespace tessera {
 namespace {
@@ -17,36 +18,89 @@ void check_linear(const char* op, const Tensor& x, const Tensor& w, const Tensor
       op, describe(x), describe(y), describe(w));
 }
 
+Device check_forward(const char* op, const Tensor& x, const Tensor& w, const Tensor& bias,
+                     const Tensor& y) {
+  check_linear(op, x, w, y);
+  require_dtype(w, x.dtype(), op, "w");
+  require_dtype(y, x.dtype(), op, "y");
+  if (bias.defined()) {
+    require_shape(bias, {w.dim(0)}, op, "bias");
+    require_dtype(bias, x.dtype(), op, "bias");
+  }
+  require_disjoint(y, "y", x, "x", op);
+  require_disjoint(y, "y", w, "w", op);
+  return common_device(op, x, w, bias, y);
+}
+
+Device check_backward_input(const char* op, const Tensor& dy, const Tensor& w, const Tensor& dx) {
+  check_linear(op, dx, w, dy);
+  require_dtype(w, dy.dtype(), op, "w");
+  require_dtype(dx, dy.dtype(), op, "dx");
+  require_disjoint(dx, "dx", dy, "dy", op);
+  require_disjoint(dx, "dx", w, "w", op);
+  return common_device(op, dy, w, dx);
+}
+
+Matrix rows_as_matrix(const Tensor& x) { return {x, rows_of(x), x.dim(-1), Layout::rows}; }
+Matrix weights(const Tensor& w) { return {w, w.dim(0), w.dim(1), Layout::rows}; }
+Matrix transposed_weights(const Tensor& w) { return {w, w.dim(1), w.dim(0), Layout::columns}; }
+
 }  // namespace
 
 void linear_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor y) {
-  constexpr const char* kOp = "linear_forward";
-  check_linear(kOp, x, w, y);
-  require_dtype(w, x.dtype(), kOp, "w");
-  require_dtype(y, x.dtype(), kOp, "y");
-  if (bias.defined()) {
-    require_shape(bias, {w.dim(0)}, kOp, "bias");
-    require_dtype(bias, x.dtype(), kOp, "bias");
+  const Device device = check_forward("linear_forward", x, w, bias, y);
+  if (device.is_meta()) return;
+  const Matrix a = rows_as_matrix(x), b = transposed_weights(w);
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::matmul(a, b, bias, y, Accumulate::no);
   }
-  require_disjoint(y, "y", x, "x", kOp);
-  require_disjoint(y, "y", w, "w", kOp);
-  if (any_meta(x, w, y)) return;
-  const cpu::Matrix a{x, rows_of(x), x.dim(-1), cpu::Layout::rows};
-  const cpu::Matrix b{w, w.dim(1), w.dim(0), cpu::Layout::columns};
   cpu::matmul(a, b, bias, y, Accumulate::no);
 }
 
+void linear_gelu_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Gelu kind,
+                         Tensor hidden, Tensor active) {
+  constexpr const char* kOp = "linear_gelu_forward";
+  [[maybe_unused]] const Device device = check_forward(kOp, x, w, bias, hidden);
+  require_like(active, hidden, kOp, "active");
+  require_disjoint(active, "active", x, "x", kOp);
+  require_disjoint(active, "active", w, "w", kOp);
+  require_disjoint(active, "active", hidden, "hidden", kOp);
+  if constexpr (kHasCuda) {
+    const Matrix a = rows_as_matrix(x);
+    if (device.is_cuda() && cuda::fuses_gelu(a, hidden, kind)) {
+      common_device(kOp, hidden, active);
+      return cuda::matmul_gelu(a, transposed_weights(w), bias, hidden, active);
+    }
+  }
+  linear_forward(x, w, bias, hidden);
+  gelu_forward(hidden, kind, active);
+}
+
 void linear_backward_input(const Tensor& dy, const Tensor& w, Tensor dx) {
-  constexpr const char* kOp = "linear_backward_input";
-  check_linear(kOp, dx, w, dy);
-  require_dtype(w, dy.dtype(), kOp, "w");
-  require_dtype(dx, dy.dtype(), kOp, "dx");
-  require_disjoint(dx, "dx", dy, "dy", kOp);
-  require_disjoint(dx, "dx", w, "w", kOp);
-  if (any_meta(dy, w, dx)) return;
-  const cpu::Matrix a{dy, rows_of(dy), dy.dim(-1), cpu::Layout::rows};
-  const cpu::Matrix b{w, w.dim(0), w.dim(1), cpu::Layout::rows};
+  const Device device = check_backward_input("linear_backward_input", dy, w, dx);
+  if (device.is_meta()) return;
+  const Matrix a = rows_as_matrix(dy), b = weights(w);
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::matmul(a, b, {}, dx, Accumulate::no);
+  }
   cpu::matmul(a, b, {}, dx, Accumulate::no);
+}
+
+void linear_gelu_backward_input(const Tensor& dy, const Tensor& w, const Tensor& hidden, Gelu kind,
+                                Tensor dhidden) {
+  constexpr const char* kOp = "linear_gelu_backward_input";
+  [[maybe_unused]] const Device device = check_backward_input(kOp, dy, w, dhidden);
+  require_like(hidden, dhidden, kOp, "hidden");
+  require_disjoint(dhidden, "dhidden", hidden, "hidden", kOp);
+  if constexpr (kHasCuda) {
+    const Matrix a = rows_as_matrix(dy);
+    if (device.is_cuda() && cuda::fuses_gelu(a, dhidden, kind)) {
+      common_device(kOp, dhidden, hidden);
+      return cuda::matmul_gelu_backward(a, weights(w), hidden, dhidden);
+    }
+  }
+  linear_backward_input(dy, w, dhidden);
+  gelu_backward(dhidden, hidden, kind, dhidden);
 }
 
 void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor dw, Accumulate accumulate) {
@@ -56,9 +110,13 @@ void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor dw, Accumu
   require_dtype(dw, DType::f32, kOp, "dw");
   require_disjoint(dw, "dw", dy, "dy", kOp);
   require_disjoint(dw, "dw", x, "x", kOp);
-  if (any_meta(dy, x, dw)) return;
-  const cpu::Matrix a{dy, dy.dim(-1), rows_of(dy), cpu::Layout::columns};
-  const cpu::Matrix b{x, rows_of(x), x.dim(-1), cpu::Layout::rows};
+  const Device device = common_device(kOp, dy, x, dw);
+  if (device.is_meta()) return;
+  const Matrix a{dy, dy.dim(-1), rows_of(dy), Layout::columns};
+  const Matrix b{x, rows_of(x), x.dim(-1), Layout::rows};
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::matmul(a, b, {}, dw, accumulate);
+  }
   cpu::matmul(a, b, {}, dw, accumulate);
 }
 

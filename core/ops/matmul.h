@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/ops/gelu.h"
 #include "core/tensor.h"
 
 namespace tessera {
@@ -16,6 +17,16 @@ void linear_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor
 
 /// dx = dy w. All of one dtype.
 void linear_backward_input(const Tensor& dy, const Tensor& w, Tensor dx);
+
+/// hidden = x wᵀ + bias, active = gelu(hidden): linear_forward and gelu_forward in one, which on a
+/// GPU may apply the GELU before hidden is rounded. active is as hidden, and does not alias it.
+void linear_gelu_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Gelu kind,
+                         Tensor hidden, Tensor active);
+
+/// dhidden = (dy w) × gelu'(hidden), the gradient of y = gelu(hidden) wᵀ: linear_backward_input and
+/// gelu_backward in one. dhidden is as hidden, and does not alias it.
+void linear_gelu_backward_input(const Tensor& dy, const Tensor& w, const Tensor& hidden, Gelu kind,
+                                Tensor dhidden);
 
 /// dw = dyᵀ x, or dw += dyᵀ x. dy and x of one dtype, dw fp32.
 void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor dw, Accumulate accumulate);

@@ -2,19 +2,22 @@
 
 #include "core/ops/checks.h"
 #include "core/ops/cpu/ops.h"
+#include "core/ops/cuda/ops.h"
 
 namespace tessera {
 
-double sum_of_squares(const Tensor& x) {
-  require_dtype(x, DType::f32, "sum_of_squares", "x");
-  if (any_meta(x)) return 0.0;
-  return cpu::sum_of_squares(x);
-}
-
-double sum(const Tensor& x) {
-  require_dtype(x, DType::f32, "sum", "x");
-  if (any_meta(x)) return 0.0;
-  return cpu::sum(x);
+void add_sum_of_squares(const Tensor& x, Tensor out) {
+  constexpr const char* kOp = "add_sum_of_squares";
+  require_dtype(x, DType::f32, kOp, "x");
+  require_shape(out, {1}, kOp, "out");
+  require_dtype(out, DType::f64, kOp, "out");
+  require_disjoint(out, "out", x, "x", kOp);
+  const Device device = common_device(kOp, x, out);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::add_sum_of_squares(x, out);
+  }
+  cpu::add_sum_of_squares(x, out);
 }
 
 void column_sum(const Tensor& x, Tensor out) {
@@ -23,7 +26,11 @@ void column_sum(const Tensor& x, Tensor out) {
   require_shape(out, {columns_of(x)}, kOp, "out");
   require_dtype(out, DType::f32, kOp, "out");
   require_disjoint(out, "out", x, "x", kOp);
-  if (any_meta(x, out)) return;
+  const Device device = common_device(kOp, x, out);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::column_sum(x, out);
+  }
   cpu::column_sum(x, out);
 }
 

@@ -4,13 +4,9 @@
 
 namespace tessera {
 
-/// The sum of squares of an fp32 tensor, in double; zero on the meta device. The order of the sum
-/// does not depend on the number of threads.
-double sum_of_squares(const Tensor& x);
-
-/// The sum of all elements of an fp32 tensor, in double; zero on the meta device. The order of the
-/// sum does not depend on the number of threads.
-double sum(const Tensor& x);
+/// out += Σ x², in double, without the host: x fp32 of any shape, out (1) fp64 on x's device. The
+/// order of the sum depends on nothing but the number of elements.
+void add_sum_of_squares(const Tensor& x, Tensor out);
 
 /// out[c] += Σ_rows x[row, c]: the gradient of a bias. x (..., C) fp32 or bf16, out (C) fp32. The
 /// order of the sum does not depend on the number of threads.

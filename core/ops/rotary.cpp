@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/ops/checks.h"
 #include "core/ops/cpu/ops.h"
+#include "core/ops/cuda/ops.h"
 
 namespace tessera {
 namespace {
@@ -16,7 +17,11 @@ void turn(const Tensor& table, float direction, const Tensor& qkv, const char* n
   require_shape(table, {qkv.dim(0) * qkv.dim(1), qkv.dim(4)}, op, "table");
   require_dtype(table, DType::f32, op, "table");
   require_disjoint(qkv, name, table, "table", op);
-  if (any_meta(table, qkv)) return;
+  const Device device = common_device(op, table, qkv);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::rotary(table, direction, qkv);
+  }
   cpu::rotary(table, direction, qkv);
 }
 
@@ -31,7 +36,11 @@ void rotary_table(const Tensor& positions, float base, Tensor table) {
           "is {}",
           kOp, positions.numel(), describe(positions), describe(table));
   require(base > 0.0f, "{}: the base must be positive, but is {}", kOp, base);
-  if (any_meta(positions, table)) return;
+  const Device device = common_device(kOp, positions, table);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::rotary_table(positions, base, table);
+  }
   cpu::rotary_table(positions, base, table);
 }
 

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/ops/checks.h"
 #include "core/ops/cpu/ops.h"
+#include "core/ops/cuda/ops.h"
 
 namespace tessera {
 namespace {
@@ -21,15 +22,51 @@ void check_rows(const Tensor& whole, const char* whole_name, const Tensor& rows,
 void gather_rows(const Tensor& x, const Tensor& rows, Tensor out) {
   constexpr const char* kOp = "gather_rows";
   check_rows(x, "x", rows, out, "out", kOp);
-  if (any_meta(x, rows, out)) return;
+  const Device device = common_device(kOp, x, rows, out);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::gather_rows(x, rows, out);
+  }
   cpu::gather_rows(x, rows, out);
 }
 
 void scatter_add_rows(const Tensor& dout, const Tensor& rows, Tensor dx) {
   constexpr const char* kOp = "scatter_add_rows";
   check_rows(dx, "dx", rows, dout, "dout", kOp);
-  if (any_meta(dout, rows, dx)) return;
+  const Device device = common_device(kOp, dout, rows, dx);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::scatter_add_rows(dout, rows, dx);
+  }
   cpu::scatter_add_rows(dout, rows, dx);
+}
+
+void gather_ints(const Tensor& values, const Tensor& rows, Tensor out) {
+  constexpr const char* kOp = "gather_ints";
+  require_dtype(values, DType::i32, kOp, "values");
+  require_dtype(rows, DType::i32, kOp, "rows");
+  require_like(out, rows, kOp, "out");
+  require_disjoint(out, "out", values, "values", kOp);
+  const Device device = common_device(kOp, values, rows, out);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::gather_ints(values, rows, out);
+  }
+  cpu::gather_ints(values, rows, out);
+}
+
+void count_equal(const Tensor& a, const Tensor& b, Tensor count) {
+  constexpr const char* kOp = "count_equal";
+  require_dtype(a, DType::i32, kOp, "a");
+  require_like(b, a, kOp, "b");
+  require_shape(count, {1}, kOp, "count");
+  require_dtype(count, DType::f64, kOp, "count");
+  const Device device = common_device(kOp, a, b, count);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::count_equal(a, b, count);
+  }
+  cpu::count_equal(a, b, count);
 }
 
 void argmax_rows(const Tensor& x, Tensor out) {
@@ -39,7 +76,11 @@ void argmax_rows(const Tensor& x, Tensor out) {
           describe(x));
   require_shape(out, {x.dim(0)}, kOp, "out");
   require_dtype(out, DType::i32, kOp, "out");
-  if (any_meta(x, out)) return;
+  const Device device = common_device(kOp, x, out);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::argmax_rows(x, out);
+  }
   cpu::argmax_rows(x, out);
 }
 

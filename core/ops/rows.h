@@ -13,6 +13,12 @@ void gather_rows(const Tensor& x, const Tensor& rows, Tensor out);
 /// dx[rows[m]] += dout[m]: the gradient of gather_rows. dout (M, C), dx (..., C) in one dtype.
 void scatter_add_rows(const Tensor& dout, const Tensor& rows, Tensor dx);
 
+/// out[m] = values[rows[m]]. All int32; values (N), rows and out (M).
+void gather_ints(const Tensor& values, const Tensor& rows, Tensor out);
+
+/// count (1) fp64 += how many a[n] are b[n]. Both (N) int32.
+void count_equal(const Tensor& a, const Tensor& b, Tensor count);
+
 /// out[n] = the column of the largest element of x[n], the first of equal ones. x (N, K), K ≥ 1,
 /// out (N) int32.
 void argmax_rows(const Tensor& x, Tensor out);

@@ -2,6 +2,7 @@
 
 #include "core/ops/checks.h"
 #include "core/ops/cpu/ops.h"
+#include "core/ops/cuda/ops.h"
 
 namespace tessera {
 
@@ -10,7 +11,11 @@ void tanh_forward(const Tensor& x, Tensor y) {
   require_float(x, kOp, "x");
   require_like(y, x, kOp, "y");
   require_same_or_disjoint(y, "y", x, "x", kOp);
-  if (any_meta(x, y)) return;
+  const Device device = common_device(kOp, x, y);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::tanh_forward(x, y);
+  }
   cpu::tanh_forward(x, y);
 }
 
@@ -21,7 +26,11 @@ void tanh_backward(const Tensor& dy, const Tensor& y, Tensor dx) {
   require_like(dx, y, kOp, "dx");
   require_same_or_disjoint(dx, "dx", dy, "dy", kOp);
   require_same_or_disjoint(dx, "dx", y, "y", kOp);
-  if (any_meta(dy, y, dx)) return;
+  const Device device = common_device(kOp, dy, y, dx);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::tanh_backward(dy, y, dx);
+  }
   cpu::tanh_backward(dy, y, dx);
 }
 

@@ -3,26 +3,18 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/memory.h"
+#include "core/ops/elementwise.h"
 #include "launch/checkpoint/checksum.h"
+#include "launch/checkpoint/stored_values.h"
 #include "launch/files/mapped_file.h"
 
 namespace tessera {
 
 namespace {
 
-// Stored bytes may lie at any address, so elements are read with memcpy.
-template <typename From>
-void widen(const std::byte* from, float* to, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    From value;
-    std::memcpy(&value, from + static_cast<size_t>(i) * sizeof(From), sizeof(From));
-    to[i] = static_cast<float>(value);
-  }
-}
-
 bool can_read_as(DType stored, DType wanted) {
-  return stored == wanted ||
-         (wanted == DType::f32 && (stored == DType::bf16 || stored == DType::f64));
+  return stored == wanted || (wanted == DType::f32 && is_float(stored));
 }
 
 void copy_run(DType stored, const std::byte* bytes, int64_t from, Tensor& out, int64_t to,
@@ -31,10 +23,8 @@ void copy_run(DType stored, const std::byte* bytes, int64_t from, Tensor& out, i
   if (stored == out.dtype()) {
     auto* target = static_cast<std::byte*>(out.raw()) + static_cast<size_t>(to) * size_of(stored);
     std::memcpy(target, source, static_cast<size_t>(count) * size_of(stored));
-  } else if (stored == DType::bf16) {
-    widen<bfloat16>(source, out.data<float>() + to, count);
   } else {
-    widen<double>(source, out.data<float>() + to, count);
+    widen_to_float(stored, source, out.data<float>() + to, count);
   }
 }
 
@@ -115,13 +105,18 @@ void Checkpoint::read(const std::string& name, const Shard& shard, Tensor out) {
   require(has_piece, "{} has the shape {}: there is no range [{}, {}) in its dim {}", where,
           to_string(stored.shape), shard.range.begin, shard.range.end, shard.dim);
   const Box wanted = box_of(shard, stored.shape);
-  require(out.defined() && out.shape() == wanted.shape && out.device().is_cpu(),
+  require(out.defined() && out.shape() == wanted.shape && !out.device().is_meta(),
           "{} has the shape {}, its piece {} {}: it can not be read into a tensor {}", where,
           to_string(stored.shape), to_string(wanted), to_string(wanted.shape), describe(out));
   require(
       can_read_as(stored.dtype, out.dtype()),
       "{} is stored as {}: it can be read as that, and bf16 and fp64 also as fp32, but not as {}",
       where, to_string(stored.dtype), to_string(out.dtype()));
+  if (out.device().is_cuda()) {
+    const OwnedTensor on_host(out.shape(), out.dtype());
+    read(name, shard, on_host.tensor);
+    return copy(on_host.tensor, out);
+  }
   for (const StoredSlice& slice : stored.slices) {
     const auto overlap = intersect(slice.box, wanted);
     if (!overlap) continue;

@@ -1,6 +1,9 @@
 #include "launch/checkpoint/find.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <cstdio>
 #include <vector>
 
 #include "core/error.h"
@@ -28,6 +31,14 @@ std::vector<StepFolder> candidates(const fs::path& checkpoints) {
   std::stable_sort(found.begin(), found.end(),
                    [](const StepFolder& a, const StepFolder& b) { return a.step > b.step; });
   return found;
+}
+
+/// The path of the same folder that ends in its name, so that its parent is the folder it is in:
+/// that of "run/" would be "run".
+fs::path ending_in_name(const fs::path& path) {
+  const fs::path folder = path.has_filename() ? path : path.parent_path();
+  const bool has_name = folder.filename() != "." && folder.filename() != "..";
+  return has_name ? folder : fs::canonical(folder);
 }
 
 std::optional<fs::path> newest_whole_in(const fs::path& checkpoints,
@@ -61,24 +72,31 @@ std::optional<fs::path> newest_whole_checkpoint(const fs::path& run_dir,
   return checkpoints_folder(run_dir) / name;
 }
 
-fs::path resolve_checkpoint(const fs::path& path) {
+void warn_of_skipped(const std::string& line) {
+  fmt::print(stderr, "warning: passed over {}\n", line);
+}
+
+fs::path resolve_checkpoint(const fs::path& path, const ReportSkipped& report_skipped) {
   require(fs::is_directory(path), "{} is not a folder: give a run's folder, or one of its steps",
           path.string());
-  if (fs::exists(path / kManifestName)) return path;
-  const bool is_run = fs::is_directory(checkpoints_folder(path));
-  const fs::path checkpoints = is_run ? checkpoints_folder(path) : path;
-  std::string skipped;
+  const fs::path folder = ending_in_name(path);
+  if (fs::exists(folder / kManifestName)) return folder;
+  const bool is_run = fs::is_directory(checkpoints_folder(folder));
+  const fs::path checkpoints = is_run ? checkpoints_folder(folder) : folder;
+  std::vector<std::string> skipped;
   const auto found =
-      newest_whole_in(checkpoints, [&](const std::string& line) { skipped += "\n  " + line; });
+      newest_whole_in(checkpoints, [&](const std::string& line) { skipped.push_back(line); });
   require(found.has_value(), "there is no whole checkpoint in {}{}", checkpoints.string(),
-          skipped.empty() ? ", nor any other" : ":" + skipped);
+          skipped.empty() ? ", nor any other" : fmt::format(":\n  {}", fmt::join(skipped, "\n  ")));
+  if (report_skipped) std::ranges::for_each(skipped, report_skipped);
   return *found;
 }
 
-fs::path resolve_checkpoint(const fs::path& path, Communicator& world) {
+fs::path resolve_checkpoint(const fs::path& path, Communicator& world,
+                            const ReportSkipped& report_skipped) {
   std::string found;
   all_or_none(world, [&] {
-    if (world.rank() == 0) found = resolve_checkpoint(path).string();
+    if (world.rank() == 0) found = resolve_checkpoint(path, report_skipped).string();
   });
   return broadcast_string(world, found, 0);
 }

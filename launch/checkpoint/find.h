@@ -23,12 +23,18 @@ std::optional<std::filesystem::path> newest_whole_checkpoint(const std::filesyst
                                                              const ReportSkipped& report_skipped,
                                                              Communicator& world);
 
-/// The step's folder that a user's path means: itself, or the newest whole checkpoint of a run's
-/// folder or of its checkpoints folder. Throws, with what is there and why it was passed over, if
-/// there is none.
-std::filesystem::path resolve_checkpoint(const std::filesystem::path& path);
+/// Prints such a line on stderr, as a warning.
+void warn_of_skipped(const std::string& line);
 
-/// The same on every rank of a group, collectively: rank 0 looks.
-std::filesystem::path resolve_checkpoint(const std::filesystem::path& path, Communicator& world);
+/// The step's folder that a user's path means: itself, or the newest whole checkpoint of a run's
+/// folder or of its checkpoints folder. It ends in the step's name, without a slash. Reports each
+/// newer one that was passed over. Throws, with what is there and why it was passed over, if there
+/// is none.
+std::filesystem::path resolve_checkpoint(const std::filesystem::path& path,
+                                         const ReportSkipped& report_skipped = warn_of_skipped);
+
+/// The same on every rank of a group, collectively: rank 0 looks, and alone reports.
+std::filesystem::path resolve_checkpoint(const std::filesystem::path& path, Communicator& world,
+                                         const ReportSkipped& report_skipped = warn_of_skipped);
 
 }  // namespace tessera

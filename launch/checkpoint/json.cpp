@@ -27,14 +27,18 @@ Json parse_json(std::string_view text, const std::string& source) {
   try {
     return Json::parse(text.begin(), text.end(), check);
   } catch (const Json::parse_error& error) {
-    // What the library says of lines would be of this text alone.
-    const std::string_view what = error.what();
-    const size_t detail = what.find("syntax error");
-    fail("{} is not valid JSON, at its byte {}: {}", source, error.byte,
-         quote(detail == std::string_view::npos ? what : what.substr(detail)));
+    fail("{} is not valid JSON, {}", source, json_problem(error.byte, error));
   } catch (const Json::exception& error) {
     fail("{} is not valid JSON: {}", source, quote(error.what()));
   }
+}
+
+std::string json_problem(size_t byte, const Json::exception& error) {
+  // What the library says of lines would be of this text alone.
+  const std::string_view what = error.what();
+  const size_t detail = what.find("syntax error");
+  return fmt::format("at its byte {}: {}", byte,
+                     quote(detail == std::string_view::npos ? what : what.substr(detail)));
 }
 
 std::string to_text(const Json& value) {
@@ -76,6 +80,13 @@ const Json& JsonObject::at(const char* key) const {
 
 int64_t JsonObject::count(const char* key) const {
   return json_count(at(key), fmt::format("{}: \"{}\"", where_, key));
+}
+
+bool JsonObject::flag(const char* key) const {
+  const Json& value = at(key);
+  require(value.is_boolean(), "{}: \"{}\" must be true or false, but is a {}", where_, key,
+          value.type_name());
+  return value.get<bool>();
 }
 
 std::string JsonObject::text(const char* key) const {

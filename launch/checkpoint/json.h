@@ -20,6 +20,9 @@ inline constexpr size_t kMaxJsonText = 1000;
 /// deeper than kMaxJsonDepth or gives an object the same key twice.
 Json parse_json(std::string_view text, const std::string& source);
 
+/// What the library says is wrong at this byte, from 1, of a text: "at its byte 3: ...".
+std::string json_problem(size_t byte, const Json::exception& error);
+
 /// `value` as compact JSON. Throws if a string in it is not valid UTF-8.
 std::string to_text(const Json& value);
 
@@ -35,8 +38,11 @@ class JsonObject {
 
   /// The value of `key`; throws if there is none.
   const Json& at(const char* key) const;
+  bool has(const char* key) const { return value_.contains(key); }
   /// An integer from 0 to 2^63 - 1.
   int64_t count(const char* key) const;
+  /// True or false.
+  bool flag(const char* key) const;
   /// A string of at most kMaxJsonText bytes.
   std::string text(const char* key) const;
   const Json& list(const char* key) const;

@@ -54,21 +54,6 @@ std::string attachment_line(const std::string& name, const StoredAttachment& att
                      attachment.size, to_text(attachment.checksum));
 }
 
-// A plain name, so that a manifest can not reach out of its folder.
-void require_file_name(const std::string& name, std::string_view suffix, const std::string& where) {
-  constexpr size_t kLongest = 255;
-  const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
-    return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') || c == '_' ||
-           c == '-' || c == '.';
-  });
-  require(
-      plain && name.size() > suffix.size() && name.size() <= kLongest && name[0] != '.' &&
-          name.substr(name.size() - suffix.size()) == suffix,
-      "{}: a file's name must end in {} and be made of letters, digits, '_', '-' and '.', but is "
-      "{}",
-      where, suffix, quote(name));
-}
-
 void parse_files(const Json& list, const std::string& source, Manifest& manifest) {
   for (const Json& item : list) {
     const JsonObject object(item, source + ": an item of \"files\"");
@@ -151,6 +136,20 @@ void require_undamaged(std::string_view text, const std::string& source) {
 }
 
 }  // namespace
+
+void require_file_name(const std::string& name, std::string_view suffix, const std::string& where) {
+  constexpr size_t kLongest = 255;
+  const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
+    return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+  });
+  require(
+      plain && name.size() > suffix.size() && name.size() <= kLongest && name[0] != '.' &&
+          name.substr(name.size() - suffix.size()) == suffix,
+      "{}: a file's name must end in {} and be made of letters, digits, '_', '-' and '.', but is "
+      "{}",
+      where, suffix, quote(name));
+}
 
 void require_attachment_name(const std::string& name, const std::string& where) {
   require_file_name(name, ".json", where);

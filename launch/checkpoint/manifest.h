@@ -65,6 +65,10 @@ struct Manifest {
   std::map<std::string, StoredTensor> tensors;
 };
 
+/// Throws, starting with `where`, unless `name` is a plain name that ends in `suffix`, so that what
+/// lists files can not reach out of its folder.
+void require_file_name(const std::string& name, std::string_view suffix, const std::string& where);
+
 /// Throws, starting with `where`, unless `name` can be that of an attachment: a plain name that
 /// ends in .json and is not kManifestName.
 void require_attachment_name(const std::string& name, const std::string& where);

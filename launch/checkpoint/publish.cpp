@@ -17,12 +17,6 @@ void observe(const SaveObserver& observer, const char* point) {
   if (observer) observer(point);
 }
 
-void delete_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::remove_all(folder, error);
-  require(!error, "can not delete {}: {}", folder.string(), error.message());
-}
-
 // Runs `action`; adds the reason to `problems` if it throws.
 template <typename Action>
 void attempt(std::vector<std::string>& problems, Action&& action) {

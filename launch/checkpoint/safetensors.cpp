@@ -4,13 +4,13 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <set>
+#include <optional>
 #include <string_view>
+#include <tuple>
 
 #include "core/error.h"
 #include "launch/checkpoint/box.h"
 #include "launch/checkpoint/checksum.h"
-#include "launch/checkpoint/json.h"
 
 namespace tessera {
 
@@ -21,13 +21,17 @@ namespace {
 constexpr size_t kLengthBytes = sizeof(uint64_t);
 constexpr size_t kHeaderAlignment = 8;
 constexpr size_t kPieceBytes = size_t{1} << 20;  // stays in the cache between checksum and write
+constexpr size_t kHalfBytes = 2;                 // of F16
 constexpr const char* kMetadataKey = "__metadata__";
 
 constexpr std::array<DType, 6> kDTypes = {DType::f32, DType::bf16, DType::f64,
                                           DType::i32, DType::i64,  DType::u8};
 
-std::string header_text(const std::vector<SafetensorsEntry>& entries, const std::string& path) {
+std::string header_text(const std::vector<SafetensorsEntry>& entries,
+                        const std::map<std::string, std::string>& metadata,
+                        const std::string& path) {
   Json header = Json::object();
+  if (!metadata.empty()) header[kMetadataKey] = metadata;
   for (const SafetensorsEntry& entry : entries) {
     require(entry.name != kMetadataKey && !header.contains(entry.name),
             "{}: no tensor can be added under the name {}, which is taken", path,
@@ -45,17 +49,9 @@ std::string header_text(const std::vector<SafetensorsEntry>& entries, const std:
   return text;
 }
 
-SafetensorsEntry parse_entry(const std::string& name, const Json& value, size_t data_bytes,
-                             const std::string& path) {
-  require(name.size() <= kMaxJsonText,
-          "{}: a tensor's name has {} bytes, but at most {} are allowed", path, name.size(),
-          kMaxJsonText);
-  const JsonObject object(value, fmt::format("{}: tensor {}", path, quote(name)));
+/// Where a tensor is, whatever its dtype: [begin, end) of the file's data.
+std::pair<size_t, size_t> parse_offsets(const JsonObject& object, size_t data_bytes) {
   const std::string& where = object.where();
-  SafetensorsEntry entry;
-  entry.name = name;
-  entry.dtype = dtype_of_safetensors(object.text("dtype"), where);
-  entry.shape = object.shape("shape");
   const Json& offsets = object.list("data_offsets");
   require(offsets.size() == 2, "{}: \"data_offsets\" must be [begin, end], but has {} numbers",
           where, offsets.size());
@@ -64,12 +60,41 @@ SafetensorsEntry parse_entry(const std::string& name, const Json& value, size_t 
   require(begin <= end && static_cast<uint64_t>(end) <= data_bytes,
           "{}: the bytes [{}, {}) are not within the file's {} bytes of data", where, begin, end,
           data_bytes);
+  return {static_cast<size_t>(begin), static_cast<size_t>(end)};
+}
+
+SafetensorsEntry parse_entry(const std::string& name, const JsonObject& object, size_t data_bytes) {
+  SafetensorsEntry entry;
+  entry.name = name;
+  entry.dtype = dtype_of_safetensors(object.text("dtype"), object.where());
+  entry.shape = object.shape("shape");
+  std::tie(entry.begin, entry.end) = parse_offsets(object, data_bytes);
   const auto bytes = checked_bytes(entry.shape, entry.dtype);
-  require(bytes == end - begin, "{}: {} {} can not be stored in {} bytes", where,
-          to_string(entry.dtype), to_string(entry.shape), end - begin);
-  entry.begin = static_cast<size_t>(begin);
-  entry.end = static_cast<size_t>(end);
+  require(bytes == static_cast<int64_t>(entry.end - entry.begin),
+          "{}: {} {} can not be stored in {} bytes", object.where(), to_string(entry.dtype),
+          to_string(entry.shape), entry.end - entry.begin);
   return entry;
+}
+
+ForeignEntry parse_foreign(const JsonObject& object, size_t data_bytes) {
+  ForeignEntry entry{object.text("dtype"), object.shape("shape")};
+  std::tie(entry.begin, entry.end) = parse_offsets(object, data_bytes);
+  if (entry.dtype == "F16") {
+    const auto elements = checked_numel(entry.shape);
+    const size_t bytes = entry.end - entry.begin;
+    require(elements && bytes % kHalfBytes == 0 &&
+                static_cast<uint64_t>(*elements) == bytes / kHalfBytes,
+            "{}: F16 {} can not be stored in {} bytes", object.where(), to_string(entry.shape),
+            bytes);
+  }
+  return entry;
+}
+
+std::optional<DType> find_dtype(const std::string& name) {
+  for (const DType dtype : kDTypes) {
+    if (safetensors_name(dtype) == name) return dtype;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -93,15 +118,16 @@ std::string safetensors_name(DType dtype) {
 }
 
 DType dtype_of_safetensors(const std::string& name, const std::string& where) {
-  for (const DType dtype : kDTypes) {
-    if (safetensors_name(dtype) == name) return dtype;
-  }
-  fail("{}: the dtype {} is not known; known are F32, BF16, F64, I32, I64 and U8", where,
-       quote(name));
+  const std::optional<DType> dtype = find_dtype(name);
+  require(dtype.has_value(),
+          "{}: the dtype {} is not known; known are F32, BF16, F64, I32, I64 and U8", where,
+          quote(name));
+  return *dtype;
 }
 
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path,
-                                     std::vector<SafetensorsEntry> entries)
+                                     std::vector<SafetensorsEntry> entries,
+                                     const std::map<std::string, std::string>& metadata)
     : path_(path.string()), file_(path), entries_(std::move(entries)) {
   size_t end = 0;
   for (SafetensorsEntry& entry : entries_) {
@@ -109,7 +135,7 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path,
     end += static_cast<size_t>(entry.shape.numel()) * size_of(entry.dtype);
     entry.end = end;
   }
-  const std::string text = header_text(entries_, path_);
+  const std::string text = header_text(entries_, metadata, path_);
   std::string header(kLengthBytes, '\0');
   const uint64_t length = text.size();
   std::memcpy(header.data(), &length, kLengthBytes);
@@ -144,13 +170,13 @@ void SafetensorsWriter::finish() {
   file_.sync_and_close();
 }
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path, ForeignDTypes foreign)
     : path_(path.string()), file_(path_) {
-  read_header();
+  read_header(foreign);
   require_filled();
 }
 
-void SafetensorsFile::read_header() {
+void SafetensorsFile::read_header(ForeignDTypes foreign) {
   const size_t size = file_.bytes().size();
   require(size >= kLengthBytes, "{} has {} bytes, too few for a safetensors file", path_, size);
   uint64_t length = 0;
@@ -169,25 +195,40 @@ void SafetensorsFile::read_header() {
   require(header.is_object(), "the header of {} must be an object, but is a {}", path_,
           header.type_name());
   for (const auto& [name, value] : header.items()) {
-    if (name == kMetadataKey) continue;
-    entries_.emplace(name, parse_entry(name, value, size - data_begin_, path_));
+    if (name == kMetadataKey) {
+      read_metadata(value);
+      continue;
+    }
+    require(name.size() <= kMaxJsonText,
+            "{}: a tensor's name has {} bytes, but at most {} are allowed", path_, name.size(),
+            kMaxJsonText);
+    const JsonObject object(value, fmt::format("{}: tensor {}", path_, quote(name)));
+    if (foreign == ForeignDTypes::keep && !find_dtype(object.text("dtype"))) {
+      foreign_.emplace(name, parse_foreign(object, size - data_begin_));
+    } else {
+      entries_.emplace(name, parse_entry(name, object, size - data_begin_));
+    }
+  }
+}
+
+void SafetensorsFile::read_metadata(const Json& metadata) {
+  if (!metadata.is_object()) return;
+  for (const auto& [key, value] : metadata.items()) {
+    if (value.is_string()) metadata_.emplace(key, value.get<std::string>());
   }
 }
 
 void SafetensorsFile::require_filled() const {
-  std::vector<const SafetensorsEntry*> in_order;
-  for (const auto& [name, entry] : entries_) in_order.push_back(&entry);
-  std::sort(in_order.begin(), in_order.end(),
-            [](const SafetensorsEntry* a, const SafetensorsEntry* b) {
-              return std::pair(a->begin, a->end) < std::pair(b->begin, b->end);
-            });
+  std::vector<std::tuple<size_t, size_t, const std::string*>> in_order;  // begin, end, name
+  for (const auto& [name, entry] : entries_) in_order.emplace_back(entry.begin, entry.end, &name);
+  for (const auto& [name, entry] : foreign_) in_order.emplace_back(entry.begin, entry.end, &name);
+  std::sort(in_order.begin(), in_order.end());
   size_t end = 0;
-  for (const SafetensorsEntry* entry : in_order) {
-    require(entry->begin == end,
+  for (const auto& [begin, entry_end, name] : in_order) {
+    require(begin == end,
             "{}: tensor {} starts at byte {} of the data, but the tensor before it ends at {}: {}",
-            path_, quote(entry->name), entry->begin, end,
-            entry->begin < end ? "they overlap" : "there is a gap");
-    end = entry->end;
+            path_, quote(*name), begin, end, begin < end ? "they overlap" : "there is a gap");
+    end = entry_end;
   }
   const size_t data_bytes = size() - data_begin_;
   require(end == data_bytes, "{}: its tensors end at byte {} of the data, but the file has {}",
@@ -198,10 +239,6 @@ const SafetensorsEntry& SafetensorsFile::entry(const std::string& name) const {
   const auto found = entries_.find(name);
   require(found != entries_.end(), "{} has no tensor {}", path_, quote(name));
   return found->second;
-}
-
-std::span<const std::byte> SafetensorsFile::bytes(const SafetensorsEntry& entry) const {
-  return file_.bytes().subspan(data_begin_ + entry.begin, entry.end - entry.begin);
 }
 
 }  // namespace tessera

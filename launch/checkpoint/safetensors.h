@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "launch/checkpoint/json.h"
 #include "launch/files/mapped_file.h"
 #include "launch/files/output_file.h"
 
@@ -35,13 +36,26 @@ struct SafetensorsEntry {
   size_t end = 0;    ///< one past the last byte
 };
 
+/// A tensor whose dtype is none of DType's, as other programs write. Only of F16 is it known that
+/// its bytes fit its shape.
+struct ForeignEntry {
+  std::string dtype;  ///< "F16", "BOOL", ...
+  Shape shape;
+  size_t begin = 0;  ///< as in SafetensorsEntry
+  size_t end = 0;
+};
+
+/// What to do with a file that has tensors of such dtypes.
+enum class ForeignDTypes : uint8_t { refuse, keep };
+
 /// Writes a safetensors file from begin to end without holding more than one piece of it.
 class SafetensorsWriter {
  public:
   /// Creates the file, which may not exist, and writes the header: `entries` in the order in which
   /// they will be appended; their `begin` and `end` are computed here. To keep every tensor aligned
-  /// to its dtype, put larger dtypes first.
-  SafetensorsWriter(const std::filesystem::path& path, std::vector<SafetensorsEntry> entries);
+  /// to its dtype, put larger dtypes first. `metadata` stands in the header for other programs.
+  SafetensorsWriter(const std::filesystem::path& path, std::vector<SafetensorsEntry> entries,
+                    const std::map<std::string, std::string>& metadata = {});
 
   /// Writes the next tensor, on the CPU and of the entry's dtype and shape; returns the checksum of
   /// its bytes.
@@ -67,27 +81,43 @@ class SafetensorsWriter {
 /// the file without gap or overlap.
 class SafetensorsFile {
  public:
-  explicit SafetensorsFile(const std::filesystem::path& path);
+  explicit SafetensorsFile(const std::filesystem::path& path,
+                           ForeignDTypes foreign = ForeignDTypes::refuse);
 
   const std::string& path() const { return path_; }
   const std::map<std::string, SafetensorsEntry>& entries() const { return entries_; }
+  /// By name; none unless the file was opened with ForeignDTypes::keep.
+  const std::map<std::string, ForeignEntry>& foreign_entries() const { return foreign_; }
   /// The entry of this name; throws if there is none.
   const SafetensorsEntry& entry(const std::string& name) const;
   /// A tensor's bytes, row-major and little-endian; in files that others wrote they may lie at any
   /// address.
-  std::span<const std::byte> bytes(const SafetensorsEntry& entry) const;
+  std::span<const std::byte> bytes(const SafetensorsEntry& entry) const {
+    return data(entry.begin, entry.end);
+  }
+  std::span<const std::byte> bytes(const ForeignEntry& entry) const {
+    return data(entry.begin, entry.end);
+  }
+  /// What other programs put beside the tensors; only texts are kept.
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
   /// The header with its length.
   std::span<const std::byte> header() const { return file_.bytes().first(data_begin_); }
   size_t size() const { return file_.bytes().size(); }
 
  private:
-  void read_header();
+  void read_header(ForeignDTypes foreign);
+  void read_metadata(const Json& metadata);
   void require_filled() const;
+  std::span<const std::byte> data(size_t begin, size_t end) const {
+    return file_.bytes().subspan(data_begin_ + begin, end - begin);
+  }
 
   std::string path_;
   MappedFile file_;
   size_t data_begin_ = 0;
   std::map<std::string, SafetensorsEntry> entries_;
+  std::map<std::string, ForeignEntry> foreign_;
+  std::map<std::string, std::string> metadata_;
 };
 
 }  // namespace tessera

@@ -1,12 +1,11 @@
 #include "launch/checkpoint/save.h"
 
-#include <random>
-
 #include "core/error.h"
 #include "core/version.h"
 #include "launch/checkpoint/save_files.h"
 #include "launch/files/folders.h"
 #include "launch/files/output_file.h"
+#include "launch/files/random_id.h"
 #include "parallel/exchange.h"
 
 namespace tessera {
@@ -14,11 +13,6 @@ namespace tessera {
 namespace fs = std::filesystem;
 
 namespace {
-
-std::string random_id() {
-  std::random_device random;
-  return fmt::format("{:08x}{:08x}", random(), random());
-}
 
 // One save, step by step. Where a rank may fail, on_all_ranks makes all of them fail together, so
 // that none goes on to a collective that another will not reach.
@@ -35,6 +29,7 @@ class Save {
       publish();
     } catch (const SharedError& error) {  // others are one rank's alone, and end all
       discard();
+      if (!request_.in_a_run) throw;
       throw SharedError(
           fmt::format("the checkpoint of step {} was not saved: {} (earlier checkpoints are as "
                       "they were)",

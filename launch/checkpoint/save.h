@@ -25,6 +25,9 @@ struct SaveRequest {
   std::map<std::string, std::string> attachments;
   /// Every tensor that this rank holds, replicas included.
   std::vector<HeldTensor> tensors;
+  /// Whether a training run saves its step, of which a message then speaks. False: what fails says
+  /// only what is wrong.
+  bool in_a_run = true;
   /// How many whole checkpoints stay, this one and older ones; 0 keeps all.
   int keep = 0;
   /// Its points, in order: "after_create", "during_data" (after each slice), "after_data",

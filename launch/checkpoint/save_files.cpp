@@ -20,7 +20,8 @@ Json write_file(const std::filesystem::path& path, SavePlan& plan, const Planned
   SafetensorsWriter writer(path, std::move(entries));
   Json checksums = Json::array();
   for (const PlannedSlice& planned : file.slices) {
-    checksums.push_back(writer.append(held.at(planned.tensor)->data));
+    const HeldTensor& tensor = *held.at(planned.tensor);
+    checksums.push_back(writer.append(tensor.make ? tensor.make() : tensor.data));
     if (observer) observer("during_data");
   }
   writer.finish();

@@ -26,8 +26,9 @@ void require_valid(const HeldTensor& held, const Box& box) {
           "a tensor's name must have 1 to {} bytes, but {} has {}", kMaxJsonText, quote(held.name),
           held.name.size());
   require_shape(held.data, box.shape, "save_checkpoint", held.name.c_str());
-  require(held.data.device().is_cpu(), "{} must be on the cpu, but is {}", held.name,
-          describe(held.data));
+  const Device device = held.data.device();
+  require(held.make ? device.is_meta() : device.is_cpu(), "{} must be on the {}, but is {}",
+          held.name, held.make ? "meta device" : "cpu", describe(held.data));
 }
 
 // A slice and the ranks that hold it.

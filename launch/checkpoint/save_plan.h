@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -16,7 +17,10 @@ struct HeldTensor {
   std::string kind;  ///< kModelKind or kOptimizerKind
   Shape global_shape;
   Shard shard;  ///< the piece; an empty range holds nothing and is not written
-  Tensor data;  ///< the piece, on the CPU and without padding
+  Tensor data;  ///< the piece, on the CPU and without padding; on the meta device with `make`
+  /// Makes the piece when it is written, so that only one is in memory at a time; what it returns
+  /// is needed until the next call of any.
+  std::function<Tensor()> make = {};
 };
 
 /// What a rank tells the others of its tensors. Throws if they are not as HeldTensor says.

@@ -7,15 +7,17 @@
 
 namespace tessera {
 
-AskedModel open_asked_model(const std::string& checkpoint, Communicator& world) {
+AskedModel open_asked_model(const std::string& checkpoint, const DeviceOptions& devices,
+                            Communicator& world) {
   AskedModel asked;
   asked.path = resolve_checkpoint(checkpoint, world);
   apply_host_threads(world);
+  asked.devices = devices.open(world);
   all_or_none(world, [&] {
     Checkpoint opened = Checkpoint::open(asked.path);
     asked.extra = opened.manifest().extra;
     asked.tokenizer = tokenizer_of(opened);
-    asked.model = std::make_unique<TextModel>(opened, world);
+    asked.model = std::make_unique<TextModel>(opened, *asked.devices.world, asked.devices.device);
   });
   return asked;
 }

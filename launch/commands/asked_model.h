@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "launch/commands/device_options.h"
 #include "launch/predict/text_model.h"
 #include "launch/tokenizer/tokenizer.h"
 
@@ -13,6 +14,7 @@ namespace tessera {
 /// What the commands that ask a trained model begin with: the model of a checkpoint, on all ranks,
 /// and its tokenizer.
 struct AskedModel {
+  OpenedDevices devices;
   std::filesystem::path path;  ///< of the step's folder
   Json extra;                  ///< what the run wanted to find again
   std::unique_ptr<TextModel> model;
@@ -20,6 +22,7 @@ struct AskedModel {
 };
 
 /// Opens the checkpoint that a user's path means. Throws on all ranks or none. Collective.
-AskedModel open_asked_model(const std::string& checkpoint, Communicator& world);
+AskedModel open_asked_model(const std::string& checkpoint, const DeviceOptions& devices,
+                            Communicator& world);
 
 }  // namespace tessera

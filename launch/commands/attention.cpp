@@ -25,6 +25,7 @@ struct LookOptions {
   bool pack = false;
   AttentionChoice choice;
   std::string output = "attention";
+  DeviceOptions devices;
 };
 
 void write_file(const std::string& path, const std::string& text) {
@@ -37,9 +38,9 @@ void write_file(const std::string& path, const std::string& text) {
 }
 
 void look(const LookOptions& options, Communicator& world) {
-  const AskedModel asked = open_asked_model(options.checkpoint, world);
+  const AskedModel asked = open_asked_model(options.checkpoint, options.devices, world);
   // All ranks see the same texts, so that none fails alone but in writing.
-  all_or_none(world, [&] {
+  all_alike(world, [&] {
     std::vector<Sample> samples;
     for (const std::string& text : options.texts) {
       samples.push_back(sample_of_text(*asked.tokenizer, asked.model->config(), text));
@@ -82,6 +83,7 @@ void add_attention_command(CLI::App& app, int& exit_code) {
                    "Writes PREFIX.html and PREFIX.json, in place of any such files")
       ->type_name("PREFIX")
       ->capture_default_str();
+  add_device_options(*command, options->devices);
   command->callback([options, &exit_code] {
     exit_code = run_on_ranks([&](Communicator& world) { look(*options, world); });
   });

@@ -11,10 +11,10 @@
 
 #include "core/error.h"
 #include "launch/commands/asked_model.h"
-#include "launch/config/label_names.h"
 #include "launch/data/classification_dataset.h"
 #include "launch/predict/predict.h"
 #include "launch/process.h"
+#include "launch/train/checkpoint_labels.h"
 #include "parallel/exchange.h"
 
 namespace tessera {
@@ -25,14 +25,12 @@ struct ClassifyOptions {
   std::string text;
   std::optional<std::string> text_pair;
   bool truncate = false;
+  DeviceOptions devices;
 };
 
 /// The names of a run's labels, or their numbers where it has none.
 std::vector<std::string> names_of_labels(const Json& extra, int64_t num_labels) {
-  std::vector<std::string> names;
-  if (extra.contains("labels") && extra["labels"].is_string()) {
-    names = label_names(extra["labels"].get<std::string>());
-  }
+  std::vector<std::string> names = checkpoint_labels(extra);
   for (auto i = std::ssize(names); i < num_labels; ++i) names.push_back(fmt::format("{}", i));
   return names;
 }
@@ -48,9 +46,9 @@ void print(const std::vector<double>& probabilities, const std::vector<std::stri
 }
 
 void classify(const ClassifyOptions& options, Communicator& world) {
-  const AskedModel asked = open_asked_model(options.checkpoint, world);
+  const AskedModel asked = open_asked_model(options.checkpoint, options.devices, world);
   // All ranks see the same text, so that none fails alone.
-  all_or_none(world, [&] {
+  all_alike(world, [&] {
     const ModelConfig& config = asked.model->config();
     require(
         config.head == Head::classification,
@@ -84,6 +82,7 @@ void add_classify_command(CLI::App& app, int& exit_code) {
   command->add_option("--text-pair", options->text_pair, "The second text of a pair")
       ->type_name("TEXT");
   command->add_flag("--truncate", options->truncate, "Cut a text that is too long for the model");
+  add_device_options(*command, options->devices);
   command->callback([options, &exit_code] {
     exit_code = run_on_ranks([&](Communicator& world) { classify(*options, world); });
   });

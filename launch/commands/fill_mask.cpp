@@ -22,6 +22,7 @@ struct FillMaskOptions {
   std::string checkpoint;
   std::string text;
   int64_t top = 5;
+  DeviceOptions devices;
 };
 
 /// Where the mask tokens are.
@@ -59,9 +60,9 @@ void print(const Sample& sample, const std::vector<int32_t>& places,
 }
 
 void fill_mask(const FillMaskOptions& options, Communicator& world) {
-  const AskedModel asked = open_asked_model(options.checkpoint, world);
+  const AskedModel asked = open_asked_model(options.checkpoint, options.devices, world);
   // All ranks see the same text, so that none fails alone.
-  all_or_none(world, [&] {
+  all_alike(world, [&] {
     require(asked.model->config().is_bert(),
             "{} is a GPT, which continues texts and fills no masks: use tessera generate",
             asked.path.string());
@@ -93,6 +94,7 @@ void add_fill_mask_command(CLI::App& app, int& exit_code) {
   command->add_option("--top", options->top, "How many candidates for each")
       ->check(whole_number_from(1))
       ->capture_default_str();
+  add_device_options(*command, options->devices);
   command->callback([options, &exit_code] {
     exit_code = run_on_ranks([&](Communicator& world) { fill_mask(*options, world); });
   });

@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "launch/checkpoint/find.h"
 #include "launch/commands/command_line.h"
+#include "launch/commands/device_options.h"
 #include "launch/generate/generator.h"
 #include "launch/process.h"
 #include "launch/tokenizer/checkpoint_tokenizer.h"
@@ -27,6 +28,7 @@ struct GenerateOptions {
   std::string prompt;
   int64_t max_tokens = 200;
   SamplingOptions sampling;
+  DeviceOptions devices;
 };
 
 /// Writes a text as its tokens come: each at once where the tokenizer allows that, else all at the
@@ -80,16 +82,18 @@ std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, const std::string
 }
 
 void generate(const GenerateOptions& options, Communicator& world) {
+  OpenedDevices devices;
   std::unique_ptr<Generator> generator;
   std::unique_ptr<Tokenizer> tokenizer;
   std::vector<int32_t> prompt;
   const auto path = resolve_checkpoint(options.checkpoint, world);
   apply_host_threads(world);
+  devices = options.devices.open(world);
   all_or_none(world, [&] {
     check(options.sampling);
     Checkpoint checkpoint = Checkpoint::open(path);
     tokenizer = tokenizer_of(checkpoint);
-    generator = std::make_unique<Generator>(checkpoint, world);
+    generator = std::make_unique<Generator>(checkpoint, *devices.world, devices.device);
     prompt = encode_prompt(*tokenizer, options.prompt);
   });
 
@@ -98,7 +102,7 @@ void generate(const GenerateOptions& options, Communicator& world) {
   SamplingOptions sampling = options.sampling;
   sampling.vocab_size = tokenizer->vocab_size();
   // All ranks see the same tokens and logits, so that none fails alone.
-  all_or_none(world, [&] {
+  all_alike(world, [&] {
     generator->generate(prompt, options.max_tokens, sampling, [&](int32_t token) {
       if (token == tokenizer->end_of_document()) return false;
       writer.add(token);
@@ -139,6 +143,7 @@ void add_generate_command(CLI::App& app, int& exit_code) {
   command->add_option("--seed", options->sampling.seed, "Another seed, another text")
       ->check(whole_number_from(0))
       ->capture_default_str();
+  add_device_options(*command, options->devices);
   command->callback([options, &exit_code] {
     exit_code = run_on_ranks([&](Communicator& world) { generate(*options, world); });
   });

@@ -59,6 +59,8 @@ class KeyReader {
     given_.insert(name);
     try {
       value = rule.read(*entry->value);
+    } catch (const ErrorInside& error) {
+      issues_.add(source_, error.position, name + " " + error.what());
     } catch (const Error& error) {
       issues_.add(source_, entry->position, name + " " + error.what());
     }

@@ -1,6 +1,10 @@
 #include "launch/config/label_names.h"
 
 #include <algorithm>
+#include <set>
+
+#include "launch/checkpoint/json.h"
+#include "launch/config/value_rule.h"
 
 namespace tessera {
 
@@ -16,6 +20,21 @@ std::vector<std::string> label_names(std::string_view labels) {
     if (comma == std::string_view::npos) return names;
     labels.remove_prefix(comma + 1);
   }
+}
+
+std::string label_problem(const std::vector<std::string>& names) {
+  const std::set<std::string> different(names.begin(), names.end());
+  if (different.size() != names.size() || different.count("") == 1) {
+    return "each label has to have a name of its own";
+  }
+  for (const std::string& name : names) {
+    if (!Text{}.accepts(name) || label_names(name) != std::vector{name}) {
+      return fmt::format(
+          "{} has a comma, a control character, or a space at an end, which no name may have",
+          quote(name));
+    }
+  }
+  return "";
 }
 
 }  // namespace tessera

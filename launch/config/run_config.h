@@ -6,8 +6,10 @@
 #include <string>
 
 #include "core/dtype.h"
+#include "launch/config/data_blend.h"
 #include "launch/data/mlm_masking.h"
 #include "models/model_config.h"
+#include "parallel/recompute.h"
 
 namespace tessera {
 
@@ -15,9 +17,12 @@ namespace tessera {
 // allows and why stands once, in schema.h, and is printed as docs/configuration.md.
 
 enum class DeviceChoice : uint8_t { automatic, cpu, cuda };
+enum class Backend : uint8_t { automatic, nccl, mpi };
+enum class CudaGraph : uint8_t { automatic, off };
 enum class LrSchedule : uint8_t { cosine, linear, constant };
 enum class ResumeMode : uint8_t { automatic, never, required };
 enum class ShortSamples : uint8_t { pad, pack };
+enum class Packing : uint8_t { concatenate, documents };
 
 struct RunSection {
   std::string dir;
@@ -29,12 +34,14 @@ struct RunSection {
 };
 
 struct DataSection {
-  std::string train;                ///< dataset prefix
-  std::optional<std::string> eval;  ///< dataset prefix
-  double eval_fraction = 0.0;       ///< of the end of `train`; in [0, 1)
+  DataBlend train;                ///< dataset prefixes
+  std::optional<DataBlend> eval;  ///< dataset prefixes
+  double eval_fraction = 0.0;     ///< of each part of `train`, near its end; in [0, 1)
+  double test_fraction = 0.0;     ///< of each part of `train`, at its end; in [0, 1)
   std::string tokenizer = "byte";
-  bool separate_documents = false;    ///< gpt: attention and positions end with a document
-  bool loss_across_documents = true;  ///< gpt: a document's last token predicts the next one's
+  Packing packing = Packing::concatenate;  ///< gpt: what makes a row
+  bool separate_documents = false;         ///< gpt: attention and positions end with a document
+  bool loss_across_documents = true;       ///< gpt: a document's last token predicts the next one's
   ShortSamples short_samples = ShortSamples::pad;  ///< bert
   std::optional<std::string> labels;               ///< classification: names, separated by commas
   bool truncate = false;                           ///< classification: cut texts that are too long
@@ -43,7 +50,8 @@ struct DataSection {
 };
 
 struct ParallelSection {
-  int64_t tensor = 1;  ///< ranks that share one replica of the model
+  int64_t tensor = 1;                    ///< ranks that share one replica of the model
+  Backend backend = Backend::automatic;  ///< of the tensors of GPUs
 
   bool operator==(const ParallelSection&) const = default;
 };
@@ -58,6 +66,8 @@ struct BatchSection {
 
 struct TrainSection {
   int64_t steps = 0;
+  Recompute recompute = Recompute::none;
+  CudaGraph cuda_graph = CudaGraph::automatic;
 
   bool operator==(const TrainSection&) const = default;
 };

@@ -45,12 +45,13 @@ void describe(Section& run, auto& field) {
         "The folder the run writes to: `config.yaml`, `metrics.jsonl` and `checkpoints/`.");
   field("seed", run.seed, IntegerIn{0, INT64_MAX},
         "Decides initial weights, dropout and the order of samples, on any number of ranks.");
-  field("device", run.device,
-        OneOf<DeviceChoice>{{{"auto", DeviceChoice::automatic},
-                             {"cpu", DeviceChoice::cpu},
-                             {"cuda", DeviceChoice::cuda}}},
-        "Where to compute; `auto` takes GPUs where there are any and the build can use them. No "
-        "build can yet, so `cuda` is refused.");
+  field(
+      "device", run.device,
+      OneOf<DeviceChoice>{{{"auto", DeviceChoice::automatic},
+                           {"cpu", DeviceChoice::cpu},
+                           {"cuda", DeviceChoice::cuda}}},
+      "Where to compute: on NVIDIA GPUs or on CPUs. `auto` takes GPUs where there are any and the "
+      "build can use them, one a rank in the order of a host's ranks.");
   field("precision", run.precision, OneOf<DType>{{{"fp32", DType::f32}, {"bf16", DType::bf16}}},
         "Of weights and activations in the forward and backward pass. `bf16` halves their memory; "
         "gradients, master weights and AdamW's moments stay fp32.");
@@ -117,25 +118,41 @@ void describe(Section& model, auto& field) {
 
 template <MaybeConst<DataSection> Section>
 void describe(Section& data, auto& field) {
-  field(required("train"), data.train, Text{},
+  field(required("train"), data.train, PathOrBlend{},
         "Prefix of the dataset to train on, as it was given to `tessera prepare`; for `model.head: "
-        "classification` a `.jsonl` or `.tsv` file of labelled texts.");
-  field("eval", data.eval, OrNull<Text>{},
+        "classification` a `.jsonl` or `.tsv` file of labelled texts. Several are blended by "
+        "weight, as in `{data/books: 0.7, data/web: 0.3}`: in every stretch of the run each has "
+        "its share of the samples, and begins anew when all of its own have been used.");
+  field("eval", data.eval, OrNull<PathOrBlend>{},
         "Likewise, to evaluate on; null holds out `eval_fraction` of `train`.");
   field("eval_fraction", data.eval_fraction, NumberIn{0.0, 1.0, true},
-        "The part at the end of `train` that is evaluated on and never trained on. Only without "
-        "`eval`.");
+        "The part at the end of each dataset of `train` that is evaluated on and never trained on. "
+        "Only without `eval`.");
+  field("test_fraction", data.test_fraction, NumberIn{0.0, 1.0, true},
+        "The part at the end of each dataset of `train`, behind that of `eval_fraction`, that the "
+        "run never sees: it is for a test when all is done. Megatron-LM's `--split 969,30,1` is "
+        "`eval_fraction: 0.03` and `test_fraction: 0.001`.");
   field(
       "tokenizer", data.tokenizer, TokenizerName{},
       "How the text was cut, as it was given to `tessera prepare`: `byte` has a token for each of "
       "the 256 bytes and one between documents; `wordpiece:` is BERT's, which lower-cases and "
-      "strips accents, with its vocabulary, `wordpiece-cased:` BERT's that does neither. It is "
-      "kept in checkpoints.");
+      "strips accents, with its vocabulary, `wordpiece-cased:` BERT's that does neither; `bpe:` is "
+      "GPT-2's byte-level BPE, a folder with vocab.json and merges.txt; `huggingface:` a "
+      "tokenizer.json of either kind; `sentencepiece:` a model of that library. It is kept in "
+      "checkpoints.");
+  field("packing", data.packing,
+        OneOf<Packing>{{{"concatenate", Packing::concatenate}, {"documents", Packing::documents}}},
+        "For `gpt`: what a row of `model.seq_length` tokens is. `concatenate` cuts it from all "
+        "documents one after the other, as Megatron-LM does. `documents` puts whole documents into "
+        "it, as many as fit, which do not see one another; only one that is longer is cut. What is "
+        "left of a row is not computed.");
   field("separate_documents", data.separate_documents, TrueOrFalse{},
-        "For `gpt`: whether attention ends and positions restart where a document ends within a "
-        "sample. Documents are those of the dataset's index, whatever its tokens are.");
+        "For `gpt` with `packing: concatenate`: whether attention ends and positions restart where "
+        "a document ends within a sample. Documents are those of the dataset's index, whatever its "
+        "tokens are.");
   field("loss_across_documents", data.loss_across_documents, TrueOrFalse{},
-        "For `gpt`: whether the last token of a document has to predict the first of the next.");
+        "For `gpt` with `packing: concatenate`: whether the last token of a document has to "
+        "predict the first of the next.");
   field(
       "short_samples", data.short_samples,
       OneOf<ShortSamples>{{{"pad", ShortSamples::pad}, {"pack", ShortSamples::pack}}},
@@ -174,6 +191,12 @@ void describe(Section& parallel, auto& field) {
   field("tensor", parallel.tensor, IntegerIn{1, kMaxWidth},
         "Ranks that share one replica of the model. The others are data ranks: their number is "
         "that of all ranks, divided by this.");
+  field("backend", parallel.backend,
+        OneOf<Backend>{
+            {{"auto", Backend::automatic}, {"nccl", Backend::nccl}, {"mpi", Backend::mpi}}},
+        "How GPUs exchange tensors: `nccl` directly, for which every rank needs a GPU of its own; "
+        "`mpi` through the memory of their hosts, which is slower and lets any number of ranks "
+        "share a GPU. `auto` is `nccl` where it is possible. CPU ranks always use MPI.");
 }
 
 template <MaybeConst<BatchSection> Section>
@@ -190,6 +213,17 @@ template <MaybeConst<TrainSection> Section>
 void describe(Section& train, auto& field) {
   field(required("steps"), train.steps, IntegerIn{1, kMaxSteps},
         "Optimizer steps of the whole run, those before a resume included.");
+  field("recompute", train.recompute,
+        OneOf<Recompute>{
+            {{"none", Recompute::none}, {"gelu", Recompute::gelu}, {"block", Recompute::block}}},
+        "Activations that are computed again in the backward pass instead of kept: `gelu` the "
+        "MLPs' activations, `block` all of a block but its input, for a third more computing. The "
+        "results are the same bits.");
+  field("cuda_graph", train.cuda_graph,
+        OneOf<CudaGraph>{{{"auto", CudaGraph::automatic}, {"off", CudaGraph::off}}},
+        "Whether a GPU's host enqueues the kernels of a micro-batch one by one (`off`), or, where "
+        "every micro-batch has the same shape and there is no dropout, as one CUDA graph, which it "
+        "has recorded before. The results are the same bits.");
 }
 
 template <MaybeConst<OptimizerSection> Section>

@@ -107,7 +107,11 @@ void check_data(const RunConfig& config) {
       !data.eval || data.eval_fraction == 0.0,
       "data.eval is {} and data.eval_fraction is {}: the fraction is held out of data.train only "
       "where there is no data.eval, so set eval_fraction to 0, or eval to null",
-      data.eval.value_or(""), data.eval_fraction);
+      OrNull<PathOrBlend>{}.write(data.eval), data.eval_fraction);
+  require(data.eval_fraction + data.test_fraction < 1.0,
+          "data.eval_fraction is {} and data.test_fraction is {}: nothing of data.train would be "
+          "left to train on, so choose two that are less than 1 together",
+          data.eval_fraction, data.test_fraction);
   require(config.eval.interval == 0 || data.eval || data.eval_fraction > 0.0,
           "eval.interval is {}, but there is nothing to evaluate on: set data.eval to a dataset, "
           "or data.eval_fraction to the part of data.train to hold out, as 0.1, or eval.interval "
@@ -125,6 +129,12 @@ void check_schedule(const RunConfig& config) {
           "optimizer.warmup_steps is {}, but train.steps is {}: lr would not be reached, so choose "
           "at most {} warm-up steps",
           optimizer.warmup_steps, config.train.steps, config.train.steps);
+}
+
+void check_backend(const RunConfig& config) {
+  require(config.parallel.backend != Backend::nccl || config.run.device != DeviceChoice::cpu,
+          "parallel.backend is nccl, but run.device is cpu: NCCL connects GPUs, so choose auto or "
+          "mpi as parallel.backend, or cuda as run.device");
 }
 
 void check_token_count(const RunConfig& config) {
@@ -150,6 +160,7 @@ void validate(const RunConfig& config, int world_size) {
   check_batch(config, world_size);
   check_data(config);
   check_schedule(config);
+  check_backend(config);
   check_token_count(config);
 }
 

@@ -1,6 +1,5 @@
 #include "launch/config/validate_kind.h"
 
-#include <set>
 #include <string>
 #include <vector>
 
@@ -39,11 +38,18 @@ void check_gpt_run(const RunConfig& config) {
   constexpr const char* kReason = "model.kind is gpt, which has no such thing";
   require_default(config.mlm == MaskingOptions{}, "a key of mlm", kReason);
   require_default(config.data.short_samples == ShortSamples::pad, "data.short_samples", kReason);
+  if (config.data.packing == Packing::concatenate) return;
+  constexpr const char* kPacked =
+      "data.packing is documents, which never see one another and are not predicted from one "
+      "another";
+  require_default(!config.data.separate_documents, "data.separate_documents", kPacked);
+  require_default(config.data.loss_across_documents, "data.loss_across_documents", kPacked);
 }
 
 void check_bert_run(const RunConfig& config) {
   constexpr const char* kReason =
       "model.kind is bert, whose samples are documents or parts of them";
+  require_default(config.data.packing == Packing::concatenate, "data.packing", kReason);
   require_default(!config.data.separate_documents, "data.separate_documents", kReason);
   require_default(config.data.loss_across_documents, "data.loss_across_documents", kReason);
   require(
@@ -66,12 +72,11 @@ void check_mlm(const MaskingOptions& mlm) {
 
 void check_label_names(const std::string& labels, int64_t num_labels) {
   const std::vector<std::string> names = label_names(labels);
-  const std::set<std::string> different(names.begin(), names.end());
   require(std::ssize(names) == num_labels,
           "data.labels has {} names, \"{}\", but model.num_labels is {}: name each label once",
           names.size(), labels, num_labels);
-  require(different.size() == names.size() && different.count("") == 0,
-          "data.labels is \"{}\", but each label has to have a name of its own", labels);
+  const std::string problem = label_problem(names);
+  require(problem.empty(), "data.labels is \"{}\", but {}", labels, problem);
 }
 
 void check_classification_run(const RunConfig& config) {

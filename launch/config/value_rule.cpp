@@ -16,7 +16,7 @@ std::string found_in(const YamlNode& node) {
     case YamlNode::Kind::list:
       return fmt::format("a list of {}", node.items.size());
     case YamlNode::Kind::map:
-      return "a map";
+      return node.keys.empty() ? "an empty map" : "a map";
     case YamlNode::Kind::scalar:
       break;
   }

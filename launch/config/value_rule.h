@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/error.h"
+#include "launch/config/data_blend.h"
 #include "launch/config/yaml_reader.h"
 
 namespace tessera {
@@ -18,11 +20,21 @@ namespace tessera {
 //   Value                       the C++ type;
 //   std::string allowed()       in words, for messages ("must be ...") and for the documentation;
 //   bool accepts(Value)         whether a value is in range;
-//   Value read(const YamlNode&) throws "is ..., but must be ..." unless the node is such a value;
+//   Value read(const YamlNode&) throws "is ..., but must be ..." unless the node is such a value,
+//   as
+//                               ErrorInside where it is a part of the node that is wrong;
 //   std::string write(Value)    YAML that read() takes back as an equal value.
 
 /// Throws Error with "is <what the node holds>, but must be <allowed>".
 [[noreturn]] void refuse(const YamlNode& node, const std::string& allowed);
+
+/// What is wrong with a part of a node, and where that part is.
+class ErrorInside : public Error {
+ public:
+  ErrorInside(TextPosition where, const std::string& message) : Error(message), position(where) {}
+
+  TextPosition position;
+};
 
 struct IntegerIn {
   using Value = int64_t;
@@ -67,6 +79,17 @@ struct Text {
   bool accepts(const std::string& value) const;
   std::string read(const YamlNode& node) const;
   std::string write(const std::string& value) const;
+};
+
+/// A path, or a map of one path or more to their weights: positive numbers, of which only the ratio
+/// matters. A path is written as itself.
+struct PathOrBlend {
+  using Value = DataBlend;
+
+  std::string allowed() const;
+  bool accepts(const DataBlend& value) const;
+  DataBlend read(const YamlNode& node) const;
+  std::string write(const DataBlend& value) const;
 };
 
 /// Which tokenizer, as launch/tokenizer/tokenizer_spec.h says. A vocabulary's file is not opened.

@@ -33,4 +33,11 @@ std::string to_yaml(const RunConfig& config) {
   return writer.yaml;
 }
 
+std::string to_yaml(const ModelConfig& model) {
+  std::string yaml;
+  KeyWriter writer{yaml};
+  describe(model, writer);
+  return yaml;
+}
+
 }  // namespace tessera

@@ -10,6 +10,9 @@ namespace tessera {
 /// makes an equal one: doubles are written with as many digits as that takes.
 std::string to_yaml(const RunConfig& config);
 
+/// The keys of the section model alone, indented.
+std::string to_yaml(const ModelConfig& model);
+
 /// docs/configuration.md: the rules, and every section's keys in a table.
 std::string config_markdown();
 

@@ -73,17 +73,20 @@ std::string find_problem(const Sample& sample, int64_t seq_length, int64_t vocab
 
 }  // namespace
 
-BatchBuffers::BatchBuffers(int64_t sequences, int64_t seq_length)
-    : sequences_(sequences), seq_length_(seq_length) {
+BatchBuffers::BatchBuffers(int64_t sequences, int64_t seq_length, Device for_device)
+    : sequences_(sequences), seq_length_(seq_length), uploaded_(for_device) {
   const int64_t capacity = checked_capacity(sequences, seq_length);
+  const MemoryKind kind = for_device.is_cuda() ? MemoryKind::pinned : MemoryKind::ordinary;
   for (OwnedTensor* tensor :
        {&tokens_, &positions_, &token_types_, &padded_rows_, &target_rows_, &targets_, &labels_}) {
-    *tensor = OwnedTensor({capacity}, DType::i32);
+    *tensor = OwnedTensor({capacity}, DType::i32, kCpu, kind);
   }
-  documents_ = OwnedTensor({capacity + 1}, DType::i32);
+  documents_ = OwnedTensor({capacity + 1}, DType::i32, kCpu, kind);
 }
 
-void BatchBuffers::clear() { num_rows_ = num_tokens_ = num_documents_ = num_targets_ = 0; }
+void BatchBuffers::clear() {
+  num_rows_ = num_tokens_ = num_documents_ = num_targets_ = document_length_ = 0;
+}
 
 void BatchBuffers::append(const Sample& sample, int64_t vocab_size, std::string_view dataset,
                           int64_t number) {
@@ -105,6 +108,8 @@ void BatchBuffers::append(const Sample& sample, int64_t vocab_size, std::string_
   for (size_t d = 0; d < sample.document_lengths.size(); ++d) {
     const int32_t length = sample.document_lengths[d];
     for (int32_t i = 0; i < length; ++i) *positions++ = i;
+    const bool alike = num_documents_ == 0 || length == document_length_;
+    document_length_ = alike ? length : 0;
     labels[num_documents_] = sample.labels.empty() ? kIgnoreTarget : sample.labels[d];
     documents[++num_documents_] = end += length;
   }
@@ -136,6 +141,7 @@ TokenBatch BatchBuffers::batch() const {
   batch.token_types = token_types_.tensor.slice(0, num_tokens_);
   batch.padded_rows = padded_rows_.tensor.slice(0, num_tokens_);
   batch.documents = documents_.tensor.slice(0, num_documents_ + 1);
+  batch.document_length = document_length_;
   batch.target_rows = target_rows_.tensor.slice(0, num_targets_);
   batch.targets = targets_.tensor.slice(0, num_targets_);
   batch.labels = labels_.tensor.slice(0, num_documents_);

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/device_mark.h"
 #include "core/memory.h"
 #include "launch/data/sample.h"
 #include "models/token_batch.h"
@@ -15,14 +16,19 @@ namespace tessera {
 /// that a dataset lets scratch() grow.
 class BatchBuffers {
  public:
-  /// Throws unless both are at least 1 and B × T fits into an int32.
-  BatchBuffers(int64_t sequences, int64_t seq_length);
+  /// Throws unless both are at least 1 and B × T fits into an int32. Batches for a GPU go to it
+  /// from pinned memory.
+  BatchBuffers(int64_t sequences, int64_t seq_length, Device for_device = kCpu);
 
   int64_t sequences() const { return sequences_; }
   int64_t seq_length() const { return seq_length_; }
 
-  /// Starts a new batch, without rows. What batch() gave before is overwritten.
+  /// Starts a new batch, without rows. What batch() gave before is overwritten, as soon as it is on
+  /// its device.
   void clear();
+
+  /// When the batch was on its way to a device last: see DeviceBatch.
+  DeviceMark& uploaded() { return uploaded_; }
 
   /// Appends a row. Throws, naming `dataset` and `number` (of the sample), if there are B rows
   /// already, if the sample has more than T tokens, an input or target outside of [0, vocab_size),
@@ -50,10 +56,12 @@ class BatchBuffers {
   OwnedTensor target_rows_;  // (B × T)
   OwnedTensor targets_;      // (B × T)
   OwnedTensor labels_;       // (B × T)
+  DeviceMark uploaded_;
   int64_t num_rows_ = 0;
   int64_t num_tokens_ = 0;
   int64_t num_documents_ = 0;
   int64_t num_targets_ = 0;
+  int64_t document_length_ = 0;  // of all documents so far; 0: they differ, or there are none
   Sample scratch_;
 };
 

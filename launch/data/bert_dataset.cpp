@@ -1,9 +1,7 @@
 #include "launch/data/bert_dataset.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "core/checked.h"
 #include "core/error.h"
 #include "launch/data/bert_pair_dataset.h"
 
@@ -12,63 +10,30 @@ namespace {
 
 constexpr int64_t kSpecials = 2;  // [CLS] and [SEP]
 
+int64_t checked_length(int64_t seq_length) {
+  require(seq_length > kSpecials,
+          "seq_length is {}, but must be at least {}: [CLS], one token and [SEP]", seq_length,
+          kSpecials + 1);
+  return seq_length;
+}
+
 }  // namespace
 
 BertDataset::BertDataset(std::shared_ptr<const IndexedDataset> dataset, Range tokens,
                          int64_t seq_length, const VocabularyTraits& traits,
                          const MaskingOptions& masking, bool packing, uint64_t seed)
-    : dataset_(std::move(dataset)),
-      range_(tokens),
-      seq_length_(seq_length),
+    : seq_length_(checked_length(seq_length)),
+      pieces_(std::move(dataset), tokens, seq_length - kSpecials),
       masking_(traits, masking, seed),
       packing_(packing) {
-  require(seq_length > kSpecials,
-          "seq_length is {}, but must be at least {}: [CLS], one token and [SEP]", seq_length,
-          kSpecials + 1);
-  require(0 <= tokens.begin && tokens.begin <= tokens.end && tokens.end <= dataset_->num_tokens(),
-          "{}: tokens [{}, {}) are not within the dataset, which has {}", dataset_->prefix(),
-          tokens.begin, tokens.end, dataset_->num_tokens());
-  require(!tokens.empty(),
-          "{}: tokens [{}, {}) are none, but at least one is needed: use more text",
-          dataset_->prefix(), tokens.begin, tokens.end);
-
-  first_document_ = dataset_->document_at(tokens.begin);
-  const int64_t last_document = dataset_->document_at(tokens.end - 1);
-  first_piece_.push_back(0);
-  for (int64_t document = first_document_; document <= last_document; ++document) {
-    const int64_t pieces = ceil_div(tokens_of(document).size(), seq_length - kSpecials);
-    first_piece_.push_back(first_piece_.back() + pieces);
-  }
-  if (!packing) return;
-  std::vector<int32_t> lengths;
-  lengths.reserve(static_cast<size_t>(num_pieces()));
-  for (int64_t document = first_document_; document <= last_document; ++document) {
-    for (int64_t left = tokens_of(document).size(); left > 0; left -= seq_length - kSpecials) {
-      lengths.push_back(static_cast<int32_t>(std::min(left + kSpecials, seq_length)));
-    }
-  }
-  rows_ = pack_rows(lengths, seq_length);
-}
-
-Range BertDataset::tokens_of(int64_t document) const {
-  return intersect(dataset_->document_tokens(document), range_);
+  if (packing) rows_ = pack_rows(pieces_.lengths(kSpecials), seq_length);
 }
 
 int64_t BertDataset::num_samples() const { return packing_ ? rows_.num_rows() : num_pieces(); }
 
-Range BertDataset::piece_tokens(int64_t piece) const {
-  require(0 <= piece && piece < num_pieces(), "{}: there is no piece {}: there are {}",
-          dataset_->prefix(), piece, num_pieces());
-  const auto found = std::upper_bound(first_piece_.begin(), first_piece_.end(), piece) - 1;
-  const Range document = tokens_of(first_document_ + (found - first_piece_.begin()));
-  const int64_t text = seq_length_ - kSpecials;
-  const int64_t begin = document.begin + (piece - *found) * text;
-  return {begin, std::min(begin + text, document.end)};
-}
-
 void BertDataset::fill(int64_t sample, int64_t epoch, Sample& out) const {
   require(0 <= sample && sample < num_samples(), "{}: there is no sample {}: there are {}",
-          dataset_->prefix(), sample, num_samples());
+          pieces_.dataset().prefix(), sample, num_samples());
   out.clear();
   if (!packing_) {
     append_piece(sample, epoch, out);
@@ -84,7 +49,7 @@ void BertDataset::append_piece(int64_t piece, int64_t epoch, Sample& out) const 
   out.targets.resize(begin + size);
   const std::span<int32_t> tokens = std::span(out.tokens).subspan(begin);
   tokens.front() = *masking_.traits().special.start;
-  dataset_->read_tokens(text.begin, tokens.subspan(1, size - kSpecials));
+  pieces_.dataset().read_tokens(text.begin, tokens.subspan(1, size - kSpecials));
   tokens.back() = *masking_.traits().special.end;
   out.document_lengths.push_back(static_cast<int32_t>(size));
   masking_.apply(piece, epoch, static_cast<int64_t>(begin), static_cast<int64_t>(begin + size),

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "core/range.h"
+#include "launch/data/document_pieces.h"
 #include "launch/data/indexed_dataset.h"
 #include "launch/data/mlm_masking.h"
 #include "launch/data/pack_rows.h"
@@ -38,25 +38,21 @@ class BertDataset final : public Dataset {
   /// Rows, where pieces are packed, else pieces.
   int64_t num_samples() const override;
   int64_t seq_length() const override { return seq_length_; }
-  int64_t num_pieces() const { return first_piece_.back(); }
+  int64_t num_pieces() const { return pieces_.num_pieces(); }
 
   /// Without labels; a piece is a document of the sample. A piece is masked the same, packed or
   /// not.
   void fill(int64_t sample, int64_t epoch, Sample& out) const override;
 
   /// The places of a piece's text in the concatenation of the dataset's sequences.
-  Range piece_tokens(int64_t piece) const;
+  Range piece_tokens(int64_t piece) const { return pieces_.piece(piece); }
 
  private:
-  Range tokens_of(int64_t document) const;
   void append_piece(int64_t piece, int64_t epoch, Sample& out) const;
 
-  std::shared_ptr<const IndexedDataset> dataset_;
-  Range range_;
   int64_t seq_length_;
+  DocumentPieces pieces_;
   MlmMasking masking_;
-  int64_t first_document_ = 0;
-  std::vector<int64_t> first_piece_;  ///< of first_document_ and those after it; at last how many
   bool packing_;
   PackedRows rows_;  ///< where packing_
 };

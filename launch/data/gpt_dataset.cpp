@@ -8,16 +8,6 @@
 
 namespace tessera {
 
-TokenSplit split_tokens(int64_t num_tokens, double eval_fraction) {
-  require(num_tokens >= 0, "{} tokens can not be split", num_tokens);
-  require(0.0 <= eval_fraction && eval_fraction < 1.0,
-          "the fraction of tokens to hold out is {}, but must be at least 0 and less than 1",
-          eval_fraction);
-  const double held_out = static_cast<double>(num_tokens) * eval_fraction;
-  const int64_t boundary = num_tokens - std::min(static_cast<int64_t>(held_out), num_tokens);
-  return {{0, boundary}, {boundary, num_tokens}};
-}
-
 GptDataset::GptDataset(std::shared_ptr<const IndexedDataset> dataset, Range tokens,
                        int64_t seq_length, const GptDataOptions& options)
     : dataset_(std::move(dataset)), range_(tokens), seq_length_(seq_length), options_(options) {

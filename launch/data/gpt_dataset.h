@@ -10,16 +10,6 @@
 
 namespace tessera {
 
-/// The tokens to train on and those held out.
-struct TokenSplit {
-  Range train;
-  Range eval;
-};
-
-/// Holds out the trailing `eval_fraction` of the tokens, rounded down. Throws unless
-/// 0 <= eval_fraction < 1.
-TokenSplit split_tokens(int64_t num_tokens, double eval_fraction);
-
 struct GptDataOptions {
   /// Tokens of one document do not see those of another, and positions restart in each. Where a
   /// document ends is what the dataset's index says: no token's value matters.

@@ -6,17 +6,18 @@
 
 #include "core/checked.h"
 #include "core/error.h"
+#include "launch/data/dataset_metadata.h"
 
 namespace tessera {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string checked_prefix(const std::string& prefix,
-                           const IndexedDatasetWriter::Options& options) {
+const std::string& checked_prefix(const std::string& prefix,
+                                  const IndexedDatasetWriter::Options& options) {
   require(fs::path(prefix).has_filename(),
           "\"{}\" can not be the name of a dataset: it ends without a file name", prefix);
-  for (const std::string& path : {prefix + ".bin", prefix + ".idx"}) {
+  for (const std::string& path : {prefix + ".bin", prefix + ".idx", metadata_path(prefix)}) {
     std::error_code ignored;
     const fs::file_status status = fs::status(path, ignored);
     require(options.overwrite || !fs::exists(status),
@@ -41,7 +42,11 @@ void write_value(StagedFile& file, const T& value) {
 }  // namespace
 
 IndexedDatasetWriter::IndexedDatasetWriter(const std::string& prefix, const Options& options)
-    : options_(options), bin_(checked_prefix(prefix, options) + ".bin"), index_(prefix + ".idx") {
+    : options_(options),
+      prefix_(checked_prefix(prefix, options)),
+      bin_(prefix + ".bin"),
+      index_(prefix + ".idx"),
+      metadata_(metadata_path(prefix)) {
   require(0 < options.max_sequence_length &&
               options.max_sequence_length <= std::numeric_limits<int32_t>::max(),
           "max_sequence_length is {}, but must be 1 to {}", options.max_sequence_length,
@@ -87,22 +92,34 @@ void IndexedDatasetWriter::end_document() {
   document_indices_.push_back(static_cast<int64_t>(sequence_lengths_.size()));
 }
 
-void IndexedDatasetWriter::finish() {
-  const int64_t sequences = static_cast<int64_t>(sequence_lengths_.size());
-  require(current_length_ == 0 && document_indices_.back() == sequences,
+void IndexedDatasetWriter::finish(std::string_view metadata) {
+  require(current_length_ == 0 && document_indices_.back() == num_sequences(),
           "{}: the last document was not ended before the dataset was finished", bin_.path());
   bin_.close();
   write_index();
   index_.close();
-  // Between these steps a crash can leave a .bin without an index, never one with a wrong index.
-  std::error_code error;
-  fs::remove(index_.path(), error);
-  require(!error, "{}: can not be replaced: {}", index_.path(), error.message());
-  bin_.publish();
+  metadata_.write(metadata);
+  metadata_.close();
+  has_metadata_ = !metadata.empty();
+  publish();
+}
+
+// No dataset is there without its index, so an older one's index goes first and the new one comes
+// last, each step on disk before the next. Wherever a crash ends this, either the older dataset is
+// whole, or there is none, which readers say, or the new one is whole; what else lies there, the
+// next writer that may overwrite replaces. No index ever stands beside another dataset's tokens or
+// metadata. No other writer comes between: it would need the locks of all three files.
+void IndexedDatasetWriter::publish() {
+  checked_prefix(prefix_, options_);  // what was not there at the start may have come since
+  index_.remove_older();
+  metadata_.remove_older();
   try {
+    bin_.publish();
+    if (has_metadata_) metadata_.publish();
     index_.publish();
   } catch (...) {
-    fs::remove(bin_.path(), error);
+    bin_.withdraw();
+    metadata_.withdraw();
     throw;
   }
 }

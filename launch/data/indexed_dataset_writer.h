@@ -5,6 +5,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launch/data/indexed_format.h"
@@ -13,8 +14,9 @@
 namespace tessera {
 
 /// Writes a dataset in Megatron-LM's format (indexed_format.h), token by token: only the index,
-/// some bytes a document, is held in memory. PREFIX.bin and PREFIX.idx appear together in finish(),
-/// on disk and whole; a writer that ends before leaves nothing behind.
+/// some bytes a document, is held in memory. PREFIX.bin, PREFIX.idx and, if there is any metadata,
+/// PREFIX.meta.json (dataset_metadata.h) appear together in finish(), on disk and whole; a writer
+/// that ends before leaves nothing behind.
 class IndexedDatasetWriter {
  public:
   struct Options {
@@ -25,7 +27,8 @@ class IndexedDatasetWriter {
     int64_t max_sequence_length = std::numeric_limits<int32_t>::max();
   };
 
-  /// Throws if the dataset exists and may not be overwritten, or if it can not be written there.
+  /// Throws if the dataset exists and may not be overwritten, if another writer, of any process, is
+  /// at it, or if it can not be written there.
   IndexedDatasetWriter(const std::string& prefix, const Options& options);
 
   /// Adds tokens to the current sequence. Throws if one does not fit into the token type; then only
@@ -38,10 +41,12 @@ class IndexedDatasetWriter {
   /// Ends the current document, and its current sequence if that has tokens.
   void end_document();
 
-  /// Writes the index and gives both files their names. Throws if tokens follow the last
-  /// end_document().
-  void finish();
+  /// Writes the index and the metadata file, which is left out if it has no bytes, and gives all
+  /// files their names. Throws if tokens follow the last end_document(), or if another dataset has
+  /// come that may not be overwritten.
+  void finish(std::string_view metadata = {});
 
+  int64_t num_sequences() const { return static_cast<int64_t>(sequence_lengths_.size()); }
   int64_t num_documents() const { return static_cast<int64_t>(document_indices_.size()) - 1; }
   int64_t num_tokens() const { return num_tokens_; }
   TokenType token_type() const { return options_.type; }
@@ -49,10 +54,14 @@ class IndexedDatasetWriter {
  private:
   void write_tokens(std::span<const int32_t> tokens);
   void write_index();
+  void publish();
 
   Options options_;
+  std::string prefix_;
   StagedFile bin_;
   StagedFile index_;
+  StagedFile metadata_;
+  bool has_metadata_ = false;
   std::vector<std::byte> scratch_;  ///< tokens in their type in the file
   std::vector<int32_t> sequence_lengths_;
   std::vector<int64_t> document_indices_{0};

@@ -1,123 +1,181 @@
 #include "launch/data/prepare.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
-#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "core/error.h"
+#include "core/version.h"
+#include "launch/data/dataset_metadata.h"
 #include "launch/data/indexed_dataset_writer.h"
+#include "launch/data/json_lines.h"
+#include "launch/data/ordered_work.h"
+#include "launch/data/part_reader.h"
+#include "launch/data/token_part_writer.h"
 #include "launch/files/file_pieces.h"
 #include "launch/files/folders.h"
 #include "launch/tokenizer/tokenizer.h"
+#include "launch/tokenizer/tokenizer_identity.h"
 
 namespace tessera {
 namespace {
 
 namespace fs = std::filesystem;
 
+/// A line of JSON is a document.
+void check_documents(const PrepareOptions& options, const std::vector<InputFile>& inputs) {
+  const auto jsonl = std::ranges::find(inputs, InputFormat::jsonl, &InputFile::format);
+  require(jsonl == inputs.end() || options.documents != Documents::paragraph,
+          "prepare: documents can not be paragraphs in {}: a line of JSON is a document",
+          jsonl == inputs.end() ? "" : jsonl->path);
+}
+
 /// A file that is both read and written would be lost.
-void check_apart(const PrepareOptions& options) {
-  for (const char* ending : {".bin", ".idx", ".bin.tmp", ".idx.tmp"}) {
-    const std::string written = options.output + ending;
-    for (const std::string& path : options.inputs) {
-      std::error_code ignored;
-      require(!fs::equivalent(path, written, ignored),
-              "prepare: input {} is also what output {} would write: choose another output", path,
-              options.output);
+void check_apart(const std::vector<InputFile>& inputs, const std::string& output) {
+  for (const std::string& path : {output + ".bin", output + ".idx", metadata_path(output)}) {
+    for (const std::string& written : {path, path + ".tmp"}) {
+      for (const InputFile& input : inputs) {
+        std::error_code ignored;
+        const std::string read = input.path == kStdin ? "/dev/stdin" : input.path;
+        require(!fs::equivalent(read, written, ignored),
+                "prepare: input {} is also what output {} would write: choose another output",
+                input.path, output);
+      }
     }
   }
 }
 
-/// Tokenizes the text of sequences and appends them to a dataset.
-class SequenceWriter final : public TextSink {
+std::optional<int32_t> end_of_document(const PrepareOptions& options, const Tokenizer& tokenizer) {
+  if (!options.append_end) return std::nullopt;
+  const std::optional<int32_t> end = tokenizer.end_of_document();
+  require(end.has_value(),
+          "prepare: --append-eod is given, but tokenizer {} has no end-of-document token: leave it "
+          "off",
+          options.tokenizer);
+  return end;
+}
+
+/// Nothing, if an input tells no size.
+std::optional<int64_t> total_bytes(const std::vector<InputFile>& inputs) {
+  int64_t total = 0;
+  for (const InputFile& input : inputs) {
+    std::error_code error;
+    if (input.path == kStdin) return std::nullopt;  // not a file named "-"
+    if (!fs::is_regular_file(input.path, error)) return std::nullopt;
+    total += static_cast<int64_t>(fs::file_size(input.path, error));
+    if (error) return std::nullopt;
+  }
+  return total;
+}
+
+/// Counts what parts tell, and tells how far they are.
+class Progress {
  public:
-  SequenceWriter(const Tokenizer& tokenizer, IndexedDatasetWriter& writer, PrepareReport& report)
-      : tokenizer_(tokenizer),
-        unknown_(tokenizer.special().unknown),
-        writer_(writer),
-        report_(report) {}
+  Progress(const PrepareOptions& options, std::optional<int64_t> total)
+      : options_(options), total_(total) {}
 
-  void add(std::string_view text) override {
-    text_ += text;
-    if (text_.size() < kPieceBytes) return;
-    size_t cut = tokenizer_.last_cut(text_);
-    if (cut == 0) cut = tokenizer_.forced_cut(text_);
-    append({text_.data(), cut});
-    text_.erase(0, cut);
-  }
-
-  void end_sequence() override {
-    append(text_);
-    text_.clear();
-    sequence_ended_ = true;
-  }
-
-  void end_document() override {
-    end_sequence();
-    sequence_ended_ = false;
-    if (document_empty_) {
-      ++report_.empty_documents;
-      return;
+  void add(const TokenPart& part) {
+    report_.bytes += part.bytes;
+    report_.unknown += part.unknown;
+    report_.invalid += part.invalid;
+    if (report_.malformed_lines == 0) report_.first_malformed = part.first_malformed;
+    report_.malformed_lines += part.malformed_lines;
+    if (options_.on_progress) {
+      options_.on_progress({part.position, total_, report_.bytes, seconds()});
     }
-    if (const auto end = tokenizer_.end_of_document()) writer_.append({&*end, 1});
-    writer_.end_document();
-    document_empty_ = true;
+  }
+
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+  PrepareReport report(const IndexedDatasetWriter& writer, int64_t empty_documents) const {
+    PrepareReport report = report_;
+    report.documents = writer.num_documents();
+    report.sequences = writer.num_sequences();
+    report.tokens = writer.num_tokens();
+    report.token_type = writer.token_type();
+    report.empty_documents = empty_documents;
+    return report;
   }
 
  private:
-  void append(std::string_view text) {
-    const std::vector<int32_t> tokens = tokenizer_.encode(text);
-    report_.invalid += tokenizer_.count_invalid(text);
-    if (unknown_) report_.unknown += std::count(tokens.begin(), tokens.end(), *unknown_);
-    if (tokens.empty()) return;
-    // Not before: the end of a document belongs to its last sequence.
-    if (sequence_ended_ && !document_empty_) writer_.end_sequence();
-    if (sequence_ended_ || document_empty_) ++report_.sequences;
-    sequence_ended_ = false;
-    document_empty_ = false;
-    writer_.append(tokens);
-  }
+  using Clock = std::chrono::steady_clock;
 
-  const Tokenizer& tokenizer_;
-  const std::optional<int32_t> unknown_;
-  IndexedDatasetWriter& writer_;
-  PrepareReport& report_;
-  std::string text_;  ///< of the sequence, not tokenized yet; bounded by two pieces
-  bool sequence_ended_ = false;
-  bool document_empty_ = true;
+  const PrepareOptions& options_;
+  const std::optional<int64_t> total_;
+  const Clock::time_point start_ = Clock::now();
+  PrepareReport report_;
 };
+
+TokenPart encode(const Tokenizer& tokenizer, const InputPart& part, const JsonLinesOptions& json) {
+  if (const auto* text = std::get_if<TextPart>(&part.content)) {
+    return encode_part(tokenizer, *text);
+  }
+  JsonDocuments documents = read_json_lines(std::get<JsonLines>(part.content), json);
+  TokenPart tokens = encode_part(tokenizer, documents.text);
+  tokens.malformed_lines = documents.malformed_lines;
+  tokens.first_malformed = std::move(documents.first_malformed);
+  return tokens;
+}
+
+DatasetMetadata metadata_of(const PrepareReport& report, const Tokenizer& tokenizer, bool ends) {
+  DatasetMetadata metadata;
+  metadata.tessera_version = kVersion;
+  metadata.tokenizer = identity_of(tokenizer);
+  metadata.documents = report.documents;
+  metadata.sequences = report.sequences;
+  metadata.tokens = report.tokens;
+  metadata.bytes = report.bytes;
+  metadata.unknown = report.unknown;
+  metadata.invalid = report.invalid;
+  metadata.end_of_document = ends;
+  return metadata;
+}
 
 }  // namespace
 
 PrepareReport prepare(const PrepareOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
   const auto tokenizer = make_tokenizer(options.tokenizer);
-  check_readable(options.inputs, "prepare");
-  check_apart(options);
+  const std::optional<int32_t> end = end_of_document(options, *tokenizer);
+  const std::vector<InputFile> inputs = find_input_files(options.input, "prepare");
+  check_documents(options, inputs);
+  check_apart(inputs, options.output);
   create_folder_of(options.output);
 
-  PrepareReport report;
-  report.token_type = token_type_for(tokenizer->vocab_size());
-  IndexedDatasetWriter writer(options.output,
-                              {.type = report.token_type, .overwrite = options.overwrite});
-  SequenceWriter sequences(*tokenizer, writer, report);
-  for (const std::string& path : options.inputs) {
-    DocumentSplitter splitter(options.documents, options.sentences, sequences);
-    for_each_piece(path, [&](std::string_view piece) {
-      splitter.add(piece);
-      report.bytes += static_cast<int64_t>(piece.size());
-    });
-    splitter.end_file();
-  }
-  require(writer.num_documents() > 0,
-          "prepare: there is no text in any of the {} inputs: nothing was written",
-          options.inputs.size());
-  writer.finish();
-  report.documents = writer.num_documents();
-  report.tokens = writer.num_tokens();
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  IndexedDatasetWriter writer(options.output, {.type = token_type_for(tokenizer->vocab_size()),
+                                               .overwrite = options.overwrite});
+  TokenPartWriter documents(writer, end);
+  Progress progress(options, total_bytes(inputs));
+  const JsonLinesOptions json = {.field = options.input.field.value_or("text"),
+                                 .sentences = options.sentences,
+                                 .skip_malformed = options.input.skip_malformed};
+  std::optional<PartReader> reader;
+  OrderedWork<InputPart, TokenPart> work({.take = [&] { return reader->next(); },
+                                          .size = [](const InputPart& part) { return part.size(); },
+                                          .work =
+                                              [&](InputPart part) {
+                                                TokenPart tokens = encode(*tokenizer, part, json);
+                                                tokens.position = part.position;
+                                                return tokens;
+                                              },
+                                          .use =
+                                              [&](TokenPart part) {
+                                                documents.add(part);
+                                                progress.add(part);
+                                              }},
+                                         2 * kPieceBytes * static_cast<size_t>(options.threads));
+  reader.emplace(inputs, options.documents, options.sentences, *tokenizer, work.stop_token());
+  work.run(options.threads);
+
+  PrepareReport report = progress.report(writer, documents.empty_documents());
+  require(report.documents > 0,
+          "prepare: there is no text in any of the {} inputs: nothing was written{}{}",
+          inputs.size(), report.malformed_lines > 0 ? "; the first line that was skipped: " : "",
+          report.first_malformed);
+  writer.finish(metadata_text(metadata_of(report, *tokenizer, end.has_value())));
+  report.seconds = progress.seconds();
   return report;
 }
 

@@ -35,6 +35,10 @@ class Dataset {
   /// The most tokens that a sample has.
   virtual int64_t seq_length() const = 0;
 
+  /// Whether a run takes the samples as they are numbered, epoch after epoch: they are in an order
+  /// already. Else it shuffles them in each epoch.
+  virtual bool has_order() const { return false; }
+
   /// Overwrites `out` with sample `sample` as it is in epoch `epoch` (counted from 0). Throws,
   /// naming file and place, if what was read is damaged.
   virtual void fill(int64_t sample, int64_t epoch, Sample& out) const = 0;

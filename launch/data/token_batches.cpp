@@ -28,7 +28,6 @@ TokenBatches::TokenBatches(std::shared_ptr<const Dataset> train,
       vocab_size_(vocab_size),
       seed_(seed),
       layout_(layout) {
-  require(train_ != nullptr, "a batch source needs a dataset to train on");
   require(layout.global_batch >= 1 && layout.micro_batch >= 1,
           "batch.global is {} and batch.micro is {}, but both must be at least 1",
           layout.global_batch, layout.micro_batch);
@@ -52,11 +51,13 @@ TokenBatch TokenBatches::load_train(int64_t first_global_sample, int64_t micro_i
                                     BatchBuffers& buffers) const {
   const Range rows = global_rows(micro_index);
   check_rows(buffers, rows);
+  require(train_ != nullptr, "there is no training data");
   const int64_t num_samples = train_->num_samples();
   buffers.clear();
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     const int64_t place = first_global_sample + row;
-    const int64_t sample = sample_at(seed_, num_samples, place);
+    const int64_t sample =
+        train_->has_order() ? place % num_samples : sample_at(seed_, num_samples, place);
     train_->fill(sample, place / num_samples, buffers.scratch());
     buffers.append(buffers.scratch(), vocab_size_, kTrainingData, sample);
   }

@@ -14,12 +14,12 @@ namespace tessera {
 /// the union over data ranks and micro-batches never changes, nor does its order.
 class TokenBatches {
  public:
-  /// `eval` may be null. `vocab_size` is the model's. Throws unless the global batch is a multiple
-  /// of data_size × micro_batch.
+  /// Either dataset may be null, and nothing is loaded from it then. `vocab_size` is the model's.
+  /// Throws unless the global batch is a multiple of data_size × micro_batch.
   TokenBatches(std::shared_ptr<const Dataset> train, std::shared_ptr<const Dataset> eval,
                int64_t vocab_size, uint64_t seed, const BatchLayout& layout);
 
-  int64_t num_train_samples() const { return train_->num_samples(); }
+  int64_t num_train_samples() const { return train_ == nullptr ? 0 : train_->num_samples(); }
 
   /// Micro-batches of each step, and of each eval batch.
   int64_t num_micro_batches() const { return num_micro_batches_; }
@@ -28,10 +28,10 @@ class TokenBatches {
   Range global_rows(int64_t micro_index) const;
 
   /// Loads rows global_rows(micro_index) of the step that starts at place `first_global_sample` of
-  /// the whole run's order of samples (sample_order.h), each as it is in the epoch that its place
-  /// is in; the next step starts global_batch later. Overwrites `buffers`, which must have
-  /// micro_batch rows, and returns a view of them. Throws, naming the dataset and the sample, what
-  /// BatchBuffers::append does.
+  /// the whole run's order of samples (sample_order.h, or that of a dataset that has one), each as
+  /// it is in the epoch that its place is in; the next step starts global_batch later. Overwrites
+  /// `buffers`, which must have micro_batch rows, and returns a view of them. Throws, naming the
+  /// dataset and the sample, what BatchBuffers::append does.
   TokenBatch load_train(int64_t first_global_sample, int64_t micro_index,
                         BatchBuffers& buffers) const;
 

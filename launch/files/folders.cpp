@@ -39,6 +39,22 @@ bool exchange_paths(const fs::path& a, const fs::path& b) {
   return renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
 }
 
+void rename_to_new(const fs::path& from, const fs::path& to) {
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
+  const int reason = errno;
+  require(reason == EINVAL || reason == ENOSYS, "can not rename {} to {}: {}", from.string(),
+          to.string(), system_message(reason));
+  require(!fs::exists(fs::symlink_status(to)), "can not rename {} to {}, which exists",
+          from.string(), to.string());
+  rename_path(from, to);
+}
+
+void delete_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::remove_all(folder, error);
+  require(!error, "can not delete {}: {}", folder.string(), error.message());
+}
+
 void create_folder_of(const std::string& path) {
   const fs::path folder = fs::path(path).parent_path();
   if (folder.empty()) return;

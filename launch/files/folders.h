@@ -14,6 +14,14 @@ void make_folders(const std::filesystem::path& folder);
 /// Renames; throws naming both paths.
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
 
+/// Renames a folder to a name that nothing has; throws naming both paths, too, if something has it.
+/// File systems that can not refuse a name themselves may still replace an empty folder that came
+/// to it in the meantime.
+void rename_to_new(const std::filesystem::path& from, const std::filesystem::path& to);
+
+/// Deletes a folder and all in it; throws naming it.
+void delete_folder(const std::filesystem::path& folder);
+
 /// Exchanges two folders in one step; false where the file system can not do that.
 bool exchange_paths(const std::filesystem::path& a, const std::filesystem::path& b);
 

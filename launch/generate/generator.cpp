@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/ops/elementwise.h"
 #include "launch/predict/text_model.h"
 #include "launch/train/model_json.h"
 #include "launch/train/model_state.h"
@@ -37,20 +38,25 @@ ModelConfig gpt_of(const Checkpoint& checkpoint) {
 
 }  // namespace
 
-Generator::Generator(Checkpoint& checkpoint, Communicator& tp)
+Generator::Generator(Checkpoint& checkpoint, Communicator& tp, Device device)
     : model_(splittable(gpt_of(checkpoint), tp.size()), store_, tp),
-      cache_((store_.allocate(kCpu, DType::f32, StoreFor::inference), model_.make_cache(1))),
-      tokens_({1, config().seq_length}, DType::i32) {
+      cache_((store_.allocate(device, DType::f32, StoreFor::inference), model_.make_cache(1))),
+      tokens_({config().seq_length}, DType::i32),
+      on_device_({config().seq_length}, DType::i32, device),
+      logits_({config().vocab_size}, DType::f32) {
   load_weights(checkpoint, store_);
-  arena_ = std::make_unique<Arena>(kCpu, dry_run_peak(config(), tp));
+  arena_ = std::make_unique<Arena>(device, dry_run_peak(config(), tp));
 }
 
 std::span<const float> Generator::logits_after(std::span<const int32_t> tokens) {
   const auto count = static_cast<int64_t>(tokens.size());
   std::copy(tokens.begin(), tokens.end(), tokens_.tensor.data<int32_t>());
-  const Tensor row(tokens_.tensor.raw(), {1, count}, DType::i32, kCpu);
+  const Tensor row = on_device_.tensor.slice(0, count);
+  copy(tokens_.tensor.slice(0, count), row);
   arena_->reset();
-  return model_.extend(StepContext{*arena_}, row, cache_).span<float>();
+  const Tensor logits = model_.extend(StepContext{*arena_}, row.view({1, count}), cache_);
+  copy(logits.view({config().vocab_size}), logits_.tensor);
+  return logits_.tensor.span<float>();
 }
 
 void Generator::generate(std::span<const int32_t> prompt, int64_t max_tokens,

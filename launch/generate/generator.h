@@ -17,7 +17,7 @@ namespace tessera {
 class Generator {
  public:
   /// Throws if the checkpoint's model can not be split over `tp`'s ranks.
-  Generator(Checkpoint& checkpoint, Communicator& tp);
+  Generator(Checkpoint& checkpoint, Communicator& tp, Device device);
 
   /// Generates up to `max_tokens` tokens after `prompt` (not empty), calls `emit` with each one,
   /// and ends early when `emit` returns false. When the context is full, the newest half of it goes
@@ -34,7 +34,9 @@ class Generator {
   Gpt model_;
   std::unique_ptr<Arena> arena_;
   KeyValueCache cache_;
-  OwnedTensor tokens_;  // (1, seq_length)
+  OwnedTensor tokens_;     // (seq_length), as logits_ in host memory
+  OwnedTensor on_device_;  // (seq_length)
+  OwnedTensor logits_;     // (vocab_size)
 };
 
 }  // namespace tessera

@@ -40,7 +40,9 @@ void MetricsLog::step(const StepResult& result, int64_t run_tokens, const Speed&
                {"tokens", run_tokens},
                {"tokens_per_second", speed.tokens},
                {"padded_tokens_per_second", speed.padded_tokens},
-               {"step_ms", result.seconds * 1e3}};
+               {"step_ms", result.seconds_per_step() * 1e3}};
+  line["model_flops_per_second"] = speed.flops;
+  if (speed.mfu) line["mfu"] = *speed.mfu;
   if (result.losses.token != 0.0 && result.losses.document != 0.0) {
     line["token_loss"] = result.losses.token;
     line["document_loss"] = result.losses.document;

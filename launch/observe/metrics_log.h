@@ -8,9 +8,10 @@
 namespace tessera {
 
 /// RUN/metrics.jsonl: one JSON object a line. Lines of steps have step, loss, grad_norm, lr, tokens
-/// (of the run so far, without padding), tokens_per_second, padded_tokens_per_second and step_ms,
-/// and token_loss and document_loss where a step has both; lines of evaluations have step and
-/// eval_loss, and what Evaluation says. A number that is not finite is null.
+/// (of the run so far, without padding), tokens_per_second, padded_tokens_per_second, step_ms and
+/// model_flops_per_second (of all ranks), mfu where the GPU's peak is known, and token_loss and
+/// document_loss where a step has both; lines of evaluations have step and eval_loss, and what
+/// Evaluation says. A number that is not finite is null.
 class MetricsLog {
  public:
   /// Opens the log to go on after `steps_done`: lines of later steps, which a run wrote that did

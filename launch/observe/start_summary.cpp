@@ -6,15 +6,10 @@
 #include <string>
 
 #include "core/version.h"
+#include "launch/observe/human_text.h"
 
 namespace tessera {
 namespace {
-
-/// 1234567 as "1,234,567".
-std::string grouped(int64_t number) {
-  return number < 1000 ? fmt::format("{}", number)
-                       : fmt::format("{},{:03}", grouped(number / 1000), number % 1000);
-}
 
 std::string memory_lines(const MemoryPlan& memory) {
   std::string text = fmt::format("memory     {} a rank\n", human_bytes(memory.total()));
@@ -27,17 +22,15 @@ std::string memory_lines(const MemoryPlan& memory) {
 }  // namespace
 
 std::string start_summary(const RunConfig& config, const ParallelGroups& groups,
-                          const MemoryPlan& memory, const std::string& threads) {
+                          const MemoryPlan& memory, const std::string& threads,
+                          const std::string& devices) {
   const ModelConfig& model = config.model;
   const int64_t micro_steps = config.batch.global / (config.batch.micro * groups.dp->size());
   std::string text = fmt::format("tessera {}: {}\n", kVersion, config.run.dir);
   text += fmt::format("ranks      {}", to_string(groups.grid));
-  text += fmt::format("transport  {}\n", groups.world.name());
+  text += fmt::format("devices    {}\n", devices);
   text += fmt::format("threads    {}\n", threads);
-  text +=
-      fmt::format("model      {}: {} layers, {} wide, {} heads, context {}, vocabulary {}, {}\n",
-                  model.kind, model.num_layers, model.hidden_size, model.num_heads,
-                  model.seq_length, model.vocab_size, to_string(config.run.precision));
+  text += fmt::format("model      {}, {}\n", human_model(model), to_string(config.run.precision));
   text += fmt::format("parameters {} ({} on a tensor rank)\n", grouped(memory.global_parameters),
                       grouped(memory.local_parameters));
   text += fmt::format("batch      {} sequences, {} tokens a step; {} micro-batches of {} a rank\n",

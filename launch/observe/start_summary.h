@@ -9,8 +9,10 @@
 namespace tessera {
 
 /// What a run says before its first step: ranks and groups, threads, model and parameters, tokens a
-/// step, memory a rank line by line. `threads` is what host_threads says of this rank.
+/// step, memory a rank line by line. `threads` is what host_threads says of this rank, `devices`
+/// what open_devices says of all.
 std::string start_summary(const RunConfig& config, const ParallelGroups& groups,
-                          const MemoryPlan& memory, const std::string& threads);
+                          const MemoryPlan& memory, const std::string& threads,
+                          const std::string& devices);
 
 }  // namespace tessera

@@ -15,8 +15,10 @@
 namespace tessera {
 namespace {
 
-/// The standard output of another process of this user, as proc(5) gives it.
-std::string stdout_of(pid_t process) { return fmt::format("/proc/{}/fd/1", process); }
+/// A file that is open in another process of this user, as proc(5) gives it.
+std::string file_of(pid_t process, int descriptor) {
+  return fmt::format("/proc/{}/fd/{}", process, descriptor);
+}
 
 /// The parent of a process; 0 if it can not be found out. See proc(5), /proc/pid/stat.
 pid_t parent_of(pid_t process) {
@@ -37,25 +39,29 @@ bool same_file(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/// The nearest ancestor that does not share this process's standard output.
-std::optional<pid_t> launcher() {
+/// The nearest ancestor that does not share this file of this process's.
+std::optional<pid_t> launcher(int descriptor) {
   struct stat own = {};
-  if (::fstat(STDOUT_FILENO, &own) != 0) return std::nullopt;
+  if (::fstat(descriptor, &own) != 0) return std::nullopt;
   for (pid_t process = ::getppid(); process > 0; process = parent_of(process)) {
     struct stat other = {};
-    if (::stat(stdout_of(process).c_str(), &other) != 0) return std::nullopt;
+    if (::stat(file_of(process, descriptor).c_str(), &other) != 0) return std::nullopt;
     if (!same_file(own, other)) return process;
   }
   return std::nullopt;
 }
 
+bool is_watched(int descriptor) {
+  if (::isatty(descriptor) != 1) return false;
+  if (!launched_by_mpi()) return true;
+  const std::optional<pid_t> process = launcher(descriptor);
+  return process && is_terminal(file_of(*process, descriptor));
+}
+
 }  // namespace
 
-bool stdout_is_watched() {
-  if (::isatty(STDOUT_FILENO) != 1) return false;
-  if (!launched_by_mpi()) return true;
-  const std::optional<pid_t> process = launcher();
-  return process && is_terminal(stdout_of(*process));
-}
+bool stdout_is_watched() { return is_watched(STDOUT_FILENO); }
+
+bool stderr_is_watched() { return is_watched(STDERR_FILENO); }
 
 }  // namespace tessera

@@ -1,6 +1,7 @@
 #include "launch/predict/text_model.h"
 
 #include "core/error.h"
+#include "core/ops/elementwise.h"
 #include "launch/train/model_json.h"
 #include "launch/train/model_state.h"
 
@@ -9,8 +10,7 @@ namespace {
 
 /// The same sizes without data.
 TokenBatch on_meta(TokenBatch batch) {
-  for (Tensor* tensor : {&batch.tokens, &batch.positions, &batch.token_types, &batch.padded_rows,
-                         &batch.documents, &batch.target_rows, &batch.targets, &batch.labels}) {
+  for (Tensor* tensor : tensors_of(batch)) {
     *tensor = Tensor(nullptr, tensor->shape(), tensor->dtype(), kMeta);
   }
   return batch;
@@ -26,12 +26,13 @@ const ModelConfig& splittable(const ModelConfig& config, int ranks) {
   return config;
 }
 
-TextModel::TextModel(Checkpoint& checkpoint, Communicator& tp)
+TextModel::TextModel(Checkpoint& checkpoint, Communicator& tp, Device device)
     : config_(splittable(model_from_json(checkpoint.manifest().model), tp.size())),
       tp_(tp),
       model_(make_model(config_, store_, tp)),
-      buffers_(1, config_.seq_length) {
-  store_.allocate(kCpu, DType::f32, StoreFor::inference);
+      buffers_(1, config_.seq_length),
+      device_batch_(1, config_.seq_length, device) {
+  store_.allocate(device, DType::f32, StoreFor::inference);
   load_weights(checkpoint, store_);
 }
 
@@ -51,10 +52,14 @@ Tensor TextModel::run(const Sample& text, const Ask& ask) {
   ask(*dry_model, StepContext{dry_arena}, on_meta(batch));
 
   if (!arena_ || arena_->capacity() < dry_arena.peak()) {
-    arena_ = std::make_unique<Arena>(kCpu, dry_arena.peak());
+    arena_ = std::make_unique<Arena>(store_.device(), dry_arena.peak());
   }
   arena_->reset();
-  return ask(*model_, StepContext{*arena_}, batch);
+  const Tensor answer = ask(*model_, StepContext{*arena_}, device_batch_.upload(buffers_));
+  if (answer.device().is_cpu()) return answer;
+  answer_ = OwnedTensor(answer.shape(), answer.dtype());
+  copy(answer, answer_.tensor);
+  return answer_.tensor;
 }
 
 }  // namespace tessera

@@ -6,6 +6,7 @@
 #include "core/arena.h"
 #include "launch/checkpoint/checkpoint.h"
 #include "launch/data/batch_buffers.h"
+#include "launch/data/device_batch.h"
 #include "models/model.h"
 
 namespace tessera {
@@ -15,14 +16,14 @@ namespace tessera {
 class TextModel {
  public:
   /// Throws if the checkpoint's model can not be split over `tp`'s ranks.
-  TextModel(Checkpoint& checkpoint, Communicator& tp);
+  TextModel(Checkpoint& checkpoint, Communicator& tp, Device device);
 
   /// Computes something about one text: forward passes, without dropout.
   using Ask = std::function<Tensor(Model& model, const StepContext& ctx, const TokenBatch& batch)>;
 
-  /// What `ask` returns for the text, until the next call. `ask` is called twice: first on the meta
-  /// device, to find how much memory it takes. Throws if the text has more than seq_length tokens
-  /// or one that is not in the vocabulary.
+  /// What `ask` returns for the text, in host memory until the next call. `ask` is called twice:
+  /// first on the meta device, to find how much memory it takes. Throws if the text has more than
+  /// seq_length tokens or one that is not in the vocabulary.
   Tensor run(const Sample& text, const Ask& ask);
 
   const ModelConfig& config() const { return config_; }
@@ -34,7 +35,9 @@ class TextModel {
   ParameterStore store_;
   std::unique_ptr<Model> model_;
   BatchBuffers buffers_;
+  DeviceBatch device_batch_;
   std::unique_ptr<Arena> arena_;
+  OwnedTensor answer_;  ///< where the device is not the host
 };
 
 /// `config`, if it can be split over so many ranks; else throws.

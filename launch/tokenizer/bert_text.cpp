@@ -108,8 +108,7 @@ void for_each_character(const icu::UnicodeString& text, Body&& body) {
   for (int32_t at = 0; at < text.length(); at = text.moveIndex32(at, 1)) body(text.char32At(at));
 }
 
-/// In lower case and without accents.
-icu::UnicodeString uncased(const icu::UnicodeString& text) {
+icu::UnicodeString without_accents(const icu::UnicodeString& text) {
   UErrorCode status = U_ZERO_ERROR;
   const icu::Normalizer2* nfd = icu::Normalizer2::getNFDInstance(status);
   require(U_SUCCESS(status) != 0, "ICU has no Unicode normalization: {}", u_errorName(status));
@@ -117,14 +116,29 @@ icu::UnicodeString uncased(const icu::UnicodeString& text) {
   require(U_SUCCESS(status) != 0, "ICU can not normalize a text: {}", u_errorName(status));
   icu::UnicodeString plain(decomposed.length(), 0, 0);
   for_each_character(decomposed, [&](UChar32 c) {
-    if (!is_accent(c)) plain.append(u_tolower(c));
+    if (!is_accent(c)) plain.append(c);
   });
   return plain;
 }
 
+/// Character by character: what depends on other characters, as the sigma that ends a word, does
+/// not matter.
+icu::UnicodeString in_lower_case(const icu::UnicodeString& text) {
+  icu::UnicodeString lower(text.length(), 0, 0);
+  for_each_character(text, [&](UChar32 c) {
+    constexpr UChar32 kDottedI = 0x130;  // the only one that becomes two
+    if (c == kDottedI) {
+      lower.append(u"i\u0307");
+    } else {
+      lower.append(u_tolower(c));
+    }
+  });
+  return lower;
+}
+
 /// for_each_bert_word() for ASCII, which ICU would not change: most text is, and this is much
 /// faster.
-void for_each_ascii_word(std::string_view text, bool cased, const OnWord& on_word) {
+void for_each_ascii_word(std::string_view text, bool lower_case, const OnWord& on_word) {
   std::string word;
   const auto end_word = [&] {
     if (!word.empty()) on_word(word);
@@ -135,7 +149,7 @@ void for_each_ascii_word(std::string_view text, bool cased, const OnWord& on_wor
     if (kind == BertClass::dropped) continue;
     const bool alone = kind == BertClass::punctuation;
     if (alone || kind == BertClass::space) end_word();
-    const bool lower = !cased && 'A' <= c && c <= 'Z';
+    const bool lower = lower_case && 'A' <= c && c <= 'Z';
     if (kind != BertClass::space) word += static_cast<char>(lower ? c - 'A' + 'a' : c);
     if (alone) end_word();
   }
@@ -149,16 +163,17 @@ bool is_ascii(std::string_view text) {
 
 }  // namespace
 
-void for_each_bert_word(std::string_view text, bool cased, const OnWord& on_word) {
+void for_each_bert_word(std::string_view text, BertCasing casing, const OnWord& on_word) {
   if (is_ascii(text)) {
-    for_each_ascii_word(text, cased, on_word);
+    for_each_ascii_word(text, casing.lower_case, on_word);
     return;
   }
   constexpr size_t kMost = size_t{1} << 30;  // ICU counts in 32 bits, and ideographs grow
   require(text.size() <= kMost,
           "a text of {} bytes is too long to be tokenized at once: at most {}", text.size(), kMost);
   icu::UnicodeString clean = cleaned(text);
-  if (!cased) clean = uncased(clean);
+  if (casing.strip_accents) clean = without_accents(clean);
+  if (casing.lower_case) clean = in_lower_case(clean);
   icu::UnicodeString word;
   std::string bytes;
   const auto end_word = [&] {
@@ -211,6 +226,18 @@ int64_t count_invalid_utf8(std::string_view text) {
     if (c < 0) ++count;
   }
   return count;
+}
+
+std::string replace_invalid_utf8(std::string_view text) {
+  std::string valid;
+  valid.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const size_t begin = at;
+    UChar32 c = 0;
+    U8_NEXT(text.data(), at, text.size(), c);
+    valid += c < 0 ? "\xEF\xBF\xBD" : text.substr(begin, at - begin);
+  }
+  return valid;
 }
 
 }  // namespace tessera

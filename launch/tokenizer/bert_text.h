@@ -14,11 +14,23 @@ namespace tessera {
 /// Receives a word, which is valid UTF-8, not empty, and only valid during the call.
 using OnWord = std::function<void(std::string_view word)>;
 
+/// What is lost of letters.
+struct BertCasing {
+  bool lower_case = true;     ///< letters become lower case
+  bool strip_accents = true;  ///< NFD without nonspacing marks
+
+  bool operator==(const BertCasing&) const = default;
+};
+
+/// BERT's two: both are lost, or neither.
+inline constexpr BertCasing kUncased = {true, true};
+inline constexpr BertCasing kCased = {false, false};
+
 /// Calls `on_word` for each word of `text` in order: control characters and invalid UTF-8 are
-/// dropped; unless `cased`, accents are stripped (NFD without nonspacing marks) and letters made
-/// lower case; then words are what white space divides, and punctuation and ideographs are words by
-/// themselves. At most 2^30 bytes, where not all are ASCII.
-void for_each_bert_word(std::string_view text, bool cased, const OnWord& on_word);
+/// dropped; then accents and upper case, as `casing` says; then words are what white space divides,
+/// and punctuation and ideographs are words by themselves. At most 2^30 bytes, where not all are
+/// ASCII.
+void for_each_bert_word(std::string_view text, BertCasing casing, const OnWord& on_word);
 
 /// Calls `on_chunk(std::string_view)` with each part of `text` between spaces, tabs and line ends,
 /// which end a word: the words of the parts are those of the text.
@@ -44,5 +56,8 @@ size_t last_character_start(std::string_view text);
 /// How many U+FFFD stand for what is not UTF-8 in `text`: one for each longest part of a character,
 /// as Unicode recommends and Python does.
 int64_t count_invalid_utf8(std::string_view text);
+
+/// `text` with these U+FFFD in place of what is not UTF-8.
+std::string replace_invalid_utf8(std::string_view text);
 
 }  // namespace tessera

@@ -1,77 +1,95 @@
 #include "launch/tokenizer/count_words.h"
 
+#include <functional>
 #include <string_view>
 #include <unordered_map>
 
 #include "launch/files/file_pieces.h"
-#include "launch/tokenizer/bert_text.h"
+#include "launch/tokenizer/byte_level_words.h"
 #include "launch/tokenizer/wordpiece_vocabulary.h"
 
 namespace tessera {
 namespace {
 
-/// What stands between white space is kept as it is until the end, and cut into words then: most of
-/// it comes many times.
-class WordCounter {
- public:
-  explicit WordCounter(bool cased) : cased_(cased) {}
+/// Calls `on_text` with all of a text, in parts that `last_end` finds a word's end at; only a word
+/// of more than kPieceBytes is cut.
+template <typename LastEnd, typename OnText>
+void for_each_part(const InputText& text, LastEnd&& last_end, OnText&& on_text) {
+  std::string rest;
+  const auto add = [&](std::string_view piece) {
+    rest += piece;
+    if (rest.size() < kPieceBytes) return;
+    const size_t end = last_end(rest);
+    const size_t cut = end > 0 ? end : rest.size();
+    on_text(std::string_view(rest).substr(0, cut));
+    rest.erase(0, cut);
+  };
+  for_each_text(text, add, [&] {
+    on_text(std::string_view(rest));
+    rest.clear();
+  });
+}
 
+/// How often strings come, many of them again and again.
+class Counts {
+ public:
   void add(std::string_view text) {
-    rest_ += text;
-    if (rest_.size() >= kPieceBytes) {
-      const size_t cut = last_bert_word_end(rest_);
-      count_chunks({rest_.data(), cut});
-      rest_.erase(0, cut);
-      // A longer word than all that are kept; its end is another word, which does no harm.
-      if (cut == 0) rest_.clear();
+    const auto found = counts_.find(text);
+    if (found == counts_.end()) {
+      counts_.emplace(text, 1);
+    } else {
+      ++found->second;
     }
   }
 
-  void end_file() {
-    count_chunks(rest_);
-    rest_.clear();
-  }
-
-  WordCounts words() const {
-    WordCounts words;
-    for (const auto& [chunk, count] : chunks_) add_words(chunk, count, words);
-    for (const auto& [word, count] : words_of_long_chunks_) words[word] += count;
-    return words;
-  }
+  auto begin() const { return counts_.begin(); }
+  auto end() const { return counts_.end(); }
 
  private:
-  void count_chunks(std::string_view text) {
-    constexpr size_t kLongest = 1000;
-    for_each_chunk(text, [&](std::string_view chunk) {
-      if (chunk.size() > kLongest) {
-        add_words(chunk, 1, words_of_long_chunks_);
-      } else {
-        ++chunks_[std::string(chunk)];
-      }
-    });
-  }
-
-  void add_words(std::string_view chunk, int64_t count, WordCounts& words) const {
-    for_each_bert_word(chunk, cased_, [&](std::string_view word) {
-      if (!is_too_long(word)) words[std::string(word)] += count;
-    });
-  }
-
-  bool cased_;
-  std::string rest_;
-  std::unordered_map<std::string, int64_t> chunks_;
-  WordCounts words_of_long_chunks_;
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  std::unordered_map<std::string, int64_t, Hash, std::equal_to<>> counts_;
 };
 
 }  // namespace
 
-WordCounts count_words(const std::vector<std::string>& files, bool cased) {
-  WordCounter counter(cased);
-  for (const std::string& path : files) {
-    for_each_piece(path, [&](std::string_view piece) { counter.add(piece); });
-    counter.end_file();
-  }
-  return counter.words();
+// What stands between white space is kept as it is until the end, and cut into words then: most of
+// it comes many times.
+WordCounts count_bert_words(const InputText& input, BertCasing casing) {
+  constexpr size_t kLongestKept = 1000;
+  WordCounts words;
+  const auto add_words = [&](std::string_view chunk, int64_t count) {
+    for_each_bert_word(chunk, casing, [&](std::string_view word) {
+      if (!is_too_long(word)) words[std::string(word)] += count;
+    });
+  };
+  Counts chunks;
+  for_each_part(input, last_bert_word_end, [&](std::string_view text) {
+    for_each_chunk(text, [&](std::string_view chunk) {
+      if (chunk.size() > kLongestKept) {
+        add_words(chunk, 1);
+      } else {
+        chunks.add(chunk);
+      }
+    });
+  });
+  for (const auto& [chunk, count] : chunks) add_words(chunk, count);
+  return words;
+}
+
+WordCounts count_byte_level_words(const InputText& input) {
+  Counts words;
+  const auto last_end = [](std::string_view text) { return last_byte_level_word_end(text, false); };
+  for_each_part(input, last_end, [&](std::string_view text) {
+    for_each_byte_level_word(text, [&](std::string_view word) {
+      for (; word.size() > kMaxCountedBytes; word.remove_prefix(kMaxCountedBytes)) {
+        words.add(word.substr(0, kMaxCountedBytes));
+      }
+      words.add(word);
+    });
+  });
+  return {words.begin(), words.end()};
 }
 
 }  // namespace tessera

@@ -1,11 +1,22 @@
 #include "launch/tokenizer/tokenizer.h"
 
 #include "core/error.h"
+#include "launch/tokenizer/bpe_tokenizer.h"
 #include "launch/tokenizer/byte_tokenizer.h"
+#include "launch/tokenizer/huggingface_json.h"
+#include "launch/tokenizer/sentencepiece_tokenizer.h"
 #include "launch/tokenizer/tokenizer_spec.h"
 #include "launch/tokenizer/wordpiece_tokenizer.h"
 
 namespace tessera {
+namespace {
+
+std::unique_ptr<Tokenizer> wordpiece_from_json(const JsonObject& object, BertCasing casing) {
+  if (object.has("strip_accents")) casing.strip_accents = object.flag("strip_accents");
+  return std::make_unique<WordPieceTokenizer>(WordPieceVocabulary::from_json(object), casing);
+}
+
+}  // namespace
 
 std::vector<int32_t> Tokenizer::encode_with_special(std::string_view text) const {
   return encode(text);
@@ -23,11 +34,17 @@ std::unique_ptr<Tokenizer> make_tokenizer(std::string_view text) {
     case TokenizerKind::byte:
       return std::make_unique<ByteTokenizer>();
     case TokenizerKind::wordpiece:
+      return std::make_unique<WordPieceTokenizer>(WordPieceVocabulary::read(spec.path), kUncased);
     case TokenizerKind::wordpiece_cased:
-      break;
+      return std::make_unique<WordPieceTokenizer>(WordPieceVocabulary::read(spec.path), kCased);
+    case TokenizerKind::bpe:
+      return std::make_unique<BpeTokenizer>(BpeVocabulary(read_bpe_folder(spec.path)));
+    case TokenizerKind::sentencepiece:
+      return SentencePieceTokenizer::read(spec.path);
+    case TokenizerKind::huggingface:
+      return read_huggingface_tokenizer(spec.path);
   }
-  return std::make_unique<WordPieceTokenizer>(WordPieceVocabulary::read(spec.path),
-                                              spec.kind == TokenizerKind::wordpiece_cased);
+  fail("there is no tokenizer {}", quote(text));
 }
 
 std::unique_ptr<Tokenizer> tokenizer_from_json(const Json& json, const std::string& source) {
@@ -37,9 +54,15 @@ std::unique_ptr<Tokenizer> tokenizer_from_json(const Json& json, const std::stri
     case TokenizerKind::byte:
       return std::make_unique<ByteTokenizer>();
     case TokenizerKind::wordpiece:
-      return std::make_unique<WordPieceTokenizer>(WordPieceVocabulary::from_json(object), false);
+      return wordpiece_from_json(object, kUncased);
     case TokenizerKind::wordpiece_cased:
-      return std::make_unique<WordPieceTokenizer>(WordPieceVocabulary::from_json(object), true);
+      return wordpiece_from_json(object, kCased);
+    case TokenizerKind::bpe:
+      return std::make_unique<BpeTokenizer>(BpeVocabulary(bpe_from_json(object)));
+    case TokenizerKind::sentencepiece:
+      return SentencePieceTokenizer::from_json(object);
+    case TokenizerKind::huggingface:  // whose tokenizers are of the other kinds
+      break;
   }
   fail("{}: there is no tokenizer {}", source, quote(kind));
 }

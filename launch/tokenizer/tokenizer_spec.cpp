@@ -13,10 +13,13 @@ struct KindInfo {
   std::string_view file;  ///< what its path is; empty: it has none
 };
 
-constexpr std::array<KindInfo, 3> kKinds = {{
+constexpr std::array<KindInfo, 6> kKinds = {{
     {TokenizerKind::byte, "byte", ""},
     {TokenizerKind::wordpiece, "wordpiece", "vocab.txt"},
     {TokenizerKind::wordpiece_cased, "wordpiece-cased", "vocab.txt"},
+    {TokenizerKind::bpe, "bpe", "folder"},
+    {TokenizerKind::huggingface, "huggingface", "tokenizer.json"},
+    {TokenizerKind::sentencepiece, "sentencepiece", "file.model"},
 }};
 
 const KindInfo* find_kind(std::string_view name) {

@@ -10,13 +10,16 @@ enum class TokenizerKind : uint8_t {
   byte,             ///< a token for each byte, and one between documents
   wordpiece,        ///< BERT's, which lower-cases and strips accents
   wordpiece_cased,  ///< BERT's, which does neither
+  bpe,              ///< GPT-2's byte-level BPE
+  sentencepiece,    ///< a model of SentencePiece
+  huggingface,      ///< one of these, of a tokenizer.json; no tokenizer's own kind
 };
 
-/// Which tokenizer: "byte", "wordpiece:vocab.txt" or "wordpiece-cased:vocab.txt". Whether a
-/// vocabulary is cased is said, never guessed: its file does not say it.
+/// Which tokenizer: "byte", "wordpiece:vocab.txt", "bpe:FOLDER" and so on. Whether a vocab.txt is
+/// cased is said, never guessed: the file does not say it.
 struct TokenizerSpec {
   TokenizerKind kind = TokenizerKind::byte;
-  std::string path;  ///< of the vocabulary; empty for a kind that has none
+  std::string path;  ///< of its file or folder; empty for a kind that has none
 };
 
 /// In words, for messages and the documentation.

@@ -1,9 +1,8 @@
 #include "launch/tokenizer/wordpiece_tokenizer.h"
 
 #include <array>
-#include <unordered_map>
 
-#include "launch/tokenizer/bert_text.h"
+#include "launch/tokenizer/known_words.h"
 
 namespace tessera {
 namespace {
@@ -39,29 +38,17 @@ std::string cleaned_up(std::string text) {
 }  // namespace
 
 void WordPieceTokenizer::append_words(std::string_view text, std::vector<int32_t>& tokens) const {
-  for_each_bert_word(text, cased_,
+  for_each_bert_word(text, casing_,
                      [&](std::string_view word) { vocabulary_.append_pieces(word, tokens); });
 }
 
 // Most of a text is words that came before: what stands between ASCII white space is cut once.
 std::vector<int32_t> WordPieceTokenizer::encode(std::string_view text) const {
-  struct Place {
-    size_t begin = 0;
-    size_t count = 0;
-  };
-  std::unordered_map<std::string_view, Place> known;
   std::vector<int32_t> tokens;
   tokens.reserve(text.size() / 4);
+  KnownWords known(tokens);
   for_each_chunk(text, [&](std::string_view chunk) {
-    const auto [place, is_new] = known.try_emplace(chunk);
-    auto& [begin, count] = place->second;
-    if (is_new) {
-      begin = tokens.size();
-      append_words(chunk, tokens);
-      count = tokens.size() - begin;
-    } else {
-      for (size_t i = begin; i < begin + count; ++i) tokens.push_back(tokens[i]);
-    }
+    known.append(chunk, [&] { append_words(chunk, tokens); });
   });
   return tokens;
 }
@@ -130,7 +117,9 @@ std::vector<bool> WordPieceTokenizer::continues_word() const {
 }
 
 Json WordPieceTokenizer::to_json() const {
-  return {{"kind", kind()}, {"tokens", vocabulary_.tokens()}};
+  Json json = {{"kind", kind()}, {"tokens", vocabulary_.tokens()}};
+  if (casing_.strip_accents != casing_.lower_case) json["strip_accents"] = casing_.strip_accents;
+  return json;
 }
 
 }  // namespace tessera

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "launch/tokenizer/bert_text.h"
 #include "launch/tokenizer/tokenizer.h"
 #include "launch/tokenizer/wordpiece_vocabulary.h"
 
@@ -12,10 +13,12 @@ namespace tessera {
 /// [UNK]. Its tokens are those of the Python package `tokenizers`. It has no end of a document.
 class WordPieceTokenizer final : public Tokenizer {
  public:
-  WordPieceTokenizer(WordPieceVocabulary vocabulary, bool cased)
-      : vocabulary_(std::move(vocabulary)), cased_(cased) {}
+  WordPieceTokenizer(WordPieceVocabulary vocabulary, BertCasing casing)
+      : vocabulary_(std::move(vocabulary)), casing_(casing) {}
 
-  std::string_view kind() const override { return cased_ ? "wordpiece-cased" : "wordpiece"; }
+  std::string_view kind() const override {
+    return casing_.lower_case ? "wordpiece" : "wordpiece-cased";
+  }
   int64_t vocab_size() const override { return static_cast<int64_t>(vocabulary_.tokens().size()); }
   std::vector<int32_t> encode(std::string_view text) const override;
   std::vector<int32_t> encode_with_special(std::string_view text) const override;
@@ -31,13 +34,14 @@ class WordPieceTokenizer final : public Tokenizer {
   std::optional<int32_t> end_of_document() const override { return std::nullopt; }
   SpecialTokens special() const override { return vocabulary_.special(); }
   std::vector<bool> continues_word() const override;
+  /// With "strip_accents" where that is not what the kind does.
   Json to_json() const override;
 
  private:
   void append_words(std::string_view text, std::vector<int32_t>& tokens) const;
 
   WordPieceVocabulary vocabulary_;
-  bool cased_;
+  BertCasing casing_;
 };
 
 }  // namespace tessera

@@ -4,8 +4,8 @@
 
 #include "core/checked.h"
 #include "core/error.h"
-#include "launch/files/mapped_file.h"
 #include "launch/tokenizer/bert_text.h"
+#include "launch/tokenizer/vocabulary_file.h"
 
 namespace tessera {
 namespace {
@@ -14,14 +14,18 @@ bool is_continuation(std::string_view token) {
   return token.size() > kContinuation.size() && token.substr(0, 2) == kContinuation;
 }
 
-void check_token(std::string_view token, const std::string& source, size_t line) {
-  require(!token.empty(), "{}: line {} is empty, but holds a token in a vocabulary", source, line);
+std::string name_of(size_t token, TokenName name) {
+  return name == TokenName::line ? fmt::format("line {}", token + 1)
+                                 : fmt::format("token {}", token);
+}
+
+/// `where` names the token.
+void check_token(std::string_view token, const std::string& where) {
+  require(!token.empty(), "{} is empty: is this a vocabulary?", where);
   require(token.size() <= kMaxTokenBytes,
-          "{}: the token in line {} has {} bytes, at most {} are "
-          "allowed: is this a vocabulary?",
-          source, line, token.size(), kMaxTokenBytes);
-  require(count_invalid_utf8(token) == 0, "{}: the token {} in line {} is not valid UTF-8", source,
-          quote(token), line);
+          "{} has {} bytes, at most {} are allowed: is this a vocabulary?", where, token.size(),
+          kMaxTokenBytes);
+  require(count_invalid_utf8(token) == 0, "{} is not valid UTF-8: {}", where, quote(token));
 }
 
 /// Whether a character of UTF-8 starts with this byte.
@@ -29,15 +33,16 @@ bool starts_character(char byte) { return (static_cast<unsigned char>(byte) & 0x
 
 }  // namespace
 
-WordPieceVocabulary::WordPieceVocabulary(std::vector<std::string> tokens, const std::string& source)
+WordPieceVocabulary::WordPieceVocabulary(std::vector<std::string> tokens, const std::string& source,
+                                         TokenName name)
     : tokens_(std::move(tokens)) {
   ids_.reserve(tokens_.size());
   for (size_t i = 0; i < tokens_.size(); ++i) {
     const std::string_view token = tokens_[i];
-    check_token(token, source, i + 1);
+    check_token(token, source + ": " + name_of(i, name));
     const auto [place, is_new] = ids_.emplace(token, narrow<int32_t>(i));
-    require(is_new, "{}: the token {} is in line {} and again in line {}", source, quote(token),
-            place->second + 1, i + 1);
+    require(is_new, "{}: {} and {} are both {}", source,
+            name_of(static_cast<size_t>(place->second), name), name_of(i, name), quote(token));
     if (is_continuation(token)) {
       continuations_.emplace(token.substr(kContinuation.size()), narrow<int32_t>(i));
     }
@@ -55,10 +60,7 @@ WordPieceVocabulary::WordPieceVocabulary(std::vector<std::string> tokens, const 
 }
 
 WordPieceVocabulary WordPieceVocabulary::read(const std::string& path) {
-  const MappedFile file(path);
-  require(file.size() <= kMaxVocabularyBytes,
-          "{}: has {} bytes, but a vocabulary has at most {}: is this one?", path, file.size(),
-          kMaxVocabularyBytes);
+  const MappedFile file = open_vocabulary_file(path, '\n');
   std::vector<std::string> tokens;
   for (std::string_view rest = file.text(); !rest.empty();) {
     const size_t end = std::min(rest.find('\n'), rest.size());
@@ -67,7 +69,7 @@ WordPieceVocabulary WordPieceVocabulary::read(const std::string& path) {
     tokens.emplace_back(line);
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
-  return {std::move(tokens), path};
+  return {std::move(tokens), path, TokenName::line};
 }
 
 WordPieceVocabulary WordPieceVocabulary::from_json(const JsonObject& object) {

@@ -14,21 +14,22 @@ namespace tessera {
 
 /// Before a token that goes on with a word.
 inline constexpr std::string_view kContinuation = "##";
-/// A larger vocab.txt is refused; published ones are below 6 MB.
-inline constexpr size_t kMaxVocabularyBytes = size_t{64} << 20;
 /// Longer tokens are refused.
 inline constexpr size_t kMaxTokenBytes = 1000;
 
 /// Special tokens as BERT writes them, in the order of a new vocabulary.
 inline constexpr std::string_view kBertSpecial[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
 
+/// What messages call a token: "token 0", or, of a file that has a token a line, "line 1".
+enum class TokenName { number, line };
+
 /// The tokens of a WordPiece tokenizer: each a start of a word, or "##" and what goes on with one.
 class WordPieceVocabulary {
  public:
-  /// Token i is tokens[i]; `source` names them in messages, and a token by its line, from 1 on.
-  /// Throws unless each is valid UTF-8 of 1 to kMaxTokenBytes bytes, none is there twice, and [UNK]
-  /// is there.
-  WordPieceVocabulary(std::vector<std::string> tokens, const std::string& source);
+  /// Token i is tokens[i]; `source` and `name` name them in messages. Throws unless each is valid
+  /// UTF-8 of 1 to kMaxTokenBytes bytes, none is there twice, and [UNK] is there.
+  WordPieceVocabulary(std::vector<std::string> tokens, const std::string& source,
+                      TokenName name = TokenName::number);
   WordPieceVocabulary(WordPieceVocabulary&&) = default;
   WordPieceVocabulary& operator=(WordPieceVocabulary&&) = default;
   WordPieceVocabulary(const WordPieceVocabulary&) = delete;  // the maps refer to tokens_

@@ -1,10 +1,5 @@
 #include "launch/train/memory_plan.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-
 #include "launch/data/batch_buffers.h"
 #include "models/model.h"
 
@@ -26,23 +21,36 @@ TokenBatch with_one_document_a_row(TokenBatch batch) {
   return batch;
 }
 
-/// The arena's peak over training micro-batches and evaluation ones, as large as they can be.
-size_t dry_run_peak(Model& model, const ModelConfig& config, int64_t micro_batch) {
+/// Micro-batches that need as much as any: every token has a target, or all but one.
+std::vector<TokenBatch> largest_batches(const ModelConfig& config, int64_t micro_batch) {
   const TokenBatch full =
       with_one_document_a_row(full_batch_on_meta(micro_batch, config.seq_length));
-  const LossSums sums{Tensor(nullptr, {LossSums::kCount}, DType::f64, kMeta)};
-  Arena arena(kMeta);
-  StepContext ctx{arena};
-  for (const TokenBatch& batch : {full, with_fewer_targets(full)}) {
+  return {full, with_fewer_targets(full)};
+}
+
+LossSums sums_on_meta() { return {Tensor(nullptr, {LossSums::kCount}, DType::f64, kMeta)}; }
+
+/// Runs evaluation micro-batches in `arena`, which is on the meta device.
+void dry_run_evaluation(Model& model, const std::vector<TokenBatch>& batches, Arena& arena) {
+  for (const TokenBatch& batch : batches) {
     arena.reset();
-    ctx.training = true;
-    model.train(ctx, batch, {1.0f, 1.0f}, sums);
-    arena.reset();
+    StepContext ctx{arena};
     ctx.training = false;
-    const Tensor predictions = arena.allocate({full.num_documents()}, DType::i32);
-    model.evaluate(ctx, batch, sums, predictions);
+    ctx.recompute = Recompute::block;  // as evaluate() does
+    const Tensor predictions = arena.allocate({batch.num_documents()}, DType::i32);
+    model.evaluate(ctx, batch, sums_on_meta(), predictions);
   }
-  return arena.peak();
+}
+
+void dry_run_training(Model& model, const std::vector<TokenBatch>& batches, Recompute recompute,
+                      Arena& arena) {
+  for (const TokenBatch& batch : batches) {
+    arena.reset();
+    StepContext ctx{arena};
+    ctx.training = true;
+    ctx.recompute = recompute;
+    model.train(ctx, batch, {1.0f, 1.0f}, sums_on_meta());
+  }
 }
 
 int64_t count_global(const ParameterStore& store) {
@@ -66,13 +74,17 @@ size_t MemoryPlan::total() const {
 }
 
 MemoryPlan plan_memory(const ModelConfig& config, DType precision, int64_t micro_batch,
-                       int64_t local_batch, Communicator& tp) {
+                       int64_t local_batch, Communicator& tp, Recompute recompute) {
   ParameterStore store;
   const std::unique_ptr<Model> model = make_model(config, store, tp);
   store.allocate(kMeta, precision, StoreFor::training);
 
   MemoryPlan plan;
-  plan.arena_bytes = dry_run_peak(*model, config, micro_batch);
+  const std::vector<TokenBatch> batches = largest_batches(config, micro_batch);
+  Arena arena(kMeta);
+  dry_run_training(*model, batches, recompute, arena);
+  dry_run_evaluation(*model, batches, arena);
+  plan.arena_bytes = arena.peak();
   plan.local_parameters = count_local(store);
   plan.global_parameters = count_global(store);
   plan.lines = {
@@ -85,12 +97,14 @@ MemoryPlan plan_memory(const ModelConfig& config, DType precision, int64_t micro
   return plan;
 }
 
-std::string human_bytes(size_t bytes) {
-  constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; value >= 1024.0 && unit + 1 < kUnits.size(); ++unit) value /= 1024.0;
-  return fmt::format("{:.{}f} {}", value, unit == 0 ? 0 : 1, kUnits[unit]);
+size_t plan_evaluation_arena(const ModelConfig& config, DType precision, int64_t micro_batch,
+                             Communicator& tp) {
+  ParameterStore store;
+  const std::unique_ptr<Model> model = make_model(config, store, tp);
+  store.allocate(kMeta, precision, StoreFor::inference);
+  Arena arena(kMeta);
+  dry_run_evaluation(*model, largest_batches(config, micro_batch), arena);
+  return arena.peak();
 }
 
 }  // namespace tessera

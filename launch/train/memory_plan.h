@@ -7,6 +7,7 @@
 #include "core/dtype.h"
 #include "models/model_config.h"
 #include "parallel/communicator.h"
+#include "parallel/recompute.h"
 
 namespace tessera {
 
@@ -28,9 +29,12 @@ struct MemoryPlan {
 /// Finds the plan by a dry run: the model's own step, on the meta device, where nothing is
 /// allocated or computed. Not collective; `tp` only says which shard.
 MemoryPlan plan_memory(const ModelConfig& config, DType precision, int64_t micro_batch,
-                       int64_t local_batch, Communicator& tp);
+                       int64_t local_batch, Communicator& tp,
+                       Recompute recompute = Recompute::none);
 
-/// "1.5 GiB", for the start-up summary.
-std::string human_bytes(size_t bytes);
+/// The arena that the model's evaluate() needs for micro-batches of so many rows; likewise by a dry
+/// run.
+size_t plan_evaluation_arena(const ModelConfig& config, DType precision, int64_t micro_batch,
+                             Communicator& tp);
 
 }  // namespace tessera

@@ -54,6 +54,7 @@ T value_from_json(const Json& json, const Rule& rule) {
 /// schema.h's visitor that reads every architectural key, and checks it as a file's would be.
 struct JsonReader {
   const Json& json;
+  std::string_view owner;
   std::set<std::string> known = {};
 
   template <typename T, typename Rule>
@@ -62,16 +63,16 @@ struct JsonReader {
     const std::string name(key.name);
     known.insert(name);
     if (!json.contains(name) && came_later(name)) return;
-    require(json.contains(name), "the checkpoint's model has no '{}'", name);
+    require(json.contains(name), "{} has no '{}'", owner, name);
     try {
       member = value_from_json<T>(json.at(name), rule);
     } catch (const Error& error) {
-      fail("the checkpoint's model.{} {}", name, error.what());
+      fail("{}.{} {}", owner, name, error.what());
     } catch (const Json::exception& error) {
-      fail("the checkpoint's model.{} can not be read: {}", name, error.what());
+      fail("{}.{} can not be read: {}", owner, name, error.what());
     }
-    require(rule.accepts(member), "the checkpoint's model.{} is {}, but must be {}", name,
-            rule.write(member), rule.allowed());
+    require(rule.accepts(member), "{}.{} is {}, but must be {}", owner, name, rule.write(member),
+            rule.allowed());
   }
 };
 
@@ -86,24 +87,24 @@ Json architecture_json(const ModelConfig& config) {
   return writer.json;
 }
 
-ModelConfig model_from_json(const Json& json) {
-  require(json.is_object(), "the checkpoint's model is not a JSON object");
+ModelConfig model_from_json(const Json& json, std::string_view owner) {
+  require(json.is_object(), "{} is not a JSON object", owner);
   ModelConfig config;
-  JsonReader reader{json};
+  JsonReader reader{json, owner};
   describe(config, reader);
   for (const auto& [key, value] : json.items()) {
-    require(reader.known.count(key) == 1,
-            "the checkpoint's model has a key '{}', which this version does not know", key);
+    require(reader.known.count(key) == 1, "{} has a key '{}', which this version does not know",
+            owner, key);
   }
   config.dropout = 0.0;
   config.attention_dropout = 0.0;
   require(config.hidden_size % config.num_heads == 0,
-          "the checkpoint's model.hidden_size is {}, which its num_heads {} do not divide",
-          config.hidden_size, config.num_heads);
+          "{}.hidden_size is {}, which its num_heads {} do not divide", owner, config.hidden_size,
+          config.num_heads);
   try {
     check_model_kind(config);
   } catch (const Error& error) {
-    fail("the checkpoint's model can not be: {}", error.what());
+    fail("{} can not be: {}", owner, error.what());
   }
   return config;
 }

@@ -5,9 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <memory>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "core/error.h"
+#include "core/memory.h"
+#include "core/ops/elementwise.h"
 #include "core/ops/reduce.h"
 
 namespace tessera {
@@ -33,20 +38,22 @@ void load_weight(Checkpoint& checkpoint, const ParameterStore& store, const Para
                   parameter.real_part(target));
 }
 
-/// Whether a checkpoint has a parameter, of this shape: a classifier may have had other labels.
+/// Whether a checkpoint has a parameter, of this shape: a classifier may have had more labels.
 bool has_as_it_is(const Checkpoint& checkpoint, const Parameter& parameter) {
   return checkpoint.has(parameter.name) &&
          checkpoint.tensor(parameter.name).shape == parameter.global_shape;
 }
 
-/// The weights of a checkpoint that `store` has no parameter for.
-std::vector<std::string> unused_weights(const Checkpoint& checkpoint, const ParameterStore& store) {
-  std::set<std::string> used;
-  for (const Parameter& parameter : store.parameters()) {
-    if (!of_a_head(parameter.name) || has_as_it_is(checkpoint, parameter)) {
-      used.insert(parameter.name);
-    }
-  }
+/// Whether a parameter keeps its initial values where the others take those of a checkpoint.
+bool starts_anew(const Checkpoint& checkpoint, const Parameter& parameter, bool other_labels) {
+  if (!of_a_head(parameter.name)) return false;
+  const bool of_labels = parameter.name.starts_with("classifier.");
+  return (of_labels && other_labels) || !has_as_it_is(checkpoint, parameter);
+}
+
+/// The weights of a checkpoint, but for those `used`.
+std::vector<std::string> unused_weights(const Checkpoint& checkpoint,
+                                        const std::set<std::string>& used) {
   std::vector<std::string> unused;
   for (const auto& [name, tensor] : checkpoint.manifest().tensors) {
     if (tensor.kind == kModelKind && used.count(name) == 0) unused.push_back(name);
@@ -54,14 +61,43 @@ std::vector<std::string> unused_weights(const Checkpoint& checkpoint, const Para
   return unused;
 }
 
+/// Brings pieces from a GPU into host memory, one at a time.
+class HostCopies {
+ public:
+  explicit HostCopies(const ParameterStore& store) {
+    size_t most = 0;
+    for (const Parameter& parameter : store.parameters()) {
+      most = std::max(most, parameter.master.bytes());
+    }
+    memory_ = std::make_shared<Buffer>(most, kCpu, MemoryKind::pinned);
+  }
+
+  HeldTensor hold(HeldTensor held) const {
+    const Tensor on_device = held.data;
+    held.data = Tensor(nullptr, on_device.shape(), on_device.dtype(), kMeta);
+    held.make = [memory = memory_, on_device] {
+      Tensor on_host = memory->tensor(on_device.shape(), on_device.dtype());
+      copy(on_device, on_host);
+      return on_host;
+    };
+    return held;
+  }
+
+ private:
+  std::shared_ptr<Buffer> memory_;
+};
+
 }  // namespace
 
 std::vector<HeldTensor> held_tensors(const ParameterStore& store) {
+  std::optional<HostCopies> copies;
+  if (store.device().is_cuda()) copies.emplace(store);
   std::vector<HeldTensor> held;
   for (const Parameter& parameter : store.parameters()) {
     const auto hold = [&](const std::string& name, const char* kind, const Tensor& local) {
-      held.push_back(
-          {name, kind, parameter.global_shape, parameter.shard, parameter.real_part(local)});
+      HeldTensor tensor = {name, kind, parameter.global_shape, parameter.shard,
+                           parameter.real_part(local)};
+      held.push_back(copies ? copies->hold(std::move(tensor)) : std::move(tensor));
     };
     hold(parameter.name, kModelKind, parameter.master);
     hold(parameter.name + kExpAvg, kOptimizerKind, parameter.exp_avg);
@@ -71,9 +107,16 @@ std::vector<HeldTensor> held_tensors(const ParameterStore& store) {
 }
 
 void require_finite_weights(const ParameterStore& store) {
-  for (const Parameter& parameter : store.parameters()) {
-    require(std::isfinite(sum_of_squares(parameter.master)), "a weight of {} is NaN or infinite",
-            parameter.name);
+  const auto& parameters = store.parameters();
+  const auto count = static_cast<int64_t>(parameters.size());
+  const OwnedTensor squares({count}, DType::f64, store.device()), found({count}, DType::f64);
+  for (int64_t i = 0; i < count; ++i) {
+    add_sum_of_squares(parameters[static_cast<size_t>(i)].master, squares.tensor.slice(i, i + 1));
+  }
+  copy(squares.tensor, found.tensor);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    require(std::isfinite(found.tensor.span<double>()[i]), "a weight of {} is NaN or infinite",
+            parameters[i].name);
   }
 }
 
@@ -82,17 +125,20 @@ void load_weights(Checkpoint& checkpoint, ParameterStore& store) {
   store.refresh_values();
 }
 
-std::string load_matching_weights(Checkpoint& checkpoint, ParameterStore& store) {
+std::string load_matching_weights(Checkpoint& checkpoint, ParameterStore& store,
+                                  bool other_labels) {
   std::vector<std::string> fresh;
+  std::set<std::string> used;
   for (const Parameter& parameter : store.parameters()) {
-    if (of_a_head(parameter.name) && !has_as_it_is(checkpoint, parameter)) {
+    if (starts_anew(checkpoint, parameter, other_labels)) {
       fresh.push_back(parameter.name);
     } else {
       load_weight(checkpoint, store, parameter);
+      used.insert(parameter.name);
     }
   }
   store.refresh_values();
-  const std::vector<std::string> unused = unused_weights(checkpoint, store);
+  const std::vector<std::string> unused = unused_weights(checkpoint, used);
   for (const std::string& name : unused) {
     require(of_a_head(name), "the checkpoint {} has {}, for which the model has no place",
             checkpoint.path().string(), name);
@@ -104,8 +150,21 @@ std::string load_matching_weights(Checkpoint& checkpoint, ParameterStore& store)
   return sentence;
 }
 
+bool has_weights_alone(const Checkpoint& checkpoint) {
+  const auto& tensors = checkpoint.manifest().tensors;
+  return std::none_of(tensors.begin(), tensors.end(),
+                      [](const auto& tensor) { return tensor.second.kind == kOptimizerKind; });
+}
+
 void load_training_state(Checkpoint& checkpoint, ParameterStore& store) {
   load_weights(checkpoint, store);
+  if (has_weights_alone(checkpoint) && checkpoint.manifest().step == 0) {
+    for (Parameter& parameter : store.parameters()) {
+      fill(parameter.exp_avg, 0.0);
+      fill(parameter.exp_avg_sq, 0.0);
+    }
+    return;
+  }
   for (Parameter& parameter : store.parameters()) {
     checkpoint.read(parameter.name + kExpAvg, parameter.global_shape, parameter.shard,
                     parameter.real_part(parameter.exp_avg));

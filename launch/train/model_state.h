@@ -20,12 +20,16 @@ void require_finite_weights(const ParameterStore& store);
 void load_weights(Checkpoint& checkpoint, ParameterStore& store);
 
 /// For fine-tuning: the weights that the checkpoint has. Heads that it has not, or for another
-/// number of labels, keep what they are; those that only it has are left out. Returns a sentence
-/// that names both, or "" if there are none. Throws if anything but a head is missing on either
-/// side.
-std::string load_matching_weights(Checkpoint& checkpoint, ParameterStore& store);
+/// number of labels, keep what they are, and so does a classifier for `other_labels`; those that
+/// only it has are left out. Returns a sentence that names both, or "" if there are none. Throws if
+/// anything but a head is missing on either side.
+std::string load_matching_weights(Checkpoint& checkpoint, ParameterStore& store, bool other_labels);
 
-/// Weights and AdamW's moments.
+/// Whether there is nothing of an optimizer in a checkpoint, as in one that was imported.
+bool has_weights_alone(const Checkpoint& checkpoint);
+
+/// Weights and AdamW's moments. Those of step 0 are zeros: a checkpoint of that step need not have
+/// them.
 void load_training_state(Checkpoint& checkpoint, ParameterStore& store);
 
 }  // namespace tessera

@@ -1,21 +1,16 @@
 #include "launch/train/open_data.h"
 
+#include <algorithm>
+#include <map>
+#include <utility>
+
 #include "core/error.h"
 #include "core/random.h"
-#include "launch/config/label_names.h"
-#include "launch/data/bert_dataset.h"
-#include "launch/data/classification_dataset.h"
-#include "launch/data/gpt_dataset.h"
+#include "launch/data/blended_dataset.h"
+#include "launch/train/sample_source.h"
 
 namespace tessera {
 namespace {
-
-using Tokens = std::shared_ptr<const IndexedDataset>;
-
-/// Evaluation has masks of its own.
-uint64_t eval_seed(const RunConfig& config) {
-  return seed_for(static_cast<uint64_t>(config.run.seed), "eval");
-}
 
 std::shared_ptr<const Tokenizer> open_tokenizer(const RunConfig& config) {
   try {
@@ -35,108 +30,138 @@ void check_vocabulary(const RunConfig& config, const Tokenizer& tokenizer) {
       tokenizer.vocab_size());
 }
 
-std::shared_ptr<const Dataset> gpt_samples(const RunConfig& config, const Tokens& tokens,
-                                           Range range) {
-  GptDataOptions options;
-  options.separate_documents = config.data.separate_documents;
-  options.loss_across_documents = config.data.loss_across_documents;
-  return std::make_shared<const GptDataset>(tokens, range, config.model.seq_length, options);
+bool has_part(const DataSection& data, DataPart part) {
+  if (part == DataPart::eval) return data.eval || data.eval_fraction > 0.0;
+  return part == DataPart::train || data.test_fraction > 0.0;
 }
 
-std::shared_ptr<const Dataset> bert_samples(const RunConfig& config, const VocabularyTraits& traits,
-                                            const Tokens& tokens, Range range, uint64_t seed) {
-  BertDataOptions options;
-  options.sentence_pairs = config.model.next_sentence;
-  options.packing = config.data.short_samples == ShortSamples::pack;
-  options.masking = config.mlm;
-  return make_bert_dataset(tokens, range, config.model.seq_length, traits, options, seed);
-}
-
-/// Prepared tokens: those to train on, and those held out of them or of a dataset of their own.
-/// `samples(tokens, range, seed)` makes samples of them.
-template <typename Samples>
-TrainingData open_tokens(const RunConfig& config, int64_t vocab_size, Samples&& samples) {
+/// What is evaluated on has masks of its own.
+uint64_t seed_of(const RunConfig& config, DataPart part) {
   const auto seed = static_cast<uint64_t>(config.run.seed);
-  const auto train = std::make_shared<const IndexedDataset>(config.data.train, vocab_size);
-  const TokenSplit parts = split_tokens(train->num_tokens(), config.data.eval_fraction);
-  TrainingData data;
-  data.train = samples(train, parts.train, seed);
-  if (config.data.eval) {
-    const auto eval = std::make_shared<const IndexedDataset>(*config.data.eval, vocab_size);
-    data.eval = samples(eval, Range{0, eval->num_tokens()}, eval_seed(config));
-  } else if (config.data.eval_fraction > 0.0) {
-    data.eval = samples(train, parts.eval, eval_seed(config));
+  return part == DataPart::train ? seed : seed_for(seed, to_string(part));
+}
+
+/// To train on, samples are shuffled, and a note says how much of them the run sees.
+enum class DataFor : uint8_t { training, evaluation };
+
+/// Opens the parts of a config's data, each dataset once.
+class DataOpener {
+ public:
+  DataOpener(const RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer, DataFor purpose)
+      : config_(config), tokenizer_(std::move(tokenizer)), purpose_(purpose) {
+    check_vocabulary(config, *tokenizer_);
   }
-  return data;
-}
 
-void check_token_types(const RunConfig& config, const LabelledTexts& texts) {
-  require(
-      !texts.has_pairs() || config.model.token_types != 1,
-      "{} has pairs of texts, which have two types of tokens, but model.token_types is 1: choose "
-      "2, or 0 for a model without such an embedding",
-      texts.path());
-}
-
-void note_truncated(const LabelledTexts& texts, std::vector<std::string>& notes) {
-  if (texts.num_truncated() == 0) return;
-  notes.push_back(fmt::format("{}: {} of {} texts were cut to {} tokens", texts.path(),
-                              texts.num_truncated(), texts.size(), texts.seq_length()));
-}
-
-Labels labels_of(const RunConfig& config) {
-  Labels labels{config.model.num_labels};
-  if (config.data.labels) labels.names = label_names(*config.data.labels);
-  return labels;
-}
-
-/// Labelled texts, tokenized here.
-TrainingData open_texts(const RunConfig& config, const Tokenizer& tokenizer,
-                        const VocabularyTraits& traits) {
-  const ClassificationEncoder encoder([&](std::string_view text) { return tokenizer.encode(text); },
-                                      traits, config.model.seq_length, config.data.truncate);
-  const Labels labels = labels_of(config);
-  const auto train = std::make_shared<const LabelledTexts>(config.data.train, labels, encoder);
-  check_token_types(config, *train);
-  const TokenSplit parts = split_tokens(train->size(), config.data.eval_fraction);
-  TrainingData data;
-  note_truncated(*train, data.notes);
-  data.train = std::make_shared<const ClassificationDataset>(train, parts.train);
-  if (config.data.eval) {
-    const auto eval = std::make_shared<const LabelledTexts>(*config.data.eval, labels, encoder);
-    check_token_types(config, *eval);
-    note_truncated(*eval, data.notes);
-    data.eval = std::make_shared<const ClassificationDataset>(eval, Range{0, eval->size()});
-  } else if (config.data.eval_fraction > 0.0) {
-    data.eval = std::make_shared<const ClassificationDataset>(train, parts.eval);
+  std::shared_ptr<const Dataset> open(DataPart part) {
+    const DataSection& data = config_.data;
+    if (part == DataPart::eval && data.eval) {
+      return blend(*data.eval, part, [](int64_t size) { return Range{0, size}; });
+    }
+    const auto range = [&](int64_t size) {
+      return split_data(size, data.eval_fraction, data.test_fraction).of(part);
+    };
+    if (part == DataPart::train) return blend(data.train, part, range);
+    try {
+      return blend(data.train, part, range);
+    } catch (const Error& error) {
+      fail("data.{}_fraction is {}: {}", to_string(part),
+           part == DataPart::eval ? data.eval_fraction : data.test_fraction, error.what());
+    }
   }
-  return data;
-}
 
-TrainingData open_samples(const RunConfig& config, const Tokenizer& tokenizer) {
-  if (!config.model.is_bert()) {
-    // A GPT may learn from tokens that another program made, whatever data.tokenizer is.
-    return open_tokens(config, config.model.vocab_size,
-                       [&](const Tokens& tokens, Range range, uint64_t /*seed*/) {
-                         return gpt_samples(config, tokens, range);
-                       });
+  /// Of what is trained on, where that was opened.
+  std::vector<TrainPart> take_train_parts() { return std::move(train_parts_); }
+
+  std::vector<std::string> take_notes() { return std::move(notes_); }
+
+ private:
+  const SampleSource& source(const std::string& path) {
+    std::unique_ptr<const SampleSource>& source = sources_[path];
+    if (!source) source = open_source(config_, tokenizer_, path, notes_);
+    return *source;
   }
-  const VocabularyTraits traits = tokenizer.traits();
-  if (config.model.head == Head::classification) return open_texts(config, tokenizer, traits);
-  return open_tokens(config, tokenizer.vocab_size(),
-                     [&](const Tokens& tokens, Range range, uint64_t seed) {
-                       return bert_samples(config, traits, tokens, range, seed);
-                     });
+
+  /// `range(size)`: the tokens or texts, of so many, that are used of each.
+  template <typename RangeOf>
+  std::shared_ptr<const Dataset> blend(const DataBlend& data, DataPart part, RangeOf&& range) {
+    const uint64_t seed = seed_of(config_, part);
+    double sum = 0.0;
+    for (const DataBlend::Part& one : data.parts) sum += one.weight;
+    std::vector<BlendedDataset::Part> parts;
+    for (const auto& [path, weight] : data.parts) {
+      const SampleSource& opened = source(path);
+      const bool alone = data.parts.size() == 1;
+      const uint64_t own_seed = alone ? seed : seed_for(seed, fmt::format("part {}", parts.size()));
+      parts.push_back({opened.samples(range(opened.size()), own_seed), weight, std::nullopt});
+      if (part == DataPart::train && purpose_ == DataFor::training) {
+        parts.back().order_seed = own_seed;
+        train_parts_.push_back({parts.back().samples->num_samples(), weight / sum});
+        note_use(path, train_parts_.back(), alone);
+      }
+    }
+    if (parts.size() == 1) return parts[0].samples;
+    return std::make_shared<const BlendedDataset>(std::move(parts));
+  }
+
+  /// How much of a dataset the run sees.
+  void note_use(const std::string& path, const TrainPart& part, bool alone) {
+    const double used = static_cast<double>(config_.train.steps) *
+                        static_cast<double>(config_.batch.global) * part.share;
+    const std::string share =
+        alone ? "" : fmt::format("{:.4g} % of the run's; ", 100.0 * part.share);
+    notes_.push_back(fmt::format("{}: {} samples, {}{:.4g} epochs of them in the run", path,
+                                 part.samples, share, used / static_cast<double>(part.samples)));
+  }
+
+  const RunConfig& config_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  DataFor purpose_;
+  std::map<std::string, std::unique_ptr<const SampleSource>> sources_;
+  std::vector<TrainPart> train_parts_;
+  std::vector<std::string> notes_;
+};
+
+/// What a config may mean, but more likely does not.
+void note_doubts(const RunConfig& config, std::vector<std::string>& notes) {
+  if (config.data.eval_fraction > 0.0 && config.eval.interval == 0) {
+    notes.push_back(
+        fmt::format("data.eval_fraction is {}, but eval.interval is 0: that part of the "
+                    "data is held out, and the run does not evaluate on it",
+                    config.data.eval_fraction));
+  }
+  if (!config.data.eval) return;
+  for (const DataBlend::Part& part : config.data.eval->parts) {
+    const auto is_same = [&](const DataBlend::Part& other) { return other.path == part.path; };
+    if (std::ranges::none_of(config.data.train.parts, is_same)) continue;
+    notes.push_back(fmt::format(
+        "{}: is in data.train and in data.eval, so that the run evaluates on what it has seen",
+        part.path));
+  }
 }
 
 }  // namespace
 
 TrainingData open_data(const RunConfig& config) {
-  const std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(config);
-  check_vocabulary(config, *tokenizer);
-  TrainingData data = open_samples(config, *tokenizer);
-  data.tokenizer = tokenizer;
+  TrainingData data;
+  data.tokenizer = open_tokenizer(config);
+  DataOpener opener(config, data.tokenizer, DataFor::training);
+  data.train = opener.open(DataPart::train);
+  if (has_part(config.data, DataPart::eval)) data.eval = opener.open(DataPart::eval);
+  if (has_part(config.data, DataPart::test)) opener.open(DataPart::test);
+  data.train_parts = opener.take_train_parts();
+  data.notes = opener.take_notes();
+  note_doubts(config, data.notes);
   return data;
+}
+
+OpenedPart open_part(RunConfig config, std::shared_ptr<const Tokenizer> tokenizer, DataPart part) {
+  require(has_part(config.data, part),
+          "the run has no {} data: data.{}_fraction is 0, so that nothing was held out for it",
+          to_string(part), to_string(part));
+  config.data.tokenizer.clear();  // a checkpoint's has no specification
+  DataOpener opener(config, std::move(tokenizer), DataFor::evaluation);
+  std::shared_ptr<const Dataset> samples = opener.open(part);
+  return {std::move(samples), opener.take_notes()};
 }
 
 }  // namespace tessera

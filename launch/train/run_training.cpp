@@ -4,13 +4,17 @@
 #include <optional>
 #include <string>
 
+#include "core/cuda/runtime.h"
 #include "core/device.h"
 #include "core/error.h"
+#include "core/ops/cuda/cudnn_attention.h"
 #include "launch/config/config_changes.h"
 #include "launch/config/load_config.h"
 #include "launch/config/validate.h"
+#include "launch/devices/open_devices.h"
 #include "launch/observe/console.h"
 #include "launch/observe/metrics_log.h"
+#include "launch/observe/peak_flops.h"
 #include "launch/observe/start_summary.h"
 #include "launch/train/open_data.h"
 #include "launch/train/run_lock.h"
@@ -36,12 +40,13 @@ int64_t last_step(const RunConfig& config, const TrainOptions& options) {
 class TrainingRun {
  public:
   TrainingRun(const RunConfig& config, const TrainOptions& options, const ParallelGroups& groups,
-              Trainer& trainer, Console& console)
+              Trainer& trainer, Console& console, std::optional<double> peak_flops)
       : config_(config),
         groups_(groups),
         trainer_(trainer),
         console_(console),
-        last_step_(last_step(config, options)) {
+        last_step_(last_step(config, options)),
+        clock_(peak_flops) {
     all_or_none(groups.world, [&] {
       if (groups.world.rank() == 0) {
         if (trainer.steps_done() > 0) report_changes();
@@ -54,17 +59,21 @@ class TrainingRun {
   void run() {
     const StopSignal signal;
     while (trainer_.steps_done() < last_step_) {
-      observe(trainer_.step());
+      trainer_.step();
       const int64_t step = trainer_.steps_done();
       const bool stop = signal.requested(groups_.world);
       const bool last = step == last_step_;
+      const bool saves = stop || last || is_due(config_.checkpoint.interval, step);
+      const bool evaluates =
+          is_due(config_.eval.interval, step) || (last && config_.eval.interval > 0);
+      observe(saves || evaluates);
       // First of all: who was asked to stop may have a second left.
-      if (stop || last || is_due(config_.checkpoint.interval, step)) save();
+      if (saves) save();
       if (stop) {
         console_.line(fmt::format("asked to stop: saved after step {}", step));
         return;
       }
-      if (is_due(config_.eval.interval, step) || (last && config_.eval.interval > 0)) evaluate();
+      if (evaluates) evaluate();
     }
   }
 
@@ -83,11 +92,24 @@ class TrainingRun {
     }
   }
 
-  void observe(const StepResult& result) {
+  /// Asks for the step's result where all ranks `need` it or a line is due, at every step where
+  /// that costs nothing, and otherwise on the rank whose bar is due.
+  void observe(bool needed) {
+    const int64_t step = trainer_.steps_done();
+    const bool logs = is_due(config_.log.interval, step) || step == last_step_ || first_;
+    first_ = false;
+    if (logs || needed || !trainer_.results_wait()) {
+      report(trainer_.result(), logs);
+    } else if (console_.progress_is_due()) {
+      report(trainer_.peek(), logs);
+    }
+  }
+
+  void report(const StepResult& result, bool logs) {
+    if (!result.note.empty()) console_.line(result.note);
     clock_.add(result);
     const double left = clock_.seconds_left(last_step_ - result.step);
-    if (is_due(config_.log.interval, result.step) || result.step == last_step_ || first_) {
-      first_ = false;
+    if (logs) {
       console_.step(result, clock_.speed(), left);
       if (metrics_) metrics_->step(result, trainer_.tokens_done(), clock_.speed());
       clock_.restart();
@@ -120,10 +142,34 @@ class TrainingRun {
 RunConfig load_and_validate(const TrainOptions& options, int world_size) {
   RunConfig config = load_config(options.config, options.overrides);
   validate(config, world_size);
-  require(config.run.device != DeviceChoice::cuda || kHasCuda,
-          "run.device is cuda, but this build of Tessera has no CUDA support: choose auto or "
-          "cpu");
   return config;
+}
+
+/// What computes the attention of the run's steps on a GPU.
+std::string attention_of(const RunConfig& config) {
+  cuda::AttentionSetup setup;
+  setup.mask.causal = !config.model.is_bert();
+  setup.mask.window = config.model.attention_window > 0;
+  setup.mask.documents = setup.mask.compact = true;
+  setup.dtype = config.run.precision;
+  setup.head_dim = config.model.head_dim();
+  setup.dropout = config.model.attention_dropout > 0.0;
+  const std::string implementation = cuda::attention_implementation(setup);
+  return implementation.starts_with("own")
+             ? implementation
+             : implementation + ", and own kernels for shapes that it has no plan for";
+}
+
+/// Of all GPUs together.
+std::optional<double> peak_flops_of(const OpenedDevices& devices, DType precision) {
+  std::optional<double> peak;
+  if constexpr (kHasCuda) {
+    if (devices.device.is_cuda()) {
+      peak = peak_flops(cuda::device_info(devices.device.index).name, precision);
+    }
+  }
+  if (peak) *peak *= devices.gpus;
+  return peak;
 }
 
 std::optional<std::string> why_nothing_to_do(const RunConfig& config, const TrainOptions& options,
@@ -151,21 +197,32 @@ void run_training(const TrainOptions& options, Communicator& world) {
     lock.emplace(config.run.dir);
   });
   const HostThreads threads = apply_host_threads(world);
+  const OpenedDevices devices = open_devices(config.run.device, config.parallel.backend, world);
   const ParallelGroups groups =
-      make_parallel_groups(world, static_cast<int>(config.parallel.tensor));
+      make_parallel_groups(*devices.world, static_cast<int>(config.parallel.tensor));
   std::unique_ptr<Trainer> trainer;
-  all_or_none(world, [&] { trainer = std::make_unique<Trainer>(config, groups, data); });
+  all_or_none(world, [&] {
+    trainer = std::make_unique<Trainer>(config, groups, data, devices.device, devices.free_bytes);
+  });
 
   Console console(world.rank() == 0, last_step(config, options));
-  console.line(start_summary(config, groups, trainer->memory(), threads.summary));
+  console.line(start_summary(config, groups, trainer->memory(), threads.summary, devices.summary));
+  if (!devices.note.empty()) console.line(devices.note);
+  if (devices.device.is_cuda()) console.line("attention  " + attention_of(config));
   for (const std::string& note : data.notes) console.line(note);
+  const std::string no_graph = why_no_cuda_graph(config, devices.device, groups);
+  if (devices.device.is_cuda() && !no_graph.empty()) {
+    console.line("no CUDA graphs, because " + no_graph);
+  }
   console.line(start_or_resume(config, *trainer, world,
                                [&](const std::string& skipped) { console.warning(skipped); }));
   if (const auto reason = why_nothing_to_do(config, options, trainer->steps_done())) {
     console.line(*reason);
     return;
   }
-  TrainingRun(config, options, groups, *trainer, console).run();
+  TrainingRun(config, options, groups, *trainer, console,
+              peak_flops_of(devices, config.run.precision))
+      .run();
 }
 
 }  // namespace tessera

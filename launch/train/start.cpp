@@ -10,11 +10,14 @@
 #include "launch/checkpoint/find.h"
 #include "launch/checkpoint/same_model.h"
 #include "launch/checkpoint/step_folder.h"
+#include "launch/config/source_text.h"
 #include "launch/config/write_config.h"
 #include "launch/files/file_descriptor.h"
 #include "launch/files/staged_file.h"
 #include "launch/tokenizer/checkpoint_tokenizer.h"
+#include "launch/train/checkpoint_labels.h"
 #include "launch/train/model_json.h"
+#include "launch/train/model_state.h"
 #include "parallel/exchange.h"
 
 namespace tessera {
@@ -27,10 +30,23 @@ Json saved_architecture(const Checkpoint& checkpoint) {
   return architecture_json(model_from_json(checkpoint.manifest().model));
 }
 
+/// The rows of a classifier mean the labels that it was trained with.
+void check_same_labels(const RunConfig& config, const Checkpoint& checkpoint) {
+  const Json& extra = checkpoint.manifest().extra;
+  if (!has_other_labels(extra, config.data.labels)) return;
+  fail(
+      "{} has a classifier for the labels {}, but data.labels is {}: give them as they were, in "
+      "the "
+      "same order, or start a new classifier in another run.dir with checkpoint.from={}",
+      checkpoint.path().string(), excerpt(to_text(extra[kLabelsKey]), 200),
+      quote(*config.data.labels), config.run.dir);
+}
+
 Checkpoint open_of_same_model(const RunConfig& config, const fs::path& path) {
   Checkpoint checkpoint = Checkpoint::open(path);
   check_same_model(saved_architecture(checkpoint), architecture_json(config.model), path.string(),
                    "use the checkpoint's values, or start this model in another run.dir");
+  check_same_labels(config, checkpoint);
   return checkpoint;
 }
 
@@ -52,15 +68,22 @@ Checkpoint open_of_same_body(const RunConfig& config, const fs::path& path) {
 /// Says if the samples that follow are not those that the saved run would have seen.
 void report_other_order(const RunConfig& config, const Trainer& trainer, const Json& extra,
                         const std::function<void(std::string)>& report) {
-  const auto changed = [&](const char* key, const char* what, int64_t now) {
-    if (!extra.contains(key) || !extra[key].is_number_integer() || extra[key] == now) return;
+  const auto report_change = [&](const char* key, const char* what, const Json& now) {
     report(
         fmt::format("{} is {}, but was {} when the checkpoint was saved: samples come in another "
                     "order from here on, so that some may come again or never",
-                    what, now, extra[key].get<int64_t>()));
+                    what, to_text(now), to_text(extra[key])));
   };
-  changed("seed", "run.seed", config.run.seed);
-  changed("train_samples", "the number of training samples", trainer.num_train_samples());
+  const auto has_changed = [&](const char* key, const Json& now) {
+    return extra.contains(key) && extra[key] != now;
+  };
+  if (has_changed("seed", config.run.seed)) report_change("seed", "run.seed", config.run.seed);
+  if (has_changed("train_samples", trainer.num_train_samples())) {
+    report_change("train_samples", "the number of training samples", trainer.num_train_samples());
+  } else if (!has_same_parts(extra, trainer.train_parts())) {
+    report_change(kTrainPartsKey, "the blend of data.train",
+                  train_parts_json(trainer.train_parts()));
+  }
 }
 
 /// Says if tokens mean something else than when the checkpoint was saved. Some do that on purpose:
@@ -127,7 +150,9 @@ std::string start_or_resume(const RunConfig& config, Trainer& trainer, Communica
   if (!newest) all_or_none(world, [&] { check_new_start(config); });
   // One rank looks: another run may save into that folder meanwhile.
   std::optional<fs::path> from;
-  if (!newest && config.checkpoint.from) from = resolve_checkpoint(*config.checkpoint.from, world);
+  if (!newest && config.checkpoint.from) {
+    from = resolve_checkpoint(*config.checkpoint.from, world, report);
+  }
   std::string what;
   all_or_none(world, [&] {
     if (newest) {
@@ -137,8 +162,10 @@ std::string start_or_resume(const RunConfig& config, Trainer& trainer, Communica
         report_other_order(config, trainer, checkpoint.manifest().extra, report);
         report_other_tokenizer(config, trainer, checkpoint, report);
       }
-      what = fmt::format("resumed from {} (step {}, {} samples seen)", newest->string(),
-                         trainer.steps_done(), trainer.samples_done());
+      what = has_weights_alone(checkpoint)
+                 ? fmt::format("started with the weights of {}", newest->string())
+                 : fmt::format("resumed from {} (step {}, {} samples seen)", newest->string(),
+                               trainer.steps_done(), trainer.samples_done());
     } else if (from) {
       Checkpoint checkpoint = open_of_same_body(config, *from);
       const std::string heads = trainer.start_from(checkpoint);

@@ -1,18 +1,23 @@
 #include "launch/train/trainer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
+#include <numeric>
 
 #include "core/checked.h"
 #include "core/error.h"
 #include "core/ops/elementwise.h"
+#include "core/trace.h"
+#include "launch/config/source_text.h"
+#include "launch/evaluate/evaluation_pass.h"
 #include "launch/tokenizer/checkpoint_tokenizer.h"
+#include "launch/train/checkpoint_labels.h"
+#include "launch/train/device_room.h"
 #include "launch/train/lr_schedule.h"
+#include "launch/train/model_flops.h"
 #include "launch/train/model_json.h"
 #include "launch/train/model_state.h"
 #include "parallel/exchange.h"
-#include "parallel/gradient_norm.h"
 
 namespace tessera {
 namespace {
@@ -25,6 +30,21 @@ BatchLayout batch_layout(const RunConfig& config, const ParallelGroups& groups) 
   return {config.batch.global, config.batch.micro, groups.dp->rank(), groups.dp->size()};
 }
 
+/// Throws if a GPU with so much free memory has no room for it.
+MemoryPlan plan_for(const RunConfig& config, const ParallelGroups& groups, Device device,
+                    size_t free_bytes) {
+  const auto plan_for_micro = [&](int64_t micro_batch) {
+    return plan_memory(config.model, config.run.precision, micro_batch, local_batch(config, groups),
+                       *groups.tp, config.train.recompute);
+  };
+  MemoryPlan plan = plan_for_micro(config.batch.micro);
+  if (device.is_cuda()) {
+    const std::string why = why_no_room(plan, free_bytes, config.batch.micro, plan_for_micro);
+    require(why.empty(), "{}: {}", to_string(device), why);
+  }
+  return plan;
+}
+
 /// 0 where there is nothing to take a mean over.
 float one_over(int64_t count) { return count == 0 ? 0.0f : 1.0f / static_cast<float>(count); }
 
@@ -33,108 +53,127 @@ constexpr const char* kTokensKey = "tokens";
 
 }  // namespace
 
-Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const TrainingData& data)
+Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const TrainingData& data,
+                 Device device, size_t free_bytes)
     : config_(config),
       groups_(groups),
       model_(make_model(config.model, store_, *groups.tp)),
-      memory_(plan_memory(config.model, config.run.precision, config.batch.micro,
-                          local_batch(config, groups), *groups.tp)),
-      arena_(kCpu, memory_.arena_bytes),
+      micro_steps_(*model_, why_no_cuda_graph(config, device, groups).empty()),
+      memory_(plan_for(config, groups, device, free_bytes)),
+      arena_(device, memory_.arena_bytes),
       batches_(data.train, data.eval, config.model.vocab_size,
                static_cast<uint64_t>(config.run.seed), batch_layout(config, groups)),
+      train_parts_(data.train_parts),
       has_eval_(data.eval != nullptr),
       tokenizer_(data.tokenizer),
-      sums_({LossSums::kCount}, DType::f64) {
+      device_batch_(config.batch.micro, config.model.seq_length, device) {
   for (int64_t micro = 0; micro < batches_.num_micro_batches(); ++micro) {
-    buffers_.emplace_back(config.batch.micro, config.model.seq_length);
+    buffers_.emplace_back(config.batch.micro, config.model.seq_length, device);
   }
   loaded_.resize(buffers_.size());
-  store_.allocate(kCpu, config.run.precision, StoreFor::training);
-  reducer_ = std::make_unique<GradientReducer>(store_, *groups.dp);
+  store_.allocate(device, config.run.precision, StoreFor::training);
+  if (groups.dp->size() > 1) reducer_ = std::make_unique<GradientReducer>(store_, *groups.dp);
+  clip_ = std::make_unique<GradientClip>(store_, *groups.tp, config.optimizer.grad_clip);
   optimizer_ = std::make_unique<Optimizer>(config.optimizer, store_);
+  sums_ = OwnedTensor({LossSums::kCount}, DType::f64, store_.device());
 }
 
 void Trainer::initialize() {
   store_.initialize(static_cast<uint64_t>(config_.run.seed));
-  steps_done_ = samples_ = tokens_ = 0;
+  start_at(0, 0, 0);
 }
 
 void Trainer::restore(Checkpoint& checkpoint) {
   load_training_state(checkpoint, store_);
-  steps_done_ = checkpoint.manifest().step;
-  samples_ = checkpoint.manifest().samples;
+  const int64_t samples = checkpoint.manifest().samples;
   const Json& extra = checkpoint.manifest().extra;
   const bool counted = extra.contains(kTokensKey) && extra[kTokensKey].is_number_integer();
-  tokens_ = counted ? extra[kTokensKey].get<int64_t>() : samples_ * config_.model.seq_length;
+  start_at(checkpoint.manifest().step, samples,
+           counted ? extra[kTokensKey].get<int64_t>() : samples * config_.model.seq_length);
 }
 
 std::string Trainer::start_from(Checkpoint& checkpoint) {
   initialize();
-  return load_matching_weights(checkpoint, store_);
+  const Json& extra = checkpoint.manifest().extra;
+  const bool other_labels = has_other_labels(extra, config_.data.labels);
+  std::string heads = load_matching_weights(checkpoint, store_, other_labels);
+  if (other_labels) {
+    heads += fmt::format("; the checkpoint's labels are {}, and data.labels is {}",
+                         excerpt(to_text(extra[kLabelsKey]), 200), quote(*config_.data.labels));
+  }
+  return heads;
 }
 
-StepResult Trainer::step() {
-  const auto start = std::chrono::steady_clock::now();
-  load_batch([&](int64_t micro, BatchBuffers& buffers) {
-    return batches_.load_train(samples_, micro, buffers);
-  });
-  const TargetCounts counts = count_targets();
-  const LossScale scale = {one_over(counts.token_targets), one_over(counts.document_targets)};
+void Trainer::start_at(int64_t step, int64_t samples, int64_t tokens) {
+  steps_done_ = step;
+  samples_ = samples;
+  tokens_ = tokens;
+  clip_->reset();
+  unasked_ = {};
+}
+
+void Trainer::step() {
+  if (unasked_.steps == 0) unasked_.start = std::chrono::steady_clock::now();
+  counts_ = load_batch();
+  const LossScale scale = {one_over(counts_.token_targets), one_over(counts_.document_targets)};
+  const LossSums sums{sums_.tensor};
 
   store_.zero_grads();
-  fill(sums_.tensor, 0.0);
+  fill(sums.values, 0.0);
   for (size_t micro = 0; micro < loaded_.size(); ++micro) {
     arena_.reset();
-    model_->train(context(static_cast<int64_t>(micro), /*training=*/true), loaded_[micro], scale,
-                  {sums_.tensor});
+    const TokenBatch batch = device_batch_.upload(buffers_[micro]);
+    micro_steps_.run(context(static_cast<int64_t>(micro)), batch, scale, sums);
   }
-  reducer_->finalize();
+  if (reducer_) reducer_->finalize();
+  groups_.dp->all_reduce(sums.values);
 
-  const Losses losses = mean_losses(counts);
-  const double norm = gradient_norm(store_, *groups_.tp);
-  require_finite(losses.total(), "loss");
-  require_finite(norm, "gradient norm");
-  const double clip = config_.optimizer.grad_clip;
-  const double grad_scale = clip > 0.0 && norm > clip ? clip / norm : 1.0;
   const double lr = learning_rate(config_.optimizer, steps_done_, config_.train.steps);
-  optimizer_->step(steps_done_, lr, grad_scale);
+  const TraceRange range("optimizer");
+  optimizer_->step(steps_done_, lr, clip_->scale(steps_done_ + 1, sums));
 
   ++steps_done_;
   samples_ += config_.batch.global;
-  tokens_ += counts.tokens;
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  const int64_t padded_tokens = config_.batch.global * config_.model.seq_length;
-  return {steps_done_, losses, norm, lr, counts.tokens, padded_tokens, elapsed.count()};
+  tokens_ += counts_.tokens;
+  ++unasked_.steps;
+  unasked_.tokens += counts_.tokens;
+  unasked_.flops += model_flops(config_.model, counts_);
+}
+
+StepResult Trainer::result() {
+  require_finite_steps();
+  return peek();
+}
+
+StepResult Trainer::peek() {
+  require(unasked_.steps > 0, "there is no result: no step was taken since the last one");
+  const StepRecord& record = clip_->record();
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - unasked_.start;
+  StepResult result;
+  result.step = steps_done_;
+  result.losses = mean_losses({record.losses()}, counts_);
+  result.grad_norm = record.norm().span<double>()[0];
+  result.lr = learning_rate(config_.optimizer, steps_done_ - 1, config_.train.steps);
+  result.steps = unasked_.steps;
+  result.tokens = unasked_.tokens;
+  result.padded_tokens = unasked_.steps * config_.batch.global * config_.model.seq_length;
+  result.flops = unasked_.flops;
+  result.seconds = elapsed.count();
+  result.note = micro_steps_.take_note();
+  unasked_ = {};
+  return result;
 }
 
 Evaluation Trainer::evaluate() {
   require(has_eval_, "there is no eval data: set data.eval or data.eval_fraction");
-  const int64_t batches = std::min(config_.eval.batches, batches_.num_eval_batches());
-  const bool classifies = config_.model.head == Head::classification;
-  EvaluationCounts found(config_.model.vocab_size, classifies ? config_.model.num_labels : 0);
-  TargetCounts counts;
-  fill(sums_.tensor, 0.0);
-  for (int64_t batch = 0; batch < batches; ++batch) {
-    load_batch([&](int64_t micro, BatchBuffers& buffers) {
-      return batches_.load_eval(batch, micro, buffers);
-    });
-    for (size_t micro = 0; micro < loaded_.size(); ++micro) {
-      arena_.reset();
-      Tensor predictions;
-      if (classifies) {
-        predictions = arena_.allocate({loaded_[micro].num_documents()}, DType::i32);
-      }
-      model_->evaluate(context(static_cast<int64_t>(micro), /*training=*/false), loaded_[micro],
-                       {sums_.tensor}, predictions);
-      found.add(loaded_[micro], predictions);
-    }
-    counts.add(count_targets());
-  }
-  groups_.dp->all_reduce(sums_.tensor);
-  return found.finish({sums_.tensor}, counts, *groups_.dp);
+  require_finite_steps();
+  return tessera::evaluate(
+      {config_.model, *model_, arena_, groups_, batches_, buffers_, device_batch_},
+      std::min(config_.eval.batches, batches_.num_eval_batches()));
 }
 
 SavedCheckpoint Trainer::save(const SaveObserver& observer) {
+  require_finite_steps();
   // A checkpoint that can not go on must not push out one that can.
   all_or_none(groups_.world, [&] {
     try {
@@ -154,8 +193,9 @@ SavedCheckpoint Trainer::save(const SaveObserver& observer) {
   request.extra = {{"tokenizer", config_.data.tokenizer},
                    {"seed", config_.run.seed},
                    {"train_samples", batches_.num_train_samples()},
+                   {kTrainPartsKey, train_parts_json(train_parts_)},
                    {kTokensKey, tokens_}};
-  if (config_.data.labels) request.extra["labels"] = *config_.data.labels;
+  if (config_.data.labels) request.extra[kLabelsKey] = *config_.data.labels;
   if (tokenizer_) request.attachments = {{kTokenizerAttachment, tokenizer_attachment(*tokenizer_)}};
   request.tensors = held_tensors(store_);
   request.keep = narrow<int>(config_.checkpoint.keep);
@@ -163,11 +203,12 @@ SavedCheckpoint Trainer::save(const SaveObserver& observer) {
   return save_checkpoint(request, groups_.world);
 }
 
-StepContext Trainer::context(int64_t micro, bool training) {
+StepContext Trainer::context(int64_t micro) {
   StepContext ctx{arena_};
   const bool last = micro + 1 == batches_.num_micro_batches();
-  ctx.reducer = training && last ? reducer_.get() : nullptr;
-  ctx.training = training;
+  ctx.reducer = last ? reducer_.get() : nullptr;
+  ctx.training = true;
+  ctx.recompute = config_.train.recompute;
   ctx.seed = static_cast<uint64_t>(config_.run.seed);
   ctx.step = narrow<uint32_t>(steps_done_);
   ctx.first_sequence = batches_.global_rows(micro).begin;
@@ -175,34 +216,32 @@ StepContext Trainer::context(int64_t micro, bool training) {
 }
 
 // Each data rank reads other samples, so that one alone may meet a damaged one.
-void Trainer::load_batch(const LoadMicroBatch& load) {
+TargetCounts Trainer::load_batch() {
+  TargetCounts counts;
   all_or_none(groups_.world, [&] {
     for (size_t micro = 0; micro < buffers_.size(); ++micro) {
-      loaded_[micro] = load(static_cast<int64_t>(micro), buffers_[micro]);
+      loaded_[micro] = batches_.load_train(samples_, static_cast<int64_t>(micro), buffers_[micro]);
+      counts.add(loaded_[micro]);
     }
   });
-}
-
-TargetCounts Trainer::count_targets() {
-  TargetCounts counts;
-  for (const TokenBatch& batch : loaded_) counts.add(batch);
   counts.all_reduce(*groups_.dp);
   return counts;
 }
 
-Losses Trainer::mean_losses(const TargetCounts& counts) {
-  groups_.dp->all_reduce(sums_.tensor);
-  return tessera::mean_losses({sums_.tensor}, counts);
-}
-
-// Loss and norm are the same on all ranks.
-void Trainer::require_finite(double value, const char* what) const {
-  if (std::isfinite(value)) return;
-  throw SharedError(
-      fmt::format("the {} of step {} is {}: training stops before it changes a weight. Checkpoints "
-                  "are as they were; resume from an earlier step with a smaller optimizer.lr, or "
-                  "with optimizer.grad_clip",
-                  what, steps_done_ + 1, std::isnan(value) ? "NaN" : "infinite"));
+// The record is the same on all ranks.
+void Trainer::require_finite_steps() {
+  const StepRecord& record = clip_->record();
+  const auto losses = record.losses().span<double>();
+  const double loss = std::accumulate(losses.begin(), losses.end(), 0.0);
+  const double norm = record.norm().span<double>()[0];
+  if (std::isfinite(loss) && std::isfinite(norm)) return;
+  const bool of_loss = !std::isfinite(loss);
+  throw SharedError(fmt::format(
+      "the {} of step {} is {}: training stops before it changes a weight. Checkpoints "
+      "are as they were; resume from an earlier step with a smaller optimizer.lr, or "
+      "with optimizer.grad_clip",
+      of_loss ? "loss" : "gradient norm", static_cast<int64_t>(record.step().span<double>()[0]),
+      std::isnan(of_loss ? loss : norm) ? "NaN" : "infinite"));
 }
 
 }  // namespace tessera

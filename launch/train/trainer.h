@@ -1,19 +1,25 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "launch/checkpoint/checkpoint.h"
 #include "launch/checkpoint/save.h"
 #include "launch/config/run_config.h"
+#include "launch/data/device_batch.h"
 #include "launch/data/token_batches.h"
+#include "launch/evaluate/evaluation.h"
 #include "launch/tokenizer/tokenizer.h"
-#include "launch/train/evaluation.h"
+#include "launch/train/gradient_clip.h"
 #include "launch/train/memory_plan.h"
+#include "launch/train/micro_steps.h"
 #include "launch/train/optimizer.h"
+#include "launch/train/train_parts.h"
 #include "models/model.h"
 #include "parallel/gradient_reducer.h"
 #include "parallel/process_grid.h"
@@ -26,27 +32,37 @@ struct TrainingData {
   std::shared_ptr<const Dataset> eval;  ///< may be null
   /// What the datasets' tokens mean, which checkpoints keep; null in a test that needs none.
   std::shared_ptr<const Tokenizer> tokenizer;
-  std::vector<std::string> notes = {};  ///< what a person should know of it, in sentences
+  std::vector<TrainPart> train_parts = {};  ///< what `train` is made of, in order
+  std::vector<std::string> notes = {};      ///< what a person should know of it, in sentences
 };
 
+/// What the last step came to, and the work of all steps since the result before.
 struct StepResult {
   int64_t step = 0;  ///< steps done, this one included
   Losses losses;     ///< before the update
   double loss() const { return losses.total(); }
   double grad_norm = 0.0;  ///< before clipping
   double lr = 0.0;
-  int64_t tokens = 0;         ///< of this step, all ranks, without padding
+
+  int64_t steps = 0;          ///< since the result before
+  int64_t tokens = 0;         ///< of these steps, all ranks, without padding
   int64_t padded_tokens = 0;  ///< with padding
-  double seconds = 0.0;
+  double flops = 0.0;         ///< as of model_flops()
+  double seconds = 0.0;       ///< from the start of the first of them until the last is done
+  std::string note;           ///< what a person should know of these steps, in a sentence, or ""
+  double seconds_per_step() const { return seconds / static_cast<double>(steps); }
 };
 
 /// One rank's part in training a model: everything that a step touches, and what a checkpoint
 /// holds. All public functions but the getters are collective over the world.
 class Trainer {
  public:
-  /// Allocates everything, from the dry run's plan. `groups` must outlive the trainer. The weights
-  /// are zeros until initialize(), restore() or start_from().
-  Trainer(const RunConfig& config, const ParallelGroups& groups, const TrainingData& data);
+  /// Allocates everything on `device`, from the dry run's plan. `groups` must outlive the trainer
+  /// and move tensors of the device. The weights are zeros until initialize(), restore() or
+  /// start_from().
+  /// Throws, with the plan, if it needs more than `free_bytes` of a GPU.
+  Trainer(const RunConfig& config, const ParallelGroups& groups, const TrainingData& data,
+          Device device = kCpu, size_t free_bytes = SIZE_MAX);
 
   /// Initial weights, step 0.
   void initialize();
@@ -54,54 +70,84 @@ class Trainer {
   /// Goes on where the checkpoint stands.
   void restore(Checkpoint& checkpoint);
 
-  /// The checkpoint's weights as initial ones, step 0. Heads that the checkpoint's model has not
-  /// start anew, those that only it has are left out; returns a sentence that names them, or "".
+  /// The checkpoint's weights as initial ones, step 0. Heads that the checkpoint's model has not,
+  /// or for other labels, start anew, those that only it has are left out; returns a sentence that
+  /// names them, or "".
   std::string start_from(Checkpoint& checkpoint);
 
-  /// One optimizer step. Throws, naming the step, and changes no weight if the loss or the gradient
-  /// is not finite.
-  StepResult step();
+  /// One optimizer step, of which the host enqueues the work and waits for none. If the loss or the
+  /// gradient is not finite, neither this step nor a later one changes a weight, and the next
+  /// result(), evaluate() or save() throws.
+  void step();
 
-  /// Over min(eval.batches, all) batches of the eval data; throws if there is none.
+  /// What was done since the last result, which must be a step at least. Waits for the device.
+  /// Throws, naming the step, if a loss or a gradient was not finite.
+  StepResult result();
+
+  /// As result(), for one rank alone, which may not end before the others: it leaves the error to
+  /// the next call that all ranks make. Not collective.
+  StepResult peek();
+
+  /// Whether a result has to be waited for, so that asking after every step would cost time.
+  bool results_wait() const { return !store_.device().is_cpu(); }
+
+  /// Over min(eval.batches, all) batches of the eval data; throws if there is none, and as result()
+  /// does.
   Evaluation evaluate();
 
+  /// Throws as result() does, too; then nothing is saved.
   SavedCheckpoint save(const SaveObserver& observer = {});
 
-  /// Samples in the training data: with the seed, what the order of samples depends on.
+  /// Samples in the training data, and in each part of it: with the seed, what the order of samples
+  /// depends on.
   int64_t num_train_samples() const { return batches_.num_train_samples(); }
+  const std::vector<TrainPart>& train_parts() const { return train_parts_; }
   int64_t steps_done() const { return steps_done_; }
   int64_t samples_done() const { return samples_; }
   /// Without padding.
   int64_t tokens_done() const { return tokens_; }
   /// What the datasets' tokens mean; may be null.
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }
+  /// Micro-steps that were launched as CUDA graphs.
+  int64_t graph_launches() const { return micro_steps_.launches(); }
   const MemoryPlan& memory() const { return memory_; }
   const ParameterStore& parameters() const { return store_; }
 
  private:
-  StepContext context(int64_t micro, bool training);
-  /// Loads all micro-batches with `load(micro, buffers)`; throws on all ranks or none.
-  using LoadMicroBatch = std::function<TokenBatch(int64_t micro, BatchBuffers&)>;
-  void load_batch(const LoadMicroBatch& load);
-  /// Of what is loaded, on all ranks.
-  TargetCounts count_targets();
-  Losses mean_losses(const TargetCounts& counts);
-  void require_finite(double value, const char* what) const;
+  /// Steps since the last result.
+  struct Unasked {
+    int64_t steps = 0;
+    int64_t tokens = 0;
+    std::chrono::steady_clock::time_point start;
+    double flops = 0.0;
+  };
+
+  void start_at(int64_t step, int64_t samples, int64_t tokens);
+  StepContext context(int64_t micro);
+  /// Loads the step's micro-batches, and returns what all ranks' have; throws on all ranks or none.
+  TargetCounts load_batch();
+  void require_finite_steps();
 
   RunConfig config_;
   const ParallelGroups& groups_;
   ParameterStore store_;
   std::unique_ptr<Model> model_;
+  MicroSteps micro_steps_;
   MemoryPlan memory_;
   Arena arena_;
   TokenBatches batches_;
+  std::vector<TrainPart> train_parts_;
   bool has_eval_;
   std::shared_ptr<const Tokenizer> tokenizer_;  ///< may be null
-  std::unique_ptr<GradientReducer> reducer_;
+  std::unique_ptr<GradientReducer> reducer_;    // null where one data rank has all gradients
+  std::unique_ptr<GradientClip> clip_;
   std::unique_ptr<Optimizer> optimizer_;
   std::vector<BatchBuffers> buffers_;  // one a micro-batch
   std::vector<TokenBatch> loaded_;     // what is in them
-  OwnedTensor sums_;                   // (LossSums::kCount) fp64
+  DeviceBatch device_batch_;           // the one that the model works on
+  OwnedTensor sums_;                   // (LossSums::kCount) fp64, of the step
+  TargetCounts counts_;                // of the step
+  Unasked unasked_;
   int64_t steps_done_ = 0;
   int64_t samples_ = 0;  // the position in the global order of samples
   int64_t tokens_ = 0;

@@ -34,7 +34,10 @@ class BenchRun {
  public:
   explicit BenchRun(const RunConfig& config, Lengths lengths = Lengths::full);
 
-  StepResult step() { return trainer_->step(); }
+  StepResult step() {
+    trainer_->step();
+    return trainer_->result();
+  }
   const Trainer& trainer() const { return *trainer_; }
 
  private:

@@ -254,11 +254,16 @@ void adamw_model(benchmark::State& state) {
   const OwnedTensor m({kModel}, DType::f32), v({kModel}, DType::f32);
   const OwnedTensor value({rounded ? kModel : 0}, DType::bf16);
   const Tensor out = rounded ? value.tensor : master.tensor;
-  AdamW settings{1e-4f, 0.9f, 0.95f, 1e-8f, 0.1f, 1, 1.0f};
-  adamw_step(settings, grad.tensor, m.tensor, v.tensor, master.tensor, out);  // touches all pages
+  const OwnedTensor scale({1}, DType::f32);
+  fill(scale.tensor, 1.0);
+  AdamW settings{1e-4f, 0.9f, 0.95f, 1e-8f, 0.1f, 1};
+  const auto step = [&] {
+    adamw_step(settings, scale.tensor, grad.tensor, m.tensor, v.tensor, master.tensor, out);
+  };
+  step();  // touches all pages
   for (auto _ : state) {
     ++settings.step;
-    adamw_step(settings, grad.tensor, m.tensor, v.tensor, master.tensor, out);
+    step();
   }
   moves(state, grad.tensor, m.tensor, m.tensor, v.tensor, v.tensor, master.tensor, master.tensor,
         value.tensor);
@@ -266,7 +271,9 @@ void adamw_model(benchmark::State& state) {
 
 void sum_of_squares_model(benchmark::State& state) {
   const OwnedTensor grad = normal({kModel}, DType::f32);
-  for (auto _ : state) benchmark::DoNotOptimize(sum_of_squares(grad.tensor));
+  const OwnedTensor squares({1}, DType::f64);
+  for (auto _ : state) add_sum_of_squares(grad.tensor, squares.tensor);
+  benchmark::DoNotOptimize(squares.tensor.data<double>()[0]);
   moves(state, grad.tensor);
 }
 

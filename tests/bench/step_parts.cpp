@@ -9,7 +9,6 @@
 #include "core/ops/gelu.h"
 #include "core/ops/layer_norm.h"
 #include "core/ops/reduce.h"
-#include "parallel/gradient_norm.h"
 #include "parallel/partition.h"
 #include "tests/bench/filled.h"
 
@@ -21,7 +20,9 @@ StepParts::StepParts(const RunConfig& config)
       model_(config.model, store_, *self_),
       tokens_({config.batch.micro, config.model.seq_length}, DType::i32),
       positions_({config.batch.micro * config.model.seq_length}, DType::i32),
-      loss_sum_({1}, DType::f64) {
+      loss_sum_({1}, DType::f64),
+      loss_sums_({LossSums::kCount}, DType::f64),
+      grad_scale_({1}, DType::f32) {
   const ModelConfig& model = config.model;
   const DType dtype = config.run.precision;
   const int64_t batch = config.batch.micro, seq = model.seq_length, width = model.hidden_size;
@@ -31,6 +32,8 @@ StepParts::StepParts(const RunConfig& config)
 
   store_.allocate(kCpu, dtype, StoreFor::training);
   store_.initialize(1);
+  fill(grad_scale_.tensor, 1.0);
+  clip_ = std::make_unique<GradientClip>(store_, *self_, config.optimizer.grad_clip);
   optimizer_ = std::make_unique<Optimizer>(config.optimizer, store_);
   attention_.scale = 1.0f / std::sqrt(static_cast<float>(model.head_dim()));
   attention_.mask = AttentionMask::make_causal();
@@ -153,11 +156,6 @@ void StepParts::loss_part() {
                            row(2));
   cross_entropy_loss(row(0), row(1), row(2), targets, row(0), loss_sum_.tensor);
   cross_entropy_gradient(logits_.tensor, targets, 0, config_.model.vocab_size, row(0), 1.0f);
-}
-
-void StepParts::gradient_norm_part() {
-  const volatile double norm = gradient_norm(store_, *self_);
-  static_cast<void>(norm);
 }
 
 }  // namespace tessera::bench

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "core/ops/attention.h"
+#include "launch/train/gradient_clip.h"
 #include "launch/train/optimizer.h"
 #include "models/gpt.h"
 #include "tests/bench/bench_run.h"
@@ -27,8 +28,8 @@ class StepParts {
   void bias_gradient_part();
   void loss_part();
   void zero_gradients_part() { store_.zero_grads(); }
-  void gradient_norm_part();
-  void optimizer_part() { optimizer_->step(0, 1e-4, 1.0); }
+  void gradient_norm_part() { clip_->scale(1, {loss_sums_.tensor}); }
+  void optimizer_part() { optimizer_->step(0, 1e-4, grad_scale_.tensor); }
 
  private:
   struct Layer {
@@ -41,6 +42,7 @@ class StepParts {
   std::unique_ptr<Communicator> self_;
   ParameterStore store_;
   Gpt model_;
+  std::unique_ptr<GradientClip> clip_;
   std::unique_ptr<Optimizer> optimizer_;
   AttentionOptions attention_;
   std::vector<Layer> layers_;
@@ -48,6 +50,7 @@ class StepParts {
   OwnedTensor logits_, statistics_, loss_sum_;  // (B × T, V), (3, B × T), (1)
   OwnedTensor gradient_, dqkv_, dhidden_;       // (B, T, C), as qkv, (B, T, F)
   OwnedTensor vector_, sums_;                   // (F) in the step's precision, (F) fp32
+  OwnedTensor loss_sums_, grad_scale_;          // (LossSums::kCount) fp64, (1) fp32
 };
 
 }  // namespace tessera::bench

@@ -122,7 +122,9 @@ TEST_F(CliBert, AClassifierStartsFromIt) {
 }
 
 TEST_F(CliBert, RefusesDataThatItCanNotLearnFrom) {
-  expect_refused(trained(2, "run", sharded({"data.tokenizer=byte"})), {"byte", "[MASK]"});
+  // Without metadata nobody knows that it was another tokenizer.
+  std::filesystem::remove(path("lines.meta.json"));
+  expect_refused(trained(2, "run", sharded({"data.tokenizer=byte"})), {"[MASK]", "data.tokenizer"});
   write_text(path("texts.tsv"), "text\tlabel\nthat is all\t2\n");
   expect_refused(trained(2, "run",
                          sharded({"data.train=" + path("texts.tsv").string(),
@@ -189,6 +191,10 @@ TEST_F(CliBert, DataOfAnotherTokenizerIsRefused) {
   expect_success(
       run(tessera(kAlone, {"tokenizer", "train", "--kind", "wordpiece", "--vocab-size", "60",
                            "--input", path("text.txt").string(), "--output", fewer})));
+  const Outcome known =
+      trained(kAlone, "run", joined(bert(), {"data.tokenizer=wordpiece:" + fewer}));
+  expect_refused(known, {path("lines.meta.json").string(), "100 tokens", "60 tokens"});
+  std::filesystem::remove(path("lines.meta.json"));
   expect_refused(trained(kAlone, "run", joined(bert(), {"data.tokenizer=wordpiece:" + fewer})),
                  {"made with another tokenizer?", path("lines").string()});
 }

@@ -68,6 +68,19 @@ TEST_F(CliGenerate, TokensThatTheTokenizerLacksAreNeverChosen) {
   expect_success(generated(kAlone, {"--prompt", "a", "--max-tokens", "50"}));
 }
 
+TEST_F(CliGenerate, SaysWhichCheckpointsItPassedOver) {
+  expect_success(trained(kAlone, "run", {"train.steps=4", "checkpoint.interval=2"}));
+  ASSERT_EQ(checkpoints("run").size(), 2u);
+  const std::string newest = checkpoints("run").back();
+  std::filesystem::remove(path("run") / "checkpoints" / newest / "tokenizer.json");
+  for (const int ranks : {kAlone, 2}) {
+    const Outcome outcome = generated(ranks, {"--prompt", "a"});
+    expect_success(outcome);
+    EXPECT_EQ(outcome.count("warning: passed over " + newest + ": damaged: "), 1u)
+        << outcome.output;
+  }
+}
+
 TEST_F(CliGenerate, RefusesWhatItCanNotDo) {
   expect_success(trained(kAlone, "run", {"train.steps=3"}));
   for (const int ranks : {kAlone, 2}) {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "launch/data/dataset_metadata.h"
 #include "tests/cli/small_run.h"
 
 namespace tessera::test {
@@ -48,8 +49,8 @@ TEST_F(CliBadData, Foreign) {
 TEST_F(CliBadData, ShorterThanOneSample) {
   write_text(path("short.txt"), "sixteen letters");
   const std::string output = path("short").string();
-  expect_success(
-      run(tessera(kAlone, {"prepare", "--input", path("short.txt").string(), "--output", output})));
+  expect_success(run(tessera(kAlone, {"prepare", "--append-eod", "--input",
+                                      path("short.txt").string(), "--output", output})));
   expect_data_refused({output + ": tokens [0, 16) are 16 tokens, but one sample", "needs 17"},
                       {"data.train=" + output});
 }
@@ -64,6 +65,23 @@ TEST_F(CliBadData, ATokenThatOneRankReadsEndsAll) {
   expect_refused(
       outcome, {" of 2: " + bin().string() + ": the token at position 1100 (byte 2200) is 65535"});
   expect_success(run(tessera(kAlone, {"verify", path("run").string()})));
+}
+
+TEST_F(CliBadData, OfAnotherTokenizer) {
+  const IndexedDataset tokens(dataset());
+  DatasetMetadata metadata;
+  metadata.tokenizer = {"wordpiece", 200, "xxh3-64:0123456789abcdef"};
+  metadata.documents = tokens.num_documents();
+  metadata.sequences = tokens.num_sequences();
+  metadata.tokens = tokens.num_tokens();
+  write_text(metadata_path(dataset()), metadata_text(metadata));
+  expect_data_refused(
+      {metadata_path(dataset()) +
+           " says that its tokens were made by wordpiece "
+           "with 200 tokens (xxh3-64:0123456789abcdef), but data.tokenizer, byte, is byte",
+       "set data.tokenizer to the one that made them, or prepare the text again"});
+  write_text(metadata_path(dataset()), "{");
+  expect_data_refused({metadata_path(dataset())});
 }
 
 TEST_F(CliBadData, TokensThatNoVocabularyHas) {

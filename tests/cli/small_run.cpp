@@ -56,8 +56,8 @@ std::string some_text() {
 SmallRun::SmallRun() : dataset_(folder_ / "data") {
   write_text(path("text.txt"), some_text());
   write_text(path("config.yaml"), fmt::format(kConfig, folder_.path().string(), kSteps));
-  expect_success(
-      run(tessera(kAlone, {"prepare", "--input", folder_ / "text.txt", "--output", dataset_})));
+  expect_success(run(tessera(
+      kAlone, {"prepare", "--append-eod", "--input", folder_ / "text.txt", "--output", dataset_})));
 }
 
 Arguments SmallRun::train(const std::string& run, const Arguments& overrides) const {

@@ -67,6 +67,7 @@ TEST_F(CliTokenizer, FromTextToAVocabularyToADatasetToAModelThatSpeaks) {
 TEST_F(CliTokenizer, AResumedRunSaysIfItHasAnotherTokenizer) {
   expect_success(made({"--vocab-size", "60"}));
   expect_success(prepared({}));
+  fs::remove(path("pieces.meta.json"));  // else the data says so first
   const auto keys = [&](const std::string& kind) {
     return Arguments{"data.train=" + path("pieces").string(),
                      "data.tokenizer=" + kind + ":" + vocabulary(), "model.vocab_size=60",
@@ -95,7 +96,7 @@ TEST_F(CliTokenizer, WhatCanNotBeIsRefused) {
   expect_success(made({"--vocab-size", "60"}));
   expect_refused(made({"--vocab-size", "60"}), {"exists and is not overwritten", "--overwrite"});
   expect_success(made({"--vocab-size", "50", "--overwrite", "--cased"}));
-  expect_refused(made({"--vocab-size", "60", "--kind", "bpe"}), {"--kind"});
+  expect_refused(made({"--vocab-size", "60", "--kind", "unigram"}), {"--kind"});
   expect_refused(run(tessera(kAlone, {"tokenizer", "train", "--kind", "wordpiece", "--input",
                                       path("none").string(), "--output", vocabulary(),
                                       "--vocab-size", "60", "--overwrite"})),
@@ -116,6 +117,37 @@ TEST_F(CliTokenizer, WhatCanNotBeIsRefused) {
   }
   write_text(vocabulary(), "[UNK]\na\n\nb\n");
   expect_refused(prepared({"--overwrite"}), {vocabulary() + ": line 3 is empty"});
+}
+
+TEST_F(CliTokenizer, SentencePieceFromTextToAModelThatSpeaks) {
+  const std::string model = path("text.model").string();
+  const auto train = [&](const Arguments& more) {
+    Arguments arguments = {"tokenizer",     "train",   "--kind",
+                           "sentencepiece", "--input", path("text.txt").string(),
+                           "--output",      model};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(tessera(kAlone, arguments));
+  };
+  expect_refused(train({"--vocab-size", "60000"}), {"to have 60000 tokens, but the text gives "});
+  expect_refused(train({"--vocab-size", "30", "--cased"}), {"sentencepiece does not take --cased"});
+  EXPECT_FALSE(fs::exists(model));
+  const Outcome outcome = train({"--vocab-size", "30", "--model-type", "bpe"});
+  expect_success(outcome);
+  EXPECT_EQ(outcome.count(fmt::format("wrote {}: 30 tokens; as a tokenizer: sentencepiece:{}\n",
+                                      model, model)),
+            1u)
+      << outcome.output;
+  expect_success(run(tessera(kAlone, {"prepare", "--tokenizer", "sentencepiece:" + model, "--input",
+                                      path("text.txt").string(), "--output",
+                                      path("pieces").string(), "--documents", "line"})));
+  expect_success(trained(2, "run",
+                         {"data.train=" + path("pieces").string(),
+                          "data.tokenizer=sentencepiece:" + model, "model.vocab_size=60"}));
+  fs::remove(model);
+  const Outcome text = run(tessera(2, {"generate", "--checkpoint", path("run").string(), "--prompt",
+                                       "3 times", "--temperature", "0", "--max-tokens", "8"}));
+  expect_success(text);
+  EXPECT_EQ(text.output.compare(0, 7, "3 times"), 0) << text.output;
 }
 
 }  // namespace

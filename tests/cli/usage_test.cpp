@@ -13,7 +13,7 @@ class CliUsage : public SmallRun, public testing::WithParamInterface<int> {
 
 TEST_P(CliUsage, UnknownCommandsAndOptionsAreNamed) {
   expect_refused(called({"trian"}), {"there is no command 'trian', did you mean train?"});
-  expect_refused(called({}), {"no command was given; the commands are train, generate,"});
+  expect_refused(called({}), {"no command was given; the commands are train, eval, generate,"});
   expect_refused(called({"train"}), {"config is required", "tessera train --help says more"});
   expect_refused(called({"train", "x.yaml", "--stpo-at", "3"}),
                  {"there is no option --stpo-at, did you mean --stop-at?"});

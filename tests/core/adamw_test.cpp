@@ -14,7 +14,8 @@ namespace {
 
 using namespace test;
 
-const AdamW kSettings = {1e-2f, 0.9f, 0.99f, 1e-8f, 0.1f, 1, 0.5f};
+const AdamW kSettings = {1e-2f, 0.9f, 0.99f, 1e-8f, 0.1f, 1};
+constexpr double kScale = 0.5;
 
 /// A weight's buffers; the second moment is positive.
 struct State {
@@ -23,14 +24,16 @@ struct State {
         exp_avg(random_tensor({n}, DType::f32, 2)),
         exp_avg_sq(random_tensor({n}, DType::f32, 3)),
         master(random_tensor({n}, DType::f32, 4)),
-        value({n}, dtype) {
+        value({n}, dtype),
+        grad_scale(from_doubles({{kScale}}, {1}, DType::f32)) {
     for (float& v : exp_avg_sq.tensor.span<float>()) v *= v;
   }
   void step(const AdamW& settings, const Tensor& out) {
-    adamw_step(settings, grad.tensor, exp_avg.tensor, exp_avg_sq.tensor, master.tensor, out);
+    adamw_step(settings, grad_scale.tensor, grad.tensor, exp_avg.tensor, exp_avg_sq.tensor,
+               master.tensor, out);
   }
 
-  OwnedTensor grad, exp_avg, exp_avg_sq, master, value;
+  TestTensor grad, exp_avg, exp_avg_sq, master, value, grad_scale;
 };
 
 TEST(AdamW, FollowsTheTextbookOverManySteps) {
@@ -45,7 +48,7 @@ TEST(AdamW, FollowsTheTextbookOverManySteps) {
       settings.step = step;
       s.step(settings, s.value.tensor);
       for (size_t i = 0; i < weight.size(); ++i) {
-        const auto after = reference::adamw(settings, grad[i], {weight[i], m[i], v[i]});
+        const auto after = reference::adamw(settings, kScale * grad[i], {weight[i], m[i], v[i]});
         weight[i] = after.weight, m[i] = after.exp_avg, v[i] = after.exp_avg_sq;
       }
     }
@@ -79,7 +82,7 @@ TEST(AdamW, ValueMayBeTheMasterOrItsRounding) {
     separate.step(kSettings, separate.value.tensor);
     same.step(kSettings, same.master.tensor);
     expect_same_bits(same.master.tensor, separate.master.tensor, "master");
-    const OwnedTensor rounded = from_doubles(to_doubles(same.master.tensor), {1001}, dtype);
+    const TestTensor rounded = from_doubles(to_doubles(same.master.tensor), {1001}, dtype);
     expect_same_bits(separate.value.tensor, rounded.tensor, "value");
   }
 }
@@ -95,11 +98,9 @@ TEST(AdamW, CutsAndThreadsDoNotChangeABit) {
     const ThreadCount count(threads);
     State s(kCount, DType::bf16);
     for (const Range piece : {Range{0, kCut}, Range{kCut, kCount}}) {
-      const auto part = [&](const OwnedTensor& t) {
-        return t.tensor.slice(piece.begin, piece.end);
-      };
-      adamw_step(kSettings, part(s.grad), part(s.exp_avg), part(s.exp_avg_sq), part(s.master),
-                 part(s.value));
+      const auto part = [&](const TestTensor& t) { return t.tensor.slice(piece.begin, piece.end); };
+      adamw_step(kSettings, s.grad_scale.tensor, part(s.grad), part(s.exp_avg), part(s.exp_avg_sq),
+                 part(s.master), part(s.value));
     }
     expect_same_bits(s.master.tensor, whole.master.tensor, "master");
     expect_same_bits(s.exp_avg.tensor, whole.exp_avg.tensor, "exp_avg");
@@ -108,12 +109,30 @@ TEST(AdamW, CutsAndThreadsDoNotChangeABit) {
   }
 }
 
+TEST(AdamW, WithAScaleThatIsNaNNothingChanges) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    State s(1001, dtype);
+    s.step(kSettings, s.value.tensor);
+    const TestTensor exp_avg = copy_of(s.exp_avg.tensor), value = copy_of(s.value.tensor);
+    const TestTensor exp_avg_sq = copy_of(s.exp_avg_sq.tensor), master = copy_of(s.master.tensor);
+    s.grad_scale = from_doubles({{std::nan("")}}, {1}, DType::f32);
+    s.step(kSettings, s.value.tensor);
+    expect_same_bits(s.exp_avg.tensor, exp_avg.tensor, "exp_avg");
+    expect_same_bits(s.exp_avg_sq.tensor, exp_avg_sq.tensor, "exp_avg_sq");
+    expect_same_bits(s.master.tensor, master.tensor, "master");
+    expect_same_bits(s.value.tensor, value.tensor, "value");
+  }
+}
+
 TEST(AdamW, WrongArgumentsAreNamed) {
-  const OwnedTensor meta({8}, DType::f32, kMeta), rounded({8}, DType::bf16, kMeta);
-  adamw_step(kSettings, meta.tensor, meta.tensor, meta.tensor, meta.tensor, rounded.tensor);
+  const TestTensor meta({8}, DType::f32, kMeta), rounded({8}, DType::bf16, kMeta);
+  const TestTensor meta_scale({1}, DType::f32, kMeta);
+  adamw_step(kSettings, meta_scale.tensor, meta.tensor, meta.tensor, meta.tensor, meta.tensor,
+             rounded.tensor);
   State s(8), longer(9);
   const auto step = [&](const AdamW& settings, const Tensor& exp_avg, const Tensor& value) {
-    adamw_step(settings, s.grad.tensor, exp_avg, s.exp_avg_sq.tensor, s.master.tensor, value);
+    adamw_step(settings, s.grad_scale.tensor, s.grad.tensor, exp_avg, s.exp_avg_sq.tensor,
+               s.master.tensor, value);
   };
   expect_error([&] { step(kSettings, longer.exp_avg.tensor, s.value.tensor); },
                {"adamw_step", "exp_avg", "8 elements", "(9)"});
@@ -123,6 +142,13 @@ TEST(AdamW, WrongArgumentsAreNamed) {
                {"adamw_step", "exp_avg", "exp_avg_sq"});
   expect_error([&] { step(kSettings, s.exp_avg.tensor, s.grad.tensor); },
                {"adamw_step", "value", "grad"});
+  s.grad_scale = TestTensor({1}, DType::f64);
+  expect_error([&] { step(kSettings, s.exp_avg.tensor, s.value.tensor); },
+               {"adamw_step", "grad_scale", "fp32"});
+  s.grad_scale = TestTensor({2}, DType::f32);
+  expect_error([&] { step(kSettings, s.exp_avg.tensor, s.value.tensor); },
+               {"adamw_step", "grad_scale", "(1)"});
+  s.grad_scale = TestTensor({1}, DType::f32);
   AdamW unset = kSettings;
   unset.step = 0;
   expect_error([&] { step(unset, s.exp_avg.tensor, s.value.tensor); }, {"adamw_step", "step is 0"});

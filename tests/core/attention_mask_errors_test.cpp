@@ -21,8 +21,8 @@ class AttentionMaskErrors : public testing::Test {
         facts);
   }
 
-  const OwnedTensor qkv{{2, 6, 3, 2, 8}, DType::f32}, dqkv{{2, 6, 3, 2, 8}, DType::f32};
-  const OwnedTensor out{{2, 6, 2, 8}, DType::f32}, lse{{2, 2, 6}, DType::f32};
+  const TestTensor qkv{{2, 6, 3, 2, 8}, DType::f32}, dqkv{{2, 6, 3, 2, 8}, DType::f32};
+  const TestTensor out{{2, 6, 2, 8}, DType::f32}, lse{{2, 2, 6}, DType::f32};
   AttentionOptions options = [] {
     AttentionOptions of_rank;
     of_rank.first_head = 2;
@@ -32,7 +32,7 @@ class AttentionMaskErrors : public testing::Test {
 };
 
 TEST_F(AttentionMaskErrors, APlaneThatFitsNothingPrintsWhatWould) {
-  const OwnedTensor few_heads({2, 2, 6, 6}, DType::u8), other({6, 7}, DType::f32);
+  const TestTensor few_heads({2, 2, 6, 6}, DType::u8), other({6, 7}, DType::f32);
   options.mask.hidden = few_heads.tensor;
   expect({"mask.hidden uint8 (2, 2, 6, 6)", "qkv fp32 (2, 6, 3, 2, 8)", "4 heads",
           "(T, T) = (6, 6)", "(B, 1, T, T) = (2, 1, 6, 6)", "(B, H, T, T) = (2, 4, 6, 6)"});
@@ -42,7 +42,7 @@ TEST_F(AttentionMaskErrors, APlaneThatFitsNothingPrintsWhatWould) {
 }
 
 TEST_F(AttentionMaskErrors, ADTypeIsNamed) {
-  const OwnedTensor bytes({6, 6}, DType::u8), floats({6, 6}, DType::f32);
+  const TestTensor bytes({6, 6}, DType::u8), floats({6, 6}, DType::f32);
   options.mask.hidden = floats.tensor;
   expect({"mask.hidden must be uint8", "fp32"});
   options.mask.hidden = {};
@@ -51,34 +51,49 @@ TEST_F(AttentionMaskErrors, ADTypeIsNamed) {
 }
 
 TEST_F(AttentionMaskErrors, LengthsAreWithinASequence) {
-  const OwnedTensor lengths = from_ints(std::vector{6, 7}, {2});
+  const TestTensor lengths = from_ints(std::vector{6, 7}, {2});
+  options.mask.lengths = lengths.tensor.slice(0, 1);
+  expect({"mask.lengths must have shape (2)", "(1)"});
+  if (on_gpu()) return;  // the host does not see what a GPU's tensors hold
   options.mask.lengths = lengths.tensor;
   expect({"mask.lengths[1] is 7", "6 positions"});
   lengths.tensor.data<int32_t>()[1] = -1;
   expect({"mask.lengths[1] is -1"});
-  options.mask.lengths = lengths.tensor.slice(0, 1);
-  expect({"mask.lengths must have shape (2)", "(1)"});
 }
 
 TEST_F(AttentionMaskErrors, HiddenKeysHaveTheBatchsShape) {
-  const OwnedTensor keys({2, 5}, DType::u8);
+  const TestTensor keys({2, 5}, DType::u8);
   options.mask.hidden_keys = keys.tensor;
   expect({"mask.hidden_keys must have shape (2, 6)", "(2, 5)"});
 }
 
 TEST_F(AttentionMaskErrors, DocumentsAscendToTheEndAndStayWithinASequence) {
   const auto documents = [&](std::vector<int32_t> ends, std::initializer_list<const char*> facts) {
-    const OwnedTensor tensor = from_ints(ends, {static_cast<int64_t>(ends.size())});
+    const TestTensor tensor = from_ints(ends, {static_cast<int64_t>(ends.size())});
     options.mask.documents = tensor.tensor;
     expect(facts);
   };
+  const TestTensor square({2, 2}, DType::i32);
+  options.mask.documents = square.tensor;
+  expect({"mask.documents must have shape (S + 1)", "(2, 2)"});
+  if (on_gpu()) return;  // the host does not see what a GPU's tensors hold
   documents({0, 4, 3, 12}, {"must ascend", "mask.documents[1] is 4", "[2] is 3"});
   documents({0, 6, 11}, {"end with the 12 rows of 2 sequences of 6", "from 0 to 11"});
   documents({1, 6, 12}, {"begin with 0", "from 1 to 12"});
   documents({0, 4, 8, 12}, {"document 1", "rows 4 to 8", "over the end of a sequence of 6"});
-  const OwnedTensor square({2, 2}, DType::i32);
-  options.mask.documents = square.tensor;
-  expect({"mask.documents must have shape (S + 1)", "(2, 2)"});
+}
+
+TEST_F(AttentionMaskErrors, TheLengthOfDocumentsIsThatOfAll) {
+  const TestTensor documents = from_ints(std::vector{0, 3, 6, 9, 12}, {5});
+  options.mask.documents = documents.tensor;
+  options.mask.document_length = 3;
+  attention_forward(qkv.tensor, options, out.tensor, lse.tensor);
+  options.mask.document_length = 4;
+  expect({"mask.document_length is 4", "all 4 documents of 12 rows"});
+  options.mask.document_length = 3;
+  if (test::on_gpu()) return;  // where the host does not read documents
+  documents.tensor.data<int32_t>()[1] = 2;
+  expect({"mask.document_length is 3", "document 0 has 2 rows"});
 }
 
 TEST_F(AttentionMaskErrors, NumbersAreInTheirRanges) {
@@ -90,9 +105,9 @@ TEST_F(AttentionMaskErrors, NumbersAreInTheirRanges) {
 }
 
 TEST_F(AttentionMaskErrors, WithoutPaddingSomeMasksMeanNothing) {
-  const OwnedTensor places = from_ints(std::vector{0, 1, 2, 8, 9, 10}, {6});
-  const OwnedTensor documents = from_ints(std::vector{0, 3, 6}, {3});
-  const OwnedTensor keys({1, 6}, DType::u8);
+  const TestTensor places = from_ints(std::vector{0, 1, 2, 8, 9, 10}, {6});
+  const TestTensor documents = from_ints(std::vector{0, 3, 6}, {3});
+  const TestTensor keys({1, 6}, DType::u8);
   const Tensor one = qkv.tensor.slice(0, 1), one_out = out.tensor.slice(0, 1),
                one_lse = lse.tensor.slice(0, 1);
   const auto expect_one = [&](std::initializer_list<const char*> facts) {
@@ -106,12 +121,13 @@ TEST_F(AttentionMaskErrors, WithoutPaddingSomeMasksMeanNothing) {
   expect_one(
       {"takes documents, causal and window", "the mask is: hidden_keys, documents, compact"});
   options.mask.hidden_keys = {};
+  expect({"B = 1", "(2, 6, 3, 2, 8)"});
+  if (on_gpu()) return;  // the host does not see what a GPU's tensors hold
   options.places.seq_length = 9;
   expect_one({"places.padded[4] is 9", "document 1", "one sequence of 9"});
   options.places.seq_length = 8;
   places.tensor.data<int32_t>()[5] = 11;
   expect_one({"places.padded[5] is 11", "consecutive"});
-  expect({"B = 1", "(2, 6, 3, 2, 8)"});
 }
 
 TEST(AttentionWhyNot, SaysBeforeARunWhatATileOrADecodeTakes) {

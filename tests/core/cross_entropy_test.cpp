@@ -27,7 +27,7 @@ struct Statistics {
     cross_entropy_statistics(logits, targets, first, valid, max.tensor, sum.tensor, target.tensor);
   }
 
-  OwnedTensor max, sum, target;
+  TestTensor max, sum, target;
 };
 
 /// A whole tensor of logits and the slices that `ranks` ranks hold, each with padding of NaNs,
@@ -51,9 +51,9 @@ struct Sharded {
     }
   }
 
-  OwnedTensor logits, targets;
+  TestTensor logits, targets;
   std::vector<Range> held;
-  std::vector<OwnedTensor> shards;
+  std::vector<TestTensor> shards;
 };
 
 /// What the ranks make of their statistics together.
@@ -104,7 +104,7 @@ TEST(CrossEntropy, ShardsTogetherAreTheTextbooks) {
                      tolerance(DType::f32, columns), "loss");
 
         constexpr float kScale = 0.25f;
-        const OwnedTensor lse = from_doubles(combined.log_sum_exp, {kRows}, DType::f32);
+        const TestTensor lse = from_doubles(combined.log_sum_exp, {kRows}, DType::f32);
         auto expected = reference::cross_entropy_gradient(logits, targets, columns);
         for (size_t rank = 0; rank < s.shards.size(); ++rank) {
           const Tensor& shard = s.shards[rank].tensor;
@@ -146,8 +146,8 @@ TEST(CrossEntropy, ExtremeRows) {
     rows[static_cast<size_t>(kColumns + v)] = 1e4 + 100.0 * static_cast<double>(v);  // ever growing
     rows[static_cast<size_t>(2 * kColumns + v)] = std::nan("");
   }
-  const OwnedTensor logits = from_doubles(rows, {3, kColumns}, DType::f32);
-  const OwnedTensor targets = from_ints({{kColumns - 1, 0, 0}}, {3});
+  const TestTensor logits = from_doubles(rows, {3, kColumns}, DType::f32);
+  const TestTensor targets = from_ints({{kColumns - 1, 0, 0}}, {3});
   Statistics s(3);
   s.take(logits.tensor, targets.tensor, 0, kColumns);
   const auto max = s.max.tensor.span<float>(), sum = s.sum.tensor.span<float>();
@@ -158,9 +158,49 @@ TEST(CrossEntropy, ExtremeRows) {
   EXPECT_TRUE(std::isnan(sum[2])) << "a NaN must show";
 }
 
+TEST(CrossEntropy, StatisticsOfRanksAreCombined) {
+  for (const int64_t rows : {1, 31, 33, 1025, 2500}) {
+    const TestTensor local = random_tensor({rows}, DType::f32, 1);
+    const TestTensor targets = random_ints({rows}, -1, 2, 3), target_logit = copy_of(local.tensor);
+    const TestTensor sum({rows}, DType::f32), global({rows}, DType::f32);
+    const TestTensor loss({1}, DType::f64), correct({1}, DType::f64);
+    std::vector<double> sums, lse;
+    double total = 2.0, count = 3.0;
+    for (size_t n = 0; n < static_cast<size_t>(rows); ++n) {
+      const bool largest = n % 3 == 0;
+      const float max = local.tensor.span<float>()[n];
+      sum.tensor.span<float>()[n] = 1.0f + static_cast<float>(n % 7);
+      global.tensor.span<float>()[n] = largest ? max : max + 0.5f;
+      sums.push_back(static_cast<double>(1 + n % 7) * (largest ? 1.0 : std::exp(-0.5)));
+      lse.push_back(static_cast<double>(global.tensor.span<float>()[n]) + std::log(sums[n]));
+      if (targets.tensor.span<int32_t>()[n] == kIgnoreTarget) continue;
+      total += lse[n] - static_cast<double>(max);
+      count += largest ? 1.0 : 0.0;
+    }
+    loss.tensor.span<double>()[0] = 2.0;
+    correct.tensor.span<double>()[0] = 3.0;
+    rescale_sum_exp(local.tensor, global.tensor, sum.tensor);
+    expect_close(sum.tensor, sums, 4 * unit_roundoff(DType::f32), "sum");
+    cross_entropy_correct(global.tensor, target_logit.tensor, targets.tensor, correct.tensor);
+    EXPECT_EQ(correct.tensor.span<double>()[0], count);
+    cross_entropy_loss(global.tensor, sum.tensor, target_logit.tensor, targets.tensor,
+                       global.tensor, loss.tensor);
+    expect_close(global.tensor, lse, 8 * unit_roundoff(DType::f32), "log_sum_exp");
+    EXPECT_NEAR(loss.tensor.span<double>()[0], total, 8 * unit_roundoff(DType::f32) * total);
+  }
+}
+
+TEST(CrossEntropy, ARankWithoutWordsKeepsItsEmptySum) {
+  const TestTensor local = from_doubles(std::vector<double>{-INFINITY, -INFINITY}, {2}, DType::f32);
+  const TestTensor global = from_doubles(std::vector<double>{1.0, -INFINITY}, {2}, DType::f32);
+  const TestTensor sum({2}, DType::f32);
+  rescale_sum_exp(local.tensor, global.tensor, sum.tensor);
+  EXPECT_EQ(to_doubles(sum.tensor), (std::vector<double>{0.0, 0.0}));
+}
+
 TEST(CrossEntropy, ARankThatHoldsNothingSaysSo) {
-  const OwnedTensor logits = random_tensor({2, 5}, DType::bf16, 1), lse({2}, DType::f32);
-  const OwnedTensor targets = from_ints({{3, 9}}, {2});
+  const TestTensor logits = random_tensor({2, 5}, DType::bf16, 1), lse({2}, DType::f32);
+  const TestTensor targets = from_ints({{3, 9}}, {2});
   Statistics s(2);
   s.take(logits.tensor, targets.tensor, 10, 0);
   for (size_t n = 0; n < 2; ++n) {
@@ -169,20 +209,20 @@ TEST(CrossEntropy, ARankThatHoldsNothingSaysSo) {
     EXPECT_EQ(s.target.tensor.span<float>()[n], 0.0f);
   }
   cross_entropy_gradient(logits.tensor, targets.tensor, 10, 0, lse.tensor, 1.0f);
-  expect_same_bits(logits.tensor, OwnedTensor({2, 5}, DType::bf16).tensor, "gradient of padding");
+  expect_same_bits(logits.tensor, TestTensor({2, 5}, DType::bf16).tensor, "gradient of padding");
 }
 
 TEST(CrossEntropy, ThreadsDoNotChangeABit) {
   constexpr int64_t kRows = 50, kColumns = 4999;
-  const OwnedTensor logits = random_tensor({kRows, kColumns}, DType::bf16, 1);
-  const OwnedTensor targets = random_ints({kRows}, -1, kColumns, 2);
+  const TestTensor logits = random_tensor({kRows, kColumns}, DType::bf16, 1);
+  const TestTensor targets = random_ints({kRows}, -1, kColumns, 2);
   Statistics expected(kRows);
-  OwnedTensor gradient;
+  TestTensor gradient;
   for (const int threads : {1, 2, 3}) {
     const ThreadCount count(threads);
     Statistics s(kRows);
     s.take(logits.tensor, targets.tensor, 0, kColumns);
-    OwnedTensor dlogits = copy_of(logits.tensor);
+    TestTensor dlogits = copy_of(logits.tensor);
     cross_entropy_gradient(dlogits.tensor, targets.tensor, 0, kColumns, s.max.tensor, 1.0f);
     if (threads == 1) {
       expected = std::move(s);
@@ -197,8 +237,8 @@ TEST(CrossEntropy, ThreadsDoNotChangeABit) {
 }
 
 TEST(CrossEntropy, WrongArgumentsAreNamedOnTheMetaDeviceToo) {
-  const OwnedTensor logits({4, 8}, DType::bf16, kMeta), targets({4}, DType::i32, kMeta);
-  const OwnedTensor row({4}, DType::f32, kMeta), wrong({5}, DType::f32, kMeta);
+  const TestTensor logits({4, 8}, DType::bf16, kMeta), targets({4}, DType::i32, kMeta);
+  const TestTensor row({4}, DType::f32, kMeta), wrong({5}, DType::f32, kMeta);
   const auto statistics = [&](int64_t valid, const Tensor& ids, const Tensor& max) {
     cross_entropy_statistics(logits.tensor, ids, 0, valid, max, row.tensor, row.tensor);
   };

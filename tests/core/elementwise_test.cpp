@@ -17,11 +17,11 @@ constexpr int64_t kCounts[] = {0, 1, 3, 17, 65, 769, 70001};
 
 TEST(Elementwise, FillTakesEveryDtype) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f64, DType::i32}) {
-    const OwnedTensor tensor({3, 7}, dtype);
+    const TestTensor tensor({3, 7}, dtype);
     fill(tensor.tensor, -3.0);
     EXPECT_EQ(to_doubles(tensor.tensor), std::vector<double>(21, -3.0)) << to_string(dtype);
   }
-  const OwnedTensor large({70001}, DType::i64), small({5}, DType::u8);
+  const TestTensor large({70001}, DType::i64), small({5}, DType::u8);
   fill(large.tensor, 0x1p40);
   for (const int64_t value : large.tensor.span<int64_t>()) ASSERT_EQ(value, int64_t{1} << 40);
   fill(small.tensor, 255.0);
@@ -29,7 +29,7 @@ TEST(Elementwise, FillTakesEveryDtype) {
 }
 
 TEST(Elementwise, FillRefusesWhatAnIntegerCanNotHold) {
-  const OwnedTensor bytes({2}, DType::u8), ints({2}, DType::i32);
+  const TestTensor bytes({2}, DType::u8), ints({2}, DType::i32);
   expect_error([&] { fill(bytes.tensor, 256.0); }, {"fill", "256", "uint8"});
   expect_error([&] { fill(bytes.tensor, -1.0); }, {"fill", "-1", "uint8"});
   expect_error([&] { fill(ints.tensor, 0.5); }, {"fill", "0.5", "int32"});
@@ -39,8 +39,8 @@ TEST(Elementwise, FillRefusesWhatAnIntegerCanNotHold) {
 
 TEST(Elementwise, CopyConvertsBothWays) {
   for (const int64_t n : kCounts) {
-    const OwnedTensor x = random_tensor({n}, DType::f32, 1);
-    const OwnedTensor same({n}, DType::f32), rounded({n}, DType::bf16), back({n}, DType::f32);
+    const TestTensor x = random_tensor({n}, DType::f32, 1);
+    const TestTensor same({n}, DType::f32), rounded({n}, DType::bf16), back({n}, DType::f32);
     copy(x.tensor, same.tensor);
     expect_same_bits(same.tensor, x.tensor, "fp32 to fp32");
     copy(x.tensor, rounded.tensor);
@@ -54,7 +54,7 @@ TEST(Elementwise, CopyConvertsBothWays) {
 
 TEST(Elementwise, CopyKeepsInfinitiesAndNans) {
   const float tiny_nan = std::bit_cast<float>(0x7f800001u);
-  const OwnedTensor x({40}, DType::f32), y({40}, DType::bf16);
+  const TestTensor x({40}, DType::f32), y({40}, DType::bf16);
   fill(x.tensor, INFINITY);
   x.tensor.span<float>()[1] = tiny_nan;
   x.tensor.span<float>()[38] = tiny_nan;
@@ -67,10 +67,10 @@ TEST(Elementwise, CopyKeepsInfinitiesAndNans) {
 }
 
 TEST(Elementwise, CopyTakesIntegersOfOneDtype) {
-  const OwnedTensor ids = random_ints({3, 5}, 0, 100, 1), to({3, 5}, DType::i32);
+  const TestTensor ids = random_ints({3, 5}, 0, 100, 1), to({3, 5}, DType::i32);
   copy(ids.tensor, to.tensor);
   expect_same_bits(to.tensor, ids.tensor, "int32");
-  const OwnedTensor floats({3, 5}, DType::f32), other({15}, DType::i32);
+  const TestTensor floats({3, 5}, DType::f32), other({15}, DType::i32);
   expect_error([&] { copy(ids.tensor, floats.tensor); }, {"copy", "source", "int32"});
   expect_error([&] { copy(ids.tensor, other.tensor); }, {"copy", "destination", "(3, 5)", "(15)"});
 }
@@ -80,8 +80,8 @@ TEST(Elementwise, AddRoundsOnceAndMayAlias) {
     for (const int64_t n : kCounts) {
       for (const int threads : {1, 2, 3}) {
         const ThreadCount count(threads);
-        const OwnedTensor a = random_tensor({n}, dtype, 1), b = random_tensor({n}, dtype, 2);
-        const OwnedTensor out({n}, dtype);
+        const TestTensor a = random_tensor({n}, dtype, 1), b = random_tensor({n}, dtype, 2);
+        const TestTensor out({n}, dtype);
         auto expected = to_doubles(a.tensor);
         const auto other = to_doubles(b.tensor);
         for (size_t i = 0; i < expected.size(); ++i) expected[i] += other[i];
@@ -99,12 +99,12 @@ TEST(Elementwise, AddRoundsOnceAndMayAlias) {
 }
 
 TEST(Elementwise, WrongArgumentsAreNamedOnTheMetaDeviceToo) {
-  const OwnedTensor a({4, 8}, DType::bf16, kMeta), b({4, 8}, DType::f32, kMeta);
+  const TestTensor a({4, 8}, DType::bf16, kMeta), b({4, 8}, DType::f32, kMeta);
   fill(a.tensor, 1.0);
   copy(a.tensor, b.tensor);
   add(a.tensor, a.tensor, a.tensor);
   expect_error([&] { add(a.tensor, b.tensor, a.tensor); }, {"add", "b", "bf16", "fp32"});
-  const OwnedTensor x({9}, DType::f32);
+  const TestTensor x({9}, DType::f32);
   expect_error([&] { copy(x.tensor.slice(0, 8), x.tensor.slice(1, 9)); },
                {"copy", "destination overlaps a part of source"});
 }

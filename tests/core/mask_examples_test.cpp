@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kPositions = 4;
 
+using test::TestTensor;
 using Row = std::array<double, kPositions>;
 using Pair = std::array<double, 2>;
 
@@ -30,7 +31,7 @@ struct Table {
   std::array<Pair, kPositions> outputs;
 };
 
-OwnedTensor rows_of_all() {
+TestTensor rows_of_all() {
   std::vector<double> qkv;
   for (size_t t = 0; t < kPositions; ++t) {
     for (const auto* part : {&kQueries, &kKeys, &kValues}) {
@@ -45,10 +46,10 @@ OwnedTensor rows_of_all() {
 constexpr double kTolerance = 1e-6;
 
 void expect_table(const AttentionMask& mask, const Table& table) {
-  const OwnedTensor qkv = rows_of_all();
-  const OwnedTensor out({1, kPositions, 1, 2}, DType::f32);
-  const OwnedTensor log_sum_exp({1, 1, kPositions}, DType::f32);
-  const OwnedTensor weights({1, 1, kPositions, kPositions}, DType::f32);
+  const TestTensor qkv = rows_of_all();
+  const TestTensor out({1, kPositions, 1, 2}, DType::f32);
+  const TestTensor log_sum_exp({1, 1, kPositions}, DType::f32);
+  const TestTensor weights({1, 1, kPositions, kPositions}, DType::f32);
   AttentionOptions options;
   options.scale = std::numbers::ln2_v<float>;
   options.mask = mask;
@@ -92,7 +93,7 @@ TEST(MaskExamples, Causal) {
 }
 
 TEST(MaskExamples, Padding) {
-  const OwnedTensor lengths = test::from_ints(std::array<int32_t, 1>{3}, {1});
+  const TestTensor lengths = test::from_ints(std::array<int32_t, 1>{3}, {1});
   AttentionMask mask;
   mask.lengths = lengths.tensor;
   expect_table(mask, {{5, 7, 10, 9},
@@ -104,7 +105,7 @@ TEST(MaskExamples, Padding) {
 }
 
 TEST(MaskExamples, CausalAndPaddingOnTheLeft) {
-  OwnedTensor hidden_keys({1, kPositions}, DType::u8);
+  TestTensor hidden_keys({1, kPositions}, DType::u8);
   for (size_t s = 0; s < kPositions; ++s) hidden_keys.tensor.data<uint8_t>()[s] = s == 0 ? 1 : 0;
   AttentionMask mask = AttentionMask::make_causal();
   mask.hidden_keys = hidden_keys.tensor;

@@ -23,7 +23,7 @@ struct Initialized {
   explicit Initialized(const ParameterSpec& spec, DType precision = DType::f32,
                        StoreFor purpose = StoreFor::training) {
     store.declare(spec);
-    store.allocate(kCpu, precision, purpose);
+    store.allocate(test_device(), precision, purpose);
     store.initialize(1234);
   }
   const Parameter& parameter() const { return store.parameters().front(); }
@@ -42,6 +42,27 @@ std::vector<double> cut(std::span<const double> whole, const Shape& shape, const
     }
   }
   return part;
+}
+
+TEST(ParameterStore, RangesCoverTheBuffersAndChangeWithTheProperty) {
+  ParameterStore store;
+  for (const bool decay : {true, true, false, true, false, false}) {
+    const auto number = store.parameters().size();
+    store.declare({fmt::format("p{}", number), {5}, {}, Init::zeros(), decay});
+  }
+  const auto decays = [](const Parameter& parameter) { return parameter.decay; };
+  expect_error([&] { store.ranges_by(decays); }, {"allocated"});
+  store.allocate(kMeta, DType::f32, StoreFor::training);
+  const auto& parameters = store.parameters();
+  const auto ranges = store.ranges_by(decays);
+  ASSERT_EQ(ranges.size(), 4U);
+  const size_t first[] = {0, 2, 3, 4};
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(ranges[i].property, i % 2 == 0);
+    EXPECT_EQ(ranges[i].elements.begin, parameters[first[i]].offset);
+    EXPECT_EQ(ranges[i].elements.end, i == 3 ? store.flat_size() : parameters[first[i + 1]].offset);
+  }
+  EXPECT_EQ(store.ranges_by([](const Parameter&) { return false; }).size(), 1U);
 }
 
 TEST(ParameterStore, ShardsStartWithTheBitsOfTheWhole) {
@@ -121,7 +142,7 @@ TEST(ParameterStore, KindsOfInitAndTwoNames) {
   store.declare({"b", {5, 7}, {}, Init::normal(1.0f)});
   store.declare({"ones", {9}, {}, Init::ones()});
   store.declare({"zeros", {9}, {}, Init::zeros()});
-  store.allocate(kCpu, DType::f32, StoreFor::training);
+  store.allocate(test_device(), DType::f32, StoreFor::training);
   fill(store.flat_grads(), 3.0);
   store.initialize(1);
   const auto& p = store.parameters();

@@ -15,16 +15,17 @@ using test::expect_close;
 using test::expect_error;
 using test::expect_same_bits;
 using test::random_tensor;
+using test::TestTensor;
 using test::to_doubles;
 using test::unit_roundoff;
 
 constexpr DType kDTypes[] = {DType::f32, DType::bf16};
 
 TEST(Rows, GatheringTakesThem) {
-  const OwnedTensor rows = test::from_ints(std::vector<int32_t>{6, 0, 3}, {3});
+  const TestTensor rows = test::from_ints(std::vector<int32_t>{6, 0, 3}, {3});
   for (const DType dtype : kDTypes) {
-    const OwnedTensor x = random_tensor({1, 7, 19}, dtype, 1);
-    const OwnedTensor out({3, 19}, dtype);
+    const TestTensor x = random_tensor({1, 7, 19}, dtype, 1);
+    const TestTensor out({3, 19}, dtype);
     gather_rows(x.tensor, rows.tensor, out.tensor);
     for (int64_t m = 0; m < 3; ++m) {
       const int32_t row = rows.tensor.span<int32_t>()[static_cast<size_t>(m)];
@@ -35,10 +36,10 @@ TEST(Rows, GatheringTakesThem) {
 }
 
 TEST(Rows, ScatteringAddsToThemAlone) {
-  const OwnedTensor rows = test::from_ints(std::vector<int32_t>{6, 0, 3}, {3});
+  const TestTensor rows = test::from_ints(std::vector<int32_t>{6, 0, 3}, {3});
   for (const DType dtype : kDTypes) {
-    const OwnedTensor dout = random_tensor({3, 19}, dtype, 1);
-    const OwnedTensor dx = random_tensor({7, 19}, dtype, 2);
+    const TestTensor dout = random_tensor({3, 19}, dtype, 1);
+    const TestTensor dx = random_tensor({7, 19}, dtype, 2);
     auto expected = to_doubles(dx.tensor);
     const auto add = to_doubles(dout.tensor);
     for (size_t i = 0; i < add.size(); ++i) {
@@ -53,16 +54,45 @@ TEST(Rows, ScatteringAddsToThemAlone) {
 TEST(Rows, ArgmaxIsTheFirstOfTheLargest) {
   const std::vector<double> values = {1, 3, 3, 2, -1, -2, -3, -4, 0, 0, 0, 5};
   for (const DType dtype : kDTypes) {
-    const OwnedTensor x = test::from_doubles(values, {3, 4}, dtype);
-    const OwnedTensor out({3}, DType::i32);
+    const TestTensor x = test::from_doubles(values, {3, 4}, dtype);
+    const TestTensor out({3}, DType::i32);
     argmax_rows(x.tensor, out.tensor);
     EXPECT_EQ(to_doubles(out.tensor), (std::vector<double>{1, 0, 3}));
   }
 }
 
+TEST(Rows, ArgmaxSkipsNansBehindTheFirstColumn) {
+  const double nan = std::nan("");
+  const TestTensor x = test::from_doubles(
+      std::vector<double>{nan, 3, 4, 1, nan, 0, -INFINITY, nan, -INFINITY}, {3, 3}, DType::f32);
+  const TestTensor out({3}, DType::i32);
+  argmax_rows(x.tensor, out.tensor);
+  EXPECT_EQ(to_doubles(out.tensor), (std::vector<double>{0, 0, 0}));
+}
+
+TEST(Rows, IntsAreGatheredAndCounted) {
+  for (const int64_t n : {0, 1, 31, 33, 1024, 1025, 3000}) {
+    const TestTensor values = test::random_ints({n + 1}, 0, 3, 1),
+                     b = test::random_ints({n}, 0, 3, 2);
+    const TestTensor rows = test::random_ints({n}, 0, static_cast<int32_t>(n + 1), 3);
+    const TestTensor a({n}, DType::i32), count({1}, DType::f64);
+    gather_ints(values.tensor, rows.tensor, a.tensor);
+    double expected = 0.5;
+    for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
+      const auto row = static_cast<size_t>(rows.tensor.span<int32_t>()[i]);
+      const int32_t value = values.tensor.span<int32_t>()[row];
+      ASSERT_EQ(a.tensor.span<int32_t>()[i], value);
+      expected += value == b.tensor.span<int32_t>()[i];
+    }
+    count.tensor.span<double>()[0] = 0.5;
+    count_equal(a.tensor, b.tensor, count.tensor);
+    EXPECT_EQ(count.tensor.span<double>()[0], expected);
+  }
+}
+
 TEST(Rows, WrongArgumentsAreNamed) {
-  const OwnedTensor x({7, 4}, DType::f32, kMeta), rows({3}, DType::i32, kMeta);
-  const OwnedTensor out({2, 4}, DType::f32, kMeta);
+  const TestTensor x({7, 4}, DType::f32, kMeta), rows({3}, DType::i32, kMeta);
+  const TestTensor out({2, 4}, DType::f32, kMeta);
   expect_error([&] { gather_rows(x.tensor, rows.tensor, out.tensor); },
                {"gather_rows", "out", "(3, 4)", "(2, 4)"});
   expect_error([&] { scatter_add_rows(out.tensor, rows.tensor, x.tensor); },
@@ -72,9 +102,9 @@ TEST(Rows, WrongArgumentsAreNamed) {
 
 TEST(Tanh, ForwardAndBackwardAreTheTextbooks) {
   for (const DType dtype : kDTypes) {
-    const OwnedTensor x = random_tensor({5, 33}, dtype, 1, 2.0f);
-    const OwnedTensor dy = random_tensor({5, 33}, dtype, 2);
-    const OwnedTensor y({5, 33}, dtype), dx({5, 33}, dtype);
+    const TestTensor x = random_tensor({5, 33}, dtype, 1, 2.0f);
+    const TestTensor dy = random_tensor({5, 33}, dtype, 2);
+    const TestTensor y({5, 33}, dtype), dx({5, 33}, dtype);
     tanh_forward(x.tensor, y.tensor);
     auto expected = to_doubles(x.tensor);
     for (double& value : expected) value = std::tanh(value);

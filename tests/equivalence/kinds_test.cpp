@@ -49,9 +49,10 @@ const Layout kLayouts[] = {{1, 2}, {1, 4}, {2, 1}, {2, 2}, {2, 4}, {4, 1}, {4, 2
 
 INSTANTIATE_TEST_SUITE_P(
     All, KindsOnLayouts,
-    testing::Combine(testing::Values(SmallKind::gpt_documents, SmallKind::bert_pairs,
-                                     SmallKind::bert_packed, SmallKind::bert_options,
-                                     SmallKind::classifier),
+    testing::Combine(testing::Values(SmallKind::gpt_documents, SmallKind::gpt_packed,
+                                     SmallKind::gpt_blend, SmallKind::bert_blend,
+                                     SmallKind::bert_pairs, SmallKind::bert_packed,
+                                     SmallKind::bert_options, SmallKind::classifier),
                      testing::ValuesIn(kLayouts)),
     name_of);
 
@@ -88,10 +89,35 @@ TEST_P(EachKind, HowABatchIsCutDoesNotMatter) {
                      kTolerance);
 }
 
+// With dropout and on tensor ranks: what is computed again draws and sums the same.
+TEST_P(EachKind, RecomputingChangesNoBit) {
+  const RunConfig kept = config(GetParam());
+  const WholeRun whole = test::train_whole(kept, {{2, 1}, 3});
+  for (const Recompute recompute : {Recompute::gelu, Recompute::block}) {
+    RunConfig again = kept;
+    again.train.recompute = recompute;
+    const WholeRun recomputed = test::train_whole(again, {{2, 1}, 3});
+    test::expect_same_bits(recomputed.first_gradients, whole.first_gradients, "gradients");
+    test::expect_same_bits(recomputed.weights, whole.weights, "weights");
+  }
+}
+
+TEST_F(Kinds, RecomputingTakesLessMemory) {
+  const RunConfig run = config(SmallKind::gpt_documents);
+  const auto self = make_self_communicator();
+  const auto arena = [&](Recompute recompute) {
+    return plan_memory(run.model, DType::f32, run.batch.micro, run.batch.micro, *self, recompute)
+        .arena_bytes;
+  };
+  EXPECT_LT(arena(Recompute::gelu), arena(Recompute::none));
+  EXPECT_LT(arena(Recompute::block), arena(Recompute::gelu));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, EachKind,
-                         testing::Values(SmallKind::gpt_documents, SmallKind::bert_pairs,
-                                         SmallKind::bert_packed, SmallKind::bert_options,
-                                         SmallKind::classifier),
+                         testing::Values(SmallKind::gpt_documents, SmallKind::gpt_packed,
+                                         SmallKind::gpt_blend, SmallKind::bert_blend,
+                                         SmallKind::bert_pairs, SmallKind::bert_packed,
+                                         SmallKind::bert_options, SmallKind::classifier),
                          [](const auto& instance) { return to_string(instance.param); });
 
 TEST_F(Kinds, ARankMayBeWithoutWords) {

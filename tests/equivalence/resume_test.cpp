@@ -100,9 +100,10 @@ TEST_P(ResumeKind, ElsewhereIsTheUninterruptedRun) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ResumeKind,
-                         testing::Values(SmallKind::gpt_documents, SmallKind::bert_pairs,
-                                         SmallKind::bert_packed, SmallKind::bert_options,
-                                         SmallKind::classifier),
+                         testing::Values(SmallKind::gpt_documents, SmallKind::gpt_packed,
+                                         SmallKind::gpt_blend, SmallKind::bert_blend,
+                                         SmallKind::bert_pairs, SmallKind::bert_packed,
+                                         SmallKind::bert_options, SmallKind::classifier),
                          [](const auto& instance) { return to_string(instance.param); });
 
 struct Change {

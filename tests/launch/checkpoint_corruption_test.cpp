@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "launch/checkpoint/find.h"
 #include "launch/checkpoint/verify.h"
 #include "launch/commands/verify.h"
@@ -89,6 +91,16 @@ TEST_F(CheckpointCorruption, TheNewestWholeOneIsFoundAndTheOthersAreReported) {
   EXPECT_THAT(skipped,
               ElementsAre(AllOf(HasSubstr("step_00000007: damaged"), HasSubstr("it has 100 bytes")),
                           AllOf(HasSubstr("step_00000006: damaged"), HasSubstr(kManifestName))));
+  const std::vector<std::string> first = std::exchange(skipped, {});
+  EXPECT_EQ(
+      resolve_checkpoint(run_.path(), [&](const std::string& line) { skipped.push_back(line); }),
+      step_);
+  EXPECT_EQ(skipped, first);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(resolve_checkpoint(run_.path()), step_);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("warning: passed over step_00000007: damaged"),
+                    HasSubstr("warning: passed over step_00000006: damaged")));
   fs::remove(step_ / kManifestName);
   EXPECT_THAT(error_of([&] { resolve_checkpoint(run_.path()); }),
               AllOf(HasSubstr("no whole checkpoint"), HasSubstr("step_00000007: damaged"),

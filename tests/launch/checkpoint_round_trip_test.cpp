@@ -180,6 +180,18 @@ TEST(CheckpointFind, AUsersPathMeansAStep) {
   EXPECT_THAT(found, ElementsAre(newer, newer, newer));
 }
 
+TEST(CheckpointFind, AStepsPathEndsInItsName) {
+  TestFolder run;
+  const fs::path step = save_alone(run.path(), 9).path;
+  for (const fs::path& path : {step / "", step / ".", step / "./", step / "../step_00000009/"}) {
+    EXPECT_EQ(resolve_checkpoint(path).filename(), step.filename()) << path;
+    EXPECT_TRUE(fs::equivalent(resolve_checkpoint(path).parent_path(), step.parent_path())) << path;
+  }
+  EXPECT_EQ(resolve_checkpoint(run.path() / ""), step);
+  EXPECT_EQ(resolve_checkpoint(run.path() / "checkpoints/"), step);
+  EXPECT_TRUE(fs::equivalent(resolve_checkpoint(step / ".."), step));
+}
+
 TEST(CheckpointModel, EveryDifferenceIsNamedWithBothValues) {
   const Json saved = {{"kind", "gpt"}, {"hidden_size", 768}, {"rope", {{"base", 1e4}}}};
   EXPECT_NO_THROW(check_same_model(saved, saved, "step", ""));

@@ -164,5 +164,38 @@ TEST_F(Safetensors, TheWriterTakesWhatItsHeaderSaysAndNothingElse) {
               HasSubstr("\"a\", which is taken"));
 }
 
+TEST_F(Safetensors, ForeignDTypesAreKeptByNameOnRequest) {
+  const std::string header =
+      R"({"__metadata__": {"format": "pt"}, "a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]},)"
+      R"("b": {"dtype": "BOOL", "shape": [2, 2], "data_offsets": [4, 8]}})";
+  write_text(path_, file_text(header, 8));
+  EXPECT_THAT(error_of([&] { SafetensorsFile file(path_); }), HasSubstr("\"BOOL\" is not known"));
+  const SafetensorsFile file(path_, ForeignDTypes::keep);
+  EXPECT_EQ(file.entries().size(), 1u);
+  ASSERT_EQ(file.foreign_entries().count("b"), 1u);
+  const ForeignEntry& entry = file.foreign_entries().at("b");
+  EXPECT_EQ(entry.dtype, "BOOL");
+  EXPECT_EQ(entry.shape, Shape({2, 2}));
+  EXPECT_EQ(file.bytes(entry).size(), 4u);
+  // Where they lie is checked as everybody's is.
+  const auto error = [&](const std::string& offsets) {
+    write_text(
+        path_,
+        file_text(R"({"b": {"dtype": "F16", "shape": [2], "data_offsets": )" + offsets + "}}", 8));
+    return error_of([&] { SafetensorsFile again(path_, ForeignDTypes::keep); });
+  };
+  EXPECT_THAT(error("[0, 12]"), HasSubstr("bytes [0, 12) are not within the file's 8"));
+  EXPECT_THAT(error("[4, 8]"), HasSubstr("there is a gap"));
+  EXPECT_THAT(error("[0, 4]"), HasSubstr("end at byte 4 of the data, but the file has 8"));
+}
+
+TEST_F(Safetensors, MetadataStandsInTheHeaderAndIsNoTensor) {
+  SafetensorsWriter writer(path_, {{"a", DType::f32, {2}}}, {{"format", "pt"}});
+  writer.append(OwnedTensor({2}, DType::f32).tensor);
+  writer.finish();
+  EXPECT_THAT(read_text(path_), HasSubstr(R"("__metadata__":{"format":"pt"})"));
+  EXPECT_EQ(SafetensorsFile(path_).entries().size(), 1u);
+}
+
 }  // namespace
 }  // namespace tessera

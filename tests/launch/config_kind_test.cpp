@@ -46,6 +46,7 @@ TEST(ConfigKind, EveryKindAndItsOptions) {
   expect_valid(kGpt, {"data.separate_documents=true", "data.loss_across_documents=false",
                       "model.attention_window=8", "model.positions=rotary",
                       "model.rotary_base=500.0", "model.norm=post"});
+  expect_valid(kGpt, {"data.packing=documents"});
   expect_valid(kBert, {});
   expect_valid(kBert, {"model.next_sentence=true", "model.norm=pre"});
   expect_valid(kBert, {"data.short_samples=pack", "mlm.unit=span", "mlm.max_span=3",
@@ -66,8 +67,19 @@ TEST(ConfigKind, WhatGptHasNot) {
             "pretraining as the head");
 }
 
+TEST(ConfigKind, PackedDocumentsAreApartAnyway) {
+  const std::string reason =
+      "data.packing is documents, which never see one another and are not predicted from one "
+      "another";
+  const Sets packed = joined(kGpt, {"data.packing=documents"});
+  expect_without_effect(packed, "data.separate_documents=true", "data.separate_documents", reason);
+  expect_without_effect(packed, "data.loss_across_documents=false", "data.loss_across_documents",
+                        reason);
+}
+
 TEST(ConfigKind, WhatBertHasNot) {
   const std::string reason = "model.kind is bert, whose samples are documents or parts of them";
+  expect_without_effect(kBert, "data.packing=documents", "data.packing", reason);
   expect_without_effect(kBert, "data.separate_documents=true", "data.separate_documents", reason);
   expect_without_effect(kBert, "data.loss_across_documents=false", "data.loss_across_documents",
                         reason);

@@ -154,7 +154,10 @@ TEST(ConfigLoad, WrongValuesShowWhatWasFoundAndWhatIsAllowed) {
   const char* const below_one = "a number from 0.0 to below 1.0";
   const char* const truth = "true or false";
   const char* const tokenizers =
-      "one of: byte, wordpiece:path/to/vocab.txt, wordpiece-cased:path/to/vocab.txt";
+      "one of: byte, wordpiece:path/to/vocab.txt, wordpiece-cased:path/to/vocab.txt, "
+      "bpe:path/to/folder, huggingface:path/to/tokenizer.json, sentencepiece:path/to/file.model";
+  const char* const blend =
+      "text, or a map of text to weights, each a number from 1.0e-9 to 1.0e+9";
   const char* const pair = "a list of two, each a number from 0.0 to below 1.0";
   const WrongValue cases[] = {
       {"model.num_layers", "0", "0", layers},
@@ -194,8 +197,8 @@ TEST(ConfigLoad, WrongValuesShowWhatWasFoundAndWhatIsAllowed) {
        "text of at least one character, without control characters"},
       {"run.dir", "\"a\\0b\"", "the quoted text \"a\\x00b\"",
        "text of at least one character, without control characters"},
-      {"data.train", "~", "empty", "text"},
-      {"data.eval", "[]", "a list of 0", "text"},
+      {"data.train", "~", "empty", blend},
+      {"data.eval", "[]", "a list of 0", blend},
       {"optimizer.betas", "0.9", "0.9", pair},
       {"optimizer.betas", "[0.9]", "a list of 1", pair},
       {"optimizer.betas", "[0.9, 0.9, 0.9]", "a list of 3", pair},

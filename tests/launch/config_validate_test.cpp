@@ -44,6 +44,14 @@ TEST(ConfigValidate, TensorRanksDivideHeadsAndMlp) {
             "so choose a multiple of 4 (100 or 104) as mlp_size, or another parallel.tensor");
 }
 
+TEST(ConfigValidate, NcclIsForGpus) {
+  EXPECT_EQ(validate_error({"parallel.backend=nccl", "run.device=cpu"}, 1),
+            "parallel.backend is nccl, but run.device is cpu: NCCL connects GPUs, so choose auto "
+            "or mpi as parallel.backend, or cuda as run.device");
+  EXPECT_NO_THROW(validate(config_with({"parallel.backend=nccl", "run.device=auto"}), 1));
+  EXPECT_NO_THROW(validate(config_with({"parallel.backend=mpi", "run.device=cpu"}), 1));
+}
+
 TEST(ConfigValidate, HeadsDivideTheWidth) {
   EXPECT_EQ(validate_error({"model.hidden_size=100", "model.num_heads=8"}, 1),
             "model.hidden_size is 100, but model.num_heads is 8: each head has hidden_size / "
@@ -80,7 +88,7 @@ TEST(ConfigValidate, EvaluationHasOneSource) {
   EXPECT_THAT(validate_error({"eval.interval=5"}, 1),
               HasSubstr("eval.interval is 5, but there is nothing to evaluate on: set data.eval"));
   EXPECT_THAT(validate_error({"data.eval=runs/e", "data.eval_fraction=0.1"}, 1),
-              HasSubstr("data.eval is runs/e and data.eval_fraction is 0.1"));
+              HasSubstr("data.eval is \"runs/e\" and data.eval_fraction is 0.1"));
   EXPECT_NO_THROW(validate(config_with({"eval.interval=5", "data.eval=runs/e"}), 1));
   EXPECT_NO_THROW(validate(config_with({"eval.interval=5", "data.eval_fraction=0.1"}), 1));
 }

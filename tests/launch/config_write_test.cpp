@@ -1,3 +1,4 @@
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -43,6 +44,17 @@ class Randomizer {
     std::string text = pieces[random_() % std::size(pieces)];
     while (random_() % 4 != 0) text += pieces[random_() % std::size(pieces)];
     return text;
+  }
+  DataBlend make(const PathOrBlend& rule) {
+    if (random_() % 2 == 0) return make(Text{});
+    DataBlend blend;
+    do {
+      DataBlend more = blend;
+      const double exponent = std::uniform_real_distribution<double>(-9.0, 9.0)(random_);
+      more.parts.push_back({make(Text{}), std::pow(10.0, exponent)});
+      if (rule.accepts(more)) blend = more;  // else a path that it has
+    } while (blend.parts.empty() || random_() % 4 != 0);
+    return blend;
   }
   std::string make(const TokenizerName&) {
     if (random_() % 2 == 0) return "byte";
@@ -111,7 +123,8 @@ TEST(ConfigSchema, EveryMemberOfTheModelIsAKey) {
 
 TEST(ConfigSchema, EveryDefaultIsOneThatItsKeyTakes) {
   RunConfig config;
-  config.run.dir = config.data.train = "a";
+  config.run.dir = "a";
+  config.data.train = "a";
   config.batch.global = config.batch.micro = config.train.steps = 1;
   EXPECT_NO_THROW(validate(config, 1));
 }

@@ -132,17 +132,5 @@ TEST(GptDataset, AnEndOfDocumentTokenInsideADocumentChangesNothing) {
   }
 }
 
-TEST(SplitTokens, HoldsOutTheEnd) {
-  const TokenSplit split = split_tokens(1000, 0.25);
-  EXPECT_EQ(split.train, (Range{0, 750}));
-  EXPECT_EQ(split.eval, (Range{750, 1000}));
-  EXPECT_EQ(split_tokens(7, 0.5).train, (Range{0, 4}));
-  EXPECT_TRUE(split_tokens(1000, 0.0).eval.empty());
-  EXPECT_EQ(split_tokens(0, 0.5).train.size(), 0);
-  for (const double fraction : {-0.1, 1.0, 2.0, std::nan("")}) {
-    EXPECT_THROW(split_tokens(1000, fraction), Error);
-  }
-}
-
 }  // namespace
 }  // namespace tessera

@@ -104,6 +104,24 @@ TEST(IndexedDatasetWriter, KeepsAnExistingDatasetUnlessTold) {
   EXPECT_EQ(folder.names(), (Names{"set.bin", "set.idx"}));
 }
 
+TEST(IndexedDatasetWriter, MetadataComesAndGoesWithItsDataset) {
+  const TestFolder folder;
+  const auto write = [&](std::string_view metadata) {
+    IndexedDatasetWriter writer(folder / "set", {.overwrite = true});
+    writer.append(std::vector<int32_t>{5});
+    writer.end_document();
+    writer.finish(metadata);
+  };
+  write("facts");
+  EXPECT_EQ(read_file(folder / "set.meta.json"), "facts");
+  EXPECT_EQ(folder.names(), (Names{"set.bin", "set.idx", "set.meta.json"}));
+  write("");  // the older metadata must not be taken for this dataset's
+  EXPECT_EQ(folder.names(), (Names{"set.bin", "set.idx"}));
+  write_file(folder / "other.meta.json", "facts");
+  EXPECT_TRUE(names_all(message_of([&] { IndexedDatasetWriter writer(folder / "other", {}); }),
+                        {folder / "other.meta.json", "exists", "--overwrite"}));
+}
+
 TEST(IndexedDatasetWriter, LeavesNothingBehindOnFailure) {
   const TestFolder folder;
   {
@@ -123,6 +141,47 @@ TEST(IndexedDatasetWriter, LeavesNothingBehindOnFailure) {
     writer.append(std::vector<int32_t>{1});
     EXPECT_TRUE(names_all(message_of([&] { writer.finish(); }), {"not ended"}));
   }
+  EXPECT_EQ(folder.names(), Names{});
+}
+
+TEST(IndexedDatasetWriter, KeepsOtherWritersOut) {
+  const TestFolder folder;
+  IndexedDatasetWriter writer(folder / "set", {.overwrite = true});
+  writer.append(std::vector<int32_t>{1, 2, 3});
+  writer.end_document();
+  EXPECT_TRUE(names_all(message_of([&] { write_dataset(folder / "set", {{7}}); }),
+                        {folder / "set.bin: another process writes it"}));
+  writer.finish();
+  EXPECT_EQ(IndexedDataset(folder / "set").num_tokens(), 3);
+}
+
+TEST(IndexedDatasetWriter, ReplacesWhatACrashLeft) {
+  const TestFolder folder;
+  for (const char* name : {"set.bin.tmp", "set.idx.tmp", "set.meta.json.tmp"}) {
+    write_file(folder / name, std::string(1000, 'x'));
+  }
+  write_dataset(folder / "set", {{7}});
+  EXPECT_EQ(IndexedDataset(folder / "set").num_tokens(), 1);
+  EXPECT_EQ(folder.names(), (Names{"set.bin", "set.idx"}));
+}
+
+TEST(IndexedDatasetWriter, KeepsADatasetThatCameMeanwhile) {
+  const TestFolder folder;
+  IndexedDatasetWriter writer(folder / "set", {});
+  write_dataset(folder / "other", {{7}});
+  for (const char* end : {".bin", ".idx"}) {
+    std::filesystem::rename(folder / "other" + end, folder / "set" + end);
+  }
+  EXPECT_TRUE(names_all(message_of([&] { writer.finish(); }), {folder / "set.bin", "exists"}));
+  EXPECT_EQ(IndexedDataset(folder / "set").num_tokens(), 1);
+}
+
+// The index, which somebody has removed, can not get its name.
+TEST(IndexedDatasetWriter, WithdrawsWhatItPublishedIfItCanNotFinish) {
+  const TestFolder folder;
+  IndexedDatasetWriter writer(folder / "set", {});
+  std::filesystem::remove(folder / "set.idx.tmp");
+  EXPECT_TRUE(names_all(message_of([&] { writer.finish("facts"); }), {"set.idx.tmp", "renamed"}));
   EXPECT_EQ(folder.names(), Names{});
 }
 

@@ -27,8 +27,10 @@ TEST(Prepare, EachFileBecomesADocument) {
   write_file(folder / "a", "ab");
   write_file(folder / "empty", "");
   write_file(folder / "large", large);
-  const PrepareReport report = prepare(
-      {.inputs = {folder / "a", folder / "empty", folder / "large"}, .output = folder / "x/y/set"});
+  const PrepareReport report =
+      prepare({.input = {.inputs = {folder / "a", folder / "empty", folder / "large"}},
+               .append_end = true,
+               .output = folder / "x/y/set"});
   EXPECT_EQ(report.documents, 2);
   EXPECT_EQ(report.empty_documents, 1);
   EXPECT_EQ(report.sequences, 2);
@@ -60,7 +62,7 @@ TEST(Prepare, DocumentsAreFilesParagraphsOrLines) {
   write_file(folder / "a", "\n\none\n  two\r\n \t\r\n\nthree\n\n\n");
   write_file(folder / "b", "four\r\n\n\rfive \r\n\n six");
   const auto prepared = [&](Documents documents, Sentences sentences) {
-    prepare({.inputs = {folder / "a", folder / "b"},
+    prepare({.input = {.inputs = {folder / "a", folder / "b"}},
              .documents = documents,
              .sentences = sentences,
              .output = folder / "set",
@@ -87,7 +89,7 @@ TEST(Prepare, WhatHasNoTokenIsLeftOutAndCounted) {
   write_file(folder / "vocab.txt", "[UNK]\na\n##b\n");
   write_file(folder / "text", "ab c\n\n\x01\nab\xff ab\n");
   const PrepareReport report = prepare({.tokenizer = "wordpiece:" + (folder / "vocab.txt"),
-                                        .inputs = {folder / "text"},
+                                        .input = {.inputs = {folder / "text"}},
                                         .documents = Documents::line,
                                         .output = folder / "set"});
   EXPECT_EQ(report.documents, 2);
@@ -102,7 +104,7 @@ TEST(Prepare, WhatHasNoTokenIsLeftOutAndCounted) {
 
   write_file(folder / "blank", " \n\n");
   EXPECT_TRUE(names_all(message_of([&] {
-                          prepare({.inputs = {folder / "blank"},
+                          prepare({.input = {.inputs = {folder / "blank"}},
                                    .documents = Documents::paragraph,
                                    .output = folder / "nothing"});
                         }),
@@ -126,21 +128,21 @@ TEST(Prepare, LongTextIsTheSameInPieces) {
   std::string text;
   while (text.size() < (size_t{5} << 19)) text += words[random() % std::size(words)];
   write_file(folder / "text", text);
-  prepare({.tokenizer = spec, .inputs = {folder / "text"}, .output = folder / "set"});
+  prepare({.tokenizer = spec, .input = {.inputs = {folder / "text"}}, .output = folder / "set"});
   EXPECT_TRUE(document(IndexedDataset(folder / "set"), 0) == tokenizer->encode(text));
-  // One word without end is [UNK] for each piece, and the letter that is left.
+  // A word without end is [UNK] for each piece but its last letter, and at last what is left.
   write_file(folder / "word", std::string(size_t{5} << 20, 'x'));
-  const PrepareReport report =
-      prepare({.tokenizer = spec, .inputs = {folder / "word"}, .output = folder / "word_set"});
-  EXPECT_LE(report.tokens, 6);
-  EXPECT_EQ(report.unknown, report.tokens - 1);
+  const PrepareReport report = prepare(
+      {.tokenizer = spec, .input = {.inputs = {folder / "word"}}, .output = folder / "word_set"});
+  EXPECT_EQ(report.unknown, 5);
+  EXPECT_EQ(report.tokens, 10);
 }
 
 TEST(Prepare, ReadsPipes) {
   const TestFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   std::thread writer([&] { write_file(folder / "pipe", "from a pipe"); });
-  EXPECT_EQ(prepare({.inputs = {folder / "pipe"}, .output = folder / "set"}).bytes, 11);
+  EXPECT_EQ(prepare({.input = {.inputs = {folder / "pipe"}}, .output = folder / "set"}).bytes, 11);
   writer.join();
 }
 
@@ -149,7 +151,7 @@ TEST(Prepare, NamesAllInputsThatCanNotBeRead) {
   write_file(folder / "good", "text");
   std::filesystem::create_directory(folder / "dir");
   const std::string message = message_of([&] {
-    prepare({.inputs = {folder / "no1", folder / "good", folder / "no2", folder / "dir"},
+    prepare({.input = {.inputs = {folder / "no1", folder / "good", folder / "no2", folder / "dir"}},
              .output = folder / "new/set"});
   });
   EXPECT_TRUE(names_all(message, {"3 of 4", folder / "no1: No such file", folder / "no2: No such",
@@ -162,31 +164,45 @@ TEST(Prepare, NamesAllInputsThatCanNotBeRead) {
 TEST(Prepare, NamesAnOutputThatCanNotBeWritten) {
   const TestFolder folder;
   write_file(folder / "text", "text");
-  EXPECT_TRUE(names_all(
-      message_of([&] { prepare({.inputs = {folder / "text"}, .output = folder / "text/set"}); }),
-      {"folder " + (folder / "text"), "can not be created"}));
-  prepare({.inputs = {folder / "text"}, .output = folder / "set"});
-  EXPECT_TRUE(names_all(
-      message_of([&] { prepare({.inputs = {folder / "text"}, .output = folder / "set"}); }),
-      {"set.bin", "exists"}));
-  EXPECT_TRUE(names_all(
-      message_of([&] {
-        prepare({.tokenizer = "words", .inputs = {folder / "text"}, .output = folder / "other"});
-      }),
-      {"words", "byte"}));
+  EXPECT_TRUE(
+      names_all(message_of([&] {
+                  prepare({.input = {.inputs = {folder / "text"}}, .output = folder / "text/set"});
+                }),
+                {"folder " + (folder / "text"), "can not be created"}));
+  prepare({.input = {.inputs = {folder / "text"}}, .output = folder / "set"});
+  EXPECT_TRUE(names_all(message_of([&] {
+                          prepare(
+                              {.input = {.inputs = {folder / "text"}}, .output = folder / "set"});
+                        }),
+                        {"set.bin", "exists"}));
+  EXPECT_TRUE(names_all(message_of([&] {
+                          prepare({.tokenizer = "words",
+                                   .input = {.inputs = {folder / "text"}},
+                                   .output = folder / "other"});
+                        }),
+                        {"words", "byte"}));
 }
 
 TEST(Prepare, NeverOverwritesItsInput) {
   const TestFolder folder;
   write_file(folder / "set.bin", "precious");
   write_file(folder / "new.idx.tmp", "precious");
-  EXPECT_TRUE(names_all(
-      message_of([&] {
-        prepare({.inputs = {folder / "set.bin"}, .output = folder / "./set", .overwrite = true});
-      }),
-      {folder / "set.bin", "choose another output"}));
-  EXPECT_THROW(prepare({.inputs = {folder / "new.idx.tmp"}, .output = folder / "new"}), Error);
+  write_file(folder / "meta.meta.json", "precious");
+  EXPECT_TRUE(names_all(message_of([&] {
+                          prepare({.input = {.inputs = {folder / "set.bin"}},
+                                   .output = folder / "./set",
+                                   .overwrite = true});
+                        }),
+                        {folder / "set.bin", "choose another output"}));
+  EXPECT_THROW(prepare({.input = {.inputs = {folder / "new.idx.tmp"}}, .output = folder / "new"}),
+               Error);
+  EXPECT_THROW(
+      prepare({.input = {.inputs = {folder / "meta.meta.json"}, .formats = InputFormats::text},
+               .output = folder / "meta",
+               .overwrite = true}),
+      Error);
   EXPECT_EQ(read_file(folder / "set.bin"), "precious");
+  EXPECT_EQ(read_file(folder / "meta.meta.json"), "precious");
   EXPECT_EQ(read_file(folder / "new.idx.tmp"), "precious");
 }
 
@@ -201,14 +217,30 @@ TEST(PrepareCommand, RunsFromTheCommandLineAndPrintsWhatItWrote) {
             " --output " + (folder / "set"));
   const std::string output = ::testing::internal::GetCapturedStdout();
   EXPECT_TRUE(names_all(output, {folder / "set.bin", "2 documents, 2 sequences",
-                                 "7 tokens (uint16)", "5 bytes", "MB/s"}));
-  EXPECT_EQ(IndexedDataset(folder / "set").num_tokens(), 7);
+                                 "5 tokens (uint16)", "5 bytes", "MB/s"}));
+  EXPECT_EQ(IndexedDataset(folder / "set").num_tokens(), 5);
+}
+
+TEST(PrepareCommand, SaysWhatItLeftOut) {
+  const TestFolder folder;
+  write_file(folder / "a.jsonl", "{\"body\": \"abc\"}\n{}\n{\"body\": \"\"}\n");
+  CLI::App app;
+  add_prepare_command(app);
+  ::testing::internal::CaptureStdout();
+  app.parse("prepare --input " + (folder / "*.jsonl") + " --field body --skip-malformed " +
+            "--append-eod --threads 2 --output " + (folder / "set"));
+  const std::string output = ::testing::internal::GetCapturedStdout();
+  EXPECT_TRUE(
+      names_all(output, {"1 documents", "4 tokens", "from 3 bytes", "1 documents had no token",
+                         "1 malformed lines were skipped; the first: " +
+                             (folder / "a.jsonl:2: the line has no field \"body\"")}));
 }
 
 TEST(PrepareCommand, AsksForInputAndOutput) {
-  for (const char* line : {"prepare --input a", "prepare --output b", "prepare --input --output b",
-                           "prepare --input a --output b --shuffle",
-                           "prepare --input a --output b --documents page"}) {
+  for (const char* line :
+       {"prepare --input a", "prepare --output b", "prepare --input --output b",
+        "prepare --input a --output b --shuffle", "prepare --input a --output b --documents page",
+        "prepare --input a --output b --format json", "prepare --input a --output b --threads 0"}) {
     CLI::App app;
     add_prepare_command(app);
     EXPECT_THROW(app.parse(line), CLI::ParseError) << line;

@@ -1,4 +1,5 @@
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "core/ops/cross_entropy.h"
@@ -254,6 +255,30 @@ TEST(BatchBuffers, NamesWhatIsWrongWithASample) {
   EXPECT_THROW(BatchBuffers(0, 4), Error);
   EXPECT_THROW(BatchBuffers(1 << 16, 1 << 16), Error);
   EXPECT_THROW(full_batch_on_meta(1 << 16, 1 << 16), Error);
+}
+
+TEST(BatchBuffers, TellsTheLengthThatAllDocumentsHave) {
+  BatchBuffers buffers(3, kSeqLength);
+  const auto append = [&](std::vector<int32_t> lengths) {
+    Sample sample;
+    sample.document_lengths = lengths;
+    sample.tokens.assign(std::accumulate(lengths.begin(), lengths.end(), size_t{0}), 1);
+    sample.targets = sample.tokens;
+    buffers.append(sample, kVocabSize, "made up", 0);
+    return buffers.batch().document_length;
+  };
+  EXPECT_EQ(buffers.batch().document_length, 0);
+  EXPECT_EQ(append({3, 3}), 3);
+  EXPECT_EQ(append({3}), 3);
+  EXPECT_EQ(append({3, 2}), 0);
+  buffers.clear();
+  EXPECT_EQ(buffers.batch().document_length, 0);
+  EXPECT_EQ(append({2, 3}), 0);
+  EXPECT_EQ(append({3}), 0);
+  buffers.clear();
+  EXPECT_EQ(append({6}), 6);
+  buffers.append_empty();
+  EXPECT_EQ(append({6}), 6) << "a row without tokens has no document";
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ class Predict : public testing::Test {
   static void ask(const fs::path& path, int ranks, Use&& use) {
     run_thread_ranks(ranks, [&](Communicator& world) {
       Checkpoint checkpoint = Checkpoint::open(path);
-      TextModel model(checkpoint, world);
+      TextModel model(checkpoint, world, kCpu);
       use(model);
     });
   }

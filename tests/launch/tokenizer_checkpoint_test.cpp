@@ -26,7 +26,7 @@ std::unique_ptr<Tokenizer> tokenizer_at(const fs::path& folder) {
 
 TEST(CheckpointTokenizer, TravelsWithTheCheckpoint) {
   const TestFolder run;
-  const WordPieceTokenizer tokenizer(WordPieceVocabulary({"[UNK]", "é", "##\"x\""}, "v"), true);
+  const WordPieceTokenizer tokenizer(WordPieceVocabulary({"[UNK]", "é", "##\"x\""}, "v"), kCased);
   const auto step = save_with(run.path(), {{"tokenizer", "wordpiece-cased:/gone/vocab.txt"}},
                               {{kTokenizerAttachment, tokenizer_attachment(tokenizer)}});
   EXPECT_EQ(tokenizer_at(step)->to_json(), tokenizer.to_json());

@@ -11,7 +11,7 @@ TEST(TokenizerSpec, NamesAKindAndAFile) {
   const TokenizerSpec spec = parse_tokenizer_spec("wordpiece-cased:a:b/vocab.txt");
   EXPECT_EQ(spec.kind, TokenizerKind::wordpiece_cased);
   EXPECT_EQ(spec.path, "a:b/vocab.txt");
-  for (const char* name : {"byte", "wordpiece", "wordpiece-cased"}) {
+  for (const char* name : {"byte", "wordpiece", "wordpiece-cased", "bpe"}) {
     EXPECT_EQ(to_string(tokenizer_kind(name, "here")), name);
   }
 }
@@ -19,7 +19,9 @@ TEST(TokenizerSpec, NamesAKindAndAFile) {
 TEST(TokenizerSpec, SaysWhatItCouldBe) {
   EXPECT_EQ(message_of([] { parse_tokenizer_spec("vocab.txt"); }),
             "there is no tokenizer \"vocab.txt\": choose one of: byte, "
-            "wordpiece:path/to/vocab.txt, wordpiece-cased:path/to/vocab.txt");
+            "wordpiece:path/to/vocab.txt, wordpiece-cased:path/to/vocab.txt, "
+            "bpe:path/to/folder, huggingface:path/to/tokenizer.json, "
+            "sentencepiece:path/to/file.model");
   for (const char* text : {"wordpiece", "wordpiece:"}) {
     EXPECT_TRUE(names_all(message_of([&] { parse_tokenizer_spec(text); }),
                           {"does not say which vocabulary: write wordpiece:path/to/vocab.txt"}));

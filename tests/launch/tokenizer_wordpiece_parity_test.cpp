@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "data_test_files.h"
+#include "golden_texts.h"
 #include "launch/tokenizer/bert_text.h"
 #include "launch/tokenizer/wordpiece_tokenizer.h"
 
@@ -12,31 +12,21 @@ namespace {
 using Tokens = std::vector<int32_t>;
 
 const Json& golden() {
-  static const Json json = [] {
-    const std::string path = TESSERA_SOURCE_DIR "/tests/parity/wordpiece_golden.json";
-    return parse_json(read_file(path), path);
-  }();
+  static const Json json = read_golden("wordpiece_golden.json");
   return json;
-}
-
-std::string from_hex(const std::string& hex) {
-  std::string bytes;
-  for (size_t i = 0; i < hex.size(); i += 2) {
-    bytes.push_back(static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16)));
-  }
-  return bytes;
 }
 
 class WordPieceParity : public ::testing::TestWithParam<bool> {
  protected:
   bool cased() const { return GetParam(); }
+  BertCasing casing() const { return cased() ? kCased : kUncased; }
   const Json& expected() const { return golden().at(cased() ? "wordpiece-cased" : "wordpiece"); }
 };
 
 TEST_P(WordPieceParity, TheSameTokensAndTheSameText) {
   const WordPieceTokenizer tokenizer(
       WordPieceVocabulary(expected().at("tokens").get<std::vector<std::string>>(), "golden"),
-      cased());
+      casing());
   size_t tokens = 0;
   for (const Json& item : expected().at("cases")) {
     const std::string text = from_hex(item.at("hex").get<std::string>());
@@ -50,34 +40,6 @@ TEST_P(WordPieceParity, TheSameTokensAndTheSameText) {
   EXPECT_GT(tokens, 700u);
 }
 
-void append_utf8(std::string& text, uint32_t code) {
-  const auto byte = [&](uint32_t bits) { text.push_back(static_cast<char>(bits)); };
-  if (code < 0x80) {
-    byte(code);
-    return;
-  }
-  if (code < 0x800) {
-    byte(0xC0 | code >> 6);
-  } else if (code < 0x10000) {
-    byte(0xE0 | code >> 12);
-    byte(0x80 | (code >> 6 & 0x3F));
-  } else {
-    byte(0xF0 | code >> 18);
-    byte(0x80 | (code >> 12 & 0x3F));
-    byte(0x80 | (code >> 6 & 0x3F));
-  }
-  byte(0x80 | (code & 0x3F));
-}
-
-/// FNV-1a with 64 bits.
-struct Fnv {
-  uint64_t value = 0xCBF29CE484222325;
-
-  void add(std::string_view bytes) {
-    for (const char c : bytes) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001B3;
-  }
-};
-
 TEST_P(WordPieceParity, TheSameWordsForEveryCharacterOfUnicode14) {
   std::map<uint32_t, Fnv> hashes;
   const auto block = golden().at("block").get<uint32_t>();
@@ -87,7 +49,7 @@ TEST_P(WordPieceParity, TheSameWordsForEveryCharacterOfUnicode14) {
       append_utf8(text, code);
       text += 'b';
       std::string line;
-      for_each_bert_word(text, cased(), [&](std::string_view word) {
+      for_each_bert_word(text, casing(), [&](std::string_view word) {
         line.append(line.empty() ? "" : " ").append(word);
       });
       hashes[code / block].add(line + "\n");

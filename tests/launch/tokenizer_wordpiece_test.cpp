@@ -2,6 +2,7 @@
 
 #include "data_test_files.h"
 #include "launch/tokenizer/bert_text.h"
+#include "launch/tokenizer/vocabulary_file.h"
 #include "launch/tokenizer/wordpiece_tokenizer.h"
 
 namespace tessera {
@@ -12,7 +13,7 @@ using Tokens = std::vector<int32_t>;
 WordPieceTokenizer tokenizer_with(const std::vector<std::string>& more, bool cased = false) {
   std::vector<std::string> tokens(std::begin(kBertSpecial), std::end(kBertSpecial));  // 0 to 4
   tokens.insert(tokens.end(), more.begin(), more.end());                              // from 5 on
-  return {WordPieceVocabulary(tokens, "vocab"), cased};
+  return {WordPieceVocabulary(tokens, "vocab"), cased ? kCased : kUncased};
 }
 
 WordPieceTokenizer small_tokenizer() {
@@ -63,7 +64,7 @@ TEST(WordPiece, SaysWhatMaskingNeedsToKnow) {
   EXPECT_EQ(traits.special.mask, 4);
   for (size_t i = 0; i < 16; ++i) EXPECT_EQ(traits.continues_word[i], i == 6 || i == 7 || i == 9);
   EXPECT_FALSE(small_tokenizer().end_of_document().has_value());
-  const WordPieceTokenizer bare(WordPieceVocabulary({"[UNK]", "a"}, "vocab"), false);
+  const WordPieceTokenizer bare(WordPieceVocabulary({"[UNK]", "a"}, "vocab"), kUncased);
   EXPECT_FALSE(bare.special().mask.has_value());
   EXPECT_EQ(bare.encode_with_special("[MASK]"), (Tokens{0, 0, 0}));
 }
@@ -85,7 +86,8 @@ TEST(WordPiece, HostileJsonIsRefused) {
   };
   EXPECT_TRUE(names_all(message("[]"), {"t.json must be an object"}));
   EXPECT_TRUE(names_all(message("{}"), {"t.json has no \"kind\""}));
-  EXPECT_TRUE(names_all(message(R"({"kind":"bpe"})"), {"t.json", "\"bpe\"", "one of: byte"}));
+  EXPECT_TRUE(
+      names_all(message(R"({"kind":"unigram"})"), {"t.json", "\"unigram\"", "one of: byte"}));
   EXPECT_TRUE(names_all(message(R"({"kind":"wordpiece"})"), {"t.json has no \"tokens\""}));
   EXPECT_TRUE(names_all(message(R"({"kind":"wordpiece","tokens":["[UNK]",7]})"),
                         {"item 1 of \"tokens\" must be a string"}));
@@ -104,7 +106,7 @@ TEST(WordPieceVocabulary, ReadsATokenALine) {
 
 TEST(WordPieceVocabulary, HostileFilesAreRefusedByLine) {
   EXPECT_TRUE(names_all(message_of_vocabulary("[UNK]\na\nb\na\n"),
-                        {"vocab.txt: the token \"a\" is in line 2 and again in line 4"}));
+                        {"vocab.txt: line 2 and line 4 are both \"a\""}));
   EXPECT_TRUE(names_all(message_of_vocabulary("[UNK]\n\na\n"), {"vocab.txt: line 2 is empty"}));
   EXPECT_TRUE(names_all(message_of_vocabulary("[UNK]\na\n\n"), {"vocab.txt: line 3 is empty"}));
   EXPECT_TRUE(names_all(message_of_vocabulary(""), {"has 0 tokens and no [UNK]"}));
@@ -112,6 +114,8 @@ TEST(WordPieceVocabulary, HostileFilesAreRefusedByLine) {
   EXPECT_TRUE(names_all(message_of_vocabulary("[UNK]\ncaf\xe9\n"), {"line 2 is not valid UTF-8"}));
   EXPECT_TRUE(names_all(message_of_vocabulary("[UNK]\n" + std::string(1001, 'a')),
                         {"line 2 has 1001 bytes"}));
+  EXPECT_TRUE(names_all(message_of_vocabulary(std::string(kMaxVocabularyItems + 1, '\n')),
+                        {"vocab.txt: has 2097153 lines", "at most 2097152"}));
   const TestFolder folder;
   EXPECT_TRUE(names_all(message_of([&] { WordPieceVocabulary::read(folder.path().string()); }),
                         {folder.path().string()}));
@@ -119,6 +123,16 @@ TEST(WordPieceVocabulary, HostileFilesAreRefusedByLine) {
   std::filesystem::resize_file(folder / "large", kMaxVocabularyBytes + 1);
   EXPECT_TRUE(names_all(message_of([&] { WordPieceVocabulary::read(folder / "large"); }),
                         {"has 67108865 bytes, but a vocabulary has at most 67108864"}));
+}
+
+TEST(WordPieceVocabulary, TokensOfJsonAreNamedByNumber) {
+  const auto message = [](const Json& tokens) {
+    return message_of([&] {
+      tokenizer_from_json({{"kind", "wordpiece"}, {"tokens", tokens}}, "t.json");
+    });
+  };
+  EXPECT_TRUE(names_all(message({"[UNK]", "a", "a"}), {"t.json: token 1 and token 2 are both"}));
+  EXPECT_TRUE(names_all(message({"[UNK]", ""}), {"t.json: token 1 is empty"}));
 }
 
 // Whatever the text and wherever it ends.

@@ -162,6 +162,49 @@ TEST_F(FineTune, AHeadForOtherLabelsStartsAnew) {
   });
 }
 
+/// The run of a classifier whose labels, which are numbers in the data, have names.
+RunConfig with_labels(RunConfig config, const std::string& labels) {
+  config.data.labels = labels;
+  return config;
+}
+
+TEST_F(FineTune, AHeadForLabelsInAnotherOrderStartsAnew) {
+  const fs::path path = saved(with_labels(config(SmallKind::classifier, "from"), "0,1,2"));
+  const RunConfig run = config(SmallKind::classifier, "run", "from");
+  const std::string kept = "started with the weights of " + path.string();
+  const auto expect_sentence = [&](const RunConfig& config, const std::string& expected) {
+    start(config, 2, [&](Trainer& trainer, const std::string& sentence) {
+      EXPECT_EQ(sentence, expected);
+      Checkpoint checkpoint = Checkpoint::open(path);
+      for (const Parameter& parameter : trainer.parameters().parameters()) {
+        const bool is_anew = expected != kept && is_new(parameter);
+        EXPECT_EQ(is_stored(checkpoint, parameter), !is_anew) << parameter.name;
+      }
+    });
+  };
+  expect_sentence(with_labels(run, "0, 1, 2"), kept);
+  expect_sentence(run, kept);
+  expect_sentence(
+      with_labels(run, "0,2,1"),
+      kept +
+          "; new: classifier.weight, classifier.bias; left out: classifier.bias, "
+          "classifier.weight; the checkpoint's labels are \"0,1,2\", and data.labels is "
+          "\"0,2,1\"");
+}
+
+TEST_F(FineTune, ARunDoesNotGoOnWithOtherLabels) {
+  const RunConfig run = config(SmallKind::classifier, "run");
+  const fs::path path = saved(with_labels(run, "0,1,2"));
+  expect_refused(with_labels(run, "1,0,2"),
+                 {path.c_str(),
+                  "has a classifier for the labels \"0,1,2\", but data.labels is "
+                  "\"1,0,2\": give them as they were"});
+  for (const RunConfig& same : {run, with_labels(run, "0, 1, 2")}) {
+    start(same, 1,
+          [](Trainer& trainer, const std::string&) { EXPECT_EQ(trainer.steps_done(), 3); });
+  }
+}
+
 TEST_F(FineTune, ABodyThatIsNotThereIsRefusedByName) {
   const fs::path path = saved(config(SmallKind::bert_pairs, "pretrained"));
   run_thread_ranks(1, [&](Communicator& world) {
@@ -208,12 +251,16 @@ TEST_F(FineTune, ACheckpointFromBeforeBertResumes) {
   const RunConfig run = config(SmallKind::gpt, "run");
   const fs::path path = saved(run);
   double next_loss = 0.0;
-  start(run, 1, [&](Trainer& trainer, const std::string&) { next_loss = trainer.step().loss(); });
+  start(run, 1, [&](Trainer& trainer, const std::string&) {
+    trainer.step();
+    next_loss = trainer.result().loss();
+  });
   make_old(path);
   start(run, 1, [&](Trainer& trainer, const std::string& sentence) {
     EXPECT_EQ(sentence, "resumed from " + path.string() + " (step 3, 24 samples seen)");
     EXPECT_EQ(trainer.tokens_done(), 24 * run.model.seq_length);
-    EXPECT_EQ(trainer.step().loss(), next_loss);
+    trainer.step();
+    EXPECT_EQ(trainer.result().loss(), next_loss);
   });
   RunConfig windowed = run;
   windowed.model.attention_window = 4;
@@ -234,7 +281,8 @@ TEST_F(FineTune, TheTokensOfARunAreCountedWithoutPaddingAndKept) {
   start(run, 2, [&](Trainer& trainer, const std::string&) {
     int64_t sum = 0;
     for (int i = 0; i < 3; ++i) {
-      const StepResult step = trainer.step();
+      trainer.step();
+      const StepResult step = trainer.result();
       EXPECT_EQ(step.padded_tokens, run.batch.global * run.model.seq_length);
       EXPECT_LT(step.tokens, step.padded_tokens);
       sum += step.tokens;

@@ -12,6 +12,12 @@
 namespace tessera {
 namespace {
 
+OwnedTensor one() {
+  OwnedTensor tensor({1}, DType::f32);
+  fill(tensor.tensor, 1.0);
+  return tensor;
+}
+
 TEST(OptimizerTest, OnlyMatricesDecay) {
   ParameterStore store;
   store.declare({"matrix", {4, 4}, {}, Init::ones(), /*decay=*/true});
@@ -22,8 +28,10 @@ TEST(OptimizerTest, OnlyMatricesDecay) {
   OptimizerSection settings;
   settings.weight_decay = 0.5;
   Optimizer optimizer(settings, store);
+  const OwnedTensor grad_scale = one();
   EXPECT_EQ(optimizer.num_ranges(), 2U) << "neighbours that agree are one range";
-  optimizer.step(0, /*lr=*/0.1, 1.0);  // gradients are zero: only the decay moves a weight
+  optimizer.step(0, /*lr=*/0.1,
+                 grad_scale.tensor);  // gradients are zero: only the decay moves a weight
   EXPECT_FLOAT_EQ(store.parameters()[0].value.span<float>()[7], 1.0f - 0.1f * 0.5f);
   EXPECT_EQ(store.parameters()[1].value.span<float>()[3], 1.0f);
   EXPECT_EQ(store.parameters()[2].value.span<float>()[3], 1.0f);
@@ -35,10 +43,11 @@ TEST(OptimizerTest, InBf16TheMastersKeepWhatValuesCanNotHold) {
   store.allocate(kCpu, DType::bf16, StoreFor::training);
   store.initialize(1);
   Optimizer optimizer({}, store);
+  const OwnedTensor grad_scale = one();
   const Parameter& weight = store.parameters()[0];
   for (int64_t step = 0; step < 100; ++step) {
     fill(weight.grad, 1.0);
-    optimizer.step(step, /*lr=*/1e-4, 1.0);  // each update is far below bf16's 2⁻⁸
+    optimizer.step(step, /*lr=*/1e-4, grad_scale.tensor);  // each update is far below bf16's 2⁻⁸
   }
   EXPECT_NEAR(weight.master.span<float>()[0], 1.0f - 100 * 1e-4f, 1e-5f);
   EXPECT_EQ(static_cast<float>(weight.value.span<bfloat16>()[0]),

@@ -10,10 +10,10 @@
 #include "core/arena.h"
 #include "core/ops/cross_entropy.h"
 #include "core/ops/elementwise.h"
+#include "launch/train/gradient_clip.h"
 #include "launch/train/optimizer.h"
 #include "models/bert.h"
-#include "parallel/gradient_norm.h"
-#include "parallel/thread_communicator.h"
+#include "tests/support/device_ranks.h"
 #include "tests/support/golden.h"
 #include "tests/support/tensors.h"
 
@@ -88,7 +88,7 @@ class GoldenBatch {
     return memory_.back().tensor;
   }
 
-  std::vector<OwnedTensor> memory_;
+  std::vector<test::TestTensor> memory_;
   TokenBatch batch_;
 };
 
@@ -130,8 +130,8 @@ class GoldenModel {
   GoldenModel(const ModelConfig& config, Communicator& tp)
       : model_(make_model(config, store_, tp)),
         sums_({LossSums::kCount}, DType::f64),
-        arena_(kCpu, size_t{8} << 20) {
-    store_.allocate(kCpu, DType::f32, StoreFor::training);
+        arena_(test::test_device(), size_t{8} << 20) {
+    store_.allocate(test::test_device(), DType::f32, StoreFor::training);
     golden_.load_weights(store_);
   }
 
@@ -168,7 +168,7 @@ class GoldenModel {
   LossSums sums() const { return {sums_.tensor}; }
 
   std::unique_ptr<Model> model_;
-  OwnedTensor sums_;
+  test::TestTensor sums_;
   Arena arena_;
 };
 
@@ -209,13 +209,13 @@ struct Case {
 class BertParity : public testing::TestWithParam<Case> {};
 
 TEST_P(BertParity, LogitsOfAllHeads) {
-  run_thread_ranks(GetParam().tensor_ranks, [](Communicator& tp) {
+  test::run_device_ranks(GetParam().tensor_ranks, [](Communicator& tp) {
     GoldenModel model(pretraining_config(), tp);
     const GoldenBatch golden(model.golden_, kPadded, "next_sentence_label");
     TokenBatch all = golden.batch();
     std::vector<int32_t> rows(static_cast<size_t>(all.num_tokens()));
     std::iota(rows.begin(), rows.end(), 0);
-    const OwnedTensor target_rows = test::from_ints(rows, {all.num_tokens()});
+    const test::TestTensor target_rows = test::from_ints(rows, {all.num_tokens()});
     all.target_rows = all.targets = target_rows.tensor;  // any targets
     expect_logits(model.bert().token_logits(model.context(), all),
                   model.golden_.get<float>("mlm_logits"));
@@ -229,7 +229,7 @@ TEST_P(BertParity, LogitsOfAllHeads) {
 }
 
 TEST_P(BertParity, LossesAndEveryGradientOfPretraining) {
-  run_thread_ranks(GetParam().tensor_ranks, [](Communicator& tp) {
+  test::run_device_ranks(GetParam().tensor_ranks, [](Communicator& tp) {
     GoldenModel model(pretraining_config(), tp);
     const GoldenBatch golden(model.golden_, GetParam().rows(), "next_sentence_label");
     const LossSums sums = model.train(golden.batch());
@@ -242,7 +242,7 @@ TEST_P(BertParity, LossesAndEveryGradientOfPretraining) {
 }
 
 TEST_P(BertParity, TenStepsOfAdamW) {
-  run_thread_ranks(GetParam().tensor_ranks, [](Communicator& tp) {
+  test::run_device_ranks(GetParam().tensor_ranks, [](Communicator& tp) {
     GoldenModel model(pretraining_config(), tp);
     const GoldenBatch golden(model.golden_, GetParam().rows(), "next_sentence_label");
     OptimizerSection settings;
@@ -250,6 +250,7 @@ TEST_P(BertParity, TenStepsOfAdamW) {
     settings.eps = 1e-8;
     settings.weight_decay = 0.1;
     Optimizer optimizer(settings, model.store_);
+    GradientClip clip(model.store_, tp, /*max_norm=*/1.0);
     const auto losses = model.golden_.get<float>("losses");
     const auto norms = model.golden_.get<float>("grad_norms");
     for (int64_t step = 0; step < kSteps; ++step) {
@@ -258,9 +259,10 @@ TEST_P(BertParity, TenStepsOfAdamW) {
       EXPECT_NEAR(token_loss(sums, golden.batch()) + document_loss(sums, golden.batch()), losses[i],
                   5e-6)
           << "step " << step;
-      const double norm = gradient_norm(model.store_, tp);
+      const Tensor& scale = clip.scale(step + 1, sums);
+      const double norm = clip.record().norm().span<double>()[0];
       EXPECT_NEAR(norm, norms[i], 5e-5 * double{norms[i]}) << "step " << step;
-      optimizer.step(step, /*lr=*/1e-2, std::min(1.0, 1.0 / norm));
+      optimizer.step(step, /*lr=*/1e-2, scale);
     }
     model.golden_.expect_parameters(model.store_, "trained/", &Parameter::value, 5e-5,
                                     test::Golden::KeyBias::left_out);
@@ -268,7 +270,7 @@ TEST_P(BertParity, TenStepsOfAdamW) {
 }
 
 TEST_P(BertParity, WithoutTokenTypesAndNextSentence) {
-  run_thread_ranks(GetParam().tensor_ranks, [](Communicator& tp) {
+  test::run_device_ranks(GetParam().tensor_ranks, [](Communicator& tp) {
     GoldenModel model(masked_lm_config(), tp);
     const GoldenBatch golden(model.golden_, GetParam().rows(), "next_sentence_label");
     const LossSums sums = model.train(golden.batch());
@@ -281,7 +283,7 @@ TEST_P(BertParity, WithoutTokenTypesAndNextSentence) {
 }
 
 TEST_P(BertParity, LossAndEveryGradientOfClassification) {
-  run_thread_ranks(GetParam().tensor_ranks, [](Communicator& tp) {
+  test::run_device_ranks(GetParam().tensor_ranks, [](Communicator& tp) {
     GoldenModel model(classification_config(), tp);
     const GoldenBatch golden(model.golden_, GetParam().rows(), "classes");
     const LossSums sums = model.train(golden.batch());
@@ -293,7 +295,7 @@ TEST_P(BertParity, LossAndEveryGradientOfClassification) {
 }
 
 TEST_P(BertParity, EvaluationCountsTheLikeliestWordsAndSentences) {
-  run_thread_ranks(GetParam().tensor_ranks, [](Communicator& tp) {
+  test::run_device_ranks(GetParam().tensor_ranks, [](Communicator& tp) {
     GoldenModel model(pretraining_config(), tp);
     const GoldenBatch golden(model.golden_, kPadded, "next_sentence_label");
     const TokenBatch& batch = golden.batch();
@@ -308,7 +310,7 @@ TEST_P(BertParity, EvaluationCountsTheLikeliestWordsAndSentences) {
     for (size_t i = 0; i < next.size(); ++i)
       next_right += next[i] == batch.labels.data<int32_t>()[i];
 
-    OwnedTensor predictions({kSequences}, DType::i32);
+    test::TestTensor predictions({kSequences}, DType::i32);
     const LossSums sums = model.evaluate(batch, predictions.tensor);
     EXPECT_NEAR(token_loss(sums, batch), model.golden_.get<float>("mlm_loss")[0], 3e-6);
     EXPECT_NEAR(document_loss(sums, batch), model.golden_.get<float>("next_sentence_loss")[0],
@@ -319,10 +321,10 @@ TEST_P(BertParity, EvaluationCountsTheLikeliestWordsAndSentences) {
 }
 
 TEST_P(BertParity, EvaluationPredictsTheLikeliestClasses) {
-  run_thread_ranks(GetParam().tensor_ranks, [](Communicator& tp) {
+  test::run_device_ranks(GetParam().tensor_ranks, [](Communicator& tp) {
     GoldenModel model(classification_config(), tp);
     const GoldenBatch golden(model.golden_, kPadded, "classes");
-    OwnedTensor predictions({kSequences}, DType::i32);
+    test::TestTensor predictions({kSequences}, DType::i32);
     model.evaluate(golden.batch(), predictions.tensor);
     const auto classes = likeliest(model.golden_.get<float>("classification/logits"), kSequences);
     const auto predicted = predictions.tensor.span<int32_t>();

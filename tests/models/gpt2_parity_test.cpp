@@ -5,10 +5,11 @@
 #include "core/arena.h"
 #include "core/ops/elementwise.h"
 #include "launch/data/batch_buffers.h"
+#include "launch/data/device_batch.h"
+#include "launch/train/gradient_clip.h"
 #include "launch/train/optimizer.h"
 #include "models/gpt.h"
-#include "parallel/gradient_norm.h"
-#include "parallel/thread_communicator.h"
+#include "tests/support/device_ranks.h"
 #include "tests/support/golden.h"
 #include "tests/support/tensors.h"
 
@@ -40,9 +41,10 @@ class GoldenModel {
         model_(golden_config(), store_, tp),
         tokens_(test::from_ints(golden_.get<int32_t>("tokens"), {3, 16})),
         buffers_(3, 16),
+        on_device_(3, 16, test::test_device()),
         sums_({LossSums::kCount}, DType::f64),
-        arena_(kCpu, size_t{8} << 20) {
-    store_.allocate(kCpu, DType::f32, StoreFor::training);
+        arena_(test::test_device(), size_t{8} << 20) {
+    store_.allocate(test::test_device(), DType::f32, StoreFor::training);
     golden_.load_weights(store_);
     const auto tokens = golden_.get<int32_t>("tokens"), targets = golden_.get<int32_t>("targets");
     for (int64_t row = 0; row < 3; ++row) {
@@ -57,7 +59,7 @@ class GoldenModel {
   }
 
   double train() {
-    const TokenBatch batch = buffers_.batch();
+    const TokenBatch batch = on_device_.upload(buffers_);
     const auto count = static_cast<double>(batch.num_targets());
     fill(sums_.tensor, 0.0);
     store_.zero_grads();
@@ -77,16 +79,17 @@ class GoldenModel {
   test::Golden golden_{"gpt2"};
   ParameterStore store_;
   Gpt model_;
-  OwnedTensor tokens_;
+  test::TestTensor tokens_;
   BatchBuffers buffers_;
-  OwnedTensor sums_;
+  DeviceBatch on_device_;
+  test::TestTensor sums_;
   Arena arena_;
 };
 
 class Gpt2Parity : public testing::TestWithParam<int> {};
 
 TEST_P(Gpt2Parity, LogitsLossAndEveryGradient) {
-  run_thread_ranks(GetParam(), [](Communicator& tp) {
+  test::run_device_ranks(GetParam(), [](Communicator& tp) {
     GoldenModel golden(tp);
     const auto expected = golden.golden_.get<float>("logits");
     const auto actual = golden.logits().span<float>();
@@ -100,21 +103,23 @@ TEST_P(Gpt2Parity, LogitsLossAndEveryGradient) {
 }
 
 TEST_P(Gpt2Parity, TenStepsOfAdamW) {
-  run_thread_ranks(GetParam(), [](Communicator& tp) {
+  test::run_device_ranks(GetParam(), [](Communicator& tp) {
     GoldenModel golden(tp);
     OptimizerSection settings;
     settings.betas = {0.9, 0.95};
     settings.eps = 1e-8;
     settings.weight_decay = 0.1;
     Optimizer optimizer(settings, golden.store_);
+    GradientClip clip(golden.store_, tp, /*max_norm=*/1.0);
     const auto losses = golden.golden_.get<float>("losses");
     const auto norms = golden.golden_.get<float>("grad_norms");
     for (int64_t step = 0; step < kSteps; ++step) {
       const auto i = static_cast<size_t>(step);
       EXPECT_NEAR(golden.train(), losses[i], 2e-6) << "step " << step;
-      const double norm = gradient_norm(golden.store_, tp);
+      const Tensor& scale = clip.scale(step + 1, {golden.sums_.tensor});
+      const double norm = clip.record().norm().span<double>()[0];
       EXPECT_NEAR(norm, norms[i], 1e-5 * double{norms[i]}) << "step " << step;
-      optimizer.step(step, /*lr=*/1e-2, std::min(1.0, 1.0 / norm));
+      optimizer.step(step, /*lr=*/1e-2, scale);
     }
     golden.golden_.expect_parameters(golden.store_, "trained/", &Parameter::value, 1e-5,
                                      test::Golden::KeyBias::left_out);

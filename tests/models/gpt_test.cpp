@@ -4,7 +4,7 @@
 
 #include "core/arena.h"
 #include "core/error.h"
-#include "parallel/thread_communicator.h"
+#include "tests/support/device_ranks.h"
 #include "tests/support/tensors.h"
 
 namespace tessera {
@@ -23,19 +23,20 @@ ModelConfig small_config() {
 
 void expect_extending_is_forward(const ModelConfig& config) {
   for (const int ranks : {1, 2, 4}) {
-    run_thread_ranks(ranks, [&](Communicator& tp) {
+    test::run_device_ranks(ranks, [&](Communicator& tp) {
       ParameterStore store;
       Gpt model(config, store, tp);
-      store.allocate(kCpu, DType::f32, StoreFor::inference);
+      store.allocate(test::test_device(), DType::f32, StoreFor::inference);
       store.initialize(5);
-      Arena arena(kCpu, size_t{4} << 20);
-      const OwnedTensor tokens = test::random_ints({1, 12}, 0, 29, 1);
-      const OwnedTensor whole = test::copy_of(model.logits(StepContext{arena}, tokens.tensor));
+      Arena arena(test::test_device(), size_t{4} << 20);
+      const test::TestTensor tokens = test::random_ints({1, 12}, 0, 29, 1);
+      const test::TestTensor whole = test::copy_of(model.logits(StepContext{arena}, tokens.tensor));
 
       KeyValueCache cache = model.make_cache(1);
       int64_t seen = 0;
       for (const int64_t chunk : {5, 1, 1, 1, 1, 1, 1, 1}) {
-        const Tensor fresh(tokens.tensor.data<int32_t>() + seen, {1, chunk}, DType::i32, kCpu);
+        const Tensor fresh(tokens.tensor.data<int32_t>() + seen, {1, chunk}, DType::i32,
+                           test::test_device());
         arena.reset();
         const Tensor logits = model.extend(StepContext{arena}, fresh, cache);
         seen += chunk;
@@ -60,14 +61,14 @@ TEST(Gpt, ExtendingIsTheForwardPassWithRotaryPositionsAndAWindowAndPostNorm) {
 }
 
 TEST(Gpt, TheFutureDoesNotChangeThePast) {
-  run_thread_ranks(1, [](Communicator& tp) {
+  test::run_device_ranks(1, [](Communicator& tp) {
     ParameterStore store;
     Gpt model(small_config(), store, tp);
-    store.allocate(kCpu, DType::f32, StoreFor::inference);
+    store.allocate(test::test_device(), DType::f32, StoreFor::inference);
     store.initialize(5);
-    Arena arena(kCpu, size_t{4} << 20);
-    OwnedTensor tokens = test::random_ints({1, 12}, 0, 29, 1);
-    const OwnedTensor before = test::copy_of(model.logits(StepContext{arena}, tokens.tensor));
+    Arena arena(test::test_device(), size_t{4} << 20);
+    test::TestTensor tokens = test::random_ints({1, 12}, 0, 29, 1);
+    const test::TestTensor before = test::copy_of(model.logits(StepContext{arena}, tokens.tensor));
     tokens.tensor.data<int32_t>()[7] = (tokens.tensor.data<int32_t>()[7] + 1) % 29;
     arena.reset();
     const Tensor after = model.logits(StepContext{arena}, tokens.tensor);
@@ -77,16 +78,16 @@ TEST(Gpt, TheFutureDoesNotChangeThePast) {
 }
 
 TEST(Gpt, HeadsThatDoNotDivideAreNamed) {
-  EXPECT_THROW(run_thread_ranks(3,
-                                [](Communicator& tp) {
-                                  ParameterStore store;
-                                  const Gpt model(small_config(), store, tp);
-                                }),
+  EXPECT_THROW(test::run_device_ranks(3,
+                                      [](Communicator& tp) {
+                                        ParameterStore store;
+                                        const Gpt model(small_config(), store, tp);
+                                      }),
                Error);
 }
 
 TEST(Gpt, MoreTokensThanPositionsAreAnError) {
-  run_thread_ranks(1, [](Communicator& tp) {
+  test::run_device_ranks(1, [](Communicator& tp) {
     ParameterStore store;
     Gpt model(small_config(), store, tp);
     store.allocate(kMeta, DType::f32, StoreFor::inference);

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/arena.h"
-#include "parallel/thread_communicator.h"
+#include "tests/support/device_ranks.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/shards.h"
 #include "tests/support/tensors.h"
@@ -31,9 +31,9 @@ ModelConfig small_config() {
 }
 
 /// Hides about every third pair, another choice for each seed.
-OwnedTensor some_hidden(const Shape& shape, uint64_t seed) {
-  OwnedTensor hidden(shape, DType::u8);
-  const OwnedTensor numbers = test::random_ints({shape.numel()}, 0, 3, seed);
+test::TestTensor some_hidden(const Shape& shape, uint64_t seed) {
+  test::TestTensor hidden(shape, DType::u8);
+  const test::TestTensor numbers = test::random_ints({shape.numel()}, 0, 3, seed);
   for (int64_t i = 0; i < shape.numel(); ++i) {
     hidden.tensor.data<uint8_t>()[i] = numbers.tensor.data<int32_t>()[i] == 0 ? 1 : 0;
   }
@@ -41,8 +41,8 @@ OwnedTensor some_hidden(const Shape& shape, uint64_t seed) {
 }
 
 /// Biases of the scores, some of them −inf.
-OwnedTensor some_additive(const Shape& shape, uint64_t seed) {
-  OwnedTensor additive = test::random_tensor(shape, DType::f32, seed);
+test::TestTensor some_additive(const Shape& shape, uint64_t seed) {
+  test::TestTensor additive = test::random_tensor(shape, DType::f32, seed);
   for (float& x : additive.tensor.span<float>()) {
     if (x > 1.0f) x = -std::numeric_limits<float>::infinity();
   }
@@ -60,12 +60,12 @@ template <typename Compare>
 void run_pass(Communicator& tp, const AttentionMask& mask, Compare&& compare) {
   ParameterStore store;
   Transformer transformer(store, small_config(), /*causal=*/false, tp);
-  store.allocate(kCpu, DType::f32, StoreFor::training);
+  store.allocate(test::test_device(), DType::f32, StoreFor::training);
   store.initialize(3);
-  Arena arena(kCpu, size_t{8} << 20);
+  Arena arena(test::test_device(), size_t{8} << 20);
   const StepContext ctx{arena};
-  const OwnedTensor x = test::random_tensor({kBatch, kLength, kWidth}, DType::f32, 1);
-  const OwnedTensor gradient = test::random_tensor({kBatch, kLength, kWidth}, DType::f32, 2);
+  const test::TestTensor x = test::random_tensor({kBatch, kLength, kWidth}, DType::f32, 1);
+  const test::TestTensor gradient = test::random_tensor({kBatch, kLength, kWidth}, DType::f32, 2);
   const Tensor y = transformer.forward(ctx, x.tensor, mask, {});
   transformer.backward(ctx, gradient.tensor);
   compare(y, gradient.tensor, store);
@@ -74,7 +74,7 @@ void run_pass(Communicator& tp, const AttentionMask& mask, Compare&& compare) {
 /// The heads of a mask are cut where the model's are: every number of ranks gives the same.
 void expect_same_on_all_ranks(const AttentionMask& mask) {
   Pass whole;
-  run_thread_ranks(1, [&](Communicator& tp) {
+  test::run_device_ranks(1, [&](Communicator& tp) {
     run_pass(tp, mask, [&](const Tensor& y, const Tensor& dx, const ParameterStore& store) {
       whole.y = test::to_doubles(y);
       whole.dx = test::to_doubles(dx);
@@ -87,7 +87,7 @@ void expect_same_on_all_ranks(const AttentionMask& mask) {
   // Sums of up to 128 products, two layers deep, forward and backward.
   const double tolerance = 4 * test::sum_tolerance(DType::f32, 128);
   for (const int ranks : {2, 4}) {
-    run_thread_ranks(ranks, [&](Communicator& tp) {
+    test::run_device_ranks(ranks, [&](Communicator& tp) {
       run_pass(tp, mask, [&](const Tensor& y, const Tensor& dx, const ParameterStore& store) {
         test::expect_close(y, whole.y, tolerance, "y");
         test::expect_close(dx, whole.dx, tolerance, "dx");
@@ -104,8 +104,8 @@ void expect_same_on_all_ranks(const AttentionMask& mask) {
 }
 
 TEST(Transformer, AMaskForAllHeadsIsTheSameOnAllRanks) {
-  const OwnedTensor hidden = some_hidden({kLength, kLength}, 5);
-  const OwnedTensor keys = some_hidden({kBatch, kLength}, 6);
+  const test::TestTensor hidden = some_hidden({kLength, kLength}, 5);
+  const test::TestTensor keys = some_hidden({kBatch, kLength}, 6);
   AttentionMask mask;
   mask.hidden = hidden.tensor;
   mask.hidden_keys = keys.tensor;
@@ -113,8 +113,8 @@ TEST(Transformer, AMaskForAllHeadsIsTheSameOnAllRanks) {
 }
 
 TEST(Transformer, AMaskForEachHeadIsCutWithTheHeads) {
-  const OwnedTensor hidden = some_hidden({kBatch, kHeads, kLength, kLength}, 5);
-  const OwnedTensor additive = some_additive({kBatch, kHeads, kLength, kLength}, 6);
+  const test::TestTensor hidden = some_hidden({kBatch, kHeads, kLength, kLength}, 5);
+  const test::TestTensor additive = some_additive({kBatch, kHeads, kLength, kLength}, 6);
   AttentionMask mask;
   mask.hidden = hidden.tensor;
   expect_same_on_all_ranks(mask);
@@ -123,9 +123,9 @@ TEST(Transformer, AMaskForEachHeadIsCutWithTheHeads) {
 }
 
 TEST(Transformer, BiasesOfScoresComposeWithPaddingAndDocuments) {
-  const OwnedTensor additive = some_additive({kBatch, 1, kLength, kLength}, 5);
-  const OwnedTensor lengths = test::from_ints(std::vector<int32_t>{7, 12}, {2});
-  const OwnedTensor documents = test::from_ints(std::vector<int32_t>{0, 5, 12, 20, 24}, {5});
+  const test::TestTensor additive = some_additive({kBatch, 1, kLength, kLength}, 5);
+  const test::TestTensor lengths = test::from_ints(std::vector<int32_t>{7, 12}, {2});
+  const test::TestTensor documents = test::from_ints(std::vector<int32_t>{0, 5, 12, 20, 24}, {5});
   AttentionMask mask;
   mask.additive = additive.tensor;
   mask.lengths = lengths.tensor;
@@ -139,7 +139,7 @@ TEST(Transformer, ABatchsCausalMaskAndWindowAreNotLost) {
   AttentionMask mask;
   mask.causal = true;
   mask.window = kWindow;
-  OwnedTensor hidden({kLength, kLength}, DType::u8);
+  test::TestTensor hidden({kLength, kLength}, DType::u8);
   for (int64_t t = 0; t < kLength; ++t) {
     for (int64_t s = 0; s < kLength; ++s) {
       hidden.tensor.data<uint8_t>()[t * kLength + s] = s > t || t - s >= kWindow ? 1 : 0;
@@ -147,7 +147,7 @@ TEST(Transformer, ABatchsCausalMaskAndWindowAreNotLost) {
   }
   AttentionMask pairs;
   pairs.hidden = hidden.tensor;
-  run_thread_ranks(1, [&](Communicator& tp) {
+  test::run_device_ranks(1, [&](Communicator& tp) {
     run_pass(tp, pairs, [&](const Tensor& expected, const Tensor&, const ParameterStore&) {
       run_pass(tp, mask, [&](const Tensor& y, const Tensor&, const ParameterStore&) {
         test::expect_same_bits(y, expected, "y");
@@ -157,20 +157,20 @@ TEST(Transformer, ABatchsCausalMaskAndWindowAreNotLost) {
 }
 
 TEST(Transformer, PaddingLeftOutIsPaddingMasked) {
-  const OwnedTensor lengths = test::from_ints(std::vector<int32_t>{7, 10}, {2});
-  const OwnedTensor documents = test::from_ints(std::vector<int32_t>{0, 7, 17}, {3});
-  run_thread_ranks(2, [&](Communicator& tp) {
+  const test::TestTensor lengths = test::from_ints(std::vector<int32_t>{7, 10}, {2});
+  const test::TestTensor documents = test::from_ints(std::vector<int32_t>{0, 7, 17}, {3});
+  test::run_device_ranks(2, [&](Communicator& tp) {
     ParameterStore store;
     Transformer transformer(store, small_config(), /*causal=*/false, tp);
-    store.allocate(kCpu, DType::f32, StoreFor::inference);
+    store.allocate(test::test_device(), DType::f32, StoreFor::inference);
     store.initialize(3);
-    Arena arena(kCpu, size_t{4} << 20);
-    const OwnedTensor x = test::random_tensor({kBatch, kLength, kWidth}, DType::f32, 1);
+    Arena arena(test::test_device(), size_t{4} << 20);
+    const test::TestTensor x = test::random_tensor({kBatch, kLength, kWidth}, DType::f32, 1);
     AttentionMask padded;
     padded.lengths = lengths.tensor;
     const Tensor with = transformer.forward(StepContext{arena}, x.tensor, padded, {});
 
-    OwnedTensor real({1, 17, kWidth}, DType::f32), places({17}, DType::i32);
+    test::TestTensor real({1, 17, kWidth}, DType::f32), places({17}, DType::i32);
     std::vector<double> expected;
     for (int32_t row = 0; row < 17; ++row) {
       const int32_t place = row < 7 ? row : row - 7 + static_cast<int32_t>(kLength);
@@ -191,7 +191,7 @@ TEST(Transformer, PaddingLeftOutIsPaddingMasked) {
 }
 
 TEST(Transformer, AMaskThatDoesNotFitIsRefusedWithBothShapes) {
-  run_thread_ranks(2, [](Communicator& tp) {
+  test::run_device_ranks(2, [](Communicator& tp) {
     ParameterStore store;
     Transformer transformer(store, small_config(), /*causal=*/false, tp);
     store.allocate(kMeta, DType::f32, StoreFor::inference);

@@ -2,13 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "core/error.h"
 #include "core/ops/elementwise.h"
-#include "parallel/gradient_norm.h"
 #include "parallel/thread_communicator.h"
-#include "tests/support/tensors.h"
 
 namespace tessera {
 namespace {
@@ -75,20 +71,6 @@ TEST(GradientReducerTest, AForgottenOrRepeatedGradientIsNamed) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("p0"), std::string::npos) << error.what();
-  }
-}
-
-TEST(GradientNorm, CountsEveryElementOnce) {
-  for (const int ranks : {1, 2, 4}) {
-    run_thread_ranks(ranks, [](Communicator& tp) {
-      ParameterStore store;
-      const int64_t rows = 8 / tp.size();
-      store.declare({"split", {8, 2}, {0, {tp.rank() * rows, (tp.rank() + 1) * rows}}});
-      store.declare({"common", {3}});
-      store.allocate(kCpu, DType::f32, StoreFor::training);
-      for (Parameter& parameter : store.parameters()) fill(parameter.grad, 2.0);
-      EXPECT_DOUBLE_EQ(gradient_norm(store, tp), std::sqrt(4.0 * 19));
-    });
   }
 }
 

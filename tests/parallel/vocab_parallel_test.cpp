@@ -8,9 +8,9 @@
 #include "core/arena.h"
 #include "core/ops/cross_entropy.h"
 #include "core/ops/elementwise.h"
-#include "parallel/thread_communicator.h"
 #include "parallel/vocab_parallel_embedding.h"
 #include "parallel/vocab_parallel_loss.h"
+#include "tests/support/device_ranks.h"
 #include "tests/support/shards.h"
 #include "tests/support/tensors.h"
 
@@ -55,9 +55,9 @@ class VocabParallel : public testing::TestWithParam<int64_t> {};
 
 TEST_P(VocabParallel, LossAndGradientsAreTheTextbooks) {
   const int64_t rows = GetParam();
-  const OwnedTensor x = test::random_tensor({rows, kWidth}, DType::f32, 1);
-  const OwnedTensor table = test::random_tensor({kVocab, kWidth}, DType::f32, 2, 0.5f);
-  OwnedTensor targets = test::random_ints({rows}, 0, kVocab, 3);
+  const test::TestTensor x = test::random_tensor({rows, kWidth}, DType::f32, 1);
+  const test::TestTensor table = test::random_tensor({kVocab, kWidth}, DType::f32, 2, 0.5f);
+  test::TestTensor targets = test::random_ints({rows}, 0, kVocab, 3);
   targets.tensor.data<int32_t>()[rows / 2] = kIgnoreTarget;
   const float scale = 0.25f;
   const auto whole = test::to_doubles(table.tensor);
@@ -66,23 +66,24 @@ TEST_P(VocabParallel, LossAndGradientsAreTheTextbooks) {
                               test::to_doubles(targets.tensor), double{scale});
 
   for (const int ranks : {1, 2, 3, 4}) {  // with 4, the last rank holds no word
-    run_thread_ranks(ranks, [&](Communicator& tp) {
+    test::run_device_ranks(ranks, [&](Communicator& tp) {
       ParameterStore store;
       VocabParallelEmbedding words(store, "words", kVocab, kWidth, 0.02f, tp);
       Parameter& parameter = words.table();
       VocabParallelLoss head(parameter, words.vocab(), tp);
       head.declare_bias(store, "bias");
-      store.allocate(kCpu, DType::f32, StoreFor::training);
+      store.allocate(test::test_device(), DType::f32, StoreFor::training);
       const Parameter& biases = store.parameters().back();
       const auto shard = test::shard_of(whole, parameter),
                  bias_shard = test::shard_of(bias, biases);
       std::copy(shard.begin(), shard.end(), parameter.value.data<float>());
       std::copy(bias_shard.begin(), bias_shard.end(), biases.value.data<float>());
 
-      Arena arena(kCpu, size_t{4} << 20);
+      Arena arena(test::test_device(), size_t{8} << 20);
       const StepContext ctx{arena};
-      OwnedTensor dx({rows, kWidth}, DType::f32), loss({1}, DType::f64), loss_only({1}, DType::f64);
-      OwnedTensor correct({1}, DType::f64);
+      test::TestTensor dx({rows, kWidth}, DType::f32), loss({1}, DType::f64),
+          loss_only({1}, DType::f64);
+      test::TestTensor correct({1}, DType::f64);
       head.loss(ctx, x.tensor, targets.tensor, loss_only.tensor, correct.tensor);
       head.loss_and_gradient(ctx, x.tensor, targets.tensor, scale, loss.tensor, dx.tensor);
       const double tolerance = test::sum_tolerance(DType::f32, kVocab);
@@ -99,7 +100,7 @@ TEST_P(VocabParallel, LossAndGradientsAreTheTextbooks) {
         for (const float g : parameter.grad.slice(i, i + 1).span<float>()) EXPECT_EQ(g, 0.0f);
       }
 
-      OwnedTensor logits({rows, kVocab}, DType::f32);
+      test::TestTensor logits({rows, kVocab}, DType::f32);
       head.whole_logits(ctx, x.tensor, logits.tensor);
       std::vector<double> products;
       for (int64_t n = 0; n < rows; ++n) {
@@ -121,8 +122,8 @@ INSTANTIATE_TEST_SUITE_P(Rows, VocabParallel,
                          testing::Values(5, VocabParallelLoss::kChunkRows + 3));
 
 TEST(VocabParallelEmbeddingTest, LooksUpWhatAnyRankHolds) {
-  const OwnedTensor table = test::random_tensor({kVocab, kWidth}, DType::f32, 2);
-  const OwnedTensor ids = test::random_ints({2, 9}, 0, kVocab, 4);
+  const test::TestTensor table = test::random_tensor({kVocab, kWidth}, DType::f32, 2);
+  const test::TestTensor ids = test::random_ints({2, 9}, 0, kVocab, 4);
   const auto whole = test::to_doubles(table.tensor);
   std::vector<double> expected;
   for (const int32_t id : ids.tensor.span<int32_t>()) {
@@ -130,13 +131,13 @@ TEST(VocabParallelEmbeddingTest, LooksUpWhatAnyRankHolds) {
     expected.insert(expected.end(), row, row + kWidth);
   }
   for (const int ranks : {1, 2, 4}) {
-    run_thread_ranks(ranks, [&](Communicator& tp) {
+    test::run_device_ranks(ranks, [&](Communicator& tp) {
       ParameterStore store;
       VocabParallelEmbedding words(store, "words", kVocab, kWidth, 0.02f, tp);
-      store.allocate(kCpu, DType::f32, StoreFor::training);
+      store.allocate(test::test_device(), DType::f32, StoreFor::training);
       const auto shard = test::shard_of(whole, words.table());
       std::copy(shard.begin(), shard.end(), words.table().value.data<float>());
-      Arena arena(kCpu, size_t{1} << 20);
+      Arena arena(test::test_device(), size_t{1} << 20);
       test::expect_close(words.forward(StepContext{arena}, ids.tensor), expected, 0.0, "rows");
     });
   }

@@ -71,7 +71,7 @@ RandomMask::RandomMask(const MaskParts& parts, int64_t batch, int64_t seq, int64
   if (parts.additive != Plane::none) {
     mask.additive = make(plane_shape(parts.additive, batch, seq, heads), DType::f32);
     const auto hidden = random_hidden(mask.additive.shape(), generator);
-    const OwnedTensor numbers = random_tensor(mask.additive.shape(), DType::f32, seed + 1);
+    const TestTensor numbers = random_tensor(mask.additive.shape(), DType::f32, seed + 1);
     for (size_t i = 0; i < hidden.size(); ++i) {
       mask.additive.data<float>()[i] = hidden[i] ? kMinusInf : numbers.tensor.data<float>()[i];
     }
@@ -86,11 +86,11 @@ AttentionRun::AttentionRun(const Tensor& qkv, const Tensor& dout, const Attentio
   attention_backward(dout, qkv, out.tensor, log_sum_exp.tensor, options, dqkv.tensor);
 }
 
-OwnedTensor heads_of(const Tensor& tensor, int64_t begin, int64_t end) {
+TestTensor heads_of(const Tensor& tensor, int64_t begin, int64_t end) {
   Shape shape = tensor.shape();
   const int64_t heads = shape[-2], columns = shape[-1];
   shape.set(-2, end - begin);
-  OwnedTensor part(shape, tensor.dtype());
+  TestTensor part(shape, tensor.dtype());
   const size_t row = static_cast<size_t>(heads * columns) * size_of(tensor.dtype());
   const size_t skip = static_cast<size_t>(begin * columns) * size_of(tensor.dtype());
   const size_t bytes = static_cast<size_t>((end - begin) * columns) * size_of(tensor.dtype());

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "core/attention_mask.h"
-#include "core/memory.h"
 #include "core/ops/attention.h"
+#include "tests/support/tensors.h"
 
 namespace tessera::test {
 
@@ -29,18 +29,18 @@ struct RandomMask {
   RandomMask(const MaskParts& parts, int64_t batch, int64_t seq, int64_t heads, uint64_t seed);
 
   AttentionMask mask;
-  std::vector<OwnedTensor> tensors;
+  std::vector<TestTensor> tensors;
 };
 
 /// Everything that one attention reads and writes; B × T rows of qkv (B, T, 3, Hl, D).
 struct AttentionRun {
-  OwnedTensor out, log_sum_exp, dqkv;
+  TestTensor out, log_sum_exp, dqkv;
 
   AttentionRun(const Tensor& qkv, const Tensor& dout, const AttentionOptions& options);
 };
 
 /// Heads [begin, end) of a tensor (..., H, D).
-OwnedTensor heads_of(const Tensor& tensor, int64_t begin, int64_t end);
+TestTensor heads_of(const Tensor& tensor, int64_t begin, int64_t end);
 
 /// Rows [begin, end) of the T of a tensor (1, T, ...).
 Tensor rows_within(const Tensor& tensor, int64_t begin, int64_t end);

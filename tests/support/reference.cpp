@@ -104,7 +104,6 @@ Doubles cross_entropy_gradient(View logits, std::span<const int32_t> targets, in
 AdamWState adamw(const AdamW& s, double grad, AdamWState before) {
   const double beta1 = s.beta1, beta2 = s.beta2, lr = s.lr;
   const auto step = static_cast<double>(s.step);
-  grad *= s.grad_scale;
   AdamWState after = before;
   after.weight *= 1.0 - lr * s.weight_decay;
   after.exp_avg = beta1 * before.exp_avg + (1.0 - beta1) * grad;

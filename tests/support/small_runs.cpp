@@ -80,6 +80,11 @@ void add_dropout(RunConfig& config) {
   config.model.attention_dropout = 0.3;
 }
 
+/// More of the smaller than there is of it.
+DataBlend small_blend(const TestFolder& folder) {
+  return DataBlend({{folder / "data", 1.0}, {folder / "half", 2.0}});
+}
+
 void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
   switch (kind) {
     case SmallKind::gpt:
@@ -89,6 +94,14 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       config.model.attention_window = 5;
       config.data.separate_documents = true;
       config.data.loss_across_documents = false;
+      return;
+    case SmallKind::gpt_packed:
+      add_dropout(config);
+      config.data.packing = Packing::documents;
+      return;
+    case SmallKind::gpt_blend:
+      add_dropout(config);
+      config.data.train = small_blend(folder);
       return;
     case SmallKind::bert_pairs:
       make_bert(config);
@@ -110,6 +123,10 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       config.mlm.unit = MaskUnit::span;
       config.mlm.max_span = 3;
       return;
+    case SmallKind::bert_blend:
+      make_bert(config);
+      config.data.train = small_blend(folder);
+      return;
     case SmallKind::classifier:
       make_bert(config);
       add_dropout(config);
@@ -128,12 +145,18 @@ std::string to_string(SmallKind kind) {
       return "gpt";
     case SmallKind::gpt_documents:
       return "gpt_documents";
+    case SmallKind::gpt_packed:
+      return "gpt_packed";
+    case SmallKind::gpt_blend:
+      return "gpt_blend";
     case SmallKind::bert_pairs:
       return "bert_pairs";
     case SmallKind::bert_packed:
       return "bert_packed";
     case SmallKind::bert_options:
       return "bert_options";
+    case SmallKind::bert_blend:
+      return "bert_blend";
     case SmallKind::classifier:
       return "classifier";
   }
@@ -152,6 +175,7 @@ void write_vocabulary(const std::string& path, int32_t tokens) {
 void write_small_data(const TestFolder& folder, int64_t tokens) {
   write_vocabulary(folder / "vocab.txt", kSmallVocabulary);
   write_sentences(folder / "data", tokens);
+  write_sentences(folder / "half", tokens / 2);
   write_texts(folder / "texts.tsv");
 }
 

@@ -15,9 +15,12 @@ inline constexpr int32_t kSmallVocabulary = 53;
 enum class SmallKind {
   gpt,
   gpt_documents,  ///< documents apart, rotary positions, a window, no loss across documents
+  gpt_packed,     ///< whole documents in rows, with dropout
+  gpt_blend,      ///< of two datasets, with dropout
   bert_pairs,     ///< padded pairs of sentences, with the next-sentence head
   bert_packed,    ///< whole words, packed, with dropout
   bert_options,   ///< pre-norm, rotary positions, a window, spans, no biases and no token types
+  bert_blend,     ///< of two datasets, masked
   classifier,     ///< of pairs of texts, with dropout
 };
 
@@ -27,9 +30,9 @@ std::string to_string(SmallKind kind);
 /// one before.
 void write_vocabulary(const std::string& path, int32_t tokens);
 
-/// Writes what small runs learn from: a dataset of so many tokens in documents of sentences,
-/// labelled pairs of texts, and the vocabulary of both. There is some order in them, so that a
-/// model learns.
+/// Writes what small runs learn from: a dataset of so many tokens in documents of sentences, one of
+/// half as many, labelled pairs of texts, and the vocabulary of all. There is some order in them,
+/// so that a model learns.
 void write_small_data(const TestFolder& folder, int64_t tokens = 4000);
 
 /// A run in `folder`/`run` on data that write_small_data() left in `folder`, with a model whose

@@ -5,12 +5,41 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <random>
+#include <string_view>
 
+#include "core/cuda/runtime.h"
 #include "core/error.h"
 
 namespace tessera::test {
+namespace {
+
+Device read_test_device() {
+  const char* name = std::getenv("TESSERA_TEST_DEVICE");
+  if (name == nullptr || name == std::string_view("cpu")) return kCpu;
+  require(name == std::string_view("cuda"), "TESSERA_TEST_DEVICE is {}, but must be cpu or cuda",
+          name);
+  require(kHasCuda, "TESSERA_TEST_DEVICE is cuda, but this build has no CUDA support");
+  if constexpr (kHasCuda) cuda::make_memory_host_visible();
+  return {DeviceType::cuda, 0};
+}
+
+/// Before the host reads.
+void finish_work() {
+  if constexpr (kHasCuda) {
+    if (on_gpu()) cuda::synchronize();
+  }
+}
+
+}  // namespace
+
+Device test_device() {
+  static const Device device = read_test_device();
+  return device;
+}
+
 namespace {
 
 void store(const Tensor& tensor, size_t i, double value) {
@@ -39,8 +68,8 @@ double load(const Tensor& tensor, size_t i) {
 
 }  // namespace
 
-OwnedTensor random_tensor(const Shape& shape, DType dtype, uint64_t seed, float stddev) {
-  OwnedTensor result(shape, dtype);
+TestTensor random_tensor(const Shape& shape, DType dtype, uint64_t seed, float stddev) {
+  TestTensor result(shape, dtype);
   std::mt19937_64 generator(seed);
   std::normal_distribution<double> normal(0.0, stddev);
   for (size_t i = 0; i < static_cast<size_t>(shape.numel()); ++i) {
@@ -49,37 +78,39 @@ OwnedTensor random_tensor(const Shape& shape, DType dtype, uint64_t seed, float 
   return result;
 }
 
-OwnedTensor random_ints(const Shape& shape, int32_t low, int32_t high, uint64_t seed) {
-  OwnedTensor result(shape, DType::i32);
+TestTensor random_ints(const Shape& shape, int32_t low, int32_t high, uint64_t seed) {
+  TestTensor result(shape, DType::i32);
   std::mt19937_64 generator(seed);
   std::uniform_int_distribution<int32_t> uniform(low, high - 1);
   for (int32_t& value : result.tensor.span<int32_t>()) value = uniform(generator);
   return result;
 }
 
-OwnedTensor from_doubles(std::span<const double> values, const Shape& shape, DType dtype) {
+TestTensor from_doubles(std::span<const double> values, const Shape& shape, DType dtype) {
   require(static_cast<int64_t>(values.size()) == shape.numel(), "{} values do not fill shape {}",
           values.size(), to_string(shape));
-  OwnedTensor result(shape, dtype);
+  TestTensor result(shape, dtype);
   for (size_t i = 0; i < values.size(); ++i) store(result.tensor, i, values[i]);
   return result;
 }
 
-OwnedTensor from_ints(std::span<const int32_t> values, const Shape& shape) {
+TestTensor from_ints(std::span<const int32_t> values, const Shape& shape) {
   require(static_cast<int64_t>(values.size()) == shape.numel(), "{} values do not fill shape {}",
           values.size(), to_string(shape));
-  OwnedTensor result(shape, DType::i32);
+  TestTensor result(shape, DType::i32);
   std::copy(values.begin(), values.end(), result.tensor.data<int32_t>());
   return result;
 }
 
-OwnedTensor copy_of(const Tensor& tensor) {
-  OwnedTensor result(tensor.shape(), tensor.dtype());
+TestTensor copy_of(const Tensor& tensor) {
+  finish_work();
+  TestTensor result(tensor.shape(), tensor.dtype());
   if (tensor.bytes() > 0) std::memcpy(result.tensor.raw(), tensor.raw(), tensor.bytes());
   return result;
 }
 
 std::vector<double> to_doubles(const Tensor& tensor) {
+  finish_work();
   std::vector<double> values(static_cast<size_t>(tensor.numel()));
   for (size_t i = 0; i < values.size(); ++i) values[i] = load(tensor, i);
   return values;
@@ -142,6 +173,7 @@ void expect_same_bits(const Tensor& actual, const Tensor& expected, const char* 
   ASSERT_EQ(actual.dtype(), expected.dtype()) << what;
   ASSERT_EQ(actual.shape(), expected.shape()) << what;
   if (actual.numel() == 0) return;
+  finish_work();
   const size_t size = size_of(actual.dtype());
   const auto* a = static_cast<const std::byte*>(actual.raw());
   const auto* b = static_cast<const std::byte*>(expected.raw());

@@ -11,19 +11,32 @@
 /// reason.
 namespace tessera::test {
 
+/// Where tests of ops have their tensors: the CPU, or with TESSERA_TEST_DEVICE=cuda the GPU, real
+/// or emulated, in memory that the host sees too. On a real one CUDA_LAUNCH_BLOCKING=1 must be set,
+/// so that an op is done when it returns.
+Device test_device();
+inline bool on_gpu() { return test_device().is_cuda(); }
+
+/// A tensor on test_device().
+struct TestTensor : OwnedTensor {
+  TestTensor() = default;
+  TestTensor(const Shape& shape, DType dtype, Device device = test_device())
+      : OwnedTensor(shape, dtype, device) {}
+};
+
 /// Normal numbers with mean zero, the same for the same seed. fp32 or bf16.
-OwnedTensor random_tensor(const Shape& shape, DType dtype, uint64_t seed, float stddev = 1.0f);
+TestTensor random_tensor(const Shape& shape, DType dtype, uint64_t seed, float stddev = 1.0f);
 
 /// Uniform int32 in [low, high).
-OwnedTensor random_ints(const Shape& shape, int32_t low, int32_t high, uint64_t seed);
+TestTensor random_ints(const Shape& shape, int32_t low, int32_t high, uint64_t seed);
 
 /// Values rounded to `dtype` (fp32 or bf16).
-OwnedTensor from_doubles(std::span<const double> values, const Shape& shape, DType dtype);
+TestTensor from_doubles(std::span<const double> values, const Shape& shape, DType dtype);
 
-OwnedTensor from_ints(std::span<const int32_t> values, const Shape& shape);
+TestTensor from_ints(std::span<const int32_t> values, const Shape& shape);
 
 /// The same elements in memory of its own.
-OwnedTensor copy_of(const Tensor& tensor);
+TestTensor copy_of(const Tensor& tensor);
 
 /// All elements, exactly. fp32, bf16, fp64 or int32.
 std::vector<double> to_doubles(const Tensor& tensor);

@@ -10,7 +10,7 @@
 #include "launch/checkpoint/find.h"
 #include "launch/train/open_data.h"
 #include "launch/train/start.h"
-#include "parallel/thread_communicator.h"
+#include "tests/support/device_ranks.h"
 #include "tests/support/shards.h"
 #include "tests/support/tensors.h"
 
@@ -89,9 +89,9 @@ WholeRun train_whole(const RunConfig& base, const RunPlan& plan) {
   config.parallel.tensor = plan.layout.tensor;
   WholeRun result;
   Collector collector;
-  run_thread_ranks(plan.layout.ranks(), [&](Communicator& world) {
+  run_device_ranks(plan.layout.ranks(), [&](Communicator& world) {
     const ParallelGroups groups = make_parallel_groups(world, plan.layout.tensor);
-    Trainer trainer(config, groups, open_data(config));
+    Trainer trainer(config, groups, open_data(config), plan.device);
     if (plan.resume) {
       const auto newest = newest_whole_checkpoint(
           config.run.dir, [](const std::string&) {}, world);
@@ -108,7 +108,8 @@ WholeRun train_whole(const RunConfig& base, const RunPlan& plan) {
     collector.add(store, masters, result.initial_weights);
     std::vector<StepResult> steps;
     for (int64_t i = 0; i < plan.steps; ++i) {
-      steps.push_back(trainer.step());
+      trainer.step();
+      steps.push_back(trainer.result());
       if (i == 0) collector.add(store, grads, result.first_gradients);
     }
     collector.add(store, masters, result.weights);
@@ -118,6 +119,7 @@ WholeRun train_whole(const RunConfig& base, const RunPlan& plan) {
     if (world.rank() == 0) {
       result.steps = steps;
       result.evaluation = evaluation;
+      result.graph_launches = trainer.graph_launches();
     }
   });
   collector.expect_complete();

@@ -8,6 +8,7 @@
 
 #include "launch/config/run_config.h"
 #include "launch/train/trainer.h"
+#include "tests/support/tensors.h"
 
 namespace tessera::test {
 
@@ -33,6 +34,7 @@ struct WholeRun {
   WholeTensors weights;          ///< masters, at the end
   WholeTensors exp_avg;
   Evaluation evaluation;  ///< at the end
+  int64_t graph_launches = 0;
 };
 
 struct RunPlan {
@@ -42,6 +44,7 @@ struct RunPlan {
   bool resume = false;
   /// Saves a checkpoint after the last step.
   bool save = false;
+  Device device = test_device();
 };
 
 /// Trains on thread ranks, with the layout in place of the config's.

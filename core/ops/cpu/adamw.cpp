@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/ops/adamw_constants.h"
 #include "core/ops/cpu/ops.h"
 #include "core/ops/cpu/row_blocks.h"
 #include "core/ops/cpu/vector_math.h"
@@ -9,38 +10,14 @@
 namespace tessera::cpu {
 namespace {
 
-/// The step's constants, taken in double once.
-struct Constants {
-  explicit Constants(const AdamW& s)
-      : grad_scale(s.grad_scale),
-        keep(static_cast<float>(1.0 - double{s.lr} * double{s.weight_decay})),
-        take1(static_cast<float>(1.0 - double{s.beta1})),
-        beta2(s.beta2),
-        take2(static_cast<float>(1.0 - double{s.beta2})),
-        eps(s.eps) {
-    const auto step = static_cast<double>(s.step);
-    const double correction1 = 1.0 - std::pow(double{s.beta1}, step);
-    const double correction2 = 1.0 - std::pow(double{s.beta2}, step);
-    step_size = static_cast<float>(double{s.lr} / correction1);
-    root_scale = static_cast<float>(1.0 / std::sqrt(correction2));
-  }
-
-  float grad_scale;
-  float keep;  ///< of a weight after decay
-  float take1, beta2, take2;
-  float eps;
-  float step_size;   ///< lr / (1 − beta1^step)
-  float root_scale;  ///< 1 / sqrt(1 − beta2^step)
-};
-
 // 16 bytes read and 12 written an element, and the value where it is not the master: the square
 // root and the division hide behind that traffic.
 template <bool kValue, typename T>
-void update(Constants c, const float* grad, float* exp_avg, float* exp_avg_sq, float* master,
-            T* value, int64_t n) {
+void update(AdamWConstants c, float grad_scale, const float* grad, float* exp_avg,
+            float* exp_avg_sq, float* master, T* value, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
-    const float g = grad[i] * c.grad_scale;
+    const float g = grad[i] * grad_scale;
     const float m = std::fma(c.take1, g - exp_avg[i], exp_avg[i]);
     const float v = std::fma(c.beta2, exp_avg_sq[i], c.take2 * (g * g));
     const float denominator = std::fma(std::sqrt(v), c.root_scale, c.eps);
@@ -54,9 +31,11 @@ void update(Constants c, const float* grad, float* exp_avg, float* exp_avg_sq, f
 
 }  // namespace
 
-void adamw_step(const AdamW& settings, const Tensor& grad, Tensor exp_avg, Tensor exp_avg_sq,
-                Tensor master, Tensor value) {
-  const Constants constants(settings);
+void adamw_step(const AdamW& settings, const Tensor& grad_scale, const Tensor& grad, Tensor exp_avg,
+                Tensor exp_avg_sq, Tensor master, Tensor value) {
+  const AdamWConstants constants(settings);
+  const float scale = grad_scale.data<float>()[0];
+  if (std::isnan(scale)) return;
   const float* g = grad.data<float>();
   float *m = exp_avg.data<float>(), *v = exp_avg_sq.data<float>(), *p = master.data<float>();
   const bool separate = value.raw() != master.raw();
@@ -64,7 +43,7 @@ void adamw_step(const AdamW& settings, const Tensor& grad, Tensor exp_avg, Tenso
     T* out = value.data<T>();
     parallel_for(grad.numel(), kGrain, [=](int64_t begin, int64_t end) {
       const auto run = separate ? update<true, T> : update<false, T>;
-      run(constants, g + begin, m + begin, v + begin, p + begin, out + begin, end - begin);
+      run(constants, scale, g + begin, m + begin, v + begin, p + begin, out + begin, end - begin);
     });
   });
 }

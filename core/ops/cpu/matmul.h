@@ -1,21 +1,9 @@
 #pragma once
 
 #include "core/ops/matmul.h"
-#include "core/tensor.h"
+#include "core/ops/matrix.h"
 
 namespace tessera::cpu {
-
-/// How a matrix lies in memory: row after row, or column after column (as a transposed tensor
-/// does).
-enum class Layout : uint8_t { rows, columns };
-
-/// A tensor read as a matrix of rows × cols.
-struct Matrix {
-  const Tensor& tensor;
-  int64_t rows;
-  int64_t cols;
-  Layout layout;
-};
 
 /// out (M, N) = a (M, K) b (K, N) + bias (N), or out += a b; row after row in out. a, b and bias
 /// have one dtype, out that one or fp32; sums in fp32. The only place that talks to oneDNN, 2.x

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "core/ops/adamw.h"
+#include "core/ops/clip.h"
 #include "core/ops/dropout.h"
 #include "core/ops/gelu.h"
 #include "core/range.h"
@@ -28,6 +29,14 @@ void embedding_add(const Tensor& x, const Tensor& ids, const Tensor& table, Tens
 void gather_rows(const Tensor& x, const Tensor& rows, Tensor out);
 void scatter_add_rows(const Tensor& dout, const Tensor& rows, Tensor dx);
 void argmax_rows(const Tensor& x, Tensor out);
+void gather_ints(const Tensor& values, const Tensor& rows, Tensor out);
+void count_equal(const Tensor& a, const Tensor& b, Tensor count);
+
+void join_columns(const Tensor& parts, Tensor out);
+
+void store_key_values(const Tensor& qkv, int64_t first, Tensor keys, Tensor values);
+
+void fill_positions(int64_t first, Tensor positions);
 
 void tanh_forward(const Tensor& x, Tensor y);
 void tanh_backward(const Tensor& dy, const Tensor& y, Tensor dx);
@@ -36,6 +45,11 @@ void cross_entropy_statistics(const Tensor& logits, const Tensor& targets, int64
                               int64_t valid, Tensor row_max, Tensor row_sum, Tensor target_logit);
 void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first, int64_t valid,
                             const Tensor& log_sum_exp, float scale);
+void rescale_sum_exp(const Tensor& row_max, const Tensor& global_max, Tensor row_sum);
+void cross_entropy_loss(const Tensor& global_max, const Tensor& sum_exp, const Tensor& target_logit,
+                        const Tensor& targets, Tensor log_sum_exp, Tensor loss_sum);
+void cross_entropy_correct(const Tensor& global_max, const Tensor& target_logit,
+                           const Tensor& targets, Tensor correct);
 
 /// y = dropout(x), which is also its gradient's rule. Only with an active dropout.
 void dropout(const Tensor& x, const Dropout& dropout, Tensor y);
@@ -46,15 +60,16 @@ void rotary_table(const Tensor& positions, float base, Tensor table);
 /// Turns queries and keys by the table's angles × direction, which is 1 or −1.
 void rotary(const Tensor& table, float direction, Tensor qkv);
 
-void adamw_step(const AdamW& settings, const Tensor& grad, Tensor exp_avg, Tensor exp_avg_sq,
-                Tensor master, Tensor value);
+void adamw_step(const AdamW& settings, const Tensor& grad_scale, const Tensor& grad, Tensor exp_avg,
+                Tensor exp_avg_sq, Tensor master, Tensor value);
+void clip_scale(int64_t step, double max_norm, const Tensor& squares, const Tensor& losses,
+                const StepRecord& record, Tensor grad_scale);
 
 void fill(Tensor tensor, double value);
 void copy(const Tensor& source, Tensor destination);
 void add(const Tensor& a, const Tensor& b, Tensor out);
 
-double sum_of_squares(const Tensor& x);
-double sum(const Tensor& x);
+void add_sum_of_squares(const Tensor& x, Tensor out);
 void column_sum(const Tensor& x, Tensor out);
 
 }  // namespace tessera::cpu

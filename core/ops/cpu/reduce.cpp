@@ -10,13 +10,6 @@
 namespace tessera::cpu {
 namespace {
 
-double chunk_sum(const float* x, int64_t n) {
-  double total = 0.0;
-#pragma omp simd reduction(+ : total)
-  for (int64_t i = 0; i < n; ++i) total += static_cast<double>(x[i]);
-  return total;
-}
-
 double chunk_squares(const float* x, int64_t n) {
   double total = 0.0;
 #pragma omp simd reduction(+ : total)
@@ -27,10 +20,9 @@ double chunk_squares(const float* x, int64_t n) {
   return total;
 }
 
-/// Σ over chunks of 4096 elements, in order within each of at most 256 pieces and then over the
+/// Σ x² over chunks of 4096 elements, in order within each of at most 256 pieces and then over the
 /// pieces. Their size follows from the number of elements alone.
-template <typename ChunkSum>
-double ordered_sum(const Tensor& tensor, ChunkSum&& chunk_sum_of) {
+double ordered_sum_of_squares(const Tensor& tensor) {
   constexpr int64_t kChunk = 4096, kPieces = 256;
   const float* x = tensor.data<float>();
   const int64_t n = tensor.numel();
@@ -41,7 +33,7 @@ double ordered_sum(const Tensor& tensor, ChunkSum&& chunk_sum_of) {
       const int64_t piece_end = std::min(n, (piece + 1) * size);
       double total = 0.0;
       for (int64_t i = piece * size; i < piece_end; i += kChunk) {
-        total += chunk_sum_of(x + i, std::min(kChunk, piece_end - i));
+        total += chunk_squares(x + i, std::min(kChunk, piece_end - i));
       }
       sums[static_cast<size_t>(piece)] = total;
     }
@@ -72,9 +64,9 @@ void add_rows(const T* x, int64_t rows, int64_t columns, float* sums) {
 
 }  // namespace
 
-double sum_of_squares(const Tensor& x) { return ordered_sum(x, chunk_squares); }
-
-double sum(const Tensor& x) { return ordered_sum(x, chunk_sum); }
+void add_sum_of_squares(const Tensor& x, Tensor out) {
+  out.data<double>()[0] += ordered_sum_of_squares(x);
+}
 
 void column_sum(const Tensor& x, Tensor out) {
   const int64_t columns = out.numel();

@@ -56,4 +56,17 @@ void argmax_rows(const Tensor& x, Tensor out) {
   });
 }
 
+void gather_ints(const Tensor& values, const Tensor& rows, Tensor out) {
+  const int32_t* from = values.data<int32_t>();
+  const auto chosen = rows.span<int32_t>();
+  for (size_t m = 0; m < chosen.size(); ++m) out.data<int32_t>()[m] = from[chosen[m]];
+}
+
+void count_equal(const Tensor& a, const Tensor& b, Tensor count) {
+  const auto x = a.span<int32_t>(), y = b.span<int32_t>();
+  int64_t equal = 0;
+  for (size_t i = 0; i < x.size(); ++i) equal += x[i] == y[i];
+  count.data<double>()[0] += static_cast<double>(equal);
+}
+
 }  // namespace tessera::cpu

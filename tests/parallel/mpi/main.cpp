@@ -1,5 +1,7 @@
-// The communicator cases on MPI ranks: mpirun -np N parallel_mpi_tests. With --fail=KIND, the last
-// rank fails in that way while the others wait for it, and the exit code must tell.
+// The communicator cases on MPI ranks: mpirun -np N parallel_mpi_tests. Where there are GPUs, real
+// or emulated, the cases hold for tensors on them too, staged through the hosts' memory; with NCCL
+// if every rank has a GPU of its own. With --fail=KIND, the last rank fails in that way while the
+// others wait for it, and the exit code must tell.
 
 #include <gtest/gtest.h>
 
@@ -11,15 +13,21 @@
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "launch/devices/open_devices.h"
 #include "parallel/mpi_communicator.h"
 #include "parallel/mpi_launch.h"
 #include "tests/parallel/communicator_cases.h"
+#include "tests/parallel/device_mirror.h"
 
 namespace tessera {
 namespace {
 
 MpiRuntime* runtime = nullptr;
 Communicator* chunked_world = nullptr;
+
+// The ranks' GPUs as communicators of host tensors; null where there are none.
+Communicator* staged_world = nullptr;
+Communicator* nccl_world = nullptr;
 
 // A rank that leaves a case by an exception would leave the others waiting.
 void run(const CommunicatorCase& the_case, Communicator& world) {
@@ -37,6 +45,19 @@ TEST_P(MpiCases, Hold) { run(GetParam(), runtime->world()); }
 // With so few elements in one MPI call most collectives take several.
 TEST_P(MpiCases, HoldInPieces) { run(GetParam(), *chunked_world); }
 
+TEST_P(MpiCases, HoldForGpuTensorsStaged) {
+  if (staged_world == nullptr) GTEST_SKIP() << "there is no GPU";
+  run(GetParam(), *staged_world);
+}
+
+TEST_P(MpiCases, HoldForGpuTensorsWithNccl) {
+  if (nccl_world == nullptr) GTEST_SKIP() << "there is no NCCL, or not a GPU for each rank";
+  if (std::string_view(GetParam().name) == "a_message_of_another_size_is_an_error") {
+    GTEST_SKIP() << "NCCL does not compare sizes";
+  }
+  run(GetParam(), *nccl_world);
+}
+
 INSTANTIATE_TEST_SUITE_P(World, MpiCases, ::testing::ValuesIn(communicator_cases()),
                          [](const auto& test) { return test.param.name; });
 
@@ -53,6 +74,20 @@ class FailuresOnly : public ::testing::EmptyTestEventListener {
   }
 };
 
+// The ranks' GPUs, connected by `backend`; null where that can not be.
+std::unique_ptr<Communicator> open_gpus(Backend backend) {
+  if constexpr (kHasCuda) {
+    try {
+      OpenedDevices opened = open_devices(DeviceChoice::cuda, backend, runtime->world());
+      if (runtime->world().rank() == 0) std::printf("%s\n", opened.summary.c_str());
+      return make_device_mirror(std::move(opened.world));
+    } catch (const Error& error) {
+      if (runtime->world().rank() == 0) std::printf("not tested: %s\n", error.what());
+    }
+  }
+  return nullptr;
+}
+
 int run_cases() {
   if (runtime->world().rank() != 0) {
     auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
@@ -61,6 +96,10 @@ int run_cases() {
   }
   const std::unique_ptr<Communicator> chunked = runtime->duplicate_world(997);
   chunked_world = chunked.get();
+  const std::unique_ptr<Communicator> staged = open_gpus(Backend::mpi);
+  staged_world = staged.get();
+  const std::unique_ptr<Communicator> nccl = open_gpus(Backend::nccl);
+  nccl_world = nccl.get();
   return RUN_ALL_TESTS();
 }
 

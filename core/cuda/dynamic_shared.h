@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+namespace tessera::cuda {
+
+/// The shared memory that LaunchShape::shared_bytes asked for, aligned to 16 bytes.
+template <typename T>
+__device__ T* dynamic_shared() {
+#ifdef __CUDACC__
+  extern __shared__ uint4 tessera_shared_memory[];
+  return reinterpret_cast<T*>(tessera_shared_memory);
+#else
+  return static_cast<T*>(simt::dynamic_shared());
+#endif
+}
+
+}  // namespace tessera::cuda

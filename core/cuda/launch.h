@@ -1,0 +1,48 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "core/checked.h"
+#include "core/cuda/stream.h"
+
+namespace tessera::cuda {
+
+struct LaunchShape {
+  dim3 grid;
+  dim3 block;
+  size_t shared_bytes = 0;  ///< what dynamic_shared() gives
+};
+
+/// `blocks` of `threads` in one dimension. Kernels that loop over a range take no more blocks than
+/// keep a large GPU busy.
+inline LaunchShape one_dimensional(int64_t items, int threads, int64_t max_blocks = 4096) {
+  const int64_t blocks = std::min(ceil_div(items, threads), max_blocks);
+  return {dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads))};
+}
+
+/// Enqueues a kernel on the calling thread's stream. A grid without blocks is nothing to do.
+/// Throws, naming `what`, if it can not be launched.
+template <typename... Parameters, typename... Arguments>
+void launch(const char* what, const LaunchShape& shape, void (*kernel)(Parameters...),
+            Arguments&&... arguments) {
+  if (shape.grid.x == 0 || shape.grid.y == 0 || shape.grid.z == 0) return;
+  constexpr size_t kWithoutAsking = 48 << 10;
+  if (shape.shared_bytes > kWithoutAsking) {
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(shape.shared_bytes)),
+          what);
+  }
+  cudaLaunchConfig_t config = {};
+  config.gridDim = shape.grid;
+  config.blockDim = shape.block;
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = stream();
+#ifndef __CUDACC__
+  config.simt_name = what;  // the emulator tells it when the kernel fails
+#endif
+  check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), what);
+}
+
+}  // namespace tessera::cuda

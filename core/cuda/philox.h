@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "core/random.h"
+
+namespace tessera::cuda {
+
+/// The words of elements 4 × block … 4 × block + 3 of a stream: philox() in core/random.h.
+__device__ inline uint4 philox_words(const RandomKey& key, uint64_t block) {
+  constexpr uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
+  constexpr uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
+  uint4 c = make_uint4(static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
+                       (key.id & 0xffffffu) | static_cast<uint32_t>(key.purpose) << 24, key.step);
+  auto key0 = static_cast<uint32_t>(key.seed), key1 = static_cast<uint32_t>(key.seed >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const uint32_t high0 = __umulhi(kMultiplier0, c.x), low0 = kMultiplier0 * c.x;
+    const uint32_t high1 = __umulhi(kMultiplier1, c.z), low1 = kMultiplier1 * c.z;
+    c = make_uint4(high1 ^ c.y ^ key0, low1, high0 ^ c.w ^ key1, low0);
+    key0 += kWeyl0;
+    key1 += kWeyl1;
+  }
+  return c;
+}
+
+/// The word of one element; whoever needs several of a block draws them together.
+__device__ inline uint32_t random_word(const RandomKey& key, uint64_t element) {
+  const uint4 words = philox_words(key, element / 4);
+  const auto i = static_cast<uint32_t>(element % 4);
+  return i < 2 ? (i == 0 ? words.x : words.y) : (i == 2 ? words.z : words.w);
+}
+
+}  // namespace tessera::cuda

@@ -1,0 +1,152 @@
+#include "core/cuda/runtime.h"
+
+#include <atomic>
+#include <cstring>
+
+#include "core/cuda/stream.h"
+#include "core/cuda/watch.h"
+#include "core/error.h"
+
+namespace tessera::cuda {
+namespace {
+
+struct ThreadState {
+  cudaStream_t stream = nullptr;
+  // The stream lives as long as the process: the driver may be gone when a thread ends.
+};
+
+thread_local ThreadState thread_state;
+
+std::atomic<bool> host_visible = false;
+
+double gibibytes(size_t bytes) { return static_cast<double>(bytes) / (1u << 30); }
+
+[[noreturn]] void fail_out_of_memory(size_t bytes) {
+  cudaGetLastError();
+  size_t free_bytes = 0, total_bytes = 0;
+  cudaMemGetInfo(&free_bytes, &total_bytes);
+  throw DeviceError(fmt::format(
+      "out of GPU memory: {:.2f} GiB were asked for, and {:.2f} of {:.2f} GiB are free; choose a "
+      "smaller micro-batch, more tensor ranks, or end what else uses this GPU",
+      gibibytes(bytes), gibibytes(free_bytes), gibibytes(total_bytes)));
+}
+
+}  // namespace
+
+void check(cudaError_t code, const char* what) {
+  if (code == cudaSuccess) return;
+  throw DeviceError(fmt::format("{} failed on the GPU: {} ({})", what, cudaGetErrorString(code),
+                                cudaGetErrorName(code)));
+}
+
+cudaStream_t stream() {
+  ThreadState& state = thread_state;
+  if (state.stream == nullptr) {
+    check(cudaStreamCreateWithFlags(&state.stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  }
+  return state.stream;
+}
+
+int device_count() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+std::string why_no_device() {
+  int count = 0;
+  const cudaError_t code = cudaGetDeviceCount(&count);
+  if (code == cudaSuccess && count > 0) return "";
+  cudaGetLastError();
+  int driver = 0, runtime = 0;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  if (driver == 0) return "there is no NVIDIA driver (nvidia-smi tells)";
+  if (code == cudaErrorInsufficientDriver) {
+    return fmt::format(
+        "the NVIDIA driver takes CUDA {}.{} at most, but this build needs {}.{}: update the "
+        "driver, or build with an older CUDA toolkit",
+        driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+  }
+  if (code == cudaSuccess || code == cudaErrorNoDevice) {
+    return "the NVIDIA driver shows no GPU (CUDA_VISIBLE_DEVICES may hide them)";
+  }
+  return fmt::format("CUDA can not start: {} ({})", cudaGetErrorString(code),
+                     cudaGetErrorName(code));
+}
+
+std::string device_address(int index) {
+  char address[32] = {};
+  check(cudaDeviceGetPCIBusId(address, sizeof(address), index), "cudaDeviceGetPCIBusId");
+  return address;
+}
+
+DeviceInfo device_info(int index) {
+  cudaDeviceProp properties = {};
+  check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
+  DeviceInfo info;
+  info.name = properties.name;
+  info.major = properties.major;
+  info.minor = properties.minor;
+  info.multiprocessors = properties.multiProcessorCount;
+  int current = 0;
+  check(cudaGetDevice(&current), "cudaGetDevice");
+  check(cudaSetDevice(index), "cudaSetDevice");
+  check(cudaMemGetInfo(&info.free_bytes, &info.total_bytes), "cudaMemGetInfo");
+  check(cudaSetDevice(current), "cudaSetDevice");
+  return info;
+}
+
+void use_device(int index) { check(cudaSetDevice(index), "cudaSetDevice"); }
+
+void synchronize() {
+  if (Watch::any()) {
+    Watch::until([] { return cudaStreamQuery(stream()) != cudaErrorNotReady; });
+  }
+  check(cudaStreamSynchronize(stream()), "the work on the stream");
+}
+
+void* make_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
+  return event;
+}
+
+void record_event(void* event) {
+  check(cudaEventRecord(static_cast<cudaEvent_t>(event), stream()), "cudaEventRecord");
+}
+
+void wait_for_event(void* event) {
+  if (Watch::any()) {
+    Watch::until(
+        [&] { return cudaEventQuery(static_cast<cudaEvent_t>(event)) != cudaErrorNotReady; });
+  }
+  check(cudaEventSynchronize(static_cast<cudaEvent_t>(event)), "the work on the stream");
+}
+
+void release_event(void* event) { cudaEventDestroy(static_cast<cudaEvent_t>(event)); }
+
+void make_memory_host_visible() { host_visible = true; }
+
+void* allocate(size_t bytes) {
+  void* data = nullptr;
+  const cudaError_t code =
+      host_visible ? cudaMallocManaged(&data, bytes) : cudaMalloc(&data, bytes);
+  if (code == cudaErrorMemoryAllocation) fail_out_of_memory(bytes);
+  check(code, host_visible ? "cudaMallocManaged" : "cudaMalloc");
+  check(cudaMemsetAsync(data, 0, bytes, stream()), "cudaMemset");
+  synchronize();
+  return data;
+}
+
+void release(void* data) { cudaFree(data); }
+
+void* allocate_pinned(size_t bytes) {
+  void* data = nullptr;
+  check(cudaMallocHost(&data, bytes), "cudaMallocHost");
+  std::memset(data, 0, bytes);
+  return data;
+}
+
+void release_pinned(void* data) { cudaFreeHost(data); }
+
+}  // namespace tessera::cuda

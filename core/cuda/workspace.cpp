@@ -1,0 +1,50 @@
+#include "core/cuda/workspace.h"
+
+#include <algorithm>
+
+#include "core/cuda/graph.h"
+#include "core/cuda/runtime.h"
+
+namespace tessera::cuda {
+namespace {
+
+constexpr size_t kSmallest = 1 << 20;
+
+/// A rank's scratch ends with its thread, which has waited for its stream by then.
+struct Scratch {
+  void* data = nullptr;
+  size_t bytes = 0;
+  int64_t moves = 0;
+
+  Scratch() = default;
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() { clear(); }
+
+  void clear() {
+    if (data != nullptr) release(data);
+    data = nullptr;
+    bytes = 0;
+  }
+};
+
+thread_local Scratch scratch;
+
+}  // namespace
+
+void* workspace(size_t bytes) {
+  if (bytes > scratch.bytes || scratch.data == nullptr) {
+    const size_t grown = (std::max(bytes, kSmallest) + kSmallest - 1) / kSmallest * kSmallest;
+    require_not_recording("scratch memory has to grow");
+    synchronize();
+    scratch.clear();
+    scratch.data = allocate(grown);
+    scratch.bytes = grown;
+    ++scratch.moves;
+  }
+  return scratch.data;
+}
+
+int64_t workspace_moves() { return scratch.moves; }
+
+}  // namespace tessera::cuda

@@ -1,0 +1,40 @@
+#include "core/ops/clip.h"
+
+#include <cmath>
+
+#include "core/error.h"
+#include "core/ops/checks.h"
+#include "core/ops/cpu/ops.h"
+#include "core/ops/cuda/ops.h"
+
+namespace tessera {
+
+void clip_scale(int64_t step, double max_norm, const Tensor& squares, const Tensor& losses,
+                const StepRecord& record, Tensor grad_scale) {
+  constexpr const char* kOp = "clip_scale";
+  require(std::isfinite(max_norm) && max_norm >= 0.0,
+          "{}: max_norm must be finite and at least 0, but is {}", kOp, max_norm);
+  require_shape(squares, {1}, kOp, "squares");
+  require_dtype(squares, DType::f64, kOp, "squares");
+  require_dtype(losses, DType::f64, kOp, "losses");
+  require_shape(losses, {losses.numel()}, kOp, "losses");
+  require_shape(record.values, {StepRecord::kFirstLoss + losses.numel()}, kOp, "record");
+  require_dtype(record.values, DType::f64, kOp, "record");
+  require_shape(grad_scale, {1}, kOp, "grad_scale");
+  require_dtype(grad_scale, DType::f32, kOp, "grad_scale");
+  require_disjoint(record.values, "record", squares, "squares", kOp);
+  require_disjoint(record.values, "record", losses, "losses", kOp);
+  require_disjoint(grad_scale, "grad_scale", squares, "squares", kOp);
+  require_disjoint(grad_scale, "grad_scale", losses, "losses", kOp);
+  require_disjoint(grad_scale, "grad_scale", record.values, "record", kOp);
+  const Device device = common_device(kOp, squares, losses, record.values, grad_scale);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) {
+      return cuda::clip_scale(step, max_norm, squares, losses, record, grad_scale);
+    }
+  }
+  cpu::clip_scale(step, max_norm, squares, losses, record, grad_scale);
+}
+
+}  // namespace tessera

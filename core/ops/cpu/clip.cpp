@@ -1,0 +1,29 @@
+#include "core/ops/clip.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/ops/cpu/ops.h"
+
+namespace tessera::cpu {
+
+void clip_scale(int64_t step, double max_norm, const Tensor& squares, const Tensor& losses,
+                const StepRecord& record, Tensor grad_scale) {
+  float& scale = grad_scale.data<float>()[0];
+  if (std::isnan(scale)) return;
+  const double norm = std::sqrt(squares.data<double>()[0]);
+  record.step().data<double>()[0] = static_cast<double>(step);
+  record.norm().data<double>()[0] = norm;
+  std::ranges::copy(losses.span<double>(), record.losses().data<double>());
+  const bool finite =
+      std::isfinite(norm) &&
+      std::ranges::all_of(losses.span<double>(), [](double x) { return std::isfinite(x); });
+  if (!finite) {
+    scale = std::numeric_limits<float>::quiet_NaN();
+  } else {
+    scale = max_norm > 0.0 && norm > max_norm ? static_cast<float>(max_norm / norm) : 1.0f;
+  }
+}
+
+}  // namespace tessera::cpu

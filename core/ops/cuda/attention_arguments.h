@@ -1,0 +1,109 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+
+#include "core/checked.h"
+#include "core/ops/attention.h"
+
+namespace tessera::cuda {
+
+/// `hidden` or `additive` of a mask, of any of its three shapes.
+template <typename T>
+struct MaskPlane {
+  const T* data = nullptr;  ///< of this rank's head 0; nullptr: the mask has no such part
+  int64_t batch_stride = 0, head_stride = 0;
+};
+
+/// What kernels of attention are told, by value: extents, the mask's parts, and the dropout.
+/// Tensors are on the GPU; only shapes are known here.
+struct AttentionArguments {
+  int batch, seq, heads, d;
+  int64_t qkv_stride, out_stride;  ///< between positions, in elements
+  bool aligned;                    ///< rows of heads start at multiples of 16 bytes
+  float scale;
+
+  bool causal;
+  int window;
+  const int32_t* lengths;
+  const uint8_t* hidden_keys;
+  const int32_t* documents;
+  int document_count;
+  MaskPlane<uint8_t> hidden;
+  MaskPlane<float> additive;
+
+  bool drops;
+  uint32_t drop_threshold;
+  float drop_factor;  ///< of the weights that are kept
+  RandomKey drop_key;
+  int64_t first_row, first_head, total_heads;
+  const int32_t* places;
+  int place_seq;  ///< positions of a sequence by which dropout counts
+};
+
+namespace detail {
+
+template <typename T>
+MaskPlane<T> mask_plane(const Tensor& plane, const AttentionOptions& options) {
+  if (!plane.defined()) return {};
+  const int64_t square = plane.dim(-1) * plane.dim(-1);
+  if (plane.shape().rank() == 2) return {plane.data<T>(), 0, 0};
+  // Which of the last two shapes a plane with one head has does not matter.
+  if (plane.dim(1) == 1) return {plane.data<T>(), square, 0};
+  return {plane.data<T>() + options.first_head * square, options.total_heads * square, square};
+}
+
+template <typename T>
+const T* data_or_null(const Tensor& tensor) {
+  return tensor.defined() ? tensor.data<T>() : nullptr;
+}
+
+}  // namespace detail
+
+/// Columns of a head up to which the kernels have tiles.
+inline constexpr int64_t kMaxHeadColumns = 256;
+
+/// `rows` are the tensors whose rows of heads kernels load or store.
+inline AttentionArguments attention_arguments(const Tensor& qkv, const AttentionOptions& options,
+                                              std::initializer_list<const Tensor*> rows) {
+  const AttentionMask& mask = options.mask;
+  require(
+      qkv.dim(4) <= kMaxHeadColumns,
+      "attention on a GPU takes heads of up to {} columns, but these have {}: choose more heads",
+      kMaxHeadColumns, qkv.dim(4));
+  AttentionArguments a = {};
+  a.batch = narrow<int>(qkv.dim(0));
+  a.seq = narrow<int>(qkv.dim(1));
+  a.heads = narrow<int>(qkv.dim(3));
+  a.d = narrow<int>(qkv.dim(4));
+  a.qkv_stride = 3 * qkv.dim(3) * qkv.dim(4);
+  a.out_stride = qkv.dim(3) * qkv.dim(4);
+  a.aligned = static_cast<size_t>(a.d) * size_of(qkv.dtype()) % 16 == 0;
+  for (const Tensor* tensor : rows) {
+    a.aligned = a.aligned && reinterpret_cast<uintptr_t>(tensor->raw()) % 16 == 0;
+  }
+  a.scale = options.scale;
+
+  a.causal = mask.causal;
+  a.window = static_cast<int>(std::min(mask.window, qkv.dim(1)));
+  a.lengths = detail::data_or_null<int32_t>(mask.lengths);
+  a.hidden_keys = detail::data_or_null<uint8_t>(mask.hidden_keys);
+  a.documents = detail::data_or_null<int32_t>(mask.documents);
+  a.document_count = a.documents == nullptr ? 0 : narrow<int>(mask.documents.numel() - 1);
+  a.hidden = detail::mask_plane<uint8_t>(mask.hidden, options);
+  a.additive = detail::mask_plane<float>(mask.additive, options);
+
+  a.drops = options.dropout.active();
+  a.drop_threshold = options.dropout.threshold();
+  a.drop_factor = options.dropout.scale();
+  a.drop_key = options.dropout.key;
+  a.first_row = options.dropout.first_row;
+  a.first_head = options.first_head;
+  a.total_heads = options.total_heads;
+  a.places = detail::data_or_null<int32_t>(options.places.padded);
+  a.place_seq = a.places == nullptr ? a.seq : narrow<int>(options.places.seq_length);
+  return a;
+}
+
+}  // namespace tessera::cuda

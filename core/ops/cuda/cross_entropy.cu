@@ -1,0 +1,137 @@
+#include "core/cuda/rows.h"
+#include "core/ops/cross_entropy.h"
+#include "core/ops/cuda/ops.h"
+
+// A block takes a row of logits, which is read once for its statistics and once for its gradient.
+namespace tessera::cuda {
+namespace {
+
+/// The rank's part of a row: its first `valid` of `columns` logits, word `first` and those after
+/// it.
+struct Shard {
+  int64_t columns, first, valid;
+
+  /// The column of `target`, or −1 where another rank holds it.
+  __device__ int64_t column_of(int64_t target) const {
+    return first <= target && target < first + valid ? target - first : -1;
+  }
+};
+
+/// eˣ to what T can show: in bf16 the fast one, whose error grows with |x|, is far below a
+/// rounding.
+template <typename T>
+__device__ float exponential(float x);
+template <>
+__device__ inline float exponential<float>(float x) {
+  return expf(x);
+}
+template <>
+__device__ inline float exponential<bfloat16>(float x) {
+  return __expf(x);
+}
+
+/// What exponents are relative to: as long as all are −inf there is nothing to shift by, and a NaN
+/// is to show in the sum.
+__device__ float shift_for(float max) { return max == -INFINITY ? 0.0f : max; }
+
+/// A running maximum, and a sum of exponentials relative to it that is scaled down when the maximum
+/// grows (Milakov, Gimelshein, 2018).
+template <typename T>
+struct OnlineSum {
+  float max = -INFINITY;
+  float sum = 0.0f;
+
+  template <int N>
+  __device__ void add(const Floats<N>& x) {
+    float largest = x.at[0];
+    for (int i = 1; i < N; ++i) largest = fmaxf(largest, x.at[i]);
+    if (largest > max) {
+      sum *= exponential<T>(max - largest);
+      max = largest;
+    }
+    const float shift = shift_for(max);
+    for (int i = 0; i < N; ++i) sum += exponential<T>(x.at[i] - shift);
+  }
+};
+
+/// Every thread of a block of whole warps gets the maximum over the block.
+__device__ float maximum_of_block(float x) {
+  __shared__ float of_warp[kWarpSize];
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  x = warp_max(x);
+  if (lane == 0) of_warp[threadIdx.x / kWarpSize] = x;
+  __syncthreads();
+  x = lane < static_cast<int>(blockDim.x) / kWarpSize ? of_warp[lane] : -INFINITY;
+  return warp_max(x);
+}
+
+template <typename T, int N>
+__global__ void __launch_bounds__(512)
+    statistics_kernel(const T* logits, const int32_t* targets, Shard shard, float* row_max,
+                      float* row_sum, float* target_logit) {
+  const int64_t n = blockIdx.x;
+  const T* row = logits + n * shard.columns;
+  OnlineSum<T> mine;
+  const int64_t whole = shard.valid / N * N;
+  for (int64_t v = threadIdx.x * N; v < whole; v += blockDim.x * N) {
+    mine.add(load_floats<N>(row + v));
+  }
+  const int64_t rest = whole + threadIdx.x;
+  if (rest < shard.valid) mine.add(load_floats<1>(row + rest));
+  const float max = maximum_of_block(mine.max);
+  const float sum = block_sum(mine.sum * exponential<T>(mine.max - shift_for(max)));
+  if (threadIdx.x != 0) return;
+  const int64_t hot = shard.column_of(targets[n]);
+  row_max[n] = max;
+  row_sum[n] = sum;
+  target_logit[n] = hot < 0 ? 0.0f : to_float(row[hot]);
+}
+
+template <typename T, int N>
+__global__ void __launch_bounds__(512)
+    gradient_kernel(T* logits, const int32_t* targets, Shard shard, const float* log_sum_exp,
+                    float scale) {
+  const int64_t n = blockIdx.x;
+  T* row = logits + n * shard.columns;
+  const int32_t target = targets[n];
+  const int64_t hot = shard.column_of(target);
+  const int64_t end = target == kIgnoreTarget ? 0 : shard.valid;  // zeros from there on
+  const float lse = log_sum_exp[n];
+  for (int64_t v = threadIdx.x * N; v < shard.columns; v += blockDim.x * N) {
+    Floats<N> x{};
+    if (v < end) x = load_floats<N>(row + v);
+    for (int i = 0; i < N; ++i) {
+      const float p = exponential<T>(x.at[i] - lse) - (v + i == hot ? 1.0f : 0.0f);
+      x.at[i] = v + i < end ? scale * p : 0.0f;
+    }
+    store_floats(x, row + v);
+  }
+}
+
+}  // namespace
+
+void cross_entropy_statistics(const Tensor& logits, const Tensor& targets, int64_t first,
+                              int64_t valid, Tensor row_max, Tensor row_sum, Tensor target_logit) {
+  const Shard shard{logits.dim(1), first, valid};
+  dispatch_float(logits.dtype(), [&]<typename T>() {
+    dispatch_pack<T>(shard.columns, {&logits}, [&]<int N>() {
+      launch("cross_entropy_statistics", block_per_row(logits.dim(0), valid / N),
+             statistics_kernel<T, N>, logits.data<T>(), targets.data<int32_t>(), shard,
+             row_max.data<float>(), row_sum.data<float>(), target_logit.data<float>());
+    });
+  });
+}
+
+void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first, int64_t valid,
+                            const Tensor& log_sum_exp, float scale) {
+  const Shard shard{logits.dim(1), first, valid};
+  dispatch_float(logits.dtype(), [&]<typename T>() {
+    dispatch_pack<T>(shard.columns, {&logits}, [&]<int N>() {
+      launch("cross_entropy_gradient", block_per_row(logits.dim(0), shard.columns / N),
+             gradient_kernel<T, N>, logits.data<T>(), targets.data<int32_t>(), shard,
+             log_sum_exp.data<float>(), scale);
+    });
+  });
+}
+
+}  // namespace tessera::cuda

@@ -1,0 +1,89 @@
+#include "core/cuda/map.h"
+#include "core/cuda/runtime.h"
+#include "core/ops/cuda/ops.h"
+#include "core/ops/elementwise.h"
+
+namespace tessera::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+struct Identity {
+  __device__ float operator()(float x) const { return x; }
+};
+struct Sum {
+  __device__ float operator()(float a, float b) const { return a + b; }
+};
+
+template <int N, typename T>
+__global__ void fill_kernel(T* out, int64_t n, T value) {
+  Pack<T, N> pack;
+  for (int i = 0; i < N; ++i) pack.at[i] = value;
+  const int64_t packs = n / N;
+  for (int64_t i = global_thread(); i < packs; i += global_threads()) store(pack, out + i * N);
+  for (int64_t i = packs * N + global_thread(); i < n; i += global_threads()) out[i] = value;
+}
+
+template <typename T>
+void fill_with(const Tensor& tensor, T value) {
+  constexpr int kPack = kPackSize<T>;
+  T* out = tensor.data<T>();
+  const int64_t n = tensor.numel();
+  if (takes_packs<kPack>(out)) {
+    launch("fill", one_dimensional(ceil_div(n, kPack), kThreads), fill_kernel<kPack, T>, out, n,
+           value);
+  } else {
+    launch("fill", one_dimensional(n, kThreads), fill_kernel<1, T>, out, n, value);
+  }
+}
+
+template <typename From, typename To>
+void convert(const Tensor& source, const Tensor& destination) {
+  map("copy", source.numel(), Identity{}, destination.data<To>(), source.data<From>());
+}
+
+}  // namespace
+
+void fill(Tensor tensor, double value) {
+  if (tensor.numel() == 0) return;
+  if (value == 0.0) {
+    check(cudaMemsetAsync(tensor.raw(), 0, tensor.bytes(), stream()), "fill");
+    return;
+  }
+  switch (tensor.dtype()) {
+    case DType::f32:
+      return fill_with(tensor, static_cast<float>(value));
+    case DType::bf16:
+      return fill_with(tensor, bfloat16(static_cast<float>(value)));
+    case DType::f64:
+      return fill_with(tensor, value);
+    case DType::i32:
+      return fill_with(tensor, static_cast<int32_t>(value));
+    case DType::i64:
+      return fill_with(tensor, static_cast<int64_t>(value));
+    case DType::u8:
+      return fill_with(tensor, static_cast<uint8_t>(value));
+  }
+}
+
+void copy(const Tensor& source, Tensor destination) {
+  if (source.dtype() != destination.dtype()) {
+    if (source.dtype() == DType::f32) return convert<float, bfloat16>(source, destination);
+    return convert<bfloat16, float>(source, destination);
+  }
+  if (source.raw() == destination.raw() || source.bytes() == 0) return;
+  // A copy to pageable memory waits within the driver, where nobody looks after NCCL's errors.
+  if (destination.device().is_cpu()) synchronize();
+  check(
+      cudaMemcpyAsync(destination.raw(), source.raw(), source.bytes(), cudaMemcpyDefault, stream()),
+      "copy");
+  if (destination.device().is_cpu()) synchronize();
+}
+
+void add(const Tensor& a, const Tensor& b, Tensor out) {
+  dispatch_float(a.dtype(), [&]<typename T>() {
+    map("add", a.numel(), Sum{}, out.data<T>(), a.data<T>(), b.data<T>());
+  });
+}
+
+}  // namespace tessera::cuda

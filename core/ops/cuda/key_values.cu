@@ -1,0 +1,47 @@
+#include "core/cuda/rows.h"
+#include "core/ops/cuda/ops.h"
+#include "core/ops/key_values.h"
+
+namespace tessera::cuda {
+namespace {
+
+/// Of a cache (B, heads, capacity, units) that T positions from `first` on are written to.
+struct CacheShape {
+  int64_t positions, first, capacity;
+  int heads, units;
+};
+
+/// A row is one position of qkv, whose keys and values of all heads lie one after the other.
+template <typename Unit>
+__global__ void store_kernel(const Unit* qkv, int64_t rows, CacheShape shape, Unit* keys,
+                             Unit* values) {
+  const int64_t row = row_of_thread();
+  if (row >= rows) return;
+  const int64_t b = row / shape.positions, t = row % shape.positions;
+  const int width = shape.heads * shape.units;
+  const Unit* from = qkv + (3 * row + 1) * width;
+  for (int i = static_cast<int>(threadIdx.x); i < 2 * width; i += static_cast<int>(blockDim.x)) {
+    const int within = i % width;
+    const int64_t head = b * shape.heads + within / shape.units;
+    const int64_t to = (head * shape.capacity + shape.first + t) * shape.units;
+    Unit* out = i < width ? keys : values;
+    out[to + within % shape.units] = from[i];
+  }
+}
+
+}  // namespace
+
+void store_key_values(const Tensor& qkv, int64_t first, Tensor keys, Tensor values) {
+  const int64_t rows = qkv.dim(0) * qkv.dim(1);
+  const auto bytes = qkv.dim(4) * static_cast<int64_t>(size_of(qkv.dtype()));
+  dispatch_unit(bytes, {&qkv, &keys, &values}, [&]<typename Unit>() {
+    const int64_t units = bytes / static_cast<int64_t>(sizeof(Unit));
+    const CacheShape shape{qkv.dim(1), first, keys.dim(2), narrow<int>(qkv.dim(3)),
+                           narrow<int>(units)};
+    launch("store_key_values", rows_shape(rows, 2 * qkv.dim(3) * units), store_kernel<Unit>,
+           static_cast<const Unit*>(qkv.raw()), rows, shape, static_cast<Unit*>(keys.raw()),
+           static_cast<Unit*>(values.raw()));
+  });
+}
+
+}  // namespace tessera::cuda

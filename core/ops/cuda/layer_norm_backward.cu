@@ -1,0 +1,269 @@
+#include "core/cuda/dynamic_shared.h"
+#include "core/cuda/launch.h"
+#include "core/cuda/packs.h"
+#include "core/cuda/row_team.h"
+#include "core/cuda/workspace.h"
+#include "core/ops/cuda/column_sums.h"
+#include "core/ops/cuda/ops.h"
+#include "core/ops/layer_norm.h"
+
+// One pass over dy, x and residual gives dx and, in registers, the sums over a piece of the rows
+// that dweight and dbias are: 8 bytes an element in bf16 with the residual.
+namespace tessera::cuda {
+namespace {
+
+constexpr int kWarpTeams = 4;  ///< warps a block where a warp takes a row
+constexpr int kMostThreads = 512;
+
+template <typename T>
+struct Backward {
+  const T *dy, *x, *weight;
+  const float *means, *rstds;
+  const T* residual;
+  T* dx;
+  int64_t columns;
+  RowPieces pieces;
+  float* partials;  ///< (pieces, 2, C): those of dweight, then dbias
+};
+
+/// Σ dy·w and Σ dy·w·x̂ of a row. A block's slots take turns, so that one barrier a row is enough.
+template <bool kWholeBlock>
+__device__ float2 row_sums(const RowTeam<kWholeBlock>& team, float2 x, int turn) {
+  x = make_float2(warp_sum(x.x), warp_sum(x.y));
+  if constexpr (kWholeBlock) {
+    __shared__ float2 slots[2][kWarpSize];
+    const int lane = team.thread % kWarpSize, warps = team.size / kWarpSize;
+    if (lane == 0) slots[turn][team.thread / kWarpSize] = x;
+    __syncthreads();
+    x = lane < warps ? slots[turn][lane] : make_float2(0.0f, 0.0f);
+    x = make_float2(warp_sum(x.x), warp_sum(x.y));
+  }
+  return x;
+}
+
+/// What a thread keeps from row to row: the sums of its columns.
+template <int K, int N>
+struct Sums {
+  Floats<N> dweight[K] = {}, dbias[K] = {};
+};
+
+/// Stores a block's sums. Those of its warps are added up one after the other.
+template <bool kWholeBlock, int K, int N>
+__device__ void store_sums(const RowTeam<kWholeBlock>& team, const Sums<K, N>& sums, int columns,
+                           float* partial) {
+  float* total = kWholeBlock ? partial : dynamic_shared<float>();
+  for (int turn = 0; turn < team.count; ++turn) {
+    for (int k = 0; k < K; ++k) {
+      const int column = (team.thread + k * team.size) * N;
+      if (turn != team.index || column >= columns) continue;
+      for (int i = 0; i < N; ++i) {
+        float *w = total + column + i, *b = w + columns;
+        *w = turn == 0 ? sums.dweight[k].at[i] : *w + sums.dweight[k].at[i];
+        *b = turn == 0 ? sums.dbias[k].at[i] : *b + sums.dbias[k].at[i];
+      }
+    }
+    if constexpr (!kWholeBlock) __syncthreads();
+  }
+  if constexpr (!kWholeBlock) {
+    const int threads = static_cast<int>(blockDim.x);
+    for (int c = static_cast<int>(threadIdx.x); c < 2 * columns; c += threads) {
+      partial[c] = total[c];
+    }
+  }
+}
+
+/// Blocks of warps that an SM is to hold at a time, as far as registers go.
+constexpr int resident_blocks(int packs) { return packs < 4 ? 4 : 3; }
+
+/// Rows of up to K packs a thread of the team. A block takes a piece of the rows.
+template <bool kWholeBlock, int K, typename T>
+__global__ void __launch_bounds__(kWholeBlock ? kMostThreads : kWarpTeams* kWarpSize,
+                                  kWholeBlock ? 1 : resident_blocks(K))
+    backward_kernel(Backward<T> b) {
+  constexpr int N = kPackSize<T>;
+  const RowTeam<kWholeBlock> team;
+  const int columns = static_cast<int>(b.columns), packs = columns / N;
+  const int64_t begin = blockIdx.x * b.pieces.per_piece;
+  const int64_t end = min(b.pieces.rows, begin + b.pieces.per_piece);
+  Sums<K, N> sums;
+  int turn = 0;
+  for (int64_t row = begin + team.index; row < end; row += team.count, turn ^= 1) {
+    const int64_t start = row * b.columns;
+    Pack<T, N> dy[K] = {}, x[K] = {};
+    for (int k = 0; k < K; ++k) {
+      const int pack = team.thread + k * team.size;
+      if (pack >= packs) continue;
+      dy[k] = load<N>(b.dy + start + pack * N);
+      x[k] = load<N>(b.x + start + pack * N);
+    }
+    const float mean = b.means[row], rstd = b.rstds[row];
+    float2 p = make_float2(0.0f, 0.0f);
+    for (int k = 0; k < K; ++k) {
+      const int pack = team.thread + k * team.size;
+      if (pack >= packs) continue;
+      const Floats<N> weight = load_floats<N>(b.weight + pack * N);
+      for (int i = 0; i < N; ++i) {
+        const float g = to_float(dy[k].at[i]), norm = (to_float(x[k].at[i]) - mean) * rstd;
+        const float dnorm = g * weight.at[i];
+        p.x += dnorm;
+        p.y = fmaf(dnorm, norm, p.y);
+        sums.dweight[k].at[i] = fmaf(g, norm, sums.dweight[k].at[i]);
+        sums.dbias[k].at[i] += g;
+      }
+    }
+    p = row_sums(team, p, turn);
+    p = make_float2(p.x / static_cast<float>(columns), p.y / static_cast<float>(columns));
+    for (int k = 0; k < K; ++k) {
+      const int pack = team.thread + k * team.size;
+      if (pack >= packs) continue;
+      const Floats<N> weight = load_floats<N>(b.weight + pack * N);
+      Floats<N> dx = {};
+      if (b.residual != nullptr) dx = load_floats<N>(b.residual + start + pack * N);
+      for (int i = 0; i < N; ++i) {
+        const float norm = (to_float(x[k].at[i]) - mean) * rstd;
+        const float dnorm = to_float(dy[k].at[i]) * weight.at[i];
+        dx.at[i] = fmaf(rstd, dnorm - p.x - norm * p.y, dx.at[i]);
+      }
+      store_floats(dx, b.dx + start + pack * N);
+    }
+  }
+  store_sums(team, sums, columns, b.partials + blockIdx.x * 2 * b.columns);
+}
+
+// --- rows of any length: first the sums over rows, since dx may overwrite dy, then dx ------------
+constexpr int kThreads = 256;
+
+/// A block sums a piece of the rows of 32 columns.
+template <typename T>
+__global__ void any_columns_kernel(Backward<T> b) {
+  constexpr int kWarps = kThreads / kWarpSize;
+  __shared__ float2 totals[kWarps][kWarpSize];
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * kWarpSize + lane;
+  const int64_t begin = blockIdx.y * b.pieces.per_piece;
+  const int64_t end = min(b.pieces.rows, begin + b.pieces.per_piece);
+  float2 total = make_float2(0.0f, 0.0f);
+  for (int64_t row = begin + warp; column < b.columns && row < end; row += kWarps) {
+    const float g = to_float(b.dy[row * b.columns + column]);
+    const float norm = (to_float(b.x[row * b.columns + column]) - b.means[row]) * b.rstds[row];
+    total = make_float2(fmaf(g, norm, total.x), total.y + g);
+  }
+  totals[warp][lane] = total;
+  __syncthreads();
+  if (warp != 0 || column >= b.columns) return;
+  for (int w = 1; w < kWarps; ++w) {
+    total = make_float2(total.x + totals[w][lane].x, total.y + totals[w][lane].y);
+  }
+  float* partial = b.partials + blockIdx.y * 2 * b.columns + column;
+  partial[0] = total.x;
+  partial[b.columns] = total.y;
+}
+
+template <typename T>
+__global__ void any_rows_kernel(Backward<T> b) {
+  const RowTeam<true> team;
+  const int64_t row = blockIdx.x, start = row * b.columns;
+  const float mean = b.means[row], rstd = b.rstds[row];
+  float2 p = make_float2(0.0f, 0.0f);
+  for (int64_t c = team.thread; c < b.columns; c += team.size) {
+    const float dnorm = to_float(b.dy[start + c]) * to_float(b.weight[c]);
+    const float norm = (to_float(b.x[start + c]) - mean) * rstd;
+    p = make_float2(p.x + dnorm, fmaf(dnorm, norm, p.y));
+  }
+  p = row_sums(team, p, 0);
+  p = make_float2(p.x / static_cast<float>(b.columns), p.y / static_cast<float>(b.columns));
+  for (int64_t c = team.thread; c < b.columns; c += team.size) {
+    const float dnorm = to_float(b.dy[start + c]) * to_float(b.weight[c]);
+    const float norm = (to_float(b.x[start + c]) - mean) * rstd;
+    const float add = b.residual == nullptr ? 0.0f : to_float(b.residual[start + c]);
+    b.dx[start + c] = from_float<T>(fmaf(rstd, dnorm - p.x - norm * p.y, add));
+  }
+}
+
+// --- the choice ----------------------------------------------------------------------------------
+/// Sets how rows are cut. Scratch is that of the most pieces, so that it is the same each time.
+template <typename T>
+void cut(Backward<T>& b, int64_t at_most, int64_t at_least) {
+  b.pieces = RowPieces(b.pieces.rows, at_most, at_least);
+  const auto elements = static_cast<size_t>(at_most * 2 * b.columns);
+  b.partials = static_cast<float*>(workspace(elements * sizeof(float)));
+}
+
+/// Pieces for each block that an SM holds: all are under way at once on the larger GPUs, which have
+/// 132 SMs and more.
+constexpr int64_t kPieces = 128;
+
+constexpr const char* kName = "layer_norm_backward";
+
+template <int K, typename T>
+void run_warps(Backward<T>& b) {
+  cut(b, kPieces * resident_blocks(K), 4 * kWarpTeams);
+  launch(kName,
+         {dim3(static_cast<unsigned>(b.pieces.count())), dim3(kWarpTeams * kWarpSize),
+          static_cast<size_t>(2 * b.columns) * sizeof(float)},
+         backward_kernel<false, K, T>, b);
+}
+
+template <int K, typename T>
+void run_block(Backward<T>& b, int64_t packs) {
+  const int64_t threads = round_up(ceil_div(packs, K), kWarpSize);
+  cut(b, std::min(4 * kPieces, 512 * kPieces / threads), 4);
+  launch(kName,
+         {dim3(static_cast<unsigned>(b.pieces.count())), dim3(static_cast<unsigned>(threads))},
+         backward_kernel<true, K, T>, b);
+}
+
+template <typename T>
+void run_any(Backward<T>& b) {
+  const int64_t rows = b.pieces.rows, tiles = ceil_div(b.columns, kWarpSize);
+  cut(b, std::clamp<int64_t>(1024 / tiles, 1, 256), 64);
+  launch(
+      kName,
+      {dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(b.pieces.count())), dim3(kThreads)},
+      any_columns_kernel<T>, b);
+  const int64_t threads = round_up(std::min<int64_t>(b.columns, kThreads), kWarpSize);
+  launch(kName, {dim3(static_cast<unsigned>(rows)), dim3(static_cast<unsigned>(threads))},
+         any_rows_kernel<T>, b);
+}
+
+template <typename T>
+void choose(Backward<T>& b) {
+  constexpr int N = kPackSize<T>;
+  const int64_t packs = b.columns / N;
+  const bool aligned = b.columns % N == 0 && takes_packs<N>(b.dy) && takes_packs<N>(b.x) &&
+                       takes_packs<N>(b.weight) && takes_packs<N>(b.residual) &&
+                       takes_packs<N>(b.dx);
+  if (!aligned || packs > 4 * kMostThreads) return run_any(b);
+  if (packs <= kWarpSize) return run_warps<1>(b);
+  if (packs <= 2 * kWarpSize) return run_warps<2>(b);
+  if (packs <= 3 * kWarpSize) return run_warps<3>(b);
+  if (packs <= 4 * kWarpSize) return run_warps<4>(b);
+  if (packs <= 2 * kMostThreads) return run_block<2>(b, packs);
+  run_block<4>(b, packs);
+}
+
+}  // namespace
+
+void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                         const Tensor& mean, const Tensor& rstd, const Tensor& residual, Tensor dx,
+                         Tensor dweight, Tensor dbias) {
+  if (x.numel() == 0) return;
+  dispatch_float(x.dtype(), [&]<typename T>() {
+    Backward<T> b{dy.data<T>(),
+                  x.data<T>(),
+                  weight.data<T>(),
+                  mean.data<float>(),
+                  rstd.data<float>(),
+                  residual.defined() ? residual.data<T>() : nullptr,
+                  dx.data<T>(),
+                  x.dim(-1),
+                  RowPieces(mean.numel(), 1, 1),
+                  nullptr};
+    choose(b);
+    add_pieces(b.partials, b.pieces.count(), 2, b.columns, dweight.data<float>(),
+               dbias.defined() ? dbias.data<float>() : nullptr);
+  });
+}
+
+}  // namespace tessera::cuda

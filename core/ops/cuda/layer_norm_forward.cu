@@ -1,0 +1,135 @@
+#include "core/cuda/launch.h"
+#include "core/cuda/packs.h"
+#include "core/cuda/row_team.h"
+#include "core/ops/cuda/ops.h"
+#include "core/ops/layer_norm.h"
+
+// Moves x and y, and nothing else of their size: a row stays in the registers of its team between
+// the sums that it needs, E[x] and E[(x − E[x])²].
+namespace tessera::cuda {
+namespace {
+
+constexpr int kThreads = 128;
+
+template <typename T>
+struct Forward {
+  const T *x, *weight, *bias;
+  float eps;
+  int64_t rows, columns;
+  T* y;
+  float *means, *rstds;
+
+  __device__ void keep(int64_t row, float mean, float rstd) const {
+    means[row] = mean;
+    rstds[row] = rstd;
+  }
+  __device__ float rstd(float squares) const {
+    return 1.0f / sqrtf(squares / static_cast<float>(columns) + eps);
+  }
+};
+
+/// Rows of up to K packs a thread of the team.
+template <bool kWholeBlock, int K, typename T>
+__global__ void __launch_bounds__(kWholeBlock ? 1024 : kThreads) forward_kernel(Forward<T> f) {
+  constexpr int N = kPackSize<T>;
+  const RowTeam<kWholeBlock> team;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * team.count + team.index;
+  if (row >= f.rows) return;
+  const int packs = static_cast<int>(f.columns / N);
+  const int64_t start = row * f.columns;
+  Pack<T, N> x[K] = {};
+  for (int k = 0; k < K; ++k) {
+    const int pack = team.thread + k * team.size;
+    if (pack < packs) x[k] = load<N>(f.x + start + pack * N);
+  }
+  float sum = 0.0f;
+  for (int k = 0; k < K; ++k) {  // what is beyond the row is zero
+    for (int i = 0; i < N; ++i) sum += to_float(x[k].at[i]);
+  }
+  const float mean = team.sum(sum) / static_cast<float>(f.columns);
+  float squares = 0.0f;
+  for (int k = 0; k < K; ++k) {
+    if (team.thread + k * team.size >= packs) continue;
+    for (int i = 0; i < N; ++i) {
+      const float centred = to_float(x[k].at[i]) - mean;
+      squares = fmaf(centred, centred, squares);
+    }
+  }
+  const float rstd = f.rstd(team.sum(squares));
+  if (team.thread == 0) f.keep(row, mean, rstd);
+  for (int k = 0; k < K; ++k) {
+    const int pack = team.thread + k * team.size;
+    if (pack >= packs) continue;
+    const Floats<N> weight = load_floats<N>(f.weight + pack * N);
+    Floats<N> bias = {}, y;
+    if (f.bias != nullptr) bias = load_floats<N>(f.bias + pack * N);
+    for (int i = 0; i < N; ++i) {
+      y.at[i] = fmaf((to_float(x[k].at[i]) - mean) * rstd, weight.at[i], bias.at[i]);
+    }
+    store_floats(y, f.y + start + pack * N);
+  }
+}
+
+/// Rows of any length: a block reads its row three times, two of them from the cache.
+template <typename T>
+__global__ void any_forward_kernel(Forward<T> f) {
+  const RowTeam<true> team;
+  const int64_t row = blockIdx.x;
+  const T* x = f.x + row * f.columns;
+  float sum = 0.0f;
+  for (int64_t c = team.thread; c < f.columns; c += team.size) sum += to_float(x[c]);
+  const float mean = team.sum(sum) / static_cast<float>(f.columns);
+  float squares = 0.0f;
+  for (int64_t c = team.thread; c < f.columns; c += team.size) {
+    const float centred = to_float(x[c]) - mean;
+    squares = fmaf(centred, centred, squares);
+  }
+  const float rstd = f.rstd(team.sum(squares));
+  if (team.thread == 0) f.keep(row, mean, rstd);
+  for (int64_t c = team.thread; c < f.columns; c += team.size) {
+    const float bias = f.bias == nullptr ? 0.0f : to_float(f.bias[c]);
+    const float y = fmaf((to_float(x[c]) - mean) * rstd, to_float(f.weight[c]), bias);
+    f.y[row * f.columns + c] = from_float<T>(y);
+  }
+}
+
+template <bool kWholeBlock, int K, typename T>
+void run(const Forward<T>& f, int threads) {
+  const int64_t rows_a_block = kWholeBlock ? 1 : threads / kWarpSize;
+  launch("layer_norm_forward",
+         {dim3(static_cast<unsigned>(ceil_div(f.rows, rows_a_block))),
+          dim3(static_cast<unsigned>(threads))},
+         forward_kernel<kWholeBlock, K, T>, f);
+}
+
+template <typename T>
+void choose(const Forward<T>& f) {
+  constexpr int N = kPackSize<T>, kMost = 4;  // packs a thread of a block
+  const int64_t packs = f.columns / N;
+  const bool aligned = f.columns % N == 0 && takes_packs<N>(f.x) && takes_packs<N>(f.y) &&
+                       takes_packs<N>(f.weight) && takes_packs<N>(f.bias);
+  if (!aligned || packs > 1024 * kMost) {
+    const auto threads = static_cast<unsigned>(round_up(std::min<int64_t>(f.columns, 256), 32));
+    return launch("layer_norm_forward", {dim3(static_cast<unsigned>(f.rows)), dim3(threads)},
+                  any_forward_kernel<T>, f);
+  }
+  if (packs <= kWarpSize) return run<false, 1>(f, kThreads);
+  if (packs <= 2 * kWarpSize) return run<false, 2>(f, kThreads);
+  if (packs <= 4 * kWarpSize) return run<false, 4>(f, kThreads);
+  if (packs <= 8 * kWarpSize) return run<false, 8>(f, kThreads);
+  run<true, kMost>(f, static_cast<int>(round_up(ceil_div(packs, kMost), kWarpSize)));
+}
+
+}  // namespace
+
+void layer_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps,
+                        Tensor y, Tensor mean, Tensor rstd) {
+  if (x.numel() == 0) return;
+  dispatch_float(x.dtype(), [&]<typename T>() {
+    choose(Forward<T>{x.data<T>(), weight.data<T>(), bias.defined() ? bias.data<T>() : nullptr, eps,
+                      mean.numel(), x.dim(-1), y.data<T>(), mean.data<float>(),
+                      rstd.data<float>()});
+  });
+}
+
+}  // namespace tessera::cuda

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "core/ops/matmul.h"
+#include "core/ops/matrix.h"
+
+namespace tessera::cuda {
+
+/// As cpu::matmul, by cuBLASLt: out (M, N) = a (M, K) b (K, N) + bias (N), or out += a b; row after
+/// row in out. a, b and bias have one dtype, out that one or fp32; sums in fp32, fp32 products in
+/// full fp32.
+void matmul(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor out,
+            Accumulate accumulate);
+
+/// Whether the next two take a product a b with this result: cuBLASLt's GELU is the tanh one,
+/// precise enough for bf16, on rows that start at multiples of 16 bytes.
+inline bool fuses_gelu(const Matrix& a, const Tensor& out, Gelu kind) {
+  return kind == Gelu::tanh && out.dtype() == DType::bf16 && out.dim(-1) % 8 == 0 && a.cols > 0 &&
+         out.numel() > 0;
+}
+
+/// hidden = a b + bias, active = gelu(hidden), of the sums before they are rounded.
+void matmul_gelu(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor hidden,
+                 Tensor active);
+
+/// out = (a b) × gelu'(hidden), of the sums before they are rounded.
+void matmul_gelu_backward(const Matrix& a, const Matrix& b, const Tensor& hidden, Tensor out);
+
+}  // namespace tessera::cuda

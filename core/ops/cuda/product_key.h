@@ -1,0 +1,82 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "core/checked.h"
+#include "core/dtype.h"
+#include "core/ops/matrix.h"
+
+namespace tessera::cuda {
+
+/// What a product does to its sums before it writes them.
+enum class Epilogue : uint8_t {
+  none,
+  bias,           ///< + bias
+  gelu,           ///< writes them to a second output, and gelu(sums) to the first
+  bias_gelu,      ///< both
+  gelu_backward,  ///< × gelu'(second input)
+};
+
+inline bool has_bias(Epilogue epilogue) {
+  return epilogue == Epilogue::bias || epilogue == Epilogue::bias_gelu;
+}
+inline bool has_second_matrix(Epilogue epilogue) {
+  return epilogue == Epilogue::gelu || epilogue == Epilogue::bias_gelu ||
+         epilogue == Epilogue::gelu_backward;
+}
+
+/// All that the choice of a product's algorithm depends on, so that bits do not depend on what was
+/// computed before, nor on addresses.
+struct ProductKey {
+  int64_t m, n, k;  ///< (M, K) × (K, N)
+  Layout a_layout, b_layout;
+  DType in, out;
+  Epilogue epilogue;
+  bool accumulate;
+  uint8_t alignment;  ///< that of every pointer, as of alignment_of()
+
+  bool operator==(const ProductKey&) const = default;
+};
+
+struct ProductKeyHash {
+  size_t operator()(const ProductKey& key) const {
+    const auto mix = [](size_t hash, int64_t value) {
+      return (hash ^ static_cast<size_t>(value)) * 0x9e3779b97f4a7c15u + (hash >> 29);
+    };
+    const int64_t kinds =
+        static_cast<int64_t>(key.a_layout) | static_cast<int64_t>(key.b_layout) << 1 |
+        static_cast<int64_t>(key.in) << 2 | static_cast<int64_t>(key.out) << 6 |
+        static_cast<int64_t>(key.epilogue) << 10 | static_cast<int64_t>(key.accumulate) << 14 |
+        static_cast<int64_t>(key.alignment) << 15;
+    return mix(mix(mix(mix(0, key.m), key.n), key.k), kinds);
+  }
+};
+
+/// The bytes by which an address is aligned, as far as a product cares: no access is wider than 16.
+inline uint8_t alignment_of(const void* data) {
+  constexpr uintptr_t kWidestAccess = 16;
+  const uintptr_t address = reinterpret_cast<uintptr_t>(data) | kWidestAccess;
+  return static_cast<uint8_t>(address & (~address + 1));
+}
+
+/// `rows` or up to a sixteenth more, such that there are few different results: those up to 64, and
+/// sixteen for each doubling above. Multiples of 1024, up to 32768, stay themselves.
+inline int64_t rounded_rows(int64_t rows) {
+  constexpr int64_t kFewRows = 64;
+  if (rows <= kFewRows) return rows;
+  const auto below = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(rows - 1)));
+  return round_up(rows, below / 16);
+}
+
+/// The key by which an algorithm is chosen. Batches without padding have another number of rows in
+/// every step, and algorithms run on all of them: a number of rows is never an extent along which
+/// memory is contiguous, so no alignment depends on it.
+inline ProductKey algorithm_key(ProductKey sizes) {
+  const bool sums_over_rows = sizes.a_layout == Layout::columns;  // a weight gradient
+  int64_t& rows = sums_over_rows ? sizes.k : sizes.m;
+  rows = rounded_rows(rows);
+  return sizes;
+}
+
+}  // namespace tessera::cuda

@@ -1,0 +1,74 @@
+#include <cmath>
+
+#include "core/cuda/launch.h"
+#include "core/cuda/packs.h"
+#include "core/ops/cuda/ops.h"
+#include "core/ops/rotary.h"
+
+namespace tessera::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+// Angles in double: those of late positions have lost their last digits in fp32. Once a step.
+__global__ void table_kernel(const int32_t* positions, double log_base, int64_t n, int64_t half,
+                             float* table) {
+  for (int64_t at = global_thread(); at < n * half; at += global_threads()) {
+    const int64_t row = at / half, i = at % half;
+    const double frequency = exp(-log_base * static_cast<double>(i) / static_cast<double>(half));
+    double sine, cosine;
+    sincos(positions[row] * frequency, &sine, &cosine);
+    table[row * 2 * half + i] = static_cast<float>(cosine);
+    table[row * 2 * half + half + i] = static_cast<float>(sine);
+  }
+}
+
+// A thread turns N pairs of a head. The heads of a token read the same angles, from the cache.
+template <int N, typename T>
+__global__ void rotary_kernel(const float* table, float direction, int64_t tokens, int64_t heads,
+                              int64_t half, T* qkv) {
+  const int64_t head_packs = half / N, token_packs = 2 * heads * head_packs;
+  for (int64_t at = global_thread(); at < tokens * token_packs; at += global_threads()) {
+    const int64_t token = at / token_packs, rest = at % token_packs;
+    const int64_t head = rest / head_packs, i = rest % head_packs * N;  // queries, then keys
+    const float* cosines = table + token * 2 * half + i;
+    T* x = qkv + (token * 3 * heads + head) * 2 * half + i;
+    Floats<N> a = load_floats<N>(x), b = load_floats<N>(x + half);
+    for (int j = 0; j < N; ++j) {
+      const float cosine = cosines[j], sine = direction * cosines[half + j];
+      const float turned = a.at[j] * cosine - b.at[j] * sine;
+      b.at[j] = b.at[j] * cosine + a.at[j] * sine;
+      a.at[j] = turned;
+    }
+    store_floats(a, x);
+    store_floats(b, x + half);
+  }
+}
+
+}  // namespace
+
+void rotary_table(const Tensor& positions, float base, Tensor table) {
+  const int64_t n = positions.numel(), half = table.dim(1) / 2;
+  launch("rotary_table", one_dimensional(n * half, kThreads), table_kernel,
+         positions.data<int32_t>(), std::log(static_cast<double>(base)), n, half,
+         table.data<float>());
+}
+
+void rotary(const Tensor& table, float direction, Tensor qkv) {
+  const int64_t tokens = table.dim(0), heads = qkv.dim(3), half = qkv.dim(4) / 2;
+  dispatch_float(qkv.dtype(), [&]<typename T>() {
+    T* x = qkv.data<T>();
+    const auto run = [&]<int N>() {
+      launch("rotary", one_dimensional(tokens * 2 * heads * (half / N), kThreads),
+             rotary_kernel<N, T>, table.data<float>(), direction, tokens, heads, half, x);
+    };
+    constexpr int kPack = kPackSize<T>;
+    if (half % kPack == 0 && takes_packs<kPack>(x)) {
+      run.template operator()<kPack>();
+    } else {
+      run.template operator()<1>();
+    }
+  });
+}
+
+}  // namespace tessera::cuda

@@ -1,0 +1,31 @@
+#include "core/ops/key_values.h"
+
+#include "core/error.h"
+#include "core/ops/checks.h"
+#include "core/ops/cpu/ops.h"
+#include "core/ops/cuda/ops.h"
+
+namespace tessera {
+
+void store_key_values(const Tensor& qkv, int64_t first, Tensor keys, Tensor values) {
+  constexpr const char* kOp = "store_key_values";
+  require_float(qkv, kOp, "qkv");
+  require(qkv.shape().rank() == 5 && qkv.dim(2) == 3,
+          "{}: qkv must have shape (B, T, 3, Hl, D), but is {}", kOp, describe(qkv));
+  require(keys.defined() && keys.shape().rank() == 4 && keys.dim(0) == qkv.dim(0) &&
+              keys.dim(1) == qkv.dim(3) && keys.dim(3) == qkv.dim(4),
+          "{}: keys must have shape (B, Hl, capacity, D) for qkv {}, but are {}", kOp,
+          describe(qkv), describe(keys));
+  require_dtype(keys, qkv.dtype(), kOp, "keys");
+  require_like(values, keys, kOp, "values");
+  require(first >= 0 && first + qkv.dim(1) <= keys.dim(2),
+          "{}: a cache of {} positions can not hold {}", kOp, keys.dim(2), first + qkv.dim(1));
+  const Device device = common_device(kOp, qkv, keys, values);
+  if (device.is_meta()) return;
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) return cuda::store_key_values(qkv, first, keys, values);
+  }
+  cpu::store_key_values(qkv, first, keys, values);
+}
+
+}  // namespace tessera

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "launch/devices/device_plan.h"
+
+namespace tessera {
+
+/// The GPU that a rank computes on.
+struct RankGpu {
+  std::string name;  ///< "NVIDIA H100 80GB HBM3"
+  size_t bytes = 0;  ///< its memory
+};
+
+/// What the start-up summary says of devices; `transport` is how tensors travel.
+///
+///     4 ranks on 4 GPUs: NVIDIA H100 80GB HBM3, 79.2 GiB each; NCCL 2.28.9
+///
+///     2 ranks on 1 GPU: NVIDIA H200, 139.8 GiB; mpi, staged
+///
+///     4 ranks on CPUs; mpi
+///
+/// `gpus` has one entry a rank; none on CPUs.
+std::string device_summary(const DevicePlan& plan, int ranks, std::span<const RankGpu> gpus,
+                           const std::string& transport);
+
+/// RankGpu as text, to send it, and back.
+std::string to_string(const RankGpu& gpu);
+RankGpu parse_rank_gpu(const std::string& text);
+
+}  // namespace tessera

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "core/arena.h"
+#include "launch/data/batch_buffers.h"
+#include "launch/data/device_batch.h"
+#include "launch/data/token_batches.h"
+#include "launch/evaluate/evaluation.h"
+#include "models/model.h"
+#include "models/model_config.h"
+#include "parallel/process_grid.h"
+
+namespace tessera {
+
+/// What an evaluation needs, on every rank.
+struct EvaluationPass {
+  const ModelConfig& config;
+  Model& model;
+  Arena& arena;  ///< has room for the model's evaluate() of the largest micro-batch
+  const ParallelGroups& groups;
+  const TokenBatches& batches;         ///< with evaluation data
+  std::vector<BatchBuffers>& buffers;  ///< one a micro-batch
+  DeviceBatch& device_batch;           ///< on the arena's device
+};
+
+/// Receives a micro-batch of this data rank when it has been evaluated; all tensor ranks of a
+/// replica see the same. It is in host memory.
+using OnEvaluated = std::function<void(const TokenBatch& batch)>;
+
+/// Evaluates the first `num_batches` batches of the evaluation data, without dropout. Throws on all
+/// ranks or none, as TokenBatches::load_eval. Collective over the world.
+Evaluation evaluate(const EvaluationPass& pass, int64_t num_batches,
+                    const OnEvaluated& on_evaluated = {});
+
+}  // namespace tessera

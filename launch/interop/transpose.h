@@ -1,0 +1,10 @@
+#pragma once
+
+#include <cstdint>
+
+namespace tessera {
+
+/// to (columns, rows) = the transposed `from` (rows, columns). They may not overlap.
+void transpose(const float* from, int64_t rows, int64_t columns, float* to);
+
+}  // namespace tessera

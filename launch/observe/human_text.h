@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "models/model_config.h"
+
+namespace tessera {
+
+// Numbers as people read them.
+
+/// 1234567 as "1,234,567"; not negative.
+std::string grouped(int64_t number);
+
+/// "1.5 GiB"
+std::string human_bytes(size_t bytes);
+
+/// "1h02m", "2m03s", "4s"
+std::string human_duration(double seconds);
+
+/// "bert: 4 layers, 128 wide, 4 heads, context 64, vocabulary 2048"
+std::string human_model(const ModelConfig& model);
+
+}  // namespace tessera

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace tessera {
+
+/// Words that came before in a text, most of which come again, and where their tokens are. The text
+/// and the tokens must outlive it.
+class KnownWords {
+ public:
+  explicit KnownWords(std::vector<int32_t>& tokens) : tokens_(tokens) {}
+
+  /// Appends the tokens of `word`, a part of the text: those of before, or, the first time, what
+  /// `append()` appends.
+  template <typename Append>
+  void append(std::string_view word, Append&& append) {
+    const auto [place, is_new] = known_.try_emplace(word);
+    auto& [begin, count] = place->second;
+    if (is_new) {
+      begin = tokens_.size();
+      append();
+      count = tokens_.size() - begin;
+    } else {
+      for (size_t i = begin; i < begin + count; ++i) tokens_.push_back(tokens_[i]);
+    }
+  }
+
+ private:
+  struct Place {
+    size_t begin = 0;
+    size_t count = 0;
+  };
+
+  std::vector<int32_t>& tokens_;
+  std::unordered_map<std::string_view, Place> known_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <vector>
+
+#include "parallel/communicator.h"
+#include "parallel/cuda/staging_pool.h"
+
+namespace tessera {
+
+/// One piece of a GPU tensor that the host's ranks sum up in pinned memory.
+class StagedPiece {
+ public:
+  StagedPiece(StagingPool::Lease block, std::unique_ptr<PendingCollective> running, Tensor target)
+      : block_(std::move(block)), running_(std::move(running)), target_(target) {}
+
+  bool finished() const { return running_ == nullptr; }
+  /// Waits for the sum and enqueues its copy to the tensor.
+  void finish();
+  /// As finish() if the sum is there already. True when the copy is enqueued.
+  bool progress();
+  /// For a rank through which an exception passes: nothing is copied any more.
+  void abandon() { running_.reset(); }
+
+ private:
+  StagingPool::Lease block_;
+  std::unique_ptr<PendingCollective> running_;
+  Tensor target_;
+};
+
+/// The pieces of a group's pending all-reduces, in the order of their start.
+class StagedQueue {
+ public:
+  static constexpr size_t kMostPieces = 8;
+
+  explicit StagedQueue(std::shared_ptr<StagingPool> pool) : pool_(std::move(pool)) {}
+
+  const std::shared_ptr<StagingPool>& pool() const { return pool_; }
+
+  /// Finishes the oldest pieces where there are too many.
+  void make_room();
+  std::shared_ptr<StagedPiece> push(StagingPool::Lease block,
+                                    std::unique_ptr<PendingCollective> running, Tensor target);
+
+ private:
+  std::shared_ptr<StagingPool> pool_;
+  std::deque<std::shared_ptr<StagedPiece>> pieces_;
+};
+
+/// An all-reduce of a GPU tensor: its pieces.
+class StagedPending final : public PendingCollective {
+ public:
+  explicit StagedPending(std::shared_ptr<StagedQueue> queue) : queue_(std::move(queue)) {}
+  StagedPending(const StagedPending&) = delete;
+  StagedPending& operator=(const StagedPending&) = delete;
+  ~StagedPending() override;
+
+  void add(std::shared_ptr<StagedPiece> piece) { pieces_.push_back(std::move(piece)); }
+
+  void wait() override;
+  bool progress() override;
+
+ private:
+  std::shared_ptr<StagedQueue> queue_;  ///< with the pool, which the pieces need
+  std::vector<std::shared_ptr<StagedPiece>> pieces_;
+  int exceptions_ = std::uncaught_exceptions();
+};
+
+}  // namespace tessera

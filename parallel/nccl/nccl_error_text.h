@@ -1,0 +1,37 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+namespace tessera {
+
+/// What NCCL said when something failed.
+struct NcclFailure {
+  std::string_view operation;   ///< "all_reduce of fp32 (3, 4) on cuda:0"
+  std::string_view code;        ///< NCCL's words for the result: "unhandled system error ..."
+  std::string_view last_error;  ///< of ncclGetLastError: which call and which host, or ""
+  int rank = 0;
+  int size = 1;
+};
+
+/// The message of the Error that is thrown:
+///
+///     all_reduce of fp32 (1024) on cuda:0: NCCL failed on rank 2 of 4: remote process exited or
+///     there was a network error (socketProgress: Connection closed by remote peer node3). With
+///     NCCL_DEBUG=WARN in the environment it tells more
+inline std::string nccl_error_text(const NcclFailure& failure) {
+  // NCCL ends some of its texts with a full stop or a new line.
+  std::string_view last = failure.last_error;
+  while (!last.empty() && (last.back() == '\n' || last.back() == '.' || last.back() == ' ')) {
+    last.remove_suffix(1);
+  }
+  const std::string detail = last.empty() ? "" : fmt::format(" ({})", last);
+  return fmt::format(
+      "{}: NCCL failed on rank {} of {}: {}{}. With NCCL_DEBUG=WARN in the environment it tells "
+      "more",
+      failure.operation, failure.rank, failure.size, failure.code, detail);
+}
+
+}  // namespace tessera

@@ -1,0 +1,105 @@
+#include "parallel/nccl/nccl_handle.h"
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "core/error.h"
+#include "parallel/nccl/nccl_error_text.h"
+
+namespace tessera {
+namespace {
+
+ncclUniqueId parse_id(const std::string& text) {
+  ncclUniqueId id;
+  require(text.size() == sizeof(id.internal), "an id of NCCL has {} bytes, but {} arrived",
+          sizeof(id.internal), text.size());
+  std::memcpy(id.internal, text.data(), text.size());
+  return id;
+}
+
+}  // namespace
+
+std::string make_nccl_id() {
+  ncclUniqueId id;
+  const ncclResult_t code = ncclGetUniqueId(&id);
+  if (code != ncclSuccess) {
+    fail("{}", nccl_error_text(
+                   {"ncclGetUniqueId", ncclGetErrorString(code), ncclGetLastError(nullptr), 0, 1}));
+  }
+  return {id.internal, sizeof(id.internal)};
+}
+
+NcclHandle::NcclHandle(const std::string& id, const Communicator& group)
+    : rank_(group.rank()), size_(group.size()), watch_([this] { look(); }) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  check(ncclCommInitRankConfig(&comm_, size_, parse_id(id), rank_, &config));
+}
+
+NcclHandle::~NcclHandle() {
+  if (comm_ == nullptr) return;
+  const bool in_order = std::uncaught_exceptions() == exceptions_;
+  if (!in_order || !finish()) abort();
+}
+
+bool NcclHandle::ready() {
+  const ncclResult_t now = state();
+  check(now);
+  return now == ncclSuccess;
+}
+
+void NcclHandle::enqueue(const char* operation, const Tensor& tensor,
+                         const std::function<ncclResult_t(ncclComm_t comm)>& call) {
+  require(comm_ != nullptr, "{}: NCCL has failed before, after {}", operation, last_operation());
+  operation_ = operation;
+  tensor_ = tensor;
+  check(call(comm_));
+  // The first operations of a kind connect ranks in the background, and are enqueued after that.
+  // What the call returned does not tell: some versions of ncclSend say success too early.
+  if (!ready()) cuda::Watch::until([&] { return ready(); });
+}
+
+void NcclHandle::look() {
+  if (comm_ != nullptr) check(state());
+}
+
+ncclResult_t NcclHandle::state() {
+  ncclResult_t now = ncclSuccess;
+  const ncclResult_t code = ncclCommGetAsyncError(comm_, &now);
+  return code == ncclSuccess ? now : code;
+}
+
+void NcclHandle::check(ncclResult_t code) {
+  if (code == ncclSuccess || code == ncclInProgress) return;
+  const std::string message = nccl_error_text(
+      {last_operation(), ncclGetErrorString(code), ncclGetLastError(comm_), rank_, size_});
+  abort();
+  throw Error(message);
+}
+
+std::string NcclHandle::last_operation() const {
+  return tensor_.defined() ? fmt::format("{} of {}", operation_, describe(tensor_)) : operation_;
+}
+
+void NcclHandle::abort() {
+  if (comm_ != nullptr) ncclCommAbort(comm_);
+  comm_ = nullptr;
+}
+
+// False if the other ranks do not come to an end with this one.
+bool NcclHandle::finish() {
+  constexpr auto kLimit = std::chrono::seconds(60);
+  const auto deadline = std::chrono::steady_clock::now() + kLimit;
+  ncclResult_t code = ncclCommFinalize(comm_);
+  while (code == ncclInProgress && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    code = state();
+  }
+  if (code != ncclSuccess) return false;
+  ncclCommDestroy(comm_);
+  comm_ = nullptr;
+  return true;
+}
+
+}  // namespace tessera

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "core/cuda/stream.h"
+
+namespace tessera {
+
+/// A point in a stream that other streams wait for.
+class NcclEvent {
+ public:
+  NcclEvent() {
+    cuda::check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreate");
+  }
+  ~NcclEvent() { cudaEventDestroy(event_); }
+  NcclEvent(const NcclEvent&) = delete;
+  NcclEvent& operator=(const NcclEvent&) = delete;
+
+  void record(cudaStream_t stream) {
+    cuda::check(cudaEventRecord(event_, stream), "cudaEventRecord");
+  }
+  /// What is enqueued on `stream` from now on runs after the point.
+  void hold(cudaStream_t stream) const {
+    cuda::check(cudaStreamWaitEvent(stream, event_, 0), "cudaStreamWaitEvent");
+  }
+  bool done() const {
+    const cudaError_t code = cudaEventQuery(event_);
+    if (code != cudaErrorNotReady) cuda::check(code, "the work on the stream");
+    return code == cudaSuccess;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+/// A communicator's own stream, beside that of the ops.
+class NcclStream {
+ public:
+  NcclStream() {
+    // Of the highest priority: what waits for a collective waits for all ranks.
+    int lowest = 0, highest = 0;
+    cuda::check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "the priorities of streams");
+    cuda::check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, highest),
+                "cudaStreamCreate");
+  }
+  ~NcclStream() { cudaStreamDestroy(stream_); }
+  NcclStream(const NcclStream&) = delete;
+  NcclStream& operator=(const NcclStream&) = delete;
+
+  cudaStream_t get() const { return stream_; }
+
+  /// Runs what is enqueued here next after all that the ops' stream has.
+  void follow_ops() {
+    before_.record(cuda::stream());
+    before_.hold(stream_);
+  }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+  NcclEvent before_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <cstdint>
+
+namespace tessera {
+
+/// Which activations are not kept for the backward pass but computed again in it: the GELUs', which
+/// are a quarter of a block's and cost little, or all of a block but its input, for another forward
+/// pass. Results are the same bits.
+enum class Recompute : uint8_t { none, gelu, block };
+
+}  // namespace tessera

@@ -1,0 +1,125 @@
+#include "core/ops/clip.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/support/expect_error.h"
+#include "tests/support/tensors.h"
+
+namespace tessera {
+namespace {
+
+using namespace test;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+TestTensor doubles(const std::vector<double>& values) {
+  TestTensor result({static_cast<int64_t>(values.size())}, DType::f64);
+  std::copy(values.begin(), values.end(), result.tensor.data<double>());
+  return result;
+}
+
+/// What a step reads and writes.
+struct Clip {
+  void call(int64_t step, double max_norm, double squares, const std::vector<double>& losses) {
+    clip_scale(step, max_norm, doubles({squares}).tensor, doubles(losses).tensor, {record.tensor},
+               scale.tensor);
+  }
+  double scale_now() const { return to_doubles(scale.tensor)[0]; }
+  std::vector<double> record_now() const { return to_doubles(record.tensor); }
+
+  TestTensor record{{4}, DType::f64};
+  TestTensor scale = from_doubles({{1.0}}, {1}, DType::f32);
+};
+
+TEST(ClipScale, IsThatOfTheTextbook) {
+  for (const double norm : {0.0, 1e-30, 0.3, 0.999999, 1.0, 1.5, 7.0, 1e30}) {
+    for (const double max_norm : {1e-3, 1.0, 10.0}) {
+      Clip clip;
+      clip.call(7, max_norm, norm * norm, {2.5, -1.0});
+      const double root = std::sqrt(norm * norm);
+      const double expected = root > max_norm ? max_norm / root : 1.0;
+      EXPECT_EQ(clip.scale_now(), static_cast<double>(static_cast<float>(expected))) << norm;
+      EXPECT_EQ(clip.record_now(), (std::vector<double>{7.0, root, 2.5, -1.0}));
+    }
+  }
+}
+
+TEST(ClipScale, AMaximumOfZeroClipsNothing) {
+  Clip clip;
+  clip.call(1, 0.0, 1e40, {1.0, 1.0});
+  EXPECT_EQ(clip.scale_now(), 1.0);
+  EXPECT_EQ(clip.record_now(), (std::vector<double>{1.0, std::sqrt(1e40), 1.0, 1.0}));
+}
+
+TEST(ClipScale, DoesNotDependOnTheScaleOfTheStepBefore) {
+  Clip clip;
+  clip.call(1, 1.0, 1e4, {1.0, 1.0});
+  EXPECT_EQ(clip.scale_now(), static_cast<double>(0.01f));
+  clip.call(2, 1.0, 0.25, {1.0, 1.0});
+  EXPECT_EQ(clip.scale_now(), 1.0);
+}
+
+TEST(ClipScale, IsNaNForANormOrALossThatIsNotFiniteAndStaysSo) {
+  struct Case {
+    double squares;
+    std::vector<double> losses;
+  };
+  for (const Case& bad : {Case{kNaN, {1.0, 1.0}}, Case{kInf, {1.0, 1.0}}, Case{1.0, {kNaN, 1.0}},
+                          Case{1.0, {1.0, kInf}}, Case{1.0, {-kInf, 1.0}}}) {
+    for (const double max_norm : {0.0, 1.0}) {
+      Clip clip;
+      clip.call(3, max_norm, 1.0, {1.0, 1.0});
+      EXPECT_EQ(clip.scale_now(), 1.0);
+      clip.call(4, max_norm, bad.squares, bad.losses);
+      const TestTensor failed = copy_of(clip.record.tensor);
+      EXPECT_EQ(to_doubles(failed.tensor)[0], 4.0);
+      for (int64_t step = 4; step < 7; ++step) {
+        EXPECT_TRUE(std::isnan(clip.scale_now())) << step;
+        expect_same_bits(clip.record.tensor, failed.tensor, "the record");
+        clip.call(step + 1, max_norm, 1.0, {1.0, 1.0});
+      }
+    }
+  }
+}
+
+TEST(ClipScale, OfNoLossesIsThatOfTheNorm) {
+  const TestTensor record({2}, DType::f64), scale({1}, DType::f32);
+  clip_scale(1, 1.0, doubles({16.0}).tensor, TestTensor({0}, DType::f64).tensor, {record.tensor},
+             scale.tensor);
+  EXPECT_EQ(to_doubles(scale.tensor)[0], 0.25);
+}
+
+TEST(ClipScale, WrongArgumentsAreNamedOnTheMetaDeviceToo) {
+  const TestTensor squares({1}, DType::f64, kMeta), losses({3}, DType::f64, kMeta);
+  const TestTensor record({5}, DType::f64, kMeta), scale({1}, DType::f32, kMeta);
+  const auto call = [&](double max_norm, const Tensor& s, const Tensor& l, const Tensor& r,
+                        const Tensor& out) { clip_scale(1, max_norm, s, l, {r}, out); };
+  call(1.0, squares.tensor, losses.tensor, record.tensor, scale.tensor);
+  const auto expect_refused = [&](const Tensor& s, const Tensor& l, const Tensor& r,
+                                  const Tensor& out, const char* name) {
+    expect_error([&] { call(1.0, s, l, r, out); }, {"clip_scale", name});
+  };
+  const auto &s = squares.tensor, &l = losses.tensor, &r = record.tensor, &out = scale.tensor;
+  expect_refused(l, l, r, out, "squares");
+  expect_refused(out, l, r, out, "squares");
+  expect_refused(s, out, r, out, "losses");
+  expect_refused(s, l, l, out, "record");
+  expect_refused(s, l, r, s, "grad_scale");
+  for (const double max_norm : {-1.0, kNaN, kInf}) {
+    expect_error([&] { call(max_norm, s, l, r, out); }, {"clip_scale", "max_norm"});
+  }
+  const TestTensor shared({5}, DType::f64);
+  expect_error(
+      [&] {
+        call(1.0, TestTensor({1}, DType::f64).tensor, shared.tensor.slice(0, 3), shared.tensor,
+             TestTensor({1}, DType::f32).tensor);
+      },
+      {"clip_scale", "record", "losses"});
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,63 @@
+#include "core/ops/columns.h"
+
+#include <gtest/gtest.h>
+
+#include "core/ops/positions.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/tensors.h"
+
+namespace tessera {
+namespace {
+
+using namespace test;
+
+TEST(Columns, PartsAreJoinedWithoutTheirPadding) {
+  constexpr int64_t kRanks = 3, kRows = 4;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const int64_t width : {1, 16, 48, 300}) {
+      const TestTensor parts = random_tensor({kRanks, kRows, width}, dtype, 1);
+      const auto source = to_doubles(parts.tensor);
+      // The last rank's columns are padding in part, or altogether.
+      for (const int64_t columns : {3 * width, 3 * width - width / 3, 2 * width, 2 * width - 1}) {
+        const TestTensor out({kRows, columns}, DType::f32);
+        join_columns(parts.tensor, out.tensor);
+        std::vector<double> expected;
+        for (int64_t n = 0; n < kRows; ++n) {
+          for (int64_t c = 0; c < columns; ++c) {
+            const int64_t rank = c / width;
+            expected.push_back(
+                source[static_cast<size_t>((rank * kRows + n) * width + c - rank * width)]);
+          }
+        }
+        EXPECT_EQ(to_doubles(out.tensor), expected);
+      }
+    }
+  }
+}
+
+TEST(Columns, WrongArgumentsAreNamed) {
+  const OwnedTensor parts({2, 3, 8}, DType::bf16, kMeta), wide({3, 17}, DType::f32, kMeta);
+  const OwnedTensor narrow({3, 5}, DType::bf16, kMeta);
+  expect_error([&] { join_columns(parts.tensor, wide.tensor); },
+               {"join_columns", "(3, at most 16)", "(3, 17)"});
+  expect_error([&] { join_columns(parts.tensor, narrow.tensor); }, {"join_columns", "out", "fp32"});
+}
+
+TEST(Positions, CountFromTheFirstInEachSequence) {
+  const TestTensor positions({3, 100}, DType::i32);
+  fill_positions(17, positions.tensor);
+  for (size_t i = 0; i < 300; ++i) {
+    ASSERT_EQ(positions.tensor.span<int32_t>()[i], static_cast<int32_t>(17 + i % 100));
+  }
+  const TestTensor none({3, 0}, DType::i32);
+  fill_positions(17, none.tensor);
+}
+
+TEST(Positions, WrongArgumentsAreNamed) {
+  const OwnedTensor wrong({3}, DType::i32, kMeta), floats({3, 2}, DType::f32, kMeta);
+  expect_error([&] { fill_positions(0, wrong.tensor); }, {"fill_positions", "(B, T)", "(3)"});
+  expect_error([&] { fill_positions(0, floats.tensor); }, {"fill_positions", "int32"});
+}
+
+}  // namespace
+}  // namespace tessera

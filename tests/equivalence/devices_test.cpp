@@ -1,0 +1,90 @@
+// A GPU computes what CPU ranks compute, and goes on from their checkpoints, as they from its. On
+// the emulated GPU, or with TESSERA_TEST_DEVICE=cuda on a real one.
+
+#include <gtest/gtest.h>
+
+#include "launch/checkpoint/find.h"
+#include "launch/generate/generator.h"
+#include "tests/support/device_ranks.h"
+#include "tests/support/small_runs.h"
+#include "tests/support/tensors.h"
+#include "tests/support/training_world.h"
+
+namespace tessera {
+namespace {
+
+using test::Layout;
+using test::SmallKind;
+using test::WholeRun;
+
+// Sums of some hundred terms in fp32, in another order: as between two layouts.
+constexpr double kTolerance = 2e-4;
+
+class OnDevices : public testing::TestWithParam<SmallKind> {
+ protected:
+  void SetUp() override {
+    if (!test::on_gpu()) GTEST_SKIP() << "there is no second device: set TESSERA_TEST_DEVICE=cuda";
+    test::write_small_data(folder_);
+  }
+  RunConfig config() const { return test::small_run(folder_, "run", GetParam()); }
+
+  test::TestFolder folder_;
+};
+
+TEST_P(OnDevices, AGpuIsACpu) {
+  const WholeRun cpu = test::train_whole(config(), {{1, 1}, 5, false, false, kCpu});
+  const WholeRun gpu = test::train_whole(config(), {{2, 1}, 5, false, false, test::test_device()});
+  test::expect_same_bits(gpu.initial_weights, cpu.initial_weights, "initial weights");
+  test::expect_equal(gpu, cpu, kTolerance);
+}
+
+TEST_P(OnDevices, CheckpointsGoOnOnTheOtherDevice) {
+  const WholeRun whole = test::train_whole(config(), {{1, 1}, 6, false, false, kCpu});
+  RunConfig run = config();
+  run.run.dir = folder_ / "moving";
+  const WholeRun first = test::train_whole(run, {{1, 1}, 2, false, true, kCpu});
+  const WholeRun second = test::train_whole(run, {{2, 1}, 2, true, true, test::test_device()});
+  test::expect_same_bits(second.initial_weights, first.weights, "weights on the GPU");
+  const WholeRun third = test::train_whole(run, {{1, 1}, 2, true, false, kCpu});
+  test::expect_same_bits(third.initial_weights, second.weights, "weights back on the CPU");
+  test::expect_close(third.weights, whole.weights, kTolerance, "weights");
+}
+
+/// What a trained GPT writes, always the likeliest token, on two tensor ranks.
+std::vector<int32_t> continuation(const std::string& run_dir, Device device) {
+  std::vector<int32_t> written;
+  test::run_device_ranks(2, [&](Communicator& world) {
+    const auto newest = newest_whole_checkpoint(
+        run_dir, [](const std::string&) {}, world);
+    Checkpoint checkpoint = Checkpoint::open(newest.value());
+    Generator generator(checkpoint, world, device);
+    SamplingOptions greedy;
+    greedy.temperature = 0.0;
+    greedy.vocab_size = test::kSmallVocabulary;
+    const std::vector<int32_t> prompt = {5, 6, 7};
+    generator.generate(prompt, 40, greedy, [&](int32_t token) {
+      if (world.rank() == 0) written.push_back(token);
+      return true;
+    });
+  });
+  return written;
+}
+
+TEST(OnDevicesToo, AGeneratorWritesTheSame) {
+  if (!test::on_gpu()) GTEST_SKIP() << "there is no second device: set TESSERA_TEST_DEVICE=cuda";
+  const test::TestFolder folder;
+  test::write_small_data(folder);
+  const RunConfig run = test::small_run(folder, "run", SmallKind::gpt);
+  test::train_whole(run, {{1, 1}, 4, false, true, kCpu});
+  const auto on_cpu = continuation(run.run.dir, kCpu);
+  EXPECT_EQ(on_cpu.size(), 40u);
+  EXPECT_EQ(continuation(run.run.dir, test::test_device()), on_cpu);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, OnDevices,
+                         testing::Values(SmallKind::gpt, SmallKind::gpt_packed,
+                                         SmallKind::bert_pairs, SmallKind::classifier),
+                         [](const auto& instance) { return to_string(instance.param); });
+
+}  // namespace
+}  // namespace tessera

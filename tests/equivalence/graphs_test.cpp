@@ -1,0 +1,112 @@
+#include <gtest/gtest.h>
+
+#include "core/cuda/workspace.h"
+#include "launch/train/open_data.h"
+#include "tests/support/device_ranks.h"
+#include "tests/support/small_runs.h"
+#include "tests/support/tensors.h"
+#include "tests/support/test_folder.h"
+#include "tests/support/training_world.h"
+
+namespace tessera {
+namespace {
+
+using test::Layout;
+using test::SmallKind;
+using test::WholeRun;
+
+constexpr int64_t kSteps = 4, kMicroBatches = 4;
+
+/// CUDA graphs of micro-steps.
+class Graphs : public testing::Test {
+ protected:
+  Graphs() { test::write_small_data(folder_); }
+  void SetUp() override {
+    if (!test::on_gpu()) GTEST_SKIP() << "CUDA graphs are a GPU's";
+  }
+
+  RunConfig config(SmallKind kind = SmallKind::gpt) const {
+    return test::small_run(folder_, "run", kind);
+  }
+
+  /// Expects as many launches, and the bits of a run without graphs. Returns the notes.
+  static std::string expect_launches(int64_t launches, RunConfig run, Layout layout = {1, 1}) {
+    const WholeRun with = test::train_whole(run, {layout, kSteps});
+    EXPECT_EQ(with.graph_launches, launches);
+    run.train.cuda_graph = CudaGraph::off;
+    const WholeRun without = test::train_whole(run, {layout, kSteps});
+    EXPECT_EQ(without.graph_launches, 0);
+    test::expect_same_bits(with.first_gradients, without.first_gradients, "gradients");
+    test::expect_same_bits(with.weights, without.weights, "weights");
+    std::string notes;
+    for (size_t i = 0; i < with.steps.size(); ++i) {
+      EXPECT_EQ(with.steps[i].loss(), without.steps[i].loss());
+      EXPECT_EQ(without.steps[i].note, "");
+      notes += with.steps[i].note;
+    }
+    return notes;
+  }
+
+  test::TestFolder folder_;
+};
+
+TEST_F(Graphs, GiveTheSameBits) {
+  EXPECT_EQ(expect_launches(kSteps * kMicroBatches - 1, config()), "");
+}
+
+TEST_F(Graphs, HoldWhatIsComputedAgain) {
+  RunConfig again = config();
+  again.run.precision = DType::bf16;
+  again.train.recompute = Recompute::block;
+  EXPECT_EQ(expect_launches(kSteps * kMicroBatches - 1, again), "");
+}
+
+// Of the two micro-batches of a data rank the second is summed over the ranks meanwhile.
+TEST_F(Graphs, LeaveOutTheMicroStepThatSumsGradients) {
+  EXPECT_EQ(expect_launches(kSteps - 1, config(), {1, 2}), "");
+}
+
+/// Trains two steps, lets the workspace grow, and trains two more.
+struct GrowingRun {
+  explicit GrowingRun(const RunConfig& config) {
+    test::run_device_ranks(1, [&](Communicator& world) {
+      const ParallelGroups groups = make_parallel_groups(world, 1);
+      Trainer trainer(config, groups, open_data(config), test::test_device());
+      trainer.initialize();
+      for (const size_t workspace_bytes : {size_t{1} << 20, size_t{64} << 20}) {
+        if constexpr (kHasCuda) cuda::workspace(workspace_bytes);
+        for (int i = 0; i < 2; ++i) {
+          trainer.step();
+          losses.push_back(trainer.result().loss());
+        }
+      }
+      launches = trainer.graph_launches();
+    });
+  }
+
+  std::vector<double> losses;
+  int64_t launches = 0;
+};
+
+TEST_F(Graphs, AreRecordedAnewWhereTheWorkspaceHasMoved) {
+  RunConfig run = config();
+  const GrowingRun with(run);
+  run.train.cuda_graph = CudaGraph::off;
+  EXPECT_EQ(with.losses, GrowingRun(run).losses);
+  EXPECT_EQ(with.launches, kSteps * kMicroBatches - 1);
+}
+
+TEST_F(Graphs, EndWhereShapesVary) {
+  const std::string note = expect_launches(0, config(SmallKind::bert_pairs));
+  EXPECT_EQ(note,
+            "no CUDA graphs from here on, because micro-batches have more than 4 different shapes "
+            "or numbers of targets");
+}
+
+TEST_F(Graphs, AreNotUsedWithDropoutOrTensorRanks) {
+  EXPECT_EQ(expect_launches(0, config(SmallKind::gpt_blend)), "");
+  EXPECT_EQ(expect_launches(0, config(), {2, 1}), "");
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Puts what tests/gpu/check.sh needs into one folder that runs where nothing can be installed: programs,
+# their libraries but for CUDA's, cuDNN and NCCL, which the machine with the GPU has, Open MPI, and
+# configs.
+#
+#   tests/gpu/bundle.sh [FOLDER [BUILD]]
+#
+# FOLDER (build/bundle) is made anew, and beside it FOLDER.tar.gz, which may have 64 MiB at most. BUILD is a
+# build folder, by default one for GPUs and any x86-64-v3 processor, which is brought up to date.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. launch/set_up.sh
+
+out=${1:-build/bundle}
+from=${2:-}
+programs=(tessera tests/core_tests tests/models_tests tests/parallel_mpi_tests)
+if [ -z "$from" ]; then
+  from=build/portable
+  mkdir -p "$from"
+  cmake --preset cuda -B "$from" -DTESSERA_NATIVE=OFF >"$from.log" 2>&1 || { cat "$from.log"; exit 1; }
+  cmake --build "$from" --target "${programs[@]##*/}"
+fi
+
+rm -rf "$out"
+mkdir -p "$out"/{bin,libexec,lib,glibc,configs,tests/parity} "$out"/openmpi/{bin,etc,lib/openmpi,lib/pmix,share}
+
+for program in "${programs[@]}"; do
+  cp "$from/$program" "$out/libexec/"
+  cp tests/gpu/run_in_bundle.sh "$out/bin/${program##*/}"
+done
+cp tests/gpu/run_in_bundle.sh "$out/bin/mpirun"
+cp tests/gpu/env.sh tests/gpu/check.sh tests/gpu/peer_pytorch.py "$out/"
+cp configs/gpt2_{124m,350m,1.5b}.yaml configs/bert_{base,large}.yaml "$out/configs/"
+cp tests/parity/*_golden.safetensors "$out/tests/parity/"
+
+# Open MPI for the ranks of one host: without the plugins for networks of clusters.
+mpirun=$(readlink -f "$(command -v mpirun)")
+plugins=$(ompi_info --path pkglibdir --parsable | cut -d: -f3)
+[ -d "$plugins/openmpi3" ] && plugins=$plugins/openmpi3
+cp "$mpirun" "$out/libexec/mpirun"
+cp "$(command -v orted)" "$out/openmpi/bin/"
+find "$plugins" -name 'mca_*.so' | grep -Ev 'ucx|ofi|openib|psm|usnic|ugni|spml|scoll|sshmem|memheap|monitoring' |
+  xargs -I{} cp {} "$out/openmpi/lib/openmpi/"
+cp -r "$(ompi_info --path pkgdatadir --parsable | cut -d: -f3)" "$out/openmpi/share/openmpi"
+pmix=$(ldd "$out"/openmpi/lib/openmpi/mca_pmix_ext*.so 2>/dev/null | awk '/libpmix/ {print $3}' | head -n 1)
+if [ -n "$pmix" ]; then
+  cp "$(dirname "$(readlink -f "$pmix")")"/pmix/*.so "$out/openmpi/lib/pmix/"
+fi
+
+# Every library that any of these needs; the C library apart, for hosts whose own is older.
+find "$out/libexec" "$out/openmpi" -type f \( -perm -u+x -o -name '*.so*' \) -print0 | xargs -0 ldd 2>/dev/null |
+  awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u >"$out/libraries"
+while read -r library; do
+  case ${library##*/} in
+    libcu* | libnv* | libnccl*) ;; # CUDA's
+    libc.so.* | libm.so.* | libpthread.so.* | libdl.so.* | librt.so.* | libutil.so.* | libresolv.so.*)
+      cp -L "$library" "$out/glibc/" ;;
+    *) cp -L "$library" "$out/lib/" ;;
+  esac
+done <"$out/libraries"
+rm "$out/libraries"
+cp -L /lib64/ld-linux-x86-64.so.2 "$out/glibc/"
+getconf GNU_LIBC_VERSION | cut -d' ' -f2 >"$out/glibc/version"
+find "$out" -type f \( -path '*/libexec/*' -o -name '*.so*' \) -exec strip --strip-unneeded {} + 2>/dev/null || true
+find "$out" -name '*.sh' -exec chmod +x {} +
+chmod +x "$out"/bin/*
+
+tar -C "$(dirname "$out")" -czf "$out.tar.gz" "$(basename "$out")"
+bytes=$(stat -c %s "$out.tar.gz")
+echo "$out: $(du -sm "$out" | cut -f1) MiB; $out.tar.gz: $((bytes >> 20)) MiB"
+if [ "$bytes" -gt $((64 << 20)) ]; then
+  echo "the bundle is larger than 64 MiB" >&2
+  exit 1
+fi

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Measures the models of configs/ in PyTorch on this machine's GPU, as check.sh measures them in Tessera:
+bf16 autocast, scaled_dot_product_attention, torch.compile, fused AdamW, a clipped gradient norm. BERT
+learns masked tokens alone, as there.
+
+    peer_pytorch.py MODEL --seq-length T --batch ROWS [--steps N] [--seconds S]
+
+A line of JSON: tokens_per_second (the median of the steps after the warm-up), model_flops_per_second, mfu
+where the GPU's peak is known, memory_gib. FLOPs are counted as by launch/train/model_flops.h.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+
+try:
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+except ImportError:
+    sys.exit("peer_pytorch.py needs PyTorch, which this Python has not: install torch, or leave this out")
+
+# (kind, layers, width, heads, vocabulary)
+MODELS = {
+    "gpt2_124m": ("gpt", 12, 768, 12, 50257),
+    "gpt2_350m": ("gpt", 24, 1024, 16, 50257),
+    "gpt2_1.5b": ("gpt", 48, 1600, 25, 50257),
+    "bert_base": ("bert", 12, 768, 12, 30522),
+    "bert_large": ("bert", 24, 1024, 16, 30522),
+    "tiny_gpt": ("gpt", 2, 64, 4, 257),
+    "tiny_bert": ("bert", 2, 64, 4, 257),
+}
+MASKED = 0.15  # of BERT's tokens have a target
+# Dense bf16 TFLOP/s, as in launch/observe/peak_flops.cpp; longer names first.
+PEAKS = {
+    "GB200": 2500, "B200": 2250, "H100 PCIe": 756, "H100 NVL": 835, "GH200": 989, "H100": 989, "H200": 989,
+    "A100": 312, "A800": 312, "H800": 989, "L40S": 362, "L4": 121, "A40": 149.7, "A10": 125,
+}
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads, causal, dropout):
+        super().__init__()
+        self.heads, self.causal, self.dropout = heads, causal, dropout
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.gelu = nn.GELU(approximate="tanh" if causal else "none")  # GPT-2's, BERT's
+
+    def attention(self, x):
+        rows, length, width = x.shape
+        q, k, v = (
+            part.view(rows, length, self.heads, width // self.heads).transpose(1, 2)
+            for part in self.qkv(x).split(width, dim=2)
+        )
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal, dropout_p=self.dropout)
+        return F.dropout(self.out(y.transpose(1, 2).reshape(rows, length, width)), self.dropout)
+
+    def mlp(self, x):
+        return F.dropout(self.down(self.gelu(self.up(x))), self.dropout)
+
+    def forward(self, x):
+        if self.causal:  # normalised before each part
+            x = x + self.attention(self.norm1(x))
+            return x + self.mlp(self.norm2(x))
+        x = self.norm1(x + self.attention(x))  # and after it
+        return self.norm2(x + self.mlp(x))
+
+
+class Model(nn.Module):
+    def __init__(self, kind, layers, width, heads, vocabulary, length):
+        super().__init__()
+        self.is_bert, self.dropout = kind == "bert", 0.1 if kind == "bert" else 0.0
+        self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
+        self.blocks = nn.ModuleList(
+            Block(width, heads, not self.is_bert, self.dropout) for _ in range(layers)
+        )
+        self.norm = nn.LayerNorm(width)  # before the blocks in BERT, after them in GPT
+        if self.is_bert:
+            self.types = nn.Embedding(2, width)
+            self.transform, self.transform_norm = nn.Linear(width, width), nn.LayerNorm(width)
+            self.head_bias = nn.Parameter(torch.zeros(vocabulary))
+        for parameter in self.parameters():
+            if parameter.dim() > 1:
+                nn.init.normal_(parameter, std=0.02)
+
+    def forward(self, tokens, places, targets):
+        x = self.tokens(tokens) + self.positions.weight[: tokens.shape[1]]
+        if self.is_bert:
+            x = F.dropout(self.norm(x + self.types(torch.zeros_like(tokens))), self.dropout)
+        for block in self.blocks:
+            x = block(x)
+        if not self.is_bert:
+            logits = F.linear(self.norm(x), self.tokens.weight)
+            return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+        chosen = x.flatten(0, 1)[places]
+        chosen = self.transform_norm(F.gelu(self.transform(chosen)))
+        return F.cross_entropy(F.linear(chosen, self.tokens.weight, self.head_bias), targets)
+
+
+def step_flops(kind, layers, width, vocabulary, rows, length, targets):
+    tokens = rows * length
+    head = vocabulary * width + (width * width if kind == "bert" else 0)
+    weights = layers * 12 * width**2 * tokens + head * targets
+    return 6 * weights + 12 * layers * width * tokens * length
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("model", choices=MODELS)
+    parser.add_argument("--seq-length", type=int, required=True)
+    parser.add_argument("--batch", type=int, required=True)
+    parser.add_argument("--steps", type=int, default=30, help="after the warm-up")
+    parser.add_argument("--warm-up", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=60, help="no step begins after so many")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--no-compile", action="store_true")
+    options = parser.parse_args()
+    began = time.monotonic()
+    on_gpu = options.device == "cuda"
+    if on_gpu and not torch.cuda.is_available():
+        sys.exit("peer_pytorch.py finds no GPU (--device cpu is for trying it out)")
+
+    torch.manual_seed(1)
+    kind, layers, width, heads, vocabulary = MODELS[options.model]
+    rows, length = options.batch, options.seq_length
+    model = Model(kind, layers, width, heads, vocabulary, length).to(options.device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=on_gpu)
+    forward = model if options.no_compile else torch.compile(model)
+    count = rows * length if kind == "gpt" else round(MASKED * rows * length)
+
+    def wait():
+        if on_gpu:
+            torch.cuda.synchronize()
+
+    def batch():
+        draw = lambda high, shape: torch.randint(high, shape, device=options.device)  # noqa: E731
+        places = torch.randperm(rows * length, device=options.device)[:count]
+        targets = draw(vocabulary, (rows, length) if kind == "gpt" else (count,))
+        return draw(vocabulary, (rows, length)), places, targets
+
+    seconds = []
+    for step in range(options.warm_up + options.steps):
+        if time.monotonic() - began > options.seconds:
+            break
+        arguments = batch()
+        wait()
+        start = time.monotonic()
+        with torch.autocast(options.device, dtype=torch.bfloat16):
+            loss = forward(*arguments)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        wait()
+        if step >= options.warm_up:
+            seconds.append(time.monotonic() - start)
+    if not seconds:
+        sys.exit(f"peer_pytorch.py: no step after the warm-up within {options.seconds:g} seconds")
+
+    step_seconds = statistics.median(seconds)
+    flops = step_flops(kind, layers, width, vocabulary, rows, length, count) / step_seconds
+    name = torch.cuda.get_device_name() if on_gpu else "CPU"
+    peak = next((1e12 * peak for part, peak in PEAKS.items() if part in name), None)
+    result = {
+        "model": options.model,
+        "seq_length": length,
+        "batch": rows,
+        "steps": len(seconds),
+        "tokens_per_second": rows * length / step_seconds,
+        "model_flops_per_second": flops,
+        "mfu": flops / peak if peak else None,
+        "memory_gib": torch.cuda.max_memory_reserved() / 2**30 if on_gpu else None,
+        "loss": loss.item(),
+        "device": name,
+        "torch": torch.__version__,
+    }
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Proves that a bundle runs where its packages are absent: in a root folder that has a shell, coreutils
+# and a C library, then once more as where that C library is too old. On the CPU, without a GPU.
+#
+#   tests/gpu/prove_bundle.sh FOLDER
+#
+# Needs root, or user namespaces.
+set -euo pipefail
+bundle=$(readlink -f "$1")
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+
+# The tools that the bundle's scripts call, with their own libraries.
+tools=(sh bash env cat ls sed awk grep sort head cut tr paste basename dirname readlink mktemp mkdir rm cp date seq sleep timeout
+  getconf uname kill tail wc find)
+mkdir -p "$root"/{bin,lib64,proc,sys,dev,tmp,etc,bundle}
+for tool in "${tools[@]}"; do
+  path=$(readlink -f "$(type -P "$tool")")
+  cp "$path" "$root/bin/$tool"
+  ldd "$path" | awk '$3 ~ /^\// {print $3} $1 ~ /^\// {print $1}'
+done | sort -u | while read -r library; do
+  mkdir -p "$root$(dirname "$library")"
+  cp -L "$library" "$root$library"
+done
+echo 'root:x:0:0:root:/tmp:/bin/sh' >"$root/etc/passwd"
+cp -r "$bundle"/. "$root/bundle"
+
+if find "$root" -path "$root/bundle" -prune -o -name 'libmpi*' -print -o -name 'libdnnl*' -print -o -name 'libfmt*' -print | grep .; then
+  echo "the root folder has what it must not have" >&2
+  exit 1
+fi
+
+cat >"$root/prove.sh" <<'PROOF'
+set -eu
+export PATH=/bin HOME=/tmp
+echo "== tessera --version"; /bundle/bin/tessera --version
+echo "== ops on the CPU";    /bundle/bin/core_tests --gtest_brief=1
+echo "== models on the CPU"; /bundle/bin/models_tests --gtest_brief=1
+echo "== communicators of 2 MPI ranks"; /bundle/bin/mpirun -np 2 /bundle/bin/parallel_mpi_tests --gtest_brief=1
+echo "== training on 2 ranks"
+cd /tmp
+seq 1 20000 | tr '\n' ' ' >text
+/bundle/bin/tessera prepare --tokenizer byte --append-eod --input text --output data
+cat >run.yaml <<'YAML'
+run: {dir: /tmp/run, device: cpu}
+model: {num_layers: 2, hidden_size: 32, num_heads: 4, seq_length: 32, vocab_size: 257}
+data: {train: /tmp/data}
+parallel: {tensor: 2}
+batch: {global: 8, micro: 4}
+train: {steps: 5}
+log: {interval: 1}
+YAML
+/bundle/bin/mpirun -np 2 /bundle/bin/tessera train run.yaml | grep '^step'
+PROOF
+
+cat >"$root/old.sh" <<'OLD'
+set -eu
+export PATH=/bin
+echo "== with the bundle's own C library"
+/bundle/bin/mpirun -np 2 /bundle/bin/tessera --version
+OLD
+
+in_root() { # in_root SCRIPT
+  unshare --mount --pid --fork "${map[@]}" bash -c \
+    'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && mount --rbind /sys "$0/sys" && exec chroot "$0" /bin/sh "$1"' \
+    "$root" "$1"
+}
+map=()
+[ "$(id -u)" -eq 0 ] || map=(--map-root-user)
+in_root /prove.sh
+rm "$root/bin/getconf" # a host whose C library has no known version: the bundle's must do
+in_root /old.sh
+echo "the bundle runs"

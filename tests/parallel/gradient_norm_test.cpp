@@ -1,0 +1,81 @@
+#include "parallel/gradient_norm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/ops/elementwise.h"
+#include "parallel/thread_communicator.h"
+#include "tests/support/tensors.h"
+
+namespace tessera {
+namespace {
+
+double sum_squares(const GradientNorm& norm) {
+  const OwnedTensor squares({1}, DType::f64);
+  fill(squares.tensor, 5.0);  // what was there does not count
+  norm.sum_squares(squares.tensor);
+  return squares.tensor.span<double>()[0];
+}
+
+/// Shards and replicas in turn, of which a rank's shards are padded; every gradient is 2.
+void declare_and_fill(ParameterStore& store, const Communicator& tp) {
+  const int64_t rows = 8 / tp.size();
+  const Range held = {tp.rank() * rows, (tp.rank() + 1) * rows};
+  for (int i = 0; i < 3; ++i) {
+    store.declare({fmt::format("split{}", i), {8, 2}, {0, held}, {}, false, rows + 1});
+    store.declare({fmt::format("columns{}", i), {3, 8}, {1, held}});
+    store.declare({fmt::format("common{}", i), {3}});
+  }
+  store.allocate(kCpu, DType::f32, StoreFor::training);
+  for (Parameter& parameter : store.parameters()) fill(parameter.real_part(parameter.grad), 2.0);
+}
+
+constexpr double kSquares = 4.0 * 3 * (16 + 24 + 3);
+
+TEST(GradientNorm, CountsEveryElementOnce) {
+  for (const int ranks : {1, 2, 4, 8}) {
+    run_thread_ranks(ranks, [](Communicator& tp) {
+      ParameterStore store;
+      declare_and_fill(store, tp);
+      const GradientNorm norm(store, tp);
+      EXPECT_EQ(sum_squares(norm), kSquares);
+      EXPECT_EQ(sum_squares(norm), kSquares);
+      fill(store.flat_grads(), 0.0);
+      EXPECT_EQ(sum_squares(norm), 0.0);
+    });
+  }
+}
+
+TEST(GradientNorm, NeighboursAreOneRange) {
+  run_thread_ranks(2, [](Communicator& tp) {
+    ParameterStore store;
+    declare_and_fill(store, tp);
+    EXPECT_EQ(GradientNorm(store, tp).num_ranges(), tp.rank() == 0 ? 1U : 3U);
+  });
+}
+
+TEST(GradientNorm, OfReplicasAloneIsTheFirstRanks) {
+  run_thread_ranks(3, [](Communicator& tp) {
+    ParameterStore store;
+    store.declare({"common", {5}});
+    store.allocate(kCpu, DType::f32, StoreFor::training);
+    fill(store.flat_grads(), 0.0);
+    fill(store.parameters()[0].grad, 1.0);
+    const GradientNorm norm(store, tp);
+    EXPECT_EQ(norm.num_ranges(), tp.rank() == 0 ? 1U : 0U);
+    EXPECT_EQ(sum_squares(norm), 5.0);
+  });
+}
+
+TEST(GradientNorm, OfShardsThatAreNotFiniteIsSoOnEveryRank) {
+  run_thread_ranks(4, [](Communicator& tp) {
+    ParameterStore store;
+    declare_and_fill(store, tp);
+    if (tp.rank() == 2) store.parameters()[4].grad.span<float>()[1] = NAN;
+    EXPECT_TRUE(std::isnan(sum_squares(GradientNorm(store, tp))));
+  });
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,383 @@
+"""Holds `tessera export` and `tessera import` to Hugging Face's transformers.
+
+    python tests/parity/interop.py [--build build/cpu]
+
+For each kind of model, with a vocabulary made of this repository's own text:
+
+1. text, `tessera prepare`, a short `tessera train`, `tessera export`: transformers loads the folder,
+   finds no weight missing or left over, has the same loss on the same tokens, and its tokenizer makes
+   the same tokens.
+2. transformers, with every parameter a random normal: `tessera import` of what it saved, `tessera
+   eval`: the same loss, and `tessera export` of the import gives back the same weights.
+
+Losses are equal to 1e-5, both in float32. Prints a line for each check; exits with 1 at the first that
+fails.
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import sentencepiece
+import torch
+import transformers
+from safetensors.numpy import load_file
+from transformers import (
+    AutoTokenizer,
+    BertConfig,
+    BertForMaskedLM,
+    BertForPreTraining,
+    BertForSequenceClassification,
+    GPT2Config,
+    GPT2LMHeadModel,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+TOLERANCE = 1e-5
+SEED = 5
+VOCABULARY = 500
+SEQ_LENGTH = 64
+
+MODEL = f"""
+model:
+  num_layers: 2
+  hidden_size: 48
+  num_heads: 3
+  mlp_size: 160
+  seq_length: {SEQ_LENGTH}
+  init_stddev: 0.1
+"""
+RUN = """
+batch: {global: 8, micro: 4}
+train: {steps: 40}
+optimizer: {lr: 0.003, warmup_steps: 5}
+log: {interval: 20}
+"""
+
+# Scripts, emoji, white space and case, one text a line.
+TEXTS = [
+    "The quick brown fox isn't lazy, is it?",
+    "  two  spaces,\ttabs and trailing ones  ",
+    "Crème brûlée à la carte, naïve façade — “quoted”…",
+    "Привет, мир! Καλημέρα κόσμε. שלום עולם. مرحبا بالعالم",
+    "日本語のテキスト と 中文字符 和 한국어",
+    "emoji 🙂👩‍👩‍👧‍👦🏳️‍🌈 and math ∑x² ≤ √2",
+    "x = {'a': [1, 2.5e-3], \"b\": null}; // code_like->text && 0xFF",
+    "a" * 150 + " 1234567890 " * 5,
+]
+
+
+class Kind:
+    """A model to try: what Tessera's config says of it, and the class and config on the other side."""
+
+    def __init__(self, name, tokenizer, model, data, theirs, config):
+        self.name, self.tokenizer, self.model, self.data = name, tokenizer, model, data
+        self.theirs, self.config = theirs, config
+
+
+def bert_config(**more):
+    return BertConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        intermediate_size=160,
+        max_position_embeddings=SEQ_LENGTH,
+        **more,
+    )
+
+
+def gpt2_config(vocab_size):
+    return GPT2Config(
+        vocab_size=vocab_size,
+        n_positions=SEQ_LENGTH,
+        n_embd=48,
+        n_layer=2,
+        n_head=3,
+        n_inner=160,
+        bos_token_id=vocab_size - 1,
+        eos_token_id=vocab_size - 1,
+    )
+
+
+def kinds():
+    bert = "  kind: bert\n  layer_norm_eps: 1.0e-12\n  token_types: 2\n"
+    # More rows than tokens: a padded vocabulary.
+    size = f"  vocab_size: {VOCABULARY}\n"
+    return [
+        Kind("gpt of bytes", "byte", "  vocab_size: 257\n", "", GPT2LMHeadModel, gpt2_config(257)),
+        Kind("gpt of BPE", "bpe", size, "", GPT2LMHeadModel, gpt2_config(VOCABULARY)),
+        Kind(
+            "gpt of SentencePiece",
+            "sentencepiece",
+            size,
+            "",
+            GPT2LMHeadModel,
+            gpt2_config(VOCABULARY),
+        ),
+        Kind(
+            "gpt of WordPiece",
+            "wordpiece",
+            f"  vocab_size: {VOCABULARY + 12}\n",
+            "",
+            GPT2LMHeadModel,
+            gpt2_config(VOCABULARY + 12),
+        ),
+        Kind(
+            "bert with sentence pairs",
+            "wordpiece",
+            bert + size + "  next_sentence: true\n",
+            "",
+            BertForPreTraining,
+            bert_config(),
+        ),
+        Kind("bert", "wordpiece", bert + size, "", BertForMaskedLM, bert_config()),
+        Kind(
+            "bert, cased", "wordpiece-cased", bert + size, "", BertForMaskedLM, bert_config()
+        ),
+        Kind(
+            "bert that classifies",
+            "wordpiece",
+            bert + size + "  head: classification\n  num_labels: 3\n",
+            "  labels: docs,code,tests\n  truncate: true\n",
+            BertForSequenceClassification,
+            bert_config(num_labels=3, id2label={0: "docs", 1: "code", 2: "tests"}),
+        ),
+    ]
+
+
+class Workshop:
+    """Runs tessera in a folder of its own."""
+
+    def __init__(self, build, folder):
+        self.binary, self.folder = str(Path(build).resolve() / "tessera"), Path(folder)
+        self.sources = sorted(ROOT.glob("launch/train/*.cpp"))
+
+    def __call__(self, *arguments):
+        command = [self.binary, *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=self.folder)
+        if done.returncode != 0:
+            sys.exit(f"FAILED: {' '.join(command)}\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def spec(self, kind):
+        """Of a tokenizer with VOCABULARY tokens, made of the sources where it is not there yet."""
+        if kind == "byte":
+            return kind
+        name = {"bpe": "bpe", "sentencepiece": "sentencepiece.model"}.get(kind, f"{kind}.txt")
+        output = self.folder / name
+        if not output.exists():
+            train_kind = ["--kind", kind.removesuffix("-cased")]
+            cased = ["--cased"] if kind == "wordpiece-cased" else []
+            self(
+                *["tokenizer", "train", *train_kind, *cased, "--vocab-size", VOCABULARY],
+                *["--output", output, "--input", *self.sources],
+            )
+        return f"{kind}:{output}"
+
+    def dataset(self, kind):
+        """Prefix of the sources' tokens."""
+        prefix = self.folder / f"data_{kind.tokenizer}_{kind.theirs.__name__}"
+        if kind.theirs is BertForSequenceClassification:
+            return self.labelled()
+        if not prefix.with_suffix(".bin").exists():
+            # Lines are sentences, as pairs need, or documents of which none is too long.
+            parts = {BertForPreTraining: ["paragraph", "line"], BertForMaskedLM: ["line", "none"]}
+            documents, sentences = parts.get(kind.theirs, ["file", "none"])
+            self(
+                *["prepare", "--tokenizer", self.spec(kind.tokenizer), "--output", prefix],
+                *["--documents", documents, "--sentences", sentences, "--input", *self.sources],
+            )
+        return prefix
+
+    def labelled(self):
+        path = self.folder / "texts.jsonl"
+        lines = [line for p in self.sources for line in p.read_text().splitlines() if line.strip()]
+        names = ("docs", "code", "tests")
+        rows = [{"text": line, "label": names[i % 3]} for i, line in enumerate(lines[:600])]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return path
+
+    def config(self, kind, run):
+        path = self.folder / f"{run}.yaml"
+        path.write_text(
+            f"run: {{dir: {self.folder / run}, seed: {SEED}}}\n{MODEL}{kind.model}"
+            f"data:\n  train: {self.dataset(kind)}\n  eval_fraction: 0.1\n"
+            f"  tokenizer: {self.spec(kind.tokenizer)}\n{kind.data}{RUN}"
+        )
+        return path
+
+    def evaluated(self, checkpoint, config):
+        """The loss that Tessera finds, and what it evaluated."""
+        dump = self.folder / f"{Path(checkpoint).name}_dump.safetensors"
+        dump.unlink(missing_ok=True)
+        report = json.loads(
+            self("eval", "--checkpoint", checkpoint, "--config", config, "--json", "--dump", dump)
+        )
+        return report["loss"], load_file(dump)
+
+    def ids(self, spec, texts):
+        """Of each text, by way of a dataset in which each is a document."""
+        sources, prefix = [], self.folder / "texts"
+        for i, text in enumerate(texts):
+            sources.append(self.folder / f"text{i}.txt")
+            sources[-1].write_bytes(text.encode())
+        self("prepare", "--overwrite", "--tokenizer", spec, "--output", prefix, "--input", *sources)
+        # Megatron-LM's index: magic (9), version (8), dtype (1), sequences (8), documents (8), sizes.
+        index = Path(f"{prefix}.idx").read_bytes()
+        count = int.from_bytes(index[18:26], "little")
+        sizes = np.frombuffer(index, "<i4", count, offset=34)
+        ids = np.split(np.fromfile(f"{prefix}.bin", "<u2"), np.cumsum(sizes)[:-1])
+        assert len(ids) == len(texts)
+        return [row.tolist() for row in ids]
+
+
+def loss_of(model, dump):
+    """The loss of transformers' model on what Tessera evaluated, each document by itself."""
+    model.eval()
+    tokens = torch.from_numpy(dump["tokens"]).long()
+    targets = torch.from_numpy(dump["targets"]).long()
+    types = torch.from_numpy(dump["token_types"]).long()
+    token_sum = label_sum = 0.0
+    begin = 0
+
+    def summed(logits, wanted):
+        return torch.nn.functional.cross_entropy(
+            logits.double(), wanted, ignore_index=-1, reduction="sum"
+        ).item()
+
+    for document, length in enumerate(dump["document_lengths"].tolist()):
+        end = begin + length
+        inputs = {"input_ids": tokens[None, begin:end]}
+        if not isinstance(model, GPT2LMHeadModel):
+            inputs["token_type_ids"] = types[None, begin:end]
+        with torch.no_grad():
+            made = model(**inputs)
+        if isinstance(model, BertForSequenceClassification):
+            label_logits, token_logits = made.logits, None
+        elif isinstance(model, BertForPreTraining):
+            label_logits, token_logits = made.seq_relationship_logits, made.prediction_logits
+        else:
+            label_logits, token_logits = None, made.logits
+        if token_logits is not None:
+            token_sum += summed(token_logits[0], targets[begin:end])
+        if label_logits is not None:
+            label = torch.tensor([int(dump["labels"][document])])
+            label_sum += summed(label_logits, label)
+        begin = end
+    assert begin == len(tokens)
+    target_count, documents = int((targets >= 0).sum()), len(dump["document_lengths"])
+    return token_sum / max(target_count, 1) + label_sum / documents
+
+
+def check(what, ok, detail=""):
+    print(f"{'ok' if ok else 'FAILED'}: {what}{': ' if detail else ''}{detail}", flush=True)
+    if not ok:
+        sys.exit(1)
+
+
+def check_loss(what, ours, theirs):
+    off = abs(ours - theirs)
+    check(what, off <= TOLERANCE, f"loss {ours:.7f} here, {theirs:.7f} there, {off:.1e} apart")
+
+
+def load(kind, folder):
+    model, info = kind.theirs.from_pretrained(
+        folder, output_loading_info=True, dtype=torch.float32, attn_implementation="eager"
+    )
+    # Tied heads are no weights of their own, and no file has them.
+    tied = {"lm_head.weight", "cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}
+    problems = {key: sorted(set(info[key]) - tied) for key in ("missing_keys", "unexpected_keys")}
+    problems["mismatched_keys"] = sorted(map(str, info["mismatched_keys"]))
+    check(f"{kind.name}: transformers finds all weights", not any(problems.values()), str(problems))
+    return model
+
+
+def check_tokenizer(tessera, kind, folder):
+    spec = tessera.spec(kind.tokenizer)
+    if kind.tokenizer == "sentencepiece":
+        processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
+    else:
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+    for text, ours in zip(TEXTS, tessera.ids(spec, TEXTS), strict=True):
+        if kind.tokenizer == "sentencepiece":
+            theirs = processor.encode(text)
+        else:
+            theirs = tokenizer.encode(text, add_special_tokens=False)
+        check(f"{kind.name}: tokens of {text[:20]!r}", ours == theirs, f"{len(ours)} tokens")
+    if issubclass(kind.theirs, GPT2LMHeadModel):
+        return
+    pair = tokenizer("one two", "three")
+    names = tokenizer.convert_ids_to_tokens(pair["input_ids"])
+    ends = [i for i, name in enumerate(names) if name == "[SEP]"]
+    types = pair["token_type_ids"]
+    check(
+        f"{kind.name}: a pair is [CLS] A [SEP] B [SEP]",
+        names[0] == "[CLS]" and len(ends) == 2 and types == [0] * (ends[0] + 1)
+        + [1] * (ends[1] - ends[0]),
+    )
+
+
+def check_export(tessera, kind, run, config):
+    tessera("train", config)
+    ours, dump = tessera.evaluated(tessera.folder / run, config)
+    for options in ([], ["--max-shard-size", "50KB"]):
+        out = tessera.folder / f"{run}_exported"
+        tessera("export", "--checkpoint", tessera.folder / run, "--to", out, "--overwrite", *options)
+        shards = len(list(out.glob("*.safetensors")))
+        what = f"{kind.name}: exported in {shards} file{'s' if shards > 1 else ''}"
+        check_loss(what, ours, loss_of(load(kind, out), dump))
+        check(what, (shards > 1) == bool(options))
+    check_tokenizer(tessera, kind, out)
+
+
+def check_import(tessera, kind, run, config):
+    torch.manual_seed(SEED)
+    model = kind.theirs(kind.config)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.normal_(0.0, 0.15)
+            if "norm" in name.lower() or ".ln_" in name:
+                parameter.add_(1.0)
+    saved, imported = tessera.folder / f"{run}_saved", tessera.folder / f"{run}_imported"
+    model.save_pretrained(saved, max_shard_size="100KB")
+    spec = tessera.spec(kind.tokenizer)
+    said = tessera("import", saved, "--to", imported, "--tokenizer", spec)
+    tessera("verify", imported)
+    ours, dump = tessera.evaluated(imported, config)
+    check_loss(f"{kind.name}: imported", ours, loss_of(model, dump))
+
+    back = tessera.folder / f"{run}_back"
+    tessera("export", "--checkpoint", imported, "--to", back)
+    again = load(kind, back).state_dict()
+    same = all(torch.equal(value, again[name]) for name, value in model.state_dict().items())
+    check(f"{kind.name}: exported again, the same bits", same)
+    said_again = tessera("import", back, "--to", tessera.folder / f"{run}_again")
+    identity = [re.search(r"tokenizer: (.*\))", text)[1] for text in (said, said_again)]
+    what = f"{kind.name}: the exported tokenizer is imported as itself"
+    check(what, len(set(identity)) == 1, identity[1])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default=ROOT / "build" / "cpu", help="where tessera is")
+    build = parser.parse_args().build
+    transformers.utils.logging.set_verbosity_error()
+    print(f"transformers {transformers.__version__}, torch {torch.__version__}")
+    with tempfile.TemporaryDirectory() as folder:
+        tessera = Workshop(build, folder)
+        for i, kind in enumerate(kinds()):
+            run = f"run{i}"
+            config = tessera.config(kind, run)
+            check_export(tessera, kind, run, config)
+            check_import(tessera, kind, run, config)
+    print("all agree")
+
+
+if __name__ == "__main__":
+    main()

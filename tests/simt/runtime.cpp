@@ -1,0 +1,133 @@
+// Devices, errors and memory of the part of CUDA's runtime that Tessera uses, on an emulated GPU.
+
+#include <cuda_runtime.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "tests/simt/device_memory.h"
+#include "tests/simt/graphs.h"
+#include "tests/simt/streams.h"
+
+namespace {
+
+thread_local int current_device = 0;
+
+int devices() {
+  const char* text = std::getenv("TESSERA_SIMT_DEVICES");
+  return text == nullptr ? 0 : std::atoi(text);
+}
+
+}  // namespace
+
+const char* cudaGetErrorString(cudaError_t code) {
+  switch (code) {
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
+    case cudaErrorInvalidDevice:
+      return "invalid device ordinal";
+    case cudaErrorNotReady:
+      return "device not ready";
+    case cudaErrorStreamCaptureUnsupported:
+      return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated:
+      return "operation failed due to a previous error during capture";
+    default:
+      return "invalid argument";
+  }
+}
+const char* cudaGetErrorName(cudaError_t code) {
+  switch (code) {
+    case cudaSuccess:
+      return "cudaSuccess";
+    case cudaErrorMemoryAllocation:
+      return "cudaErrorMemoryAllocation";
+    case cudaErrorInsufficientDriver:
+      return "cudaErrorInsufficientDriver";
+    case cudaErrorNoDevice:
+      return "cudaErrorNoDevice";
+    case cudaErrorInvalidDevice:
+      return "cudaErrorInvalidDevice";
+    case cudaErrorNotReady:
+      return "cudaErrorNotReady";
+    case cudaErrorStreamCaptureUnsupported:
+      return "cudaErrorStreamCaptureUnsupported";
+    case cudaErrorStreamCaptureInvalidated:
+      return "cudaErrorStreamCaptureInvalidated";
+    default:
+      return "cudaErrorInvalidValue";
+  }
+}
+cudaError_t cudaGetLastError() { return cudaSuccess; }
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = devices();
+  return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = current_device;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device >= devices()) return cudaErrorInvalidDevice;
+  current_device = device;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetPCIBusId(char* text, int size, int device) {
+  if (device < 0 || device >= devices()) return cudaErrorInvalidDevice;
+  std::snprintf(text, static_cast<size_t>(size), "0000:%02x:00.0", static_cast<unsigned>(device));
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  if (device < 0 || device >= devices()) return cudaErrorInvalidDevice;
+  *properties = {};
+  std::snprintf(properties->name, sizeof(properties->name), "emulated GPU");
+  properties->major = 9;
+  properties->multiProcessorCount = 4;
+  properties->totalGlobalMem = simt::kDeviceBytes;
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
+  *total_bytes = simt::kDeviceBytes;
+  *free_bytes = simt::free_device_bytes();
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void** data, size_t bytes) {
+  if (simt::thread_capture_forbids()) return cudaErrorStreamCaptureUnsupported;
+  simt::catch_faults();
+  *data = simt::allocate_device(bytes);
+  return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+cudaError_t cudaFree(void* data) {
+  if (data == nullptr) return cudaSuccess;
+  if (simt::thread_capture_forbids()) return cudaErrorStreamCaptureUnsupported;
+  simt::finish_all();
+  if (!simt::free_device(data)) simt::free_host(data);  // of cudaMallocManaged
+  return cudaSuccess;
+}
+cudaError_t cudaMallocManaged(void** data, size_t bytes) {
+  if (simt::thread_capture_forbids()) return cudaErrorStreamCaptureUnsupported;
+  *data = simt::allocate_host(bytes);
+  return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+cudaError_t cudaMallocHost(void** data, size_t bytes) { return cudaMallocManaged(data, bytes); }
+cudaError_t cudaFreeHost(void* data) {
+  simt::finish_all();
+  simt::free_host(data);
+  return cudaSuccess;
+}

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "core/ops/elementwise.h"
+#include "tests/support/tensors.h"
+
+namespace tessera::test {
+
+/// `tensor`'s elements at an address that is `offset` elements off one that takes packs.
+struct Shifted {
+  Shifted(const Tensor& tensor, int64_t offset)
+      : memory({tensor.numel() + offset}, tensor.dtype()),
+        view(memory.tensor.slice(offset, offset + tensor.numel()).view(tensor.shape())) {
+    copy(tensor, view);
+  }
+  TestTensor memory;
+  Tensor view;
+};
+
+}  // namespace tessera::test
