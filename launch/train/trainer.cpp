@@ -22,10 +22,6 @@
 namespace tessera {
 namespace {
 
-int64_t local_batch(const RunConfig& config, const ParallelGroups& groups) {
-  return div_exact(config.batch.global, groups.dp->size(), "batch.global", "the data ranks");
-}
-
 BatchLayout batch_layout(const RunConfig& config, const ParallelGroups& groups) {
   return {config.batch.global, config.batch.micro, groups.dp->rank(), groups.dp->size()};
 }
@@ -34,8 +30,9 @@ BatchLayout batch_layout(const RunConfig& config, const ParallelGroups& groups) 
 MemoryPlan plan_for(const RunConfig& config, const ParallelGroups& groups, Device device,
                     size_t free_bytes) {
   const auto plan_for_micro = [&](int64_t micro_batch) {
-    return plan_memory(config.model, config.run.precision, micro_batch, local_batch(config, groups),
-                       *groups.tp, config.train.recompute);
+    RunConfig smaller = config;
+    smaller.batch.micro = micro_batch;
+    return plan_memory(smaller, groups);
   };
   MemoryPlan plan = plan_for_micro(config.batch.micro);
   if (device.is_cuda()) {
