@@ -14,6 +14,7 @@
 #include "launch/commands/generate.h"
 #include "launch/commands/import.h"
 #include "launch/commands/inspect.h"
+#include "launch/commands/plan.h"
 #include "launch/commands/prepare.h"
 #include "launch/commands/tokenizer.h"
 #include "launch/commands/train.h"
@@ -29,6 +30,7 @@ int main(int argc, char** argv) {
 
   int exit_code = EXIT_SUCCESS;
   tessera::add_train_command(app, exit_code);
+  tessera::add_plan_command(app, exit_code);
   tessera::add_eval_command(app, exit_code);
   tessera::add_generate_command(app, exit_code);
   tessera::add_attention_command(app, exit_code);

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "launch/plan/run_plan.h"
+
+namespace tessera {
+
+/// What a prediction assumes of the machine. The defaults are what training on H100s in bf16 comes
+/// near: products at 40% of the data sheet, NVLink within a tensor group, and a network card of 400
+/// Gbit/s for each rank between the data ranks.
+struct AssumedMachine {
+  double flops = 400e12;            ///< a rank's FLOP/s in products of wide matrices
+  double tensor_bandwidth = 300e9;  ///< bytes/s that a rank sends to its tensor group
+  double data_bandwidth = 40e9;     ///< bytes/s that a rank sends to its data group
+  /// Products that a rank computes in the time in which it reads or writes a byte of its own
+  /// memory: 400 TFLOP/s by 3.3 TB/s.
+  static constexpr double kFlopsPerByte = 120.0;
+};
+
+/// The parts of a step's predicted time, in seconds.
+struct PredictedTime {
+  double compute = 0.0;    ///< model_flops() of a rank, by the efficiency of its products
+  double recompute = 0.0;  ///< what is computed once more
+  double tensor = 0.0;     ///< all exchanges within the tensor group, none of it hidden
+  double data = 0.0;       ///< of the data group, what the last backward pass does not hide
+  double total() const { return compute + recompute + tensor + data; }
+};
+
+/// The part of a wide product's FLOP/s that the four products of a block reach on a rank. A product
+/// (M, K) × (K, N) computes 2 MKN FLOPs, and reads or writes MK + KN + MN elements once, which
+/// takes its time besides: so 1 / (1 + c (1/M + 1/K + 1/N)), c = kFlopsPerByte × bytes of an
+/// element / 2, for M tokens of a micro-batch and the K and N of this rank's shard; the mean over
+/// the products by time.
+double product_efficiency(const RunConfig& config);
+
+/// Predicts a step: (FLOPs + recomputed FLOPs) / (ranks × FLOP/s × product_efficiency()), what
+/// recomputed GELUs read and write, and bytes sent / bandwidth. The gradients' sum over the data
+/// ranks overlaps with the backward pass of the last micro-batch, two thirds of its time and what
+/// it recomputes. AdamW, norms, kernel launches and latencies are left out: it is a prediction to
+/// compare layouts by.
+PredictedTime predict_time(const RunPlan& plan, const AssumedMachine& machine);
+
+}  // namespace tessera
