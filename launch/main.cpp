@@ -30,7 +30,6 @@ int main(int argc, char** argv) {
 
   int exit_code = EXIT_SUCCESS;
   tessera::add_train_command(app, exit_code);
-  tessera::add_plan_command(app, exit_code);
   tessera::add_eval_command(app, exit_code);
   tessera::add_generate_command(app, exit_code);
   tessera::add_attention_command(app, exit_code);
@@ -43,6 +42,7 @@ int main(int argc, char** argv) {
   tessera::add_inspect_command(app);
   tessera::add_verify_command(app);
   tessera::add_config_command(app);
+  tessera::add_plan_command(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

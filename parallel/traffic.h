@@ -53,7 +53,8 @@ std::string_view to_string(Collective collective);
 /// What a rank sends in a group of `ranks`, of a collective on so many bytes, by the algorithms
 /// whose traffic is least for large tensors: a ring's reduce-scatter and all-gather send (n − 1)/n
 /// of the bytes, an all-reduce is both, and a broadcast along a ring sends on average (n − 1)/n
-/// (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms", 2009).
+/// (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
+/// workstations", 2009).
 double bytes_sent(Collective collective, int ranks, int64_t bytes);
 
 /// What one rank's calls in one group exchange, added up by what for and how. A group of one

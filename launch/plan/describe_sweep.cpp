@@ -24,8 +24,9 @@ double tokens_per_second(const LayoutSweep& sweep, const SweptLayout& swept) {
 
 std::string assumptions(const AssumedMachine& machine) {
   return fmt::format(
-      "assumed    {}FLOP/s a rank in wide products, less in narrow ones; {}B/s sent to the tensor "
-      "ranks, not hidden; {}B/s to the data ranks, behind the last backward pass\n",
+      "assumed    {}FLOP/s a rank in wide products, less in narrow ones\n"
+      "           {}B/s sent to the tensor ranks, none of it hidden\n"
+      "           {}B/s sent to the data ranks, hidden while the last backward pass runs\n",
       human_amount(machine.flops), human_amount(machine.tensor_bandwidth),
       human_amount(machine.data_bandwidth));
 }

@@ -5,11 +5,9 @@
 
 #include "core/checked.h"
 #include "launch/data/batch_buffers.h"
-#include "launch/train/gradient_clip.h"
-#include "launch/train/optimizer.h"
+#include "launch/train/weight_update.h"
 #include "models/model.h"
 #include "parallel/exchange.h"
-#include "parallel/gradient_reducer.h"
 
 namespace tessera {
 namespace {
@@ -52,10 +50,7 @@ void dry_run_step(const RunConfig& config, MetaGroups& meta) {
   ParameterStore store;
   const std::unique_ptr<Model> model = make_model(config.model, store, *groups.tp);
   store.allocate(kMeta, config.run.precision, StoreFor::training);
-  std::unique_ptr<GradientReducer> reducer;
-  if (groups.dp->size() > 1) reducer = std::make_unique<GradientReducer>(store, *groups.dp);
-  GradientClip clip(store, *groups.tp, config.optimizer.grad_clip);
-  Optimizer optimizer(config.optimizer, store);
+  WeightUpdate update(config, store, groups);
   const LossSums sums{Tensor(nullptr, {LossSums::kCount}, DType::f64, kMeta)};
 
   Arena arena(kMeta);
@@ -71,16 +66,15 @@ void dry_run_step(const RunConfig& config, MetaGroups& meta) {
     for (TrafficTally* tally : meta.tallies()) tally->repeat(micro_batches - 1);
   }
   arena.reset();
-  ctx.reducer = reducer.get();
+  ctx.reducer = update.reducer();
   model->train(ctx, batch, {1.0f, 1.0f}, sums);
 
   // What a step does once.
   raise_on_all(groups.world, "");
   TargetCounts counts = full_batch_counts(config);
   counts.all_reduce(*groups.dp);
-  if (reducer) reducer->finalize();
-  groups.dp->all_reduce(sums.values);
-  optimizer.step(0, config.optimizer.lr, clip.scale(1, sums));
+  update.sum(sums);
+  update.apply(0, config.optimizer.lr, sums);
 }
 
 }  // namespace tessera

@@ -30,14 +30,14 @@ SweepOptions options(int64_t ranks, size_t memory) {
 constexpr size_t kGiB = size_t{1} << 30;
 
 TEST(LayoutSweep, ListsWhatFitsTheBestFirst) {
-  const LayoutSweep sweep = sweep_layouts(gpt2(), options(8, 6 * kGiB));
+  const LayoutSweep sweep = sweep_layouts(gpt2(), options(8, 4 * kGiB));
   ASSERT_FALSE(sweep.fitting.empty());
   EXPECT_EQ(sweep.left_free, kUnplannedBytes);
   EXPECT_TRUE(
       std::is_sorted(sweep.fitting.begin(), sweep.fitting.end(),
                      [](const auto& a, const auto& b) { return a.time.total() < b.time.total(); }));
   for (const SweptLayout& swept : sweep.fitting) {
-    EXPECT_LE(swept.memory + kUnplannedBytes, 6 * kGiB);
+    EXPECT_LE(swept.memory + kUnplannedBytes, 4 * kGiB);
     EXPECT_EQ(swept.layout.tensor * swept.data, 8);
     // The same as a plan of that layout alone.
     const RunPlan plan = plan_run(swept.layout.of(gpt2()), 8);
@@ -49,8 +49,8 @@ TEST(LayoutSweep, ListsWhatFitsTheBestFirst) {
   EXPECT_EQ(sweep.broken, 1);
   EXPECT_THAT(sweep.first_broken, HasSubstr("parallel.tensor is 8, but model.num_heads is 12"));
   EXPECT_EQ(std::ssize(sweep.fitting) + sweep.too_large, 3 * (2 + 4 + 6));
-  EXPECT_GT(sweep.too_large, 0);
-  EXPECT_GT(sweep.smallest_memory + kUnplannedBytes, 6 * kGiB);
+  ASSERT_GT(sweep.too_large, 0);
+  EXPECT_GT(sweep.smallest_memory + kUnplannedBytes, 4 * kGiB);
   EXPECT_EQ(plan_run(sweep.smallest->of(gpt2()), 8).memory.total(), sweep.smallest_memory);
 }
 
@@ -102,9 +102,9 @@ TEST(LayoutSweep, SaysWhatIsNearestWhereNoneFits) {
 TEST(LayoutSweep, SaysWhatItAssumes) {
   const LayoutSweep sweep = sweep_layouts(gpt2(), options(8, 80 * kGiB));
   const std::string text = to_string(sweep, 5);
-  for (const char* fact :
-       {"400 TFLOP/s a rank", "300 GB/s sent to the tensor ranks", "40.0 GB/s to the data ranks",
-        "predicted s", "2.0 GiB stay free", "predictions", "  and 31 more"}) {
+  for (const char* fact : {"400 TFLOP/s a rank", "300 GB/s sent to the tensor ranks",
+                           "40.0 GB/s sent to the data ranks", "predicted s", "2.0 GiB stay free",
+                           "predictions", "  and 31 more"}) {
     EXPECT_THAT(text, HasSubstr(fact));
   }
   EXPECT_EQ(to_json(sweep)["layouts"].size(), 36U);
