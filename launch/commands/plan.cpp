@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -29,9 +30,7 @@ struct PlanOptions {
   bool json = false;
   bool sweep = false;
   std::string memory;
-  std::string flops = "400T";
-  std::string tensor_bandwidth = "300";
-  std::string data_bandwidth = "40";
+  std::optional<std::string> flops, memory_bandwidth, tensor_bandwidth, data_bandwidth;
   int64_t show = 20;
 };
 
@@ -47,7 +46,7 @@ double parse_flops(const std::string& text) {
     break;
   }
   const std::optional<double> value = parse_number(number);
-  require(value && *value > 0.0,
+  require(value && *value > 0.0 && std::isfinite(*value * unit),
           "--flops: {} is no number of FLOP/s: write a positive number of G, T or P, as 400T",
           quote(text));
   return *value * unit;
@@ -60,10 +59,16 @@ double parse_bandwidth(const char* option, const std::string& text) {
   return *value * 1e9;
 }
 
-AssumedMachine machine_of(const PlanOptions& options) {
-  return {parse_flops(options.flops),
-          parse_bandwidth("--tensor-bandwidth", options.tensor_bandwidth),
-          parse_bandwidth("--data-bandwidth", options.data_bandwidth)};
+AssumedMachine machine_of(const PlanOptions& options, DType precision) {
+  AssumedMachine machine = AssumedMachine::of(precision);
+  if (options.flops) machine.flops = parse_flops(*options.flops);
+  const auto set = [](const char* option, const std::optional<std::string>& text, double& value) {
+    if (text) value = parse_bandwidth(option, *text);
+  };
+  set("--memory-bandwidth", options.memory_bandwidth, machine.memory_bandwidth);
+  set("--tensor-bandwidth", options.tensor_bandwidth, machine.tensor_bandwidth);
+  set("--data-bandwidth", options.data_bandwidth, machine.data_bandwidth);
+  return machine;
 }
 
 /// Prints the plan, or which rules forbid it; returns whether there is one.
@@ -89,7 +94,7 @@ bool print_sweep(const RunConfig& config, const PlanOptions& options) {
   sweep.ranks = options.ranks;
   sweep.memory = static_cast<size_t>(parse_byte_size(options.memory));
   sweep.tensor = options.tensor;
-  sweep.machine = machine_of(options);
+  sweep.machine = machine_of(options, config.run.precision);
   const LayoutSweep found = sweep_layouts(config, sweep);
   const auto most = static_cast<size_t>(options.show);
   fmt::print("{}", options.json ? to_text(to_json(found)) + "\n" : to_string(found, most));
@@ -110,22 +115,21 @@ void add_sweep_options(CLI::App& command, PlanOptions& options) {
   command.add_option("--memory", options.memory, "Of a rank, as 80GB or 80GiB")
       ->type_name("SIZE")
       ->needs(sweep);
-  command.add_option("--flops", options.flops, "That a rank reaches in wide products, as 400T")
+  command
+      .add_option("--flops", options.flops,
+                  "That a rank reaches in wide products; else 400T in bf16, 40T in fp32")
       ->type_name("FLOP/S")
-      ->needs(sweep)
-      ->capture_default_str();
-  command
-      .add_option("--tensor-bandwidth", options.tensor_bandwidth,
-                  "That a rank sends to the ranks of its replica")
-      ->type_name("GB/S")
-      ->needs(sweep)
-      ->capture_default_str();
-  command
-      .add_option("--data-bandwidth", options.data_bandwidth,
-                  "That a rank sends to those with its shard")
-      ->type_name("GB/S")
-      ->needs(sweep)
-      ->capture_default_str();
+      ->needs(sweep);
+  const auto add_bandwidth = [&](const char* name, std::optional<std::string>& text,
+                                 const char* meaning) {
+    command.add_option(name, text, meaning)->type_name("GB/S")->needs(sweep);
+  };
+  add_bandwidth("--memory-bandwidth", options.memory_bandwidth,
+                "Of a rank's own memory; else 3300");
+  add_bandwidth("--tensor-bandwidth", options.tensor_bandwidth,
+                "That a rank sends to the ranks of its replica; else 300");
+  add_bandwidth("--data-bandwidth", options.data_bandwidth,
+                "That a rank sends to those with its shard; else 40");
   command.add_option("--show", options.show, "So many of the best layouts; --json has all")
       ->check(whole_number_from(1))
       ->needs(sweep)

@@ -10,8 +10,8 @@ namespace tessera {
 ///
 ///     tessera plan CONFIG --ranks N [--tensor K] [--set KEY=VALUE ...] [--json]
 ///     tessera plan CONFIG --ranks N --sweep --memory 80GB [--tensor K] [--set KEY=VALUE ...]
-///                  [--flops 400T] [--tensor-bandwidth GB/S] [--data-bandwidth GB/S] [--show N]
-///                  [--json]
+///                  [--flops 400T] [--memory-bandwidth GB/S] [--tensor-bandwidth GB/S]
+///                  [--data-bandwidth GB/S] [--show N] [--json]
 ///
 /// When it is parsed, `exit_code` is set: not 0 where the layout breaks a rule, or none fits.
 void add_plan_command(CLI::App& app, int& exit_code);

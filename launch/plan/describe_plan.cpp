@@ -34,7 +34,7 @@ std::string human_sent(double bytes) {
 }
 
 std::string parameters_text(const RunPlan& plan) {
-  Rows rows = {{"of these", "of the model", "of a rank"}};
+  Rows rows = {{"parameters", "of the model", "of a rank"}};
   for (const ParameterGroup& group : plan.parameters) {
     if (group.global == 0) continue;
     rows.push_back({std::string(group.name), grouped(group.global), grouped(group.local)});

@@ -25,10 +25,11 @@ double tokens_per_second(const LayoutSweep& sweep, const SweptLayout& swept) {
 std::string assumptions(const AssumedMachine& machine) {
   return fmt::format(
       "assumed    {}FLOP/s a rank in wide products, less in narrow ones\n"
+      "           {}B/s of a rank's own memory\n"
       "           {}B/s sent to the tensor ranks, none of it hidden\n"
       "           {}B/s sent to the data ranks, hidden while the last backward pass runs\n",
-      human_amount(machine.flops), human_amount(machine.tensor_bandwidth),
-      human_amount(machine.data_bandwidth));
+      human_amount(machine.flops), human_amount(machine.memory_bandwidth),
+      human_amount(machine.tensor_bandwidth), human_amount(machine.data_bandwidth));
 }
 
 std::string table_of(const LayoutSweep& sweep, size_t most) {
@@ -109,7 +110,7 @@ Json to_json(const LayoutSweep& sweep) {
                 {{"flops", machine.flops},
                  {"tensor_bandwidth", machine.tensor_bandwidth},
                  {"data_bandwidth", machine.data_bandwidth},
-                 {"flops_per_byte", AssumedMachine::kFlopsPerByte}}},
+                 {"memory_bandwidth", machine.memory_bandwidth}}},
                {"layouts", layouts},
                {"too_large", sweep.too_large},
                {"broken_grids", sweep.broken}};

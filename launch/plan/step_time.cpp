@@ -5,12 +5,6 @@
 namespace tessera {
 namespace {
 
-/// Of a product of (m, k) and (k, n), by how much its time is longer than that of its FLOPs.
-double slowdown(double m, double k, double n, double bytes_per_element) {
-  const double balance = AssumedMachine::kFlopsPerByte * bytes_per_element / 2.0;
-  return 1.0 + balance * (1.0 / m + 1.0 / k + 1.0 / n);
-}
-
 /// Seconds to read the input of all recomputed GELUs of a rank and write what they give.
 double gelu_seconds(const RunPlan& plan, const AssumedMachine& machine) {
   const ModelConfig& model = plan.config.model;
@@ -18,22 +12,29 @@ double gelu_seconds(const RunPlan& plan, const AssumedMachine& machine) {
                           static_cast<double>(model.resolved_mlp_size()) *
                           static_cast<double>(plan.counts.tokens) / plan.grid.world_size();
   const auto bytes = static_cast<double>(size_of(plan.config.run.precision));
-  return 2.0 * elements * bytes * AssumedMachine::kFlopsPerByte / machine.flops;
+  return 2.0 * elements * bytes / machine.memory_bandwidth;
 }
 
 }  // namespace
 
-double product_efficiency(const RunConfig& config) {
+AssumedMachine AssumedMachine::of(DType precision) {
+  AssumedMachine machine;
+  if (precision == DType::f32) machine.flops /= 10.0;
+  return machine;
+}
+
+double product_efficiency(const RunConfig& config, const AssumedMachine& machine) {
   const ModelConfig& model = config.model;
   const auto tensor = static_cast<double>(config.parallel.tensor);
   const auto rows = static_cast<double>(config.batch.micro * model.seq_length);
   const auto width = static_cast<double>(model.hidden_size);
   const auto mlp = static_cast<double>(model.resolved_mlp_size());
   const auto bytes = static_cast<double>(size_of(config.run.precision));
+  const double balance = bytes / 2.0 * machine.flops / machine.memory_bandwidth;
   double flops = 0.0, time = 0.0;
   const auto add = [&](double k, double n) {
     flops += k * n;
-    time += k * n * slowdown(rows, k, n, bytes);
+    time += k * n * (1.0 + balance * (1.0 / rows + 1.0 / k + 1.0 / n));
   };
   add(width, 3.0 * width / tensor);
   add(width / tensor, width);
@@ -44,7 +45,7 @@ double product_efficiency(const RunConfig& config) {
 
 PredictedTime predict_time(const RunPlan& plan, const AssumedMachine& machine) {
   const double rank_flops =
-      machine.flops * product_efficiency(plan.config) * plan.grid.world_size();
+      machine.flops * product_efficiency(plan.config, machine) * plan.grid.world_size();
   PredictedTime time;
   time.compute = plan.flops / rank_flops;
   time.recompute = plan.recompute_flops / rank_flops;

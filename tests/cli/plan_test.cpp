@@ -99,6 +99,7 @@ TEST_F(CliPlan, RefusesWhatItDoesNotUnderstand) {
   }
   swept({"80GB", "--data-bandwidth", "40GB"}, {"--data-bandwidth: ", "is no bandwidth"});
   swept({"80GB", "--tensor-bandwidth", "0"}, {"--tensor-bandwidth: ", "is no bandwidth"});
+  swept({"80GB", "--memory-bandwidth", "-3"}, {"--memory-bandwidth: ", "is no bandwidth"});
   EXPECT_EQ(planned({"--ranks", "4", "--set", "model.num_layer=3"}).exit_code, 1);
 }
 

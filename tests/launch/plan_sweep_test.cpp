@@ -102,9 +102,9 @@ TEST(LayoutSweep, SaysWhatIsNearestWhereNoneFits) {
 TEST(LayoutSweep, SaysWhatItAssumes) {
   const LayoutSweep sweep = sweep_layouts(gpt2(), options(8, 80 * kGiB));
   const std::string text = to_string(sweep, 5);
-  for (const char* fact : {"400 TFLOP/s a rank", "300 GB/s sent to the tensor ranks",
-                           "40.0 GB/s sent to the data ranks", "predicted s", "2.0 GiB stay free",
-                           "predictions", "  and 31 more"}) {
+  for (const char* fact : {"400 TFLOP/s a rank", "3.30 TB/s of a rank's own memory",
+                           "300 GB/s sent to the tensor ranks", "40.0 GB/s sent to the data ranks",
+                           "predicted s", "2.0 GiB stay free", "predictions", "  and 31 more"}) {
     EXPECT_THAT(text, HasSubstr(fact));
   }
   EXPECT_EQ(to_json(sweep)["layouts"].size(), 36U);
@@ -126,7 +126,7 @@ TEST(StepTime, IsTheSumOfItsParts) {
   const RunPlan plan = plan_run(run, 8);
   AssumedMachine machine;
   const PredictedTime time = predict_time(plan, machine);
-  const double rank_flops = machine.flops * product_efficiency(run);
+  const double rank_flops = machine.flops * product_efficiency(run, machine);
   EXPECT_DOUBLE_EQ(time.compute, plan.flops / 8 / rank_flops);
   EXPECT_DOUBLE_EQ(time.recompute, plan.recompute_flops / 8 / rank_flops);
   EXPECT_DOUBLE_EQ(time.tensor, plan.traffic.tensor.bytes_sent() / 300e9);
@@ -147,16 +147,25 @@ TEST(StepTime, NarrowShardsAreLessEfficient) {
   double last = 1.0;
   for (const int64_t tensor : {1, 2, 4, 12}) {
     run.parallel.tensor = tensor;
-    EXPECT_LT(product_efficiency(run), last);
-    last = product_efficiency(run);
+    EXPECT_LT(product_efficiency(run, AssumedMachine()), last);
+    last = product_efficiency(run, AssumedMachine());
   }
-  // 120 × (1/2048 + 1/768 + 1/192) for the MLP's first product on 12 ranks, where the element has
-  // 2 bytes; the others' are alike or worse.
-  EXPECT_GT(last, 1.0 / (1.0 + 120 * (1.0 / 2048 + 1.0 / 768 + 1.0 / 64)));
-  EXPECT_LT(last, 1.0 / (1.0 + 120 * (1.0 / 2048 + 1.0 / 768 + 1.0 / 256)));
-  const double of_two = product_efficiency(run);
+  // The four products of 2048 tokens on 12 ranks, by 400 TFLOP/s ÷ 3.3 TB/s FLOPs a byte.
+  const auto time = [](double k, double n) {
+    return k * n * (1.0 + 400e12 / 3.3e12 * (1.0 / 2048 + 1.0 / k + 1.0 / n));
+  };
+  EXPECT_NEAR(last,
+              768.0 * (192 + 64 + 256 + 256) /
+                  (time(768, 192) + time(64, 768) + time(768, 256) + time(256, 768)),
+              1e-12);
+  const double of_two = product_efficiency(run, AssumedMachine());
   run.batch.micro = 1;
-  EXPECT_LT(product_efficiency(run), of_two);
+  EXPECT_LT(product_efficiency(run, AssumedMachine()), of_two);
+}
+
+TEST(StepTime, Fp32HasATenthOfTheFlops) {
+  EXPECT_EQ(AssumedMachine::of(DType::bf16).flops, 400e12);
+  EXPECT_EQ(AssumedMachine::of(DType::f32).flops, 40e12);
 }
 
 TEST(StepTime, RecomputingCostsTime) {
