@@ -31,19 +31,21 @@ void check_pair(const Tensor& part, const char* part_name, const Tensor& whole,
 
 void check_disjoint(const Tensor& a, const char* a_name, const Tensor& b, const char* b_name,
                     const char* op) {
-  require(!overlap(a, b), "{}: {} {} and {} {} overlap in memory, and may not", op, a_name,
+  require(a.device().is_meta() || !overlap(a, b), "{}: {} {} and {} {} overlap in memory, and may not", op, a_name,
           describe(a), b_name, describe(b));
 }
 
 }  // namespace
 
-// True where there are elements to move; throws where the tensor can not be moved at all.
+// True where there are elements to move, or to count; throws where the tensor can not be moved at
+// all.
 bool Communicator::ready(const Tensor& tensor, const char* op, const char* argument) const {
   require(tensor.defined(), "{}: {} is an undefined tensor", op, argument);
-  if (tensor.device().is_meta() || tensor.numel() == 0) return false;
+  const bool is_meta = tensor.device().is_meta();
+  if (tensor.numel() == 0 || (is_meta && !takes(tensor.device()))) return false;
   require(takes(tensor.device()), "{}: {} is {}, but a communicator of kind {} can not move it", op,
           argument, describe(tensor), name());
-  require(tensor.raw() != nullptr, "{}: {} is {}, but has no data", op, argument, describe(tensor));
+  require(is_meta || tensor.raw() != nullptr, "{}: {} is {}, but has no data", op, argument, describe(tensor));
   return true;
 }
 

@@ -2,6 +2,7 @@
 
 #include "core/ops/elementwise.h"
 #include "core/ops/reduce.h"
+#include "parallel/traffic.h"
 
 namespace tessera {
 
@@ -15,6 +16,7 @@ GradientNorm::GradientNorm(const ParameterStore& store, Communicator& tp) : tp_(
 void GradientNorm::sum_squares(Tensor squares) const {
   fill(squares, 0.0);
   for (const Tensor& grads : counted_) add_sum_of_squares(grads, squares);
+  const TrafficScope traffic(Traffic::norm);
   tp_.all_reduce(squares);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "parallel/traffic.h"
 
 namespace tessera {
 
@@ -41,6 +42,7 @@ void GradientReducer::add(const Parameter& parameter) {
   added_[index] = true;
   Bucket& bucket = buckets_[bucket_of_[index]];
   if (--bucket.missing == 0 && dp_.size() > 1) {
+    const TrafficScope traffic(Traffic::gradients);
     pending_.push_back(dp_.all_reduce_async(bucket.grads));
   } else {
     progress();

@@ -1,5 +1,6 @@
 #include "launch/train/memory_plan.h"
 
+#include "core/checked.h"
 #include "launch/data/batch_buffers.h"
 #include "models/model.h"
 
@@ -73,16 +74,17 @@ size_t MemoryPlan::total() const {
   return sum;
 }
 
-MemoryPlan plan_memory(const ModelConfig& config, DType precision, int64_t micro_batch,
-                       int64_t local_batch, Communicator& tp, Recompute recompute) {
+MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups) {
   ParameterStore store;
-  const std::unique_ptr<Model> model = make_model(config, store, tp);
-  store.allocate(kMeta, precision, StoreFor::training);
+  const std::unique_ptr<Model> model = make_model(config.model, store, *groups.tp);
+  store.allocate(kMeta, config.run.precision, StoreFor::training);
+  const int64_t local_batch =
+      div_exact(config.batch.global, groups.dp->size(), "batch.global", "the data ranks");
 
   MemoryPlan plan;
-  const std::vector<TokenBatch> batches = largest_batches(config, micro_batch);
+  const std::vector<TokenBatch> batches = largest_batches(config.model, config.batch.micro);
   Arena arena(kMeta);
-  dry_run_training(*model, batches, recompute, arena);
+  dry_run_training(*model, batches, config.train.recompute, arena);
   dry_run_evaluation(*model, batches, arena);
   plan.arena_bytes = arena.peak();
   plan.local_parameters = count_local(store);
@@ -93,7 +95,7 @@ MemoryPlan plan_memory(const ModelConfig& config, DType precision, int64_t micro
       {"master weights", store.master_bytes()},
       {"AdamW moments", store.moment_bytes()},
       {"activations", plan.arena_bytes},
-      {"batch", static_cast<size_t>(local_batch * config.seq_length) * 8 * sizeof(int32_t)}};
+      {"batch", static_cast<size_t>(local_batch * config.model.seq_length) * 8 * sizeof(int32_t)}};
   return plan;
 }
 

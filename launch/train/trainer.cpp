@@ -7,7 +7,6 @@
 #include "core/checked.h"
 #include "core/error.h"
 #include "core/ops/elementwise.h"
-#include "core/trace.h"
 #include "launch/config/source_text.h"
 #include "launch/evaluate/evaluation_pass.h"
 #include "launch/tokenizer/checkpoint_tokenizer.h"
@@ -22,10 +21,6 @@
 namespace tessera {
 namespace {
 
-int64_t local_batch(const RunConfig& config, const ParallelGroups& groups) {
-  return div_exact(config.batch.global, groups.dp->size(), "batch.global", "the data ranks");
-}
-
 BatchLayout batch_layout(const RunConfig& config, const ParallelGroups& groups) {
   return {config.batch.global, config.batch.micro, groups.dp->rank(), groups.dp->size()};
 }
@@ -34,8 +29,9 @@ BatchLayout batch_layout(const RunConfig& config, const ParallelGroups& groups) 
 MemoryPlan plan_for(const RunConfig& config, const ParallelGroups& groups, Device device,
                     size_t free_bytes) {
   const auto plan_for_micro = [&](int64_t micro_batch) {
-    return plan_memory(config.model, config.run.precision, micro_batch, local_batch(config, groups),
-                       *groups.tp, config.train.recompute);
+    RunConfig smaller = config;
+    smaller.batch.micro = micro_batch;
+    return plan_memory(smaller, groups);
   };
   MemoryPlan plan = plan_for_micro(config.batch.micro);
   if (device.is_cuda()) {
@@ -72,9 +68,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
   }
   loaded_.resize(buffers_.size());
   store_.allocate(device, config.run.precision, StoreFor::training);
-  if (groups.dp->size() > 1) reducer_ = std::make_unique<GradientReducer>(store_, *groups.dp);
-  clip_ = std::make_unique<GradientClip>(store_, *groups.tp, config.optimizer.grad_clip);
-  optimizer_ = std::make_unique<Optimizer>(config.optimizer, store_);
+  update_ = std::make_unique<WeightUpdate>(config, store_, groups);
   sums_ = OwnedTensor({LossSums::kCount}, DType::f64, store_.device());
 }
 
@@ -108,7 +102,7 @@ void Trainer::start_at(int64_t step, int64_t samples, int64_t tokens) {
   steps_done_ = step;
   samples_ = samples;
   tokens_ = tokens;
-  clip_->reset();
+  update_->clip().reset();
   unasked_ = {};
 }
 
@@ -125,12 +119,9 @@ void Trainer::step() {
     const TokenBatch batch = device_batch_.upload(buffers_[micro]);
     micro_steps_.run(context(static_cast<int64_t>(micro)), batch, scale, sums);
   }
-  if (reducer_) reducer_->finalize();
-  groups_.dp->all_reduce(sums.values);
-
+  update_->sum(sums);
   const double lr = learning_rate(config_.optimizer, steps_done_, config_.train.steps);
-  const TraceRange range("optimizer");
-  optimizer_->step(steps_done_, lr, clip_->scale(steps_done_ + 1, sums));
+  update_->apply(steps_done_, lr, sums);
 
   ++steps_done_;
   samples_ += config_.batch.global;
@@ -147,7 +138,7 @@ StepResult Trainer::result() {
 
 StepResult Trainer::peek() {
   require(unasked_.steps > 0, "there is no result: no step was taken since the last one");
-  const StepRecord& record = clip_->record();
+  const StepRecord& record = update_->clip().record();
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - unasked_.start;
   StepResult result;
   result.step = steps_done_;
@@ -206,7 +197,7 @@ SavedCheckpoint Trainer::save(const SaveObserver& observer) {
 StepContext Trainer::context(int64_t micro) {
   StepContext ctx{arena_};
   const bool last = micro + 1 == batches_.num_micro_batches();
-  ctx.reducer = last ? reducer_.get() : nullptr;
+  ctx.reducer = last ? update_->reducer() : nullptr;
   ctx.training = true;
   ctx.recompute = config_.train.recompute;
   ctx.seed = static_cast<uint64_t>(config_.run.seed);
@@ -230,7 +221,7 @@ TargetCounts Trainer::load_batch() {
 
 // The record is the same on all ranks.
 void Trainer::require_finite_steps() {
-  const StepRecord& record = clip_->record();
+  const StepRecord& record = update_->clip().record();
   const auto losses = record.losses().span<double>();
   const double loss = std::accumulate(losses.begin(), losses.end(), 0.0);
   const double norm = record.norm().span<double>()[0];

@@ -72,7 +72,10 @@ TEST(ModelState, AWeightThatIsNotFiniteIsNamed) {
 
 TEST(MemoryPlanTest, CountsParametersOfGpt2) {
   const auto self = make_self_communicator();
-  const MemoryPlan plan = plan_memory(ModelConfig(), DType::bf16, 1, 1, *self);
+  RunConfig config;  // its model is GPT-2
+  config.run.precision = DType::bf16;
+  config.batch = {1, 1};
+  const MemoryPlan plan = plan_memory(config, make_parallel_groups(*self, 1));
   EXPECT_EQ(plan.global_parameters, 124'439'808);  // as Hugging Face counts GPT-2
   EXPECT_EQ(plan.local_parameters, plan.global_parameters);
   EXPECT_GT(plan.arena_bytes, 0U);
