@@ -19,6 +19,12 @@ std::string memory_lines(const MemoryPlan& memory) {
   return text;
 }
 
+std::string zero_text(const RunConfig& config, const ParallelGroups& groups) {
+  const int owners = groups.dp->size();
+  if (config.parallel.zero == 0 || owners == 1) return "";
+  return fmt::format("; a data rank updates 1/{} of them", owners);
+}
+
 }  // namespace
 
 std::string start_summary(const RunConfig& config, const ParallelGroups& groups,
@@ -31,8 +37,8 @@ std::string start_summary(const RunConfig& config, const ParallelGroups& groups,
   text += fmt::format("devices    {}\n", devices);
   text += fmt::format("threads    {}\n", threads);
   text += fmt::format("model      {}, {}\n", human_model(model), to_string(config.run.precision));
-  text += fmt::format("parameters {} ({} on a tensor rank)\n", grouped(memory.global_parameters),
-                      grouped(memory.local_parameters));
+  text += fmt::format("parameters {} ({} on a tensor rank{})\n", grouped(memory.global_parameters),
+                      grouped(memory.local_parameters), zero_text(config, groups));
   text += fmt::format("batch      {} sequences, {} tokens a step; {} micro-batches of {} a rank\n",
                       config.batch.global, grouped(config.batch.global * model.seq_length),
                       micro_steps, config.batch.micro);

@@ -74,10 +74,11 @@ size_t MemoryPlan::total() const {
 }
 
 MemoryPlan plan_memory(const ModelConfig& config, DType precision, int64_t micro_batch,
-                       int64_t local_batch, Communicator& tp, Recompute recompute) {
+                       int64_t local_batch, Communicator& tp, Recompute recompute,
+                       const FlatCut& cut) {
   ParameterStore store;
   const std::unique_ptr<Model> model = make_model(config, store, tp);
-  store.allocate(kMeta, precision, StoreFor::training);
+  store.allocate(kMeta, precision, StoreFor::training, cut);
 
   MemoryPlan plan;
   const std::vector<TokenBatch> batches = largest_batches(config, micro_batch);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/dtype.h"
+#include "core/flat_layout.h"
 #include "models/model_config.h"
 #include "parallel/communicator.h"
 #include "parallel/recompute.h"
@@ -27,10 +28,11 @@ struct MemoryPlan {
 };
 
 /// Finds the plan by a dry run: the model's own step, on the meta device, where nothing is
-/// allocated or computed. Not collective; `tp` only says which shard.
+/// allocated or computed. Not collective; `tp` only says which shard, and `cut` which part of the
+/// optimizer's state.
 MemoryPlan plan_memory(const ModelConfig& config, DType precision, int64_t micro_batch,
-                       int64_t local_batch, Communicator& tp,
-                       Recompute recompute = Recompute::none);
+                       int64_t local_batch, Communicator& tp, Recompute recompute = Recompute::none,
+                       const FlatCut& cut = {});
 
 /// The arena that the model's evaluate() needs for micro-batches of so many rows; likewise by a dry
 /// run.

@@ -30,12 +30,18 @@ BatchLayout batch_layout(const RunConfig& config, const ParallelGroups& groups) 
   return {config.batch.global, config.batch.micro, groups.dp->rank(), groups.dp->size()};
 }
 
+/// With ZeRO the data ranks share the optimizer's state.
+FlatCut flat_cut(const RunConfig& config, const ParallelGroups& groups) {
+  if (config.parallel.zero == 0) return {};
+  return {.owners = groups.dp->size(), .owner = groups.dp->rank()};
+}
+
 /// Throws if a GPU with so much free memory has no room for it.
 MemoryPlan plan_for(const RunConfig& config, const ParallelGroups& groups, Device device,
                     size_t free_bytes) {
   const auto plan_for_micro = [&](int64_t micro_batch) {
     return plan_memory(config.model, config.run.precision, micro_batch, local_batch(config, groups),
-                       *groups.tp, config.train.recompute);
+                       *groups.tp, config.train.recompute, flat_cut(config, groups));
   };
   MemoryPlan plan = plan_for_micro(config.batch.micro);
   if (device.is_cuda()) {
@@ -71,10 +77,11 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
     buffers_.emplace_back(config.batch.micro, config.model.seq_length, device);
   }
   loaded_.resize(buffers_.size());
-  store_.allocate(device, config.run.precision, StoreFor::training);
+  store_.allocate(device, config.run.precision, StoreFor::training, flat_cut(config, groups));
   if (groups.dp->size() > 1) reducer_ = std::make_unique<GradientReducer>(store_, *groups.dp);
-  clip_ = std::make_unique<GradientClip>(store_, *groups.tp, config.optimizer.grad_clip);
-  optimizer_ = std::make_unique<Optimizer>(config.optimizer, store_);
+  clip_ = std::make_unique<GradientClip>(store_, *groups.tp, config.optimizer.grad_clip,
+                                         groups.dp.get());
+  optimizer_ = std::make_unique<Optimizer>(config.optimizer, store_, groups.dp.get());
   sums_ = OwnedTensor({LossSums::kCount}, DType::f64, store_.device());
 }
 
