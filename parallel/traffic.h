@@ -20,6 +20,7 @@ enum class Traffic : uint8_t {
   backward,   ///< the blocks
   gradients,  ///< their sum over the data ranks
   norm,       ///< of the gradient
+  weights,    ///< those that each data rank updates a share of
 };
 
 std::string_view to_string(Traffic traffic);

@@ -5,6 +5,7 @@
 
 #include "core/checked.h"
 #include "launch/data/batch_buffers.h"
+#include "launch/train/flat_cut.h"
 #include "launch/train/weight_update.h"
 #include "models/model.h"
 #include "parallel/exchange.h"
@@ -49,7 +50,7 @@ void dry_run_step(const RunConfig& config, MetaGroups& meta) {
   const ParallelGroups& groups = meta.groups();
   ParameterStore store;
   const std::unique_ptr<Model> model = make_model(config.model, store, *groups.tp);
-  store.allocate(kMeta, config.run.precision, StoreFor::training);
+  store.allocate(kMeta, config.run.precision, StoreFor::training, flat_cut(config, groups));
   WeightUpdate update(config, store, groups);
   const LossSums sums{Tensor(nullptr, {LossSums::kCount}, DType::f64, kMeta)};
 

@@ -2,6 +2,7 @@
 
 #include "core/checked.h"
 #include "launch/data/batch_buffers.h"
+#include "launch/train/flat_cut.h"
 #include "models/model.h"
 
 namespace tessera {
@@ -77,7 +78,7 @@ size_t MemoryPlan::total() const {
 MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups) {
   ParameterStore store;
   const std::unique_ptr<Model> model = make_model(config.model, store, *groups.tp);
-  store.allocate(kMeta, config.run.precision, StoreFor::training);
+  store.allocate(kMeta, config.run.precision, StoreFor::training, flat_cut(config, groups));
   const int64_t local_batch =
       div_exact(config.batch.global, groups.dp->size(), "batch.global", "the data ranks");
 

@@ -12,6 +12,7 @@
 #include "launch/tokenizer/checkpoint_tokenizer.h"
 #include "launch/train/checkpoint_labels.h"
 #include "launch/train/device_room.h"
+#include "launch/train/flat_cut.h"
 #include "launch/train/lr_schedule.h"
 #include "launch/train/model_flops.h"
 #include "launch/train/model_json.h"
@@ -67,7 +68,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
     buffers_.emplace_back(config.batch.micro, config.model.seq_length, device);
   }
   loaded_.resize(buffers_.size());
-  store_.allocate(device, config.run.precision, StoreFor::training);
+  store_.allocate(device, config.run.precision, StoreFor::training, flat_cut(config, groups));
   update_ = std::make_unique<WeightUpdate>(config, store_, groups);
   sums_ = OwnedTensor({LossSums::kCount}, DType::f64, store_.device());
 }

@@ -7,8 +7,8 @@ namespace tessera {
 WeightUpdate::WeightUpdate(const RunConfig& config, ParameterStore& store,
                            const ParallelGroups& groups)
     : groups_(groups),
-      clip_(store, *groups.tp, config.optimizer.grad_clip),
-      optimizer_(config.optimizer, store) {
+      clip_(store, *groups.tp, config.optimizer.grad_clip, groups.dp.get()),
+      optimizer_(config.optimizer, store, groups.dp.get()) {
   if (groups.dp->size() > 1) reducer_ = std::make_unique<GradientReducer>(store, *groups.dp);
 }
 
