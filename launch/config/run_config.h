@@ -51,6 +51,7 @@ struct DataSection {
 
 struct ParallelSection {
   int64_t tensor = 1;                    ///< ranks that share one replica of the model
+  bool sequence = false;                 ///< and the rows of activations outside tensor regions
   Backend backend = Backend::automatic;  ///< of the tensors of GPUs
 
   bool operator==(const ParallelSection&) const = default;

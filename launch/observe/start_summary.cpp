@@ -28,6 +28,9 @@ std::string start_summary(const RunConfig& config, const ParallelGroups& groups,
   const int64_t micro_steps = config.batch.global / (config.batch.micro * groups.dp->size());
   std::string text = fmt::format("tessera {}: {}\n", kVersion, config.run.dir);
   text += fmt::format("ranks      {}", to_string(groups.grid));
+  if (config.parallel.sequence && groups.tp->size() > 1) {
+    text += "sequence   split over the tensor ranks outside attention and MLP\n";
+  }
   text += fmt::format("devices    {}\n", devices);
   text += fmt::format("threads    {}\n", threads);
   text += fmt::format("model      {}, {}\n", human_model(model), to_string(config.run.precision));

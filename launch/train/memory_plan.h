@@ -8,6 +8,7 @@
 #include "models/model_config.h"
 #include "parallel/communicator.h"
 #include "parallel/recompute.h"
+#include "parallel/row_split.h"
 
 namespace tessera {
 
@@ -27,10 +28,11 @@ struct MemoryPlan {
 };
 
 /// Finds the plan by a dry run: the model's own step, on the meta device, where nothing is
-/// allocated or computed. Not collective; `tp` only says which shard.
+/// allocated or computed. Not collective; `tp` only says which shard. `rows`: how the tensor ranks
+/// share activations.
 MemoryPlan plan_memory(const ModelConfig& config, DType precision, int64_t micro_batch,
-                       int64_t local_batch, Communicator& tp,
-                       Recompute recompute = Recompute::none);
+                       int64_t local_batch, Communicator& tp, Recompute recompute = Recompute::none,
+                       const RowSplit& rows = {});
 
 /// The arena that the model's evaluate() needs for micro-batches of so many rows; likewise by a dry
 /// run.

@@ -30,12 +30,18 @@ BatchLayout batch_layout(const RunConfig& config, const ParallelGroups& groups) 
   return {config.batch.global, config.batch.micro, groups.dp->rank(), groups.dp->size()};
 }
 
+/// How the tensor ranks share activations.
+RowSplit row_split(const RunConfig& config, const ParallelGroups& groups) {
+  if (!config.parallel.sequence) return {};
+  return {groups.tp->size(), groups.tp->rank()};
+}
+
 /// Throws if a GPU with so much free memory has no room for it.
 MemoryPlan plan_for(const RunConfig& config, const ParallelGroups& groups, Device device,
                     size_t free_bytes) {
   const auto plan_for_micro = [&](int64_t micro_batch) {
     return plan_memory(config.model, config.run.precision, micro_batch, local_batch(config, groups),
-                       *groups.tp, config.train.recompute);
+                       *groups.tp, config.train.recompute, row_split(config, groups));
   };
   MemoryPlan plan = plan_for_micro(config.batch.micro);
   if (device.is_cuda()) {
@@ -57,6 +63,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
                  Device device, size_t free_bytes)
     : config_(config),
       groups_(groups),
+      rows_(row_split(config, groups)),
       model_(make_model(config.model, store_, *groups.tp)),
       micro_steps_(*model_, why_no_cuda_graph(config, device, groups).empty()),
       memory_(plan_for(config, groups, device, free_bytes)),
@@ -73,6 +80,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
   loaded_.resize(buffers_.size());
   store_.allocate(device, config.run.precision, StoreFor::training);
   if (groups.dp->size() > 1) reducer_ = std::make_unique<GradientReducer>(store_, *groups.dp);
+  if (rows_.split()) held_row_gradients_ = std::make_unique<HeldRowGradients>(store_, *groups.tp);
   clip_ = std::make_unique<GradientClip>(store_, *groups.tp, config.optimizer.grad_clip);
   optimizer_ = std::make_unique<Optimizer>(config.optimizer, store_);
   sums_ = OwnedTensor({LossSums::kCount}, DType::f64, store_.device());
@@ -126,6 +134,10 @@ void Trainer::step() {
     micro_steps_.run(context(static_cast<int64_t>(micro)), batch, scale, sums);
   }
   if (reducer_) reducer_->finalize();
+  if (held_row_gradients_) {
+    arena_.reset();
+    held_row_gradients_->sum(arena_);
+  }
   groups_.dp->all_reduce(sums.values);
 
   const double lr = learning_rate(config_.optimizer, steps_done_, config_.train.steps);
@@ -168,7 +180,7 @@ Evaluation Trainer::evaluate() {
   require(has_eval_, "there is no eval data: set data.eval or data.eval_fraction");
   require_finite_steps();
   return tessera::evaluate(
-      {config_.model, *model_, arena_, groups_, batches_, buffers_, device_batch_},
+      {config_.model, *model_, arena_, groups_, batches_, buffers_, device_batch_, rows_},
       std::min(config_.eval.batches, batches_.num_eval_batches()));
 }
 
@@ -212,6 +224,7 @@ StepContext Trainer::context(int64_t micro) {
   ctx.seed = static_cast<uint64_t>(config_.run.seed);
   ctx.step = narrow<uint32_t>(steps_done_);
   ctx.first_sequence = batches_.global_rows(micro).begin;
+  ctx.rows = rows_;
   return ctx;
 }
 

@@ -22,6 +22,7 @@
 #include "launch/train/train_parts.h"
 #include "models/model.h"
 #include "parallel/gradient_reducer.h"
+#include "parallel/held_row_gradients.h"
 #include "parallel/process_grid.h"
 
 namespace tessera {
@@ -130,6 +131,7 @@ class Trainer {
 
   RunConfig config_;
   const ParallelGroups& groups_;
+  RowSplit rows_;  // of activations, over the tensor ranks
   ParameterStore store_;
   std::unique_ptr<Model> model_;
   MicroSteps micro_steps_;
@@ -140,6 +142,7 @@ class Trainer {
   bool has_eval_;
   std::shared_ptr<const Tokenizer> tokenizer_;  ///< may be null
   std::unique_ptr<GradientReducer> reducer_;    // null where one data rank has all gradients
+  std::unique_ptr<HeldRowGradients> held_row_gradients_;  // null where rows are not split
   std::unique_ptr<GradientClip> clip_;
   std::unique_ptr<Optimizer> optimizer_;
   std::vector<BatchBuffers> buffers_;  // one a micro-batch
