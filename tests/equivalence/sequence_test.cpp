@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(All, SequenceInBf16,
 
 class SequenceOfEachKind : public Sequence, public testing::WithParamInterface<SmallKind> {};
 
-TEST_P(SequenceOfEachKind, RecomputingChangesNoBit) {
+TEST_P(SequenceOfEachKind, ComputingAgainChangesNoBit) {
   const RunConfig kept = with_sequence(config(GetParam()));
   const WholeRun whole = test::train_whole(kept, {{2, 1}, 3});
   for (const Recompute recompute : {Recompute::gelu, Recompute::block}) {
