@@ -95,6 +95,7 @@ Parameter& ParameterStore::declare(const ParameterSpec& spec) {
   parameter.shard = shard;
   parameter.init = spec.init;
   parameter.decay = spec.decay;
+  parameter.gradient_rows = spec.gradient_rows;
   parameter.local_shape = local;
   return parameter;
 }

@@ -35,6 +35,11 @@ struct Init {
   static Init normal(float stddev) { return {Kind::normal, stddev}; }
 };
 
+/// Of which rows of the activations a rank's gradient of a parameter is a sum. `held`: of those
+/// that the rank holds between the tensor regions, so that where these are not all
+/// (parallel/row_split.h) the gradient is the sum over the tensor ranks.
+enum class GradientRows : uint8_t { all, held };
+
 /// What a layer says of a parameter when it declares it.
 struct ParameterSpec {
   std::string name;
@@ -46,6 +51,7 @@ struct ParameterSpec {
   /// Extent of the sharded dim in memory; 0 means the shard's size. Padding beyond the shard's size
   /// (only along dim 0) is zero, has no gradient and is in no checkpoint.
   int64_t padded_extent = 0;
+  GradientRows gradient_rows = GradientRows::all;
 };
 
 /// Elements that this rank updates, in all that an update reads and writes: 1-D views of the same
@@ -67,6 +73,7 @@ struct Parameter {
   Shard shard;
   Init init;
   bool decay = false;
+  GradientRows gradient_rows = GradientRows::all;
   Shape local_shape;   ///< in memory, padding included
   int64_t offset = 0;  ///< first element in the flat buffers
 

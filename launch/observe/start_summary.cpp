@@ -46,6 +46,9 @@ std::string start_summary(const RunConfig& config, const ParallelGroups& groups,
                           const std::string& devices) {
   std::string text = fmt::format("tessera {}: {}\n", kVersion, config.run.dir);
   text += fmt::format("ranks      {}", to_string(groups.grid));
+  if (config.parallel.sequence && groups.tp->size() > 1) {
+    text += "sequence   split over the tensor ranks outside attention and MLP\n";
+  }
   text += fmt::format("devices    {}\n", devices);
   text += fmt::format("threads    {}\n", threads);
   return text + size_summary(config, groups.grid, memory);

@@ -5,7 +5,7 @@
 
 #include "core/checked.h"
 #include "launch/data/batch_buffers.h"
-#include "launch/train/flat_cut.h"
+#include "launch/train/run_layout.h"
 #include "launch/train/weight_update.h"
 #include "models/model.h"
 #include "parallel/exchange.h"
@@ -58,6 +58,7 @@ void dry_run_step(const RunConfig& config, MetaGroups& meta) {
   StepContext ctx{arena};
   ctx.training = true;
   ctx.recompute = config.train.recompute;
+  ctx.rows = row_split(config, groups);
   const TokenBatch batch = full_micro_batch(config);
   const int64_t micro_batches =
       div_exact(div_exact(config.batch.global, groups.dp->size(), "batch.global", "data ranks"),
@@ -74,7 +75,8 @@ void dry_run_step(const RunConfig& config, MetaGroups& meta) {
   raise_on_all(groups.world, "");
   TargetCounts counts = full_batch_counts(config);
   counts.all_reduce(*groups.dp);
-  update.sum(sums);
+  arena.reset();
+  update.sum(sums, arena);
   update.apply(0, config.optimizer.lr, sums);
 }
 

@@ -12,11 +12,11 @@
 #include "launch/tokenizer/checkpoint_tokenizer.h"
 #include "launch/train/checkpoint_labels.h"
 #include "launch/train/device_room.h"
-#include "launch/train/flat_cut.h"
 #include "launch/train/lr_schedule.h"
 #include "launch/train/model_flops.h"
 #include "launch/train/model_json.h"
 #include "launch/train/model_state.h"
+#include "launch/train/run_layout.h"
 #include "parallel/exchange.h"
 
 namespace tessera {
@@ -54,6 +54,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
                  Device device, size_t free_bytes)
     : config_(config),
       groups_(groups),
+      rows_(row_split(config, groups)),
       model_(make_model(config.model, store_, *groups.tp)),
       micro_steps_(*model_, why_no_cuda_graph(config, device, groups).empty()),
       memory_(plan_for(config, groups, device, free_bytes)),
@@ -120,7 +121,8 @@ void Trainer::step() {
     const TokenBatch batch = device_batch_.upload(buffers_[micro]);
     micro_steps_.run(context(static_cast<int64_t>(micro)), batch, scale, sums);
   }
-  update_->sum(sums);
+  arena_.reset();
+  update_->sum(sums, arena_);
   const double lr = learning_rate(config_.optimizer, steps_done_, config_.train.steps);
   update_->apply(steps_done_, lr, sums);
 
@@ -160,7 +162,7 @@ Evaluation Trainer::evaluate() {
   require(has_eval_, "there is no eval data: set data.eval or data.eval_fraction");
   require_finite_steps();
   return tessera::evaluate(
-      {config_.model, *model_, arena_, groups_, batches_, buffers_, device_batch_},
+      {config_.model, *model_, arena_, groups_, batches_, buffers_, device_batch_, rows_},
       std::min(config_.eval.batches, batches_.num_eval_batches()));
 }
 
@@ -204,6 +206,7 @@ StepContext Trainer::context(int64_t micro) {
   ctx.seed = static_cast<uint64_t>(config_.run.seed);
   ctx.step = narrow<uint32_t>(steps_done_);
   ctx.first_sequence = batches_.global_rows(micro).begin;
+  ctx.rows = rows_;
   return ctx;
 }
 
