@@ -1,6 +1,7 @@
 #include "launch/checkpoint/save_plan.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "core/error.h"
@@ -27,8 +28,8 @@ void require_valid(const HeldTensor& held, const Box& box) {
           held.name.size());
   require_shape(held.data, box.shape, "save_checkpoint", held.name.c_str());
   const Device device = held.data.device();
-  require(held.make ? device.is_meta() : device.is_cpu(), "{} must be on the {}, but is {}",
-          held.name, held.make ? "meta device" : "cpu", describe(held.data));
+  require(held.make ? device.is_meta() : !device.is_meta(), "{} must be on {}, but is {}",
+          held.name, held.make ? "the meta device" : "the cpu or a GPU", describe(held.data));
 }
 
 // A slice and the ranks that hold it.
@@ -134,6 +135,13 @@ std::string describe_held(const std::vector<HeldTensor>& tensors) {
                     {"extent", to_list(box.shape)}});
   }
   return to_text(list);
+}
+
+int64_t largest_share(std::vector<int64_t> slice_bytes, int ranks) {
+  std::sort(slice_bytes.begin(), slice_bytes.end(), std::greater<>());
+  std::vector<int64_t> of_rank(static_cast<size_t>(ranks), 0);
+  for (const int64_t bytes : slice_bytes) *std::ranges::min_element(of_rank) += bytes;
+  return *std::ranges::max_element(of_rank);
 }
 
 SavePlan plan_save(const std::vector<std::string>& held_of_rank) {

@@ -1,0 +1,58 @@
+#include "launch/checkpoint/slice_copies.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "core/checked.h"
+#include "core/ops/elementwise.h"
+
+namespace tessera {
+namespace {
+
+/// The names of the tensors that a rank writes; it holds one slice of each.
+std::set<std::string> written_by(const SavePlan& plan, int rank) {
+  std::set<std::string> names;
+  for (const PlannedFile& file : plan.files_of_rank[static_cast<size_t>(rank)]) {
+    for (const PlannedSlice& slice : file.slices) names.insert(slice.tensor);
+  }
+  return names;
+}
+
+}  // namespace
+
+void SliceCopies::reserve(size_t bytes, Device from) {
+  if (bytes <= memory_.bytes()) return;
+  memory_ = Buffer();  // so that there are never two
+  memory_ = Buffer(bytes, kCpu, from.is_cuda() ? MemoryKind::pinned : MemoryKind::ordinary);
+}
+
+std::vector<HeldTensor> SliceCopies::copy(const SavePlan& plan, int rank,
+                                          const std::vector<HeldTensor>& tensors) {
+  const std::set<std::string> names = written_by(plan, rank);
+  std::vector<HeldTensor> copies;
+  constexpr auto kAligned = static_cast<int64_t>(kAlignment);
+  int64_t bytes = 0;
+  Device from = kCpu;
+  for (const HeldTensor& tensor : tensors) {
+    if (names.count(tensor.name) == 0) continue;
+    copies.push_back(tensor);
+    bytes += round_up(narrow<int64_t>(tensor.data.bytes()), kAligned);
+    if (tensor.data.device().is_cuda()) from = tensor.data.device();
+  }
+  reserve(narrow<size_t>(bytes), from);
+  const Tensor all = memory_.tensor({narrow<int64_t>(memory_.bytes())}, DType::u8);
+  int64_t begin = 0;
+  for (HeldTensor& tensor : copies) {
+    const Tensor source = tensor.make ? tensor.make() : tensor.data;
+    const auto size = narrow<int64_t>(source.bytes());
+    const Tensor place = all.slice(begin, begin + size);
+    tensor.data = Tensor(place.raw(), source.shape(), source.dtype(), kCpu);
+    tensor.make = {};
+    tessera::copy(source, tensor.data);
+    begin += round_up(size, kAligned);
+  }
+  return copies;
+}
+
+}  // namespace tessera
