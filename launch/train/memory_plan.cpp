@@ -1,10 +1,20 @@
 #include "launch/train/memory_plan.h"
 
+#include <utility>
+
+#include "core/checked.h"
+#include "core/memory.h"
+#include "launch/checkpoint/save_plan.h"
 #include "launch/data/batch_buffers.h"
 #include "models/model.h"
 
 namespace tessera {
 namespace {
+
+/// Eight int32 a token (models/token_batch.h).
+size_t batch_bytes(int64_t sequences, int64_t seq_length) {
+  return static_cast<size_t>(sequences * seq_length) * 8 * sizeof(int32_t);
+}
 
 /// `batch` with a target fewer, whose targets' rows have to be gathered.
 TokenBatch with_fewer_targets(TokenBatch batch) {
@@ -69,17 +79,24 @@ int64_t count_local(const ParameterStore& store) {
 
 size_t MemoryPlan::total() const {
   size_t sum = 0;
-  for (const Line& line : lines) sum += line.bytes;
+  for (const Line& line : lines) sum += counts(line) ? line.bytes : 0;
+  return sum;
+}
+
+size_t MemoryPlan::total_in_host() const {
+  size_t sum = 0;
+  for (const Line& line : lines) sum += counts(line) ? 0 : line.bytes;
   return sum;
 }
 
 MemoryPlan plan_memory(const ModelConfig& config, DType precision, int64_t micro_batch,
-                       int64_t local_batch, Communicator& tp, Recompute recompute) {
+                       int64_t local_batch, Communicator& tp, Recompute recompute, Device device) {
   ParameterStore store;
   const std::unique_ptr<Model> model = make_model(config, store, tp);
   store.allocate(kMeta, precision, StoreFor::training);
 
   MemoryPlan plan;
+  plan.device = device;
   const std::vector<TokenBatch> batches = largest_batches(config, micro_batch);
   Arena arena(kMeta);
   dry_run_training(*model, batches, recompute, arena);
@@ -93,8 +110,20 @@ MemoryPlan plan_memory(const ModelConfig& config, DType precision, int64_t micro
       {"master weights", store.master_bytes()},
       {"AdamW moments", store.moment_bytes()},
       {"activations", plan.arena_bytes},
-      {"batch", static_cast<size_t>(local_batch * config.seq_length) * 8 * sizeof(int32_t)}};
+      // A GPU has the micro-batch that it works on; the host has this step's and the next's.
+      {"micro-batch", device.is_cuda() ? batch_bytes(micro_batch, config.seq_length) : 0},
+      {"batch", 2 * batch_bytes(local_batch, config.seq_length), /*in_host=*/true}};
   return plan;
+}
+
+size_t checkpoint_copy_bytes(const ParameterStore& store, int data_ranks) {
+  std::vector<int64_t> slices;
+  for (const Parameter& parameter : store.parameters()) {
+    const int64_t bytes = round_up(parameter.real_shape().numel() * int64_t{sizeof(float)},
+                                   int64_t{kAlignment});  // as SliceCopies does
+    slices.insert(slices.end(), 3, bytes);                // the master and two moments
+  }
+  return static_cast<size_t>(largest_share(std::move(slices), data_ranks));
 }
 
 size_t plan_evaluation_arena(const ModelConfig& config, DType precision, int64_t micro_batch,
