@@ -18,8 +18,16 @@ class GivenUp : public std::exception {};
 
 }  // namespace
 
+void BackgroundSave::reserve(size_t bytes, Device from) {
+  require(!pending(), "a checkpoint is being saved in the background: its copies are in use");
+  thread_.wait();
+  copies_.reserve(bytes, from);
+  thread_.start([this] { copies_.touch(); });
+}
+
 void BackgroundSave::begin(const SaveRequest& request, Clock::time_point since) {
   require(!pending(), "a checkpoint is being saved in the background: the next one has to wait");
+  thread_.wait();  // for the pages of the copies
   given_up_ = false;
   SaveRequest watched = request;
   watched.observer = [this, observer = request.observer](const char* point) {

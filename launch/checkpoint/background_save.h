@@ -32,9 +32,9 @@ class BackgroundSave {
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;
 
-  /// Takes the memory for copies of so many bytes of tensors on `from` now, so that a run without
-  /// it ends before its first step.
-  void reserve(size_t bytes, Device from) { copies_.reserve(bytes, from); }
+  /// Takes the memory for copies of so many bytes of tensors on `from`, before anything is saved: a
+  /// run that does not get it ends before its first step, and no step waits for its pages.
+  void reserve(size_t bytes, Device from);
 
   /// Plans, makes the folder and copies. None may be pending. The tensors may change when it has
   /// returned. `since` is when steps began to wait for it. Collective; throws as save_checkpoint().

@@ -27,6 +27,12 @@ void SliceCopies::reserve(size_t bytes, Device from) {
   memory_ = Buffer(bytes, kCpu, from.is_cuda() ? MemoryKind::pinned : MemoryKind::ordinary);
 }
 
+void SliceCopies::touch() {
+  constexpr size_t kSmallestPage = 4096;
+  auto* bytes = static_cast<volatile char*>(memory_.data());
+  for (size_t i = 0; i < memory_.bytes(); i += kSmallestPage) bytes[i] = 0;
+}
+
 std::vector<HeldTensor> SliceCopies::copy(const SavePlan& plan, int rank,
                                           const std::vector<HeldTensor>& tensors) {
   const std::set<std::string> names = written_by(plan, rank);

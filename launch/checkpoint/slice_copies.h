@@ -17,6 +17,10 @@ class SliceCopies {
   /// the host has not as much.
   void reserve(size_t bytes, Device from);
 
+  /// Lets the system find the pages of what is reserved, which it does when they are first written:
+  /// for the first copy() that takes several times as long as the copying.
+  void touch();
+
   /// The tensors of which the plan gives this rank a slice, as copies that stay as they are until
   /// the next call. Throws if the host has not as much memory. What a tensor makes is copied, too.
   std::vector<HeldTensor> copy(const SavePlan& plan, int rank,

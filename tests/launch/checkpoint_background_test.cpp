@@ -84,6 +84,7 @@ TEST_P(CheckpointBackground, SavesTheBitsOfAForegroundSaveAlthoughTheTensorsChan
     std::vector<size_t> copy_bytes;
     run_thread_ranks(ranks(), [&, tensor_ranks = tensor](Communicator& world) {
       BackgroundSave save(world);
+      if (polls) save.reserve(100, kCpu);  // too little
       for (const int64_t step : {3, 4}) {  // into the same copies
         const Holding holding = hold(test_model(), world.rank(), tensor_ranks, step);
         SaveRequest request = request_for(run_.path(), step, holding);
