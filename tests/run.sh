@@ -20,9 +20,10 @@ folders=(core parallel models launch equivalence)
 build asan "${folders[@]/%/_tests}" simt_tests
 ctest --preset asan -j "$cores" -LE 'mpi' -R "^($(IFS='|'; echo "${folders[*]}")|simt|gpu|gpu_reverse)/"
 
-# OpenMP's barriers are unknown to ThreadSanitizer; the thread communicator and `prepare` use none.
-build tsan parallel_tests prepare_tests
-ctest --preset tsan -j "$cores" -L threads -R '^(parallel|prepare)/'
+# OpenMP's barriers are unknown to ThreadSanitizer; the thread communicator, `prepare`, and what saves
+# and loads in the background use none.
+build tsan parallel_tests prepare_tests background_tests
+ctest --preset tsan -j "$cores" -L threads -R '^(parallel|prepare|background)/'
 
 tests/fuzz.sh
 

@@ -97,6 +97,7 @@ struct EvalSection {
 struct CheckpointSection {
   int64_t interval = 0;  ///< in steps; 0 is only at the end
   int64_t keep = 0;      ///< the newest so many; 0 is all
+  bool background = true;
   ResumeMode resume = ResumeMode::automatic;
   std::optional<std::string> from;  ///< a run or one of its steps
 

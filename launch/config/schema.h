@@ -275,6 +275,10 @@ void describe(Section& checkpoint, auto& field) {
       "Steps between checkpoints, which is the most that a crash can cost; 0 is only at the end.");
   field("keep", checkpoint.keep, IntegerIn{0, kMaxSteps},
         "The newest so many checkpoints stay, older ones are removed; 0 keeps all.");
+  field("background", checkpoint.background, TrueOrFalse{},
+        "Whether steps go on while a checkpoint is written: they wait only for a copy of what this "
+        "rank writes, 12 bytes of host memory a parameter, shared by the data ranks; `false` waits "
+        "for the disk. The last checkpoint of a run is written without a copy.");
   field("resume", checkpoint.resume,
         OneOf<ResumeMode>{{{"auto", ResumeMode::automatic},
                            {"never", ResumeMode::never},

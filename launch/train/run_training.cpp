@@ -1,6 +1,8 @@
 #include "launch/train/run_training.h"
 
 #include <algorithm>
+#include <chrono>
+#include <exception>
 #include <optional>
 #include <string>
 
@@ -57,6 +59,19 @@ class TrainingRun {
   }
 
   void run() {
+    try {
+      take_steps();
+    } catch (const std::exception& error) {
+      // Whatever ends the run, if it ends all ranks here and now, what was being saved is good.
+      const bool all_are_here =
+          groups_.world.size() == 1 || dynamic_cast<const SharedError*>(&error) != nullptr;
+      if (all_are_here) save_what_was_begun();
+      throw;
+    }
+  }
+
+ private:
+  void take_steps() {
     const StopSignal signal;
     while (trainer_.steps_done() < last_step_) {
       trainer_.step();
@@ -68,7 +83,11 @@ class TrainingRun {
           is_due(config_.eval.interval, step) || (last && config_.eval.interval > 0);
       observe(saves || evaluates);
       // First of all: who was asked to stop may have a second left.
-      if (saves) save();
+      if (saves) {
+        save(stop || last);
+      } else if (trainer_.saving()) {
+        if (const auto saved = trainer_.poll_save()) report(*saved);
+      }
       if (stop) {
         console_.line(fmt::format("asked to stop: saved after step {}", step));
         return;
@@ -77,7 +96,6 @@ class TrainingRun {
     }
   }
 
- private:
   /// Says what a resumed run does otherwise than before: a --set that was forgotten, above all.
   void report_changes() {
     const std::filesystem::path earlier = std::filesystem::path(config_.run.dir) / "config.yaml";
@@ -123,10 +141,37 @@ class TrainingRun {
     if (metrics_) metrics_->evaluation(trainer_.steps_done(), found);
   }
 
-  void save() {
-    const SavedCheckpoint saved = trainer_.save();
-    for (const std::string& warning : saved.warnings) console_.warning(warning);
-    console_.line(fmt::format("saved {}", saved.path.string()));
+  /// Where the run `ends`, there are no steps that could go on meanwhile.
+  void save(bool ends) {
+    if (trainer_.saving()) finish_save();
+    if (ends || !config_.checkpoint.background) {
+      report(trainer_.save());
+    } else {
+      trainer_.begin_save();
+    }
+  }
+
+  void finish_save() {
+    const auto start = std::chrono::steady_clock::now();
+    const SavedCheckpoint saved = trainer_.finish_save();
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+    console_.line(fmt::format("waited {:.2f} s until the checkpoint of step {} was saved",
+                              waited.count(), saved.step));
+    report(saved);
+  }
+
+  void save_what_was_begun() {
+    if (!trainer_.saving()) return;
+    try {
+      finish_save();
+    } catch (const std::exception& error) {
+      console_.warning(error.what());
+    }
+  }
+
+  void report(const SavedCheckpoint& saved) {
+    console_.saved(saved);
+    if (metrics_) metrics_->saved(saved);
   }
 
   const RunConfig& config_;
