@@ -2,6 +2,7 @@
 
 #include "core/ops/elementwise.h"
 #include "core/ops/rows.h"
+#include "core/trace.h"
 
 namespace tessera {
 namespace {
@@ -50,6 +51,7 @@ Tensor LanguageHead::transformed(const StepContext& ctx, const Tensor& x) {
 
 void LanguageHead::loss(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch,
                         const LossSums& sums) {
+  const TraceRange range("language head");
   const Arena::Scope scope(ctx.arena);
   const Tensor x = transformed(ctx, target_states(ctx, hidden, batch));
   loss_.loss(ctx, x, batch.targets, sums.token_loss(), sums.token_correct());
@@ -58,6 +60,7 @@ void LanguageHead::loss(const StepContext& ctx, const Tensor& hidden, const Toke
 void LanguageHead::loss_and_gradient(const StepContext& ctx, const Tensor& hidden,
                                      const TokenBatch& batch, float scale, const LossSums& sums,
                                      Tensor dhidden) {
+  const TraceRange range("language head");
   const Arena::Scope scope(ctx.arena);
   const bool all = batch.num_targets() == batch.num_tokens();
   const Tensor states = target_states(ctx, hidden, batch);
@@ -71,6 +74,7 @@ void LanguageHead::loss_and_gradient(const StepContext& ctx, const Tensor& hidde
 }
 
 void LanguageHead::whole_logits(const StepContext& ctx, const Tensor& x, Tensor logits) {
+  const TraceRange range("language head");
   loss_.whole_logits(ctx, transformed(ctx, x), logits);
 }
 

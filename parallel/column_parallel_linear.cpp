@@ -26,13 +26,29 @@ Tensor ColumnParallelLinear::weight_matrix(const Tensor& local) const {
   return local.view({local.numel() / local.dim(-1), local.dim(-1)});
 }
 
+Tensor ColumnParallelLinear::bias_vector() const {
+  return bias_ != nullptr ? bias_->value.view({bias_->value.numel()}) : Tensor();
+}
+
+// (..., parts × out_features / tp)
+Tensor ColumnParallelLinear::allocate_output(const StepContext& ctx, const Tensor& x) const {
+  Shape shape = x.shape();
+  shape.set(-1, weight_matrix(weight_->value).dim(0));
+  return ctx.arena.allocate(shape, x.dtype());
+}
+
 Tensor ColumnParallelLinear::forward(const StepContext& ctx, const Tensor& x) {
   x_ = x;
-  const Tensor w = weight_matrix(weight_->value);
-  Shape shape = x.shape();
-  shape.set(-1, w.dim(0));
-  Tensor y = ctx.arena.allocate(shape, x.dtype());  // (..., parts × out_features / tp)
-  linear_forward(x, w, bias_ != nullptr ? bias_->value.view({w.dim(0)}) : Tensor(), y);
+  Tensor y = allocate_output(ctx, x);
+  linear_forward(x, weight_matrix(weight_->value), bias_vector(), y);
+  return y;
+}
+
+ColumnParallelLinear::Activated ColumnParallelLinear::forward_gelu(const StepContext& ctx,
+                                                                   const Tensor& x, Gelu kind) {
+  x_ = x;
+  const Activated y{allocate_output(ctx, x), allocate_output(ctx, x)};
+  linear_gelu_forward(x, weight_matrix(weight_->value), bias_vector(), kind, y.hidden, y.active);
   return y;
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "core/error.h"
+#include "core/trace.h"
 
 namespace tessera {
 namespace {
@@ -53,15 +54,18 @@ void Communicator::check_peer(int peer, const char* op, const char* argument) co
 }
 
 void Communicator::all_reduce(Tensor tensor, ReduceOp op) {
+  const TraceRange range("all_reduce");
   if (ready(tensor, "all_reduce", "tensor")) do_all_reduce(tensor, op);
 }
 
 std::unique_ptr<PendingCollective> Communicator::all_reduce_async(Tensor tensor, ReduceOp op) {
+  const TraceRange range("all_reduce_async");
   if (!ready(tensor, "all_reduce_async", "tensor")) return std::make_unique<CompletedCollective>();
   return do_all_reduce_async(tensor, op);
 }
 
 void Communicator::all_gather(const Tensor& input, Tensor output) {
+  const TraceRange range("all_gather");
   constexpr const char* kOp = "all_gather";
   const bool in_ready = ready(input, kOp, "input");
   const bool out_ready = ready(output, kOp, "output");
@@ -72,6 +76,7 @@ void Communicator::all_gather(const Tensor& input, Tensor output) {
 }
 
 void Communicator::reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) {
+  const TraceRange range("reduce_scatter");
   constexpr const char* kOp = "reduce_scatter";
   const bool in_ready = ready(input, kOp, "input");
   const bool out_ready = ready(output, kOp, "output");
@@ -82,17 +87,20 @@ void Communicator::reduce_scatter(const Tensor& input, Tensor output, ReduceOp o
 }
 
 void Communicator::broadcast(Tensor tensor, int root) {
+  const TraceRange range("broadcast");
   check_peer(root, "broadcast", "root");
   if (ready(tensor, "broadcast", "tensor")) do_broadcast(tensor, root);
 }
 
 void Communicator::send(const Tensor& tensor, int destination) {
+  const TraceRange range("send");
   check_peer(destination, "send", "destination");
   require(destination != rank_, "send: rank {} can not send to itself", rank_);
   if (ready(tensor, "send", "tensor")) do_send(tensor, destination);
 }
 
 void Communicator::recv(Tensor tensor, int source) {
+  const TraceRange range("recv");
   check_peer(source, "recv", "source");
   require(source != rank_, "recv: rank {} can not receive from itself", rank_);
   if (ready(tensor, "recv", "tensor")) do_recv(tensor, source);
