@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/global_index.h"
 #include "core/memory.h"
 #include "core/range.h"
 #include "core/tensor.h"
@@ -67,6 +68,8 @@ struct Parameter {
   Tensor real_part(const Tensor& local) const;
   /// local_shape without padding.
   Shape real_shape() const;
+  /// Where the elements of the real part lie in the global tensor.
+  GlobalIndex global_index() const;
 };
 
 /// Elements of the flat buffers whose parameters agree on a property.

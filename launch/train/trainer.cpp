@@ -74,7 +74,8 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
   store_.allocate(device, config.run.precision, StoreFor::training);
   if (groups.dp->size() > 1) reducer_ = std::make_unique<GradientReducer>(store_, *groups.dp);
   clip_ = std::make_unique<GradientClip>(store_, *groups.tp, config.optimizer.grad_clip);
-  optimizer_ = std::make_unique<Optimizer>(config.optimizer, store_);
+  optimizer_ =
+      std::make_unique<Optimizer>(config.optimizer, store_, static_cast<uint64_t>(config.run.seed));
   sums_ = OwnedTensor({LossSums::kCount}, DType::f64, store_.device());
 }
 
@@ -97,6 +98,7 @@ std::string Trainer::start_from(Checkpoint& checkpoint) {
   const Json& extra = checkpoint.manifest().extra;
   const bool other_labels = has_other_labels(extra, config_.data.labels);
   std::string heads = load_matching_weights(checkpoint, store_, other_labels);
+  optimizer_->round_values(steps_done_);
   if (other_labels) {
     heads += fmt::format("; the checkpoint's labels are {}, and data.labels is {}",
                          excerpt(to_text(extra[kLabelsKey]), 200), quote(*config_.data.labels));
@@ -108,6 +110,7 @@ void Trainer::start_at(int64_t step, int64_t samples, int64_t tokens) {
   steps_done_ = step;
   samples_ = samples;
   tokens_ = tokens;
+  optimizer_->round_values(step);
   clip_->reset();
   unasked_ = {};
 }
