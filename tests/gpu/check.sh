@@ -191,20 +191,22 @@ part_kernels() {
   "$(program kernel_times)" "${options[@]}"
 }
 
-# sanitize TOOL FILTER...: group by group of tests, until there is no time for another. What is checked
-# takes ten to a hundred times as long, so that each group is of few and small kernels.
+# sanitize TOOL FILTER...: groups of tests, each in its share of the time that is left. What is checked takes
+# ten to a hundred times as long, so that each group is of few and small kernels.
 sanitize() {
-  local tool=$1 filter status=0 left
+  local tool=$1 filter status=0 limit
   shift
+  local groups=$#
   emulated && note "$tool is for a real GPU" && return 77
   command -v compute-sanitizer >/dev/null || { note 'compute-sanitizer is not here'; return 77; }
   for filter in "$@"; do
-    left=$(seconds_left)
-    if [ "$left" -lt 5 ]; then
+    limit=$((($(seconds_left) - 2) / groups))
+    groups=$((groups - 1))
+    if [ $limit -lt 3 ]; then
       note "no time was left for $filter"
       continue
     fi
-    TESSERA_TEST_DEVICE=cuda CUDA_LAUNCH_BLOCKING=1 timeout -k 2 "$((left - 2))" compute-sanitizer --tool "$tool" \
+    TESSERA_TEST_DEVICE=cuda CUDA_LAUNCH_BLOCKING=1 timeout -k 1 $limit compute-sanitizer --tool "$tool" \
       --target-processes all --error-exitcode 1 "$(program core_tests)" --gtest_brief=1 --gtest_filter="$filter"
     case $? in
       0) ;;
@@ -449,7 +451,7 @@ when=$(date -u +%Y-%m-%dT%H:%MZ)
       {
         time = value("microseconds")
         printf "| %s | %.1f | %.0f | %s | %s | %s |\n", value("kernel"), time, value("bytes") / time / 1e3, share("share_of_bandwidth"),
-          value("flops") > 0 ? sprintf("%.1f", value("flops") / time / 1e6) : "", share("share_of_flops")
+          (value("flops") > 0 ? sprintf("%.1f", value("flops") / time / 1e6) : ""), share("share_of_flops")
       }'
   fi
 } >"$out/results.md"
