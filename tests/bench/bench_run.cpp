@@ -52,6 +52,13 @@ RunConfig bert_4x768(DType precision, int64_t seq_length) {
   return config;
 }
 
+RunConfig bert_base(DType precision, int64_t seq_length) {
+  RunConfig config = bert_4x768(precision, seq_length);
+  config.model.num_layers = 12;
+  config.model.next_sentence = false;
+  return config;
+}
+
 RunConfig bert_tiny(DType precision) {
   RunConfig config = without_dropout(precision);
   config.model.kind = "bert";

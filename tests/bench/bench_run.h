@@ -19,6 +19,9 @@ RunConfig gpt_shakespeare(DType precision);
 /// a vocabulary of 30522, next sentences, dropout of 0.1.
 RunConfig bert_4x768(DType precision, int64_t seq_length);
 
+/// BERT base, as bert_4x768() otherwise, but for next sentences, which it leaves out.
+RunConfig bert_base(DType precision, int64_t seq_length);
+
 /// As configs/bert_tiny.yaml: 4 layers, 128 wide, 16 sequences of 64 tokens, a vocabulary of 2048,
 /// no dropout.
 RunConfig bert_tiny(DType precision);

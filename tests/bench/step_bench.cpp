@@ -39,9 +39,22 @@ void step(benchmark::State& state, const RunConfig& config) {
   state.counters["GFLOP/s"] = step_flops(config) / step_seconds * 1e-9;
 }
 
-void register_step(const std::string& name, const RunConfig& config, int iterations) {
+// Steps alone, for peer_pytorch.py.
+void peer(benchmark::State& state, const RunConfig& config) {
+  BenchRun run(config);
+  for (int i = 0; i < 2; ++i) run.step();
+  std::vector<double> steps;
+  for (auto _ : state) {
+    steps.push_back(time_of([&] { run.step(); }).wall);
+    state.SetIterationTime(steps.back());
+  }
+  state.counters["tokens/s"] = static_cast<double>(rows_of(config)) / median(steps);
+}
+
+void register_run(const std::string& name, void (*run)(benchmark::State&, const RunConfig&),
+                  const RunConfig& config, int iterations) {
   const char* suffix = config.run.precision == DType::bf16 ? "_bf16" : "_fp32";
-  benchmark::RegisterBenchmark(("step/" + name + suffix).c_str(), step, config)
+  benchmark::RegisterBenchmark((name + suffix).c_str(), run, config)
       ->UseManualTime()
       ->Unit(benchmark::kMillisecond)
       ->Iterations(iterations);
@@ -49,11 +62,14 @@ void register_step(const std::string& name, const RunConfig& config, int iterati
 
 [[maybe_unused]] const bool registered = [] {
   for (const DType precision : {DType::f32, DType::bf16}) {
-    register_step("gpt2_124m", gpt2_124m(precision), 5);
-    register_step("gpt_shakespeare", gpt_shakespeare(precision), 100);
-    register_step("bert_4x768_128", bert_4x768(precision, 128), 5);
-    register_step("bert_4x768_512", bert_4x768(precision, 512), 3);
-    register_step("bert_tiny", bert_tiny(precision), 100);
+    register_run("step/gpt2_124m", step, gpt2_124m(precision), 5);
+    register_run("step/gpt_shakespeare", step, gpt_shakespeare(precision), 100);
+    register_run("step/bert_4x768_128", step, bert_4x768(precision, 128), 5);
+    register_run("step/bert_4x768_512", step, bert_4x768(precision, 512), 3);
+    register_run("step/bert_tiny", step, bert_tiny(precision), 100);
+    register_run("peer/gpt2_124m", peer, gpt2_124m(precision), 5);
+    register_run("peer/bert_base_128", peer, bert_base(precision, 128), 5);
+    register_run("peer/gpt_shakespeare", peer, gpt_shakespeare(precision), 200);
   }
   return true;
 }();

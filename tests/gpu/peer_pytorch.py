@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Measures the models of configs/ in PyTorch on this machine's GPU, as check.sh measures them in Tessera:
-bf16 autocast, scaled_dot_product_attention, torch.compile, fused AdamW, a clipped gradient norm. BERT
-learns masked tokens alone, as there.
+"""Measures the models of configs/ in PyTorch on this machine's GPU, as check.sh measures them in Tessera, or
+on its CPU: bf16 autocast or fp32, scaled_dot_product_attention, torch.compile, fused AdamW, a clipped
+gradient norm. BERT learns masked tokens alone, as there.
 
-    peer_pytorch.py MODEL --seq-length T --batch ROWS [--steps N] [--seconds S]
+    peer_pytorch.py MODEL --seq-length T --batch ROWS [--steps N] [--seconds S] [--device cpu]
 
 A line of JSON: tokens_per_second (the median of the steps after the warm-up), model_flops_per_second, mfu
 where the GPU's peak is known, memory_gib. FLOPs are counted as by launch/train/model_flops.h.
@@ -29,9 +29,11 @@ MODELS = {
     "gpt2_1.5b": ("gpt", 48, 1600, 25, 50257),
     "bert_base": ("bert", 12, 768, 12, 30522),
     "bert_large": ("bert", 24, 1024, 16, 30522),
+    "gpt_shakespeare": ("gpt", 4, 128, 4, 257),
     "tiny_gpt": ("gpt", 2, 64, 4, 257),
     "tiny_bert": ("bert", 2, 64, 4, 257),
 }
+WITHOUT_BIASES = {"gpt_shakespeare"}
 MASKED = 0.15  # of BERT's tokens have a target
 # Dense bf16 TFLOP/s, as in launch/observe/peak_flops.cpp; longer names first.
 PEAKS = {
@@ -41,12 +43,12 @@ PEAKS = {
 
 
 class Block(nn.Module):
-    def __init__(self, width, heads, causal, dropout):
+    def __init__(self, width, heads, causal, dropout, bias):
         super().__init__()
         self.heads, self.causal, self.dropout = heads, causal, dropout
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.norm1, self.norm2 = nn.LayerNorm(width, bias=bias), nn.LayerNorm(width, bias=bias)
+        self.qkv, self.out = nn.Linear(width, 3 * width, bias=bias), nn.Linear(width, width, bias=bias)
+        self.up, self.down = nn.Linear(width, 4 * width, bias=bias), nn.Linear(4 * width, width, bias=bias)
         self.gelu = nn.GELU(approximate="tanh" if causal else "none")  # GPT-2's, BERT's
 
     def attention(self, x):
@@ -70,14 +72,14 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    def __init__(self, kind, layers, width, heads, vocabulary, length):
+    def __init__(self, kind, layers, width, heads, vocabulary, length, bias=True):
         super().__init__()
         self.is_bert, self.dropout = kind == "bert", 0.1 if kind == "bert" else 0.0
         self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
         self.blocks = nn.ModuleList(
-            Block(width, heads, not self.is_bert, self.dropout) for _ in range(layers)
+            Block(width, heads, not self.is_bert, self.dropout, bias) for _ in range(layers)
         )
-        self.norm = nn.LayerNorm(width)  # before the blocks in BERT, after them in GPT
+        self.norm = nn.LayerNorm(width, bias=bias)  # before the blocks in BERT, after them in GPT
         if self.is_bert:
             self.types = nn.Embedding(2, width)
             self.transform, self.transform_norm = nn.Linear(width, width), nn.LayerNorm(width)
@@ -115,19 +117,21 @@ def main():
     parser.add_argument("--steps", type=int, default=30, help="after the warm-up")
     parser.add_argument("--warm-up", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=60, help="no step begins after so many")
-    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    parser.add_argument("--precision", choices=["bf16", "fp32"], default="bf16")
     parser.add_argument("--no-compile", action="store_true")
     options = parser.parse_args()
     began = time.monotonic()
     on_gpu = options.device == "cuda"
     if on_gpu and not torch.cuda.is_available():
-        sys.exit("peer_pytorch.py finds no GPU (--device cpu is for trying it out)")
+        sys.exit("peer_pytorch.py finds no GPU; --device cpu measures the CPU")
 
     torch.manual_seed(1)
     kind, layers, width, heads, vocabulary = MODELS[options.model]
     rows, length = options.batch, options.seq_length
-    model = Model(kind, layers, width, heads, vocabulary, length).to(options.device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=on_gpu)
+    bias = options.model not in WITHOUT_BIASES
+    model = Model(kind, layers, width, heads, vocabulary, length, bias).to(options.device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     forward = model if options.no_compile else torch.compile(model)
     count = rows * length if kind == "gpt" else round(MASKED * rows * length)
 
@@ -148,7 +152,7 @@ def main():
         arguments = batch()
         wait()
         start = time.monotonic()
-        with torch.autocast(options.device, dtype=torch.bfloat16):
+        with torch.autocast(options.device, dtype=torch.bfloat16, enabled=options.precision == "bf16"):
             loss = forward(*arguments)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -175,6 +179,7 @@ def main():
         "memory_gib": torch.cuda.max_memory_reserved() / 2**30 if on_gpu else None,
         "loss": loss.item(),
         "device": name,
+        "precision": options.precision,
         "torch": torch.__version__,
     }
     print(json.dumps(result))

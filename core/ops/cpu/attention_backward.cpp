@@ -15,8 +15,12 @@ namespace {
 /// kᵀ, P = softmax(S), Z the dropout factors and O = (P ∘ Z) v:
 ///   dv = (P ∘ Z)ᵀ dO,  dP = Z ∘ (dO vᵀ),  dS = P ∘ (dP − rowsum(dO ∘ O)),
 ///   dq = scale × dS k,  dk = scale × dSᵀ q.
-template <typename T>
+/// dv and dk are summed as dvᵀ = dOᵀ (P ∘ Z) and dkᵀ = qᵀ dS, so that no tile is turned in between.
+template <typename T, typename Element>
 class HeadBackward {
+  using Products = TileProducts<Element>;
+  using Scratch = TileScratch;
+
  public:
   HeadBackward(const AttentionShape& shape, const AttentionOptions& options, const T* qkv,
                const T* out, const T* dout, const float* log_sum_exp, T* dqkv,
@@ -26,7 +30,7 @@ class HeadBackward {
         mask_(shape, options, item.segment, item.head),
         dropout_(options, shape, item.segment.place, item.head),
         length_(item.segment.rows.size()),
-        ld_(shape.padded_d) {
+        ld_(Products::padded(shape.d)) {
     const int64_t row = item.segment.rows.begin, h = item.head;
     q_ = qkv + shape.qkv_offset(row, 0, h);
     k_ = qkv + shape.qkv_offset(row, 1, h);
@@ -38,20 +42,35 @@ class HeadBackward {
     dk_out_ = dqkv + shape.qkv_offset(row, 1, h);
     dv_out_ = dqkv + shape.qkv_offset(row, 2, h);
 
-    TileScratch& scratch = TileScratch::of_this_thread();
-    const int64_t rows = round_up(length_, kTilePadding);
-    scratch.begin(rows * (ld_ + 1) + 2 * kQueryTile * (ld_ + kKeyTile) + 5 * kKeyTile * ld_);
+    const int64_t rows = round_up(length_, kQueryTile);
+    const int64_t transposed = TransposedLeft<Element>::elements(length_, ld_);
+    Scratch& scratch = Scratch::of_this_thread();
+    scratch.begin(Scratch::floats<float>(rows, ld_ + 1) + 2 * Scratch::floats<Element>(rows, ld_) +
+                  2 * Scratch::floats<Element>(transposed, 1) +
+                  2 * Scratch::floats<float>(kQueryTile, kKeyTile) +
+                  2 * Scratch::floats<Element>(kQueryTile, kKeyTile) +
+                  3 * Scratch::floats<Element>(kKeyTile, ld_) +
+                  2 * Scratch::floats<float>(ld_, kKeyTile) + kTilePadding);
     dq_ = scratch.tile(rows, ld_);
     delta_ = scratch.tile(rows, 1);
-    queries_ = scratch.tile(kQueryTile, ld_);
-    douts_ = scratch.tile(kQueryTile, ld_);
+    queries_ = scratch.tile<Element>(rows, ld_);
+    douts_ = scratch.tile<Element>(rows, ld_);
+    Element* queries_t = scratch.tile<Element>(transposed, 1);
+    Element* douts_t = scratch.tile<Element>(transposed, 1);
     weights_ = scratch.tile(kQueryTile, kKeyTile);
     dscores_ = scratch.tile(kQueryTile, kKeyTile);
-    keys_ = scratch.tile(kKeyTile, ld_);
-    keys_t_ = scratch.tile(ld_, kKeyTile);
-    values_t_ = scratch.tile(ld_, kKeyTile);
-    dk_ = scratch.tile(kKeyTile, ld_);
-    dv_ = scratch.tile(kKeyTile, ld_);
+    left_ = scratch.tile<Element>(kQueryTile, kKeyTile);
+    right_ = scratch.tile<Element>(kQueryTile, kKeyTile);
+    keys_ = scratch.tile<Element>(kKeyTile, ld_);
+    keys_t_ = scratch.tile<Element>(ld_, kKeyTile);
+    values_t_ = scratch.tile<Element>(ld_, kKeyTile);
+    dk_t_ = scratch.tile(ld_, kKeyTile);
+    dv_t_ = scratch.tile(ld_, kKeyTile);
+
+    Products::load_left(q_, shape.row_stride, length_, shape.d, queries_, ld_);
+    Products::load_left(dout_, shape.out_stride, length_, shape.d, douts_, ld_);
+    queries_t_.load(q_, shape.row_stride, length_, shape.d, queries_, ld_, queries_t);
+    douts_t_.load(dout_, shape.out_stride, length_, shape.d, douts_, ld_, douts_t);
   }
 
   void run() {
@@ -60,7 +79,7 @@ class HeadBackward {
     for (int64_t begin = 0; begin < length_; begin += kKeyTile) {
       key_tile({begin, std::min(begin + kKeyTile, length_)});
     }
-    store_tile(dq_, ld_, length_, shape_.d, dq_out_, shape_.row_stride);
+    Products::store(dq_, ld_, length_, shape_.d, options_.scale, dq_out_, shape_.row_stride);
   }
 
  private:
@@ -80,8 +99,8 @@ class HeadBackward {
   void key_tile(Range keys) {
     const int64_t from = keys.begin * shape_.row_stride;
     bool loaded = false;
-    std::fill_n(dk_, keys.size() * ld_, 0.0f);
-    std::fill_n(dv_, keys.size() * ld_, 0.0f);
+    std::fill_n(dk_t_, ld_ * kKeyTile, 0.0f);
+    std::fill_n(dv_t_, ld_ * kKeyTile, 0.0f);
     for (int64_t begin = 0; begin < length_; begin += kQueryTile) {
       const Range queries{begin, std::min(begin + kQueryTile, length_)};
       const Range visible = mask_.visible_keys(queries);
@@ -91,34 +110,38 @@ class HeadBackward {
       loaded = true;
       tile(queries, seen);
     }
-    store_tile(dk_, ld_, keys.size(), shape_.d, dk_out_ + from, shape_.row_stride);
-    store_tile(dv_, ld_, keys.size(), shape_.d, dv_out_ + from, shape_.row_stride);
+    Products::store_transposed(dk_t_, kKeyTile, keys.size(), shape_.d, options_.scale,
+                               dk_out_ + from, shape_.row_stride);
+    Products::store_transposed(dv_t_, kKeyTile, keys.size(), shape_.d, 1.0f, dv_out_ + from,
+                               shape_.row_stride);
   }
 
   void load_keys(Range keys) {
     const int64_t stride = shape_.row_stride, from = keys.begin * stride;
-    load_tile(k_ + from, stride, keys.size(), shape_.d, options_.scale, keys_, ld_);
-    load_transposed(k_ + from, stride, keys.size(), shape_.d, keys_t_, kKeyTile);
-    load_transposed(v_ + from, stride, keys.size(), shape_.d, values_t_, kKeyTile);
+    Products::load_right(k_ + from, stride, keys.size(), shape_.d, keys_, ld_);
+    Products::load_right_transposed(k_ + from, stride, keys.size(), shape_.d, keys_t_, kKeyTile);
+    Products::load_right_transposed(v_ + from, stride, keys.size(), shape_.d, values_t_, kKeyTile);
   }
 
   void tile(Range queries, Range keys) {
     const int64_t rows = queries.size(), cols = round_up(keys.size(), kTilePadding);
-    // The queries carry the scale, so dk needs no other; the keys carry it for dq.
-    load_tile(q_ + queries.begin * shape_.row_stride, shape_.row_stride, rows, shape_.d,
-              options_.scale, queries_, ld_);
-    load_tile(dout_ + queries.begin * shape_.out_stride, shape_.out_stride, rows, shape_.d, 1.0f,
-              douts_, ld_);
-    tile_gemm(rows, cols, shape_.d, {queries_, ld_, 1}, keys_t_, kKeyTile, weights_, kKeyTile,
-              false);
+    const int64_t first = queries.begin * ld_, d = shape_.d;
+    Products::multiply(rows, cols, d, Products::left(queries_ + first, ld_), keys_t_, kKeyTile,
+                       weights_, kKeyTile, false);
+    scale_tile(weights_, kKeyTile, rows, cols, options_.scale);
     mask_.apply(queries, keys, weights_);
-    tile_gemm(rows, cols, shape_.d, {douts_, ld_, 1}, values_t_, kKeyTile, dscores_, kKeyTile,
-              false);
+    Products::multiply(rows, cols, d, Products::left(douts_ + first, ld_), values_t_, kKeyTile,
+                       dscores_, kKeyTile, false);
     for (int64_t r = 0; r < rows; ++r) row_gradient(queries.begin + r, r, keys);
-    tile_gemm(keys.size(), ld_, rows, {weights_, 1, kKeyTile}, douts_, ld_, dv_, ld_, true);
-    tile_gemm(keys.size(), ld_, rows, {dscores_, 1, kKeyTile}, queries_, ld_, dk_, ld_, true);
-    tile_gemm(rows, ld_, keys.size(), {dscores_, kKeyTile, 1}, keys_, ld_,
-              dq_ + queries.begin * ld_, ld_, true);
+    const Element* weights = Products::as_right(weights_, rows, cols, kKeyTile, right_);
+    Products::multiply(d, cols, rows, douts_t_.from(queries.begin), weights, kKeyTile, dv_t_,
+                       kKeyTile, true);
+    const Element* dscores = Products::as_right(dscores_, rows, cols, kKeyTile, right_);
+    Products::multiply(d, cols, rows, queries_t_.from(queries.begin), dscores, kKeyTile, dk_t_,
+                       kKeyTile, true);
+    dscores = Products::as_left(dscores_, rows, cols, kKeyTile, left_);
+    Products::multiply(rows, ld_, keys.size(), Products::left(dscores, kKeyTile), keys_, ld_,
+                       dq_ + first, ld_, true);
   }
 
   /// weights: scores → P ∘ Z; dscores: dO vᵀ → dS, which is zero where P is, even if dO vᵀ is
@@ -157,12 +180,14 @@ class HeadBackward {
   const T *q_, *k_, *v_, *out_, *dout_;
   const float* lse_;
   T *dq_out_, *dk_out_, *dv_out_;
-  float *dq_, *delta_;         // (T, D), (T)
-  float *queries_, *douts_;    // (queries, D)
-  float *weights_, *dscores_;  // (queries, keys)
-  float *keys_, *keys_t_;      // (keys, D) scaled, (D, keys)
-  float* values_t_;            // (D, keys)
-  float *dk_, *dv_;            // (keys, D)
+  float *dq_, *delta_;                           // (T, D), (T)
+  Element *queries_, *douts_;                    // (T, D)
+  float *weights_, *dscores_;                    // (queries, keys)
+  Element *left_, *right_;                       // (queries, keys): one of them as an operand
+  Element *keys_, *keys_t_;                      // (keys, D), (D, keys)
+  Element* values_t_;                            // (D, keys)
+  float *dk_t_, *dv_t_;                          // (D, keys)
+  TransposedLeft<Element> queries_t_, douts_t_;  // (D, T)
 };
 
 }  // namespace
@@ -171,14 +196,15 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
                         const Tensor& log_sum_exp, const AttentionOptions& options, Tensor dqkv) {
   const AttentionShape shape(qkv);
   const AttentionWork work(shape, options);
-  dispatch_float(qkv.dtype(), [&]<typename T>() {
+  dispatch_tiles(qkv.dtype(), [&]<typename T, typename Element>() {
     const T *in = qkv.data<T>(), *o = out.data<T>(), *d_o = dout.data<T>();
     const float* lse = log_sum_exp.data<float>();
     T* to = dqkv.data<T>();
     parallel_for_each(work.heads_of_segments(), [&](int64_t i) {
       const AttentionWork::Item item = work.whole(i);
       if (item.segment.rows.empty()) return;
-      HeadBackward<T>(shape, options, in, o, d_o, lse, to, item).run();
+      [[maybe_unused]] const typename TileProducts<Element>::Scope scope;
+      HeadBackward<T, Element>(shape, options, in, o, d_o, lse, to, item).run();
     });
   });
 }

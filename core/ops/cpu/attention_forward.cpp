@@ -28,12 +28,18 @@ struct RunningSoftmax {
   /// what was summed before shrinks. `cols` is a multiple of kTilePadding. Sums go lane by lane, so
   /// that more columns without weight do not change their order.
   float absorb(int64_t r, int64_t cols, float* scores) {
-    float row_max = max[r];
-#pragma omp simd reduction(max : row_max)
-    for (int64_t c = 0; c < cols; ++c) row_max = std::max(row_max, scores[c]);
+    float lanes[kTilePadding];
+    std::fill_n(lanes, kTilePadding, max[r]);
+    for (int64_t c = 0; c < cols; c += kTilePadding) {
+#pragma omp simd
+      for (int64_t i = 0; i < kTilePadding; ++i) {
+        lanes[i] = scores[c + i] > lanes[i] ? scores[c + i] : lanes[i];
+      }
+    }
+    const float row_max = *std::max_element(lanes, lanes + kTilePadding);
     // With every key hidden so far, any finite reference makes all weights exp(−inf) = 0.
     const float reference = row_max == kMinusInf ? 0.0f : row_max;
-    float lanes[kTilePadding] = {};
+    std::fill_n(lanes, kTilePadding, 0.0f);
     for (int64_t c = 0; c < cols; c += kTilePadding) {
 #pragma omp simd
       for (int64_t i = 0; i < kTilePadding; ++i) {
@@ -58,8 +64,10 @@ struct RunningSoftmax {
 };
 
 /// One query tile of one head of a segment. Rows are counted from the segment's first.
-template <typename T>
+template <typename T, typename Element>
 class ForwardTile {
+  using Products = TileProducts<Element>;
+
  public:
   ForwardTile(const AttentionShape& shape, const AttentionOptions& options, const T* qkv,
               const AttentionWork::Item& item)
@@ -68,20 +76,25 @@ class ForwardTile {
         dropout_(options, shape, item.segment.place, item.head),
         k_(qkv + shape.qkv_offset(item.segment.rows.begin, 1, item.head)),
         v_(qkv + shape.qkv_offset(item.segment.rows.begin, 2, item.head)),
-        ld_(shape.padded_d),
+        ld_(Products::padded(shape.d)),
+        scale_(options.scale),
         queries_{item.tile * kQueryTile,
                  std::min((item.tile + 1) * kQueryTile, item.segment.rows.size())},
         softmax_(queries_.size()) {
     TileScratch& scratch = TileScratch::of_this_thread();
-    scratch.begin(kQueryTile * (2 * ld_ + kKeyTile) + kKeyTile * 2 * ld_);
-    q_ = scratch.tile(kQueryTile, ld_);
+    scratch.begin(TileScratch::floats<Element>(kQueryTile, ld_) +
+                  TileScratch::floats<float>(kQueryTile, ld_ + kKeyTile) +
+                  2 * TileScratch::floats<Element>(kKeyTile, ld_) +
+                  TileScratch::floats<Element>(kQueryTile, kKeyTile));
+    q_ = scratch.tile<Element>(kQueryTile, ld_);
     result_ = scratch.tile(kQueryTile, ld_);
     scores_ = scratch.tile(kQueryTile, kKeyTile);
-    keys_t_ = scratch.tile(ld_, kKeyTile);
-    values_ = scratch.tile(kKeyTile, ld_);
+    keys_t_ = scratch.tile<Element>(ld_, kKeyTile);
+    values_ = scratch.tile<Element>(kKeyTile, ld_);
+    weights_ = scratch.tile<Element>(kQueryTile, kKeyTile);
 
     const T* q = qkv + shape.qkv_offset(item.segment.rows.begin + queries_.begin, 0, item.head);
-    load_tile(q, shape.row_stride, queries_.size(), shape.d, options.scale, q_, ld_);
+    Products::load_left(q, shape.row_stride, queries_.size(), shape.d, q_, ld_);
     std::fill_n(result_, queries_.size() * ld_, 0.0f);
   }
 
@@ -104,7 +117,7 @@ class ForwardTile {
       for (int64_t i = 0; i < ld_; ++i) row[i] *= normaliser;
       log_sum_exp[r] = softmax_.log_sum_exp(r);
     }
-    store_tile(result_, ld_, queries_.size(), shape_.d, out, shape_.out_stride);
+    Products::store(result_, ld_, queries_.size(), shape_.d, 1.0f, out, shape_.out_stride);
   }
 
   Range queries() const { return queries_; }
@@ -113,9 +126,12 @@ class ForwardTile {
   void absorb(Range keys) {
     const int64_t rows = queries_.size(), cols = round_up(keys.size(), kTilePadding);
     const int64_t from = keys.begin * shape_.row_stride;
-    load_transposed(k_ + from, shape_.row_stride, keys.size(), shape_.d, keys_t_, kKeyTile);
-    load_tile(v_ + from, shape_.row_stride, keys.size(), shape_.d, 1.0f, values_, ld_);
-    tile_gemm(rows, cols, shape_.d, {q_, ld_, 1}, keys_t_, kKeyTile, scores_, kKeyTile, false);
+    Products::load_right_transposed(k_ + from, shape_.row_stride, keys.size(), shape_.d, keys_t_,
+                                    kKeyTile);
+    Products::load_right(v_ + from, shape_.row_stride, keys.size(), shape_.d, values_, ld_);
+    Products::multiply(rows, cols, shape_.d, Products::left(q_, ld_), keys_t_, kKeyTile, scores_,
+                       kKeyTile, false);
+    scale_tile(scores_, kKeyTile, rows, cols, scale_);
     mask_.apply(queries_, keys, scores_);
     for (int64_t r = 0; r < rows; ++r) {
       float* row = scores_ + r * kKeyTile;
@@ -128,7 +144,9 @@ class ForwardTile {
       dropout_.factors(queries_.begin + r, keys.begin, keys.size(), factors);
       for (int64_t c = 0; c < keys.size(); ++c) row[c] *= factors[c];
     }
-    tile_gemm(rows, ld_, keys.size(), {scores_, kKeyTile, 1}, values_, ld_, result_, ld_, true);
+    const Element* weights = Products::as_left(scores_, rows, cols, kKeyTile, weights_);
+    Products::multiply(rows, ld_, keys.size(), Products::left(weights, kKeyTile), values_, ld_,
+                       result_, ld_, true);
   }
 
   const AttentionShape& shape_;
@@ -136,13 +154,15 @@ class ForwardTile {
   WeightDropout dropout_;
   const T *k_, *v_;
   int64_t ld_;
+  float scale_;
   Range queries_;
   RunningSoftmax softmax_;
-  float* q_;       // (queries, D), scaled
-  float* result_;  // (queries, D)
-  float* scores_;  // (queries, keys), then weights
-  float* keys_t_;  // (D, keys)
-  float* values_;  // (keys, D)
+  Element* q_;        // (queries, D)
+  float* result_;     // (queries, D)
+  float* scores_;     // (queries, keys), then weights
+  Element* keys_t_;   // (D, keys)
+  Element* values_;   // (keys, D)
+  Element* weights_;  // (queries, keys)
 };
 
 }  // namespace
@@ -151,13 +171,14 @@ void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tenso
                        Tensor log_sum_exp) {
   const AttentionShape shape(qkv);
   const AttentionWork work(shape, options);
-  dispatch_float(qkv.dtype(), [&]<typename T>() {
+  dispatch_tiles(qkv.dtype(), [&]<typename T, typename Element>() {
     const T* from = qkv.data<T>();
     T* to = out.data<T>();
     float* lse = log_sum_exp.data<float>();
     parallel_for_each(work.tiles(), [&](int64_t i) {
       const AttentionWork::Item item = work.tile(i);
-      ForwardTile<T> tile(shape, options, from, item);
+      [[maybe_unused]] const typename TileProducts<Element>::Scope scope;
+      ForwardTile<T, Element> tile(shape, options, from, item);
       tile.run();
       const int64_t row = item.segment.rows.begin + tile.queries().begin;
       tile.store(to + shape.out_offset(row, item.head),

@@ -2,11 +2,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 
 #include "core/checked.h"
 #include "core/memory.h"
 #include "core/ops/attention.h"
-#include "core/ops/cpu/tile_gemm.h"
+#include "core/ops/cpu/tile_products.h"
 
 namespace tessera::cpu {
 
@@ -32,12 +33,20 @@ class TileScratch {
     used_ = 0;
   }
 
-  float* tile(int64_t rows, int64_t cols) {
+  template <typename Element = float>
+  Element* tile(int64_t rows, int64_t cols) {
     float* tile = static_cast<float*>(buffer_.data()) + used_;
-    used_ += round_up(rows * cols, kTilePadding);
+    used_ += floats<Element>(rows, cols);
     require(used_ <= capacity_, "attention: tiles of {} floats exceed the scratch of {}", used_,
             capacity_);
-    return tile;
+    return reinterpret_cast<Element*>(tile);
+  }
+
+  /// What such a tile takes of begin()'s room.
+  template <typename Element>
+  static int64_t floats(int64_t rows, int64_t cols) {
+    constexpr int64_t kSize = sizeof(Element);
+    return round_up(ceil_div(rows * cols * kSize, int64_t{sizeof(float)}), kTilePadding);
   }
 
  private:
@@ -46,47 +55,18 @@ class TileScratch {
   int64_t used_ = 0;
 };
 
-/// tile (rows, ld) = source rows × scale in fp32, zeros beyond `d` columns.
-template <typename T>
-inline void load_tile(const T* source, int64_t stride, int64_t rows, int64_t d, float scale,
-                      float* tile, int64_t ld) {
+/// tile ×= factor.
+inline void scale_tile(float* tile, int64_t ld, int64_t rows, int64_t cols, float factor) {
   for (int64_t r = 0; r < rows; ++r) {
-    const T* from = source + r * stride;
-    float* to = tile + r * ld;
+    float* row = tile + r * ld;
 #pragma omp simd
-    for (int64_t i = 0; i < d; ++i) to[i] = static_cast<float>(from[i]) * scale;
-    for (int64_t i = d; i < ld; ++i) to[i] = 0.0f;
-  }
-}
-
-/// tile (d, ld) = the source rows as columns, and zeros up to a multiple of kTilePadding columns.
-template <typename T>
-inline void load_transposed(const T* source, int64_t stride, int64_t rows, int64_t d, float* tile,
-                            int64_t ld) {
-  for (int64_t r = 0; r < rows; ++r) {
-    const T* from = source + r * stride;
-    for (int64_t i = 0; i < d; ++i) tile[i * ld + r] = static_cast<float>(from[i]);
-  }
-  for (int64_t r = rows; r < round_up(rows, kTilePadding); ++r) {
-    for (int64_t i = 0; i < d; ++i) tile[i * ld + r] = 0.0f;
-  }
-}
-
-template <typename T>
-inline void store_tile(const float* tile, int64_t ld, int64_t rows, int64_t d, T* target,
-                       int64_t stride) {
-  for (int64_t r = 0; r < rows; ++r) {
-    const float* from = tile + r * ld;
-    T* to = target + r * stride;
-#pragma omp simd
-    for (int64_t i = 0; i < d; ++i) to[i] = static_cast<T>(from[i]);
+    for (int64_t i = 0; i < cols; ++i) row[i] *= factor;
   }
 }
 
 /// The extents of one call, and where a head's rows are.
 struct AttentionShape {
   int64_t batch, seq, heads, d;
-  int64_t padded_d;    ///< d in tiles
   int64_t row_stride;  ///< between positions in qkv
   int64_t out_stride;  ///< between positions in out
 
@@ -95,7 +75,6 @@ struct AttentionShape {
         seq(qkv.dim(1)),
         heads(qkv.dim(3)),
         d(qkv.dim(4)),
-        padded_d(round_up(d, kTilePadding)),
         row_stride(3 * heads * d),
         out_stride(heads * d) {}
 
@@ -108,6 +87,17 @@ struct AttentionShape {
     return (row / seq * heads + h) * seq + row % seq;
   }
 };
+
+/// Calls body.operator()<T, Element>() for a tensor's dtype T and what its tiles are multiplied as.
+template <typename Body>
+void dispatch_tiles(DType dtype, Body&& body) {
+  dispatch_float(dtype, [&]<typename T>() {
+    if constexpr (std::is_same_v<T, bfloat16>) {
+      if (bf16_unit() != Bf16Unit::none) return body.template operator()<bfloat16, bfloat16>();
+    }
+    body.template operator()<T, float>();
+  });
+}
 
 /// Drops attention weights of one row of a tile and scales the kept ones. Queries and keys are
 /// counted from the first row of a segment, whose place with padding is `place`.

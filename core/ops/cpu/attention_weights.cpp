@@ -11,6 +11,8 @@
 namespace tessera::cpu {
 namespace {
 
+using Products = TileProducts<float>;
+
 /// The weights of one query tile: rows of T of which `weights` is the first, that of `lse`.
 template <typename T>
 void weights_of_tile(const AttentionShape& shape, const AttentionOptions& options, const T* qkv,
@@ -18,14 +20,14 @@ void weights_of_tile(const AttentionShape& shape, const AttentionOptions& option
   const int64_t first = item.segment.rows.begin;
   const Range queries{item.tile * kQueryTile,
                       std::min((item.tile + 1) * kQueryTile, item.segment.rows.size())};
-  const int64_t rows = queries.size(), ld = shape.padded_d;
+  const int64_t rows = queries.size(), ld = Products::padded(shape.d);
   TileScratch& scratch = TileScratch::of_this_thread();
   scratch.begin(kQueryTile * (ld + kKeyTile) + kKeyTile * ld);
-  float* q = scratch.tile(kQueryTile, ld);             // (queries, D), scaled
+  float* q = scratch.tile(kQueryTile, ld);             // (queries, D)
   float* keys_t = scratch.tile(ld, kKeyTile);          // (D, keys)
   float* scores = scratch.tile(kQueryTile, kKeyTile);  // (queries, keys)
-  load_tile(qkv + shape.qkv_offset(first + queries.begin, 0, item.head), shape.row_stride, rows,
-            shape.d, options.scale, q, ld);
+  Products::load_left(qkv + shape.qkv_offset(first + queries.begin, 0, item.head), shape.row_stride,
+                      rows, shape.d, q, ld);
 
   const SegmentMask mask(shape, options, item.segment, item.head);
   const Range visible = mask.visible_keys(queries);
@@ -34,8 +36,10 @@ void weights_of_tile(const AttentionShape& shape, const AttentionOptions& option
        begin += kKeyTile) {
     const Range keys{begin, std::min(begin + kKeyTile, visible.end)};
     const T* k = qkv + shape.qkv_offset(first + keys.begin, 1, item.head);
-    load_transposed(k, shape.row_stride, keys.size(), shape.d, keys_t, kKeyTile);
-    tile_gemm(rows, keys.size(), shape.d, {q, ld, 1}, keys_t, kKeyTile, scores, kKeyTile, false);
+    Products::load_right_transposed(k, shape.row_stride, keys.size(), shape.d, keys_t, kKeyTile);
+    Products::multiply(rows, keys.size(), shape.d, Products::left(q, ld), keys_t, kKeyTile, scores,
+                       kKeyTile, false);
+    scale_tile(scores, kKeyTile, rows, keys.size(), options.scale);
     mask.apply(queries, keys, scores);
     for (int64_t r = 0; r < rows; ++r) {
       // A row that saw nothing has scores of −inf only, and keeps its zeros.
