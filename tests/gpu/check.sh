@@ -228,14 +228,14 @@ part_racecheck() {
 
 # --- measurements -----------------------------------------------------------------------------------------
 
-# model | T | rows of a micro-batch
+# model | T | rows of a micro-batch, of both kinds first: time may not be enough for all
 measured='gpt2_124m 1024 32
-gpt2_350m 1024 16
-gpt2_1.5b 1024 8
 bert_base 128 256
+gpt2_1.5b 1024 8
+bert_large 512 32
+gpt2_350m 1024 16
 bert_base 512 64
-bert_large 128 128
-bert_large 512 32'
+bert_large 128 128'
 [ $tiny = 1 ] && measured='gpt2_124m 64 4
 bert_base 64 4'
 
