@@ -99,6 +99,7 @@ std::string Trainer::start_from(Checkpoint& checkpoint) {
   const Json& extra = checkpoint.manifest().extra;
   const bool other_labels = has_other_labels(extra, config_.data.labels);
   std::string heads = load_matching_weights(checkpoint, store_, other_labels);
+  update_->start_at(steps_done_);
   if (other_labels) {
     heads += fmt::format("; the checkpoint's labels are {}, and data.labels is {}",
                          excerpt(to_text(extra[kLabelsKey]), 200), quote(*config_.data.labels));
@@ -110,7 +111,7 @@ void Trainer::start_at(int64_t step, int64_t samples, int64_t tokens) {
   steps_done_ = step;
   samples_ = samples;
   tokens_ = tokens;
-  update_->clip().reset();
+  update_->start_at(step);
   unasked_ = {};
 }
 
