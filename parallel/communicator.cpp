@@ -31,8 +31,9 @@ void check_pair(const Tensor& part, const char* part_name, const Tensor& whole,
 
 void check_disjoint(const Tensor& a, const char* a_name, const Tensor& b, const char* b_name,
                     const char* op) {
-  require(a.device().is_meta() || !overlap(a, b), "{}: {} {} and {} {} overlap in memory, and may not", op, a_name,
-          describe(a), b_name, describe(b));
+  require(a.device().is_meta() || !overlap(a, b),
+          "{}: {} {} and {} {} overlap in memory, and may not", op, a_name, describe(a), b_name,
+          describe(b));
 }
 
 }  // namespace
@@ -45,7 +46,8 @@ bool Communicator::ready(const Tensor& tensor, const char* op, const char* argum
   if (tensor.numel() == 0 || (is_meta && !takes(tensor.device()))) return false;
   require(takes(tensor.device()), "{}: {} is {}, but a communicator of kind {} can not move it", op,
           argument, describe(tensor), name());
-  require(is_meta || tensor.raw() != nullptr, "{}: {} is {}, but has no data", op, argument, describe(tensor));
+  require(is_meta || tensor.raw() != nullptr, "{}: {} is {}, but has no data", op, argument,
+          describe(tensor));
   return true;
 }
 
