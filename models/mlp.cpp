@@ -21,7 +21,7 @@ Tensor Mlp::forward(const StepContext& ctx, const Tensor& x) {
   if (ctx.recompute != Recompute::gelu) return down_.forward(ctx, activated(ctx));
   const Tensor y = ctx.arena.allocate(x.shape(), x.dtype());
   const Arena::Scope scope(ctx.arena);
-  down_.forward(activated(ctx), y);
+  down_.forward(ctx, activated(ctx), y);
   return y;
 }
 

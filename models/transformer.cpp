@@ -34,8 +34,8 @@ Transformer::Transformer(ParameterStore& store, const ModelConfig& config, bool 
   const std::string why_not = attention_why_not(kinds);
   require(why_not.empty(), "no implementation of attention takes this model's masks: {}", why_not);
   if (config.pre_norm()) {
-    final_norm_.emplace(store, "final_norm", config.hidden_size, config.bias,
-                        config.layer_norm_eps);
+    final_norm_.emplace(store, "final_norm", config.hidden_size, config.bias, config.layer_norm_eps,
+                        GradientRows::held);
   }
 }
 
@@ -108,6 +108,7 @@ AttentionMask mask_of(const TokenBatch& batch) {
 StepContext context_for(const StepContext& ctx, const TokenBatch& batch) {
   StepContext pass = ctx;
   pass.places = {batch.padded_rows, batch.seq_length};
+  pass.rows = ctx.rows.of(batch.num_tokens());
   return pass;
 }
 

@@ -29,17 +29,22 @@ Tensor ColumnParallelLinear::weight_matrix(const Tensor& local) const {
 Tensor ColumnParallelLinear::forward(const StepContext& ctx, const Tensor& x) {
   x_ = x;
   const Tensor w = weight_matrix(weight_->value);
-  Shape shape = x.shape();
+  Shape shape = ctx.rows.whole_shape(x.shape());
   shape.set(-1, w.dim(0));
-  Tensor y = ctx.arena.allocate(shape, x.dtype());  // (..., parts × out_features / tp)
-  linear_forward(x, w, bias_ != nullptr ? bias_->value.view({w.dim(0)}) : Tensor(), y);
+  Tensor y = ctx.arena.allocate(shape, x.dtype());  // (..., N, parts × out_features / tp)
+  const Arena::Scope scope(ctx.arena);
+  linear_forward(all_rows(ctx, x, tp_), w,
+                 bias_ != nullptr ? bias_->value.view({w.dim(0)}) : Tensor(), y);
   return y;
 }
 
 void ColumnParallelLinear::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
-  linear_backward_input(dy, weight_matrix(weight_->value), dx);
-  const auto summing = copy_to_tp_backward(dx, tp_);
-  linear_backward_weight(dy, x_, weight_matrix(weight_->grad), Accumulate::yes);
+  const Arena::Scope scope(ctx.arena);
+  RegionSum sum(ctx, dx, tp_);
+  linear_backward_input(dy, weight_matrix(weight_->value), sum.part());
+  const auto summing = sum.start();
+  // What was gathered in the forward pass was not kept: it would be all that splitting saves.
+  linear_backward_weight(dy, all_rows(ctx, x_, tp_), weight_matrix(weight_->grad), Accumulate::yes);
   if (bias_ != nullptr) {
     column_sum(dy, bias_->grad.view({bias_->grad.numel()}));
     ctx.gradient_is_final(*bias_);

@@ -65,24 +65,56 @@ std::unique_ptr<PendingCollective> Communicator::all_reduce_async(Tensor tensor,
   return do_all_reduce_async(tensor, op);
 }
 
+bool Communicator::is_own_part(const Tensor& part, const Tensor& whole) const {
+  return part.raw() ==
+         static_cast<std::byte*>(whole.raw()) + static_cast<size_t>(rank_) * part.bytes();
+}
+
+// These two are true where there is something to do: not in place in a group of one.
+bool Communicator::ready_to_gather(const Tensor& input, const Tensor& output,
+                                   const char* op) const {
+  const bool in_ready = ready(input, op, "input");
+  const bool out_ready = ready(output, op, "output");
+  check_pair(input, "input", output, "output", size_, op);
+  if (!in_ready || !out_ready) return false;
+  if (is_own_part(input, output)) return size_ > 1;
+  check_disjoint(input, "input", output, "output", op);
+  return true;
+}
+
+bool Communicator::ready_to_scatter(const Tensor& input, const Tensor& output,
+                                    const char* op) const {
+  const bool in_ready = ready(input, op, "input");
+  const bool out_ready = ready(output, op, "output");
+  check_pair(output, "output", input, "input", size_, op);
+  if (!in_ready || !out_ready) return false;
+  if (is_own_part(output, input)) return size_ > 1;
+  check_disjoint(input, "input", output, "output", op);
+  return true;
+}
+
 void Communicator::all_gather(const Tensor& input, Tensor output) {
-  constexpr const char* kOp = "all_gather";
-  const bool in_ready = ready(input, kOp, "input");
-  const bool out_ready = ready(output, kOp, "output");
-  check_pair(input, "input", output, "output", size_, kOp);
-  if (!in_ready || !out_ready) return;
-  check_disjoint(input, "input", output, "output", kOp);
-  do_all_gather(input, output);
+  if (ready_to_gather(input, output, "all_gather")) do_all_gather(input, output);
 }
 
 void Communicator::reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) {
-  constexpr const char* kOp = "reduce_scatter";
-  const bool in_ready = ready(input, kOp, "input");
-  const bool out_ready = ready(output, kOp, "output");
-  check_pair(output, "output", input, "input", size_, kOp);
-  if (!in_ready || !out_ready) return;
-  check_disjoint(input, "input", output, "output", kOp);
-  do_reduce_scatter(input, output, op);
+  if (ready_to_scatter(input, output, "reduce_scatter")) do_reduce_scatter(input, output, op);
+}
+
+std::unique_ptr<PendingCollective> Communicator::all_gather_async(const Tensor& input,
+                                                                  Tensor output) {
+  if (!ready_to_gather(input, output, "all_gather_async")) {
+    return std::make_unique<CompletedCollective>();
+  }
+  return do_all_gather_async(input, output);
+}
+
+std::unique_ptr<PendingCollective> Communicator::reduce_scatter_async(const Tensor& input,
+                                                                      Tensor output, ReduceOp op) {
+  if (!ready_to_scatter(input, output, "reduce_scatter_async")) {
+    return std::make_unique<CompletedCollective>();
+  }
+  return do_reduce_scatter_async(input, output, op);
 }
 
 void Communicator::broadcast(Tensor tensor, int root) {

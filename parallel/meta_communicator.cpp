@@ -43,6 +43,19 @@ void MetaCommunicator::do_reduce_scatter(const Tensor& input, Tensor /*output*/,
   tally_.add(Collective::reduce_scatter, input.bytes());
 }
 
+std::unique_ptr<PendingCollective> MetaCommunicator::do_all_gather_async(const Tensor& input,
+                                                                         Tensor output) {
+  do_all_gather(input, output);
+  return std::make_unique<CompletedCollective>();
+}
+
+std::unique_ptr<PendingCollective> MetaCommunicator::do_reduce_scatter_async(const Tensor& input,
+                                                                             Tensor output,
+                                                                             ReduceOp op) {
+  do_reduce_scatter(input, output, op);
+  return std::make_unique<CompletedCollective>();
+}
+
 void MetaCommunicator::do_broadcast(Tensor tensor, int /*root*/) {
   tally_.add(Collective::broadcast, tensor.bytes());
 }

@@ -13,8 +13,9 @@ thread_local Traffic current = Traffic::counts;
 }  // namespace
 
 std::string_view to_string(Traffic traffic) {
-  constexpr std::array<std::string_view, 8> kNames = {
-      "counts", "embedding", "forward", "loss", "recompute", "backward", "gradients", "norm"};
+  constexpr std::array<std::string_view, 9> kNames = {"counts",    "embedding", "forward",
+                                                      "loss",      "recompute", "backward",
+                                                      "gradients", "norm",      "weights"};
   return kNames.at(static_cast<size_t>(traffic));
 }
 

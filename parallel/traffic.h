@@ -18,8 +18,9 @@ enum class Traffic : uint8_t {
   loss,       ///< the vocabulary-parallel loss and its gradient
   recompute,  ///< forward passes of blocks within their backward
   backward,   ///< the blocks
-  gradients,  ///< their sum over the data ranks
+  gradients,  ///< their sum over the data ranks, and of some over the tensor ranks
   norm,       ///< of the gradient
+  weights,    ///< those that each data rank updates a share of
 };
 
 std::string_view to_string(Traffic traffic);

@@ -7,7 +7,6 @@
 #include "core/ops/elementwise.h"
 #include "core/ops/matmul.h"
 #include "core/ops/reduce.h"
-#include "parallel/tensor_regions.h"
 #include "parallel/traffic.h"
 
 namespace tessera {
@@ -81,7 +80,7 @@ void VocabParallelLoss::loss_and_gradient(const StepContext& ctx, const Tensor& 
     cross_entropy_gradient(dlogits, target_rows, vocab_.held.begin, vocab_.held.size(),
                            chunk.log_sum_exp, scale);
     linear_backward_input(dlogits, table_.value, dx_rows);
-    const auto summing = copy_to_tp_backward(dx_rows, tp_);
+    const auto summing = tp_.all_reduce_async(dx_rows);
     linear_backward_weight(dlogits, x_rows, table_.grad, Accumulate::yes);
     if (bias_ != nullptr) column_sum(dlogits, bias_->grad);
     summing->wait();

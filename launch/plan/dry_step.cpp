@@ -5,6 +5,7 @@
 
 #include "core/checked.h"
 #include "launch/data/batch_buffers.h"
+#include "launch/train/run_layout.h"
 #include "launch/train/weight_update.h"
 #include "models/model.h"
 #include "parallel/exchange.h"
@@ -49,7 +50,7 @@ void dry_run_step(const RunConfig& config, MetaGroups& meta) {
   const ParallelGroups& groups = meta.groups();
   ParameterStore store;
   const std::unique_ptr<Model> model = make_model(config.model, store, *groups.tp);
-  store.allocate(kMeta, config.run.precision, StoreFor::training);
+  store.allocate(kMeta, config.run.precision, StoreFor::training, flat_cut(config, groups));
   WeightUpdate update(config, store, groups);
   const LossSums sums{Tensor(nullptr, {LossSums::kCount}, DType::f64, kMeta)};
 
@@ -57,6 +58,7 @@ void dry_run_step(const RunConfig& config, MetaGroups& meta) {
   StepContext ctx{arena};
   ctx.training = true;
   ctx.recompute = config.train.recompute;
+  ctx.rows = row_split(config, groups);
   const TokenBatch batch = full_micro_batch(config);
   const int64_t micro_batches =
       div_exact(div_exact(config.batch.global, groups.dp->size(), "batch.global", "data ranks"),
@@ -73,7 +75,8 @@ void dry_run_step(const RunConfig& config, MetaGroups& meta) {
   raise_on_all(groups.world, "");
   TargetCounts counts = full_batch_counts(config);
   counts.all_reduce(*groups.dp);
-  update.sum(sums);
+  arena.reset();
+  update.sum(sums, arena);
   update.apply(0, config.optimizer.lr, sums);
 }
 

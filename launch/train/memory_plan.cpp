@@ -2,7 +2,9 @@
 
 #include "core/checked.h"
 #include "launch/data/batch_buffers.h"
+#include "launch/train/run_layout.h"
 #include "models/model.h"
+#include "parallel/held_row_gradients.h"
 
 namespace tessera {
 namespace {
@@ -32,24 +34,27 @@ std::vector<TokenBatch> largest_batches(const ModelConfig& config, int64_t micro
 LossSums sums_on_meta() { return {Tensor(nullptr, {LossSums::kCount}, DType::f64, kMeta)}; }
 
 /// Runs evaluation micro-batches in `arena`, which is on the meta device.
-void dry_run_evaluation(Model& model, const std::vector<TokenBatch>& batches, Arena& arena) {
+void dry_run_evaluation(Model& model, const std::vector<TokenBatch>& batches, const RowSplit& rows,
+                        Arena& arena) {
   for (const TokenBatch& batch : batches) {
     arena.reset();
     StepContext ctx{arena};
     ctx.training = false;
     ctx.recompute = Recompute::block;  // as evaluate() does
+    ctx.rows = rows;
     const Tensor predictions = arena.allocate({batch.num_documents()}, DType::i32);
     model.evaluate(ctx, batch, sums_on_meta(), predictions);
   }
 }
 
 void dry_run_training(Model& model, const std::vector<TokenBatch>& batches, Recompute recompute,
-                      Arena& arena) {
+                      const RowSplit& rows, Arena& arena) {
   for (const TokenBatch& batch : batches) {
     arena.reset();
     StepContext ctx{arena};
     ctx.training = true;
     ctx.recompute = recompute;
+    ctx.rows = rows;
     model.train(ctx, batch, {1.0f, 1.0f}, sums_on_meta());
   }
 }
@@ -77,15 +82,20 @@ size_t MemoryPlan::total() const {
 MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups) {
   ParameterStore store;
   const std::unique_ptr<Model> model = make_model(config.model, store, *groups.tp);
-  store.allocate(kMeta, config.run.precision, StoreFor::training);
+  store.allocate(kMeta, config.run.precision, StoreFor::training, flat_cut(config, groups));
   const int64_t local_batch =
       div_exact(config.batch.global, groups.dp->size(), "batch.global", "the data ranks");
 
   MemoryPlan plan;
   const std::vector<TokenBatch> batches = largest_batches(config.model, config.batch.micro);
   Arena arena(kMeta);
-  dry_run_training(*model, batches, config.train.recompute, arena);
-  dry_run_evaluation(*model, batches, arena);
+  const RowSplit rows = row_split(config, groups);
+  dry_run_training(*model, batches, config.train.recompute, rows, arena);
+  dry_run_evaluation(*model, batches, rows, arena);
+  if (rows.split()) {
+    arena.reset();
+    HeldRowGradients(store, *groups.tp).sum(arena);
+  }
   plan.arena_bytes = arena.peak();
   plan.local_parameters = count_local(store);
   plan.global_parameters = count_global(store);
@@ -105,7 +115,7 @@ size_t plan_evaluation_arena(const ModelConfig& config, DType precision, int64_t
   const std::unique_ptr<Model> model = make_model(config, store, tp);
   store.allocate(kMeta, precision, StoreFor::inference);
   Arena arena(kMeta);
-  dry_run_evaluation(*model, largest_batches(config, micro_batch), arena);
+  dry_run_evaluation(*model, largest_batches(config, micro_batch), {}, arena);
   return arena.peak();
 }
 

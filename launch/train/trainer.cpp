@@ -16,6 +16,7 @@
 #include "launch/train/model_flops.h"
 #include "launch/train/model_json.h"
 #include "launch/train/model_state.h"
+#include "launch/train/run_layout.h"
 #include "parallel/exchange.h"
 
 namespace tessera {
@@ -53,6 +54,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
                  Device device, size_t free_bytes)
     : config_(config),
       groups_(groups),
+      rows_(row_split(config, groups)),
       model_(make_model(config.model, store_, *groups.tp)),
       micro_steps_(*model_, why_no_cuda_graph(config, device, groups).empty()),
       memory_(plan_for(config, groups, device, free_bytes)),
@@ -67,7 +69,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
     buffers_.emplace_back(config.batch.micro, config.model.seq_length, device);
   }
   loaded_.resize(buffers_.size());
-  store_.allocate(device, config.run.precision, StoreFor::training);
+  store_.allocate(device, config.run.precision, StoreFor::training, flat_cut(config, groups));
   update_ = std::make_unique<WeightUpdate>(config, store_, groups);
   sums_ = OwnedTensor({LossSums::kCount}, DType::f64, store_.device());
 }
@@ -119,7 +121,8 @@ void Trainer::step() {
     const TokenBatch batch = device_batch_.upload(buffers_[micro]);
     micro_steps_.run(context(static_cast<int64_t>(micro)), batch, scale, sums);
   }
-  update_->sum(sums);
+  arena_.reset();
+  update_->sum(sums, arena_);
   const double lr = learning_rate(config_.optimizer, steps_done_, config_.train.steps);
   update_->apply(steps_done_, lr, sums);
 
@@ -159,7 +162,7 @@ Evaluation Trainer::evaluate() {
   require(has_eval_, "there is no eval data: set data.eval or data.eval_fraction");
   require_finite_steps();
   return tessera::evaluate(
-      {config_.model, *model_, arena_, groups_, batches_, buffers_, device_batch_},
+      {config_.model, *model_, arena_, groups_, batches_, buffers_, device_batch_, rows_},
       std::min(config_.eval.batches, batches_.num_eval_batches()));
 }
 
@@ -203,6 +206,7 @@ StepContext Trainer::context(int64_t micro) {
   ctx.seed = static_cast<uint64_t>(config_.run.seed);
   ctx.step = narrow<uint32_t>(steps_done_);
   ctx.first_sequence = batches_.global_rows(micro).begin;
+  ctx.rows = rows_;
   return ctx;
 }
 

@@ -128,6 +128,7 @@ class Trainer {
 
   RunConfig config_;
   const ParallelGroups& groups_;
+  RowSplit rows_;  // of activations, over the tensor ranks
   ParameterStore store_;
   std::unique_ptr<Model> model_;
   MicroSteps micro_steps_;

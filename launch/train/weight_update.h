@@ -9,6 +9,7 @@
 #include "launch/train/optimizer.h"
 #include "models/model.h"
 #include "parallel/gradient_reducer.h"
+#include "parallel/held_row_gradients.h"
 #include "parallel/process_grid.h"
 
 namespace tessera {
@@ -24,8 +25,9 @@ class WeightUpdate {
   GradientReducer* reducer() const { return reducer_.get(); }
   GradientClip& clip() { return clip_; }
 
-  /// Ends the sum of the gradients over the data ranks, and sums the losses.
-  void sum(const LossSums& sums);
+  /// Ends the sum of the gradients over the data ranks, and with sequence parallelism over the
+  /// tensor ranks, for which `arena` gives room; sums the losses.
+  void sum(const LossSums& sums, Arena& arena);
 
   /// Step number `step` (counted from 0) of AdamW with the clipped gradients.
   void apply(int64_t step, double lr, const LossSums& sums);
@@ -33,6 +35,7 @@ class WeightUpdate {
  private:
   const ParallelGroups& groups_;
   std::unique_ptr<GradientReducer> reducer_;
+  std::unique_ptr<HeldRowGradients> held_row_gradients_;  // null where rows are not split
   GradientClip clip_;
   Optimizer optimizer_;
 };

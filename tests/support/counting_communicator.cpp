@@ -29,6 +29,18 @@ void CountingCommunicator::do_reduce_scatter(const Tensor& input, Tensor output,
   inner_.reduce_scatter(input, output, op);
 }
 
+std::unique_ptr<PendingCollective> CountingCommunicator::do_all_gather_async(const Tensor& input,
+                                                                             Tensor output) {
+  tally.add(Collective::all_gather, output.bytes());
+  return inner_.all_gather_async(input, output);
+}
+
+std::unique_ptr<PendingCollective> CountingCommunicator::do_reduce_scatter_async(
+    const Tensor& input, Tensor output, ReduceOp op) {
+  tally.add(Collective::reduce_scatter, input.bytes());
+  return inner_.reduce_scatter_async(input, output, op);
+}
+
 void CountingCommunicator::do_broadcast(Tensor tensor, int root) {
   tally.add(Collective::broadcast, tensor.bytes());
   inner_.broadcast(tensor, root);
