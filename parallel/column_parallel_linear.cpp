@@ -57,11 +57,14 @@ ColumnParallelLinear::Activated ColumnParallelLinear::forward_gelu(const StepCon
 
 void ColumnParallelLinear::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
   const Arena::Scope scope(ctx.arena);
+  // What was gathered in the forward pass was not kept: it would be all that splitting saves. It
+  // comes again while dx is computed, and the sum of dx goes while dw is.
+  AllRows x(ctx, x_, tp_);
   RegionSum sum(ctx, dx, tp_);
   linear_backward_input(dy, weight_matrix(weight_->value), sum.part());
+  x.wait();
   const auto summing = sum.start();
-  // What was gathered in the forward pass was not kept: it would be all that splitting saves.
-  linear_backward_weight(dy, all_rows(ctx, x_, tp_), weight_matrix(weight_->grad), Accumulate::yes);
+  linear_backward_weight(dy, x.wait(), weight_matrix(weight_->grad), Accumulate::yes);
   if (bias_ != nullptr) {
     column_sum(dy, bias_->grad.view({bias_->grad.numel()}));
     ctx.gradient_is_final(*bias_);

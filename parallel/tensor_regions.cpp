@@ -11,42 +11,68 @@ Tensor allocate_padded(const StepContext& ctx, const Tensor& like) {
   return ctx.arena.allocate({ctx.rows.parts * ctx.rows.chunk(), like.dim(-1)}, like.dtype());
 }
 
-// Also where the rank's rows fill it and it is not used: the dry run that finds the arena's
-// capacity is of a full micro-batch, and others leave the last ranks with fewer.
-Tensor allocate_share(const StepContext& ctx, const Tensor& like) {
-  return ctx.arena.allocate({ctx.rows.chunk(), like.dim(-1)}, like.dtype());
+/// This rank's share of `padded`, in its place: (chunk, C).
+Tensor share_of(const StepContext& ctx, const Tensor& padded) {
+  const int64_t begin = ctx.rows.index * ctx.rows.chunk();
+  return padded.slice(begin, begin + ctx.rows.chunk());
 }
 
-Tensor as_matrix(const Tensor& x) { return x.view({x.numel() / x.dim(-1), x.dim(-1)}); }
+/// The real rows of a share, shaped like `held`.
+Tensor real_rows(const Tensor& share, const Tensor& held) {
+  return share.slice(0, held.numel() / held.dim(-1)).view(held.shape());
+}
+
+/// A sum that still has to leave the room where it was made.
+class SumToCopy final : public PendingCollective {
+ public:
+  SumToCopy(std::unique_ptr<PendingCollective> summing, const Tensor& sum, Tensor out)
+      : summing_(std::move(summing)), sum_(sum), out_(out) {}
+
+  void wait() override {
+    if (summing_ == nullptr) return;
+    summing_->wait();
+    summing_ = nullptr;
+    copy(sum_, out_);
+  }
+
+  bool progress() override {
+    if (summing_ != nullptr && !summing_->progress()) return false;
+    wait();
+    return true;
+  }
+
+ private:
+  std::unique_ptr<PendingCollective> summing_;  // null when `out_` is written
+  Tensor sum_, out_;
+};
 
 }  // namespace
 
-Tensor all_rows(const StepContext& ctx, const Tensor& held, Communicator& tp) {
-  if (!ctx.rows.split()) return held;
-  const Tensor gathered = allocate_padded(ctx, held);
-  const Arena::Scope scope(ctx.arena);
-  const Tensor rows = as_matrix(held), share = allocate_share(ctx, held);
-  const bool fills = rows.dim(0) == share.dim(0);
-  if (!fills) copy(rows, share.slice(0, rows.dim(0)));
-  tp.all_gather(fills ? rows : share, gathered);
-  return gathered.slice(0, ctx.rows.rows).view(ctx.rows.whole_shape(held.shape()));
+AllRows::AllRows(const StepContext& ctx, const Tensor& held, Communicator& tp) : rows_(held) {
+  if (!ctx.rows.split()) return;
+  const Tensor padded = allocate_padded(ctx, held), share = share_of(ctx, padded);
+  copy(held, real_rows(share, held));
+  gathering_ = tp.all_gather_async(share, padded);
+  rows_ = padded.slice(0, ctx.rows.rows).view(ctx.rows.whole_shape(held.shape()));
+}
+
+const Tensor& AllRows::wait() {
+  if (gathering_ != nullptr) gathering_->wait();
+  return rows_;
 }
 
 RegionSum::RegionSum(const StepContext& ctx, Tensor out, Communicator& tp)
     : tp_(tp), out_(out), part_(out) {
   if (!ctx.rows.split()) return;
   padded_ = allocate_padded(ctx, out);
-  share_ = allocate_share(ctx, out);
+  share_ = share_of(ctx, padded_);
   part_ = padded_.slice(0, ctx.rows.rows).view(ctx.rows.whole_shape(out.shape()));
 }
 
 std::unique_ptr<PendingCollective> RegionSum::start() {
   if (!padded_.defined()) return tp_.all_reduce_async(out_);
-  const Tensor rows = as_matrix(out_);
-  const bool fills = rows.dim(0) == share_.dim(0);
-  tp_.reduce_scatter(padded_, fills ? rows : share_);
-  if (!fills) copy(share_.slice(0, rows.dim(0)), rows);
-  return std::make_unique<CompletedCollective>();
+  return std::make_unique<SumToCopy>(tp_.reduce_scatter_async(padded_, share_),
+                                     real_rows(share_, out_), out_);
 }
 
 Tensor chosen_rows(const StepContext& ctx, const Tensor& held, const Tensor& rows,

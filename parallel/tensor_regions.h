@@ -14,12 +14,27 @@ namespace tessera {
 /// (parallel/row_split.h; Korthikanti et al., 2022, functions g and ḡ).
 ///
 ///                                                      all rows      a share
-///   enter forward, leave backward: all_rows() of x     nothing       all-gather
+///   enter forward, leave backward: AllRows of x        nothing       all-gather
 ///   leave forward, enter backward: RegionSum of y      all-reduce    reduce-scatter
 
-/// The rows of all ranks: `held` itself where each holds all, and else, from held (..., n, C) of n
-/// rows, (..., N, C) in ctx.arena. Collective over `tp`.
-Tensor all_rows(const StepContext& ctx, const Tensor& held, Communicator& tp);
+/// The rows of all tensor ranks, which may still be on their way.
+class AllRows {
+ public:
+  /// Starts to gather (..., N, C) from held (..., n, C) of the n rows that the rank holds. Takes
+  /// room from ctx.arena, where they will be. Collective over `tp`.
+  AllRows(const StepContext& ctx, const Tensor& held, Communicator& tp);
+
+  /// Returns when they are there: `held` itself where each rank holds all.
+  const Tensor& wait();
+
+ private:
+  Tensor rows_;
+  std::unique_ptr<PendingCollective> gathering_;  // null where there is nothing to wait for
+};
+
+inline Tensor all_rows(const StepContext& ctx, const Tensor& held, Communicator& tp) {
+  return AllRows(ctx, held, tp).wait();
+}
 
 /// The sum over the tensor ranks of what each has of all rows.
 class RegionSum {
@@ -40,7 +55,7 @@ class RegionSum {
   Tensor out_;
   Tensor part_;
   Tensor padded_;  // (parts × chunk, C): part_ and what makes the ranks' shares equal
-  Tensor share_;   // (chunk, C): this rank's
+  Tensor share_;   // (chunk, C): this rank's, in its place
 };
 
 /// x (M, C) whole on every rank, from the ranks that hold its rows: the rows `rows` (M) int32 of
