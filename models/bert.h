@@ -34,6 +34,7 @@ class Bert final : public Model {
 
  private:
   ModelConfig config_;
+  Communicator& tp_;
   Embeddings embeddings_;
   Transformer transformer_;
   std::optional<LanguageHead> language_;

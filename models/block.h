@@ -14,10 +14,10 @@ class Block {
   Block(ParameterStore& store, const std::string& name, const ModelConfig& config, int layer,
         Gelu gelu, Communicator& tp);
 
-  /// x (B, T, C) → (B, T, C) in ctx.arena.
+  /// x (B, T, C) → (B, T, C) in ctx.arena; (1, n, C) where rows are split (ctx.rows).
   Tensor forward(const StepContext& ctx, const Tensor& x, const Visibility& visibility);
 
-  /// gradient (B, T, C): on entry that of the block's output, on return that of its input.
+  /// gradient, shaped like x: on entry that of the block's output, on return that of its input.
   void backward(const StepContext& ctx, Tensor gradient);
 
   /// For generation; see SelfAttention::extend.

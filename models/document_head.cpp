@@ -7,6 +7,8 @@
 #include "core/ops/rows.h"
 #include "core/ops/tanh.h"
 #include "core/trace.h"
+#include "parallel/tensor_regions.h"
+#include "parallel/traffic.h"
 
 namespace tessera {
 namespace {
@@ -36,8 +38,10 @@ Tensor add_loss(const StepContext& ctx, const Tensor& logits, const Tensor& labe
 }  // namespace
 
 DocumentHead::DocumentHead(ParameterStore& store, const ModelConfig& config,
-                           const std::string& name, int64_t num_labels, double dropout)
-    : dropout_(dropout),
+                           const std::string& name, int64_t num_labels, double dropout,
+                           Communicator& tp)
+    : tp_(tp),
+      dropout_(dropout),
       pooler_(store, linear(config, "pooler", config.hidden_size)),
       classifier_(store, linear(config, name, num_labels)) {}
 
@@ -49,9 +53,8 @@ Dropout DocumentHead::dropout(const StepContext& ctx, const TokenBatch& batch) c
 }
 
 Tensor DocumentHead::logits(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch) {
-  const Tensor first = ctx.arena.allocate({batch.num_documents(), hidden.dim(1)}, hidden.dtype());
-  gather_rows(hidden, first_rows(batch), first);
-  pooled_ = pooler_.forward(ctx, first);
+  const TrafficScope traffic(Traffic::loss);
+  pooled_ = pooler_.forward(ctx, chosen_rows(ctx, hidden, first_rows(batch), tp_));
   tanh_forward(pooled_, pooled_);
   const Dropout drop = dropout(ctx, batch);
   if (!drop.active()) return classifier_.forward(ctx, pooled_);
@@ -87,7 +90,7 @@ void DocumentHead::loss_and_gradient(const StepContext& ctx, const Tensor& hidde
   tanh_backward(dpooled, pooled_, dpooled);
   const Tensor dfirst = ctx.arena.allocate(pooled_.shape(), pooled_.dtype());
   pooler_.backward(ctx, dpooled, dfirst);
-  scatter_add_rows(dfirst, first_rows(batch), dhidden);
+  chosen_rows_backward(ctx, dfirst, first_rows(batch), dhidden);
 }
 
 }  // namespace tessera

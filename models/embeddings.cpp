@@ -9,16 +9,24 @@ namespace {
 
 Parameter* declare_table(ParameterStore& store, const ModelConfig& config, const char* name,
                          int64_t rows) {
-  return &store.declare({name,
-                         {rows, config.hidden_size},
-                         {},
-                         Init::normal(static_cast<float>(config.init_stddev)),
-                         /*decay=*/true});
+  ParameterSpec spec{name,
+                     {rows, config.hidden_size},
+                     {},
+                     Init::normal(static_cast<float>(config.init_stddev)),
+                     /*decay=*/true};
+  spec.gradient_rows = GradientRows::held;
+  return &store.declare(spec);
+}
+
+/// The ids of the rows that the rank holds.
+Tensor held_ids(const StepContext& ctx, const Tensor& ids) {
+  return ctx.rows.held_of(ids.view({ids.numel()}));
 }
 
 void table_backward(const StepContext& ctx, const Tensor& ids, const Tensor& gradient,
                     Parameter& table) {
-  embedding_backward(ids, gradient, {0, table.global_shape[0]}, table.grad);
+  const Tensor rows = gradient.view({ids.numel(), gradient.dim(-1)});
+  embedding_backward(ids, rows, {0, table.global_shape[0]}, table.grad);
   ctx.gradient_is_final(table);
 }
 
@@ -35,18 +43,23 @@ Embeddings::Embeddings(ParameterStore& store, const ModelConfig& config, Communi
     token_types_ = declare_table(store, config, "embedding.token_type", config.token_types);
   }
   if (config.is_bert()) {
-    norm_.emplace(store, "embedding.norm", config.hidden_size, config.bias, config.layer_norm_eps);
+    norm_.emplace(store, "embedding.norm", config.hidden_size, config.bias, config.layer_norm_eps,
+                  GradientRows::held);
   }
 }
 
 Tensor Embeddings::forward(const StepContext& ctx, const Tensor& tokens, const Tensor& positions,
                            const Tensor& token_types) {
   const TraceRange range("embeddings");
-  Tensor x = words_.forward(ctx, tokens);  // (B, T, C)
-  position_ids_ = positions;
-  type_ids_ = token_types;
-  if (positions_ != nullptr) embedding_add(x, positions, positions_->value, x);
-  if (token_types_ != nullptr) embedding_add(x, token_types, token_types_->value, x);
+  Tensor x = words_.forward(ctx, tokens);
+  if (positions_ != nullptr) {
+    position_ids_ = held_ids(ctx, positions);
+    embedding_add(x, position_ids_, positions_->value, x);
+  }
+  if (token_types_ != nullptr) {
+    type_ids_ = held_ids(ctx, token_types);
+    embedding_add(x, type_ids_, token_types_->value, x);
+  }
   if (norm_) x = norm_->forward(ctx, x);
   const Dropout dropout = ctx.dropout(dropout_, RandomPurpose::embedding_dropout, 0);
   if (dropout.active()) dropout_forward(x, dropout, x);
@@ -60,7 +73,7 @@ void Embeddings::backward(const StepContext& ctx, Tensor gradient) {
   if (norm_) norm_->backward(ctx, gradient, {}, gradient);
   if (token_types_ != nullptr) table_backward(ctx, type_ids_, gradient, *token_types_);
   if (positions_ != nullptr) table_backward(ctx, position_ids_, gradient, *positions_);
-  words_.backward(gradient);
+  words_.backward(ctx, gradient);
   ctx.gradient_is_final(words_.table());
 }
 

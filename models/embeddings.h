@@ -16,12 +16,13 @@ class Embeddings {
   Embeddings(ParameterStore& store, const ModelConfig& config, Communicator& tp);
 
   /// tokens, positions and token_types (B, T) int32; positions are read only where the model learns
-  /// them, types where it has any. → (B, T, C) in ctx.arena. Keeps the ids.
+  /// them, types where it has any. → (B, T, C) in ctx.arena, or (1, n, C) of the rows that this
+  /// rank holds (ctx.rows). Keeps the ids.
   Tensor forward(const StepContext& ctx, const Tensor& tokens, const Tensor& positions,
                  const Tensor& token_types);
 
-  /// gradient (B, T, C) of the output; it is overwritten. Says that all gradients are final, the
-  /// word table's too.
+  /// gradient of the output, shaped like it; it is overwritten. Says that all gradients are final,
+  /// the word table's too.
   void backward(const StepContext& ctx, Tensor gradient);
 
   VocabParallelEmbedding& words() { return words_; }
@@ -32,7 +33,7 @@ class Embeddings {
   Parameter* positions_ = nullptr;    // (seq_length, C)
   Parameter* token_types_ = nullptr;  // (token_types, C)
   std::optional<Norm> norm_;
-  Tensor position_ids_, type_ids_;
+  Tensor position_ids_, type_ids_;  // of this rank's rows
 };
 
 }  // namespace tessera

@@ -18,14 +18,14 @@ Gpt::Gpt(const ModelConfig& config, ParameterStore& store, Communicator& tp)
 Tensor Gpt::hidden_states(const StepContext& ctx, const TokenBatch& batch) {
   const Shape row = {1, batch.num_tokens()};
   const Tensor x = embeddings_.forward(ctx, batch.tokens.view(row), batch.positions.view(row), {});
-  return transformer_.forward(ctx, x, mask_of(batch), batch.positions)
-      .view({batch.num_tokens(), config_.hidden_size});
+  const Tensor y = transformer_.forward(ctx, x, mask_of(batch), batch.positions);
+  return y.view({y.dim(1), y.dim(2)});
 }
 
 void Gpt::train(const StepContext& outer, const TokenBatch& batch, const LossScale& scale,
                 const LossSums& sums) {
   const StepContext ctx = context_for(outer, batch);
-  const Tensor x = hidden_states(ctx, batch);  // (N, C)
+  const Tensor x = hidden_states(ctx, batch);  // (n, C)
   const Tensor dx = ctx.arena.allocate(x.shape(), x.dtype());
   head_.loss_and_gradient(ctx, x, batch, scale.token, sums, dx);
 

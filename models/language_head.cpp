@@ -3,24 +3,21 @@
 #include "core/ops/elementwise.h"
 #include "core/ops/rows.h"
 #include "core/trace.h"
+#include "parallel/tensor_regions.h"
+#include "parallel/traffic.h"
 
 namespace tessera {
 namespace {
 
-/// The hidden states of the tokens with a target (M, C): `hidden` itself where all have one.
-Tensor target_states(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch) {
-  if (batch.num_targets() == batch.num_tokens()) return hidden;
-  const Tensor x = ctx.arena.allocate({batch.num_targets(), hidden.dim(1)}, hidden.dtype());
-  gather_rows(hidden, batch.target_rows, x);
-  return x;
-}
+bool all_are_targets(const TokenBatch& batch) { return batch.num_targets() == batch.num_tokens(); }
 
 }  // namespace
 
 LanguageHead::Transform::Transform(ParameterStore& store, const ModelConfig& config)
     : dense(store, {"head.transform", config.hidden_size, config.hidden_size, 1, config.bias,
                     static_cast<float>(config.init_stddev)}),
-      norm(store, "head.norm", config.hidden_size, config.bias, config.layer_norm_eps) {}
+      norm(store, "head.norm", config.hidden_size, config.bias, config.layer_norm_eps,
+           GradientRows::all) {}
 
 Tensor LanguageHead::Transform::forward(const StepContext& ctx, const Tensor& x) {
   hidden = dense.forward(ctx, x);
@@ -39,10 +36,17 @@ void LanguageHead::Transform::backward(const StepContext& ctx, Tensor gradient) 
 
 LanguageHead::LanguageHead(ParameterStore& store, const ModelConfig& config,
                            VocabParallelEmbedding& words, Communicator& tp)
-    : loss_(words.table(), words.vocab(), tp) {
+    : tp_(tp), loss_(words.table(), words.vocab(), tp) {
   if (!config.is_bert()) return;
   transform_.emplace(store, config);
   if (config.bias) loss_.declare_bias(store, "head.bias");
+}
+
+Tensor LanguageHead::target_states(const StepContext& ctx, const Tensor& hidden,
+                                   const TokenBatch& batch) {
+  const TrafficScope traffic(Traffic::loss);
+  if (all_are_targets(batch)) return all_rows(ctx, hidden, tp_);
+  return chosen_rows(ctx, hidden, batch.target_rows, tp_);
 }
 
 Tensor LanguageHead::transformed(const StepContext& ctx, const Tensor& x) {
@@ -62,15 +66,16 @@ void LanguageHead::loss_and_gradient(const StepContext& ctx, const Tensor& hidde
                                      Tensor dhidden) {
   const TraceRange range("language head");
   const Arena::Scope scope(ctx.arena);
-  const bool all = batch.num_targets() == batch.num_tokens();
+  const bool all = all_are_targets(batch), in_place = all && !ctx.rows.split();
   const Tensor states = target_states(ctx, hidden, batch);
   const Tensor x = transformed(ctx, states);
-  const Tensor dx = all ? dhidden : ctx.arena.allocate(x.shape(), x.dtype());
+  const Tensor dx = in_place ? dhidden : ctx.arena.allocate(x.shape(), x.dtype());
   loss_.loss_and_gradient(ctx, x, batch.targets, scale, sums.token_loss(), dx);
   if (transform_) transform_->backward(ctx, dx);
-  if (all) return;
+  if (in_place) return;
+  if (all) return copy(ctx.rows.held_of(dx), dhidden);
   fill(dhidden, 0.0);
-  scatter_add_rows(dx, batch.target_rows, dhidden);
+  chosen_rows_backward(ctx, dx, batch.target_rows, dhidden);
 }
 
 void LanguageHead::whole_logits(const StepContext& ctx, const Tensor& x, Tensor logits) {

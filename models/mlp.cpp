@@ -27,7 +27,7 @@ Tensor Mlp::forward(const StepContext& ctx, const Tensor& x) {
   hidden_ = up_.forward(ctx, x);  // (B, T, Fl)
   const Tensor y = ctx.arena.allocate(x.shape(), x.dtype());
   const Arena::Scope scope(ctx.arena);
-  down_.forward(activated(ctx), y);
+  down_.forward(ctx, activated(ctx), y);
   return y;
 }
 

@@ -15,10 +15,11 @@ class Mlp {
   Mlp(ParameterStore& store, const std::string& name, const ModelConfig& config, Gelu gelu,
       Communicator& tp);
 
-  /// x (B, T, C) → (B, T, C), whole on every rank and without the output bias.
+  /// x (B, T, C) → (B, T, C) without the output bias: both of all rows, or (1, n, C) of those that
+  /// this rank holds (ctx.rows).
   Tensor forward(const StepContext& ctx, const Tensor& x);
 
-  /// dy (B, T, C); dx (B, T, C) is written.
+  /// dy, shaped like x; dx, likewise, is written.
   void backward(const StepContext& ctx, const Tensor& dy, Tensor dx);
 
   Tensor output_bias() const { return down_.bias(); }

@@ -47,7 +47,8 @@ class Model {
                         Tensor predictions) = 0;
 
   /// What the blocks, and in a pre-norm model the norm behind them, give (N, C), in ctx.arena;
-  /// `ctx` is context_for(batch)'s where dropout matters.
+  /// `ctx` is context_for(batch)'s where dropout matters. Where ctx.rows are split, the rows that
+  /// this rank holds.
   virtual Tensor hidden_states(const StepContext& ctx, const TokenBatch& batch) = 0;
   virtual const Transformer& transformer() const = 0;
 };

@@ -5,10 +5,15 @@
 namespace tessera {
 
 Norm::Norm(ParameterStore& store, const std::string& name, int64_t hidden_size, bool bias,
-           double eps)
+           double eps, GradientRows rows)
     : eps_(static_cast<float>(eps)) {
-  weight_ = &store.declare({name + ".weight", {hidden_size}, {}, Init::ones()});
-  if (bias) bias_ = &store.declare({name + ".bias", {hidden_size}, {}, Init::zeros()});
+  const auto declare = [&](const char* what, Init init) {
+    ParameterSpec spec{name + what, {hidden_size}, {}, init};
+    spec.gradient_rows = rows;
+    return &store.declare(spec);
+  };
+  weight_ = declare(".weight", Init::ones());
+  if (bias) bias_ = declare(".bias", Init::zeros());
 }
 
 Tensor Norm::forward(const StepContext& ctx, const Tensor& x) {

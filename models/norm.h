@@ -10,7 +10,9 @@ namespace tessera {
 /// Layer normalisation with its parameters, whole on every tensor rank.
 class Norm {
  public:
-  Norm(ParameterStore& store, const std::string& name, int64_t hidden_size, bool bias, double eps);
+  /// `rows`: which it is given.
+  Norm(ParameterStore& store, const std::string& name, int64_t hidden_size, bool bias, double eps,
+       GradientRows rows);
 
   /// x (..., C) → y (..., C) in ctx.arena. Keeps x.
   Tensor forward(const StepContext& ctx, const Tensor& x);

@@ -8,7 +8,8 @@ Residual::Residual(ParameterStore& store, const std::string& norm_name, const Mo
       layer_(layer),
       dropout_(config.dropout),
       purpose_(purpose),
-      norm_(store, norm_name, config.hidden_size, config.bias, config.layer_norm_eps) {}
+      norm_(store, norm_name, config.hidden_size, config.bias, config.layer_norm_eps,
+            GradientRows::held) {}
 
 Tensor Residual::input(const StepContext& ctx, const Tensor& x) {
   return pre_norm_ ? norm_.forward(ctx, x) : x;

@@ -13,6 +13,7 @@ namespace tessera {
 /// What stands around a branch of a block, attention or MLP: its norm, dropout and residual sum.
 ///   pre-norm (GPT-2):  y = x + dropout(branch(norm(x)) + b)
 ///   post-norm (BERT):  y = norm(x + dropout(branch(x) + b))
+/// All of it is of the rows that the rank holds (ctx.rows): T below may be fewer than the batch's.
 class Residual {
  public:
   Residual(ParameterStore& store, const std::string& norm_name, const ModelConfig& config,

@@ -42,7 +42,8 @@ AttentionOptions SelfAttention::options(const StepContext& ctx, const AttentionM
 
 Tensor SelfAttention::project(const StepContext& ctx, const Tensor& x,
                               const Visibility& visibility) {
-  Tensor qkv = qkv_.forward(ctx, x).view({x.dim(0), x.dim(1), 3, local_heads_, head_dim_});
+  const Tensor rows = qkv_.forward(ctx, x);  // (B, T, 3 × Hl × D)
+  Tensor qkv = rows.view({rows.dim(0), rows.dim(1), 3, local_heads_, head_dim_});
   if (visibility.rotary.defined()) rotary_forward(visibility.rotary, qkv);
   return qkv;
 }
@@ -50,8 +51,8 @@ Tensor SelfAttention::project(const StepContext& ctx, const Tensor& x,
 Tensor SelfAttention::forward(const StepContext& ctx, const Tensor& x,
                               const Visibility& visibility) {
   const TraceRange range("attention");
-  const int64_t batch = x.dim(0), seq = x.dim(1);
   saved_.qkv = project(ctx, x, visibility);
+  const int64_t batch = saved_.qkv.dim(0), seq = saved_.qkv.dim(1);
   saved_.out = ctx.arena.allocate({batch, seq, local_heads_, head_dim_}, x.dtype());
   saved_.log_sum_exp = ctx.arena.allocate({batch, local_heads_, seq}, DType::f32);
   saved_.visibility = visibility;
@@ -62,7 +63,8 @@ Tensor SelfAttention::forward(const StepContext& ctx, const Tensor& x,
 void SelfAttention::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
   const TraceRange range("attention backward");
   const Arena::Scope scope(ctx.arena);
-  const int64_t batch = dy.dim(0), seq = dy.dim(1), local_width = local_heads_ * head_dim_;
+  const int64_t batch = saved_.qkv.dim(0), seq = saved_.qkv.dim(1);
+  const int64_t local_width = local_heads_ * head_dim_;
   const Tensor dout = ctx.arena.allocate(saved_.out.shape(), dy.dtype());
   const Tensor dqkv = ctx.arena.allocate(saved_.qkv.shape(), dy.dtype());
   output_.backward(ctx, dy, dout.view({batch, seq, local_width}));

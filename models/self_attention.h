@@ -24,11 +24,11 @@ class SelfAttention {
   SelfAttention(ParameterStore& store, const std::string& name, const ModelConfig& config,
                 int layer, Communicator& tp);
 
-  /// x (B, T, C) → (B, T, C), whole on every rank and without the output bias. Keeps what backward
-  /// reads.
+  /// x (B, T, C) → (B, T, C) without the output bias: both of all rows, or (1, n, C) of those that
+  /// this rank holds (ctx.rows). Attention itself sees all. Keeps what backward reads.
   Tensor forward(const StepContext& ctx, const Tensor& x, const Visibility& visibility);
 
-  /// dy (B, T, C); dx (B, T, C) is written.
+  /// dy, shaped like x; dx, likewise, is written.
   void backward(const StepContext& ctx, const Tensor& dy, Tensor dx);
 
   /// For generation, causal: x (B, T, C) are new positions after those in the cache; T is 1 unless

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/rotary.h"
+#include "parallel/traffic.h"
 
 namespace tessera {
 namespace {
@@ -33,8 +34,8 @@ Transformer::Transformer(ParameterStore& store, const ModelConfig& config, bool 
   const std::string why_not = attention_why_not(kinds);
   require(why_not.empty(), "no implementation of attention takes this model's masks: {}", why_not);
   if (config.pre_norm()) {
-    final_norm_.emplace(store, "final_norm", config.hidden_size, config.bias,
-                        config.layer_norm_eps);
+    final_norm_.emplace(store, "final_norm", config.hidden_size, config.bias, config.layer_norm_eps,
+                        GradientRows::held);
   }
 }
 
@@ -57,6 +58,7 @@ Tensor Transformer::last_norm(const StepContext& ctx, const Tensor& x) {
 
 Tensor Transformer::forward(const StepContext& ctx, const Tensor& x, const AttentionMask& mask,
                             const Tensor& positions) {
+  const TrafficScope traffic(Traffic::forward);
   visible_ = visibility(ctx, mask, positions);
   Tensor y = x;
   for (size_t i = 0; i < blocks_.size(); ++i) {
@@ -76,10 +78,14 @@ Tensor Transformer::block_forward(const StepContext& ctx, size_t i) {
 }
 
 void Transformer::backward(const StepContext& ctx, Tensor gradient) {
+  const TrafficScope traffic(Traffic::backward);
   if (final_norm_) final_norm_->backward(ctx, gradient, {}, gradient);
   for (size_t i = blocks_.size(); i-- > 0;) {
     const Arena::Scope scope(ctx.arena);
-    if (ctx.recompute == Recompute::block) blocks_[i].forward(ctx, inputs_[i], visible_);
+    if (ctx.recompute == Recompute::block) {
+      const TrafficScope again(Traffic::recompute);
+      blocks_[i].forward(ctx, inputs_[i], visible_);
+    }
     blocks_[i].backward(ctx, gradient);
   }
 }
@@ -102,6 +108,7 @@ AttentionMask mask_of(const TokenBatch& batch) {
 StepContext context_for(const StepContext& ctx, const TokenBatch& batch) {
   StepContext pass = ctx;
   pass.places = {batch.padded_rows, batch.seq_length};
+  pass.rows = ctx.rows.of(batch.num_tokens());
   return pass;
 }
 

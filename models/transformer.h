@@ -13,14 +13,14 @@ class Transformer {
  public:
   Transformer(ParameterStore& store, const ModelConfig& config, bool causal, Communicator& tp);
 
-  /// x (B, T, C) → (B, T, C) in ctx.arena. `mask` says what the batch hides (padding, documents,
-  /// anything else); what the model hides (the future, what is beyond its window) is added.
-  /// positions (B × T) int32, of the tokens in their documents, are read where the model's are
-  /// rotary.
+  /// x (B, T, C) → (B, T, C) in ctx.arena; where rows are split, (1, n, C) of this rank's.
+  /// `mask` says what the batch hides (padding, documents, anything else); what the model hides
+  /// (the future, what is beyond its window) is added. positions (B × T) int32, of all tokens in
+  /// their documents, are read where the model's are rotary.
   Tensor forward(const StepContext& ctx, const Tensor& x, const AttentionMask& mask,
                  const Tensor& positions);
 
-  /// gradient (B, T, C): on entry that of the output, on return that of x.
+  /// gradient, shaped like x: on entry that of the output, on return that of x.
   void backward(const StepContext& ctx, Tensor gradient);
 
   /// For generation; see SelfAttention::extend. Does not advance the cache.
@@ -41,14 +41,15 @@ class Transformer {
   bool causal_;
   std::deque<Block> blocks_;
   std::optional<Norm> final_norm_;
-  std::vector<Tensor> inputs_;  // of each block (B, T, C), of the last forward pass
+  std::vector<Tensor> inputs_;  // of each block, shaped like x, of the last forward pass
   Visibility visible_;          // in the last forward pass
 };
 
 /// What the tokens of a batch see: those of their own document.
 AttentionMask mask_of(const TokenBatch& batch);
 
-/// `ctx` for a pass over `batch`, whose activations have a row for each of its tokens.
+/// `ctx` for a pass over `batch`, whose activations have a row for each of its tokens, which the
+/// tensor ranks share as ctx.rows says.
 StepContext context_for(const StepContext& ctx, const TokenBatch& batch);
 
 }  // namespace tessera

@@ -30,9 +30,9 @@ Tensor ColumnParallelLinear::bias_vector() const {
   return bias_ != nullptr ? bias_->value.view({bias_->value.numel()}) : Tensor();
 }
 
-// (..., parts × out_features / tp)
+// (..., N, parts × out_features / tp)
 Tensor ColumnParallelLinear::allocate_output(const StepContext& ctx, const Tensor& x) const {
-  Shape shape = x.shape();
+  Shape shape = ctx.rows.whole_shape(x.shape());
   shape.set(-1, weight_matrix(weight_->value).dim(0));
   return ctx.arena.allocate(shape, x.dtype());
 }
@@ -40,7 +40,8 @@ Tensor ColumnParallelLinear::allocate_output(const StepContext& ctx, const Tenso
 Tensor ColumnParallelLinear::forward(const StepContext& ctx, const Tensor& x) {
   x_ = x;
   Tensor y = allocate_output(ctx, x);
-  linear_forward(x, weight_matrix(weight_->value), bias_vector(), y);
+  const Arena::Scope scope(ctx.arena);
+  linear_forward(all_rows(ctx, x, tp_), weight_matrix(weight_->value), bias_vector(), y);
   return y;
 }
 
@@ -48,14 +49,19 @@ ColumnParallelLinear::Activated ColumnParallelLinear::forward_gelu(const StepCon
                                                                    const Tensor& x, Gelu kind) {
   x_ = x;
   const Activated y{allocate_output(ctx, x), allocate_output(ctx, x)};
-  linear_gelu_forward(x, weight_matrix(weight_->value), bias_vector(), kind, y.hidden, y.active);
+  const Arena::Scope scope(ctx.arena);
+  linear_gelu_forward(all_rows(ctx, x, tp_), weight_matrix(weight_->value), bias_vector(), kind,
+                      y.hidden, y.active);
   return y;
 }
 
 void ColumnParallelLinear::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
-  linear_backward_input(dy, weight_matrix(weight_->value), dx);
-  const auto summing = copy_to_tp_backward(dx, tp_);
-  linear_backward_weight(dy, x_, weight_matrix(weight_->grad), Accumulate::yes);
+  const Arena::Scope scope(ctx.arena);
+  RegionSum sum(ctx, dx, tp_);
+  linear_backward_input(dy, weight_matrix(weight_->value), sum.part());
+  const auto summing = sum.start();
+  // What was gathered in the forward pass was not kept: it would be all that splitting saves.
+  linear_backward_weight(dy, all_rows(ctx, x_, tp_), weight_matrix(weight_->grad), Accumulate::yes);
   if (bias_ != nullptr) {
     column_sum(dy, bias_->grad.view({bias_->grad.numel()}));
     ctx.gradient_is_final(*bias_);

@@ -21,13 +21,14 @@ struct LinearSpec {
   float init_stddev = 0.02f;
 };
 
-/// y = x Wᵀ + b with W's rows, and so y's features, split over the tensor ranks. x is whole on
-/// every rank; y stays split: (..., parts × out_features / tp).
+/// y = x Wᵀ + b with W's rows, and so y's features, split over the tensor ranks: where a tensor
+/// region is entered. Of x a rank has what it holds outside of it, n rows (ctx.rows); y has all N
+/// rows and stays split by features.
 class ColumnParallelLinear {
  public:
   ColumnParallelLinear(ParameterStore& store, const LinearSpec& spec, Communicator& tp);
 
-  /// x (..., in_features) → y (..., parts × out_features / tp) in ctx.arena. Keeps x.
+  /// x (..., n, in_features) → y (..., N, parts × out_features / tp) in ctx.arena. Keeps x.
   Tensor forward(const StepContext& ctx, const Tensor& x);
 
   /// As forward(), to y = hidden and gelu(hidden), both in ctx.arena.
@@ -36,7 +37,8 @@ class ColumnParallelLinear {
   };
   Activated forward_gelu(const StepContext& ctx, const Tensor& x, Gelu kind);
 
-  /// dx is written (the sum over the tensor ranks), the gradients of W and b are added to.
+  /// dy (..., N, ·). dx (..., n, in_features) is written (the sum over the tensor ranks), the
+  /// gradients of W and b are added to.
   void backward(const StepContext& ctx, const Tensor& dy, Tensor dx);
 
  private:

@@ -17,41 +17,49 @@ RowParallelLinear::RowParallelLinear(ParameterStore& store, const LinearSpec& sp
                             Init::normal(spec.init_stddev),
                             /*decay=*/true});
   if (!spec.bias) return;
-  bias_ = &store.declare(
-      {spec.name + ".bias", {spec.out_features}, {}, Init::zeros(), /*decay=*/false});
+  ParameterSpec bias{spec.name + ".bias", {spec.out_features}};
+  bias.gradient_rows = GradientRows::held;
+  bias_ = &store.declare(bias);
 }
 
 Tensor RowParallelLinear::forward(const StepContext& ctx, const Tensor& x) {
-  Shape shape = x.shape();
+  Shape shape = ctx.rows.held_shape(x.shape());
   shape.set(-1, weight_->value.dim(0));
-  Tensor y = ctx.arena.allocate(shape, x.dtype());  // (..., out_features)
-  forward(x, y);
+  Tensor y = ctx.arena.allocate(shape, x.dtype());  // (..., n, out_features)
+  forward(ctx, x, y);
   return y;
 }
 
-void RowParallelLinear::forward(const Tensor& x, Tensor y) {
+void RowParallelLinear::forward(const StepContext& ctx, const Tensor& x, Tensor y) {
   x_ = x;
-  linear_forward(x, weight_->value, {}, y);
-  reduce_from_tp_forward(y, tp_);
+  const Arena::Scope scope(ctx.arena);
+  RegionSum sum(ctx, y, tp_);
+  linear_forward(x, weight_->value, {}, sum.part());
+  sum.start()->wait();
 }
 
 void RowParallelLinear::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
-  linear_backward_input(dy, weight_->value, dx);
-  add_gradients(ctx, dy);
+  const Arena::Scope scope(ctx.arena);
+  const Tensor all = all_rows(ctx, dy, tp_);
+  linear_backward_input(all, weight_->value, dx);
+  add_gradients(ctx, dy, all);
 }
 
 void RowParallelLinear::backward_gelu(const StepContext& ctx, const Tensor& dy,
                                       const Tensor& hidden, Gelu kind, Tensor dhidden) {
-  linear_gelu_backward_input(dy, weight_->value, hidden, kind, dhidden);
-  add_gradients(ctx, dy);
+  const Arena::Scope scope(ctx.arena);
+  const Tensor all = all_rows(ctx, dy, tp_);
+  linear_gelu_backward_input(all, weight_->value, hidden, kind, dhidden);
+  add_gradients(ctx, dy, all);
 }
 
-void RowParallelLinear::add_gradients(const StepContext& ctx, const Tensor& dy) {
+void RowParallelLinear::add_gradients(const StepContext& ctx, const Tensor& held,
+                                      const Tensor& all) {
   if (bias_ != nullptr) {
-    column_sum(dy, bias_->grad);
+    column_sum(held, bias_->grad);
     ctx.gradient_is_final(*bias_);
   }
-  linear_backward_weight(dy, x_, weight_->grad, Accumulate::yes);
+  linear_backward_weight(all, x_, weight_->grad, Accumulate::yes);
   ctx.gradient_is_final(*weight_);
 }
 

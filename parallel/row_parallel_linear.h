@@ -9,21 +9,22 @@
 namespace tessera {
 
 /// y = x Wᵀ with W's columns split over the tensor ranks like x's features: the other half of a
-/// pair that begins with a ColumnParallelLinear. y is summed over the ranks and so whole. The bias,
-/// which counts once and not once a rank, is left to the residual sum that follows: see bias().
+/// pair that begins with a ColumnParallelLinear. x has all N rows; y is summed over the ranks, of
+/// which each gets the n rows that it holds outside the tensor region (ctx.rows). The bias, which
+/// counts once and not once a rank, is left to the residual sum that follows: see bias().
 class RowParallelLinear {
  public:
   RowParallelLinear(ParameterStore& store, const LinearSpec& spec, Communicator& tp);
 
-  /// x (..., in_features / tp) → y (..., out_features) in ctx.arena, without bias. Keeps x.
+  /// x (..., N, in_features / tp) → y (..., n, out_features) in ctx.arena, without bias. Keeps x.
   Tensor forward(const StepContext& ctx, const Tensor& x);
-  void forward(const Tensor& x, Tensor y);
+  void forward(const StepContext& ctx, const Tensor& x, Tensor y);
 
   /// For a backward pass whose x was computed again, elsewhere.
   void keep(const Tensor& x) { x_ = x; }
 
-  /// dy whole on every rank; dx (..., in_features / tp) is written, the gradients of W and of the
-  /// bias are added to.
+  /// dy (..., n, out_features); dx (..., N, in_features / tp) is written, the gradients of W and of
+  /// the bias are added to.
   void backward(const StepContext& ctx, const Tensor& dy, Tensor dx);
 
   /// backward, where x was gelu(hidden), to dhidden.
@@ -34,7 +35,8 @@ class RowParallelLinear {
   Tensor bias() const { return bias_ != nullptr ? bias_->value : Tensor(); }
 
  private:
-  void add_gradients(const StepContext& ctx, const Tensor& dy);
+  /// From dy of the rank's rows and of all.
+  void add_gradients(const StepContext& ctx, const Tensor& held, const Tensor& all);
 
   Communicator& tp_;
   Parameter* weight_;          // (out_features, in_features)

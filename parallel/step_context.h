@@ -7,6 +7,7 @@
 #include "core/random.h"
 #include "parallel/gradient_reducer.h"
 #include "parallel/recompute.h"
+#include "parallel/row_split.h"
 
 namespace tessera {
 
@@ -24,25 +25,29 @@ struct StepContext {
   uint32_t step = 0;
   /// Index within the global batch of this micro-batch's first sequence.
   int64_t first_sequence = 0;
-  /// Where the rows of activations would be in the micro-batch with its padding.
+  /// Where the rows of activations would be in the micro-batch with its padding: of all rows.
   RowPlaces places = {};
+  /// Which of them this tensor rank holds outside the tensor regions. Where they are split, an
+  /// activation there is (1, n, C) for its n rows, and `places` says where all are.
+  RowSplit rows = {};
 
   void gradient_is_final(const Parameter& parameter) const {
     if (reducer != nullptr) reducer->add(parameter);
   }
 
-  /// The dropout of an activation whose rows are the tokens of the batch, or, with `rows` (as in
-  /// Dropout), some of them: the same bits on every layout.
-  Dropout dropout(double probability, RandomPurpose purpose, int layer, const Tensor& rows) const {
+  /// The dropout of an activation whose rows are those tokens of the batch that the rank holds, or,
+  /// with `tokens` (as Dropout::rows), others: the same bits on every layout.
+  Dropout dropout(double probability, RandomPurpose purpose, int layer,
+                  const Tensor& tokens) const {
     Dropout result;
     result.probability = training ? static_cast<float>(probability) : 0.0f;
     result.key = {seed, purpose, static_cast<uint32_t>(layer), step};
     result.first_row = first_sequence * places.seq_length;
-    result.rows = rows;
+    result.rows = tokens;
     return result;
   }
   Dropout dropout(double probability, RandomPurpose purpose, int layer) const {
-    return dropout(probability, purpose, layer, places.padded);
+    return dropout(probability, purpose, layer, rows.held_of(places.padded));
   }
 };
 

@@ -3,22 +3,54 @@
 #include <memory>
 
 #include "parallel/communicator.h"
+#include "parallel/step_context.h"
 
 namespace tessera {
 
-/// The borders of a tensor-parallel region, in conjugate pairs: each one's backward is the other's
-/// forward (Shoeybi et al., "Megatron-LM", 2019, functions f and g).
+/// The borders of a tensor region, in which each rank computes other columns of all rows. What
+/// enters it and what leaves it are conjugate: each one's backward is the other's forward, and
+/// either is one of two things. Which collectives these are depends on the rows that ranks hold
+/// outside, all (Shoeybi et al., "Megatron-LM", 2019, functions f and g) or their share of them
+/// (parallel/row_split.h; Korthikanti et al., 2022, functions g and ḡ).
 ///
-///   copy_to_tp      forward: nothing; every rank has x       backward: the sum of the ranks' dx
-///   reduce_from_tp  forward: the sum of the ranks' parts     backward: nothing; every rank has dy
+///                                                      all rows      a share
+///   enter forward, leave backward: all_rows() of x     nothing       all-gather
+///   leave forward, enter backward: RegionSum of y      all-reduce    reduce-scatter
 
-/// Starts the sum of the ranks' partial dx, in place; other work may run until the result's wait().
-[[nodiscard]] inline std::unique_ptr<PendingCollective> copy_to_tp_backward(Tensor dx,
-                                                                            Communicator& tp) {
-  return tp.all_reduce_async(dx);
-}
+/// The rows of all ranks: `held` itself where each holds all, and else, from held (..., n, C) of n
+/// rows, (..., N, C) in ctx.arena. Collective over `tp`.
+Tensor all_rows(const StepContext& ctx, const Tensor& held, Communicator& tp);
 
-/// y becomes the sum of the ranks' partial y.
-inline void reduce_from_tp_forward(Tensor y, Communicator& tp) { tp.all_reduce(y); }
+/// The sum over the tensor ranks of what each has of all rows.
+class RegionSum {
+ public:
+  /// Of the sum, `out` (..., n, C) gets the rows that the rank holds. Takes room from ctx.arena,
+  /// which must last until the sum is there.
+  RegionSum(const StepContext& ctx, Tensor out, Communicator& tp);
+
+  /// Where this rank writes what it has, (..., N, C): `out` itself where each rank holds all rows.
+  const Tensor& part() const { return part_; }
+
+  /// part() is written. Other work may run until the result's wait(), when `out` is. Collective
+  /// over `tp`.
+  [[nodiscard]] std::unique_ptr<PendingCollective> start();
+
+ private:
+  Communicator& tp_;
+  Tensor out_;
+  Tensor part_;
+  Tensor padded_;  // (parts × chunk, C): part_ and what makes the ranks' shares equal
+  Tensor share_;   // (chunk, C): this rank's
+};
+
+/// x (M, C) whole on every rank, from the ranks that hold its rows: the rows `rows` (M) int32 of
+/// all, in ctx.arena. `held` (n, C). Collective over `tp`.
+Tensor chosen_rows(const StepContext& ctx, const Tensor& held, const Tensor& rows,
+                   Communicator& tp);
+
+/// The gradient of chosen_rows: dheld[row] += dx[m] for those of the rows that this rank holds. dx
+/// (M, C) is whole on every rank.
+void chosen_rows_backward(const StepContext& ctx, const Tensor& dx, const Tensor& rows,
+                          Tensor dheld);
 
 }  // namespace tessera

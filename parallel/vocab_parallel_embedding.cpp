@@ -2,6 +2,7 @@
 
 #include "core/ops/embedding.h"
 #include "parallel/tensor_regions.h"
+#include "parallel/traffic.h"
 
 namespace tessera {
 
@@ -21,14 +22,19 @@ Tensor VocabParallelEmbedding::forward(const StepContext& ctx, const Tensor& ids
   ids_ = ids;
   Shape shape = ids.shape();
   shape.push_back(table_->value.dim(1));
-  Tensor out = ctx.arena.allocate(shape, table_->value.dtype());  // (B, T, C)
-  embedding_forward(ids, table_->value, vocab_.held, out);
-  reduce_from_tp_forward(out, tp_);
+  const TrafficScope traffic(Traffic::embedding);
+  Tensor out = ctx.arena.allocate(ctx.rows.held_shape(shape), table_->value.dtype());
+  const Arena::Scope scope(ctx.arena);
+  RegionSum sum(ctx, out, tp_);
+  embedding_forward(ids, table_->value, vocab_.held, sum.part());
+  sum.start()->wait();
   return out;
 }
 
-void VocabParallelEmbedding::backward(const Tensor& dout) {
-  embedding_backward(ids_, dout, vocab_.held, table_->grad);
+void VocabParallelEmbedding::backward(const StepContext& ctx, const Tensor& dout) {
+  const TrafficScope traffic(Traffic::embedding);
+  const Arena::Scope scope(ctx.arena);
+  embedding_backward(ids_, all_rows(ctx, dout, tp_), vocab_.held, table_->grad);
 }
 
 }  // namespace tessera

@@ -19,26 +19,26 @@ void check_rows(const Tensor& whole, const char* whole_name, const Tensor& rows,
 
 }  // namespace
 
-void gather_rows(const Tensor& x, const Tensor& rows, Tensor out) {
+void gather_rows(const Tensor& x, const Tensor& rows, Tensor out, int64_t first) {
   constexpr const char* kOp = "gather_rows";
   check_rows(x, "x", rows, out, "out", kOp);
   const Device device = common_device(kOp, x, rows, out);
   if (device.is_meta()) return;
   if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::gather_rows(x, rows, out);
+    if (device.is_cuda()) return cuda::gather_rows(x, rows, first, out);
   }
-  cpu::gather_rows(x, rows, out);
+  cpu::gather_rows(x, rows, first, out);
 }
 
-void scatter_add_rows(const Tensor& dout, const Tensor& rows, Tensor dx) {
+void scatter_add_rows(const Tensor& dout, const Tensor& rows, Tensor dx, int64_t first) {
   constexpr const char* kOp = "scatter_add_rows";
   check_rows(dx, "dx", rows, dout, "dout", kOp);
   const Device device = common_device(kOp, dout, rows, dx);
   if (device.is_meta()) return;
   if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::scatter_add_rows(dout, rows, dx);
+    if (device.is_cuda()) return cuda::scatter_add_rows(dout, rows, first, dx);
   }
-  cpu::scatter_add_rows(dout, rows, dx);
+  cpu::scatter_add_rows(dout, rows, first, dx);
 }
 
 void gather_ints(const Tensor& values, const Tensor& rows, Tensor out) {

@@ -195,6 +195,16 @@ void describe(Section& parallel, auto& field) {
   field("tensor", parallel.tensor, IntegerIn{1, kMaxWidth},
         "Ranks that share one replica of the model. The others are data ranks: their number is "
         "that of all ranks, divided by this.");
+  field("zero", parallel.zero, IntegerIn{0, 1},
+        "The stage of ZeRO. 1 shares AdamW's moments, and the master weights of `precision: bf16`, "
+        "among the data ranks: each keeps and updates its part. Nothing "
+        "changes with one data rank. A checkpoint of either goes on with the other.");
+  field("sequence", parallel.sequence, TrueOrFalse{},
+        "Whether the `tensor` ranks also share the tokens of a micro-batch where each would do the "
+        "same with all of them, in norms, dropout and residual sums: sequence parallelism, as in "
+        "Megatron-LM. A block's activations take `tensor` times less memory than on one rank. As "
+        "much is exchanged as without it, and what enters attention and MLP once more in the "
+        "backward pass. With `tensor: 1` nothing changes.");
   field("backend", parallel.backend,
         OneOf<Backend>{
             {{"auto", Backend::automatic}, {"nccl", Backend::nccl}, {"mpi", Backend::mpi}}},

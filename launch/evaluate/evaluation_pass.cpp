@@ -39,6 +39,7 @@ Evaluation evaluate(const EvaluationPass& pass, int64_t num_batches,
       StepContext ctx{pass.arena};
       ctx.training = false;
       ctx.recompute = Recompute::block;  // no backward pass reads what a block computes
+      ctx.rows = pass.rows;
       Tensor predictions;
       if (classifies) predictions = pass.arena.allocate({micro_batch.num_documents()}, DType::i32);
       pass.model.evaluate(ctx, pass.device_batch.upload(pass.buffers[micro]), sums, predictions);

@@ -24,6 +24,7 @@ struct EvaluationPass {
   const TokenBatches& batches;         ///< with evaluation data
   std::vector<BatchBuffers>& buffers;  ///< one a micro-batch
   DeviceBatch& device_batch;           ///< on the arena's device
+  RowSplit rows = {};                  ///< how the tensor ranks share activations
 };
 
 /// Receives a micro-batch of this data rank when it has been evaluated; all tensor ranks of a

@@ -1,7 +1,10 @@
 #include "launch/train/memory_plan.h"
 
+#include "core/checked.h"
 #include "launch/data/batch_buffers.h"
+#include "launch/train/run_layout.h"
 #include "models/model.h"
+#include "parallel/held_row_gradients.h"
 
 namespace tessera {
 namespace {
@@ -31,24 +34,27 @@ std::vector<TokenBatch> largest_batches(const ModelConfig& config, int64_t micro
 LossSums sums_on_meta() { return {Tensor(nullptr, {LossSums::kCount}, DType::f64, kMeta)}; }
 
 /// Runs evaluation micro-batches in `arena`, which is on the meta device.
-void dry_run_evaluation(Model& model, const std::vector<TokenBatch>& batches, Arena& arena) {
+void dry_run_evaluation(Model& model, const std::vector<TokenBatch>& batches, const RowSplit& rows,
+                        Arena& arena) {
   for (const TokenBatch& batch : batches) {
     arena.reset();
     StepContext ctx{arena};
     ctx.training = false;
     ctx.recompute = Recompute::block;  // as evaluate() does
+    ctx.rows = rows;
     const Tensor predictions = arena.allocate({batch.num_documents()}, DType::i32);
     model.evaluate(ctx, batch, sums_on_meta(), predictions);
   }
 }
 
 void dry_run_training(Model& model, const std::vector<TokenBatch>& batches, Recompute recompute,
-                      Arena& arena) {
+                      const RowSplit& rows, Arena& arena) {
   for (const TokenBatch& batch : batches) {
     arena.reset();
     StepContext ctx{arena};
     ctx.training = true;
     ctx.recompute = recompute;
+    ctx.rows = rows;
     model.train(ctx, batch, {1.0f, 1.0f}, sums_on_meta());
   }
 }
@@ -73,17 +79,23 @@ size_t MemoryPlan::total() const {
   return sum;
 }
 
-MemoryPlan plan_memory(const ModelConfig& config, DType precision, int64_t micro_batch,
-                       int64_t local_batch, Communicator& tp, Recompute recompute) {
+MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups) {
   ParameterStore store;
-  const std::unique_ptr<Model> model = make_model(config, store, tp);
-  store.allocate(kMeta, precision, StoreFor::training);
+  const std::unique_ptr<Model> model = make_model(config.model, store, *groups.tp);
+  store.allocate(kMeta, config.run.precision, StoreFor::training, flat_cut(config, groups));
+  const int64_t local_batch =
+      div_exact(config.batch.global, groups.dp->size(), "batch.global", "the data ranks");
 
   MemoryPlan plan;
-  const std::vector<TokenBatch> batches = largest_batches(config, micro_batch);
+  const std::vector<TokenBatch> batches = largest_batches(config.model, config.batch.micro);
   Arena arena(kMeta);
-  dry_run_training(*model, batches, recompute, arena);
-  dry_run_evaluation(*model, batches, arena);
+  const RowSplit rows = row_split(config, groups);
+  dry_run_training(*model, batches, config.train.recompute, rows, arena);
+  dry_run_evaluation(*model, batches, rows, arena);
+  if (rows.split()) {
+    arena.reset();
+    HeldRowGradients(store, *groups.tp).sum(arena);
+  }
   plan.arena_bytes = arena.peak();
   plan.local_parameters = count_local(store);
   plan.global_parameters = count_global(store);
@@ -93,7 +105,7 @@ MemoryPlan plan_memory(const ModelConfig& config, DType precision, int64_t micro
       {"master weights", store.master_bytes()},
       {"AdamW moments", store.moment_bytes()},
       {"activations", plan.arena_bytes},
-      {"batch", static_cast<size_t>(local_batch * config.seq_length) * 8 * sizeof(int32_t)}};
+      {"batch", static_cast<size_t>(local_batch * config.model.seq_length) * 8 * sizeof(int32_t)}};
   return plan;
 }
 
@@ -103,7 +115,7 @@ size_t plan_evaluation_arena(const ModelConfig& config, DType precision, int64_t
   const std::unique_ptr<Model> model = make_model(config, store, tp);
   store.allocate(kMeta, precision, StoreFor::inference);
   Arena arena(kMeta);
-  dry_run_evaluation(*model, largest_batches(config, micro_batch), arena);
+  dry_run_evaluation(*model, largest_batches(config, micro_batch), {}, arena);
   return arena.peak();
 }
 

@@ -5,9 +5,10 @@
 #include <vector>
 
 #include "core/dtype.h"
+#include "launch/config/run_config.h"
 #include "models/model_config.h"
 #include "parallel/communicator.h"
-#include "parallel/recompute.h"
+#include "parallel/process_grid.h"
 
 namespace tessera {
 
@@ -26,11 +27,9 @@ struct MemoryPlan {
   size_t total() const;
 };
 
-/// Finds the plan by a dry run: the model's own step, on the meta device, where nothing is
-/// allocated or computed. Not collective; `tp` only says which shard.
-MemoryPlan plan_memory(const ModelConfig& config, DType precision, int64_t micro_batch,
-                       int64_t local_batch, Communicator& tp,
-                       Recompute recompute = Recompute::none);
+/// What a rank of `config`'s run needs, by a dry run: the model's own step, on the meta device,
+/// where nothing is allocated or computed. Not collective; `groups` only say which rank.
+MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups);
 
 /// The arena that the model's evaluate() needs for micro-batches of so many rows; likewise by a dry
 /// run.

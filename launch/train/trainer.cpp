@@ -7,7 +7,6 @@
 #include "core/checked.h"
 #include "core/error.h"
 #include "core/ops/elementwise.h"
-#include "core/trace.h"
 #include "launch/config/source_text.h"
 #include "launch/evaluate/evaluation_pass.h"
 #include "launch/tokenizer/checkpoint_tokenizer.h"
@@ -17,14 +16,11 @@
 #include "launch/train/model_flops.h"
 #include "launch/train/model_json.h"
 #include "launch/train/model_state.h"
+#include "launch/train/run_layout.h"
 #include "parallel/exchange.h"
 
 namespace tessera {
 namespace {
-
-int64_t local_batch(const RunConfig& config, const ParallelGroups& groups) {
-  return div_exact(config.batch.global, groups.dp->size(), "batch.global", "the data ranks");
-}
 
 BatchLayout batch_layout(const RunConfig& config, const ParallelGroups& groups) {
   return {config.batch.global, config.batch.micro, groups.dp->rank(), groups.dp->size()};
@@ -34,8 +30,9 @@ BatchLayout batch_layout(const RunConfig& config, const ParallelGroups& groups) 
 MemoryPlan plan_for(const RunConfig& config, const ParallelGroups& groups, Device device,
                     size_t free_bytes) {
   const auto plan_for_micro = [&](int64_t micro_batch) {
-    return plan_memory(config.model, config.run.precision, micro_batch, local_batch(config, groups),
-                       *groups.tp, config.train.recompute);
+    RunConfig smaller = config;
+    smaller.batch.micro = micro_batch;
+    return plan_memory(smaller, groups);
   };
   MemoryPlan plan = plan_for_micro(config.batch.micro);
   if (device.is_cuda()) {
@@ -57,6 +54,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
                  Device device, size_t free_bytes)
     : config_(config),
       groups_(groups),
+      rows_(row_split(config, groups)),
       model_(make_model(config.model, store_, *groups.tp)),
       micro_steps_(*model_, why_no_cuda_graph(config, device, groups).empty()),
       memory_(plan_for(config, groups, device, free_bytes)),
@@ -71,11 +69,8 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
     buffers_.emplace_back(config.batch.micro, config.model.seq_length, device);
   }
   loaded_.resize(buffers_.size());
-  store_.allocate(device, config.run.precision, StoreFor::training);
-  if (groups.dp->size() > 1) reducer_ = std::make_unique<GradientReducer>(store_, *groups.dp);
-  clip_ = std::make_unique<GradientClip>(store_, *groups.tp, config.optimizer.grad_clip);
-  optimizer_ =
-      std::make_unique<Optimizer>(config.optimizer, store_, static_cast<uint64_t>(config.run.seed));
+  store_.allocate(device, config.run.precision, StoreFor::training, flat_cut(config, groups));
+  update_ = std::make_unique<WeightUpdate>(config, store_, groups);
   sums_ = OwnedTensor({LossSums::kCount}, DType::f64, store_.device());
 }
 
@@ -98,7 +93,6 @@ std::string Trainer::start_from(Checkpoint& checkpoint) {
   const Json& extra = checkpoint.manifest().extra;
   const bool other_labels = has_other_labels(extra, config_.data.labels);
   std::string heads = load_matching_weights(checkpoint, store_, other_labels);
-  optimizer_->round_values(steps_done_);
   if (other_labels) {
     heads += fmt::format("; the checkpoint's labels are {}, and data.labels is {}",
                          excerpt(to_text(extra[kLabelsKey]), 200), quote(*config_.data.labels));
@@ -110,14 +104,21 @@ void Trainer::start_at(int64_t step, int64_t samples, int64_t tokens) {
   steps_done_ = step;
   samples_ = samples;
   tokens_ = tokens;
-  optimizer_->round_values(step);
-  clip_->reset();
+  values_are_rounded_ = false;
+  update_->clip().reset();
   unasked_ = {};
+}
+
+// Not where masters are read, which one rank alone may fail to.
+void Trainer::round_values() {
+  if (!values_are_rounded_) update_->round_values(steps_done_);
+  values_are_rounded_ = true;
 }
 
 void Trainer::step() {
   if (unasked_.steps == 0) unasked_.start = std::chrono::steady_clock::now();
   counts_ = load_batch();
+  round_values();
   const LossScale scale = {one_over(counts_.token_targets), one_over(counts_.document_targets)};
   const LossSums sums{sums_.tensor};
 
@@ -128,12 +129,10 @@ void Trainer::step() {
     const TokenBatch batch = device_batch_.upload(buffers_[micro]);
     micro_steps_.run(context(static_cast<int64_t>(micro)), batch, scale, sums);
   }
-  if (reducer_) reducer_->finalize();
-  groups_.dp->all_reduce(sums.values);
-
+  arena_.reset();
+  update_->sum(sums, arena_);
   const double lr = learning_rate(config_.optimizer, steps_done_, config_.train.steps);
-  const TraceRange range("optimizer");
-  optimizer_->step(steps_done_, lr, clip_->scale(steps_done_ + 1, sums));
+  update_->apply(steps_done_, lr, sums);
 
   ++steps_done_;
   samples_ += config_.batch.global;
@@ -150,7 +149,7 @@ StepResult Trainer::result() {
 
 StepResult Trainer::peek() {
   require(unasked_.steps > 0, "there is no result: no step was taken since the last one");
-  const StepRecord& record = clip_->record();
+  const StepRecord& record = update_->clip().record();
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - unasked_.start;
   StepResult result;
   result.step = steps_done_;
@@ -170,8 +169,9 @@ StepResult Trainer::peek() {
 Evaluation Trainer::evaluate() {
   require(has_eval_, "there is no eval data: set data.eval or data.eval_fraction");
   require_finite_steps();
+  round_values();
   return tessera::evaluate(
-      {config_.model, *model_, arena_, groups_, batches_, buffers_, device_batch_},
+      {config_.model, *model_, arena_, groups_, batches_, buffers_, device_batch_, rows_},
       std::min(config_.eval.batches, batches_.num_eval_batches()));
 }
 
@@ -209,12 +209,13 @@ SavedCheckpoint Trainer::save(const SaveObserver& observer) {
 StepContext Trainer::context(int64_t micro) {
   StepContext ctx{arena_};
   const bool last = micro + 1 == batches_.num_micro_batches();
-  ctx.reducer = last ? reducer_.get() : nullptr;
+  ctx.reducer = last ? update_->reducer() : nullptr;
   ctx.training = true;
   ctx.recompute = config_.train.recompute;
   ctx.seed = static_cast<uint64_t>(config_.run.seed);
   ctx.step = narrow<uint32_t>(steps_done_);
   ctx.first_sequence = batches_.global_rows(micro).begin;
+  ctx.rows = rows_;
   return ctx;
 }
 
@@ -233,7 +234,7 @@ TargetCounts Trainer::load_batch() {
 
 // The record is the same on all ranks.
 void Trainer::require_finite_steps() {
-  const StepRecord& record = clip_->record();
+  const StepRecord& record = update_->clip().record();
   const auto losses = record.losses().span<double>();
   const double loss = std::accumulate(losses.begin(), losses.end(), 0.0);
   const double norm = record.norm().span<double>()[0];

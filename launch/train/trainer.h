@@ -15,13 +15,11 @@
 #include "launch/data/token_batches.h"
 #include "launch/evaluate/evaluation.h"
 #include "launch/tokenizer/tokenizer.h"
-#include "launch/train/gradient_clip.h"
 #include "launch/train/memory_plan.h"
 #include "launch/train/micro_steps.h"
-#include "launch/train/optimizer.h"
 #include "launch/train/train_parts.h"
+#include "launch/train/weight_update.h"
 #include "models/model.h"
-#include "parallel/gradient_reducer.h"
 #include "parallel/process_grid.h"
 
 namespace tessera {
@@ -127,9 +125,12 @@ class Trainer {
   /// Loads the step's micro-batches, and returns what all ranks' have; throws on all ranks or none.
   TargetCounts load_batch();
   void require_finite_steps();
+  /// With stochastic rounding, once after masters came from elsewhere.
+  void round_values();
 
   RunConfig config_;
   const ParallelGroups& groups_;
+  RowSplit rows_;  // of activations, over the tensor ranks
   ParameterStore store_;
   std::unique_ptr<Model> model_;
   MicroSteps micro_steps_;
@@ -139,15 +140,14 @@ class Trainer {
   std::vector<TrainPart> train_parts_;
   bool has_eval_;
   std::shared_ptr<const Tokenizer> tokenizer_;  ///< may be null
-  std::unique_ptr<GradientReducer> reducer_;    // null where one data rank has all gradients
-  std::unique_ptr<GradientClip> clip_;
-  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<WeightUpdate> update_;
   std::vector<BatchBuffers> buffers_;  // one a micro-batch
   std::vector<TokenBatch> loaded_;     // what is in them
   DeviceBatch device_batch_;           // the one that the model works on
   OwnedTensor sums_;                   // (LossSums::kCount) fp64, of the step
   TargetCounts counts_;                // of the step
   Unasked unasked_;
+  bool values_are_rounded_ = false;
   int64_t steps_done_ = 0;
   int64_t samples_ = 0;  // the position in the global order of samples
   int64_t tokens_ = 0;

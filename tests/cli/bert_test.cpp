@@ -133,7 +133,7 @@ TEST_F(CliBert, RefusesDataThatItCanNotLearnFrom) {
 }
 
 TEST_F(CliBert, FillsMasksOnAnyNumberOfRanks) {
-  expect_success(trained(2, "run", sharded()));
+  expect_success(trained(2, "run", sharded({"parallel.sequence=true"})));
   const auto ask = [&](int ranks, const std::string& text) {
     return run(tessera(
         ranks, {"fill-mask", "--checkpoint", path("run").string(), "--text", text, "--top", "3"}));

@@ -3,37 +3,45 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/ops/checks.h"
 #include "core/ops/cpu/ops.h"
 #include "core/ops/cpu/row_blocks.h"
 #include "core/ops/cpu/vector_math.h"
 
 namespace tessera::cpu {
 
-void gather_rows(const Tensor& x, const Tensor& rows, Tensor out) {
+void gather_rows(const Tensor& x, const Tensor& rows, int64_t first, Tensor out) {
   const int64_t columns = x.dim(-1);
+  const Range held = {first, first + rows_of(x)};
   const size_t bytes = static_cast<size_t>(columns) * size_of(x.dtype());
   const int32_t* row = rows.data<int32_t>();
   const auto* from = static_cast<const std::byte*>(x.raw());
   auto* to = static_cast<std::byte*>(out.raw());
   parallel_for(rows.numel(), grain_for(columns), [=](int64_t begin, int64_t end) {
     for (int64_t m = begin; m < end; ++m) {
-      std::memcpy(to + static_cast<size_t>(m) * bytes, from + static_cast<size_t>(row[m]) * bytes,
-                  bytes);
+      std::byte* target = to + static_cast<size_t>(m) * bytes;
+      if (held.contains(row[m])) {
+        std::memcpy(target, from + static_cast<size_t>(row[m] - first) * bytes, bytes);
+      } else {
+        std::memset(target, 0, bytes);
+      }
     }
   });
 }
 
 // The rows are different, so that no two threads meet.
-void scatter_add_rows(const Tensor& dout, const Tensor& rows, Tensor dx) {
+void scatter_add_rows(const Tensor& dout, const Tensor& rows, int64_t first, Tensor dx) {
   const int64_t columns = dx.dim(-1);
+  const Range held = {first, first + rows_of(dx)};
   const int32_t* row = rows.data<int32_t>();
   dispatch_float(dx.dtype(), [&]<typename T>() {
     const T* from = dout.data<T>();
     T* to = dx.data<T>();
     parallel_for(rows.numel(), grain_for(columns), [=](int64_t begin, int64_t end) {
       for (int64_t m = begin; m < end; ++m) {
+        if (!held.contains(row[m])) continue;
         const T* add = from + m * columns;
-        T* sum = to + row[m] * columns;
+        T* sum = to + (row[m] - first) * columns;
 #pragma omp simd
         for (int64_t c = 0; c < columns; ++c) {
           sum[c] = from_float<T>(to_float(sum[c]) + to_float(add[c]));

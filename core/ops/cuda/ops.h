@@ -26,8 +26,8 @@ void embedding_forward(const Tensor& ids, const Tensor& table, Range held, Tenso
 void embedding_backward(const Tensor& ids, const Tensor& dout, Range held, Tensor dtable);
 void embedding_add(const Tensor& x, const Tensor& ids, const Tensor& table, Tensor out);
 
-void gather_rows(const Tensor& x, const Tensor& rows, Tensor out);
-void scatter_add_rows(const Tensor& dout, const Tensor& rows, Tensor dx);
+void gather_rows(const Tensor& x, const Tensor& rows, int64_t first, Tensor out);
+void scatter_add_rows(const Tensor& dout, const Tensor& rows, int64_t first, Tensor dx);
 void argmax_rows(const Tensor& x, Tensor out);
 void gather_ints(const Tensor& values, const Tensor& rows, Tensor out);
 void count_equal(const Tensor& a, const Tensor& b, Tensor count);

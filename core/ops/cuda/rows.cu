@@ -6,13 +6,14 @@
 namespace tessera::cuda {
 namespace {
 
-/// dx[rows[m]] += dout[m]. The rows are different, so that no two threads meet.
+/// dx[rows[m] − held.begin] += dout[m] for rows that are held. The rows are different, so that no
+/// two threads meet.
 template <typename T, int N>
 __global__ void scatter_add_kernel(const T* dout, const int32_t* rows, int64_t count,
-                                   int64_t columns, T* dx) {
+                                   int64_t columns, Range held, T* dx) {
   const int64_t m = row_of_thread();
-  if (m >= count) return;
-  T* to = dx + rows[m] * columns;
+  if (m >= count || !held.contains(rows[m])) return;
+  T* to = dx + (rows[m] - held.begin) * columns;
   for (int64_t c = threadIdx.x * N; c < columns; c += blockDim.x * N) {
     Floats<N> sum = load_floats<N>(to + c);
     const Floats<N> add = load_floats<N>(dout + m * columns + c);
@@ -74,16 +75,17 @@ __global__ void count_equal_kernel(const int32_t* a, const int32_t* b, int64_t n
 
 }  // namespace
 
-void gather_rows(const Tensor& x, const Tensor& rows, Tensor out) {
-  embedding_forward(rows, x, {0, rows_of(x)}, out);
+void gather_rows(const Tensor& x, const Tensor& rows, int64_t first, Tensor out) {
+  embedding_forward(rows, x, {first, first + rows_of(x)}, out);
 }
 
-void scatter_add_rows(const Tensor& dout, const Tensor& rows, Tensor dx) {
+void scatter_add_rows(const Tensor& dout, const Tensor& rows, int64_t first, Tensor dx) {
   const int64_t count = rows.numel(), columns = dx.dim(-1);
+  const Range held = {first, first + rows_of(dx)};
   dispatch_float(dx.dtype(), [&]<typename T>() {
     dispatch_pack<T>(columns, {&dout, &dx}, [&]<int N>() {
       launch("scatter_add_rows", rows_shape(count, columns / N), scatter_add_kernel<T, N>,
-             dout.data<T>(), rows.data<int32_t>(), count, columns, dx.data<T>());
+             dout.data<T>(), rows.data<int32_t>(), count, columns, held, dx.data<T>());
     });
   });
 }

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "core/flat_layout.h"
+#include "launch/config/run_config.h"
+#include "parallel/process_grid.h"
+#include "parallel/row_split.h"
+
+namespace tessera {
+
+/// How the data ranks share the store: with ZeRO each has a part of the optimizer's state.
+inline FlatCut flat_cut(const RunConfig& config, const ParallelGroups& groups) {
+  if (config.parallel.zero == 0) return {};
+  return {.owners = groups.dp->size(), .owner = groups.dp->rank()};
+}
+
+/// How the tensor ranks share activations.
+inline RowSplit row_split(const RunConfig& config, const ParallelGroups& groups) {
+  if (!config.parallel.sequence) return {};
+  return {groups.tp->size(), groups.tp->rank()};
+}
+
+}  // namespace tessera

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/checked.h"
+#include "core/range.h"
+#include "core/tensor.h"
+
+namespace tessera {
+
+/// How the tensor ranks share the N rows of a micro-batch's activations where they would all do the
+/// same to every row, which is everywhere but in the tensor regions: sequence parallelism
+/// (Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models", 2022).
+/// Rank r holds rows [r × chunk, (r + 1) × chunk) with chunk = ⌈N / parts⌉, of which the last ranks
+/// have fewer, or none. With one part every rank holds all rows.
+///
+///     5 rows, 4 parts: {0, 1} {2, 3} {4} {}
+struct RowSplit {
+  int parts = 1;
+  int index = 0;     ///< the rank's
+  int64_t rows = 0;  ///< N
+
+  bool split() const { return parts > 1; }
+  int64_t chunk() const { return ceil_div(rows, parts); }
+  Range held() const {
+    return {std::min(rows, index * chunk()), std::min(rows, (index + 1) * chunk())};
+  }
+
+  /// The same ranks' shares of a micro-batch with N = `count`.
+  RowSplit of(int64_t count) const { return {parts, index, count}; }
+
+  /// The rows of `whole` (N, ...) that the rank holds: a view.
+  Tensor held_of(const Tensor& whole) const {
+    return split() ? whole.slice(held().begin, held().end) : whole;
+  }
+
+  /// The shape (..., rows, C) with as many rows as the rank holds, or as there are.
+  Shape held_shape(const Shape& whole) const { return with_rows(whole, held().size()); }
+  Shape whole_shape(const Shape& held) const { return with_rows(held, rows); }
+
+ private:
+  Shape with_rows(Shape shape, int64_t count) const {
+    if (split()) shape.set(-2, count);
+    return shape;
+  }
+};
+
+}  // namespace tessera

@@ -1,0 +1,64 @@
+#include "parallel/held_row_gradients.h"
+
+#include <gtest/gtest.h>
+
+#include "core/ops/elementwise.h"
+#include "tests/support/device_ranks.h"
+#include "tests/support/tensors.h"
+
+namespace tessera {
+namespace {
+
+/// Gradients that are whole and such that are not, of which one is summed where it is.
+void declare_and_fill(ParameterStore& store, int rank) {
+  const auto declare = [&](const char* name, int64_t elements, GradientRows rows) {
+    ParameterSpec spec{name, {elements}};
+    spec.gradient_rows = rows;
+    store.declare(spec);
+  };
+  declare("long", HeldRowGradients::kAlone, GradientRows::held);
+  declare("weight", 100, GradientRows::all);
+  declare("bias", 7, GradientRows::held);
+  declare("norm", 9, GradientRows::held);
+  declare("other_weight", 100, GradientRows::all);
+  declare("last_norm", 3, GradientRows::held);
+  store.allocate(test::test_device(), DType::f32, StoreFor::training);
+  double value = 0.0;
+  for (Parameter& parameter : store.parameters()) fill(parameter.grad, ++value * (rank + 1));
+}
+
+TEST(HeldRowGradientsTest, SumsThoseOverTheRanksAndNoOthers) {
+  for (const int ranks : {1, 2, 4}) {
+    test::run_device_ranks(ranks, [&](Communicator& tp) {
+      ParameterStore store;
+      declare_and_fill(store, tp.rank());
+      Arena arena(test::test_device(), size_t{1} << 16);
+      HeldRowGradients(store, tp).sum(arena);
+      EXPECT_EQ(arena.used(), 0U);
+      double value = 0.0;
+      for (const Parameter& parameter : store.parameters()) {
+        ++value;
+        const bool held = parameter.gradient_rows == GradientRows::held;
+        const double factor = held ? ranks * (ranks + 1) / 2 : tp.rank() + 1;
+        for (const double grad : test::to_doubles(parameter.grad)) {
+          ASSERT_EQ(grad, value * factor) << parameter.name;
+        }
+      }
+    });
+  }
+}
+
+TEST(HeldRowGradientsTest, WhereThereAreNoneNothingIsExchanged) {
+  test::run_device_ranks(2, [](Communicator& tp) {
+    ParameterStore store;
+    store.declare({"weight", {100}});
+    store.allocate(test::test_device(), DType::f32, StoreFor::training);
+    Arena arena(test::test_device(), size_t{1} << 12);
+    const HeldRowGradients none(store, tp);
+    EXPECT_EQ(none.num_elements(), 0);
+    if (tp.rank() == 0) none.sum(arena);  // the other rank does not call it
+  });
+}
+
+}  // namespace
+}  // namespace tessera
