@@ -21,22 +21,23 @@ Optimizer::Optimizer(const OptimizerSection& settings, ParameterStore& store, Co
   const int owners = store.layout().cut().owners;
   require(owners == 1 || (dp != nullptr && dp->size() == owners),
           "optimizer: {} owners share the store, but they are not the data ranks", owners);
+  add_updates(settings, seed);
+}
+
+void Optimizer::add_updates(const OptimizerSection& settings, uint64_t seed) {
   if (!settings.stochastic_rounding) {
-    for (OwnedRange& range : store.owned_ranges_by([](const Parameter& p) { return p.decay; })) {
+    for (OwnedRange& range : store_.owned_ranges_by([](const Parameter& p) { return p.decay; })) {
       updates_.push_back({std::move(range)});
     }
     return;
   }
   // Gaps and padding are left out: they stay zeros.
-  const auto& parameters = store.parameters();
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const Parameter& p = parameters[i];
+  for (size_t i = 0; i < store_.parameters().size(); ++i) {
+    const Parameter& p = store_.parameters()[i];
     if (p.owned.elements.empty()) continue;
-    updates_.push_back(
-        {{p.owned, store.layout().bucket_of(i), p.decay},
-         StochasticRounding{{seed_for(seed, p.name), RandomPurpose::stochastic_rounding, 0, 0},
-                            p.global_index(),
-                            p.owned.elements.begin}});
+    const RandomKey key{seed_for(seed, p.name), RandomPurpose::stochastic_rounding, 0, 0};
+    updates_.push_back({{p.owned, store_.layout().bucket_of(i), p.decay},
+                        StochasticRounding{key, p.global_index(), p.owned.elements.begin}});
   }
 }
 
@@ -63,10 +64,10 @@ void Optimizer::round_values(int64_t steps_done) {
   });
 }
 
-template <typename Body>
-void Optimizer::for_each_update(Body&& body) {
+template <typename Work>
+void Optimizer::for_each_update(const Work& work) const {
   if (owners_ == nullptr) {
-    for (const Update& update : updates_) body(update);
+    for (const Update& update : updates_) work(update);
     return;
   }
   // In the order of the next forward pass, for which the first values are there first.
@@ -75,7 +76,7 @@ void Optimizer::for_each_update(Body&& body) {
   auto update = updates_.begin();
   for (size_t bucket = 0; bucket < buckets.size(); ++bucket) {
     for (; update != updates_.end() && update->range.bucket == bucket; ++update) {
-      body(*update);
+      work(*update);
       for (const auto& pending : gathers) pending->progress();
     }
     gathers.push_back(gather(buckets[bucket]));

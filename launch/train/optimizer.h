@@ -31,20 +31,21 @@ class Optimizer {
 
   /// With stochastic rounding: values = masters, with the bits of the last of `steps_done` steps,
   /// as step() left them. For masters that come from elsewhere, such as a checkpoint: a run that
-  /// goes on from there is the same bits. Collective as step() is.
+  /// goes on from there is the same bits. Collective as step().
   void round_values(int64_t steps_done);
 
   size_t num_ranges() const { return updates_.size(); }
 
  private:
   struct Update {
-    OwnedRange range;  ///< by whether its weights decay
+    OwnedRange range;
     std::optional<StochasticRounding> rounding = {};
   };
 
-  /// Calls body(update) for all updates, and gathers the values of each bucket that is done.
-  template <typename Body>
-  void for_each_update(Body&& body);
+  void add_updates(const OptimizerSection& settings, uint64_t seed);
+  /// Calls `work` with each update, in order; gathers the values of a bucket when it is done.
+  template <typename Work>
+  void for_each_update(const Work& work) const;
   std::unique_ptr<PendingCollective> gather(const FlatBucket& bucket) const;
 
   OptimizerSection settings_;

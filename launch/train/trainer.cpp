@@ -99,7 +99,6 @@ std::string Trainer::start_from(Checkpoint& checkpoint) {
   const Json& extra = checkpoint.manifest().extra;
   const bool other_labels = has_other_labels(extra, config_.data.labels);
   std::string heads = load_matching_weights(checkpoint, store_, other_labels);
-  update_->start_at(steps_done_);
   if (other_labels) {
     heads += fmt::format("; the checkpoint's labels are {}, and data.labels is {}",
                          excerpt(to_text(extra[kLabelsKey]), 200), quote(*config_.data.labels));
@@ -111,13 +110,21 @@ void Trainer::start_at(int64_t step, int64_t samples, int64_t tokens) {
   steps_done_ = step;
   samples_ = samples;
   tokens_ = tokens;
-  update_->start_at(step);
+  values_are_rounded_ = false;
+  update_->clip().reset();
   unasked_ = {};
+}
+
+// Not where masters are read, which one rank alone may fail to.
+void Trainer::round_values() {
+  if (!values_are_rounded_) update_->round_values(steps_done_);
+  values_are_rounded_ = true;
 }
 
 void Trainer::step() {
   if (unasked_.steps == 0) unasked_.start = std::chrono::steady_clock::now();
   counts_ = load_batch();
+  round_values();
   const LossScale scale = {one_over(counts_.token_targets), one_over(counts_.document_targets)};
   const LossSums sums{sums_.tensor};
 
@@ -170,6 +177,7 @@ StepResult Trainer::peek() {
 Evaluation Trainer::evaluate() {
   require(has_eval_, "there is no eval data: set data.eval or data.eval_fraction");
   require_finite_steps();
+  round_values();
   return tessera::evaluate({config_.model, *model_, arena_, groups_, batches_,
                             prefetched_.current(), device_batch_, rows_},
                            std::min(config_.eval.batches, batches_.num_eval_batches()));

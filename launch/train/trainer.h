@@ -146,6 +146,8 @@ class Trainer {
   void require_finite_steps();
   /// Throws on all ranks if the weights are not fit to be saved.
   SaveRequest save_request(const SaveObserver& observer);
+  /// With stochastic rounding, once after masters came from elsewhere.
+  void round_values();
 
   RunConfig config_;
   const ParallelGroups& groups_;
@@ -165,6 +167,7 @@ class Trainer {
   OwnedTensor sums_;          // (LossSums::kCount) fp64, of the step
   TargetCounts counts_;       // of the step
   Unasked unasked_;
+  bool values_are_rounded_ = false;
   int64_t steps_done_ = 0;
   int64_t samples_ = 0;  // the position in the global order of samples
   int64_t tokens_ = 0;

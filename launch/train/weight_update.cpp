@@ -16,11 +16,6 @@ WeightUpdate::WeightUpdate(const RunConfig& config, ParameterStore& store,
   }
 }
 
-void WeightUpdate::start_at(int64_t steps_done) {
-  optimizer_.round_values(steps_done);
-  clip_.reset();
-}
-
 void WeightUpdate::sum(const LossSums& sums, Arena& arena) {
   if (reducer_) reducer_->finalize();
   if (held_row_gradients_) held_row_gradients_->sum(arena);

@@ -25,12 +25,12 @@ class WeightUpdate {
   GradientReducer* reducer() const { return reducer_.get(); }
   GradientClip& clip() { return clip_; }
 
-  /// Goes on from masters that come from elsewhere, after so many steps.
-  void start_at(int64_t steps_done);
-
   /// Ends the sum of the gradients over the data ranks, and with sequence parallelism over the
   /// tensor ranks, for which `arena` gives room; sums the losses.
   void sum(const LossSums& sums, Arena& arena);
+
+  /// As Optimizer::round_values().
+  void round_values(int64_t steps_done) { optimizer_.round_values(steps_done); }
 
   /// Step number `step` (counted from 0) of AdamW with the clipped gradients.
   void apply(int64_t step, double lr, const LossSums& sums);

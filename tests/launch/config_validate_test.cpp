@@ -52,15 +52,6 @@ TEST(ConfigValidate, NcclIsForGpus) {
   EXPECT_NO_THROW(validate(config_with({"parallel.backend=mpi", "run.device=cpu"}), 1));
 }
 
-TEST(ConfigValidate, ZeroHasTheStagesThatThereAre) {
-  for (const int world_size : {1, 2, 4}) {
-    EXPECT_NO_THROW(validate(config_with({"parallel.zero=1"}), world_size));
-  }
-  RunConfig config = config_with({});
-  config.parallel.zero = 2;
-  EXPECT_THAT(error_of([&] { validate(config, 4); }), HasSubstr("parallel.zero is 2, but must be"));
-}
-
 TEST(ConfigValidate, StochasticRoundingIsOfBf16) {
   EXPECT_EQ(validate_error({"optimizer.stochastic_rounding=true"}, 1),
             "optimizer.stochastic_rounding is true, but run.precision is fp32, in which AdamW "
@@ -79,6 +70,15 @@ TEST(ConfigValidate, Tf32IsOfFp32OnGpus) {
   for (const char* device : {"run.device=auto", "run.device=cuda"}) {
     EXPECT_NO_THROW(validate(config_with({"run.tf32=true", device}), 1));
   }
+}
+
+TEST(ConfigValidate, ZeroHasTheStagesThatThereAre) {
+  for (const int world_size : {1, 2, 4}) {
+    EXPECT_NO_THROW(validate(config_with({"parallel.zero=1"}), world_size));
+  }
+  RunConfig config = config_with({});
+  config.parallel.zero = 2;
+  EXPECT_THAT(error_of([&] { validate(config, 4); }), HasSubstr("parallel.zero is 2, but must be"));
 }
 
 TEST(ConfigValidate, HeadsDivideTheWidth) {
