@@ -78,7 +78,8 @@ TEST_F(CliBackgroundSave, SavesThatFollowEachOtherAreAllThere) {
   EXPECT_EQ(verified.count(": whole"), static_cast<size_t>(kSteps));
 }
 
-// Weights grow by lr × weight_decay = 10¹² a step: the first is saved, and a step soon after it fails.
+// Weights grow by lr × weight_decay = 10¹² a step: the first is saved, and a step soon after it
+// fails.
 TEST_F(CliBackgroundSave, WhatEndsTheRunDoesNotEndTheSave) {
   const Outcome outcome = trained(
       2, "run", {"checkpoint.interval=1", "optimizer.lr=1e6", "optimizer.weight_decay=1e6"});
