@@ -7,7 +7,10 @@
 
 namespace tessera {
 
-Arena::Arena(Device device, size_t capacity) : device_(device), buffer_(capacity, device) {}
+Arena::Arena(Device device, size_t capacity) : device_(device) {
+  const MemoryUse use("activations");
+  buffer_ = Buffer(capacity, device);
+}
 
 Tensor Arena::allocate(const Shape& shape, DType dtype) {
   const size_t bytes = static_cast<size_t>(shape.numel()) * size_of(dtype);

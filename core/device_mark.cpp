@@ -12,13 +12,17 @@ DeviceMark::DeviceMark(Device device) {
 
 void DeviceMark::record() {
   if constexpr (kHasCuda) {
-    if (event_) cuda::record_event(event_.get());
+    if (!event_) return;
+    cuda::record_event(event_.get());
+    recorded_ = true;
   }
 }
 
 void DeviceMark::wait() {
   if constexpr (kHasCuda) {
-    if (event_) cuda::wait_for_event(event_.get());
+    if (!recorded_) return;
+    cuda::wait_for_event(event_.get());
+    recorded_ = false;
   }
 }
 

@@ -14,7 +14,8 @@ class DeviceMark {
 
   /// Now: behind all that this thread has enqueued.
   void record();
-  /// Returns when the work before the last record() is done. Throws what went wrong in it.
+  /// Returns when the work before the last record() is done. Throws what went wrong in it. When
+  /// that was waited for before, it asks no device, so that any thread may call it.
   void wait();
 
  private:
@@ -22,6 +23,7 @@ class DeviceMark {
     void operator()(void* event) const;
   };
   std::unique_ptr<void, Release> event_;
+  bool recorded_ = false;  // since the last wait()
 };
 
 }  // namespace tessera

@@ -29,7 +29,28 @@ void* allocate(size_t bytes, Device device, MemoryKind kind) {
   return map_host_memory(bytes);
 }
 
+thread_local const MemoryUse* innermost = nullptr;
+
 }  // namespace
+
+MemoryUse::MemoryUse(std::string_view what, std::string_view advice)
+    : what_(what), advice_(advice), outer_(innermost) {
+  innermost = this;
+}
+
+MemoryUse::~MemoryUse() { innermost = outer_; }
+
+std::string_view MemoryUse::current() {
+  const MemoryUse* use = innermost;
+  while (use != nullptr && use->what_.empty()) use = use->outer_;
+  return use == nullptr ? "" : use->what_;
+}
+
+std::string_view MemoryUse::advice() {
+  const MemoryUse* use = innermost;
+  while (use != nullptr && use->advice_.empty()) use = use->outer_;
+  return use == nullptr ? "" : use->advice_;
+}
 
 Buffer::Buffer(size_t bytes, Device device, MemoryKind kind) : bytes_(bytes), device_(device) {
   if (device.is_meta() || bytes == 0) return;

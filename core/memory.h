@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "core/device.h"
 #include "core/tensor.h"
@@ -17,6 +18,25 @@ inline constexpr size_t kAlignment = 64;
 enum class MemoryKind : uint8_t {
   ordinary,
   pinned,  ///< host memory that a GPU copies to and from without the host waiting
+};
+
+/// What the calling thread allocates while it lives, for the message of a GPU that has not as much:
+/// the innermost that says something counts. Both texts must outlive it, and may be "".
+class MemoryUse {
+ public:
+  /// `what` goes on after "out of GPU memory for ", as "the scratch memory of ops"; `advice` after
+  /// the sizes, as "choose a smaller --micro-batch".
+  explicit MemoryUse(std::string_view what, std::string_view advice = "");
+  ~MemoryUse();
+  MemoryUse(const MemoryUse&) = delete;
+  MemoryUse& operator=(const MemoryUse&) = delete;
+
+  static std::string_view current();
+  static std::string_view advice();
+
+ private:
+  std::string_view what_, advice_;
+  const MemoryUse* outer_;
 };
 
 /// Owns one zeroed block of memory on a device. On the meta device it owns nothing. Throws, with

@@ -12,29 +12,17 @@
 namespace tessera {
 namespace {
 
-// Writes the elements [begin, end) of the rank's real part, counted row-major in the shard, of
-// which each `run` is contiguous in the global tensor; the first to out[0].
+// Writes the elements [begin, end) of the rank's real part, counted row-major in the shard; the
+// first to out[0].
 template <typename T>
 void write_normal(const Parameter& parameter, const RandomKey& key, int64_t begin, int64_t end,
                   T* out) {
-  const Shard& shard = parameter.shard;
-  int64_t inner = 1;
-  int64_t global_run = parameter.global_shape.numel(), run = global_run, first = 0;
-  if (!shard.replicated()) {
-    for (int i = shard.dim + 1; i < parameter.global_shape.rank(); ++i) {
-      inner *= parameter.global_shape[i];
-    }
-    global_run = parameter.global_shape[shard.dim] * inner;
-    run = shard.range.size() * inner;
-    first = shard.range.begin * inner;
-  }
+  const GlobalIndex index = parameter.global_index();
   constexpr int64_t kTile = 1024;
   float tile[kTile];
   for (int64_t i = begin; i < end;) {
-    const int64_t outer = i / run, within = i % run;
-    const int64_t n = std::min({kTile, end - i, run - within});
-    const auto element = static_cast<uint64_t>(outer * global_run + first + within);
-    random_normal(key, parameter.init.stddev, element, n, tile);
+    const int64_t n = std::min({kTile, end - i, index.run - i % index.run});
+    random_normal(key, parameter.init.stddev, static_cast<uint64_t>(index(i)), n, tile);
     std::transform(tile, tile + n, out + (i - begin), [](float x) { return T(x); });
     i += n;
   }
@@ -67,6 +55,18 @@ Shape Parameter::real_shape() const {
   Shape shape = local_shape;
   if (!shard.replicated()) shape.set(shard.dim, shard.range.size());
   return shape;
+}
+
+GlobalIndex Parameter::global_index() const {
+  if (shard.replicated()) return {};
+  int64_t inner = 1;
+  for (int i = shard.dim + 1; i < global_shape.rank(); ++i) inner *= global_shape[i];
+  GlobalIndex index;
+  index.first = shard.range.begin * inner;
+  if (shard.dim == 0) return index;
+  index.run = shard.range.size() * inner;
+  index.global_run = global_shape[shard.dim] * inner;
+  return index;
 }
 
 Tensor Parameter::real_part(const Tensor& local) const {
@@ -116,6 +116,7 @@ void ParameterStore::allocate(Device device, DType precision, StoreFor purpose,
   layout_ = FlatLayout(sizes, cut);
 
   const bool training = purpose == StoreFor::training;
+  const MemoryUse use(training ? "weights, gradients and AdamW's moments" : "weights");
   const auto flat = [&](int64_t elements, DType dtype, bool wanted) {
     return Buffer(wanted ? static_cast<size_t>(elements) * size_of(dtype) : 0, device);
   };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/flat_layout.h"
+#include "core/global_index.h"
 #include "core/memory.h"
 #include "core/range.h"
 #include "core/tensor.h"
@@ -94,6 +95,8 @@ struct Parameter {
   Tensor real_part(const Tensor& local) const;
   /// local_shape without padding.
   Shape real_shape() const;
+  /// Where the elements of the real part lie in the global tensor.
+  GlobalIndex global_index() const;
 };
 
 /// Elements of the flat buffers whose parameters agree on a property.

@@ -20,6 +20,7 @@ enum class RandomPurpose : uint8_t {
   masking,
   sentence_pairs,
   pooled_dropout,
+  stochastic_rounding,
 };
 
 /// Names one stream of random bits. Tessera's random numbers have no state: the number for an

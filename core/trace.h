@@ -1,7 +1,5 @@
 #pragma once
 
-#include <string>
-
 #include "core/cuda/runtime.h"
 #include "core/device.h"
 
@@ -11,8 +9,8 @@ namespace tessera {
 /// (NVTX). Free where no profiler looks. Ranges nest.
 class TraceRange {
  public:
-  explicit TraceRange([[maybe_unused]] const std::string& name) {
-    if constexpr (kHasCuda) cuda::push_range(name.c_str());
+  explicit TraceRange([[maybe_unused]] const char* name) {
+    if constexpr (kHasCuda) cuda::push_range(name);
   }
   ~TraceRange() {
     if constexpr (kHasCuda) cuda::pop_range();

@@ -20,13 +20,13 @@ Tensor Block::mlp_half(const StepContext& ctx, const Tensor& attended) {
 }
 
 Tensor Block::forward(const StepContext& ctx, const Tensor& x, const Visibility& visibility) {
-  const TraceRange range(name_);
+  const TraceRange range(name_.c_str());
   const Tensor branch = attention_.forward(ctx, attention_residual_.input(ctx, x), visibility);
   return mlp_half(ctx, attention_residual_.output(ctx, branch, attention_.output_bias(), x));
 }
 
 void Block::backward(const StepContext& ctx, Tensor gradient) {
-  const TraceRange range(backward_name_);
+  const TraceRange range(backward_name_.c_str());
   mlp_residual_.backward(ctx, mlp_, gradient);
   attention_residual_.backward(ctx, attention_, gradient);
 }

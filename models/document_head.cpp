@@ -6,6 +6,7 @@
 #include "core/ops/elementwise.h"
 #include "core/ops/rows.h"
 #include "core/ops/tanh.h"
+#include "core/trace.h"
 #include "parallel/tensor_regions.h"
 #include "parallel/traffic.h"
 
@@ -64,6 +65,7 @@ Tensor DocumentHead::logits(const StepContext& ctx, const Tensor& hidden, const 
 
 void DocumentHead::loss(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch,
                         const LossSums& sums, Tensor predictions) {
+  const TraceRange range("document head");
   const Arena::Scope scope(ctx.arena);
   const Tensor logit = logits(ctx, hidden, batch);
   add_loss(ctx, logit, batch.labels, sums.document_loss());
@@ -76,6 +78,7 @@ void DocumentHead::loss(const StepContext& ctx, const Tensor& hidden, const Toke
 void DocumentHead::loss_and_gradient(const StepContext& ctx, const Tensor& hidden,
                                      const TokenBatch& batch, float scale, const LossSums& sums,
                                      Tensor dhidden) {
+  const TraceRange range("document head");
   const Arena::Scope scope(ctx.arena);
   const Tensor dlogits = logits(ctx, hidden, batch);  // becomes its own gradient
   const Tensor log_sum_exp = add_loss(ctx, dlogits, batch.labels, sums.document_loss());

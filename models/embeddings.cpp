@@ -2,6 +2,7 @@
 
 #include "core/ops/dropout.h"
 #include "core/ops/embedding.h"
+#include "core/trace.h"
 
 namespace tessera {
 namespace {
@@ -49,6 +50,7 @@ Embeddings::Embeddings(ParameterStore& store, const ModelConfig& config, Communi
 
 Tensor Embeddings::forward(const StepContext& ctx, const Tensor& tokens, const Tensor& positions,
                            const Tensor& token_types) {
+  const TraceRange range("embeddings");
   Tensor x = words_.forward(ctx, tokens);
   if (positions_ != nullptr) {
     position_ids_ = held_ids(ctx, positions);
@@ -65,6 +67,7 @@ Tensor Embeddings::forward(const StepContext& ctx, const Tensor& tokens, const T
 }
 
 void Embeddings::backward(const StepContext& ctx, Tensor gradient) {
+  const TraceRange range("embeddings backward");
   const Dropout dropout = ctx.dropout(dropout_, RandomPurpose::embedding_dropout, 0);
   if (dropout.active()) dropout_backward(gradient, dropout, gradient);
   if (norm_) norm_->backward(ctx, gradient, {}, gradient);

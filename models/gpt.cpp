@@ -3,7 +3,6 @@
 #include "core/error.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/positions.h"
-#include "core/trace.h"
 
 namespace tessera {
 
@@ -28,10 +27,7 @@ void Gpt::train(const StepContext& outer, const TokenBatch& batch, const LossSca
   const StepContext ctx = context_for(outer, batch);
   const Tensor x = hidden_states(ctx, batch);  // (n, C)
   const Tensor dx = ctx.arena.allocate(x.shape(), x.dtype());
-  {
-    const TraceRange range("head");
-    head_.loss_and_gradient(ctx, x, batch, scale.token, sums, dx);
-  }
+  head_.loss_and_gradient(ctx, x, batch, scale.token, sums, dx);
 
   const Tensor gradient = dx.view({1, dx.dim(0), dx.dim(1)});
   transformer_.backward(ctx, gradient);

@@ -6,6 +6,7 @@ namespace tessera {
 
 KeyValueCache::KeyValueCache(int64_t num_layers, const Shape& shape, DType dtype, Device device)
     : capacity_(shape[2]) {
+  const MemoryUse use("the keys and values of the tokens so far");
   for (int64_t i = 0; i < num_layers; ++i) {
     layers_.push_back({OwnedTensor(shape, dtype, device), OwnedTensor(shape, dtype, device)});
   }

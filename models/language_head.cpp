@@ -1,6 +1,7 @@
 #include "models/language_head.h"
 
 #include "core/ops/elementwise.h"
+#include "core/trace.h"
 #include "parallel/tensor_regions.h"
 #include "parallel/traffic.h"
 
@@ -53,6 +54,7 @@ Tensor LanguageHead::transformed(const StepContext& ctx, const Tensor& x) {
 
 void LanguageHead::loss(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch,
                         const LossSums& sums) {
+  const TraceRange range("language head");
   const Arena::Scope scope(ctx.arena);
   const Tensor x = transformed(ctx, target_states(ctx, hidden, batch));
   loss_.loss(ctx, x, batch.targets, sums.token_loss(), sums.token_correct());
@@ -61,6 +63,7 @@ void LanguageHead::loss(const StepContext& ctx, const Tensor& hidden, const Toke
 void LanguageHead::loss_and_gradient(const StepContext& ctx, const Tensor& hidden,
                                      const TokenBatch& batch, float scale, const LossSums& sums,
                                      Tensor dhidden) {
+  const TraceRange range("language head");
   const Arena::Scope scope(ctx.arena);
   const bool all = all_are_targets(batch), in_place = all && !ctx.rows.split();
   const Tensor states = target_states(ctx, hidden, batch);
@@ -75,6 +78,7 @@ void LanguageHead::loss_and_gradient(const StepContext& ctx, const Tensor& hidde
 }
 
 void LanguageHead::whole_logits(const StepContext& ctx, const Tensor& x, Tensor logits) {
+  const TraceRange range("language head");
   loss_.whole_logits(ctx, transformed(ctx, x), logits);
 }
 

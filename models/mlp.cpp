@@ -1,5 +1,6 @@
 #include "models/mlp.h"
 
+#include "core/trace.h"
 #include "models/init.h"
 
 namespace tessera {
@@ -17,8 +18,13 @@ Mlp::Mlp(ParameterStore& store, const std::string& name, const ModelConfig& conf
             tp) {}
 
 Tensor Mlp::forward(const StepContext& ctx, const Tensor& x) {
+  const TraceRange range("mlp");
+  if (ctx.recompute != Recompute::gelu) {
+    const auto [hidden, active] = up_.forward_gelu(ctx, x, gelu_);  // (B, T, Fl)
+    hidden_ = hidden;
+    return down_.forward(ctx, active);
+  }
   hidden_ = up_.forward(ctx, x);  // (B, T, Fl)
-  if (ctx.recompute != Recompute::gelu) return down_.forward(ctx, activated(ctx));
   const Tensor y = ctx.arena.allocate(x.shape(), x.dtype());
   const Arena::Scope scope(ctx.arena);
   down_.forward(ctx, activated(ctx), y);
@@ -27,11 +33,12 @@ Tensor Mlp::forward(const StepContext& ctx, const Tensor& x) {
 
 Tensor Mlp::activated(const StepContext& ctx) const {
   const Tensor active = ctx.arena.allocate(hidden_.shape(), hidden_.dtype());
-  gelu_forward(hidden_, gelu_, active);  // not within the product: the same when computed again
+  gelu_forward(hidden_, gelu_, active);
   return active;
 }
 
 void Mlp::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
+  const TraceRange range("mlp backward");
   const Arena::Scope scope(ctx.arena);
   if (ctx.recompute == Recompute::gelu) down_.keep(activated(ctx));
   const Tensor dhidden = ctx.arena.allocate(hidden_.shape(), hidden_.dtype());  // (B, T, Fl)

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/rotary.h"
+#include "core/trace.h"
 #include "models/init.h"
 #include "parallel/partition.h"
 
@@ -49,6 +50,7 @@ Tensor SelfAttention::project(const StepContext& ctx, const Tensor& x,
 
 Tensor SelfAttention::forward(const StepContext& ctx, const Tensor& x,
                               const Visibility& visibility) {
+  const TraceRange range("attention");
   saved_.qkv = project(ctx, x, visibility);
   const int64_t batch = saved_.qkv.dim(0), seq = saved_.qkv.dim(1);
   saved_.out = ctx.arena.allocate({batch, seq, local_heads_, head_dim_}, x.dtype());
@@ -59,6 +61,7 @@ Tensor SelfAttention::forward(const StepContext& ctx, const Tensor& x,
 }
 
 void SelfAttention::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
+  const TraceRange range("attention backward");
   const Arena::Scope scope(ctx.arena);
   const int64_t batch = saved_.qkv.dim(0), seq = saved_.qkv.dim(1);
   const int64_t local_width = local_heads_ * head_dim_;
@@ -77,6 +80,7 @@ void SelfAttention::weights(const StepContext& ctx, Tensor weights) const {
 
 Tensor SelfAttention::extend(const StepContext& ctx, const Tensor& x, KeyValueCache& cache,
                              const Visibility& visibility) {
+  const TraceRange range("attention");
   const int64_t batch = x.dim(0), seq = x.dim(1), local_width = local_heads_ * head_dim_;
   const std::string why_not = attention_decode_why_not(kinds_of(visibility.mask));
   require(why_not.empty(), "attention: {}", why_not);

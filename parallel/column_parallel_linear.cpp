@@ -26,15 +26,32 @@ Tensor ColumnParallelLinear::weight_matrix(const Tensor& local) const {
   return local.view({local.numel() / local.dim(-1), local.dim(-1)});
 }
 
+Tensor ColumnParallelLinear::bias_vector() const {
+  return bias_ != nullptr ? bias_->value.view({bias_->value.numel()}) : Tensor();
+}
+
+// (..., N, parts × out_features / tp)
+Tensor ColumnParallelLinear::allocate_output(const StepContext& ctx, const Tensor& x) const {
+  Shape shape = ctx.rows.whole_shape(x.shape());
+  shape.set(-1, weight_matrix(weight_->value).dim(0));
+  return ctx.arena.allocate(shape, x.dtype());
+}
+
 Tensor ColumnParallelLinear::forward(const StepContext& ctx, const Tensor& x) {
   x_ = x;
-  const Tensor w = weight_matrix(weight_->value);
-  Shape shape = ctx.rows.whole_shape(x.shape());
-  shape.set(-1, w.dim(0));
-  Tensor y = ctx.arena.allocate(shape, x.dtype());  // (..., N, parts × out_features / tp)
+  Tensor y = allocate_output(ctx, x);
   const Arena::Scope scope(ctx.arena);
-  linear_forward(all_rows(ctx, x, tp_), w,
-                 bias_ != nullptr ? bias_->value.view({w.dim(0)}) : Tensor(), y);
+  linear_forward(all_rows(ctx, x, tp_), weight_matrix(weight_->value), bias_vector(), y);
+  return y;
+}
+
+ColumnParallelLinear::Activated ColumnParallelLinear::forward_gelu(const StepContext& ctx,
+                                                                   const Tensor& x, Gelu kind) {
+  x_ = x;
+  const Activated y{allocate_output(ctx, x), allocate_output(ctx, x)};
+  const Arena::Scope scope(ctx.arena);
+  linear_gelu_forward(all_rows(ctx, x, tp_), weight_matrix(weight_->value), bias_vector(), kind,
+                      y.hidden, y.active);
   return y;
 }
 

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "core/ops/gelu.h"
 #include "core/parameter.h"
 #include "parallel/communicator.h"
 #include "parallel/step_context.h"
@@ -30,12 +31,20 @@ class ColumnParallelLinear {
   /// x (..., n, in_features) → y (..., N, parts × out_features / tp) in ctx.arena. Keeps x.
   Tensor forward(const StepContext& ctx, const Tensor& x);
 
+  /// As forward(), to y = hidden and gelu(hidden), both in ctx.arena.
+  struct Activated {
+    Tensor hidden, active;
+  };
+  Activated forward_gelu(const StepContext& ctx, const Tensor& x, Gelu kind);
+
   /// dy (..., N, ·). dx (..., n, in_features) is written (the sum over the tensor ranks), the
   /// gradients of W and b are added to.
   void backward(const StepContext& ctx, const Tensor& dy, Tensor dx);
 
  private:
   Tensor weight_matrix(const Tensor& local) const;
+  Tensor bias_vector() const;
+  Tensor allocate_output(const StepContext& ctx, const Tensor& x) const;
 
   Communicator& tp_;
   Parameter* weight_;          // (parts, out_features, in_features), or without the first dim

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "core/error.h"
+#include "core/trace.h"
 
 namespace tessera {
 namespace {
@@ -57,10 +58,12 @@ void Communicator::check_peer(int peer, const char* op, const char* argument) co
 }
 
 void Communicator::all_reduce(Tensor tensor, ReduceOp op) {
+  const TraceRange range("all_reduce");
   if (ready(tensor, "all_reduce", "tensor")) do_all_reduce(tensor, op);
 }
 
 std::unique_ptr<PendingCollective> Communicator::all_reduce_async(Tensor tensor, ReduceOp op) {
+  const TraceRange range("all_reduce_async");
   if (!ready(tensor, "all_reduce_async", "tensor")) return std::make_unique<CompletedCollective>();
   return do_all_reduce_async(tensor, op);
 }
@@ -94,15 +97,18 @@ bool Communicator::ready_to_scatter(const Tensor& input, const Tensor& output,
 }
 
 void Communicator::all_gather(const Tensor& input, Tensor output) {
+  const TraceRange range("all_gather");
   if (ready_to_gather(input, output, "all_gather")) do_all_gather(input, output);
 }
 
 void Communicator::reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) {
+  const TraceRange range("reduce_scatter");
   if (ready_to_scatter(input, output, "reduce_scatter")) do_reduce_scatter(input, output, op);
 }
 
 std::unique_ptr<PendingCollective> Communicator::all_gather_async(const Tensor& input,
                                                                   Tensor output) {
+  const TraceRange range("all_gather_async");
   if (!ready_to_gather(input, output, "all_gather_async")) {
     return std::make_unique<CompletedCollective>();
   }
@@ -111,6 +117,7 @@ std::unique_ptr<PendingCollective> Communicator::all_gather_async(const Tensor& 
 
 std::unique_ptr<PendingCollective> Communicator::reduce_scatter_async(const Tensor& input,
                                                                       Tensor output, ReduceOp op) {
+  const TraceRange range("reduce_scatter_async");
   if (!ready_to_scatter(input, output, "reduce_scatter_async")) {
     return std::make_unique<CompletedCollective>();
   }
@@ -118,17 +125,20 @@ std::unique_ptr<PendingCollective> Communicator::reduce_scatter_async(const Tens
 }
 
 void Communicator::broadcast(Tensor tensor, int root) {
+  const TraceRange range("broadcast");
   check_peer(root, "broadcast", "root");
   if (ready(tensor, "broadcast", "tensor")) do_broadcast(tensor, root);
 }
 
 void Communicator::send(const Tensor& tensor, int destination) {
+  const TraceRange range("send");
   check_peer(destination, "send", "destination");
   require(destination != rank_, "send: rank {} can not send to itself", rank_);
   if (ready(tensor, "send", "tensor")) do_send(tensor, destination);
 }
 
 void Communicator::recv(Tensor tensor, int source) {
+  const TraceRange range("recv");
   check_peer(source, "recv", "source");
   require(source != rank_, "recv: rank {} can not receive from itself", rank_);
   if (ready(tensor, "recv", "tensor")) do_recv(tensor, source);

@@ -117,7 +117,7 @@ class Communicator {
   virtual void do_recv(Tensor tensor, int source) = 0;
   virtual void do_barrier() = 0;
 
-  /// Whether this kind of communicator moves tensors of that device.
+  /// Whether this kind of communicator moves, or counts, tensors of that device.
   virtual bool takes(Device device) const { return device.is_cpu(); }
 
   bool ready(const Tensor& tensor, const char* op, const char* argument) const;

@@ -8,7 +8,7 @@ namespace tessera {
 
 /// Which activations are not kept for the backward pass but computed again in it: the GELUs', which
 /// are a quarter of a block's and cost little, or all of a block but its input, for another forward
-/// pass. Results are the same bits.
+/// pass. Results are the same bits, but for `gelu` where a product applies a kept GELU (matmul.h).
 enum class Recompute : uint8_t { none, gelu, block };
 
 constexpr std::string_view to_string(Recompute recompute) {

@@ -17,19 +17,22 @@ ctest --preset cpu -j "$cores"
 # Open MPI itself is not clean under the sanitizers, so ranks are threads here. Tests of ops run on
 # an emulated GPU too (gpu/), and the emulator's own (simt/).
 folders=(core parallel models launch equivalence)
-build asan "${folders[@]/%/_tests}" simt_tests
+build asan "${folders[@]/%/_tests}" simt_tests parallel_mpi_tests
 ctest --preset asan -j "$cores" -LE 'mpi' -R "^($(IFS='|'; echo "${folders[*]}")|simt|gpu|gpu_reverse)/"
+# But for those that share the emulated GPU, which only such a build has.
+ctest --preset asan -R '^parallel/mpi/.*_on_a_gpu$'
 
-# OpenMP's barriers are unknown to ThreadSanitizer; the thread communicator and `prepare` use none.
-build tsan parallel_tests prepare_tests
-ctest --preset tsan -j "$cores" -L threads -R '^(parallel|prepare)/'
+# OpenMP's barriers are unknown to ThreadSanitizer; the thread communicator, `prepare`, and what saves
+# and loads in the background use none.
+build tsan parallel_tests prepare_tests background_tests
+ctest --preset tsan -j "$cores" -L threads -R '^(parallel|prepare|background)/'
 
 tests/fuzz.sh
 
 # Without a GPU, what is for one can be compiled and linked.
 nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc || true)
 if [ -n "$nvcc" ]; then
-  build cuda tessera
+  build cuda tessera kernel_times
   if grep -q cudnn_support_tests build/cuda/build.ninja; then
     build cuda cudnn_support_tests
     ctest --preset cuda -R '^cuda/'

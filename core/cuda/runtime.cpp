@@ -6,6 +6,7 @@
 #include "core/cuda/stream.h"
 #include "core/cuda/watch.h"
 #include "core/error.h"
+#include "core/memory.h"
 
 namespace tessera::cuda {
 namespace {
@@ -25,10 +26,13 @@ double gibibytes(size_t bytes) { return static_cast<double>(bytes) / (1u << 30);
   cudaGetLastError();
   size_t free_bytes = 0, total_bytes = 0;
   cudaMemGetInfo(&free_bytes, &total_bytes);
+  const std::string_view use = MemoryUse::current(), advice = MemoryUse::advice();
   throw DeviceError(fmt::format(
-      "out of GPU memory: {:.2f} GiB were asked for, and {:.2f} of {:.2f} GiB are free; choose a "
-      "smaller micro-batch, more tensor ranks, or end what else uses this GPU",
-      gibibytes(bytes), gibibytes(free_bytes), gibibytes(total_bytes)));
+      "out of GPU memory{}{}: {:.2f} GiB were asked for, and {:.2f} of {:.2f} GiB are free; {}, or "
+      "end what else uses this GPU",
+      use.empty() ? "" : " for ", use, gibibytes(bytes), gibibytes(free_bytes),
+      gibibytes(total_bytes),
+      advice.empty() ? "choose a smaller micro-batch, more tensor ranks" : advice));
 }
 
 }  // namespace
@@ -80,7 +84,7 @@ std::string device_address(int index) {
   return address;
 }
 
-DeviceInfo device_info(int index) {
+DeviceInfo device_kind(int index) {
   cudaDeviceProp properties = {};
   check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
   DeviceInfo info;
@@ -88,6 +92,19 @@ DeviceInfo device_info(int index) {
   info.major = properties.major;
   info.minor = properties.minor;
   info.multiprocessors = properties.multiProcessorCount;
+  return info;
+}
+
+std::string compiled_architectures() {
+#ifdef TESSERA_CUDA_ARCHITECTURES
+  return TESSERA_CUDA_ARCHITECTURES;
+#else
+  return "";
+#endif
+}
+
+DeviceInfo device_info(int index) {
+  DeviceInfo info = device_kind(index);
   int current = 0;
   check(cudaGetDevice(&current), "cudaGetDevice");
   check(cudaSetDevice(index), "cudaSetDevice");

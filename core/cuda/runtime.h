@@ -28,6 +28,19 @@ struct DeviceInfo {
 /// May start a context on that GPU, which takes some of its memory.
 DeviceInfo device_info(int index);
 
+/// Name and compute capability alone, without a context.
+DeviceInfo device_kind(int index);
+
+/// The architectures that this build's kernels were compiled for, as CMake names them, with commas
+/// between: "80-real,90a-real,100". "" if that is not known, as of an emulated GPU.
+std::string compiled_architectures();
+
+/// Whether this build's kernels run on the calling thread's GPU. Asks the driver.
+bool has_kernels();
+
+/// Whether GPUs are emulated on the CPU (docs/emulation.md), so that times mean nothing.
+bool is_emulated();
+
 /// Makes GPU `index` the one of the calling thread, which is a rank: its tensors, stream and
 /// libraries' handles are there. To be called once, before anything else.
 void use_device(int index);

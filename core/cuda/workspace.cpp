@@ -4,6 +4,7 @@
 
 #include "core/cuda/graph.h"
 #include "core/cuda/runtime.h"
+#include "core/memory.h"
 
 namespace tessera::cuda {
 namespace {
@@ -38,6 +39,7 @@ void* workspace(size_t bytes) {
     require_not_recording("scratch memory has to grow");
     synchronize();
     scratch.clear();
+    const MemoryUse use("the scratch memory of an op");
     scratch.data = allocate(grown);
     scratch.bytes = grown;
     ++scratch.moves;

@@ -29,6 +29,8 @@ void adamw_step(const AdamW& settings, const Tensor& grad_scale, const Tensor& g
   require_state(master, "master");
   require_elements(value, "value");
   require_float(value, kOp, "value");
+  require(!settings.rounding || value.dtype() == DType::bf16,
+          "{}: only bf16 values are rounded stochastically, but value is {}", kOp, describe(value));
   require_disjoint(exp_avg, "exp_avg", exp_avg_sq, "exp_avg_sq", kOp);
   require_disjoint(exp_avg, "exp_avg", master, "master", kOp);
   require_disjoint(exp_avg_sq, "exp_avg_sq", master, "master", kOp);

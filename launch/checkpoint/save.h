@@ -30,7 +30,8 @@ struct SaveRequest {
   bool in_a_run = true;
   /// How many whole checkpoints stay, this one and older ones; 0 keeps all.
   int keep = 0;
-  /// Its points, in order: "after_create", "during_data" (after each slice), "after_data",
+  /// Its points, in order: "after_create", in the background "after_copy", "during_data" (after
+  /// each slice), "after_data",
   /// "before_manifest", "after_manifest", "before_rename", "during_swap" (see
   /// publish_checkpoint), "after_rename", "during_prune", "after_prune". On ranks other than 0 only
   /// the data's.
@@ -39,6 +40,9 @@ struct SaveRequest {
 
 struct SavedCheckpoint {
   std::filesystem::path path;
+  int64_t step = 0;
+  double seconds = 0.0;             ///< that steps waited for it, where somebody measured that
+  double background_seconds = 0.0;  ///< of work while steps went on, on the slowest rank and rank 0
   /// On rank 0: what could not be cleaned up. The checkpoint is good all the same.
   std::vector<std::string> warnings;
 };

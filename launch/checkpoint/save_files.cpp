@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/memory.h"
+#include "core/ops/elementwise.h"
 #include "launch/checkpoint/checksum.h"
 #include "launch/checkpoint/safetensors.h"
 #include "launch/files/output_file.h"
@@ -22,8 +24,27 @@ const HeldTensor& piece_of(const HeldByName& held, const std::string& name, cons
   return *found->second;
 }
 
+/// Brings pieces from a GPU into host memory, one at a time.
+class HostStage {
+ public:
+  /// Itself where it is in host memory; else a copy until the next call.
+  Tensor in_host(const Tensor& tensor) {
+    if (!tensor.device().is_cuda()) return tensor;
+    if (tensor.bytes() > memory_.bytes()) {
+      memory_ = Buffer();
+      memory_ = Buffer(tensor.bytes(), kCpu, MemoryKind::pinned);
+    }
+    const Tensor in_host = memory_.tensor(tensor.shape(), tensor.dtype());
+    copy(tensor, in_host);
+    return in_host;
+  }
+
+ private:
+  Buffer memory_;
+};
+
 Json write_file(const std::filesystem::path& path, SavePlan& plan, const PlannedFile& file,
-                const HeldByName& held, const SaveObserver& observer) {
+                const HeldByName& held, HostStage& stage, const SaveObserver& observer) {
   std::vector<SafetensorsEntry> entries;
   for (const PlannedSlice& planned : file.slices) {
     const StoredSlice& slice = plan.slice(planned);
@@ -33,7 +54,7 @@ Json write_file(const std::filesystem::path& path, SavePlan& plan, const Planned
   Json checksums = Json::array();
   for (const PlannedSlice& planned : file.slices) {
     const HeldTensor& tensor = piece_of(held, planned.tensor, plan.slice(planned).box);
-    checksums.push_back(writer.append(tensor.make ? tensor.make() : tensor.data));
+    checksums.push_back(writer.append(tensor.make ? tensor.make() : stage.in_host(tensor.data)));
     if (observer) observer("during_data");
   }
   writer.finish();
@@ -62,9 +83,10 @@ std::string write_files(const std::filesystem::path& folder, SavePlan& plan, int
                         const std::vector<HeldTensor>& tensors, const SaveObserver& observer) {
   HeldByName held;
   for (const HeldTensor& tensor : tensors) held.emplace(tensor.name, &tensor);
+  HostStage stage;
   Json written = Json::array();
   for (const PlannedFile& file : plan.files_of_rank[static_cast<size_t>(rank)]) {
-    written.push_back(write_file(folder / file.name, plan, file, held, observer));
+    written.push_back(write_file(folder / file.name, plan, file, held, stage, observer));
   }
   return to_text(written);
 }

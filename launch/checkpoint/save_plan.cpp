@@ -1,6 +1,8 @@
 #include "launch/checkpoint/save_plan.h"
 
 #include <algorithm>
+#include <functional>
+#include <set>
 #include <tuple>
 
 #include "core/error.h"
@@ -30,8 +32,8 @@ void require_valid(const HeldTensor& held) {
           to_string(held.global_shape), to_string(held.box.offset), to_string(held.box.shape));
   require_shape(held.data, held.box.shape, "save_checkpoint", held.name.c_str());
   const Device device = held.data.device();
-  require(held.make ? device.is_meta() : device.is_cpu(), "{} must be on the {}, but is {}",
-          held.name, held.make ? "meta device" : "cpu", describe(held.data));
+  require(held.make ? device.is_meta() : !device.is_meta(), "{} must be on {}, but is {}",
+          held.name, held.make ? "the meta device" : "the cpu or a GPU", describe(held.data));
 }
 
 // Whether a rank may hold both under one name.
@@ -149,6 +151,13 @@ std::string describe_held(const std::vector<HeldTensor>& tensors) {
                     {"extent", to_list(held.box.shape)}});
   }
   return to_text(list);
+}
+
+int64_t largest_share(std::vector<int64_t> slice_bytes, int ranks) {
+  std::sort(slice_bytes.begin(), slice_bytes.end(), std::greater<>());
+  std::vector<int64_t> of_rank(static_cast<size_t>(ranks), 0);
+  for (const int64_t bytes : slice_bytes) *std::ranges::min_element(of_rank) += bytes;
+  return *std::ranges::max_element(of_rank);
 }
 
 SavePlan plan_save(const std::vector<std::string>& held_of_rank) {

@@ -17,7 +17,7 @@ struct HeldTensor {
   std::string kind;  ///< kModelKind or kOptimizerKind
   Shape global_shape;
   Box box;      ///< the piece; an empty one holds nothing and is not written
-  Tensor data;  ///< the piece, on the CPU and without padding; on the meta device with `make`
+  Tensor data;  ///< the piece, without padding, on the CPU or a GPU; on the meta device with `make`
   /// Makes the piece when it is written, so that only one is in memory at a time; what it returns
   /// is needed until the next call of any.
   std::function<Tensor()> make = {};
@@ -47,6 +47,10 @@ struct SavePlan {
     return tensors.at(planned.tensor).slices[planned.index];
   }
 };
+
+/// The most bytes that one of so many ranks writes, by the rule of plan_save, of slices that all of
+/// them hold.
+int64_t largest_share(std::vector<int64_t> slice_bytes, int ranks);
 
 /// The same plan on every rank, from what describe_held says on each: a slice that several ranks
 /// hold is written by the one that has the least to write so far, the largest slices first. Throws

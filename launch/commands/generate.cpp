@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/memory.h"
 #include "launch/checkpoint/find.h"
 #include "launch/commands/command_line.h"
 #include "launch/commands/device_options.h"
@@ -89,6 +90,7 @@ void generate(const GenerateOptions& options, Communicator& world) {
   const auto path = resolve_checkpoint(options.checkpoint, world);
   apply_host_threads(world);
   devices = options.devices.open(world);
+  const MemoryUse use("", "start more ranks with mpirun, which split the model");
   all_or_none(world, [&] {
     check(options.sampling);
     Checkpoint checkpoint = Checkpoint::open(path);

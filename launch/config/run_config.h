@@ -29,6 +29,7 @@ struct RunSection {
   int64_t seed = 1234;
   DeviceChoice device = DeviceChoice::automatic;
   DType precision = DType::f32;  ///< f32 or bf16
+  bool tf32 = false;             ///< fp32 products of a GPU in TF32
 
   bool operator==(const RunSection&) const = default;
 };
@@ -82,7 +83,8 @@ struct OptimizerSection {
   std::array<double, 2> betas = {0.9, 0.95};
   double eps = 1e-8;
   double weight_decay = 0.1;
-  double grad_clip = 1.0;  ///< global norm; 0 is off
+  double grad_clip = 1.0;            ///< global norm; 0 is off
+  bool stochastic_rounding = false;  ///< of bf16 values
 
   bool operator==(const OptimizerSection&) const = default;
 };
@@ -97,6 +99,7 @@ struct EvalSection {
 struct CheckpointSection {
   int64_t interval = 0;  ///< in steps; 0 is only at the end
   int64_t keep = 0;      ///< the newest so many; 0 is all
+  bool background = true;
   ResumeMode resume = ResumeMode::automatic;
   std::optional<std::string> from;  ///< a run or one of its steps
 

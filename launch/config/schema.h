@@ -55,6 +55,10 @@ void describe(Section& run, auto& field) {
   field("precision", run.precision, OneOf<DType>{{{"fp32", DType::f32}, {"bf16", DType::bf16}}},
         "Of weights and activations in the forward and backward pass. `bf16` halves their memory; "
         "gradients, master weights and AdamW's moments stay fp32.");
+  field("tf32", run.tf32, TrueOrFalse{},
+        "With `precision: fp32` on a GPU: whether the matrix products of linear layers run on its "
+        "tensor cores, which cut their operands to 11 significant bits of fp32's 24 and add up in "
+        "fp32. An error where there is no GPU.");
 }
 
 template <MaybeConst<ModelConfig> Section>
@@ -228,7 +232,8 @@ void describe(Section& train, auto& field) {
             {{"none", Recompute::none}, {"gelu", Recompute::gelu}, {"block", Recompute::block}}},
         "Activations that are computed again in the backward pass instead of kept: `gelu` the "
         "MLPs' activations, `block` all of a block but its input, for a third more computing. The "
-        "results are the same bits.");
+        "results are the same bits, but that of `gelu` in bf16 on a GPU: it takes a tanh GELU of "
+        "sums that are rounded already.");
   field("cuda_graph", train.cuda_graph,
         OneOf<CudaGraph>{{{"auto", CudaGraph::automatic}, {"off", CudaGraph::off}}},
         "Whether a GPU's host enqueues the kernels of a micro-batch one by one (`off`), or, where "
@@ -258,6 +263,10 @@ void describe(Section& optimizer, auto& field) {
         "Decoupled decay of matrices and embeddings; biases and norms have none.");
   field("grad_clip", optimizer.grad_clip, NumberIn{0.0, 1e30},
         "Gradients whose norm over all parameters is larger are scaled down to it; 0 is off.");
+  field("stochastic_rounding", optimizer.stochastic_rounding, TrueOrFalse{},
+        "With `run.precision: bf16`: whether AdamW rounds the weights that a step computes with up "
+        "or down at random, such that their mean is the fp32 master, instead of to the nearest. "
+        "The bits depend on `run.seed`, the step and the weight, not on the number of ranks.");
 }
 
 template <MaybeConst<EvalSection> Section>
@@ -275,6 +284,10 @@ void describe(Section& checkpoint, auto& field) {
       "Steps between checkpoints, which is the most that a crash can cost; 0 is only at the end.");
   field("keep", checkpoint.keep, IntegerIn{0, kMaxSteps},
         "The newest so many checkpoints stay, older ones are removed; 0 keeps all.");
+  field("background", checkpoint.background, TrueOrFalse{},
+        "Whether steps go on while a checkpoint is written: they wait only for a copy of what this "
+        "rank writes, 12 bytes of host memory a parameter, shared by the data ranks; `false` waits "
+        "for the disk. The last checkpoint of a run is written without a copy.");
   field("resume", checkpoint.resume,
         OneOf<ResumeMode>{{{"auto", ResumeMode::automatic},
                            {"never", ResumeMode::never},

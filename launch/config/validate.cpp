@@ -156,6 +156,19 @@ void check_backend(const RunConfig& config) {
           "mpi as parallel.backend, or cuda as run.device");
 }
 
+void check_precision(const RunConfig& config) {
+  const bool bf16 = config.run.precision == DType::bf16;
+  require(!config.optimizer.stochastic_rounding || bf16,
+          "optimizer.stochastic_rounding is true, but run.precision is fp32, in which AdamW rounds "
+          "no weights: choose false, or bf16 as run.precision");
+  require(!config.run.tf32 || !bf16,
+          "run.tf32 is true, but run.precision is bf16, which has no fp32 products: choose false, "
+          "or fp32 as run.precision");
+  require(!config.run.tf32 || config.run.device != DeviceChoice::cpu,
+          "run.tf32 is true, but run.device is cpu, and TF32 is a GPU's: choose false, or auto or "
+          "cuda as run.device");
+}
+
 void check_token_count(const RunConfig& config) {
   int64_t tokens = 0;
   const bool overflows =
@@ -187,6 +200,7 @@ void validate(const RunConfig& config, int world_size) {
   check_data(config);
   check_schedule(config);
   check_backend(config);
+  check_precision(config);
   check_token_count(config);
 }
 

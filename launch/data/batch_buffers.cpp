@@ -85,6 +85,7 @@ BatchBuffers::BatchBuffers(int64_t sequences, int64_t seq_length, Device for_dev
 }
 
 void BatchBuffers::clear() {
+  uploaded_.wait();
   num_rows_ = num_tokens_ = num_documents_ = num_targets_ = document_length_ = 0;
 }
 

@@ -23,8 +23,8 @@ class BatchBuffers {
   int64_t sequences() const { return sequences_; }
   int64_t seq_length() const { return seq_length_; }
 
-  /// Starts a new batch, without rows. What batch() gave before is overwritten, as soon as it is on
-  /// its device.
+  /// Starts a new batch, without rows. What batch() gave before is overwritten; waits until it is
+  /// on its device.
   void clear();
 
   /// When the batch was on its way to a device last: see DeviceBatch.

@@ -42,6 +42,15 @@ void BertDataset::fill(int64_t sample, int64_t epoch, Sample& out) const {
   for (const int64_t piece : rows_.row(sample)) append_piece(piece, epoch, out);
 }
 
+void BertDataset::will_fill(int64_t sample, int64_t /*epoch*/) const {
+  const auto will_read = [&](int64_t piece) {
+    const Range text = piece_tokens(piece);
+    pieces_.dataset().will_read_tokens(text.begin, text.size());
+  };
+  if (!packing_) return will_read(sample);
+  for (const int64_t piece : rows_.row(sample)) will_read(piece);
+}
+
 void BertDataset::append_piece(int64_t piece, int64_t epoch, Sample& out) const {
   const Range text = piece_tokens(piece);
   const size_t begin = out.tokens.size(), size = static_cast<size_t>(text.size() + kSpecials);

@@ -43,6 +43,7 @@ class BertDataset final : public Dataset {
   /// Without labels; a piece is a document of the sample. A piece is masked the same, packed or
   /// not.
   void fill(int64_t sample, int64_t epoch, Sample& out) const override;
+  void will_fill(int64_t sample, int64_t epoch) const override;
 
   /// The places of a piece's text in the concatenation of the dataset's sequences.
   Range piece_tokens(int64_t piece) const { return pieces_.piece(piece); }

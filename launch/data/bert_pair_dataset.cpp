@@ -206,4 +206,10 @@ void BertPairDataset::fill(int64_t sample, int64_t epoch, Sample& out) const {
   masking_.apply(sample, epoch, 0, static_cast<int64_t>(size), out);
 }
 
+void BertPairDataset::will_fill(int64_t sample, int64_t epoch) const {
+  Pair pair = choose(sample, epoch);
+  shorten(sample, epoch, pair);
+  for (const Range& text : {pair.a, pair.b}) dataset_->will_read_tokens(text.begin, text.size());
+}
+
 }  // namespace tessera

@@ -29,6 +29,16 @@ BlendedDataset::BlendedDataset(std::vector<Part> parts)
 }
 
 void BlendedDataset::fill(int64_t sample, int64_t epoch, Sample& out) const {
+  const Own own = own_sample(sample, epoch);
+  own.part.fill(own.sample, own.epoch, out);
+}
+
+void BlendedDataset::will_fill(int64_t sample, int64_t epoch) const {
+  const Own own = own_sample(sample, epoch);
+  own.part.will_fill(own.sample, own.epoch);
+}
+
+BlendedDataset::Own BlendedDataset::own_sample(int64_t sample, int64_t epoch) const {
   int64_t place = 0;
   const bool exists = 0 <= sample && sample < num_samples_ && epoch >= 0 &&
                       !__builtin_mul_overflow(epoch, num_samples_, &place) &&
@@ -41,7 +51,7 @@ void BlendedDataset::fill(int64_t sample, int64_t epoch, Sample& out) const {
   const int64_t own_epoch = turn.number / size, own_place = turn.number % size;
   const int64_t own =
       part.order_seed ? permuted(*part.order_seed, own_epoch, size, own_place) : own_place;
-  part.samples->fill(own, own_epoch, out);
+  return {*part.samples, own, own_epoch};
 }
 
 }  // namespace tessera

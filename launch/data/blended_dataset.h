@@ -39,8 +39,18 @@ class BlendedDataset final : public Dataset {
 
   /// The sample at place epoch × num_samples() + sample.
   void fill(int64_t sample, int64_t epoch, Sample& out) const override;
+  void will_fill(int64_t sample, int64_t epoch) const override;
 
  private:
+  /// A sample of a part, as it is in an epoch of it.
+  struct Own {
+    const Dataset& part;
+    int64_t sample = 0;
+    int64_t epoch = 0;
+  };
+
+  Own own_sample(int64_t sample, int64_t epoch) const;
+
   std::vector<Part> parts_;
   BlendOrder order_;
   int64_t num_samples_ = 0;

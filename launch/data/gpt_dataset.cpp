@@ -49,6 +49,10 @@ void GptDataset::fill(int64_t sample, int64_t /*epoch*/, Sample& out) const {
   }
 }
 
+void GptDataset::will_fill(int64_t sample, int64_t /*epoch*/) const {
+  dataset_->will_read_tokens(range_.begin + sample * seq_length_, seq_length_ + 1);
+}
+
 void GptDataset::fill(int64_t sample, std::span<int32_t> tokens, std::span<int32_t> targets) const {
   require(0 <= sample && sample < num_samples_, "{}: there is no sample {}: there are {}",
           dataset_->prefix(), sample, num_samples_);

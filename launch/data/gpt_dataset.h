@@ -33,6 +33,7 @@ class GptDataset final : public Dataset {
 
   /// Throws if a token is not in the dataset's vocabulary.
   void fill(int64_t sample, int64_t epoch, Sample& out) const override;
+  void will_fill(int64_t sample, int64_t epoch) const override;
 
   /// tokens, targets: seq_length each, not overlapping. Throws if a token is not in the dataset's
   /// vocabulary. Any number of threads may call it at the same time.

@@ -43,4 +43,11 @@ void GptPackedDataset::fill(int64_t sample, int64_t /*epoch*/, Sample& out) cons
   }
 }
 
+void GptPackedDataset::will_fill(int64_t sample, int64_t /*epoch*/) const {
+  for (const int64_t piece : rows_.row(sample)) {
+    const Range inputs = pieces_.piece(piece);
+    pieces_.dataset().will_read_tokens(inputs.begin, inputs.size() + kLastTokens);
+  }
+}
+
 }  // namespace tessera

@@ -217,19 +217,32 @@ void IndexedDataset::read_tokens(int64_t begin, std::span<int32_t> out) const {
   require(0 <= begin && count <= num_tokens_ && begin <= num_tokens_ - count,
           "{}: {} tokens from {} are not within the dataset, which has {}", prefix_, count, begin,
           num_tokens_);
+  for_each_stretch(begin, count, [&](size_t byte, int64_t position, int64_t piece) {
+    copy_tokens(byte, position,
+                out.subspan(static_cast<size_t>(position - begin), static_cast<size_t>(piece)));
+  });
+}
+
+void IndexedDataset::will_read_tokens(int64_t begin, int64_t count) const {
+  if (begin < 0 || count <= 0 || count > num_tokens_ || begin > num_tokens_ - count) return;
+  for_each_stretch(begin, count, [&](size_t byte, int64_t /*position*/, int64_t piece) {
+    bin_.will_read(byte, static_cast<size_t>(piece) * size_of(type_));
+  });
+}
+
+template <typename Use>
+void IndexedDataset::for_each_stretch(int64_t begin, int64_t count, Use&& use) const {
   if (starts_.empty()) {
-    copy_tokens(static_cast<size_t>(begin) * size_of(type_), begin, out);
+    use(static_cast<size_t>(begin) * size_of(type_), begin, count);
     return;
   }
   int64_t sequence = std::upper_bound(starts_.begin(), starts_.end(), begin) - starts_.begin() - 1;
-  for (int64_t position = begin; !out.empty(); ++sequence) {
+  for (int64_t position = begin; position < begin + count; ++sequence) {
     const int64_t offset = position - starts_[static_cast<size_t>(sequence)];
-    const size_t piece = std::min(out.size(), static_cast<size_t>(length(sequence) - offset));
-    copy_tokens(
-        static_cast<size_t>(pointer(sequence)) + static_cast<size_t>(offset) * size_of(type_),
-        position, out.first(piece));
-    position += static_cast<int64_t>(piece);
-    out = out.subspan(piece);
+    const int64_t piece = std::min(begin + count - position, length(sequence) - offset);
+    use(static_cast<size_t>(pointer(sequence)) + static_cast<size_t>(offset) * size_of(type_),
+        position, piece);
+    position += piece;
   }
 }
 

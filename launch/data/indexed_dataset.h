@@ -58,6 +58,11 @@ class IndexedDataset {
   /// [0, vocab_size).
   void read_tokens(int64_t begin, std::span<int32_t> out) const;
 
+  /// Lets the system fetch the pages of the tokens [begin, begin + count), which read_tokens() will
+  /// be asked for soon, without waiting for them. A hint: what is not within the dataset is passed
+  /// over.
+  void will_read_tokens(int64_t begin, int64_t count) const;
+
  private:
   void check_header();
   void check_sequences();
@@ -72,6 +77,11 @@ class IndexedDataset {
   /// The place of a document's first token, or of what would follow it; document num_documents_ is
   /// allowed.
   int64_t document_start(int64_t document) const;
+
+  /// Calls `use(byte, position, count)` for the stretches of the .bin file that hold `count` tokens
+  /// from `begin` of the concatenation on, which are within the dataset.
+  template <typename Use>
+  void for_each_stretch(int64_t begin, int64_t count, Use&& use) const;
 
   /// out = the tokens at `byte` of the .bin file; `position`, for messages, is that of the first.
   void copy_tokens(size_t byte, int64_t position, std::span<int32_t> out) const;

@@ -42,6 +42,10 @@ class Dataset {
   /// Overwrites `out` with sample `sample` as it is in epoch `epoch` (counted from 0). Throws,
   /// naming file and place, if what was read is damaged.
   virtual void fill(int64_t sample, int64_t epoch, Sample& out) const = 0;
+
+  /// A hint that fill() will soon be asked for a sample, which exists: a dataset whose text is in a
+  /// file lets the system fetch it from the disk meanwhile. Waits for nothing.
+  virtual void will_fill(int64_t /*sample*/, int64_t /*epoch*/) const {}
 };
 
 }  // namespace tessera

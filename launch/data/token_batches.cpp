@@ -56,12 +56,25 @@ TokenBatch TokenBatches::load_train(int64_t first_global_sample, int64_t micro_i
   buffers.clear();
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     const int64_t place = first_global_sample + row;
-    const int64_t sample =
-        train_->has_order() ? place % num_samples : sample_at(seed_, num_samples, place);
+    const int64_t sample = train_sample_at(place);
     train_->fill(sample, place / num_samples, buffers.scratch());
     buffers.append(buffers.scratch(), vocab_size_, kTrainingData, sample);
   }
   return buffers.batch();
+}
+
+void TokenBatches::will_load_train(int64_t first_global_sample) const {
+  if (train_ == nullptr) return;
+  const Range rows{global_rows(0).begin, global_rows(num_micro_batches_ - 1).end};
+  for (int64_t row = rows.begin; row < rows.end; ++row) {
+    const int64_t place = first_global_sample + row;
+    train_->will_fill(train_sample_at(place), place / train_->num_samples());
+  }
+}
+
+int64_t TokenBatches::train_sample_at(int64_t place) const {
+  const int64_t num_samples = train_->num_samples();
+  return train_->has_order() ? place % num_samples : sample_at(seed_, num_samples, place);
 }
 
 int64_t TokenBatches::num_eval_batches() const {

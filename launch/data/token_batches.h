@@ -21,6 +21,9 @@ class TokenBatches {
 
   int64_t num_train_samples() const { return train_ == nullptr ? 0 : train_->num_samples(); }
 
+  /// Samples of a step, of all data ranks.
+  int64_t global_batch() const { return layout_.global_batch; }
+
   /// Micro-batches of each step, and of each eval batch.
   int64_t num_micro_batches() const { return num_micro_batches_; }
 
@@ -35,6 +38,10 @@ class TokenBatches {
   TokenBatch load_train(int64_t first_global_sample, int64_t micro_index,
                         BatchBuffers& buffers) const;
 
+  /// Lets the system fetch from the disk, meanwhile, what load_train() will read for all
+  /// micro-batches of the step that starts at this place.
+  void will_load_train(int64_t first_global_sample) const;
+
   /// Eval batches that hold at least one sample; 0 without an eval dataset.
   int64_t num_eval_batches() const;
 
@@ -44,6 +51,9 @@ class TokenBatches {
   TokenBatch load_eval(int64_t batch_index, int64_t micro_index, BatchBuffers& buffers) const;
 
  private:
+  /// The number of the training sample at a place of the run's order.
+  int64_t train_sample_at(int64_t place) const;
+
   std::shared_ptr<const Dataset> train_;
   std::shared_ptr<const Dataset> eval_;
   int64_t vocab_size_;

@@ -134,9 +134,12 @@ DevicePlan plan_devices(DeviceChoice device, Backend backend, GpuBuild build,
   if (!all_have_gpus(ranks)) {
     const std::string why = fmt::format("{}: {}", ranks[0].host, ranks[0].why_none);
     require(device != DeviceChoice::cuda,
-            "run.device is cuda, but no rank has a GPU. On {}. Choose auto or cpu", why);
+            "run.device is cuda, but no rank has a GPU that it can use. On {}. Choose auto or cpu",
+            why);
     require(backend != Backend::nccl,
-            "parallel.backend is nccl, but no rank has a GPU. On {}. Choose auto or mpi", why);
+            "parallel.backend is nccl, but no rank has a GPU that it can use. On {}. Choose auto "
+            "or mpi",
+            why);
     return on_cpus(fmt::format("no GPU is used. On {}", why), hosts);
   }
   DevicePlan plan;

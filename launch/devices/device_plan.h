@@ -11,8 +11,9 @@ namespace tessera {
 /// What a rank knows of the GPUs that it may use.
 struct RankGpus {
   std::string host;
-  std::vector<std::string> addresses;  ///< where each GPU is in its host, in the rank's own order
-  std::string why_none;                ///< in words, where there is none
+  /// Where each GPU that it can use is in its host, in the rank's own order.
+  std::vector<std::string> addresses;
+  std::string why_none;  ///< in words, where there is none
 };
 
 /// What this program was built with.
@@ -25,7 +26,7 @@ struct GpuBuild {
 struct DevicePlan {
   bool on_gpus = false;
   bool nccl = false;
-  std::vector<int> gpu_of_rank;  ///< of each rank's own numbering; empty on CPUs
+  std::vector<int> gpu_of_rank;  ///< place among each rank's addresses; empty on CPUs
   int gpus = 0;                  ///< that are used, over all hosts
   int hosts = 0;
   /// What was asked for as `auto` and is not the best that there is, and why: a sentence for the

@@ -1,8 +1,9 @@
 #include "launch/devices/device_summary.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <sstream>
-#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -14,22 +15,38 @@ std::string count(int n, std::string_view noun) {
   return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
 }
 
-/// The kinds of GPUs by name and memory to a tenth of a GiB, in the order of their first ranks,
-/// with the number of ranks on each.
-std::vector<std::pair<std::string, int>> kinds_of(std::span<const RankGpu> gpus) {
-  std::vector<std::pair<std::string, int>> kinds;
-  for (const RankGpu& gpu : gpus) {
-    const double gibibytes = static_cast<double>(gpu.bytes) / (1u << 30);
-    const std::string text = fmt::format("{}, {:.1f} GiB", gpu.name, gibibytes);
-    const auto found = std::find_if(kinds.begin(), kinds.end(),
-                                    [&](const auto& kind) { return kind.first == text; });
-    if (found == kinds.end()) {
-      kinds.emplace_back(text, 1);
-    } else {
-      ++found->second;
-    }
+/// Name, and memory to a tenth of a GiB.
+std::string kind_of(const RankGpu& gpu) {
+  return fmt::format("{}, {:.1f} GiB", gpu.name, static_cast<double>(gpu.bytes) / (1u << 30));
+}
+
+bool all_alike(std::span<const RankGpu> gpus) {
+  return std::all_of(gpus.begin(), gpus.end(),
+                     [&](const RankGpu& gpu) { return kind_of(gpu) == kind_of(gpus[0]); });
+}
+
+std::string line_a_rank(std::span<const RankGpu> gpus) {
+  std::string lines;
+  for (size_t rank = 0; rank < gpus.size(); ++rank) {
+    const RankGpu& gpu = gpus[rank];
+    lines += fmt::format("\n  rank {} on {}: GPU {}, {}", rank, gpu.host, gpu.index, kind_of(gpu));
   }
-  return kinds;
+  return lines;
+}
+
+/// A line for each stretch of ranks on one host.
+std::string line_a_host(std::span<const RankGpu> gpus) {
+  std::string lines;
+  for (size_t first = 0, end = 0; first < gpus.size(); first = end) {
+    std::vector<int> indices;
+    for (end = first; end < gpus.size() && gpus[end].host == gpus[first].host; ++end) {
+      indices.push_back(gpus[end].index);
+    }
+    const std::string ranks = end - first == 1 ? fmt::format("rank {}", first)
+                                               : fmt::format("ranks {} to {}", first, end - 1);
+    lines += fmt::format("\n  {} on {}: GPU {}", ranks, gpus[first].host, fmt::join(indices, ", "));
+  }
+  return lines;
 }
 
 }  // namespace
@@ -42,25 +59,26 @@ std::string device_summary(const DevicePlan& plan, int ranks, std::span<const Ra
   }
   std::string text = fmt::format("{} on {}", count(ranks, "rank"), count(plan.gpus, "GPU"));
   if (plan.hosts > 1) text += fmt::format(" of {} hosts", plan.hosts);
-  const auto kinds = kinds_of(gpus);
-  const char* separator = ": ";
-  for (const auto& [kind, users] : kinds) {
-    text += separator;
-    if (kinds.size() > 1) text += fmt::format("{} on ", count(users, "rank"));
-    text += kind;
-    if (plan.gpus > 1) text += " each";
-    separator = ", ";
+  if (!all_alike(gpus)) return fmt::format("{}; {}{}", text, transport, line_a_rank(gpus));
+  if (ranks == 1) {
+    return fmt::format("{}: GPU {}, {}; {}", text, gpus[0].index, kind_of(gpus[0]), transport);
   }
-  return text + "; " + transport;
+  return fmt::format("{}: {}{}; {}{}", text, kind_of(gpus[0]), plan.gpus > 1 ? " each" : "",
+                     transport, line_a_host(gpus));
 }
 
-std::string to_string(const RankGpu& gpu) { return fmt::format("{}\n{}", gpu.bytes, gpu.name); }
+// bytes \n index \n host \n name
+std::string to_string(const RankGpu& gpu) {
+  return fmt::format("{}\n{}\n{}\n{}", gpu.bytes, gpu.index, gpu.host, gpu.name);
+}
 
 RankGpu parse_rank_gpu(const std::string& text) {
   std::istringstream lines(text);
   RankGpu gpu;
-  require(static_cast<bool>(lines >> gpu.bytes), "a rank's GPU is not told: \"{}\"", text);
+  require(static_cast<bool>(lines >> gpu.bytes >> gpu.index), "a rank's GPU is not told: \"{}\"",
+          text);
   lines.ignore(1);
+  std::getline(lines, gpu.host);
   std::getline(lines, gpu.name);
   return gpu;
 }

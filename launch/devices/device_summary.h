@@ -12,13 +12,21 @@ namespace tessera {
 struct RankGpu {
   std::string name;  ///< "NVIDIA H100 80GB HBM3"
   size_t bytes = 0;  ///< its memory
+  std::string host = {};
+  int index = 0;  ///< in the rank's own numbering
 };
 
-/// What the start-up summary says of devices; `transport` is how tensors travel.
+/// What the start-up summary says of devices; `transport` is how tensors travel. Where not all GPUs
+/// are alike, each rank's has a line.
 ///
 ///     4 ranks on 4 GPUs: NVIDIA H100 80GB HBM3, 79.2 GiB each; NCCL 2.28.9
+///       ranks 0 to 3 on node1: GPU 0, 1, 2, 3
 ///
-///     2 ranks on 1 GPU: NVIDIA H200, 139.8 GiB; mpi, staged
+///     1 rank on 1 GPU: GPU 0, NVIDIA H200, 139.8 GiB; self, staged
+///
+///     2 ranks on 2 GPUs; mpi, staged
+///       rank 0 on node1: GPU 0, NVIDIA A100-SXM4-80GB, 79.2 GiB
+///       rank 1 on node1: GPU 1, NVIDIA H200, 139.8 GiB
 ///
 ///     4 ranks on CPUs; mpi
 ///

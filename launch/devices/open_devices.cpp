@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "launch/devices/device_plan.h"
 #include "launch/devices/device_summary.h"
+#include "launch/devices/usable_gpus.h"
 #include "parallel/cuda/staged_communicator.h"
 #include "parallel/exchange.h"
 #include "parallel/host_name.h"
@@ -18,21 +19,37 @@ namespace {
 constexpr GpuBuild kBuild{kHasCuda, kHasNccl};
 
 /// CUDA is asked only where the answer matters.
-RankGpus find_gpus(DeviceChoice device) {
-  RankGpus gpus;
-  gpus.host = host_name();
+UsableGpus find_gpus(DeviceChoice device) {
+  UsableGpus usable;
   if constexpr (kHasCuda) {
-    if (device == DeviceChoice::cpu) return gpus;
-    const int found = cuda::device_count();
-    if (found == 0) gpus.why_none = cuda::why_no_device();
-    for (int i = 0; i < found; ++i) gpus.addresses.push_back(cuda::device_address(i));
+    if (device == DeviceChoice::cpu) return usable;
+    std::vector<SeenGpu> seen;
+    for (int i = 0; i < cuda::device_count(); ++i) {
+      const cuda::DeviceInfo kind = cuda::device_kind(i);
+      seen.push_back({kind.name, kind.major, kind.minor});
+    }
+    usable = usable_gpus(seen, cuda::compiled_architectures());
+    if (seen.empty()) usable.why_not = cuda::why_no_device();
+  }
+  return usable;
+}
+
+RankGpus with_addresses(const UsableGpus& usable) {
+  RankGpus gpus{host_name(), {}, usable.indices.empty() ? usable.why_not : ""};
+  if constexpr (kHasCuda) {
+    for (const int index : usable.indices) gpus.addresses.push_back(cuda::device_address(index));
   }
   return gpus;
 }
 
-DevicePlan agree_on_plan(DeviceChoice device, Backend backend, Communicator& world) {
+/// With each rank's GPU among those that it `found`.
+DevicePlan agree_on_plan(DeviceChoice device, Backend backend, Communicator& world,
+                         UsableGpus& found) {
   std::string mine;
-  all_or_none(world, [&] { mine = to_string(find_gpus(device)); });
+  all_or_none(world, [&] {
+    found = find_gpus(device);
+    mine = to_string(with_addresses(found));
+  });
   std::vector<RankGpus> ranks;
   for (const std::string& text : all_gather_strings(world, mine)) {
     ranks.push_back(parse_rank_gpus(text));
@@ -42,24 +59,23 @@ DevicePlan agree_on_plan(DeviceChoice device, Backend backend, Communicator& wor
   return plan;
 }
 
-/// bf16 on tensor cores came with it.
-constexpr int kLeastComputeCapability = 8;
-
 /// Makes this rank's GPU the calling thread's, and tells of everyone's, and how much of its own is
 /// free before any rank allocates.
-std::vector<RankGpu> use_gpus(const DevicePlan& plan, Communicator& world, size_t* free_bytes) {
+std::vector<RankGpu> use_gpus([[maybe_unused]] int index, [[maybe_unused]] Communicator& world,
+                              [[maybe_unused]] size_t* free_bytes) {
   std::vector<RankGpu> gpus;
   if constexpr (kHasCuda) {
     std::string mine;
     all_or_none(world, [&] {
-      const int index = plan.gpu_of_rank[static_cast<size_t>(world.rank())];
       cuda::use_device(index);
       const cuda::DeviceInfo info = cuda::device_info(index);
-      require(info.major >= kLeastComputeCapability,
-              "GPU {}, {}, has compute capability {}.{}, but Tessera's kernels need {}.0 or later: "
-              "hide it with CUDA_VISIBLE_DEVICES, or compute with run.device=cpu",
-              index, info.name, info.major, info.minor, kLeastComputeCapability);
-      mine = to_string(RankGpu{info.name, info.total_bytes});
+      require(cuda::has_kernels(),
+              "GPU {}, {}, has compute capability {}.{}, and the driver finds no code for it in "
+              "this build, which was made for {}: build with -DCMAKE_CUDA_ARCHITECTURES={}{}, or "
+              "compute with run.device=cpu",
+              index, info.name, info.major, info.minor, cuda::compiled_architectures(), info.major,
+              info.minor);
+      mine = to_string(RankGpu{info.name, info.total_bytes, host_name(), index});
       *free_bytes = info.free_bytes;
     });
     for (const std::string& text : all_gather_strings(world, mine)) {
@@ -90,16 +106,21 @@ std::string transport_of(const DevicePlan& plan, const Communicator& world) {
 }  // namespace
 
 OpenedDevices open_devices(DeviceChoice device, Backend backend, Communicator& world) {
-  const DevicePlan plan = agree_on_plan(device, backend, world);
+  UsableGpus found;
+  const DevicePlan plan = agree_on_plan(device, backend, world, found);
   OpenedDevices opened;
   opened.note = plan.note;
   std::vector<RankGpu> gpus;
   if (plan.on_gpus) {
-    gpus = use_gpus(plan, world, &opened.free_bytes);
+    const int chosen = plan.gpu_of_rank[static_cast<size_t>(world.rank())];
+    const int index = found.indices[static_cast<size_t>(chosen)];
+    if (!found.why_not.empty()) {
+      opened.note += (opened.note.empty() ? "not used: " : ". Not used: ") + found.why_not;
+    }
+    gpus = use_gpus(index, world, &opened.free_bytes);
     opened.gpus = plan.gpus;
     // Ranks share GPUs evenly, but for one more on some.
     opened.free_bytes /= static_cast<size_t>(ceil_div(world.size(), plan.gpus));
-    const int index = plan.gpu_of_rank[static_cast<size_t>(world.rank())];
     opened.device = {DeviceType::cuda, static_cast<int8_t>(index)};
   }
   opened.world = connect(plan, world);

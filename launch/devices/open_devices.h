@@ -22,8 +22,10 @@ struct OpenedDevices {
   /// For the start-up summary; the same on all ranks:
   ///
   ///     4 ranks on 4 GPUs: NVIDIA H100 80GB HBM3, 79.2 GiB each; NCCL 2.28.9
+  ///       ranks 0 to 3 on node1: GPU 0, 1, 2, 3
   std::string summary;
-  std::string note;  ///< why it is not what `auto` prefers, or ""
+  /// Why it is not what `auto` prefers, and which of this rank's GPUs are not used and why, or "".
+  std::string note;
 };
 
 /// Chooses every rank's device (plan_devices), makes it the calling thread's (cuda::use_device),

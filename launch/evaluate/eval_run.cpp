@@ -9,6 +9,7 @@
 
 #include "core/checked.h"
 #include "core/error.h"
+#include "core/memory.h"
 #include "launch/checkpoint/find.h"
 #include "launch/config/load_config.h"
 #include "launch/config/validate_kind.h"
@@ -225,6 +226,9 @@ EvalReport run_eval(const EvalOptions& options, Communicator& world) {
             "--part is a part of a configuration's data, and --data is evaluated as a whole: "
             "leave one of them out");
   });
+  const MemoryUse use(
+      "",
+      "choose a smaller --micro-batch, or a larger --tensor to split the model over more ranks");
   const OpenedDevices devices = open_devices(options.device, options.backend, world);
   const ParallelGroups groups = make_parallel_groups(*devices.world, narrow<int>(options.tensor));
   return EvalRun(options, groups, path, devices.device).run();

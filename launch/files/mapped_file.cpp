@@ -37,6 +37,13 @@ MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
+void MappedFile::will_read(size_t begin, size_t count) const {
+  static const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t first = begin / page * page;  // the mapping begins with a page
+  // Whoever reads them without the hint only waits longer.
+  ::madvise(const_cast<std::byte*>(bytes_.data()) + first, begin + count - first, MADV_WILLNEED);
+}
+
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
 

@@ -26,6 +26,11 @@ class MappedFile {
     return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
   }
   size_t size() const { return bytes_.size(); }
+
+  /// Lets the system read bytes [begin, begin + count), which are within the file, without waiting
+  /// for them: a hint.
+  void will_read(size_t begin, size_t count) const;
+
   const std::string& path() const { return path_; }
 
  private:

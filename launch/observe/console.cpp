@@ -9,6 +9,12 @@
 #include "launch/observe/terminal.h"
 
 namespace tessera {
+namespace {
+
+/// The part of the time that steps wait for data from which on a line says so.
+constexpr double kShownDataWait = 0.01;
+
+}  // namespace
 
 Console::Console(bool prints, int64_t total_steps)
     : prints_(prints), total_steps_(total_steps), bar_(stdout, prints && stdout_is_watched()) {}
@@ -32,13 +38,25 @@ void Console::progress(const StepResult& result, double seconds_left) {
 
 void Console::step(const StepResult& result, const Speed& speed, double seconds_left) {
   const bool padded = result.tokens != result.padded_tokens;
+  const bool waits = speed.data_wait_seconds > kShownDataWait * speed.seconds;
   line(fmt::format(
-      "step {:>{}}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.2e}  {:.0f} tokens/s{}{}  {} left",
+      "step {:>{}}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.2e}  {:.0f} tokens/s{}{}{}  {} left",
       result.step, std::to_string(total_steps_).size(), total_steps_, result.loss(),
       result.grad_norm, result.lr, speed.tokens,
       padded ? fmt::format(" ({:.0f} with padding)", speed.padded_tokens) : "",
       speed.mfu ? fmt::format("  MFU {:.1f}%", 100.0 * *speed.mfu) : "",
+      waits ? fmt::format("  data wait {:.1f}%", 100.0 * speed.data_wait_seconds / speed.seconds)
+            : "",
       human_duration(seconds_left)));
+}
+
+void Console::saved(const SavedCheckpoint& saved) {
+  for (const std::string& text : saved.warnings) warning(text);
+  std::string times = fmt::format("training waited {:.2f} s", saved.seconds);
+  if (saved.background_seconds > 0.0) {
+    times += fmt::format(", {:.2f} s in the background", saved.background_seconds);
+  }
+  line(fmt::format("saved {} ({})", saved.path.string(), times));
 }
 
 void Console::evaluation(int64_t step, const Evaluation& found) {
@@ -48,6 +66,8 @@ void Console::evaluation(int64_t step, const Evaluation& found) {
 Speed StepClock::speed() const {
   if (seconds_ <= 0.0) return {};
   Speed speed{tokens_ / seconds_, padded_tokens_ / seconds_, flops_ / seconds_};
+  speed.seconds = seconds_;
+  speed.data_wait_seconds = data_wait_seconds_;
   if (peak_flops_) speed.mfu = speed.flops / *peak_flops_;
   return speed;
 }
@@ -57,6 +77,7 @@ void StepClock::add(const StepResult& result) {
   padded_tokens_ += static_cast<double>(result.padded_tokens);
   flops_ += result.flops;
   seconds_ += result.seconds;
+  data_wait_seconds_ += result.data_wait_seconds;
   const double seconds = result.seconds_per_step();
   const double memory = std::pow(0.99, static_cast<double>(result.steps));
   mean_seconds_ =

@@ -16,6 +16,8 @@ struct Speed {
   double flops = 0.0;  ///< as of model_flops()
   /// Model FLOPs utilisation: `flops` / what the GPUs can do at most, where that is known.
   std::optional<double> mfu = {};
+  double seconds = 0.0;            ///< that this was measured over
+  double data_wait_seconds = 0.0;  ///< of them, in which steps waited for their data
 };
 
 /// What a run prints, on rank 0: a line each log interval, and on a terminal a bar that moves
@@ -33,6 +35,7 @@ class Console {
   void progress(const StepResult& result, double seconds_left);
   void step(const StepResult& result, const Speed& speed, double seconds_left);
   void evaluation(int64_t step, const Evaluation& found);
+  void saved(const SavedCheckpoint& saved);
 
  private:
   bool prints_;
@@ -53,7 +56,7 @@ class StepClock {
   double seconds_left(int64_t steps_left) const {
     return mean_seconds_ * static_cast<double>(steps_left);
   }
-  void restart() { tokens_ = padded_tokens_ = flops_ = seconds_ = 0.0; }
+  void restart() { tokens_ = padded_tokens_ = flops_ = seconds_ = data_wait_seconds_ = 0.0; }
 
  private:
   std::optional<double> peak_flops_;
@@ -61,6 +64,7 @@ class StepClock {
   double padded_tokens_ = 0.0;
   double flops_ = 0.0;
   double seconds_ = 0.0;
+  double data_wait_seconds_ = 0.0;
   double mean_seconds_ = 0.0;
 };
 

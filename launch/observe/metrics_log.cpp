@@ -41,6 +41,7 @@ void MetricsLog::step(const StepResult& result, int64_t run_tokens, const Speed&
                {"tokens_per_second", speed.tokens},
                {"padded_tokens_per_second", speed.padded_tokens},
                {"step_ms", result.seconds_per_step() * 1e3}};
+  line["data_wait_seconds"] = speed.data_wait_seconds;
   line["model_flops_per_second"] = speed.flops;
   if (speed.mfu) line["mfu"] = *speed.mfu;
   if (result.losses.token != 0.0 && result.losses.document != 0.0) {
@@ -67,6 +68,12 @@ void MetricsLog::evaluation(int64_t step, const Evaluation& found) {
     line["eval_macro_f1"] = found.macro_f1();
   }
   write(line);
+}
+
+void MetricsLog::saved(const SavedCheckpoint& saved) {
+  write({{"step", saved.step},
+         {"save_seconds", saved.seconds},
+         {"save_background_seconds", saved.background_seconds}});
 }
 
 void MetricsLog::write(const Json& line) {

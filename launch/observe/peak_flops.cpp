@@ -33,10 +33,11 @@ bool has_words(std::string_view text, std::string_view words) {
 
 }  // namespace
 
-std::optional<double> peak_flops(std::string_view device_name, DType precision) {
+std::optional<double> peak_flops(std::string_view device_name, DType precision, bool tf32) {
   for (const Peak& peak : kPeaks) {
     if (!has_words(device_name, peak.name)) continue;
-    return 1e12 * (precision == DType::bf16 ? peak.bf16 : peak.fp32);
+    if (precision == DType::bf16) return 1e12 * peak.bf16;
+    return 1e12 * (tf32 ? peak.bf16 / 2.0 : peak.fp32);  // tensor cores take twice as long for TF32
   }
   return std::nullopt;
 }

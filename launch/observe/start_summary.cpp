@@ -12,9 +12,15 @@ namespace tessera {
 namespace {
 
 std::string memory_lines(const MemoryPlan& memory) {
-  std::string text = fmt::format("memory     {} a rank\n", human_bytes(memory.total()));
+  std::string text = fmt::format("memory     {} a rank", human_bytes(memory.total()));
+  if (memory.total_in_host() > 0) {
+    text += fmt::format(" of its GPU's, {} of the host's", human_bytes(memory.total_in_host()));
+  }
+  text += "\n";
   for (const MemoryPlan::Line& line : memory.lines) {
-    if (line.bytes > 0) text += fmt::format("  {:<16}{:>12}\n", line.what, human_bytes(line.bytes));
+    if (line.bytes == 0) continue;
+    text += fmt::format("  {:<16}{:>12}{}\n", line.what, human_bytes(line.bytes),
+                        memory.counts(line) ? "" : "  (host)");
   }
   return text;
 }

@@ -33,18 +33,20 @@ std::string assumptions(const AssumedMachine& machine) {
 }
 
 std::string table_of(const LayoutSweep& sweep, size_t most) {
-  Rows rows = {{"tensor", "data", "micro", "recompute", "memory", "predicted s", "tokens/s",
-                "compute s", "recompute s", "tensor s", "data s"}};
+  Rows rows = {{"tensor", "data", "micro", "recompute", "zero", "sequence", "memory", "predicted s",
+                "tokens/s", "compute s", "recompute s", "tensor s", "data s"}};
   for (size_t i = 0; i < std::min(most, sweep.fitting.size()); ++i) {
     const SweptLayout& swept = sweep.fitting[i];
     rows.push_back({std::to_string(swept.layout.tensor), std::to_string(swept.data),
                     std::to_string(swept.layout.micro),
-                    std::string(to_string(swept.layout.recompute)), human_bytes(swept.memory),
-                    seconds_text(swept.time.total()), human_amount(tokens_per_second(sweep, swept)),
-                    seconds_text(swept.time.compute), seconds_text(swept.time.recompute),
-                    seconds_text(swept.time.tensor), seconds_text(swept.time.data)});
+                    std::string(to_string(swept.layout.recompute)),
+                    std::to_string(swept.layout.zero), swept.layout.sequence ? "true" : "false",
+                    human_bytes(swept.memory), seconds_text(swept.time.total()),
+                    human_amount(tokens_per_second(sweep, swept)), seconds_text(swept.time.compute),
+                    seconds_text(swept.time.recompute), seconds_text(swept.time.tensor),
+                    seconds_text(swept.time.data)});
   }
-  std::string text = table(rows, {0, 1, 2, 4, 5, 6, 7, 8, 9, 10});
+  std::string text = table(rows, {0, 1, 2, 4, 6, 7, 8, 9, 10, 11, 12});
   if (sweep.fitting.size() > most) {
     text += fmt::format("  and {} more\n", sweep.fitting.size() - most);
   }
@@ -95,6 +97,8 @@ Json to_json(const LayoutSweep& sweep) {
                        {"data", swept.data},
                        {"micro", swept.layout.micro},
                        {"recompute", to_string(swept.layout.recompute)},
+                       {"zero", swept.layout.zero},
+                       {"sequence", swept.layout.sequence},
                        {"memory_bytes", swept.memory},
                        {"predicted_seconds", swept.time.total()},
                        {"predicted_tokens_per_second", tokens_per_second(sweep, swept)},
@@ -118,6 +122,8 @@ Json to_json(const LayoutSweep& sweep) {
     json["smallest_too_large"] = {{"tensor", sweep.smallest->tensor},
                                   {"micro", sweep.smallest->micro},
                                   {"recompute", to_string(sweep.smallest->recompute)},
+                                  {"zero", sweep.smallest->zero},
+                                  {"sequence", sweep.smallest->sequence},
                                   {"memory_bytes", sweep.smallest_memory}};
   }
   if (sweep.broken > 0) json["first_broken"] = sweep.first_broken;

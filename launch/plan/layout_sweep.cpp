@@ -28,7 +28,13 @@ std::vector<Layout> layouts_of(const RunConfig& config, int64_t tensor, int64_t 
   std::vector<Layout> layouts;
   for (const Recompute recompute : kRecomputes) {
     for (const int64_t micro : divisors_of(config.batch.global / data)) {
-      if (micro <= most_rows) layouts.push_back({tensor, micro, recompute});
+      if (micro > most_rows) continue;
+      for (const int64_t zero : {0, 1}) {
+        for (const bool sequence : {false, true}) {
+          if ((zero == 1 && data == 1) || (sequence && tensor == 1)) continue;  // changes nothing
+          layouts.push_back({tensor, micro, recompute, zero, sequence});
+        }
+      }
     }
   }
   return layouts;
@@ -37,7 +43,7 @@ std::vector<Layout> layouts_of(const RunConfig& config, int64_t tensor, int64_t 
 /// What layouts are ordered by: of two that take as long, the one that needs less comes first.
 auto order_key(const SweptLayout& swept) {
   return std::tuple(swept.time.total(), swept.memory, swept.layout.tensor, swept.layout.micro,
-                    swept.layout.recompute);
+                    swept.layout.recompute, swept.layout.zero, swept.layout.sequence);
 }
 
 class Sweep {
@@ -93,12 +99,14 @@ RunConfig Layout::of(RunConfig config) const {
   config.parallel.tensor = tensor;
   config.batch.micro = micro;
   config.train.recompute = recompute;
+  config.parallel.zero = zero;
+  config.parallel.sequence = sequence;
   return config;
 }
 
 std::string to_string(const Layout& layout) {
-  return fmt::format("tensor {}, micro {}, recompute {}", layout.tensor, layout.micro,
-                     to_string(layout.recompute));
+  return fmt::format("tensor {}, micro {}, recompute {}, zero {}, sequence {}", layout.tensor,
+                     layout.micro, to_string(layout.recompute), layout.zero, layout.sequence);
 }
 
 LayoutSweep sweep_layouts(const RunConfig& config, const SweepOptions& options) {

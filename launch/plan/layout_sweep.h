@@ -17,12 +17,14 @@ struct Layout {
   int64_t tensor = 1;
   int64_t micro = 1;
   Recompute recompute = Recompute::none;
+  int64_t zero = 0;
+  bool sequence = false;
 
   /// The configuration with this layout.
   RunConfig of(RunConfig config) const;
 };
 
-/// "tensor 8, micro 1, recompute block"
+/// "tensor 8, micro 1, recompute block, zero 0, sequence false"
 std::string to_string(const Layout& layout);
 
 struct SweepOptions {
@@ -56,8 +58,10 @@ struct LayoutSweep {
 
 /// Plans `config` in all layouts on so many ranks: the divisors of the ranks as tensor ranks, the
 /// divisors of a data rank's batch (of micro-batches with at most 2^31 - 1 tokens) as batch.micro,
-/// and each train.recompute. On a GPU (any run.device but cpu) device_room.h's kUnplannedBytes of
-/// the memory stay free. Throws if the configuration is wrong whatever the layout.
+/// each train.recompute, and with and without parallel.zero and parallel.sequence where there are
+/// ranks to share. On a GPU (any
+/// run.device but cpu) device_room.h's kUnplannedBytes of the memory stay free. Throws if the
+/// configuration is wrong whatever the layout.
 LayoutSweep sweep_layouts(const RunConfig& config, const SweepOptions& options);
 
 /// The table of the layouts that fit, at most `most` of them, with what is assumed, and what became

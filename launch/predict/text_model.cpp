@@ -1,12 +1,18 @@
 #include "launch/predict/text_model.h"
 
+#include <string_view>
+
 #include "core/error.h"
+#include "core/memory.h"
 #include "core/ops/elementwise.h"
 #include "launch/train/model_json.h"
 #include "launch/train/model_state.h"
 
 namespace tessera {
 namespace {
+
+/// Where a GPU has not enough memory.
+constexpr std::string_view kAdvice = "start more ranks with mpirun, which split the model";
 
 /// The same sizes without data.
 TokenBatch on_meta(TokenBatch batch) {
@@ -32,11 +38,13 @@ TextModel::TextModel(Checkpoint& checkpoint, Communicator& tp, Device device)
       model_(make_model(config_, store_, tp)),
       buffers_(1, config_.seq_length),
       device_batch_(1, config_.seq_length, device) {
+  const MemoryUse use("", kAdvice);
   store_.allocate(device, DType::f32, StoreFor::inference);
   load_weights(checkpoint, store_);
 }
 
 Tensor TextModel::run(const Sample& text, const Ask& ask) {
+  const MemoryUse use("", kAdvice);
   require(std::ssize(text.tokens) <= config_.seq_length,
           "the text has {} tokens, special ones included, but the model takes at most {} "
           "(model.seq_length): shorten it",

@@ -14,7 +14,7 @@ bool fits(const MemoryPlan& plan, size_t free_bytes) {
 std::string list_of_lines(const MemoryPlan& plan) {
   std::string list;
   for (const MemoryPlan::Line& line : plan.lines) {
-    if (line.bytes == 0) continue;
+    if (line.bytes == 0 || !plan.counts(line)) continue;
     list += fmt::format("{}{} {}", list.empty() ? "" : ", ", line.what, human_bytes(line.bytes));
   }
   return list;

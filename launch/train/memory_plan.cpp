@@ -1,13 +1,23 @@
 #include "launch/train/memory_plan.h"
 
+#include <utility>
+
 #include "core/checked.h"
+#include "core/memory.h"
+#include "launch/checkpoint/save_plan.h"
 #include "launch/data/batch_buffers.h"
+#include "launch/train/model_state.h"
 #include "launch/train/run_layout.h"
 #include "models/model.h"
 #include "parallel/held_row_gradients.h"
 
 namespace tessera {
 namespace {
+
+/// Eight int32 a token (models/token_batch.h).
+size_t batch_bytes(int64_t sequences, int64_t seq_length) {
+  return static_cast<size_t>(sequences * seq_length) * 8 * sizeof(int32_t);
+}
 
 /// `batch` with a target fewer, whose targets' rows have to be gathered.
 TokenBatch with_fewer_targets(TokenBatch batch) {
@@ -75,11 +85,22 @@ int64_t count_local(const ParameterStore& store) {
 
 size_t MemoryPlan::total() const {
   size_t sum = 0;
-  for (const Line& line : lines) sum += line.bytes;
+  for (const Line& line : lines) sum += counts(line) ? line.bytes : 0;
   return sum;
 }
 
-MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups) {
+size_t MemoryPlan::total_in_host() const {
+  size_t sum = 0;
+  for (const Line& line : lines) sum += counts(line) ? 0 : line.bytes;
+  return sum;
+}
+
+bool copies_checkpoints(const RunConfig& config) {
+  const int64_t interval = config.checkpoint.interval;
+  return config.checkpoint.background && 0 < interval && interval < config.train.steps;
+}
+
+MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, Device device) {
   ParameterStore store;
   const std::unique_ptr<Model> model = make_model(config.model, store, *groups.tp);
   store.allocate(kMeta, config.run.precision, StoreFor::training, flat_cut(config, groups));
@@ -87,6 +108,7 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups) {
       div_exact(config.batch.global, groups.dp->size(), "batch.global", "the data ranks");
 
   MemoryPlan plan;
+  plan.device = device;
   const std::vector<TokenBatch> batches = largest_batches(config.model, config.batch.micro);
   Arena arena(kMeta);
   const RowSplit rows = row_split(config, groups);
@@ -99,14 +121,35 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups) {
   plan.arena_bytes = arena.peak();
   plan.local_parameters = count_local(store);
   plan.global_parameters = count_global(store);
-  plan.lines = {
-      {"weights", store.value_bytes()},
-      {"gradients", store.grad_bytes()},
-      {"master weights", store.master_bytes()},
-      {"AdamW moments", store.moment_bytes()},
-      {"activations", plan.arena_bytes},
-      {"batch", static_cast<size_t>(local_batch * config.model.seq_length) * 8 * sizeof(int32_t)}};
+  plan.lines = {{"weights", store.value_bytes()},
+                {"gradients", store.grad_bytes()},
+                {"master weights", store.master_bytes()},
+                {"AdamW moments", store.moment_bytes()},
+                {"activations", plan.arena_bytes},
+                // A GPU has the micro-batch that it works on; the host has this step and the next.
+                {"micro-batch",
+                 device.is_cuda() ? batch_bytes(config.batch.micro, config.model.seq_length) : 0},
+                {"batch", 2 * batch_bytes(local_batch, config.model.seq_length), /*in_host=*/true}};
+  if (copies_checkpoints(config)) {
+    plan.lines.push_back(
+        {"checkpoint copy", checkpoint_copy_bytes(store, groups.dp->size()), /*in_host=*/true});
+  }
   return plan;
+}
+
+size_t checkpoint_copy_bytes(const ParameterStore& store, int data_ranks) {
+  const bool shared = store.layout().cut().shared();
+  std::vector<int64_t> slices;  // of all data ranks
+  int64_t own = 0;
+  for (const HeldTensor& held : held_tensors(store)) {
+    const int64_t bytes = round_up(narrow<int64_t>(held.data.bytes()), int64_t{kAlignment});
+    if (!shared || (held.kind == kModelKind && store.master_bytes() == 0)) {
+      slices.push_back(bytes);
+    } else {
+      own += bytes;
+    }
+  }
+  return static_cast<size_t>(own + largest_share(std::move(slices), data_ranks));
 }
 
 size_t plan_evaluation_arena(const ModelConfig& config, DType precision, int64_t micro_batch,

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <memory>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -90,45 +88,14 @@ std::vector<std::string> unused_weights(const Checkpoint& checkpoint,
   return unused;
 }
 
-/// Brings pieces from a GPU into host memory, one at a time.
-class HostCopies {
- public:
-  explicit HostCopies(const ParameterStore& store) {
-    size_t most = 0;
-    for (const Parameter& parameter : store.parameters()) {
-      const Tensor& largest =
-          parameter.master.defined() ? parameter.master : parameter.owned.master;
-      most = std::max(most, largest.bytes());
-    }
-    memory_ = std::make_shared<Buffer>(most, kCpu, MemoryKind::pinned);
-  }
-
-  HeldTensor hold(HeldTensor held) const {
-    const Tensor on_device = held.data;
-    held.data = Tensor(nullptr, on_device.shape(), on_device.dtype(), kMeta);
-    held.make = [memory = memory_, on_device] {
-      Tensor on_host = memory->tensor(on_device.shape(), on_device.dtype());
-      copy(on_device, on_host);
-      return on_host;
-    };
-    return held;
-  }
-
- private:
-  std::shared_ptr<Buffer> memory_;
-};
-
 }  // namespace
 
 std::vector<HeldTensor> held_tensors(const ParameterStore& store) {
-  std::optional<HostCopies> copies;
-  if (store.device().is_cuda()) copies.emplace(store);
   std::vector<HeldTensor> held;
   for (const Parameter& parameter : store.parameters()) {
     const auto hold = [&](const std::string& name, const char* kind, const Box& box,
                           const Tensor& piece) {
-      HeldTensor tensor = {name, kind, parameter.global_shape, box, piece};
-      held.push_back(copies ? copies->hold(std::move(tensor)) : std::move(tensor));
+      held.push_back({name, kind, parameter.global_shape, box, piece});
     };
     const auto hold_owned = [&](const std::string& name, const char* kind, const Tensor& run) {
       for_each_owned_box(parameter, run, [&](const Box& box, const Tensor& piece) {

@@ -1,6 +1,8 @@
 #include "launch/train/run_training.h"
 
 #include <algorithm>
+#include <chrono>
+#include <exception>
 #include <optional>
 #include <string>
 
@@ -8,6 +10,7 @@
 #include "core/device.h"
 #include "core/error.h"
 #include "core/ops/cuda/cudnn_attention.h"
+#include "core/ops/cuda/matmul.h"
 #include "launch/config/config_changes.h"
 #include "launch/config/load_config.h"
 #include "launch/config/validate.h"
@@ -15,6 +18,7 @@
 #include "launch/observe/console.h"
 #include "launch/observe/metrics_log.h"
 #include "launch/observe/peak_flops.h"
+#include "launch/observe/product_speed.h"
 #include "launch/observe/start_summary.h"
 #include "launch/train/open_data.h"
 #include "launch/train/run_lock.h"
@@ -57,6 +61,19 @@ class TrainingRun {
   }
 
   void run() {
+    try {
+      take_steps();
+    } catch (const std::exception& error) {
+      // Whatever ends the run, if it ends all ranks here and now, what was being saved is good.
+      const bool all_are_here =
+          groups_.world.size() == 1 || dynamic_cast<const SharedError*>(&error) != nullptr;
+      if (all_are_here) save_what_was_begun();
+      throw;
+    }
+  }
+
+ private:
+  void take_steps() {
     const StopSignal signal;
     while (trainer_.steps_done() < last_step_) {
       trainer_.step();
@@ -68,7 +85,11 @@ class TrainingRun {
           is_due(config_.eval.interval, step) || (last && config_.eval.interval > 0);
       observe(saves || evaluates);
       // First of all: who was asked to stop may have a second left.
-      if (saves) save();
+      if (saves) {
+        save(stop || last);
+      } else if (trainer_.saving()) {
+        if (const auto saved = trainer_.poll_save()) report(*saved);
+      }
       if (stop) {
         console_.line(fmt::format("asked to stop: saved after step {}", step));
         return;
@@ -77,7 +98,6 @@ class TrainingRun {
     }
   }
 
- private:
   /// Says what a resumed run does otherwise than before: a --set that was forgotten, above all.
   void report_changes() {
     const std::filesystem::path earlier = std::filesystem::path(config_.run.dir) / "config.yaml";
@@ -123,10 +143,37 @@ class TrainingRun {
     if (metrics_) metrics_->evaluation(trainer_.steps_done(), found);
   }
 
-  void save() {
-    const SavedCheckpoint saved = trainer_.save();
-    for (const std::string& warning : saved.warnings) console_.warning(warning);
-    console_.line(fmt::format("saved {}", saved.path.string()));
+  /// Where the run `ends`, there are no steps that could go on meanwhile.
+  void save(bool ends) {
+    if (trainer_.saving()) finish_save();
+    if (ends || !config_.checkpoint.background) {
+      report(trainer_.save());
+    } else {
+      trainer_.begin_save();
+    }
+  }
+
+  void finish_save() {
+    const auto start = std::chrono::steady_clock::now();
+    const SavedCheckpoint saved = trainer_.finish_save();
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+    console_.line(fmt::format("waited {:.2f} s until the checkpoint of step {} was saved",
+                              waited.count(), saved.step));
+    report(saved);
+  }
+
+  void save_what_was_begun() {
+    if (!trainer_.saving()) return;
+    try {
+      finish_save();
+    } catch (const std::exception& error) {
+      console_.warning(error.what());
+    }
+  }
+
+  void report(const SavedCheckpoint& saved) {
+    console_.saved(saved);
+    if (metrics_) metrics_->saved(saved);
   }
 
   const RunConfig& config_;
@@ -160,16 +207,43 @@ std::string attention_of(const RunConfig& config) {
              : implementation + ", and own kernels for shapes that it has no plan for";
 }
 
-/// Of all GPUs together.
-std::optional<double> peak_flops_of(const OpenedDevices& devices, DType precision) {
-  std::optional<double> peak;
+/// By what MFU is measured.
+struct Peak {
+  std::optional<double> flops;  ///< per second, of all GPUs together
+  std::string note;             ///< where it is from, if from no data sheet; or ""
+};
+
+/// Where no data sheet is known, rank 0, whose log it is for, measures its own GPU, before memory
+/// is allocated. No such time of an emulated GPU means anything.
+Peak peak_of([[maybe_unused]] const OpenedDevices& devices, [[maybe_unused]] const RunSection& run,
+             [[maybe_unused]] bool measures) {
+  Peak peak;
   if constexpr (kHasCuda) {
-    if (devices.device.is_cuda()) {
-      peak = peak_flops(cuda::device_info(devices.device.index).name, precision);
+    if (!devices.device.is_cuda()) return peak;
+    const std::string name = cuda::device_kind(devices.device.index).name;
+    peak.flops = peak_flops(name, run.precision, run.tf32);
+    if (!peak.flops && measures && !cuda::is_emulated()) {
+      constexpr int64_t kSize = 8192;
+      peak.flops = product_speed(devices.device, run.precision, kSize);
+      peak.note = fmt::format(
+          "MFU is by {:.0f} TFLOP/s a GPU, which a product of {} × {} matrices reached: no data "
+          "sheet of {} is known",
+          *peak.flops / 1e12, kSize, kSize, name);
     }
+    if (peak.flops) *peak.flops *= devices.gpus;
   }
-  if (peak) *peak *= devices.gpus;
   return peak;
+}
+
+/// Throws if the run asks for what only a GPU has, and prepares the calling thread for it.
+void set_tf32(const RunConfig& config, const OpenedDevices& devices) {
+  require(!config.run.tf32 || devices.device.is_cuda(),
+          "run.tf32 is true, and TF32 is a GPU's, but this run is on CPUs{}{}: choose false, or "
+          "start it where there are GPUs",
+          devices.note.empty() ? "" : " (", devices.note.empty() ? "" : devices.note + ")");
+  if constexpr (kHasCuda) {
+    if (devices.device.is_cuda()) cuda::use_tf32(config.run.tf32);
+  }
 }
 
 std::optional<std::string> why_nothing_to_do(const RunConfig& config, const TrainOptions& options,
@@ -200,6 +274,11 @@ void run_training(const TrainOptions& options, Communicator& world) {
   const OpenedDevices devices = open_devices(config.run.device, config.parallel.backend, world);
   const ParallelGroups groups =
       make_parallel_groups(*devices.world, static_cast<int>(config.parallel.tensor));
+  Peak peak;
+  all_or_none(world, [&] {
+    set_tf32(config, devices);
+    peak = peak_of(devices, config.run, world.rank() == 0);
+  });
   std::unique_ptr<Trainer> trainer;
   all_or_none(world, [&] {
     trainer = std::make_unique<Trainer>(config, groups, data, devices.device, devices.free_bytes);
@@ -208,6 +287,7 @@ void run_training(const TrainOptions& options, Communicator& world) {
   Console console(world.rank() == 0, last_step(config, options));
   console.line(start_summary(config, groups, trainer->memory(), threads.summary, devices.summary));
   if (!devices.note.empty()) console.line(devices.note);
+  if (!peak.note.empty()) console.line(peak.note);
   if (devices.device.is_cuda()) console.line("attention  " + attention_of(config));
   for (const std::string& note : data.notes) console.line(note);
   const std::string no_graph = why_no_cuda_graph(config, devices.device, groups);
@@ -220,9 +300,7 @@ void run_training(const TrainOptions& options, Communicator& world) {
     console.line(*reason);
     return;
   }
-  TrainingRun(config, options, groups, *trainer, console,
-              peak_flops_of(devices, config.run.precision))
-      .run();
+  TrainingRun(config, options, groups, *trainer, console, peak.flops).run();
 }
 
 }  // namespace tessera

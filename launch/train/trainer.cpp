@@ -1,6 +1,7 @@
 #include "launch/train/trainer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -32,7 +33,7 @@ MemoryPlan plan_for(const RunConfig& config, const ParallelGroups& groups, Devic
   const auto plan_for_micro = [&](int64_t micro_batch) {
     RunConfig smaller = config;
     smaller.batch.micro = micro_batch;
-    return plan_memory(smaller, groups);
+    return plan_memory(smaller, groups, device);
   };
   MemoryPlan plan = plan_for_micro(config.batch.micro);
   if (device.is_cuda()) {
@@ -44,6 +45,10 @@ MemoryPlan plan_for(const RunConfig& config, const ParallelGroups& groups, Devic
 
 /// 0 where there is nothing to take a mean over.
 float one_over(int64_t count) { return count == 0 ? 0.0f : 1.0f / static_cast<float>(count); }
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
 
 /// In a checkpoint's extra data: the tokens of the run so far, without padding.
 constexpr const char* kTokensKey = "tokens";
@@ -64,14 +69,15 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
       train_parts_(data.train_parts),
       has_eval_(data.eval != nullptr),
       tokenizer_(data.tokenizer),
-      device_batch_(config.batch.micro, config.model.seq_length, device) {
-  for (int64_t micro = 0; micro < batches_.num_micro_batches(); ++micro) {
-    buffers_.emplace_back(config.batch.micro, config.model.seq_length, device);
-  }
-  loaded_.resize(buffers_.size());
+      prefetched_(batches_, config.batch.micro, config.model.seq_length, device),
+      device_batch_(config.batch.micro, config.model.seq_length, device),
+      background_save_(groups.world) {
   store_.allocate(device, config.run.precision, StoreFor::training, flat_cut(config, groups));
   update_ = std::make_unique<WeightUpdate>(config, store_, groups);
   sums_ = OwnedTensor({LossSums::kCount}, DType::f64, store_.device());
+  if (copies_checkpoints(config)) {
+    background_save_.reserve(checkpoint_copy_bytes(store_, groups.dp->size()), device);
+  }
 }
 
 void Trainer::initialize() {
@@ -104,21 +110,30 @@ void Trainer::start_at(int64_t step, int64_t samples, int64_t tokens) {
   steps_done_ = step;
   samples_ = samples;
   tokens_ = tokens;
+  values_are_rounded_ = false;
   update_->clip().reset();
   unasked_ = {};
+}
+
+// Not where masters are read, which one rank alone may fail to.
+void Trainer::round_values() {
+  if (!values_are_rounded_) update_->round_values(steps_done_);
+  values_are_rounded_ = true;
 }
 
 void Trainer::step() {
   if (unasked_.steps == 0) unasked_.start = std::chrono::steady_clock::now();
   counts_ = load_batch();
+  round_values();
   const LossScale scale = {one_over(counts_.token_targets), one_over(counts_.document_targets)};
   const LossSums sums{sums_.tensor};
 
   store_.zero_grads();
   fill(sums.values, 0.0);
-  for (size_t micro = 0; micro < loaded_.size(); ++micro) {
+  std::vector<BatchBuffers>& loaded = prefetched_.current();
+  for (size_t micro = 0; micro < loaded.size(); ++micro) {
     arena_.reset();
-    const TokenBatch batch = device_batch_.upload(buffers_[micro]);
+    const TokenBatch batch = device_batch_.upload(loaded[micro]);
     micro_steps_.run(context(static_cast<int64_t>(micro)), batch, scale, sums);
   }
   arena_.reset();
@@ -153,6 +168,7 @@ StepResult Trainer::peek() {
   result.padded_tokens = unasked_.steps * config_.batch.global * config_.model.seq_length;
   result.flops = unasked_.flops;
   result.seconds = elapsed.count();
+  result.data_wait_seconds = unasked_.data_wait_seconds;
   result.note = micro_steps_.take_note();
   unasked_ = {};
   return result;
@@ -161,12 +177,26 @@ StepResult Trainer::peek() {
 Evaluation Trainer::evaluate() {
   require(has_eval_, "there is no eval data: set data.eval or data.eval_fraction");
   require_finite_steps();
-  return tessera::evaluate(
-      {config_.model, *model_, arena_, groups_, batches_, buffers_, device_batch_, rows_},
-      std::min(config_.eval.batches, batches_.num_eval_batches()));
+  round_values();
+  return tessera::evaluate({config_.model, *model_, arena_, groups_, batches_,
+                            prefetched_.current(), device_batch_, rows_},
+                           std::min(config_.eval.batches, batches_.num_eval_batches()));
 }
 
 SavedCheckpoint Trainer::save(const SaveObserver& observer) {
+  require(!saving(), "a checkpoint is being saved in the background: finish_save() comes first");
+  const auto start = std::chrono::steady_clock::now();
+  SavedCheckpoint saved = save_checkpoint(save_request(observer), groups_.world);
+  saved.seconds = seconds_since(start);
+  return saved;
+}
+
+void Trainer::begin_save(const SaveObserver& observer) {
+  const auto start = std::chrono::steady_clock::now();
+  background_save_.begin(save_request(observer), start);
+}
+
+SaveRequest Trainer::save_request(const SaveObserver& observer) {
   require_finite_steps();
   // A checkpoint that can not go on must not push out one that can.
   all_or_none(groups_.world, [&] {
@@ -194,7 +224,7 @@ SavedCheckpoint Trainer::save(const SaveObserver& observer) {
   request.tensors = held_tensors(store_);
   request.keep = narrow<int>(config_.checkpoint.keep);
   request.observer = observer;
-  return save_checkpoint(request, groups_.world);
+  return request;
 }
 
 StepContext Trainer::context(int64_t micro) {
@@ -210,15 +240,25 @@ StepContext Trainer::context(int64_t micro) {
   return ctx;
 }
 
-// Each data rank reads other samples, so that one alone may meet a damaged one.
+// Each data rank reads other samples, so that one alone may meet a damaged one, or a slow disk.
 TargetCounts Trainer::load_batch() {
   TargetCounts counts;
-  all_or_none(groups_.world, [&] {
-    for (size_t micro = 0; micro < buffers_.size(); ++micro) {
-      loaded_[micro] = batches_.load_train(samples_, static_cast<int64_t>(micro), buffers_[micro]);
-      counts.add(loaded_[micro]);
+  std::string error;
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    for (const BatchBuffers& micro_batch : prefetched_.take(samples_)) {
+      counts.add(micro_batch.batch());
     }
-  });
+  } catch (const std::exception& exception) {
+    error = exception.what();
+  }
+  // Whether a rank failed, as in all_or_none(), and what the slowest waited, in seconds.
+  std::array<double, 2> most = {error.empty() ? 0.0 : 1.0, seconds_since(start)};
+  groups_.world.all_reduce(Tensor(most.data(), {2}, DType::f64, kCpu), ReduceOp::max);
+  if (most[0] > 0.0) raise_on_all(groups_.world, error);
+  unasked_.data_wait_seconds += most[1];
+  const int64_t next = samples_ + config_.batch.global;
+  if (steps_done_ + 1 < config_.train.steps) prefetched_.load_next(next);
   counts.all_reduce(*groups_.dp);
   return counts;
 }

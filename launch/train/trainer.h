@@ -5,13 +5,16 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "launch/checkpoint/background_save.h"
 #include "launch/checkpoint/checkpoint.h"
 #include "launch/checkpoint/save.h"
 #include "launch/config/run_config.h"
 #include "launch/data/device_batch.h"
+#include "launch/data/prefetched_batches.h"
 #include "launch/data/token_batches.h"
 #include "launch/evaluate/evaluation.h"
 #include "launch/tokenizer/tokenizer.h"
@@ -42,12 +45,13 @@ struct StepResult {
   double grad_norm = 0.0;  ///< before clipping
   double lr = 0.0;
 
-  int64_t steps = 0;          ///< since the result before
-  int64_t tokens = 0;         ///< of these steps, all ranks, without padding
-  int64_t padded_tokens = 0;  ///< with padding
-  double flops = 0.0;         ///< as of model_flops()
-  double seconds = 0.0;       ///< from the start of the first of them until the last is done
-  std::string note;           ///< what a person should know of these steps, in a sentence, or ""
+  int64_t steps = 0;               ///< since the result before
+  int64_t tokens = 0;              ///< of these steps, all ranks, without padding
+  int64_t padded_tokens = 0;       ///< with padding
+  double flops = 0.0;              ///< as of model_flops()
+  double seconds = 0.0;            ///< from the start of the first of them until the last is done
+  double data_wait_seconds = 0.0;  ///< of them, in which the slowest rank waited for its data
+  std::string note;  ///< what a person should know of these steps, in a sentence, or ""
   double seconds_per_step() const { return seconds / static_cast<double>(steps); }
 };
 
@@ -73,7 +77,8 @@ class Trainer {
   /// names them, or "".
   std::string start_from(Checkpoint& checkpoint);
 
-  /// One optimizer step, of which the host enqueues the work and waits for none. If the loss or the
+  /// One optimizer step, of which the host enqueues the work and waits for none; the next step's
+  /// data are loaded meanwhile. Throws, on all ranks, if a sample is damaged. If the loss or the
   /// gradient is not finite, neither this step nor a later one changes a weight, and the next
   /// result(), evaluate() or save() throws.
   void step();
@@ -95,6 +100,18 @@ class Trainer {
 
   /// Throws as result() does, too; then nothing is saved.
   SavedCheckpoint save(const SaveObserver& observer = {});
+
+  /// As save(), but only copies what this rank writes; the rest is done while steps go on. The next
+  /// save has to wait for finish_save().
+  void begin_save(const SaveObserver& observer = {});
+  /// Whether a save was begun of which neither poll_save() nor finish_save() has said that it is
+  /// done or has failed. The same on all ranks.
+  bool saving() const { return background_save_.pending(); }
+  /// To be called between steps while saving(): what was saved, when it is. Throws, on all ranks,
+  /// if it has failed. Two numbers are exchanged.
+  std::optional<SavedCheckpoint> poll_save() { return background_save_.poll(); }
+  /// As poll_save(), but waits until it is done.
+  SavedCheckpoint finish_save() { return background_save_.finish(); }
 
   /// Samples in the training data, and in each part of it: with the seed, what the order of samples
   /// depends on.
@@ -118,13 +135,19 @@ class Trainer {
     int64_t tokens = 0;
     std::chrono::steady_clock::time_point start;
     double flops = 0.0;
+    double data_wait_seconds = 0.0;
   };
 
   void start_at(int64_t step, int64_t samples, int64_t tokens);
   StepContext context(int64_t micro);
-  /// Loads the step's micro-batches, and returns what all ranks' have; throws on all ranks or none.
+  /// Takes the step's micro-batches, begins to load the next step's, and returns what all ranks'
+  /// have; throws on all ranks or none.
   TargetCounts load_batch();
   void require_finite_steps();
+  /// Throws on all ranks if the weights are not fit to be saved.
+  SaveRequest save_request(const SaveObserver& observer);
+  /// With stochastic rounding, once after masters came from elsewhere.
+  void round_values();
 
   RunConfig config_;
   const ParallelGroups& groups_;
@@ -139,15 +162,16 @@ class Trainer {
   bool has_eval_;
   std::shared_ptr<const Tokenizer> tokenizer_;  ///< may be null
   std::unique_ptr<WeightUpdate> update_;
-  std::vector<BatchBuffers> buffers_;  // one a micro-batch
-  std::vector<TokenBatch> loaded_;     // what is in them
-  DeviceBatch device_batch_;           // the one that the model works on
-  OwnedTensor sums_;                   // (LossSums::kCount) fp64, of the step
-  TargetCounts counts_;                // of the step
+  PrefetchedBatches prefetched_;
+  DeviceBatch device_batch_;  // the one that the model works on
+  OwnedTensor sums_;          // (LossSums::kCount) fp64, of the step
+  TargetCounts counts_;       // of the step
   Unasked unasked_;
+  bool values_are_rounded_ = false;
   int64_t steps_done_ = 0;
   int64_t samples_ = 0;  // the position in the global order of samples
   int64_t tokens_ = 0;
+  BackgroundSave background_save_;
 };
 
 }  // namespace tessera

@@ -29,6 +29,9 @@ class WeightUpdate {
   /// tensor ranks, for which `arena` gives room; sums the losses.
   void sum(const LossSums& sums, Arena& arena);
 
+  /// As Optimizer::round_values().
+  void round_values(int64_t steps_done) { optimizer_.round_values(steps_done); }
+
   /// Step number `step` (counted from 0) of AdamW with the clipped gradients.
   void apply(int64_t step, double lr, const LossSums& sums);
 

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "parallel/nccl/nccl_error_text.h"
@@ -18,7 +20,33 @@ ncclUniqueId parse_id(const std::string& text) {
   return id;
 }
 
+thread_local std::vector<NcclHandle*> handles;
+
+/// Aborts communicators of one GPU together: to abort one frees memory, which waits for the kernels
+/// of another until that is aborted, too. Since 2.22 NCCL does it in a group; before, a thread does
+/// each.
+void abort_together(const std::vector<ncclComm_t>& comms) {
+  constexpr int kGroupAbort = 22200;  // 2.22.0
+  int version = 0;
+  ncclGetVersion(&version);
+  if (version >= kGroupAbort) {
+    ncclGroupStart();
+    for (ncclComm_t comm : comms) ncclCommAbort(comm);
+    ncclGroupEnd();
+    return;
+  }
+  std::vector<std::thread> threads;
+  for (ncclComm_t comm : comms) threads.emplace_back([comm] { ncclCommAbort(comm); });
+  for (std::thread& thread : threads) thread.join();
+}
+
 }  // namespace
+
+NcclHandle::Registration::Registration(NcclHandle* handle_) : handle(handle_) {
+  handles.push_back(handle);
+}
+
+NcclHandle::Registration::~Registration() { std::erase(handles, handle); }
 
 std::string make_nccl_id() {
   ncclUniqueId id;
@@ -40,7 +68,7 @@ NcclHandle::NcclHandle(const std::string& id, const Communicator& group)
 NcclHandle::~NcclHandle() {
   if (comm_ == nullptr) return;
   const bool in_order = std::uncaught_exceptions() == exceptions_;
-  if (!in_order || !finish()) abort();
+  if (!in_order || !finish()) abort_all();
 }
 
 bool NcclHandle::ready() {
@@ -74,7 +102,7 @@ void NcclHandle::check(ncclResult_t code) {
   if (code == ncclSuccess || code == ncclInProgress) return;
   const std::string message = nccl_error_text(
       {last_operation(), ncclGetErrorString(code), ncclGetLastError(comm_), rank_, size_});
-  abort();
+  abort_all();
   throw Error(message);
 }
 
@@ -82,9 +110,12 @@ std::string NcclHandle::last_operation() const {
   return tensor_.defined() ? fmt::format("{} of {}", operation_, describe(tensor_)) : operation_;
 }
 
-void NcclHandle::abort() {
-  if (comm_ != nullptr) ncclCommAbort(comm_);
-  comm_ = nullptr;
+void NcclHandle::abort_all() {
+  std::vector<ncclComm_t> comms;
+  for (NcclHandle* handle : handles) {
+    if (handle->comm_ != nullptr) comms.push_back(std::exchange(handle->comm_, nullptr));
+  }
+  if (!comms.empty()) abort_together(comms);
 }
 
 // False if the other ranks do not come to an end with this one.

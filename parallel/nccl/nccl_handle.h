@@ -14,14 +14,16 @@ namespace tessera {
 
 /// An ncclComm_t of one rank, on the calling thread's GPU. It does not block: what takes long runs
 /// in the background, so that another rank's failure is noticed meanwhile, and every call here
-/// watches for errors. After one the handle is aborted, and every further call throws.
+/// watches for errors. After one, all handles of the calling thread are aborted, and every further
+/// call throws: to free memory, as an abort does and as the destructors do that an exception
+/// passes, waits for all work on the GPU, that of other communicators too, whose peers may be gone.
 class NcclHandle {
  public:
   /// Begins to connect the ranks of `group`; `id` is that of ncclGetUniqueId on one of them. Call
   /// ready() until it returns true.
   NcclHandle(const std::string& id, const Communicator& group);
   /// Waits for what is pending and frees the communicator, together with the group's other ranks;
-  /// where an exception passes, aborts it.
+  /// where an exception passes, aborts all of the thread's.
   ~NcclHandle();
   NcclHandle(const NcclHandle&) = delete;
   NcclHandle& operator=(const NcclHandle&) = delete;
@@ -39,10 +41,10 @@ class NcclHandle {
 
  private:
   ncclResult_t state();
-  /// Aborts and throws unless `code` is success or in progress.
+  /// Aborts all of the thread's and throws unless `code` is success or in progress.
   void check(ncclResult_t code);
-  void abort();
   bool finish();
+  static void abort_all();
   std::string last_operation() const;
 
   ncclComm_t comm_ = nullptr;
@@ -52,6 +54,16 @@ class NcclHandle {
   Tensor tensor_;  ///< of the last operation
   int exceptions_ = std::uncaught_exceptions();
   cuda::Watch watch_;
+
+  /// Among the handles of the calling thread while it lives.
+  struct Registration {
+    explicit Registration(NcclHandle* handle);
+    ~Registration();
+    Registration(const Registration&) = delete;
+    Registration& operator=(const Registration&) = delete;
+    NcclHandle* handle;
+  };
+  Registration registration_{this};
 };
 
 /// An id by which the ranks of one communicator find each other, to be sent to all of them.

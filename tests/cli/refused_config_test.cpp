@@ -3,6 +3,7 @@
 
 #include <ostream>
 
+#include "core/cuda/runtime.h"
 #include "core/device.h"
 #include "tests/cli/small_run.h"
 
@@ -98,6 +99,17 @@ TEST_F(CliBadFile, ADeviceThatTheBuildLacks) {
   if (kHasCuda) GTEST_SKIP() << "this build has CUDA support";
   expect_refused(trained(2, "run", {"run.device=cuda"}),
                  {"run.device is cuda, but this build of Tessera has no CUDA support"});
+}
+
+TEST_F(CliBadFile, Tf32WithoutAGpu) {
+  if constexpr (kHasCuda) {
+    if (cuda::device_count() > 0) GTEST_SKIP() << "there is a GPU";
+  }
+  for (const int ranks : {kAlone, 2}) {
+    expect_refused(trained(ranks, "run", {"run.device=auto", "run.tf32=true"}),
+                   {"run.tf32 is true, and TF32 is a GPU's, but this run is on CPUs",
+                    "choose false, or start it where there are GPUs"});
+  }
 }
 
 TEST_F(CliBadFile, ARunFolderThatCanNotBe) {

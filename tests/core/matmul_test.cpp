@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/ops/cuda/matmul.h"
 #include "tests/support/tensors.h"
 
 namespace tessera {
@@ -179,6 +180,49 @@ TEST(MatmulEdges, AnyNumberOfKindsOfProducts) {
     }
   }
 }
+
+#ifdef TESSERA_HAS_CUDA
+// Where cuBLASLt has no product with a bias.
+TEST(MatmulEdges, ABiasIsAddedToEachRow) {
+  if (!test::on_gpu()) GTEST_SKIP() << "of GPUs alone";
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const TestTensor bias = random_tensor({37}, dtype, 1), y = random_tensor({65, 37}, dtype, 2);
+    std::vector<double> expected = to_doubles(y.tensor);
+    const std::vector<double> biases = to_doubles(bias.tensor);
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] += biases[i % 37];
+    cuda::add_bias(bias.tensor, y.tensor);
+    test::expect_close(y.tensor, expected, test::unit_roundoff(dtype), "y");
+  }
+}
+
+TEST(MatmulEdges, Tf32CutsTheOperandsOfFp32) {
+  if (!test::on_gpu()) GTEST_SKIP() << "of GPUs alone";
+  constexpr int64_t kRows = 64, kColumns = 48, kLength = 256;
+  const TestTensor x = random_tensor({kRows, kLength}, DType::f32, 1),
+                   w = random_tensor({kColumns, kLength}, DType::f32, 2);
+  const std::vector<double> xs = to_doubles(x.tensor), ws = to_doubles(w.tensor);
+  const auto at = [](const std::vector<double>& matrix, int64_t i, int64_t l) {
+    return matrix[static_cast<size_t>(i * kLength + l)];
+  };
+  const std::vector<double> expected = product(
+      kRows, kColumns, kLength, [&](int64_t i, int64_t l) { return at(xs, i, l); },
+      [&](int64_t l, int64_t j) { return at(ws, j, l); });
+  const TestTensor plain({kRows, kColumns}, DType::f32), y({kRows, kColumns}, DType::f32),
+      again({kRows, kColumns}, DType::f32);
+  linear_forward(x.tensor, w.tensor, {}, plain.tensor);
+  cuda::use_tf32(true);
+  linear_forward(x.tensor, w.tensor, {}, y.tensor);
+  cuda::use_tf32(false);
+  linear_forward(x.tensor, w.tensor, {}, again.tensor);
+  test::expect_close(plain.tensor, expected, test::sum_tolerance(DType::f32, kLength), "fp32");
+  test::expect_same_bits(again.tensor, plain.tensor, "fp32 again");
+  // Each product of two operands that have 11 bits is off by up to 2⁻¹⁰ of itself (2⁻¹¹ each where
+  // they are rounded, twice that where they are cut), at random; the largest of 3072 sums of 256
+  // by less than five standard deviations, relative to sums whose own deviation is √256.
+  test::expect_close(y.tensor, expected, 5 * 2 * 0x1p-10, "TF32");
+  EXPECT_NE(to_doubles(y.tensor), to_doubles(plain.tensor)) << "the operands were not cut";
+}
+#endif
 
 TEST(MatmulEdges, ShapesThatDoNotFitAreNamed) {
   const TestTensor x({4, 3}, DType::f32), w({2, 5}, DType::f32);

@@ -57,6 +57,7 @@ TEST(ProductKey, AnyPartMakesItAnother) {
   insert([](ProductKey& key) { key.epilogue = Epilogue::none; });
   insert([](ProductKey& key) { key.accumulate = true; });
   insert([](ProductKey& key) { key.alignment = 8; });
+  insert([](ProductKey& key) { key.tf32 = true; });
 }
 
 TEST(ProductKey, AlignmentIsThatOfTheAddressUpToTheWidestAccess) {

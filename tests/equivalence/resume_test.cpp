@@ -73,6 +73,21 @@ TEST_F(Resume, InBf16IsTheSameBits) {
   test::expect_same_bits(resumed.weights, uninterrupted.weights, "weights");
 }
 
+TEST_F(Resume, WithStochasticRoundingIsTheSameBits) {
+  RunConfig run = config("rounding");
+  run.run.precision = DType::bf16;
+  run.optimizer.stochastic_rounding = true;
+  for (const Layout layout : {Layout{2, 1}, Layout{1, 2}}) {
+    run.run.dir += 'x';
+    const WholeRun uninterrupted = test::train_whole(run, {layout, kBefore + kAfter});
+    const WholeRun resumed = interrupted(run, layout, layout);
+    test::expect_same_bits(resumed.weights, uninterrupted.weights, "weights");
+    for (size_t i = 0; i < kAfter; ++i) {
+      EXPECT_EQ(resumed.steps[i].loss(), uninterrupted.steps[kBefore + i].loss());
+    }
+  }
+}
+
 class ResumeKind : public Resume, public testing::WithParamInterface<SmallKind> {};
 
 TEST_P(ResumeKind, OnTheSameLayoutIsTheSameBits) {

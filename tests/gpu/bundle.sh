@@ -13,7 +13,7 @@ cd "$(dirname "$0")/../.."
 
 out=${1:-build/bundle}
 from=${2:-}
-programs=(tessera tests/core_tests tests/models_tests tests/parallel_mpi_tests)
+programs=(tessera tests/core_tests tests/models_tests tests/parallel_mpi_tests tests/kernel_times)
 if [ -z "$from" ]; then
   from=build/portable
   mkdir -p "$from"

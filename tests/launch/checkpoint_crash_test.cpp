@@ -2,12 +2,11 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "launch/checkpoint/find.h"
 #include "launch/checkpoint/publish.h"
 #include "launch/checkpoint/verify.h"
+#include "tests/launch/checkpoint_faults.h"
 #include "tests/launch/checkpoint_fixture.h"
 
 namespace tessera {
@@ -22,40 +21,6 @@ using ::testing::IsEmpty;
 const char* const kPoints[] = {"after_create",    "during_data",    "after_data",
                                "before_manifest", "after_manifest", "before_rename",
                                "after_rename",    "during_prune",   "after_prune"};
-
-// Points from here on come when the new checkpoint has its name.
-bool is_published(const std::string& point) {
-  return point == "after_rename" || point == "during_prune" || point == "after_prune";
-}
-
-// Runs `body` in a child process; returns how that ended, as waitpid says.
-template <typename Body>
-int in_child(Body&& body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    try {
-      body();
-    } catch (...) {
-      _exit(1);
-    }
-    _exit(0);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return status;
-}
-
-SaveObserver killer(const std::string& at) {
-  return [at](const char* point) {
-    if (point == at) kill(getpid(), SIGKILL);
-  };
-}
-
-SaveObserver thrower(const std::string& at) {
-  return [at](const char* point) {
-    if (point == at) fail("failed at {}", point);
-  };
-}
 
 TEST(CheckpointCrash, AKilledSaveLeavesAWholeCheckpointAndTheNextSaveCleansUp) {
   for (const std::string point : kPoints) {
@@ -163,24 +128,6 @@ TEST(CheckpointCrash, AFailureOnOneRankIsTheSameErrorOnAllAndLeavesNothing) {
     EXPECT_THAT(names_in(checkpoints_folder(run.path())), ElementsAre("step_00000001")) << point;
     EXPECT_TRUE(verify_checkpoint(checkpoints_folder(run.path()) / step_name(1)).whole());
   }
-}
-
-// What `body` returns in a child process, whose limits and mounts are its own.
-template <typename Body>
-std::string text_from_child(Body&& body) {
-  int ends[2] = {};
-  EXPECT_EQ(pipe(ends), 0);
-  const int status = in_child([&] {
-    const std::string text = body();
-    const ssize_t written = write(ends[1], text.data(), text.size());
-    require(written == static_cast<ssize_t>(text.size()), "the pipe is too small");
-  });
-  EXPECT_EQ(status, 0);
-  close(ends[1]);
-  char text[4096];
-  const ssize_t size = read(ends[0], text, sizeof text);
-  close(ends[0]);
-  return {text, static_cast<size_t>(std::max<ssize_t>(size, 0))};
 }
 
 // The message of the Error that saving step 2 throws, and then what the run's folder holds.

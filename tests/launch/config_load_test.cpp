@@ -129,7 +129,7 @@ train: {steps: 5}
 )",
                        {"log.interval=0", "junk"}),
             "x.yaml:1:15: unknown key 'run.sead'; did you mean 'run.seed'? Keys of 'run' are: dir, "
-            "seed, device, precision\n"
+            "seed, device, precision, tf32\n"
             "x.yaml:4:3: batch.micro is 0, but must be an integer from 1 to 100000000\n"
             "x.yaml:5:3: batch.global is many, but must be an integer from 1 to 100000000\n"
             "--set log.interval=0: log.interval is 0, but must be an integer from 1 to 1000000000\n"

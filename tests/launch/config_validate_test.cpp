@@ -52,6 +52,26 @@ TEST(ConfigValidate, NcclIsForGpus) {
   EXPECT_NO_THROW(validate(config_with({"parallel.backend=mpi", "run.device=cpu"}), 1));
 }
 
+TEST(ConfigValidate, StochasticRoundingIsOfBf16) {
+  EXPECT_EQ(validate_error({"optimizer.stochastic_rounding=true"}, 1),
+            "optimizer.stochastic_rounding is true, but run.precision is fp32, in which AdamW "
+            "rounds no weights: choose false, or bf16 as run.precision");
+  EXPECT_NO_THROW(
+      validate(config_with({"optimizer.stochastic_rounding=true", "run.precision=bf16"}), 1));
+}
+
+TEST(ConfigValidate, Tf32IsOfFp32OnGpus) {
+  EXPECT_EQ(validate_error({"run.tf32=true", "run.precision=bf16"}, 1),
+            "run.tf32 is true, but run.precision is bf16, which has no fp32 products: choose "
+            "false, or fp32 as run.precision");
+  EXPECT_EQ(validate_error({"run.tf32=true", "run.device=cpu"}, 1),
+            "run.tf32 is true, but run.device is cpu, and TF32 is a GPU's: choose false, or auto "
+            "or cuda as run.device");
+  for (const char* device : {"run.device=auto", "run.device=cuda"}) {
+    EXPECT_NO_THROW(validate(config_with({"run.tf32=true", device}), 1));
+  }
+}
+
 TEST(ConfigValidate, ZeroHasTheStagesThatThereAre) {
   for (const int world_size : {1, 2, 4}) {
     EXPECT_NO_THROW(validate(config_with({"parallel.zero=1"}), world_size));

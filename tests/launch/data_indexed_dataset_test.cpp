@@ -118,6 +118,7 @@ TEST_F(IndexedDatasetTest, SequencesMayLieAnywhereInTheBin) {
   for (size_t begin = 0; begin < 6; ++begin) {
     for (size_t end = begin; end <= 6; ++end) {
       std::vector<int32_t> piece(end - begin);
+      dataset.will_read_tokens(static_cast<int64_t>(begin), std::ssize(piece));
       dataset.read_tokens(static_cast<int64_t>(begin), piece);
       EXPECT_TRUE(std::equal(piece.begin(), piece.end(), expected.begin() + begin));
     }
@@ -217,6 +218,12 @@ TEST_F(IndexedDatasetTest, ReadsOutsideAreErrors) {
   EXPECT_THROW(dataset.read_tokens(-1, two), Error);
   EXPECT_THROW(dataset.read_tokens(std::numeric_limits<int64_t>::max(), two), Error);
   EXPECT_THROW(dataset.read_tokens(0, seven), Error);
+  // A hint is none.
+  dataset.will_read_tokens(5, 2);
+  dataset.will_read_tokens(-1, 2);
+  dataset.will_read_tokens(std::numeric_limits<int64_t>::max(), 2);
+  dataset.will_read_tokens(2, std::numeric_limits<int64_t>::max());
+  dataset.will_read_tokens(2, -1);
   EXPECT_TRUE(names_all(message_of([&] { dataset.read(1, 2, two); }), {"sequence 1", "has 3"}));
   EXPECT_THROW(dataset.read(0, -1, two), Error);
   EXPECT_THROW(dataset.read(3, 0, two), Error);

@@ -153,7 +153,8 @@ TEST(DevicePlan, AutoSaysWhyItUsesNoGpu) {
 
 TEST(DevicePlan, WhatIsAskedForAndCanNotBeHadIsAnError) {
   EXPECT_EQ(plan_error(DeviceChoice::cuda, Backend::automatic, ranks_on("a", 2, 0)),
-            "run.device is cuda, but no rank has a GPU. On a: there is no NVIDIA driver. Choose "
+            "run.device is cuda, but no rank has a GPU that it can use. On a: there is no NVIDIA "
+            "driver. Choose "
             "auto or cpu");
   EXPECT_THAT(plan_error(DeviceChoice::automatic, Backend::nccl, ranks_on("a", 2, 0)),
               HasSubstr("parallel.backend is nccl, but no rank has a GPU"));

@@ -19,22 +19,41 @@ DevicePlan on_gpus(int gpus, int hosts) {
   return plan;
 }
 
-TEST(DeviceSummary, NamesGpusMemoryAndTransport) {
-  const RankGpu h100{"NVIDIA H100 80GB HBM3", 79 * kGiB + kGiB / 5};
-  EXPECT_EQ(device_summary(on_gpus(4, 1), 4, std::vector(4, h100), "NCCL 2.28.9"),
-            "4 ranks on 4 GPUs: NVIDIA H100 80GB HBM3, 79.2 GiB each; NCCL 2.28.9");
-  EXPECT_EQ(device_summary(on_gpus(1, 1), 1, std::vector(1, h100), "self, staged"),
-            "1 rank on 1 GPU: NVIDIA H100 80GB HBM3, 79.2 GiB; self, staged");
-  EXPECT_EQ(device_summary(on_gpus(16, 2), 16, std::vector(16, h100), "NCCL 2.28.9"),
-            "16 ranks on 16 GPUs of 2 hosts: NVIDIA H100 80GB HBM3, 79.2 GiB each; NCCL 2.28.9");
+/// H100s of ranks that are `a_host` on each of the hosts node0, node1, ...
+std::vector<RankGpu> h100s(int ranks, int a_host) {
+  std::vector<RankGpu> gpus;
+  for (int rank = 0; rank < ranks; ++rank) {
+    gpus.push_back({"NVIDIA H100 80GB HBM3", 79 * kGiB + kGiB / 5,
+                    fmt::format("node{}", rank / a_host), rank % a_host});
+  }
+  return gpus;
 }
 
-TEST(DeviceSummary, TellsDifferentGpusApart) {
-  const RankGpu small{"A", 40 * kGiB};
-  const RankGpu large{"A", 80 * kGiB};
-  EXPECT_EQ(device_summary(on_gpus(3, 1), 3, std::vector{large, small, large}, "mpi, staged"),
-            "3 ranks on 3 GPUs: 2 ranks on A, 80.0 GiB each, 1 rank on A, 40.0 GiB each; "
-            "mpi, staged");
+TEST(DeviceSummary, NamesGpusMemoryAndTransport) {
+  EXPECT_EQ(device_summary(on_gpus(4, 1), 4, h100s(4, 4), "NCCL 2.28.9"),
+            "4 ranks on 4 GPUs: NVIDIA H100 80GB HBM3, 79.2 GiB each; NCCL 2.28.9\n"
+            "  ranks 0 to 3 on node0: GPU 0, 1, 2, 3");
+  EXPECT_EQ(device_summary(on_gpus(1, 1), 1, h100s(1, 1), "self, staged"),
+            "1 rank on 1 GPU: GPU 0, NVIDIA H100 80GB HBM3, 79.2 GiB; self, staged");
+  EXPECT_EQ(device_summary(on_gpus(3, 2), 3, h100s(3, 2), "NCCL 2.28.9"),
+            "3 ranks on 3 GPUs of 2 hosts: NVIDIA H100 80GB HBM3, 79.2 GiB each; NCCL 2.28.9\n"
+            "  ranks 0 to 1 on node0: GPU 0, 1\n"
+            "  rank 2 on node1: GPU 0");
+}
+
+TEST(DeviceSummary, NamesEachRanksGpuWhereTheyDiffer) {
+  const std::vector<RankGpu> gpus = {{"A", 80 * kGiB, "node0", 1}, {"A", 40 * kGiB, "node0", 0}};
+  EXPECT_EQ(device_summary(on_gpus(2, 1), 2, gpus, "mpi, staged"),
+            "2 ranks on 2 GPUs; mpi, staged\n"
+            "  rank 0 on node0: GPU 1, A, 80.0 GiB\n"
+            "  rank 1 on node0: GPU 0, A, 40.0 GiB");
+}
+
+TEST(DeviceSummary, RanksThatShareAGpu) {
+  const RankGpu h200{"NVIDIA H200", 140 * kGiB, "node0", 0};
+  EXPECT_EQ(device_summary(on_gpus(1, 1), 2, std::vector(2, h200), "mpi, staged"),
+            "2 ranks on 1 GPU: NVIDIA H200, 140.0 GiB; mpi, staged\n"
+            "  ranks 0 to 1 on node0: GPU 0, 0");
 }
 
 TEST(DeviceSummary, OnCpus) {
@@ -43,9 +62,11 @@ TEST(DeviceSummary, OnCpus) {
 }
 
 TEST(DeviceSummary, AGpuTravelsAsText) {
-  const RankGpu back = parse_rank_gpu(to_string(RankGpu{"NVIDIA H100 80GB HBM3", 5}));
+  const RankGpu back = parse_rank_gpu(to_string(RankGpu{"NVIDIA H100 80GB HBM3", 5, "node1", 3}));
   EXPECT_EQ(back.name, "NVIDIA H100 80GB HBM3");
   EXPECT_EQ(back.bytes, 5u);
+  EXPECT_EQ(back.host, "node1");
+  EXPECT_EQ(back.index, 3);
   EXPECT_THROW(parse_rank_gpu("x"), Error);
 }
 

@@ -96,6 +96,33 @@ TEST_F(PlanRun, ExchangesAreThoseOfAStep) {
   }
 }
 
+TEST_F(PlanRun, ExchangesAreThoseOfAStepThatSharesTheOptimizer) {
+  for (const Grid grid : {Grid{1, 2}, Grid{2, 2}, Grid{1, 4}}) {
+    RunConfig run = config(grid);
+    run.parallel.zero = 1;
+    expect_traffic(run, grid);
+    run.run.precision = DType::bf16;
+    expect_traffic(run, grid);
+    const StepTraffic traffic = plan_run(run, grid.ranks()).traffic;
+    EXPECT_TRUE(traffic.data.sums().contains({Traffic::gradients, Collective::reduce_scatter}));
+    EXPECT_TRUE(traffic.data.sums().contains({Traffic::weights, Collective::all_gather}));
+  }
+}
+
+TEST_F(PlanRun, ExchangesAreThoseOfAStepOnSharedRows) {
+  for (const SmallKind kind : {SmallKind::gpt, SmallKind::bert_pairs, SmallKind::classifier}) {
+    SCOPED_TRACE(to_string(kind));
+    for (const Grid grid : {Grid{2, 1}, Grid{2, 2}, Grid{4, 1}}) {
+      RunConfig run = config(grid, kind);
+      run.parallel.sequence = true;
+      expect_traffic(run, grid);
+      run.parallel.zero = 1;
+      run.train.recompute = Recompute::block;
+      expect_traffic(run, grid);
+    }
+  }
+}
+
 TEST_F(PlanRun, ExchangesAreThoseOfAStepThatRecomputes) {
   for (const Recompute recompute : {Recompute::gelu, Recompute::block}) {
     RunConfig run = config({2, 2});
@@ -131,6 +158,8 @@ TEST_F(PlanRun, MemoryIsTheRunsLineByLine) {
     for (const Recompute recompute : {Recompute::none, Recompute::gelu, Recompute::block}) {
       RunConfig run = config(grid);
       run.run.precision = DType::bf16;
+      run.parallel.zero = grid.data > 2 ? 1 : 0;
+      run.parallel.sequence = grid.tensor > 2;
       run.train.recompute = recompute;
       const MemoryPlan planned = plan_run(run, grid.ranks()).memory;
       run_thread_ranks(grid.ranks(), [&](Communicator& world) {
@@ -167,6 +196,8 @@ TEST_F(PlanRun, MemoryIsWhatATrainerAllocates) {
   for (const Grid grid : {Grid{1, 1}, Grid{2, 1}, Grid{2, 2}, Grid{4, 4}}) {
     for (const Recompute recompute : {Recompute::none, Recompute::block}) {
       RunConfig run = config(grid);
+      run.parallel.zero = grid.data > 2 ? 1 : 0;
+      run.parallel.sequence = grid.tensor > 2;
       run.model.num_layers = 4;
       run.model.hidden_size = 256;
       run.model.seq_length = 64;

@@ -45,10 +45,11 @@ TEST(LayoutSweep, ListsWhatFitsTheBestFirst) {
     EXPECT_EQ(swept.time.total(), predict_time(plan, AssumedMachine()).total());
   }
   // 8 tensor ranks can not share 12 heads. Of 24 sequences, 8, 4 and 2 data ranks take 3, 6 and 12,
-  // which have 2, 4 and 6 divisors; each with three ways to recompute.
+  // which have 2, 4 and 6 divisors; each with three ways to recompute, with ZeRO and without, and
+  // where there are tensor ranks with sequence parallelism and without.
   EXPECT_EQ(sweep.broken, 1);
   EXPECT_THAT(sweep.first_broken, HasSubstr("parallel.tensor is 8, but model.num_heads is 12"));
-  EXPECT_EQ(std::ssize(sweep.fitting) + sweep.too_large, 3 * (2 + 4 + 6));
+  EXPECT_EQ(std::ssize(sweep.fitting) + sweep.too_large, 2 * 3 * (2 + 2 * 4 + 2 * 6));
   ASSERT_GT(sweep.too_large, 0);
   EXPECT_GT(sweep.smallest_memory + kUnplannedBytes, 4 * kGiB);
   EXPECT_EQ(plan_run(sweep.smallest->of(gpt2()), 8).memory.total(), sweep.smallest_memory);
@@ -61,7 +62,8 @@ TEST(LayoutSweep, TheCpuHasAllItsMemory) {
     const LayoutSweep sweep = sweep_layouts(run, options(4, memory));
     return std::any_of(sweep.fitting.begin(), sweep.fitting.end(), [](const SweptLayout& swept) {
       return swept.layout.tensor == 1 && swept.layout.micro == 2 &&
-             swept.layout.recompute == Recompute::none;
+             swept.layout.recompute == Recompute::none && swept.layout.zero == 0 &&
+             !swept.layout.sequence;
     });
   };
   EXPECT_FALSE(fits(needed));
@@ -75,7 +77,7 @@ TEST(LayoutSweep, WithSoManyTensorRanksAlone) {
   SweepOptions two = options(8, 80 * kGiB);
   two.tensor = 2;
   const LayoutSweep sweep = sweep_layouts(gpt2(), two);
-  EXPECT_EQ(sweep.fitting.size(), 3U * 4U);
+  EXPECT_EQ(sweep.fitting.size(), 2U * 2U * 3U * 4U);
   for (const SweptLayout& swept : sweep.fitting) EXPECT_EQ(swept.layout.tensor, 2);
   two.tensor = 3;
   const LayoutSweep none = sweep_layouts(gpt2(), two);
@@ -96,7 +98,8 @@ TEST(LayoutSweep, SaysWhatIsNearestWhereNoneFits) {
   const Json json = to_json(sweep);
   EXPECT_TRUE(json["layouts"].empty());
   EXPECT_EQ(json["smallest_too_large"]["tensor"], 4);
-  EXPECT_EQ(json["too_large"], 3 * (4 + 6 + 8));  // divisors of 6, 12 and 24
+  EXPECT_EQ(json["too_large"],
+            3 * (2 * 4 + 4 * 6 + 2 * 8));  // divisors of 6, 12 and 24; the last has one data rank
 }
 
 TEST(LayoutSweep, SaysWhatItAssumes) {
@@ -104,10 +107,10 @@ TEST(LayoutSweep, SaysWhatItAssumes) {
   const std::string text = to_string(sweep, 5);
   for (const char* fact : {"400 TFLOP/s a rank", "3.30 TB/s of a rank's own memory",
                            "300 GB/s sent to the tensor ranks", "40.0 GB/s sent to the data ranks",
-                           "predicted s", "2.0 GiB stay free", "predictions", "  and 31 more"}) {
+                           "predicted s", "2.0 GiB stay free", "predictions", "  and 127 more"}) {
     EXPECT_THAT(text, HasSubstr(fact));
   }
-  EXPECT_EQ(to_json(sweep)["layouts"].size(), 36U);
+  EXPECT_EQ(to_json(sweep)["layouts"].size(), 132U);
 }
 
 TEST(LayoutSweep, ThrowsWhatNoLayoutMends) {

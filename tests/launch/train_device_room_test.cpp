@@ -37,5 +37,17 @@ TEST(DeviceRoom, WhereNoMicroBatchFitsItSaysWhatElseToDo) {
   EXPECT_NE(why(1, 11 * kGiB).find("parallel.tensor"), std::string::npos);
 }
 
+TEST(DeviceRoom, WhatIsInHostMemoryTakesNoneOfAGpu) {
+  MemoryPlan plan = plan_for(8);
+  plan.lines.push_back({"batch", 5 * kGiB, /*in_host=*/true});
+  EXPECT_EQ(plan.total(), 23 * kGiB);  // on a CPU it is all the same memory
+  EXPECT_EQ(plan.total_in_host(), 0U);
+  plan.device = {DeviceType::cuda, 0};
+  EXPECT_EQ(plan.total(), 18 * kGiB);
+  EXPECT_EQ(plan.total_in_host(), 5 * kGiB);
+  EXPECT_EQ(why_no_room(plan, 18 * kGiB + kUnplannedBytes, 8, plan_for), "");
+  EXPECT_EQ(why_no_room(plan, 17 * kGiB, 8, plan_for).find("batch 5.0"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace tessera

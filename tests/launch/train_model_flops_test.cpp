@@ -42,6 +42,9 @@ TEST(PeakFlops, AreOfTheNamedGpuAndPrecision) {
   EXPECT_EQ(peak_flops("NVIDIA H100 80GB HBM3", DType::bf16), 989e12);
   EXPECT_EQ(peak_flops("NVIDIA H100 PCIe", DType::bf16), 756e12);
   EXPECT_EQ(peak_flops("NVIDIA H200", DType::f32), 67e12);
+  EXPECT_EQ(peak_flops("NVIDIA H100 80GB HBM3", DType::f32, /*tf32=*/true), 494.5e12);
+  EXPECT_EQ(peak_flops("NVIDIA A100-SXM4-80GB", DType::f32, /*tf32=*/true), 156e12);
+  EXPECT_EQ(peak_flops("NVIDIA A100-SXM4-80GB", DType::bf16, /*tf32=*/true), 312e12);
   EXPECT_EQ(peak_flops("NVIDIA A100-SXM4-80GB", DType::bf16), 312e12);
   EXPECT_EQ(peak_flops("NVIDIA RTX A1000", DType::bf16), std::nullopt);
   EXPECT_EQ(peak_flops("emulated GPU", DType::bf16), std::nullopt);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "core/error.h"
 #include "core/ops/elementwise.h"
@@ -10,6 +11,7 @@
 #include "launch/train/optimizer.h"
 #include "models/gpt.h"
 #include "parallel/thread_communicator.h"
+#include "tests/support/shards.h"
 #include "tests/support/tensors.h"
 
 namespace tessera {
@@ -55,6 +57,65 @@ TEST(OptimizerTest, InBf16TheMastersKeepWhatValuesCanNotHold) {
   EXPECT_NEAR(weight.master.span<float>()[0], 1.0f - 100 * 1e-4f, 1e-5f);
   EXPECT_EQ(static_cast<float>(weight.value.span<bfloat16>()[0]),
             static_cast<float>(bfloat16(weight.master.span<float>()[0])));
+}
+
+/// Two parameters of which this rank has all, or its part, after a step and after rounding anew.
+struct RoundedValues {
+  explicit RoundedValues(const Shard& rows, const Shard& columns, int64_t padded_rows = 0) {
+    store.declare({"rows", {6, 10}, rows, Init::normal(1.0f), /*decay=*/true, padded_rows});
+    store.declare({"columns", {5, 12}, columns, Init::normal(1.0f), /*decay=*/true});
+    store.allocate(kCpu, DType::bf16, StoreFor::training);
+    store.initialize(1);
+    OptimizerSection settings;
+    settings.stochastic_rounding = true;
+    optimizer.emplace(settings, store, nullptr, /*seed=*/5);
+  }
+  std::vector<float> values(size_t i) const {
+    const Parameter& parameter = store.parameters()[i];
+    std::vector<float> result;
+    for (const bfloat16 x : parameter.real_part(parameter.value).span<bfloat16>()) {
+      result.push_back(static_cast<float>(x));
+    }
+    return result;
+  }
+
+  ParameterStore store;
+  std::optional<Optimizer> optimizer;
+};
+
+TEST(OptimizerTest, StochasticRoundingIsTheSameBitsOnShards) {
+  const OwnedTensor grad_scale = one();
+  RoundedValues whole({}, {});
+  whole.optimizer->step(3, /*lr=*/0.1, grad_scale.tensor);
+  int moved = 0;
+  for (size_t i = 0; i < 60; ++i) {
+    const float master = whole.store.parameters()[0].master.span<float>()[i];
+    moved += whole.values(0)[i] != static_cast<float>(bfloat16(master)) ? 1 : 0;
+  }
+  EXPECT_GT(moved, 5) << "of 60 values, a quarter of which are not the nearest";
+  for (const Shard& rows : {Shard{0, {0, 4}}, Shard{0, {4, 6}}}) {
+    for (const Shard& columns : {Shard{1, {0, 4}}, Shard{1, {5, 12}}}) {
+      RoundedValues part(rows, columns, /*padded_rows=*/4);
+      part.optimizer->step(3, /*lr=*/0.1, grad_scale.tensor);
+      for (const size_t i : {0, 1}) {
+        EXPECT_EQ(part.values(i), test::shard_of(whole.values(i), part.store.parameters()[i]));
+      }
+    }
+  }
+}
+
+TEST(OptimizerTest, ValuesAreRoundedAnewToTheBitsOfAStep) {
+  const OwnedTensor grad_scale = one();
+  RoundedValues run({}, {});
+  run.optimizer->round_values(0);
+  const std::vector<float> before = run.values(0);
+  run.optimizer->step(0, /*lr=*/0.1, grad_scale.tensor);
+  const std::vector<float> after = run.values(0);
+  EXPECT_NE(after, before);
+  run.optimizer->round_values(1);
+  EXPECT_EQ(run.values(0), after);
+  run.optimizer->round_values(2);
+  EXPECT_NE(run.values(0), after) << "those of another step";
 }
 
 void declare_four(ParameterStore& store) {

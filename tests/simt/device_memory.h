@@ -15,7 +15,7 @@ class DeviceAccess {
 };
 
 /// Bytes of the emulated GPU.
-inline constexpr size_t kDeviceBytes = size_t{4} << 30;
+inline constexpr size_t kDeviceBytes = size_t{12} << 30;
 size_t free_device_bytes();
 
 /// A block that ends at a page without access, aligned to 256 bytes and filled with ones; null if

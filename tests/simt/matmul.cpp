@@ -2,6 +2,8 @@
 
 #include "core/ops/cuda/matmul.h"
 
+#include <bit>
+
 #include "core/cuda/stream.h"
 #include "core/memory.h"
 #include "core/ops/cpu/matmul.h"
@@ -22,13 +24,46 @@ struct Operand {
   Matrix matrix() const { return {tensor, rows, cols, layout}; }
 };
 
+thread_local bool tf32 = false;
+
+/// The nearest of TF32's numbers, which lack 13 bits of fp32's fraction. Ties go away from zero.
+float round_to_tf32(float value) {
+  const auto u = std::bit_cast<uint32_t>(value);
+  const bool is_finite = (u & 0x7f800000u) != 0x7f800000u;
+  return is_finite ? std::bit_cast<float>((u + 0x1000u) & ~0x1fffu) : value;
+}
+
+/// An operand as tensor cores take it in TF32.
+class Tf32Operand {
+ public:
+  explicit Tf32Operand(const Matrix& matrix)
+      : cut_(matrix.tensor.shape(), DType::f32),
+        rows_(matrix.rows),
+        cols_(matrix.cols),
+        layout_(matrix.layout) {
+    const auto from = matrix.tensor.span<float>(), to = cut_.tensor.span<float>();
+    for (size_t i = 0; i < from.size(); ++i) to[i] = round_to_tf32(from[i]);
+  }
+  Matrix matrix() const { return {cut_.tensor, rows_, cols_, layout_}; }
+
+ private:
+  OwnedTensor cut_;
+  int64_t rows_, cols_;
+  Layout layout_;
+};
+
 }  // namespace
+
+void use_tf32(bool on) { tf32 = on; }
 
 void matmul(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor out,
             Accumulate accumulate) {
+  const bool cut = tf32 && a.tensor.dtype() == DType::f32;
   simt::enqueue(stream(), [=, a = Operand(a), b = Operand(b)] {
     const simt::DeviceAccess access;
-    cpu::matmul(a.matrix(), b.matrix(), bias, out, accumulate);
+    if (!cut) return cpu::matmul(a.matrix(), b.matrix(), bias, out, accumulate);
+    const Tf32Operand cut_a(a.matrix()), cut_b(b.matrix());
+    cpu::matmul(cut_a.matrix(), cut_b.matrix(), bias, out, accumulate);
   });
 }
 

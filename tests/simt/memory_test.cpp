@@ -40,7 +40,7 @@ TEST(DeviceMemory, IsReadByCopies) {
 
 TEST(DeviceMemory, EndsAsItsSizeSays) {
   void* data = nullptr;
-  EXPECT_EQ(cudaMalloc(&data, size_t{5} << 30), cudaErrorMemoryAllocation);
+  EXPECT_EQ(cudaMalloc(&data, size_t{13} << 30), cudaErrorMemoryAllocation);
 }
 
 TEST(DeviceMemoryDeathTest, IsNotTheHosts) {

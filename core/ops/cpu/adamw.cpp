@@ -5,6 +5,7 @@
 #include "core/ops/adamw_constants.h"
 #include "core/ops/cpu/ops.h"
 #include "core/ops/cpu/row_blocks.h"
+#include "core/ops/cpu/stochastic_rounding.h"
 #include "core/ops/cpu/vector_math.h"
 
 namespace tessera::cpu {
@@ -29,6 +30,22 @@ void update(AdamWConstants c, float grad_scale, const float* grad, float* exp_av
   }
 }
 
+/// update() with values of their own that are rounded by the bits of `rounding`.
+void update_and_round(const StochasticRounding& rounding, AdamWConstants c, float grad_scale,
+                      const float* grad, float* exp_avg, float* exp_avg_sq, float* master,
+                      bfloat16* value, Range elements) {
+  for_each_tile(rounding, elements.begin, elements.end,
+                [=](int64_t first, int64_t count, const uint32_t* words) {
+                  float* p = master + first;
+                  update<false>(c, grad_scale, grad + first, exp_avg + first, exp_avg_sq + first, p,
+                                value, count);
+#pragma omp simd
+                  for (int64_t i = 0; i < count; ++i) {
+                    value[first + i] = tessera::round_stochastically(p[i], words[i]);
+                  }
+                });
+}
+
 }  // namespace
 
 void adamw_step(const AdamW& settings, const Tensor& grad_scale, const Tensor& grad, Tensor exp_avg,
@@ -39,6 +56,12 @@ void adamw_step(const AdamW& settings, const Tensor& grad_scale, const Tensor& g
   const float* g = grad.data<float>();
   float *m = exp_avg.data<float>(), *v = exp_avg_sq.data<float>(), *p = master.data<float>();
   const bool separate = value.raw() != master.raw();
+  if (settings.rounding) {
+    bfloat16* out = value.data<bfloat16>();
+    return parallel_for(grad.numel(), kGrain, [=, &settings](int64_t begin, int64_t end) {
+      update_and_round(*settings.rounding, constants, scale, g, m, v, p, out, {begin, end});
+    });
+  }
   dispatch_float(value.dtype(), [&]<typename T>() {
     T* out = value.data<T>();
     parallel_for(grad.numel(), kGrain, [=](int64_t begin, int64_t end) {

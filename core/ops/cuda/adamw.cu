@@ -1,5 +1,6 @@
 #include "core/cuda/launch.h"
 #include "core/cuda/packs.h"
+#include "core/cuda/stochastic_rounding.h"
 #include "core/ops/adamw.h"
 #include "core/ops/adamw_constants.h"
 #include "core/ops/cuda/ops.h"
@@ -16,8 +17,9 @@ struct State {
   T* value;  ///< null: the master is the value
 };
 
-template <int N, typename T>
-__device__ void update(const AdamWConstants& c, float grad_scale, const State<T>& s, int64_t at) {
+template <int N, typename T, typename Rounding>
+__device__ void update(const AdamWConstants& c, float grad_scale, const State<T>& s,
+                       const Rounding& rounding, int64_t at) {
   const Floats<N> grad = load_floats<N>(s.grad + at);
   Floats<N> m = load_floats<N>(s.exp_avg + at), v = load_floats<N>(s.exp_avg_sq + at);
   Floats<N> p = load_floats<N>(s.master + at);
@@ -31,40 +33,52 @@ __device__ void update(const AdamWConstants& c, float grad_scale, const State<T>
   store_floats(m, s.exp_avg + at);
   store_floats(v, s.exp_avg_sq + at);
   store_floats(p, s.master + at);
-  if (s.value != nullptr) store_floats(p, s.value + at);
+  if (s.value != nullptr) rounding.store_rounded(p, at, s.value);
 }
 
 // 16 bytes read and 12 written an element, and the value where it is not the master: a thread has
 // four accesses of 16 bytes under way.
-template <int N, typename T>
+template <int N, typename T, typename Rounding>
 __global__ void adamw_kernel(AdamWConstants constants, const float* grad_scale, State<T> state,
-                             int64_t n) {
+                             Rounding rounding, int64_t n) {
   const float scale = *grad_scale;
   if (scale != scale) return;  // NaN
   const int64_t packs = n / N;
   for (int64_t i = global_thread(); i < packs; i += global_threads()) {
-    update<N>(constants, scale, state, i * N);
+    update<N>(constants, scale, state, rounding, i * N);
   }
   for (int64_t i = packs * N + global_thread(); i < n; i += global_threads()) {
-    update<1>(constants, scale, state, i);
+    update<1>(constants, scale, state, rounding, i);
   }
+}
+
+template <typename T, typename Rounding>
+void launch_adamw(const AdamW& settings, const float* grad_scale, const State<T>& s,
+                  const Rounding& rounding, int64_t n) {
+  constexpr int kPack = kPackSize<float>;
+  const bool packs = takes_packs<kPack>(s.grad) && takes_packs<kPack>(s.exp_avg) &&
+                     takes_packs<kPack>(s.exp_avg_sq) && takes_packs<kPack>(s.master) &&
+                     takes_packs<kPack>(s.value);
+  launch("adamw_step", one_dimensional(packs ? ceil_div(n, kPack) : n, kThreads),
+         packs ? adamw_kernel<kPack, T, Rounding> : adamw_kernel<1, T, Rounding>,
+         AdamWConstants(settings), grad_scale, s, rounding, n);
 }
 
 }  // namespace
 
 void adamw_step(const AdamW& settings, const Tensor& grad_scale, const Tensor& grad, Tensor exp_avg,
                 Tensor exp_avg_sq, Tensor master, Tensor value) {
-  constexpr int kPack = kPackSize<float>;
   const int64_t n = grad.numel();
   dispatch_float(value.dtype(), [&]<typename T>() {
     const State<T> s{grad.data<float>(), exp_avg.data<float>(), exp_avg_sq.data<float>(),
                      master.data<float>(), value.raw() == master.raw() ? nullptr : value.data<T>()};
-    const bool packs = takes_packs<kPack>(s.grad) && takes_packs<kPack>(s.exp_avg) &&
-                       takes_packs<kPack>(s.exp_avg_sq) && takes_packs<kPack>(s.master) &&
-                       takes_packs<kPack>(s.value);
-    launch("adamw_step", one_dimensional(packs ? ceil_div(n, kPack) : n, kThreads),
-           packs ? adamw_kernel<kPack, T> : adamw_kernel<1, T>, AdamWConstants(settings),
-           grad_scale.data<float>(), s, n);
+    const float* scale = grad_scale.data<float>();
+    if constexpr (dtype_of<T>() == DType::bf16) {
+      if (settings.rounding) {
+        return launch_adamw(settings, scale, s, RandomRounding(*settings.rounding), n);
+      }
+    }
+    launch_adamw(settings, scale, s, NearestRounding{}, n);
   });
 }
 

@@ -23,8 +23,9 @@ inline cudaDataType_t cuda_type(DType dtype) {
   return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-/// fp32 stays fp32. Where TF32 is wanted, CUBLAS_COMPUTE_32F_FAST_TF32 goes here.
-inline constexpr cublasComputeType_t kComputeType = CUBLAS_COMPUTE_32F;
+inline cublasComputeType_t compute_type(const ProductKey& key) {
+  return key.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
 
 inline cublasLtEpilogue_t cublas_epilogue(Epilogue epilogue) {
   switch (epilogue) {
@@ -52,7 +53,8 @@ struct EpiloguePointers {
 class Descriptors {
  public:
   Descriptors(const ProductKey& key, EpiloguePointers pointers) {
-    check(cublasLtMatmulDescInit(&product_, kComputeType, CUDA_R_32F), "cublasLtMatmulDescInit");
+    check(cublasLtMatmulDescInit(&product_, compute_type(key), CUDA_R_32F),
+          "cublasLtMatmulDescInit");
     set(CUBLASLT_MATMUL_DESC_TRANSA, key.b_layout == Layout::rows ? CUBLAS_OP_N : CUBLAS_OP_T);
     set(CUBLASLT_MATMUL_DESC_TRANSB, key.a_layout == Layout::rows ? CUBLAS_OP_N : CUBLAS_OP_T);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, cublas_epilogue(key.epilogue));

@@ -35,6 +35,8 @@ cublasLtHandle_t handle() {
   return handle.get();
 }
 
+thread_local bool tf32 = false;
+
 /// A product as it is called. `auxiliary` is the second output or input of the epilogue.
 struct Product {
   const Matrix& a;
@@ -51,8 +53,18 @@ struct Product {
     for (const Tensor* tensor : {&bias, &auxiliary}) {
       if (tensor->defined()) alignment = std::min(alignment, alignment_of(tensor->raw()));
     }
-    return {a.rows,           b.cols,      a.cols,   a.layout,   b.layout,
-            a.tensor.dtype(), out.dtype(), epilogue, accumulate, alignment};
+    const DType in = a.tensor.dtype();
+    return {a.rows,
+            b.cols,
+            a.cols,
+            a.layout,
+            b.layout,
+            in,
+            out.dtype(),
+            epilogue,
+            accumulate,
+            alignment,
+            tf32 && in == DType::f32};
   }
 };
 
@@ -112,6 +124,8 @@ bool run(const Product& product) {
 
 }  // namespace
 
+void use_tf32(bool on) { tf32 = on; }
+
 void matmul(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor out,
             Accumulate accumulate) {
   if (out.numel() == 0) return;
@@ -122,12 +136,15 @@ void matmul(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor out,
     check(cudaMemsetAsync(out.raw(), 0, out.bytes(), stream()), "cudaMemset");
     return;
   }
-  const Epilogue epilogue = bias.defined() ? Epilogue::bias : Epilogue::none;
+  const bool adds = accumulate == Accumulate::yes;
   const Tensor nothing;
-  if (run({a, b, bias, nothing, out, epilogue, accumulate == Accumulate::yes})) return;
-  fail("cuBLASLt has no {} product of ({}, {}) and ({}, {}){} with results in {}",
-       to_string(a.tensor.dtype()), a.rows, a.cols, b.rows, b.cols,
-       bias.defined() ? " and a bias" : "", to_string(out.dtype()));
+  if (bias.defined() && run({a, b, bias, nothing, out, Epilogue::bias, adds})) return;
+  if (run({a, b, nothing, nothing, out, Epilogue::none, adds})) {
+    if (bias.defined()) add_bias(bias, out);
+    return;
+  }
+  fail("cuBLASLt has no {} product of ({}, {}) and ({}, {}) with results in {}",
+       to_string(a.tensor.dtype()), a.rows, a.cols, b.rows, b.cols, to_string(out.dtype()));
 }
 
 void matmul_gelu(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor hidden,

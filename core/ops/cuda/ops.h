@@ -62,6 +62,7 @@ void rotary(const Tensor& table, float direction, Tensor qkv);
 
 void adamw_step(const AdamW& settings, const Tensor& grad_scale, const Tensor& grad, Tensor exp_avg,
                 Tensor exp_avg_sq, Tensor master, Tensor value);
+void round_stochastically(const Tensor& x, const StochasticRounding& rounding, Tensor y);
 void clip_scale(int64_t step, double max_norm, const Tensor& squares, const Tensor& losses,
                 const StepRecord& record, Tensor grad_scale);
 

@@ -35,6 +35,7 @@ struct ProductKey {
   Epilogue epilogue;
   bool accumulate;
   uint8_t alignment;  ///< that of every pointer, as of alignment_of()
+  bool tf32 = false;  ///< whether operands in fp32 are cut to TF32
 
   bool operator==(const ProductKey&) const = default;
 };
@@ -48,7 +49,7 @@ struct ProductKeyHash {
         static_cast<int64_t>(key.a_layout) | static_cast<int64_t>(key.b_layout) << 1 |
         static_cast<int64_t>(key.in) << 2 | static_cast<int64_t>(key.out) << 6 |
         static_cast<int64_t>(key.epilogue) << 10 | static_cast<int64_t>(key.accumulate) << 14 |
-        static_cast<int64_t>(key.alignment) << 15;
+        static_cast<int64_t>(key.alignment) << 15 | static_cast<int64_t>(key.tf32) << 20;
     return mix(mix(mix(mix(0, key.m), key.n), key.k), kinds);
   }
 };

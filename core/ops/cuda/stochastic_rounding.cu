@@ -1,0 +1,33 @@
+#include "core/cuda/launch.h"
+#include "core/cuda/stochastic_rounding.h"
+#include "core/ops/cuda/ops.h"
+
+namespace tessera::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+template <int N>
+__global__ void round_kernel(const float* x, RandomRounding rounding, int64_t n, bfloat16* y) {
+  const int64_t packs = n / N;
+  for (int64_t i = global_thread(); i < packs; i += global_threads()) {
+    rounding.store_rounded(load_floats<N>(x + i * N), i * N, y);
+  }
+  for (int64_t i = packs * N + global_thread(); i < n; i += global_threads()) {
+    rounding.store_rounded(load_floats<1>(x + i), i, y);
+  }
+}
+
+}  // namespace
+
+void round_stochastically(const Tensor& x, const StochasticRounding& rounding, Tensor y) {
+  constexpr int kPack = kPackSize<float>;
+  const float* in = x.data<float>();
+  bfloat16* out = y.data<bfloat16>();
+  const int64_t n = x.numel();
+  const bool packs = takes_packs<kPack>(in) && takes_packs<kPack>(out);
+  launch("round_stochastically", one_dimensional(packs ? ceil_div(n, kPack) : n, kThreads),
+         packs ? round_kernel<kPack> : round_kernel<1>, in, RandomRounding(rounding), n, out);
+}
+
+}  // namespace tessera::cuda

@@ -1,0 +1,41 @@
+#include "launch/devices/usable_gpus.h"
+
+#include <fmt/format.h>
+
+#include "core/cuda/architectures.h"
+
+namespace tessera {
+namespace {
+
+/// bf16 on tensor cores came with it.
+constexpr int kLeastComputeCapability = 8;
+
+}  // namespace
+
+std::string why_unusable(int index, const SeenGpu& gpu, std::string_view architectures) {
+  const std::string what = fmt::format("GPU {}, {}, has compute capability {}.{}, but", index,
+                                       gpu.name, gpu.major, gpu.minor);
+  if (gpu.major < kLeastComputeCapability) {
+    return fmt::format("{} Tessera's kernels need {}.0 or later", what, kLeastComputeCapability);
+  }
+  if (cuda::any_runs_on(architectures, gpu.major, gpu.minor)) return "";
+  return fmt::format(
+      "{} this build has code for {} alone: build with -DCMAKE_CUDA_ARCHITECTURES={}{}", what,
+      architectures, gpu.major, gpu.minor);
+}
+
+UsableGpus usable_gpus(std::span<const SeenGpu> seen, std::string_view architectures) {
+  UsableGpus usable;
+  for (size_t i = 0; i < seen.size(); ++i) {
+    const auto index = static_cast<int>(i);
+    const std::string why = why_unusable(index, seen[i], architectures);
+    if (why.empty()) {
+      usable.indices.push_back(index);
+    } else {
+      usable.why_not += (usable.why_not.empty() ? "" : "; ") + why;
+    }
+  }
+  return usable;
+}
+
+}  // namespace tessera

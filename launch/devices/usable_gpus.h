@@ -1,0 +1,34 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera {
+
+/// A GPU that a rank sees.
+struct SeenGpu {
+  std::string name;  ///< "NVIDIA A100-SXM4-80GB"
+  int major = 0;     ///< compute capability
+  int minor = 0;
+};
+
+/// Why the rank's GPU number `index` can not be used by a build whose kernels were compiled for
+/// `architectures` (cuda::compiled_architectures), as half a sentence; "" if it can:
+///
+///     GPU 0, Tesla V100-SXM2-16GB, has compute capability 7.0, but Tessera's kernels need 8.0 or
+///     later
+///
+///     GPU 0, NVIDIA A100-SXM4-80GB, has compute capability 8.0, but this build has code for 90a
+///     alone: build with -DCMAKE_CUDA_ARCHITECTURES=80
+std::string why_unusable(int index, const SeenGpu& gpu, std::string_view architectures);
+
+/// Of the GPUs that a rank sees, those that it can use, and why it can not use the others.
+struct UsableGpus {
+  std::vector<int> indices;
+  std::string why_not;  ///< of each other one, with "; " between
+};
+UsableGpus usable_gpus(std::span<const SeenGpu> seen, std::string_view architectures);
+
+}  // namespace tessera

@@ -1,0 +1,122 @@
+#include <benchmark/benchmark.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launch/data/gpt_dataset.h"
+#include "launch/data/indexed_dataset_writer.h"
+#include "launch/data/prefetched_batches.h"
+#include "launch/data/token_batches.h"
+#include "launch/files/file_descriptor.h"
+#include "tests/bench/timing.h"
+
+// What steps wait for data that are in no cache: 512 rows of 1024 tokens of a file of 4 GiB, in
+// random order, as a run reads them, beside a thread that computes for so long. `direct` loads them
+// when a step begins, `prefetched` as a run does. The file is made, once, in TESSERA_BENCH_DATA, on
+// the disk to be measured; without it these benchmarks are skipped.
+namespace tessera::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kTokens = int64_t{2} << 30;  // of 2 bytes
+constexpr int64_t kSeqLength = 1024;
+constexpr int64_t kRows = 512;
+constexpr int64_t kMicroBatch = 16;
+constexpr int64_t kVocabSize = 50257;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void write_dataset(const std::string& prefix) {
+  constexpr int64_t kDocument = int64_t{1} << 20;
+  IndexedDatasetWriter writer(prefix, {.type = TokenType::u16});
+  std::vector<int32_t> tokens(kDocument);
+  for (int64_t document = 0; document < kTokens / kDocument; ++document) {
+    for (int64_t i = 0; i < kDocument; ++i) {
+      tokens[static_cast<size_t>(i)] =
+          static_cast<int32_t>((document * 7919 + i * 31) % kVocabSize);
+    }
+    writer.append(tokens);
+    writer.end_document();
+  }
+  writer.finish();
+}
+
+/// While no process has it mapped, nothing of it stays in memory.
+void drop_from_cache(const std::string& path) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  fsync(file.get());
+  posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
+}
+
+void compute(double seconds) {
+  double sum = 1.0;
+  for (const auto start = Clock::now(); seconds_since(start) < seconds;) {
+    for (int i = 0; i < 1000; ++i) sum = sum * 1.0000001 + 1e-9;
+  }
+  benchmark::DoNotOptimize(sum);
+}
+
+void data_wait(benchmark::State& state, bool prefetches, double step_seconds) {
+  const char* folder = std::getenv("TESSERA_BENCH_DATA");
+  if (folder == nullptr) {
+    state.SkipWithError("TESSERA_BENCH_DATA is not set: a folder with 4 GiB to spare");
+    return;
+  }
+  const std::string prefix = (std::filesystem::path(folder) / "tessera_bench").string();
+  if (!std::filesystem::exists(prefix + ".idx")) write_dataset(prefix);
+  drop_from_cache(prefix + ".bin");
+  const auto tokens = std::make_shared<const IndexedDataset>(prefix, kVocabSize);
+  const auto samples =
+      std::make_shared<const GptDataset>(tokens, Range{0, tokens->num_tokens()}, kSeqLength);
+  const TokenBatches batches(samples, nullptr, kVocabSize, 1, {kRows, kMicroBatch, 0, 1});
+  PrefetchedBatches prefetched(batches, kMicroBatch, kSeqLength);
+  std::vector<double> waits;
+  int64_t first = 0;
+  for (auto _ : state) {
+    const auto start = Clock::now();
+    if (prefetches) {
+      benchmark::DoNotOptimize(prefetched.take(first).data());
+    } else {
+      for (size_t micro = 0; micro < prefetched.current().size(); ++micro) {
+        batches.load_train(first, static_cast<int64_t>(micro), prefetched.current()[micro]);
+      }
+    }
+    // The first step of a run waits whatever is done.
+    if (first > 0) waits.push_back(seconds_since(start));
+    first += kRows;
+    if (prefetches) prefetched.load_next(first);
+    compute(step_seconds);
+  }
+  double sum = 0.0;
+  for (const double wait : waits) sum += wait;
+  state.counters["wait_ms"] = 1e3 * median(waits);
+  state.counters["most_ms"] = 1e3 * *std::max_element(waits.begin(), waits.end());
+  state.counters["wait/step"] = sum / (sum + step_seconds * static_cast<double>(waits.size()));
+}
+
+[[maybe_unused]] const bool registered = [] {
+  for (const int step_ms : {100, 300, 1000}) {
+    for (const bool prefetches : {false, true}) {
+      const std::string name = "data_wait/" + std::string(prefetches ? "prefetched/" : "direct/") +
+                               std::to_string(step_ms) + "ms";
+      benchmark::RegisterBenchmark(name.c_str(), data_wait, prefetches, 1e-3 * step_ms)
+          ->Unit(benchmark::kMillisecond)
+          ->UseRealTime()
+          ->Iterations(31);
+    }
+  }
+  return true;
+}();
+
+}  // namespace
+}  // namespace tessera::bench

@@ -1,0 +1,346 @@
+// How long each op takes on a GPU, and what share that is of what the card can do at most: bytes
+// that have to be moved, by its memory's bandwidth, or FLOPs, by its data sheet's peak. A line of
+// JSON an op:
+//
+//   kernel_times [--tiny]
+//
+// Sizes are those of a micro-batch of GPT-2 124M, 16 × 1024 tokens, in bf16, too large for the
+// caches.
+// --tiny takes small ones, for trying it out on an emulated GPU, whose times mean nothing.
+
+#include <cuda_runtime.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/cuda/runtime.h"
+#include "core/error.h"
+#include "core/memory.h"
+#include "core/ops/adamw.h"
+#include "core/ops/attention.h"
+#include "core/ops/cross_entropy.h"
+#include "core/ops/dropout.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/embedding.h"
+#include "core/ops/gelu.h"
+#include "core/ops/layer_norm.h"
+#include "core/ops/matmul.h"
+#include "core/ops/reduce.h"
+#include "core/ops/rotary.h"
+#include "core/ops/rows.h"
+#include "launch/observe/peak_flops.h"
+
+namespace tessera {
+namespace {
+
+constexpr Device kGpu{DeviceType::cuda, 0};
+
+struct Sizes {
+  int64_t sequences = 16, length = 1024, heads = 12, head_dim = 64, vocab = 50304;
+  int64_t loss_rows = 4096;  ///< as the language head takes them
+  int64_t parameters = 124'000'000;
+
+  int64_t rows() const { return sequences * length; }
+  int64_t width() const { return heads * head_dim; }
+};
+
+/// What an op can not do with less of, once.
+struct Floor {
+  double bytes = 0.0;
+  double flops = 0.0;
+};
+
+/// Of the card; nothing where it is not known.
+struct Peaks {
+  std::optional<double> bandwidth, bf16;
+};
+
+/// Bytes a second, from the clock and the width of the memory's bus: two transfers a clock.
+std::optional<double> peak_bandwidth() {
+#ifdef CUDART_VERSION
+  int kilohertz = 0, bits = 0;
+  if (cudaDeviceGetAttribute(&kilohertz, cudaDevAttrMemoryClockRate, 0) == cudaSuccess &&
+      cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, 0) == cudaSuccess &&
+      kilohertz > 0 && bits > 0) {
+    return 2.0 * 1e3 * kilohertz * bits / 8.0;
+  }
+#endif
+  return std::nullopt;
+}
+
+OwnedTensor zeros(const Shape& shape, DType dtype) { return {shape, dtype, kGpu}; }
+
+/// Numbers of no special kind: a card's clock depends on how many of its wires change.
+OwnedTensor normal(const Shape& shape, DType dtype, float stddev = 1.0f) {
+  constexpr int64_t kOnHost = 1 << 20;  // repeated
+  const int64_t n = shape.numel();
+  const OwnedTensor numbers({std::min(n, kOnHost)}, DType::f32);
+  random_normal({1, RandomPurpose::init, 0, 0}, stddev, 0, numbers.tensor.numel(),
+                numbers.tensor.data<float>());
+  const OwnedTensor wide = zeros(numbers.tensor.shape(), DType::f32);
+  copy(numbers.tensor, wide.tensor);
+  OwnedTensor result = zeros(shape, dtype);
+  const Tensor flat = result.tensor.view({n});
+  for (int64_t i = 0; i < n; i += kOnHost) {
+    const int64_t end = std::min(n, i + kOnHost);
+    copy(wide.tensor.slice(0, end - i), flat.slice(i, end));
+  }
+  return result;
+}
+
+/// int32 numbers below `end` that jump about.
+OwnedTensor ids(int64_t n, int64_t end) {
+  const OwnedTensor on_host({n}, DType::i32);
+  for (int64_t i = 0; i < n; ++i) {
+    on_host.tensor.data<int32_t>()[i] = static_cast<int32_t>(i * 7919 % end);
+  }
+  OwnedTensor result = zeros({n}, DType::i32);
+  copy(on_host.tensor, result.tensor);
+  return result;
+}
+
+class Table {
+ public:
+  Table(Sizes sizes, Peaks peaks) : sizes_(sizes), peaks_(peaks) {}
+
+  void all() {
+    elementwise();
+    norms();
+    embeddings();
+    losses();
+    optimizer();
+    products();
+    attention();
+  }
+
+ private:
+  /// Seconds of one call, when many follow one another.
+  static double time_of(const std::function<void()>& op) {
+    constexpr double kLongEnough = 0.04;
+    const auto run = [&](int times) {
+      cuda::synchronize();
+      const auto start = std::chrono::steady_clock::now();
+      for (int i = 0; i < times; ++i) op();
+      cuda::synchronize();
+      const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+      return elapsed.count() / times;
+    };
+    const double first = run(1);  // compiles, and grows the workspace
+    if (cuda::is_emulated()) return first;
+    const double guess = run(3);
+    return run(static_cast<int>(std::clamp(kLongEnough / guess, 3.0, 1000.0)));
+  }
+
+  void measure(const char* name, const Floor& floor, const std::function<void()>& op) {
+    const double seconds = time_of(op);
+    const auto share = [&](double amount, const std::optional<double>& peak) {
+      return peak && amount > 0.0 ? fmt::format("{:.3f}", amount / seconds / *peak) : "null";
+    };
+    fmt::print(
+        "measured: {{\"what\": \"kernel\", \"kernel\": \"{}\", \"microseconds\": {:.1f}, "
+        "\"bytes\": "
+        "{:.0f}, \"flops\": {:.0f}, \"share_of_bandwidth\": {}, \"share_of_flops\": {}}}\n",
+        name, 1e6 * seconds, floor.bytes, floor.flops, share(floor.bytes, peaks_.bandwidth),
+        share(floor.flops, peaks_.bf16));
+    std::fflush(stdout);
+  }
+
+  double bytes_of(int64_t elements, DType dtype = DType::bf16) const {
+    return static_cast<double>(elements) * static_cast<double>(size_of(dtype));
+  }
+
+  void elementwise() {
+    const Shape wide = {sizes_.rows(), 4 * sizes_.width()},
+                narrow = {sizes_.rows(), sizes_.width()};
+    const OwnedTensor a = normal(wide, DType::bf16), b = normal(wide, DType::bf16);
+    const OwnedTensor c = zeros(wide, DType::bf16), sums = zeros({wide[1]}, DType::f32);
+    const double one = bytes_of(wide.numel());
+    measure("copy", {2 * one}, [&] { copy(a.tensor, c.tensor); });
+    measure("add", {3 * one}, [&] { add(a.tensor, b.tensor, c.tensor); });
+    measure("gelu_forward", {2 * one}, [&] { gelu_forward(a.tensor, Gelu::tanh, c.tensor); });
+    measure("gelu_backward", {3 * one},
+            [&] { gelu_backward(a.tensor, b.tensor, Gelu::tanh, c.tensor); });
+    measure("column_sum", {one}, [&] { column_sum(a.tensor, sums.tensor); });
+
+    const OwnedTensor x = normal(narrow, DType::bf16), y = normal(narrow, DType::bf16);
+    const OwnedTensor z = zeros(narrow, DType::bf16), bias = normal({narrow[1]}, DType::bf16);
+    const double less = bytes_of(narrow.numel());
+    Dropout dropout;
+    measure("bias_add", {3 * less},
+            [&] { bias_dropout_add(x.tensor, bias.tensor, y.tensor, dropout, z.tensor); });
+    dropout.probability = 0.1f;
+    measure("bias_dropout_add", {3 * less},
+            [&] { bias_dropout_add(x.tensor, bias.tensor, y.tensor, dropout, z.tensor); });
+    measure("dropout", {2 * less}, [&] { dropout_forward(x.tensor, dropout, z.tensor); });
+  }
+
+  void norms() {
+    const Shape shape = {sizes_.rows(), sizes_.width()};
+    const OwnedTensor x = normal(shape, DType::bf16), dy = normal(shape, DType::bf16);
+    const OwnedTensor y = zeros(shape, DType::bf16), weight = normal({shape[1]}, DType::bf16);
+    const OwnedTensor mean = zeros({shape[0]}, DType::f32), rstd = zeros({shape[0]}, DType::f32);
+    const OwnedTensor dweight = zeros({shape[1]}, DType::f32),
+                      dbias = zeros({shape[1]}, DType::f32);
+    const double one = bytes_of(shape.numel());
+    measure("layer_norm_forward", {2 * one}, [&] {
+      layer_norm_forward(x.tensor, weight.tensor, weight.tensor, 1e-5f, y.tensor, mean.tensor,
+                         rstd.tensor);
+    });
+    measure("layer_norm_backward", {4 * one}, [&] {
+      layer_norm_backward(dy.tensor, x.tensor, weight.tensor, mean.tensor, rstd.tensor, y.tensor,
+                          y.tensor, dweight.tensor, dbias.tensor);
+    });
+  }
+
+  void embeddings() {
+    const Shape shape = {sizes_.rows(), sizes_.width()};
+    const OwnedTensor table = normal({sizes_.vocab, sizes_.width()}, DType::bf16);
+    const OwnedTensor gradient = zeros({sizes_.vocab, sizes_.width()}, DType::f32);
+    const OwnedTensor tokens = ids(sizes_.rows(), sizes_.vocab), x = zeros(shape, DType::bf16);
+    const Range all{0, sizes_.vocab};
+    const double one = bytes_of(shape.numel());
+    measure("embedding_forward", {2 * one},
+            [&] { embedding_forward(tokens.tensor, table.tensor, all, x.tensor); });
+    // Each row that is met is read and written once.
+    const int64_t rows = std::min(sizes_.rows(), sizes_.vocab);
+    measure("embedding_backward", {one + 2 * bytes_of(rows * sizes_.width(), DType::f32)},
+            [&] { embedding_backward(tokens.tensor, x.tensor, all, gradient.tensor); });
+    const OwnedTensor half = zeros({sizes_.rows() / 2, sizes_.width()}, DType::bf16);
+    const OwnedTensor rows_of = ids(sizes_.rows() / 2, sizes_.rows());
+    measure("gather_rows", {one}, [&] { gather_rows(x.tensor, rows_of.tensor, half.tensor); });
+    measure("scatter_add_rows", {1.5 * one},
+            [&] { scatter_add_rows(half.tensor, rows_of.tensor, x.tensor); });
+  }
+
+  void losses() {
+    const int64_t rows = sizes_.loss_rows;
+    const OwnedTensor logits = normal({rows, sizes_.vocab}, DType::bf16);
+    const OwnedTensor targets = ids(rows, sizes_.vocab), largest = zeros({rows}, DType::i32);
+    const OwnedTensor maximum = zeros({rows}, DType::f32), sum = zeros({rows}, DType::f32);
+    const OwnedTensor target = zeros({rows}, DType::f32);
+    const double one = bytes_of(rows * sizes_.vocab);
+    measure("cross_entropy_statistics", {one}, [&] {
+      cross_entropy_statistics(logits.tensor, targets.tensor, 0, sizes_.vocab, maximum.tensor,
+                               sum.tensor, target.tensor);
+    });
+    measure("argmax_rows", {one}, [&] { argmax_rows(logits.tensor, largest.tensor); });
+    measure("cross_entropy_gradient", {2 * one}, [&] {
+      cross_entropy_gradient(logits.tensor, targets.tensor, 0, sizes_.vocab, maximum.tensor, 1.0f);
+    });
+  }
+
+  void optimizer() {
+    const int64_t n = sizes_.parameters;
+    const OwnedTensor grad = normal({n}, DType::f32, 1e-3f), m = zeros({n}, DType::f32);
+    const OwnedTensor v = zeros({n}, DType::f32), master = normal({n}, DType::f32, 0.02f);
+    const OwnedTensor value = zeros({n}, DType::bf16), scale = zeros({1}, DType::f32);
+    const OwnedTensor squares = zeros({1}, DType::f64);
+    fill(scale.tensor, 1.0);
+    AdamW settings;
+    settings.lr = 1e-4f;
+    const auto step = [&](const Tensor& out) {
+      adamw_step(settings, scale.tensor, grad.tensor, m.tensor, v.tensor, master.tensor, out);
+    };
+    const double four = bytes_of(n, DType::f32);
+    measure("sum_of_squares", {four}, [&] { add_sum_of_squares(grad.tensor, squares.tensor); });
+    measure("adamw fp32", {7 * four}, [&] { step(master.tensor); });
+    measure("adamw bf16", {7.5 * four}, [&] { step(value.tensor); });
+    settings.rounding = {{1, RandomPurpose::stochastic_rounding, 0, 1}};
+    measure("adamw bf16, stochastic rounding", {7.5 * four}, [&] { step(value.tensor); });
+    settings.rounding->index = {sizes_.width(), 2 * sizes_.width(), 0};
+    measure("adamw bf16, stochastic rounding of columns", {7.5 * four},
+            [&] { step(value.tensor); });
+  }
+
+  void products() {
+    const int64_t rows = sizes_.rows(), width = sizes_.width();
+    const OwnedTensor x = normal({rows, width}, DType::bf16),
+                      y = normal({rows, 4 * width}, DType::bf16);
+    const OwnedTensor w = normal({4 * width, width}, DType::bf16, 0.02f);
+    const OwnedTensor active = zeros({rows, 4 * width}, DType::bf16);
+    const OwnedTensor bias = normal({4 * width}, DType::bf16),
+                      dx = zeros({rows, width}, DType::bf16);
+    const OwnedTensor dw = zeros({4 * width, width}, DType::f32);
+    const double flops = 2.0 * static_cast<double>(rows) * static_cast<double>(4 * width * width);
+    const double narrow = bytes_of(rows * width), weights = bytes_of(4 * width * width);
+    measure("linear_forward", {5 * narrow + weights, flops},
+            [&] { linear_forward(x.tensor, w.tensor, bias.tensor, y.tensor); });
+    measure("linear_gelu_forward", {9 * narrow + weights, flops}, [&] {
+      linear_gelu_forward(x.tensor, w.tensor, bias.tensor, Gelu::tanh, y.tensor, active.tensor);
+    });
+    measure("linear_backward_input", {5 * narrow + weights, flops},
+            [&] { linear_backward_input(y.tensor, w.tensor, dx.tensor); });
+    measure("linear_backward_weight", {5 * narrow + 4 * weights, flops},
+            [&] { linear_backward_weight(y.tensor, x.tensor, dw.tensor, Accumulate::yes); });
+  }
+
+  void attention() {
+    const int64_t batch = sizes_.sequences, length = sizes_.length, heads = sizes_.heads;
+    const OwnedTensor qkv = normal({batch, length, 3, heads, sizes_.head_dim}, DType::bf16);
+    const OwnedTensor dqkv = zeros(qkv.tensor.shape(), DType::bf16);
+    const Shape shape = {batch, length, heads, sizes_.head_dim};
+    const OwnedTensor out = zeros(shape, DType::bf16), dout = normal(shape, DType::bf16);
+    const OwnedTensor sums = zeros({batch, heads, length}, DType::f32);
+    AttentionOptions options;
+    options.scale = 1.0f / std::sqrt(static_cast<float>(sizes_.head_dim));
+    options.total_heads = heads;
+    options.mask.causal = true;
+    const OwnedTensor table = zeros({sizes_.rows(), sizes_.head_dim}, DType::f32);
+    const OwnedTensor positions = ids(sizes_.rows(), length);
+    rotary_table(positions.tensor, 10000.0f, table.tensor);
+    const double one = bytes_of(shape.numel());
+    measure("rotary_forward", {4 * one + bytes_of(table.tensor.numel(), DType::f32)},
+            [&] { rotary_forward(table.tensor, qkv.tensor); });
+    // Half of the two products of (T, D) and (D, T), of which backward has five.
+    const double product = static_cast<double>(shape.numel()) * static_cast<double>(length);
+    for (const float dropout : {0.0f, 0.1f}) {
+      options.dropout.probability = dropout;
+      const bool drops = dropout > 0.0f;
+      measure(drops ? "attention_forward, dropout" : "attention_forward", {4 * one, 2 * product},
+              [&] { attention_forward(qkv.tensor, options, out.tensor, sums.tensor); });
+      measure(drops ? "attention_backward, dropout" : "attention_backward", {8 * one, 5 * product},
+              [&] {
+                attention_backward(dout.tensor, qkv.tensor, out.tensor, sums.tensor, options,
+                                   dqkv.tensor);
+              });
+    }
+  }
+
+  Sizes sizes_;
+  Peaks peaks_;
+};
+
+int run(bool tiny) {
+  if (cuda::device_count() == 0) {
+    std::fprintf(stderr, "%s\n", cuda::why_no_device().c_str());
+    return 77;
+  }
+  cuda::use_device(0);
+  Sizes sizes;
+  if (tiny) sizes = {2, 64, 2, 32, 512, 64, 100'000};
+  const Peaks peaks{peak_bandwidth(), peak_flops(cuda::device_kind(0).name, DType::bf16)};
+  const auto text = [](const std::optional<double>& value, double unit) {
+    return value ? fmt::format("{:.2f}", *value / unit) : "unknown";
+  };
+  fmt::print("note: {}: {} TB/s of memory, {} TFLOP/s in bf16 are taken for the most\n",
+             cuda::device_kind(0).name, text(peaks.bandwidth, 1e12), text(peaks.bf16, 1e12));
+  Table(sizes, peaks).all();
+  return 0;
+}
+
+}  // namespace
+}  // namespace tessera
+
+int main(int argc, char** argv) {
+  try {
+    return tessera::run(argc > 1 && std::string_view(argv[1]) == "--tiny");
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "kernel_times: %s\n", error.what());
+    return 1;
+  }
+}
