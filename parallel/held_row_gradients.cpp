@@ -19,10 +19,9 @@ HeldRowGradients::HeldRowGradients(const ParameterStore& store, Communicator& tp
   const auto of_held_rows = [](const Parameter& p) {
     return p.gradient_rows == GradientRows::held;
   };
-  for (const auto& [range, held] : store.ranges_by(of_held_rows)) {
-    if (!held) continue;
-    const Tensor grads = store.flat_grads().slice(range.begin, range.end);
-    (grads.numel() < kAlone ? together_ : alone_).push_back(grads);
+  for (const OwnedRange& range : store.owned_ranges_by(of_held_rows)) {
+    if (!range.property) continue;
+    (range.run.grad.numel() < kAlone ? together_ : alone_).push_back(range.run.grad);
   }
 }
 

@@ -21,9 +21,8 @@ class HeldRowGradients {
   /// `store` is allocated; it and `tp` must outlive this.
   HeldRowGradients(const ParameterStore& store, Communicator& tp);
 
-  /// Sums them, in the order of ranks or as the communicator does: the same bits on every tensor
-  /// rank. Once a step, after all of its micro-batches; before or after the data ranks' sum, which
-  /// it commutes with. Takes room from `arena`. Collective over the tensor ranks.
+  /// Sums those that this rank updates: the same bits on every tensor rank. Once a step, after the
+  /// data ranks' sum. Takes room from `arena`. Collective over the tensor ranks.
   void sum(Arena& arena) const;
 
   int64_t num_elements() const;

@@ -107,6 +107,22 @@ TEST_F(Sequence, OfOneTensorRankIsTheSameBits) {
                          test::train_whole(run, {{1, 2}, 3}).weights, "weights");
 }
 
+TEST_F(Sequence, IsWholeWhereDataRanksShareTheOptimizer) {
+  for (const SmallKind kind : {SmallKind::gpt_blend, SmallKind::bert_pairs}) {
+    RunConfig run = with_sequence(config(kind));
+    const WholeRun apart = test::train_whole(run, {{2, 2}, kSteps});
+    run.parallel.zero = 1;
+    const WholeRun shared = test::train_whole(run, {{2, 2}, kSteps});
+    test::expect_close(shared.weights, apart.weights, 10 * kTolerance, "weights");
+    for (size_t i = 0; i < apart.steps.size(); ++i) {
+      const StepResult& expected = apart.steps[i];
+      EXPECT_NEAR(shared.steps[i].loss(), expected.loss(), kTolerance * expected.loss());
+      EXPECT_NEAR(shared.steps[i].grad_norm, expected.grad_norm,
+                  10 * kTolerance * expected.grad_norm);
+    }
+  }
+}
+
 TEST_F(Sequence, IsTheSameBitsEveryTime) {
   const RunConfig run = with_sequence(config(SmallKind::bert_pairs));
   test::expect_same_bits(test::train_whole(run, {{4, 2}, 3}).weights,
