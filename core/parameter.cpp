@@ -13,7 +13,7 @@ namespace tessera {
 namespace {
 
 // Writes the elements [begin, end) of the rank's real part, counted row-major in the shard, of
-// which each `run` is contiguous in the global tensor.
+// which each `run` is contiguous in the global tensor; the first to out[0].
 template <typename T>
 void write_normal(const Parameter& parameter, const RandomKey& key, int64_t begin, int64_t end,
                   T* out) {
@@ -35,27 +35,28 @@ void write_normal(const Parameter& parameter, const RandomKey& key, int64_t begi
     const int64_t n = std::min({kTile, end - i, run - within});
     const auto element = static_cast<uint64_t>(outer * global_run + first + within);
     random_normal(key, parameter.init.stddev, element, n, tile);
-    std::transform(tile, tile + n, out + i, [](float x) { return T(x); });
+    std::transform(tile, tile + n, out + (i - begin), [](float x) { return T(x); });
     i += n;
   }
 }
 
-void write_initial(const Parameter& parameter, uint64_t seed, const Tensor& real) {
+// Fills `out` with the elements of the rank's real part from `first` on.
+void write_initial(const Parameter& parameter, uint64_t seed, int64_t first, const Tensor& out) {
   if (parameter.init.kind != Init::Kind::normal) {
-    return fill(real, parameter.init.kind == Init::Kind::ones ? 1.0 : 0.0);
+    return fill(out, parameter.init.kind == Init::Kind::ones ? 1.0 : 0.0);
   }
-  if (real.device().is_cuda()) {
+  if (out.device().is_cuda()) {
     // Made on the host: the same bits on every kind of device.
-    const OwnedTensor made(real.shape(), real.dtype());
-    write_initial(parameter, seed, made.tensor);
-    return copy(made.tensor, real);
+    const OwnedTensor made(out.shape(), out.dtype());
+    write_initial(parameter, seed, first, made.tensor);
+    return copy(made.tensor, out);
   }
   const RandomKey key{seed_for(seed, parameter.name), RandomPurpose::init, 0, 0};
-  dispatch_float(real.dtype(), [&]<typename T>() {
+  dispatch_float(out.dtype(), [&]<typename T>() {
     constexpr int64_t kGrain = 8192;
-    T* out = real.data<T>();
-    parallel_for(real.numel(), kGrain, [&, out](int64_t begin, int64_t end) {
-      write_normal(parameter, key, begin, end, out);
+    T* to = out.data<T>();
+    parallel_for(out.numel(), kGrain, [&, to](int64_t begin, int64_t end) {
+      write_normal(parameter, key, first + begin, first + end, to + begin);
     });
   });
 }
@@ -70,6 +71,7 @@ Shape Parameter::real_shape() const {
 
 Tensor Parameter::real_part(const Tensor& local) const {
   const Shape real = real_shape();
+  require_shape(local, local_shape, "real_part", name.c_str());
   return real == local_shape ? local : local.slice(0, real[0]);
 }
 
@@ -97,59 +99,87 @@ Parameter& ParameterStore::declare(const ParameterSpec& spec) {
   return parameter;
 }
 
-void ParameterStore::allocate(Device device, DType precision, StoreFor purpose) {
+void ParameterStore::allocate(Device device, DType precision, StoreFor purpose,
+                              const FlatCut& cut) {
   require(!allocated_, "a parameter store is allocated once");
   allocated_ = true;
   device_ = device;
   precision_ = precision;
 
   std::set<std::string> names;
-  constexpr int64_t kElements = kAlignment / sizeof(bfloat16);  // aligned in every dtype
-  for (Parameter& parameter : parameters_) {
+  std::vector<int64_t> sizes;
+  for (const Parameter& parameter : parameters_) {
     require(names.insert(parameter.name).second, "two parameters are named {}", parameter.name);
-    parameter.offset = flat_size_;
-    flat_size_ += round_up(parameter.local_shape.numel(), kElements);
+    sizes.push_back(parameter.local_shape.numel());
   }
+  layout_ = FlatLayout(sizes, cut);
 
   const bool training = purpose == StoreFor::training;
-  const auto flat = [&](DType dtype, bool wanted) {
-    return Buffer(wanted ? static_cast<size_t>(flat_size_) * size_of(dtype) : 0, device);
+  const auto flat = [&](int64_t elements, DType dtype, bool wanted) {
+    return Buffer(wanted ? static_cast<size_t>(elements) * size_of(dtype) : 0, device);
   };
-  values_ = flat(precision, true);
-  masters_ = flat(DType::f32, training && precision != DType::f32);
-  grads_ = flat(DType::f32, training);
-  exp_avg_ = flat(DType::f32, training);
-  exp_avg_sq_ = flat(DType::f32, training);
+  values_ = flat(flat_size(), precision, true);
+  grads_ = flat(flat_size(), DType::f32, training);
+  masters_ = flat(layout_.owned_size(), DType::f32, training && precision != DType::f32);
+  exp_avg_ = flat(layout_.owned_size(), DType::f32, training);
+  exp_avg_sq_ = flat(layout_.owned_size(), DType::f32, training);
 
-  const auto view = [&](const Buffer& buffer, DType dtype, const Parameter& parameter) {
+  const auto view = [&](const Tensor& flat_tensor, const Parameter& parameter) {
     const int64_t begin = parameter.offset;
-    return buffer.tensor({flat_size_}, dtype)
-        .slice(begin, begin + parameter.local_shape.numel())
+    return flat_tensor.slice(begin, begin + parameter.local_shape.numel())
         .view(parameter.local_shape);
   };
-  for (Parameter& parameter : parameters_) {
-    parameter.value = view(values_, precision, parameter);
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    Parameter& parameter = parameters_[i];
+    parameter.offset = layout_.offset(i);
+    parameter.value = view(flat_values(), parameter);
     if (!training) continue;
-    parameter.grad = view(grads_, DType::f32, parameter);
-    parameter.master =
-        precision == DType::f32 ? parameter.value : view(masters_, DType::f32, parameter);
-    parameter.exp_avg = view(exp_avg_, DType::f32, parameter);
-    parameter.exp_avg_sq = view(exp_avg_sq_, DType::f32, parameter);
+    parameter.grad = view(flat_grads(), parameter);
+    if (precision == DType::f32) parameter.master = parameter.value;
+    if (!cut.shared()) {
+      parameter.master = view(flat_masters(), parameter);
+      parameter.exp_avg = view(flat_exp_avg(), parameter);
+      parameter.exp_avg_sq = view(flat_exp_avg_sq(), parameter);
+    }
+    const size_t bucket = layout_.bucket_of(i);
+    const int64_t begin = parameter.offset;
+    const Range owned =
+        intersect({begin, begin + parameter.real_shape().numel()}, layout_.buckets()[bucket].owned);
+    parameter.owned = owned_run(bucket, owned.empty() ? Range{begin, begin} : owned);
+    parameter.owned.elements = {parameter.owned.elements.begin - begin,
+                                parameter.owned.elements.end - begin};
   }
+}
+
+// Of elements that this rank owns, in one bucket.
+OwnedRun ParameterStore::owned_run(size_t bucket, Range elements) const {
+  const Range state = elements.empty() ? Range{} : layout_.in_owned_buffer(bucket, elements);
+  const auto flat = [&](const Tensor& tensor) {
+    return tensor.slice(elements.begin, elements.end);
+  };
+  const auto piece = [&](const Buffer& buffer) {
+    return buffer.tensor({layout_.owned_size()}, DType::f32).slice(state.begin, state.end);
+  };
+  OwnedRun run{elements, flat(flat_values()), flat(flat_grads()), {}, {}, {}};
+  run.master = precision_ == DType::f32 ? run.value : piece(masters_);
+  run.exp_avg = piece(exp_avg_);
+  run.exp_avg_sq = piece(exp_avg_sq_);
+  return run;
 }
 
 void ParameterStore::initialize(uint64_t seed) {
   require(allocated_, "a parameter store was initialized before it was allocated");
   if (device_.is_meta()) return;
   for (const Parameter& parameter : parameters_) {
-    const Tensor& target = parameter.master.defined() ? parameter.master : parameter.value;
-    write_initial(parameter, seed, parameter.real_part(target));
+    const OwnedRun& owned = parameter.owned;
+    const bool has_masters = masters_.bytes() > 0;
+    if (has_masters) write_initial(parameter, seed, owned.elements.begin, owned.master);
+    if (has_masters && !layout_.cut().shared()) {
+      copy(owned.master, owned.value);
+    } else {  // a value is the rounded master, wherever that is
+      write_initial(parameter, seed, 0, parameter.real_part(parameter.value));
+    }
   }
-  refresh_values();
-}
-
-void ParameterStore::refresh_values() {
-  if (masters_.bytes() > 0) copy(flat_masters(), flat_values());
 }
 
 std::vector<FlatRange> ParameterStore::ranges_by(
@@ -160,16 +190,43 @@ std::vector<FlatRange> ParameterStore::ranges_by(
     const bool value = property(parameter);
     if (ranges.empty() || ranges.back().property != value) {
       if (!ranges.empty()) ranges.back().elements.end = parameter.offset;
-      ranges.push_back({{parameter.offset, flat_size_}, value});
+      ranges.push_back({{parameter.offset, flat_size()}, value});
     }
   }
   return ranges;
 }
 
+std::vector<OwnedRange> ParameterStore::owned_ranges_by(
+    const std::function<bool(const Parameter&)>& property) const {
+  std::vector<OwnedRange> owned;
+  for (const FlatRange& range : ranges_by(property)) {
+    if (!layout_.cut().shared()) {
+      owned.push_back({owned_run(0, range.elements), 0, range.property});
+      continue;
+    }
+    for (size_t bucket = 0; bucket < layout_.buckets().size(); ++bucket) {
+      const Range mine = intersect(range.elements, layout_.buckets()[bucket].owned);
+      if (!mine.empty()) owned.push_back({owned_run(bucket, mine), bucket, range.property});
+    }
+  }
+  return owned;
+}
+
 void ParameterStore::zero_grads() { fill(flat_grads(), 0.0); }
 
 Tensor ParameterStore::flat_masters() const {
-  return precision_ == DType::f32 ? flat_values() : masters_.tensor({flat_size_}, DType::f32);
+  return precision_ == DType::f32 ? flat_values() : whole_state(masters_, "masters");
+}
+
+Tensor ParameterStore::flat_exp_avg() const { return whole_state(exp_avg_, "exp_avg"); }
+
+Tensor ParameterStore::flat_exp_avg_sq() const { return whole_state(exp_avg_sq_, "exp_avg_sq"); }
+
+Tensor ParameterStore::whole_state(const Buffer& buffer, const char* what) const {
+  require(!layout_.cut().shared(),
+          "{} of a parameter store that {} owners share are not whole on any of them", what,
+          layout_.cut().owners);
+  return buffer.tensor({flat_size()}, DType::f32);
 }
 
 }  // namespace tessera

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/flat_layout.h"
 #include "core/memory.h"
 #include "core/range.h"
 #include "core/tensor.h"
@@ -47,6 +48,18 @@ struct ParameterSpec {
   int64_t padded_extent = 0;
 };
 
+/// Elements that this rank updates, in all that an update reads and writes: 1-D views of the same
+/// elements of each flat buffer. Of a gradient that is summed over owners, only what is in such a
+/// run is the sum.
+struct OwnedRun {
+  Range elements;
+  Tensor value;       ///< compute precision
+  Tensor grad;        ///< fp32
+  Tensor master;      ///< fp32; `value` itself where precision is fp32
+  Tensor exp_avg;     ///< fp32
+  Tensor exp_avg_sq;  ///< fp32
+};
+
 /// A named view into the flat buffers of a ParameterStore.
 struct Parameter {
   std::string name;
@@ -57,11 +70,18 @@ struct Parameter {
   Shape local_shape;   ///< in memory, padding included
   int64_t offset = 0;  ///< first element in the flat buffers
 
-  Tensor value;       ///< local_shape, compute precision
-  Tensor grad;        ///< local_shape, fp32
+  Tensor value;  ///< local_shape, compute precision
+  Tensor grad;   ///< local_shape, fp32
+
+  // Undefined where several owners share them, each with `owned` alone; but for masters that are
+  // the values, which each has whole.
   Tensor master;      ///< local_shape, fp32; `value` itself where precision is fp32
   Tensor exp_avg;     ///< local_shape, fp32: AdamW's first moment
   Tensor exp_avg_sq;  ///< local_shape, fp32: AdamW's second moment
+
+  /// What this rank updates, in training: elements of real_shape(), counted row-major. All of them,
+  /// or with several owners a run, which may be empty.
+  OwnedRun owned;
 
   /// The leading part of a local tensor that is not padding, with the shard's true shape.
   Tensor real_part(const Tensor& local) const;
@@ -75,6 +95,13 @@ struct FlatRange {
   bool property = false;
 };
 
+/// What this rank updates of such a range; it lies in one bucket where there are several owners.
+struct OwnedRange {
+  OwnedRun run;  ///< elements of the flat buffers
+  size_t bucket = 0;
+  bool property = false;
+};
+
 /// What a store allocates beside the values.
 enum class StoreFor : uint8_t { inference, training };
 
@@ -82,35 +109,39 @@ enum class StoreFor : uint8_t { inference, training };
 /// order of the forward pass; allocate() then lays them out one after the other in flat buffers:
 /// values in compute precision, gradients, masters (where precision is not fp32) and AdamW's two
 /// moments. Bucketing, the gradient norm, AdamW and checkpoints work on ranges of these buffers.
+/// Where ranks that hold the same parameters share the state of the optimizer (FlatCut), masters
+/// and moments are those of this rank's pieces alone.
 class ParameterStore {
  public:
   /// Only before allocate(). The reference stays valid as long as the store.
   Parameter& declare(const ParameterSpec& spec);
 
   /// Throws if two parameters share a name. Buffers start as zeros.
-  void allocate(Device device, DType precision, StoreFor purpose);
+  void allocate(Device device, DType precision, StoreFor purpose, const FlatCut& cut = {});
 
   /// Initial weights from (seed, parameter name, global element index): the same bits on every
   /// layout. Fills masters and values.
   void initialize(uint64_t seed);
 
-  /// values = masters, rounded to the compute precision.
-  void refresh_values();
-
   void zero_grads();
 
   std::deque<Parameter>& parameters() { return parameters_; }
   const std::deque<Parameter>& parameters() const { return parameters_; }
+  const FlatLayout& layout() const { return layout_; }
   /// Elements of each flat buffer, alignment gaps and padding included.
-  int64_t flat_size() const { return flat_size_; }
+  int64_t flat_size() const { return layout_.size(); }
   /// The flat buffers cut where `property` changes from one parameter to the next. The ranges cover
   /// them whole: gaps and padding, which are zeros in every buffer, belong to the parameter before.
   std::vector<FlatRange> ranges_by(const std::function<bool(const Parameter&)>& property) const;
-  Tensor flat_values() const { return values_.tensor({flat_size_}, precision_); }
-  Tensor flat_grads() const { return grads_.tensor({flat_size_}, DType::f32); }
+  /// The part of these ranges that this rank updates, in the order of elements.
+  std::vector<OwnedRange> owned_ranges_by(
+      const std::function<bool(const Parameter&)>& property) const;
+  Tensor flat_values() const { return values_.tensor({flat_size()}, precision_); }
+  Tensor flat_grads() const { return grads_.tensor({flat_size()}, DType::f32); }
+  /// These throw where several owners share them.
   Tensor flat_masters() const;
-  Tensor flat_exp_avg() const { return exp_avg_.tensor({flat_size_}, DType::f32); }
-  Tensor flat_exp_avg_sq() const { return exp_avg_sq_.tensor({flat_size_}, DType::f32); }
+  Tensor flat_exp_avg() const;
+  Tensor flat_exp_avg_sq() const;
   DType precision() const { return precision_; }
   Device device() const { return device_; }
 
@@ -120,8 +151,11 @@ class ParameterStore {
   size_t moment_bytes() const { return exp_avg_.bytes() + exp_avg_sq_.bytes(); }
 
  private:
+  OwnedRun owned_run(size_t bucket, Range elements) const;
+  Tensor whole_state(const Buffer& buffer, const char* what) const;
+
   std::deque<Parameter> parameters_;
-  int64_t flat_size_ = 0;
+  FlatLayout layout_;
   DType precision_ = DType::f32;
   Device device_;
   bool allocated_ = false;

@@ -14,6 +14,7 @@
 #include "launch/commands/generate.h"
 #include "launch/commands/import.h"
 #include "launch/commands/inspect.h"
+#include "launch/commands/plan.h"
 #include "launch/commands/prepare.h"
 #include "launch/commands/tokenizer.h"
 #include "launch/commands/train.h"
@@ -41,6 +42,7 @@ int main(int argc, char** argv) {
   tessera::add_inspect_command(app);
   tessera::add_verify_command(app);
   tessera::add_config_command(app);
+  tessera::add_plan_command(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/rotary.h"
+#include "parallel/traffic.h"
 
 namespace tessera {
 namespace {
@@ -57,6 +58,7 @@ Tensor Transformer::last_norm(const StepContext& ctx, const Tensor& x) {
 
 Tensor Transformer::forward(const StepContext& ctx, const Tensor& x, const AttentionMask& mask,
                             const Tensor& positions) {
+  const TrafficScope traffic(Traffic::forward);
   visible_ = visibility(ctx, mask, positions);
   Tensor y = x;
   for (size_t i = 0; i < blocks_.size(); ++i) {
@@ -76,10 +78,14 @@ Tensor Transformer::block_forward(const StepContext& ctx, size_t i) {
 }
 
 void Transformer::backward(const StepContext& ctx, Tensor gradient) {
+  const TrafficScope traffic(Traffic::backward);
   if (final_norm_) final_norm_->backward(ctx, gradient, {}, gradient);
   for (size_t i = blocks_.size(); i-- > 0;) {
     const Arena::Scope scope(ctx.arena);
-    if (ctx.recompute == Recompute::block) blocks_[i].forward(ctx, inputs_[i], visible_);
+    if (ctx.recompute == Recompute::block) {
+      const TrafficScope again(Traffic::recompute);
+      blocks_[i].forward(ctx, inputs_[i], visible_);
+    }
     blocks_[i].backward(ctx, gradient);
   }
 }

@@ -31,19 +31,23 @@ void check_pair(const Tensor& part, const char* part_name, const Tensor& whole,
 
 void check_disjoint(const Tensor& a, const char* a_name, const Tensor& b, const char* b_name,
                     const char* op) {
-  require(!overlap(a, b), "{}: {} {} and {} {} overlap in memory, and may not", op, a_name,
-          describe(a), b_name, describe(b));
+  require(a.device().is_meta() || !overlap(a, b),
+          "{}: {} {} and {} {} overlap in memory, and may not", op, a_name, describe(a), b_name,
+          describe(b));
 }
 
 }  // namespace
 
-// True where there are elements to move; throws where the tensor can not be moved at all.
+// True where there are elements to move, or to count; throws where the tensor can not be moved at
+// all.
 bool Communicator::ready(const Tensor& tensor, const char* op, const char* argument) const {
   require(tensor.defined(), "{}: {} is an undefined tensor", op, argument);
-  if (tensor.device().is_meta() || tensor.numel() == 0) return false;
+  const bool is_meta = tensor.device().is_meta();
+  if (tensor.numel() == 0 || (is_meta && !takes(tensor.device()))) return false;
   require(takes(tensor.device()), "{}: {} is {}, but a communicator of kind {} can not move it", op,
           argument, describe(tensor), name());
-  require(tensor.raw() != nullptr, "{}: {} is {}, but has no data", op, argument, describe(tensor));
+  require(is_meta || tensor.raw() != nullptr, "{}: {} is {}, but has no data", op, argument,
+          describe(tensor));
   return true;
 }
 
@@ -61,24 +65,56 @@ std::unique_ptr<PendingCollective> Communicator::all_reduce_async(Tensor tensor,
   return do_all_reduce_async(tensor, op);
 }
 
+bool Communicator::is_own_part(const Tensor& part, const Tensor& whole) const {
+  return part.raw() ==
+         static_cast<std::byte*>(whole.raw()) + static_cast<size_t>(rank_) * part.bytes();
+}
+
+// These two are true where there is something to do: not in place in a group of one.
+bool Communicator::ready_to_gather(const Tensor& input, const Tensor& output,
+                                   const char* op) const {
+  const bool in_ready = ready(input, op, "input");
+  const bool out_ready = ready(output, op, "output");
+  check_pair(input, "input", output, "output", size_, op);
+  if (!in_ready || !out_ready) return false;
+  if (is_own_part(input, output)) return size_ > 1;
+  check_disjoint(input, "input", output, "output", op);
+  return true;
+}
+
+bool Communicator::ready_to_scatter(const Tensor& input, const Tensor& output,
+                                    const char* op) const {
+  const bool in_ready = ready(input, op, "input");
+  const bool out_ready = ready(output, op, "output");
+  check_pair(output, "output", input, "input", size_, op);
+  if (!in_ready || !out_ready) return false;
+  if (is_own_part(output, input)) return size_ > 1;
+  check_disjoint(input, "input", output, "output", op);
+  return true;
+}
+
 void Communicator::all_gather(const Tensor& input, Tensor output) {
-  constexpr const char* kOp = "all_gather";
-  const bool in_ready = ready(input, kOp, "input");
-  const bool out_ready = ready(output, kOp, "output");
-  check_pair(input, "input", output, "output", size_, kOp);
-  if (!in_ready || !out_ready) return;
-  check_disjoint(input, "input", output, "output", kOp);
-  do_all_gather(input, output);
+  if (ready_to_gather(input, output, "all_gather")) do_all_gather(input, output);
 }
 
 void Communicator::reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) {
-  constexpr const char* kOp = "reduce_scatter";
-  const bool in_ready = ready(input, kOp, "input");
-  const bool out_ready = ready(output, kOp, "output");
-  check_pair(output, "output", input, "input", size_, kOp);
-  if (!in_ready || !out_ready) return;
-  check_disjoint(input, "input", output, "output", kOp);
-  do_reduce_scatter(input, output, op);
+  if (ready_to_scatter(input, output, "reduce_scatter")) do_reduce_scatter(input, output, op);
+}
+
+std::unique_ptr<PendingCollective> Communicator::all_gather_async(const Tensor& input,
+                                                                  Tensor output) {
+  if (!ready_to_gather(input, output, "all_gather_async")) {
+    return std::make_unique<CompletedCollective>();
+  }
+  return do_all_gather_async(input, output);
+}
+
+std::unique_ptr<PendingCollective> Communicator::reduce_scatter_async(const Tensor& input,
+                                                                      Tensor output, ReduceOp op) {
+  if (!ready_to_scatter(input, output, "reduce_scatter_async")) {
+    return std::make_unique<CompletedCollective>();
+  }
+  return do_reduce_scatter_async(input, output, op);
 }
 
 void Communicator::broadcast(Tensor tensor, int root) {

@@ -62,12 +62,20 @@ class Communicator {
                                                                     ReduceOp op = ReduceOp::sum);
 
   /// output = the ranks' inputs one after the other; output has size() times input's elements.
-  /// The two may not overlap.
+  /// `input` may be this rank's part of `output`, in its place; else the two may not overlap.
   void all_gather(const Tensor& input, Tensor output);
 
   /// output = this rank's part of the elementwise op over all ranks' inputs; input has size()
-  /// times output's elements. The two may not overlap.
+  /// times output's elements. `output` may be this rank's part of `input`, in its place, and then
+  /// nothing is known of the other parts afterwards; else the two may not overlap.
   void reduce_scatter(const Tensor& input, Tensor output, ReduceOp op = ReduceOp::sum);
+
+  /// As all_gather and reduce_scatter, but these return at once, as all_reduce_async does: neither
+  /// tensor may be touched until the result's wait().
+  [[nodiscard]] std::unique_ptr<PendingCollective> all_gather_async(const Tensor& input,
+                                                                    Tensor output);
+  [[nodiscard]] std::unique_ptr<PendingCollective> reduce_scatter_async(
+      const Tensor& input, Tensor output, ReduceOp op = ReduceOp::sum);
 
   /// tensor = the root's tensor.
   void broadcast(Tensor tensor, int root);
@@ -90,12 +98,20 @@ class Communicator {
  protected:
   Communicator(int rank, int size) : rank_(rank), size_(size) {}
 
+  /// Whether `part`, which has a size()-th of `whole`'s elements, is this rank's part in its place.
+  bool is_own_part(const Tensor& part, const Tensor& whole) const;
+
  private:
   // Called with checked arguments on tensors that have elements and data, in groups of any size.
   virtual void do_all_reduce(Tensor tensor, ReduceOp op) = 0;
   virtual std::unique_ptr<PendingCollective> do_all_reduce_async(Tensor tensor, ReduceOp op) = 0;
   virtual void do_all_gather(const Tensor& input, Tensor output) = 0;
+  virtual std::unique_ptr<PendingCollective> do_all_gather_async(const Tensor& input,
+                                                                 Tensor output) = 0;
   virtual void do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) = 0;
+  virtual std::unique_ptr<PendingCollective> do_reduce_scatter_async(const Tensor& input,
+                                                                     Tensor output,
+                                                                     ReduceOp op) = 0;
   virtual void do_broadcast(Tensor tensor, int root) = 0;
   virtual void do_send(const Tensor& tensor, int destination) = 0;
   virtual void do_recv(Tensor tensor, int source) = 0;
@@ -105,6 +121,8 @@ class Communicator {
   virtual bool takes(Device device) const { return device.is_cpu(); }
 
   bool ready(const Tensor& tensor, const char* op, const char* argument) const;
+  bool ready_to_gather(const Tensor& input, const Tensor& output, const char* op) const;
+  bool ready_to_scatter(const Tensor& input, const Tensor& output, const char* op) const;
   void check_peer(int peer, const char* op, const char* argument) const;
 
   int rank_;

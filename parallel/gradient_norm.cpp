@@ -1,20 +1,28 @@
 #include "parallel/gradient_norm.h"
 
+#include "core/error.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/reduce.h"
+#include "parallel/traffic.h"
 
 namespace tessera {
 
-GradientNorm::GradientNorm(const ParameterStore& store, Communicator& tp) : tp_(tp) {
+GradientNorm::GradientNorm(const ParameterStore& store, Communicator& tp, Communicator* dp)
+    : tp_(tp), owners_(store.layout().cut().shared() ? dp : nullptr) {
+  const int owners = store.layout().cut().owners;
+  require(owners == 1 || (dp != nullptr && dp->size() == owners),
+          "gradient norm: {} owners share the store, but they are not the data ranks", owners);
   const auto counts = [&](const Parameter& p) { return !p.shard.replicated() || tp.rank() == 0; };
-  for (const auto& [range, counted] : store.ranges_by(counts)) {
-    if (counted) counted_.push_back(store.flat_grads().slice(range.begin, range.end));
+  for (const OwnedRange& range : store.owned_ranges_by(counts)) {
+    if (range.property) counted_.push_back(range.run.grad);
   }
 }
 
 void GradientNorm::sum_squares(Tensor squares) const {
   fill(squares, 0.0);
   for (const Tensor& grads : counted_) add_sum_of_squares(grads, squares);
+  const TrafficScope traffic(Traffic::norm);
+  if (owners_ != nullptr) owners_->all_reduce(squares);
   tp_.all_reduce(squares);
 }
 

@@ -3,29 +3,27 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "parallel/traffic.h"
 
 namespace tessera {
 
-GradientReducer::GradientReducer(const ParameterStore& store, Communicator& dp,
-                                 int64_t bucket_elements)
-    : dp_(dp) {
+GradientReducer::GradientReducer(const ParameterStore& store, Communicator& dp)
+    : store_(store), dp_(dp) {
+  const FlatCut& cut = store.layout().cut();
+  require(!cut.shared() || (cut.owners == dp.size() && cut.owner == dp.rank()),
+          "gradient reducer: the store is that of owner {} of {}, but this is data rank {} of {}",
+          cut.owner, cut.owners, dp.rank(), dp.size());
   for (const Parameter& parameter : store.parameters()) parameters_.push_back(&parameter);
-  bucket_of_.resize(parameters_.size());
-  added_.assign(parameters_.size(), false);
+  reset();
+  pending_.reserve(missing_.size());
+}
 
-  const Tensor flat = store.flat_grads();
-  int64_t end = store.flat_size();
-  int64_t members = 0;
-  for (size_t i = parameters_.size(); i-- > 0;) {
-    const int64_t begin = parameters_[i]->offset;
-    bucket_of_[i] = buckets_.size();
-    ++members;
-    if (end - begin < bucket_elements && i > 0) continue;
-    buckets_.push_back({flat.slice(begin, end), members, members});
-    end = begin;
-    members = 0;
+void GradientReducer::reset() {
+  added_.assign(parameters_.size(), false);
+  missing_.clear();
+  for (const FlatBucket& bucket : store_.layout().buckets()) {
+    missing_.push_back(bucket.parameters.size());
   }
-  pending_.reserve(buckets_.size());
 }
 
 void GradientReducer::add(const Parameter& parameter) {
@@ -39,12 +37,20 @@ void GradientReducer::add(const Parameter& parameter) {
   require(!added_[index], "gradient reducer: parameter {} was added twice in a step",
           parameter.name);
   added_[index] = true;
-  Bucket& bucket = buckets_[bucket_of_[index]];
-  if (--bucket.missing == 0 && dp_.size() > 1) {
-    pending_.push_back(dp_.all_reduce_async(bucket.grads));
+  const size_t bucket = store_.layout().bucket_of(index);
+  if (--missing_[bucket] == 0 && dp_.size() > 1) {
+    const TrafficScope traffic(Traffic::gradients);
+    pending_.push_back(start(store_.layout().buckets()[bucket]));
   } else {
     progress();
   }
+}
+
+std::unique_ptr<PendingCollective> GradientReducer::start(const FlatBucket& bucket) const {
+  const Tensor flat = store_.flat_grads();
+  const Tensor all = flat.slice(bucket.elements.begin, bucket.elements.end);
+  if (!store_.layout().cut().shared()) return dp_.all_reduce_async(all);
+  return dp_.reduce_scatter_async(all, flat.slice(bucket.owned.begin, bucket.owned.end));
 }
 
 void GradientReducer::progress() {
@@ -58,8 +64,7 @@ void GradientReducer::finalize() {
   }
   for (const auto& collective : pending_) collective->wait();
   pending_.clear();
-  added_.assign(added_.size(), false);
-  for (Bucket& bucket : buckets_) bucket.missing = bucket.parameters;
+  reset();
 }
 
 }  // namespace tessera

@@ -22,8 +22,12 @@ std::string_view to_string(Kind kind) {
       return "all_reduce_async";
     case Kind::all_gather:
       return "all_gather";
+    case Kind::all_gather_async:
+      return "all_gather_async";
     case Kind::reduce_scatter:
       return "reduce_scatter";
+    case Kind::reduce_scatter_async:
+      return "reduce_scatter_async";
     case Kind::broadcast:
       return "broadcast";
     case Kind::barrier:
@@ -63,7 +67,8 @@ void run_all_reduce(std::span<const ThreadCall> calls, int unit) {
 void run_all_gather(std::span<const ThreadCall> calls, int unit) {
   auto* output = static_cast<std::byte*>(calls[static_cast<size_t>(unit)].output.raw());
   for (const ThreadCall& call : calls) {
-    std::memcpy(output, call.input.raw(), call.input.bytes());
+    const void* input = call.input.raw();
+    if (input != output) std::memcpy(output, input, call.input.bytes());  // not its own in place
     output += call.input.bytes();
   }
 }
@@ -84,6 +89,11 @@ void run_broadcast(std::span<const ThreadCall> calls, int unit) {
 
 }  // namespace
 
+bool is_async(Kind kind) {
+  return kind == Kind::all_reduce_async || kind == Kind::all_gather_async ||
+         kind == Kind::reduce_scatter_async;
+}
+
 std::string describe(const ThreadCall& call) {
   const std::string_view kind = to_string(call.kind);
   switch (call.kind) {
@@ -91,9 +101,11 @@ std::string describe(const ThreadCall& call) {
     case Kind::all_reduce_async:
       return fmt::format("{}({}) of {}", kind, to_string(call.op), brief(call.input));
     case Kind::reduce_scatter:
+    case Kind::reduce_scatter_async:
       return fmt::format("{}({}) of {} into {}", kind, to_string(call.op), brief(call.input),
                          brief(call.output));
     case Kind::all_gather:
+    case Kind::all_gather_async:
       return fmt::format("{} of {} into {}", kind, brief(call.input), brief(call.output));
     case Kind::broadcast:
       return fmt::format("{} from rank {} of {}", kind, call.root, brief(call.input));
@@ -118,8 +130,10 @@ void run_unit(std::span<const ThreadCall> calls, int unit) {
     case Kind::all_reduce_async:
       return run_all_reduce(calls, unit);
     case Kind::all_gather:
+    case Kind::all_gather_async:
       return run_all_gather(calls, unit);
     case Kind::reduce_scatter:
+    case Kind::reduce_scatter_async:
       return run_reduce_scatter(calls, unit);
     case Kind::broadcast:
       return run_broadcast(calls, unit);

@@ -14,7 +14,9 @@ struct ThreadCall {
     all_reduce,
     all_reduce_async,
     all_gather,
+    all_gather_async,
     reduce_scatter,
+    reduce_scatter_async,
     broadcast,
     barrier,
     split
@@ -28,6 +30,9 @@ struct ThreadCall {
   int color = 0;
   int key = 0;
 };
+
+/// Whether the rank goes on before the result is in place.
+bool is_async(ThreadCall::Kind kind);
 
 /// "all_reduce(sum) of fp32 (3, 4)", for messages.
 std::string describe(const ThreadCall& call);

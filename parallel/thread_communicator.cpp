@@ -67,22 +67,34 @@ class ThreadCommunicator final : public Communicator {
     return collective;
   }
 
+  std::unique_ptr<PendingCollective> start(const ThreadCall& call) {
+    return std::make_unique<ThreadPending>(group_, group_->post(rank(), call), rank());
+  }
+
   void do_all_reduce(Tensor tensor, ReduceOp op) override {
     run({.kind = Kind::all_reduce, .input = tensor, .output = tensor, .op = op});
   }
 
   std::unique_ptr<PendingCollective> do_all_reduce_async(Tensor tensor, ReduceOp op) override {
-    auto collective = group_->post(
-        rank(), {.kind = Kind::all_reduce_async, .input = tensor, .output = tensor, .op = op});
-    return std::make_unique<ThreadPending>(group_, std::move(collective), rank());
+    return start({.kind = Kind::all_reduce_async, .input = tensor, .output = tensor, .op = op});
   }
 
   void do_all_gather(const Tensor& input, Tensor output) override {
     run({.kind = Kind::all_gather, .input = input, .output = output});
   }
 
+  std::unique_ptr<PendingCollective> do_all_gather_async(const Tensor& input,
+                                                         Tensor output) override {
+    return start({.kind = Kind::all_gather_async, .input = input, .output = output});
+  }
+
   void do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) override {
     run({.kind = Kind::reduce_scatter, .input = input, .output = output, .op = op});
+  }
+
+  std::unique_ptr<PendingCollective> do_reduce_scatter_async(const Tensor& input, Tensor output,
+                                                             ReduceOp op) override {
+    return start({.kind = Kind::reduce_scatter_async, .input = input, .output = output, .op = op});
   }
 
   void do_broadcast(Tensor tensor, int root) override {

@@ -73,8 +73,7 @@ std::shared_ptr<ThreadCollective> ThreadGroup::post(int rank, const ThreadCall& 
     throw Error(collective->error);
   }
   // The last to come of a small blocking collective is about to finish it: one waking is enough.
-  const bool finishes_now =
-      collective->pieces == 1 && call.kind != ThreadCall::Kind::all_reduce_async;
+  const bool finishes_now = collective->pieces == 1 && !is_async(call.kind);
   if (collective->posted == size() && !finishes_now) changed_->notify_all();
   return collective;
 }

@@ -2,6 +2,7 @@
 
 #include "core/ops/embedding.h"
 #include "parallel/tensor_regions.h"
+#include "parallel/traffic.h"
 
 namespace tessera {
 
@@ -23,6 +24,7 @@ Tensor VocabParallelEmbedding::forward(const StepContext& ctx, const Tensor& ids
   shape.push_back(table_->value.dim(1));
   Tensor out = ctx.arena.allocate(shape, table_->value.dtype());  // (B, T, C)
   embedding_forward(ids, table_->value, vocab_.held, out);
+  const TrafficScope traffic(Traffic::embedding);
   reduce_from_tp_forward(out, tp_);
   return out;
 }

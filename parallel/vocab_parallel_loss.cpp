@@ -8,6 +8,7 @@
 #include "core/ops/matmul.h"
 #include "core/ops/reduce.h"
 #include "parallel/tensor_regions.h"
+#include "parallel/traffic.h"
 
 namespace tessera {
 namespace {
@@ -59,6 +60,7 @@ VocabParallelLoss::Chunk VocabParallelLoss::forward_chunk(const StepContext& ctx
 
 void VocabParallelLoss::loss(const StepContext& ctx, const Tensor& x, const Tensor& targets,
                              Tensor loss_sum, Tensor correct) {
+  const TrafficScope traffic(Traffic::loss);
   for_each_chunk(x.dim(0), [&](int64_t begin, int64_t end) {
     const Arena::Scope scope(ctx.arena);
     forward_chunk(ctx, x.slice(begin, end), targets.slice(begin, end), loss_sum, correct);
@@ -68,6 +70,7 @@ void VocabParallelLoss::loss(const StepContext& ctx, const Tensor& x, const Tens
 void VocabParallelLoss::loss_and_gradient(const StepContext& ctx, const Tensor& x,
                                           const Tensor& targets, float scale, Tensor loss_sum,
                                           Tensor dx) {
+  const TrafficScope traffic(Traffic::loss);
   for_each_chunk(x.dim(0), [&](int64_t begin, int64_t end) {
     const Arena::Scope scope(ctx.arena);
     const Tensor x_rows = x.slice(begin, end);

@@ -30,7 +30,7 @@ tests/fuzz.sh
 # Without a GPU, what is for one can be compiled and linked.
 nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc || true)
 if [ -n "$nvcc" ]; then
-  build cuda tessera core_tests parallel_tests
+  build cuda tessera
   if grep -q cudnn_support_tests build/cuda/build.ninja; then
     build cuda cudnn_support_tests
     ctest --preset cuda -R '^cuda/'

@@ -3,9 +3,41 @@
 #include <algorithm>
 #include <set>
 
+#include "core/checked.h"
 #include "core/error.h"
 
 namespace tessera {
+namespace {
+
+// Adds the boxes of a run in `part`, which has all of its dims from `dim` on and one index of each
+// before.
+void add_boxes_of_run(const Box& part, int dim, Range run, std::vector<Box>& boxes) {
+  if (run.empty()) return;
+  if (run.size() == part.shape.numel()) {
+    boxes.push_back(part);
+    return;
+  }
+  const auto rows = [&](int64_t begin, int64_t end) {
+    Box some = part;
+    some.offset.set(dim, part.offset[dim] + begin);
+    some.shape.set(dim, end - begin);
+    return some;
+  };
+  const int64_t row_size = rows(0, 1).shape.numel();
+  const auto within_row = [&](int64_t row) {
+    const Range common = intersect(run, {row * row_size, (row + 1) * row_size});
+    const int64_t begin = row * row_size;
+    add_boxes_of_run(rows(row, row + 1), dim + 1, {common.begin - begin, common.end - begin},
+                     boxes);
+  };
+  const int64_t first = ceil_div(run.begin, row_size), last = run.end / row_size;
+  if (first > last) return within_row(last);
+  if (first * row_size > run.begin) within_row(first - 1);
+  if (last > first) boxes.push_back(rows(first, last));
+  if (last * row_size < run.end) within_row(last);
+}
+
+}  // namespace
 
 std::string to_string(const Box& box) {
   std::string text = "[";
@@ -28,6 +60,25 @@ Box box_of(const Shard& shard, const Shape& global_shape) {
   box.offset.set(shard.dim, range.begin);
   box.shape.set(shard.dim, range.size());
   return box;
+}
+
+std::vector<Box> boxes_of_run(const Box& box, Range run) {
+  require(0 <= run.begin && run.end <= box.shape.numel(),
+          "the box {} has no elements [{}, {}): it has {}", to_string(box), run.begin, run.end,
+          box.shape.numel());
+  std::vector<Box> boxes;
+  add_boxes_of_run(box, 0, run, boxes);
+  return boxes;
+}
+
+bool is_within(const Box& box, const Shape& global_shape) {
+  const int rank = global_shape.rank();
+  bool inside = box.offset.rank() == rank && box.shape.rank() == rank;
+  for (int dim = 0; inside && dim < rank; ++dim) {
+    inside = box.shape[dim] >= 0 && box.offset[dim] >= 0 && box.shape[dim] <= global_shape[dim] &&
+             box.offset[dim] <= global_shape[dim] - box.shape[dim];
+  }
+  return inside;
 }
 
 std::optional<Box> intersect(const Box& a, const Box& b) {
@@ -99,13 +150,10 @@ void require_tiling(const std::vector<Box>& boxes, const Shape& global_shape,
           to_string(global_shape));
   int64_t volume = 0;
   for (const Box& box : boxes) {
-    bool inside =
-        box.offset.rank() == global_shape.rank() && box.shape.rank() == global_shape.rank();
-    for (int dim = 0; inside && dim < global_shape.rank(); ++dim) {
-      inside = box.shape[dim] > 0 && box.offset[dim] >= 0 && box.shape[dim] <= global_shape[dim] &&
-               box.offset[dim] <= global_shape[dim] - box.shape[dim];
-    }
-    require(inside, "{}: a slice at offset {} of shape {} is not a piece of the shape {}", tensor,
+    const bool has_elements =
+        std::all_of(box.shape.begin(), box.shape.end(), [](int64_t extent) { return extent > 0; });
+    require(has_elements && is_within(box, global_shape),
+            "{}: a slice at offset {} of shape {} is not a piece of the shape {}", tensor,
             to_string(box.offset), to_string(box.shape), to_string(global_shape));
     const int64_t elements = box.shape.numel();
     require(elements <= *numel - volume,

@@ -28,6 +28,13 @@ std::string to_string(const Box& box);
 /// The box that a rank with this shard holds. Throws if the shard is not within the shape.
 Box box_of(const Shard& shard, const Shape& global_shape);
 
+/// The boxes whose elements, one box after the other, are the elements `run` of `box`, counted
+/// row-major within it; the fewest that are. None if the run is empty.
+std::vector<Box> boxes_of_run(const Box& box, Range run);
+
+/// Whether a box, which may be empty, is within a tensor of this shape.
+bool is_within(const Box& box, const Shape& global_shape);
+
 /// What two boxes of one tensor have in common; nothing if that is empty.
 std::optional<Box> intersect(const Box& a, const Box& b);
 

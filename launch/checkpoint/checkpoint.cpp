@@ -97,14 +97,36 @@ std::span<const std::byte> Checkpoint::verified_bytes(const StoredTensor& tensor
 
 void Checkpoint::read(const std::string& name, const Shard& shard, Tensor out) {
   const StoredTensor& stored = tensor(name);
-  const std::string where = fmt::format("{} of the checkpoint {}", quote(name), path_.string());
   const bool has_piece =
       shard.replicated() ||
       (shard.dim >= 0 && shard.dim < stored.shape.rank() && 0 <= shard.range.begin &&
        shard.range.begin <= shard.range.end && shard.range.end <= stored.shape[shard.dim]);
-  require(has_piece, "{} has the shape {}: there is no range [{}, {}) in its dim {}", where,
-          to_string(stored.shape), shard.range.begin, shard.range.end, shard.dim);
-  const Box wanted = box_of(shard, stored.shape);
+  require(has_piece,
+          "{} of the checkpoint {} has the shape {}: there is no range [{}, {}) in its dim {}",
+          quote(name), path_.string(), to_string(stored.shape), shard.range.begin, shard.range.end,
+          shard.dim);
+  read_box(name, stored.shape, box_of(shard, stored.shape), out);
+}
+
+void Checkpoint::read(const std::string& name, const Shape& global_shape, const Shard& shard,
+                      Tensor out) {
+  require_global_shape(name, global_shape);
+  read(name, shard, out);
+}
+
+void Checkpoint::require_global_shape(const std::string& name, const Shape& global_shape) const {
+  const Shape& stored = tensor(name).shape;
+  require(stored == global_shape, "{} has the shape {} in the checkpoint {}, but {} here",
+          quote(name), to_string(stored), path_.string(), to_string(global_shape));
+}
+
+void Checkpoint::read_box(const std::string& name, const Shape& global_shape, const Box& wanted,
+                          Tensor out) {
+  require_global_shape(name, global_shape);
+  const StoredTensor& stored = tensor(name);
+  const std::string where = fmt::format("{} of the checkpoint {}", quote(name), path_.string());
+  require(is_within(wanted, stored.shape), "{} has the shape {}: there is no box {} in it", where,
+          to_string(stored.shape), to_string(wanted));
   require(out.defined() && out.shape() == wanted.shape && !out.device().is_meta(),
           "{} has the shape {}, its piece {} {}: it can not be read into a tensor {}", where,
           to_string(stored.shape), to_string(wanted), to_string(wanted.shape), describe(out));
@@ -114,7 +136,7 @@ void Checkpoint::read(const std::string& name, const Shard& shard, Tensor out) {
       where, to_string(stored.dtype), to_string(out.dtype()));
   if (out.device().is_cuda()) {
     const OwnedTensor on_host(out.shape(), out.dtype());
-    read(name, shard, on_host.tensor);
+    read_box(name, global_shape, wanted, on_host.tensor);
     return copy(on_host.tensor, out);
   }
   for (const StoredSlice& slice : stored.slices) {
@@ -125,14 +147,6 @@ void Checkpoint::read(const std::string& name, const Shard& shard, Tensor out) {
       copy_run(stored.dtype, bytes.data(), from, out, to, count);
     });
   }
-}
-
-void Checkpoint::read(const std::string& name, const Shape& global_shape, const Shard& shard,
-                      Tensor out) {
-  const Shape& stored = tensor(name).shape;
-  require(stored == global_shape, "{} has the shape {} in the checkpoint {}, but {} here",
-          quote(name), to_string(stored), path_.string(), to_string(global_shape));
-  read(name, shard, out);
 }
 
 }  // namespace tessera

@@ -36,6 +36,9 @@ class Checkpoint {
   /// As above, but also throws, naming both shapes, unless the stored tensor is of `global_shape`.
   void read(const std::string& name, const Shape& global_shape, const Shard& shard, Tensor out);
 
+  /// The same for a box of a tensor of `global_shape`.
+  void read_box(const std::string& name, const Shape& global_shape, const Box& box, Tensor out);
+
   /// The bytes of a slice after checking them against its checksum. Throws if they, or the file
   /// that they are in, are not as the manifest says.
   std::span<const std::byte> verified_bytes(const StoredTensor& tensor, const StoredSlice& slice);
@@ -51,6 +54,8 @@ class Checkpoint {
   const SafetensorsFile& file(const std::string& name);
 
  private:
+  void require_global_shape(const std::string& name, const Shape& global_shape) const;
+
   Checkpoint(std::filesystem::path path, Manifest manifest)
       : path_(std::move(path)), manifest_(std::move(manifest)) {}
 

@@ -1,5 +1,7 @@
 #include "launch/checkpoint/save_files.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/ops/elementwise.h"
@@ -30,9 +32,19 @@ class HostStage {
   Buffer memory_;
 };
 
+using HeldByName = std::multimap<std::string, const HeldTensor*>;
+
+/// The rank's piece that is the slice; the plan gives it none that it does not hold.
+const HeldTensor& piece_of(const HeldByName& held, const std::string& name, const Box& box) {
+  const auto [begin, end] = held.equal_range(name);
+  const auto found =
+      std::find_if(begin, end, [&](const auto& known) { return known.second->box == box; });
+  require(found != end, "there is no piece {} of {} to write", to_string(box), name);
+  return *found->second;
+}
+
 Json write_file(const std::filesystem::path& path, SavePlan& plan, const PlannedFile& file,
-                const std::map<std::string, const HeldTensor*>& held, HostStage& stage,
-                const SaveObserver& observer) {
+                const HeldByName& held, HostStage& stage, const SaveObserver& observer) {
   std::vector<SafetensorsEntry> entries;
   for (const PlannedSlice& planned : file.slices) {
     const StoredSlice& slice = plan.slice(planned);
@@ -41,7 +53,7 @@ Json write_file(const std::filesystem::path& path, SavePlan& plan, const Planned
   SafetensorsWriter writer(path, std::move(entries));
   Json checksums = Json::array();
   for (const PlannedSlice& planned : file.slices) {
-    const HeldTensor& tensor = *held.at(planned.tensor);
+    const HeldTensor& tensor = piece_of(held, planned.tensor, plan.slice(planned).box);
     checksums.push_back(writer.append(tensor.make ? tensor.make() : stage.in_host(tensor.data)));
     if (observer) observer("during_data");
   }
@@ -69,7 +81,7 @@ void require_visible(const std::filesystem::path& path, int64_t size, size_t ran
 
 std::string write_files(const std::filesystem::path& folder, SavePlan& plan, int rank,
                         const std::vector<HeldTensor>& tensors, const SaveObserver& observer) {
-  std::map<std::string, const HeldTensor*> held;
+  HeldByName held;
   for (const HeldTensor& tensor : tensors) held.emplace(tensor.name, &tensor);
   HostStage stage;
   Json written = Json::array();

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <functional>
-#include <set>
+#include <tuple>
 
 #include "core/error.h"
 #include "launch/checkpoint/safetensors.h"
@@ -19,17 +19,26 @@ Shape to_shape(const Json& list) {
   return shape;
 }
 
-void require_valid(const HeldTensor& held, const Box& box) {
+void require_valid(const HeldTensor& held) {
   require(held.kind == kModelKind || held.kind == kOptimizerKind,
           "the kind of {} must be \"model\" or \"optimizer\", but is {}", held.name,
           quote(held.kind));
   require(!held.name.empty() && held.name.size() <= kMaxJsonText,
           "a tensor's name must have 1 to {} bytes, but {} has {}", kMaxJsonText, quote(held.name),
           held.name.size());
-  require_shape(held.data, box.shape, "save_checkpoint", held.name.c_str());
+  require(is_within(held.box, held.global_shape),
+          "{} of shape {} has no box at offset {} of shape {}", held.name,
+          to_string(held.global_shape), to_string(held.box.offset), to_string(held.box.shape));
+  require_shape(held.data, held.box.shape, "save_checkpoint", held.name.c_str());
   const Device device = held.data.device();
   require(held.make ? device.is_meta() : !device.is_meta(), "{} must be on {}, but is {}",
           held.name, held.make ? "the meta device" : "the cpu or a GPU", describe(held.data));
+}
+
+// Whether a rank may hold both under one name.
+bool are_pieces_of_one(const HeldTensor& a, const HeldTensor& b) {
+  return a.kind == b.kind && a.global_shape == b.global_shape && a.data.dtype() == b.data.dtype() &&
+         a.box != b.box;
 }
 
 // A slice and the ranks that hold it.
@@ -101,8 +110,11 @@ std::vector<PlannedFile> files_of(size_t rank, std::vector<PlannedSlice> slices,
   std::sort(slices.begin(), slices.end(), [&](const PlannedSlice& a, const PlannedSlice& b) {
     const size_t size_a = size_of(tensors.at(a.tensor).dtype);
     const size_t size_b = size_of(tensors.at(b.tensor).dtype);
-    return size_a != size_b ? size_a > size_b : a.tensor < b.tensor;
+    if (size_a != size_b) return size_a > size_b;
+    return std::tie(a.tensor, a.index) < std::tie(b.tensor, b.index);
   });
+  std::map<std::string, int> slices_of;
+  for (const PlannedSlice& planned : slices) ++slices_of[planned.tensor];
   std::vector<PlannedFile> files;
   for (const char* kind : {kModelKind, kOptimizerKind}) {
     PlannedFile file{fmt::format("{}_{:05}.safetensors", kind, rank), {}};
@@ -110,8 +122,10 @@ std::vector<PlannedFile> files_of(size_t rank, std::vector<PlannedSlice> slices,
       StoredTensor& tensor = tensors.at(planned.tensor);
       if (tensor.kind != kind) continue;
       file.slices.push_back(planned);
-      tensor.slices[planned.index].file = file.name;
-      tensor.slices[planned.index].key = planned.tensor;
+      StoredSlice& slice = tensor.slices[planned.index];
+      slice.file = file.name;
+      slice.key = planned.tensor;
+      if (slices_of[planned.tensor] > 1) slice.key += to_string(slice.box);
     }
     if (!file.slices.empty()) files.push_back(std::move(file));
   }
@@ -122,17 +136,18 @@ std::vector<PlannedFile> files_of(size_t rank, std::vector<PlannedSlice> slices,
 
 std::string describe_held(const std::vector<HeldTensor>& tensors) {
   Json list = Json::array();
-  std::set<std::string> names;
+  std::map<std::string, const HeldTensor*> first;
   for (const HeldTensor& held : tensors) {
-    require(names.insert(held.name).second, "the tensor {} is given twice", held.name);
-    const Box box = box_of(held.shard, held.global_shape);
-    require_valid(held, box);
+    const auto [known, is_new] = first.emplace(held.name, &held);
+    require(is_new || are_pieces_of_one(*known->second, held), "the tensor {} is given twice",
+            held.name);
+    require_valid(held);
     list.push_back({{"name", held.name},
                     {"kind", held.kind},
                     {"dtype", safetensors_name(held.data.dtype())},
                     {"shape", to_list(held.global_shape)},
-                    {"offset", to_list(box.offset)},
-                    {"extent", to_list(box.shape)}});
+                    {"offset", to_list(held.box.offset)},
+                    {"extent", to_list(held.box.shape)}});
   }
   return to_text(list);
 }

@@ -11,12 +11,12 @@
 
 namespace tessera {
 
-/// A rank's piece of a global tensor.
+/// A rank's piece of a global tensor, of which it may have several.
 struct HeldTensor {
-  std::string name;  ///< unique among the tensors of a rank, of both kinds
+  std::string name;  ///< of one tensor only, of either kind
   std::string kind;  ///< kModelKind or kOptimizerKind
   Shape global_shape;
-  Shard shard;  ///< the piece; an empty range holds nothing and is not written
+  Box box;      ///< the piece; an empty one holds nothing and is not written
   Tensor data;  ///< the piece, without padding, on the CPU or a GPU; on the meta device with `make`
   /// Makes the piece when it is written, so that only one is in memory at a time; what it returns
   /// is needed until the next call of any.

@@ -51,6 +51,7 @@ struct DataSection {
 
 struct ParallelSection {
   int64_t tensor = 1;                    ///< ranks that share one replica of the model
+  int64_t zero = 0;                      ///< stage of ZeRO: 0 or 1
   Backend backend = Backend::automatic;  ///< of the tensors of GPUs
 
   bool operator==(const ParallelSection&) const = default;

@@ -191,6 +191,10 @@ void describe(Section& parallel, auto& field) {
   field("tensor", parallel.tensor, IntegerIn{1, kMaxWidth},
         "Ranks that share one replica of the model. The others are data ranks: their number is "
         "that of all ranks, divided by this.");
+  field("zero", parallel.zero, IntegerIn{0, 1},
+        "The stage of ZeRO. 1 shares AdamW's moments, and the master weights of `precision: bf16`, "
+        "among the data ranks: each keeps and updates its part. Nothing "
+        "changes with one data rank. A checkpoint of either goes on with the other.");
   field("backend", parallel.backend,
         OneOf<Backend>{
             {{"auto", Backend::automatic}, {"nccl", Backend::nccl}, {"mpi", Backend::mpi}}},

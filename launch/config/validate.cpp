@@ -1,6 +1,8 @@
 #include "launch/config/validate.h"
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "launch/config/schema.h"
@@ -58,26 +60,42 @@ void check_model(const ModelConfig& model) {
       divisors(model.hidden_size));
 }
 
-void check_tensor_parallel(const RunConfig& config, int world_size) {
+/// Collects the rules of a layout that do not hold.
+struct LayoutRules {
+  std::vector<BrokenRule> broken;
+
+  template <typename... Args>
+  void require(bool holds, const char* key, int64_t value, fmt::format_string<Args...> message,
+               Args&&... args) {
+    if (holds) return;
+    broken.push_back({key, value, fmt::format(message, std::forward<Args>(args)...)});
+  }
+};
+
+void check_tensor_parallel(const RunConfig& config, int world_size, LayoutRules& rules) {
   const int64_t tensor = config.parallel.tensor;
   const ModelConfig& model = config.model;
-  require(world_size % tensor == 0,
-          "parallel.tensor is {}, but the run has {} {}: each replica of the model takes {} ranks, "
-          "so choose a divisor of {} {}, or start a multiple of {} ranks",
-          tensor, world_size, world_size == 1 ? "rank" : "ranks", tensor, world_size,
-          divisors(world_size), tensor);
-  require(model.num_heads % tensor == 0,
-          "parallel.tensor is {}, but model.num_heads is {}: heads are split evenly, so choose a "
-          "divisor of {} {}",
-          tensor, model.num_heads, model.num_heads, divisors(model.num_heads));
+  rules.require(
+      world_size % tensor == 0, "parallel.tensor", tensor,
+      "parallel.tensor is {}, but the run has {} {}: each replica of the model takes {} ranks, "
+      "so choose a divisor of {} {}, or start a multiple of {} ranks",
+      tensor, world_size, world_size == 1 ? "rank" : "ranks", tensor, world_size,
+      divisors(world_size), tensor);
+  rules.require(
+      model.num_heads % tensor == 0, "parallel.tensor", tensor,
+      "parallel.tensor is {}, but model.num_heads is {}: heads are split evenly, so choose a "
+      "divisor of {} {}",
+      tensor, model.num_heads, model.num_heads, divisors(model.num_heads));
   const int64_t mlp_size = model.resolved_mlp_size();
-  require(mlp_size % tensor == 0,
-          "parallel.tensor is {}, but model.mlp_size is {}: the MLP's columns are split evenly, so "
-          "choose a multiple of {} ({}) as mlp_size, or another parallel.tensor",
-          tensor, mlp_size, tensor, nearest_multiples(mlp_size, tensor));
+  rules.require(
+      mlp_size % tensor == 0, "model.mlp_size", mlp_size,
+      "parallel.tensor is {}, but model.mlp_size is {}: the MLP's columns are split evenly, so "
+      "choose a multiple of {} ({}) as mlp_size, or another parallel.tensor",
+      tensor, mlp_size, tensor, nearest_multiples(mlp_size, tensor));
 }
 
-void check_batch(const RunConfig& config, int world_size) {
+void check_batch(const RunConfig& config, int world_size, LayoutRules& rules) {
+  if (world_size % config.parallel.tensor != 0) return;  // there is no number of data ranks
   const int64_t global = config.batch.global;
   const int64_t micro = config.batch.micro;
   const int64_t data_ranks = world_size / config.parallel.tensor;
@@ -87,7 +105,8 @@ void check_batch(const RunConfig& config, int world_size) {
           ? fmt::format(", or a divisor of {} / {} = {} {} as batch.micro", global, data_ranks,
                         global / data_ranks, divisors(global / data_ranks))
           : "";
-  fail(
+  rules.require(
+      false, "batch.global", global,
       "batch.global is {}, but batch.micro × data ranks = {} × {} = {} ({} ranks / "
       "parallel.tensor = {} / {} = {} data ranks): every data rank computes the same number of "
       "micro-batches, so choose a multiple of {} ({}) as batch.global{}",
@@ -150,14 +169,21 @@ void check_token_count(const RunConfig& config) {
 
 }  // namespace
 
+std::vector<BrokenRule> broken_layout_rules(const RunConfig& config, int world_size) {
+  LayoutRules rules;
+  check_tensor_parallel(config, world_size, rules);
+  check_batch(config, world_size, rules);
+  return rules.broken;
+}
+
 void validate(const RunConfig& config, int world_size) {
   require(world_size >= 1, "a run has at least 1 rank, but was given {}", world_size);
   SectionRangeCheck check;
   describe(config, check);
   check_model(config.model);
   check_kind(config);
-  check_tensor_parallel(config, world_size);
-  check_batch(config, world_size);
+  const std::vector<BrokenRule> broken = broken_layout_rules(config, world_size);
+  if (!broken.empty()) throw Error(broken.front().message);
   check_data(config);
   check_schedule(config);
   check_backend(config);

@@ -72,8 +72,8 @@ std::vector<HeldTensor> held(const std::vector<TensorName>& names, TensorMaker& 
   std::vector<HeldTensor> tensors;
   for (const TensorName& name : names) {
     const Tensor meta(nullptr, name.shape, DType::f32, kMeta);
-    tensors.push_back(
-        {name.ours, kModelKind, name.shape, {}, meta, [&] { return maker.make(name); }});
+    tensors.push_back({name.ours, kModelKind, name.shape, box_of({}, name.shape), meta,
+                       [&] { return maker.make(name); }});
   }
   return tensors;
 }

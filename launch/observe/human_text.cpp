@@ -21,6 +21,14 @@ std::string human_bytes(size_t bytes) {
   return fmt::format("{:.{}f} {}", value, unit == 0 ? 0 : 1, kUnits[unit]);
 }
 
+std::string human_amount(double amount) {
+  constexpr std::array<const char*, 8> kPrefixes = {"", "k", "M", "G", "T", "P", "E", "Z"};
+  size_t prefix = 0;
+  for (; amount >= 999.5 && prefix + 1 < kPrefixes.size(); ++prefix) amount /= 1000.0;
+  const int digits = amount >= 99.95 ? 0 : amount >= 9.995 ? 1 : 2;
+  return fmt::format("{:.{}f} {}", amount, digits, kPrefixes[prefix]);
+}
+
 std::string human_duration(double seconds) {
   const auto whole = static_cast<int64_t>(std::llround(std::max(0.0, seconds)));
   if (whole >= 3600) return fmt::format("{}h{:02}m", whole / 3600, whole % 3600 / 60);

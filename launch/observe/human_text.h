@@ -16,6 +16,9 @@ std::string grouped(int64_t number);
 /// "1.5 GiB"
 std::string human_bytes(size_t bytes);
 
+/// A positive amount with three digits and a decimal prefix: "989 T", "1.50 G".
+std::string human_amount(double amount);
+
 /// "1h02m", "2m03s", "4s"
 std::string human_duration(double seconds);
 

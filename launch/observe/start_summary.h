@@ -15,4 +15,8 @@ std::string start_summary(const RunConfig& config, const ParallelGroups& groups,
                           const MemoryPlan& memory, const std::string& threads,
                           const std::string& devices);
 
+/// Of that the lines of model, parameters, batch and memory.
+std::string size_summary(const RunConfig& config, const ProcessGrid& grid,
+                         const MemoryPlan& memory);
+
 }  // namespace tessera

@@ -9,8 +9,9 @@ constexpr int64_t kRecorded = StepRecord::kFirstLoss + LossSums::kCount;
 
 }  // namespace
 
-GradientClip::GradientClip(const ParameterStore& store, Communicator& tp, double max_norm)
-    : norm_(store, tp),
+GradientClip::GradientClip(const ParameterStore& store, Communicator& tp, double max_norm,
+                           Communicator* dp)
+    : norm_(store, tp, dp),
       max_norm_(max_norm),
       squares_({1}, DType::f64, store.device()),
       scale_({1}, DType::f32, store.device()),

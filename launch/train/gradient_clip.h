@@ -16,14 +16,16 @@ namespace tessera {
 /// until reset().
 class GradientClip {
  public:
-  /// `store` is allocated; it and `tp` must outlive this. `max_norm` 0 means no clipping.
-  GradientClip(const ParameterStore& store, Communicator& tp, double max_norm);
+  /// `store` is allocated; it, `tp` and `dp` must outlive this. `max_norm` 0 means no clipping.
+  /// `dp` may be null where this rank owns all of the store.
+  GradientClip(const ParameterStore& store, Communicator& tp, double max_norm,
+               Communicator* dp = nullptr);
 
   /// No step was taken, and none failed.
   void reset();
 
   /// What Optimizer::step() takes, (1) fp32, for step number `step` with these sums of losses,
-  /// summed over the data ranks as the gradients are. Collective over the tensor ranks.
+  /// summed over the data ranks as the gradients are. Collective as GradientNorm::sum_squares() is.
   const Tensor& scale(int64_t step, const LossSums& sums);
 
   /// Of the last step, or the first that failed, in host memory until the next call. Waits for the

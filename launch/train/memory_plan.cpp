@@ -6,6 +6,7 @@
 #include "core/memory.h"
 #include "launch/checkpoint/save_plan.h"
 #include "launch/data/batch_buffers.h"
+#include "launch/train/flat_cut.h"
 #include "models/model.h"
 
 namespace tessera {
@@ -89,17 +90,18 @@ size_t MemoryPlan::total_in_host() const {
   return sum;
 }
 
-MemoryPlan plan_memory(const ModelConfig& config, DType precision, int64_t micro_batch,
-                       int64_t local_batch, Communicator& tp, Recompute recompute, Device device) {
+MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, Device device) {
   ParameterStore store;
-  const std::unique_ptr<Model> model = make_model(config, store, tp);
-  store.allocate(kMeta, precision, StoreFor::training);
+  const std::unique_ptr<Model> model = make_model(config.model, store, *groups.tp);
+  store.allocate(kMeta, config.run.precision, StoreFor::training, flat_cut(config, groups));
+  const int64_t local_batch =
+      div_exact(config.batch.global, groups.dp->size(), "batch.global", "the data ranks");
 
   MemoryPlan plan;
   plan.device = device;
-  const std::vector<TokenBatch> batches = largest_batches(config, micro_batch);
+  const std::vector<TokenBatch> batches = largest_batches(config.model, config.batch.micro);
   Arena arena(kMeta);
-  dry_run_training(*model, batches, recompute, arena);
+  dry_run_training(*model, batches, config.train.recompute, arena);
   dry_run_evaluation(*model, batches, arena);
   plan.arena_bytes = arena.peak();
   plan.local_parameters = count_local(store);
@@ -111,19 +113,44 @@ MemoryPlan plan_memory(const ModelConfig& config, DType precision, int64_t micro
       {"AdamW moments", store.moment_bytes()},
       {"activations", plan.arena_bytes},
       // A GPU has the micro-batch that it works on; the host has this step's and the next's.
-      {"micro-batch", device.is_cuda() ? batch_bytes(micro_batch, config.seq_length) : 0},
-      {"batch", 2 * batch_bytes(local_batch, config.seq_length), /*in_host=*/true}};
+      {"micro-batch",
+       device.is_cuda() ? batch_bytes(config.batch.micro, config.model.seq_length) : 0},
+      {"checkpoint copy",
+       copies_checkpoints(config) ? checkpoint_copy_bytes(store, groups.dp->size()) : 0,
+       /*in_host=*/true},
+      {"batch", 2 * batch_bytes(local_batch, config.model.seq_length), /*in_host=*/true}};
   return plan;
 }
 
+bool copies_checkpoints(const RunConfig& config) {
+  const int64_t interval = config.checkpoint.interval;
+  return config.checkpoint.background && 0 < interval && interval < config.train.steps;
+}
+
 size_t checkpoint_copy_bytes(const ParameterStore& store, int data_ranks) {
-  std::vector<int64_t> slices;
+  int64_t own = 0;
+  std::vector<int64_t> shared;
   for (const Parameter& parameter : store.parameters()) {
-    const int64_t bytes = round_up(parameter.real_shape().numel() * int64_t{sizeof(float)},
-                                   int64_t{kAlignment});  // as SliceCopies does
-    slices.insert(slices.end(), 3, bytes);                // the master and two moments
+    const auto aligned = [](int64_t elements) {  // as SliceCopies does
+      return round_up(elements * int64_t{sizeof(float)}, int64_t{kAlignment});
+    };
+    const int64_t all = aligned(parameter.real_shape().numel());
+    if (parameter.exp_avg.defined()) {
+      shared.insert(shared.end(), 3, all);  // the master and two moments
+      continue;
+    }
+    // A run of elements is cut into a few boxes, each aligned by itself.
+    constexpr int64_t kMostBoxes = 2 * Shape::kMaxDims;
+    const int64_t part =
+        aligned(parameter.owned.elements.size()) + kMostBoxes * int64_t{kAlignment};
+    own += 2 * part;
+    if (parameter.master.defined()) {
+      shared.push_back(all);
+    } else {
+      own += part;
+    }
   }
-  return static_cast<size_t>(largest_share(std::move(slices), data_ranks));
+  return static_cast<size_t>(own + largest_share(std::move(shared), data_ranks));
 }
 
 size_t plan_evaluation_arena(const ModelConfig& config, DType precision, int64_t micro_batch,

@@ -26,14 +26,43 @@ bool of_a_head(const std::string& name) {
                      [&](const char* head) { return name.rfind(head, 0) == 0; });
 }
 
+/// Elements `range` of a tensor, as one dim.
+Tensor elements_of(const Tensor& tensor, Range range) {
+  return tensor.view({tensor.numel()}).slice(range.begin, range.end);
+}
+
+/// Calls body(box, piece) for the boxes of the global tensor that this rank updates, and for their
+/// parts of `run`, which is one of the parameter's OwnedRun.
+template <typename Body>
+void for_each_owned_box(const Parameter& parameter, const Tensor& run, Body&& body) {
+  int64_t begin = 0;
+  const Box local = box_of(parameter.shard, parameter.global_shape);
+  for (const Box& box : boxes_of_run(local, parameter.owned.elements)) {
+    const int64_t end = begin + box.shape.numel();
+    body(box, run.slice(begin, end).view(box.shape));
+    begin = end;
+  }
+}
+
+/// Each owner rounds all values by itself, and keeps its part of the masters.
+void load_shared_weight(Checkpoint& checkpoint, const Parameter& parameter) {
+  const Tensor values = parameter.real_part(parameter.value);
+  const OwnedTensor whole(values.shape(), DType::f32), rounded(values.shape(), values.dtype());
+  checkpoint.read(parameter.name, parameter.global_shape, parameter.shard, whole.tensor);
+  copy(whole.tensor, rounded.tensor);
+  copy(rounded.tensor, values);
+  copy(elements_of(whole.tensor, parameter.owned.elements), parameter.owned.master);
+}
+
 void load_weight(Checkpoint& checkpoint, const ParameterStore& store, const Parameter& parameter) {
-  const bool has_master = parameter.master.defined();
-  require(has_master || store.precision() == DType::f32,
+  const bool has_masters = store.master_bytes() > 0;
+  require(has_masters || store.precision() == DType::f32,
           "weights are stored in fp32 and load into masters or fp32 values, not {}",
           to_string(store.precision()));
-  const Tensor& target = has_master ? parameter.master : parameter.value;
-  checkpoint.read(parameter.name, parameter.global_shape, parameter.shard,
-                  parameter.real_part(target));
+  if (has_masters && !parameter.master.defined()) return load_shared_weight(checkpoint, parameter);
+  const Tensor target = parameter.real_part(has_masters ? parameter.master : parameter.value);
+  checkpoint.read(parameter.name, parameter.global_shape, parameter.shard, target);
+  if (has_masters) copy(target, parameter.real_part(parameter.value));
 }
 
 /// Whether a checkpoint has a parameter, of this shape: a classifier may have had more labels.
@@ -64,13 +93,23 @@ std::vector<std::string> unused_weights(const Checkpoint& checkpoint,
 std::vector<HeldTensor> held_tensors(const ParameterStore& store) {
   std::vector<HeldTensor> held;
   for (const Parameter& parameter : store.parameters()) {
-    const auto hold = [&](const std::string& name, const char* kind, const Tensor& local) {
-      held.push_back(
-          {name, kind, parameter.global_shape, parameter.shard, parameter.real_part(local)});
+    const auto hold = [&](const std::string& name, const char* kind, const Box& box,
+                          const Tensor& piece) {
+      held.push_back({name, kind, parameter.global_shape, box, piece});
     };
-    hold(parameter.name, kModelKind, parameter.master);
-    hold(parameter.name + kExpAvg, kOptimizerKind, parameter.exp_avg);
-    hold(parameter.name + kExpAvgSq, kOptimizerKind, parameter.exp_avg_sq);
+    const auto hold_owned = [&](const std::string& name, const char* kind, const Tensor& run) {
+      for_each_owned_box(parameter, run, [&](const Box& box, const Tensor& piece) {
+        hold(name, kind, box, piece);
+      });
+    };
+    if (parameter.master.defined()) {
+      hold(parameter.name, kModelKind, box_of(parameter.shard, parameter.global_shape),
+           parameter.real_part(parameter.master));
+    } else {
+      hold_owned(parameter.name, kModelKind, parameter.owned.master);
+    }
+    hold_owned(parameter.name + kExpAvg, kOptimizerKind, parameter.owned.exp_avg);
+    hold_owned(parameter.name + kExpAvgSq, kOptimizerKind, parameter.owned.exp_avg_sq);
   }
   return held;
 }
@@ -80,7 +119,8 @@ void require_finite_weights(const ParameterStore& store) {
   const auto count = static_cast<int64_t>(parameters.size());
   const OwnedTensor squares({count}, DType::f64, store.device()), found({count}, DType::f64);
   for (int64_t i = 0; i < count; ++i) {
-    add_sum_of_squares(parameters[static_cast<size_t>(i)].master, squares.tensor.slice(i, i + 1));
+    const Tensor& masters = parameters[static_cast<size_t>(i)].owned.master;
+    if (masters.numel() > 0) add_sum_of_squares(masters, squares.tensor.slice(i, i + 1));
   }
   copy(squares.tensor, found.tensor);
   for (size_t i = 0; i < parameters.size(); ++i) {
@@ -91,7 +131,6 @@ void require_finite_weights(const ParameterStore& store) {
 
 void load_weights(Checkpoint& checkpoint, ParameterStore& store) {
   for (const Parameter& parameter : store.parameters()) load_weight(checkpoint, store, parameter);
-  store.refresh_values();
 }
 
 std::string load_matching_weights(Checkpoint& checkpoint, ParameterStore& store,
@@ -106,7 +145,6 @@ std::string load_matching_weights(Checkpoint& checkpoint, ParameterStore& store,
       used.insert(parameter.name);
     }
   }
-  store.refresh_values();
   const std::vector<std::string> unused = unused_weights(checkpoint, used);
   for (const std::string& name : unused) {
     require(of_a_head(name), "the checkpoint {} has {}, for which the model has no place",
@@ -129,16 +167,19 @@ void load_training_state(Checkpoint& checkpoint, ParameterStore& store) {
   load_weights(checkpoint, store);
   if (has_weights_alone(checkpoint) && checkpoint.manifest().step == 0) {
     for (Parameter& parameter : store.parameters()) {
-      fill(parameter.exp_avg, 0.0);
-      fill(parameter.exp_avg_sq, 0.0);
+      fill(parameter.owned.exp_avg, 0.0);
+      fill(parameter.owned.exp_avg_sq, 0.0);
     }
     return;
   }
-  for (Parameter& parameter : store.parameters()) {
-    checkpoint.read(parameter.name + kExpAvg, parameter.global_shape, parameter.shard,
-                    parameter.real_part(parameter.exp_avg));
-    checkpoint.read(parameter.name + kExpAvgSq, parameter.global_shape, parameter.shard,
-                    parameter.real_part(parameter.exp_avg_sq));
+  for (const Parameter& parameter : store.parameters()) {
+    const auto load = [&](const std::string& name, const Tensor& run) {
+      for_each_owned_box(parameter, run, [&](const Box& box, const Tensor& piece) {
+        checkpoint.read_box(name, parameter.global_shape, box, piece);
+      });
+    };
+    load(parameter.name + kExpAvg, parameter.owned.exp_avg);
+    load(parameter.name + kExpAvgSq, parameter.owned.exp_avg_sq);
   }
 }
 

@@ -10,10 +10,11 @@
 namespace tessera {
 
 /// What of a store goes into a checkpoint, as views: the weights in fp32 (the masters) under the
-/// parameters' names, and AdamW's moments as "<name>/exp_avg" and "<name>/exp_avg_sq".
+/// parameters' names, and AdamW's moments as "<name>/exp_avg" and "<name>/exp_avg_sq"; of those
+/// that several owners share, what this rank owns.
 std::vector<HeldTensor> held_tensors(const ParameterStore& store);
 
-/// Throws, naming the parameter, if a weight is NaN or infinite.
+/// Throws, naming the parameter, if a weight that this rank updates is NaN or infinite.
 void require_finite_weights(const ParameterStore& store);
 
 /// Weights alone; for a store that was allocated for inference, too.

@@ -8,12 +8,12 @@
 #include "core/checked.h"
 #include "core/error.h"
 #include "core/ops/elementwise.h"
-#include "core/trace.h"
 #include "launch/config/source_text.h"
 #include "launch/evaluate/evaluation_pass.h"
 #include "launch/tokenizer/checkpoint_tokenizer.h"
 #include "launch/train/checkpoint_labels.h"
 #include "launch/train/device_room.h"
+#include "launch/train/flat_cut.h"
 #include "launch/train/lr_schedule.h"
 #include "launch/train/model_flops.h"
 #include "launch/train/model_json.h"
@@ -23,32 +23,17 @@
 namespace tessera {
 namespace {
 
-int64_t local_batch(const RunConfig& config, const ParallelGroups& groups) {
-  return div_exact(config.batch.global, groups.dp->size(), "batch.global", "the data ranks");
-}
-
 BatchLayout batch_layout(const RunConfig& config, const ParallelGroups& groups) {
   return {config.batch.global, config.batch.micro, groups.dp->rank(), groups.dp->size()};
 }
 
-/// Whether a run saves while it goes on: what ends it is saved by itself.
-bool copies_checkpoints(const RunConfig& config) {
-  const int64_t interval = config.checkpoint.interval;
-  return config.checkpoint.background && 0 < interval && interval < config.train.steps;
-}
-
 /// Throws if a GPU with so much free memory has no room for it.
-MemoryPlan plan_for(const RunConfig& config, const ParallelGroups& groups,
-                    const ParameterStore& store, Device device, size_t free_bytes) {
+MemoryPlan plan_for(const RunConfig& config, const ParallelGroups& groups, Device device,
+                    size_t free_bytes) {
   const auto plan_for_micro = [&](int64_t micro_batch) {
-    MemoryPlan plan =
-        plan_memory(config.model, config.run.precision, micro_batch, local_batch(config, groups),
-                    *groups.tp, config.train.recompute, device);
-    if (copies_checkpoints(config)) {
-      plan.lines.push_back(
-          {"checkpoint copy", checkpoint_copy_bytes(store, groups.dp->size()), /*in_host=*/true});
-    }
-    return plan;
+    RunConfig smaller = config;
+    smaller.batch.micro = micro_batch;
+    return plan_memory(smaller, groups, device);
   };
   MemoryPlan plan = plan_for_micro(config.batch.micro);
   if (device.is_cuda()) {
@@ -76,7 +61,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
       groups_(groups),
       model_(make_model(config.model, store_, *groups.tp)),
       micro_steps_(*model_, why_no_cuda_graph(config, device, groups).empty()),
-      memory_(plan_for(config, groups, store_, device, free_bytes)),
+      memory_(plan_for(config, groups, device, free_bytes)),
       arena_(device, memory_.arena_bytes),
       batches_(data.train, data.eval, config.model.vocab_size,
                static_cast<uint64_t>(config.run.seed), batch_layout(config, groups)),
@@ -86,10 +71,8 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
       prefetched_(batches_, config.batch.micro, config.model.seq_length, device),
       device_batch_(config.batch.micro, config.model.seq_length, device),
       background_save_(groups.world) {
-  store_.allocate(device, config.run.precision, StoreFor::training);
-  if (groups.dp->size() > 1) reducer_ = std::make_unique<GradientReducer>(store_, *groups.dp);
-  clip_ = std::make_unique<GradientClip>(store_, *groups.tp, config.optimizer.grad_clip);
-  optimizer_ = std::make_unique<Optimizer>(config.optimizer, store_);
+  store_.allocate(device, config.run.precision, StoreFor::training, flat_cut(config, groups));
+  update_ = std::make_unique<WeightUpdate>(config, store_, groups);
   sums_ = OwnedTensor({LossSums::kCount}, DType::f64, store_.device());
   if (copies_checkpoints(config)) {
     background_save_.reserve(checkpoint_copy_bytes(store_, groups.dp->size()), device);
@@ -126,7 +109,7 @@ void Trainer::start_at(int64_t step, int64_t samples, int64_t tokens) {
   steps_done_ = step;
   samples_ = samples;
   tokens_ = tokens;
-  clip_->reset();
+  update_->clip().reset();
   unasked_ = {};
 }
 
@@ -144,12 +127,9 @@ void Trainer::step() {
     const TokenBatch batch = device_batch_.upload(loaded[micro]);
     micro_steps_.run(context(static_cast<int64_t>(micro)), batch, scale, sums);
   }
-  if (reducer_) reducer_->finalize();
-  groups_.dp->all_reduce(sums.values);
-
+  update_->sum(sums);
   const double lr = learning_rate(config_.optimizer, steps_done_, config_.train.steps);
-  const TraceRange range("optimizer");
-  optimizer_->step(steps_done_, lr, clip_->scale(steps_done_ + 1, sums));
+  update_->apply(steps_done_, lr, sums);
 
   ++steps_done_;
   samples_ += config_.batch.global;
@@ -166,7 +146,7 @@ StepResult Trainer::result() {
 
 StepResult Trainer::peek() {
   require(unasked_.steps > 0, "there is no result: no step was taken since the last one");
-  const StepRecord& record = clip_->record();
+  const StepRecord& record = update_->clip().record();
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - unasked_.start;
   StepResult result;
   result.step = steps_done_;
@@ -239,7 +219,7 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
 StepContext Trainer::context(int64_t micro) {
   StepContext ctx{arena_};
   const bool last = micro + 1 == batches_.num_micro_batches();
-  ctx.reducer = last ? reducer_.get() : nullptr;
+  ctx.reducer = last ? update_->reducer() : nullptr;
   ctx.training = true;
   ctx.recompute = config_.train.recompute;
   ctx.seed = static_cast<uint64_t>(config_.run.seed);
@@ -273,7 +253,7 @@ TargetCounts Trainer::load_batch() {
 
 // The record is the same on all ranks.
 void Trainer::require_finite_steps() {
-  const StepRecord& record = clip_->record();
+  const StepRecord& record = update_->clip().record();
   const auto losses = record.losses().span<double>();
   const double loss = std::accumulate(losses.begin(), losses.end(), 0.0);
   const double norm = record.norm().span<double>()[0];

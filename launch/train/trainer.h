@@ -18,13 +18,11 @@
 #include "launch/data/token_batches.h"
 #include "launch/evaluate/evaluation.h"
 #include "launch/tokenizer/tokenizer.h"
-#include "launch/train/gradient_clip.h"
 #include "launch/train/memory_plan.h"
 #include "launch/train/micro_steps.h"
-#include "launch/train/optimizer.h"
 #include "launch/train/train_parts.h"
+#include "launch/train/weight_update.h"
 #include "models/model.h"
-#include "parallel/gradient_reducer.h"
 #include "parallel/process_grid.h"
 
 namespace tessera {
@@ -160,9 +158,7 @@ class Trainer {
   std::vector<TrainPart> train_parts_;
   bool has_eval_;
   std::shared_ptr<const Tokenizer> tokenizer_;  ///< may be null
-  std::unique_ptr<GradientReducer> reducer_;    // null where one data rank has all gradients
-  std::unique_ptr<GradientClip> clip_;
-  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<WeightUpdate> update_;
   PrefetchedBatches prefetched_;
   DeviceBatch device_batch_;  // the one that the model works on
   OwnedTensor sums_;          // (LossSums::kCount) fp64, of the step

@@ -88,7 +88,8 @@ class StagedCommunicator final : public Communicator {
       Staged staged = stage(count, tensor.dtype());
       copy(piece, staged.tensor);
       auto running = host_->all_reduce_async(staged.tensor, op);
-      pending->add(staging_->push(std::move(staged.block), std::move(running), piece));
+      pending->add(
+          staging_->push(std::move(staged.block), std::move(running), {{staged.tensor, piece}}));
     });
     return pending;
   }
@@ -106,6 +107,53 @@ class StagedCommunicator final : public Communicator {
                   part_of(output, rank * input.numel() + begin, count));
       }
     });
+  }
+
+  std::unique_ptr<PendingCollective> do_all_gather_async(const Tensor& input,
+                                                         Tensor output) override {
+    if (input.device().is_cpu()) return host_->all_gather_async(input, output);
+    if (size() == 1) {
+      copy(input, output.view(input.shape()));
+      return std::make_unique<CompletedCollective>();
+    }
+    auto pending = std::make_unique<StagedPending>(staging_);
+    in_pieces(input.numel(), input.dtype(), size(), [&](int64_t begin, int64_t count) {
+      staging_->make_room();
+      Staged all = stage(size() * count, input.dtype());
+      const Tensor mine = part_of(all.tensor, rank() * count, count);
+      copy(part_of(input, begin, count), mine);
+      std::vector<StagedCopy> copies;
+      for (int64_t rank = 0; rank < size(); ++rank) {
+        copies.push_back({part_of(all.tensor, rank * count, count),
+                          part_of(output, rank * input.numel() + begin, count)});
+      }
+      auto running = host_->all_gather_async(mine, all.tensor);
+      pending->add(staging_->push(std::move(all.block), std::move(running), std::move(copies)));
+    });
+    return pending;
+  }
+
+  std::unique_ptr<PendingCollective> do_reduce_scatter_async(const Tensor& input, Tensor output,
+                                                             ReduceOp op) override {
+    if (input.device().is_cpu()) return host_->reduce_scatter_async(input, output, op);
+    if (size() == 1) {
+      copy(input, output.view(input.shape()));
+      return std::make_unique<CompletedCollective>();
+    }
+    auto pending = std::make_unique<StagedPending>(staging_);
+    in_pieces(output.numel(), output.dtype(), size(), [&](int64_t begin, int64_t count) {
+      staging_->make_room();
+      Staged all = stage(size() * count, output.dtype());
+      for (int64_t rank = 0; rank < size(); ++rank) {
+        copy(part_of(input, rank * output.numel() + begin, count),
+             part_of(all.tensor, rank * count, count));
+      }
+      const Tensor mine = part_of(all.tensor, rank() * count, count);
+      auto running = host_->reduce_scatter_async(all.tensor, mine, op);
+      pending->add(staging_->push(std::move(all.block), std::move(running),
+                                  {{mine, part_of(output, begin, count)}}));
+    });
+    return pending;
   }
 
   void do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) override {

@@ -16,7 +16,7 @@ inline constexpr size_t kStagedPieceBytes = size_t{64} << 20;
 ///
 /// GPU tensors are those of the calling thread's device, which must have been chosen. The host
 /// waits for the work that was enqueued before a collective; the result is in place for what is
-/// enqueued after it. A pending all-reduce runs on the host while the GPU works, until wait()
+/// enqueued after it. A pending collective runs on the host while the GPU works, until wait()
 /// copies its result back. Several together stage eight pieces at most; a further one finishes the
 /// oldest first.
 ///

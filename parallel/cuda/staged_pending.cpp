@@ -10,7 +10,7 @@ void StagedPiece::finish() {
   if (finished()) return;
   running_->wait();
   running_.reset();
-  copy(block_->buffer.tensor(target_.shape(), target_.dtype()), target_);
+  for (const StagedCopy& part : copies_) copy(part.from, part.to);
   block_->copied.record();
   block_.reset();
 }
@@ -30,9 +30,9 @@ void StagedQueue::make_room() {
 
 std::shared_ptr<StagedPiece> StagedQueue::push(StagingPool::Lease block,
                                                std::unique_ptr<PendingCollective> running,
-                                               Tensor target) {
+                                               std::vector<StagedCopy> copies) {
   return pieces_.emplace_back(
-      std::make_shared<StagedPiece>(std::move(block), std::move(running), target));
+      std::make_shared<StagedPiece>(std::move(block), std::move(running), std::move(copies)));
 }
 
 StagedPending::~StagedPending() {

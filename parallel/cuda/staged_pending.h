@@ -11,16 +11,23 @@
 
 namespace tessera {
 
-/// One piece of a GPU tensor that the host's ranks sum up in pinned memory.
+/// From pinned memory to a GPU's.
+struct StagedCopy {
+  Tensor from, to;
+};
+
+/// One piece of a collective on GPU tensors, which the host's ranks work on in pinned memory.
 class StagedPiece {
  public:
-  StagedPiece(StagingPool::Lease block, std::unique_ptr<PendingCollective> running, Tensor target)
-      : block_(std::move(block)), running_(std::move(running)), target_(target) {}
+  /// `copies`, out of the block, are what is left to do when `running` is done.
+  StagedPiece(StagingPool::Lease block, std::unique_ptr<PendingCollective> running,
+              std::vector<StagedCopy> copies)
+      : block_(std::move(block)), running_(std::move(running)), copies_(std::move(copies)) {}
 
   bool finished() const { return running_ == nullptr; }
-  /// Waits for the sum and enqueues its copy to the tensor.
+  /// Waits for the result and enqueues its copies.
   void finish();
-  /// As finish() if the sum is there already. True when the copy is enqueued.
+  /// As finish() if the result is there already. True when the copies are enqueued.
   bool progress();
   /// For a rank through which an exception passes: nothing is copied any more.
   void abandon() { running_.reset(); }
@@ -28,10 +35,10 @@ class StagedPiece {
  private:
   StagingPool::Lease block_;
   std::unique_ptr<PendingCollective> running_;
-  Tensor target_;
+  std::vector<StagedCopy> copies_;
 };
 
-/// The pieces of a group's pending all-reduces, in the order of their start.
+/// The pieces of a group's pending collectives, in the order of their start.
 class StagedQueue {
  public:
   static constexpr size_t kMostPieces = 8;
@@ -43,14 +50,15 @@ class StagedQueue {
   /// Finishes the oldest pieces where there are too many.
   void make_room();
   std::shared_ptr<StagedPiece> push(StagingPool::Lease block,
-                                    std::unique_ptr<PendingCollective> running, Tensor target);
+                                    std::unique_ptr<PendingCollective> running,
+                                    std::vector<StagedCopy> copies);
 
  private:
   std::shared_ptr<StagingPool> pool_;
   std::deque<std::shared_ptr<StagedPiece>> pieces_;
 };
 
-/// An all-reduce of a GPU tensor: its pieces.
+/// A collective on GPU tensors: its pieces.
 class StagedPending final : public PendingCollective {
  public:
   explicit StagedPending(std::shared_ptr<StagedQueue> queue) : queue_(std::move(queue)) {}

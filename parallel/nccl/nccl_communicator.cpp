@@ -187,6 +187,29 @@ class NcclCommunicator final : public Communicator {
     });
   }
 
+  std::unique_ptr<PendingCollective> do_all_gather_async(const Tensor& input,
+                                                         Tensor output) override {
+    if (Communicator* other = instead(input)) return other->all_gather_async(input, output);
+    enqueue("all_gather_async", input, [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclAllGather(input.raw(), output.raw(), count_of(input), datatype(input.dtype()),
+                           comm, stream);
+    });
+    return std::make_unique<NcclPending>(handle_, stream_, output, /*has_keys=*/false);
+  }
+
+  std::unique_ptr<PendingCollective> do_reduce_scatter_async(const Tensor& input, Tensor output,
+                                                             ReduceOp op) override {
+    if (Communicator* other = instead(input)) return other->reduce_scatter_async(input, output, op);
+    if (op == ReduceOp::max && is_float(input.dtype())) {
+      return staged_->reduce_scatter_async(input, output, op);
+    }
+    enqueue("reduce_scatter_async", input, [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclReduceScatter(input.raw(), output.raw(), count_of(output),
+                               datatype(output.dtype()), reduction(op), comm, stream);
+    });
+    return std::make_unique<NcclPending>(handle_, stream_, output, /*has_keys=*/false);
+  }
+
   void do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) override {
     if (Communicator* other = instead(input)) return other->reduce_scatter(input, output, op);
     if (op == ReduceOp::max && is_float(input.dtype())) {

@@ -68,6 +68,17 @@ TEST_F(CliLayouts, ResumedOnAnotherLayoutGoesOn) {
   expect_near(losses("run"), losses("whole"));
 }
 
+TEST_F(CliLayouts, DataRanksShareTheOptimizersState) {
+  expect_success(trained(kAlone, "whole"));
+  const Outcome first = trained_on({4, 2}, "run", {"parallel.zero=1", "--stop-at=7"});
+  expect_success(first);
+  EXPECT_EQ(first.count("; a data rank updates 1/2 of them)"), 1u) << first.output;
+  expect_success(trained_on({4, 1}, "run", {"parallel.zero=1", "--stop-at=11"}));
+  expect_success(run(tessera(kAlone, {"verify", path("run").string()})));
+  expect_success(trained_on({2, 1}, "run"));
+  expect_near(losses("run"), losses("whole"));
+}
+
 TEST_F(CliLayouts, ARunLeavesItsConfigAndTheNewestCheckpoints) {
   expect_success(trained(2, "run", {"checkpoint.interval=3", "checkpoint.keep=2"}));
   EXPECT_EQ(checkpoints("run"), (std::vector<std::string>{"step_00000018", "step_00000020"}));

@@ -159,13 +159,114 @@ TEST(ParameterStore, KindsOfInitAndTwoNames) {
   EXPECT_EQ(root_mean_square(to_doubles(store.flat_grads())), 0.0);
 }
 
+/// Parameters of all sorts: padded, split along dim 1, small, of ones, and with nothing in it.
+void declare_many(ParameterStore& store) {
+  store.declare(weight({24, 65}, {0, {8, 13}}, 8));
+  store.declare({"columns", {6, 40, 7}, {1, {10, 30}}, Init::normal(1.0f), true});
+  store.declare({"small", {3}, {}, Init::normal(1.0f)});
+  store.declare({"ones", {130}, {}, Init::ones()});
+  store.declare({"empty", {9, 5}, {0, {9, 9}}, Init::normal(1.0f), true, 4});
+  store.declare({"zeros", {70}, {}, Init::zeros()});
+}
+
+class SharedStores : public testing::TestWithParam<std::tuple<int, int64_t>> {};
+
+TEST_P(SharedStores, OwnersTogetherHaveTheBitsOfTheWhole) {
+  const auto [owners, bucket] = GetParam();
+  for (const DType precision : {DType::f32, DType::bf16}) {
+    ParameterStore whole;
+    declare_many(whole);
+    whole.allocate(test_device(), precision, StoreFor::training);
+    whole.initialize(1234);
+    std::vector<std::vector<double>> masters(whole.parameters().size());
+    for (int owner = 0; owner < owners; ++owner) {
+      ParameterStore store;
+      declare_many(store);
+      store.allocate(test_device(), precision, StoreFor::training, {owners, owner, bucket});
+      store.initialize(1234);
+      const bool has_masters = precision != DType::f32;
+      EXPECT_EQ(store.moment_bytes() * static_cast<size_t>(owners),
+                static_cast<size_t>(store.flat_size()) * 2 * sizeof(float));
+      EXPECT_EQ(store.master_bytes(), has_masters ? store.moment_bytes() / 2 : 0);
+      for (size_t i = 0; i < masters.size(); ++i) {
+        const Parameter &mine = store.parameters()[i], &all = whole.parameters()[i];
+        expect_same_bits(mine.value, all.value, "value");
+        const OwnedRun& owned = mine.owned;
+        if (owned.elements.empty()) continue;
+        EXPECT_EQ(owned.elements.begin, static_cast<int64_t>(masters[i].size())) << mine.name;
+        for (const Tensor& run : {owned.value, owned.grad, owned.master, owned.exp_avg}) {
+          EXPECT_EQ(run.shape(), (Shape{owned.elements.size()})) << mine.name;
+        }
+        const auto piece = to_doubles(owned.master);
+        masters[i].insert(masters[i].end(), piece.begin(), piece.end());
+      }
+    }
+    for (size_t i = 0; i < masters.size(); ++i) {
+      const Parameter& all = whole.parameters()[i];
+      EXPECT_EQ(masters[i], to_doubles(all.real_part(all.master))) << all.name;
+    }
+  }
+}
+
+TEST_P(SharedStores, OwnedRangesAreTheOwnedPartOfTheRanges) {
+  const auto [owners, bucket] = GetParam();
+  const auto decays = [](const Parameter& parameter) { return parameter.decay; };
+  std::vector<int> seen;
+  std::vector<bool> property;
+  for (int owner = 0; owner < owners; ++owner) {
+    ParameterStore store;
+    declare_many(store);
+    store.allocate(test_device(), DType::bf16, StoreFor::training, {owners, owner, bucket});
+    seen.resize(static_cast<size_t>(store.flat_size()));
+    property.resize(seen.size());
+    for (const FlatRange& range : store.ranges_by(decays)) {
+      for (int64_t i = range.elements.begin; i < range.elements.end; ++i) {
+        property[static_cast<size_t>(i)] = range.property;
+      }
+    }
+    int64_t last = 0;
+    for (const OwnedRange& range : store.owned_ranges_by(decays)) {
+      EXPECT_GE(range.run.elements.begin, last);
+      last = range.run.elements.end;
+      const FlatBucket& place = store.layout().buckets()[range.bucket];
+      EXPECT_TRUE(owners == 1 || intersect(place.owned, range.run.elements) == range.run.elements);
+      fill(range.run.exp_avg, 1.0);
+      for (int64_t i = range.run.elements.begin; i < last; ++i) {
+        ++seen[static_cast<size_t>(i)];
+        EXPECT_EQ(property[static_cast<size_t>(i)], range.property);
+      }
+    }
+    // The same elements of the state, by another way.
+    for (const Parameter& parameter : store.parameters()) {
+      for (const double x : to_doubles(parameter.owned.exp_avg)) ASSERT_EQ(x, 1.0);
+    }
+  }
+  EXPECT_EQ(seen, std::vector<int>(seen.size(), 1));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cuts, SharedStores,
+                         testing::Combine(testing::Values(1, 2, 3, 4, 16),
+                                          testing::Values<int64_t>(1, 500, 100000)));
+
+TEST(ParameterStore, WhatOwnersShareIsNotWhole) {
+  ParameterStore store;
+  store.declare(weight({24, 65}));
+  store.allocate(kMeta, DType::bf16, StoreFor::training, {2, 1});
+  const Parameter& parameter = store.parameters().front();
+  EXPECT_FALSE(parameter.master.defined());
+  EXPECT_FALSE(parameter.exp_avg.defined());
+  EXPECT_FALSE(parameter.exp_avg_sq.defined());
+  expect_error([&] { (void)store.flat_masters(); }, {"masters", "2 owners", "not whole"});
+  expect_error([&] { (void)store.flat_exp_avg(); }, {"exp_avg", "2 owners", "not whole"});
+  expect_error([&] { (void)parameter.real_part(parameter.owned.master); }, {"layer.weight"});
+}
+
 TEST(ParameterStore, OnTheMetaDeviceNothingIsComputed) {
   ParameterStore store;
   store.declare(weight({24, 65}));
   expect_error([&] { store.initialize(1); }, {"before it was allocated"});
   store.allocate(kMeta, DType::bf16, StoreFor::training);
   store.initialize(1);
-  store.refresh_values();
   store.zero_grads();
 }
 

@@ -103,11 +103,12 @@ TEST_P(EachKind, RecomputingChangesNoBit) {
 }
 
 TEST_F(Kinds, RecomputingTakesLessMemory) {
-  const RunConfig run = config(SmallKind::gpt_documents);
+  RunConfig run = config(SmallKind::gpt_documents);
   const auto self = make_self_communicator();
+  const ParallelGroups groups = make_parallel_groups(*self, 1);
   const auto arena = [&](Recompute recompute) {
-    return plan_memory(run.model, DType::f32, run.batch.micro, run.batch.micro, *self, recompute)
-        .arena_bytes;
+    run.train.recompute = recompute;
+    return plan_memory(run, groups).arena_bytes;
   };
   EXPECT_LT(arena(Recompute::gelu), arena(Recompute::none));
   EXPECT_LT(arena(Recompute::block), arena(Recompute::gelu));

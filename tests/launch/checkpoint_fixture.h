@@ -142,7 +142,7 @@ inline Holding hold(const std::vector<GlobalTensor>& model, int world_rank, int 
     for_each_element(box, tensor.shape, [&](int64_t local, int64_t global) {
       set_value(data, local, value_at(tensor, global, version));
     });
-    holding.tensors.push_back({tensor.name, tensor.kind, tensor.shape, shard, data});
+    holding.tensors.push_back({tensor.name, tensor.kind, tensor.shape, box, data});
   }
   return holding;
 }

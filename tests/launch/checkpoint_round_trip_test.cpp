@@ -111,12 +111,12 @@ TEST(CheckpointSave, RanksThatDoNotFitTogetherAllThrowTheSameError) {
   EXPECT_THAT(error([&](HeldTensor& held) { held.data = other.tensor; }),
               HasSubstr("embed.weight must have shape (3, 5), but is fp32 (3, 6)"));
   EXPECT_THAT(error([&](HeldTensor& held) {
-                held.shard.range = {3, 7};
+                held.box = {{3, 0}, {4, 5}};
                 held.data = OwnedTensor({4, 5}, DType::f32).tensor;
               }),
               HasSubstr("more than the 35 elements"));
   EXPECT_THAT(error([&](HeldTensor& held) {
-                held.shard.range = {3, 7};
+                held.box = {{3, 0}, {4, 5}};
                 held.data = half.tensor;
               }),
               HasSubstr("bf16 (7, 5)"));

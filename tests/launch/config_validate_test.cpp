@@ -52,6 +52,15 @@ TEST(ConfigValidate, NcclIsForGpus) {
   EXPECT_NO_THROW(validate(config_with({"parallel.backend=mpi", "run.device=cpu"}), 1));
 }
 
+TEST(ConfigValidate, ZeroHasTheStagesThatThereAre) {
+  for (const int world_size : {1, 2, 4}) {
+    EXPECT_NO_THROW(validate(config_with({"parallel.zero=1"}), world_size));
+  }
+  RunConfig config = config_with({});
+  config.parallel.zero = 2;
+  EXPECT_THAT(error_of([&] { validate(config, 4); }), HasSubstr("parallel.zero is 2, but must be"));
+}
+
 TEST(ConfigValidate, HeadsDivideTheWidth) {
   EXPECT_EQ(validate_error({"model.hidden_size=100", "model.num_heads=8"}, 1),
             "model.hidden_size is 100, but model.num_heads is 8: each head has hidden_size / "

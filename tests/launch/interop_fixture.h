@@ -113,7 +113,8 @@ class Interop : public testing::Test {
     for (const Parameter& parameter : store.parameters()) {
       for (float& value : parameter.value.span<float>()) value = std::sin(next += 0.37f);
       request.tensors.push_back({parameter.name, kModelKind, parameter.global_shape,
-                                 parameter.shard, parameter.real_part(parameter.value)});
+                                 box_of(parameter.shard, parameter.global_shape),
+                                 parameter.real_part(parameter.value)});
     }
     request.run_dir = folder_ / run;
     request.step = 3;

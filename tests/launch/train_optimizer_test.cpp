@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "core/error.h"
@@ -8,6 +9,8 @@
 #include "launch/train/model_state.h"
 #include "launch/train/optimizer.h"
 #include "models/gpt.h"
+#include "parallel/thread_communicator.h"
+#include "tests/support/tensors.h"
 
 namespace tessera {
 namespace {
@@ -54,6 +57,71 @@ TEST(OptimizerTest, InBf16TheMastersKeepWhatValuesCanNotHold) {
             static_cast<float>(bfloat16(weight.master.span<float>()[0])));
 }
 
+void declare_four(ParameterStore& store) {
+  const Init normal = Init::normal(1.0f);
+  store.declare({"table", {50, 33}, {}, normal, /*decay=*/true});
+  store.declare({"bias", {33}, {}, normal, /*decay=*/false});
+  store.declare({"matrix", {7, 33}, {}, normal, /*decay=*/true});
+  store.declare({"norm", {33}, {}, Init::ones(), /*decay=*/false});
+}
+
+void fill_gradients(ParameterStore& store, int64_t step) {
+  auto next = static_cast<float>(step);
+  for (Parameter& parameter : store.parameters()) {
+    for (float& x : parameter.grad.span<float>()) x = std::sin(next += 0.7f);
+  }
+}
+
+class SharedOptimizer : public testing::TestWithParam<std::tuple<int, int64_t, DType>> {};
+
+TEST_P(SharedOptimizer, IsTheSameBits) {
+  const auto [owners, bucket, precision] = GetParam();
+  constexpr int64_t kSteps = 3;
+  ParameterStore whole;
+  declare_four(whole);
+  whole.allocate(kCpu, precision, StoreFor::training);
+  whole.initialize(1);
+  Optimizer alone({}, whole);
+  for (int64_t step = 0; step < kSteps; ++step) {
+    fill_gradients(whole, step);
+    alone.step(step, 0.1, one().tensor);
+  }
+  run_thread_ranks(owners, [&](Communicator& dp) {
+    ParameterStore store;
+    declare_four(store);
+    store.allocate(kCpu, precision, StoreFor::training, {dp.size(), dp.rank(), bucket});
+    store.initialize(1);
+    Optimizer optimizer({}, store, &dp);
+    for (int64_t step = 0; step < kSteps; ++step) {
+      fill_gradients(store, step);
+      optimizer.step(step, 0.1, one().tensor);
+    }
+    for (size_t i = 0; i < store.parameters().size(); ++i) {
+      const Parameter &mine = store.parameters()[i], &all = whole.parameters()[i];
+      test::expect_same_bits(mine.value, all.value, "value");
+      const Range& own = mine.owned.elements;
+      const auto part = [&](const Tensor& run) { return run.slice(own.begin, own.end); };
+      test::expect_same_bits(mine.owned.master, part(all.owned.master), "master");
+      test::expect_same_bits(mine.owned.exp_avg, part(all.owned.exp_avg), "exp_avg");
+      test::expect_same_bits(mine.owned.exp_avg_sq, part(all.owned.exp_avg_sq), "exp_avg_sq");
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Cuts, SharedOptimizer,
+                         testing::Combine(testing::Values(1, 2, 3, 4),
+                                          testing::Values<int64_t>(1, 300, 100000),
+                                          testing::Values(DType::f32, DType::bf16)));
+
+TEST(OptimizerTest, OwnersHaveToBeTheDataRanks) {
+  const auto self = make_self_communicator();
+  ParameterStore store;
+  declare_four(store);
+  store.allocate(kCpu, DType::f32, StoreFor::training, {2, 0});
+  EXPECT_THROW(Optimizer({}, store), Error);
+  EXPECT_THROW(Optimizer({}, store, self.get()), Error);
+}
+
 TEST(ModelState, AWeightThatIsNotFiniteIsNamed) {
   ParameterStore store;
   store.declare({"good", {64}, {}, Init::ones()});
@@ -72,7 +140,10 @@ TEST(ModelState, AWeightThatIsNotFiniteIsNamed) {
 
 TEST(MemoryPlanTest, CountsParametersOfGpt2) {
   const auto self = make_self_communicator();
-  const MemoryPlan plan = plan_memory(ModelConfig(), DType::bf16, 1, 1, *self);
+  RunConfig config;  // its model is GPT-2
+  config.run.precision = DType::bf16;
+  config.batch = {1, 1};
+  const MemoryPlan plan = plan_memory(config, make_parallel_groups(*self, 1));
   EXPECT_EQ(plan.global_parameters, 124'439'808);  // as Hugging Face counts GPT-2
   EXPECT_EQ(plan.local_parameters, plan.global_parameters);
   EXPECT_GT(plan.arena_bytes, 0U);

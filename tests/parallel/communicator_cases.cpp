@@ -137,6 +137,19 @@ void reduce_scatter_gives_every_rank_its_part(Communicator& group) {
   });
 }
 
+void reduce_scatter_works_in_place(Communicator& group) {
+  for_each_type([&]<typename T>() {
+    for (const int64_t count : kCounts) {
+      const OwnedTensor whole = filled<T>(count * group.size(), group.rank());
+      const int64_t first = count * group.rank();
+      const Tensor mine = whole.tensor.slice(first, first + count);
+      group.reduce_scatter(whole.tensor, mine);
+      expect_elements<T>(
+          mine, [&](int64_t i) { return sum_of_values(group.size(), first + i); }, who(group));
+    }
+  });
+}
+
 // --- copies
 // ---------------------------------------------------------------------------------------
 
@@ -149,6 +162,20 @@ void all_gather_joins_in_the_order_of_ranks(Communicator& group) {
       expect_elements<T>(
           output.tensor,
           [&](int64_t i) { return value_of(static_cast<int>(i / count), i % count); }, who(group));
+    }
+  });
+}
+
+void all_gather_works_in_place(Communicator& group) {
+  for_each_type([&]<typename T>() {
+    for (const int64_t count : kCounts) {
+      const OwnedTensor whole({group.size(), count}, dtype_of<T>());
+      const Tensor mine = whole.tensor.slice(group.rank(), group.rank() + 1);
+      std::memcpy(mine.raw(), filled<T>(count, group.rank()).tensor.raw(), mine.bytes());
+      group.all_gather(mine, whole.tensor);
+      expect_elements<T>(
+          whole.tensor, [&](int64_t i) { return value_of(static_cast<int>(i / count), i % count); },
+          who(group));
     }
   });
 }
@@ -210,54 +237,6 @@ void a_message_of_another_size_is_an_error(Communicator& group) {
   group.barrier();
 }
 
-// --- pending collectives
-// --------------------------------------------------------------------------
-
-void several_can_be_pending(Communicator& group) {
-  for_each_type([&]<typename T>() {
-    std::vector<OwnedTensor> tensors;
-    std::vector<std::unique_ptr<PendingCollective>> pending;
-    for (const int64_t count : kCounts) tensors.push_back(filled<T>(count, group.rank()));
-    for (const OwnedTensor& owned : tensors) {
-      pending.push_back(group.all_reduce_async(owned.tensor));
-    }
-    // The ranks wait in different orders, and once more than needed.
-    const auto n = pending.size();
-    for (size_t i = 0; i <= n; ++i) {
-      pending[(i + static_cast<size_t>(group.rank())) % n]->wait();
-    }
-    for (const OwnedTensor& owned : tensors) {
-      expect_elements<T>(
-          owned.tensor, [&](int64_t i) { return sum_of_values(group.size(), i); }, who(group));
-    }
-  });
-}
-
-void pending_and_blocking_collectives_mix(Communicator& group) {
-  const OwnedTensor first = filled<float>(10007, group.rank());
-  const OwnedTensor second = filled<float>(7, group.rank());
-  const OwnedTensor blocking = filled<float>(1001, group.rank());
-  const auto pending_first = group.all_reduce_async(first.tensor, ReduceOp::max);
-  const auto pending_second = group.all_reduce_async(second.tensor);
-  group.all_reduce(blocking.tensor);
-  group.barrier();
-  while (!pending_second->progress() || !pending_first->progress()) {
-  }
-  EXPECT_TRUE(pending_first->progress());
-  const auto sum = [&](int64_t i) { return sum_of_values(group.size(), i); };
-  expect_elements<float>(
-      first.tensor, [&](int64_t i) { return value_of(group.size() - 1, i); }, who(group));
-  expect_elements<float>(second.tensor, sum, who(group));
-  expect_elements<float>(blocking.tensor, sum, who(group));
-}
-
-void a_pending_collective_ends_with_its_handle(Communicator& group) {
-  const OwnedTensor mine = filled<double>(1001, group.rank());
-  { const auto pending = group.all_reduce_async(mine.tensor); }
-  expect_elements<double>(
-      mine.tensor, [&](int64_t i) { return sum_of_values(group.size(), i); }, who(group));
-}
-
 }  // namespace
 
 std::vector<CommunicatorCase> data_cases() {
@@ -269,20 +248,21 @@ std::vector<CommunicatorCase> data_cases() {
       {"sums_are_the_same_bits_on_all_ranks", sums_are_the_same_bits_on_all_ranks},
       {"bf16_sums_round_at_most_once_a_rank", bf16_sums_round_at_most_once_a_rank},
       {"reduce_scatter_gives_every_rank_its_part", reduce_scatter_gives_every_rank_its_part},
+      {"reduce_scatter_works_in_place", reduce_scatter_works_in_place},
       {"all_gather_joins_in_the_order_of_ranks", all_gather_joins_in_the_order_of_ranks},
+      {"all_gather_works_in_place", all_gather_works_in_place},
       {"broadcast_from_every_root", broadcast_from_every_root},
       {"messages_arrive_in_order", messages_arrive_in_order},
       {"a_message_of_another_size_is_an_error", a_message_of_another_size_is_an_error},
-      {"several_can_be_pending", several_can_be_pending},
-      {"pending_and_blocking_collectives_mix", pending_and_blocking_collectives_mix},
-      {"a_pending_collective_ends_with_its_handle", a_pending_collective_ends_with_its_handle},
   };
 }
 
 const std::vector<CommunicatorCase>& communicator_cases() {
   static const std::vector<CommunicatorCase> cases = [] {
     std::vector<CommunicatorCase> all = data_cases();
-    for (const CommunicatorCase& the_case : group_cases()) all.push_back(the_case);
+    for (const auto& more : {pending_cases(), group_cases()}) {
+      all.insert(all.end(), more.begin(), more.end());
+    }
     return all;
   }();
   return cases;

@@ -18,13 +18,16 @@ inline std::ostream& operator<<(std::ostream& stream, const CommunicatorCase& th
   return stream << the_case.name;
 }
 
-/// Reductions, copies, messages and pending collectives.
+/// Reductions, copies and messages.
 std::vector<CommunicatorCase> data_cases();
+
+/// Pending collectives.
+std::vector<CommunicatorCase> pending_cases();
 
 /// Splits, wrong arguments, and what is built on a communicator.
 std::vector<CommunicatorCase> group_cases();
 
-/// Both.
+/// All.
 const std::vector<CommunicatorCase>& communicator_cases();
 
 }  // namespace tessera

@@ -18,12 +18,28 @@ OwnedTensor on_device(const Tensor& host) {
   return owned;
 }
 
+/// A part and the whole of a gather or scatter on the device, in place where the host's are.
+struct MirrorPair {
+  OwnedTensor whole, apart;
+  Tensor part;
+
+  MirrorPair(const Tensor& host_part, const Tensor& host_whole, int rank)
+      : whole(on_device(host_whole)) {
+    const int64_t first = rank * host_part.numel();
+    const Tensor own =
+        whole.tensor.view({host_whole.numel()}).slice(first, first + host_part.numel());
+    const auto* place = static_cast<const std::byte*>(host_whole.raw()) + rank * host_part.bytes();
+    if (host_part.raw() != place) apart = on_device(host_part);
+    part = host_part.raw() == place ? own : apart.tensor;
+  }
+};
+
 class MirrorPending final : public PendingCollective {
  public:
-  MirrorPending(Communicator& inner, Tensor host, ReduceOp op)
-      : host_(host),
-        device_(on_device(host)),
-        running_(inner.all_reduce_async(device_.tensor, op)) {}
+  /// `result`, on the device, which `memory` keeps, is copied to `host` when `running` is done.
+  MirrorPending(std::shared_ptr<void> memory, std::unique_ptr<PendingCollective> running,
+                Tensor result, Tensor host)
+      : host_(host), memory_(std::move(memory)), result_(result), running_(std::move(running)) {}
   MirrorPending(const MirrorPending&) = delete;
   MirrorPending& operator=(const MirrorPending&) = delete;
   ~MirrorPending() override {
@@ -38,7 +54,7 @@ class MirrorPending final : public PendingCollective {
   void wait() override {
     if (done_) return;
     running_->wait();
-    copy(device_.tensor, host_);
+    copy(result_, host_);
     done_ = true;
   }
   bool progress() override {
@@ -48,7 +64,8 @@ class MirrorPending final : public PendingCollective {
 
  private:
   Tensor host_;
-  OwnedTensor device_;
+  std::shared_ptr<void> memory_;
+  Tensor result_;
   std::unique_ptr<PendingCollective> running_;
   bool done_ = false;
   int exceptions_ = std::uncaught_exceptions();
@@ -71,20 +88,32 @@ class DeviceMirror final : public Communicator {
     copy(mine.tensor, tensor);
   }
   std::unique_ptr<PendingCollective> do_all_reduce_async(Tensor tensor, ReduceOp op) override {
-    return std::make_unique<MirrorPending>(*inner_, tensor, op);
+    const auto mine = std::make_shared<OwnedTensor>(on_device(tensor));
+    auto running = inner_->all_reduce_async(mine->tensor, op);
+    return std::make_unique<MirrorPending>(mine, std::move(running), mine->tensor, tensor);
   }
   void do_all_gather(const Tensor& input, Tensor output) override {
-    const OwnedTensor in = on_device(input);
-    const OwnedTensor out = on_device(output);
-    inner_->all_gather(in.tensor, out.tensor);
-    copy(out.tensor, output);
+    const MirrorPair pair(input, output, rank());
+    inner_->all_gather(pair.part, pair.whole.tensor);
+    copy(pair.whole.tensor, output);
+  }
+  std::unique_ptr<PendingCollective> do_all_gather_async(const Tensor& input,
+                                                         Tensor output) override {
+    const auto pair = std::make_shared<MirrorPair>(input, output, rank());
+    auto running = inner_->all_gather_async(pair->part, pair->whole.tensor);
+    return std::make_unique<MirrorPending>(pair, std::move(running), pair->whole.tensor, output);
   }
   void do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) override {
-    const OwnedTensor in = on_device(input);
-    const OwnedTensor out = on_device(output);
-    inner_->reduce_scatter(in.tensor, out.tensor, op);
-    copy(out.tensor, output);
-    copy(in.tensor, input);
+    const MirrorPair pair(output, input, rank());
+    inner_->reduce_scatter(pair.whole.tensor, pair.part, op);
+    copy(pair.whole.tensor, input);  // before the output, which may be a part of it
+    copy(pair.part, output);
+  }
+  std::unique_ptr<PendingCollective> do_reduce_scatter_async(const Tensor& input, Tensor output,
+                                                             ReduceOp op) override {
+    const auto pair = std::make_shared<MirrorPair>(output, input, rank());
+    auto running = inner_->reduce_scatter_async(pair->whole.tensor, pair->part, op);
+    return std::make_unique<MirrorPending>(pair, std::move(running), pair->part, output);
   }
   void do_broadcast(Tensor tensor, int root) override {
     const OwnedTensor mine = on_device(tensor);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "core/error.h"
 #include "core/ops/elementwise.h"
 #include "parallel/thread_communicator.h"
 #include "tests/support/tensors.h"
@@ -19,7 +20,7 @@ double sum_squares(const GradientNorm& norm) {
 }
 
 /// Shards and replicas in turn, of which a rank's shards are padded; every gradient is 2.
-void declare_and_fill(ParameterStore& store, const Communicator& tp) {
+void declare_and_fill(ParameterStore& store, const Communicator& tp, const FlatCut& cut = {}) {
   const int64_t rows = 8 / tp.size();
   const Range held = {tp.rank() * rows, (tp.rank() + 1) * rows};
   for (int i = 0; i < 3; ++i) {
@@ -27,7 +28,7 @@ void declare_and_fill(ParameterStore& store, const Communicator& tp) {
     store.declare({fmt::format("columns{}", i), {3, 8}, {1, held}});
     store.declare({fmt::format("common{}", i), {3}});
   }
-  store.allocate(kCpu, DType::f32, StoreFor::training);
+  store.allocate(kCpu, DType::f32, StoreFor::training, cut);
   for (Parameter& parameter : store.parameters()) fill(parameter.real_part(parameter.grad), 2.0);
 }
 
@@ -45,6 +46,37 @@ TEST(GradientNorm, CountsEveryElementOnce) {
       EXPECT_EQ(sum_squares(norm), 0.0);
     });
   }
+}
+
+TEST(GradientNorm, OwnersCountWhatTheyOwn) {
+  run_thread_ranks(8, [](Communicator& world) {
+    for (const int tensor : {1, 2, 4, 8}) {
+      const auto tp = world.split(world.rank() / tensor, world.rank());
+      const auto dp = world.split(world.rank() % tensor, world.rank());
+      for (const int64_t bucket : {1, 60, 1000}) {
+        ParameterStore store;
+        declare_and_fill(store, *tp, {dp->size(), dp->rank(), bucket});
+        // What others own is not a sum, and may be anything.
+        const OwnedTensor mine(Shape{store.flat_size()}, DType::f32);
+        copy(store.flat_grads(), mine.tensor);
+        fill(store.flat_grads(), NAN);
+        for (const FlatBucket& place : store.layout().buckets()) {
+          const Range& owned = place.owned;
+          copy(mine.tensor.slice(owned.begin, owned.end),
+               store.flat_grads().slice(owned.begin, owned.end));
+        }
+        EXPECT_EQ(sum_squares(GradientNorm(store, *tp, dp.get())), kSquares);
+      }
+    }
+  });
+}
+
+TEST(GradientNorm, OwnersHaveToBeTheDataRanks) {
+  const auto self = make_self_communicator();
+  ParameterStore store;
+  declare_and_fill(store, *self, {2, 0});
+  EXPECT_THROW(GradientNorm(store, *self), Error);
+  EXPECT_THROW(GradientNorm(store, *self, self.get()), Error);
 }
 
 TEST(GradientNorm, NeighboursAreOneRange) {

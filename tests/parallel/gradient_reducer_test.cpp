@@ -10,9 +10,9 @@ namespace tessera {
 namespace {
 
 /// Five parameters of 40 elements each.
-void declare_five(ParameterStore& store) {
+void declare_five(ParameterStore& store, const FlatCut& cut = {}) {
   for (int i = 0; i < 5; ++i) store.declare({fmt::format("p{}", i), {5, 8}});
-  store.allocate(kCpu, DType::f32, StoreFor::training);
+  store.allocate(kCpu, DType::f32, StoreFor::training, cut);
 }
 
 void fill_with_rank(ParameterStore& store, int rank) {
@@ -28,8 +28,8 @@ TEST_P(Buckets, SumOverTheDataRanksInAnyOrderOfParameters) {
   for (const int ranks : {1, 2, 4}) {
     run_thread_ranks(ranks, [](Communicator& dp) {
       ParameterStore store;
-      declare_five(store);
-      GradientReducer reducer(store, dp, GetParam());
+      declare_five(store, {.bucket_elements = GetParam()});
+      GradientReducer reducer(store, dp);
       for (int step = 0; step < 2; ++step) {  // a reducer serves many steps
         fill_with_rank(store, dp.rank());
         for (const int i : {4, 2, 3, 1, 0}) reducer.add(store.parameters()[static_cast<size_t>(i)]);
@@ -48,15 +48,41 @@ TEST_P(Buckets, SumOverTheDataRanksInAnyOrderOfParameters) {
   }
 }
 
+TEST_P(Buckets, OwnersGetTheSumOfWhatTheyOwn) {
+  for (const int ranks : {1, 2, 3, 4}) {
+    run_thread_ranks(ranks, [](Communicator& dp) {
+      ParameterStore store;
+      declare_five(store, {dp.size(), dp.rank(), GetParam()});
+      GradientReducer reducer(store, dp);
+      for (int step = 0; step < 2; ++step) {
+        fill_with_rank(store, dp.rank());
+        for (const int i : {4, 2, 3, 1, 0}) reducer.add(store.parameters()[static_cast<size_t>(i)]);
+        reducer.finalize();
+        const int n = dp.size();
+        float value = 0.0f;
+        for (const Parameter& parameter : store.parameters()) {
+          value += static_cast<float>(n * (n + 1) / 2);
+          for (const float grad : parameter.owned.grad.span<float>()) {
+            ASSERT_EQ(grad, value) << parameter.name;
+          }
+        }
+      }
+    });
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Sizes, Buckets, testing::Values(1, 100, 1000));
 
-TEST(GradientReducerTest, SmallBucketsAreJoinedUpToTheirSize) {
+TEST(GradientReducerTest, TheOwnersAreTheDataRanks) {
   const auto self = make_self_communicator();
   ParameterStore store;
-  declare_five(store);  // 64 elements each with alignment
-  EXPECT_EQ(GradientReducer(store, *self, 1).num_buckets(), 5U);
-  EXPECT_EQ(GradientReducer(store, *self, 128).num_buckets(), 3U);
-  EXPECT_EQ(GradientReducer(store, *self, 1000).num_buckets(), 1U);
+  declare_five(store, {2, 1});
+  try {
+    const GradientReducer reducer(store, *self);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("owner 1 of 2"), std::string::npos) << error.what();
+  }
 }
 
 TEST(GradientReducerTest, AForgottenOrRepeatedGradientIsNamed) {

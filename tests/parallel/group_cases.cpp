@@ -111,6 +111,8 @@ void wrong_arguments_are_named(Communicator& group) {
                 group.all_gather(block.tensor.view({8 * group.size()}).slice(1, 5), all);
               }),
               HasSubstr("overlap"));
+  EXPECT_THAT(message_of([&] { (void)group.reduce_scatter_async(block.tensor, three.tensor); }),
+              HasSubstr("reduce_scatter_async: output is fp32 (3)"));
   EXPECT_THAT(message_of([&] { group.broadcast(three.tensor, group.size()); }),
               HasSubstr(fmt::format("root is {0}, but the ranks of this group are 0 to {1}",
                                     group.size(), group.size() - 1)));
@@ -132,6 +134,8 @@ void meta_and_empty_tensors_need_no_other_rank(Communicator& group) {
     EXPECT_TRUE(group.all_reduce_async(meta)->progress());
     group.all_gather(meta, meta_all);
     group.reduce_scatter(meta_all, meta);
+    EXPECT_TRUE(group.all_gather_async(meta, meta_all)->progress());
+    EXPECT_TRUE(group.reduce_scatter_async(meta_all, meta)->progress());
     group.broadcast(meta, group.size() - 1);
     group.all_reduce(empty);
     group.all_reduce_async(empty, ReduceOp::max)->wait();

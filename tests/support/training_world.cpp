@@ -17,17 +17,37 @@
 namespace tessera::test {
 namespace {
 
-using PickTensor = std::function<const Tensor&(const Parameter&)>;
+/// Some elements of a parameter's shard, counted row-major.
+struct Held {
+  Range elements;
+  Tensor data;
+};
+using PickHeld = std::function<Held(const Parameter&)>;
 
-/// Puts one parameter's shard into its whole tensor, and checks it against what is there already.
-void put(const Parameter& parameter, const Tensor& local_tensor, std::vector<float>& whole,
+/// All of a parameter's shard where it is whole, else what this rank owns.
+Held held(const Parameter& parameter, const Tensor& local, const Tensor& owned) {
+  if (!local.defined()) return {parameter.owned.elements, owned};
+  return {{0, parameter.real_shape().numel()}, parameter.real_part(local)};
+}
+
+Held masters(const Parameter& p) { return held(p, p.master, p.owned.master); }
+Held moments(const Parameter& p) { return held(p, p.exp_avg, p.owned.exp_avg); }
+/// Where the moments are shared, the gradient is the sum where they are.
+Held grads(const Parameter& p) {
+  return held(p, p.exp_avg.defined() ? p.grad : Tensor(), p.owned.grad);
+}
+
+/// Puts what a rank holds of a parameter into its whole tensor, and checks it against what is there
+/// already.
+void put(const Parameter& parameter, const Held& part, std::vector<float>& whole,
          std::vector<bool>& known) {
-  const float* from = parameter.real_part(local_tensor).data<float>();
+  const float* from = part.data.data<float>();
   for_each_run(parameter.global_shape, parameter.shard,
                [&](int64_t global, int64_t local, int64_t count) {
-                 for (int64_t i = 0; i < count; ++i) {
+                 const Range run = intersect({local, local + count}, part.elements);
+                 for (int64_t i = run.begin - local; i < run.end - local; ++i) {
                    const auto at = static_cast<size_t>(global + i);
-                   const float value = from[local + i];
+                   const float value = from[local + i - part.elements.begin];
                    const bool same = std::memcmp(&whole[at], &value, sizeof(value)) == 0;
                    EXPECT_TRUE(!known[at] || same)
                        << parameter.name << ": replicas differ at element " << at;
@@ -54,7 +74,7 @@ void expect_equal(const Evaluation& sharded, const Evaluation& whole, double tol
 /// Collects whole tensors from all ranks.
 class Collector {
  public:
-  void add(const ParameterStore& store, const PickTensor& pick, WholeTensors& into) {
+  void add(const ParameterStore& store, const PickHeld& pick, WholeTensors& into) {
     const std::lock_guard lock(mutex_);
     for (const Parameter& parameter : store.parameters()) {
       std::vector<float>& whole = into[parameter.name];
@@ -102,9 +122,6 @@ WholeRun train_whole(const RunConfig& base, const RunPlan& plan) {
       trainer.initialize();
     }
     const ParameterStore& store = trainer.parameters();
-    const auto masters = [](const Parameter& p) -> const Tensor& { return p.master; };
-    const auto grads = [](const Parameter& p) -> const Tensor& { return p.grad; };
-    const auto moments = [](const Parameter& p) -> const Tensor& { return p.exp_avg; };
     collector.add(store, masters, result.initial_weights);
     std::vector<StepResult> steps;
     for (int64_t i = 0; i < plan.steps; ++i) {

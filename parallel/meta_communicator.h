@@ -1,0 +1,65 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "parallel/communicator.h"
+#include "parallel/process_grid.h"
+#include "parallel/traffic.h"
+
+namespace tessera {
+
+/// A rank of a group of any size of which no other rank is there: for dry runs. Collectives check
+/// their arguments, add to a tally what they would exchange, and leave every tensor as it is, on
+/// the meta device or in host memory. A rank alone can not know the groups of a split(), which
+/// throws.
+class MetaCommunicator final : public Communicator {
+ public:
+  /// Throws unless `rank` is in [0, size).
+  MetaCommunicator(int rank, int size);
+
+  /// Since the communicator was made.
+  TrafficTally& tally() { return tally_; }
+
+  [[noreturn]] std::unique_ptr<Communicator> split(int color, int key) override;
+  std::string name() const override { return "meta"; }
+
+ private:
+  void do_all_reduce(Tensor tensor, ReduceOp op) override;
+  std::unique_ptr<PendingCollective> do_all_reduce_async(Tensor tensor, ReduceOp op) override;
+  void do_all_gather(const Tensor& input, Tensor output) override;
+  std::unique_ptr<PendingCollective> do_all_gather_async(const Tensor& input,
+                                                         Tensor output) override;
+  void do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) override;
+  std::unique_ptr<PendingCollective> do_reduce_scatter_async(const Tensor& input, Tensor output,
+                                                             ReduceOp op) override;
+  void do_broadcast(Tensor tensor, int root) override;
+  void do_send(const Tensor& tensor, int destination) override;
+  void do_recv(Tensor tensor, int source) override;
+  void do_barrier() override;
+  bool takes(Device device) const override { return device.is_cpu() || device.is_meta(); }
+
+  TrafficTally tally_;
+};
+
+/// The groups of a rank in a grid whose other ranks are not there, for dry runs.
+class MetaGroups {
+ public:
+  /// Throws as ProcessGrid does.
+  MetaGroups(int world_size, int tensor, int world_rank = 0);
+
+  const ParallelGroups& groups() const { return groups_; }
+
+  const TrafficTally& world() const { return *tallies_[0]; }
+  const TrafficTally& tensor() const { return *tallies_[1]; }
+  const TrafficTally& data() const { return *tallies_[2]; }
+  const std::array<TrafficTally*, 3>& tallies() { return tallies_; }
+
+ private:
+  MetaCommunicator world_;
+  ParallelGroups groups_;
+  std::array<TrafficTally*, 3> tallies_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,107 @@
+#include <gtest/gtest.h>
+
+#include "launch/checkpoint/json.h"
+#include "tests/cli/small_run.h"
+
+namespace tessera::test {
+namespace {
+
+/// A configuration whose data is nowhere.
+class CliPlan : public testing::Test {
+ protected:
+  CliPlan() {
+    write_text(folder_ / "config.yaml",
+               "run: {dir: nowhere/run}\n"
+               "model: {num_layers: 2, hidden_size: 32, num_heads: 4, seq_length: 16, "
+               "vocab_size: 257}\n"
+               "data: {train: nowhere/data, tokenizer: 'bpe:nowhere/tokenizer'}\n"
+               "batch: {global: 8, micro: 2}\n"
+               "train: {steps: 20}\n");
+  }
+
+  Outcome planned(const Arguments& arguments) const {
+    Arguments all = {"plan", folder_ / "config.yaml"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    return run(tessera(kAlone, all));
+  }
+
+  static void expect_said(const Outcome& outcome, const Arguments& facts) {
+    for (const std::string& fact : facts) {
+      EXPECT_NE(outcome.output.find(fact), std::string::npos)
+          << "no \"" << fact << "\" in: " << outcome.output;
+    }
+  }
+
+  TestFolder folder_;
+};
+
+TEST_F(CliPlan, SaysWhatARunNeeds) {
+  const Outcome outcome = planned({"--ranks", "4", "--tensor", "2"});
+  expect_success(outcome);
+  expect_said(outcome, {"4 = 2 data × 2 tensor", "memory", "attention", "forward", "gradients"});
+  const Outcome json = planned({"--ranks", "4", "--set", "parallel.tensor=2", "--json"});
+  expect_success(json);
+  const Json plan = Json::parse(json.output);
+  EXPECT_EQ(plan["data"], 2);
+  EXPECT_GT(plan["memory"]["bytes"], 0);
+}
+
+TEST_F(CliPlan, NamesAllBrokenRules) {
+  const Arguments broken = {"--ranks", "4", "--tensor", "3"};
+  expect_refused(planned(broken), {"but the run has 4 ranks", "a divisor of 4 (1, 2, 4)",
+                                   "model.mlp_size is 128", "(126 or 129)"});
+  Arguments as_json = broken;
+  as_json.push_back("--json");
+  const Outcome outcome = planned(as_json);
+  EXPECT_EQ(outcome.exit_code, 1);
+  const Json rules = Json::parse(outcome.output)["broken_rules"];
+  ASSERT_EQ(rules.size(), 3U);
+  EXPECT_EQ(rules[0]["key"], "parallel.tensor");
+  EXPECT_EQ(rules[0]["value"], 3);
+}
+
+TEST_F(CliPlan, SweepsLayouts) {
+  const Outcome outcome = planned({"--ranks", "4", "--sweep", "--memory", "80GB", "--flops", "1T",
+                                   "--tensor-bandwidth", "2.5", "--show", "3"});
+  expect_success(outcome);
+  expect_said(outcome, {"1.00 TFLOP/s", "2.50 GB/s sent to the tensor ranks", "predictions",
+                        "more\n", "74.5 GiB"});
+  const Outcome none = planned({"--ranks", "4", "--sweep", "--memory", "1GiB"});
+  EXPECT_EQ(none.exit_code, 1);
+  expect_said(none, {"none fits: the smallest needs", "tensor 4, micro 1, recompute"});
+}
+
+TEST_F(CliPlan, RefusesWhatItDoesNotUnderstand) {
+  const auto refused = [&](const Arguments& arguments, const Arguments& facts) {
+    expect_refused(planned(arguments), facts);
+  };
+  refused({}, {"--ranks is required"});
+  refused({"--ranks", "0"}, {"'0' is not a whole number from 1 on"});
+  refused({"--ranks", "2x"}, {"'2x' is not a whole number"});
+  refused({"--ranks", "1000001"}, {"1 to 1000000 ranks", "1000001"});
+  refused({"--ranks", "9000000000000000000"}, {"1 to 1000000 ranks"});
+  refused({"--ranks", "99999999999999999999"}, {"is not a whole number"});
+  refused({"--ranks", "4", "--tensor", "0"}, {"'0' is not a whole number from 1 on"});
+  refused({"--ranks", "4", "--tensor", "9000000000000000000"}, {"but the run has 4 ranks"});
+  refused({"--ranks", "4", "--sweep"}, {"--sweep needs --memory"});
+  refused({"--ranks", "4", "--memory", "1GB"}, {"--memory requires --sweep"});
+  const Arguments sweep = {"--ranks", "4", "--sweep", "--memory"};
+  const auto swept = [&](const Arguments& more, const Arguments& facts) {
+    Arguments all = sweep;
+    all.insert(all.end(), more.begin(), more.end());
+    refused(all, facts);
+  };
+  for (const char* memory : {"80Gb", "80 G", "0GB", "-1GB", "1.5GB", "GB", "99999999999TB"}) {
+    swept({memory}, {"is no size"});
+  }
+  for (const char* flops : {"400t", "0T", "-1T", "T", "infT", "1TT"}) {
+    swept({"80GB", "--flops", flops}, {"--flops: ", "as 400T"});
+  }
+  swept({"80GB", "--data-bandwidth", "40GB"}, {"--data-bandwidth: ", "is no bandwidth"});
+  swept({"80GB", "--tensor-bandwidth", "0"}, {"--tensor-bandwidth: ", "is no bandwidth"});
+  swept({"80GB", "--memory-bandwidth", "-3"}, {"--memory-bandwidth: ", "is no bandwidth"});
+  EXPECT_EQ(planned({"--ranks", "4", "--set", "model.num_layer=3"}).exit_code, 1);
+}
+
+}  // namespace
+}  // namespace tessera::test

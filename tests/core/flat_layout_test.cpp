@@ -1,0 +1,112 @@
+#include "core/flat_layout.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/memory.h"
+#include "tests/support/expect_error.h"
+
+namespace tessera {
+namespace {
+
+const std::vector<int64_t> kSizes = {5000, 40, 1, 0, 300, 64, 40, 7};
+
+std::vector<size_t> members(const FlatLayout& layout) {
+  std::vector<size_t> counts;
+  for (const FlatBucket& bucket : layout.buckets()) {
+    counts.push_back(static_cast<size_t>(bucket.parameters.size()));
+  }
+  return counts;
+}
+
+TEST(FlatLayout, BucketsAreFilledFromTheEndUpToTheirSize) {
+  const std::vector<int64_t> five(5, 40);  // 64 elements each with alignment
+  const auto cut = [&](int64_t elements) {
+    return members(FlatLayout(five, {.bucket_elements = elements}));
+  };
+  EXPECT_EQ(cut(1), (std::vector<size_t>{1, 1, 1, 1, 1}));
+  EXPECT_EQ(cut(128), (std::vector<size_t>{1, 2, 2}));
+  EXPECT_EQ(cut(129), (std::vector<size_t>{2, 3}));
+  EXPECT_EQ(cut(1000), (std::vector<size_t>{5}));
+}
+
+TEST(FlatLayout, OneOwnerHasNoPaddingButForAlignment) {
+  for (const int64_t elements : {1, 400, 100000}) {
+    const FlatLayout layout(kSizes, {.bucket_elements = elements});
+    EXPECT_EQ(layout.size(), 5024 + 64 + 32 + 0 + 320 + 64 + 64 + 32);
+    EXPECT_EQ(layout.owned_size(), layout.size());
+  }
+}
+
+class Cuts : public testing::TestWithParam<std::tuple<int, int64_t>> {
+ protected:
+  int owners() const { return std::get<0>(GetParam()); }
+  FlatLayout layout(int owner) const {
+    return {kSizes, {owners(), owner, std::get<1>(GetParam())}};
+  }
+};
+
+TEST_P(Cuts, ParametersLieWithinTheirBucketsAligned) {
+  const FlatLayout cut = layout(0);
+  int64_t parameter = 0, end = 0, last = 0;
+  for (size_t b = 0; b < cut.buckets().size(); ++b) {
+    const FlatBucket& bucket = cut.buckets()[b];
+    EXPECT_EQ(bucket.elements.begin, end);
+    EXPECT_EQ(bucket.parameters.begin, parameter);
+    for (; parameter < bucket.parameters.end; ++parameter) {
+      const auto i = static_cast<size_t>(parameter);
+      EXPECT_EQ(cut.bucket_of(i), b);
+      EXPECT_GE(cut.offset(i), std::max(last, bucket.elements.begin));
+      last = cut.offset(i) + kSizes[i];
+      EXPECT_LE(last, bucket.elements.end);
+      EXPECT_EQ(cut.offset(i) * int64_t{2} % static_cast<int64_t>(kAlignment), 0);
+    }
+    end = bucket.elements.end;
+  }
+  EXPECT_EQ(end, cut.size());
+  EXPECT_EQ(parameter, static_cast<int64_t>(kSizes.size()));
+}
+
+// Of every bucket each owner has the same share, and what is padded is less than an alignment each.
+TEST_P(Cuts, PiecesAreEqualAndCoverAllOnce) {
+  const FlatLayout first = layout(0);
+  std::vector<int> owned(static_cast<size_t>(first.size()));
+  for (int owner = 0; owner < owners(); ++owner) {
+    const FlatLayout cut = layout(owner);
+    EXPECT_EQ(cut.size(), first.size());
+    int64_t state = 0;
+    for (size_t b = 0; b < cut.buckets().size(); ++b) {
+      const FlatBucket& bucket = cut.buckets()[b];
+      EXPECT_EQ(bucket.owned.size() * owners(), bucket.elements.size());
+      EXPECT_EQ(bucket.owned.begin, bucket.elements.begin + owner * bucket.owned.size());
+      EXPECT_EQ(cut.in_owned_buffer(b, bucket.owned), (Range{state, state + bucket.owned.size()}));
+      state += bucket.owned.size();
+      for (int64_t i = bucket.owned.begin; i < bucket.owned.end; ++i) {
+        ++owned[static_cast<size_t>(i)];
+      }
+    }
+    EXPECT_EQ(state, cut.owned_size());
+  }
+  EXPECT_EQ(owned, std::vector<int>(owned.size(), 1));
+  const auto buckets = static_cast<int64_t>(first.buckets().size());
+  const int64_t aligned = FlatLayout(kSizes, {}).size();
+  EXPECT_LT(first.size(), aligned + buckets * owners() * 32);
+}
+
+INSTANTIATE_TEST_SUITE_P(Owners, Cuts,
+                         testing::Combine(testing::Values(1, 2, 3, 4, 7, 64),
+                                          testing::Values<int64_t>(1, 400, 100000)));
+
+TEST(FlatLayout, OfNothingIsEmpty) {
+  const FlatLayout layout({}, {4, 1});
+  EXPECT_EQ(layout.size(), 0);
+  EXPECT_EQ(layout.owned_size(), 0);
+}
+
+TEST(FlatLayout, AnOwnerIsOneOfTheOwners) {
+  test::expect_error([] { FlatLayout(kSizes, {2, 2}); }, {"owner 2 of 2"});
+}
+
+}  // namespace
+}  // namespace tessera

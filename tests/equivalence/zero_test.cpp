@@ -1,0 +1,236 @@
+// Data ranks that share the optimizer's state compute what they compute with all of it each.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "launch/checkpoint/find.h"
+#include "launch/train/open_data.h"
+#include "parallel/thread_communicator.h"
+#include "tests/support/device_ranks.h"
+#include "tests/support/small_runs.h"
+#include "tests/support/test_folder.h"
+#include "tests/support/training_world.h"
+
+namespace tessera {
+namespace {
+
+using test::Layout;
+using test::SmallKind;
+using test::WholeRun;
+
+constexpr int64_t kSteps = 4;
+
+RunConfig with_zero(RunConfig config, int64_t zero) {
+  config.parallel.zero = zero;
+  return config;
+}
+
+class Zero : public testing::Test {
+ protected:
+  Zero() { test::write_small_data(folder_); }
+
+  RunConfig config(SmallKind kind, DType precision = DType::f32) const {
+    RunConfig config = test::small_run(folder_, "run", kind);
+    config.run.precision = precision;
+    config.model.dropout = 0.1;
+    config.model.attention_dropout = 0.1;
+    return config;
+  }
+
+  test::TestFolder folder_;
+};
+
+/// Thread ranks sum gradients in the order of ranks, whether each gets all of the sum or a part,
+/// and an update of an element depends on nothing else. The squares of the norm are added up in
+/// another order, in fp64: it differs by roundings of 2⁻⁵³, which the fp32 factor of clipping does
+/// not see.
+void expect_same_run(const WholeRun& shared, const WholeRun& whole) {
+  ASSERT_EQ(shared.steps.size(), whole.steps.size());
+  for (size_t i = 0; i < whole.steps.size(); ++i) {
+    EXPECT_EQ(shared.steps[i].loss(), whole.steps[i].loss()) << "step " << i;
+    EXPECT_NEAR(shared.steps[i].grad_norm, whole.steps[i].grad_norm,
+                1e-13 * whole.steps[i].grad_norm);
+  }
+  test::expect_same_bits(shared.initial_weights, whole.initial_weights, "initial weights");
+  test::expect_same_bits(shared.first_gradients, whole.first_gradients, "gradients");
+  test::expect_same_bits(shared.weights, whole.weights, "weights");
+  test::expect_same_bits(shared.exp_avg, whole.exp_avg, "moments");
+  EXPECT_EQ(shared.evaluation.losses.total(), whole.evaluation.losses.total());
+}
+
+class ZeroOnLayouts : public Zero,
+                      public testing::WithParamInterface<std::tuple<SmallKind, Layout>> {};
+
+TEST_P(ZeroOnLayouts, IsTheSameBits) {
+  const auto& [kind, layout] = GetParam();
+  for (const DType precision : {DType::f32, DType::bf16}) {
+    SCOPED_TRACE(to_string(precision));
+    const RunConfig run = config(kind, precision);
+    const WholeRun whole = test::train_whole(with_zero(run, 0), {layout, kSteps});
+    expect_same_run(test::train_whole(with_zero(run, 1), {layout, kSteps}), whole);
+  }
+}
+
+std::string name_of(const testing::TestParamInfo<std::tuple<SmallKind, Layout>>& instance) {
+  const auto& [kind, layout] = instance.param;
+  return fmt::format("{}_tensor{}_data{}", to_string(kind), layout.tensor, layout.data);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ZeroOnLayouts,
+    testing::Combine(testing::Values(SmallKind::gpt_packed, SmallKind::bert_pairs),
+                     testing::Values(Layout{1, 1}, Layout{1, 2}, Layout{1, 4}, Layout{2, 1},
+                                     Layout{2, 2}, Layout{2, 4}, Layout{4, 1}, Layout{4, 2},
+                                     Layout{4, 4})),
+    name_of);
+
+class ZeroKinds : public Zero, public testing::WithParamInterface<SmallKind> {};
+
+// With several micro-batches, and all blocks computed twice.
+TEST_P(ZeroKinds, RecomputedIsTheSameBits) {
+  RunConfig run = config(GetParam());
+  run.batch.micro = 1;
+  run.train.recompute = Recompute::block;
+  const WholeRun whole = test::train_whole(with_zero(run, 0), {{2, 2}, kSteps});
+  expect_same_run(test::train_whole(with_zero(run, 1), {{2, 2}, kSteps}), whole);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ZeroKinds,
+                         testing::Values(SmallKind::gpt_documents, SmallKind::gpt_blend,
+                                         SmallKind::bert_packed, SmallKind::bert_options,
+                                         SmallKind::classifier),
+                         [](const auto& instance) { return to_string(instance.param); });
+
+// --- checkpoints
+
+/// A part of a run: on which layout, and with which stage.
+struct Leg {
+  Layout layout;
+  int64_t zero;
+};
+
+class ZeroResume : public Zero, public testing::WithParamInterface<std::vector<Leg>> {};
+
+TEST_P(ZeroResume, GoesOnFromEitherStageOnAnyLayout) {
+  for (const DType precision : {DType::f32, DType::bf16}) {
+    SCOPED_TRACE(to_string(precision));
+    const RunConfig run = config(SmallKind::gpt, precision);
+    std::filesystem::remove_all(run.run.dir);
+    WholeRun before;
+    bool resumes = false;
+    for (const auto& [layout, zero] : GetParam()) {
+      SCOPED_TRACE(fmt::format("{}, zero {}", to_string(layout), zero));
+      const WholeRun here =
+          test::train_whole(with_zero(run, zero), {layout, 2, resumes, /*save=*/true});
+      if (resumes) {
+        test::expect_same_bits(here.initial_weights, before.weights, "weights");
+        EXPECT_NE(here.weights, before.weights);
+      }
+      before = here;
+      resumes = true;
+    }
+    const WholeRun loaded = test::train_whole(with_zero(run, 0), {{1, 1}, 0, /*resume=*/true});
+    test::expect_same_bits(loaded.weights, before.weights, "weights");
+    test::expect_same_bits(loaded.exp_avg, before.exp_avg, "moments");
+    if (precision == DType::bf16) continue;
+    RunConfig uninterrupted = run;
+    uninterrupted.run.dir = folder_ / "uninterrupted";
+    const auto steps = static_cast<int64_t>(2 * GetParam().size());
+    const WholeRun whole = test::train_whole(uninterrupted, {{1, 1}, steps});
+    // As between layouts in layouts_test.cpp and resume_test.cpp.
+    constexpr double kTolerance = 2e-5;
+    test::expect_close(before.weights, whole.weights, 10 * kTolerance, "weights");
+    test::expect_close(before.exp_avg, whole.exp_avg, 50 * kTolerance, "moments");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Legs, ZeroResume,
+                         testing::Values(std::vector<Leg>{{{2, 2}, 1}, {{1, 4}, 0}, {{4, 2}, 1}},
+                                         std::vector<Leg>{{{1, 1}, 0}, {{1, 4}, 1}, {{4, 1}, 1}},
+                                         std::vector<Leg>{{{2, 4}, 1}, {{2, 2}, 1}, {{1, 1}, 0}},
+                                         std::vector<Leg>{{{4, 4}, 1}, {{4, 4}, 0}, {{1, 2}, 1}}),
+                         [](const auto& instance) {
+                           return fmt::format("path{}", instance.index);
+                         });
+
+TEST_F(Zero, ResumedOnTheSameLayoutIsTheSameBits) {
+  for (const DType precision : {DType::f32, DType::bf16}) {
+    const RunConfig run = with_zero(config(SmallKind::gpt_packed, precision), 1);
+    std::filesystem::remove_all(run.run.dir);
+    const WholeRun whole = test::train_whole(run, {{2, 2}, 2 * kSteps});
+    test::train_whole(run, {{2, 2}, kSteps, /*resume=*/false, /*save=*/true});
+    const WholeRun resumed = test::train_whole(run, {{2, 2}, kSteps, /*resume=*/true});
+    EXPECT_EQ(resumed.steps.back().loss(), whole.steps.back().loss());
+    test::expect_same_bits(resumed.weights, whole.weights, "weights");
+    test::expect_same_bits(resumed.exp_avg, whole.exp_avg, "moments");
+  }
+}
+
+TEST_F(Zero, StartsFromTheWeightsOfACheckpoint) {
+  const RunConfig run = config(SmallKind::gpt, DType::bf16);
+  test::train_whole(run, {{2, 1}, 2, /*resume=*/false, /*save=*/true});
+  const auto saved = newest_whole_checkpoint(run.run.dir, {}).value();
+  test::run_device_ranks(4, [&](Communicator& world) {
+    const ParallelGroups groups = make_parallel_groups(world, 2);
+    Trainer whole(with_zero(run, 0), groups, open_data(run), test::test_device());
+    Trainer shared(with_zero(run, 1), groups, open_data(run), test::test_device());
+    for (Trainer* trainer : {&whole, &shared}) {
+      Checkpoint checkpoint = Checkpoint::open(saved);
+      EXPECT_EQ(trainer->start_from(checkpoint), "");
+    }
+    for (size_t i = 0; i < whole.parameters().parameters().size(); ++i) {
+      const Parameter& all = whole.parameters().parameters()[i];
+      const Parameter& mine = shared.parameters().parameters()[i];
+      test::expect_same_bits(mine.value, all.value, "value");
+      const Range& own = mine.owned.elements;
+      test::expect_same_bits(mine.owned.master, all.owned.master.slice(own.begin, own.end),
+                             "master");
+    }
+  });
+}
+
+// --- memory
+
+size_t bytes_of(const MemoryPlan& plan, const std::string& what) {
+  for (const MemoryPlan::Line& line : plan.lines) {
+    if (line.what == what) return line.bytes;
+  }
+  ADD_FAILURE() << "the plan has no " << what;
+  return 0;
+}
+
+TEST_F(Zero, MemoryFallsAsPlanned) {
+  const RunConfig run = config(SmallKind::gpt, DType::bf16);
+  run_thread_ranks(4, [&](Communicator& world) {
+    const ParallelGroups groups = make_parallel_groups(world, 1);
+    const Trainer whole(with_zero(run, 0), groups, open_data(run));
+    const Trainer shared(with_zero(run, 1), groups, open_data(run));
+    const ParameterStore& store = shared.parameters();
+    EXPECT_EQ(bytes_of(shared.memory(), "weights"), store.value_bytes());
+    EXPECT_EQ(bytes_of(shared.memory(), "gradients"), store.grad_bytes());
+    EXPECT_EQ(bytes_of(shared.memory(), "master weights"), store.master_bytes());
+    EXPECT_EQ(bytes_of(shared.memory(), "AdamW moments"), store.moment_bytes());
+    EXPECT_EQ(shared.memory().arena_bytes, whole.memory().arena_bytes);
+    for (const char* what : {"master weights", "AdamW moments"}) {
+      const size_t all = bytes_of(whole.memory(), what), part = bytes_of(shared.memory(), what);
+      EXPECT_GE(4 * part, all);
+      EXPECT_LE(4 * part, all + 2 * 4 * 32 * sizeof(float)) << "more than alignment";
+    }
+    EXPECT_LT(shared.memory().total(), whole.memory().total());
+  });
+}
+
+TEST_F(Zero, OneDataRankHasWhatItHadBefore) {
+  const RunConfig run = config(SmallKind::gpt, DType::bf16);
+  run_thread_ranks(2, [&](Communicator& world) {
+    const ParallelGroups groups = make_parallel_groups(world, 2);
+    const Trainer whole(with_zero(run, 0), groups, open_data(run));
+    const Trainer shared(with_zero(run, 1), groups, open_data(run));
+    EXPECT_EQ(shared.memory().total(), whole.memory().total());
+    EXPECT_TRUE(shared.parameters().parameters().front().exp_avg.defined());
+  });
+}
+
+}  // namespace
+}  // namespace tessera

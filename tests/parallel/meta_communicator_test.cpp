@@ -1,0 +1,103 @@
+#include "parallel/meta_communicator.h"
+
+#include <gtest/gtest.h>
+
+#include "core/memory.h"
+#include "tests/support/expect_error.h"
+
+namespace tessera {
+namespace {
+
+using Sums = TrafficTally::Sums;
+
+Tensor on_meta(const Shape& shape) { return {nullptr, shape, DType::f32, kMeta}; }
+
+TEST(MetaCommunicator, CountsWhatWouldBeExchanged) {
+  MetaCommunicator group(2, 4);
+  group.all_reduce(on_meta({5, 2}));
+  group.all_reduce_async(on_meta({3}))->wait();
+  group.all_gather(on_meta({6}), on_meta({24}));
+  group.reduce_scatter(on_meta({8}), on_meta({2}));
+  group.broadcast(on_meta({7}), 3);
+  group.send(on_meta({1}), 0);
+  group.recv(on_meta({2}), 1);
+  group.barrier();
+  group.all_reduce(on_meta({0}));  // nothing
+  const auto of = [](Collective collective) { return std::pair(Traffic::counts, collective); };
+  EXPECT_EQ(group.tally().sums(), (Sums{{of(Collective::all_reduce), {2, 40 + 12}},
+                                        {of(Collective::all_gather), {1, 96}},
+                                        {of(Collective::reduce_scatter), {1, 32}},
+                                        {of(Collective::broadcast), {1, 28}},
+                                        {of(Collective::send), {1, 4}},
+                                        {of(Collective::recv), {1, 8}},
+                                        {of(Collective::barrier), {1, 0}}}));
+  // Of 4 ranks: 3/4 of the bytes, twice for an all-reduce.
+  EXPECT_EQ(group.tally().bytes_sent(), 1.5 * 52 + 0.75 * (96 + 32 + 28) + 4);
+}
+
+TEST(MetaCommunicator, ChecksItsArguments) {
+  MetaCommunicator group(0, 2);
+  test::expect_error([&] { group.all_gather(on_meta({2}), on_meta({3})); },
+                     {"all_gather", "2 × 2 = 4 elements"});
+  test::expect_error([&] { group.send(on_meta({2}), 0); }, {"can not send to itself"});
+  test::expect_error([&] { group.all_reduce(Tensor()); }, {"undefined"});
+  test::expect_error([&] { (void)group.split(0, 0); }, {"can not be split"});
+  test::expect_error([] { MetaCommunicator(2, 2); }, {"rank 2 is not one of 2"});
+  EXPECT_TRUE(group.tally().sums().empty());
+}
+
+TEST(MetaCommunicator, LeavesHostMemoryAsItIs) {
+  const OwnedTensor values({2}, DType::f32);
+  values.tensor.span<float>()[1] = 3.0f;
+  MetaCommunicator group(0, 8);
+  group.all_reduce(values.tensor);
+  EXPECT_EQ(values.tensor.span<float>()[1], 3.0f);
+  EXPECT_EQ(group.tally().sums().at({Traffic::counts, Collective::all_reduce}).bytes, 8);
+}
+
+TEST(MetaCommunicator, AGroupOfOneExchangesNothing) {
+  MetaCommunicator group(0, 1);
+  group.all_reduce(on_meta({5}));
+  group.all_gather(on_meta({6}), on_meta({6}));
+  EXPECT_TRUE(group.tally().sums().empty());
+}
+
+TEST(TrafficScopes, TheInnermostNamesWhatItIsFor) {
+  MetaCommunicator group(0, 2);
+  {
+    const TrafficScope backward(Traffic::backward);
+    group.all_reduce(on_meta({1}));
+    {
+      const TrafficScope again(Traffic::recompute);
+      group.all_reduce(on_meta({2}));
+    }
+    group.all_reduce(on_meta({4}));
+  }
+  group.all_reduce(on_meta({8}));
+  EXPECT_EQ(group.tally().bytes_sent(Traffic::backward), 4 * (1 + 4));
+  EXPECT_EQ(group.tally().bytes_sent(Traffic::recompute), 4 * 2);
+  EXPECT_EQ(group.tally().bytes_sent(Traffic::counts), 4 * 8);
+  EXPECT_EQ(group.tally().bytes_sent(Traffic::norm), 0);
+}
+
+TEST(TrafficTally, Repeats) {
+  TrafficTally tally(2);
+  tally.add(Collective::all_reduce, 10);
+  tally.repeat(7);
+  EXPECT_EQ(tally.sums(), (Sums{{{Traffic::counts, Collective::all_reduce}, {7, 70}}}));
+  test::expect_error([&] { tally.repeat(INT64_MAX / 8); }, {"can not be counted"});
+}
+
+TEST(MetaGroups, AreThoseOfTheGrid) {
+  const MetaGroups meta(12, 3, 7);  // 4 data × 3 tensor; rank 7 = 2 × 3 + 1
+  EXPECT_EQ(meta.groups().tp->rank(), 1);
+  EXPECT_EQ(meta.groups().tp->size(), 3);
+  EXPECT_EQ(meta.groups().dp->rank(), 2);
+  EXPECT_EQ(meta.groups().dp->size(), 4);
+  EXPECT_EQ(meta.groups().world.rank(), 7);
+  EXPECT_EQ(meta.groups().world.size(), 12);
+  EXPECT_THROW(MetaGroups(4, 3), Error);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,76 @@
+#include "tests/support/counting_communicator.h"
+
+#include "core/error.h"
+
+namespace tessera::test {
+
+std::unique_ptr<Communicator> CountingCommunicator::split(int /*color*/, int /*key*/) {
+  fail("a counting communicator counts for one group, and is not split");
+}
+
+void CountingCommunicator::do_all_reduce(Tensor tensor, ReduceOp op) {
+  tally.add(Collective::all_reduce, tensor.bytes());
+  inner_.all_reduce(tensor, op);
+}
+
+std::unique_ptr<PendingCollective> CountingCommunicator::do_all_reduce_async(Tensor tensor,
+                                                                             ReduceOp op) {
+  tally.add(Collective::all_reduce, tensor.bytes());
+  return inner_.all_reduce_async(tensor, op);
+}
+
+void CountingCommunicator::do_all_gather(const Tensor& input, Tensor output) {
+  tally.add(Collective::all_gather, output.bytes());
+  inner_.all_gather(input, output);
+}
+
+void CountingCommunicator::do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) {
+  tally.add(Collective::reduce_scatter, input.bytes());
+  inner_.reduce_scatter(input, output, op);
+}
+
+std::unique_ptr<PendingCollective> CountingCommunicator::do_all_gather_async(const Tensor& input,
+                                                                             Tensor output) {
+  tally.add(Collective::all_gather, output.bytes());
+  return inner_.all_gather_async(input, output);
+}
+
+std::unique_ptr<PendingCollective> CountingCommunicator::do_reduce_scatter_async(
+    const Tensor& input, Tensor output, ReduceOp op) {
+  tally.add(Collective::reduce_scatter, input.bytes());
+  return inner_.reduce_scatter_async(input, output, op);
+}
+
+void CountingCommunicator::do_broadcast(Tensor tensor, int root) {
+  tally.add(Collective::broadcast, tensor.bytes());
+  inner_.broadcast(tensor, root);
+}
+
+void CountingCommunicator::do_send(const Tensor& tensor, int destination) {
+  tally.add(Collective::send, tensor.bytes());
+  inner_.send(tensor, destination);
+}
+
+void CountingCommunicator::do_recv(Tensor tensor, int source) {
+  tally.add(Collective::recv, tensor.bytes());
+  inner_.recv(tensor, source);
+}
+
+void CountingCommunicator::do_barrier() {
+  tally.add(Collective::barrier, 0);
+  inner_.barrier();
+}
+
+CountingGroups::CountingGroups(Communicator& all, int tensor)
+    : world(all),
+      inner(make_parallel_groups(all, tensor)),
+      groups{inner.grid, world, std::make_unique<CountingCommunicator>(*inner.tp),
+             std::make_unique<CountingCommunicator>(*inner.dp)},
+      tp(static_cast<CountingCommunicator&>(*groups.tp)),
+      dp(static_cast<CountingCommunicator&>(*groups.dp)) {}
+
+void CountingGroups::forget() {
+  for (CountingCommunicator* group : {&world, &tp, &dp}) group->tally = TrafficTally(group->size());
+}
+
+}  // namespace tessera::test

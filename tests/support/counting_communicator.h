@@ -1,0 +1,55 @@
+#pragma once
+
+#include <memory>
+
+#include "parallel/communicator.h"
+#include "parallel/process_grid.h"
+#include "parallel/traffic.h"
+
+namespace tessera::test {
+
+/// Passes collectives on host memory to another communicator, and adds them to a tally.
+class CountingCommunicator final : public Communicator {
+ public:
+  explicit CountingCommunicator(Communicator& inner)
+      : Communicator(inner.rank(), inner.size()), tally(inner.size()), inner_(inner) {}
+
+  std::unique_ptr<Communicator> split(int color, int key) override;
+  std::string name() const override { return "counting"; }
+
+  TrafficTally tally;
+
+ private:
+  void do_all_reduce(Tensor tensor, ReduceOp op) override;
+  std::unique_ptr<PendingCollective> do_all_reduce_async(Tensor tensor, ReduceOp op) override;
+  void do_all_gather(const Tensor& input, Tensor output) override;
+  std::unique_ptr<PendingCollective> do_all_gather_async(const Tensor& input,
+                                                         Tensor output) override;
+  void do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) override;
+  std::unique_ptr<PendingCollective> do_reduce_scatter_async(const Tensor& input, Tensor output,
+                                                             ReduceOp op) override;
+  void do_broadcast(Tensor tensor, int root) override;
+  void do_send(const Tensor& tensor, int destination) override;
+  void do_recv(Tensor tensor, int source) override;
+  void do_barrier() override;
+
+  Communicator& inner_;
+};
+
+/// The groups of a rank, which count.
+class CountingGroups {
+ public:
+  /// Collective.
+  CountingGroups(Communicator& world, int tensor);
+
+  /// Forgets what was exchanged so far.
+  void forget();
+
+  CountingCommunicator world;
+  ParallelGroups inner;
+  ParallelGroups groups;
+  CountingCommunicator& tp;
+  CountingCommunicator& dp;
+};
+
+}  // namespace tessera::test
