@@ -13,17 +13,6 @@ namespace tessera {
 
 namespace {
 
-using HeldByName = std::multimap<std::string, const HeldTensor*>;
-
-/// The rank's piece that is the slice; the plan gives it none that it does not hold.
-const HeldTensor& piece_of(const HeldByName& held, const std::string& name, const Box& box) {
-  const auto [begin, end] = held.equal_range(name);
-  const auto found =
-      std::find_if(begin, end, [&](const auto& known) { return known.second->box == box; });
-  require(found != end, "there is no piece {} of {} to write", to_string(box), name);
-  return *found->second;
-}
-
 /// Brings pieces from a GPU into host memory, one at a time.
 class HostStage {
  public:
@@ -42,6 +31,17 @@ class HostStage {
  private:
   Buffer memory_;
 };
+
+using HeldByName = std::multimap<std::string, const HeldTensor*>;
+
+/// The rank's piece that is the slice; the plan gives it none that it does not hold.
+const HeldTensor& piece_of(const HeldByName& held, const std::string& name, const Box& box) {
+  const auto [begin, end] = held.equal_range(name);
+  const auto found =
+      std::find_if(begin, end, [&](const auto& known) { return known.second->box == box; });
+  require(found != end, "there is no piece {} of {} to write", to_string(box), name);
+  return *found->second;
+}
 
 Json write_file(const std::filesystem::path& path, SavePlan& plan, const PlannedFile& file,
                 const HeldByName& held, HostStage& stage, const SaveObserver& observer) {

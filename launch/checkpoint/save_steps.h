@@ -33,7 +33,7 @@ class SaveSteps {
   void discard() const;
 
   const SaveRequest& request() const { return request_; }
-  const SavePlan& plan() const { return plan_; }
+  SavePlan& plan() { return plan_; }
   /// In place of the request's: what write() shall write.
   void set_tensors(std::vector<HeldTensor> tensors) { request_.tensors = std::move(tensors); }
   /// What `error` means for the run.

@@ -1,7 +1,7 @@
 #include "launch/checkpoint/slice_copies.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <string>
 
 #include "core/checked.h"
@@ -10,20 +10,20 @@
 namespace tessera {
 namespace {
 
-std::string piece_name(const std::string& tensor, const Box& box) {
-  return tensor + to_string(box);
-}
-
-/// The pieces that a rank writes.
-std::set<std::string> written_by(const SavePlan& plan, int rank) {
-  std::set<std::string> pieces;
+/// The slices that the plan gives a rank, by their tensors' names.
+std::multimap<std::string, Box> slices_of(SavePlan& plan, int rank) {
+  std::multimap<std::string, Box> slices;
   for (const PlannedFile& file : plan.files_of_rank[static_cast<size_t>(rank)]) {
-    for (const PlannedSlice& planned : file.slices) {
-      const StoredSlice& slice = plan.tensors.at(planned.tensor).slices[planned.index];
-      pieces.insert(piece_name(planned.tensor, slice.box));
+    for (const PlannedSlice& slice : file.slices) {
+      slices.emplace(slice.tensor, plan.slice(slice).box);
     }
   }
-  return pieces;
+  return slices;
+}
+
+bool has(const std::multimap<std::string, Box>& slices, const HeldTensor& tensor) {
+  const auto [begin, end] = slices.equal_range(tensor.name);
+  return std::any_of(begin, end, [&](const auto& slice) { return slice.second == tensor.box; });
 }
 
 }  // namespace
@@ -40,15 +40,15 @@ void SliceCopies::touch() {
   for (size_t i = 0; i < memory_.bytes(); i += kSmallestPage) bytes[i] = 0;
 }
 
-std::vector<HeldTensor> SliceCopies::copy(const SavePlan& plan, int rank,
+std::vector<HeldTensor> SliceCopies::copy(SavePlan& plan, int rank,
                                           const std::vector<HeldTensor>& tensors) {
-  const std::set<std::string> pieces = written_by(plan, rank);
+  const std::multimap<std::string, Box> slices = slices_of(plan, rank);
   std::vector<HeldTensor> copies;
   constexpr auto kAligned = static_cast<int64_t>(kAlignment);
   int64_t bytes = 0;
   Device from = kCpu;
   for (const HeldTensor& tensor : tensors) {
-    if (pieces.count(piece_name(tensor.name, tensor.box)) == 0) continue;
+    if (!has(slices, tensor)) continue;
     copies.push_back(tensor);
     bytes += round_up(narrow<int64_t>(tensor.data.bytes()), kAligned);
     if (tensor.data.device().is_cuda()) from = tensor.data.device();

@@ -21,10 +21,9 @@ class SliceCopies {
   /// for the first copy() that takes several times as long as the copying.
   void touch();
 
-  /// The tensors of which the plan gives this rank a slice, as copies that stay as they are until
+  /// The pieces that the plan gives this rank to write, as copies that stay as they are until
   /// the next call. Throws if the host has not as much memory. What a tensor makes is copied, too.
-  std::vector<HeldTensor> copy(const SavePlan& plan, int rank,
-                               const std::vector<HeldTensor>& tensors);
+  std::vector<HeldTensor> copy(SavePlan& plan, int rank, const std::vector<HeldTensor>& tensors);
 
   /// What is kept.
   size_t bytes() const { return memory_.bytes(); }

@@ -1,6 +1,7 @@
 #include "launch/plan/dry_step.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/checked.h"
@@ -8,7 +9,6 @@
 #include "launch/train/run_layout.h"
 #include "launch/train/weight_update.h"
 #include "models/model.h"
-#include "parallel/exchange.h"
 
 namespace tessera {
 namespace {
@@ -72,7 +72,8 @@ void dry_run_step(const RunConfig& config, MetaGroups& meta) {
   model->train(ctx, batch, {1.0f, 1.0f}, sums);
 
   // What a step does once.
-  groups.world.all_reduce(Tensor(nullptr, {2}, DType::f64, kMeta), ReduceOp::max);
+  std::array<double, 2> loading = {};  // as Trainer::load_batch() does
+  groups.world.all_reduce(Tensor(loading.data(), {2}, DType::f64, kCpu), ReduceOp::max);
   TargetCounts counts = full_batch_counts(config);
   counts.all_reduce(*groups.dp);
   arena.reset();

@@ -24,6 +24,11 @@ std::vector<ParameterGroup> parameters_of(const RunConfig& config, const Paralle
   return count_by_group(store);
 }
 
+/// `auto` is planned as a CPU, which counts all memory as one.
+Device device_of(const RunConfig& config) {
+  return config.run.device == DeviceChoice::cuda ? Device{DeviceType::cuda, 0} : kCpu;
+}
+
 StepTraffic traffic_of(const RunConfig& config, int ranks) {
   MetaGroups meta(ranks, narrow<int>(config.parallel.tensor));
   dry_run_step(config, meta);
@@ -62,7 +67,7 @@ RunPlan plan_run(const RunConfig& config, int64_t ranks) {
   return {config,
           meta.groups().grid,
           parameters_of(config, meta.groups()),
-          plan_memory(config, meta.groups()),
+          plan_memory(config, meta.groups(), device_of(config)),
           counts,
           model_flops(config.model, counts),
           recompute_flops(config, counts),

@@ -6,7 +6,6 @@
 #include "core/memory.h"
 #include "launch/checkpoint/save_plan.h"
 #include "launch/data/batch_buffers.h"
-#include "launch/train/model_state.h"
 #include "launch/train/run_layout.h"
 #include "models/model.h"
 #include "parallel/held_row_gradients.h"
@@ -95,11 +94,6 @@ size_t MemoryPlan::total_in_host() const {
   return sum;
 }
 
-bool copies_checkpoints(const RunConfig& config) {
-  const int64_t interval = config.checkpoint.interval;
-  return config.checkpoint.background && 0 < interval && interval < config.train.steps;
-}
-
 MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, Device device) {
   ParameterStore store;
   const std::unique_ptr<Model> model = make_model(config.model, store, *groups.tp);
@@ -121,35 +115,51 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
   plan.arena_bytes = arena.peak();
   plan.local_parameters = count_local(store);
   plan.global_parameters = count_global(store);
-  plan.lines = {{"weights", store.value_bytes()},
-                {"gradients", store.grad_bytes()},
-                {"master weights", store.master_bytes()},
-                {"AdamW moments", store.moment_bytes()},
-                {"activations", plan.arena_bytes},
-                // A GPU has the micro-batch that it works on; the host has this step and the next.
-                {"micro-batch",
-                 device.is_cuda() ? batch_bytes(config.batch.micro, config.model.seq_length) : 0},
-                {"batch", 2 * batch_bytes(local_batch, config.model.seq_length), /*in_host=*/true}};
-  if (copies_checkpoints(config)) {
-    plan.lines.push_back(
-        {"checkpoint copy", checkpoint_copy_bytes(store, groups.dp->size()), /*in_host=*/true});
-  }
+  plan.lines = {
+      {"weights", store.value_bytes()},
+      {"gradients", store.grad_bytes()},
+      {"master weights", store.master_bytes()},
+      {"AdamW moments", store.moment_bytes()},
+      {"activations", plan.arena_bytes},
+      // A GPU has the micro-batch that it works on; the host has this step's and the next's.
+      {"micro-batch",
+       device.is_cuda() ? batch_bytes(config.batch.micro, config.model.seq_length) : 0},
+      {"checkpoint copy",
+       copies_checkpoints(config) ? checkpoint_copy_bytes(store, groups.dp->size()) : 0,
+       /*in_host=*/true},
+      {"batch", 2 * batch_bytes(local_batch, config.model.seq_length), /*in_host=*/true}};
   return plan;
 }
 
+bool copies_checkpoints(const RunConfig& config) {
+  const int64_t interval = config.checkpoint.interval;
+  return config.checkpoint.background && 0 < interval && interval < config.train.steps;
+}
+
 size_t checkpoint_copy_bytes(const ParameterStore& store, int data_ranks) {
-  const bool shared = store.layout().cut().shared();
-  std::vector<int64_t> slices;  // of all data ranks
   int64_t own = 0;
-  for (const HeldTensor& held : held_tensors(store)) {
-    const int64_t bytes = round_up(narrow<int64_t>(held.data.bytes()), int64_t{kAlignment});
-    if (!shared || (held.kind == kModelKind && store.master_bytes() == 0)) {
-      slices.push_back(bytes);
+  std::vector<int64_t> shared;
+  for (const Parameter& parameter : store.parameters()) {
+    const auto aligned = [](int64_t elements) {  // as SliceCopies does
+      return round_up(elements * int64_t{sizeof(float)}, int64_t{kAlignment});
+    };
+    const int64_t all = aligned(parameter.real_shape().numel());
+    if (parameter.exp_avg.defined()) {
+      shared.insert(shared.end(), 3, all);  // the master and two moments
+      continue;
+    }
+    // A run of elements is cut into a few boxes, each aligned by itself.
+    constexpr int64_t kMostBoxes = 2 * Shape::kMaxDims;
+    const int64_t part =
+        aligned(parameter.owned.elements.size()) + kMostBoxes * int64_t{kAlignment};
+    own += 2 * part;
+    if (parameter.master.defined()) {
+      shared.push_back(all);
     } else {
-      own += bytes;
+      own += part;
     }
   }
-  return static_cast<size_t>(own + largest_share(std::move(slices), data_ranks));
+  return static_cast<size_t>(own + largest_share(std::move(shared), data_ranks));
 }
 
 size_t plan_evaluation_arena(const ModelConfig& config, DType precision, int64_t micro_batch,

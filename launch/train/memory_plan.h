@@ -36,16 +36,17 @@ struct MemoryPlan {
   bool counts(const Line& line) const { return device.is_cpu() || !line.in_host; }
 };
 
-/// What a rank of `config`'s run on `device` needs, by a dry run: the model's own step, on the meta
-/// device, where nothing is allocated or computed. Not collective; `groups` only say which rank.
+/// What a rank of `config`'s run needs, by a dry run: the model's own step, on the meta device,
+/// where nothing is allocated or computed. Not collective; `groups` only say which rank, and
+/// `device` what memory.
 MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, Device device = kCpu);
 
-/// Whether a run saves while it goes on: what ends it is saved by itself.
+/// Whether a run saves while it goes on, from a copy: what ends it is saved without one.
 bool copies_checkpoints(const RunConfig& config);
 
 /// The most that a rank copies of a store's masters and moments for a checkpoint that is written in
-/// the background: what it alone has, and its share of the slices which `data_ranks` have alike.
-/// What all tensor ranks have, too, counts as if only these ranks had it.
+/// the background: what it alone of its `data_ranks` has, and its share of the slices that all of
+/// them have. What all tensor ranks have, too, counts as if only these ranks had it.
 size_t checkpoint_copy_bytes(const ParameterStore& store, int data_ranks);
 
 /// The arena that the model's evaluate() needs for micro-batches of so many rows; likewise by a dry

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "launch/checkpoint/background_save.h"
 #include "launch/train/model_state.h"
@@ -75,11 +76,13 @@ class TrainingInTheBackground : public testing::Test {
 };
 
 TEST_F(TrainingInTheBackground, ASaveHasTheBitsOfItsStepWhileStepsGoOn) {
-  for (const DType precision : {DType::f32, DType::bf16}) {
+  for (const auto& [precision, zero] :
+       {std::pair{DType::f32, 0}, std::pair{DType::bf16, 0}, std::pair{DType::bf16, 1}}) {
     for (const Layout layout : {Layout{1, 1}, Layout{2, 2}, Layout{1, 4}}) {
       SCOPED_TRACE(to_string(layout));
       RunConfig run = test::small_run(folder_, "background");
       run.run.precision = precision;
+      run.parallel.zero = zero;
       RunConfig other = run;
       other.run.dir = folder_ / "foreground";
       train(run, layout, open_data(run), [](Trainer& trainer, const ParallelGroups&) {
