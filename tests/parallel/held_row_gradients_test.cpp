@@ -10,7 +10,7 @@ namespace tessera {
 namespace {
 
 /// Gradients that are whole and such that are not, of which one is summed where it is.
-void declare_and_fill(ParameterStore& store, int rank) {
+void declare_and_fill(ParameterStore& store, int rank, const FlatCut& cut = {}) {
   const auto declare = [&](const char* name, int64_t elements, GradientRows rows) {
     ParameterSpec spec{name, {elements}};
     spec.gradient_rows = rows;
@@ -22,7 +22,7 @@ void declare_and_fill(ParameterStore& store, int rank) {
   declare("norm", 9, GradientRows::held);
   declare("other_weight", 100, GradientRows::all);
   declare("last_norm", 3, GradientRows::held);
-  store.allocate(test::test_device(), DType::f32, StoreFor::training);
+  store.allocate(test::test_device(), DType::f32, StoreFor::training, cut);
   double value = 0.0;
   for (Parameter& parameter : store.parameters()) fill(parameter.grad, ++value * (rank + 1));
 }
@@ -42,6 +42,30 @@ TEST(HeldRowGradientsTest, SumsThoseOverTheRanksAndNoOthers) {
         const double factor = held ? ranks * (ranks + 1) / 2 : tp.rank() + 1;
         for (const double grad : test::to_doubles(parameter.grad)) {
           ASSERT_EQ(grad, value * factor) << parameter.name;
+        }
+      }
+    });
+  }
+}
+
+TEST(HeldRowGradientsTest, OfSharedOptimizersOnlyWhatTheRankUpdates) {
+  for (const int owner : {0, 1, 2}) {
+    test::run_device_ranks(2, [&](Communicator& tp) {
+      ParameterStore store;
+      declare_and_fill(store, tp.rank(), {.owners = 3, .owner = owner, .bucket_elements = 200});
+      Arena arena(test::test_device(), size_t{1} << 20);
+      const HeldRowGradients gradients(store, tp);
+      EXPECT_LT(gradients.num_elements(), store.flat_size() / 2);
+      gradients.sum(arena);
+      double value = 0.0;
+      for (const Parameter& parameter : store.parameters()) {
+        ++value;
+        const bool held = parameter.gradient_rows == GradientRows::held;
+        const auto grads = test::to_doubles(parameter.grad);
+        for (int64_t i = 0; i < std::ssize(grads); ++i) {
+          const bool sum = held && parameter.owned.elements.contains(i);
+          ASSERT_EQ(grads[static_cast<size_t>(i)], value * (sum ? 3 : tp.rank() + 1))
+              << parameter.name << " " << i;
         }
       }
     });
