@@ -174,6 +174,36 @@ INSTANTIATE_TEST_SUITE_P(Cuts, SharedOptimizer,
                                           testing::Values<int64_t>(1, 300, 100000),
                                           testing::Values(DType::f32, DType::bf16)));
 
+TEST(OptimizerTest, OwnersRoundStochasticallyToTheSameBits) {
+  OptimizerSection settings;
+  settings.stochastic_rounding = true;
+  ParameterStore whole;
+  declare_four(whole);
+  whole.allocate(kCpu, DType::bf16, StoreFor::training);
+  whole.initialize(1);
+  Optimizer alone(settings, whole, nullptr, /*seed=*/5);
+  fill_gradients(whole, 0);
+  alone.step(0, 0.1, one().tensor);
+  run_thread_ranks(3, [&](Communicator& dp) {
+    ParameterStore store;
+    declare_four(store);
+    store.allocate(kCpu, DType::bf16, StoreFor::training, {dp.size(), dp.rank(), 300});
+    store.initialize(1);
+    Optimizer optimizer(settings, store, &dp, /*seed=*/5);
+    fill_gradients(store, 0);
+    optimizer.step(0, 0.1, one().tensor);
+    const auto expect_same = [&] {
+      for (size_t i = 0; i < store.parameters().size(); ++i) {
+        test::expect_same_bits(store.parameters()[i].value, whole.parameters()[i].value, "value");
+      }
+    };
+    expect_same();
+    fill(store.flat_values(), 0.0);
+    optimizer.round_values(1);
+    expect_same();
+  });
+}
+
 TEST(OptimizerTest, OwnersHaveToBeTheDataRanks) {
   const auto self = make_self_communicator();
   ParameterStore store;
