@@ -13,12 +13,16 @@ namespace tessera {
 namespace {
 
 /// A thread begins with the signals blocked that are blocked where it is started. None may
-/// interrupt a job's writes, and a stop signal has to reach a thread that can be woken by it.
+/// interrupt a job's writes, and a stop signal has to reach a thread that can be woken by it; but
+/// for those that are a thread's own faults, of which handlers tell.
 class BlockedSignals {
  public:
   BlockedSignals() {
     sigset_t all;
     sigfillset(&all);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP}) {
+      sigdelset(&all, fault);
+    }
     pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
   ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }

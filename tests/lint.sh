@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . launch/set_up.sh
-install_missing "${packages[@]}" clang-format-14 clang-tidy-14
+install_missing "${packages[@]}" clang-format-14 clang-tidy-14 libomp-14-dev
 
 mapfile -t sources < <(git ls-files '*.h' '*.cpp' '*.cu')
 clang-format-14 --dry-run --Werror "${sources[@]}"

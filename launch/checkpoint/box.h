@@ -22,6 +22,9 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
+/// A shape as JSON holds it.
+inline std::vector<int64_t> to_list(const Shape& shape) { return {shape.begin(), shape.end()}; }
+
 /// "[0:4, 16:32]"
 std::string to_string(const Box& box);
 

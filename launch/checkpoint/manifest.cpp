@@ -19,8 +19,6 @@ std::string checksum_line(std::string_view text) {
   return fmt::format("{}{}{}", kChecksumBegin, checksum, kChecksumEnd);
 }
 
-std::vector<int64_t> to_list(const Shape& shape) { return {shape.begin(), shape.end()}; }
-
 std::string tensor_line(const std::string& name, const StoredTensor& tensor) {
   Json slices = Json::array();
   for (const StoredSlice& slice : tensor.slices) {

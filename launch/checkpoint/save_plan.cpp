@@ -11,8 +11,6 @@ namespace tessera {
 
 namespace {
 
-std::vector<int64_t> to_list(const Shape& shape) { return {shape.begin(), shape.end()}; }
-
 Shape to_shape(const Json& list) {
   Shape shape;
   for (const int64_t extent : list.get<std::vector<int64_t>>()) shape.push_back(extent);

@@ -74,12 +74,13 @@ constexpr const char* kNoSuchThing = "Tessera's model has no such thing";
 
 ModelClass class_of(const Reader& config, const std::optional<std::string>& architecture) {
   if (architecture) return model_class_of(*architecture, "--architecture");
-  constexpr const char* kAdvice = "say which with --architecture, as BertForPreTraining";
-  require(config.has("architectures"), "{} has no \"architectures\": {}", config.where(), kAdvice);
+  constexpr const char* kSayWhich = "say which with --architecture, as BertForPreTraining";
+  require(config.has("architectures"), "{} has no \"architectures\": {}", config.where(),
+          kSayWhich);
   const Json& list = config.list("architectures");
   require(list.size() == 1 && list[0].is_string(),
           "{}: \"architectures\" must be one name, but has {} items: {}", config.where(),
-          list.size(), kAdvice);
+          list.size(), kSayWhich);
   return model_class_of(list[0].get_ref<const std::string&>(), config.where());
 }
 

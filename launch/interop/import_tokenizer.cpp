@@ -11,14 +11,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kAdvice = "name one with --tokenizer";
+constexpr const char* kNameOne = "name one with --tokenizer";
 
 std::string spec_of(const fs::path& folder) {
   const std::optional<std::string> spec = folder_tokenizer(folder);
   require(spec.has_value(),
           "{} has no tokenizer (tokenizer.json, vocab.txt, vocab.json with merges.txt, or a "
           "*.model): {}, {}",
-          folder.string(), kAdvice, tokenizer_specs_allowed());
+          folder.string(), kNameOne, tokenizer_specs_allowed());
   return *spec;
 }
 
@@ -38,7 +38,8 @@ ImportedTokenizer import_tokenizer(const fs::path& folder, const std::optional<s
     result.tokenizer = make_tokenizer(result.spec);
   } catch (const Error& error) {
     if (spec) throw;
-    fail("the tokenizer of {} can not be imported: {}; {}", folder.string(), error.what(), kAdvice);
+    fail("the tokenizer of {} can not be imported: {}; {}", folder.string(), error.what(),
+         kNameOne);
   }
   if (!spec && is_of_bytes(*result.tokenizer)) return {"byte", make_tokenizer("byte")};
   return result;

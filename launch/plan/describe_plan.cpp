@@ -119,7 +119,8 @@ Json to_json(const RunPlan& plan) {
   }
   Json lines = Json::array();
   for (const MemoryPlan::Line& line : plan.memory.lines) {
-    lines.push_back({{"what", line.what}, {"bytes", line.bytes}});
+    lines.push_back(
+        {{"what", line.what}, {"bytes", line.bytes}, {"of_host", !plan.memory.counts(line)}});
   }
   return {{"run", plan.config.run.dir},
           {"ranks", plan.grid.world_size()},
@@ -129,7 +130,10 @@ Json to_json(const RunPlan& plan) {
            {{"global", plan.memory.global_parameters},
             {"rank", plan.memory.local_parameters},
             {"groups", groups}}},
-          {"memory", {{"bytes", plan.memory.total()}, {"lines", lines}}},
+          {"memory",
+           {{"bytes", plan.memory.total()},
+            {"host_bytes", plan.memory.total_in_host()},
+            {"lines", lines}}},
           {"step",
            {{"tokens", plan.counts.tokens},
             {"flops", plan.flops},

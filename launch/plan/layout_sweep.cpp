@@ -50,7 +50,9 @@ class Sweep {
  public:
   Sweep(const RunConfig& config, const SweepOptions& options) : config_(config) {
     result_.options = options;
-    result_.left_free = config.run.device == DeviceChoice::cpu ? 0 : kUnplannedBytes;
+    if (config.run.device == DeviceChoice::cpu) return;
+    result_.left_free = kUnplannedBytes;
+    config_.run.device = DeviceChoice::cuda;  // whose memory it is that has to do
   }
 
   /// All layouts with so many tensor ranks.
@@ -89,7 +91,7 @@ class Sweep {
     result_.smallest_memory = memory;
   }
 
-  const RunConfig& config_;
+  RunConfig config_;
   LayoutSweep result_;
 };
 

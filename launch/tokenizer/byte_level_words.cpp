@@ -16,14 +16,14 @@ namespace {
 enum class CharacterClass : uint8_t { letter, number, space, other };
 
 /// Letters and numbers of Unicode 15.1 and 16, which an older ICU does not know.
-struct Range {
+struct CodePoints {
   UChar32 first;
   UChar32 last;
   CharacterClass what;
 };
 constexpr auto kLetter = CharacterClass::letter;
 constexpr auto kNumber = CharacterClass::number;
-constexpr Range kNewerCharacters[] = {
+constexpr CodePoints kNewerCharacters[] = {
     {0x1C89, 0x1C8A, kLetter},   {0xA7CB, 0xA7CD, kLetter},   {0xA7DA, 0xA7DC, kLetter},
     {0x105C0, 0x105F3, kLetter}, {0x10D40, 0x10D49, kNumber}, {0x10D4A, 0x10D65, kLetter},
     {0x10D6F, 0x10D85, kLetter}, {0x10EC2, 0x10EC4, kLetter}, {0x11380, 0x11389, kLetter},
@@ -38,7 +38,7 @@ constexpr Range kNewerCharacters[] = {
 CharacterClass class_of_unassigned(UChar32 c) {
   const auto* range =
       std::lower_bound(std::begin(kNewerCharacters), std::end(kNewerCharacters), c,
-                       [](const Range& item, UChar32 code) { return item.last < code; });
+                       [](const CodePoints& item, UChar32 code) { return item.last < code; });
   const bool found = range != std::end(kNewerCharacters) && range->first <= c;
   return found ? range->what : CharacterClass::other;
 }

@@ -16,7 +16,8 @@ GradientClip::GradientClip(const ParameterStore& store, Communicator& tp, double
       squares_({1}, DType::f64, store.device()),
       scale_({1}, DType::f32, store.device()),
       record_({kRecorded}, DType::f64, store.device()),
-      host_({kRecorded}, DType::f64, kCpu, MemoryKind::pinned),
+      host_({kRecorded}, DType::f64, kCpu,
+            store.device().is_cuda() ? MemoryKind::pinned : MemoryKind::ordinary),
       host_record_{host_.tensor} {
   reset();
 }

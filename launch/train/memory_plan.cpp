@@ -105,7 +105,8 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
   plan.device = device;
   const std::vector<TokenBatch> batches = largest_batches(config.model, config.batch.micro);
   Arena arena(kMeta);
-  const RowSplit rows = row_split(config, groups);
+  RowSplit rows = row_split(config, groups);
+  rows.index = 0;  // holds the most rows for every N; the last ranks may hold most where N is less
   dry_run_training(*model, batches, config.train.recompute, rows, arena);
   dry_run_evaluation(*model, batches, rows, arena);
   if (rows.split()) {

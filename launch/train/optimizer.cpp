@@ -26,8 +26,9 @@ Optimizer::Optimizer(const OptimizerSection& settings, ParameterStore& store, Co
 
 void Optimizer::add_updates(const OptimizerSection& settings, uint64_t seed) {
   if (!settings.stochastic_rounding) {
-    for (OwnedRange& range : store_.owned_ranges_by([](const Parameter& p) { return p.decay; })) {
-      updates_.push_back({std::move(range)});
+    for (const OwnedRange& range :
+         store_.owned_ranges_by([](const Parameter& p) { return p.decay; })) {
+      updates_.push_back({range});
     }
     return;
   }

@@ -145,11 +145,21 @@ class TrainingRun {
 
   /// Where the run `ends`, there are no steps that could go on meanwhile.
   void save(bool ends) {
-    if (trainer_.saving()) finish_save();
+    if (trainer_.saving()) finish_earlier_save(ends);
     if (ends || !config_.checkpoint.background) {
       report(trainer_.save());
     } else {
       trainer_.begin_save();
+    }
+  }
+
+  /// Where the run ends, an earlier save's failure must not cost the last one.
+  void finish_earlier_save(bool run_ends) {
+    try {
+      finish_save();
+    } catch (const SharedError& error) {
+      if (!run_ends) throw;
+      console_.warning(error.what());
     }
   }
 

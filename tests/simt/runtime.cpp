@@ -125,7 +125,11 @@ cudaError_t cudaMallocManaged(void** data, size_t bytes) {
   *data = simt::allocate_host(bytes);
   return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
-cudaError_t cudaMallocHost(void** data, size_t bytes) { return cudaMallocManaged(data, bytes); }
+cudaError_t cudaMallocHost(void** data, size_t bytes) {
+  int devices = 0;
+  const cudaError_t error = cudaGetDeviceCount(&devices);
+  return error == cudaSuccess ? cudaMallocManaged(data, bytes) : error;
+}
 cudaError_t cudaFreeHost(void* data) {
   simt::finish_all();
   simt::free_host(data);

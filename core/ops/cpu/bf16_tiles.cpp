@@ -20,6 +20,7 @@
 #endif
 
 // These functions are compiled for processors that this program may not run on; bf16_unit() says.
+#define TESSERA_AMX [[gnu::target("amx-tile,amx-bf16")]]
 #define TESSERA_AVX512_BF16 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]]
 
 namespace tessera::cpu {
@@ -39,7 +40,7 @@ Bf16Unit limit() {
   for (char& c : isa) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   const auto has = [&](const char* word) { return isa.find(word) != std::string::npos; };
   if (isa == "ALL" || isa == "DEFAULT" || has("AMX")) return Bf16Unit::amx;
-  return has("BF16") || has("FP16") ? Bf16Unit::avx512 : Bf16Unit::none;
+  return has("BF16") || has("FP16") || has("AVX10") ? Bf16Unit::avx512 : Bf16Unit::none;
 }
 
 Bf16Unit find_unit() {
@@ -68,8 +69,8 @@ static_assert(sizeof(TileConfig) == 64);
 // The tiles are named in the instructions themselves: 0 to 3 hold sums, 4 and 5 rows of the left
 // operand, 6 and 7 columns of the right one.
 template <int kRowTiles, int kColTiles>
-void amx_block(int64_t k, const bfloat16* left, int64_t lda, const bfloat16* right, int64_t ldb,
-               float* c, int64_t ldc, bool accumulate) {
+TESSERA_AMX void amx_block(int64_t k, const bfloat16* left, int64_t lda, const bfloat16* right,
+                           int64_t ldb, float* c, int64_t ldc, bool accumulate) {
   const int64_t c_stride = ldc * 4, left_stride = lda * 2, right_stride = ldb * 4;
   float* below = c + 16 * ldc;
   if (accumulate) {
@@ -106,8 +107,9 @@ void amx_block(int64_t k, const bfloat16* left, int64_t lda, const bfloat16* rig
 }
 
 template <int kRowTiles>
-void amx_rows(int64_t n, int64_t k, const bfloat16* left, int64_t lda, const bfloat16* right,
-              int64_t ldb, float* c, int64_t ldc, bool accumulate) {
+TESSERA_AMX void amx_rows(int64_t n, int64_t k, const bfloat16* left, int64_t lda,
+                          const bfloat16* right, int64_t ldb, float* c, int64_t ldc,
+                          bool accumulate) {
   int64_t j = 0;
   for (; j + 32 <= n; j += 32) {
     amx_block<kRowTiles, 2>(k, left, lda, right + 2 * j, ldb, c + j, ldc, accumulate);
@@ -115,8 +117,9 @@ void amx_rows(int64_t n, int64_t k, const bfloat16* left, int64_t lda, const bfl
   if (j < n) amx_block<kRowTiles, 1>(k, left, lda, right + 2 * j, ldb, c + j, ldc, accumulate);
 }
 
-void amx_multiply(int64_t m, int64_t n, int64_t k, const bfloat16* left, int64_t lda,
-                  const bfloat16* right, int64_t ldb, float* c, int64_t ldc, bool accumulate) {
+TESSERA_AMX void amx_multiply(int64_t m, int64_t n, int64_t k, const bfloat16* left, int64_t lda,
+                              const bfloat16* right, int64_t ldb, float* c, int64_t ldc,
+                              bool accumulate) {
   // The compiler does not know that tiles are loaded from memory and stored to it.
   asm volatile("" ::: "memory");
   int64_t i = 0;
