@@ -31,6 +31,8 @@ constexpr size_t kGiB = size_t{1} << 30;
 
 TEST(LayoutSweep, ListsWhatFitsTheBestFirst) {
   const LayoutSweep sweep = sweep_layouts(gpt2(), options(8, 4 * kGiB));
+  RunConfig on_gpus = gpt2();
+  on_gpus.run.device = DeviceChoice::cuda;
   ASSERT_FALSE(sweep.fitting.empty());
   EXPECT_EQ(sweep.left_free, kUnplannedBytes);
   EXPECT_TRUE(
@@ -39,8 +41,8 @@ TEST(LayoutSweep, ListsWhatFitsTheBestFirst) {
   for (const SweptLayout& swept : sweep.fitting) {
     EXPECT_LE(swept.memory + kUnplannedBytes, 4 * kGiB);
     EXPECT_EQ(swept.layout.tensor * swept.data, 8);
-    // The same as a plan of that layout alone.
-    const RunPlan plan = plan_run(swept.layout.of(gpt2()), 8);
+    // The same as a plan of that layout alone, on GPUs.
+    const RunPlan plan = plan_run(swept.layout.of(on_gpus), 8);
     EXPECT_EQ(swept.memory, plan.memory.total());
     EXPECT_EQ(swept.time.total(), predict_time(plan, AssumedMachine()).total());
   }
@@ -52,7 +54,7 @@ TEST(LayoutSweep, ListsWhatFitsTheBestFirst) {
   EXPECT_EQ(std::ssize(sweep.fitting) + sweep.too_large, 2 * 3 * (2 + 2 * 4 + 2 * 6));
   ASSERT_GT(sweep.too_large, 0);
   EXPECT_GT(sweep.smallest_memory + kUnplannedBytes, 4 * kGiB);
-  EXPECT_EQ(plan_run(sweep.smallest->of(gpt2()), 8).memory.total(), sweep.smallest_memory);
+  EXPECT_EQ(plan_run(sweep.smallest->of(on_gpus), 8).memory.total(), sweep.smallest_memory);
 }
 
 TEST(LayoutSweep, TheCpuHasAllItsMemory) {
