@@ -25,7 +25,7 @@ ctest --preset asan -R '^parallel/mpi/.*_on_a_gpu$'
 # OpenMP's barriers are unknown to ThreadSanitizer; the thread communicator, `prepare`, and what saves
 # and loads in the background use none.
 build tsan parallel_tests prepare_tests background_tests
-ctest --preset tsan -j "$cores" -L threads -R '^(parallel|prepare|background)/'
+TSAN_OPTIONS="suppressions=$PWD/tests/tsan_suppressions.txt" ctest --preset tsan -j "$cores" -L threads -R '^(parallel|prepare|background)/'
 
 tests/fuzz.sh
 
