@@ -35,18 +35,19 @@ struct AttentionOptions {
 /// qkv (B, T, 3, Hl, D) holds queries, keys and values interleaved by row; out (B, T, Hl, D) has
 /// its dtype, fp32 or bf16; log_sum_exp (B, Hl, T) fp32 is written for the backward pass. The (T,
 /// T) matrix is never built: tiles with a running softmax (Milakov, Gimelshein, 2018; Dao et al.,
-/// "FlashAttention", 2022), in fp32. Tiles that the mask hides altogether are skipped. A row with
-/// everything masked gives zeros, with log_sum_exp = −inf. Throws where a part of the mask does not
-/// fit, saying what would, and where attention_why_not() has something to say.
+/// "FlashAttention", 2022), in fp32; but products of bf16 take the weights, and their gradients,
+/// rounded to bf16, on a GPU and on processors that multiply bf16. Tiles that the mask hides
+/// altogether are skipped. A row with everything masked gives zeros, with log_sum_exp = −inf.
+/// Throws where a part of the mask does not fit, saying what would, and where attention_why_not()
+/// has something to say.
 ///
 /// Results are the same bits every time, however heads are split over ranks, on any number of
 /// threads; a key that is hidden has no influence at all, as long as it and its value are finite.
 /// On the CPU tiles start where a document starts, or else a sequence: a document's results are the
 /// same bits alone, packed with others (but for dropout), and with or without padding. On a GPU
 /// they start where a sequence starts, and a batch without its padding is one: such results differ
-/// by the order of their sums. There heads have up to 256 columns, and bf16 products take the
-/// weights rounded to bf16. A GPU's masks are not read by the host: what their tensors hold is not
-/// checked.
+/// by the order of their sums. There heads have up to 256 columns. A GPU's masks are not read by
+/// the host: what their tensors hold is not checked.
 void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tensor out,
                        Tensor log_sum_exp);
 

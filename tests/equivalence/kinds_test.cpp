@@ -2,9 +2,7 @@
 
 #include <cmath>
 
-#include "tests/support/small_runs.h"
-#include "tests/support/test_folder.h"
-#include "tests/support/training_world.h"
+#include "tests/equivalence/small_run_fixtures.h"
 
 namespace tessera {
 namespace {
@@ -13,36 +11,18 @@ using test::Layout;
 using test::SmallKind;
 using test::WholeRun;
 
-/// As in layouts_test.cpp, over half as many steps.
-constexpr int64_t kSteps = 10;
-constexpr double kTolerance = 2e-5;
+constexpr int64_t kSteps = test::kSmallRunSteps;
+constexpr double kTolerance = test::kSmallRunTolerance;
 
-class Kinds : public testing::Test {
- protected:
-  Kinds() { test::write_small_data(folder_); }
+class Kinds : public test::SmallRuns {};
 
-  RunConfig config(SmallKind kind) const { return test::small_run(folder_, "run", kind); }
-
-  test::TestFolder folder_;
-};
-
-class KindsOnLayouts : public Kinds,
-                       public testing::WithParamInterface<std::tuple<SmallKind, Layout>> {
- protected:
-  RunConfig config() const { return Kinds::config(std::get<SmallKind>(GetParam())); }
-  static Layout layout() { return std::get<Layout>(GetParam()); }
-};
+class KindsOnLayouts : public test::SmallRunOnLayout {};
 
 TEST_P(KindsOnLayouts, ShardedIsWhole) {
   const WholeRun whole = test::train_whole(config(), {{1, 1}, kSteps});
   const WholeRun sharded = test::train_whole(config(), {layout(), kSteps});
   test::expect_same_bits(sharded.initial_weights, whole.initial_weights, "initial weights");
   test::expect_equal(sharded, whole, kTolerance);
-}
-
-std::string name_of(const testing::TestParamInfo<std::tuple<SmallKind, Layout>>& instance) {
-  const auto& [kind, layout] = instance.param;
-  return fmt::format("{}_tensor{}_data{}", to_string(kind), layout.tensor, layout.data);
 }
 
 const Layout kLayouts[] = {{1, 2}, {1, 4}, {2, 1}, {2, 2}, {2, 4}, {4, 1}, {4, 2}, {4, 4}};
@@ -54,7 +34,7 @@ INSTANTIATE_TEST_SUITE_P(
                                      SmallKind::bert_pairs, SmallKind::bert_packed,
                                      SmallKind::bert_options, SmallKind::classifier),
                      testing::ValuesIn(kLayouts)),
-    name_of);
+    test::kind_and_layout);
 
 class Bf16OnLayouts : public KindsOnLayouts {};
 
@@ -76,7 +56,7 @@ TEST_P(Bf16OnLayouts, ShardedIsWhole) {
 INSTANTIATE_TEST_SUITE_P(All, Bf16OnLayouts,
                          testing::Combine(testing::Values(SmallKind::bert_pairs),
                                           testing::ValuesIn(kLayouts)),
-                         name_of);
+                         test::kind_and_layout);
 
 class EachKind : public Kinds, public testing::WithParamInterface<SmallKind> {};
 

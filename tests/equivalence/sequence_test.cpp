@@ -2,9 +2,7 @@
 
 #include <cmath>
 
-#include "tests/support/small_runs.h"
-#include "tests/support/test_folder.h"
-#include "tests/support/training_world.h"
+#include "tests/equivalence/small_run_fixtures.h"
 
 namespace tessera {
 namespace {
@@ -13,9 +11,8 @@ using test::Layout;
 using test::SmallKind;
 using test::WholeRun;
 
-/// As in layouts_test.cpp, over half as many steps.
-constexpr int64_t kSteps = 10;
-constexpr double kTolerance = 2e-5;
+constexpr int64_t kSteps = test::kSmallRunSteps;
+constexpr double kTolerance = test::kSmallRunTolerance;
 
 constexpr SmallKind kKinds[] = {
     SmallKind::gpt,         SmallKind::gpt_documents, SmallKind::gpt_packed,
@@ -27,26 +24,9 @@ RunConfig with_sequence(RunConfig config) {
   return config;
 }
 
-class Sequence : public testing::Test {
- protected:
-  Sequence() { test::write_small_data(folder_); }
+class Sequence : public test::SmallRuns {};
 
-  RunConfig config(SmallKind kind) const { return test::small_run(folder_, "run", kind); }
-
-  test::TestFolder folder_;
-};
-
-class SequenceOnLayouts : public Sequence,
-                          public testing::WithParamInterface<std::tuple<SmallKind, Layout>> {
- protected:
-  RunConfig config() const { return Sequence::config(std::get<SmallKind>(GetParam())); }
-  static Layout layout() { return std::get<Layout>(GetParam()); }
-};
-
-std::string name_of(const testing::TestParamInfo<std::tuple<SmallKind, Layout>>& instance) {
-  const auto& [kind, layout] = instance.param;
-  return fmt::format("{}_tensor{}_data{}", to_string(kind), layout.tensor, layout.data);
-}
+class SequenceOnLayouts : public test::SmallRunOnLayout {};
 
 const Layout kLayouts[] = {{2, 1}, {2, 2}, {4, 1}, {4, 2}};
 
@@ -61,7 +41,7 @@ TEST_P(SequenceOnLayouts, IsWholeAndWithoutIt) {
 
 INSTANTIATE_TEST_SUITE_P(All, SequenceOnLayouts,
                          testing::Combine(testing::ValuesIn(kKinds), testing::ValuesIn(kLayouts)),
-                         name_of);
+                         test::kind_and_layout);
 
 class SequenceInBf16 : public SequenceOnLayouts {};
 
@@ -82,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(All, SequenceInBf16,
                          testing::Combine(testing::Values(SmallKind::gpt_blend,
                                                           SmallKind::bert_pairs),
                                           testing::ValuesIn(kLayouts)),
-                         name_of);
+                         test::kind_and_layout);
 
 class SequenceOfEachKind : public Sequence, public testing::WithParamInterface<SmallKind> {};
 

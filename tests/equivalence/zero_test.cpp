@@ -7,10 +7,8 @@
 #include "launch/checkpoint/find.h"
 #include "launch/train/open_data.h"
 #include "parallel/thread_communicator.h"
+#include "tests/equivalence/small_run_fixtures.h"
 #include "tests/support/device_ranks.h"
-#include "tests/support/small_runs.h"
-#include "tests/support/test_folder.h"
-#include "tests/support/training_world.h"
 
 namespace tessera {
 namespace {
@@ -72,18 +70,13 @@ TEST_P(ZeroOnLayouts, IsTheSameBits) {
   }
 }
 
-std::string name_of(const testing::TestParamInfo<std::tuple<SmallKind, Layout>>& instance) {
-  const auto& [kind, layout] = instance.param;
-  return fmt::format("{}_tensor{}_data{}", to_string(kind), layout.tensor, layout.data);
-}
-
 INSTANTIATE_TEST_SUITE_P(
     All, ZeroOnLayouts,
     testing::Combine(testing::Values(SmallKind::gpt_packed, SmallKind::bert_pairs),
                      testing::Values(Layout{1, 1}, Layout{1, 2}, Layout{1, 4}, Layout{2, 1},
                                      Layout{2, 2}, Layout{2, 4}, Layout{4, 1}, Layout{4, 2},
                                      Layout{4, 4})),
-    name_of);
+    test::kind_and_layout);
 
 class ZeroKinds : public Zero, public testing::WithParamInterface<SmallKind> {};
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "core/dtype.h"
+#include "core/ops/cpu/bf16_unit.h"
 
 /// Products of small bf16 matrices with fp32 sums, for attention: on AMX's tiles or with AVX-512's
 /// dot products of pairs. The two differ in the last bits of a sum.
@@ -15,13 +16,6 @@ namespace tessera::cpu {
 
 inline constexpr int64_t kBf16Depth = 32;
 inline constexpr int64_t kBf16Rows = 16;
-
-/// What multiplies bf16 numbers.
-enum class Bf16Unit : uint8_t { none, avx512, amx };
-
-/// The best that this processor has and this process may use. ONEDNN_MAX_CPU_ISA in the environment
-/// limits it as it limits oneDNN.
-Bf16Unit bf16_unit();
 
 /// Makes AMX's tiles ready for the calling thread's products where they are what bf16_unit() is,
 /// and leaves them as they were.

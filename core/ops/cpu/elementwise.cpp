@@ -6,6 +6,7 @@
 #include "core/ops/cpu/ops.h"
 #include "core/ops/cpu/row_blocks.h"
 #include "core/ops/cpu/vector_math.h"
+#include "core/ops/with_value.h"
 
 namespace tessera::cpu {
 namespace {
@@ -49,20 +50,7 @@ void add_range(const T* a, const T* b, T* out, int64_t n) {
 }  // namespace
 
 void fill(Tensor tensor, double value) {
-  switch (tensor.dtype()) {
-    case DType::f32:
-      return fill_with(tensor, static_cast<float>(value));
-    case DType::bf16:
-      return fill_with(tensor, bfloat16(static_cast<float>(value)));
-    case DType::f64:
-      return fill_with(tensor, value);
-    case DType::i32:
-      return fill_with(tensor, static_cast<int32_t>(value));
-    case DType::i64:
-      return fill_with(tensor, static_cast<int64_t>(value));
-    case DType::u8:
-      return fill_with(tensor, static_cast<uint8_t>(value));
-  }
+  with_value(tensor.dtype(), value, [&](auto element) { fill_with(tensor, element); });
 }
 
 void copy(const Tensor& source, Tensor destination) {

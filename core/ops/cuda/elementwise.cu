@@ -2,6 +2,7 @@
 #include "core/cuda/runtime.h"
 #include "core/ops/cuda/ops.h"
 #include "core/ops/elementwise.h"
+#include "core/ops/with_value.h"
 
 namespace tessera::cuda {
 namespace {
@@ -50,20 +51,7 @@ void fill(Tensor tensor, double value) {
     check(cudaMemsetAsync(tensor.raw(), 0, tensor.bytes(), stream()), "fill");
     return;
   }
-  switch (tensor.dtype()) {
-    case DType::f32:
-      return fill_with(tensor, static_cast<float>(value));
-    case DType::bf16:
-      return fill_with(tensor, bfloat16(static_cast<float>(value)));
-    case DType::f64:
-      return fill_with(tensor, value);
-    case DType::i32:
-      return fill_with(tensor, static_cast<int32_t>(value));
-    case DType::i64:
-      return fill_with(tensor, static_cast<int64_t>(value));
-    case DType::u8:
-      return fill_with(tensor, static_cast<uint8_t>(value));
-  }
+  with_value(tensor.dtype(), value, [&](auto element) { fill_with(tensor, element); });
 }
 
 void copy(const Tensor& source, Tensor destination) {

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+
+#include "tests/support/small_runs.h"
+#include "tests/support/test_folder.h"
+#include "tests/support/training_world.h"
+
+namespace tessera::test {
+
+/// Small runs of any kind, on data of their own.
+class SmallRuns : public testing::Test {
+ protected:
+  SmallRuns() { write_small_data(folder_); }
+
+  RunConfig config(SmallKind kind) const { return small_run(folder_, "run", kind); }
+
+  TestFolder folder_;
+};
+
+/// One of them, on one layout.
+class SmallRunOnLayout : public SmallRuns,
+                         public testing::WithParamInterface<std::tuple<SmallKind, Layout>> {
+ protected:
+  RunConfig config() const { return SmallRuns::config(std::get<SmallKind>(GetParam())); }
+  static Layout layout() { return std::get<Layout>(GetParam()); }
+};
+
+/// "gpt_packed_tensor2_data4"
+inline std::string kind_and_layout(
+    const testing::TestParamInfo<std::tuple<SmallKind, Layout>>& instance) {
+  const auto& [kind, layout] = instance.param;
+  return fmt::format("{}_tensor{}_data{}", to_string(kind), layout.tensor, layout.data);
+}
+
+/// Of sharded runs beside whole ones, over kSmallRunSteps: as in layouts_test.cpp, over half as
+/// many steps.
+inline constexpr int64_t kSmallRunSteps = 10;
+inline constexpr double kSmallRunTolerance = 2e-5;
+
+}  // namespace tessera::test
