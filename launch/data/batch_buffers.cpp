@@ -84,6 +84,15 @@ BatchBuffers::BatchBuffers(int64_t sequences, int64_t seq_length, Device for_dev
   documents_ = OwnedTensor({capacity + 1}, DType::i32, kCpu, kind);
 }
 
+size_t BatchBuffers::bytes() const {
+  size_t sum = 0;
+  for (const OwnedTensor* tensor : {&tokens_, &positions_, &token_types_, &padded_rows_,
+                                    &documents_, &target_rows_, &targets_, &labels_}) {
+    sum += tensor->buffer.bytes();
+  }
+  return sum;
+}
+
 void BatchBuffers::clear() {
   uploaded_.wait();
   num_rows_ = num_tokens_ = num_documents_ = num_targets_ = document_length_ = 0;

@@ -22,6 +22,8 @@ class BatchBuffers {
 
   int64_t sequences() const { return sequences_; }
   int64_t seq_length() const { return seq_length_; }
+  /// Host memory of the batch, without scratch().
+  size_t bytes() const;
 
   /// Starts a new batch, without rows. What batch() gave before is overwritten; waits until it is
   /// on its device.

@@ -44,7 +44,8 @@ class Dataset {
   virtual void fill(int64_t sample, int64_t epoch, Sample& out) const = 0;
 
   /// A hint that fill() will soon be asked for a sample, which exists: a dataset whose text is in a
-  /// file lets the system fetch it from the disk meanwhile. Waits for nothing.
+  /// file lets the system fetch it from the disk meanwhile. Waits only where the disk takes no more
+  /// requests.
   virtual void will_fill(int64_t /*sample*/, int64_t /*epoch*/) const {}
 };
 

@@ -1,5 +1,6 @@
 #include "launch/data/token_batches.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/checked.h"
@@ -47,6 +48,10 @@ Range TokenBatches::global_rows(int64_t micro_index) const {
   return {begin, begin + layout_.micro_batch};
 }
 
+Range TokenBatches::all_rows() const {
+  return {global_rows(0).begin, global_rows(num_micro_batches_ - 1).end};
+}
+
 TokenBatch TokenBatches::load_train(int64_t first_global_sample, int64_t micro_index,
                                     BatchBuffers& buffers) const {
   const Range rows = global_rows(micro_index);
@@ -65,7 +70,7 @@ TokenBatch TokenBatches::load_train(int64_t first_global_sample, int64_t micro_i
 
 void TokenBatches::will_load_train(int64_t first_global_sample) const {
   if (train_ == nullptr) return;
-  const Range rows{global_rows(0).begin, global_rows(num_micro_batches_ - 1).end};
+  const Range rows = all_rows();
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     const int64_t place = first_global_sample + row;
     train_->will_fill(train_sample_at(place), place / train_->num_samples());
@@ -98,6 +103,16 @@ TokenBatch TokenBatches::load_eval(int64_t batch_index, int64_t micro_index,
     }
   }
   return buffers.batch();
+}
+
+void TokenBatches::will_load_eval(int64_t batch_index) const {
+  if (eval_ == nullptr) return;
+  const Range rows = all_rows();
+  const int64_t first = batch_index * layout_.global_batch;
+  const int64_t end = std::min(first + rows.end, eval_->num_samples());
+  for (int64_t sample = first + rows.begin; sample < end; ++sample) {
+    eval_->will_fill(sample, /*epoch=*/0);
+  }
 }
 
 }  // namespace tessera

@@ -50,7 +50,12 @@ class TokenBatches {
   /// so that every evaluation sees the same. Rows beyond the last sample have no tokens.
   TokenBatch load_eval(int64_t batch_index, int64_t micro_index, BatchBuffers& buffers) const;
 
+  /// As will_load_train(), for all micro-batches of an eval batch.
+  void will_load_eval(int64_t batch_index) const;
+
  private:
+  /// The rows of the global batch that all of this rank's micro-batches have.
+  Range all_rows() const;
   /// The number of the training sample at a place of the run's order.
   int64_t train_sample_at(int64_t place) const;
 

@@ -124,8 +124,8 @@ class EvalRun {
     EvalDump dump;
     int64_t batches_done = 0;
     RedrawnLine progress(stderr, groups_.world.rank() == 0 && stderr_is_watched());
-    const EvaluationPass pass = {config_.model, *model_,  *arena_,       groups_,
-                                 *batches_,     buffers_, *device_batch_};
+    const EvaluationPass pass = {config_.model, *model_,      *arena_,
+                                 groups_,       *prefetched_, *device_batch_};
     report_.found = evaluate(pass, batches_->num_eval_batches(), [&](const TokenBatch& batch) {
       text_bytes.add(batch);
       if (options_.dump) dump.add(batch);
@@ -176,7 +176,8 @@ class EvalRun {
                                 groups_.dp->size()};
     batches_ = std::make_unique<TokenBatches>(nullptr, samples, config_.model.vocab_size,
                                               static_cast<uint64_t>(config_.run.seed), layout);
-    buffers_.emplace_back(micro, config_.model.seq_length, device_);
+    prefetched_ =
+        std::make_unique<PrefetchedEvaluation>(*batches_, micro, config_.model.seq_length, device_);
     device_batch_ = std::make_unique<DeviceBatch>(micro, config_.model.seq_length, device_);
   }
 
@@ -206,8 +207,8 @@ class EvalRun {
   std::unique_ptr<Model> model_;
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<TokenBatches> batches_;
-  std::vector<BatchBuffers> buffers_;
   std::unique_ptr<DeviceBatch> device_batch_;
+  std::unique_ptr<PrefetchedEvaluation> prefetched_;
 };
 
 }  // namespace

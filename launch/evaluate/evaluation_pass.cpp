@@ -24,29 +24,23 @@ Evaluation evaluate(const EvaluationPass& pass, int64_t num_batches,
   const OwnedTensor owned_sums({LossSums::kCount}, DType::f64, device);
   const LossSums sums{owned_sums.tensor};
   fill(sums.values, 0.0);
-  std::vector<TokenBatch> loaded(pass.buffers.size());
-  for (int64_t batch = 0; batch < num_batches; ++batch) {
+  pass.batches.start(num_batches);
+  while (pass.batches.has_next()) {
+    BatchBuffers* loaded = nullptr;
     // Each data rank reads other samples, so that one alone may meet a damaged one.
-    all_or_none(pass.groups.world, [&] {
-      for (size_t micro = 0; micro < loaded.size(); ++micro) {
-        loaded[micro] =
-            pass.batches.load_eval(batch, static_cast<int64_t>(micro), pass.buffers[micro]);
-      }
-    });
-    for (size_t micro = 0; micro < loaded.size(); ++micro) {
-      const TokenBatch& micro_batch = loaded[micro];
-      pass.arena.reset();
-      StepContext ctx{pass.arena};
-      ctx.training = false;
-      ctx.recompute = Recompute::block;  // no backward pass reads what a block computes
-      ctx.rows = pass.rows;
-      Tensor predictions;
-      if (classifies) predictions = pass.arena.allocate({micro_batch.num_documents()}, DType::i32);
-      pass.model.evaluate(ctx, pass.device_batch.upload(pass.buffers[micro]), sums, predictions);
-      found.add(micro_batch, classifies ? on_host(predictions).tensor : Tensor());
-      counts.add(micro_batch);
-      if (on_evaluated) on_evaluated(micro_batch);
-    }
+    all_or_none(pass.groups.world, [&] { loaded = &pass.batches.take(); });
+    const TokenBatch micro_batch = loaded->batch();
+    pass.arena.reset();
+    StepContext ctx{pass.arena};
+    ctx.training = false;
+    ctx.recompute = Recompute::block;  // no backward pass reads what a block computes
+    ctx.rows = pass.rows;
+    Tensor predictions;
+    if (classifies) predictions = pass.arena.allocate({micro_batch.num_documents()}, DType::i32);
+    pass.model.evaluate(ctx, pass.device_batch.upload(*loaded), sums, predictions);
+    found.add(micro_batch, classifies ? on_host(predictions).tensor : Tensor());
+    counts.add(micro_batch);
+    if (on_evaluated) on_evaluated(micro_batch);
   }
   counts.all_reduce(*pass.groups.dp);
   pass.groups.dp->all_reduce(sums.values);

@@ -2,12 +2,10 @@
 
 #include <cstdint>
 #include <functional>
-#include <vector>
 
 #include "core/arena.h"
-#include "launch/data/batch_buffers.h"
 #include "launch/data/device_batch.h"
-#include "launch/data/token_batches.h"
+#include "launch/data/prefetched_evaluation.h"
 #include "launch/evaluate/evaluation.h"
 #include "models/model.h"
 #include "models/model_config.h"
@@ -21,10 +19,9 @@ struct EvaluationPass {
   Model& model;
   Arena& arena;  ///< has room for the model's evaluate() of the largest micro-batch
   const ParallelGroups& groups;
-  const TokenBatches& batches;         ///< with evaluation data
-  std::vector<BatchBuffers>& buffers;  ///< one a micro-batch
-  DeviceBatch& device_batch;           ///< on the arena's device
-  RowSplit rows = {};                  ///< how the tensor ranks share activations
+  PrefetchedEvaluation& batches;  ///< of evaluation data
+  DeviceBatch& device_batch;      ///< on the arena's device
+  RowSplit rows = {};             ///< how the tensor ranks share activations
 };
 
 /// Receives a micro-batch of this data rank when it has been evaluated; all tensor ranks of a

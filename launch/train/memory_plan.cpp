@@ -122,13 +122,15 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
       {"master weights", store.master_bytes()},
       {"AdamW moments", store.moment_bytes()},
       {"activations", plan.arena_bytes},
-      // A GPU has the micro-batch that it works on; the host has this step's and the next's.
+      // That which a GPU works on.
       {"micro-batch",
        device.is_cuda() ? batch_bytes(config.batch.micro, config.model.seq_length) : 0},
-      {"checkpoint copy",
+      {kCheckpointCopyLine,
        copies_checkpoints(config) ? checkpoint_copy_bytes(store, groups.dp->size()) : 0,
        /*in_host=*/true},
-      {"batch", 2 * batch_bytes(local_batch, config.model.seq_length), /*in_host=*/true}};
+      // Of this step and the next, and two micro-batches of an evaluation.
+      {"batch", 2 * batch_bytes(local_batch + config.batch.micro, config.model.seq_length),
+       /*in_host=*/true}};
   return plan;
 }
 

@@ -14,6 +14,9 @@
 
 namespace tessera {
 
+/// The line of what a checkpoint is written from while steps go on.
+inline constexpr const char* kCheckpointCopyLine = "checkpoint copy";
+
 /// What a rank's memory holds during training.
 struct MemoryPlan {
   struct Line {

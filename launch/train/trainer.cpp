@@ -70,6 +70,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
       has_eval_(data.eval != nullptr),
       tokenizer_(data.tokenizer),
       prefetched_(batches_, config.batch.micro, config.model.seq_length, device),
+      eval_batches_(batches_, config.batch.micro, config.model.seq_length, device),
       device_batch_(config.batch.micro, config.model.seq_length, device),
       background_save_(groups.world) {
   store_.allocate(device, config.run.precision, StoreFor::training, flat_cut(config, groups));
@@ -81,13 +82,15 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
 }
 
 void Trainer::initialize() {
+  load_first_step(0, 0);
   store_.initialize(static_cast<uint64_t>(config_.run.seed));
   start_at(0, 0, 0);
 }
 
 void Trainer::restore(Checkpoint& checkpoint) {
-  load_training_state(checkpoint, store_);
   const int64_t samples = checkpoint.manifest().samples;
+  load_first_step(checkpoint.manifest().step, samples);
+  load_training_state(checkpoint, store_);
   const Json& extra = checkpoint.manifest().extra;
   const bool counted = extra.contains(kTokensKey) && extra[kTokensKey].is_number_integer();
   start_at(checkpoint.manifest().step, samples,
@@ -113,6 +116,21 @@ void Trainer::start_at(int64_t step, int64_t samples, int64_t tokens) {
   values_are_rounded_ = false;
   update_->clip().reset();
   unasked_ = {};
+}
+
+void Trainer::load_first_step(int64_t step, int64_t samples) {
+  if (step < config_.train.steps) prefetched_.begin_at(samples);
+}
+
+std::vector<MemoryPlan::Line> Trainer::memory_in_use() const {
+  return {{"weights", store_.value_bytes()},
+          {"gradients", store_.grad_bytes()},
+          {"master weights", store_.master_bytes()},
+          {"AdamW moments", store_.moment_bytes()},
+          {"activations", arena_.peak()},
+          {"micro-batch", device_batch_.bytes()},
+          {kCheckpointCopyLine, background_save_.copy_bytes(), /*in_host=*/true},
+          {"batch", prefetched_.bytes() + eval_batches_.bytes(), /*in_host=*/true}};
 }
 
 // Not where masters are read, which one rank alone may fail to.
@@ -178,9 +196,9 @@ Evaluation Trainer::evaluate() {
   require(has_eval_, "there is no eval data: set data.eval or data.eval_fraction");
   require_finite_steps();
   round_values();
-  return tessera::evaluate({config_.model, *model_, arena_, groups_, batches_,
-                            prefetched_.current(), device_batch_, rows_},
-                           std::min(config_.eval.batches, batches_.num_eval_batches()));
+  return tessera::evaluate(
+      {config_.model, *model_, arena_, groups_, eval_batches_, device_batch_, rows_},
+      std::min(config_.eval.batches, batches_.num_eval_batches()));
 }
 
 SavedCheckpoint Trainer::save(const SaveObserver& observer) {

@@ -15,6 +15,7 @@
 #include "launch/config/run_config.h"
 #include "launch/data/device_batch.h"
 #include "launch/data/prefetched_batches.h"
+#include "launch/data/prefetched_evaluation.h"
 #include "launch/data/token_batches.h"
 #include "launch/evaluate/evaluation.h"
 #include "launch/tokenizer/tokenizer.h"
@@ -126,6 +127,8 @@ class Trainer {
   /// Micro-steps that were launched as CUDA graphs.
   int64_t graph_launches() const { return micro_steps_.launches(); }
   const MemoryPlan& memory() const { return memory_; }
+  /// What there is now, in the lines of memory(): of activations the most that were in use so far.
+  std::vector<MemoryPlan::Line> memory_in_use() const;
   const ParameterStore& parameters() const { return store_; }
 
  private:
@@ -139,6 +142,8 @@ class Trainer {
   };
 
   void start_at(int64_t step, int64_t samples, int64_t tokens);
+  /// Begins to load what the first step here needs, while the weights are still to come.
+  void load_first_step(int64_t step, int64_t samples);
   StepContext context(int64_t micro);
   /// Takes the step's micro-batches, begins to load the next step's, and returns what all ranks'
   /// have; throws on all ranks or none.
@@ -163,6 +168,7 @@ class Trainer {
   std::shared_ptr<const Tokenizer> tokenizer_;  ///< may be null
   std::unique_ptr<WeightUpdate> update_;
   PrefetchedBatches prefetched_;
+  PrefetchedEvaluation eval_batches_;
   DeviceBatch device_batch_;  // the one that the model works on
   OwnedTensor sums_;          // (LossSums::kCount) fp64, of the step
   TargetCounts counts_;       // of the step

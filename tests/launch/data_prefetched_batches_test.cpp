@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "launch/data/device_batch.h"
 #include "launch/data/prefetched_batches.h"
+#include "launch/data/prefetched_evaluation.h"
 #include "tests/support/expect_error.h"
 
 namespace tessera {
@@ -46,9 +47,11 @@ class WatchedDataset final : public Dataset {
     out.document_lengths = {static_cast<int32_t>(tokens)};
   }
 
-  void will_fill(int64_t sample, int64_t /*epoch*/) const override {
+  void will_fill(int64_t sample, int64_t epoch) const override {
+    while (announcing_held_up) std::this_thread::yield();
     const std::lock_guard lock(mutex_);
-    announced_.insert(sample);
+    announced_.insert(epoch * num_samples() + sample);
+    ++announcements_;
   }
 
   template <typename Set>
@@ -59,15 +62,18 @@ class WatchedDataset final : public Dataset {
   std::set<std::thread::id> threads() const { return copy(threads_); }
   std::set<int64_t> filled() const { return copy(filled_); }
   std::set<int64_t> announced() const { return copy(announced_); }
+  int64_t announcements() const { return copy(announcements_); }
 
   std::atomic<int64_t> damaged = -1;
   std::atomic<bool> held_up = false;
   std::atomic<int64_t> held_up_from = 0;
+  std::atomic<bool> announcing_held_up = false;
 
  private:
   mutable std::mutex mutex_;
   mutable std::set<std::thread::id> threads_;
   mutable std::set<int64_t> filled_, announced_;
+  mutable int64_t announcements_ = 0;
 };
 
 using Values = std::vector<std::vector<int32_t>>;
@@ -124,14 +130,46 @@ TEST_F(PrefetchedBatchesTest, AreThoseThatAreAskedForWhateverWasExpected) {
   EXPECT_EQ(values(prefetched_.take(6)), expected(6));
 }
 
-TEST_F(PrefetchedBatchesTest, AThreadOfTheirOwnLoadsThemAndIsAheadOfTheDisk) {
+TEST_F(PrefetchedBatchesTest, AThreadOfTheirOwnLoadsThem) {
   prefetched_.take(0);
   prefetched_.load_next(6);
   prefetched_.take(6);
   ASSERT_EQ(data_->threads().size(), 1u);
   EXPECT_NE(*data_->threads().begin(), std::this_thread::get_id());
   EXPECT_EQ(*data_->filled().rbegin(), 11);
-  EXPECT_EQ(*data_->announced().rbegin(), 17);
+}
+
+TEST_F(PrefetchedBatchesTest, StepsAreAnnouncedOnceAndAheadOfTheDisk) {
+  prefetched_.take(0);
+  while (data_->announced().count(17) == 0) std::this_thread::yield();
+  EXPECT_EQ(*data_->announced().rbegin(), 17);  // of the step itself and the two after it
+  int64_t first = 0;
+  while (*data_->announced().rbegin() < 59) {
+    prefetched_.load_next(first += kGlobalBatch);
+    prefetched_.take(first);
+    std::this_thread::yield();
+  }
+  EXPECT_LE(*data_->announced().rbegin(), first + 17);
+  EXPECT_EQ(data_->announcements(), std::ssize(data_->announced()));
+}
+
+TEST_F(PrefetchedBatchesTest, WhatAnnouncesThemHoldsUpNoStep) {
+  data_->announcing_held_up = true;
+  for (int64_t step = 0; step < 5; ++step) {
+    EXPECT_EQ(values(prefetched_.take(6 * step)), expected(6 * step));
+    prefetched_.load_next(6 * (step + 1));
+  }
+  data_->announcing_held_up = false;
+}
+
+TEST_F(PrefetchedBatchesTest, ARunLoadsItsFirstStepBeforeItIsAskedFor) {
+  prefetched_.begin_at(12);
+  while (data_->filled().count(17) == 0) std::this_thread::yield();
+  EXPECT_EQ(values(prefetched_.take(12)), expected(12));
+  data_->damaged = 20;
+  prefetched_.begin_at(18);
+  prefetched_.begin_at(24);
+  EXPECT_EQ(values(prefetched_.take(24)), expected(24));
 }
 
 TEST_F(PrefetchedBatchesTest, AStepHasItsOwnWhileTheNextAreLoaded) {
@@ -155,6 +193,59 @@ TEST_F(PrefetchedBatchesTest, ADamagedSampleIsAnErrorOfTheStepThatUsesIt) {
     test::expect_error([&] { prefetched_.take(6); }, {"sample 8 is damaged"});
   }
   EXPECT_EQ(values(prefetched_.take(12)), expected(12));
+}
+
+TEST(PrefetchedEvaluation, GivesWhatIsLoadedWithoutIt) {
+  const auto data = std::make_shared<WatchedDataset>();
+  const TokenBatches batches(nullptr, data, kVocabSize, 1, {kGlobalBatch, kMicroBatch, 0, 1});
+  PrefetchedEvaluation evaluation(batches, kMicroBatch, kSeqLength);
+  BatchBuffers buffers(kMicroBatch, kSeqLength);
+  const auto expect_batches = [&](int64_t count) {
+    evaluation.start(count);
+    for (int64_t batch = 0; batch < count; ++batch) {
+      for (int64_t micro = 0; micro < batches.num_micro_batches(); ++micro) {
+        ASSERT_TRUE(evaluation.has_next());
+        const TokenBatch taken = evaluation.take().batch();
+        std::this_thread::yield();  // the next is being loaded
+        EXPECT_EQ(values_of(taken), values_of(batches.load_eval(batch, micro, buffers)));
+      }
+    }
+    EXPECT_FALSE(evaluation.has_next());
+    test::expect_error([&] { evaluation.take(); }, {"has no other"});
+  };
+  expect_batches(batches.num_eval_batches());  // the last is not full
+  expect_batches(2);
+  expect_batches(0);
+  evaluation.start(3);
+  evaluation.take();
+  expect_batches(1);  // in place of one that did not end
+}
+
+TEST(PrefetchedEvaluation, AThreadOfItsOwnLoadsAndIsAheadOfTheDisk) {
+  const auto data = std::make_shared<WatchedDataset>();
+  const TokenBatches batches(nullptr, data, kVocabSize, 1, {kGlobalBatch, kMicroBatch, 0, 1});
+  PrefetchedEvaluation evaluation(batches, kMicroBatch, kSeqLength);
+  evaluation.start(2);
+  evaluation.take();
+  while (data->filled().count(3) == 0) std::this_thread::yield();  // before it is asked for
+  EXPECT_EQ(data->announced().size(), 12u);
+  ASSERT_EQ(data->threads().size(), 1u);
+  EXPECT_NE(*data->threads().begin(), std::this_thread::get_id());
+}
+
+TEST(PrefetchedEvaluation, ADamagedSampleIsAnErrorOfItsMicroBatch) {
+  const auto data = std::make_shared<WatchedDataset>();
+  const TokenBatches batches(nullptr, data, kVocabSize, 1, {kGlobalBatch, kMicroBatch, 0, 1});
+  PrefetchedEvaluation evaluation(batches, kMicroBatch, kSeqLength);
+  data->damaged = 3;
+  evaluation.start(2);
+  evaluation.take();
+  test::expect_error([&] { evaluation.take(); }, {"sample 3 is damaged"});
+  EXPECT_FALSE(evaluation.has_next());
+  data->damaged = -1;
+  evaluation.start(1);
+  evaluation.take();
+  EXPECT_EQ(evaluation.take().batch().tokens.data<int32_t>()[0], 2);
 }
 
 TEST_F(PrefetchedBatchesTest, MayEndWhileTheyAreLoaded) {
