@@ -79,4 +79,16 @@ double TrafficTally::bytes_sent(Traffic traffic) const {
   return sent;
 }
 
+int64_t TrafficTally::calls() const {
+  int64_t calls = 0;
+  for (const auto& [what, sum] : sums_) calls += sum.calls;
+  return calls;
+}
+
+int64_t TrafficTally::calls(Traffic traffic) const {
+  int64_t calls = 0;
+  for (const auto& [what, sum] : sums_) calls += what.first == traffic ? sum.calls : 0;
+  return calls;
+}
+
 }  // namespace tessera

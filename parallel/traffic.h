@@ -83,6 +83,8 @@ class TrafficTally {
   /// By this rank, as of bytes_sent().
   double bytes_sent() const;
   double bytes_sent(Traffic traffic) const;
+  int64_t calls() const;
+  int64_t calls(Traffic traffic) const;
 
  private:
   int ranks_;

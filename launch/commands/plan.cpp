@@ -30,7 +30,7 @@ struct PlanOptions {
   bool json = false;
   bool sweep = false;
   std::string memory;
-  std::optional<std::string> flops, memory_bandwidth, tensor_bandwidth, data_bandwidth;
+  std::optional<std::string> flops, memory_bandwidth, tensor_bandwidth, data_bandwidth, latency;
   int64_t show = 20;
 };
 
@@ -59,6 +59,13 @@ double parse_bandwidth(const char* option, const std::string& text) {
   return *value * 1e9;
 }
 
+double parse_latency(const std::string& text) {
+  const std::optional<double> value = parse_number(text);
+  require(value && *value >= 0.0,
+          "--latency: {} is no time: write a number of microseconds from 0 on, as 20", quote(text));
+  return *value * 1e-6;
+}
+
 AssumedMachine machine_of(const PlanOptions& options, DType precision) {
   AssumedMachine machine = AssumedMachine::of(precision);
   if (options.flops) machine.flops = parse_flops(*options.flops);
@@ -68,6 +75,7 @@ AssumedMachine machine_of(const PlanOptions& options, DType precision) {
   set("--memory-bandwidth", options.memory_bandwidth, machine.memory_bandwidth);
   set("--tensor-bandwidth", options.tensor_bandwidth, machine.tensor_bandwidth);
   set("--data-bandwidth", options.data_bandwidth, machine.data_bandwidth);
+  if (options.latency) machine.latency = parse_latency(*options.latency);
   return machine;
 }
 
@@ -130,6 +138,9 @@ void add_sweep_options(CLI::App& command, PlanOptions& options) {
                 "That a rank sends to the ranks of its replica; else 300");
   add_bandwidth("--data-bandwidth", options.data_bandwidth,
                 "That a rank sends to those with its shard; else 40");
+  command.add_option("--latency", options.latency, "Of each exchange, besides its bytes; else 20")
+      ->type_name("US")
+      ->needs(sweep);
   command.add_option("--show", options.show, "So many of the best layouts; --json has all")
       ->check(whole_number_from(1))
       ->needs(sweep)

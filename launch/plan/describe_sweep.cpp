@@ -22,19 +22,24 @@ double tokens_per_second(const LayoutSweep& sweep, const SweptLayout& swept) {
   return static_cast<double>(sweep.step_tokens) / swept.time.total();
 }
 
-std::string assumptions(const AssumedMachine& machine) {
+std::string assumptions(const LayoutSweep& sweep) {
+  const AssumedMachine& machine = sweep.options.machine;
   return fmt::format(
       "assumed    {}FLOP/s a rank in wide products, less in narrow ones\n"
       "           {}B/s of a rank's own memory\n"
       "           {}B/s sent to the tensor ranks, none of it hidden\n"
-      "           {}B/s sent to the data ranks, hidden while the last backward pass runs\n",
+      "           {}B/s sent to the data ranks, {}\n"
+      "           {:g} us for each exchange besides\n",
       human_amount(machine.flops), human_amount(machine.memory_bandwidth),
-      human_amount(machine.tensor_bandwidth), human_amount(machine.data_bandwidth));
+      human_amount(machine.tensor_bandwidth), human_amount(machine.data_bandwidth),
+      sweep.hides_gradients ? "hidden while the last backward pass runs"
+                            : "none of it hidden, since a CPU's cores do it",
+      machine.latency * 1e6);
 }
 
 std::string table_of(const LayoutSweep& sweep, size_t most) {
   Rows rows = {{"tensor", "data", "micro", "recompute", "zero", "sequence", "memory", "predicted s",
-                "tokens/s", "compute s", "recompute s", "tensor s", "data s"}};
+                "tokens/s", "compute s", "recompute s", "passes s", "tensor s", "data s"}};
   for (size_t i = 0; i < std::min(most, sweep.fitting.size()); ++i) {
     const SweptLayout& swept = sweep.fitting[i];
     rows.push_back({std::to_string(swept.layout.tensor), std::to_string(swept.data),
@@ -43,10 +48,10 @@ std::string table_of(const LayoutSweep& sweep, size_t most) {
                     std::to_string(swept.layout.zero), swept.layout.sequence ? "true" : "false",
                     human_bytes(swept.memory), seconds_text(swept.time.total()),
                     human_amount(tokens_per_second(sweep, swept)), seconds_text(swept.time.compute),
-                    seconds_text(swept.time.recompute), seconds_text(swept.time.tensor),
-                    seconds_text(swept.time.data)});
+                    seconds_text(swept.time.recompute), seconds_text(swept.time.passes),
+                    seconds_text(swept.time.tensor), seconds_text(swept.time.data)});
   }
-  std::string text = table(rows, {0, 1, 2, 4, 6, 7, 8, 9, 10, 11, 12});
+  std::string text = table(rows, {0, 1, 2, 4, 6, 7, 8, 9, 10, 11, 12, 13});
   if (sweep.fitting.size() > most) {
     text += fmt::format("  and {} more\n", sweep.fitting.size() - most);
   }
@@ -68,7 +73,7 @@ std::string to_string(const LayoutSweep& sweep, size_t most) {
   if (sweep.left_free > 0) {
     text += fmt::format(", of which {} stay free for CUDA itself", human_bytes(sweep.left_free));
   }
-  text += "; nothing was run\n" + assumptions(sweep.options.machine);
+  text += "; nothing was run\n" + assumptions(sweep);
   if (sweep.fitting.empty()) {
     text +=
         sweep.smallest ? fmt::format("none fits: {}\n", smallest_text(sweep)) : "none can run\n";
@@ -104,6 +109,7 @@ Json to_json(const LayoutSweep& sweep) {
                        {"predicted_tokens_per_second", tokens_per_second(sweep, swept)},
                        {"compute_seconds", swept.time.compute},
                        {"recompute_seconds", swept.time.recompute},
+                       {"passes_seconds", swept.time.passes},
                        {"tensor_seconds", swept.time.tensor},
                        {"data_seconds", swept.time.data}});
   }
@@ -114,7 +120,9 @@ Json to_json(const LayoutSweep& sweep) {
                 {{"flops", machine.flops},
                  {"tensor_bandwidth", machine.tensor_bandwidth},
                  {"data_bandwidth", machine.data_bandwidth},
-                 {"memory_bandwidth", machine.memory_bandwidth}}},
+                 {"memory_bandwidth", machine.memory_bandwidth},
+                 {"latency", machine.latency},
+                 {"hides_gradients", sweep.hides_gradients}}},
                {"layouts", layouts},
                {"too_large", sweep.too_large},
                {"broken_grids", sweep.broken}};

@@ -50,6 +50,7 @@ class Sweep {
  public:
   Sweep(const RunConfig& config, const SweepOptions& options) : config_(config) {
     result_.options = options;
+    result_.hides_gradients = config.run.device != DeviceChoice::cpu;
     if (config.run.device == DeviceChoice::cpu) return;
     result_.left_free = kUnplannedBytes;
     config_.run.device = DeviceChoice::cuda;  // whose memory it is that has to do

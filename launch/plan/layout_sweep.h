@@ -45,6 +45,7 @@ struct SweptLayout {
 struct LayoutSweep {
   SweepOptions options;
   size_t left_free = 0;              ///< of options.memory, for what no plan counts
+  bool hides_gradients = true;       ///< whether their sum overlaps with the backward pass
   int64_t step_tokens = 0;           ///< without padding
   std::vector<SweptLayout> fitting;  ///< the best predicted time first
   int64_t too_large = 0;             ///< layouts that need more memory

@@ -12,6 +12,7 @@ struct AssumedMachine {
   double memory_bandwidth = 3.3e12;  ///< bytes/s of its own memory
   double tensor_bandwidth = 300e9;   ///< bytes/s that it sends to its tensor group
   double data_bandwidth = 40e9;      ///< bytes/s that it sends to its data group
+  double latency = 20e-6;            ///< seconds that each exchange takes besides
 
   /// The defaults for products in bf16 or fp32, which have a tenth of the FLOP/s.
   static AssumedMachine of(DType precision);
@@ -21,23 +22,30 @@ struct AssumedMachine {
 struct PredictedTime {
   double compute = 0.0;    ///< model_flops() of a rank, by product_efficiency()
   double recompute = 0.0;  ///< what is computed once more
+  double passes = 0.0;     ///< what is read and written besides products: AdamW, norms, GELUs
   double tensor = 0.0;     ///< all exchanges within the tensor group, none of it hidden
-  double data = 0.0;       ///< of the data group, what the last backward pass does not hide
-  double total() const { return compute + recompute + tensor + data; }
+  double data = 0.0;       ///< of the data group and the world, what no backward pass hides
+  double total() const { return compute + recompute + passes + tensor + data; }
 };
 
-/// The part of machine.flops that the four products of a block reach on a rank. A product
+/// The part of machine.flops that the products of a block's four layers reach on a rank. A product
 /// (M, K) × (K, N) computes 2 MKN FLOPs, and reads or writes MK + KN + MN elements of b bytes once,
-/// which takes its time besides: so 1 / (1 + c (1/M + 1/K + 1/N)), where c = b/2 × FLOP/s ÷ bytes/s
-/// of memory, for M tokens of a micro-batch and the K and N of this rank's shard; the mean over the
-/// products by time.
+/// which takes its time besides; the one that gives the gradient of the weights, K × N, adds to it
+/// in fp32, which takes 8 bytes an element in place of b. For M tokens of a micro-batch, and the K
+/// and N of this rank's shard: the mean over forward pass, both gradients, and layers, by time.
 double product_efficiency(const RunConfig& config, const AssumedMachine& machine);
 
+/// Bytes that a rank reads and writes in a step besides products, each tensor once a pass: norms,
+/// sums of residuals, GELUs, biases and the loss, forward and backward, and in the end AdamW, the
+/// norm of the gradient and its zeroing.
+double pass_bytes(const RunPlan& plan);
+
 /// Predicts a step: (FLOPs + recomputed FLOPs) / (ranks × FLOP/s × product_efficiency()), what
-/// recomputed GELUs read and write, and bytes sent / bandwidth. The gradients' sum over the data
-/// ranks overlaps with the backward pass of the last micro-batch, two thirds of its time and what
-/// it recomputes. AdamW, norms, kernel launches and latencies are left out: it is a prediction to
-/// compare layouts by.
+/// passes over memory and is recomputed of it / its bandwidth, and of each exchange its latency and
+/// the bytes sent / bandwidth. The gradients' sum over the data ranks overlaps with the backward
+/// pass of the last micro-batch, two thirds of its time and what it recomputes, but with run.device
+/// cpu, where the cores that compute exchange, too. Kernel launches are left out, and attention
+/// counts as products do: it is a prediction to compare layouts by.
 PredictedTime predict_time(const RunPlan& plan, const AssumedMachine& machine);
 
 }  // namespace tessera

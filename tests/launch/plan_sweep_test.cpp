@@ -109,7 +109,8 @@ TEST(LayoutSweep, SaysWhatItAssumes) {
   const std::string text = to_string(sweep, 5);
   for (const char* fact : {"400 TFLOP/s a rank", "3.30 TB/s of a rank's own memory",
                            "300 GB/s sent to the tensor ranks", "40.0 GB/s sent to the data ranks",
-                           "predicted s", "2.0 GiB stay free", "predictions", "  and 127 more"}) {
+                           "hidden while", "20 us for each exchange", "predicted s",
+                           "2.0 GiB stay free", "predictions", "  and 127 more"}) {
     EXPECT_THAT(text, HasSubstr(fact));
   }
   EXPECT_EQ(to_json(sweep)["layouts"].size(), 132U);
@@ -130,10 +131,16 @@ TEST(StepTime, IsTheSumOfItsParts) {
   run.train.recompute = Recompute::block;
   const RunPlan plan = plan_run(run, 8);
   AssumedMachine machine;
+  machine.latency = 0.0;
   const PredictedTime time = predict_time(plan, machine);
   const double rank_flops = machine.flops * product_efficiency(run, machine);
   EXPECT_DOUBLE_EQ(time.compute, plan.flops / 8 / rank_flops);
-  EXPECT_DOUBLE_EQ(time.recompute, plan.recompute_flops / 8 / rank_flops);
+  // Norms and sums of residuals on all tensor ranks, GELUs split over them.
+  const double tokens = 12.0 * 24 * 1024 / 4;
+  EXPECT_DOUBLE_EQ(time.recompute,
+                   plan.recompute_flops / 8 / rank_flops +
+                       2.0 * tokens * (10 * 768 + 2 * 3072 / 2) / machine.memory_bandwidth);
+  EXPECT_DOUBLE_EQ(time.passes, pass_bytes(plan) / machine.memory_bandwidth);
   EXPECT_DOUBLE_EQ(time.tensor, plan.traffic.tensor.bytes_sent() / 300e9);
   // Micro-batches of 2 of a data rank's 6 sequences: 3, of whose last the backward pass hides.
   const double backward = (2.0 / 3.0 * time.compute + time.recompute) / 3.0;
@@ -143,8 +150,68 @@ TEST(StepTime, IsTheSumOfItsParts) {
   machine.data_bandwidth = 1e18;
   EXPECT_NEAR(predict_time(plan, machine).data, 0.0, 1e-9);
   machine.data_bandwidth = 1e6;
-  EXPECT_NEAR(predict_time(plan, machine).data, plan.traffic.data.bytes_sent() / 1e6 - backward,
-              1e-6);
+  const double all = plan.traffic.data.bytes_sent() + plan.traffic.world.bytes_sent();
+  EXPECT_NEAR(predict_time(plan, machine).data, all / 1e6 - backward, 1e-6);
+}
+
+TEST(StepTime, OnACpuNothingHidesTheGradientsSum) {
+  RunConfig run = gpt2();
+  run.run.device = DeviceChoice::cpu;
+  AssumedMachine machine;
+  machine.latency = 0.0;
+  const RunPlan plan = plan_run(run, 4);
+  const double all = plan.traffic.data.bytes_sent() + plan.traffic.world.bytes_sent();
+  EXPECT_DOUBLE_EQ(predict_time(plan, machine).data, all / 40e9);
+}
+
+TEST(StepTime, EachExchangeHasItsLatency) {
+  RunConfig run = gpt2();
+  run.parallel.tensor = 2;
+  run.run.device = DeviceChoice::cpu;
+  const RunPlan plan = plan_run(run, 8);
+  AssumedMachine none, machine;
+  none.latency = 0.0;
+  machine.latency = 1e-3;
+  const PredictedTime without = predict_time(plan, none), with = predict_time(plan, machine);
+  const StepTraffic& traffic = plan.traffic;
+  EXPECT_NEAR(with.tensor - without.tensor, 1e-3 * static_cast<double>(traffic.tensor.calls()),
+              1e-12);
+  EXPECT_NEAR(with.data - without.data,
+              1e-3 * static_cast<double>(traffic.data.calls() + traffic.world.calls()), 1e-12);
+  int64_t calls = 0;
+  for (const auto& [what, sum] : traffic.tensor.sums()) calls += sum.calls;
+  EXPECT_EQ(traffic.tensor.calls(), calls);
+  EXPECT_EQ(traffic.data.calls(Traffic::gradients),
+            traffic.data.sums().at({Traffic::gradients, Collective::all_reduce}).calls);
+}
+
+// By hand, of a model whose numbers are small.
+TEST(StepTime, PassesOverMemory) {
+  RunConfig run = gpt2();
+  run.model.num_layers = 1;
+  run.model.hidden_size = 4;
+  run.model.num_heads = 2;
+  run.model.seq_length = 3;
+  run.model.vocab_size = 320;
+  run.model.bias = false;
+  run.batch = {4, 2};
+  run.run.precision = DType::f32;
+  const auto bytes = [&](int64_t ranks) { return pass_bytes(plan_run(run, ranks)); };
+  // Weights: words, positions, two norms of a block and one in the end, and 12 C².
+  const double weights = 320 * 4 + 3 * 4 + 3 * 4 + 12 * 16;
+  // 12 tokens; norms and residuals 22 C, the GELU 5 × 4 C, the loss 4 V.
+  const double activations = 4.0 * 12 * (22 * 4 + 5 * 16 + 4 * 320);
+  EXPECT_DOUBLE_EQ(bytes(1), activations + weights * (28 + 4 + 4));
+  EXPECT_DOUBLE_EQ(bytes(2), activations / 2 + weights * (28 + 4 + 4));
+  run.parallel.zero = 1;
+  EXPECT_DOUBLE_EQ(bytes(2), activations / 2 + weights * ((28 + 4) / 2.0 + 4));
+  run.parallel.zero = 0;
+  run.parallel.tensor = 2;
+  // What both tensor ranks have of the weights: positions and norms.
+  const double local = 320 * 4 / 2 + 3 * 4 + 3 * 4 + 12 * 16 / 2;
+  EXPECT_DOUBLE_EQ(bytes(2), 4.0 * 12 * (22 * 4 + 5 * 8 + 4 * 160) + local * (28 + 4 + 4));
+  run.parallel.sequence = true;
+  EXPECT_DOUBLE_EQ(bytes(2), 4.0 * 12 * (22 * 4 / 2 + 5 * 8 + 4 * 160) + local * (28 + 4 + 4));
 }
 
 TEST(StepTime, NarrowShardsAreLessEfficient) {
@@ -155,12 +222,14 @@ TEST(StepTime, NarrowShardsAreLessEfficient) {
     EXPECT_LT(product_efficiency(run, AssumedMachine()), last);
     last = product_efficiency(run, AssumedMachine());
   }
-  // The four products of 2048 tokens on 12 ranks, by 400 TFLOP/s ÷ 3.3 TB/s FLOPs a byte.
+  // The products of the four layers, of 2048 tokens on 12 ranks, by 400 TFLOP/s ÷ 3.3 TB/s FLOPs a
+  // byte: forward, of the input's gradient, and of the weights', which is added to in fp32.
   const auto time = [](double k, double n) {
-    return k * n * (1.0 + 400e12 / 3.3e12 * (1.0 / 2048 + 1.0 / k + 1.0 / n));
+    const double m = 2048, of_byte = 400e12 / 3.3e12, rows = m * k + m * n;
+    return 3 * k * n + of_byte * (3 * 2 * rows + 2 * 2 * k * n + 8 * k * n) / (2 * m);
   };
   EXPECT_NEAR(last,
-              768.0 * (192 + 64 + 256 + 256) /
+              3 * 768.0 * (192 + 64 + 256 + 256) /
                   (time(768, 192) + time(64, 768) + time(768, 256) + time(256, 768)),
               1e-12);
   const double of_two = product_efficiency(run, AssumedMachine());
