@@ -134,7 +134,7 @@ void BackgroundSave::fail_together(const SharedError& error) {
   }
   world_.barrier();
   steps_->discard();
-  const SharedError failure = steps_->failure(error);
+  const SharedError failure = steps_->failure(error, world_);
   steps_.reset();
   throw failure;
 }

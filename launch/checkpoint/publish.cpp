@@ -58,22 +58,18 @@ bool looks_whole(const fs::path& step_folder) {
 
 }  // namespace
 
-void publish_checkpoint(const HiddenFolder& temporary, const std::string& id,
-                        const SaveObserver& observer, bool may_exchange) {
+std::optional<fs::path> name_checkpoint(const HiddenFolder& temporary, const std::string& id,
+                                        const SaveObserver& observer, bool may_exchange) {
   const fs::path folder = temporary.path.parent_path();
   const fs::path target = folder / step_name(temporary.step);
   if (!fs::exists(target)) {
     rename_path(temporary.path, target);
-    sync_folder(folder);
-    return;
+    return std::nullopt;
   }
-  fs::path earlier = temporary.path;  // after an exchange
-  if (!may_exchange || !exchange_paths(temporary.path, target)) {
-    earlier = folder / hidden_name(temporary.step, HiddenKind::replaced, id);
-    replace_in_two_steps(temporary.path, target, earlier, observer);
-  }
-  sync_folder(folder);
-  delete_folder(earlier);
+  if (may_exchange && exchange_paths(temporary.path, target)) return temporary.path;
+  const fs::path earlier = folder / hidden_name(temporary.step, HiddenKind::replaced, id);
+  replace_in_two_steps(temporary.path, target, earlier, observer);
+  return earlier;
 }
 
 std::vector<std::string> clean_up_after_dead_saves(const fs::path& checkpoints) {

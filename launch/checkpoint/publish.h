@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,11 +14,14 @@ namespace tessera {
 using SaveObserver = std::function<void(const char* point)>;
 
 /// Names the checkpoint at `temporary`, which is complete and on the disk, as its step's, and
-/// returns when that name is on the disk. An earlier checkpoint of the step stays whole, under one
-/// name or another, until the new one has taken its place, and is then deleted. `may_exchange` is
-/// false to go the way of file systems that can not exchange two folders in one step.
-void publish_checkpoint(const HiddenFolder& temporary, const std::string& id,
-                        const SaveObserver& observer, bool may_exchange = true);
+/// returns where an earlier checkpoint of the step is now, if there was one. That stays whole,
+/// under one name or another, and may be deleted when the new name is on the disk, which
+/// sync_folder() sees to. What throws has named nothing. `may_exchange` is false to go the way of
+/// file systems that can not exchange two folders in one step.
+std::optional<std::filesystem::path> name_checkpoint(const HiddenFolder& temporary,
+                                                     const std::string& id,
+                                                     const SaveObserver& observer,
+                                                     bool may_exchange = true);
 
 /// Deletes what dead saves left in a checkpoints folder, and gives a checkpoint that one was
 /// replacing its name back. Returns what could not be done.

@@ -23,7 +23,7 @@ SavedCheckpoint save_checkpoint(const SaveRequest& request, Communicator& world)
     });
   } catch (const SharedError& error) {  // others are one rank's alone, and end all
     steps.discard();
-    throw steps.failure(error);
+    throw steps.failure(error, world);
   }
   if (is_root) steps.prune();
   world.barrier();  // when this returns, rank 0 has done all

@@ -33,7 +33,7 @@ struct SaveRequest {
   /// Its points, in order: "after_create", in the background "after_copy", "during_data" (after
   /// each slice), "after_data",
   /// "before_manifest", "after_manifest", "before_rename", "during_swap" (see
-  /// publish_checkpoint), "after_rename", "during_prune", "after_prune". On ranks other than 0 only
+  /// name_checkpoint), "after_rename", "during_prune", "after_prune". On ranks other than 0 only
   /// the data's.
   SaveObserver observer;
 };

@@ -1,5 +1,8 @@
 #include "launch/checkpoint/save_steps.h"
 
+#include <sys/stat.h>
+
+#include <optional>
 #include <utility>
 
 #include "core/error.h"
@@ -7,6 +10,7 @@
 #include "launch/checkpoint/save_files.h"
 #include "launch/files/folders.h"
 #include "launch/files/output_file.h"
+#include "launch/files/path_error.h"
 #include "launch/files/random_id.h"
 
 namespace tessera {
@@ -46,7 +50,8 @@ void SaveSteps::agree(Communicator& world) {
 void SaveSteps::create() {
   make_folders(folder_);
   warnings_ = clean_up_after_dead_saves(folder_);
-  make_folders(temporary_);
+  // Its name here has to outlast nothing: the one that it gets in the end is synced.
+  if (mkdir(temporary_.c_str(), 0777) != 0) fail_with_errno("create", temporary_);
   observe("after_create");
 }
 
@@ -70,8 +75,17 @@ void SaveSteps::publish(const std::vector<std::string>& written_of_rank) {
   read_manifest(temporary_);  // what could not be read again must not replace what can
   observe("before_rename");
   publishing_ = true;
-  publish_checkpoint({request_.step, HiddenKind::temporary, temporary_}, id_, request_.observer);
+  const std::optional<fs::path> earlier =
+      name_checkpoint({request_.step, HiddenKind::temporary, temporary_}, id_, request_.observer);
+  named_ = true;
+  sync_folder(folder_);
   observe("after_rename");
+  if (!earlier) return;
+  try {
+    delete_folder(*earlier);
+  } catch (const Error& error) {
+    warnings_.emplace_back(error.what());
+  }
 }
 
 void SaveSteps::prune() {
@@ -86,7 +100,7 @@ void SaveSteps::prune() {
   }
 }
 
-// Once publish_checkpoint has begun, the folder may be the earlier checkpoint of the step, which
+// Once it is being named, the folder may be the earlier checkpoint of the step, which
 // the next save cleans up.
 void SaveSteps::discard() const {
   if (rank_ != 0 || publishing_ || temporary_.empty()) return;
@@ -94,7 +108,15 @@ void SaveSteps::discard() const {
   fs::remove_all(temporary_, ignored);
 }
 
-SharedError SaveSteps::failure(const SharedError& error) const {
+SharedError SaveSteps::failure(const SharedError& error, Communicator& world) const {
+  int32_t named = named_ ? 1 : 0;  // rank 0 knows
+  world.all_reduce(Tensor(&named, {1}, DType::i32, kCpu), ReduceOp::max);
+  if (named != 0) {
+    return SharedError(fmt::format(
+        "{} is whole and has its name, but {}: whether that name is on the disk, so that it "
+        "outlasts a power failure, is not known (earlier checkpoints are as they were)",
+        saved().path.string(), error.what()));
+  }
   if (!request_.in_a_run) return error;
   return SharedError(fmt::format(
       "the checkpoint of step {} was not saved: {} (earlier checkpoints are as they were)",

@@ -12,8 +12,8 @@
 namespace tessera {
 
 /// One save (docs/checkpoints.md), step by step. Who calls the steps sees to it that all ranks have
-/// done one before any begins the next. Only agree() is collective; the others may run on a thread
-/// of their own.
+/// done one before any begins the next. Only agree() and failure() are collective; the others may
+/// run on a thread of their own.
 class SaveSteps {
  public:
   explicit SaveSteps(SaveRequest request);
@@ -36,8 +36,8 @@ class SaveSteps {
   SavePlan& plan() { return plan_; }
   /// In place of the request's: what write() shall write.
   void set_tensors(std::vector<HeldTensor> tensors) { request_.tensors = std::move(tensors); }
-  /// What `error` means for the run.
-  SharedError failure(const SharedError& error) const;
+  /// What `error`, which ended the save on all ranks, means for the run. Collective.
+  SharedError failure(const SharedError& error, Communicator& world) const;
   SavedCheckpoint saved() const;
   void observe(const char* point) const;
 
@@ -50,6 +50,7 @@ class SaveSteps {
   std::filesystem::path temporary_;
   std::vector<std::string> warnings_;
   bool publishing_ = false;
+  bool named_ = false;  // on rank 0: the checkpoint has its name
 };
 
 }  // namespace tessera

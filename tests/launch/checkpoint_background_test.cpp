@@ -1,3 +1,6 @@
+#include <sched.h>
+#include <sys/mount.h>
+
 #include <atomic>
 #include <future>
 #include <map>
@@ -232,6 +235,63 @@ INSTANTIATE_TEST_SUITE_P(Points, CheckpointBackgroundFailure,
                                          Failure{"before_manifest", 0},
                                          Failure{"after_manifest", 0}, Failure{"before_rename", 0}),
                          [](const auto& instance) { return std::string(instance.param.point); });
+
+// Its name may not be on the disk, but the checkpoint is there.
+TEST(CheckpointBackgroundError, WhatFailsBehindTheNameSaysThatItIsThere) {
+  for (const bool background : {true, false}) {
+    for (const int64_t replaced : {0, 1}) {
+      TestFolder run;
+      const fs::path folder = checkpoints_folder(run.path());
+      save_on_threads(run.path(), 1, 2, 1);
+      const int64_t step = 2 - replaced;
+      std::vector<std::string> errors(4);
+      run_thread_ranks(4, [&](Communicator& world) {
+        const Holding holding = hold(test_model(), world.rank(), 4, 20);
+        SaveRequest request = request_for(run.path(), step, holding);
+        request.keep = 1;
+        if (world.rank() == 0) request.observer = thrower("after_rename");
+        errors[static_cast<size_t>(world.rank())] = error_of([&] {
+          if (!background) save_checkpoint(request, world);
+          BackgroundSave save(world);
+          save.begin(request);
+          poll_until_saved(save);
+        });
+      });
+      EXPECT_THAT(errors, Each(errors[0]));
+      EXPECT_THAT(errors[0], AllOf(HasSubstr((folder / step_name(step)).string() +
+                                             " is whole and has its name, but rank 0 of 4: failed"),
+                                   HasSubstr("(earlier checkpoints are as they were)")));
+      EXPECT_TRUE(verify_checkpoint(folder / step_name(step)).whole());
+      expect_piece(folder / step_name(step), 0, 1, 20);
+      EXPECT_TRUE(verify_checkpoint(folder / step_name(1)).whole());
+      save_on_threads(run.path(), 3, 2, 1);  // cleans up
+      EXPECT_THAT(hidden_folders(folder), IsEmpty());
+    }
+  }
+}
+
+// A folder in which something is mounted can not be deleted.
+TEST(CheckpointBackgroundError, AReplacedCheckpointThatStaysIsAWarning) {
+  TestFolder run;
+  const fs::path folder = checkpoints_folder(run.path());
+  save_alone(run.path(), 1, 10);
+  const std::string text = text_from_child([&]() -> std::string {
+    if (unshare(CLONE_NEWNS) != 0 ||
+        mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
+      return "not mounted";
+    }
+    const SavedCheckpoint saved = save_alone(run.path(), 1, 20, 0, [&](const char* point) {
+      if (point != std::string("after_rename")) return;
+      const fs::path busy = hidden_folders(folder).at(0).path / "busy";
+      fs::create_directory(busy);
+      require(mount("none", busy.c_str(), "tmpfs", 0, "size=4k") == 0, "not mounted");
+    });
+    return saved.warnings.size() == 1 ? saved.warnings[0] : "another number of warnings";
+  });
+  if (text == "not mounted") GTEST_SKIP() << "only root can mount";
+  EXPECT_THAT(text, AllOf(HasSubstr("can not delete"), HasSubstr("Device or resource busy")));
+  expect_piece(folder / step_name(1), 0, 1, 20);
+}
 
 TEST(CheckpointBackgroundError, AnyExceptionIsOne) {
   TestFolder run;

@@ -70,7 +70,7 @@ TEST(CheckpointCrash, AReplacementInTwoStepsIsFoundBetweenThemAndRestored) {
     return hidden;
   };
   const HiddenFolder hidden = prepare();
-  in_child([&] { publish_checkpoint(hidden, "ab", killer("during_swap"), false); });
+  in_child([&] { name_checkpoint(hidden, "ab", killer("during_swap"), false); });
   EXPECT_THAT(names_in(folder),
               ElementsAre(".step_00000001.replaced-ab", ".step_00000001.temporary-ab"));
   const auto found = newest_whole_checkpoint(run.path(), {});
@@ -82,10 +82,10 @@ TEST(CheckpointCrash, AReplacementInTwoStepsIsFoundBetweenThemAndRestored) {
 
   fs::remove_all(folder);
   const HiddenFolder again = prepare();
-  EXPECT_THROW(publish_checkpoint(again, "ab", thrower("during_swap"), false), Error);
+  EXPECT_THROW(name_checkpoint(again, "ab", thrower("during_swap"), false), Error);
   expect_piece(folder / step_name(1), 0, 1, 10);
-  publish_checkpoint(again, "ab", {}, false);
-  EXPECT_THAT(names_in(folder), ElementsAre("step_00000001"));
+  EXPECT_EQ(name_checkpoint(again, "ab", {}, false), folder / ".step_00000001.replaced-ab");
+  EXPECT_THAT(names_in(folder), ElementsAre(".step_00000001.replaced-ab", "step_00000001"));
   expect_piece(folder / step_name(1), 0, 1, 20);
 }
 
