@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <fstream>
-#include <string>
+
+#include "parallel/control_groups.h"
 
 namespace tessera {
 namespace {
@@ -37,33 +38,13 @@ void take_least(std::optional<double>& least, std::optional<double> quota) {
   if (quota) least = least ? std::min(*least, *quota) : *quota;
 }
 
-bool lists_cpu_controller(const std::string& controllers) {
-  return ("," + controllers + ",").find(",cpu,") != std::string::npos;
-}
-
 }  // namespace
 
 std::optional<double> find_cpu_quota(const fs::path& root) {
-  std::ifstream memberships(root / "proc/self/cgroup");
   std::optional<double> least;
-  std::string line;  // hierarchy:controllers:path, with no controllers for version 2
-  while (std::getline(memberships, line)) {
-    const size_t first = line.find(':');
-    const size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const bool v2 = controllers.empty();
-    if (!v2 && !lists_cpu_controller(controllers)) continue;
-
-    const fs::path mount = root / "sys/fs/cgroup" / controllers;
-    // Inside a container the path may be the host's and its files not visible; the container's own
-    // group is then the root of the mount, where this ends in any case.
-    for (fs::path path = fs::path(line.substr(second + 1)).relative_path();;
-         path = path.parent_path()) {
-      take_least(least, v2 ? read_v2(mount / path) : read_v1(mount / path));
-      if (path.empty()) break;
-    }
-  }
+  for_each_control_group(root, "cpu", [&](const fs::path& group, bool v2) {
+    take_least(least, v2 ? read_v2(group) : read_v1(group));
+  });
   return least;
 }
 

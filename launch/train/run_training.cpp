@@ -20,6 +20,8 @@
 #include "launch/observe/peak_flops.h"
 #include "launch/observe/product_speed.h"
 #include "launch/observe/start_summary.h"
+#include "launch/train/host_room.h"
+#include "launch/train/memory_plan.h"
 #include "launch/train/open_data.h"
 #include "launch/train/run_lock.h"
 #include "launch/train/start.h"
@@ -289,6 +291,9 @@ void run_training(const TrainOptions& options, Communicator& world) {
     set_tf32(config, devices);
     peak = peak_of(devices, config.run, world.rank() == 0);
   });
+  MemoryPlan plan;
+  all_or_none(world, [&] { plan = plan_memory(config, groups, devices.device); });
+  require_host_room(plan, world);
   std::unique_ptr<Trainer> trainer;
   all_or_none(world, [&] {
     trainer = std::make_unique<Trainer>(config, groups, data, devices.device, devices.free_bytes);

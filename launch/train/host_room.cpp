@@ -1,0 +1,78 @@
+#include "launch/train/host_room.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "launch/checkpoint/json.h"
+#include "launch/observe/human_text.h"
+#include "parallel/exchange.h"
+#include "parallel/host_memory.h"
+#include "parallel/host_name.h"
+
+namespace tessera {
+namespace {
+
+bool is_of_host(const MemoryPlan& plan, const MemoryPlan::Line& line) {
+  return plan.device.is_cpu() || line.in_host;
+}
+
+size_t bytes_in_host(const MemoryPlan& plan) {
+  return plan.device.is_cpu() ? plan.total() : plan.total_in_host();
+}
+
+size_t copy_bytes(const MemoryPlan& plan) {
+  for (const MemoryPlan::Line& line : plan.lines) {
+    if (line.what == kCheckpointCopyLine) return line.bytes;
+  }
+  return 0;
+}
+
+std::string list_of_lines(const MemoryPlan& plan) {
+  std::string list;
+  for (const MemoryPlan::Line& line : plan.lines) {
+    if (line.bytes == 0 || !is_of_host(plan, line)) continue;
+    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", line.what, human_bytes(line.bytes));
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string why_no_host_room(const HostNeed& need, const MemoryPlan& plan) {
+  if (need.bytes <= need.available) return "";
+  std::string text = fmt::format(
+      "{} on a host need{} {} of its memory, but {} are available (a rank needs {})",
+      need.ranks == 1 ? "1 rank" : fmt::format("{} ranks", need.ranks), need.ranks == 1 ? "s" : "",
+      human_bytes(need.bytes), human_bytes(need.available), list_of_lines(plan));
+  if (need.bytes - need.copies <= need.available) {
+    return text +
+           "; it would fit with checkpoint.background=false, which waits for the disk instead of "
+           "copying";
+  }
+  return text +
+         "; take fewer ranks a host, a smaller batch.micro, train.recompute=block or "
+         "run.precision=bf16, or end what else uses the host's memory";
+}
+
+void require_host_room(const MemoryPlan& plan, Communicator& world) {
+  std::string host;
+  size_t available = std::numeric_limits<size_t>::max();
+  all_or_none(world, [&] {
+    host = host_name();
+    available = find_available_memory().value_or(available);
+  });
+  const Json mine = {{"host", host}, {"bytes", bytes_in_host(plan)}, {"copies", copy_bytes(plan)}};
+  HostNeed need;
+  need.available = available;
+  for (const std::string& text : all_gather_strings(world, to_text(mine))) {
+    const Json other = parse_json(text, "what a rank needs");
+    if (other.at("host") != host) continue;
+    ++need.ranks;
+    need.bytes += other.at("bytes").get<size_t>();
+    need.copies += other.at("copies").get<size_t>();
+  }
+  raise_on_all(world, why_no_host_room(need, plan));
+}
+
+}  // namespace tessera

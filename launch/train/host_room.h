@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "launch/train/memory_plan.h"
+
+namespace tessera {
+
+/// What a run needs of a host's memory.
+struct HostNeed {
+  int ranks = 0;         ///< that the host has
+  size_t bytes = 0;      ///< of all of them, by their plans
+  size_t copies = 0;     ///< of these, for copies of checkpoints
+  size_t available = 0;  ///< what processes can still take
+};
+
+/// Why it has no room, line by line of a rank's plan; "" if it has.
+std::string why_no_host_room(const HostNeed& need, const MemoryPlan& plan);
+
+/// Throws on all ranks if a host has less memory than the plans of its ranks need, before any of it
+/// is taken: a system that has promised too much ends processes later, without a word. A host that
+/// does not say what it has is taken to have enough. Collective.
+void require_host_room(const MemoryPlan& plan, Communicator& world);
+
+}  // namespace tessera
