@@ -20,8 +20,9 @@ namespace tessera {
 class PrefetchedBatches {
  public:
   /// Steps after the one that is being loaded of which the system knows what they will read: so
-  /// long may the disk take for a step once in a while, and it never runs out of requests.
-  static constexpr int64_t kStepsAnnounced = 2;
+  /// long may the disk be busy with something else, and it never runs out of requests. What they
+  /// read is little beside a host's memory: 2 to 4 bytes a token.
+  static constexpr int64_t kStepsAnnounced = 8;
 
   /// `batches`, which must outlive it, has micro-batches of so many rows of so many tokens.
   PrefetchedBatches(const TokenBatches& batches, int64_t micro_batch, int64_t seq_length,
