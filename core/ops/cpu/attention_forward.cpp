@@ -44,12 +44,12 @@ struct RunningSoftmax {
     for (int64_t c = 0; c < cols; c += kTilePadding) {
 #pragma omp simd
       for (int64_t i = 0; i < kTilePadding; ++i) {
-        scores[c + i] = vec::exp(scores[c + i] - reference);
+        scores[c + i] = vec::exp_below(scores[c + i] - reference);
         lanes[i] += scores[c + i];
       }
     }
     const float row_sum = vec::fold16(lanes, [](float a, float b) { return a + b; });
-    const float shrink = max[r] == kMinusInf ? 0.0f : vec::exp(max[r] - reference);
+    const float shrink = max[r] == kMinusInf ? 0.0f : vec::exp_below(max[r] - reference);
     sum[r] = sum[r] * shrink + row_sum;
     max[r] = row_max;
     return shrink;

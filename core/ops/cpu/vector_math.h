@@ -53,6 +53,9 @@ inline float exp_within(float x) {
   return p * std::bit_cast<float>(std::bit_cast<uint32_t>(shifted) << 23);
 }
 
+/// eˣ for x ≤ 89 or NaN, such as a difference from a maximum: as exp_within, zero below it.
+inline float exp_below(float x) { return exp_within(x < -87.5f ? -87.5f : x); }
+
 /// eˣ for any x: as exp_within, zero below it and infinite over FLT_MAX.
 inline float exp(float x) {
   // Both selections look at x itself: the compiler would merge one that follows from the other into
