@@ -80,13 +80,10 @@ RowStatistics row_statistics(const T* x, int64_t n) {
 /// x = scale × exp(x − log_sum_exp)
 template <typename T>
 void scaled_softmax(T* x, float log_sum_exp, float scale, int64_t n) {
-  const auto block = [=](int64_t first, auto count) {
-#pragma omp simd
-    for (int64_t i = first; i < first + count; ++i) {
-      x[i] = from_float<T>(scale * vec::exp_below(to_float(x[i]) - log_sum_exp));
-    }
+  const auto value = [=](int64_t i) {
+    return scale * vec::exp_below(to_float(x[i]) - log_sum_exp);
   };
-  for_each_block(n, block, x);
+  map_blocks(n, x, value);
 }
 
 }  // namespace

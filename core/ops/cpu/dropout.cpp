@@ -50,29 +50,23 @@ class Mask {
 
 template <typename T>
 void drop(const T* x, const uint32_t* bits, uint32_t threshold, float scale, int64_t n, T* y) {
-  const auto block = [=](int64_t first, auto count) {
-#pragma omp simd
-    for (int64_t i = first; i < first + count; ++i) {
-      const float kept = to_float(x[i]) * scale;
-      y[i] = from_float<T>(bits[i] < threshold ? 0.0f : kept);
-    }
+  const auto value = [=](int64_t i) {
+    const float kept = to_float(x[i]) * scale;
+    return bits[i] < threshold ? 0.0f : kept;
   };
-  for_each_block(n, block, x, y);
+  map_blocks(n, y, value, x);
 }
 
 template <bool kBias, bool kDrop, typename T>
 void branch_end(const T* x, const T* bias, const T* residual, const uint32_t* bits,
                 uint32_t threshold, float scale, int64_t n, T* out) {
-  const auto block = [=](int64_t first, auto count) {
-#pragma omp simd
-    for (int64_t i = first; i < first + count; ++i) {
-      float value = to_float(x[i]);
-      if constexpr (kBias) value += to_float(bias[i]);
-      if constexpr (kDrop) value = bits[i] < threshold ? 0.0f : value * scale;
-      out[i] = from_float<T>(to_float(residual[i]) + value);
-    }
+  const auto value = [=](int64_t i) {
+    float branch = to_float(x[i]);
+    if constexpr (kBias) branch += to_float(bias[i]);
+    if constexpr (kDrop) branch = bits[i] < threshold ? 0.0f : branch * scale;
+    return to_float(residual[i]) + branch;
   };
-  for_each_block(n, block, x, residual, out);
+  map_blocks(n, out, value, x, residual);
 }
 
 /// Calls body.operator()<a, b>() with two flags as constants.

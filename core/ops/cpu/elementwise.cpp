@@ -47,13 +47,8 @@ void copy_bytes(const Tensor& source, const Tensor& destination) {
 
 template <typename T>
 void add_range(const T* a, const T* b, T* out, int64_t n) {
-  const auto block = [=](int64_t first, auto count) {
-#pragma omp simd
-    for (int64_t i = first; i < first + count; ++i) {
-      out[i] = from_float<T>(to_float(a[i]) + to_float(b[i]));
-    }
-  };
-  for_each_block(n, block, a, b, out);
+  map_blocks(
+      n, out, [=](int64_t i) { return to_float(a[i]) + to_float(b[i]); }, a, b);
 }
 
 }  // namespace

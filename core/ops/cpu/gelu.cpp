@@ -42,24 +42,14 @@ struct ErfGelu {
 
 template <typename Kind, typename T>
 void forward(const T* x, T* y, int64_t n) {
-  const auto block = [=](int64_t first, auto count) {
-#pragma omp simd
-    for (int64_t i = first; i < first + count; ++i) {
-      y[i] = from_float<T>(Kind::value(to_float(x[i])));
-    }
-  };
-  for_each_block(n, block, x, y);
+  const auto value = [=](int64_t i) { return Kind::value(to_float(x[i])); };
+  map_blocks(n, y, value, x);
 }
 
 template <typename Kind, typename T>
 void backward(const T* dy, const T* x, T* dx, int64_t n) {
-  const auto block = [=](int64_t first, auto count) {
-#pragma omp simd
-    for (int64_t i = first; i < first + count; ++i) {
-      dx[i] = from_float<T>(to_float(dy[i]) * Kind::slope(to_float(x[i])));
-    }
-  };
-  for_each_block(n, block, dy, x, dx);
+  const auto value = [=](int64_t i) { return to_float(dy[i]) * Kind::slope(to_float(x[i])); };
+  map_blocks(n, dx, value, dy, x);
 }
 
 /// Calls `body` with the type that stands for `kind`.

@@ -34,15 +34,11 @@ Moments moments(const T* x, int64_t n, float eps) {
 
 template <bool kBias, typename T>
 void normalise(const T* x, const T* weight, const T* bias, Moments m, int64_t n, T* y) {
-  const auto block = [=](int64_t first, auto count) {
-#pragma omp simd
-    for (int64_t c = first; c < first + count; ++c) {
-      float out = (to_float(x[c]) - m.mean) * m.rstd * to_float(weight[c]);
-      if constexpr (kBias) out += to_float(bias[c]);
-      y[c] = from_float<T>(out);
-    }
+  const auto value = [=](int64_t c) {
+    const float out = (to_float(x[c]) - m.mean) * m.rstd * to_float(weight[c]);
+    return kBias ? out + to_float(bias[c]) : out;
   };
-  for_each_block(n, block, y);
+  map_blocks(n, y, value);
 }
 
 /// Σ dy·w / n and Σ dy·w·x̂ / n.

@@ -3,6 +3,12 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "core/ops/cpu/vector_math.h"
+
+#ifdef __AVX512BF16__
+#include <immintrin.h>
+#endif
+
 namespace tessera::cpu {
 
 /// Elements that a loop over memory takes at a time.
@@ -33,6 +39,30 @@ inline void for_each_block(int64_t n, Body&& body, T*... streams) {
     body(first, std::integral_constant<int64_t, kCount>());
   }
   if (first < n) body(first, n - first);
+}
+
+/// y[i] = value(i), rounded to T, for i in [0, n). `streams` are what `value` reads, which y may be
+/// one of. Where the processor rounds to bf16, denormal numbers become zeros.
+template <typename T, typename Value, typename... Streams>
+inline void map_blocks(int64_t n, T* y, Value value, const Streams*... streams) {
+  const auto block = [=](int64_t first, auto count) {
+#ifdef __AVX512BF16__
+    if constexpr (std::is_same_v<T, bfloat16> && !std::is_same_v<decltype(count), int64_t>) {
+      float wide[kBlock];
+#pragma omp simd
+      for (int64_t i = 0; i < kBlock; ++i) wide[i] = value(first + i);
+      for (int64_t i = 0; i < kBlock; i += 16) {
+        const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_loadu_ps(wide + i));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + first + i),
+                            reinterpret_cast<__m256i>(rounded));
+      }
+      return;
+    }
+#endif
+#pragma omp simd
+    for (int64_t i = first; i < first + count; ++i) y[i] = from_float<T>(value(i));
+  };
+  for_each_block(n, block, streams..., y);
 }
 
 }  // namespace tessera::cpu
