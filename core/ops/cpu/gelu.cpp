@@ -4,6 +4,7 @@
 
 #include "core/ops/cpu/ops.h"
 #include "core/ops/cpu/row_blocks.h"
+#include "core/ops/cpu/streams.h"
 #include "core/ops/cpu/vector_math.h"
 
 namespace tessera::cpu {
@@ -41,16 +42,14 @@ struct ErfGelu {
 
 template <typename Kind, typename T>
 void forward(const T* x, T* y, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) y[i] = from_float<T>(Kind::value(to_float(x[i])));
+  const auto value = [=](int64_t i) { return Kind::value(to_float(x[i])); };
+  map_blocks(n, y, value, x);
 }
 
 template <typename Kind, typename T>
 void backward(const T* dy, const T* x, T* dx, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    dx[i] = from_float<T>(to_float(dy[i]) * Kind::slope(to_float(x[i])));
-  }
+  const auto value = [=](int64_t i) { return to_float(dy[i]) * Kind::slope(to_float(x[i])); };
+  map_blocks(n, dx, value, dy, x);
 }
 
 /// Calls `body` with the type that stands for `kind`.

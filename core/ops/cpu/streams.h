@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "core/ops/cpu/vector_math.h"
+
+#ifdef __AVX512BF16__
+#include <immintrin.h>
+#endif
+
+namespace tessera::cpu {
+
+/// Elements that a loop over memory takes at a time.
+inline constexpr int64_t kBlock = 64;
+/// Those of a loop that sums: a block's sum is one number, which costs some instructions.
+inline constexpr int64_t kSumBlock = 256;
+
+/// Asks for the cache lines of `count` elements: to be read, or, of what is not const, to be
+/// written. They need not be there.
+template <int64_t kCount, typename T>
+inline void fetch(T* elements) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t i = 0; i < kCount; i += kLine) {
+    __builtin_prefetch(elements + i, std::is_const_v<T> ? 0 : 1);
+  }
+}
+
+/// Calls body(first, count) for blocks that cover [0, n) in order. `count` is kCount, as a
+/// constant, but in the last one. Blocks of `streams` are asked for 2 KiB ahead: a loop that
+/// computes more than it loads fills the processor's window long before it reaches the next cache
+/// line, and the hardware's prefetching can not be counted on (in virtual machines it often does
+/// little).
+template <int64_t kCount = kBlock, typename Body, typename... T>
+inline void for_each_block(int64_t n, Body&& body, T*... streams) {
+  int64_t first = 0;
+  for (; first + kCount <= n; first += kCount) {
+    (fetch<kCount>(streams + first + 2048 / static_cast<int64_t>(sizeof(T))), ...);
+    body(first, std::integral_constant<int64_t, kCount>());
+  }
+  if (first < n) body(first, n - first);
+}
+
+/// y[i] = value(i), rounded to T, for i in [0, n). `streams` are what `value` reads, which y may be
+/// one of. Where the processor rounds to bf16, denormal numbers become zeros.
+template <typename T, typename Value, typename... Streams>
+inline void map_blocks(int64_t n, T* y, Value value, const Streams*... streams) {
+  const auto block = [=](int64_t first, auto count) {
+#ifdef __AVX512BF16__
+    if constexpr (std::is_same_v<T, bfloat16> && !std::is_same_v<decltype(count), int64_t>) {
+      float wide[kBlock];
+#pragma omp simd
+      for (int64_t i = 0; i < kBlock; ++i) wide[i] = value(first + i);
+      for (int64_t i = 0; i < kBlock; i += 16) {
+        const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_loadu_ps(wide + i));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + first + i),
+                            reinterpret_cast<__m256i>(rounded));
+      }
+      return;
+    }
+#endif
+#pragma omp simd
+    for (int64_t i = first; i < first + count; ++i) y[i] = from_float<T>(value(i));
+  };
+  for_each_block(n, block, streams..., y);
+}
+
+}  // namespace tessera::cpu
