@@ -3,17 +3,21 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/checked.h"
 #include "core/error.h"
+#include "parallel/host_communicator.h"
+#include "parallel/mpi_context.h"
 #include "parallel/mpi_launch.h"
 #include "parallel/mpi_operations.h"
 #include "parallel/mpi_pending.h"
@@ -38,23 +42,36 @@ int size_of(MPI_Comm comm) {
   return size;
 }
 
+/// How a communicator moves tensors, and those that are split from it.
+struct Transport {
+  MpiTransport kind = MpiTransport::automatic;
+  int64_t max_count = kMaxCount;
+};
+
+/// Owns `comm`.
+std::unique_ptr<Communicator> make_communicator(MPI_Comm comm, std::shared_ptr<MpiContext> context,
+                                                const Transport& transport);
+
 class MpiCommunicator final : public Communicator {
  public:
   /// Owns `comm`.
-  MpiCommunicator(MPI_Comm comm, std::shared_ptr<const MpiOperations> operations, int64_t max_count)
+  MpiCommunicator(MPI_Comm comm, std::shared_ptr<MpiContext> context, const Transport& transport)
       : Communicator(rank_in(comm), size_of(comm)),
         comm_(comm),
-        operations_(std::move(operations)),
-        max_count_(max_count) {
+        context_(std::move(context)),
+        transport_(transport) {
     check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   }
 
   ~MpiCommunicator() override {
     // Freeing is collective: where an exception passes, the other ranks may not take part.
-    if (!mpi_is_finalized() && std::uncaught_exceptions() == exceptions_) MPI_Comm_free(&comm_);
+    if (mpi_is_finalized() || std::uncaught_exceptions() != exceptions_) return;
+    const Lock lock(context_->calls);
+    MPI_Comm_free(&comm_);
   }
 
   std::unique_ptr<Communicator> split(int color, int key) override {
+    const Lock lock(context_->calls);
     // MPI takes no negative colors, so they are numbered.
     std::vector<int> colors(static_cast<size_t>(size()));
     check_mpi(MPI_Allgather(&color, 1, MPI_INT, colors.data(), 1, MPI_INT, comm_), "split");
@@ -63,39 +80,51 @@ class MpiCommunicator final : public Communicator {
     const auto place = std::lower_bound(colors.begin(), unique_end, color) - colors.begin();
     MPI_Comm group = MPI_COMM_NULL;
     check_mpi(MPI_Comm_split(comm_, static_cast<int>(place), key, &group), "split");
-    return std::make_unique<MpiCommunicator>(group, operations_, max_count_);
+    return make_communicator(group, context_, transport_);
   }
 
-  std::string name() const override { return "mpi"; }
+  std::string name() const override {
+    const std::string& why_not = context_->host.why_not();
+    return why_not.empty() ? "mpi" : "mpi, no direct copies because " + why_not;
+  }
 
  private:
+  using Lock = std::lock_guard<std::timed_mutex>;
+
+  std::unique_ptr<MpiPending> pending(const char* operation) const {
+    return std::make_unique<MpiPending>(operation, context_);
+  }
+
   // Calls body(first element, count) for pieces of [0, n) that one MPI call can take.
   template <typename Body>
   void in_pieces(int64_t n, Body&& body) const {
-    for (int64_t begin = 0; begin < n; begin += max_count_) {
-      body(begin, static_cast<int>(std::min(max_count_, n - begin)));
+    for (int64_t begin = 0; begin < n; begin += transport_.max_count) {
+      body(begin, static_cast<int>(std::min(transport_.max_count, n - begin)));
     }
   }
 
   void do_all_reduce(Tensor tensor, ReduceOp op) override {
+    const Lock lock(context_->calls);
     const DType dtype = tensor.dtype();
     in_pieces(tensor.numel(), [&](int64_t begin, int count) {
       check_mpi(MPI_Allreduce(MPI_IN_PLACE, at(tensor, begin), count, mpi_datatype(dtype),
-                              operations_->get(dtype, op), comm_),
+                              context_->operations.get(dtype, op), comm_),
                 "all_reduce");
     });
   }
 
   std::unique_ptr<PendingCollective> do_all_reduce_async(Tensor tensor, ReduceOp op) override {
+    const Lock lock(context_->calls);
     constexpr const char* kOp = "all_reduce_async";
-    auto pending = std::make_unique<MpiPending>(kOp);
+    auto running = pending(kOp);
     const DType dtype = tensor.dtype();
     in_pieces(tensor.numel(), [&](int64_t begin, int count) {
       check_mpi(MPI_Iallreduce(MPI_IN_PLACE, at(tensor, begin), count, mpi_datatype(dtype),
-                               operations_->get(dtype, op), comm_, pending->add()),
+                               context_->operations.get(dtype, op), comm_, running->add()),
                 kOp);
     });
-    return pending;
+    running->watch();
+    return running;
   }
 
   /// Where this rank's part comes from, in place or not.
@@ -104,9 +133,10 @@ class MpiCommunicator final : public Communicator {
   }
 
   void do_all_gather(const Tensor& input, Tensor output) override {
+    const Lock lock(context_->calls);
     const int64_t part = input.numel();
     const MPI_Datatype type = mpi_datatype(input.dtype());
-    if (output.numel() <= max_count_) {
+    if (output.numel() <= transport_.max_count) {
       const int count = static_cast<int>(part);
       check_mpi(
           MPI_Allgather(own_part(input, output), count, type, output.raw(), count, type, comm_),
@@ -124,26 +154,29 @@ class MpiCommunicator final : public Communicator {
 
   std::unique_ptr<PendingCollective> do_all_gather_async(const Tensor& input,
                                                          Tensor output) override {
+    const Lock lock(context_->calls);
     constexpr const char* kOp = "all_gather_async";
-    auto pending = std::make_unique<MpiPending>(kOp);
+    auto running = pending(kOp);
     const int64_t part = input.numel();
     const MPI_Datatype type = mpi_datatype(input.dtype());
-    if (output.numel() <= max_count_) {
+    if (output.numel() <= transport_.max_count) {
       const int count = static_cast<int>(part);
       check_mpi(MPI_Iallgather(own_part(input, output), count, type, output.raw(), count, type,
-                               comm_, pending->add()),
+                               comm_, running->add()),
                 kOp);
-      return pending;
+      running->watch();
+      return running;
     }
     put_own_part(input, output);
     for (int root = 0; root < size(); ++root) {
       in_pieces(part, [&](int64_t begin, int count) {
         check_mpi(
-            MPI_Ibcast(at(output, root * part + begin), count, type, root, comm_, pending->add()),
+            MPI_Ibcast(at(output, root * part + begin), count, type, root, comm_, running->add()),
             kOp);
       });
     }
-    return pending;
+    running->watch();
+    return running;
   }
 
   void put_own_part(const Tensor& input, const Tensor& output) const {
@@ -152,11 +185,12 @@ class MpiCommunicator final : public Communicator {
   }
 
   void do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) override {
+    const Lock lock(context_->calls);
     const int64_t part = output.numel();
     const MPI_Datatype type = mpi_datatype(output.dtype());
-    const MPI_Op operation = operations_->get(output.dtype(), op);
+    const MPI_Op operation = context_->operations.get(output.dtype(), op);
     // MPI's own is in place only for the first part.
-    if (input.numel() <= max_count_ && !is_own_part(output, input)) {
+    if (input.numel() <= transport_.max_count && !is_own_part(output, input)) {
       check_mpi(MPI_Reduce_scatter_block(input.raw(), output.raw(), static_cast<int>(part), type,
                                          operation, comm_),
                 "reduce_scatter");
@@ -171,14 +205,16 @@ class MpiCommunicator final : public Communicator {
   // MPI_Ireduce_scatter_block reduces all to one rank, which then scatters it.
   std::unique_ptr<PendingCollective> do_reduce_scatter_async(const Tensor& input, Tensor output,
                                                              ReduceOp op) override {
+    const Lock lock(context_->calls);
     constexpr const char* kOp = "reduce_scatter_async";
-    auto pending = std::make_unique<MpiPending>(kOp);
+    auto running = pending(kOp);
     const MPI_Datatype type = mpi_datatype(output.dtype());
-    const MPI_Op operation = operations_->get(output.dtype(), op);
+    const MPI_Op operation = context_->operations.get(output.dtype(), op);
     for_each_part(input, output, [&](int root, const void* from, void* to, int count) {
-      check_mpi(MPI_Ireduce(from, to, count, type, operation, root, comm_, pending->add()), kOp);
+      check_mpi(MPI_Ireduce(from, to, count, type, operation, root, comm_, running->add()), kOp);
     });
-    return pending;
+    running->watch();
+    return running;
   }
 
   /// Calls reduce(root, from, to, count) for each rank's part of a reduce-scatter, in pieces.
@@ -196,6 +232,7 @@ class MpiCommunicator final : public Communicator {
   }
 
   void do_broadcast(Tensor tensor, int root) override {
+    const Lock lock(context_->calls);
     in_pieces(tensor.numel(), [&](int64_t begin, int count) {
       check_mpi(MPI_Bcast(at(tensor, begin), count, mpi_datatype(tensor.dtype()), root, comm_),
                 "broadcast");
@@ -203,6 +240,7 @@ class MpiCommunicator final : public Communicator {
   }
 
   void do_send(const Tensor& tensor, int destination) override {
+    const Lock lock(context_->calls);
     in_pieces(tensor.numel(), [&](int64_t begin, int count) {
       check_mpi(MPI_Send(at(tensor, begin), count, mpi_datatype(tensor.dtype()), destination, kTag,
                          comm_),
@@ -211,6 +249,7 @@ class MpiCommunicator final : public Communicator {
   }
 
   void do_recv(Tensor tensor, int source) override {
+    const Lock lock(context_->calls);
     in_pieces(tensor.numel(), [&](int64_t begin, int count) {
       MPI_Status status;
       const MPI_Datatype type = mpi_datatype(tensor.dtype());
@@ -222,15 +261,32 @@ class MpiCommunicator final : public Communicator {
     });
   }
 
-  void do_barrier() override { check_mpi(MPI_Barrier(comm_), "barrier"); }
+  void do_barrier() override {
+    const Lock lock(context_->calls);
+    check_mpi(MPI_Barrier(comm_), "barrier");
+  }
 
   static constexpr int kTag = 0;
 
   MPI_Comm comm_;
-  std::shared_ptr<const MpiOperations> operations_;
-  int64_t max_count_;
+  std::shared_ptr<MpiContext> context_;
+  Transport transport_;
   int exceptions_ = std::uncaught_exceptions();
 };
+
+std::unique_ptr<Communicator> make_communicator(MPI_Comm comm, std::shared_ptr<MpiContext> context,
+                                                const Transport& transport) {
+  auto messages = std::make_unique<MpiCommunicator>(comm, context, transport);
+  if (transport.kind == MpiTransport::messages || messages->size() == 1) return messages;
+  MpiHost::Group made = context->host.make_group(comm);
+  if (made.group == nullptr) return messages;
+  const std::shared_ptr<void> memory(made.memory.release(), [context](MpiSharedMemory* shared) {
+    const std::lock_guard lock(context->calls);
+    delete shared;
+  });
+  const std::shared_ptr<ProgressThread> thread(context, &context->thread);
+  return make_host_communicator(std::move(messages), std::move(made.group), {memory, thread});
+}
 
 // Ranks that a foreign launcher started would each be a whole run of one rank, all in one folder.
 void check_launch() {
@@ -252,14 +308,14 @@ MpiRuntime::MpiRuntime() : exceptions_(std::uncaught_exceptions()) {
           "the MPI library can not be called by more than one thread, not even in turn: use one "
           "that was built with thread support (MPI_THREAD_SERIALIZED)");
   check_launch();
-  operations_ = std::make_shared<const MpiOperations>();
+  context_ = std::make_shared<MpiContext>();
   world_ = duplicate_world();
 }
 
 MpiRuntime::~MpiRuntime() {
   if (std::uncaught_exceptions() > exceptions_) abort("ended by an exception");
   world_.reset();
-  operations_.reset();
+  context_.reset();
   MPI_Finalize();
 }
 
@@ -270,14 +326,19 @@ void MpiRuntime::abort(std::string_view message) {
   const std::string text = fmt::format("tessera: rank {}: {}\n", rank, message);
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
+  // Another thread of this rank may be in a call of MPI, but not for long unless it waits for ever.
+  const bool alone = context_ == nullptr || context_->calls.try_lock_for(std::chrono::seconds(1));
+  (void)alone;
   MPI_Abort(MPI_COMM_WORLD, 1);
   std::_Exit(1);
 }
 
-std::unique_ptr<Communicator> MpiRuntime::duplicate_world(int64_t max_count) {
+std::unique_ptr<Communicator> MpiRuntime::duplicate_world(MpiTransport transport,
+                                                          int64_t max_count) {
+  const std::lock_guard lock(context_->calls);
   MPI_Comm comm = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup");
-  return std::make_unique<MpiCommunicator>(comm, operations_, max_count);
+  return make_communicator(comm, context_, {transport, max_count});
 }
 
 }  // namespace tessera

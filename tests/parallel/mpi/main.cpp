@@ -94,7 +94,8 @@ int run_cases() {
     delete listeners.Release(listeners.default_result_printer());
     listeners.Append(new FailuresOnly);
   }
-  const std::unique_ptr<Communicator> chunked = runtime->duplicate_world(997);
+  const std::unique_ptr<Communicator> chunked =
+      runtime->duplicate_world(MpiTransport::messages, 997);
   chunked_world = chunked.get();
   const std::unique_ptr<Communicator> staged = open_gpus(Backend::mpi);
   staged_world = staged.get();
