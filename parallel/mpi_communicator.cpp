@@ -84,13 +84,16 @@ class MpiCommunicator final : public Communicator {
   }
 
   std::string name() const override {
-    const std::string& why_not = context_->host.why_not();
-    return why_not.empty() ? "mpi" : "mpi, no direct copies because " + why_not;
+    return why_not_direct_.empty() ? "mpi" : "mpi, no direct copies because " + why_not_direct_;
   }
+
+  /// Why its ranks do not copy directly, although they are on one host.
+  void say_why_not_direct(const std::string& why_not) { why_not_direct_ = why_not; }
 
  private:
   using Lock = std::lock_guard<std::timed_mutex>;
 
+  /// Before the lock, which its end needs too where its start fails.
   std::unique_ptr<MpiPending> pending(const char* operation) const {
     return std::make_unique<MpiPending>(operation, context_);
   }
@@ -114,9 +117,9 @@ class MpiCommunicator final : public Communicator {
   }
 
   std::unique_ptr<PendingCollective> do_all_reduce_async(Tensor tensor, ReduceOp op) override {
-    const Lock lock(context_->calls);
     constexpr const char* kOp = "all_reduce_async";
     auto running = pending(kOp);
+    const Lock lock(context_->calls);
     const DType dtype = tensor.dtype();
     in_pieces(tensor.numel(), [&](int64_t begin, int count) {
       check_mpi(MPI_Iallreduce(MPI_IN_PLACE, at(tensor, begin), count, mpi_datatype(dtype),
@@ -154,9 +157,9 @@ class MpiCommunicator final : public Communicator {
 
   std::unique_ptr<PendingCollective> do_all_gather_async(const Tensor& input,
                                                          Tensor output) override {
-    const Lock lock(context_->calls);
     constexpr const char* kOp = "all_gather_async";
     auto running = pending(kOp);
+    const Lock lock(context_->calls);
     const int64_t part = input.numel();
     const MPI_Datatype type = mpi_datatype(input.dtype());
     if (output.numel() <= transport_.max_count) {
@@ -205,9 +208,9 @@ class MpiCommunicator final : public Communicator {
   // MPI_Ireduce_scatter_block reduces all to one rank, which then scatters it.
   std::unique_ptr<PendingCollective> do_reduce_scatter_async(const Tensor& input, Tensor output,
                                                              ReduceOp op) override {
-    const Lock lock(context_->calls);
     constexpr const char* kOp = "reduce_scatter_async";
     auto running = pending(kOp);
+    const Lock lock(context_->calls);
     const MPI_Datatype type = mpi_datatype(output.dtype());
     const MPI_Op operation = context_->operations.get(output.dtype(), op);
     for_each_part(input, output, [&](int root, const void* from, void* to, int count) {
@@ -271,6 +274,7 @@ class MpiCommunicator final : public Communicator {
   MPI_Comm comm_;
   std::shared_ptr<MpiContext> context_;
   Transport transport_;
+  std::string why_not_direct_;
   int exceptions_ = std::uncaught_exceptions();
 };
 
@@ -279,6 +283,7 @@ std::unique_ptr<Communicator> make_communicator(MPI_Comm comm, std::shared_ptr<M
   auto messages = std::make_unique<MpiCommunicator>(comm, context, transport);
   if (transport.kind == MpiTransport::messages || messages->size() == 1) return messages;
   MpiHost::Group made = context->host.make_group(comm);
+  messages->say_why_not_direct(made.why_not);
   if (made.group == nullptr) return messages;
   const std::shared_ptr<void> memory(made.memory.release(), [context](MpiSharedMemory* shared) {
     const std::lock_guard lock(context->calls);
@@ -327,8 +332,8 @@ void MpiRuntime::abort(std::string_view message) {
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
   // Another thread of this rank may be in a call of MPI, but not for long unless it waits for ever.
-  const bool alone = context_ == nullptr || context_->calls.try_lock_for(std::chrono::seconds(1));
-  (void)alone;
+  std::unique_lock<std::timed_mutex> lock;
+  if (context_ != nullptr) lock = std::unique_lock(context_->calls, std::chrono::seconds(1));
   MPI_Abort(MPI_COMM_WORLD, 1);
   std::_Exit(1);
 }

@@ -46,12 +46,10 @@ bool on_all(MPI_Comm comm, bool mine) {
 
 MpiSharedMemory::MpiSharedMemory(MPI_Comm comm, size_t bytes_a_rank)
     : exceptions_(std::uncaught_exceptions()) {
-  const size_t bytes = (bytes_a_rank + kLine - 1) / kLine * kLine;
   void* mine = nullptr;
-  const int code = MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes), 1, MPI_INFO_NULL, comm,
-                                           &mine, &window_);
-  const bool good = code == MPI_SUCCESS && reinterpret_cast<uintptr_t>(mine) % kLine == 0;
-  if (on_all(comm, good)) return;
+  const int code = MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes_a_rank + kLine), 1,
+                                           MPI_INFO_NULL, comm, &mine, &window_);
+  if (on_all(comm, code == MPI_SUCCESS)) return;
   if (code == MPI_SUCCESS) MPI_Win_free(&window_);
   check_mpi(code, "MPI_Win_allocate_shared");
   fail("another rank of the host has no memory to share");
@@ -66,7 +64,9 @@ void* MpiSharedMemory::part(int rank) const {
   int unit = 0;
   void* data = nullptr;
   check_mpi(MPI_Win_shared_query(window_, rank, &bytes, &unit, &data), "MPI_Win_shared_query");
-  return data;
+  // Each process maps it at another page, but all at the same place within one.
+  auto space = static_cast<size_t>(bytes);
+  return std::align(kLine, space - kLine, data, space);
 }
 
 MpiHost::MpiHost() {
@@ -129,16 +129,21 @@ void MpiHost::check_copies() const {
 
 MpiHost::Group MpiHost::make_group(MPI_Comm comm) const {
   struct Member {
-    int host, host_rank, may;
+    int host, host_rank;
   };
-  const int host_rank = rank_in(comm_);
-  const std::vector<Member> members =
-      all_gather(comm, Member{id_, host_rank, why_not_.empty() ? 1 : 0});
-  for (const Member& member : members) {
-    if (member.host != id_ || member.may == 0) return {};
-  }
+  const std::vector<Member> members = all_gather(comm, Member{id_, rank_in(comm_)});
   Group made;
-  made.memory = std::make_unique<MpiSharedMemory>(comm, sizeof(HostRankPart));
+  for (const Member& member : members) {
+    if (member.host != id_) return made;
+  }
+  made.why_not = why_not_;
+  if (!why_not_.empty()) return made;
+  try {
+    made.memory = std::make_unique<MpiSharedMemory>(comm, sizeof(HostRankPart));
+  } catch (const Error& error) {
+    made.why_not = error.what();
+    return made;
+  }
   std::vector<HostMember> group;
   for (size_t rank = 0; rank < members.size(); ++rank) {
     auto* part = static_cast<HostRankPart*>(made.memory->part(static_cast<int>(rank)));

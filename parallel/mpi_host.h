@@ -43,16 +43,15 @@ class MpiHost {
   /// This rank's.
   HostBell& bell() { return *bell_; }
 
-  /// What the ranks of `comm` need to copy directly; null if not all are on one host, or may.
+  /// What the ranks of `comm` need to copy directly. Null if they are on several hosts, or may not:
+  /// then `why_not` goes on after "because".
   struct Group {
     std::unique_ptr<HostGroup> group;
     std::unique_ptr<MpiSharedMemory> memory;
+    std::string why_not;
   };
   /// Collective over `comm`.
   Group make_group(MPI_Comm comm) const;
-
-  /// Why ranks of one host may not, in words that follow "because"; "" where they may.
-  const std::string& why_not() const { return why_not_; }
 
  private:
   void connect();
@@ -64,7 +63,7 @@ class MpiHost {
   std::unique_ptr<MpiSharedMemory> memory_;
   HostBell alone_;
   HostBell* bell_ = &alone_;
-  std::string why_not_;
+  std::string why_not_;  // ranks of this host may not copy directly; "" where they may
 };
 
 }  // namespace tessera
