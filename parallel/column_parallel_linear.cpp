@@ -64,9 +64,9 @@ void ColumnParallelLinear::backward(const StepContext& ctx, const Tensor& dy, Te
   linear_backward_input(dy, weight_matrix(weight_->value), sum.part());
   x.wait();
   const auto summing = sum.start();
-  linear_backward_weight(dy, x.wait(), weight_matrix(weight_->grad), Accumulate::yes);
+  linear_backward_weight(dy, x.wait(), weight_matrix(weight_->grad), weight_->next_accumulate());
   if (bias_ != nullptr) {
-    column_sum(dy, bias_->grad.view({bias_->grad.numel()}));
+    column_sum(dy, bias_->grad_to_add_to().view({bias_->grad.numel()}));
     ctx.gradient_is_final(*bias_);
   }
   ctx.gradient_is_final(*weight_);

@@ -28,11 +28,11 @@ Tensor ReplicatedLinear::forward(const StepContext& ctx, const Tensor& x) {
 
 void ReplicatedLinear::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
   if (bias_ != nullptr) {
-    column_sum(dy, bias_->grad);
+    column_sum(dy, bias_->grad_to_add_to());
     ctx.gradient_is_final(*bias_);
   }
   linear_backward_input(dy, weight_->value, dx);
-  linear_backward_weight(dy, x_, weight_->grad, Accumulate::yes);
+  linear_backward_weight(dy, x_, weight_->grad, weight_->next_accumulate());
   ctx.gradient_is_final(*weight_);
 }
 

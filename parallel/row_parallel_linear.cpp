@@ -56,10 +56,10 @@ void RowParallelLinear::backward_gelu(const StepContext& ctx, const Tensor& dy,
 void RowParallelLinear::add_gradients(const StepContext& ctx, const Tensor& held,
                                       const Tensor& all) {
   if (bias_ != nullptr) {
-    column_sum(held, bias_->grad);
+    column_sum(held, bias_->grad_to_add_to());
     ctx.gradient_is_final(*bias_);
   }
-  linear_backward_weight(all, x_, weight_->grad, Accumulate::yes);
+  linear_backward_weight(all, x_, weight_->grad, weight_->next_accumulate());
   ctx.gradient_is_final(*weight_);
 }
 

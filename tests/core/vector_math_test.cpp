@@ -42,6 +42,13 @@ TEST(VectorMath, ExpAtItsEnds) {
   EXPECT_TRUE(std::isnan(cpu::vec::exp(std::nanf(""))));
 }
 
+TEST(VectorMath, ExpBelowHasTheBitsOfExp) {
+  for (const float x : {-kInfinity, -1e30f, -87.6f, -87.5f, -3.25f, 0.0f, 1e-7f, 88.5f}) {
+    EXPECT_EQ(cpu::vec::exp_below(x), cpu::vec::exp(x)) << x;
+  }
+  EXPECT_TRUE(std::isnan(cpu::vec::exp_below(std::nanf(""))));
+}
+
 TEST(VectorMath, LogIsWithinOneUlp) {
   double worst = 0.0;
   for (uint32_t bits = 0x00800000u; bits < 0x7f800000u; bits += 2003) {

@@ -157,7 +157,7 @@ class HeadBackward {
     if (!dropout_.active()) {
 #pragma omp simd
       for (int64_t c = 0; c < cols; ++c) {
-        weights[c] = vec::exp(weights[c] - lse);
+        weights[c] = vec::exp_below(weights[c] - lse);
         dscores[c] = weights[c] == 0.0f ? 0.0f : weights[c] * (dscores[c] - delta);
       }
       return;
@@ -166,7 +166,7 @@ class HeadBackward {
     dropout_.factors(t, keys.begin, keys.size(), factors);
 #pragma omp simd
     for (int64_t c = 0; c < cols; ++c) {
-      const float weight = vec::exp(weights[c] - lse);
+      const float weight = vec::exp_below(weights[c] - lse);
       weights[c] = weight * factors[c];
       dscores[c] = weight == 0.0f ? 0.0f : weight * (dscores[c] * factors[c] - delta);
     }
