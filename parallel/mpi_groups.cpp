@@ -261,7 +261,8 @@ class MpiCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_communicator(MPI_Comm comm, std::shared_ptr<MpiContext> context,
+std::unique_ptr<Communicator> make_communicator(MPI_Comm comm,
+                                                const std::shared_ptr<MpiContext>& context,
                                                 const Transport& transport) {
   auto messages = std::make_unique<MpiCommunicator>(comm, context, transport);
   if (transport.kind == MpiTransport::messages || messages->size() == 1) return messages;

@@ -18,7 +18,8 @@ struct Transport {
 };
 
 /// The communicator of the ranks of `comm`, which it owns. Collective, with the context's lock.
-std::unique_ptr<Communicator> make_communicator(MPI_Comm comm, std::shared_ptr<MpiContext> context,
+std::unique_ptr<Communicator> make_communicator(MPI_Comm comm,
+                                                const std::shared_ptr<MpiContext>& context,
                                                 const Transport& transport);
 
 }  // namespace tessera
