@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/trace.h"
+#include "parallel/pending_trace.h"
 
 namespace tessera {
 namespace {
@@ -37,6 +38,11 @@ void check_disjoint(const Tensor& a, const char* a_name, const Tensor& b, const 
           describe(b));
 }
 
+/// For a timeline, which is there before the arguments are checked.
+int64_t bytes_of(const Tensor& tensor) {
+  return tensor.defined() ? static_cast<int64_t>(tensor.bytes()) : 0;
+}
+
 }  // namespace
 
 // True where there are elements to move, or to count; throws where the tensor can not be moved at
@@ -58,14 +64,15 @@ void Communicator::check_peer(int peer, const char* op, const char* argument) co
 }
 
 void Communicator::all_reduce(Tensor tensor, ReduceOp op) {
-  const TraceRange range("all_reduce");
+  const TraceRange range("all_reduce", bytes_of(tensor));
   if (ready(tensor, "all_reduce", "tensor")) do_all_reduce(tensor, op);
 }
 
 std::unique_ptr<PendingCollective> Communicator::all_reduce_async(Tensor tensor, ReduceOp op) {
-  const TraceRange range("all_reduce_async");
+  const TraceRange range("all_reduce_async", bytes_of(tensor));
   if (!ready(tensor, "all_reduce_async", "tensor")) return std::make_unique<CompletedCollective>();
-  return do_all_reduce_async(tensor, op);
+  return start_traced("all_reduce", bytes_of(tensor),
+                      [&] { return do_all_reduce_async(tensor, op); });
 }
 
 bool Communicator::is_own_part(const Tensor& part, const Tensor& whole) const {
@@ -97,48 +104,50 @@ bool Communicator::ready_to_scatter(const Tensor& input, const Tensor& output,
 }
 
 void Communicator::all_gather(const Tensor& input, Tensor output) {
-  const TraceRange range("all_gather");
+  const TraceRange range("all_gather", bytes_of(output));
   if (ready_to_gather(input, output, "all_gather")) do_all_gather(input, output);
 }
 
 void Communicator::reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) {
-  const TraceRange range("reduce_scatter");
+  const TraceRange range("reduce_scatter", bytes_of(input));
   if (ready_to_scatter(input, output, "reduce_scatter")) do_reduce_scatter(input, output, op);
 }
 
 std::unique_ptr<PendingCollective> Communicator::all_gather_async(const Tensor& input,
                                                                   Tensor output) {
-  const TraceRange range("all_gather_async");
+  const TraceRange range("all_gather_async", bytes_of(output));
   if (!ready_to_gather(input, output, "all_gather_async")) {
     return std::make_unique<CompletedCollective>();
   }
-  return do_all_gather_async(input, output);
+  return start_traced("all_gather", bytes_of(output),
+                      [&] { return do_all_gather_async(input, output); });
 }
 
 std::unique_ptr<PendingCollective> Communicator::reduce_scatter_async(const Tensor& input,
                                                                       Tensor output, ReduceOp op) {
-  const TraceRange range("reduce_scatter_async");
+  const TraceRange range("reduce_scatter_async", bytes_of(input));
   if (!ready_to_scatter(input, output, "reduce_scatter_async")) {
     return std::make_unique<CompletedCollective>();
   }
-  return do_reduce_scatter_async(input, output, op);
+  return start_traced("reduce_scatter", bytes_of(input),
+                      [&] { return do_reduce_scatter_async(input, output, op); });
 }
 
 void Communicator::broadcast(Tensor tensor, int root) {
-  const TraceRange range("broadcast");
+  const TraceRange range("broadcast", bytes_of(tensor));
   check_peer(root, "broadcast", "root");
   if (ready(tensor, "broadcast", "tensor")) do_broadcast(tensor, root);
 }
 
 void Communicator::send(const Tensor& tensor, int destination) {
-  const TraceRange range("send");
+  const TraceRange range("send", bytes_of(tensor));
   check_peer(destination, "send", "destination");
   require(destination != rank_, "send: rank {} can not send to itself", rank_);
   if (ready(tensor, "send", "tensor")) do_send(tensor, destination);
 }
 
 void Communicator::recv(Tensor tensor, int source) {
-  const TraceRange range("recv");
+  const TraceRange range("recv", bytes_of(tensor));
   check_peer(source, "recv", "source");
   require(source != rank_, "recv: rank {} can not receive from itself", rank_);
   if (ready(tensor, "recv", "tensor")) do_recv(tensor, source);

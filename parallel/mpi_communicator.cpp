@@ -2,240 +2,28 @@
 
 #include <mpi.h>
 
-#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "core/checked.h"
 #include "core/error.h"
+#include "parallel/mpi_context.h"
+#include "parallel/mpi_groups.h"
 #include "parallel/mpi_launch.h"
 #include "parallel/mpi_operations.h"
-#include "parallel/mpi_pending.h"
 
 namespace tessera {
 namespace {
 
-void* at(const Tensor& tensor, int64_t element) {
-  return static_cast<std::byte*>(tensor.raw()) +
-         static_cast<size_t>(element) * size_of(tensor.dtype());
-}
-
-int rank_in(MPI_Comm comm) {
-  int rank = 0;
-  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  return rank;
-}
-
-int size_of(MPI_Comm comm) {
-  int size = 0;
-  check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
-  return size;
-}
-
-class MpiCommunicator final : public Communicator {
- public:
-  /// Owns `comm`.
-  MpiCommunicator(MPI_Comm comm, std::shared_ptr<const MpiOperations> operations, int64_t max_count)
-      : Communicator(rank_in(comm), size_of(comm)),
-        comm_(comm),
-        operations_(std::move(operations)),
-        max_count_(max_count) {
-    check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  }
-
-  ~MpiCommunicator() override {
-    // Freeing is collective: where an exception passes, the other ranks may not take part.
-    if (!mpi_is_finalized() && std::uncaught_exceptions() == exceptions_) MPI_Comm_free(&comm_);
-  }
-
-  std::unique_ptr<Communicator> split(int color, int key) override {
-    // MPI takes no negative colors, so they are numbered.
-    std::vector<int> colors(static_cast<size_t>(size()));
-    check_mpi(MPI_Allgather(&color, 1, MPI_INT, colors.data(), 1, MPI_INT, comm_), "split");
-    std::sort(colors.begin(), colors.end());
-    const auto unique_end = std::unique(colors.begin(), colors.end());
-    const auto place = std::lower_bound(colors.begin(), unique_end, color) - colors.begin();
-    MPI_Comm group = MPI_COMM_NULL;
-    check_mpi(MPI_Comm_split(comm_, static_cast<int>(place), key, &group), "split");
-    return std::make_unique<MpiCommunicator>(group, operations_, max_count_);
-  }
-
-  std::string name() const override { return "mpi"; }
-
- private:
-  // Calls body(first element, count) for pieces of [0, n) that one MPI call can take.
-  template <typename Body>
-  void in_pieces(int64_t n, Body&& body) const {
-    for (int64_t begin = 0; begin < n; begin += max_count_) {
-      body(begin, static_cast<int>(std::min(max_count_, n - begin)));
-    }
-  }
-
-  void do_all_reduce(Tensor tensor, ReduceOp op) override {
-    const DType dtype = tensor.dtype();
-    in_pieces(tensor.numel(), [&](int64_t begin, int count) {
-      check_mpi(MPI_Allreduce(MPI_IN_PLACE, at(tensor, begin), count, mpi_datatype(dtype),
-                              operations_->get(dtype, op), comm_),
-                "all_reduce");
-    });
-  }
-
-  std::unique_ptr<PendingCollective> do_all_reduce_async(Tensor tensor, ReduceOp op) override {
-    constexpr const char* kOp = "all_reduce_async";
-    auto pending = std::make_unique<MpiPending>(kOp);
-    const DType dtype = tensor.dtype();
-    in_pieces(tensor.numel(), [&](int64_t begin, int count) {
-      check_mpi(MPI_Iallreduce(MPI_IN_PLACE, at(tensor, begin), count, mpi_datatype(dtype),
-                               operations_->get(dtype, op), comm_, pending->add()),
-                kOp);
-    });
-    return pending;
-  }
-
-  /// Where this rank's part comes from, in place or not.
-  const void* own_part(const Tensor& input, const Tensor& output) const {
-    return is_own_part(input, output) ? MPI_IN_PLACE : input.raw();
-  }
-
-  void do_all_gather(const Tensor& input, Tensor output) override {
-    const int64_t part = input.numel();
-    const MPI_Datatype type = mpi_datatype(input.dtype());
-    if (output.numel() <= max_count_) {
-      const int count = static_cast<int>(part);
-      check_mpi(
-          MPI_Allgather(own_part(input, output), count, type, output.raw(), count, type, comm_),
-          "all_gather");
-      return;
-    }
-    put_own_part(input, output);
-    for (int root = 0; root < size(); ++root) {
-      in_pieces(part, [&](int64_t begin, int count) {
-        check_mpi(MPI_Bcast(at(output, root * part + begin), count, type, root, comm_),
-                  "all_gather");
-      });
-    }
-  }
-
-  std::unique_ptr<PendingCollective> do_all_gather_async(const Tensor& input,
-                                                         Tensor output) override {
-    constexpr const char* kOp = "all_gather_async";
-    auto pending = std::make_unique<MpiPending>(kOp);
-    const int64_t part = input.numel();
-    const MPI_Datatype type = mpi_datatype(input.dtype());
-    if (output.numel() <= max_count_) {
-      const int count = static_cast<int>(part);
-      check_mpi(MPI_Iallgather(own_part(input, output), count, type, output.raw(), count, type,
-                               comm_, pending->add()),
-                kOp);
-      return pending;
-    }
-    put_own_part(input, output);
-    for (int root = 0; root < size(); ++root) {
-      in_pieces(part, [&](int64_t begin, int count) {
-        check_mpi(
-            MPI_Ibcast(at(output, root * part + begin), count, type, root, comm_, pending->add()),
-            kOp);
-      });
-    }
-    return pending;
-  }
-
-  void put_own_part(const Tensor& input, const Tensor& output) const {
-    if (is_own_part(input, output)) return;
-    std::memcpy(at(output, rank() * input.numel()), input.raw(), input.bytes());
-  }
-
-  void do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) override {
-    const int64_t part = output.numel();
-    const MPI_Datatype type = mpi_datatype(output.dtype());
-    const MPI_Op operation = operations_->get(output.dtype(), op);
-    // MPI's own is in place only for the first part.
-    if (input.numel() <= max_count_ && !is_own_part(output, input)) {
-      check_mpi(MPI_Reduce_scatter_block(input.raw(), output.raw(), static_cast<int>(part), type,
-                                         operation, comm_),
-                "reduce_scatter");
-      return;
-    }
-    for_each_part(input, output, [&](int root, const void* from, void* to, int count) {
-      check_mpi(MPI_Reduce(from, to, count, type, operation, root, comm_), "reduce_scatter");
-    });
-  }
-
-  // A reduction to each rank moves no more than a reduce-scatter has to. Open MPI's
-  // MPI_Ireduce_scatter_block reduces all to one rank, which then scatters it.
-  std::unique_ptr<PendingCollective> do_reduce_scatter_async(const Tensor& input, Tensor output,
-                                                             ReduceOp op) override {
-    constexpr const char* kOp = "reduce_scatter_async";
-    auto pending = std::make_unique<MpiPending>(kOp);
-    const MPI_Datatype type = mpi_datatype(output.dtype());
-    const MPI_Op operation = operations_->get(output.dtype(), op);
-    for_each_part(input, output, [&](int root, const void* from, void* to, int count) {
-      check_mpi(MPI_Ireduce(from, to, count, type, operation, root, comm_, pending->add()), kOp);
-    });
-    return pending;
-  }
-
-  /// Calls reduce(root, from, to, count) for each rank's part of a reduce-scatter, in pieces.
-  template <typename Reduce>
-  void for_each_part(const Tensor& input, const Tensor& output, Reduce&& reduce) const {
-    const int64_t part = output.numel();
-    const bool in_place = is_own_part(output, input);
-    for (int root = 0; root < size(); ++root) {
-      in_pieces(part, [&](int64_t begin, int count) {
-        const void* from =
-            in_place && root == rank() ? MPI_IN_PLACE : at(input, root * part + begin);
-        reduce(root, from, at(output, begin), count);
-      });
-    }
-  }
-
-  void do_broadcast(Tensor tensor, int root) override {
-    in_pieces(tensor.numel(), [&](int64_t begin, int count) {
-      check_mpi(MPI_Bcast(at(tensor, begin), count, mpi_datatype(tensor.dtype()), root, comm_),
-                "broadcast");
-    });
-  }
-
-  void do_send(const Tensor& tensor, int destination) override {
-    in_pieces(tensor.numel(), [&](int64_t begin, int count) {
-      check_mpi(MPI_Send(at(tensor, begin), count, mpi_datatype(tensor.dtype()), destination, kTag,
-                         comm_),
-                "send");
-    });
-  }
-
-  void do_recv(Tensor tensor, int source) override {
-    in_pieces(tensor.numel(), [&](int64_t begin, int count) {
-      MPI_Status status;
-      const MPI_Datatype type = mpi_datatype(tensor.dtype());
-      check_mpi(MPI_Recv(at(tensor, begin), count, type, source, kTag, comm_, &status), "recv");
-      int received = 0;
-      check_mpi(MPI_Get_count(&status, type, &received), "recv");
-      require(received == count, "recv: rank {} sent fewer elements than rank {} receives ({})",
-              source, rank(), describe(tensor));
-    });
-  }
-
-  void do_barrier() override { check_mpi(MPI_Barrier(comm_), "barrier"); }
-
-  static constexpr int kTag = 0;
-
-  MPI_Comm comm_;
-  std::shared_ptr<const MpiOperations> operations_;
-  int64_t max_count_;
-  int exceptions_ = std::uncaught_exceptions();
-};
-
 // Ranks that a foreign launcher started would each be a whole run of one rank, all in one folder.
 void check_launch() {
   const auto launch = find_mpi_launch([](const char* name) { return std::getenv(name); });
-  const int size = size_of(MPI_COMM_WORLD);
+  int size = 0;
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
   require(!launch || launch->ranks.value_or(size) == size,
           "{} says that {} ranks were started, but the MPI library sees {}: start Tessera with the "
           "mpirun of the MPI that it was built with (with Slurm: srun --mpi=pmix or --mpi=pmi2)",
@@ -252,14 +40,14 @@ MpiRuntime::MpiRuntime() : exceptions_(std::uncaught_exceptions()) {
           "the MPI library can not be called by more than one thread, not even in turn: use one "
           "that was built with thread support (MPI_THREAD_SERIALIZED)");
   check_launch();
-  operations_ = std::make_shared<const MpiOperations>();
+  context_ = std::make_shared<MpiContext>();
   world_ = duplicate_world();
 }
 
 MpiRuntime::~MpiRuntime() {
   if (std::uncaught_exceptions() > exceptions_) abort("ended by an exception");
   world_.reset();
-  operations_.reset();
+  context_.reset();
   MPI_Finalize();
 }
 
@@ -270,14 +58,19 @@ void MpiRuntime::abort(std::string_view message) {
   const std::string text = fmt::format("tessera: rank {}: {}\n", rank, message);
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
+  // Another thread of this rank may be in a call of MPI, but not for long unless it waits for ever.
+  std::unique_lock<std::timed_mutex> lock;
+  if (context_ != nullptr) lock = std::unique_lock(context_->calls, std::chrono::seconds(1));
   MPI_Abort(MPI_COMM_WORLD, 1);
   std::_Exit(1);
 }
 
-std::unique_ptr<Communicator> MpiRuntime::duplicate_world(int64_t max_count) {
+std::unique_ptr<Communicator> MpiRuntime::duplicate_world(MpiTransport transport,
+                                                          int64_t max_count) {
+  const std::lock_guard lock(context_->calls);
   MPI_Comm comm = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup");
-  return std::make_unique<MpiCommunicator>(comm, operations_, max_count);
+  return make_communicator(comm, context_, {transport, max_count});
 }
 
 }  // namespace tessera

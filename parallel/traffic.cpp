@@ -19,9 +19,11 @@ std::string_view to_string(Traffic traffic) {
   return kNames.at(static_cast<size_t>(traffic));
 }
 
-TrafficScope::TrafficScope(Traffic traffic) : outer_(std::exchange(current, traffic)) {}
+TrafficScope::TrafficScope(Traffic traffic) : outer_(std::exchange(tessera::current, traffic)) {}
 
-TrafficScope::~TrafficScope() { current = outer_; }
+TrafficScope::~TrafficScope() { tessera::current = outer_; }
+
+Traffic TrafficScope::current() { return tessera::current; }
 
 std::string_view to_string(Collective collective) {
   constexpr std::array<std::string_view, 7> kNames = {

@@ -25,12 +25,15 @@ enum class Traffic : uint8_t {
 
 std::string_view to_string(Traffic traffic);
 
-/// Names what the calling thread's collectives are for as long as it lives: for a TrafficTally
-/// alone, nothing else depends on it. Scopes nest; the innermost counts.
+/// Names what the calling thread's collectives are for as long as it lives: for a TrafficTally and
+/// a Timeline alone, nothing else depends on it. Scopes nest; the innermost counts.
 class TrafficScope {
  public:
   explicit TrafficScope(Traffic traffic);
   ~TrafficScope();
+  /// What the innermost says.
+  static Traffic current();
+
   TrafficScope(const TrafficScope&) = delete;
   TrafficScope& operator=(const TrafficScope&) = delete;
 

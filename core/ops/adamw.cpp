@@ -4,11 +4,13 @@
 #include "core/ops/checks.h"
 #include "core/ops/cpu/ops.h"
 #include "core/ops/cuda/ops.h"
+#include "core/trace.h"
 
 namespace tessera {
 
 void adamw_step(const AdamW& settings, const Tensor& grad_scale, const Tensor& grad, Tensor exp_avg,
                 Tensor exp_avg_sq, Tensor master, Tensor value) {
+  const TraceRange range("adamw_step");
   constexpr const char* kOp = "adamw_step";
   require_shape(grad_scale, {1}, kOp, "grad_scale");
   require_dtype(grad_scale, DType::f32, kOp, "grad_scale");

@@ -6,6 +6,7 @@
 #include "core/ops/cpu/attention.h"
 #include "core/ops/cuda/attention.h"
 #include "core/ops/cuda/cudnn_attention.h"
+#include "core/trace.h"
 
 namespace tessera {
 namespace {
@@ -42,6 +43,7 @@ Device attention_device(const char* op, const AttentionOptions& options,
 
 void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tensor out,
                        Tensor log_sum_exp) {
+  const TraceRange range("attention_forward");
   constexpr const char* kOp = "attention_forward";
   check_forward_tensors(kOp, qkv, options, out, log_sum_exp);
   const Device device = attention_device(kOp, options, qkv, out, log_sum_exp);
@@ -59,6 +61,7 @@ void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tenso
 
 void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
                         const Tensor& log_sum_exp, const AttentionOptions& options, Tensor dqkv) {
+  const TraceRange range("attention_backward");
   constexpr const char* kOp = "attention_backward";
   check_forward_tensors(kOp, qkv, options, out, log_sum_exp);
   require_shape(dout, out.shape(), kOp, "dout");

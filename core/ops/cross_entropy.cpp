@@ -4,6 +4,7 @@
 #include "core/ops/checks.h"
 #include "core/ops/cpu/ops.h"
 #include "core/ops/cuda/ops.h"
+#include "core/trace.h"
 
 namespace tessera {
 namespace {
@@ -30,6 +31,7 @@ void require_row_values(const Tensor& tensor, const Tensor& logits, const char* 
 
 void cross_entropy_statistics(const Tensor& logits, const Tensor& targets, int64_t first,
                               int64_t valid, Tensor row_max, Tensor row_sum, Tensor target_logit) {
+  const TraceRange range("cross_entropy_statistics");
   constexpr const char* kOp = "cross_entropy_statistics";
   require_logits(logits, targets, first, valid, kOp);
   require_row_values(row_max, logits, kOp, "row_max");
@@ -47,6 +49,7 @@ void cross_entropy_statistics(const Tensor& logits, const Tensor& targets, int64
 
 void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first, int64_t valid,
                             const Tensor& log_sum_exp, float scale) {
+  const TraceRange range("cross_entropy_gradient");
   constexpr const char* kOp = "cross_entropy_gradient";
   require_logits(logits, targets, first, valid, kOp);
   require_row_values(log_sum_exp, logits, kOp, "log_sum_exp");

@@ -5,6 +5,7 @@
 #include "core/ops/cpu/ops.h"
 #include "core/ops/cuda/ops.h"
 #include "core/ops/elementwise.h"
+#include "core/trace.h"
 
 namespace tessera {
 namespace {
@@ -42,15 +43,18 @@ uint32_t Dropout::threshold() const {
 }
 
 void dropout_forward(const Tensor& x, const Dropout& dropout, Tensor y) {
+  const TraceRange range("dropout_forward");
   apply(x, "x", dropout, y, "y", "dropout_forward");
 }
 
 void dropout_backward(const Tensor& dy, const Dropout& dropout, Tensor dx) {
+  const TraceRange range("dropout_backward");
   apply(dy, "dy", dropout, dx, "dx", "dropout_backward");
 }
 
 void bias_dropout_add(const Tensor& x, const Tensor& bias, const Tensor& residual,
                       const Dropout& dropout, Tensor out) {
+  const TraceRange range("bias_dropout_add");
   constexpr const char* kOp = "bias_dropout_add";
   require_float(x, kOp, "x");
   if (bias.defined()) {

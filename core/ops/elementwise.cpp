@@ -6,6 +6,7 @@
 #include "core/ops/checks.h"
 #include "core/ops/cpu/ops.h"
 #include "core/ops/cuda/ops.h"
+#include "core/trace.h"
 
 namespace tessera {
 namespace {
@@ -24,6 +25,7 @@ void require_representable(DType dtype, double value) {
 }  // namespace
 
 void fill(Tensor tensor, double value) {
+  const TraceRange range("fill");
   require(tensor.defined(), "fill: tensor is undefined");
   require_representable(tensor.dtype(), value);
   const Device device = tensor.device();
@@ -35,6 +37,7 @@ void fill(Tensor tensor, double value) {
 }
 
 void copy(const Tensor& source, Tensor destination) {
+  const TraceRange range("copy");
   constexpr const char* kOp = "copy";
   require(source.defined(), "{}: source is undefined", kOp);
   require_shape(destination, source.shape(), kOp, "destination");
@@ -57,6 +60,7 @@ void copy(const Tensor& source, Tensor destination) {
 }
 
 void add(const Tensor& a, const Tensor& b, Tensor out) {
+  const TraceRange range("add");
   constexpr const char* kOp = "add";
   require_float(a, kOp, "a");
   require_like(b, a, kOp, "b");

@@ -4,6 +4,7 @@
 #include "core/ops/checks.h"
 #include "core/ops/cpu/ops.h"
 #include "core/ops/cuda/ops.h"
+#include "core/trace.h"
 
 namespace tessera {
 namespace {
@@ -36,6 +37,7 @@ void require_rows_of_ids(const Tensor& tensor, const Tensor& ids, const char* op
 }  // namespace
 
 void embedding_forward(const Tensor& ids, const Tensor& table, Range held, Tensor out) {
+  const TraceRange range("embedding_forward");
   constexpr const char* kOp = "embedding_forward";
   require_held(held, kOp);
   require_rows_of_ids(out, ids, kOp, "out");
@@ -51,6 +53,7 @@ void embedding_forward(const Tensor& ids, const Tensor& table, Range held, Tenso
 }
 
 void embedding_backward(const Tensor& ids, const Tensor& dout, Range held, Tensor dtable) {
+  const TraceRange range("embedding_backward");
   constexpr const char* kOp = "embedding_backward";
   require_held(held, kOp);
   require_rows_of_ids(dout, ids, kOp, "dout");
@@ -66,6 +69,7 @@ void embedding_backward(const Tensor& ids, const Tensor& dout, Range held, Tenso
 }
 
 void embedding_add(const Tensor& x, const Tensor& ids, const Tensor& table, Tensor out) {
+  const TraceRange range("embedding_add");
   constexpr const char* kOp = "embedding_add";
   require_float(x, kOp, "x");
   require_dtype(ids, DType::i32, kOp, "ids");

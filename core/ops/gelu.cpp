@@ -3,10 +3,12 @@
 #include "core/ops/checks.h"
 #include "core/ops/cpu/ops.h"
 #include "core/ops/cuda/ops.h"
+#include "core/trace.h"
 
 namespace tessera {
 
 void gelu_forward(const Tensor& x, Gelu kind, Tensor y) {
+  const TraceRange range("gelu_forward");
   constexpr const char* kOp = "gelu_forward";
   require_float(x, kOp, "x");
   require_like(y, x, kOp, "y");
@@ -20,6 +22,7 @@ void gelu_forward(const Tensor& x, Gelu kind, Tensor y) {
 }
 
 void gelu_backward(const Tensor& dy, const Tensor& x, Gelu kind, Tensor dx) {
+  const TraceRange range("gelu_backward");
   constexpr const char* kOp = "gelu_backward";
   require_float(x, kOp, "x");
   require_like(dy, x, kOp, "dy");

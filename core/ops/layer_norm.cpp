@@ -4,6 +4,7 @@
 #include "core/ops/checks.h"
 #include "core/ops/cpu/ops.h"
 #include "core/ops/cuda/ops.h"
+#include "core/trace.h"
 
 namespace tessera {
 namespace {
@@ -24,6 +25,7 @@ void require_statistic(const Tensor& tensor, const Tensor& x, const char* op, co
 
 void layer_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps,
                         Tensor y, Tensor mean, Tensor rstd) {
+  const TraceRange range("layer_norm_forward");
   constexpr const char* kOp = "layer_norm_forward";
   require_float(x, kOp, "x");
   require_vector(weight, x, x.dtype(), kOp, "weight");
@@ -44,6 +46,7 @@ void layer_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bia
 void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                          const Tensor& mean, const Tensor& rstd, const Tensor& residual, Tensor dx,
                          Tensor dweight, Tensor dbias) {
+  const TraceRange range("layer_norm_backward");
   constexpr const char* kOp = "layer_norm_backward";
   require_float(x, kOp, "x");
   require_like(dy, x, kOp, "dy");

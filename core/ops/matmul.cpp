@@ -4,6 +4,7 @@
 #include "core/ops/checks.h"
 #include "core/ops/cpu/matmul.h"
 #include "core/ops/cuda/matmul.h"
+#include "core/trace.h"
 
 namespace tessera {
 namespace {
@@ -48,6 +49,7 @@ Matrix transposed_weights(const Tensor& w) { return {w, w.dim(1), w.dim(0), Layo
 }  // namespace
 
 void linear_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor y) {
+  const TraceRange range("linear_forward");
   const Device device = check_forward("linear_forward", x, w, bias, y);
   if (device.is_meta()) return;
   const Matrix a = rows_as_matrix(x), b = transposed_weights(w);
@@ -59,6 +61,7 @@ void linear_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor
 
 void linear_gelu_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Gelu kind,
                          Tensor hidden, Tensor active) {
+  const TraceRange range("linear_gelu_forward");
   constexpr const char* kOp = "linear_gelu_forward";
   [[maybe_unused]] const Device device = check_forward(kOp, x, w, bias, hidden);
   require_like(active, hidden, kOp, "active");
@@ -77,6 +80,7 @@ void linear_gelu_forward(const Tensor& x, const Tensor& w, const Tensor& bias, G
 }
 
 void linear_backward_input(const Tensor& dy, const Tensor& w, Tensor dx) {
+  const TraceRange range("linear_backward_input");
   const Device device = check_backward_input("linear_backward_input", dy, w, dx);
   if (device.is_meta()) return;
   const Matrix a = rows_as_matrix(dy), b = weights(w);
@@ -88,6 +92,7 @@ void linear_backward_input(const Tensor& dy, const Tensor& w, Tensor dx) {
 
 void linear_gelu_backward_input(const Tensor& dy, const Tensor& w, const Tensor& hidden, Gelu kind,
                                 Tensor dhidden) {
+  const TraceRange range("linear_gelu_backward_input");
   constexpr const char* kOp = "linear_gelu_backward_input";
   [[maybe_unused]] const Device device = check_backward_input(kOp, dy, w, dhidden);
   require_like(hidden, dhidden, kOp, "hidden");
@@ -104,6 +109,7 @@ void linear_gelu_backward_input(const Tensor& dy, const Tensor& w, const Tensor&
 }
 
 void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor dw, Accumulate accumulate) {
+  const TraceRange range("linear_backward_weight");
   constexpr const char* kOp = "linear_backward_weight";
   check_linear(kOp, x, dw, dy);
   require_dtype(x, dy.dtype(), kOp, "x");

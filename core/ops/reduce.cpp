@@ -3,10 +3,12 @@
 #include "core/ops/checks.h"
 #include "core/ops/cpu/ops.h"
 #include "core/ops/cuda/ops.h"
+#include "core/trace.h"
 
 namespace tessera {
 
 void add_sum_of_squares(const Tensor& x, Tensor out) {
+  const TraceRange range("add_sum_of_squares");
   constexpr const char* kOp = "add_sum_of_squares";
   require_dtype(x, DType::f32, kOp, "x");
   require_shape(out, {1}, kOp, "out");
@@ -21,6 +23,7 @@ void add_sum_of_squares(const Tensor& x, Tensor out) {
 }
 
 void column_sum(const Tensor& x, Tensor out) {
+  const TraceRange range("column_sum");
   constexpr const char* kOp = "column_sum";
   require_float(x, kOp, "x");
   require_shape(out, {columns_of(x)}, kOp, "out");

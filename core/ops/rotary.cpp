@@ -4,6 +4,7 @@
 #include "core/ops/checks.h"
 #include "core/ops/cpu/ops.h"
 #include "core/ops/cuda/ops.h"
+#include "core/trace.h"
 
 namespace tessera {
 namespace {
@@ -45,10 +46,12 @@ void rotary_table(const Tensor& positions, float base, Tensor table) {
 }
 
 void rotary_forward(const Tensor& table, Tensor qkv) {
+  const TraceRange range("rotary_forward");
   turn(table, 1.0f, qkv, "qkv", "rotary_forward");
 }
 
 void rotary_backward(const Tensor& table, Tensor dqkv) {
+  const TraceRange range("rotary_backward");
   turn(table, -1.0f, dqkv, "dqkv", "rotary_backward");
 }
 

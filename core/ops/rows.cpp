@@ -4,6 +4,7 @@
 #include "core/ops/checks.h"
 #include "core/ops/cpu/ops.h"
 #include "core/ops/cuda/ops.h"
+#include "core/trace.h"
 
 namespace tessera {
 namespace {
@@ -20,6 +21,7 @@ void check_rows(const Tensor& whole, const char* whole_name, const Tensor& rows,
 }  // namespace
 
 void gather_rows(const Tensor& x, const Tensor& rows, Tensor out, int64_t first) {
+  const TraceRange range("gather_rows");
   constexpr const char* kOp = "gather_rows";
   check_rows(x, "x", rows, out, "out", kOp);
   const Device device = common_device(kOp, x, rows, out);
@@ -31,6 +33,7 @@ void gather_rows(const Tensor& x, const Tensor& rows, Tensor out, int64_t first)
 }
 
 void scatter_add_rows(const Tensor& dout, const Tensor& rows, Tensor dx, int64_t first) {
+  const TraceRange range("scatter_add_rows");
   constexpr const char* kOp = "scatter_add_rows";
   check_rows(dx, "dx", rows, dout, "dout", kOp);
   const Device device = common_device(kOp, dout, rows, dx);

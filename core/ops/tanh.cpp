@@ -3,10 +3,12 @@
 #include "core/ops/checks.h"
 #include "core/ops/cpu/ops.h"
 #include "core/ops/cuda/ops.h"
+#include "core/trace.h"
 
 namespace tessera {
 
 void tanh_forward(const Tensor& x, Tensor y) {
+  const TraceRange range("tanh_forward");
   constexpr const char* kOp = "tanh_forward";
   require_float(x, kOp, "x");
   require_like(y, x, kOp, "y");
@@ -20,6 +22,7 @@ void tanh_forward(const Tensor& x, Tensor y) {
 }
 
 void tanh_backward(const Tensor& dy, const Tensor& y, Tensor dx) {
+  const TraceRange range("tanh_backward");
   constexpr const char* kOp = "tanh_backward";
   require_float(y, kOp, "y");
   require_like(dy, y, kOp, "dy");

@@ -107,7 +107,9 @@ struct CheckpointSection {
 };
 
 struct LogSection {
-  int64_t interval = 10;  ///< in steps
+  int64_t interval = 10;       ///< in steps
+  int64_t timeline_steps = 0;  ///< 0 is none
+  int64_t timeline_skip = 2;   ///< steps of this start before them
 
   bool operator==(const LogSection&) const = default;
 };

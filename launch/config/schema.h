@@ -303,6 +303,14 @@ template <MaybeConst<LogSection> Section>
 void describe(Section& log, auto& field) {
   field("interval", log.interval, IntegerIn{1, kMaxSteps},
         "Steps between lines of `metrics.jsonl` and of the terminal.");
+  field(
+      "timeline_steps", log.timeline_steps, IntegerIn{0, 1000},
+      "Steps of which each CPU rank writes to `timeline/` in `run.dir` what it did when: layers, "
+      "ops and collectives, for chrome://tracing or ui.perfetto.dev. 0 is none. An error on GPUs, "
+      "for which `nsys profile` shows the same ranges beside what the GPU does.");
+  field("timeline_skip", log.timeline_skip, IntegerIn{0, kMaxSteps},
+        "Steps before those, whenever the run starts or resumes: the first take memory and compile "
+        "matrix products.");
 }
 
 template <MaybeConst<RunConfig> Config>

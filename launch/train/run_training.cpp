@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/ops/cuda/cudnn_attention.h"
 #include "core/ops/cuda/matmul.h"
+#include "core/trace.h"
 #include "launch/config/config_changes.h"
 #include "launch/config/load_config.h"
 #include "launch/config/validate.h"
@@ -20,6 +21,7 @@
 #include "launch/observe/peak_flops.h"
 #include "launch/observe/product_speed.h"
 #include "launch/observe/start_summary.h"
+#include "launch/observe/step_timeline.h"
 #include "launch/train/host_room.h"
 #include "launch/train/memory_plan.h"
 #include "launch/train/open_data.h"
@@ -52,6 +54,7 @@ class TrainingRun {
         trainer_(trainer),
         console_(console),
         last_step_(last_step(config, options)),
+        timeline_(config, groups.world),
         clock_(peak_flops) {
     all_or_none(groups.world, [&] {
       if (groups.world.rank() == 0) {
@@ -78,10 +81,13 @@ class TrainingRun {
   void take_steps() {
     const StopSignal signal;
     while (trainer_.steps_done() < last_step_) {
-      trainer_.step();
+      take_step();
       const int64_t step = trainer_.steps_done();
       const bool stop = signal.requested(groups_.world);
       const bool last = step == last_step_;
+      if (const std::string line = timeline_.write_if_whole(stop || last); !line.empty()) {
+        console_.line(line);
+      }
       const bool saves = stop || last || is_due(config_.checkpoint.interval, step);
       const bool evaluates =
           is_due(config_.eval.interval, step) || (last && config_.eval.interval > 0);
@@ -98,6 +104,12 @@ class TrainingRun {
       }
       if (evaluates) evaluate();
     }
+  }
+
+  void take_step() {
+    const Timeline::Scope scope(timeline_.next(trainer_.steps_done() + 1));
+    const TraceRange range("step");
+    trainer_.step();
   }
 
   /// Says what a resumed run does otherwise than before: a --set that was forgotten, above all.
@@ -194,6 +206,7 @@ class TrainingRun {
   Console& console_;
   int64_t last_step_;
   std::unique_ptr<MetricsLog> metrics_;
+  StepTimeline timeline_;
   StepClock clock_;
   bool first_ = true;
 };
@@ -247,6 +260,16 @@ Peak peak_of([[maybe_unused]] const OpenedDevices& devices, [[maybe_unused]] con
   return peak;
 }
 
+/// Throws if the run asks for what only CPU ranks have.
+void check_timeline(const LogSection& log, const OpenedDevices& devices) {
+  require(
+      log.timeline_steps == 0 || devices.device.is_cpu(),
+      "log.timeline_steps is {}, and shows what the threads of CPU ranks do, but this run is on "
+      "GPUs: choose 0, and start it under `nsys profile`, which shows the same ranges beside "
+      "what the GPU does",
+      log.timeline_steps);
+}
+
 /// Throws if the run asks for what only a GPU has, and prepares the calling thread for it.
 void set_tf32(const RunConfig& config, const OpenedDevices& devices) {
   require(!config.run.tf32 || devices.device.is_cuda(),
@@ -289,6 +312,7 @@ void run_training(const TrainOptions& options, Communicator& world) {
   Peak peak;
   all_or_none(world, [&] {
     set_tf32(config, devices);
+    check_timeline(config.log, devices);
     peak = peak_of(devices, config.run, world.rank() == 0);
   });
   MemoryPlan plan;

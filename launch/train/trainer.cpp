@@ -8,6 +8,7 @@
 #include "core/checked.h"
 #include "core/error.h"
 #include "core/ops/elementwise.h"
+#include "core/trace.h"
 #include "launch/config/source_text.h"
 #include "launch/evaluate/evaluation_pass.h"
 #include "launch/tokenizer/checkpoint_tokenizer.h"
@@ -265,6 +266,7 @@ StepContext Trainer::context(int64_t micro) {
 
 // Each data rank reads other samples, so that one alone may meet a damaged one, or a slow disk.
 TargetCounts Trainer::load_batch() {
+  const TraceRange range("load batch");
   TargetCounts counts;
   std::string error;
   const auto start = std::chrono::steady_clock::now();

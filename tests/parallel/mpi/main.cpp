@@ -63,6 +63,16 @@ INSTANTIATE_TEST_SUITE_P(World, MpiCases, ::testing::ValuesIn(communicator_cases
 
 TEST(Mpi, KnowsItsLauncher) { EXPECT_TRUE(launched_by_mpi()); }
 
+// All ranks of these tests run on one host. Where they may not copy directly, the cases above held
+// for MPI's collectives alone.
+TEST(Mpi, CopiesDirectlyOrSaysWhyNot) {
+  const std::string name = runtime->world().name();
+  if (runtime->world().size() == 1) GTEST_SKIP() << "one rank has nobody to copy from";
+  if (name.find("because") != std::string::npos) GTEST_SKIP() << name;
+  EXPECT_EQ(name, "mpi, direct copies");
+  EXPECT_EQ(chunked_world->name(), "mpi");
+}
+
 // Prints what fails and nothing else, on the ranks other than 0.
 class FailuresOnly : public ::testing::EmptyTestEventListener {
   void OnTestPartResult(const ::testing::TestPartResult& result) override {
@@ -94,7 +104,8 @@ int run_cases() {
     delete listeners.Release(listeners.default_result_printer());
     listeners.Append(new FailuresOnly);
   }
-  const std::unique_ptr<Communicator> chunked = runtime->duplicate_world(997);
+  const std::unique_ptr<Communicator> chunked =
+      runtime->duplicate_world(MpiTransport::messages, 997);
   chunked_world = chunked.get();
   const std::unique_ptr<Communicator> staged = open_gpus(Backend::mpi);
   staged_world = staged.get();

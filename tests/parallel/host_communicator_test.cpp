@@ -1,0 +1,134 @@
+#include "parallel/host_communicator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "core/memory.h"
+#include "parallel/thread_communicator.h"
+#include "tests/parallel/communicator_cases.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+/// What ranks of a host share, for ranks that are threads: their own process is each other's.
+struct SharedByThreads {
+  explicit SharedByThreads(int ranks)
+      : bells(static_cast<size_t>(ranks)), parts(static_cast<size_t>(ranks)) {}
+
+  std::unique_ptr<Communicator> communicator(Communicator& world) {
+    std::vector<HostMember> members;
+    for (size_t rank = 0; rank < parts.size(); ++rank) {
+      members.push_back({getpid(), &bells[rank], &parts[rank]});
+    }
+    auto thread = std::make_shared<ProgressThread>(bells[static_cast<size_t>(world.rank())]);
+    return make_host_communicator(world.split(0, world.rank()),
+                                  std::make_unique<HostGroup>(world.rank(), members),
+                                  {nullptr, std::move(thread)});
+  }
+
+  std::vector<HostBell> bells;
+  std::vector<HostRankPart> parts;
+};
+
+/// Calls `body` on so many ranks that copy directly. They end together, as processes of a run do.
+void run_host_ranks(int ranks, const std::function<void(Communicator&)>& body) {
+  SharedByThreads shared(ranks);
+  run_thread_ranks(ranks, [&](Communicator& world) {
+    const auto direct = shared.communicator(world);
+    body(*direct);
+    world.barrier();
+  });
+}
+
+/// Splits are those of the communicator of messages, and threads' know of no host.
+std::vector<CommunicatorCase> cases_without_names() {
+  std::vector<CommunicatorCase> cases = communicator_cases();
+  std::erase_if(cases, [](const CommunicatorCase& the_case) {
+    return std::string(the_case.name) == "split_orders_by_key";
+  });
+  return cases;
+}
+
+class HostCases : public ::testing::TestWithParam<std::tuple<CommunicatorCase, int>> {};
+
+TEST_P(HostCases, Hold) {
+  const auto& [the_case, size] = GetParam();
+  run_host_ranks(size, the_case.body);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, HostCases,
+                         ::testing::Combine(::testing::ValuesIn(cases_without_names()),
+                                            ::testing::Values(1, 2, 3, 4, 7)),
+                         [](const auto& test) {
+                           return std::string(std::get<0>(test.param).name) + "_" +
+                                  std::to_string(std::get<1>(test.param));
+                         });
+
+TEST(HostRanks, SumInTheOrderOfRanksAndRoundOnceWhateverTheSize) {
+  // Below, at and above what travels with a call, and several chunks with a rest.
+  for (const int64_t count : {5, 512, 513, 100'003, 1'000'003}) {
+    run_host_ranks(7, [&](Communicator& group) {
+      // 2^24 + 1 is no fp32, so the sum depends on the order of the additions.
+      constexpr float kBig = 0x1p24f;
+      const auto value = [](int rank) { return rank == 0 ? kBig : rank == 6 ? -kBig : 1.0f; };
+      float expected = value(0);
+      for (int rank = 1; rank < 7; ++rank) expected += value(rank);
+      OwnedTensor fp32({count}, DType::f32);
+      for (float& x : fp32.tensor.span<float>()) x = value(group.rank());
+      group.all_reduce(fp32.tensor);
+      for (const float x : fp32.tensor.span<float>()) ASSERT_EQ(x, expected);
+
+      // In bf16 256 + 1 is 256; in fp32 six of them are 262.
+      OwnedTensor bf16({count}, DType::bf16);
+      for (auto& x : bf16.tensor.span<bfloat16>()) x = bfloat16(group.rank() == 0 ? 256.f : 1.f);
+      group.all_reduce(bf16.tensor);
+      for (const auto x : bf16.tensor.span<bfloat16>()) ASSERT_EQ(static_cast<float>(x), 262.f);
+    });
+  }
+}
+
+TEST(HostRanks, MayHaveMoreCallsUnderWayThanTheyTellEachOtherOf) {
+  run_host_ranks(3, [](Communicator& group) {
+    std::vector<OwnedTensor> tensors;
+    std::vector<std::unique_ptr<PendingCollective>> pending;
+    for (int64_t i = 0; i < 3 * int64_t{HostRankPart::kRing}; ++i) {
+      tensors.emplace_back(Shape{i % 2 == 0 ? 3 : 3000}, DType::i64);
+      for (int64_t& x : tensors.back().tensor.span<int64_t>()) x = i + group.rank();
+      pending.push_back(group.all_reduce_async(tensors.back().tensor));
+    }
+    for (size_t i = pending.size(); i-- > 0;) pending[i]->wait();
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      for (const int64_t x : tensors[i].tensor.span<int64_t>()) {
+        ASSERT_EQ(x, 3 * static_cast<int64_t>(i) + 3);
+      }
+    }
+  });
+}
+
+TEST(HostRanks, ThatCallDifferentCollectivesGetAnErrorWhichNamesBoth) {
+  run_host_ranks(2, [](Communicator& group) {
+    const OwnedTensor mine({group.rank() == 0 ? 3000 : 4000}, DType::f32);
+    try {
+      group.all_reduce(mine.tensor);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("different collectives"),
+                                      HasSubstr("all_reduce (sum) of 3000 fp32"),
+                                      HasSubstr("all_reduce (sum) of 4000 fp32")));
+    }
+    // And so does whatever follows.
+    EXPECT_THROW(group.barrier(), Error);
+  });
+}
+
+}  // namespace
+}  // namespace tessera
