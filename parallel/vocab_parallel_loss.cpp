@@ -67,8 +67,8 @@ void VocabParallelLoss::loss(const StepContext& ctx, const Tensor& x, const Tens
 }
 
 void VocabParallelLoss::loss_and_gradient(const StepContext& ctx, const Tensor& x,
-                                          const Tensor& targets, float scale, Tensor loss_sum,
-                                          Tensor dx) {
+                                          const Tensor& targets, const Factor& scale,
+                                          Tensor loss_sum, Tensor dx) {
   const TrafficScope traffic(Traffic::loss);
   for_each_chunk(x.dim(0), [&](int64_t begin, int64_t end) {
     const Arena::Scope scope(ctx.arena);

@@ -61,7 +61,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
       groups_(groups),
       rows_(row_split(config, groups)),
       model_(make_model(config.model, store_, *groups.tp)),
-      micro_steps_(*model_, why_no_cuda_graph(config, device, groups).empty()),
+      micro_steps_(*model_, device, why_no_cuda_graph(config, device, groups).empty()),
       memory_(plan_for(config, groups, device, free_bytes)),
       arena_(device, memory_.arena_bytes),
       batches_(data.train, data.eval, config.model.vocab_size,

@@ -1,6 +1,7 @@
 #include "core/cuda/launch.h"
 #include "core/cuda/packs.h"
 #include "core/cuda/philox.h"
+#include "core/ops/cuda/dropout_moment.h"
 #include "core/ops/cuda/ops.h"
 #include "core/ops/dropout.h"
 
@@ -16,16 +17,24 @@ struct Mask {
         threshold(dropout.threshold()),
         scale(dropout.scale()),
         key(dropout.key),
+        moment(moment_of(dropout)),
         columns(columns_),
-        first_row(dropout.first_row),
+        first_row(0),
         rows(dropout.rows.defined() ? dropout.rows.data<int32_t>() : nullptr) {}
 
   bool active;
   uint32_t threshold;
   float scale;
   RandomKey key;
+  DropoutMoment moment;
   int64_t columns, first_row;
   const int32_t* rows;
+
+  /// Takes what the moment says, before anything is dropped.
+  __device__ void begin() {
+    key.step = moment.step();
+    first_row = moment.first_row();
+  }
 
   /// The index in the stream of the tensor's element `i`.
   __device__ uint64_t stream_index(int64_t i) const {
@@ -59,6 +68,7 @@ struct Mask {
 
 template <int N, typename T>
 __global__ void dropout_kernel(const T* x, Mask mask, int64_t n, T* y) {
+  mask.begin();
   for (int64_t i = global_thread() * N; i < n; i += global_threads() * N) {
     Floats<N> value = load_floats<N>(x + i);
     mask.drop(i, value);
@@ -69,6 +79,7 @@ __global__ void dropout_kernel(const T* x, Mask mask, int64_t n, T* y) {
 template <int N, typename T>
 __global__ void bias_dropout_add_kernel(const T* x, const T* bias, const T* residual, Mask mask,
                                         int64_t n, T* out) {
+  if (mask.active) mask.begin();
   for (int64_t i = global_thread() * N; i < n; i += global_threads() * N) {
     Floats<N> value = load_floats<N>(x + i);
     const Floats<N> add = load_floats<N>(residual + i);
