@@ -6,7 +6,6 @@
 #include "core/ops/cross_entropy.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/matmul.h"
-#include "core/ops/reduce.h"
 #include "parallel/traffic.h"
 
 namespace tessera {
@@ -81,8 +80,8 @@ void VocabParallelLoss::loss_and_gradient(const StepContext& ctx, const Tensor& 
                            chunk.log_sum_exp, scale);
     linear_backward_input(dlogits, table_.value, dx_rows);
     const auto summing = tp_.all_reduce_async(dx_rows);
-    linear_backward_weight(dlogits, x_rows, table_.grad, Accumulate::yes);
-    if (bias_ != nullptr) column_sum(dlogits, bias_->grad);
+    linear_backward_weight_bias(dlogits, x_rows, table_.grad, Accumulate::yes,
+                                bias_ != nullptr ? bias_->grad : Tensor());
     summing->wait();
   });
   if (bias_ != nullptr) ctx.gradient_is_final(*bias_);

@@ -277,6 +277,11 @@ class Table {
             [&] { linear_backward_input(y.tensor, w.tensor, dx.tensor); });
     measure("linear_backward_weight", {5 * narrow + 4 * weights, flops},
             [&] { linear_backward_weight(y.tensor, x.tensor, dw.tensor, Accumulate::yes); });
+    // To be compared with the one above and column_sum, which is of a tensor of this size.
+    const OwnedTensor dbias = zeros({4 * width}, DType::f32);
+    measure("linear_backward_weight_bias", {5 * narrow + 4 * weights, flops}, [&] {
+      linear_backward_weight_bias(y.tensor, x.tensor, dw.tensor, Accumulate::yes, dbias.tensor);
+    });
   }
 
   void attention() {
