@@ -10,21 +10,6 @@
 namespace tessera {
 namespace {
 
-void require_dropout(const Dropout& dropout, const Tensor& x, const char* op) {
-  require(0.0f <= dropout.probability && dropout.probability < 1.0f,
-          "{}: the probability must be in [0, 1), but is {}", op, dropout.probability);
-  require(dropout.first_row >= 0, "{}: first_row must not be negative, but is {}", op,
-          dropout.first_row);
-  if (dropout.moment.defined()) {
-    require_shape(dropout.moment, {2}, op, "the dropout's moment");
-    require_dtype(dropout.moment, DType::i64, op, "the dropout's moment");
-  }
-  if (!dropout.rows.defined()) return;
-  require(dropout.rows.dtype() == DType::i32 && dropout.rows.numel() == rows_of(x),
-          "{}: the dropout's rows must be int32, one for each of the {} rows of {}, but are {}", op,
-          rows_of(x), describe(x), describe(dropout.rows));
-}
-
 void apply(const Tensor& x, const char* x_name, const Dropout& dropout, Tensor y,
            const char* y_name, const char* op) {
   require_float(x, op, x_name);
@@ -54,6 +39,21 @@ Dropout Dropout::now() const {
   result.first_row = values[1] * sequence_rows;
   result.moment = {};
   return result;
+}
+
+void require_dropout(const Dropout& dropout, const Tensor& x, const char* op) {
+  require(0.0f <= dropout.probability && dropout.probability < 1.0f,
+          "{}: the probability must be in [0, 1), but is {}", op, dropout.probability);
+  require(dropout.first_row >= 0, "{}: first_row must not be negative, but is {}", op,
+          dropout.first_row);
+  if (dropout.moment.defined()) {
+    require_shape(dropout.moment, {2}, op, "the dropout's moment");
+    require_dtype(dropout.moment, DType::i64, op, "the dropout's moment");
+  }
+  if (!dropout.rows.defined()) return;
+  require(dropout.rows.dtype() == DType::i32 && dropout.rows.numel() == rows_of(x),
+          "{}: the dropout's rows must be int32, one for each of the {} rows of {}, but are {}", op,
+          rows_of(x), describe(x), describe(dropout.rows));
 }
 
 void dropout_forward(const Tensor& x, const Dropout& dropout, Tensor y) {

@@ -29,6 +29,9 @@ struct Dropout {
   Dropout now() const;
 };
 
+/// Throws, naming `op`, unless it fits x (..., C).
+void require_dropout(const Dropout& dropout, const Tensor& x, const char* op);
+
 /// y = dropout(x). fp32 or bf16 (..., C); y may alias x. No mask is stored.
 void dropout_forward(const Tensor& x, const Dropout& dropout, Tensor y);
 

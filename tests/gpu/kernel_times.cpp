@@ -191,6 +191,14 @@ class Table {
       layer_norm_forward(x.tensor, weight.tensor, weight.tensor, 1e-5f, y.tensor, mean.tensor,
                          rstd.tensor);
     });
+    // To be compared with the one above and bias_dropout_add.
+    const OwnedTensor sum = zeros(shape, DType::bf16);
+    Dropout dropout;
+    dropout.probability = 0.1f;
+    measure("bias_dropout_add_norm", {4 * one}, [&] {
+      bias_dropout_add_norm(x.tensor, weight.tensor, dy.tensor, dropout, sum.tensor, weight.tensor,
+                            weight.tensor, 1e-5f, y.tensor, mean.tensor, rstd.tensor);
+    });
     measure("layer_norm_backward", {4 * one}, [&] {
       layer_norm_backward(dy.tensor, x.tensor, weight.tensor, mean.tensor, rstd.tensor, y.tensor,
                           y.tensor, dweight.tensor, dbias.tensor);

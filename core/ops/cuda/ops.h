@@ -16,6 +16,9 @@ namespace tessera::cuda {
 
 void layer_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps,
                         Tensor y, Tensor mean, Tensor rstd);
+void bias_dropout_add_norm(const Tensor& x, const Tensor& bias, const Tensor& residual,
+                           const Dropout& dropout, Tensor sum, const Tensor& weight,
+                           const Tensor& norm_bias, float eps, Tensor y, Tensor mean, Tensor rstd);
 void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                          const Tensor& mean, const Tensor& rstd, const Tensor& residual, Tensor dx,
                          Tensor dweight, Tensor dbias);
