@@ -29,7 +29,7 @@ for program in "${programs[@]}"; do
   cp tests/gpu/run_in_bundle.sh "$out/bin/${program##*/}"
 done
 cp tests/gpu/run_in_bundle.sh "$out/bin/mpirun"
-cp tests/gpu/env.sh tests/gpu/check.sh tests/gpu/peer_pytorch.py "$out/"
+cp -r tests/gpu/{env.sh,check.sh,parts,report.sh,peer_pytorch.py} "$out/"
 cp configs/gpt2_{124m,350m,1.5b}.yaml configs/bert_{base,large}.yaml "$out/configs/"
 cp tests/parity/*_golden.safetensors "$out/tests/parity/"
 
