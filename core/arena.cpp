@@ -18,7 +18,7 @@ Tensor Arena::allocate(const Shape& shape, DType dtype) {
   require(device_.is_meta() || used_ + padded <= capacity(),
           "the arena of {} bytes is full: {} bytes are used and a tensor {} {} was asked for; its "
           "capacity comes from a dry run, which must have taken another path than this run",
-          capacity(), used_, to_string(dtype), to_string(shape));
+          capacity(), used_, to_string(dtype), shape);
   void* data = device_.is_meta() ? nullptr : static_cast<std::byte*>(buffer_.data()) + used_;
   used_ += padded;
   peak_ = std::max(peak_, used_);

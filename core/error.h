@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 namespace tessera {
@@ -25,6 +26,15 @@ template <typename... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> message, Args&&... args) {
   throw Error(fmt::format(message, std::forward<Args>(args)...));
 }
+
+/// Base of the fmt::formatter of what has a to_string(). A check that holds thus makes no text.
+template <typename T>
+struct ToStringFormatter : fmt::formatter<std::string_view> {
+  template <typename Context>
+  auto format(const T& value, Context& context) const {
+    return fmt::formatter<std::string_view>::format(to_string(value), context);
+  }
+};
 
 /// Throws Error with a message in fmt's syntax unless `condition` holds.
 template <typename... Args>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "core/checked.h"
 #include "core/error.h"
@@ -50,6 +51,15 @@ void write_initial(const Parameter& parameter, uint64_t seed, int64_t first, con
 }
 
 }  // namespace
+
+Accumulate Parameter::next_accumulate() {
+  return std::exchange(grad_is_forgotten, false) ? Accumulate::no : Accumulate::yes;
+}
+
+const Tensor& Parameter::grad_to_add_to() {
+  if (next_accumulate() == Accumulate::no) fill(grad, 0.0);
+  return grad;
+}
 
 Shape Parameter::real_shape() const {
   Shape shape = local_shape;
@@ -214,7 +224,14 @@ std::vector<OwnedRange> ParameterStore::owned_ranges_by(
   return owned;
 }
 
-void ParameterStore::zero_grads() { fill(flat_grads(), 0.0); }
+void ParameterStore::zero_grads() {
+  fill(flat_grads(), 0.0);
+  for (Parameter& parameter : parameters_) parameter.grad_is_forgotten = false;
+}
+
+void ParameterStore::forget_grads() {
+  for (Parameter& parameter : parameters_) parameter.grad_is_forgotten = true;
+}
 
 Tensor ParameterStore::flat_masters() const {
   return precision_ == DType::f32 ? flat_values() : whole_state(masters_, "masters");

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/accumulate.h"
 #include "core/flat_layout.h"
 #include "core/global_index.h"
 #include "core/memory.h"
@@ -91,6 +92,15 @@ struct Parameter {
   /// or with several owners a run, which may be empty.
   OwnedRun owned;
 
+  /// Whether `grad` is to be taken for zeros, whatever is in its memory (forget_grads()).
+  bool grad_is_forgotten = false;
+
+  /// What the next product is to do with `grad`: it overwrites one that is forgotten, which from
+  /// then on is not.
+  Accumulate next_accumulate();
+  /// `grad` for an op that only adds to it: cleared, if it is forgotten.
+  const Tensor& grad_to_add_to();
+
   /// The leading part of a local tensor that is not padding, with the shard's true shape.
   Tensor real_part(const Tensor& local) const;
   /// local_shape without padding.
@@ -134,6 +144,10 @@ class ParameterStore {
   void initialize(uint64_t seed);
 
   void zero_grads();
+  /// As zero_grads(), but leaves the memory as it is until a gradient is first added to. Layers
+  /// take `grad` by next_accumulate() and grad_to_add_to(); the flat gradients are right again when
+  /// a backward pass has come by every parameter.
+  void forget_grads();
 
   std::deque<Parameter>& parameters() { return parameters_; }
   const std::deque<Parameter>& parameters() const { return parameters_; }

@@ -5,6 +5,8 @@
 #include <initializer_list>
 #include <string>
 
+#include "core/error.h"
+
 namespace tessera {
 
 /// Up to kMaxDims extents, outermost first. A value type without allocation.
@@ -35,3 +37,6 @@ class Shape {
 std::string to_string(const Shape& shape);
 
 }  // namespace tessera
+
+template <>
+struct fmt::formatter<tessera::Shape> : tessera::ToStringFormatter<tessera::Shape> {};

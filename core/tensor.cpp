@@ -25,14 +25,13 @@ Tensor::Tensor(void* data, Shape shape, DType dtype, Device device)
       defined_(true) {}
 
 Tensor Tensor::view(const Shape& shape) const {
-  require(shape.numel() == numel_, "a tensor of shape {} can not be viewed as {}",
-          to_string(shape_), to_string(shape));
+  require(shape.numel() == numel_, "a tensor of shape {} can not be viewed as {}", shape_, shape);
   return {data_, shape, dtype_, device_};
 }
 
 Tensor Tensor::slice(int64_t begin, int64_t end) const {
   require(shape_.rank() > 0 && 0 <= begin && begin <= end && end <= shape_[0],
-          "rows [{}, {}) are not within a tensor of shape {}", begin, end, to_string(shape_));
+          "rows [{}, {}) are not within a tensor of shape {}", begin, end, shape_);
   Shape shape = shape_;
   shape.set(0, end - begin);
   const int64_t row = shape_[0] == 0 ? 0 : numel_ / shape_[0];
@@ -48,7 +47,8 @@ void Tensor::check_dtype(DType expected) const {
   fail("a tensor {} was used as {}", describe(*this), to_string(expected));
 }
 
-std::string describe(const Tensor& tensor) {
+std::string to_string(const Described& described) {
+  const Tensor& tensor = described.tensor;
   if (!tensor.defined()) return "undefined";
   return fmt::format("{} {} on {}", to_string(tensor.dtype()), to_string(tensor.shape()),
                      to_string(tensor.device()));

@@ -58,8 +58,13 @@ class Tensor {
   bool defined_ = false;
 };
 
-/// "fp32 (2, 3) on cpu", for messages.
-std::string describe(const Tensor& tensor);
+/// A tensor in a message.
+struct Described {
+  const Tensor& tensor;
+};
+inline Described describe(const Tensor& tensor) { return {tensor}; }
+/// "fp32 (2, 3) on cpu"
+std::string to_string(const Described& described);
 
 /// Throws, naming `op` and `name`, unless `tensor` has this shape.
 void require_shape(const Tensor& tensor, const Shape& shape, const char* op, const char* name);
@@ -68,3 +73,6 @@ void require_shape(const Tensor& tensor, const Shape& shape, const char* op, con
 void require_dtype(const Tensor& tensor, DType dtype, const char* op, const char* name);
 
 }  // namespace tessera
+
+template <>
+struct fmt::formatter<tessera::Described> : tessera::ToStringFormatter<tessera::Described> {};

@@ -64,8 +64,8 @@ void ColumnParallelLinear::backward(const StepContext& ctx, const Tensor& dy, Te
   x.wait();
   const auto summing = sum.start();
   linear_backward_weight_bias(
-      dy, x.wait(), weight_matrix(weight_->grad), Accumulate::yes,
-      bias_ != nullptr ? bias_->grad.view({bias_->grad.numel()}) : Tensor());
+      dy, x.wait(), weight_matrix(weight_->grad), weight_->next_accumulate(),
+      bias_ != nullptr ? bias_->grad_to_add_to().view({bias_->grad.numel()}) : Tensor());
   if (bias_ != nullptr) ctx.gradient_is_final(*bias_);
   ctx.gradient_is_final(*weight_);
   summing->wait();

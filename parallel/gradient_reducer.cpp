@@ -36,6 +36,9 @@ void GradientReducer::add(const Parameter& parameter) {
   const auto index = static_cast<size_t>(found - parameters_.begin());
   require(!added_[index], "gradient reducer: parameter {} was added twice in a step",
           parameter.name);
+  require(!parameter.grad_is_forgotten,
+          "gradient reducer: parameter {} has no gradient: its layer's backward added none",
+          parameter.name);
   added_[index] = true;
   const size_t bucket = store_.layout().bucket_of(index);
   if (--missing_[bucket] > 0) return progress();

@@ -27,8 +27,8 @@ Tensor ReplicatedLinear::forward(const StepContext& ctx, const Tensor& x) {
 
 void ReplicatedLinear::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
   linear_backward_input(dy, weight_->value, dx);
-  linear_backward_weight_bias(dy, x_, weight_->grad, Accumulate::yes,
-                              bias_ != nullptr ? bias_->grad : Tensor());
+  linear_backward_weight_bias(dy, x_, weight_->grad, weight_->next_accumulate(),
+                              bias_ != nullptr ? bias_->grad_to_add_to() : Tensor());
   if (bias_ != nullptr) ctx.gradient_is_final(*bias_);
   ctx.gradient_is_final(*weight_);
 }

@@ -80,11 +80,13 @@ void VocabParallelLoss::loss_and_gradient(const StepContext& ctx, const Tensor& 
                            chunk.log_sum_exp, scale);
     linear_backward_input(dlogits, table_.value, dx_rows);
     const auto summing = tp_.all_reduce_async(dx_rows);
-    linear_backward_weight_bias(dlogits, x_rows, table_.grad, Accumulate::yes,
-                                bias_ != nullptr ? bias_->grad : Tensor());
+    linear_backward_weight_bias(dlogits, x_rows, table_.grad, table_.next_accumulate(),
+                                bias_ != nullptr ? bias_->grad_to_add_to() : Tensor());
     summing->wait();
   });
-  if (bias_ != nullptr) ctx.gradient_is_final(*bias_);
+  if (bias_ == nullptr) return;
+  bias_->grad_to_add_to();  // where there were no rows
+  ctx.gradient_is_final(*bias_);
 }
 
 void VocabParallelLoss::whole_logits(const StepContext& ctx, const Tensor& x, Tensor out) {

@@ -1,12 +1,10 @@
 #pragma once
 
+#include "core/accumulate.h"
 #include "core/ops/gelu.h"
 #include "core/tensor.h"
 
 namespace tessera {
-
-/// Whether a matrix product overwrites its output or adds to it.
-enum class Accumulate : bool { no, yes };
 
 /// The three matrix products of a linear layer with weights w (N, K). Leading dims of activations
 /// are flattened into M rows: x is (..., K), y and dy are (..., N). fp32 or bf16, sums in fp32; no

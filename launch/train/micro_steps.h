@@ -41,6 +41,9 @@ class MicroSteps {
   void run(const StepContext& ctx, const TokenBatch& batch, const LossScale& scale,
            const LossSums& sums);
 
+  /// Whether micro-steps may still be recorded.
+  bool use_graphs() const { return use_graphs_; }
+
   /// How many were launched as a graph.
   int64_t launches() const { return launches_; }
 

@@ -128,7 +128,12 @@ void Trainer::step() {
   const LossScale scale = {one_over(counts_.token_targets), one_over(counts_.document_targets)};
   const LossSums sums{sums_.tensor};
 
-  store_.zero_grads();
+  // A graph always adds: it is recorded once for the first micro-batch and all others.
+  if (micro_steps_.use_graphs()) {
+    store_.zero_grads();
+  } else {
+    store_.forget_grads();
+  }
   fill(sums.values, 0.0);
   std::vector<BatchBuffers>& loaded = prefetched_.current();
   for (size_t micro = 0; micro < loaded.size(); ++micro) {

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "tests/bench/bench_run.h"
+#include "tests/bench/step_parts.h"
 #include "tests/bench/step_products.h"
 #include "tests/bench/timing.h"
 
@@ -39,6 +40,28 @@ void step(benchmark::State& state, const RunConfig& config) {
   state.counters["GFLOP/s"] = step_flops(config) / step_seconds * 1e-9;
 }
 
+// What a step costs whatever the number of its rows is: one of a single row, without what depends
+// on the number of weights.
+void fixed(benchmark::State& state, RunConfig config) {
+  config.model.seq_length = 1;
+  config.batch.global = config.batch.micro = 1;
+  BenchRun run(config);
+  StepProducts products(config);
+  StepParts parts(config);
+  std::vector<double> steps, weights;
+  for (int i = 0; i < 20; ++i) run.step();
+  for (auto _ : state) {
+    steps.push_back(time_of([&] { run.step(); }).wall);
+    weights.push_back(time_of([&] { products.run(); }).wall +
+                      time_of([&] { parts.gradient_norm_part(); }).wall +
+                      time_of([&] { parts.optimizer_part(); }).wall);
+    state.SetIterationTime(steps.back());
+  }
+  state.counters["step_us"] = median(steps) * 1e6;
+  state.counters["weights_us"] = median(weights) * 1e6;
+  state.counters["fixed_us"] = (median(steps) - median(weights)) * 1e6;
+}
+
 // Steps alone, for peer_pytorch.py.
 void peer(benchmark::State& state, const RunConfig& config) {
   BenchRun run(config);
@@ -51,8 +74,8 @@ void peer(benchmark::State& state, const RunConfig& config) {
   state.counters["tokens/s"] = static_cast<double>(rows_of(config)) / median(steps);
 }
 
-void register_run(const std::string& name, void (*run)(benchmark::State&, const RunConfig&),
-                  const RunConfig& config, int iterations) {
+template <typename Run>
+void register_run(const std::string& name, Run run, const RunConfig& config, int iterations) {
   const char* suffix = config.run.precision == DType::bf16 ? "_bf16" : "_fp32";
   benchmark::RegisterBenchmark((name + suffix).c_str(), run, config)
       ->UseManualTime()
@@ -67,6 +90,7 @@ void register_run(const std::string& name, void (*run)(benchmark::State&, const 
     register_run("step/bert_4x768_128", step, bert_4x768(precision, 128), 5);
     register_run("step/bert_4x768_512", step, bert_4x768(precision, 512), 3);
     register_run("step/bert_tiny", step, bert_tiny(precision), 100);
+    register_run("fixed/gpt_shakespeare", fixed, gpt_shakespeare(precision), 500);
     register_run("peer/gpt2_124m", peer, gpt2_124m(precision), 5);
     register_run("peer/bert_base_128", peer, bert_base(precision, 128), 5);
     register_run("peer/gpt_shakespeare", peer, gpt_shakespeare(precision), 200);

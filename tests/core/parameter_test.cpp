@@ -159,6 +159,28 @@ TEST(ParameterStore, KindsOfInitAndTwoNames) {
   EXPECT_EQ(root_mean_square(to_doubles(store.flat_grads())), 0.0);
 }
 
+TEST(ParameterStore, ForgottenGradientsAreOverwrittenOrClearedByWhatComesFirst) {
+  ParameterStore store;
+  Parameter& product = store.declare({"product", {5, 7}, {}, Init::zeros()});
+  Parameter& sum = store.declare({"sum", {9}, {}, Init::zeros()});
+  store.allocate(test_device(), DType::f32, StoreFor::training);
+  EXPECT_EQ(product.next_accumulate(), Accumulate::yes) << "a new store's gradients are zeros";
+
+  fill(store.flat_grads(), 3.0);
+  store.forget_grads();
+  EXPECT_EQ(root_mean_square(to_doubles(product.grad)), 3.0) << "nothing is touched yet";
+  EXPECT_EQ(product.next_accumulate(), Accumulate::no);
+  EXPECT_EQ(product.next_accumulate(), Accumulate::yes) << "only the first overwrites";
+  EXPECT_EQ(to_doubles(sum.grad_to_add_to()), std::vector<double>(9, 0.0));
+  fill(sum.grad, 2.0);
+  EXPECT_EQ(to_doubles(sum.grad_to_add_to()), std::vector<double>(9, 2.0));
+
+  store.forget_grads();
+  store.zero_grads();
+  EXPECT_EQ(product.next_accumulate(), Accumulate::yes);
+  EXPECT_FALSE(sum.grad_is_forgotten);
+}
+
 /// Parameters of all sorts: padded, split along dim 1, small, of ones, and with nothing in it.
 void declare_many(ParameterStore& store) {
   store.declare(weight({24, 65}, {0, {8, 13}}, 8));

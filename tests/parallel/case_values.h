@@ -56,8 +56,8 @@ void expect_elements(const Tensor& tensor, Expected&& expected, const std::strin
   for (int64_t i = 0; i < tensor.numel(); ++i) {
     const double found = to_double(data[i]);
     if (found == static_cast<double>(expected(i))) continue;
-    ADD_FAILURE() << what << ": element " << i << " of " << describe(tensor) << " is " << found
-                  << ", expected " << expected(i);
+    ADD_FAILURE() << what << ": element " << i << " of " << to_string(describe(tensor)) << " is "
+                  << found << ", expected " << expected(i);
     return;
   }
 }

@@ -84,7 +84,8 @@ void expect_same_bits(Communicator& group, int64_t count) {
   std::memcpy(root.tensor.raw(), mine.tensor.raw(), mine.tensor.bytes());
   group.broadcast(root.tensor, 0);
   EXPECT_EQ(std::memcmp(root.tensor.raw(), mine.tensor.raw(), mine.tensor.bytes()), 0)
-      << who(group) << " has other bits than rank 0 in the sum of " << describe(mine.tensor);
+      << who(group) << " has other bits than rank 0 in the sum of "
+      << to_string(describe(mine.tensor));
 }
 
 void sums_are_the_same_bits_on_all_ranks(Communicator& group) {

@@ -6,6 +6,7 @@
 #include "core/ops/cpu/ops.h"
 #include "core/ops/cpu/row_blocks.h"
 #include "core/ops/cpu/stochastic_rounding.h"
+#include "core/ops/cpu/streams.h"
 #include "core/ops/cpu/vector_math.h"
 
 namespace tessera::cpu {
@@ -16,18 +17,21 @@ namespace {
 template <bool kValue, typename T>
 void update(AdamWConstants c, float grad_scale, const float* grad, float* exp_avg,
             float* exp_avg_sq, float* master, T* value, int64_t n) {
+  const auto block = [=](int64_t first, auto count) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    const float g = grad[i] * grad_scale;
-    const float m = std::fma(c.take1, g - exp_avg[i], exp_avg[i]);
-    const float v = std::fma(c.beta2, exp_avg_sq[i], c.take2 * (g * g));
-    const float denominator = std::fma(std::sqrt(v), c.root_scale, c.eps);
-    const float p = std::fma(-c.step_size, m / denominator, c.keep * master[i]);
-    exp_avg[i] = m;
-    exp_avg_sq[i] = v;
-    master[i] = p;
-    if constexpr (kValue) value[i] = from_float<T>(p);
-  }
+    for (int64_t i = first; i < first + count; ++i) {
+      const float g = grad[i] * grad_scale;
+      const float m = std::fma(c.take1, g - exp_avg[i], exp_avg[i]);
+      const float v = std::fma(c.beta2, exp_avg_sq[i], c.take2 * (g * g));
+      const float denominator = std::fma(std::sqrt(v), c.root_scale, c.eps);
+      const float p = std::fma(-c.step_size, m / denominator, c.keep * master[i]);
+      exp_avg[i] = m;
+      exp_avg_sq[i] = v;
+      master[i] = p;
+      if constexpr (kValue) value[i] = from_float<T>(p);
+    }
+  };
+  for_each_block(n, block, grad, exp_avg, exp_avg_sq, master, value);
 }
 
 /// update() with values of their own that are rounded by the bits of `rounding`.

@@ -28,6 +28,7 @@ struct RunningSoftmax {
   /// what was summed before shrinks. `cols` is a multiple of kTilePadding. Sums go lane by lane, so
   /// that more columns without weight do not change their order.
   float absorb(int64_t r, int64_t cols, float* scores) {
+    static_assert(kTilePadding == 16);
     float lanes[kTilePadding];
     std::fill_n(lanes, kTilePadding, max[r]);
     for (int64_t c = 0; c < cols; c += kTilePadding) {
@@ -36,7 +37,7 @@ struct RunningSoftmax {
         lanes[i] = scores[c + i] > lanes[i] ? scores[c + i] : lanes[i];
       }
     }
-    const float row_max = *std::max_element(lanes, lanes + kTilePadding);
+    const float row_max = vec::fold16(lanes, [](float a, float b) { return b > a ? b : a; });
     // With every key hidden so far, any finite reference makes all weights exp(−inf) = 0.
     const float reference = row_max == kMinusInf ? 0.0f : row_max;
     std::fill_n(lanes, kTilePadding, 0.0f);
@@ -47,9 +48,7 @@ struct RunningSoftmax {
         lanes[i] += scores[c + i];
       }
     }
-    float row_sum = 0.0f;
-#pragma omp simd reduction(+ : row_sum)
-    for (int64_t i = 0; i < kTilePadding; ++i) row_sum += lanes[i];
+    const float row_sum = vec::fold16(lanes, [](float a, float b) { return a + b; });
     const float shrink = max[r] == kMinusInf ? 0.0f : vec::exp(max[r] - reference);
     sum[r] = sum[r] * shrink + row_sum;
     max[r] = row_max;

@@ -6,6 +6,7 @@
 
 #include "core/ops/cpu/ops.h"
 #include "core/ops/cpu/row_blocks.h"
+#include "core/ops/cpu/streams.h"
 #include "core/ops/cpu/vector_math.h"
 
 namespace tessera::cpu {
@@ -34,12 +35,15 @@ struct TileResult {
 template <typename T>
 TileResult sum_exp(const T* x, float shift, int64_t size, const T* next, int64_t next_size) {
   float sum = 0.0f, max = kMinusInfinity;
+  const auto block = [&](int64_t first, auto count) {
 #pragma omp simd reduction(+ : sum) reduction(max : max)
-  for (int64_t i = 0; i < next_size; ++i) {
-    sum += vec::exp(to_float(x[i]) - shift);
-    const float value = to_float(next[i]);
-    max = value > max ? value : max;
-  }
+    for (int64_t i = first; i < first + count; ++i) {
+      sum += vec::exp(to_float(x[i]) - shift);
+      const float value = to_float(next[i]);
+      max = value > max ? value : max;
+    }
+  };
+  for_each_block<kSumBlock>(next_size, block, next);
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = next_size; i < size; ++i) sum += vec::exp(to_float(x[i]) - shift);
   return {sum, max};
@@ -76,10 +80,13 @@ RowStatistics row_statistics(const T* x, int64_t n) {
 /// x = scale × exp(x − log_sum_exp)
 template <typename T>
 void scaled_softmax(T* x, float log_sum_exp, float scale, int64_t n) {
+  const auto block = [=](int64_t first, auto count) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    x[i] = from_float<T>(scale * vec::exp(to_float(x[i]) - log_sum_exp));
-  }
+    for (int64_t i = first; i < first + count; ++i) {
+      x[i] = from_float<T>(scale * vec::exp(to_float(x[i]) - log_sum_exp));
+    }
+  };
+  for_each_block(n, block, x);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "core/ops/cpu/ops.h"
 #include "core/ops/cpu/row_blocks.h"
+#include "core/ops/cpu/streams.h"
 #include "core/ops/cpu/vector_math.h"
 
 namespace tessera::cpu {
@@ -49,23 +50,29 @@ class Mask {
 
 template <typename T>
 void drop(const T* x, const uint32_t* bits, uint32_t threshold, float scale, int64_t n, T* y) {
+  const auto block = [=](int64_t first, auto count) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    const float kept = to_float(x[i]) * scale;
-    y[i] = from_float<T>(bits[i] < threshold ? 0.0f : kept);
-  }
+    for (int64_t i = first; i < first + count; ++i) {
+      const float kept = to_float(x[i]) * scale;
+      y[i] = from_float<T>(bits[i] < threshold ? 0.0f : kept);
+    }
+  };
+  for_each_block(n, block, x, y);
 }
 
 template <bool kBias, bool kDrop, typename T>
 void branch_end(const T* x, const T* bias, const T* residual, const uint32_t* bits,
                 uint32_t threshold, float scale, int64_t n, T* out) {
+  const auto block = [=](int64_t first, auto count) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    float value = to_float(x[i]);
-    if constexpr (kBias) value += to_float(bias[i]);
-    if constexpr (kDrop) value = bits[i] < threshold ? 0.0f : value * scale;
-    out[i] = from_float<T>(to_float(residual[i]) + value);
-  }
+    for (int64_t i = first; i < first + count; ++i) {
+      float value = to_float(x[i]);
+      if constexpr (kBias) value += to_float(bias[i]);
+      if constexpr (kDrop) value = bits[i] < threshold ? 0.0f : value * scale;
+      out[i] = from_float<T>(to_float(residual[i]) + value);
+    }
+  };
+  for_each_block(n, block, x, residual, out);
 }
 
 /// Calls body.operator()<a, b>() with two flags as constants.

@@ -5,6 +5,7 @@
 
 #include "core/ops/cpu/ops.h"
 #include "core/ops/cpu/row_blocks.h"
+#include "core/ops/cpu/streams.h"
 #include "core/ops/cpu/vector_math.h"
 #include "core/ops/with_value.h"
 
@@ -20,8 +21,11 @@ void fill_with(const Tensor& tensor, T value) {
 
 template <typename From, typename To>
 void convert(const From* in, To* out, int64_t n) {
+  const auto block = [=](int64_t first, auto count) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) out[i] = from_float<To>(to_float(in[i]));
+    for (int64_t i = first; i < first + count; ++i) out[i] = from_float<To>(to_float(in[i]));
+  };
+  for_each_block(n, block, in, out);
 }
 
 template <typename From, typename To>
@@ -43,8 +47,13 @@ void copy_bytes(const Tensor& source, const Tensor& destination) {
 
 template <typename T>
 void add_range(const T* a, const T* b, T* out, int64_t n) {
+  const auto block = [=](int64_t first, auto count) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) out[i] = from_float<T>(to_float(a[i]) + to_float(b[i]));
+    for (int64_t i = first; i < first + count; ++i) {
+      out[i] = from_float<T>(to_float(a[i]) + to_float(b[i]));
+    }
+  };
+  for_each_block(n, block, a, b, out);
 }
 
 }  // namespace

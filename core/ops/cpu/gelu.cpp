@@ -4,6 +4,7 @@
 
 #include "core/ops/cpu/ops.h"
 #include "core/ops/cpu/row_blocks.h"
+#include "core/ops/cpu/streams.h"
 #include "core/ops/cpu/vector_math.h"
 
 namespace tessera::cpu {
@@ -41,16 +42,24 @@ struct ErfGelu {
 
 template <typename Kind, typename T>
 void forward(const T* x, T* y, int64_t n) {
+  const auto block = [=](int64_t first, auto count) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) y[i] = from_float<T>(Kind::value(to_float(x[i])));
+    for (int64_t i = first; i < first + count; ++i) {
+      y[i] = from_float<T>(Kind::value(to_float(x[i])));
+    }
+  };
+  for_each_block(n, block, x, y);
 }
 
 template <typename Kind, typename T>
 void backward(const T* dy, const T* x, T* dx, int64_t n) {
+  const auto block = [=](int64_t first, auto count) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    dx[i] = from_float<T>(to_float(dy[i]) * Kind::slope(to_float(x[i])));
-  }
+    for (int64_t i = first; i < first + count; ++i) {
+      dx[i] = from_float<T>(to_float(dy[i]) * Kind::slope(to_float(x[i])));
+    }
+  };
+  for_each_block(n, block, dy, x, dx);
 }
 
 /// Calls `body` with the type that stands for `kind`.

@@ -2,6 +2,7 @@
 
 #include "core/ops/cpu/ops.h"
 #include "core/ops/cpu/row_blocks.h"
+#include "core/ops/cpu/streams.h"
 #include "core/ops/cpu/vector_math.h"
 
 namespace tessera::cpu {
@@ -16,8 +17,11 @@ struct Moments {
 template <typename T>
 Moments moments(const T* x, int64_t n, float eps) {
   float sum = 0.0f;
+  const auto block = [&](int64_t first, auto count) {
 #pragma omp simd reduction(+ : sum)
-  for (int64_t c = 0; c < n; ++c) sum += to_float(x[c]);
+    for (int64_t c = first; c < first + count; ++c) sum += to_float(x[c]);
+  };
+  for_each_block<kSumBlock>(n, block, x);
   const float mean = sum / static_cast<float>(n);
   float squares = 0.0f;
 #pragma omp simd reduction(+ : squares)
@@ -30,12 +34,15 @@ Moments moments(const T* x, int64_t n, float eps) {
 
 template <bool kBias, typename T>
 void normalise(const T* x, const T* weight, const T* bias, Moments m, int64_t n, T* y) {
+  const auto block = [=](int64_t first, auto count) {
 #pragma omp simd
-  for (int64_t c = 0; c < n; ++c) {
-    float out = (to_float(x[c]) - m.mean) * m.rstd * to_float(weight[c]);
-    if constexpr (kBias) out += to_float(bias[c]);
-    y[c] = from_float<T>(out);
-  }
+    for (int64_t c = first; c < first + count; ++c) {
+      float out = (to_float(x[c]) - m.mean) * m.rstd * to_float(weight[c]);
+      if constexpr (kBias) out += to_float(bias[c]);
+      y[c] = from_float<T>(out);
+    }
+  };
+  for_each_block(n, block, y);
 }
 
 /// Σ dy·w / n and Σ dy·w·x̂ / n.
@@ -47,12 +54,15 @@ struct Projections {
 template <typename T>
 Projections project(const T* dy, const T* x, const T* weight, Moments m, int64_t n) {
   float sum = 0.0f, along = 0.0f;
+  const auto block = [&](int64_t first, auto count) {
 #pragma omp simd reduction(+ : sum, along)
-  for (int64_t c = 0; c < n; ++c) {
-    const float dnorm = to_float(dy[c]) * to_float(weight[c]);
-    sum += dnorm;
-    along += dnorm * ((to_float(x[c]) - m.mean) * m.rstd);
-  }
+    for (int64_t c = first; c < first + count; ++c) {
+      const float dnorm = to_float(dy[c]) * to_float(weight[c]);
+      sum += dnorm;
+      along += dnorm * ((to_float(x[c]) - m.mean) * m.rstd);
+    }
+  };
+  for_each_block<kSumBlock>(n, block, dy, x);
   return {sum / static_cast<float>(n), along / static_cast<float>(n)};
 }
 
@@ -60,16 +70,19 @@ template <bool kResidual, typename T>
 void backward_row(const T* dy, const T* x, const T* weight, const T* residual, Moments m, int64_t n,
                   T* dx, float* dweight, float* dbias) {
   const Projections p = project(dy, x, weight, m, n);
+  const auto block = [=](int64_t first, auto count) {
 #pragma omp simd
-  for (int64_t c = 0; c < n; ++c) {
-    const float g = to_float(dy[c]);
-    const float norm = (to_float(x[c]) - m.mean) * m.rstd;
-    float out = m.rstd * (g * to_float(weight[c]) - p.mean - norm * p.along);
-    if constexpr (kResidual) out += to_float(residual[c]);
-    dx[c] = from_float<T>(out);
-    dweight[c] += g * norm;
-    dbias[c] += g;
-  }
+    for (int64_t c = first; c < first + count; ++c) {
+      const float g = to_float(dy[c]);
+      const float norm = (to_float(x[c]) - m.mean) * m.rstd;
+      float out = m.rstd * (g * to_float(weight[c]) - p.mean - norm * p.along);
+      if constexpr (kResidual) out += to_float(residual[c]);
+      dx[c] = from_float<T>(out);
+      dweight[c] += g * norm;
+      dbias[c] += g;
+    }
+  };
+  for_each_block(n, block, residual, dx);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "core/ops/cpu/ops.h"
 #include "core/ops/cpu/row_blocks.h"
+#include "core/ops/cpu/streams.h"
 #include "core/ops/cpu/vector_math.h"
 
 namespace tessera::cpu {
@@ -12,11 +13,14 @@ namespace {
 
 double chunk_squares(const float* x, int64_t n) {
   double total = 0.0;
+  const auto block = [&](int64_t first, auto count) {
 #pragma omp simd reduction(+ : total)
-  for (int64_t i = 0; i < n; ++i) {
-    const auto value = static_cast<double>(x[i]);
-    total += value * value;
-  }
+    for (int64_t i = first; i < first + count; ++i) {
+      const auto value = static_cast<double>(x[i]);
+      total += value * value;
+    }
+  };
+  for_each_block<kSumBlock>(n, block, x);
   return total;
 }
 
@@ -50,10 +54,14 @@ void add_rows(const T* x, int64_t rows, int64_t columns, float* sums) {
   int64_t row = 0;
   for (; row + 4 <= rows; row += 4) {
     const T *a = x + row * columns, *b = a + columns, *c = b + columns, *d = c + columns;
+    const auto block = [=](int64_t first, auto count) {
+      for (int64_t next = 4; next < 8; ++next) fetch<kBlock>(a + next * columns + first);
 #pragma omp simd
-    for (int64_t i = 0; i < columns; ++i) {
-      sums[i] += (to_float(a[i]) + to_float(b[i])) + (to_float(c[i]) + to_float(d[i]));
-    }
+      for (int64_t i = first; i < first + count; ++i) {
+        sums[i] += (to_float(a[i]) + to_float(b[i])) + (to_float(c[i]) + to_float(d[i]));
+      }
+    };
+    for_each_block(columns, block);
   }
   for (; row < rows; ++row) {
     const T* a = x + row * columns;

@@ -22,6 +22,15 @@ T from_float(float x) {
 
 namespace vec {
 
+/// combine(lanes[0], …, lanes[15]) in halves: lane by lane it would be one long chain.
+template <typename Combine>
+float fold16(const float* lanes, Combine combine) {
+  float half[8], quarter[4];
+  for (int i = 0; i < 8; ++i) half[i] = combine(lanes[i], lanes[i + 8]);
+  for (int i = 0; i < 4; ++i) quarter[i] = combine(half[i], half[i + 4]);
+  return combine(combine(quarter[0], quarter[2]), combine(quarter[1], quarter[3]));
+}
+
 /// eˣ to 1 ulp for −87.5 ≤ x ≤ 89 or NaN. Results under 2⁻¹²⁵·⁵ are zero, so that none is denormal.
 inline float exp_within(float x) {
   constexpr float kLog2e = 1.44269504f;

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+namespace tessera::cpu {
+
+/// Elements that a loop over memory takes at a time.
+inline constexpr int64_t kBlock = 64;
+/// Those of a loop that sums: a block's sum is one number, which costs some instructions.
+inline constexpr int64_t kSumBlock = 256;
+
+/// Asks for the cache lines of `count` elements: to be read, or, of what is not const, to be
+/// written. They need not be there.
+template <int64_t kCount, typename T>
+inline void fetch(T* elements) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t i = 0; i < kCount; i += kLine) {
+    __builtin_prefetch(elements + i, std::is_const_v<T> ? 0 : 1);
+  }
+}
+
+/// Calls body(first, count) for blocks that cover [0, n) in order. `count` is kCount, as a
+/// constant, but in the last one. Blocks of `streams` are asked for 2 KiB ahead: a loop that
+/// computes more than it loads fills the processor's window long before it reaches the next cache
+/// line, and the hardware's prefetching can not be counted on (in virtual machines it often does
+/// little).
+template <int64_t kCount = kBlock, typename Body, typename... T>
+inline void for_each_block(int64_t n, Body&& body, T*... streams) {
+  int64_t first = 0;
+  for (; first + kCount <= n; first += kCount) {
+    (fetch<kCount>(streams + first + 2048 / static_cast<int64_t>(sizeof(T))), ...);
+    body(first, std::integral_constant<int64_t, kCount>());
+  }
+  if (first < n) body(first, n - first);
+}
+
+}  // namespace tessera::cpu
