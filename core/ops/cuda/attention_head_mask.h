@@ -24,12 +24,7 @@ class HeadMask {
         hidden_keys_(a_.hidden_keys == nullptr ? nullptr
                                                : a_.hidden_keys + static_cast<int64_t>(b) * a_.seq),
         hidden_(plane_of(a_.hidden)),
-        additive_(plane_of(a_.additive)),
-        drop_key_(a_.drop_key) {
-    if (!a_.drops) return;
-    drop_key_.step = a_.drop_moment.step();
-    first_row_ = a_.drop_moment.first_row();
-  }
+        additive_(plane_of(a_.additive)) {}
 
   /// The keys outside of which query t sees none, by arithmetic and the documents.
   __device__ Positions keys_of(int t) const {
@@ -76,16 +71,19 @@ class HeadMask {
     const int64_t row = static_cast<int64_t>(b_) * a_.seq + t;
     const int64_t place = a_.places == nullptr || t >= a_.seq ? row : a_.places[row];
     const int64_t sequence = place / a_.place_seq, position = place % a_.place_seq;
-    const int64_t head = (first_row_ + sequence) * a_.total_heads + a_.first_head + h_;
+    const int64_t head =
+        (a_.drop_moment.first_row() + sequence) * a_.total_heads + a_.first_head + h_;
     return static_cast<uint64_t>((head * a_.place_seq + position) * a_.place_seq + position - t);
   }
 
   /// Bit i: whether dropout keeps the weight with global index first + i.
   __device__ uint32_t kept(uint64_t first) const {
+    RandomKey key = a_.drop_key;
+    key.step = a_.drop_moment.step();
     const int skip = static_cast<int>(first % 4);
     uint32_t bits = 0;
     for (int i = 0; i < (skip == 0 ? 8 : 9); ++i) {
-      const uint4 words = philox_words(drop_key_, first / 4 + static_cast<uint64_t>(i));
+      const uint4 words = philox_words(key, first / 4 + static_cast<uint64_t>(i));
       const uint32_t four =
           (words.x >= a_.drop_threshold ? 1u : 0u) | (words.y >= a_.drop_threshold ? 2u : 0u) |
           (words.z >= a_.drop_threshold ? 4u : 0u) | (words.w >= a_.drop_threshold ? 8u : 0u);
@@ -130,8 +128,6 @@ class HeadMask {
   const uint8_t* hidden_keys_;
   const uint8_t* hidden_;
   const float* additive_;
-  RandomKey drop_key_;
-  int64_t first_row_ = 0;  // of the sequences, as dropout counts them
 };
 
 }  // namespace tessera::cuda
