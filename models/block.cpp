@@ -14,15 +14,15 @@ Block::Block(ParameterStore& store, const std::string& name, const ModelConfig& 
       mlp_residual_(store, name + ".mlp_norm", config, layer, RandomPurpose::mlp_dropout),
       mlp_(store, name + ".mlp", config, gelu, tp) {}
 
-Tensor Block::mlp_half(const StepContext& ctx, const Tensor& attended) {
-  const Tensor branch = mlp_.forward(ctx, mlp_residual_.input(ctx, attended));
-  return mlp_residual_.output(ctx, branch, mlp_.output_bias(), attended);
+Tensor Block::finish(const StepContext& ctx, const Tensor& branch, const Tensor& x) {
+  const auto [attended, input] =
+      attention_residual_.output_to(mlp_residual_, ctx, branch, attention_.output_bias(), x);
+  return mlp_residual_.output(ctx, mlp_.forward(ctx, input), mlp_.output_bias(), attended);
 }
 
 Tensor Block::forward(const StepContext& ctx, const Tensor& x, const Visibility& visibility) {
   const TraceRange range(name_.c_str());
-  const Tensor branch = attention_.forward(ctx, attention_residual_.input(ctx, x), visibility);
-  return mlp_half(ctx, attention_residual_.output(ctx, branch, attention_.output_bias(), x));
+  return finish(ctx, attention_.forward(ctx, attention_residual_.input(ctx, x), visibility), x);
 }
 
 void Block::backward(const StepContext& ctx, Tensor gradient) {
@@ -33,9 +33,8 @@ void Block::backward(const StepContext& ctx, Tensor gradient) {
 
 Tensor Block::extend(const StepContext& ctx, const Tensor& x, KeyValueCache& cache,
                      const Visibility& visibility) {
-  const Tensor branch =
-      attention_.extend(ctx, attention_residual_.input(ctx, x), cache, visibility);
-  return mlp_half(ctx, attention_residual_.output(ctx, branch, attention_.output_bias(), x));
+  return finish(ctx, attention_.extend(ctx, attention_residual_.input(ctx, x), cache, visibility),
+                x);
 }
 
 }  // namespace tessera

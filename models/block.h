@@ -27,7 +27,8 @@ class Block {
   const SelfAttention& attention() const { return attention_; }
 
  private:
-  Tensor mlp_half(const StepContext& ctx, const Tensor& attended);
+  /// From what attention gave for x on.
+  Tensor finish(const StepContext& ctx, const Tensor& branch, const Tensor& x);
 
   std::string name_, backward_name_;  // of the trace's ranges
   // In this order of declaration the flat buffers have a pre-norm block's order of the forward

@@ -76,8 +76,8 @@ void DocumentHead::loss(const StepContext& ctx, const Tensor& hidden, const Toke
 }
 
 void DocumentHead::loss_and_gradient(const StepContext& ctx, const Tensor& hidden,
-                                     const TokenBatch& batch, float scale, const LossSums& sums,
-                                     Tensor dhidden) {
+                                     const TokenBatch& batch, const Factor& scale,
+                                     const LossSums& sums, Tensor dhidden) {
   const TraceRange range("document head");
   const Arena::Scope scope(ctx.arena);
   const Tensor dlogits = logits(ctx, hidden, batch);  // becomes its own gradient

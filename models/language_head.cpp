@@ -61,8 +61,8 @@ void LanguageHead::loss(const StepContext& ctx, const Tensor& hidden, const Toke
 }
 
 void LanguageHead::loss_and_gradient(const StepContext& ctx, const Tensor& hidden,
-                                     const TokenBatch& batch, float scale, const LossSums& sums,
-                                     Tensor dhidden) {
+                                     const TokenBatch& batch, const Factor& scale,
+                                     const LossSums& sums, Tensor dhidden) {
   const TraceRange range("language head");
   const Arena::Scope scope(ctx.arena);
   const bool all = all_are_targets(batch), in_place = all && !ctx.rows.split();

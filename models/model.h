@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "core/ops/factor.h"
 #include "core/parameter.h"
 #include "models/model_config.h"
 #include "models/token_batch.h"
@@ -13,8 +14,8 @@ class Transformer;
 
 /// By what the gradient of each sum of losses is multiplied: one over the global number of targets.
 struct LossScale {
-  float token = 0.0f;
-  float document = 0.0f;
+  Factor token = 0.0f;
+  Factor document = 0.0f;
 };
 
 /// What passes over micro-batches add up: one fp64 tensor, so that one all-reduce sums it over the

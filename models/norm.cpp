@@ -16,14 +16,25 @@ Norm::Norm(ParameterStore& store, const std::string& name, int64_t hidden_size, 
   if (bias) bias_ = declare(".bias", Init::zeros());
 }
 
-Tensor Norm::forward(const StepContext& ctx, const Tensor& x) {
+Tensor Norm::allocate(const StepContext& ctx, const Tensor& x) {
   const int64_t rows = x.numel() / x.dim(-1);
   x_ = x;
   mean_ = ctx.arena.allocate({rows}, DType::f32);
   rstd_ = ctx.arena.allocate({rows}, DType::f32);
-  Tensor y = ctx.arena.allocate(x.shape(), x.dtype());
-  layer_norm_forward(x, weight_->value, bias_ != nullptr ? bias_->value : Tensor(), eps_, y, mean_,
-                     rstd_);
+  return ctx.arena.allocate(x.shape(), x.dtype());
+}
+
+Tensor Norm::forward(const StepContext& ctx, const Tensor& x) {
+  const Tensor y = allocate(ctx, x);
+  layer_norm_forward(x, weight_->value, bias_value(), eps_, y, mean_, rstd_);
+  return y;
+}
+
+Tensor Norm::forward_sum(const StepContext& ctx, const Tensor& x, const Tensor& bias,
+                         const Tensor& residual, const Dropout& dropout, const Tensor& sum) {
+  const Tensor y = allocate(ctx, sum);
+  bias_dropout_add_norm(x, bias, residual, dropout, sum, weight_->value, bias_value(), eps_, y,
+                        mean_, rstd_);
   return y;
 }
 

@@ -15,11 +15,23 @@ Tensor Residual::input(const StepContext& ctx, const Tensor& x) {
   return pre_norm_ ? norm_.forward(ctx, x) : x;
 }
 
+// The branch's own memory becomes the sum: nothing else reads it.
 Tensor Residual::output(const StepContext& ctx, const Tensor& branch, const Tensor& bias,
                         const Tensor& x) {
-  // The branch's own memory becomes the sum: nothing else reads it.
-  bias_dropout_add(branch, bias, x, ctx.dropout(dropout_, purpose_, layer_), branch);
-  return pre_norm_ ? branch : norm_.forward(ctx, branch);
+  const Dropout dropout = ctx.dropout(dropout_, purpose_, layer_);
+  if (!pre_norm_) return norm_.forward_sum(ctx, branch, bias, x, dropout, branch);
+  bias_dropout_add(branch, bias, x, dropout, branch);
+  return branch;
+}
+
+Residual::Handover Residual::output_to(Residual& next, const StepContext& ctx, const Tensor& branch,
+                                       const Tensor& bias, const Tensor& x) {
+  if (!pre_norm_) {
+    const Tensor y = output(ctx, branch, bias, x);
+    return {y, y};
+  }
+  const Dropout dropout = ctx.dropout(dropout_, purpose_, layer_);
+  return {branch, next.norm_.forward_sum(ctx, branch, bias, x, dropout, branch)};
 }
 
 Tensor Residual::dropped(const StepContext& ctx, const Tensor& gradient) const {

@@ -25,6 +25,14 @@ class Residual {
   /// y from what the branch gave (which it overwrites) and its bias b (C), which may be undefined.
   Tensor output(const StepContext& ctx, const Tensor& branch, const Tensor& bias, const Tensor& x);
 
+  struct Handover {
+    Tensor y, input;
+  };
+  /// The same, with next.input() of it: the sum of this branch and the norm that reads it are one
+  /// op, whichever of the two it belongs to.
+  Handover output_to(Residual& next, const StepContext& ctx, const Tensor& branch,
+                     const Tensor& bias, const Tensor& x);
+
   /// gradient (B, T, C): on entry that of y, on return that of x. `branch` has
   /// backward(ctx, dy, dx).
   template <typename Branch>

@@ -34,6 +34,7 @@ AttentionOptions SelfAttention::options(const StepContext& ctx, const AttentionM
   options.mask = mask;
   options.dropout = ctx.dropout(dropout_, RandomPurpose::attention_dropout, layer_, {});
   options.dropout.first_row = ctx.first_sequence;  // the op's rows are sequences
+  options.dropout.sequence_rows = 1;
   options.places = ctx.places;
   options.first_head = first_head_;
   options.total_heads = total_heads_;

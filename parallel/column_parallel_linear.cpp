@@ -1,7 +1,6 @@
 #include "parallel/column_parallel_linear.h"
 
 #include "core/ops/matmul.h"
-#include "core/ops/reduce.h"
 #include "parallel/partition.h"
 #include "parallel/tensor_regions.h"
 
@@ -64,11 +63,10 @@ void ColumnParallelLinear::backward(const StepContext& ctx, const Tensor& dy, Te
   linear_backward_input(dy, weight_matrix(weight_->value), sum.part());
   x.wait();
   const auto summing = sum.start();
-  linear_backward_weight(dy, x.wait(), weight_matrix(weight_->grad), weight_->next_accumulate());
-  if (bias_ != nullptr) {
-    column_sum(dy, bias_->grad_to_add_to().view({bias_->grad.numel()}));
-    ctx.gradient_is_final(*bias_);
-  }
+  linear_backward_weight_bias(
+      dy, x.wait(), weight_matrix(weight_->grad), weight_->next_accumulate(),
+      bias_ != nullptr ? bias_->grad_to_add_to().view({bias_->grad.numel()}) : Tensor());
+  if (bias_ != nullptr) ctx.gradient_is_final(*bias_);
   ctx.gradient_is_final(*weight_);
   summing->wait();
 }

@@ -41,15 +41,37 @@ void GradientReducer::add(const Parameter& parameter) {
           parameter.name);
   added_[index] = true;
   const size_t bucket = store_.layout().bucket_of(index);
-  if (--missing_[bucket] == 0 && dp_.size() > 1) {
-    const TrafficScope traffic(Traffic::gradients);
-    pending_.push_back(start(store_.layout().buckets()[bucket]));
-  } else {
-    progress();
-  }
+  if (--missing_[bucket] > 0) return progress();
+  recorded_ ? recorded_(bucket) : start(bucket);
 }
 
-std::unique_ptr<PendingCollective> GradientReducer::start(const FlatBucket& bucket) const {
+void GradientReducer::record(const std::function<void()>& pass,
+                             const std::function<void(size_t)>& at) {
+  require(pending_.empty(), "gradient reducer: a pass is recorded while gradients are summed");
+  recorded_ = at;
+  const auto end = [&] {
+    recorded_ = nullptr;
+    reset();
+  };
+  try {
+    pass();
+  } catch (...) {
+    end();
+    throw;
+  }
+  end();
+}
+
+void GradientReducer::start(size_t bucket) {
+  const FlatBucket& all = store_.layout().buckets()[bucket];
+  std::fill(added_.begin() + all.parameters.begin, added_.begin() + all.parameters.end, true);
+  if (dp_.size() == 1) return;
+  progress();
+  const TrafficScope traffic(Traffic::gradients);
+  pending_.push_back(sum(all));
+}
+
+std::unique_ptr<PendingCollective> GradientReducer::sum(const FlatBucket& bucket) const {
   const Tensor flat = store_.flat_grads();
   const Tensor all = flat.slice(bucket.elements.begin, bucket.elements.end);
   if (!store_.layout().cut().shared()) return dp_.all_reduce_async(all);

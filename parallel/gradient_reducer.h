@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -22,11 +24,18 @@ class GradientReducer {
   /// ranks.
   void add(const Parameter& parameter);
 
+  /// Runs `pass`, a backward pass that is only recorded: where add() would start a bucket, `at` is
+  /// called with its index instead, and afterwards it is as if nothing had been added.
+  void record(const std::function<void()>& pass, const std::function<void(size_t)>& at);
+
+  /// Starts a bucket whose gradients are final since what record() saw runs again.
+  void start(size_t bucket);
+
   /// Returns when every gradient is summed; throws if a parameter was never added.
   void finalize();
 
  private:
-  std::unique_ptr<PendingCollective> start(const FlatBucket& bucket) const;
+  std::unique_ptr<PendingCollective> sum(const FlatBucket& bucket) const;
   void progress();
   void reset();
 
@@ -36,6 +45,7 @@ class GradientReducer {
   std::vector<bool> added_;       ///< by parameter, in the store's order
   std::vector<const Parameter*> parameters_;
   std::vector<std::unique_ptr<PendingCollective>> pending_;
+  std::function<void(size_t)> recorded_;  ///< called in place of start(), in record()
 };
 
 }  // namespace tessera

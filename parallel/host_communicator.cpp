@@ -1,11 +1,13 @@
 #include "parallel/host_communicator.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <exception>
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "core/memory.h"
 #include "parallel/peer_memory.h"
@@ -13,36 +15,62 @@
 namespace tessera {
 namespace {
 
+/// Memory for copies, kept for the next call: new pages cost more than to copy into them.
+class SpareBuffers {
+ public:
+  /// At least so large.
+  Buffer take(size_t bytes) {
+    const auto found =
+        std::ranges::find_if(spare_, [&](const Buffer& buffer) { return buffer.bytes() >= bytes; });
+    if (found == spare_.end()) return Buffer(bytes, kCpu);
+    Buffer buffer = std::move(*found);
+    spare_.erase(found);
+    return buffer;
+  }
+  void give_back(Buffer buffer) { spare_.push_back(std::move(buffer)); }
+
+ private:
+  std::vector<Buffer> spare_;
+};
+
 /// Memory that other processes can copy from and to: the tensor's own, or, where a driver has
 /// mapped that, a copy.
 class ReachableMemory {
  public:
-  explicit ReachableMemory(const Tensor& tensor) : tensor_(tensor) {
+  ReachableMemory(const Tensor& tensor, SpareBuffers& spare) : tensor_(tensor), spare_(spare) {
     if (peers_can_reach(tensor.raw(), tensor.bytes())) return;
-    copy_ = OwnedTensor(tensor.shape(), tensor.dtype());
-    std::memcpy(copy_.tensor.raw(), tensor.raw(), tensor.bytes());
+    copy_ = spare_.take(tensor.bytes());
+    std::memcpy(copy_.data(), tensor.raw(), tensor.bytes());
   }
+  ~ReachableMemory() {
+    if (is_copy()) spare_.give_back(std::move(copy_));
+  }
+  ReachableMemory(const ReachableMemory&) = delete;
+  ReachableMemory& operator=(const ReachableMemory&) = delete;
 
   std::byte* data() const {
-    return static_cast<std::byte*>(copy_.tensor.defined() ? copy_.tensor.raw() : tensor_.raw());
+    return static_cast<std::byte*>(is_copy() ? copy_.data() : tensor_.raw());
   }
 
   /// The tensor = what was written to data().
   void bring_back() const {
-    if (copy_.tensor.defined()) std::memcpy(tensor_.raw(), copy_.tensor.raw(), tensor_.bytes());
+    if (is_copy()) std::memcpy(tensor_.raw(), copy_.data(), tensor_.bytes());
   }
 
  private:
+  bool is_copy() const { return copy_.bytes() > 0; }
+
   Tensor tensor_;
-  OwnedTensor copy_;
+  SpareBuffers& spare_;
+  Buffer copy_;
 };
 
 /// The memory of a call: of a whole tensor, and where that is another's, of a rank's part of it.
 class CallMemory {
  public:
-  CallMemory(const Tensor& whole, const Tensor& part, std::byte* part_in_place)
-      : whole_(whole), in_place_(part_in_place == part.raw()) {
-    if (!in_place_) part_.emplace(part);
+  CallMemory(const Tensor& whole, const Tensor& part, std::byte* part_in_place, SpareBuffers& spare)
+      : whole_(whole, spare), in_place_(part_in_place == part.raw()) {
+    if (!in_place_) part_.emplace(part, spare);
     offset_ = part_in_place - static_cast<std::byte*>(whole.raw());
   }
 
@@ -66,9 +94,9 @@ class HostPending final : public PendingCollective {
   /// A collective whose part of a rank is `part`, or, in its place, at `part_in_place`: all of
   /// `whole` where there are no parts.
   HostPending(HostGroup& group, HostCall call, const Tensor& whole, const Tensor& part,
-              std::byte* part_in_place)
+              std::byte* part_in_place, SpareBuffers& spare)
       : group_(group),
-        memory_(whole, part, part_in_place),
+        memory_(whole, part, part_in_place, spare),
         writes_whole_(call.collective != Collective::reduce_scatter) {
     call.input = writes_whole_ ? memory_.part() : memory_.whole();
     call.output = writes_whole_ ? memory_.whole() : memory_.part();
@@ -91,6 +119,7 @@ class HostPending final : public PendingCollective {
         group_.move_on();
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
+      if (!over_) group_.give_up();  // its memory goes
     } catch (const std::exception&) {
       // Of a group that has failed, every later call says so.
     }
@@ -147,12 +176,12 @@ class HostCommunicator final : public Communicator {
 
   Pending on_whole(HostCall call, const Tensor& tensor) {
     return std::make_unique<HostPending>(*group_, call, tensor, tensor,
-                                         static_cast<std::byte*>(tensor.raw()));
+                                         static_cast<std::byte*>(tensor.raw()), spare_);
   }
   Pending on_parts(HostCall call, const Tensor& whole, const Tensor& part) {
     std::byte* in_place =
         static_cast<std::byte*>(whole.raw()) + static_cast<size_t>(rank()) * part.bytes();
-    return std::make_unique<HostPending>(*group_, call, whole, part, in_place);
+    return std::make_unique<HostPending>(*group_, call, whole, part, in_place, spare_);
   }
   Pending watched(Pending pending) {
     resources_.thread->watch(*group_);
@@ -204,6 +233,7 @@ class HostCommunicator final : public Communicator {
   std::unique_ptr<Communicator> messages_;
   HostResources resources_;
   std::unique_ptr<HostGroup> group_;
+  SpareBuffers spare_;
 };
 
 }  // namespace

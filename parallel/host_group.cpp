@@ -19,6 +19,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kSpin{20};
 /// How often one who sleeps looks whether the others live.
 constexpr std::chrono::seconds kAliveInterval{1};
+/// How long one sleeps who has something else to do while it waits: first, and at most.
+constexpr std::chrono::microseconds kShortestSleep{50}, kLongestSleep{1000};
 
 }  // namespace
 
@@ -81,9 +83,7 @@ bool HostGroup::do_what_is_ready() {
     try {
       do_part(next);
     } catch (...) {
-      error_ = std::current_exception();
-      failed_ = true;
-      bell().ring();
+      fail_with(std::current_exception());
       break;
     }
     mine().finished.store(next + 1);
@@ -136,6 +136,7 @@ void HostGroup::wait_until(const std::function<bool()>& holds) {
 
 void HostGroup::wait_at_bell(const std::function<bool()>& holds) {
   auto looked = Clock::now(), alive = looked;
+  std::chrono::nanoseconds sleep = kShortestSleep;
   while (true) {
     const uint32_t seen = bell().rings();
     bool moved = false;
@@ -144,11 +145,15 @@ void HostGroup::wait_at_bell(const std::function<bool()>& holds) {
       moved = do_what_is_ready();
     }
     if (failed_ || holds()) return;
+    check_others();
     const auto now = Clock::now();
     if (moved || bell().rings() != seen) {
       looked = now;
+      sleep = kShortestSleep;
     } else if (now - looked > kSpin) {
-      bell().sleep(seen, kAliveInterval);
+      bell().sleep(seen, while_waiting_ ? sleep : kAliveInterval);
+      if (while_waiting_) while_waiting_();
+      sleep = std::min<std::chrono::nanoseconds>(2 * sleep, kLongestSleep);
     }
     if (now - alive > kAliveInterval) {
       alive = now;
@@ -160,6 +165,29 @@ void HostGroup::wait_at_bell(const std::function<bool()>& holds) {
 void HostGroup::ring_others() const {
   for (const HostMember& member : members_) {
     if (member.part != &mine()) member.bell->ring();
+  }
+}
+
+void HostGroup::give_up() {
+  const std::lock_guard lock(mutex_);
+  fail_with(std::make_exception_ptr(
+      Error("a collective of this group was given up, and no later one can be done")));
+}
+
+// With the lock. What failed first is what is told.
+void HostGroup::fail_with(std::exception_ptr error) {
+  if (failed_) return;
+  error_ = std::move(error);
+  failed_ = true;
+  mine().failed = true;
+  bell().ring();
+  ring_others();
+}
+
+void HostGroup::check_others() const {
+  for (size_t member = 0; member < members_.size(); ++member) {
+    require(!members_[member].part->failed,
+            "rank {} of a group of {} has failed, and this one waits for it", member, size());
   }
 }
 

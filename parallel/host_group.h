@@ -9,6 +9,7 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "core/timeline.h"
@@ -25,6 +26,7 @@ struct alignas(64) HostRankPart {
 
   std::atomic<uint64_t> started{0};   ///< calls, of which the last kRing are in `calls`
   std::atomic<uint64_t> finished{0};  ///< those of them of which this rank has done its part
+  std::atomic<bool> failed{false};    ///< it will not do its part of any more
   std::array<HostCall, kRing> calls;
   std::array<std::array<std::byte, HostCall::kSmall>, kRing> small;  ///< the inputs of small calls
 };
@@ -49,6 +51,10 @@ class HostGroup final : public Movable {
   /// `members` in the order of ranks; their memory must outlive it on all ranks.
   HostGroup(int rank, std::vector<HostMember> members);
 
+  /// What a thread that waits calls every millisecond at least: to move on what else others may
+  /// need of this rank, and has no bell. Before the first call.
+  void set_while_waiting(std::function<void()> body) { while_waiting_ = std::move(body); }
+
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(members_.size()); }
 
@@ -62,6 +68,10 @@ class HostGroup final : public Movable {
 
   /// Returns when done(), for which it does this rank's part of all calls that are ready.
   void wait(uint64_t number);
+
+  /// Takes no part in any call from here on, because memory of one that is pending goes away: this
+  /// rank's later calls throw, and so do the other ranks' that need it.
+  void give_up();
 
   Moved move_on() override;
   bool rings() const override { return true; }
@@ -81,11 +91,14 @@ class HostGroup final : public Movable {
   void wait_until(const std::function<bool()>& holds);
   void wait_at_bell(const std::function<bool()>& holds);
   void ring_others() const;
+  void check_others() const;
   void check_alive() const;
+  void fail_with(std::exception_ptr error);
   void throw_error();
 
   int rank_;
   std::vector<HostMember> members_;
+  std::function<void()> while_waiting_;
   std::mutex mutex_;  // of the work
   std::atomic<int> waiting_{0};
   std::atomic<bool> failed_{false};

@@ -269,6 +269,14 @@ std::unique_ptr<Communicator> make_communicator(MPI_Comm comm,
   MpiHost::Group made = context->host.make_group(comm);
   messages->say_why_not_direct(made.why_not);
   if (made.group == nullptr) return messages;
+  // A call of MPI may return before all that it sends has left, and others may wait for that.
+  made.group->set_while_waiting([calls = context.get()] {
+    const std::unique_lock lock(calls->calls, std::try_to_lock);
+    int found = 0;
+    if (lock.owns_lock()) {
+      MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
+    }
+  });
   const std::shared_ptr<void> memory(made.memory.release(), [context](MpiSharedMemory* shared) {
     const std::lock_guard lock(context->calls);
     delete shared;

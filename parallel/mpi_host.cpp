@@ -133,10 +133,10 @@ MpiHost::Group MpiHost::make_group(MPI_Comm comm) const {
   };
   const std::vector<Member> members = all_gather(comm, Member{id_, rank_in(comm_)});
   Group made;
+  made.why_not = why_not_;
   for (const Member& member : members) {
     if (member.host != id_) return made;
   }
-  made.why_not = why_not_;
   if (!why_not_.empty()) return made;
   try {
     made.memory = std::make_unique<MpiSharedMemory>(comm, sizeof(HostRankPart));

@@ -43,8 +43,8 @@ class MpiHost {
   /// This rank's.
   HostBell& bell() { return *bell_; }
 
-  /// What the ranks of `comm` need to copy directly. Null if they are on several hosts, or may not:
-  /// then `why_not` goes on after "because".
+  /// What the ranks of `comm` need to copy directly. Null if they are on several hosts, or may not.
+  /// `why_not`, where this rank's host refuses, goes on after "because".
   struct Group {
     std::unique_ptr<HostGroup> group;
     std::unique_ptr<MpiSharedMemory> memory;

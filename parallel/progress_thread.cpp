@@ -14,6 +14,9 @@ constexpr microseconds kLongestPause{1000};
 // For what rings. A bell that was missed would be an error, so this is only for one that rang for
 // another thread's sake.
 constexpr std::chrono::seconds kNoPause{1};
+/// So often it looks again at once while something is done, and then pauses all the same: others
+/// want the core, and MPI's lock.
+constexpr int kMostPasses = 64;
 
 }  // namespace
 
@@ -47,6 +50,7 @@ void ProgressThread::forget(Movable& movable) {
 
 void ProgressThread::work() {
   Nanoseconds last_pause{0};
+  int passes = 0;
   std::unique_lock lock(mutex_);
   while (!ends_) {
     if (watched_.empty()) {
@@ -55,9 +59,12 @@ void ProgressThread::work() {
       continue;
     }
     const uint32_t seen = bell_.rings();
-    if (pass(lock)) {
+    if (pass(lock) && ++passes < kMostPasses) {
       last_pause = Nanoseconds{0};
-    } else if (!ends_ && !watched_.empty()) {
+      continue;
+    }
+    passes = 0;
+    if (!ends_ && !watched_.empty()) {
       pause(lock, seen, last_pause);
     }
   }

@@ -2,7 +2,6 @@
 
 #include "core/error.h"
 #include "core/ops/matmul.h"
-#include "core/ops/reduce.h"
 
 namespace tessera {
 
@@ -27,12 +26,10 @@ Tensor ReplicatedLinear::forward(const StepContext& ctx, const Tensor& x) {
 }
 
 void ReplicatedLinear::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
-  if (bias_ != nullptr) {
-    column_sum(dy, bias_->grad_to_add_to());
-    ctx.gradient_is_final(*bias_);
-  }
   linear_backward_input(dy, weight_->value, dx);
-  linear_backward_weight(dy, x_, weight_->grad, weight_->next_accumulate());
+  linear_backward_weight_bias(dy, x_, weight_->grad, weight_->next_accumulate(),
+                              bias_ != nullptr ? bias_->grad_to_add_to() : Tensor());
+  if (bias_ != nullptr) ctx.gradient_is_final(*bias_);
   ctx.gradient_is_final(*weight_);
 }
 

@@ -55,11 +55,11 @@ void RowParallelLinear::backward_gelu(const StepContext& ctx, const Tensor& dy,
 
 void RowParallelLinear::add_gradients(const StepContext& ctx, const Tensor& held,
                                       const Tensor& all) {
-  if (bias_ != nullptr) {
-    column_sum(held, bias_->grad_to_add_to());
-    ctx.gradient_is_final(*bias_);
-  }
-  linear_backward_weight(all, x_, weight_->grad, weight_->next_accumulate());
+  const bool has_bias = bias_ != nullptr, together = has_bias && !ctx.rows.split();
+  linear_backward_weight_bias(all, x_, weight_->grad, weight_->next_accumulate(),
+                              together ? bias_->grad_to_add_to() : Tensor());
+  if (has_bias && !together) column_sum(held, bias_->grad_to_add_to());
+  if (has_bias) ctx.gradient_is_final(*bias_);
   ctx.gradient_is_final(*weight_);
 }
 

@@ -25,6 +25,9 @@ struct StepContext {
   uint32_t step = 0;
   /// Index within the global batch of this micro-batch's first sequence.
   int64_t first_sequence = 0;
+  /// Where dropout finds `step` and `first_sequence` instead when it runs (Dropout::moment), in a
+  /// pass that is recorded; else undefined.
+  Tensor moment = {};
   /// Where the rows of activations would be in the micro-batch with its padding: of all rows.
   RowPlaces places = {};
   /// Which of them this tensor rank holds outside the tensor regions. Where they are split, an
@@ -44,6 +47,8 @@ struct StepContext {
     result.key = {seed, purpose, static_cast<uint32_t>(layer), step};
     result.first_row = first_sequence * places.seq_length;
     result.rows = tokens;
+    result.moment = moment;
+    result.sequence_rows = places.seq_length;
     return result;
   }
   Dropout dropout(double probability, RandomPurpose purpose, int layer) const {

@@ -6,7 +6,6 @@
 #include "core/ops/cross_entropy.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/matmul.h"
-#include "core/ops/reduce.h"
 #include "parallel/traffic.h"
 
 namespace tessera {
@@ -67,8 +66,8 @@ void VocabParallelLoss::loss(const StepContext& ctx, const Tensor& x, const Tens
 }
 
 void VocabParallelLoss::loss_and_gradient(const StepContext& ctx, const Tensor& x,
-                                          const Tensor& targets, float scale, Tensor loss_sum,
-                                          Tensor dx) {
+                                          const Tensor& targets, const Factor& scale,
+                                          Tensor loss_sum, Tensor dx) {
   const TrafficScope traffic(Traffic::loss);
   for_each_chunk(x.dim(0), [&](int64_t begin, int64_t end) {
     const Arena::Scope scope(ctx.arena);
@@ -81,8 +80,8 @@ void VocabParallelLoss::loss_and_gradient(const StepContext& ctx, const Tensor& 
                            chunk.log_sum_exp, scale);
     linear_backward_input(dlogits, table_.value, dx_rows);
     const auto summing = tp_.all_reduce_async(dx_rows);
-    linear_backward_weight(dlogits, x_rows, table_.grad, table_.next_accumulate());
-    if (bias_ != nullptr) column_sum(dlogits, bias_->grad_to_add_to());
+    linear_backward_weight_bias(dlogits, x_rows, table_.grad, table_.next_accumulate(),
+                                bias_ != nullptr ? bias_->grad_to_add_to() : Tensor());
     summing->wait();
   });
   if (bias_ == nullptr) return;

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "core/ops/factor.h"
 #include "core/parameter.h"
 #include "parallel/communicator.h"
 #include "parallel/partition.h"
@@ -36,7 +37,7 @@ class VocabParallelLoss {
   /// sum over the tensor ranks), the table's and the bias's gradients are added to. dx may not
   /// alias x. The caller says when the table's is final; the bias's is.
   void loss_and_gradient(const StepContext& ctx, const Tensor& x, const Tensor& targets,
-                         float scale, Tensor loss_sum, Tensor dx);
+                         const Factor& scale, Tensor loss_sum, Tensor dx);
 
   /// The logits of all words, for sampling: x (N, C) → out (N, V) fp32, whole on every rank.
   void whole_logits(const StepContext& ctx, const Tensor& x, Tensor out);

@@ -1,5 +1,6 @@
 #include "core/cuda/graph.h"
 
+#include <optional>
 #include <utility>
 
 #include "core/cuda/stream.h"
@@ -24,11 +25,15 @@ class Capture {
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
-  /// Lives as long as the capture does.
-  cudaGraph_t end() {
+  /// Ends it. Null if nothing was enqueued.
+  cudaGraphExec_t end() {
     const cudaError_t code = cudaStreamEndCapture(std::exchange(stream_, nullptr), &graph_);
     check(code, "cudaStreamEndCapture");
-    return graph_;
+    size_t nodes = 0;
+    check(cudaGraphGetNodes(graph_, nullptr, &nodes), "cudaGraphGetNodes");
+    cudaGraphExec_t recorded = nullptr;
+    if (nodes > 0) check(cudaGraphInstantiate(&recorded, graph_, 0), "cudaGraphInstantiate");
+    return recorded;
   }
 
  private:
@@ -38,21 +43,34 @@ class Capture {
 
 }  // namespace
 
-Graph::Graph(const std::function<void()>& body) {
-  Capture capture(stream());
-  body();
-  cudaGraphExec_t recorded = nullptr;
-  check(cudaGraphInstantiate(&recorded, capture.end(), 0), "cudaGraphInstantiate");
-  recorded_ = recorded;
+Graph::Graph(const std::function<void(const Cut&)>& body) {
+  std::optional<Capture> capture(std::in_place, stream());
+  try {
+    body([&] {
+      parts_.push_back(capture->end());
+      capture.emplace(stream());
+    });
+    parts_.push_back(capture->end());
+  } catch (...) {
+    capture.reset();
+    release();
+    throw;
+  }
 }
 
-void Graph::launch() const {
-  check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(recorded_), stream()), "cudaGraphLaunch");
+void Graph::launch(const std::function<void(size_t)>& at_cut) const {
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    if (i > 0) at_cut(i - 1);
+    if (parts_[i] == nullptr) continue;
+    check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(parts_[i]), stream()), "cudaGraphLaunch");
+  }
 }
 
 // One that still runs ends before its memory is freed.
-void Graph::release(void* recorded) {
-  if (recorded != nullptr) cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(recorded));
+void Graph::release() {
+  for (void* part : parts_) {
+    if (part != nullptr) cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(part));
+  }
 }
 
 bool is_recording() {

@@ -30,13 +30,18 @@ void check_forward_tensors(const char* op, const Tensor& qkv, const AttentionOpt
   require_attention_options(qkv, options, op);
 }
 
-/// The device of an attention's tensors and of the masks that it looks at.
+/// The device of an attention's tensors and of what its options hold.
 template <typename... Tensors>
 Device attention_device(const char* op, const AttentionOptions& options,
                         const Tensors&... tensors) {
   const AttentionMask& mask = options.mask;
   return common_device(op, tensors..., mask.lengths, mask.hidden_keys, mask.documents, mask.hidden,
-                       mask.additive, options.places.padded);
+                       mask.additive, options.places.padded, options.dropout.moment);
+}
+
+AttentionOptions now(AttentionOptions options) {
+  options.dropout = options.dropout.now();
+  return options;
 }
 
 }  // namespace
@@ -56,7 +61,7 @@ void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tenso
       return cuda::attention_forward(qkv, options, out, log_sum_exp);
     }
   }
-  cpu::attention_forward(qkv, options, out, log_sum_exp);
+  cpu::attention_forward(qkv, now(options), out, log_sum_exp);
 }
 
 void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
@@ -81,7 +86,7 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
       return cuda::attention_backward(dout, qkv, out, log_sum_exp, options, dqkv);
     }
   }
-  cpu::attention_backward(dout, qkv, out, log_sum_exp, options, dqkv);
+  cpu::attention_backward(dout, qkv, out, log_sum_exp, now(options), dqkv);
 }
 
 void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,

@@ -146,6 +146,10 @@ void require_attention_options(const Tensor& qkv, const AttentionOptions& option
     require_plane(mask.additive, DType::f32, "mask.additive", qkv, options.total_heads, op);
   }
   if (kinds.compact) require_places(options.places, mask, seq, op);
+  if (options.dropout.moment.defined()) {
+    require_shape(options.dropout.moment, {2}, op, "dropout.moment");
+    require_dtype(options.dropout.moment, DType::i64, op, "dropout.moment");
+  }
 }
 
 }  // namespace tessera

@@ -48,18 +48,22 @@ void cross_entropy_statistics(const Tensor& logits, const Tensor& targets, int64
 }
 
 void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first, int64_t valid,
-                            const Tensor& log_sum_exp, float scale) {
+                            const Tensor& log_sum_exp, const Factor& scale) {
   const TraceRange range("cross_entropy_gradient");
   constexpr const char* kOp = "cross_entropy_gradient";
   require_logits(logits, targets, first, valid, kOp);
   require_row_values(log_sum_exp, logits, kOp, "log_sum_exp");
-  const Device device = common_device(kOp, logits, targets, log_sum_exp);
+  if (scale.at.defined()) {
+    require_shape(scale.at, {1}, kOp, "scale");
+    require_dtype(scale.at, DType::f32, kOp, "scale");
+  }
+  const Device device = common_device(kOp, logits, targets, log_sum_exp, scale.at);
   if (device.is_meta()) return;
   if constexpr (kHasCuda) {
     if (device.is_cuda())
       return cuda::cross_entropy_gradient(logits, targets, first, valid, log_sum_exp, scale);
   }
-  cpu::cross_entropy_gradient(logits, targets, first, valid, log_sum_exp, scale);
+  cpu::cross_entropy_gradient(logits, targets, first, valid, log_sum_exp, scale.now());
 }
 
 }  // namespace tessera

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/ops/factor.h"
 #include "core/tensor.h"
 
 namespace tessera {
@@ -35,6 +36,6 @@ void cross_entropy_correct(const Tensor& global_max, const Tensor& target_logit,
 /// In place: logits[n, v] = scale × (exp(logits[n, v] − log_sum_exp[n]) − [v is the target]), and
 /// zero in padding columns and in rows whose target is kIgnoreTarget.
 void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first, int64_t valid,
-                            const Tensor& log_sum_exp, float scale);
+                            const Tensor& log_sum_exp, const Factor& scale);
 
 }  // namespace tessera

@@ -1,5 +1,6 @@
 #include "core/ops/dropout.h"
 
+#include "core/checked.h"
 #include "core/error.h"
 #include "core/ops/checks.h"
 #include "core/ops/cpu/ops.h"
@@ -10,17 +11,6 @@
 namespace tessera {
 namespace {
 
-void require_dropout(const Dropout& dropout, const Tensor& x, const char* op) {
-  require(0.0f <= dropout.probability && dropout.probability < 1.0f,
-          "{}: the probability must be in [0, 1), but is {}", op, dropout.probability);
-  require(dropout.first_row >= 0, "{}: first_row must not be negative, but is {}", op,
-          dropout.first_row);
-  if (!dropout.rows.defined()) return;
-  require(dropout.rows.dtype() == DType::i32 && dropout.rows.numel() == rows_of(x),
-          "{}: the dropout's rows must be int32, one for each of the {} rows of {}, but are {}", op,
-          rows_of(x), describe(x), describe(dropout.rows));
-}
-
 void apply(const Tensor& x, const char* x_name, const Dropout& dropout, Tensor y,
            const char* y_name, const char* op) {
   require_float(x, op, x_name);
@@ -28,18 +18,43 @@ void apply(const Tensor& x, const char* x_name, const Dropout& dropout, Tensor y
   require_same_or_disjoint(y, y_name, x, x_name, op);
   require_dropout(dropout, x, op);
   if (!dropout.active()) return copy(x, y);
-  const Device device = common_device(op, x, y, dropout.rows);
+  const Device device = common_device(op, x, y, dropout.rows, dropout.moment);
   if (device.is_meta()) return;
   if constexpr (kHasCuda) {
     if (device.is_cuda()) return cuda::dropout(x, dropout, y);
   }
-  cpu::dropout(x, dropout, y);
+  cpu::dropout(x, dropout.now(), y);
 }
 
 }  // namespace
 
 uint32_t Dropout::threshold() const {
   return static_cast<uint32_t>(static_cast<double>(probability) * 0x1p32);
+}
+
+Dropout Dropout::now() const {
+  Dropout result = *this;
+  if (!moment.defined()) return result;
+  const auto values = moment.span<int64_t>();
+  result.key.step = narrow<uint32_t>(values[0]);
+  result.first_row = values[1] * sequence_rows;
+  result.moment = {};
+  return result;
+}
+
+void require_dropout(const Dropout& dropout, const Tensor& x, const char* op) {
+  require(0.0f <= dropout.probability && dropout.probability < 1.0f,
+          "{}: the probability must be in [0, 1), but is {}", op, dropout.probability);
+  require(dropout.first_row >= 0, "{}: first_row must not be negative, but is {}", op,
+          dropout.first_row);
+  if (dropout.moment.defined()) {
+    require_shape(dropout.moment, {2}, op, "the dropout's moment");
+    require_dtype(dropout.moment, DType::i64, op, "the dropout's moment");
+  }
+  if (!dropout.rows.defined()) return;
+  require(dropout.rows.dtype() == DType::i32 && dropout.rows.numel() == rows_of(x),
+          "{}: the dropout's rows must be int32, one for each of the {} rows of {}, but are {}", op,
+          rows_of(x), describe(x), describe(dropout.rows));
 }
 
 void dropout_forward(const Tensor& x, const Dropout& dropout, Tensor y) {
@@ -66,12 +81,12 @@ void bias_dropout_add(const Tensor& x, const Tensor& bias, const Tensor& residua
   require_same_or_disjoint(out, "out", x, "x", kOp);
   require_same_or_disjoint(out, "out", residual, "residual", kOp);
   require_dropout(dropout, x, kOp);
-  const Device device = common_device(kOp, x, bias, residual, out, dropout.rows);
+  const Device device = common_device(kOp, x, bias, residual, out, dropout.rows, dropout.moment);
   if (device.is_meta()) return;
   if constexpr (kHasCuda) {
     if (device.is_cuda()) return cuda::bias_dropout_add(x, bias, residual, dropout, out);
   }
-  cpu::bias_dropout_add(x, bias, residual, dropout, out);
+  cpu::bias_dropout_add(x, bias, residual, dropout.now(), out);
 }
 
 }  // namespace tessera

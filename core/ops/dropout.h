@@ -15,12 +15,22 @@ struct Dropout {
   int64_t first_row = 0;
   /// As many int32 as the tensor has rows; undefined: rows[row] = row.
   Tensor rows = {};
+  /// A step, and a number of sequences of `sequence_rows` rows each, (2) int64 on the tensor's
+  /// device. Where defined, key.step is the first and first_row that many sequences, as they are
+  /// when the work runs: what was recorded once drops other elements when they have changed.
+  Tensor moment = {};
+  int64_t sequence_rows = 1;
 
   bool active() const { return probability > 0.0f; }
   /// An element is dropped when its 32 random bits are below this.
   uint32_t threshold() const;
   float scale() const { return 1.0f / (1.0f - probability); }
+  /// The same with key.step and first_row as `moment` says, which must be in host memory.
+  Dropout now() const;
 };
+
+/// Throws, naming `op`, unless it fits x (..., C).
+void require_dropout(const Dropout& dropout, const Tensor& x, const char* op);
 
 /// y = dropout(x). fp32 or bf16 (..., C); y may alias x. No mask is stored.
 void dropout_forward(const Tensor& x, const Dropout& dropout, Tensor y);

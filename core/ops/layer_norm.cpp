@@ -21,26 +21,60 @@ void require_statistic(const Tensor& tensor, const Tensor& x, const char* op, co
           rows_of(x), describe(tensor));
 }
 
+/// Of what is normalised, which is called `name`, and what comes of it.
+Device check_forward(const char* op, const char* name, const Tensor& x, const Tensor& weight,
+                     const Tensor& bias, float eps, const Tensor& y, const Tensor& mean,
+                     const Tensor& rstd) {
+  require_float(x, op, name);
+  require_vector(weight, x, x.dtype(), op, "weight");
+  if (bias.defined()) require_vector(bias, x, x.dtype(), op, "bias");
+  require_like(y, x, op, "y");
+  require_statistic(mean, x, op, "mean");
+  require_statistic(rstd, x, op, "rstd");
+  require(eps >= 0.0f, "{}: eps must not be negative, but is {}", op, eps);
+  return common_device(op, x, weight, bias, y, mean, rstd);
+}
+
 }  // namespace
 
 void layer_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps,
                         Tensor y, Tensor mean, Tensor rstd) {
   const TraceRange range("layer_norm_forward");
   constexpr const char* kOp = "layer_norm_forward";
-  require_float(x, kOp, "x");
-  require_vector(weight, x, x.dtype(), kOp, "weight");
-  if (bias.defined()) require_vector(bias, x, x.dtype(), kOp, "bias");
-  require_like(y, x, kOp, "y");
-  require_statistic(mean, x, kOp, "mean");
-  require_statistic(rstd, x, kOp, "rstd");
+  const Device device = check_forward(kOp, "x", x, weight, bias, eps, y, mean, rstd);
   require_same_or_disjoint(y, "y", x, "x", kOp);
-  require(eps >= 0.0f, "{}: eps must not be negative, but is {}", kOp, eps);
-  const Device device = common_device(kOp, x, weight, bias, y, mean, rstd);
   if (device.is_meta()) return;
   if constexpr (kHasCuda) {
     if (device.is_cuda()) return cuda::layer_norm_forward(x, weight, bias, eps, y, mean, rstd);
   }
   cpu::layer_norm_forward(x, weight, bias, eps, y, mean, rstd);
+}
+
+void bias_dropout_add_norm(const Tensor& x, const Tensor& bias, const Tensor& residual,
+                           const Dropout& dropout, Tensor sum, const Tensor& weight,
+                           const Tensor& norm_bias, float eps, Tensor y, Tensor mean, Tensor rstd) {
+  const TraceRange range("bias_dropout_add_norm");
+  constexpr const char* kOp = "bias_dropout_add_norm";
+  [[maybe_unused]] const Device device =
+      check_forward(kOp, "sum", sum, weight, norm_bias, eps, y, mean, rstd);
+  for (const Tensor* tensor : {&x, &residual, static_cast<const Tensor*>(&sum)}) {
+    require_disjoint(y, "y", *tensor, "x, residual or sum", kOp);
+  }
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) {
+      require_like(x, sum, kOp, "x");
+      require_like(residual, sum, kOp, "residual");
+      if (bias.defined()) require_vector(bias, sum, sum.dtype(), kOp, "bias");
+      require_dropout(dropout, sum, kOp);
+      require_same_or_disjoint(sum, "sum", x, "x", kOp);
+      require_same_or_disjoint(sum, "sum", residual, "residual", kOp);
+      common_device(kOp, sum, x, bias, residual, dropout.rows, dropout.moment);
+      return cuda::bias_dropout_add_norm(x, bias, residual, dropout, sum, weight, norm_bias, eps, y,
+                                         mean, rstd);
+    }
+  }
+  bias_dropout_add(x, bias, residual, dropout, sum);
+  layer_norm_forward(sum, weight, norm_bias, eps, y, mean, rstd);
 }
 
 void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,

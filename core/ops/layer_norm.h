@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/ops/dropout.h"
 #include "core/tensor.h"
 
 namespace tessera {
@@ -10,6 +11,14 @@ namespace tessera {
 /// and rstd (rows) fp32 are written for the backward pass. y may alias x.
 void layer_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps,
                         Tensor y, Tensor mean, Tensor rstd);
+
+/// sum = residual + dropout(x + bias), y = its norm with weight and norm_bias: bias_dropout_add and
+/// layer_norm_forward in one, with the same bits. `sum` may alias x or residual; y aliases none of
+/// them. On a GPU rows are normalised while they are in registers: of tensors like x, four are
+/// moved (x, residual, sum, y), where the two ops move five (sum is read again).
+void bias_dropout_add_norm(const Tensor& x, const Tensor& bias, const Tensor& residual,
+                           const Dropout& dropout, Tensor sum, const Tensor& weight,
+                           const Tensor& norm_bias, float eps, Tensor y, Tensor mean, Tensor rstd);
 
 /// dx = residual + the gradient through the norm; dweight and dbias (C) fp32 are added to, dbias
 /// may be undefined. `residual` (like x) may be undefined (then it counts as zero) and may be dx

@@ -4,6 +4,7 @@
 #include "core/ops/checks.h"
 #include "core/ops/cpu/matmul.h"
 #include "core/ops/cuda/matmul.h"
+#include "core/ops/reduce.h"
 #include "core/trace.h"
 
 namespace tessera {
@@ -42,7 +43,17 @@ Device check_backward_input(const char* op, const Tensor& dy, const Tensor& w, c
   return common_device(op, dy, w, dx);
 }
 
+Device check_backward_weight(const char* op, const Tensor& dy, const Tensor& x, const Tensor& dw) {
+  check_linear(op, x, dw, dy);
+  require_dtype(x, dy.dtype(), op, "x");
+  require_dtype(dw, DType::f32, op, "dw");
+  require_disjoint(dw, "dw", dy, "dy", op);
+  require_disjoint(dw, "dw", x, "x", op);
+  return common_device(op, dy, x, dw);
+}
+
 Matrix rows_as_matrix(const Tensor& x) { return {x, rows_of(x), x.dim(-1), Layout::rows}; }
+Matrix transposed_rows(const Tensor& x) { return {x, x.dim(-1), rows_of(x), Layout::columns}; }
 Matrix weights(const Tensor& w) { return {w, w.dim(0), w.dim(1), Layout::rows}; }
 Matrix transposed_weights(const Tensor& w) { return {w, w.dim(1), w.dim(0), Layout::columns}; }
 
@@ -110,20 +121,32 @@ void linear_gelu_backward_input(const Tensor& dy, const Tensor& w, const Tensor&
 
 void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor dw, Accumulate accumulate) {
   const TraceRange range("linear_backward_weight");
-  constexpr const char* kOp = "linear_backward_weight";
-  check_linear(kOp, x, dw, dy);
-  require_dtype(x, dy.dtype(), kOp, "x");
-  require_dtype(dw, DType::f32, kOp, "dw");
-  require_disjoint(dw, "dw", dy, "dy", kOp);
-  require_disjoint(dw, "dw", x, "x", kOp);
-  const Device device = common_device(kOp, dy, x, dw);
+  const Device device = check_backward_weight("linear_backward_weight", dy, x, dw);
   if (device.is_meta()) return;
-  const Matrix a{dy, dy.dim(-1), rows_of(dy), Layout::columns};
-  const Matrix b{x, rows_of(x), x.dim(-1), Layout::rows};
+  const Matrix a = transposed_rows(dy), b = rows_as_matrix(x);
   if constexpr (kHasCuda) {
     if (device.is_cuda()) return cuda::matmul(a, b, {}, dw, accumulate);
   }
   cpu::matmul(a, b, {}, dw, accumulate);
+}
+
+void linear_backward_weight_bias(const Tensor& dy, const Tensor& x, Tensor dw,
+                                 Accumulate accumulate, Tensor dbias) {
+  constexpr const char* kOp = "linear_backward_weight_bias";
+  if (!dbias.defined()) return linear_backward_weight(dy, x, dw, accumulate);
+  const TraceRange range(kOp);
+  [[maybe_unused]] const Device device = check_backward_weight(kOp, dy, x, dw);
+  require_shape(dbias, {dy.dim(-1)}, kOp, "dbias");
+  require_dtype(dbias, DType::f32, kOp, "dbias");
+  require_disjoint(dbias, "dbias", dw, "dw", kOp);
+  if constexpr (kHasCuda) {
+    if (device.is_cuda() && rows_of(dy) > 0) {
+      common_device(kOp, dw, dbias);
+      return cuda::matmul_row_sums(transposed_rows(dy), rows_as_matrix(x), dw, accumulate, dbias);
+    }
+  }
+  linear_backward_weight(dy, x, dw, accumulate);
+  column_sum(dy, dbias);
 }
 
 }  // namespace tessera

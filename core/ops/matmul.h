@@ -29,4 +29,9 @@ void linear_gelu_backward_input(const Tensor& dy, const Tensor& w, const Tensor&
 /// dw = dyᵀ x, or dw += dyᵀ x. dy and x of one dtype, dw fp32.
 void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor dw, Accumulate accumulate);
 
+/// The same, and dbias[n] += Σ_rows dy[row, n], fp32 (N): linear_backward_weight and column_sum in
+/// one, which on a GPU may read dy once for both. dbias may be undefined.
+void linear_backward_weight_bias(const Tensor& dy, const Tensor& x, Tensor dw,
+                                 Accumulate accumulate, Tensor dbias);
+
 }  // namespace tessera

@@ -113,8 +113,8 @@ SharedError SaveSteps::failure(const SharedError& error, Communicator& world) co
   world.all_reduce(Tensor(&named, {1}, DType::i32, kCpu), ReduceOp::max);
   if (named != 0) {
     return SharedError(fmt::format(
-        "{} is whole and has its name, but {}: whether that name is on the disk, so that it "
-        "outlasts a power failure, is not known (earlier checkpoints are as they were)",
+        "{} is whole and has its name, but what comes after that failed: {}. It may not outlast a "
+        "power failure; checkpoints of other steps are as they were",
         saved().path.string(), error.what()));
   }
   if (!request_.in_a_run) return error;

@@ -20,7 +20,7 @@ void PrefetchedEvaluation::start(int64_t num_batches) {
   }
   next_ = 0;
   count_ = num_batches * batches_.num_micro_batches();
-  if (count_ > 0) batches_.will_load_eval(0);
+  if (count_ > 0) announce(0);
   load_next();
 }
 
@@ -35,6 +35,14 @@ BatchBuffers& PrefetchedEvaluation::take() {
   return taken;
 }
 
+// Who loads it will say what is wrong with it.
+void PrefetchedEvaluation::announce(int64_t batch) const {
+  try {
+    batches_.will_load_eval(batch);
+  } catch (const std::exception&) {
+  }
+}
+
 void PrefetchedEvaluation::load_next() {
   if (next_ == count_) return;
   BatchBuffers& into = buffers_[static_cast<size_t>(next_ % 2)];
@@ -43,7 +51,7 @@ void PrefetchedEvaluation::load_next() {
   const int64_t micro = next_ % batches_.num_micro_batches();
   const bool hints = micro == 0 && next_ + batches_.num_micro_batches() < count_;
   thread_.start([this, batch, micro, hints, &into] {
-    if (hints) batches_.will_load_eval(batch + 1);
+    if (hints) announce(batch + 1);
     batches_.load_eval(batch, micro, into);
   });
 }

@@ -24,7 +24,7 @@ class PrefetchedEvaluation {
   void start(int64_t num_batches);
 
   /// The next micro-batch: all of a batch in order, then those of the next batch. It stays until
-  /// the call after the next; the one before it is loaded over. Waits until it is loaded, and, on
+  /// the next call, from when on it is loaded over. Waits until it is loaded, and, on
   /// the calling thread, until the one before is on its device. Throws what load_eval() throws, or
   /// if there is none left.
   BatchBuffers& take();
@@ -36,6 +36,7 @@ class PrefetchedEvaluation {
   size_t bytes() const;
 
  private:
+  void announce(int64_t batch) const;
   /// Begins to load micro-batch next_, if there is one, where the one before the last was.
   void load_next();
 

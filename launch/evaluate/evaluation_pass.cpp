@@ -24,7 +24,7 @@ Evaluation evaluate(const EvaluationPass& pass, int64_t num_batches,
   const OwnedTensor owned_sums({LossSums::kCount}, DType::f64, device);
   const LossSums sums{owned_sums.tensor};
   fill(sums.values, 0.0);
-  pass.batches.start(num_batches);
+  all_or_none(pass.groups.world, [&] { pass.batches.start(num_batches); });
   while (pass.batches.has_next()) {
     BatchBuffers* loaded = nullptr;
     // Each data rank reads other samples, so that one alone may meet a damaged one.

@@ -53,11 +53,20 @@ std::string StepTimeline::write_if_whole(bool run_ends) {
   // An earlier one may be of more ranks.
   all_or_none(world_, [&] {
     if (world_.rank() != 0) return;
-    if (std::filesystem::exists(folder_)) delete_folder(folder_);
     make_folders(folder_);
+    delete_earlier();
   });
   all_or_none(world_, [&] { write_file(); });
   return summary();
+}
+
+void StepTimeline::delete_earlier() const {
+  std::vector<std::filesystem::path> earlier;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("rank_") && name.ends_with(".json")) earlier.push_back(entry.path());
+  }
+  for (const std::filesystem::path& path : earlier) std::filesystem::remove(path);
 }
 
 void StepTimeline::write_file() const {

@@ -28,6 +28,7 @@ class StepTimeline {
   std::string write_if_whole(bool run_ends);
 
  private:
+  void delete_earlier() const;
   void write_file() const;
   std::string summary() const;
 

@@ -55,7 +55,7 @@ std::string why_no_host_room(const HostNeed& need, const MemoryPlan& plan) {
          "run.precision=bf16, or end what else uses the host's memory";
 }
 
-void require_host_room(const MemoryPlan& plan, Communicator& world) {
+std::string find_host_without_room(const MemoryPlan& plan, Communicator& world) {
   std::string host;
   size_t available = std::numeric_limits<size_t>::max();
   all_or_none(world, [&] {
@@ -72,7 +72,10 @@ void require_host_room(const MemoryPlan& plan, Communicator& world) {
     need.bytes += other.at("bytes").get<size_t>();
     need.copies += other.at("copies").get<size_t>();
   }
-  raise_on_all(world, why_no_host_room(need, plan));
+  for (const std::string& why : all_gather_strings(world, why_no_host_room(need, plan))) {
+    if (!why.empty()) return why;
+  }
+  return "";
 }
 
 }  // namespace tessera

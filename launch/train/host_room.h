@@ -18,9 +18,10 @@ struct HostNeed {
 /// Why it has no room, line by line of a rank's plan; "" if it has.
 std::string why_no_host_room(const HostNeed& need, const MemoryPlan& plan);
 
-/// Throws on all ranks if a host has less memory than the plans of its ranks need, before any of it
-/// is taken: a system that has promised too much ends processes later, without a word. A host that
+/// The same of the first host that seems to have less memory than the plans of its ranks need, on
+/// all ranks; to be asked before any of it is taken. Not more than a warning: plans are of full
+/// batches, hosts are told apart by their names, and systems can free more than they say. One that
 /// does not say what it has is taken to have enough. Collective.
-void require_host_room(const MemoryPlan& plan, Communicator& world);
+std::string find_host_without_room(const MemoryPlan& plan, Communicator& world);
 
 }  // namespace tessera

@@ -4,6 +4,7 @@
 
 #include "core/cuda/workspace.h"
 #include "core/error.h"
+#include "core/ops/elementwise.h"
 
 namespace tessera {
 namespace {
@@ -11,53 +12,42 @@ namespace {
 /// A run has one shape, or so many that hardly one comes again.
 constexpr size_t kMostShapes = 4;
 
-bool has_dropout(const ModelConfig& model) {
-  return model.dropout > 0.0 || model.attention_dropout > 0.0;
-}
-
-bool sums_every_micro_step(const RunConfig& config, const Communicator& dp) {
-  return dp.size() > 1 && config.batch.global == config.batch.micro * dp.size();
-}
-
 }  // namespace
 
 std::string why_no_cuda_graph(const RunConfig& config, Device device,
                               const ParallelGroups& groups) {
   if (config.train.cuda_graph == CudaGraph::off) return "train.cuda_graph is off";
   if (!device.is_cuda()) return "the ranks compute on CPUs";
-  if (has_dropout(config.model)) {
-    return fmt::format(
-        "dropout drops other elements in every step (model.dropout is {}, "
-        "model.attention_dropout {})",
-        config.model.dropout, config.model.attention_dropout);
-  }
   // NCCL enqueues from threads of its own where connecting does not block; nobody has seen that
   // work within a recording.
   if (groups.tp->size() > 1) return "tensor ranks exchange within a micro-batch";
-  if (sums_every_micro_step(config, *groups.dp)) {
-    return "a step has one micro-batch, during which its gradients are summed over the data ranks";
-  }
   return "";
 }
 
-MicroSteps::Shape::Shape(const TokenBatch& batch, const LossScale& scale)
-    : document_length(batch.document_length),
-      token_scale(scale.token),
-      document_scale(scale.document) {
+MicroSteps::Shape::Shape(const TokenBatch& batch) : document_length(batch.document_length) {
   std::ranges::transform(tensors_of(batch), tensors.begin(), [](const Tensor* tensor) {
     return std::pair(static_cast<const void*>(tensor->raw()), tensor->numel());
   });
 }
 
+MicroSteps::MicroSteps(Model& model, Device device, bool use_graphs)
+    : model_(model), use_graphs_(use_graphs) {
+  if (!use_graphs) return;
+  moment_ = OwnedTensor({2}, DType::i64, device);
+  scale_ = OwnedTensor({2}, DType::f32, device);
+}
+
 void MicroSteps::run(const StepContext& ctx, const TokenBatch& batch, const LossScale& scale,
                      const LossSums& sums) {
-  const auto micro_step = [&] { model_.train(ctx, batch, scale, sums); };
-  if (use_graphs_ && ctx.reducer == nullptr) {
+  if (use_graphs_) {
     const Arena::Scope scope(ctx.arena);  // a recording that fails leaves nothing in it
-    Known* known = find_or_remember(Shape(batch, scale));
-    if (known != nullptr && launch(*known, micro_step)) return;
+    Known* known = find_or_remember(Shape(batch));
+    if (known != nullptr) {
+      Recorded& recorded = ctx.reducer == nullptr ? known->alone : known->summing;
+      if (launch(recorded, {ctx, batch, scale, sums})) return;
+    }
   }
-  micro_step();
+  model_.train(ctx, batch, scale, sums);
 }
 
 MicroSteps::Known* MicroSteps::find_or_remember(const Shape& shape) {
@@ -72,24 +62,39 @@ MicroSteps::Known* MicroSteps::find_or_remember(const Shape& shape) {
   return nullptr;
 }
 
-bool MicroSteps::launch(Known& known, const std::function<void()>& micro_step) {
+bool MicroSteps::launch(Recorded& recorded, const Pass& pass) {
   if constexpr (kHasCuda) {
     const int64_t moves = cuda::workspace_moves();
-    if (known.graph == nullptr || known.workspace_moves != moves) {
-      if (!record(known, micro_step)) return false;
-      known.workspace_moves = moves;
+    if (recorded.graph == nullptr || recorded.workspace_moves != moves) {
+      if (!record(recorded, pass)) return false;
+      recorded.workspace_moves = moves;
     }
-    known.graph->launch();
+    fill(moment_.tensor.slice(0, 1), pass.ctx.step);
+    fill(moment_.tensor.slice(1, 2), static_cast<double>(pass.ctx.first_sequence));
+    fill(scale_.tensor.slice(0, 1), static_cast<double>(pass.scale.token.value));
+    fill(scale_.tensor.slice(1, 2), static_cast<double>(pass.scale.document.value));
+    recorded.graph->launch([&](size_t cut) { pass.ctx.reducer->start(recorded.buckets[cut]); });
     ++launches_;
     return true;
   }
   return false;
 }
 
-bool MicroSteps::record(Known& known, const std::function<void()>& micro_step) {
+bool MicroSteps::record(Recorded& recorded, const Pass& pass) {
   if constexpr (kHasCuda) {
+    StepContext ctx = pass.ctx;
+    ctx.moment = moment_.tensor;
+    const LossScale scale{Factor(scale_.tensor.slice(0, 1)), Factor(scale_.tensor.slice(1, 2))};
+    const auto train = [&] { model_.train(ctx, pass.batch, scale, pass.sums); };
+    recorded.buckets.clear();
     try {
-      known.graph = std::make_unique<cuda::Graph>(micro_step);
+      recorded.graph = std::make_unique<cuda::Graph>([&](const cuda::Graph::Cut& cut) {
+        if (ctx.reducer == nullptr) return train();
+        ctx.reducer->record(train, [&](size_t bucket) {
+          recorded.buckets.push_back(bucket);
+          cut();
+        });
+      });
       return true;
     } catch (const Error& error) {
       stop(error.what());

@@ -21,20 +21,23 @@ namespace tessera {
 /// if some can.
 std::string why_no_cuda_graph(const RunConfig& config, Device device, const ParallelGroups& groups);
 
-/// Runs the micro-steps of a trainer. On a GPU, one that comes again with the same shapes and loss
-/// scale is recorded, and from then on launched as a whole: the host enqueues one CUDA graph
-/// instead of some hundred kernels. The results are the same bits.
+/// Runs the micro-steps of a trainer. On a GPU, one that comes again with the same shapes is
+/// recorded, and from then on launched as a whole: the host enqueues one CUDA graph instead of some
+/// hundred kernels. What differs from step to step all the same, the loss scale and what dropout
+/// draws, kernels read from the device. The results are the same bits.
 ///
-/// A micro-step whose gradients are summed over the data ranks meanwhile is never recorded: of a
-/// collective either all ranks have recorded their part or none, and data ranks may have batches of
-/// different shapes. Nor is one of several tensor ranks, which exchange within it.
+/// A micro-step whose gradients are summed over the data ranks meanwhile is cut where a bucket is
+/// final: the host starts its sum between two parts. So no collective is recorded, of which either
+/// all ranks would have to have recorded their part or none, and data ranks may have batches of
+/// different shapes. One of several tensor ranks, which exchange within each layer, is never
+/// recorded.
 class MicroSteps {
  public:
-  /// `use_graphs` only where why_no_cuda_graph() is "". The model must outlive it.
-  MicroSteps(Model& model, bool use_graphs) : model_(model), use_graphs_(use_graphs) {}
+  /// `use_graphs` only where why_no_cuda_graph() is "". The model, on `device`, must outlive it.
+  MicroSteps(Model& model, Device device, bool use_graphs);
 
-  /// As Model::train; always with the same arena, which is empty, and the same sums. What can not
-  /// be recorded is run.
+  /// As Model::train; always with the same arena, which is empty, the same reducer or none, and the
+  /// same sums; the scale is told by value. What can not be recorded is run.
   void run(const StepContext& ctx, const TokenBatch& batch, const LossScale& scale,
            const LossSums& sums);
 
@@ -53,30 +56,45 @@ class MicroSteps {
     using Tensors = decltype(tensors_of(std::declval<const TokenBatch&>()));
     std::array<std::pair<const void*, int64_t>, std::tuple_size_v<Tensors>> tensors;
     int64_t document_length;
-    float token_scale, document_scale;
 
-    Shape(const TokenBatch& batch, const LossScale& scale);
+    explicit Shape(const TokenBatch& batch);
     bool operator==(const Shape&) const = default;
   };
 
-  /// A shape that has run once, so that all libraries have what they need, and its graph once it
+  struct Recorded {
+    std::unique_ptr<cuda::Graph> graph = nullptr;
+    std::vector<size_t> buckets = {};  ///< whose sums start where it is cut
+    int64_t workspace_moves = 0;       ///< when it was recorded
+  };
+
+  /// A shape that has run once, so that all libraries have what they need, and its graphs once it
   /// has come again.
   struct Known {
     Shape shape;
-    std::unique_ptr<cuda::Graph> graph = nullptr;
-    int64_t workspace_moves = 0;  ///< when it was recorded
+    Recorded alone = {}, summing = {};  ///< without and with a reducer
+  };
+
+  /// The arguments of run().
+  struct Pass {
+    const StepContext& ctx;
+    const TokenBatch& batch;
+    const LossScale& scale;
+    const LossSums& sums;
   };
 
   /// Null, and remembered, if it has not run before.
   Known* find_or_remember(const Shape& shape);
   /// Records it first where there is no graph, or one of an earlier workspace. False if that can
   /// not be; then there are no graphs any more.
-  bool launch(Known& known, const std::function<void()>& micro_step);
-  bool record(Known& known, const std::function<void()>& micro_step);
+  bool launch(Recorded& recorded, const Pass& pass);
+  bool record(Recorded& recorded, const Pass& pass);
   void stop(const std::string& why);
 
   Model& model_;
   bool use_graphs_;
+  // What graphs read that differs from launch to launch.
+  OwnedTensor moment_;  // (2) int64, as StepContext::moment
+  OwnedTensor scale_;   // (2) fp32, of tokens and of documents
   std::vector<Known> known_;
   int64_t launches_ = 0;
   std::string note_;

@@ -85,9 +85,6 @@ class TrainingRun {
       const int64_t step = trainer_.steps_done();
       const bool stop = signal.requested(groups_.world);
       const bool last = step == last_step_;
-      if (const std::string line = timeline_.write_if_whole(stop || last); !line.empty()) {
-        console_.line(line);
-      }
       const bool saves = stop || last || is_due(config_.checkpoint.interval, step);
       const bool evaluates =
           is_due(config_.eval.interval, step) || (last && config_.eval.interval > 0);
@@ -97,6 +94,9 @@ class TrainingRun {
         save(stop || last);
       } else if (trainer_.saving()) {
         if (const auto saved = trainer_.poll_save()) report(*saved);
+      }
+      if (const std::string line = timeline_.write_if_whole(stop || last); !line.empty()) {
+        console_.line(line);
       }
       if (stop) {
         console_.line(fmt::format("asked to stop: saved after step {}", step));
@@ -317,7 +317,7 @@ void run_training(const TrainOptions& options, Communicator& world) {
   });
   MemoryPlan plan;
   all_or_none(world, [&] { plan = plan_memory(config, groups, devices.device); });
-  require_host_room(plan, world);
+  const std::string no_room = find_host_without_room(plan, world);
   std::unique_ptr<Trainer> trainer;
   all_or_none(world, [&] {
     trainer = std::make_unique<Trainer>(config, groups, data, devices.device, devices.free_bytes);
@@ -325,6 +325,9 @@ void run_training(const TrainOptions& options, Communicator& world) {
 
   Console console(world.rank() == 0, last_step(config, options));
   console.line(start_summary(config, groups, trainer->memory(), threads.summary, devices.summary));
+  if (!no_room.empty()) {
+    console.warning(no_room + ". The system may end ranks later, without a word");
+  }
   if (!devices.note.empty()) console.line(devices.note);
   if (!peak.note.empty()) console.line(peak.note);
   if (devices.device.is_cuda()) console.line("attention  " + attention_of(config));

@@ -62,7 +62,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
       groups_(groups),
       rows_(row_split(config, groups)),
       model_(make_model(config.model, store_, *groups.tp)),
-      micro_steps_(*model_, why_no_cuda_graph(config, device, groups).empty()),
+      micro_steps_(*model_, device, why_no_cuda_graph(config, device, groups).empty()),
       memory_(plan_for(config, groups, device, free_bytes)),
       arena_(device, memory_.arena_bytes),
       batches_(data.train, data.eval, config.model.vocab_size,
@@ -161,6 +161,10 @@ void Trainer::step() {
     micro_steps_.run(context(static_cast<int64_t>(micro)), batch, scale, sums);
   }
   arena_.reset();
+  for (const Parameter& parameter : store_.parameters()) {
+    require(!parameter.grad_is_forgotten, "no layer's backward pass gave {} a gradient",
+            parameter.name);
+  }
   update_->sum(sums, arena_);
   const double lr = learning_rate(config_.optimizer, steps_done_, config_.train.steps);
   update_->apply(steps_done_, lr, sums);

@@ -99,6 +99,26 @@ TEST_P(Attention, TheNumberOfThreadsDoesNotMatter) {
   test::expect_same_bits(one.tensor, three.tensor, "dqkv");
 }
 
+TEST_P(Attention, AMomentSaysWhichStepAndSequenceItIs) {
+  TestTensor moment({2}, DType::i64);
+  moment.tensor.span<int64_t>()[0] = options.dropout.key.step;
+  moment.tensor.span<int64_t>()[1] = options.dropout.first_row;
+  AttentionOptions read = options;
+  read.dropout.key.step = 99, read.dropout.first_row = 1000;  // which do not count
+  read.dropout.moment = moment.tensor;
+  const TestTensor dout = random_tensor(out.tensor.shape(), c.dtype, 2);
+  const auto run = [&](const AttentionOptions& its_options) {
+    TestTensor dqkv(qkv.tensor.shape(), c.dtype);
+    attention_forward(qkv.tensor, its_options, out.tensor, lse.tensor);
+    attention_backward(dout.tensor, qkv.tensor, out.tensor, lse.tensor, its_options, dqkv.tensor);
+    return std::pair(test::copy_of(out.tensor), std::move(dqkv));
+  };
+  const auto [expected_out, expected] = run(options);
+  const auto [found_out, found] = run(read);
+  test::expect_same_bits(found_out.tensor, expected_out.tensor, "out");
+  test::expect_same_bits(found.tensor, expected.tensor, "dqkv");
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Sizes, Attention,
     testing::Values(

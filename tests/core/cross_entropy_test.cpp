@@ -125,6 +125,23 @@ TEST(CrossEntropy, ShardsTogetherAreTheTextbooks) {
   }
 }
 
+TEST(CrossEntropy, AScaleMayBeReadFromTheDevice) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const TestTensor told = random_tensor({5, 17}, dtype, 1), read = copy_of(told.tensor);
+    const TestTensor targets = random_ints({5}, -1, 17, 2), lse({5}, DType::f32);
+    const TestTensor scale = from_doubles(std::vector<double>{0.3f}, {1}, DType::f32);
+    cross_entropy_gradient(told.tensor, targets.tensor, 0, 17, lse.tensor, 0.3f);
+    cross_entropy_gradient(read.tensor, targets.tensor, 0, 17, lse.tensor, Factor(scale.tensor));
+    expect_same_bits(read.tensor, told.tensor, "gradient");
+    expect_error(
+        [&] {
+          cross_entropy_gradient(read.tensor, targets.tensor, 0, 17, lse.tensor,
+                                 Factor(lse.tensor));
+        },
+        {"cross_entropy_gradient", "scale", "(1)", "(5)"});
+  }
+}
+
 TEST(CrossEntropy, ReferenceGradientIsThatOfFiniteDifferences) {
   const auto logits = to_doubles(random_tensor({3, 7}, DType::f32, 1).tensor);
   const std::vector<int32_t> targets = {6, -1, 2};

@@ -125,6 +125,53 @@ TEST(Dropout, RowsThatDoNotFitAreNamed) {
                {"bias_dropout_add", "int32", "fp32 (4)"});
 }
 
+/// A step and a number of sequences, as Dropout::moment.
+TestTensor moment_of(int64_t step, int64_t sequences) {
+  TestTensor moment({2}, DType::i64);
+  moment.tensor.span<int64_t>()[0] = step;
+  moment.tensor.span<int64_t>()[1] = sequences;
+  return moment;
+}
+
+TEST(Dropout, AMomentSaysWhichStepAndRowItIs) {
+  constexpr int64_t kRows = 4;
+  const TestTensor rows = from_ints(std::vector<int32_t>{0, 2, 3, 6}, {kRows});
+  for (const DType dtype : kDTypes) {
+    for (const int64_t columns : {8, 65}) {
+      const TestTensor x = random_tensor({kRows, columns}, dtype, 1);
+      const TestTensor expected({kRows, columns}, dtype), y({kRows, columns}, dtype);
+      for (const bool compact : {false, true}) {
+        Dropout told = make_dropout(0.3f, 15);
+        if (compact) told.rows = rows.tensor;
+        Dropout read = told;
+        const TestTensor moment = moment_of(told.key.step, 5);
+        read.key.step = 99, read.first_row = 1000;  // which do not count
+        read.moment = moment.tensor, read.sequence_rows = 3;
+
+        dropout_forward(x.tensor, told, expected.tensor);
+        dropout_forward(x.tensor, read, y.tensor);
+        expect_same_bits(y.tensor, expected.tensor, "y");
+        dropout_backward(x.tensor, read, y.tensor);
+        expect_same_bits(y.tensor, expected.tensor, "dx");
+        bias_dropout_add(x.tensor, {}, x.tensor, told, expected.tensor);
+        bias_dropout_add(x.tensor, {}, x.tensor, read, y.tensor);
+        expect_same_bits(y.tensor, expected.tensor, "out");
+      }
+    }
+  }
+}
+
+TEST(Dropout, AMomentThatIsNoneIsNamed) {
+  const TestTensor x({4, 8}, DType::f32), three({3}, DType::i64), ints({2}, DType::i32);
+  Dropout dropout = make_dropout(0.1f);
+  dropout.moment = three.tensor;
+  expect_error([&] { dropout_forward(x.tensor, dropout, x.tensor); },
+               {"dropout_forward", "the dropout's moment", "(2)", "(3)"});
+  dropout.moment = ints.tensor;
+  expect_error([&] { bias_dropout_add(x.tensor, {}, x.tensor, dropout, x.tensor); },
+               {"bias_dropout_add", "the dropout's moment", "int64"});
+}
+
 TEST(Dropout, TheRateIsWithinBinomialBounds) {
   constexpr int64_t kCount = 100000;
   const TestTensor ones = from_doubles(std::vector<double>(kCount, 1.0), {kCount}, DType::f32);

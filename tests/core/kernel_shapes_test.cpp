@@ -127,6 +127,47 @@ TEST(KernelShapes, LayerNormOfEachKindOfRow) {
   }
 }
 
+// The bits of the two ops, whichever of the norm's kernels it is, in place of x or residual or not.
+TEST(KernelShapes, TheNormOfABranchsEndIsThatOfItsSum) {
+  constexpr float kEps = 1e-5f;
+  for (const DType dtype : kDTypes) {
+    for (const NormCase& shape :
+         {NormCase{1, 8}, NormCase{35, 40}, NormCase{18, 768}, NormCase{9, 1600}, NormCase{5, 2056},
+          NormCase{2, 16384}, NormCase{1, 33000}, NormCase{7, 37}, NormCase{9, 264, 1}}) {
+      SCOPED_TRACE(fmt::format("{} ({}, {})", to_string(dtype), shape.rows, shape.columns));
+      const Shape rows{shape.rows, shape.columns}, row{shape.columns};
+      const TestTensor residual = random_tensor(rows, dtype, 2);
+      const TestTensor bias = random_tensor(row, dtype, 3), weight = random_tensor(row, dtype, 4);
+      const TestTensor norm_bias = random_tensor(row, dtype, 5);
+      const TestTensor sum(rows, dtype), y(rows, dtype), found(rows, dtype);
+      const TestTensor mean({shape.rows}, DType::f32), rstd({shape.rows}, DType::f32);
+      const TestTensor found_mean({shape.rows}, DType::f32), found_rstd({shape.rows}, DType::f32);
+      for (const float probability : {0.0f, 0.2f}) {
+        for (const bool biased : {false, true}) {
+          const Tensor b = biased ? bias.tensor : Tensor();
+          const Tensor nb = biased ? norm_bias.tensor : Tensor();
+          const Dropout dropout{probability, {42, RandomPurpose::mlp_dropout, 3, 7}, 5};
+          const Shifted x(random_tensor(rows, dtype, 1).tensor, shape.offset);
+          bias_dropout_add(x.view, b, residual.tensor, dropout, sum.tensor);
+          const auto expect_the_same = [&](const Tensor& to_residual, const Tensor& to) {
+            bias_dropout_add_norm(x.view, b, to_residual, dropout, to, weight.tensor, nb, kEps,
+                                  found.tensor, found_mean.tensor, found_rstd.tensor);
+            expect_same_bits(to, sum.tensor, "sum");
+            layer_norm_forward(to, weight.tensor, nb, kEps, y.tensor, mean.tensor, rstd.tensor);
+            expect_same_bits(found.tensor, y.tensor, "y");
+            expect_same_bits(found_mean.tensor, mean.tensor, "mean");
+            expect_same_bits(found_rstd.tensor, rstd.tensor, "rstd");
+          };
+          expect_the_same(residual.tensor, TestTensor(rows, dtype).tensor);
+          const TestTensor in_place = copy_of(residual.tensor);
+          expect_the_same(in_place.tensor, in_place.tensor);
+          expect_the_same(residual.tensor, x.view);
+        }
+      }
+    }
+  }
+}
+
 TEST(KernelShapes, SumsOverRowsOfManyPieces) {
   for (const DType dtype : kDTypes) {
     for (const NormCase& shape : {NormCase{64, 256}, NormCase{65, 264}, NormCase{1100, 8},

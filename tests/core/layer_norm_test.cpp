@@ -211,5 +211,51 @@ TEST(LayerNorm, WrongArgumentsAreNamed) {
       {"layer_norm_forward", "y overlaps a part of x"});
 }
 
+TEST(BiasDropoutAddNorm, IsTheTextbooks) {
+  for (const DType dtype : kDTypes) {
+    for (const int64_t columns : {1, 17, 64, 769}) {
+      constexpr int64_t kRows = 5;
+      const TestTensor x = random_tensor({kRows, columns}, dtype, 1);
+      const TestTensor residual = random_tensor({kRows, columns}, dtype, 2);
+      const TestTensor bias = random_tensor({columns}, dtype, 3);
+      const TestTensor weight = random_tensor({columns}, dtype, 4);
+      const TestTensor norm_bias = random_tensor({columns}, dtype, 5);
+      const TestTensor sum({kRows, columns}, dtype), y({kRows, columns}, dtype);
+      const TestTensor mean({kRows}, DType::f32), rstd({kRows}, DType::f32);
+      bias_dropout_add_norm(x.tensor, bias.tensor, residual.tensor, {}, sum.tensor, weight.tensor,
+                            norm_bias.tensor, kEps, y.tensor, mean.tensor, rstd.tensor);
+      auto sums = plus(to_doubles(x.tensor), to_doubles(residual.tensor));
+      const auto biases = to_doubles(bias.tensor);
+      for (size_t i = 0; i < sums.size(); ++i) sums[i] += biases[i % biases.size()];
+      // Two roundings in fp32 of terms a little larger than their sum.
+      expect_close(sum.tensor, sums, unit_roundoff(dtype) + 4 * unit_roundoff(DType::f32), "sum");
+      // The norm is of the sum as it was rounded.
+      const auto expected = reference::layer_norm(to_doubles(sum.tensor), to_doubles(weight.tensor),
+                                                  to_doubles(norm_bias.tensor), columns, kEps);
+      expect_close(y.tensor, expected.y, sum_tolerance(dtype, columns), "y");
+    }
+  }
+}
+
+TEST(BiasDropoutAddNorm, WrongArgumentsAreNamed) {
+  const TestTensor x({4, 8}, DType::f32), sum({4, 8}, DType::f32), y({4, 8}, DType::f32);
+  const TestTensor weight({8}, DType::f32), wrong({9}, DType::f32), row({4}, DType::f32);
+  const TestTensor narrow({4, 4}, DType::f32);
+  const auto run = [&](const Tensor& from, const Tensor& bias, const Tensor& to, float dropped) {
+    Dropout dropout;
+    dropout.probability = dropped;
+    bias_dropout_add_norm(from, bias, x.tensor, dropout, sum.tensor, weight.tensor, {}, kEps, to,
+                          row.tensor, row.tensor);
+  };
+  run(x.tensor, weight.tensor, y.tensor, 0.0f);
+  expect_error([&] { run(x.tensor, wrong.tensor, y.tensor, 0.0f); },
+               {"bias_dropout_add", "bias", "(8)", "(9)"});
+  expect_error([&] { run(narrow.tensor, {}, y.tensor, 0.0f); }, {"bias_dropout_add", "(4, 4)"});
+  expect_error([&] { run(x.tensor, {}, y.tensor, 1.0f); }, {"bias_dropout_add", "probability"});
+  for (const TestTensor* read : {&x, &sum}) {
+    expect_error([&] { run(x.tensor, {}, read->tensor, 0.0f); }, {"bias_dropout_add_norm", "y"});
+  }
+}
+
 }  // namespace
 }  // namespace tessera

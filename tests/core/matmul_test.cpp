@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/ops/cuda/matmul.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/tensors.h"
 
 namespace tessera {
@@ -87,6 +88,26 @@ TEST_P(Matmul, BackwardWeightOverwritesOrAccumulatesInFp32) {
   test::expect_close(dw.tensor, expected, test::sum_tolerance(DType::f32, m + 1), "dw accumulated");
 }
 
+TEST_P(Matmul, BackwardWeightWithTheBias) {
+  const TestTensor before = random_tensor({n, k}, DType::f32, 5),
+                   bias_before = random_tensor({n}, DType::f32, 6);
+  std::vector<double> sums = to_doubles(bias_before.tensor);
+  for (int64_t i = 0; i < m * n; ++i) sums[static_cast<size_t>(i % n)] += dys[i];
+  for (const Accumulate accumulate : {Accumulate::no, Accumulate::yes}) {
+    const TestTensor dw = test::copy_of(before.tensor), apart = test::copy_of(before.tensor);
+    const TestTensor without = test::copy_of(before.tensor);
+    const TestTensor dbias = test::copy_of(bias_before.tensor);
+    linear_backward_weight_bias(dy.tensor, x.tensor, dw.tensor, accumulate, dbias.tensor);
+    linear_backward_weight(dy.tensor, x.tensor, apart.tensor, accumulate);
+    // On a GPU the two may be different algorithms, each with the error of a sum.
+    const double tolerance = test::sum_tolerance(DType::f32, m + 1);
+    test::expect_close(dw.tensor, to_doubles(apart.tensor), 2 * tolerance, "dw");
+    test::expect_close(dbias.tensor, sums, tolerance, "dbias");
+    linear_backward_weight_bias(dy.tensor, x.tensor, without.tensor, accumulate, {});
+    test::expect_same_bits(without.tensor, apart.tensor, "dw without a bias");
+  }
+}
+
 double gelu(Gelu kind, double x) {
   if (kind == Gelu::erf) return x * 0.5 * std::erfc(-x / std::sqrt(2.0));
   return 0.5 * x * (1.0 + std::tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
@@ -162,6 +183,11 @@ TEST(MatmulEdges, NoRowsLeaveTheWeightGradientAsItsModeSays) {
   const TestTensor before = test::copy_of(dw.tensor);
   linear_backward_weight(no_dy.tensor, none.tensor, dw.tensor, Accumulate::yes);
   test::expect_same_bits(dw.tensor, before.tensor, "accumulated");
+  const TestTensor dbias = random_tensor({2}, DType::f32, 2);
+  const TestTensor bias_before = test::copy_of(dbias.tensor);
+  linear_backward_weight_bias(no_dy.tensor, none.tensor, dw.tensor, Accumulate::yes, dbias.tensor);
+  test::expect_same_bits(dw.tensor, before.tensor, "accumulated with a bias");
+  test::expect_same_bits(dbias.tensor, bias_before.tensor, "dbias");
   linear_backward_weight(no_dy.tensor, none.tensor, dw.tensor, Accumulate::no);
   for (const double value : to_doubles(dw.tensor)) EXPECT_EQ(value, 0.0);
 }
@@ -224,6 +250,19 @@ TEST(MatmulEdges, Tf32CutsTheOperandsOfFp32) {
   EXPECT_NE(to_doubles(y.tensor), to_doubles(plain.tensor)) << "the operands were not cut";
 }
 #endif
+
+TEST(MatmulEdges, ABiasGradientThatDoesNotFitIsNamed) {
+  const TestTensor dy({4, 2}, DType::f32), x({4, 3}, DType::f32), dw({2, 3}, DType::f32);
+  const TestTensor wide({3}, DType::f32), half({2}, DType::bf16);
+  const auto run = [&](const Tensor& dbias) {
+    linear_backward_weight_bias(dy.tensor, x.tensor, dw.tensor, Accumulate::yes, dbias);
+  };
+  test::expect_error([&] { run(wide.tensor); },
+                     {"linear_backward_weight_bias", "dbias", "(2)", "(3)"});
+  test::expect_error([&] { run(half.tensor); }, {"linear_backward_weight_bias", "dbias", "fp32"});
+  test::expect_error([&] { run(dw.tensor.view({6}).slice(0, 2)); },
+                     {"linear_backward_weight_bias", "dbias", "dw"});
+}
 
 TEST(MatmulEdges, ShapesThatDoNotFitAreNamed) {
   const TestTensor x({4, 3}, DType::f32), w({2, 5}, DType::f32);

@@ -55,6 +55,7 @@ TEST(ProductKey, AnyPartMakesItAnother) {
   insert([](ProductKey& key) { key.in = DType::f32; });
   insert([](ProductKey& key) { key.out = DType::f32; });
   insert([](ProductKey& key) { key.epilogue = Epilogue::none; });
+  insert([](ProductKey& key) { key.epilogue = Epilogue::row_sums; });
   insert([](ProductKey& key) { key.accumulate = true; });
   insert([](ProductKey& key) { key.alignment = 8; });
   insert([](ProductKey& key) { key.tf32 = true; });

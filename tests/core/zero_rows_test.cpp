@@ -53,6 +53,8 @@ TEST_P(ZeroRows, LayerNorm) {
   fill(dweight.tensor, 3.0);
   layer_norm_forward(x.tensor, vector.tensor, vector.tensor, 1e-5f, y.tensor, empty.tensor,
                      empty.tensor);
+  bias_dropout_add_norm(x.tensor, vector.tensor, x.tensor, {}, x.tensor, vector.tensor,
+                        vector.tensor, 1e-5f, y.tensor, empty.tensor, empty.tensor);
   layer_norm_backward(y.tensor, x.tensor, vector.tensor, empty.tensor, empty.tensor, {}, y.tensor,
                       dweight.tensor, dbias.tensor);
   layer_norm_backward(y.tensor, x.tensor, vector.tensor, empty.tensor, empty.tensor, x.tensor,

@@ -16,6 +16,7 @@ using test::SmallKind;
 using test::WholeRun;
 
 constexpr int64_t kSteps = 4, kMicroBatches = 4;
+constexpr int32_t kSomeToken = 20;
 
 /// CUDA graphs of micro-steps.
 class Graphs : public testing::Test {
@@ -61,9 +62,38 @@ TEST_F(Graphs, HoldWhatIsComputedAgain) {
   EXPECT_EQ(expect_launches(kSteps * kMicroBatches - 1, again), "");
 }
 
-// Of the two micro-batches of a data rank the second is summed over the ranks meanwhile.
-TEST_F(Graphs, LeaveOutTheMicroStepThatSumsGradients) {
-  EXPECT_EQ(expect_launches(kSteps - 1, config(), {1, 2}), "");
+TEST_F(Graphs, DropOtherElementsInEachMicroStep) {
+  const RunConfig dropout = config(SmallKind::gpt_blend);
+  EXPECT_GT(dropout.model.dropout * dropout.model.attention_dropout, 0.0);
+  EXPECT_EQ(expect_launches(kSteps * kMicroBatches - 1, dropout), "");
+}
+
+// A data rank has two micro-batches, of which the second is summed over the ranks meanwhile, or
+// one, which always is.
+TEST_F(Graphs, AreCutWhereGradientsAreSummed) {
+  for (const SmallKind kind : {SmallKind::gpt, SmallKind::gpt_blend}) {
+    for (const int data_ranks : {2, 4}) {
+      RunConfig run = config(kind);
+      const int64_t micro_batches = kSteps * kMicroBatches / data_ranks;
+      EXPECT_EQ(expect_launches(micro_batches - 1, run, {1, data_ranks}), "");
+      run.parallel.zero = 1;
+      EXPECT_EQ(expect_launches(micro_batches - 1, run, {1, data_ranks}), "");
+    }
+  }
+}
+
+// Documents of 12 tokens cut rows of 16 in three ways, into 12 + 4, 8 + 8 and 4 + 12, by which two
+// rows have 28, 29 or 30 targets, and 28 also with all documents alike: four shapes. What the
+// losses of a step are divided by, the targets of all its micro-batches, is another number in each
+// step.
+TEST_F(Graphs, TakeAnyLossScale) {
+  test::write_documents(folder_ / "even", std::vector<std::vector<int32_t>>(
+                                              300, std::vector<int32_t>(12, kSomeToken)));
+  RunConfig run = config();
+  run.data.train = folder_ / "even";
+  run.data.separate_documents = true;
+  run.data.loss_across_documents = false;
+  EXPECT_EQ(expect_launches(kSteps * kMicroBatches - 4, run), "");
 }
 
 /// Trains two steps, lets the workspace grow, and trains two more.
@@ -103,10 +133,7 @@ TEST_F(Graphs, EndWhereShapesVary) {
             "or numbers of targets");
 }
 
-TEST_F(Graphs, AreNotUsedWithDropoutOrTensorRanks) {
-  EXPECT_EQ(expect_launches(0, config(SmallKind::gpt_blend)), "");
-  EXPECT_EQ(expect_launches(0, config(), {2, 1}), "");
-}
+TEST_F(Graphs, AreNotUsedWithTensorRanks) { EXPECT_EQ(expect_launches(0, config(), {2, 1}), ""); }
 
 }  // namespace
 }  // namespace tessera

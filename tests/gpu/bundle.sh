@@ -6,7 +6,8 @@
 #   tests/gpu/bundle.sh [FOLDER [BUILD]]
 #
 # FOLDER (build/bundle) is made anew, and beside it FOLDER.tar.gz, which may have 64 MiB at most. BUILD is a
-# build folder, by default one for GPUs and any x86-64-v3 processor, which is brought up to date.
+# build folder, by default one for any x86-64-v3 processor and GPUs of ARCHITECTURES (90a-real, Hopper; each
+# of the five programs has code for all of them), which is brought up to date.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . launch/set_up.sh
@@ -17,7 +18,7 @@ programs=(tessera tests/core_tests tests/models_tests tests/parallel_mpi_tests t
 if [ -z "$from" ]; then
   from=build/portable
   mkdir -p "$from"
-  cmake --preset cuda -B "$from" -DTESSERA_NATIVE=OFF >"$from.log" 2>&1 || { cat "$from.log"; exit 1; }
+  cmake --preset cuda -B "$from" -DTESSERA_NATIVE=OFF -DCMAKE_CUDA_ARCHITECTURES="${ARCHITECTURES:-90a-real}" >"$from.log" 2>&1 || { cat "$from.log"; exit 1; }
   cmake --build "$from" --target "${programs[@]##*/}"
 fi
 
@@ -29,7 +30,7 @@ for program in "${programs[@]}"; do
   cp tests/gpu/run_in_bundle.sh "$out/bin/${program##*/}"
 done
 cp tests/gpu/run_in_bundle.sh "$out/bin/mpirun"
-cp tests/gpu/env.sh tests/gpu/check.sh tests/gpu/peer_pytorch.py "$out/"
+cp -r tests/gpu/{env.sh,check.sh,parts,report.sh,peer_pytorch.py} "$out/"
 cp configs/gpt2_{124m,350m,1.5b}.yaml configs/bert_{base,large}.yaml "$out/configs/"
 cp tests/parity/*_golden.safetensors "$out/tests/parity/"
 

@@ -191,6 +191,14 @@ class Table {
       layer_norm_forward(x.tensor, weight.tensor, weight.tensor, 1e-5f, y.tensor, mean.tensor,
                          rstd.tensor);
     });
+    // To be compared with the one above and bias_dropout_add.
+    const OwnedTensor sum = zeros(shape, DType::bf16);
+    Dropout dropout;
+    dropout.probability = 0.1f;
+    measure("bias_dropout_add_norm", {4 * one}, [&] {
+      bias_dropout_add_norm(x.tensor, weight.tensor, dy.tensor, dropout, sum.tensor, weight.tensor,
+                            weight.tensor, 1e-5f, y.tensor, mean.tensor, rstd.tensor);
+    });
     measure("layer_norm_backward", {4 * one}, [&] {
       layer_norm_backward(dy.tensor, x.tensor, weight.tensor, mean.tensor, rstd.tensor, y.tensor,
                           y.tensor, dweight.tensor, dbias.tensor);
@@ -277,6 +285,11 @@ class Table {
             [&] { linear_backward_input(y.tensor, w.tensor, dx.tensor); });
     measure("linear_backward_weight", {5 * narrow + 4 * weights, flops},
             [&] { linear_backward_weight(y.tensor, x.tensor, dw.tensor, Accumulate::yes); });
+    // To be compared with the one above and column_sum, which is of a tensor of this size.
+    const OwnedTensor dbias = zeros({4 * width}, DType::f32);
+    measure("linear_backward_weight_bias", {5 * narrow + 4 * weights, flops}, [&] {
+      linear_backward_weight_bias(y.tensor, x.tensor, dw.tensor, Accumulate::yes, dbias.tensor);
+    });
   }
 
   void attention() {

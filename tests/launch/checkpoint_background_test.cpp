@@ -259,8 +259,9 @@ TEST(CheckpointBackgroundError, WhatFailsBehindTheNameSaysThatItIsThere) {
       });
       EXPECT_THAT(errors, Each(errors[0]));
       EXPECT_THAT(errors[0], AllOf(HasSubstr((folder / step_name(step)).string() +
-                                             " is whole and has its name, but rank 0 of 4: failed"),
-                                   HasSubstr("(earlier checkpoints are as they were)")));
+                                             " is whole and has its name, but what comes after "
+                                             "that failed: rank 0 of 4: failed"),
+                                   HasSubstr("checkpoints of other steps are as they were")));
       EXPECT_TRUE(verify_checkpoint(folder / step_name(step)).whole());
       expect_piece(folder / step_name(step), 0, 1, 20);
       EXPECT_TRUE(verify_checkpoint(folder / step_name(1)).whole());

@@ -28,7 +28,9 @@ TEST_F(TraceEvents, AreWhatChromesFormatSays) {
     EXPECT_EQ(event.at("pid"), 3);
     const std::string phase = event.at("ph");
     found[phase == "X" ? event.at("name").get<std::string>() : phase] = event;
-    if (event.at("name") == "process_name") EXPECT_EQ(event["args"]["name"], "rank 3 on node7");
+    if (event.at("name") == "process_name") {
+      EXPECT_EQ(event["args"]["name"], "rank 3 on node7");
+    }
   }
   const Json& block = found.at("block");
   EXPECT_EQ(block.at("ts"), 3000.0);

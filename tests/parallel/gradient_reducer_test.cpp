@@ -71,6 +71,40 @@ TEST_P(Buckets, OwnersGetTheSumOfWhatTheyOwn) {
   }
 }
 
+TEST_P(Buckets, StartAsTheyWereRecorded) {
+  for (const int ranks : {1, 2, 4}) {
+    run_thread_ranks(ranks, [](Communicator& dp) {
+      ParameterStore store;
+      declare_five(store, {.bucket_elements = GetParam()});
+      GradientReducer reducer(store, dp);
+      std::vector<size_t> order;
+      fill_with_rank(store, dp.rank());
+      reducer.record(
+          [&] {
+            for (const int i : {4, 2, 3, 1, 0}) {
+              reducer.add(store.parameters()[static_cast<size_t>(i)]);
+            }
+          },
+          [&](size_t bucket) { order.push_back(bucket); });
+      EXPECT_EQ(order.size(), store.layout().buckets().size());
+      EXPECT_EQ(store.parameters()[0].grad.span<float>()[0], static_cast<float>(dp.rank() + 1));
+      const int n = dp.size();
+      for (int step = 0; step < 2; ++step) {
+        fill_with_rank(store, dp.rank());
+        for (const size_t bucket : order) reducer.start(bucket);
+        reducer.finalize();
+        float value = 0.0f;
+        for (const Parameter& parameter : store.parameters()) {
+          value += static_cast<float>(n * (n + 1) / 2);
+          for (const float grad : parameter.grad.span<float>()) {
+            ASSERT_EQ(grad, value) << parameter.name;
+          }
+        }
+      }
+    });
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Sizes, Buckets, testing::Values(1, 100, 1000));
 
 TEST(GradientReducerTest, TheOwnersAreTheDataRanks) {
@@ -83,6 +117,20 @@ TEST(GradientReducerTest, TheOwnersAreTheDataRanks) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("owner 1 of 2"), std::string::npos) << error.what();
   }
+}
+
+TEST(GradientReducerTest, ARecordingThatFailsLeavesNothing) {
+  const auto self = make_self_communicator();
+  ParameterStore store;
+  declare_five(store);
+  GradientReducer reducer(store, *self);
+  const auto fails = [&] {
+    reducer.add(store.parameters()[1]);
+    fail("halfway");
+  };
+  EXPECT_THROW(reducer.record(fails, [](size_t) {}), Error);
+  for (const Parameter& parameter : store.parameters()) reducer.add(parameter);
+  reducer.finalize();
 }
 
 TEST(GradientReducerTest, AForgottenOrRepeatedGradientIsNamed) {

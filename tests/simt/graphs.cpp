@@ -58,6 +58,11 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   return cudaSuccess;
 }
 
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, void* nodes, size_t* count) {
+  if (nodes != nullptr) return cudaErrorInvalidValue;  // only to be counted
+  *count = graph->work.size();
+  return cudaSuccess;
+}
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
                                  unsigned long long /*flags*/) {
   if (simt::thread_capture_forbids()) return cudaErrorStreamCaptureUnsupported;

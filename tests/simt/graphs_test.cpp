@@ -29,6 +29,43 @@ TEST(Graphs, DoNothingWhenRecordedAndAllWhenLaunched) {
   EXPECT_EQ(value[0], 260);
 }
 
+TEST(Graphs, AreLaunchedInPartsWhereTheyWereCut) {
+  const Visible<int> value(1);
+  const Graph graph([&](const Graph::Cut& cut) {
+    add(value, 1);
+    cut();
+    add(value, 2);
+    cut();
+    cut();  // between them there is nothing
+  });
+  EXPECT_EQ(value[0], 0);
+  for (int base = 0; base < 100; base += 50) {
+    std::vector<int> seen;
+    graph.launch([&](size_t at) {
+      EXPECT_EQ(at, seen.size());
+      seen.push_back(value[0]);
+      add(value, 10);
+    });
+    EXPECT_EQ(seen, (std::vector<int>{base + 1, base + 13, base + 23}));
+    EXPECT_EQ(value[0], base + 33);
+    add(value, 17);
+  }
+}
+
+TEST(Graphs, LeaveTheStreamAsItWasAfterAnExceptionInALaterPart) {
+  const Visible<int> value(1);
+  const auto fails = [&](const Graph::Cut& cut) {
+    add(value, 1);
+    cut();
+    add(value, 1);
+    throw Error("halfway");
+  };
+  test::expect_error([&] { const Graph graph(fails); }, {"halfway"});
+  EXPECT_FALSE(is_recording());
+  add(value, 3);
+  EXPECT_EQ(value[0], 3);
+}
+
 TEST(LazyGraphs, RunInTheirTurnEvenWhenGone) {
   const Environment lazy("TESSERA_SIMT_LAZY", "1");
   const Visible<int> value(1);

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "core/cuda/stream.h"
+#include "core/cuda/workspace.h"
 #include "core/memory.h"
 #include "core/ops/cpu/matmul.h"
 #include "core/ops/cpu/ops.h"
@@ -65,6 +66,18 @@ void matmul(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor out,
     const Tf32Operand cut_a(a.matrix()), cut_b(b.matrix());
     cpu::matmul(cut_a.matrix(), cut_b.matrix(), bias, out, accumulate);
   });
+}
+
+void matmul_row_sums(const Matrix& a, const Matrix& b, Tensor out, Accumulate accumulate,
+                     Tensor sums) {
+  const Tensor fresh(workspace(sums.bytes()), sums.shape(), sums.dtype(), sums.device());
+  matmul(a, b, {}, out, accumulate);
+  simt::enqueue(stream(), [=, rows = a.tensor] {
+    const simt::DeviceAccess access;
+    cpu::fill(fresh, 0.0);
+    cpu::column_sum(rows, fresh);
+  });
+  add_bias(fresh, sums);
 }
 
 void matmul_gelu(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor hidden,

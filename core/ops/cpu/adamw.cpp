@@ -31,7 +31,11 @@ void update(AdamWConstants c, float grad_scale, const float* grad, float* exp_av
       if constexpr (kValue) value[i] = from_float<T>(p);
     }
   };
-  for_each_block(n, block, grad, exp_avg, exp_avg_sq, master, value);
+  if constexpr (kValue) {
+    for_each_block(n, block, grad, exp_avg, exp_avg_sq, master, value);
+  } else {
+    for_each_block(n, block, grad, exp_avg, exp_avg_sq, master);
+  }
 }
 
 /// update() with values of their own that are rounded by the bits of `rounding`.

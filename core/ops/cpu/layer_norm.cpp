@@ -78,7 +78,11 @@ void backward_row(const T* dy, const T* x, const T* weight, const T* residual, M
       dbias[c] += g;
     }
   };
-  for_each_block(n, block, residual, dx);
+  if constexpr (kResidual) {
+    for_each_block(n, block, residual, dx);
+  } else {
+    for_each_block(n, block, dx);
+  }
 }
 
 }  // namespace

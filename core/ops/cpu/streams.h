@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -47,14 +48,14 @@ template <typename T, typename Value, typename... Streams>
 inline void map_blocks(int64_t n, T* y, Value value, const Streams*... streams) {
   const auto block = [=](int64_t first, auto count) {
 #ifdef __AVX512BF16__
-    if constexpr (std::is_same_v<T, bfloat16> && !std::is_same_v<decltype(count), int64_t>) {
+    if constexpr (std::is_same_v<T, bfloat16>) {
       float wide[kBlock];
 #pragma omp simd
-      for (int64_t i = 0; i < kBlock; ++i) wide[i] = value(first + i);
-      for (int64_t i = 0; i < kBlock; i += 16) {
-        const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_loadu_ps(wide + i));
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + first + i),
-                            reinterpret_cast<__m256i>(rounded));
+      for (int64_t i = 0; i < count; ++i) wide[i] = value(first + i);
+      for (int64_t i = 0; i < count; i += 16) {
+        const auto lanes = static_cast<__mmask16>((1u << std::min<int64_t>(count - i, 16)) - 1);
+        const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(lanes, wide + i));
+        _mm256_mask_storeu_epi16(y + first + i, lanes, reinterpret_cast<__m256i>(rounded));
       }
       return;
     }

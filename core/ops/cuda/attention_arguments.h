@@ -6,6 +6,7 @@
 
 #include "core/checked.h"
 #include "core/ops/attention.h"
+#include "core/ops/cuda/dropout_moment.h"
 
 namespace tessera::cuda {
 
@@ -37,7 +38,8 @@ struct AttentionArguments {
   uint32_t drop_threshold;
   float drop_factor;  ///< of the weights that are kept
   RandomKey drop_key;
-  int64_t first_row, first_head, total_heads;
+  DropoutMoment drop_moment;
+  int64_t first_head, total_heads;
   const int32_t* places;
   int place_seq;  ///< positions of a sequence by which dropout counts
 };
@@ -98,7 +100,7 @@ inline AttentionArguments attention_arguments(const Tensor& qkv, const Attention
   a.drop_threshold = options.dropout.threshold();
   a.drop_factor = options.dropout.scale();
   a.drop_key = options.dropout.key;
-  a.first_row = options.dropout.first_row;
+  a.drop_moment = moment_of(options.dropout);
   a.first_head = options.first_head;
   a.total_heads = options.total_heads;
   a.places = detail::data_or_null<int32_t>(options.places.padded);

@@ -90,7 +90,8 @@ __global__ void __launch_bounds__(512)
 template <typename T, int N>
 __global__ void __launch_bounds__(512)
     gradient_kernel(T* logits, const int32_t* targets, Shard shard, const float* log_sum_exp,
-                    float scale) {
+                    float told_scale, const float* scale_at) {
+  const float scale = scale_at == nullptr ? told_scale : *scale_at;
   const int64_t n = blockIdx.x;
   T* row = logits + n * shard.columns;
   const int32_t target = targets[n];
@@ -123,13 +124,14 @@ void cross_entropy_statistics(const Tensor& logits, const Tensor& targets, int64
 }
 
 void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first, int64_t valid,
-                            const Tensor& log_sum_exp, float scale) {
+                            const Tensor& log_sum_exp, const Factor& scale) {
   const Shard shard{logits.dim(1), first, valid};
+  const float* scale_at = scale.at.defined() ? scale.at.data<float>() : nullptr;
   dispatch_float(logits.dtype(), [&]<typename T>() {
     dispatch_pack<T>(shard.columns, {&logits}, [&]<int N>() {
       launch("cross_entropy_gradient", block_per_row(logits.dim(0), shard.columns / N),
              gradient_kernel<T, N>, logits.data<T>(), targets.data<int32_t>(), shard,
-             log_sum_exp.data<float>(), scale);
+             log_sum_exp.data<float>(), scale.value, scale_at);
     });
   });
 }

@@ -39,12 +39,14 @@ inline cublasLtEpilogue_t cublas_epilogue(Epilogue epilogue) {
       return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
     case Epilogue::gelu_backward:
       return CUBLASLT_EPILOGUE_DGELU;
+    case Epilogue::row_sums:
+      return CUBLASLT_EPILOGUE_BGRADB;  // our first operand is its second, transposed
   }
   fail("an epilogue that there is not");
 }
 
 struct EpiloguePointers {
-  const void* bias;
+  const void* vector;  ///< a bias, in the type of the operands, or sums, in that of the result
   const void* auxiliary;
 };
 
@@ -58,9 +60,10 @@ class Descriptors {
     set(CUBLASLT_MATMUL_DESC_TRANSA, key.b_layout == Layout::rows ? CUBLAS_OP_N : CUBLAS_OP_T);
     set(CUBLASLT_MATMUL_DESC_TRANSB, key.a_layout == Layout::rows ? CUBLAS_OP_N : CUBLAS_OP_T);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, cublas_epilogue(key.epilogue));
-    if (pointers.bias != nullptr) {
-      set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointers.bias);
-      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(key.in));
+    if (pointers.vector != nullptr) {
+      const DType dtype = key.epilogue == Epilogue::row_sums ? key.out : key.in;
+      set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointers.vector);
+      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(dtype));
     }
     if (pointers.auxiliary != nullptr) {
       set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, pointers.auxiliary);

@@ -1,19 +1,49 @@
 #include "core/cuda/launch.h"
 #include "core/cuda/packs.h"
 #include "core/cuda/row_team.h"
+#include "core/ops/cuda/branch_end.h"
 #include "core/ops/cuda/ops.h"
 #include "core/ops/layer_norm.h"
 
 // Moves x and y, and nothing else of their size: a row stays in the registers of its team between
-// the sums that it needs, E[x] and E[(x − E[x])²].
+// the sums that it needs, E[x] and E[(x − E[x])²]. Where x is the sum at the end of a branch, it is
+// made there, and written besides.
 namespace tessera::cuda {
 namespace {
 
 constexpr int kThreads = 128;
 
+/// Rows that are there.
+template <typename T>
+struct Rows {
+  const T* x;
+
+  __device__ void begin() {}
+  /// N elements from element i on, which is in that column.
+  template <int N>
+  __device__ Pack<T, N> take(int64_t i, int64_t /*column*/) const {
+    return load<N>(x + i);
+  }
+};
+
+/// Rows that are the sums of a branch's end, which are kept.
+template <typename T>
+struct Sums {
+  BranchEnd<T> end;
+  T* sum;
+
+  __device__ void begin() { end.begin(); }
+  template <int N>
+  __device__ Pack<T, N> take(int64_t i, int64_t column) const {
+    const Pack<T, N> pack = end.template sum<N>(i, column);
+    store(pack, sum + i);
+    return pack;
+  }
+};
+
 template <typename T>
 struct Forward {
-  const T *x, *weight, *bias;
+  const T *weight, *bias;
   float eps;
   int64_t rows, columns;
   T* y;
@@ -29,18 +59,20 @@ struct Forward {
 };
 
 /// Rows of up to K packs a thread of the team.
-template <bool kWholeBlock, int K, typename T>
-__global__ void __launch_bounds__(kWholeBlock ? 1024 : kThreads) forward_kernel(Forward<T> f) {
+template <bool kWholeBlock, int K, typename Source, typename T>
+__global__ void __launch_bounds__(kWholeBlock ? 1024 : kThreads)
+    forward_kernel(Source source, Forward<T> f) {
   constexpr int N = kPackSize<T>;
   const RowTeam<kWholeBlock> team;
   const int64_t row = static_cast<int64_t>(blockIdx.x) * team.count + team.index;
   if (row >= f.rows) return;
   const int packs = static_cast<int>(f.columns / N);
   const int64_t start = row * f.columns;
+  source.begin();
   Pack<T, N> x[K] = {};
   for (int k = 0; k < K; ++k) {
     const int pack = team.thread + k * team.size;
-    if (pack < packs) x[k] = load<N>(f.x + start + pack * N);
+    if (pack < packs) x[k] = source.template take<N>(start + pack * N, pack * N);
   }
   float sum = 0.0f;
   for (int k = 0; k < K; ++k) {  // what is beyond the row is zero
@@ -72,10 +104,10 @@ __global__ void __launch_bounds__(kWholeBlock ? 1024 : kThreads) forward_kernel(
 
 /// Rows of any length: a block reads its row three times, two of them from the cache.
 template <typename T>
-__global__ void any_forward_kernel(Forward<T> f) {
+__global__ void any_forward_kernel(const T* all, Forward<T> f) {
   const RowTeam<true> team;
   const int64_t row = blockIdx.x;
-  const T* x = f.x + row * f.columns;
+  const T* x = all + row * f.columns;
   float sum = 0.0f;
   for (int64_t c = team.thread; c < f.columns; c += team.size) sum += to_float(x[c]);
   const float mean = team.sum(sum) / static_cast<float>(f.columns);
@@ -93,31 +125,48 @@ __global__ void any_forward_kernel(Forward<T> f) {
   }
 }
 
-template <bool kWholeBlock, int K, typename T>
-void run(const Forward<T>& f, int threads) {
+template <bool kWholeBlock, int K, typename Source, typename T>
+void run(const Source& source, const Forward<T>& f, int threads) {
   const int64_t rows_a_block = kWholeBlock ? 1 : threads / kWarpSize;
   launch("layer_norm_forward",
          {dim3(static_cast<unsigned>(ceil_div(f.rows, rows_a_block))),
           dim3(static_cast<unsigned>(threads))},
-         forward_kernel<kWholeBlock, K, T>, f);
+         forward_kernel<kWholeBlock, K, Source, T>, source, f);
+}
+
+constexpr int kMostPacks = 4;  // a thread of a block
+
+/// Whether rows consist of packs, and of no more than fit in a block's registers.
+template <typename T>
+bool takes_rows(const Forward<T>& f) {
+  constexpr int N = kPackSize<T>;
+  return f.columns % N == 0 && f.columns / N <= 1024 * kMostPacks && takes_packs<N>(f.y) &&
+         takes_packs<N>(f.weight) && takes_packs<N>(f.bias);
+}
+
+/// Only where takes_rows(), and where the source's tensors take packs too.
+template <typename Source, typename T>
+void normalise(const Source& source, const Forward<T>& f) {
+  const int64_t packs = f.columns / kPackSize<T>;
+  if (packs <= kWarpSize) return run<false, 1>(source, f, kThreads);
+  if (packs <= 2 * kWarpSize) return run<false, 2>(source, f, kThreads);
+  if (packs <= 4 * kWarpSize) return run<false, 4>(source, f, kThreads);
+  if (packs <= 8 * kWarpSize) return run<false, 8>(source, f, kThreads);
+  const int64_t threads = round_up(ceil_div(packs, kMostPacks), kWarpSize);
+  run<true, kMostPacks>(source, f, static_cast<int>(threads));
 }
 
 template <typename T>
-void choose(const Forward<T>& f) {
-  constexpr int N = kPackSize<T>, kMost = 4;  // packs a thread of a block
-  const int64_t packs = f.columns / N;
-  const bool aligned = f.columns % N == 0 && takes_packs<N>(f.x) && takes_packs<N>(f.y) &&
-                       takes_packs<N>(f.weight) && takes_packs<N>(f.bias);
-  if (!aligned || packs > 1024 * kMost) {
-    const auto threads = static_cast<unsigned>(round_up(std::min<int64_t>(f.columns, 256), 32));
-    return launch("layer_norm_forward", {dim3(static_cast<unsigned>(f.rows)), dim3(threads)},
-                  any_forward_kernel<T>, f);
-  }
-  if (packs <= kWarpSize) return run<false, 1>(f, kThreads);
-  if (packs <= 2 * kWarpSize) return run<false, 2>(f, kThreads);
-  if (packs <= 4 * kWarpSize) return run<false, 4>(f, kThreads);
-  if (packs <= 8 * kWarpSize) return run<false, 8>(f, kThreads);
-  run<true, kMost>(f, static_cast<int>(round_up(ceil_div(packs, kMost), kWarpSize)));
+Forward<T> forward(const Tensor& weight, const Tensor& bias, float eps, const Tensor& y,
+                   const Tensor& mean, const Tensor& rstd) {
+  return {weight.data<T>(),
+          bias.defined() ? bias.data<T>() : nullptr,
+          eps,
+          mean.numel(),
+          y.dim(-1),
+          y.data<T>(),
+          mean.data<float>(),
+          rstd.data<float>()};
 }
 
 }  // namespace
@@ -126,9 +175,28 @@ void layer_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bia
                         Tensor y, Tensor mean, Tensor rstd) {
   if (x.numel() == 0) return;
   dispatch_float(x.dtype(), [&]<typename T>() {
-    choose(Forward<T>{x.data<T>(), weight.data<T>(), bias.defined() ? bias.data<T>() : nullptr, eps,
-                      mean.numel(), x.dim(-1), y.data<T>(), mean.data<float>(),
-                      rstd.data<float>()});
+    const Forward<T> f = forward<T>(weight, bias, eps, y, mean, rstd);
+    const T* rows = x.data<T>();
+    if (takes_rows(f) && takes_packs<kPackSize<T>>(rows)) return normalise(Rows<T>{rows}, f);
+    const auto threads = static_cast<unsigned>(round_up(std::min<int64_t>(f.columns, 256), 32));
+    launch("layer_norm_forward", {dim3(static_cast<unsigned>(f.rows)), dim3(threads)},
+           any_forward_kernel<T>, rows, f);
+  });
+}
+
+void bias_dropout_add_norm(const Tensor& x, const Tensor& bias, const Tensor& residual,
+                           const Dropout& dropout, Tensor sum, const Tensor& weight,
+                           const Tensor& norm_bias, float eps, Tensor y, Tensor mean, Tensor rstd) {
+  if (x.numel() == 0) return;
+  dispatch_float(x.dtype(), [&]<typename T>() {
+    constexpr int N = kPackSize<T>;
+    const Forward<T> f = forward<T>(weight, norm_bias, eps, y, mean, rstd);
+    const Sums<T> sums{branch_end<T>(x, bias, residual, dropout), sum.data<T>()};
+    const bool packs = takes_packs<N>(sums.end.branch) && takes_packs<N>(sums.end.bias) &&
+                       takes_packs<N>(sums.end.residual) && takes_packs<N>(sums.sum);
+    if (packs && takes_rows(f)) return normalise(sums, f);
+    cuda::bias_dropout_add(x, bias, residual, dropout, sum);
+    cuda::layer_norm_forward(sum, weight, norm_bias, eps, y, mean, rstd);
   });
 }
 

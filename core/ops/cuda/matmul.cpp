@@ -1,6 +1,7 @@
 #include "core/ops/cuda/matmul.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 
 #include "core/cuda/stream.h"
@@ -37,11 +38,12 @@ cublasLtHandle_t handle() {
 
 thread_local bool tf32 = false;
 
-/// A product as it is called. `auxiliary` is the second output or input of the epilogue.
+/// A product as it is called. `vector` is a bias, or the sums that it writes; `auxiliary` the
+/// second output or input of the epilogue.
 struct Product {
   const Matrix& a;
   const Matrix& b;
-  const Tensor& bias;
+  const Tensor& vector;
   const Tensor& auxiliary;
   const Tensor& out;
   Epilogue epilogue;
@@ -50,7 +52,7 @@ struct Product {
   ProductKey key() const {
     uint8_t alignment = std::min(
         {alignment_of(a.tensor.raw()), alignment_of(b.tensor.raw()), alignment_of(out.raw())});
-    for (const Tensor* tensor : {&bias, &auxiliary}) {
+    for (const Tensor* tensor : {&vector, &auxiliary}) {
       if (tensor->defined()) alignment = std::min(alignment, alignment_of(tensor->raw()));
     }
     const DType in = a.tensor.dtype();
@@ -73,7 +75,7 @@ struct Product {
 std::optional<cublasLtMatmulAlgo_t> choose_algorithm(const ProductKey& key) {
   // Only the alignment of these is looked at.
   const auto* stand_in = reinterpret_cast<const void*>(uintptr_t{key.alignment});
-  Descriptors descriptors(key, {has_bias(key.epilogue) ? stand_in : nullptr,
+  Descriptors descriptors(key, {has_vector(key.epilogue) ? stand_in : nullptr,
                                 has_second_matrix(key.epilogue) ? stand_in : nullptr});
   Preference preference(key);
   cublasLtMatmulHeuristicResult_t best = {};
@@ -100,7 +102,7 @@ cublasStatus_t enqueue(const Product& product, const ProductKey& sizes, const Pr
   const auto pointer = [](const Tensor& tensor) {
     return tensor.defined() ? tensor.raw() : nullptr;
   };
-  Descriptors descriptors(sizes, {pointer(product.bias), pointer(product.auxiliary)});
+  Descriptors descriptors(sizes, {pointer(product.vector), pointer(product.auxiliary)});
   const float alpha = 1.0f, beta = product.accumulate ? 1.0f : 0.0f;
   void* const scratch = workspace(kWorkspaceBytes);
   return cublasLtMatmul(handle(), descriptors.product(), &alpha, product.b.tensor.raw(),
@@ -145,6 +147,20 @@ void matmul(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor out,
   }
   fail("cuBLASLt has no {} product of ({}, {}) and ({}, {}) with results in {}",
        to_string(a.tensor.dtype()), a.rows, a.cols, b.rows, b.cols, to_string(out.dtype()));
+}
+
+// cuBLASLt overwrites the sums, so that they go behind its scratch first, where nothing moves them:
+// the product asks for less.
+void matmul_row_sums(const Matrix& a, const Matrix& b, Tensor out, Accumulate accumulate,
+                     Tensor sums) {
+  auto* scratch = static_cast<std::byte*>(workspace(kWorkspaceBytes + sums.bytes()));
+  const Tensor fresh(scratch + kWorkspaceBytes, sums.shape(), sums.dtype(), sums.device());
+  const Tensor nothing;
+  if (run({a, b, fresh, nothing, out, Epilogue::row_sums, accumulate == Accumulate::yes})) {
+    return add_bias(fresh, sums);
+  }
+  matmul(a, b, nothing, out, accumulate);
+  column_sum(a.tensor, sums);
 }
 
 void matmul_gelu(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor hidden,

@@ -11,6 +11,11 @@ namespace tessera::cuda {
 void matmul(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor out,
             Accumulate accumulate);
 
+/// As matmul, and sums[m] += Σ_k a[m, k], fp32 (M): a is the transpose of a tensor that lies row
+/// after row, and not empty.
+void matmul_row_sums(const Matrix& a, const Matrix& b, Tensor out, Accumulate accumulate,
+                     Tensor sums);
+
 /// Whether the calling thread's products of fp32 run on tensor cores from now on: those cut their
 /// operands to TF32, fp32's range with 11 significant bits, and add up in fp32. At first they do
 /// not.

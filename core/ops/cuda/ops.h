@@ -5,6 +5,7 @@
 #include "core/ops/adamw.h"
 #include "core/ops/clip.h"
 #include "core/ops/dropout.h"
+#include "core/ops/factor.h"
 #include "core/ops/gelu.h"
 #include "core/range.h"
 #include "core/tensor.h"
@@ -15,6 +16,9 @@ namespace tessera::cuda {
 
 void layer_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps,
                         Tensor y, Tensor mean, Tensor rstd);
+void bias_dropout_add_norm(const Tensor& x, const Tensor& bias, const Tensor& residual,
+                           const Dropout& dropout, Tensor sum, const Tensor& weight,
+                           const Tensor& norm_bias, float eps, Tensor y, Tensor mean, Tensor rstd);
 void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                          const Tensor& mean, const Tensor& rstd, const Tensor& residual, Tensor dx,
                          Tensor dweight, Tensor dbias);
@@ -44,7 +48,7 @@ void tanh_backward(const Tensor& dy, const Tensor& y, Tensor dx);
 void cross_entropy_statistics(const Tensor& logits, const Tensor& targets, int64_t first,
                               int64_t valid, Tensor row_max, Tensor row_sum, Tensor target_logit);
 void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first, int64_t valid,
-                            const Tensor& log_sum_exp, float scale);
+                            const Tensor& log_sum_exp, const Factor& scale);
 void rescale_sum_exp(const Tensor& row_max, const Tensor& global_max, Tensor row_sum);
 void cross_entropy_loss(const Tensor& global_max, const Tensor& sum_exp, const Tensor& target_logit,
                         const Tensor& targets, Tensor log_sum_exp, Tensor loss_sum);

@@ -16,10 +16,14 @@ enum class Epilogue : uint8_t {
   gelu,           ///< writes them to a second output, and gelu(sums) to the first
   bias_gelu,      ///< both
   gelu_backward,  ///< × gelu'(second input)
+  row_sums,       ///< nothing, but also writes the sums of the first operand's rows
 };
 
-inline bool has_bias(Epilogue epilogue) {
-  return epilogue == Epilogue::bias || epilogue == Epilogue::bias_gelu;
+/// One number for each of the result's columns that is read, or for each of its rows that is
+/// written.
+inline bool has_vector(Epilogue epilogue) {
+  return epilogue == Epilogue::bias || epilogue == Epilogue::bias_gelu ||
+         epilogue == Epilogue::row_sums;
 }
 inline bool has_second_matrix(Epilogue epilogue) {
   return epilogue == Epilogue::gelu || epilogue == Epilogue::bias_gelu ||

@@ -1,0 +1,92 @@
+# shellcheck shell=bash
+# Sourced by check.sh: kernels, steps of models, and PyTorch's beside them.
+
+part_kernels() {
+  local options=()
+  [ $tiny = 1 ] && options=(--tiny)
+  "$(program kernel_times)" "${options[@]}"
+}
+
+# model | T | rows of a micro-batch, of both kinds first: time may not be enough for all
+measured='gpt2_124m 1024 32
+bert_base 128 256
+gpt2_1.5b 1024 8
+bert_large 512 32
+gpt2_350m 1024 16
+bert_base 512 64
+bert_large 128 128'
+[ $tiny = 1 ] && measured='gpt2_124m 64 4
+bert_base 64 4'
+
+# measure MODEL T ROWS: steps until there are enough or the time is up, without a checkpoint.
+measure() {
+  local model=$1 length=$2 rows=$3 settings=() key run=$out/runs/$1-$2 lines=0 until pid used most=0 enough=24
+  rm -rf "$run"
+  local vocabulary=50257 every=3 # asking each step would make each wait
+  [[ $model = bert* ]] && vocabulary=30522 && settings+=(--set model.next_sentence=false --set model.token_types=2)
+  if [ $tiny = 1 ]; then
+    enough=8 every=1 vocabulary=1000
+    settings+=(--set model.vocab_size=1000 --set model.num_layers=2 --set model.hidden_size=64 --set model.num_heads=4)
+  fi
+  for key in run.dir="$run" run.device=cuda model.seq_length="$length" data.train="$data/$vocabulary" data.eval_fraction=0 \
+    eval.interval=0 data.tokenizer="wordpiece:$data/$vocabulary.txt" batch.global="$rows" batch.micro="$rows" \
+    train.steps=100000 checkpoint.interval=0 log.interval=$every; do
+    settings+=(--set "$key")
+  done
+  "$tessera" train "$root/configs/$model.yaml" "${settings[@]}" >"$out/logs/$model-$length.log" 2>&1 &
+  pid=$!
+  until=$((SECONDS + 25 * slower))
+  while kill -0 $pid 2>/dev/null && [ $SECONDS -lt $until ] && [ "$lines" -lt $enough ]; do
+    sleep 0.5
+    used=$(nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits 2>/dev/null | head -n 1)
+    [ "${used:-0}" -gt "$most" ] && most=$used
+    [ -e "$run/metrics.jsonl" ] && lines=$(wc -l <"$run/metrics.jsonl")
+  done
+  kill -KILL $pid 2>/dev/null # a checkpoint is not wanted
+  wait $pid 2>/dev/null
+  [ "$lines" -ge 7 ] || { tail -n 5 "$out/logs/$model-$length.log"; echo "$model, T=$length: only $lines lines of the log"; return 1; }
+  # The median of the lines after five.
+  numbers "$run/metrics.jsonl" | sed 1,5d | sort -g | awk -v model="$model" -v T="$length" -v rows="$rows" -v mib="$most" '
+    {line[NR] = $0} END {
+      split(line[int((NR + 1) / 2)], x)
+      printf "measured: {\"what\": \"tessera\", \"model\": \"%s\", \"seq_length\": %d, \"batch\": %d, \"steps\": %d, ", model, T, rows, NR
+      printf "\"tokens_per_second\": %s, \"model_flops_per_second\": %s, \"mfu\": %s, \"memory_gib\": %s}\n",
+        x[1], x[2], x[3], (mib > 0 ? mib / 1024 : "null")
+    }'
+}
+numbers() { # tokens/s, FLOP/s and MFU of each line
+  awk '
+    function value(key) {
+      if (!match($0, "\"" key "\":[-0-9.e+]+")) return "null"
+      return substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3)
+    }
+    /"loss"/ {print value("tokens_per_second"), value("model_flops_per_second"), value("mfu")}' "$1"
+}
+part_measure() {
+  local status=0 model length rows
+  while read -r model length rows; do
+    if [ "$(seconds_left)" -lt 10 ]; then
+      note "no time was left for $model, T=$length"
+      continue
+    fi
+    measure "$model" "$length" "$rows" </dev/null || status=1
+  done <<<"$measured"
+  return $status
+}
+part_pytorch() {
+  local python=${PYTHON:-python3} status=0 model length rows line
+  "$python" -c 'import torch' 2>/dev/null || { note "$python has no torch (set PYTHON)"; return 77; }
+  local options=(--seconds 12)
+  [ $tiny = 1 ] && options=(--seconds 20 --steps 3 --warm-up 1 --device cpu --no-compile)
+  while read -r model length rows; do
+    if [ "$(seconds_left)" -lt 45 ]; then # to compile takes most of it
+      note "no time was left for $model, T=$length"
+      continue
+    fi
+    [ $tiny = 1 ] && model=tiny_${model%%[2_]*}
+    line=$("$python" "$here/peer_pytorch.py" "$model" --seq-length "$length" --batch "$rows" "${options[@]}" </dev/null) ||
+      { status=1; continue; }
+    echo "measured: {\"what\": \"pytorch\", ${line#\{}"
+  done <<<"$measured"
+  return $status
+}

@@ -1,0 +1,127 @@
+# shellcheck shell=bash
+# Sourced by check.sh: small models, whose losses and answers are compared.
+
+# small KIND RUN STEPS [KEY=VALUE...]: trains a small model in $out/runs/RUN; RANKS of them.
+small() {
+  local kind=$1 run=$2 stop=$3 key settings=()
+  shift 3
+  for key in "$@"; do settings+=(--set "$key"); done
+  local config=$out/$kind.yaml
+  {
+    echo "run: {dir: $out/runs/$run, precision: fp32}"
+    echo "model: {kind: $kind, num_layers: 2, hidden_size: 64, num_heads: 4, seq_length: 64, vocab_size: 1000, dropout: 0.0, attention_dropout: 0.0}"
+    echo "data: {train: $data/1000, tokenizer: 'wordpiece:$data/1000.txt'}"
+    echo "batch: {global: 8, micro: 4}"
+    echo "train: {steps: $steps}"
+    echo "optimizer: {lr: 1.0e-3, warmup_steps: 5}"
+    echo "log: {interval: 1}"
+  } >"$config"
+  ranks "${RANKS:-1}" "$tessera" train "$config" --set run.dir="$out/runs/$run" "${settings[@]}" --stop-at "$stop"
+}
+
+losses() { sed -n 's/.*"loss":\([-0-9.e+]*\).*"step":\([0-9]*\).*/\2 \1/p' "$out/runs/$1/metrics.jsonl"; }
+
+# same_weights A B: the newest checkpoints' tensors, byte for byte.
+same_weights() {
+  local a b file status=0
+  a=$(find "$out/runs/$1/checkpoints" -maxdepth 1 -name 'step_*' | sort | tail -n 1)
+  b=$out/runs/$2/checkpoints/${a##*/}
+  for file in "$a"/*.safetensors; do
+    if [ ! -e "$file" ] || ! cmp "$file" "$b/${file##*/}"; then status=1; fi
+  done
+  [ $status = 0 ] && note "$2: the weights and moments of $1, byte for byte"
+  return $status
+}
+
+# same A B STEPS TOLERANCE: the losses of two runs, relatively.
+same() {
+  { losses "$1" | sed 's/^/a /'; losses "$2" | sed 's/^/b /'; } | awk -v steps="$3" -v tolerance="$4" -v what="$2 against $1" '
+    $1 == "a" {a[$2] = $3} $1 == "b" {b[$2] = $3}
+    END {
+      for (i = 1; i <= steps; ++i) {
+        if (!(i in a) || !(i in b)) {print what ": step " i " is missing"; exit 1}
+        d = (b[i] - a[i]) / a[i]; if (d < 0) d = -d
+        if (!(d <= worst)) {worst = d; at = i}
+      }
+      printf "note: %s: at most %.2g apart (step %d), %.2g allowed\n", what, worst, at, tolerance
+      exit !(worst <= tolerance)
+    }'
+}
+
+# fp32: a sum in another order differs by about 2⁻²⁴ × √length, 1e-6; AdamW turns what that changes in
+# gradients near zero into steps of up to lr = 1e-3 of a few weights, 50 times.
+fp32=1e-4
+# bf16: weights and activations are rounded to 2⁻⁹ = 2e-3; a loss is a mean over 512 tokens, so that the
+# roundings of one step mostly cancel, but those of the weights' are fed back for 50 steps.
+bf16=1e-2
+
+losses_of() {
+  local kind=$1 status=0
+  small "$kind" "$kind-cpu" $steps run.device=cpu && small "$kind" "$kind-gpu" $steps run.device=cuda || return 1
+  same "$kind-cpu" "$kind-gpu" $steps $fp32 || status=1
+  small "$kind" "$kind-gpu-bf16" $steps run.device=cuda run.precision=bf16 || return 1
+  same "$kind-cpu" "$kind-gpu-bf16" $steps $bf16 || status=1
+  return $status
+}
+part_gpt() { losses_of gpt; }
+part_bert() { losses_of bert; }
+few=$((steps * 2 / 5))
+part_layouts() {
+  local status=0 layout
+  small gpt gpt-whole $few run.device=cuda || return 1
+  for layout in tensor data; do
+    RANKS=2 small gpt "gpt-$layout" $few run.device=cuda parallel.backend=mpi \
+      parallel.tensor=$([ $layout = tensor ] && echo 2 || echo 1) || return 1
+    same gpt-whole "gpt-$layout" $few $fp32 || status=1
+  done
+  return $status
+}
+part_nccl() {
+  emulated && note 'an emulated GPU has no NCCL' && return 77
+  small gpt gpt-one $few run.device=cuda && small gpt gpt-nccl $few run.device=cuda parallel.backend=nccl || return 1
+  same gpt-one gpt-nccl $few 0
+}
+part_resume() {
+  local status=0
+  small gpt resume-cpu $steps run.device=cpu || return 1
+  small gpt cpu-to-gpu $((steps / 2)) run.device=cpu && small gpt cpu-to-gpu $steps run.device=cuda checkpoint.resume=required || return 1
+  same resume-cpu cpu-to-gpu $steps $fp32 || status=1
+  small gpt gpu-to-cpu $((steps / 2)) run.device=cuda && small gpt gpu-to-cpu $steps run.device=cpu checkpoint.resume=required || return 1
+  same resume-cpu gpu-to-cpu $steps $fp32 || status=1
+  return $status
+}
+# One configuration is the same bits each time, and with CUDA graphs or without.
+part_bitwise() {
+  local status=0 bf16=(run.device=cuda run.precision=bf16 optimizer.stochastic_rounding=true)
+  local dropout=(run.device=cuda model.dropout=0.1 model.attention_dropout=0.1)
+  small gpt bits-a $few "${bf16[@]}" && small gpt bits-b $few "${bf16[@]}" || return 1
+  same bits-a bits-b $few 0 && same_weights bits-a bits-b || status=1
+  small gpt graph $few run.device=cuda && small gpt no-graph $few run.device=cuda train.cuda_graph=off || return 1
+  same graph no-graph $few 0 && same_weights graph no-graph || status=1
+  small gpt graph-dropout $few "${dropout[@]}" && small gpt no-graph-dropout $few "${dropout[@]}" train.cuda_graph=off || return 1
+  same graph-dropout no-graph-dropout $few 0 && same_weights graph-dropout no-graph-dropout || status=1
+  return $status
+}
+
+# Greedy texts and the loss of an evaluation, on a GPU and on the CPU, of one checkpoint.
+part_answers() {
+  local status=0 device
+  small gpt answers $few run.device=cpu || return 1
+  for device in cpu cuda; do
+    "$tessera" generate --checkpoint "$out/runs/answers" --prompt 'w1 w2 w3' --max-tokens 40 --temperature 0 \
+      --device $device >"$out/generated-$device.txt" || return 1
+    "$tessera" eval --checkpoint "$out/runs/answers" --data "$data/1000" --max-samples 64 --json --device $device \
+      >"$out/evaluated-$device.json" || return 1
+  done
+  if cmp "$out/generated-cpu.txt" "$out/generated-cuda.txt"; then
+    note "generate: $(wc -w <"$out/generated-cuda.txt") words are the CPU's"
+  else
+    status=1
+  fi
+  # As fp32 above, without steps that would feed differences back.
+  paste -d ' ' <(loss_of "$out/evaluated-cpu.json") <(loss_of "$out/evaluated-cuda.json") | awk '
+    NF != 2 {print "eval printed no loss"; exit 1}
+    {d = ($2 - $1) / $1; if (d < 0) d = -d; printf "note: eval: %.2g apart, 1e-5 allowed\n", d; exit !(d <= 1e-5)}' || status=1
+  return $status
+}
+loss_of() { tr -d ' \n' <"$1" | sed -n 's/.*"loss":\([-0-9.e+]*\).*/\1/p'; }

@@ -1,0 +1,62 @@
+# shellcheck shell=bash
+# Sourced by check.sh: what becomes of the parts' outcomes and logs.
+
+# awk: the value of a key of a line of JSON.
+# shellcheck disable=SC2016 # the dollar is awk's
+value_of='
+  function value(key,   text) {
+    if (!match($0, "\"" key "\": *(\"[^\"]*\"|[^,}]*)")) return ""
+    text = substr($0, RSTART, RLENGTH); sub(/^"[a-z_]*": */, "", text); gsub(/"/, "", text)
+    return text
+  }'
+
+describe_machine() {
+  card=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)
+  driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1)
+  emulated && card='none: an emulated GPU' driver=none
+  when=$(date -u +%Y-%m-%dT%H:%MZ)
+}
+
+results_json() {
+  printf '{"card": "%s", "driver": "%s", "date": "%s", "tiny": %s,\n "parts": [\n' "$card" "$driver" "$when" \
+    "$([ $tiny = 1 ] && echo true || echo false)"
+  awk -F'|' -v logs="$out/logs" '{
+    notes = ""
+    while ((getline line < (logs "/" $1 ".log")) > 0) {
+      if (sub(/^note: /, "", line)) {gsub(/["\\]/, "\\\\&", line); notes = notes (notes == "" ? "" : ", ") "\"" line "\""}
+    }
+    printf "%s  {\"part\": \"%s\", \"outcome\": \"%s\", \"seconds\": %d, \"notes\": [%s]}", (NR > 1 ? ",\n" : ""), $1, $2, $3, notes
+  }' "$out/parts.txt"
+  printf '\n ],\n "measured": [\n'
+  cat "$out"/logs/{measure,pytorch,kernels}.log 2>/dev/null | sed -n 's/^measured: /  /p' | sed '$!s/$/,/'
+  printf ' ]}\n'
+}
+
+results_md() {
+  printf '# Tessera on %s\n\nDriver %s, %s.\n\n| part | outcome | seconds | |\n|---|---|---|---|\n' "${card:-no GPU}" "${driver:-none}" "$when"
+  while IFS='|' read -r name outcome seconds; do
+    printf '| %s | %s | %s | %s |\n' "$name" "$outcome" "$seconds" "$(sed -n 's/^note: //p' "$out/logs/$name.log" | paste -sd';' -)"
+  done <"$out/parts.txt"
+  printf '\n| | model | T | rows | tokens/s | TFLOP/s | MFU | GiB |\n|---|---|---|---|---|---|---|---|\n'
+  cat "$out"/logs/measure.log "$out"/logs/pytorch.log 2>/dev/null | sed -n 's/^measured: //p' | awk "$value_of"'
+    {
+      mfu = value("mfu"); gib = value("memory_gib")
+      printf "| %s | %s | %s | %s | %.0f | %.1f | %s | %s |\n", value("what"), value("model"), value("seq_length"), value("batch"),
+        value("tokens_per_second"), value("model_flops_per_second") / 1e12,
+        mfu == "null" ? "" : sprintf("%.1f%%", 100 * mfu), gib == "null" ? "" : sprintf("%.1f", gib)
+    }'
+  if emulated; then
+    printf '\nTimes of kernels on an emulated GPU mean nothing: results.json has them.\n'
+  else
+    printf '\nKernels, by what they can not do with less of: bytes by the bandwidth of the memory, FLOPs by the peak\n'
+    printf 'of the data sheet. What is bound by one of them comes close to 100 %% of it.\n'
+    printf '\n| kernel | µs | GB/s | of the bandwidth | TFLOP/s | of the peak |\n|---|---|---|---|---|---|\n'
+    sed -n 's/^measured: //p' "$out/logs/kernels.log" 2>/dev/null | awk "$value_of"'
+      function share(key) {text = value(key); return text == "null" ? "" : sprintf("%.0f%%", 100 * text)}
+      {
+        time = value("microseconds")
+        printf "| %s | %.1f | %.0f | %s | %s | %s |\n", value("kernel"), time, value("bytes") / time / 1e3, share("share_of_bandwidth"),
+          (value("flops") > 0 ? sprintf("%.1f", value("flops") / time / 1e6) : ""), share("share_of_flops")
+      }'
+  fi
+}
