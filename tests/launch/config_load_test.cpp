@@ -70,7 +70,7 @@ TEST(ConfigLoad, OverridesReplaceAndComplete) {
 TEST(ConfigLoad, AnUnknownKeyIsNamedWithItsPlaceAndTheNearestOne) {
   EXPECT_EQ(load_error(kMinimal + "log:\n  intervall: 3\n"),
             "x.yaml:6:3: unknown key 'log.intervall'; did you mean 'log.interval'? Keys of 'log' "
-            "are: interval");
+            "are: interval, timeline_steps, timeline_skip");
   EXPECT_THAT(load_error(kMinimal + "model:\n  num_layer: 3\n"),
               StartsWith("x.yaml:6:3: unknown key 'model.num_layer'; did you mean "
                          "'model.num_layers'? Keys of 'model' are: kind, num_layers,"));
@@ -103,8 +103,9 @@ TEST(ConfigLoad, DoubledKeysAndSections) {
 }
 
 TEST(ConfigLoad, SectionsAreMaps) {
-  EXPECT_THAT(load_error(kMinimal + "log:\n"),
-              AllOf(StartsWith("x.yaml:5:1: the section 'log' is empty"), EndsWith("interval")));
+  EXPECT_THAT(
+      load_error(kMinimal + "log:\n"),
+      AllOf(StartsWith("x.yaml:5:1: the section 'log' is empty"), EndsWith("timeline_skip")));
   EXPECT_THAT(load_error(kMinimal + "log: [1]\n"), HasSubstr("'log' must be a map of keys"));
   EXPECT_THAT(set_error("log=3"), HasSubstr("--set log=3: the section 'log' must be a map"));
 }

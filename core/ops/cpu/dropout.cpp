@@ -1,6 +1,7 @@
 #include "core/ops/dropout.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/ops/cpu/ops.h"
 #include "core/ops/cpu/row_blocks.h"
@@ -63,8 +64,9 @@ void branch_end(const T* x, const T* bias, const T* residual, const uint32_t* bi
   const auto value = [=](int64_t i) {
     float branch = to_float(x[i]);
     if constexpr (kBias) branch += to_float(bias[i]);
-    if constexpr (kDrop) branch = bits[i] < threshold ? 0.0f : branch * scale;
-    return to_float(residual[i]) + branch;
+    const float rest = to_float(residual[i]);
+    if constexpr (kDrop) return bits[i] < threshold ? rest : std::fma(branch, scale, rest);
+    return rest + branch;
   };
   map_blocks(n, out, value, x, residual);
 }

@@ -35,8 +35,9 @@ Moments moments(const T* x, int64_t n, float eps) {
 template <bool kBias, typename T>
 void normalise(const T* x, const T* weight, const T* bias, Moments m, int64_t n, T* y) {
   const auto value = [=](int64_t c) {
-    const float out = (to_float(x[c]) - m.mean) * m.rstd * to_float(weight[c]);
-    return kBias ? out + to_float(bias[c]) : out;
+    const float norm = (to_float(x[c]) - m.mean) * m.rstd;
+    if constexpr (kBias) return std::fma(norm, to_float(weight[c]), to_float(bias[c]));
+    return norm * to_float(weight[c]);
   };
   map_blocks(n, y, value);
 }
