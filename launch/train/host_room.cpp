@@ -28,7 +28,7 @@ size_t copy_bytes(const MemoryPlan& plan) {
   return 0;
 }
 
-std::string list_of_lines(const MemoryPlan& plan) {
+std::string lines_in_host(const MemoryPlan& plan) {
   std::string list;
   for (const MemoryPlan::Line& line : plan.lines) {
     if (line.bytes == 0 || !is_of_host(plan, line)) continue;
@@ -44,7 +44,7 @@ std::string why_no_host_room(const HostNeed& need, const MemoryPlan& plan) {
   std::string text = fmt::format(
       "{} on a host need{} {} of its memory, but {} are available (a rank needs {})",
       need.ranks == 1 ? "1 rank" : fmt::format("{} ranks", need.ranks), need.ranks == 1 ? "s" : "",
-      human_bytes(need.bytes), human_bytes(need.available), list_of_lines(plan));
+      human_bytes(need.bytes), human_bytes(need.available), lines_in_host(plan));
   if (need.bytes - need.copies <= need.available) {
     return text +
            "; it would fit with checkpoint.background=false, which waits for the disk instead of "
