@@ -4,14 +4,17 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/error.h"
 #include "core/memory.h"
 #include "parallel/thread_communicator.h"
 #include "tests/parallel/communicator_cases.h"
+#include "tests/support/expect_error.h"
 
 namespace tessera {
 namespace {
@@ -24,14 +27,17 @@ struct SharedByThreads {
   explicit SharedByThreads(int ranks)
       : bells(static_cast<size_t>(ranks)), parts(static_cast<size_t>(ranks)) {}
 
-  std::unique_ptr<Communicator> communicator(Communicator& world) {
+  std::unique_ptr<HostGroup> group(int rank) {
     std::vector<HostMember> members;
-    for (size_t rank = 0; rank < parts.size(); ++rank) {
-      members.push_back({getpid(), &bells[rank], &parts[rank]});
+    for (size_t i = 0; i < parts.size(); ++i) {
+      members.push_back({getpid(), &bells[i], &parts[i]});
     }
+    return std::make_unique<HostGroup>(rank, members);
+  }
+
+  std::unique_ptr<Communicator> communicator(Communicator& world) {
     auto thread = std::make_shared<ProgressThread>(bells[static_cast<size_t>(world.rank())]);
-    return make_host_communicator(world.split(0, world.rank()),
-                                  std::make_unique<HostGroup>(world.rank(), members),
+    return make_host_communicator(world.split(0, world.rank()), group(world.rank()),
                                   {nullptr, std::move(thread)});
   }
 
@@ -111,6 +117,36 @@ TEST(HostRanks, MayHaveMoreCallsUnderWayThanTheyTellEachOtherOf) {
         ASSERT_EQ(x, 3 * static_cast<int64_t>(i) + 3);
       }
     }
+  });
+}
+
+TEST(HostRanks, OneThatGivesUpFreesTheOthersThatWait) {
+  SharedByThreads shared(2);
+  run_thread_ranks(2, [&](Communicator& world) {
+    const auto group = shared.group(world.rank());
+    if (world.rank() == 1) {
+      group->give_up();
+      test::expect_error([&] { group->wait(group->start({})); }, {"was given up"});
+    } else {
+      test::expect_error([&] { group->wait(group->start({})); },
+                         {"rank 1 of a group of 2 has failed"});
+    }
+    world.barrier();
+  });
+}
+
+TEST(HostRanks, WhoWaitsDoesMeanwhileWhatItWasGiven) {
+  SharedByThreads shared(2);
+  std::atomic<int> looks{0};
+  run_thread_ranks(2, [&](Communicator& world) {
+    const auto group = shared.group(world.rank());
+    if (world.rank() == 0) {
+      group->set_while_waiting([&] { ++looks; });
+    } else {
+      while (looks < 3) std::this_thread::yield();
+    }
+    group->wait(group->start({}));
+    world.barrier();
   });
 }
 
