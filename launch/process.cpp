@@ -9,8 +9,8 @@
 #include <string>
 
 #include "parallel/exchange.h"
-#include "parallel/mpi_communicator.h"
 #include "parallel/mpi_launch.h"
+#include "parallel/mpi_runtime.h"
 
 namespace tessera {
 namespace {

@@ -116,7 +116,7 @@ class HostPending final : public PendingCollective {
       constexpr auto kGrace = std::chrono::seconds(2);
       const auto deadline = std::chrono::steady_clock::now() + kGrace;
       while (!progress() && std::chrono::steady_clock::now() < deadline) {
-        group_.move_on();
+        group_.make_progress();
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
       if (!over_) group_.give_up();  // its memory goes

@@ -53,14 +53,14 @@ void HostGroup::wait(uint64_t number) {
   wait_until([&] { return is_done(number); });
 }
 
-Movable::Moved HostGroup::move_on() {
+Progressable::Progress HostGroup::make_progress() {
   const uint64_t finished = mine().finished.load();
-  if (failed_ || finished == mine().started.load()) return Moved::finished;
+  if (failed_ || finished == mine().started.load()) return Progress::finished;
   // A thread that waits does the work as it gets ready.
-  if (waiting_ > 0) return Moved::nothing;
+  if (waiting_ > 0) return Progress::nothing;
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock() || !do_what_is_ready()) return Moved::nothing;
-  return Moved::some;
+  if (!lock.owns_lock() || !do_what_is_ready()) return Progress::nothing;
+  return Progress::some;
 }
 
 bool HostGroup::all_have(std::atomic<uint64_t> HostRankPart::*count, uint64_t more_than) const {
@@ -139,15 +139,15 @@ void HostGroup::wait_at_bell(const std::function<bool()>& holds) {
   std::chrono::nanoseconds sleep = kShortestSleep;
   while (true) {
     const uint32_t seen = bell().rings();
-    bool moved = false;
+    bool progress = false;
     {
       const std::lock_guard lock(mutex_);
-      moved = do_what_is_ready();
+      progress = do_what_is_ready();
     }
     if (failed_ || holds()) return;
     check_others();
     const auto now = Clock::now();
-    if (moved || bell().rings() != seen) {
+    if (progress || bell().rings() != seen) {
       looked = now;
       sleep = kShortestSleep;
     } else if (now - looked > kSpin) {

@@ -46,7 +46,7 @@ struct HostMember {
 ///
 /// The work of a call that is pending is done by whoever comes first, a ProgressThread or a
 /// thread that waits. Calls are worked on in the order in which they were started.
-class HostGroup final : public Movable {
+class HostGroup final : public Progressable {
  public:
   /// `members` in the order of ranks; their memory must outlive it on all ranks.
   HostGroup(int rank, std::vector<HostMember> members);
@@ -73,7 +73,7 @@ class HostGroup final : public Movable {
   /// rank's later calls throw, and so do the other ranks' that need it.
   void give_up();
 
-  Moved move_on() override;
+  Progress make_progress() override;
   bool rings() const override { return true; }
 
  private:

@@ -16,21 +16,9 @@ namespace {
 
 constexpr size_t kLine = 64;
 
-int size_of(MPI_Comm comm) {
-  int size = 0;
-  check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
-  return size;
-}
-
-int rank_in(MPI_Comm comm) {
-  int rank = 0;
-  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  return rank;
-}
-
 template <typename T>
 std::vector<T> all_gather(MPI_Comm comm, const T& mine) {
-  std::vector<T> all(static_cast<size_t>(size_of(comm)));
+  std::vector<T> all(static_cast<size_t>(mpi_size(comm)));
   check_mpi(MPI_Allgather(&mine, sizeof(T), MPI_BYTE, all.data(), sizeof(T), MPI_BYTE, comm),
             "MPI_Allgather");
   return all;
@@ -73,7 +61,7 @@ MpiHost::MpiHost() {
   check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &comm_),
             "MPI_Comm_split_type");
   check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  id_ = rank_in(MPI_COMM_WORLD);
+  id_ = mpi_rank(MPI_COMM_WORLD);
   check_mpi(MPI_Bcast(&id_, 1, MPI_INT, 0, comm_), "MPI_Bcast");
   try {
     connect();
@@ -94,7 +82,7 @@ MpiHost::~MpiHost() {
 void MpiHost::connect() {
   processes_ = all_gather(comm_, getpid());
   memory_ = std::make_unique<MpiSharedMemory>(comm_, sizeof(HostBell));
-  bell_ = new (memory_->part(rank_in(comm_))) HostBell;
+  bell_ = new (memory_->part(mpi_rank(comm_))) HostBell;
   allow_peers();
   check_copies();
 }
@@ -106,7 +94,7 @@ void MpiHost::check_copies() const {
     const void* address;
     uint64_t value;
   };
-  const auto me = static_cast<size_t>(rank_in(comm_));
+  const auto me = static_cast<size_t>(mpi_rank(comm_));
   const uint64_t value = 0x7e55e7a * (static_cast<uint64_t>(getpid()) + me);
   std::vector<uint64_t> places(processes_.size(), value);  // that of each rank, which it writes
   const std::vector<Probe> probes = all_gather(comm_, Probe{places.data(), value});
@@ -131,7 +119,7 @@ MpiHost::Group MpiHost::make_group(MPI_Comm comm) const {
   struct Member {
     int host, host_rank;
   };
-  const std::vector<Member> members = all_gather(comm, Member{id_, rank_in(comm_)});
+  const std::vector<Member> members = all_gather(comm, Member{id_, mpi_rank(comm_)});
   Group made;
   made.why_not = why_not_;
   for (const Member& member : members) {
@@ -150,7 +138,7 @@ MpiHost::Group MpiHost::make_group(MPI_Comm comm) const {
     group.push_back({processes_[static_cast<size_t>(members[rank].host_rank)],
                      static_cast<HostBell*>(memory_->part(members[rank].host_rank)), part});
   }
-  const int me = rank_in(comm);
+  const int me = mpi_rank(comm);
   new (group[static_cast<size_t>(me)].part) HostRankPart;
   check_mpi(MPI_Barrier(comm), "MPI_Barrier");  // nobody looks before all parts are there
   made.group = std::make_unique<HostGroup>(me, std::move(group));

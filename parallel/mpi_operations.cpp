@@ -34,6 +34,18 @@ bool mpi_is_finalized() {
   return finalized != 0;
 }
 
+int mpi_rank(MPI_Comm comm) {
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  return rank;
+}
+
+int mpi_size(MPI_Comm comm) {
+  int size = 0;
+  check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+  return size;
+}
+
 MPI_Datatype mpi_datatype(DType dtype) {
   switch (dtype) {
     case DType::f32:

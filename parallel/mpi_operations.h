@@ -13,6 +13,9 @@ void check_mpi(int code, const char* operation);
 /// After that nothing of MPI may be called.
 bool mpi_is_finalized();
 
+int mpi_rank(MPI_Comm comm);
+int mpi_size(MPI_Comm comm);
+
 /// bf16 travels as integers of its size.
 MPI_Datatype mpi_datatype(DType dtype);
 

@@ -56,10 +56,10 @@ bool MpiPending::progress() {
   return ended_;
 }
 
-Movable::Moved MpiPending::move_on() {
+Progressable::Progress MpiPending::make_progress() {
   const std::unique_lock lock(context_->calls, std::try_to_lock);
-  if (!lock.owns_lock()) return Moved::nothing;  // a call that blocks moves this on too
-  if (ended_) return Moved::finished;
+  if (!lock.owns_lock()) return Progress::nothing;  // a call that blocks moves this on too
+  if (ended_) return Progress::finished;
   const auto begin = Clock::now();
   test();
   const auto end = Clock::now();
@@ -67,8 +67,8 @@ Movable::Moved MpiPending::move_on() {
   if (timeline_ != nullptr && did_something) {
     timeline_->add(operation_, Timeline::Track::background, begin, end);
   }
-  if (ended_) return Moved::finished;
-  return did_something ? Moved::some : Moved::nothing;
+  if (ended_) return Progress::finished;
+  return did_something ? Progress::some : Progress::nothing;
 }
 
 }  // namespace tessera

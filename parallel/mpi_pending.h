@@ -14,7 +14,7 @@ namespace tessera {
 
 /// The requests of a collective that runs. MPI moves them on within its calls alone, so the
 /// context's thread calls it now and then.
-class MpiPending final : public PendingCollective, public Movable {
+class MpiPending final : public PendingCollective, public Progressable {
  public:
   /// `operation` is named if it fails.
   MpiPending(const char* operation, std::shared_ptr<MpiContext> context)
@@ -32,7 +32,7 @@ class MpiPending final : public PendingCollective, public Movable {
   void wait() override;
   bool progress() override;
 
-  Moved move_on() override;
+  Progress make_progress() override;
   bool rings() const override { return false; }
 
  private:

@@ -29,11 +29,11 @@ ProgressThread::~ProgressThread() {
   bell_.ring();
 }
 
-void ProgressThread::watch(Movable& movable) {
+void ProgressThread::watch(Progressable& pending) {
   {
     const std::lock_guard lock(mutex_);
-    if (std::ranges::find(watched_, &movable) == watched_.end()) watched_.push_back(&movable);
-    if (moving_ == &movable) watched_again_ = true;
+    if (std::ranges::find(watched_, &pending) == watched_.end()) watched_.push_back(&pending);
+    if (current_ == &pending) watched_again_ = true;
     if (!started_) thread_.start([this] { work(); });
     started_ = true;
   }
@@ -41,11 +41,11 @@ void ProgressThread::watch(Movable& movable) {
   bell_.ring();
 }
 
-void ProgressThread::forget(Movable& movable) {
+void ProgressThread::forget(Progressable& pending) {
   std::unique_lock lock(mutex_);
-  std::erase(watched_, &movable);
-  changed_.wait(lock, [&] { return moving_ != &movable; });
-  std::erase(watched_, &movable);  // it may have been put back
+  std::erase(watched_, &pending);
+  changed_.wait(lock, [&] { return current_ != &pending; });
+  std::erase(watched_, &pending);  // it may have been put back
 }
 
 void ProgressThread::work() {
@@ -72,18 +72,19 @@ void ProgressThread::work() {
 
 bool ProgressThread::pass(std::unique_lock<std::mutex>& lock) {
   bool any = false;
-  const std::vector<Movable*> all = watched_;
-  for (Movable* movable : all) {
+  const std::vector<Progressable*> all = watched_;
+  for (Progressable* pending : all) {
     if (ends_) break;
-    if (std::ranges::find(watched_, movable) == watched_.end()) continue;
-    moving_ = movable;
+    if (std::ranges::find(watched_, pending) == watched_.end()) continue;
+    current_ = pending;
     watched_again_ = false;
     lock.unlock();
-    const Movable::Moved moved = movable->move_on();
+    const Progressable::Progress progress = pending->make_progress();
     lock.lock();
-    moving_ = nullptr;
-    if (moved == Movable::Moved::finished && !watched_again_) std::erase(watched_, movable);
-    any |= moved != Movable::Moved::nothing;
+    current_ = nullptr;
+    if (progress == Progressable::Progress::finished && !watched_again_)
+      std::erase(watched_, pending);
+    any |= progress != Progressable::Progress::nothing;
     changed_.notify_all();
   }
   return any;
@@ -92,7 +93,7 @@ bool ProgressThread::pass(std::unique_lock<std::mutex>& lock) {
 void ProgressThread::pause(std::unique_lock<std::mutex>& lock, uint32_t seen,
                            Nanoseconds& last_pause) {
   Nanoseconds length = kNoPause;
-  if (!std::ranges::all_of(watched_, &Movable::rings)) {
+  if (!std::ranges::all_of(watched_, &Progressable::rings)) {
     length = std::clamp<Nanoseconds>(2 * last_pause, kShortestPause, kLongestPause);
     last_pause = length;
   }

@@ -11,19 +11,19 @@
 
 namespace tessera {
 
-/// Something that is pending and can be moved on by any thread.
-class Movable {
+/// Something that is pending and can be made to progress by any thread.
+class Progressable {
  public:
-  virtual ~Movable() = default;
+  virtual ~Progressable() = default;
 
-  enum class Moved : uint8_t {
+  enum class Progress : uint8_t {
     nothing,   ///< there was nothing to do yet
     some,      ///< something was done, and there may be more
     finished,  ///< there is nothing left
   };
   /// Does what can be done now, without waiting. Does not throw: what goes wrong, the thread that
   /// waits for the result is told.
-  virtual Moved move_on() = 0;
+  virtual Progress make_progress() = 0;
 
   /// Whether the bell rings when there is something to do. If not, one has to look.
   virtual bool rings() const = 0;
@@ -39,11 +39,11 @@ class ProgressThread {
   ProgressThread(const ProgressThread&) = delete;
   ProgressThread& operator=(const ProgressThread&) = delete;
 
-  /// Moves `movable` on until it has finished. Does nothing if it does so already.
-  void watch(Movable& movable);
+  /// Makes `pending` progress until it has finished. Does nothing if it does so already.
+  void watch(Progressable& pending);
 
-  /// When this returns the thread does not look at `movable` any more.
-  void forget(Movable& movable);
+  /// When this returns the thread does not look at `pending` any more.
+  void forget(Progressable& pending);
 
  private:
   using Nanoseconds = std::chrono::nanoseconds;
@@ -57,9 +57,9 @@ class ProgressThread {
   HostBell& bell_;
   std::mutex mutex_;  // of all below but the thread
   std::condition_variable changed_;
-  std::vector<Movable*> watched_;
-  Movable* moving_ = nullptr;   // the thread is in its move_on()
-  bool watched_again_ = false;  // since the thread has begun that
+  std::vector<Progressable*> watched_;
+  Progressable* current_ = nullptr;  // the thread is in its make_progress()
+  bool watched_again_ = false;       // since the thread has begun that
   bool started_ = false;
   bool ends_ = false;
   BackgroundThread thread_;

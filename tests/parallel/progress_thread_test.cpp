@@ -8,16 +8,16 @@
 namespace tessera {
 namespace {
 
-/// Has finished after so many calls of move_on(), of which each does something.
-class Countdown : public Movable {
+/// Has finished after so many calls of make_progress(), of which each does something.
+class Countdown : public Progressable {
  public:
   explicit Countdown(int left, bool rings) : left_(left), rings_(rings) {}
 
-  Moved move_on() override {
+  Progress make_progress() override {
     moved_by_ = std::this_thread::get_id();
     ++calls_;
     if (left_ > 0) --left_;
-    return left_ == 0 ? Moved::finished : rings_ ? Moved::some : Moved::nothing;
+    return left_ == 0 ? Progress::finished : rings_ ? Progress::some : Progress::nothing;
   }
   bool rings() const override { return rings_; }
 
@@ -53,25 +53,25 @@ TEST(ProgressThread, MovesOnWhatIsWatchedUntilItHasFinished) {
 
 TEST(ProgressThread, TakesUpAgainWhatHadFinished) {
   HostBell bell;
-  Countdown movable(1, /*rings=*/true);
+  Countdown work(1, /*rings=*/true);
   ProgressThread thread(bell);
   // Again and again just when the thread lets it go.
   for (int round = 0; round < 1000; ++round) {
-    thread.watch(movable);
-    movable.wait_until_finished();
-    movable.add(1);
+    thread.watch(work);
+    work.wait_until_finished();
+    work.add(1);
   }
-  thread.watch(movable);
-  movable.wait_until_finished();
-  thread.forget(movable);
+  thread.watch(work);
+  work.wait_until_finished();
+  thread.forget(work);
 }
 
 /// Never has anything to do.
-class Idle : public Movable {
+class Idle : public Progressable {
  public:
-  Moved move_on() override {
+  Progress make_progress() override {
     ++calls_;
-    return Moved::nothing;
+    return Progress::nothing;
   }
   bool rings() const override { return true; }
   int calls() const { return calls_; }
