@@ -77,6 +77,12 @@ void BackgroundThread::wait() {
   if (const auto error = std::exchange(error_, nullptr)) std::rethrow_exception(error);
 }
 
+void BackgroundThread::discard() noexcept {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !job_; });
+  error_ = nullptr;
+}
+
 void BackgroundThread::work() {
   omp_set_num_threads(1);  // of this thread alone: it would get a pool of its own
   std::unique_lock lock(mutex_);

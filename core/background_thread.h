@@ -31,6 +31,8 @@ class BackgroundThread {
 
   /// Returns when the job that was started, if any, is done. Throws what it threw, once.
   void wait();
+  /// As wait(), where nobody is interested in what the job gave any more: its error is lost.
+  void discard() noexcept;
 
  private:
   void work();

@@ -128,10 +128,7 @@ void BackgroundSave::begin_to_publish() {
 
 void BackgroundSave::fail_together(const SharedError& error) {
   given_up_ = true;
-  try {
-    thread_.wait();  // where another rank could not even start
-  } catch (const std::exception&) {
-  }
+  thread_.discard();  // where another rank could not even start
   world_.barrier();
   steps_->discard();
   const SharedError failure = steps_->failure(error, world_);

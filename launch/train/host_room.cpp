@@ -7,7 +7,6 @@
 #include "launch/checkpoint/json.h"
 #include "launch/observe/human_text.h"
 #include "parallel/exchange.h"
-#include "parallel/host_memory.h"
 #include "parallel/host_name.h"
 
 namespace tessera {
@@ -55,16 +54,13 @@ std::string why_no_host_room(const HostNeed& need, const MemoryPlan& plan) {
          "run.precision=bf16, or end what else uses the host's memory";
 }
 
-std::string find_host_without_room(const MemoryPlan& plan, Communicator& world) {
+std::string find_host_without_room(const MemoryPlan& plan, std::optional<size_t> available,
+                                   Communicator& world) {
   std::string host;
-  size_t available = std::numeric_limits<size_t>::max();
-  all_or_none(world, [&] {
-    host = host_name();
-    available = find_available_memory().value_or(available);
-  });
+  all_or_none(world, [&] { host = host_name(); });
   const Json mine = {{"host", host}, {"bytes", bytes_in_host(plan)}, {"copies", copy_bytes(plan)}};
   HostNeed need;
-  need.available = available;
+  need.available = available.value_or(std::numeric_limits<size_t>::max());
   for (const std::string& text : all_gather_strings(world, to_text(mine))) {
     const Json other = parse_json(text, "what a rank needs");
     if (other.at("host") != host) continue;

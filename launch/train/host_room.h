@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 
 #include "launch/train/memory_plan.h"
@@ -19,9 +20,11 @@ struct HostNeed {
 std::string why_no_host_room(const HostNeed& need, const MemoryPlan& plan);
 
 /// The same of the first host that seems to have less memory than the plans of its ranks need, on
-/// all ranks; to be asked before any of it is taken. Not more than a warning: plans are of full
-/// batches, hosts are told apart by their names, and systems can free more than they say. One that
-/// does not say what it has is taken to have enough. Collective.
-std::string find_host_without_room(const MemoryPlan& plan, Communicator& world);
+/// all ranks. `available` is what find_available_memory() said before any of it was taken; a host
+/// that does not say what it has is taken to have enough. Not more than a warning: plans are of
+/// full batches, hosts are told apart by their names, and systems can free more than they say.
+/// Collective.
+std::string find_host_without_room(const MemoryPlan& plan, std::optional<size_t> available,
+                                   Communicator& world);
 
 }  // namespace tessera

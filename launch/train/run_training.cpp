@@ -23,13 +23,13 @@
 #include "launch/observe/start_summary.h"
 #include "launch/observe/step_timeline.h"
 #include "launch/train/host_room.h"
-#include "launch/train/memory_plan.h"
 #include "launch/train/open_data.h"
 #include "launch/train/run_lock.h"
 #include "launch/train/start.h"
 #include "launch/train/stop_signal.h"
 #include "launch/train/trainer.h"
 #include "parallel/exchange.h"
+#include "parallel/host_memory.h"
 #include "parallel/host_threads.h"
 #include "parallel/process_grid.h"
 
@@ -315,13 +315,13 @@ void run_training(const TrainOptions& options, Communicator& world) {
     check_timeline(config.log, devices);
     peak = peak_of(devices, config.run, world.rank() == 0);
   });
-  MemoryPlan plan;
-  all_or_none(world, [&] { plan = plan_memory(config, groups, devices.device); });
-  const std::string no_room = find_host_without_room(plan, world);
+  std::optional<size_t> available;  // before any rank takes of it
+  all_or_none(world, [&] { available = find_available_memory(); });
   std::unique_ptr<Trainer> trainer;
   all_or_none(world, [&] {
     trainer = std::make_unique<Trainer>(config, groups, data, devices.device, devices.free_bytes);
   });
+  const std::string no_room = find_host_without_room(trainer->memory(), available, world);
 
   Console console(world.rank() == 0, last_step(config, options));
   console.line(start_summary(config, groups, trainer->memory(), threads.summary, devices.summary));

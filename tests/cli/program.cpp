@@ -29,22 +29,16 @@ std::string read_text(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-fs::path new_output_file() {
-  std::string name = (fs::temp_directory_path() / "tessera_output_XXXXXX").string();
-  const int file = ::mkstemp(name.data());
-  require(file >= 0, "mkstemp of {} failed", name);
-  ::close(file);
-  return name;
-}
-
-[[noreturn]] void become(const Arguments& command, const fs::path& output) {
-  const int file = ::open(output.c_str(), O_WRONLY | O_TRUNC);
+[[noreturn]] void become(const Arguments& command, const fs::path& folder, const fs::path& output) {
+  const int file = ::open(output.c_str(), O_WRONLY | O_CREAT, 0600);
   const int nothing = ::open("/dev/null", O_RDONLY);
   ::dup2(nothing, STDIN_FILENO);
   ::dup2(file, STDOUT_FILENO);
   ::dup2(file, STDERR_FILENO);
   // Threads that wait for each other are slow where ranks and other programs share few cores.
   ::setenv("OMP_NUM_THREADS", "1", /*overwrite=*/1);
+  // Several mpirun that make their folders in one place at the same moment fail now and then.
+  ::setenv("TMPDIR", folder.c_str(), /*overwrite=*/1);
   // MPI libraries keep memory until the process ends, which is no leak of ours.
   ::setenv("ASAN_OPTIONS", "detect_leaks=0", /*overwrite=*/0);
   std::vector<char*> arguments;
@@ -106,12 +100,12 @@ size_t Outcome::count(const std::string& text) const {
 }
 
 Program::Program(const Arguments& command)
-    : command_(fmt::format("{}", fmt::join(command, " "))), output_(new_output_file()) {
+    : command_(fmt::format("{}", fmt::join(command, " "))), output_(folder_ / "output.txt") {
   Arguments limited = {"timeout", "--kill-after=5", "60"};
   limited.insert(limited.end(), command.begin(), command.end());
   pid_ = ::fork();
   require(pid_ >= 0, "fork failed");
-  if (pid_ == 0) become(limited, output_);
+  if (pid_ == 0) become(limited, folder_.path(), output_);
 }
 
 Program::~Program() {
@@ -119,8 +113,6 @@ Program::~Program() {
     ::kill(pid_, SIGTERM);  // which timeout(1) passes on
     wait();
   }
-  std::error_code ignored;
-  fs::remove(output_, ignored);
 }
 
 bool Program::has_ended() {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/test_folder.h"
+
 namespace tessera::test {
 
 using Arguments = std::vector<std::string>;
@@ -40,6 +42,7 @@ class Program {
   bool has_ended();
 
   std::string command_;
+  TestFolder folder_;  ///< for its output, and what it writes for a while
   std::filesystem::path output_;
   pid_t pid_ = 0;
   bool ended_ = false;

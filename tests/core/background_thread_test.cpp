@@ -65,6 +65,16 @@ TEST(BackgroundThread, ThrowsWhatTheJobThrewOnceAndWorksOn) {
   EXPECT_THROW(background.wait(), std::bad_alloc);
 }
 
+TEST(BackgroundThread, ForgetsTheErrorOfAJobThatIsDiscarded) {
+  BackgroundThread background;
+  background.discard();  // nothing
+  background.start([] { fail("no disk"); });
+  background.discard();
+  EXPECT_FALSE(background.failed());
+  background.start([] {});
+  background.wait();
+}
+
 TEST(BackgroundThread, EndsWhenItsJobIsDone) {
   std::atomic<bool> done = false;
   {

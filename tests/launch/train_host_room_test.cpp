@@ -48,12 +48,13 @@ TEST(HostRoom, RanksOfAHostShareItsMemory) {
   run_thread_ranks(3, [](Communicator& world) {
     MemoryPlan small = plan_of();
     for (MemoryPlan::Line& line : small.lines) line.bytes >>= 20;  // some KiB
-    EXPECT_EQ(find_host_without_room(small, world), "");
+    EXPECT_EQ(find_host_without_room(small, 16 * kGiB, world), "");
     MemoryPlan large = plan_of();
     large.lines.push_back({"activations", size_t{1} << 50});
-    const std::string why = find_host_without_room(large, world);
+    const std::string why = find_host_without_room(large, 16 * kGiB, world);
     EXPECT_THAT(why, HasSubstr("3 ranks on a host need 3072.0 TiB"));
     EXPECT_THAT(why, HasSubstr("fewer ranks a host"));
+    EXPECT_EQ(find_host_without_room(large, std::nullopt, world), "");  // it does not say
   });
 }
 
