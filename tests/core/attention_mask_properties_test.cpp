@@ -120,8 +120,17 @@ TEST_P(AttentionMaskProperties, MorePaddingChangesNothing) {
     masks[3].additive = additive.tensor;
     for (const AttentionMask& mask : masks) {
       const AttentionRun run = inputs.run(options_of(mask));
-      expect_same_bits(rows_within(run.out.tensor, 0, length), expected.out.tensor, "out");
-      expect_same_bits(rows_within(run.dqkv.tensor, 0, length), expected.dqkv.tensor, "dqkv");
+      const Tensor out = rows_within(run.out.tensor, 0, length);
+      const Tensor dqkv = rows_within(run.dqkv.tensor, 0, length);
+      if (on_gpu() && dtype == DType::bf16 && mask.lengths.defined()) {
+        // A library may do these, and sums up in an order of its own.
+        const double tolerance = sum_tolerance(dtype, kDim) * 4 + sum_tolerance(dtype, padded);
+        expect_close(out, to_doubles(expected.out.tensor), tolerance, "out");
+        expect_close(dqkv, to_doubles(expected.dqkv.tensor), 4 * tolerance, "dqkv");
+      } else {
+        expect_same_bits(out, expected.out.tensor, "out");
+        expect_same_bits(dqkv, expected.dqkv.tensor, "dqkv");
+      }
       const Tensor padding = run.dqkv.tensor.view({padded, 3 * width}).slice(length, padded);
       for (const double x : to_doubles(padding)) ASSERT_EQ(x, 0.0) << "gradient of padding";
     }

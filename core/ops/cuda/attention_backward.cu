@@ -1,5 +1,6 @@
 #include "core/cuda/workspace.h"
 #include "core/ops/cuda/attention.h"
+#include "core/ops/cuda/attention_columns.h"
 #include "core/ops/cuda/attention_tiles.h"
 
 // With S = scale × q kᵀ, P = softmax(S), Z the dropout factors and O = (P ∘ Z) v:
@@ -46,12 +47,17 @@ __device__ void weigh(float reference, float delta, float factor, bool kept, flo
 
 template <typename E>
 struct KeysShared {
+  struct Columns {
+    TileBits<E::kRows, E::kColumns> bits;
+    float reference[E::kColumns], delta[E::kColumns];
+    alignas(16) typename E::Stored queries[E::kColumns * E::kStride];
+    alignas(16) typename E::Stored douts[E::kColumns * E::kStride];
+  };
+
   TileMask<Rows::keys, E::kRows, E::kColumns> mask;
-  float reference[E::kColumns], delta[E::kColumns];
   alignas(16) typename E::Stored keys[E::kRows * E::kStride];
   alignas(16) typename E::Stored values[E::kRows * E::kStride];
-  alignas(16) typename E::Stored queries[E::kColumns * E::kStride];
-  alignas(16) typename E::Stored douts[E::kColumns * E::kStride];
+  Columns columns[E::kStages];
   typename E::Exchange exchange;
 };
 
@@ -65,47 +71,45 @@ __global__ void __launch_bounds__(kAttentionThreads)
   const BlockPlace place(a, E::kRows, false);
   const HeadMask mask(a, place.b, place.h);
   const int first = place.first_row;
-  load_tile<E, E::kRows>(a, qkv + place.in_qkv(a, 1, first), a.qkv_stride, first, shared.keys);
-  load_tile<E, E::kRows>(a, qkv + place.in_qkv(a, 2, first), a.qkv_stride, first, shared.values);
+  AsyncCopies copies;
+  load_tile<E, E::kRows>(a, qkv + place.in_qkv(a, 1, first), a.qkv_stride, first, shared.keys,
+                         copies);
+  load_tile<E, E::kRows>(a, qkv + place.in_qkv(a, 2, first), a.qkv_stride, first, shared.values,
+                         copies);
 
-  typename E::Sums dk, dv;
-  const Positions seen = shared.mask.begin(mask, first);
-  for (int query = seen.begin / E::kColumns * E::kColumns; query < seen.end; query += E::kColumns) {
-    __syncthreads();  // all are done with the tile before
-    shared.mask.look(mask, first, query);
-    if (mask.looks_at_tensors()) {
-      __syncthreads();
-      if (!shared.mask.any_visible()) continue;
-    }
-    if (mask.drops()) shared.mask.draw(mask, first, query);
+  using Columns = typename KeysShared<E>::Columns;
+  const auto load = [&](int query, Columns& columns) {
+    load_tile<E, E::kColumns>(a, qkv + place.in_qkv(a, 0, query), a.qkv_stride, query,
+                              columns.queries, copies);
+    load_tile<E, E::kColumns>(a, dout + place.in_out(a, query), a.out_stride, query, columns.douts,
+                              copies);
     if (const int i = static_cast<int>(threadIdx.x); i < E::kColumns) {
       const bool within = query + i < a.seq;
       const int64_t at = place.in_log_sum_exp(a, query + i);
-      shared.reference[i] = within ? reference_of(log_sum_exp[at]) : 0.0f;
-      shared.delta[i] = within ? delta[at] : 0.0f;
+      columns.reference[i] = within ? reference_of(log_sum_exp[at]) : 0.0f;
+      columns.delta[i] = within ? delta[at] : 0.0f;
     }
-    load_tile<E, E::kColumns>(a, qkv + place.in_qkv(a, 0, query), a.qkv_stride, query,
-                              shared.queries);
-    load_tile<E, E::kColumns>(a, dout + place.in_out(a, query), a.out_stride, query, shared.douts);
-    __syncthreads();
-
+  };
+  typename E::Sums dk, dv;
+  const auto work = [&](int query, const Columns& columns, bool whole) {
     typename E::Scores weights, dscores;
-    E::multiply(shared.keys, shared.queries, weights);
-    mask_scores<E, Rows::keys>(mask, shared.mask, a.scale, first, query, weights);
-    E::multiply(shared.values, shared.douts, dscores);
+    E::multiply(shared.keys, columns.queries, weights);
+    mask_scores<E, Rows::keys>(mask, columns.bits, whole, a.scale, first, query, weights);
+    E::multiply(shared.values, columns.douts, dscores);
 #pragma unroll
     for (int j = 0; j < E::kMyColumns; ++j) {
       const int column = E::lane_column() + E::column(j);
-      const float reference = shared.reference[column], row_delta = shared.delta[column];
+      const float reference = columns.reference[column], row_delta = columns.delta[column];
 #pragma unroll
       for (int i = 0; i < E::kMyRows; ++i) {
-        const bool kept = !mask.drops() || bit_of<E>(shared.mask.kept[E::row(i)], j);
+        const bool kept = !mask.drops() || bit_of<E>(columns.bits.kept[E::row(i)], j);
         weigh(reference, row_delta, mask.drop_factor(), kept, weights.at[i][j], dscores.at[i][j]);
       }
     }
-    E::accumulate(weights, shared.douts, dv, shared.exchange);
-    E::accumulate(dscores, shared.queries, dk, shared.exchange);
-  }
+    E::accumulate(weights, columns.douts, dv, shared.exchange);
+    E::accumulate(dscores, columns.queries, dk, shared.exchange);
+  };
+  for_each_tile<E>(mask, shared.mask, first, shared.columns, copies, load, work);
 
   float scales[E::kMyRows], factors[E::kMyRows];
 #pragma unroll
@@ -113,6 +117,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
     scales[i] = a.scale;
     factors[i] = mask.drop_factor();
   }
+  copies.wait();    // where there was no tile
   __syncthreads();  // all are done with keys and values
   put_sums<E>(dk, scales, shared.keys);
   put_sums<E>(dv, factors, shared.values);
@@ -126,8 +131,7 @@ struct QueriesShared {
   TileMask<Rows::queries, E::kRows, E::kColumns> mask;
   alignas(16) typename E::Stored queries[E::kRows * E::kStride];
   alignas(16) typename E::Stored douts[E::kRows * E::kStride];
-  alignas(16) typename E::Stored keys[E::kColumns * E::kStride];
-  alignas(16) typename E::Stored values[E::kColumns * E::kStride];
+  KeyColumns<E> columns[E::kStages];
   typename E::Exchange exchange;
 };
 
@@ -141,8 +145,11 @@ __global__ void __launch_bounds__(kAttentionThreads)
   const BlockPlace place(a, E::kRows, a.causal);
   const HeadMask mask(a, place.b, place.h);
   const int first = place.first_row;
-  load_tile<E, E::kRows>(a, qkv + place.in_qkv(a, 0, first), a.qkv_stride, first, shared.queries);
-  load_tile<E, E::kRows>(a, dout + place.in_out(a, first), a.out_stride, first, shared.douts);
+  AsyncCopies copies;
+  load_tile<E, E::kRows>(a, qkv + place.in_qkv(a, 0, first), a.qkv_stride, first, shared.queries,
+                         copies);
+  load_tile<E, E::kRows>(a, dout + place.in_out(a, first), a.out_stride, first, shared.douts,
+                         copies);
   float references[E::kMyRows], deltas[E::kMyRows], scales[E::kMyRows];
 #pragma unroll
   for (int i = 0; i < E::kMyRows; ++i) {
@@ -153,35 +160,28 @@ __global__ void __launch_bounds__(kAttentionThreads)
     scales[i] = a.scale;
   }
 
+  const auto load = [&](int key, KeyColumns<E>& columns) {
+    load_keys(a, place, qkv, key, columns, copies);
+  };
   typename E::Sums dq;
-  const Positions seen = shared.mask.begin(mask, first);
-  for (int key = seen.begin / E::kColumns * E::kColumns; key < seen.end; key += E::kColumns) {
-    __syncthreads();  // all are done with the tile before
-    shared.mask.look(mask, first, key);
-    if (mask.looks_at_tensors()) {
-      __syncthreads();
-      if (!shared.mask.any_visible()) continue;
-    }
-    if (mask.drops()) shared.mask.draw(mask, first, key);
-    load_tile<E, E::kColumns>(a, qkv + place.in_qkv(a, 1, key), a.qkv_stride, key, shared.keys);
-    load_tile<E, E::kColumns>(a, qkv + place.in_qkv(a, 2, key), a.qkv_stride, key, shared.values);
-    __syncthreads();
-
+  const auto work = [&](int key, const KeyColumns<E>& columns, bool whole) {
     typename E::Scores weights, dscores;
-    E::multiply(shared.queries, shared.keys, weights);
-    mask_scores<E, Rows::queries>(mask, shared.mask, a.scale, first, key, weights);
-    E::multiply(shared.douts, shared.values, dscores);
+    E::multiply(shared.queries, columns.keys, weights);
+    mask_scores<E, Rows::queries>(mask, columns.bits, whole, a.scale, first, key, weights);
+    E::multiply(shared.douts, columns.values, dscores);
 #pragma unroll
     for (int i = 0; i < E::kMyRows; ++i) {
 #pragma unroll
       for (int j = 0; j < E::kMyColumns; ++j) {
-        const bool kept = !mask.drops() || bit_of<E>(shared.mask.kept[E::row(i)], j);
+        const bool kept = !mask.drops() || bit_of<E>(columns.bits.kept[E::row(i)], j);
         weigh(references[i], deltas[i], mask.drop_factor(), kept, weights.at[i][j],
               dscores.at[i][j]);
       }
     }
-    E::accumulate(dscores, shared.keys, dq, shared.exchange);
-  }
+    E::accumulate(dscores, columns.keys, dq, shared.exchange);
+  };
+  for_each_tile<E>(mask, shared.mask, first, shared.columns, copies, load, work);
+  copies.wait();    // where there was no tile
   __syncthreads();  // all are done with the queries
   put_sums<E>(dq, scales, shared.queries);
   __syncthreads();

@@ -1,4 +1,5 @@
 #include "core/ops/cuda/attention.h"
+#include "core/ops/cuda/attention_columns.h"
 #include "core/ops/cuda/attention_tiles.h"
 
 namespace tessera::cuda {
@@ -8,8 +9,7 @@ template <typename E>
 struct ForwardShared {
   TileMask<Rows::queries, E::kRows, E::kColumns> mask;
   alignas(16) typename E::Stored queries[E::kRows * E::kStride];
-  alignas(16) typename E::Stored keys[E::kColumns * E::kStride];
-  alignas(16) typename E::Stored values[E::kColumns * E::kStride];
+  KeyColumns<E> columns[E::kStages];
   typename E::Exchange exchange;
 };
 
@@ -60,38 +60,32 @@ __global__ void __launch_bounds__(kAttentionThreads)
   const BlockPlace place(a, E::kRows, a.causal);
   const HeadMask mask(a, place.b, place.h);
   const int first = place.first_row;
-  load_tile<E, E::kRows>(a, qkv + place.in_qkv(a, 0, first), a.qkv_stride, first, shared.queries);
+  AsyncCopies copies;
+  load_tile<E, E::kRows>(a, qkv + place.in_qkv(a, 0, first), a.qkv_stride, first, shared.queries,
+                         copies);
 
+  const auto load = [&](int key, KeyColumns<E>& columns) {
+    load_keys(a, place, qkv, key, columns, copies);
+  };
   RunningSoftmax<E> softmax;
   typename E::Sums sums;
-  const Positions seen = shared.mask.begin(mask, first);
-  for (int key = seen.begin / E::kColumns * E::kColumns; key < seen.end; key += E::kColumns) {
-    __syncthreads();  // all are done with the tile before
-    shared.mask.look(mask, first, key);
-    if (mask.looks_at_tensors()) {
-      __syncthreads();
-      if (!shared.mask.any_visible()) continue;
-    }
-    if (mask.drops()) shared.mask.draw(mask, first, key);
-    load_tile<E, E::kColumns>(a, qkv + place.in_qkv(a, 1, key), a.qkv_stride, key, shared.keys);
-    load_tile<E, E::kColumns>(a, qkv + place.in_qkv(a, 2, key), a.qkv_stride, key, shared.values);
-    __syncthreads();
-
+  const auto work = [&](int key, const KeyColumns<E>& columns, bool whole) {
     typename E::Scores scores;
-    E::multiply(shared.queries, shared.keys, scores);
-    mask_scores<E, Rows::queries>(mask, shared.mask, a.scale, first, key, scores);
+    E::multiply(shared.queries, columns.keys, scores);
+    mask_scores<E, Rows::queries>(mask, columns.bits, whole, a.scale, first, key, scores);
     softmax.absorb(scores, sums);
     if (mask.drops()) {
 #pragma unroll
       for (int i = 0; i < E::kMyRows; ++i) {
 #pragma unroll
         for (int j = 0; j < E::kMyColumns; ++j) {
-          if (!bit_of<E>(shared.mask.kept[E::row(i)], j)) scores.at[i][j] = 0.0f;
+          if (!bit_of<E>(columns.bits.kept[E::row(i)], j)) scores.at[i][j] = 0.0f;
         }
       }
     }
-    E::accumulate(scores, shared.values, sums, shared.exchange);
-  }
+    E::accumulate(scores, columns.values, sums, shared.exchange);
+  };
+  for_each_tile<E>(mask, shared.mask, first, shared.columns, copies, load, work);
 
   float factors[E::kMyRows];
 #pragma unroll
@@ -104,6 +98,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
           sum > 0.0f ? (softmax.max[i] + log2f(sum)) * kLn2 : kMinusInfinity;
     }
   }
+  copies.wait();    // where there was no tile
   __syncthreads();  // all are done with the queries
   put_sums<E>(sums, factors, shared.queries);
   __syncthreads();

@@ -18,6 +18,8 @@ struct MmaTiles {
   /// Between rows of a tile: 16 bytes more, so that 8 rows of 16 bytes lie in different banks.
   static constexpr int kStride = kDims + 8;
   static constexpr int kRowLanes = 4;
+  /// Tiles of columns in shared memory at a time: the next is on its way meanwhile.
+  static constexpr int kStages = 2;
   static constexpr int kMyRows = 2, kMyColumns = kColumns / 4, kMySums = kDims / 4;
 
   struct Scores {

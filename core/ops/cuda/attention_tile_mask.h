@@ -21,60 +21,13 @@ __device__ inline uint32_t bits_between(int begin, int end) {
 /// Whose positions are a tile's rows; its columns are those of the others.
 enum class Rows : uint8_t { queries, keys };
 
-/// One bit for each row and column of a tile, in shared memory: whether the mask shows the pair,
-/// and whether dropout keeps its weight. A block's rows stay, from tile to tile of columns.
-template <Rows kOrder, int kRows, int kColumns>
-struct TileMask {
+/// One bit for each row and column of a tile, in shared memory.
+template <int kRows, int kColumns>
+struct TileBits {
   static constexpr int kWords = (kColumns + 31) / 32;
 
-  uint32_t visible[kRows][kWords];
-  uint32_t kept[kRows][kWords];   ///< only if the mask drops
-  int first[kRows], last[kRows];  ///< the columns of the sequence that a row may see
-
-  /// The columns that any row may see, by arithmetic. All threads get them; there are barriers.
-  __device__ Positions begin(const HeadMask& mask, int first_row) {
-    const int thread = static_cast<int>(threadIdx.x);
-    if (thread < kRows) {
-      const Positions seen = kOrder == Rows::queries ? mask.keys_of(first_row + thread)
-                                                     : mask.queries_of(first_row + thread);
-      first[thread] = seen.begin;
-      last[thread] = seen.end;
-    }
-    __syncthreads();
-    Positions all{0x7fffffff, 0};
-    for (int row = lane_of_thread(); row < kRows; row += kWarpSize) {
-      if (first[row] < last[row]) {
-        all = {min(all.begin, first[row]), max(all.end, last[row])};
-      }
-    }
-    for (int step = kWarpSize / 2; step > 0; step /= 2) {
-      all.begin = min(all.begin, __shfl_xor_sync(kWholeWarp, all.begin, step));
-      all.end = max(all.end, __shfl_xor_sync(kWholeWarp, all.end, step));
-    }
-    return all;
-  }
-
-  /// Writes `visible` of the tile whose first column is `first_column`.
-  __device__ void look(const HeadMask& mask, int first_row, int first_column) {
-    for_each_word([&](int group, int word) {
-      const int row = 32 * group + lane_of_thread();
-      const int column = first_column + 32 * word;
-      uint32_t bits = row < kRows ? bits_between(first[row] - column, last[row] - column) : 0u;
-      if (kColumns < 32) bits &= (1u << (kColumns % 32)) - 1u;
-      if (mask.looks_at_tensors()) bits &= shown(mask, first_row + 32 * group, column);
-      if (row < kRows) visible[row][word] = bits;
-    });
-  }
-
-  /// Writes `kept` of that tile.
-  __device__ void draw(const HeadMask& mask, int first_row, int first_column) {
-    for_each_word([&](int group, int word) {
-      const int row = first_row + 32 * group, column = first_column + 32 * word;
-      const uint32_t bits = kOrder == Rows::queries ? kept_keys(mask, row, column)
-                                                    : transposed(kept_keys(mask, column, row));
-      if (32 * group + lane_of_thread() < kRows) kept[32 * group + lane_of_thread()][word] = bits;
-    });
-  }
+  uint32_t visible[kRows][kWords];  ///< whether the mask shows the pair
+  uint32_t kept[kRows][kWords];     ///< whether dropout keeps its weight; only if the mask drops
 
   /// Whether anything of the tile is visible, for all threads the same.
   __device__ bool any_visible() const {
@@ -84,13 +37,83 @@ struct TileMask {
     }
     return __any_sync(kWholeWarp, some != 0) != 0;
   }
+};
+
+/// The columns that rows of a tile may see, by arithmetic.
+struct SeenColumns {
+  Positions any;  ///< outside of these no row sees any
+  Positions all;  ///< these all rows see
+
+  /// Whether every row sees all columns from `first` on to `end`.
+  __device__ bool whole(int first, int end) const { return all.begin <= first && end <= all.end; }
+};
+
+/// What the mask says of a block's rows, in shared memory. They stay, from tile to tile of columns.
+template <Rows kOrder, int kRows, int kColumns>
+struct TileMask {
+  using Bits = TileBits<kRows, kColumns>;
+
+  int first[kRows], last[kRows];  ///< the columns of the sequence that a row may see
+
+  /// All threads get the same; there are barriers.
+  __device__ SeenColumns begin(const HeadMask& mask, int first_row) {
+    const int thread = static_cast<int>(threadIdx.x);
+    if (thread < kRows) {
+      const Positions seen = kOrder == Rows::queries ? mask.keys_of(first_row + thread)
+                                                     : mask.queries_of(first_row + thread);
+      first[thread] = seen.begin;
+      last[thread] = seen.end;
+    }
+    __syncthreads();
+    constexpr int kFar = 0x7fffffff;
+    SeenColumns seen{{kFar, 0}, {0, kFar}};
+    for (int row = lane_of_thread(); row < kRows; row += kWarpSize) {
+      seen.all = {max(seen.all.begin, first[row]), min(seen.all.end, last[row])};
+      if (first[row] < last[row]) {
+        seen.any = {min(seen.any.begin, first[row]), max(seen.any.end, last[row])};
+      }
+    }
+    for (int step = kWarpSize / 2; step > 0; step /= 2) {
+      seen.any.begin = min(seen.any.begin, __shfl_xor_sync(kWholeWarp, seen.any.begin, step));
+      seen.any.end = max(seen.any.end, __shfl_xor_sync(kWholeWarp, seen.any.end, step));
+      seen.all.begin = max(seen.all.begin, __shfl_xor_sync(kWholeWarp, seen.all.begin, step));
+      seen.all.end = min(seen.all.end, __shfl_xor_sync(kWholeWarp, seen.all.end, step));
+    }
+    return seen;
+  }
+
+  /// Writes bits.visible of the tile whose first column is `first_column`.
+  __device__ void look(const HeadMask& mask, int first_row, int first_column, Bits& bits) const {
+    for_each_word([&](int group, int word) {
+      const int row = 32 * group + lane_of_thread();
+      const int column = first_column + 32 * word;
+      uint32_t word_bits = row < kRows ? bits_between(first[row] - column, last[row] - column) : 0u;
+      if (kColumns < 32) word_bits &= (1u << (kColumns % 32)) - 1u;
+      if (mask.looks_at_tensors()) word_bits &= shown(mask, first_row + 32 * group, column);
+      if (row < kRows) bits.visible[row][word] = word_bits;
+    });
+  }
+
+  /// Writes bits.kept of that tile.
+  __device__ static void draw(const HeadMask& mask, int first_row, int first_column, Bits& bits) {
+    for_each_word([&](int group, int word) {
+      const int row = 32 * group + lane_of_thread();
+      const int first_of_group = first_row + 32 * group, column = first_column + 32 * word;
+      const uint32_t word_bits = kOrder == Rows::queries
+                                     ? kept_keys(mask, first_of_group, column)
+                                     : transposed(kept_keys(mask, column, first_of_group));
+      if (row < kRows) bits.kept[row][word] = word_bits;
+    });
+  }
 
  private:
   /// Warps take turns at squares of 32 rows × 32 columns, a lane a row.
   template <typename Body>
-  __device__ void for_each_word(const Body& body) {
-    constexpr int kCount = (kRows + 31) / 32 * kWords;
-    for (int i = warp_of_thread(); i < kCount; i += kAttentionWarps) body(i / kWords, i % kWords);
+  __device__ static void for_each_word(const Body& body) {
+    constexpr int kCount = (kRows + 31) / 32 * Bits::kWords;
+    for (int i = warp_of_thread(); i < kCount; i += kAttentionWarps) {
+      body(i / Bits::kWords, i % Bits::kWords);
+    }
   }
 
   /// What hidden keys and planes show of this lane's row of the square at (row, column). Lanes next

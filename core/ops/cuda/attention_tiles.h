@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/cuda/async_copies.h"
 #include "core/cuda/dynamic_shared.h"
 #include "core/cuda/launch.h"
 #include "core/ops/cuda/attention_fma.h"
@@ -75,10 +76,7 @@ LaunchShape attention_launch(const AttentionArguments& a, size_t shared_bytes) {
   return {dim3(static_cast<unsigned>(narrow<int>(blocks))), dim3(kAttentionThreads), shared_bytes};
 }
 
-/// A pack of a row's elements, as a tile has them.
-__device__ inline void store_pack(bfloat16* to, const Pack<bfloat16, 8>& pack) {
-  *reinterpret_cast<Pack<bfloat16, 8>*>(to) = pack;
-}
+/// A pack of a row's elements, as a tile of fp32 has them.
 template <typename T, int N>
 __device__ void store_pack(float* to, const Pack<T, N>& pack) {
 #pragma unroll
@@ -91,10 +89,12 @@ __device__ void store_pack(float* to, const Pack<T, N>& pack) {
 }
 
 /// tile (kTileRows, kDims) = rows [first, first + kTileRows) of a head, and zeros beyond the
-/// sequence and beyond D columns. `source` is that of row `first`.
+/// sequence and beyond D columns. `source` is that of row `first`. It is there after a wait for
+/// `copies` and a barrier.
 template <typename E, int kTileRows>
 __device__ void load_tile(const AttentionArguments& a, const typename E::Element* source,
-                          int64_t stride, int first, typename E::Stored* tile) {
+                          int64_t stride, int first, typename E::Stored* tile,
+                          AsyncCopies& copies) {
   using T = typename E::Element;
   const int thread = static_cast<int>(threadIdx.x), rows = a.seq - first;
   if (a.aligned) {
@@ -102,11 +102,15 @@ __device__ void load_tile(const AttentionArguments& a, const typename E::Element
 #pragma unroll 4
     for (int i = thread; i < kTileRows * kPacks; i += kAttentionThreads) {
       const int row = i / kPacks, column = i % kPacks * kPack;
-      Pack<T, kPack> pack{};
-      if (row < rows && column < a.d) {
-        pack = *reinterpret_cast<const Pack<T, kPack>*>(source + row * stride + column);
+      const bool within = row < rows && column < a.d;
+      const T* const from = within ? source + row * stride + column : source;
+      if constexpr (std::is_same_v<T, typename E::Stored>) {
+        copies.start(tile + row * E::kStride + column, from, within);
+      } else {
+        Pack<T, kPack> pack{};
+        if (within) pack = *reinterpret_cast<const Pack<T, kPack>*>(from);
+        store_pack(tile + row * E::kStride + column, pack);
       }
-      store_pack(tile + row * E::kStride + column, pack);
     }
     return;
   }
@@ -115,6 +119,25 @@ __device__ void load_tile(const AttentionArguments& a, const typename E::Element
     const float x = row < rows && column < a.d ? to_float(source[row * stride + column]) : 0.0f;
     E::store(tile + row * E::kStride + column, x);
   }
+}
+
+/// A tile of keys with their values, where queries are the rows.
+template <typename E>
+struct KeyColumns {
+  TileBits<E::kRows, E::kColumns> bits;
+  alignas(16) typename E::Stored keys[E::kColumns * E::kStride];
+  alignas(16) typename E::Stored values[E::kColumns * E::kStride];
+};
+
+/// As load_tile(), from key `first` on of the place's head.
+template <typename E>
+__device__ void load_keys(const AttentionArguments& a, const BlockPlace& place,
+                          const typename E::Element* qkv, int first, KeyColumns<E>& columns,
+                          AsyncCopies& copies) {
+  load_tile<E, E::kColumns>(a, qkv + place.in_qkv(a, 1, first), a.qkv_stride, first, columns.keys,
+                            copies);
+  load_tile<E, E::kColumns>(a, qkv + place.in_qkv(a, 2, first), a.qkv_stride, first, columns.values,
+                            copies);
 }
 
 /// The other way round, without the zeros.
@@ -164,11 +187,22 @@ __device__ bool bit_of(const uint32_t (&words)[kWords], int j) {
 }
 
 /// Products q·k become scores in powers of two: scaled, with the additive mask, −inf where hidden.
-/// −inf is stored, not added: what is hidden may be infinite or no number itself.
+/// −inf is stored, not added: what is hidden may be infinite or no number itself. Of a tile that is
+/// seen `whole` the bits are not looked at.
 template <typename E, Rows kOrder, typename Bits>
-__device__ void mask_scores(const HeadMask& mask, const Bits& bits, float scale, int first_row,
-                            int first_column, typename E::Scores& scores) {
+__device__ void mask_scores(const HeadMask& mask, const Bits& bits, bool whole, float scale,
+                            int first_row, int first_column, typename E::Scores& scores) {
   const float to_powers = scale * kLog2E;
+  if (whole) {
+#pragma unroll
+    for (int i = 0; i < E::kMyRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < E::kMyColumns; ++j) {
+        scores.at[i][j] = __fmul_rn(scores.at[i][j], to_powers);
+      }
+    }
+    return;
+  }
 #pragma unroll
   for (int i = 0; i < E::kMyRows; ++i) {
     const auto& words = bits.visible[E::row(i)];

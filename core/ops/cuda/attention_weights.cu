@@ -7,6 +7,7 @@ namespace {
 template <typename E>
 struct WeightsShared {
   TileMask<Rows::queries, E::kRows, E::kColumns> mask;
+  TileBits<E::kRows, E::kColumns> bits;
   alignas(16) typename E::Stored queries[E::kRows * E::kStride];
   alignas(16) typename E::Stored keys[E::kColumns * E::kStride];
 };
@@ -20,16 +21,20 @@ __global__ void __launch_bounds__(kAttentionThreads)
   const BlockPlace place(a, E::kRows, false);
   const HeadMask mask(a, place.b, place.h);
   const int first = place.first_row;
-  load_tile<E, E::kRows>(a, qkv + place.in_qkv(a, 0, first), a.qkv_stride, first, shared.queries);
+  AsyncCopies copies;
+  load_tile<E, E::kRows>(a, qkv + place.in_qkv(a, 0, first), a.qkv_stride, first, shared.queries,
+                         copies);
   shared.mask.begin(mask, first);
   for (int key = 0; key < a.seq; key += E::kColumns) {
     __syncthreads();  // all are done with the tile before
-    shared.mask.look(mask, first, key);
-    load_tile<E, E::kColumns>(a, qkv + place.in_qkv(a, 1, key), a.qkv_stride, key, shared.keys);
+    shared.mask.look(mask, first, key, shared.bits);
+    load_tile<E, E::kColumns>(a, qkv + place.in_qkv(a, 1, key), a.qkv_stride, key, shared.keys,
+                              copies);
+    copies.wait();
     __syncthreads();
     typename E::Scores scores;
     E::multiply(shared.queries, shared.keys, scores);
-    mask_scores<E, Rows::queries>(mask, shared.mask, a.scale, first, key, scores);
+    mask_scores<E, Rows::queries>(mask, shared.bits, /*whole=*/false, a.scale, first, key, scores);
 #pragma unroll
     for (int i = 0; i < E::kMyRows; ++i) {
       const int t = first + E::row(i);

@@ -32,6 +32,9 @@ void run_grid(const Launch& launch, const std::function<void()>& thread);
 /// Ends the process with a message that names the kernel, block and thread.
 [[noreturn]] void fail(const std::string& what);
 
+/// The same of what the host calls, as "cudaMalloc".
+[[noreturn]] void fail_call(const char* call, const std::string& what);
+
 struct Stream;
 struct Event;
 struct Graph;
