@@ -66,9 +66,11 @@ void ColumnParallelLinear::backward(const StepContext& ctx, const Tensor& dy, Te
   linear_backward_weight_bias(
       dy, x.wait(), weight_matrix(weight_->grad), weight_->next_accumulate(),
       bias_ != nullptr ? bias_->grad_to_add_to().view({bias_->grad.numel()}) : Tensor());
+  // Before a gradient is final, where a pass that is recorded may be cut, of which nothing may be
+  // under way on another stream then.
+  summing->wait();
   if (bias_ != nullptr) ctx.gradient_is_final(*bias_);
   ctx.gradient_is_final(*weight_);
-  summing->wait();
 }
 
 }  // namespace tessera

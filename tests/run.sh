@@ -18,7 +18,7 @@ ctest --preset cpu -j "$cores"
 # an emulated GPU too (gpu/), and the emulator's own (simt/).
 folders=(core parallel models launch equivalence)
 build asan "${folders[@]/%/_tests}" simt_tests parallel_mpi_tests
-ctest --preset asan -j "$cores" -LE 'mpi' -R "^($(IFS='|'; echo "${folders[*]}")|simt|gpu|gpu_reverse)/"
+ctest --preset asan -j "$cores" -LE 'mpi' -R "^($(IFS='|'; echo "${folders[*]}")|simt|gpu|gpu_reverse|gpu_cudnn|gpu_nccl)/"
 # But for those that share the emulated GPU, which only such a build has.
 ctest --preset asan -R '^parallel/mpi/.*_on_a_gpu$'
 

@@ -1,6 +1,8 @@
 #include "core/cuda/graph.h"
 
+#include <memory>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "core/cuda/stream.h"
@@ -8,6 +10,12 @@
 
 namespace tessera::cuda {
 namespace {
+
+struct DestroyGraph {
+  void operator()(cudaGraph_t graph) const { cudaGraphDestroy(graph); }
+};
+/// What was captured; null if nothing was enqueued.
+using Captured = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, DestroyGraph>;
 
 /// A stream that is captured while this lives. Other threads, ranks and libraries' own, go on as
 /// they like meanwhile.
@@ -18,40 +26,60 @@ class Capture {
           "cudaStreamBeginCapture");
   }
   ~Capture() {
-    if (stream_ != nullptr) cudaStreamEndCapture(stream_, &graph_);
-    if (graph_ != nullptr) cudaGraphDestroy(graph_);
+    if (stream_ != nullptr) {
+      cudaGraph_t graph = nullptr;
+      cudaStreamEndCapture(stream_, &graph);
+      if (graph != nullptr) cudaGraphDestroy(graph);
+    }
     cudaGetLastError();  // what a broken capture left
   }
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
-  /// Ends it. Null if nothing was enqueued.
-  cudaGraphExec_t end() {
-    const cudaError_t code = cudaStreamEndCapture(std::exchange(stream_, nullptr), &graph_);
+  Captured end() {
+    cudaGraph_t graph = nullptr;
+    const cudaError_t code = cudaStreamEndCapture(std::exchange(stream_, nullptr), &graph);
+    Captured captured(graph);
     check(code, "cudaStreamEndCapture");
     size_t nodes = 0;
-    check(cudaGraphGetNodes(graph_, nullptr, &nodes), "cudaGraphGetNodes");
-    cudaGraphExec_t recorded = nullptr;
-    if (nodes > 0) check(cudaGraphInstantiate(&recorded, graph_, 0), "cudaGraphInstantiate");
-    return recorded;
+    check(cudaGraphGetNodes(graph, nullptr, &nodes), "cudaGraphGetNodes");
+    return nodes > 0 ? std::move(captured) : nullptr;
   }
 
  private:
   cudaStream_t stream_;
-  cudaGraph_t graph_ = nullptr;
 };
+
+cudaGraphExec_t instantiate(const Captured& captured) {
+  cudaGraphExec_t part = nullptr;
+  if (captured) check(cudaGraphInstantiate(&part, captured.get(), 0), "cudaGraphInstantiate");
+  return part;
+}
+
+using Kept = std::vector<std::shared_ptr<const void>>;
+
+/// What the graph that the calling thread records is to keep; null if it records none.
+thread_local Kept* kept_for_recording = nullptr;
 
 }  // namespace
 
+// Parts take their memory when all is recorded: where other ranks record their part of a
+// collective, a rank that has too little then fails behind the last one, and they wait for it in
+// none.
 Graph::Graph(const std::function<void(const Cut&)>& body) {
+  std::vector<Captured> captured;
   std::optional<Capture> capture(std::in_place, stream());
+  kept_for_recording = &kept_;
   try {
     body([&] {
-      parts_.push_back(capture->end());
+      captured.push_back(capture->end());
       capture.emplace(stream());
     });
-    parts_.push_back(capture->end());
+    captured.push_back(capture->end());
+    kept_for_recording = nullptr;
+    for (const Captured& part : captured) parts_.push_back(instantiate(part));
   } catch (...) {
+    kept_for_recording = nullptr;
     capture.reset();
     release();
     throw;
@@ -71,6 +99,10 @@ void Graph::release() {
   for (void* part : parts_) {
     if (part != nullptr) cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(part));
   }
+}
+
+void keep_for_recording(std::shared_ptr<const void> owner) {
+  if (kept_for_recording != nullptr) kept_for_recording->push_back(std::move(owner));
 }
 
 bool is_recording() {

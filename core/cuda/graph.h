@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "core/device.h"
@@ -35,10 +36,15 @@ class Graph {
   void release();
 
   std::vector<void*> parts_;  ///< each a cudaGraphExec_t, or null where nothing was enqueued
+  std::vector<std::shared_ptr<const void>> kept_;
 };
 
 /// Whether the calling thread is recording, so that nothing that it enqueues runs.
 bool is_recording();
+
+/// If the calling thread is recording, its graph keeps `owner` for as long as it lives: for what
+/// owns code or memory that was just enqueued.
+void keep_for_recording(std::shared_ptr<const void> owner);
 
 /// Throws, naming `what`, if the calling thread is recording: for what waits or allocates, which
 /// has to be done before.

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <exception>
 
 #include "core/cuda/stream.h"
 #include "core/cuda/watch.h"
@@ -22,6 +23,17 @@ std::atomic<bool> host_visible = false;
 
 double gibibytes(size_t bytes) { return static_cast<double>(bytes) / (1u << 30); }
 
+/// To free memory waits for all work on the GPU, without looking at what may never end. So the
+/// stream is waited for before.
+void wait_before_release() {
+  if (!Watch::any()) return;
+  try {
+    Watch::until([] { return is_done(cudaStreamQuery(stream())); });
+  } catch (const std::exception&) {
+    // What failed is aborted, so that the work ends; the next wait for the GPU throws it again.
+  }
+}
+
 [[noreturn]] void fail_out_of_memory(size_t bytes) {
   cudaGetLastError();
   size_t free_bytes = 0, total_bytes = 0;
@@ -36,6 +48,12 @@ double gibibytes(size_t bytes) { return static_cast<double>(bytes) / (1u << 30);
 }
 
 }  // namespace
+
+bool is_done(cudaError_t code) {
+  if (code != cudaErrorNotReady) return true;
+  cudaGetLastError();
+  return false;
+}
 
 void check(cudaError_t code, const char* what) {
   if (code == cudaSuccess) return;
@@ -117,7 +135,7 @@ void use_device(int index) { check(cudaSetDevice(index), "cudaSetDevice"); }
 
 void synchronize() {
   if (Watch::any()) {
-    Watch::until([] { return cudaStreamQuery(stream()) != cudaErrorNotReady; });
+    Watch::until([] { return is_done(cudaStreamQuery(stream())); });
   }
   check(cudaStreamSynchronize(stream()), "the work on the stream");
 }
@@ -134,8 +152,7 @@ void record_event(void* event) {
 
 void wait_for_event(void* event) {
   if (Watch::any()) {
-    Watch::until(
-        [&] { return cudaEventQuery(static_cast<cudaEvent_t>(event)) != cudaErrorNotReady; });
+    Watch::until([&] { return is_done(cudaEventQuery(static_cast<cudaEvent_t>(event))); });
   }
   check(cudaEventSynchronize(static_cast<cudaEvent_t>(event)), "the work on the stream");
 }
@@ -155,7 +172,10 @@ void* allocate(size_t bytes) {
   return data;
 }
 
-void release(void* data) { cudaFree(data); }
+void release(void* data) {
+  wait_before_release();
+  cudaFree(data);
+}
 
 void* allocate_pinned(size_t bytes) {
   void* data = nullptr;
@@ -164,6 +184,9 @@ void* allocate_pinned(size_t bytes) {
   return data;
 }
 
-void release_pinned(void* data) { cudaFreeHost(data); }
+void release_pinned(void* data) {
+  wait_before_release();
+  cudaFreeHost(data);
+}
 
 }  // namespace tessera::cuda

@@ -13,6 +13,10 @@ thread_local std::vector<Watch*> watches;
 
 }  // namespace
 
+void Watch::look_at_all() {
+  for (size_t w = 0; w < watches.size(); ++w) watches[w]->look_();
+}
+
 Watch::Watch(std::function<void()> look) : look_(std::move(look)) { watches.push_back(this); }
 
 Watch::~Watch() { watches.erase(std::remove(watches.begin(), watches.end(), this), watches.end()); }
@@ -28,9 +32,10 @@ void Watch::until(const std::function<bool()>& done) {
   for (int i = 0; !done(); ++i) {
     if (i >= kWithoutPause) std::this_thread::sleep_for(kPause);
     if (std::chrono::steady_clock::now() < next_look) continue;
-    for (size_t w = 0; w < watches.size(); ++w) watches[w]->look_();
+    look_at_all();
     next_look = std::chrono::steady_clock::now() + kBetweenLooks;
   }
+  look_at_all();
 }
 
 }  // namespace tessera::cuda

@@ -14,13 +14,16 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  /// Returns when `done` returns true, and looks at all of the calling thread's watches meanwhile.
+  /// Returns when `done` returns true, and looks at all of the calling thread's watches meanwhile
+  /// and then: what has ended because it failed throws.
   static void until(const std::function<bool()>& done);
 
   /// Whether the calling thread has any.
   static bool any();
 
  private:
+  static void look_at_all();
+
   std::function<void()> look_;
 };
 

@@ -237,8 +237,8 @@ void describe(Section& train, auto& field) {
   field("cuda_graph", train.cuda_graph,
         OneOf<CudaGraph>{{{"auto", CudaGraph::automatic}, {"off", CudaGraph::off}}},
         "Whether a GPU's host enqueues the kernels of a micro-batch one by one (`off`), or, where "
-        "every micro-batch has the same shape and there is no dropout, as one CUDA graph, which it "
-        "has recorded before. The results are the same bits.");
+        "micro-batches have few shapes and tensor ranks exchange by NCCL, as one CUDA graph, which "
+        "it has recorded before. The results are the same bits.");
 }
 
 template <MaybeConst<OptimizerSection> Section>

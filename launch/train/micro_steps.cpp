@@ -5,6 +5,7 @@
 #include "core/cuda/workspace.h"
 #include "core/error.h"
 #include "core/ops/elementwise.h"
+#include "parallel/exchange.h"
 
 namespace tessera {
 namespace {
@@ -18,9 +19,10 @@ std::string why_no_cuda_graph(const RunConfig& config, Device device,
                               const ParallelGroups& groups) {
   if (config.train.cuda_graph == CudaGraph::off) return "train.cuda_graph is off";
   if (!device.is_cuda()) return "the ranks compute on CPUs";
-  // NCCL enqueues from threads of its own where connecting does not block; nobody has seen that
-  // work within a recording.
-  if (groups.tp->size() > 1) return "tensor ranks exchange within a micro-batch";
+  if (groups.tp->size() > 1 && groups.tp->name() != "nccl") {
+    return "tensor ranks exchange within a micro-batch, and through their hosts, which no graph "
+           "holds";
+  }
   return "";
 }
 
@@ -30,8 +32,8 @@ MicroSteps::Shape::Shape(const TokenBatch& batch) : document_length(batch.docume
   });
 }
 
-MicroSteps::MicroSteps(Model& model, Device device, bool use_graphs)
-    : model_(model), use_graphs_(use_graphs) {
+MicroSteps::MicroSteps(Model& model, Communicator& tensor, Device device, bool use_graphs)
+    : model_(model), tensor_(tensor), use_graphs_(use_graphs) {
   if (!use_graphs) return;
   moment_ = OwnedTensor({2}, DType::i64, device);
   scale_ = OwnedTensor({2}, DType::f32, device);
@@ -41,10 +43,22 @@ void MicroSteps::run(const StepContext& ctx, const TokenBatch& batch, const Loss
                      const LossSums& sums) {
   if (use_graphs_) {
     const Arena::Scope scope(ctx.arena);  // a recording that fails leaves nothing in it
+    const Pass pass{ctx, batch, scale, sums};
     Known* known = find_or_remember(Shape(batch));
-    if (known != nullptr) {
-      Recorded& recorded = ctx.reducer == nullptr ? known->alone : known->summing;
-      if (launch(recorded, {ctx, batch, scale, sums})) return;
+    Recorded* recorded = known == nullptr         ? nullptr
+                         : ctx.reducer == nullptr ? &known->alone
+                                                  : &known->summing;
+    const Way way = agree(find_way(recorded));
+    std::string why_not;
+    if (way == Way::stop) {
+      why_not = fmt::format(
+          "micro-batches have more than {} different shapes or numbers of targets", kMostShapes);
+    }
+    if (way == Way::record) why_not = record(*recorded, pass);
+    if (!why_not.empty()) {
+      stop(why_not);
+    } else if (way != Way::run) {
+      return launch(*recorded, pass);
     }
   }
   model_.train(ctx, batch, scale, sums);
@@ -53,40 +67,42 @@ void MicroSteps::run(const StepContext& ctx, const TokenBatch& batch, const Loss
 MicroSteps::Known* MicroSteps::find_or_remember(const Shape& shape) {
   const auto known = std::ranges::find(known_, shape, &Known::shape);
   if (known != known_.end()) return &*known;
-  if (known_.size() < kMostShapes) {
-    known_.push_back({shape});
-  } else {
-    stop(fmt::format("micro-batches have more than {} different shapes or numbers of targets",
-                     kMostShapes));
-  }
+  known_.push_back({shape});
   return nullptr;
 }
 
-bool MicroSteps::launch(Recorded& recorded, const Pass& pass) {
+MicroSteps::Way MicroSteps::find_way(const Recorded* recorded) const {
+  if (known_.size() > kMostShapes) return Way::stop;
+  if (recorded == nullptr) return Way::run;
   if constexpr (kHasCuda) {
-    const int64_t moves = cuda::workspace_moves();
-    if (recorded.graph == nullptr || recorded.workspace_moves != moves) {
-      if (!record(recorded, pass)) return false;
-      recorded.workspace_moves = moves;
-    }
-    fill(moment_.tensor.slice(0, 1), pass.ctx.step);
-    fill(moment_.tensor.slice(1, 2), static_cast<double>(pass.ctx.first_sequence));
-    fill(scale_.tensor.slice(0, 1), static_cast<double>(pass.scale.token.value));
-    fill(scale_.tensor.slice(1, 2), static_cast<double>(pass.scale.document.value));
-    recorded.graph->launch([&](size_t cut) { pass.ctx.reducer->start(recorded.buckets[cut]); });
-    ++launches_;
-    return true;
+    const bool holds =
+        recorded->graph != nullptr && recorded->workspace_moves == cuda::workspace_moves();
+    return holds ? Way::launch : Way::record;
   }
-  return false;
+  return Way::run;
 }
 
-bool MicroSteps::record(Recorded& recorded, const Pass& pass) {
+MicroSteps::Way MicroSteps::agree(Way way) {
+  auto number = static_cast<int32_t>(way);
+  tensor_.all_reduce(Tensor(&number, {1}, DType::i32, kCpu), ReduceOp::max);
+  return static_cast<Way>(number);
+}
+
+std::string MicroSteps::record(Recorded& recorded, const Pass& pass) {
+  const std::string mine = record_here(recorded, pass);
+  if (agree(mine.empty() ? Way::record : Way::stop) == Way::record) return "";
+  const std::vector<std::string> all = all_gather_strings(tensor_, mine);
+  return *std::ranges::find_if_not(all, &std::string::empty);
+}
+
+std::string MicroSteps::record_here(Recorded& recorded, const Pass& pass) {
   if constexpr (kHasCuda) {
     StepContext ctx = pass.ctx;
     ctx.moment = moment_.tensor;
     const LossScale scale{Factor(scale_.tensor.slice(0, 1)), Factor(scale_.tensor.slice(1, 2))};
     const auto train = [&] { model_.train(ctx, pass.batch, scale, pass.sums); };
     recorded.buckets.clear();
+    recorded.workspace_moves = cuda::workspace_moves();
     try {
       recorded.graph = std::make_unique<cuda::Graph>([&](const cuda::Graph::Cut& cut) {
         if (ctx.reducer == nullptr) return train();
@@ -95,12 +111,22 @@ bool MicroSteps::record(Recorded& recorded, const Pass& pass) {
           cut();
         });
       });
-      return true;
     } catch (const Error& error) {
-      stop(error.what());
+      return error.what();
     }
   }
-  return false;
+  return "";
+}
+
+void MicroSteps::launch(const Recorded& recorded, const Pass& pass) {
+  if constexpr (kHasCuda) {
+    fill(moment_.tensor.slice(0, 1), pass.ctx.step);
+    fill(moment_.tensor.slice(1, 2), static_cast<double>(pass.ctx.first_sequence));
+    fill(scale_.tensor.slice(0, 1), static_cast<double>(pass.scale.token.value));
+    fill(scale_.tensor.slice(1, 2), static_cast<double>(pass.scale.document.value));
+    recorded.graph->launch([&](size_t cut) { pass.ctx.reducer->start(recorded.buckets[cut]); });
+    ++launches_;
+  }
 }
 
 void MicroSteps::stop(const std::string& why) {

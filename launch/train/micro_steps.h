@@ -27,17 +27,19 @@ std::string why_no_cuda_graph(const RunConfig& config, Device device, const Para
 /// draws, kernels read from the device. The results are the same bits.
 ///
 /// A micro-step whose gradients are summed over the data ranks meanwhile is cut where a bucket is
-/// final: the host starts its sum between two parts. So no collective is recorded, of which either
-/// all ranks would have to have recorded their part or none, and data ranks may have batches of
-/// different shapes. One of several tensor ranks, which exchange within each layer, is never
-/// recorded.
+/// final: the host starts its sum between two parts. So no sum of gradients is recorded, and data
+/// ranks may have batches of different shapes. What tensor ranks exchange within each layer is
+/// recorded with it. Of such a collective either all ranks must have recorded their part or none,
+/// so tensor ranks agree about each micro-step, which takes the host an exchange of a number.
 class MicroSteps {
  public:
-  /// `use_graphs` only where why_no_cuda_graph() is "". The model, on `device`, must outlive it.
-  MicroSteps(Model& model, Device device, bool use_graphs);
+  /// `use_graphs` only where why_no_cuda_graph() is "". The model, on `device`, and the tensor
+  /// ranks' communicator must outlive it.
+  MicroSteps(Model& model, Communicator& tensor, Device device, bool use_graphs);
 
   /// As Model::train; always with the same arena, which is empty, the same reducer or none, and the
-  /// same sums; the scale is told by value. What can not be recorded is run.
+  /// same sums; the scale is told by value. What can not be recorded, on any tensor rank, is run.
+  /// Collective over the tensor ranks.
   void run(const StepContext& ctx, const TokenBatch& batch, const LossScale& scale,
            const LossSums& sums);
 
@@ -74,6 +76,9 @@ class MicroSteps {
     Recorded alone = {}, summing = {};  ///< without and with a reducer
   };
 
+  /// What is done with a micro-step; of the tensor ranks' ways the last counts.
+  enum class Way : int32_t { launch, record, run, stop };
+
   /// The arguments of run().
   struct Pass {
     const StepContext& ctx;
@@ -82,15 +87,19 @@ class MicroSteps {
     const LossSums& sums;
   };
 
-  /// Null, and remembered, if it has not run before.
+  /// Null, and remembered where there is room, if it has not run before.
   Known* find_or_remember(const Shape& shape);
-  /// Records it first where there is no graph, or one of an earlier workspace. False if that can
-  /// not be; then there are no graphs any more.
-  bool launch(Recorded& recorded, const Pass& pass);
-  bool record(Recorded& recorded, const Pass& pass);
+  /// What could be done on this rank with what is remembered of a shape, if anything.
+  Way find_way(const Recorded* recorded) const;
+  Way agree(Way way);
+  /// Why it could not be done, on any tensor rank; "" if it was.
+  std::string record(Recorded& recorded, const Pass& pass);
+  std::string record_here(Recorded& recorded, const Pass& pass);
+  void launch(const Recorded& recorded, const Pass& pass);
   void stop(const std::string& why);
 
   Model& model_;
+  Communicator& tensor_;
   bool use_graphs_;
   // What graphs read that differs from launch to launch.
   OwnedTensor moment_;  // (2) int64, as StepContext::moment

@@ -62,7 +62,6 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
       groups_(groups),
       rows_(row_split(config, groups)),
       model_(make_model(config.model, store_, *groups.tp)),
-      micro_steps_(*model_, device, why_no_cuda_graph(config, device, groups).empty()),
       memory_(plan_for(config, groups, device, free_bytes)),
       arena_(device, memory_.arena_bytes),
       batches_(data.train, data.eval, config.model.vocab_size,
@@ -73,6 +72,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
       prefetched_(batches_, config.batch.micro, config.model.seq_length, device),
       eval_batches_(batches_, config.batch.micro, config.model.seq_length, device),
       device_batch_(config.batch.micro, config.model.seq_length, device),
+      micro_steps_(*model_, *groups.tp, device, why_no_cuda_graph(config, device, groups).empty()),
       background_save_(groups.world) {
   store_.allocate(device, config.run.precision, StoreFor::training, flat_cut(config, groups));
   update_ = std::make_unique<WeightUpdate>(config, store_, groups);

@@ -159,7 +159,6 @@ class Trainer {
   RowSplit rows_;  // of activations, over the tensor ranks
   ParameterStore store_;
   std::unique_ptr<Model> model_;
-  MicroSteps micro_steps_;
   MemoryPlan memory_;
   Arena arena_;
   TokenBatches batches_;
@@ -171,6 +170,7 @@ class Trainer {
   PrefetchedEvaluation eval_batches_;
   DeviceBatch device_batch_;  // the one that the model works on
   OwnedTensor sums_;          // (LossSums::kCount) fp64, of the step
+  MicroSteps micro_steps_;    // ends before the memory that its graphs use
   TargetCounts counts_;       // of the step
   Unasked unasked_;
   bool values_are_rounded_ = false;

@@ -21,10 +21,12 @@ ncclUniqueId parse_id(const std::string& text) {
 }
 
 thread_local std::vector<NcclHandle*> handles;
+/// What aborts the calling thread's communicators; joined with the last of the handles.
+thread_local std::vector<std::thread> aborts;
 
 /// Aborts communicators of one GPU together: to abort one frees memory, which waits for the kernels
 /// of another until that is aborted, too. Since 2.22 NCCL does it in a group; before, a thread does
-/// each.
+/// each. Returns when all are gone, which a communicator is when no CUDA graph has a call of it.
 void abort_together(const std::vector<ncclComm_t>& comms) {
   constexpr int kGroupAbort = 22200;  // 2.22.0
   int version = 0;
@@ -46,7 +48,12 @@ NcclHandle::Registration::Registration(NcclHandle* handle_) : handle(handle_) {
   handles.push_back(handle);
 }
 
-NcclHandle::Registration::~Registration() { std::erase(handles, handle); }
+NcclHandle::Registration::~Registration() {
+  std::erase(handles, handle);
+  if (!handles.empty()) return;
+  for (std::thread& thread : aborts) thread.join();
+  aborts.clear();
+}
 
 std::string make_nccl_id() {
   ncclUniqueId id;
@@ -68,7 +75,7 @@ NcclHandle::NcclHandle(const std::string& id, const Communicator& group)
 NcclHandle::~NcclHandle() {
   if (comm_ == nullptr) return;
   const bool in_order = std::uncaught_exceptions() == exceptions_;
-  if (!in_order || !finish()) abort_all();
+  if (!in_order || !finish()) abort_all("a rank's thread has left NCCL's communicators");
 }
 
 bool NcclHandle::ready() {
@@ -79,7 +86,7 @@ bool NcclHandle::ready() {
 
 void NcclHandle::enqueue(const char* operation, const Tensor& tensor,
                          const std::function<ncclResult_t(ncclComm_t comm)>& call) {
-  require(comm_ != nullptr, "{}: NCCL has failed before, after {}", operation, last_operation());
+  require(comm_ != nullptr, "{}: NCCL has failed before: {}", operation, failure_);
   operation_ = operation;
   tensor_ = tensor;
   check(call(comm_));
@@ -89,6 +96,7 @@ void NcclHandle::enqueue(const char* operation, const Tensor& tensor,
 }
 
 void NcclHandle::look() {
+  require(comm_ != nullptr || failure_.empty(), "{}", failure_);
   if (comm_ != nullptr) check(state());
 }
 
@@ -102,7 +110,7 @@ void NcclHandle::check(ncclResult_t code) {
   if (code == ncclSuccess || code == ncclInProgress) return;
   const std::string message = nccl_error_text(
       {last_operation(), ncclGetErrorString(code), ncclGetLastError(comm_), rank_, size_});
-  abort_all();
+  abort_all(message);
   throw Error(message);
 }
 
@@ -110,12 +118,16 @@ std::string NcclHandle::last_operation() const {
   return tensor_.defined() ? fmt::format("{} of {}", operation_, describe(tensor_)) : operation_;
 }
 
-void NcclHandle::abort_all() {
+void NcclHandle::abort_all(const std::string& why) {
   std::vector<ncclComm_t> comms;
   for (NcclHandle* handle : handles) {
-    if (handle->comm_ != nullptr) comms.push_back(std::exchange(handle->comm_, nullptr));
+    if (handle->comm_ == nullptr) continue;
+    comms.push_back(std::exchange(handle->comm_, nullptr));
+    handle->failure_ = why;
   }
-  if (!comms.empty()) abort_together(comms);
+  // The caller may hold what has recorded their calls: it is not to wait for their end. What they
+  // have on the GPU ends meanwhile.
+  if (!comms.empty()) aborts.emplace_back([comms] { abort_together(comms); });
 }
 
 // False if the other ranks do not come to an end with this one.

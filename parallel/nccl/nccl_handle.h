@@ -17,6 +17,8 @@ namespace tessera {
 /// watches for errors. After one, all handles of the calling thread are aborted, and every further
 /// call throws: to free memory, as an abort does and as the destructors do that an exception
 /// passes, waits for all work on the GPU, that of other communicators too, whose peers may be gone.
+/// CUDA graphs that hold calls of a communicator must be gone before the last of the thread's
+/// handles: an abort ends when they are.
 class NcclHandle {
  public:
   /// Begins to connect the ranks of `group`; `id` is that of ncclGetUniqueId on one of them. Call
@@ -36,7 +38,7 @@ class NcclHandle {
   void enqueue(const char* operation, const Tensor& tensor,
                const std::function<ncclResult_t(ncclComm_t comm)>& call);
 
-  /// Throws if a connection has failed since.
+  /// Throws if a connection has failed since, or had before.
   void look();
 
  private:
@@ -44,14 +46,16 @@ class NcclHandle {
   /// Aborts all of the thread's and throws unless `code` is success or in progress.
   void check(ncclResult_t code);
   bool finish();
-  static void abort_all();
+  /// Aborts all of the thread's, which then say why to whoever uses them.
+  static void abort_all(const std::string& why);
   std::string last_operation() const;
 
   ncclComm_t comm_ = nullptr;
   int rank_;
   int size_;
   const char* operation_ = "the connection of the ranks";
-  Tensor tensor_;  ///< of the last operation
+  Tensor tensor_;        ///< of the last operation
+  std::string failure_;  ///< why there is no comm_ any more
   int exceptions_ = std::uncaught_exceptions();
   cuda::Watch watch_;
 

@@ -25,8 +25,9 @@ class NcclEvent {
   }
   bool done() const {
     const cudaError_t code = cudaEventQuery(event_);
-    if (code != cudaErrorNotReady) cuda::check(code, "the work on the stream");
-    return code == cudaSuccess;
+    if (!cuda::is_done(code)) return false;
+    cuda::check(code, "the work on the stream");
+    return true;
   }
 
  private:

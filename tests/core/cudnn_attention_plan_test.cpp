@@ -25,6 +25,9 @@ TEST(CudnnAttentionWhyNot, TakesTrainingsCommonCases) {
   setup.mask.causal = setup.mask.window = false;
   setup.head_dim = 128;
   EXPECT_EQ(cudnn_attention_why_not(setup), "");
+  setup.mask = {};
+  setup.mask.lengths = true;
+  EXPECT_EQ(cudnn_attention_why_not(setup), "");
 }
 
 TEST(CudnnAttentionWhyNot, SaysWhatItDoesNotTake) {
@@ -40,7 +43,7 @@ TEST(CudnnAttentionWhyNot, SaysWhatItDoesNotTake) {
   expect([](AttentionSetup& setup) { setup.head_dim = 256; }, "at most 128");
   expect([](AttentionSetup& setup) { setup.dropout = true; }, "drop");
   expect([](AttentionSetup& setup) { setup.mask.additive = true; }, "documents, additive");
-  expect([](AttentionSetup& setup) { setup.mask.lengths = true; }, "causal, lengths");
+  expect([](AttentionSetup& setup) { setup.mask.hidden_keys = true; }, "causal, hidden_keys");
   expect([](AttentionSetup& setup) { setup.mask.documents = false; }, "batches of documents");
 }
 
@@ -61,6 +64,18 @@ TEST(AttentionPlanKey, DocumentsOfOneLengthAreADenseBatch) {
   EXPECT_EQ(key.documents, 8);
   EXPECT_EQ(key.length, 512);
   EXPECT_EQ(key.rows, 4096);
+}
+
+TEST(AttentionPlanKey, SequencesWithLengthsAreADensePaddedBatch) {
+  const Tensor qkv(nullptr, {3, 40, 3, 16, 64}, DType::bf16, kMeta);
+  AttentionOptions options;
+  options.mask.lengths = Tensor(nullptr, {3}, DType::i32, kMeta);
+  const AttentionPlanKey key = attention_plan_key(qkv, options, false);
+  EXPECT_TRUE(key.padded);
+  EXPECT_FALSE(key.ragged);
+  EXPECT_EQ(key.documents, 3);
+  EXPECT_EQ(key.length, 40);
+  EXPECT_EQ(key.rows, 120);
 }
 
 TEST(AttentionPlanKey, OtherBatchesShareFewPlansThatHaveRoomForThem) {
@@ -121,6 +136,21 @@ TEST(AttentionPlanKey, AnyPartMakesItAnother) {
   insert([](AttentionPlanKey& key) { key.causal = false; });
   insert([](AttentionPlanKey& key) { key.ragged = true; });
   insert([](AttentionPlanKey& key) { key.backward = true; });
+  insert([](AttentionPlanKey& key) { key.padded = true; });
+}
+
+TEST(AttentionPlanKey, GradientsOfNoMultipleOf128RowsArePadded) {
+  const auto padded = [](int64_t length, bool backward) {
+    const Tensor qkv(nullptr, {4, length, 3, 16, 64}, DType::bf16, kMeta);
+    AttentionOptions options;
+    options.mask.documents = Tensor(nullptr, {5}, DType::i32, kMeta);
+    options.mask.document_length = length;
+    return attention_plan_key(qkv, options, backward).padded;
+  };
+  EXPECT_TRUE(padded(192, true));
+  EXPECT_TRUE(padded(100, true));
+  EXPECT_FALSE(padded(256, true));
+  EXPECT_FALSE(padded(192, false));
 }
 
 TEST(AttentionPlanKey, OffsetsBeyond32BitsAreSeen) {

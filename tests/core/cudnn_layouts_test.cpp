@@ -23,19 +23,56 @@ std::vector<int32_t> ints_of(const Tensor& tensor) {
   return {values.begin(), values.end()};
 }
 
+/// Tables for `count` documents.
+struct Tables {
+  explicit Tables(int64_t count)
+      : queries({count}, DType::i32),
+        keys({count}, DType::i32),
+        qkv({count + 1}, DType::i32),
+        out({count + 1}, DType::i32),
+        statistics({count + 1}, DType::i32),
+        tables{queries.tensor.data<int32_t>(), keys.tensor.data<int32_t>(),
+               qkv.tensor.data<int32_t>(), out.tensor.data<int32_t>(),
+               statistics.tensor.data<int32_t>()} {}
+
+  TestTensor queries, keys, qkv, out, statistics;
+  cuda::DocumentTables tables;
+};
+
 TEST_F(CudnnLayouts, DocumentsThatAreNotThereAreEmptyAndAtTheEnd) {
   if constexpr (kHasCuda) {
     const TestTensor documents = from_ints(std::vector{0, 3, 3, 10}, {4});
-    const TestTensor lengths({5}, DType::i32), qkv({6}, DType::i32), out({6}, DType::i32),
-        statistics({6}, DType::i32);
-    cuda::describe_ragged_documents(
-        documents.tensor, 5, 2, 8,
-        {lengths.tensor.data<int32_t>(), qkv.tensor.data<int32_t>(), out.tensor.data<int32_t>(),
-         statistics.tensor.data<int32_t>()});
-    EXPECT_EQ(ints_of(lengths.tensor), (std::vector{3, 0, 7, 0, 0}));
-    EXPECT_EQ(ints_of(statistics.tensor), (std::vector{0, 6, 6, 20, 20, 20}));
-    EXPECT_EQ(ints_of(out.tensor), (std::vector{0, 48, 48, 160, 160, 160}));
-    EXPECT_EQ(ints_of(qkv.tensor), (std::vector{0, 144, 144, 480, 480, 480}));
+    AttentionMask mask;
+    mask.documents = documents.tensor;
+    const Tables to(5);
+    cuda::describe_documents(mask, {3, 10, 10, true}, 5, 2, 8, to.tables);
+    EXPECT_EQ(ints_of(to.queries.tensor), (std::vector{3, 0, 7, 0, 0}));
+    EXPECT_EQ(ints_of(to.keys.tensor), (std::vector{3, 0, 7, 0, 0}));
+    EXPECT_EQ(ints_of(to.statistics.tensor), (std::vector{0, 6, 6, 20, 20, 20}));
+    EXPECT_EQ(ints_of(to.out.tensor), (std::vector{0, 48, 48, 160, 160, 160}));
+    EXPECT_EQ(ints_of(to.qkv.tensor), (std::vector{0, 144, 144, 480, 480, 480}));
+  }
+}
+
+TEST_F(CudnnLayouts, LengthsCutKeysAndAWindowTheQueriesThatSeeThem) {
+  if constexpr (kHasCuda) {
+    const TestTensor lengths = from_ints(std::vector{10, 4, 0}, {3});
+    AttentionMask mask;
+    mask.lengths = lengths.tensor;
+    const Tables whole(3);
+    cuda::describe_documents(mask, {3, 10, 10, false}, 3, 2, 8, whole.tables);
+    EXPECT_EQ(ints_of(whole.keys.tensor), (std::vector{10, 4, 0}));
+    EXPECT_EQ(ints_of(whole.queries.tensor), (std::vector{10, 10, 0}));
+    mask.window = 3;
+    cuda::describe_documents(mask, {3, 10, 10, false}, 3, 2, 8, whole.tables);
+    EXPECT_EQ(ints_of(whole.queries.tensor), (std::vector{10, 6, 0}));
+
+    const TestTensor documents = from_ints(std::vector{0, 10, 13, 20, 25, 30}, {6});
+    mask.documents = documents.tensor;
+    const Tables cut(5);
+    cuda::describe_documents(mask, {5, 10, 10, true}, 5, 2, 8, cut.tables);
+    EXPECT_EQ(ints_of(cut.keys.tensor), (std::vector{10, 3, 1, 0, 0}));
+    EXPECT_EQ(ints_of(cut.queries.tensor), (std::vector{10, 3, 3, 0, 0}));
   }
 }
 

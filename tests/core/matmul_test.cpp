@@ -217,8 +217,11 @@ TEST(MatmulEdges, ABiasIsAddedToEachRow) {
     std::vector<double> expected = to_doubles(y.tensor);
     const std::vector<double> biases = to_doubles(bias.tensor);
     for (size_t i = 0; i < expected.size(); ++i) expected[i] += biases[i % 37];
-    cuda::add_bias(bias.tensor, y.tensor);
-    test::expect_close(y.tensor, expected, test::unit_roundoff(dtype), "y");
+    cuda::add_bias(bias.tensor, y.tensor, Accumulate::yes);
+    test::expect_close(y.tensor, expected, test::unit_roundoff(dtype), "added");
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] = biases[i % 37];
+    cuda::add_bias(bias.tensor, y.tensor, Accumulate::no);
+    test::expect_close(y.tensor, expected, 0.0, "written");
   }
 }
 

@@ -68,12 +68,13 @@ std::string why_not(const AttentionPlanKey& key, const nlohmann::json& gpu) {
 }
 
 std::string name_of(const AttentionPlanKey& key) {
-  return fmt::format("{} documents of {} rows, {} heads of {}, window {}{}{}{}", key.documents,
+  return fmt::format("{} documents of {} rows, {} heads of {}, window {}{}{}{}{}", key.documents,
                      key.length, key.heads, key.head_dim, key.window, key.causal ? ", causal" : "",
-                     key.ragged ? ", ragged" : "", key.backward ? ", backward" : "");
+                     key.ragged ? ", ragged" : "", key.backward ? ", backward" : "",
+                     key.padded ? ", padded" : "");
 }
 
-/// GPT's dense and BERT's ragged batches, with and without masks, forward and backward.
+/// GPT's dense and BERT's ragged batches, with and without masks and lengths, forward and backward.
 template <typename Visit>
 void for_each_key(Visit visit) {
   for (const bool ragged : {false, true}) {
@@ -82,8 +83,10 @@ void for_each_key(Visit visit) {
         for (const int64_t window : {0, 256}) {
           for (const bool backward : {false, true}) {
             const int64_t length = ragged ? 512 : 1024, rows = ragged ? 6144 : 16 * length;
-            visit(AttentionPlanKey{16, length, rows, 12, head_dim, window, 0.125f, causal, ragged,
-                                   backward});
+            for (const bool padded : {false, true}) {
+              visit(AttentionPlanKey{16, length, rows, 12, head_dim, window, 0.125f, causal, ragged,
+                                     backward, padded});
+            }
           }
         }
       }

@@ -133,7 +133,47 @@ TEST_F(Graphs, EndWhereShapesVary) {
             "or numbers of targets");
 }
 
-TEST_F(Graphs, AreNotUsedWithTensorRanks) { EXPECT_EQ(expect_launches(0, config(), {2, 1}), ""); }
+TEST_F(Graphs, AreNotUsedWhereTensorRanksExchangeThroughTheirHosts) {
+  if (test::on_nccl()) GTEST_SKIP() << "they do not";
+  EXPECT_EQ(expect_launches(0, config(), {2, 1}), "");
+}
+
+class GraphsOfTensorRanks : public Graphs, public testing::WithParamInterface<Layout> {
+ protected:
+  void SetUp() override {
+    if (!test::on_nccl()) GTEST_SKIP() << "they need NCCL: set TESSERA_TEST_BACKEND=nccl";
+  }
+  static int64_t launches() { return kSteps * kMicroBatches / GetParam().data - 1; }
+};
+
+TEST_P(GraphsOfTensorRanks, GiveTheSameBits) {
+  for (const SmallKind kind : {SmallKind::gpt, SmallKind::gpt_blend}) {
+    EXPECT_EQ(expect_launches(launches(), config(kind), GetParam()), "");
+  }
+}
+
+TEST_P(GraphsOfTensorRanks, GiveTheSameBitsWhereTheyShareRows) {
+  for (const SmallKind kind : {SmallKind::gpt, SmallKind::gpt_blend}) {
+    RunConfig run = config(kind);
+    run.parallel.sequence = true;
+    EXPECT_EQ(expect_launches(launches(), run, GetParam()), "");
+  }
+}
+
+TEST_P(GraphsOfTensorRanks, GiveTheSameBitsInBf16WithSharedMoments) {
+  RunConfig run = config(SmallKind::gpt_blend);
+  run.run.precision = DType::bf16;
+  run.parallel.sequence = true;
+  run.parallel.zero = 1;
+  EXPECT_EQ(expect_launches(launches(), run, GetParam()), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GraphsOfTensorRanks,
+                         testing::Values(Layout{2, 1}, Layout{2, 2}, Layout{4, 1}),
+                         [](const auto& instance) {
+                           return fmt::format("tensor{}_data{}", instance.param.tensor,
+                                              instance.param.data);
+                         });
 
 }  // namespace
 }  // namespace tessera

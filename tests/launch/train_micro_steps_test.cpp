@@ -39,8 +39,10 @@ TEST(WhyNoCudaGraph, OnlyGpusHaveThemAndOnlyIfAskedTo) {
   EXPECT_EQ(why_not(off, 1, 1), "train.cuda_graph is off");
 }
 
-TEST(WhyNoCudaGraph, TensorRanksExchangeInEveryMicroBatch) {
-  EXPECT_EQ(why_not(small_config(), 2, 1), "tensor ranks exchange within a micro-batch");
+TEST(WhyNoCudaGraph, TensorRanksThatExchangeThroughTheirHostsHaveNone) {
+  EXPECT_EQ(why_not(small_config(), 2, 1),
+            "tensor ranks exchange within a micro-batch, and through their hosts, which no graph "
+            "holds");
 }
 
 }  // namespace

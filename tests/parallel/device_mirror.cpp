@@ -10,10 +10,8 @@
 namespace tessera {
 namespace {
 
-constexpr Device kGpu{DeviceType::cuda, 0};
-
-OwnedTensor on_device(const Tensor& host) {
-  OwnedTensor owned(host.shape(), host.dtype(), kGpu);
+OwnedTensor on_device(const Tensor& host, Device gpu) {
+  OwnedTensor owned(host.shape(), host.dtype(), gpu);
   copy(host, owned.tensor);
   return owned;
 }
@@ -23,13 +21,13 @@ struct MirrorPair {
   OwnedTensor whole, apart;
   Tensor part;
 
-  MirrorPair(const Tensor& host_part, const Tensor& host_whole, int rank)
-      : whole(on_device(host_whole)) {
+  MirrorPair(const Tensor& host_part, const Tensor& host_whole, int rank, Device gpu)
+      : whole(on_device(host_whole, gpu)) {
     const int64_t first = rank * host_part.numel();
     const Tensor own =
         whole.tensor.view({host_whole.numel()}).slice(first, first + host_part.numel());
     const auto* place = static_cast<const std::byte*>(host_whole.raw()) + rank * host_part.bytes();
-    if (host_part.raw() != place) apart = on_device(host_part);
+    if (host_part.raw() != place) apart = on_device(host_part, gpu);
     part = host_part.raw() == place ? own : apart.tensor;
   }
 };
@@ -73,72 +71,73 @@ class MirrorPending final : public PendingCollective {
 
 class DeviceMirror final : public Communicator {
  public:
-  explicit DeviceMirror(std::unique_ptr<Communicator> inner)
-      : Communicator(inner->rank(), inner->size()), inner_(std::move(inner)) {}
+  DeviceMirror(std::unique_ptr<Communicator> inner, Device gpu)
+      : Communicator(inner->rank(), inner->size()), inner_(std::move(inner)), gpu_(gpu) {}
 
   std::unique_ptr<Communicator> split(int color, int key) override {
-    return std::make_unique<DeviceMirror>(inner_->split(color, key));
+    return std::make_unique<DeviceMirror>(inner_->split(color, key), gpu_);
   }
   std::string name() const override { return inner_->name(); }
 
  private:
   void do_all_reduce(Tensor tensor, ReduceOp op) override {
-    const OwnedTensor mine = on_device(tensor);
+    const OwnedTensor mine = on_device(tensor, gpu_);
     inner_->all_reduce(mine.tensor, op);
     copy(mine.tensor, tensor);
   }
   std::unique_ptr<PendingCollective> do_all_reduce_async(Tensor tensor, ReduceOp op) override {
-    const auto mine = std::make_shared<OwnedTensor>(on_device(tensor));
+    const auto mine = std::make_shared<OwnedTensor>(on_device(tensor, gpu_));
     auto running = inner_->all_reduce_async(mine->tensor, op);
     return std::make_unique<MirrorPending>(mine, std::move(running), mine->tensor, tensor);
   }
   void do_all_gather(const Tensor& input, Tensor output) override {
-    const MirrorPair pair(input, output, rank());
+    const MirrorPair pair(input, output, rank(), gpu_);
     inner_->all_gather(pair.part, pair.whole.tensor);
     copy(pair.whole.tensor, output);
   }
   std::unique_ptr<PendingCollective> do_all_gather_async(const Tensor& input,
                                                          Tensor output) override {
-    const auto pair = std::make_shared<MirrorPair>(input, output, rank());
+    const auto pair = std::make_shared<MirrorPair>(input, output, rank(), gpu_);
     auto running = inner_->all_gather_async(pair->part, pair->whole.tensor);
     return std::make_unique<MirrorPending>(pair, std::move(running), pair->whole.tensor, output);
   }
   void do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) override {
-    const MirrorPair pair(output, input, rank());
+    const MirrorPair pair(output, input, rank(), gpu_);
     inner_->reduce_scatter(pair.whole.tensor, pair.part, op);
     copy(pair.whole.tensor, input);  // before the output, which may be a part of it
     copy(pair.part, output);
   }
   std::unique_ptr<PendingCollective> do_reduce_scatter_async(const Tensor& input, Tensor output,
                                                              ReduceOp op) override {
-    const auto pair = std::make_shared<MirrorPair>(output, input, rank());
+    const auto pair = std::make_shared<MirrorPair>(output, input, rank(), gpu_);
     auto running = inner_->reduce_scatter_async(pair->whole.tensor, pair->part, op);
     return std::make_unique<MirrorPending>(pair, std::move(running), pair->part, output);
   }
   void do_broadcast(Tensor tensor, int root) override {
-    const OwnedTensor mine = on_device(tensor);
+    const OwnedTensor mine = on_device(tensor, gpu_);
     inner_->broadcast(mine.tensor, root);
     copy(mine.tensor, tensor);
   }
   void do_send(const Tensor& tensor, int destination) override {
-    const OwnedTensor mine = on_device(tensor);
+    const OwnedTensor mine = on_device(tensor, gpu_);
     inner_->send(mine.tensor, destination);
     cuda::synchronize();
   }
   void do_recv(Tensor tensor, int source) override {
-    const OwnedTensor mine = on_device(tensor);
+    const OwnedTensor mine = on_device(tensor, gpu_);
     inner_->recv(mine.tensor, source);
     copy(mine.tensor, tensor);
   }
   void do_barrier() override { inner_->barrier(); }
 
   std::unique_ptr<Communicator> inner_;
+  Device gpu_;
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_device_mirror(std::unique_ptr<Communicator> inner) {
-  return std::make_unique<DeviceMirror>(std::move(inner));
+std::unique_ptr<Communicator> make_device_mirror(std::unique_ptr<Communicator> inner, Device gpu) {
+  return std::make_unique<DeviceMirror>(std::move(inner), gpu);
 }
 
 }  // namespace tessera

@@ -30,13 +30,14 @@ struct Block {
   std::byte* first;
   size_t pages;  // bytes of them
   size_t bytes;  // that were asked for; they end with the pages, but for their alignment
+  int device;
 };
 
 struct Memory {
   std::mutex mutex;
   std::map<std::byte*, Block> blocks;  // by what was given out
   std::map<std::byte*, size_t> host;   // allocate_host()'s
-  size_t used = 0;
+  std::map<int, size_t> used;          // by device
   int users = 0;
 };
 
@@ -59,11 +60,19 @@ DeviceAddress find(const Memory& state, const void* address) {
   return {};
 }
 
+size_t host_bytes_behind(const Memory& state, const void* data) {
+  auto* byte = static_cast<std::byte*>(const_cast<void*>(data));
+  const auto after = state.host.upper_bound(byte);
+  if (after == state.host.begin()) return 0;
+  const auto& [first, bytes] = *std::prev(after);
+  return byte < first + bytes ? static_cast<size_t>(first + bytes - byte) : 0;
+}
+
 size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
 // Huge pages, where the block has some, make protect() a hundred times quicker; they end where the
 // page without access begins.
-Block reserve(size_t bytes, size_t pages) {
+Block reserve(size_t bytes, size_t pages, int device) {
   constexpr size_t kHugePage = size_t{2} << 20;
   const size_t alignment = pages < kHugePage ? kPage : kHugePage;
   const size_t reserved_bytes = pages + alignment + kPage;
@@ -75,7 +84,7 @@ Block reserve(size_t bytes, size_t pages) {
       static_cast<std::byte*>(reserved) + (end - pages - reinterpret_cast<uintptr_t>(reserved));
   mprotect(first, pages, PROT_READ | PROT_WRITE);
   if (alignment == kHugePage) madvise(first, pages, MADV_HUGEPAGE);
-  return {reserved, reserved_bytes, first, pages, bytes};
+  return {reserved, reserved_bytes, first, pages, bytes, device};
 }
 
 }  // namespace
@@ -92,19 +101,19 @@ DeviceAccess::~DeviceAccess() {
   if (--state.users == 0) protect(state, PROT_NONE);
 }
 
-size_t free_device_bytes() {
+size_t free_device_bytes(int device) {
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
-  return kDeviceBytes - state.used;
+  return kDeviceBytes - state.used[device];
 }
 
-void* allocate_device(size_t bytes) {
+void* allocate_device(size_t bytes, int device) {
   constexpr size_t kDeviceAlignment = 256;
   Memory& state = memory();
   const size_t size = round_up(bytes, kDeviceAlignment), pages = round_up(size, kPage);
   const std::lock_guard lock(state.mutex);
-  if (pages > kDeviceBytes - state.used) return nullptr;
-  const Block block = reserve(bytes, pages);
+  if (pages > kDeviceBytes - state.used[device]) return nullptr;
+  const Block block = reserve(bytes, pages, device);
   if (block.first == nullptr) return nullptr;
   std::byte* data = block.first + pages - size;
   std::memset(data, 0xff, bytes);
@@ -112,7 +121,7 @@ void* allocate_device(size_t bytes) {
   ASAN_POISON_MEMORY_REGION(block.first, static_cast<size_t>(data - block.first));
   ASAN_POISON_MEMORY_REGION(data + bytes, size - bytes);
   state.blocks[data] = block;
-  state.used += pages;
+  state.used[device] += pages;
   return data;
 }
 
@@ -124,7 +133,7 @@ bool free_device(void* data) {
   const Block& block = found->second;
   ASAN_UNPOISON_MEMORY_REGION(block.first, block.pages);
   munmap(block.reserved, block.reserved_bytes);
-  state.used -= block.pages;
+  state.used[block.device] -= block.pages;
   state.blocks.erase(found);
   return true;
 }
@@ -150,17 +159,37 @@ void free_host(void* data) {
 bool is_allocated_host(const void* data) {
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
-  auto* byte = static_cast<std::byte*>(const_cast<void*>(data));
-  const auto after = state.host.upper_bound(byte);
-  if (after == state.host.begin()) return false;
-  const auto& [first, bytes] = *std::prev(after);
-  return byte < first + bytes;
+  return host_bytes_behind(state, data) > 0;
+}
+
+size_t bytes_behind(const void* data) {
+  Memory& state = memory();
+  const std::lock_guard lock(state.mutex);
+  const DeviceAddress at = find(state, data);
+  if (!at.known) return host_bytes_behind(state, data);
+  const bool inside = at.place >= 0 && static_cast<size_t>(at.place) < at.bytes;
+  return inside ? at.bytes - static_cast<size_t>(at.place) : 0;
 }
 
 bool is_allocated_device(const void* data) {
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
   return find(state, data).known;
+}
+
+int device_of(const void* data, size_t bytes) {
+  Memory& state = memory();
+  const std::lock_guard lock(state.mutex);
+  auto* first = static_cast<std::byte*>(const_cast<void*>(data));
+  const auto block = state.blocks.upper_bound(first);
+  if (block != state.blocks.begin()) {
+    const auto& [begin, held] = *std::prev(block);
+    if (first + bytes <= begin + held.bytes) return held.device;
+  }
+  const auto host = state.host.upper_bound(first);
+  if (host == state.host.begin()) return kNoDevice;
+  const auto& [begin, held] = *std::prev(host);
+  return first + bytes <= begin + held ? kAnyDevice : kNoDevice;
 }
 
 DeviceAddress find_device_address(const void* address) {

@@ -1,4 +1,4 @@
-// What is said of a kernel that can not go on.
+// What is said of a kernel that can not go on, and of a call that a GPU would not survive.
 
 #include <cstdio>
 #include <cstdlib>
@@ -78,6 +78,11 @@ void fail(const std::string& what) {
   std::fprintf(stderr, "emulated GPU: kernel '%s', block %s, thread %s: %s\n",
                launch.name == nullptr ? "?" : launch.name, text(blockIdx).c_str(),
                text(threadIdx).c_str(), what.c_str());
+  std::abort();
+}
+
+void fail_call(const char* call, const std::string& what) {
+  std::fprintf(stderr, "emulated GPU: %s: %s\n", call, what.c_str());
   std::abort();
 }
 

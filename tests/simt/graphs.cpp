@@ -1,9 +1,9 @@
-// Streams that are captured, and the graphs that come of it. Stricter than a GPU: a capture is of
-// one stream, without events, and takes no copies from or to pageable memory.
+// Streams that are captured, and the graphs that come of it, whose nodes run in the order in which
+// they were captured. Stricter than a GPU: a capture takes no copies from or to pageable memory.
 
 #include "tests/simt/graphs.h"
 
-#include <memory>
+#include <algorithm>
 #include <utility>
 
 #include "tests/simt/streams.h"
@@ -11,46 +11,81 @@
 namespace simt {
 namespace {
 
-thread_local Capture* of_thread = nullptr;
+thread_local std::shared_ptr<Recording> of_thread;
+
+/// Ends it on all its streams; whether what they had was waited for by the first.
+bool end(Recording& recording) {
+  const Reach known = recording.origin->capture.reach();
+  bool joined = true;
+  for (Stream* stream : recording.streams) {
+    const Reach& reach = stream->capture.reach();
+    const auto own = reach.find(stream), seen = known.find(stream);
+    joined &= own == reach.end() || (seen != known.end() && seen->second == own->second);
+    stream->capture.leave();
+  }
+  recording.ended = true;
+  return joined;
+}
 
 }  // namespace
 
 struct GraphExec {
-  std::shared_ptr<const Graph> graph;  // which launches that are under way keep
+  Graph graph;
 };
 
-void Capture::begin() {
-  *this = {};
-  active_ = true;
-  of_thread = this;
+void Capture::join(std::shared_ptr<Recording> recording, Stream& stream) {
+  recording->streams.push_back(&stream);
+  recording_ = std::move(recording);
+  stream_ = &stream;
 }
 
-bool Capture::end(Graph& graph) {
-  if (!broken_) graph = std::move(graph_);
-  const bool whole = !broken_;
-  *this = {};
-  of_thread = nullptr;
-  return whole;
+void Capture::follow(const Reach& reach) {
+  for (const auto& [stream, nodes] : reach) reach_[stream] = std::max(reach_[stream], nodes);
 }
 
-bool thread_capture_forbids() { return of_thread != nullptr && of_thread->forbids(); }
+void Capture::add(Node node) {
+  recording_->graph.nodes.push_back(std::move(node));
+  ++reach_[stream_];
+}
+
+bool Capture::forbids() {
+  if (active()) recording_->broken = true;
+  return active();
+}
+
+bool thread_capture_forbids() {
+  if (of_thread != nullptr) of_thread->broken = true;
+  return of_thread != nullptr;
+}
 
 }  // namespace simt
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode /*mode*/) {
+  const std::lock_guard lock(simt::stream_mutex());
   if (stream == nullptr || stream->capture.forbids()) return cudaErrorStreamCaptureUnsupported;
-  stream->capture.begin();
+  simt::of_thread = std::make_shared<simt::Recording>();
+  simt::of_thread->origin = stream;
+  stream->capture.join(simt::of_thread, *stream);
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  const std::lock_guard lock(simt::stream_mutex());
   *graph = nullptr;
   if (!stream->capture.active()) return cudaErrorInvalidValue;
-  auto captured = std::make_unique<simt::Graph>();
-  if (!stream->capture.end(*captured)) return cudaErrorStreamCaptureInvalidated;
-  *graph = captured.release();
+  const std::shared_ptr<simt::Recording> recording = stream->capture.recording();
+  if (recording->origin != stream || recording != simt::of_thread) {
+    stream->capture.forbids();
+    return cudaErrorStreamCaptureUnmatched;
+  }
+  simt::of_thread = nullptr;
+  const bool joined = simt::end(*recording);
+  if (recording->broken) return cudaErrorStreamCaptureInvalidated;
+  if (!joined) return cudaErrorStreamCaptureUnjoined;
+  *graph = new simt::Graph(std::move(recording->graph));
   return cudaSuccess;
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  const std::lock_guard lock(simt::stream_mutex());
   const simt::Capture& capture = stream->capture;
   *status = capture.broken()   ? cudaStreamCaptureStatusInvalidated
             : capture.active() ? cudaStreamCaptureStatusActive
@@ -60,19 +95,19 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
 
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, void* nodes, size_t* count) {
   if (nodes != nullptr) return cudaErrorInvalidValue;  // only to be counted
-  *count = graph->work.size();
+  *count = graph->nodes.size();
   return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
                                  unsigned long long /*flags*/) {
   if (simt::thread_capture_forbids()) return cudaErrorStreamCaptureUnsupported;
-  *exec = new simt::GraphExec{std::make_shared<const simt::Graph>(*graph)};
+  *exec = new simt::GraphExec{*graph};
   return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
-  simt::enqueue(stream, [graph = exec->graph] {
-    for (const std::function<void()>& work : graph->work) work();
-  });
+  const std::lock_guard lock(simt::stream_mutex());
+  if (stream->capture.forbids()) return cudaErrorStreamCaptureUnsupported;
+  for (const simt::Node& node : exec->graph.nodes) node(*stream);
   return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {

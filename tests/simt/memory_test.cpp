@@ -1,3 +1,5 @@
+#include <thread>
+
 #include "core/cuda/dynamic_shared.h"
 #include "tests/simt/test_launch.h"
 
@@ -41,6 +43,13 @@ TEST(DeviceMemory, IsReadByCopies) {
 TEST(DeviceMemory, EndsAsItsSizeSays) {
   void* data = nullptr;
   EXPECT_EQ(cudaMalloc(&data, size_t{13} << 30), cudaErrorMemoryAllocation);
+}
+
+TEST(DeviceMemoryDeathTest, IsAThreadsThatHasChosenAGpu) {
+  const Environment devices("TESSERA_SIMT_DEVICES", "2");
+  EXPECT_DEATH(std::thread([] { allocate_pinned(1); }).join(),
+               "emulated GPU: cudaMallocHost: this thread has chosen none of 2 GPUs, and would "
+               "start a context on the first");
 }
 
 TEST(DeviceMemoryDeathTest, IsNotTheHosts) {

@@ -4,6 +4,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string>
+#include <utility>
 
 #include "tests/simt/device_memory.h"
 #include "tests/simt/graphs.h"
@@ -11,7 +13,11 @@
 
 namespace {
 
-thread_local int current_device = 0;
+constexpr int kNone = -1;
+thread_local int chosen_device = kNone;
+thread_local cudaError_t last_error = cudaSuccess;
+
+int current_device() { return chosen_device == kNone ? 0 : chosen_device; }
 
 int devices() {
   const char* text = std::getenv("TESSERA_SIMT_DEVICES");
@@ -19,6 +25,19 @@ int devices() {
 }
 
 }  // namespace
+
+void simt::require_device(const char* call) {
+  if (chosen_device != kNone || devices() < 2) return;
+  fail_call(call, "this thread has chosen none of " + std::to_string(devices()) +
+                      " GPUs, and would start a context on the first");
+}
+
+cudaError_t simt::remember(cudaError_t code) { return last_error = code; }
+
+void simt::require_no_error(const char* call) {
+  if (last_error == cudaSuccess) return;
+  fail_call(call, std::string("CUDA's last error is still ") + cudaGetErrorName(last_error));
+}
 
 const char* cudaGetErrorString(cudaError_t code) {
   switch (code) {
@@ -38,6 +57,16 @@ const char* cudaGetErrorString(cudaError_t code) {
       return "operation not permitted when stream is capturing";
     case cudaErrorStreamCaptureInvalidated:
       return "operation failed due to a previous error during capture";
+    case cudaErrorStreamCaptureMerge:
+      return "operation would result in a merge of separate capture sequences";
+    case cudaErrorStreamCaptureUnmatched:
+      return "capture was not ended in the same stream as it began";
+    case cudaErrorStreamCaptureUnjoined:
+      return "capturing stream has unjoined work";
+    case cudaErrorStreamCaptureIsolation:
+      return "dependency created on uncaptured work in another stream";
+    case cudaErrorCapturedEvent:
+      return "operation not permitted on an event last recorded in a capturing stream";
     default:
       return "invalid argument";
   }
@@ -60,23 +89,33 @@ const char* cudaGetErrorName(cudaError_t code) {
       return "cudaErrorStreamCaptureUnsupported";
     case cudaErrorStreamCaptureInvalidated:
       return "cudaErrorStreamCaptureInvalidated";
+    case cudaErrorStreamCaptureMerge:
+      return "cudaErrorStreamCaptureMerge";
+    case cudaErrorStreamCaptureUnmatched:
+      return "cudaErrorStreamCaptureUnmatched";
+    case cudaErrorStreamCaptureUnjoined:
+      return "cudaErrorStreamCaptureUnjoined";
+    case cudaErrorStreamCaptureIsolation:
+      return "cudaErrorStreamCaptureIsolation";
+    case cudaErrorCapturedEvent:
+      return "cudaErrorCapturedEvent";
     default:
       return "cudaErrorInvalidValue";
   }
 }
-cudaError_t cudaGetLastError() { return cudaSuccess; }
+cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
 
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = devices();
   return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
 }
 cudaError_t cudaGetDevice(int* device) {
-  *device = current_device;
+  *device = current_device();
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
   if (device < 0 || device >= devices()) return cudaErrorInvalidDevice;
-  current_device = device;
+  chosen_device = device;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetPCIBusId(char* text, int size, int device) {
@@ -102,36 +141,42 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
+  simt::require_device("cudaMemGetInfo");
   *total_bytes = simt::kDeviceBytes;
-  *free_bytes = simt::free_device_bytes();
+  *free_bytes = simt::free_device_bytes(current_device());
   return cudaSuccess;
 }
 
 cudaError_t cudaMalloc(void** data, size_t bytes) {
+  simt::require_device("cudaMalloc");
   if (simt::thread_capture_forbids()) return cudaErrorStreamCaptureUnsupported;
   simt::catch_faults();
-  *data = simt::allocate_device(bytes);
+  *data = simt::allocate_device(bytes, current_device());
   return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 cudaError_t cudaFree(void* data) {
   if (data == nullptr) return cudaSuccess;
+  simt::require_device("cudaFree");
   if (simt::thread_capture_forbids()) return cudaErrorStreamCaptureUnsupported;
-  simt::finish_all();
+  simt::finish_device();
   if (!simt::free_device(data)) simt::free_host(data);  // of cudaMallocManaged
   return cudaSuccess;
 }
 cudaError_t cudaMallocManaged(void** data, size_t bytes) {
+  simt::require_device("cudaMallocManaged");
   if (simt::thread_capture_forbids()) return cudaErrorStreamCaptureUnsupported;
   *data = simt::allocate_host(bytes);
   return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 cudaError_t cudaMallocHost(void** data, size_t bytes) {
   int devices = 0;
+  simt::require_device("cudaMallocHost");
   const cudaError_t error = cudaGetDeviceCount(&devices);
   return error == cudaSuccess ? cudaMallocManaged(data, bytes) : error;
 }
 cudaError_t cudaFreeHost(void* data) {
-  simt::finish_all();
+  simt::require_device("cudaFreeHost");
+  simt::finish_device();
   simt::free_host(data);
   return cudaSuccess;
 }

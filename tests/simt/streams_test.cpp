@@ -59,6 +59,7 @@ TEST(LazyStreams, WaitForEachOtherByEvents) {
   EXPECT_EQ(cudaEventQuery(event), cudaSuccess);
   check(cudaEventRecord(event, first.get()), "record");
   EXPECT_EQ(cudaEventQuery(event), cudaErrorNotReady);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorNotReady);
   EXPECT_EQ(cudaEventQuery(event), cudaSuccess);
   EXPECT_EQ(value[0], 110);
   cudaEventDestroy(event);

@@ -1,13 +1,24 @@
 #include "tests/support/device_ranks.h"
 
+#include <cstdlib>
+#include <string_view>
+
 #include "core/cuda/runtime.h"
+#include "core/error.h"
 #include "parallel/cuda/staged_communicator.h"
+#include "parallel/nccl/nccl_communicator.h"
 #include "parallel/thread_communicator.h"
 #include "tests/support/tensors.h"
 
 namespace tessera::test {
 
+bool on_nccl() {
+  const char* backend = std::getenv("TESSERA_TEST_BACKEND");
+  return on_gpu() && backend != nullptr && backend == std::string_view("nccl");
+}
+
 void run_device_ranks(int ranks, const std::function<void(Communicator& world)>& body) {
+  if (on_nccl()) return run_nccl_ranks(ranks, body);
   run_thread_ranks(ranks, [&](Communicator& host) {
     if constexpr (kHasCuda) {
       if (on_gpu()) {
@@ -17,6 +28,22 @@ void run_device_ranks(int ranks, const std::function<void(Communicator& world)>&
       }
     }
     body(host);
+  });
+}
+
+bool can_run_nccl_ranks([[maybe_unused]] int ranks) {
+  if constexpr (kHasNccl) return cuda::device_count() >= ranks;
+  return false;
+}
+
+void run_nccl_ranks(int ranks, const std::function<void(Communicator& world)>& body) {
+  require(can_run_nccl_ranks(ranks), "{} ranks need as many GPUs, and a build with NCCL", ranks);
+  run_thread_ranks(ranks, [&](Communicator& host) {
+    if constexpr (kHasNccl) {
+      use_test_gpu(host.rank());
+      const auto world = make_nccl_communicator(host.split(0, host.rank()));
+      body(*world);
+    }
   });
 }
 

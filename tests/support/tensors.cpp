@@ -35,9 +35,20 @@ void finish_work() {
 
 }  // namespace
 
+namespace {
+
+thread_local int8_t gpu_of_thread = 0;
+
+}  // namespace
+
 Device test_device() {
   static const Device device = read_test_device();
-  return device;
+  return device.is_cuda() ? Device{DeviceType::cuda, gpu_of_thread} : device;
+}
+
+void use_test_gpu(int index) {
+  gpu_of_thread = static_cast<int8_t>(index);
+  if constexpr (kHasCuda) cuda::use_device(index);
 }
 
 namespace {

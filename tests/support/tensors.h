@@ -17,6 +17,9 @@ namespace tessera::test {
 Device test_device();
 inline bool on_gpu() { return test_device().is_cuda(); }
 
+/// Makes that GPU the calling thread's, and its test_device() if it is one.
+void use_test_gpu(int index);
+
 /// A tensor on test_device().
 struct TestTensor : OwnedTensor {
   TestTensor() = default;

@@ -111,7 +111,8 @@ WholeRun train_whole(const RunConfig& base, const RunPlan& plan) {
   Collector collector;
   run_device_ranks(plan.layout.ranks(), [&](Communicator& world) {
     const ParallelGroups groups = make_parallel_groups(world, plan.layout.tensor);
-    Trainer trainer(config, groups, open_data(config), plan.device);
+    const Device device = plan.device.is_cuda() ? test_device() : plan.device;
+    Trainer trainer(config, groups, open_data(config), device);
     if (plan.resume) {
       const auto newest = newest_whole_checkpoint(
           config.run.dir, [](const std::string&) {}, world);

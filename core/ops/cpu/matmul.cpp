@@ -10,7 +10,7 @@
 
 #include "core/checked.h"
 #include "core/error.h"
-#include "core/ops/elementwise.h"
+#include "core/ops/cpu/ops.h"
 
 namespace tessera::cpu {
 namespace {
@@ -69,15 +69,11 @@ memory::data_type onednn_type(DType dtype) {
   return dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
 
-memory::desc matrix_desc(int64_t rows, int64_t cols, DType dtype, Layout layout) {
-  const memory::dims strides =
-      layout == Layout::rows ? memory::dims{cols, 1} : memory::dims{1, rows};
+/// `cols` neighbours of the `of` columns of a matrix; one that lies column after column needs no
+/// `of`.
+memory::desc matrix_desc(int64_t rows, int64_t cols, DType dtype, Layout layout, int64_t of) {
+  const memory::dims strides = layout == Layout::rows ? memory::dims{of, 1} : memory::dims{1, rows};
   return {{rows, cols}, onednn_type(dtype), strides};
-}
-
-/// `cols` neighbours of the `of` columns of a matrix.
-memory::desc columns_desc(int64_t rows, int64_t cols, int64_t of, DType dtype) {
-  return {{rows, cols}, onednn_type(dtype), memory::dims{of, 1}};
 }
 
 /// The matrices of a product, the bias without dims where there is none.
@@ -85,11 +81,10 @@ struct ProductDescs {
   memory::desc a, b, bias, out;
 
   explicit ProductDescs(const ProductKey& key)
-      : a(matrix_desc(key.m, key.k, key.in, key.a_layout)),
-        b(key.b_layout == Layout::rows ? columns_desc(key.k, key.n, key.columns, key.in)
-                                       : matrix_desc(key.k, key.n, key.in, key.b_layout)),
-        out(columns_desc(key.m, key.n, key.columns, key.out)) {
-    if (key.bias) bias = matrix_desc(1, key.n, key.in, Layout::rows);
+      : a(matrix_desc(key.m, key.k, key.in, key.a_layout, key.k)),
+        b(matrix_desc(key.k, key.n, key.in, key.b_layout, key.columns)),
+        out(matrix_desc(key.m, key.n, key.out, Layout::rows, key.columns)) {
+    if (key.bias) bias = matrix_desc(1, key.n, key.in, Layout::rows, key.n);
   }
 };
 
@@ -205,11 +200,12 @@ void* element(const Tensor& tensor, int64_t index) {
          static_cast<size_t>(index) * size_of(tensor.dtype());
 }
 
-/// A copy in fp32 in memory that is kept for the next call.
+/// A copy in fp32 in memory that is kept for the next call. The source may be the emulated GPU's,
+/// whose products come here too.
 Tensor widened(const Tensor& source, std::vector<float>& storage) {
   storage.resize(static_cast<size_t>(source.numel()));
   Tensor copy_of(storage.data(), source.shape(), DType::f32, kCpu);
-  copy(source, copy_of);
+  cpu::copy(source, copy_of);
   return copy_of;
 }
 
@@ -223,7 +219,7 @@ void matmul_widened(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor
   const Tensor wide_out = direct ? out : widened(out, storage[3]);
   matmul({wide_a, a.rows, a.cols, a.layout}, {wide_b, b.rows, b.cols, b.layout}, wide_bias,
          wide_out, accumulate);
-  if (!direct) copy(wide_out, out);
+  if (!direct) cpu::copy(wide_out, out);
 }
 
 }  // namespace
@@ -234,7 +230,7 @@ void matmul(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor out,
   const bool empty_sum = a.cols == 0;
   if (empty_sum) {
     require(!bias.defined(), "matmul: a bias on a product over an empty dim is not supported");
-    if (accumulate == Accumulate::no) fill(out, 0.0);
+    if (accumulate == Accumulate::no) cpu::fill(out, 0.0);
     return;
   }
   ProductKey sizes{

@@ -2,6 +2,7 @@
 
 #include <cudnn.h>
 
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -51,39 +52,36 @@ cudnnHandle_t handle() {
 /// Null where cuDNN has none, or none that is worth it.
 const AttentionPlan* plan_for(const AttentionPlanKey& key) {
   const cudnnHandle_t its_handle = handle();  // made first, so that it outlives the plans
-  thread_local LruCache<AttentionPlanKey, std::unique_ptr<AttentionPlan>, AttentionPlanKeyHash>
-      plans(kMostPlans);
-  return plans
-      .find_or_make(key,
-                    [&] {
-                      std::unique_ptr<AttentionPlan> plan;
-                      if (!offsets_fit(key)) return plan;
-                      require_not_recording("cuDNN has to compile a plan of attention");
-                      plan = std::make_unique<AttentionPlan>(key, its_handle);
-                      const bool usable =
-                          plan->why_not().empty() && plan->workspace_bytes() <= kMostWorkspaceBytes;
-                      if (!usable) plan.reset();
-                      return plan;
-                    })
-      .get();
+  using Plan = std::shared_ptr<const AttentionPlan>;
+  thread_local LruCache<AttentionPlanKey, Plan, AttentionPlanKeyHash> plans(kMostPlans);
+  const Plan& plan = plans.find_or_make(key, [&]() -> Plan {
+    if (!offsets_fit(key)) return nullptr;
+    require_not_recording("cuDNN has to compile a plan of attention");
+    auto made = std::make_shared<const AttentionPlan>(key, its_handle);
+    const bool usable = made->why_not().empty() && made->workspace_bytes() <= kMostWorkspaceBytes;
+    return usable ? made : nullptr;
+  });
+  // Its kernels end with it, and a graph launches them long after others took its place here.
+  if (plan != nullptr) keep_for_recording(plan);
+  return plan.get();
 }
 
 /// How the documents of a batch are dealt out to calls of a plan.
 struct Calls {
   int64_t count, documents, rows;  ///< calls; documents with those that are added; rows
 
-  Calls(const AttentionPlanKey& key, const Tensor& qkv, const Tensor& all_documents)
-      : count(ceil_div(all_documents.numel() - 1, key.documents)),
+  Calls(const AttentionPlanKey& key, const Tensor& qkv, const AttentionMask& mask)
+      : count(ceil_div(BatchDocuments(qkv, mask).count, key.documents)),
         documents(count * key.documents),
         rows(qkv.dim(0) * qkv.dim(1)) {}
 };
 
-/// The scratch of a batch, in one block: the plan's own, cuDNN's statistics, and, if ragged, where
-/// the documents lie.
+/// The scratch of a batch, in one block: the plan's own, cuDNN's statistics, and the documents'
+/// tables.
 struct Scratch {
   std::byte* plan;
   float* statistics;
-  RaggedDocuments documents;
+  DocumentTables tables;
 
   Scratch(const AttentionPlan& for_plan, const AttentionPlanKey& key, const Calls& calls) {
     size_t bytes = 0;
@@ -93,17 +91,18 @@ struct Scratch {
       bytes += (part + kAlignedTo - 1) / kAlignedTo * kAlignedTo;
       return place;
     };
-    const size_t offsets_bytes = sizeof(int32_t) * static_cast<size_t>(calls.documents + 1);
+    const size_t table_bytes = sizeof(int32_t) * static_cast<size_t>(calls.documents + 1);
     const size_t places[] = {add(for_plan.workspace_bytes()),
                              add(sizeof(float) * static_cast<size_t>(calls.rows * key.heads)),
-                             add(offsets_bytes),
-                             add(offsets_bytes),
-                             add(offsets_bytes),
-                             add(offsets_bytes)};
+                             add(table_bytes),
+                             add(table_bytes),
+                             add(table_bytes),
+                             add(table_bytes),
+                             add(table_bytes)};
     plan = static_cast<std::byte*>(workspace(bytes));
     const auto ints = [&](int i) { return reinterpret_cast<int32_t*>(plan + places[i]); };
     statistics = reinterpret_cast<float*>(plan + places[1]);
-    documents = {ints(2), ints(3), ints(4), ints(5)};
+    tables = {ints(2), ints(3), ints(4), ints(5), ints(6)};
   }
 };
 
@@ -115,22 +114,26 @@ class Batch {
         const AttentionOptions& options, const Tensor& log_sum_exp)
       : plan_(plan),
         key_(key),
-        calls_(key, qkv, options.mask.documents),
-        scratch_(plan, key, calls_) {
+        mask_(options.mask),
+        calls_(key, qkv, options.mask),
+        scratch_(plan, key, calls_),
+        places_{BatchDocuments(qkv, options.mask).count, key.length, qkv.dim(1), key.ragged} {
     ours_ = statistics_in_blocks(key.heads, calls_.rows, qkv.dim(1));
     plans_ = key.ragged ? statistics_in_rows(key.heads, calls_.rows)
                         : statistics_in_blocks(key.heads, calls_.rows, key.length);
     log_sum_exp_ = log_sum_exp.data<float>();
-    statistics_ = ours_ == plans_ ? log_sum_exp_ : scratch_.statistics;
+    const bool as_they_are = ours_ == plans_ && !(mask_.lengths.defined() && key.backward);
+    statistics_ = as_they_are ? log_sum_exp_ : scratch_.statistics;
     add_rows(kStatistics, statistics_, key.heads);
+    if (!key.ragged && !key.padded) return;
+    const DocumentTables& tables = scratch_.tables;
+    describe_documents(mask_, places_, calls_.documents, key.heads, key.head_dim, tables);
+    add(kQueryLengths, tables.query_lengths, key.documents);
+    add(kKeyLengths, tables.key_lengths, key.documents);
     if (!key.ragged) return;
-    const RaggedDocuments& documents = scratch_.documents;
-    describe_ragged_documents(options.mask.documents, calls_.documents, key.heads, key.head_dim,
-                              documents);
-    add(kLengths, documents.lengths, key.documents);
-    add(kQkvOffsets, documents.qkv_offsets, key.documents);
-    add(kOutOffsets, documents.out_offsets, key.documents);
-    add(kStatisticsOffsets, documents.statistics_offsets, key.documents);
+    add(kQkvOffsets, tables.qkv_offsets, key.documents);
+    add(kOutOffsets, tables.out_offsets, key.documents);
+    add(kStatisticsOffsets, tables.statistics_offsets, key.documents);
   }
 
   void add_out(AttentionTensor tensor, const Tensor& at) {
@@ -145,8 +148,11 @@ class Batch {
     add_rows(values, data + 2 * width(), 3 * width());
   }
 
+  /// Rows that see nothing are not cuDNN's; but if it looked, their weights would be exp(−∞).
   void give_log_sum_exp() {
-    if (statistics_ != log_sum_exp_) copy_statistics(log_sum_exp_, ours_, statistics_, plans_);
+    if (statistics_ == log_sum_exp_) return;
+    constexpr float kNoWeights = std::numeric_limits<float>::infinity();
+    copy_statistics(log_sum_exp_, ours_, statistics_, plans_, kNoWeights);
   }
   void run() {
     for (int64_t call = 0; call < calls_.count; ++call) {
@@ -158,6 +164,14 @@ class Batch {
   }
   void take_log_sum_exp() {
     if (statistics_ != log_sum_exp_) copy_statistics(statistics_, plans_, log_sum_exp_, ours_);
+  }
+  void clear_blind_rows(const Tensor& out) {
+    if (!mask_.lengths.defined()) return;
+    cuda::clear_blind_rows(mask_, places_, scratch_.tables, ours_, out, log_sum_exp_);
+  }
+  void clear_blind_gradients(const Tensor& dqkv) {
+    if (!mask_.lengths.defined()) return;
+    cuda::clear_blind_gradients(mask_, places_, scratch_.tables, dqkv);
   }
 
  private:
@@ -176,8 +190,10 @@ class Batch {
 
   const AttentionPlan& plan_;
   AttentionPlanKey key_;
+  AttentionMask mask_;
   Calls calls_;
   Scratch scratch_;
+  DocumentPlaces places_;
   StatisticsLayout ours_, plans_;
   float *log_sum_exp_, *statistics_;
   std::vector<std::pair<AttentionTensor, void*>> tensors_;
@@ -211,6 +227,7 @@ bool cudnn_attention_forward(const Tensor& qkv, const AttentionOptions& options,
   batch.add_out(kOut, out);
   batch.run();
   batch.take_log_sum_exp();
+  batch.clear_blind_rows(out);
   return true;
 }
 
@@ -231,6 +248,7 @@ bool cudnn_attention_backward(const Tensor& dout, const Tensor& qkv, const Tenso
   batch.add_qkv(kQueryGradient, kKeyGradient, kValueGradient, dqkv);
   batch.give_log_sum_exp();
   batch.run();
+  batch.clear_blind_gradients(dqkv);
   return true;
 }
 

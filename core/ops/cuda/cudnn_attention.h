@@ -24,13 +24,15 @@ bool cudnn_attention_backward(const Tensor& dout, const Tensor& qkv, const Tenso
 /// "cuDNN 9.19.0". Defined where kHasCudnn.
 std::string cudnn_name();
 
-/// What computes the attention of a run's training steps, for its start-up summary: "cuDNN 9.19.0",
-/// or "own kernels, because …".
+/// What computes the attention of a run's training steps, for its start-up summary: "cuDNN 9.19.0
+/// where it has a plan for this GPU, else own kernels", or "own kernels, because …".
 inline std::string attention_implementation(const AttentionSetup& setup) {
   std::string why_not = "this build has no cuDNN";
   if constexpr (kHasCudnn) {
     why_not = cudnn_attention_why_not(setup);
-    if (why_not.empty()) return cudnn_name();
+    if (why_not.empty()) {
+      return cudnn_name() + " where it has a plan for this GPU, else own kernels";
+    }
   }
   return "own kernels, because " + why_not;
 }

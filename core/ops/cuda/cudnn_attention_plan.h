@@ -32,24 +32,29 @@ inline std::string cudnn_attention_why_not(const AttentionSetup& setup) {
         setup.head_dim);
   }
   if (setup.dropout) return "cuDNN would drop other weights than a CPU does";
-  if (mask.lengths || mask.hidden_keys || mask.hidden || mask.additive) {
-    return fmt::format("cuDNN's attention takes documents, causal and window, but the mask is: {}",
-                       to_string(mask));
+  if (mask.hidden_keys || mask.hidden || mask.additive) {
+    // It has engines for biases. But its documentation has no word on rows that see nothing, which
+    // such a mask may leave anywhere, and biases of fp32 it would take rounded to bf16.
+    return fmt::format(
+        "cuDNN's attention takes documents, lengths, causal and window, but the mask is: {}",
+        to_string(mask));
   }
   // A plan is worth making for shapes that come again; prompts have any length.
-  if (!mask.documents) return "cuDNN's attention is for batches of documents";
+  if (!mask.documents && !mask.lengths) {
+    return "cuDNN's attention is for batches of documents, or with lengths";
+  }
   return "";
 }
 
 /// One of cuDNN's execution plans: `documents` sequences of `length` rows, or, if ragged, up to as
-/// many of up to that length, one after the other in at most `rows` rows. A batch may need several
-/// calls of it.
+/// many of up to that length, one after the other in at most `rows` rows. If padded, cuDNN is
+/// told how many of a document's rows are queries, and keys. A batch may need several calls of it.
 struct AttentionPlanKey {
   int64_t documents, length, rows;
   int64_t heads, head_dim;
   int64_t window;
   float scale;
-  bool causal, ragged, backward;
+  bool causal, ragged, backward, padded = false;
 
   bool operator==(const AttentionPlanKey&) const = default;
 };
@@ -57,10 +62,10 @@ struct AttentionPlanKey {
 struct AttentionPlanKeyHash {
   size_t operator()(const AttentionPlanKey& key) const {
     size_t hash = 0;
-    for (const int64_t part :
-         {key.documents, key.length, key.rows, key.heads, key.head_dim, key.window,
-          int64_t{std::bit_cast<int32_t>(key.scale)},
-          int64_t{key.causal} | int64_t{key.ragged} << 1 | int64_t{key.backward} << 2}) {
+    for (const int64_t part : {key.documents, key.length, key.rows, key.heads, key.head_dim,
+                               key.window, int64_t{std::bit_cast<int32_t>(key.scale)},
+                               int64_t{key.causal} | int64_t{key.ragged} << 1 |
+                                   int64_t{key.backward} << 2 | int64_t{key.padded} << 3}) {
       hash = (hash ^ static_cast<size_t>(part)) * 0x9e3779b97f4a7c15u + (hash >> 29);
     }
     return hash;
@@ -90,29 +95,49 @@ inline int64_t largest_divisor(int64_t count, int64_t most) {
   return divisor;
 }
 
+/// How many documents a batch has, and the rows of each, 0 if they differ. Without documents each
+/// of its sequences is one.
+struct BatchDocuments {
+  int64_t count, length;
+
+  BatchDocuments(const Tensor& qkv, const AttentionMask& mask)
+      : count(mask.documents.defined() ? mask.documents.numel() - 1 : qkv.dim(0)),
+        length(mask.documents.defined() ? mask.document_length : qkv.dim(1)) {}
+};
+
+/// Whether cuDNN is told of lengths that leave out nothing. Without any its gradients of documents
+/// of no multiple of 128 rows read beyond their memory in a replayed graph before 9.15.1 (release
+/// notes of cudnn-frontend 1.16), and are NaN on Hopper, up to 9.30, for queries whose log-sum-exp
+/// is below −88 (its pull request 628).
+inline bool is_padded_to_be_safe(int64_t document_length, bool backward) {
+  return backward && document_length % 128 != 0;
+}
+
 /// The plan for qkv (B, T, 3, Hl, D) with options that cudnn_attention_why_not() has nothing to say
 /// of. Making a plan takes long, so documents of different lengths, of which a batch has any number
 /// with any sum, share few plans.
 inline AttentionPlanKey attention_plan_key(const Tensor& qkv, const AttentionOptions& options,
                                            bool backward) {
   const AttentionMask& mask = options.mask;
+  const BatchDocuments documents(qkv, mask);
   const int64_t rows = qkv.dim(0) * qkv.dim(1);
   AttentionPlanKey key{};
   key.heads = qkv.dim(3), key.head_dim = qkv.dim(4);
   key.window = mask.window, key.causal = mask.causal;
   key.scale = options.scale;
   key.backward = backward;
-  key.ragged = mask.document_length == 0;
+  key.ragged = documents.length == 0;
+  key.padded = mask.lengths.defined() || is_padded_to_be_safe(documents.length, backward);
   if (key.ragged) {
     const int64_t longest =
         options.places.padded.defined() ? options.places.seq_length : qkv.dim(1);
-    key.documents = rounded_count(mask.documents.numel() - 1);
+    key.documents = rounded_count(documents.count);
     key.length = longest;
     key.documents = std::min(key.documents, most_documents(key));
     key.rows = rounded_count(rows);
   } else {
-    key.documents = rows / mask.document_length;
-    key.length = mask.document_length;
+    key.documents = documents.count;
+    key.length = documents.length;
     key.documents = largest_divisor(key.documents, most_documents(key));
     key.rows = key.documents * key.length;
   }

@@ -1,26 +1,38 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
+#include "core/attention_mask.h"
 #include "core/tensor.h"
 
 /// What stands between our tensors and those that cuDNN's attention wants.
 namespace tessera::cuda {
 
-/// Where documents lie, as cuDNN wants to be told: of `count` of them, which may be more than there
-/// are; the others are empty and at the end.
-struct RaggedDocuments {
-  int32_t* lengths;  ///< (count)
-  // (count + 1) each: of a document's first row, the element in qkv, out and statistics.
+/// The documents of a batch: `count` of them in rows b × seq_length + t, as `mask` says, each of
+/// `length` rows, or of at most `length` if mask.documents says which.
+struct DocumentPlaces {
+  int64_t count, length, seq_length;
+  bool ragged;
+};
+
+/// What cuDNN wants to be told of `count` documents, which may be more than there are; the others
+/// are empty and at the end.
+struct DocumentTables {
+  // (count) each: of a document's rows, how many of the first see a key, and are one that is seen.
+  // The others see nothing, or are hidden by mask.lengths.
+  int32_t* query_lengths;
+  int32_t* key_lengths;
+  // (count + 1) each, if ragged: of a document's first row, the element in qkv, out and statistics.
   int32_t* qkv_offsets;
   int32_t* out_offsets;
   int32_t* statistics_offsets;
 };
 
-/// Writes `to` from documents (S + 1), S ≤ count, whose rows have `heads` × `head_dim` features in
-/// out and three times as many in qkv.
-void describe_ragged_documents(const Tensor& documents, int64_t count, int64_t heads,
-                               int64_t head_dim, const RaggedDocuments& to);
+/// Writes `tables` for `count` documents from the mask's documents, lengths and window. Rows have
+/// `heads` × `head_dim` features in out and three times as many in qkv.
+void describe_documents(const AttentionMask& mask, const DocumentPlaces& places, int64_t count,
+                        int64_t heads, int64_t head_dim, const DocumentTables& tables);
 
 /// How a number for each head h and row n lies: at n / block × block × heads + h × head_stride +
 /// n % block × row_stride.
@@ -40,8 +52,21 @@ inline StatisticsLayout statistics_in_rows(int64_t heads, int64_t rows) {
   return {heads, rows, rows, 1, heads};
 }
 
-/// Copies fp32 numbers of the same heads and rows from one layout to another.
+/// Copies fp32 numbers of the same heads and rows from one layout to another; what is −∞, of a row
+/// that sees nothing, becomes `of_nothing`.
 void copy_statistics(const float* from, const StatisticsLayout& from_layout, float* to,
-                     const StatisticsLayout& to_layout);
+                     const StatisticsLayout& to_layout,
+                     float of_nothing = -std::numeric_limits<float>::infinity());
+
+/// What attention gives where cuDNN was told of no query or key, and may have written anything or
+/// nothing: zeros in out (rows, heads, head_dim), bf16, and −∞ in log_sum_exp, which lies as
+/// `layout`.
+void clear_blind_rows(const AttentionMask& mask, const DocumentPlaces& places,
+                      const DocumentTables& tables, const StatisticsLayout& layout, Tensor out,
+                      float* log_sum_exp);
+/// The same of its gradients: zeros for the query of each row that sees nothing, and for the key
+/// and value of each that is not seen. dqkv (rows, 3, heads, head_dim), bf16.
+void clear_blind_gradients(const AttentionMask& mask, const DocumentPlaces& places,
+                           const DocumentTables& tables, Tensor dqkv);
 
 }  // namespace tessera::cuda

@@ -14,18 +14,22 @@ using fe::graph::Graph;
 using fe::graph::Tensor_attributes;
 using GraphTensor = std::shared_ptr<Tensor_attributes>;
 
-/// Makes a graph's tensors; a ragged one's have offsets.
+/// Makes a graph's tensors; a ragged one's have offsets, and a ragged or padded one has lengths.
 class Tensors {
  public:
   Tensors(Graph& graph, const AttentionPlanKey& key) : graph_(graph), key_(key) {
+    if (key.ragged || key.padded) {
+      query_lengths_ = integers(kQueryLengths, key.documents);
+      key_lengths_ = integers(kKeyLengths, key.documents);
+    }
     if (!key.ragged) return;
-    lengths_ = integers(kLengths, key.documents);
     qkv_offsets_ = integers(kQkvOffsets, key.documents + 1);
     out_offsets_ = integers(kOutOffsets, key.documents + 1);
     statistics_offsets_ = integers(kStatisticsOffsets, key.documents + 1);
   }
 
-  const GraphTensor& lengths() const { return lengths_; }
+  const GraphTensor& query_lengths() const { return query_lengths_; }
+  const GraphTensor& key_lengths() const { return key_lengths_; }
 
   GraphTensor input_of_qkv(AttentionTensor uid) { return described(uid, 3, qkv_offsets_); }
   GraphTensor input_of_out(AttentionTensor uid) { return described(uid, 1, out_offsets_); }
@@ -81,7 +85,7 @@ class Tensors {
 
   Graph& graph_;
   const AttentionPlanKey& key_;
-  GraphTensor lengths_, qkv_offsets_, out_offsets_, statistics_offsets_;
+  GraphTensor query_lengths_, key_lengths_, qkv_offsets_, out_offsets_, statistics_offsets_;
 };
 
 /// What forward and backward have in common. A query at t sees keys s with t − window < s, and
@@ -95,9 +99,9 @@ void set_mask(Attributes& attributes, const AttentionPlanKey& key, const Tensors
     attributes.set_diagonal_band_left_bound(narrow<int>(key.window));
     if (!key.causal) attributes.set_diagonal_band_right_bound(narrow<int>(key.window - 1));
   }
-  if (key.ragged) {
+  if (key.ragged || key.padded) {
     attributes.set_padding_mask(true);
-    attributes.set_seq_len_q(tensors.lengths()).set_seq_len_kv(tensors.lengths());
+    attributes.set_seq_len_q(tensors.query_lengths()).set_seq_len_kv(tensors.key_lengths());
   }
 }
 

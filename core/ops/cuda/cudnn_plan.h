@@ -27,9 +27,11 @@ enum AttentionTensor : int64_t {
   kQueryGradient,
   kKeyGradient,
   kValueGradient,
-  // If ragged: of each document its number of rows, and its first element in qkv, in out and in the
-  // statistics, with the end of the last, int32.
-  kLengths,
+  // If ragged or padded: of each document how many of its first rows are queries, and keys, int32.
+  kQueryLengths,
+  kKeyLengths,
+  // If ragged: of each document its first element in qkv, in out and in the statistics, with the
+  // end of the last, int32.
   kQkvOffsets,
   kOutOffsets,
   kStatisticsOffsets,

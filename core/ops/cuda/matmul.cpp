@@ -70,6 +70,12 @@ struct Product {
   }
 };
 
+/// Whether cuBLASLt lacks the product, or cannot do it by this algorithm: its releases differ in
+/// which of the two they answer.
+bool is_not_taken(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
+}
+
 /// The first that cuBLASLt's heuristics name, or nothing. To time several would give other bits in
 /// another run, and on ranks that compute the same thing.
 std::optional<cublasLtMatmulAlgo_t> choose_algorithm(const ProductKey& key) {
@@ -83,10 +89,10 @@ std::optional<cublasLtMatmulAlgo_t> choose_algorithm(const ProductKey& key) {
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       handle(), descriptors.product(), descriptors.first(), descriptors.second(), descriptors.out(),
       descriptors.out(), preference.get(), 1, &best, &found);
-  if (status == CUBLAS_STATUS_SUCCESS && found == 1) return best.algo;
-  if (status == CUBLAS_STATUS_SUCCESS || status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
+  if (is_not_taken(status)) return {};
   check(status, "cublasLtMatmulAlgoGetHeuristic");
-  return {};
+  if (found == 0 || best.state != CUBLAS_STATUS_SUCCESS) return {};
+  return best.algo;
 }
 
 const std::optional<cublasLtMatmulAlgo_t>& algorithm_for(const ProductKey& key) {
@@ -114,15 +120,15 @@ cublasStatus_t enqueue(const Product& product, const ProductKey& sizes, const Pr
 /// False, with nothing done, if cuBLASLt does not have it.
 bool run(const Product& product) {
   const ProductKey sizes = product.key(), rounded = algorithm_key(sizes);
-  const auto is_not_taken = [](cublasStatus_t status) {
-    return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
-  };
   cublasStatus_t status = enqueue(product, sizes, rounded);
   if (is_not_taken(status) && rounded != sizes) status = enqueue(product, sizes, sizes);
   if (is_not_taken(status)) return false;
   check(status, "a matrix product");
   return true;
 }
+
+/// cuBLASLt does not support them where sums have one term, and which releases say so is not known.
+bool has_gradient_epilogues(const Matrix& a) { return a.cols > 1; }
 
 }  // namespace
 
@@ -141,10 +147,9 @@ void matmul(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor out,
   const bool adds = accumulate == Accumulate::yes;
   const Tensor nothing;
   if (bias.defined() && run({a, b, bias, nothing, out, Epilogue::bias, adds})) return;
-  if (run({a, b, nothing, nothing, out, Epilogue::none, adds})) {
-    if (bias.defined()) add_bias(bias, out);
-    return;
-  }
+  // The product is added to the bias, and not the other way, so that sums are rounded once.
+  if (bias.defined()) add_bias(bias, out, accumulate);
+  if (run({a, b, nothing, nothing, out, Epilogue::none, adds || bias.defined()})) return;
   fail("cuBLASLt has no {} product of ({}, {}) and ({}, {}) with results in {}",
        to_string(a.tensor.dtype()), a.rows, a.cols, b.rows, b.cols, to_string(out.dtype()));
 }
@@ -156,8 +161,9 @@ void matmul_row_sums(const Matrix& a, const Matrix& b, Tensor out, Accumulate ac
   auto* scratch = static_cast<std::byte*>(workspace(kWorkspaceBytes + sums.bytes()));
   const Tensor fresh(scratch + kWorkspaceBytes, sums.shape(), sums.dtype(), sums.device());
   const Tensor nothing;
-  if (run({a, b, fresh, nothing, out, Epilogue::row_sums, accumulate == Accumulate::yes})) {
-    return add_bias(fresh, sums);
+  if (has_gradient_epilogues(a) &&
+      run({a, b, fresh, nothing, out, Epilogue::row_sums, accumulate == Accumulate::yes})) {
+    return add_bias(fresh, sums, Accumulate::yes);
   }
   matmul(a, b, nothing, out, accumulate);
   column_sum(a.tensor, sums);
@@ -173,7 +179,10 @@ void matmul_gelu(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor hi
 
 void matmul_gelu_backward(const Matrix& a, const Matrix& b, const Tensor& hidden, Tensor out) {
   const Tensor nothing;
-  if (run({a, b, nothing, hidden, out, Epilogue::gelu_backward, /*accumulate=*/false})) return;
+  if (has_gradient_epilogues(a) &&
+      run({a, b, nothing, hidden, out, Epilogue::gelu_backward, /*accumulate=*/false})) {
+    return;
+  }
   matmul(a, b, nothing, out, Accumulate::no);
   cuda::gelu_backward(out, hidden, Gelu::tanh, out);
 }

@@ -21,9 +21,9 @@ void matmul_row_sums(const Matrix& a, const Matrix& b, Tensor out, Accumulate ac
 /// not.
 void use_tf32(bool on);
 
-/// y += bias, (N) to each row of (M, N), of one dtype or y of fp32: where cuBLASLt has no product
-/// with a bias, as for rows that are not aligned.
-void add_bias(const Tensor& bias, Tensor y);
+/// y = bias or y += bias, (N) in each row of (M, N), of one dtype or y of fp32: where cuBLASLt has
+/// no product with a bias, as for rows that are not aligned.
+void add_bias(const Tensor& bias, Tensor y, Accumulate accumulate);
 
 /// Whether the next two take a product a b with this result: cuBLASLt's GELU is the tanh one,
 /// precise enough for bf16, on rows that start at multiples of 16 bytes.

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <nccl.h>
+
+namespace simt {
+
+/// Lets communicators of more than one rank fail on rank `rank`, of each, at its call number `call`
+/// (from 0), which the other ranks then wait for, with `code` as its asynchronous error; `call` −1
+/// is the connection. While one lives.
+class NcclFault {
+ public:
+  NcclFault(int rank, int call, ncclResult_t code);
+  ~NcclFault();
+  NcclFault(const NcclFault&) = delete;
+  NcclFault& operator=(const NcclFault&) = delete;
+};
+
+/// The code by which that call fails; ncclSuccess if it does not.
+ncclResult_t nccl_fault(int rank, int call);
+
+}  // namespace simt
