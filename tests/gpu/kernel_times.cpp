@@ -24,6 +24,8 @@
 #include "core/ops/adamw.h"
 #include "core/ops/attention.h"
 #include "core/ops/cross_entropy.h"
+#include "core/ops/cuda/attention.h"
+#include "core/ops/cuda/cudnn_attention.h"
 #include "core/ops/dropout.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/embedding.h"
@@ -34,6 +36,7 @@
 #include "core/ops/rotary.h"
 #include "core/ops/rows.h"
 #include "launch/observe/peak_flops.h"
+#include "parallel/partition.h"
 
 namespace tessera {
 namespace {
@@ -93,16 +96,37 @@ OwnedTensor normal(const Shape& shape, DType dtype, float stddev = 1.0f) {
   return result;
 }
 
-/// int32 numbers below `end` that jump about.
-OwnedTensor ids(int64_t n, int64_t end) {
+/// int32 value(i), for i below n.
+template <typename Value>
+OwnedTensor ints(int64_t n, Value value) {
   const OwnedTensor on_host({n}, DType::i32);
-  for (int64_t i = 0; i < n; ++i) {
-    on_host.tensor.data<int32_t>()[i] = static_cast<int32_t>(i * 7919 % end);
-  }
+  for (int64_t i = 0; i < n; ++i)
+    on_host.tensor.data<int32_t>()[i] = static_cast<int32_t>(value(i));
   OwnedTensor result = zeros({n}, DType::i32);
   copy(on_host.tensor, result.tensor);
   return result;
 }
+
+/// int32 numbers below `end` that jump about.
+OwnedTensor ids(int64_t n, int64_t end) {
+  return ints(n, [end](int64_t i) { return i * 7919 % end; });
+}
+
+/// What attention reads and writes.
+struct AttentionTensors {
+  OwnedTensor qkv, dqkv, out, dout, sums;
+  AttentionOptions options;  ///< without a mask
+
+  explicit AttentionTensors(const Sizes& sizes) {
+    const Shape shape = {sizes.sequences, sizes.length, sizes.heads, sizes.head_dim};
+    const Shape all = {sizes.sequences, sizes.length, 3, sizes.heads, sizes.head_dim};
+    qkv = normal(all, DType::bf16), dqkv = zeros(all, DType::bf16);
+    out = zeros(shape, DType::bf16), dout = normal(shape, DType::bf16);
+    sums = zeros({sizes.sequences, sizes.heads, sizes.length}, DType::f32);
+    options.scale = 1.0f / std::sqrt(static_cast<float>(sizes.head_dim));
+    options.total_heads = sizes.heads;
+  }
+};
 
 class Table {
  public:
@@ -116,6 +140,7 @@ class Table {
     optimizer();
     products();
     attention();
+    attention_by_each();
   }
 
  private:
@@ -274,6 +299,7 @@ class Table {
     const OwnedTensor bias = normal({4 * width}, DType::bf16),
                       dx = zeros({rows, width}, DType::bf16);
     const OwnedTensor dw = zeros({4 * width, width}, DType::f32);
+    const OwnedTensor out = normal({width, 4 * width}, DType::bf16, 0.02f);
     const double flops = 2.0 * static_cast<double>(rows) * static_cast<double>(4 * width * width);
     const double narrow = bytes_of(rows * width), weights = bytes_of(4 * width * width);
     measure("linear_forward", {5 * narrow + weights, flops},
@@ -285,42 +311,120 @@ class Table {
             [&] { linear_backward_input(y.tensor, w.tensor, dx.tensor); });
     measure("linear_backward_weight", {5 * narrow + 4 * weights, flops},
             [&] { linear_backward_weight(y.tensor, x.tensor, dw.tensor, Accumulate::yes); });
-    // To be compared with the one above and column_sum, which is of a tensor of this size.
+    // To be compared with the product alone, linear_forward, and gelu_backward.
+    measure("linear_gelu_backward_input", {9 * narrow + weights, flops}, [&] {
+      linear_gelu_backward_input(x.tensor, out.tensor, y.tensor, Gelu::tanh, active.tensor);
+    });
+    // Batches without padding have any number of rows.
+    const int64_t odd = rows - 3;
+    measure("linear_forward, odd rows", {5 * narrow + weights, flops}, [&] {
+      linear_forward(x.tensor.slice(0, odd), w.tensor, bias.tensor, y.tensor.slice(0, odd));
+    });
+    measure("linear_backward_weight, odd rows", {5 * narrow + 4 * weights, flops}, [&] {
+      linear_backward_weight(y.tensor.slice(0, odd), x.tensor.slice(0, odd), dw.tensor,
+                             Accumulate::yes);
+    });
+    // To be compared with linear_backward_weight and column_sum, which is of a tensor of this size.
     const OwnedTensor dbias = zeros({4 * width}, DType::f32);
     measure("linear_backward_weight_bias", {5 * narrow + 4 * weights, flops}, [&] {
       linear_backward_weight_bias(y.tensor, x.tensor, dw.tensor, Accumulate::yes, dbias.tensor);
     });
+    language_head(x.tensor.slice(0, sizes_.loss_rows));
+  }
+
+  /// With the rows of a vocabulary that is no multiple of anything, as a rank has them.
+  void language_head(const Tensor& x) {
+    const int64_t rows = x.dim(0), width = x.dim(1);
+    const int64_t vocab = partition_vocab(sizes_.vocab - 47, 1, 0).padded;
+    const OwnedTensor table = normal({vocab, width}, DType::bf16, 0.02f);
+    const OwnedTensor logits = zeros({rows, vocab}, DType::bf16);
+    const double flops = 2.0 * static_cast<double>(rows) * static_cast<double>(vocab * width);
+    measure("linear_forward, logits", {bytes_of(rows * (width + vocab) + vocab * width), flops},
+            [&] { linear_forward(x, table.tensor, {}, logits.tensor); });
   }
 
   void attention() {
-    const int64_t batch = sizes_.sequences, length = sizes_.length, heads = sizes_.heads;
-    const OwnedTensor qkv = normal({batch, length, 3, heads, sizes_.head_dim}, DType::bf16);
-    const OwnedTensor dqkv = zeros(qkv.tensor.shape(), DType::bf16);
-    const Shape shape = {batch, length, heads, sizes_.head_dim};
-    const OwnedTensor out = zeros(shape, DType::bf16), dout = normal(shape, DType::bf16);
-    const OwnedTensor sums = zeros({batch, heads, length}, DType::f32);
-    AttentionOptions options;
-    options.scale = 1.0f / std::sqrt(static_cast<float>(sizes_.head_dim));
-    options.total_heads = heads;
+    AttentionTensors tensors(sizes_);
+    AttentionOptions& options = tensors.options;
     options.mask.causal = true;
     const OwnedTensor table = zeros({sizes_.rows(), sizes_.head_dim}, DType::f32);
-    const OwnedTensor positions = ids(sizes_.rows(), length);
+    const OwnedTensor positions = ids(sizes_.rows(), sizes_.length);
     rotary_table(positions.tensor, 10000.0f, table.tensor);
-    const double one = bytes_of(shape.numel());
+    const int64_t elements = tensors.out.tensor.numel();
+    const double one = bytes_of(elements);
     measure("rotary_forward", {4 * one + bytes_of(table.tensor.numel(), DType::f32)},
-            [&] { rotary_forward(table.tensor, qkv.tensor); });
+            [&] { rotary_forward(table.tensor, tensors.qkv.tensor); });
     // Half of the two products of (T, D) and (D, T), of which backward has five.
-    const double product = static_cast<double>(shape.numel()) * static_cast<double>(length);
+    const double product = static_cast<double>(elements * sizes_.length);
     for (const float dropout : {0.0f, 0.1f}) {
       options.dropout.probability = dropout;
       const bool drops = dropout > 0.0f;
-      measure(drops ? "attention_forward, dropout" : "attention_forward", {4 * one, 2 * product},
-              [&] { attention_forward(qkv.tensor, options, out.tensor, sums.tensor); });
+      measure(
+          drops ? "attention_forward, dropout" : "attention_forward", {4 * one, 2 * product}, [&] {
+            attention_forward(tensors.qkv.tensor, options, tensors.out.tensor, tensors.sums.tensor);
+          });
       measure(drops ? "attention_backward, dropout" : "attention_backward", {8 * one, 5 * product},
               [&] {
-                attention_backward(dout.tensor, qkv.tensor, out.tensor, sums.tensor, options,
-                                   dqkv.tensor);
+                attention_backward(tensors.dout.tensor, tensors.qkv.tensor, tensors.out.tensor,
+                                   tensors.sums.tensor, options, tensors.dqkv.tensor);
               });
+    }
+  }
+
+  /// The masks of GPT's and BERT's steps, by our own kernels and by cuDNN, if it takes them.
+  void attention_by_each() {
+    const int64_t batch = sizes_.sequences, length = sizes_.length, half = length / 2;
+    const auto documents = ints(batch + 1, [=](int64_t i) { return i * length; });
+    // Two in each sequence, the first of them the longer the further it is.
+    const auto cut = ints(2 * batch + 1, [=](int64_t i) {
+      return i / 2 * length + (i % 2 == 0 ? 0 : half + half * (i / 2) / (2 * batch));
+    });
+    const auto lengths = ints(batch, [=](int64_t i) { return half + half * i / batch; });
+    AttentionMask mask;
+    mask.documents = documents.tensor, mask.document_length = length;
+    attention_by_each("both ways", mask, 1.0);
+    mask.causal = true;
+    attention_by_each("causal", mask, 0.5);
+    mask.window = length / 4;
+    attention_by_each("causal, window", mask, 0.25 - 0.25 * 0.25 / 2);
+    mask = {};
+    mask.documents = cut.tensor;
+    attention_by_each("documents", mask, 0.5);
+    mask.causal = true;
+    attention_by_each("causal, documents", mask, 0.25);
+    mask = {};
+    mask.lengths = lengths.tensor;
+    attention_by_each("lengths", mask, 0.75);
+  }
+
+  /// `seen` is the share of all pairs, roughly.
+  void attention_by_each(const char* name, const AttentionMask& mask, double seen) {
+    AttentionTensors tensors(sizes_);
+    AttentionOptions& options = tensors.options;
+    options.mask = mask;
+    const int64_t elements = tensors.out.tensor.numel();
+    const double one = bytes_of(elements);
+    const double product = 2.0 * seen * static_cast<double>(elements * sizes_.length);
+    const auto measure_by = [&](const char* by, const auto& forward, const auto& backward) {
+      measure(
+          fmt::format("attention_forward, {}, {}", name, by).c_str(), {4 * one, 2 * product},
+          [&] { forward(tensors.qkv.tensor, options, tensors.out.tensor, tensors.sums.tensor); });
+      measure(fmt::format("attention_backward, {}, {}", name, by).c_str(), {8 * one, 5 * product},
+              [&] {
+                backward(tensors.dout.tensor, tensors.qkv.tensor, tensors.out.tensor,
+                         tensors.sums.tensor, options, tensors.dqkv.tensor);
+              });
+    };
+    measure_by("own kernels", cuda::attention_forward, cuda::attention_backward);
+    if constexpr (cuda::kHasCudnn) {
+      const bool is_taken =
+          cuda::cudnn_attention_forward(tensors.qkv.tensor, options, tensors.out.tensor,
+                                        tensors.sums.tensor) &&
+          cuda::cudnn_attention_backward(tensors.dout.tensor, tensors.qkv.tensor,
+                                         tensors.out.tensor, tensors.sums.tensor, options,
+                                         tensors.dqkv.tensor);
+      if (!is_taken) return;
+      measure_by("cuDNN", cuda::cudnn_attention_forward, cuda::cudnn_attention_backward);
     }
   }
 

@@ -4,7 +4,8 @@
 part_kernels() {
   local options=()
   [ $tiny = 1 ] && options=(--tiny)
-  "$(program kernel_times)" "${options[@]}"
+  # cuBLASLt's errors and hints: which products it declines, so that kernels of ours do what epilogues would.
+  CUBLASLT_LOG_MASK=5 CUBLASLT_LOG_FILE="$out/logs/cublaslt.txt" "$(program kernel_times)" "${options[@]}"
 }
 
 # model | T | rows of a micro-batch, of both kinds first: time may not be enough for all
