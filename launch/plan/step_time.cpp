@@ -37,13 +37,16 @@ double bytes_of_element(const RunPlan& plan) {
 }
 
 /// Of AdamW (a gradient, a master and two moments read, the latter three written, and a value that
-/// is no master), and of a gradient's norm and zeroing.
+/// is no master), of a gradient's norm, and of its clearing where micro-batches may be CUDA graphs.
 double update_bytes(const RunPlan& plan) {
   const auto local = static_cast<double>(plan.memory.local_parameters);
   const double owners = plan.config.parallel.zero == 1 ? plan.grid.data() : 1.0;
   const double value = plan.config.run.precision == DType::f32 ? 0.0 : bytes_of_element(plan);
   const double gradient = sizeof(float);
-  return local / owners * (4.0 * (4.0 + 3.0) + value + gradient) + local * gradient;
+  const bool clears =
+      plan.config.run.device != DeviceChoice::cpu && plan.config.train.cuda_graph != CudaGraph::off;
+  return local / owners * (4.0 * (4.0 + 3.0) + value + gradient) +
+         (clears ? local * gradient : 0.0);
 }
 
 /// Of the passes that train.recompute makes once more.

@@ -36,8 +36,8 @@ struct PredictedTime {
 double product_efficiency(const RunConfig& config, const AssumedMachine& machine);
 
 /// Bytes that a rank reads and writes in a step besides products, each tensor once a pass: norms,
-/// sums of residuals, GELUs, biases and the loss, forward and backward, and in the end AdamW, the
-/// norm of the gradient and its zeroing.
+/// sums of residuals, GELUs, biases and the loss, forward and backward, and in the end AdamW,
+/// the norm of the gradient, and, where CUDA graphs add to it, its clearing.
 double pass_bytes(const RunPlan& plan);
 
 /// Predicts a step: (FLOPs + recomputed FLOPs) / (ranks × FLOP/s × product_efficiency()), what
