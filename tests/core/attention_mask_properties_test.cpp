@@ -276,7 +276,8 @@ TEST_P(AttentionMaskProperties, WhatSeesNothingIsZero) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(DTypes, AttentionMaskProperties, testing::Values(DType::f32, DType::bf16));
+INSTANTIATE_TEST_SUITE_P(DTypes, AttentionMaskProperties, testing::Values(DType::f32, DType::bf16),
+                         name_of_dtype);
 
 TEST(AttentionDecode, AWindowSeesTheLastKeys) {
   constexpr int64_t kLength = 37, kWindow = 5;

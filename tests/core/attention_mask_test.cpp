@@ -1,5 +1,6 @@
 #include "core/attention_mask.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -171,7 +172,11 @@ TEST_P(AttentionMasks, AreTheSameBitsOnEveryNumberOfThreads) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, AttentionMasks,
                          testing::Combine(testing::Range(size_t{0}, kParts.size()),
-                                          testing::Values(DType::f32, DType::bf16)));
+                                          testing::Values(DType::f32, DType::bf16)),
+                         [](const auto& instance) {
+                           return fmt::format("{}_{}", std::get<0>(instance.param),
+                                              to_string(std::get<1>(instance.param)));
+                         });
 
 }  // namespace
 }  // namespace tessera

@@ -1,5 +1,6 @@
 #include "core/ops/attention.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -129,8 +130,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{1, 70, 1, 128, false, 0.0f, DType::f32}, Case{2, 7, 3, 5, true, 0.0f, DType::bf16},
         Case{1, 130, 2, 64, true, 0.1f, DType::bf16}, Case{1, 65, 1, 32, false, 0.0f, DType::bf16},
         Case{1, 90, 2, 48, true, 0.1f, DType::bf16}, Case{1, 101, 2, 128, true, 0.1f, DType::bf16},
-        Case{2, 35, 2, 256, true, 0.1f, DType::f32},
-        Case{1, 50, 2, 136, false, 0.1f, DType::bf16}));
+        Case{2, 35, 2, 256, true, 0.1f, DType::f32}, Case{1, 50, 2, 136, false, 0.1f, DType::bf16}),
+    [](const auto& instance) {
+      const Case& c = instance.param;
+      return fmt::format("{}x{}x{}x{}{}{}_{}", c.batch, c.seq, c.heads, c.d,
+                         c.causal ? "_causal" : "", c.dropout > 0 ? "_dropout" : "",
+                         to_string(c.dtype));
+    });
 
 TEST(AttentionReferenceTest, ItsBackwardIsItsForwardsDerivative) {
   const Case c{1, 5, 2, 3, true, 0.3f, DType::f32};

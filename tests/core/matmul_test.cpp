@@ -1,5 +1,6 @@
 #include "core/ops/matmul.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -175,7 +176,11 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Matmul,
                                          Case{3, 5, 5000, DType::f32}, Case{1, 1, 1, DType::bf16},
                                          Case{3, 5, 7, DType::bf16}, Case{65, 33, 129, DType::bf16},
                                          Case{128, 384, 128, DType::bf16},
-                                         Case{1, 257, 64, DType::bf16}));
+                                         Case{1, 257, 64, DType::bf16}),
+                         [](const auto& instance) {
+                           const Case& c = instance.param;
+                           return fmt::format("{}x{}x{}_{}", c.m, c.n, c.k, to_string(c.dtype));
+                         });
 
 TEST(MatmulEdges, NoRowsLeaveTheWeightGradientAsItsModeSays) {
   const TestTensor none({0, 3}, DType::f32), no_dy({0, 2}, DType::f32);

@@ -142,7 +142,8 @@ TEST_P(ZeroRows, Rotary) {
   rotary_backward(table.tensor, qkv.tensor);
 }
 
-INSTANTIATE_TEST_SUITE_P(DTypes, ZeroRows, testing::Values(DType::f32, DType::bf16));
+INSTANTIATE_TEST_SUITE_P(DTypes, ZeroRows, testing::Values(DType::f32, DType::bf16),
+                         test::name_of_dtype);
 
 }  // namespace
 }  // namespace tessera

@@ -81,9 +81,7 @@ TEST(OnDevicesToo, AGeneratorWritesTheSame) {
   EXPECT_EQ(continuation(run.run.dir, test::test_device()), on_cpu);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, OnDevices,
-                         testing::Values(SmallKind::gpt, SmallKind::gpt_packed,
-                                         SmallKind::bert_pairs, SmallKind::classifier),
+INSTANTIATE_TEST_SUITE_P(Kinds, OnDevices, testing::ValuesIn(test::kSmallKinds),
                          [](const auto& instance) { return to_string(instance.param); });
 
 }  // namespace

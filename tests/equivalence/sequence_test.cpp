@@ -14,11 +14,6 @@ using test::WholeRun;
 constexpr int64_t kSteps = test::kSmallRunSteps;
 constexpr double kTolerance = test::kSmallRunTolerance;
 
-constexpr SmallKind kKinds[] = {
-    SmallKind::gpt,         SmallKind::gpt_documents, SmallKind::gpt_packed,
-    SmallKind::gpt_blend,   SmallKind::bert_blend,    SmallKind::bert_pairs,
-    SmallKind::bert_packed, SmallKind::bert_options,  SmallKind::classifier};
-
 RunConfig with_sequence(RunConfig config) {
   config.parallel.sequence = true;
   return config;
@@ -40,7 +35,8 @@ TEST_P(SequenceOnLayouts, IsWholeAndWithoutIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SequenceOnLayouts,
-                         testing::Combine(testing::ValuesIn(kKinds), testing::ValuesIn(kLayouts)),
+                         testing::Combine(testing::ValuesIn(test::kSmallKinds),
+                                          testing::ValuesIn(kLayouts)),
                          test::kind_and_layout);
 
 class SequenceInBf16 : public SequenceOnLayouts {};
@@ -78,7 +74,7 @@ TEST_P(SequenceOfEachKind, ComputingAgainChangesNoBit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SequenceOfEachKind, testing::ValuesIn(kKinds),
+INSTANTIATE_TEST_SUITE_P(All, SequenceOfEachKind, testing::ValuesIn(test::kSmallKinds),
                          [](const auto& instance) { return to_string(instance.param); });
 
 TEST_F(Sequence, OfOneTensorRankIsTheSameBits) {

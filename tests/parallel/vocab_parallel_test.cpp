@@ -66,6 +66,7 @@ TEST_P(VocabParallel, LossAndGradientsAreTheTextbooks) {
                               test::to_doubles(targets.tensor), double{scale});
 
   for (const int ranks : {1, 2, 3, 4}) {  // with 4, the last rank holds no word
+    if (test::on_gpu() && rows > 1000 && ranks % 3 != 1) continue;  // emulated ones take their time
     test::run_device_ranks(ranks, [&](Communicator& tp) {
       ParameterStore store;
       VocabParallelEmbedding words(store, "words", kVocab, kWidth, 0.02f, tp);

@@ -24,6 +24,11 @@ enum class SmallKind {
   classifier,     ///< of pairs of texts, with dropout
 };
 
+inline constexpr SmallKind kSmallKinds[] = {
+    SmallKind::gpt,          SmallKind::gpt_documents, SmallKind::gpt_packed,
+    SmallKind::gpt_blend,    SmallKind::bert_pairs,    SmallKind::bert_packed,
+    SmallKind::bert_options, SmallKind::bert_blend,    SmallKind::classifier};
+
 std::string to_string(SmallKind kind);
 
 /// Writes a vocabulary of BERT's special tokens and words, of which every third goes on with the

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/memory.h"
@@ -16,6 +17,11 @@ namespace tessera::test {
 /// so that an op is done when it returns.
 Device test_device();
 inline bool on_gpu() { return test_device().is_cuda(); }
+
+/// Names tests of each type.
+inline constexpr auto name_of_dtype = [](const auto& instance) {
+  return std::string(to_string(instance.param));
+};
 
 /// Makes that GPU the calling thread's, and its test_device() if it is one.
 void use_test_gpu(int index);
