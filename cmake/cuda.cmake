@@ -60,8 +60,13 @@ function(tessera_add_cuda)
     if(TESSERA_SANITIZE MATCHES address)
       target_compile_options(tessera_flags INTERFACE "-fsanitize-sections=simt_shared_*")
     endif()
-    file(GLOB emulator CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/simt/*.cpp)
+    file(GLOB_RECURSE emulator CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/simt/*.cpp)
     list(FILTER emulator EXCLUDE REGEX "_test\\.cpp$")
+    # What it does all the time, and not what a sanitizer is to see.
+    foreach(source block mma)
+      set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/simt/${source}.cpp PROPERTIES
+        COMPILE_OPTIONS "-O3;-fno-sanitize=all")
+    endforeach()
     # What calls cuBLASLt, cuDNN and NCCL, against headers of these names in tests/simt/include.
     target_compile_definitions(tessera_flags INTERFACE TESSERA_HAS_CUDNN TESSERA_HAS_NCCL)
     file(GLOB libraries CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/ops/cuda/*.cpp)

@@ -27,69 +27,6 @@ __device__ inline uint32_t pack_bf16(float low, float high) {
 #endif
 }
 
-#if !defined(__CUDACC__)
-/// What tensor cores do with what the lanes of a warp bring.
-namespace emulated {
-
-inline float half_of(uint32_t pair, int which) {
-  return __uint_as_float(which == 0 ? pair << 16 : pair & 0xffff0000u);
-}
-
-struct Product {
-  float c[4];
-  uint32_t a[4], b[2];
-};
-
-inline void multiply(Product* const* lanes) {
-  float a[16][16], b[16][8], c[16][8];
-  for (int lane = 0; lane < kWarpSize; ++lane) {
-    const Product& mine = *lanes[lane];
-    const int g = lane / 4, t = lane % 4;
-    for (int half = 0; half < 2; ++half) {
-      for (int i = 0; i < 4; ++i) {
-        a[g + 8 * (i % 2)][2 * t + 8 * (i / 2) + half] = half_of(mine.a[i], half);
-        c[g + 8 * (i / 2)][2 * t + i % 2] = mine.c[i];
-      }
-      for (int i = 0; i < 2; ++i) b[2 * t + 8 * i + half][g] = half_of(mine.b[i], half);
-    }
-  }
-  for (int m = 0; m < 16; ++m) {
-    for (int k = 0; k < 16; ++k) {
-      for (int n = 0; n < 8; ++n) c[m][n] += a[m][k] * b[k][n];
-    }
-  }
-  for (int lane = 0; lane < kWarpSize; ++lane) {
-    for (int i = 0; i < 4; ++i) {
-      lanes[lane]->c[i] = c[lane / 4 + 8 * (i / 2)][2 * (lane % 4) + i % 2];
-    }
-  }
-}
-
-struct Matrices {
-  const bfloat16* row;
-  uint32_t registers[4];
-};
-
-template <bool kTransposed>
-void load(Matrices* const* lanes) {
-  for (int lane = 0; lane < kWarpSize; ++lane) {
-    if (reinterpret_cast<uintptr_t>(lanes[lane]->row) % 16 != 0) {
-      simt::fail("ldmatrix of a row that is not aligned to 16 bytes");
-    }
-    const int g = lane / 4, t = lane % 4;
-    for (int m = 0; m < 4; ++m) {
-      const auto element = [&](int row, int column) {
-        return uint32_t{lanes[8 * m + row]->row[column].bits};
-      };
-      lanes[lane]->registers[m] = kTransposed ? element(2 * t, g) | element(2 * t + 1, g) << 16
-                                              : element(g, 2 * t) | element(g, 2 * t + 1) << 16;
-    }
-  }
-}
-
-}  // namespace emulated
-#endif
-
 /// C += A B in fp32.
 __device__ inline void mma_m16n8k16(float& c0, float& c1, float& c2, float& c3,
                                     const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
@@ -100,8 +37,8 @@ __device__ inline void mma_m16n8k16(float& c0, float& c1, float& c2, float& c3,
       : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 #elif !defined(__CUDACC__)
-  emulated::Product product{{c0, c1, c2, c3}, {a[0], a[1], a[2], a[3]}, {b0, b1}};
-  simt::together<emulated::multiply>(product, simt::Site::current());
+  simt::MmaOperands product{{c0, c1, c2, c3}, {a[0], a[1], a[2], a[3]}, {b0, b1}};
+  simt::together<simt::mma_m16n8k16>(product, simt::Site::current());
   c0 = product.c[0];
   c1 = product.c[1];
   c2 = product.c[2];
@@ -128,8 +65,8 @@ __device__ void load_matrices(uint32_t (&registers)[4], const bfloat16* row) {
                  : "memory");
   }
 #elif !defined(__CUDACC__)
-  emulated::Matrices matrices{row, {}};
-  simt::together<emulated::load<kTransposed> >(matrices, simt::Site::current());
+  simt::MatrixRow matrices{row, {}};
+  simt::together<simt::ldmatrix<kTransposed> >(matrices, simt::Site::current());
   for (int m = 0; m < 4; ++m) registers[m] = matrices.registers[m];
 #endif
 }

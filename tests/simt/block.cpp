@@ -40,13 +40,12 @@ void Block::run(const Launch& launch, Order& order, const std::function<void()>&
   body_ = &body;
   fiber_ = idle_fiber();
   become(next());
-  switch_context(host_, *fiber_);
+  enter_fiber(host_, *fiber_);
 }
 
 bool Block::overflows_stack(const void* address) const {
   if (fiber_ == nullptr) return false;
-  const auto* bottom = static_cast<const std::byte*>(fiber_->bottom);
-  return address < bottom && address >= bottom - kPage;
+  return address < fiber_->bottom && address >= fiber_->bottom - kPage;
 }
 
 void Block::fiber_main() {
@@ -59,16 +58,20 @@ void Block::fiber_main() {
     const unsigned next = block.next();
     if (next != kNone) block.become(next);
     if (next != kNone && block.threads_[next].fiber == nullptr) continue;
-    Context& mine = *block.fiber_;
+    Fiber& mine = *block.fiber_;
     block.idle_.push_back(&mine);
     block.fiber_ = next == kNone ? nullptr : block.threads_[next].fiber;
-    switch_context(mine, next == kNone ? block.host_ : *block.fiber_);
+    if (next == kNone) {
+      leave_fiber(mine, block.host_);
+    } else {
+      switch_fiber(mine, *block.fiber_);
+    }
   }
 }
 
-Context* Block::idle_fiber() {
-  if (idle_.empty()) return new Context(make_fiber(&Block::fiber_main));
-  Context* fiber = idle_.back();
+Fiber* Block::idle_fiber() {
+  if (idle_.empty()) return make_fiber(&Block::fiber_main);
+  Fiber* fiber = idle_.back();
   idle_.pop_back();
   return fiber;
 }
@@ -104,7 +107,7 @@ void Block::yield() {
   const Thread& other = threads_[current_];
   if (&other == &mine) return;
   fiber_ = other.fiber == nullptr ? idle_fiber() : other.fiber;
-  switch_context(*mine.fiber, *fiber_);
+  switch_fiber(*mine.fiber, *fiber_);
 }
 
 void Block::barrier(const Site& site) {

@@ -35,7 +35,7 @@ class Block {
   struct Thread {
     uint3 index;
     State state;
-    Context* fiber;  // null until it waits: a fiber goes on with the next thread when one has ended
+    Fiber* fiber;    // null until it waits: a fiber goes on with the next thread when one has ended
     Parcel* parcel;  // what it brings to an exchange
     Site site;       // where it waits
   };
@@ -45,7 +45,7 @@ class Block {
   unsigned next();
   void become(unsigned thread);
   void yield();
-  Context* idle_fiber();
+  Fiber* idle_fiber();
   void complete(unsigned first, unsigned mask);
   [[noreturn]] void fail_stuck() const;
   std::string place_of(unsigned thread) const;
@@ -59,9 +59,9 @@ class Block {
   unsigned turn_ = 0, current_ = 0;
   unsigned ready_ = 0, ended_ = 0, at_barrier_ = 0;
   const std::function<void()>* body_ = nullptr;
-  Context host_;
-  Context* fiber_ = nullptr;  // that runs
-  std::vector<Context*> idle_;
+  HostThread host_;
+  Fiber* fiber_ = nullptr;  // that runs
+  std::vector<Fiber*> idle_;
   std::unique_ptr<std::byte[]> shared_;
 };
 

@@ -40,46 +40,94 @@ simt_switch_stacks:
 namespace simt {
 namespace {
 
-// The one that was left last, to learn the bounds of a host thread's stack when a fiber is entered.
-// Not thread-local: grids take turns, and a fiber may go on on another thread of the host.
-Context* left = nullptr;
+constexpr size_t kMost = 1024;  // as many as a block may have threads
+constexpr size_t kAllStacks = kMost * (kPage + kStackBytes);
 
-void finish_switch([[maybe_unused]] void* fake_stack) {
-#ifdef __SANITIZE_ADDRESS__
-  __sanitizer_finish_switch_fiber(fake_stack, &left->bottom, &left->bytes);
-#endif
+std::byte* reserve_stacks() {
+  void* mapped = mmap(nullptr, kAllStacks, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) {
+    std::perror("emulated GPU: no memory for its threads' stacks");
+    std::abort();
+  }
+  return static_cast<std::byte*>(mapped);
 }
+
+std::byte* all_stacks() {
+  static std::byte* const stacks = reserve_stacks();
+  return stacks;
+}
+
+// AddressSanitizer is told when the stack of the host's thread is left and when it is taken again.
+// To it the stacks of all fibers are one: to tell it of each switch would take longer than the rest
+// of the switch. Not thread-local, since grids take turns.
+class HostStack {
+ public:
+  void leaves() {
+#ifdef __SANITIZE_ADDRESS__
+    __sanitizer_start_switch_fiber(&own_frames_, all_stacks(), kAllStacks);
+    crossing_ = true;
+#endif
+  }
+  void returns() {
+#ifdef __SANITIZE_ADDRESS__
+    __sanitizer_start_switch_fiber(&fibers_frames_, bottom_, bytes_);
+#endif
+  }
+  void has_returned() {
+#ifdef __SANITIZE_ADDRESS__
+    __sanitizer_finish_switch_fiber(own_frames_, nullptr, nullptr);
+#endif
+  }
+  /// In a fiber, which the host's thread may have switched to.
+  void may_have_left() {
+    if (!crossing_) return;
+    crossing_ = false;
+#ifdef __SANITIZE_ADDRESS__
+    __sanitizer_finish_switch_fiber(fibers_frames_, &bottom_, &bytes_);
+#endif
+  }
+
+ private:
+  bool crossing_ = false;
+  [[maybe_unused]] void *own_frames_ = nullptr, *fibers_frames_ = nullptr;
+  [[maybe_unused]] const void* bottom_ = nullptr;
+  [[maybe_unused]] size_t bytes_ = 0;
+} host_stack;
 
 }  // namespace
 
-Context make_fiber(void (*entry)()) {
-  void* mapped = mmap(nullptr, kPage + kStackBytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (mapped == MAP_FAILED) {
-    std::perror("emulated GPU: no memory for a thread's stack");
+Fiber* make_fiber(void (*entry)()) {
+  static size_t made = 0;
+  if (made == kMost) {
+    std::fprintf(stderr, "emulated GPU: more threads than a block may have\n");
     std::abort();
   }
-  mprotect(mapped, kPage, PROT_NONE);
-  Context context;
-  auto* bottom = static_cast<std::byte*>(mapped) + kPage;
-  context.bottom = bottom;
-  context.bytes = kStackBytes;
+  std::byte* page = all_stacks() + made++ * (kPage + kStackBytes);
+  mprotect(page, kPage, PROT_NONE);
   // Six registers, the entry to return to, and no return address above it.
-  auto* top = reinterpret_cast<void**>(bottom + kStackBytes) - 8;
+  auto* top = reinterpret_cast<void**>(page + kPage + kStackBytes) - 8;
   top[6] = reinterpret_cast<void*>(entry);
-  context.stack_pointer = top;
-  return context;
+  return new Fiber{top, page + kPage};
 }
 
-void switch_context(Context& from, Context& to) {
-  left = &from;
-#ifdef __SANITIZE_ADDRESS__
-  __sanitizer_start_switch_fiber(&from.fake_stack, to.bottom, to.bytes);
-#endif
+void enter_fiber(HostThread& from, Fiber& to) {
+  host_stack.leaves();
   simt_switch_stacks(&from.stack_pointer, to.stack_pointer);
-  finish_switch(from.fake_stack);
+  host_stack.has_returned();
 }
 
-void fiber_entered() { finish_switch(nullptr); }
+void fiber_entered() { host_stack.may_have_left(); }
+
+void switch_fiber(Fiber& from, Fiber& to) {
+  simt_switch_stacks(&from.stack_pointer, to.stack_pointer);
+  host_stack.may_have_left();
+}
+
+void leave_fiber(Fiber& from, HostThread& to) {
+  host_stack.returns();
+  simt_switch_stacks(&from.stack_pointer, to.stack_pointer);
+  host_stack.may_have_left();
+}
 
 }  // namespace simt

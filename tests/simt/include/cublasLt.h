@@ -1,7 +1,7 @@
 #pragma once
 
 // cuBLASLt's API, as far as core/ops/cuda uses it, under the same names and with the same sizes, on
-// an emulated GPU. tests/simt/cublaslt.h says what stands behind it.
+// an emulated GPU. tests/simt/cublaslt/cublaslt.h says what stands behind it.
 
 #include <cuda_runtime.h>
 #include <library_types.h>

@@ -97,4 +97,19 @@ void together(T& mine, const Site& site) {
   warp_exchange(parcel, site);
 }
 
+/// What a lane brings to PTX's mma.m16n8k16 of bf16, C += A B, where C becomes the sum.
+struct MmaOperands {
+  float c[4];
+  uint32_t a[4], b[2];
+};
+void mma_m16n8k16(MmaOperands* const* lanes);
+
+/// What a lane brings to PTX's ldmatrix of four matrices of 16 bits, and gets.
+struct MatrixRow {
+  const void* row;
+  uint32_t registers[4];
+};
+template <bool kTransposed>
+void ldmatrix(MatrixRow* const* lanes);
+
 }  // namespace simt

@@ -1,10 +1,9 @@
 // A run whose NCCL fails ends on all ranks, also while a CUDA graph is recorded.
 
-#include "tests/simt/nccl_faults.h"
-
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "tests/simt/nccl/faults.h"
 #include "tests/support/device_ranks.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/small_runs.h"

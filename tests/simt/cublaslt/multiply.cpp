@@ -8,7 +8,7 @@
 #include "core/memory.h"
 #include "core/ops/cpu/matmul.h"
 #include "core/ops/cpu/ops.h"
-#include "tests/simt/cublaslt.h"
+#include "tests/simt/cublaslt/cublaslt.h"
 
 namespace simt::cublaslt {
 namespace {

@@ -5,7 +5,7 @@
 #include "core/memory.h"
 #include "parallel/nccl/nccl_communicator.h"
 #include "parallel/thread_communicator.h"
-#include "tests/simt/nccl_faults.h"
+#include "tests/simt/nccl/faults.h"
 #include "tests/simt/test_launch.h"
 
 namespace tessera {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tests/simt/nccl_clique.h"
+#include "tests/simt/nccl/clique.h"
 
 namespace simt {
 

@@ -1,6 +1,6 @@
 // The rules of cudnn-frontend's docs/operations/Attention.md, and what its checks refuse.
 
-#include "tests/simt/cudnn_rules.h"
+#include "tests/simt/cudnn/rules.h"
 
 #include <algorithm>
 #include <set>

@@ -2,7 +2,7 @@
 
 #include <cudnn.h>
 
-#include "tests/simt/cudnn_context.h"
+#include "tests/simt/cudnn/context.h"
 
 size_t cudnnGetVersion() { return CUDNN_VERSION; }
 

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "tests/simt/cublaslt.h"
-#include "tests/simt/test_product.h"
+#include "tests/simt/cublaslt/cublaslt.h"
+#include "tests/simt/cublaslt/test_product.h"
 
 namespace tessera::cuda {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "tests/simt/cublaslt.h"
+#include "tests/simt/cublaslt/cublaslt.h"
 
 namespace simt::cublaslt {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/simt/cudnn_fixture.h"
+#include "tests/simt/cudnn/fixture.h"
 
 namespace tessera::cuda::cudnn_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/simt/nccl_faults.h"
+#include "tests/simt/nccl/faults.h"
 
 #include <mutex>
 

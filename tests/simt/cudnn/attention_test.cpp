@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "core/cuda/graph.h"
-#include "tests/simt/cudnn_fixture.h"
+#include "tests/simt/cudnn/fixture.h"
 
 namespace tessera::cuda::cudnn_test {
 namespace {

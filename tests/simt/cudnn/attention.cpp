@@ -1,4 +1,4 @@
-#include "tests/simt/cudnn_attention.h"
+#include "tests/simt/cudnn/attention.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/parallel_for.h"
-#include "tests/simt/cudnn_view.h"
+#include "tests/simt/cudnn/view.h"
 
 namespace simt {
 namespace {

@@ -1,6 +1,6 @@
 // What cuBLASLt's functions write into its opaque structures.
 
-#include "tests/simt/cublaslt.h"
+#include "tests/simt/cublaslt/cublaslt.h"
 
 namespace simt::cublaslt {
 namespace {

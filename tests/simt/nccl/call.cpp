@@ -1,4 +1,4 @@
-#include "tests/simt/nccl_call.h"
+#include "tests/simt/nccl/call.h"
 
 namespace simt {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cudnn_frontend.h>
 
-#include "tests/simt/cudnn_attention.h"
+#include "tests/simt/cudnn/attention.h"
 
 /// What cuDNN documents of the attention that it takes.
 namespace simt {

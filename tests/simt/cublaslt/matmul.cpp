@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "tests/simt/cublaslt.h"
+#include "tests/simt/cublaslt/cublaslt.h"
 #include "tests/simt/device_memory.h"
 #include "tests/simt/streams.h"
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "tests/simt/nccl_ranks.h"
+#include "tests/simt/nccl/ranks.h"
 
 namespace tessera::cuda {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "tests/simt/cublaslt.h"
+#include "tests/simt/cublaslt/cublaslt.h"
 
 namespace simt::cublaslt {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "core/dtype.h"
 #include "tests/simt/device_memory.h"
-#include "tests/simt/nccl_call.h"
+#include "tests/simt/nccl/call.h"
 
 namespace simt {
 namespace {

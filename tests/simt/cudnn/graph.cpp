@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "core/checked.h"
-#include "tests/simt/cudnn_context.h"
-#include "tests/simt/cudnn_rules.h"
+#include "tests/simt/cudnn/context.h"
+#include "tests/simt/cudnn/rules.h"
 #include "tests/simt/device_memory.h"
 #include "tests/simt/graphs.h"
 

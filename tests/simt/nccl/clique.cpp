@@ -1,4 +1,4 @@
-#include "tests/simt/nccl_clique.h"
+#include "tests/simt/nccl/clique.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/dtype.h"
-#include "tests/simt/cudnn_attention.h"
+#include "tests/simt/cudnn/attention.h"
 #include "tests/simt/device_memory.h"
 
 namespace simt {

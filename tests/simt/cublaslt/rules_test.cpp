@@ -1,8 +1,8 @@
 // The rules of cuBLASLt that its emulation checks.
 
 #include "core/cuda/watch.h"
-#include "tests/simt/cublaslt.h"
-#include "tests/simt/test_product.h"
+#include "tests/simt/cublaslt/cublaslt.h"
+#include "tests/simt/cublaslt/test_product.h"
 
 namespace tessera::cuda {
 namespace {

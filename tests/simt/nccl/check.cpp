@@ -1,4 +1,4 @@
-#include "tests/simt/nccl_check.h"
+#include "tests/simt/nccl/check.h"
 
 #include "tests/simt/device_memory.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/simt/nccl_call.h"
+#include "tests/simt/nccl/call.h"
 #include "tests/simt/streams.h"
 
 namespace simt {

@@ -9,9 +9,9 @@
 #include <map>
 #include <thread>
 
-#include "tests/simt/nccl_check.h"
-#include "tests/simt/nccl_clique.h"
-#include "tests/simt/nccl_faults.h"
+#include "tests/simt/nccl/check.h"
+#include "tests/simt/nccl/clique.h"
+#include "tests/simt/nccl/faults.h"
 #include "tests/simt/standstill.h"
 
 using simt::NcclCall;
