@@ -79,7 +79,7 @@ void warn_of_skipped(const std::string& line) {
 fs::path resolve_checkpoint(const fs::path& path, const ReportSkipped& report_skipped) {
   require(fs::is_directory(path), "{} is not a folder: give a run's folder, or one of its steps",
           path.string());
-  const fs::path folder = ending_in_name(path);
+  fs::path folder = ending_in_name(path);
   if (fs::exists(folder / kManifestName)) return folder;
   const bool is_run = fs::is_directory(checkpoints_folder(folder));
   const fs::path checkpoints = is_run ? checkpoints_folder(folder) : folder;

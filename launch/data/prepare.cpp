@@ -155,13 +155,13 @@ PrepareReport prepare(const PrepareOptions& options) {
   OrderedWork<InputPart, TokenPart> work({.take = [&] { return reader->next(); },
                                           .size = [](const InputPart& part) { return part.size(); },
                                           .work =
-                                              [&](InputPart part) {
+                                              [&](const InputPart& part) {
                                                 TokenPart tokens = encode(*tokenizer, part, json);
                                                 tokens.position = part.position;
                                                 return tokens;
                                               },
                                           .use =
-                                              [&](TokenPart part) {
+                                              [&](const TokenPart& part) {
                                                 documents.add(part);
                                                 progress.add(part);
                                               }},

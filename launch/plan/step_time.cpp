@@ -127,10 +127,12 @@ PredictedTime predict_time(const RunPlan& plan, const AssumedMachine& machine) {
   const double gradients =
       seconds_of(traffic.data.bytes_sent(Traffic::gradients),
                  traffic.data.calls(Traffic::gradients), machine.data_bandwidth, machine.latency);
-  const auto micro_batches =
-      static_cast<double>(plan.config.batch.global / (plan.config.batch.micro * plan.grid.data()));
+  const int64_t micro_batches =
+      plan.config.batch.global / (plan.config.batch.micro * plan.grid.data());
   const bool hides = plan.config.run.device != DeviceChoice::cpu;
-  const double backward = hides ? (time.compute * 2.0 / 3.0 + time.recompute) / micro_batches : 0.0;
+  const double backward =
+      hides ? (time.compute * 2.0 / 3.0 + time.recompute) / static_cast<double>(micro_batches)
+            : 0.0;
   time.data = seconds_of(traffic.data, machine.data_bandwidth, machine.latency) +
               seconds_of(traffic.world, machine.data_bandwidth, machine.latency) -
               std::min(gradients, backward);

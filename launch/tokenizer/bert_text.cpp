@@ -58,7 +58,7 @@ enum class BertClass : uint8_t {
   punctuation,  ///< a word by itself
 };
 
-BertClass ascii_class(UChar32 c) {
+BertClass ascii_bert_class(UChar32 c) {
   if (c == ' ' || c == '\t' || c == '\n' || c == '\r') return BertClass::space;
   if (c < ' ' || c == 0x7F) return BertClass::dropped;
   const bool letter_or_digit =
@@ -68,8 +68,8 @@ BertClass ascii_class(UChar32 c) {
 
 /// As in the Python package `tokenizers`, whose tables are those of Unicode 8: characters that are
 /// newer are part of a word.
-BertClass class_of(UChar32 c) {
-  if (c < 0x80) return ascii_class(c);
+BertClass bert_class_of(UChar32 c) {
+  if (c < 0x80) return ascii_bert_class(c);
   if (is_ideograph(c)) return BertClass::ideograph;
   if (c == kReplacement) return BertClass::dropped;
   const uint32_t category = U_MASK(u_charType(c));
@@ -85,7 +85,7 @@ icu::UnicodeString cleaned(std::string_view text) {
   icu::UnicodeString clean(static_cast<int32_t>(text.size()), 0, 0);
   for (size_t at = 0; at < text.size();) {
     const UChar32 c = next_character(text, at);
-    switch (class_of(c)) {
+    switch (bert_class_of(c)) {
       case BertClass::dropped:
         break;
       case BertClass::space:
@@ -145,7 +145,7 @@ void for_each_ascii_word(std::string_view text, bool lower_case, const OnWord& o
     word.clear();
   };
   for (const char c : text) {
-    const BertClass kind = ascii_class(c);
+    const BertClass kind = ascii_bert_class(c);
     if (kind == BertClass::dropped) continue;
     const bool alone = kind == BertClass::punctuation;
     if (alone || kind == BertClass::space) end_word();
@@ -184,7 +184,7 @@ void for_each_bert_word(std::string_view text, BertCasing casing, const OnWord& 
     word.remove();
   };
   for_each_character(clean, [&](UChar32 c) {
-    const BertClass kind = class_of(c);
+    const BertClass kind = bert_class_of(c);
     const bool alone = kind == BertClass::punctuation;
     if (alone || kind == BertClass::space) end_word();
     if (kind != BertClass::space) word.append(c);
@@ -197,7 +197,7 @@ size_t last_bert_word_end(std::string_view text) {
   for (size_t end = text.size(); end > 0;) {
     const size_t start = last_character_start(text.substr(0, end));
     size_t at = start;
-    const BertClass kind = class_of(next_character(text.substr(0, end), at));
+    const BertClass kind = bert_class_of(next_character(text.substr(0, end), at));
     if (kind != BertClass::word && kind != BertClass::dropped) return end;
     end = start;
   }
