@@ -10,6 +10,7 @@
 #include "launch/config/validate.h"
 #include "launch/config/write_config.h"
 #include "tests/launch/config_support.h"
+#include "tests/support/source_folder.h"
 
 namespace tessera {
 namespace {
@@ -141,8 +142,7 @@ TEST(ConfigSchema, NearestIsNearOrNothing) {
 }
 
 TEST(ConfigDocs, ThePageIsWhatTheSchemaSays) {
-  std::ifstream file(std::filesystem::path(TESSERA_SOURCE_DIR) / "docs/configuration.md",
-                     std::ios::binary);
+  std::ifstream file(test::source_folder() / "docs/configuration.md", std::ios::binary);
   const std::string page(std::istreambuf_iterator<char>(file), {});
   EXPECT_TRUE(page == config_markdown())
       << "docs/configuration.md is not what launch/config/schema.h says. Write it again:\n"
@@ -151,8 +151,7 @@ TEST(ConfigDocs, ThePageIsWhatTheSchemaSays) {
 
 TEST(ConfigFiles, AllLoadAndFitOneAndTwoRanks) {
   int files = 0;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::filesystem::path(TESSERA_SOURCE_DIR) / "configs")) {
+  for (const auto& entry : std::filesystem::directory_iterator(test::source_folder() / "configs")) {
     ASSERT_EQ(entry.path().extension(), ".yaml") << entry.path();
     SCOPED_TRACE(entry.path().string());
     ++files;

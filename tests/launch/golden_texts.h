@@ -6,13 +6,14 @@
 
 #include "data_test_files.h"
 #include "launch/checkpoint/json.h"
+#include "tests/support/source_folder.h"
 
 // What the tests that read tests/parity/*_golden.json have in common.
 
 namespace tessera {
 
 inline Json read_golden(const std::string& name) {
-  const std::string path = TESSERA_SOURCE_DIR "/tests/parity/" + name;
+  const std::string path = test::source_folder() / "tests/parity" / name;
   return parse_json(read_file(path), path);
 }
 

@@ -1,7 +1,7 @@
 // Against what the Python package `sentencepiece` makes
 // (tests/parity/make_sentencepiece_goldens.py).
 
-#include "data_test_files.h"
+#include "golden_texts.h"
 #include "launch/files/base64.h"
 #include "launch/tokenizer/sentencepiece_tokenizer.h"
 
@@ -11,19 +11,8 @@ namespace {
 using Tokens = std::vector<int32_t>;
 
 const Json& golden() {
-  static const Json json = [] {
-    const std::string path = TESSERA_SOURCE_DIR "/tests/parity/sentencepiece_golden.json";
-    return parse_json(read_file(path), path);
-  }();
+  static const Json json = read_golden("sentencepiece_golden.json");
   return json;
-}
-
-std::string from_hex(const std::string& hex) {
-  std::string bytes;
-  for (size_t i = 0; i < hex.size(); i += 2) {
-    bytes.push_back(static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16)));
-  }
-  return bytes;
 }
 
 class SentencePieceParity : public ::testing::TestWithParam<const char*> {

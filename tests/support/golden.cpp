@@ -4,21 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
 
 #include "tests/support/shards.h"
+#include "tests/support/source_folder.h"
 
 namespace tessera::test {
-namespace {
-
-/// The repository, or where its tests' files have been put.
-std::filesystem::path source_folder() {
-  const char* moved = std::getenv("TESSERA_SOURCE_DIR");
-  return moved == nullptr ? TESSERA_SOURCE_DIR : moved;
-}
-
-}  // namespace
 
 Golden::Golden(const std::string& name)
     : file_(source_folder() / "tests/parity" / (name + "_golden.safetensors")) {}
