@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Proves that a bundle runs where its packages are absent: in a root folder that has a shell, coreutils
-# and a C library, then once more as where that C library is too old. On the CPU, without a GPU.
+# Proves that a bundle runs where its packages are absent: in a root folder that has a shell, coreutils,
+# a C library and CUDA's libraries, then once more as where that C library is too old. On the CPU, without a
+# GPU.
 #
 #   tests/gpu/prove_bundle.sh FOLDER
 #
@@ -22,6 +23,8 @@ done | sort -u | while read -r library; do
   mkdir -p "$root$(dirname "$library")"
   cp -L "$library" "$root$library"
 done
+c_library=$(ldd "$(type -P sh)" | awk '$1 == "libc.so.6" {print $3}')
+cp -L "$(dirname "$c_library")"/lib{dl,m,pthread,rt}.so.[0-9] "$root$(dirname "$c_library")"
 echo 'root:x:0:0:root:/tmp:/bin/sh' >"$root/etc/passwd"
 cp -r "$bundle"/. "$root/bundle"
 
@@ -30,9 +33,14 @@ if find "$root" -path "$root/bundle" -prune -o -name 'libmpi*' -print -o -name '
   exit 1
 fi
 
+# CUDA's libraries are large: they are put there while it runs.
+mkdir "$root/cuda"
+ldd "$bundle"/libexec/* | awk '/libcu|libnv|libnccl/ && $3 ~ /^\// {print $1, $3}' | sort -u >"$root/cuda_libraries"
+while read -r name _; do touch "$root/cuda/$name"; done <"$root/cuda_libraries"
+
 cat >"$root/prove.sh" <<'PROOF'
 set -eu
-export PATH=/bin HOME=/tmp
+export PATH=/bin HOME=/tmp TESSERA_CUDA_LIBRARIES=/cuda
 echo "== tessera --version"; /bundle/bin/tessera --version
 echo "== ops on the CPU";    /bundle/bin/core_tests --gtest_brief=1
 echo "== models on the CPU"; /bundle/bin/models_tests --gtest_brief=1
@@ -55,15 +63,18 @@ PROOF
 
 cat >"$root/old.sh" <<'OLD'
 set -eu
-export PATH=/bin
+export PATH=/bin TESSERA_CUDA_LIBRARIES=/cuda
 echo "== with the bundle's own C library"
 /bundle/bin/mpirun -np 2 /bundle/bin/tessera --version
 OLD
 
 in_root() { # in_root SCRIPT
-  unshare --mount --pid --fork "${map[@]}" bash -c \
-    'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && mount --rbind /sys "$0/sys" && exec chroot "$0" /bin/sh "$1"' \
-    "$root" "$1"
+  unshare --mount --pid --fork "${map[@]}" bash -euc '
+    mount -t proc proc "$0/proc"
+    mount --rbind /dev "$0/dev"
+    mount --rbind /sys "$0/sys"
+    while read -r name path; do mount --bind "$path" "$0/cuda/$name"; done <"$0/cuda_libraries"
+    exec chroot "$0" /bin/sh "$1"' "$root" "$1"
 }
 map=()
 [ "$(id -u)" -eq 0 ] || map=(--map-root-user)
