@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "tests/support/tensors.h"
@@ -23,7 +24,7 @@ std::vector<int32_t> ints_of(const Tensor& tensor) {
   return {values.begin(), values.end()};
 }
 
-/// Tables for `count` documents.
+/// Tables for a call with `count` documents.
 struct Tables {
   explicit Tables(int64_t count)
       : queries({count}, DType::i32),
@@ -31,8 +32,11 @@ struct Tables {
         qkv({count + 1}, DType::i32),
         out({count + 1}, DType::i32),
         statistics({count + 1}, DType::i32),
-        tables{queries.tensor.data<int32_t>(), keys.tensor.data<int32_t>(),
-               qkv.tensor.data<int32_t>(), out.tensor.data<int32_t>(),
+        tables{count,
+               queries.tensor.data<int32_t>(),
+               keys.tensor.data<int32_t>(),
+               qkv.tensor.data<int32_t>(),
+               out.tensor.data<int32_t>(),
                statistics.tensor.data<int32_t>()} {}
 
   TestTensor queries, keys, qkv, out, statistics;
@@ -45,12 +49,28 @@ TEST_F(CudnnLayouts, DocumentsThatAreNotThereAreEmptyAndAtTheEnd) {
     AttentionMask mask;
     mask.documents = documents.tensor;
     const Tables to(5);
-    cuda::describe_documents(mask, {3, 10, 10, true}, 5, 2, 8, to.tables);
+    cuda::describe_documents(mask, {3, 10, 10, true}, 1, 2, 8, to.tables);
     EXPECT_EQ(ints_of(to.queries.tensor), (std::vector{3, 0, 7, 0, 0}));
     EXPECT_EQ(ints_of(to.keys.tensor), (std::vector{3, 0, 7, 0, 0}));
     EXPECT_EQ(ints_of(to.statistics.tensor), (std::vector{0, 6, 6, 20, 20, 20}));
     EXPECT_EQ(ints_of(to.out.tensor), (std::vector{0, 48, 48, 160, 160, 160}));
     EXPECT_EQ(ints_of(to.qkv.tensor), (std::vector{0, 144, 144, 480, 480, 480}));
+  }
+}
+
+TEST_F(CudnnLayouts, TheTablesOfEachCallAreAligned) {
+  if constexpr (kHasCuda) {
+    const TestTensor documents = from_ints(std::vector{0, 3, 4, 10}, {4});
+    AttentionMask mask;
+    mask.documents = documents.tensor;
+    Tables to(7);  // two calls of two documents, which take 4 elements each
+    to.tables.documents = 2;
+    std::ranges::fill(to.queries.tensor.span<int32_t>(), -1);
+    std::ranges::fill(to.statistics.tensor.span<int32_t>(), -1);
+    cuda::describe_documents(mask, {3, 10, 10, true}, 2, 2, 8, to.tables);
+    EXPECT_EQ(ints_of(to.queries.tensor), (std::vector{3, 1, -1, -1, 6, 0, -1}));
+    EXPECT_EQ(ints_of(to.statistics.tensor), (std::vector{0, 6, 8, -1, 8, 20, 20, -1}));
+    EXPECT_EQ(to.tables.place_of(2), 4);
   }
 }
 
@@ -60,17 +80,17 @@ TEST_F(CudnnLayouts, LengthsCutKeysAndAWindowTheQueriesThatSeeThem) {
     AttentionMask mask;
     mask.lengths = lengths.tensor;
     const Tables whole(3);
-    cuda::describe_documents(mask, {3, 10, 10, false}, 3, 2, 8, whole.tables);
+    cuda::describe_documents(mask, {3, 10, 10, false}, 1, 2, 8, whole.tables);
     EXPECT_EQ(ints_of(whole.keys.tensor), (std::vector{10, 4, 0}));
     EXPECT_EQ(ints_of(whole.queries.tensor), (std::vector{10, 10, 0}));
     mask.window = 3;
-    cuda::describe_documents(mask, {3, 10, 10, false}, 3, 2, 8, whole.tables);
+    cuda::describe_documents(mask, {3, 10, 10, false}, 1, 2, 8, whole.tables);
     EXPECT_EQ(ints_of(whole.queries.tensor), (std::vector{10, 6, 0}));
 
     const TestTensor documents = from_ints(std::vector{0, 10, 13, 20, 25, 30}, {6});
     mask.documents = documents.tensor;
     const Tables cut(5);
-    cuda::describe_documents(mask, {5, 10, 10, true}, 5, 2, 8, cut.tables);
+    cuda::describe_documents(mask, {5, 10, 10, true}, 1, 2, 8, cut.tables);
     EXPECT_EQ(ints_of(cut.keys.tensor), (std::vector{10, 3, 1, 0, 0}));
     EXPECT_EQ(ints_of(cut.queries.tensor), (std::vector{10, 3, 3, 0, 0}));
   }

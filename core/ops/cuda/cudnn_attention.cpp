@@ -68,11 +68,10 @@ const AttentionPlan* plan_for(const AttentionPlanKey& key) {
 
 /// How the documents of a batch are dealt out to calls of a plan.
 struct Calls {
-  int64_t count, documents, rows;  ///< calls; documents with those that are added; rows
+  int64_t count, rows;
 
   Calls(const AttentionPlanKey& key, const Tensor& qkv, const AttentionMask& mask)
       : count(ceil_div(BatchDocuments(qkv, mask).count, key.documents)),
-        documents(count * key.documents),
         rows(qkv.dim(0) * qkv.dim(1)) {}
 };
 
@@ -91,7 +90,8 @@ struct Scratch {
       bytes += (part + kAlignedTo - 1) / kAlignedTo * kAlignedTo;
       return place;
     };
-    const size_t table_bytes = sizeof(int32_t) * static_cast<size_t>(calls.documents + 1);
+    tables.documents = key.documents;
+    const size_t table_bytes = sizeof(int32_t) * static_cast<size_t>(calls.count * tables.stride());
     const size_t places[] = {add(for_plan.workspace_bytes()),
                              add(sizeof(float) * static_cast<size_t>(calls.rows * key.heads)),
                              add(table_bytes),
@@ -102,7 +102,7 @@ struct Scratch {
     plan = static_cast<std::byte*>(workspace(bytes));
     const auto ints = [&](int i) { return reinterpret_cast<int32_t*>(plan + places[i]); };
     statistics = reinterpret_cast<float*>(plan + places[1]);
-    tables = {ints(2), ints(3), ints(4), ints(5), ints(6)};
+    tables = {key.documents, ints(2), ints(3), ints(4), ints(5), ints(6)};
   }
 };
 
@@ -127,13 +127,13 @@ class Batch {
     add_rows(kStatistics, statistics_, key.heads);
     if (!key.ragged && !key.padded) return;
     const DocumentTables& tables = scratch_.tables;
-    describe_documents(mask_, places_, calls_.documents, key.heads, key.head_dim, tables);
-    add(kQueryLengths, tables.query_lengths, key.documents);
-    add(kKeyLengths, tables.key_lengths, key.documents);
+    describe_documents(mask_, places_, calls_.count, key.heads, key.head_dim, tables);
+    add(kQueryLengths, tables.query_lengths, tables.stride());
+    add(kKeyLengths, tables.key_lengths, tables.stride());
     if (!key.ragged) return;
-    add(kQkvOffsets, tables.qkv_offsets, key.documents);
-    add(kOutOffsets, tables.out_offsets, key.documents);
-    add(kStatisticsOffsets, tables.statistics_offsets, key.documents);
+    add(kQkvOffsets, tables.qkv_offsets, tables.stride());
+    add(kOutOffsets, tables.out_offsets, tables.stride());
+    add(kStatisticsOffsets, tables.statistics_offsets, tables.stride());
   }
 
   void add_out(AttentionTensor tensor, const Tensor& at) {

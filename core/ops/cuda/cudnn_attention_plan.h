@@ -88,11 +88,15 @@ inline int64_t most_documents(const AttentionPlanKey& key) {
   return key.backward ? std::max<int64_t>(kMostScratchBytes / document_bytes, 1) : key.documents;
 }
 
-/// The largest divisor of `count` up to `most`.
-inline int64_t largest_divisor(int64_t count, int64_t most) {
-  int64_t divisor = std::min(count, most);
-  while (count % divisor != 0) --divisor;
-  return divisor;
+/// Of `count` documents of one length, how many a call gets, which all get as many: `most`, or the
+/// next fewer after which the next call's statistics are aligned to 16 bytes, as cuDNN may take
+/// them to be. If there is no such number, all.
+inline int64_t dense_documents(const AttentionPlanKey& key, int64_t count, int64_t most) {
+  for (int64_t documents = most; documents > 0 && most < count; --documents) {
+    const int64_t numbers = documents * key.heads * key.length;
+    if (count % documents == 0 && numbers % 4 == 0) return documents;
+  }
+  return count;
 }
 
 /// How many documents a batch has, and the rows of each, 0 if they differ. Without documents each
@@ -138,7 +142,7 @@ inline AttentionPlanKey attention_plan_key(const Tensor& qkv, const AttentionOpt
   } else {
     key.documents = documents.count;
     key.length = documents.length;
-    key.documents = largest_divisor(key.documents, most_documents(key));
+    key.documents = dense_documents(key, key.documents, most_documents(key));
     key.rows = key.documents * key.length;
   }
   return key;

@@ -41,18 +41,21 @@ struct Documents {
   }
 };
 
-__global__ void describe_kernel(Documents documents, int64_t count, int32_t heads, int32_t head_dim,
+__global__ void describe_kernel(Documents documents, int64_t calls, int32_t heads, int32_t head_dim,
                                 DocumentTables to) {
-  for (int64_t i = global_thread(); i <= count; i += global_threads()) {
-    if (i < count) {
-      to.query_lengths[i] = static_cast<int32_t>(documents.queries(i));
-      to.key_lengths[i] = static_cast<int32_t>(documents.keys(i));
+  const int64_t entries = to.documents + 1;
+  for (int64_t i = global_thread(); i < calls * entries; i += global_threads()) {
+    const int64_t call = i / entries, entry = i % entries, at = call * to.stride() + entry;
+    const int64_t document = call * to.documents + entry;
+    if (entry < to.documents) {
+      to.query_lengths[at] = static_cast<int32_t>(documents.queries(document));
+      to.key_lengths[at] = static_cast<int32_t>(documents.keys(document));
     }
     if (documents.ends == nullptr) continue;
-    const auto first = static_cast<int32_t>(documents.first(i));
-    to.qkv_offsets[i] = first * 3 * heads * head_dim;
-    to.out_offsets[i] = first * heads * head_dim;
-    to.statistics_offsets[i] = first * heads;
+    const auto first = static_cast<int32_t>(documents.first(document));
+    to.qkv_offsets[at] = first * 3 * heads * head_dim;
+    to.out_offsets[at] = first * heads * head_dim;
+    to.statistics_offsets[at] = first * heads;
   }
 }
 
@@ -71,14 +74,15 @@ __global__ void copy_kernel(const float* from, StatisticsLayout from_layout, flo
   }
 }
 
-/// Visits the rows of all documents from `begins` of each on, a warp a row.
+/// Visits the rows of all documents from `begins` of each, one of the tables, on, a warp a row.
 template <typename Visit>
-__device__ void for_rows_beyond(const Documents& documents, const int32_t* begins, Visit visit) {
+__device__ void for_rows_beyond(const Documents& documents, const DocumentTables& tables,
+                                const int32_t* begins, Visit visit) {
   const int64_t warps = global_threads() / kWarpSize;
   for (int64_t i = global_thread() / kWarpSize; i < documents.count * documents.length;
        i += warps) {
     const int64_t document = i / documents.length, t = i % documents.length;
-    if (t < begins[document] || t >= documents.rows(document)) continue;
+    if (t < begins[tables.place_of(document)] || t >= documents.rows(document)) continue;
     visit(documents.first(document) + t, static_cast<int>(threadIdx.x) % kWarpSize);
   }
 }
@@ -89,9 +93,9 @@ __device__ void clear_row(Features* row, int64_t packs, int lane) {
   for (int64_t i = lane; i < packs; i += kWarpSize) row[i] = {};
 }
 
-__global__ void clear_rows_kernel(Documents documents, const int32_t* queries, Features* out,
+__global__ void clear_rows_kernel(Documents documents, DocumentTables tables, Features* out,
                                   int64_t packs, float* log_sum_exp, StatisticsLayout layout) {
-  for_rows_beyond(documents, queries, [=](int64_t row, int lane) {
+  for_rows_beyond(documents, tables, tables.query_lengths, [=](int64_t row, int lane) {
     clear_row(out + row * packs, packs, lane);
     for (int64_t head = lane; head < layout.heads; head += kWarpSize) {
       log_sum_exp[place_of(head, row, layout)] = -INFINITY;
@@ -99,11 +103,11 @@ __global__ void clear_rows_kernel(Documents documents, const int32_t* queries, F
   });
 }
 
-__global__ void clear_gradients_kernel(Documents documents, const int32_t* queries,
-                                       const int32_t* keys, Features* dqkv, int64_t packs) {
-  for_rows_beyond(documents, queries,
+__global__ void clear_gradients_kernel(Documents documents, DocumentTables tables, Features* dqkv,
+                                       int64_t packs) {
+  for_rows_beyond(documents, tables, tables.query_lengths,
                   [=](int64_t row, int lane) { clear_row(dqkv + row * 3 * packs, packs, lane); });
-  for_rows_beyond(documents, keys, [=](int64_t row, int lane) {
+  for_rows_beyond(documents, tables, tables.key_lengths, [=](int64_t row, int lane) {
     clear_row(dqkv + (row * 3 + 1) * packs, 2 * packs, lane);
   });
 }
@@ -114,10 +118,11 @@ LaunchShape a_warp_a_row(const DocumentPlaces& places) {
 
 }  // namespace
 
-void describe_documents(const AttentionMask& mask, const DocumentPlaces& places, int64_t count,
+void describe_documents(const AttentionMask& mask, const DocumentPlaces& places, int64_t calls,
                         int64_t heads, int64_t head_dim, const DocumentTables& tables) {
-  launch("describe_documents", one_dimensional(count + 1, kThreads), describe_kernel,
-         Documents(mask, places), count, narrow<int32_t>(heads), narrow<int32_t>(head_dim), tables);
+  launch("describe_documents", one_dimensional(calls * (tables.documents + 1), kThreads),
+         describe_kernel, Documents(mask, places), calls, narrow<int32_t>(heads),
+         narrow<int32_t>(head_dim), tables);
 }
 
 void copy_statistics(const float* from, const StatisticsLayout& from_layout, float* to,
@@ -130,15 +135,14 @@ void clear_blind_rows(const AttentionMask& mask, const DocumentPlaces& places,
                       const DocumentTables& tables, const StatisticsLayout& layout, Tensor out,
                       float* log_sum_exp) {
   launch("clear_blind_rows", a_warp_a_row(places), clear_rows_kernel, Documents(mask, places),
-         tables.query_lengths, reinterpret_cast<Features*>(out.raw()),
+         tables, reinterpret_cast<Features*>(out.raw()),
          out.numel() / layout.rows / kPackSize<bfloat16>, log_sum_exp, layout);
 }
 
 void clear_blind_gradients(const AttentionMask& mask, const DocumentPlaces& places,
                            const DocumentTables& tables, Tensor dqkv) {
   launch("clear_blind_gradients", a_warp_a_row(places), clear_gradients_kernel,
-         Documents(mask, places), tables.query_lengths, tables.key_lengths,
-         reinterpret_cast<Features*>(dqkv.raw()),
+         Documents(mask, places), tables, reinterpret_cast<Features*>(dqkv.raw()),
          dqkv.numel() / (dqkv.dim(0) * dqkv.dim(1)) / 3 / kPackSize<bfloat16>);
 }
 

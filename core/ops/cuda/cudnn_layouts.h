@@ -16,22 +16,31 @@ struct DocumentPlaces {
   bool ragged;
 };
 
-/// What cuDNN wants to be told of `count` documents, which may be more than there are; the others
-/// are empty and at the end.
+/// What cuDNN wants to be told of documents in each of some calls. They may be more than there are;
+/// the others are empty and at the end.
 struct DocumentTables {
-  // (count) each: of a document's rows, how many of the first see a key, and are one that is seen.
-  // The others see nothing, or are hidden by mask.lengths.
+  int64_t documents;  ///< in a call
+  // Of a document's rows, how many of the first see a key, and are one that is seen. The others see
+  // nothing, or are hidden by mask.lengths.
   int32_t* query_lengths;
   int32_t* key_lengths;
-  // (count + 1) each, if ragged: of a document's first row, the element in qkv, out and statistics.
+  // If ragged: of a document's first row, the element in qkv, out and statistics. A call has one
+  // more, where its last document ends.
   int32_t* qkv_offsets;
   int32_t* out_offsets;
   int32_t* statistics_offsets;
+
+  /// Elements of each table from one call to the next: cuDNN may take what it is given to be
+  /// aligned to 16 bytes.
+  constexpr int64_t stride() const { return (documents + 1 + 3) / 4 * 4; }
+  constexpr int64_t place_of(int64_t document) const {
+    return document / documents * stride() + document % documents;
+  }
 };
 
-/// Writes `tables` for `count` documents from the mask's documents, lengths and window. Rows have
+/// Writes `tables` (calls × stride each) from the mask's documents, lengths and window. Rows have
 /// `heads` × `head_dim` features in out and three times as many in qkv.
-void describe_documents(const AttentionMask& mask, const DocumentPlaces& places, int64_t count,
+void describe_documents(const AttentionMask& mask, const DocumentPlaces& places, int64_t calls,
                         int64_t heads, int64_t head_dim, const DocumentTables& tables);
 
 /// How a number for each head h and row n lies: at n / block × block × heads + h × head_stride +

@@ -53,6 +53,7 @@ __device__ void store_sums(const RowTeam<kWholeBlock>& team, const Sums<K, N>& s
                            float* partial) {
   float* total = kWholeBlock ? partial : dynamic_shared<float>();
   for (int turn = 0; turn < team.count; ++turn) {
+#pragma unroll
     for (int k = 0; k < K; ++k) {
       const int column = (team.thread + k * team.size) * N;
       if (turn != team.index || column >= columns) continue;
@@ -90,6 +91,7 @@ __global__ void __launch_bounds__(kWholeBlock ? kMostThreads : kWarpTeams* kWarp
   for (int64_t row = begin + team.index; row < end; row += team.count, turn ^= 1) {
     const int64_t start = row * b.columns;
     Pack<T, N> dy[K] = {}, x[K] = {};
+#pragma unroll
     for (int k = 0; k < K; ++k) {
       const int pack = team.thread + k * team.size;
       if (pack >= packs) continue;
@@ -98,6 +100,7 @@ __global__ void __launch_bounds__(kWholeBlock ? kMostThreads : kWarpTeams* kWarp
     }
     const float mean = b.means[row], rstd = b.rstds[row];
     float2 p = make_float2(0.0f, 0.0f);
+#pragma unroll
     for (int k = 0; k < K; ++k) {
       const int pack = team.thread + k * team.size;
       if (pack >= packs) continue;
@@ -113,6 +116,7 @@ __global__ void __launch_bounds__(kWholeBlock ? kMostThreads : kWarpTeams* kWarp
     }
     p = row_sums(team, p, turn);
     p = make_float2(p.x / static_cast<float>(columns), p.y / static_cast<float>(columns));
+#pragma unroll
     for (int k = 0; k < K; ++k) {
       const int pack = team.thread + k * team.size;
       if (pack >= packs) continue;

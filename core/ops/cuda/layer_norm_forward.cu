@@ -70,16 +70,19 @@ __global__ void __launch_bounds__(kWholeBlock ? 1024 : kThreads)
   const int64_t start = row * f.columns;
   source.begin();
   Pack<T, N> x[K] = {};
+#pragma unroll
   for (int k = 0; k < K; ++k) {
     const int pack = team.thread + k * team.size;
     if (pack < packs) x[k] = source.template take<N>(start + pack * N, pack * N);
   }
   float sum = 0.0f;
+#pragma unroll
   for (int k = 0; k < K; ++k) {  // what is beyond the row is zero
     for (int i = 0; i < N; ++i) sum += to_float(x[k].at[i]);
   }
   const float mean = team.sum(sum) / static_cast<float>(f.columns);
   float squares = 0.0f;
+#pragma unroll
   for (int k = 0; k < K; ++k) {
     if (team.thread + k * team.size >= packs) continue;
     for (int i = 0; i < N; ++i) {
@@ -89,6 +92,7 @@ __global__ void __launch_bounds__(kWholeBlock ? 1024 : kThreads)
   }
   const float rstd = f.rstd(team.sum(squares));
   if (team.thread == 0) f.keep(row, mean, rstd);
+#pragma unroll
   for (int k = 0; k < K; ++k) {
     const int pack = team.thread + k * team.size;
     if (pack >= packs) continue;

@@ -31,11 +31,12 @@ __global__ void rotary_kernel(const float* table, float direction, int64_t token
   for (int64_t at = global_thread(); at < tokens * token_packs; at += global_threads()) {
     const int64_t token = at / token_packs, rest = at % token_packs;
     const int64_t head = rest / head_packs, i = rest % head_packs * N;  // queries, then keys
-    const float* cosines = table + token * 2 * half + i;
+    const float* angles = table + token * 2 * half + i;
+    const Floats<N> cosines = load_floats<N>(angles), sines = load_floats<N>(angles + half);
     T* x = qkv + (token * 3 * heads + head) * 2 * half + i;
     Floats<N> a = load_floats<N>(x), b = load_floats<N>(x + half);
     for (int j = 0; j < N; ++j) {
-      const float cosine = cosines[j], sine = direction * cosines[half + j];
+      const float cosine = cosines.at[j], sine = direction * sines.at[j];
       const float turned = a.at[j] * cosine - b.at[j] * sine;
       b.at[j] = b.at[j] * cosine + a.at[j] * sine;
       a.at[j] = turned;

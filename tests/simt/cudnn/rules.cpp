@@ -209,10 +209,11 @@ void require_pointers(const AttentionOperation& operation, const CudnnPointers& 
     refuse_if(found == pointers.end(), error_code_t::INVALID_VARIANT_PACK,
               name + " not found in variant pack");
     const int64_t bytes = size_of(tensor->get_data_type());
-    const int64_t alignment = tensor->get_data_type() == DataType_t::BFLOAT16 ? 16 : 4;
-    refuse_if(reinterpret_cast<uintptr_t>(found->second) % static_cast<uint64_t>(alignment) != 0,
+    // What the frontend tells the backend of a tensor that has no set_alignment.
+    constexpr uintptr_t kAlignment = 16;
+    refuse_if(reinterpret_cast<uintptr_t>(found->second) % kAlignment != 0,
               error_code_t::INVALID_VARIANT_PACK,
-              name + ": the pointer is not aligned to " + std::to_string(alignment) + " bytes");
+              name + ": the pointer is not aligned to 16 bytes");
     // What a ragged tensor's offsets reach is not known before it runs.
     int64_t last = 0;
     for (size_t i = 0; i < 4 && tensor->get_ragged_offset() == nullptr; ++i) {
