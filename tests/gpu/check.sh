@@ -54,11 +54,11 @@ fi
 # part | seconds at most. By design all are done in 530 s: where all goes well, parts are thought to take, on
 # an H200, versions 3, data 15, ops 40, models 25, communicators 10, gpt and bert 25 each, layouts 30, nccl 12,
 # resume 25, bitwise 20, answers 12, kernels 15, which are 257 s; measure, 7 models of 15 s, 105; then 168 are
-# left, which memcheck and racecheck, of 50 each, and pytorch share. These four stop by themselves when their
-# time is up and say what they left out.
+# left for pytorch, memcheck and racecheck. These four stop by themselves when their time is up and say what
+# they left out; --only, and another --out, goes on with it.
 parts='versions 20
 data 60
-ops 90
+ops 150
 models 60
 communicators 30
 gpt 40
@@ -70,9 +70,9 @@ bitwise 40
 answers 40
 kernels 40
 measure 150
-memcheck 50
-racecheck 50
-pytorch 240'
+pytorch 110
+memcheck 60
+racecheck 60'
 began=$SECONDS
 rm -rf "$out/logs" "$out/runs"
 mkdir -p "$out/logs"

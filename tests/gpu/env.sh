@@ -18,7 +18,7 @@ export TESSERA_SOURCE_DIR=$bundle
 cuda_libraries() {
   local folder
   for folder in /usr/local/cuda*/lib64 /usr/lib/x86_64-linux-gnu \
-    $(python3 -c 'import site; print(*site.getsitepackages())' 2>/dev/null | tr ' ' '\n' | sed 's|$|/nvidia|'); do
+    $("${PYTHON:-python3}" -c 'import sys; print(*filter(None, sys.path), sep="\n")' 2>/dev/null | sed 's|$|/nvidia|'); do
     case $folder in
       */nvidia) find "$folder" -maxdepth 3 -name lib -type d 2>/dev/null ;;
       *) [ -e "$folder/libcudart.so.13" ] && echo "$folder" ;;

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Measures the models of configs/ in PyTorch on this machine's GPU, as check.sh measures them in Tessera, or
 on its CPU: bf16 autocast or fp32, scaled_dot_product_attention, torch.compile, fused AdamW, a clipped
-gradient norm. BERT learns masked tokens alone, as there.
+gradient norm, a vocabulary rounded up to 64. BERT learns masked tokens alone, as there.
 
     peer_pytorch.py MODEL --seq-length T --batch ROWS [--steps N] [--seconds S] [--device cpu]
+                    [--compile model|blocks|none]
 
-A line of JSON: tokens_per_second (the median of the steps after the warm-up), model_flops_per_second, mfu
-where the GPU's peak is known, memory_gib. FLOPs are counted as by launch/train/model_flops.h.
+To compile the whole model takes longer than to compile one block, which serves for all, and the head.
+
+A line of JSON: tokens_per_second (the median of the steps after the warm-up, of which three at a time
+are waited for), model_flops_per_second, mfu where the GPU's peak is known, memory_gib of the whole GPU. FLOPs are counted as by launch/train/model_flops.h.
 """
 
 import argparse
@@ -34,6 +37,7 @@ MODELS = {
     "tiny_bert": ("bert", 2, 64, 4, 257),
 }
 WITHOUT_BIASES = {"gpt_shakespeare"}
+TOGETHER = 3  # steps that are timed as one
 MASKED = 0.15  # of BERT's tokens have a target
 # Dense bf16 TFLOP/s, as in launch/observe/peak_flops.cpp; longer names first.
 PEAKS = {
@@ -71,19 +75,37 @@ class Block(nn.Module):
         return self.norm2(x + self.mlp(x))
 
 
+class Head(nn.Module):
+    """The loss of the final features and the table of words."""
+
+    def __init__(self, is_bert, width, vocabulary, bias):
+        super().__init__()
+        self.is_bert = is_bert
+        if is_bert:
+            self.transform, self.norm = nn.Linear(width, width), nn.LayerNorm(width)
+            self.bias = nn.Parameter(torch.zeros(vocabulary))
+        else:
+            self.norm = nn.LayerNorm(width, bias=bias)
+
+    def forward(self, x, table, places, targets):
+        if not self.is_bert:
+            return F.cross_entropy(F.linear(self.norm(x), table).flatten(0, 1), targets.flatten())
+        chosen = self.norm(F.gelu(self.transform(x.flatten(0, 1)[places])))
+        return F.cross_entropy(F.linear(chosen, table, self.bias), targets)
+
+
 class Model(nn.Module):
     def __init__(self, kind, layers, width, heads, vocabulary, length, bias=True):
         super().__init__()
+        vocabulary = (vocabulary + 63) // 64 * 64
         self.is_bert, self.dropout = kind == "bert", 0.1 if kind == "bert" else 0.0
         self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
         self.blocks = nn.ModuleList(
             Block(width, heads, not self.is_bert, self.dropout, bias) for _ in range(layers)
         )
-        self.norm = nn.LayerNorm(width, bias=bias)  # before the blocks in BERT, after them in GPT
+        self.head = Head(self.is_bert, width, vocabulary, bias)
         if self.is_bert:
-            self.types = nn.Embedding(2, width)
-            self.transform, self.transform_norm = nn.Linear(width, width), nn.LayerNorm(width)
-            self.head_bias = nn.Parameter(torch.zeros(vocabulary))
+            self.types, self.norm = nn.Embedding(2, width), nn.LayerNorm(width)
         for parameter in self.parameters():
             if parameter.dim() > 1:
                 nn.init.normal_(parameter, std=0.02)
@@ -94,12 +116,15 @@ class Model(nn.Module):
             x = F.dropout(self.norm(x + self.types(torch.zeros_like(tokens))), self.dropout)
         for block in self.blocks:
             x = block(x)
-        if not self.is_bert:
-            logits = F.linear(self.norm(x), self.tokens.weight)
-            return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-        chosen = x.flatten(0, 1)[places]
-        chosen = self.transform_norm(F.gelu(self.transform(chosen)))
-        return F.cross_entropy(F.linear(chosen, self.tokens.weight, self.head_bias), targets)
+        return self.head(x, self.tokens.weight, places, targets)
+
+    def compile_parts(self, parts):
+        """`parts` is model, blocks or none."""
+        if parts == "model":
+            self.compile()
+        elif parts == "blocks":
+            for part in [*self.blocks, self.head]:
+                part.compile()
 
 
 def step_flops(kind, layers, width, vocabulary, rows, length, targets):
@@ -116,12 +141,11 @@ def main():
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--steps", type=int, default=30, help="after the warm-up")
     parser.add_argument("--warm-up", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=60, help="no step begins after so many")
+    parser.add_argument("--seconds", type=float, default=60, help="no step begins so long after the warm-up")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--precision", choices=["bf16", "fp32"], default="bf16")
-    parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--compile", choices=["model", "blocks", "none"], default="model")
     options = parser.parse_args()
-    began = time.monotonic()
     on_gpu = options.device == "cuda"
     if on_gpu and not torch.cuda.is_available():
         sys.exit("peer_pytorch.py finds no GPU; --device cpu measures the CPU")
@@ -132,7 +156,7 @@ def main():
     bias = options.model not in WITHOUT_BIASES
     model = Model(kind, layers, width, heads, vocabulary, length, bias).to(options.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
-    forward = model if options.no_compile else torch.compile(model)
+    model.compile_parts(options.compile)
     count = rows * length if kind == "gpt" else round(MASKED * rows * length)
 
     def wait():
@@ -145,38 +169,47 @@ def main():
         targets = draw(vocabulary, (rows, length) if kind == "gpt" else (count,))
         return draw(vocabulary, (rows, length)), places, targets
 
-    seconds = []
-    for step in range(options.warm_up + options.steps):
-        if time.monotonic() - began > options.seconds:
-            break
-        arguments = batch()
-        wait()
-        start = time.monotonic()
+    def step(arguments):
         with torch.autocast(options.device, dtype=torch.bfloat16, enabled=options.precision == "bf16"):
-            loss = forward(*arguments)
+            loss = model(*arguments)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
+        return loss
+
+    def timed_steps():
+        batches = [batch() for _ in range(TOGETHER)]
         wait()
-        if step >= options.warm_up:
-            seconds.append(time.monotonic() - start)
-    if not seconds:
-        sys.exit(f"peer_pytorch.py: no step after the warm-up within {options.seconds:g} seconds")
+        start = time.monotonic()
+        for arguments in batches:
+            loss = step(arguments)
+        wait()
+        return (time.monotonic() - start) / TOGETHER, loss
+
+    for _ in range(options.warm_up):
+        step(batch())
+    wait()
+    began, seconds = time.monotonic(), []
+    while not seconds or (len(seconds) * TOGETHER < options.steps and time.monotonic() - began < options.seconds):
+        taken, loss = timed_steps()
+        seconds.append(taken)
 
     step_seconds = statistics.median(seconds)
     flops = step_flops(kind, layers, width, vocabulary, rows, length, count) / step_seconds
     name = torch.cuda.get_device_name() if on_gpu else "CPU"
+    free, total = torch.cuda.mem_get_info() if on_gpu else (0, 0)
+    memory = total - free  # as nvidia-smi counts: it keeps what it has reserved
     peak = next((1e12 * peak for part, peak in PEAKS.items() if part in name), None)
     result = {
         "model": options.model,
         "seq_length": length,
         "batch": rows,
-        "steps": len(seconds),
+        "steps": len(seconds) * TOGETHER,
         "tokens_per_second": rows * length / step_seconds,
         "model_flops_per_second": flops,
         "mfu": flops / peak if peak else None,
-        "memory_gib": torch.cuda.max_memory_reserved() / 2**30 if on_gpu else None,
+        "memory_gib": memory / 2**30 if on_gpu else None,
         "loss": loss.item(),
         "device": name,
         "precision": options.precision,

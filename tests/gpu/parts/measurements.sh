@@ -77,10 +77,10 @@ part_measure() {
 part_pytorch() {
   local python=${PYTHON:-python3} status=0 model length rows line
   "$python" -c 'import torch' 2>/dev/null || { note "$python has no torch (set PYTHON)"; return 77; }
-  local options=(--seconds 12)
-  [ $tiny = 1 ] && options=(--seconds 20 --steps 3 --warm-up 1 --device cpu --no-compile)
+  local options=(--seconds 6 --compile blocks)
+  [ $tiny = 1 ] && options=(--seconds 20 --steps 3 --warm-up 1 --device cpu --compile none)
   while read -r model length rows; do
-    if [ "$(seconds_left)" -lt 45 ]; then # to compile takes most of it
+    if [ "$(seconds_left)" -lt 30 ]; then # to compile takes most of it
       note "no time was left for $model, T=$length"
       continue
     fi
