@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/cuda/graph.h"
+#include "core/cuda/runtime.h"
 #include "core/cuda/stream.h"
 #include "core/cuda/workspace.h"
 #include "core/error.h"
@@ -57,6 +58,7 @@ const AttentionPlan* plan_for(const AttentionPlanKey& key) {
   const Plan& plan = plans.find_or_make(key, [&]() -> Plan {
     if (!offsets_fit(key)) return nullptr;
     require_not_recording("cuDNN has to compile a plan of attention");
+    if (plans.size() == kMostPlans) synchronize();  // one gives way to it, and may be at work
     auto made = std::make_shared<const AttentionPlan>(key, its_handle);
     const bool usable = made->why_not().empty() && made->workspace_bytes() <= kMostWorkspaceBytes;
     return usable ? made : nullptr;
