@@ -82,8 +82,9 @@ bool ProgressThread::pass(std::unique_lock<std::mutex>& lock) {
     const Progressable::Progress progress = pending->make_progress();
     lock.lock();
     current_ = nullptr;
-    if (progress == Progressable::Progress::finished && !watched_again_)
+    if (progress == Progressable::Progress::finished && !watched_again_) {
       std::erase(watched_, pending);
+    }
     any |= progress != Progressable::Progress::nothing;
     changed_.notify_all();
   }

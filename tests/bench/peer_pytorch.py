@@ -44,7 +44,7 @@ def pytorch(model, precision, compiled):
     rows, length, steps, _ = MODELS[model]
     command = [sys.executable, str(PEER), model, "--device", "cpu", "--precision", precision]
     command += ["--seq-length", str(length), "--batch", str(rows), "--steps", str(steps), "--warm-up", "2"]
-    command += ["--seconds", "300"] + ["--compile", "model" if compiled else "none"]
+    command += ["--seconds", "300", "--compile", "model" if compiled else "none"]
     return json.loads(lines_of(command).splitlines()[-1])["tokens_per_second"]
 
 

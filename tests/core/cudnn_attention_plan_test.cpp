@@ -118,6 +118,15 @@ TEST(AttentionPlanKey, ABackwardPassIsCutIntoCallsThatKeepItsScratchSmall) {
   EXPECT_EQ(key_of(1 << 16, 128, 512).documents, 128) << "a forward pass needs none";
 }
 
+TEST(AttentionPlanKey, CallsOfDenseDocumentsBeginAtAlignedStatistics) {
+  AttentionPlanKey key{};
+  key.heads = 3, key.length = 10;
+  EXPECT_EQ(dense_documents(key, 6, 6), 6) << "one call";
+  EXPECT_EQ(dense_documents(key, 6, 3), 2) << "3 × 30 numbers are no multiple of 16 bytes";
+  key.length = 5;
+  EXPECT_EQ(dense_documents(key, 6, 3), 6) << "nor is any part of the batch";
+}
+
 TEST(AttentionPlanKey, AnyPartMakesItAnother) {
   const AttentionPlanKey base = key_of(4096, 8, 512);
   std::unordered_set<AttentionPlanKey, AttentionPlanKeyHash> keys{base};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ostream>
+#include <string>
 #include <vector>
 
 #include "parallel/communicator.h"
@@ -12,6 +13,12 @@ namespace tessera {
 struct CommunicatorCase {
   const char* name;
   void (*body)(Communicator& group);
+};
+
+/// Names tests of each case with each number of ranks.
+inline constexpr auto name_of_case = [](const auto& instance) {
+  const auto& [the_case, ranks] = instance.param;
+  return std::string(the_case.name) + "_" + std::to_string(ranks);
 };
 
 inline std::ostream& operator<<(std::ostream& stream, const CommunicatorCase& the_case) {

@@ -74,10 +74,7 @@ TEST_P(HostCases, Hold) {
 INSTANTIATE_TEST_SUITE_P(Ranks, HostCases,
                          ::testing::Combine(::testing::ValuesIn(cases_without_names()),
                                             ::testing::Values(1, 2, 3, 4, 7)),
-                         [](const auto& test) {
-                           return std::string(std::get<0>(test.param).name) + "_" +
-                                  std::to_string(std::get<1>(test.param));
-                         });
+                         name_of_case);
 
 TEST(HostRanks, SumInTheOrderOfRanksAndRoundOnceWhateverTheSize) {
   // Below, at and above what travels with a call, and several chunks with a rest.

@@ -67,10 +67,7 @@ TEST_P(StagedCases, HoldForHostTensors) {
 INSTANTIATE_TEST_SUITE_P(Ranks, StagedCases,
                          ::testing::Combine(::testing::ValuesIn(communicator_cases()),
                                             ::testing::Values(1, 2, 3, 4)),
-                         [](const auto& test) {
-                           return std::string(std::get<0>(test.param).name) + "_" +
-                                  std::to_string(std::get<1>(test.param));
-                         });
+                         name_of_case);
 
 // --- what it promises beyond that
 

@@ -33,10 +33,7 @@ TEST_P(ThreadCases, Hold) {
 INSTANTIATE_TEST_SUITE_P(Ranks, ThreadCases,
                          ::testing::Combine(::testing::ValuesIn(communicator_cases()),
                                             ::testing::Values(1, 2, 3, 4, 7)),
-                         [](const auto& test) {
-                           return std::string(std::get<0>(test.param).name) + "_" +
-                                  std::to_string(std::get<1>(test.param));
-                         });
+                         name_of_case);
 
 class SelfCases : public ::testing::TestWithParam<CommunicatorCase> {};
 

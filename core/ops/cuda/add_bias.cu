@@ -22,6 +22,7 @@ __global__ void add_bias_kernel(const B* bias, int64_t rows, int64_t columns, bo
 }  // namespace
 
 void add_bias(const Tensor& bias, Tensor y, Accumulate accumulate) {
+  if (y.numel() == 0) return;
   const int64_t columns = bias.numel(), rows = y.numel() / columns;
   dispatch_float(bias.dtype(), [&]<typename B>() {
     dispatch_float(y.dtype(), [&]<typename Y>() {

@@ -16,8 +16,8 @@ struct FmaTiles {
   /// Between rows of a tile: 8 lanes that read 16 bytes of 8 rows meet all banks.
   static constexpr int kStride = kDims + 4;
   static constexpr int kRowLanes = 8;
-  static constexpr int kStages =
-      1;  ///< tiles of columns in shared memory, which has no room for two
+  /// Tiles of columns in shared memory, which has no room for two.
+  static constexpr int kStages = 1;
   static constexpr int kMyRows = kRows / 16, kMyColumns = kColumns / 8, kMySums = kDims / 8;
 
   struct Scores {
