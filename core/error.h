@@ -21,6 +21,12 @@ class DeviceError : public Error {
   using Error::Error;
 };
 
+/// What another rank's failure has caused on this one: that rank has the cause to tell.
+class PeerError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// Throws Error with a message in fmt's syntax.
 template <typename... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> message, Args&&... args) {

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <thread>
 
 #include "parallel/exchange.h"
 #include "parallel/mpi_launch.h"
@@ -31,6 +33,9 @@ int run_alone(const std::function<void(Communicator&)>& body) {
   }
 }
 
+/// How long a rank waits for the cause of its failure to be told by another.
+constexpr auto kPatience = std::chrono::seconds(5);
+
 int run_under_mpi(const std::function<void(Communicator&)>& body) {
   MpiRuntime mpi;
   try {
@@ -39,6 +44,10 @@ int run_under_mpi(const std::function<void(Communicator&)>& body) {
   } catch (const SharedError& error) {
     if (mpi.world().rank() == 0) print_error(error.what());
     return EXIT_FAILURE;
+  } catch (const PeerError& error) {
+    // The rank that has the cause to tell ends this one, too, unless it is gone without a word.
+    std::this_thread::sleep_for(kPatience);
+    mpi.abort(error.what());
   } catch (const std::exception& error) {
     mpi.abort(error.what());
   }

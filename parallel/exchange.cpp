@@ -51,13 +51,34 @@ std::string broadcast_string(Communicator& group, std::string_view text, int roo
   return result;
 }
 
-void raise_on_all(Communicator& group, const std::string& error) {
+RankError handled_error() {
+  try {
+    throw;
+  } catch (const std::exception& exception) {
+    RankError error = {exception.what(), dynamic_cast<const PeerError*>(&exception) != nullptr};
+    if (error.message.empty()) error.message = "an exception without a message";
+    return error;
+  } catch (...) {
+    return {"an exception of an unknown kind"};
+  }
+}
+
+void throw_error(const RankError& error) {
+  if (error.of_peer) throw PeerError(error.message);
+  throw Error(error.message);
+}
+
+void raise_on_all(Communicator& group, const RankError& error) {
   // The common case costs one small collective.
-  std::vector<int64_t> any_failed = {error.empty() ? 0 : 1};
+  std::vector<int64_t> any_failed = {error ? 1 : 0};
   group.all_reduce(as_tensor(any_failed), ReduceOp::max);
   if (any_failed[0] == 0) return;
 
-  const std::vector<std::string> errors = all_gather_strings(group, error);
+  const std::vector<std::string> messages = all_gather_strings(group, error.message);
+  const std::vector<std::string> causes =
+      all_gather_strings(group, error.of_peer ? "" : error.message);
+  const bool known = !std::ranges::all_of(causes, &std::string::empty);
+  const std::vector<std::string>& errors = known ? causes : messages;
   std::vector<size_t> failed;
   for (size_t rank = 0; rank < errors.size(); ++rank) {
     if (!errors[rank].empty()) failed.push_back(rank);

@@ -27,26 +27,39 @@ class SharedError : public Error {
   using Error::Error;
 };
 
-/// Every rank passes its error message, or "" if it has none. If any has, all throw SharedError
-/// with the message of the lowest failing rank, after saying which ranks failed unless all say the
-/// same:
+/// What went wrong on one rank.
+struct RankError {
+  std::string message = {};  ///< "" if nothing did
+  bool of_peer = false;      ///< it is a PeerError
+
+  explicit operator bool() const { return !message.empty(); }
+};
+
+/// That of the exception that is being handled.
+RankError handled_error();
+
+/// Throws it on one rank.
+[[noreturn]] void throw_error(const RankError& error);
+
+/// Every rank passes its error. If any has one, all throw SharedError with the message of the
+/// lowest failing rank, after saying which ranks failed unless all say the same; PeerErrors count
+/// only where there is nothing else:
 ///
 ///     data/train.bin does not exist
 ///     rank 2 of 4: data/train.bin does not exist
 ///     ranks 1, 3 of 4, of which the first: data/train.bin does not exist
 ///     all 4 ranks, of which the first: out of memory: the host refused an allocation of 800 MiB
-void raise_on_all(Communicator& group, const std::string& error);
+void raise_on_all(Communicator& group, const RankError& error);
 
 /// Runs `body` on every rank. If it throws on any, all throw as in raise_on_all. `body` may call
 /// collectives only as long as it throws on all ranks or none before them.
 template <typename Body>
 void all_or_none(Communicator& group, Body&& body) {
-  std::string error;
+  RankError error;
   try {
     std::forward<Body>(body)();
-  } catch (const std::exception& exception) {
-    error = exception.what();
-    if (error.empty()) error = "an exception without a message";
+  } catch (const std::exception&) {
+    error = handled_error();
   }
   raise_on_all(group, error);
 }
@@ -56,13 +69,13 @@ void all_or_none(Communicator& group, Body&& body) {
 /// and the DeviceError goes on at once, to end all ranks.
 template <typename Body>
 void all_alike(Communicator& group, Body&& body) {
-  std::string error;
+  RankError error;
   try {
     std::forward<Body>(body)();
   } catch (const DeviceError&) {
     throw;
-  } catch (const std::exception& exception) {
-    error = exception.what();
+  } catch (const std::exception&) {
+    error = handled_error();
   }
   raise_on_all(group, error);
 }

@@ -14,7 +14,7 @@ using Clock = std::chrono::steady_clock;
 enum State : int32_t { ready = 0, starting = 1, failed = 2 };
 
 /// Polls until the state changes or the round is over.
-State poll_for_a_round(const std::function<bool()>& poll, std::string& error) {
+State poll_for_a_round(const std::function<bool()>& poll, RankError& error) {
   constexpr auto kRound = std::chrono::milliseconds(20);
   constexpr auto kPause = std::chrono::milliseconds(1);
   const auto end = Clock::now() + kRound;
@@ -24,8 +24,8 @@ State poll_for_a_round(const std::function<bool()>& poll, std::string& error) {
       std::this_thread::sleep_for(kPause);
     }
     return ready;
-  } catch (const std::exception& exception) {
-    error = exception.what();
+  } catch (const std::exception&) {
+    error = handled_error();
     return failed;
   }
 }
@@ -37,12 +37,12 @@ void start_together(Communicator& host, std::string_view what, std::chrono::mill
   const auto deadline = Clock::now() + limit;
   State mine = starting;
   for (;;) {
-    std::string error;
+    RankError error;
     if (mine == starting) mine = poll_for_a_round(poll, error);
     if (mine == starting && Clock::now() >= deadline) {
       mine = failed;
-      error = fmt::format("{} was not ready after {} seconds", what,
-                          std::chrono::duration<double>(limit).count());
+      error.message = fmt::format("{} was not ready after {} seconds", what,
+                                  std::chrono::duration<double>(limit).count());
     }
     int32_t worst = mine;
     host.all_reduce(Tensor(&worst, {1}, DType::i32, kCpu), ReduceOp::max);

@@ -123,21 +123,22 @@ void run_thread_ranks(int size, const std::function<void(Communicator& world)>& 
 
   const auto run_rank = [&](int rank) {
     omp_set_num_threads(1);
-    std::exception_ptr error;
     try {
-      ThreadCommunicator communicator(group, rank);
-      body(communicator);
+      {
+        ThreadCommunicator communicator(group, rank);
+        body(communicator);
+      }
+      world->end(rank);
     } catch (...) {
-      error = std::current_exception();
+      world->end_by_exception(rank);
     }
-    world->end(rank, std::move(error));
   };
 
   std::vector<std::thread> threads;
   try {
     for (int rank = 0; rank < size; ++rank) threads.emplace_back(run_rank, rank);
   } catch (const std::exception&) {  // the host gives no more threads: free those that run
-    world->end(static_cast<int>(threads.size()), std::current_exception());
+    world->end_by_exception(static_cast<int>(threads.size()));
   }
   for (std::thread& thread : threads) thread.join();
   world->rethrow_first_error();

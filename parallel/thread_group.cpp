@@ -51,10 +51,10 @@ std::shared_ptr<ThreadCollective> ThreadGroup::post(int rank, const ThreadCall& 
 
   if (collective->posted == 0) {
     collective->pieces = is_small(call, size()) ? 1 : size();
-  } else if (collective->error.empty()) {
+  } else if (!collective->error) {
     const size_t other = first_posted(*collective);
     if (!agree(call, collective->calls[other])) {
-      collective->error = fmt::format(
+      collective->error.message = fmt::format(
           "the ranks of a group disagree on its collective number {}: rank {} called {}, but rank "
           "{} called {}",
           number, other, describe(collective->calls[other]), rank, describe(call));
@@ -68,9 +68,9 @@ std::shared_ptr<ThreadCollective> ThreadGroup::post(int rank, const ThreadCall& 
     ++first_open_;
   }
 
-  if (!collective->error.empty()) {
+  if (collective->error) {
     changed_->notify_all();
-    throw Error(collective->error);
+    throw_error(collective->error);
   }
   // The last to come of a small blocking collective is about to finish it: one waking is enough.
   const bool finishes_now = collective->pieces == 1 && !is_async(call.kind);
@@ -90,19 +90,19 @@ bool ThreadGroup::progress(ThreadCollective& collective) {
 
 void ThreadGroup::abandon(ThreadCollective& collective, int rank) {
   Lock lock(world_->mutex);
-  if (collective.posted < size() && collective.error.empty()) {
+  if (collective.posted < size() && !collective.error) {
     const auto& call = collective.calls[static_cast<size_t>(rank)];
-    world_->suspect(world_ranks_[static_cast<size_t>(rank)], lock);
-    collective.error =
-        fmt::format("{}: rank {} of {} left it because of an error", describe(call), rank, size());
+    collective.error = {
+        fmt::format("{}: rank {} of {} left it because of an error", describe(call), rank, size()),
+        /*of_peer=*/true};
     changed_->notify_all();
   }
-  if (!collective.error.empty()) return;
+  if (collective.error) return;
   while (!advance(collective, std::numeric_limits<int>::max(), lock)) changed_->wait(lock);
 }
 
 bool ThreadGroup::advance(ThreadCollective& collective, int max_pieces, Lock& lock) {
-  if (!collective.error.empty()) throw Error(collective.error);
+  if (collective.error) throw_error(collective.error);
   if (collective.posted < size()) {
     check_can_complete(collective, lock);
     return false;
@@ -126,7 +126,7 @@ void ThreadGroup::run_piece(ThreadCollective& collective, Lock& lock) {
   }
   lock.lock();
   if (error != nullptr) {
-    collective.error = fmt::format("{}: out of memory", describe(collective.calls[0]));
+    collective.error.message = fmt::format("{}: out of memory", describe(collective.calls[0]));
     changed_->notify_all();
     std::rethrow_exception(error);
   }
@@ -141,8 +141,8 @@ void ThreadGroup::check_can_complete(ThreadCollective& collective, const Lock& l
     for (size_t peer = 0; peer < world_ranks_.size(); ++peer) {
       if (!collective.has_posted[peer]) check_peer(static_cast<int>(peer), operation, lock);
     }
-  } catch (const Error& error) {
-    collective.error = error.what();
+  } catch (const Error&) {
+    collective.error = handled_error();
     changed_->notify_all();
     throw;
   }

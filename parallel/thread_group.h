@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/exchange.h"
 #include "parallel/thread_call.h"
 #include "parallel/thread_world.h"
 
@@ -32,7 +33,7 @@ struct ThreadCollective {
   int pieces = 1;
   int claimed = 0;
   int done = 0;
-  std::string error;          ///< not empty: every rank throws it and no further piece is run
+  RankError error;            ///< if any, every rank throws it and no further piece is run
   std::vector<Place> places;  ///< of a split: each rank's new group
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "parallel/exchange.h"
 
 namespace tessera {
 
@@ -17,26 +18,30 @@ std::shared_ptr<std::condition_variable> ThreadWorld::add_condition(
   return condition;
 }
 
-void ThreadWorld::end(int rank, std::exception_ptr error) {
-  const std::unique_lock lock(mutex);
-  if (error == nullptr) {
-    returned_[static_cast<size_t>(rank)] = true;
-  } else {
-    errors_[static_cast<size_t>(rank)] = std::move(error);
-    if (first_failed_ == kNone) first_failed_ = rank;
-  }
+void ThreadWorld::end(int rank) {
+  const std::lock_guard lock(mutex);
+  returned_[static_cast<size_t>(rank)] = true;
+  notify_all();
+}
+
+void ThreadWorld::end_by_exception(int rank) {
+  const std::lock_guard lock(mutex);
+  errors_[static_cast<size_t>(rank)] = std::current_exception();
+  if (first_failed_ == kNone) first_failed_ = rank;
+  if (first_cause_ == kNone && !handled_error().of_peer) first_cause_ = rank;
+  notify_all();
+}
+
+void ThreadWorld::notify_all() {
   for (const auto& weak : conditions_) {
     if (const auto condition = weak.lock()) condition->notify_all();
   }
 }
 
-void ThreadWorld::suspect(int rank, const std::unique_lock<std::mutex>&) {
-  if (suspect_ == kNone && first_failed_ == kNone) suspect_ = rank;
-}
-
 void ThreadWorld::check(const std::string& operation, const std::unique_lock<std::mutex>&) const {
-  require(first_failed_ == kNone, "{}: rank {} of the thread ranks has failed", operation,
-          first_failed_);
+  if (first_failed_ == kNone) return;
+  throw PeerError(
+      fmt::format("{}: rank {} of the thread ranks has failed", operation, first_failed_));
 }
 
 bool ThreadWorld::returned(int rank, const std::unique_lock<std::mutex>&) const {
@@ -44,10 +49,8 @@ bool ThreadWorld::returned(int rank, const std::unique_lock<std::mutex>&) const 
 }
 
 void ThreadWorld::rethrow_first_error() const {
-  if (suspect_ != kNone && errors_[static_cast<size_t>(suspect_)] != nullptr) {
-    std::rethrow_exception(errors_[static_cast<size_t>(suspect_)]);
-  }
-  if (first_failed_ != kNone) std::rethrow_exception(errors_[static_cast<size_t>(first_failed_)]);
+  const int rank = first_cause_ == kNone ? first_failed_ : first_cause_;
+  if (rank != kNone) std::rethrow_exception(errors_[static_cast<size_t>(rank)]);
 }
 
 }  // namespace tessera

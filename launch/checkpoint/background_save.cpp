@@ -100,13 +100,12 @@ std::optional<SavedCheckpoint> BackgroundSave::advance() {
 }
 
 void BackgroundSave::wait_for_all() {
-  std::string error;
+  RankError error;
   try {
     thread_.wait();
   } catch (const GivenUp&) {
-  } catch (const std::exception& exception) {
-    error = exception.what();
-    if (error.empty()) error = "an exception without a message";
+  } catch (const std::exception&) {
+    error = handled_error();
   }
   raise_on_all(world_, error);
   double seconds = std::exchange(job_seconds_, 0.0);

@@ -272,17 +272,17 @@ StepContext Trainer::context(int64_t micro) {
 TargetCounts Trainer::load_batch() {
   const TraceRange range("load batch");
   TargetCounts counts;
-  std::string error;
+  RankError error;
   const auto start = std::chrono::steady_clock::now();
   try {
     for (const BatchBuffers& micro_batch : prefetched_.take(samples_)) {
       counts.add(micro_batch.batch());
     }
-  } catch (const std::exception& exception) {
-    error = exception.what();
+  } catch (const std::exception&) {
+    error = handled_error();
   }
   // Whether a rank failed, as in all_or_none(), and what the slowest waited, in seconds.
-  std::array<double, 2> most = {error.empty() ? 0.0 : 1.0, seconds_since(start)};
+  std::array<double, 2> most = {error ? 1.0 : 0.0, seconds_since(start)};
   groups_.world.all_reduce(Tensor(most.data(), {2}, DType::f64, kCpu), ReduceOp::max);
   if (most[0] > 0.0) raise_on_all(groups_.world, error);
   unasked_.data_wait_seconds += most[1];

@@ -75,7 +75,7 @@ NcclHandle::NcclHandle(const std::string& id, const Communicator& group)
 NcclHandle::~NcclHandle() {
   if (comm_ == nullptr) return;
   const bool in_order = std::uncaught_exceptions() == exceptions_;
-  if (!in_order || !finish()) abort_all("a rank's thread has left NCCL's communicators");
+  if (!in_order || !finish()) abort_all({"a rank's thread has left NCCL's communicators"});
 }
 
 bool NcclHandle::ready() {
@@ -86,7 +86,7 @@ bool NcclHandle::ready() {
 
 void NcclHandle::enqueue(const char* operation, const Tensor& tensor,
                          const std::function<ncclResult_t(ncclComm_t comm)>& call) {
-  require(comm_ != nullptr, "{}: NCCL has failed before: {}", operation, failure_);
+  if (failure_) throw_error(failure_);
   operation_ = operation;
   tensor_ = tensor;
   check(call(comm_));
@@ -96,7 +96,7 @@ void NcclHandle::enqueue(const char* operation, const Tensor& tensor,
 }
 
 void NcclHandle::look() {
-  require(comm_ != nullptr || failure_.empty(), "{}", failure_);
+  if (failure_) throw_error(failure_);
   if (comm_ != nullptr) check(state());
 }
 
@@ -108,17 +108,18 @@ ncclResult_t NcclHandle::state() {
 
 void NcclHandle::check(ncclResult_t code) {
   if (code == ncclSuccess || code == ncclInProgress) return;
-  const std::string message = nccl_error_text(
-      {last_operation(), ncclGetErrorString(code), ncclGetLastError(comm_), rank_, size_});
-  abort_all(message);
-  throw Error(message);
+  const RankError error = {nccl_error_text({last_operation(), ncclGetErrorString(code),
+                                            ncclGetLastError(comm_), rank_, size_}),
+                           code == ncclRemoteError};
+  abort_all(error);
+  throw_error(error);
 }
 
 std::string NcclHandle::last_operation() const {
   return tensor_.defined() ? fmt::format("{} of {}", operation_, describe(tensor_)) : operation_;
 }
 
-void NcclHandle::abort_all(const std::string& why) {
+void NcclHandle::abort_all(const RankError& why) {
   std::vector<ncclComm_t> comms;
   for (NcclHandle* handle : handles) {
     if (handle->comm_ == nullptr) continue;

@@ -9,6 +9,7 @@
 #include "core/cuda/watch.h"
 #include "core/tensor.h"
 #include "parallel/communicator.h"
+#include "parallel/exchange.h"
 
 namespace tessera {
 
@@ -47,15 +48,15 @@ class NcclHandle {
   void check(ncclResult_t code);
   bool finish();
   /// Aborts all of the thread's, which then say why to whoever uses them.
-  static void abort_all(const std::string& why);
+  static void abort_all(const RankError& why);
   std::string last_operation() const;
 
   ncclComm_t comm_ = nullptr;
   int rank_;
   int size_;
   const char* operation_ = "the connection of the ranks";
-  Tensor tensor_;        ///< of the last operation
-  std::string failure_;  ///< why there is no comm_ any more
+  Tensor tensor_;      ///< of the last operation
+  RankError failure_;  ///< why there is no comm_ any more
   int exceptions_ = std::uncaught_exceptions();
   cuda::Watch watch_;
 

@@ -163,10 +163,10 @@ void strings_travel(Communicator& group) {
 }
 
 void an_error_of_one_rank_is_one_of_all(Communicator& group) {
-  EXPECT_NO_THROW(raise_on_all(group, ""));
+  EXPECT_NO_THROW(raise_on_all(group, {}));
   const int last = group.size() - 1;
   const std::string one =
-      message_of([&] { raise_on_all(group, group.rank() == last ? "no such file" : ""); });
+      message_of([&] { raise_on_all(group, {group.rank() == last ? "no such file" : ""}); });
   EXPECT_EQ(one, group.size() == 1 ? "no such file"
                                    : fmt::format("rank {} of {}: no such file", last, last + 1));
 
@@ -179,10 +179,18 @@ void an_error_of_one_rank_is_one_of_all(Communicator& group) {
   EXPECT_EQ(message_of([&] { all_or_none(group, [] { fail("no such file"); }); }), "no such file")
       << "what all ranks say needs no rank";
   if (group.size() >= 4) {
-    EXPECT_EQ(message_of([&] { raise_on_all(group, group.rank() % 3 == 0 ? "" : "late"); }),
+    EXPECT_EQ(message_of([&] { raise_on_all(group, {group.rank() % 3 == 0 ? "" : "late"}); }),
               fmt::format("ranks {} of {}, of which the first: late",
                           group.size() == 4 ? "1, 2" : "1, 2, 4, 5", group.size()));
   }
+  EXPECT_EQ(
+      message_of([&] {
+        all_or_none(group, [&] {
+          if (group.rank() == last) fail("the cable is loose");
+          throw PeerError("a peer is gone");
+        });
+      }),
+      one.substr(0, one.size() - std::string_view("no such file").size()) + "the cable is loose");
   bool ran = false;
   EXPECT_NO_THROW(all_or_none(group, [&] { ran = true; }));
   EXPECT_TRUE(ran);
