@@ -37,8 +37,9 @@ __global__ void rotary_kernel(const float* table, float direction, int64_t token
     Floats<N> a = load_floats<N>(x), b = load_floats<N>(x + half);
     for (int j = 0; j < N; ++j) {
       const float cosine = cosines.at[j], sine = direction * sines.at[j];
-      const float turned = a.at[j] * cosine - b.at[j] * sine;
-      b.at[j] = b.at[j] * cosine + a.at[j] * sine;
+      // The same bits for every N, whichever products a compiler would fuse.
+      const float turned = fmaf(a.at[j], cosine, -(b.at[j] * sine));
+      b.at[j] = fmaf(b.at[j], cosine, a.at[j] * sine);
       a.at[j] = turned;
     }
     store_floats(a, x);
