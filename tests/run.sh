@@ -17,10 +17,10 @@ ctest --preset cpu -j "$cores"
 # Open MPI itself is not clean under the sanitizers, so ranks are threads here. Tests of ops run on
 # an emulated GPU too (gpu/), and the emulator's own (simt/).
 folders=(core parallel models launch equivalence)
-build asan "${folders[@]/%/_tests}" simt_tests parallel_mpi_tests
+build asan "${folders[@]/%/_tests}" simt_tests parallel_mpi_tests gpu_cli_tests
 ctest --preset asan -j "$cores" -LE 'mpi' -R "^($(IFS='|'; echo "${folders[*]}")|simt|gpu|gpu_reverse|gpu_cudnn|gpu_nccl)/"
-# But for those that share the emulated GPU, which only such a build has.
-ctest --preset asan -R '^parallel/mpi/.*_on_a_gpu$'
+# But for those with emulated GPUs, which only such a build has.
+ctest --preset asan -R '^(parallel/mpi/.*_on_.*gpus?|gpu_cli/.*)$'
 
 # OpenMP's barriers are unknown to ThreadSanitizer; the thread communicator, `prepare`, and what saves
 # and loads in the background use none.

@@ -1,9 +1,9 @@
 #pragma once
 
-// What parallel/nccl uses of NCCL, under the same names, between ranks that are threads of one
-// process, each with an emulated GPU of its own. A wrong use ends the process with a message, where
-// NCCL would hang, corrupt memory or crash; see nccl_clique.h. What NCCL answers by a code, this
-// does.
+// What parallel/nccl uses of NCCL, under the same names, between ranks of one host, each with an
+// emulated GPU of its own: threads of one process, or processes. A wrong use ends the process with
+// a message, where NCCL would hang, corrupt memory or crash; see nccl/check.h and
+// nccl/home_clique.h. What NCCL answers by a code, this does.
 
 #include <cuda_runtime.h>
 

@@ -94,6 +94,15 @@ bool belong_together(const NcclCall& a, const NcclCall& b) {
   return a.kind == b.kind && (!reduces(a.kind) || a.op == b.op) && a.root == b.root;
 }
 
+NcclChannel channel_of(int rank, const NcclCall& call) {
+  if (!call.is_message()) return {};
+  return call.kind == NcclKind::send ? NcclChannel{rank, call.root} : NcclChannel{call.root, rank};
+}
+
+NcclLink link_of(int rank, const NcclCall& call) {
+  return {call.is_message() ? NcclKind::send : call.kind, channel_of(rank, call)};
+}
+
 NcclBytes buffer_bytes(const NcclCall& call, int rank, int ranks) {
   const size_t one = call.count * bytes_of(call.type), all = one * static_cast<size_t>(ranks);
   switch (call.kind) {

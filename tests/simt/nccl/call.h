@@ -2,6 +2,7 @@
 
 #include <nccl.h>
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -31,6 +32,21 @@ size_t bytes_of(ncclDataType_t type);
 
 /// Whether two ranks' calls are of the same collective, or a send and its receive.
 bool belong_together(const NcclCall& a, const NcclCall& b);
+
+/// Between which ranks a call is: all, or a message's two.
+struct NcclChannel {
+  int sender = -1, receiver = -1;
+  auto operator<=>(const NcclChannel&) const = default;
+};
+NcclChannel channel_of(int rank, const NcclCall& call);
+
+/// What needs connections of its own.
+struct NcclLink {
+  NcclKind kind;
+  NcclChannel channel;
+  auto operator<=>(const NcclLink&) const = default;
+};
+NcclLink link_of(int rank, const NcclCall& call);
 
 /// Bytes of the buffers that rank `rank` of `ranks` sends and receives; 0 of one that is not used.
 struct NcclBytes {

@@ -1,12 +1,12 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "tests/simt/nccl/call.h"
 #include "tests/simt/streams.h"
@@ -14,6 +14,7 @@
 namespace simt {
 
 class NcclClique;
+class NcclGuest;
 
 /// Ends the process: what a rank did can not be right.
 [[noreturn]] void nccl_fail(const std::string& what);
@@ -28,6 +29,7 @@ struct ncclComm {
   int rank = 0;
   int device = 0;
   std::thread::id owner = std::this_thread::get_id();
+  simt::NcclGuest* guest = nullptr;  ///< the rank of another process that it stands for
   State state = State::connecting;
   int polls = 0;  ///< since it is in this state
   int calls = 0;
@@ -39,72 +41,53 @@ struct ncclComm {
 
   /// "rank 1 of communicator 3 (4 ranks)"
   std::string name() const;
+  bool has_ended() const { return state == State::ended; }
   void fail(ncclResult_t code, const std::string& why);
 };
 
 namespace simt {
 
-/// The ranks of one communicator, and what they have called. Collectives are matched in the order
-/// of the ranks' calls, messages in the order of those between two ranks; calls that do not belong
-/// together end the process. A collective is done, once, when the streams of all ranks have come
-/// to it, which stand still until then. It lasts as long as the process. All calls are to be made
-/// with stream_mutex() held.
+/// One more end of a communicator, which lasts as long as the process.
+ncclComm& new_comm(NcclClique& clique, int rank, int device);
+
+/// The ranks of one communicator as those of one process see them. It lasts as long as the process.
+/// All calls are to be made with stream_mutex() held.
 class NcclClique {
  public:
-  explicit NcclClique(int size);
+  NcclClique(uint64_t number, int size) : number_(number), size_(size) {}
+  virtual ~NcclClique() = default;
+  NcclClique(const NcclClique&) = delete;
+  NcclClique& operator=(const NcclClique&) = delete;
 
-  int size() const { return static_cast<int>(members_.size()); }
-  int number() const { return number_; }
+  int size() const { return size_; }
+  uint64_t number() const { return number_; }
 
-  void join(ncclComm& comm);
+  virtual void join(ncclComm& comm) = 0;
   /// Whether all ranks are there.
-  bool whole() const;
+  virtual bool whole() const = 0;
 
-  /// Whether connections for what `call` needs exist, or all who take part have asked for them.
-  bool connected(int rank, const NcclCall& call) const;
-  bool connect(int rank, const NcclCall& call);
+  /// Asks for connections for what `call` needs; they exist when all who take part have asked.
+  virtual void connect(int rank, const NcclCall& call) = 0;
+  virtual bool connected(int rank, const NcclCall& call) const = 0;
 
   /// Enqueues the call, or keeps it for a graph.
   void enqueue(ncclComm& comm, const NcclCall& call, Stream& stream);
 
+  /// The rank has come into another state.
+  virtual void entered(const ncclComm& comm) = 0;
   /// Whether no other rank has more to say: all have finalized, or ended after that.
-  bool finalized() const;
+  virtual bool finalized() const = 0;
   /// What waits for this rank fails.
-  void abort(const ncclComm& comm);
+  virtual void abort(const ncclComm& comm) = 0;
 
-  /// See Standstill (standstill.h): of all communicators.
-  static std::string standstill(const std::function<bool(std::thread::id)>& waits);
+ protected:
+  /// What a stream does when it comes to the call, its `ticket`-th work.
+  virtual Work post(const ncclComm& comm, const NcclCall& call, Stream& stream,
+                    uint64_t ticket) = 0;
 
  private:
-  /// Between which ranks: {-1, -1} are all.
-  using Channel = std::pair<int, int>;
-  /// What needs connections of its own.
-  using Link = std::pair<NcclKind, Channel>;
-
-  struct Posted {
-    NcclCall call;
-    Stream* stream;
-    uint64_t ticket;
-  };
-  struct Round {
-    std::vector<int> ranks;
-    std::map<int, Posted> posted = {};
-    bool done = false;
-  };
-
-  static Channel channel_of(int rank, const NcclCall& call);
-  static Link link_of(int rank, const NcclCall& call);
-  std::vector<int> ranks_of(const Channel& channel) const;
-  std::shared_ptr<Round> round_of(int rank, const NcclCall& call);
-  void post(ncclComm& comm, const NcclCall& call, Stream& stream);
-  bool reached(Round& round, int rank);
-  std::string stuck(const Round& round, const std::function<bool(std::thread::id)>& waits) const;
-
-  int number_;
-  std::vector<ncclComm*> members_;
-  std::map<std::pair<int, Channel>, uint64_t> calls_;  ///< made by a rank so far
-  std::map<std::pair<Channel, uint64_t>, std::shared_ptr<Round>> rounds_;  ///< not done yet
-  std::map<Link, std::map<int, bool>> links_;  ///< who has asked for them
+  uint64_t number_;
+  int size_;
 };
 
 }  // namespace simt

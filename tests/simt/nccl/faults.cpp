@@ -1,6 +1,11 @@
 #include "tests/simt/nccl/faults.h"
 
+#include <cstdio>
+#include <cstdlib>
 #include <mutex>
+#include <string>
+
+#include "tests/simt/nccl/clique.h"
 
 namespace simt {
 namespace {
@@ -10,8 +15,19 @@ struct Fault {
   ncclResult_t code = ncclSuccess;
 };
 
+Fault asked_of_process() {
+  Fault asked;
+  const char* text = std::getenv("TESSERA_SIMT_NCCL_FAULT");
+  if (text == nullptr) return asked;
+  if (std::sscanf(text, "%d:%d", &asked.rank, &asked.call) != 2) {
+    nccl_fail(std::string("TESSERA_SIMT_NCCL_FAULT must be RANK:CALL, but is ") + text);
+  }
+  asked.code = ncclSystemError;
+  return asked;
+}
+
 std::mutex mutex;
-Fault fault;
+Fault fault = asked_of_process();
 
 }  // namespace
 

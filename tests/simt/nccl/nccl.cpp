@@ -6,12 +6,15 @@
 
 #include <chrono>
 #include <cstring>
-#include <map>
+#include <memory>
 #include <thread>
 
+#include "tests/simt/nccl/away_clique.h"
 #include "tests/simt/nccl/check.h"
-#include "tests/simt/nccl/clique.h"
+#include "tests/simt/nccl/connection.h"
 #include "tests/simt/nccl/faults.h"
+#include "tests/simt/nccl/guest.h"
+#include "tests/simt/nccl/home_clique.h"
 #include "tests/simt/standstill.h"
 
 using simt::NcclCall;
@@ -29,17 +32,6 @@ struct Id {
   pid_t process;
   uint64_t number;
 };
-
-std::map<uint64_t, NcclClique*>& cliques_by_id() {
-  static auto* instance = new std::map<uint64_t, NcclClique*>;
-  return *instance;
-}
-
-/// All there ever were: whoever uses one that has ended is to be told.
-std::vector<std::unique_ptr<ncclComm>>& comms() {
-  static auto* instance = new std::vector<std::unique_ptr<ncclComm>>;
-  return *instance;
-}
 
 /// Communicators that the calling thread has aborted, and whose end it has not waited for.
 thread_local std::vector<const ncclComm*> aborted;
@@ -68,6 +60,7 @@ ncclResult_t refuse(ncclResult_t code, const std::string& why) {
 void enter(ncclComm& comm, State state) {
   comm.state = state;
   comm.polls = 0;
+  comm.clique->entered(comm);
   simt::something_happens();
 }
 
@@ -86,6 +79,7 @@ void go_on(ncclComm& comm) {
   const bool enough = ++comm.polls >= kQuestions;
   switch (comm.state) {
     case State::connecting:
+      simt::NcclGuest::let_in();
       if (clique.whole() && enough) enter(comm, State::ready);
       return;
     case State::starting: {
@@ -147,18 +141,6 @@ ncclResult_t call(ncclComm_t which, const NcclCall& what, cudaStream_t stream) {
 
 }  // namespace
 
-std::string ncclComm::name() const {
-  return "rank " + std::to_string(rank) + " of communicator " + std::to_string(clique->number()) +
-         " (" + std::to_string(clique->size()) + (clique->size() == 1 ? " rank)" : " ranks)");
-}
-
-void ncclComm::fail(ncclResult_t code, const std::string& why) {
-  if (error != ncclSuccess) return;
-  error = code;
-  last_error = why;
-  simt::something_happens();
-}
-
 const char* ncclGetLastError(ncclComm_t comm) {
   if (comm == nullptr || comm->last_error.empty()) return last_error_of_thread.c_str();
   return comm->last_error.c_str();
@@ -166,6 +148,7 @@ const char* ncclGetLastError(ncclComm_t comm) {
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   const std::lock_guard lock(simt::stream_mutex());
+  simt::listen_for_nccl();
   static uint64_t made = 0;
   const Id mine{getpid(), ++made};
   std::memset(id, 0, sizeof(*id));
@@ -179,10 +162,6 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   *comm = nullptr;
   Id whose;
   std::memcpy(&whose, id.internal, sizeof(whose));
-  if (whose.process != getpid()) {
-    return refuse(ncclInvalidUsage,
-                  "ranks of different processes are not emulated: choose parallel.backend=mpi");
-  }
   if (config == nullptr || config->magic != 0xcafebeefu || config->size != sizeof(*config)) {
     return refuse(ncclInvalidArgument, "ncclConfig_t is not set by NCCL_CONFIG_INITIALIZER");
   }
@@ -193,21 +172,22 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
     return refuse(ncclInvalidArgument,
                   "Invalid rank requested : " + std::to_string(rank) + "/" + std::to_string(ranks));
   }
-  NcclClique*& clique = cliques_by_id()[whose.number];
-  if (clique == nullptr) clique = new NcclClique(ranks);
-  if (clique->size() != ranks) {
-    simt::nccl_fail("rank " + std::to_string(rank) + " joins communicator " +
-                    std::to_string(clique->number()) + " as one of " + std::to_string(ranks) +
-                    " ranks, but others as one of " + std::to_string(clique->size()));
+  NcclClique* clique = nullptr;
+  if (whose.process == getpid()) {
+    clique = &simt::NcclHomeClique::of(whose.number, rank, ranks);
+  } else {
+    clique = simt::NcclAwayClique::to(whose.process, whose.number, ranks);
   }
-  ncclComm* mine = comms().emplace_back(new ncclComm).get();
-  mine->clique = clique;
-  mine->rank = rank;
-  cudaGetDevice(&mine->device);
-  clique->join(*mine);
+  if (clique == nullptr) {
+    return refuse(ncclSystemError, "Call to connect returned Connection refused");
+  }
+  int device = 0;
+  cudaGetDevice(&device);
+  ncclComm& mine = simt::new_comm(*clique, rank, device);
+  clique->join(mine);
   const ncclResult_t fault = simt::nccl_fault(rank, -1);
-  if (fault != ncclSuccess && ranks > 1) mine->fail(fault, "a fault that a test asked for");
-  *comm = mine;
+  if (fault != ncclSuccess && ranks > 1) mine.fail(fault, "a fault that a test asked for");
+  *comm = &mine;
   return ncclInProgress;
 }
 
@@ -232,12 +212,15 @@ ncclResult_t ncclCommFinalize(ncclComm_t which) {
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t which) {
-  const std::lock_guard lock(simt::stream_mutex());
-  ncclComm& comm = living(which, "ncclCommDestroy");
-  if (comm.state != State::finalized) {
-    simt::nccl_fail("ncclCommDestroy on " + comm.name() + ", which is not finalized");
+  {
+    const std::lock_guard lock(simt::stream_mutex());
+    ncclComm& comm = living(which, "ncclCommDestroy");
+    if (comm.state != State::finalized) {
+      simt::nccl_fail("ncclCommDestroy on " + comm.name() + ", which is not finalized");
+    }
+    enter(comm, State::ended);
   }
-  enter(comm, State::ended);
+  simt::NcclConnection::flush();  // the process may end now, and others wait for its word
   return ncclSuccess;
 }
 
@@ -245,10 +228,11 @@ ncclResult_t ncclCommAbort(ncclComm_t which) {
   {
     const std::lock_guard lock(simt::stream_mutex());
     ncclComm& comm = living(which, "ncclCommAbort");
-    enter(comm, State::ended);
     comm.clique->abort(comm);
+    enter(comm, State::ended);
     aborted.push_back(&comm);
   }
+  simt::NcclConnection::flush();
   if (group_depth == 0) wait_for_graphs();
   return ncclSuccess;
 }
