@@ -33,8 +33,9 @@ int run_alone(const std::function<void(Communicator&)>& body) {
   }
 }
 
-/// How long a rank waits for the cause of its failure to be told by another.
-constexpr auto kPatience = std::chrono::seconds(5);
+/// How long a rank waits for the cause of its failure to be told by another, which first gives up
+/// all that it has begun.
+constexpr auto kPatience = std::chrono::seconds(30);
 
 int run_under_mpi(const std::function<void(Communicator&)>& body) {
   MpiRuntime mpi;

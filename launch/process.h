@@ -17,8 +17,8 @@ void limit_openmp_spinning(char** argv);
 /// Runs `body` on the ranks that mpirun started, or on this process alone if nothing started it,
 /// and returns the exit code. An error that all ranks share (SharedError) is printed by rank 0 and
 /// all end in order; any other exception is printed by the rank that it happened on, and ends all
-/// ranks at once, whatever they wait for. A PeerError leaves some seconds to the rank that has its
-/// cause to tell.
+/// ranks at once, whatever they wait for. A PeerError leaves half a minute to the rank that has
+/// its cause to tell.
 int run_on_ranks(const std::function<void(Communicator& world)>& body);
 
 /// An error that has been printed already: nothing is left to do but to end with an exit code.

@@ -35,7 +35,9 @@ class FirstError {
     const uint64_t first = first_.load();
     if (first == 0) return;
     const int error = static_cast<int>(first & 0xffffffff);
-    require(error != ESRCH, "rank {} of this group has ended", first >> 32);
+    if (error == ESRCH) {
+      throw PeerError(fmt::format("rank {} of this group has ended", first >> 32));
+    }
     fail("the memory of rank {} of this group can not be reached: {}", first >> 32,
          std::generic_category().message(error));
   }

@@ -171,7 +171,7 @@ void HostGroup::ring_others() const {
 void HostGroup::give_up() {
   const std::lock_guard lock(mutex_);
   fail_with(std::make_exception_ptr(
-      Error("a collective of this group was given up, and no later one can be done")));
+      PeerError("a collective of this group was given up, and no later one can be done")));
 }
 
 // With the lock. What failed first is what is told.
@@ -186,15 +186,17 @@ void HostGroup::fail_with(std::exception_ptr error) {
 
 void HostGroup::check_others() const {
   for (size_t member = 0; member < members_.size(); ++member) {
-    require(!members_[member].part->failed,
-            "rank {} of a group of {} has failed, and this one waits for it", member, size());
+    if (!members_[member].part->failed) continue;
+    throw PeerError(fmt::format("rank {} of a group of {} has failed, and this one waits for it",
+                                member, size()));
   }
 }
 
 void HostGroup::check_alive() const {
   for (size_t member = 0; member < members_.size(); ++member) {
-    require(kill(members_[member].process, 0) == 0 || errno != ESRCH,
-            "rank {} of a group of {} has ended, and this one waits for it", member, size());
+    if (kill(members_[member].process, 0) == 0 || errno != ESRCH) continue;
+    throw PeerError(fmt::format("rank {} of a group of {} has ended, and this one waits for it",
+                                member, size()));
   }
 }
 

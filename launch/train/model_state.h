@@ -14,8 +14,9 @@ namespace tessera {
 /// that several owners share, what this rank owns.
 std::vector<HeldTensor> held_tensors(const ParameterStore& store);
 
-/// Throws, naming the parameter, if a weight that this rank updates is NaN or infinite.
-void require_finite_weights(const ParameterStore& store);
+/// The name of a parameter of which a weight that this rank updates is NaN or infinite; "" if none
+/// is.
+std::string not_finite_parameter(const ParameterStore& store);
 
 /// Weights alone; for a store that was allocated for inference, too.
 void load_weights(Checkpoint& checkpoint, ParameterStore& store);

@@ -228,14 +228,12 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
   require_finite_steps();
   // A checkpoint that can not go on must not push out one that can.
   all_or_none(groups_.world, [&] {
-    try {
-      require_finite_weights(store_);
-    } catch (const Error& error) {
-      fail(
-          "after step {}, {}: no checkpoint is saved, earlier ones are as they were; resume from "
-          "one with a smaller optimizer.lr",
-          steps_done_, error.what());
-    }
+    const std::string name = not_finite_parameter(store_);
+    require(
+        name.empty(),
+        "after step {}, a weight of {} is NaN or infinite: no checkpoint is saved, earlier ones "
+        "are as they were; resume from one with a smaller optimizer.lr",
+        steps_done_, name);
   });
   SaveRequest request;
   request.run_dir = config_.run.dir;

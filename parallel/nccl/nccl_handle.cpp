@@ -74,8 +74,11 @@ NcclHandle::NcclHandle(const std::string& id, const Communicator& group)
 
 NcclHandle::~NcclHandle() {
   if (comm_ == nullptr) return;
-  const bool in_order = std::uncaught_exceptions() == exceptions_;
-  if (!in_order || !finish()) abort_all({"a rank's thread has left NCCL's communicators"});
+  if (std::uncaught_exceptions() > exceptions_) {
+    abort_all({"an error has ended this rank's communicators of NCCL", /*of_peer=*/true});
+  } else if (const ncclResult_t code = finish(); code != ncclSuccess) {
+    abort_all(error_of(code));
+  }
 }
 
 bool NcclHandle::ready() {
@@ -108,11 +111,16 @@ ncclResult_t NcclHandle::state() {
 
 void NcclHandle::check(ncclResult_t code) {
   if (code == ncclSuccess || code == ncclInProgress) return;
-  const RankError error = {nccl_error_text({last_operation(), ncclGetErrorString(code),
-                                            ncclGetLastError(comm_), rank_, size_}),
-                           code == ncclRemoteError};
+  const RankError error = error_of(code);
   abort_all(error);
   throw_error(error);
+}
+
+RankError NcclHandle::error_of(ncclResult_t code) const {
+  const std::string text = nccl_error_text(
+      {last_operation(), ncclGetErrorString(code), ncclGetLastError(comm_), rank_, size_});
+  // Who is still busy waits for others.
+  return {text, code == ncclRemoteError || code == ncclInProgress};
 }
 
 std::string NcclHandle::last_operation() const {
@@ -131,8 +139,8 @@ void NcclHandle::abort_all(const RankError& why) {
   if (!comms.empty()) aborts.emplace_back([comms] { abort_together(comms); });
 }
 
-// False if the other ranks do not come to an end with this one.
-bool NcclHandle::finish() {
+// ncclInProgress if the other ranks do not come to an end with this one.
+ncclResult_t NcclHandle::finish() {
   constexpr auto kLimit = std::chrono::seconds(60);
   const auto deadline = std::chrono::steady_clock::now() + kLimit;
   ncclResult_t code = ncclCommFinalize(comm_);
@@ -140,10 +148,10 @@ bool NcclHandle::finish() {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     code = state();
   }
-  if (code != ncclSuccess) return false;
+  if (code != ncclSuccess) return code;
   ncclCommDestroy(comm_);
   comm_ = nullptr;
-  return true;
+  return code;
 }
 
 }  // namespace tessera

@@ -46,7 +46,8 @@ class NcclHandle {
   ncclResult_t state();
   /// Aborts all of the thread's and throws unless `code` is success or in progress.
   void check(ncclResult_t code);
-  bool finish();
+  ncclResult_t finish();
+  RankError error_of(ncclResult_t code) const;
   /// Aborts all of the thread's, which then say why to whoever uses them.
   static void abort_all(const RankError& why);
   std::string last_operation() const;

@@ -72,12 +72,11 @@ bool try_head(Stream& stream) {
 }
 
 void wait_for(Stream& stream, uint64_t ticket) {
-  constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
   std::unique_lock lock(streams().mutex);
   while (!run_until(stream, ticket)) {
     const HostWait wait;
     fail_if_all_wait();
-    streams().changed.wait_for(lock, kBetweenLooks);
+    wait_for_change(lock);
   }
 }
 
@@ -120,6 +119,11 @@ cudaError_t create(cudaStream_t* stream, const char* call) {
 std::recursive_mutex& stream_mutex() { return streams().mutex; }
 
 void wake_waiting_hosts() { streams().changed.notify_all(); }
+
+void wait_for_change(std::unique_lock<std::recursive_mutex>& lock) {
+  constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
+  streams().changed.wait_for(lock, kBetweenLooks);
+}
 
 bool run_until(Stream& stream, uint64_t ticket) {
   if (stream.running) return stream.done >= ticket;  // it is this stream's work that asks

@@ -40,6 +40,8 @@ bool run_until(Stream& stream, uint64_t ticket);
 
 /// To be called when what a stream stands still for may have come.
 void wake_waiting_hosts();
+/// Waits for that, or some milliseconds.
+void wait_for_change(std::unique_lock<std::recursive_mutex>& lock);
 
 /// Does all that was enqueued on the streams of the calling thread's device.
 void finish_device();

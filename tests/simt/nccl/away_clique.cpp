@@ -1,32 +1,16 @@
 #include "tests/simt/nccl/away_clique.h"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 #include <vector>
 
 #include "tests/simt/device_memory.h"
+#include "tests/simt/nccl/others.h"
 #include "tests/simt/standstill.h"
 
 namespace simt {
 
 using Kind = NcclMessage::Kind;
-
-namespace {
-
-/// How far other ranks need this process's streams to come, whatever its host does meanwhile: a GPU
-/// would come there by itself.
-std::map<Stream*, uint64_t>& wanted() {
-  static auto* instance = new std::map<Stream*, uint64_t>;
-  return *instance;
-}
-
-void come_as_wanted() {
-  for (const auto& [stream, ticket] : wanted()) run_until(*stream, ticket);
-  wake_waiting_hosts();
-}
-
-}  // namespace
 
 NcclAwayClique* NcclAwayClique::to(pid_t process, uint64_t number, int size) {
   const int socket = connect_nccl(process);
@@ -35,17 +19,18 @@ NcclAwayClique* NcclAwayClique::to(pid_t process, uint64_t number, int size) {
 
 void NcclAwayClique::join(ncclComm& comm) {
   comm_ = &comm;
+  serve_others();
   connection_ =
       NcclConnection::start(socket_, [this](const NcclMessage* message) { heard(message); });
   NcclMessage message = {{Kind::join, number()}};
   message.head.rank = comm.rank;
   message.head.ranks = size();
   message.head.device = comm.device;
-  connection_->send(std::move(message));
+  send(std::move(message));
 }
 
 void NcclAwayClique::connect(int /*rank*/, const NcclCall& call) {
-  connection_->send({{Kind::connect, 0, call}});
+  send({{Kind::connect, 0, call}});
 }
 
 bool NcclAwayClique::connected(int rank, const NcclCall& call) const {
@@ -55,11 +40,11 @@ bool NcclAwayClique::connected(int rank, const NcclCall& call) const {
 void NcclAwayClique::entered(const ncclComm& comm) {
   NcclMessage message = {{Kind::state}};
   message.head.state = static_cast<int>(comm.state);
-  connection_->send(std::move(message));
-  if (comm.has_ended()) connection_->close();
+  send(std::move(message));
+  if (comm.has_ended() && connection_) connection_->close();
 }
 
-void NcclAwayClique::abort(const ncclComm& /*comm*/) { connection_->send({{Kind::abort}}); }
+void NcclAwayClique::abort(const ncclComm& /*comm*/) { send({{Kind::abort}}); }
 
 Work NcclAwayClique::post(const ncclComm& comm, const NcclCall& call, Stream& stream,
                           uint64_t ticket) {
@@ -67,7 +52,7 @@ Work NcclAwayClique::post(const ncclComm& comm, const NcclCall& call, Stream& st
   auto posted = std::make_shared<Posted>(
       Posted{call, &stream, ticket, buffer_bytes(call, comm.rank, size())});
   posted_[number] = posted;
-  connection_->send({{Kind::post, number, call}});
+  send({{Kind::post, number, call}});
   return [this, number, posted] { return reached(number, *posted); };
 }
 
@@ -75,7 +60,7 @@ bool NcclAwayClique::reached(uint64_t number, Posted& posted) {
   if (!std::exchange(posted.sent, true)) {
     const DeviceAccess access;
     const auto* from = static_cast<const std::byte*>(posted.call.send);
-    connection_->send({{Kind::data, number}, {from, from + posted.bytes.send}});
+    send({{Kind::data, number}, {from, from + posted.bytes.send}});
   }
   if (!posted.done) return false;
   const DeviceAccess access;
@@ -95,8 +80,7 @@ void NcclAwayClique::heard(const NcclMessage* message) {
       break;
     case Kind::come: {
       const Posted& posted = *posted_.at(message->head.number);
-      uint64_t& ticket = wanted()[posted.stream];
-      ticket = std::max(ticket, posted.ticket);
+      others_want({comm_, posted.stream, posted.ticket});
       break;
     }
     case Kind::result: {
@@ -109,7 +93,7 @@ void NcclAwayClique::heard(const NcclMessage* message) {
       nccl_fail("a message that no rank gets");
   }
   something_happens();
-  come_as_wanted();
+  wake_waiting_hosts();
 }
 
 void NcclAwayClique::take_status(const NcclMessage& status) {
@@ -124,9 +108,14 @@ void NcclAwayClique::take_status(const NcclMessage& status) {
   comm_->fail(status.head.error, {text + bytes, text + status.data.size()});
 }
 
+void NcclAwayClique::send(NcclMessage message) {
+  if (connection_) connection_->send(std::move(message));
+}
+
 void NcclAwayClique::leave() {
+  connection_ = nullptr;
   if (finalized_ || comm_->has_ended()) return;
-  comm_->fail(ncclRemoteError, "connection closed by remote peer: the process of rank 0");
+  comm_->fail(ncclRemoteError, "connection closed by remote peer: the process that made the id");
   wake_waiting_hosts();
 }
 

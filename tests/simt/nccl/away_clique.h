@@ -45,9 +45,10 @@ class NcclAwayClique final : public NcclClique {
   void heard(const Message* message);
   void take_status(const Message& status);
   void leave();
+  void send(Message message);
 
   int socket_;
-  std::shared_ptr<NcclConnection> connection_;
+  std::shared_ptr<NcclConnection> connection_;  ///< until the other end is closed
   ncclComm* comm_ = nullptr;
   bool whole_ = false, finalized_ = false;
   std::set<NcclLink> links_;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <string>
@@ -165,7 +166,11 @@ int accept_nccl() {
   if (listening().process != ::getpid()) return -1;
   pollfd waiting = {listening().socket, POLLIN, 0};
   if (::poll(&waiting, 1, 0) != 1) return -1;
-  return ::accept4(listening().socket, nullptr, nullptr, SOCK_CLOEXEC);
+  const int socket = ::accept4(listening().socket, nullptr, nullptr, SOCK_CLOEXEC);
+  if (socket < 0 && errno != ECONNABORTED && errno != EINTR) {
+    nccl_fail(std::string("no socket for a rank of another process: ") + std::strerror(errno));
+  }
+  return socket;
 }
 
 int connect_nccl(pid_t process) {

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <utility>
 
+#include "tests/simt/nccl/others.h"
+
 namespace simt {
 
 using Kind = NcclMessage::Kind;
@@ -19,6 +21,7 @@ void append(std::vector<std::byte>& data, const void* more, size_t bytes) {
 
 void NcclGuest::let_in() {
   for (int socket = accept_nccl(); socket >= 0; socket = accept_nccl()) {
+    serve_others();
     auto* guest = new NcclGuest;
     // Nothing can be heard of it before it is whole.
     guest->connection_ = NcclConnection::start(
@@ -88,11 +91,12 @@ void NcclGuest::take(const NcclMessage& message) {
     std::memcpy(transfer->send.data(), message.data.data(), message.data.size());
   }
   transfer->here = true;
-  const std::shared_ptr<NcclHomeClique::Round> round = transfer->round;
-  clique_->reached(*round);
+  transfer->round->wanted = true;
+  wake_waiting_hosts();
 }
 
 void NcclGuest::leave() {
+  connection_ = nullptr;
   if (comm_ == nullptr || comm_->has_ended()) return;
   comm_->state = State::ended;
   clique_->abort(*comm_);
@@ -107,11 +111,11 @@ void NcclGuest::tell() {
   status.head.links = links.size();
   append(status.data, links.data(), links.size() * sizeof(NcclLink));
   append(status.data, comm_->last_error.data(), comm_->last_error.size());
-  connection_->send(std::move(status));
+  if (connection_) connection_->send(std::move(status));
 }
 
 void NcclGuest::send(Kind kind, uint64_t number, std::vector<std::byte> data) {
-  connection_->send({{kind, number}, std::move(data)});
+  if (connection_) connection_->send({{kind, number}, std::move(data)});
 }
 
 }  // namespace simt

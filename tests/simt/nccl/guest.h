@@ -35,7 +35,7 @@ class NcclGuest {
   void leave();
   void send(Message::Kind kind, uint64_t number, std::vector<std::byte> data = {});
 
-  std::shared_ptr<NcclConnection> connection_;
+  std::shared_ptr<NcclConnection> connection_;  ///< until the other end is closed
   NcclHomeClique* clique_ = nullptr;
   ncclComm* comm_ = nullptr;
   std::map<uint64_t, std::shared_ptr<Transfer>> transfers_;

@@ -131,6 +131,7 @@ Work NcclHomeClique::post(const ncclComm& comm, const NcclCall& call, Stream& st
 
 bool NcclHomeClique::reached(Round& round) {
   if (round.done) return true;
+  round.wanted = true;
   if (round.parts.size() < round.ranks.size()) return false;
   for (const auto& [rank, part] : round.parts) {
     if (members_[static_cast<size_t>(rank)]->has_ended() || !part.come()) return false;
@@ -145,6 +146,20 @@ bool NcclHomeClique::reached(Round& round) {
   something_happens();
   wake_waiting_hosts();
   return true;
+}
+
+void NcclHomeClique::do_what_is_wanted() {
+  for (const auto& [number, clique] : cliques()) {
+    if (!std::ranges::any_of(clique->members_,
+                             [](auto* member) { return member && member->guest; })) {
+      continue;
+    }
+    std::vector<std::shared_ptr<Round>> wanted;
+    for (const auto& [key, round] : clique->rounds_) {
+      if (round->wanted) wanted.push_back(round);
+    }
+    for (const auto& round : wanted) clique->reached(*round);
+  }
 }
 
 void NcclHomeClique::entered(const ncclComm& /*comm*/) {

@@ -38,6 +38,7 @@ class NcclHomeClique final : public NcclClique {
   struct Round {
     std::vector<int> ranks;
     std::map<int, Part> parts = {};
+    bool wanted = false;  ///< a rank has come to it
     bool done = false;
   };
 
@@ -45,6 +46,8 @@ class NcclHomeClique final : public NcclClique {
   std::shared_ptr<Round> add(int rank, const Part& part);
   /// Does the round if all ranks have come to it; whether it is done.
   bool reached(Round& round);
+  /// Tries again what ranks have come to, in all communicators that have ranks of other processes.
+  static void do_what_is_wanted();
 
  private:
   NcclHomeClique(uint64_t number, int size);

@@ -4,16 +4,41 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "tests/simt/nccl/ranks.h"
 
 namespace tessera::cuda {
 namespace {
 
-/// Runs `body` in as many processes, connected. A test that fails in one of them fails. Before
-/// anything else that starts threads.
-void run_processes(int ranks, const std::function<void(NcclRank&)>& body) {
+/// Another process, which a test that goes wrong does not wait for.
+class Process {
+ public:
+  explicit Process(pid_t pid) : pid_(pid) {}
+  ~Process() {
+    if (pid_ == 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Process(Process&& other) noexcept : pid_(std::exchange(other.pid_, 0)) {}
+  Process& operator=(Process&&) = delete;
+
+  /// Its exit code, or minus the signal that ended it.
+  int wait() {
+    int status = 0;
+    ::waitpid(std::exchange(pid_, 0), &status, 0);
+    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+  }
+
+ private:
+  pid_t pid_;
+};
+
+/// Runs `body` in as many processes, connected, of which `killed` ends by SIGKILL. A test that
+/// fails in one of them fails. Once in a process, since a fork has no threads but its own.
+void run_processes(int ranks, const std::function<void(NcclRank&)>& body, int killed = -1) {
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
   const auto run = [&](int rank) {
@@ -22,18 +47,19 @@ void run_processes(int ranks, const std::function<void(NcclRank&)>& body) {
     ASSERT_EQ(mine.settle(), ncclSuccess);
     body(mine);
   };
-  std::vector<pid_t> others;
+  std::vector<Process> others;
   for (int rank = 1; rank < ranks; ++rank) {
-    others.push_back(::fork());
-    if (others.back() != 0) continue;
-    run(rank);
-    ::_exit(testing::Test::HasFailure() ? 1 : 0);
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      run(rank);
+      ::_exit(testing::Test::HasFailure() ? 1 : 0);
+    }
+    others.emplace_back(pid);
   }
   run(0);
-  for (const pid_t other : others) {
-    int status = 0;
-    ::waitpid(other, &status, 0);
-    EXPECT_TRUE(status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)) << status;
+  if (testing::Test::HasFailure()) return;
+  for (int rank = 1; rank < ranks; ++rank) {
+    EXPECT_EQ(others[static_cast<size_t>(rank - 1)].wait(), rank == killed ? -SIGKILL : 0) << rank;
   }
 }
 
@@ -86,19 +112,64 @@ TEST_P(NcclProcesses, SendMessages) {
 }
 
 // A host that waits for another's word leaves its GPU at work.
-TEST_P(NcclProcesses, GoOnWhileTheirHostsWait) {
+void go_on_while_one_waits(int waits) {
   int said[2];
   ASSERT_EQ(::pipe(said), 0);
   run_processes(2, [&](NcclRank& rank) {
     rank.set({1.0f});
     for (int i = 0; i < 4; ++i) EXPECT_EQ(rank.all_reduce(), ncclSuccess);
     char word = 'x';
-    if (rank.rank == 0) {
-      EXPECT_EQ(rank.get()[0], 16.0f);
-      EXPECT_EQ(::write(said[1], &word, 1), 1);
-    } else {
+    if (rank.rank == waits) {
       EXPECT_EQ(::read(said[0], &word, 1), 1);
       EXPECT_EQ(rank.get()[0], 16.0f);
+    } else {
+      EXPECT_EQ(rank.get()[0], 16.0f);
+      EXPECT_EQ(::write(said[1], &word, 1), 1);
+    }
+    rank.finish();
+  });
+}
+
+TEST_P(NcclProcesses, GoOnWhileTheHostOfTheIdWaits) { go_on_while_one_waits(0); }
+TEST_P(NcclProcesses, GoOnWhileAnotherHostWaits) { go_on_while_one_waits(1); }
+
+// Rank 1 is another's guest in one communicator and has guests in the other, behind whose
+// collective stands what its host does not wait for.
+TEST_P(NcclProcesses, GoOnInTwoCommunicators) {
+  int ids[2], said[2];
+  ASSERT_EQ(::pipe(ids), 0);
+  ASSERT_EQ(::pipe(said), 0);
+  run_processes(3, [&](NcclRank& rank) {
+    NcclRank pair = rank;
+    pair.ranks = 2;
+    pair.rank = rank.rank - 1;
+    char word = 'x';
+    if (rank.rank == 1) {
+      EXPECT_EQ(ncclGetUniqueId(&pair.id), ncclSuccess);
+      EXPECT_EQ(::write(ids[1], &pair.id, sizeof(pair.id)), ssize_t(sizeof(pair.id)));
+    }
+    if (rank.rank == 2) {
+      EXPECT_EQ(::read(ids[0], &pair.id, sizeof(pair.id)), ssize_t(sizeof(pair.id)));
+    }
+    if (rank.rank > 0) {
+      pair.connect();
+      EXPECT_EQ(pair.settle(), ncclSuccess);
+    }
+    rank.set({1.0f});
+    EXPECT_EQ(rank.all_reduce(), ncclSuccess);
+    if (rank.rank > 0) {
+      EXPECT_EQ(pair.all_reduce(), ncclSuccess);
+    }
+    EXPECT_EQ(rank.all_reduce(), ncclSuccess);
+    if (rank.rank == 0) {
+      EXPECT_EQ(rank.get()[0], 3.0f + 6.0f + 6.0f);
+      EXPECT_EQ(::write(said[1], &word, 1), 1);
+    } else if (rank.rank == 1) {
+      EXPECT_EQ(::read(said[0], &word, 1), 1);
+    }
+    if (rank.rank > 0) {
+      EXPECT_EQ(rank.get()[0], 15.0f);
+      pair.finish();
     }
     rank.finish();
   });
@@ -111,31 +182,31 @@ ncclResult_t failure(const NcclRank& rank) {
   return now;
 }
 
-TEST_P(NcclProcesses, FailWhereOneIsAborted) {
-  for (const int aborted : {0, 1}) {
-    run_processes(3, [&](NcclRank& rank) {
-      EXPECT_EQ(rank.all_reduce(), ncclSuccess);
-      rank.get();
-      if (rank.rank == aborted) {
-        EXPECT_EQ(ncclCommAbort(rank.comm), ncclSuccess);
-        return;
-      }
+void fail_where_one_is_aborted(int aborted) {
+  run_processes(3, [&](NcclRank& rank) {
+    EXPECT_EQ(rank.all_reduce(), ncclSuccess);
+    rank.get();
+    if (rank.rank != aborted) {
       EXPECT_EQ(failure(rank), ncclRemoteError);
       const std::string_view why = ncclGetLastError(rank.comm);
       EXPECT_NE(why.find("connection closed by remote peer"), why.npos) << why;
-      EXPECT_EQ(ncclCommAbort(rank.comm), ncclSuccess);
-    });
-  }
+    }
+    EXPECT_EQ(ncclCommAbort(rank.comm), ncclSuccess);
+  });
 }
 
+TEST_P(NcclProcesses, FailWhereTheOneOfTheIdIsAborted) { fail_where_one_is_aborted(0); }
+TEST_P(NcclProcesses, FailWhereAnotherIsAborted) { fail_where_one_is_aborted(1); }
+
 TEST_P(NcclProcesses, FailWhereOneIsKilled) {
-  run_processes(3, [](NcclRank& rank) {
+  const auto body = [](NcclRank& rank) {
     EXPECT_EQ(rank.all_reduce(), ncclSuccess);
     rank.get();
     if (rank.rank == 2) ::raise(SIGKILL);
     EXPECT_EQ(failure(rank), ncclRemoteError);
     EXPECT_EQ(ncclCommAbort(rank.comm), ncclSuccess);
-  });
+  };
+  run_processes(3, body, /*killed=*/2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Streams, NcclProcesses, testing::Values("0", "1"), [](const auto& test) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <csignal>
+#include <ostream>
 
 #include "tests/cli/small_run.h"
 
@@ -47,6 +48,14 @@ struct Fault {
   int rank, call;
 };
 
+std::string to_string(const Fault& fault) {
+  const std::string when = fault.call < 0 ? "connecting" : fmt::format("call{}", fault.call);
+  return fmt::format("rank{}_{}", fault.rank, when);
+}
+std::ostream& operator<<(std::ostream& stream, const Fault& fault) {
+  return stream << to_string(fault);
+}
+
 class GpuProgramsWithAFault : public GpuPrograms, public testing::WithParamInterface<Fault> {};
 
 // The others would say that a peer is gone.
@@ -69,18 +78,13 @@ TEST_P(GpuProgramsWithAFault, TellTheCauseAndEnd) {
 
 INSTANTIATE_TEST_SUITE_P(Of, GpuProgramsWithAFault,
                          testing::Values(Fault{1, -1}, Fault{0, 5}, Fault{1, 16}, Fault{1, 20}),
-                         [](const auto& test) {
-                           return fmt::format("rank{}_{}", test.param.rank,
-                                              test.param.call < 0
-                                                  ? "connecting"
-                                                  : fmt::format("call{}", test.param.call));
-                         });
+                         [](const auto& test) { return to_string(test.param); });
 
 TEST_F(GpuPrograms, EndWhereARankIsKilled) {
   use_gpus(4);
   Program program(
       tessera(2, train("run", {"train.steps=1000000", kSplit, "checkpoint.interval=2"})));
-  ASSERT_TRUE(program.wait_for("step       4/")) << program.output();
+  ASSERT_TRUE(program.wait_for("step_00000002 (training waited")) << program.output();
   const std::vector<pid_t> ranks = program.processes("tessera");
   ASSERT_EQ(ranks.size(), 2u);
   ::kill(ranks.back(), SIGKILL);
