@@ -68,7 +68,8 @@ std::string attention_why_not(const MaskKinds& kinds);
 
 /// One new position a sequence against cached keys and values, for generation. q, out (B, Hl, D);
 /// keys, values (B, Hl, capacity, D), of which the first `length` positions are seen, or the last
-/// `window` of these where that is not 0; the new position is one of them.
+/// `window` of these where that is not 0; the new position is one of them. What a head gets is the
+/// same bits alone and among others.
 void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
                       int64_t window, float scale, Tensor out);
 

@@ -279,30 +279,5 @@ TEST_P(AttentionMaskProperties, WhatSeesNothingIsZero) {
 INSTANTIATE_TEST_SUITE_P(DTypes, AttentionMaskProperties, testing::Values(DType::f32, DType::bf16),
                          name_of_dtype);
 
-TEST(AttentionDecode, AWindowSeesTheLastKeys) {
-  constexpr int64_t kLength = 37, kWindow = 5;
-  const TestTensor q = random_tensor({2, kHeads, kDim}, DType::f32, 1);
-  const TestTensor keys = random_tensor({2, kHeads, 40, kDim}, DType::f32, 2);
-  const TestTensor values = random_tensor({2, kHeads, 40, kDim}, DType::f32, 3);
-  const auto last_keys = [&](const Tensor& cache) {
-    TestTensor last({2, kHeads, kWindow, kDim}, DType::f32);
-    for (int64_t bh = 0; bh < 2 * kHeads; ++bh) {
-      copy(
-          cache.view({2 * kHeads * 40, kDim}).slice(bh * 40 + kLength - kWindow, bh * 40 + kLength),
-          last.tensor.view({2 * kHeads * kWindow, kDim}).slice(bh * kWindow, (bh + 1) * kWindow));
-    }
-    return last;
-  };
-  const TestTensor out(q.tensor.shape(), DType::f32), expected(q.tensor.shape(), DType::f32);
-  attention_decode(q.tensor, keys.tensor, values.tensor, kLength, kWindow, 0.25f, out.tensor);
-  attention_decode(q.tensor, last_keys(keys.tensor).tensor, last_keys(values.tensor).tensor,
-                   kWindow, 0, 0.25f, expected.tensor);
-  expect_same_bits(out.tensor, expected.tensor, "out");
-  // One that is longer than the text hides nothing.
-  attention_decode(q.tensor, keys.tensor, values.tensor, kLength, 0, 0.25f, expected.tensor);
-  attention_decode(q.tensor, keys.tensor, values.tensor, kLength, 100, 0.25f, out.tensor);
-  expect_same_bits(out.tensor, expected.tensor, "out");
-}
-
 }  // namespace
 }  // namespace tessera

@@ -1,0 +1,199 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/ops/attention.h"
+#include "core/ops/elementwise.h"
+#include "tests/support/shifted.h"
+#include "tests/support/tensors.h"
+
+namespace tessera {
+namespace {
+
+using namespace test;
+
+constexpr int64_t kChunk = 64;  // of keys, that a block of a GPU takes
+
+struct Sizes {
+  int64_t length, d, window = 0, batch = 2, heads = 3;
+
+  int64_t begin() const { return window == 0 ? 0 : std::max<int64_t>(0, length - window); }
+  int64_t capacity() const { return length + 3; }
+};
+
+/// Queries, and caches whose hidden rows are NaN: they must not be read.
+struct Inputs {
+  Sizes sizes;
+  float scale;
+  TestTensor q, keys, values;
+
+  /// Scores have about `score_size` for their standard deviation.
+  Inputs(const Sizes& its_sizes, DType dtype, float score_size = 1.0f)
+      : sizes(its_sizes),
+        scale(score_size / std::sqrt(static_cast<float>(sizes.d))),
+        q(random_tensor({sizes.batch, sizes.heads, sizes.d}, dtype, 1)),
+        keys(cache(dtype, 2)),
+        values(cache(dtype, 3)) {}
+
+  TestTensor run() const { return run(q.tensor, keys.tensor, values.tensor); }
+  TestTensor run(const Tensor& of, const Tensor& its_keys, const Tensor& its_values) const {
+    TestTensor out(of.shape(), of.dtype());
+    attention_decode(of, its_keys, its_values, sizes.length, sizes.window, scale, out.tensor);
+    return out;
+  }
+
+  /// The textbook's, in double precision.
+  std::vector<double> expected() const {
+    const auto queries = to_doubles(q.tensor), k = to_doubles(keys.tensor),
+               v = to_doubles(values.tensor);
+    std::vector<double> out(queries.size());
+    const auto d = static_cast<size_t>(sizes.d);
+    for (size_t head = 0; head < queries.size() / d; ++head) {
+      const auto row = [&](int64_t s) {
+        return (head * static_cast<size_t>(sizes.capacity()) + static_cast<size_t>(s)) * d;
+      };
+      std::vector<double> scores;
+      for (int64_t s = sizes.begin(); s < sizes.length; ++s) {
+        double product = 0.0;
+        for (size_t i = 0; i < d; ++i) product += queries[head * d + i] * k[row(s) + i];
+        scores.push_back(double{scale} * product);
+      }
+      const double max = *std::max_element(scores.begin(), scores.end());
+      double sum = 0.0;
+      for (const double score : scores) sum += std::exp(score - max);
+      for (int64_t s = sizes.begin(); s < sizes.length; ++s) {
+        const double weight = std::exp(scores[static_cast<size_t>(s - sizes.begin())] - max) / sum;
+        for (size_t i = 0; i < d; ++i) out[head * d + i] += weight * v[row(s) + i];
+      }
+    }
+    return out;
+  }
+
+ private:
+  TestTensor cache(DType dtype, uint64_t seed) const {
+    TestTensor result =
+        random_tensor({sizes.batch, sizes.heads, sizes.capacity(), sizes.d}, dtype, seed);
+    const Tensor rows = result.tensor.view({sizes.batch * sizes.heads * sizes.capacity(), sizes.d});
+    for (int64_t row = 0; row < rows.dim(0); ++row) {
+      const int64_t s = row % sizes.capacity();
+      if (s >= sizes.begin() && s < sizes.length) continue;
+      fill(rows.slice(row, row + 1), std::numeric_limits<double>::quiet_NaN());
+    }
+    return result;
+  }
+};
+
+class AttentionDecode : public testing::TestWithParam<DType> {
+ protected:
+  /// An error of a score, a sum of d products, is a relative error of a weight; there are some more
+  /// roundings of the score, which may be a few times its usual size. The rest is a weighted mean.
+  static double tolerance(const Sizes& sizes, float score_size = 1.0f) {
+    return 4.0 * double{score_size} * sum_tolerance(DType::f32, sizes.d) +
+           sum_tolerance(GetParam(), sizes.length - sizes.begin());
+  }
+  static void expect_the_textbooks(const Sizes& sizes, float score_size = 1.0f) {
+    SCOPED_TRACE(fmt::format("({}, {}) heads of {}, {} keys, window {}", sizes.batch, sizes.heads,
+                             sizes.d, sizes.length, sizes.window));
+    const Inputs inputs(sizes, GetParam(), score_size);
+    expect_close(inputs.run().tensor, inputs.expected(), tolerance(sizes, score_size), "out");
+  }
+};
+
+TEST_P(AttentionDecode, IsTheTextbooksForLengthsAroundChunks) {
+  for (const int64_t d : {20, 64}) {
+    for (const int64_t length : {int64_t{1}, int64_t{2}, int64_t{15}, int64_t{17}, kChunk - 1,
+                                 kChunk, kChunk + 1, 2 * kChunk, 5 * kChunk + 9}) {
+      expect_the_textbooks({length, d});
+    }
+  }
+  // A block that puts chunks together has 16 warps.
+  expect_the_textbooks({17 * kChunk + 1, 32, 0, 1, 2});
+}
+
+TEST_P(AttentionDecode, IsTheTextbooksForHeadsOfAnySize) {
+  for (const int64_t d : {1, 3, 5, 8, 20, 24, 33, 64, 72, 100, 128, 130, 200, 256}) {
+    expect_the_textbooks({kChunk - 7, d, 0, 1, 2});
+    expect_the_textbooks({2 * kChunk + 5, d, 0, 2, 1});
+  }
+}
+
+TEST_P(AttentionDecode, IsTheTextbooksForWindows) {
+  constexpr int64_t kLength = 3 * kChunk + 21;
+  for (const int64_t window : {int64_t{1}, int64_t{21}, kChunk - 1, kChunk, kChunk + 1,
+                               2 * kChunk + 21, kLength - 1, kLength, kLength + 100}) {
+    expect_the_textbooks({kLength, 24, window});
+  }
+}
+
+// Whose exponentials would overflow, and those of most chunks vanish beside another's.
+TEST_P(AttentionDecode, IsTheTextbooksForLargeScores) {
+  expect_the_textbooks({5 * kChunk, 64}, 40.0f);
+  expect_the_textbooks({kChunk, 20}, 40.0f);
+}
+
+TEST_P(AttentionDecode, TakesTensorsAtAnyAddress) {
+  for (const int64_t d : {24, 64, 128, 256}) {
+    const Inputs inputs({kChunk + 6, d}, GetParam());
+    for (const int64_t offset : {1, 2}) {
+      const Shifted q(inputs.q.tensor, offset), keys(inputs.keys.tensor, offset),
+          values(inputs.values.tensor, offset);
+      expect_close(inputs.run(q.view, keys.view, values.view).tensor, inputs.expected(),
+                   tolerance(inputs.sizes), "out");
+    }
+  }
+}
+
+TEST_P(AttentionDecode, AHeadIsTheSameBitsAloneAndAmongOthers) {
+  for (const Sizes& sizes : {Sizes{5 * kChunk + 9, 64}, Sizes{2 * kChunk, 20},
+                             Sizes{17 * kChunk + 1, 5}, Sizes{300, 128, 2 * kChunk + 3}}) {
+    SCOPED_TRACE(fmt::format("{} keys of {}", sizes.length, sizes.d));
+    const Inputs inputs(sizes, GetParam());
+    const TestTensor all = inputs.run();
+    const int64_t heads = sizes.batch * sizes.heads;
+    for (int64_t i = 0; i < heads; ++i) {
+      const auto head = [&](const TestTensor& of, const Shape& shape) {
+        return of.tensor.view(shape).slice(i, i + 1);
+      };
+      const Shape rows{heads, 1, sizes.d}, caches{heads, 1, sizes.capacity(), sizes.d};
+      const TestTensor alone =
+          inputs.run(head(inputs.q, rows), head(inputs.keys, caches), head(inputs.values, caches));
+      expect_same_bits(alone.tensor, head(all, rows), "out");
+    }
+  }
+}
+
+TEST_P(AttentionDecode, AWindowIsTheSameBitsAsItsKeysAlone) {
+  for (const Sizes& sizes : {Sizes{37, 16, 5}, Sizes{3 * kChunk + 21, 64, kChunk + 1},
+                             Sizes{3 * kChunk + 21, 20, 2 * kChunk}}) {
+    const Inputs inputs(sizes, GetParam());
+    const auto last_keys = [&](const Tensor& cache) {
+      const int64_t heads = sizes.batch * sizes.heads, window = sizes.window;
+      TestTensor last({sizes.batch, sizes.heads, window, sizes.d}, GetParam());
+      for (int64_t i = 0; i < heads; ++i) {
+        const int64_t end = i * sizes.capacity() + sizes.length;
+        copy(cache.view({heads * sizes.capacity(), sizes.d}).slice(end - window, end),
+             last.tensor.view({heads * window, sizes.d}).slice(i * window, (i + 1) * window));
+      }
+      return last;
+    };
+    const TestTensor found = inputs.run(), expected(inputs.q.tensor.shape(), GetParam());
+    attention_decode(inputs.q.tensor, last_keys(inputs.keys.tensor).tensor,
+                     last_keys(inputs.values.tensor).tensor, sizes.window, 0, inputs.scale,
+                     expected.tensor);
+    expect_same_bits(found.tensor, expected.tensor, "out");
+  }
+}
+
+TEST_P(AttentionDecode, AWindowLongerThanTheTextHidesNothing) {
+  const Inputs windowed({kChunk + 6, 24, 100}, GetParam()), whole({kChunk + 6, 24}, GetParam());
+  expect_same_bits(windowed.run().tensor, whole.run().tensor, "out");
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, AttentionDecode, testing::Values(DType::f32, DType::bf16),
+                         name_of_dtype);
+
+}  // namespace
+}  // namespace tessera
