@@ -141,6 +141,8 @@ class Table {
     products();
     attention();
     attention_by_each();
+    attention_decode_of(1);
+    attention_decode_of(sizes_.sequences);
   }
 
  private:
@@ -426,6 +428,25 @@ class Table {
       if (!is_taken) return;
       measure_by("cuDNN", cuda::cudnn_attention_forward, cuda::cudnn_attention_backward);
     }
+  }
+
+  /// A new token for each of so many sequences. Calls take keys and values in turn, as layers do,
+  /// so that they come from memory.
+  void attention_decode_of(int64_t batch) {
+    const int64_t calls = 4 * sizes_.sequences / batch, heads = sizes_.heads;
+    const Shape all = {calls * batch, heads, sizes_.length, sizes_.head_dim};
+    const OwnedTensor keys = normal(all, DType::bf16), values = normal(all, DType::bf16);
+    const OwnedTensor q = normal({batch, heads, sizes_.head_dim}, DType::bf16);
+    const OwnedTensor out = zeros(q.tensor.shape(), DType::bf16);
+    const float scale = 1.0f / std::sqrt(static_cast<float>(sizes_.head_dim));
+    int64_t call = 0;
+    measure(fmt::format("attention_decode, batch {}", batch).c_str(),
+            {2 * bytes_of(all.numel() / calls)}, [&] {
+              const int64_t first = call++ % calls * batch;
+              attention_decode(q.tensor, keys.tensor.slice(first, first + batch),
+                               values.tensor.slice(first, first + batch), sizes_.length, 0, scale,
+                               out.tensor);
+            });
   }
 
   Sizes sizes_;
