@@ -8,7 +8,7 @@
 // Heads with a query each are too few blocks for a GPU, so their keys are split ("Flash-Decoding",
 // Dao, Haziza, Massa, Sizov, 2023): a block gives a chunk's softmax, with the chunk's own maximum,
 // and a second kernel puts a head's chunks together. Chunks are counted from the first key that is
-// seen: a result depends on the keys alone, and not on where they are or how many heads there are.
+// seen: a result depends neither on the keys' place in the cache nor on how many heads there are.
 namespace tessera::cuda {
 namespace {
 
