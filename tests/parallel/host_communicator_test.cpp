@@ -127,6 +127,7 @@ TEST(HostRanks, OneThatGivesUpFreesTheOthersThatWait) {
     } else {
       test::expect_error([&] { group->wait(group->start({})); },
                          {"rank 1 of a group of 2 has failed"});
+      EXPECT_THROW(group->wait(group->start({})), PeerError) << "the other has the cause";
     }
     world.barrier();
   });
