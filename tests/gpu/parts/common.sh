@@ -5,12 +5,26 @@ program() { if [ -x "$bin/$1" ]; then echo "$bin/$1"; else echo "$bin/tests/$1";
 tessera=$(program tessera)
 mpirun=mpirun
 [ -x "$bin/mpirun" ] && mpirun=$bin/mpirun
-ranks() { # ranks N PROGRAM...; one needs no mpirun
-  local n=$1
+start_ranks() { # start_ranks N: sets $launcher to what starts N ranks; one needs no mpirun
+  launcher=()
+  [ "$1" = 1 ] && return
+  # Ranks that are no longer wanted end at once.
+  launcher=("$mpirun" --allow-run-as-root --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 0 -np "$1")
+}
+ranks() { # ranks N PROGRAM...
+  start_ranks "$1"
   shift
-  [ "$n" != 1 ] || { "$@"; return; }
-  "$mpirun" --allow-run-as-root --oversubscribe --bind-to none -np "$n" "$@"
+  "${launcher[@]}" "$@"
 }
 note() { echo "note: $*"; }
 emulated() { [ -n "${TESSERA_SIMT_DEVICES:-}" ]; }
+gpus() { # how many there are
+  if emulated; then
+    echo "$TESSERA_SIMT_DEVICES"
+  elif [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then
+    tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | wc -l
+  else
+    nvidia-smi -L 2>/dev/null | grep -c '^GPU'
+  fi
+}
 seconds_left() { echo $((${PART_SECONDS:-60} - SECONDS)); } # of the part that this is

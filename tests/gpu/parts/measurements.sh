@@ -19,9 +19,11 @@ bert_large 128 128'
 [ $tiny = 1 ] && measured='gpt2_124m 64 4
 bert_base 64 4'
 
-# measure MODEL T ROWS: steps until there are enough or the time is up, without a checkpoint.
+# measure MODEL T ROWS [GPUS [TENSOR]]: steps until there are enough or the time is up, without a checkpoint.
 measure() {
-  local model=$1 length=$2 rows=$3 settings=() key run=$out/runs/$1-$2 lines=0 until pid used most=0 enough=24
+  local model=$1 length=$2 rows=$3 n=${4:-1} tensor=${5:-1} settings=() key lines=0 until pid used most=0 enough=24
+  local name=$model-$length-$n-$tensor data_ranks=$((${4:-1} / ${5:-1}))
+  local run=$out/runs/$name log=$out/logs/$name.log
   rm -rf "$run"
   local vocabulary=50257 every=3 # asking each step would make each wait
   [[ $model = bert* ]] && vocabulary=30522 && settings+=(--set model.next_sentence=false --set model.token_types=2)
@@ -30,11 +32,12 @@ measure() {
     settings+=(--set model.vocab_size=1000 --set model.num_layers=2 --set model.hidden_size=64 --set model.num_heads=4)
   fi
   for key in run.dir="$run" run.device=cuda model.seq_length="$length" data.train="$data/$vocabulary" data.eval_fraction=0 \
-    eval.interval=0 data.tokenizer="wordpiece:$data/$vocabulary.txt" batch.global="$rows" batch.micro="$rows" \
-    train.steps=100000 checkpoint.interval=0 log.interval=$every; do
+    eval.interval=0 data.tokenizer="wordpiece:$data/$vocabulary.txt" batch.global=$((rows * data_ranks)) batch.micro="$rows" \
+    parallel.tensor="$tensor" train.steps=100000 checkpoint.interval=0 log.interval=$every; do
     settings+=(--set "$key")
   done
-  "$tessera" train "$root/configs/$model.yaml" "${settings[@]}" >"$out/logs/$model-$length.log" 2>&1 &
+  start_ranks "$n"
+  "${launcher[@]}" "$tessera" train "$root/configs/$model.yaml" "${settings[@]}" >"$log" 2>&1 &
   pid=$!
   until=$((SECONDS + 25 * slower))
   while kill -0 $pid 2>/dev/null && [ $SECONDS -lt $until ] && [ "$lines" -lt $enough ]; do
@@ -43,14 +46,17 @@ measure() {
     [ "${used:-0}" -gt "$most" ] && most=$used
     [ -e "$run/metrics.jsonl" ] && lines=$(wc -l <"$run/metrics.jsonl")
   done
-  kill -KILL $pid 2>/dev/null # a checkpoint is not wanted
+  # A checkpoint is not wanted. What mpirun is told to end it kills.
+  kill "-$([ "$n" = 1 ] && echo KILL || echo TERM)" $pid 2>/dev/null
   wait $pid 2>/dev/null
-  [ "$lines" -ge 7 ] || { tail -n 5 "$out/logs/$model-$length.log"; echo "$model, T=$length: only $lines lines of the log"; return 1; }
+  [ "$lines" -ge 7 ] || { tail -n 5 "$log"; echo "$name: only $lines lines of the log"; return 1; }
   # The median of the lines after five.
-  numbers "$run/metrics.jsonl" | sed 1,5d | sort -g | awk -v model="$model" -v T="$length" -v rows="$rows" -v mib="$most" '
+  numbers "$run/metrics.jsonl" | sed 1,5d | sort -g |
+    awk -v model="$model" -v T="$length" -v rows="$rows" -v mib="$most" -v gpus="$n" -v tensor="$tensor" '
     {line[NR] = $0} END {
       split(line[int((NR + 1) / 2)], x)
-      printf "measured: {\"what\": \"tessera\", \"model\": \"%s\", \"seq_length\": %d, \"batch\": %d, \"steps\": %d, ", model, T, rows, NR
+      printf "measured: {\"what\": \"tessera\", \"model\": \"%s\", \"seq_length\": %d, \"batch\": %d, ", model, T, rows
+      printf "\"gpus\": %d, \"tensor\": %d, \"steps\": %d, ", gpus, tensor, NR
       printf "\"tokens_per_second\": %s, \"model_flops_per_second\": %s, \"mfu\": %s, \"memory_gib\": %s}\n",
         x[1], x[2], x[3], (mib > 0 ? mib / 1024 : "null")
     }'
@@ -72,6 +78,27 @@ part_measure() {
     fi
     measure "$model" "$length" "$rows" </dev/null || status=1
   done <<<"$measured"
+  return $status
+}
+# One model on more and more GPUs, its batch growing with the data ranks.
+part_scaling() {
+  [ "$(gpus)" -ge 2 ] || { note 'there is one GPU'; return 77; }
+  local status=0 model=gpt2_350m length=1024 rows=16 n tensor
+  [ $tiny = 1 ] && model=gpt2_124m length=64 rows=4
+  while read -r n tensor; do
+    [ "$(gpus)" -ge "$n" ] || continue
+    if [ "$(seconds_left)" -lt 20 ]; then
+      note "no time was left for $n GPUs, parallel.tensor=$tensor"
+      continue
+    fi
+    measure $model $length $rows "$n" "$tensor" </dev/null || status=1
+  done <<<"1 1
+2 1
+4 1
+8 1
+2 2
+4 2
+8 2"
   return $status
 }
 part_pytorch() {

@@ -76,10 +76,22 @@ part_layouts() {
   done
   return $status
 }
+# With one rank, and over as many GPUs as there are, up to four.
 part_nccl() {
-  emulated && note 'an emulated GPU has no NCCL' && return 77
+  local status=0 n settings run
   small gpt gpt-one $few run.device=cuda && small gpt gpt-nccl $few run.device=cuda parallel.backend=nccl || return 1
-  same gpt-one gpt-nccl $few 0
+  same gpt-one gpt-nccl $few 0 || status=1
+  while read -r n settings; do
+    [ "$(gpus)" -ge "$n" ] || { note "no $n GPUs for $settings"; continue; }
+    run=nccl-$n-${settings//[^a-z0-9]/-}
+    # shellcheck disable=SC2086 # words
+    RANKS=$n small gpt "$run" $few run.device=cuda parallel.backend=nccl $settings </dev/null || return 1
+    same gpt-one "$run" $few $fp32 || status=1
+  done <<<"2 parallel.tensor=2
+2 parallel.tensor=1
+2 parallel.tensor=2 parallel.sequence=true
+4 parallel.tensor=2 parallel.zero=1 parallel.sequence=true"
+  return $status
 }
 part_resume() {
   local status=0
