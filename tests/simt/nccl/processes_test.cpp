@@ -51,7 +51,11 @@ void run_processes(int ranks, const std::function<void(NcclRank&)>& body, int ki
   for (int rank = 1; rank < ranks; ++rank) {
     const pid_t pid = ::fork();
     if (pid == 0) {
-      run(rank);
+      try {
+        run(rank);
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << error.what();
+      }
       ::_exit(testing::Test::HasFailure() ? 1 : 0);
     }
     others.emplace_back(pid);

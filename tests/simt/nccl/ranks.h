@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <nccl.h>
 
+#include <chrono>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -39,10 +40,14 @@ struct NcclRank {
     EXPECT_EQ(ncclCommGetAsyncError(comm, &now), ncclSuccess);
     return now;
   }
-  /// Asks until nothing is in progress.
+  /// Asks until nothing is in progress, for a minute at most.
   ncclResult_t settle() const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     ncclResult_t now = state();
-    for (; now == ncclInProgress; now = state()) std::this_thread::yield();
+    while (now == ncclInProgress && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::yield();
+      now = state();
+    }
     return now;
   }
 
