@@ -77,7 +77,8 @@ void raise_on_all(Communicator& group, const RankError& error) {
   const std::vector<std::string> messages = all_gather_strings(group, error.message);
   const std::vector<std::string> causes =
       all_gather_strings(group, error.of_peer ? "" : error.message);
-  const bool known = !std::ranges::all_of(causes, &std::string::empty);
+  const bool known =
+      std::ranges::any_of(causes, [](const std::string& cause) { return !cause.empty(); });
   const std::vector<std::string>& errors = known ? causes : messages;
   std::vector<size_t> failed;
   for (size_t rank = 0; rank < errors.size(); ++rank) {

@@ -31,11 +31,12 @@ inline constexpr bool kHasNccl = false;
 /// nothing tells.
 ///
 /// While the host waits for its GPU (cuda::synchronize, DeviceMark::wait), it looks after NCCL's
-/// errors: if a connection fails, that throws, with NCCL's own text. A peer that is only late is
-/// waited for. A rank that ends without a word is the launcher's to notice, which ends the others.
-/// Where an exception passes, and after an error, all of the thread's NCCL communicators are
-/// aborted together, since none's memory can be freed while the GPU waits for another's peers;
-/// otherwise a communicator's destruction finishes what is pending, and is collective.
+/// errors: if a connection fails, that throws, with NCCL's own text, and a PeerError where it tells
+/// of no more than a peer that is gone. A peer that is only late is waited for. A rank that ends
+/// without a word is the launcher's to notice, which ends the others. Where an exception passes,
+/// and after an error, all of the thread's NCCL communicators are aborted together, since none's
+/// memory can be freed while the GPU waits for another's peers; otherwise a communicator's
+/// destruction finishes what is pending, and is collective.
 [[nodiscard]] std::unique_ptr<Communicator> make_nccl_communicator(
     std::unique_ptr<Communicator> host);
 

@@ -143,6 +143,8 @@ void NcclHandle::abort_all(const RankError& why) {
 ncclResult_t NcclHandle::finish() {
   constexpr auto kLimit = std::chrono::seconds(60);
   const auto deadline = std::chrono::steady_clock::now() + kLimit;
+  operation_ = "the end of the communicator";
+  tensor_ = {};
   ncclResult_t code = ncclCommFinalize(comm_);
   while (code == ncclInProgress && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

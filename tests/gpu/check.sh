@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks Tessera on a machine with NVIDIA GPUs, then measures it, with one of them in less than nine minutes:
+# Checks Tessera on a machine with one NVIDIA GPU or several, then measures it; in less than nine minutes on one:
 #
 #   tests/gpu/check.sh [--tiny] [--out FOLDER] [--only PARTS] [BIN]
 #

@@ -22,7 +22,7 @@ bert_base 64 4'
 # measure MODEL T ROWS [GPUS [TENSOR]]: steps until there are enough or the time is up, without a checkpoint.
 measure() {
   local model=$1 length=$2 rows=$3 n=${4:-1} tensor=${5:-1} settings=() key lines=0 until pid used most=0 enough=24
-  local name=$model-$length-$n-$tensor data_ranks=$((${4:-1} / ${5:-1}))
+  local name=$model-$length-$n-$tensor data_ranks=$((n / tensor))
   local run=$out/runs/$name log=$out/logs/$name.log
   rm -rf "$run"
   local vocabulary=50257 every=3 # asking each step would make each wait
