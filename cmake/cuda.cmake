@@ -1,4 +1,4 @@
-# NVIDIA GPUs: the CUDA toolkit and NCCL, or, with TESSERA_CUDA=EMULATED, tests/simt in their place.
+# NVIDIA GPUs: the CUDA toolkit and NCCL, or, with TESSERA_CUDA=EMULATED, tests/emulator in their place.
 set(cuda_found OFF)
 if(TESSERA_CUDA STREQUAL "EMULATED")
   set(cuda_found ON)
@@ -54,20 +54,20 @@ function(tessera_add_cuda)
   file(GLOB staging CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/parallel/cuda/*.cpp)
   target_sources(tessera_parallel PRIVATE ${staging})
   if(TESSERA_CUDA STREQUAL "EMULATED")
-    # The same kernels, read as C++ against tests/simt/include/cuda_runtime.h.
+    # The same kernels, read as C++ against tests/emulator/include/cuda_runtime.h.
     set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++;-Wno-unknown-pragmas")
-    target_include_directories(tessera_flags INTERFACE ${CMAKE_SOURCE_DIR}/tests/simt/include)
+    target_include_directories(tessera_flags INTERFACE ${CMAKE_SOURCE_DIR}/tests/emulator/include)
     if(TESSERA_SANITIZE MATCHES address)
-      target_compile_options(tessera_flags INTERFACE "-fsanitize-sections=simt_shared_*")
+      target_compile_options(tessera_flags INTERFACE "-fsanitize-sections=emulator_shared_*")
     endif()
-    file(GLOB_RECURSE emulator CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/simt/*.cpp)
+    file(GLOB_RECURSE emulator CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/emulator/*.cpp)
     list(FILTER emulator EXCLUDE REGEX "_test\\.cpp$")
     # What it does all the time, and not what a sanitizer is to see.
     foreach(source block mma)
-      set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/simt/${source}.cpp PROPERTIES
+      set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/emulator/${source}.cpp PROPERTIES
         COMPILE_OPTIONS "-O3;-fno-sanitize=all")
     endforeach()
-    # What calls cuBLASLt, cuDNN and NCCL, against headers of these names in tests/simt/include.
+    # What calls cuBLASLt, cuDNN and NCCL, against headers of these names in tests/emulator/include.
     target_compile_definitions(tessera_flags INTERFACE TESSERA_HAS_CUDNN TESSERA_HAS_NCCL)
     file(GLOB libraries CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/ops/cuda/*.cpp)
     target_sources(tessera_core PRIVATE ${emulator} ${libraries})

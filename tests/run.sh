@@ -15,10 +15,10 @@ ctest --preset cpu -j "$cores"
 [ "${1:-}" = --quick ] && exit 0
 
 # Open MPI itself is not clean under the sanitizers, so ranks are threads here. Tests of ops run on
-# an emulated GPU too (gpu/), and the emulator's own (simt/).
+# an emulated GPU too (gpu/), and the emulator's own (emulator/).
 folders=(core parallel models launch equivalence)
-build asan "${folders[@]/%/_tests}" simt_tests parallel_mpi_tests gpu_cli_tests
-ctest --preset asan -j "$cores" -LE 'mpi' -R "^($(IFS='|'; echo "${folders[*]}")|simt|gpu|gpu_reverse|gpu_cudnn|gpu_nccl)/"
+build asan "${folders[@]/%/_tests}" emulator_tests parallel_mpi_tests gpu_cli_tests
+ctest --preset asan -j "$cores" -LE 'mpi' -R "^($(IFS='|'; echo "${folders[*]}")|emulator|gpu|gpu_reverse|gpu_cudnn|gpu_nccl)/"
 # But for those with emulated GPUs, which only such a build has.
 ctest --preset asan -R '^(parallel/mpi/.*_on_.*gpus?|gpu_cli/.*)$'
 

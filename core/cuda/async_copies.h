@@ -30,7 +30,7 @@ class AsyncCopies {
 #elif !defined(__CUDACC__)
     for (const void* end : {static_cast<const void*>(to), from}) {
       if (reinterpret_cast<uintptr_t>(end) % 16 != 0) {
-        simt::fail("cp.async to or from an address that is not aligned to 16 bytes");
+        emulator::fail("cp.async to or from an address that is not aligned to 16 bytes");
       }
     }
     started_.push_back({to, valid ? from : nullptr});

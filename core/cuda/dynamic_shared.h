@@ -11,7 +11,7 @@ __device__ T* dynamic_shared() {
   extern __shared__ uint4 tessera_shared_memory[];
   return reinterpret_cast<T*>(tessera_shared_memory);
 #else
-  return static_cast<T*>(simt::dynamic_shared());
+  return static_cast<T*>(emulator::dynamic_shared());
 #endif
 }
 

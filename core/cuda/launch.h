@@ -40,7 +40,7 @@ void launch(const char* what, const LaunchShape& shape, void (*kernel)(Parameter
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream();
 #ifndef __CUDACC__
-  config.simt_name = what;  // the emulator tells it when the kernel fails
+  config.emulated_name = what;  // the emulator tells it when the kernel fails
 #endif
   check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), what);
 }

@@ -37,8 +37,8 @@ __device__ inline void mma_m16n8k16(float& c0, float& c1, float& c2, float& c3,
       : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 #elif !defined(__CUDACC__)
-  simt::MmaOperands product{{c0, c1, c2, c3}, {a[0], a[1], a[2], a[3]}, {b0, b1}};
-  simt::together<simt::mma_m16n8k16>(product, simt::Site::current());
+  emulator::MmaOperands product{{c0, c1, c2, c3}, {a[0], a[1], a[2], a[3]}, {b0, b1}};
+  emulator::together<emulator::mma_m16n8k16>(product, emulator::Site::current());
   c0 = product.c[0];
   c1 = product.c[1];
   c2 = product.c[2];
@@ -65,8 +65,8 @@ __device__ void load_matrices(uint32_t (&registers)[4], const bfloat16* row) {
                  : "memory");
   }
 #elif !defined(__CUDACC__)
-  simt::MatrixRow matrices{row, {}};
-  simt::together<simt::ldmatrix<kTransposed> >(matrices, simt::Site::current());
+  emulator::MatrixRow matrices{row, {}};
+  emulator::together<emulator::ldmatrix<kTransposed> >(matrices, emulator::Site::current());
   for (int m = 0; m < 4; ++m) registers[m] = matrices.registers[m];
 #endif
 }

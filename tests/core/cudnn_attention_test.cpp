@@ -17,10 +17,11 @@ namespace {
 
 using namespace test;
 
-/// Whether cuDNN takes anything here: a real one, or the emulated one with TESSERA_SIMT_CUDNN=1.
+/// Whether cuDNN takes anything here: a real one, or the emulated one with
+/// TESSERA_EMULATOR_CUDNN=1.
 bool cudnn_is_here() {
   if constexpr (cuda::kHasCudnn) {
-    const char* value = std::getenv("TESSERA_SIMT_CUDNN");
+    const char* value = std::getenv("TESSERA_EMULATOR_CUDNN");
     const bool is_on = value != nullptr && std::string_view(value) == "1";
     return on_gpu() && (is_on || !cuda::is_emulated());
   }

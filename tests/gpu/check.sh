@@ -6,7 +6,7 @@
 # BIN holds tessera and the tests: in a bundle (bundle.sh) its bin, else build/cuda, which is built first.
 # Every part has a time limit of its own and the next goes on when one fails. FOLDER (gpu-check) gets
 # results.json, results.md and a log of each part. --tiny takes fewer steps, measures small models and has
-# an hour: for trying this script out, also on emulated GPUs (TESSERA_SIMT_DEVICES=4), where what they can
+# an hour: for trying this script out, also on emulated GPUs (TESSERA_EMULATOR_DEVICES=4), where what they can
 # not do is skipped with a note, and its times, which mean nothing, are left out of results.md. PYTHON is
 # the one with torch.
 set -uo pipefail

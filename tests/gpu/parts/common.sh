@@ -17,10 +17,10 @@ ranks() { # ranks N PROGRAM...
   "${launcher[@]}" "$@"
 }
 note() { echo "note: $*"; }
-emulated() { [ -n "${TESSERA_SIMT_DEVICES:-}" ]; }
+emulated() { [ -n "${TESSERA_EMULATOR_DEVICES:-}" ]; }
 gpus() { # how many there are
   if emulated; then
-    echo "$TESSERA_SIMT_DEVICES"
+    echo "$TESSERA_EMULATOR_DEVICES"
   elif [ -n "${CUDA_VISIBLE_DEVICES:-}" ]; then
     tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | wc -l
   else

@@ -8,7 +8,7 @@ part_versions() {
   ip link set lo up 2>/dev/null || true
 }
 # The emulator wants a thread to choose among several GPUs, which these tests do not.
-on_one_gpu() { (if emulated; then export TESSERA_SIMT_DEVICES=1; fi; TESSERA_TEST_DEVICE=cuda CUDA_LAUNCH_BLOCKING=1 "$@"); }
+on_one_gpu() { (if emulated; then export TESSERA_EMULATOR_DEVICES=1; fi; TESSERA_TEST_DEVICE=cuda CUDA_LAUNCH_BLOCKING=1 "$@"); }
 # Attention last, for which cuDNN compiles some fifty plans.
 part_ops() {
   local status=0 filter

@@ -1,0 +1,149 @@
+// What core/ops/cuda/matmul.cpp does with a cuBLASLt that lacks epilogues, and with its algorithms.
+
+#include "core/ops/cuda/matmul.h"
+#include "core/ops/matmul.h"
+#include "tests/emulator/cublaslt/cublaslt.h"
+#include "tests/emulator/cublaslt/test_product.h"
+
+namespace tessera::cuda {
+namespace {
+
+constexpr Device kGpu{DeviceType::cuda, 0};
+
+/// A tensor of numbers that host and GPU see.
+class TestTensor {
+ public:
+  TestTensor(const Shape& shape, DType dtype, int seed = 0)
+      : numbers_(shape.numel(), dtype == DType::f32 ? CUDA_R_32F : CUDA_R_16BF, seed),
+        tensor(numbers_.get(), shape, dtype, kGpu) {}
+
+  double operator[](int64_t i) const { return numbers_[i]; }
+
+ private:
+  TestNumbers numbers_;
+
+ public:
+  const Tensor tensor;
+};
+
+void expect_near(const TestTensor& actual, const TestTensor& expected, double tolerance) {
+  for (int64_t i = 0; i < actual.tensor.numel(); ++i) {
+    ASSERT_NEAR(actual[i], expected[i], tolerance) << "at " << i;
+  }
+}
+
+/// The four products of a layer of `rows` rows with a GELU behind it, and how many of them were
+/// one call of cuBLASLt with an epilogue.
+struct Layer {
+  explicit Layer(int64_t row_count, DType dtype = DType::bf16)
+      : rows(row_count),
+        x({rows, 32}, dtype, 1),
+        w({24, 32}, dtype, 2),
+        bias({24}, dtype, 3),
+        dy({rows, 24}, dtype, 4),
+        y({rows, 24}, dtype),
+        hidden({rows, 24}, dtype),
+        active({rows, 24}, dtype),
+        dhidden({rows, 32}, dtype),
+        dw({24, 32}, DType::f32, 5),
+        dbias({24}, DType::f32, 6) {
+    const int64_t before = fused();
+    linear_forward(x.tensor, w.tensor, bias.tensor, y.tensor);
+    linear_gelu_forward(x.tensor, w.tensor, bias.tensor, Gelu::tanh, hidden.tensor, active.tensor);
+    linear_gelu_backward_input(dy.tensor, w.tensor, x.tensor, Gelu::tanh, dhidden.tensor);
+    linear_backward_weight_bias(dy.tensor, x.tensor, dw.tensor, Accumulate::yes, dbias.tensor);
+    fused_products = fused() - before;
+  }
+
+  static int64_t fused() {
+    int64_t sum = 0;
+    for (const auto epilogue : {CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
+                                CUBLASLT_EPILOGUE_DGELU, CUBLASLT_EPILOGUE_BGRADB}) {
+      sum += emulator::cublaslt::products_with(epilogue);
+    }
+    return sum;
+  }
+
+  void expect_near(const Layer& other) const {
+    // Sums of 32 products of numbers up to 1, rounded to bf16 once or twice.
+    constexpr double kTwice = 2 * 16 * 0x1p-8;
+    cuda::expect_near(y, other.y, kTwice);
+    cuda::expect_near(hidden, other.hidden, kTwice);
+    cuda::expect_near(active, other.active, kTwice);
+    cuda::expect_near(dhidden, other.dhidden, kTwice);
+    cuda::expect_near(dw, other.dw, 1e-4);
+    cuda::expect_near(dbias, other.dbias, 1e-4);
+  }
+
+  int64_t rows, fused_products = 0;
+  TestTensor x, w, bias, dy, y, hidden, active, dhidden, dw, dbias;
+};
+
+TEST(CublasLtFallbacks, DoWhatEpiloguesDo) {
+  const Layer fused(40);
+  EXPECT_EQ(fused.fused_products, 4);
+  const Environment plain("TESSERA_EMULATOR_CUBLASLT", "plain");
+  const Layer apart(40);
+  EXPECT_EQ(apart.fused_products, 0);
+  apart.expect_near(fused);
+}
+
+TEST(CublasLtFallbacks, AddABiasOfAnotherTypeThanTheResults) {
+  const TestTensor x({16, 32}, DType::bf16, 1), w({32, 24}, DType::bf16, 2),
+      bias({24}, DType::bf16, 3), with({16, 24}, DType::f32), without({16, 24}, DType::f32);
+  const Matrix a{x.tensor, 16, 32, Layout::rows}, b{w.tensor, 32, 24, Layout::rows};
+  const int64_t before = Layer::fused();
+  matmul(a, b, bias.tensor, with.tensor, Accumulate::no);
+  matmul(a, b, {}, without.tensor, Accumulate::no);
+  EXPECT_EQ(Layer::fused(), before);
+  for (int64_t i = 0; i < 16 * 24; ++i) ASSERT_NEAR(with[i], without[i] + bias[i % 24], 1e-5);
+}
+
+TEST(CublasLtFallbacks, AddABiasThatIsNotAligned) {
+  const TestTensor x({16, 32}, DType::f32, 1), w({24, 32}, DType::f32, 2),
+      bias({25}, DType::f32, 3), with({16, 24}, DType::f32), without({16, 24}, DType::f32);
+  linear_forward(x.tensor, w.tensor, bias.tensor.slice(1, 25), with.tensor);
+  linear_forward(x.tensor, w.tensor, {}, without.tensor);
+  for (int64_t i = 0; i < 16 * 24; ++i) ASSERT_NEAR(with[i], without[i] + bias[1 + i % 24], 1e-5);
+}
+
+TEST(CublasLtFallbacks, GiveTheGeluOfRowsThatAreNotAligned) {
+  const TestTensor x({16, 32}, DType::bf16, 1), w({20, 32}, DType::bf16, 2),
+      dy({16, 32}, DType::bf16, 3), back({32, 20}, DType::bf16, 4), hidden({16, 20}, DType::bf16),
+      plain({16, 20}, DType::bf16), active({16, 20}, DType::bf16), dhidden({16, 20}, DType::bf16);
+  const Matrix a{x.tensor, 16, 32, Layout::rows}, b{w.tensor, 32, 20, Layout::columns};
+  const int64_t before = Layer::fused();
+  matmul_gelu(a, b, {}, hidden.tensor, active.tensor);
+  matmul(a, b, {}, plain.tensor, Accumulate::no);
+  expect_near(hidden, plain, 0.0);
+  matmul_gelu_backward({dy.tensor, 16, 32, Layout::rows}, {back.tensor, 32, 20, Layout::rows},
+                       hidden.tensor, dhidden.tensor);
+  EXPECT_EQ(Layer::fused(), before);
+}
+
+TEST(CublasLtFallbacks, SumRowsOfOne) {
+  const TestTensor dy({1, 24}, DType::bf16, 1), x({1, 32}, DType::bf16, 2),
+      dw({24, 32}, DType::f32), dbias({24}, DType::f32, 3), before({24}, DType::f32, 3);
+  linear_backward_weight_bias(dy.tensor, x.tensor, dw.tensor, Accumulate::no, dbias.tensor);
+  for (int64_t i = 0; i < 24; ++i) EXPECT_NEAR(dbias[i], before[i] + dy[i], 1e-6);
+  EXPECT_NEAR(dw[33], dy[1] * x[1], 1e-6);
+}
+
+TEST(CublasLtAlgorithms, ServeRowsThatRoundToTheSameNumber) {
+  const Layer first(67), second(68);  // both are 68's
+  EXPECT_EQ(first.fused_products, 4);
+  for (int64_t i = 0; i < 67 * 24; ++i) ASSERT_EQ(first.active[i], second.active[i]);
+}
+
+TEST(CublasLtAlgorithms, AreChosenAgainWhereOthersAreNotTaken) {
+  std::optional<Layer> exact;
+  {
+    const Environment strict("TESSERA_EMULATOR_CUBLASLT", "exact");
+    exact.emplace(71);  // no test before it had as many rows
+    EXPECT_EQ(exact->fused_products, 4);
+  }
+  exact->expect_near(Layer(71));
+}
+
+}  // namespace
+}  // namespace tessera::cuda

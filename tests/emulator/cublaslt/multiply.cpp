@@ -1,0 +1,172 @@
+// The products themselves, from what their descriptors say alone. Columns in memory are what the
+// CPU's library calls rows, so that it computes Dᵀ = op(B)ᵀ op(A)ᵀ.
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "core/memory.h"
+#include "core/ops/cpu/matmul.h"
+#include "core/ops/cpu/ops.h"
+#include "tests/emulator/cublaslt/cublaslt.h"
+
+namespace emulator::cublaslt {
+namespace {
+
+using tessera::DType;
+using tessera::kCpu;
+using tessera::Layout;
+using tessera::Matrix;
+using tessera::OwnedTensor;
+using tessera::Tensor;
+
+DType dtype_of(cudaDataType_t type) { return type == CUDA_R_32F ? DType::f32 : DType::bf16; }
+
+/// Columns [first, first + count) as rows of a tensor: one, or any of a packed matrix.
+Tensor columns(const MatrixDesc& matrix, const void* data, int64_t first, int64_t count) {
+  const size_t offset = static_cast<size_t>(first * matrix.ld) * bytes_of(matrix.type);
+  auto* begin = static_cast<std::byte*>(const_cast<void*>(data)) + offset;
+  const tessera::Shape shape{count, static_cast<int64_t>(matrix.rows)};
+  return {begin, shape, dtype_of(matrix.type), kCpu};
+}
+
+bool is_packed(const MatrixDesc& matrix) { return static_cast<uint64_t>(matrix.ld) == matrix.rows; }
+
+/// Copies between a matrix and a tensor (cols, rows), of any types.
+template <typename Copy>
+void for_columns(const MatrixDesc& matrix, const void* data, const Tensor& tensor, Copy copy) {
+  const auto cols = static_cast<int64_t>(matrix.cols), step = is_packed(matrix) ? cols : 1;
+  for (int64_t i = 0; i < cols; i += step) {
+    copy(columns(matrix, data, i, step), tensor.slice(i, i + step));
+  }
+}
+void load(const MatrixDesc& matrix, const void* data, const Tensor& tensor) {
+  for_columns(matrix, data, tensor,
+              [](const Tensor& from, const Tensor& to) { tessera::cpu::copy(from, to); });
+}
+void store(const Tensor& tensor, const MatrixDesc& matrix, void* data) {
+  for_columns(matrix, data, tensor,
+              [](const Tensor& to, const Tensor& from) { tessera::cpu::copy(from, to); });
+}
+OwnedTensor loaded(const MatrixDesc& matrix, const void* data, DType dtype) {
+  OwnedTensor copy({static_cast<int64_t>(matrix.cols), static_cast<int64_t>(matrix.rows)}, dtype);
+  load(matrix, data, copy.tensor);
+  return copy;
+}
+
+/// The nearest of TF32's numbers, which lack 13 bits of fp32's fraction. Ties go away from zero.
+float round_to_tf32(float value) {
+  const auto u = std::bit_cast<uint32_t>(value);
+  const bool is_finite = (u & 0x7f800000u) != 0x7f800000u;
+  return is_finite ? std::bit_cast<float>((u + 0x1000u) & ~0x1fffu) : value;
+}
+
+/// A or B as tensor cores take it.
+class Operand {
+ public:
+  Operand(const Problem& problem, const MatrixDesc& matrix, const void* data, int32_t transpose)
+      : transposed_(transpose == CUBLAS_OP_T) {
+    const bool cut = problem.desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+    tensor_ = columns(matrix, data, 0, static_cast<int64_t>(matrix.cols));
+    if (is_packed(matrix) && !cut) return;
+    copy_ = loaded(matrix, data, dtype_of(matrix.type));
+    tensor_ = copy_.tensor;
+    if (!cut) return;
+    const auto values = tensor_.span<float>();
+    std::transform(values.begin(), values.end(), values.begin(), round_to_tf32);
+  }
+
+  /// op(X)ᵀ.
+  Matrix matrix() const {
+    const int64_t cols = tensor_.dim(0), rows = tensor_.dim(1);
+    return transposed_ ? Matrix{tensor_, rows, cols, Layout::columns}
+                       : Matrix{tensor_, cols, rows, Layout::rows};
+  }
+
+ private:
+  bool transposed_;
+  OwnedTensor copy_;
+  Tensor tensor_;
+};
+
+Tensor bias_of(const Problem& problem) {
+  if (!problem.adds_bias()) return {};
+  return {problem.desc.bias, {problem.m}, dtype_of(problem.bias_type()), kCpu};
+}
+
+/// Whether the CPU's library rounds the same sums once, at their end.
+bool is_one_product(const Problem& problem, const Operands& at) {
+  const bool plain = problem.has(CUBLASLT_EPILOGUE_DEFAULT) ||
+                     problem.has(CUBLASLT_EPILOGUE_BGRADB) ||
+                     (problem.has(CUBLASLT_EPILOGUE_BIAS) && problem.bias_type() == problem.a.type);
+  const bool adds =
+      at.beta == 1.0f && at.c == at.d && problem.d.type == CUDA_R_32F && !problem.adds_bias();
+  return plain && is_packed(problem.d) && at.alpha == 1.0f && (at.beta == 0.0f || adds);
+}
+
+void scale_and_add(const Problem& problem, const Operands& at, const Tensor& sums) {
+  if (at.alpha == 1.0f && at.beta == 0.0f) return;
+  const auto values = sums.span<float>();
+  for (float& value : values) value *= at.alpha;
+  if (at.beta == 0.0f) return;
+  const OwnedTensor added = loaded(problem.c, at.c, DType::f32);
+  const auto addends = added.tensor.span<float>();
+  for (size_t i = 0; i < values.size(); ++i) values[i] += at.beta * addends[i];
+}
+
+void add_bias(const Problem& problem, const Tensor& sums) {
+  if (!problem.adds_bias()) return;
+  const OwnedTensor wide({problem.m}, DType::f32);
+  tessera::cpu::copy(bias_of(problem), wide.tensor);
+  const auto values = sums.span<float>(), bias = wide.tensor.span<float>();
+  for (size_t i = 0; i < values.size(); ++i) values[i] += bias[i % bias.size()];
+}
+
+void apply_gelu(const Problem& problem, const Tensor& sums) {
+  if (!problem.has_auxiliary()) return;
+  const MatrixDesc auxiliary = auxiliary_of(problem);
+  if (problem.has(CUBLASLT_EPILOGUE_DGELU)) {
+    const OwnedTensor input = loaded(auxiliary, problem.desc.auxiliary, DType::f32);
+    return tessera::cpu::gelu_backward(sums, input.tensor, tessera::Gelu::tanh, sums);
+  }
+  store(sums, auxiliary, problem.desc.auxiliary);
+  tessera::cpu::gelu_forward(sums, tessera::Gelu::tanh, sums);
+}
+
+/// Σ_k op(B)[k, j], over what is in memory whatever the products' operands are cut to.
+void sum_second_operand(const Problem& problem, const void* b) {
+  if (!problem.has(CUBLASLT_EPILOGUE_BGRADB)) return;
+  const OwnedTensor operand = loaded(problem.b, b, DType::f32);
+  const auto values = operand.tensor.span<float>();
+  const auto rows = static_cast<size_t>(problem.b.rows);
+  const bool transposed = problem.desc.transpose_b == CUBLAS_OP_T;
+  std::vector<double> sums(static_cast<size_t>(problem.n));
+  for (size_t i = 0; i < values.size(); ++i) sums[transposed ? i % rows : i / rows] += values[i];
+  const OwnedTensor rounded({problem.n}, DType::f32);
+  std::transform(sums.begin(), sums.end(), rounded.tensor.span<float>().begin(),
+                 [](double sum) { return static_cast<float>(sum); });
+  tessera::cpu::copy(rounded.tensor,
+                     {problem.desc.bias, {problem.n}, dtype_of(problem.bias_type()), kCpu});
+}
+
+}  // namespace
+
+void multiply(const Problem& problem, const Operands& at) {
+  using tessera::Accumulate;
+  sum_second_operand(problem, at.b);
+  const Operand a(problem, problem.a, at.a, problem.desc.transpose_a),
+      b(problem, problem.b, at.b, problem.desc.transpose_b);
+  if (is_one_product(problem, at)) {
+    return tessera::cpu::matmul(b.matrix(), a.matrix(), bias_of(problem),
+                                columns(problem.d, at.d, 0, problem.n),
+                                at.beta == 1.0f ? Accumulate::yes : Accumulate::no);
+  }
+  const OwnedTensor sums({problem.n, problem.m}, DType::f32);
+  tessera::cpu::matmul(b.matrix(), a.matrix(), {}, sums.tensor, Accumulate::no);
+  scale_and_add(problem, at, sums.tensor);
+  add_bias(problem, sums.tensor);
+  apply_gelu(problem, sums.tensor);
+  store(sums.tensor, problem.d, at.d);
+}
+
+}  // namespace emulator::cublaslt

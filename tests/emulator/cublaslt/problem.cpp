@@ -1,0 +1,129 @@
+// What descriptors of a product mean together, and which products cuBLASLt's documentation lists.
+
+#include <limits>
+
+#include "tests/emulator/cublaslt/cublaslt.h"
+
+namespace emulator::cublaslt {
+namespace {
+
+bool is_sound(const MatrixDesc& matrix) {
+  return matrix.rows > 0 && matrix.cols > 0 && matrix.ld >= 0 &&
+         static_cast<uint64_t>(matrix.ld) >= matrix.rows;
+}
+
+bool fits_int32(uint64_t value) { return value <= std::numeric_limits<int32_t>::max(); }
+
+/// The table of cublasLtMatmul's documentation, without the types that Tessera lacks.
+bool are_listed(const Problem& problem) {
+  const cudaDataType_t in = problem.a.type, out = problem.d.type;
+  if (problem.desc.scale != CUDA_R_32F || problem.b.type != in || problem.c.type != out) {
+    return false;
+  }
+  switch (problem.desc.compute) {
+    case CUBLAS_COMPUTE_32F:
+      return in == CUDA_R_16BF ? out == CUDA_R_16BF || out == CUDA_R_32F
+                               : in == CUDA_R_32F && out == CUDA_R_32F;
+    case CUBLAS_COMPUTE_32F_FAST_TF32:
+      return in == CUDA_R_32F && out == CUDA_R_32F;
+    default:
+      return false;
+  }
+}
+
+bool is_epilogue(const Problem& problem) {
+  return problem.has(CUBLASLT_EPILOGUE_DEFAULT) || problem.has_vector() ||
+         problem.has(CUBLASLT_EPILOGUE_GELU_AUX) || problem.has(CUBLASLT_EPILOGUE_DGELU);
+}
+
+/// Of a documented epilogue's own operands.
+cublasStatus_t support_epilogue(const Problem& problem) {
+  // The documentation asks for no alignment; that libraries above it do 16 bytes is known.
+  constexpr uint32_t kAlignment = 16;
+  const ProductDesc& desc = problem.desc;
+  if (problem.has_vector()) {
+    if (desc.bias == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+    if (problem.bias_type() != problem.d.type) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (alignment_of(reinterpret_cast<uintptr_t>(desc.bias)) < kAlignment) {
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
+  }
+  if (problem.has_auxiliary()) {
+    constexpr int64_t kMultiple = 8;  // of GELU's input; a mask of ReLU's would need 128
+    const bool is_wide = desc.auxiliary_ld >= problem.m && desc.auxiliary_ld % kMultiple == 0;
+    if (desc.auxiliary == nullptr || !is_wide) return CUBLAS_STATUS_INVALID_VALUE;
+    if (problem.auxiliary_type() != problem.d.type) return CUBLAS_STATUS_INVALID_VALUE;
+    if (alignment_of(reinterpret_cast<uintptr_t>(desc.auxiliary)) < kAlignment) {
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
+  }
+  // So says NVIDIA's nvmath; sums over rows of one, in cuBLASLt before 12.3.4 alone.
+  const bool is_gradient =
+      problem.has(CUBLASLT_EPILOGUE_BGRADB) || problem.has(CUBLASLT_EPILOGUE_DGELU);
+  if (is_gradient && problem.k == 1) return CUBLAS_STATUS_NOT_SUPPORTED;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // namespace
+
+uint32_t alignment_of(uint64_t value) {
+  constexpr uint64_t kMost = 256;
+  value |= kMost;
+  return static_cast<uint32_t>(value & (~value + 1));
+}
+
+size_t bytes_of(cudaDataType_t type) { return type == CUDA_R_32F ? 4 : 2; }
+
+size_t span_of(const MatrixDesc& matrix) {
+  const uint64_t elements = (matrix.cols - 1) * static_cast<uint64_t>(matrix.ld) + matrix.rows;
+  return elements * bytes_of(matrix.type);
+}
+
+MatrixDesc auxiliary_of(const Problem& problem) {
+  MatrixDesc auxiliary = problem.d;
+  auxiliary.type = problem.auxiliary_type();
+  auxiliary.ld = problem.desc.auxiliary_ld;
+  return auxiliary;
+}
+
+ReadProblem read_problem(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
+                         cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
+                         cublasLtMatrixLayout_t d) {
+  constexpr cublasStatus_t kInvalid = CUBLAS_STATUS_INVALID_VALUE;
+  const auto product = unpack<ProductDesc>(desc);
+  const auto first = unpack<MatrixDesc>(a), second = unpack<MatrixDesc>(b),
+             added = unpack<MatrixDesc>(c), result = unpack<MatrixDesc>(d);
+  if (!product || !first || !second || !added || !result) return {kInvalid, {}};
+  for (const MatrixDesc& matrix : {*first, *second, *added, *result}) {
+    if (!is_sound(matrix)) return {kInvalid, {}};
+    if (!fits_int32(matrix.rows) || !fits_int32(matrix.cols)) {
+      return {CUBLAS_STATUS_NOT_SUPPORTED, {}};
+    }
+  }
+  for (const int32_t transpose : {product->transpose_a, product->transpose_b}) {
+    if (transpose != CUBLAS_OP_N && transpose != CUBLAS_OP_T) return {kInvalid, {}};
+  }
+  const bool turns_a = product->transpose_a == CUBLAS_OP_T,
+             turns_b = product->transpose_b == CUBLAS_OP_T;
+  const uint64_t m = turns_a ? first->cols : first->rows, k = turns_a ? first->rows : first->cols,
+                 k_of_b = turns_b ? second->cols : second->rows,
+                 n = turns_b ? second->rows : second->cols;
+  const auto is_result = [&](const MatrixDesc& matrix) {
+    return matrix.rows == m && matrix.cols == n;
+  };
+  if (k != k_of_b || !is_result(*added) || !is_result(*result)) return {kInvalid, {}};
+  return {CUBLAS_STATUS_SUCCESS,
+          {*product, *first, *second, *added, *result, static_cast<int64_t>(m),
+           static_cast<int64_t>(n), static_cast<int64_t>(k)}};
+}
+
+cublasStatus_t support(const Problem& problem) {
+  if (!is_epilogue(problem)) return CUBLAS_STATUS_INVALID_VALUE;
+  if (!are_listed(problem)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (library_is("plain") && !problem.has(CUBLASLT_EPILOGUE_DEFAULT)) {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  return support_epilogue(problem);
+}
+
+}  // namespace emulator::cublaslt

@@ -1,0 +1,161 @@
+#include "tests/emulator/cudnn/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "core/parallel_for.h"
+#include "tests/emulator/cudnn/view.h"
+
+namespace emulator {
+namespace {
+
+using cudnn_frontend::DataType_t;
+using cudnn_frontend::graph::AttentionOperation;
+using cudnn_frontend::graph::AttentionOptions;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+double dot(const double* a, const double* b, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+void add_scaled(double* to, double factor, const double* from, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) to[i] += factor * from[i];
+}
+
+class Attention {
+ public:
+  Attention(const AttentionOperation& operation, const CudnnPointers& pointers)
+      : operation_(operation),
+        options_(operation.options),
+        pointers_(pointers),
+        q_(operation.q, pointers),
+        k_(operation.k, pointers),
+        v_(operation.v, pointers),
+        o_(operation.o, pointers),
+        stats_(operation.stats, pointers) {}
+
+  void run() const {
+    const int64_t batch = operation_.q->get_dim()[0], heads = q_.heads();
+    for (int64_t b = 0; b < batch; ++b) {
+      require_end(q_.end(b, query_length(b)), options_.max_total_seq_len_q, "queries");
+      require_end(k_.end(b, key_length(b)), options_.max_total_seq_len_kv, "keys");
+      for (const CudnnView* rows : {&q_, &o_, &stats_}) rows->require_rows(b, query_length(b));
+      for (const CudnnView* rows : {&k_, &v_}) rows->require_rows(b, key_length(b));
+    }
+    tessera::parallel_for_each(batch * heads, [&](int64_t i) {
+      operation_.backward ? backward(i / heads, i % heads) : forward(i / heads, i % heads);
+    });
+  }
+
+ private:
+  /// The gaps between sequences count: scratch lies as the rows do.
+  static void require_end(int64_t end, std::optional<int64_t> most, const char* of) {
+    if (!most.has_value() || end <= *most) return;
+    fail_cudnn(std::to_string(end) + " rows of " + of + ", but max_total_seq_len said " +
+               std::to_string(*most));
+  }
+
+  int64_t length(const CudnnTensor& lengths, const CudnnTensor& of, int64_t b) const {
+    const int64_t most = of->get_dim()[2];
+    if (lengths == nullptr) return most;
+    const int64_t length = static_cast<const int32_t*>(pointers_.at(*lengths->uid()))[b];
+    if (length >= 0 && length <= most) return length;
+    fail_cudnn("sequence " + std::to_string(b) + " has length " + std::to_string(length) +
+               " of at most " + std::to_string(most));
+  }
+  int64_t query_length(int64_t b) const { return length(options_.seq_len_q, operation_.q, b); }
+  int64_t key_length(int64_t b) const { return length(options_.seq_len_kv, operation_.k, b); }
+
+  /// "Scores beyond column row + right_bound are masked, and those at or before row − left_bound."
+  bool is_masked(int64_t t, int64_t s) const {
+    return (options_.right_bound && s > t + *options_.right_bound) ||
+           (options_.left_bound && s <= t - *options_.left_bound);
+  }
+
+  double bias(int64_t b, int64_t h, int64_t t, int64_t s) const {
+    if (options_.bias == nullptr) return 0;
+    const std::vector<int64_t>& dim = options_.bias->get_dim();
+    return CudnnView(options_.bias, pointers_)
+        .get(dim[0] == 1 ? 0 : b, dim[1] == 1 ? 0 : h, dim[2] == 1 ? 0 : t, s);
+  }
+
+  /// Of query t, for all keys.
+  std::vector<double> scores(int64_t b, int64_t h, int64_t t, const std::vector<double>& q,
+                             const std::vector<double>& k) const {
+    const int64_t features = q_.features();
+    std::vector<double> scores;
+    for (int64_t s = 0; s < key_length(b); ++s) {
+      const double product = dot(&q[t * features], &k[s * features], features);
+      const double scaled = double{options_.scale.value_or(1.0f)} * product + bias(b, h, t, s);
+      scores.push_back(is_masked(t, s) ? -kInfinity : scaled);
+    }
+    return scores;
+  }
+
+  void forward(int64_t b, int64_t h) const {
+    const int64_t queries = query_length(b), keys = key_length(b), features = v_.features();
+    const auto q = q_.read(b, h, queries), k = k_.read(b, h, keys), v = v_.read(b, h, keys);
+    std::vector<double> out(static_cast<size_t>(queries * features)), stats;
+    for (int64_t t = 0; t < queries; ++t) {
+      const std::vector<double> row = scores(b, h, t, q, k);
+      double largest = -kInfinity, sum = 0;
+      for (const double score : row) largest = std::max(largest, score);
+      for (int64_t s = 0; s < keys; ++s) {
+        const double weight = std::exp(row[s] - largest);
+        sum += weight;
+        add_scaled(&out[t * features], weight, &v[s * features], features);
+      }
+      for (int64_t d = 0; d < features; ++d) out[t * features + d] /= sum;
+      stats.push_back(keys > 0 ? largest + std::log(sum) : kCudnnGarbage);
+    }
+    o_.write(b, h, out);
+    stats_.write(b, h, stats);
+  }
+
+  void backward(int64_t b, int64_t h) const {
+    const CudnnView d_o(operation_.d_o, pointers_);
+    const int64_t queries = query_length(b), keys = key_length(b), features = q_.features();
+    const auto q = q_.read(b, h, queries), k = k_.read(b, h, keys), v = v_.read(b, h, keys),
+               o = o_.read(b, h, queries), dout = d_o.read(b, h, queries),
+               stats = stats_.read(b, h, queries);
+    std::vector<double> dq(q.size()), dk(k.size()), dv(v.size());
+    for (int64_t t = 0; t < queries; ++t) {
+      const double* gradient = &dout[t * features];
+      const double from_sum = dot(gradient, &o[t * features], features);
+      const std::vector<double> row = scores(b, h, t, q, k);
+      for (int64_t s = 0; s < keys; ++s) {
+        const double weight = std::exp(row[s] - stats[t]);
+        const double of_weight = dot(gradient, &v[s * features], features);
+        const double of_score =
+            double{options_.scale.value_or(1.0f)} * weight * (of_weight - from_sum);
+        add_scaled(&dq[t * features], of_score, &k[s * features], features);
+        add_scaled(&dk[s * features], of_score, &q[t * features], features);
+        add_scaled(&dv[s * features], weight, gradient, features);
+      }
+    }
+    CudnnView(operation_.dq, pointers_).write(b, h, dq);
+    CudnnView(operation_.dk, pointers_).write(b, h, dk);
+    CudnnView(operation_.dv, pointers_).write(b, h, dv);
+  }
+
+  const AttentionOperation& operation_;
+  const AttentionOptions& options_;
+  const CudnnPointers& pointers_;
+  CudnnView q_, k_, v_, o_, stats_;
+};
+
+}  // namespace
+
+int64_t size_of(DataType_t type) {
+  return type == DataType_t::FLOAT || type == DataType_t::INT32 ? 4 : 2;
+}
+
+void run_cudnn_attention(const AttentionOperation& operation, const CudnnPointers& pointers) {
+  Attention(operation, pointers).run();
+}
+
+}  // namespace emulator

@@ -1,0 +1,202 @@
+#include "tests/emulator/device_memory.h"
+
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+#include <map>
+#include <mutex>
+
+#include "tests/emulator/fiber.h"
+#include "tests/emulator/memory_fault.h"
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(data, bytes)
+#define ASAN_UNPOISON_MEMORY_REGION(data, bytes)
+#endif
+
+namespace emulator {
+namespace {
+
+// [first, first + pages) can be touched where device memory may be, and what else is reserved
+// never.
+struct Block {
+  void* reserved;
+  size_t reserved_bytes;
+  std::byte* first;
+  size_t pages;  // bytes of them
+  size_t bytes;  // that were asked for; they end with the pages, but for their alignment
+  int device;
+};
+
+struct Memory {
+  std::mutex mutex;
+  std::map<std::byte*, Block> blocks;  // by what was given out
+  std::map<std::byte*, size_t> host;   // allocate_host()'s
+  std::map<int, size_t> used;          // by device
+  int users = 0;
+};
+
+Memory& memory() {
+  static auto* instance = new Memory;  // outlives every thread
+  return *instance;
+}
+
+void protect(Memory& state, int protection) {
+  for (const auto& [data, block] : state.blocks) mprotect(block.first, block.pages, protection);
+}
+
+DeviceAddress find(const Memory& state, const void* address) {
+  const auto* byte = static_cast<const std::byte*>(address);
+  for (const auto& [data, block] : state.blocks) {
+    const auto* reserved = static_cast<const std::byte*>(block.reserved);
+    if (byte < reserved || byte >= reserved + block.reserved_bytes) continue;
+    return {true, byte - data, block.bytes};
+  }
+  return {};
+}
+
+size_t host_bytes_behind(const Memory& state, const void* data) {
+  auto* byte = static_cast<std::byte*>(const_cast<void*>(data));
+  const auto after = state.host.upper_bound(byte);
+  if (after == state.host.begin()) return 0;
+  const auto& [first, bytes] = *std::prev(after);
+  return byte < first + bytes ? static_cast<size_t>(first + bytes - byte) : 0;
+}
+
+size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
+
+// Huge pages, where the block has some, make protect() a hundred times quicker; they end where the
+// page without access begins.
+Block reserve(size_t bytes, size_t pages, int device) {
+  constexpr size_t kHugePage = size_t{2} << 20;
+  const size_t alignment = pages < kHugePage ? kPage : kHugePage;
+  const size_t reserved_bytes = pages + alignment + kPage;
+  void* reserved =
+      mmap(nullptr, reserved_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) return {};
+  const auto end = (reinterpret_cast<uintptr_t>(reserved) + pages + alignment) & ~(alignment - 1);
+  auto* first =
+      static_cast<std::byte*>(reserved) + (end - pages - reinterpret_cast<uintptr_t>(reserved));
+  mprotect(first, pages, PROT_READ | PROT_WRITE);
+  if (alignment == kHugePage) madvise(first, pages, MADV_HUGEPAGE);
+  return {reserved, reserved_bytes, first, pages, bytes, device};
+}
+
+}  // namespace
+
+DeviceAccess::DeviceAccess() {
+  Memory& state = memory();
+  const std::lock_guard lock(state.mutex);
+  if (state.users++ == 0) protect(state, PROT_READ | PROT_WRITE);
+}
+
+DeviceAccess::~DeviceAccess() {
+  Memory& state = memory();
+  const std::lock_guard lock(state.mutex);
+  if (--state.users == 0) protect(state, PROT_NONE);
+}
+
+size_t free_device_bytes(int device) {
+  Memory& state = memory();
+  const std::lock_guard lock(state.mutex);
+  return kDeviceBytes - state.used[device];
+}
+
+void* allocate_device(size_t bytes, int device) {
+  constexpr size_t kDeviceAlignment = 256;
+  Memory& state = memory();
+  const size_t size = round_up(bytes, kDeviceAlignment), pages = round_up(size, kPage);
+  const std::lock_guard lock(state.mutex);
+  if (pages > kDeviceBytes - state.used[device]) return nullptr;
+  const Block block = reserve(bytes, pages, device);
+  if (block.first == nullptr) return nullptr;
+  std::byte* data = block.first + pages - size;
+  std::memset(data, 0xff, bytes);
+  if (state.users == 0) mprotect(block.first, pages, PROT_NONE);
+  ASAN_POISON_MEMORY_REGION(block.first, static_cast<size_t>(data - block.first));
+  ASAN_POISON_MEMORY_REGION(data + bytes, size - bytes);
+  state.blocks[data] = block;
+  state.used[device] += pages;
+  return data;
+}
+
+bool free_device(void* data) {
+  Memory& state = memory();
+  const std::lock_guard lock(state.mutex);
+  const auto found = state.blocks.find(static_cast<std::byte*>(data));
+  if (found == state.blocks.end()) return false;
+  const Block& block = found->second;
+  ASAN_UNPOISON_MEMORY_REGION(block.first, block.pages);
+  munmap(block.reserved, block.reserved_bytes);
+  state.used[block.device] -= block.pages;
+  state.blocks.erase(found);
+  return true;
+}
+
+void* allocate_host(size_t bytes) {
+  // A sanitizer would end the process where there is not as much.
+  if (bytes > kDeviceBytes) return nullptr;
+  void* data = nullptr;
+  if (posix_memalign(&data, 256, bytes) != 0) return nullptr;
+  Memory& state = memory();
+  const std::lock_guard lock(state.mutex);
+  state.host[static_cast<std::byte*>(data)] = bytes;
+  return data;
+}
+
+void free_host(void* data) {
+  Memory& state = memory();
+  const std::lock_guard lock(state.mutex);
+  state.host.erase(static_cast<std::byte*>(data));
+  std::free(data);
+}
+
+bool is_allocated_host(const void* data) {
+  Memory& state = memory();
+  const std::lock_guard lock(state.mutex);
+  return host_bytes_behind(state, data) > 0;
+}
+
+size_t bytes_behind(const void* data) {
+  Memory& state = memory();
+  const std::lock_guard lock(state.mutex);
+  const DeviceAddress at = find(state, data);
+  if (!at.known) return host_bytes_behind(state, data);
+  const bool inside = at.place >= 0 && static_cast<size_t>(at.place) < at.bytes;
+  return inside ? at.bytes - static_cast<size_t>(at.place) : 0;
+}
+
+bool is_allocated_device(const void* data) {
+  Memory& state = memory();
+  const std::lock_guard lock(state.mutex);
+  return find(state, data).known;
+}
+
+int device_of(const void* data, size_t bytes) {
+  Memory& state = memory();
+  const std::lock_guard lock(state.mutex);
+  auto* first = static_cast<std::byte*>(const_cast<void*>(data));
+  const auto block = state.blocks.upper_bound(first);
+  if (block != state.blocks.begin()) {
+    const auto& [begin, held] = *std::prev(block);
+    if (first + bytes <= begin + held.bytes) return held.device;
+  }
+  const auto host = state.host.upper_bound(first);
+  if (host == state.host.begin()) return kNoDevice;
+  const auto& [begin, held] = *std::prev(host);
+  return first + bytes <= begin + held ? kAnyDevice : kNoDevice;
+}
+
+DeviceAddress find_device_address(const void* address) {
+  Memory& state = memory();
+  if (!state.mutex.try_lock()) return {};  // a fault while it was held
+  const std::lock_guard lock(state.mutex, std::adopt_lock);
+  return find(state, address);
+}
+
+}  // namespace emulator

@@ -1,0 +1,57 @@
+// Runs a grid, one block after the other, on the calling thread.
+
+#include "tests/emulator/grid.h"
+
+#include <mutex>
+
+#include "tests/emulator/block.h"
+#include "tests/emulator/device_memory.h"
+
+namespace emulator {
+namespace {
+
+Launch running;
+thread_local bool inside = false;
+
+bool within(const Shape& shape, unsigned y, unsigned z) {
+  return shape.x > 0 && shape.y > 0 && shape.z > 0 && shape.y <= y && shape.z <= z;
+}
+
+}  // namespace
+
+const Launch& running_launch() { return running; }
+bool in_kernel() { return inside; }
+
+bool can_launch(const Launch& launch) {
+  return within(launch.grid, 65535, 65535) && launch.grid.x < 1u << 31 &&
+         within(launch.block, 1024, 64) && launch.block.count() <= 1024 &&
+         launch.shared_bytes <= 227 << 10;
+}
+
+void run_grid(const Launch& launch, const std::function<void()>& thread) {
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
+  const DeviceAccess access;
+  catch_faults();
+  inside = true;
+  running = launch;
+  gridDim = {launch.grid.x, launch.grid.y, launch.grid.z};
+  blockDim = {launch.block.x, launch.block.y, launch.block.z};
+  poison_static_shared();
+  Order order = Order::from_environment();
+  std::vector<unsigned> turns;
+  order.put(static_cast<unsigned>(launch.grid.count()), turns);
+  for (const unsigned i : turns) {
+    blockIdx = {i % launch.grid.x, i / launch.grid.x % launch.grid.y,
+                i / launch.grid.x / launch.grid.y};
+    the_block().run(launch, order, thread);
+  }
+  inside = false;
+}
+
+void* dynamic_shared() { return the_block().shared(); }
+void block_barrier(const Site& site) { the_block().barrier(site); }
+void warp_exchange(Parcel& parcel, const Site& site) { the_block().exchange(parcel, site); }
+int lane() { return the_block().lane(); }
+
+}  // namespace emulator

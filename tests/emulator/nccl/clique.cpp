@@ -1,0 +1,55 @@
+#include "tests/emulator/nccl/clique.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "tests/emulator/nccl/guest.h"
+#include "tests/emulator/standstill.h"
+
+namespace emulator {
+
+void nccl_fail(const std::string& what) {
+  std::fprintf(stderr, "emulated NCCL: %s\n", what.c_str());
+  std::abort();
+}
+
+ncclComm& new_comm(NcclClique& clique, int rank, int device) {
+  // All there ever were: whoever uses one that has ended is to be told.
+  static auto* all = new std::vector<std::unique_ptr<ncclComm>>;
+  ncclComm& comm = *all->emplace_back(new ncclComm);
+  comm.clique = &clique;
+  comm.rank = rank;
+  comm.device = device;
+  return comm;
+}
+
+void NcclClique::enqueue(ncclComm& comm, const NcclCall& call, Stream& stream) {
+  NcclCall kept = call;
+  kept.captured = stream.capture.active();
+  enqueue_node(stream, [this, &comm, kept, held = comm.graphs](Stream& on) {
+    if (comm.has_ended()) {
+      nccl_fail(describe(kept) + " is launched on " + comm.name() + ", which has ended");
+    }
+    const uint64_t ticket = on.enqueued + 1;
+    comm.tickets[&on] = ticket;
+    const Work work = post(comm, kept, on, ticket);
+    enqueue_work(on, [&comm, work] { return comm.has_ended() || work(); });
+    wake_waiting_hosts();
+  });
+}
+
+}  // namespace emulator
+
+std::string ncclComm::name() const {
+  return "rank " + std::to_string(rank) + " of communicator " + std::to_string(clique->number()) +
+         " (" + std::to_string(clique->size()) + (clique->size() == 1 ? " rank)" : " ranks)");
+}
+
+void ncclComm::fail(ncclResult_t code, const std::string& why) {
+  if (error != ncclSuccess) return;
+  error = code;
+  last_error = why;
+  if (guest != nullptr) guest->tell();
+  emulator::something_happens();
+}

@@ -1,0 +1,219 @@
+#include "tests/emulator/nccl/home_clique.h"
+
+#include <algorithm>
+
+#include "tests/emulator/nccl/guest.h"
+#include "tests/emulator/standstill.h"
+
+namespace emulator {
+namespace {
+
+std::map<uint64_t, NcclHomeClique*>& cliques() {
+  static auto* instance = new std::map<uint64_t, NcclHomeClique*>;
+  return *instance;
+}
+
+std::string list(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
+  return text;
+}
+
+}  // namespace
+
+NcclHomeClique& NcclHomeClique::of(uint64_t number, int rank, int size) {
+  if (cliques().empty()) add_standstill(&NcclHomeClique::standstill);
+  NcclHomeClique*& clique = cliques()[number];
+  if (clique == nullptr) clique = new NcclHomeClique(number, size);
+  if (clique->size() != size) {
+    nccl_fail("rank " + std::to_string(rank) + " joins communicator " + std::to_string(number) +
+              " as one of " + std::to_string(size) + " ranks, but others as one of " +
+              std::to_string(clique->size()));
+  }
+  return *clique;
+}
+
+NcclHomeClique::NcclHomeClique(uint64_t number, int size)
+    : NcclClique(number, size), members_(static_cast<size_t>(size)) {}
+
+void NcclHomeClique::join(ncclComm& comm) {
+  if (members_[static_cast<size_t>(comm.rank)] != nullptr) {
+    nccl_fail("two ranks call themselves " + comm.name());
+  }
+  members_[static_cast<size_t>(comm.rank)] = &comm;
+  if (!whole()) return;
+  for (const ncclComm* a : members_) {
+    for (const ncclComm* b : members_) {
+      if (a->rank >= b->rank || a->device != b->device) continue;
+      for (ncclComm* member : members_) {
+        member->fail(ncclInvalidUsage, "Duplicate GPU detected : rank " + std::to_string(a->rank) +
+                                           " and rank " + std::to_string(b->rank) +
+                                           " both on CUDA device " + std::to_string(a->device));
+      }
+    }
+  }
+  tell_guests();
+}
+
+bool NcclHomeClique::whole() const { return std::ranges::count(members_, nullptr) == 0; }
+
+void NcclHomeClique::tell_guests() const {
+  for (const ncclComm* member : members_) {
+    if (member != nullptr && member->guest != nullptr) member->guest->tell();
+  }
+}
+
+std::vector<int> NcclHomeClique::ranks_of(const NcclChannel& channel) const {
+  if (channel.sender >= 0) return {channel.sender, channel.receiver};
+  std::vector<int> all;
+  for (int rank = 0; rank < size(); ++rank) all.push_back(rank);
+  return all;
+}
+
+void NcclHomeClique::connect(int rank, const NcclCall& call) {
+  // Two ranks that connect for different calls would wait for each other for ever.
+  for (const ncclComm* other : members_) {
+    if (other->rank == rank || call.is_message() || !other->first_of_kind) continue;
+    const NcclCall& theirs = other->first_of_kind->first;
+    if (theirs.is_message() || connected(other->rank, theirs) || belong_together(call, theirs)) {
+      continue;
+    }
+    nccl_fail("ranks of communicator " + std::to_string(number()) +
+              " call different things: rank " + std::to_string(other->rank) + " " +
+              describe(theirs) + ", and rank " + std::to_string(rank) + " " + describe(call));
+  }
+  links_[link_of(rank, call)][rank] = true;
+  if (connected(rank, call)) tell_guests();
+}
+
+bool NcclHomeClique::connected(int rank, const NcclCall& call) const {
+  const auto found = links_.find(link_of(rank, call));
+  return found != links_.end() && found->second.size() == ranks_of(found->first.channel).size();
+}
+
+std::vector<NcclLink> NcclHomeClique::links(int rank) const {
+  std::vector<NcclLink> links;
+  for (const auto& [link, asked] : links_) {
+    if (asked.count(rank) > 0 && asked.size() == ranks_of(link.channel).size()) {
+      links.push_back(link);
+    }
+  }
+  return links;
+}
+
+std::shared_ptr<NcclHomeClique::Round> NcclHomeClique::add(int rank, const Part& part) {
+  const NcclChannel channel = channel_of(rank, part.call);
+  const uint64_t number = calls_[{rank, channel}]++;
+  std::shared_ptr<Round>& round = rounds_[{channel, number}];
+  if (round == nullptr) round = std::make_shared<Round>(Round{ranks_of(channel)});
+  if (!round->parts.empty()) {
+    const auto& [other, theirs] = *round->parts.begin();
+    if (!belong_together(theirs.call, part.call)) {
+      nccl_fail("ranks of communicator " + std::to_string(this->number()) +
+                " call different things: rank " + std::to_string(other) + " " +
+                describe(theirs.call) + ", and rank " + std::to_string(rank) + " " +
+                describe(part.call) + ", each as its call " + std::to_string(number));
+    }
+  }
+  round->parts[rank] = part;
+  return round;
+}
+
+Work NcclHomeClique::post(const ncclComm& comm, const NcclCall& call, Stream& stream,
+                          uint64_t ticket) {
+  // Its GPU works beside those of the ranks that wait for it.
+  const auto come = [&stream, ticket] {
+    if (stream.done + 1 < ticket) run_until(stream, ticket - 1);
+    return stream.done + 1 == ticket;
+  };
+  return [this, round = add(comm.rank, {call, come})] { return reached(*round); };
+}
+
+bool NcclHomeClique::reached(Round& round) {
+  if (round.done) return true;
+  round.wanted = true;
+  if (round.parts.size() < round.ranks.size()) return false;
+  for (const auto& [rank, part] : round.parts) {
+    if (members_[static_cast<size_t>(rank)]->has_ended() || !part.come()) return false;
+  }
+  if (round.done) return true;  // who came has done it
+  std::vector<NcclCall> calls;
+  for (const auto& [rank, part] : round.parts) calls.push_back(part.call);
+  move_data(calls);
+  round.done = true;
+  for (const auto& [rank, part] : round.parts) part.done();
+  std::erase_if(rounds_, [&](const auto& entry) { return entry.second.get() == &round; });
+  something_happens();
+  wake_waiting_hosts();
+  return true;
+}
+
+void NcclHomeClique::do_what_is_wanted() {
+  for (const auto& [number, clique] : cliques()) {
+    if (!std::ranges::any_of(clique->members_,
+                             [](auto* member) { return member && member->guest; })) {
+      continue;
+    }
+    std::vector<std::shared_ptr<Round>> wanted;
+    for (const auto& [key, round] : clique->rounds_) {
+      if (round->wanted) wanted.push_back(round);
+    }
+    for (const auto& round : wanted) clique->reached(*round);
+  }
+}
+
+void NcclHomeClique::entered(const ncclComm& /*comm*/) {
+  if (finalized()) tell_guests();
+}
+
+bool NcclHomeClique::finalized() const {
+  return std::ranges::all_of(members_, [](const ncclComm* member) {
+    return member != nullptr && member->state >= ncclComm::State::finalizing;
+  });
+}
+
+void NcclHomeClique::abort(const ncclComm& comm) {
+  for (ncclComm* member : members_) {
+    if (member == nullptr || member == &comm || member->has_ended()) continue;
+    member->fail(ncclRemoteError, "connection closed by remote peer: " + comm.name());
+  }
+  wake_waiting_hosts();
+}
+
+/// What the round stands still for if nobody goes on; else "".
+std::string NcclHomeClique::stuck(const Round& round,
+                                  const std::function<bool(std::thread::id)>& waits) const {
+  std::vector<int> here, missing;
+  for (const int rank : round.ranks) {
+    const ncclComm* member = members_[static_cast<size_t>(rank)];
+    if (member == nullptr || member->error != ncclSuccess || member->has_ended()) return "";
+    if (member->guest != nullptr) return "";  // what its process waits for is not known here
+    const bool posted = round.parts.count(rank) > 0;
+    (posted ? here : missing).push_back(rank);
+    if (!posted && (member->first_of_kind || !waits(member->owner))) return "";
+  }
+  if (here.empty()) return "";
+  std::string text = list(here) + " of communicator " + std::to_string(number()) + " at " +
+                     describe(round.parts.begin()->second.call);
+  return missing.empty() ? text + ", which other streams hold"
+                         : text + ", which " + list(missing) + " did not call";
+}
+
+std::string NcclHomeClique::standstill(const std::function<bool(std::thread::id)>& waits) {
+  constexpr size_t kEnough = 1000;  // the first say what the others wait for
+  std::string text;
+  for (const auto& [number, clique] : cliques()) {
+    if (!std::ranges::any_of(clique->members_,
+                             [](auto* member) { return member && !member->has_ended(); })) {
+      continue;
+    }
+    for (const auto& [key, round] : clique->rounds_) {
+      const std::string what = clique->stuck(*round, waits);
+      if (what.empty()) return "";
+      if (text.size() < kEnough) text += (text.empty() ? "" : "; ") + what;
+    }
+  }
+  return text;
+}
+
+}  // namespace emulator

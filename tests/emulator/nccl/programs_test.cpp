@@ -1,0 +1,102 @@
+// tessera itself under mpirun, with an emulated GPU a rank.
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <ostream>
+
+#include "tests/cli/small_run.h"
+
+namespace tessera::test {
+namespace {
+
+void set(const char* name, const std::string& value) {
+  ::setenv(name, value.c_str(), /*overwrite=*/1);
+}
+
+class GpuPrograms : public SmallRun {
+ protected:
+  static constexpr const char* kShort = "train.steps=6";
+  static constexpr const char* kSplit = "parallel.tensor=2";
+
+  ~GpuPrograms() override {
+    use_gpus(0);
+    ::unsetenv("TESSERA_EMULATOR_NCCL_FAULT");
+  }
+
+  static void use_gpus(int count) { set("TESSERA_EMULATOR_DEVICES", std::to_string(count)); }
+};
+
+TEST_F(GpuPrograms, TrainAndResumeAsOnCpus) {
+  use_gpus(0);
+  expect_success(trained(2, "cpus", {kShort, kSplit}));
+  expect_success(trained(4, "both", {kShort, kSplit, "--stop-at=2"}));
+  use_gpus(4);
+  const Outcome on_gpus = trained(4, "gpus", {kShort, kSplit});
+  expect_success(on_gpus);
+  EXPECT_EQ(on_gpus.count("devices    4 ranks on 4 GPUs: emulated GPU, 12.0 GiB each; NCCL "), 1u)
+      << on_gpus.output;
+  expect_near(losses("gpus"), losses("cpus"));
+  expect_success(trained(2, "both", {kShort, kSplit, "--stop-at=4"}));
+  use_gpus(0);
+  expect_success(trained(2, "both", {kShort}));
+  expect_near(losses("both"), losses("cpus"));
+}
+
+/// The rank whose NCCL fails, and at which of its calls in each group; −1 is the connection.
+struct Fault {
+  int rank, call;
+};
+
+std::string to_string(const Fault& fault) {
+  const std::string when = fault.call < 0 ? "connecting" : fmt::format("call{}", fault.call);
+  return fmt::format("rank{}_{}", fault.rank, when);
+}
+std::ostream& operator<<(std::ostream& stream, const Fault& fault) {
+  return stream << to_string(fault);
+}
+
+class GpuProgramsWithAFault : public GpuPrograms, public testing::WithParamInterface<Fault> {};
+
+// The others would say that a peer is gone.
+TEST_P(GpuProgramsWithAFault, TellTheCauseAndEnd) {
+  use_gpus(4);
+  expect_success(trained(2, "run", {kShort, kSplit, "--stop-at=2"}));
+  const auto [rank, call] = GetParam();
+  set("TESSERA_EMULATOR_NCCL_FAULT", fmt::format("{}:{}", rank, call));
+  const Outcome outcome = trained(2, "run", {kShort, kSplit});
+  SCOPED_TRACE(outcome.output);
+  EXPECT_FALSE(outcome.timed_out()) << "it hung";
+  EXPECT_NE(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.count(fmt::format("NCCL failed on rank {} of 2: unhandled system error", rank)),
+            1u);
+  EXPECT_EQ(outcome.count("a fault that a test asked for"), 1u);
+  EXPECT_EQ(outcome.count("remote peer"), 0u);
+  EXPECT_EQ(checkpoints("run"), (std::vector<std::string>{"step_00000002"}));
+  expect_success(run(tessera(kAlone, {"verify", path("run").string()})));
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, GpuProgramsWithAFault,
+                         testing::Values(Fault{1, -1}, Fault{0, 5}, Fault{1, 16}, Fault{1, 20}),
+                         [](const auto& test) { return to_string(test.param); });
+
+TEST_F(GpuPrograms, EndWhereARankIsKilled) {
+  use_gpus(4);
+  Program program(
+      tessera(2, train("run", {"train.steps=1000000", kSplit, "checkpoint.interval=2"})));
+  ASSERT_TRUE(program.wait_for("step_00000002 (training waited")) << program.output();
+  const std::vector<pid_t> ranks = program.processes("tessera");
+  ASSERT_EQ(ranks.size(), 2u);
+  ::kill(ranks.back(), SIGKILL);
+  const Outcome outcome = program.wait();
+  EXPECT_FALSE(outcome.timed_out()) << "it hung: " << outcome.output;
+  EXPECT_NE(outcome.exit_code, 0);
+  EXPECT_TRUE(ends_soon(ranks.front()));
+  use_gpus(0);
+  const std::string newest = checkpoints("run").back();
+  const std::string stop = fmt::format("--stop-at={}", std::stoul(newest.substr(5)) + 1);
+  expect_success(trained(2, "run", {"train.steps=1000000", kSplit, stop}));
+}
+
+}  // namespace
+}  // namespace tessera::test

@@ -1,0 +1,36 @@
+// A run whose NCCL fails ends on all ranks, also while a CUDA graph is recorded.
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "tests/emulator/nccl/faults.h"
+#include "tests/support/device_ranks.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/small_runs.h"
+#include "tests/support/test_folder.h"
+#include "tests/support/training_world.h"
+
+namespace tessera {
+namespace {
+
+/// Of the tensor ranks' calls the first dozen is a micro-step that is run, and the second one that
+/// is recorded.
+class NcclFaultsInTraining : public testing::TestWithParam<int> {};
+
+TEST_P(NcclFaultsInTraining, EndAllRanks) {
+  if (!test::on_nccl()) GTEST_SKIP() << "it needs NCCL: set TESSERA_TEST_BACKEND=nccl";
+  test::TestFolder folder;
+  test::write_small_data(folder);
+  const RunConfig config = test::small_run(folder, "run", test::SmallKind::gpt);
+  const emulator::NcclFault fault(1, GetParam(), ncclSystemError);
+  test::expect_error(
+      [&] {
+        test::train_whole(config, {{2, 1}, 3});
+      },
+      {"NCCL failed on rank 1 of 2: unhandled system error"});
+}
+
+INSTANTIATE_TEST_SUITE_P(AtCall, NcclFaultsInTraining, testing::Values(0, 5, 16, 20, 32));
+
+}  // namespace
+}  // namespace tessera
