@@ -2,7 +2,7 @@
 
 #include "core/error.h"
 #include "core/ops/elementwise.h"
-#include "parallel/tensor_regions.h"
+#include "parallel/layers/tensor_regions.h"
 
 namespace tessera {
 

@@ -1,6 +1,6 @@
 #include "models/block.h"
 
-#include "core/trace.h"
+#include "core/trace/trace.h"
 
 namespace tessera {
 

@@ -6,9 +6,9 @@
 #include "core/ops/elementwise.h"
 #include "core/ops/rows.h"
 #include "core/ops/tanh.h"
-#include "core/trace.h"
-#include "parallel/tensor_regions.h"
-#include "parallel/traffic.h"
+#include "core/trace/trace.h"
+#include "parallel/communicators/traffic.h"
+#include "parallel/layers/tensor_regions.h"
 
 namespace tessera {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "models/model.h"
-#include "parallel/replicated_linear.h"
+#include "parallel/layers/replicated_linear.h"
 
 namespace tessera {
 

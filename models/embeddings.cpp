@@ -2,7 +2,7 @@
 
 #include "core/ops/dropout.h"
 #include "core/ops/embedding.h"
-#include "core/trace.h"
+#include "core/trace/trace.h"
 
 namespace tessera {
 namespace {

@@ -5,7 +5,7 @@
 #include "models/model_config.h"
 #include "models/norm.h"
 #include "models/token_batch.h"
-#include "parallel/vocab_parallel_embedding.h"
+#include "parallel/layers/vocab_parallel_embedding.h"
 
 namespace tessera {
 

@@ -1,9 +1,9 @@
 #include "models/language_head.h"
 
 #include "core/ops/elementwise.h"
-#include "core/trace.h"
-#include "parallel/tensor_regions.h"
-#include "parallel/traffic.h"
+#include "core/trace/trace.h"
+#include "parallel/communicators/traffic.h"
+#include "parallel/layers/tensor_regions.h"
 
 namespace tessera {
 namespace {

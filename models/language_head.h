@@ -5,8 +5,8 @@
 #include "core/ops/gelu.h"
 #include "models/embeddings.h"
 #include "models/model.h"
-#include "parallel/replicated_linear.h"
-#include "parallel/vocab_parallel_loss.h"
+#include "parallel/layers/replicated_linear.h"
+#include "parallel/layers/vocab_parallel_loss.h"
 
 namespace tessera {
 

@@ -1,6 +1,6 @@
 #include "models/mlp.h"
 
-#include "core/trace.h"
+#include "core/trace/trace.h"
 #include "models/init.h"
 
 namespace tessera {

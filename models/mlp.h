@@ -4,8 +4,8 @@
 
 #include "core/ops/gelu.h"
 #include "models/model_config.h"
-#include "parallel/column_parallel_linear.h"
-#include "parallel/row_parallel_linear.h"
+#include "parallel/layers/column_parallel_linear.h"
+#include "parallel/layers/row_parallel_linear.h"
 
 namespace tessera {
 

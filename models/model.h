@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "core/ops/factor.h"
-#include "core/parameter.h"
+#include "core/parameters/parameter.h"
 #include "models/model_config.h"
 #include "models/token_batch.h"
 #include "parallel/step_context.h"

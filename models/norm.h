@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "core/parameter.h"
+#include "core/parameters/parameter.h"
 #include "parallel/step_context.h"
 
 namespace tessera {

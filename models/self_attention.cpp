@@ -5,9 +5,9 @@
 #include "core/error.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/rotary.h"
-#include "core/trace.h"
+#include "core/trace/trace.h"
 #include "models/init.h"
-#include "parallel/partition.h"
+#include "parallel/layers/partition.h"
 
 namespace tessera {
 

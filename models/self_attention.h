@@ -5,8 +5,8 @@
 #include "core/ops/attention.h"
 #include "models/key_value_cache.h"
 #include "models/model_config.h"
-#include "parallel/column_parallel_linear.h"
-#include "parallel/row_parallel_linear.h"
+#include "parallel/layers/column_parallel_linear.h"
+#include "parallel/layers/row_parallel_linear.h"
 
 namespace tessera {
 

@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/rotary.h"
-#include "parallel/traffic.h"
+#include "parallel/communicators/traffic.h"
 
 namespace tessera {
 namespace {

@@ -3,7 +3,7 @@
 #include "core/error.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/reduce.h"
-#include "parallel/traffic.h"
+#include "parallel/communicators/traffic.h"
 
 namespace tessera {
 

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "core/parameter.h"
-#include "parallel/communicator.h"
+#include "core/parameters/parameter.h"
+#include "parallel/communicators/communicator.h"
 
 namespace tessera {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "parallel/traffic.h"
+#include "parallel/communicators/traffic.h"
 
 namespace tessera {
 

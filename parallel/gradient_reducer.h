@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "core/parameter.h"
-#include "parallel/communicator.h"
+#include "core/parameters/parameter.h"
+#include "parallel/communicators/communicator.h"
 
 namespace tessera {
 

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "core/ops/elementwise.h"
-#include "parallel/traffic.h"
+#include "parallel/communicators/traffic.h"
 
 namespace tessera {
 namespace {

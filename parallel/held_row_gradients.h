@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "core/arena.h"
-#include "core/parameter.h"
-#include "parallel/communicator.h"
+#include "core/parameters/parameter.h"
+#include "parallel/communicators/communicator.h"
 
 namespace tessera {
 

@@ -4,9 +4,9 @@
 #include <memory>
 #include <string>
 
-#include "parallel/communicator.h"
+#include "parallel/communicators/communicator.h"
+#include "parallel/communicators/traffic.h"
 #include "parallel/process_grid.h"
-#include "parallel/traffic.h"
 
 namespace tessera {
 

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# Nobody includes upward: launch → models → parallel → core. And the libraries that only one place may
-# know are known only there.
+# Holds includes to the order of the folders, and each external library to the folder that wraps it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bad=0
 
-# forbid FOLDER PATTERN EXCEPT WHY
+# forbid FOLDERS PATTERN EXCEPT WHY: no file in FOLDERS includes PATTERN, unless its path matches EXCEPT.
 forbid() {
   local found
   found=$(grep -rnE --include='*.h' --include='*.cpp' --include='*.cu' "#include [<\"]$2" $1 | grep -vE "$3" || true)
@@ -15,20 +14,38 @@ forbid() {
   fi
 }
 
-none='^$'
-forbid core '(parallel|models|launch)/' "$none" 'core includes from above'
-forbid parallel '(models|launch)/' "$none" 'parallel includes from above'
-forbid models 'launch/' "$none" 'models includes from above'
-forbid 'core parallel models launch' 'tests/' "$none" 'a test is included'
-forbid 'core parallel models launch' 'mpi\.h' '^parallel/mpi_' 'only the MPI communicator includes MPI'
-forbid 'core parallel models launch' '(cuda|cublas|cudnn)' '^core/(ops/)?cuda/|^parallel/nccl/' \
-  'only core/cuda, core/ops/cuda and parallel/nccl include CUDA'
-forbid 'core parallel models launch' 'nccl\.h' '^parallel/nccl/' 'only the NCCL communicator includes NCCL'
-forbid 'core parallel models launch' '(oneapi/)?dnnl' '^core/ops/cpu/matmul' 'only matmul includes oneDNN'
-forbid 'core parallel models launch' 'yaml-cpp/' '^launch/config/' 'only launch/config includes yaml-cpp'
-forbid 'core parallel models launch' 'unicode/' '^launch/tokenizer/(bert_text|byte_level_words|printable_text)\.cpp' \
+# in_order PREFIX FOLDER...: a folder includes only itself and those before it.
+in_order() {
+  local prefix=$1 below=() folder
+  shift
+  while [ $# -gt 0 ]; do
+    folder=$1
+    shift
+    [ $# -eq 0 ] || forbid "$prefix$folder" "$prefix($(IFS='|'; echo "$*"))/" '^$' "$prefix$folder includes from above"
+  done
+}
+
+in_order '' core parallel models launch tests
+in_order launch/ support tokenizers config data checkpoint metrics logging devices train huggingface tools cli
+
+# Nor may the folders inside one of them include each other in a circle; tsort names the folders.
+circle=$(grep -rHoE --include='*.h' --include='*.cpp' '#include "launch/[^"]+/' launch |
+  sed -nE 's|^launch/([a-z]+)/([a-z_]+)/[^:]*:#include "launch/\1/([a-z_]+)/$|\1/\2 \1/\3|p' | sort -u | tsort 2>&1 >/dev/null || true)
+if [ -n "$circle" ]; then
+  printf 'folders in launch/ include each other in a circle:\n%s\n' "$circle"
+  bad=1
+fi
+
+all='core parallel models launch'
+forbid "$all" 'mpi\.h' '^parallel/communicators/mpi/' 'only the MPI communicator includes MPI'
+forbid "$all" '(cuda|cublas|cudnn)' '^core/(ops/)?cuda/|^parallel/communicators/nccl/' \
+  'only core/cuda, core/ops/cuda and the NCCL communicator include CUDA'
+forbid "$all" 'nccl\.h' '^parallel/communicators/nccl/' 'only the NCCL communicator includes NCCL'
+forbid "$all" '(oneapi/)?dnnl' '^core/ops/cpu/matmul/' 'only matmul includes oneDNN'
+forbid "$all" 'yaml-cpp/' '^launch/config/' 'only launch/config includes yaml-cpp'
+forbid "$all" 'unicode/' '/(bert_text|byte_level_words|printable_text)\.cpp' \
   'only bert_text, byte_level_words and printable_text include ICU'
-forbid 'core parallel models launch' 'sentencepiece_(processor|trainer)\.h' \
-  '^launch/tokenizer/sentencepiece_' 'only sentencepiece_* include SentencePiece'
-forbid 'core parallel models launch' '(zlib|zstd)' '^launch/files/decompressor\.cpp' 'only decompressor includes zlib and zstd'
+forbid "$all" 'sentencepiece_(processor|trainer)\.h' '^launch/tokenizers/(sentencepiece|training)/sentencepiece_' \
+  'only sentencepiece_* include SentencePiece'
+forbid "$all" '(zlib|zstd)' '^launch/support/files/decompressor\.cpp' 'only decompressor includes zlib and zstd'
 exit $bad

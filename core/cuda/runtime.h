@@ -64,7 +64,8 @@ void release(void* data);
 void* allocate_pinned(size_t bytes);
 void release_pinned(void* data);
 
-/// For profilers: a named stretch of the calling thread's program. Ranges nest. See core/trace.h.
+/// For profilers: a named stretch of the calling thread's program. Ranges nest. See
+/// core/trace/trace.h.
 void push_range(const char* name);
 void pop_range();
 

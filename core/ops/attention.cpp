@@ -3,10 +3,10 @@
 #include "core/error.h"
 #include "core/ops/attention_checks.h"
 #include "core/ops/checks.h"
-#include "core/ops/cpu/attention.h"
-#include "core/ops/cuda/attention.h"
-#include "core/ops/cuda/cudnn_attention.h"
-#include "core/trace.h"
+#include "core/ops/cpu/attention/attention.h"
+#include "core/ops/cuda/attention/attention.h"
+#include "core/ops/cuda/attention/cudnn_attention.h"
+#include "core/trace/trace.h"
 
 namespace tessera {
 namespace {

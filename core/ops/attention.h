@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "core/attention_mask.h"
+#include "core/masks/attention_mask.h"
 #include "core/ops/dropout.h"
 #include "core/tensor.h"
 

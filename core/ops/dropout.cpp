@@ -6,7 +6,7 @@
 #include "core/ops/cpu/ops.h"
 #include "core/ops/cuda/ops.h"
 #include "core/ops/elementwise.h"
-#include "core/trace.h"
+#include "core/trace/trace.h"
 
 namespace tessera {
 namespace {

@@ -2,10 +2,10 @@
 
 #include "core/error.h"
 #include "core/ops/checks.h"
-#include "core/ops/cpu/matmul.h"
-#include "core/ops/cuda/matmul.h"
+#include "core/ops/cpu/matmul/matmul.h"
+#include "core/ops/cuda/matmul/matmul.h"
 #include "core/ops/reduce.h"
-#include "core/trace.h"
+#include "core/trace/trace.h"
 
 namespace tessera {
 namespace {

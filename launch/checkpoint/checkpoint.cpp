@@ -5,9 +5,9 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/ops/elementwise.h"
-#include "launch/checkpoint/checksum.h"
-#include "launch/checkpoint/stored_values.h"
-#include "launch/files/mapped_file.h"
+#include "launch/checkpoint/format/stored_values.h"
+#include "launch/support/files/checksum.h"
+#include "launch/support/files/mapped_file.h"
 
 namespace tessera {
 

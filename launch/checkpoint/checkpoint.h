@@ -6,10 +6,10 @@
 #include <string>
 #include <utility>
 
-#include "core/parameter.h"
+#include "core/parameters/parameter.h"
 #include "core/tensor.h"
-#include "launch/checkpoint/manifest.h"
-#include "launch/checkpoint/safetensors.h"
+#include "launch/checkpoint/format/manifest.h"
+#include "launch/checkpoint/format/safetensors.h"
 
 namespace tessera {
 

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "core/error.h"
-#include "launch/checkpoint/manifest.h"
-#include "launch/checkpoint/step_folder.h"
+#include "launch/checkpoint/format/manifest.h"
+#include "launch/checkpoint/format/step_folder.h"
 #include "launch/checkpoint/verify.h"
-#include "parallel/exchange.h"
+#include "parallel/communicators/exchange.h"
 
 namespace tessera {
 

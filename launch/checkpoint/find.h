@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "parallel/communicator.h"
+#include "parallel/communicators/communicator.h"
 
 namespace tessera {
 

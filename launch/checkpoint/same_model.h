@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "launch/checkpoint/json.h"
+#include "launch/support/text/json.h"
 
 namespace tessera {
 

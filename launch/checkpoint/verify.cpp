@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 #include "launch/checkpoint/checkpoint.h"
-#include "launch/checkpoint/step_folder.h"
+#include "launch/checkpoint/format/step_folder.h"
 
 namespace tessera {
 

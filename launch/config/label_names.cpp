@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "launch/checkpoint/json.h"
 #include "launch/config/value_rule.h"
+#include "launch/support/text/json.h"
 
 namespace tessera {
 

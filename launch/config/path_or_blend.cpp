@@ -2,8 +2,8 @@
 #include <set>
 #include <string_view>
 
-#include "launch/config/number_text.h"
 #include "launch/config/value_rule.h"
+#include "launch/support/text/number_text.h"
 
 namespace tessera {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "core/dtype.h"
 #include "launch/config/data_blend.h"
-#include "launch/data/mlm_masking.h"
+#include "launch/config/masking_options.h"
 #include "models/model_config.h"
 #include "parallel/recompute.h"
 

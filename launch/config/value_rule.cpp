@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "launch/config/number_text.h"
-#include "launch/tokenizer/tokenizer_spec.h"
+#include "launch/support/text/number_text.h"
+#include "launch/tokenizers/tokenizer_spec.h"
 
 namespace tessera {
 namespace {

@@ -92,7 +92,7 @@ struct PathOrBlend {
   std::string write(const DataBlend& value) const;
 };
 
-/// Which tokenizer, as launch/tokenizer/tokenizer_spec.h says. A vocabulary's file is not opened.
+/// Which tokenizer, as launch/tokenizers/tokenizer_spec.h says. A vocabulary's file is not opened.
 struct TokenizerName {
   using Value = std::string;
 

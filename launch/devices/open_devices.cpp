@@ -8,10 +8,10 @@
 #include "launch/devices/device_plan.h"
 #include "launch/devices/device_summary.h"
 #include "launch/devices/usable_gpus.h"
-#include "parallel/cuda/staged_communicator.h"
-#include "parallel/exchange.h"
-#include "parallel/host_name.h"
-#include "parallel/nccl/nccl_communicator.h"
+#include "parallel/communicators/exchange.h"
+#include "parallel/communicators/nccl/nccl_communicator.h"
+#include "parallel/communicators/staged/staged_communicator.h"
+#include "parallel/host/host_name.h"
 
 namespace tessera {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "core/device.h"
 #include "launch/config/run_config.h"
-#include "parallel/communicator.h"
+#include "parallel/communicators/communicator.h"
 
 namespace tessera {
 

@@ -5,7 +5,7 @@
 #include "core/cuda/workspace.h"
 #include "core/error.h"
 #include "core/ops/elementwise.h"
-#include "parallel/exchange.h"
+#include "parallel/communicators/exchange.h"
 
 namespace tessera {
 namespace {

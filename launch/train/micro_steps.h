@@ -11,7 +11,7 @@
 
 #include "core/cuda/graph.h"
 #include "launch/config/run_config.h"
-#include "launch/data/device_batch.h"
+#include "launch/data/loading/device_batch.h"
 #include "models/model.h"
 #include "parallel/process_grid.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/flat_layout.h"
+#include "core/parameters/flat_layout.h"
 #include "launch/config/run_config.h"
 #include "parallel/process_grid.h"
 #include "parallel/row_split.h"

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "launch/files/file_descriptor.h"
+#include "launch/support/files/file_descriptor.h"
 
 namespace tessera {
 

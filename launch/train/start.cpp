@@ -7,18 +7,18 @@
 #include <utility>
 
 #include "core/error.h"
+#include "launch/checkpoint/checkpoint_labels.h"
+#include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/checkpoint/find.h"
+#include "launch/checkpoint/format/step_folder.h"
+#include "launch/checkpoint/model_json.h"
+#include "launch/checkpoint/model_state.h"
 #include "launch/checkpoint/same_model.h"
-#include "launch/checkpoint/step_folder.h"
 #include "launch/config/source_text.h"
 #include "launch/config/write_config.h"
-#include "launch/files/file_descriptor.h"
-#include "launch/files/staged_file.h"
-#include "launch/tokenizer/checkpoint_tokenizer.h"
-#include "launch/train/checkpoint_labels.h"
-#include "launch/train/model_json.h"
-#include "launch/train/model_state.h"
-#include "parallel/exchange.h"
+#include "launch/support/files/file_descriptor.h"
+#include "launch/support/files/staged_file.h"
+#include "parallel/communicators/exchange.h"
 
 namespace tessera {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "parallel/communicator.h"
+#include "parallel/communicators/communicator.h"
 
 namespace tessera {
 

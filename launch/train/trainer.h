@@ -9,52 +9,25 @@
 #include <string>
 #include <vector>
 
-#include "launch/checkpoint/background_save.h"
 #include "launch/checkpoint/checkpoint.h"
-#include "launch/checkpoint/save.h"
+#include "launch/checkpoint/save/background_save.h"
+#include "launch/checkpoint/save/save.h"
 #include "launch/config/run_config.h"
-#include "launch/data/device_batch.h"
-#include "launch/data/prefetched_batches.h"
-#include "launch/data/prefetched_evaluation.h"
-#include "launch/data/token_batches.h"
-#include "launch/evaluate/evaluation.h"
-#include "launch/tokenizer/tokenizer.h"
-#include "launch/train/memory_plan.h"
+#include "launch/data/loading/device_batch.h"
+#include "launch/data/loading/prefetched_batches.h"
+#include "launch/data/loading/prefetched_evaluation.h"
+#include "launch/data/loading/token_batches.h"
+#include "launch/data/open_data.h"
+#include "launch/metrics/evaluation.h"
+#include "launch/metrics/step_result.h"
+#include "launch/tokenizers/tokenizer.h"
+#include "launch/train/memory/memory_plan.h"
 #include "launch/train/micro_steps.h"
-#include "launch/train/train_parts.h"
-#include "launch/train/weight_update.h"
+#include "launch/train/optimizer/weight_update.h"
 #include "models/model.h"
 #include "parallel/process_grid.h"
 
 namespace tessera {
-
-/// The data of a run.
-struct TrainingData {
-  std::shared_ptr<const Dataset> train;
-  std::shared_ptr<const Dataset> eval;  ///< may be null
-  /// What the datasets' tokens mean, which checkpoints keep; null in a test that needs none.
-  std::shared_ptr<const Tokenizer> tokenizer;
-  std::vector<TrainPart> train_parts = {};  ///< what `train` is made of, in order
-  std::vector<std::string> notes = {};      ///< what a person should know of it, in sentences
-};
-
-/// What the last step came to, and the work of all steps since the result before.
-struct StepResult {
-  int64_t step = 0;  ///< steps done, this one included
-  Losses losses;     ///< before the update
-  double loss() const { return losses.total(); }
-  double grad_norm = 0.0;  ///< before clipping
-  double lr = 0.0;
-
-  int64_t steps = 0;               ///< since the result before
-  int64_t tokens = 0;              ///< of these steps, all ranks, without padding
-  int64_t padded_tokens = 0;       ///< with padding
-  double flops = 0.0;              ///< as of model_flops()
-  double seconds = 0.0;            ///< from the start of the first of them until the last is done
-  double data_wait_seconds = 0.0;  ///< of them, in which the slowest rank waited for its data
-  std::string note;  ///< what a person should know of these steps, in a sentence, or ""
-  double seconds_per_step() const { return seconds / static_cast<double>(steps); }
-};
 
 /// One rank's part in training a model: everything that a step touches, and what a checkpoint
 /// holds. All public functions but the getters are collective over the world.

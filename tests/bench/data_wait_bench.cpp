@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "launch/data/gpt_dataset.h"
-#include "launch/data/indexed_dataset_writer.h"
-#include "launch/data/prefetched_batches.h"
-#include "launch/data/token_batches.h"
-#include "launch/files/file_descriptor.h"
+#include "launch/data/datasets/gpt_dataset.h"
+#include "launch/data/indexed/indexed_dataset_writer.h"
+#include "launch/data/loading/prefetched_batches.h"
+#include "launch/data/loading/token_batches.h"
+#include "launch/support/files/file_descriptor.h"
 #include "tests/bench/timing.h"
 
 // What steps wait for data that are in no cache: 512 rows of 1024 tokens of a file of 4 GiB, in

@@ -1,8 +1,8 @@
 #include "tests/bench/filled.h"
 
 #include "core/ops/elementwise.h"
-#include "core/parallel_for.h"
 #include "core/random.h"
+#include "core/threads/parallel_for.h"
 
 namespace tessera::bench {
 

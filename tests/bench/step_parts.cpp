@@ -9,7 +9,7 @@
 #include "core/ops/gelu.h"
 #include "core/ops/layer_norm.h"
 #include "core/ops/reduce.h"
-#include "parallel/partition.h"
+#include "parallel/layers/partition.h"
 #include "tests/bench/filled.h"
 
 namespace tessera::bench {

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "core/ops/attention.h"
-#include "launch/train/gradient_clip.h"
-#include "launch/train/optimizer.h"
+#include "launch/train/optimizer/gradient_clip.h"
+#include "launch/train/optimizer/optimizer.h"
 #include "models/gpt.h"
 #include "tests/bench/bench_run.h"
 

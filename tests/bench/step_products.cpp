@@ -5,7 +5,7 @@
 
 #include "core/ops/matmul.h"
 #include "core/random.h"
-#include "parallel/partition.h"
+#include "parallel/layers/partition.h"
 #include "tests/bench/bench_run.h"
 #include "tests/bench/filled.h"
 

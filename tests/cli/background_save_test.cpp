@@ -3,7 +3,7 @@
 
 #include <sstream>
 
-#include "launch/checkpoint/json.h"
+#include "launch/support/text/json.h"
 #include "tests/cli/small_run.h"
 
 namespace tessera::test {

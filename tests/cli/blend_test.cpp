@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "launch/checkpoint/json.h"
+#include "launch/support/text/json.h"
 #include "tests/cli/small_run.h"
 
 namespace tessera::test {

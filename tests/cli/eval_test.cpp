@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "launch/checkpoint/json.h"
-#include "launch/checkpoint/safetensors.h"
+#include "launch/checkpoint/format/safetensors.h"
+#include "launch/support/text/json.h"
 #include "tests/cli/small_run.h"
 
 namespace tessera::test {

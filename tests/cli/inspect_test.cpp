@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "launch/checkpoint/step_folder.h"
+#include "launch/checkpoint/format/step_folder.h"
 #include "tests/cli/small_run.h"
 
 namespace tessera::test {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "launch/checkpoint/json.h"
+#include "launch/support/text/json.h"
 #include "tests/cli/small_run.h"
 
 namespace tessera::test {

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "launch/data/dataset_metadata.h"
+#include "launch/data/indexed/dataset_metadata.h"
 #include "tests/cli/small_run.h"
 
 namespace tessera::test {

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "launch/checkpoint/json.h"
+#include "launch/support/text/json.h"
 
 namespace tessera::test {
 

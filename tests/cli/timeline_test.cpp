@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "launch/checkpoint/json.h"
+#include "launch/support/text/json.h"
 #include "tests/cli/small_run.h"
 
 namespace tessera::test {

@@ -1,4 +1,4 @@
-#include "core/attention_mask.h"
+#include "core/masks/attention_mask.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "core/background_thread.h"
+#include "core/threads/background_thread.h"
 
 #include <gtest/gtest.h>
 #include <omp.h>

@@ -1,4 +1,4 @@
-#include "core/ops/cpu/bf16_tiles.h"
+#include "core/ops/cpu/matmul/bf16_tiles.h"
 
 #include <gtest/gtest.h>
 

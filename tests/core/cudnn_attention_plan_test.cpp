@@ -1,11 +1,11 @@
-#include "core/ops/cuda/cudnn_attention_plan.h"
+#include "core/ops/cuda/attention/cudnn_attention_plan.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 #include <unordered_set>
 
-#include "core/ops/cuda/cudnn_attention.h"
+#include "core/ops/cuda/attention/cudnn_attention.h"
 
 namespace tessera::cuda {
 namespace {

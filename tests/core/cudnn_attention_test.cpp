@@ -1,4 +1,4 @@
-#include "core/ops/cuda/cudnn_attention.h"
+#include "core/ops/cuda/attention/cudnn_attention.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "core/cuda/graph.h"
 #include "core/cuda/runtime.h"
-#include "core/ops/cuda/attention.h"
+#include "core/ops/cuda/attention/attention.h"
 #include "tests/support/attention_reference.h"
 #include "tests/support/tensors.h"
 

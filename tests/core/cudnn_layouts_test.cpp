@@ -1,4 +1,4 @@
-#include "core/ops/cuda/cudnn_layouts.h"
+#include "core/ops/cuda/attention/cudnn_layouts.h"
 
 #include <gtest/gtest.h>
 

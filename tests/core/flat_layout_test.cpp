@@ -1,4 +1,4 @@
-#include "core/flat_layout.h"
+#include "core/parameters/flat_layout.h"
 
 #include <gtest/gtest.h>
 

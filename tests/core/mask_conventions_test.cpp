@@ -1,4 +1,4 @@
-#include "core/mask_conventions.h"
+#include "core/masks/mask_conventions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/ops/cuda/matmul.h"
+#include "core/ops/cuda/matmul/matmul.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/tensors.h"
 

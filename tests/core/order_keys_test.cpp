@@ -1,4 +1,4 @@
-#include "core/ops/cuda/order_keys.h"
+#include "core/ops/cuda/embedding/order_keys.h"
 
 #include <gtest/gtest.h>
 

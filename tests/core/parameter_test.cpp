@@ -1,4 +1,4 @@
-#include "core/parameter.h"
+#include "core/parameters/parameter.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/ops/cuda/product_key.h"
+#include "core/ops/cuda/matmul/product_key.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/ops/adamw.h"
-#include "core/parameter.h"
+#include "core/parameters/parameter.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/shards.h"
 #include "tests/support/tensors.h"

@@ -1,10 +1,10 @@
-#include "core/timeline.h"
+#include "core/trace/timeline.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "core/trace.h"
+#include "core/trace/trace.h"
 
 namespace tessera {
 namespace {

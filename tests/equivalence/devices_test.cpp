@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "launch/checkpoint/find.h"
-#include "launch/generate/generator.h"
+#include "launch/tools/generate/generator.h"
 #include "tests/support/device_ranks.h"
 #include "tests/support/small_runs.h"
 #include "tests/support/tensors.h"

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "core/cuda/workspace.h"
-#include "launch/train/open_data.h"
+#include "launch/data/open_data.h"
 #include "tests/support/device_ranks.h"
 #include "tests/support/small_runs.h"
 #include "tests/support/tensors.h"

@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "launch/checkpoint/find.h"
-#include "launch/train/open_data.h"
-#include "parallel/thread_communicator.h"
+#include "launch/data/open_data.h"
+#include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/equivalence/small_run_fixtures.h"
 #include "tests/support/device_ranks.h"
 

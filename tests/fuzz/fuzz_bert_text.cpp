@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "launch/tokenizer/bert_text.h"
+#include "launch/tokenizers/text/bert_text.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace tessera;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "launch/tokenizer/bpe_tokenizer.h"
+#include "launch/tokenizers/bpe/bpe_tokenizer.h"
 #include "tests/fuzz/fuzz_tokenizer.h"
 
 using namespace tessera;

@@ -1,6 +1,6 @@
 // A file that may be gzip or zstd
 
-#include "launch/files/file_pieces.h"
+#include "launch/support/files/file_pieces.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace tessera;

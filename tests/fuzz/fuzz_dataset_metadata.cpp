@@ -1,6 +1,6 @@
 // PREFIX.meta.json
 
-#include "launch/data/dataset_metadata.h"
+#include "launch/data/indexed/dataset_metadata.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace tessera;

@@ -1,7 +1,7 @@
 // tokenizer.json, as the Python package `tokenizers` writes it
 
-#include "launch/tokenizer/huggingface_json.h"
-#include "launch/tokenizer/tokenizer_identity.h"
+#include "launch/tokenizers/huggingface_json.h"
+#include "launch/tokenizers/tokenizer_identity.h"
 #include "tests/fuzz/fuzz_tokenizer.h"
 
 using namespace tessera;

@@ -1,6 +1,6 @@
 // config.json of a folder from Hugging Face
 
-#include "launch/interop/import_config.h"
+#include "launch/huggingface/import/import_config.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace tessera;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "launch/data/indexed_dataset.h"
+#include "launch/data/indexed/indexed_dataset.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace tessera;

@@ -1,6 +1,6 @@
 // Documents as JSON lines, with and without lines that are malformed
 
-#include "launch/data/json_lines.h"
+#include "launch/support/input/json_lines.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace tessera;

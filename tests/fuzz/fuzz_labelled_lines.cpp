@@ -1,7 +1,7 @@
 // A .tsv or .jsonl file of labelled texts; the first byte of the input says which, and whether
 // labels are names.
 
-#include "launch/data/labelled_lines.h"
+#include "launch/data/datasets/labelled_lines.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace tessera;

@@ -3,8 +3,8 @@
 
 #include <span>
 
-#include "launch/checkpoint/checksum.h"
-#include "launch/checkpoint/manifest.h"
+#include "launch/checkpoint/format/manifest.h"
+#include "launch/support/files/checksum.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace tessera;

@@ -1,6 +1,6 @@
 // A safetensors file
 
-#include "launch/checkpoint/safetensors.h"
+#include "launch/checkpoint/format/safetensors.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace tessera;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "launch/tokenizer/sentencepiece_tokenizer.h"
+#include "launch/tokenizers/sentencepiece/sentencepiece_tokenizer.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace tessera;

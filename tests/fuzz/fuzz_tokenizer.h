@@ -1,6 +1,6 @@
 #pragma once
 
-#include "launch/tokenizer/tokenizer.h"
+#include "launch/tokenizers/tokenizer.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace tessera::fuzz {

@@ -1,6 +1,6 @@
 // The tokenizer of a checkpoint, of any kind
 
-#include "launch/tokenizer/tokenizer_identity.h"
+#include "launch/tokenizers/tokenizer_identity.h"
 #include "tests/fuzz/fuzz_tokenizer.h"
 
 using namespace tessera;

@@ -1,6 +1,6 @@
 // vocab.txt of a WordPiece tokenizer
 
-#include "launch/tokenizer/wordpiece_tokenizer.h"
+#include "launch/tokenizers/wordpiece/wordpiece_tokenizer.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace tessera;

@@ -24,8 +24,8 @@
 #include "core/ops/adamw.h"
 #include "core/ops/attention.h"
 #include "core/ops/cross_entropy.h"
-#include "core/ops/cuda/attention.h"
-#include "core/ops/cuda/cudnn_attention.h"
+#include "core/ops/cuda/attention/attention.h"
+#include "core/ops/cuda/attention/cudnn_attention.h"
 #include "core/ops/dropout.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/embedding.h"
@@ -35,8 +35,8 @@
 #include "core/ops/reduce.h"
 #include "core/ops/rotary.h"
 #include "core/ops/rows.h"
-#include "launch/observe/peak_flops.h"
-#include "parallel/partition.h"
+#include "launch/metrics/peak_flops.h"
+#include "parallel/layers/partition.h"
 
 namespace tessera {
 namespace {

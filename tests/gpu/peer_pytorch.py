@@ -39,7 +39,7 @@ MODELS = {
 WITHOUT_BIASES = {"gpt_shakespeare"}
 TOGETHER = 3  # steps that are timed as one
 MASKED = 0.15  # of BERT's tokens have a target
-# Dense bf16 TFLOP/s, as in launch/observe/peak_flops.cpp; longer names first.
+# Dense bf16 TFLOP/s, as in launch/logging/peak_flops.cpp; longer names first.
 PEAKS = {
     "GB200": 2500, "B200": 2250, "H100 PCIe": 756, "H100 NVL": 835, "GH200": 989, "H100": 989, "H200": 989,
     "A100": 312, "A800": 312, "H800": 989, "L40S": 362, "L4": 121, "A40": 149.7, "A10": 125,

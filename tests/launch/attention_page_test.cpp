@@ -1,4 +1,4 @@
-#include "launch/attention/attention_page.h"
+#include "launch/tools/attention/attention_page.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "launch/attention/heat_colors.h"
+#include "launch/tools/attention/heat_colors.h"
 #include "tests/launch/attention_report_fixture.h"
 
 namespace tessera {

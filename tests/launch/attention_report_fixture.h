@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/attention/attention_report.h"
+#include "launch/tools/attention/attention_report.h"
 
 namespace tessera::test {
 

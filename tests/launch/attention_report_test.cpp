@@ -1,4 +1,4 @@
-#include "launch/attention/attention_report.h"
+#include "launch/tools/attention/attention_report.h"
 
 #include <gtest/gtest.h>
 

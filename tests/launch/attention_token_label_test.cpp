@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "launch/attention/token_label.h"
+#include "launch/tools/attention/token_label.h"
 
 namespace tessera {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "data_test_files.h"
-#include "launch/tokenizer/bpe_tokenizer.h"
-#include "launch/tokenizer/byte_alphabet.h"
+#include "launch/tokenizers/bpe/bpe_tokenizer.h"
+#include "launch/tokenizers/text/byte_alphabet.h"
 
 namespace tessera {
 

@@ -2,8 +2,8 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 
-#include "launch/checkpoint/background_save.h"
 #include "launch/checkpoint/find.h"
+#include "launch/checkpoint/save/background_save.h"
 #include "launch/checkpoint/verify.h"
 #include "tests/launch/checkpoint_faults.h"
 #include "tests/launch/checkpoint_fixture.h"

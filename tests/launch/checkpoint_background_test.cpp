@@ -8,8 +8,8 @@
 #include <new>
 #include <thread>
 
-#include "launch/checkpoint/background_save.h"
 #include "launch/checkpoint/find.h"
+#include "launch/checkpoint/save/background_save.h"
 #include "launch/checkpoint/verify.h"
 #include "tests/launch/checkpoint_faults.h"
 #include "tests/launch/checkpoint_fixture.h"

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "launch/checkpoint/box.h"
 #include "launch/checkpoint/find.h"
+#include "launch/checkpoint/format/box.h"
 #include "launch/checkpoint/verify.h"
 #include "tests/launch/checkpoint_fixture.h"
 

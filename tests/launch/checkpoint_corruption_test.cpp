@@ -2,7 +2,7 @@
 
 #include "launch/checkpoint/find.h"
 #include "launch/checkpoint/verify.h"
-#include "launch/commands/verify.h"
+#include "launch/cli/verify.h"
 #include "tests/launch/checkpoint_fixture.h"
 
 namespace tessera {

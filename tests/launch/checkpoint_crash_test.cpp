@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 
 #include "launch/checkpoint/find.h"
-#include "launch/checkpoint/publish.h"
+#include "launch/checkpoint/save/publish.h"
 #include "launch/checkpoint/verify.h"
 #include "tests/launch/checkpoint_faults.h"
 #include "tests/launch/checkpoint_fixture.h"

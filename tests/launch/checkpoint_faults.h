@@ -9,7 +9,7 @@
 #include <string>
 
 #include "core/error.h"
-#include "launch/checkpoint/publish.h"
+#include "launch/checkpoint/save/publish.h"
 
 // Ways for a save to fail or to die.
 

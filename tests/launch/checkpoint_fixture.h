@@ -14,9 +14,9 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "launch/checkpoint/checkpoint.h"
-#include "launch/checkpoint/save.h"
-#include "launch/checkpoint/step_folder.h"
-#include "parallel/thread_communicator.h"
+#include "launch/checkpoint/format/step_folder.h"
+#include "launch/checkpoint/save/save.h"
+#include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/support/test_folder.h"
 
 namespace tessera::testing_checkpoint {

@@ -1,5 +1,5 @@
-#include "launch/checkpoint/checksum.h"
-#include "launch/checkpoint/manifest.h"
+#include "launch/checkpoint/format/manifest.h"
+#include "launch/support/files/checksum.h"
 #include "tests/launch/checkpoint_fixture.h"
 
 namespace tessera {

@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "launch/checkpoint/safetensors.h"
+#include "launch/checkpoint/format/safetensors.h"
 #include "tests/launch/checkpoint_fixture.h"
 
 namespace tessera {

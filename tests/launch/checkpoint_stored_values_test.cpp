@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "launch/checkpoint/stored_values.h"
+#include "launch/checkpoint/format/stored_values.h"
 #include "tests/support/expect_error.h"
 
 namespace tessera {

@@ -5,7 +5,7 @@
 #include <random>
 #include <string>
 
-#include "launch/config/number_text.h"
+#include "launch/support/text/number_text.h"
 #include "tests/launch/config_support.h"
 
 namespace tessera {

@@ -5,8 +5,8 @@
 #include "core/random.h"
 #include "data_test_files.h"
 #include "data_vocabulary.h"
-#include "launch/data/bert_dataset.h"
-#include "launch/data/token_batches.h"
+#include "launch/data/datasets/bert_dataset.h"
+#include "launch/data/loading/token_batches.h"
 
 namespace tessera {
 namespace {

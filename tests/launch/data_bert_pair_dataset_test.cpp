@@ -6,7 +6,7 @@
 #include "core/random.h"
 #include "data_test_files.h"
 #include "data_vocabulary.h"
-#include "launch/data/bert_pair_dataset.h"
+#include "launch/data/datasets/bert_pair_dataset.h"
 
 namespace tessera {
 namespace {

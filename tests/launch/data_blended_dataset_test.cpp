@@ -6,7 +6,7 @@
 #include <set>
 
 #include "data_test_files.h"
-#include "launch/data/blended_dataset.h"
+#include "launch/data/sampling/blended_dataset.h"
 #include "tests/support/expect_error.h"
 
 namespace tessera {

@@ -6,7 +6,7 @@
 #include "core/random.h"
 #include "data_test_files.h"
 #include "data_vocabulary.h"
-#include "launch/data/classification_dataset.h"
+#include "launch/data/datasets/classification_dataset.h"
 
 namespace tessera {
 namespace {

@@ -2,7 +2,7 @@
 #include <numeric>
 
 #include "data_test_files.h"
-#include "launch/data/gpt_dataset.h"
+#include "launch/data/datasets/gpt_dataset.h"
 
 namespace tessera {
 namespace {

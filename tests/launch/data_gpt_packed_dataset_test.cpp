@@ -2,7 +2,7 @@
 #include <numeric>
 
 #include "data_test_files.h"
-#include "launch/data/gpt_packed_dataset.h"
+#include "launch/data/datasets/gpt_packed_dataset.h"
 #include "tests/support/expect_error.h"
 
 namespace tessera {

@@ -2,7 +2,7 @@
 #include <numeric>
 
 #include "data_test_files.h"
-#include "launch/data/indexed_dataset.h"
+#include "launch/data/indexed/indexed_dataset.h"
 
 namespace tessera {
 namespace {

@@ -3,8 +3,8 @@
 #include <csignal>
 
 #include "data_test_files.h"
-#include "launch/data/indexed_dataset.h"
-#include "launch/data/indexed_dataset_writer.h"
+#include "launch/data/indexed/indexed_dataset.h"
+#include "launch/data/indexed/indexed_dataset_writer.h"
 
 namespace tessera {
 namespace {

@@ -1,4 +1,4 @@
-#include "launch/data/json_lines.h"
+#include "launch/support/input/json_lines.h"
 #include "tests/launch/data_test_files.h"
 
 namespace tessera {

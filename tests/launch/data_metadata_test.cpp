@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "launch/data/dataset_metadata.h"
-#include "launch/tokenizer/byte_tokenizer.h"
+#include "launch/data/indexed/dataset_metadata.h"
+#include "launch/tokenizers/byte_tokenizer.h"
 #include "tests/launch/data_test_files.h"
 
 namespace tessera {

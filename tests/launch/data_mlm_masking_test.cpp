@@ -5,7 +5,7 @@
 #include "core/random.h"
 #include "data_test_files.h"
 #include "data_vocabulary.h"
-#include "launch/data/mlm_masking.h"
+#include "launch/data/datasets/mlm_masking.h"
 
 namespace tessera {
 namespace {

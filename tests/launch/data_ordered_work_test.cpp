@@ -4,7 +4,7 @@
 #include <chrono>
 #include <numeric>
 
-#include "launch/data/ordered_work.h"
+#include "launch/data/prepare/ordered_work.h"
 #include "tests/launch/data_test_files.h"
 
 namespace tessera {

@@ -2,7 +2,7 @@
 
 #include "core/random.h"
 #include "data_test_files.h"
-#include "launch/data/pack_rows.h"
+#include "launch/data/datasets/pack_rows.h"
 
 namespace tessera {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "core/error.h"
-#include "launch/data/device_batch.h"
-#include "launch/data/prefetched_batches.h"
-#include "launch/data/prefetched_evaluation.h"
+#include "launch/data/loading/device_batch.h"
+#include "launch/data/loading/prefetched_batches.h"
+#include "launch/data/loading/prefetched_evaluation.h"
 #include "tests/support/expect_error.h"
 
 namespace tessera {

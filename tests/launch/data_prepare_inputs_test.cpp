@@ -7,9 +7,9 @@
 #include <random>
 
 #include "core/version.h"
-#include "launch/data/dataset_metadata.h"
-#include "launch/data/indexed_dataset.h"
-#include "launch/data/prepare.h"
+#include "launch/data/indexed/dataset_metadata.h"
+#include "launch/data/indexed/indexed_dataset.h"
+#include "launch/data/prepare/prepare.h"
 #include "tests/launch/data_test_files.h"
 #include "tests/support/compressed.h"
 

@@ -5,10 +5,10 @@
 #include <thread>
 
 #include "data_test_files.h"
-#include "launch/commands/prepare.h"
-#include "launch/data/indexed_dataset.h"
-#include "launch/data/prepare.h"
-#include "launch/tokenizer/byte_tokenizer.h"
+#include "launch/cli/prepare.h"
+#include "launch/data/indexed/indexed_dataset.h"
+#include "launch/data/prepare/prepare.h"
+#include "launch/tokenizers/byte_tokenizer.h"
 
 namespace tessera {
 namespace {

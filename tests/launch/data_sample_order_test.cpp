@@ -3,7 +3,7 @@
 #include <unordered_set>
 
 #include "data_test_files.h"
-#include "launch/data/sample_order.h"
+#include "launch/data/sampling/sample_order.h"
 
 namespace tessera {
 namespace {

@@ -1,4 +1,4 @@
-#include "launch/data/data_split.h"
+#include "launch/data/sampling/data_split.h"
 
 #include <gtest/gtest.h>
 

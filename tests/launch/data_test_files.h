@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "launch/data/indexed_dataset_writer.h"
+#include "launch/data/indexed/indexed_dataset_writer.h"
 #include "tests/support/test_folder.h"
 
 namespace tessera {

@@ -4,8 +4,8 @@
 
 #include "core/ops/cross_entropy.h"
 #include "data_test_files.h"
-#include "launch/data/sample_order.h"
-#include "launch/data/token_batches.h"
+#include "launch/data/loading/token_batches.h"
+#include "launch/data/sampling/sample_order.h"
 
 namespace tessera {
 namespace {

@@ -8,7 +8,7 @@
 #include "core/ops/cross_entropy.h"
 #include "data_test_files.h"
 #include "launch/data/sample.h"
-#include "launch/data/special_tokens.h"
+#include "launch/tokenizers/special_tokens.h"
 
 namespace tessera {
 

@@ -2,10 +2,10 @@
 
 #include "core/memory.h"
 #include "core/ops/cross_entropy.h"
-#include "launch/data/batch_buffers.h"
-#include "launch/evaluate/evaluation.h"
-#include "parallel/communicator.h"
-#include "parallel/thread_communicator.h"
+#include "launch/data/loading/batch_buffers.h"
+#include "launch/metrics/evaluation.h"
+#include "parallel/communicators/communicator.h"
+#include "parallel/communicators/thread/thread_communicator.h"
 
 namespace tessera {
 namespace {

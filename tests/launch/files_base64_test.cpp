@@ -1,4 +1,4 @@
-#include "launch/files/base64.h"
+#include "launch/support/text/base64.h"
 #include "tests/support/expect_error.h"
 
 namespace tessera {

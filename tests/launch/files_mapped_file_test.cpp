@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "data_test_files.h"
-#include "launch/files/mapped_file.h"
+#include "launch/support/files/mapped_file.h"
 
 namespace tessera {
 namespace {

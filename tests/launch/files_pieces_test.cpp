@@ -5,8 +5,8 @@
 #include <random>
 #include <thread>
 
-#include "launch/files/file_pieces.h"
-#include "launch/tokenizer/count_words.h"
+#include "launch/support/files/file_pieces.h"
+#include "launch/tokenizers/training/count_words.h"
 #include "tests/launch/data_test_files.h"
 #include "tests/support/compressed.h"
 

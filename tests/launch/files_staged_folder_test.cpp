@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "launch/files/staged_folder.h"
+#include "launch/support/files/staged_folder.h"
 #include "tests/launch/data_test_files.h"
 #include "tests/support/expect_error.h"
 

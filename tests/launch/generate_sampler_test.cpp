@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "launch/generate/sampler.h"
+#include "launch/tools/generate/sampler.h"
 
 namespace tessera {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "data_test_files.h"
-#include "launch/checkpoint/json.h"
+#include "launch/support/text/json.h"
 #include "tests/support/source_folder.h"
 
 // What the tests that read tests/parity/*_golden.json have in common.

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "launch/inspect/table.h"
-#include "launch/observe/human_text.h"
+#include "launch/support/text/human_text.h"
+#include "launch/support/text/table.h"
 
 namespace tessera {
 namespace {

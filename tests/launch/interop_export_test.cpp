@@ -4,8 +4,8 @@
 #include <set>
 
 #include "core/dtype.h"
-#include "launch/checkpoint/step_folder.h"
-#include "launch/interop/byte_size.h"
+#include "launch/checkpoint/format/step_folder.h"
+#include "launch/support/text/byte_size.h"
 #include "tests/launch/interop_fixture.h"
 
 namespace tessera {

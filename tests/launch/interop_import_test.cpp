@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "launch/train/open_data.h"
+#include "launch/data/open_data.h"
 #include "launch/train/run_lock.h"
 #include "launch/train/start.h"
 #include "tests/launch/interop_fixture.h"

@@ -2,9 +2,9 @@
 
 #include <set>
 
-#include "launch/interop/model_class.h"
-#include "launch/interop/tensor_names.h"
-#include "launch/interop/transpose.h"
+#include "launch/huggingface/model_class.h"
+#include "launch/huggingface/tensor_names.h"
+#include "launch/huggingface/transpose.h"
 #include "tests/launch/interop_fixture.h"
 
 namespace tessera {

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "launch/interop/export_tokenizer.h"
-#include "launch/interop/folder_tokenizer.h"
-#include "launch/interop/import_tokenizer.h"
+#include "launch/huggingface/export/export_tokenizer.h"
+#include "launch/huggingface/import/folder_tokenizer.h"
+#include "launch/huggingface/import/import_tokenizer.h"
 #include "tests/launch/interop_fixture.h"
 
 namespace tessera {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "launch/observe/product_speed.h"
+#include "launch/metrics/product_speed.h"
 
 namespace tessera {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "launch/observe/trace_events.h"
+#include "launch/logging/trace_events.h"
 
 namespace tessera {
 namespace {

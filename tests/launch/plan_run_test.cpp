@@ -7,12 +7,12 @@
 #include <functional>
 
 #include "core/ops/cross_entropy.h"
-#include "launch/plan/dry_step.h"
-#include "launch/plan/run_plan.h"
-#include "launch/train/open_data.h"
+#include "launch/data/open_data.h"
+#include "launch/tools/plan/dry_step.h"
+#include "launch/tools/plan/run_plan.h"
 #include "launch/train/trainer.h"
+#include "parallel/communicators/thread/thread_communicator.h"
 #include "parallel/meta_communicator.h"
-#include "parallel/thread_communicator.h"
 #include "tests/launch/config_support.h"
 #include "tests/support/counting_communicator.h"
 #include "tests/support/small_runs.h"

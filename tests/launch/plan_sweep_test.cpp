@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "launch/observe/human_text.h"
-#include "launch/plan/layout_sweep.h"
-#include "launch/train/device_room.h"
+#include "launch/support/text/human_text.h"
+#include "launch/tools/plan/layout_sweep.h"
+#include "launch/train/memory/device_room.h"
 #include "tests/launch/config_support.h"
 
 namespace tessera {

@@ -1,11 +1,11 @@
-#include "launch/predict/predict.h"
+#include "launch/tools/predict/predict.h"
 
 #include <gtest/gtest.h>
 
 #include <numeric>
 
-#include "launch/train/open_data.h"
-#include "parallel/thread_communicator.h"
+#include "launch/data/open_data.h"
+#include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/small_runs.h"
 

@@ -1,6 +1,6 @@
 #include "bpe_fixture.h"
-#include "launch/tokenizer/tokenizer_identity.h"
-#include "launch/tokenizer/vocabulary_file.h"
+#include "launch/tokenizers/text/vocabulary_file.h"
+#include "launch/tokenizers/tokenizer_identity.h"
 
 namespace tessera {
 namespace {

@@ -4,10 +4,10 @@
 
 #include "bpe_fixture.h"
 #include "golden_texts.h"
-#include "launch/tokenizer/bert_text.h"
-#include "launch/tokenizer/byte_level_words.h"
-#include "launch/tokenizer/huggingface_json.h"
-#include "launch/tokenizer/tokenizer_identity.h"
+#include "launch/tokenizers/huggingface_json.h"
+#include "launch/tokenizers/text/bert_text.h"
+#include "launch/tokenizers/text/byte_level_words.h"
+#include "launch/tokenizers/tokenizer_identity.h"
 
 namespace tessera {
 namespace {

@@ -2,8 +2,8 @@
 #include <random>
 
 #include "bpe_fixture.h"
-#include "launch/tokenizer/byte_level_words.h"
-#include "launch/tokenizer/tokenizer_identity.h"
+#include "launch/tokenizers/text/byte_level_words.h"
+#include "launch/tokenizers/tokenizer_identity.h"
 
 namespace tessera {
 namespace {

@@ -1,8 +1,8 @@
 #include <random>
 
 #include "data_test_files.h"
-#include "launch/tokenizer/byte_alphabet.h"
-#include "launch/tokenizer/byte_level_words.h"
+#include "launch/tokenizers/text/byte_alphabet.h"
+#include "launch/tokenizers/text/byte_level_words.h"
 
 namespace tessera {
 namespace {

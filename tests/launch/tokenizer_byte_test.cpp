@@ -1,7 +1,7 @@
 #include <random>
 
 #include "data_test_files.h"
-#include "launch/tokenizer/byte_tokenizer.h"
+#include "launch/tokenizers/byte_tokenizer.h"
 
 namespace tessera {
 namespace {

@@ -1,5 +1,5 @@
-#include "launch/tokenizer/checkpoint_tokenizer.h"
-#include "launch/tokenizer/wordpiece_tokenizer.h"
+#include "launch/checkpoint/checkpoint_tokenizer.h"
+#include "launch/tokenizers/wordpiece/wordpiece_tokenizer.h"
 #include "tests/launch/checkpoint_fixture.h"
 
 namespace tessera {

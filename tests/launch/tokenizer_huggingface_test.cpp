@@ -1,7 +1,7 @@
 #include "bpe_fixture.h"
-#include "launch/tokenizer/huggingface_json.h"
-#include "launch/tokenizer/tokenizer_identity.h"
-#include "launch/tokenizer/wordpiece_tokenizer.h"
+#include "launch/tokenizers/huggingface_json.h"
+#include "launch/tokenizers/tokenizer_identity.h"
+#include "launch/tokenizers/wordpiece/wordpiece_tokenizer.h"
 
 namespace tessera {
 namespace {

@@ -2,8 +2,8 @@
 // (tests/parity/make_sentencepiece_goldens.py).
 
 #include "golden_texts.h"
-#include "launch/files/base64.h"
-#include "launch/tokenizer/sentencepiece_tokenizer.h"
+#include "launch/support/text/base64.h"
+#include "launch/tokenizers/sentencepiece/sentencepiece_tokenizer.h"
 
 namespace tessera {
 namespace {

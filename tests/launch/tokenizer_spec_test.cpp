@@ -1,7 +1,7 @@
-#include "launch/tokenizer/tokenizer_spec.h"
+#include "launch/tokenizers/tokenizer_spec.h"
 
 #include "data_test_files.h"
-#include "launch/tokenizer/tokenizer.h"
+#include "launch/tokenizers/tokenizer.h"
 
 namespace tessera {
 namespace {

@@ -3,11 +3,11 @@
 #include <set>
 
 #include "bpe_fixture.h"
-#include "launch/tokenizer/bpe_training.h"
-#include "launch/tokenizer/byte_level_words.h"
-#include "launch/tokenizer/count_words.h"
-#include "launch/tokenizer/wordpiece_training.h"
-#include "launch/tokenizer/wordpiece_vocabulary.h"
+#include "launch/tokenizers/text/byte_level_words.h"
+#include "launch/tokenizers/training/bpe_training.h"
+#include "launch/tokenizers/training/count_words.h"
+#include "launch/tokenizers/training/wordpiece_training.h"
+#include "launch/tokenizers/wordpiece/wordpiece_vocabulary.h"
 
 namespace tessera {
 namespace {

@@ -3,8 +3,8 @@
 #include <map>
 
 #include "golden_texts.h"
-#include "launch/tokenizer/bert_text.h"
-#include "launch/tokenizer/wordpiece_tokenizer.h"
+#include "launch/tokenizers/text/bert_text.h"
+#include "launch/tokenizers/wordpiece/wordpiece_tokenizer.h"
 
 namespace tessera {
 namespace {

@@ -1,9 +1,9 @@
 #include <random>
 
 #include "data_test_files.h"
-#include "launch/tokenizer/bert_text.h"
-#include "launch/tokenizer/vocabulary_file.h"
-#include "launch/tokenizer/wordpiece_tokenizer.h"
+#include "launch/tokenizers/text/bert_text.h"
+#include "launch/tokenizers/text/vocabulary_file.h"
+#include "launch/tokenizers/wordpiece/wordpiece_tokenizer.h"
 
 namespace tessera {
 namespace {

@@ -9,9 +9,9 @@
 #include <mutex>
 #include <utility>
 
-#include "launch/checkpoint/background_save.h"
-#include "launch/train/model_state.h"
-#include "launch/train/open_data.h"
+#include "launch/checkpoint/model_state.h"
+#include "launch/checkpoint/save/background_save.h"
+#include "launch/data/open_data.h"
 #include "launch/train/trainer.h"
 #include "tests/support/device_ranks.h"
 #include "tests/support/expect_error.h"

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "launch/train/device_room.h"
+#include "launch/train/memory/device_room.h"
 
 namespace tessera {
 namespace {

@@ -4,11 +4,11 @@
 #include <fstream>
 
 #include "launch/checkpoint/find.h"
-#include "launch/checkpoint/manifest.h"
-#include "launch/train/model_json.h"
-#include "launch/train/open_data.h"
+#include "launch/checkpoint/format/manifest.h"
+#include "launch/checkpoint/model_json.h"
+#include "launch/data/open_data.h"
 #include "launch/train/start.h"
-#include "parallel/thread_communicator.h"
+#include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/small_runs.h"
 

@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "launch/train/host_room.h"
-#include "parallel/thread_communicator.h"
+#include "launch/train/memory/host_room.h"
+#include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/support/expect_error.h"
 
 namespace tessera {

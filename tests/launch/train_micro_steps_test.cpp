@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "launch/train/micro_steps.h"
-#include "parallel/thread_communicator.h"
+#include "parallel/communicators/thread/thread_communicator.h"
 
 namespace tessera {
 namespace {

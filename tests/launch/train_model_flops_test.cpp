@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "launch/observe/peak_flops.h"
-#include "launch/train/model_flops.h"
+#include "launch/metrics/model_flops.h"
+#include "launch/metrics/peak_flops.h"
 
 namespace tessera {
 namespace {

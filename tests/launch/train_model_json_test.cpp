@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "launch/train/model_json.h"
+#include "launch/checkpoint/model_json.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/small_runs.h"
 

@@ -5,9 +5,9 @@
 #include <numeric>
 #include <set>
 
-#include "launch/data/dataset_metadata.h"
-#include "launch/data/token_batches.h"
-#include "launch/train/open_data.h"
+#include "launch/data/indexed/dataset_metadata.h"
+#include "launch/data/loading/token_batches.h"
+#include "launch/data/open_data.h"
 #include "tests/launch/data_test_files.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/small_runs.h"

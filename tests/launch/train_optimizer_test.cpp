@@ -6,11 +6,11 @@
 
 #include "core/error.h"
 #include "core/ops/elementwise.h"
-#include "launch/train/memory_plan.h"
-#include "launch/train/model_state.h"
-#include "launch/train/optimizer.h"
+#include "launch/checkpoint/model_state.h"
+#include "launch/train/memory/memory_plan.h"
+#include "launch/train/optimizer/optimizer.h"
 #include "models/gpt.h"
-#include "parallel/thread_communicator.h"
+#include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/support/shards.h"
 #include "tests/support/tensors.h"
 

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "launch/train/lr_schedule.h"
+#include "launch/train/optimizer/lr_schedule.h"
 
 namespace tessera {
 namespace {

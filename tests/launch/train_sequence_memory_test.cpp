@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "launch/train/memory_plan.h"
+#include "launch/train/memory/memory_plan.h"
 #include "parallel/meta_communicator.h"
 
 namespace tessera {

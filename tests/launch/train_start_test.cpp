@@ -1,10 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "launch/train/open_data.h"
+#include "launch/data/open_data.h"
 #include "launch/train/start.h"
+#include "parallel/communicators/thread/thread_communicator.h"
 #include "parallel/process_grid.h"
-#include "parallel/thread_communicator.h"
 #include "tests/support/small_runs.h"
 
 namespace tessera {

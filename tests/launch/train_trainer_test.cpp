@@ -5,10 +5,10 @@
 #include <limits>
 
 #include "core/ops/elementwise.h"
-#include "launch/train/open_data.h"
+#include "launch/data/open_data.h"
 #include "launch/train/trainer.h"
+#include "parallel/communicators/thread/thread_communicator.h"
 #include "parallel/process_grid.h"
-#include "parallel/thread_communicator.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/small_runs.h"
 #include "tests/support/tensors.h"

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "core/memory.h"
-#include "parallel/communicator.h"
+#include "parallel/communicators/communicator.h"
 
 namespace tessera {
 

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "parallel/communicator.h"
+#include "parallel/communicators/communicator.h"
 
 namespace tessera {
 

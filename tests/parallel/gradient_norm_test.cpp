@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "core/ops/elementwise.h"
-#include "parallel/thread_communicator.h"
+#include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/support/tensors.h"
 
 namespace tessera {

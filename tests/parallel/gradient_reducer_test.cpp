@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 #include "core/ops/elementwise.h"
-#include "parallel/thread_communicator.h"
+#include "parallel/communicators/thread/thread_communicator.h"
 
 namespace tessera {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "core/error.h"
 #include "core/memory.h"
-#include "parallel/exchange.h"
-#include "parallel/host_threads.h"
+#include "parallel/communicators/exchange.h"
+#include "parallel/host/host_threads.h"
 #include "parallel/process_grid.h"
 #include "tests/parallel/case_values.h"
 #include "tests/parallel/communicator_cases.h"

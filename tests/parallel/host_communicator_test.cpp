@@ -1,4 +1,4 @@
-#include "parallel/host_communicator.h"
+#include "parallel/communicators/host/host_communicator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 #include "core/error.h"
 #include "core/memory.h"
-#include "parallel/thread_communicator.h"
+#include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/parallel/communicator_cases.h"
 #include "tests/support/expect_error.h"
 

@@ -1,4 +1,4 @@
-#include "parallel/host_memory.h"
+#include "parallel/host/host_memory.h"
 
 #include <gtest/gtest.h>
 

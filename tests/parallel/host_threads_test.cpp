@@ -1,4 +1,4 @@
-#include "parallel/host_threads.h"
+#include "parallel/host/host_threads.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <string>
 
 #include "core/error.h"
-#include "parallel/cpu_quota.h"
+#include "parallel/host/cpu_quota.h"
 
 namespace tessera {
 namespace {

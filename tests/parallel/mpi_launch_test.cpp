@@ -1,4 +1,4 @@
-#include "parallel/mpi_launch.h"
+#include "parallel/communicators/mpi/mpi_launch.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "parallel/nccl/nccl_communicator.h"
+#include "parallel/communicators/nccl/nccl_communicator.h"
 
 #include <gtest/gtest.h>
 

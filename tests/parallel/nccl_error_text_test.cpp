@@ -1,4 +1,4 @@
-#include "parallel/nccl/nccl_error_text.h"
+#include "parallel/communicators/nccl/nccl_error_text.h"
 
 #include <gtest/gtest.h>
 

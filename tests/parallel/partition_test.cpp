@@ -1,4 +1,4 @@
-#include "parallel/partition.h"
+#include "parallel/layers/partition.h"
 
 #include <gtest/gtest.h>
 

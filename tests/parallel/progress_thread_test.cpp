@@ -1,4 +1,4 @@
-#include "parallel/progress_thread.h"
+#include "parallel/communicators/host/progress_thread.h"
 
 #include <gtest/gtest.h>
 

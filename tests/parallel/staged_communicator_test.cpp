@@ -1,4 +1,4 @@
-#include "parallel/cuda/staged_communicator.h"
+#include "parallel/communicators/staged/staged_communicator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/ops/elementwise.h"
-#include "parallel/thread_communicator.h"
+#include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/parallel/case_values.h"
 #include "tests/parallel/communicator_cases.h"
 #include "tests/parallel/device_mirror.h"

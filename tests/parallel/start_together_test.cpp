@@ -1,4 +1,4 @@
-#include "parallel/start_together.h"
+#include "parallel/communicators/start_together.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <string>
 
 #include "core/error.h"
-#include "parallel/exchange.h"
-#include "parallel/thread_communicator.h"
+#include "parallel/communicators/exchange.h"
+#include "parallel/communicators/thread/thread_communicator.h"
 
 namespace tessera {
 namespace {

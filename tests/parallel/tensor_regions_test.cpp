@@ -1,4 +1,4 @@
-#include "parallel/tensor_regions.h"
+#include "parallel/layers/tensor_regions.h"
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,10 @@
 
 #include "core/arena.h"
 #include "core/ops/elementwise.h"
-#include "parallel/column_parallel_linear.h"
 #include "parallel/held_row_gradients.h"
-#include "parallel/row_parallel_linear.h"
-#include "parallel/vocab_parallel_embedding.h"
+#include "parallel/layers/column_parallel_linear.h"
+#include "parallel/layers/row_parallel_linear.h"
+#include "parallel/layers/vocab_parallel_embedding.h"
 #include "tests/support/device_ranks.h"
 #include "tests/support/shards.h"
 #include "tests/support/tensors.h"

@@ -1,4 +1,4 @@
-#include "parallel/thread_communicator.h"
+#include "parallel/communicators/thread/thread_communicator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 #include "core/error.h"
 #include "core/memory.h"
-#include "parallel/exchange.h"
+#include "parallel/communicators/exchange.h"
 #include "tests/parallel/communicator_cases.h"
 
 namespace tessera {

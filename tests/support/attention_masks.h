@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "core/attention_mask.h"
+#include "core/masks/attention_mask.h"
 #include "core/ops/attention.h"
 #include "tests/support/tensors.h"
 

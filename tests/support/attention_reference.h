@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "core/attention_mask.h"
+#include "core/masks/attention_mask.h"
 
 namespace tessera::test {
 

@@ -2,9 +2,9 @@
 
 #include <memory>
 
-#include "parallel/communicator.h"
+#include "parallel/communicators/communicator.h"
+#include "parallel/communicators/traffic.h"
 #include "parallel/process_grid.h"
-#include "parallel/traffic.h"
 
 namespace tessera::test {
 

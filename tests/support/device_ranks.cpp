@@ -5,9 +5,9 @@
 
 #include "core/cuda/runtime.h"
 #include "core/error.h"
-#include "parallel/cuda/staged_communicator.h"
-#include "parallel/nccl/nccl_communicator.h"
-#include "parallel/thread_communicator.h"
+#include "parallel/communicators/nccl/nccl_communicator.h"
+#include "parallel/communicators/staged/staged_communicator.h"
+#include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/support/tensors.h"
 
 namespace tessera::test {

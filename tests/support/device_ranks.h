@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "parallel/communicator.h"
+#include "parallel/communicators/communicator.h"
 
 namespace tessera::test {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "core/parameter.h"
-#include "launch/checkpoint/safetensors.h"
+#include "core/parameters/parameter.h"
+#include "launch/checkpoint/format/safetensors.h"
 
 namespace tessera::test {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/parameter.h"
+#include "core/parameters/parameter.h"
 
 namespace tessera::test {
 

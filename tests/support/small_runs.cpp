@@ -6,8 +6,8 @@
 
 #include "core/error.h"
 #include "core/random.h"
-#include "launch/data/indexed_dataset_writer.h"
-#include "launch/tokenizer/wordpiece_vocabulary.h"
+#include "launch/data/indexed/indexed_dataset_writer.h"
+#include "launch/tokenizers/wordpiece/wordpiece_vocabulary.h"
 
 namespace tessera::test {
 namespace {

@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "launch/checkpoint/find.h"
-#include "launch/train/open_data.h"
+#include "launch/data/open_data.h"
 #include "launch/train/start.h"
 #include "tests/support/device_ranks.h"
 #include "tests/support/shards.h"

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "core/checked.h"
-#include "core/parallel_for.h"
 #include "core/range.h"
+#include "core/threads/parallel_for.h"
 
 namespace tessera::cpu {
 

@@ -1,6 +1,7 @@
-// What core/ops/cuda/matmul.cpp does with a cuBLASLt that lacks epilogues, and with its algorithms.
+// What core/ops/cuda/matmul/matmul.cpp does with a cuBLASLt that lacks epilogues, and with its
+// algorithms.
 
-#include "core/ops/cuda/matmul.h"
+#include "core/ops/cuda/matmul/matmul.h"
 #include "core/ops/matmul.h"
 #include "tests/emulator/cublaslt/cublaslt.h"
 #include "tests/emulator/cublaslt/test_product.h"

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "core/parallel_for.h"
+#include "core/threads/parallel_for.h"
 #include "tests/emulator/cudnn/view.h"
 
 namespace emulator {

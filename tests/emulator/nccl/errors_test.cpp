@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 
 #include "core/memory.h"
-#include "parallel/nccl/nccl_communicator.h"
-#include "parallel/thread_communicator.h"
+#include "parallel/communicators/nccl/nccl_communicator.h"
+#include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/emulator/nccl/faults.h"
 #include "tests/emulator/test_launch.h"
 

@@ -14,8 +14,8 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "launch/devices/open_devices.h"
-#include "parallel/mpi_launch.h"
-#include "parallel/mpi_runtime.h"
+#include "parallel/communicators/mpi/mpi_launch.h"
+#include "parallel/communicators/mpi/mpi_runtime.h"
 #include "tests/parallel/communicator_cases.h"
 #include "tests/parallel/device_mirror.h"
 

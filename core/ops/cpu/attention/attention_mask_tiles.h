@@ -1,0 +1,132 @@
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "core/ops/cpu/attention/attention_segments.h"
+#include "core/ops/cpu/attention/attention_tiles.h"
+
+namespace tessera::cpu {
+
+/// What a mask hides from the queries of one segment and one head. Queries and keys are counted
+/// from the segment's first row.
+class SegmentMask {
+ public:
+  SegmentMask(const AttentionShape& shape, const AttentionOptions& options, const Segment& segment,
+              int64_t head)
+      : causal_(options.mask.causal),
+        window_(std::min(options.mask.window, shape.seq)),
+        seq_(shape.seq),
+        end_(segment.rows.size()) {
+    if (segment.rows.empty()) return;
+    const AttentionMask& mask = options.mask;
+    const int64_t b = segment.rows.begin / seq_, t = segment.rows.begin % seq_;
+    if (mask.lengths.defined()) {
+      const int64_t length = mask.lengths.data<int32_t>()[b];
+      end_ = std::clamp<int64_t>(length - t, 0, end_);
+    }
+    if (mask.hidden_keys.defined()) {
+      hidden_keys_ = mask.hidden_keys.data<uint8_t>() + segment.rows.begin;
+    }
+    const auto corner = [&](const Tensor& plane) {
+      int64_t which = 0;
+      if (plane.shape().rank() == 4) {
+        which = plane.dim(1) == 1 ? b : b * options.total_heads + options.first_head + head;
+      }
+      return (which * seq_ + t) * seq_ + t;
+    };
+    if (mask.hidden.defined()) hidden_ = mask.hidden.data<uint8_t>() + corner(mask.hidden);
+    if (mask.additive.defined()) additive_ = mask.additive.data<float>() + corner(mask.additive);
+  }
+
+  /// The keys outside of which all are hidden from all these queries, by arithmetic alone.
+  Range visible_keys(Range queries) const {
+    Range keys{0, end_};
+    if (causal_) keys.end = std::min(keys.end, queries.end);
+    if (window_ > 0) {
+      keys = intersect(keys, {queries.begin - window_ + 1, queries.end - 1 + window_});
+    }
+    return keys.empty() ? Range{} : keys;
+  }
+
+  /// Whether one of the masks that have to be looked at hides the whole tile.
+  bool hides_all(Range queries, Range keys) const {
+    const auto all_set = [&](const uint8_t* hidden) {
+      return std::memchr(hidden + keys.begin, 0, static_cast<size_t>(keys.size())) == nullptr;
+    };
+    if (hidden_keys_ != nullptr && all_set(hidden_keys_)) return true;
+    bool hidden = hidden_ != nullptr, additive = additive_ != nullptr;
+    for (int64_t t = queries.begin; hidden && t < queries.end; ++t) {
+      hidden = all_set(hidden_ + t * seq_);
+    }
+    for (int64_t t = queries.begin; additive && t < queries.end; ++t) {
+      additive = all_minus_inf(additive_ + t * seq_ + keys.begin, keys.size());
+    }
+    return hidden || additive;
+  }
+
+  /// Adds the additive mask to scores[r][c] of query queries.begin + r and key keys.begin + c, and
+  /// makes them −inf where the key is hidden and in the padding columns. Rows are kKeyTile apart.
+  void apply(Range queries, Range keys, float* scores) const {
+    const int64_t size = keys.size(), padded = round_up(size, kTilePadding);
+    if (!looks_at_tensors() && size == padded && sees_all(queries, keys)) return;
+    for (int64_t r = 0; r < queries.size(); ++r) {
+      const int64_t t = queries.begin + r;
+      float* row = scores + r * kKeyTile;
+      if (additive_ != nullptr) add(additive_ + t * seq_ + keys.begin, size, row);
+      if (hidden_ != nullptr) hide(hidden_ + t * seq_ + keys.begin, size, row);
+      if (hidden_keys_ != nullptr) hide(hidden_keys_ + keys.begin, size, row);
+      const Range visible = visible_keys({t, t + 1});
+      const int64_t begin = std::clamp<int64_t>(visible.begin - keys.begin, 0, padded);
+      const int64_t end = std::clamp<int64_t>(visible.end - keys.begin, begin, size);
+      std::fill(row, row + begin, kMinusInf);
+      std::fill(row + end, row + padded, kMinusInf);
+    }
+  }
+
+ private:
+  bool looks_at_tensors() const {
+    return hidden_keys_ != nullptr || hidden_ != nullptr || additive_ != nullptr;
+  }
+
+  /// Whether arithmetic hides nothing of a tile: not even from its first and its last query.
+  bool sees_all(Range queries, Range keys) const {
+    const Range first = visible_keys({queries.begin, queries.begin + 1});
+    const Range last = visible_keys({queries.end - 1, queries.end});
+    return std::max(first.begin, last.begin) <= keys.begin &&
+           keys.end <= std::min(first.end, last.end);
+  }
+
+  static constexpr float kMinusInf = -std::numeric_limits<float>::infinity();
+
+  static bool all_minus_inf(const float* x, int64_t n) {
+    int64_t finite = 0;
+#pragma omp simd reduction(+ : finite)
+    for (int64_t i = 0; i < n; ++i) finite += x[i] != kMinusInf;
+    return finite == 0;
+  }
+
+  /// −inf is stored, not added: what is hidden may be infinite itself.
+  static void add(const float* additive, int64_t n, float* scores) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) {
+      scores[i] = additive[i] == kMinusInf ? kMinusInf : scores[i] + additive[i];
+    }
+  }
+
+  static void hide(const uint8_t* hidden, int64_t n, float* scores) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) scores[i] = hidden[i] != 0 ? kMinusInf : scores[i];
+  }
+
+  bool causal_;
+  int64_t window_;
+  int64_t seq_;  ///< between rows of `hidden_` and `additive_`
+  int64_t end_;  ///< keys from here on are hidden
+  const uint8_t* hidden_keys_ = nullptr;
+  const uint8_t* hidden_ = nullptr;
+  const float* additive_ = nullptr;
+};
+
+}  // namespace tessera::cpu

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "core/checked.h"
+#include "core/ops/attention.h"
+#include "core/ops/cpu/attention/attention_tiles.h"
+#include "core/range.h"
+
+namespace tessera::cpu {
+
+/// Rows that see none but their own: a document, or a sequence where there are no documents.
+struct Segment {
+  Range rows;     ///< of all B × T
+  int64_t place;  ///< of the first row, with padding (RowPlaces)
+};
+
+/// The work of one call: every query tile of every head of every segment. Tiles are counted from a
+/// segment's first row, so what lies beside it does not change how it is cut.
+class AttentionWork {
+ public:
+  struct Item {
+    Segment segment;
+    int64_t head;
+    int64_t tile;
+  };
+
+  AttentionWork(const AttentionShape& shape, const AttentionOptions& options)
+      : seq_(shape.seq),
+        heads_(shape.heads),
+        ends_(options.mask.documents.defined() ? options.mask.documents.data<int32_t>() : nullptr),
+        places_(options.places.padded.defined() ? options.places.padded.data<int32_t>() : nullptr),
+        count_(ends_ == nullptr ? shape.batch : options.mask.documents.numel() - 1),
+        first_tiles_(scratch()) {
+    first_tiles_.assign(1, 0);
+    for (int64_t i = 0; i < count_; ++i) {
+      first_tiles_.push_back(first_tiles_.back() + ceil_div(rows(i).size(), kQueryTile));
+    }
+  }
+
+  /// Segments × heads, for what takes a segment as a whole.
+  int64_t heads_of_segments() const { return count_ * heads_; }
+  Item whole(int64_t i) const { return {segment(i / heads_), i % heads_, 0}; }
+
+  /// Query tiles × heads.
+  int64_t tiles() const { return first_tiles_.back() * heads_; }
+  Item tile(int64_t i) const {
+    const auto after = std::upper_bound(first_tiles_.begin(), first_tiles_.end(), i / heads_);
+    const int64_t s = after - first_tiles_.begin() - 1;
+    const int64_t first = first_tiles_[static_cast<size_t>(s)];
+    const int64_t tiles = *after - first;
+    const int64_t within = i - first * heads_;
+    return {segment(s), within / tiles, within % tiles};
+  }
+
+ private:
+  Range rows(int64_t i) const {
+    if (ends_ == nullptr) return {i * seq_, (i + 1) * seq_};
+    return {ends_[i], ends_[i + 1]};
+  }
+  Segment segment(int64_t i) const {
+    const Range range = rows(i);
+    const bool moved = places_ != nullptr && !range.empty();
+    return {range, moved ? places_[range.begin] : range.begin};
+  }
+
+  /// Belongs to the calling thread and only grows, so that a step allocates nothing but once.
+  static std::vector<int64_t>& scratch() {
+    thread_local std::vector<int64_t> first_tiles;
+    return first_tiles;
+  }
+
+  int64_t seq_, heads_;
+  const int32_t* ends_;
+  const int32_t* places_;
+  int64_t count_;
+  std::vector<int64_t>& first_tiles_;  // (segments + 1), cumulative
+};
+
+}  // namespace tessera::cpu

@@ -1,0 +1,133 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+#include "core/checked.h"
+#include "core/memory.h"
+#include "core/ops/attention.h"
+#include "core/ops/cpu/matmul/tile_products.h"
+
+namespace tessera::cpu {
+
+/// Queries and keys a tile: five 64 × 64 tiles of fp32 fit into a 128 KiB corner of L2.
+inline constexpr int64_t kQueryTile = 64;
+inline constexpr int64_t kKeyTile = 64;
+static_assert(kKeyTile % kTilePadding == 0 && kQueryTile % kTilePadding == 0);
+
+/// Memory of a thread for its tiles, kept from call to call and grown when a call needs more.
+class TileScratch {
+ public:
+  static TileScratch& of_this_thread() {
+    thread_local TileScratch scratch;
+    return scratch;
+  }
+
+  /// Frees all tiles and makes room for `floats` in tiles to come.
+  void begin(int64_t floats) {
+    if (floats > capacity_) {
+      buffer_ = Buffer(static_cast<size_t>(floats) * sizeof(float), kCpu);
+      capacity_ = floats;
+    }
+    used_ = 0;
+  }
+
+  template <typename Element = float>
+  Element* tile(int64_t rows, int64_t cols) {
+    float* tile = static_cast<float*>(buffer_.data()) + used_;
+    used_ += floats<Element>(rows, cols);
+    require(used_ <= capacity_, "attention: tiles of {} floats exceed the scratch of {}", used_,
+            capacity_);
+    return reinterpret_cast<Element*>(tile);
+  }
+
+  /// What such a tile takes of begin()'s room.
+  template <typename Element>
+  static int64_t floats(int64_t rows, int64_t cols) {
+    constexpr int64_t kSize = sizeof(Element);
+    return round_up(ceil_div(rows * cols * kSize, int64_t{sizeof(float)}), kTilePadding);
+  }
+
+ private:
+  Buffer buffer_;
+  int64_t capacity_ = 0;
+  int64_t used_ = 0;
+};
+
+/// tile ×= factor.
+inline void scale_tile(float* tile, int64_t ld, int64_t rows, int64_t cols, float factor) {
+  for (int64_t r = 0; r < rows; ++r) {
+    float* row = tile + r * ld;
+#pragma omp simd
+    for (int64_t i = 0; i < cols; ++i) row[i] *= factor;
+  }
+}
+
+/// The extents of one call, and where a head's rows are.
+struct AttentionShape {
+  int64_t batch, seq, heads, d;
+  int64_t row_stride;  ///< between positions in qkv
+  int64_t out_stride;  ///< between positions in out
+
+  explicit AttentionShape(const Tensor& qkv)
+      : batch(qkv.dim(0)),
+        seq(qkv.dim(1)),
+        heads(qkv.dim(3)),
+        d(qkv.dim(4)),
+        row_stride(3 * heads * d),
+        out_stride(heads * d) {}
+
+  /// Offset of row b × T + t of a head in qkv; which = 0, 1, 2 for queries, keys, values.
+  int64_t qkv_offset(int64_t row, int which, int64_t h) const {
+    return row * row_stride + (which * heads + h) * d;
+  }
+  int64_t out_offset(int64_t row, int64_t h) const { return row * out_stride + h * d; }
+  int64_t log_sum_exp_offset(int64_t row, int64_t h) const {
+    return (row / seq * heads + h) * seq + row % seq;
+  }
+};
+
+/// Calls body.operator()<T, Element>() for a tensor's dtype T and what its tiles are multiplied as.
+template <typename Body>
+void dispatch_tiles(DType dtype, Body&& body) {
+  dispatch_float(dtype, [&]<typename T>() {
+    if constexpr (std::is_same_v<T, bfloat16>) {
+      if (bf16_unit() != Bf16Unit::none) return body.template operator()<bfloat16, bfloat16>();
+    }
+    body.template operator()<T, float>();
+  });
+}
+
+/// Drops attention weights of one row of a tile and scales the kept ones. Queries and keys are
+/// counted from the first row of a segment, whose place with padding is `place`.
+class WeightDropout {
+ public:
+  WeightDropout(const AttentionOptions& options, const AttentionShape& shape, int64_t place,
+                int64_t h)
+      : dropout_(options.dropout),
+        seq_(options.places.padded.defined() ? options.places.seq_length : shape.seq) {
+    const int64_t b = place / seq_, t = place % seq_;
+    const int64_t head = (dropout_.first_row + b) * options.total_heads + options.first_head + h;
+    corner_ = (head * seq_ + t) * seq_ + t;
+  }
+
+  bool active() const { return dropout_.active(); }
+
+  /// factors[i] = 0 or 1/(1 − p) for the weights of query t and keys [s, s + n).
+  void factors(int64_t t, int64_t s, int64_t n, float* factors) const {
+    uint32_t bits[kKeyTile];
+    random_bits(dropout_.key, static_cast<uint64_t>(corner_ + t * seq_ + s), n, bits);
+    const uint32_t threshold = dropout_.threshold();
+    const float scale = dropout_.scale();
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) factors[i] = bits[i] < threshold ? 0.0f : scale;
+  }
+
+ private:
+  const Dropout& dropout_;
+  int64_t seq_;
+  int64_t corner_;  ///< index of the weight of the segment's first query and key
+};
+
+}  // namespace tessera::cpu

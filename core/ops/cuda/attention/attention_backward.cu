@@ -1,0 +1,215 @@
+#include "core/cuda/workspace.h"
+#include "core/ops/cuda/attention/attention.h"
+#include "core/ops/cuda/attention/attention_columns.h"
+#include "core/ops/cuda/attention/attention_tiles.h"
+
+// With S = scale × q kᵀ, P = softmax(S), Z the dropout factors and O = (P ∘ Z) v:
+//   dv = (P ∘ Z)ᵀ dO,  dP = Z ∘ (dO vᵀ),  dS = P ∘ (dP − delta),  delta = rowsum(dO ∘ O),
+//   dq = scale × dS k,  dk = scale × dSᵀ q.
+// One kernel has tiles of keys as its rows and goes through the queries, for dk and dv; the other
+// has queries as its rows, for dq. So each sum has one owner and one order.
+namespace tessera::cuda {
+namespace {
+
+/// delta (B, Hl, T) = Σ dout × out over the columns of a head, a warp a row.
+template <typename T>
+__global__ void delta_kernel(AttentionArguments a, const T* dout, const T* out, float* delta) {
+  const int64_t count = static_cast<int64_t>(a.batch) * a.seq * a.heads;
+  const int64_t warps = global_threads() / kWarpSize;
+  for (int64_t i = global_thread() / kWarpSize; i < count; i += warps) {
+    float sum = 0.0f;
+    for (int c = lane_of_thread(); c < a.d; c += kWarpSize) {
+      sum = fmaf(to_float(dout[i * a.d + c]), to_float(out[i * a.d + c]), sum);
+    }
+    sum = warp_sum(sum);
+    const int64_t row = i / a.heads, h = i % a.heads;
+    if (lane_of_thread() == 0) {
+      delta[(row / a.seq * a.heads + h) * a.seq + row % a.seq] = sum;
+    }
+  }
+}
+
+/// log_sum_exp in powers of two. A row that saw nothing has no gradient: any finite reference makes
+/// its weights 2^−inf = 0.
+__device__ float reference_of(float log_sum_exp) {
+  return log_sum_exp == kMinusInfinity ? 0.0f : log_sum_exp * kLog2E;
+}
+
+/// scores → P ∘ Z without Z's factor; products dO·v → dS, which is zero where P is, even if dO·v is
+/// infinite: a hidden value may be anything.
+__device__ void weigh(float reference, float delta, float factor, bool kept, float& score,
+                      float& product) {
+  const float weight = fast_exp2(score - reference);
+  const float gradient = kept ? product * factor : 0.0f;
+  product = weight == 0.0f ? 0.0f : weight * (gradient - delta);
+  score = kept ? weight : 0.0f;
+}
+
+template <typename E>
+struct KeysShared {
+  struct Columns {
+    TileBits<E::kRows, E::kColumns> bits;
+    float reference[E::kColumns], delta[E::kColumns];
+    alignas(16) typename E::Stored queries[E::kColumns * E::kStride];
+    alignas(16) typename E::Stored douts[E::kColumns * E::kStride];
+  };
+
+  TileMask<Rows::keys, E::kRows, E::kColumns> mask;
+  alignas(16) typename E::Stored keys[E::kRows * E::kStride];
+  alignas(16) typename E::Stored values[E::kRows * E::kStride];
+  Columns columns[E::kStages];
+  typename E::Exchange exchange;
+};
+
+/// dk and dv of one tile of keys. Scores are transposed: a row for each key.
+template <typename E>
+__global__ void __launch_bounds__(kAttentionThreads)
+    keys_kernel(AttentionArguments a, const typename E::Element* qkv,
+                const typename E::Element* dout, const float* log_sum_exp, const float* delta,
+                typename E::Element* dqkv) {
+  auto& shared = *dynamic_shared<KeysShared<E>>();
+  const BlockPlace place(a, E::kRows, false);
+  const HeadMask mask(a, place.b, place.h);
+  const int first = place.first_row;
+  AsyncCopies copies;
+  load_tile<E, E::kRows>(a, qkv + place.in_qkv(a, 1, first), a.qkv_stride, first, shared.keys,
+                         copies);
+  load_tile<E, E::kRows>(a, qkv + place.in_qkv(a, 2, first), a.qkv_stride, first, shared.values,
+                         copies);
+
+  using Columns = typename KeysShared<E>::Columns;
+  const auto load = [&](int query, Columns& columns) {
+    load_tile<E, E::kColumns>(a, qkv + place.in_qkv(a, 0, query), a.qkv_stride, query,
+                              columns.queries, copies);
+    load_tile<E, E::kColumns>(a, dout + place.in_out(a, query), a.out_stride, query, columns.douts,
+                              copies);
+    if (const int i = static_cast<int>(threadIdx.x); i < E::kColumns) {
+      const bool within = query + i < a.seq;
+      const int64_t at = place.in_log_sum_exp(a, query + i);
+      columns.reference[i] = within ? reference_of(log_sum_exp[at]) : 0.0f;
+      columns.delta[i] = within ? delta[at] : 0.0f;
+    }
+  };
+  typename E::Sums dk, dv;
+  const auto work = [&](int query, const Columns& columns, bool whole) {
+    typename E::Scores weights, dscores;
+    E::multiply(shared.keys, columns.queries, weights);
+    mask_scores<E, Rows::keys>(mask, columns.bits, whole, a.scale, first, query, weights);
+    E::multiply(shared.values, columns.douts, dscores);
+#pragma unroll
+    for (int j = 0; j < E::kMyColumns; ++j) {
+      const int column = E::lane_column() + E::column(j);
+      const float reference = columns.reference[column], row_delta = columns.delta[column];
+#pragma unroll
+      for (int i = 0; i < E::kMyRows; ++i) {
+        const bool kept = !mask.drops() || bit_of<E>(columns.bits.kept[E::row(i)], j);
+        weigh(reference, row_delta, mask.drop_factor(), kept, weights.at[i][j], dscores.at[i][j]);
+      }
+    }
+    E::accumulate(weights, columns.douts, dv, shared.exchange);
+    E::accumulate(dscores, columns.queries, dk, shared.exchange);
+  };
+  for_each_tile<E>(mask, shared.mask, first, shared.columns, copies, load, work);
+
+  float scales[E::kMyRows], factors[E::kMyRows];
+#pragma unroll
+  for (int i = 0; i < E::kMyRows; ++i) {
+    scales[i] = a.scale;
+    factors[i] = mask.drop_factor();
+  }
+  copies.wait();    // where there was no tile
+  __syncthreads();  // all are done with keys and values
+  put_sums<E>(dk, scales, shared.keys);
+  put_sums<E>(dv, factors, shared.values);
+  __syncthreads();
+  store_tile<E, E::kRows>(a, shared.keys, a.qkv_stride, first, dqkv + place.in_qkv(a, 1, first));
+  store_tile<E, E::kRows>(a, shared.values, a.qkv_stride, first, dqkv + place.in_qkv(a, 2, first));
+}
+
+template <typename E>
+struct QueriesShared {
+  TileMask<Rows::queries, E::kRows, E::kColumns> mask;
+  alignas(16) typename E::Stored queries[E::kRows * E::kStride];
+  alignas(16) typename E::Stored douts[E::kRows * E::kStride];
+  KeyColumns<E> columns[E::kStages];
+  typename E::Exchange exchange;
+};
+
+/// dq of one tile of queries.
+template <typename E>
+__global__ void __launch_bounds__(kAttentionThreads)
+    queries_kernel(AttentionArguments a, const typename E::Element* qkv,
+                   const typename E::Element* dout, const float* log_sum_exp, const float* delta,
+                   typename E::Element* dqkv) {
+  auto& shared = *dynamic_shared<QueriesShared<E>>();
+  const BlockPlace place(a, E::kRows, a.causal);
+  const HeadMask mask(a, place.b, place.h);
+  const int first = place.first_row;
+  AsyncCopies copies;
+  load_tile<E, E::kRows>(a, qkv + place.in_qkv(a, 0, first), a.qkv_stride, first, shared.queries,
+                         copies);
+  load_tile<E, E::kRows>(a, dout + place.in_out(a, first), a.out_stride, first, shared.douts,
+                         copies);
+  float references[E::kMyRows], deltas[E::kMyRows], scales[E::kMyRows];
+#pragma unroll
+  for (int i = 0; i < E::kMyRows; ++i) {
+    const int t = first + E::row(i);
+    const int64_t at = place.in_log_sum_exp(a, t);
+    references[i] = t < a.seq ? reference_of(log_sum_exp[at]) : 0.0f;
+    deltas[i] = t < a.seq ? delta[at] : 0.0f;
+    scales[i] = a.scale;
+  }
+
+  const auto load = [&](int key, KeyColumns<E>& columns) {
+    load_keys(a, place, qkv, key, columns, copies);
+  };
+  typename E::Sums dq;
+  const auto work = [&](int key, const KeyColumns<E>& columns, bool whole) {
+    typename E::Scores weights, dscores;
+    E::multiply(shared.queries, columns.keys, weights);
+    mask_scores<E, Rows::queries>(mask, columns.bits, whole, a.scale, first, key, weights);
+    E::multiply(shared.douts, columns.values, dscores);
+#pragma unroll
+    for (int i = 0; i < E::kMyRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < E::kMyColumns; ++j) {
+        const bool kept = !mask.drops() || bit_of<E>(columns.bits.kept[E::row(i)], j);
+        weigh(references[i], deltas[i], mask.drop_factor(), kept, weights.at[i][j],
+              dscores.at[i][j]);
+      }
+    }
+    E::accumulate(dscores, columns.keys, dq, shared.exchange);
+  };
+  for_each_tile<E>(mask, shared.mask, first, shared.columns, copies, load, work);
+  copies.wait();    // where there was no tile
+  __syncthreads();  // all are done with the queries
+  put_sums<E>(dq, scales, shared.queries);
+  __syncthreads();
+  store_tile<E, E::kRows>(a, shared.queries, a.qkv_stride, first, dqkv + place.in_qkv(a, 0, first));
+}
+
+}  // namespace
+
+void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
+                        const Tensor& log_sum_exp, const AttentionOptions& options, Tensor dqkv) {
+  const AttentionArguments a = attention_arguments(qkv, options, {&dout, &qkv, &dqkv});
+  const int64_t rows = log_sum_exp.numel();
+  if (rows == 0) return;
+  auto* delta = static_cast<float*>(workspace(static_cast<size_t>(rows) * sizeof(float)));
+  const float* lse = log_sum_exp.data<float>();
+  dispatch_float(qkv.dtype(), [&]<typename T>() {
+    const T *in = qkv.data<T>(), *d_out = dout.data<T>();
+    T* to = dqkv.data<T>();
+    constexpr int kThreads = 256;
+    launch("attention_backward", one_dimensional(rows * kWarpSize, kThreads), delta_kernel<T>, a,
+           d_out, out.data<T>(), delta);
+    dispatch_tiles<T, true>(a.d, [&]<typename E>() {
+      launch("attention_backward", attention_launch<E>(a, sizeof(KeysShared<E>)), keys_kernel<E>, a,
+             in, d_out, lse, delta, to);
+      launch("attention_backward", attention_launch<E>(a, sizeof(QueriesShared<E>)),
+             queries_kernel<E>, a, in, d_out, lse, delta, to);
+    });
+  });
+}
+
+}  // namespace tessera::cuda

@@ -1,0 +1,66 @@
+#pragma once
+
+#include "core/cuda/async_copies.h"
+#include "core/ops/cuda/attention/attention_tile_mask.h"
+
+namespace tessera::cuda {
+
+/// Goes through the tiles of columns that any of a block's rows may see, in order. E is a kind of
+/// tiles; Columns, in shared memory, is what a kernel wants of the columns of one, with its `bits`.
+/// With two of them the next tile is loaded, and its dropout drawn, while the last is worked at.
+///
+/// `load(first, columns)` starts `copies` of the columns from `first` on to there, and `work(first,
+/// columns, whole)` computes with them, `whole` if all rows see all of them, when bits.visible is
+/// not written. Tiles of which tensors of the mask hide everything are left out. All threads of the
+/// block call it; what `copies` had started before is there when work() is called.
+template <typename E, Rows kOrder, typename Columns, int kStages, typename Load, typename Work>
+__device__ void for_each_tile(const HeadMask& mask, TileMask<kOrder, E::kRows, E::kColumns>& rows,
+                              int first_row, Columns (&stages)[kStages], AsyncCopies& copies,
+                              const Load& load, const Work& work) {
+  static_assert(kStages == 1 || kStages == 2);
+  constexpr int kStep = E::kColumns;
+  const SeenColumns seen = rows.begin(mask, first_row);
+  const int begin = seen.any.begin / kStep * kStep, end = seen.any.end;
+  const auto is_whole = [&](int column) {
+    return !mask.looks_at_tensors() && seen.whole(column, column + kStep);
+  };
+  const auto look = [&](int column, Columns& columns) {
+    if (!is_whole(column)) rows.look(mask, first_row, column, columns.bits);
+  };
+  const auto bring = [&](int column, Columns& columns) {
+    load(column, columns);
+    if (mask.drops()) rows.draw(mask, first_row, column, columns.bits);
+  };
+
+  if constexpr (kStages == 1) {
+    for (int column = begin; column < end; column += kStep) {
+      __syncthreads();  // all are done with the tile before
+      look(column, stages[0]);
+      if (mask.looks_at_tensors()) {
+        __syncthreads();
+        if (!stages[0].bits.any_visible()) continue;
+      }
+      bring(column, stages[0]);
+      copies.wait();
+      __syncthreads();
+      work(column, stages[0], is_whole(column));
+    }
+  } else {
+    if (begin < end) {
+      bring(begin, stages[0]);
+      look(begin, stages[0]);
+    }
+    for (int column = begin, stage = 0; column < end; column += kStep, stage = 1 - stage) {
+      copies.wait();
+      __syncthreads();  // of all threads; and all are done with the tile before
+      if (const int next = column + kStep; next < end) {
+        bring(next, stages[1 - stage]);
+        look(next, stages[1 - stage]);
+      }
+      if (mask.looks_at_tensors() && !stages[stage].bits.any_visible()) continue;
+      work(column, stages[stage], is_whole(column));
+    }
+  }
+}
+
+}  // namespace tessera::cuda

@@ -1,0 +1,260 @@
+#include <algorithm>
+
+#include "core/cuda/rows.h"
+#include "core/cuda/workspace.h"
+#include "core/ops/cuda/attention/attention.h"
+#include "core/ops/cuda/attention/attention_tiles.h"
+
+// Heads with a query each are too few blocks for a GPU, so their keys are split ("Flash-Decoding",
+// Dao, Haziza, Massa, Sizov, 2023): a block gives a chunk's softmax, with the chunk's own maximum,
+// and a second kernel puts a head's chunks together. Chunks are counted from the first key that is
+// seen: a result depends neither on the keys' place in the cache nor on how many heads there are.
+namespace tessera::cuda {
+namespace {
+
+/// Few enough keys that a lane's share of all of them, and of their values, is under way at once;
+/// enough that what a chunk writes is little beside what it reads. 12 heads of 1024 keys are 192
+/// blocks.
+constexpr int kChunk = 64;
+constexpr int kRows = 4;  ///< keys a lane
+constexpr int kTeams = kChunk / kRows;
+
+/// As many threads an SM are enough with what they have under way. Told nothing, the compiler makes
+/// room for more by loading some values only when the scores are there.
+constexpr int kThreadsOnSm = 512;
+
+/// One lane's share of a row of up to kColumns elements that kRowLanes lanes, a team, have
+/// together: packs of N, and zeros beyond the row's end.
+template <typename T, int N, int kColumns>
+struct RowShare {
+  static constexpr int kRowLanes = std::min(kWarpSize, kColumns / N);
+  static constexpr int kPacks = kColumns / (kRowLanes * N);
+  static constexpr int kThreads = kTeams * kRowLanes;
+  static constexpr int kBlocksOnSm = kThreadsOnSm / kThreads;
+  static_assert(kThreads >= kColumns && kBlocksOnSm >= 1);
+
+  Pack<T, N> packs[kPacks] = {};
+
+  __device__ static int column(int p) {
+    return (static_cast<int>(threadIdx.x) % kRowLanes + p * kRowLanes) * N;
+  }
+  __device__ void read(const T* row, int d) {
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {
+      if (column(p) < d) packs[p] = load<N>(row + column(p));
+    }
+  }
+  /// The lane's share of a product of rows.
+  __device__ float dot(const RowShare& other) const {
+    float sum = 0.0f;
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        sum = fmaf(to_float(packs[p].at[i]), to_float(other.packs[p].at[i]), sum);
+      }
+    }
+    return sum;
+  }
+  /// sums += weight × the row.
+  __device__ void add_to(Floats<N> (&sums)[kPacks], float weight) const {
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        sums[p].at[i] = fmaf(weight, to_float(packs[p].at[i]), sums[p].at[i]);
+      }
+    }
+  }
+};
+
+/// Softmaxes without their division, each with a maximum of its own: sums are of values times
+/// weights 2^(score − maximum).
+struct Partials {
+  float* sums;              ///< (heads, chunks, D)
+  float *maxima, *weights;  ///< (heads, chunks)
+};
+
+template <typename T>
+struct Decode {
+  const T *q, *keys, *values;
+  int64_t capacity;
+  Positions seen;
+  int chunks, d;
+  float to_powers;  ///< from q·k to a score in powers of two
+  Partials partials;
+  T* out;
+};
+
+/// The softmaxes of a block's teams, in shared memory.
+template <int N, int kColumns>
+struct TeamSoftmaxes {
+  Pack<float, N> sums[kTeams][kColumns / N];
+  float maxima[kTeams], weights[kTeams];
+};
+
+/// Puts one column of the teams' softmaxes together: the block's partial result, or all of the
+/// head's.
+template <typename T, int N, int kColumns>
+__device__ void combine_teams(const Decode<T>& a, const TeamSoftmaxes<N, kColumns>& teams,
+                              int column) {
+  float max = teams.maxima[0];  // team 0 has the chunk's first key, and so a maximum
+#pragma unroll
+  for (int t = 1; t < kTeams; ++t) max = fmaxf(max, teams.maxima[t]);
+  float sum = 0.0f, weight_sum = 0.0f;
+#pragma unroll
+  for (int t = 0; t < kTeams; ++t) {
+    const float factor = fast_exp2(teams.maxima[t] - max);
+    weight_sum = fmaf(factor, teams.weights[t], weight_sum);
+    sum = fmaf(factor, teams.sums[t][column / N].at[column % N], sum);
+  }
+  const int64_t block = blockIdx.x;
+  if (a.chunks == 1) {
+    a.out[block * a.d + column] = from_float<T>(sum / weight_sum);
+    return;
+  }
+  a.partials.sums[block * a.d + column] = sum;
+  if (column == 0) {
+    a.partials.maxima[block] = max;
+    a.partials.weights[block] = weight_sum;
+  }
+}
+
+/// A block has one chunk of a head's keys, of which a team takes every 16th.
+template <typename T, int N, int kColumns>
+__global__ void __launch_bounds__(RowShare<T, N, kColumns>::kThreads,
+                                  RowShare<T, N, kColumns>::kBlocksOnSm) chunk_kernel(Decode<T> a) {
+  using Share = RowShare<T, N, kColumns>;
+  __shared__ TeamSoftmaxes<N, kColumns> teams;
+  const int thread = static_cast<int>(threadIdx.x), team = thread / Share::kRowLanes;
+  const int64_t head = blockIdx.x / a.chunks;
+  const int chunk = static_cast<int>(blockIdx.x % a.chunks);
+  const int first = a.seen.begin + chunk * kChunk + team;
+  const int64_t offset = (head * a.capacity + first) * a.d;
+  const auto seen = [&](int r) { return first + r * kTeams < a.seen.end; };
+  Share query, keys[kRows], values[kRows];
+  query.read(a.q + head * a.d, a.d);
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    if (seen(r)) keys[r].read(a.keys + offset + r * kTeams * a.d, a.d);
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    if (seen(r)) values[r].read(a.values + offset + r * kTeams * a.d, a.d);
+  }
+
+  float scores[kRows], max = kMinusInfinity;
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const float product = sum_of_row<Share>(query.dot(keys[r]));
+    scores[r] = seen(r) ? product * a.to_powers : kMinusInfinity;
+    max = fmaxf(max, scores[r]);
+  }
+  Floats<N> sums[Share::kPacks] = {};
+  float weight_sum = 0.0f;
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const float weight = seen(r) ? fast_exp2(scores[r] - max) : 0.0f;
+    weight_sum += weight;
+    values[r].add_to(sums, weight);
+  }
+#pragma unroll
+  for (int p = 0; p < Share::kPacks; ++p) {
+    teams.sums[team][Share::column(p) / N] = round_to<float>(sums[p]);
+  }
+  if (thread % Share::kRowLanes == 0) {
+    teams.maxima[team] = max;
+    teams.weights[team] = weight_sum;
+  }
+  __syncthreads();
+  if (thread < a.d) combine_teams(a, teams, thread);
+}
+
+constexpr int kWarps = 16;  ///< of a block that combines chunks
+
+/// A block has 32 columns of a head, and a warp of it every 16th chunk.
+template <typename T>
+__global__ void combine_chunks_kernel(Decode<T> a) {
+  __shared__ float sums[kWarps][kWarpSize], weights[kWarps];
+  const int lane = lane_of_thread(), warp = warp_of_thread();
+  const int column = static_cast<int>(blockIdx.y) * kWarpSize + lane;
+  const int64_t head = blockIdx.x, first = head * a.chunks;
+  float max = kMinusInfinity;
+  for (int c = lane; c < a.chunks; c += kWarpSize) max = fmaxf(max, a.partials.maxima[first + c]);
+  max = warp_max(max);
+  float sum = 0.0f, weight_sum = 0.0f;
+  for (int c = warp; c < a.chunks; c += kWarps) {
+    const float factor = fast_exp2(a.partials.maxima[first + c] - max);
+    weight_sum = fmaf(factor, a.partials.weights[first + c], weight_sum);
+    if (column < a.d) sum = fmaf(factor, a.partials.sums[(first + c) * a.d + column], sum);
+  }
+  sums[warp][lane] = sum;
+  if (lane == 0) weights[warp] = weight_sum;
+  __syncthreads();
+  if (warp != 0 || column >= a.d) return;
+  float total = 0.0f, total_weight = 0.0f;
+  for (int w = 0; w < kWarps; ++w) {
+    total += sums[w][lane];
+    total_weight += weights[w];
+  }
+  a.out[head * a.d + column] = from_float<T>(total / total_weight);
+}
+
+/// Room for the partial results of as many keys as a cache may come to hold, so that none has to
+/// grow while a text does.
+Partials partials(int64_t heads, int64_t keys, int64_t d) {
+  const int64_t chunks = heads * ceil_div(keys, kChunk);
+  auto* sums =
+      static_cast<float*>(workspace(static_cast<size_t>(chunks * (d + 2)) * sizeof(float)));
+  return {sums, sums + chunks * d, sums + chunks * (d + 1)};
+}
+
+template <typename T>
+void run(const Decode<T>& decode, int64_t heads, const Tensor& q, const Tensor& keys,
+         const Tensor& values) {
+  constexpr const char* kOp = "attention_decode";
+  dispatch_pack<T>(decode.d, {&q, &keys, &values}, [&]<int N>() {
+    const auto take = [&]<int kColumns>() {
+      const auto blocks = static_cast<unsigned>(narrow<int>(heads * decode.chunks));
+      launch(kOp, {dim3(blocks), dim3(RowShare<T, N, kColumns>::kThreads)},
+             chunk_kernel<T, N, kColumns>, decode);
+    };
+    if (decode.d <= 64) return take.template operator()<64>();
+    if (decode.d <= 128) return take.template operator()<128>();
+    take.template operator()<256>();
+  });
+  if (decode.chunks == 1) return;
+  const LaunchShape shape{
+      dim3(static_cast<unsigned>(heads), static_cast<unsigned>(ceil_div(decode.d, kWarpSize))),
+      dim3(kWarps * kWarpSize)};
+  launch(kOp, shape, combine_chunks_kernel<T>, decode);
+}
+
+}  // namespace
+
+void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
+                      int64_t window, float scale, Tensor out) {
+  const int64_t heads = q.dim(0) * q.dim(1), capacity = keys.dim(2);
+  const int end = narrow<int>(length), d = narrow<int>(keys.dim(3));
+  const int begin = window == 0 ? 0 : narrow<int>(std::max<int64_t>(0, length - window));
+  require(
+      d <= kMaxHeadColumns,
+      "attention on a GPU takes heads of up to {} columns, but these have {}: choose more heads",
+      kMaxHeadColumns, d);
+  const int64_t most = window == 0 ? capacity : std::min(window, capacity);
+  dispatch_float(q.dtype(), [&]<typename T>() {
+    const Decode<T> decode{q.data<T>(),
+                           keys.data<T>(),
+                           values.data<T>(),
+                           capacity,
+                           {begin, end},
+                           narrow<int>(ceil_div(end - begin, kChunk)),
+                           d,
+                           scale * kLog2E,
+                           partials(heads, most, d),
+                           out.data<T>()};
+    run(decode, heads, q, keys, values);
+  });
+}
+
+}  // namespace tessera::cuda

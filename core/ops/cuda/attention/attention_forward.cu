@@ -1,0 +1,121 @@
+#include "core/ops/cuda/attention/attention.h"
+#include "core/ops/cuda/attention/attention_columns.h"
+#include "core/ops/cuda/attention/attention_tiles.h"
+
+namespace tessera::cuda {
+namespace {
+
+template <typename E>
+struct ForwardShared {
+  TileMask<Rows::queries, E::kRows, E::kColumns> mask;
+  alignas(16) typename E::Stored queries[E::kRows * E::kStride];
+  KeyColumns<E> columns[E::kStages];
+  typename E::Exchange exchange;
+};
+
+/// The running softmax of a thread's rows, in powers of two. `sum` is over the thread's own
+/// columns.
+template <typename E>
+struct RunningSoftmax {
+  float max[E::kMyRows], sum[E::kMyRows];
+
+  __device__ RunningSoftmax() {
+    for (int i = 0; i < E::kMyRows; ++i) {
+      max[i] = kMinusInfinity;
+      sum[i] = 0.0f;
+    }
+  }
+
+  /// Turns scores into weights relative to the new maximum; `sums` shrink to it too.
+  __device__ void absorb(typename E::Scores& scores, typename E::Sums& sums) {
+#pragma unroll
+    for (int i = 0; i < E::kMyRows; ++i) {
+      float row_max = scores.at[i][0];
+#pragma unroll
+      for (int j = 1; j < E::kMyColumns; ++j) row_max = fmaxf(row_max, scores.at[i][j]);
+      row_max = fmaxf(max[i], max_of_row<E>(row_max));
+      // With every key hidden so far, any finite reference makes all weights 2^−inf = 0.
+      const float reference = row_max == kMinusInfinity ? 0.0f : row_max;
+      const float shrink = fast_exp2(max[i] - reference);
+      float row_sum = 0.0f;
+#pragma unroll
+      for (int j = 0; j < E::kMyColumns; ++j) {
+        scores.at[i][j] = fast_exp2(scores.at[i][j] - reference);
+        row_sum += scores.at[i][j];
+      }
+      max[i] = row_max;
+      sum[i] = fmaf(sum[i], shrink, row_sum);
+#pragma unroll
+      for (int j = 0; j < E::kMySums; ++j) sums.at[i][j] *= shrink;
+    }
+  }
+};
+
+/// One tile of queries of one head of one sequence.
+template <typename E>
+__global__ void __launch_bounds__(kAttentionThreads)
+    forward_kernel(AttentionArguments a, const typename E::Element* qkv, typename E::Element* out,
+                   float* log_sum_exp) {
+  auto& shared = *dynamic_shared<ForwardShared<E>>();
+  const BlockPlace place(a, E::kRows, a.causal);
+  const HeadMask mask(a, place.b, place.h);
+  const int first = place.first_row;
+  AsyncCopies copies;
+  load_tile<E, E::kRows>(a, qkv + place.in_qkv(a, 0, first), a.qkv_stride, first, shared.queries,
+                         copies);
+
+  const auto load = [&](int key, KeyColumns<E>& columns) {
+    load_keys(a, place, qkv, key, columns, copies);
+  };
+  RunningSoftmax<E> softmax;
+  typename E::Sums sums;
+  const auto work = [&](int key, const KeyColumns<E>& columns, bool whole) {
+    typename E::Scores scores;
+    E::multiply(shared.queries, columns.keys, scores);
+    mask_scores<E, Rows::queries>(mask, columns.bits, whole, a.scale, first, key, scores);
+    softmax.absorb(scores, sums);
+    if (mask.drops()) {
+#pragma unroll
+      for (int i = 0; i < E::kMyRows; ++i) {
+#pragma unroll
+        for (int j = 0; j < E::kMyColumns; ++j) {
+          if (!bit_of<E>(columns.bits.kept[E::row(i)], j)) scores.at[i][j] = 0.0f;
+        }
+      }
+    }
+    E::accumulate(scores, columns.values, sums, shared.exchange);
+  };
+  for_each_tile<E>(mask, shared.mask, first, shared.columns, copies, load, work);
+
+  float factors[E::kMyRows];
+#pragma unroll
+  for (int i = 0; i < E::kMyRows; ++i) {
+    const float sum = sum_of_row<E>(softmax.sum[i]);
+    factors[i] = sum > 0.0f ? mask.drop_factor() / sum : 0.0f;
+    const int t = first + E::row(i);
+    if (t < a.seq && E::lane_column() == 0) {
+      log_sum_exp[place.in_log_sum_exp(a, t)] =
+          sum > 0.0f ? (softmax.max[i] + log2f(sum)) * kLn2 : kMinusInfinity;
+    }
+  }
+  copies.wait();    // where there was no tile
+  __syncthreads();  // all are done with the queries
+  put_sums<E>(sums, factors, shared.queries);
+  __syncthreads();
+  store_tile<E, E::kRows>(a, shared.queries, a.out_stride, first, out + place.in_out(a, first));
+}
+
+}  // namespace
+
+void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tensor out,
+                       Tensor log_sum_exp) {
+  const AttentionArguments a = attention_arguments(qkv, options, {&qkv, &out});
+  dispatch_float(qkv.dtype(), [&]<typename T>() {
+    dispatch_tiles<T, false>(a.d, [&]<typename E>() {
+      launch("attention_forward", attention_launch<E>(a, sizeof(ForwardShared<E>)),
+             forward_kernel<E>, a, qkv.data<T>(), out.data<T>(), log_sum_exp.data<float>());
+    });
+  });
+}
+
+}  // namespace tessera::cuda

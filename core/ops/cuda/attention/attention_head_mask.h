@@ -1,0 +1,133 @@
+#pragma once
+
+#include "core/cuda/device_code.h"
+#include "core/cuda/philox.h"
+#include "core/ops/cuda/attention/attention_arguments.h"
+
+namespace tessera::cuda {
+
+inline constexpr float kMinusInfinity = -__builtin_huge_valf();
+
+/// Half-open positions of a sequence.
+struct Positions {
+  int begin, end;
+};
+
+/// What the mask and the dropout say of one head of one sequence, whose positions are counted from
+/// its first.
+class HeadMask {
+ public:
+  __device__ HeadMask(const AttentionArguments& arguments, int b, int h)
+      : a_(arguments),
+        b_(b),
+        h_(h),
+        hidden_keys_(a_.hidden_keys == nullptr ? nullptr
+                                               : a_.hidden_keys + static_cast<int64_t>(b) * a_.seq),
+        hidden_(plane_of(a_.hidden)),
+        additive_(plane_of(a_.additive)) {}
+
+  /// The keys outside of which query t sees none, by arithmetic and the documents.
+  __device__ Positions keys_of(int t) const {
+    if (t >= a_.seq) return {0, 0};
+    Positions keys = document_of(t);
+    if (a_.lengths != nullptr) keys.end = min(keys.end, a_.lengths[b_]);
+    if (a_.causal) keys.end = min(keys.end, t + 1);
+    return within_window(t, keys);
+  }
+
+  /// The queries outside of which none sees key s: the same pairs as of keys_of.
+  __device__ Positions queries_of(int s) const {
+    if (s >= a_.seq || (a_.lengths != nullptr && s >= a_.lengths[b_])) return {0, 0};
+    Positions queries = document_of(s);
+    if (a_.causal) queries.begin = max(queries.begin, s);
+    return within_window(s, queries);
+  }
+
+  /// Whether parts of the mask say more than keys_of.
+  __device__ bool looks_at_tensors() const { return hidden_keys_ != nullptr || looks_at_planes(); }
+  __device__ bool looks_at_planes() const { return hidden_ != nullptr || additive_ != nullptr; }
+  __device__ bool adds() const { return additive_ != nullptr; }
+
+  __device__ bool shows_key(int s) const {
+    return s < a_.seq && (hidden_keys_ == nullptr || hidden_keys_[s] == 0);
+  }
+  __device__ bool planes_show(int t, int s) const {
+    if (t >= a_.seq || s >= a_.seq) return false;
+    const int64_t at = static_cast<int64_t>(t) * a_.seq + s;
+    if (hidden_ != nullptr && hidden_[at] != 0) return false;
+    return additive_ == nullptr || additive_[at] != kMinusInfinity;
+  }
+  /// Of a pair that the mask shows.
+  __device__ float additive(int t, int s) const {
+    return additive_[static_cast<int64_t>(t) * a_.seq + s];
+  }
+
+  __device__ bool drops() const { return a_.drops; }
+  __device__ float drop_factor() const { return a_.drops ? a_.drop_factor : 1.0f; }
+
+  /// To which s is added for the global index of the weight of query t and a key s that it sees:
+  /// rows of one document have consecutive places.
+  __device__ uint64_t weights_of(int t) const {
+    const int64_t row = static_cast<int64_t>(b_) * a_.seq + t;
+    const int64_t place = a_.places == nullptr || t >= a_.seq ? row : a_.places[row];
+    const int64_t sequence = place / a_.place_seq, position = place % a_.place_seq;
+    const int64_t head =
+        (a_.drop_moment.first_row() + sequence) * a_.total_heads + a_.first_head + h_;
+    return static_cast<uint64_t>((head * a_.place_seq + position) * a_.place_seq + position - t);
+  }
+
+  /// Bit i: whether dropout keeps the weight with global index first + i.
+  __device__ uint32_t kept(uint64_t first) const {
+    RandomKey key = a_.drop_key;
+    key.step = a_.drop_moment.step();
+    const int skip = static_cast<int>(first % 4);
+    uint32_t bits = 0;
+    for (int i = 0; i < (skip == 0 ? 8 : 9); ++i) {
+      const uint4 words = philox_words(key, first / 4 + static_cast<uint64_t>(i));
+      const uint32_t four =
+          (words.x >= a_.drop_threshold ? 1u : 0u) | (words.y >= a_.drop_threshold ? 2u : 0u) |
+          (words.z >= a_.drop_threshold ? 4u : 0u) | (words.w >= a_.drop_threshold ? 8u : 0u);
+      bits |= i == 0 ? four >> skip : four << (4 * i - skip);
+    }
+    return bits;
+  }
+
+ private:
+  template <typename T>
+  __device__ const T* plane_of(const MaskPlane<T>& plane) const {
+    if (plane.data == nullptr) return nullptr;
+    return plane.data + b_ * plane.batch_stride + h_ * plane.head_stride;
+  }
+
+  /// The document of a position, or the sequence if there are none.
+  __device__ Positions document_of(int t) const {
+    if (a_.documents == nullptr) return {0, a_.seq};
+    const int first = b_ * a_.seq, row = first + t;
+    int low = 0, high = a_.document_count;  // documents[low] ≤ row < documents[high]
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      if (a_.documents[middle] <= row) {
+        low = middle;
+      } else {
+        high = middle;
+      }
+    }
+    return {max(a_.documents[low] - first, 0), min(a_.documents[high] - first, a_.seq)};
+  }
+
+  __device__ Positions within_window(int t, Positions positions) const {
+    if (a_.window > 0) {
+      positions.begin = max(positions.begin, t - a_.window + 1);
+      positions.end = min(positions.end, t + a_.window);
+    }
+    return positions.begin < positions.end ? positions : Positions{0, 0};
+  }
+
+  const AttentionArguments& a_;
+  int b_, h_;
+  const uint8_t* hidden_keys_;
+  const uint8_t* hidden_;
+  const float* additive_;
+};
+
+}  // namespace tessera::cuda

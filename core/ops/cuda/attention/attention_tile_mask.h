@@ -1,0 +1,162 @@
+#pragma once
+
+#include "core/ops/cuda/attention/attention_head_mask.h"
+
+namespace tessera::cuda {
+
+/// Threads of a block of every attention kernel that works by tiles.
+inline constexpr int kAttentionThreads = 128;
+inline constexpr int kAttentionWarps = kAttentionThreads / kWarpSize;
+
+__device__ inline int lane_of_thread() { return static_cast<int>(threadIdx.x) % kWarpSize; }
+__device__ inline int warp_of_thread() { return static_cast<int>(threadIdx.x) / kWarpSize; }
+
+/// Bits [begin, end) of 32.
+__device__ inline uint32_t bits_between(int begin, int end) {
+  begin = max(begin, 0);
+  end = min(end, 32);
+  return begin < end ? ~0u >> (32 - (end - begin)) << begin : 0u;
+}
+
+/// Whose positions are a tile's rows; its columns are those of the others.
+enum class Rows : uint8_t { queries, keys };
+
+/// One bit for each row and column of a tile, in shared memory.
+template <int kRows, int kColumns>
+struct TileBits {
+  static constexpr int kWords = (kColumns + 31) / 32;
+
+  uint32_t visible[kRows][kWords];  ///< whether the mask shows the pair
+  uint32_t kept[kRows][kWords];     ///< whether dropout keeps its weight; only if the mask drops
+
+  /// Whether anything of the tile is visible, for all threads the same.
+  __device__ bool any_visible() const {
+    uint32_t some = 0;
+    for (int i = lane_of_thread(); i < kRows * kWords; i += kWarpSize) {
+      some |= visible[i / kWords][i % kWords];
+    }
+    return __any_sync(kWholeWarp, some != 0) != 0;
+  }
+};
+
+/// The columns that rows of a tile may see, by arithmetic.
+struct SeenColumns {
+  Positions any;  ///< outside of these no row sees any
+  Positions all;  ///< these all rows see
+
+  /// Whether every row sees all columns from `first` on to `end`.
+  __device__ bool whole(int first, int end) const { return all.begin <= first && end <= all.end; }
+};
+
+/// What the mask says of a block's rows, in shared memory. They stay, from tile to tile of columns.
+template <Rows kOrder, int kRows, int kColumns>
+struct TileMask {
+  using Bits = TileBits<kRows, kColumns>;
+
+  int first[kRows], last[kRows];  ///< the columns of the sequence that a row may see
+
+  /// All threads get the same; there are barriers.
+  __device__ SeenColumns begin(const HeadMask& mask, int first_row) {
+    const int thread = static_cast<int>(threadIdx.x);
+    if (thread < kRows) {
+      const Positions seen = kOrder == Rows::queries ? mask.keys_of(first_row + thread)
+                                                     : mask.queries_of(first_row + thread);
+      first[thread] = seen.begin;
+      last[thread] = seen.end;
+    }
+    __syncthreads();
+    constexpr int kFar = 0x7fffffff;
+    SeenColumns seen{{kFar, 0}, {0, kFar}};
+    for (int row = lane_of_thread(); row < kRows; row += kWarpSize) {
+      seen.all = {max(seen.all.begin, first[row]), min(seen.all.end, last[row])};
+      if (first[row] < last[row]) {
+        seen.any = {min(seen.any.begin, first[row]), max(seen.any.end, last[row])};
+      }
+    }
+    for (int step = kWarpSize / 2; step > 0; step /= 2) {
+      seen.any.begin = min(seen.any.begin, __shfl_xor_sync(kWholeWarp, seen.any.begin, step));
+      seen.any.end = max(seen.any.end, __shfl_xor_sync(kWholeWarp, seen.any.end, step));
+      seen.all.begin = max(seen.all.begin, __shfl_xor_sync(kWholeWarp, seen.all.begin, step));
+      seen.all.end = min(seen.all.end, __shfl_xor_sync(kWholeWarp, seen.all.end, step));
+    }
+    return seen;
+  }
+
+  /// Writes bits.visible of the tile whose first column is `first_column`.
+  __device__ void look(const HeadMask& mask, int first_row, int first_column, Bits& bits) const {
+    for_each_word([&](int group, int word) {
+      const int row = 32 * group + lane_of_thread();
+      const int column = first_column + 32 * word;
+      uint32_t word_bits = row < kRows ? bits_between(first[row] - column, last[row] - column) : 0u;
+      if (kColumns < 32) word_bits &= (1u << (kColumns % 32)) - 1u;
+      if (mask.looks_at_tensors()) word_bits &= shown(mask, first_row + 32 * group, column);
+      if (row < kRows) bits.visible[row][word] = word_bits;
+    });
+  }
+
+  /// Writes bits.kept of that tile.
+  __device__ static void draw(const HeadMask& mask, int first_row, int first_column, Bits& bits) {
+    for_each_word([&](int group, int word) {
+      const int row = 32 * group + lane_of_thread();
+      const int first_of_group = first_row + 32 * group, column = first_column + 32 * word;
+      const uint32_t word_bits = kOrder == Rows::queries
+                                     ? kept_keys(mask, first_of_group, column)
+                                     : transposed(kept_keys(mask, column, first_of_group));
+      if (row < kRows) bits.kept[row][word] = word_bits;
+    });
+  }
+
+ private:
+  /// Warps take turns at squares of 32 rows × 32 columns, a lane a row.
+  template <typename Body>
+  __device__ static void for_each_word(const Body& body) {
+    constexpr int kCount = (kRows + 31) / 32 * Bits::kWords;
+    for (int i = warp_of_thread(); i < kCount; i += kAttentionWarps) {
+      body(i / Bits::kWords, i % Bits::kWords);
+    }
+  }
+
+  /// What hidden keys and planes show of this lane's row of the square at (row, column). Lanes next
+  /// to each other look at keys next to each other.
+  __device__ static uint32_t shown(const HeadMask& mask, int row, int column) {
+    const int lane = lane_of_thread();
+    uint32_t bits = ~0u;
+    if constexpr (kOrder == Rows::queries) {
+      const bool key = mask.shows_key(column + lane);
+      bits = __ballot_sync(kWholeWarp, key ? 1 : 0);
+      if (!mask.looks_at_planes() || bits == 0) return bits;
+#pragma unroll 4
+      for (int i = 0; i < 32; ++i) {
+        const bool pair = key && mask.planes_show(row + i, column + lane);
+        const uint32_t of_row = __ballot_sync(kWholeWarp, pair ? 1 : 0);
+        if (i == lane) bits = of_row;
+      }
+    } else {
+      if (!mask.shows_key(row + lane)) return 0;
+      if (!mask.looks_at_planes()) return bits;
+#pragma unroll 4
+      for (int i = 0; i < 32; ++i) {
+        if (!mask.planes_show(column + i, row + lane)) bits &= ~(1u << i);
+      }
+    }
+    return bits;
+  }
+
+  /// The 32 keys from `key` on, of this lane's query.
+  __device__ static uint32_t kept_keys(const HeadMask& mask, int query, int key) {
+    return mask.kept(mask.weights_of(query + lane_of_thread()) + static_cast<uint64_t>(key));
+  }
+
+  /// Bit i of lane j becomes bit j of lane i.
+  __device__ static uint32_t transposed(uint32_t bits) {
+    uint32_t column = 0;
+#pragma unroll
+    for (int i = 0; i < 32; ++i) {
+      const uint32_t row = __ballot_sync(kWholeWarp, static_cast<int>(bits >> i & 1u));
+      if (i == lane_of_thread()) column = row;
+    }
+    return column;
+  }
+};
+
+}  // namespace tessera::cuda

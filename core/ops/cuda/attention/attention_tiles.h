@@ -1,0 +1,246 @@
+#pragma once
+
+#include "core/cuda/async_copies.h"
+#include "core/cuda/dynamic_shared.h"
+#include "core/cuda/launch.h"
+#include "core/ops/cuda/attention/attention_fma.h"
+#include "core/ops/cuda/attention/attention_mma.h"
+
+/// What the kernels of attention share beside masks and products. E is a kind of tiles: MmaTiles or
+/// FmaTiles.
+namespace tessera::cuda {
+
+inline constexpr float kLog2E = 1.44269504f, kLn2 = 0.693147181f;
+
+/// 2ˣ to about 2⁻²² of its value; 0 for −inf, and where the result is denormal.
+__device__ inline float fast_exp2(float x) {
+#ifdef __CUDA_ARCH__
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#else
+  return exp2f(x);
+#endif
+}
+
+/// The sum or maximum over the lanes that share a row.
+template <typename E>
+__device__ float sum_of_row(float x) {
+  for (int step = 1; step < E::kRowLanes; step *= 2) x += __shfl_xor_sync(kWholeWarp, x, step);
+  return x;
+}
+template <typename E>
+__device__ float max_of_row(float x) {
+  for (int step = 1; step < E::kRowLanes; step *= 2) {
+    x = fmaxf(x, __shfl_xor_sync(kWholeWarp, x, step));
+  }
+  return x;
+}
+
+/// The rows of one head that a block works at.
+struct BlockPlace {
+  int b, h;
+  int first_row;  ///< position within the sequence
+
+  /// Blocks go through the tiles of one head before the next, the last tile first if `reversed`: of
+  /// a causal mask the tiles that see most should not be what is waited for.
+  __device__ BlockPlace(const AttentionArguments& a, int rows, bool reversed) {
+    const int tiles = (a.seq + rows - 1) / rows;
+    const int tile = static_cast<int>(blockIdx.x) % tiles;
+    const int head = static_cast<int>(blockIdx.x) / tiles;
+    b = head / a.heads;
+    h = head % a.heads;
+    first_row = (reversed ? tiles - 1 - tile : tile) * rows;
+  }
+
+  /// Offsets in qkv (which = 0, 1, 2 for queries, keys, values), in out, and in log_sum_exp.
+  __device__ int64_t in_qkv(const AttentionArguments& a, int which, int t) const {
+    return row(a, t) * a.qkv_stride + static_cast<int64_t>(which * a.heads + h) * a.d;
+  }
+  __device__ int64_t in_out(const AttentionArguments& a, int t) const {
+    return row(a, t) * a.out_stride + static_cast<int64_t>(h) * a.d;
+  }
+  __device__ int64_t in_log_sum_exp(const AttentionArguments& a, int t) const {
+    return (static_cast<int64_t>(b) * a.heads + h) * a.seq + t;
+  }
+
+ private:
+  __device__ int64_t row(const AttentionArguments& a, int t) const {
+    return static_cast<int64_t>(b) * a.seq + t;
+  }
+};
+
+template <typename E>
+LaunchShape attention_launch(const AttentionArguments& a, size_t shared_bytes) {
+  const int64_t blocks = ceil_div(a.seq, E::kRows) * a.heads * a.batch;
+  return {dim3(static_cast<unsigned>(narrow<int>(blocks))), dim3(kAttentionThreads), shared_bytes};
+}
+
+/// A pack of a row's elements, as a tile of fp32 has them.
+template <typename T, int N>
+__device__ void store_pack(float* to, const Pack<T, N>& pack) {
+#pragma unroll
+  for (int i = 0; i < N; i += 4) {
+    Pack<float, 4> four;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) four.at[j] = to_float(pack.at[i + j]);
+    *reinterpret_cast<Pack<float, 4>*>(to + i) = four;
+  }
+}
+
+/// tile (kTileRows, kDims) = rows [first, first + kTileRows) of a head, and zeros beyond the
+/// sequence and beyond D columns. `source` is that of row `first`. It is there after a wait for
+/// `copies` and a barrier.
+template <typename E, int kTileRows>
+__device__ void load_tile(const AttentionArguments& a, const typename E::Element* source,
+                          int64_t stride, int first, typename E::Stored* tile,
+                          AsyncCopies& copies) {
+  using T = typename E::Element;
+  const int thread = static_cast<int>(threadIdx.x), rows = a.seq - first;
+  if (a.aligned) {
+    constexpr int kPack = kPackSize<T>, kPacks = E::kDims / kPack;
+#pragma unroll 4
+    for (int i = thread; i < kTileRows * kPacks; i += kAttentionThreads) {
+      const int row = i / kPacks, column = i % kPacks * kPack;
+      const bool within = row < rows && column < a.d;
+      const T* const from = within ? source + row * stride + column : source;
+      if constexpr (std::is_same_v<T, typename E::Stored>) {
+        copies.start(tile + row * E::kStride + column, from, within);
+      } else {
+        Pack<T, kPack> pack{};
+        if (within) pack = *reinterpret_cast<const Pack<T, kPack>*>(from);
+        store_pack(tile + row * E::kStride + column, pack);
+      }
+    }
+    return;
+  }
+  for (int i = thread; i < kTileRows * E::kDims; i += kAttentionThreads) {
+    const int row = i / E::kDims, column = i % E::kDims;
+    const float x = row < rows && column < a.d ? to_float(source[row * stride + column]) : 0.0f;
+    E::store(tile + row * E::kStride + column, x);
+  }
+}
+
+/// A tile of keys with their values, where queries are the rows.
+template <typename E>
+struct KeyColumns {
+  TileBits<E::kRows, E::kColumns> bits;
+  alignas(16) typename E::Stored keys[E::kColumns * E::kStride];
+  alignas(16) typename E::Stored values[E::kColumns * E::kStride];
+};
+
+/// As load_tile(), from key `first` on of the place's head.
+template <typename E>
+__device__ void load_keys(const AttentionArguments& a, const BlockPlace& place,
+                          const typename E::Element* qkv, int first, KeyColumns<E>& columns,
+                          AsyncCopies& copies) {
+  load_tile<E, E::kColumns>(a, qkv + place.in_qkv(a, 1, first), a.qkv_stride, first, columns.keys,
+                            copies);
+  load_tile<E, E::kColumns>(a, qkv + place.in_qkv(a, 2, first), a.qkv_stride, first, columns.values,
+                            copies);
+}
+
+/// The other way round, without the zeros.
+template <typename E, int kTileRows>
+__device__ void store_tile(const AttentionArguments& a, const typename E::Stored* tile,
+                           int64_t stride, int first, typename E::Element* target) {
+  using T = typename E::Element;
+  const int thread = static_cast<int>(threadIdx.x), rows = min(a.seq - first, kTileRows);
+  if (a.aligned) {
+    constexpr int kPack = kPackSize<T>, kPacks = E::kDims / kPack;
+    for (int i = thread; i < rows * kPacks; i += kAttentionThreads) {
+      const int row = i / kPacks, column = i % kPacks * kPack;
+      if (column >= a.d) continue;
+      Pack<T, kPack> pack;
+#pragma unroll
+      for (int j = 0; j < kPack; ++j) {
+        pack.at[j] = from_float<T>(to_float(tile[row * E::kStride + column + j]));
+      }
+      *reinterpret_cast<Pack<T, kPack>*>(target + row * stride + column) = pack;
+    }
+    return;
+  }
+  for (int i = thread; i < rows * E::kDims; i += kAttentionThreads) {
+    const int row = i / E::kDims, column = i % E::kDims;
+    if (column >= a.d) continue;
+    target[row * stride + column] = from_float<T>(to_float(tile[row * E::kStride + column]));
+  }
+}
+
+/// tile = sums, each row times its factor.
+template <typename E>
+__device__ void put_sums(const typename E::Sums& sums, const float (&factors)[E::kMyRows],
+                         typename E::Stored* tile) {
+#pragma unroll
+  for (int i = 0; i < E::kMyRows; ++i) {
+#pragma unroll
+    for (int j = 0; j < E::kMySums; ++j) {
+      E::store(tile + E::row(i) * E::kStride + E::sum_column(j), sums.at[i][j] * factors[i]);
+    }
+  }
+}
+
+/// Bit of a thread's row i and column j of a tile.
+template <typename E, int kWords>
+__device__ bool bit_of(const uint32_t (&words)[kWords], int j) {
+  return (words[E::column(j) / 32] >> E::lane_column() >> (E::column(j) % 32) & 1u) != 0;
+}
+
+/// Products q·k become scores in powers of two: scaled, with the additive mask, −inf where hidden.
+/// −inf is stored, not added: what is hidden may be infinite or no number itself. Of a tile that is
+/// seen `whole` the bits are not looked at.
+template <typename E, Rows kOrder, typename Bits>
+__device__ void mask_scores(const HeadMask& mask, const Bits& bits, bool whole, float scale,
+                            int first_row, int first_column, typename E::Scores& scores) {
+  const float to_powers = scale * kLog2E;
+  if (whole) {
+#pragma unroll
+    for (int i = 0; i < E::kMyRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < E::kMyColumns; ++j) {
+        scores.at[i][j] = __fmul_rn(scores.at[i][j], to_powers);
+      }
+    }
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < E::kMyRows; ++i) {
+    const auto& words = bits.visible[E::row(i)];
+#pragma unroll
+    for (int j = 0; j < E::kMyColumns; ++j) {
+      float& score = scores.at[i][j];
+      const bool seen = bit_of<E>(words, j);
+      if (mask.adds() && seen) {
+        const int row = first_row + E::row(i);
+        const int column = first_column + E::lane_column() + E::column(j);
+        const float added =
+            kOrder == Rows::queries ? mask.additive(row, column) : mask.additive(column, row);
+        score = fmaf(score, to_powers, added * kLog2E);
+      } else {
+        // Never fused with what follows: zeros that are added must not change a bit.
+        score = seen ? __fmul_rn(score, to_powers) : kMinusInfinity;
+      }
+    }
+  }
+}
+
+/// Calls body.operator()<E>() with the tiles of attention's backward pass, or else of its forward
+/// ones, for tensors of T with d columns a head: as large as 99 KiB of shared memory and a thread's
+/// registers hold.
+template <typename T, bool kBackward, typename Body>
+void dispatch_tiles(int d, const Body& body) {
+  if constexpr (std::is_same_v<T, bfloat16>) {
+    if (d <= 32) return body.template operator()<MmaTiles<32, 64>>();
+    if (d <= 64) return body.template operator()<MmaTiles<64, 64>>();
+    if (d <= 128) return body.template operator()<MmaTiles<128, kBackward ? 32 : 64>>();
+  } else {
+    if (d <= 32) return body.template operator()<FmaTiles<T, 32, 64, 64>>();
+    if (d <= 64) return body.template operator()<FmaTiles<T, 64, 64, 64>>();
+    if (d <= 128) {
+      return body.template operator()<FmaTiles<T, 128, kBackward ? 32 : 64, 32>>();
+    }
+  }
+  body.template operator()<FmaTiles<T, 256, kBackward ? 16 : 32, 16>>();
+}
+
+}  // namespace tessera::cuda

@@ -1,0 +1,67 @@
+#include "core/ops/cuda/attention/attention.h"
+#include "core/ops/cuda/attention/attention_tiles.h"
+
+namespace tessera::cuda {
+namespace {
+
+template <typename E>
+struct WeightsShared {
+  TileMask<Rows::queries, E::kRows, E::kColumns> mask;
+  TileBits<E::kRows, E::kColumns> bits;
+  alignas(16) typename E::Stored queries[E::kRows * E::kStride];
+  alignas(16) typename E::Stored keys[E::kColumns * E::kStride];
+};
+
+/// The weights of one tile of queries of one head, and zeros for the keys that none of them sees.
+template <typename E>
+__global__ void __launch_bounds__(kAttentionThreads)
+    weights_kernel(AttentionArguments a, const typename E::Element* qkv, const float* log_sum_exp,
+                   float* weights) {
+  auto& shared = *dynamic_shared<WeightsShared<E>>();
+  const BlockPlace place(a, E::kRows, false);
+  const HeadMask mask(a, place.b, place.h);
+  const int first = place.first_row;
+  AsyncCopies copies;
+  load_tile<E, E::kRows>(a, qkv + place.in_qkv(a, 0, first), a.qkv_stride, first, shared.queries,
+                         copies);
+  shared.mask.begin(mask, first);
+  for (int key = 0; key < a.seq; key += E::kColumns) {
+    __syncthreads();  // all are done with the tile before
+    shared.mask.look(mask, first, key, shared.bits);
+    load_tile<E, E::kColumns>(a, qkv + place.in_qkv(a, 1, key), a.qkv_stride, key, shared.keys,
+                              copies);
+    copies.wait();
+    __syncthreads();
+    typename E::Scores scores;
+    E::multiply(shared.queries, shared.keys, scores);
+    mask_scores<E, Rows::queries>(mask, shared.bits, /*whole=*/false, a.scale, first, key, scores);
+#pragma unroll
+    for (int i = 0; i < E::kMyRows; ++i) {
+      const int t = first + E::row(i);
+      if (t >= a.seq) continue;
+      const int64_t at = place.in_log_sum_exp(a, t);
+      // A row that saw nothing has scores of −inf only.
+      const float reference = log_sum_exp[at] == kMinusInfinity ? 0.0f : log_sum_exp[at] * kLog2E;
+#pragma unroll
+      for (int j = 0; j < E::kMyColumns; ++j) {
+        const int s = key + E::lane_column() + E::column(j);
+        if (s < a.seq) weights[at * a.seq + s] = fast_exp2(scores.at[i][j] - reference);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
+                       const AttentionOptions& options, Tensor weights) {
+  const AttentionArguments a = attention_arguments(qkv, options, {&qkv});
+  dispatch_float(qkv.dtype(), [&]<typename T>() {
+    dispatch_tiles<T, false>(a.d, [&]<typename E>() {
+      launch("attention_weights", attention_launch<E>(a, sizeof(WeightsShared<E>)),
+             weights_kernel<E>, a, qkv.data<T>(), log_sum_exp.data<float>(), weights.data<float>());
+    });
+  });
+}
+
+}  // namespace tessera::cuda

@@ -1,0 +1,262 @@
+#include "core/ops/cuda/attention/cudnn_attention.h"
+
+#include <cudnn.h>
+
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "core/cuda/graph.h"
+#include "core/cuda/runtime.h"
+#include "core/cuda/stream.h"
+#include "core/cuda/workspace.h"
+#include "core/error.h"
+#include "core/lru_cache.h"
+#include "core/ops/cuda/attention/cudnn_layouts.h"
+#include "core/ops/cuda/attention/cudnn_plan.h"
+
+namespace tessera::cuda {
+namespace {
+
+constexpr size_t kMostPlans = 64;
+
+/// Beyond this our own kernels, which need none, are the better choice: for documents so long that
+/// most_documents() is 1.
+constexpr size_t kMostWorkspaceBytes = size_t{1} << 30;
+
+void check(cudnnStatus_t status, const char* what) {
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  fail("{} failed on the GPU: {}", what, cudnnGetErrorString(status));
+}
+
+/// A rank's handle ends with its thread.
+class Handle {
+ public:
+  Handle() {
+    check(cudnnCreate(&handle_), "cudnnCreate");
+    check(cudnnSetStream(handle_, stream()), "cudnnSetStream");
+  }
+  ~Handle() { cudnnDestroy(handle_); }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  cudnnHandle_t get() const { return handle_; }
+
+ private:
+  cudnnHandle_t handle_ = nullptr;
+};
+
+cudnnHandle_t handle() {
+  thread_local const Handle handle;
+  return handle.get();
+}
+
+/// Null where cuDNN has none, or none that is worth it.
+const AttentionPlan* plan_for(const AttentionPlanKey& key) {
+  const cudnnHandle_t its_handle = handle();  // made first, so that it outlives the plans
+  using Plan = std::shared_ptr<const AttentionPlan>;
+  thread_local LruCache<AttentionPlanKey, Plan, AttentionPlanKeyHash> plans(kMostPlans);
+  const Plan& plan = plans.find_or_make(key, [&]() -> Plan {
+    if (!offsets_fit(key)) return nullptr;
+    require_not_recording("cuDNN has to compile a plan of attention");
+    if (plans.size() == kMostPlans) synchronize();  // one gives way to it, and may be at work
+    auto made = std::make_shared<const AttentionPlan>(key, its_handle);
+    const bool usable = made->why_not().empty() && made->workspace_bytes() <= kMostWorkspaceBytes;
+    return usable ? made : nullptr;
+  });
+  // Its kernels end with it, and a graph launches them long after others took its place here.
+  if (plan != nullptr) keep_for_recording(plan);
+  return plan.get();
+}
+
+/// How the documents of a batch are dealt out to calls of a plan.
+struct Calls {
+  int64_t count, rows;
+
+  Calls(const AttentionPlanKey& key, const Tensor& qkv, const AttentionMask& mask)
+      : count(ceil_div(BatchDocuments(qkv, mask).count, key.documents)),
+        rows(qkv.dim(0) * qkv.dim(1)) {}
+};
+
+/// The scratch of a batch, in one block: the plan's own, cuDNN's statistics, and the documents'
+/// tables.
+struct Scratch {
+  std::byte* plan;
+  float* statistics;
+  DocumentTables tables;
+
+  Scratch(const AttentionPlan& for_plan, const AttentionPlanKey& key, const Calls& calls) {
+    size_t bytes = 0;
+    const auto add = [&](size_t part) {
+      constexpr size_t kAlignedTo = 256;
+      const size_t place = bytes;
+      bytes += (part + kAlignedTo - 1) / kAlignedTo * kAlignedTo;
+      return place;
+    };
+    tables.documents = key.documents;
+    const size_t table_bytes = sizeof(int32_t) * static_cast<size_t>(calls.count * tables.stride());
+    const size_t places[] = {add(for_plan.workspace_bytes()),
+                             add(sizeof(float) * static_cast<size_t>(calls.rows * key.heads)),
+                             add(table_bytes),
+                             add(table_bytes),
+                             add(table_bytes),
+                             add(table_bytes),
+                             add(table_bytes)};
+    plan = static_cast<std::byte*>(workspace(bytes));
+    const auto ints = [&](int i) { return reinterpret_cast<int32_t*>(plan + places[i]); };
+    statistics = reinterpret_cast<float*>(plan + places[1]);
+    tables = {key.documents, ints(2), ints(3), ints(4), ints(5), ints(6)};
+  }
+};
+
+/// The calls of a plan that do a batch. Of dense documents each call gets the next; of ragged ones
+/// it is told of the next, and offsets say where in the whole they are.
+class Batch {
+ public:
+  Batch(const AttentionPlan& plan, const AttentionPlanKey& key, const Tensor& qkv,
+        const AttentionOptions& options, const Tensor& log_sum_exp)
+      : plan_(plan),
+        key_(key),
+        mask_(options.mask),
+        calls_(key, qkv, options.mask),
+        scratch_(plan, key, calls_),
+        places_{BatchDocuments(qkv, options.mask).count, key.length, qkv.dim(1), key.ragged} {
+    ours_ = statistics_in_blocks(key.heads, calls_.rows, qkv.dim(1));
+    plans_ = key.ragged ? statistics_in_rows(key.heads, calls_.rows)
+                        : statistics_in_blocks(key.heads, calls_.rows, key.length);
+    log_sum_exp_ = log_sum_exp.data<float>();
+    const bool as_they_are = ours_ == plans_ && !(mask_.lengths.defined() && key.backward);
+    statistics_ = as_they_are ? log_sum_exp_ : scratch_.statistics;
+    add_rows(kStatistics, statistics_, key.heads);
+    if (!key.ragged && !key.padded) return;
+    const DocumentTables& tables = scratch_.tables;
+    describe_documents(mask_, places_, calls_.count, key.heads, key.head_dim, tables);
+    add(kQueryLengths, tables.query_lengths, tables.stride());
+    add(kKeyLengths, tables.key_lengths, tables.stride());
+    if (!key.ragged) return;
+    add(kQkvOffsets, tables.qkv_offsets, tables.stride());
+    add(kOutOffsets, tables.out_offsets, tables.stride());
+    add(kStatisticsOffsets, tables.statistics_offsets, tables.stride());
+  }
+
+  void add_out(AttentionTensor tensor, const Tensor& at) {
+    add_rows(tensor, at.data<bfloat16>(), width());
+  }
+  /// The three parts of the rows of qkv or of its gradient.
+  void add_qkv(AttentionTensor queries, AttentionTensor keys, AttentionTensor values,
+               const Tensor& at) {
+    auto* data = at.data<bfloat16>();
+    add_rows(queries, data, 3 * width());
+    add_rows(keys, data + width(), 3 * width());
+    add_rows(values, data + 2 * width(), 3 * width());
+  }
+
+  /// Rows that see nothing are not cuDNN's; but if it looked, their weights would be exp(−∞).
+  void give_log_sum_exp() {
+    if (statistics_ == log_sum_exp_) return;
+    constexpr float kNoWeights = std::numeric_limits<float>::infinity();
+    copy_statistics(log_sum_exp_, ours_, statistics_, plans_, kNoWeights);
+  }
+  void run() {
+    for (int64_t call = 0; call < calls_.count; ++call) {
+      plan_.run(handle(), tensors_, scratch_.plan);
+      for (size_t i = 0; i < tensors_.size(); ++i) {
+        tensors_[i].second = static_cast<std::byte*>(tensors_[i].second) + steps_[i];
+      }
+    }
+  }
+  void take_log_sum_exp() {
+    if (statistics_ != log_sum_exp_) copy_statistics(statistics_, plans_, log_sum_exp_, ours_);
+  }
+  void clear_blind_rows(const Tensor& out) {
+    if (!mask_.lengths.defined()) return;
+    cuda::clear_blind_rows(mask_, places_, scratch_.tables, ours_, out, log_sum_exp_);
+  }
+  void clear_blind_gradients(const Tensor& dqkv) {
+    if (!mask_.lengths.defined()) return;
+    cuda::clear_blind_gradients(mask_, places_, scratch_.tables, dqkv);
+  }
+
+ private:
+  int64_t width() const { return key_.heads * key_.head_dim; }
+
+  /// A tensor that begins `step` elements further in each call.
+  template <typename T>
+  void add(AttentionTensor tensor, T* data, int64_t step) {
+    tensors_.emplace_back(tensor, data);
+    steps_.push_back(step * static_cast<int64_t>(sizeof(T)));
+  }
+  template <typename T>
+  void add_rows(AttentionTensor tensor, T* data, int64_t row) {
+    add(tensor, data, key_.ragged ? 0 : key_.documents * key_.length * row);
+  }
+
+  const AttentionPlan& plan_;
+  AttentionPlanKey key_;
+  AttentionMask mask_;
+  Calls calls_;
+  Scratch scratch_;
+  DocumentPlaces places_;
+  StatisticsLayout ours_, plans_;
+  float *log_sum_exp_, *statistics_;
+  std::vector<std::pair<AttentionTensor, void*>> tensors_;
+  std::vector<int64_t> steps_;  // bytes from one call to the next
+};
+
+/// What the frontend takes for granted of every tensor.
+bool is_aligned(const Tensor& tensor) {
+  return reinterpret_cast<uintptr_t>(tensor.raw()) % 16 == 0;
+}
+
+bool is_taken(const Tensor& qkv, const AttentionOptions& options) {
+  AttentionSetup setup;
+  setup.mask = kinds_of(options.mask);
+  setup.dtype = qkv.dtype();
+  setup.head_dim = qkv.dim(4);
+  setup.dropout = options.dropout.active();
+  return qkv.numel() > 0 && cudnn_attention_why_not(setup).empty();
+}
+
+}  // namespace
+
+bool cudnn_attention_forward(const Tensor& qkv, const AttentionOptions& options, Tensor out,
+                             Tensor log_sum_exp) {
+  if (!is_taken(qkv, options) || !is_aligned(qkv) || !is_aligned(out)) return false;
+  const AttentionPlanKey key = attention_plan_key(qkv, options, /*backward=*/false);
+  const AttentionPlan* plan = plan_for(key);
+  if (plan == nullptr) return false;
+  Batch batch(*plan, key, qkv, options, log_sum_exp);
+  batch.add_qkv(kQueries, kKeys, kValues, qkv);
+  batch.add_out(kOut, out);
+  batch.run();
+  batch.take_log_sum_exp();
+  batch.clear_blind_rows(out);
+  return true;
+}
+
+bool cudnn_attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
+                              const Tensor& log_sum_exp, const AttentionOptions& options,
+                              Tensor dqkv) {
+  if (!is_taken(qkv, options)) return false;
+  for (const Tensor* tensor : {&dout, &qkv, &out, static_cast<const Tensor*>(&dqkv)}) {
+    if (!is_aligned(*tensor)) return false;
+  }
+  const AttentionPlanKey key = attention_plan_key(qkv, options, /*backward=*/true);
+  const AttentionPlan* plan = plan_for(key);
+  if (plan == nullptr) return false;
+  Batch batch(*plan, key, qkv, options, log_sum_exp);
+  batch.add_qkv(kQueries, kKeys, kValues, qkv);
+  batch.add_out(kOut, out);
+  batch.add_out(kOutGradient, dout);
+  batch.add_qkv(kQueryGradient, kKeyGradient, kValueGradient, dqkv);
+  batch.give_log_sum_exp();
+  batch.run();
+  batch.clear_blind_gradients(dqkv);
+  return true;
+}
+
+std::string cudnn_name() {
+  const size_t version = cudnnGetVersion();
+  return fmt::format("cuDNN {}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
+}
+
+}  // namespace tessera::cuda

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+
+#include "core/ops/cuda/attention/cudnn_attention_plan.h"
+
+namespace tessera::cuda {
+
+#ifdef TESSERA_HAS_CUDNN
+inline constexpr bool kHasCudnn = true;
+#else
+inline constexpr bool kHasCudnn = false;
+#endif
+
+/// As attention_forward and _backward (core/ops/attention.h), by cuDNN. False, with nothing done,
+/// where it does not take the arguments or this GPU; what it takes depends on shapes alone. A plan
+/// is made at the first use of each attention_plan_key(). Defined where kHasCudnn.
+bool cudnn_attention_forward(const Tensor& qkv, const AttentionOptions& options, Tensor out,
+                             Tensor log_sum_exp);
+bool cudnn_attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
+                              const Tensor& log_sum_exp, const AttentionOptions& options,
+                              Tensor dqkv);
+
+/// "cuDNN 9.19.0". Defined where kHasCudnn.
+std::string cudnn_name();
+
+/// What computes the attention of a run's training steps, for its start-up summary: "cuDNN 9.19.0
+/// where it has a plan for this GPU, else own kernels", or "own kernels, because …".
+inline std::string attention_implementation(const AttentionSetup& setup) {
+  std::string why_not = "this build has no cuDNN";
+  if constexpr (kHasCudnn) {
+    why_not = cudnn_attention_why_not(setup);
+    if (why_not.empty()) {
+      return cudnn_name() + " where it has a plan for this GPU, else own kernels";
+    }
+  }
+  return "own kernels, because " + why_not;
+}
+
+}  // namespace tessera::cuda

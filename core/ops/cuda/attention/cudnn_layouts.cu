@@ -1,0 +1,149 @@
+#include "core/cuda/device_code.h"
+#include "core/cuda/launch.h"
+#include "core/ops/cuda/attention/cudnn_layouts.h"
+
+namespace tessera::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+/// Documents, as kernels see them.
+struct Documents {
+  const int32_t* ends;     // of ragged ones, cumulative
+  const int32_t* lengths;  // of sequences; null: all is seen
+  int64_t count, length, seq_length;
+  int64_t window;
+
+  Documents(const AttentionMask& mask, const DocumentPlaces& places)
+      : ends(places.ragged ? mask.documents.data<int32_t>() : nullptr),
+        lengths(mask.lengths.defined() ? mask.lengths.data<int32_t>() : nullptr),
+        count(places.count),
+        length(places.length),
+        seq_length(places.seq_length),
+        window(mask.window) {}
+
+  __device__ int64_t first(int64_t i) const {
+    const int64_t document = min(i, count);
+    return ends == nullptr ? document * length : ends[document];
+  }
+  __device__ int64_t rows(int64_t i) const { return first(i + 1) - first(i); }
+  __device__ int64_t keys(int64_t i) const {
+    const int64_t begin = first(i), rows_of_it = rows(i);
+    if (lengths == nullptr || rows_of_it == 0) return rows_of_it;
+    const int64_t seen = lengths[begin / seq_length] - begin % seq_length;
+    return min(max(seen, int64_t{0}), rows_of_it);
+  }
+  /// A row sees its own key or one before it; those that see none are the last.
+  __device__ int64_t queries(int64_t i) const {
+    const int64_t seen = keys(i);
+    if (seen == 0) return 0;
+    return window == 0 ? rows(i) : min(rows(i), seen + window - 1);
+  }
+};
+
+__global__ void describe_kernel(Documents documents, int64_t calls, int32_t heads, int32_t head_dim,
+                                DocumentTables to) {
+  const int64_t entries = to.documents + 1;
+  for (int64_t i = global_thread(); i < calls * entries; i += global_threads()) {
+    const int64_t call = i / entries, entry = i % entries, at = call * to.stride() + entry;
+    const int64_t document = call * to.documents + entry;
+    if (entry < to.documents) {
+      to.query_lengths[at] = static_cast<int32_t>(documents.queries(document));
+      to.key_lengths[at] = static_cast<int32_t>(documents.keys(document));
+    }
+    if (documents.ends == nullptr) continue;
+    const auto first = static_cast<int32_t>(documents.first(document));
+    to.qkv_offsets[at] = first * 3 * heads * head_dim;
+    to.out_offsets[at] = first * heads * head_dim;
+    to.statistics_offsets[at] = first * heads;
+  }
+}
+
+__device__ int64_t place_of(int64_t head, int64_t row, const StatisticsLayout& layout) {
+  return row / layout.block * layout.block * layout.heads + head * layout.head_stride +
+         row % layout.block * layout.row_stride;
+}
+
+__global__ void copy_kernel(const float* from, StatisticsLayout from_layout, float* to,
+                            StatisticsLayout to_layout, float of_nothing) {
+  const int64_t rows = to_layout.rows;
+  for (int64_t i = global_thread(); i < to_layout.heads * rows; i += global_threads()) {
+    const int64_t head = i / rows, row = i % rows;
+    const float value = from[place_of(head, row, from_layout)];
+    to[place_of(head, row, to_layout)] = value == -INFINITY ? of_nothing : value;
+  }
+}
+
+/// Visits the rows of all documents from `begins` of each, one of the tables, on, a warp a row.
+template <typename Visit>
+__device__ void for_rows_beyond(const Documents& documents, const DocumentTables& tables,
+                                const int32_t* begins, Visit visit) {
+  const int64_t warps = global_threads() / kWarpSize;
+  for (int64_t i = global_thread() / kWarpSize; i < documents.count * documents.length;
+       i += warps) {
+    const int64_t document = i / documents.length, t = i % documents.length;
+    if (t < begins[tables.place_of(document)] || t >= documents.rows(document)) continue;
+    visit(documents.first(document) + t, static_cast<int>(threadIdx.x) % kWarpSize);
+  }
+}
+
+using Features = Pack<bfloat16, 8>;
+
+__device__ void clear_row(Features* row, int64_t packs, int lane) {
+  for (int64_t i = lane; i < packs; i += kWarpSize) row[i] = {};
+}
+
+__global__ void clear_rows_kernel(Documents documents, DocumentTables tables, Features* out,
+                                  int64_t packs, float* log_sum_exp, StatisticsLayout layout) {
+  for_rows_beyond(documents, tables, tables.query_lengths, [=](int64_t row, int lane) {
+    clear_row(out + row * packs, packs, lane);
+    for (int64_t head = lane; head < layout.heads; head += kWarpSize) {
+      log_sum_exp[place_of(head, row, layout)] = -INFINITY;
+    }
+  });
+}
+
+__global__ void clear_gradients_kernel(Documents documents, DocumentTables tables, Features* dqkv,
+                                       int64_t packs) {
+  for_rows_beyond(documents, tables, tables.query_lengths,
+                  [=](int64_t row, int lane) { clear_row(dqkv + row * 3 * packs, packs, lane); });
+  for_rows_beyond(documents, tables, tables.key_lengths, [=](int64_t row, int lane) {
+    clear_row(dqkv + (row * 3 + 1) * packs, 2 * packs, lane);
+  });
+}
+
+LaunchShape a_warp_a_row(const DocumentPlaces& places) {
+  return one_dimensional(places.count * places.length * kWarpSize, kThreads);
+}
+
+}  // namespace
+
+void describe_documents(const AttentionMask& mask, const DocumentPlaces& places, int64_t calls,
+                        int64_t heads, int64_t head_dim, const DocumentTables& tables) {
+  launch("describe_documents", one_dimensional(calls * (tables.documents + 1), kThreads),
+         describe_kernel, Documents(mask, places), calls, narrow<int32_t>(heads),
+         narrow<int32_t>(head_dim), tables);
+}
+
+void copy_statistics(const float* from, const StatisticsLayout& from_layout, float* to,
+                     const StatisticsLayout& to_layout, float of_nothing) {
+  launch("copy_statistics", one_dimensional(to_layout.heads * to_layout.rows, kThreads),
+         copy_kernel, from, from_layout, to, to_layout, of_nothing);
+}
+
+void clear_blind_rows(const AttentionMask& mask, const DocumentPlaces& places,
+                      const DocumentTables& tables, const StatisticsLayout& layout, Tensor out,
+                      float* log_sum_exp) {
+  launch("clear_blind_rows", a_warp_a_row(places), clear_rows_kernel, Documents(mask, places),
+         tables, reinterpret_cast<Features*>(out.raw()),
+         out.numel() / layout.rows / kPackSize<bfloat16>, log_sum_exp, layout);
+}
+
+void clear_blind_gradients(const AttentionMask& mask, const DocumentPlaces& places,
+                           const DocumentTables& tables, Tensor dqkv) {
+  launch("clear_blind_gradients", a_warp_a_row(places), clear_gradients_kernel,
+         Documents(mask, places), tables, reinterpret_cast<Features*>(dqkv.raw()),
+         dqkv.numel() / (dqkv.dim(0) * dqkv.dim(1)) / 3 / kPackSize<bfloat16>);
+}
+
+}  // namespace tessera::cuda

@@ -1,0 +1,190 @@
+#include "core/ops/cuda/matmul/matmul.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+
+#include "core/cuda/stream.h"
+#include "core/cuda/workspace.h"
+#include "core/error.h"
+#include "core/lru_cache.h"
+#include "core/ops/cuda/matmul/cublas.h"
+#include "core/ops/cuda/ops.h"
+
+namespace tessera::cuda {
+namespace {
+
+/// Algorithms that are kept: a model has some tens of products, times the numbers of rows that
+/// rounded_rows() tells apart.
+constexpr size_t kMostAlgorithms = 1024;
+
+/// A rank's handle ends with its thread.
+class Handle {
+ public:
+  Handle() { check(cublasLtCreate(&handle_), "cublasLtCreate"); }
+  ~Handle() { cublasLtDestroy(handle_); }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  cublasLtHandle_t get() const { return handle_; }
+
+ private:
+  cublasLtHandle_t handle_ = nullptr;
+};
+
+cublasLtHandle_t handle() {
+  thread_local const Handle handle;
+  return handle.get();
+}
+
+thread_local bool tf32 = false;
+
+/// A product as it is called. `vector` is a bias, or the sums that it writes; `auxiliary` the
+/// second output or input of the epilogue.
+struct Product {
+  const Matrix& a;
+  const Matrix& b;
+  const Tensor& vector;
+  const Tensor& auxiliary;
+  const Tensor& out;
+  Epilogue epilogue;
+  bool accumulate;
+
+  ProductKey key() const {
+    uint8_t alignment = std::min(
+        {alignment_of(a.tensor.raw()), alignment_of(b.tensor.raw()), alignment_of(out.raw())});
+    for (const Tensor* tensor : {&vector, &auxiliary}) {
+      if (tensor->defined()) alignment = std::min(alignment, alignment_of(tensor->raw()));
+    }
+    const DType in = a.tensor.dtype();
+    return {a.rows,
+            b.cols,
+            a.cols,
+            a.layout,
+            b.layout,
+            in,
+            out.dtype(),
+            epilogue,
+            accumulate,
+            alignment,
+            tf32 && in == DType::f32};
+  }
+};
+
+/// Whether cuBLASLt lacks the product, or cannot do it by this algorithm: its releases differ in
+/// which of the two they answer.
+bool is_not_taken(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
+}
+
+/// The first that cuBLASLt's heuristics name, or nothing. To time several would give other bits in
+/// another run, and on ranks that compute the same thing.
+std::optional<cublasLtMatmulAlgo_t> choose_algorithm(const ProductKey& key) {
+  // Only the alignment of these is looked at.
+  const auto* stand_in = reinterpret_cast<const void*>(uintptr_t{key.alignment});
+  Descriptors descriptors(key, {has_vector(key.epilogue) ? stand_in : nullptr,
+                                has_second_matrix(key.epilogue) ? stand_in : nullptr});
+  Preference preference(key);
+  cublasLtMatmulHeuristicResult_t best = {};
+  int found = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      handle(), descriptors.product(), descriptors.first(), descriptors.second(), descriptors.out(),
+      descriptors.out(), preference.get(), 1, &best, &found);
+  if (is_not_taken(status)) return {};
+  check(status, "cublasLtMatmulAlgoGetHeuristic");
+  if (found == 0 || best.state != CUBLAS_STATUS_SUCCESS) return {};
+  return best.algo;
+}
+
+const std::optional<cublasLtMatmulAlgo_t>& algorithm_for(const ProductKey& key) {
+  thread_local LruCache<ProductKey, std::optional<cublasLtMatmulAlgo_t>, ProductKeyHash> algorithms(
+      kMostAlgorithms);
+  return algorithms.find_or_make(key, [&] { return choose_algorithm(key); });
+}
+
+/// With the algorithm for `key`: the sizes, rounded or not.
+cublasStatus_t enqueue(const Product& product, const ProductKey& sizes, const ProductKey& key) {
+  const std::optional<cublasLtMatmulAlgo_t>& algorithm = algorithm_for(key);
+  if (!algorithm) return CUBLAS_STATUS_NOT_SUPPORTED;
+  const auto pointer = [](const Tensor& tensor) {
+    return tensor.defined() ? tensor.raw() : nullptr;
+  };
+  Descriptors descriptors(sizes, {pointer(product.vector), pointer(product.auxiliary)});
+  const float alpha = 1.0f, beta = product.accumulate ? 1.0f : 0.0f;
+  void* const scratch = workspace(kWorkspaceBytes);
+  return cublasLtMatmul(handle(), descriptors.product(), &alpha, product.b.tensor.raw(),
+                        descriptors.first(), product.a.tensor.raw(), descriptors.second(), &beta,
+                        product.out.raw(), descriptors.out(), product.out.raw(), descriptors.out(),
+                        &*algorithm, scratch, kWorkspaceBytes, stream());
+}
+
+/// False, with nothing done, if cuBLASLt does not have it.
+bool run(const Product& product) {
+  const ProductKey sizes = product.key(), rounded = algorithm_key(sizes);
+  cublasStatus_t status = enqueue(product, sizes, rounded);
+  if (is_not_taken(status) && rounded != sizes) status = enqueue(product, sizes, sizes);
+  if (is_not_taken(status)) return false;
+  check(status, "a matrix product");
+  return true;
+}
+
+/// cuBLASLt does not support them where sums have one term, and which releases say so is not known.
+bool has_gradient_epilogues(const Matrix& a) { return a.cols > 1; }
+
+}  // namespace
+
+void use_tf32(bool on) { tf32 = on; }
+
+void matmul(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor out,
+            Accumulate accumulate) {
+  if (out.numel() == 0) return;
+  const bool empty_sum = a.cols == 0;
+  if (empty_sum) {
+    require(!bias.defined(), "matmul: a bias on a product over an empty dim is not supported");
+    if (accumulate == Accumulate::yes) return;
+    check(cudaMemsetAsync(out.raw(), 0, out.bytes(), stream()), "cudaMemset");
+    return;
+  }
+  const bool adds = accumulate == Accumulate::yes;
+  const Tensor nothing;
+  if (bias.defined() && run({a, b, bias, nothing, out, Epilogue::bias, adds})) return;
+  // The product is added to the bias, and not the other way, so that sums are rounded once.
+  if (bias.defined()) add_bias(bias, out, accumulate);
+  if (run({a, b, nothing, nothing, out, Epilogue::none, adds || bias.defined()})) return;
+  fail("cuBLASLt has no {} product of ({}, {}) and ({}, {}) with results in {}",
+       to_string(a.tensor.dtype()), a.rows, a.cols, b.rows, b.cols, to_string(out.dtype()));
+}
+
+// cuBLASLt overwrites the sums, so that they go behind its scratch first, where nothing moves them:
+// the product asks for less.
+void matmul_row_sums(const Matrix& a, const Matrix& b, Tensor out, Accumulate accumulate,
+                     Tensor sums) {
+  auto* scratch = static_cast<std::byte*>(workspace(kWorkspaceBytes + sums.bytes()));
+  const Tensor fresh(scratch + kWorkspaceBytes, sums.shape(), sums.dtype(), sums.device());
+  const Tensor nothing;
+  if (has_gradient_epilogues(a) &&
+      run({a, b, fresh, nothing, out, Epilogue::row_sums, accumulate == Accumulate::yes})) {
+    return add_bias(fresh, sums, Accumulate::yes);
+  }
+  matmul(a, b, nothing, out, accumulate);
+  column_sum(a.tensor, sums);
+}
+
+void matmul_gelu(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor hidden,
+                 Tensor active) {
+  const Epilogue epilogue = bias.defined() ? Epilogue::bias_gelu : Epilogue::gelu;
+  if (run({a, b, bias, hidden, active, epilogue, /*accumulate=*/false})) return;
+  matmul(a, b, bias, hidden, Accumulate::no);
+  cuda::gelu_forward(hidden, Gelu::tanh, active);
+}
+
+void matmul_gelu_backward(const Matrix& a, const Matrix& b, const Tensor& hidden, Tensor out) {
+  const Tensor nothing;
+  if (has_gradient_epilogues(a) &&
+      run({a, b, nothing, hidden, out, Epilogue::gelu_backward, /*accumulate=*/false})) {
+    return;
+  }
+  matmul(a, b, nothing, out, Accumulate::no);
+  cuda::gelu_backward(out, hidden, Gelu::tanh, out);
+}
+
+}  // namespace tessera::cuda

@@ -1,0 +1,251 @@
+#include "core/parameters/parameter.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "core/checked.h"
+#include "core/error.h"
+#include "core/ops/elementwise.h"
+#include "core/random.h"
+#include "core/threads/parallel_for.h"
+
+namespace tessera {
+namespace {
+
+// Writes the elements [begin, end) of the rank's real part, counted row-major in the shard; the
+// first to out[0].
+template <typename T>
+void write_normal(const Parameter& parameter, const RandomKey& key, int64_t begin, int64_t end,
+                  T* out) {
+  const GlobalIndex index = parameter.global_index();
+  constexpr int64_t kTile = 1024;
+  float tile[kTile];
+  for (int64_t i = begin; i < end;) {
+    const int64_t n = std::min({kTile, end - i, index.run - i % index.run});
+    random_normal(key, parameter.init.stddev, static_cast<uint64_t>(index(i)), n, tile);
+    std::transform(tile, tile + n, out + (i - begin), [](float x) { return T(x); });
+    i += n;
+  }
+}
+
+// Fills `out` with the elements of the rank's real part from `first` on.
+void write_initial(const Parameter& parameter, uint64_t seed, int64_t first, const Tensor& out) {
+  if (parameter.init.kind != Init::Kind::normal) {
+    return fill(out, parameter.init.kind == Init::Kind::ones ? 1.0 : 0.0);
+  }
+  if (out.device().is_cuda()) {
+    // Made on the host: the same bits on every kind of device.
+    const OwnedTensor made(out.shape(), out.dtype());
+    write_initial(parameter, seed, first, made.tensor);
+    return copy(made.tensor, out);
+  }
+  const RandomKey key{seed_for(seed, parameter.name), RandomPurpose::init, 0, 0};
+  dispatch_float(out.dtype(), [&]<typename T>() {
+    constexpr int64_t kGrain = 8192;
+    T* to = out.data<T>();
+    parallel_for(out.numel(), kGrain, [&, to](int64_t begin, int64_t end) {
+      write_normal(parameter, key, first + begin, first + end, to + begin);
+    });
+  });
+}
+
+}  // namespace
+
+Accumulate Parameter::next_accumulate() {
+  return std::exchange(grad_is_forgotten, false) ? Accumulate::no : Accumulate::yes;
+}
+
+const Tensor& Parameter::grad_to_add_to() {
+  if (next_accumulate() == Accumulate::no) fill(grad, 0.0);
+  return grad;
+}
+
+Shape Parameter::real_shape() const {
+  Shape shape = local_shape;
+  if (!shard.replicated()) shape.set(shard.dim, shard.range.size());
+  return shape;
+}
+
+GlobalIndex Parameter::global_index() const {
+  if (shard.replicated()) return {};
+  int64_t inner = 1;
+  for (int i = shard.dim + 1; i < global_shape.rank(); ++i) inner *= global_shape[i];
+  GlobalIndex index;
+  index.first = shard.range.begin * inner;
+  if (shard.dim == 0) return index;
+  index.run = shard.range.size() * inner;
+  index.global_run = global_shape[shard.dim] * inner;
+  return index;
+}
+
+Tensor Parameter::real_part(const Tensor& local) const {
+  const Shape real = real_shape();
+  require_shape(local, local_shape, "real_part", name.c_str());
+  return real == local_shape ? local : local.slice(0, real[0]);
+}
+
+Parameter& ParameterStore::declare(const ParameterSpec& spec) {
+  require(!allocated_, "parameter {} was declared after the store was allocated", spec.name);
+  const Shard& shard = spec.shard;
+  Shape local = spec.global_shape;
+  if (!shard.replicated()) {
+    require(shard.dim >= 0 && shard.dim < local.rank() && 0 <= shard.range.begin &&
+                shard.range.begin <= shard.range.end && shard.range.end <= local[shard.dim],
+            "parameter {} of shape {} has no range [{}, {}) in dim {}", spec.name,
+            to_string(spec.global_shape), shard.range.begin, shard.range.end, shard.dim);
+    const int64_t extent = std::max(spec.padded_extent, shard.range.size());
+    require(extent == shard.range.size() || shard.dim == 0,
+            "parameter {} can be padded only along dim 0", spec.name);
+    local.set(shard.dim, extent);
+  }
+  Parameter& parameter = parameters_.emplace_back();
+  parameter.name = spec.name;
+  parameter.global_shape = spec.global_shape;
+  parameter.shard = shard;
+  parameter.init = spec.init;
+  parameter.decay = spec.decay;
+  parameter.gradient_rows = spec.gradient_rows;
+  parameter.local_shape = local;
+  return parameter;
+}
+
+void ParameterStore::allocate(Device device, DType precision, StoreFor purpose,
+                              const FlatCut& cut) {
+  require(!allocated_, "a parameter store is allocated once");
+  allocated_ = true;
+  device_ = device;
+  precision_ = precision;
+
+  std::set<std::string> names;
+  std::vector<int64_t> sizes;
+  for (const Parameter& parameter : parameters_) {
+    require(names.insert(parameter.name).second, "two parameters are named {}", parameter.name);
+    sizes.push_back(parameter.local_shape.numel());
+  }
+  layout_ = FlatLayout(sizes, cut);
+
+  const bool training = purpose == StoreFor::training;
+  const MemoryUse use(training ? "weights, gradients and AdamW's moments" : "weights");
+  const auto flat = [&](int64_t elements, DType dtype, bool wanted) {
+    return Buffer(wanted ? static_cast<size_t>(elements) * size_of(dtype) : 0, device);
+  };
+  values_ = flat(flat_size(), precision, true);
+  grads_ = flat(flat_size(), DType::f32, training);
+  masters_ = flat(layout_.owned_size(), DType::f32, training && precision != DType::f32);
+  exp_avg_ = flat(layout_.owned_size(), DType::f32, training);
+  exp_avg_sq_ = flat(layout_.owned_size(), DType::f32, training);
+
+  const auto view = [&](const Tensor& flat_tensor, const Parameter& parameter) {
+    const int64_t begin = parameter.offset;
+    return flat_tensor.slice(begin, begin + parameter.local_shape.numel())
+        .view(parameter.local_shape);
+  };
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    Parameter& parameter = parameters_[i];
+    parameter.offset = layout_.offset(i);
+    parameter.value = view(flat_values(), parameter);
+    if (!training) continue;
+    parameter.grad = view(flat_grads(), parameter);
+    if (precision == DType::f32) parameter.master = parameter.value;
+    if (!cut.shared()) {
+      parameter.master = view(flat_masters(), parameter);
+      parameter.exp_avg = view(flat_exp_avg(), parameter);
+      parameter.exp_avg_sq = view(flat_exp_avg_sq(), parameter);
+    }
+    const size_t bucket = layout_.bucket_of(i);
+    const int64_t begin = parameter.offset;
+    const Range owned =
+        intersect({begin, begin + parameter.real_shape().numel()}, layout_.buckets()[bucket].owned);
+    parameter.owned = owned_run(bucket, owned.empty() ? Range{begin, begin} : owned);
+    parameter.owned.elements = {parameter.owned.elements.begin - begin,
+                                parameter.owned.elements.end - begin};
+  }
+}
+
+// Of elements that this rank owns, in one bucket.
+OwnedRun ParameterStore::owned_run(size_t bucket, Range elements) const {
+  const Range state = elements.empty() ? Range{} : layout_.in_owned_buffer(bucket, elements);
+  const auto flat = [&](const Tensor& tensor) {
+    return tensor.slice(elements.begin, elements.end);
+  };
+  const auto piece = [&](const Buffer& buffer) {
+    return buffer.tensor({layout_.owned_size()}, DType::f32).slice(state.begin, state.end);
+  };
+  OwnedRun run{elements, flat(flat_values()), flat(flat_grads()), {}, {}, {}};
+  run.master = precision_ == DType::f32 ? run.value : piece(masters_);
+  run.exp_avg = piece(exp_avg_);
+  run.exp_avg_sq = piece(exp_avg_sq_);
+  return run;
+}
+
+void ParameterStore::initialize(uint64_t seed) {
+  require(allocated_, "a parameter store was initialized before it was allocated");
+  if (device_.is_meta()) return;
+  for (const Parameter& parameter : parameters_) {
+    const OwnedRun& owned = parameter.owned;
+    const bool has_masters = masters_.bytes() > 0;
+    if (has_masters) write_initial(parameter, seed, owned.elements.begin, owned.master);
+    if (has_masters && !layout_.cut().shared()) {
+      copy(owned.master, owned.value);
+    } else {  // a value is the rounded master, wherever that is
+      write_initial(parameter, seed, 0, parameter.real_part(parameter.value));
+    }
+  }
+}
+
+std::vector<FlatRange> ParameterStore::ranges_by(
+    const std::function<bool(const Parameter&)>& property) const {
+  require(allocated_, "a parameter store has ranges when it is allocated");
+  std::vector<FlatRange> ranges;
+  for (const Parameter& parameter : parameters_) {
+    const bool value = property(parameter);
+    if (ranges.empty() || ranges.back().property != value) {
+      if (!ranges.empty()) ranges.back().elements.end = parameter.offset;
+      ranges.push_back({{parameter.offset, flat_size()}, value});
+    }
+  }
+  return ranges;
+}
+
+std::vector<OwnedRange> ParameterStore::owned_ranges_by(
+    const std::function<bool(const Parameter&)>& property) const {
+  std::vector<OwnedRange> owned;
+  for (const FlatRange& range : ranges_by(property)) {
+    if (!layout_.cut().shared()) {
+      owned.push_back({owned_run(0, range.elements), 0, range.property});
+      continue;
+    }
+    for (size_t bucket = 0; bucket < layout_.buckets().size(); ++bucket) {
+      const Range mine = intersect(range.elements, layout_.buckets()[bucket].owned);
+      if (!mine.empty()) owned.push_back({owned_run(bucket, mine), bucket, range.property});
+    }
+  }
+  return owned;
+}
+
+void ParameterStore::zero_grads() {
+  fill(flat_grads(), 0.0);
+  for (Parameter& parameter : parameters_) parameter.grad_is_forgotten = false;
+}
+
+void ParameterStore::forget_grads() {
+  for (Parameter& parameter : parameters_) parameter.grad_is_forgotten = true;
+}
+
+Tensor ParameterStore::flat_masters() const {
+  return precision_ == DType::f32 ? flat_values() : whole_state(masters_, "masters");
+}
+
+Tensor ParameterStore::flat_exp_avg() const { return whole_state(exp_avg_, "exp_avg"); }
+
+Tensor ParameterStore::flat_exp_avg_sq() const { return whole_state(exp_avg_sq_, "exp_avg_sq"); }
+
+Tensor ParameterStore::whole_state(const Buffer& buffer, const char* what) const {
+  require(!layout_.cut().shared(),
+          "{} of a parameter store that {} owners share are not whole on any of them", what,
+          layout_.cut().owners);
+  return buffer.tensor({flat_size()}, DType::f32);
+}
+
+}  // namespace tessera

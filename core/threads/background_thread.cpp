@@ -1,0 +1,107 @@
+#include "core/threads/background_thread.h"
+
+#include <omp.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <system_error>
+#include <utility>
+
+#include "core/error.h"
+
+namespace tessera {
+namespace {
+
+/// A thread begins with the signals blocked that are blocked where it is started. None may
+/// interrupt a job's writes, and a stop signal has to reach a thread that can be woken by it; but
+/// for those that are a thread's own faults, of which handlers tell.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP}) {
+      sigdelset(&all, fault);
+    }
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+BackgroundThread::~BackgroundThread() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void BackgroundThread::start(std::function<void()> job) {
+  if (!thread_.joinable()) {
+    const BlockedSignals blocked;
+    try {
+      thread_ = std::thread([this] { work(); });
+    } catch (const std::system_error& error) {
+      fail("a thread for work in the background can not be started: {}", error.what());
+    }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    require(!job_ && !error_, "a job was started in the background before the last was waited for");
+    job_ = std::move(job);
+  }
+  changed_.notify_all();
+}
+
+bool BackgroundThread::running() const {
+  const std::lock_guard lock(mutex_);
+  return job_ != nullptr;
+}
+
+bool BackgroundThread::failed() const {
+  const std::lock_guard lock(mutex_);
+  return error_ != nullptr;
+}
+
+void BackgroundThread::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !job_; });
+  if (const auto error = std::exchange(error_, nullptr)) std::rethrow_exception(error);
+}
+
+void BackgroundThread::discard() noexcept {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !job_; });
+  error_ = nullptr;
+}
+
+void BackgroundThread::work() {
+  omp_set_num_threads(1);  // of this thread alone: it would get a pool of its own
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return job_ || ends_; });
+    if (!job_) return;
+    const std::function<void()>& job = job_;  // stays until this thread removes it
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      job();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    error_ = error;
+    job_ = nullptr;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,112 @@
+#include "launch/checkpoint/model_json.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <string_view>
+
+#include "core/error.h"
+#include "launch/config/schema.h"
+#include "launch/config/validate_kind.h"
+
+namespace tessera {
+namespace {
+
+bool only_for_training(std::string_view key) {
+  return key == "dropout" || key == "attention_dropout" || key == "init_stddev";
+}
+
+/// schema.h's visitor that writes every architectural key.
+struct JsonWriter {
+  Json json = Json::object();
+
+  template <typename T, typename Rule>
+  void operator()(const Key& key, const T& member, const Rule& rule, std::string_view) {
+    if (only_for_training(key.name)) return;
+    if constexpr (std::is_enum_v<T>) {
+      json[std::string(key.name)] = rule.write(member);
+    } else {
+      json[std::string(key.name)] = member;
+    }
+  }
+};
+
+/// Keys that models did not have from the start: where a checkpoint lacks one, it has the default,
+/// which is what there was before.
+bool came_later(std::string_view key) {
+  constexpr std::string_view kLater[] = {"norm", "positions",        "rotary_base",   "token_types",
+                                         "head", "attention_window", "next_sentence", "num_labels"};
+  return std::find(std::begin(kLater), std::end(kLater), key) != std::end(kLater);
+}
+
+template <typename T, typename Rule>
+T value_from_json(const Json& json, const Rule& rule) {
+  if constexpr (std::is_enum_v<T> || std::is_same_v<T, std::string>) {
+    YamlNode node;
+    node.kind = YamlNode::Kind::scalar;
+    node.text = json.get<std::string>();
+    return rule.read(node);
+  } else {
+    return json.get<T>();
+  }
+}
+
+/// schema.h's visitor that reads every architectural key, and checks it as a file's would be.
+struct JsonReader {
+  const Json& json;
+  std::string_view owner;
+  std::set<std::string> known = {};
+
+  template <typename T, typename Rule>
+  void operator()(const Key& key, T& member, const Rule& rule, std::string_view) {
+    if (only_for_training(key.name)) return;
+    const std::string name(key.name);
+    known.insert(name);
+    if (!json.contains(name) && came_later(name)) return;
+    require(json.contains(name), "{} has no '{}'", owner, name);
+    try {
+      member = value_from_json<T>(json.at(name), rule);
+    } catch (const Error& error) {
+      fail("{}.{} {}", owner, name, error.what());
+    } catch (const Json::exception& error) {
+      fail("{}.{} can not be read: {}", owner, name, error.what());
+    }
+    require(rule.accepts(member), "{}.{} is {}, but must be {}", owner, name, rule.write(member),
+            rule.allowed());
+  }
+};
+
+}  // namespace
+
+Json architecture_json(const ModelConfig& config) {
+  ModelConfig resolved = config;
+  resolved.mlp_size = config.resolved_mlp_size();
+  resolved.norm = config.pre_norm() ? NormPosition::pre : NormPosition::post;
+  JsonWriter writer;
+  describe(std::as_const(resolved), writer);
+  return writer.json;
+}
+
+ModelConfig model_from_json(const Json& json, std::string_view owner) {
+  require(json.is_object(), "{} is not a JSON object", owner);
+  ModelConfig config;
+  JsonReader reader{json, owner};
+  describe(config, reader);
+  for (const auto& [key, value] : json.items()) {
+    require(reader.known.count(key) == 1, "{} has a key '{}', which this version does not know",
+            owner, key);
+  }
+  config.dropout = 0.0;
+  config.attention_dropout = 0.0;
+  require(config.hidden_size % config.num_heads == 0,
+          "{}.hidden_size is {}, which its num_heads {} do not divide", owner, config.hidden_size,
+          config.num_heads);
+  try {
+    check_model_kind(config);
+  } catch (const Error& error) {
+    fail("{} can not be: {}", owner, error.what());
+  }
+  return config;
+}
+
+}  // namespace tessera

@@ -1,0 +1,186 @@
+#include "launch/checkpoint/model_state.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "core/error.h"
+#include "core/memory.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/reduce.h"
+
+namespace tessera {
+namespace {
+
+constexpr const char* kExpAvg = "/exp_avg";
+constexpr const char* kExpAvgSq = "/exp_avg_sq";
+
+/// What may differ between a model and the one that it is fine-tuned from.
+bool of_a_head(const std::string& name) {
+  constexpr const char* kHeads[] = {"head.", "pooler.", "next_sentence.", "classifier."};
+  return std::any_of(std::begin(kHeads), std::end(kHeads),
+                     [&](const char* head) { return name.rfind(head, 0) == 0; });
+}
+
+/// Elements `range` of a tensor, as one dim.
+Tensor elements_of(const Tensor& tensor, Range range) {
+  return tensor.view({tensor.numel()}).slice(range.begin, range.end);
+}
+
+/// Calls body(box, piece) for the boxes of the global tensor that this rank updates, and for their
+/// parts of `run`, which is one of the parameter's OwnedRun.
+template <typename Body>
+void for_each_owned_box(const Parameter& parameter, const Tensor& run, Body&& body) {
+  int64_t begin = 0;
+  const Box local = box_of(parameter.shard, parameter.global_shape);
+  for (const Box& box : boxes_of_run(local, parameter.owned.elements)) {
+    const int64_t end = begin + box.shape.numel();
+    body(box, run.slice(begin, end).view(box.shape));
+    begin = end;
+  }
+}
+
+/// Each owner rounds all values by itself, and keeps its part of the masters.
+void load_shared_weight(Checkpoint& checkpoint, const Parameter& parameter) {
+  const Tensor values = parameter.real_part(parameter.value);
+  const OwnedTensor whole(values.shape(), DType::f32), rounded(values.shape(), values.dtype());
+  checkpoint.read(parameter.name, parameter.global_shape, parameter.shard, whole.tensor);
+  copy(whole.tensor, rounded.tensor);
+  copy(rounded.tensor, values);
+  copy(elements_of(whole.tensor, parameter.owned.elements), parameter.owned.master);
+}
+
+void load_weight(Checkpoint& checkpoint, const ParameterStore& store, const Parameter& parameter) {
+  const bool has_masters = store.master_bytes() > 0;
+  require(has_masters || store.precision() == DType::f32,
+          "weights are stored in fp32 and load into masters or fp32 values, not {}",
+          to_string(store.precision()));
+  if (has_masters && !parameter.master.defined()) return load_shared_weight(checkpoint, parameter);
+  const Tensor target = parameter.real_part(has_masters ? parameter.master : parameter.value);
+  checkpoint.read(parameter.name, parameter.global_shape, parameter.shard, target);
+  if (has_masters) copy(target, parameter.real_part(parameter.value));
+}
+
+/// Whether a checkpoint has a parameter, of this shape: a classifier may have had more labels.
+bool has_as_it_is(const Checkpoint& checkpoint, const Parameter& parameter) {
+  return checkpoint.has(parameter.name) &&
+         checkpoint.tensor(parameter.name).shape == parameter.global_shape;
+}
+
+/// Whether a parameter keeps its initial values where the others take those of a checkpoint.
+bool starts_anew(const Checkpoint& checkpoint, const Parameter& parameter, bool other_labels) {
+  if (!of_a_head(parameter.name)) return false;
+  const bool of_labels = parameter.name.starts_with("classifier.");
+  return (of_labels && other_labels) || !has_as_it_is(checkpoint, parameter);
+}
+
+/// The weights of a checkpoint, but for those `used`.
+std::vector<std::string> unused_weights(const Checkpoint& checkpoint,
+                                        const std::set<std::string>& used) {
+  std::vector<std::string> unused;
+  for (const auto& [name, tensor] : checkpoint.manifest().tensors) {
+    if (tensor.kind == kModelKind && used.count(name) == 0) unused.push_back(name);
+  }
+  return unused;
+}
+
+}  // namespace
+
+std::vector<HeldTensor> held_tensors(const ParameterStore& store) {
+  std::vector<HeldTensor> held;
+  for (const Parameter& parameter : store.parameters()) {
+    const auto hold = [&](const std::string& name, const char* kind, const Box& box,
+                          const Tensor& piece) {
+      held.push_back({name, kind, parameter.global_shape, box, piece});
+    };
+    const auto hold_owned = [&](const std::string& name, const char* kind, const Tensor& run) {
+      for_each_owned_box(parameter, run, [&](const Box& box, const Tensor& piece) {
+        hold(name, kind, box, piece);
+      });
+    };
+    if (parameter.master.defined()) {
+      hold(parameter.name, kModelKind, box_of(parameter.shard, parameter.global_shape),
+           parameter.real_part(parameter.master));
+    } else {
+      hold_owned(parameter.name, kModelKind, parameter.owned.master);
+    }
+    hold_owned(parameter.name + kExpAvg, kOptimizerKind, parameter.owned.exp_avg);
+    hold_owned(parameter.name + kExpAvgSq, kOptimizerKind, parameter.owned.exp_avg_sq);
+  }
+  return held;
+}
+
+std::string not_finite_parameter(const ParameterStore& store) {
+  const auto& parameters = store.parameters();
+  const auto count = static_cast<int64_t>(parameters.size());
+  const OwnedTensor squares({count}, DType::f64, store.device()), found({count}, DType::f64);
+  for (int64_t i = 0; i < count; ++i) {
+    const Tensor& masters = parameters[static_cast<size_t>(i)].owned.master;
+    if (masters.numel() > 0) add_sum_of_squares(masters, squares.tensor.slice(i, i + 1));
+  }
+  copy(squares.tensor, found.tensor);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (!std::isfinite(found.tensor.span<double>()[i])) return parameters[i].name;
+  }
+  return "";
+}
+
+void load_weights(Checkpoint& checkpoint, ParameterStore& store) {
+  for (const Parameter& parameter : store.parameters()) load_weight(checkpoint, store, parameter);
+}
+
+std::string load_matching_weights(Checkpoint& checkpoint, ParameterStore& store,
+                                  bool other_labels) {
+  std::vector<std::string> fresh;
+  std::set<std::string> used;
+  for (const Parameter& parameter : store.parameters()) {
+    if (starts_anew(checkpoint, parameter, other_labels)) {
+      fresh.push_back(parameter.name);
+    } else {
+      load_weight(checkpoint, store, parameter);
+      used.insert(parameter.name);
+    }
+  }
+  const std::vector<std::string> unused = unused_weights(checkpoint, used);
+  for (const std::string& name : unused) {
+    require(of_a_head(name), "the checkpoint {} has {}, for which the model has no place",
+            checkpoint.path().string(), name);
+  }
+  std::string sentence;
+  if (!fresh.empty()) sentence += fmt::format("new: {}", fmt::join(fresh, ", "));
+  if (!fresh.empty() && !unused.empty()) sentence += "; ";
+  if (!unused.empty()) sentence += fmt::format("left out: {}", fmt::join(unused, ", "));
+  return sentence;
+}
+
+bool has_weights_alone(const Checkpoint& checkpoint) {
+  const auto& tensors = checkpoint.manifest().tensors;
+  return std::none_of(tensors.begin(), tensors.end(),
+                      [](const auto& tensor) { return tensor.second.kind == kOptimizerKind; });
+}
+
+void load_training_state(Checkpoint& checkpoint, ParameterStore& store) {
+  load_weights(checkpoint, store);
+  if (has_weights_alone(checkpoint) && checkpoint.manifest().step == 0) {
+    for (Parameter& parameter : store.parameters()) {
+      fill(parameter.owned.exp_avg, 0.0);
+      fill(parameter.owned.exp_avg_sq, 0.0);
+    }
+    return;
+  }
+  for (const Parameter& parameter : store.parameters()) {
+    const auto load = [&](const std::string& name, const Tensor& run) {
+      for_each_owned_box(parameter, run, [&](const Box& box, const Tensor& piece) {
+        checkpoint.read_box(name, parameter.global_shape, box, piece);
+      });
+    };
+    load(parameter.name + kExpAvg, parameter.owned.exp_avg);
+    load(parameter.name + kExpAvgSq, parameter.owned.exp_avg_sq);
+  }
+}
+
+}  // namespace tessera

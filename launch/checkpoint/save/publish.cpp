@@ -1,0 +1,112 @@
+#include "launch/checkpoint/save/publish.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "launch/checkpoint/format/manifest.h"
+#include "launch/support/files/folders.h"
+#include "launch/support/files/output_file.h"
+
+namespace tessera {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+void observe(const SaveObserver& observer, const char* point) {
+  if (observer) observer(point);
+}
+
+// Runs `action`; adds the reason to `problems` if it throws.
+template <typename Action>
+void attempt(std::vector<std::string>& problems, Action&& action) {
+  try {
+    action();
+  } catch (const std::exception& error) {
+    problems.emplace_back(error.what());
+  }
+}
+
+// For file systems that can not exchange two folders: between the two renames the step has no
+// folder, and only the hidden one holds its earlier checkpoint.
+void replace_in_two_steps(const fs::path& temporary, const fs::path& target,
+                          const fs::path& replaced, const SaveObserver& observer) {
+  rename_path(target, replaced);
+  try {
+    observe(observer, "during_swap");
+    rename_path(temporary, target);
+  } catch (...) {
+    rename_path(replaced, target);
+    throw;
+  }
+}
+
+bool looks_whole(const fs::path& step_folder) {
+  try {
+    const Manifest manifest = read_manifest(step_folder);
+    const auto has_size = [&](const auto& file) {
+      std::error_code error;
+      const auto size = fs::file_size(step_folder / file.first, error);
+      return !error && size == static_cast<uintmax_t>(file.second.size);
+    };
+    return std::all_of(manifest.files.begin(), manifest.files.end(), has_size) &&
+           std::all_of(manifest.attachments.begin(), manifest.attachments.end(), has_size);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+std::optional<fs::path> name_checkpoint(const HiddenFolder& temporary, const std::string& id,
+                                        const SaveObserver& observer, bool may_exchange) {
+  const fs::path folder = temporary.path.parent_path();
+  const fs::path target = folder / step_name(temporary.step);
+  if (!fs::exists(target)) {
+    rename_path(temporary.path, target);
+    return std::nullopt;
+  }
+  if (may_exchange && exchange_paths(temporary.path, target)) return temporary.path;
+  const fs::path earlier = folder / hidden_name(temporary.step, HiddenKind::replaced, id);
+  replace_in_two_steps(temporary.path, target, earlier, observer);
+  return earlier;
+}
+
+std::vector<std::string> clean_up_after_dead_saves(const fs::path& checkpoints) {
+  std::vector<std::string> problems;
+  for (const HiddenFolder& hidden : hidden_folders(checkpoints)) {
+    attempt(problems, [&] {
+      const fs::path target = checkpoints / step_name(hidden.step);
+      if (hidden.kind == HiddenKind::replaced && !fs::exists(target)) {
+        rename_path(hidden.path, target);
+      } else {
+        delete_folder(hidden.path);
+      }
+    });
+  }
+  return problems;
+}
+
+std::vector<std::string> prune_checkpoints(const fs::path& checkpoints, int64_t step, int keep,
+                                           const std::string& id, const SaveObserver& observer) {
+  std::vector<std::string> problems;
+  int whole = 0;
+  for (const StepFolder& folder : step_folders(checkpoints)) {
+    if (folder.step > step) continue;
+    if (whole < keep) {
+      if (looks_whole(folder.path)) ++whole;
+      continue;
+    }
+    attempt(problems, [&] {
+      // Under a hidden name it can not be taken for a checkpoint when only half of it is left.
+      const fs::path hidden = checkpoints / hidden_name(folder.step, HiddenKind::pruned, id);
+      rename_path(folder.path, hidden);
+      sync_folder(checkpoints);
+      observe(observer, "during_prune");
+      delete_folder(hidden);
+    });
+  }
+  return problems;
+}
+
+}  // namespace tessera

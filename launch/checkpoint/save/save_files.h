@@ -1,0 +1,29 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "launch/checkpoint/format/manifest.h"
+#include "launch/checkpoint/save/publish.h"
+#include "launch/checkpoint/save/save_plan.h"
+
+namespace tessera {
+
+/// Writes the files that the plan gives to `rank`, and syncs them. Returns, as a text for the other
+/// ranks, what only the writer knows: sizes and checksums. Observes "during_data" after each slice.
+std::string write_files(const std::filesystem::path& folder, SavePlan& plan, int rank,
+                        const std::vector<HeldTensor>& tensors, const SaveObserver& observer);
+
+/// Writes the attachments, syncs them, and adds them to the manifest.
+void write_attachments(const std::filesystem::path& folder,
+                       const std::map<std::string, std::string>& attachments, Manifest& manifest);
+
+/// The manifest's files and tensors, from the plan and what write_files returned on every rank.
+/// Throws if a file can not be seen with its size from here, as it is where the ranks' machines do
+/// not share the folder.
+void fill_manifest(const std::filesystem::path& folder, SavePlan plan,
+                   const std::vector<std::string>& written_of_rank, Manifest& manifest);
+
+}  // namespace tessera

@@ -1,0 +1,185 @@
+#include "launch/checkpoint/save/save_plan.h"
+
+#include <algorithm>
+#include <functional>
+#include <tuple>
+
+#include "core/error.h"
+#include "launch/checkpoint/format/safetensors.h"
+
+namespace tessera {
+
+namespace {
+
+Shape to_shape(const Json& list) {
+  Shape shape;
+  for (const int64_t extent : list.get<std::vector<int64_t>>()) shape.push_back(extent);
+  return shape;
+}
+
+void require_valid(const HeldTensor& held) {
+  require(held.kind == kModelKind || held.kind == kOptimizerKind,
+          "the kind of {} must be \"model\" or \"optimizer\", but is {}", held.name,
+          quote(held.kind));
+  require(!held.name.empty() && held.name.size() <= kMaxJsonText,
+          "a tensor's name must have 1 to {} bytes, but {} has {}", kMaxJsonText, quote(held.name),
+          held.name.size());
+  require(is_within(held.box, held.global_shape),
+          "{} of shape {} has no box at offset {} of shape {}", held.name,
+          to_string(held.global_shape), to_string(held.box.offset), to_string(held.box.shape));
+  require_shape(held.data, held.box.shape, "save_checkpoint", held.name.c_str());
+  const Device device = held.data.device();
+  require(held.make ? device.is_meta() : !device.is_meta(), "{} must be on {}, but is {}",
+          held.name, held.make ? "the meta device" : "the cpu or a GPU", describe(held.data));
+}
+
+// Whether a rank may hold both under one name.
+bool are_pieces_of_one(const HeldTensor& a, const HeldTensor& b) {
+  return a.kind == b.kind && a.global_shape == b.global_shape && a.data.dtype() == b.data.dtype() &&
+         a.box != b.box;
+}
+
+// A slice and the ranks that hold it.
+struct Candidate {
+  PlannedSlice slice;
+  int64_t bytes = 0;
+  std::vector<size_t> holders;
+};
+
+// Collects what the ranks hold, and who holds which slice.
+class Holdings {
+ public:
+  void add(const Json& held, size_t rank) {
+    const auto name = held.at("name").get<std::string>();
+    const auto kind = held.at("kind").get<std::string>();
+    const DType dtype = dtype_of_safetensors(held.at("dtype").get<std::string>(), name);
+    const StoredTensor tensor{kind, dtype, to_shape(held.at("shape")), {}};
+    const auto [known, added] = tensors.emplace(name, tensor);
+    if (added) first_rank_[name] = rank;
+    require_same(name, known->second, tensor, rank);
+    const Box box{to_shape(held.at("offset")), to_shape(held.at("extent"))};
+    if (box.shape.numel() == 0) return;
+    auto& slices = known->second.slices;
+    const auto same = std::find_if(slices.begin(), slices.end(),
+                                   [&](const StoredSlice& other) { return other.box == box; });
+    const auto index = static_cast<size_t>(same - slices.begin());
+    if (same == slices.end()) slices.push_back({"", "", box, ""});
+    Candidate& candidate = candidates_[{name, index}];
+    candidate.slice = {name, index};
+    candidate.bytes = *checked_bytes(box.shape, tensor.dtype);
+    candidate.holders.push_back(rank);
+  }
+
+  void require_complete() const {
+    for (const auto& [name, tensor] : tensors) {
+      std::vector<Box> boxes;
+      for (const StoredSlice& slice : tensor.slices) boxes.push_back(slice.box);
+      require_tiling(boxes, tensor.shape, name);
+    }
+  }
+
+  std::vector<Candidate> largest_first() const {
+    std::vector<Candidate> all;
+    for (const auto& [key, candidate] : candidates_) all.push_back(candidate);
+    std::stable_sort(all.begin(), all.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.bytes > b.bytes; });
+    return all;
+  }
+
+  std::map<std::string, StoredTensor> tensors;
+
+ private:
+  void require_same(const std::string& name, const StoredTensor& known, const StoredTensor& tensor,
+                    size_t rank) const {
+    require(known.kind == tensor.kind && known.dtype == tensor.dtype && known.shape == tensor.shape,
+            "{} is {} {} of kind {} on rank {}, but {} {} of kind {} on rank {}", name,
+            to_string(known.dtype), to_string(known.shape), known.kind, first_rank_.at(name),
+            to_string(tensor.dtype), to_string(tensor.shape), tensor.kind, rank);
+  }
+
+  std::map<std::string, size_t> first_rank_;
+  std::map<std::pair<std::string, size_t>, Candidate> candidates_;
+};
+
+// The files of a rank that writes these slices. Larger dtypes come first, so that every slice is
+// aligned to its dtype.
+std::vector<PlannedFile> files_of(size_t rank, std::vector<PlannedSlice> slices,
+                                  std::map<std::string, StoredTensor>& tensors) {
+  std::sort(slices.begin(), slices.end(), [&](const PlannedSlice& a, const PlannedSlice& b) {
+    const size_t size_a = size_of(tensors.at(a.tensor).dtype);
+    const size_t size_b = size_of(tensors.at(b.tensor).dtype);
+    if (size_a != size_b) return size_a > size_b;
+    return std::tie(a.tensor, a.index) < std::tie(b.tensor, b.index);
+  });
+  std::map<std::string, int> slices_of;
+  for (const PlannedSlice& planned : slices) ++slices_of[planned.tensor];
+  std::vector<PlannedFile> files;
+  for (const char* kind : {kModelKind, kOptimizerKind}) {
+    PlannedFile file{fmt::format("{}_{:05}.safetensors", kind, rank), {}};
+    for (const PlannedSlice& planned : slices) {
+      StoredTensor& tensor = tensors.at(planned.tensor);
+      if (tensor.kind != kind) continue;
+      file.slices.push_back(planned);
+      StoredSlice& slice = tensor.slices[planned.index];
+      slice.file = file.name;
+      slice.key = planned.tensor;
+      if (slices_of[planned.tensor] > 1) slice.key += to_string(slice.box);
+    }
+    if (!file.slices.empty()) files.push_back(std::move(file));
+  }
+  return files;
+}
+
+}  // namespace
+
+std::string describe_held(const std::vector<HeldTensor>& tensors) {
+  Json list = Json::array();
+  std::map<std::string, const HeldTensor*> first;
+  for (const HeldTensor& held : tensors) {
+    const auto [known, is_new] = first.emplace(held.name, &held);
+    require(is_new || are_pieces_of_one(*known->second, held), "the tensor {} is given twice",
+            held.name);
+    require_valid(held);
+    list.push_back({{"name", held.name},
+                    {"kind", held.kind},
+                    {"dtype", safetensors_name(held.data.dtype())},
+                    {"shape", to_list(held.global_shape)},
+                    {"offset", to_list(held.box.offset)},
+                    {"extent", to_list(held.box.shape)}});
+  }
+  return to_text(list);
+}
+
+int64_t largest_share(std::vector<int64_t> slice_bytes, int ranks) {
+  std::sort(slice_bytes.begin(), slice_bytes.end(), std::greater<>());
+  std::vector<int64_t> of_rank(static_cast<size_t>(ranks), 0);
+  for (const int64_t bytes : slice_bytes) *std::ranges::min_element(of_rank) += bytes;
+  return *std::ranges::max_element(of_rank);
+}
+
+SavePlan plan_save(const std::vector<std::string>& held_of_rank) {
+  const size_t ranks = held_of_rank.size();
+  Holdings holdings;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    const std::string source = fmt::format("the list of the tensors of rank {}", rank);
+    for (const Json& held : parse_json(held_of_rank[rank], source)) holdings.add(held, rank);
+  }
+  holdings.require_complete();
+  std::vector<std::vector<PlannedSlice>> slices_of_rank(ranks);
+  std::vector<int64_t> bytes_of_rank(ranks, 0);
+  for (const Candidate& candidate : holdings.largest_first()) {
+    const size_t writer =
+        *std::min_element(candidate.holders.begin(), candidate.holders.end(),
+                          [&](size_t a, size_t b) { return bytes_of_rank[a] < bytes_of_rank[b]; });
+    bytes_of_rank[writer] += candidate.bytes;
+    slices_of_rank[writer].push_back(candidate.slice);
+  }
+  SavePlan plan;
+  plan.tensors = std::move(holdings.tensors);
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    plan.files_of_rank.push_back(files_of(rank, std::move(slices_of_rank[rank]), plan.tensors));
+  }
+  return plan;
+}
+
+}  // namespace tessera

@@ -1,0 +1,91 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launch/cli/asked_model.h"
+#include "launch/cli/command_line.h"
+#include "launch/cli/commands.h"
+#include "launch/cli/process.h"
+#include "launch/support/files/folders.h"
+#include "launch/support/files/staged_file.h"
+#include "launch/tools/attention/attention_page.h"
+#include "launch/tools/attention/look_at.h"
+#include "parallel/communicators/exchange.h"
+
+namespace tessera {
+namespace {
+
+struct LookOptions {
+  std::string checkpoint;
+  std::vector<std::string> texts;
+  bool pack = false;
+  AttentionChoice choice;
+  std::string output = "attention";
+  DeviceOptions devices;
+};
+
+void write_file(const std::string& path, const std::string& text) {
+  create_folder_of(path);
+  StagedFile file(path);
+  file.write(text);
+  file.close();
+  file.publish();
+  fmt::print("wrote {}\n", path);
+}
+
+void look(const LookOptions& options, Communicator& world) {
+  const AskedModel asked = open_asked_model(options.checkpoint, options.devices, world);
+  // All ranks see the same texts, so that none fails alone but in writing.
+  all_alike(world, [&] {
+    std::vector<Sample> samples;
+    for (const std::string& text : options.texts) {
+      samples.push_back(sample_of_text(*asked.tokenizer, asked.model->config(), text));
+    }
+    if (options.pack) samples = {packed(samples)};
+    AttentionReport report =
+        look_at_attention(*asked.model, *asked.tokenizer, samples, options.choice);
+    if (world.rank() != 0) return;
+    report.checkpoint = asked.path.string();
+    write_file(options.output + ".json", to_json(report).dump() + "\n");
+    write_file(options.output + ".html", to_html(report));
+  });
+}
+
+}  // namespace
+
+void add_attention_command(CLI::App& app, int& exit_code) {
+  const auto options = std::make_shared<LookOptions>();
+  CLI::App* command = app.add_subcommand(
+      "attention", "Write what each head of a trained model attends to in a text, to look at");
+  command
+      ->add_option("--checkpoint", options->checkpoint,
+                   "A run's folder (its newest whole checkpoint) or a step's")
+      ->required()
+      ->type_name("RUN_OR_STEP");
+  command->add_option("--text", options->texts, "A text; may be given several times")
+      ->required()
+      ->allow_extra_args(false)
+      ->type_name("TEXT");
+  command->add_flag("--pack", options->pack,
+                    "Put the texts into one row, where they do not see each other");
+  command->add_option("--layer", options->choice.layers, "Only this layer, from 0 on; or several")
+      ->check(whole_number_from(0))
+      ->type_name("N");
+  command->add_option("--head", options->choice.heads, "Only this head, from 0 on; or several")
+      ->check(whole_number_from(0))
+      ->type_name("N");
+  command
+      ->add_option("--output", options->output,
+                   "Writes PREFIX.html and PREFIX.json, in place of any such files")
+      ->type_name("PREFIX")
+      ->capture_default_str();
+  add_device_options(*command, options->devices);
+  command->callback([options, &exit_code] {
+    exit_code = run_on_ranks([&](Communicator& world) { look(*options, world); });
+  });
+}
+
+}  // namespace tessera

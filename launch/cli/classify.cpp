@@ -1,0 +1,91 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "launch/checkpoint/checkpoint_labels.h"
+#include "launch/cli/asked_model.h"
+#include "launch/cli/commands.h"
+#include "launch/cli/process.h"
+#include "launch/data/datasets/classification_dataset.h"
+#include "launch/tools/predict/predict.h"
+#include "parallel/communicators/exchange.h"
+
+namespace tessera {
+namespace {
+
+struct ClassifyOptions {
+  std::string checkpoint;
+  std::string text;
+  std::optional<std::string> text_pair;
+  bool truncate = false;
+  DeviceOptions devices;
+};
+
+/// The names of a run's labels, or their numbers where it has none.
+std::vector<std::string> names_of_labels(const Json& extra, int64_t num_labels) {
+  std::vector<std::string> names = checkpoint_labels(extra);
+  for (auto i = std::ssize(names); i < num_labels; ++i) names.push_back(fmt::format("{}", i));
+  return names;
+}
+
+void print(const std::vector<double>& probabilities, const std::vector<std::string>& names) {
+  std::vector<size_t> order(probabilities.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return probabilities[a] > probabilities[b]; });
+  for (const size_t label : order) {
+    fmt::print("{:6.2f}%  {}\n", 100.0 * probabilities[label], names[label]);
+  }
+}
+
+void classify(const ClassifyOptions& options, Communicator& world) {
+  const AskedModel asked = open_asked_model(options.checkpoint, options.devices, world);
+  // All ranks see the same text, so that none fails alone.
+  all_alike(world, [&] {
+    const ModelConfig& config = asked.model->config();
+    require(
+        config.head == Head::classification,
+        "{} has no classification head: a BERT gets one in a run with model.head=classification",
+        asked.path.string());
+    require(!options.text_pair || config.token_types != 1,
+            "--text-pair makes a pair, but the model of {} has only one type of tokens",
+            asked.path.string());
+    const ClassificationEncoder encoder(
+        [&](std::string_view text) { return asked.tokenizer->encode(text); },
+        asked.tokenizer->traits(), config.seq_length, options.truncate);
+    Sample sample;
+    encoder.encode(options.text, options.text_pair, "--text", sample);
+    const std::vector<double> probabilities = label_probabilities(*asked.model, sample);
+    if (world.rank() == 0) print(probabilities, names_of_labels(asked.extra, config.num_labels));
+  });
+}
+
+}  // namespace
+
+void add_classify_command(CLI::App& app, int& exit_code) {
+  const auto options = std::make_shared<ClassifyOptions>();
+  CLI::App* command =
+      app.add_subcommand("classify", "Print which label a fine-tuned BERT gives a text");
+  command
+      ->add_option("--checkpoint", options->checkpoint,
+                   "A run's folder (its newest whole checkpoint) or a step's")
+      ->required()
+      ->type_name("RUN_OR_STEP");
+  command->add_option("--text", options->text, "The text")->required()->type_name("TEXT");
+  command->add_option("--text-pair", options->text_pair, "The second text of a pair")
+      ->type_name("TEXT");
+  command->add_flag("--truncate", options->truncate, "Cut a text that is too long for the model");
+  add_device_options(*command, options->devices);
+  command->callback([options, &exit_code] {
+    exit_code = run_on_ranks([&](Communicator& world) { classify(*options, world); });
+  });
+}
+
+}  // namespace tessera

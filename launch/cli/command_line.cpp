@@ -1,0 +1,93 @@
+#include "launch/cli/command_line.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <charconv>
+#include <vector>
+
+#include "launch/config/schema_list.h"
+
+namespace tessera {
+namespace {
+
+using Names = std::vector<std::string>;
+
+Names command_names(const CLI::App& app) {
+  Names names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  return names;
+}
+
+Names option_names(const CLI::App& command) {
+  Names names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::string did_you_mean(const std::string& word, const Names& candidates) {
+  const std::string best = nearest(word, candidates);
+  return best.empty() ? "." : fmt::format(", did you mean {}?", best);
+}
+
+bool is_option(const std::string& word) { return word.compare(0, 1, "-") == 0; }
+
+/// The first word that nothing expected, an option if there is one; "" if there is none.
+std::string unexpected_word(const CLI::App& app) {
+  std::string word;
+  for (const std::string& left : app.remaining(/*recurse=*/true)) {
+    if (is_option(left)) return left;
+    if (word.empty()) word = left;
+  }
+  return word;
+}
+
+bool is(const CLI::Error& error, CLI::ExitCodes code) {
+  return error.get_exit_code() == static_cast<int>(code);
+}
+
+std::string unexpected(const CLI::App& app, const CLI::App& command) {
+  const std::string word = unexpected_word(app);
+  if (!is_option(word)) return fmt::format("'{}' was not expected after what came before it", word);
+  const Names names = option_names(command);
+  return fmt::format("there is no option {}{} The options are {}", word, did_you_mean(word, names),
+                     fmt::join(names, ", "));
+}
+
+std::string no_command(const CLI::App& app) {
+  const Names names = command_names(app);
+  const std::string word = unexpected_word(app);
+  if (is_option(word)) return unexpected(app, app);
+  const std::string commands = fmt::format("{}", fmt::join(names, ", "));
+  return word.empty() ? fmt::format("no command was given; the commands are {}", commands)
+                      : fmt::format("there is no command '{}'{} The commands are {}", word,
+                                    did_you_mean(word, names), commands);
+}
+
+}  // namespace
+
+std::string usage_error(const CLI::App* app, const CLI::Error& error) {
+  const auto chosen = app->get_subcommands();
+  const CLI::App& command = chosen.empty() ? *app : *chosen.front();
+  const std::string name =
+      chosen.empty() ? app->get_name() : app->get_name() + " " + command.get_name();
+  std::string what = error.what();
+  if (is(error, CLI::ExitCodes::ExtrasError)) what = unexpected(*app, command);
+  if (is(error, CLI::ExitCodes::RequiredError) && chosen.empty()) what = no_command(*app);
+  return fmt::format("error: {}: {}\n{} --help says more\n", name, what, name);
+}
+
+CLI::Validator whole_number_from(int64_t least) {
+  const auto check = [least](const std::string& text) -> std::string {
+    int64_t number = 0;
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, number);
+    if (error == std::errc() && stop == end && number >= least) return "";
+    return fmt::format("'{}' is not a whole number from {} on", text, least);
+  };
+  return {check, "", "whole number"};
+}
+
+}  // namespace tessera

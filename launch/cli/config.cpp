@@ -1,0 +1,53 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "launch/cli/command_line.h"
+#include "launch/cli/commands.h"
+#include "launch/cli/process.h"
+#include "launch/config/load_config.h"
+#include "launch/config/validate.h"
+#include "launch/config/write_config.h"
+
+namespace tessera {
+namespace {
+
+struct ConfigOptions {
+  std::string config;
+  std::vector<std::string> overrides;
+  int ranks = 0;
+  bool markdown = false;
+};
+
+void print_config(const ConfigOptions& options) {
+  if (options.markdown) {
+    fmt::print("{}", config_markdown());
+    return;
+  }
+  require(!options.config.empty(), "config: give a YAML file, or --markdown");
+  const RunConfig config = load_config(options.config, options.overrides);
+  if (options.ranks > 0) validate(config, options.ranks);
+  fmt::print("{}", to_yaml(config));
+}
+
+}  // namespace
+
+void add_config_command(CLI::App& app) {
+  const auto options = std::make_shared<ConfigOptions>();
+  CLI::App* command =
+      app.add_subcommand("config", "Check a configuration and print it with every key");
+  command->add_option("config", options->config, "The YAML file of a run")->type_name("CONFIG");
+  command->add_option("--set", options->overrides, "Override a key, as train does")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->add_option("--ranks", options->ranks, "Check it for this many ranks, too")
+      ->check(whole_number_from(1));
+  command->add_flag("--markdown", options->markdown, "Print what all keys mean, as Markdown");
+  command->callback([options] { run_on_first_rank([&] { print_config(*options); }); });
+}
+
+}  // namespace tessera

@@ -1,0 +1,96 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "launch/cli/command_line.h"
+#include "launch/cli/commands.h"
+#include "launch/cli/device_options.h"
+#include "launch/cli/process.h"
+#include "launch/tools/evaluate/eval_run.h"
+
+namespace tessera {
+namespace {
+
+void add_data_options(CLI::App& command, EvalOptions& options) {
+  command
+      .add_option("--data", options.data,
+                  "A dataset's prefix, as it was given to `tessera prepare`, or a file of labelled "
+                  "texts; else the data of the configuration")
+      ->type_name("PREFIX");
+  command
+      .add_option("--part",
+                  "Without --data: which part of the configuration's data (default: eval)")
+      ->type_name("train|eval|test")
+      ->check(
+          [&options](const std::string& word) -> std::string {
+            for (const DataPart part : {DataPart::train, DataPart::eval, DataPart::test}) {
+              if (to_string(part) != word) continue;
+              options.part = part;
+              return "";
+            }
+            return fmt::format("'{}' is none of: train, eval, test", word);
+          },
+          "");
+  command
+      .add_option("--config", options.config,
+                  "How samples are made of the data; else the config.yaml of the checkpoint's run. "
+                  "The model is the checkpoint's")
+      ->type_name("CONFIG");
+  command
+      .add_option("--set", options.overrides,
+                  "Override a key of data or mlm, or run.seed, as in --set mlm.probability=0.2")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command.add_option("--max-samples", options.max_samples, "Only the first so many samples")
+      ->check(whole_number_from(1));
+}
+
+void eval(EvalOptions options, const DeviceOptions& devices, bool as_json, Communicator& world) {
+  options.device = devices.device;
+  options.backend = devices.backend;
+  const EvalReport report = run_eval(options, world);
+  if (world.rank() != 0) return;
+  fmt::print("{}\n", as_json ? to_text(to_json(report)) : to_string(report));
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+void add_eval_command(CLI::App& app, int& exit_code) {
+  const auto options = std::make_shared<EvalOptions>();
+  const auto devices = std::make_shared<DeviceOptions>();
+  const auto as_json = std::make_shared<bool>(false);
+  CLI::App* command =
+      app.add_subcommand("eval", "Print the loss of a trained model, and what follows from it");
+  command
+      ->add_option("--checkpoint", options->checkpoint,
+                   "A run's folder (its newest whole checkpoint) or a step's")
+      ->required()
+      ->type_name("RUN_OR_STEP");
+  add_data_options(*command, *options);
+  command
+      ->add_option("--tensor", options->tensor,
+                   "Of the ranks that mpirun starts, so many share one replica of the model; the "
+                   "others share the samples")
+      ->check(whole_number_from(1))
+      ->capture_default_str();
+  command->add_option("--micro-batch", options->micro_batch, "Samples that a rank takes at once")
+      ->check(whole_number_from(1))
+      ->capture_default_str();
+  command->add_flag("--json", *as_json, "Print one JSON object");
+  command
+      ->add_option("--dump", options->dump,
+                   "Also write the evaluated tokens and targets, for another program to evaluate; "
+                   "on one rank")
+      ->type_name("FILE.safetensors");
+  add_device_options(*command, *devices);
+  command->callback([options, devices, as_json, &exit_code] {
+    exit_code =
+        run_on_ranks([&](Communicator& world) { eval(*options, *devices, *as_json, world); });
+  });
+}
+
+}  // namespace tessera

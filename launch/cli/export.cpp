@@ -1,0 +1,62 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "launch/cli/commands.h"
+#include "launch/cli/process.h"
+#include "launch/huggingface/export/export_model.h"
+#include "launch/support/text/byte_size.h"
+
+namespace tessera {
+namespace {
+
+struct ExportArguments {
+  std::string checkpoint;
+  std::string to;
+  std::string max_shard_size = "5GB";
+  std::string precision = "fp32";
+  bool overwrite = false;
+};
+
+void export_and_print(const ExportArguments& arguments) {
+  const ExportReport report =
+      export_model({arguments.checkpoint, arguments.to, parse_byte_size(arguments.max_shard_size),
+                    arguments.precision == "bf16" ? DType::bf16 : DType::f32, arguments.overwrite});
+  fmt::print("wrote {} from {}: {}, {} parameters in {}\n", arguments.to,
+             report.checkpoint.string(), report.model_class, report.parameters,
+             arguments.precision);
+  fmt::print("files: {}\n", fmt::join(report.files, ", "));
+  for (const std::string& note : report.notes) fmt::print("note: {}\n", note);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+void add_export_command(CLI::App& app) {
+  const auto arguments = std::make_shared<ExportArguments>();
+  CLI::App* command = app.add_subcommand(
+      "export", "Write a checkpoint as a folder that Hugging Face's transformers loads");
+  command
+      ->add_option("--checkpoint", arguments->checkpoint,
+                   "A run's folder (its newest whole checkpoint) or a step's")
+      ->required()
+      ->type_name("RUN_OR_STEP");
+  command->add_option("--to", arguments->to, "The folder to make")->required()->type_name("DIR");
+  command
+      ->add_option("--max-shard-size", arguments->max_shard_size,
+                   "Weights of more than this are split into several files")
+      ->type_name("SIZE")
+      ->capture_default_str();
+  command->add_option("--precision", arguments->precision, "Of the weights that are written")
+      ->type_name("fp32|bf16")
+      ->check(CLI::IsMember({"fp32", "bf16"}), "")
+      ->capture_default_str();
+  command->add_flag("--overwrite", arguments->overwrite, "Replace an earlier export in DIR");
+  command->callback([arguments] { run_on_first_rank([&] { export_and_print(*arguments); }); });
+}
+
+}  // namespace tessera

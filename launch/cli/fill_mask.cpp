@@ -1,0 +1,103 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "launch/cli/asked_model.h"
+#include "launch/cli/command_line.h"
+#include "launch/cli/commands.h"
+#include "launch/cli/process.h"
+#include "launch/tools/predict/predict.h"
+#include "launch/tools/predict/text_sample.h"
+#include "parallel/communicators/exchange.h"
+
+namespace tessera {
+namespace {
+
+struct FillMaskOptions {
+  std::string checkpoint;
+  std::string text;
+  int64_t top = 5;
+  DeviceOptions devices;
+};
+
+/// Where the mask tokens are.
+std::vector<int32_t> masked_places(const Sample& sample, const Tokenizer& tokenizer,
+                                   const std::string& text) {
+  const auto mask = tokenizer.special().mask;
+  require(mask.has_value(), "the checkpoint's tokenizer, {}, has no [MASK] to fill",
+          tokenizer.kind());
+  std::vector<int32_t> places;
+  for (size_t t = 0; t < sample.tokens.size(); ++t) {
+    if (sample.tokens[t] == *mask) places.push_back(static_cast<int32_t>(t));
+  }
+  require(!places.empty(),
+          "--text is \"{}\", without a place to fill: write {} where a word is missing", text,
+          tokenizer.token_text(*mask));
+  return places;
+}
+
+void print(const Sample& sample, const std::vector<int32_t>& places,
+           const std::vector<std::vector<Candidate>>& candidates, const Tokenizer& tokenizer) {
+  // Each candidate in its text, with the likeliest at the other places.
+  std::vector<int32_t> likeliest = sample.tokens;
+  for (size_t i = 0; i < places.size(); ++i) {
+    likeliest[static_cast<size_t>(places[i])] = candidates[i].front().token;
+  }
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (places.size() > 1) fmt::print("place {} of {}\n", i + 1, places.size());
+    for (const Candidate& candidate : candidates[i]) {
+      std::vector<int32_t> filled = likeliest;
+      filled[static_cast<size_t>(places[i])] = candidate.token;
+      fmt::print("{:6.2f}%  {:<14} {}\n", 100.0 * candidate.probability,
+                 tokenizer.token_text(candidate.token), tokenizer.decode(filled));
+    }
+  }
+}
+
+void fill_mask(const FillMaskOptions& options, Communicator& world) {
+  const AskedModel asked = open_asked_model(options.checkpoint, options.devices, world);
+  // All ranks see the same text, so that none fails alone.
+  all_alike(world, [&] {
+    require(asked.model->config().is_bert(),
+            "{} is a GPT, which continues texts and fills no masks: use tessera generate",
+            asked.path.string());
+    require(asked.model->config().head == Head::pretraining,
+            "{} is a classifier, which no longer predicts tokens: ask it with tessera classify",
+            asked.path.string());
+    const Sample sample = sample_of_text(*asked.tokenizer, asked.model->config(), options.text);
+    const auto places = masked_places(sample, *asked.tokenizer, options.text);
+    const auto candidates =
+        fill_places(*asked.model, sample, places, options.top, asked.tokenizer->vocab_size());
+    if (world.rank() == 0) print(sample, places, candidates, *asked.tokenizer);
+  });
+}
+
+}  // namespace
+
+void add_fill_mask_command(CLI::App& app, int& exit_code) {
+  const auto options = std::make_shared<FillMaskOptions>();
+  CLI::App* command =
+      app.add_subcommand("fill-mask", "Print what a trained BERT would put in place of [MASK]");
+  command
+      ->add_option("--checkpoint", options->checkpoint,
+                   "A run's folder (its newest whole checkpoint) or a step's")
+      ->required()
+      ->type_name("RUN_OR_STEP");
+  command->add_option("--text", options->text, "A text with one [MASK] or more")
+      ->required()
+      ->type_name("TEXT");
+  command->add_option("--top", options->top, "How many candidates for each")
+      ->check(whole_number_from(1))
+      ->capture_default_str();
+  add_device_options(*command, options->devices);
+  command->callback([options, &exit_code] {
+    exit_code = run_on_ranks([&](Communicator& world) { fill_mask(*options, world); });
+  });
+}
+
+}  // namespace tessera

@@ -1,0 +1,153 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+#include "core/memory.h"
+#include "launch/checkpoint/checkpoint_tokenizer.h"
+#include "launch/checkpoint/find.h"
+#include "launch/cli/command_line.h"
+#include "launch/cli/commands.h"
+#include "launch/cli/device_options.h"
+#include "launch/cli/process.h"
+#include "launch/tools/generate/generator.h"
+#include "parallel/communicators/exchange.h"
+#include "parallel/host/host_threads.h"
+
+namespace tessera {
+namespace {
+
+struct GenerateOptions {
+  std::string checkpoint;
+  std::string prompt;
+  int64_t max_tokens = 200;
+  SamplingOptions sampling;
+  DeviceOptions devices;
+};
+
+/// Writes a text as its tokens come: each at once where the tokenizer allows that, else all at the
+/// end, since what follows a token may decide how it is written.
+class TextWriter {
+ public:
+  TextWriter(const Tokenizer& tokenizer, bool prints, std::span<const int32_t> prompt)
+      : tokenizer_(tokenizer), prints_(prints), tokens_(prompt.begin(), prompt.end()) {}
+
+  void write(std::string_view text) const {
+    if (!prints_) return;
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  }
+
+  void add(int32_t token) {
+    if (tokenizer_.decodes_piecewise()) {
+      write(tokenizer_.decode({&token, 1}));
+    } else {
+      tokens_.push_back(token);
+    }
+  }
+
+  /// The first `prompt_size` tokens are those of the prompt, which is written.
+  void finish(size_t prompt_size) const {
+    if (!tokenizer_.decodes_piecewise()) {
+      const std::string prompt = tokenizer_.decode(std::span(tokens_).first(prompt_size));
+      const std::string all = tokenizer_.decode(tokens_);
+      const bool goes_on = all.compare(0, prompt.size(), prompt) == 0;
+      write(goes_on ? all.substr(prompt.size()) : "\n" + all);
+    }
+    write("\n");
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  bool prints_;
+  std::vector<int32_t> tokens_;
+};
+
+std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, const std::string& text) {
+  std::vector<int32_t> prompt = tokenizer.encode(text);
+  if (!prompt.empty()) return prompt;
+  // A document begins where the one before it ended.
+  const auto begin = tokenizer.end_of_document();
+  require(begin.has_value(),
+          "--prompt has no token, and the tokenizer {} has none between documents, after which a "
+          "text could begin: give a prompt",
+          tokenizer.kind());
+  return {*begin};
+}
+
+void generate(const GenerateOptions& options, Communicator& world) {
+  OpenedDevices devices;
+  std::unique_ptr<Generator> generator;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::vector<int32_t> prompt;
+  const auto path = resolve_checkpoint(options.checkpoint, world);
+  apply_host_threads(world);
+  devices = options.devices.open(world);
+  const MemoryUse use("", "start more ranks with mpirun, which split the model");
+  all_or_none(world, [&] {
+    check(options.sampling);
+    Checkpoint checkpoint = Checkpoint::open(path);
+    tokenizer = tokenizer_of(checkpoint);
+    generator = std::make_unique<Generator>(checkpoint, *devices.world, devices.device);
+    prompt = encode_prompt(*tokenizer, options.prompt);
+  });
+
+  TextWriter writer(*tokenizer, world.rank() == 0, prompt);
+  writer.write(options.prompt);
+  SamplingOptions sampling = options.sampling;
+  sampling.vocab_size = tokenizer->vocab_size();
+  // All ranks see the same tokens and logits, so that none fails alone.
+  all_alike(world, [&] {
+    generator->generate(prompt, options.max_tokens, sampling, [&](int32_t token) {
+      if (token == tokenizer->end_of_document()) return false;
+      writer.add(token);
+      return true;
+    });
+  });
+  writer.finish(prompt.size());
+}
+
+}  // namespace
+
+void add_generate_command(CLI::App& app, int& exit_code) {
+  const auto options = std::make_shared<GenerateOptions>();
+  CLI::App* command = app.add_subcommand("generate", "Continue a text with a trained model");
+  command
+      ->add_option("--checkpoint", options->checkpoint,
+                   "A run's folder (its newest whole checkpoint) or a step's")
+      ->required()
+      ->type_name("RUN_OR_STEP");
+  command->add_option("--prompt", options->prompt, "The text to continue; may be empty")
+      ->required();
+  command->add_option("--max-tokens", options->max_tokens, "Tokens to write at most")
+      ->check(whole_number_from(0))
+      ->capture_default_str();
+  command
+      ->add_option("--temperature", options->sampling.temperature,
+                   "Below 1 the likelier tokens gain; 0 takes the likeliest")
+      ->check(CLI::Number)
+      ->capture_default_str();
+  command->add_option("--top-k", options->sampling.top_k, "Only the K likeliest tokens; 0 is all")
+      ->check(whole_number_from(0))
+      ->capture_default_str();
+  command
+      ->add_option("--top-p", options->sampling.top_p,
+                   "Only the likeliest tokens that hold this much probability")
+      ->check(CLI::Number)
+      ->capture_default_str();
+  command->add_option("--seed", options->sampling.seed, "Another seed, another text")
+      ->check(whole_number_from(0))
+      ->capture_default_str();
+  add_device_options(*command, options->devices);
+  command->callback([options, &exit_code] {
+    exit_code = run_on_ranks([&](Communicator& world) { generate(*options, world); });
+  });
+}
+
+}  // namespace tessera

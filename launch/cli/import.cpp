@@ -1,0 +1,69 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <vector>
+
+#include "launch/cli/commands.h"
+#include "launch/cli/process.h"
+#include "launch/config/write_config.h"
+#include "launch/huggingface/import/import_model.h"
+#include "launch/support/text/json.h"
+
+namespace tessera {
+namespace {
+
+/// The sections of a configuration that goes on with what was imported.
+void print_sections(const ImportReport& report, const std::string& run) {
+  // JSON's strings are YAML's.
+  fmt::print("\nto train on from it, in a configuration:\n\nmodel:\n{}data:\n  tokenizer: {}\n",
+             to_yaml(report.model), to_text(report.tokenizer));
+  if (!report.labels.empty()) {
+    fmt::print("  labels: {}\n", to_text(fmt::format("{}", fmt::join(report.labels, ","))));
+  }
+  fmt::print("checkpoint:\n  from: {}\n", to_text(run));
+}
+
+void import_and_print(const ImportOptions& options) {
+  const ImportReport report = import_model(options);
+  fmt::print("wrote {}: {} from {}\n", report.checkpoint.string(), report.model_class,
+             options.from.string());
+  fmt::print("tokenizer: {}, from {}\n", to_string(report.identity), report.tokenizer);
+  if (!report.left_out.empty()) {
+    std::vector<std::string> names;
+    for (const std::string& name : report.left_out) names.push_back(quote(name));
+    fmt::print("left out, since {} has no such head: {}\n", report.model_class,
+               fmt::join(names, ", "));
+  }
+  for (const std::string& note : report.notes) fmt::print("note: {}\n", note);
+  print_sections(report, options.to.string());
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+void add_import_command(CLI::App& app) {
+  const auto options = std::make_shared<ImportOptions>();
+  CLI::App* command = app.add_subcommand(
+      "import", "Make a checkpoint of a folder that Hugging Face's transformers wrote");
+  command->add_option("DIR", options->from, "The folder that save_pretrained() wrote")
+      ->required()
+      ->type_name("");
+  command->add_option("--to", options->to, "The run's folder to make the checkpoint in")
+      ->required()
+      ->type_name("RUN");
+  command
+      ->add_option("--tokenizer", options->tokenizer,
+                   "The tokenizer, in place of the folder's: as for `tessera prepare`")
+      ->type_name("SPEC");
+  command
+      ->add_option("--architecture", options->architecture,
+                   "The model's class, in place of config.json's")
+      ->type_name("CLASS");
+  command->callback([options] { run_on_first_rank([&] { import_and_print(*options); }); });
+}
+
+}  // namespace tessera

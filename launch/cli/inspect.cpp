@@ -1,0 +1,45 @@
+#include "launch/tools/inspect/inspect.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "launch/cli/command_line.h"
+#include "launch/cli/commands.h"
+#include "launch/cli/process.h"
+#include "launch/tokenizers/tokenizer_spec.h"
+
+namespace tessera {
+
+void add_inspect_command(CLI::App& app) {
+  const auto options = std::make_shared<InspectOptions>();
+  CLI::App* command = app.add_subcommand(
+      "inspect", "Say what a checkpoint, run, dataset, tokenizer or safetensors file is");
+  command
+      ->add_option("PATH", options->path,
+                   "A run's folder or a step's, a dataset's prefix, a .safetensors file, a "
+                   "folder of Hugging Face's, or a tokenizer, " +
+                       tokenizer_specs_allowed())
+      ->required();
+  command
+      ->add_option("--tokenizer", options->tokenizer,
+                   "Of a dataset: show its first documents as text; " + tokenizer_specs_allowed())
+      ->type_name("SPEC");
+  command
+      ->add_option("--documents", options->documents,
+                   "Of a dataset: show so many documents (default: 3)")
+      ->type_name("N")
+      ->check(whole_number_from(0));
+  command->add_option("--text", options->text, "Of a tokenizer: show how it cuts a text")
+      ->type_name("TEXT");
+  command->callback([options] {
+    run_on_first_rank([&] {
+      fmt::print("{}", inspect(*options));
+      std::fflush(stdout);
+    });
+  });
+}
+
+}  // namespace tessera

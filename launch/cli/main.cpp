@@ -1,0 +1,45 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+
+#include "core/version.h"
+#include "launch/cli/command_line.h"
+#include "launch/cli/commands.h"
+#include "launch/cli/process.h"
+
+int main(int argc, char** argv) {
+  tessera::limit_openmp_spinning(argv);
+  CLI::App app("Tessera trains transformers on many ranks.", "tessera");
+  app.set_version_flag("--version", tessera::kVersion);
+  app.require_subcommand(1);
+  app.failure_message(tessera::usage_error);
+
+  int exit_code = EXIT_SUCCESS;
+  tessera::add_train_command(app, exit_code);
+  tessera::add_eval_command(app, exit_code);
+  tessera::add_generate_command(app, exit_code);
+  tessera::add_attention_command(app, exit_code);
+  tessera::add_fill_mask_command(app, exit_code);
+  tessera::add_classify_command(app, exit_code);
+  tessera::add_prepare_command(app);
+  tessera::add_tokenizer_command(app);
+  tessera::add_export_command(app);
+  tessera::add_import_command(app);
+  tessera::add_inspect_command(app);
+  tessera::add_verify_command(app);
+  tessera::add_config_command(app);
+  tessera::add_plan_command(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    tessera::run_on_first_rank([&] { app.exit(error); });
+    return error.get_exit_code();
+  } catch (const tessera::PrintedError&) {
+    return EXIT_FAILURE;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return EXIT_FAILURE;
+  }
+  return exit_code;
+}

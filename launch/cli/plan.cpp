@@ -1,0 +1,177 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "launch/cli/command_line.h"
+#include "launch/cli/commands.h"
+#include "launch/cli/process.h"
+#include "launch/config/load_config.h"
+#include "launch/support/text/byte_size.h"
+#include "launch/support/text/number_text.h"
+#include "launch/tools/plan/layout_sweep.h"
+
+namespace tessera {
+namespace {
+
+struct PlanOptions {
+  std::string config;
+  std::vector<std::string> overrides;
+  int64_t ranks = 0;
+  std::optional<int64_t> tensor;
+  bool json = false;
+  bool sweep = false;
+  std::string memory;
+  std::optional<std::string> flops, memory_bandwidth, tensor_bandwidth, data_bandwidth, latency;
+  int64_t show = 20;
+};
+
+/// "400T" as 4e14. Throws for what is no positive number with one of these letters or none.
+double parse_flops(const std::string& text) {
+  constexpr std::pair<char, double> kPrefixes[] = {{'G', 1e9}, {'T', 1e12}, {'P', 1e15}};
+  std::string_view number = text;
+  double unit = 1.0;
+  for (const auto& [letter, factor] : kPrefixes) {
+    if (!number.ends_with(letter)) continue;
+    number.remove_suffix(1);
+    unit = factor;
+    break;
+  }
+  const std::optional<double> value = parse_number(number);
+  require(value && *value > 0.0 && std::isfinite(*value * unit),
+          "--flops: {} is no number of FLOP/s: write a positive number of G, T or P, as 400T",
+          quote(text));
+  return *value * unit;
+}
+
+double parse_bandwidth(const char* option, const std::string& text) {
+  const std::optional<double> value = parse_number(text);
+  require(value && *value > 0.0, "{}: {} is no bandwidth: write a positive number of GB/s, as 300",
+          option, quote(text));
+  return *value * 1e9;
+}
+
+double parse_latency(const std::string& text) {
+  const std::optional<double> value = parse_number(text);
+  require(value && *value >= 0.0,
+          "--latency: {} is no time: write a number of microseconds from 0 on, as 20", quote(text));
+  return *value * 1e-6;
+}
+
+AssumedMachine machine_of(const PlanOptions& options, DType precision) {
+  AssumedMachine machine = AssumedMachine::of(precision);
+  if (options.flops) machine.flops = parse_flops(*options.flops);
+  const auto set = [](const char* option, const std::optional<std::string>& text, double& value) {
+    if (text) value = parse_bandwidth(option, *text);
+  };
+  set("--memory-bandwidth", options.memory_bandwidth, machine.memory_bandwidth);
+  set("--tensor-bandwidth", options.tensor_bandwidth, machine.tensor_bandwidth);
+  set("--data-bandwidth", options.data_bandwidth, machine.data_bandwidth);
+  if (options.latency) machine.latency = parse_latency(*options.latency);
+  return machine;
+}
+
+/// Prints the plan, or which rules forbid it; returns whether there is one.
+bool print_plan(const RunConfig& config, const PlanOptions& options) {
+  const std::vector<BrokenRule> broken = broken_rules(config, options.ranks);
+  if (broken.empty()) {
+    const RunPlan plan = plan_run(config, options.ranks);
+    fmt::print("{}", options.json ? to_text(to_json(plan)) + "\n" : to_string(plan));
+    return true;
+  }
+  if (options.json) {
+    fmt::print("{}\n", to_text(to_json(broken)));
+    return false;
+  }
+  std::string message;
+  for (const BrokenRule& rule : broken) message += (message.empty() ? "" : "\n") + rule.message;
+  throw Error(message);
+}
+
+bool print_sweep(const RunConfig& config, const PlanOptions& options) {
+  require(!options.memory.empty(), "plan: --sweep needs --memory, the memory of a rank, as 80GB");
+  SweepOptions sweep;
+  sweep.ranks = options.ranks;
+  sweep.memory = static_cast<size_t>(parse_byte_size(options.memory));
+  sweep.tensor = options.tensor;
+  sweep.machine = machine_of(options, config.run.precision);
+  const LayoutSweep found = sweep_layouts(config, sweep);
+  const auto most = static_cast<size_t>(options.show);
+  fmt::print("{}", options.json ? to_text(to_json(found)) + "\n" : to_string(found, most));
+  return !found.fitting.empty();
+}
+
+bool print(const PlanOptions& options) {
+  RunConfig config = load_config(options.config, options.overrides);
+  if (options.tensor) config.parallel.tensor = *options.tensor;
+  const bool found = options.sweep ? print_sweep(config, options) : print_plan(config, options);
+  std::fflush(stdout);
+  return found;
+}
+
+void add_sweep_options(CLI::App& command, PlanOptions& options) {
+  CLI::Option* sweep = command.add_flag("--sweep", options.sweep,
+                                        "List the layouts that fit in --memory, by predicted time");
+  command.add_option("--memory", options.memory, "Of a rank, as 80GB or 80GiB")
+      ->type_name("SIZE")
+      ->needs(sweep);
+  command
+      .add_option("--flops", options.flops,
+                  "That a rank reaches in wide products; else 400T in bf16, 40T in fp32")
+      ->type_name("FLOP/S")
+      ->needs(sweep);
+  const auto add_bandwidth = [&](const char* name, std::optional<std::string>& text,
+                                 const char* meaning) {
+    command.add_option(name, text, meaning)->type_name("GB/S")->needs(sweep);
+  };
+  add_bandwidth("--memory-bandwidth", options.memory_bandwidth,
+                "Of a rank's own memory; else 3300");
+  add_bandwidth("--tensor-bandwidth", options.tensor_bandwidth,
+                "That a rank sends to the ranks of its replica; else 300");
+  add_bandwidth("--data-bandwidth", options.data_bandwidth,
+                "That a rank sends to those with its shard; else 40");
+  command.add_option("--latency", options.latency, "Of each exchange, besides its bytes; else 20")
+      ->type_name("US")
+      ->needs(sweep);
+  command.add_option("--show", options.show, "So many of the best layouts; --json has all")
+      ->check(whole_number_from(1))
+      ->needs(sweep)
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, int& exit_code) {
+  const auto options = std::make_shared<PlanOptions>();
+  CLI::App* command = app.add_subcommand(
+      "plan", "Say what a run would need: parameters, memory, FLOPs and bytes to exchange");
+  command->add_option("config", options->config, "The YAML file of the run")
+      ->required()
+      ->type_name("CONFIG");
+  command->add_option("--ranks", options->ranks, "Ranks that the run would have")
+      ->required()
+      ->check(whole_number_from(1));
+  command
+      ->add_option("--tensor", options->tensor,
+                   "Instead of parallel.tensor; with --sweep, only layouts with so many")
+      ->check(whole_number_from(1));
+  command->add_option("--set", options->overrides, "Override a key, as train does")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->add_flag("--json", options->json, "Print one JSON object");
+  add_sweep_options(*command, *options);
+  command->callback([options, &exit_code] {
+    run_on_first_rank([&] {
+      if (!print(*options)) exit_code = EXIT_FAILURE;
+    });
+  });
+}
+
+}  // namespace tessera

@@ -1,0 +1,119 @@
+#include "launch/data/prepare/prepare.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <memory>
+
+#include "launch/cli/command_line.h"
+#include "launch/cli/commands.h"
+#include "launch/cli/input_options.h"
+#include "launch/cli/process.h"
+#include "launch/support/text/human_text.h"
+#include "launch/support/text/redrawn_line.h"
+#include "launch/support/text/terminal.h"
+#include "launch/tokenizers/tokenizer_spec.h"
+#include "parallel/host/host_threads.h"
+
+namespace tessera {
+namespace {
+
+constexpr std::array<std::string_view, 3> kDocuments = {"file", "paragraph", "line"};
+constexpr std::array<std::string_view, 2> kSentences = {"none", "line"};
+
+double megabytes(int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
+
+/// "[#####...] 47%  53.1 MB/s  12s left", or "812 MB  53.1 MB/s" where nobody knows the end.
+std::string progress_text(const PrepareProgress& progress) {
+  const std::string speed =
+      fmt::format("{:.1f} MB/s", megabytes(progress.text) / std::max(progress.seconds, 1e-9));
+  if (!progress.total) return fmt::format("{:.0f} MB  {}", megabytes(progress.text), speed);
+  const double done = std::max(static_cast<double>(progress.read), 1.0) /
+                      std::max(static_cast<double>(*progress.total), 1.0);
+  return fmt::format("{} {:.0f}%  {}  {} left", progress_bar(done), 100.0 * done, speed,
+                     human_duration(progress.seconds * (1.0 - done) / done));
+}
+
+PrepareReport prepare_watched(PrepareOptions options) {
+  if (options.threads == 0) options.threads = choose_host_threads({find_rank_cpus()}, 0).threads;
+  RedrawnLine line(stderr, stderr_is_watched());
+  options.on_progress = [&](const PrepareProgress& progress) {
+    if (line.is_due()) line.draw(progress_text(progress));
+  };
+  return prepare(options);
+}
+
+/// Said only where there is something to say.
+void print_line(int64_t count, std::string_view what) {
+  if (count > 0) fmt::print("{} {}\n", count, what);
+}
+
+void print(const PrepareOptions& options, const PrepareReport& report) {
+  const double seconds = std::max(report.seconds, 1e-9);
+  fmt::print(
+      "wrote {0}.bin, .idx and .meta.json: {1} documents, {2} sequences, {3} tokens ({4}) from {5} "
+      "bytes, {6:.1f} MB/s\n",
+      options.output, report.documents, report.sequences, report.tokens,
+      to_string(report.token_type), report.bytes, megabytes(report.bytes) / seconds);
+  if (report.unknown > 0) {
+    fmt::print("{} tokens are unknown ({:.2f}%)\n", report.unknown,
+               100.0 * static_cast<double>(report.unknown) / static_cast<double>(report.tokens));
+  }
+  print_line(report.invalid, "times the text was not valid UTF-8; that was replaced or left out");
+  print_line(report.empty_documents, "documents had no token and were left out");
+  if (report.malformed_lines > 0) {
+    fmt::print("{} malformed lines were skipped; the first: {}\n", report.malformed_lines,
+               report.first_malformed);
+  }
+  std::fflush(stdout);
+}
+
+void add_document_options(CLI::App& command, PrepareOptions& options) {
+  command
+      .add_option("--tokenizer", options.tokenizer,
+                  fmt::format("{} (default: {})", tokenizer_specs_allowed(), options.tokenizer))
+      ->type_name("SPEC");
+  command
+      .add_option("--documents",
+                  "what is a document of text: a file (default), a paragraph (lines up to a blank "
+                  "one) or a line; a line of JSON always is one")
+      ->type_name("file|paragraph|line")
+      ->check(set_from(kDocuments, options.documents), "");
+  command
+      .add_option("--sentences",
+                  "what is a sequence: a document (none, default) or a line of it, as pairs of "
+                  "sentences need")
+      ->type_name("none|line")
+      ->check(set_from(kSentences, options.sentences), "");
+  command.add_flag("--append-eod", options.append_end,
+                   "append the tokenizer's end-of-document token to each document, as a GPT needs");
+}
+
+}  // namespace
+
+void add_prepare_command(CLI::App& app) {
+  const auto options = std::make_shared<PrepareOptions>();
+  options->threads = 0;  // all
+  CLI::App* command = app.add_subcommand("prepare", "turn text files into a dataset of tokens");
+  add_input_options(*command, options->input);
+  add_document_options(*command, *options);
+  command
+      ->add_option("--output", options->output,
+                   "the dataset: PREFIX.bin, PREFIX.idx and PREFIX.meta.json are written")
+      ->required()
+      ->type_name("PREFIX");
+  command->add_flag("--overwrite", options->overwrite, "replace a dataset of the same name");
+  command
+      ->add_option("--threads", options->threads,
+                   "how many threads work (default: one for each core that this process may use); "
+                   "what is written is the same for any number")
+      ->type_name("N")
+      ->check(whole_number_from(1));
+  command->callback(
+      [options] { run_on_first_rank([&] { print(*options, prepare_watched(*options)); }); });
+}
+
+}  // namespace tessera

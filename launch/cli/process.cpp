@@ -1,0 +1,96 @@
+#include "launch/cli/process.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <thread>
+
+#include "parallel/communicators/exchange.h"
+#include "parallel/communicators/mpi/mpi_launch.h"
+#include "parallel/communicators/mpi/mpi_runtime.h"
+
+namespace tessera {
+namespace {
+
+void print_error(const char* message) {
+  std::fflush(stdout);
+  fmt::print(stderr, "error: {}\n", message);
+}
+
+int run_alone(const std::function<void(Communicator&)>& body) {
+  try {
+    const auto world = make_self_communicator();
+    body(*world);
+    return EXIT_SUCCESS;
+  } catch (const std::exception& error) {
+    print_error(error.what());
+    return EXIT_FAILURE;
+  }
+}
+
+/// How long a rank waits for the cause of its failure to be told by another, which first gives up
+/// all that it has begun.
+constexpr auto kPatience = std::chrono::seconds(30);
+
+int run_under_mpi(const std::function<void(Communicator&)>& body) {
+  MpiRuntime mpi;
+  try {
+    body(mpi.world());
+    return EXIT_SUCCESS;
+  } catch (const SharedError& error) {
+    if (mpi.world().rank() == 0) print_error(error.what());
+    return EXIT_FAILURE;
+  } catch (const PeerError& error) {
+    // The rank that has the cause to tell ends this one, too, unless it is gone without a word.
+    std::this_thread::sleep_for(kPatience);
+    mpi.abort(error.what());
+  } catch (const std::exception& error) {
+    mpi.abort(error.what());
+  }
+}
+
+}  // namespace
+
+void limit_openmp_spinning(char** argv) {
+  if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return;
+  setenv("GOMP_SPINCOUNT", "1000", 1);
+  // Its real path: the link itself would become the process's name.
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error) execv(program.c_str(), argv);
+  // Where a program can not start itself anew, it runs as it is, only slower under load.
+}
+
+int run_on_ranks(const std::function<void(Communicator& world)>& body) {
+  try {
+    return launched_by_mpi() ? run_under_mpi(body) : run_alone(body);
+  } catch (const std::exception& error) {
+    print_error(error.what());
+    return EXIT_FAILURE;
+  }
+}
+
+void run_on_first_rank(const std::function<void()>& body) {
+  if (!launched_by_mpi()) {
+    body();
+    return;
+  }
+  const int exit_code = run_on_ranks([&](Communicator& world) {
+    std::string error;
+    try {
+      if (world.rank() == 0) body();
+    } catch (const std::exception& exception) {
+      error = exception.what();
+    }
+    error = broadcast_string(world, error, 0);
+    if (!error.empty()) throw SharedError(error);
+  });
+  if (exit_code != EXIT_SUCCESS) throw PrintedError();
+}
+
+}  // namespace tessera

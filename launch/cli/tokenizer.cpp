@@ -1,0 +1,246 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+#include "launch/cli/command_line.h"
+#include "launch/cli/commands.h"
+#include "launch/cli/input_options.h"
+#include "launch/cli/process.h"
+#include "launch/support/files/folders.h"
+#include "launch/support/files/staged_file.h"
+#include "launch/tokenizers/training/bpe_training.h"
+#include "launch/tokenizers/training/count_words.h"
+#include "launch/tokenizers/training/sentencepiece_training.h"
+#include "launch/tokenizers/training/wordpiece_training.h"
+#include "launch/tokenizers/wordpiece/wordpiece_vocabulary.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct TokenizerTrainOptions {
+  std::string kind;
+  InputOptions input;
+  std::vector<InputFile> files = {};  ///< that `input` means
+  std::string output;
+  int64_t vocab_size = 0;
+  bool cased = false;
+  bool overwrite = false;
+  int64_t min_count = 2;
+  int64_t max_characters = 1000;
+  std::vector<std::string> special;
+  std::string model_type = "unigram";
+  double character_coverage = 0.9995;
+};
+
+void check_output(const TokenizerTrainOptions& options, const std::string& output) {
+  for (const InputFile& input : options.files) {
+    std::error_code ignored;
+    require(!fs::equivalent(input.path, output, ignored),
+            "tokenizer train: input {} is also the output: choose another output", input.path);
+  }
+  require(options.overwrite || !fs::exists(output),
+          "{}: exists and is not overwritten: choose another name, or allow it with --overwrite",
+          output);
+}
+
+InputText text_of(const TokenizerTrainOptions& options) {
+  InputText text(options.files);
+  text.field = options.input.field.value_or(text.field);
+  text.skip_malformed = options.input.skip_malformed;
+  return text;
+}
+
+struct NewFile {
+  std::string path;
+  std::string text;
+};
+
+/// None has its name before all are whole. Of several, the last is not there while the others may
+/// be old or new: none is ever beside one that it does not belong to. Missing folders
+/// are made.
+void write_whole(std::initializer_list<NewFile> files) {
+  std::vector<std::unique_ptr<StagedFile>> staged;
+  for (const NewFile& file : files) {
+    create_folder_of(file.path);
+    staged.push_back(std::make_unique<StagedFile>(file.path));
+    staged.back()->write(file.text);
+    staged.back()->close();
+  }
+  if (staged.size() > 1) staged.back()->remove_older();
+  for (const auto& file : staged) file->publish();
+}
+
+void say_if_smaller(const TokenizerTrainOptions& options, size_t num_tokens) {
+  if (static_cast<int64_t>(num_tokens) < options.vocab_size) {
+    fmt::print("these are less than {}: no pair of tokens is left that comes {} times\n",
+               options.vocab_size, options.min_count);
+  }
+}
+
+void train_wordpiece_file(const TokenizerTrainOptions& options) {
+  check_output(options, options.output);
+  const WordCounts words = count_bert_words(text_of(options), options.cased ? kCased : kUncased);
+  const std::vector<std::string> tokens =
+      train_wordpiece(words, {.vocab_size = options.vocab_size,
+                              .min_count = options.min_count,
+                              .max_characters = options.max_characters});
+  write_whole({{options.output, vocabulary_text(tokens)}});
+  fmt::print("wrote {}: {} tokens from {} different words; as a tokenizer: wordpiece{}:{}\n",
+             options.output, tokens.size(), words.size(), options.cased ? "-cased" : "",
+             options.output);
+  say_if_smaller(options, tokens.size());
+}
+
+void train_bpe_folder(const TokenizerTrainOptions& options) {
+  const std::string vocabulary = (fs::path(options.output) / "vocab.json").string();
+  const std::string merges = (fs::path(options.output) / "merges.txt").string();
+  check_output(options, vocabulary);
+  check_output(options, merges);
+  BpeTrainingOptions training{.vocab_size = options.vocab_size, .min_count = options.min_count};
+  training.special.insert(training.special.begin(), options.special.begin(), options.special.end());
+  const WordCounts words = count_byte_level_words(text_of(options));
+  const BpeDescription bpe = train_bpe(words, training);
+  write_whole(
+      {{vocabulary, bpe_vocabulary_text(bpe.tokens)}, {merges, bpe_merges_text(bpe.merges)}});
+  fmt::print("wrote {} and {}: {} tokens from {} different words; as a tokenizer: bpe:{}\n",
+             vocabulary, merges, bpe.tokens.size(), words.size(), options.output);
+  say_if_smaller(options, bpe.tokens.size());
+}
+
+void train_sentencepiece_file(const TokenizerTrainOptions& options) {
+  check_output(options, options.output);
+  write_whole(
+      {{options.output, train_sentencepiece(text_of(options),
+                                            {.vocab_size = options.vocab_size,
+                                             .bpe = options.model_type == "bpe",
+                                             .character_coverage = options.character_coverage})}});
+  fmt::print("wrote {}: {} tokens; as a tokenizer: sentencepiece:{}\n", options.output,
+             options.vocab_size, options.output);
+}
+
+/// What `--kind` can be.
+struct TrainedKind {
+  std::string name;
+  std::string help;
+  /// The options that it takes beside those of every kind.
+  std::vector<std::string> options;
+  void (*train)(const TokenizerTrainOptions&);
+};
+
+const std::vector<TrainedKind>& trained_kinds() {
+  static const std::vector<TrainedKind> kinds = {
+      {"wordpiece",
+       "BERT's, a vocab.txt",
+       {"--cased", "--min-count", "--max-characters"},
+       train_wordpiece_file},
+      {"bpe",
+       "GPT-2's byte-level BPE, a folder with vocab.json and merges.txt",
+       {"--min-count", "--special"},
+       train_bpe_folder},
+      {"sentencepiece",
+       "SentencePiece's, a .model",
+       {"--model-type", "--character-coverage"},
+       train_sentencepiece_file},
+  };
+  return kinds;
+}
+
+std::vector<std::string> kind_names() {
+  std::vector<std::string> names;
+  for (const TrainedKind& kind : trained_kinds()) names.push_back(kind.name);
+  return names;
+}
+
+std::string kinds_help() {
+  std::string help;
+  for (const TrainedKind& kind : trained_kinds()) {
+    help += fmt::format("{}{}: {}", help.empty() ? "" : "; ", kind.name, kind.help);
+  }
+  return help;
+}
+
+/// Throws if an option was given that the kind does not take.
+void check_options_of_kind(const CLI::App& command, const TrainedKind& kind) {
+  constexpr std::string_view kOfEveryKind[] = {"--kind",       "--input",          "--format",
+                                               "--field",      "--skip-malformed", "--output",
+                                               "--vocab-size", "--overwrite"};
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    const auto takes = [&](const auto& names) {
+      return std::find(std::begin(names), std::end(names), name) != std::end(names);
+    };
+    require(option->count() == 0 || takes(kOfEveryKind) || takes(kind.options),
+            "tokenizer train: --kind {} does not take {}: leave it out", kind.name, name);
+  }
+}
+
+void train(const CLI::App& command, TokenizerTrainOptions options) {
+  for (const TrainedKind& kind : trained_kinds()) {
+    if (kind.name != options.kind) continue;
+    check_options_of_kind(command, kind);
+    options.files = find_input_files(options.input, "tokenizer train");
+    kind.train(options);
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace
+
+void add_tokenizer_command(CLI::App& app) {
+  const auto options = std::make_shared<TokenizerTrainOptions>();
+  CLI::App* tokenizer = app.add_subcommand("tokenizer", "Make a tokenizer");
+  tokenizer->require_subcommand(1);
+  CLI::App* command = tokenizer->add_subcommand("train", "Make a vocabulary from text");
+  command->add_option("--kind", options->kind, kinds_help())
+      ->required()
+      ->type_name("KIND")
+      ->check(CLI::IsMember(kind_names()));
+  add_input_options(*command, options->input);
+  command->add_option("--vocab-size", options->vocab_size, "Tokens, the special ones too")
+      ->required()
+      ->check(whole_number_from(1));
+  command->add_option("--output", options->output, "Where the vocabulary is written")
+      ->required()
+      ->type_name("PATH");
+  command->add_flag("--cased", options->cased, "Keep upper case and accents");
+  command
+      ->add_option("--min-count", options->min_count,
+                   "Join no two tokens that stand side by side less often than this")
+      ->check(whole_number_from(1))
+      ->capture_default_str();
+  command
+      ->add_option("--max-characters", options->max_characters,
+                   "Keep only so many characters, the most frequent")
+      ->check(whole_number_from(1))
+      ->capture_default_str();
+  command
+      ->add_option("--special", options->special,
+                   "Another special token, before <|endoftext|>; may be given several times")
+      ->type_name("TOKEN")
+      // One at a time, since "[PAD]" alone would else be taken for a list.
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false);
+  command->add_option("--model-type", options->model_type, "unigram or bpe, of SentencePiece")
+      ->check(CLI::IsMember({"unigram", "bpe"}))
+      ->capture_default_str();
+  command
+      ->add_option("--character-coverage", options->character_coverage,
+                   "How much of the text is of characters that are kept, of SentencePiece")
+      ->check(CLI::Range(0.98, 1.0))
+      ->capture_default_str();
+  command->add_flag("--overwrite", options->overwrite, "Replace a file of the same name");
+  command->callback([options, command] { run_on_first_rank([&] { train(*command, *options); }); });
+}
+
+}  // namespace tessera

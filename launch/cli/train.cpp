@@ -1,0 +1,32 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "launch/cli/command_line.h"
+#include "launch/cli/commands.h"
+#include "launch/cli/process.h"
+#include "launch/train/run_training.h"
+
+namespace tessera {
+
+void add_train_command(CLI::App& app, int& exit_code) {
+  const auto options = std::make_shared<TrainOptions>();
+  CLI::App* command = app.add_subcommand("train", "Train a model as a YAML file says");
+  command->add_option("config", options->config, "The YAML file of the run")
+      ->required()
+      ->type_name("CONFIG");
+  command
+      ->add_option("--set", options->overrides,
+                   "Override a key of the file, as in --set optimizer.lr=1e-3; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--stop-at", options->stop_at,
+                   "Save and end after this step, as if the run had been stopped there")
+      ->type_name("STEP")
+      ->check(whole_number_from(1));
+  command->callback([options, &exit_code] {
+    exit_code = run_on_ranks([&](Communicator& world) { run_training(*options, world); });
+  });
+}
+
+}  // namespace tessera

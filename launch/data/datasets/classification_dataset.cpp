@@ -1,0 +1,125 @@
+#include "launch/data/datasets/classification_dataset.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+#include "core/ops/cross_entropy.h"
+#include "launch/data/datasets/special_token_checks.h"
+#include "launch/data/sampling/sample_order.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kShortest = 5;  // [CLS], a token, [SEP], a token, [SEP]
+constexpr uint64_t kOrderSeed = 0;
+
+/// Shortens the longer of both until they are `most` together.
+void shorten(std::vector<int32_t>& a, std::vector<int32_t>& b, size_t most) {
+  const size_t half = most / 2;
+  const size_t b_size = std::min(b.size(), std::max(half, most - std::min(most, a.size())));
+  const size_t a_size = std::min(a.size(), most - b_size);
+  a.resize(a_size);
+  b.resize(b_size);
+}
+
+}  // namespace
+
+ClassificationEncoder::ClassificationEncoder(EncodeText encode, const VocabularyTraits& traits,
+                                             int64_t seq_length, bool truncate)
+    : encode_(std::move(encode)), seq_length_(seq_length), truncate_(truncate) {
+  require_special_tokens(traits, {"start", "end"}, "classification");
+  start_ = *traits.special.start;
+  end_ = *traits.special.end;
+  require(seq_length >= kShortest, "seq_length is {}, but must be at least {} for classification",
+          seq_length, kShortest);
+}
+
+bool ClassificationEncoder::encode(std::string_view text, std::optional<std::string_view> text_pair,
+                                   std::string_view where, Sample& out) const {
+  std::vector<int32_t> first = encode_(text), second;
+  if (text_pair) second = encode_(*text_pair);
+  const char* empty = first.empty() ? "text" : text_pair && second.empty() ? "text_pair" : nullptr;
+  require(empty == nullptr, "{}: the {} has no tokens, but needs at least one", where,
+          empty == nullptr ? "" : empty);
+
+  const size_t specials = text_pair ? 3 : 2;
+  const size_t length = first.size() + second.size() + specials;
+  const bool too_long = length > static_cast<size_t>(seq_length_);
+  require(
+      !too_long || truncate_,
+      "{}: has {} tokens, {} special ones included, but seq_length is {}: shorten the text, "
+      "have it cut (data.truncate=true, or --truncate), or train with a longer model.seq_length",
+      where, length, specials, seq_length_);
+  if (too_long) shorten(first, second, static_cast<size_t>(seq_length_) - specials);
+
+  out.clear();
+  const auto append = [&](const std::vector<int32_t>& tokens) {
+    out.tokens.insert(out.tokens.end(), tokens.begin(), tokens.end());
+    out.tokens.push_back(end_);
+  };
+  out.tokens.push_back(start_);
+  append(first);
+  out.token_types.assign(out.tokens.size(), 0);
+  if (text_pair) append(second);
+  out.token_types.resize(out.tokens.size(), 1);
+  out.targets.assign(out.tokens.size(), kIgnoreTarget);
+  out.document_lengths.push_back(static_cast<int32_t>(out.tokens.size()));
+  return too_long;
+}
+
+LabelledTexts::LabelledTexts(const std::string& path, const Labels& labels,
+                             const ClassificationEncoder& encoder)
+    : path_(path), seq_length_(encoder.seq_length()) {
+  Sample sample;
+  for_each_labelled_line(path, labels, [&](const LabelledLine& line) {
+    const std::string where = fmt::format("{}:{}", path, line.number);
+    const bool truncated = encoder.encode(line.text, line.text_pair, where, sample);
+    num_truncated_ += truncated ? 1 : 0;
+    tokens_.insert(tokens_.end(), sample.tokens.begin(), sample.tokens.end());
+    begins_.push_back(static_cast<int64_t>(tokens_.size()));
+    first_lengths_.push_back(static_cast<int32_t>(std::ranges::count(sample.token_types, 0)));
+    labels_.push_back(line.label);
+  });
+  require(!labels_.empty(), "{}: there is no text", path);
+}
+
+bool LabelledTexts::has_pairs() const {
+  for (size_t i = 0; i < first_lengths_.size(); ++i) {
+    if (first_lengths_[i] < begins_[i + 1] - begins_[i]) return true;
+  }
+  return false;
+}
+
+void LabelledTexts::fill(int64_t i, Sample& out) const {
+  require(0 <= i && i < size(), "{}: there is no text {}: there are {}", path_, i, size());
+  const auto index = static_cast<size_t>(i);
+  const auto first = tokens_.begin();
+  out.clear();
+  out.tokens.assign(first + begins_[index], first + begins_[index + 1]);
+  out.token_types.assign(static_cast<size_t>(first_lengths_[index]), 0);
+  out.token_types.resize(out.tokens.size(), 1);
+  out.targets.assign(out.tokens.size(), kIgnoreTarget);
+  out.document_lengths.push_back(static_cast<int32_t>(out.tokens.size()));
+  out.labels.push_back(labels_[index]);
+}
+
+ClassificationDataset::ClassificationDataset(std::shared_ptr<const LabelledTexts> texts,
+                                             Range places)
+    : texts_(std::move(texts)), places_(places) {
+  require(0 <= places.begin && places.begin < places.end && places.end <= texts_->size(),
+          "{}: texts [{}, {}) are none or are not within the file, which has {}", texts_->path(),
+          places.begin, places.end, texts_->size());
+}
+
+int64_t ClassificationDataset::text_of(int64_t sample) const {
+  require(0 <= sample && sample < num_samples(), "{}: there is no sample {}: there are {}",
+          texts_->path(), sample, num_samples());
+  return permuted(kOrderSeed, 0, texts_->size(), places_.begin + sample);
+}
+
+void ClassificationDataset::fill(int64_t sample, int64_t /*epoch*/, Sample& out) const {
+  texts_->fill(text_of(sample), out);
+}
+
+}  // namespace tessera

@@ -1,0 +1,70 @@
+#include "launch/data/indexed/dataset_metadata.h"
+
+#include <filesystem>
+
+#include "core/error.h"
+#include "launch/support/files/mapped_file.h"
+#include "launch/support/text/json.h"
+
+namespace tessera {
+namespace {
+
+/// A larger file is refused.
+constexpr size_t kMaxMetadataBytes = size_t{1} << 20;
+
+void check_count(const std::string& path, const char* what, int64_t said, int64_t found,
+                 const std::string& prefix) {
+  require(said == found,
+          "{} says {} {}, but {}.idx has {}: it is another dataset's; remove it, or prepare the "
+          "text again",
+          path, said, what, prefix, found);
+}
+
+}  // namespace
+
+std::string metadata_path(std::string_view prefix) { return std::string(prefix) + ".meta.json"; }
+
+std::string metadata_text(const DatasetMetadata& metadata) {
+  const Json json = {{"tessera_version", metadata.tessera_version},
+                     {"tokenizer", to_json(metadata.tokenizer)},
+                     {"documents", metadata.documents},
+                     {"sequences", metadata.sequences},
+                     {"tokens", metadata.tokens},
+                     {"bytes", metadata.bytes},
+                     {"unknown", metadata.unknown},
+                     {"invalid", metadata.invalid},
+                     {"end_of_document", metadata.end_of_document}};
+  return json.dump(2) + "\n";
+}
+
+DatasetMetadata parse_metadata(std::string_view text, const std::string& source) {
+  require(text.size() <= kMaxMetadataBytes, "{} has {} bytes, but at most {} are allowed", source,
+          text.size(), kMaxMetadataBytes);
+  const Json json = parse_json(text, source);
+  const JsonObject object(json, source);
+  DatasetMetadata metadata;
+  metadata.tessera_version = object.text("tessera_version");
+  metadata.tokenizer =
+      tokenizer_identity_from_json(object.object("tokenizer"), source + ": \"tokenizer\"");
+  metadata.documents = object.count("documents");
+  metadata.sequences = object.count("sequences");
+  metadata.tokens = object.count("tokens");
+  metadata.bytes = object.count("bytes");
+  metadata.unknown = object.count("unknown");
+  metadata.invalid = object.count("invalid");
+  metadata.end_of_document = object.flag("end_of_document");
+  return metadata;
+}
+
+std::optional<DatasetMetadata> read_metadata(const IndexedDataset& dataset) {
+  const std::string path = metadata_path(dataset.prefix());
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  const MappedFile file(path);
+  const DatasetMetadata metadata = parse_metadata(file.text(), path);
+  check_count(path, "documents", metadata.documents, dataset.num_documents(), dataset.prefix());
+  check_count(path, "sequences", metadata.sequences, dataset.num_sequences(), dataset.prefix());
+  check_count(path, "tokens", metadata.tokens, dataset.num_tokens(), dataset.prefix());
+  return metadata;
+}
+
+}  // namespace tessera

@@ -1,0 +1,143 @@
+#include "launch/data/indexed/indexed_dataset_writer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include "core/checked.h"
+#include "core/error.h"
+#include "launch/data/indexed/dataset_metadata.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string& checked_prefix(const std::string& prefix,
+                                  const IndexedDatasetWriter::Options& options) {
+  require(fs::path(prefix).has_filename(),
+          "\"{}\" can not be the name of a dataset: it ends without a file name", prefix);
+  for (const std::string& path : {prefix + ".bin", prefix + ".idx", metadata_path(prefix)}) {
+    std::error_code ignored;
+    const fs::file_status status = fs::status(path, ignored);
+    require(options.overwrite || !fs::exists(status),
+            "{}: exists and is not overwritten: choose another name, or allow it with --overwrite",
+            path);
+    require(!fs::exists(status) || fs::is_regular_file(status),
+            "{}: is not a regular file, so no dataset can take its place", path);
+  }
+  return prefix;
+}
+
+template <typename T>
+void write_values(StagedFile& file, const std::vector<T>& values) {
+  file.write(std::as_bytes(std::span(values)));
+}
+
+template <typename T>
+void write_value(StagedFile& file, const T& value) {
+  file.write(std::as_bytes(std::span(&value, 1)));
+}
+
+}  // namespace
+
+IndexedDatasetWriter::IndexedDatasetWriter(const std::string& prefix, const Options& options)
+    : options_(options),
+      prefix_(checked_prefix(prefix, options)),
+      bin_(prefix + ".bin"),
+      index_(prefix + ".idx"),
+      metadata_(metadata_path(prefix)) {
+  require(0 < options.max_sequence_length &&
+              options.max_sequence_length <= std::numeric_limits<int32_t>::max(),
+          "max_sequence_length is {}, but must be 1 to {}", options.max_sequence_length,
+          std::numeric_limits<int32_t>::max());
+}
+
+void IndexedDatasetWriter::append(std::span<const int32_t> tokens) {
+  constexpr int64_t kPiece = 32768;  // keeps scratch_ small
+  while (!tokens.empty()) {
+    if (current_length_ == options_.max_sequence_length) end_sequence();
+    const int64_t count = std::min({kPiece, static_cast<int64_t>(tokens.size()),
+                                    options_.max_sequence_length - current_length_});
+    write_tokens(tokens.first(static_cast<size_t>(count)));
+    tokens = tokens.subspan(static_cast<size_t>(count));
+    current_length_ += count;
+    num_tokens_ += count;
+  }
+}
+
+void IndexedDatasetWriter::write_tokens(std::span<const int32_t> tokens) {
+  dispatch_token_type(options_.type, [&]<typename T>() {
+    scratch_.resize(tokens.size() * sizeof(T));
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      const auto stored = static_cast<T>(tokens[i]);
+      if (tokens[i] < 0 || static_cast<int64_t>(stored) != tokens[i]) {
+        fail("{}: token {} at position {} can not be stored as {}, which holds 0 to {}",
+             bin_.path(), tokens[i], num_tokens_ + static_cast<int64_t>(i),
+             to_string(options_.type), std::numeric_limits<T>::max());
+      }
+      std::memcpy(scratch_.data() + i * sizeof(T), &stored, sizeof(T));
+    }
+  });
+  bin_.write(scratch_);
+}
+
+void IndexedDatasetWriter::end_sequence() {
+  sequence_lengths_.push_back(narrow<int32_t>(current_length_));
+  current_length_ = 0;
+}
+
+void IndexedDatasetWriter::end_document() {
+  if (current_length_ > 0) end_sequence();
+  document_indices_.push_back(static_cast<int64_t>(sequence_lengths_.size()));
+}
+
+void IndexedDatasetWriter::finish(std::string_view metadata) {
+  require(current_length_ == 0 && document_indices_.back() == num_sequences(),
+          "{}: the last document was not ended before the dataset was finished", bin_.path());
+  bin_.close();
+  write_index();
+  index_.close();
+  metadata_.write(metadata);
+  metadata_.close();
+  has_metadata_ = !metadata.empty();
+  publish();
+}
+
+// No dataset is there without its index, so an older one's index goes first and the new one comes
+// last, each step on disk before the next. Wherever a crash ends this, either the older dataset is
+// whole, or there is none, which readers say, or the new one is whole; what else lies there, the
+// next writer that may overwrite replaces. No index ever stands beside another dataset's tokens or
+// metadata. No other writer comes between: it would need the locks of all three files.
+void IndexedDatasetWriter::publish() {
+  checked_prefix(prefix_, options_);  // what was not there at the start may have come since
+  index_.remove_older();
+  metadata_.remove_older();
+  try {
+    bin_.publish();
+    if (has_metadata_) metadata_.publish();
+    index_.publish();
+  } catch (...) {
+    bin_.withdraw();
+    metadata_.withdraw();
+    throw;
+  }
+}
+
+void IndexedDatasetWriter::write_index() {
+  index_.write(std::as_bytes(std::span(kIndexMagic)));
+  write_value(index_, kIndexVersion);
+  write_value(index_, options_.type);
+  write_value(index_, static_cast<uint64_t>(sequence_lengths_.size()));
+  write_value(index_, static_cast<uint64_t>(document_indices_.size()));
+  write_values(index_, sequence_lengths_);
+  const int64_t token_bytes = static_cast<int64_t>(size_of(options_.type));
+  int64_t pointer = 0;
+  for (const int32_t length : sequence_lengths_) {
+    write_value(index_, pointer);
+    pointer += length * token_bytes;
+  }
+  write_values(index_, document_indices_);
+}
+
+}  // namespace tessera

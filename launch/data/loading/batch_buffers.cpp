@@ -1,0 +1,173 @@
+#include "launch/data/loading/batch_buffers.h"
+
+#include <algorithm>
+#include <limits>
+#include <span>
+
+#include "core/error.h"
+#include "core/ops/cross_entropy.h"
+
+namespace tessera {
+namespace {
+
+int64_t checked_capacity(int64_t sequences, int64_t seq_length) {
+  require(sequences >= 1 && seq_length >= 1,
+          "a batch of {} sequences of {} tokens: both must be at least 1", sequences, seq_length);
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  require(sequences <= kMost / seq_length,
+          "a micro-batch of {} sequences of {} tokens has more than the {} tokens that can be "
+          "counted: choose a smaller batch.micro",
+          sequences, seq_length, kMost);
+  return sequences * seq_length;
+}
+
+/// What is wrong with the lengths of a sample's parts, or nothing.
+std::string find_wrong_size(const Sample& sample, int64_t seq_length) {
+  const size_t n = sample.tokens.size();
+  if (n > static_cast<size_t>(seq_length)) {
+    return fmt::format("it has {} tokens, but seq_length is {}", n, seq_length);
+  }
+  if (sample.targets.size() != n) {
+    return fmt::format("it has {} targets for {} tokens", sample.targets.size(), n);
+  }
+  if (!sample.token_types.empty() && sample.token_types.size() != n) {
+    return fmt::format("it has {} token types for {} tokens", sample.token_types.size(), n);
+  }
+  const size_t documents = sample.document_lengths.size();
+  if (!sample.labels.empty() && sample.labels.size() != documents) {
+    return fmt::format("it has {} labels for {} documents", sample.labels.size(), documents);
+  }
+  int64_t sum = 0;
+  for (const int32_t length : sample.document_lengths) {
+    if (length < 1) return fmt::format("a document has {} tokens, but needs at least 1", length);
+    sum += length;
+  }
+  if (sum != static_cast<int64_t>(n)) {
+    return fmt::format("its documents have {} tokens together, but it has {}", sum, n);
+  }
+  return "";
+}
+
+/// The first of `values` that is neither in [0, limit) nor `exception`, in a message, or nothing.
+std::string find_outside(std::span<const int32_t> values, int64_t limit, int32_t exception,
+                         std::string_view what) {
+  const auto found = std::ranges::find_if(
+      values, [&](int32_t v) { return (v < 0 || v >= limit) && v != exception; });
+  if (found == values.end()) return "";
+  return fmt::format("{} {} is {}, but must be 0 to {}", what, found - values.begin(), *found,
+                     limit - 1);
+}
+
+std::string find_problem(const Sample& sample, int64_t seq_length, int64_t vocab_size) {
+  constexpr int64_t kAny = int64_t{std::numeric_limits<int32_t>::max()} + 1;
+  std::string problem = find_wrong_size(sample, seq_length);
+  // No token is an exception: 0 is within the vocabulary.
+  if (problem.empty()) problem = find_outside(sample.tokens, vocab_size, 0, "token");
+  if (problem.empty()) {
+    problem = find_outside(sample.targets, vocab_size, kIgnoreTarget, "target");
+  }
+  if (problem.empty()) problem = find_outside(sample.token_types, kAny, 0, "token type");
+  if (problem.empty()) problem = find_outside(sample.labels, kAny, kIgnoreTarget, "label");
+  return problem;
+}
+
+}  // namespace
+
+BatchBuffers::BatchBuffers(int64_t sequences, int64_t seq_length, Device for_device)
+    : sequences_(sequences), seq_length_(seq_length), uploaded_(for_device) {
+  const int64_t capacity = checked_capacity(sequences, seq_length);
+  const MemoryKind kind = for_device.is_cuda() ? MemoryKind::pinned : MemoryKind::ordinary;
+  for (OwnedTensor* tensor :
+       {&tokens_, &positions_, &token_types_, &padded_rows_, &target_rows_, &targets_, &labels_}) {
+    *tensor = OwnedTensor({capacity}, DType::i32, kCpu, kind);
+  }
+  documents_ = OwnedTensor({capacity + 1}, DType::i32, kCpu, kind);
+}
+
+size_t BatchBuffers::bytes() const {
+  size_t sum = 0;
+  for (const OwnedTensor* tensor : {&tokens_, &positions_, &token_types_, &padded_rows_,
+                                    &documents_, &target_rows_, &targets_, &labels_}) {
+    sum += tensor->buffer.bytes();
+  }
+  return sum;
+}
+
+void BatchBuffers::clear() {
+  uploaded_.wait();
+  num_rows_ = num_tokens_ = num_documents_ = num_targets_ = document_length_ = 0;
+}
+
+void BatchBuffers::append(const Sample& sample, int64_t vocab_size, std::string_view dataset,
+                          int64_t number) {
+  require(num_rows_ < sequences_, "{}: sample {} has no room: the batch has {} rows", dataset,
+          number, sequences_);
+  const std::string problem = find_problem(sample, seq_length_, vocab_size);
+  require(problem.empty(), "{}: sample {} can not be used: {}", dataset, number, problem);
+
+  const size_t n = sample.tokens.size(), first = static_cast<size_t>(num_tokens_);
+  std::ranges::copy(sample.tokens, tokens_.tensor.span<int32_t>().subspan(first).begin());
+  const std::span<int32_t> types = token_types_.tensor.span<int32_t>().subspan(first, n);
+  std::ranges::fill(types, 0);
+  std::ranges::copy(sample.token_types, types.begin());
+
+  int32_t* positions = positions_.tensor.data<int32_t>() + first;
+  int32_t* documents = documents_.tensor.data<int32_t>();
+  int32_t* labels = labels_.tensor.data<int32_t>();
+  auto end = static_cast<int32_t>(num_tokens_);
+  for (size_t d = 0; d < sample.document_lengths.size(); ++d) {
+    const int32_t length = sample.document_lengths[d];
+    for (int32_t i = 0; i < length; ++i) *positions++ = i;
+    const bool alike = num_documents_ == 0 || length == document_length_;
+    document_length_ = alike ? length : 0;
+    labels[num_documents_] = sample.labels.empty() ? kIgnoreTarget : sample.labels[d];
+    documents[++num_documents_] = end += length;
+  }
+
+  int32_t* padded_rows = padded_rows_.tensor.data<int32_t>() + first;
+  int32_t* target_rows = target_rows_.tensor.data<int32_t>();
+  int32_t* targets = targets_.tensor.data<int32_t>();
+  for (size_t i = 0; i < n; ++i) {
+    padded_rows[i] = static_cast<int32_t>(num_rows_ * seq_length_ + static_cast<int64_t>(i));
+    if (sample.targets[i] == kIgnoreTarget) continue;
+    target_rows[num_targets_] = static_cast<int32_t>(first + i);
+    targets[num_targets_++] = sample.targets[i];
+  }
+  num_tokens_ = end;
+  ++num_rows_;
+}
+
+void BatchBuffers::append_empty() {
+  require(num_rows_ < sequences_, "there is no room for a row: the batch has {}", sequences_);
+  ++num_rows_;
+}
+
+TokenBatch BatchBuffers::batch() const {
+  TokenBatch batch;
+  batch.sequences = sequences_;
+  batch.seq_length = seq_length_;
+  batch.tokens = tokens_.tensor.slice(0, num_tokens_);
+  batch.positions = positions_.tensor.slice(0, num_tokens_);
+  batch.token_types = token_types_.tensor.slice(0, num_tokens_);
+  batch.padded_rows = padded_rows_.tensor.slice(0, num_tokens_);
+  batch.documents = documents_.tensor.slice(0, num_documents_ + 1);
+  batch.document_length = document_length_;
+  batch.target_rows = target_rows_.tensor.slice(0, num_targets_);
+  batch.targets = targets_.tensor.slice(0, num_targets_);
+  batch.labels = labels_.tensor.slice(0, num_documents_);
+  return batch;
+}
+
+TokenBatch full_batch_on_meta(int64_t sequences, int64_t seq_length) {
+  const int64_t capacity = checked_capacity(sequences, seq_length);
+  const Tensor all(nullptr, {capacity}, DType::i32, kMeta);
+  TokenBatch batch;
+  batch.sequences = sequences;
+  batch.seq_length = seq_length;
+  batch.tokens = batch.positions = batch.token_types = batch.padded_rows = all;
+  batch.documents = Tensor(nullptr, {capacity + 1}, DType::i32, kMeta);
+  batch.target_rows = batch.targets = batch.labels = all;
+  return batch;
+}
+
+}  // namespace tessera

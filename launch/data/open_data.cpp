@@ -1,0 +1,167 @@
+#include "launch/data/open_data.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "launch/data/sample_source.h"
+#include "launch/data/sampling/blended_dataset.h"
+
+namespace tessera {
+namespace {
+
+std::shared_ptr<const Tokenizer> open_tokenizer(const RunConfig& config) {
+  try {
+    return make_tokenizer(config.data.tokenizer);
+  } catch (const Error& error) {
+    fail("data.tokenizer is {}: {} (`tessera tokenizer train` makes a vocabulary)",
+         config.data.tokenizer, error.what());
+  }
+}
+
+/// Every token needs its row of the embedding.
+void check_vocabulary(const RunConfig& config, const Tokenizer& tokenizer) {
+  require(
+      tokenizer.vocab_size() <= config.model.vocab_size,
+      "model.vocab_size is {}, but data.tokenizer is {}, which has {} tokens: choose {} or more",
+      config.model.vocab_size, config.data.tokenizer, tokenizer.vocab_size(),
+      tokenizer.vocab_size());
+}
+
+bool has_part(const DataSection& data, DataPart part) {
+  if (part == DataPart::eval) return data.eval || data.eval_fraction > 0.0;
+  return part == DataPart::train || data.test_fraction > 0.0;
+}
+
+/// What is evaluated on has masks of its own.
+uint64_t seed_of(const RunConfig& config, DataPart part) {
+  const auto seed = static_cast<uint64_t>(config.run.seed);
+  return part == DataPart::train ? seed : seed_for(seed, to_string(part));
+}
+
+/// To train on, samples are shuffled, and a note says how much of them the run sees.
+enum class DataFor : uint8_t { training, evaluation };
+
+/// Opens the parts of a config's data, each dataset once.
+class DataOpener {
+ public:
+  DataOpener(const RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer, DataFor purpose)
+      : config_(config), tokenizer_(std::move(tokenizer)), purpose_(purpose) {
+    check_vocabulary(config, *tokenizer_);
+  }
+
+  std::shared_ptr<const Dataset> open(DataPart part) {
+    const DataSection& data = config_.data;
+    if (part == DataPart::eval && data.eval) {
+      return blend(*data.eval, part, [](int64_t size) { return Range{0, size}; });
+    }
+    const auto range = [&](int64_t size) {
+      return split_data(size, data.eval_fraction, data.test_fraction).of(part);
+    };
+    if (part == DataPart::train) return blend(data.train, part, range);
+    try {
+      return blend(data.train, part, range);
+    } catch (const Error& error) {
+      fail("data.{}_fraction is {}: {}", to_string(part),
+           part == DataPart::eval ? data.eval_fraction : data.test_fraction, error.what());
+    }
+  }
+
+  /// Of what is trained on, where that was opened.
+  std::vector<TrainPart> take_train_parts() { return std::move(train_parts_); }
+
+  std::vector<std::string> take_notes() { return std::move(notes_); }
+
+ private:
+  const SampleSource& source(const std::string& path) {
+    std::unique_ptr<const SampleSource>& source = sources_[path];
+    if (!source) source = open_source(config_, tokenizer_, path, notes_);
+    return *source;
+  }
+
+  /// `range(size)`: the tokens or texts, of so many, that are used of each.
+  template <typename RangeOf>
+  std::shared_ptr<const Dataset> blend(const DataBlend& data, DataPart part, RangeOf&& range) {
+    const uint64_t seed = seed_of(config_, part);
+    double sum = 0.0;
+    for (const DataBlend::Part& one : data.parts) sum += one.weight;
+    std::vector<BlendedDataset::Part> parts;
+    for (const auto& [path, weight] : data.parts) {
+      const SampleSource& opened = source(path);
+      const bool alone = data.parts.size() == 1;
+      const uint64_t own_seed = alone ? seed : seed_for(seed, fmt::format("part {}", parts.size()));
+      parts.push_back({opened.samples(range(opened.size()), own_seed), weight, std::nullopt});
+      if (part == DataPart::train && purpose_ == DataFor::training) {
+        parts.back().order_seed = own_seed;
+        train_parts_.push_back({parts.back().samples->num_samples(), weight / sum});
+        note_use(path, train_parts_.back(), alone);
+      }
+    }
+    if (parts.size() == 1) return parts[0].samples;
+    return std::make_shared<const BlendedDataset>(std::move(parts));
+  }
+
+  /// How much of a dataset the run sees.
+  void note_use(const std::string& path, const TrainPart& part, bool alone) {
+    const double used = static_cast<double>(config_.train.steps) *
+                        static_cast<double>(config_.batch.global) * part.share;
+    const std::string share =
+        alone ? "" : fmt::format("{:.4g} % of the run's; ", 100.0 * part.share);
+    notes_.push_back(fmt::format("{}: {} samples, {}{:.4g} epochs of them in the run", path,
+                                 part.samples, share, used / static_cast<double>(part.samples)));
+  }
+
+  const RunConfig& config_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  DataFor purpose_;
+  std::map<std::string, std::unique_ptr<const SampleSource>> sources_;
+  std::vector<TrainPart> train_parts_;
+  std::vector<std::string> notes_;
+};
+
+/// What a config may mean, but more likely does not.
+void note_doubts(const RunConfig& config, std::vector<std::string>& notes) {
+  if (config.data.eval_fraction > 0.0 && config.eval.interval == 0) {
+    notes.push_back(
+        fmt::format("data.eval_fraction is {}, but eval.interval is 0: that part of the "
+                    "data is held out, and the run does not evaluate on it",
+                    config.data.eval_fraction));
+  }
+  if (!config.data.eval) return;
+  for (const DataBlend::Part& part : config.data.eval->parts) {
+    const auto is_same = [&](const DataBlend::Part& other) { return other.path == part.path; };
+    if (std::ranges::none_of(config.data.train.parts, is_same)) continue;
+    notes.push_back(fmt::format(
+        "{}: is in data.train and in data.eval, so that the run evaluates on what it has seen",
+        part.path));
+  }
+}
+
+}  // namespace
+
+TrainingData open_data(const RunConfig& config) {
+  TrainingData data;
+  data.tokenizer = open_tokenizer(config);
+  DataOpener opener(config, data.tokenizer, DataFor::training);
+  data.train = opener.open(DataPart::train);
+  if (has_part(config.data, DataPart::eval)) data.eval = opener.open(DataPart::eval);
+  if (has_part(config.data, DataPart::test)) opener.open(DataPart::test);
+  data.train_parts = opener.take_train_parts();
+  data.notes = opener.take_notes();
+  note_doubts(config, data.notes);
+  return data;
+}
+
+OpenedPart open_part(RunConfig config, std::shared_ptr<const Tokenizer> tokenizer, DataPart part) {
+  require(has_part(config.data, part),
+          "the run has no {} data: data.{}_fraction is 0, so that nothing was held out for it",
+          to_string(part), to_string(part));
+  config.data.tokenizer.clear();  // a checkpoint's has no specification
+  DataOpener opener(config, std::move(tokenizer), DataFor::evaluation);
+  std::shared_ptr<const Dataset> samples = opener.open(part);
+  return {std::move(samples), opener.take_notes()};
+}
+
+}  // namespace tessera

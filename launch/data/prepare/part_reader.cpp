@@ -1,0 +1,111 @@
+#include "launch/data/prepare/part_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+
+namespace tessera {
+
+void PartBuilder::add(std::string_view text) {
+  while (!text.empty()) {
+    const size_t room = kPieceBytes - (part_.text.size() - begin_);
+    const size_t count = std::min(room, text.size());
+    part_.text += text.substr(0, count);
+    text.remove_prefix(count);
+    if (count == room) cut_sequence();
+  }
+}
+
+void PartBuilder::cut_sequence() {
+  const size_t cut = begin_ + cut_of(tokenizer_, std::string_view(part_.text).substr(begin_));
+  std::string rest = part_.text.substr(cut);
+  part_.text.resize(cut);
+  part_.marks.push_back({cut, Mark::Ends::nothing});
+  finish();
+  part_.text = std::move(rest);
+}
+
+void PartBuilder::mark(Mark::Ends ends) {
+  part_.marks.push_back({part_.text.size(), ends});
+  begin_ = part_.text.size();
+  // Sequences may have no text.
+  if (begin_ + part_.marks.size() * sizeof(Mark) >= kPieceBytes) finish();
+}
+
+void PartBuilder::finish() {
+  if (!part_.marks.empty()) parts_.push_back(std::exchange(part_, {}));
+  begin_ = 0;
+}
+
+PartReader::PartReader(std::vector<InputFile> inputs, Documents documents, Sentences sentences,
+                       const Tokenizer& tokenizer, std::stop_token stop)
+    : inputs_(std::move(inputs)),
+      documents_(documents),
+      sentences_(sentences),
+      stop_(std::move(stop)),
+      builder_(tokenizer, texts_) {}
+
+std::optional<InputPart> PartReader::next() {
+  while (texts_.empty() && lines_.empty()) {
+    if (error_ != nullptr) std::rethrow_exception(error_);
+    if (finished_) return std::nullopt;
+    try {
+      if (file_) {
+        read_piece();
+      } else {
+        start_file();
+      }
+    } catch (...) {
+      error_ = std::current_exception();
+      if (line_builder_) line_builder_->hand_out_whole();
+    }
+  }
+  InputPart part;
+  part.position = read_before_ + (file_ ? file_->position() : 0);
+  // Never both: what there is of one kind is handed out before a file of the other is read.
+  if (!texts_.empty()) {
+    part.content = std::move(texts_.front());
+    texts_.pop_front();
+  } else {
+    part.content = std::move(lines_.front());
+    lines_.pop_front();
+  }
+  return part;
+}
+
+void PartReader::start_file() {
+  const bool all_read = next_input_ == inputs_.size();
+  if (all_read || inputs_[next_input_].format == InputFormat::jsonl) builder_.finish();
+  finished_ = all_read;
+  if (all_read) return;
+  const InputFile& input = inputs_[next_input_++];
+  file_.emplace(input.path, stop_);
+  if (input.format == InputFormat::jsonl) {
+    line_builder_.emplace(input.path, lines_);
+  } else {
+    splitter_.emplace(documents_, sentences_, builder_);
+  }
+}
+
+void PartReader::read_piece() {
+  const std::string_view piece = file_->next();
+  if (piece.empty()) {
+    end_file();
+  } else if (line_builder_) {
+    line_builder_->add(piece, file_->position());
+  } else {
+    splitter_->add(piece);
+  }
+}
+
+void PartReader::end_file() {
+  if (line_builder_) line_builder_->end_file();
+  if (splitter_) splitter_->end_file();
+  line_builder_.reset();
+  splitter_.reset();
+  read_before_ += file_->position();
+  file_.reset();
+}
+
+}  // namespace tessera

@@ -1,0 +1,182 @@
+#include "launch/data/prepare/prepare.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "core/error.h"
+#include "core/version.h"
+#include "launch/data/indexed/dataset_metadata.h"
+#include "launch/data/indexed/indexed_dataset_writer.h"
+#include "launch/data/prepare/ordered_work.h"
+#include "launch/data/prepare/part_reader.h"
+#include "launch/data/prepare/token_part_writer.h"
+#include "launch/support/files/file_pieces.h"
+#include "launch/support/files/folders.h"
+#include "launch/support/input/json_lines.h"
+#include "launch/tokenizers/tokenizer.h"
+#include "launch/tokenizers/tokenizer_identity.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A line of JSON is a document.
+void check_documents(const PrepareOptions& options, const std::vector<InputFile>& inputs) {
+  const auto jsonl = std::ranges::find(inputs, InputFormat::jsonl, &InputFile::format);
+  require(jsonl == inputs.end() || options.documents != Documents::paragraph,
+          "prepare: documents can not be paragraphs in {}: a line of JSON is a document",
+          jsonl == inputs.end() ? "" : jsonl->path);
+}
+
+/// A file that is both read and written would be lost.
+void check_apart(const std::vector<InputFile>& inputs, const std::string& output) {
+  for (const std::string& path : {output + ".bin", output + ".idx", metadata_path(output)}) {
+    for (const std::string& written : {path, path + ".tmp"}) {
+      for (const InputFile& input : inputs) {
+        std::error_code ignored;
+        const std::string read = input.path == kStdin ? "/dev/stdin" : input.path;
+        require(!fs::equivalent(read, written, ignored),
+                "prepare: input {} is also what output {} would write: choose another output",
+                input.path, output);
+      }
+    }
+  }
+}
+
+std::optional<int32_t> end_of_document(const PrepareOptions& options, const Tokenizer& tokenizer) {
+  if (!options.append_end) return std::nullopt;
+  const std::optional<int32_t> end = tokenizer.end_of_document();
+  require(end.has_value(),
+          "prepare: --append-eod is given, but tokenizer {} has no end-of-document token: leave it "
+          "off",
+          options.tokenizer);
+  return end;
+}
+
+/// Nothing, if an input tells no size.
+std::optional<int64_t> total_bytes(const std::vector<InputFile>& inputs) {
+  int64_t total = 0;
+  for (const InputFile& input : inputs) {
+    std::error_code error;
+    if (input.path == kStdin) return std::nullopt;  // not a file named "-"
+    if (!fs::is_regular_file(input.path, error)) return std::nullopt;
+    total += static_cast<int64_t>(fs::file_size(input.path, error));
+    if (error) return std::nullopt;
+  }
+  return total;
+}
+
+/// Counts what parts tell, and tells how far they are.
+class Progress {
+ public:
+  Progress(const PrepareOptions& options, std::optional<int64_t> total)
+      : options_(options), total_(total) {}
+
+  void add(const TokenPart& part) {
+    report_.bytes += part.bytes;
+    report_.unknown += part.unknown;
+    report_.invalid += part.invalid;
+    if (report_.malformed_lines == 0) report_.first_malformed = part.first_malformed;
+    report_.malformed_lines += part.malformed_lines;
+    if (options_.on_progress) {
+      options_.on_progress({part.position, total_, report_.bytes, seconds()});
+    }
+  }
+
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+  PrepareReport report(const IndexedDatasetWriter& writer, int64_t empty_documents) const {
+    PrepareReport report = report_;
+    report.documents = writer.num_documents();
+    report.sequences = writer.num_sequences();
+    report.tokens = writer.num_tokens();
+    report.token_type = writer.token_type();
+    report.empty_documents = empty_documents;
+    return report;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  const PrepareOptions& options_;
+  const std::optional<int64_t> total_;
+  const Clock::time_point start_ = Clock::now();
+  PrepareReport report_;
+};
+
+TokenPart encode(const Tokenizer& tokenizer, const InputPart& part, const JsonLinesOptions& json) {
+  if (const auto* text = std::get_if<TextPart>(&part.content)) {
+    return encode_part(tokenizer, *text);
+  }
+  JsonDocuments documents = read_json_lines(std::get<JsonLines>(part.content), json);
+  TokenPart tokens = encode_part(tokenizer, documents.text);
+  tokens.malformed_lines = documents.malformed_lines;
+  tokens.first_malformed = std::move(documents.first_malformed);
+  return tokens;
+}
+
+DatasetMetadata metadata_of(const PrepareReport& report, const Tokenizer& tokenizer, bool ends) {
+  DatasetMetadata metadata;
+  metadata.tessera_version = kVersion;
+  metadata.tokenizer = identity_of(tokenizer);
+  metadata.documents = report.documents;
+  metadata.sequences = report.sequences;
+  metadata.tokens = report.tokens;
+  metadata.bytes = report.bytes;
+  metadata.unknown = report.unknown;
+  metadata.invalid = report.invalid;
+  metadata.end_of_document = ends;
+  return metadata;
+}
+
+}  // namespace
+
+PrepareReport prepare(const PrepareOptions& options) {
+  const auto tokenizer = make_tokenizer(options.tokenizer);
+  const std::optional<int32_t> end = end_of_document(options, *tokenizer);
+  const std::vector<InputFile> inputs = find_input_files(options.input, "prepare");
+  check_documents(options, inputs);
+  check_apart(inputs, options.output);
+  create_folder_of(options.output);
+
+  IndexedDatasetWriter writer(options.output, {.type = token_type_for(tokenizer->vocab_size()),
+                                               .overwrite = options.overwrite});
+  TokenPartWriter documents(writer, end);
+  Progress progress(options, total_bytes(inputs));
+  const JsonLinesOptions json = {.field = options.input.field.value_or("text"),
+                                 .sentences = options.sentences,
+                                 .skip_malformed = options.input.skip_malformed};
+  std::optional<PartReader> reader;
+  OrderedWork<InputPart, TokenPart> work({.take = [&] { return reader->next(); },
+                                          .size = [](const InputPart& part) { return part.size(); },
+                                          .work =
+                                              [&](const InputPart& part) {
+                                                TokenPart tokens = encode(*tokenizer, part, json);
+                                                tokens.position = part.position;
+                                                return tokens;
+                                              },
+                                          .use =
+                                              [&](const TokenPart& part) {
+                                                documents.add(part);
+                                                progress.add(part);
+                                              }},
+                                         2 * kPieceBytes * static_cast<size_t>(options.threads));
+  reader.emplace(inputs, options.documents, options.sentences, *tokenizer, work.stop_token());
+  work.run(options.threads);
+
+  PrepareReport report = progress.report(writer, documents.empty_documents());
+  require(report.documents > 0,
+          "prepare: there is no text in any of the {} inputs: nothing was written{}{}",
+          inputs.size(), report.malformed_lines > 0 ? "; the first line that was skipped: " : "",
+          report.first_malformed);
+  writer.finish(metadata_text(metadata_of(report, *tokenizer, end.has_value())));
+  report.seconds = progress.seconds();
+  return report;
+}
+
+}  // namespace tessera

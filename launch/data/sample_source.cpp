@@ -1,0 +1,160 @@
+#include "launch/data/sample_source.h"
+
+#include <utility>
+
+#include "core/error.h"
+#include "launch/config/label_names.h"
+#include "launch/config/source_text.h"
+#include "launch/data/datasets/bert_dataset.h"
+#include "launch/data/datasets/classification_dataset.h"
+#include "launch/data/datasets/gpt_dataset.h"
+#include "launch/data/datasets/gpt_packed_dataset.h"
+#include "launch/data/indexed/dataset_metadata.h"
+#include "launch/tokenizers/tokenizer_identity.h"
+
+namespace tessera {
+namespace {
+
+/// For messages: what the run's tokens mean. A checkpoint's tokenizer has no specification.
+std::string name_of_tokenizer(const RunConfig& config) {
+  if (config.data.tokenizer.empty()) return "the checkpoint's tokenizer";
+  return fmt::format("data.tokenizer, {},", config.data.tokenizer);
+}
+
+std::string what_to_do(const RunConfig& config) {
+  if (config.data.tokenizer.empty()) return "choose text that was prepared with the same";
+  return fmt::format(
+      "set data.tokenizer to the one that made them, or prepare the text again with `tessera "
+      "prepare --tokenizer {}`",
+      config.data.tokenizer);
+}
+
+/// Tokens that `tokenizer` did not make mean something else than the run takes them for.
+void check_tokenizer(const RunConfig& config, const Tokenizer& tokenizer,
+                     const IndexedDataset& tokens, std::vector<std::string>& notes) {
+  const std::optional<DatasetMetadata> metadata = read_metadata(tokens);
+  if (!metadata) {
+    notes.push_back(
+        fmt::format("{}: there is no {}, so whether {} made its tokens can not be checked",
+                    tokens.prefix(), metadata_path(tokens.prefix()), name_of_tokenizer(config)));
+    return;
+  }
+  const TokenizerIdentity identity = identity_of(tokenizer);
+  require(metadata->tokenizer == identity,
+          "{} says that its tokens were made by {}, but {} is {}: {}",
+          metadata_path(tokens.prefix()), excerpt(to_string(metadata->tokenizer), 200),
+          name_of_tokenizer(config), to_string(identity), what_to_do(config));
+}
+
+/// A dataset that was prepared.
+class TokenSource : public SampleSource {
+ public:
+  TokenSource(const RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer,
+              const std::string& path, int64_t vocab_size, std::vector<std::string>& notes)
+      : data_(config.data),
+        seq_length_(config.model.seq_length),
+        tokens_(std::make_shared<const IndexedDataset>(path, vocab_size)),
+        tokenizer_(std::move(tokenizer)) {
+    check_tokenizer(config, *tokenizer_, *tokens_, notes);
+  }
+
+  int64_t size() const override { return tokens_->num_tokens(); }
+
+ protected:
+  DataSection data_;
+  int64_t seq_length_;
+  std::shared_ptr<const IndexedDataset> tokens_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+};
+
+class GptSource final : public TokenSource {
+ public:
+  // A GPT may learn from tokens that another program made, whatever data.tokenizer is.
+  GptSource(const RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer,
+            const std::string& path, std::vector<std::string>& notes)
+      : TokenSource(config, std::move(tokenizer), path, config.model.vocab_size, notes) {}
+
+  std::shared_ptr<const Dataset> samples(Range range, uint64_t /*seed*/) const override {
+    if (data_.packing == Packing::documents) {
+      return std::make_shared<const GptPackedDataset>(tokens_, range, seq_length_);
+    }
+    GptDataOptions options;
+    options.separate_documents = data_.separate_documents;
+    options.loss_across_documents = data_.loss_across_documents;
+    return std::make_shared<const GptDataset>(tokens_, range, seq_length_, options);
+  }
+};
+
+class BertSource final : public TokenSource {
+ public:
+  BertSource(const RunConfig& config, const std::shared_ptr<const Tokenizer>& tokenizer,
+             const std::string& path, std::vector<std::string>& notes)
+      : TokenSource(config, tokenizer, path, tokenizer->vocab_size(), notes) {
+    options_.sentence_pairs = config.model.next_sentence;
+    options_.packing = config.data.short_samples == ShortSamples::pack;
+    options_.masking = config.mlm;
+  }
+
+  std::shared_ptr<const Dataset> samples(Range range, uint64_t seed) const override {
+    return make_bert_dataset(tokens_, range, seq_length_, tokenizer_->traits(), options_, seed);
+  }
+
+ private:
+  BertDataOptions options_;
+};
+
+void check_token_types(const RunConfig& config, const LabelledTexts& texts) {
+  require(
+      !texts.has_pairs() || config.model.token_types != 1,
+      "{} has pairs of texts, which have two types of tokens, but model.token_types is 1: choose "
+      "2, or 0 for a model without such an embedding",
+      texts.path());
+}
+
+Labels labels_of(const RunConfig& config) {
+  Labels labels{config.model.num_labels};
+  if (config.data.labels) labels.names = label_names(*config.data.labels);
+  return labels;
+}
+
+/// Labelled texts, tokenized here.
+class TextSource final : public SampleSource {
+ public:
+  TextSource(const RunConfig& config, const Tokenizer& tokenizer, const std::string& path,
+             std::vector<std::string>& notes) {
+    const ClassificationEncoder encoder(
+        [&](std::string_view text) { return tokenizer.encode(text); }, tokenizer.traits(),
+        config.model.seq_length, config.data.truncate);
+    texts_ = std::make_shared<const LabelledTexts>(path, labels_of(config), encoder);
+    check_token_types(config, *texts_);
+    if (texts_->num_truncated() == 0) return;
+    notes.push_back(fmt::format("{}: {} of {} texts were cut to {} tokens", path,
+                                texts_->num_truncated(), texts_->size(), texts_->seq_length()));
+  }
+
+  int64_t size() const override { return texts_->size(); }
+
+  std::shared_ptr<const Dataset> samples(Range range, uint64_t /*seed*/) const override {
+    return std::make_shared<const ClassificationDataset>(texts_, range);
+  }
+
+ private:
+  std::shared_ptr<const LabelledTexts> texts_;
+};
+
+}  // namespace
+
+std::unique_ptr<const SampleSource> open_source(const RunConfig& config,
+                                                std::shared_ptr<const Tokenizer> tokenizer,
+                                                const std::string& path,
+                                                std::vector<std::string>& notes) {
+  if (!config.model.is_bert()) {
+    return std::make_unique<const GptSource>(config, std::move(tokenizer), path, notes);
+  }
+  if (config.model.head == Head::classification) {
+    return std::make_unique<const TextSource>(config, *tokenizer, path, notes);
+  }
+  return std::make_unique<const BertSource>(config, tokenizer, path, notes);
+}
+
+}  // namespace tessera

@@ -1,0 +1,63 @@
+#include "launch/huggingface/export/earlier_export.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "core/error.h"
+#include "launch/checkpoint/format/safetensors.h"
+
+namespace tessera {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool is_name_of_weights(std::string_view name) {
+  constexpr std::string_view kStart = "model", kEnd = ".safetensors";
+  return name.size() >= kStart.size() + kEnd.size() && name.substr(0, kStart.size()) == kStart &&
+         name.substr(name.size() - kEnd.size()) == kEnd;
+}
+
+bool is_name_of_another_file(std::string_view name) {
+  constexpr std::array<std::string_view, 9> kNames = {"config.json",
+                                                      "generation_config.json",
+                                                      "model.safetensors.index.json",
+                                                      "tokenizer.json",
+                                                      "tokenizer_config.json",
+                                                      "vocab.txt",
+                                                      "vocab.json",
+                                                      "merges.txt",
+                                                      "tokenizer.model"};
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+bool has_mark(const fs::path& weights) {
+  try {
+    return SafetensorsFile(weights, ForeignDTypes::keep).metadata().count(kExportMark) == 1;
+  } catch (const Error&) {
+    return false;  // damaged, or not of this format: no export wrote it so
+  }
+}
+
+}  // namespace
+
+std::string why_no_export(const fs::path& folder) {
+  bool empty = true, has_weights = false;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    empty = false;
+    const std::string name = entry.path().filename().string();
+    const bool is_weights = is_name_of_weights(name);
+    if (!fs::is_regular_file(entry.symlink_status()) ||
+        !(is_weights || is_name_of_another_file(name))) {
+      return fmt::format("holds {}, which no export writes", name);
+    }
+    if (is_weights && !has_mark(entry.path())) {
+      return fmt::format("holds {}, which another program than Tessera's export wrote", name);
+    }
+    has_weights |= is_weights;
+  }
+  return empty || has_weights ? "" : "holds no weights of an earlier export";
+}
+
+}  // namespace tessera

@@ -1,0 +1,74 @@
+#include "launch/huggingface/export/export_config.h"
+
+#include "launch/huggingface/tensor_names.h"
+
+namespace tessera {
+namespace {
+
+Json gpt2_config(const ModelConfig& model) {
+  return {{"vocab_size", model.vocab_size},
+          {"n_positions", model.seq_length},
+          {"n_embd", model.hidden_size},
+          {"n_layer", model.num_layers},
+          {"n_head", model.num_heads},
+          {"n_inner", model.resolved_mlp_size()},
+          {"activation_function", "gelu_new"},  // Gelu::tanh
+          {"resid_pdrop", model.dropout},
+          {"embd_pdrop", model.dropout},
+          {"attn_pdrop", model.attention_dropout},
+          {"layer_norm_epsilon", model.layer_norm_eps},
+          {"initializer_range", model.init_stddev},
+          {"scale_attn_weights", true},
+          {"scale_attn_by_inverse_layer_idx", false},
+          {"reorder_and_upcast_attn", false},
+          {"add_cross_attention", false}};
+}
+
+Json bert_config(const ModelConfig& model) {
+  return {{"vocab_size", model.vocab_size},
+          {"max_position_embeddings", model.seq_length},
+          {"hidden_size", model.hidden_size},
+          {"num_hidden_layers", model.num_layers},
+          {"num_attention_heads", model.num_heads},
+          {"intermediate_size", model.resolved_mlp_size()},
+          {"type_vocab_size", model.token_types > 0 ? model.token_types : kZeroTokenTypes},
+          {"hidden_act", "gelu"},  // Gelu::erf
+          {"hidden_dropout_prob", model.dropout},
+          {"attention_probs_dropout_prob", model.attention_dropout},
+          {"layer_norm_eps", model.layer_norm_eps},
+          {"initializer_range", model.init_stddev},
+          {"position_embedding_type", "absolute"},
+          {"is_decoder", false},
+          {"add_cross_attention", false}};
+}
+
+void add_labels(const ModelConfig& model, const std::vector<std::string>& labels, Json& config) {
+  Json names = Json::object(), ids = Json::object();
+  for (int64_t i = 0; i < model.num_labels; ++i) {
+    const auto place = static_cast<size_t>(i);
+    const std::string name = place < labels.size() ? labels[place] : fmt::format("LABEL_{}", i);
+    names[std::to_string(i)] = name;
+    ids[name] = i;
+  }
+  config["id2label"] = names;
+  config["label2id"] = ids;
+  config["problem_type"] = "single_label_classification";
+}
+
+}  // namespace
+
+Json export_config(const ModelConfig& model, ModelClass model_class, DType precision,
+                   const Json& token_ids, const std::vector<std::string>& labels) {
+  Json config = model.is_bert() ? bert_config(model) : gpt2_config(model);
+  config["architectures"] = {to_string(model_class)};
+  config["model_type"] = model_type(model_class);
+  config["tie_word_embeddings"] = true;
+  // Earlier versions of transformers call it torch_dtype.
+  config["dtype"] = precision == DType::bf16 ? "bfloat16" : "float32";
+  config["torch_dtype"] = config["dtype"];
+  config.update(token_ids);
+  if (model_class == ModelClass::bert_classification) add_labels(model, labels, config);
+  return config;
+}
+
+}  // namespace tessera

@@ -1,0 +1,89 @@
+#include "launch/huggingface/export/export_model.h"
+
+#include "core/error.h"
+#include "launch/checkpoint/checkpoint_labels.h"
+#include "launch/checkpoint/checkpoint_tokenizer.h"
+#include "launch/checkpoint/find.h"
+#include "launch/checkpoint/model_json.h"
+#include "launch/huggingface/export/earlier_export.h"
+#include "launch/huggingface/export/export_config.h"
+#include "launch/huggingface/export/export_tokenizer.h"
+#include "launch/huggingface/export/export_weights.h"
+#include "launch/huggingface/tensor_names.h"
+#include "launch/support/files/output_file.h"
+#include "launch/support/files/staged_folder.h"
+
+namespace tessera {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+void write_file(const fs::path& path, const std::string& text) {
+  OutputFile file(path);
+  file.write(text);
+  file.sync_and_close();
+}
+
+std::vector<std::string> notes_on(const ModelConfig& model, const Tokenizer& tokenizer) {
+  std::vector<std::string> notes;
+  if (!model.bias) {
+    notes.emplace_back("model.bias is false: the biases of Hugging Face's model are zeros");
+  }
+  if (model.is_bert() && model.token_types == 0) {
+    notes.emplace_back(
+        "model.token_types is 0: the embedding of token types of Hugging Face's model is zeros");
+  }
+  if (tokenizer.vocab_size() < model.vocab_size) {
+    notes.push_back(fmt::format("the last {} of the {} rows of the vocabulary are no token's",
+                                model.vocab_size - tokenizer.vocab_size(), model.vocab_size));
+  }
+  return notes;
+}
+
+int64_t count_parameters(const ModelConfig& model) {
+  int64_t count = 0;
+  for (const TensorName& name : tensor_names(model)) {
+    if (!name.ours.empty()) count += name.shape.numel();
+  }
+  return count;
+}
+
+}  // namespace
+
+ExportReport export_model(const ExportOptions& options) {
+  const fs::path step = resolve_checkpoint(options.checkpoint);
+  Checkpoint checkpoint = Checkpoint::open(step);
+  const ModelConfig model = model_from_json(checkpoint.manifest().model);
+  const ModelClass model_class = model_class_of(model);
+  const auto tokenizer = tokenizer_of(checkpoint);
+  ExportedTokenizer exported = export_tokenizer(*tokenizer, model);
+
+  StagedFolder folder(options.to, options.overwrite, why_no_export);
+  ExportReport report{step,
+                      std::string(to_string(model_class)),
+                      count_parameters(model),
+                      {},
+                      notes_on(model, *tokenizer)};
+  if (!exported.note.empty()) report.notes.push_back(exported.note);
+  std::map<std::string, std::string>& files = exported.files;
+  files["config.json"] = export_config(model, model_class, options.precision, exported.ids,
+                                       checkpoint_labels(checkpoint.manifest().extra))
+                             .dump(2) +
+                         "\n";
+  if (model_class == ModelClass::gpt2_lm_head) {
+    files["generation_config.json"] = exported.ids.dump(2) + "\n";
+  }
+  for (const auto& [name, text] : files) {
+    write_file(folder.staged() / name, text);
+    report.files.push_back(name);
+  }
+  for (std::string& name : export_weights(checkpoint, model, options.precision,
+                                          options.max_shard_bytes, folder.staged())) {
+    report.files.push_back(std::move(name));
+  }
+  folder.publish();
+  return report;
+}
+
+}  // namespace tessera

@@ -1,0 +1,91 @@
+#include "launch/huggingface/export/export_tokenizer.h"
+
+#include "core/error.h"
+#include "launch/huggingface/tokenizer_files.h"
+#include "launch/support/text/base64.h"
+#include "launch/tokenizers/bpe/bpe_description.h"
+#include "launch/tokenizers/wordpiece/wordpiece_vocabulary.h"
+
+namespace tessera {
+namespace {
+
+/// Reads tokenizer.json and adds nothing of its own.
+constexpr const char* kAnyTokenizer = "PreTrainedTokenizerFast";
+
+std::string pretty(const Json& json) { return json.dump(2) + "\n"; }
+
+/// Whether texts of the model start and end with special tokens.
+bool adds_special(const Vocabulary& vocabulary, const ModelConfig& model) {
+  return model.is_bert() && vocabulary.roles.start && vocabulary.roles.end;
+}
+
+void export_bpe(const Vocabulary& vocabulary, const ModelConfig& model, ExportedTokenizer& out) {
+  // GPT2Tokenizer knows one special token, and adds it to a vocabulary without it.
+  const bool as_gpt2 = !model.is_bert() && vocabulary.special.size() == 1 &&
+                       vocabulary.token(vocabulary.end_of_document) == "<|endoftext|>";
+  Json config =
+      tokenizer_config(vocabulary, as_gpt2 ? "GPT2Tokenizer" : kAnyTokenizer, model.seq_length);
+  config["add_prefix_space"] = vocabulary.add_prefix_space;
+  config["clean_up_tokenization_spaces"] = false;
+  out.files["vocab.json"] = bpe_vocabulary_text(vocabulary.tokens);
+  out.files["merges.txt"] = bpe_merges_text(vocabulary.merges);
+  out.files["tokenizer.json"] =
+      pretty(bpe_tokenizer_json(vocabulary, adds_special(vocabulary, model)));
+  out.files["tokenizer_config.json"] = pretty(config);
+}
+
+void export_wordpiece(const Vocabulary& vocabulary, const ModelConfig& model,
+                      ExportedTokenizer& out) {
+  // BertTokenizer would add the special tokens that a vocabulary lacks.
+  const SpecialTokens& roles = vocabulary.roles;
+  const bool as_bert = adds_special(vocabulary, model) && roles.padding && roles.mask;
+  Json config =
+      tokenizer_config(vocabulary, as_bert ? "BertTokenizer" : kAnyTokenizer, model.seq_length);
+  if (as_bert) {
+    config["do_lower_case"] = vocabulary.lower_case;
+    config["do_basic_tokenize"] = true;
+    config["tokenize_chinese_chars"] = true;
+    config["strip_accents"] = vocabulary.strip_accents;
+  }
+  config["clean_up_tokenization_spaces"] = true;
+  out.files["vocab.txt"] = vocabulary_text(vocabulary.tokens);
+  out.files["tokenizer.json"] =
+      pretty(wordpiece_tokenizer_json(vocabulary, adds_special(vocabulary, model)));
+  out.files["tokenizer_config.json"] = pretty(config);
+}
+
+void export_sentencepiece(const Tokenizer& tokenizer, ExportedTokenizer& out) {
+  const std::string encoded = tokenizer.to_json().at("model").get<std::string>();
+  out.files["tokenizer.model"] = from_base64(encoded, "the tokenizer's model");
+  out.note =
+      "the tokenizer is SentencePiece's own file, tokenizer.model: load it with "
+      "sentencepiece.SentencePieceProcessor(model_file=...), whose ids are the model's; "
+      "AutoTokenizer has no class for it";
+}
+
+Json id_or_null(std::optional<int32_t> id) { return id ? Json(*id) : Json(nullptr); }
+
+}  // namespace
+
+ExportedTokenizer export_tokenizer(const Tokenizer& tokenizer, const ModelConfig& model) {
+  require(tokenizer.vocab_size() <= model.vocab_size,
+          "the tokenizer has {} tokens, but model.vocab_size is {}", tokenizer.vocab_size(),
+          model.vocab_size);
+  ExportedTokenizer out;
+  const std::string_view kind = tokenizer.kind();
+  out.ids = {{"bos_token_id", id_or_null(tokenizer.end_of_document())},
+             {"eos_token_id", id_or_null(tokenizer.end_of_document())},
+             {"pad_token_id", id_or_null(tokenizer.special().padding)}};
+  if (kind == "byte" || kind == "bpe") {
+    export_bpe(vocabulary_of(tokenizer), model, out);
+  } else if (kind == "wordpiece" || kind == "wordpiece-cased") {
+    export_wordpiece(vocabulary_of(tokenizer), model, out);
+  } else if (kind == "sentencepiece") {
+    export_sentencepiece(tokenizer, out);
+  } else {
+    fail("the tokenizer {} has no files of Hugging Face's kind", kind);
+  }
+  return out;
+}
+
+}  // namespace tessera

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "launch/checkpoint/format/safetensors.h"
+
+namespace tessera {
+
+/// The weights in a folder that save_pretrained() wrote: model.safetensors, or the files that
+/// model.safetensors.index.json lists, mapped into memory.
+class ForeignWeights {
+ public:
+  /// Throws, naming the file, if there are none, or one is damaged or hostile, or is not in the
+  /// folder itself.
+  explicit ForeignWeights(const std::filesystem::path& folder);
+
+  struct Place {
+    const SafetensorsFile* file = nullptr;
+    const SafetensorsEntry* entry = nullptr;  ///< or
+    const ForeignEntry* foreign = nullptr;    ///< one of a dtype that Tessera has not
+
+    const Shape& shape() const { return entry != nullptr ? entry->shape : foreign->shape; }
+  };
+
+  /// All tensors by the names in the files.
+  const std::map<std::string, Place>& tensors() const { return tensors_; }
+
+  /// Throws, naming it, its file and its dtype, unless that is F32, F16, BF16 or F64.
+  void require_float(const std::string& name) const;
+
+  /// out = all elements of a tensor of the files, which has so many. Throws as
+  /// require_float(), and if an element is NaN or infinite in fp32.
+  void read(const std::string& name, std::span<float> out) const;
+
+  /// Whether two tensors have the same shape and, in fp32, the same elements. Throws as read().
+  bool same(const std::string& a, const std::string& b) const;
+
+ private:
+  void open(const std::filesystem::path& path);
+  void read_index(const std::filesystem::path& index);
+  /// Elements [begin, begin + out.size()), of a dtype that require_float() takes.
+  void read_run(const std::string& name, int64_t begin, std::span<float> out) const;
+
+  std::deque<SafetensorsFile> files_;
+  std::map<std::string, Place> tensors_;
+};
+
+}  // namespace tessera

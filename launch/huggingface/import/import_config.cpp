@@ -1,0 +1,219 @@
+#include "launch/huggingface/import/import_config.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "launch/checkpoint/model_json.h"
+#include "launch/config/label_names.h"
+
+namespace tessera {
+namespace {
+
+/// Reads keys that may be missing or null, which mean the default of `transformers` then.
+class Reader {
+ public:
+  Reader(const Json& json, const std::string& where) : object_(json, where), json_(json) {}
+
+  const std::string& where() const { return object_.where(); }
+  bool has(const char* key) const {
+    const auto found = json_.find(key);
+    return found != json_.end() && !found->is_null();
+  }
+  /// The first of the names that is there.
+  int64_t count(std::initializer_list<const char*> names, int64_t by_default) const {
+    for (const char* name : names) {
+      if (has(name)) return object_.count(name);
+    }
+    return by_default;
+  }
+  double number(const char* key, double by_default) const {
+    if (!has(key)) return by_default;
+    require(json_.at(key).is_number(), "{}: \"{}\" must be a number, but is a {}", where(), key,
+            json_.at(key).type_name());
+    return json_.at(key).get<double>();
+  }
+  bool flag(const char* key, bool by_default) const {
+    if (!has(key)) return by_default;
+    require(json_.at(key).is_boolean(), "{}: \"{}\" must be true or false, but is a {}", where(),
+            key, json_.at(key).type_name());
+    return json_.at(key).get<bool>();
+  }
+  std::string text(const char* key, const char* by_default) const {
+    return has(key) ? object_.text(key) : by_default;
+  }
+  const Json& object(const char* key) const { return object_.object(key); }
+  const Json& list(const char* key) const { return object_.list(key); }
+
+  /// Throws unless the flag is `wanted`, which is also its default.
+  void require_flag(const char* key, bool wanted, const char* why) const {
+    require(flag(key, wanted) == wanted, "{}: \"{}\" is {}, but must be {}: {}", where(), key,
+            !wanted, wanted, why);
+  }
+  /// Throws unless the text is one of `known`, the first of which is its default.
+  void require_text(const char* key, std::initializer_list<const char*> known) const {
+    const std::string value = text(key, *known.begin());
+    std::string list;
+    for (const char* name : known) {
+      if (value == name) return;
+      list += (list.empty() ? "" : " or ") + quote(name);
+    }
+    fail("{}: \"{}\" is {}, but must be {}: Tessera's model computes nothing else", where(), key,
+         quote(value), list);
+  }
+  /// Throws if the key has any content.
+  void require_empty(const char* key, const char* why) const {
+    require(!has(key) || json_.at(key).empty(), "{}: \"{}\" is set, and {}", where(), key, why);
+  }
+
+ private:
+  JsonObject object_;
+  const Json& json_;
+};
+
+constexpr const char* kNoSuchThing = "Tessera's model has no such thing";
+
+ModelClass class_of(const Reader& config, const std::optional<std::string>& architecture) {
+  if (architecture) return model_class_of(*architecture, "--architecture");
+  constexpr const char* kSayWhich = "say which with --architecture, as BertForPreTraining";
+  require(config.has("architectures"), "{} has no \"architectures\": {}", config.where(),
+          kSayWhich);
+  const Json& list = config.list("architectures");
+  require(list.size() == 1 && list[0].is_string(),
+          "{}: \"architectures\" must be one name, but has {} items: {}", config.where(),
+          list.size(), kSayWhich);
+  return model_class_of(list[0].get_ref<const std::string&>(), config.where());
+}
+
+void check_common(const Reader& config, ModelClass model_class) {
+  const std::string expected(model_type(model_class));
+  const std::string type = config.text("model_type", expected.c_str());
+  require(type == expected, "{}: \"model_type\" is {}, but {} is a {}", config.where(), quote(type),
+          to_string(model_class), expected);
+  config.require_flag("add_cross_attention", false, kNoSuchThing);
+  config.require_empty("quantization_config", "quantized weights can not be imported");
+  config.require_empty("pruned_heads", "all layers of Tessera's models have the same heads");
+}
+
+void read_gpt2(const Reader& config, ModelConfig& model) {
+  config.require_text("activation_function", {"gelu_new", "gelu_pytorch_tanh", "gelu_fast"});
+  config.require_flag("scale_attn_weights", true, kNoSuchThing);
+  config.require_flag("scale_attn_by_inverse_layer_idx", false, kNoSuchThing);
+  config.require_flag("reorder_and_upcast_attn", false, kNoSuchThing);
+  model.kind = "gpt";
+  model.vocab_size = config.count({"vocab_size"}, 50257);
+  model.seq_length = config.count({"n_positions", "max_position_embeddings"}, 1024);
+  model.hidden_size = config.count({"n_embd", "hidden_size"}, 768);
+  model.num_layers = config.count({"n_layer", "num_hidden_layers"}, 12);
+  model.num_heads = config.count({"n_head", "num_attention_heads"}, 12);
+  model.mlp_size = config.count({"n_inner"}, 0);
+  model.layer_norm_eps = config.number("layer_norm_epsilon", 1e-5);
+  model.init_stddev = config.number("initializer_range", 0.02);
+  model.dropout = config.number("resid_pdrop", 0.1);
+  model.attention_dropout = config.number("attn_pdrop", 0.1);
+}
+
+void read_bert(const Reader& config, ModelConfig& model) {
+  config.require_text("hidden_act", {"gelu", "gelu_python"});
+  config.require_text("position_embedding_type", {"absolute"});
+  config.require_flag("is_decoder", false, kNoSuchThing);
+  model.kind = "bert";
+  model.vocab_size = config.count({"vocab_size"}, 30522);
+  model.seq_length = config.count({"max_position_embeddings"}, 512);
+  model.hidden_size = config.count({"hidden_size"}, 768);
+  model.num_layers = config.count({"num_hidden_layers"}, 12);
+  model.num_heads = config.count({"num_attention_heads"}, 12);
+  model.mlp_size = config.count({"intermediate_size"}, 3072);
+  model.token_types = config.count({"type_vocab_size"}, 2);
+  model.layer_norm_eps = config.number("layer_norm_eps", 1e-12);
+  model.init_stddev = config.number("initializer_range", 0.02);
+  model.dropout = config.number("hidden_dropout_prob", 0.1);
+  model.attention_dropout = config.number("attention_probs_dropout_prob", 0.1);
+  require(model.token_types > 0,
+          "{}: \"type_vocab_size\" is 0, but BERT adds the embedding of a token's type",
+          config.where());
+}
+
+/// Whether the names are those that transformers gives to labels without names.
+bool are_default_names(const std::vector<std::string>& labels) {
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] != fmt::format("LABEL_{}", i)) return false;
+  }
+  return true;
+}
+
+/// Keeps the labels' names if they can stand in data.labels: they are for people alone.
+void take_labels(std::vector<std::string> labels, ImportedConfig& result) {
+  if (are_default_names(labels)) return;
+  const std::string problem = label_problem(labels);
+  if (problem.empty()) {
+    result.labels = std::move(labels);
+  } else {
+    result.notes.push_back(
+        fmt::format("the labels have numbers, and not their names in \"id2label\": {}", problem));
+  }
+}
+
+void read_labels(const Reader& config, ImportedConfig& result) {
+  const std::string type = config.text("problem_type", "single_label_classification");
+  require(type == "single_label_classification",
+          "{}: \"problem_type\" is {}, but Tessera's classifier gives a text one label",
+          config.where(), quote(type));
+  result.model.head = Head::classification;
+  result.model.num_labels = config.count({"num_labels"}, 2);
+  if (!config.has("id2label")) return;
+  const Json& names = config.object("id2label");
+  result.model.num_labels = std::ssize(names);
+  std::vector<std::string> labels;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto found = names.find(std::to_string(i));
+    require(found != names.end() && found->is_string(),
+            "{}: \"id2label\" has {} labels, but no name for {}", config.where(), names.size(), i);
+    labels.push_back(found->get<std::string>());
+  }
+  take_labels(std::move(labels), result);
+}
+
+/// What differs in training alone.
+void note_dropout(const Reader& config, const char* key, ImportedConfig& result) {
+  const double dropout = result.model.dropout;
+  if (config.number(key, dropout) == dropout) return;
+  result.notes.push_back(
+      fmt::format("\"{}\" is {}, but model.dropout, {}, stands for it: set another where you train",
+                  key, config.number(key, dropout), dropout));
+}
+
+}  // namespace
+
+ImportedConfig import_config(const Json& json, const std::string& where,
+                             const std::optional<std::string>& architecture) {
+  const Reader config(json, where);
+  ImportedConfig result;
+  result.model_class = class_of(config, architecture);
+  check_common(config, result.model_class);
+  result.tied = config.flag("tie_word_embeddings", true);
+  ModelConfig& model = result.model;
+  if (result.model_class == ModelClass::gpt2_lm_head) {
+    read_gpt2(config, model);
+    note_dropout(config, "embd_pdrop", result);
+  } else {
+    read_bert(config, model);
+    model.next_sentence = result.model_class == ModelClass::bert_pretraining;
+  }
+  if (result.model_class == ModelClass::bert_classification) {
+    read_labels(config, result);
+    note_dropout(config, "classifier_dropout", result);
+  }
+  try {
+    require(model.hidden_size > 0 && model.num_heads > 0, "hidden_size and num_heads can not be 0");
+    const ModelConfig checked = model_from_json(architecture_json(model), "model");
+    require(0.0 <= model.dropout && model.dropout < 1.0 && 0.0 <= model.attention_dropout &&
+                model.attention_dropout < 1.0 && model.init_stddev >= 0.0,
+            "a dropout must be from 0 on and below 1, and \"initializer_range\" not negative");
+    model.mlp_size = checked.mlp_size;
+  } catch (const Error& error) {
+    fail("{} describes a model that Tessera can not have: {}", where, error.what());
+  }
+  return result;
+}
+
+}  // namespace tessera

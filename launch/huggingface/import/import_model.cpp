@@ -1,0 +1,125 @@
+#include "launch/huggingface/import/import_model.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/memory.h"
+#include "launch/checkpoint/checkpoint_tokenizer.h"
+#include "launch/checkpoint/format/step_folder.h"
+#include "launch/checkpoint/model_json.h"
+#include "launch/checkpoint/save/save.h"
+#include "launch/huggingface/import/import_config.h"
+#include "launch/huggingface/import/import_tokenizer.h"
+#include "launch/huggingface/import/match_tensors.h"
+#include "launch/huggingface/transpose.h"
+#include "launch/support/files/mapped_file.h"
+#include "launch/support/files/new_folders.h"
+#include "launch/train/run_lock.h"
+
+namespace tessera {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr size_t kMaxConfigBytes = size_t{16} << 20;
+
+Json read_config(const fs::path& path) {
+  require(fs::is_directory(path.parent_path()), "{} is not a folder", path.parent_path().string());
+  const MappedFile file(path.string());
+  require(file.size() <= kMaxConfigBytes, "{} has {} bytes, but at most {} are allowed",
+          path.string(), file.size(), kMaxConfigBytes);
+  return parse_json(file.text(), path.string());
+}
+
+/// Makes Tessera's tensors of Hugging Face's; holds one at a time.
+class TensorMaker {
+ public:
+  TensorMaker(const ForeignWeights& weights, const MatchedTensors& matched)
+      : weights_(weights), matched_(matched) {}
+
+  Tensor make(const TensorName& name) {
+    made_ = {};  // before the next is allocated
+    made_ = OwnedTensor(name.shape, DType::f32);
+    const auto out = made_.tensor.span<float>();
+    const size_t part = out.size() / name.theirs.size();
+    for (size_t i = 0; i < name.theirs.size(); ++i) {
+      const std::string& stored = matched_.stored.at(name.theirs[i]);
+      if (name.transposed) {
+        read_transposed(stored, name.their_shape, out);
+      } else {
+        weights_.read(stored, out.subspan(i * part, part));
+      }
+    }
+    return made_.tensor;
+  }
+
+ private:
+  void read_transposed(const std::string& stored, const Shape& shape, std::span<float> out) const {
+    const OwnedTensor read(shape, DType::f32);
+    weights_.read(stored, read.tensor.span<float>());
+    transpose(read.tensor.data<float>(), shape[0], shape[1], out.data());
+  }
+
+  const ForeignWeights& weights_;
+  const MatchedTensors& matched_;
+  OwnedTensor made_;
+};
+
+std::vector<HeldTensor> held(const std::vector<TensorName>& names, TensorMaker& maker) {
+  std::vector<HeldTensor> tensors;
+  for (const TensorName& name : names) {
+    const Tensor meta(nullptr, name.shape, DType::f32, kMeta);
+    tensors.push_back({name.ours, kModelKind, name.shape, box_of({}, name.shape), meta,
+                       [&] { return maker.make(name); }});
+  }
+  return tensors;
+}
+
+void require_no_checkpoints(const fs::path& run) {
+  const auto steps = step_folders(checkpoints_folder(run));
+  require(steps.empty(), "{} holds {}: nothing is written over; choose another folder",
+          run.string(), steps.empty() ? "" : steps.front().path.string());
+}
+
+}  // namespace
+
+ImportReport import_model(const ImportOptions& options) {
+  const fs::path config_path = options.from / "config.json";
+  const ImportedConfig config =
+      import_config(read_config(config_path), config_path.string(), options.architecture);
+  const ForeignWeights weights(options.from);
+  const std::vector<TensorName> names = tensor_names(config.model);
+  const MatchedTensors matched = match_tensors(weights, names, config.model_class, config.tied);
+  const ImportedTokenizer tokenizer = import_tokenizer(options.from, options.tokenizer);
+  require(tokenizer.tokenizer->vocab_size() <= config.model.vocab_size,
+          "the tokenizer {} has {} tokens, but \"vocab_size\" in {} is {}", tokenizer.spec,
+          tokenizer.tokenizer->vocab_size(), config_path.string(), config.model.vocab_size);
+
+  const NewFolders folders(checkpoints_folder(options.to));
+  const RunLock lock(options.to.string());
+  require_no_checkpoints(options.to);
+  TensorMaker maker(weights, matched);
+  SaveRequest request;
+  request.run_dir = options.to;
+  request.in_a_run = false;
+  request.model = architecture_json(config.model);
+  request.extra = {{"tokenizer", tokenizer.spec}, {"imported_from", options.from.string()}};
+  if (!config.labels.empty()) {
+    request.extra["labels"] = fmt::format("{}", fmt::join(config.labels, ","));
+  }
+  request.attachments[kTokenizerAttachment] = tokenizer_attachment(*tokenizer.tokenizer);
+  request.tensors = held(names, maker);
+  const auto world = make_self_communicator();
+  const SavedCheckpoint saved = save_checkpoint(request, *world);
+
+  ImportReport report{
+      saved.path,     std::string(to_string(config.model_class)), config.model,     config.labels,
+      tokenizer.spec, identity_of(*tokenizer.tokenizer),          matched.left_out, config.notes};
+  report.notes.insert(report.notes.end(), saved.warnings.begin(), saved.warnings.end());
+  return report;
+}
+
+}  // namespace tessera

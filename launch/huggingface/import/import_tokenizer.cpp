@@ -1,0 +1,48 @@
+#include "launch/huggingface/import/import_tokenizer.h"
+
+#include "core/error.h"
+#include "launch/huggingface/import/folder_tokenizer.h"
+#include "launch/huggingface/tokenizer_files.h"
+#include "launch/tokenizers/tokenizer_spec.h"
+
+namespace tessera {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kNameOne = "name one with --tokenizer";
+
+std::string spec_of(const fs::path& folder) {
+  const std::optional<std::string> spec = folder_tokenizer(folder);
+  require(spec.has_value(),
+          "{} has no tokenizer (tokenizer.json, vocab.txt, vocab.json with merges.txt, or a "
+          "*.model): {}, {}",
+          folder.string(), kNameOne, tokenizer_specs_allowed());
+  return *spec;
+}
+
+bool is_of_bytes(const Tokenizer& tokenizer) {
+  if (tokenizer.kind() != "bpe") return false;
+  const Vocabulary vocabulary = vocabulary_of(tokenizer);
+  return vocabulary.merges.empty() && !vocabulary.add_prefix_space &&
+         vocabulary.tokens == vocabulary_of(*make_tokenizer("byte")).tokens;
+}
+
+}  // namespace
+
+ImportedTokenizer import_tokenizer(const fs::path& folder, const std::optional<std::string>& spec) {
+  ImportedTokenizer result;
+  result.spec = spec ? *spec : spec_of(folder);
+  try {
+    result.tokenizer = make_tokenizer(result.spec);
+  } catch (const Error& error) {
+    if (spec) throw;
+    fail("the tokenizer of {} can not be imported: {}; {}", folder.string(), error.what(),
+         kNameOne);
+  }
+  if (!spec && is_of_bytes(*result.tokenizer)) return {"byte", make_tokenizer("byte")};
+  return result;
+}
+
+}  // namespace tessera

@@ -1,0 +1,168 @@
+#include "launch/huggingface/import/match_tensors.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+
+#include "core/error.h"
+#include "launch/support/text/json.h"
+
+namespace tessera {
+namespace {
+
+constexpr const char* kBertBias = "cls.predictions.bias";
+constexpr const char* kBertDecoderBias = "cls.predictions.decoder.bias";
+
+bool starts_with(std::string_view text, std::string_view start) {
+  return text.substr(0, start.size()) == start;
+}
+
+bool ends_with(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+/// One name for all spellings of a tensor's: without the base model's prefix, norms as today.
+std::string plain_name(std::string name, ModelClass model_class) {
+  const std::string_view prefix =
+      model_class == ModelClass::gpt2_lm_head ? "transformer." : "bert.";
+  if (starts_with(name, prefix)) name.erase(0, prefix.size());
+  const auto rename = [&](std::string_view old, std::string_view now) {
+    if (ends_with(name, old)) name.replace(name.size() - old.size(), old.size(), now);
+  };
+  rename("LayerNorm.gamma", "LayerNorm.weight");
+  rename("LayerNorm.beta", "LayerNorm.bias");
+  return name;
+}
+
+/// Tensors in files that are no weights: masks and counting ids that earlier versions saved.
+bool is_buffer(std::string_view plain) {
+  return ends_with(plain, ".attn.bias") || ends_with(plain, ".attn.masked_bias") ||
+         plain == "embeddings.position_ids" || plain == "embeddings.token_type_ids";
+}
+
+/// Of a head that another class of this kind of model has.
+bool is_of_a_head(std::string_view plain) {
+  constexpr std::array<std::string_view, 3> kHeads = {"cls.", "pooler.", "classifier."};
+  return std::any_of(kHeads.begin(), kHeads.end(),
+                     [&](std::string_view head) { return starts_with(plain, head); });
+}
+
+/// At most so many names, each on a line.
+std::string lines_of(const std::vector<std::string>& lines) {
+  constexpr size_t kMost = 20;
+  std::string text;
+  for (size_t i = 0; i < std::min(lines.size(), kMost); ++i) text += "\n  " + lines[i];
+  if (lines.size() > kMost) text += fmt::format("\n  and {} more", lines.size() - kMost);
+  return text;
+}
+
+/// The tensors of a folder under their plain names; each is taken once.
+class Shelf {
+ public:
+  Shelf(const ForeignWeights& weights, ModelClass model_class)
+      : weights_(weights), model_class_(model_class) {
+    for (const auto& [name, place] : weights.tensors()) {
+      const auto [known, is_new] = stored_.emplace(plain_name(name, model_class), name);
+      require(is_new, "{}: {} and {} are names of the same tensor", place.file->path(),
+              quote(known->second), quote(name));
+    }
+  }
+
+  /// The name in the files, or nothing.
+  std::optional<std::string> find(const std::string& theirs) const {
+    const auto found = stored_.find(plain_name(theirs, model_class_));
+    return found == stored_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  void take(const std::string& theirs) { taken_.insert(plain_name(theirs, model_class_)); }
+
+  /// `copy` must be missing or the same as `original`, and counts as taken.
+  void take_copy(const std::string& copy, const std::string& original, const char* why) {
+    const auto there = find(copy), of = find(original);
+    if (!there || !of) return;
+    require(weights_.same(*there, *of), "the tensors {} and {} differ, but {}", quote(*there),
+            quote(*of), why);
+    take(copy);
+  }
+
+  /// Calls body(plain name, name in the files) for each that was not taken.
+  template <typename Body>
+  void for_each_left(Body&& body) const {
+    for (const auto& [plain, name] : stored_) {
+      if (taken_.count(plain) == 0) body(plain, name);
+    }
+  }
+
+ private:
+  const ForeignWeights& weights_;
+  ModelClass model_class_;
+  std::map<std::string, std::string> stored_;  // from plain names
+  std::set<std::string> taken_;
+};
+
+void take_tied_heads(Shelf& shelf, ModelClass model_class, bool tied) {
+  const bool gpt2 = model_class == ModelClass::gpt2_lm_head;
+  const char* head = gpt2 ? "lm_head.weight" : "cls.predictions.decoder.weight";
+  const char* words = gpt2 ? "transformer.wte.weight" : "bert.embeddings.word_embeddings.weight";
+  if (model_class != ModelClass::bert_classification) {
+    require(tied || shelf.find(head).has_value(),
+            "\"tie_word_embeddings\" is false, but the output head of Tessera's models is the "
+            "embedding of words, and there is no tensor \"{}\" to compare it with",
+            head);
+    shelf.take_copy(head, words, "the output head of Tessera's models is the embedding of words");
+    shelf.take_copy(kBertDecoderBias, kBertBias, "both are the bias of the same head");
+  }
+}
+
+/// Finds and takes what the model has.
+void take_all(Shelf& shelf, const ForeignWeights& weights, const std::vector<TensorName>& names,
+              MatchedTensors& matched) {
+  std::vector<std::string> missing, other_shapes;
+  for (const TensorName& name : names) {
+    for (const std::string& theirs : name.theirs) {
+      std::optional<std::string> stored = shelf.find(theirs);
+      shelf.take(theirs);
+      if (!stored && theirs == kBertBias) {
+        stored = shelf.find(kBertDecoderBias);
+        shelf.take(kBertDecoderBias);
+      }
+      if (!stored) {
+        missing.push_back(theirs);
+        continue;
+      }
+      const Shape& shape = weights.tensors().at(*stored).shape();
+      if (shape != name.their_shape) {
+        other_shapes.push_back(fmt::format("{} is {}, but must be {}", quote(*stored),
+                                           to_string(shape), to_string(name.their_shape)));
+      }
+      weights.require_float(*stored);
+      matched.stored.emplace(theirs, *stored);
+    }
+  }
+  require(missing.empty(), "{} of the model's tensors {} missing from the files:{}", missing.size(),
+          missing.size() == 1 ? "is" : "are", lines_of(missing));
+  require(other_shapes.empty(), "the files' tensors are not those of the model in config.json:{}",
+          lines_of(other_shapes));
+}
+
+}  // namespace
+
+MatchedTensors match_tensors(const ForeignWeights& weights, const std::vector<TensorName>& names,
+                             ModelClass model_class, bool tied) {
+  Shelf shelf(weights, model_class);
+  MatchedTensors matched;
+  take_all(shelf, weights, names, matched);
+  take_tied_heads(shelf, model_class, tied);
+  std::vector<std::string> unexpected;
+  shelf.for_each_left([&](const std::string& plain, const std::string& name) {
+    if (is_buffer(plain)) return;
+    const bool of_a_head = model_class != ModelClass::gpt2_lm_head && is_of_a_head(plain);
+    (of_a_head ? matched.left_out : unexpected).push_back(of_a_head ? name : quote(name));
+  });
+  require(unexpected.empty(), "{} of the files' tensors {} no place in the model:{}",
+          unexpected.size(), unexpected.size() == 1 ? "has" : "have", lines_of(unexpected));
+  return matched;
+}
+
+}  // namespace tessera

@@ -1,0 +1,134 @@
+#include "launch/huggingface/tensor_names.h"
+
+#include "core/error.h"
+
+namespace tessera {
+namespace {
+
+/// Collects the tensors of a model.
+class Names {
+ public:
+  explicit Names(const ModelConfig& model) : model_(model) {}
+
+  void table(const std::string& ours, int64_t rows, const std::string& theirs) {
+    add(ours, {rows, model_.hidden_size}, theirs);
+  }
+
+  void norm(const std::string& ours, const std::string& theirs) {
+    add(ours + ".weight", {model_.hidden_size}, theirs + ".weight");
+    bias(ours, model_.hidden_size, theirs);
+  }
+
+  /// BERT's, (out, in) as Tessera's.
+  void linear(const std::string& ours, int64_t out, int64_t in, const std::string& theirs) {
+    add(ours + ".weight", {out, in}, theirs + ".weight");
+    bias(ours, out, theirs);
+  }
+
+  void bias(const std::string& ours, int64_t size, const std::string& theirs) {
+    add(bias_name(ours), {size}, theirs + ".bias");
+  }
+
+  /// GPT-2's.
+  void conv1d(const std::string& ours, int64_t out, int64_t in, const std::string& theirs) {
+    names.push_back({ours + ".weight", {out, in}, {theirs + ".weight"}, {in, out}, true});
+    bias(ours, out, theirs);
+  }
+
+  /// GPT-2's queries, keys and values: all columns of one matrix.
+  void query_key_value_conv1d(const std::string& ours, const std::string& theirs) {
+    const int64_t width = model_.hidden_size;
+    names.push_back(
+        {ours + ".weight", {3, width, width}, {theirs + ".weight"}, {width, 3 * width}, true});
+    names.push_back({bias_name(ours), {3, width}, {theirs + ".bias"}, {3 * width}});
+  }
+
+  /// BERT's queries, keys and values: three layers.
+  void query_key_value(const std::string& ours, const std::string& theirs) {
+    const int64_t width = model_.hidden_size;
+    std::vector<std::string> weights, biases;
+    for (const char* part : {".query", ".key", ".value"}) {
+      weights.push_back(theirs + part + ".weight");
+      biases.push_back(theirs + part + ".bias");
+    }
+    names.push_back({ours + ".weight", {3, width, width}, weights, {width, width}});
+    names.push_back({bias_name(ours), {3, width}, biases, {width}});
+  }
+
+  /// One that is the same on both sides; zeros where `ours` is empty.
+  void add(const std::string& ours, const Shape& shape, const std::string& theirs) {
+    names.push_back({ours, shape, {theirs}, shape});
+  }
+
+  std::vector<TensorName> names;
+
+ private:
+  std::string bias_name(const std::string& ours) const { return model_.bias ? ours + ".bias" : ""; }
+
+  const ModelConfig& model_;
+};
+
+std::vector<TensorName> gpt2_names(const ModelConfig& model) {
+  const int64_t width = model.hidden_size, mlp = model.resolved_mlp_size();
+  Names names(model);
+  names.table("embedding.word", model.vocab_size, "transformer.wte.weight");
+  names.table("embedding.position", model.seq_length, "transformer.wpe.weight");
+  for (int64_t i = 0; i < model.num_layers; ++i) {
+    const std::string ours = fmt::format("blocks.{}.", i);
+    const std::string theirs = fmt::format("transformer.h.{}.", i);
+    names.norm(ours + "attention_norm", theirs + "ln_1");
+    names.query_key_value_conv1d(ours + "attention.qkv", theirs + "attn.c_attn");
+    names.conv1d(ours + "attention.output", width, width, theirs + "attn.c_proj");
+    names.norm(ours + "mlp_norm", theirs + "ln_2");
+    names.conv1d(ours + "mlp.up", mlp, width, theirs + "mlp.c_fc");
+    names.conv1d(ours + "mlp.down", width, mlp, theirs + "mlp.c_proj");
+  }
+  names.norm("final_norm", "transformer.ln_f");
+  return std::move(names.names);
+}
+
+void add_bert_heads(Names& names, const ModelConfig& model) {
+  const int64_t width = model.hidden_size;
+  const bool classifies = model.head == Head::classification;
+  if (!classifies) {
+    names.linear("head.transform", width, width, "cls.predictions.transform.dense");
+    names.norm("head.norm", "cls.predictions.transform.LayerNorm");
+    names.bias("head", model.vocab_size, "cls.predictions");
+  }
+  if (classifies || model.next_sentence) names.linear("pooler", width, width, "bert.pooler.dense");
+  if (model.next_sentence) names.linear("next_sentence", 2, width, "cls.seq_relationship");
+  if (classifies) names.linear("classifier", model.num_labels, width, "classifier");
+}
+
+std::vector<TensorName> bert_names(const ModelConfig& model) {
+  const int64_t width = model.hidden_size, mlp = model.resolved_mlp_size();
+  const std::string embeddings = "bert.embeddings.";
+  Names names(model);
+  names.table("embedding.word", model.vocab_size, embeddings + "word_embeddings.weight");
+  names.table("embedding.position", model.seq_length, embeddings + "position_embeddings.weight");
+  const std::string types = embeddings + "token_type_embeddings.weight";
+  const bool has_types = model.token_types > 0;
+  names.table(has_types ? "embedding.token_type" : "",
+              has_types ? model.token_types : kZeroTokenTypes, types);
+  names.norm("embedding.norm", embeddings + "LayerNorm");
+  for (int64_t i = 0; i < model.num_layers; ++i) {
+    const std::string ours = fmt::format("blocks.{}.", i);
+    const std::string theirs = fmt::format("bert.encoder.layer.{}.", i);
+    names.query_key_value(ours + "attention.qkv", theirs + "attention.self");
+    names.linear(ours + "attention.output", width, width, theirs + "attention.output.dense");
+    names.norm(ours + "attention_norm", theirs + "attention.output.LayerNorm");
+    names.linear(ours + "mlp.up", mlp, width, theirs + "intermediate.dense");
+    names.linear(ours + "mlp.down", width, mlp, theirs + "output.dense");
+    names.norm(ours + "mlp_norm", theirs + "output.LayerNorm");
+  }
+  add_bert_heads(names, model);
+  return std::move(names.names);
+}
+
+}  // namespace
+
+std::vector<TensorName> tensor_names(const ModelConfig& model) {
+  return model.is_bert() ? bert_names(model) : gpt2_names(model);
+}
+
+}  // namespace tessera

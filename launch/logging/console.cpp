@@ -1,0 +1,87 @@
+#include "launch/logging/console.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "launch/support/text/human_text.h"
+#include "launch/support/text/terminal.h"
+
+namespace tessera {
+namespace {
+
+/// The part of the time that steps wait for data from which on a line says so.
+constexpr double kShownDataWait = 0.01;
+
+}  // namespace
+
+Console::Console(bool prints, int64_t total_steps)
+    : prints_(prints), total_steps_(total_steps), bar_(stdout, prints && stdout_is_watched()) {}
+
+void Console::line(const std::string& text) {
+  if (!prints_) return;
+  bar_.clear();
+  fmt::print("{}\n", text);
+  std::fflush(stdout);
+}
+
+void Console::warning(const std::string& text) { line("warning: " + text); }
+
+void Console::progress(const StepResult& result, double seconds_left) {
+  if (!bar_.is_due()) return;
+  bar_.draw(fmt::format(
+      "{} {}/{}  loss {:.4f}  {} left",
+      progress_bar(static_cast<double>(result.step) / static_cast<double>(total_steps_)),
+      result.step, total_steps_, result.loss(), human_duration(seconds_left)));
+}
+
+void Console::step(const StepResult& result, const Speed& speed, double seconds_left) {
+  const bool padded = result.tokens != result.padded_tokens;
+  const bool waits = speed.data_wait_seconds > kShownDataWait * speed.seconds;
+  line(fmt::format(
+      "step {:>{}}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.2e}  {:.0f} tokens/s{}{}{}  {} left",
+      result.step, std::to_string(total_steps_).size(), total_steps_, result.loss(),
+      result.grad_norm, result.lr, speed.tokens,
+      padded ? fmt::format(" ({:.0f} with padding)", speed.padded_tokens) : "",
+      speed.mfu ? fmt::format("  MFU {:.1f}%", 100.0 * *speed.mfu) : "",
+      waits ? fmt::format("  data wait {:.1f}%", 100.0 * speed.data_wait_seconds / speed.seconds)
+            : "",
+      human_duration(seconds_left)));
+}
+
+void Console::saved(const SavedCheckpoint& saved) {
+  for (const std::string& text : saved.warnings) warning(text);
+  std::string times = fmt::format("training waited {:.2f} s", saved.seconds);
+  if (saved.background_seconds > 0.0) {
+    times += fmt::format(", {:.2f} s in the background", saved.background_seconds);
+  }
+  line(fmt::format("saved {} ({})", saved.path.string(), times));
+}
+
+void Console::evaluation(int64_t step, const Evaluation& found) {
+  line(fmt::format("step {}  eval {}", step, describe(found)));
+}
+
+Speed StepClock::speed() const {
+  if (seconds_ <= 0.0) return {};
+  Speed speed{tokens_ / seconds_, padded_tokens_ / seconds_, flops_ / seconds_};
+  speed.seconds = seconds_;
+  speed.data_wait_seconds = data_wait_seconds_;
+  if (peak_flops_) speed.mfu = speed.flops / *peak_flops_;
+  return speed;
+}
+
+void StepClock::add(const StepResult& result) {
+  tokens_ += static_cast<double>(result.tokens);
+  padded_tokens_ += static_cast<double>(result.padded_tokens);
+  flops_ += result.flops;
+  seconds_ += result.seconds;
+  data_wait_seconds_ += result.data_wait_seconds;
+  const double seconds = result.seconds_per_step();
+  const double memory = std::pow(0.99, static_cast<double>(result.steps));
+  mean_seconds_ =
+      mean_seconds_ == 0.0 ? seconds : memory * mean_seconds_ + (1.0 - memory) * seconds;
+}
+
+}  // namespace tessera

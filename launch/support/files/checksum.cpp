@@ -1,0 +1,33 @@
+#include "launch/support/files/checksum.h"
+
+#include <xxhash.h>
+
+#include <new>
+
+#include "core/error.h"
+
+namespace tessera {
+
+Checksum::Checksum() : state_(XXH3_createState()) {
+  if (state_ == nullptr) throw std::bad_alloc();
+  XXH3_64bits_reset(static_cast<XXH3_state_t*>(state_.get()));
+}
+
+void Checksum::Free::operator()(void* state) const {
+  XXH3_freeState(static_cast<XXH3_state_t*>(state));
+}
+
+void Checksum::update(std::span<const std::byte> bytes) {
+  XXH3_64bits_update(static_cast<XXH3_state_t*>(state_.get()), bytes.data(), bytes.size());
+}
+
+std::string Checksum::text() const {
+  const auto digest = XXH3_64bits_digest(static_cast<const XXH3_state_t*>(state_.get()));
+  return fmt::format("xxh3-64:{:016x}", digest);
+}
+
+std::string checksum_of(std::span<const std::byte> bytes) {
+  return fmt::format("xxh3-64:{:016x}", XXH3_64bits(bytes.data(), bytes.size()));
+}
+
+}  // namespace tessera

@@ -1,0 +1,105 @@
+#include "launch/support/files/file_pieces.h"
+
+#include <fmt/ranges.h>
+#include <glob.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+
+#include "core/error.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Why a file can not be read, or nothing.
+std::string find_problem(const std::string& path) {
+  if (path == kStdin) return "";
+  if (::access(path.c_str(), R_OK) != 0) return system_message(errno);
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) return "";
+  return fmt::format("is a directory: name its files, as '{}'", (fs::path(path) / "*").string());
+}
+
+/// A file whose name has such a character is itself.
+bool is_pattern(const std::string& path) {
+  std::error_code ignored;
+  return path.find_first_of("*?[") != std::string::npos && !fs::exists(path, ignored);
+}
+
+/// Appends the files that a pattern stands for; returns what is wrong, or nothing.
+std::string append_matches(const std::string& pattern, std::vector<std::string>& paths) {
+  glob_t found = {};
+  // Without GLOB_ERR, what lies in a folder that can not be read would be left out in silence.
+  const int code = ::glob(pattern.c_str(), GLOB_ERR | GLOB_NOSORT, nullptr, &found);
+  const int reason = errno;
+  const auto begin = static_cast<std::ptrdiff_t>(paths.size());
+  if (code == 0) paths.insert(paths.end(), found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  std::sort(paths.begin() + begin, paths.end());
+  if (code == GLOB_NOMATCH) return "matches no file";
+  if (code == GLOB_ABORTED) return "a folder can not be read: " + system_message(reason);
+  return code == 0 ? "" : "there is not enough memory for its files";
+}
+
+/// What is wrong with which input, of which a message shows some.
+class Problems {
+ public:
+  void add(const std::string& input, const std::string& problem) {
+    if (problem.empty()) return;
+    if (++count_ <= kShown) lines_.push_back(fmt::format("{}: {}", input, problem));
+  }
+
+  void check(std::string_view who, size_t inputs) {
+    if (count_ > kShown) lines_.push_back(fmt::format("and {} more", count_ - kShown));
+    require(count_ == 0, "{}: {} of {} inputs can not be read:\n  {}", who, count_, inputs,
+            fmt::join(lines_, "\n  "));
+  }
+
+ private:
+  static constexpr size_t kShown = 20;
+  std::vector<std::string> lines_;
+  size_t count_ = 0;
+};
+
+}  // namespace
+
+void for_each_piece(const std::string& path, const std::function<void(std::string_view)>& body) {
+  PieceReader reader(path);
+  while (true) {
+    const std::string_view piece = reader.next();
+    if (piece.empty()) return;
+    body(piece);
+  }
+}
+
+void check_readable(const std::vector<std::string>& paths, std::string_view who) {
+  require(!paths.empty(), "{}: there is no input: name at least one text file", who);
+  Problems problems;
+  for (const std::string& path : paths) problems.add(path, find_problem(path));
+  problems.check(who, paths.size());
+  require(std::count(paths.begin(), paths.end(), kStdin) <= 1,
+          "{}: standard input, \"-\", is given twice, but can be read only once", who);
+}
+
+std::vector<std::string> find_inputs(const std::vector<std::string>& patterns,
+                                     std::string_view who) {
+  std::vector<std::string> paths;
+  Problems problems;
+  for (const std::string& pattern : patterns) {
+    if (is_pattern(pattern)) {
+      problems.add(pattern, append_matches(pattern, paths));
+    } else {
+      problems.add(pattern, find_problem(pattern));
+      paths.push_back(pattern);
+    }
+  }
+  problems.check(who, patterns.size());
+  check_readable(paths, who);
+  return paths;
+}
+
+}  // namespace tessera

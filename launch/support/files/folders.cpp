@@ -1,0 +1,67 @@
+#include "launch/support/files/folders.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+
+#include "core/error.h"
+#include "launch/support/files/file_descriptor.h"
+#include "launch/support/files/path_error.h"
+
+namespace tessera {
+
+namespace fs = std::filesystem;
+
+void sync_folder(const fs::path& folder) {
+  const FileDescriptor file(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (file.get() < 0) fail_with_errno("open", folder);
+  if (fsync(file.get()) != 0) fail_with_errno("sync", folder);
+}
+
+void make_folders(const fs::path& folder) {
+  if (folder.empty() || fs::is_directory(folder)) return;
+  make_folders(folder.parent_path());
+  if (mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) fail_with_errno("create", folder);
+  sync_folder(folder.has_parent_path() ? folder.parent_path() : fs::path("."));
+}
+
+void rename_path(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  require(!error, "can not rename {} to {}: {}", from.string(), to.string(), error.message());
+}
+
+bool exchange_paths(const fs::path& a, const fs::path& b) {
+  return renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
+}
+
+void rename_to_new(const fs::path& from, const fs::path& to) {
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
+  const int reason = errno;
+  require(reason == EINVAL || reason == ENOSYS, "can not rename {} to {}: {}", from.string(),
+          to.string(), system_message(reason));
+  require(!fs::exists(fs::symlink_status(to)), "can not rename {} to {}, which exists",
+          from.string(), to.string());
+  rename_path(from, to);
+}
+
+void delete_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::remove_all(folder, error);
+  require(!error, "can not delete {}: {}", folder.string(), error.message());
+}
+
+void create_folder_of(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  if (folder.empty()) return;
+  std::error_code error;
+  fs::create_directories(folder, error);
+  require(!error, "folder {} of the output can not be created: {}", folder.string(),
+          error.message());
+}
+
+}  // namespace tessera

@@ -1,0 +1,56 @@
+#include "launch/support/files/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "core/checked.h"
+#include "core/error.h"
+#include "launch/support/files/file_descriptor.h"
+
+namespace tessera {
+
+MappedFile::MappedFile(const std::string& path) : path_(path) {
+  // O_NONBLOCK: opening a pipe by mistake must be an error, not a wait for its writer.
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.valid()) fail("{}: can not be opened: {}", path, system_message(errno));
+  struct stat status = {};
+  if (::fstat(file.get(), &status) != 0) {
+    fail("{}: can not be examined: {}", path, system_message(errno));
+  }
+  require(!S_ISDIR(status.st_mode), "{}: is a directory, but a file is needed", path);
+  require(S_ISREG(status.st_mode), "{}: is not a regular file, so it can not be mapped", path);
+  const size_t size = narrow<size_t>(status.st_size);
+  if (size == 0) return;  // mmap refuses a length of 0
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
+  if (data == MAP_FAILED) {
+    fail("{}: its {} bytes can not be mapped: {}", path, size, system_message(errno));
+  }
+  bytes_ = {static_cast<const std::byte*>(data), size};
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+void MappedFile::will_read(size_t begin, size_t count) const {
+  static const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t first = begin / page * page;  // the mapping begins with a page
+  // Whoever reads them without the hint only waits longer.
+  ::madvise(const_cast<std::byte*>(bytes_.data()) + first, begin + count - first, MADV_WILLNEED);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+}  // namespace tessera

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+#include "launch/support/files/file_descriptor.h"
+
+namespace tessera {
+
+/// A new file, written from begin to end. Every function throws, naming the path and the system's
+/// reason.
+class OutputFile {
+ public:
+  /// Throws if the file exists.
+  explicit OutputFile(std::filesystem::path path);
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text);
+  /// Returns when the file's bytes are on the disk; nothing can be written after it.
+  void sync_and_close();
+
+  size_t size() const { return size_; }
+
+ private:
+  std::filesystem::path path_;
+  FileDescriptor file_;
+  size_t size_ = 0;
+};
+
+}  // namespace tessera

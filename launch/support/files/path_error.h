@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cerrno>
+#include <filesystem>
+
+#include "core/error.h"
+#include "launch/support/files/file_descriptor.h"
+
+namespace tessera {
+
+/// Throws "can not <verb> <path>: <the system's reason in errno>".
+[[noreturn]] inline void fail_with_errno(const char* verb, const std::filesystem::path& path) {
+  const int reason = errno;
+  fail("can not {} {}: {}", verb, path.string(), system_message(reason));
+}
+
+}  // namespace tessera

@@ -1,0 +1,111 @@
+#include "launch/support/files/piece_reader.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "core/error.h"
+
+namespace tessera {
+namespace {
+
+int open_to_read(const std::string& path) {
+  // A copy, so that both ends of the reader's life are the same for all.
+  if (path == kStdin) return ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
+  // Else a named pipe that nobody writes yet is waited for where nothing ends the wait.
+  return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+}
+
+/// The name of a compression that is not read; empty for all else.
+std::string_view foreign_compression(std::string_view start) {
+  if (start.starts_with("\xFD"
+                        "7zX"))
+    return "xz";
+  if (start.starts_with("PK\x03\x04")) return "zip";
+  if (start.starts_with("\x04\x22\x4D\x18")) return "lz4";
+  // Text may start with "BZh" as well.
+  const bool bzip2 = start.starts_with("BZh") && start.substr(3).find("1AY&SY") == 1;
+  return bzip2 ? "bzip2" : "";
+}
+
+}  // namespace
+
+PieceReader::PieceReader(std::string path, std::stop_token stop)
+    : path_(std::move(path)),
+      stop_(std::move(stop)),
+      file_(open_to_read(path_)),
+      raw_(kPieceBytes) {
+  if (!file_.valid()) fail("{}: can not be opened: {}", path_, system_message(errno));
+}
+
+std::string_view PieceReader::next() {
+  if (!started_) start();
+  if (decompressor_ != nullptr) return decompressed();
+  if (unread_.empty()) unread_ = {raw_.data(), read_some(0)};
+  return std::exchange(unread_, {});
+}
+
+void PieceReader::start() {
+  size_t filled = 0;
+  constexpr size_t kLongestMagic = 10;  // bzip2's
+  while (filled < kLongestMagic) {
+    const size_t count = read_some(filled);
+    if (count == 0) break;
+    filled += count;
+  }
+  unread_ = {raw_.data(), filled};
+  const std::string_view foreign = foreign_compression(unread_);
+  require(foreign.empty(), "{}: is compressed by {}, but only gzip and zstd are read", path_,
+          foreign);
+  decompressor_ = make_decompressor(unread_);
+  if (decompressor_ != nullptr) piece_.resize(kPieceBytes);
+  started_ = true;
+}
+
+std::string_view PieceReader::decompressed() {
+  while (true) {
+    size_t count = 0;
+    try {
+      count = decompressor_->decompress(unread_, piece_);
+    } catch (const Error& error) {
+      fail("{}: is damaged at about its byte {}: {}", path_,
+           position_ - static_cast<int64_t>(unread_.size()), error.what());
+    }
+    if (count > 0) return {piece_.data(), count};
+    if (!unread_.empty()) continue;
+    unread_ = {raw_.data(), read_some(0)};
+    if (!unread_.empty()) continue;
+    require(decompressor_->may_end(),
+            "{}: ends after its byte {} within compressed data: it is not whole", path_, position_);
+    return {};
+  }
+}
+
+size_t PieceReader::read_some(size_t filled) {
+  while (true) {
+    wait_for_data();
+    const ssize_t count = ::read(file_.get(), raw_.data() + filled, raw_.size() - filled);
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (count < 0) fail("{}: can not be read: {}", path_, system_message(errno));
+    position_ += count;
+    return static_cast<size_t>(count);
+  }
+}
+
+// Linux tells nothing of a named pipe before its first writer came (pipe(7): no POLLHUP), so that
+// read() is not asked then, which would say that the pipe is at its end.
+void PieceReader::wait_for_data() const {
+  constexpr int kMilliseconds = 100;
+  pollfd file = {file_.get(), POLLIN, 0};
+  while (true) {
+    const int ready = ::poll(&file, 1, kMilliseconds);
+    if (ready > 0) return;
+    if (ready < 0 && errno != EINTR) fail("{}: can not be read: {}", path_, system_message(errno));
+    require(!stop_.stop_requested(), "{}: reading was stopped", path_);
+  }
+}
+
+}  // namespace tessera

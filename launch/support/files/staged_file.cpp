@@ -1,0 +1,107 @@
+#include "launch/support/files/staged_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+
+#include "core/error.h"
+namespace tessera {
+namespace {
+
+/// A name is on disk only when its folder is. Some file systems can not sync a folder; there,
+/// nothing more can be done.
+void sync_parent(const std::string& path) {
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  const FileDescriptor folder(
+      ::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.valid()) ::fsync(folder.get());
+}
+
+/// Whether `path` still is the name of the open file.
+bool is_named(int file, const std::string& path) {
+  struct stat open = {}, named = {};
+  return ::fstat(file, &open) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         open.st_dev == named.st_dev && open.st_ino == named.st_ino;
+}
+
+/// The file `staged_path`, locked and empty. It is emptied only when no other writer has it.
+int open_locked(const std::string& path, const std::string& staged_path) {
+  while (true) {
+    FileDescriptor file(::open(staged_path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+    if (!file.valid()) fail("{}: can not be created: {}", staged_path, system_message(errno));
+    // Some network file systems have no locks; there, nobody can be kept out.
+    require(::flock(file.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK,
+            "{}: another process writes it just now: wait for it to end, or choose another name",
+            path);
+    // Else the other writer gave it its name, or removed it, before it was locked here.
+    if (!is_named(file.get(), staged_path)) continue;
+    if (::ftruncate(file.get(), 0) == 0) return file.release();
+    fail("{}: can not be replaced: {}", staged_path, system_message(errno));
+  }
+}
+
+}  // namespace
+
+StagedFile::StagedFile(std::string path)
+    : path_(std::move(path)),
+      staged_path_(path_ + ".tmp"),
+      lock_(open_locked(path_, staged_path_)),
+      file_(::fdopen(::fcntl(lock_.get(), F_DUPFD_CLOEXEC, 0), "wb")) {
+  if (file_ == nullptr) fail("{}: can not be opened: {}", staged_path_, system_message(errno));
+}
+
+StagedFile::~StagedFile() {
+  if (file_ != nullptr) std::fclose(file_);
+  if (!published_) ::unlink(staged_path_.c_str());
+}
+
+void StagedFile::write(std::span<const std::byte> bytes) {
+  require(file_ != nullptr, "{}: was written to after it was closed", staged_path_);
+  if (bytes.empty()) return;  // fwrite takes no null pointer, even for nothing
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) fail_writing(errno);
+}
+
+void StagedFile::write(std::string_view text) {
+  write(std::as_bytes(std::span(text.data(), text.size())));
+}
+
+void StagedFile::close() {
+  require(file_ != nullptr, "{}: was closed twice", staged_path_);
+  const bool on_disk = std::fflush(file_) == 0 && ::fsync(::fileno(file_)) == 0;
+  const int error_number = errno;
+  const bool closed = std::fclose(std::exchange(file_, nullptr)) == 0;
+  if (!on_disk) fail_writing(error_number);
+  if (!closed) fail_writing(errno);
+}
+
+void StagedFile::remove_older() {
+  if (::unlink(path_.c_str()) == 0) {
+    sync_parent(path_);
+  } else if (errno != ENOENT) {
+    fail("{}: can not be replaced: {}", path_, system_message(errno));
+  }
+}
+
+void StagedFile::publish() {
+  require(file_ == nullptr && !published_, "{}: is published once, after it is closed", path_);
+  if (std::rename(staged_path_.c_str(), path_.c_str()) != 0) {
+    fail("{}: can not be renamed to {}: {}", staged_path_, path_, system_message(errno));
+  }
+  published_ = true;
+  sync_parent(path_);
+}
+
+void StagedFile::withdraw() {
+  if (std::exchange(published_, false)) ::unlink(path_.c_str());
+}
+
+void StagedFile::fail_writing(int error_number) const {
+  fail("{}: can not be written: {}", staged_path_, system_message(error_number));
+}
+
+}  // namespace tessera

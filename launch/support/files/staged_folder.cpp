@@ -1,0 +1,109 @@
+#include "launch/support/files/staged_folder.h"
+
+#include <system_error>
+#include <utility>
+
+#include "core/error.h"
+#include "launch/support/files/folders.h"
+#include "launch/support/files/random_id.h"
+
+namespace tessera {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// "a/b" of "a/b/": a path that ends in a name.
+fs::path with_name(fs::path path) {
+  path = path.lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  require(path.has_filename() && path.filename() != "." && path.filename() != "..",
+          "\"{}\" is not the path of a folder that can be made", path.string());
+  return path;
+}
+
+/// Not following a link; of nothing, not_found.
+fs::file_type type_of(const fs::path& path) {
+  std::error_code error;
+  const fs::file_type type = fs::symlink_status(path, error).type();
+  require(!error || type == fs::file_type::not_found, "can not look at {}: {}", path.string(),
+          error.message());
+  return type;
+}
+
+}  // namespace
+
+StagedFolder::StagedFolder(fs::path path, bool overwrite, WhyKeep why_keep)
+    : path_(with_name(std::move(path))),
+      why_keep_(std::move(why_keep)),
+      id_(random_id()),
+      staged_(hidden("unfinished")),
+      replaces_(type_of(path_) != fs::file_type::not_found) {
+  if (replaces_) {
+    require(type_of(path_) == fs::file_type::directory,
+            "{} exists and is no folder: choose another path", path_.string());
+    require(overwrite, "{} exists and is not overwritten: choose another folder, or --overwrite",
+            path_.string());
+    require_replaceable(path_);
+  }
+  make_folders(staged_);
+}
+
+StagedFolder::~StagedFolder() {
+  if (published_) return;
+  std::error_code ignored;
+  fs::remove_all(staged_, ignored);
+}
+
+fs::path StagedFolder::hidden(const char* what) const {
+  return path_.parent_path() / fmt::format(".{}.{}.{}", path_.filename().string(), id_, what);
+}
+
+/// `folder` is, or was until now, at PATH.
+void StagedFolder::require_replaceable(const fs::path& folder) const {
+  const bool is_folder = type_of(folder) == fs::file_type::directory;
+  const std::string reason = is_folder ? why_keep_(folder) : "is no folder";
+  require(reason.empty(), "{} {}: nothing is deleted; choose another folder", path_.string(),
+          reason);
+}
+
+void StagedFolder::publish(bool may_exchange) {
+  sync_folder(staged_);
+  if (!replaces_ || type_of(path_) == fs::file_type::not_found) {
+    rename_to_new(staged_, path_);
+    published_ = true;
+  } else if (may_exchange && exchange_paths(staged_, path_)) {
+    exchange();
+  } else {
+    replace_in_two_steps();
+  }
+  sync_folder(path_.has_parent_path() ? path_.parent_path() : fs::path("."));
+}
+
+/// What was at PATH is at staged_ now, and goes back if it is not what it was at the start.
+void StagedFolder::exchange() {
+  published_ = true;
+  try {
+    require_replaceable(staged_);
+  } catch (...) {
+    published_ = !exchange_paths(staged_, path_);
+    throw;
+  }
+  delete_folder(staged_);
+}
+
+void StagedFolder::replace_in_two_steps() {
+  const fs::path earlier = hidden("replaced");
+  rename_path(path_, earlier);
+  try {
+    require_replaceable(earlier);
+    rename_to_new(staged_, path_);
+  } catch (...) {
+    rename_to_new(earlier, path_);
+    throw;
+  }
+  published_ = true;
+  delete_folder(earlier);
+}
+
+}  // namespace tessera

@@ -1,0 +1,45 @@
+#include "launch/support/text/human_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace tessera {
+
+std::string grouped(int64_t number) {
+  return number < 1000 ? fmt::format("{}", number)
+                       : fmt::format("{},{:03}", grouped(number / 1000), number % 1000);
+}
+
+std::string human_bytes(size_t bytes) {
+  constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1024.0 && unit + 1 < kUnits.size(); ++unit) value /= 1024.0;
+  return fmt::format("{:.{}f} {}", value, unit == 0 ? 0 : 1, kUnits[unit]);
+}
+
+std::string human_amount(double amount) {
+  constexpr std::array<const char*, 8> kPrefixes = {"", "k", "M", "G", "T", "P", "E", "Z"};
+  size_t prefix = 0;
+  for (; amount >= 999.5 && prefix + 1 < kPrefixes.size(); ++prefix) amount /= 1000.0;
+  const int digits = amount >= 99.95 ? 0 : amount >= 9.995 ? 1 : 2;
+  return fmt::format("{:.{}f} {}", amount, digits, kPrefixes[prefix]);
+}
+
+std::string human_duration(double seconds) {
+  const auto whole = static_cast<int64_t>(std::llround(std::max(0.0, seconds)));
+  if (whole >= 3600) return fmt::format("{}h{:02}m", whole / 3600, whole % 3600 / 60);
+  if (whole >= 60) return fmt::format("{}m{:02}s", whole / 60, whole % 60);
+  return fmt::format("{}s", whole);
+}
+
+std::string human_model(const ModelConfig& model) {
+  return fmt::format("{}: {} layers, {} wide, {} heads, context {}, vocabulary {}", model.kind,
+                     model.num_layers, model.hidden_size, model.num_heads, model.seq_length,
+                     model.vocab_size);
+}
+
+}  // namespace tessera

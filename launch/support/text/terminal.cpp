@@ -1,0 +1,67 @@
+#include "launch/support/text/terminal.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "launch/support/files/file_descriptor.h"
+#include "parallel/communicators/mpi/mpi_launch.h"
+
+namespace tessera {
+namespace {
+
+/// A file that is open in another process of this user, as proc(5) gives it.
+std::string file_of(pid_t process, int descriptor) {
+  return fmt::format("/proc/{}/fd/{}", process, descriptor);
+}
+
+/// The parent of a process; 0 if it can not be found out. See proc(5), /proc/pid/stat.
+pid_t parent_of(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  std::string line;
+  std::getline(file, line);
+  const size_t name_end = line.rfind(')');  // the name may contain anything
+  if (name_end == std::string::npos || name_end + 4 >= line.size()) return 0;
+  return static_cast<pid_t>(std::strtol(line.c_str() + name_end + 4, nullptr, 10));
+}
+
+bool is_terminal(const std::string& path) {
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
+  return file.valid() && ::isatty(file.get()) == 1;
+}
+
+bool same_file(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/// The nearest ancestor that does not share this file of this process's.
+std::optional<pid_t> launcher(int descriptor) {
+  struct stat own = {};
+  if (::fstat(descriptor, &own) != 0) return std::nullopt;
+  for (pid_t process = ::getppid(); process > 0; process = parent_of(process)) {
+    struct stat other = {};
+    if (::stat(file_of(process, descriptor).c_str(), &other) != 0) return std::nullopt;
+    if (!same_file(own, other)) return process;
+  }
+  return std::nullopt;
+}
+
+bool is_watched(int descriptor) {
+  if (::isatty(descriptor) != 1) return false;
+  if (!launched_by_mpi()) return true;
+  const std::optional<pid_t> process = launcher(descriptor);
+  return process && is_terminal(file_of(*process, descriptor));
+}
+
+}  // namespace
+
+bool stdout_is_watched() { return is_watched(STDOUT_FILENO); }
+
+bool stderr_is_watched() { return is_watched(STDERR_FILENO); }
+
+}  // namespace tessera

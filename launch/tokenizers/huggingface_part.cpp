@@ -1,0 +1,46 @@
+#include "launch/tokenizers/huggingface_part.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace tessera {
+
+HuggingFacePart::HuggingFacePart(const Json& json, const std::string& where)
+    : json_(json), object_(json, where), known_{"type"} {}
+
+std::string HuggingFacePart::type() const {
+  return object_.has("type") ? object_.text("type") : std::string();
+}
+
+void HuggingFacePart::must_be(const char* key, std::initializer_list<Json> allowed) {
+  know({key});
+  if (!object_.has(key)) return;
+  const Json& value = object_.at(key);
+  if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;
+  std::string choices;
+  for (const Json& choice : allowed) choices += (choices.empty() ? "" : " or ") + choice.dump();
+  const std::string shown = value.is_structured() ? fmt::format("an {}", value.type_name())
+                            : value.is_string()   ? quote(value.get<std::string>())
+                                                  : value.dump();
+  fail("{}: \"{}\" is {}, but only {} is supported", where(), key, shown, choices);
+}
+
+void HuggingFacePart::know(std::initializer_list<const char*> keys) {
+  known_.insert(known_.end(), keys.begin(), keys.end());
+}
+
+void HuggingFacePart::refuse_others() const {
+  for (const auto& [key, value] : json_.items()) {
+    require(std::find(known_.begin(), known_.end(), key) != known_.end(),
+            "{}: has {}, of which it is not known what it does to tokens: it is not supported",
+            where(), quote(key));
+  }
+}
+
+void refuse_type(const std::string& where, const std::string& type, std::string_view allowed) {
+  fail("{} is {}, but only {} is supported", where, type.empty() ? "missing" : quote(type),
+       allowed);
+}
+
+}  // namespace tessera

@@ -1,0 +1,157 @@
+#include "launch/tokenizers/sentencepiece/sentencepiece_charsmap.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "core/error.h"
+#include "launch/tokenizers/sentencepiece/sentencepiece_model.h"
+
+namespace tessera {
+namespace {
+
+constexpr size_t kUnitBytes = 4;
+constexpr size_t kMostUnits = size_t{1} << 20;  // SentencePiece's own rules have below 2^17
+constexpr size_t kLongestResult = 100;          // the longest of NFKC has 33 bytes
+constexpr int kMostNestedRules = 32;            // as the library allows
+
+/// A unit of a Darts-clone array: https://github.com/s-yata/darts-clone
+struct Unit {
+  uint32_t bits = 0;
+
+  uint32_t label() const { return bits & (0x80000000U | 0xFFU); }
+  bool has_leaf() const { return (bits >> 8 & 1) == 1; }
+  uint32_t offset() const { return bits >> 10 << (bits >> 6 & 8); }
+  uint32_t value() const { return bits & 0x7FFFFFFFU; }
+};
+
+class CharsmapCheck {
+ public:
+  CharsmapCheck(std::string_view charsmap, const std::string& where) : where_(where) {
+    uint32_t trie_bytes = 0;
+    require(charsmap.size() > sizeof(trie_bytes), "{}: its rules are damaged: too short", where);
+    std::memcpy(&trie_bytes, charsmap.data(), sizeof(trie_bytes));
+    charsmap.remove_prefix(sizeof(trie_bytes));
+    // The array is made in blocks of 256 units: with them a label never leads outside.
+    require(trie_bytes > 0 && trie_bytes % (256 * kUnitBytes) == 0 && trie_bytes < charsmap.size(),
+            "{}: its rules are damaged: {} bytes of {} are to be their trie", where, trie_bytes,
+            charsmap.size());
+    require(trie_bytes / kUnitBytes <= kMostUnits, "{}: its rules have {} units, at most {}", where,
+            trie_bytes / kUnitBytes, kMostUnits);
+    units_.resize(trie_bytes / kUnitBytes);
+    std::memcpy(units_.data(), charsmap.data(), trie_bytes);
+    results_ = charsmap.substr(trie_bytes);
+    require(results_.back() == '\0', "{}: its rules are damaged: the last result does not end",
+            where);
+    nested_.assign(units_.size(), kNew);
+  }
+
+  CharsmapFacts run() {
+    walk();
+    CharsmapFacts facts{"", makes_space_marks_};
+    for (size_t i = 0; i < kSpaces.size(); ++i) {
+      const bool is_space = becomes_space_[i] || (kSpaces[i] == ' ' && !has_rule_[i]);
+      if (is_space && !inside_[i]) facts.spaces += kSpaces[i];
+    }
+    return facts;
+  }
+
+ private:
+  static constexpr std::string_view kSpaces = " \n\t\r";
+  static constexpr int8_t kNew = -1;   ///< a unit that no path has come to
+  static constexpr int8_t kOpen = -2;  ///< one that lies on the path
+
+  struct Step {
+    uint32_t unit = 0;
+    uint32_t base = 0;   ///< of the units that follow it
+    uint32_t label = 0;  ///< the next to try
+    int nested = 0;      ///< the most rules on a path that follows it
+  };
+
+  /// Depth first, each unit once, with a stack of its own: the depth is the file's to choose.
+  void walk() {
+    std::vector<Step> path{enter(0)};
+    while (!path.empty()) {
+      Step& step = path.back();
+      if (step.label > 0xFF) {
+        const int nested = step.nested + (is_rule(step.unit) ? 1 : 0);
+        require(nested <= kMostNestedRules,
+                "{}: its rules are damaged: more than {} of them start with one another", where_,
+                kMostNestedRules);
+        nested_[step.unit] = static_cast<int8_t>(nested);
+        path.pop_back();
+        if (!path.empty()) path.back().nested = std::max(path.back().nested, nested);
+        continue;
+      }
+      const uint32_t label = step.label++;
+      const uint32_t next = step.base ^ label;
+      if (units_[next].label() != label) continue;
+      note_space(label, path.size());
+      require(nested_[next] != kOpen, "{}: its rules are damaged: they go round in a circle",
+              where_);
+      if (path.size() == 1) note_first(label, next);
+      if (nested_[next] == kNew) {
+        path.push_back(enter(next));
+      } else {
+        step.nested = std::max<int>(step.nested, nested_[next]);
+      }
+    }
+  }
+
+  Step enter(uint32_t unit) {
+    const uint32_t base = unit ^ units_[unit].offset();
+    require((base | 0xFF) < units_.size(), "{}: its rules are damaged: they lead outside", where_);
+    nested_[unit] = kOpen;
+    if (is_rule(unit)) result_of(base);
+    return {unit, base, 0, 0};
+  }
+
+  bool is_rule(uint32_t unit) const { return unit != 0 && units_[unit].has_leaf(); }
+
+  std::string_view result_of(uint32_t leaf) {
+    const uint32_t value = units_[leaf].value();
+    require(value < results_.size(), "{}: its rules are damaged: a result lies outside", where_);
+    const std::string_view result(results_.data() + value);
+    require(result.size() <= kLongestResult, "{}: a rule makes {} bytes of text, at most {}",
+            where_, result.size(), kLongestResult);
+    makes_space_marks_ |= result.find(kSpaceMark) != std::string_view::npos;
+    return result;
+  }
+
+  void note_space(uint32_t label, size_t depth) {
+    const size_t i = kSpaces.find(static_cast<char>(label));
+    if (i != std::string_view::npos && depth > 1) inside_[i] = true;
+  }
+
+  /// What rules there are that start with this byte.
+  void note_first(uint32_t label, uint32_t unit) {
+    const size_t i = kSpaces.find(static_cast<char>(label));
+    if (i == std::string_view::npos) return;
+    const uint32_t base = unit ^ units_[unit].offset();
+    require((base | 0xFF) < units_.size(), "{}: its rules are damaged: they lead outside", where_);
+    for (uint32_t next = 0; next <= 0xFF; ++next) {
+      if (units_[base ^ next].label() == next) inside_[i] = true;
+    }
+    has_rule_[i] = units_[unit].has_leaf();
+    becomes_space_[i] = has_rule_[i] && result_of(base) == " ";
+  }
+
+  const std::string& where_;
+  std::vector<Unit> units_;
+  std::string_view results_;
+  std::vector<int8_t> nested_;  ///< by unit: kNew, kOpen or the most rules from there on
+  bool makes_space_marks_ = false;
+  std::array<bool, kSpaces.size()> inside_{};  ///< of a rule for several bytes
+  std::array<bool, kSpaces.size()> has_rule_{};
+  std::array<bool, kSpaces.size()> becomes_space_{};
+};
+
+}  // namespace
+
+CharsmapFacts check_charsmap(std::string_view charsmap, const std::string& where) {
+  return charsmap.empty() ? CharsmapFacts() : CharsmapCheck(charsmap, where).run();
+}
+
+}  // namespace tessera

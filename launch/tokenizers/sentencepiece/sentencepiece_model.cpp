@@ -1,0 +1,248 @@
+#include "launch/tokenizers/sentencepiece/sentencepiece_model.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <unordered_set>
+
+#include "core/checked.h"
+#include "core/error.h"
+#include "launch/support/text/json.h"
+#include "launch/tokenizers/sentencepiece/protobuf.h"
+#include "launch/tokenizers/sentencepiece/sentencepiece_charsmap.h"
+#include "launch/tokenizers/text/bert_text.h"
+#include "launch/tokenizers/wordpiece/wordpiece_vocabulary.h"
+
+namespace tessera {
+namespace {
+
+using Model = SentencePieceModel;
+using Type = Model::PieceType;
+
+/// Calls `body` with each field of a message.
+template <typename Body>
+void for_each_field(std::string_view message, const std::string& where, Body&& body) {
+  ProtobufReader reader(message, where);
+  for (ProtobufField field; reader.next(field);) body(field);
+}
+
+Type piece_type(const ProtobufField& field, const std::string& where) {
+  const int32_t type = field.as_int(where);
+  require(1 <= type && type <= 6, "{}: has type {}, of 1 to 6", where, type);
+  return static_cast<Type>(type);
+}
+
+Model::Piece read_piece(std::string_view message, size_t index, const std::string& source) {
+  const std::string where = fmt::format("{}: piece {}", source, index);
+  Model::Piece piece;
+  for_each_field(message, where, [&](const ProtobufField& field) {
+    if (field.number == 1) piece.text = field.as_bytes(where);
+    if (field.number == 2) piece.score = field.as_float(where);
+    if (field.number == 3) piece.type = piece_type(field, where);
+  });
+  const std::string& text = piece.text;
+  require(!text.empty() && text.size() <= kMaxTokenBytes, "{}: has {} bytes, of 1 to {}", where,
+          text.size(), kMaxTokenBytes);
+  require(count_invalid_utf8(text) == 0 && text.find('\0') == std::string::npos,
+          "{}: {} is not valid UTF-8 without NUL", where, quote(text));
+  require(std::isfinite(piece.score), "{}: {} has the score {}", where, quote(text), piece.score);
+  return piece;
+}
+
+void read_trainer_spec(std::string_view message, const std::string& source, Model& model) {
+  const std::string where = source + ": its training";
+  const auto text = [&](const ProtobufField& field) {
+    const std::string_view bytes = field.as_bytes(where);
+    require(bytes.size() <= kMaxTokenBytes && count_invalid_utf8(bytes) == 0 &&
+                bytes.find('\0') == std::string_view::npos,
+            "{}: field {} is no name", where, field.number);
+    return std::string(bytes);
+  };
+  for_each_field(message, where, [&](const ProtobufField& field) {
+    if (field.number == 3) {
+      const int32_t algorithm = field.as_int(where);
+      require(algorithm == 1 || algorithm == 2,
+              "{}: is a model of kind {}: unigram (1) and BPE (2) are what there is", source,
+              algorithm);
+      model.algorithm = static_cast<Model::Algorithm>(algorithm);
+    }
+    if (field.number == 24) model.whitespace_as_suffix = field.as_bool(where);
+    if (field.number == 35) model.byte_fallback = field.as_bool(where);
+    if (field.number == 44) model.unknown_surface = text(field);
+    if (field.number == 45) model.unknown = text(field);
+    if (field.number == 46) model.start = text(field);
+    if (field.number == 47) model.end = text(field);
+    if (field.number == 48) model.padding = text(field);
+  });
+}
+
+void read_normalization(std::string_view message, const std::string& where,
+                        Model::Normalization& normalization) {
+  for_each_field(message, where, [&](const ProtobufField& field) {
+    if (field.number == 2) normalization.charsmap = field.as_bytes(where);
+    if (field.number == 3) normalization.dummy_prefix = field.as_bool(where);
+    if (field.number == 4) normalization.remove_extra_whitespaces = field.as_bool(where);
+    if (field.number == 5) normalization.escape_whitespaces = field.as_bool(where);
+  });
+}
+
+bool is_one_character(std::string_view text) { return last_character_start(text) == 0; }
+
+/// One for each byte, "<0x00>" to "<0xFF>", or none.
+void check_byte_pieces(const Model& model, const std::string& source) {
+  std::unordered_set<std::string_view> found;
+  for (const Model::Piece& piece : model.pieces) {
+    if (piece.type == Type::byte) found.insert(piece.text);
+  }
+  const size_t wanted = model.byte_fallback ? 256 : 0;
+  require(found.size() == wanted, "{}: has {} pieces for bytes instead of {}", source, found.size(),
+          wanted);
+  for (size_t byte = 0; byte < wanted; ++byte) {
+    const std::string name = fmt::format("<0x{:02X}>", byte);
+    require(found.count(name) == 1, "{}: has no piece {}", source, name);
+  }
+}
+
+/// The library looks for all that a text starts with, and has room for 64.
+void check_user_defined(const Model& model, const std::string& source) {
+  constexpr size_t kMostNested = 64;
+  std::vector<std::string_view> texts;
+  for (const Model::Piece& piece : model.pieces) {
+    if (piece.type == Type::user_defined) texts.push_back(piece.text);
+  }
+  std::sort(texts.begin(), texts.end());
+  std::vector<std::string_view> nested;
+  for (const std::string_view text : texts) {
+    while (!nested.empty() && text.substr(0, nested.back().size()) != nested.back()) {
+      nested.pop_back();
+    }
+    nested.push_back(text);
+    require(nested.size() <= kMostNested,
+            "{}: more than {} user-defined pieces start with one another, the last is {}", source,
+            kMostNested, quote(text));
+  }
+}
+
+void check_pieces(const Model& model, const std::string& source) {
+  require(!model.pieces.empty(), "{}: has no pieces: is this a model of SentencePiece?", source);
+  std::unordered_set<std::string_view> texts;
+  size_t unknown = 0;
+  size_t normal = 0;
+  for (size_t i = 0; i < model.pieces.size(); ++i) {
+    const Model::Piece& piece = model.pieces[i];
+    require(texts.insert(piece.text).second, "{}: piece {}, {}, is there twice", source, i,
+            quote(piece.text));
+    const bool is_text = piece.type == Type::normal || piece.type == Type::user_defined ||
+                         piece.type == Type::unused;
+    // A library that joins characters takes a character for the piece of that name, of any type.
+    require(is_text || !is_one_character(piece.text), "{}: piece {}, {}, is a character by itself",
+            source, i, quote(piece.text));
+    if (piece.type == Type::unknown) ++unknown;
+    if (is_text) ++normal;
+  }
+  require(unknown == 1, "{}: has {} unknown pieces instead of 1", source, unknown);
+  require(normal > 0, "{}: has {} pieces and none for text", source, model.pieces.size());
+  check_byte_pieces(model, source);
+  check_user_defined(model, source);
+}
+
+/// The bytes, of spaces and line ends, at which text can be cut: each is one space whatever stands
+/// beside it, spaces that are more than one or at an end go away, a text begins as a word does, and
+/// no piece goes from one word to the next.
+std::string cuts_of(const Model& model, const CharsmapFacts& facts) {
+  const Model::Normalization& rules = model.normalization;
+  if (!rules.dummy_prefix || !rules.remove_extra_whitespaces || !rules.escape_whitespaces ||
+      model.whitespace_as_suffix || facts.makes_space_marks) {
+    return "";
+  }
+  bool has_mark = false;
+  for (const Model::Piece& piece : model.pieces) {
+    if (piece.text.find(kSpaceMark, 1) != std::string::npos) return "";
+    if (piece.type == Type::user_defined &&
+        piece.text.find_first_of(facts.spaces) != std::string::npos) {
+      return "";
+    }
+    has_mark |= piece.text == kSpaceMark &&
+                (piece.type == Type::normal || piece.type == Type::user_defined);
+  }
+  // Without it, unknown text before a word and in it would be one unknown piece.
+  return has_mark ? facts.spaces : "";
+}
+
+std::string serialized(const Model::Normalization& rules) {
+  std::string message;
+  append_bytes(message, 2, rules.charsmap);
+  append_varint(message, 3, rules.dummy_prefix ? 1 : 0);
+  append_varint(message, 4, rules.remove_extra_whitespaces ? 1 : 0);
+  append_varint(message, 5, rules.escape_whitespaces ? 1 : 0);
+  return message;
+}
+
+}  // namespace
+
+std::optional<int32_t> SentencePieceModel::find_symbol(std::string_view text) const {
+  const auto found = std::find_if(pieces.begin(), pieces.end(), [&](const Piece& piece) {
+    return piece.is_symbol() && piece.text == text;
+  });
+  if (found == pieces.end()) return std::nullopt;
+  return narrow<int32_t>(found - pieces.begin());
+}
+
+std::string SentencePieceModel::serialized() const {
+  std::string message;
+  for (const Piece& piece : pieces) {
+    std::string part;
+    append_bytes(part, 1, piece.text);
+    append_float(part, 2, piece.score);
+    append_varint(part, 3, static_cast<uint64_t>(piece.type));
+    append_bytes(message, 1, part);
+  }
+  std::string training;
+  append_varint(training, 3, static_cast<uint64_t>(algorithm));
+  append_varint(training, 24, whitespace_as_suffix ? 1 : 0);
+  append_varint(training, 35, byte_fallback ? 1 : 0);
+  if (unknown_surface) append_bytes(training, 44, *unknown_surface);
+  if (unknown) append_bytes(training, 45, *unknown);
+  if (start) append_bytes(training, 46, *start);
+  if (end) append_bytes(training, 47, *end);
+  if (padding) append_bytes(training, 48, *padding);
+  append_bytes(message, 2, training);
+  append_bytes(message, 3, tessera::serialized(normalization));
+  if (denormalization) append_bytes(message, 5, tessera::serialized(*denormalization));
+  return message;
+}
+
+SentencePieceModel parse_sentencepiece_model(std::string_view bytes, const std::string& source) {
+  require(bytes.size() <= kMaxSentencePieceBytes,
+          "{}: has {} bytes, but a model of SentencePiece at most {}: is this one?", source,
+          bytes.size(), kMaxSentencePieceBytes);
+  Model model;
+  for_each_field(bytes, source, [&](const ProtobufField& field) {
+    switch (field.number) {
+      case 1:
+        require(model.pieces.size() < kMaxPieces, "{}: has more than {} pieces", source,
+                kMaxPieces);
+        model.pieces.push_back(read_piece(field.as_bytes(source), model.pieces.size(), source));
+        break;
+      case 2:
+        read_trainer_spec(field.as_bytes(source), source, model);
+        break;
+      case 3:
+        read_normalization(field.as_bytes(source), source, model.normalization);
+        break;
+      case 5:
+        if (!model.denormalization) model.denormalization.emplace();
+        read_normalization(field.as_bytes(source), source, *model.denormalization);
+        break;
+      default:  // tests of the model by itself, and what later versions add
+        break;
+    }
+  });
+  check_pieces(model, source);
+  const CharsmapFacts facts = check_charsmap(model.normalization.charsmap, source);
+  if (model.denormalization) check_charsmap(model.denormalization->charsmap, source);
+  model.cuts = cuts_of(model, facts);
+  return model;
+}
+
+}  // namespace tessera

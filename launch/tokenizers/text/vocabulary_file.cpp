@@ -1,0 +1,23 @@
+#include "launch/tokenizers/text/vocabulary_file.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "core/error.h"
+
+namespace tessera {
+
+MappedFile open_vocabulary_file(const std::string& path, char separator) {
+  MappedFile file(path);
+  require(file.size() <= kMaxVocabularyBytes,
+          "{}: has {} bytes, but a vocabulary has at most {}: is this one?", path, file.size(),
+          kMaxVocabularyBytes);
+  const std::string_view text = file.text();
+  const auto items = static_cast<size_t>(std::count(text.begin(), text.end(), separator));
+  require(items <= kMaxVocabularyItems,
+          "{}: has {} {}, but a vocabulary has at most {}: is this one?", path, items,
+          separator == '\n' ? "lines" : "commas", kMaxVocabularyItems);
+  return file;
+}
+
+}  // namespace tessera

@@ -1,0 +1,70 @@
+#include "launch/tokenizers/tokenizer.h"
+
+#include "core/error.h"
+#include "launch/tokenizers/bpe/bpe_tokenizer.h"
+#include "launch/tokenizers/byte_tokenizer.h"
+#include "launch/tokenizers/huggingface_json.h"
+#include "launch/tokenizers/sentencepiece/sentencepiece_tokenizer.h"
+#include "launch/tokenizers/tokenizer_spec.h"
+#include "launch/tokenizers/wordpiece/wordpiece_tokenizer.h"
+
+namespace tessera {
+namespace {
+
+std::unique_ptr<Tokenizer> wordpiece_from_json(const JsonObject& object, BertCasing casing) {
+  if (object.has("strip_accents")) casing.strip_accents = object.flag("strip_accents");
+  return std::make_unique<WordPieceTokenizer>(WordPieceVocabulary::from_json(object), casing);
+}
+
+}  // namespace
+
+std::vector<int32_t> Tokenizer::encode_with_special(std::string_view text) const {
+  return encode(text);
+}
+
+void Tokenizer::require_token(int32_t token) const {
+  require(0 <= token && token < vocab_size(),
+          "tokenizer {}: token {} is not in its vocabulary of {} tokens, 0 to {}", kind(), token,
+          vocab_size(), vocab_size() - 1);
+}
+
+std::unique_ptr<Tokenizer> make_tokenizer(std::string_view text) {
+  const TokenizerSpec spec = parse_tokenizer_spec(text);
+  switch (spec.kind) {
+    case TokenizerKind::byte:
+      return std::make_unique<ByteTokenizer>();
+    case TokenizerKind::wordpiece:
+      return std::make_unique<WordPieceTokenizer>(WordPieceVocabulary::read(spec.path), kUncased);
+    case TokenizerKind::wordpiece_cased:
+      return std::make_unique<WordPieceTokenizer>(WordPieceVocabulary::read(spec.path), kCased);
+    case TokenizerKind::bpe:
+      return std::make_unique<BpeTokenizer>(BpeVocabulary(read_bpe_folder(spec.path)));
+    case TokenizerKind::sentencepiece:
+      return SentencePieceTokenizer::read(spec.path);
+    case TokenizerKind::huggingface:
+      return read_huggingface_tokenizer(spec.path);
+  }
+  fail("there is no tokenizer {}", quote(text));
+}
+
+std::unique_ptr<Tokenizer> tokenizer_from_json(const Json& json, const std::string& source) {
+  const JsonObject object(json, source);
+  const std::string kind = object.text("kind");
+  switch (tokenizer_kind(kind, source)) {
+    case TokenizerKind::byte:
+      return std::make_unique<ByteTokenizer>();
+    case TokenizerKind::wordpiece:
+      return wordpiece_from_json(object, kUncased);
+    case TokenizerKind::wordpiece_cased:
+      return wordpiece_from_json(object, kCased);
+    case TokenizerKind::bpe:
+      return std::make_unique<BpeTokenizer>(BpeVocabulary(bpe_from_json(object)));
+    case TokenizerKind::sentencepiece:
+      return SentencePieceTokenizer::from_json(object);
+    case TokenizerKind::huggingface:  // whose tokenizers are of the other kinds
+      break;
+  }
+  fail("{}: there is no tokenizer {}", source, quote(kind));
+}
+
+}  // namespace tessera

@@ -1,0 +1,179 @@
+#include "launch/tools/attention/attention_page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+#include "launch/tools/attention/head_map.h"
+#include "launch/tools/attention/heat_colors.h"
+#include "launch/tools/attention/page_parts.h"
+#include "launch/tools/attention/token_label.h"
+
+namespace tessera {
+namespace {
+
+constexpr size_t kLongestText = 60;  // of a token, in characters
+
+template <typename... Args>
+void add(std::string& html, fmt::format_string<Args...> format, Args&&... args) {
+  fmt::format_to(std::back_inserter(html), format, std::forward<Args>(args)...);
+}
+
+/// JSON that can stand in a script element: "<" and its like occur in strings only.
+std::string json_for_script(const Json& json) {
+  std::string safe;
+  for (const char c : json.dump(-1, ' ', /*ensure_ascii=*/true)) {
+    if (c == '<' || c == '>' || c == '&') {
+      add(safe, "\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      safe += c;
+    }
+  }
+  return safe;
+}
+
+void add_legend(std::string& html) {
+  html +=
+      "<div class=\"legend\"><div class=\"scale\"><b>weight of a key for a query</b>"
+      "<div class=\"bar\" style=\"background:linear-gradient(90deg";
+  for (int i = 0; i <= 15; ++i) add(html, ",{}", hex(heat_color(static_cast<uint8_t>(17 * i))));
+  html += ")\"></div><div class=\"ticks\">";
+  for (const char* tick : {"0", "0.01", "0.05", "0.15", "0.3", "0.5", "1"}) {
+    add(html, "<span style=\"left:{:.1f}%\">{}</span>", color_index(std::stof(tick)) / 2.55, tick);
+  }
+  html +=
+      "</div></div><div><b>hidden by the mask</b><span class=\"swatch\"></span></div>"
+      "<div><b>each row is a query</b>its weights add up to 1 over the keys that it sees</div>"
+      "</div>\n";
+}
+
+void add_header(std::string& html, const AttentionReport& report) {
+  html += "<header><h1>What each head attends to</h1><dl>";
+  for (const auto& [name, value] :
+       {std::pair("model", &report.model), std::pair("checkpoint", &report.checkpoint),
+        std::pair("mask", &report.mask)}) {
+    if (!value->empty()) add(html, "<dt>{}</dt><dd>{}</dd>", name, escape_html(valid_utf8(*value)));
+  }
+  html += "</dl>";
+  add_legend(html);
+  html +=
+      "<noscript><p>Without JavaScript the numbers do not appear under the pointer; they are "
+      "in the page's source as JSON.</p></noscript></header>\n";
+}
+
+/// The tokens in their order; those that no query sees are marked.
+void add_text(std::string& html, const SequenceAttention& sequence) {
+  html += "<ol class=\"text\">";
+  for (size_t t = 0; t < sequence.tokens.size(); ++t) {
+    const std::string label = escape_html(token_label(sequence.tokens[t], kLongestText));
+    add(html, "<li{} data-label=\"{}\" title=\"id {}\"><small>{}</small>{}</li>",
+        is_seen(sequence, t) ? "" : " class=\"unseen\"", label, sequence.ids[t], t, label);
+  }
+  html += "</ol>\n";
+}
+
+/// The heads of one layer: `heads[begin, end)` of a sequence.
+struct Layer {
+  int64_t layer;
+  size_t begin, end;
+};
+
+std::vector<Layer> layers_of(const SequenceAttention& sequence) {
+  std::vector<Layer> layers;
+  for (size_t i = 0; i < sequence.heads.size(); ++i) {
+    const int64_t layer = sequence.heads[i].layer;
+    if (layers.empty() || layers.back().layer != layer) layers.push_back({layer, i, i});
+    layers.back().end = i + 1;
+  }
+  return layers;
+}
+
+/// Radio buttons choose the layer, so that it needs no script: what is shown follows them.
+void add_layer_choice(std::string& html, const std::string& id, const std::vector<Layer>& layers) {
+  html += "<style>";
+  for (const Layer& layer : layers) {
+    add(html,
+        "#{0}-l{1}:checked~.layers>.l{1}{{display:flex}}"
+        "#{0}-l{1}:checked~.overview .l{1}{{background:#e3ebf6;font-weight:600}}"
+        "#{0}-l{1}:focus-visible~.overview .l{1}{{outline:2px solid var(--mark)}}",
+        id, layer.layer);
+  }
+  html += "</style>\n";
+  for (const Layer& layer : layers) {
+    add(html, "<input type=\"radio\" name=\"{0}\" id=\"{0}-l{1}\" aria-label=\"layer {1}\"{2}>", id,
+        layer.layer, layer.begin == 0 ? " checked" : "");
+  }
+}
+
+void add_overview(std::string& html, const HeadMaps& maps, const std::string& id,
+                  const SequenceAttention& sequence, const std::vector<Layer>& layers) {
+  html += "\n<div class=\"overview\"><p>All heads; choose a layer</p>";
+  for (const Layer& layer : layers) {
+    add(html, "<label class=\"l{1}\" for=\"{0}-l{1}\"><span class=\"name\">layer {1}</span>", id,
+        layer.layer);
+    for (size_t i = layer.begin; i < layer.end; ++i) {
+      add(html, "<span title=\"head {}\">{}</span>", sequence.heads[i].head, maps.thumbnail(i));
+    }
+    html += "</label>";
+  }
+  html += "</div>\n";
+}
+
+void add_sequence(std::string& html, const SequenceAttention& sequence, size_t index,
+                  bool with_heading) {
+  const std::string id = fmt::format("s{}", index);
+  add(html, "<section class=\"sequence\" data-sequence=\"{}\">\n", index);
+  if (with_heading) add(html, "<h2>Sequence {}</h2>\n", index);
+  add_text(html, sequence);
+  if (sequence.tokens.empty() || sequence.heads.empty()) {
+    html += "<p>There is nothing to attend to.</p></section>\n";
+    return;
+  }
+  const HeadMaps maps(sequence, id);
+  const auto layers = layers_of(sequence);
+  html += maps.definitions();
+  html += "<div class=\"heads\">\n";
+  add_layer_choice(html, id, layers);
+  add_overview(html, maps, id, sequence, layers);
+  // Beside the overview where a map has room there, or else below it; 26 for the map's frame.
+  add(html, "<div class=\"layers\" style=\"flex-basis:{:.0f}px\">", maps.map_width() + 26.0);
+  for (const Layer& layer : layers) {
+    add(html, "<div class=\"layer l{}\">\n", layer.layer);
+    for (size_t i = layer.begin; i < layer.end; ++i) {
+      add(html, "<figure><figcaption>layer {}, head {}<output></output></figcaption>{}</figure>\n",
+          layer.layer, sequence.heads[i].head, maps.map(i));
+    }
+    html += "</div>\n";
+  }
+  html += "</div></div></section>\n";
+}
+
+}  // namespace
+
+std::string to_html(const AttentionReport& report) {
+  const Json json = to_json(report);
+  std::string html =
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+      // Nothing is fetched from anywhere, whatever the tokens may say.
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
+      "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<title>Attention weights</title>\n<style>";
+  html += kPageStyle;
+  html += "</style></head>\n<body>\n";
+  add_header(html, report);
+  html += "<main>\n";
+  for (size_t i = 0; i < report.sequences.size(); ++i) {
+    add_sequence(html, report.sequences[i], i, report.sequences.size() > 1);
+  }
+  html += "</main>\n<div id=\"tip\" role=\"status\" hidden></div>\n";
+  html += "<script type=\"application/json\" id=\"attention\">" + json_for_script(json);
+  html += "</script>\n<script>";
+  html += kPageScript;
+  html += "</script>\n</body></html>\n";
+  return html;
+}
+
+}  // namespace tessera

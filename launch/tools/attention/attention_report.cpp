@@ -1,0 +1,94 @@
+#include "launch/tools/attention/attention_report.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "core/error.h"
+#include "launch/tools/attention/token_label.h"
+
+namespace tessera {
+namespace {
+
+void check_head(const HeadAttention& head, const std::vector<uint8_t>& hidden, size_t num_tokens,
+                size_t sequence) {
+  require(head.weights.size() == num_tokens * num_tokens,
+          "attention report: layer {}, head {} of sequence {} has {} weights, but {} × {} tokens",
+          head.layer, head.head, sequence, head.weights.size(), num_tokens, num_tokens);
+  for (size_t i = 0; i < head.weights.size(); ++i) {
+    require(head.weights[i] >= 0.0f && head.weights[i] <= 1.0f + 1e-3f,
+            "attention report: layer {}, head {} of sequence {}: the weight of key {} for query {} "
+            "is {}, but must be from 0 to 1",
+            head.layer, head.head, sequence, i % num_tokens, i / num_tokens, head.weights[i]);
+    // What is drawn as hidden has to be what attention hid.
+    require(
+        hidden[i] == 0 || head.weights[i] == 0.0f,
+        "attention report: layer {}, head {} of sequence {}: key {} is hidden from query {}, but "
+        "has a weight of {}",
+        head.layer, head.head, sequence, i % num_tokens, i / num_tokens, head.weights[i]);
+  }
+}
+
+/// `values` (T, T) as a list of rows.
+template <typename T, typename ToJson>
+Json rows(const std::vector<T>& values, size_t columns, ToJson to_json) {
+  Json list = Json::array();
+  for (size_t begin = 0; begin < values.size(); begin += columns) {
+    Json row = Json::array();
+    for (size_t i = begin; i < begin + columns; ++i) row.push_back(to_json(values[i]));
+    list.push_back(std::move(row));
+  }
+  return list;
+}
+
+/// Six significant digits: what JSON would print of a double beyond them is noise of fp32.
+double shortened(float weight) { return std::stod(fmt::format("{:.6g}", weight)); }
+
+Json to_json(const SequenceAttention& sequence) {
+  const size_t num_tokens = sequence.tokens.size();
+  Json tokens = Json::array();
+  for (const std::string& token : sequence.tokens) tokens.push_back(valid_utf8(token));
+  Json heads = Json::array();
+  for (const HeadAttention& head : sequence.heads) {
+    heads.push_back({{"layer", head.layer},
+                     {"head", head.head},
+                     {"weights", rows(head.weights, num_tokens, shortened)}});
+  }
+  return {{"ids", sequence.ids},
+          {"tokens", std::move(tokens)},
+          {"hidden", rows(sequence.hidden, num_tokens, [](uint8_t h) { return h != 0 ? 1 : 0; })},
+          {"heads", std::move(heads)}};
+}
+
+}  // namespace
+
+void check(const AttentionReport& report) {
+  for (size_t i = 0; i < report.sequences.size(); ++i) {
+    const SequenceAttention& sequence = report.sequences[i];
+    const size_t num_tokens = sequence.tokens.size();
+    require(sequence.ids.size() == num_tokens && sequence.hidden.size() == num_tokens * num_tokens,
+            "attention report: sequence {} has {} tokens, {} ids and a mask of {} elements", i,
+            num_tokens, sequence.ids.size(), sequence.hidden.size());
+    for (size_t h = 0; h < sequence.heads.size(); ++h) {
+      const HeadAttention& head = sequence.heads[h];
+      check_head(head, sequence.hidden, num_tokens, i);
+      if (h == 0) continue;
+      const HeadAttention& before = sequence.heads[h - 1];
+      require(std::pair(before.layer, before.head) < std::pair(head.layer, head.head),
+              "attention report: layer {}, head {} of sequence {} comes after layer {}, head {}",
+              head.layer, head.head, i, before.layer, before.head);
+    }
+  }
+}
+
+Json to_json(const AttentionReport& report) {
+  check(report);
+  Json sequences = Json::array();
+  for (const SequenceAttention& sequence : report.sequences) sequences.push_back(to_json(sequence));
+  return {{"checkpoint", valid_utf8(report.checkpoint)},
+          {"model", valid_utf8(report.model)},
+          {"mask", valid_utf8(report.mask)},
+          {"sequences", std::move(sequences)}};
+}
+
+}  // namespace tessera

@@ -1,0 +1,172 @@
+#include "launch/tools/attention/head_map.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "launch/tools/attention/heat_colors.h"
+#include "launch/tools/attention/token_label.h"
+
+namespace tessera {
+namespace {
+
+constexpr size_t kLongestLabel = 14;      // characters
+constexpr int64_t kMostWithNumbers = 12;  // tokens
+constexpr double kSlant = 60.0;           // degrees, of the labels of keys
+
+/// So that few tokens have room for numbers, and a hundred still for their labels.
+double cell_size(int64_t count) {
+  if (count <= kMostWithNumbers) return 36.0;
+  if (count <= 24) return 22.0;
+  if (count <= 48) return 15.0;
+  if (count <= 128) return 10.0;
+  return std::max(2.0, 1200.0 / static_cast<double>(count));
+}
+
+/// In letters: those of other scripts than Europe's, which have three bytes, are wider.
+double label_width(std::string_view label) {
+  double width = 0.0;
+  for (const char c : label) {
+    const auto byte = static_cast<uint8_t>(c);
+    if ((byte & 0xC0) != 0x80) width += byte >= 0xE3 ? 1.7 : 1.0;
+  }
+  return width;
+}
+
+}  // namespace
+
+bool is_seen(const SequenceAttention& sequence, size_t s) {
+  const size_t count = sequence.tokens.size();
+  for (size_t t = 0; t < count; ++t) {
+    if (sequence.hidden[t * count + s] == 0) return true;
+  }
+  return false;
+}
+
+HeadMaps::HeadMaps(const SequenceAttention& sequence, std::string id)
+    : sequence_(sequence), id_(std::move(id)), count_(sequence.num_tokens()) {
+  double longest = 1.0;
+  for (const std::string& token : sequence.tokens) {
+    labels_.push_back(token_label(token, kLongestLabel));
+    longest = std::max(longest, label_width(labels_.back()));
+  }
+  cell_ = cell_size(count_);
+  font_ = std::clamp(cell_ * 0.8, 8.5, 13.0);
+  const double width = 0.6 * font_ * longest + 8.0;
+  const double slant = kSlant * std::acos(-1.0) / 180.0;
+  left_ = std::max(54.0, width);  // room for the names of the axes in the corner
+  top_ = std::max(34.0, width * std::sin(slant) + font_ * std::cos(slant));
+  right_ = 6.0 + width * std::cos(slant);
+}
+
+/// Runs of hidden cells, row by row, in cells.
+std::string HeadMaps::hidden_path() const {
+  std::string path;
+  for (int64_t t = 0; t < count_; ++t) {
+    const uint8_t* row = sequence_.hidden.data() + t * count_;
+    for (int64_t s = 0; s < count_;) {
+      const int64_t begin = s;
+      while (s < count_ && row[s] != 0) ++s;
+      if (s > begin) path += fmt::format("M{} {}h{}v1h-{}z", begin, t, s - begin, s - begin);
+      while (s < count_ && row[s] == 0) ++s;
+    }
+  }
+  return path;
+}
+
+std::string HeadMaps::label(size_t token, bool query) const {
+  const double middle = (static_cast<double>(token) + 0.5) * cell_;
+  const std::string place = query
+                                ? fmt::format("x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\"",
+                                              left_ - 5, top_ + middle + font_ * 0.35)
+                                : fmt::format("transform=\"translate({:.1f} {:.1f}) rotate(-{})\"",
+                                              left_ + middle + font_ * 0.2, top_ - 5, kSlant);
+  return fmt::format("<text {}{}>{}</text>", place,
+                     is_seen(sequence_, token) ? "" : " class=\"unseen\"",
+                     escape_html(labels_[token]));
+}
+
+std::string HeadMaps::definitions() const {
+  const double side = cell_ * static_cast<double>(count_);
+  // Sizes of the hatching are in cells, which are scaled up afterwards.
+  std::string svg = fmt::format(
+      "<svg class=\"defs\" aria-hidden=\"true\"><defs><pattern id=\"{0}-hatch\" width=\"{1:.4f}\" "
+      "height=\"{1:.4f}\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">"
+      "<rect width=\"{1:.4f}\" height=\"{1:.4f}\" fill=\"#e9e5dc\"/><rect width=\"{2:.4f}\" "
+      "height=\"{1:.4f}\" fill=\"#b3aa99\"/></pattern></defs>"
+      "<path id=\"{0}-hidden\" d=\"{3}\"/><g id=\"{0}-axes\"><g class=\"labels\" "
+      "font-size=\"{4:.1f}\">",
+      id_, 5.0 / cell_, 1.3 / cell_, hidden_path(), font_);
+  // Where cells are too small for a label each, every so many tokens have one.
+  const auto step = static_cast<size_t>(std::ceil(9.0 / cell_));
+  for (size_t t = 0; t < labels_.size(); t += step) svg += label(t, true) + label(t, false);
+  svg += fmt::format(
+      "</g><g class=\"axis\" text-anchor=\"end\"><text x=\"{0:.1f}\" y=\"{1:.1f}\">key →</text>"
+      "<text x=\"{0:.1f}\" y=\"{2:.1f}\">query ↓</text></g>",
+      left_ - 9, top_ - 21, top_ - 7);
+  if (cell_ >= 10.0) {
+    svg += "<path class=\"grid\" d=\"";
+    for (int64_t i = 1; i < count_; ++i) {
+      const double line = cell_ * static_cast<double>(i);
+      svg += fmt::format("M{:.1f} {:.1f}h{:.1f}M{:.1f} {:.1f}v{:.1f}", left_, top_ + line, side,
+                         left_ + line, top_, side);
+    }
+    svg += fmt::format("\" stroke-width=\"{}\"/>", cell_ >= 15.0 ? 1.0 : 0.5);
+  }
+  svg += fmt::format(
+      "<rect class=\"frame\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"/></g>",
+      left_, top_, side, side);
+  for (size_t i = 0; i < sequence_.heads.size(); ++i) {
+    svg += fmt::format(
+        "<image id=\"{0}-i{1}\" width=\"{2}\" height=\"{2}\" preserveAspectRatio=\"none\" "
+        "href=\"{3}\"/>",
+        id_, i, count_, heat_image_url(sequence_.heads[i].weights, count_));
+  }
+  return svg + "</svg>\n";
+}
+
+std::string HeadMaps::numbers(const HeadAttention& head) const {
+  std::string svg;
+  for (int64_t t = 0; t < count_; ++t) {
+    for (int64_t s = 0; s < count_; ++s) {
+      const auto i = static_cast<size_t>(t * count_ + s);
+      if (sequence_.hidden[i] != 0) continue;
+      std::string number = fmt::format("{:.2f}", head.weights[i]);
+      if (number[0] == '0') number.erase(0, 1);
+      svg += fmt::format("<text class=\"number\" x=\"{:.1f}\" y=\"{:.1f}\" fill=\"{}\">{}</text>",
+                         left_ + (static_cast<double>(s) + 0.5) * cell_,
+                         top_ + (static_cast<double>(t) + 0.5) * cell_ + 4.0,
+                         is_dark(color_index(head.weights[i])) ? "#fff" : "#33465c", number);
+    }
+  }
+  return svg;
+}
+
+double HeadMaps::map_width() const { return left_ + cell_ * static_cast<double>(count_) + right_; }
+
+std::string HeadMaps::map(size_t index) const {
+  const HeadAttention& head = sequence_.heads[index];
+  const double side = cell_ * static_cast<double>(count_);
+  std::string svg = fmt::format(
+      "<svg class=\"map\" tabindex=\"0\" role=\"img\" aria-label=\"layer {0}, head {1}\" "
+      "data-index=\"{2}\" data-left=\"{3:.1f}\" data-top=\"{4:.1f}\" data-cell=\"{5:.4f}\" "
+      "data-count=\"{6}\" width=\"{7:.0f}\" height=\"{8:.0f}\"><g transform=\"translate({3:.1f} "
+      "{4:.1f}) scale({5:.4f})\"><use href=\"#{9}-i{2}\"/><use href=\"#{9}-hidden\" "
+      "fill=\"url(#{9}-hatch)\"/></g><use href=\"#{9}-axes\"/>",
+      head.layer, head.head, index, left_, top_, cell_, count_, map_width(), top_ + side + 6.0,
+      id_);
+  if (count_ <= kMostWithNumbers) svg += numbers(head);
+  return svg + "</svg>";
+}
+
+std::string HeadMaps::thumbnail(size_t index) const {
+  return fmt::format(
+      "<svg viewBox=\"0 0 {0} {0}\" aria-hidden=\"true\"><use href=\"#{1}-i{2}\"/>"
+      "<use href=\"#{1}-hidden\" fill=\"#d8d1c3\"/></svg>",
+      count_, id_, index);
+}
+
+}  // namespace tessera

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "launch/tools/attention/attention_report.h"
+
+namespace tessera {
+
+/// Whether any query sees key s.
+bool is_seen(const SequenceAttention& sequence, size_t s);
+
+/// Draws the heads of one sequence as SVG: queries down, keys across. What all heads share, the
+/// labels and the hatching of hidden cells, stands once in the page.
+class HeadMaps {
+ public:
+  /// `id` starts the ids of the page's elements. `sequence` must have tokens, and outlive this.
+  HeadMaps(const SequenceAttention& sequence, std::string id);
+
+  /// What the pictures refer to; must be in the page.
+  std::string definitions() const;
+
+  /// Of head `index` in the report: in full, with labels and, for a few tokens, numbers.
+  std::string map(size_t index) const;
+
+  double map_width() const;  ///< pixels
+
+  /// The same small, without labels.
+  std::string thumbnail(size_t index) const;
+
+ private:
+  std::string hidden_path() const;
+  std::string label(size_t token, bool query) const;
+  std::string numbers(const HeadAttention& head) const;
+
+  const SequenceAttention& sequence_;
+  std::string id_;
+  int64_t count_;
+  std::vector<std::string> labels_;  // as shown, not escaped
+  double cell_ = 0.0, font_ = 0.0;   // pixels
+  double left_ = 0.0, top_ = 0.0, right_ = 0.0;
+};
+
+}  // namespace tessera

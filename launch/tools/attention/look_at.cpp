@@ -1,0 +1,107 @@
+#include "launch/tools/attention/look_at.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+
+#include "core/error.h"
+#include "launch/tools/predict/predict.h"
+
+namespace tessera {
+namespace {
+
+/// Those chosen, in order and once, or all `count`.
+std::vector<int64_t> chosen(std::vector<int64_t> choice, int64_t count, const char* what) {
+  if (choice.empty()) {
+    choice.resize(static_cast<size_t>(count));
+    std::iota(choice.begin(), choice.end(), 0);
+  }
+  for (const int64_t i : choice) {
+    require(i >= 0 && i < count, "--{} is {}, but the model has {}s 0 to {}", what, i, what,
+            count - 1);
+  }
+  std::sort(choice.begin(), choice.end());
+  choice.erase(std::unique(choice.begin(), choice.end()), choice.end());
+  return choice;
+}
+
+/// For each token the number of its document.
+std::vector<size_t> documents_of(const Sample& sample) {
+  std::vector<size_t> documents;
+  for (size_t i = 0; i < sample.document_lengths.size(); ++i) {
+    documents.insert(documents.end(), static_cast<size_t>(sample.document_lengths[i]), i);
+  }
+  return documents;
+}
+
+/// What the model's mask hides: the future, where it is causal; what is beyond its window; other
+/// documents.
+std::vector<uint8_t> hidden_in(const ModelConfig& config, const Sample& sample) {
+  const auto documents = documents_of(sample);
+  const auto count = static_cast<int64_t>(sample.tokens.size());
+  std::vector<uint8_t> hidden;
+  for (int64_t t = 0; t < count; ++t) {
+    for (int64_t s = 0; s < count; ++s) {
+      const bool future = !config.is_bert() && s > t;
+      const bool far = config.attention_window > 0 && std::abs(t - s) >= config.attention_window;
+      const bool apart = documents[static_cast<size_t>(t)] != documents[static_cast<size_t>(s)];
+      hidden.push_back(future || far || apart ? 1 : 0);
+    }
+  }
+  return hidden;
+}
+
+std::string mask_in_words(const ModelConfig& config, const std::vector<Sample>& samples) {
+  std::string words = config.is_bert() ? "each token sees all of its text"
+                                       : "causal: each token sees itself and those before it";
+  if (config.attention_window > 0) {
+    words += fmt::format("; window: none that is {} or more away", config.attention_window);
+  }
+  for (const Sample& sample : samples) {
+    if (sample.document_lengths.size() < 2) continue;
+    words += fmt::format("; the texts of the row, of {} tokens, do not see each other",
+                         fmt::join(sample.document_lengths, " and "));
+  }
+  return words;
+}
+
+SequenceAttention sequence_of(TextModel& model, const Tokenizer& tokenizer, const Sample& sample,
+                              const AttentionChoice& choice) {
+  SequenceAttention sequence;
+  sequence.ids = sample.tokens;
+  for (const int32_t token : sample.tokens) sequence.tokens.push_back(tokenizer.token_text(token));
+  sequence.hidden = hidden_in(model.config(), sample);
+  const auto square = std::ssize(sample.tokens) * std::ssize(sample.tokens);
+  const auto weights = attention_weights_of(model, sample, choice.layers);  // (H, N, N) each
+  for (size_t i = 0; i < weights.size(); ++i) {
+    for (const int64_t head : choice.heads) {
+      const auto begin = weights[i].begin() + head * square;
+      sequence.heads.push_back({choice.layers[i], head, {begin, begin + square}});
+    }
+  }
+  return sequence;
+}
+
+}  // namespace
+
+AttentionReport look_at_attention(TextModel& model, const Tokenizer& tokenizer,
+                                  const std::vector<Sample>& samples,
+                                  const AttentionChoice& choice) {
+  const ModelConfig& config = model.config();
+  const AttentionChoice found = {chosen(choice.layers, config.num_layers, "layer"),
+                                 chosen(choice.heads, config.num_heads, "head")};
+  AttentionReport report;
+  report.model =
+      fmt::format("{} of {} layers with {} heads, {} wide", config.is_bert() ? "BERT" : "GPT",
+                  config.num_layers, config.num_heads, config.hidden_size);
+  report.mask = mask_in_words(config, samples);
+  for (const Sample& sample : samples) {
+    report.sequences.push_back(sequence_of(model, tokenizer, sample, found));
+  }
+  return report;
+}
+
+}  // namespace tessera

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "launch/tokenizers/tokenizer.h"
+#include "launch/tools/attention/attention_report.h"
+#include "launch/tools/predict/text_model.h"
+#include "launch/tools/predict/text_sample.h"
+
+namespace tessera {
+
+/// What to look at: layers and heads, where empty all of them.
+struct AttentionChoice {
+  std::vector<int64_t> layers;
+  std::vector<int64_t> heads;
+};
+
+/// The attention weights of a model for each sample, and what its mask hides. `checkpoint` is left
+/// empty. Throws if the model has no such layer or head, or a sample is too long. Collective.
+AttentionReport look_at_attention(TextModel& model, const Tokenizer& tokenizer,
+                                  const std::vector<Sample>& samples,
+                                  const AttentionChoice& choice);
+
+}  // namespace tessera

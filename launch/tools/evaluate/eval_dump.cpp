@@ -1,0 +1,57 @@
+#include "launch/tools/evaluate/eval_dump.h"
+
+#include "core/memory.h"
+#include "core/ops/cross_entropy.h"
+#include "launch/checkpoint/format/safetensors.h"
+
+namespace tessera {
+namespace {
+
+void append(std::vector<int32_t>& all, const Tensor& more) {
+  const auto values = more.span<int32_t>();
+  all.insert(all.end(), values.begin(), values.end());
+}
+
+Tensor view_of(std::vector<int32_t>& values) {
+  return {values.data(), {std::ssize(values)}, DType::i32, kCpu};
+}
+
+}  // namespace
+
+void EvalDump::add(const TokenBatch& batch) {
+  const size_t first = targets_.size();
+  append(tokens_, batch.tokens);
+  append(token_types_, batch.token_types);
+  append(labels_, batch.labels);
+  targets_.resize(tokens_.size(), kIgnoreTarget);
+  const auto rows = batch.target_rows.span<int32_t>(), targets = batch.targets.span<int32_t>();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    targets_[first + static_cast<size_t>(rows[i])] = targets[i];
+  }
+  const auto documents = batch.documents.span<int32_t>();
+  for (size_t i = 1; i < documents.size(); ++i) {
+    document_lengths_.push_back(documents[i] - documents[i - 1]);
+  }
+}
+
+void EvalDump::write(const std::string& path, const Losses& losses) {
+  const OwnedTensor means({2}, DType::f64);
+  means.tensor.data<double>()[0] = losses.token;
+  means.tensor.data<double>()[1] = losses.document;
+  const std::vector<std::pair<std::string, Tensor>> tensors = {
+      {"losses", means.tensor},
+      {"tokens", view_of(tokens_)},
+      {"targets", view_of(targets_)},
+      {"token_types", view_of(token_types_)},
+      {"document_lengths", view_of(document_lengths_)},
+      {"labels", view_of(labels_)}};
+  std::vector<SafetensorsEntry> entries;
+  for (const auto& [name, tensor] : tensors) {
+    entries.push_back({name, tensor.dtype(), tensor.shape()});
+  }
+  SafetensorsWriter writer(path, entries);
+  for (const auto& [name, tensor] : tensors) writer.append(tensor);
+  writer.finish();
+}
+
+}  // namespace tessera

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "launch/metrics/evaluation.h"
+#include "models/token_batch.h"
+
+namespace tessera {
+
+/// What an evaluation saw, for another program to evaluate as well: documents one after the other,
+/// without padding. As a safetensors file, all int32 but the losses:
+///
+///     tokens, targets, token_types  (N)  targets are −1 where nothing is predicted
+///     document_lengths              (S)  together N
+///     labels                        (S)  −1 where a document has none
+///     losses                        (2)  float64: the mean of tokens' losses, and of labels'
+class EvalDump {
+ public:
+  void add(const TokenBatch& batch);
+
+  /// Throws if the file exists, or can not be written.
+  void write(const std::string& path, const Losses& losses);
+
+ private:
+  std::vector<int32_t> tokens_, targets_, token_types_, document_lengths_, labels_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,62 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "launch/tools/evaluate/eval_run.h"
+
+namespace tessera {
+
+std::string to_string(const EvalReport& report) {
+  const Evaluation& found = report.found;
+  const TargetCounts& counts = found.counts;
+  std::string text;
+  for (const std::string& note : report.notes) text += note + "\n";
+  text += fmt::format("{}: {} samples of {} tokens", report.checkpoint.string(), report.samples,
+                      counts.tokens);
+  if (counts.token_targets > 0) {
+    text += fmt::format(", {} {}", counts.token_targets,
+                        report.predicts_masked ? "masked" : "predicted");
+  }
+  if (counts.document_targets > 0) text += fmt::format(", {} labels", counts.document_targets);
+  text += fmt::format(", {:.0f} tokens/s\n{}",
+                      static_cast<double>(counts.tokens) / std::max(report.seconds, 1e-9),
+                      describe(found));
+  if (counts.token_targets > 0) {
+    text += fmt::format("  perplexity {:.2f}", std::exp(found.losses.token));
+  }
+  if (report.bits_per_byte) text += fmt::format("  bits per byte {:.4f}", *report.bits_per_byte);
+  return text;
+}
+
+Json to_json(const EvalReport& report) {
+  const Evaluation& found = report.found;
+  Json json = {{"checkpoint", report.checkpoint.string()},
+               {"step", report.step},
+               {"loss", found.losses.total()},
+               {"samples", report.samples},
+               {"tokens", found.counts.tokens},
+               {"token_targets", found.counts.token_targets},
+               {"document_targets", found.counts.document_targets},
+               {"seconds", report.seconds}};
+  if (found.counts.token_targets > 0) {
+    json["token_loss"] = found.losses.token;
+    json["perplexity"] = std::exp(found.losses.token);
+    json["token_accuracy"] = found.token_accuracy;
+    json["most_frequent_token"] = found.most_frequent_token;
+  }
+  if (!report.notes.empty()) json["notes"] = report.notes;
+  if (report.bits_per_byte) json["bits_per_byte"] = *report.bits_per_byte;
+  if (found.counts.document_targets > 0) {
+    json["document_loss"] = found.losses.document;
+    json["document_accuracy"] = found.document_accuracy;
+  }
+  if (!found.f1.empty()) {
+    json["most_frequent_label"] = found.most_frequent_label;
+    json["f1"] = found.f1;
+    json["macro_f1"] = found.macro_f1();
+  }
+  return json;
+}
+
+}  // namespace tessera

@@ -1,0 +1,238 @@
+#include "launch/tools/evaluate/eval_run.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <chrono>
+#include <cmath>
+#include <numbers>
+
+#include "core/checked.h"
+#include "core/error.h"
+#include "core/memory.h"
+#include "launch/checkpoint/checkpoint_labels.h"
+#include "launch/checkpoint/checkpoint_tokenizer.h"
+#include "launch/checkpoint/find.h"
+#include "launch/checkpoint/model_json.h"
+#include "launch/checkpoint/model_state.h"
+#include "launch/config/load_config.h"
+#include "launch/config/validate_kind.h"
+#include "launch/data/indexed/dataset_metadata.h"
+#include "launch/data/open_data.h"
+#include "launch/data/sampling/first_samples.h"
+#include "launch/devices/open_devices.h"
+#include "launch/support/files/folders.h"
+#include "launch/support/text/human_text.h"
+#include "launch/support/text/redrawn_line.h"
+#include "launch/support/text/terminal.h"
+#include "launch/tools/evaluate/eval_dump.h"
+#include "launch/tools/evaluate/text_bytes.h"
+#include "launch/tools/predict/text_model.h"
+#include "launch/train/evaluation_pass.h"
+#include "launch/train/memory/memory_plan.h"
+#include "parallel/communicators/exchange.h"
+#include "parallel/host/host_threads.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The run's config that says how samples were made, if the step's folder lies in a run.
+std::optional<fs::path> config_beside(const fs::path& step_folder) {
+  const fs::path path = fs::absolute(step_folder).parent_path().parent_path() / "config.yaml";
+  return fs::exists(path) ? std::optional(path) : std::nullopt;
+}
+
+/// What a run has to say and an evaluation does not ask for.
+constexpr const char* kAnyRun =
+    "run: {dir: none}\ndata: {train: none}\nbatch: {global: 1, micro: 1}\ntrain: {steps: 1}\n";
+
+/// Keys that change nothing here are refused, not ignored.
+void check_overrides(const EvalOptions& options) {
+  for (const std::string& text : options.overrides) {
+    const std::string key = text.substr(0, text.find('='));
+    const bool of_samples = key.starts_with("data.") || key.starts_with("mlm.");
+    require((of_samples && key != "data.tokenizer" && key != "data.labels") || key == "run.seed",
+            "--set {}: an evaluation takes the keys of data and mlm and run.seed, which say how "
+            "samples are made; model, tokenizer and labels are the checkpoint's",
+            text);
+  }
+}
+
+/// How samples are made. Model and labels are the checkpoint's, whatever the config says.
+RunConfig config_of(const EvalOptions& options, const Checkpoint& checkpoint) {
+  check_overrides(options);
+  std::optional<fs::path> path = config_beside(checkpoint.path());
+  if (options.config) path = *options.config;
+  require(path || options.data,
+          "{} lies in no run's folder with a config.yaml, which would say what to evaluate: "
+          "give --data or --config",
+          checkpoint.path().string());
+  RunConfig config = path ? load_config(*path, options.overrides)
+                          : parse_config("--set", kAnyRun, options.overrides);
+  config.model = model_from_json(checkpoint.manifest().model);
+  config.data.labels = std::nullopt;
+  const std::vector<std::string> labels = checkpoint_labels(checkpoint.manifest().extra);
+  if (!labels.empty()) config.data.labels = fmt::format("{}", fmt::join(labels, ","));
+  check_kind(config);
+  return config;
+}
+
+/// With what is evaluated as what a run would evaluate.
+RunConfig with_data(RunConfig config, const std::optional<std::string>& data) {
+  if (!data) return config;
+  config.data.eval = DataBlend(*data);
+  config.data.eval_fraction = 0.0;
+  return config;
+}
+
+/// Bits of the losses of predicted tokens, by the bytes of their text.
+std::optional<double> bits_per_byte(const Losses& losses, const TargetCounts& counts,
+                                    double bytes) {
+  if (bytes <= 0.0) return std::nullopt;
+  return losses.token * static_cast<double>(counts.token_targets) / std::numbers::ln2 / bytes;
+}
+
+/// The datasets that a part is of.
+const DataBlend& datasets_of(const DataSection& data, DataPart part) {
+  return part == DataPart::eval && data.eval ? *data.eval : data.train;
+}
+
+/// What a dataset's metadata says of the bytes that a token stands for; 0 where it has none, and
+/// for several datasets, whose shares of the tokens are not known.
+double mean_bytes_per_token(const DataBlend& datasets) {
+  if (datasets.parts.size() != 1) return 0.0;
+  const auto metadata = read_metadata(IndexedDataset(datasets.parts[0].path));
+  if (!metadata || metadata->tokens == 0) return 0.0;
+  return static_cast<double>(metadata->bytes) / static_cast<double>(metadata->tokens);
+}
+
+/// One rank's evaluation.
+class EvalRun {
+ public:
+  EvalRun(const EvalOptions& options, const ParallelGroups& groups, const fs::path& path,
+          Device device)
+      : options_(options), groups_(groups), device_(device) {
+    report_.checkpoint = path;
+    all_or_none(groups.world, [&] { open(); });
+  }
+
+  EvalReport run() {
+    const auto start = std::chrono::steady_clock::now();
+    TextBytes text_bytes(*tokenizer_);
+    EvalDump dump;
+    int64_t batches_done = 0;
+    RedrawnLine progress(stderr, groups_.world.rank() == 0 && stderr_is_watched());
+    const EvaluationPass pass = {config_.model, *model_,      *arena_,
+                                 groups_,       *prefetched_, *device_batch_};
+    report_.found = evaluate(pass, batches_->num_eval_batches(), [&](const TokenBatch& batch) {
+      text_bytes.add(batch);
+      if (options_.dump) dump.add(batch);
+      show(++batches_done, start, progress);
+    });
+    progress.clear();
+    if (!config_.model.is_bert()) set_bits_per_byte(text_bytes);
+    if (options_.dump) dump.write(*options_.dump, report_.found.losses);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    report_.seconds = elapsed.count();
+    return report_;
+  }
+
+ private:
+  void show(int64_t batches_done, std::chrono::steady_clock::time_point start,
+            RedrawnLine& progress) const {
+    if (!progress.is_due()) return;
+    const double done =
+        static_cast<double>(batches_done) / static_cast<double>(batches_->num_eval_batches());
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    progress.draw(fmt::format("{} {:.0f}%  {} left", progress_bar(done), 100.0 * done,
+                              human_duration(elapsed.count() * (1.0 - done) / done)));
+  }
+
+  void open() {
+    require(!options_.dump || !fs::exists(*options_.dump),
+            "--dump {}: exists and is not overwritten: choose another name",
+            options_.dump.value_or(""));
+    if (options_.dump) create_folder_of(*options_.dump);
+    Checkpoint checkpoint = Checkpoint::open(report_.checkpoint);
+    report_.step = checkpoint.manifest().step;
+    config_ = with_data(config_of(options_, checkpoint), options_.data);
+    report_.predicts_masked = config_.model.is_bert();
+    tokenizer_ = tokenizer_of(checkpoint);
+    auto [samples, notes] = open_part(config_, tokenizer_, options_.part);
+    report_.notes = std::move(notes);
+    if (options_.max_samples) {
+      samples = std::make_shared<const FirstSamples>(samples, *options_.max_samples);
+    }
+    report_.samples = samples->num_samples();
+    model_ = make_model(splittable(config_.model, groups_.tp->size()), store_, *groups_.tp);
+    store_.allocate(device_, DType::f32, StoreFor::inference);
+    load_weights(checkpoint, store_);
+    const int64_t micro = options_.micro_batch;
+    arena_ = std::make_unique<Arena>(
+        device_, plan_evaluation_arena(config_.model, DType::f32, micro, *groups_.tp));
+    const BatchLayout layout = {micro * groups_.dp->size(), micro, groups_.dp->rank(),
+                                groups_.dp->size()};
+    batches_ = std::make_unique<TokenBatches>(nullptr, samples, config_.model.vocab_size,
+                                              static_cast<uint64_t>(config_.run.seed), layout);
+    prefetched_ =
+        std::make_unique<PrefetchedEvaluation>(*batches_, micro, config_.model.seq_length, device_);
+    device_batch_ = std::make_unique<DeviceBatch>(micro, config_.model.seq_length, device_);
+  }
+
+  void set_bits_per_byte(const TextBytes& text_bytes) {
+    const TargetCounts& counts = report_.found.counts;
+    double bytes = 0.0;
+    if (text_bytes.known()) {
+      int64_t sum = text_bytes.sum();
+      groups_.dp->all_reduce(Tensor(&sum, {1}, DType::i64, kCpu));
+      bytes = static_cast<double>(sum);
+    } else {
+      all_or_none(groups_.world, [&] {
+        bytes = mean_bytes_per_token(datasets_of(config_.data, options_.part)) *
+                static_cast<double>(counts.token_targets);
+      });
+    }
+    report_.bits_per_byte = bits_per_byte(report_.found.losses, counts, bytes);
+  }
+
+  const EvalOptions& options_;
+  const ParallelGroups& groups_;
+  Device device_;
+  EvalReport report_;
+  RunConfig config_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  ParameterStore store_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<TokenBatches> batches_;
+  std::unique_ptr<DeviceBatch> device_batch_;
+  std::unique_ptr<PrefetchedEvaluation> prefetched_;
+};
+
+}  // namespace
+
+EvalReport run_eval(const EvalOptions& options, Communicator& world) {
+  const fs::path path = resolve_checkpoint(options.checkpoint, world);
+  apply_host_threads(world);
+  all_or_none(world, [&] {
+    require(world.size() % options.tensor == 0,
+            "--tensor is {}, but {} ranks were started: choose a divisor of their number",
+            options.tensor, world.size());
+    require(!options.dump || world.size() == 1,
+            "--dump writes what one rank evaluated, but {} ranks were started: start one",
+            world.size());
+    require(!options.data || options.part == DataPart::eval,
+            "--part is a part of a configuration's data, and --data is evaluated as a whole: "
+            "leave one of them out");
+  });
+  const MemoryUse use(
+      "",
+      "choose a smaller --micro-batch, or a larger --tensor to split the model over more ranks");
+  const OpenedDevices devices = open_devices(options.device, options.backend, world);
+  const ParallelGroups groups = make_parallel_groups(*devices.world, narrow<int>(options.tensor));
+  return EvalRun(options, groups, path, devices.device).run();
+}
+
+}  // namespace tessera

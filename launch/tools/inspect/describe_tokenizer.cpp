@@ -1,0 +1,60 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launch/support/text/human_text.h"
+#include "launch/support/text/table.h"
+#include "launch/tokenizers/tokenizer_identity.h"
+#include "launch/tools/attention/token_label.h"
+#include "launch/tools/inspect/inspect.h"
+
+namespace tessera {
+namespace {
+
+std::string special_text(const Tokenizer& tokenizer) {
+  const SpecialTokens special = tokenizer.special();
+  std::string text;
+  const auto add = [&](const char* what, std::optional<int32_t> token) {
+    if (!token) return;
+    text += fmt::format("{}{} {} ({})", text.empty() ? "" : ", ", what,
+                        tokenizer.token_text(*token), *token);
+  };
+  add("unknown", special.unknown);
+  add("start", special.start);
+  add("end", special.end);
+  add("padding", special.padding);
+  add("mask", special.mask);
+  add("end of document", tokenizer.end_of_document());
+  return text.empty() ? "none" : text;
+}
+
+std::string some_tokens(const Tokenizer& tokenizer) {
+  constexpr int64_t kSome = 12;
+  std::string text;
+  const int64_t step = std::max<int64_t>(1, tokenizer.vocab_size() / kSome);
+  for (int64_t token = 0; token < tokenizer.vocab_size(); token += step) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : "  ", token,
+                        tokenizer.token_text(static_cast<int32_t>(token)));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string describe_tokenizer(const Tokenizer& tokenizer, const std::optional<std::string>& text) {
+  std::string lines = description_line("tokenizer", to_string(identity_of(tokenizer)));
+  lines += description_line("special", special_text(tokenizer));
+  lines += description_line("some", some_tokens(tokenizer));
+  if (!text) return lines;
+  const std::vector<int32_t> tokens = tokenizer.encode(*text);
+  lines += description_line(
+      "text", fmt::format("{} bytes, {} tokens, {} characters for invalid "
+                          "UTF-8",
+                          text->size(), tokens.size(), tokenizer.count_invalid(*text)));
+  for (const int32_t token : tokens) {
+    lines += fmt::format("  {:>7}  {}\n", token, tokenizer.token_text(token));
+  }
+  return lines + description_line("decoded", Json(valid_utf8(tokenizer.decode(tokens))).dump());
+}
+
+}  // namespace tessera

@@ -1,0 +1,89 @@
+#include "launch/tools/inspect/inspect.h"
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "launch/checkpoint/format/manifest.h"
+#include "launch/checkpoint/format/step_folder.h"
+#include "launch/huggingface/import/import_tokenizer.h"
+#include "launch/tokenizers/tokenizer_spec.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The prefix of the dataset that a path means: it, or one of its files.
+std::optional<std::string> dataset_prefix(const std::string& path) {
+  std::string prefix = path;
+  for (const std::string_view ending : {".bin", ".idx", ".meta.json"}) {
+    if (path.ends_with(ending)) prefix.resize(path.size() - ending.size());
+  }
+  return fs::is_regular_file(prefix + ".idx") ? std::optional(prefix) : std::nullopt;
+}
+
+/// An option that says nothing of what is there must not look as if it had.
+void check_options(const InspectOptions& options, bool dataset, bool tokenizer) {
+  const auto check = [&](bool given, bool fits, const char* name, const char* of) {
+    require(!given || fits, "inspect: {} is for {}, which {} is not", name, of,
+            quote(options.path));
+  };
+  check(options.tokenizer.has_value(), dataset, "--tokenizer", "a dataset");
+  check(options.documents.has_value(), dataset, "--documents", "a dataset");
+  check(options.text.has_value(), tokenizer, "--text", "a tokenizer");
+}
+
+/// The tokenizer that a file or a folder means, where its kind can be told from its name.
+std::unique_ptr<Tokenizer> tokenizer_at(const fs::path& path) {
+  for (const char* name : {"tokenizer.json", "vocab.txt", "vocab.json"}) {
+    if (fs::exists(path / name)) return import_tokenizer(path, std::nullopt).tokenizer;
+  }
+  if (!fs::is_regular_file(path)) return nullptr;
+  if (path.extension() == ".model") return make_tokenizer("sentencepiece:" + path.string());
+  if (path.extension() == ".json") return make_tokenizer("huggingface:" + path.string());
+  return nullptr;
+}
+
+std::string dataset_text(const std::string& prefix, const InspectOptions& options) {
+  constexpr int64_t kDocuments = 3;
+  check_options(options, /*dataset=*/true, /*tokenizer=*/false);
+  const auto tokenizer = options.tokenizer ? make_tokenizer(*options.tokenizer) : nullptr;
+  return describe_dataset(prefix, tokenizer.get(), options.documents.value_or(kDocuments));
+}
+
+std::string tokenizer_text(const Tokenizer& tokenizer, const InspectOptions& options) {
+  check_options(options, /*dataset=*/false, /*tokenizer=*/true);
+  return describe_tokenizer(tokenizer, options.text);
+}
+
+}  // namespace
+
+std::string inspect(const InspectOptions& options) {
+  fs::path path(options.path);
+  if (!path.has_filename()) path = path.parent_path();  // "run/" is "run"
+  if (const auto prefix = dataset_prefix(path.string())) return dataset_text(*prefix, options);
+  if (!fs::exists(path) && is_tokenizer_spec(options.path)) {
+    return tokenizer_text(*make_tokenizer(options.path), options);
+  }
+  const bool is_checkpoint = fs::exists(path / kManifestName);
+  const bool is_run =
+      fs::is_directory(checkpoints_folder(path)) || fs::exists(path / "config.yaml");
+  const bool is_model = fs::exists(path / "config.json");
+  if (!is_checkpoint && !is_run && !is_model) {
+    if (const auto tokenizer = tokenizer_at(path)) return tokenizer_text(*tokenizer, options);
+  }
+  check_options(options, /*dataset=*/false, /*tokenizer=*/false);
+  if (is_checkpoint) return describe_checkpoint(path);
+  if (is_run) return describe_run(path);
+  if (is_model) return describe_hugging_face(path);
+  if (fs::is_regular_file(path) && path.extension() == ".safetensors") {
+    return describe_safetensors(path);
+  }
+  fail(
+      "{} {}: give a run's folder or a step's, a dataset's prefix, a .safetensors file, a "
+      "folder of Hugging Face's, or a tokenizer, {}",
+      quote(options.path), fs::exists(path) ? "is nothing that can be told" : "does not exist",
+      tokenizer_specs_allowed());
+}
+
+}  // namespace tessera

@@ -1,0 +1,141 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "launch/support/text/human_text.h"
+#include "launch/support/text/table.h"
+#include "launch/tools/plan/layout_sweep.h"
+
+namespace tessera {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+std::string seconds_text(double seconds) { return fmt::format("{:.3f}", seconds); }
+
+std::string plural(int64_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+double tokens_per_second(const LayoutSweep& sweep, const SweptLayout& swept) {
+  return static_cast<double>(sweep.step_tokens) / swept.time.total();
+}
+
+std::string assumptions(const LayoutSweep& sweep) {
+  const AssumedMachine& machine = sweep.options.machine;
+  return fmt::format(
+      "assumed    {}FLOP/s a rank in wide products, less in narrow ones\n"
+      "           {}B/s of a rank's own memory\n"
+      "           {}B/s sent to the tensor ranks, none of it hidden\n"
+      "           {}B/s sent to the data ranks, {}\n"
+      "           {:g} us for each exchange besides\n",
+      human_amount(machine.flops), human_amount(machine.memory_bandwidth),
+      human_amount(machine.tensor_bandwidth), human_amount(machine.data_bandwidth),
+      sweep.hides_gradients ? "hidden while the last backward pass runs"
+                            : "none of it hidden, since a CPU's cores do it",
+      machine.latency * 1e6);
+}
+
+std::string table_of(const LayoutSweep& sweep, size_t most) {
+  Rows rows = {{"tensor", "data", "micro", "recompute", "zero", "sequence", "memory", "predicted s",
+                "tokens/s", "compute s", "recompute s", "passes s", "tensor s", "data s"}};
+  for (size_t i = 0; i < std::min(most, sweep.fitting.size()); ++i) {
+    const SweptLayout& swept = sweep.fitting[i];
+    rows.push_back({std::to_string(swept.layout.tensor), std::to_string(swept.data),
+                    std::to_string(swept.layout.micro),
+                    std::string(to_string(swept.layout.recompute)),
+                    std::to_string(swept.layout.zero), swept.layout.sequence ? "true" : "false",
+                    human_bytes(swept.memory), seconds_text(swept.time.total()),
+                    human_amount(tokens_per_second(sweep, swept)), seconds_text(swept.time.compute),
+                    seconds_text(swept.time.recompute), seconds_text(swept.time.passes),
+                    seconds_text(swept.time.tensor), seconds_text(swept.time.data)});
+  }
+  std::string text = table(rows, {0, 1, 2, 4, 6, 7, 8, 9, 10, 11, 12, 13});
+  if (sweep.fitting.size() > most) {
+    text += fmt::format("  and {} more\n", sweep.fitting.size() - most);
+  }
+  return text;
+}
+
+/// "the smallest needs 93.0 GiB: tensor 8, micro 1, recompute block"
+std::string smallest_text(const LayoutSweep& sweep) {
+  return fmt::format("the smallest needs {}: {}", human_bytes(sweep.smallest_memory),
+                     to_string(*sweep.smallest));
+}
+
+}  // namespace
+
+std::string to_string(const LayoutSweep& sweep, size_t most) {
+  std::string text =
+      fmt::format("layouts of {} in {} of memory a rank", plural(sweep.options.ranks, "rank"),
+                  human_bytes(sweep.options.memory));
+  if (sweep.left_free > 0) {
+    text += fmt::format(", of which {} stay free for CUDA itself", human_bytes(sweep.left_free));
+  }
+  text += "; nothing was run\n" + assumptions(sweep);
+  if (sweep.fitting.empty()) {
+    text +=
+        sweep.smallest ? fmt::format("none fits: {}\n", smallest_text(sweep)) : "none can run\n";
+  } else {
+    text += table_of(sweep, most);
+    text += "  seconds are predictions for a full batch, to compare layouts by\n";
+    if (sweep.too_large > 0) {
+      text +=
+          fmt::format("{} not fit; {}\n",
+                      plural(sweep.too_large, "layout") + (sweep.too_large == 1 ? " does" : " do"),
+                      smallest_text(sweep));
+    }
+  }
+  if (sweep.broken > 0) {
+    text += fmt::format("{} of tensor × data ranks can not be, the first because {}\n",
+                        plural(sweep.broken, "grid"), sweep.first_broken);
+  }
+  return text;
+}
+
+Json to_json(const LayoutSweep& sweep) {
+  const AssumedMachine& machine = sweep.options.machine;
+  Json layouts = Json::array();
+  for (const SweptLayout& swept : sweep.fitting) {
+    layouts.push_back({{"tensor", swept.layout.tensor},
+                       {"data", swept.data},
+                       {"micro", swept.layout.micro},
+                       {"recompute", to_string(swept.layout.recompute)},
+                       {"zero", swept.layout.zero},
+                       {"sequence", swept.layout.sequence},
+                       {"memory_bytes", swept.memory},
+                       {"predicted_seconds", swept.time.total()},
+                       {"predicted_tokens_per_second", tokens_per_second(sweep, swept)},
+                       {"compute_seconds", swept.time.compute},
+                       {"recompute_seconds", swept.time.recompute},
+                       {"passes_seconds", swept.time.passes},
+                       {"tensor_seconds", swept.time.tensor},
+                       {"data_seconds", swept.time.data}});
+  }
+  Json json = {{"ranks", sweep.options.ranks},
+               {"memory_bytes", sweep.options.memory},
+               {"left_free_bytes", sweep.left_free},
+               {"assumed",
+                {{"flops", machine.flops},
+                 {"tensor_bandwidth", machine.tensor_bandwidth},
+                 {"data_bandwidth", machine.data_bandwidth},
+                 {"memory_bandwidth", machine.memory_bandwidth},
+                 {"latency", machine.latency},
+                 {"hides_gradients", sweep.hides_gradients}}},
+               {"layouts", layouts},
+               {"too_large", sweep.too_large},
+               {"broken_grids", sweep.broken}};
+  if (sweep.smallest) {
+    json["smallest_too_large"] = {{"tensor", sweep.smallest->tensor},
+                                  {"micro", sweep.smallest->micro},
+                                  {"recompute", to_string(sweep.smallest->recompute)},
+                                  {"zero", sweep.smallest->zero},
+                                  {"sequence", sweep.smallest->sequence},
+                                  {"memory_bytes", sweep.smallest_memory}};
+  }
+  if (sweep.broken > 0) json["first_broken"] = sweep.first_broken;
+  return json;
+}
+
+}  // namespace tessera

@@ -1,0 +1,127 @@
+#include "launch/tools/plan/layout_sweep.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+#include "core/error.h"
+#include "launch/train/memory/device_room.h"
+
+namespace tessera {
+namespace {
+
+constexpr Recompute kRecomputes[] = {Recompute::none, Recompute::gelu, Recompute::block};
+
+std::vector<int64_t> divisors_of(int64_t number) {
+  std::vector<int64_t> divisors;
+  for (int64_t d = 1; d <= number; ++d) {
+    if (number % d == 0) divisors.push_back(d);
+  }
+  return divisors;
+}
+
+/// The layouts with so many tensor ranks, each micro-batch after the smaller ones.
+std::vector<Layout> layouts_of(const RunConfig& config, int64_t tensor, int64_t data) {
+  const int64_t most_rows = std::numeric_limits<int32_t>::max() / config.model.seq_length;
+  std::vector<Layout> layouts;
+  for (const Recompute recompute : kRecomputes) {
+    for (const int64_t micro : divisors_of(config.batch.global / data)) {
+      if (micro > most_rows) continue;
+      for (const int64_t zero : {0, 1}) {
+        for (const bool sequence : {false, true}) {
+          if ((zero == 1 && data == 1) || (sequence && tensor == 1)) continue;  // changes nothing
+          layouts.push_back({tensor, micro, recompute, zero, sequence});
+        }
+      }
+    }
+  }
+  return layouts;
+}
+
+/// What layouts are ordered by: of two that take as long, the one that needs less comes first.
+auto order_key(const SweptLayout& swept) {
+  return std::tuple(swept.time.total(), swept.memory, swept.layout.tensor, swept.layout.micro,
+                    swept.layout.recompute, swept.layout.zero, swept.layout.sequence);
+}
+
+class Sweep {
+ public:
+  Sweep(const RunConfig& config, const SweepOptions& options) : config_(config) {
+    result_.options = options;
+    result_.hides_gradients = config.run.device != DeviceChoice::cpu;
+    if (config.run.device == DeviceChoice::cpu) return;
+    result_.left_free = kUnplannedBytes;
+    config_.run.device = DeviceChoice::cuda;  // whose memory it is that has to do
+  }
+
+  /// All layouts with so many tensor ranks.
+  void look_at(int64_t tensor) {
+    const int64_t ranks = result_.options.ranks;
+    const RunConfig smallest = Layout{tensor, 1, Recompute::none}.of(config_);
+    const std::vector<BrokenRule> broken = broken_rules(smallest, ranks);
+    if (!broken.empty()) {
+      require(!broken.back().key.empty(), "{}", broken.back().message);
+      if (result_.broken++ == 0) result_.first_broken = broken.front().message;
+      return;
+    }
+    for (const Layout& layout : layouts_of(config_, tensor, ranks / tensor)) look_at(layout);
+  }
+
+  LayoutSweep finish() {
+    std::sort(
+        result_.fitting.begin(), result_.fitting.end(),
+        [](const SweptLayout& a, const SweptLayout& b) { return order_key(a) < order_key(b); });
+    return std::move(result_);
+  }
+
+ private:
+  void look_at(const Layout& layout) {
+    const RunPlan plan = plan_run(layout.of(config_), result_.options.ranks);
+    const size_t memory = plan.memory.total();
+    result_.step_tokens = plan.counts.tokens;
+    if (memory + result_.left_free <= result_.options.memory) {
+      result_.fitting.push_back(
+          {layout, plan.grid.data(), memory, predict_time(plan, result_.options.machine)});
+      return;
+    }
+    ++result_.too_large;
+    if (result_.smallest && result_.smallest_memory <= memory) return;
+    result_.smallest = layout;
+    result_.smallest_memory = memory;
+  }
+
+  RunConfig config_;
+  LayoutSweep result_;
+};
+
+}  // namespace
+
+RunConfig Layout::of(RunConfig config) const {
+  config.parallel.tensor = tensor;
+  config.batch.micro = micro;
+  config.train.recompute = recompute;
+  config.parallel.zero = zero;
+  config.parallel.sequence = sequence;
+  return config;
+}
+
+std::string to_string(const Layout& layout) {
+  return fmt::format("tensor {}, micro {}, recompute {}, zero {}, sequence {}", layout.tensor,
+                     layout.micro, to_string(layout.recompute), layout.zero, layout.sequence);
+}
+
+LayoutSweep sweep_layouts(const RunConfig& config, const SweepOptions& options) {
+  require(1 <= options.ranks && options.ranks <= kMaxRanks,
+          "a plan is for 1 to {} ranks, but was asked for {}", kMaxRanks, options.ranks);
+  Sweep sweep(config, options);
+  if (options.tensor) {
+    sweep.look_at(*options.tensor);
+  } else {
+    for (const int64_t tensor : divisors_of(options.ranks)) sweep.look_at(tensor);
+  }
+  return sweep.finish();
+}
+
+}  // namespace tessera

@@ -1,0 +1,77 @@
+#include "launch/tools/plan/run_plan.h"
+
+#include <algorithm>
+
+#include "core/checked.h"
+#include "launch/metrics/model_flops.h"
+#include "launch/tools/plan/dry_step.h"
+#include "models/model.h"
+#include "parallel/meta_communicator.h"
+
+namespace tessera {
+namespace {
+
+int checked_ranks(int64_t ranks) {
+  require(1 <= ranks && ranks <= kMaxRanks, "a plan is for 1 to {} ranks, but was asked for {}",
+          kMaxRanks, ranks);
+  return narrow<int>(ranks);
+}
+
+std::vector<ParameterGroup> parameters_of(const RunConfig& config, const ParallelGroups& groups) {
+  ParameterStore store;
+  const std::unique_ptr<Model> model = make_model(config.model, store, *groups.tp);
+  store.allocate(kMeta, config.run.precision, StoreFor::inference);
+  return count_by_group(store);
+}
+
+/// `auto` is planned as a CPU, which counts all memory as one.
+Device device_of(const RunConfig& config) {
+  return config.run.device == DeviceChoice::cuda ? Device{DeviceType::cuda, 0} : kCpu;
+}
+
+StepTraffic traffic_of(const RunConfig& config, int ranks) {
+  MetaGroups meta(ranks, narrow<int>(config.parallel.tensor));
+  dry_run_step(config, meta);
+  return {meta.tensor(), meta.data(), meta.world()};
+}
+
+}  // namespace
+
+std::vector<BrokenRule> broken_rules(const RunConfig& config, int64_t ranks) {
+  const int world_size = checked_ranks(ranks);
+  std::vector<BrokenRule> broken = broken_layout_rules(config, world_size);
+  try {
+    validate(config, world_size);
+  } catch (const Error& error) {
+    const auto is_known = [&](const BrokenRule& rule) { return rule.message == error.what(); };
+    if (std::none_of(broken.begin(), broken.end(), is_known)) {
+      broken.push_back({"", 0, error.what()});
+    }
+  }
+  return broken;
+}
+
+double recompute_flops(const RunConfig& config, const TargetCounts& counts) {
+  if (config.train.recompute != Recompute::block) return 0.0;
+  // A forward pass is a third of a step; of the blocks, whatever the heads predict.
+  TargetCounts blocks = counts;
+  blocks.token_targets = blocks.document_targets = 0;
+  return model_flops(config.model, blocks) / 3.0;
+}
+
+RunPlan plan_run(const RunConfig& config, int64_t ranks) {
+  const int world_size = checked_ranks(ranks);
+  validate(config, world_size);
+  const MetaGroups meta(world_size, narrow<int>(config.parallel.tensor));
+  const TargetCounts counts = full_batch_counts(config);
+  return {config,
+          meta.groups().grid,
+          parameters_of(config, meta.groups()),
+          plan_memory(config, meta.groups(), device_of(config)),
+          counts,
+          model_flops(config.model, counts),
+          recompute_flops(config, counts),
+          traffic_of(config, world_size)};
+}
+
+}  // namespace tessera

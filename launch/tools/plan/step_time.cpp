@@ -1,0 +1,142 @@
+#include "launch/tools/plan/step_time.h"
+
+#include <algorithm>
+
+namespace tessera {
+namespace {
+
+/// Of a block and a token, in elements: what a forward pass reads and writes of the MLP's width, in
+/// its GELU, and of the model's, in two norms (a tensor read, one written) and two sums of
+/// residuals (two read, one written).
+constexpr double kForwardMlp = 2.0, kForwardWidth = 2.0 * 2.0 + 2.0 * 3.0;
+/// And a backward pass: GELU (two read, one written), likewise norms, and sums of gradients.
+constexpr double kBackwardMlp = 3.0, kBackwardWidth = 2.0 * 3.0 + 2.0 * 3.0;
+/// Gradients of biases: the MLP's, and those of queries, keys, values and both outputs.
+constexpr double kBiasMlp = 1.0, kBiasWidth = 5.0;
+/// Of a target and a word: the maximum, the sum, and the gradient in place of the logit.
+constexpr double kLoss = 4.0;
+
+/// A rank's share of the elements of all layers, of a step's tokens: as wide as the model, outside
+/// of tensor regions, and as its MLP.
+struct Elements {
+  double width = 0.0, split_width = 0.0, mlp = 0.0;
+};
+
+Elements elements_of(const RunPlan& plan) {
+  const ModelConfig& model = plan.config.model;
+  const double tokens = static_cast<double>(model.num_layers) *
+                        static_cast<double>(plan.counts.tokens) / plan.grid.data();
+  const double width = tokens * static_cast<double>(model.hidden_size);
+  const double tensor = plan.grid.tensor();
+  return {width / (plan.config.parallel.sequence ? tensor : 1.0), width / tensor,
+          tokens * static_cast<double>(model.resolved_mlp_size()) / tensor};
+}
+
+double bytes_of_element(const RunPlan& plan) {
+  return static_cast<double>(size_of(plan.config.run.precision));
+}
+
+/// Of AdamW (a gradient, a master and two moments read, the latter three written, and a value that
+/// is no master), of a gradient's norm, and of its clearing where micro-batches may be CUDA graphs.
+double update_bytes(const RunPlan& plan) {
+  const auto local = static_cast<double>(plan.memory.local_parameters);
+  const double owners = plan.config.parallel.zero == 1 ? plan.grid.data() : 1.0;
+  const double value = plan.config.run.precision == DType::f32 ? 0.0 : bytes_of_element(plan);
+  const double gradient = sizeof(float);
+  const bool clears =
+      plan.config.run.device != DeviceChoice::cpu && plan.config.train.cuda_graph != CudaGraph::off;
+  return local / owners * (4.0 * (4.0 + 3.0) + value + gradient) +
+         (clears ? local * gradient : 0.0);
+}
+
+/// Of the passes that train.recompute makes once more.
+double recomputed_bytes(const RunPlan& plan) {
+  const Elements elements = elements_of(plan);
+  switch (plan.config.train.recompute) {
+    case Recompute::none:
+      return 0.0;
+    case Recompute::gelu:
+      return bytes_of_element(plan) * kForwardMlp * elements.mlp;
+    case Recompute::block:
+      return bytes_of_element(plan) * (kForwardMlp * elements.mlp + kForwardWidth * elements.width);
+  }
+  return 0.0;
+}
+
+double seconds_of(double bytes, int64_t calls, double bandwidth, double latency) {
+  return bytes / bandwidth + static_cast<double>(calls) * latency;
+}
+
+double seconds_of(const TrafficTally& tally, double bandwidth, double latency) {
+  return seconds_of(tally.bytes_sent(), tally.calls(), bandwidth, latency);
+}
+
+}  // namespace
+
+AssumedMachine AssumedMachine::of(DType precision) {
+  AssumedMachine machine;
+  if (precision == DType::f32) machine.flops /= 10.0;
+  return machine;
+}
+
+double product_efficiency(const RunConfig& config, const AssumedMachine& machine) {
+  const ModelConfig& model = config.model;
+  const auto tensor = static_cast<double>(config.parallel.tensor);
+  const auto rows = static_cast<double>(config.batch.micro * model.seq_length);
+  const auto width = static_cast<double>(model.hidden_size);
+  const auto mlp = static_cast<double>(model.resolved_mlp_size());
+  const auto bytes = static_cast<double>(size_of(config.run.precision));
+  const double flops_of_byte = machine.flops / machine.memory_bandwidth;
+  // Weights are read twice, and their gradient is read and written, of three products.
+  const double of_weights = (2.0 * bytes + 2.0 * sizeof(float)) / 3.0;
+  double flops = 0.0, time = 0.0;
+  const auto add = [&](double k, double n) {
+    flops += k * n;
+    time += k * n * (1.0 + flops_of_byte / 2.0 * (bytes * (1.0 / k + 1.0 / n) + of_weights / rows));
+  };
+  add(width, 3.0 * width / tensor);
+  add(width / tensor, width);
+  add(width, mlp / tensor);
+  add(mlp / tensor, width);
+  return flops / time;
+}
+
+double pass_bytes(const RunPlan& plan) {
+  const Elements elements = elements_of(plan);
+  const double biases = plan.config.model.bias ? 1.0 : 0.0;
+  const double words = static_cast<double>(plan.counts.token_targets) / plan.grid.data() *
+                       static_cast<double>(plan.config.model.vocab_size) / plan.grid.tensor();
+  return bytes_of_element(plan) *
+             ((kForwardWidth + kBackwardWidth) * elements.width +
+              biases * kBiasWidth * elements.split_width +
+              (kForwardMlp + kBackwardMlp + biases * kBiasMlp) * elements.mlp + kLoss * words) +
+         update_bytes(plan);
+}
+
+PredictedTime predict_time(const RunPlan& plan, const AssumedMachine& machine) {
+  const double rank_flops =
+      machine.flops * product_efficiency(plan.config, machine) * plan.grid.world_size();
+  PredictedTime time;
+  time.compute = plan.flops / rank_flops;
+  time.recompute =
+      plan.recompute_flops / rank_flops + recomputed_bytes(plan) / machine.memory_bandwidth;
+  time.passes = pass_bytes(plan) / machine.memory_bandwidth;
+
+  const StepTraffic& traffic = plan.traffic;
+  time.tensor = seconds_of(traffic.tensor, machine.tensor_bandwidth, machine.latency);
+  const double gradients =
+      seconds_of(traffic.data.bytes_sent(Traffic::gradients),
+                 traffic.data.calls(Traffic::gradients), machine.data_bandwidth, machine.latency);
+  const int64_t micro_batches =
+      plan.config.batch.global / (plan.config.batch.micro * plan.grid.data());
+  const bool hides = plan.config.run.device != DeviceChoice::cpu;
+  const double backward =
+      hides ? (time.compute * 2.0 / 3.0 + time.recompute) / static_cast<double>(micro_batches)
+            : 0.0;
+  time.data = seconds_of(traffic.data, machine.data_bandwidth, machine.latency) +
+              seconds_of(traffic.world, machine.data_bandwidth, machine.latency) -
+              std::min(gradients, backward);
+  return time;
+}
+
+}  // namespace tessera

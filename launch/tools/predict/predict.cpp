@@ -1,0 +1,109 @@
+#include "launch/tools/predict/predict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/error.h"
+#include "core/ops/cross_entropy.h"
+#include "models/bert.h"
+
+namespace tessera {
+namespace {
+
+Bert& as_bert(Model& model) {
+  auto* bert = dynamic_cast<Bert*>(&model);
+  require(bert != nullptr,
+          "the checkpoint's model is a GPT, but this command asks a BERT: use generate");
+  return *bert;
+}
+
+/// In double: a person looks at these.
+std::vector<double> softmax(std::span<const float> logits) {
+  const float max = *std::max_element(logits.begin(), logits.end());
+  std::vector<double> p(logits.begin(), logits.end());
+  for (double& x : p) x = std::exp(x - static_cast<double>(max));
+  const double sum = std::accumulate(p.begin(), p.end(), 0.0);
+  for (double& x : p) x /= sum;
+  return p;
+}
+
+std::vector<Candidate> likeliest(const std::vector<double>& probabilities, int64_t top) {
+  std::vector<Candidate> all;
+  for (size_t i = 0; i < probabilities.size(); ++i) {
+    all.push_back({static_cast<int32_t>(i), probabilities[i]});
+  }
+  const auto count = std::min(static_cast<std::ptrdiff_t>(top), std::ssize(all));
+  std::partial_sort(
+      all.begin(), all.begin() + count, all.end(), [](const Candidate& a, const Candidate& b) {
+        return a.probability != b.probability ? a.probability > b.probability : a.token < b.token;
+      });
+  all.resize(static_cast<size_t>(count));
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::vector<Candidate>> fill_places(TextModel& model, const Sample& text,
+                                                const std::vector<int32_t>& places, int64_t top,
+                                                int64_t vocab_size) {
+  Sample asked = text;
+  asked.targets.assign(text.tokens.size(), kIgnoreTarget);
+  int64_t first_allowed = 0;
+  for (const int32_t place : places) {
+    require(first_allowed <= place && place < std::ssize(text.tokens),
+            "place {} of a text of {} tokens can not be filled: places ascend, from 0 to {}", place,
+            text.tokens.size(), std::ssize(text.tokens) - 1);
+    first_allowed = place + 1;
+  }
+  for (const int32_t place : places) asked.targets[static_cast<size_t>(place)] = 0;  // any token
+  const Tensor logits =
+      model.run(asked, [](Model& any, const StepContext& ctx, const TokenBatch& batch) {
+        return as_bert(any).token_logits(ctx, batch);
+      });
+  std::vector<std::vector<Candidate>> found;
+  for (int64_t m = 0; m < logits.dim(0); ++m) {
+    const auto row = logits.slice(m, m + 1).span<float>();
+    // Rows of the embedding that no token of the tokenizer has are no candidates.
+    found.push_back(
+        likeliest(softmax(row.first(std::min(row.size(), static_cast<size_t>(vocab_size)))), top));
+  }
+  return found;
+}
+
+std::vector<double> label_probabilities(TextModel& model, const Sample& text) {
+  require(model.config().head == Head::classification,
+          "the checkpoint's model has no classification head: fine-tune one with "
+          "model.head=classification");
+  const Tensor logits =
+      model.run(text, [](Model& any, const StepContext& ctx, const TokenBatch& batch) {
+        return as_bert(any).document_logits(ctx, batch);
+      });
+  return softmax(logits.span<float>());
+}
+
+std::vector<std::vector<float>> attention_weights_of(TextModel& model, const Sample& text,
+                                                     const std::vector<int64_t>& layers) {
+  Communicator& tp = model.tp();
+  const Tensor found = model.run(text, [&](Model& any, const StepContext& outer,
+                                           const TokenBatch& batch) {
+    const StepContext ctx = context_for(outer, batch);
+    const int64_t heads = model.config().num_heads / tp.size(), n = batch.num_tokens();
+    any.hidden_states(ctx, batch);
+    const Tensor local = ctx.arena.allocate({1, heads, n, n}, DType::f32);
+    const Tensor all = ctx.arena.allocate({std::ssize(layers), tp.size(), heads, n, n}, DType::f32);
+    for (int64_t i = 0; i < std::ssize(layers); ++i) {
+      any.transformer().attention(layers[static_cast<size_t>(i)]).weights(ctx, local);
+      tp.all_gather(local, all.slice(i, i + 1).view({tp.size(), heads, n, n}));
+    }
+    return all;
+  });
+  std::vector<std::vector<float>> weights;
+  for (int64_t i = 0; i < found.dim(0); ++i) {
+    const auto layer = found.slice(i, i + 1).span<float>();
+    weights.emplace_back(layer.begin(), layer.end());
+  }
+  return weights;
+}
+
+}  // namespace tessera

@@ -1,0 +1,73 @@
+#include "launch/tools/predict/text_model.h"
+
+#include <string_view>
+
+#include "core/error.h"
+#include "core/memory.h"
+#include "core/ops/elementwise.h"
+#include "launch/checkpoint/model_json.h"
+#include "launch/checkpoint/model_state.h"
+
+namespace tessera {
+namespace {
+
+/// Where a GPU has not enough memory.
+constexpr std::string_view kAdvice = "start more ranks with mpirun, which split the model";
+
+/// The same sizes without data.
+TokenBatch on_meta(TokenBatch batch) {
+  for (Tensor* tensor : tensors_of(batch)) {
+    *tensor = Tensor(nullptr, tensor->shape(), tensor->dtype(), kMeta);
+  }
+  return batch;
+}
+
+}  // namespace
+
+const ModelConfig& splittable(const ModelConfig& config, int ranks) {
+  require(config.num_heads % ranks == 0 && config.resolved_mlp_size() % ranks == 0,
+          "{} ranks were started, but the model has {} heads and an MLP of {}: start a number of "
+          "ranks that divides both",
+          ranks, config.num_heads, config.resolved_mlp_size());
+  return config;
+}
+
+TextModel::TextModel(Checkpoint& checkpoint, Communicator& tp, Device device)
+    : config_(splittable(model_from_json(checkpoint.manifest().model), tp.size())),
+      tp_(tp),
+      model_(make_model(config_, store_, tp)),
+      buffers_(1, config_.seq_length),
+      device_batch_(1, config_.seq_length, device) {
+  const MemoryUse use("", kAdvice);
+  store_.allocate(device, DType::f32, StoreFor::inference);
+  load_weights(checkpoint, store_);
+}
+
+Tensor TextModel::run(const Sample& text, const Ask& ask) {
+  const MemoryUse use("", kAdvice);
+  require(std::ssize(text.tokens) <= config_.seq_length,
+          "the text has {} tokens, special ones included, but the model takes at most {} "
+          "(model.seq_length): shorten it",
+          text.tokens.size(), config_.seq_length);
+  buffers_.clear();
+  buffers_.append(text, config_.vocab_size, "the text", 0);
+  const TokenBatch batch = buffers_.batch();
+
+  ParameterStore dry_store;
+  const std::unique_ptr<Model> dry_model = make_model(config_, dry_store, tp_);
+  dry_store.allocate(kMeta, DType::f32, StoreFor::inference);
+  Arena dry_arena(kMeta);
+  ask(*dry_model, StepContext{dry_arena}, on_meta(batch));
+
+  if (!arena_ || arena_->capacity() < dry_arena.peak()) {
+    arena_ = std::make_unique<Arena>(store_.device(), dry_arena.peak());
+  }
+  arena_->reset();
+  const Tensor answer = ask(*model_, StepContext{*arena_}, device_batch_.upload(buffers_));
+  if (answer.device().is_cpu()) return answer;
+  answer_ = OwnedTensor(answer.shape(), answer.dtype());
+  copy(answer, answer_.tensor);
+  return answer_.tensor;
+}
+
+}  // namespace tessera

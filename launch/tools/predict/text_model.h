@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "core/arena.h"
+#include "launch/checkpoint/checkpoint.h"
+#include "launch/data/loading/batch_buffers.h"
+#include "launch/data/loading/device_batch.h"
+#include "models/model.h"
+
+namespace tessera {
+
+/// A model from a checkpoint of any layout, in fp32, that is asked about one text at a time, with
+/// its heads split over the ranks of `tp`. All functions but the getters are collective over `tp`.
+class TextModel {
+ public:
+  /// Throws if the checkpoint's model can not be split over `tp`'s ranks.
+  TextModel(Checkpoint& checkpoint, Communicator& tp, Device device);
+
+  /// Computes something about one text: forward passes, without dropout.
+  using Ask = std::function<Tensor(Model& model, const StepContext& ctx, const TokenBatch& batch)>;
+
+  /// What `ask` returns for the text, in host memory until the next call. `ask` is called twice:
+  /// first on the meta device, to find how much memory it takes. Throws if the text has more than
+  /// seq_length tokens or one that is not in the vocabulary.
+  Tensor run(const Sample& text, const Ask& ask);
+
+  const ModelConfig& config() const { return config_; }
+  Communicator& tp() const { return tp_; }
+
+ private:
+  ModelConfig config_;
+  Communicator& tp_;
+  ParameterStore store_;
+  std::unique_ptr<Model> model_;
+  BatchBuffers buffers_;
+  DeviceBatch device_batch_;
+  std::unique_ptr<Arena> arena_;
+  OwnedTensor answer_;  ///< where the device is not the host
+};
+
+/// `config`, if it can be split over so many ranks; else throws.
+const ModelConfig& splittable(const ModelConfig& config, int ranks);
+
+}  // namespace tessera

@@ -1,0 +1,37 @@
+#include "launch/tools/predict/text_sample.h"
+
+#include "core/error.h"
+#include "core/ops/cross_entropy.h"
+
+namespace tessera {
+
+Sample sample_of_text(const Tokenizer& tokenizer, const ModelConfig& config,
+                      const std::string& text) {
+  Sample sample;
+  sample.tokens = tokenizer.encode_with_special(text);
+  require(!sample.tokens.empty(), "the text {} has no token", quote(text));
+  if (config.is_bert()) {
+    const SpecialTokens special = tokenizer.special();
+    require(special.start.has_value() && special.end.has_value(),
+            "the tokenizer {} has no [CLS] and [SEP], which a BERT's text begins and ends with",
+            tokenizer.kind());
+    sample.tokens.insert(sample.tokens.begin(), *special.start);
+    sample.tokens.push_back(*special.end);
+  }
+  sample.targets.assign(sample.tokens.size(), kIgnoreTarget);
+  sample.document_lengths = {static_cast<int32_t>(sample.tokens.size())};
+  return sample;
+}
+
+Sample packed(const std::vector<Sample>& samples) {
+  Sample row;
+  for (const Sample& sample : samples) {
+    row.tokens.insert(row.tokens.end(), sample.tokens.begin(), sample.tokens.end());
+    row.targets.insert(row.targets.end(), sample.targets.begin(), sample.targets.end());
+    row.document_lengths.insert(row.document_lengths.end(), sample.document_lengths.begin(),
+                                sample.document_lengths.end());
+  }
+  return row;
+}
+
+}  // namespace tessera

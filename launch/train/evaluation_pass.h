@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "core/arena.h"
+#include "launch/data/loading/device_batch.h"
+#include "launch/data/loading/prefetched_evaluation.h"
+#include "launch/metrics/evaluation.h"
+#include "models/model.h"
+#include "models/model_config.h"
+#include "parallel/process_grid.h"
+
+namespace tessera {
+
+/// What an evaluation needs, on every rank.
+struct EvaluationPass {
+  const ModelConfig& config;
+  Model& model;
+  Arena& arena;  ///< has room for the model's evaluate() of the largest micro-batch
+  const ParallelGroups& groups;
+  PrefetchedEvaluation& batches;  ///< of evaluation data
+  DeviceBatch& device_batch;      ///< on the arena's device
+  RowSplit rows = {};             ///< how the tensor ranks share activations
+};
+
+/// Receives a micro-batch of this data rank when it has been evaluated; all tensor ranks of a
+/// replica see the same. It is in host memory.
+using OnEvaluated = std::function<void(const TokenBatch& batch)>;
+
+/// Evaluates the first `num_batches` batches of the evaluation data, without dropout. Throws on all
+/// ranks or none, as TokenBatches::load_eval. Collective over the world.
+Evaluation evaluate(const EvaluationPass& pass, int64_t num_batches,
+                    const OnEvaluated& on_evaluated = {});
+
+}  // namespace tessera

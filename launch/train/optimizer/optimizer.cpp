@@ -1,0 +1,95 @@
+#include "launch/train/optimizer/optimizer.h"
+
+#include "core/checked.h"
+#include "core/error.h"
+#include "parallel/communicators/traffic.h"
+
+namespace tessera {
+namespace {
+
+/// Of the values after `steps_done` steps.
+StochasticRounding at_step(StochasticRounding rounding, int64_t steps_done) {
+  rounding.key.step = narrow<uint32_t>(steps_done);
+  return rounding;
+}
+
+}  // namespace
+
+Optimizer::Optimizer(const OptimizerSection& settings, ParameterStore& store, Communicator* dp,
+                     uint64_t seed)
+    : settings_(settings), store_(store), owners_(store.layout().cut().shared() ? dp : nullptr) {
+  const int owners = store.layout().cut().owners;
+  require(owners == 1 || (dp != nullptr && dp->size() == owners),
+          "optimizer: {} owners share the store, but they are not the data ranks", owners);
+  add_updates(settings, seed);
+}
+
+void Optimizer::add_updates(const OptimizerSection& settings, uint64_t seed) {
+  if (!settings.stochastic_rounding) {
+    for (const OwnedRange& range :
+         store_.owned_ranges_by([](const Parameter& p) { return p.decay; })) {
+      updates_.push_back({range});
+    }
+    return;
+  }
+  // Gaps and padding are left out: they stay zeros.
+  for (size_t i = 0; i < store_.parameters().size(); ++i) {
+    const Parameter& p = store_.parameters()[i];
+    if (p.owned.elements.empty()) continue;
+    const RandomKey key{seed_for(seed, p.name), RandomPurpose::stochastic_rounding, 0, 0};
+    updates_.push_back({{p.owned, store_.layout().bucket_of(i), p.decay},
+                        StochasticRounding{key, p.global_index(), p.owned.elements.begin}});
+  }
+}
+
+void Optimizer::step(int64_t step, double lr, const Tensor& grad_scale) {
+  AdamW adamw;
+  adamw.lr = static_cast<float>(lr);
+  adamw.beta1 = static_cast<float>(settings_.betas[0]);
+  adamw.beta2 = static_cast<float>(settings_.betas[1]);
+  adamw.eps = static_cast<float>(settings_.eps);
+  adamw.step = step + 1;
+  for_each_update([&](const Update& update) {
+    const OwnedRun& run = update.range.run;
+    adamw.weight_decay = update.range.property ? static_cast<float>(settings_.weight_decay) : 0.0f;
+    if (update.rounding) adamw.rounding = at_step(*update.rounding, step + 1);
+    adamw_step(adamw, grad_scale, run.grad, run.exp_avg, run.exp_avg_sq, run.master, run.value);
+  });
+}
+
+void Optimizer::round_values(int64_t steps_done) {
+  if (!settings_.stochastic_rounding) return;
+  for_each_update([&](const Update& update) {
+    const OwnedRun& run = update.range.run;
+    round_stochastically(run.master, at_step(*update.rounding, steps_done), run.value);
+  });
+}
+
+template <typename Work>
+void Optimizer::for_each_update(const Work& work) const {
+  if (owners_ == nullptr) {
+    for (const Update& update : updates_) work(update);
+    return;
+  }
+  // In the order of the next forward pass, for which the first values are there first.
+  std::vector<std::unique_ptr<PendingCollective>> gathers;
+  const std::vector<FlatBucket>& buckets = store_.layout().buckets();
+  auto update = updates_.begin();
+  for (size_t bucket = 0; bucket < buckets.size(); ++bucket) {
+    for (; update != updates_.end() && update->range.bucket == bucket; ++update) {
+      work(*update);
+      for (const auto& pending : gathers) pending->progress();
+    }
+    gathers.push_back(gather(buckets[bucket]));
+  }
+  for (const auto& pending : gathers) pending->wait();
+}
+
+std::unique_ptr<PendingCollective> Optimizer::gather(const FlatBucket& bucket) const {
+  const Tensor flat = store_.flat_values();
+  const TrafficScope traffic(Traffic::weights);
+  return owners_->all_gather_async(flat.slice(bucket.owned.begin, bucket.owned.end),
+                                   flat.slice(bucket.elements.begin, bucket.elements.end));
+}
+
+}  // namespace tessera

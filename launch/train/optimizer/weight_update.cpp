@@ -1,0 +1,31 @@
+#include "launch/train/optimizer/weight_update.h"
+
+#include "core/trace/trace.h"
+#include "launch/train/run_layout.h"
+
+namespace tessera {
+
+WeightUpdate::WeightUpdate(const RunConfig& config, ParameterStore& store,
+                           const ParallelGroups& groups)
+    : groups_(groups),
+      clip_(store, *groups.tp, config.optimizer.grad_clip, groups.dp.get()),
+      optimizer_(config.optimizer, store, groups.dp.get(), static_cast<uint64_t>(config.run.seed)) {
+  if (groups.dp->size() > 1) reducer_ = std::make_unique<GradientReducer>(store, *groups.dp);
+  if (row_split(config, groups).split()) {
+    held_row_gradients_ = std::make_unique<HeldRowGradients>(store, *groups.tp);
+  }
+}
+
+void WeightUpdate::sum(const LossSums& sums, Arena& arena) {
+  const TraceRange range("end of the gradients' sum");
+  if (reducer_) reducer_->finalize();
+  if (held_row_gradients_) held_row_gradients_->sum(arena);
+  groups_.dp->all_reduce(sums.values);
+}
+
+void WeightUpdate::apply(int64_t step, double lr, const LossSums& sums) {
+  const TraceRange range("optimizer");
+  optimizer_.step(step, lr, clip_.scale(step + 1, sums));
+}
+
+}  // namespace tessera

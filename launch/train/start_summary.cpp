@@ -1,0 +1,63 @@
+#include "launch/train/start_summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "core/version.h"
+#include "launch/support/text/human_text.h"
+
+namespace tessera {
+namespace {
+
+std::string memory_lines(const MemoryPlan& memory) {
+  std::string text = fmt::format("memory     {} a rank", human_bytes(memory.total()));
+  if (memory.total_in_host() > 0) {
+    text += fmt::format(" of its GPU's, {} of the host's", human_bytes(memory.total_in_host()));
+  }
+  text += "\n";
+  for (const MemoryPlan::Line& line : memory.lines) {
+    if (line.bytes == 0) continue;
+    text += fmt::format("  {:<16}{:>12}{}\n", line.what, human_bytes(line.bytes),
+                        memory.counts(line) ? "" : "  (host)");
+  }
+  return text;
+}
+
+std::string zero_text(const RunConfig& config, const ProcessGrid& grid) {
+  const int owners = grid.data();
+  if (config.parallel.zero == 0 || owners == 1) return "";
+  return fmt::format("; a data rank updates 1/{} of them", owners);
+}
+
+}  // namespace
+
+std::string size_summary(const RunConfig& config, const ProcessGrid& grid,
+                         const MemoryPlan& memory) {
+  const ModelConfig& model = config.model;
+  const int64_t micro_steps = config.batch.global / (config.batch.micro * grid.data());
+  std::string text =
+      fmt::format("model      {}, {}\n", human_model(model), to_string(config.run.precision));
+  text += fmt::format("parameters {} ({} on a tensor rank{})\n", grouped(memory.global_parameters),
+                      grouped(memory.local_parameters), zero_text(config, grid));
+  text += fmt::format("batch      {} sequences, {} tokens a step; {} micro-batches of {} a rank\n",
+                      config.batch.global, grouped(config.batch.global * model.seq_length),
+                      micro_steps, config.batch.micro);
+  return text + memory_lines(memory);
+}
+
+std::string start_summary(const RunConfig& config, const ParallelGroups& groups,
+                          const MemoryPlan& memory, const std::string& threads,
+                          const std::string& devices) {
+  std::string text = fmt::format("tessera {}: {}\n", kVersion, config.run.dir);
+  text += fmt::format("ranks      {}", to_string(groups.grid));
+  if (config.parallel.sequence && groups.tp->size() > 1) {
+    text += "sequence   split over the tensor ranks outside attention and MLP\n";
+  }
+  text += fmt::format("devices    {}\n", devices);
+  text += fmt::format("threads    {}\n", threads);
+  return text + size_summary(config, groups.grid, memory);
+}
+
+}  // namespace tessera

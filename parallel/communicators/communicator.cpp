@@ -1,0 +1,158 @@
+#include "parallel/communicators/communicator.h"
+
+#include <cstddef>
+#include <functional>
+
+#include "core/error.h"
+#include "core/trace/trace.h"
+#include "parallel/communicators/pending_trace.h"
+
+namespace tessera {
+namespace {
+
+bool overlap(const Tensor& a, const Tensor& b) {
+  const auto* a_begin = static_cast<const std::byte*>(a.raw());
+  const auto* b_begin = static_cast<const std::byte*>(b.raw());
+  const std::less<> before;  // compares pointers into different allocations too
+  return before(a_begin, b_begin + b.bytes()) && before(b_begin, a_begin + a.bytes());
+}
+
+/// `whole` has `ranks` times the elements of `part`, and the two can be input and output of one
+/// collective.
+void check_pair(const Tensor& part, const char* part_name, const Tensor& whole,
+                const char* whole_name, int ranks, const char* op) {
+  require(part.dtype() == whole.dtype() && part.device() == whole.device(),
+          "{}: {} is {}, but {} is {}: both must have one dtype and be on one device", op,
+          part_name, describe(part), whole_name, describe(whole));
+  require(
+      whole.numel() == part.numel() * ranks,
+      "{}: {} is {} and {} is {}, but in a group of {} rank{} {} must have {} × {} = {} elements",
+      op, part_name, describe(part), whole_name, describe(whole), ranks, ranks == 1 ? "" : "s",
+      whole_name, ranks, part.numel(), ranks * part.numel());
+}
+
+void check_disjoint(const Tensor& a, const char* a_name, const Tensor& b, const char* b_name,
+                    const char* op) {
+  require(a.device().is_meta() || !overlap(a, b),
+          "{}: {} {} and {} {} overlap in memory, and may not", op, a_name, describe(a), b_name,
+          describe(b));
+}
+
+/// For a timeline, which is there before the arguments are checked.
+int64_t bytes_of(const Tensor& tensor) {
+  return tensor.defined() ? static_cast<int64_t>(tensor.bytes()) : 0;
+}
+
+}  // namespace
+
+// True where there are elements to move, or to count; throws where the tensor can not be moved at
+// all.
+bool Communicator::ready(const Tensor& tensor, const char* op, const char* argument) const {
+  require(tensor.defined(), "{}: {} is an undefined tensor", op, argument);
+  const bool is_meta = tensor.device().is_meta();
+  if (tensor.numel() == 0 || (is_meta && !takes(tensor.device()))) return false;
+  require(takes(tensor.device()), "{}: {} is {}, but a communicator of kind {} can not move it", op,
+          argument, describe(tensor), name());
+  require(is_meta || tensor.raw() != nullptr, "{}: {} is {}, but has no data", op, argument,
+          describe(tensor));
+  return true;
+}
+
+void Communicator::check_peer(int peer, const char* op, const char* argument) const {
+  require(0 <= peer && peer < size_, "{}: {} is {}, but the ranks of this group are 0 to {}", op,
+          argument, peer, size_ - 1);
+}
+
+void Communicator::all_reduce(Tensor tensor, ReduceOp op) {
+  const TraceRange range("all_reduce", bytes_of(tensor));
+  if (ready(tensor, "all_reduce", "tensor")) do_all_reduce(tensor, op);
+}
+
+std::unique_ptr<PendingCollective> Communicator::all_reduce_async(Tensor tensor, ReduceOp op) {
+  const TraceRange range("all_reduce_async", bytes_of(tensor));
+  if (!ready(tensor, "all_reduce_async", "tensor")) return std::make_unique<CompletedCollective>();
+  return start_traced("all_reduce", bytes_of(tensor),
+                      [&] { return do_all_reduce_async(tensor, op); });
+}
+
+bool Communicator::is_own_part(const Tensor& part, const Tensor& whole) const {
+  return part.raw() ==
+         static_cast<std::byte*>(whole.raw()) + static_cast<size_t>(rank_) * part.bytes();
+}
+
+// These two are true where there is something to do: not in place in a group of one.
+bool Communicator::ready_to_gather(const Tensor& input, const Tensor& output,
+                                   const char* op) const {
+  const bool in_ready = ready(input, op, "input");
+  const bool out_ready = ready(output, op, "output");
+  check_pair(input, "input", output, "output", size_, op);
+  if (!in_ready || !out_ready) return false;
+  if (is_own_part(input, output)) return size_ > 1;
+  check_disjoint(input, "input", output, "output", op);
+  return true;
+}
+
+bool Communicator::ready_to_scatter(const Tensor& input, const Tensor& output,
+                                    const char* op) const {
+  const bool in_ready = ready(input, op, "input");
+  const bool out_ready = ready(output, op, "output");
+  check_pair(output, "output", input, "input", size_, op);
+  if (!in_ready || !out_ready) return false;
+  if (is_own_part(output, input)) return size_ > 1;
+  check_disjoint(input, "input", output, "output", op);
+  return true;
+}
+
+void Communicator::all_gather(const Tensor& input, Tensor output) {
+  const TraceRange range("all_gather", bytes_of(output));
+  if (ready_to_gather(input, output, "all_gather")) do_all_gather(input, output);
+}
+
+void Communicator::reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) {
+  const TraceRange range("reduce_scatter", bytes_of(input));
+  if (ready_to_scatter(input, output, "reduce_scatter")) do_reduce_scatter(input, output, op);
+}
+
+std::unique_ptr<PendingCollective> Communicator::all_gather_async(const Tensor& input,
+                                                                  Tensor output) {
+  const TraceRange range("all_gather_async", bytes_of(output));
+  if (!ready_to_gather(input, output, "all_gather_async")) {
+    return std::make_unique<CompletedCollective>();
+  }
+  return start_traced("all_gather", bytes_of(output),
+                      [&] { return do_all_gather_async(input, output); });
+}
+
+std::unique_ptr<PendingCollective> Communicator::reduce_scatter_async(const Tensor& input,
+                                                                      Tensor output, ReduceOp op) {
+  const TraceRange range("reduce_scatter_async", bytes_of(input));
+  if (!ready_to_scatter(input, output, "reduce_scatter_async")) {
+    return std::make_unique<CompletedCollective>();
+  }
+  return start_traced("reduce_scatter", bytes_of(input),
+                      [&] { return do_reduce_scatter_async(input, output, op); });
+}
+
+void Communicator::broadcast(Tensor tensor, int root) {
+  const TraceRange range("broadcast", bytes_of(tensor));
+  check_peer(root, "broadcast", "root");
+  if (ready(tensor, "broadcast", "tensor")) do_broadcast(tensor, root);
+}
+
+void Communicator::send(const Tensor& tensor, int destination) {
+  const TraceRange range("send", bytes_of(tensor));
+  check_peer(destination, "send", "destination");
+  require(destination != rank_, "send: rank {} can not send to itself", rank_);
+  if (ready(tensor, "send", "tensor")) do_send(tensor, destination);
+}
+
+void Communicator::recv(Tensor tensor, int source) {
+  const TraceRange range("recv", bytes_of(tensor));
+  check_peer(source, "recv", "source");
+  require(source != rank_, "recv: rank {} can not receive from itself", rank_);
+  if (ready(tensor, "recv", "tensor")) do_recv(tensor, source);
+}
+
+void Communicator::barrier() { do_barrier(); }
+
+}  // namespace tessera

@@ -1,0 +1,248 @@
+#include "parallel/communicators/host/host_communicator.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/memory.h"
+#include "parallel/communicators/host/peer_memory.h"
+
+namespace tessera {
+namespace {
+
+/// Memory for copies, kept for the next call: new pages cost more than to copy into them.
+class SpareBuffers {
+ public:
+  /// At least so large.
+  Buffer take(size_t bytes) {
+    const auto found =
+        std::ranges::find_if(spare_, [&](const Buffer& buffer) { return buffer.bytes() >= bytes; });
+    if (found == spare_.end()) return Buffer(bytes, kCpu);
+    Buffer buffer = std::move(*found);
+    spare_.erase(found);
+    return buffer;
+  }
+  void give_back(Buffer buffer) { spare_.push_back(std::move(buffer)); }
+
+ private:
+  std::vector<Buffer> spare_;
+};
+
+/// Memory that other processes can copy from and to: the tensor's own, or, where a driver has
+/// mapped that, a copy.
+class ReachableMemory {
+ public:
+  ReachableMemory(const Tensor& tensor, SpareBuffers& spare) : tensor_(tensor), spare_(spare) {
+    if (peers_can_reach(tensor.raw(), tensor.bytes())) return;
+    copy_ = spare_.take(tensor.bytes());
+    std::memcpy(copy_.data(), tensor.raw(), tensor.bytes());
+  }
+  ~ReachableMemory() {
+    if (is_copy()) spare_.give_back(std::move(copy_));
+  }
+  ReachableMemory(const ReachableMemory&) = delete;
+  ReachableMemory& operator=(const ReachableMemory&) = delete;
+
+  std::byte* data() const {
+    return static_cast<std::byte*>(is_copy() ? copy_.data() : tensor_.raw());
+  }
+
+  /// The tensor = what was written to data().
+  void bring_back() const {
+    if (is_copy()) std::memcpy(tensor_.raw(), copy_.data(), tensor_.bytes());
+  }
+
+ private:
+  bool is_copy() const { return copy_.bytes() > 0; }
+
+  Tensor tensor_;
+  SpareBuffers& spare_;
+  Buffer copy_;
+};
+
+/// The memory of a call: of a whole tensor, and where that is another's, of a rank's part of it.
+class CallMemory {
+ public:
+  CallMemory(const Tensor& whole, const Tensor& part, std::byte* part_in_place, SpareBuffers& spare)
+      : whole_(whole, spare), in_place_(part_in_place == part.raw()) {
+    if (!in_place_) part_.emplace(part, spare);
+    offset_ = part_in_place - static_cast<std::byte*>(whole.raw());
+  }
+
+  std::byte* whole() const { return whole_.data(); }
+  std::byte* part() const { return in_place_ ? whole_.data() + offset_ : part_->data(); }
+
+  void bring_back(bool whole) const {
+    if (whole || in_place_) whole_.bring_back();
+    if (!whole && !in_place_) part_->bring_back();
+  }
+
+ private:
+  ReachableMemory whole_;
+  std::optional<ReachableMemory> part_;
+  bool in_place_;
+  std::ptrdiff_t offset_;
+};
+
+class HostPending final : public PendingCollective {
+ public:
+  /// A collective whose part of a rank is `part`, or, in its place, at `part_in_place`: all of
+  /// `whole` where there are no parts.
+  HostPending(HostGroup& group, HostCall call, const Tensor& whole, const Tensor& part,
+              std::byte* part_in_place, SpareBuffers& spare)
+      : group_(group),
+        memory_(whole, part, part_in_place, spare),
+        writes_whole_(call.collective != Collective::reduce_scatter) {
+    call.input = writes_whole_ ? memory_.part() : memory_.whole();
+    call.output = writes_whole_ ? memory_.whole() : memory_.part();
+    call.dtype = whole.dtype();
+    call.count = part.numel();
+    number_ = group_.start(call);
+  }
+
+  // The other ranks may wait for one that fails and so never take part: its error is on its way to
+  // end them, which a wait without end would keep from happening.
+  ~HostPending() override {
+    try {
+      if (std::uncaught_exceptions() == exceptions_) {
+        wait();
+        return;
+      }
+      constexpr auto kGrace = std::chrono::seconds(2);
+      const auto deadline = std::chrono::steady_clock::now() + kGrace;
+      while (!progress() && std::chrono::steady_clock::now() < deadline) {
+        group_.make_progress();
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      if (!over_) group_.give_up();  // its memory goes
+    } catch (const std::exception&) {
+      // Of a group that has failed, every later call says so.
+    }
+  }
+
+  void wait() override {
+    if (over_) return;
+    group_.wait(number_);
+    end();
+  }
+
+  bool progress() override {
+    if (!over_ && group_.done(number_)) end();
+    return over_;
+  }
+
+  HostPending(const HostPending&) = delete;
+  HostPending& operator=(const HostPending&) = delete;
+
+ private:
+  void end() {
+    memory_.bring_back(writes_whole_);
+    over_ = true;
+  }
+
+  HostGroup& group_;
+  CallMemory memory_;
+  bool writes_whole_;
+  uint64_t number_ = 0;
+  bool over_ = false;
+  int exceptions_ = std::uncaught_exceptions();
+};
+
+class HostCommunicator final : public Communicator {
+ public:
+  HostCommunicator(std::unique_ptr<Communicator> messages, std::unique_ptr<HostGroup> group,
+                   HostResources resources)
+      : Communicator(messages->rank(), messages->size()),
+        messages_(std::move(messages)),
+        resources_(std::move(resources)),
+        group_(std::move(group)) {}
+
+  // A rank whose group has gone can not be asked for what others still copy.
+  ~HostCommunicator() override { resources_.thread->forget(*group_); }
+
+  std::unique_ptr<Communicator> split(int color, int key) override {
+    return messages_->split(color, key);
+  }
+
+  std::string name() const override { return messages_->name() + ", direct copies"; }
+
+ private:
+  using Pending = std::unique_ptr<PendingCollective>;
+
+  Pending on_whole(HostCall call, const Tensor& tensor) {
+    return std::make_unique<HostPending>(*group_, call, tensor, tensor,
+                                         static_cast<std::byte*>(tensor.raw()), spare_);
+  }
+  Pending on_parts(HostCall call, const Tensor& whole, const Tensor& part) {
+    std::byte* in_place =
+        static_cast<std::byte*>(whole.raw()) + static_cast<size_t>(rank()) * part.bytes();
+    return std::make_unique<HostPending>(*group_, call, whole, part, in_place, spare_);
+  }
+  Pending watched(Pending pending) {
+    resources_.thread->watch(*group_);
+    return pending;
+  }
+
+  static HostCall reduction(Collective collective, ReduceOp op) {
+    HostCall call;
+    call.collective = collective;
+    call.op = op;
+    return call;
+  }
+  static HostCall gathering() {
+    HostCall call;
+    call.collective = Collective::all_gather;
+    return call;
+  }
+
+  void do_all_reduce(Tensor tensor, ReduceOp op) override {
+    on_whole(reduction(Collective::all_reduce, op), tensor)->wait();
+  }
+  Pending do_all_reduce_async(Tensor tensor, ReduceOp op) override {
+    return watched(on_whole(reduction(Collective::all_reduce, op), tensor));
+  }
+  void do_all_gather(const Tensor& input, Tensor output) override {
+    on_parts(gathering(), output, input)->wait();
+  }
+  Pending do_all_gather_async(const Tensor& input, Tensor output) override {
+    return watched(on_parts(gathering(), output, input));
+  }
+  void do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) override {
+    on_parts(reduction(Collective::reduce_scatter, op), input, output)->wait();
+  }
+  Pending do_reduce_scatter_async(const Tensor& input, Tensor output, ReduceOp op) override {
+    return watched(on_parts(reduction(Collective::reduce_scatter, op), input, output));
+  }
+  void do_broadcast(Tensor tensor, int root) override {
+    HostCall call;
+    call.collective = Collective::broadcast;
+    call.root = root;
+    on_whole(call, tensor)->wait();
+  }
+  void do_send(const Tensor& tensor, int destination) override {
+    messages_->send(tensor, destination);
+  }
+  void do_recv(Tensor tensor, int source) override { messages_->recv(tensor, source); }
+  void do_barrier() override { group_->wait(group_->start({})); }
+
+  std::unique_ptr<Communicator> messages_;
+  HostResources resources_;
+  std::unique_ptr<HostGroup> group_;
+  SpareBuffers spare_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_host_communicator(std::unique_ptr<Communicator> messages,
+                                                     std::unique_ptr<HostGroup> group,
+                                                     HostResources resources) {
+  return std::make_unique<HostCommunicator>(std::move(messages), std::move(group),
+                                            std::move(resources));
+}
+
+}  // namespace tessera

@@ -1,0 +1,207 @@
+#include "parallel/communicators/host/host_group.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "core/error.h"
+
+namespace tessera {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Before a thread sleeps it looks for about as long as sleeping and being woken take.
+constexpr std::chrono::microseconds kSpin{20};
+/// How often one who sleeps looks whether the others live.
+constexpr std::chrono::seconds kAliveInterval{1};
+/// How long one sleeps who has something else to do while it waits: first, and at most.
+constexpr std::chrono::microseconds kShortestSleep{50}, kLongestSleep{1000};
+
+}  // namespace
+
+HostGroup::HostGroup(int rank, std::vector<HostMember> members)
+    : rank_(rank), members_(std::move(members)) {}
+
+uint64_t HostGroup::start(const HostCall& call) {
+  const uint64_t number = mine().started.load(std::memory_order_relaxed);
+  if (number >= HostRankPart::kRing) {
+    const uint64_t earlier = number - HostRankPart::kRing;
+    wait_until([&] { return all_have(&HostRankPart::finished, earlier); });
+  }
+  const size_t place = number % HostRankPart::kRing;
+  mine().calls[place] = call;
+  if (call.is_small()) {
+    std::memcpy(mine().small[place].data(), call.input, static_cast<size_t>(call.bytes()));
+  }
+  timelines_[place] = Timeline::current();
+  mine().started.store(number + 1);
+  ring_others();
+  return number;
+}
+
+bool HostGroup::done(uint64_t number) {
+  throw_error();
+  return is_done(number);
+}
+
+void HostGroup::wait(uint64_t number) {
+  wait_until([&] { return is_done(number); });
+}
+
+Progressable::Progress HostGroup::make_progress() {
+  const uint64_t finished = mine().finished.load();
+  if (failed_ || finished == mine().started.load()) return Progress::finished;
+  // A thread that waits does the work as it gets ready.
+  if (waiting_ > 0) return Progress::nothing;
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || !do_what_is_ready()) return Progress::nothing;
+  return Progress::some;
+}
+
+bool HostGroup::all_have(std::atomic<uint64_t> HostRankPart::*count, uint64_t more_than) const {
+  return std::ranges::all_of(
+      members_, [&](const HostMember& member) { return (member.part->*count).load() > more_than; });
+}
+
+// Nobody needs a small call's memory once it has started.
+bool HostGroup::is_done(uint64_t number) const {
+  if (mine().finished.load() <= number) return false;
+  return call_of(static_cast<size_t>(rank_), number).is_small() ||
+         all_have(&HostRankPart::finished, number);
+}
+
+bool HostGroup::do_what_is_ready() {
+  bool any = false;
+  while (!failed_) {
+    const uint64_t next = mine().finished.load();
+    if (!all_have(&HostRankPart::started, next)) break;
+    try {
+      do_part(next);
+    } catch (...) {
+      fail_with(std::current_exception());
+      break;
+    }
+    mine().finished.store(next + 1);
+    ring_others();
+    any = true;
+  }
+  if (any) bell().ring();
+  return any;
+}
+
+void HostGroup::do_part(uint64_t number) {
+  std::vector<HostCall> calls;
+  std::vector<pid_t> processes;
+  std::vector<const std::byte*> small;
+  for (size_t member = 0; member < members_.size(); ++member) {
+    calls.push_back(call_of(member, number));
+    processes.push_back(members_[member].process);
+    small.push_back(members_[member].part->small[number % HostRankPart::kRing].data());
+  }
+  const HostCall& mine = calls[static_cast<size_t>(rank_)];
+  for (size_t member = 0; member < calls.size(); ++member) {
+    require(same_collective(mine, calls[member]),
+            "ranks {} and {} of a group of {} call different collectives: {}, and {}", rank_,
+            member, size(), describe(mine), describe(calls[member]));
+  }
+  Timeline* timeline = timelines_[number % HostRankPart::kRing];
+  const auto begin = Clock::now();
+  do_host_call({rank_, calls, processes, small});
+  if (timeline != nullptr) {
+    const bool by_owner = Timeline::current() == timeline;
+    const auto track = by_owner ? Timeline::Track::steps : Timeline::Track::background;
+    timeline->add(to_string(mine.collective), track, begin, Clock::now(), mine.bytes());
+  }
+}
+
+void HostGroup::wait_until(const std::function<bool()>& holds) {
+  if (holds()) return;
+  ++waiting_;
+  try {
+    wait_at_bell(holds);
+  } catch (...) {
+    --waiting_;
+    throw;
+  }
+  --waiting_;
+  // What became ready at the last moment was left to this thread.
+  if (mine().finished.load() != mine().started.load()) bell().ring();
+  throw_error();
+}
+
+void HostGroup::wait_at_bell(const std::function<bool()>& holds) {
+  auto looked = Clock::now(), alive = looked;
+  std::chrono::nanoseconds sleep = kShortestSleep;
+  while (true) {
+    const uint32_t seen = bell().rings();
+    bool progress = false;
+    {
+      const std::lock_guard lock(mutex_);
+      progress = do_what_is_ready();
+    }
+    if (failed_ || holds()) return;
+    check_others();
+    const auto now = Clock::now();
+    if (progress || bell().rings() != seen) {
+      looked = now;
+      sleep = kShortestSleep;
+    } else if (now - looked > kSpin) {
+      bell().sleep(seen, while_waiting_ ? sleep : kAliveInterval);
+      if (while_waiting_) while_waiting_();
+      sleep = std::min<std::chrono::nanoseconds>(2 * sleep, kLongestSleep);
+    }
+    if (now - alive > kAliveInterval) {
+      alive = now;
+      check_alive();
+    }
+  }
+}
+
+void HostGroup::ring_others() const {
+  for (const HostMember& member : members_) {
+    if (member.part != &mine()) member.bell->ring();
+  }
+}
+
+void HostGroup::give_up() {
+  const std::lock_guard lock(mutex_);
+  fail_with(std::make_exception_ptr(
+      PeerError("a collective of this group was given up, and no later one can be done")));
+}
+
+// With the lock. What failed first is what is told.
+void HostGroup::fail_with(std::exception_ptr error) {
+  if (failed_) return;
+  error_ = std::move(error);
+  failed_ = true;
+  mine().failed = true;
+  bell().ring();
+  ring_others();
+}
+
+void HostGroup::check_others() const {
+  for (size_t member = 0; member < members_.size(); ++member) {
+    if (!members_[member].part->failed) continue;
+    throw PeerError(fmt::format("rank {} of a group of {} has failed, and this one waits for it",
+                                member, size()));
+  }
+}
+
+void HostGroup::check_alive() const {
+  for (size_t member = 0; member < members_.size(); ++member) {
+    if (kill(members_[member].process, 0) == 0 || errno != ESRCH) continue;
+    throw PeerError(fmt::format("rank {} of a group of {} has ended, and this one waits for it",
+                                member, size()));
+  }
+}
+
+void HostGroup::throw_error() {
+  if (failed_) std::rethrow_exception(error_);
+}
+
+}  // namespace tessera

@@ -1,0 +1,106 @@
+#include "parallel/communicators/host/progress_thread.h"
+
+#include <algorithm>
+
+namespace tessera {
+namespace {
+
+using std::chrono::microseconds;
+
+// How long it sleeps before it looks again at what does not ring. A look takes some microseconds,
+// so that even the shortest is no load; the longest is short beside a bucket's way over a network.
+constexpr microseconds kShortestPause{50};
+constexpr microseconds kLongestPause{1000};
+// For what rings. A bell that was missed would be an error, so this is only for one that rang for
+// another thread's sake.
+constexpr std::chrono::seconds kNoPause{1};
+/// So often it looks again at once while something is done, and then pauses all the same: others
+/// want the core, and MPI's lock.
+constexpr int kMostPasses = 64;
+
+}  // namespace
+
+ProgressThread::~ProgressThread() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_all();
+  bell_.ring();
+}
+
+void ProgressThread::watch(Progressable& pending) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::ranges::find(watched_, &pending) == watched_.end()) watched_.push_back(&pending);
+    if (current_ == &pending) watched_again_ = true;
+    if (!started_) thread_.start([this] { work(); });
+    started_ = true;
+  }
+  changed_.notify_all();
+  bell_.ring();
+}
+
+void ProgressThread::forget(Progressable& pending) {
+  std::unique_lock lock(mutex_);
+  std::erase(watched_, &pending);
+  changed_.wait(lock, [&] { return current_ != &pending; });
+  std::erase(watched_, &pending);  // it may have been put back
+}
+
+void ProgressThread::work() {
+  Nanoseconds last_pause{0};
+  int passes = 0;
+  std::unique_lock lock(mutex_);
+  while (!ends_) {
+    if (watched_.empty()) {
+      changed_.wait(lock);
+      last_pause = Nanoseconds{0};
+      continue;
+    }
+    const uint32_t seen = bell_.rings();
+    if (pass(lock) && ++passes < kMostPasses) {
+      last_pause = Nanoseconds{0};
+      continue;
+    }
+    passes = 0;
+    if (!ends_ && !watched_.empty()) {
+      pause(lock, seen, last_pause);
+    }
+  }
+}
+
+bool ProgressThread::pass(std::unique_lock<std::mutex>& lock) {
+  bool any = false;
+  const std::vector<Progressable*> all = watched_;
+  for (Progressable* pending : all) {
+    if (ends_) break;
+    if (std::ranges::find(watched_, pending) == watched_.end()) continue;
+    current_ = pending;
+    watched_again_ = false;
+    lock.unlock();
+    const Progressable::Progress progress = pending->make_progress();
+    lock.lock();
+    current_ = nullptr;
+    if (progress == Progressable::Progress::finished && !watched_again_) {
+      std::erase(watched_, pending);
+    }
+    any |= progress != Progressable::Progress::nothing;
+    changed_.notify_all();
+  }
+  return any;
+}
+
+void ProgressThread::pause(std::unique_lock<std::mutex>& lock, uint32_t seen,
+                           Nanoseconds& last_pause) {
+  Nanoseconds length = kNoPause;
+  if (!std::ranges::all_of(watched_, &Progressable::rings)) {
+    length = std::clamp<Nanoseconds>(2 * last_pause, kShortestPause, kLongestPause);
+    last_pause = length;
+  }
+  lock.unlock();
+  bell_.sleep(seen, length);
+  lock.lock();
+}
+
+}  // namespace tessera

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "parallel/communicators/communicator.h"
+#include "parallel/communicators/mpi/mpi_context.h"
+#include "parallel/communicators/mpi/mpi_runtime.h"
+
+namespace tessera {
+
+/// How a communicator moves tensors, and those that are split from it.
+struct Transport {
+  MpiTransport kind = MpiTransport::automatic;
+  int64_t max_count = kMaxCount;  ///< elements of one MPI call
+};
+
+/// The communicator of the ranks of `comm`, which it owns. Collective, with the context's lock.
+std::unique_ptr<Communicator> make_communicator(MPI_Comm comm,
+                                                const std::shared_ptr<MpiContext>& context,
+                                                const Transport& transport);
+
+}  // namespace tessera

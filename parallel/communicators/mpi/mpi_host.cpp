@@ -1,0 +1,148 @@
+#include "parallel/communicators/mpi/mpi_host.h"
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <exception>
+#include <new>
+#include <system_error>
+
+#include "core/error.h"
+#include "parallel/communicators/host/peer_memory.h"
+#include "parallel/communicators/mpi/mpi_operations.h"
+
+namespace tessera {
+namespace {
+
+constexpr size_t kCacheLine = 64;
+
+template <typename T>
+std::vector<T> all_gather(MPI_Comm comm, const T& mine) {
+  std::vector<T> all(static_cast<size_t>(mpi_size(comm)));
+  check_mpi(MPI_Allgather(&mine, sizeof(T), MPI_BYTE, all.data(), sizeof(T), MPI_BYTE, comm),
+            "MPI_Allgather");
+  return all;
+}
+
+bool on_all(MPI_Comm comm, bool mine) {
+  int all = mine ? 1 : 0;
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
+  return all != 0;
+}
+
+}  // namespace
+
+MpiSharedMemory::MpiSharedMemory(MPI_Comm comm, size_t bytes_a_rank)
+    : exceptions_(std::uncaught_exceptions()) {
+  void* mine = nullptr;
+  const int code = MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes_a_rank + kCacheLine), 1,
+                                           MPI_INFO_NULL, comm, &mine, &window_);
+  if (on_all(comm, code == MPI_SUCCESS)) return;
+  if (code == MPI_SUCCESS) MPI_Win_free(&window_);
+  check_mpi(code, "MPI_Win_allocate_shared");
+  fail("another rank of the host has no memory to share");
+}
+
+MpiSharedMemory::~MpiSharedMemory() {
+  if (!mpi_is_finalized() && std::uncaught_exceptions() == exceptions_) MPI_Win_free(&window_);
+}
+
+void* MpiSharedMemory::part(int rank) const {
+  MPI_Aint bytes = 0;
+  int unit = 0;
+  void* data = nullptr;
+  check_mpi(MPI_Win_shared_query(window_, rank, &bytes, &unit, &data), "MPI_Win_shared_query");
+  // Each process maps it at another page, but all at the same place within one.
+  auto space = static_cast<size_t>(bytes);
+  return std::align(kCacheLine, space - kCacheLine, data, space);
+}
+
+MpiHost::MpiHost() {
+  check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &comm_),
+            "MPI_Comm_split_type");
+  check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  id_ = mpi_rank(MPI_COMM_WORLD);
+  check_mpi(MPI_Bcast(&id_, 1, MPI_INT, 0, comm_), "MPI_Bcast");
+  try {
+    connect();
+  } catch (const Error& error) {
+    why_not_ = error.what();
+  }
+  if (on_all(comm_, why_not_.empty())) return;
+  if (why_not_.empty()) why_not_ = "another rank of the host may not";
+  memory_ = nullptr;
+  bell_ = &alone_;
+}
+
+MpiHost::~MpiHost() {
+  memory_ = nullptr;
+  if (!mpi_is_finalized()) MPI_Comm_free(&comm_);
+}
+
+void MpiHost::connect() {
+  processes_ = all_gather(comm_, getpid());
+  memory_ = std::make_unique<MpiSharedMemory>(comm_, sizeof(HostBell));
+  bell_ = new (memory_->part(mpi_rank(comm_))) HostBell;
+  allow_peers();
+  check_copies();
+}
+
+// Another process may have the number of a peer where containers have numbers of their own, so
+// what is read has to be what the peer has written there.
+void MpiHost::check_copies() const {
+  struct Probe {
+    const void* address;
+    uint64_t value;
+  };
+  const auto me = static_cast<size_t>(mpi_rank(comm_));
+  const uint64_t value = 0x7e55e7a * (static_cast<uint64_t>(getpid()) + me);
+  std::vector<uint64_t> places(processes_.size(), value);  // that of each rank, which it writes
+  const std::vector<Probe> probes = all_gather(comm_, Probe{places.data(), value});
+  std::string error;
+  for (size_t rank = 0; rank < probes.size() && error.empty(); ++rank) {
+    const auto* theirs = static_cast<const uint64_t*>(probes[rank].address) + me;
+    uint64_t seen = 0;
+    int code = read_peer(processes_[rank], theirs, &seen, sizeof(seen));
+    if (code == 0 && seen != probes[rank].value) code = ESRCH;
+    if (code == 0) {
+      code = write_peer(processes_[rank], &seen, const_cast<uint64_t*>(theirs), sizeof(seen));
+    }
+    if (code == 0) continue;
+    error = fmt::format("process {} may not copy from and to process {}: {}", getpid(),
+                        processes_[rank], std::generic_category().message(code));
+  }
+  check_mpi(MPI_Barrier(comm_), "MPI_Barrier");  // the others look at `places`
+  require(error.empty(), "{}", error);
+}
+
+MpiHost::Group MpiHost::make_group(MPI_Comm comm) const {
+  struct Member {
+    int host, host_rank;
+  };
+  const std::vector<Member> members = all_gather(comm, Member{id_, mpi_rank(comm_)});
+  Group made;
+  made.why_not = why_not_;
+  for (const Member& member : members) {
+    if (member.host != id_) return made;
+  }
+  if (!why_not_.empty()) return made;
+  try {
+    made.memory = std::make_unique<MpiSharedMemory>(comm, sizeof(HostRankPart));
+  } catch (const Error& error) {
+    made.why_not = error.what();
+    return made;
+  }
+  std::vector<HostMember> group;
+  for (size_t rank = 0; rank < members.size(); ++rank) {
+    auto* part = static_cast<HostRankPart*>(made.memory->part(static_cast<int>(rank)));
+    group.push_back({processes_[static_cast<size_t>(members[rank].host_rank)],
+                     static_cast<HostBell*>(memory_->part(members[rank].host_rank)), part});
+  }
+  const int me = mpi_rank(comm);
+  new (group[static_cast<size_t>(me)].part) HostRankPart;
+  check_mpi(MPI_Barrier(comm), "MPI_Barrier");  // nobody looks before all parts are there
+  made.group = std::make_unique<HostGroup>(me, std::move(group));
+  return made;
+}
+
+}  // namespace tessera

@@ -1,0 +1,271 @@
+#include "parallel/communicators/nccl/nccl_communicator.h"
+
+#include <chrono>
+#include <utility>
+
+#include "core/cuda/graph.h"
+#include "core/error.h"
+#include "core/ops/cuda/embedding/order_keys.h"
+#include "parallel/communicators/exchange.h"
+#include "parallel/communicators/nccl/nccl_handle.h"
+#include "parallel/communicators/nccl/nccl_stream.h"
+#include "parallel/communicators/staged/staged_communicator.h"
+#include "parallel/communicators/start_together.h"
+
+namespace tessera {
+namespace {
+
+ncclDataType_t datatype(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return ncclFloat32;
+    case DType::bf16:
+      return ncclBfloat16;
+    case DType::f64:
+      return ncclFloat64;
+    case DType::i32:
+      return ncclInt32;
+    case DType::i64:
+      return ncclInt64;
+    case DType::u8:
+      return ncclUint8;
+  }
+  fail("NCCL has no type for {}", to_string(dtype));
+}
+
+ncclRedOp_t reduction(ReduceOp op) { return op == ReduceOp::sum ? ncclSum : ncclMax; }
+
+bool is_float(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f64;
+}
+
+size_t count_of(const Tensor& tensor) { return static_cast<size_t>(tensor.numel()); }
+
+/// NCCL drops NaN from maxima of floating-point numbers, so they are taken on integers of the same
+/// order (core/ops/cuda/embedding/order_keys.h).
+bool needs_keys(DType dtype, ReduceOp op) {
+  return op == ReduceOp::max && (dtype == DType::f32 || dtype == DType::f64);
+}
+
+DType key_type(DType dtype) { return dtype == DType::f32 ? DType::i32 : DType::i64; }
+
+/// Connects the ranks of `group`; all ranks of `all`, its parent or itself, start at the same time,
+/// and all throw if any fails. Null, without NCCL, where `alone`.
+std::unique_ptr<NcclHandle> connect(Communicator& group, Communicator& all, bool alone) {
+  constexpr auto kLimit = std::chrono::minutes(5);
+  std::string id;
+  all_or_none(all, [&] {
+    if (group.rank() == 0 && !alone) id = make_nccl_id();
+  });
+  id = broadcast_string(group, id, 0);
+  std::unique_ptr<NcclHandle> handle;
+  start_together(all, "NCCL's connection of the ranks", kLimit, [&] {
+    if (alone) return true;
+    if (handle == nullptr) handle = std::make_unique<NcclHandle>(id, group);
+    return handle->ready();
+  });
+  return handle;
+}
+
+/// A collective that is enqueued on the communicator's stream.
+class NcclPending final : public PendingCollective {
+ public:
+  /// `tensor` is given back its numbers where it holds order keys.
+  NcclPending(std::shared_ptr<NcclHandle> handle, const NcclStream& stream, Tensor tensor,
+              bool has_keys)
+      : handle_(std::move(handle)), tensor_(tensor), has_keys_(has_keys) {
+    after_.record(stream.get());
+  }
+  NcclPending(const NcclPending&) = delete;
+  NcclPending& operator=(const NcclPending&) = delete;
+  ~NcclPending() override {
+    if (std::uncaught_exceptions() > exceptions_) return;
+    try {
+      wait();
+    } catch (const std::exception&) {
+      // The next call on this thread's GPU says so.
+    }
+  }
+
+  void wait() override {
+    if (waited_) return;
+    waited_ = true;
+    after_.hold(cuda::stream());
+    if (has_keys_) cuda::from_order_keys(tensor_);
+  }
+
+  bool progress() override {
+    if (waited_) return true;
+    if (cuda::is_recording()) return waited_;  // nothing can be asked meanwhile
+    handle_->look();
+    if (!after_.done()) return false;
+    wait();
+    return true;
+  }
+
+ private:
+  std::shared_ptr<NcclHandle> handle_;
+  Tensor tensor_;
+  bool has_keys_;
+  NcclEvent after_;
+  bool waited_ = false;
+  int exceptions_ = std::uncaught_exceptions();
+};
+
+class NcclCommunicator final : public Communicator {
+ public:
+  NcclCommunicator(std::unique_ptr<Communicator> host, std::unique_ptr<NcclHandle> handle)
+      : Communicator(host->rank(), host->size()),
+        host_(std::move(host)),
+        staged_(make_staged_communicator(host_->split(0, host_->rank()))),
+        handle_(std::move(handle)) {}
+
+  std::unique_ptr<Communicator> split(int color, int key) override {
+    std::unique_ptr<Communicator> group = host_->split(color, key);
+    const bool alone = group->size() == 1 && size() > 1;
+    std::unique_ptr<NcclHandle> handle = connect(*group, *host_, alone);
+    return std::make_unique<NcclCommunicator>(std::move(group), std::move(handle));
+  }
+
+  std::string name() const override { return "nccl"; }
+
+ private:
+  bool takes(Device device) const override { return device.is_cpu() || device.is_cuda(); }
+
+  /// The communicator of the tensors that NCCL does not move; null of those that it does.
+  Communicator* instead(const Tensor& tensor) const {
+    if (tensor.device().is_cpu()) return host_.get();
+    return handle_ == nullptr ? staged_.get() : nullptr;  // which has nothing to do for one rank
+  }
+
+  /// Enqueues `call(comm, stream)` behind the ops'.
+  template <typename Call>
+  void enqueue(const char* operation, const Tensor& tensor, Call&& call) {
+    stream_.follow_ops();
+    handle_->enqueue(operation, tensor, [&](ncclComm_t comm) { return call(comm, stream_.get()); });
+  }
+
+  /// As enqueue(), and holds the ops that follow.
+  template <typename Call>
+  void run(const char* operation, const Tensor& tensor, Call&& call) {
+    enqueue(operation, tensor, std::forward<Call>(call));
+    after_.record(stream_.get());
+    after_.hold(cuda::stream());
+  }
+
+  std::unique_ptr<NcclPending> start_all_reduce(const char* operation, Tensor tensor, ReduceOp op) {
+    const bool keys = needs_keys(tensor.dtype(), op);
+    if (keys) cuda::to_order_keys(tensor);
+    const DType dtype = keys ? key_type(tensor.dtype()) : tensor.dtype();
+    enqueue(operation, tensor, [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclAllReduce(tensor.raw(), tensor.raw(), count_of(tensor), datatype(dtype),
+                           reduction(op), comm, stream);
+    });
+    return std::make_unique<NcclPending>(handle_, stream_, tensor, keys);
+  }
+
+  void do_all_reduce(Tensor tensor, ReduceOp op) override {
+    if (Communicator* other = instead(tensor)) return other->all_reduce(tensor, op);
+    if (op == ReduceOp::max && tensor.dtype() == DType::bf16)
+      return staged_->all_reduce(tensor, op);
+    start_all_reduce("all_reduce", tensor, op)->wait();
+  }
+
+  std::unique_ptr<PendingCollective> do_all_reduce_async(Tensor tensor, ReduceOp op) override {
+    if (Communicator* other = instead(tensor)) return other->all_reduce_async(tensor, op);
+    if (op == ReduceOp::max && tensor.dtype() == DType::bf16) {
+      return staged_->all_reduce_async(tensor, op);
+    }
+    return start_all_reduce("all_reduce_async", tensor, op);
+  }
+
+  void do_all_gather(const Tensor& input, Tensor output) override {
+    if (Communicator* other = instead(input)) return other->all_gather(input, output);
+    run("all_gather", input, [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclAllGather(input.raw(), output.raw(), count_of(input), datatype(input.dtype()),
+                           comm, stream);
+    });
+  }
+
+  std::unique_ptr<PendingCollective> do_all_gather_async(const Tensor& input,
+                                                         Tensor output) override {
+    if (Communicator* other = instead(input)) return other->all_gather_async(input, output);
+    enqueue("all_gather_async", input, [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclAllGather(input.raw(), output.raw(), count_of(input), datatype(input.dtype()),
+                           comm, stream);
+    });
+    return std::make_unique<NcclPending>(handle_, stream_, output, /*has_keys=*/false);
+  }
+
+  std::unique_ptr<PendingCollective> do_reduce_scatter_async(const Tensor& input, Tensor output,
+                                                             ReduceOp op) override {
+    if (Communicator* other = instead(input)) return other->reduce_scatter_async(input, output, op);
+    if (op == ReduceOp::max && is_float(input.dtype())) {
+      return staged_->reduce_scatter_async(input, output, op);
+    }
+    enqueue("reduce_scatter_async", input, [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclReduceScatter(input.raw(), output.raw(), count_of(output),
+                               datatype(output.dtype()), reduction(op), comm, stream);
+    });
+    return std::make_unique<NcclPending>(handle_, stream_, output, /*has_keys=*/false);
+  }
+
+  void do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) override {
+    if (Communicator* other = instead(input)) return other->reduce_scatter(input, output, op);
+    if (op == ReduceOp::max && is_float(input.dtype())) {
+      return staged_->reduce_scatter(input, output, op);
+    }
+    run("reduce_scatter", input, [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclReduceScatter(input.raw(), output.raw(), count_of(output),
+                               datatype(output.dtype()), reduction(op), comm, stream);
+    });
+  }
+
+  void do_broadcast(Tensor tensor, int root) override {
+    if (Communicator* other = instead(tensor)) return other->broadcast(tensor, root);
+    run("broadcast", tensor, [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclBroadcast(tensor.raw(), tensor.raw(), count_of(tensor), datatype(tensor.dtype()),
+                           root, comm, stream);
+    });
+  }
+
+  void do_send(const Tensor& tensor, int destination) override {
+    if (Communicator* other = instead(tensor)) return other->send(tensor, destination);
+    run("send", tensor, [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclSend(tensor.raw(), count_of(tensor), datatype(tensor.dtype()), destination, comm,
+                      stream);
+    });
+  }
+
+  void do_recv(Tensor tensor, int source) override {
+    if (Communicator* other = instead(tensor)) return other->recv(tensor, source);
+    run("recv", tensor, [&](ncclComm_t comm, cudaStream_t stream) {
+      return ncclRecv(tensor.raw(), count_of(tensor), datatype(tensor.dtype()), source, comm,
+                      stream);
+    });
+  }
+
+  void do_barrier() override { host_->barrier(); }
+
+  std::unique_ptr<Communicator> host_;
+  std::unique_ptr<Communicator> staged_;  ///< for the maxima that NCCL can not take
+  NcclStream stream_;
+  NcclEvent after_;
+  std::shared_ptr<NcclHandle> handle_;  ///< finished before its stream ends; null for a lone rank
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<Communicator> host) {
+  std::unique_ptr<NcclHandle> handle = connect(*host, *host, /*alone=*/false);
+  return std::make_unique<NcclCommunicator>(std::move(host), std::move(handle));
+}
+
+std::string nccl_version() {
+  int version = 0;
+  ncclGetVersion(&version);
+  // As NCCL_VERSION packs it since 2.9.
+  return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
+}
+
+}  // namespace tessera

@@ -1,0 +1,147 @@
+#include "parallel/communicators/thread/thread_communicator.h"
+
+#include <omp.h>
+
+#include <exception>
+#include <numeric>
+#include <thread>
+#include <utility>
+
+#include "core/error.h"
+#include "parallel/communicators/thread/thread_group.h"
+
+namespace tessera {
+namespace {
+
+using Kind = ThreadCall::Kind;
+
+class ThreadPending final : public PendingCollective {
+ public:
+  ThreadPending(std::shared_ptr<ThreadGroup> group, std::shared_ptr<ThreadCollective> collective,
+                int rank)
+      : group_(std::move(group)), collective_(std::move(collective)), rank_(rank) {}
+
+  ThreadPending(const ThreadPending&) = delete;
+  ThreadPending& operator=(const ThreadPending&) = delete;
+
+  ~ThreadPending() override {
+    try {
+      // Waiting while an exception passes could wait for ranks that wait for this one.
+      if (std::uncaught_exceptions() > exceptions_) {
+        group_->abandon(*collective_, rank_);
+      } else {
+        group_->wait(*collective_);
+      }
+    } catch (const std::exception&) {
+      // The collective has failed; the next one on this rank says so.
+    }
+  }
+
+  void wait() override { group_->wait(*collective_); }
+  bool progress() override { return group_->progress(*collective_); }
+
+ private:
+  std::shared_ptr<ThreadGroup> group_;
+  std::shared_ptr<ThreadCollective> collective_;
+  int rank_;
+  int exceptions_ = std::uncaught_exceptions();
+};
+
+class ThreadCommunicator final : public Communicator {
+ public:
+  ThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank)
+      : Communicator(rank, group->size()), group_(std::move(group)) {}
+
+  std::unique_ptr<Communicator> split(int color, int key) override {
+    const auto collective = run({.kind = Kind::split, .color = color, .key = key});
+    const auto& place = collective->places[static_cast<size_t>(rank())];
+    return std::make_unique<ThreadCommunicator>(place.group, place.rank);
+  }
+
+  std::string name() const override { return "thread"; }
+
+ private:
+  std::shared_ptr<ThreadCollective> run(const ThreadCall& call) {
+    auto collective = group_->post(rank(), call);
+    group_->wait(*collective);
+    return collective;
+  }
+
+  std::unique_ptr<PendingCollective> start(const ThreadCall& call) {
+    return std::make_unique<ThreadPending>(group_, group_->post(rank(), call), rank());
+  }
+
+  void do_all_reduce(Tensor tensor, ReduceOp op) override {
+    run({.kind = Kind::all_reduce, .input = tensor, .output = tensor, .op = op});
+  }
+
+  std::unique_ptr<PendingCollective> do_all_reduce_async(Tensor tensor, ReduceOp op) override {
+    return start({.kind = Kind::all_reduce_async, .input = tensor, .output = tensor, .op = op});
+  }
+
+  void do_all_gather(const Tensor& input, Tensor output) override {
+    run({.kind = Kind::all_gather, .input = input, .output = output});
+  }
+
+  std::unique_ptr<PendingCollective> do_all_gather_async(const Tensor& input,
+                                                         Tensor output) override {
+    return start({.kind = Kind::all_gather_async, .input = input, .output = output});
+  }
+
+  void do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) override {
+    run({.kind = Kind::reduce_scatter, .input = input, .output = output, .op = op});
+  }
+
+  std::unique_ptr<PendingCollective> do_reduce_scatter_async(const Tensor& input, Tensor output,
+                                                             ReduceOp op) override {
+    return start({.kind = Kind::reduce_scatter_async, .input = input, .output = output, .op = op});
+  }
+
+  void do_broadcast(Tensor tensor, int root) override {
+    run({.kind = Kind::broadcast, .input = tensor, .output = tensor, .root = root});
+  }
+
+  void do_send(const Tensor& tensor, int destination) override {
+    group_->send(tensor, rank(), destination);
+  }
+
+  void do_recv(Tensor tensor, int source) override { group_->recv(tensor, rank(), source); }
+
+  void do_barrier() override { run({.kind = Kind::barrier}); }
+
+  std::shared_ptr<ThreadGroup> group_;
+};
+
+}  // namespace
+
+void run_thread_ranks(int size, const std::function<void(Communicator& world)>& body) {
+  require(size >= 1, "run_thread_ranks: size is {}, but at least one rank is needed", size);
+  const auto world = std::make_shared<ThreadWorld>(size);
+  std::vector<int> ranks(static_cast<size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const auto group = std::make_shared<ThreadGroup>(world, std::move(ranks));
+
+  const auto run_rank = [&](int rank) {
+    omp_set_num_threads(1);
+    try {
+      {
+        ThreadCommunicator communicator(group, rank);
+        body(communicator);
+      }
+      world->end(rank);
+    } catch (...) {
+      world->end_by_exception(rank);
+    }
+  };
+
+  std::vector<std::thread> threads;
+  try {
+    for (int rank = 0; rank < size; ++rank) threads.emplace_back(run_rank, rank);
+  } catch (const std::exception&) {  // the host gives no more threads: free those that run
+    world->end_by_exception(static_cast<int>(threads.size()));
+  }
+  for (std::thread& thread : threads) thread.join();
+  world->rethrow_first_error();
+}
+
+}  // namespace tessera

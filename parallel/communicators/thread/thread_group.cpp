@@ -1,0 +1,227 @@
+#include "parallel/communicators/thread/thread_group.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "core/error.h"
+
+namespace tessera {
+namespace {
+
+// Up to here waking other threads costs more than the work, so that the last rank to come does it.
+constexpr size_t kSmallBytes = size_t{128} << 10;
+
+bool is_small(const ThreadCall& call, int ranks) {
+  if (!call.input.defined()) return true;
+  return (call.input.bytes() + call.output.bytes()) * static_cast<size_t>(ranks) <= kSmallBytes;
+}
+
+// Some rank that has posted, to tell the others what it posted.
+size_t first_posted(const ThreadCollective& collective) {
+  const auto& has_posted = collective.has_posted;
+  return static_cast<size_t>(std::find(has_posted.begin(), has_posted.end(), true) -
+                             has_posted.begin());
+}
+
+}  // namespace
+
+ThreadGroup::ThreadGroup(std::shared_ptr<ThreadWorld> world, std::vector<int> world_ranks)
+    : world_(std::move(world)),
+      world_ranks_(std::move(world_ranks)),
+      next_(world_ranks_.size()),
+      channels_(world_ranks_.size() * world_ranks_.size()) {
+  const Lock lock(world_->mutex);
+  changed_ = world_->add_condition(lock);
+}
+
+// --- collectives
+// -----------------------------------------------------------------------------------
+
+std::shared_ptr<ThreadCollective> ThreadGroup::post(int rank, const ThreadCall& call) {
+  const Lock lock(world_->mutex);
+  world_->check(describe(call), lock);
+  const auto me = static_cast<size_t>(rank);
+  const int64_t number = next_[me]++;
+  const auto place = static_cast<size_t>(number - first_open_);
+  if (place == open_.size()) open_.push_back(std::make_shared<ThreadCollective>(next_.size()));
+  auto collective = open_[place];
+
+  if (collective->posted == 0) {
+    collective->pieces = is_small(call, size()) ? 1 : size();
+  } else if (!collective->error) {
+    const size_t other = first_posted(*collective);
+    if (!agree(call, collective->calls[other])) {
+      collective->error.message = fmt::format(
+          "the ranks of a group disagree on its collective number {}: rank {} called {}, but rank "
+          "{} called {}",
+          number, other, describe(collective->calls[other]), rank, describe(call));
+    }
+  }
+  collective->calls[me] = call;
+  collective->has_posted[me] = true;
+  // Every rank posts in order, so the oldest open collective is the first that all have posted.
+  if (++collective->posted == size()) {
+    open_.pop_front();
+    ++first_open_;
+  }
+
+  if (collective->error) {
+    changed_->notify_all();
+    throw_error(collective->error);
+  }
+  // The last to come of a small blocking collective is about to finish it: one waking is enough.
+  const bool finishes_now = collective->pieces == 1 && !is_async(call.kind);
+  if (collective->posted == size() && !finishes_now) changed_->notify_all();
+  return collective;
+}
+
+void ThreadGroup::wait(ThreadCollective& collective) {
+  Lock lock(world_->mutex);
+  while (!advance(collective, std::numeric_limits<int>::max(), lock)) changed_->wait(lock);
+}
+
+bool ThreadGroup::progress(ThreadCollective& collective) {
+  Lock lock(world_->mutex);
+  return advance(collective, 1, lock);
+}
+
+void ThreadGroup::abandon(ThreadCollective& collective, int rank) {
+  Lock lock(world_->mutex);
+  if (collective.posted < size() && !collective.error) {
+    const auto& call = collective.calls[static_cast<size_t>(rank)];
+    collective.error = {
+        fmt::format("{}: rank {} of {} left it because of an error", describe(call), rank, size()),
+        /*of_peer=*/true};
+    changed_->notify_all();
+  }
+  if (collective.error) return;
+  while (!advance(collective, std::numeric_limits<int>::max(), lock)) changed_->wait(lock);
+}
+
+bool ThreadGroup::advance(ThreadCollective& collective, int max_pieces, Lock& lock) {
+  if (collective.error) throw_error(collective.error);
+  if (collective.posted < size()) {
+    check_can_complete(collective, lock);
+    return false;
+  }
+  for (int i = 0; i < max_pieces && collective.claimed < collective.pieces; ++i) {
+    run_piece(collective, lock);
+  }
+  return collective.done == collective.pieces;
+}
+
+void ThreadGroup::run_piece(ThreadCollective& collective, Lock& lock) {
+  const int piece = collective.claimed++;
+  lock.unlock();
+  std::exception_ptr error;
+  try {
+    if (collective.calls[0].kind == ThreadCall::Kind::split) split(collective);
+    const int units = collective.pieces == 1 ? size() : 1;
+    for (int i = 0; i < units; ++i) run_unit(collective.calls, piece + i);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  if (error != nullptr) {
+    collective.error.message = fmt::format("{}: out of memory", describe(collective.calls[0]));
+    changed_->notify_all();
+    std::rethrow_exception(error);
+  }
+  if (++collective.done == collective.pieces) changed_->notify_all();
+}
+
+// Throws where a rank that has not posted never will; no rank's tensors are touched from then on.
+void ThreadGroup::check_can_complete(ThreadCollective& collective, const Lock& lock) {
+  try {
+    const std::string operation = describe(collective.calls[first_posted(collective)]);
+    world_->check(operation, lock);
+    for (size_t peer = 0; peer < world_ranks_.size(); ++peer) {
+      if (!collective.has_posted[peer]) check_peer(static_cast<int>(peer), operation, lock);
+    }
+  } catch (const Error&) {
+    collective.error = handled_error();
+    changed_->notify_all();
+    throw;
+  }
+}
+
+void ThreadGroup::split(ThreadCollective& collective) const {
+  std::map<int, std::vector<size_t>> members;  // of each color
+  for (size_t rank = 0; rank < world_ranks_.size(); ++rank) {
+    members[collective.calls[rank].color].push_back(rank);
+  }
+  for (auto& [color, ranks] : members) {
+    std::stable_sort(ranks.begin(), ranks.end(), [&](size_t a, size_t b) {
+      return collective.calls[a].key < collective.calls[b].key;
+    });
+    std::vector<int> world_ranks;
+    for (const size_t rank : ranks) world_ranks.push_back(world_ranks_[rank]);
+    const auto group = std::make_shared<ThreadGroup>(world_, std::move(world_ranks));
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      collective.places[ranks[i]] = {group, static_cast<int>(i)};
+    }
+  }
+}
+
+// --- messages between two ranks
+// -----------------------------------------------------------------------
+
+void ThreadGroup::send(const Tensor& tensor, int rank, int destination) {
+  Lock lock(world_->mutex);
+  const auto message = std::make_shared<Message>(Message{tensor, false, false, {}});
+  channel(rank, destination).push_back(message);
+  changed_->notify_all();
+  while (!message->done) {
+    if (!message->taken) {
+      try {
+        check_peer(destination, fmt::format("send to rank {}", destination), lock);
+      } catch (const Error&) {
+        std::erase(channel(rank, destination), message);
+        throw;
+      }
+    }
+    changed_->wait(lock);
+  }
+  if (!message->error.empty()) throw Error(message->error);
+}
+
+void ThreadGroup::recv(Tensor tensor, int rank, int source) {
+  Lock lock(world_->mutex);
+  Channel& incoming = channel(source, rank);
+  while (incoming.empty()) {
+    check_peer(source, fmt::format("recv from rank {}", source), lock);
+    changed_->wait(lock);
+  }
+  const auto message = incoming.front();
+  incoming.pop_front();
+  const Tensor& sent = message->tensor;
+  if (sent.dtype() != tensor.dtype() || sent.shape() != tensor.shape()) {
+    message->error = fmt::format("rank {} sent {}, but rank {} receives {}", source, describe(sent),
+                                 rank, describe(tensor));
+  } else {
+    message->taken = true;
+    lock.unlock();
+    std::memcpy(tensor.raw(), sent.raw(), sent.bytes());
+    lock.lock();
+  }
+  message->done = true;
+  changed_->notify_all();
+  if (!message->error.empty()) throw Error(message->error);
+}
+
+ThreadGroup::Channel& ThreadGroup::channel(int source, int destination) {
+  return channels_[static_cast<size_t>(source * size() + destination)];
+}
+
+void ThreadGroup::check_peer(int peer, const std::string& operation, const Lock& lock) const {
+  world_->check(operation, lock);
+  const int world_rank = world_ranks_[static_cast<size_t>(peer)];
+  require(!world_->returned(world_rank, lock),
+          "{}: rank {} has returned and will not take part (rank {} of all)", operation, peer,
+          world_rank);
+}
+
+}  // namespace tessera

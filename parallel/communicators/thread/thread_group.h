@@ -1,0 +1,95 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "parallel/communicators/exchange.h"
+#include "parallel/communicators/thread/thread_call.h"
+#include "parallel/communicators/thread/thread_world.h"
+
+namespace tessera {
+
+class ThreadGroup;
+
+/// One collective: what every rank posted and how much of the work is done. The work is cut into
+/// pieces that any rank may run once all have posted, so ranks may wait for several pending
+/// collectives in different orders, and the result does not depend on who ran what.
+struct ThreadCollective {
+  struct Place {
+    std::shared_ptr<ThreadGroup> group;
+    int rank = 0;
+  };
+
+  explicit ThreadCollective(size_t size) : calls(size), has_posted(size), places(size) {}
+
+  std::vector<ThreadCall> calls;
+  std::vector<bool> has_posted;
+  int posted = 0;
+  int pieces = 1;
+  int claimed = 0;
+  int done = 0;
+  RankError error;            ///< if any, every rank throws it and no further piece is run
+  std::vector<Place> places;  ///< of a split: each rank's new group
+};
+
+/// Ranks that are threads. Every rank posts its call; when all have, data is copied or reduced
+/// straight between the ranks' tensors.
+class ThreadGroup {
+ public:
+  /// `world_ranks`: the members, in the order of their ranks here.
+  ThreadGroup(std::shared_ptr<ThreadWorld> world, std::vector<int> world_ranks);
+
+  int size() const { return static_cast<int>(world_ranks_.size()); }
+
+  /// Posts `rank`'s next collective and returns at once. Throws if it is not what the others posted
+  /// or if a rank has failed.
+  std::shared_ptr<ThreadCollective> post(int rank, const ThreadCall& call);
+
+  /// Returns when the result is in place on all ranks.
+  void wait(ThreadCollective& collective);
+
+  /// Runs a piece of the work if there is one; true when the result is in place on all ranks.
+  bool progress(ThreadCollective& collective);
+
+  /// For a rank through which an exception passes: takes its tensors out of a collective that not
+  /// all ranks have posted, which is then an error for the others; finishes any other collective.
+  void abandon(ThreadCollective& collective, int rank);
+
+  void send(const Tensor& tensor, int rank, int destination);
+  void recv(Tensor tensor, int rank, int source);
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+
+  struct Message {
+    Tensor tensor;
+    bool taken = false;
+    bool done = false;
+    std::string error;
+  };
+  using Channel = std::deque<std::shared_ptr<Message>>;
+
+  // These are called with the world's lock held.
+  bool advance(ThreadCollective& collective, int max_pieces, Lock& lock);
+  void run_piece(ThreadCollective& collective, Lock& lock);
+  void check_can_complete(ThreadCollective& collective, const Lock& lock);
+  void check_peer(int peer, const std::string& operation, const Lock& lock) const;
+  Channel& channel(int source, int destination);
+
+  void split(ThreadCollective& collective) const;
+
+  std::shared_ptr<ThreadWorld> world_;
+  std::vector<int> world_ranks_;
+  std::shared_ptr<std::condition_variable> changed_;
+  std::vector<int64_t> next_;                           ///< each rank's next collective
+  std::deque<std::shared_ptr<ThreadCollective>> open_;  ///< those that not all ranks have posted
+  int64_t first_open_ = 0;                              ///< the number of open_.front()
+  std::vector<Channel> channels_;
+};
+
+}  // namespace tessera

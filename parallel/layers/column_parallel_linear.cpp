@@ -1,0 +1,76 @@
+#include "parallel/layers/column_parallel_linear.h"
+
+#include "core/ops/matmul.h"
+#include "parallel/layers/partition.h"
+#include "parallel/layers/tensor_regions.h"
+
+namespace tessera {
+
+ColumnParallelLinear::ColumnParallelLinear(ParameterStore& store, const LinearSpec& spec,
+                                           Communicator& tp)
+    : tp_(tp) {
+  const bool joint = spec.parts > 1;
+  const Range rows = even_range(spec.out_features, tp.size(), tp.rank(), spec.name);
+  const Shard shard{joint ? 1 : 0, rows};
+  const Shape weight = joint ? Shape{spec.parts, spec.out_features, spec.in_features}
+                             : Shape{spec.out_features, spec.in_features};
+  weight_ = &store.declare(
+      {spec.name + ".weight", weight, shard, Init::normal(spec.init_stddev), /*decay=*/true});
+  if (!spec.bias) return;
+  const Shape bias = joint ? Shape{spec.parts, spec.out_features} : Shape{spec.out_features};
+  bias_ = &store.declare({spec.name + ".bias", bias, shard, Init::zeros(), /*decay=*/false});
+}
+
+Tensor ColumnParallelLinear::weight_matrix(const Tensor& local) const {
+  return local.view({local.numel() / local.dim(-1), local.dim(-1)});
+}
+
+Tensor ColumnParallelLinear::bias_vector() const {
+  return bias_ != nullptr ? bias_->value.view({bias_->value.numel()}) : Tensor();
+}
+
+// (..., N, parts × out_features / tp)
+Tensor ColumnParallelLinear::allocate_output(const StepContext& ctx, const Tensor& x) const {
+  Shape shape = ctx.rows.whole_shape(x.shape());
+  shape.set(-1, weight_matrix(weight_->value).dim(0));
+  return ctx.arena.allocate(shape, x.dtype());
+}
+
+Tensor ColumnParallelLinear::forward(const StepContext& ctx, const Tensor& x) {
+  x_ = x;
+  Tensor y = allocate_output(ctx, x);
+  const Arena::Scope scope(ctx.arena);
+  linear_forward(all_rows(ctx, x, tp_), weight_matrix(weight_->value), bias_vector(), y);
+  return y;
+}
+
+ColumnParallelLinear::Activated ColumnParallelLinear::forward_gelu(const StepContext& ctx,
+                                                                   const Tensor& x, Gelu kind) {
+  x_ = x;
+  const Activated y{allocate_output(ctx, x), allocate_output(ctx, x)};
+  const Arena::Scope scope(ctx.arena);
+  linear_gelu_forward(all_rows(ctx, x, tp_), weight_matrix(weight_->value), bias_vector(), kind,
+                      y.hidden, y.active);
+  return y;
+}
+
+void ColumnParallelLinear::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
+  const Arena::Scope scope(ctx.arena);
+  // What was gathered in the forward pass was not kept: it would be all that splitting saves. It
+  // comes again while dx is computed, and the sum of dx goes while dw is.
+  AllRows x(ctx, x_, tp_);
+  RegionSum sum(ctx, dx, tp_);
+  linear_backward_input(dy, weight_matrix(weight_->value), sum.part());
+  x.wait();
+  const auto summing = sum.start();
+  linear_backward_weight_bias(
+      dy, x.wait(), weight_matrix(weight_->grad), weight_->next_accumulate(),
+      bias_ != nullptr ? bias_->grad_to_add_to().view({bias_->grad.numel()}) : Tensor());
+  // Before a gradient is final, where a pass that is recorded may be cut, of which nothing may be
+  // under way on another stream then.
+  summing->wait();
+  if (bias_ != nullptr) ctx.gradient_is_final(*bias_);
+  ctx.gradient_is_final(*weight_);
+}
+
+}  // namespace tessera

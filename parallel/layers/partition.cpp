@@ -1,0 +1,22 @@
+#include "parallel/layers/partition.h"
+
+#include <algorithm>
+
+#include "core/checked.h"
+
+namespace tessera {
+
+Range even_range(int64_t total, int parts, int index, std::string_view what) {
+  const int64_t size = div_exact(total, parts, what, "the number of tensor ranks");
+  return {index * size, (index + 1) * size};
+}
+
+VocabPartition partition_vocab(int64_t vocab_size, int parts, int index) {
+  // Rows of logits that are whole cache lines keep every vector load aligned.
+  constexpr int64_t kMultiple = 16;
+  const int64_t padded = round_up(ceil_div(vocab_size, parts), kMultiple);
+  const int64_t begin = std::min(vocab_size, index * padded);
+  return {{begin, std::min(vocab_size, begin + padded)}, padded};
+}
+
+}  // namespace tessera

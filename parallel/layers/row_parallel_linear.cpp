@@ -1,0 +1,66 @@
+#include "parallel/layers/row_parallel_linear.h"
+
+#include "core/ops/matmul.h"
+#include "core/ops/reduce.h"
+#include "parallel/layers/partition.h"
+#include "parallel/layers/tensor_regions.h"
+
+namespace tessera {
+
+RowParallelLinear::RowParallelLinear(ParameterStore& store, const LinearSpec& spec,
+                                     Communicator& tp)
+    : tp_(tp) {
+  const Range columns = even_range(spec.in_features, tp.size(), tp.rank(), spec.name);
+  weight_ = &store.declare({spec.name + ".weight",
+                            {spec.out_features, spec.in_features},
+                            {1, columns},
+                            Init::normal(spec.init_stddev),
+                            /*decay=*/true});
+  if (!spec.bias) return;
+  ParameterSpec bias{spec.name + ".bias", {spec.out_features}};
+  bias.gradient_rows = GradientRows::held;
+  bias_ = &store.declare(bias);
+}
+
+Tensor RowParallelLinear::forward(const StepContext& ctx, const Tensor& x) {
+  Shape shape = ctx.rows.held_shape(x.shape());
+  shape.set(-1, weight_->value.dim(0));
+  Tensor y = ctx.arena.allocate(shape, x.dtype());  // (..., n, out_features)
+  forward(ctx, x, y);
+  return y;
+}
+
+void RowParallelLinear::forward(const StepContext& ctx, const Tensor& x, Tensor y) {
+  x_ = x;
+  const Arena::Scope scope(ctx.arena);
+  RegionSum sum(ctx, y, tp_);
+  linear_forward(x, weight_->value, {}, sum.part());
+  sum.start()->wait();
+}
+
+void RowParallelLinear::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
+  const Arena::Scope scope(ctx.arena);
+  const Tensor all = all_rows(ctx, dy, tp_);
+  linear_backward_input(all, weight_->value, dx);
+  add_gradients(ctx, dy, all);
+}
+
+void RowParallelLinear::backward_gelu(const StepContext& ctx, const Tensor& dy,
+                                      const Tensor& hidden, Gelu kind, Tensor dhidden) {
+  const Arena::Scope scope(ctx.arena);
+  const Tensor all = all_rows(ctx, dy, tp_);
+  linear_gelu_backward_input(all, weight_->value, hidden, kind, dhidden);
+  add_gradients(ctx, dy, all);
+}
+
+void RowParallelLinear::add_gradients(const StepContext& ctx, const Tensor& held,
+                                      const Tensor& all) {
+  const bool has_bias = bias_ != nullptr, together = has_bias && !ctx.rows.split();
+  linear_backward_weight_bias(all, x_, weight_->grad, weight_->next_accumulate(),
+                              together ? bias_->grad_to_add_to() : Tensor());
+  if (has_bias && !together) column_sum(held, bias_->grad_to_add_to());
+  if (has_bias) ctx.gradient_is_final(*bias_);
+  ctx.gradient_is_final(*weight_);
+}
+
+}  // namespace tessera

@@ -1,0 +1,102 @@
+#include "parallel/layers/vocab_parallel_loss.h"
+
+#include <algorithm>
+
+#include "core/ops/columns.h"
+#include "core/ops/cross_entropy.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/matmul.h"
+#include "parallel/communicators/traffic.h"
+
+namespace tessera {
+namespace {
+
+/// Calls body(begin, end) on chunks of [0, rows).
+template <typename Body>
+void for_each_chunk(int64_t rows, Body&& body) {
+  for (int64_t begin = 0; begin < rows; begin += VocabParallelLoss::kChunkRows) {
+    body(begin, std::min(rows, begin + VocabParallelLoss::kChunkRows));
+  }
+}
+
+}  // namespace
+
+void VocabParallelLoss::declare_bias(ParameterStore& store, const std::string& name) {
+  bias_ = &store.declare({name,
+                          {table_.global_shape[0]},
+                          {0, vocab_.held},
+                          Init::zeros(),
+                          /*decay=*/false,
+                          vocab_.padded});
+}
+
+VocabParallelLoss::Chunk VocabParallelLoss::forward_chunk(const StepContext& ctx, const Tensor& x,
+                                                          const Tensor& targets, Tensor loss_sum,
+                                                          Tensor correct) {
+  const int64_t rows = x.dim(0);
+  const Tensor& w = table_.value;
+  Chunk chunk;
+  chunk.logits = ctx.arena.allocate({rows, vocab_.padded}, x.dtype());
+  Tensor statistics = ctx.arena.allocate({3, rows}, DType::f32);
+  Tensor global_max = ctx.arena.allocate({rows}, DType::f32);
+  const Tensor row_max = statistics.slice(0, 1).view({rows});
+  const Tensor row_sum = statistics.slice(1, 2).view({rows});
+  const Tensor target_logit = statistics.slice(2, 3).view({rows});
+
+  linear_forward(x, w, bias_value(), chunk.logits);
+  cross_entropy_statistics(chunk.logits, targets, vocab_.held.begin, vocab_.held.size(), row_max,
+                           row_sum, target_logit);
+  copy(row_max, global_max);
+  tp_.all_reduce(global_max, ReduceOp::max);
+  rescale_sum_exp(row_max, global_max, row_sum);
+  tp_.all_reduce(statistics.slice(1, 3));
+  if (correct.defined()) cross_entropy_correct(global_max, target_logit, targets, correct);
+  chunk.log_sum_exp = global_max;
+  cross_entropy_loss(global_max, row_sum, target_logit, targets, chunk.log_sum_exp, loss_sum);
+  return chunk;
+}
+
+void VocabParallelLoss::loss(const StepContext& ctx, const Tensor& x, const Tensor& targets,
+                             Tensor loss_sum, Tensor correct) {
+  const TrafficScope traffic(Traffic::loss);
+  for_each_chunk(x.dim(0), [&](int64_t begin, int64_t end) {
+    const Arena::Scope scope(ctx.arena);
+    forward_chunk(ctx, x.slice(begin, end), targets.slice(begin, end), loss_sum, correct);
+  });
+}
+
+void VocabParallelLoss::loss_and_gradient(const StepContext& ctx, const Tensor& x,
+                                          const Tensor& targets, const Factor& scale,
+                                          Tensor loss_sum, Tensor dx) {
+  const TrafficScope traffic(Traffic::loss);
+  for_each_chunk(x.dim(0), [&](int64_t begin, int64_t end) {
+    const Arena::Scope scope(ctx.arena);
+    const Tensor x_rows = x.slice(begin, end);
+    const Tensor target_rows = targets.slice(begin, end);
+    const Tensor dx_rows = dx.slice(begin, end);
+    const Chunk chunk = forward_chunk(ctx, x_rows, target_rows, loss_sum, {});
+    const Tensor& dlogits = chunk.logits;
+    cross_entropy_gradient(dlogits, target_rows, vocab_.held.begin, vocab_.held.size(),
+                           chunk.log_sum_exp, scale);
+    linear_backward_input(dlogits, table_.value, dx_rows);
+    const auto summing = tp_.all_reduce_async(dx_rows);
+    linear_backward_weight_bias(dlogits, x_rows, table_.grad, table_.next_accumulate(),
+                                bias_ != nullptr ? bias_->grad_to_add_to() : Tensor());
+    summing->wait();
+  });
+  if (bias_ == nullptr) return;
+  bias_->grad_to_add_to();  // where there were no rows
+  ctx.gradient_is_final(*bias_);
+}
+
+void VocabParallelLoss::whole_logits(const StepContext& ctx, const Tensor& x, Tensor out) {
+  const Arena::Scope scope(ctx.arena);
+  const int64_t rows = x.dim(0);
+  const Tensor local = ctx.arena.allocate({rows, vocab_.padded}, x.dtype());
+  const Tensor gathered = ctx.arena.allocate({tp_.size(), rows, vocab_.padded}, x.dtype());
+  linear_forward(x, table_.value, bias_value(), local);
+  tp_.all_gather(local, gathered);
+  join_columns(gathered, out);
+}
+
+}  // namespace tessera
