@@ -83,8 +83,9 @@ void add_attention_command(CLI::App& app, int& exit_code) {
       ->type_name("PREFIX")
       ->capture_default_str();
   add_device_options(*command, options->devices);
-  command->callback([options, &exit_code] {
-    exit_code = run_on_ranks([&](Communicator& world) { look(*options, world); });
+  command->callback([command, options, &exit_code] {
+    exit_code = run_on_ranks(command_line_of(*command),
+                             [&](Communicator& world) { look(*options, world); });
   });
 }
 

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "launch/checkpoint/checkpoint_labels.h"
 #include "launch/cli/asked_model.h"
+#include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
 #include "launch/cli/process.h"
 #include "launch/data/datasets/classification_dataset.h"
@@ -83,8 +84,9 @@ void add_classify_command(CLI::App& app, int& exit_code) {
       ->type_name("TEXT");
   command->add_flag("--truncate", options->truncate, "Cut a text that is too long for the model");
   add_device_options(*command, options->devices);
-  command->callback([options, &exit_code] {
-    exit_code = run_on_ranks([&](Communicator& world) { classify(*options, world); });
+  command->callback([command, options, &exit_code] {
+    exit_code = run_on_ranks(command_line_of(*command),
+                             [&](Communicator& world) { classify(*options, world); });
   });
 }
 

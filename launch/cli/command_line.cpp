@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <vector>
 
@@ -77,6 +78,22 @@ std::string usage_error(const CLI::App* app, const CLI::Error& error) {
   if (is(error, CLI::ExitCodes::ExtrasError)) what = unexpected(*app, command);
   if (is(error, CLI::ExitCodes::RequiredError) && chosen.empty()) what = no_command(*app);
   return fmt::format("error: {}: {}\n{} --help says more\n", name, what, name);
+}
+
+std::vector<NamedValue> command_line_of(const CLI::App& command,
+                                        const std::vector<std::string>& except) {
+  std::string name_of_command = command.get_name();
+  const CLI::App* parent = command.get_parent();
+  for (; parent != nullptr && parent->get_parent() != nullptr; parent = parent->get_parent()) {
+    name_of_command = parent->get_name() + " " + name_of_command;
+  }
+  std::vector<NamedValue> values = {{"the command", name_of_command}};
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() == 0 || std::ranges::find(except, name) != except.end()) continue;
+    values.push_back({name, fmt::format("{}", fmt::join(option->results(), " "))});
+  }
+  return values;
 }
 
 CLI::Validator whole_number_from(int64_t least) {

@@ -47,7 +47,9 @@ void add_config_command(CLI::App& app) {
   command->add_option("--ranks", options->ranks, "Check it for this many ranks, too")
       ->check(whole_number_from(1));
   command->add_flag("--markdown", options->markdown, "Print what all keys mean, as Markdown");
-  command->callback([options] { run_on_first_rank([&] { print_config(*options); }); });
+  command->callback([command, options] {
+    run_on_first_rank(command_line_of(*command), [&] { print_config(*options); });
+  });
 }
 
 }  // namespace tessera

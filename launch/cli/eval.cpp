@@ -87,9 +87,10 @@ void add_eval_command(CLI::App& app, int& exit_code) {
                    "on one rank")
       ->type_name("FILE.safetensors");
   add_device_options(*command, *devices);
-  command->callback([options, devices, as_json, &exit_code] {
-    exit_code =
-        run_on_ranks([&](Communicator& world) { eval(*options, *devices, *as_json, world); });
+  command->callback([command, options, devices, as_json, &exit_code] {
+    exit_code = run_on_ranks(command_line_of(*command), [&](Communicator& world) {
+      eval(*options, *devices, *as_json, world);
+    });
   });
 }
 

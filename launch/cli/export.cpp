@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
 #include "launch/cli/process.h"
 #include "launch/huggingface/export/export_model.h"
@@ -56,7 +57,9 @@ void add_export_command(CLI::App& app) {
       ->check(CLI::IsMember({"fp32", "bf16"}), "")
       ->capture_default_str();
   command->add_flag("--overwrite", arguments->overwrite, "Replace an earlier export in DIR");
-  command->callback([arguments] { run_on_first_rank([&] { export_and_print(*arguments); }); });
+  command->callback([command, arguments] {
+    run_on_first_rank(command_line_of(*command), [&] { export_and_print(*arguments); });
+  });
 }
 
 }  // namespace tessera

@@ -95,8 +95,9 @@ void add_fill_mask_command(CLI::App& app, int& exit_code) {
       ->check(whole_number_from(1))
       ->capture_default_str();
   add_device_options(*command, options->devices);
-  command->callback([options, &exit_code] {
-    exit_code = run_on_ranks([&](Communicator& world) { fill_mask(*options, world); });
+  command->callback([command, options, &exit_code] {
+    exit_code = run_on_ranks(command_line_of(*command),
+                             [&](Communicator& world) { fill_mask(*options, world); });
   });
 }
 

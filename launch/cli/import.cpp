@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
 #include "launch/cli/process.h"
 #include "launch/config/write_config.h"
@@ -63,7 +64,9 @@ void add_import_command(CLI::App& app) {
       ->add_option("--architecture", options->architecture,
                    "The model's class, in place of config.json's")
       ->type_name("CLASS");
-  command->callback([options] { run_on_first_rank([&] { import_and_print(*options); }); });
+  command->callback([command, options] {
+    run_on_first_rank(command_line_of(*command), [&] { import_and_print(*options); });
+  });
 }
 
 }  // namespace tessera

@@ -34,8 +34,8 @@ void add_inspect_command(CLI::App& app) {
       ->check(whole_number_from(0));
   command->add_option("--text", options->text, "Of a tokenizer: show how it cuts a text")
       ->type_name("TEXT");
-  command->callback([options] {
-    run_on_first_rank([&] {
+  command->callback([command, options] {
+    run_on_first_rank(command_line_of(*command), [&] {
       fmt::print("{}", inspect(*options));
       std::fflush(stdout);
     });

@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    tessera::run_on_first_rank([&] { app.exit(error); });
+    tessera::run_on_first_rank({{"the command line", error.what()}}, [&] { app.exit(error); });
     return error.get_exit_code();
   } catch (const tessera::PrintedError&) {
     return EXIT_FAILURE;

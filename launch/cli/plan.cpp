@@ -167,8 +167,8 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       ->allow_extra_args(false);
   command->add_flag("--json", options->json, "Print one JSON object");
   add_sweep_options(*command, *options);
-  command->callback([options, &exit_code] {
-    run_on_first_rank([&] {
+  command->callback([command, options, &exit_code] {
+    run_on_first_rank(command_line_of(*command), [&] {
       if (!print(*options)) exit_code = EXIT_FAILURE;
     });
   });

@@ -112,8 +112,10 @@ void add_prepare_command(CLI::App& app) {
                    "what is written is the same for any number")
       ->type_name("N")
       ->check(whole_number_from(1));
-  command->callback(
-      [options] { run_on_first_rank([&] { print(*options, prepare_watched(*options)); }); });
+  command->callback([command, options] {
+    run_on_first_rank(command_line_of(*command),
+                      [&] { print(*options, prepare_watched(*options)); });
+  });
 }
 
 }  // namespace tessera

@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "core/version.h"
 #include "parallel/communicators/exchange.h"
 #include "parallel/communicators/mpi/mpi_launch.h"
 #include "parallel/communicators/mpi/mpi_runtime.h"
@@ -37,9 +38,17 @@ int run_alone(const std::function<void(Communicator&)>& body) {
 /// all that it has begun.
 constexpr auto kPatience = std::chrono::seconds(30);
 
-int run_under_mpi(const std::function<void(Communicator&)>& body) {
+/// The first exchange of a world, whose form no version may change.
+void check_ranks(Communicator& world, const CommandLine& command_line) {
+  CommandLine values = {{"tessera's version", kVersion}};
+  values.insert(values.end(), command_line.begin(), command_line.end());
+  require_same_on_ranks(world, values, "Start all ranks with the same program and command line");
+}
+
+int run_under_mpi(const CommandLine& command_line, const std::function<void(Communicator&)>& body) {
   MpiRuntime mpi;
   try {
+    check_ranks(mpi.world(), command_line);
     body(mpi.world());
     return EXIT_SUCCESS;
   } catch (const SharedError& error) {
@@ -66,21 +75,22 @@ void limit_openmp_spinning(char** argv) {
   // Where a program can not start itself anew, it runs as it is, only slower under load.
 }
 
-int run_on_ranks(const std::function<void(Communicator& world)>& body) {
+int run_on_ranks(const CommandLine& command_line,
+                 const std::function<void(Communicator& world)>& body) {
   try {
-    return launched_by_mpi() ? run_under_mpi(body) : run_alone(body);
+    return launched_by_mpi() ? run_under_mpi(command_line, body) : run_alone(body);
   } catch (const std::exception& error) {
     print_error(error.what());
     return EXIT_FAILURE;
   }
 }
 
-void run_on_first_rank(const std::function<void()>& body) {
+void run_on_first_rank(const CommandLine& command_line, const std::function<void()>& body) {
   if (!launched_by_mpi()) {
     body();
     return;
   }
-  const int exit_code = run_on_ranks([&](Communicator& world) {
+  const int exit_code = run_on_ranks(command_line, [&](Communicator& world) {
     std::string error;
     try {
       if (world.rank() == 0) body();

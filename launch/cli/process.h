@@ -1,8 +1,10 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "core/error.h"
+#include "launch/support/same_on_ranks.h"
 #include "parallel/communicators/communicator.h"
 
 namespace tessera {
@@ -14,12 +16,17 @@ namespace tessera {
 /// environment already says how to wait.
 void limit_openmp_spinning(char** argv);
 
+/// What a process was asked to do, as far as it must be the same on all ranks of a world.
+using CommandLine = std::vector<NamedValue>;
+
 /// Runs `body` on the ranks that mpirun started, or on this process alone if nothing started it,
 /// and returns the exit code. An error that all ranks share (SharedError) is printed by rank 0 and
 /// all end in order; any other exception is printed by the rank that it happened on, and ends all
 /// ranks at once, whatever they wait for. A PeerError leaves half a minute to the rank that has
-/// its cause to tell.
-int run_on_ranks(const std::function<void(Communicator& world)>& body);
+/// its cause to tell. Ranks of different versions of this program, or with different command lines,
+/// are refused before anything else.
+int run_on_ranks(const CommandLine& command_line,
+                 const std::function<void(Communicator& world)>& body);
 
 /// An error that has been printed already: nothing is left to do but to end with an exit code.
 class PrintedError : public Error {
@@ -30,6 +37,6 @@ class PrintedError : public Error {
 /// For what one process does: runs `body` on rank 0 of the ranks that mpirun started while the
 /// others wait, or here if nothing started this process. Throws what `body` throws; among ranks,
 /// prints it once and throws PrintedError on all.
-void run_on_first_rank(const std::function<void()>& body);
+void run_on_first_rank(const CommandLine& command_line, const std::function<void()>& body);
 
 }  // namespace tessera

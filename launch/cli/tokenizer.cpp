@@ -240,7 +240,9 @@ void add_tokenizer_command(CLI::App& app) {
       ->check(CLI::Range(0.98, 1.0))
       ->capture_default_str();
   command->add_flag("--overwrite", options->overwrite, "Replace a file of the same name");
-  command->callback([options, command] { run_on_first_rank([&] { train(*command, *options); }); });
+  command->callback([options, command] {
+    run_on_first_rank(command_line_of(*command), [&] { train(*command, *options); });
+  });
 }
 
 }  // namespace tessera

@@ -24,8 +24,9 @@ void add_train_command(CLI::App& app, int& exit_code) {
                    "Save and end after this step, as if the run had been stopped there")
       ->type_name("STEP")
       ->check(whole_number_from(1));
-  command->callback([options, &exit_code] {
-    exit_code = run_on_ranks([&](Communicator& world) { run_training(*options, world); });
+  command->callback([command, options, &exit_code] {
+    exit_code = run_on_ranks(command_line_of(*command, {"config", "--set"}),
+                             [&](Communicator& world) { run_training(*options, world); });
   });
 }
 

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "launch/checkpoint/format/manifest.h"
 #include "launch/checkpoint/format/step_folder.h"
+#include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
 #include "launch/cli/process.h"
 
@@ -50,10 +51,10 @@ void add_verify_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("verify", "Check checkpoints against their checksums");
   const auto path = std::make_shared<std::string>();
   command->add_option("PATH", *path, "A run's folder, or the folder of one step")->required();
-  command->callback([path] {
+  command->callback([command, path] {
     fs::path folder(*path);
     if (!folder.has_filename()) folder = folder.parent_path();  // "run/" is "run"
-    run_on_first_rank([&] { verify_all(folder); });
+    run_on_first_rank(command_line_of(*command), [&] { verify_all(folder); });
   });
 }
 

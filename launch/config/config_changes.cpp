@@ -6,13 +6,9 @@
 namespace tessera {
 namespace {
 
-struct WrittenKey {
-  std::string name, value;
-};
-
 struct KeyCollector {
   std::string_view section;
-  std::vector<WrittenKey>& keys;
+  std::vector<NamedValue>& keys;
 
   template <typename Rule>
   void operator()(Key key, const typename Rule::Value& value, const Rule& rule, std::string_view) {
@@ -21,7 +17,7 @@ struct KeyCollector {
 };
 
 struct SectionCollector {
-  std::vector<WrittenKey> keys = {};
+  std::vector<NamedValue> keys = {};
 
   void operator()(std::string_view name, const auto& section, std::string_view) {
     KeyCollector collector{name, keys};
@@ -29,16 +25,16 @@ struct SectionCollector {
   }
 };
 
-std::vector<WrittenKey> written_keys(const RunConfig& config) {
+}  // namespace
+
+std::vector<NamedValue> config_values(const RunConfig& config) {
   SectionCollector collector;
   describe(config, collector);
   return collector.keys;
 }
 
-}  // namespace
-
 std::vector<std::string> config_changes(const RunConfig& before, const RunConfig& now) {
-  const std::vector<WrittenKey> old_keys = written_keys(before), new_keys = written_keys(now);
+  const std::vector<NamedValue> old_keys = config_values(before), new_keys = config_values(now);
   std::vector<std::string> changes;
   for (size_t i = 0; i < new_keys.size(); ++i) {
     if (old_keys[i].value == new_keys[i].value) continue;

@@ -4,8 +4,12 @@
 #include <vector>
 
 #include "launch/config/run_config.h"
+#include "launch/support/same_on_ranks.h"
 
 namespace tessera {
+
+/// Every key with its value, in the order of schema.h: {"train.steps", "120"}.
+std::vector<NamedValue> config_values(const RunConfig& config);
 
 /// What differs between two configurations, a line a key in the order of schema.h:
 /// "train.steps: 120 -> 2000".

@@ -8,6 +8,7 @@
 #include "core/random.h"
 #include "launch/data/sample_source.h"
 #include "launch/data/sampling/blended_dataset.h"
+#include "launch/tokenizers/tokenizer_identity.h"
 
 namespace tessera {
 namespace {
@@ -71,6 +72,15 @@ class DataOpener {
 
   /// Of what is trained on, where that was opened.
   std::vector<TrainPart> take_train_parts() { return std::move(train_parts_); }
+
+  /// Of each dataset that was opened, by path.
+  std::vector<NamedValue> identity() const {
+    std::vector<NamedValue> values;
+    for (const auto& [path, source] : sources_) {
+      values.push_back({fmt::format("the data of {}", path), source->identity()});
+    }
+    return values;
+  }
 
   std::vector<std::string> take_notes() { return std::move(notes_); }
 
@@ -149,6 +159,8 @@ TrainingData open_data(const RunConfig& config) {
   if (has_part(config.data, DataPart::eval)) data.eval = opener.open(DataPart::eval);
   if (has_part(config.data, DataPart::test)) opener.open(DataPart::test);
   data.train_parts = opener.take_train_parts();
+  data.identity = opener.identity();
+  data.identity.push_back({"the tokenizer", to_string(identity_of(*data.tokenizer))});
   data.notes = opener.take_notes();
   note_doubts(config, data.notes);
   return data;

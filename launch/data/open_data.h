@@ -8,6 +8,7 @@
 #include "launch/data/sample.h"
 #include "launch/data/sampling/data_split.h"
 #include "launch/data/train_parts.h"
+#include "launch/support/same_on_ranks.h"
 #include "launch/tokenizers/tokenizer.h"
 
 namespace tessera {
@@ -19,7 +20,10 @@ struct TrainingData {
   /// What the datasets' tokens mean, which checkpoints keep; null in a test that needs none.
   std::shared_ptr<const Tokenizer> tokenizer;
   std::vector<TrainPart> train_parts = {};  ///< what `train` is made of, in order
-  std::vector<std::string> notes = {};      ///< what a person should know of it, in sentences
+  /// What tells this data from other data under the same paths: one value for each dataset, and the
+  /// tokenizer.
+  std::vector<NamedValue> identity = {};
+  std::vector<std::string> notes = {};  ///< what a person should know of it, in sentences
 };
 
 /// Opens the datasets that the config names, as samples of the kind that its model learns from,

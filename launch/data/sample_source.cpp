@@ -10,6 +10,7 @@
 #include "launch/data/datasets/gpt_dataset.h"
 #include "launch/data/datasets/gpt_packed_dataset.h"
 #include "launch/data/indexed/dataset_metadata.h"
+#include "launch/support/files/mapped_file.h"
 #include "launch/tokenizers/tokenizer_identity.h"
 
 namespace tessera {
@@ -59,6 +60,7 @@ class TokenSource : public SampleSource {
   }
 
   int64_t size() const override { return tokens_->num_tokens(); }
+  std::string identity() const override { return tokens_->identity(); }
 
  protected:
   DataSection data_;
@@ -133,6 +135,10 @@ class TextSource final : public SampleSource {
   }
 
   int64_t size() const override { return texts_->size(); }
+
+  std::string identity() const override {
+    return fmt::format("{} texts, {}", size(), sampled_checksum(MappedFile(texts_->path())));
+  }
 
   std::shared_ptr<const Dataset> samples(Range range, uint64_t /*seed*/) const override {
     return std::make_shared<const ClassificationDataset>(texts_, range);

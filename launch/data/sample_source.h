@@ -20,6 +20,9 @@ class SampleSource {
   /// Its tokens or its texts.
   virtual int64_t size() const = 0;
 
+  /// Its sizes, and a checksum that other content changes (see sampled_checksum()).
+  virtual std::string identity() const = 0;
+
   /// Samples, of the kind that the config's model learns from, of some of them. `seed` decides
   /// what is random in them. Throws if they are too few for a sample.
   virtual std::shared_ptr<const Dataset> samples(Range range, uint64_t seed) const = 0;

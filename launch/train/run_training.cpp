@@ -298,9 +298,13 @@ void run_training(const TrainOptions& options, Communicator& world) {
   RunConfig config;
   TrainingData data;
   std::optional<RunLock> lock;
+  all_or_none(world, [&] { config = load_and_validate(options, world.size()); });
+  require_same_on_ranks(world, config_values(config),
+                        "Start all ranks with the same configuration and the same --set");
+  all_or_none(world, [&] { data = open_data(config); });
+  require_same_on_ranks(world, data.identity,
+                        "Give all hosts the same files: copy them anew, or use a shared folder");
   all_or_none(world, [&] {
-    config = load_and_validate(options, world.size());
-    data = open_data(config);
     if (world.rank() != 0) return;
     make_run_folder(config);
     lock.emplace(config.run.dir);

@@ -1,8 +1,9 @@
+#include <CLI/CLI.hpp>
 #include <utility>
 
 #include "launch/checkpoint/find.h"
 #include "launch/checkpoint/verify.h"
-#include "launch/cli/verify.h"
+#include "launch/cli/commands.h"
 #include "tests/launch/checkpoint_fixture.h"
 
 namespace tessera {

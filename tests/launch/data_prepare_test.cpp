@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "data_test_files.h"
-#include "launch/cli/prepare.h"
+#include "launch/cli/commands.h"
 #include "launch/data/indexed/indexed_dataset.h"
 #include "launch/data/prepare/prepare.h"
 #include "launch/tokenizers/byte_tokenizer.h"

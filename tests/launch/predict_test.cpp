@@ -5,7 +5,9 @@
 #include <numeric>
 
 #include "launch/data/open_data.h"
+#include "launch/train/trainer.h"
 #include "parallel/communicators/thread/thread_communicator.h"
+#include "parallel/process_grid.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/small_runs.h"
 

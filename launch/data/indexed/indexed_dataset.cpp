@@ -54,6 +54,11 @@ IndexedDataset::IndexedDataset(const std::string& prefix, int64_t vocab_size)
   check_documents();
 }
 
+std::string IndexedDataset::identity() const {
+  return fmt::format("{} documents, {} tokens, index {}, tokens {}", num_documents_, num_tokens_,
+                     sampled_checksum(index_), sampled_checksum(bin_));
+}
+
 void IndexedDataset::check_header() {
   const std::string& path = index_.path();
   const std::span<const std::byte> bytes = index_.bytes();

@@ -26,8 +26,12 @@ std::string Checksum::text() const {
   return fmt::format("xxh3-64:{:016x}", digest);
 }
 
+uint64_t hash_of(std::span<const std::byte> bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
 std::string checksum_of(std::span<const std::byte> bytes) {
-  return fmt::format("xxh3-64:{:016x}", XXH3_64bits(bytes.data(), bytes.size()));
+  return fmt::format("xxh3-64:{:016x}", hash_of(bytes));
 }
 
 }  // namespace tessera

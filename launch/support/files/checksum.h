@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -24,6 +25,10 @@ class Checksum {
   std::unique_ptr<void, Free> state_;
 };
 
+/// XXH3 of `bytes`.
+uint64_t hash_of(std::span<const std::byte> bytes);
+
+/// As Checksum::text().
 std::string checksum_of(std::span<const std::byte> bytes);
 
 }  // namespace tessera

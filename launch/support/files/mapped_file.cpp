@@ -5,11 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "core/checked.h"
 #include "core/error.h"
+#include "launch/support/files/checksum.h"
 #include "launch/support/files/file_descriptor.h"
 
 namespace tessera {
@@ -51,6 +53,24 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(bytes_, other.bytes_);
   return *this;
+}
+
+std::string sampled_checksum(const MappedFile& file) {
+  constexpr size_t kBlock = 4096, kBlocks = 64;
+  const std::span<const std::byte> bytes = file.bytes();
+  const size_t size = bytes.size();
+  Checksum checksum;
+  checksum.update(std::as_bytes(std::span(&size, 1)));
+  if (size <= kBlock * kBlocks) {
+    checksum.update(bytes);
+    return checksum.text();
+  }
+  const double stride = static_cast<double>(size - kBlock) / static_cast<double>(kBlocks - 1);
+  for (size_t i = 0; i < kBlocks; ++i) {
+    const auto begin = static_cast<size_t>(stride * static_cast<double>(i));
+    checksum.update(bytes.subspan(std::min(begin, size - kBlock), kBlock));
+  }
+  return checksum.text();
 }
 
 }  // namespace tessera

@@ -38,4 +38,8 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
+/// The checksum of the file's size and of 64 blocks of 4 KiB that are spread evenly over it, the
+/// first and the last among them: all of a small file, and cheap for one of any size.
+std::string sampled_checksum(const MappedFile& file);
+
 }  // namespace tessera
