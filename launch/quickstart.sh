@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Trains a small GPT on this repository's own sources and documentation: two tensor-parallel ranks,
-# stopped half-way, resumed on one rank from the sharded checkpoint, and asked for some text.
+# Trains a small GPT on this repository's own sources and documentation: on two tensor ranks, stopped
+# halfway, resumed on one rank from the sharded checkpoint. Then generates text.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . launch/set_up.sh
@@ -9,26 +9,26 @@ say() {
   if [ -t 1 ]; then printf '\n\033[1m%s\033[0m\n' "$*"; else printf '\n%s\n' "$*"; fi
 }
 
-say "1/5  Installing what is missing and building (some minutes the first time)"
+say "1/5  Installing missing packages and building (takes minutes the first time)"
 install_missing "${packages[@]}"
 build cpu tessera
 tessera=build/cpu/tessera
 
-say "2/5  Turning the repository's text into a dataset of bytes (in a new runs/quickstart)"
+say "2/5  Preparing a dataset of bytes from the repository's text (in a new runs/quickstart)"
 rm -rf runs/quickstart
 mapfile -t texts < <(find core parallel models launch tests configs docs README.md CMakeLists.txt \
   \( -name '*.h' -o -name '*.cpp' -o -name '*.md' -o -name '*.yaml' -o -name '*.sh' \) | LC_ALL=C sort)
 "$tessera" prepare --tokenizer byte --append-eod --input "${texts[@]}" --output runs/quickstart/data/text
 
-say "3/5  Training on 2 ranks that share each layer (parallel.tensor=2), stopped at step 500"
+say "3/5  Training on 2 tensor ranks (parallel.tensor=2), stopping at step 500"
 "${mpi_run[@]}" -np 2 "$tessera" train configs/gpt_quickstart.yaml \
   --set parallel.tensor=2 --stop-at 500
 
-say "4/5  Going on from the sharded checkpoint on 1 rank"
+say "4/5  Resuming from the sharded checkpoint on 1 rank"
 "$tessera" train configs/gpt_quickstart.yaml --set checkpoint.resume=required
 
-say "5/5  What it writes after '/// Returns the '"
+say "5/5  Generating text after '/// Returns the '"
 "$tessera" generate --checkpoint runs/quickstart/run --prompt '/// Returns the ' \
   --max-tokens 300 --temperature 0.7
 
-say "Done: runs/quickstart/run holds config.yaml, metrics.jsonl and the checkpoints."
+say "Done: runs/quickstart/run contains config.yaml, metrics.jsonl and the checkpoints."

@@ -1,17 +1,17 @@
-# Sourced by launch/quickstart.sh and tests/run.sh: installs what is missing, builds, and makes mpirun
-# work for root, in a container and with more ranks than cores.
+# Sourced by launch/quickstart.sh and tests/run.sh: installs missing packages, builds, and makes mpirun
+# work as root, in containers and with more ranks than cores.
 
 packages=(g++ cmake ninja-build git ca-certificates
   libopenmpi-dev openmpi-bin libdnnl-dev libyaml-cpp-dev libcli11-dev libfmt-dev
   nlohmann-json3-dev libxxhash-dev libicu-dev zlib1g-dev libzstd-dev libsentencepiece-dev
   libgtest-dev libgmock-dev libbenchmark-dev)
 
-# Installs those of the given packages that are missing. Says which; needs root or sudo only then.
+# Lists and installs those of the given packages that are missing; only then it needs root or sudo.
 install_missing() {
   local missing=() package
   if ! command -v apt-get >/dev/null; then
-    echo "This is not Debian or Ubuntu: install the equivalents of these packages yourself if the" \
-      "build does not find them: $*"
+    echo "This is not Debian or Ubuntu: if the build does not find a library, install the equivalent" \
+      "of one of these packages: $*"
     return
   fi
   for package in "$@"; do
@@ -23,7 +23,7 @@ install_missing() {
   local as_root=()
   if [ "$(id -u)" -ne 0 ]; then
     if ! command -v sudo >/dev/null; then
-      echo "These packages are missing, and there is no sudo to install them with: ${missing[*]}" >&2
+      echo "These packages are missing, and sudo is not available to install them: ${missing[*]}" >&2
       exit 1
     fi
     as_root=(sudo)
@@ -34,7 +34,7 @@ install_missing() {
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# configure PRESET: makes build/PRESET ready.
+# configure PRESET: configures build/PRESET, with ccache if it is installed.
 configure() {
   local launcher=()
   command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
@@ -50,7 +50,7 @@ build() {
   cmake --build --preset "$preset" ${1:+--target "$@"}
 }
 
-# mpirun refuses root and more ranks than cores, binds a rank's threads to one core, and in many
-# containers may not copy between processes; these turn all that off.
+# By default mpirun refuses to run as root or with more ranks than cores, binds a rank's threads to one core,
+# and copies between processes, which many containers forbid. These options turn all of that off.
 mpi_run=(mpirun --allow-run-as-root --oversubscribe --bind-to none)
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
