@@ -1,8 +1,13 @@
 #pragma once
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "launch/support/same_on_ranks.h"
@@ -20,5 +25,42 @@ std::vector<NamedValue> command_line_of(const CLI::App& command,
 
 /// Accepts integers from `least` on, and says so of others.
 CLI::Validator whole_number_from(int64_t least);
+
+/// Adds an option that accepts one of the words in `choices` and sets `value` to what it stands
+/// for. The help shows "--name auto|cpu|cuda=auto", where the default is the present `value`.
+/// `value` must live until the command line has been parsed.
+template <typename Value>
+CLI::Option* add_choice(
+    CLI::App& command, const std::string& name, Value& value,
+    const std::vector<std::pair<std::string, std::type_identity_t<Value>>>& choices,
+    const std::string& description) {
+  std::vector<std::string> words;
+  std::string default_word;
+  for (const auto& [word, meaning] : choices) {
+    words.push_back(word);
+    if (meaning == value) default_word = word;
+  }
+  const auto set = [&value, choices, words](const std::string& text) -> std::string {
+    for (const auto& [word, meaning] : choices) {
+      if (word != text) continue;
+      value = meaning;
+      return "";
+    }
+    return fmt::format("'{}' is none of: {}", text, fmt::join(words, ", "));
+  };
+  return command.add_option(name, description)
+      ->type_name(fmt::format("{}", fmt::join(words, "|")))
+      ->check(set, "")
+      ->default_str(default_word);
+}
+
+/// The same for words that stand for themselves.
+inline CLI::Option* add_choice(CLI::App& command, const std::string& name, std::string& value,
+                               const std::vector<std::string>& words,
+                               const std::string& description) {
+  std::vector<std::pair<std::string, std::string>> choices;
+  for (const std::string& word : words) choices.emplace_back(word, word);
+  return add_choice(command, name, value, choices, description);
+}
 
 }  // namespace tessera

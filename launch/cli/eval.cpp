@@ -20,20 +20,9 @@ void add_data_options(CLI::App& command, EvalOptions& options) {
                   "A dataset's prefix, as it was given to `tessera prepare`, or a file of labelled "
                   "texts; else the data of the configuration")
       ->type_name("PREFIX");
-  command
-      .add_option("--part",
-                  "Without --data: which part of the configuration's data (default: eval)")
-      ->type_name("train|eval|test")
-      ->check(
-          [&options](const std::string& word) -> std::string {
-            for (const DataPart part : {DataPart::train, DataPart::eval, DataPart::test}) {
-              if (to_string(part) != word) continue;
-              options.part = part;
-              return "";
-            }
-            return fmt::format("'{}' is none of: train, eval, test", word);
-          },
-          "");
+  add_choice(command, "--part", options.part,
+             {{"train", DataPart::train}, {"eval", DataPart::eval}, {"test", DataPart::test}},
+             "Without --data: which part of the configuration's data");
   command
       .add_option("--config", options.config,
                   "How samples are made of the data; else the config.yaml of the checkpoint's run. "

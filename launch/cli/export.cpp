@@ -52,10 +52,8 @@ void add_export_command(CLI::App& app) {
                    "Weights of more than this are split into several files")
       ->type_name("SIZE")
       ->capture_default_str();
-  command->add_option("--precision", arguments->precision, "Of the weights that are written")
-      ->type_name("fp32|bf16")
-      ->check(CLI::IsMember({"fp32", "bf16"}), "")
-      ->capture_default_str();
+  add_choice(*command, "--precision", arguments->precision, {"fp32", "bf16"},
+             "Of the weights that are written");
   command->add_flag("--overwrite", arguments->overwrite, "Replace an earlier export in DIR");
   command->callback([command, arguments] {
     run_on_first_rank(command_line_of(*command), [&] { export_and_print(*arguments); });

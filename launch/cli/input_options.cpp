@@ -1,11 +1,9 @@
 #include "launch/cli/input_options.h"
 
-#include <CLI/CLI.hpp>
+#include "launch/cli/command_line.h"
 
 namespace tessera {
 namespace {
-
-constexpr std::array<std::string_view, 3> kFormats = {"auto", "text", "jsonl"};
 
 constexpr int kMostInputs = 1 << 20;  // more words than a command line has room for, mostly
 
@@ -22,12 +20,12 @@ void add_input_options(CLI::App& command, InputOptions& options) {
       // is not, then takes one word at a time.
       ->expected(1, kMostInputs)
       ->allow_extra_args(false);
-  command
-      .add_option("--format",
-                  "jsonl: an object a line; text; or auto (default): jsonl for names in .jsonl or "
-                  ".json, with or without .gz or .zst, else text")
-      ->type_name("auto|text|jsonl")
-      ->check(set_from(kFormats, options.formats), "");
+  add_choice(command, "--format", options.formats,
+             {{"auto", InputFormats::by_name},
+              {"text", InputFormats::text},
+              {"jsonl", InputFormats::jsonl}},
+             "jsonl: an object a line; text; or auto: jsonl for names in .jsonl or "
+             ".json, with or without .gz or .zst, else text");
   command
       .add_option("--field", options.field,
                   "the field of each JSON object that is the text (default: text)")

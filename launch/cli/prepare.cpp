@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <memory>
 
@@ -20,9 +19,6 @@
 
 namespace tessera {
 namespace {
-
-constexpr std::array<std::string_view, 3> kDocuments = {"file", "paragraph", "line"};
-constexpr std::array<std::string_view, 2> kSentences = {"none", "line"};
 
 double megabytes(int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
 
@@ -76,18 +72,14 @@ void add_document_options(CLI::App& command, PrepareOptions& options) {
       .add_option("--tokenizer", options.tokenizer,
                   fmt::format("{} (default: {})", tokenizer_specs_allowed(), options.tokenizer))
       ->type_name("SPEC");
-  command
-      .add_option("--documents",
-                  "what is a document of text: a file (default), a paragraph (lines up to a blank "
-                  "one) or a line; a line of JSON always is one")
-      ->type_name("file|paragraph|line")
-      ->check(set_from(kDocuments, options.documents), "");
-  command
-      .add_option("--sentences",
-                  "what is a sequence: a document (none, default) or a line of it, as pairs of "
-                  "sentences need")
-      ->type_name("none|line")
-      ->check(set_from(kSentences, options.sentences), "");
+  add_choice(
+      command, "--documents", options.documents,
+      {{"file", Documents::file}, {"paragraph", Documents::paragraph}, {"line", Documents::line}},
+      "what is a document of text: a file, a paragraph (lines up to a blank one) or a line; a "
+      "line of JSON always is one");
+  add_choice(command, "--sentences", options.sentences,
+             {{"none", Sentences::none}, {"line", Sentences::line}},
+             "what is a sequence: a document (none) or a line of it, as pairs of sentences need");
   command.add_flag("--append-eod", options.append_end,
                    "append the tokenizer's end-of-document token to each document, as a GPT needs");
 }

@@ -201,10 +201,7 @@ void add_tokenizer_command(CLI::App& app) {
   CLI::App* tokenizer = app.add_subcommand("tokenizer", "Make a tokenizer");
   tokenizer->require_subcommand(1);
   CLI::App* command = tokenizer->add_subcommand("train", "Make a vocabulary from text");
-  command->add_option("--kind", options->kind, kinds_help())
-      ->required()
-      ->type_name("KIND")
-      ->check(CLI::IsMember(kind_names()));
+  add_choice(*command, "--kind", options->kind, kind_names(), kinds_help())->required();
   add_input_options(*command, options->input);
   command->add_option("--vocab-size", options->vocab_size, "Tokens, the special ones too")
       ->required()
@@ -231,9 +228,8 @@ void add_tokenizer_command(CLI::App& app) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false);
-  command->add_option("--model-type", options->model_type, "unigram or bpe, of SentencePiece")
-      ->check(CLI::IsMember({"unigram", "bpe"}))
-      ->capture_default_str();
+  add_choice(*command, "--model-type", options->model_type, {"unigram", "bpe"},
+             "The algorithm of SentencePiece");
   command
       ->add_option("--character-coverage", options->character_coverage,
                    "How much of the text is of characters that are kept, of SentencePiece")

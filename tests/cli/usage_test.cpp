@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <sstream>
+
 #include "tests/cli/small_run.h"
 
 namespace tessera::test {
@@ -43,6 +46,48 @@ TEST_P(CliUsage, WhatOneProcessDoesIsDoneOnce) {
   const Outcome printed = called({"config", path("config.yaml").string()});
   expect_success(printed);
   EXPECT_EQ(printed.count("num_layers: 2\n"), 1u) << printed.output;
+}
+
+class CliHelp : public SmallRun {
+ protected:
+  /// The subcommands that the help of `command` lists, with theirs; `command` first.
+  std::vector<Arguments> commands(const Arguments& command) const {
+    std::vector<Arguments> found = {command};
+    std::istringstream help(help_of(command));
+    std::string line;
+    while (std::getline(help, line) && line != "Subcommands:") continue;
+    while (std::getline(help, line) && !line.empty()) {
+      Arguments subcommand = command;
+      std::istringstream(line) >> subcommand.emplace_back();
+      for (const Arguments& each : commands(subcommand)) found.push_back(each);
+    }
+    return found;
+  }
+
+  std::string help_of(Arguments command) const {
+    command.push_back("--help");
+    const Outcome help = run(tessera(kAlone, command));
+    expect_success(help);
+    return help.output;
+  }
+};
+
+TEST_F(CliHelp, ShowsChoicesAsWords) {
+  const std::vector<Arguments> all = commands({});
+  EXPECT_GE(all.size(), 16u);  // 14 commands, `tokenizer train` and the program itself
+  for (const Arguments& command : all) {
+    const std::string help = help_of(command);
+    EXPECT_TRUE(std::all_of(help.begin(), help.end(), [](unsigned char c) {
+      return c == '\n' || c >= ' ';
+    })) << help;
+    for (const char* internal : {"->", "value in", "{"}) {
+      EXPECT_EQ(help.find(internal), std::string::npos) << help;
+    }
+  }
+  EXPECT_NE(help_of({"eval"}).find("--device auto|cpu|cuda=auto"), std::string::npos);
+  EXPECT_NE(help_of({"export"}).find("--precision fp32|bf16=fp32"), std::string::npos);
+  expect_refused(run(tessera(kAlone, {"eval", "--checkpoint", "run", "--device", "gpu"})),
+                 {"--device: 'gpu' is none of: auto, cpu, cuda"});
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, CliUsage, testing::Values(kAlone, 2), [](const auto& instance) {
