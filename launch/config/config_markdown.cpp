@@ -10,38 +10,42 @@ constexpr const char* kIntroduction = R"(# Configuration
 
 <!-- Written by `tessera config --markdown > docs/configuration.md` from launch/config/schema.h. -->
 
-One YAML file says everything about a run:
+One YAML file configures a run:
 
     mpirun -np 2 build/cpu/tessera train configs/gpt_shakespeare.yaml
 
-Any key can be overridden on the command line, as often as needed; the value is YAML, and of two for
-the same key the later one wins:
+`--set` overrides any key and may be repeated. The value is YAML; the last value of a key wins:
 
     ... --set optimizer.lr=0.001 --set "optimizer.betas=[0.9, 0.99]" --set data.eval=null
 
-A run writes what it has made of file, overrides and defaults to `config.yaml` in `run.dir`: every key,
-so that the file alone repeats the run. Paths, there and here, are relative to the directory in which
-the command runs. A run that resumes with other values says which: `train.steps: 1000 -> 2000`.
+At start-up, all ranks compare their version, command line, resolved configuration, tokenizer and data (sizes and a sampled
+checksum of each dataset). If they differ, no rank starts, and the error names the key, the values and the ranks:
 
-## What is an error
+    error: the ranks do not belong together: optimizer.lr is 6.0e-4 on ranks 0-2, but 0.1 on rank 3. Start all ranks with the same configuration and the same --set
 
-Nothing is guessed and nothing is ignored. All that is wrong with keys is reported at once, with file,
-line and column, and with the key that was probably meant:
+A run writes its complete configuration (file, overrides and defaults) to `config.yaml` in `run.dir`. That file alone repeats
+the run. Paths are relative to the directory in which the command runs. A resumed run lists the keys that have changed:
+`train.steps: 1000 -> 2000`.
+
+## Errors
+
+Nothing is guessed and nothing is ignored. All errors are reported at once, with file, line and column, and with the closest
+valid key:
 
     configs/x.yaml:12:3: unknown key 'model.num_layer'; did you mean 'model.num_layers'? Keys of 'model' are: ...
     configs/x.yaml:15:3: model.dropout is 1.5, but must be a number from 0.0 to below 1.0
     --set batch.micro=two: batch.micro is two, but must be an integer from 1 to 100000000
 
-- Unknown sections and keys, keys given twice, sections without keys, required keys that are missing.
-- An **integer** has digits and nothing else: `12`, `-3`; `1e6` is taken too, as it is exact. `4.0` is not.
+- Unknown sections and keys, repeated keys, sections without keys and missing required keys are errors.
+- An **integer** consists of digits: `12`, `-3`. `1e6` is accepted because it is exact; `4.0` is not.
 - A **number** is decimal and finite: `1`, `0.001`, `3.0e-4`.
-- Neither is written in quotes, with underscores, in hexadecimal or with leading zeros.
-- A truth value is `true` or `false`; `yes`, `on` and `1` are not.
-- Text may stand in quotes or without, and is not empty. `null` is only for the keys that allow it.
-- The file is one YAML document, in UTF-8 and of at most {} KiB, without anchors, aliases and tags.
+- Quotes, underscores, hexadecimal digits and leading zeros are not accepted in either.
+- A truth value is `true` or `false`; `yes`, `on` and `1` are not accepted.
+- Text may be quoted and is not empty. `null` is accepted only where listed.
+- The file is one YAML document in UTF-8 of at most {} KiB, without anchors, aliases and tags.
 
-What keys have to do with each other and with the number of ranks is checked before anything is
-allocated, and the message names the values that would work.
+Rules between keys, and between keys and the number of ranks, are checked before anything is allocated. The message names the
+values that would work.
 )";
 
 std::string key_row(const KeyInfo& key) {
@@ -57,7 +61,7 @@ std::string config_markdown() {
   std::string page = fmt::format(kIntroduction, kMaxConfigBytes / 1024);
   for (const SectionInfo& section : config_sections()) {
     page += fmt::format("\n## `{}`\n\n{}\n\n", section.name, section.meaning);
-    page += "| key | takes | default | meaning |\n|---|---|---|---|\n";
+    page += "| key | value | default | meaning |\n|---|---|---|---|\n";
     for (const KeyInfo& key : section.keys) page += key_row(key);
   }
   return page;
