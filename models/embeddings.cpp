@@ -3,6 +3,7 @@
 #include "core/ops/dropout.h"
 #include "core/ops/embedding.h"
 #include "core/trace/trace.h"
+#include "models/architecture.h"
 
 namespace tessera {
 namespace {
@@ -42,7 +43,7 @@ Embeddings::Embeddings(ParameterStore& store, const ModelConfig& config, Communi
   if (config.token_types > 0) {
     token_types_ = declare_table(store, config, "embedding.token_type", config.token_types);
   }
-  if (config.is_bert()) {
+  if (architecture_of(config.kind).embedding_norm) {
     norm_.emplace(store, "embedding.norm", config.hidden_size, config.bias, config.layer_norm_eps,
                   GradientRows::held);
   }

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "models/model_config.h"
+#include "models/architecture.h"
 
 namespace tessera {
 
@@ -10,7 +10,8 @@ namespace tessera {
 /// for the 2 L branches that add up (Radford et al., 2019, section 2.3). BERT, which normalises
 /// every sum, does not.
 inline float residual_init_stddev(const ModelConfig& config) {
-  if (config.is_bert()) return static_cast<float>(config.init_stddev);
+  if (!architecture_of(config.kind).scaled_residual_init)
+    return static_cast<float>(config.init_stddev);
   return static_cast<float>(config.init_stddev /
                             std::sqrt(2.0 * static_cast<double>(config.num_layers)));
 }

@@ -2,6 +2,7 @@
 
 #include "core/ops/elementwise.h"
 #include "core/trace/trace.h"
+#include "models/architecture.h"
 #include "parallel/communicators/traffic.h"
 #include "parallel/layers/tensor_regions.h"
 
@@ -36,7 +37,7 @@ void LanguageHead::Transform::backward(const StepContext& ctx, Tensor gradient) 
 LanguageHead::LanguageHead(ParameterStore& store, const ModelConfig& config,
                            VocabParallelEmbedding& words, Communicator& tp)
     : tp_(tp), loss_(words.table(), words.vocab(), tp) {
-  if (!config.is_bert()) return;
+  if (!architecture_of(config.kind).head_transform) return;
   transform_.emplace(store, config);
   if (config.bias) loss_.declare_bias(store, "head.bias");
 }

@@ -1,16 +1,137 @@
 #include "models/model.h"
 
 #include "core/error.h"
-#include "models/bert.h"
-#include "models/gpt.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/positions.h"
+#include "models/architecture.h"
+#include "models/document_head.h"
+#include "models/embeddings.h"
+#include "models/key_value_cache.h"
+#include "models/language_head.h"
+#include "models/transformer.h"
+#include "parallel/layers/tensor_regions.h"
 
 namespace tessera {
 
-std::unique_ptr<Model> make_model(const ModelConfig& config, ParameterStore& store,
-                                  Communicator& tp) {
-  if (config.kind == "gpt") return std::make_unique<Gpt>(config, store, tp);
-  if (config.kind == "bert") return std::make_unique<Bert>(config, store, tp);
-  fail("there is no model of kind '{}': choose gpt or bert", config.kind);
+Model::Model(const ModelConfig& config, ParameterStore& store, Communicator& tp)
+    : config_(config),
+      store_(store),
+      tp_(tp),
+      embeddings_(std::make_unique<Embeddings>(store, config, tp)),
+      transformer_(std::make_unique<Transformer>(store, config, tp)) {
+  if (config.head == Head::classification) {
+    document_head_ = std::make_unique<DocumentHead>(store, config, "classifier", config.num_labels,
+                                                    config.dropout, tp);
+    return;
+  }
+  language_head_ = std::make_unique<LanguageHead>(store, config, embeddings_->words(), tp);
+  if (config.next_sentence) {
+    document_head_ = std::make_unique<DocumentHead>(store, config, "next_sentence", 2, 0.0, tp);
+  }
+}
+
+Model::~Model() = default;
+
+Tensor Model::hidden_states(const StepContext& ctx, const TokenBatch& batch) {
+  const Shape row = {1, batch.num_tokens()};
+  const Tensor types = config_.token_types > 0 ? batch.token_types.view(row) : Tensor();
+  const Tensor x =
+      embeddings_->forward(ctx, batch.tokens.view(row), batch.positions.view(row), types);
+  const Tensor y = transformer_->forward(ctx, x, mask_of(batch), batch.positions);
+  return y.view({y.dim(1), y.dim(2)});
+}
+
+void Model::train(const StepContext& outer, const TokenBatch& batch, const LossWeights& weights,
+                  const LossSums& sums) {
+  const StepContext ctx = context_for(outer, batch);
+  const Tensor x = hidden_states(ctx, batch);  // (n, C)
+  const Tensor dx = ctx.arena.allocate(x.shape(), x.dtype());
+  if (language_head_) {
+    language_head_->loss_and_gradient(ctx, x, batch, weights.token, sums, dx);
+  } else {
+    fill(dx, 0.0);
+  }
+  if (document_head_) {
+    document_head_->loss_and_gradient(ctx, x, batch, weights.document, sums, dx);
+  }
+  const Tensor gradient = dx.view({1, dx.dim(0), dx.dim(1)});
+  transformer_->backward(ctx, gradient);
+  embeddings_->backward(ctx, gradient);
+}
+
+void Model::evaluate(const StepContext& outer, const TokenBatch& batch, const LossSums& sums,
+                     Tensor predictions) {
+  const StepContext ctx = context_for(outer, batch);
+  const Tensor x = hidden_states(ctx, batch);
+  if (language_head_) language_head_->loss(ctx, x, batch, sums);
+  if (document_head_) document_head_->loss(ctx, x, batch, sums, predictions);
+}
+
+LanguageHead& Model::language_head() const {
+  require(
+      language_head_ != nullptr,
+      "this model has a classification head and no language head, so that it predicts no tokens");
+  return *language_head_;
+}
+
+Tensor Model::token_logits(const StepContext& outer, const TokenBatch& batch) {
+  LanguageHead& head = language_head();
+  const StepContext ctx = context_for(outer, batch);
+  const Tensor x = hidden_states(ctx, batch);
+  const Tensor states = chosen_rows(ctx, x, batch.target_rows, tp_);
+  Tensor logits = ctx.arena.allocate({batch.num_targets(), config_.vocab_size}, DType::f32);
+  head.whole_logits(ctx, states, logits);
+  return logits;
+}
+
+Tensor Model::document_logits(const StepContext& outer, const TokenBatch& batch) {
+  require(document_head_ != nullptr, "this model has no head for documents");
+  const StepContext ctx = context_for(outer, batch);
+  return document_head_->logits(ctx, hidden_states(ctx, batch), batch);
+}
+
+Tensor Model::positions_from(const StepContext& ctx, const Tensor& tokens, int64_t first) const {
+  require(tokens.shape().rank() == 2 && first + tokens.dim(1) <= config_.seq_length,
+          "model: tokens {} from position {} exceed model.seq_length {}", describe(tokens), first,
+          config_.seq_length);
+  const Tensor positions = ctx.arena.allocate(tokens.shape(), DType::i32);
+  fill_positions(first, positions);
+  return positions;
+}
+
+Tensor Model::logits(const StepContext& ctx, const Tensor& tokens) {
+  LanguageHead& head = language_head();
+  const Tensor positions = positions_from(ctx, tokens, 0);
+  const Tensor x = embeddings_->forward(ctx, tokens, positions, {});
+  const Tensor y = transformer_->forward(ctx, x, AttentionMask::none(), positions);
+  Tensor logits = ctx.arena.allocate({tokens.numel(), config_.vocab_size}, DType::f32);
+  head.whole_logits(ctx, y.view({tokens.numel(), config_.hidden_size}), logits);
+  return logits;
+}
+
+Tensor Model::extend(const StepContext& ctx, const Tensor& tokens, KeyValueCache& cache) {
+  LanguageHead& head = language_head();
+  const int64_t batch = tokens.dim(0), length = tokens.dim(1), width = config_.hidden_size;
+  const Tensor positions = positions_from(ctx, tokens, cache.length());
+  const Tensor x = embeddings_->forward(ctx, tokens, positions, {});
+  const Tensor y = transformer_->extend(ctx, x, cache, positions).view({batch * length, width});
+  cache.advance(length);
+  const Tensor last = ctx.arena.allocate({batch, width}, y.dtype());
+  for (int64_t b = 0; b < batch; ++b) {
+    const int64_t row = b * length + length - 1;
+    copy(y.slice(row, row + 1), last.slice(b, b + 1));
+  }
+  Tensor logits = ctx.arena.allocate({batch, config_.vocab_size}, DType::f32);
+  head.whole_logits(ctx, last, logits);
+  return logits;
+}
+
+KeyValueCache Model::make_cache(int64_t batch) const {
+  const int64_t heads = config_.num_heads / tp_.size();
+  return {config_.num_layers,
+          {batch, heads, config_.seq_length, config_.head_dim()},
+          store_.precision(),
+          store_.device()};
 }
 
 }  // namespace tessera

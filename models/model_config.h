@@ -1,13 +1,19 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 namespace tessera {
 
-/// Where a block normalises: `by_kind` means as the kind's paper does, GPT-2 before each branch and
-/// BERT after each residual sum.
-enum class NormPosition : uint8_t { by_kind, pre, post };
+/// The architectures; models/architecture.h says what distinguishes them.
+enum class ModelKind : uint8_t { gpt, bert };
+
+/// What a model learns: the next token, masked tokens (and with model.next_sentence whether one
+/// sentence follows another), or the class of a text.
+enum class Objective : uint8_t { causal_lm, masked_lm, classification };
+
+/// Where a block normalizes: before each branch, after each residual sum, or as the architecture's
+/// paper does.
+enum class NormPosition : uint8_t { automatic, pre, post };
 
 /// How a model knows where a token is: a learned embedding of each position, or queries and keys
 /// that are rotated by it (Su et al., "RoFormer", 2021).
@@ -19,7 +25,7 @@ enum class Head : uint8_t { pretraining, classification };
 /// The architecture of a model, in Hugging Face's and Megatron-LM's words. Defaults are those of
 /// GPT-2 124M.
 struct ModelConfig {
-  std::string kind = "gpt";  ///< gpt or bert
+  ModelKind kind = ModelKind::gpt;
   int64_t num_layers = 12;
   int64_t hidden_size = 768;
   int64_t num_heads = 12;
@@ -31,7 +37,7 @@ struct ModelConfig {
   bool bias = true;                ///< on linear layers and norms
   double layer_norm_eps = 1e-5;
   double init_stddev = 0.02;
-  NormPosition norm = NormPosition::by_kind;
+  NormPosition norm = NormPosition::automatic;
   Positions positions = Positions::learned;
   double rotary_base = 10000.0;
   int64_t attention_window = 0;  ///< |t − s| < attention_window is seen; 0 is all
@@ -42,10 +48,7 @@ struct ModelConfig {
 
   int64_t resolved_mlp_size() const { return mlp_size == 0 ? 4 * hidden_size : mlp_size; }
   int64_t head_dim() const { return hidden_size / num_heads; }
-  bool is_bert() const { return kind == "bert"; }
-  bool pre_norm() const {
-    return norm == NormPosition::by_kind ? !is_bert() : norm == NormPosition::pre;
-  }
+  bool pre_norm() const;
 
   bool operator==(const ModelConfig&) const = default;
 };

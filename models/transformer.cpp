@@ -5,13 +5,14 @@
 #include "core/error.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/rotary.h"
+#include "models/architecture.h"
 #include "parallel/communicators/traffic.h"
 
 namespace tessera {
 namespace {
 
 std::deque<Block> make_blocks(ParameterStore& store, const ModelConfig& config, Communicator& tp) {
-  const Gelu gelu = config.is_bert() ? Gelu::erf : Gelu::tanh;
+  const Gelu gelu = architecture_of(config.kind).gelu;
   std::deque<Block> blocks;
   for (int layer = 0; layer < config.num_layers; ++layer) {
     blocks.emplace_back(store, fmt::format("blocks.{}", layer), config, layer, gelu, tp);
@@ -21,17 +22,12 @@ std::deque<Block> make_blocks(ParameterStore& store, const ModelConfig& config, 
 
 }  // namespace
 
-Transformer::Transformer(ParameterStore& store, const ModelConfig& config, bool causal,
-                         Communicator& tp)
+Transformer::Transformer(ParameterStore& store, const ModelConfig& config, Communicator& tp)
     : config_(config),
-      causal_(causal),
+      causal_(traits_of(config).causal),
       blocks_(make_blocks(store, config, tp)),
       inputs_(blocks_.size()) {
-  MaskKinds kinds;
-  kinds.causal = causal;
-  kinds.window = config.attention_window > 0;
-  kinds.documents = kinds.compact = true;
-  const std::string why_not = attention_why_not(kinds);
+  const std::string why_not = attention_why_not(traits_of(config).mask_kinds());
   require(why_not.empty(), "no implementation of attention takes this model's masks: {}", why_not);
   if (config.pre_norm()) {
     final_norm_.emplace(store, "final_norm", config.hidden_size, config.bias, config.layer_norm_eps,

@@ -8,10 +8,10 @@
 
 namespace tessera {
 
-/// The stack of blocks that GPT and BERT have in common, and where blocks are pre-norm a last norm.
+/// A stack of blocks and, if they are pre-norm, a final norm.
 class Transformer {
  public:
-  Transformer(ParameterStore& store, const ModelConfig& config, bool causal, Communicator& tp);
+  Transformer(ParameterStore& store, const ModelConfig& config, Communicator& tp);
 
   /// x (B, T, C) → (B, T, C) in ctx.arena; where rows are split, (1, n, C) of this rank's.
   /// `mask` says what the batch hides (padding, documents, anything else); what the model hides

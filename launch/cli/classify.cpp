@@ -16,6 +16,8 @@
 #include "launch/cli/process.h"
 #include "launch/data/datasets/classification_dataset.h"
 #include "launch/tools/predict/predict.h"
+#include "launch/tools/predict/text_model.h"
+#include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
 
 namespace tessera {
@@ -51,10 +53,7 @@ void classify(const ClassifyOptions& options, Communicator& world) {
   // All ranks see the same text, so that none fails alone.
   all_alike(world, [&] {
     const ModelConfig& config = asked.model->config();
-    require(
-        config.head == Head::classification,
-        "{} has no classification head: a BERT gets one in a run with model.head=classification",
-        asked.path.string());
+    require_objective(config, Objective::classification, asked.path.string());
     require(!options.text_pair || config.token_types != 1,
             "--text-pair makes a pair, but the model of {} has only one type of tokens",
             asked.path.string());

@@ -12,7 +12,9 @@
 #include "launch/cli/commands.h"
 #include "launch/cli/process.h"
 #include "launch/tools/predict/predict.h"
+#include "launch/tools/predict/text_model.h"
 #include "launch/tools/predict/text_sample.h"
+#include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
 
 namespace tessera {
@@ -63,12 +65,7 @@ void fill_mask(const FillMaskOptions& options, Communicator& world) {
   const AskedModel asked = open_asked_model(options.checkpoint, options.devices, world);
   // All ranks see the same text, so that none fails alone.
   all_alike(world, [&] {
-    require(asked.model->config().is_bert(),
-            "{} is a GPT, which continues texts and fills no masks: use tessera generate",
-            asked.path.string());
-    require(asked.model->config().head == Head::pretraining,
-            "{} is a classifier, which no longer predicts tokens: ask it with tessera classify",
-            asked.path.string());
+    require_objective(asked.model->config(), Objective::masked_lm, asked.path.string());
     const Sample sample = sample_of_text(*asked.tokenizer, asked.model->config(), options.text);
     const auto places = masked_places(sample, *asked.tokenizer, options.text);
     const auto candidates =

@@ -61,9 +61,12 @@ void describe(Section& run, auto& field) {
         "fp32. An error where there is no GPU.");
 }
 
+/// The values of model.kind.
+std::vector<std::pair<std::string_view, ModelKind>> model_kinds();
+
 template <MaybeConst<ModelConfig> Section>
 void describe(Section& model, auto& field) {
-  field("kind", model.kind, OneOf<std::string>{{{"gpt", "gpt"}, {"bert", "bert"}}},
+  field("kind", model.kind, OneOf<ModelKind>{model_kinds()},
         "The architecture: `gpt` is a decoder that predicts the next token, `bert` an encoder that "
         "predicts masked ones.");
   field("num_layers", model.num_layers, IntegerIn{1, 10'000}, "Transformer blocks.");
@@ -90,7 +93,7 @@ void describe(Section& model, auto& field) {
         "Standard deviation of the initial weights.");
   field(
       "norm", model.norm,
-      OneOf<NormPosition>{{{"auto", NormPosition::by_kind},
+      OneOf<NormPosition>{{{"auto", NormPosition::automatic},
                            {"pre", NormPosition::pre},
                            {"post", NormPosition::post}}},
       "Where a block normalises: `pre`, before attention and MLP, and once at the end, or `post`, "

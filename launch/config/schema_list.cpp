@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "launch/config/schema.h"
+#include "models/architecture.h"
 
 namespace tessera {
 namespace {
@@ -74,6 +75,14 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
     }
   }
   return best;
+}
+
+std::vector<std::pair<std::string_view, ModelKind>> model_kinds() {
+  std::vector<std::pair<std::string_view, ModelKind>> kinds;
+  for (const Architecture& architecture : architectures()) {
+    kinds.push_back({architecture.name, architecture.kind});
+  }
+  return kinds;
 }
 
 }  // namespace tessera

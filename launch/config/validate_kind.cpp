@@ -1,43 +1,61 @@
 #include "launch/config/validate_kind.h"
 
+#include <fmt/ranges.h>
+
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/error.h"
 #include "launch/config/label_names.h"
+#include "models/architecture.h"
 
 namespace tessera {
 namespace {
 
 /// `is_default`: whether the key has been left alone.
-void require_default(bool is_default, const char* key, const char* reason) {
+void require_default(bool is_default, const char* key, std::string_view reason) {
   require(is_default, "{} is set, but {}: it would have no effect, so leave it out", key, reason);
 }
 
-void check_gpt_model(const ModelConfig& model) {
-  constexpr const char* kReason = "model.kind is gpt, which has no such thing";
-  require(model.head == Head::pretraining,
-          "model.head is classification, but model.kind is gpt: choose bert as the kind, or "
-          "pretraining as the head");
-  require_default(model.token_types == 0, "model.token_types", kReason);
-  require_default(!model.next_sentence, "model.next_sentence", kReason);
+std::string no_such_thing(const Architecture& architecture) {
+  return fmt::format("model.kind is {}, which has no such thing", architecture.name);
 }
 
-void check_bert_model(const ModelConfig& model) {
+/// The architectures of which `has` is true: "bert or roberta".
+std::string kinds_with(bool Architecture::*has) {
+  std::vector<std::string_view> names;
+  for (const Architecture& architecture : architectures()) {
+    if (architecture.*has) names.push_back(architecture.name);
+  }
+  return fmt::format("{}", fmt::join(names, " or "));
+}
+
+void check_architecture(const ModelConfig& model) {
+  const Architecture& architecture = architecture_of(model.kind);
+  require(architecture.classification || model.head == Head::pretraining,
+          "model.head is classification, but model.kind is {}: choose {} as the kind, or "
+          "pretraining as the head",
+          architecture.name, kinds_with(&Architecture::classification));
+  if (!architecture.token_types) {
+    const std::string reason = no_such_thing(architecture);
+    require_default(model.token_types == 0, "model.token_types", reason);
+    require_default(!model.next_sentence, "model.next_sentence", reason);
+  }
   require(!model.next_sentence || model.token_types >= 2,
           "model.next_sentence is true, but model.token_types is {}: a pair has 2 types of tokens, "
           "so choose 2",
           model.token_types);
-  require(model.seq_length >= 8,
-          "model.seq_length is {}, but a sample of BERT has up to three special tokens and text "
-          "between them: choose at least 8",
-          model.seq_length);
+  require(model.seq_length >= architecture.min_seq_length,
+          "model.seq_length is {}, but a sample of {} has up to three special tokens and text "
+          "between them: choose at least {}",
+          model.seq_length, architecture.display_name, architecture.min_seq_length);
 }
 
-void check_gpt_run(const RunConfig& config) {
-  constexpr const char* kReason = "model.kind is gpt, which has no such thing";
-  require_default(config.mlm == MaskingOptions{}, "a key of mlm", kReason);
-  require_default(config.data.short_samples == ShortSamples::pad, "data.short_samples", kReason);
+void check_causal_run(const RunConfig& config) {
+  const std::string reason = no_such_thing(architecture_of(config.model.kind));
+  require_default(config.mlm == MaskingOptions{}, "a key of mlm", reason);
+  require_default(config.data.short_samples == ShortSamples::pad, "data.short_samples", reason);
   if (config.data.packing == Packing::concatenate) return;
   constexpr const char* kPacked =
       "data.packing is documents, which never see one another and are not predicted from one "
@@ -46,12 +64,13 @@ void check_gpt_run(const RunConfig& config) {
   require_default(config.data.loss_across_documents, "data.loss_across_documents", kPacked);
 }
 
-void check_bert_run(const RunConfig& config) {
-  constexpr const char* kReason =
-      "model.kind is bert, whose samples are documents or parts of them";
-  require_default(config.data.packing == Packing::concatenate, "data.packing", kReason);
-  require_default(!config.data.separate_documents, "data.separate_documents", kReason);
-  require_default(config.data.loss_across_documents, "data.loss_across_documents", kReason);
+void check_document_run(const RunConfig& config) {
+  const std::string reason =
+      fmt::format("model.kind is {}, whose samples are documents or parts of them",
+                  architecture_of(config.model.kind).name);
+  require_default(config.data.packing == Packing::concatenate, "data.packing", reason);
+  require_default(!config.data.separate_documents, "data.separate_documents", reason);
+  require_default(config.data.loss_across_documents, "data.loss_across_documents", reason);
   require(
       !config.model.next_sentence || config.data.short_samples == ShortSamples::pad,
       "data.short_samples is pack, but model.next_sentence is true: pairs of sentences have "
@@ -60,8 +79,8 @@ void check_bert_run(const RunConfig& config) {
 
 void check_mlm(const MaskingOptions& mlm) {
   require(mlm.probability > 0.0,
-          "mlm.probability is 0, but BERT learns from nothing else than the chosen tokens: choose "
-          "one above 0, as 0.15");
+          "mlm.probability is 0, but the model learns from the chosen tokens alone: choose one "
+          "above 0, such as 0.15");
   require(mlm.mask_fraction + mlm.random_fraction <= 1.0,
           "mlm.mask_fraction and mlm.random_fraction are {} and {}: they are parts of the chosen "
           "tokens, so choose two that are at most 1 together",
@@ -118,17 +137,18 @@ void check_positions(const ModelConfig& model) {
 }  // namespace
 
 void check_model_kind(const ModelConfig& model) {
-  model.is_bert() ? check_bert_model(model) : check_gpt_model(model);
+  check_architecture(model);
   check_head(model);
   check_positions(model);
 }
 
 void check_kind(const RunConfig& config) {
-  const bool classifies = config.model.head == Head::classification;
   check_model_kind(config.model);
-  config.model.is_bert() ? check_bert_run(config) : check_gpt_run(config);
-  if (config.model.is_bert() && !classifies) check_mlm(config.mlm);
-  classifies ? check_classification_run(config) : check_other_run(config);
+  const Objective objective = traits_of(config.model).objective;
+  objective == Objective::causal_lm ? check_causal_run(config) : check_document_run(config);
+  if (objective == Objective::masked_lm) check_mlm(config.mlm);
+  objective == Objective::classification ? check_classification_run(config)
+                                         : check_other_run(config);
 }
 
 }  // namespace tessera

@@ -12,6 +12,7 @@
 #include "launch/data/indexed/dataset_metadata.h"
 #include "launch/support/files/mapped_file.h"
 #include "launch/tokenizers/tokenizer_identity.h"
+#include "models/architecture.h"
 
 namespace tessera {
 namespace {
@@ -154,13 +155,15 @@ std::unique_ptr<const SampleSource> open_source(const RunConfig& config,
                                                 std::shared_ptr<const Tokenizer> tokenizer,
                                                 const std::string& path,
                                                 std::vector<std::string>& notes) {
-  if (!config.model.is_bert()) {
-    return std::make_unique<const GptSource>(config, std::move(tokenizer), path, notes);
+  switch (traits_of(config.model).objective) {
+    case Objective::causal_lm:
+      return std::make_unique<const GptSource>(config, std::move(tokenizer), path, notes);
+    case Objective::masked_lm:
+      return std::make_unique<const BertSource>(config, tokenizer, path, notes);
+    case Objective::classification:
+      return std::make_unique<const TextSource>(config, *tokenizer, path, notes);
   }
-  if (config.model.head == Head::classification) {
-    return std::make_unique<const TextSource>(config, *tokenizer, path, notes);
-  }
-  return std::make_unique<const BertSource>(config, tokenizer, path, notes);
+  fail("{}: there is no data for this objective", path);
 }
 
 }  // namespace tessera

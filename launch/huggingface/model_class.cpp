@@ -55,7 +55,7 @@ ModelClass model_class_of(std::string_view name, const std::string& where) {
 }
 
 ModelClass model_class_of(const ModelConfig& config) {
-  const bool bert = config.is_bert();
+  const bool bert = config.kind == ModelKind::bert;
   require_expressible(config.positions == Positions::learned, "model.positions is rotary",
                       "GPT-2 and BERT learn an embedding of each position");
   require_expressible(config.attention_window == 0 || config.attention_window >= config.seq_length,

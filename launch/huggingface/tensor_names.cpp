@@ -128,7 +128,7 @@ std::vector<TensorName> bert_names(const ModelConfig& model) {
 }  // namespace
 
 std::vector<TensorName> tensor_names(const ModelConfig& model) {
-  return model.is_bert() ? bert_names(model) : gpt2_names(model);
+  return model.kind == ModelKind::bert ? bert_names(model) : gpt2_names(model);
 }
 
 }  // namespace tessera

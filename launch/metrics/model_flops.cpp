@@ -1,5 +1,7 @@
 #include "launch/metrics/model_flops.h"
 
+#include "models/architecture.h"
+
 namespace tessera {
 
 double model_flops(const ModelConfig& config, const TargetCounts& counts) {
@@ -12,7 +14,7 @@ double model_flops(const ModelConfig& config, const TargetCounts& counts) {
   const auto pairs = static_cast<double>(counts.pairs);
 
   const double block_weights = 4.0 * width * width + 2.0 * width * mlp;
-  const double transform = config.is_bert() ? width * width : 0.0;
+  const double transform = traits_of(config).head_transform ? width * width : 0.0;
   const double head_weights = static_cast<double>(config.vocab_size) * width + transform;
   return 6.0 * (layers * block_weights * tokens + head_weights * targets + width * width * labels) +
          12.0 * layers * width * pairs;

@@ -39,7 +39,7 @@ MicroSteps::MicroSteps(Model& model, Communicator& tensor, Device device, bool u
   scale_ = OwnedTensor({2}, DType::f32, device);
 }
 
-void MicroSteps::run(const StepContext& ctx, const TokenBatch& batch, const LossScale& scale,
+void MicroSteps::run(const StepContext& ctx, const TokenBatch& batch, const LossWeights& scale,
                      const LossSums& sums) {
   if (use_graphs_) {
     const Arena::Scope scope(ctx.arena);  // a recording that fails leaves nothing in it
@@ -99,7 +99,7 @@ std::string MicroSteps::record_here(Recorded& recorded, const Pass& pass) {
   if constexpr (kHasCuda) {
     StepContext ctx = pass.ctx;
     ctx.moment = moment_.tensor;
-    const LossScale scale{Factor(scale_.tensor.slice(0, 1)), Factor(scale_.tensor.slice(1, 2))};
+    const LossWeights scale{Factor(scale_.tensor.slice(0, 1)), Factor(scale_.tensor.slice(1, 2))};
     const auto train = [&] { model_.train(ctx, pass.batch, scale, pass.sums); };
     recorded.buckets.clear();
     recorded.workspace_moves = cuda::workspace_moves();

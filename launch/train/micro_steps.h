@@ -40,7 +40,7 @@ class MicroSteps {
   /// As Model::train; always with the same arena, which is empty, the same reducer or none, and the
   /// same sums; the scale is told by value. What can not be recorded, on any tensor rank, is run.
   /// Collective over the tensor ranks.
-  void run(const StepContext& ctx, const TokenBatch& batch, const LossScale& scale,
+  void run(const StepContext& ctx, const TokenBatch& batch, const LossWeights& scale,
            const LossSums& sums);
 
   /// Whether micro-steps may still be recorded.
@@ -83,7 +83,7 @@ class MicroSteps {
   struct Pass {
     const StepContext& ctx;
     const TokenBatch& batch;
-    const LossScale& scale;
+    const LossWeights& scale;
     const LossSums& sums;
   };
 

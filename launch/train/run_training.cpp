@@ -28,6 +28,7 @@
 #include "launch/train/start_summary.h"
 #include "launch/train/stop_signal.h"
 #include "launch/train/trainer.h"
+#include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
 #include "parallel/host/host_memory.h"
 #include "parallel/host/host_threads.h"
@@ -220,9 +221,7 @@ RunConfig load_and_validate(const TrainOptions& options, int world_size) {
 /// What computes the attention of the run's steps on a GPU.
 std::string attention_of(const RunConfig& config) {
   cuda::AttentionSetup setup;
-  setup.mask.causal = !config.model.is_bert();
-  setup.mask.window = config.model.attention_window > 0;
-  setup.mask.documents = setup.mask.compact = true;
+  setup.mask = traits_of(config.model).mask_kinds();
   setup.dtype = config.run.precision;
   setup.head_dim = config.model.head_dim();
   setup.dropout = config.model.attention_dropout > 0.0;

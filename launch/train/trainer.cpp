@@ -61,7 +61,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
     : config_(config),
       groups_(groups),
       rows_(row_split(config, groups)),
-      model_(make_model(config.model, store_, *groups.tp)),
+      model_(std::make_unique<Model>(config.model, store_, *groups.tp)),
       memory_(plan_for(config, groups, device, free_bytes)),
       arena_(device, memory_.arena_bytes),
       batches_(data.train, data.eval, config.model.vocab_size,
@@ -144,7 +144,7 @@ void Trainer::step() {
   if (unasked_.steps == 0) unasked_.start = std::chrono::steady_clock::now();
   counts_ = load_batch();
   round_values();
-  const LossScale scale = {one_over(counts_.token_targets), one_over(counts_.document_targets)};
+  const LossWeights scale = {one_over(counts_.token_targets), one_over(counts_.document_targets)};
   const LossSums sums{sums_.tensor};
 
   // A graph always adds: it is recorded once for the first micro-batch and all others.

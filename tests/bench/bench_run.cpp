@@ -1,6 +1,7 @@
 #include "tests/bench/bench_run.h"
 
 #include "launch/train/start.h"
+#include "models/architecture.h"
 
 namespace tessera::bench {
 namespace {
@@ -40,7 +41,7 @@ RunConfig gpt_shakespeare(DType precision) {
 RunConfig bert_4x768(DType precision, int64_t seq_length) {
   RunConfig config;
   config.run.precision = precision;
-  config.model.kind = "bert";
+  config.model.kind = ModelKind::bert;
   config.model.num_layers = 4;
   config.model.seq_length = seq_length;
   config.model.vocab_size = 30522;
@@ -61,7 +62,7 @@ RunConfig bert_base(DType precision, int64_t seq_length) {
 
 RunConfig bert_tiny(DType precision) {
   RunConfig config = without_dropout(precision);
-  config.model.kind = "bert";
+  config.model.kind = ModelKind::bert;
   config.model.num_layers = 4;
   config.model.hidden_size = 128;
   config.model.num_heads = 4;
@@ -75,7 +76,9 @@ RunConfig bert_tiny(DType precision) {
 
 int64_t rows_of(const RunConfig& config) { return config.batch.micro * config.model.seq_length; }
 
-double target_share(const RunConfig& config) { return config.model.is_bert() ? 0.15 : 1.0; }
+double target_share(const RunConfig& config) {
+  return traits_of(config.model).objective == Objective::masked_lm ? 0.15 : 1.0;
+}
 
 BenchRun::BenchRun(const RunConfig& config, Lengths lengths)
     : world_(make_self_communicator()), groups_(make_parallel_groups(*world_, 1)) {

@@ -5,7 +5,7 @@
 #include "core/ops/attention.h"
 #include "launch/train/optimizer/gradient_clip.h"
 #include "launch/train/optimizer/optimizer.h"
-#include "models/gpt.h"
+#include "models/model.h"
 #include "tests/bench/bench_run.h"
 
 namespace tessera::bench {
@@ -41,7 +41,7 @@ class StepParts {
   RunConfig config_;
   std::unique_ptr<Communicator> self_;
   ParameterStore store_;
-  Gpt model_;
+  Model model_;
   std::unique_ptr<GradientClip> clip_;
   std::unique_ptr<Optimizer> optimizer_;
   AttentionOptions attention_;

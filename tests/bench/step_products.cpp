@@ -5,6 +5,7 @@
 
 #include "core/ops/matmul.h"
 #include "core/random.h"
+#include "models/architecture.h"
 #include "parallel/layers/partition.h"
 #include "tests/bench/bench_run.h"
 #include "tests/bench/filled.h"
@@ -28,7 +29,7 @@ std::vector<LinearSize> linears(const RunConfig& config, int64_t vocab) {
     sizes.insert(sizes.end(), {{rows, 3 * c, c}, {rows, c, c}, {rows, f, c}, {rows, c, f}});
   }
   const auto targets = std::llround(target_share(config) * static_cast<double>(rows));
-  if (model.is_bert()) sizes.push_back({targets, c, c});
+  if (traits_of(model).head_transform) sizes.push_back({targets, c, c});
   sizes.push_back({targets, vocab, c});
   return sizes;
 }
@@ -69,7 +70,7 @@ double step_flops(const RunConfig& config) {
   for (const LinearSize& size : linears(config, model.vocab_size)) {
     linear += 3.0 * 2.0 * static_cast<double>(size.rows) * size.weights();
   }
-  const double causal_share = model.is_bert() ? 1.0 : 0.5;
+  const double causal_share = traits_of(model).causal ? 0.5 : 1.0;
   const double scores = causal_share * static_cast<double>(rows_of(config)) *
                         static_cast<double>(model.seq_length * model.hidden_size);
   const double attention = (2.0 + 4.0) * 2.0 * scores * static_cast<double>(model.num_layers);

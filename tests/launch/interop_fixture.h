@@ -42,7 +42,7 @@ inline ModelConfig small_gpt() {
 
 inline ModelConfig small_masked_lm() {
   ModelConfig model = small_gpt();
-  model.kind = "bert";
+  model.kind = ModelKind::bert;
   model.token_types = 2;
   model.layer_norm_eps = 1e-12;
   return model;
@@ -106,7 +106,7 @@ class Interop : public testing::Test {
                     const std::string& tokenizer = "", const Json& extra = Json::object()) const {
     const auto world = make_self_communicator();
     ParameterStore store;
-    const auto made = make_model(model, store, *world);
+    Model made(model, store, *world);
     store.allocate(kCpu, DType::f32, StoreFor::inference);
     SaveRequest request;
     float next = 0.0f;

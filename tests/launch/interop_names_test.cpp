@@ -5,6 +5,7 @@
 #include "launch/huggingface/model_class.h"
 #include "launch/huggingface/tensor_names.h"
 #include "launch/huggingface/transpose.h"
+#include "models/architecture.h"
 #include "tests/launch/interop_fixture.h"
 
 namespace tessera {
@@ -15,7 +16,7 @@ using namespace testing_interop;
 std::map<std::string, Shape> parameters_of(const ModelConfig& model) {
   const auto world = make_self_communicator();
   ParameterStore store;
-  const auto made = make_model(model, store, *world);
+  Model made(model, store, *world);
   std::map<std::string, Shape> parameters;
   for (const Parameter& parameter : store.parameters()) {
     parameters.emplace(parameter.name, parameter.global_shape);
@@ -37,7 +38,7 @@ TEST(InteropNames, AreAllOfTheModelsParametersOnce) {
         if (name.ours.empty()) continue;
         EXPECT_TRUE(ours.emplace(name.ours, name.shape).second) << name.ours;
       }
-      EXPECT_EQ(ours, parameters_of(model)) << model.kind;
+      EXPECT_EQ(ours, parameters_of(model)) << to_string(model.kind);
     }
   }
 }

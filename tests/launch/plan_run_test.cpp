@@ -11,6 +11,7 @@
 #include "launch/tools/plan/dry_step.h"
 #include "launch/tools/plan/run_plan.h"
 #include "launch/train/trainer.h"
+#include "models/architecture.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "parallel/meta_communicator.h"
 #include "tests/launch/config_support.h"
@@ -226,9 +227,9 @@ void expect_lines(const MemoryPlan& plan, const std::vector<MemoryPlan::Line>& l
 std::string describe(const RunConfig& run) {
   return fmt::format(
       "{} labels {} tensor {} recompute {} {} zero {} sequence {} background {} micro {}",
-      run.model.kind, run.model.num_labels, run.parallel.tensor, to_string(run.train.recompute),
-      to_string(run.run.precision), run.parallel.zero, run.parallel.sequence,
-      run.checkpoint.background, run.batch.micro);
+      to_string(run.model.kind), run.model.num_labels, run.parallel.tensor,
+      to_string(run.train.recompute), to_string(run.run.precision), run.parallel.zero,
+      run.parallel.sequence, run.checkpoint.background, run.batch.micro);
 }
 
 TEST_F(PlanRun, MemoryIsWhatARunUsesLineByLine) {

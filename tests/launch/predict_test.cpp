@@ -142,14 +142,14 @@ TEST_F(Predict, AModelIsOnlyAskedWhatItCanAnswer) {
     fill_places(model, text(), kPlaces, 1, kSmallVocabulary);
   };
   ask(trained(SmallKind::gpt), 1, [&](TextModel& model) {
-    expect_error([&] { fill(model); }, {"model is a GPT, but this command asks a BERT"});
-    expect_error([&] { label_probabilities(model, text()); }, {"no classification head"});
+    expect_error([&] { fill(model); }, {"is a GPT that this command can not use"});
+    expect_error([&] { label_probabilities(model, text()); }, {"that this command can not use"});
   });
   ask(trained(SmallKind::classifier), 1, [&](TextModel& model) {
-    expect_error([&] { fill(model); }, {"has a classification head and no longer the one"});
+    expect_error([&] { fill(model); }, {"it classifies texts, with tessera classify"});
   });
   ask(trained(SmallKind::bert_packed), 1, [&](TextModel& model) {
-    expect_error([&] { label_probabilities(model, text()); }, {"no classification head"});
+    expect_error([&] { label_probabilities(model, text()); }, {"that this command can not use"});
     for (const std::vector<int32_t>& wrong :
          std::vector<std::vector<int32_t>>{{5, 2}, {2, 2}, {-1}, {8}}) {
       expect_error([&] { fill_places(model, text(), wrong, 1, kSmallVocabulary); },

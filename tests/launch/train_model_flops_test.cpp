@@ -8,7 +8,7 @@ namespace {
 
 TEST(ModelFlops, AreThePaLMPapersForGpt2) {
   ModelConfig config;
-  config.kind = "gpt";
+  config.kind = ModelKind::gpt;
   config.num_layers = 12;
   config.hidden_size = 768;
   config.num_heads = 12;
@@ -25,7 +25,7 @@ TEST(ModelFlops, AreThePaLMPapersForGpt2) {
 
 TEST(ModelFlops, ABertsHeadCountsForItsTargetsAlone) {
   ModelConfig config;
-  config.kind = "bert";
+  config.kind = ModelKind::bert;
   config.num_layers = 1;
   config.hidden_size = 8;
   config.num_heads = 2;

@@ -9,7 +9,7 @@
 #include "launch/checkpoint/model_state.h"
 #include "launch/train/memory/memory_plan.h"
 #include "launch/train/optimizer/optimizer.h"
-#include "models/gpt.h"
+#include "models/model.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/support/shards.h"
 #include "tests/support/tensors.h"

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "launch/train/memory/memory_plan.h"
+#include "models/architecture.h"
 #include "parallel/meta_communicator.h"
 
 namespace tessera {
@@ -8,7 +9,7 @@ namespace {
 
 constexpr int64_t kMicro = 4;
 
-ModelConfig model(const std::string& kind, int64_t layers) {
+ModelConfig model(ModelKind kind, int64_t layers) {
   ModelConfig config;
   config.kind = kind;
   config.num_layers = layers;
@@ -16,7 +17,7 @@ ModelConfig model(const std::string& kind, int64_t layers) {
   config.num_heads = 16;
   config.seq_length = 128;
   config.vocab_size = 1000;
-  config.token_types = kind == "bert" ? 2 : 0;
+  config.token_types = kind == ModelKind::bert ? 2 : 0;
   return config;
 }
 
@@ -35,7 +36,7 @@ int64_t activations(const ModelConfig& config, int ranks, bool sequence,
 }
 
 /// What another layer adds.
-int64_t bytes_of_a_layer(const std::string& kind, int ranks, bool sequence, Recompute recompute) {
+int64_t bytes_of_a_layer(ModelKind kind, int ranks, bool sequence, Recompute recompute) {
   return activations(model(kind, 4), ranks, sequence, recompute) -
          activations(model(kind, 3), ranks, sequence, recompute);
 }
@@ -46,17 +47,17 @@ int64_t bytes_of_a_layer(const std::string& kind, int ranks, bool sequence, Reco
 /// and the MLP before and after its GELU (12 C), which they share in either case; then the norms'
 /// means and deviations and attention's logarithms of sums, in fp32.
 int64_t expected_bytes_of_a_layer(int ranks, bool sequence) {
-  const ModelConfig config = model("gpt", 1);
+  const ModelConfig config = model(ModelKind::gpt, 1);
   const int64_t tokens = kMicro * config.seq_length, width = config.hidden_size;
   const int64_t shared = 2 * 12 * width + 4 * config.num_heads, norms = 2 * 4 * width + 4 * 4;
   return tokens * shared / ranks + tokens * norms / (sequence ? ranks : 1);
 }
 
 TEST(SequenceMemory, ALayerTakesWhatThePaperSays) {
-  for (const char* kind : {"gpt", "bert"}) {
+  for (const ModelKind kind : {ModelKind::gpt, ModelKind::bert}) {
     for (const int ranks : {1, 2, 4, 8}) {
       for (const bool sequence : {false, true}) {
-        SCOPED_TRACE(fmt::format("{}, {} ranks, sequence {}", kind, ranks, sequence));
+        SCOPED_TRACE(fmt::format("{}, {} ranks, sequence {}", to_string(kind), ranks, sequence));
         EXPECT_EQ(bytes_of_a_layer(kind, ranks, sequence, Recompute::none),
                   expected_bytes_of_a_layer(ranks, sequence));
       }
@@ -65,20 +66,20 @@ TEST(SequenceMemory, ALayerTakesWhatThePaperSays) {
 }
 
 TEST(SequenceMemory, ABlockThatIsComputedAgainKeepsItsShareOfTheInput) {
-  const ModelConfig config = model("gpt", 1);
+  const ModelConfig config = model(ModelKind::gpt, 1);
   const int64_t input = kMicro * config.seq_length * config.hidden_size * 2;
-  EXPECT_EQ(bytes_of_a_layer("gpt", 4, false, Recompute::block), input);
-  EXPECT_EQ(bytes_of_a_layer("gpt", 4, true, Recompute::block), input / 4);
+  EXPECT_EQ(bytes_of_a_layer(ModelKind::gpt, 4, false, Recompute::block), input);
+  EXPECT_EQ(bytes_of_a_layer(ModelKind::gpt, 4, true, Recompute::block), input / 4);
 }
 
 TEST(SequenceMemory, AllOfADeepModelsActivationsFall) {
-  const ModelConfig deep = model("gpt", 24);
+  const ModelConfig deep = model(ModelKind::gpt, 24);
   // 4 C + 12 C / 8 of a layer become 16 C / 8, but what is gathered and the head stay.
   EXPECT_LT(activations(deep, 8, true), 45 * activations(deep, 8, false) / 100);
 }
 
 TEST(SequenceMemory, OfOneTensorRankNothingChanges) {
-  const ModelConfig config = model("bert", 2);
+  const ModelConfig config = model(ModelKind::bert, 2);
   EXPECT_EQ(activations(config, 1, true), activations(config, 1, false));
 }
 

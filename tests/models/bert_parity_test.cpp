@@ -12,7 +12,7 @@
 #include "core/ops/elementwise.h"
 #include "launch/train/optimizer/gradient_clip.h"
 #include "launch/train/optimizer/optimizer.h"
-#include "models/bert.h"
+#include "models/model.h"
 #include "tests/support/device_ranks.h"
 #include "tests/support/golden.h"
 #include "tests/support/tensors.h"
@@ -94,7 +94,7 @@ class GoldenBatch {
 
 ModelConfig pretraining_config() {
   ModelConfig config;
-  config.kind = "bert";
+  config.kind = ModelKind::bert;
   config.num_layers = 2;
   config.hidden_size = 24;
   config.num_heads = 3;
@@ -128,7 +128,7 @@ ModelConfig classification_config() {
 class GoldenModel {
  public:
   GoldenModel(const ModelConfig& config, Communicator& tp)
-      : model_(make_model(config, store_, tp)),
+      : model_(std::make_unique<Model>(config, store_, tp)),
         sums_({LossSums::kCount}, DType::f64),
         arena_(test::test_device(), size_t{8} << 20) {
     store_.allocate(test::test_device(), DType::f32, StoreFor::training);
@@ -136,8 +136,8 @@ class GoldenModel {
   }
 
   LossSums train(const TokenBatch& batch) {
-    const LossScale scale{1.0f / static_cast<float>(batch.num_targets()),
-                          1.0f / static_cast<float>(batch.num_documents())};
+    const LossWeights scale{1.0f / static_cast<float>(batch.num_targets()),
+                            1.0f / static_cast<float>(batch.num_documents())};
     fill(sums_.tensor, 0.0);
     store_.zero_grads();
     arena_.reset();
@@ -153,7 +153,7 @@ class GoldenModel {
     return sums();
   }
 
-  Bert& bert() { return dynamic_cast<Bert&>(*model_); }
+  Model& model() { return *model_; }
 
   /// For a forward pass, of which nothing is kept.
   StepContext context() {
@@ -217,13 +217,13 @@ TEST_P(BertParity, LogitsOfAllHeads) {
     std::iota(rows.begin(), rows.end(), 0);
     const test::TestTensor target_rows = test::from_ints(rows, {all.num_tokens()});
     all.target_rows = all.targets = target_rows.tensor;  // any targets
-    expect_logits(model.bert().token_logits(model.context(), all),
+    expect_logits(model.model().token_logits(model.context(), all),
                   model.golden_.get<float>("mlm_logits"));
-    expect_logits(model.bert().document_logits(model.context(), all),
+    expect_logits(model.model().document_logits(model.context(), all),
                   model.golden_.get<float>("next_sentence_logits"));
 
     GoldenModel classifier(classification_config(), tp);
-    expect_logits(classifier.bert().document_logits(classifier.context(), golden.batch()),
+    expect_logits(classifier.model().document_logits(classifier.context(), golden.batch()),
                   model.golden_.get<float>("classification/logits"));
   });
 }

@@ -1,5 +1,3 @@
-#include "models/bert.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,6 +9,7 @@
 #include "core/ops/elementwise.h"
 #include "launch/data/loading/batch_buffers.h"
 #include "launch/data/loading/device_batch.h"
+#include "models/model.h"
 #include "tests/support/device_ranks.h"
 #include "tests/support/finite_difference.h"
 #include "tests/support/tensors.h"
@@ -22,7 +21,7 @@ constexpr int64_t kVocab = 29;
 
 ModelConfig small_config() {
   ModelConfig config;
-  config.kind = "bert";
+  config.kind = ModelKind::bert;
   config.num_layers = 2;
   config.hidden_size = 32;
   config.num_heads = 4;
@@ -107,7 +106,7 @@ class SmallBert {
   }
 
   ParameterStore store_;
-  Bert model_;
+  Model model_;
   Arena arena_;
   int64_t seq_length_;
   test::TestTensor sums_;

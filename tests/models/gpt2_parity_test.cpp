@@ -8,7 +8,7 @@
 #include "launch/data/loading/device_batch.h"
 #include "launch/train/optimizer/gradient_clip.h"
 #include "launch/train/optimizer/optimizer.h"
-#include "models/gpt.h"
+#include "models/model.h"
 #include "tests/support/device_ranks.h"
 #include "tests/support/golden.h"
 #include "tests/support/tensors.h"
@@ -78,7 +78,7 @@ class GoldenModel {
   Communicator& tp_;
   test::Golden golden_{"gpt2"};
   ParameterStore store_;
-  Gpt model_;
+  Model model_;
   test::TestTensor tokens_;
   BatchBuffers buffers_;
   DeviceBatch on_device_;

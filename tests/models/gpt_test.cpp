@@ -1,9 +1,9 @@
-#include "models/gpt.h"
-
 #include <gtest/gtest.h>
 
 #include "core/arena.h"
 #include "core/error.h"
+#include "models/key_value_cache.h"
+#include "models/model.h"
 #include "tests/support/device_ranks.h"
 #include "tests/support/tensors.h"
 
@@ -25,7 +25,7 @@ void expect_extending_is_forward(const ModelConfig& config) {
   for (const int ranks : {1, 2, 4}) {
     test::run_device_ranks(ranks, [&](Communicator& tp) {
       ParameterStore store;
-      Gpt model(config, store, tp);
+      Model model(config, store, tp);
       store.allocate(test::test_device(), DType::f32, StoreFor::inference);
       store.initialize(5);
       Arena arena(test::test_device(), size_t{4} << 20);
@@ -63,7 +63,7 @@ TEST(Gpt, ExtendingIsTheForwardPassWithRotaryPositionsAndAWindowAndPostNorm) {
 TEST(Gpt, TheFutureDoesNotChangeThePast) {
   test::run_device_ranks(1, [](Communicator& tp) {
     ParameterStore store;
-    Gpt model(small_config(), store, tp);
+    Model model(small_config(), store, tp);
     store.allocate(test::test_device(), DType::f32, StoreFor::inference);
     store.initialize(5);
     Arena arena(test::test_device(), size_t{4} << 20);
@@ -81,7 +81,7 @@ TEST(Gpt, HeadsThatDoNotDivideAreNamed) {
   EXPECT_THROW(test::run_device_ranks(3,
                                       [](Communicator& tp) {
                                         ParameterStore store;
-                                        const Gpt model(small_config(), store, tp);
+                                        const Model model(small_config(), store, tp);
                                       }),
                Error);
 }
@@ -89,7 +89,7 @@ TEST(Gpt, HeadsThatDoNotDivideAreNamed) {
 TEST(Gpt, MoreTokensThanPositionsAreAnError) {
   test::run_device_ranks(1, [](Communicator& tp) {
     ParameterStore store;
-    Gpt model(small_config(), store, tp);
+    Model model(small_config(), store, tp);
     store.allocate(kMeta, DType::f32, StoreFor::inference);
     Arena arena(kMeta);
     const Tensor tokens(nullptr, {1, 13}, DType::i32, kMeta);

@@ -10,6 +10,7 @@
 #include "core/ops/elementwise.h"
 #include "launch/data/loading/batch_buffers.h"
 #include "launch/data/loading/device_batch.h"
+#include "models/architecture.h"
 #include "models/model.h"
 #include "parallel/held_row_gradients.h"
 #include "tests/support/device_ranks.h"
@@ -21,7 +22,7 @@ namespace {
 
 constexpr int64_t kVocab = 29, kLength = 16;
 
-ModelConfig small_config(const std::string& kind) {
+ModelConfig small_config(ModelKind kind) {
   ModelConfig config;
   config.kind = kind;
   config.num_layers = 2;
@@ -32,7 +33,7 @@ ModelConfig small_config(const std::string& kind) {
   config.dropout = 0.2;
   config.attention_dropout = 0.1;
   config.init_stddev = 0.2;
-  if (config.is_bert()) {
+  if (!traits_of(config).causal) {
     config.token_types = 2;
     config.next_sentence = true;
   }
@@ -64,7 +65,7 @@ struct Pass {
 Pass train(const ModelConfig& config, const std::vector<int64_t>& lengths, bool all_targets,
            Communicator& tp, const std::function<void(const Parameter&)>& look = {}) {
   ParameterStore store;
-  const auto model = make_model(config, store, tp);
+  Model model(config, store, tp);
   store.allocate(test::test_device(), DType::f32, StoreFor::training);
   store.initialize(5);
   BatchBuffers buffers(std::ssize(lengths), kLength);
@@ -83,7 +84,7 @@ Pass train(const ModelConfig& config, const std::vector<int64_t>& lengths, bool 
   StepContext ctx{arena};
   ctx.training = true;
   ctx.rows = {tp.size(), tp.rank()};
-  model->train(ctx, batch, {0.3f, 0.7f}, {sums.tensor});
+  model.train(ctx, batch, {0.3f, 0.7f}, {sums.tensor});
   arena.reset();
   if (ctx.rows.split()) HeldRowGradients(store, tp).sum(arena);
   Pass pass{test::to_doubles(sums.tensor), {}};
@@ -123,7 +124,7 @@ TEST(SequenceParallel, GptIsTheWholeForAnyNumberOfTokens) {
   for (const auto& lengths : kLengths) {
     for (const bool all : {true, false}) {
       SCOPED_TRACE(fmt::format("first row of {}, all targets {}", lengths[0], all));
-      expect_same_on_all_ranks(small_config("gpt"), lengths, all);
+      expect_same_on_all_ranks(small_config(ModelKind::gpt), lengths, all);
     }
   }
 }
@@ -131,12 +132,12 @@ TEST(SequenceParallel, GptIsTheWholeForAnyNumberOfTokens) {
 TEST(SequenceParallel, BertIsTheWholeForAnyNumberOfTokens) {
   for (const auto& lengths : kLengths) {
     SCOPED_TRACE(fmt::format("first row of {}", lengths[0]));
-    expect_same_on_all_ranks(small_config("bert"), lengths, false);
+    expect_same_on_all_ranks(small_config(ModelKind::bert), lengths, false);
   }
 }
 
 TEST(SequenceParallel, AClassifierWithNormsBeforeIsTheWhole) {
-  ModelConfig config = small_config("bert");
+  ModelConfig config = small_config(ModelKind::bert);
   config.norm = NormPosition::pre;
   config.positions = Positions::rotary;
   config.next_sentence = false;

@@ -19,7 +19,7 @@ constexpr int64_t kBatch = 2, kLength = 12, kHeads = 4, kWidth = 32;
 
 ModelConfig small_config() {
   ModelConfig config;
-  config.kind = "bert";
+  config.kind = ModelKind::bert;
   config.num_layers = 2;
   config.hidden_size = kWidth;
   config.num_heads = kHeads;
@@ -59,7 +59,7 @@ struct Pass {
 template <typename Compare>
 void run_pass(Communicator& tp, const AttentionMask& mask, Compare&& compare) {
   ParameterStore store;
-  Transformer transformer(store, small_config(), /*causal=*/false, tp);
+  Transformer transformer(store, small_config(), tp);
   store.allocate(test::test_device(), DType::f32, StoreFor::training);
   store.initialize(3);
   Arena arena(test::test_device(), size_t{8} << 20);
@@ -161,7 +161,7 @@ TEST(Transformer, PaddingLeftOutIsPaddingMasked) {
   const test::TestTensor documents = test::from_ints(std::vector<int32_t>{0, 7, 17}, {3});
   test::run_device_ranks(2, [&](Communicator& tp) {
     ParameterStore store;
-    Transformer transformer(store, small_config(), /*causal=*/false, tp);
+    Transformer transformer(store, small_config(), tp);
     store.allocate(test::test_device(), DType::f32, StoreFor::inference);
     store.initialize(3);
     Arena arena(test::test_device(), size_t{4} << 20);
@@ -193,7 +193,7 @@ TEST(Transformer, PaddingLeftOutIsPaddingMasked) {
 TEST(Transformer, AMaskThatDoesNotFitIsRefusedWithBothShapes) {
   test::run_device_ranks(2, [](Communicator& tp) {
     ParameterStore store;
-    Transformer transformer(store, small_config(), /*causal=*/false, tp);
+    Transformer transformer(store, small_config(), tp);
     store.allocate(kMeta, DType::f32, StoreFor::inference);
     Arena arena(kMeta);
     const Tensor x(nullptr, {kBatch, kLength, kWidth}, DType::f32, kMeta);

@@ -71,7 +71,7 @@ void write_sentences(const std::string& prefix, int64_t tokens) {
 }
 
 void make_bert(RunConfig& config) {
-  config.model.kind = "bert";
+  config.model.kind = ModelKind::bert;
   config.model.token_types = 2;
 }
 

@@ -59,7 +59,7 @@ void add_labels(const ModelConfig& model, const std::vector<std::string>& labels
 
 Json export_config(const ModelConfig& model, ModelClass model_class, DType precision,
                    const Json& token_ids, const std::vector<std::string>& labels) {
-  Json config = model.is_bert() ? bert_config(model) : gpt2_config(model);
+  Json config = model.kind == ModelKind::bert ? bert_config(model) : gpt2_config(model);
   config["architectures"] = {to_string(model_class)};
   config["model_type"] = model_type(model_class);
   config["tie_word_embeddings"] = true;

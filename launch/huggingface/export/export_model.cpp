@@ -30,7 +30,7 @@ std::vector<std::string> notes_on(const ModelConfig& model, const Tokenizer& tok
   if (!model.bias) {
     notes.emplace_back("model.bias is false: the biases of Hugging Face's model are zeros");
   }
-  if (model.is_bert() && model.token_types == 0) {
+  if (model.kind == ModelKind::bert && model.token_types == 0) {
     notes.emplace_back(
         "model.token_types is 0: the embedding of token types of Hugging Face's model is zeros");
   }

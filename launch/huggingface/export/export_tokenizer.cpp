@@ -16,12 +16,12 @@ std::string pretty(const Json& json) { return json.dump(2) + "\n"; }
 
 /// Whether texts of the model start and end with special tokens.
 bool adds_special(const Vocabulary& vocabulary, const ModelConfig& model) {
-  return model.is_bert() && vocabulary.roles.start && vocabulary.roles.end;
+  return model.kind == ModelKind::bert && vocabulary.roles.start && vocabulary.roles.end;
 }
 
 void export_bpe(const Vocabulary& vocabulary, const ModelConfig& model, ExportedTokenizer& out) {
   // GPT2Tokenizer knows one special token, and adds it to a vocabulary without it.
-  const bool as_gpt2 = !model.is_bert() && vocabulary.special.size() == 1 &&
+  const bool as_gpt2 = model.kind == ModelKind::gpt && vocabulary.special.size() == 1 &&
                        vocabulary.token(vocabulary.end_of_document) == "<|endoftext|>";
   Json config =
       tokenizer_config(vocabulary, as_gpt2 ? "GPT2Tokenizer" : kAnyTokenizer, model.seq_length);

@@ -99,7 +99,7 @@ void read_gpt2(const Reader& config, ModelConfig& model) {
   config.require_flag("scale_attn_weights", true, kNoSuchThing);
   config.require_flag("scale_attn_by_inverse_layer_idx", false, kNoSuchThing);
   config.require_flag("reorder_and_upcast_attn", false, kNoSuchThing);
-  model.kind = "gpt";
+  model.kind = ModelKind::gpt;
   model.vocab_size = config.count({"vocab_size"}, 50257);
   model.seq_length = config.count({"n_positions", "max_position_embeddings"}, 1024);
   model.hidden_size = config.count({"n_embd", "hidden_size"}, 768);
@@ -116,7 +116,7 @@ void read_bert(const Reader& config, ModelConfig& model) {
   config.require_text("hidden_act", {"gelu", "gelu_python"});
   config.require_text("position_embedding_type", {"absolute"});
   config.require_flag("is_decoder", false, kNoSuchThing);
-  model.kind = "bert";
+  model.kind = ModelKind::bert;
   model.vocab_size = config.count({"vocab_size"}, 30522);
   model.seq_length = config.count({"max_position_embeddings"}, 512);
   model.hidden_size = config.count({"hidden_size"}, 768);

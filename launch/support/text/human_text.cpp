@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include "models/architecture.h"
+
 namespace tessera {
 
 std::string grouped(int64_t number) {
@@ -37,9 +39,9 @@ std::string human_duration(double seconds) {
 }
 
 std::string human_model(const ModelConfig& model) {
-  return fmt::format("{}: {} layers, {} wide, {} heads, context {}, vocabulary {}", model.kind,
-                     model.num_layers, model.hidden_size, model.num_heads, model.seq_length,
-                     model.vocab_size);
+  return fmt::format("{}: {} layers, {} wide, {} heads, context {}, vocabulary {}",
+                     architecture_of(model.kind).name, model.num_layers, model.hidden_size,
+                     model.num_heads, model.seq_length, model.vocab_size);
 }
 
 }  // namespace tessera

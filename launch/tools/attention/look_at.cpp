@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "launch/tools/predict/predict.h"
+#include "models/architecture.h"
 
 namespace tessera {
 namespace {
@@ -39,26 +40,24 @@ std::vector<size_t> documents_of(const Sample& sample) {
 
 /// What the model's mask hides: the future, where it is causal; what is beyond its window; other
 /// documents.
-std::vector<uint8_t> hidden_in(const ModelConfig& config, const Sample& sample) {
+std::vector<uint8_t> hidden_in(const ModelTraits& traits, const Sample& sample) {
   const auto documents = documents_of(sample);
   const auto count = static_cast<int64_t>(sample.tokens.size());
   std::vector<uint8_t> hidden;
   for (int64_t t = 0; t < count; ++t) {
     for (int64_t s = 0; s < count; ++s) {
-      const bool future = !config.is_bert() && s > t;
-      const bool far = config.attention_window > 0 && std::abs(t - s) >= config.attention_window;
       const bool apart = documents[static_cast<size_t>(t)] != documents[static_cast<size_t>(s)];
-      hidden.push_back(future || far || apart ? 1 : 0);
+      hidden.push_back(traits.hides(t, s) || apart ? 1 : 0);
     }
   }
   return hidden;
 }
 
-std::string mask_in_words(const ModelConfig& config, const std::vector<Sample>& samples) {
-  std::string words = config.is_bert() ? "each token sees all of its text"
-                                       : "causal: each token sees itself and those before it";
-  if (config.attention_window > 0) {
-    words += fmt::format("; window: none that is {} or more away", config.attention_window);
+std::string mask_in_words(const ModelTraits& traits, const std::vector<Sample>& samples) {
+  std::string words = traits.causal ? "causal: each token sees itself and those before it"
+                                    : "each token sees all of its text";
+  if (traits.attention_window > 0) {
+    words += fmt::format("; window: none that is {} or more away", traits.attention_window);
   }
   for (const Sample& sample : samples) {
     if (sample.document_lengths.size() < 2) continue;
@@ -73,7 +72,7 @@ SequenceAttention sequence_of(TextModel& model, const Tokenizer& tokenizer, cons
   SequenceAttention sequence;
   sequence.ids = sample.tokens;
   for (const int32_t token : sample.tokens) sequence.tokens.push_back(tokenizer.token_text(token));
-  sequence.hidden = hidden_in(model.config(), sample);
+  sequence.hidden = hidden_in(traits_of(model.config()), sample);
   const auto square = std::ssize(sample.tokens) * std::ssize(sample.tokens);
   const auto weights = attention_weights_of(model, sample, choice.layers);  // (H, N, N) each
   for (size_t i = 0; i < weights.size(); ++i) {
@@ -91,13 +90,13 @@ AttentionReport look_at_attention(TextModel& model, const Tokenizer& tokenizer,
                                   const std::vector<Sample>& samples,
                                   const AttentionChoice& choice) {
   const ModelConfig& config = model.config();
+  const ModelTraits traits = traits_of(config);
   const AttentionChoice found = {chosen(choice.layers, config.num_layers, "layer"),
                                  chosen(choice.heads, config.num_heads, "head")};
   AttentionReport report;
-  report.model =
-      fmt::format("{} of {} layers with {} heads, {} wide", config.is_bert() ? "BERT" : "GPT",
-                  config.num_layers, config.num_heads, config.hidden_size);
-  report.mask = mask_in_words(config, samples);
+  report.model = fmt::format("{} of {} layers with {} heads, {} wide", traits.name,
+                             config.num_layers, config.num_heads, config.hidden_size);
+  report.mask = mask_in_words(traits, samples);
   for (const Sample& sample : samples) {
     report.sequences.push_back(sequence_of(model, tokenizer, sample, found));
   }

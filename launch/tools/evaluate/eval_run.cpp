@@ -30,6 +30,7 @@
 #include "launch/tools/predict/text_model.h"
 #include "launch/train/evaluation_pass.h"
 #include "launch/train/memory/memory_plan.h"
+#include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
 #include "parallel/host/host_threads.h"
 
@@ -132,7 +133,7 @@ class EvalRun {
       show(++batches_done, start, progress);
     });
     progress.clear();
-    if (!config_.model.is_bert()) set_bits_per_byte(text_bytes);
+    if (traits_of(config_.model).objective == Objective::causal_lm) set_bits_per_byte(text_bytes);
     if (options_.dump) dump.write(*options_.dump, report_.found.losses);
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     report_.seconds = elapsed.count();
@@ -158,7 +159,7 @@ class EvalRun {
     Checkpoint checkpoint = Checkpoint::open(report_.checkpoint);
     report_.step = checkpoint.manifest().step;
     config_ = with_data(config_of(options_, checkpoint), options_.data);
-    report_.predicts_masked = config_.model.is_bert();
+    report_.predicts_masked = traits_of(config_.model).objective != Objective::causal_lm;
     tokenizer_ = tokenizer_of(checkpoint);
     auto [samples, notes] = open_part(config_, tokenizer_, options_.part);
     report_.notes = std::move(notes);
@@ -166,7 +167,8 @@ class EvalRun {
       samples = std::make_shared<const FirstSamples>(samples, *options_.max_samples);
     }
     report_.samples = samples->num_samples();
-    model_ = make_model(splittable(config_.model, groups_.tp->size()), store_, *groups_.tp);
+    model_ =
+        std::make_unique<Model>(splittable(config_.model, groups_.tp->size()), store_, *groups_.tp);
     store_.allocate(device_, DType::f32, StoreFor::inference);
     load_weights(checkpoint, store_);
     const int64_t micro = options_.micro_batch;

@@ -7,6 +7,7 @@
 #include "launch/checkpoint/model_json.h"
 #include "launch/checkpoint/model_state.h"
 #include "launch/tools/predict/text_model.h"
+#include "models/architecture.h"
 
 namespace tessera {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 /// The most that a prompt of seq_length tokens, or one more token, takes.
 size_t dry_run_peak(const ModelConfig& config, Communicator& tp) {
   ParameterStore store;
-  Gpt model(config, store, tp);
+  Model model(config, store, tp);
   store.allocate(kMeta, DType::f32, StoreFor::inference);
   Arena arena(kMeta);
   KeyValueCache cache = model.make_cache(1);
@@ -28,18 +29,16 @@ size_t dry_run_peak(const ModelConfig& config, Communicator& tp) {
   return arena.peak();
 }
 
-ModelConfig gpt_of(const Checkpoint& checkpoint) {
+ModelConfig decoder_of(const Checkpoint& checkpoint) {
   ModelConfig config = model_from_json(checkpoint.manifest().model);
-  require(!config.is_bert(),
-          "{} is a BERT, which does not continue texts: ask it with tessera fill-mask or classify",
-          checkpoint.path().string());
+  require_objective(config, Objective::causal_lm, checkpoint.path().string());
   return config;
 }
 
 }  // namespace
 
 Generator::Generator(Checkpoint& checkpoint, Communicator& tp, Device device)
-    : model_(splittable(gpt_of(checkpoint), tp.size()), store_, tp),
+    : model_(splittable(decoder_of(checkpoint), tp.size()), store_, tp),
       cache_((store_.allocate(device, DType::f32, StoreFor::inference), model_.make_cache(1))),
       tokens_({config().seq_length}, DType::i32),
       on_device_({config().seq_length}, DType::i32, device),

@@ -8,7 +8,8 @@
 
 #include "launch/checkpoint/checkpoint.h"
 #include "launch/tools/generate/sampler.h"
-#include "models/gpt.h"
+#include "models/key_value_cache.h"
+#include "models/model.h"
 
 namespace tessera {
 
@@ -31,7 +32,7 @@ class Generator {
   std::span<const float> logits_after(std::span<const int32_t> tokens);
 
   ParameterStore store_;
-  Gpt model_;
+  Model model_;
   std::unique_ptr<Arena> arena_;
   KeyValueCache cache_;
   OwnedTensor tokens_;     // (seq_length), as logits_ in host memory

@@ -8,17 +8,24 @@
 #include "launch/data/loading/batch_buffers.h"
 #include "launch/train/optimizer/weight_update.h"
 #include "launch/train/run_layout.h"
+#include "models/architecture.h"
 #include "models/model.h"
 
 namespace tessera {
 namespace {
 
 int64_t targets_of_row(const RunConfig& config) {
-  const ModelConfig& model = config.model;
-  if (!model.is_bert()) return model.seq_length;
-  if (model.head == Head::classification) return 0;
-  const double chosen = config.mlm.probability * static_cast<double>(model.seq_length);
-  return std::clamp<int64_t>(std::llround(chosen), 1, model.seq_length);
+  const int64_t seq_length = config.model.seq_length;
+  switch (traits_of(config.model).objective) {
+    case Objective::causal_lm:
+      return seq_length;
+    case Objective::masked_lm:
+      return std::clamp<int64_t>(
+          std::llround(config.mlm.probability * static_cast<double>(seq_length)), 1, seq_length);
+    case Objective::classification:
+      break;
+  }
+  return 0;
 }
 
 /// A data rank's micro-batch of rows that are one document each.
@@ -37,7 +44,7 @@ TokenBatch full_micro_batch(const RunConfig& config) {
 TargetCounts full_batch_counts(const RunConfig& config) {
   const ModelConfig& model = config.model;
   const int64_t rows = config.batch.global;
-  const bool labels = model.next_sentence || model.head == Head::classification;
+  const bool labels = traits_of(model).document_labels;
   TargetCounts counts;
   counts.tokens = rows * model.seq_length;
   counts.token_targets = rows * targets_of_row(config);
@@ -49,7 +56,7 @@ TargetCounts full_batch_counts(const RunConfig& config) {
 void dry_run_step(const RunConfig& config, MetaGroups& meta) {
   const ParallelGroups& groups = meta.groups();
   ParameterStore store;
-  const std::unique_ptr<Model> model = make_model(config.model, store, *groups.tp);
+  Model model(config.model, store, *groups.tp);
   store.allocate(kMeta, config.run.precision, StoreFor::training, flat_cut(config, groups));
   WeightUpdate update(config, store, groups);
   const LossSums sums{Tensor(nullptr, {LossSums::kCount}, DType::f64, kMeta)};
@@ -64,12 +71,12 @@ void dry_run_step(const RunConfig& config, MetaGroups& meta) {
       div_exact(div_exact(config.batch.global, groups.dp->size(), "batch.global", "data ranks"),
                 config.batch.micro, "a data rank's batch", "batch.micro");
   if (micro_batches > 1) {  // all but the last are alike
-    model->train(ctx, batch, {1.0f, 1.0f}, sums);
+    model.train(ctx, batch, {1.0f, 1.0f}, sums);
     for (TrafficTally* tally : meta.tallies()) tally->repeat(micro_batches - 1);
   }
   arena.reset();
   ctx.reducer = update.reducer();
-  model->train(ctx, batch, {1.0f, 1.0f}, sums);
+  model.train(ctx, batch, {1.0f, 1.0f}, sums);
 
   // What a step does once.
   std::array<double, 2> loading = {};  // as Trainer::load_batch() does

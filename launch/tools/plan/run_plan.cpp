@@ -19,7 +19,7 @@ int checked_ranks(int64_t ranks) {
 
 std::vector<ParameterGroup> parameters_of(const RunConfig& config, const ParallelGroups& groups) {
   ParameterStore store;
-  const std::unique_ptr<Model> model = make_model(config.model, store, *groups.tp);
+  Model model(config.model, store, *groups.tp);
   store.allocate(kMeta, config.run.precision, StoreFor::inference);
   return count_by_group(store);
 }

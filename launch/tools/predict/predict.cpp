@@ -6,17 +6,13 @@
 
 #include "core/error.h"
 #include "core/ops/cross_entropy.h"
-#include "models/bert.h"
+#include "launch/tools/predict/text_model.h"
+#include "models/architecture.h"
+#include "models/model.h"
+#include "models/transformer.h"
 
 namespace tessera {
 namespace {
-
-Bert& as_bert(Model& model) {
-  auto* bert = dynamic_cast<Bert*>(&model);
-  require(bert != nullptr,
-          "the checkpoint's model is a GPT, but this command asks a BERT: use generate");
-  return *bert;
-}
 
 /// In double: a person looks at these.
 std::vector<double> softmax(std::span<const float> logits) {
@@ -47,6 +43,7 @@ std::vector<Candidate> likeliest(const std::vector<double>& probabilities, int64
 std::vector<std::vector<Candidate>> fill_places(TextModel& model, const Sample& text,
                                                 const std::vector<int32_t>& places, int64_t top,
                                                 int64_t vocab_size) {
+  require_objective(model.config(), Objective::masked_lm, "the checkpoint");
   Sample asked = text;
   asked.targets.assign(text.tokens.size(), kIgnoreTarget);
   int64_t first_allowed = 0;
@@ -59,7 +56,7 @@ std::vector<std::vector<Candidate>> fill_places(TextModel& model, const Sample& 
   for (const int32_t place : places) asked.targets[static_cast<size_t>(place)] = 0;  // any token
   const Tensor logits =
       model.run(asked, [](Model& any, const StepContext& ctx, const TokenBatch& batch) {
-        return as_bert(any).token_logits(ctx, batch);
+        return any.token_logits(ctx, batch);
       });
   std::vector<std::vector<Candidate>> found;
   for (int64_t m = 0; m < logits.dim(0); ++m) {
@@ -72,12 +69,10 @@ std::vector<std::vector<Candidate>> fill_places(TextModel& model, const Sample& 
 }
 
 std::vector<double> label_probabilities(TextModel& model, const Sample& text) {
-  require(model.config().head == Head::classification,
-          "the checkpoint's model has no classification head: fine-tune one with "
-          "model.head=classification");
+  require_objective(model.config(), Objective::classification, "the checkpoint");
   const Tensor logits =
       model.run(text, [](Model& any, const StepContext& ctx, const TokenBatch& batch) {
-        return as_bert(any).document_logits(ctx, batch);
+        return any.document_logits(ctx, batch);
       });
   return softmax(logits.span<float>());
 }

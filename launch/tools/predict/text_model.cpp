@@ -7,6 +7,7 @@
 #include "core/ops/elementwise.h"
 #include "launch/checkpoint/model_json.h"
 #include "launch/checkpoint/model_state.h"
+#include "models/architecture.h"
 
 namespace tessera {
 namespace {
@@ -22,6 +23,20 @@ TokenBatch on_meta(TokenBatch batch) {
   return batch;
 }
 
+/// The command that uses a model with this objective, and what it does.
+std::string_view use_of(Objective objective) {
+  switch (objective) {
+    case Objective::causal_lm:
+      return "it continues texts, with tessera generate";
+    case Objective::masked_lm:
+      return "it fills masks, with tessera fill-mask; model.head=classification fine-tunes it to "
+             "classify texts";
+    case Objective::classification:
+      return "it classifies texts, with tessera classify";
+  }
+  return "";
+}
+
 }  // namespace
 
 const ModelConfig& splittable(const ModelConfig& config, int ranks) {
@@ -35,7 +50,7 @@ const ModelConfig& splittable(const ModelConfig& config, int ranks) {
 TextModel::TextModel(Checkpoint& checkpoint, Communicator& tp, Device device)
     : config_(splittable(model_from_json(checkpoint.manifest().model), tp.size())),
       tp_(tp),
-      model_(make_model(config_, store_, tp)),
+      model_(std::make_unique<Model>(config_, store_, tp)),
       buffers_(1, config_.seq_length),
       device_batch_(1, config_.seq_length, device) {
   const MemoryUse use("", kAdvice);
@@ -54,10 +69,10 @@ Tensor TextModel::run(const Sample& text, const Ask& ask) {
   const TokenBatch batch = buffers_.batch();
 
   ParameterStore dry_store;
-  const std::unique_ptr<Model> dry_model = make_model(config_, dry_store, tp_);
+  Model dry_model(config_, dry_store, tp_);
   dry_store.allocate(kMeta, DType::f32, StoreFor::inference);
   Arena dry_arena(kMeta);
-  ask(*dry_model, StepContext{dry_arena}, on_meta(batch));
+  ask(dry_model, StepContext{dry_arena}, on_meta(batch));
 
   if (!arena_ || arena_->capacity() < dry_arena.peak()) {
     arena_ = std::make_unique<Arena>(store_.device(), dry_arena.peak());
@@ -68,6 +83,12 @@ Tensor TextModel::run(const Sample& text, const Ask& ask) {
   answer_ = OwnedTensor(answer.shape(), answer.dtype());
   copy(answer, answer_.tensor);
   return answer_.tensor;
+}
+
+void require_objective(const ModelConfig& config, Objective objective, std::string_view owner) {
+  const ModelTraits traits = traits_of(config);
+  require(traits.objective == objective, "{} is a {} that this command can not use: {}", owner,
+          traits.name, use_of(traits.objective));
 }
 
 }  // namespace tessera

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <string_view>
 
 #include "core/arena.h"
 #include "launch/checkpoint/checkpoint.h"
@@ -39,6 +40,10 @@ class TextModel {
   std::unique_ptr<Arena> arena_;
   OwnedTensor answer_;  ///< where the device is not the host
 };
+
+/// Throws, starting with `owner`, unless the model was trained for `objective`; says which command
+/// to use instead.
+void require_objective(const ModelConfig& config, Objective objective, std::string_view owner);
 
 /// `config`, if it can be split over so many ranks; else throws.
 const ModelConfig& splittable(const ModelConfig& config, int ranks);

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "core/ops/cross_entropy.h"
+#include "models/architecture.h"
 
 namespace tessera {
 
@@ -10,11 +11,11 @@ Sample sample_of_text(const Tokenizer& tokenizer, const ModelConfig& config,
   Sample sample;
   sample.tokens = tokenizer.encode_with_special(text);
   require(!sample.tokens.empty(), "the text {} has no token", quote(text));
-  if (config.is_bert()) {
+  if (const ModelTraits traits = traits_of(config); traits.special_tokens) {
     const SpecialTokens special = tokenizer.special();
     require(special.start.has_value() && special.end.has_value(),
-            "the tokenizer {} has no [CLS] and [SEP], which a BERT's text begins and ends with",
-            tokenizer.kind());
+            "the tokenizer {} has no [CLS] and [SEP], which a text of a {} begins and ends with",
+            tokenizer.kind(), traits.name);
     sample.tokens.insert(sample.tokens.begin(), *special.start);
     sample.tokens.push_back(*special.end);
   }

@@ -96,7 +96,7 @@ size_t MemoryPlan::total_in_host() const {
 
 MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, Device device) {
   ParameterStore store;
-  const std::unique_ptr<Model> model = make_model(config.model, store, *groups.tp);
+  Model model(config.model, store, *groups.tp);
   store.allocate(kMeta, config.run.precision, StoreFor::training, flat_cut(config, groups));
   const int64_t local_batch =
       div_exact(config.batch.global, groups.dp->size(), "batch.global", "the data ranks");
@@ -107,8 +107,8 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
   Arena arena(kMeta);
   RowSplit rows = row_split(config, groups);
   rows.index = 0;  // holds the most rows for every N; the last ranks may hold most where N is less
-  dry_run_training(*model, batches, config.train.recompute, rows, arena);
-  dry_run_evaluation(*model, batches, rows, arena);
+  dry_run_training(model, batches, config.train.recompute, rows, arena);
+  dry_run_evaluation(model, batches, rows, arena);
   if (rows.split()) {
     arena.reset();
     HeldRowGradients(store, *groups.tp).sum(arena);
@@ -168,10 +168,10 @@ size_t checkpoint_copy_bytes(const ParameterStore& store, int data_ranks) {
 size_t plan_evaluation_arena(const ModelConfig& config, DType precision, int64_t micro_batch,
                              Communicator& tp) {
   ParameterStore store;
-  const std::unique_ptr<Model> model = make_model(config, store, tp);
+  Model model(config, store, tp);
   store.allocate(kMeta, precision, StoreFor::inference);
   Arena arena(kMeta);
-  dry_run_evaluation(*model, largest_batches(config, micro_batch), {}, arena);
+  dry_run_evaluation(model, largest_batches(config, micro_batch), {}, arena);
   return arena.peak();
 }
 
