@@ -15,6 +15,14 @@ OwnedTensor on_host(const Tensor& tensor) {
 
 }  // namespace
 
+StepContext evaluation_context(Arena& arena, const RowSplit& rows) {
+  StepContext ctx{arena};
+  ctx.training = false;
+  ctx.recompute = Recompute::block;  // no backward pass reads what a block computes
+  ctx.rows = rows;
+  return ctx;
+}
+
 Evaluation evaluate(const EvaluationPass& pass, int64_t num_batches,
                     const OnEvaluated& on_evaluated) {
   const bool classifies = pass.config.head == Head::classification;
@@ -31,10 +39,7 @@ Evaluation evaluate(const EvaluationPass& pass, int64_t num_batches,
     all_or_none(pass.groups.world, [&] { loaded = &pass.batches.take(); });
     const TokenBatch micro_batch = loaded->batch();
     pass.arena.reset();
-    StepContext ctx{pass.arena};
-    ctx.training = false;
-    ctx.recompute = Recompute::block;  // no backward pass reads what a block computes
-    ctx.rows = pass.rows;
+    const StepContext ctx = evaluation_context(pass.arena, pass.rows);
     Tensor predictions;
     if (classifies) predictions = pass.arena.allocate({micro_batch.num_documents()}, DType::i32);
     pass.model.evaluate(ctx, pass.device_batch.upload(*loaded), sums, predictions);

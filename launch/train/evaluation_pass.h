@@ -28,6 +28,9 @@ struct EvaluationPass {
 /// replica see the same. It is in host memory.
 using OnEvaluated = std::function<void(const TokenBatch& batch)>;
 
+/// The context of an evaluation of one micro-batch.
+StepContext evaluation_context(Arena& arena, const RowSplit& rows);
+
 /// Evaluates the first `num_batches` batches of the evaluation data, without dropout. Throws on all
 /// ranks or none, as TokenBatches::load_eval. Collective over the world.
 Evaluation evaluate(const EvaluationPass& pass, int64_t num_batches,

@@ -12,6 +12,7 @@
 #include "core/cuda/graph.h"
 #include "launch/config/run_config.h"
 #include "launch/data/loading/device_batch.h"
+#include "launch/train/train_step.h"
 #include "models/model.h"
 #include "parallel/process_grid.h"
 
@@ -31,7 +32,7 @@ std::string why_no_cuda_graph(const RunConfig& config, Device device, const Para
 /// ranks may have batches of different shapes. What tensor ranks exchange within each layer is
 /// recorded with it. Of such a collective either all ranks must have recorded their part or none,
 /// so tensor ranks agree about each micro-step, which takes the host an exchange of a number.
-class MicroSteps {
+class MicroSteps final : public MicroStepRunner {
  public:
   /// `use_graphs` only where why_no_cuda_graph() is "". The model, on `device`, and the tensor
   /// ranks' communicator must outlive it.
@@ -41,10 +42,11 @@ class MicroSteps {
   /// same sums; the scale is told by value. What can not be recorded, on any tensor rank, is run.
   /// Collective over the tensor ranks.
   void run(const StepContext& ctx, const TokenBatch& batch, const LossWeights& scale,
-           const LossSums& sums);
+           const LossSums& sums) override;
 
-  /// Whether micro-steps may still be recorded.
-  bool use_graphs() const { return use_graphs_; }
+  /// Whether micro-steps may still be recorded: a graph is recorded once for the first micro-batch
+  /// and all others, so it always adds to the gradients.
+  bool always_adds() const override { return use_graphs_; }
 
   /// How many were launched as a graph.
   int64_t launches() const { return launches_; }

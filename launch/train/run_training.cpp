@@ -136,7 +136,7 @@ class TrainingRun {
     if (logs || needed || !trainer_.results_wait()) {
       report(trainer_.result(), logs);
     } else if (console_.progress_is_due()) {
-      report(trainer_.peek(), logs);
+      report(trainer_.local_result(), logs);
     }
   }
 

@@ -44,9 +44,6 @@ MemoryPlan plan_for(const RunConfig& config, const ParallelGroups& groups, Devic
   return plan;
 }
 
-/// 0 where there is nothing to take a mean over.
-float one_over(int64_t count) { return count == 0 ? 0.0f : 1.0f / static_cast<float>(count); }
-
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -75,8 +72,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
       micro_steps_(*model_, *groups.tp, device, why_no_cuda_graph(config, device, groups).empty()),
       background_save_(groups.world) {
   store_.allocate(device, config.run.precision, StoreFor::training, flat_cut(config, groups));
-  update_ = std::make_unique<WeightUpdate>(config, store_, groups);
-  sums_ = OwnedTensor({LossSums::kCount}, DType::f64, store_.device());
+  train_step_ = std::make_unique<TrainStep>(config, micro_steps_, store_, groups, arena_);
   if (copies_checkpoints(config)) {
     background_save_.reserve(checkpoint_copy_bytes(store_, groups.dp->size()), device);
   }
@@ -114,9 +110,8 @@ void Trainer::start_at(int64_t step, int64_t samples, int64_t tokens) {
   steps_done_ = step;
   samples_ = samples;
   tokens_ = tokens;
-  values_are_rounded_ = false;
-  update_->clip().reset();
-  unasked_ = {};
+  train_step_->reset();
+  since_result_ = {};
 }
 
 void Trainer::load_first_step(int64_t step, int64_t samples) {
@@ -124,88 +119,72 @@ void Trainer::load_first_step(int64_t step, int64_t samples) {
 }
 
 std::vector<MemoryPlan::Line> Trainer::memory_in_use() const {
-  return {{"weights", store_.value_bytes()},
-          {"gradients", store_.grad_bytes()},
-          {"master weights", store_.master_bytes()},
-          {"AdamW moments", store_.moment_bytes()},
-          {"activations", arena_.peak()},
-          {"micro-batch", device_batch_.bytes()},
-          {kCheckpointCopyLine, background_save_.copy_bytes(), /*in_host=*/true},
-          {"batch", prefetched_.bytes() + eval_batches_.bytes(), /*in_host=*/true}};
-}
-
-// Not where masters are read, which one rank alone may fail to.
-void Trainer::round_values() {
-  if (!values_are_rounded_) update_->round_values(steps_done_);
-  values_are_rounded_ = true;
+  WorkingMemory working;
+  working.activations = arena_.peak();
+  working.device_batch = device_batch_.bytes();
+  working.checkpoint_copy = background_save_.copy_bytes();
+  working.host_batches = prefetched_.bytes() + eval_batches_.bytes();
+  return memory_lines(store_, working);
 }
 
 void Trainer::step() {
-  if (unasked_.steps == 0) unasked_.start = std::chrono::steady_clock::now();
-  counts_ = load_batch();
-  round_values();
-  const LossWeights scale = {one_over(counts_.token_targets), one_over(counts_.document_targets)};
-  const LossSums sums{sums_.tensor};
-
-  // A graph always adds: it is recorded once for the first micro-batch and all others.
-  if (micro_steps_.use_graphs()) {
-    store_.zero_grads();
-  } else {
-    store_.forget_grads();
-  }
-  fill(sums.values, 0.0);
-  std::vector<BatchBuffers>& loaded = prefetched_.current();
-  for (size_t micro = 0; micro < loaded.size(); ++micro) {
-    arena_.reset();
-    const TokenBatch batch = device_batch_.upload(loaded[micro]);
-    micro_steps_.run(context(static_cast<int64_t>(micro)), batch, scale, sums);
-  }
-  arena_.reset();
-  for (const Parameter& parameter : store_.parameters()) {
-    require(!parameter.grad_is_forgotten, "no layer's backward pass gave {} a gradient",
-            parameter.name);
-  }
-  update_->sum(sums, arena_);
-  const double lr = learning_rate(config_.optimizer, steps_done_, config_.train.steps);
-  update_->apply(steps_done_, lr, sums);
-
+  if (since_result_.steps == 0) since_result_.start = std::chrono::steady_clock::now();
+  const TrainStep::Loaded loaded = train_step_->run(steps_done_, *this);
+  counts_ = loaded.counts;
   ++steps_done_;
   samples_ += config_.batch.global;
   tokens_ += counts_.tokens;
-  ++unasked_.steps;
-  unasked_.tokens += counts_.tokens;
-  unasked_.flops += model_flops(config_.model, counts_);
+  ++since_result_.steps;
+  since_result_.tokens += counts_.tokens;
+  since_result_.flops += model_flops(config_.model, counts_);
+  since_result_.data_wait_seconds += loaded.wait_seconds;
+}
+
+TargetCounts Trainer::load() {
+  TargetCounts counts;
+  for (const BatchBuffers& loaded : prefetched_.take(samples_)) counts.add(loaded.batch());
+  return counts;
+}
+
+void Trainer::load_next() {
+  const int64_t next = samples_ + config_.batch.global;
+  if (steps_done_ + 1 < config_.train.steps) prefetched_.load_next(next);
+}
+
+TokenBatch Trainer::batch(int64_t i) {
+  return device_batch_.upload(prefetched_.current()[static_cast<size_t>(i)]);
 }
 
 StepResult Trainer::result() {
   require_finite_steps();
-  return peek();
+  return local_result();
 }
 
-StepResult Trainer::peek() {
-  require(unasked_.steps > 0, "there is no result: no step was taken since the last one");
-  const StepRecord& record = update_->clip().record();
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - unasked_.start;
+StepResult Trainer::local_result() {
+  require(since_result_.steps > 0, "there is no result: no step was taken since the last one");
+  const StepRecord& record = train_step_->record();
+  const std::chrono::duration<double> elapsed =
+      std::chrono::steady_clock::now() - since_result_.start;
   StepResult result;
   result.step = steps_done_;
   result.losses = mean_losses({record.losses()}, counts_);
   result.grad_norm = record.norm().span<double>()[0];
   result.lr = learning_rate(config_.optimizer, steps_done_ - 1, config_.train.steps);
-  result.steps = unasked_.steps;
-  result.tokens = unasked_.tokens;
-  result.padded_tokens = unasked_.steps * config_.batch.global * config_.model.seq_length;
-  result.flops = unasked_.flops;
+  result.steps = since_result_.steps;
+  result.tokens = since_result_.tokens;
+  result.padded_tokens = since_result_.steps * config_.batch.global * config_.model.seq_length;
+  result.flops = since_result_.flops;
   result.seconds = elapsed.count();
-  result.data_wait_seconds = unasked_.data_wait_seconds;
+  result.data_wait_seconds = since_result_.data_wait_seconds;
   result.note = micro_steps_.take_note();
-  unasked_ = {};
+  since_result_ = {};
   return result;
 }
 
 Evaluation Trainer::evaluate() {
   require(has_eval_, "there is no eval data: set data.eval or data.eval_fraction");
   require_finite_steps();
-  round_values();
+  train_step_->round_values(steps_done_);
   return tessera::evaluate(
       {config_.model, *model_, arena_, groups_, eval_batches_, device_batch_, rows_},
       std::min(config_.eval.batches, batches_.num_eval_batches()));
@@ -253,46 +232,9 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
   return request;
 }
 
-StepContext Trainer::context(int64_t micro) {
-  StepContext ctx{arena_};
-  const bool last = micro + 1 == batches_.num_micro_batches();
-  ctx.reducer = last ? update_->reducer() : nullptr;
-  ctx.training = true;
-  ctx.recompute = config_.train.recompute;
-  ctx.seed = static_cast<uint64_t>(config_.run.seed);
-  ctx.step = narrow<uint32_t>(steps_done_);
-  ctx.first_sequence = batches_.global_rows(micro).begin;
-  ctx.rows = rows_;
-  return ctx;
-}
-
-// Each data rank reads other samples, so that one alone may meet a damaged one, or a slow disk.
-TargetCounts Trainer::load_batch() {
-  const TraceRange range("load batch");
-  TargetCounts counts;
-  RankError error;
-  const auto start = std::chrono::steady_clock::now();
-  try {
-    for (const BatchBuffers& micro_batch : prefetched_.take(samples_)) {
-      counts.add(micro_batch.batch());
-    }
-  } catch (const std::exception&) {
-    error = handled_error();
-  }
-  // Whether a rank failed, as in all_or_none(), and what the slowest waited, in seconds.
-  std::array<double, 2> most = {error ? 1.0 : 0.0, seconds_since(start)};
-  groups_.world.all_reduce(Tensor(most.data(), {2}, DType::f64, kCpu), ReduceOp::max);
-  if (most[0] > 0.0) raise_on_all(groups_.world, error);
-  unasked_.data_wait_seconds += most[1];
-  const int64_t next = samples_ + config_.batch.global;
-  if (steps_done_ + 1 < config_.train.steps) prefetched_.load_next(next);
-  counts.all_reduce(*groups_.dp);
-  return counts;
-}
-
 // The record is the same on all ranks.
 void Trainer::require_finite_steps() {
-  const StepRecord& record = update_->clip().record();
+  const StepRecord& record = train_step_->record();
   const auto losses = record.losses().span<double>();
   const double loss = std::accumulate(losses.begin(), losses.end(), 0.0);
   const double norm = record.norm().span<double>()[0];

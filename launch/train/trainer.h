@@ -23,7 +23,7 @@
 #include "launch/tokenizers/tokenizer.h"
 #include "launch/train/memory/memory_plan.h"
 #include "launch/train/micro_steps.h"
-#include "launch/train/optimizer/weight_update.h"
+#include "launch/train/train_step.h"
 #include "models/model.h"
 #include "parallel/process_grid.h"
 
@@ -31,7 +31,7 @@ namespace tessera {
 
 /// One rank's part in training a model: everything that a step touches, and what a checkpoint
 /// holds. All public functions but the getters are collective over the world.
-class Trainer {
+class Trainer : private MicroBatchSource {
  public:
   /// Allocates everything on `device`, from the dry run's plan. `groups` must outlive the trainer
   /// and move tensors of the device. The weights are zeros until initialize(), restore() or
@@ -61,9 +61,9 @@ class Trainer {
   /// Throws, naming the step, if a loss or a gradient was not finite.
   StepResult result();
 
-  /// As result(), for one rank alone, which may not end before the others: it leaves the error to
-  /// the next call that all ranks make. Not collective.
-  StepResult peek();
+  /// As result(), for one rank alone, and not collective: an error is left to the next call that
+  /// all ranks make.
+  StepResult local_result();
 
   /// Whether a result has to be waited for, so that asking after every step would cost time.
   bool results_wait() const { return !store_.device().is_cpu(); }
@@ -105,8 +105,8 @@ class Trainer {
   const ParameterStore& parameters() const { return store_; }
 
  private:
-  /// Steps since the last result.
-  struct Unasked {
+  /// What was done since the last result.
+  struct SinceResult {
     int64_t steps = 0;
     int64_t tokens = 0;
     std::chrono::steady_clock::time_point start;
@@ -117,15 +117,16 @@ class Trainer {
   void start_at(int64_t step, int64_t samples, int64_t tokens);
   /// Begins to load what the first step here needs, while the weights are still to come.
   void load_first_step(int64_t step, int64_t samples);
-  StepContext context(int64_t micro);
-  /// Takes the step's micro-batches, begins to load the next step's, and returns what all ranks'
-  /// have; throws on all ranks or none.
-  TargetCounts load_batch();
+  // MicroBatchSource: this data rank's micro-batches of the next step.
+  TargetCounts load() override;
+  void load_next() override;
+  int64_t size() const override { return batches_.num_micro_batches(); }
+  int64_t first_sequence(int64_t i) const override { return batches_.global_rows(i).begin; }
+  TokenBatch batch(int64_t i) override;
+
   void require_finite_steps();
   /// Throws on all ranks if the weights are not fit to be saved.
   SaveRequest save_request(const SaveObserver& observer);
-  /// With stochastic rounding, once after masters came from elsewhere.
-  void round_values();
 
   RunConfig config_;
   const ParallelGroups& groups_;
@@ -138,15 +139,13 @@ class Trainer {
   std::vector<TrainPart> train_parts_;
   bool has_eval_;
   std::shared_ptr<const Tokenizer> tokenizer_;  ///< may be null
-  std::unique_ptr<WeightUpdate> update_;
   PrefetchedBatches prefetched_;
   PrefetchedEvaluation eval_batches_;
   DeviceBatch device_batch_;  // the one that the model works on
-  OwnedTensor sums_;          // (LossSums::kCount) fp64, of the step
   MicroSteps micro_steps_;    // ends before the memory that its graphs use
-  TargetCounts counts_;       // of the step
-  Unasked unasked_;
-  bool values_are_rounded_ = false;
+  std::unique_ptr<TrainStep> train_step_;
+  TargetCounts counts_;  // of the step
+  SinceResult since_result_;
   int64_t steps_done_ = 0;
   int64_t samples_ = 0;  // the position in the global order of samples
   int64_t tokens_ = 0;

@@ -56,10 +56,15 @@ void TrafficTally::add(Collective collective, size_t bytes) {
   sum.bytes += narrow<int64_t>(bytes);
 }
 
-void TrafficTally::repeat(int64_t times) {
+void TrafficTally::repeat_since(const TrafficTally& before, int64_t times) {
   for (auto& [what, sum] : sums_) {
-    const bool overflows = __builtin_mul_overflow(sum.calls, times, &sum.calls) ||
-                           __builtin_mul_overflow(sum.bytes, times, &sum.bytes);
+    const auto known = before.sums_.find(what);
+    const Sum earlier = known == before.sums_.end() ? Sum{} : known->second;
+    Sum more{sum.calls - earlier.calls, sum.bytes - earlier.bytes};
+    const bool overflows = __builtin_mul_overflow(more.calls, times, &more.calls) ||
+                           __builtin_mul_overflow(more.bytes, times, &more.bytes) ||
+                           __builtin_add_overflow(earlier.calls, more.calls, &sum.calls) ||
+                           __builtin_add_overflow(earlier.bytes, more.bytes, &sum.bytes);
     require(!overflows, "{} times the bytes of {} are more than 2^63 - 1, which can not be counted",
             times, to_string(what.first));
   }

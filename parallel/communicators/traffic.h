@@ -78,8 +78,9 @@ class TrafficTally {
   /// A call on `bytes`, for what the calling thread's scopes say.
   void add(Collective collective, size_t bytes);
 
-  /// As if everything so far had been done so many times. Throws if that can not be counted.
-  void repeat(int64_t times);
+  /// Counts what was added since this tally was `before` so many times instead of once. Throws if
+  /// that overflows.
+  void repeat_since(const TrafficTally& before, int64_t times);
 
   int ranks() const { return ranks_; }
   const Sums& sums() const { return sums_; }

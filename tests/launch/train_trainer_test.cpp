@@ -168,7 +168,7 @@ TEST_F(TrainerSteps, WithoutAStepThereIsNoResult) {
     test::expect_error([&] { trainer.result(); }, {"there is no result: no step was taken"});
     trainer.step();
     trainer.result();
-    test::expect_error([&] { trainer.peek(); }, {"there is no result: no step was taken"});
+    test::expect_error([&] { trainer.local_result(); }, {"there is no result: no step was taken"});
   });
 }
 
@@ -176,7 +176,7 @@ TEST_F(TrainerSteps, APeekLeavesTheErrorToTheResult) {
   train(config(), {2, 1}, [](Trainer& trainer) {
     set(named(trainer, "blocks.1.mlp_norm.weight"), kNaN);
     trainer.step();
-    EXPECT_TRUE(std::isnan(trainer.peek().loss()));
+    EXPECT_TRUE(std::isnan(trainer.local_result().loss()));
     trainer.step();
     test::expect_error([&] { trainer.result(); }, {"the loss of step 1 is NaN"});
     trainer.initialize();

@@ -1,15 +1,11 @@
 #include "launch/tools/plan/dry_step.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
-#include "core/checked.h"
 #include "launch/data/loading/batch_buffers.h"
-#include "launch/train/optimizer/weight_update.h"
-#include "launch/train/run_layout.h"
+#include "launch/train/dry_run.h"
 #include "models/architecture.h"
-#include "models/model.h"
 
 namespace tessera {
 namespace {
@@ -54,38 +50,7 @@ TargetCounts full_batch_counts(const RunConfig& config) {
 }
 
 void dry_run_step(const RunConfig& config, MetaGroups& meta) {
-  const ParallelGroups& groups = meta.groups();
-  ParameterStore store;
-  Model model(config.model, store, *groups.tp);
-  store.allocate(kMeta, config.run.precision, StoreFor::training, flat_cut(config, groups));
-  WeightUpdate update(config, store, groups);
-  const LossSums sums{Tensor(nullptr, {LossSums::kCount}, DType::f64, kMeta)};
-
-  Arena arena(kMeta);
-  StepContext ctx{arena};
-  ctx.training = true;
-  ctx.recompute = config.train.recompute;
-  ctx.rows = row_split(config, groups);
-  const TokenBatch batch = full_micro_batch(config);
-  const int64_t micro_batches =
-      div_exact(div_exact(config.batch.global, groups.dp->size(), "batch.global", "data ranks"),
-                config.batch.micro, "a data rank's batch", "batch.micro");
-  if (micro_batches > 1) {  // all but the last are alike
-    model.train(ctx, batch, {1.0f, 1.0f}, sums);
-    for (TrafficTally* tally : meta.tallies()) tally->repeat(micro_batches - 1);
-  }
-  arena.reset();
-  ctx.reducer = update.reducer();
-  model.train(ctx, batch, {1.0f, 1.0f}, sums);
-
-  // What a step does once.
-  std::array<double, 2> loading = {};  // as Trainer::load_batch() does
-  groups.world.all_reduce(Tensor(loading.data(), {2}, DType::f64, kCpu), ReduceOp::max);
-  TargetCounts counts = full_batch_counts(config);
-  counts.all_reduce(*groups.dp);
-  arena.reset();
-  update.sum(sums, arena);
-  update.apply(0, config.optimizer.lr, sums);
+  DryRun(config, meta).train_step(full_micro_batch(config), full_batch_counts(config));
 }
 
 }  // namespace tessera

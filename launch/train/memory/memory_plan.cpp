@@ -5,10 +5,11 @@
 #include "core/checked.h"
 #include "core/memory.h"
 #include "launch/checkpoint/save/save_plan.h"
-#include "launch/data/loading/batch_buffers.h"
+#include "launch/train/dry_run.h"
 #include "launch/train/run_layout.h"
+#include "launch/train/train_step.h"
 #include "models/model.h"
-#include "parallel/held_row_gradients.h"
+#include "parallel/meta_communicator.h"
 
 namespace tessera {
 namespace {
@@ -16,56 +17,6 @@ namespace {
 /// Eight int32 a token (models/token_batch.h).
 size_t batch_bytes(int64_t sequences, int64_t seq_length) {
   return static_cast<size_t>(sequences * seq_length) * 8 * sizeof(int32_t);
-}
-
-/// `batch` with a target fewer, whose targets' rows have to be gathered.
-TokenBatch with_fewer_targets(TokenBatch batch) {
-  const int64_t fewer = batch.num_targets() - 1;
-  batch.targets = batch.targets.slice(0, fewer);
-  batch.target_rows = batch.target_rows.slice(0, fewer);
-  return batch;
-}
-
-/// A row that has a label is one document.
-TokenBatch with_one_document_a_row(TokenBatch batch) {
-  batch.documents = batch.documents.slice(0, batch.sequences + 1);
-  batch.labels = batch.labels.slice(0, batch.sequences);
-  return batch;
-}
-
-/// Micro-batches that need as much as any: every token has a target, or all but one.
-std::vector<TokenBatch> largest_batches(const ModelConfig& config, int64_t micro_batch) {
-  const TokenBatch full =
-      with_one_document_a_row(full_batch_on_meta(micro_batch, config.seq_length));
-  return {full, with_fewer_targets(full)};
-}
-
-LossSums sums_on_meta() { return {Tensor(nullptr, {LossSums::kCount}, DType::f64, kMeta)}; }
-
-/// Runs evaluation micro-batches in `arena`, which is on the meta device.
-void dry_run_evaluation(Model& model, const std::vector<TokenBatch>& batches, const RowSplit& rows,
-                        Arena& arena) {
-  for (const TokenBatch& batch : batches) {
-    arena.reset();
-    StepContext ctx{arena};
-    ctx.training = false;
-    ctx.recompute = Recompute::block;  // as evaluate() does
-    ctx.rows = rows;
-    const Tensor predictions = arena.allocate({batch.num_documents()}, DType::i32);
-    model.evaluate(ctx, batch, sums_on_meta(), predictions);
-  }
-}
-
-void dry_run_training(Model& model, const std::vector<TokenBatch>& batches, Recompute recompute,
-                      const RowSplit& rows, Arena& arena) {
-  for (const TokenBatch& batch : batches) {
-    arena.reset();
-    StepContext ctx{arena};
-    ctx.training = true;
-    ctx.recompute = recompute;
-    ctx.rows = rows;
-    model.train(ctx, batch, {1.0f, 1.0f}, sums_on_meta());
-  }
 }
 
 int64_t count_global(const ParameterStore& store) {
@@ -94,43 +45,46 @@ size_t MemoryPlan::total_in_host() const {
   return sum;
 }
 
+std::vector<MemoryPlan::Line> memory_lines(const ParameterStore& store,
+                                           const WorkingMemory& working) {
+  return {{"weights", store.value_bytes()},
+          {"gradients", store.grad_bytes()},
+          {"master weights", store.master_bytes()},
+          {"AdamW moments", store.moment_bytes()},
+          {"activations", working.activations},
+          {"micro-batch", working.device_batch},
+          {kCheckpointCopyLine, working.checkpoint_copy, /*in_host=*/true},
+          {"batch", working.host_batches, /*in_host=*/true}};
+}
+
 MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, Device device) {
   ParameterStore store;
   Model model(config.model, store, *groups.tp);
   store.allocate(kMeta, config.run.precision, StoreFor::training, flat_cut(config, groups));
-  const int64_t local_batch =
-      div_exact(config.batch.global, groups.dp->size(), "batch.global", "the data ranks");
+  const int64_t local_batch = batch_share(config.batch, groups.dp->size()).local_batch;
+  const int64_t seq_length = config.model.seq_length;
+
+  // Of the tensor ranks, the first holds the most rows of activations.
+  MetaGroups meta(groups.world.size(), groups.tp->size(), groups.world.rank() - groups.tp->rank());
+  DryRun dry_run(config, meta);
+  for (const TokenBatch& batch : largest_batches(config.model, config.batch.micro)) {
+    dry_run.train_step(batch, {});
+    dry_run.evaluate(batch);
+  }
 
   MemoryPlan plan;
   plan.device = device;
-  const std::vector<TokenBatch> batches = largest_batches(config.model, config.batch.micro);
-  Arena arena(kMeta);
-  RowSplit rows = row_split(config, groups);
-  rows.index = 0;  // holds the most rows for every N; the last ranks may hold most where N is less
-  dry_run_training(model, batches, config.train.recompute, rows, arena);
-  dry_run_evaluation(model, batches, rows, arena);
-  if (rows.split()) {
-    arena.reset();
-    HeldRowGradients(store, *groups.tp).sum(arena);
-  }
-  plan.arena_bytes = arena.peak();
+  plan.arena_bytes = dry_run.arena_peak();
   plan.local_parameters = count_local(store);
   plan.global_parameters = count_global(store);
-  plan.lines = {
-      {"weights", store.value_bytes()},
-      {"gradients", store.grad_bytes()},
-      {"master weights", store.master_bytes()},
-      {"AdamW moments", store.moment_bytes()},
-      {"activations", plan.arena_bytes},
-      // That which a GPU works on.
-      {"micro-batch",
-       device.is_cuda() ? batch_bytes(config.batch.micro, config.model.seq_length) : 0},
-      {kCheckpointCopyLine,
-       copies_checkpoints(config) ? checkpoint_copy_bytes(store, groups.dp->size()) : 0,
-       /*in_host=*/true},
-      // Of this step and the next, and two micro-batches of an evaluation.
-      {"batch", 2 * batch_bytes(local_batch + config.batch.micro, config.model.seq_length),
-       /*in_host=*/true}};
+  WorkingMemory working;
+  working.activations = plan.arena_bytes;
+  working.device_batch = device.is_cuda() ? batch_bytes(config.batch.micro, seq_length) : 0;
+  working.checkpoint_copy =
+      copies_checkpoints(config) ? checkpoint_copy_bytes(store, groups.dp->size()) : 0;
+  // This step's batch and the next, and two micro-batches of an evaluation.
+  working.host_batches = 2 * batch_bytes(local_batch + config.batch.micro, seq_length);
+  plan.lines = memory_lines(store, working);
   return plan;
 }
 
@@ -163,16 +117,6 @@ size_t checkpoint_copy_bytes(const ParameterStore& store, int data_ranks) {
     }
   }
   return static_cast<size_t>(own + largest_share(std::move(shared), data_ranks));
-}
-
-size_t plan_evaluation_arena(const ModelConfig& config, DType precision, int64_t micro_batch,
-                             Communicator& tp) {
-  ParameterStore store;
-  Model model(config, store, tp);
-  store.allocate(kMeta, precision, StoreFor::inference);
-  Arena arena(kMeta);
-  dry_run_evaluation(model, largest_batches(config, micro_batch), {}, arena);
-  return arena.peak();
 }
 
 }  // namespace tessera

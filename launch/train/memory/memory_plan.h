@@ -39,6 +39,18 @@ struct MemoryPlan {
   bool counts(const Line& line) const { return device.is_cpu() || !line.in_host; }
 };
 
+/// The bytes that a rank works in, besides its parameters.
+struct WorkingMemory {
+  size_t activations = 0;      ///< of the arena
+  size_t device_batch = 0;     ///< the micro-batch that a GPU works on
+  size_t checkpoint_copy = 0;  ///< in the host, for a save in the background
+  size_t host_batches = 0;     ///< in the host: loaded micro-batches
+};
+
+/// The lines of a plan, and of the memory that a run uses.
+std::vector<MemoryPlan::Line> memory_lines(const ParameterStore& store,
+                                           const WorkingMemory& working);
+
 /// What a rank of `config`'s run needs, by a dry run: the model's own step, on the meta device,
 /// where nothing is allocated or computed. Not collective; `groups` only say which rank, and
 /// `device` what memory.
@@ -51,10 +63,5 @@ bool copies_checkpoints(const RunConfig& config);
 /// the background: what it alone of its `data_ranks` has, and its share of the slices that all of
 /// them have. What all tensor ranks have, too, counts as if only these ranks had it.
 size_t checkpoint_copy_bytes(const ParameterStore& store, int data_ranks);
-
-/// The arena that the model's evaluate() needs for micro-batches of so many rows; likewise by a dry
-/// run.
-size_t plan_evaluation_arena(const ModelConfig& config, DType precision, int64_t micro_batch,
-                             Communicator& tp);
 
 }  // namespace tessera

@@ -16,7 +16,7 @@ WeightUpdate::WeightUpdate(const RunConfig& config, ParameterStore& store,
   }
 }
 
-void WeightUpdate::sum(const LossSums& sums, Arena& arena) {
+void WeightUpdate::reduce(const LossSums& sums, Arena& arena) {
   const TraceRange range("end of the gradients' sum");
   if (reducer_) reducer_->finalize();
   if (held_row_gradients_) held_row_gradients_->sum(arena);

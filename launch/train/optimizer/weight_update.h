@@ -27,7 +27,7 @@ class WeightUpdate {
 
   /// Ends the sum of the gradients over the data ranks, and with sequence parallelism over the
   /// tensor ranks, for which `arena` gives room; sums the losses.
-  void sum(const LossSums& sums, Arena& arena);
+  void reduce(const LossSums& sums, Arena& arena);
 
   /// As Optimizer::round_values().
   void round_values(int64_t steps_done) { optimizer_.round_values(steps_done); }

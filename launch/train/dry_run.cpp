@@ -1,0 +1,107 @@
+#include "launch/train/dry_run.h"
+
+#include "launch/data/loading/batch_buffers.h"
+#include "launch/train/evaluation_pass.h"
+#include "launch/train/run_layout.h"
+
+namespace tessera {
+namespace {
+
+/// The same micro-batch again and again.
+class OneBatch final : public MicroBatchSource {
+ public:
+  OneBatch(const TokenBatch& batch, const TargetCounts& counts, int64_t size)
+      : batch_(batch), counts_(counts), size_(size) {}
+
+  // Of all ranks: no peer adds to them.
+  TargetCounts load() override { return counts_; }
+  void load_next() override {}
+  int64_t size() const override { return size_; }
+  int64_t first_sequence(int64_t i) const override { return i * batch_.sequences; }
+  TokenBatch batch(int64_t /*i*/) override { return batch_; }
+
+ private:
+  TokenBatch batch_;
+  TargetCounts counts_;
+  int64_t size_;
+};
+
+/// Runs the first and the last of a step's micro-batches: those between are like the first, so that
+/// only what they exchange is counted.
+class DryMicroSteps final : public MicroStepRunner {
+ public:
+  DryMicroSteps(Model& model, MetaGroups& meta, int64_t micro_batches)
+      : model_(model), meta_(meta), micro_batches_(micro_batches) {}
+
+  void run(const StepContext& ctx, const TokenBatch& batch, const LossWeights& weights,
+           const LossSums& sums) override {
+    const int64_t micro = done_++;
+    if (0 < micro && micro + 1 < micro_batches_) return;
+    const bool is_first_of_several = micro == 0 && micro_batches_ > 1;
+    std::array<TrafficTally, 3> before;
+    const auto tallies = meta_.tallies();
+    for (size_t i = 0; i < before.size(); ++i) before[i] = *tallies[i];
+    model_.train(ctx, batch, weights, sums);
+    if (!is_first_of_several) return;
+    for (size_t i = 0; i < before.size(); ++i) {
+      tallies[i]->repeat_since(before[i], micro_batches_ - 1);
+    }
+  }
+
+ private:
+  Model& model_;
+  MetaGroups& meta_;
+  int64_t micro_batches_;
+  int64_t done_ = 0;
+};
+
+void dry_evaluate(Model& model, const TokenBatch& batch, const RowSplit& rows, Arena& arena) {
+  arena.reset();
+  const StepContext ctx = evaluation_context(arena, rows);
+  const Tensor predictions = arena.allocate({batch.num_documents()}, DType::i32);
+  model.evaluate(ctx, batch, {Tensor(nullptr, {LossSums::kCount}, DType::f64, kMeta)}, predictions);
+}
+
+}  // namespace
+
+DryRun::DryRun(const RunConfig& config, MetaGroups& meta)
+    : config_(config), meta_(meta), model_(config.model, store_, *meta.groups().tp), arena_(kMeta) {
+  store_.allocate(kMeta, config.run.precision, StoreFor::training, flat_cut(config, meta.groups()));
+}
+
+void DryRun::train_step(const TokenBatch& batch, const TargetCounts& counts) {
+  const ParallelGroups& groups = meta_.groups();
+  const int64_t size = batch_share(config_.batch, groups.dp->size()).micro_batches;
+  DryMicroSteps runner(model_, meta_, size);
+  OneBatch batches(batch, counts, size);
+  TrainStep(config_, runner, store_, groups, arena_).run(0, batches);
+}
+
+void DryRun::evaluate(const TokenBatch& batch) {
+  dry_evaluate(model_, batch, row_split(config_, meta_.groups()), arena_);
+}
+
+size_t plan_evaluation_arena(const ModelConfig& config, DType precision, int64_t micro_batch,
+                             Communicator& tp) {
+  ParameterStore store;
+  Model model(config, store, tp);
+  store.allocate(kMeta, precision, StoreFor::inference);
+  Arena arena(kMeta);
+  for (const TokenBatch& batch : largest_batches(config, micro_batch)) {
+    dry_evaluate(model, batch, {}, arena);
+  }
+  return arena.peak();
+}
+
+std::vector<TokenBatch> largest_batches(const ModelConfig& config, int64_t micro_batch) {
+  TokenBatch full = full_batch_on_meta(micro_batch, config.seq_length);
+  full.documents = full.documents.slice(0, full.sequences + 1);  // a row with a label is one
+  full.labels = full.labels.slice(0, full.sequences);
+  TokenBatch fewer = full;
+  const int64_t targets = full.num_targets() - 1;
+  fewer.targets = full.targets.slice(0, targets);
+  fewer.target_rows = full.target_rows.slice(0, targets);
+  return {full, fewer};
+}
+
+}  // namespace tessera

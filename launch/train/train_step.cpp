@@ -1,0 +1,112 @@
+#include "launch/train/train_step.h"
+
+#include <array>
+#include <chrono>
+
+#include "core/checked.h"
+#include "core/error.h"
+#include "core/ops/elementwise.h"
+#include "core/trace/trace.h"
+#include "launch/train/optimizer/lr_schedule.h"
+#include "launch/train/run_layout.h"
+#include "parallel/communicators/exchange.h"
+
+namespace tessera {
+namespace {
+
+/// 0 if there is nothing to take a mean over.
+float one_over(int64_t count) { return count == 0 ? 0.0f : 1.0f / static_cast<float>(count); }
+
+}  // namespace
+
+TrainStep::TrainStep(const RunConfig& config, MicroStepRunner& runner, ParameterStore& store,
+                     const ParallelGroups& groups, Arena& arena)
+    : config_(config),
+      runner_(runner),
+      store_(store),
+      groups_(groups),
+      arena_(arena),
+      update_(config, store, groups),
+      sums_({LossSums::kCount}, DType::f64, store.device()) {}
+
+TrainStep::Loaded TrainStep::run(int64_t step, MicroBatchSource& batches) {
+  const Loaded loaded = load(batches);
+  round_values(step);
+  forward_and_backward(step, batches, loaded.counts);
+  const LossSums sums{sums_.tensor};
+  update_.reduce(sums, arena_);
+  update_.apply(step, learning_rate(config_.optimizer, step, config_.train.steps), sums);
+  return loaded;
+}
+
+// Each data rank reads other samples, so that one alone may meet a damaged one, or a slow disk.
+TrainStep::Loaded TrainStep::load(MicroBatchSource& batches) const {
+  const TraceRange range("load batch");
+  Loaded loaded;
+  RankError error;
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    loaded.counts = batches.load();
+  } catch (const std::exception&) {
+    error = handled_error();
+  }
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+  // {1 if any rank failed, longest wait in seconds}
+  std::array<double, 2> most = {error ? 1.0 : 0.0, waited.count()};
+  groups_.world.all_reduce(Tensor(most.data(), {2}, DType::f64, kCpu), ReduceOp::max);
+  if (most[0] > 0.0) raise_on_all(groups_.world, error);
+  loaded.wait_seconds = most[1];
+  batches.load_next();
+  loaded.counts.all_reduce(*groups_.dp);
+  return loaded;
+}
+
+void TrainStep::forward_and_backward(int64_t step, MicroBatchSource& batches,
+                                     const TargetCounts& counts) {
+  const LossWeights weights = {one_over(counts.token_targets), one_over(counts.document_targets)};
+  if (runner_.always_adds()) {
+    store_.zero_grads();
+  } else {
+    store_.forget_grads();  // the first product that adds to a gradient overwrites it
+  }
+  fill(sums_.tensor, 0.0);
+  for (int64_t i = 0; i < batches.size(); ++i) {
+    arena_.reset();
+    StepContext ctx{arena_};
+    ctx.reducer = i + 1 == batches.size() ? update_.reducer() : nullptr;
+    ctx.training = true;
+    ctx.recompute = config_.train.recompute;
+    ctx.seed = static_cast<uint64_t>(config_.run.seed);
+    ctx.step = narrow<uint32_t>(step);
+    ctx.first_sequence = batches.first_sequence(i);
+    ctx.rows = row_split(config_, groups_);
+    runner_.run(ctx, batches.batch(i), weights, {sums_.tensor});
+  }
+  arena_.reset();
+  require_all_gradients();
+}
+
+void TrainStep::require_all_gradients() const {
+  for (const Parameter& parameter : store_.parameters()) {
+    require(!parameter.grad_is_forgotten, "no layer's backward pass gave {} a gradient",
+            parameter.name);
+  }
+}
+
+// Not when masters are loaded: loading may fail on one rank, and this call is collective.
+void TrainStep::round_values(int64_t steps_done) {
+  if (!values_are_rounded_) update_.round_values(steps_done);
+  values_are_rounded_ = true;
+}
+
+void TrainStep::reset() {
+  values_are_rounded_ = false;
+  update_.clip().reset();
+}
+
+BatchShare batch_share(const BatchSection& batch, int data_ranks) {
+  const int64_t local = div_exact(batch.global, data_ranks, "batch.global", "the data ranks");
+  return {local, div_exact(local, batch.micro, "a data rank's batch", "batch.micro")};
+}
+
+}  // namespace tessera
