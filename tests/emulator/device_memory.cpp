@@ -24,7 +24,7 @@ namespace {
 
 // [first, first + pages) can be touched where device memory may be, and what else is reserved
 // never.
-struct Block {
+struct Allocation {
   void* reserved;
   size_t reserved_bytes;
   std::byte* first;
@@ -35,9 +35,9 @@ struct Block {
 
 struct Memory {
   std::mutex mutex;
-  std::map<std::byte*, Block> blocks;  // by what was given out
-  std::map<std::byte*, size_t> host;   // allocate_host()'s
-  std::map<int, size_t> used;          // by device
+  std::map<std::byte*, Allocation> blocks;  // by what was given out
+  std::map<std::byte*, size_t> host;        // allocate_host()'s
+  std::map<int, size_t> used;               // by device
   int users = 0;
 };
 
@@ -72,7 +72,7 @@ size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
 // Huge pages, where the block has some, make protect() a hundred times quicker; they end where the
 // page without access begins.
-Block reserve(size_t bytes, size_t pages, int device) {
+Allocation reserve(size_t bytes, size_t pages, int device) {
   constexpr size_t kHugePage = size_t{2} << 20;
   const size_t alignment = pages < kHugePage ? kPage : kHugePage;
   const size_t reserved_bytes = pages + alignment + kPage;
@@ -113,7 +113,7 @@ void* allocate_device(size_t bytes, int device) {
   const size_t size = round_up(bytes, kDeviceAlignment), pages = round_up(size, kPage);
   const std::lock_guard lock(state.mutex);
   if (pages > kDeviceBytes - state.used[device]) return nullptr;
-  const Block block = reserve(bytes, pages, device);
+  const Allocation block = reserve(bytes, pages, device);
   if (block.first == nullptr) return nullptr;
   std::byte* data = block.first + pages - size;
   std::memset(data, 0xff, bytes);
@@ -130,7 +130,7 @@ bool free_device(void* data) {
   const std::lock_guard lock(state.mutex);
   const auto found = state.blocks.find(static_cast<std::byte*>(data));
   if (found == state.blocks.end()) return false;
-  const Block& block = found->second;
+  const Allocation& block = found->second;
   ASAN_UNPOISON_MEMORY_REGION(block.first, block.pages);
   munmap(block.reserved, block.reserved_bytes);
   state.used[block.device] -= block.pages;

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "data_test_files.h"
 #include "launch/tokenizers/bpe/bpe_tokenizer.h"
 #include "launch/tokenizers/text/byte_alphabet.h"
+#include "tests/launch/data_test_files.h"
 
 namespace tessera {
 

@@ -3,10 +3,10 @@
 #include <numeric>
 
 #include "core/random.h"
-#include "data_test_files.h"
-#include "data_vocabulary.h"
 #include "launch/data/datasets/bert_dataset.h"
 #include "launch/data/loading/token_batches.h"
+#include "tests/launch/data_test_files.h"
+#include "tests/launch/data_vocabulary.h"
 
 namespace tessera {
 namespace {

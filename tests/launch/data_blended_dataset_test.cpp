@@ -5,8 +5,8 @@
 #include <numeric>
 #include <set>
 
-#include "data_test_files.h"
 #include "launch/data/sampling/blended_dataset.h"
+#include "tests/launch/data_test_files.h"
 #include "tests/support/expect_error.h"
 
 namespace tessera {

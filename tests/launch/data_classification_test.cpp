@@ -4,9 +4,9 @@
 #include <set>
 
 #include "core/random.h"
-#include "data_test_files.h"
-#include "data_vocabulary.h"
 #include "launch/data/datasets/classification_dataset.h"
+#include "tests/launch/data_test_files.h"
+#include "tests/launch/data_vocabulary.h"
 
 namespace tessera {
 namespace {

@@ -1,8 +1,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "data_test_files.h"
 #include "launch/data/datasets/gpt_dataset.h"
+#include "tests/launch/data_test_files.h"
 
 namespace tessera {
 namespace {

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "data_test_files.h"
 #include "launch/data/datasets/gpt_packed_dataset.h"
+#include "tests/launch/data_test_files.h"
 #include "tests/support/expect_error.h"
 
 namespace tessera {

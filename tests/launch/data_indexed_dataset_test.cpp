@@ -1,8 +1,8 @@
 #include <functional>
 #include <numeric>
 
-#include "data_test_files.h"
 #include "launch/data/indexed/indexed_dataset.h"
+#include "tests/launch/data_test_files.h"
 
 namespace tessera {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <csignal>
 
-#include "data_test_files.h"
 #include "launch/data/indexed/indexed_dataset.h"
 #include "launch/data/indexed/indexed_dataset_writer.h"
+#include "tests/launch/data_test_files.h"
 
 namespace tessera {
 namespace {

@@ -3,9 +3,9 @@
 
 #include "core/ops/cross_entropy.h"
 #include "core/random.h"
-#include "data_test_files.h"
-#include "data_vocabulary.h"
 #include "launch/data/datasets/mlm_masking.h"
+#include "tests/launch/data_test_files.h"
+#include "tests/launch/data_vocabulary.h"
 
 namespace tessera {
 namespace {

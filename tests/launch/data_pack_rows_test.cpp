@@ -1,8 +1,8 @@
 #include <numeric>
 
 #include "core/random.h"
-#include "data_test_files.h"
 #include "launch/data/datasets/pack_rows.h"
+#include "tests/launch/data_test_files.h"
 
 namespace tessera {
 namespace {

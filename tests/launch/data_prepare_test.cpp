@@ -4,11 +4,11 @@
 #include <random>
 #include <thread>
 
-#include "data_test_files.h"
 #include "launch/cli/commands.h"
 #include "launch/data/indexed/indexed_dataset.h"
 #include "launch/data/prepare/prepare.h"
 #include "launch/tokenizers/byte_tokenizer.h"
+#include "tests/launch/data_test_files.h"
 
 namespace tessera {
 namespace {

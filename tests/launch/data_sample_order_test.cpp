@@ -2,8 +2,8 @@
 #include <map>
 #include <unordered_set>
 
-#include "data_test_files.h"
 #include "launch/data/sampling/sample_order.h"
+#include "tests/launch/data_test_files.h"
 
 namespace tessera {
 namespace {

@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "core/ops/cross_entropy.h"
-#include "data_test_files.h"
 #include "launch/data/loading/token_batches.h"
 #include "launch/data/sampling/sample_order.h"
+#include "tests/launch/data_test_files.h"
 
 namespace tessera {
 namespace {

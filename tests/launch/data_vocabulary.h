@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "core/ops/cross_entropy.h"
-#include "data_test_files.h"
 #include "launch/data/sample.h"
 #include "launch/tokenizers/special_tokens.h"
+#include "tests/launch/data_test_files.h"
 
 namespace tessera {
 

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "data_test_files.h"
 #include "launch/support/files/mapped_file.h"
+#include "tests/launch/data_test_files.h"
 
 namespace tessera {
 namespace {

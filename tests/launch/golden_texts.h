@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "data_test_files.h"
 #include "launch/support/text/json.h"
+#include "tests/launch/data_test_files.h"
 #include "tests/support/source_folder.h"
 
 // What the tests that read tests/parity/*_golden.json have in common.

@@ -1,6 +1,6 @@
-#include "bpe_fixture.h"
 #include "launch/tokenizers/text/vocabulary_file.h"
 #include "launch/tokenizers/tokenizer_identity.h"
+#include "tests/launch/bpe_fixture.h"
 
 namespace tessera {
 namespace {

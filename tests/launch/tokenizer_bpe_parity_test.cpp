@@ -2,12 +2,12 @@
 
 #include <map>
 
-#include "bpe_fixture.h"
-#include "golden_texts.h"
 #include "launch/tokenizers/huggingface_json.h"
 #include "launch/tokenizers/text/bert_text.h"
 #include "launch/tokenizers/text/byte_level_words.h"
 #include "launch/tokenizers/tokenizer_identity.h"
+#include "tests/launch/bpe_fixture.h"
+#include "tests/launch/golden_texts.h"
 
 namespace tessera {
 namespace {

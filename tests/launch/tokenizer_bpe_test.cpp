@@ -1,9 +1,9 @@
 #include <chrono>
 #include <random>
 
-#include "bpe_fixture.h"
 #include "launch/tokenizers/text/byte_level_words.h"
 #include "launch/tokenizers/tokenizer_identity.h"
+#include "tests/launch/bpe_fixture.h"
 
 namespace tessera {
 namespace {

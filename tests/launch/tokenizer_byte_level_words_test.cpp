@@ -1,8 +1,8 @@
 #include <random>
 
-#include "data_test_files.h"
 #include "launch/tokenizers/text/byte_alphabet.h"
 #include "launch/tokenizers/text/byte_level_words.h"
+#include "tests/launch/data_test_files.h"
 
 namespace tessera {
 namespace {

@@ -1,7 +1,7 @@
 #include <random>
 
-#include "data_test_files.h"
 #include "launch/tokenizers/byte_tokenizer.h"
+#include "tests/launch/data_test_files.h"
 
 namespace tessera {
 namespace {

@@ -1,7 +1,7 @@
-#include "bpe_fixture.h"
 #include "launch/tokenizers/huggingface_json.h"
 #include "launch/tokenizers/tokenizer_identity.h"
 #include "launch/tokenizers/wordpiece/wordpiece_tokenizer.h"
+#include "tests/launch/bpe_fixture.h"
 
 namespace tessera {
 namespace {

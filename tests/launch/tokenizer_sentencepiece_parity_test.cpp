@@ -1,9 +1,9 @@
 // Against what the Python package `sentencepiece` makes
 // (tests/parity/make_sentencepiece_goldens.py).
 
-#include "golden_texts.h"
 #include "launch/support/text/base64.h"
 #include "launch/tokenizers/sentencepiece/sentencepiece_tokenizer.h"
+#include "tests/launch/golden_texts.h"
 
 namespace tessera {
 namespace {

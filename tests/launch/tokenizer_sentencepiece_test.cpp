@@ -1,10 +1,10 @@
 #include <random>
 
-#include "data_test_files.h"
 #include "launch/support/text/base64.h"
 #include "launch/tokenizers/sentencepiece/sentencepiece_tokenizer.h"
 #include "launch/tokenizers/tokenizer_identity.h"
 #include "launch/tokenizers/training/sentencepiece_training.h"
+#include "tests/launch/data_test_files.h"
 #include "tests/support/expect_error.h"
 
 namespace tessera {

@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "data_test_files.h"
 #include "launch/tokenizers/sentencepiece/sentencepiece_tokenizer.h"
 #include "launch/tokenizers/training/sentencepiece_training.h"
+#include "tests/launch/data_test_files.h"
 #include "tests/support/expect_error.h"
 
 namespace tessera {

@@ -1,7 +1,7 @@
 #include "launch/tokenizers/tokenizer_spec.h"
 
-#include "data_test_files.h"
 #include "launch/tokenizers/tokenizer.h"
+#include "tests/launch/data_test_files.h"
 
 namespace tessera {
 namespace {

@@ -2,12 +2,12 @@
 #include <random>
 #include <set>
 
-#include "bpe_fixture.h"
 #include "launch/tokenizers/text/byte_level_words.h"
 #include "launch/tokenizers/training/bpe_training.h"
 #include "launch/tokenizers/training/count_words.h"
 #include "launch/tokenizers/training/wordpiece_training.h"
 #include "launch/tokenizers/wordpiece/wordpiece_vocabulary.h"
+#include "tests/launch/bpe_fixture.h"
 
 namespace tessera {
 namespace {

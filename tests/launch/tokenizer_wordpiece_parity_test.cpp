@@ -2,9 +2,9 @@
 
 #include <map>
 
-#include "golden_texts.h"
 #include "launch/tokenizers/text/bert_text.h"
 #include "launch/tokenizers/wordpiece/wordpiece_tokenizer.h"
+#include "tests/launch/golden_texts.h"
 
 namespace tessera {
 namespace {

@@ -1,9 +1,9 @@
 #include <random>
 
-#include "data_test_files.h"
 #include "launch/tokenizers/text/bert_text.h"
 #include "launch/tokenizers/text/vocabulary_file.h"
 #include "launch/tokenizers/wordpiece/wordpiece_tokenizer.h"
+#include "tests/launch/data_test_files.h"
 
 namespace tessera {
 namespace {

@@ -40,7 +40,7 @@ bool are_pieces_of_one(const HeldTensor& a, const HeldTensor& b) {
 }
 
 // A slice and the ranks that hold it.
-struct Candidate {
+struct HeldSlice {
   PlannedSlice slice;
   int64_t bytes = 0;
   std::vector<size_t> holders;
@@ -64,7 +64,7 @@ class Holdings {
                                    [&](const StoredSlice& other) { return other.box == box; });
     const auto index = static_cast<size_t>(same - slices.begin());
     if (same == slices.end()) slices.push_back({"", "", box, ""});
-    Candidate& candidate = candidates_[{name, index}];
+    HeldSlice& candidate = candidates_[{name, index}];
     candidate.slice = {name, index};
     candidate.bytes = *checked_bytes(box.shape, tensor.dtype);
     candidate.holders.push_back(rank);
@@ -78,11 +78,11 @@ class Holdings {
     }
   }
 
-  std::vector<Candidate> largest_first() const {
-    std::vector<Candidate> all;
+  std::vector<HeldSlice> largest_first() const {
+    std::vector<HeldSlice> all;
     for (const auto& [key, candidate] : candidates_) all.push_back(candidate);
     std::stable_sort(all.begin(), all.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.bytes > b.bytes; });
+                     [](const HeldSlice& a, const HeldSlice& b) { return a.bytes > b.bytes; });
     return all;
   }
 
@@ -98,7 +98,7 @@ class Holdings {
   }
 
   std::map<std::string, size_t> first_rank_;
-  std::map<std::pair<std::string, size_t>, Candidate> candidates_;
+  std::map<std::pair<std::string, size_t>, HeldSlice> candidates_;
 };
 
 // The files of a rank that writes these slices. Larger dtypes come first, so that every slice is
@@ -167,7 +167,7 @@ SavePlan plan_save(const std::vector<std::string>& held_of_rank) {
   holdings.require_complete();
   std::vector<std::vector<PlannedSlice>> slices_of_rank(ranks);
   std::vector<int64_t> bytes_of_rank(ranks, 0);
-  for (const Candidate& candidate : holdings.largest_first()) {
+  for (const HeldSlice& candidate : holdings.largest_first()) {
     const size_t writer =
         *std::min_element(candidate.holders.begin(), candidate.holders.end(),
                           [&](size_t a, size_t b) { return bytes_of_rank[a] < bytes_of_rank[b]; });

@@ -27,7 +27,7 @@ class TestTensor {
   const Tensor tensor;
 };
 
-void expect_near(const TestTensor& actual, const TestTensor& expected, double tolerance) {
+void expect_close(const TestTensor& actual, const TestTensor& expected, double tolerance) {
   for (int64_t i = 0; i < actual.tensor.numel(); ++i) {
     ASSERT_NEAR(actual[i], expected[i], tolerance) << "at " << i;
   }
@@ -68,12 +68,12 @@ struct Layer {
   void expect_near(const Layer& other) const {
     // Sums of 32 products of numbers up to 1, rounded to bf16 once or twice.
     constexpr double kTwice = 2 * 16 * 0x1p-8;
-    cuda::expect_near(y, other.y, kTwice);
-    cuda::expect_near(hidden, other.hidden, kTwice);
-    cuda::expect_near(active, other.active, kTwice);
-    cuda::expect_near(dhidden, other.dhidden, kTwice);
-    cuda::expect_near(dw, other.dw, 1e-4);
-    cuda::expect_near(dbias, other.dbias, 1e-4);
+    expect_close(y, other.y, kTwice);
+    expect_close(hidden, other.hidden, kTwice);
+    expect_close(active, other.active, kTwice);
+    expect_close(dhidden, other.dhidden, kTwice);
+    expect_close(dw, other.dw, 1e-4);
+    expect_close(dbias, other.dbias, 1e-4);
   }
 
   int64_t rows, fused_products = 0;
@@ -116,7 +116,7 @@ TEST(CublasLtFallbacks, GiveTheGeluOfRowsThatAreNotAligned) {
   const int64_t before = Layer::fused();
   matmul_gelu(a, b, {}, hidden.tensor, active.tensor);
   matmul(a, b, {}, plain.tensor, Accumulate::no);
-  expect_near(hidden, plain, 0.0);
+  expect_close(hidden, plain, 0.0);
   matmul_gelu_backward({dy.tensor, 16, 32, Layout::rows}, {back.tensor, 32, 20, Layout::rows},
                        hidden.tensor, dhidden.tensor);
   EXPECT_EQ(Layer::fused(), before);
