@@ -30,6 +30,16 @@ class ZeroRows : public testing::TestWithParam<DType> {
     for (const double x : to_doubles(tensor)) EXPECT_EQ(x, value);
   }
 
+  /// No rows between others, which no op may touch.
+  struct Between {
+    explicit Between(const TestTensor& rows) : around(rows), none(around.tensor.slice(2, 2)) {
+      fill(around.tensor, 3.0);
+    }
+    ~Between() { expect_all(around.tensor, 3.0); }
+    const TestTensor& around;
+    const Tensor none;
+  };
+
   const DType dtype = GetParam();
   const TestTensor x = rows({0, kWidth}), y = rows({0, kWidth});
   const TestTensor vector = rows({kWidth}), empty = TestTensor({0}, DType::f32);
@@ -64,21 +74,26 @@ TEST_P(ZeroRows, LayerNorm) {
 }
 
 TEST_P(ZeroRows, ElementByElement) {
-  gelu_forward(x.tensor, Gelu::erf, y.tensor);
-  gelu_backward(y.tensor, x.tensor, Gelu::tanh, y.tensor);
-  fill(x.tensor, 1.0);
-  copy(x.tensor, y.tensor);
-  copy(x.tensor, TestTensor({0, kWidth}, DType::f32).tensor);
-  add(x.tensor, y.tensor, y.tensor);
+  const TestTensor rows_of_y = rows({4, kWidth});
+  const TestTensor rows_of_copy({4, kWidth}, DType::f32);
+  const Between out(rows_of_y), wide(rows_of_copy);
+  gelu_forward(x.tensor, Gelu::erf, out.none);
+  gelu_backward(y.tensor, x.tensor, Gelu::tanh, out.none);
+  fill(out.none, 1.0);
+  copy(x.tensor, out.none);
+  copy(x.tensor, wide.none);
+  add(x.tensor, y.tensor, out.none);
 }
 
 TEST_P(ZeroRows, Dropout) {
+  const TestTensor rows_of_y = rows({4, kWidth});
+  const Between out(rows_of_y);
   Dropout dropout{0.5f, {1, RandomPurpose::mlp_dropout}, 0};
   for (const Tensor& places : {Tensor(), ids.tensor}) {
     dropout.rows = places;
-    dropout_forward(x.tensor, dropout, y.tensor);
-    dropout_backward(y.tensor, dropout, x.tensor);
-    bias_dropout_add(x.tensor, vector.tensor, y.tensor, dropout, y.tensor);
+    dropout_forward(x.tensor, dropout, out.none);
+    dropout_backward(y.tensor, dropout, out.none);
+    bias_dropout_add(x.tensor, vector.tensor, y.tensor, dropout, out.none);
   }
 }
 
@@ -114,16 +129,19 @@ TEST_P(ZeroRows, Sums) {
 
 TEST_P(ZeroRows, Attention) {
   const TestTensor no_documents({1}, DType::i32);
+  const TestTensor rows_of_out = rows({4, 4, 2, 8});
+  const Between between(rows_of_out);
   for (const Shape& shape : {Shape{0, 4, 3, 2, 8}, Shape{2, 0, 3, 2, 8}, Shape{1, 0, 3, 2, 8}}) {
-    const TestTensor qkv = rows(shape), out = rows({shape[0], shape[1], 2, 8});
+    const TestTensor qkv = rows(shape), empty_out = rows({shape[0], shape[1], 2, 8});
+    const Tensor out = shape[0] == 0 ? between.none : empty_out.tensor;
     const TestTensor lse({shape[0], 2, shape[1]}, DType::f32);
     const TestTensor weights({shape[0], 2, shape[1], shape[1]}, DType::f32);
     AttentionOptions options;
     options.total_heads = 2;
     options.dropout.probability = 0.5f;
     const auto run = [&] {
-      attention_forward(qkv.tensor, options, out.tensor, lse.tensor);
-      attention_backward(out.tensor, qkv.tensor, out.tensor, lse.tensor, options, qkv.tensor);
+      attention_forward(qkv.tensor, options, out, lse.tensor);
+      attention_backward(out, qkv.tensor, out, lse.tensor, options, qkv.tensor);
       attention_weights(qkv.tensor, lse.tensor, options, weights.tensor);
     };
     run();
@@ -136,10 +154,11 @@ TEST_P(ZeroRows, Attention) {
 }
 
 TEST_P(ZeroRows, Rotary) {
-  const TestTensor table({0, 8}, DType::f32), qkv = rows({1, 0, 3, 2, 8});
-  rotary_table(ids.tensor, 10000.0f, table.tensor);
-  rotary_forward(table.tensor, qkv.tensor);
-  rotary_backward(table.tensor, qkv.tensor);
+  const TestTensor rows_of_table({4, 8}, DType::f32), qkv = rows({1, 0, 3, 2, 8});
+  const Between table(rows_of_table);
+  rotary_table(ids.tensor, 10000.0f, table.none);
+  rotary_forward(table.none, qkv.tensor);
+  rotary_backward(table.none, qkv.tensor);
 }
 
 INSTANTIATE_TEST_SUITE_P(DTypes, ZeroRows, testing::Values(DType::f32, DType::bf16),

@@ -251,8 +251,15 @@ TEST(PrefetchedEvaluation, ADamagedSampleIsAnErrorOfItsMicroBatch) {
 }
 
 TEST_F(PrefetchedBatchesTest, MayEndWhileTheyAreLoaded) {
-  prefetched_.take(0);
-  prefetched_.load_next(6);
+  {
+    PrefetchedBatches ending(batches_, kMicroBatch, kSeqLength);
+    ending.take(0);
+    ending.load_next(6);
+  }
+  const std::set<int64_t> filled = data_->filled();
+  EXPECT_EQ(filled.count(5), 1u);
+  std::this_thread::yield();
+  EXPECT_EQ(data_->filled(), filled) << "a thread still loads";
 }
 
 }  // namespace

@@ -64,6 +64,8 @@ TEST(ProgressThread, TakesUpAgainWhatHadFinished) {
   thread.watch(work);
   work.wait_until_finished();
   thread.forget(work);
+  EXPECT_EQ(work.left(), 0);
+  EXPECT_GE(work.calls(), 1001);
 }
 
 /// Never has anything to do.
@@ -98,8 +100,14 @@ TEST(ProgressThread, LooksAtWhatRingsWhenTheBellRings) {
 TEST(ProgressThread, EndsWithSomethingUnderWay) {
   HostBell bell;
   Idle idle;
-  ProgressThread thread(bell);
-  thread.watch(idle);
+  {
+    ProgressThread thread(bell);
+    thread.watch(idle);
+    while (idle.calls() == 0) std::this_thread::yield();
+  }
+  const int after = idle.calls();
+  bell.ring();
+  EXPECT_EQ(idle.calls(), after);
 }
 
 }  // namespace
