@@ -85,7 +85,8 @@ TEST(TrafficTally, Repeats) {
   tally.add(Collective::all_reduce, 10);
   tally.repeat_since(TrafficTally(tally.ranks()), 7);
   EXPECT_EQ(tally.sums(), (Sums{{{Traffic::counts, Collective::all_reduce}, {7, 70}}}));
-  test::expect_error([&] { tally.repeat_since(TrafficTally(tally.ranks()), INT64_MAX / 8); }, {"can not be counted"});
+  test::expect_error([&] { tally.repeat_since(TrafficTally(tally.ranks()), INT64_MAX / 8); },
+                     {"can not be counted"});
 }
 
 TEST(MetaGroups, AreThoseOfTheGrid) {

@@ -1,0 +1,100 @@
+#include "launch/checkpoint/model_json.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/expect_error.h"
+#include "tests/support/small_runs.h"
+
+namespace tessera {
+namespace {
+
+using test::expect_error;
+using test::SmallKind;
+
+/// What a model can be known by from its checkpoint.
+ModelConfig without_training_keys(ModelConfig model) {
+  model.dropout = model.attention_dropout = 0.0;
+  model.init_stddev = ModelConfig{}.init_stddev;
+  model.mlp_size = model.resolved_mlp_size();
+  model.norm = model.pre_norm() ? NormPosition::pre : NormPosition::post;
+  return model;
+}
+
+void expect_round_trip(const ModelConfig& model) {
+  const Json json = Json::parse(architecture_json(model).dump());
+  EXPECT_EQ(model_from_json(json), without_training_keys(model)) << json;
+}
+
+TEST(ModelJson, EveryKindReadsBackEqual) {
+  const test::TestFolder folder;
+  for (const SmallKind kind :
+       {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::bert_pairs, SmallKind::bert_packed,
+        SmallKind::bert_options, SmallKind::classifier}) {
+    SCOPED_TRACE(to_string(kind));
+    ModelConfig model = test::small_run(folder, "run", kind).model;
+    expect_round_trip(model);
+    model.mlp_size = 44;
+    model.bias = false;
+    if (model.positions == Positions::rotary) model.rotary_base = 500.0;
+    for (const NormPosition norm : {NormPosition::pre, NormPosition::post}) {
+      model.norm = norm;
+      expect_round_trip(model);
+    }
+  }
+}
+
+TEST(ModelJson, WhatDoesNotChangeTheFunctionIsNotThere) {
+  ModelConfig model;
+  const Json json = architecture_json(model);
+  model.dropout = 0.7;
+  model.attention_dropout = 0.6;
+  model.init_stddev = 0.5;
+  model.mlp_size = 4 * model.hidden_size;  // as 0 means
+  model.norm = NormPosition::pre;          // as GPT's is
+  EXPECT_EQ(architecture_json(model), json);
+}
+
+TEST(ModelJson, AModelFromBeforeThereWasMoreThanGptIsGpt) {
+  const Json before = Json::parse(
+      R"({"kind": "gpt", "num_layers": 2, "hidden_size": 32, "num_heads": 4, "mlp_size": 128,
+          "seq_length": 16, "vocab_size": 53, "bias": true, "layer_norm_eps": 1e-05})");
+  ModelConfig gpt;
+  gpt.num_layers = 2;
+  gpt.hidden_size = 32;
+  gpt.num_heads = 4;
+  gpt.seq_length = 16;
+  gpt.vocab_size = 53;
+  EXPECT_EQ(architecture_json(model_from_json(before)), architecture_json(gpt));
+}
+
+TEST(ModelJson, WhatNoModelHasIsNamed) {
+  const auto error = [](const char* key, const Json& value,
+                        std::initializer_list<const char*> facts) {
+    SCOPED_TRACE(key);
+    Json json = architecture_json({});
+    json[key] = value;
+    expect_error([&] { model_from_json(json); }, facts);
+  };
+  error("kind", "t5", {"the checkpoint's model.kind is t5", "one of: gpt, bert"});
+  error("norm", "sideways", {"the checkpoint's model.norm is sideways", "one of: auto, pre, post"});
+  error("positions", "", {"the checkpoint's model.positions", "one of: learned, rotary"});
+  error("head", "tail", {"model.head is tail", "one of: pretraining, classification"});
+  error("head", 3, {"the checkpoint's model.head can not be read"});
+  error("token_types", -1, {"the checkpoint's model.token_types is -1", "from 0"});
+  error("next_sentence", 1, {"the checkpoint's model.next_sentence can not be read"});
+  error("rotary_base", 0.5, {"the checkpoint's model.rotary_base is 0.5"});
+  error("head", "classification", {"the checkpoint's model can not be", "model.kind is gpt"});
+  error("num_head", 3, {"has a key 'num_head', which this version does not know"});
+}
+
+TEST(ModelJson, WhatEveryModelHasIsNamedIfItIsMissing) {
+  for (const char* key : {"kind", "num_layers", "hidden_size", "num_heads", "mlp_size",
+                          "seq_length", "vocab_size", "bias", "layer_norm_eps"}) {
+    Json json = architecture_json({});
+    json.erase(key);
+    expect_error([&] { model_from_json(json); }, {"the checkpoint's model has no", key});
+  }
+}
+
+}  // namespace
+}  // namespace tessera

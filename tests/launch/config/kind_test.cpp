@@ -1,0 +1,142 @@
+#include <string>
+#include <vector>
+
+#include "launch/config/validate.h"
+#include "tests/launch/config/support.h"
+
+namespace tessera {
+namespace {
+
+using testing::HasSubstr;
+using Sets = std::vector<std::string>;
+
+const Sets kGpt = {"model.hidden_size=64", "model.num_heads=16"};
+const Sets kBert = {"model.hidden_size=64", "model.num_heads=16", "model.kind=bert",
+                    "model.token_types=2", "data.tokenizer=wordpiece:vocab.txt"};
+
+Sets joined(const Sets& a, const Sets& b) {
+  Sets all = a;
+  all.insert(all.end(), b.begin(), b.end());
+  return all;
+}
+
+const Sets kClassifier = joined(kBert, {"model.head=classification", "model.num_labels=3"});
+
+RunConfig config_of(const Sets& base, const Sets& sets) {
+  return parse_config("x.yaml", kMinimal, joined(base, sets));
+}
+
+void expect_valid(const Sets& base, const Sets& sets) {
+  EXPECT_NO_THROW(validate(config_of(base, sets), 1)) << testing::PrintToString(sets);
+}
+
+std::string kind_error(const Sets& base, const Sets& sets) {
+  return error_of([&] { validate(config_of(base, sets), 1); });
+}
+
+/// Expects that a key is refused because it would have no effect.
+void expect_without_effect(const Sets& base, const std::string& set, const std::string& key,
+                           const std::string& reason) {
+  EXPECT_EQ(kind_error(base, {set}),
+            fmt::format("{} is set, but {}: it would have no effect, so leave it out", key, reason))
+      << set;
+}
+
+TEST(ConfigKind, EveryKindAndItsOptions) {
+  expect_valid(kGpt, {"data.separate_documents=true", "data.loss_across_documents=false",
+                      "model.attention_window=8", "model.positions=rotary",
+                      "model.rotary_base=500.0", "model.norm=post"});
+  expect_valid(kGpt, {"data.packing=documents"});
+  expect_valid(kBert, {});
+  expect_valid(kBert, {"model.next_sentence=true", "model.norm=pre"});
+  expect_valid(kBert, {"data.short_samples=pack", "mlm.unit=span", "mlm.max_span=3",
+                       "model.token_types=0", "model.positions=rotary"});
+  expect_valid(kBert, {"mlm.probability=1.0", "mlm.mask_fraction=1.0", "mlm.random_fraction=0.0"});
+  expect_valid(kClassifier, {"data.labels=\"a,b,c\"", "data.truncate=true"});
+  expect_valid(kClassifier, {"model.token_types=0"});
+}
+
+TEST(ConfigKind, WhatGptHasNot) {
+  const std::string reason = "model.kind is gpt, which has no such thing";
+  expect_without_effect(kGpt, "model.token_types=2", "model.token_types", reason);
+  expect_without_effect(kGpt, "model.next_sentence=true", "model.next_sentence", reason);
+  expect_without_effect(kGpt, "mlm.probability=0.2", "a key of mlm", reason);
+  expect_without_effect(kGpt, "data.short_samples=pack", "data.short_samples", reason);
+  EXPECT_EQ(kind_error(kGpt, {"model.head=classification", "model.num_labels=2"}),
+            "model.head is classification, but model.kind is gpt: choose bert as the kind, or "
+            "pretraining as the head");
+}
+
+TEST(ConfigKind, PackedDocumentsAreApartAnyway) {
+  const std::string reason =
+      "data.packing is documents, which never see one another and are not predicted from one "
+      "another";
+  const Sets packed = joined(kGpt, {"data.packing=documents"});
+  expect_without_effect(packed, "data.separate_documents=true", "data.separate_documents", reason);
+  expect_without_effect(packed, "data.loss_across_documents=false", "data.loss_across_documents",
+                        reason);
+}
+
+TEST(ConfigKind, WhatBertHasNot) {
+  const std::string reason = "model.kind is bert, whose samples are documents or parts of them";
+  expect_without_effect(kBert, "data.packing=documents", "data.packing", reason);
+  expect_without_effect(kBert, "data.separate_documents=true", "data.separate_documents", reason);
+  expect_without_effect(kBert, "data.loss_across_documents=false", "data.loss_across_documents",
+                        reason);
+}
+
+TEST(ConfigKind, WhatPretrainingHasNot) {
+  const std::string reason = "model.head is pretraining";
+  for (const Sets& base : {kGpt, kBert}) {
+    expect_without_effect(base, "model.num_labels=2", "model.num_labels", reason);
+    expect_without_effect(base, "data.labels=\"a,b\"", "data.labels", reason);
+    expect_without_effect(base, "data.truncate=true", "data.truncate", reason);
+  }
+}
+
+TEST(ConfigKind, WhatClassificationHasNot) {
+  const std::string reason = "model.head is classification";
+  expect_without_effect(kClassifier, "model.next_sentence=true", "model.next_sentence", reason);
+  expect_without_effect(kClassifier, "mlm.unit=span", "a key of mlm", reason);
+  expect_without_effect(kClassifier, "data.short_samples=pack", "data.short_samples", reason);
+}
+
+TEST(ConfigKind, ClassificationHasTwoLabelsOrMore) {
+  EXPECT_EQ(kind_error(kClassifier, {"model.num_labels=1"}),
+            "model.num_labels is 1, but model.head is classification: choose the number of "
+            "classes, at least 2");
+}
+
+TEST(ConfigKind, MaskingChoosesSomeTokensAndDoesOneThingToEach) {
+  EXPECT_THAT(kind_error(kBert, {"mlm.probability=0.0"}), HasSubstr("mlm.probability is 0"));
+  EXPECT_EQ(kind_error(kBert, {"mlm.mask_fraction=0.7", "mlm.random_fraction=0.5"}),
+            "mlm.mask_fraction and mlm.random_fraction are 0.7 and 0.5: they are parts of the "
+            "chosen tokens, so choose two that are at most 1 together");
+  expect_without_effect(kBert, "mlm.max_span=3", "mlm.max_span", "mlm.unit is not span");
+}
+
+TEST(ConfigKind, PairsHaveTwoTypesAndRowsOfTheirOwn) {
+  EXPECT_EQ(kind_error(kBert, {"model.next_sentence=true", "model.token_types=1"}),
+            "model.next_sentence is true, but model.token_types is 1: a pair has 2 types of "
+            "tokens, so choose 2");
+  EXPECT_THAT(kind_error(kBert, {"model.next_sentence=true", "data.short_samples=pack"}),
+              HasSubstr("data.short_samples is pack, but model.next_sentence is true"));
+}
+
+TEST(ConfigKind, ASampleOfBertHasRoomForText) {
+  EXPECT_THAT(kind_error(kBert, {"model.seq_length=7"}), HasSubstr("model.seq_length is 7"));
+  expect_valid(kBert, {"model.seq_length=8"});
+}
+
+TEST(ConfigKind, RotationsTurnPairs) {
+  EXPECT_EQ(kind_error(kGpt, {"model.positions=rotary", "model.hidden_size=48"}),
+            "model.positions is rotary, but a head has hidden_size / num_heads = 3 columns: they "
+            "are rotated in pairs, so choose an even number");
+  for (const Sets& base : {kGpt, kBert, kClassifier}) {
+    expect_without_effect(base, "model.rotary_base=500.0", "model.rotary_base",
+                          "model.positions is learned");
+  }
+}
+
+}  // namespace
+}  // namespace tessera

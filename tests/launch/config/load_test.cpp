@@ -1,0 +1,226 @@
+#include <string>
+#include <vector>
+
+#include "tests/launch/config/support.h"
+
+namespace tessera {
+namespace {
+
+using testing::AllOf;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+TEST(ConfigLoad, GivenKeysAndDefaults) {
+  const RunConfig config = parse_config("x.yaml", R"(# every kind of value
+run:
+  dir: "runs/a b"   # quoted
+  device: cpu
+  precision: bf16
+model: {num_layers: 3, dropout: 0, bias: false}
+data:
+  train: runs/a/text
+  eval: 'it''s'
+batch:
+  global: 1e2
+  micro: 5
+train: {steps: 10}
+optimizer:
+  lr: 3.0e-4
+  betas:
+    - 0.8
+    - 0.99
+  schedule: linear
+checkpoint: {resume: required, from: null}
+)");
+  EXPECT_EQ(config.run.dir, "runs/a b");
+  EXPECT_EQ(config.run.seed, 1234);
+  EXPECT_EQ(config.run.device, DeviceChoice::cpu);
+  EXPECT_EQ(config.run.precision, DType::bf16);
+  EXPECT_EQ(config.model.num_layers, 3);
+  EXPECT_EQ(config.model.hidden_size, ModelConfig().hidden_size);
+  EXPECT_EQ(config.model.dropout, 0.0);
+  EXPECT_FALSE(config.model.bias);
+  EXPECT_EQ(config.data.eval, "it's");
+  EXPECT_EQ(config.batch.global, 100);
+  EXPECT_EQ(config.optimizer.lr, 3e-4);
+  EXPECT_THAT(config.optimizer.betas, testing::ElementsAre(0.8, 0.99));
+  EXPECT_EQ(config.optimizer.schedule, LrSchedule::linear);
+  EXPECT_EQ(config.optimizer.eps, OptimizerSection().eps);
+  EXPECT_EQ(config.checkpoint.resume, ResumeMode::required);
+  EXPECT_EQ(config.checkpoint.from, std::nullopt);
+}
+
+TEST(ConfigLoad, OverridesReplaceAndComplete) {
+  const std::vector<std::string> sets = {"model.num_layers=3", "optimizer.betas=[0.5, 0.6]",
+                                         "run.dir=runs/c=d",   "model.num_layers=5",
+                                         "data.eval=runs/e",   "train.steps=1e3",
+                                         "data.eval=",         "log={interval: 7}"};
+  const RunConfig config =
+      parse_config("x.yaml", "data: {train: a}\nbatch: {global: 8, micro: 2}\n", sets);
+  EXPECT_EQ(config.run.dir, "runs/c=d");
+  EXPECT_EQ(config.model.num_layers, 5) << "the later one wins";
+  EXPECT_THAT(config.optimizer.betas, testing::ElementsAre(0.5, 0.6));
+  EXPECT_EQ(config.train.steps, 1000);
+  EXPECT_EQ(config.data.eval, std::nullopt);
+  EXPECT_EQ(config.log.interval, 7);
+}
+
+TEST(ConfigLoad, AnUnknownKeyIsNamedWithItsPlaceAndTheNearestOne) {
+  EXPECT_EQ(load_error(kMinimal + "log:\n  intervall: 3\n"),
+            "x.yaml:6:3: unknown key 'log.intervall'; did you mean 'log.interval'? Keys of 'log' "
+            "are: interval, timeline_steps, timeline_skip");
+  EXPECT_THAT(load_error(kMinimal + "model:\n  num_layer: 3\n"),
+              StartsWith("x.yaml:6:3: unknown key 'model.num_layer'; did you mean "
+                         "'model.num_layers'? Keys of 'model' are: kind, num_layers,"));
+  EXPECT_THAT(set_error("model.nmu_heads=3"),
+              StartsWith("--set model.nmu_heads=3: unknown key 'model.nmu_heads'; did you mean "
+                         "'model.num_heads'?"));
+  EXPECT_THAT(set_error("model.zebra=3"), HasSubstr("unknown key 'model.zebra'. Keys of"));
+}
+
+TEST(ConfigLoad, AKeyInTheWrongSectionIsToldTheRightOne) {
+  EXPECT_THAT(set_error("train.lr=3"), HasSubstr("did you mean 'optimizer.lr'? Keys of 'train'"));
+  EXPECT_THAT(load_error("lr: 3\n" + kMinimal),
+              StartsWith("x.yaml:1:1: unknown section 'lr'; did you mean 'optimizer.lr'?"));
+}
+
+TEST(ConfigLoad, UnknownSections) {
+  EXPECT_EQ(load_error(kMinimal + "optimiser: {lr: 1}\n"),
+            "x.yaml:5:1: unknown section 'optimiser'; did you mean 'optimizer'? Sections are: run, "
+            "model, data, mlm, parallel, batch, train, optimizer, eval, checkpoint, log");
+  EXPECT_THAT(load_error(kMinimal + "<<: {lr: 1}\n"), HasSubstr("unknown section '<<'. Sections"));
+  EXPECT_THAT(set_error("trian.steps=3"), HasSubstr("did you mean 'train'?"));
+  EXPECT_THAT(set_error("model.bias.deep=3"), HasSubstr("unknown key 'model.bias.deep'"));
+}
+
+TEST(ConfigLoad, DoubledKeysAndSections) {
+  EXPECT_EQ(load_error(kMinimal + "log:\n  interval: 3\n  interval: 3\n"),
+            "x.yaml:7:3: 'log.interval' is given twice, first on line 6; remove one");
+  EXPECT_EQ(load_error(kMinimal + "log: {interval: 3}\ntrain: {steps: 1}\n"),
+            "x.yaml:6:1: 'train' is given twice, first on line 4; remove one");
+}
+
+TEST(ConfigLoad, SectionsAreMaps) {
+  EXPECT_THAT(
+      load_error(kMinimal + "log:\n"),
+      AllOf(StartsWith("x.yaml:5:1: the section 'log' is empty"), EndsWith("timeline_skip")));
+  EXPECT_THAT(load_error(kMinimal + "log: [1]\n"), HasSubstr("'log' must be a map of keys"));
+  EXPECT_THAT(set_error("log=3"), HasSubstr("--set log=3: the section 'log' must be a map"));
+}
+
+TEST(ConfigLoad, MissingRequiredKeysAreAllNamed) {
+  const std::string message = load_error("model: {num_layers: 3}\n");
+  for (const char* key : {"run.dir", "data.train", "batch.global", "batch.micro", "train.steps"}) {
+    EXPECT_THAT(message, HasSubstr(fmt::format("x.yaml: the key '{}' is missing", key)));
+  }
+  EXPECT_THAT(message, Not(HasSubstr("optimizer")));
+  EXPECT_THAT(load_error(kMinimal, {"run.dir="}), Not(HasSubstr("missing")))
+      << "given wrongly is not missing";
+}
+
+TEST(ConfigLoad, AllErrorsAreReportedInTheFilesOrder) {
+  EXPECT_EQ(load_error(R"(run: {dir: a, sead: 3}
+data: {train: x}
+batch:
+  micro: 0
+  global: many
+train: {steps: 5}
+)",
+                       {"log.interval=0", "junk"}),
+            "x.yaml:1:15: unknown key 'run.sead'; did you mean 'run.seed'? Keys of 'run' are: dir, "
+            "seed, device, precision, tf32\n"
+            "x.yaml:4:3: batch.micro is 0, but must be an integer from 1 to 100000000\n"
+            "x.yaml:5:3: batch.global is many, but must be an integer from 1 to 100000000\n"
+            "--set log.interval=0: log.interval is 0, but must be an integer from 1 to 1000000000\n"
+            "--set junk: must have the form section.key=value, as in optimizer.lr=0.001");
+}
+
+TEST(ConfigLoad, ALongListOfErrorsIsCutShort) {
+  std::string yaml = kMinimal + "log:\n";
+  for (int i = 0; i < 50; ++i) yaml += fmt::format("  wrong_{}: 1\n", i);
+  EXPECT_THAT(load_error(yaml), EndsWith("\nand 30 more errors"));
+}
+
+struct WrongValue {
+  const char* key;
+  const char* value;
+  const char* found;
+  const char* allowed;
+};
+
+TEST(ConfigLoad, WrongValuesShowWhatWasFoundAndWhatIsAllowed) {
+  const char* const layers = "an integer from 1 to 10000";
+  const char* const below_one = "a number from 0.0 to below 1.0";
+  const char* const truth = "true or false";
+  const char* const tokenizers =
+      "one of: byte, wordpiece:path/to/vocab.txt, wordpiece-cased:path/to/vocab.txt, "
+      "bpe:path/to/folder, huggingface:path/to/tokenizer.json, sentencepiece:path/to/file.model";
+  const char* const blend =
+      "text, or a map of text to weights, each a number from 1.0e-9 to 1.0e+9";
+  const char* const pair = "a list of two, each a number from 0.0 to below 1.0";
+  const WrongValue cases[] = {
+      {"model.num_layers", "0", "0", layers},
+      {"model.num_layers", "-3", "-3", layers},
+      {"model.num_layers", "10001", "10001", layers},
+      {"model.num_layers", "99999999999999999999", "99999999999999999999", layers},
+      {"model.num_layers", "4.0", "4.0", layers},
+      {"model.num_layers", "1_0", "1_0", layers},
+      {"model.num_layers", "0x10", "0x10", layers},
+      {"model.num_layers", "010", "010", layers},
+      {"model.num_layers", "yes", "yes", layers},
+      {"model.num_layers", "\"4\"", "the quoted text \"4\"", layers},
+      {"model.num_layers", "[4]", "a list of 1", layers},
+      {"model.num_layers", "{a: 4}", "a map", layers},
+      {"model.num_layers", "null", "empty", layers},
+      {"model.num_layers", "", "empty", layers},
+      {"model.dropout", "1", "1", below_one},
+      {"model.dropout", "-0.1", "-0.1", below_one},
+      {"model.dropout", ".nan", ".nan", below_one},
+      {"model.dropout", "nan", "nan", below_one},
+      {"model.dropout", ".inf", ".inf", below_one},
+      {"model.dropout", "1e999", "1e999", below_one},
+      {"model.dropout", "'0.1'", "the quoted text \"0.1\"", below_one},
+      {"model.dropout", "false", "false", below_one},
+      {"model.bias", "yes", "yes", truth},
+      {"model.bias", "1", "1", truth},
+      {"model.bias", "True", "True", truth},
+      {"model.bias", "'true'", "the quoted text \"true\"", truth},
+      {"model.kind", "t5", "t5", "one of: gpt, bert"},
+      {"run.device", "GPU", "GPU", "one of: auto, cpu, cuda"},
+      {"run.precision", "fp16", "fp16", "one of: fp32, bf16"},
+      {"data.tokenizer", "[byte]", "a list of 1", tokenizers},
+      {"data.tokenizer", "wordpiece", "wordpiece", tokenizers},
+      {"data.tokenizer", "vocab.txt", "vocab.txt", tokenizers},
+      {"run.dir", "[a]", "a list of 1", "text"},
+      {"run.dir", "\"\"", "the quoted text \"\"",
+       "text of at least one character, without control characters"},
+      {"run.dir", "\"a\\0b\"", "the quoted text \"a\\x00b\"",
+       "text of at least one character, without control characters"},
+      {"data.train", "~", "empty", blend},
+      {"data.eval", "[]", "a list of 0", blend},
+      {"optimizer.betas", "0.9", "0.9", pair},
+      {"optimizer.betas", "[0.9]", "a list of 1", pair},
+      {"optimizer.betas", "[0.9, 0.9, 0.9]", "a list of 3", pair},
+      {"optimizer.betas", "[0.9, 1.0]", "1.0", below_one},
+      {"optimizer.betas", "[[0.9], 0.5]", "a list of 1", below_one},
+      {"optimizer.eps", "0", "0", "a number from 1.0e-30 to 1.0"},
+  };
+  for (const WrongValue& wrong : cases) {
+    const std::string set = std::string(wrong.key) + "=" + wrong.value;
+    EXPECT_EQ(set_error(set), fmt::format("--set {}: {} is {}, but must be {}", set, wrong.key,
+                                          wrong.found, wrong.allowed));
+  }
+}
+
+TEST(ConfigLoad, FilesThatCanNotBeRead) {
+  const auto file_error = [](const char* path) { return error_of([&] { load_config(path); }); };
+  EXPECT_THAT(file_error("no/such.yaml"), AllOf(HasSubstr("no/such.yaml"), HasSubstr("No such")));
+  EXPECT_THAT(file_error("/"), HasSubstr("is a directory"));
+  EXPECT_THAT(file_error("/dev/null"), HasSubstr("/dev/null: the configuration is empty"));
+  EXPECT_THAT(file_error("/dev/zero"), HasSubstr("longer than 65536 bytes"));
+}
+
+}  // namespace
+}  // namespace tessera

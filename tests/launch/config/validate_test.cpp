@@ -1,0 +1,156 @@
+#include "launch/config/validate.h"
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/launch/config/support.h"
+
+namespace tessera {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+RunConfig config_with(const std::vector<std::string>& sets) {
+  std::vector<std::string> all = {"model.hidden_size=64", "model.num_heads=16"};
+  all.insert(all.end(), sets.begin(), sets.end());
+  return parse_config("x.yaml", kMinimal, all);
+}
+
+std::string validate_error(const std::vector<std::string>& sets, int world_size) {
+  return error_of([&] { validate(config_with(sets), world_size); });
+}
+
+TEST(ConfigValidate, LayoutsThatFit) {
+  for (const int world_size : {1, 2, 4}) EXPECT_NO_THROW(validate(config_with({}), world_size));
+  EXPECT_NO_THROW(validate(config_with({"parallel.tensor=4"}), 8));
+  EXPECT_NO_THROW(validate(config_with({"parallel.tensor=16"}), 64));
+  EXPECT_NO_THROW(validate(config_with({"model.mlp_size=100", "parallel.tensor=2"}), 2));
+}
+
+TEST(ConfigValidate, TensorRanksDivideTheRanks) {
+  EXPECT_EQ(validate_error({"parallel.tensor=3"}, 4),
+            "parallel.tensor is 3, but the run has 4 ranks: each replica of the model takes 3 "
+            "ranks, so choose a divisor of 4 (1, 2, 4), or start a multiple of 3 ranks");
+  EXPECT_THAT(validate_error({"parallel.tensor=2"}, 1), HasSubstr("has 1 rank: "));
+}
+
+TEST(ConfigValidate, TensorRanksDivideHeadsAndMlp) {
+  EXPECT_EQ(validate_error({"parallel.tensor=3"}, 3),
+            "parallel.tensor is 3, but model.num_heads is 16: heads are split evenly, so choose a "
+            "divisor of 16 (1, 2, 4, 8, 16)");
+  EXPECT_EQ(validate_error({"parallel.tensor=4", "model.mlp_size=102"}, 4),
+            "parallel.tensor is 4, but model.mlp_size is 102: the MLP's columns are split evenly, "
+            "so choose a multiple of 4 (100 or 104) as mlp_size, or another parallel.tensor");
+}
+
+TEST(ConfigValidate, NcclIsForGpus) {
+  EXPECT_EQ(validate_error({"parallel.backend=nccl", "run.device=cpu"}, 1),
+            "parallel.backend is nccl, but run.device is cpu: NCCL connects GPUs, so choose auto "
+            "or mpi as parallel.backend, or cuda as run.device");
+  EXPECT_NO_THROW(validate(config_with({"parallel.backend=nccl", "run.device=auto"}), 1));
+  EXPECT_NO_THROW(validate(config_with({"parallel.backend=mpi", "run.device=cpu"}), 1));
+}
+
+TEST(ConfigValidate, StochasticRoundingIsOfBf16) {
+  EXPECT_EQ(validate_error({"optimizer.stochastic_rounding=true"}, 1),
+            "optimizer.stochastic_rounding is true, but run.precision is fp32, in which AdamW "
+            "rounds no weights: choose false, or bf16 as run.precision");
+  EXPECT_NO_THROW(
+      validate(config_with({"optimizer.stochastic_rounding=true", "run.precision=bf16"}), 1));
+}
+
+TEST(ConfigValidate, Tf32IsOfFp32OnGpus) {
+  EXPECT_EQ(validate_error({"run.tf32=true", "run.precision=bf16"}, 1),
+            "run.tf32 is true, but run.precision is bf16, which has no fp32 products: choose "
+            "false, or fp32 as run.precision");
+  EXPECT_EQ(validate_error({"run.tf32=true", "run.device=cpu"}, 1),
+            "run.tf32 is true, but run.device is cpu, and TF32 is a GPU's: choose false, or auto "
+            "or cuda as run.device");
+  for (const char* device : {"run.device=auto", "run.device=cuda"}) {
+    EXPECT_NO_THROW(validate(config_with({"run.tf32=true", device}), 1));
+  }
+}
+
+TEST(ConfigValidate, ZeroHasTheStagesThatThereAre) {
+  for (const int world_size : {1, 2, 4}) {
+    EXPECT_NO_THROW(validate(config_with({"parallel.zero=1"}), world_size));
+  }
+  RunConfig config = config_with({});
+  config.parallel.zero = 2;
+  EXPECT_THAT(error_of([&] { validate(config, 4); }), HasSubstr("parallel.zero is 2, but must be"));
+}
+
+TEST(ConfigValidate, HeadsDivideTheWidth) {
+  EXPECT_EQ(validate_error({"model.hidden_size=100", "model.num_heads=8"}, 1),
+            "model.hidden_size is 100, but model.num_heads is 8: each head has hidden_size / "
+            "num_heads columns, so choose a multiple of 8 (96 or 104) as hidden_size, or a divisor "
+            "of 100 (1, 2, 4, 5, 10, 20, 25, 50, 100) as num_heads");
+  EXPECT_THAT(validate_error({"model.hidden_size=5", "model.num_heads=8"}, 1),
+              HasSubstr("a multiple of 8 (8) as hidden_size"));
+  EXPECT_THAT(validate_error({"model.hidden_size=5040", "model.num_heads=11"}, 1),
+              HasSubstr("(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, ...)"));
+}
+
+TEST(ConfigValidate, TheGlobalBatchIsWholeMicroBatches) {
+  EXPECT_EQ(
+      validate_error({"batch.global=12", "batch.micro=6", "parallel.tensor=2"}, 8),
+      "batch.global is 12, but batch.micro × data ranks = 6 × 4 = 24 (8 ranks / "
+      "parallel.tensor = 8 / 2 = 4 data ranks): every data rank computes the same number of "
+      "micro-batches, so choose a multiple of 24 (24) as batch.global, or a divisor of 12 / 4 "
+      "= 3 (1, 3) as batch.micro");
+  EXPECT_THAT(validate_error({"batch.global=16", "batch.micro=2"}, 3),
+              testing::EndsWith("so choose a multiple of 6 (12 or 18) as batch.global"));
+}
+
+TEST(ConfigValidate, TheScheduleGoesDownAndFits) {
+  EXPECT_THAT(validate_error({"optimizer.lr=0.001", "optimizer.min_lr=0.01"}, 1),
+              AllOf(HasSubstr("optimizer.min_lr is 0.01, but optimizer.lr is 0.001"),
+                    HasSubstr("choose a min_lr from 0 to 0.001")));
+  EXPECT_THAT(validate_error({"optimizer.warmup_steps=11"}, 1),
+              AllOf(HasSubstr("warmup_steps is 11, but train.steps is 10"),
+                    HasSubstr("at most 10 warm-up steps")));
+  EXPECT_NO_THROW(validate(config_with({"optimizer.warmup_steps=10"}), 1));
+}
+
+TEST(ConfigValidate, EvaluationHasOneSource) {
+  EXPECT_THAT(validate_error({"eval.interval=5"}, 1),
+              HasSubstr("eval.interval is 5, but there is nothing to evaluate on: set data.eval"));
+  EXPECT_THAT(validate_error({"data.eval=runs/e", "data.eval_fraction=0.1"}, 1),
+              HasSubstr("data.eval is \"runs/e\" and data.eval_fraction is 0.1"));
+  EXPECT_NO_THROW(validate(config_with({"eval.interval=5", "data.eval=runs/e"}), 1));
+  EXPECT_NO_THROW(validate(config_with({"eval.interval=5", "data.eval_fraction=0.1"}), 1));
+}
+
+TEST(ConfigValidate, TheVocabularyHoldsTheTokens) {
+  EXPECT_EQ(validate_error({"model.vocab_size=256"}, 1),
+            "model.vocab_size is 256, but data.tokenizer is byte, which has 257 tokens: choose 257 "
+            "or more");
+  EXPECT_NO_THROW(validate(config_with({"model.vocab_size=257"}), 1));
+}
+
+TEST(ConfigValidate, TokensCanBeCounted) {
+  EXPECT_THAT(
+      validate_error(
+          {"train.steps=1000000000", "batch.global=100000000", "model.seq_length=10000000"}, 1),
+      HasSubstr("1000000000 × 100000000 × 10000000 tokens"));
+}
+
+TEST(ConfigValidate, ValuesSetInCodeAreCheckedToo) {
+  RunConfig config = config_with({});
+  config.model.num_heads = 0;
+  EXPECT_EQ(error_of([&] { validate(config, 1); }),
+            "model.num_heads is 0, but must be an integer from 1 to 1000000");
+  config = config_with({});
+  config.optimizer.lr = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THAT(error_of([&] { validate(config, 1); }), HasSubstr("optimizer.lr is nan, but must"));
+  config = config_with({});
+  config.run.precision = DType::i64;
+  EXPECT_THAT(error_of([&] { validate(config, 1); }), HasSubstr("run.precision"));
+  EXPECT_THAT(error_of([&] { validate(RunConfig(), 1); }), HasSubstr("run.dir"));
+  EXPECT_THAT(error_of([&] { validate(config_with({}), 0); }), HasSubstr("at least 1 rank"));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,168 @@
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+
+#include "launch/config/schema.h"
+#include "launch/config/schema_list.h"
+#include "launch/config/validate.h"
+#include "launch/config/write_config.h"
+#include "tests/launch/config/support.h"
+#include "tests/support/source_folder.h"
+
+namespace tessera {
+namespace {
+
+using testing::HasSubstr;
+
+/// Visits every key and gives it some value that its rule takes.
+class Randomizer {
+ public:
+  explicit Randomizer(uint64_t seed) : random_(seed) {}
+
+  void operator()(std::string_view, auto& section, std::string_view) { describe(section, *this); }
+
+  template <typename Rule>
+  void operator()(Key, typename Rule::Value& value, const Rule& rule, std::string_view) {
+    value = make(rule);
+    EXPECT_TRUE(rule.accepts(value)) << rule.write(value);
+  }
+
+ private:
+  int64_t make(const IntegerIn& rule) {
+    return std::uniform_int_distribution<int64_t>(rule.min, rule.max)(random_);
+  }
+  double make(const NumberIn& rule) {
+    return std::uniform_real_distribution<double>(rule.min, rule.max)(random_);
+  }
+  bool make(const TrueOrFalse&) { return random_() % 2 == 0; }
+  std::string make(const Text&) {
+    static const std::string pieces[] = {"a",  "/",    " ",   "\"", "'",   "\\",      "#",
+                                         ": ", "null", "1e5", "[",  "{",   "&",       "ä",
+                                         "七", "~",    "%",   "-",  "\\n", "\xc2\x85"};
+    std::string text = pieces[random_() % std::size(pieces)];
+    while (random_() % 4 != 0) text += pieces[random_() % std::size(pieces)];
+    return text;
+  }
+  DataBlend make(const PathOrBlend& rule) {
+    if (random_() % 2 == 0) return make(Text{});
+    DataBlend blend;
+    do {
+      DataBlend more = blend;
+      const double exponent = std::uniform_real_distribution<double>(-9.0, 9.0)(random_);
+      more.parts.push_back({make(Text{}), std::pow(10.0, exponent)});
+      if (rule.accepts(more)) blend = more;  // else a path that it has
+    } while (blend.parts.empty() || random_() % 4 != 0);
+    return blend;
+  }
+  std::string make(const TokenizerName&) {
+    if (random_() % 2 == 0) return "byte";
+    return (random_() % 2 == 0 ? "wordpiece:" : "wordpiece-cased:") + make(Text{});
+  }
+  template <typename T>
+  T make(const OneOf<T>& rule) {
+    return rule.choices[random_() % rule.choices.size()].second;
+  }
+  template <typename Rule>
+  typename OrNull<Rule>::Value make(const OrNull<Rule>& rule) {
+    if (random_() % 2 == 0) return std::nullopt;
+    return make(rule.rule);
+  }
+  template <typename Rule>
+  typename PairOf<Rule>::Value make(const PairOf<Rule>& rule) {
+    return {make(rule.rule), make(rule.rule)};
+  }
+
+  std::mt19937_64 random_;
+};
+
+TEST(ConfigWrite, AnyConfigurationReadsBackEqual) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    RunConfig config;
+    Randomizer randomize(seed);
+    describe(config, randomize);
+    const std::string yaml = to_yaml(config);
+    EXPECT_EQ(parse_config("x.yaml", yaml), config) << yaml;
+    EXPECT_EQ(to_yaml(parse_config("x.yaml", yaml)), yaml);
+  }
+}
+
+TEST(ConfigWrite, EveryKeyIsWritten) {
+  const std::string yaml = to_yaml(parse_config("x.yaml", kMinimal));
+  for (const SectionInfo& section : config_sections()) {
+    EXPECT_THAT(yaml, HasSubstr(section.name + ":\n"));
+    for (const KeyInfo& key : section.keys) EXPECT_THAT(yaml, HasSubstr("\n  " + key.name + ": "));
+  }
+  EXPECT_THAT(yaml, HasSubstr("run:\n  dir: \"runs/a\"\n  seed: 1234\n  device: auto\n"));
+  EXPECT_THAT(yaml, HasSubstr("  eval: null\n"));
+  EXPECT_THAT(yaml, HasSubstr("  betas: [0.9, 0.95]\n  eps: 1.0e-8\n"));
+}
+
+/// Stands for any value in an aggregate's braces.
+struct AnyValue {
+  template <typename T>
+  operator T() const;  // NOLINT: converting is its purpose
+};
+
+template <typename T, typename... Values>
+constexpr size_t member_count() {
+  if constexpr (requires { T{Values{}..., AnyValue{}}; }) {
+    return member_count<T, Values..., AnyValue>();
+  } else {
+    return sizeof...(Values);
+  }
+}
+
+TEST(ConfigSchema, EveryMemberOfTheModelIsAKey) {
+  // The model's members are declared in models/; one that schema.h does not have could not be set.
+  const SectionInfo& model = config_sections().at(1);
+  ASSERT_EQ(model.name, "model");
+  EXPECT_EQ(model.keys.size(), member_count<ModelConfig>());
+}
+
+TEST(ConfigSchema, EveryDefaultIsOneThatItsKeyTakes) {
+  RunConfig config;
+  config.run.dir = "a";
+  config.data.train = "a";
+  config.batch.global = config.batch.micro = config.train.steps = 1;
+  EXPECT_NO_THROW(validate(config, 1));
+}
+
+TEST(ConfigSchema, NearestIsNearOrNothing) {
+  const std::vector<std::string> keys = {"num_layers", "num_heads", "lr", "min_lr"};
+  EXPECT_EQ(nearest("num_layer", keys), "num_layers");
+  EXPECT_EQ(nearest("nmu_heads", keys), "num_heads");
+  EXPECT_EQ(nearest("lrr", keys), "lr");
+  EXPECT_EQ(nearest("numlayers", keys), "num_layers");
+  EXPECT_EQ(nearest("zebra", keys), "");
+  EXPECT_EQ(nearest("", keys), "");
+  EXPECT_EQ(nearest(std::string(100000, 'n'), keys), "");
+}
+
+TEST(ConfigDocs, ThePageIsWhatTheSchemaSays) {
+  std::ifstream file(test::source_folder() / "docs/configuration.md", std::ios::binary);
+  const std::string page(std::istreambuf_iterator<char>(file), {});
+  EXPECT_TRUE(page == config_markdown())
+      << "docs/configuration.md is not what launch/config/schema.h says. Write it again:\n"
+      << "  tessera config --markdown > docs/configuration.md";
+}
+
+TEST(ConfigFiles, AllLoadAndFitOneAndTwoRanks) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(test::source_folder() / "configs")) {
+    ASSERT_EQ(entry.path().extension(), ".yaml") << entry.path();
+    SCOPED_TRACE(entry.path().string());
+    ++files;
+    RunConfig config;
+    ASSERT_NO_THROW(config = load_config(entry.path()));
+    EXPECT_NO_THROW(validate(config, 1));
+    EXPECT_NO_THROW(validate(config, 2));
+    EXPECT_EQ(parse_config("x.yaml", to_yaml(config)), config);
+  }
+  EXPECT_GE(files, 6);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,222 @@
+#include "launch/data/indexed/indexed_dataset_writer.h"
+
+#include <sys/resource.h>
+
+#include <csignal>
+
+#include "launch/data/indexed/indexed_dataset.h"
+#include "tests/launch/data/test_files.h"
+
+namespace tessera {
+namespace {
+
+using Names = std::vector<std::string>;
+
+TEST(TokenType, IsChosenAsMegatronDoes) {
+  EXPECT_EQ(token_type_for(257), TokenType::u16);
+  EXPECT_EQ(token_type_for(65499), TokenType::u16);
+  EXPECT_EQ(token_type_for(65500), TokenType::i32);
+}
+
+TEST(IndexedDatasetWriter, WritesMegatronsBytes) {
+  const TestFolder folder;
+  write_dataset(folder / "set", {{1, 2, 258}, {7}});
+  EXPECT_EQ(read_file(folder / "set.bin"), std::string("\1\0\2\0\2\1\7\0", 8));
+  const std::string golden(
+      "MMIDIDX\0\0"
+      "\1\0\0\0\0\0\0\0"  // version
+      "\x08"              // uint16
+      "\2\0\0\0\0\0\0\0"  // sequences
+      "\3\0\0\0\0\0\0\0"  // document entries
+      "\3\0\0\0\1\0\0\0"  // lengths
+      "\0\0\0\0\0\0\0\0\6\0\0\0\0\0\0\0"
+      "\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0",
+      34 + 2 * 4 + 2 * 8 + 3 * 8);
+  EXPECT_EQ(read_file(folder / "set.idx"), golden);
+  EXPECT_EQ(folder.names(), (Names{"set.bin", "set.idx"}));
+}
+
+class RoundTrip : public ::testing::TestWithParam<TokenType> {};
+
+TEST_P(RoundTrip, GivesTheSameTokens) {
+  const TestFolder folder;
+  const TokenType type = GetParam();
+  const int32_t largest = dispatch_token_type(type, []<typename T>() -> int32_t {
+    return sizeof(T) < 4 ? static_cast<int32_t>(std::numeric_limits<T>::max())
+                         : std::numeric_limits<int32_t>::max();
+  });
+  std::vector<int32_t> document(100000);  // several pieces of the writer's
+  for (size_t i = 0; i < document.size(); ++i) {
+    document[i] = static_cast<int32_t>(i * 2654435761u % (static_cast<uint32_t>(largest) + 1));
+  }
+  document.back() = largest;
+  write_dataset(folder / "set", {{0, largest}, document}, type);
+  const IndexedDataset dataset(folder / "set");
+  EXPECT_EQ(dataset.token_type(), type);
+  EXPECT_EQ(dataset.num_documents(), 2);
+  std::vector<int32_t> tokens(document.size());
+  dataset.read(1, 0, tokens);
+  EXPECT_EQ(tokens, document);
+  dataset.read_tokens(2, tokens);
+  EXPECT_EQ(tokens, document);
+}
+
+INSTANTIATE_TEST_SUITE_P(AllTypes, RoundTrip,
+                         ::testing::Values(TokenType::u8, TokenType::i8, TokenType::i16,
+                                           TokenType::u16, TokenType::i32, TokenType::i64),
+                         [](const auto& type) { return std::string(to_string(type.param)); });
+
+TEST(IndexedDatasetWriter, CutsWhatIsTooLongForASequence) {
+  const TestFolder folder;
+  IndexedDatasetWriter writer(folder / "set", {.type = TokenType::u8, .max_sequence_length = 4});
+  writer.append(std::vector<int32_t>{0, 1, 2});
+  writer.append(std::vector<int32_t>{3, 4, 5, 6, 7, 8});
+  writer.end_document();
+  writer.append(std::vector<int32_t>{9, 10, 11, 12});
+  writer.end_document();
+  writer.end_document();
+  writer.finish();
+  const IndexedDataset dataset(folder / "set");
+  EXPECT_EQ(dataset.num_sequences(), 4);
+  EXPECT_EQ(dataset.document_sequences(0), (Range{0, 3}));
+  EXPECT_EQ(dataset.document_sequences(1), (Range{3, 4}));
+  EXPECT_EQ(dataset.document_sequences(2), (Range{4, 4}));
+  EXPECT_EQ(dataset.sequence_length(2), 1);
+  std::vector<int32_t> tokens(13);
+  dataset.read_tokens(0, tokens);
+  for (int32_t i = 0; i < 13; ++i) EXPECT_EQ(tokens[static_cast<size_t>(i)], i);
+}
+
+TEST(IndexedDatasetWriter, KeepsAnExistingDatasetUnlessTold) {
+  const TestFolder folder;
+  write_dataset(folder / "set", {{1, 2}});
+  const std::string before = read_file(folder / "set.bin");
+  EXPECT_TRUE(names_all(message_of([&] { IndexedDatasetWriter writer(folder / "set", {}); }),
+                        {folder / "set.bin", "exists", "--overwrite"}));
+  EXPECT_EQ(read_file(folder / "set.bin"), before);
+  {
+    // An unfinished writer that may overwrite has not touched the old dataset.
+    IndexedDatasetWriter writer(folder / "set", {.overwrite = true});
+    writer.append(std::vector<int32_t>{5});
+  }
+  EXPECT_EQ(IndexedDataset(folder / "set").num_tokens(), 2);
+  write_dataset(folder / "set", {{1, 2, 3}});
+  EXPECT_EQ(IndexedDataset(folder / "set").num_tokens(), 3);
+  EXPECT_EQ(folder.names(), (Names{"set.bin", "set.idx"}));
+}
+
+TEST(IndexedDatasetWriter, MetadataComesAndGoesWithItsDataset) {
+  const TestFolder folder;
+  const auto write = [&](std::string_view metadata) {
+    IndexedDatasetWriter writer(folder / "set", {.overwrite = true});
+    writer.append(std::vector<int32_t>{5});
+    writer.end_document();
+    writer.finish(metadata);
+  };
+  write("facts");
+  EXPECT_EQ(read_file(folder / "set.meta.json"), "facts");
+  EXPECT_EQ(folder.names(), (Names{"set.bin", "set.idx", "set.meta.json"}));
+  write("");  // the older metadata must not be taken for this dataset's
+  EXPECT_EQ(folder.names(), (Names{"set.bin", "set.idx"}));
+  write_file(folder / "other.meta.json", "facts");
+  EXPECT_TRUE(names_all(message_of([&] { IndexedDatasetWriter writer(folder / "other", {}); }),
+                        {folder / "other.meta.json", "exists", "--overwrite"}));
+}
+
+TEST(IndexedDatasetWriter, LeavesNothingBehindOnFailure) {
+  const TestFolder folder;
+  {
+    IndexedDatasetWriter writer(folder / "set", {.type = TokenType::u8});
+    writer.append(std::vector<int32_t>{1, 2});
+    EXPECT_TRUE(names_all(message_of([&] {
+                            writer.append(std::vector<int32_t>{3, 256});
+                          }),
+                          {folder / "set.bin", "256", "position 3", "uint8", "0 to 255"}));
+  }
+  {
+    IndexedDatasetWriter writer(folder / "set", {.type = TokenType::i32});
+    EXPECT_THROW(writer.append(std::vector<int32_t>{-1}), Error);
+  }
+  {
+    IndexedDatasetWriter writer(folder / "set", {});
+    writer.append(std::vector<int32_t>{1});
+    EXPECT_TRUE(names_all(message_of([&] { writer.finish(); }), {"not ended"}));
+  }
+  EXPECT_EQ(folder.names(), Names{});
+}
+
+TEST(IndexedDatasetWriter, KeepsOtherWritersOut) {
+  const TestFolder folder;
+  IndexedDatasetWriter writer(folder / "set", {.overwrite = true});
+  writer.append(std::vector<int32_t>{1, 2, 3});
+  writer.end_document();
+  EXPECT_TRUE(names_all(message_of([&] { write_dataset(folder / "set", {{7}}); }),
+                        {folder / "set.bin: another process writes it"}));
+  writer.finish();
+  EXPECT_EQ(IndexedDataset(folder / "set").num_tokens(), 3);
+}
+
+TEST(IndexedDatasetWriter, ReplacesWhatACrashLeft) {
+  const TestFolder folder;
+  for (const char* name : {"set.bin.tmp", "set.idx.tmp", "set.meta.json.tmp"}) {
+    write_file(folder / name, std::string(1000, 'x'));
+  }
+  write_dataset(folder / "set", {{7}});
+  EXPECT_EQ(IndexedDataset(folder / "set").num_tokens(), 1);
+  EXPECT_EQ(folder.names(), (Names{"set.bin", "set.idx"}));
+}
+
+TEST(IndexedDatasetWriter, KeepsADatasetThatCameMeanwhile) {
+  const TestFolder folder;
+  IndexedDatasetWriter writer(folder / "set", {});
+  write_dataset(folder / "other", {{7}});
+  for (const char* end : {".bin", ".idx"}) {
+    std::filesystem::rename(folder / "other" + end, folder / "set" + end);
+  }
+  EXPECT_TRUE(names_all(message_of([&] { writer.finish(); }), {folder / "set.bin", "exists"}));
+  EXPECT_EQ(IndexedDataset(folder / "set").num_tokens(), 1);
+}
+
+// The index, which somebody has removed, can not get its name.
+TEST(IndexedDatasetWriter, WithdrawsWhatItPublishedIfItCanNotFinish) {
+  const TestFolder folder;
+  IndexedDatasetWriter writer(folder / "set", {});
+  std::filesystem::remove(folder / "set.idx.tmp");
+  EXPECT_TRUE(names_all(message_of([&] { writer.finish("facts"); }), {"set.idx.tmp", "renamed"}));
+  EXPECT_EQ(folder.names(), Names{});
+}
+
+TEST(IndexedDatasetWriter, AFullDiskIsAnErrorThatLeavesNothing) {
+  const TestFolder folder;
+  // A limit on a file's size stands for the full disk.
+  rlimit old = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old), 0);
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit small = old;
+  small.rlim_cur = 100000;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  std::string message;
+  try {
+    write_dataset(folder / "set", {std::vector<int32_t>(1000000, 7)});
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  ::setrlimit(RLIMIT_FSIZE, &old);
+  std::signal(SIGXFSZ, old_handler);
+  EXPECT_TRUE(names_all(message, {folder / "set.bin.tmp", "can not be written"}));
+  EXPECT_EQ(folder.names(), Names{});
+}
+
+TEST(IndexedDatasetWriter, NamesAPlaceThatCanNotBeWritten) {
+  const TestFolder folder;
+  EXPECT_TRUE(names_all(message_of([&] { IndexedDatasetWriter writer(folder / "no/set", {}); }),
+                        {folder / "no/set.bin.tmp", "No such file"}));
+  EXPECT_THROW(IndexedDatasetWriter(folder / "", {}), Error);
+  std::filesystem::create_directory(folder / "set.idx");
+  EXPECT_TRUE(names_all(
+      message_of([&] { IndexedDatasetWriter writer(folder / "set", {.overwrite = true}); }),
+      {folder / "set.idx", "not a regular file"}));
+}
+
+}  // namespace
+}  // namespace tessera

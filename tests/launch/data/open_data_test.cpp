@@ -1,0 +1,222 @@
+#include "launch/data/open_data.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "launch/data/indexed/dataset_metadata.h"
+#include "launch/data/loading/token_batches.h"
+#include "tests/launch/data/test_files.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/small_runs.h"
+
+namespace tessera {
+namespace {
+
+using test::expect_error;
+using test::SmallKind;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+class OpenData : public testing::Test {
+ protected:
+  OpenData() { test::write_small_data(folder_); }
+
+  RunConfig config(SmallKind kind = SmallKind::gpt) const {
+    return test::small_run(folder_, "run", kind);
+  }
+
+  /// Metadata that says this tokenizer made folder/`name`.
+  void write_metadata(const std::string& name, const TokenizerIdentity& identity) const {
+    const IndexedDataset dataset(folder_ / name);
+    DatasetMetadata metadata;
+    metadata.tokenizer = identity;
+    metadata.documents = dataset.num_documents();
+    metadata.sequences = dataset.num_sequences();
+    metadata.tokens = dataset.num_tokens();
+    write_file(metadata_path(folder_ / name), metadata_text(metadata));
+  }
+
+  test::TestFolder folder_;
+};
+
+/// Tokens of all samples, as they are in epoch 0.
+std::vector<int32_t> tokens_of(const Dataset& dataset) {
+  std::vector<int32_t> tokens;
+  Sample sample;
+  for (int64_t i = 0; i < dataset.num_samples(); ++i) {
+    dataset.fill(i, 0, sample);
+    tokens.insert(tokens.end(), sample.tokens.begin(), sample.tokens.end());
+  }
+  return tokens;
+}
+
+/// Numbers that no other place has, in one document.
+void write_numbers(const std::string& prefix, int32_t first, int32_t count) {
+  std::vector<int32_t> document(static_cast<size_t>(count));
+  std::iota(document.begin(), document.end(), first);
+  write_dataset(prefix, {document});
+}
+
+TEST_F(OpenData, EachPartHoldsOutItsEnd) {
+  write_numbers(folder_ / "a", 0, 1000);
+  write_numbers(folder_ / "b", 1000, 500);
+  RunConfig run = config();
+  run.model.vocab_size = 2000;
+  run.data.train = DataBlend({{folder_ / "a", 1.0}, {folder_ / "b", 1.0}});
+  run.data.eval_fraction = 0.2;
+  run.data.test_fraction = 0.1;
+  const TrainingData data = open_data(run);
+  const OpenedPart test = open_part(run, data.tokenizer, DataPart::test);
+  const auto is_in = [](DataPart part, int32_t token) {
+    const DataSplit split = split_data(token < 1000 ? 1000 : 500, 0.2, 0.1);
+    return split.of(part).contains(token % 1000);
+  };
+  const auto expect_all_in = [&](const Dataset& samples, DataPart part) {
+    const std::vector<int32_t> tokens = tokens_of(samples);
+    EXPECT_TRUE(std::ranges::all_of(tokens, [&](int32_t token) { return is_in(part, token); }));
+    const auto of_a = std::ranges::count_if(tokens, [](int32_t token) { return token < 1000; });
+    EXPECT_NEAR(static_cast<double>(of_a) / static_cast<double>(tokens.size()), 0.5, 0.15);
+  };
+  expect_all_in(*data.train, DataPart::train);
+  expect_all_in(*data.eval, DataPart::eval);
+  expect_all_in(*test.samples, DataPart::test);
+  EXPECT_EQ(data.train->num_samples(), 699 / 16 + 349 / 16);
+  EXPECT_EQ(data.eval->num_samples(), 199 / 16 + 99 / 16);
+  EXPECT_EQ(test.samples->num_samples(), 99 / 16 + 49 / 16);
+}
+
+TEST_F(OpenData, APartIsWhatTheRunSees) {
+  for (const SmallKind kind : {SmallKind::gpt_packed, SmallKind::bert_blend, SmallKind::bert_pairs,
+                               SmallKind::classifier}) {
+    const RunConfig run = config(kind);
+    const TrainingData data = open_data(run);
+    const auto part = [&](DataPart which) {
+      return tokens_of(*open_part(run, data.tokenizer, which).samples);
+    };
+    EXPECT_EQ(part(DataPart::eval), tokens_of(*data.eval)) << to_string(kind);
+    // To evaluate on, a blend is in its natural order.
+    if (data.train->has_order()) {
+      EXPECT_NE(part(DataPart::train), tokens_of(*data.train));
+    } else {
+      EXPECT_EQ(part(DataPart::train), tokens_of(*data.train)) << to_string(kind);
+    }
+    expect_error([&] { part(DataPart::test); },
+                 {"the run has no test data: data.test_fraction is 0"});
+  }
+  RunConfig run = config();
+  run.data.eval_fraction = 0.0;
+  expect_error([&] { open_part(run, make_tokenizer(run.data.tokenizer), DataPart::eval); },
+               {"the run has no eval data: data.eval_fraction is 0"});
+}
+
+TEST_F(OpenData, LabelledTextsAreBlendedToo) {
+  RunConfig run = config(SmallKind::classifier);
+  const std::string lines = read_file(folder_ / "texts.tsv");
+  write_file(folder_ / "more.tsv", lines);
+  run.data.train = DataBlend({{folder_ / "texts.tsv", 3.0}, {folder_ / "more.tsv", 1.0}});
+  const TrainingData data = open_data(run);
+  EXPECT_EQ(data.train->num_samples(), 2 * 180);
+  EXPECT_EQ(data.eval->num_samples(), 2 * 20);
+}
+
+TEST_F(OpenData, ABlendGivesEveryBatchItsShares) {
+  write_numbers(folder_ / "a", 0, 1000);
+  write_numbers(folder_ / "b", 1000, 200);
+  RunConfig run = config();
+  run.model.vocab_size = 2000;
+  run.data.eval_fraction = 0.0;
+  run.data.train = DataBlend({{folder_ / "a", 3.0}, {folder_ / "b", 1.0}});
+  const TrainingData data = open_data(run);
+  const TokenBatches batches(data.train, nullptr, 2000, 7, {8, 8, 0, 1});
+  BatchBuffers buffers(8, run.model.seq_length);
+  std::multiset<int32_t> seen_of_b;
+  for (int64_t step = 0; step < 12; ++step) {
+    const auto tokens = batches.load_train(8 * step, 0, buffers).tokens.span<int32_t>();
+    for (size_t row = 0; row < 8; ++row) {
+      const int32_t first = tokens[16 * row];
+      if (first >= 1000) seen_of_b.insert(first);
+    }
+    EXPECT_EQ(seen_of_b.size(), static_cast<size_t>(2 * (step + 1)));
+  }
+  // 24 samples of 12: each is there twice.
+  for (const int32_t first : seen_of_b) EXPECT_EQ(seen_of_b.count(first), 2u);
+}
+
+TEST_F(OpenData, NotesSayHowOftenEachPartIsSeen) {
+  RunConfig run = config(SmallKind::gpt_blend);  // 4000 and 2000 tokens, of which 0.1 is held out
+  const std::vector<std::string> notes = open_data(run).notes;
+  // 20 steps of 8 samples, by 1 to 2.
+  EXPECT_THAT(notes, Contains((folder_ / "data") +
+                              ": 224 samples, 33.33 % of the run's; 0.2381 epochs of them in the "
+                              "run"));
+  EXPECT_THAT(notes, Contains((folder_ / "half") +
+                              ": 112 samples, 66.67 % of the run's; 0.9524 epochs of them in the "
+                              "run"));
+  run = config();
+  EXPECT_THAT(open_data(run).notes,
+              Contains((folder_ / "data") + ": 224 samples, 0.7143 epochs of them in the run"));
+  const std::string unused = "data.eval_fraction is 0.1, but eval.interval is 0: that part of the";
+  EXPECT_THAT(open_data(run).notes, Contains(HasSubstr(unused)));
+  run.eval.interval = 5;
+  EXPECT_THAT(open_data(run).notes, Not(Contains(HasSubstr(unused))));
+}
+
+TEST_F(OpenData, EvaluatingOnTrainingDataIsNoted) {
+  RunConfig run = config(SmallKind::gpt_blend);
+  run.data.eval_fraction = 0.0;
+  run.data.eval = folder_ / "half";
+  const auto seen = HasSubstr((folder_ / "half") + ": is in data.train and in data.eval, so that");
+  EXPECT_THAT(open_data(run).notes, Contains(seen));
+  run.data.train = folder_ / "data";
+  EXPECT_THAT(open_data(run).notes, Not(Contains(seen)));
+}
+
+TEST_F(OpenData, ATooSmallPartIsNamedWithItsFraction) {
+  RunConfig run = config();
+  run.data.test_fraction = 0.002;  // 8 tokens
+  expect_error([&] { open_data(run); }, {"data.test_fraction is 0.002: ",
+                                         "data: tokens [3992, 4000) are 8 tokens, but one"});
+  run.data.test_fraction = 0.0;
+  run.data.eval_fraction = 0.001;
+  expect_error([&] { open_data(run); }, {"data.eval_fraction is 0.001: ", "are 4 tokens"});
+}
+
+TEST_F(OpenData, MetadataNamesTheTokenizer) {
+  for (const SmallKind kind : {SmallKind::gpt, SmallKind::gpt_blend, SmallKind::bert_packed}) {
+    const RunConfig run = config(kind);
+    const TokenizerIdentity identity = identity_of(*make_tokenizer(run.data.tokenizer));
+    const auto unchecked = [&] {
+      return HasSubstr("there is no " + (folder_ / "data.meta.json") +
+                       ", so whether data.tokenizer");
+    };
+    std::filesystem::remove(metadata_path(folder_ / "data"));
+    EXPECT_THAT(open_data(run).notes, Contains(unchecked()));
+    write_metadata("data", identity);
+    EXPECT_THAT(open_data(run).notes, Not(Contains(unchecked())));
+
+    for (const TokenizerIdentity& other :
+         {TokenizerIdentity{"byte", identity.vocab_size, identity.checksum},
+          TokenizerIdentity{identity.kind, 52, identity.checksum},
+          TokenizerIdentity{identity.kind, identity.vocab_size, "xxh3-64:0123456789abcdef"}}) {
+      write_metadata("data", other);
+      expect_error([&] { open_data(run); },
+                   {(folder_ / "data.meta.json").c_str(), "says that its tokens were made by ",
+                    to_string(other).c_str(), "but data.tokenizer, wordpiece:",
+                    to_string(identity).c_str(), "prepare the text again with `tessera prepare "});
+    }
+  }
+}
+
+TEST_F(OpenData, MetadataOfAnotherDatasetIsRefused) {
+  write_metadata("half", identity_of(*make_tokenizer(config().data.tokenizer)));
+  std::filesystem::rename(metadata_path(folder_ / "half"), metadata_path(folder_ / "data"));
+  expect_error([&] { open_data(config()); }, {"data.meta.json says ", "it is another dataset's"});
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,180 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/memory.h"
+#include "launch/checkpoint/checkpoint.h"
+#include "launch/checkpoint/checkpoint_tokenizer.h"
+#include "launch/checkpoint/model_json.h"
+#include "launch/checkpoint/save/save.h"
+#include "launch/huggingface/export/export_model.h"
+#include "launch/huggingface/import/import_model.h"
+#include "models/model.h"
+#include "tests/launch/data/test_files.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/small_runs.h"
+
+namespace tessera::testing_interop {
+
+namespace fs = std::filesystem;
+
+using test::expect_error;
+
+/// Of a kind that Hugging Face has a class for.
+inline ModelConfig small_gpt() {
+  ModelConfig model;
+  model.num_layers = 2;
+  model.hidden_size = 12;
+  model.num_heads = 3;
+  model.mlp_size = 20;
+  model.seq_length = 10;
+  model.vocab_size = test::kSmallVocabulary + 3;  // padded
+  return model;
+}
+
+inline ModelConfig small_masked_lm() {
+  ModelConfig model = small_gpt();
+  model.kind = ModelKind::bert;
+  model.token_types = 2;
+  model.layer_norm_eps = 1e-12;
+  return model;
+}
+
+inline ModelConfig small_pretraining() {
+  ModelConfig model = small_masked_lm();
+  model.next_sentence = true;
+  return model;
+}
+
+inline ModelConfig small_classifier() {
+  ModelConfig model = small_masked_lm();
+  model.head = Head::classification;
+  model.num_labels = 3;
+  return model;
+}
+
+/// A tensor of a safetensors file.
+struct FileTensor {
+  Shape shape;
+  std::vector<float> values;
+
+  bool operator==(const FileTensor&) const = default;
+};
+using FileTensors = std::map<std::string, FileTensor>;
+
+inline FileTensors read_tensors(const fs::path& path) {
+  FileTensors tensors;
+  const SafetensorsFile file(path);
+  for (const auto& [name, entry] : file.entries()) {
+    const auto bytes = file.bytes(entry);
+    FileTensor& tensor = tensors[name];
+    tensor.shape = entry.shape;
+    tensor.values.resize(bytes.size() / sizeof(float));
+    std::memcpy(tensor.values.data(), bytes.data(), bytes.size());
+  }
+  return tensors;
+}
+
+inline void write_tensors(const fs::path& path, const FileTensors& tensors) {
+  fs::remove(path);
+  std::vector<SafetensorsEntry> entries;
+  for (const auto& [name, tensor] : tensors) entries.push_back({name, DType::f32, tensor.shape});
+  SafetensorsWriter writer(path, entries);
+  for (auto [name, tensor] : tensors) {
+    writer.append(Tensor(tensor.values.data(), tensor.shape, DType::f32, kCpu));
+  }
+  writer.finish();
+}
+
+/// A folder with checkpoints of small models, their exports and what was imported.
+class Interop : public testing::Test {
+ protected:
+  Interop() { test::write_vocabulary(folder_ / "vocab.txt", test::kSmallVocabulary); }
+
+  std::string wordpiece() const { return "wordpiece:" + (folder_ / "vocab.txt"); }
+
+  /// Saves a model whose weights are all different; returns the run's folder.
+  std::string saved(const std::string& run, const ModelConfig& model,
+                    const std::string& tokenizer = "", const Json& extra = Json::object()) const {
+    const auto world = make_self_communicator();
+    ParameterStore store;
+    Model made(model, store, *world);
+    store.allocate(kCpu, DType::f32, StoreFor::inference);
+    SaveRequest request;
+    float next = 0.0f;
+    for (const Parameter& parameter : store.parameters()) {
+      for (float& value : parameter.value.span<float>()) value = std::sin(next += 0.37f);
+      request.tensors.push_back({parameter.name, kModelKind, parameter.global_shape,
+                                 box_of(parameter.shard, parameter.global_shape),
+                                 parameter.real_part(parameter.value)});
+    }
+    request.run_dir = folder_ / run;
+    request.step = 3;
+    request.model = architecture_json(model);
+    request.extra = extra;
+    request.attachments[kTokenizerAttachment] =
+        tokenizer_attachment(*make_tokenizer(tokenizer.empty() ? wordpiece() : tokenizer));
+    save_checkpoint(request, *world);
+    return folder_ / run;
+  }
+
+  /// Exports a run to folder `to`.
+  fs::path exported(const std::string& run, const std::string& to,
+                    int64_t max_shard_bytes = 1'000'000'000) const {
+    ExportOptions options;
+    options.checkpoint = run;
+    options.to = folder_ / to;
+    options.max_shard_bytes = max_shard_bytes;
+    export_model(options);
+    return options.to;
+  }
+
+  /// Imports folder `from`, with the small vocabulary, as run `to`.
+  ImportReport imported(const fs::path& from, const std::string& to) const {
+    ImportOptions options;
+    options.from = from;
+    options.to = folder_ / to;
+    options.tokenizer = wordpiece();
+    return import_model(options);
+  }
+
+  /// Expects that a folder can not be imported, and that nothing is left of it.
+  void expect_refused(const fs::path& from, std::initializer_list<const char*> facts) const {
+    expect_error([&] { imported(from, "refused"); }, facts);
+    EXPECT_FALSE(fs::exists(folder_ / "refused"));
+  }
+
+  static Json config_of(const fs::path& folder) {
+    return parse_json(read_file(folder / "config.json"), "config.json");
+  }
+  static void set_config(const fs::path& folder, const std::string& key, const Json& value) {
+    Json config = config_of(folder);
+    config[key] = value;
+    write_file(folder / "config.json", config.dump());
+  }
+
+  test::TestFolder folder_;
+};
+
+/// All weights of a step, by name.
+inline FileTensors weights_of(const fs::path& step) {
+  Checkpoint checkpoint = Checkpoint::open(step);
+  FileTensors weights;
+  for (const auto& [name, stored] : checkpoint.manifest().tensors) {
+    const OwnedTensor out(stored.shape, DType::f32);
+    checkpoint.read(name, {}, out.tensor);
+    const auto values = out.tensor.span<float>();
+    weights[name] = {stored.shape, {values.begin(), values.end()}};
+  }
+  return weights;
+}
+
+}  // namespace tessera::testing_interop

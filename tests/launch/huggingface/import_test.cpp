@@ -1,0 +1,405 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "launch/data/open_data.h"
+#include "launch/train/run_lock.h"
+#include "launch/train/start.h"
+#include "tests/launch/huggingface/fixture.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing_interop;
+
+/// Imports folders that differ from an export in one thing.
+class InteropImport : public Interop {
+ protected:
+  /// The folder of a model's export, new each time.
+  fs::path folder_of(const ModelConfig& model) {
+    const std::string run = fmt::format("run{}", ++folders_);
+    return exported(saved(run, model), run + "_out");
+  }
+
+  /// The same after `change` of its tensors.
+  template <typename Change>
+  fs::path changed(const ModelConfig& model, Change&& change) {
+    const fs::path folder = folder_of(model);
+    FileTensors tensors = read_tensors(folder / "model.safetensors");
+    change(tensors);
+    write_tensors(folder / "model.safetensors", tensors);
+    return folder;
+  }
+
+  /// The weights that come of a folder.
+  FileTensors weights_from(const fs::path& folder) {
+    return weights_of(imported(folder, fmt::format("back{}", ++folders_)).checkpoint);
+  }
+
+  static void rename(FileTensors& tensors, const std::string& from, const std::string& to) {
+    auto node = tensors.extract(from);
+    ASSERT_FALSE(node.empty()) << from;
+    node.key() = to;
+    tensors.insert(std::move(node));
+  }
+
+  /// Renames every tensor.
+  template <typename NewName>
+  static void rename_all(FileTensors& tensors, NewName&& new_name) {
+    FileTensors renamed;
+    for (const auto& [name, tensor] : tensors) renamed[new_name(name)] = tensor;
+    tensors = renamed;
+  }
+
+  static std::string replaced(std::string text, const std::string& from, const std::string& to) {
+    const size_t at = text.find(from);
+    return at == std::string::npos ? text : text.replace(at, from.size(), to);
+  }
+
+  int folders_ = 0;
+};
+
+TEST_F(InteropImport, OtherSpellingsOfTheSameWeights) {
+  const FileTensors gpt = weights_from(folder_of(small_gpt()));
+  const FileTensors bert = weights_from(folder_of(small_pretraining()));
+  // A base model's names, with the buffers of earlier versions.
+  EXPECT_EQ(weights_from(changed(small_gpt(),
+                                 [](FileTensors& tensors) {
+                                   rename_all(tensors, [](const std::string& name) {
+                                     return replaced(name, "transformer.", "");
+                                   });
+                                   tensors["h.0.attn.bias"] = {{1, 1, 2, 2}, {1, 0, 1, 1}};
+                                   tensors["h.1.attn.masked_bias"] = {{}, {-10000.0f}};
+                                 })),
+            gpt);
+  EXPECT_EQ(weights_from(changed(small_gpt(),
+                                 [](FileTensors& tensors) {
+                                   tensors["lm_head.weight"] = tensors["transformer.wte.weight"];
+                                 })),
+            gpt);
+  EXPECT_EQ(weights_from(changed(
+                small_pretraining(),
+                [](FileTensors& tensors) {
+                  rename_all(tensors, [](const std::string& name) {
+                    return replaced(replaced(replaced(name, "LayerNorm.weight", "LayerNorm.gamma"),
+                                             "LayerNorm.bias", "LayerNorm.beta"),
+                                    "cls.predictions.bias", "cls.predictions.decoder.bias");
+                  });
+                  tensors["bert.embeddings.position_ids"] = {{1, 10}, std::vector<float>(10)};
+                })),
+            bert);
+  EXPECT_EQ(weights_from(changed(small_pretraining(),
+                                 [](FileTensors& tensors) {
+                                   tensors["cls.predictions.decoder.bias"] =
+                                       tensors["cls.predictions.bias"];
+                                   tensors["cls.predictions.decoder.weight"] =
+                                       tensors["bert.embeddings.word_embeddings.weight"];
+                                 })),
+            bert);
+}
+
+TEST_F(InteropImport, HeadsThatTheClassHasNotAreLeftOutByName) {
+  const fs::path folder = folder_of(small_pretraining());
+  set_config(folder, "architectures", {"BertForMaskedLM"});
+  const ImportReport report = imported(folder, "masked");
+  EXPECT_EQ(report.left_out,
+            (std::vector<std::string>{"cls.seq_relationship.bias", "cls.seq_relationship.weight",
+                                      "bert.pooler.dense.bias", "bert.pooler.dense.weight"}));
+  EXPECT_FALSE(report.model.next_sentence);
+  // But they are there for who asks for them.
+  ImportOptions options{folder, folder_ / "pairs", wordpiece(), "BertForPreTraining"};
+  EXPECT_TRUE(import_model(options).model.next_sentence);
+  options.architecture = "BertForSequenceClassification";
+  options.to = folder_ / "labels";
+  expect_error([&] { import_model(options); }, {"missing from the files", "classifier.weight"});
+  options.architecture = "BertModel";
+  expect_error([&] { import_model(options); },
+               {"--architecture: the architecture \"BertModel\" can not be imported"});
+}
+
+TEST_F(InteropImport, WhatIsMissingOrHasNoPlaceIsNamed) {
+  const ModelConfig model = small_masked_lm();
+  expect_refused(
+      changed(model,
+              [](FileTensors& tensors) {
+                tensors.erase("cls.predictions.bias");
+                tensors.erase("bert.encoder.layer.1.attention.self.value.weight");
+              }),
+      {"2 of the model's tensors are missing from the files:",
+       "\n  bert.encoder.layer.1.attention.self.value.weight", "\n  cls.predictions.bias"});
+  expect_refused(changed(model,
+                         [](FileTensors& tensors) {
+                           tensors["bert.adapter"] = {{1}, {1.0f}};
+                         }),
+                 {"1 of the files' tensors has no place in the model:\n  \"bert.adapter\""});
+  expect_refused(changed(small_gpt(),
+                         [](FileTensors& tensors) {
+                           tensors["v_head.weight"] = {{1}, {1.0f}};
+                         }),
+                 {"\"v_head.weight\""});
+  expect_refused(changed(model,
+                         [](FileTensors& tensors) {
+                           auto& table = tensors["bert.embeddings.position_embeddings.weight"];
+                           table = {{5, 12}, std::vector<float>(60)};
+                         }),
+                 {"\"bert.embeddings.position_embeddings.weight\" is (5, 12), but must be "
+                  "(10, 12)"});
+  expect_refused(changed(model,
+                         [](FileTensors& tensors) {
+                           tensors["embeddings.LayerNorm.gamma"] = {{1}, {1.0f}};
+                         }),
+                 {"\"bert.embeddings.LayerNorm.weight\"", "are names of the same tensor"});
+  // A base model has no heads.
+  const fs::path base = changed(model, [](FileTensors& tensors) {
+    for (auto it = tensors.begin(); it != tensors.end();) {
+      it = it->first.rfind("cls.", 0) == 0 ? tensors.erase(it) : std::next(it);
+    }
+  });
+  expect_refused(base, {"5 of the model's tensors are missing", "cls.predictions.bias"});
+  set_config(base, "architectures", {"BertModel"});
+  expect_refused(base, {"the architecture \"BertModel\" can not be imported", "BertForMaskedLM"});
+  // Whatever else is wrong with a config of thousands of layers, the message stays short.
+  const fs::path deep = folder_of(model);
+  set_config(deep, "num_hidden_layers", 10'000);
+  expect_refused(deep, {"bert.encoder.layer.2.", "and 159948 more"});
+}
+
+TEST_F(InteropImport, HeadsThatAreNotTiedAreRefused) {
+  const auto other_head = [](FileTensors& tensors) {
+    tensors["lm_head.weight"] = tensors["transformer.wte.weight"];
+    tensors["lm_head.weight"].values.back() += 1.0f;
+  };
+  expect_refused(changed(small_gpt(), other_head),
+                 {"\"lm_head.weight\" and \"transformer.wte.weight\" differ"});
+  const fs::path absent = folder_of(small_gpt());
+  set_config(absent, "tie_word_embeddings", false);
+  expect_refused(absent, {"\"tie_word_embeddings\" is false", "lm_head.weight"});
+  const fs::path equal = changed(small_gpt(), [](FileTensors& tensors) {
+    tensors["lm_head.weight"] = tensors["transformer.wte.weight"];
+  });
+  set_config(equal, "tie_word_embeddings", false);
+  EXPECT_NO_THROW(imported(equal, "equal"));
+  expect_refused(
+      changed(small_masked_lm(),
+              [](FileTensors& tensors) {
+                tensors["cls.predictions.decoder.bias"] = {{56}, std::vector<float>(56, 7.0f)};
+              }),
+      {"\"cls.predictions.decoder.bias\" and \"cls.predictions.bias\" differ"});
+}
+
+TEST_F(InteropImport, WeightsThatAreNoNumbersAreRefused) {
+  for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    expect_refused(changed(small_gpt(),
+                           [&](FileTensors& tensors) {
+                             tensors["transformer.h.1.mlp.c_fc.weight"].values[7] = bad;
+                           }),
+                   {"the tensor \"transformer.h.1.mlp.c_fc.weight\" has an element that is NaN"});
+  }
+}
+
+TEST_F(InteropImport, OptionsThatTesseraDoesNotComputeAreRefusedByName) {
+  const auto refused = [&](const ModelConfig& model, const char* key, const Json& value,
+                           std::initializer_list<const char*> facts) {
+    const fs::path folder = folder_of(model);
+    set_config(folder, key, value);
+    expect_refused(folder, facts);
+  };
+  const ModelConfig gpt = small_gpt(), bert = small_masked_lm(), labels = small_classifier();
+  refused(gpt, "scale_attn_by_inverse_layer_idx", true,
+          {"\"scale_attn_by_inverse_layer_idx\" is true, but must be false"});
+  refused(gpt, "reorder_and_upcast_attn", true, {"\"reorder_and_upcast_attn\" is true"});
+  refused(gpt, "scale_attn_weights", false, {"\"scale_attn_weights\" is false"});
+  refused(gpt, "add_cross_attention", true, {"\"add_cross_attention\" is true"});
+  refused(gpt, "activation_function", "relu",
+          {"\"activation_function\" is \"relu\", but must be \"gelu_new\""});
+  refused(gpt, "quantization_config", {{"bits", 4}}, {"\"quantization_config\" is set"});
+  refused(gpt, "model_type", "llama", {"\"model_type\" is \"llama\""});
+  refused(gpt, "architectures", {"LlamaForCausalLM"},
+          {"the architecture \"LlamaForCausalLM\" can not be imported", "GPT2LMHeadModel"});
+  refused(gpt, "architectures", Json::array(), {"must be one name", "--architecture"});
+  refused(gpt, "architectures", nullptr, {"has no \"architectures\"", "--architecture"});
+  refused(gpt, "n_layer", -1, {"\"n_layer\" must be an integer from 0"});
+  refused(gpt, "n_layer", 0, {"config.json describes a model that Tessera can not have"});
+  refused(gpt, "n_head", 0, {"can not be 0"});
+  refused(gpt, "n_head", 5,
+          {"config.json describes a model that Tessera can not have: model.hidden_size is 12, "
+           "which its num_heads 5 do not divide"});
+  refused(gpt, "tie_word_embeddings", "false",
+          {"config.json: \"tie_word_embeddings\" must be true or false, but is a string"});
+  refused(gpt, "resid_pdrop", 1.5, {"a dropout must be"});
+  refused(gpt, "layer_norm_epsilon", "small", {"\"layer_norm_epsilon\" must be a number"});
+  refused(gpt, "vocab_size", int64_t{1} << 40, {"vocab_size"});
+  refused(bert, "hidden_act", "gelu_new", {"\"hidden_act\" is \"gelu_new\""});
+  refused(bert, "position_embedding_type", "relative_key",
+          {"\"position_embedding_type\" is \"relative_key\", but must be \"absolute\""});
+  refused(bert, "is_decoder", true, {"\"is_decoder\" is true"});
+  refused(bert, "type_vocab_size", 0, {"\"type_vocab_size\" is 0"});
+  refused(bert, "pruned_heads", {{"0", {1}}}, {"\"pruned_heads\" is set"});
+  refused(labels, "problem_type", "regression", {"\"problem_type\" is \"regression\""});
+  refused(labels, "id2label", {{"0", "a"}, {"2", "b"}}, {"\"id2label\" has 2 labels"});
+}
+
+TEST_F(InteropImport, WhatAConfigDoesNotSayIsAsInTransformers) {
+  const fs::path folder = folder_of(small_gpt());
+  Json config = config_of(folder);
+  for (const char* key : {"activation_function", "tie_word_embeddings", "model_type", "resid_pdrop",
+                          "layer_norm_epsilon", "scale_attn_weights", "initializer_range"}) {
+    config.erase(key);
+  }
+  config["embd_pdrop"] = 0.3;
+  write_file(folder / "config.json", config.dump());
+  const ImportReport report = imported(folder, "back");
+  EXPECT_EQ(report.model.layer_norm_eps, 1e-5);
+  EXPECT_EQ(report.model.dropout, 0.1);
+  ASSERT_EQ(report.notes.size(), 1u);
+  EXPECT_NE(report.notes[0].find("\"embd_pdrop\" is 0.3"), std::string::npos);
+}
+
+TEST_F(InteropImport, FilesThatReachOutOrAreNotThereAreRefused) {
+  const fs::path folder = exported(saved("run", small_gpt()), "out", 3000);
+  const fs::path index = folder / "model.safetensors.index.json";
+  const std::string good = read_file(index);
+  const auto refused = [&](const std::string& from, const std::string& to,
+                           std::initializer_list<const char*> facts) {
+    write_file(index, replaced(good, from, to));
+    expect_refused(folder, facts);
+    write_file(index, good);
+  };
+  const std::string first = "model-00001-of-";
+  refused(first, "../" + first, {"a file's name must end in .safetensors and be made of"});
+  refused(first, "/etc/" + first, {"a file's name must"});
+  refused("\"" + first, "\"model-00009-of-", {"can not be opened"});
+  refused("transformer.ln_f.bias", "transformer.ln_f.bis", {"\"transformer.ln_f.bis\" is in"});
+  refused("weight_map", "weights", {"has no \"weight_map\""});
+  write_file(index, std::string(100'000, '['));
+  expect_refused(folder, {"nests JSON deeper than 32"});
+
+  fs::remove(index);
+  expect_refused(folder, {"has neither model.safetensors nor model.safetensors.index.json"});
+  write_file(folder / "pytorch_model.bin", "pickle");
+  expect_refused(folder, {"has pytorch_model.bin", "safe_serialization=True"});
+  fs::remove(folder / "config.json");
+  expect_refused(folder, {"config.json: can not be opened"});
+  expect_refused(folder_ / "nowhere", {"nowhere is not a folder"});
+}
+
+/// A safetensors file of one header and these bytes.
+std::string safetensors_bytes(const std::string& header, const std::string& data) {
+  return bytes_of<uint64_t>(header.size()) + header + data;
+}
+
+TEST_F(InteropImport, OtherFloatsAreWidenedAndOtherDTypesRefused) {
+  const fs::path folder = folder_of(small_gpt());
+  const FileTensors tensors = read_tensors(folder / "model.safetensors");
+  const auto written = [&](const std::string& dtype, const std::string& element, size_t cut = 0) {
+    Json header;
+    std::string data;
+    for (const auto& [name, tensor] : tensors) {
+      const size_t begin = data.size();
+      for (int64_t i = 0; i < tensor.shape.numel(); ++i) data += element;
+      if (name == "transformer.ln_f.bias") data.resize(data.size() - cut);
+      header[name] = {{"dtype", dtype},
+                      {"shape", std::vector<int64_t>(tensor.shape.begin(), tensor.shape.end())},
+                      {"data_offsets", {begin, data.size()}}};
+    }
+    write_file(folder / "model.safetensors", safetensors_bytes(header.dump(), data));
+  };
+  const auto expect_all = [&](float value) {
+    for (const auto& [name, tensor] : weights_from(folder)) {
+      for (const float element : tensor.values) ASSERT_EQ(element, value) << name;
+    }
+  };
+  written("F16", bytes_of<uint16_t>(0x3555));
+  expect_all(0.333251953125f);
+  written("BF16", bytes_of<uint16_t>(0x3eab));
+  expect_all(0.333984375f);
+  written("F64", bytes_of(1.0 / 3.0));
+  expect_all(1.0f / 3.0f);
+  written("F64", bytes_of(1e300));
+  expect_refused(folder, {"too large for fp32"});
+  written("F16", bytes_of<uint16_t>(0x7c00));
+  expect_refused(folder, {"NaN, infinite"});
+  written("F16", bytes_of<uint16_t>(0x3555), 2);
+  expect_refused(folder, {"\"transformer.ln_f.bias\": F16 (12) can not be stored in 22 bytes"});
+  // Before anything is made of them, whatever their sizes.
+  written("I8", "\x01", 1);
+  expect_refused(folder, {"is \"I8\", but F32, F16, BF16 or F64 is needed"});
+  written("I32", bytes_of<int32_t>(1));
+  expect_refused(folder, {"is I32, but F32"});
+}
+
+TEST_F(InteropImport, TheVocabularyMayBePaddedButNotTooSmall) {
+  ModelConfig model = small_gpt();
+  model.vocab_size = test::kSmallVocabulary;
+  const fs::path folder = folder_of(model);
+  EXPECT_NO_THROW(imported(folder, "fits"));
+  test::write_vocabulary(folder_ / "vocab.txt", test::kSmallVocabulary + 1);
+  expect_refused(folder, {"has 54 tokens, but \"vocab_size\" in", "is 53"});
+}
+
+TEST_F(InteropImport, WhatIsThereIsNotWrittenOver) {
+  const fs::path folder = folder_of(small_gpt());
+  imported(folder, "run");
+  expect_error([&] { imported(folder, "run"); }, {"holds", "step_00000000", "another folder"});
+}
+
+TEST_F(InteropImport, WhatFailsSaysWhatIsWrongAndLeavesNothingBehind) {
+  const fs::path folder = changed(small_gpt(), [&](FileTensors& tensors) {
+    tensors["transformer.ln_f.bias"].values[7] = std::nanf("");
+  });
+  const auto message_to = [&](const std::string& run) {
+    try {
+      imported(folder, run);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(message_to("new/run"),
+            (folder / "model.safetensors").string() +
+                ": the tensor \"transformer.ln_f.bias\" has an element that is NaN, infinite or "
+                "too large for fp32");
+  EXPECT_FALSE(fs::exists(folder_ / "new"));
+  fs::create_directory(folder_ / "there");
+  EXPECT_NE(message_to("there"), "");
+  EXPECT_TRUE(fs::is_empty(folder_ / "there"));
+}
+
+TEST_F(InteropImport, ARunThatGoesOnKeepsItsFolder) {
+  const fs::path folder = folder_of(small_gpt());
+  fs::create_directory(folder_ / "run");
+  const RunLock lock(folder_ / "run");
+  expect_error([&] { imported(folder, "run"); }, {"is in use by another run"});
+  EXPECT_TRUE(fs::is_empty(folder_ / "run"));
+}
+
+TEST_F(InteropImport, ARunInTheFolderStartsAtStepZero) {
+  test::write_small_data(folder_);
+  RunConfig config = test::small_run(folder_, "fresh", test::SmallKind::bert_pairs);
+  const std::string run = saved("run", config.model);
+  const ImportReport report = imported(exported(run, "out"), "fresh");
+  const auto world = make_self_communicator();
+  const ParallelGroups groups = make_parallel_groups(*world, 1);
+  Trainer trainer(config, groups, open_data(config));
+  const auto quiet = [](const std::string&) {};
+  EXPECT_EQ(start_or_resume(config, trainer, *world, quiet),
+            "started with the weights of " + report.checkpoint.string());
+  EXPECT_EQ(trainer.steps_done(), 0);
+  trainer.step();
+  trainer.save();
+  // The next resumes as ever, moments and all.
+  Trainer again(config, groups, open_data(config));
+  EXPECT_NE(start_or_resume(config, again, *world, quiet).find("(step 1, 8 samples seen)"),
+            std::string::npos);
+
+  // What was trained and has lost its moments is no such checkpoint.
+  RunConfig lost = config;
+  lost.run.dir = run;
+  Trainer third(lost, groups, open_data(lost));
+  expect_error([&] { start_or_resume(lost, third, *world, quiet); },
+               {"has no tensor \"embedding.word/exp_avg\""});
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,126 @@
+#include "launch/metrics/evaluation.h"
+
+#include <gtest/gtest.h>
+
+#include "core/memory.h"
+#include "core/ops/cross_entropy.h"
+#include "launch/data/loading/batch_buffers.h"
+#include "parallel/communicators/communicator.h"
+#include "parallel/communicators/thread/thread_communicator.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kVocabulary = 10;
+constexpr int64_t kLabels = 3;
+
+/// A text of two tokens, of which the second may have a target.
+struct Text {
+  int32_t label = 0;
+  int32_t prediction = 0;
+  int32_t target = kIgnoreTarget;
+};
+
+/// Adds the texts, which are one batch, to what an evaluation found.
+void add(const std::vector<Text>& texts, EvaluationCounts& found, TargetCounts& counts) {
+  BatchBuffers buffers(static_cast<int64_t>(texts.size()) + 1, 4);
+  std::vector<int32_t> predictions;
+  for (const Text& text : texts) {
+    Sample sample;
+    sample.tokens = {1, 2};
+    sample.targets = {kIgnoreTarget, text.target};
+    sample.document_lengths = {2};
+    sample.labels = {text.label};
+    buffers.append(sample, kVocabulary, "texts", 0);
+    predictions.push_back(text.prediction);
+  }
+  const Shape shape = {static_cast<int64_t>(predictions.size())};
+  found.add(buffers.batch(), Tensor(predictions.data(), shape, DType::i32, kCpu));
+  counts.add(buffers.batch());
+}
+
+/// Label 0 is found in 3 of 4 texts, label 1 in 2 of 4, and label 2, which no text has, is seen in
+/// 2. One text has no label. Of the five targets three are 7.
+const std::vector<Text> kTexts = {{0, 0, 7}, {0, 0, 3}, {0, 0, 7}, {0, 1, 7},         {1, 1, 4},
+                                  {1, 1},    {1, 2},    {1, 2},    {kIgnoreTarget, 2}};
+
+/// What the sums of the losses over all of kTexts could be.
+OwnedTensor sums_of_texts() {
+  OwnedTensor sums({LossSums::kCount}, DType::f64);
+  const LossSums parts{sums.tensor};
+  parts.token_loss().data<double>()[0] = 10.0;
+  parts.token_correct().data<double>()[0] = 4.0;
+  parts.document_loss().data<double>()[0] = 4.0;
+  parts.document_correct().data<double>()[0] = 5.0;
+  return sums;
+}
+
+void expect_whole(const Evaluation& found) {
+  EXPECT_EQ(found.counts.tokens, 18);
+  EXPECT_EQ(found.counts.token_targets, 5);
+  EXPECT_EQ(found.counts.document_targets, 8);
+  EXPECT_DOUBLE_EQ(found.losses.token, 10.0 / 5);
+  EXPECT_DOUBLE_EQ(found.losses.document, 4.0 / 8);
+  EXPECT_DOUBLE_EQ(found.token_accuracy, 4.0 / 5);
+  EXPECT_DOUBLE_EQ(found.most_frequent_token, 3.0 / 5);
+  EXPECT_DOUBLE_EQ(found.document_accuracy, 5.0 / 8);
+  ASSERT_EQ(found.f1.size(), static_cast<size_t>(kLabels));
+  EXPECT_DOUBLE_EQ(found.f1[0], 6.0 / 7);  // precision 3/3, recall 3/4
+  EXPECT_DOUBLE_EQ(found.f1[1], 4.0 / 7);  // precision 2/3, recall 2/4
+  EXPECT_EQ(found.f1[2], 0.0);             // precision 0/2, no recall
+  EXPECT_DOUBLE_EQ(found.macro_f1(), 10.0 / 21);
+}
+
+TEST(Evaluation, RatesAreThoseOfTheConfusionMatrix) {
+  const auto self = make_self_communicator();
+  EvaluationCounts found(kVocabulary, kLabels);
+  TargetCounts counts;
+  add(kTexts, found, counts);
+  expect_whole(found.finish({sums_of_texts().tensor}, counts, *self));
+}
+
+TEST(Evaluation, RanksAddUpWhatEachHasFound) {
+  for (const int ranks : {2, 4, 12}) {  // of 12 some have no text
+    run_thread_ranks(ranks, [&](Communicator& dp) {
+      EvaluationCounts found(kVocabulary, kLabels);
+      TargetCounts counts;
+      std::vector<Text> own;
+      for (size_t i = 0; i < kTexts.size(); ++i) {
+        if (static_cast<int>(i) % ranks == dp.rank()) own.push_back(kTexts[i]);
+      }
+      add(own, found, counts);
+      counts.all_reduce(dp);
+      expect_whole(found.finish({sums_of_texts().tensor}, counts, dp));
+    });
+  }
+}
+
+TEST(Evaluation, OfNothingIsZero) {
+  const auto self = make_self_communicator();
+  const OwnedTensor sums({LossSums::kCount}, DType::f64);
+  for (const int64_t labels : {int64_t{0}, kLabels}) {
+    EvaluationCounts none(kVocabulary, labels);
+    TargetCounts counts;
+    add({}, none, counts);
+    const Evaluation found = none.finish({sums.tensor}, counts, *self);
+    EXPECT_EQ(found.losses.total(), 0.0);
+    EXPECT_EQ(found.token_accuracy, 0.0);
+    EXPECT_EQ(found.most_frequent_token, 0.0);
+    EXPECT_EQ(found.document_accuracy, 0.0);
+    EXPECT_EQ(found.f1, std::vector<double>(static_cast<size_t>(labels), 0.0));
+    EXPECT_EQ(found.macro_f1(), 0.0);
+  }
+}
+
+TEST(Evaluation, WithoutAClassifierThereIsNoF1) {
+  const auto self = make_self_communicator();
+  EvaluationCounts found(kVocabulary, 0);
+  TargetCounts counts;
+  add(kTexts, found, counts);
+  const Evaluation result = found.finish({sums_of_texts().tensor}, counts, *self);
+  EXPECT_TRUE(result.f1.empty());
+  EXPECT_DOUBLE_EQ(result.document_accuracy, 5.0 / 8);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,55 @@
+#include "launch/metrics/model_flops.h"
+
+#include <gtest/gtest.h>
+
+#include "launch/metrics/peak_flops.h"
+
+namespace tessera {
+namespace {
+
+TEST(ModelFlops, AreThePaLMPapersForGpt2) {
+  ModelConfig config;
+  config.kind = ModelKind::gpt;
+  config.num_layers = 12;
+  config.hidden_size = 768;
+  config.num_heads = 12;
+  config.seq_length = 1024;
+  config.vocab_size = 50257;
+  TargetCounts counts;
+  counts.tokens = counts.token_targets = 4 * 1024;
+  counts.pairs = 4 * 1024 * 1024;
+  // N: 12 blocks of 12 × 768² weights and a head of 50257 × 768; per token 6 N + 12 L C T.
+  const double n = 12.0 * 12 * 768 * 768 + 50257.0 * 768;
+  const double per_token = 6 * n + 12.0 * 12 * 768 * 1024;
+  EXPECT_DOUBLE_EQ(model_flops(config, counts), 4096 * per_token);
+}
+
+TEST(ModelFlops, ABertsHeadCountsForItsTargetsAlone) {
+  ModelConfig config;
+  config.kind = ModelKind::bert;
+  config.num_layers = 1;
+  config.hidden_size = 8;
+  config.num_heads = 2;
+  config.vocab_size = 100;
+  TargetCounts counts;
+  counts.tokens = 50;
+  const double without = model_flops(config, counts);
+  EXPECT_DOUBLE_EQ(without, 6.0 * 12 * 64 * 50);
+  counts.token_targets = 7;
+  EXPECT_DOUBLE_EQ(model_flops(config, counts), without + 6.0 * (800 + 64) * 7);
+}
+
+TEST(PeakFlops, AreOfTheNamedGpuAndPrecision) {
+  EXPECT_EQ(peak_flops("NVIDIA H100 80GB HBM3", DType::bf16), 989e12);
+  EXPECT_EQ(peak_flops("NVIDIA H100 PCIe", DType::bf16), 756e12);
+  EXPECT_EQ(peak_flops("NVIDIA H200", DType::f32), 67e12);
+  EXPECT_EQ(peak_flops("NVIDIA H100 80GB HBM3", DType::f32, /*tf32=*/true), 494.5e12);
+  EXPECT_EQ(peak_flops("NVIDIA A100-SXM4-80GB", DType::f32, /*tf32=*/true), 156e12);
+  EXPECT_EQ(peak_flops("NVIDIA A100-SXM4-80GB", DType::bf16, /*tf32=*/true), 312e12);
+  EXPECT_EQ(peak_flops("NVIDIA A100-SXM4-80GB", DType::bf16), 312e12);
+  EXPECT_EQ(peak_flops("NVIDIA RTX A1000", DType::bf16), std::nullopt);
+  EXPECT_EQ(peak_flops("emulated GPU", DType::bf16), std::nullopt);
+}
+
+}  // namespace
+}  // namespace tessera

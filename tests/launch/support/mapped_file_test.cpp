@@ -1,0 +1,48 @@
+#include "launch/support/files/mapped_file.h"
+
+#include <sys/stat.h>
+
+#include <utility>
+
+#include "tests/launch/data/test_files.h"
+
+namespace tessera {
+namespace {
+
+std::string contents(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.size()};
+}
+
+TEST(MappedFile, ShowsTheBytesOfTheFile) {
+  const TestFolder folder;
+  const std::string bytes("a\0b\xff", 4);
+  write_file(folder / "file", bytes);
+  MappedFile file(folder / "file");
+  EXPECT_EQ(contents(file), bytes);
+  EXPECT_EQ(file.path(), folder / "file");
+
+  MappedFile moved(std::move(file));
+  EXPECT_EQ(contents(moved), bytes);
+  write_file(folder / "other", "other");
+  moved = MappedFile(folder / "other");
+  EXPECT_EQ(contents(moved), "other");
+}
+
+TEST(MappedFile, AnEmptyFileIsAnEmptySpan) {
+  const TestFolder folder;
+  write_file(folder / "empty", "");
+  EXPECT_TRUE(MappedFile(folder / "empty").bytes().empty());
+}
+
+TEST(MappedFile, NamesWhyAFileCanNotBeMapped) {
+  const TestFolder folder;
+  EXPECT_TRUE(names_all(message_of([&] { MappedFile file(folder / "missing"); }),
+                        {folder / "missing", "No such file or directory"}));
+  EXPECT_TRUE(names_all(message_of([&] { MappedFile file(folder / "."); }), {"is a directory"}));
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_TRUE(names_all(message_of([&] { MappedFile file(folder / "pipe"); }),
+                        {folder / "pipe", "not a regular file"}));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,120 @@
+#include "launch/support/files/staged_folder.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/launch/data/test_files.h"
+#include "tests/support/expect_error.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+using test::expect_error;
+
+/// Makes folders `out` that hold a file "ours", and may replace those that hold nothing else.
+class StagedFolderTest : public testing::Test {
+ protected:
+  static std::string why_keep(const fs::path& folder) {
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      const std::string name = entry.path().filename().string();
+      if (name != "ours") return "holds " + name;
+    }
+    return "";
+  }
+
+  /// Puts a file into a folder at PATH.
+  void put(const std::string& name, const std::string& text) const {
+    fs::create_directories(path_);
+    write_file(path_ / name, text);
+  }
+
+  /// A staged folder with "ours", of this text.
+  std::unique_ptr<StagedFolder> staged(bool overwrite, const std::string& text) const {
+    auto folder = std::make_unique<StagedFolder>(path_, overwrite, why_keep);
+    write_file(folder->staged() / "ours", text);
+    return folder;
+  }
+
+  std::string ours() const { return read_file(path_ / "ours"); }
+
+  test::TestFolder folder_;
+  fs::path path_ = folder_ / "out";
+  const std::vector<std::string> alone_ = {"out"};
+};
+
+TEST_F(StagedFolderTest, TakesItsNameWhenItIsPublished) {
+  auto folder = staged(false, "new");
+  EXPECT_FALSE(fs::exists(path_));
+  folder->publish();
+  folder.reset();
+  EXPECT_EQ(ours(), "new");
+  EXPECT_EQ(folder_.names(), alone_);
+  staged(true, "never published").reset();
+  EXPECT_EQ(ours(), "new");
+  EXPECT_EQ(folder_.names(), alone_);
+}
+
+TEST_F(StagedFolderTest, ReplacesAFolderInOneStepOrInTwo) {
+  for (const bool may_exchange : {true, false}) {
+    put("ours", "old");
+    expect_error([&] { staged(false, "new"); }, {"out exists and is not overwritten"});
+    staged(true, "new")->publish(may_exchange);
+    EXPECT_EQ(ours(), "new");
+    EXPECT_EQ(folder_.names(), alone_);
+  }
+  auto folder = staged(true, "newer");
+  fs::remove_all(path_);
+  folder->publish();
+  EXPECT_EQ(ours(), "newer");
+}
+
+TEST_F(StagedFolderTest, KeepsWhatAppearsInTheMeantime) {
+  for (const bool overwrite : {false, true}) {
+    auto folder = staged(overwrite, "new");
+    put("ours", "somebody else's");
+    expect_error([&] { folder->publish(); }, {"can not rename", "out"});
+    folder.reset();
+    EXPECT_EQ(ours(), "somebody else's");
+    EXPECT_EQ(folder_.names(), alone_);
+    fs::remove_all(path_);
+  }
+}
+
+TEST_F(StagedFolderTest, KeepsWhatChangesInTheMeantime) {
+  for (const bool may_exchange : {true, false}) {
+    put("ours", "old");
+    auto folder = staged(true, "new");
+    put("notes.txt", "mine");
+    expect_error([&] { folder->publish(may_exchange); },
+                 {"out holds notes.txt: nothing is deleted"});
+    folder.reset();
+    EXPECT_EQ(ours(), "old");
+    EXPECT_EQ(read_file(path_ / "notes.txt"), "mine");
+    EXPECT_EQ(folder_.names(), alone_);
+    fs::remove(path_ / "notes.txt");
+
+    folder = staged(true, "new");
+    fs::remove_all(path_);
+    write_file(path_, "a file");
+    expect_error([&] { folder->publish(may_exchange); }, {"out is no folder: nothing is deleted"});
+    folder.reset();
+    EXPECT_EQ(read_file(path_), "a file");
+    EXPECT_EQ(folder_.names(), alone_);
+    fs::remove(path_);
+  }
+}
+
+TEST_F(StagedFolderTest, TwoOfTheSameNameDoNotMeet) {
+  auto first = staged(false, "first");
+  auto second = staged(false, "second");
+  first->publish();
+  expect_error([&] { second->publish(); }, {"can not rename"});
+  second.reset();
+  first.reset();
+  EXPECT_EQ(ours(), "first");
+  EXPECT_EQ(folder_.names(), alone_);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,40 @@
+#include "launch/support/text/table.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "launch/support/text/human_text.h"
+
+namespace tessera {
+namespace {
+
+TEST(InspectTable, ColumnsAreAsWideAsTheirWidestCell) {
+  EXPECT_EQ(table({{"name", "size"}, {"a", "12345"}, {"longer", "1"}}, {1}),
+            "  name     size\n"
+            "  a       12345\n"
+            "  longer      1\n");
+  EXPECT_EQ(table({{"a", "b"}, {"1", ""}}), "  a  b\n  1\n");
+}
+
+TEST(InspectTable, NumbersInNamesCount) {
+  std::vector<std::string> names = {"blocks.10.a", "blocks.2.b", "blocks.2", "blocks.1.z", "a", ""};
+  std::sort(names.begin(), names.end(), in_natural_order);
+  EXPECT_EQ(names, (std::vector<std::string>{"", "a", "blocks.1.z", "blocks.2", "blocks.2.b",
+                                             "blocks.10.a"}));
+  EXPECT_FALSE(in_natural_order("blocks.2", "blocks.2"));
+}
+
+TEST(HumanText, Numbers) {
+  EXPECT_EQ(grouped(999), "999");
+  EXPECT_EQ(grouped(1234567), "1,234,567");
+  EXPECT_EQ(grouped(1000005), "1,000,005");
+  EXPECT_EQ(human_bytes(512), "512 B");
+  EXPECT_EQ(human_bytes(1536), "1.5 KiB");
+  EXPECT_EQ(human_duration(3723.4), "1h02m");
+  EXPECT_EQ(human_duration(123.0), "2m03s");
+  EXPECT_EQ(human_duration(-1.0), "0s");
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,48 @@
+#include "launch/tokenizers/tokenizer_spec.h"
+
+#include "launch/tokenizers/tokenizer.h"
+#include "tests/launch/data/test_files.h"
+
+namespace tessera {
+namespace {
+
+TEST(TokenizerSpec, NamesAKindAndAFile) {
+  EXPECT_EQ(parse_tokenizer_spec("byte").kind, TokenizerKind::byte);
+  const TokenizerSpec spec = parse_tokenizer_spec("wordpiece-cased:a:b/vocab.txt");
+  EXPECT_EQ(spec.kind, TokenizerKind::wordpiece_cased);
+  EXPECT_EQ(spec.path, "a:b/vocab.txt");
+  for (const char* name : {"byte", "wordpiece", "wordpiece-cased", "bpe"}) {
+    EXPECT_EQ(to_string(tokenizer_kind(name, "here")), name);
+  }
+}
+
+TEST(TokenizerSpec, SaysWhatItCouldBe) {
+  EXPECT_EQ(message_of([] { parse_tokenizer_spec("vocab.txt"); }),
+            "there is no tokenizer \"vocab.txt\": choose one of: byte, "
+            "wordpiece:path/to/vocab.txt, wordpiece-cased:path/to/vocab.txt, "
+            "bpe:path/to/folder, huggingface:path/to/tokenizer.json, "
+            "sentencepiece:path/to/file.model");
+  for (const char* text : {"wordpiece", "wordpiece:"}) {
+    EXPECT_TRUE(names_all(message_of([&] { parse_tokenizer_spec(text); }),
+                          {"does not say which vocabulary: write wordpiece:path/to/vocab.txt"}));
+  }
+  EXPECT_TRUE(names_all(message_of([] { parse_tokenizer_spec("byte:file"); }),
+                        {"\"byte:file\" has no file: write byte"}));
+  EXPECT_THROW(parse_tokenizer_spec(""), Error);
+}
+
+TEST(MakeTokenizer, ReadsTheVocabulary) {
+  const TestFolder folder;
+  write_file(folder / "vocab.txt", "[UNK]\nab\n##c\n");
+  EXPECT_EQ(make_tokenizer("byte")->kind(), "byte");
+  for (const std::string kind : {"wordpiece", "wordpiece-cased"}) {
+    const auto tokenizer = make_tokenizer(kind + ":" + (folder / "vocab.txt"));
+    EXPECT_EQ(tokenizer->kind(), kind);
+    EXPECT_EQ(tokenizer->vocab_size(), 3);
+  }
+  EXPECT_TRUE(names_all(message_of([&] { make_tokenizer("wordpiece:" + (folder / "none")); }),
+                        {folder / "none", "No such file"}));
+}
+
+}  // namespace
+}  // namespace tessera

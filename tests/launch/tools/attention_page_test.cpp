@@ -1,0 +1,154 @@
+#include "launch/tools/attention/attention_page.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "launch/tools/attention/heat_colors.h"
+#include "tests/launch/tools/attention_report_fixture.h"
+
+namespace tessera {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+/// What stands between `begin` and the next `end`.
+std::string between(const std::string& text, std::string_view begin, std::string_view end) {
+  const size_t start = text.find(begin);
+  if (start == std::string::npos) return "";
+  const size_t from = start + begin.size();
+  return text.substr(from, text.find(end, from) - from);
+}
+
+size_t count(std::string_view text, std::string_view part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1)) {
+    ++found;
+  }
+  return found;
+}
+
+Json json_in(const std::string& page) {
+  return Json::parse(
+      between(page, "<script type=\"application/json\" id=\"attention\">", "</script>"));
+}
+
+TEST(AttentionPage, HoldsTheReportsNumbers) {
+  const AttentionReport report = test::causal_report({"the", "cat", "sat"}, 2, 3);
+  EXPECT_EQ(json_in(to_html(report)), to_json(report));
+}
+
+TEST(AttentionPage, HasAMapAHeadAndAChoiceOfLayers) {
+  const std::string page = to_html(test::causal_report({"the", "cat", "sat"}, 2, 3));
+  EXPECT_EQ(count(page, "<svg class=\"map\""), 6u);
+  EXPECT_EQ(count(page, "<input type=\"radio\""), 2u);
+  EXPECT_EQ(count(page, " checked>"), 1u);
+  EXPECT_THAT(page, HasSubstr("<figcaption>layer 1, head 2<"));
+  // Each token on both axes.
+  EXPECT_EQ(count(between(page, "<g class=\"labels\"", "</g>"), ">cat</text>"), 2u);
+}
+
+TEST(AttentionPage, HatchesWhatTheMaskHides) {
+  const std::string page = to_html(test::causal_report({"the", "cat", "sat"}, 1, 1));
+  // Above the diagonal: two cells of row 0 from column 1 on, one of row 1 from column 2 on.
+  EXPECT_EQ(between(page, "<path id=\"s0-hidden\" d=\"", "\""), "M1 0h2v1h-2zM2 1h1v1h-1z");
+  EXPECT_THAT(page, HasSubstr("<use href=\"#s0-hidden\" fill=\"url(#s0-hatch)\"/>"));
+  // A hidden cell has no number, and the others have one each.
+  EXPECT_EQ(count(page, "<text class=\"number\""), 6u);
+}
+
+TEST(AttentionPage, MarksTokensThatNobodySees) {
+  AttentionReport report = test::causal_report({"real", "[PAD]"}, 1, 1);
+  report.sequences[0].hidden = {0, 1, 0, 1};
+  report.sequences[0].heads[0].weights = {1, 0, 1, 0};
+  const std::string page = to_html(report);
+  EXPECT_EQ(count(page, "<li class=\"unseen\""), 1u);
+  EXPECT_EQ(count(page, " class=\"unseen\">[PAD]</text>"), 2u);
+}
+
+TEST(AttentionPage, TokensAreTextWhateverTheySay) {
+  const std::string script = "</script><script>alert(1)</script>";
+  const std::string attribute = "\" onmouseover='alert(1)";
+  const std::string comment = "<!-- <script>";
+  AttentionReport report =
+      test::causal_report({script, attribute, comment, "\xFF]]>", "&lt;", ""}, 1, 1);
+  report.checkpoint = report.model = report.mask = script;
+  const std::string page = to_html(report);
+  // The page's own: its data and its script.
+  EXPECT_EQ(count(page, "<script"), 2u);
+  EXPECT_EQ(count(page, "</script"), 2u);
+  EXPECT_EQ(count(page, "<!--"), 0u);
+  const std::string markup = page.substr(0, page.find("<script"));
+  EXPECT_THAT(markup, HasSubstr("data-label=\"&quot;␣onmouseover=&#39;alert(1)\""));
+  EXPECT_THAT(markup, Not(HasSubstr("onmouseover='")));
+  EXPECT_THAT(page, HasSubstr("<dd>&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;</dd>"));
+  EXPECT_EQ(json_in(page), to_json(report));
+}
+
+TEST(AttentionPage, AsksForNothingFromElsewhere) {
+  const std::string page = to_html(test::causal_report({"a", "b"}, 1, 1));
+  EXPECT_THAT(page, HasSubstr("default-src 'none'"));
+  EXPECT_EQ(count(page, "src=\""), 0u);
+  EXPECT_EQ(count(page, "url("), count(page, "url(#"));
+  EXPECT_EQ(count(page, "http"),
+            count(page, "http-equiv") + count(page, "http://www.w3.org/2000/svg"));
+}
+
+TEST(AttentionPage, ShowsSequencesApart) {
+  AttentionReport report = test::causal_report({"a", "b"}, 1, 1);
+  report.sequences.push_back(test::causal_report({"c"}, 1, 1).sequences[0]);
+  report.sequences.push_back({});
+  const std::string page = to_html(report);
+  EXPECT_EQ(count(page, "<section"), 3u);
+  EXPECT_THAT(page, HasSubstr("id=\"s1-hidden\""));
+  EXPECT_THAT(page, HasSubstr("There is nothing to attend to."));
+}
+
+TEST(HeatColors, GrowDarkerWithTheWeight) {
+  EXPECT_EQ(color_index(0.0f), 0);
+  EXPECT_EQ(color_index(0.25f), 128);
+  EXPECT_EQ(color_index(1.0f), 255);
+  int before = 3 * 256;
+  for (int i = 0; i < 256; ++i) {
+    const Color color = heat_color(static_cast<uint8_t>(i));
+    const int light = color.red + color.green + color.blue;
+    EXPECT_LE(light, before) << i;
+    before = light;
+  }
+  EXPECT_EQ(hex(heat_color(0)), "#f8fbfe");
+  EXPECT_EQ(hex(heat_color(255)), "#082f6b");
+}
+
+std::string decode_base64(std::string_view text) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string bytes;
+  uint32_t bits = 0;
+  int count = 0;
+  for (const char c : text.substr(0, text.find('='))) {
+    bits = bits << 6 | static_cast<uint32_t>(kDigits.find(c));
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    bytes += static_cast<char>(bits >> count);
+  }
+  return bytes;
+}
+
+TEST(HeatColors, ImageHasAPixelAWeightFromTheTopLeftOn) {
+  const std::string url = heat_image_url({1.0f, 0.0f, 0.25f, 0.01f}, 2);
+  const std::string prefix = "data:image/bmp;base64,";
+  ASSERT_EQ(url.substr(0, prefix.size()), prefix);
+  const std::string bitmap = decode_base64(std::string_view(url).substr(prefix.size()));
+  const size_t pixels = 54 + 4 * 256;
+  ASSERT_EQ(bitmap.size(), pixels + 8) << "rows are filled to four bytes";
+  EXPECT_EQ(bitmap.substr(0, 2), "BM");
+  EXPECT_EQ(bitmap.substr(pixels), std::string("\xFF\0\0\0\x80\x1A\0\0", 8));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,62 @@
+#include "launch/tools/attention/attention_report.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/launch/tools/attention_report_fixture.h"
+#include "tests/support/expect_error.h"
+
+namespace tessera {
+namespace {
+
+TEST(AttentionReport, JsonHoldsTokensMaskAndWeights) {
+  const Json json = to_json(test::causal_report({"a", "b\xFF", "c"}, 2, 1));
+  EXPECT_EQ(json["checkpoint"], "runs/tiny");
+  EXPECT_EQ(json["model"], "a tiny GPT");
+  EXPECT_EQ(json["mask"], "causal");
+  const Json& sequence = json["sequences"][0];
+  EXPECT_EQ(sequence["ids"], Json({100, 101, 102}));
+  EXPECT_EQ(sequence["tokens"], Json({"a", "b\uFFFD", "c"}));
+  EXPECT_EQ(sequence["hidden"], Json::parse("[[0, 1, 1], [0, 0, 1], [0, 0, 0]]"));
+  ASSERT_EQ(sequence["heads"].size(), 2u);
+  EXPECT_EQ(sequence["heads"][1]["layer"], 1);
+  EXPECT_EQ(sequence["heads"][1]["head"], 0);
+  EXPECT_EQ(sequence["heads"][1]["weights"].dump(),
+            "[[1.0,0.0,0.0],[0.5,0.5,0.0],[0.333333,0.333333,0.333333]]");
+}
+
+TEST(AttentionReport, SmallWeightsKeepTheirDigits) {
+  AttentionReport report = test::causal_report({"a"}, 1, 1);
+  report.sequences[0].heads[0].weights[0] = 1.2345678e-12f;
+  const Json json = to_json(report);
+  EXPECT_EQ(json["sequences"][0]["heads"][0]["weights"][0][0].get<double>(), 1.23457e-12);
+}
+
+TEST(AttentionReport, RefusesWhatDisagrees) {
+  const auto with = [](auto change) {
+    AttentionReport report = test::causal_report({"a", "b"}, 1, 2);
+    change(report.sequences[0]);
+    return report;
+  };
+  test::expect_error([&] { check(with([](SequenceAttention& s) { s.hidden.pop_back(); })); },
+                     {"attention report: sequence 0 has 2 tokens, 2 ids and a mask of 3 elements"});
+  test::expect_error(
+      [&] { check(with([](SequenceAttention& s) { s.heads[1].weights.pop_back(); })); },
+      {"attention report: layer 0, head 1 of sequence 0 has 3 weights, but 2 × 2 tokens"});
+  test::expect_error(
+      [&] { check(with([](SequenceAttention& s) { s.heads[1].weights[2] = std::nanf(""); })); },
+      {"the weight of key 0 for query 1 is nan, but must be from 0 to 1"});
+  test::expect_error(
+      [&] { check(with([](SequenceAttention& s) { s.heads[0].weights[0] = 1.5f; })); },
+      {"the weight of key 0 for query 0 is 1.5"});
+  test::expect_error(
+      [&] { check(with([](SequenceAttention& s) { s.heads[1].weights[1] = 0.5f; })); },
+      {"layer 0, head 1 of sequence 0: key 1 is hidden from query 0, but has a weight of 0.5"});
+  test::expect_error(
+      [&] { check(with([](SequenceAttention& s) { std::swap(s.heads[0], s.heads[1]); })); },
+      {"layer 0, head 0 of sequence 0 comes after layer 0, head 1"});
+}
+
+}  // namespace
+}  // namespace tessera

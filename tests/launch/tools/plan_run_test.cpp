@@ -1,0 +1,426 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <functional>
+
+#include "core/ops/cross_entropy.h"
+#include "launch/data/open_data.h"
+#include "launch/tools/plan/dry_step.h"
+#include "launch/tools/plan/run_plan.h"
+#include "launch/train/trainer.h"
+#include "models/architecture.h"
+#include "parallel/communicators/thread/thread_communicator.h"
+#include "parallel/meta_communicator.h"
+#include "tests/launch/config/support.h"
+#include "tests/support/counting_communicator.h"
+#include "tests/support/small_runs.h"
+
+namespace tessera {
+namespace {
+
+using test::SmallKind;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+struct Grid {
+  int tensor, data;
+  int ranks() const { return tensor * data; }
+};
+
+constexpr Grid kGrids[] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {1, 4}};
+
+/// Rows without padding, one document each, as a full batch has them.
+class FullRows : public Dataset {
+ public:
+  explicit FullRows(const RunConfig& config) : model_(config.model) {
+    const TargetCounts counts = full_batch_counts(config);
+    targets_ = counts.token_targets / config.batch.global;
+    has_labels_ = counts.document_targets > 0;
+  }
+
+  int64_t num_samples() const override { return 64; }
+  int64_t seq_length() const override { return model_.seq_length; }
+  void fill(int64_t sample, int64_t /*epoch*/, Sample& out) const override {
+    out.clear();
+    for (int64_t i = 0; i < model_.seq_length; ++i) {
+      const auto token = static_cast<int32_t>((sample + 7 * i) % model_.vocab_size);
+      out.tokens.push_back(token);
+      out.targets.push_back(i < targets_of(sample) ? token : kIgnoreTarget);
+    }
+    out.document_lengths = {static_cast<int32_t>(model_.seq_length)};
+    if (has_labels_) out.labels = {static_cast<int32_t>(sample % 2)};
+  }
+
+ protected:
+  virtual int64_t targets_of(int64_t /*sample*/) const { return targets_; }
+
+  ModelConfig model_;
+
+ private:
+  int64_t targets_;
+  bool has_labels_;
+};
+
+/// Full rows in micro-batches that need as much memory as any: in two steps each rank has one in
+/// which all tokens have a target, and one in which all but one have.
+class LargestRows final : public FullRows {
+ public:
+  explicit LargestRows(const RunConfig& config) : FullRows(config), batch_(config.batch) {}
+  bool has_order() const override { return true; }
+
+ protected:
+  int64_t targets_of(int64_t sample) const override {
+    const bool fewer = (sample / batch_.micro + sample / batch_.global) % 2 == 1;
+    return model_.seq_length - (fewer && sample % batch_.micro == 0 ? 1 : 0);
+  }
+
+ private:
+  BatchSection batch_;
+};
+
+class PlanRun : public testing::Test {
+ protected:
+  /// No data lies in the folder.
+  RunConfig config(Grid grid, SmallKind kind = SmallKind::gpt) const {
+    RunConfig run = test::small_run(folder_, "run", kind);
+    run.parallel.tensor = grid.tensor;
+    return run;
+  }
+
+  /// Takes a step of a real run on threads and expects that each rank's exchanges are the plan's.
+  static void expect_traffic(const RunConfig& run, Grid grid) {
+    SCOPED_TRACE(fmt::format("{} tensor x {} data", grid.tensor, grid.data));
+    const RunPlan plan = plan_run(run, grid.ranks());
+    run_thread_ranks(grid.ranks(), [&](Communicator& world) {
+      test::CountingGroups counting(world, grid.tensor);
+      Trainer trainer(run, counting.groups, {std::make_shared<FullRows>(run), nullptr, nullptr});
+      trainer.initialize();
+      counting.forget();
+      trainer.step();
+      // Of what the tensor ranks sum of shared rows, data ranks that share the optimizer have other
+      // parts; the plan is of the first.
+      if (run.parallel.zero == 0 || counting.dp.rank() == 0) {
+        EXPECT_EQ(counting.tp.tally.sums(), plan.traffic.tensor.sums());
+      }
+      EXPECT_EQ(counting.dp.tally.sums(), plan.traffic.data.sums());
+      EXPECT_EQ(counting.world.tally.sums(), plan.traffic.world.sums());
+      const StepResult result = trainer.result();
+      EXPECT_EQ(result.tokens, plan.counts.tokens);
+      EXPECT_EQ(result.flops, plan.flops);
+    });
+  }
+
+  test::TestFolder folder_;
+};
+
+TEST_F(PlanRun, ExchangesAreThoseOfAStep) {
+  for (const SmallKind kind : {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::bert_pairs,
+                               SmallKind::bert_options, SmallKind::classifier}) {
+    SCOPED_TRACE(to_string(kind));
+    for (const Grid grid : kGrids) expect_traffic(config(grid, kind), grid);
+  }
+}
+
+TEST_F(PlanRun, ExchangesAreThoseOfAStepThatSharesTheOptimizer) {
+  for (const Grid grid : {Grid{1, 2}, Grid{2, 2}, Grid{1, 4}}) {
+    RunConfig run = config(grid);
+    run.parallel.zero = 1;
+    expect_traffic(run, grid);
+    run.run.precision = DType::bf16;
+    expect_traffic(run, grid);
+    const StepTraffic traffic = plan_run(run, grid.ranks()).traffic;
+    EXPECT_TRUE(traffic.data.sums().contains({Traffic::gradients, Collective::reduce_scatter}));
+    EXPECT_TRUE(traffic.data.sums().contains({Traffic::weights, Collective::all_gather}));
+  }
+}
+
+TEST_F(PlanRun, ExchangesAreThoseOfAStepOnSharedRows) {
+  for (const SmallKind kind : {SmallKind::gpt, SmallKind::bert_pairs, SmallKind::classifier}) {
+    SCOPED_TRACE(to_string(kind));
+    for (const Grid grid : {Grid{2, 1}, Grid{2, 2}, Grid{4, 1}}) {
+      RunConfig run = config(grid, kind);
+      run.parallel.sequence = true;
+      expect_traffic(run, grid);
+      run.parallel.zero = 1;
+      run.train.recompute = Recompute::block;
+      expect_traffic(run, grid);
+    }
+  }
+}
+
+TEST_F(PlanRun, ExchangesAreThoseOfAStepThatRecomputes) {
+  for (const Recompute recompute : {Recompute::gelu, Recompute::block}) {
+    RunConfig run = config({2, 2});
+    run.train.recompute = recompute;
+    run.run.precision = DType::bf16;
+    expect_traffic(run, {2, 2});
+  }
+}
+
+// Shoeybi et al. (2019): a layer has two all-reduces of (tokens, hidden_size) forward and two back.
+TEST_F(PlanRun, ExchangesAreMegatrons) {
+  const RunConfig run = config({2, 2});
+  const StepTraffic traffic = plan_run(run, 4).traffic;
+  const int64_t micro_batches = 8 / 2 / 2;
+  const int64_t tokens = 2 * run.model.seq_length;
+  const int64_t states = tokens * run.model.hidden_size * int64_t{sizeof(float)};
+  const auto of = [&](Traffic what) {
+    return traffic.tensor.sums().at({what, Collective::all_reduce});
+  };
+  const int64_t calls = micro_batches * 2 * run.model.num_layers;
+  EXPECT_EQ(of(Traffic::forward), (TrafficTally::Sum{calls, calls * states}));
+  EXPECT_EQ(of(Traffic::backward), (TrafficTally::Sum{calls, calls * states}));
+  EXPECT_EQ(of(Traffic::embedding), (TrafficTally::Sum{micro_batches, micro_batches * states}));
+  // The maximum; the sum and the target's logit; the gradient of the states.
+  EXPECT_EQ(of(Traffic::loss),
+            (TrafficTally::Sum{3 * micro_batches, micro_batches * (3 * 4 * tokens + states)}));
+  EXPECT_EQ(of(Traffic::norm), (TrafficTally::Sum{1, 8}));
+  EXPECT_FALSE(traffic.tensor.sums().contains({Traffic::recompute, Collective::all_reduce}));
+}
+
+/// All that memory depends on, most of it with most of the rest.
+std::vector<RunConfig> memory_configs(const std::function<RunConfig(Grid, SmallKind)>& config) {
+  std::vector<RunConfig> configs;
+  int count = 0;
+  for (const SmallKind kind : {SmallKind::gpt, SmallKind::bert_pairs, SmallKind::classifier}) {
+    for (const Grid grid : kGrids) {
+      for (const Recompute recompute : {Recompute::none, Recompute::gelu, Recompute::block}) {
+        for (const DType precision : {DType::f32, DType::bf16}) {
+          RunConfig run = config(grid, kind);
+          run.run.precision = precision;
+          run.train.recompute = recompute;
+          run.parallel.zero = count % 2;
+          run.parallel.sequence = grid.tensor > 1 && count / 2 % 2 == 1;
+          run.checkpoint.background = count / 4 % 2 == 0;
+          run.checkpoint.interval = 5;
+          run.batch.micro = count / 8 % 2 + 1;
+          configs.push_back(run);
+          ++count;
+        }
+      }
+    }
+  }
+  return configs;
+}
+
+/// What the plan says of the first rank, line by line, is within 2 % of `lines`. Other ranks may
+/// have fewer words to copy for a checkpoint, or with ZeRO own pieces of more parameters, each of
+/// which is aligned by itself: kilobytes, of which these copies have but hundreds.
+void expect_lines(const MemoryPlan& plan, const std::vector<MemoryPlan::Line>& lines,
+                  bool of_first_rank = true) {
+  ASSERT_EQ(lines.size(), plan.lines.size());
+  for (size_t i = 0; i < lines.size(); ++i) {
+    EXPECT_EQ(lines[i].what, plan.lines[i].what);
+    const auto planned = static_cast<double>(plan.lines[i].bytes);
+    const auto found = static_cast<double>(lines[i].bytes);
+    const bool may_differ = !of_first_rank && lines[i].what == kCheckpointCopyLine;
+    EXPECT_LE(found, 1.02 * planned + (may_differ ? 8192 : 0)) << lines[i].what;
+    if (!may_differ) {
+      EXPECT_GE(found, 0.98 * planned) << lines[i].what;
+    }
+  }
+}
+
+std::string describe(const RunConfig& run) {
+  return fmt::format(
+      "{} labels {} tensor {} recompute {} {} zero {} sequence {} background {} micro {}",
+      to_string(run.model.kind), run.model.num_labels, run.parallel.tensor,
+      to_string(run.train.recompute), to_string(run.run.precision), run.parallel.zero,
+      run.parallel.sequence, run.checkpoint.background, run.batch.micro);
+}
+
+TEST_F(PlanRun, MemoryIsWhatARunUsesLineByLine) {
+  const auto make = [&](Grid grid, SmallKind kind) { return config(grid, kind); };
+  const std::vector<RunConfig> configs = memory_configs(make);
+  for (size_t i = 0; i < configs.size(); ++i) {
+    const RunConfig& run = configs[i];
+    const Grid grid = kGrids[i / 6 % std::size(kGrids)];
+    SCOPED_TRACE(fmt::format("{} data ranks, {}", grid.data, describe(run)));
+    ASSERT_EQ(grid.tensor, run.parallel.tensor);
+    const MemoryPlan planned = plan_run(run, grid.ranks()).memory;
+    run_thread_ranks(grid.ranks(), [&](Communicator& world) {
+      const ParallelGroups groups = make_parallel_groups(world, grid.tensor);
+      const auto rows = std::make_shared<LargestRows>(run);
+      Trainer trainer(run, groups, {rows, rows, nullptr});
+      trainer.initialize();
+      for (int step = 0; step < 2; ++step) trainer.step();  // throws if the arena does not suffice
+      trainer.evaluate();
+      expect_lines(planned, trainer.memory_in_use(), world.rank() == 0);
+      expect_lines(planned, trainer.memory().lines, world.rank() == 0);
+      if (world.rank() == 0) {
+        EXPECT_EQ(trainer.memory().local_parameters, planned.local_parameters);
+      }
+    });
+  }
+}
+
+// The plan is for micro-batches whose tokens all have a target; BERT's rows have padding, which is
+// left out, and few targets.
+TEST_F(PlanRun, MemoryIsAtLeastWhatARunOnTextUses) {
+  test::write_small_data(folder_);
+  for (const SmallKind kind : {SmallKind::gpt_documents, SmallKind::bert_pairs,
+                               SmallKind::bert_packed, SmallKind::classifier}) {
+    SCOPED_TRACE(to_string(kind));
+    const RunConfig run = config({1, 2}, kind);
+    const MemoryPlan planned = plan_run(run, 2).memory;
+    run_thread_ranks(2, [&](Communicator& world) {
+      const ParallelGroups groups = make_parallel_groups(world, 1);
+      Trainer trainer(run, groups, open_data(run));
+      trainer.initialize();
+      for (int step = 0; step < 5; ++step) trainer.step();
+      trainer.evaluate();
+      std::vector<MemoryPlan::Line> used = trainer.memory_in_use();
+      for (size_t i = 0; i < used.size(); ++i) {
+        if (used[i].what != "activations") continue;
+        EXPECT_LE(used[i].bytes, planned.lines[i].bytes);
+        used[i].bytes = planned.lines[i].bytes;
+      }
+      expect_lines(planned, used);
+    });
+  }
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+int64_t mapped_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t pages = 0;
+  statm >> pages;
+  return pages * sysconf(_SC_PAGESIZE);
+}
+
+// Buffers are mappings of their own, so that the address space grows by what a trainer allocates.
+TEST_F(PlanRun, MemoryIsWhatATrainerAllocates) {
+  const auto make = [&](Grid grid, SmallKind kind) {
+    RunConfig run = config(grid, kind);
+    run.model.num_layers = 4;
+    run.model.hidden_size = 256;
+    run.model.seq_length = 64;
+    run.model.vocab_size = 3001;
+    return run;
+  };
+  const std::vector<RunConfig> configs = memory_configs(make);
+  for (size_t i = 0; i < configs.size(); ++i) {
+    RunConfig run = configs[i];
+    run.batch = {64, 8};
+    const Grid grid = kGrids[i / 6 % std::size(kGrids)];
+    SCOPED_TRACE(fmt::format("{} data ranks, {}", grid.data, describe(run)));
+    const auto data = std::make_shared<FullRows>(run);
+    const MetaGroups meta(grid.ranks(), grid.tensor, grid.ranks() - 1);
+    const auto allocated = [&] {
+      const int64_t before = mapped_bytes();
+      const Trainer trainer(run, meta.groups(), {data, nullptr, nullptr});
+      return static_cast<double>(mapped_bytes() - before);
+    };
+    allocated();  // so that the heap has grown
+    const auto planned = static_cast<double>(plan_run(run, grid.ranks()).memory.total());
+    // Pages are whole, and norm, clip and batches have some bytes more.
+    EXPECT_NEAR(allocated(), planned, 0.02 * planned);
+  }
+}
+#endif
+
+TEST_F(PlanRun, GroupsHaveAllParameters) {
+  for (const SmallKind kind : {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::bert_pairs,
+                               SmallKind::bert_options, SmallKind::classifier}) {
+    const RunPlan plan = plan_run(config({2, 1}, kind), 2);
+    int64_t global = 0, local = 0;
+    for (const ParameterGroup& group : plan.parameters) {
+      global += group.global;
+      local += group.local;
+    }
+    EXPECT_EQ(global, plan.memory.global_parameters);
+    EXPECT_EQ(local, plan.memory.local_parameters);
+  }
+}
+
+TEST_F(PlanRun, ParametersOfGpt2AreRadfords) {
+  RunConfig run = config({1, 1});
+  run.model = ModelConfig();
+  std::vector<int64_t> global, local;
+  const int64_t c = 768;
+  run.parallel.tensor = 2;
+  for (const ParameterGroup& group : plan_run(run, 2).parameters) {
+    global.push_back(group.global);
+    local.push_back(group.local);
+  }
+  EXPECT_THAT(global, ElementsAre((50257 + 1024) * c, 12 * (4 * c * c + 4 * c),
+                                  12 * (8 * c * c + 5 * c), 25 * 2 * c, 0));
+  // A row-parallel layer's bias is whole on every rank; the first rank's words are a bit more than
+  // half, since the rows of a rank are a multiple of the alignment.
+  EXPECT_EQ(local[1], 12 * (4 * c * c / 2 + 3 * c / 2 + c));
+  EXPECT_EQ(local[2], 12 * (8 * c * c / 2 + 4 * c / 2 + c));
+  EXPECT_EQ(local[3], global[3]);
+}
+
+TEST_F(PlanRun, FlopsAreOfAFullBatch) {
+  RunConfig run = config({1, 1}, SmallKind::bert_pairs);
+  const TargetCounts counts = full_batch_counts(run);
+  EXPECT_EQ(counts.tokens, 8 * 16);
+  EXPECT_EQ(counts.token_targets, 8 * 2);  // 0.15 × 16 = 2.4
+  EXPECT_EQ(counts.document_targets, 8);
+  EXPECT_EQ(counts.pairs, 8 * 16 * 16);
+  EXPECT_EQ(plan_run(run, 1).recompute_flops, 0.0);
+  run.train.recompute = Recompute::block;
+  // Forward, of two layers 32 wide: 2 FLOPs a weight and token, 4 × width a pair.
+  EXPECT_EQ(plan_run(run, 1).recompute_flops, 2.0 * (2 * 12 * 32 * 32 * 128 + 4 * 32 * 2048));
+}
+
+TEST_F(PlanRun, AllBrokenRulesAreNamed) {
+  RunConfig run = config({3, 1});
+  run.model.mlp_size = 127;
+  run.optimizer.warmup_steps = 21;
+  const std::vector<BrokenRule> broken = broken_rules(run, 4);
+  ASSERT_EQ(broken.size(), 3U);
+  EXPECT_THAT(broken[0].message, HasSubstr("but the run has 4 ranks"));
+  EXPECT_EQ(broken[0].key, "parallel.tensor");
+  EXPECT_EQ(broken[0].value, 3);
+  EXPECT_THAT(broken[1].message, HasSubstr("a divisor of 4 (1, 2, 4)"));
+  EXPECT_THAT(broken[2].message, HasSubstr("a multiple of 3 (126 or 129)"));
+  EXPECT_EQ(broken[2].key, "model.mlp_size");
+  EXPECT_EQ(broken[2].value, 127);
+
+  run = config({1, 1});
+  run.optimizer.warmup_steps = 21;
+  const std::vector<BrokenRule> others = broken_rules(run, 3);
+  ASSERT_EQ(others.size(), 1U);
+  EXPECT_EQ(others[0].key, "batch.global");
+  const std::vector<BrokenRule> last = broken_rules(run, 1);
+  ASSERT_EQ(last.size(), 1U);
+  EXPECT_EQ(last[0].key, "");
+  EXPECT_THAT(last[0].message, HasSubstr("optimizer.warmup_steps is 21"));
+  EXPECT_TRUE(broken_rules(config({2, 2}), 4).empty());
+}
+
+TEST_F(PlanRun, RanksThatNoPlanIsFor) {
+  for (const int64_t ranks : {int64_t{0}, int64_t{-1}, kMaxRanks + 1, INT64_MAX}) {
+    EXPECT_THAT(error_of([&] {
+                  plan_run(config({1, 1}), ranks);
+                }),
+                HasSubstr("a plan is for 1 to 1000000 ranks"));
+  }
+}
+
+TEST_F(PlanRun, SaysAll) {
+  const RunPlan plan = plan_run(config({2, 2}, SmallKind::classifier), 4);
+  const std::string text = to_string(plan);
+  for (const char* fact : {"4 = 2 data × 2 tensor", "embeddings", "heads", "activations",
+                           "FLOP a step", "2 tensor", "forward", "all_reduce", "2(n-1)/n"}) {
+    EXPECT_THAT(text, HasSubstr(fact));
+  }
+  const Json json = to_json(plan);
+  EXPECT_EQ(json["ranks"], 4);
+  EXPECT_EQ(json["memory"]["bytes"], plan.memory.total());
+  EXPECT_EQ(json["parameters"]["rank"], plan.memory.local_parameters);
+  EXPECT_EQ(json["step"]["flops"], plan.flops);
+  double sent = 0.0;
+  for (const Json& exchange : json["communication"]["exchanges"]) {
+    sent += exchange["bytes_sent"].get<double>();
+  }
+  EXPECT_DOUBLE_EQ(sent, json["communication"]["bytes_sent"].get<double>());
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,240 @@
+#include "launch/train/optimizer/optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "core/error.h"
+#include "core/ops/elementwise.h"
+#include "launch/checkpoint/model_state.h"
+#include "launch/train/memory/memory_plan.h"
+#include "models/model.h"
+#include "parallel/communicators/thread/thread_communicator.h"
+#include "tests/support/shards.h"
+#include "tests/support/tensors.h"
+
+namespace tessera {
+namespace {
+
+OwnedTensor one() {
+  OwnedTensor tensor({1}, DType::f32);
+  fill(tensor.tensor, 1.0);
+  return tensor;
+}
+
+TEST(OptimizerTest, OnlyMatricesDecay) {
+  ParameterStore store;
+  store.declare({"matrix", {4, 4}, {}, Init::ones(), /*decay=*/true});
+  store.declare({"bias", {4}, {}, Init::ones(), /*decay=*/false});
+  store.declare({"norm", {4}, {}, Init::ones(), /*decay=*/false});
+  store.allocate(kCpu, DType::f32, StoreFor::training);
+  store.initialize(1);
+  OptimizerSection settings;
+  settings.weight_decay = 0.5;
+  Optimizer optimizer(settings, store);
+  const OwnedTensor grad_scale = one();
+  EXPECT_EQ(optimizer.num_ranges(), 2U) << "neighbours that agree are one range";
+  optimizer.step(0, /*lr=*/0.1,
+                 grad_scale.tensor);  // gradients are zero: only the decay moves a weight
+  EXPECT_FLOAT_EQ(store.parameters()[0].value.span<float>()[7], 1.0f - 0.1f * 0.5f);
+  EXPECT_EQ(store.parameters()[1].value.span<float>()[3], 1.0f);
+  EXPECT_EQ(store.parameters()[2].value.span<float>()[3], 1.0f);
+}
+
+TEST(OptimizerTest, InBf16TheMastersKeepWhatValuesCanNotHold) {
+  ParameterStore store;
+  store.declare({"weight", {64}, {}, Init::ones()});
+  store.allocate(kCpu, DType::bf16, StoreFor::training);
+  store.initialize(1);
+  Optimizer optimizer({}, store);
+  const OwnedTensor grad_scale = one();
+  const Parameter& weight = store.parameters()[0];
+  for (int64_t step = 0; step < 100; ++step) {
+    fill(weight.grad, 1.0);
+    optimizer.step(step, /*lr=*/1e-4, grad_scale.tensor);  // each update is far below bf16's 2⁻⁸
+  }
+  EXPECT_NEAR(weight.master.span<float>()[0], 1.0f - 100 * 1e-4f, 1e-5f);
+  EXPECT_EQ(static_cast<float>(weight.value.span<bfloat16>()[0]),
+            static_cast<float>(bfloat16(weight.master.span<float>()[0])));
+}
+
+/// Two parameters of which this rank has all, or its part, after a step and after rounding anew.
+struct RoundedValues {
+  explicit RoundedValues(const Shard& rows, const Shard& columns, int64_t padded_rows = 0) {
+    store.declare({"rows", {6, 10}, rows, Init::normal(1.0f), /*decay=*/true, padded_rows});
+    store.declare({"columns", {5, 12}, columns, Init::normal(1.0f), /*decay=*/true});
+    store.allocate(kCpu, DType::bf16, StoreFor::training);
+    store.initialize(1);
+    OptimizerSection settings;
+    settings.stochastic_rounding = true;
+    optimizer.emplace(settings, store, nullptr, /*seed=*/5);
+  }
+  std::vector<float> values(size_t i) const {
+    const Parameter& parameter = store.parameters()[i];
+    std::vector<float> result;
+    for (const bfloat16 x : parameter.real_part(parameter.value).span<bfloat16>()) {
+      result.push_back(static_cast<float>(x));
+    }
+    return result;
+  }
+
+  ParameterStore store;
+  std::optional<Optimizer> optimizer;
+};
+
+TEST(OptimizerTest, StochasticRoundingIsTheSameBitsOnShards) {
+  const OwnedTensor grad_scale = one();
+  RoundedValues whole({}, {});
+  whole.optimizer->step(3, /*lr=*/0.1, grad_scale.tensor);
+  int moved = 0;
+  for (size_t i = 0; i < 60; ++i) {
+    const float master = whole.store.parameters()[0].master.span<float>()[i];
+    moved += whole.values(0)[i] != static_cast<float>(bfloat16(master)) ? 1 : 0;
+  }
+  EXPECT_GT(moved, 5) << "of 60 values, a quarter of which are not the nearest";
+  for (const Shard& rows : {Shard{0, {0, 4}}, Shard{0, {4, 6}}}) {
+    for (const Shard& columns : {Shard{1, {0, 4}}, Shard{1, {5, 12}}}) {
+      RoundedValues part(rows, columns, /*padded_rows=*/4);
+      part.optimizer->step(3, /*lr=*/0.1, grad_scale.tensor);
+      for (const size_t i : {0, 1}) {
+        EXPECT_EQ(part.values(i), test::shard_of(whole.values(i), part.store.parameters()[i]));
+      }
+    }
+  }
+}
+
+TEST(OptimizerTest, ValuesAreRoundedAnewToTheBitsOfAStep) {
+  const OwnedTensor grad_scale = one();
+  RoundedValues run({}, {});
+  run.optimizer->round_values(0);
+  const std::vector<float> before = run.values(0);
+  run.optimizer->step(0, /*lr=*/0.1, grad_scale.tensor);
+  const std::vector<float> after = run.values(0);
+  EXPECT_NE(after, before);
+  run.optimizer->round_values(1);
+  EXPECT_EQ(run.values(0), after);
+  run.optimizer->round_values(2);
+  EXPECT_NE(run.values(0), after) << "those of another step";
+}
+
+void declare_four(ParameterStore& store) {
+  const Init normal = Init::normal(1.0f);
+  store.declare({"table", {50, 33}, {}, normal, /*decay=*/true});
+  store.declare({"bias", {33}, {}, normal, /*decay=*/false});
+  store.declare({"matrix", {7, 33}, {}, normal, /*decay=*/true});
+  store.declare({"norm", {33}, {}, Init::ones(), /*decay=*/false});
+}
+
+void fill_gradients(ParameterStore& store, int64_t step) {
+  auto next = static_cast<float>(step);
+  for (Parameter& parameter : store.parameters()) {
+    for (float& x : parameter.grad.span<float>()) x = std::sin(next += 0.7f);
+  }
+}
+
+class SharedOptimizer : public testing::TestWithParam<std::tuple<int, int64_t, DType>> {};
+
+TEST_P(SharedOptimizer, IsTheSameBits) {
+  const auto [owners, bucket, precision] = GetParam();
+  constexpr int64_t kSteps = 3;
+  ParameterStore whole;
+  declare_four(whole);
+  whole.allocate(kCpu, precision, StoreFor::training);
+  whole.initialize(1);
+  Optimizer alone({}, whole);
+  for (int64_t step = 0; step < kSteps; ++step) {
+    fill_gradients(whole, step);
+    alone.step(step, 0.1, one().tensor);
+  }
+  run_thread_ranks(owners, [&](Communicator& dp) {
+    ParameterStore store;
+    declare_four(store);
+    store.allocate(kCpu, precision, StoreFor::training, {dp.size(), dp.rank(), bucket});
+    store.initialize(1);
+    Optimizer optimizer({}, store, &dp);
+    for (int64_t step = 0; step < kSteps; ++step) {
+      fill_gradients(store, step);
+      optimizer.step(step, 0.1, one().tensor);
+    }
+    for (size_t i = 0; i < store.parameters().size(); ++i) {
+      const Parameter &mine = store.parameters()[i], &all = whole.parameters()[i];
+      test::expect_same_bits(mine.value, all.value, "value");
+      const Range& own = mine.owned.elements;
+      const auto part = [&](const Tensor& run) { return run.slice(own.begin, own.end); };
+      test::expect_same_bits(mine.owned.master, part(all.owned.master), "master");
+      test::expect_same_bits(mine.owned.exp_avg, part(all.owned.exp_avg), "exp_avg");
+      test::expect_same_bits(mine.owned.exp_avg_sq, part(all.owned.exp_avg_sq), "exp_avg_sq");
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Cuts, SharedOptimizer,
+                         testing::Combine(testing::Values(1, 2, 3, 4),
+                                          testing::Values<int64_t>(1, 300, 100000),
+                                          testing::Values(DType::f32, DType::bf16)));
+
+TEST(OptimizerTest, OwnersRoundStochasticallyToTheSameBits) {
+  OptimizerSection settings;
+  settings.stochastic_rounding = true;
+  ParameterStore whole;
+  declare_four(whole);
+  whole.allocate(kCpu, DType::bf16, StoreFor::training);
+  whole.initialize(1);
+  Optimizer alone(settings, whole, nullptr, /*seed=*/5);
+  fill_gradients(whole, 0);
+  alone.step(0, 0.1, one().tensor);
+  run_thread_ranks(3, [&](Communicator& dp) {
+    ParameterStore store;
+    declare_four(store);
+    store.allocate(kCpu, DType::bf16, StoreFor::training, {dp.size(), dp.rank(), 300});
+    store.initialize(1);
+    Optimizer optimizer(settings, store, &dp, /*seed=*/5);
+    fill_gradients(store, 0);
+    optimizer.step(0, 0.1, one().tensor);
+    const auto expect_same = [&] {
+      for (size_t i = 0; i < store.parameters().size(); ++i) {
+        test::expect_same_bits(store.parameters()[i].value, whole.parameters()[i].value, "value");
+      }
+    };
+    expect_same();
+    fill(store.flat_values(), 0.0);
+    optimizer.round_values(1);
+    expect_same();
+  });
+}
+
+TEST(OptimizerTest, OwnersHaveToBeTheDataRanks) {
+  const auto self = make_self_communicator();
+  ParameterStore store;
+  declare_four(store);
+  store.allocate(kCpu, DType::f32, StoreFor::training, {2, 0});
+  EXPECT_THROW(Optimizer({}, store), Error);
+  EXPECT_THROW(Optimizer({}, store, self.get()), Error);
+}
+
+TEST(ModelState, AWeightThatIsNotFiniteIsNamed) {
+  ParameterStore store;
+  store.declare({"good", {64}, {}, Init::ones()});
+  store.declare({"bad", {64}, {}, Init::ones()});
+  store.allocate(kCpu, DType::f32, StoreFor::training);
+  store.initialize(1);
+  EXPECT_EQ(not_finite_parameter(store), "");
+  store.parameters()[1].master.span<float>()[63] = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(not_finite_parameter(store), "bad");
+}
+
+TEST(MemoryPlanTest, CountsParametersOfGpt2) {
+  const auto self = make_self_communicator();
+  RunConfig config;  // its model is GPT-2
+  config.run.precision = DType::bf16;
+  config.batch = {1, 1};
+  const MemoryPlan plan = plan_memory(config, make_parallel_groups(*self, 1));
+  EXPECT_EQ(plan.global_parameters, 124'439'808);  // as Hugging Face counts GPT-2
+  EXPECT_EQ(plan.local_parameters, plan.global_parameters);
+  EXPECT_GT(plan.arena_bytes, 0U);
+}
+
+}  // namespace
+}  // namespace tessera

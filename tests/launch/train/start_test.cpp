@@ -1,0 +1,94 @@
+#include "launch/train/start.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launch/data/open_data.h"
+#include "parallel/communicators/thread/thread_communicator.h"
+#include "parallel/process_grid.h"
+#include "tests/support/small_runs.h"
+
+namespace tessera {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class Resume : public testing::Test {
+ protected:
+  Resume() { test::write_small_data(folder_); }
+
+  RunConfig run_on(std::vector<DataBlend::Part> parts) const {
+    RunConfig config = test::small_run(folder_, "run");
+    for (DataBlend::Part& part : parts) part.path = folder_ / part.path;
+    config.data.train = DataBlend(std::move(parts));
+    return config;
+  }
+
+  /// Starts or resumes the run, and saves it after a step. Returns what it reported.
+  static std::vector<std::string> reports_of(const RunConfig& run) {
+    std::vector<std::string> reports;
+    run_thread_ranks(1, [&](Communicator& world) {
+      const ParallelGroups groups = make_parallel_groups(world, 1);
+      Trainer trainer(run, groups, open_data(run));
+      start_or_resume(run, trainer, world,
+                      [&](const std::string& line) { reports.push_back(line); });
+      trainer.step();
+      trainer.save();
+    });
+    return reports;
+  }
+
+  test::TestFolder folder_;
+};
+
+TEST_F(Resume, WithTheSameOrderReportsNothing) {
+  reports_of(run_on({{"half", 0.7}, {"data", 0.1}}));
+  for (const double scale : {1.0, 2.0, 3.0, 1e-3, 1e7}) {
+    const RunConfig run = run_on({{"half", scale * 0.7}, {"data", scale * 0.1}});
+    EXPECT_THAT(reports_of(run), IsEmpty()) << scale;
+  }
+}
+
+TEST_F(Resume, TheWeightOfOneDatasetMeansNothing) {
+  reports_of(run_on({{"data", 1.0}}));
+  EXPECT_THAT(reports_of(run_on({{"data", 2.0}})), IsEmpty());
+}
+
+TEST_F(Resume, WithOtherWeightsReportsThem) {
+  reports_of(run_on({{"data", 1.0}, {"half", 1.0}}));
+  EXPECT_THAT(
+      reports_of(run_on({{"data", 3.0}, {"half", 1.0}})),
+      ElementsAre(AllOf(HasSubstr("the blend of data.train is [{\"samples\":"),
+                        HasSubstr("\"share\":0.75},"), HasSubstr("\"share\":0.25}], but was"),
+                        HasSubstr("\"share\":0.5}] when the checkpoint was saved: samples "
+                                  "come in another order"))));
+}
+
+TEST_F(Resume, WithTheDatasetsInAnotherOrderReportsThem) {
+  reports_of(run_on({{"data", 1.0}, {"half", 1.0}}));
+  EXPECT_THAT(reports_of(run_on({{"half", 1.0}, {"data", 1.0}})),
+              ElementsAre(HasSubstr("the blend of data.train is ")));
+}
+
+TEST_F(Resume, WithAnotherDatasetReportsTheNumberOfSamples) {
+  reports_of(run_on({{"data", 1.0}, {"half", 1.0}}));
+  EXPECT_THAT(reports_of(run_on({{"data", 1.0}})),
+              ElementsAre(HasSubstr("the number of training samples is ")));
+}
+
+TEST(TrainParts, DamagedOnesAreOthers) {
+  const std::vector<TrainPart> parts = {{93, 1.0 / 3.0}, {46, 2.0 / 3.0}};
+  EXPECT_TRUE(has_same_parts(Json::object(), parts));
+  EXPECT_TRUE(has_same_parts({{kTrainPartsKey, train_parts_json(parts)}}, parts));
+  for (const char* damaged : {"null", "7", "[]", "[1,2]", R"([{"samples":93},{"samples":46}])",
+                              R"([{"samples":"93","share":1},{"samples":46,"share":null}])"}) {
+    const Json extra = {{kTrainPartsKey, parse_json(damaged, "test")}};
+    EXPECT_FALSE(has_same_parts(extra, parts)) << damaged;
+  }
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,212 @@
+#include "launch/train/trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include "core/ops/elementwise.h"
+#include "launch/data/open_data.h"
+#include "parallel/communicators/thread/thread_communicator.h"
+#include "parallel/process_grid.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/small_runs.h"
+#include "tests/support/tensors.h"
+#include "tests/support/training_world.h"
+
+namespace tessera {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+using test::Layout;
+using test::SmallKind;
+
+/// Everything that a step may change.
+struct Weights {
+  explicit Weights(const ParameterStore& store)
+      : masters(test::copy_of(store.flat_masters())),
+        values(test::copy_of(store.flat_values())),
+        exp_avg(test::copy_of(store.flat_exp_avg())),
+        exp_avg_sq(test::copy_of(store.flat_exp_avg_sq())) {}
+
+  void expect_same(const ParameterStore& store) const {
+    test::expect_same_bits(store.flat_masters(), masters.tensor, "masters");
+    test::expect_same_bits(store.flat_values(), values.tensor, "values");
+    test::expect_same_bits(store.flat_exp_avg(), exp_avg.tensor, "exp_avg");
+    test::expect_same_bits(store.flat_exp_avg_sq(), exp_avg_sq.tensor, "exp_avg_sq");
+  }
+
+  OwnedTensor masters, values, exp_avg, exp_avg_sq;
+};
+
+const Parameter& named(const Trainer& trainer, const std::string& name) {
+  for (const Parameter& parameter : trainer.parameters().parameters()) {
+    if (parameter.name == name) return parameter;
+  }
+  throw Error("no parameter " + name);
+}
+
+void set(const Parameter& parameter, double value) {
+  fill(parameter.real_part(parameter.master), value);
+  fill(parameter.real_part(parameter.value), value);
+}
+
+class TrainerSteps : public testing::Test {
+ protected:
+  TrainerSteps() { test::write_small_data(folder_); }
+
+  RunConfig config(SmallKind kind = SmallKind::gpt) const {
+    return test::small_run(folder_, "run", kind);
+  }
+
+  /// Calls `use` with a trainer that has its initial weights, on each rank.
+  template <typename Use>
+  void train(RunConfig run, Layout layout, Use&& use) const {
+    run.parallel.tensor = layout.tensor;
+    run_thread_ranks(layout.ranks(), [&](Communicator& world) {
+      const ParallelGroups groups = make_parallel_groups(world, layout.tensor);
+      Trainer trainer(run, groups, open_data(run));
+      trainer.initialize();
+      use(trainer);
+    });
+  }
+
+  /// Takes a step, lets `damage` change a weight, and takes three more before it asks: the second
+  /// step failed and nothing has changed since.
+  template <typename Damage>
+  void expect_failure(const RunConfig& run, Layout layout, const char* what,
+                      Damage&& damage) const {
+    SCOPED_TRACE(to_string(layout));
+    train(run, layout, [&](Trainer& trainer) {
+      trainer.step();
+      EXPECT_TRUE(std::isfinite(trainer.result().loss()));
+      damage(trainer);
+      const Weights before(trainer.parameters());
+      for (int i = 0; i < 3; ++i) trainer.step();
+      before.expect_same(trainer.parameters());
+      const std::string of_step = std::string("the ") + what + " of step 2 is ";
+      const auto fails = [&](auto&& call) {
+        test::expect_error(call, {of_step.c_str(), "training stops before it changes a weight"});
+      };
+      fails([&] { trainer.result(); });
+      fails([&] { trainer.save(); });
+      fails([&] { trainer.evaluate(); });
+      EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+      before.expect_same(trainer.parameters());
+    });
+  }
+
+  test::TestFolder folder_;
+};
+
+constexpr Layout kLayouts[] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}};
+
+TEST_F(TrainerSteps, ALossThatIsNotFiniteChangesNothingEvenWhenNobodyAsks) {
+  for (const Layout layout : kLayouts) {
+    for (const SmallKind kind : {SmallKind::gpt, SmallKind::bert_pairs}) {
+      expect_failure(config(kind), layout, "loss", [](Trainer& trainer) {
+        set(named(trainer, "blocks.1.mlp_norm.weight"), kNaN);
+      });
+    }
+  }
+}
+
+TEST_F(TrainerSteps, AGradientThatIsNotFiniteChangesNothingEither) {
+  for (const Layout layout : kLayouts) {
+    expect_failure(config(), layout, "gradient norm", [](Trainer& trainer) {
+      // Zeros hide the large numbers from the loss, but not from their own gradient.
+      set(named(trainer, "blocks.0.attention_norm.weight"), 1e37);
+      set(named(trainer, "blocks.0.attention.qkv.weight"), 0.0);
+      set(named(trainer, "blocks.0.attention.qkv.bias"), 0.0);
+      set(named(trainer, "blocks.0.attention.output.weight"), 1e20);
+    });
+  }
+}
+
+TEST_F(TrainerSteps, AskingLateIsAskingForTheSame) {
+  constexpr int64_t kSteps = 4;
+  RunConfig run = config(SmallKind::bert_pairs);
+  const int64_t places = run.batch.global * run.model.seq_length;
+  for (const Layout layout : kLayouts) {
+    SCOPED_TRACE(to_string(layout));
+    run.parallel.tensor = layout.tensor;
+    run_thread_ranks(layout.ranks(), [&](Communicator& world) {
+      const ParallelGroups groups = make_parallel_groups(world, layout.tensor);
+      Trainer asked(run, groups, open_data(run)), unasked(run, groups, open_data(run));
+      asked.initialize();
+      unasked.initialize();
+      int64_t tokens = 0;
+      StepResult each;
+      for (int64_t i = 0; i < kSteps; ++i) {
+        unasked.step();
+        asked.step();
+        each = asked.result();
+        EXPECT_EQ(each.step, i + 1);
+        EXPECT_EQ(each.steps, 1);
+        EXPECT_EQ(each.padded_tokens, places);
+        tokens += each.tokens;
+      }
+      const StepResult late = unasked.result();
+      Weights(asked.parameters()).expect_same(unasked.parameters());
+      EXPECT_EQ(late.step, kSteps);
+      EXPECT_EQ(late.losses.token, each.losses.token);
+      EXPECT_EQ(late.losses.document, each.losses.document);
+      EXPECT_EQ(late.grad_norm, each.grad_norm);
+      EXPECT_EQ(late.lr, each.lr);
+      EXPECT_EQ(late.steps, kSteps);
+      EXPECT_EQ(late.tokens, tokens);
+      EXPECT_EQ(late.padded_tokens, kSteps * places);
+      EXPECT_GT(late.seconds, 0.0);
+      EXPECT_EQ(late.seconds_per_step(), late.seconds / kSteps);
+    });
+  }
+}
+
+TEST_F(TrainerSteps, WithoutAStepThereIsNoResult) {
+  train(config(), {1, 1}, [](Trainer& trainer) {
+    test::expect_error([&] { trainer.result(); }, {"there is no result: no step was taken"});
+    trainer.step();
+    trainer.result();
+    test::expect_error([&] { trainer.local_result(); }, {"there is no result: no step was taken"});
+  });
+}
+
+TEST_F(TrainerSteps, APeekLeavesTheErrorToTheResult) {
+  train(config(), {2, 1}, [](Trainer& trainer) {
+    set(named(trainer, "blocks.1.mlp_norm.weight"), kNaN);
+    trainer.step();
+    EXPECT_TRUE(std::isnan(trainer.local_result().loss()));
+    trainer.step();
+    test::expect_error([&] { trainer.result(); }, {"the loss of step 1 is NaN"});
+    trainer.initialize();
+    trainer.step();
+    EXPECT_TRUE(std::isfinite(trainer.result().loss()));
+  });
+}
+
+// The norm and AdamW run over them.
+TEST_F(TrainerSteps, GradientsOfPaddingAndGapsAreZero) {
+  for (const Layout layout : {Layout{1, 1}, Layout{2, 1}, Layout{4, 1}, Layout{2, 2}}) {
+    for (const SmallKind kind :
+         {SmallKind::gpt, SmallKind::bert_pairs, SmallKind::bert_packed, SmallKind::classifier}) {
+      train(config(kind), layout, [](Trainer& trainer) {
+        trainer.step();
+        const ParameterStore& store = trainer.parameters();
+        const OwnedTensor rest = test::copy_of(store.flat_grads());
+        int64_t count = store.flat_size();
+        for (const Parameter& parameter : store.parameters()) {
+          const int64_t real = parameter.real_shape().numel();
+          fill(rest.tensor.slice(parameter.offset, parameter.offset + real), 0.0);
+          count -= real;
+        }
+        EXPECT_GT(count, 0);
+        for (const float grad : rest.tensor.span<float>()) ASSERT_EQ(grad, 0.0f);
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera
