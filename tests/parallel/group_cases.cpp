@@ -12,6 +12,7 @@
 #include "parallel/process_grid.h"
 #include "tests/parallel/case_values.h"
 #include "tests/parallel/communicator_cases.h"
+#include "tests/support/expect_error.h"
 
 namespace tessera {
 namespace {
@@ -21,15 +22,7 @@ using ::testing::HasSubstr;
 constexpr std::array kDTypes = {DType::f32, DType::bf16, DType::f64,
                                 DType::i32, DType::i64,  DType::u8};
 
-template <typename Body>
-std::string message_of(Body&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
+using test::error_of;
 
 // --- groups
 // ---------------------------------------------------------------------------------------
@@ -99,29 +92,29 @@ void wrong_arguments_are_named(Communicator& group) {
   const OwnedTensor gathered_i32({3 * group.size()}, DType::i32);
   const OwnedTensor block({8, group.size()}, DType::f32);
 
-  EXPECT_THAT(message_of([&] { group.all_reduce(Tensor()); }), HasSubstr("all_reduce: tensor"));
-  EXPECT_THAT(message_of([&] { group.all_gather(three.tensor, wrong.tensor); }),
+  EXPECT_THAT(error_of([&] { group.all_reduce(Tensor()); }), HasSubstr("all_reduce: tensor"));
+  EXPECT_THAT(error_of([&] { group.all_gather(three.tensor, wrong.tensor); }),
               HasSubstr(fmt::format("{} × 3 = {} elements", group.size(), 3 * group.size())));
-  EXPECT_THAT(message_of([&] { group.all_gather(three.tensor, gathered_i32.tensor); }),
+  EXPECT_THAT(error_of([&] { group.all_gather(three.tensor, gathered_i32.tensor); }),
               HasSubstr("output is int32"));
-  EXPECT_THAT(message_of([&] { group.reduce_scatter(wrong.tensor, three.tensor); }),
+  EXPECT_THAT(error_of([&] { group.reduce_scatter(wrong.tensor, three.tensor); }),
               HasSubstr("reduce_scatter: output is fp32 (3)"));
-  EXPECT_THAT(message_of([&] {
+  EXPECT_THAT(error_of([&] {
                 const Tensor all = block.tensor.slice(0, 4);
                 group.all_gather(block.tensor.view({8 * group.size()}).slice(1, 5), all);
               }),
               HasSubstr("overlap"));
-  EXPECT_THAT(message_of([&] { (void)group.reduce_scatter_async(block.tensor, three.tensor); }),
+  EXPECT_THAT(error_of([&] { (void)group.reduce_scatter_async(block.tensor, three.tensor); }),
               HasSubstr("reduce_scatter_async: output is fp32 (3)"));
-  EXPECT_THAT(message_of([&] { group.broadcast(three.tensor, group.size()); }),
+  EXPECT_THAT(error_of([&] { group.broadcast(three.tensor, group.size()); }),
               HasSubstr(fmt::format("root is {0}, but the ranks of this group are 0 to {1}",
                                     group.size(), group.size() - 1)));
-  EXPECT_THAT(message_of([&] { group.recv(three.tensor, -1); }), HasSubstr("source is -1"));
-  EXPECT_THAT(message_of([&] { group.send(three.tensor, group.rank()); }), HasSubstr("itself"));
+  EXPECT_THAT(error_of([&] { group.recv(three.tensor, -1); }), HasSubstr("source is -1"));
+  EXPECT_THAT(error_of([&] { group.send(three.tensor, group.rank()); }), HasSubstr("itself"));
   const Tensor meta(nullptr, {3 * group.size()}, DType::f32, kMeta);
-  EXPECT_THAT(message_of([&] { group.all_gather(three.tensor, meta); }), HasSubstr("on meta"));
+  EXPECT_THAT(error_of([&] { group.all_gather(three.tensor, meta); }), HasSubstr("on meta"));
   const Tensor lost(nullptr, {3}, DType::f32, kCpu);
-  EXPECT_THAT(message_of([&] { group.all_reduce(lost); }), HasSubstr("has no data"));
+  EXPECT_THAT(error_of([&] { group.all_reduce(lost); }), HasSubstr("has no data"));
 }
 
 void meta_and_empty_tensors_need_no_other_rank(Communicator& group) {
@@ -166,25 +159,25 @@ void an_error_of_one_rank_is_one_of_all(Communicator& group) {
   EXPECT_NO_THROW(raise_on_all(group, {}));
   const int last = group.size() - 1;
   const std::string one =
-      message_of([&] { raise_on_all(group, {group.rank() == last ? "no such file" : ""}); });
+      error_of([&] { raise_on_all(group, {group.rank() == last ? "no such file" : ""}); });
   EXPECT_EQ(one, group.size() == 1 ? "no such file"
                                    : fmt::format("rank {} of {}: no such file", last, last + 1));
 
   const std::string all =
-      message_of([&] { all_or_none(group, [&] { fail("rank {} has no memory", group.rank()); }); });
+      error_of([&] { all_or_none(group, [&] { fail("rank {} has no memory", group.rank()); }); });
   EXPECT_EQ(all, group.size() == 1
                      ? "rank 0 has no memory"
                      : fmt::format("all {} ranks, of which the first: rank 0 has no memory",
                                    group.size()));
-  EXPECT_EQ(message_of([&] { all_or_none(group, [] { fail("no such file"); }); }), "no such file")
+  EXPECT_EQ(error_of([&] { all_or_none(group, [] { fail("no such file"); }); }), "no such file")
       << "what all ranks say needs no rank";
   if (group.size() >= 4) {
-    EXPECT_EQ(message_of([&] { raise_on_all(group, {group.rank() % 3 == 0 ? "" : "late"}); }),
+    EXPECT_EQ(error_of([&] { raise_on_all(group, {group.rank() % 3 == 0 ? "" : "late"}); }),
               fmt::format("ranks {} of {}, of which the first: late",
                           group.size() == 4 ? "1, 2" : "1, 2, 4, 5", group.size()));
   }
   EXPECT_EQ(
-      message_of([&] {
+      error_of([&] {
         all_or_none(group, [&] {
           if (group.rank() == last) fail("the cable is loose");
           throw PeerError("a peer is gone");

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "tests/support/expect_error.h"
 
 namespace tessera {
 namespace {
@@ -44,25 +45,20 @@ TEST(ProcessGrid, EveryRankHasOnePlaceAndOneGroupOfEachKind) {
   }
 }
 
-std::string message_of(int world_size, int tensor) {
-  try {
-    ProcessGrid(world_size, tensor);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
+std::string error_of_grid(int world_size, int tensor) {
+  return test::error_of([&] { ProcessGrid(world_size, tensor); });
 }
 
 TEST(ProcessGrid, AnImpossibleGridSaysWhatIsPossible) {
   EXPECT_EQ(
-      message_of(4, 3),
+      error_of_grid(4, 3),
       "parallel.tensor is 3, but 4 ranks were started: the number of ranks must be a multiple "
       "of parallel.tensor, so choose one of 1, 2, 4");
-  EXPECT_THAT(message_of(1, 2), HasSubstr("but 1 rank was started"));
-  EXPECT_THAT(message_of(4, 8), HasSubstr("choose one of 1, 2, 4"));
-  EXPECT_THAT(message_of(4, 0), HasSubstr("parallel.tensor is 0"));
-  EXPECT_THAT(message_of(4, -2), HasSubstr("parallel.tensor is -2"));
-  EXPECT_THAT(message_of(0, 1), HasSubstr("at least one rank"));
+  EXPECT_THAT(error_of_grid(1, 2), HasSubstr("but 1 rank was started"));
+  EXPECT_THAT(error_of_grid(4, 8), HasSubstr("choose one of 1, 2, 4"));
+  EXPECT_THAT(error_of_grid(4, 0), HasSubstr("parallel.tensor is 0"));
+  EXPECT_THAT(error_of_grid(4, -2), HasSubstr("parallel.tensor is -2"));
+  EXPECT_THAT(error_of_grid(0, 1), HasSubstr("at least one rank"));
 }
 
 TEST(ProcessGrid, PlacesOutsideAreErrors) {

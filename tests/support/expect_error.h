@@ -9,6 +9,18 @@
 
 namespace tessera::test {
 
+/// The message of the Error that `body` throws; a failure and "" if it throws none.
+template <typename Body>
+std::string error_of(Body&& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "no error was thrown";
+  return "";
+}
+
 /// Expects that `body` throws Error and that its message contains all `facts`.
 template <typename Body>
 void expect_error(Body&& body, std::initializer_list<const char*> facts) {

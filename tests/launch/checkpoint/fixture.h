@@ -17,6 +17,7 @@
 #include "launch/checkpoint/format/step_folder.h"
 #include "launch/checkpoint/save/save.h"
 #include "parallel/communicators/thread/thread_communicator.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/test_folder.h"
 
 namespace tessera::testing_checkpoint {
@@ -40,17 +41,7 @@ inline void write_byte(const fs::path& path, size_t at, char byte) {
   file.seekp(static_cast<std::streamoff>(at)).put(byte);
 }
 
-/// The message of the Error that `action` throws; fails the test if it throws none.
-template <typename Action>
-std::string error_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
+using test::error_of;
 
 /// A global tensor of the test model, cut along `dim` over the tensor ranks.
 struct GlobalTensor {

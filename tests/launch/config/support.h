@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "launch/config/load_config.h"
+#include "tests/support/expect_error.h"
 
 namespace tessera {
 
@@ -19,17 +20,7 @@ inline const std::string kMinimal =
     "batch: {global: 8, micro: 2}\n"
     "train: {steps: 10}\n";
 
-/// The message of the Error that `body` throws; a failure and "" if it throws none.
-template <typename Body>
-std::string error_of(Body&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "no error was thrown";
-  return "";
-}
+using test::error_of;
 
 /// What loading `yaml`, named x.yaml, complains about.
 inline std::string load_error(std::string_view yaml, const std::vector<std::string>& sets = {}) {

@@ -179,7 +179,7 @@ TEST_F(BertDatasetTest, ABatchIsTheSameOnEveryLayoutAndWhereverARunGoesOn) {
 
 TEST_F(BertDatasetTest, NamesWhatItCanNotDo) {
   const auto message = [&](Range tokens, int64_t seq_length, const VocabularyTraits& traits) {
-    return message_of([&] { BertDataset(dataset_, tokens, seq_length, traits, {}, false, kSeed); });
+    return error_of([&] { BertDataset(dataset_, tokens, seq_length, traits, {}, false, kSeed); });
   };
   const VocabularyTraits traits = test_vocabulary(kVocabSize);
   EXPECT_TRUE(names_all(message(all_, 2, traits), {"seq_length is 2", "at least 3"}));
@@ -196,7 +196,7 @@ TEST_F(BertDatasetTest, NamesWhatItCanNotDo) {
   // A vocabulary that is smaller than the data's.
   const BertDataset small(dataset_, all_, 16, test_vocabulary(10), {}, false, kSeed);
   Sample sample;
-  EXPECT_TRUE(names_all(message_of([&] { small.fill(3, 0, sample); }), {"vocabulary", "10"}));
+  EXPECT_TRUE(names_all(error_of([&] { small.fill(3, 0, sample); }), {"vocabulary", "10"}));
 }
 
 }  // namespace

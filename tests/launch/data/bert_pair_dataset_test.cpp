@@ -268,7 +268,7 @@ TEST_F(BertPairDatasetTest, NamesWhatItCanNotDo) {
                            int64_t seq_length = kSeqLength) {
     write(documents);
     options.sentence_pairs = true;
-    return message_of([&] {
+    return error_of([&] {
       make_bert_dataset(dataset_, {0, dataset_->num_tokens()}, seq_length, traits, options, kSeed);
     });
   };
@@ -283,7 +283,7 @@ TEST_F(BertPairDatasetTest, NamesWhatItCanNotDo) {
   EXPECT_TRUE(names_all(message(good, {.short_sequence_probability = 1.5}), {"1.5", "0 to 1"}));
   VocabularyTraits incomplete = traits;
   incomplete.special.end.reset();
-  EXPECT_TRUE(names_all(message_of([&] {
+  EXPECT_TRUE(names_all(error_of([&] {
                           BertPairDataset(dataset_, {0, 3}, 16, incomplete, {}, kSeed);
                         }),
                         {"[SEP]", "wordpiece"}));

@@ -42,7 +42,7 @@ class LabelledLinesTest : public ::testing::Test {
 
   std::string message(const std::string& name, const std::string& bytes,
                       const Labels& labels = {3}) {
-    return message_of([&] { lines(name, bytes, labels); });
+    return error_of([&] { lines(name, bytes, labels); });
   }
 
   TestFolder folder_;
@@ -131,9 +131,8 @@ TEST_F(LabelledLinesTest, NamesWhatIsWrongWithTsv) {
 
 TEST_F(LabelledLinesTest, NamesWrongFilesAndLabels) {
   EXPECT_TRUE(names_all(message("a.csv", "text,label\n"), {folder_ / "a.csv", ".jsonl or .tsv"}));
-  EXPECT_TRUE(
-      names_all(message_of([&] { for_each_labelled_line(folder_ / "none.tsv", {2}, nullptr); }),
-                {"none.tsv"}));
+  EXPECT_TRUE(names_all(
+      error_of([&] { for_each_labelled_line(folder_ / "none.tsv", {2}, nullptr); }), {"none.tsv"}));
   EXPECT_TRUE(names_all(message("a.tsv", "", {1}), {"1 labels", "at least 2"}));
   EXPECT_TRUE(names_all(message("a.tsv", "", {3, {"x", "y"}}), {"2 names", "3 labels"}));
   EXPECT_TRUE(names_all(message("a.tsv", "", {2, {"x", "x"}}), {"\"x\"", "twice"}));
@@ -181,7 +180,7 @@ TEST(ClassificationEncoder, PutsSpecialTokensAroundTexts) {
 TEST(ClassificationEncoder, TruncatesWhereAskedToTheLongerTextFirst) {
   Sample sample;
   EXPECT_TRUE(names_all(
-      message_of([&] { encoder(false).encode("abcdefg", std::nullopt, "data.tsv:7", sample); }),
+      error_of([&] { encoder(false).encode("abcdefg", std::nullopt, "data.tsv:7", sample); }),
       {"data.tsv:7", "9 tokens", "seq_length is 8", "data.truncate=true"}));
   EXPECT_FALSE(encoder(true).encode("abcdef", std::nullopt, "here", sample));
   EXPECT_TRUE(encoder(true).encode("abcdefg", std::nullopt, "here", sample));
@@ -207,14 +206,14 @@ TEST(ClassificationEncoder, TruncatesWhereAskedToTheLongerTextFirst) {
 TEST(ClassificationEncoder, NamesWhatItCanNotDo) {
   Sample sample;
   EXPECT_TRUE(
-      names_all(message_of([&] { encoder(true).encode("", std::nullopt, "a.tsv:2", sample); }),
+      names_all(error_of([&] { encoder(true).encode("", std::nullopt, "a.tsv:2", sample); }),
                 {"a.tsv:2: the text has no tokens"}));
-  EXPECT_TRUE(names_all(message_of([&] { encoder(true).encode("a", "", "a.tsv:2", sample); }),
+  EXPECT_TRUE(names_all(error_of([&] { encoder(true).encode("a", "", "a.tsv:2", sample); }),
                         {"a.tsv:2: the text_pair has no tokens"}));
-  EXPECT_TRUE(names_all(message_of([] { encoder(true, 4); }), {"seq_length is 4", "at least 5"}));
+  EXPECT_TRUE(names_all(error_of([] { encoder(true, 4); }), {"seq_length is 4", "at least 5"}));
   VocabularyTraits bytes;
   bytes.vocab_size = 257;
-  EXPECT_TRUE(names_all(message_of([&] { ClassificationEncoder(encode_bytes, bytes, 8, true); }),
+  EXPECT_TRUE(names_all(error_of([&] { ClassificationEncoder(encode_bytes, bytes, 8, true); }),
                         {"classification", "[CLS]", "[SEP]", "wordpiece"}));
 }
 
@@ -263,17 +262,17 @@ TEST(ClassificationDataset, HasEveryTextOnceOnOneSideOrTheOther) {
   EXPECT_THROW(eval.fill(20, 0, sample), Error);
   EXPECT_THROW(eval.fill(-1, 0, sample), Error);
   EXPECT_THROW(ClassificationDataset(texts, {0, 101}), Error);
-  EXPECT_TRUE(names_all(message_of([&] {
+  EXPECT_TRUE(names_all(error_of([&] {
                           ClassificationDataset(texts, {5, 5});
                         }),
                         {"texts.tsv", "[5, 5)", "100"}));
   write_file(folder / "none.tsv", "text\tlabel\n");
   EXPECT_TRUE(
-      names_all(message_of([&] { LabelledTexts(folder / "none.tsv", Labels{2}, encoder(true)); }),
+      names_all(error_of([&] { LabelledTexts(folder / "none.tsv", Labels{2}, encoder(true)); }),
                 {"none.tsv", "no text"}));
   write_file(folder / "long.tsv", "text\tlabel\nab\t0\nabcdefghi\t1\n");
   EXPECT_TRUE(
-      names_all(message_of([&] { LabelledTexts(folder / "long.tsv", Labels{2}, encoder(false)); }),
+      names_all(error_of([&] { LabelledTexts(folder / "long.tsv", Labels{2}, encoder(false)); }),
                 {"long.tsv:3", "11 tokens", "8"}));
 }
 

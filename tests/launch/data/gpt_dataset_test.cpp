@@ -45,7 +45,7 @@ TEST(GptDataset, NeedsOneSample) {
   const TestFolder folder;
   const auto tokens = counting_dataset(folder, 40);
   EXPECT_EQ(GptDataset(tokens, {0, 40}, 39).num_samples(), 1);
-  EXPECT_TRUE(names_all(message_of([&] {
+  EXPECT_TRUE(names_all(error_of([&] {
                           GptDataset dataset(tokens, {0, 40}, 40);
                         }),
                         {folder / "set", "40 tokens", "seq_length 40", "41"}));
@@ -60,7 +60,7 @@ TEST(GptDataset, ChecksTheLastTargetToo) {
   const TestFolder folder;
   const GptDataset dataset(counting_dataset(folder, 40, 8), {0, 40}, 8);
   std::vector<int32_t> inputs(8), targets(8);
-  EXPECT_TRUE(names_all(message_of([&] { dataset.fill(0, inputs, targets); }),
+  EXPECT_TRUE(names_all(error_of([&] { dataset.fill(0, inputs, targets); }),
                         {"set.bin", "position 8", "is 8", "8 tokens"}));
 }
 

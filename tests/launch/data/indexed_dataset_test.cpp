@@ -48,7 +48,7 @@ class IndexedDatasetTest : public ::testing::Test {
     Index index;
     change(index);
     write(index);
-    return message_of([&] { IndexedDataset dataset(prefix_); });
+    return error_of([&] { IndexedDataset dataset(prefix_); });
   }
 
   TestFolder folder_;
@@ -201,12 +201,12 @@ TEST_F(IndexedDatasetTest, EveryBrokenFieldIsNamed) {
 }
 
 TEST_F(IndexedDatasetTest, MissingFilesAndWrongNamesAreExplained) {
-  EXPECT_TRUE(names_all(message_of([&] { IndexedDataset dataset(folder_ / "none"); }),
+  EXPECT_TRUE(names_all(error_of([&] { IndexedDataset dataset(folder_ / "none"); }),
                         {folder_ / "none.idx", "nor", "tessera prepare"}));
   EXPECT_TRUE(
-      names_all(message_of([&] { IndexedDataset dataset(prefix_ + ".bin"); }), {"leave .bin off"}));
+      names_all(error_of([&] { IndexedDataset dataset(prefix_ + ".bin"); }), {"leave .bin off"}));
   std::filesystem::remove(prefix_ + ".bin");
-  EXPECT_TRUE(names_all(message_of([&] { IndexedDataset dataset(prefix_); }),
+  EXPECT_TRUE(names_all(error_of([&] { IndexedDataset dataset(prefix_); }),
                         {prefix_ + ".bin", "No such file"}));
 }
 
@@ -214,7 +214,7 @@ TEST_F(IndexedDatasetTest, ReadsOutsideAreErrors) {
   const IndexedDataset dataset(prefix_);
   std::vector<int32_t> two(2);
   std::vector<int32_t> seven(7);
-  EXPECT_TRUE(names_all(message_of([&] { dataset.read_tokens(5, two); }),
+  EXPECT_TRUE(names_all(error_of([&] { dataset.read_tokens(5, two); }),
                         {prefix_, "2 tokens from 5", "has 6"}));
   EXPECT_THROW(dataset.read_tokens(-1, two), Error);
   EXPECT_THROW(dataset.read_tokens(std::numeric_limits<int64_t>::max(), two), Error);
@@ -225,7 +225,7 @@ TEST_F(IndexedDatasetTest, ReadsOutsideAreErrors) {
   dataset.will_read_tokens(std::numeric_limits<int64_t>::max(), 2);
   dataset.will_read_tokens(2, std::numeric_limits<int64_t>::max());
   dataset.will_read_tokens(2, -1);
-  EXPECT_TRUE(names_all(message_of([&] { dataset.read(1, 2, two); }), {"sequence 1", "has 3"}));
+  EXPECT_TRUE(names_all(error_of([&] { dataset.read(1, 2, two); }), {"sequence 1", "has 3"}));
   EXPECT_THROW(dataset.read(0, -1, two), Error);
   EXPECT_THROW(dataset.read(3, 0, two), Error);
   EXPECT_THROW(dataset.read(-1, 0, two), Error);
@@ -237,9 +237,9 @@ TEST_F(IndexedDatasetTest, ATokenOutsideTheVocabularyIsNamed) {
   const IndexedDataset dataset(prefix_, 22);
   std::vector<int32_t> four(4);
   dataset.read_tokens(0, four);
-  const std::string message = message_of([&] { dataset.read_tokens(1, four); });
+  const std::string message = error_of([&] { dataset.read_tokens(1, four); });
   EXPECT_TRUE(names_all(message, {prefix_ + ".bin", "position 4 (byte 8)", "is 22", "22 tokens"}));
-  EXPECT_EQ(message_of([&] { dataset.read(1, 2, std::span(four).first(1)); }), message);
+  EXPECT_EQ(error_of([&] { dataset.read(1, 2, std::span(four).first(1)); }), message);
   EXPECT_THROW(IndexedDataset(prefix_, 0), Error);
   EXPECT_THROW(IndexedDataset(prefix_, IndexedDataset::kAnyVocabulary + 1), Error);
 }
@@ -255,7 +255,7 @@ TEST_F(IndexedDatasetTest, NegativeAndHugeTokensAreNoTokens) {
     index.documents = {0, 1};
     write(index);
     write_file(prefix_ + ".bin", token);
-    return message_of([&] { all_tokens(IndexedDataset(prefix_)); });
+    return error_of([&] { all_tokens(IndexedDataset(prefix_)); });
   };
   EXPECT_TRUE(names_all(message_for(2, bytes_of<int8_t>(-1)), {"is -1,"}));
   EXPECT_TRUE(names_all(message_for(3, bytes_of<int16_t>(-2)), {"is -2,"}));

@@ -91,7 +91,7 @@ TEST(IndexedDatasetWriter, KeepsAnExistingDatasetUnlessTold) {
   const TestFolder folder;
   write_dataset(folder / "set", {{1, 2}});
   const std::string before = read_file(folder / "set.bin");
-  EXPECT_TRUE(names_all(message_of([&] { IndexedDatasetWriter writer(folder / "set", {}); }),
+  EXPECT_TRUE(names_all(error_of([&] { IndexedDatasetWriter writer(folder / "set", {}); }),
                         {folder / "set.bin", "exists", "--overwrite"}));
   EXPECT_EQ(read_file(folder / "set.bin"), before);
   {
@@ -119,7 +119,7 @@ TEST(IndexedDatasetWriter, MetadataComesAndGoesWithItsDataset) {
   write("");  // the older metadata must not be taken for this dataset's
   EXPECT_EQ(folder.names(), (Names{"set.bin", "set.idx"}));
   write_file(folder / "other.meta.json", "facts");
-  EXPECT_TRUE(names_all(message_of([&] { IndexedDatasetWriter writer(folder / "other", {}); }),
+  EXPECT_TRUE(names_all(error_of([&] { IndexedDatasetWriter writer(folder / "other", {}); }),
                         {folder / "other.meta.json", "exists", "--overwrite"}));
 }
 
@@ -128,7 +128,7 @@ TEST(IndexedDatasetWriter, LeavesNothingBehindOnFailure) {
   {
     IndexedDatasetWriter writer(folder / "set", {.type = TokenType::u8});
     writer.append(std::vector<int32_t>{1, 2});
-    EXPECT_TRUE(names_all(message_of([&] {
+    EXPECT_TRUE(names_all(error_of([&] {
                             writer.append(std::vector<int32_t>{3, 256});
                           }),
                           {folder / "set.bin", "256", "position 3", "uint8", "0 to 255"}));
@@ -140,7 +140,7 @@ TEST(IndexedDatasetWriter, LeavesNothingBehindOnFailure) {
   {
     IndexedDatasetWriter writer(folder / "set", {});
     writer.append(std::vector<int32_t>{1});
-    EXPECT_TRUE(names_all(message_of([&] { writer.finish(); }), {"not ended"}));
+    EXPECT_TRUE(names_all(error_of([&] { writer.finish(); }), {"not ended"}));
   }
   EXPECT_EQ(folder.names(), Names{});
 }
@@ -150,7 +150,7 @@ TEST(IndexedDatasetWriter, KeepsOtherWritersOut) {
   IndexedDatasetWriter writer(folder / "set", {.overwrite = true});
   writer.append(std::vector<int32_t>{1, 2, 3});
   writer.end_document();
-  EXPECT_TRUE(names_all(message_of([&] { write_dataset(folder / "set", {{7}}); }),
+  EXPECT_TRUE(names_all(error_of([&] { write_dataset(folder / "set", {{7}}); }),
                         {folder / "set.bin: another process writes it"}));
   writer.finish();
   EXPECT_EQ(IndexedDataset(folder / "set").num_tokens(), 3);
@@ -173,7 +173,7 @@ TEST(IndexedDatasetWriter, KeepsADatasetThatCameMeanwhile) {
   for (const char* end : {".bin", ".idx"}) {
     std::filesystem::rename(folder / "other" + end, folder / "set" + end);
   }
-  EXPECT_TRUE(names_all(message_of([&] { writer.finish(); }), {folder / "set.bin", "exists"}));
+  EXPECT_TRUE(names_all(error_of([&] { writer.finish(); }), {folder / "set.bin", "exists"}));
   EXPECT_EQ(IndexedDataset(folder / "set").num_tokens(), 1);
 }
 
@@ -182,7 +182,7 @@ TEST(IndexedDatasetWriter, WithdrawsWhatItPublishedIfItCanNotFinish) {
   const TestFolder folder;
   IndexedDatasetWriter writer(folder / "set", {});
   std::filesystem::remove(folder / "set.idx.tmp");
-  EXPECT_TRUE(names_all(message_of([&] { writer.finish("facts"); }), {"set.idx.tmp", "renamed"}));
+  EXPECT_TRUE(names_all(error_of([&] { writer.finish("facts"); }), {"set.idx.tmp", "renamed"}));
   EXPECT_EQ(folder.names(), Names{});
 }
 
@@ -209,13 +209,13 @@ TEST(IndexedDatasetWriter, AFullDiskIsAnErrorThatLeavesNothing) {
 
 TEST(IndexedDatasetWriter, NamesAPlaceThatCanNotBeWritten) {
   const TestFolder folder;
-  EXPECT_TRUE(names_all(message_of([&] { IndexedDatasetWriter writer(folder / "no/set", {}); }),
+  EXPECT_TRUE(names_all(error_of([&] { IndexedDatasetWriter writer(folder / "no/set", {}); }),
                         {folder / "no/set.bin.tmp", "No such file"}));
   EXPECT_THROW(IndexedDatasetWriter(folder / "", {}), Error);
   std::filesystem::create_directory(folder / "set.idx");
-  EXPECT_TRUE(names_all(
-      message_of([&] { IndexedDatasetWriter writer(folder / "set", {.overwrite = true}); }),
-      {folder / "set.idx", "not a regular file"}));
+  EXPECT_TRUE(
+      names_all(error_of([&] { IndexedDatasetWriter writer(folder / "set", {.overwrite = true}); }),
+                {folder / "set.idx", "not a regular file"}));
 }
 
 }  // namespace

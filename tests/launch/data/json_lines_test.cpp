@@ -82,7 +82,7 @@ TEST(JsonLinesText, SentencesAreTheLinesOfTheText) {
 
 TEST(JsonLinesText, MalformedLinesAreNamedOrSkipped) {
   const std::string text = "{\"text\": \"a\"}\n\n{\"text\": 1}\n{\n{\"text\": \"b\"}\n";
-  EXPECT_TRUE(names_all(message_of([&] { read_json_lines(lines(text), {}); }),
+  EXPECT_TRUE(names_all(error_of([&] { read_json_lines(lines(text), {}); }),
                         {"file.jsonl:9: the line has a field \"text\"", "--skip-malformed"}));
   const JsonDocuments found = read_json_lines(lines(text), {.skip_malformed = true});
   EXPECT_EQ(found.text.text, "ab");

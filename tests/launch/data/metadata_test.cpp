@@ -40,17 +40,17 @@ TEST(DatasetMetadata, IsHeldAgainstTheIndex) {
   EXPECT_EQ(read_metadata(IndexedDataset(folder / "text")), metadata);
   metadata.tokens = 6;
   write_file(folder / "text.meta.json", metadata_text(metadata));
-  EXPECT_TRUE(names_all(message_of([&] { read_metadata(IndexedDataset(folder / "text")); }),
+  EXPECT_TRUE(names_all(error_of([&] { read_metadata(IndexedDataset(folder / "text")); }),
                         {"text.meta.json", "6 tokens", "has 5", "another dataset's"}));
 }
 
 TEST(DatasetMetadata, ThatIsDamagedIsRefused) {
   const std::string whole = metadata_text(metadata_of_two_documents());
-  EXPECT_TRUE(names_all(message_of([&] { parse_metadata("{}", "m"); }), {"m", "tessera_version"}));
-  EXPECT_TRUE(names_all(message_of([&] { parse_metadata("[]", "m"); }), {"m", "object"}));
+  EXPECT_TRUE(names_all(error_of([&] { parse_metadata("{}", "m"); }), {"m", "tessera_version"}));
+  EXPECT_TRUE(names_all(error_of([&] { parse_metadata("[]", "m"); }), {"m", "object"}));
   std::string text = whole;
   text.replace(text.find("true"), 4, "1");
-  EXPECT_TRUE(names_all(message_of([&] { parse_metadata(text, "m"); }), {"end_of_document"}));
+  EXPECT_TRUE(names_all(error_of([&] { parse_metadata(text, "m"); }), {"end_of_document"}));
   for (size_t n = 0; n + 2 < whole.size(); ++n) {
     EXPECT_THROW(parse_metadata(whole.substr(0, n), "m"), Error) << n;
   }
@@ -61,7 +61,7 @@ TEST(TokenizerIdentity, ComesBackFromJson) {
   EXPECT_EQ(identity.kind, "byte");
   EXPECT_EQ(identity.vocab_size, 257);
   EXPECT_EQ(tokenizer_identity_from_json(to_json(identity), "t"), identity);
-  EXPECT_TRUE(names_all(message_of([&] {
+  EXPECT_TRUE(names_all(error_of([&] {
                           tokenizer_identity_from_json(Json{{"kind", "byte"}}, "t");
                         }),
                         {"t", "vocab_size"}));

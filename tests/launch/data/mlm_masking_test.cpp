@@ -284,7 +284,7 @@ TEST(MlmMasking, TextOfSpecialTokensAloneIsLeftAlone) {
 
 TEST(MlmMasking, NamesWhatItCanNotDo) {
   const auto message = [](const VocabularyTraits& traits, const MaskingOptions& options) {
-    return message_of([&] { MlmMasking(traits, options, kSeed); });
+    return error_of([&] { MlmMasking(traits, options, kSeed); });
   };
   const VocabularyTraits good = test_vocabulary(kVocabSize);
   VocabularyTraits bytes;
@@ -312,8 +312,8 @@ TEST(MlmMasking, NamesWhatItCanNotDo) {
   EXPECT_THROW(masking.apply(-1, 0, 0, 10, sample), Error);
   EXPECT_THROW(masking.apply(0, -1, 0, 10, sample), Error);
   sample.tokens[4] = 1000;
-  EXPECT_TRUE(names_all(message_of([&] { masking.apply(8, 0, 0, 10, sample); }),
-                        {"token 1000", "piece 8"}));
+  EXPECT_TRUE(
+      names_all(error_of([&] { masking.apply(8, 0, 0, 10, sample); }), {"token 1000", "piece 8"}));
 }
 
 }  // namespace

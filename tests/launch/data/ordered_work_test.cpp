@@ -34,7 +34,7 @@ class OrderedWorkThreads : public ::testing::TestWithParam<int> {
 
   std::string failure(Work::Stages stages) {
     Work work(std::move(stages), 8);
-    return message_of([&] { work.run(GetParam()); });
+    return error_of([&] { work.run(GetParam()); });
   }
 
   int taken_ = 0;
@@ -109,7 +109,7 @@ TEST_P(OrderedWorkThreads, AnErrorEndsAWaitForMoreJobs) {
   };
   Work work(waiting, 8);
   stop = work.stop_token();
-  EXPECT_EQ(message_of([&] { work.run(GetParam()); }), "work of 2");
+  EXPECT_EQ(error_of([&] { work.run(GetParam()); }), "work of 2");
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, OrderedWorkThreads, ::testing::Values(1, 2, 5),

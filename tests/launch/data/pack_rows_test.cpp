@@ -60,7 +60,7 @@ TEST(PackRows, LosesNoPieceAndFillsNoRowTooMuch) {
 }
 
 TEST(PackRows, RefusesWhatDoesNotFit) {
-  EXPECT_TRUE(names_all(message_of([] { pack_rows(std::vector<int32_t>{3, 9}, 8); }), {"9", "8"}));
+  EXPECT_TRUE(names_all(error_of([] { pack_rows(std::vector<int32_t>{3, 9}, 8); }), {"9", "8"}));
   EXPECT_THROW(pack_rows(std::vector<int32_t>{0}, 8), Error);
 }
 

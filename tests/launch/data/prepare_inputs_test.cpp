@@ -70,7 +70,7 @@ class PrepareInputs : public ::testing::Test {
   std::string refusal(PrepareOptions options) const {
     options.output = folder / "refused";
     const Names before = folder.names();
-    const std::string message = message_of([&] { prepare(options); });
+    const std::string message = error_of([&] { prepare(options); });
     EXPECT_EQ(folder.names(), before) << "something was left behind";
     return message;
   }

@@ -104,7 +104,7 @@ TEST(Prepare, WhatHasNoTokenIsLeftOutAndCounted) {
   EXPECT_EQ(document(dataset, 1), (std::vector<int32_t>{1, 2, 1, 2}));
 
   write_file(folder / "blank", " \n\n");
-  EXPECT_TRUE(names_all(message_of([&] {
+  EXPECT_TRUE(names_all(error_of([&] {
                           prepare({.input = {.inputs = {folder / "blank"}},
                                    .documents = Documents::paragraph,
                                    .output = folder / "nothing"});
@@ -151,7 +151,7 @@ TEST(Prepare, NamesAllInputsThatCanNotBeRead) {
   const TestFolder folder;
   write_file(folder / "good", "text");
   std::filesystem::create_directory(folder / "dir");
-  const std::string message = message_of([&] {
+  const std::string message = error_of([&] {
     prepare({.input = {.inputs = {folder / "no1", folder / "good", folder / "no2", folder / "dir"}},
              .output = folder / "new/set"});
   });
@@ -159,24 +159,24 @@ TEST(Prepare, NamesAllInputsThatCanNotBeRead) {
                                   folder / "dir: is a directory"}));
   EXPECT_EQ(message.find("good"), std::string::npos);
   EXPECT_EQ(folder.names(), (Names{"dir", "good"}));
-  EXPECT_TRUE(names_all(message_of([&] { prepare({.output = folder / "set"}); }), {"no input"}));
+  EXPECT_TRUE(names_all(error_of([&] { prepare({.output = folder / "set"}); }), {"no input"}));
 }
 
 TEST(Prepare, NamesAnOutputThatCanNotBeWritten) {
   const TestFolder folder;
   write_file(folder / "text", "text");
   EXPECT_TRUE(
-      names_all(message_of([&] {
+      names_all(error_of([&] {
                   prepare({.input = {.inputs = {folder / "text"}}, .output = folder / "text/set"});
                 }),
                 {"folder " + (folder / "text"), "can not be created"}));
   prepare({.input = {.inputs = {folder / "text"}}, .output = folder / "set"});
-  EXPECT_TRUE(names_all(message_of([&] {
+  EXPECT_TRUE(names_all(error_of([&] {
                           prepare(
                               {.input = {.inputs = {folder / "text"}}, .output = folder / "set"});
                         }),
                         {"set.bin", "exists"}));
-  EXPECT_TRUE(names_all(message_of([&] {
+  EXPECT_TRUE(names_all(error_of([&] {
                           prepare({.tokenizer = "words",
                                    .input = {.inputs = {folder / "text"}},
                                    .output = folder / "other"});
@@ -189,7 +189,7 @@ TEST(Prepare, NeverOverwritesItsInput) {
   write_file(folder / "set.bin", "precious");
   write_file(folder / "new.idx.tmp", "precious");
   write_file(folder / "meta.meta.json", "precious");
-  EXPECT_TRUE(names_all(message_of([&] {
+  EXPECT_TRUE(names_all(error_of([&] {
                           prepare({.input = {.inputs = {folder / "set.bin"}},
                                    .output = folder / "./set",
                                    .overwrite = true});

@@ -123,7 +123,7 @@ TEST(SampleAt, RunsThroughTheEpochs) {
 }
 
 TEST(SampleOrder, PlacesThatDoNotExistAreErrors) {
-  EXPECT_TRUE(names_all(message_of([] { permuted(0, 1, 10, 11); }), {"place 11", "10 samples"}));
+  EXPECT_TRUE(names_all(error_of([] { permuted(0, 1, 10, 11); }), {"place 11", "10 samples"}));
   EXPECT_THROW(permuted(0, 0, 10, -1), Error);
   EXPECT_THROW(permuted(0, 0, 0, 0), Error);
   EXPECT_THROW(permuted(0, -1, 10, 0), Error);

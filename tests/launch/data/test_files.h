@@ -18,6 +18,7 @@
 
 #include "core/error.h"
 #include "launch/data/indexed/indexed_dataset_writer.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/test_folder.h"
 
 namespace tessera {
@@ -55,17 +56,7 @@ inline void write_dataset(const std::string& prefix,
   writer.finish();
 }
 
-/// The message of the Error that `body` must throw.
-template <typename Body>
-std::string message_of(Body&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "no Error was thrown";
-  return "";
-}
+using test::error_of;
 
 /// Whether the message names every one of these facts.
 inline ::testing::AssertionResult names_all(const std::string& message,

@@ -174,8 +174,8 @@ TEST_F(TokenBatchesTest, EvalIsInNaturalOrderOfEpoch0AndEndsInEmptyRows) {
 }
 
 TEST_F(TokenBatchesTest, NamesWhatDoesNotFit) {
-  EXPECT_TRUE(names_all(message_of([&] { batches(1, 0, 3); }), {"batch.global is 8", "3"}));
-  EXPECT_TRUE(names_all(message_of([&] { batches(3, 0, 2); }), {"batch.micro = 3", "is 4"}));
+  EXPECT_TRUE(names_all(error_of([&] { batches(1, 0, 3); }), {"batch.global is 8", "3"}));
+  EXPECT_TRUE(names_all(error_of([&] { batches(3, 0, 2); }), {"batch.micro = 3", "is 4"}));
   EXPECT_THROW(batches(0, 0, 1), Error);
   EXPECT_THROW(batches(1, 2, 2), Error);
   EXPECT_THROW(batches(1, -1, 2), Error);
@@ -186,15 +186,15 @@ TEST_F(TokenBatchesTest, NamesWhatDoesNotFit) {
   EXPECT_THROW(source.load_eval(2, 0, buffers), Error);
   EXPECT_THROW(source.load_eval(-1, 0, buffers), Error);
   BatchBuffers other(3, kSeqLength);
-  EXPECT_TRUE(names_all(message_of([&] { source.load_train(0, 0, other); }), {"3", "micro", "2"}));
+  EXPECT_TRUE(names_all(error_of([&] { source.load_train(0, 0, other); }), {"3", "micro", "2"}));
   const TokenBatches no_eval(train_, nullptr, kVocabSize, kSeed, {kGlobalBatch, 2, 0, 2});
   EXPECT_EQ(no_eval.num_eval_batches(), 0);
   EXPECT_THROW(no_eval.load_eval(0, 0, buffers), Error);
   const TokenBatches few(train_, eval_, 50, kSeed, {kGlobalBatch, 8, 0, 1});
   BatchBuffers all(8, kSeqLength);
-  EXPECT_TRUE(names_all(message_of([&] { few.load_train(0, 0, all); }),
+  EXPECT_TRUE(names_all(error_of([&] { few.load_train(0, 0, all); }),
                         {"training data: sample", "token 0 is", "0 to 49"}));
-  EXPECT_TRUE(names_all(message_of([&] { few.load_eval(0, 0, all); }),
+  EXPECT_TRUE(names_all(error_of([&] { few.load_eval(0, 0, all); }),
                         {"evaluation data: sample 5", "token 0 is 50", "0 to 49"}));
 }
 
@@ -230,7 +230,7 @@ TEST(BatchBuffers, HoldsAFullBatch) {
     EXPECT_EQ((meta.*part).dtype(), DType::i32);
     EXPECT_TRUE((meta.*part).device().is_meta());
   }
-  EXPECT_TRUE(names_all(message_of([&] { buffers.append({}, 5, "data", 9); }),
+  EXPECT_TRUE(names_all(error_of([&] { buffers.append({}, 5, "data", 9); }),
                         {"data", "sample 9", "3 rows"}));
   EXPECT_THROW(buffers.append_empty(), Error);
 }
@@ -238,7 +238,7 @@ TEST(BatchBuffers, HoldsAFullBatch) {
 TEST(BatchBuffers, NamesWhatIsWrongWithASample) {
   BatchBuffers buffers(2, 3);
   const auto message = [&](const Sample& sample) {
-    return message_of([&] { buffers.append(sample, 10, "data", 17); });
+    return error_of([&] { buffers.append(sample, 10, "data", 17); });
   };
   EXPECT_TRUE(names_all(message({{1, 2, 3, 4}, {}, {1, 2, 3, 4}, {4}, {}}),
                         {"data: sample 17", "4 tokens", "seq_length is 3"}));

@@ -36,11 +36,11 @@ TEST(MappedFile, AnEmptyFileIsAnEmptySpan) {
 
 TEST(MappedFile, NamesWhyAFileCanNotBeMapped) {
   const TestFolder folder;
-  EXPECT_TRUE(names_all(message_of([&] { MappedFile file(folder / "missing"); }),
+  EXPECT_TRUE(names_all(error_of([&] { MappedFile file(folder / "missing"); }),
                         {folder / "missing", "No such file or directory"}));
-  EXPECT_TRUE(names_all(message_of([&] { MappedFile file(folder / "."); }), {"is a directory"}));
+  EXPECT_TRUE(names_all(error_of([&] { MappedFile file(folder / "."); }), {"is a directory"}));
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
-  EXPECT_TRUE(names_all(message_of([&] { MappedFile file(folder / "pipe"); }),
+  EXPECT_TRUE(names_all(error_of([&] { MappedFile file(folder / "pipe"); }),
                         {folder / "pipe", "not a regular file"}));
 }
 

@@ -40,7 +40,7 @@ class Compressed : public ::testing::TestWithParam<std::string (*)(std::string_v
   /// The message of what reading a file of these bytes throws.
   std::string refusal(const std::string& bytes) const {
     write_file(path, bytes);
-    return message_of([&] { whole(path); });
+    return error_of([&] { whole(path); });
   }
 
   const TestFolder folder;
@@ -119,7 +119,7 @@ TEST(FilePieces, GzipMayEndInZerosAndZstdMaySkipFrames) {
   write_file(folder / "a", gzipped("text") + std::string(2000, '\0'));
   EXPECT_EQ(whole(folder / "a"), "text");
   write_file(folder / "b", gzipped("text") + std::string(3, '\0') + gzipped("more"));
-  EXPECT_TRUE(names_all(message_of([&] { whole(folder / "b"); }), {"behind the compressed data"}));
+  EXPECT_TRUE(names_all(error_of([&] { whole(folder / "b"); }), {"behind the compressed data"}));
   const std::string skipped("\x5A\x2A\x4D\x18\3\0\0\0abc", 11);
   write_file(folder / "c", skipped + zstd_compressed("text") + skipped);
   EXPECT_EQ(whole(folder / "c"), "text");
@@ -142,7 +142,7 @@ TEST(FilePieces, OtherCompressionsAreRefusedByName) {
                                     {"lz4", "\x04\x22\x4D\x18"},
                                     {"bzip2", "BZh91AY&SY"}}) {
     write_file(folder / "file", std::string(start) + "...");
-    EXPECT_TRUE(names_all(message_of([&] { whole(folder / "file"); }),
+    EXPECT_TRUE(names_all(error_of([&] { whole(folder / "file"); }),
                           {folder / "file", fmt::format("compressed by {},", name), "gzip"}));
   }
   write_file(folder / "file", "BZh");
@@ -170,7 +170,7 @@ TEST(PieceReader, EndsItsWaitForAPipeWhenStopped) {
   std::stop_source stop;
   PieceReader reader(folder / "pipe", stop.get_token());
   stop.request_stop();
-  EXPECT_TRUE(names_all(message_of([&] { reader.next(); }), {folder / "pipe", "stopped"}));
+  EXPECT_TRUE(names_all(error_of([&] { reader.next(); }), {folder / "pipe", "stopped"}));
 }
 
 TEST(PieceReader, WaitsForThePipesFirstWriter) {
@@ -187,7 +187,7 @@ TEST(PieceReader, WaitsForThePipesFirstWriter) {
   ASSERT_EQ(::mkfifo((folder / "other").c_str(), 0600), 0);
   PieceReader alone(folder / "other", stop.get_token());
   stop.request_stop();
-  EXPECT_TRUE(names_all(message_of([&] { alone.next(); }), {folder / "other", "stopped"}));
+  EXPECT_TRUE(names_all(error_of([&] { alone.next(); }), {folder / "other", "stopped"}));
 }
 
 TEST(FindInputs, PatternsStandForFilesInOrder) {
@@ -209,15 +209,15 @@ TEST(FindInputs, NamesAllThatIsWrong) {
   std::filesystem::create_directory(folder / "dir");
   write_file(folder / "file", "text");
   EXPECT_TRUE(names_all(
-      message_of([&] {
+      error_of([&] {
         find_inputs({folder / "*.txt", folder / "file", folder / "no", folder / "dir"}, "who");
       }),
       {"who: 3 of 4 inputs", folder / "*.txt: matches no file", folder / "no: No such file",
        folder / "dir: is a directory: name its files, as '" + (folder / "dir/*'")}));
-  EXPECT_TRUE(names_all(message_of([&] { find_inputs({folder / "*"}, "who"); }),
+  EXPECT_TRUE(names_all(error_of([&] { find_inputs({folder / "*"}, "who"); }),
                         {"who: 1 of 2 inputs", folder / "dir: is a directory"}));
-  EXPECT_TRUE(names_all(message_of([&] { find_inputs({"-", "-"}, "who"); }), {"given twice"}));
-  EXPECT_TRUE(names_all(message_of([&] { find_inputs({}, "who"); }), {"no input"}));
+  EXPECT_TRUE(names_all(error_of([&] { find_inputs({"-", "-"}, "who"); }), {"given twice"}));
+  EXPECT_TRUE(names_all(error_of([&] { find_inputs({}, "who"); }), {"no input"}));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ std::string message_of_files(const std::string& vocabulary, const std::string& m
   const TestFolder folder;
   write_file(folder / "vocab.json", vocabulary);
   write_file(folder / "merges.txt", merges);
-  return message_of([&] { make_tokenizer("bpe:" + folder.path().string()); });
+  return error_of([&] { make_tokenizer("bpe:" + folder.path().string()); });
 }
 
 std::string message_of_merges(const std::string& merges) {
@@ -52,24 +52,24 @@ TEST(BpeFiles, MergesThatAreCutOffAreRefused) {
   EXPECT_EQ(make_tokenizer("bpe:" + (folder / "bpe"))->to_json()["special"],
             (Json{259, 260, 261, 262}));
   BpeDescription said = small_bpe(kMerges, {"PAD"});
-  EXPECT_TRUE(names_all(message_of([&] { BpeVocabulary{said}; }), {"\"PAD\" is made by no"}));
+  EXPECT_TRUE(names_all(error_of([&] { BpeVocabulary{said}; }), {"\"PAD\" is made by no"}));
   said.special = {259};
   EXPECT_TRUE(BpeVocabulary(said).is_special(259));
 }
 
 TEST(BpeFiles, ThatAreMissingAreNamed) {
   const TestFolder folder;
-  EXPECT_TRUE(names_all(message_of([&] { make_tokenizer("bpe:" + folder.path().string()); }),
+  EXPECT_TRUE(names_all(error_of([&] { make_tokenizer("bpe:" + folder.path().string()); }),
                         {folder / "vocab.json", "No such file"}));
   write_file(folder / "vocab.json", bpe_vocabulary_text(small_bpe({}).tokens));
-  EXPECT_TRUE(names_all(message_of([&] { make_tokenizer("bpe:" + folder.path().string()); }),
+  EXPECT_TRUE(names_all(error_of([&] { make_tokenizer("bpe:" + folder.path().string()); }),
                         {folder / "merges.txt", "No such file"}));
-  EXPECT_TRUE(names_all(message_of([&] { make_tokenizer("bpe:" + (folder / "vocab.json")); }),
+  EXPECT_TRUE(names_all(error_of([&] { make_tokenizer("bpe:" + (folder / "vocab.json")); }),
                         {"vocab.json: is a file", "name the folder"}));
   for (const char* name : {"vocab.json", "merges.txt"}) {
     write_file(folder / "merges.txt", "");
     std::filesystem::resize_file(folder / name, kMaxVocabularyBytes + 1);
-    EXPECT_TRUE(names_all(message_of([&] { make_tokenizer("bpe:" + folder.path().string()); }),
+    EXPECT_TRUE(names_all(error_of([&] { make_tokenizer("bpe:" + folder.path().string()); }),
                           {folder / name, "has 67108865 bytes", "at most 67108864"}));
     write_file(folder / "vocab.json", bpe_vocabulary_text(small_bpe({}).tokens));
   }
@@ -132,14 +132,13 @@ TEST(BpeJson, IsChecked) {
   const auto message_with = [&](const char* key, const Json& value) {
     Json json = good;
     json[key] = value;
-    return message_of([&] { tokenizer_from_json(json, "checkpoint"); });
+    return error_of([&] { tokenizer_from_json(json, "checkpoint"); });
   };
   for (const char* key : {"tokens", "merges", "special", "add_prefix_space"}) {
     EXPECT_TRUE(names_all(message_with(key, 7), {"checkpoint", key}));
     Json json = good;
     json.erase(key);
-    EXPECT_TRUE(
-        names_all(message_of([&] { tokenizer_from_json(json, "checkpoint"); }), {"no", key}));
+    EXPECT_TRUE(names_all(error_of([&] { tokenizer_from_json(json, "checkpoint"); }), {"no", key}));
   }
   EXPECT_TRUE(names_all(message_with("special", {1000}), {"token 1000", "only 260 tokens"}));
   EXPECT_TRUE(names_all(message_with("special", {0}), {"\"!\" is said to be special", "a byte"}));

@@ -221,8 +221,7 @@ TEST(Bpe, ShowsSingleTokensInPrint) {
   EXPECT_EQ(tokenizer.token_text(258), "狐");
   EXPECT_EQ(tokenizer.token_text(tokenizer.encode("\n")[0]), "\\x0a");
   EXPECT_EQ(tokenizer.token_text(259), "<|endoftext|>");
-  EXPECT_TRUE(
-      names_all(message_of([&] { tokenizer.token_text(260); }), {"bpe", "260", "0 to 259"}));
+  EXPECT_TRUE(names_all(error_of([&] { tokenizer.token_text(260); }), {"bpe", "260", "0 to 259"}));
   EXPECT_THROW(tokenizer.decode(Tokens{-1}), Error);
 }
 

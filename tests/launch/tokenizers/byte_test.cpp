@@ -28,7 +28,7 @@ TEST(ByteTokenizer, TheEndOfADocumentShowsAsNothing) {
 
 TEST(ByteTokenizer, NamesATokenThatItDoesNotHave) {
   const ByteTokenizer tokenizer;
-  EXPECT_TRUE(names_all(message_of([&] { tokenizer.decode(std::vector<int32_t>{257}); }),
+  EXPECT_TRUE(names_all(error_of([&] { tokenizer.decode(std::vector<int32_t>{257}); }),
                         {"byte", "257", "0 to 256"}));
   EXPECT_THROW(tokenizer.decode(std::vector<int32_t>{-1}), Error);
 }

@@ -70,7 +70,7 @@ Json wordpiece_file() {
 
 std::string message_with(Json file, const std::string& pointer, const Json& value) {
   file[Json::json_pointer(pointer)] = value;
-  return message_of([&] { huggingface_tokenizer(file, "t.json"); });
+  return error_of([&] { huggingface_tokenizer(file, "t.json"); });
 }
 
 TEST(HuggingFace, IsTheTokenizerOfTheOtherFiles) {
@@ -95,29 +95,27 @@ TEST(HuggingFace, AddedTokensFillTheVocabulary) {
   file["added_tokens"].push_back(added_token("<pad>", 260));
   EXPECT_EQ(huggingface_tokenizer(file, "t.json")->special().padding, 260);
   file["added_tokens"].push_back(added_token("<x>", 262));
-  EXPECT_TRUE(names_all(message_of([&] { huggingface_tokenizer(file, "t.json"); }),
+  EXPECT_TRUE(names_all(error_of([&] { huggingface_tokenizer(file, "t.json"); }),
                         {"t.json: the token \"<x>\" has the number 262", "0 to 261"}));
   file["added_tokens"][2] = added_token("<pad>", 261);
-  EXPECT_TRUE(names_all(message_of([&] { huggingface_tokenizer(file, "t.json"); }),
+  EXPECT_TRUE(names_all(error_of([&] { huggingface_tokenizer(file, "t.json"); }),
                         {"t.json: the number of the token \"<pad>\" is 260 here and 261 there"}));
   file["added_tokens"][2] = added_token("he", 257);
-  EXPECT_TRUE(names_all(message_of([&] { huggingface_tokenizer(file, "t.json"); }),
+  EXPECT_TRUE(names_all(error_of([&] { huggingface_tokenizer(file, "t.json"); }),
                         {"the token \"he\" is said to be special"}));
 }
 
 TEST(HuggingFace, ReadsAFileOrItsFolder) {
   const TestFolder folder;
-  EXPECT_TRUE(
-      names_all(message_of([&] { make_tokenizer("huggingface:" + folder.path().string()); }),
-                {folder / "tokenizer.json", "No such file"}));
+  EXPECT_TRUE(names_all(error_of([&] { make_tokenizer("huggingface:" + folder.path().string()); }),
+                        {folder / "tokenizer.json", "No such file"}));
   write_file(folder / "tokenizer.json", bpe_file().dump());
   EXPECT_EQ(make_tokenizer("huggingface:" + folder.path().string())->vocab_size(), 260);
   EXPECT_EQ(make_tokenizer("huggingface:" + (folder / "tokenizer.json"))->vocab_size(), 260);
   write_file(folder / "tokenizer.json", "{\"model\":");
-  EXPECT_TRUE(
-      names_all(message_of([&] { make_tokenizer("huggingface:" + folder.path().string()); }),
-                {"tokenizer.json is not valid JSON"}));
-  EXPECT_TRUE(names_all(message_of([&] {
+  EXPECT_TRUE(names_all(error_of([&] { make_tokenizer("huggingface:" + folder.path().string()); }),
+                        {"tokenizer.json is not valid JSON"}));
+  EXPECT_TRUE(names_all(error_of([&] {
                           tokenizer_from_json({{"kind", "huggingface"}}, "c");
                         }),
                         {"c: there is no tokenizer \"huggingface\""}));

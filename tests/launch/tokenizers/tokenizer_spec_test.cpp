@@ -17,16 +17,16 @@ TEST(TokenizerSpec, NamesAKindAndAFile) {
 }
 
 TEST(TokenizerSpec, SaysWhatItCouldBe) {
-  EXPECT_EQ(message_of([] { parse_tokenizer_spec("vocab.txt"); }),
+  EXPECT_EQ(error_of([] { parse_tokenizer_spec("vocab.txt"); }),
             "there is no tokenizer \"vocab.txt\": choose one of: byte, "
             "wordpiece:path/to/vocab.txt, wordpiece-cased:path/to/vocab.txt, "
             "bpe:path/to/folder, huggingface:path/to/tokenizer.json, "
             "sentencepiece:path/to/file.model");
   for (const char* text : {"wordpiece", "wordpiece:"}) {
-    EXPECT_TRUE(names_all(message_of([&] { parse_tokenizer_spec(text); }),
+    EXPECT_TRUE(names_all(error_of([&] { parse_tokenizer_spec(text); }),
                           {"does not say which vocabulary: write wordpiece:path/to/vocab.txt"}));
   }
-  EXPECT_TRUE(names_all(message_of([] { parse_tokenizer_spec("byte:file"); }),
+  EXPECT_TRUE(names_all(error_of([] { parse_tokenizer_spec("byte:file"); }),
                         {"\"byte:file\" has no file: write byte"}));
   EXPECT_THROW(parse_tokenizer_spec(""), Error);
 }
@@ -40,7 +40,7 @@ TEST(MakeTokenizer, ReadsTheVocabulary) {
     EXPECT_EQ(tokenizer->kind(), kind);
     EXPECT_EQ(tokenizer->vocab_size(), 3);
   }
-  EXPECT_TRUE(names_all(message_of([&] { make_tokenizer("wordpiece:" + (folder / "none")); }),
+  EXPECT_TRUE(names_all(error_of([&] { make_tokenizer("wordpiece:" + (folder / "none")); }),
                         {folder / "none", "No such file"}));
 }
 

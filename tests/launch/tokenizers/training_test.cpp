@@ -97,9 +97,9 @@ TEST(WordPieceTraining, KeepsTheMostFrequentCharacters) {
 }
 
 TEST(WordPieceTraining, SaysWhatCanNotBe) {
-  EXPECT_TRUE(names_all(message_of([] { train_wordpiece({}, {}); }), {"no word in the text"}));
+  EXPECT_TRUE(names_all(error_of([] { train_wordpiece({}, {}); }), {"no word in the text"}));
   EXPECT_TRUE(names_all(
-      message_of([] {
+      error_of([] {
         train_wordpiece({{"abc", 1}}, {.vocab_size = 9});
       }),
       {"to have 9 tokens, but 5 special tokens and the 3 characters", "choose 10 or more"}));
@@ -139,14 +139,13 @@ TEST(CountWords, OfJsonLinesTheFieldAlone) {
   const WordCounts words = {{"the", 2}, {"fo", 1}, {"x", 1}, {"fox", 1}};
   EXPECT_EQ(count_bert_words(text, kUncased), words);
   text.field = "id";
-  EXPECT_TRUE(names_all(message_of([&] { count_bert_words(text, kUncased); }),
+  EXPECT_TRUE(names_all(error_of([&] { count_bert_words(text, kUncased); }),
                         {"a.jsonl:1", "\"id\"", "must be a string"}));
   text.skip_malformed = true;
   EXPECT_EQ(count_bert_words(text, kUncased), (WordCounts{{"fox", 1}}));
-  EXPECT_TRUE(names_all(message_of([&] {
-                          find_input_files({.inputs = {folder / "b.txt"}, .field = "text"}, "test");
-                        }),
-                        {"test: --field", "all inputs are text"}));
+  EXPECT_TRUE(names_all(
+      error_of([&] { find_input_files({.inputs = {folder / "b.txt"}, .field = "text"}, "test"); }),
+      {"test: --field", "all inputs are text"}));
 }
 
 TEST(CountWords, LongTextIsTheSameInPieces) {
@@ -237,9 +236,9 @@ TEST(BpeTraining, SpecialTokensAreTheLast) {
 TEST(BpeTraining, SaysWhatCanNotBe) {
   const WordCounts words = {{"ab", 3}};
   const auto message = [&](int64_t vocab_size, const Tokens& special) {
-    return message_of([&] { train_bpe(words, {.vocab_size = vocab_size, .special = special}); });
+    return error_of([&] { train_bpe(words, {.vocab_size = vocab_size, .special = special}); });
   };
-  EXPECT_TRUE(names_all(message_of([] { train_bpe({}, {}); }), {"there is no text"}));
+  EXPECT_TRUE(names_all(error_of([] { train_bpe({}, {}); }), {"there is no text"}));
   EXPECT_TRUE(names_all(message(256, {"<s>"}),
                         {"to have 256 tokens, but the 256 bytes and 1 special", "choose 257"}));
   EXPECT_TRUE(names_all(message(300, {"PAD"}), {"\"PAD\" must be written as <...> or [...]"}));

@@ -23,7 +23,7 @@ WordPieceTokenizer small_tokenizer() {
 std::string message_of_vocabulary(const std::string& bytes) {
   const TestFolder folder;
   write_file(folder / "vocab.txt", bytes);
-  return message_of([&] { WordPieceVocabulary::read(folder / "vocab.txt"); });
+  return error_of([&] { WordPieceVocabulary::read(folder / "vocab.txt"); });
 }
 
 TEST(WordPiece, TakesTheLongestPieceFromTheLeft) {
@@ -49,7 +49,7 @@ TEST(WordPiece, ShowsTextAsPeopleWriteIt) {
   EXPECT_EQ(tokenizer.decode(Tokens{}), "");
   EXPECT_EQ(tokenizer.token_text(9), "##es");
   EXPECT_EQ(tokenizer.token_text(4), "[MASK]");
-  EXPECT_TRUE(names_all(message_of([&] { tokenizer.decode(Tokens{16}); }),
+  EXPECT_TRUE(names_all(error_of([&] { tokenizer.decode(Tokens{16}); }),
                         {"wordpiece", "token 16", "0 to 15"}));
   EXPECT_THROW(tokenizer.token_text(-1), Error);
 }
@@ -82,7 +82,7 @@ TEST(WordPiece, TravelsAsJson) {
 
 TEST(WordPiece, HostileJsonIsRefused) {
   const auto message = [](const char* text) {
-    return message_of([&] { tokenizer_from_json(parse_json(text, "t.json"), "t.json"); });
+    return error_of([&] { tokenizer_from_json(parse_json(text, "t.json"), "t.json"); });
   };
   EXPECT_TRUE(names_all(message("[]"), {"t.json must be an object"}));
   EXPECT_TRUE(names_all(message("{}"), {"t.json has no \"kind\""}));
@@ -117,17 +117,17 @@ TEST(WordPieceVocabulary, HostileFilesAreRefusedByLine) {
   EXPECT_TRUE(names_all(message_of_vocabulary(std::string(kMaxVocabularyItems + 1, '\n')),
                         {"vocab.txt: has 2097153 lines", "at most 2097152"}));
   const TestFolder folder;
-  EXPECT_TRUE(names_all(message_of([&] { WordPieceVocabulary::read(folder.path().string()); }),
+  EXPECT_TRUE(names_all(error_of([&] { WordPieceVocabulary::read(folder.path().string()); }),
                         {folder.path().string()}));
   write_file(folder / "large", "");
   std::filesystem::resize_file(folder / "large", kMaxVocabularyBytes + 1);
-  EXPECT_TRUE(names_all(message_of([&] { WordPieceVocabulary::read(folder / "large"); }),
+  EXPECT_TRUE(names_all(error_of([&] { WordPieceVocabulary::read(folder / "large"); }),
                         {"has 67108865 bytes, but a vocabulary has at most 67108864"}));
 }
 
 TEST(WordPieceVocabulary, TokensOfJsonAreNamedByNumber) {
   const auto message = [](const Json& tokens) {
-    return message_of([&] {
+    return error_of([&] {
       tokenizer_from_json({{"kind", "wordpiece"}, {"tokens", tokens}}, "t.json");
     });
   };
