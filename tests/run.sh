@@ -26,8 +26,11 @@ tests/fuzz.sh
 # Without a GPU, what is for one can be compiled and linked.
 nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc || true)
 if [ -n "$nvcc" ]; then
-  build compile_cuda
-  ctest --preset compile_cuda
+  build compile_cuda tessera kernel_times
+  if grep -q cudnn_support_tests build/compile_cuda/build.ninja; then
+    build compile_cuda cudnn_support_tests
+    ctest --preset compile_cuda -R '^cuda/'
+  fi
 else
   echo "nvcc was not found: whether the code for NVIDIA GPUs compiles and links was NOT checked"
 fi
