@@ -7,27 +7,27 @@
 
 namespace tessera {
 
-/// The sum of squares of the whole model's gradient, every element counted once: shards are summed
-/// over the tensor ranks, and what the tensor ranks hold in common is counted by the first of them.
-/// Where data ranks share the optimizer's state, each counts what it owns. Its root is the
-/// Euclidean norm.
+/// Computes the sum of squares of the whole model's gradient, counting each element once. Shards
+/// are summed over the tensor ranks; replicated parameters are counted by tensor rank 0 only. With
+/// ZeRO, each data rank counts its optimizer shard. The square root of the sum is the Euclidean
+/// norm.
 class GradientNorm {
  public:
-  /// `store` is allocated; it, `tp` and `dp` must outlive this. `dp` may be null where this rank
-  /// owns all of the store.
+  /// `store` must be allocated. `store`, `tp` and `dp` must outlive this object. `dp` may be null
+  /// if the store is not sharded over data ranks.
   GradientNorm(const ParameterStore& store, Communicator& tp, Communicator* dp = nullptr);
 
-  /// squares (1) fp64, on the store's device, = Σ grad²: the same number on every rank. After the
-  /// data ranks' sum. Collective over the tensor ranks, and over the data ranks that share the
-  /// store; the host does not wait for the device.
+  /// Writes squares (1) fp64, on the store's device, = Σ grad²: the same value on every rank. Call
+  /// it after gradients are summed over the data ranks. Collective over the tensor ranks and, with
+  /// ZeRO, the data ranks. The host does not wait for the device.
   void sum_squares(Tensor squares) const;
 
-  /// Of the flat gradients, that this rank counts.
+  /// Number of ranges of the flat gradients that this rank counts.
   size_t num_ranges() const { return counted_.size(); }
 
  private:
   Communicator& tp_;
-  Communicator* owners_;  ///< null where this rank owns all
+  Communicator* owners_;  ///< null without ZeRO
   std::vector<Tensor> counted_;
 };
 

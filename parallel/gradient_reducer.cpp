@@ -27,7 +27,7 @@ void GradientReducer::reset() {
 }
 
 void GradientReducer::add(const Parameter& parameter) {
-  // Parameters are few and their offsets ascend.
+  // A linear search suffices: there are few parameters, and their offsets ascend.
   const auto found = std::lower_bound(
       parameters_.begin(), parameters_.end(), parameter.offset,
       [](const Parameter* candidate, int64_t offset) { return candidate->offset < offset; });

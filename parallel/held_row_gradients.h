@@ -9,20 +9,21 @@
 
 namespace tessera {
 
-/// The gradients that with sequence parallelism are still to be summed over the tensor ranks: those
-/// of norms, of the biases behind row-parallel layers and of position and type embeddings, to which
-/// each rank has added the rows that it holds (GradientRows::held).
+/// With sequence parallelism, sums over the tensor ranks the gradients of parameters that see only
+/// a rank's local rows (GradientRows::held): norms, biases after row-parallel layers, and position
+/// and type embeddings.
 class HeldRowGradients {
  public:
-  /// A run of neighbours with so many elements is summed where it is; shorter ones, which are many,
-  /// together in a copy.
+  /// A contiguous range with at least this many elements is reduced in place. The many shorter
+  /// ranges are copied into one buffer and reduced together.
   static constexpr int64_t kAlone = int64_t{1} << 18;
 
-  /// `store` is allocated; it and `tp` must outlive this.
+  /// `store` must be allocated. `store` and `tp` must outlive this object.
   HeldRowGradients(const ParameterStore& store, Communicator& tp);
 
-  /// Sums those that this rank updates: the same bits on every tensor rank. Once a step, after the
-  /// data ranks' sum. Takes room from `arena`. Collective over the tensor ranks.
+  /// Sums the gradients that this rank updates; every tensor rank gets the same bits. Call it once
+  /// per step, after gradients are summed over the data ranks. Allocates scratch memory in `arena`.
+  /// Collective over the tensor ranks.
   void sum(Arena& arena) const;
 
   int64_t num_elements() const;

@@ -10,16 +10,16 @@
 
 namespace tessera {
 
-/// A rank of a group of any size of which no other rank is there: for dry runs. Collectives check
-/// their arguments, add to a tally what they would exchange, and leave every tensor as it is, on
-/// the meta device or in host memory. A rank alone can not know the groups of a split(), which
-/// throws.
+/// A rank of a group of any size whose other ranks do not exist, for dry runs. Collectives check
+/// their arguments, count their traffic in a tally, and leave all tensors unchanged. Accepts
+/// tensors on the meta device and in host memory. split() throws, because one rank alone cannot
+/// know the resulting groups.
 class MetaCommunicator final : public Communicator {
  public:
   /// Throws unless `rank` is in [0, size).
   MetaCommunicator(int rank, int size);
 
-  /// Since the communicator was made.
+  /// Traffic since construction.
   TrafficTally& tally() { return tally_; }
 
   [[noreturn]] std::unique_ptr<Communicator> split(int color, int key) override;
@@ -43,10 +43,10 @@ class MetaCommunicator final : public Communicator {
   TrafficTally tally_;
 };
 
-/// The groups of a rank in a grid whose other ranks are not there, for dry runs.
+/// The groups of one rank in a process grid whose other ranks do not exist, for dry runs.
 class MetaGroups {
  public:
-  /// Throws as ProcessGrid does.
+  /// Throws under the same conditions as ProcessGrid.
   MetaGroups(int world_size, int tensor, int world_rank = 0);
 
   const ParallelGroups& groups() const { return groups_; }

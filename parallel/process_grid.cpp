@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-// Of a longer list the first kShown - 1 entries and the last are printed.
+// Longer lists print their first kShown - 1 entries and the last one.
 constexpr size_t kShown = 8;
 
 std::vector<int> divisors(int n) {
@@ -35,7 +35,7 @@ void check_index(int index, int extent, std::string_view name) {
           extent - 1);
 }
 
-// `names` with those in the middle left out where there are many.
+// Joins `names`, leaving out the middle of a long list.
 std::string join_shortened(const std::vector<std::string>& names, std::string_view separator) {
   if (names.size() <= kShown) return fmt::format("{}", fmt::join(names, separator));
   return fmt::format("{}{}...{}{}",

@@ -8,28 +8,28 @@
 
 namespace tessera {
 
-/// Where a rank stands in the grid.
+/// A rank's coordinates in the grid.
 struct GridPlace {
-  int data_index = 0;    ///< which replica; the rank in `dp`
-  int tensor_index = 0;  ///< which part of a replica; the rank in `tp`
+  int data_index = 0;    ///< the replica; equals dp.rank()
+  int tensor_index = 0;  ///< the shard of the replica; equals tp.rank()
 
   bool operator==(const GridPlace&) const = default;
 };
 
 /// The arithmetic of world = data × tensor. The tensor axis is innermost, so that the ranks of a
-/// replica, which exchange the most, are neighbours on a host:
+/// replica, which communicate most, are neighbors on a host:
 ///
 ///     world_rank = data_index × tensor + tensor_index
 class ProcessGrid {
  public:
-  /// `tensor` is parallel.tensor of the configuration. Throws unless it divides `world_size`.
+  /// `tensor` is the configuration's parallel.tensor. Throws unless it divides `world_size`.
   ProcessGrid(int world_size, int tensor);
 
   int world_size() const { return data_ * tensor_; }
   int tensor() const { return tensor_; }  ///< ranks that share a replica
   int data() const { return data_; }      ///< replicas
 
-  /// These throw if a rank or an index is not in the grid.
+  /// The following throw if a rank or an index is outside the grid.
   GridPlace place_of(int world_rank) const;
   int world_rank_of(GridPlace place) const;
   /// The world ranks of replica `data_index`, by tensor index.
@@ -42,22 +42,23 @@ class ProcessGrid {
   int data_;
 };
 
-/// The groups, for the start-up summary; long lists are shortened.
+/// The groups as text for the start-up summary. Long lists are shortened.
 ///
 ///     4 ranks = 2 data × 2 tensor
 ///       tensor groups: {0, 1} {2, 3}
 ///       data groups:   {0, 2} {1, 3}
 std::string to_string(const ProcessGrid& grid);
 
-/// The communicators of a rank.
+/// A rank's communicators.
 struct ParallelGroups {
   ProcessGrid grid;
   Communicator& world;               ///< all ranks
-  std::unique_ptr<Communicator> tp;  ///< the tensor ranks of my replica
-  std::unique_ptr<Communicator> dp;  ///< the ranks that hold my shard
+  std::unique_ptr<Communicator> tp;  ///< the tensor ranks of this rank's replica
+  std::unique_ptr<Communicator> dp;  ///< the data ranks that have this rank's shard
 };
 
-/// Splits `world`, which must outlive the result, by a grid with `tensor` tensor ranks. Collective.
+/// Splits `world` into a grid with `tensor` tensor ranks. `world` must outlive the result.
+/// Collective.
 ParallelGroups make_parallel_groups(Communicator& world, int tensor);
 
 }  // namespace tessera

@@ -6,9 +6,10 @@
 
 namespace tessera {
 
-/// Which activations are not kept for the backward pass but computed again in it: the GELUs', which
-/// are a quarter of a block's and cost little, or all of a block but its input, for another forward
-/// pass. Results are the same bits, but for `gelu` where a product applies a kept GELU (matmul.h).
+/// Activations to recompute in the backward pass instead of storing them. `gelu`: the GELU outputs,
+/// a quarter of a block's activations, at little cost. `block`: everything but a block's input, at
+/// the cost of a second forward pass. Results have the same bits, except with `gelu` where a
+/// product applies a stored GELU (matmul.h).
 enum class Recompute : uint8_t { none, gelu, block };
 
 constexpr std::string_view to_string(Recompute recompute) {

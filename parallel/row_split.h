@@ -9,16 +9,15 @@
 
 namespace tessera {
 
-/// How the tensor ranks share the N rows of a micro-batch's activations where they would all do the
-/// same to every row, which is everywhere but in the tensor regions: sequence parallelism
-/// (Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models", 2022).
-/// Rank r holds rows [r × chunk, (r + 1) × chunk) with chunk = ⌈N / parts⌉, of which the last ranks
-/// have fewer, or none. With one part every rank holds all rows.
+/// How sequence parallelism shards the N rows of a micro-batch's activations over the tensor ranks,
+/// outside the tensor regions (Korthikanti et al., "Reducing Activation Recomputation in Large
+/// Transformer Models", 2022). Rank r has the local rows [r × chunk, (r + 1) × chunk) with chunk =
+/// ⌈N / parts⌉; the last ranks may have fewer, or none. With one part, every rank has all rows.
 ///
 ///     5 rows, 4 parts: {0, 1} {2, 3} {4} {}
 struct RowSplit {
   int parts = 1;
-  int index = 0;     ///< the rank's
+  int index = 0;     ///< this rank's part
   int64_t rows = 0;  ///< N
 
   bool split() const { return parts > 1; }
@@ -27,15 +26,15 @@ struct RowSplit {
     return {std::min(rows, index * chunk()), std::min(rows, (index + 1) * chunk())};
   }
 
-  /// The same ranks' shares of a micro-batch with N = `count`.
+  /// The same sharding of a micro-batch with N = `count`.
   RowSplit of(int64_t count) const { return {parts, index, count}; }
 
-  /// The rows of `whole` (N, ...) that the rank holds: a view.
+  /// This rank's local rows of `whole` (N, ...), as a view.
   Tensor held_of(const Tensor& whole) const {
     return split() ? whole.slice(held().begin, held().end) : whole;
   }
 
-  /// The shape (..., rows, C) with as many rows as the rank holds, or as there are.
+  /// The shape (..., rows, C) with the number of local rows, or of all rows.
   Shape held_shape(const Shape& whole) const { return with_rows(whole, held().size()); }
   Shape whole_shape(const Shape& held) const { return with_rows(held, rows); }
 

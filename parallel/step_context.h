@@ -11,27 +11,26 @@
 
 namespace tessera {
 
-/// What a forward and a backward pass of one micro-batch need besides tensors. Layers take their
-/// activations from `arena` and keep views of those that their backward reads, until the next
-/// forward.
+/// What forward and backward of one micro-batch need besides tensors. Layers allocate activations
+/// in `arena` and keep views of those that backward reads, until the next forward.
 struct StepContext {
   Arena& arena;
-  /// Told of each gradient that is final, in the last micro-batch of a step; null in the others.
+  /// Receives each final gradient in the last micro-batch of a step; null in other micro-batches.
   GradientReducer* reducer = nullptr;
-  /// Whether dropout drops.
+  /// Whether dropout is active.
   bool training = false;
   Recompute recompute = Recompute::none;
   uint64_t seed = 0;
   uint32_t step = 0;
-  /// Index within the global batch of this micro-batch's first sequence.
+  /// Index in the global batch of this micro-batch's first sequence.
   int64_t first_sequence = 0;
   /// Where dropout finds `step` and `first_sequence` instead when it runs (Dropout::moment), in a
   /// pass that is recorded; else undefined.
   Tensor moment = {};
-  /// Where the rows of activations would be in the micro-batch with its padding: of all rows.
+  /// Position of each row, over all ranks, in the padded micro-batch.
   RowPlaces places = {};
-  /// Which of them this tensor rank holds outside the tensor regions. Where they are split, an
-  /// activation there is (1, n, C) for its n rows, and `places` says where all are.
+  /// This tensor rank's local rows outside the tensor regions. If rows are sharded, an activation
+  /// there is (1, n, C) for the n local rows, and `places` still covers all rows.
   RowSplit rows = {};
 
   void gradient_is_final(const Parameter& parameter) const {
