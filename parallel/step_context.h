@@ -24,8 +24,8 @@ struct StepContext {
   uint32_t step = 0;
   /// Index in the global batch of this micro-batch's first sequence.
   int64_t first_sequence = 0;
-  /// Where dropout finds `step` and `first_sequence` instead when it runs (Dropout::moment), in a
-  /// pass that is recorded; else undefined.
+  /// For captured passes: where dropout reads `step` and `first_sequence` when it runs
+  /// (Dropout::moment). Undefined otherwise.
   Tensor moment = {};
   /// Position of each row, over all ranks, in the padded micro-batch.
   RowPlaces places = {};
@@ -37,8 +37,8 @@ struct StepContext {
     if (reducer != nullptr) reducer->add(parameter);
   }
 
-  /// The dropout of an activation whose rows are those tokens of the batch that the rank holds, or,
-  /// with `tokens` (as Dropout::rows), others: the same bits on every layout.
+  /// Dropout of an activation with this rank's local rows, or with the rows `tokens` (as in
+  /// Dropout::rows). It has the same bits on every layout.
   Dropout dropout(double probability, RandomPurpose purpose, int layer,
                   const Tensor& tokens) const {
     Dropout result;

@@ -17,7 +17,7 @@ void for_each_control_group(
     const std::filesystem::path& root, std::string_view controller,
     const std::function<void(const std::filesystem::path& folder, bool is_v2)>& use) {
   std::ifstream memberships(root / "proc/self/cgroup");
-  std::string line;  // hierarchy:controllers:path, with no controllers for version 2
+  std::string line;  // hierarchy:controllers:path; controllers is empty in version 2
   while (std::getline(memberships, line)) {
     const size_t first = line.find(':');
     const size_t second = line.find(':', first + 1);
@@ -27,8 +27,8 @@ void for_each_control_group(
     if (!v2 && !lists(controllers, controller)) continue;
 
     const std::filesystem::path mount = root / "sys/fs/cgroup" / controllers;
-    // Inside a container the path may be the host's and its files not visible; the container's own
-    // group is then the root of the mount, where this ends in any case.
+    // In a container, the path may be the host's and its files invisible. The container's own group
+    // is then the root of the mount, where this loop ends in any case.
     for (std::filesystem::path path =
              std::filesystem::path(line.substr(second + 1)).relative_path();
          ; path = path.parent_path()) {

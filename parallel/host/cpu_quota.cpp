@@ -24,7 +24,7 @@ std::optional<double> read_v2(const fs::path& group) {
   return std::nullopt;
 }
 
-// Version 1: a file for each number, with the quota -1 where there is none.
+// Version 1: one file per number; a quota of -1 means no limit.
 std::optional<double> read_v1(const fs::path& group) {
   std::ifstream quota_file(group / "cpu.cfs_quota_us");
   std::ifstream period_file(group / "cpu.cfs_period_us");

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 std::optional<size_t> read_number(const fs::path& path) {
   std::ifstream file(path);
-  size_t number = 0;  // "max" is none
+  size_t number = 0;  // "max" means no limit
   if (file >> number) return number;
   return std::nullopt;
 }
@@ -30,7 +30,7 @@ std::optional<size_t> read_entry(const fs::path& path, const std::string& name) 
   return std::nullopt;
 }
 
-/// What a group's limit leaves, if it has one.
+/// Bytes left below a group's limit, if it has one.
 std::optional<size_t> left_in(const fs::path& group, bool v2) {
   const auto limit = read_number(group / (v2 ? "memory.max" : "memory.limit_in_bytes"));
   const auto used = read_number(group / (v2 ? "memory.current" : "memory.usage_in_bytes"));

@@ -4,8 +4,8 @@
 
 namespace tessera {
 
-/// The name of the host that this process runs on, by which ranks find out who shares one. Throws
-/// if the host does not tell.
+/// The name of this process's host; ranks with equal names share a host. Throws if the system does
+/// not report it.
 std::string host_name();
 
 }  // namespace tessera

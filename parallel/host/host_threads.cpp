@@ -25,7 +25,7 @@
 namespace tessera {
 namespace {
 
-// A sum of shares such as 6 × 1/6 may be a bit less than 1.
+// Rounding: a sum of shares such as 6 × 1/6 may be slightly less than 1.
 int floor_of_sum(double sum) { return static_cast<int>(std::floor(sum + 1e-6)); }
 
 std::string count(int n, std::string_view noun) {
@@ -39,7 +39,7 @@ std::vector<RankCpus> ranks_of_host(const std::vector<RankCpus>& ranks, const st
   return result;
 }
 
-// Every CPU in `mine` counts one divided by the number of ranks that may run on it.
+// Each CPU in `mine` counts as 1 divided by the number of ranks that may run on it.
 double sum_of_shares(const std::set<int>& mine, const std::vector<RankCpus>& neighbours) {
   double sum = 0;
   for (const int cpu : mine) {
@@ -58,7 +58,7 @@ int ranks_that_share(const std::set<int>& mine, const std::vector<RankCpus>& nei
       }));
 }
 
-// The CPUs that the ranks of a host would have had without binding.
+// The CPUs that the ranks of a host would have without binding.
 std::set<int> unbound_cpus(const std::vector<RankCpus>& neighbours) {
   std::set<int> all;
   for (const RankCpus& rank : neighbours) {
@@ -124,9 +124,9 @@ struct FreeCpuSet {
   void operator()(cpu_set_t* set) const { CPU_FREE(set); }
 };
 
-// Empty if the system does not tell. `process` 0 is the calling thread.
+// Empty if the system does not report them. `process` 0 is the calling thread.
 std::set<int> affinity_of(pid_t process) {
-  // The kernel refuses a set that is smaller than its own, whose size it does not tell.
+  // The kernel refuses a set smaller than its own and does not report its size.
   constexpr int kMost = 1 << 20;
   for (int cpus = 1024; cpus <= kMost; cpus *= 2) {
     const std::unique_ptr<cpu_set_t, FreeCpuSet> set(CPU_ALLOC(static_cast<size_t>(cpus)));
@@ -148,7 +148,7 @@ std::set<int> affinity_of(pid_t process) {
 std::optional<int> user_threads() {
   const char* text = std::getenv("OMP_NUM_THREADS");
   if (text == nullptr || *text == '\0') return std::nullopt;
-  // A list gives one number for each level of nesting; Tessera has one level.
+  // A list has one number per nesting level; Tessera uses one level.
   const std::string_view all = text;
   const std::string_view first = all.substr(0, all.find(','));
   int threads = 0;

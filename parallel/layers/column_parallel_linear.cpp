@@ -56,8 +56,8 @@ ColumnParallelLinear::Activated ColumnParallelLinear::forward_gelu(const StepCon
 
 void ColumnParallelLinear::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
   const Arena::Scope scope(ctx.arena);
-  // What was gathered in the forward pass was not kept: it would be all that splitting saves. It
-  // comes again while dx is computed, and the sum of dx goes while dw is.
+  // Storing the gathered input would lose what sequence parallelism saves, so backward gathers it
+  // again. The gather overlaps with computing dx, and the sum of dx overlaps with computing dw.
   AllRows x(ctx, x_, tp_);
   RegionSum sum(ctx, dx, tp_);
   linear_backward_input(dy, weight_matrix(weight_->value), sum.part());
@@ -66,8 +66,8 @@ void ColumnParallelLinear::backward(const StepContext& ctx, const Tensor& dy, Te
   linear_backward_weight_bias(
       dy, x.wait(), weight_matrix(weight_->grad), weight_->next_accumulate(),
       bias_ != nullptr ? bias_->grad_to_add_to().view({bias_->grad.numel()}) : Tensor());
-  // Before a gradient is final, where a pass that is recorded may be cut, of which nothing may be
-  // under way on another stream then.
+  // Wait before a gradient is final: a captured pass may be cut there, and nothing may be pending
+  // on another stream at a cut.
   summing->wait();
   if (bias_ != nullptr) ctx.gradient_is_final(*bias_);
   ctx.gradient_is_final(*weight_);

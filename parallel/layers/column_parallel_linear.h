@@ -9,36 +9,37 @@
 
 namespace tessera {
 
-/// What a linear layer is, whole.
+/// A linear layer with its global sizes.
 struct LinearSpec {
   std::string name;
   int64_t in_features = 0;
   int64_t out_features = 0;
-  /// How many matrices (out_features, in_features) stand one after the other: 3 for the joint
-  /// projection to queries, keys and values, whose every part is split over the ranks.
+  /// Number of stacked matrices (out_features, in_features): 3 for the joint projection to queries,
+  /// keys and values. Each is sharded over the ranks.
   int64_t parts = 1;
   bool bias = true;
   float init_stddev = 0.02f;
 };
 
-/// y = x Wᵀ + b with W's rows, and so y's features, split over the tensor ranks: where a tensor
-/// region is entered. Of x a rank has what it holds outside of it, n rows (ctx.rows); y has all N
-/// rows and stays split by features.
+/// y = x Wᵀ + b with W's rows, and so y's features, sharded over the tensor ranks. It enters a
+/// tensor region: x has the n local rows (ctx.rows), y has all N rows and stays sharded by
+/// features.
 class ColumnParallelLinear {
  public:
   ColumnParallelLinear(ParameterStore& store, const LinearSpec& spec, Communicator& tp);
 
-  /// x (..., n, in_features) → y (..., N, parts × out_features / tp) in ctx.arena. Keeps x.
+  /// x (..., n, in_features) → y (..., N, parts × out_features / tp) in ctx.arena. Stores x for
+  /// backward.
   Tensor forward(const StepContext& ctx, const Tensor& x);
 
-  /// As forward(), to y = hidden and gelu(hidden), both in ctx.arena.
+  /// Like forward(), but returns y as `hidden` and gelu(hidden) as `active`, both in ctx.arena.
   struct Activated {
     Tensor hidden, active;
   };
   Activated forward_gelu(const StepContext& ctx, const Tensor& x, Gelu kind);
 
-  /// dy (..., N, ·). dx (..., n, in_features) is written (the sum over the tensor ranks), the
-  /// gradients of W and b are added to.
+  /// dy (..., N, parts × out_features / tp). Overwrites dx (..., n, in_features) with the sum over
+  /// the tensor ranks; accumulates into the gradients of W and b.
   void backward(const StepContext& ctx, const Tensor& dy, Tensor dx);
 
  private:
@@ -47,8 +48,9 @@ class ColumnParallelLinear {
   Tensor allocate_output(const StepContext& ctx, const Tensor& x) const;
 
   Communicator& tp_;
-  Parameter* weight_;          // (parts, out_features, in_features), or without the first dim
-  Parameter* bias_ = nullptr;  // (parts, out_features), likewise
+  Parameter*
+      weight_;  // (parts, out_features, in_features), or (out_features, in_features) if parts = 1
+  Parameter* bias_ = nullptr;  // (parts, out_features), or (out_features)
   Tensor x_;
 };
 

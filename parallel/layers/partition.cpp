@@ -12,7 +12,7 @@ Range even_range(int64_t total, int parts, int index, std::string_view what) {
 }
 
 VocabPartition partition_vocab(int64_t vocab_size, int parts, int index) {
-  // Rows of logits that are whole cache lines keep every vector load aligned.
+  // Pad rows of logits to whole cache lines so that every vector load is aligned.
   constexpr int64_t kMultiple = 16;
   const int64_t padded = round_up(ceil_div(vocab_size, parts), kMultiple);
   const int64_t begin = std::min(vocab_size, index * padded);

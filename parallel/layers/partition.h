@@ -7,12 +7,13 @@
 
 namespace tessera {
 
-/// Part `index` of `total` things split evenly into `parts`; throws, naming `what`, if they can not
-/// be.
+/// Part `index` of `total` items divided evenly into `parts`. Throws, naming `what`, unless `parts`
+/// divides `total`.
 Range even_range(int64_t total, int parts, int index, std::string_view what);
 
-/// A vocabulary of any size over tensor ranks: every rank has room for `padded` rows (the same on
-/// all), of which it holds the global rows `held`; the last ranks may hold fewer, or none.
+/// The shard of a vocabulary of any size on one tensor rank. Every rank has memory for `padded`
+/// rows, the same number on all ranks, and has the global rows `held`. The last ranks may have
+/// fewer, or none.
 struct VocabPartition {
   Range held;
   int64_t padded = 0;

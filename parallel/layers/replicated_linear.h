@@ -6,17 +6,17 @@
 
 namespace tessera {
 
-/// y = x Wᵀ + b, whole on every tensor rank: for heads that take few rows. All ranks compute the
-/// same, so nothing has to travel.
+/// y = x Wᵀ + b, replicated on every tensor rank, for heads with few rows. All ranks compute the
+/// same result without communication.
 class ReplicatedLinear {
  public:
-  /// Takes spec.parts = 1.
+  /// Requires spec.parts = 1.
   ReplicatedLinear(ParameterStore& store, const LinearSpec& spec);
 
-  /// x (N, in_features) → y (N, out_features) in ctx.arena. Keeps x.
+  /// x (N, in_features) → y (N, out_features) in ctx.arena. Stores x for backward.
   Tensor forward(const StepContext& ctx, const Tensor& x);
 
-  /// dx is written, the gradients of W and b are added to.
+  /// Overwrites dx; accumulates into the gradients of W and b.
   void backward(const StepContext& ctx, const Tensor& dy, Tensor dx);
 
  private:

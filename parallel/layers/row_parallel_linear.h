@@ -8,34 +8,35 @@
 
 namespace tessera {
 
-/// y = x Wᵀ with W's columns split over the tensor ranks like x's features: the other half of a
-/// pair that begins with a ColumnParallelLinear. x has all N rows; y is summed over the ranks, of
-/// which each gets the n rows that it holds outside the tensor region (ctx.rows). The bias, which
-/// counts once and not once a rank, is left to the residual sum that follows: see bias().
+/// y = x Wᵀ with W's columns sharded over the tensor ranks like x's features; the counterpart of
+/// ColumnParallelLinear. x has all N rows. y is summed over the ranks, and each rank gets its n
+/// local rows (ctx.rows). forward() does not add the bias, which must be added once and not once
+/// per rank; the residual sum that follows adds bias().
 class RowParallelLinear {
  public:
   RowParallelLinear(ParameterStore& store, const LinearSpec& spec, Communicator& tp);
 
-  /// x (..., N, in_features / tp) → y (..., n, out_features) in ctx.arena, without bias. Keeps x.
+  /// x (..., N, in_features / tp) → y (..., n, out_features) in ctx.arena, without bias. Stores x
+  /// for backward.
   Tensor forward(const StepContext& ctx, const Tensor& x);
   void forward(const StepContext& ctx, const Tensor& x, Tensor y);
 
-  /// For a backward pass whose x was computed again, elsewhere.
+  /// Sets x for a backward pass after the caller has recomputed it.
   void keep(const Tensor& x) { x_ = x; }
 
-  /// dy (..., n, out_features); dx (..., N, in_features / tp) is written, the gradients of W and of
-  /// the bias are added to.
+  /// dy (..., n, out_features). Overwrites dx (..., N, in_features / tp); accumulates into the
+  /// gradients of W and of the bias.
   void backward(const StepContext& ctx, const Tensor& dy, Tensor dx);
 
-  /// backward, where x was gelu(hidden), to dhidden.
+  /// Like backward() for x = gelu(hidden); overwrites dhidden instead of dx.
   void backward_gelu(const StepContext& ctx, const Tensor& dy, const Tensor& hidden, Gelu kind,
                      Tensor dhidden);
 
-  /// (out_features), whole on every rank; undefined if the layer has none.
+  /// (out_features), the same on every rank. Undefined if the layer has no bias.
   Tensor bias() const { return bias_ != nullptr ? bias_->value : Tensor(); }
 
  private:
-  /// From dy of the rank's rows and of all.
+  /// Accumulates from dy of the local rows and of all rows.
   void add_gradients(const StepContext& ctx, const Tensor& held, const Tensor& all);
 
   Communicator& tp_;

@@ -6,23 +6,23 @@
 namespace tessera {
 namespace {
 
-/// As all ranks' shares together, of which the first N rows are real. No op reads the others.
+/// Shape of all ranks' shares together. Its first N rows are real; no op reads the others.
 Tensor allocate_padded(const StepContext& ctx, const Tensor& like) {
   return ctx.arena.allocate({ctx.rows.parts * ctx.rows.chunk(), like.dim(-1)}, like.dtype());
 }
 
-/// This rank's share of `padded`, in its place: (chunk, C).
+/// This rank's share of `padded`, in place: (chunk, C).
 Tensor share_of(const StepContext& ctx, const Tensor& padded) {
   const int64_t begin = ctx.rows.index * ctx.rows.chunk();
   return padded.slice(begin, begin + ctx.rows.chunk());
 }
 
-/// The real rows of a share, shaped like `held`.
+/// The real rows of a share, in the shape of `held`.
 Tensor real_rows(const Tensor& share, const Tensor& held) {
   return share.slice(0, held.numel() / held.dim(-1)).view(held.shape());
 }
 
-/// A sum that still has to leave the room where it was made.
+/// A pending sum whose result must be copied out of its scratch memory.
 class SumToCopy final : public PendingCollective {
  public:
   SumToCopy(std::unique_ptr<PendingCollective> summing, const Tensor& sum, Tensor out)
@@ -42,7 +42,7 @@ class SumToCopy final : public PendingCollective {
   }
 
  private:
-  std::unique_ptr<PendingCollective> summing_;  // null when `out_` is written
+  std::unique_ptr<PendingCollective> summing_;  // null once `out_` is written
   Tensor sum_, out_;
 };
 
@@ -79,7 +79,7 @@ Tensor chosen_rows(const StepContext& ctx, const Tensor& held, const Tensor& row
                    Communicator& tp) {
   const Tensor x = ctx.arena.allocate({rows.numel(), held.dim(-1)}, held.dtype());
   gather_rows(held, rows, x, ctx.rows.held().begin);
-  if (ctx.rows.split()) tp.all_reduce(x);  // of each row all but one rank have zeros
+  if (ctx.rows.split()) tp.all_reduce(x);  // each row is zero on all ranks but one
   return x;
 }
 

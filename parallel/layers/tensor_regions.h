@@ -7,64 +7,65 @@
 
 namespace tessera {
 
-/// The borders of a tensor region, in which each rank computes other columns of all rows. What
-/// enters it and what leaves it are conjugate: each one's backward is the other's forward, and
-/// either is one of two things. Which collectives these are depends on the rows that ranks hold
-/// outside, all (Shoeybi et al., "Megatron-LM", 2019, functions f and g) or their share of them
+/// The boundaries of a tensor region, in which each rank computes its share of the columns of all
+/// rows. Entering and leaving are conjugate: the backward of one is the forward of the other. The
+/// collectives depend on the rows that a rank has outside the region: all of them (Shoeybi et al.,
+/// "Megatron-LM", 2019, functions f and g), or its local rows with sequence parallelism
 /// (parallel/row_split.h; Korthikanti et al., 2022, functions g and ḡ).
 ///
-///                                                      all rows      a share
+///                                                      all rows      local rows
 ///   enter forward, leave backward: AllRows of x        nothing       all-gather
 ///   leave forward, enter backward: RegionSum of y      all-reduce    reduce-scatter
 
-/// The rows of all tensor ranks, which may still be on their way.
+/// The rows of all tensor ranks, gathered asynchronously.
 class AllRows {
  public:
-  /// Starts to gather (..., N, C) from held (..., n, C) of the n rows that the rank holds. Takes
-  /// room from ctx.arena, where they will be. Collective over `tp`.
+  /// Starts gathering (..., N, C) from the local rows `held` (..., n, C). Allocates the output in
+  /// ctx.arena. Collective over `tp`.
   AllRows(const StepContext& ctx, const Tensor& held, Communicator& tp);
 
-  /// Returns when they are there: `held` itself where each rank holds all.
+  /// Waits for the rows and returns them. Returns `held` itself if every rank has all rows.
   const Tensor& wait();
 
  private:
   Tensor rows_;
-  std::unique_ptr<PendingCollective> gathering_;  // null where there is nothing to wait for
+  std::unique_ptr<PendingCollective> gathering_;  // null if nothing is pending
 };
 
 inline Tensor all_rows(const StepContext& ctx, const Tensor& held, Communicator& tp) {
   return AllRows(ctx, held, tp).wait();
 }
 
-/// The sum over the tensor ranks of what each has of all rows.
+/// The sum over the tensor ranks of each rank's partial result for all rows.
 class RegionSum {
  public:
-  /// Of the sum, `out` (..., n, C) gets the rows that the rank holds. Takes room from ctx.arena,
-  /// which must last until the sum is there.
+  /// `out` (..., n, C) receives the local rows of the sum. Allocates scratch memory in ctx.arena,
+  /// which must stay valid until the sum is complete.
   RegionSum(const StepContext& ctx, Tensor out, Communicator& tp);
 
-  /// Where this rank writes what it has, (..., N, C): `out` itself where each rank holds all rows.
+  /// Where this rank writes its partial result, (..., N, C). It is `out` itself if every rank has
+  /// all rows.
   const Tensor& part() const { return part_; }
 
-  /// part() is written. Other work may run until the result's wait(), when `out` is. Collective
-  /// over `tp`.
+  /// Starts the sum; part() must be written. Other work may run until wait() on the result, after
+  /// which `out` is written. Collective over `tp`.
   [[nodiscard]] std::unique_ptr<PendingCollective> start();
 
  private:
   Communicator& tp_;
   Tensor out_;
   Tensor part_;
-  Tensor padded_;  // (parts × chunk, C): part_ and what makes the ranks' shares equal
-  Tensor share_;   // (chunk, C): this rank's, in its place
+  Tensor padded_;  // (parts × chunk, C): part_, padded to equal shares
+  Tensor share_;   // (chunk, C): this rank's share, in place
 };
 
-/// x (M, C) whole on every rank, from the ranks that hold its rows: the rows `rows` (M) int32 of
-/// all, in ctx.arena. `held` (n, C). Collective over `tp`.
+/// Gathers selected rows: returns x (M, C), the same on every rank, in ctx.arena. `held` (n, C) is
+/// this rank's local rows; `rows` (M) int32 are indices into all rows. Collective over `tp`.
 Tensor chosen_rows(const StepContext& ctx, const Tensor& held, const Tensor& rows,
                    Communicator& tp);
 
-/// The gradient of chosen_rows: dheld[row] += dx[m] for those of the rows that this rank holds. dx
-/// (M, C) is whole on every rank.
+/// Backward of chosen_rows: dheld[row] += dx[m] for each selected row that is local. dx (M, C) is
+/// the same on every rank.
 void chosen_rows_backward(const StepContext& ctx, const Tensor& dx, const Tensor& rows,
                           Tensor dheld);
 

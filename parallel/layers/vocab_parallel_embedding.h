@@ -9,19 +9,20 @@
 
 namespace tessera {
 
-/// Word embeddings whose rows are split over the tensor ranks. A rank looks up the words that it
-/// holds, zeros stand for the others, and of the ranks' sum each gets the n tokens that it holds
-/// (ctx.rows).
+/// Word embeddings with rows sharded over the tensor ranks. A rank looks up the tokens in its shard
+/// and uses zeros for all others. The ranks' results are summed, and each rank gets its n local
+/// tokens (ctx.rows).
 class VocabParallelEmbedding {
  public:
   VocabParallelEmbedding(ParameterStore& store, const std::string& name, int64_t vocab_size,
                          int64_t hidden_size, float init_stddev, Communicator& tp);
 
-  /// ids (B, T) int32 of all tokens → (B, T, C), or (1, n, C), in ctx.arena. Keeps ids.
+  /// ids (B, T) int32 of all tokens → (B, T, C), or (1, n, C) with sequence parallelism, in
+  /// ctx.arena. Stores ids for backward.
   Tensor forward(const StepContext& ctx, const Tensor& ids);
 
-  /// dout as what forward gave. Adds to the table's gradient. The caller says when that is final (a
-  /// tied head adds to it too).
+  /// Accumulates into the table's gradient. dout has the shape of forward's output. The caller
+  /// marks the gradient as final, because a tied head accumulates into it too.
   void backward(const StepContext& ctx, const Tensor& dout);
 
   Parameter& table() const { return *table_; }  // (V, C)

@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-/// Calls body(begin, end) on chunks of [0, rows).
+/// Calls body(begin, end) for each chunk of [0, rows).
 template <typename Body>
 void for_each_chunk(int64_t rows, Body&& body) {
   for (int64_t begin = 0; begin < rows; begin += VocabParallelLoss::kChunkRows) {
@@ -85,7 +85,7 @@ void VocabParallelLoss::loss_and_gradient(const StepContext& ctx, const Tensor& 
     summing->wait();
   });
   if (bias_ == nullptr) return;
-  bias_->grad_to_add_to();  // where there were no rows
+  bias_->grad_to_add_to();  // clears it if there were no rows
   ctx.gradient_is_final(*bias_);
 }
 
