@@ -13,12 +13,12 @@ namespace {
 bool overlap(const Tensor& a, const Tensor& b) {
   const auto* a_begin = static_cast<const std::byte*>(a.raw());
   const auto* b_begin = static_cast<const std::byte*>(b.raw());
-  const std::less<> before;  // compares pointers into different allocations too
+  const std::less<> before;  // also orders pointers into different allocations
   return before(a_begin, b_begin + b.bytes()) && before(b_begin, a_begin + a.bytes());
 }
 
-/// `whole` has `ranks` times the elements of `part`, and the two can be input and output of one
-/// collective.
+/// Checks that `whole` has `ranks` times the elements of `part` and that the two can be input and
+/// output of one collective.
 void check_pair(const Tensor& part, const char* part_name, const Tensor& whole,
                 const char* whole_name, int ranks, const char* op) {
   require(part.dtype() == whole.dtype() && part.device() == whole.device(),
@@ -38,15 +38,14 @@ void check_disjoint(const Tensor& a, const char* a_name, const Tensor& b, const 
           describe(b));
 }
 
-/// For a timeline, which is there before the arguments are checked.
+/// Bytes for a timeline, which starts before the arguments are checked.
 int64_t bytes_of(const Tensor& tensor) {
   return tensor.defined() ? static_cast<int64_t>(tensor.bytes()) : 0;
 }
 
 }  // namespace
 
-// True where there are elements to move, or to count; throws where the tensor can not be moved at
-// all.
+// True if there are elements to move or to count. Throws if the tensor cannot be moved at all.
 bool Communicator::ready(const Tensor& tensor, const char* op, const char* argument) const {
   require(tensor.defined(), "{}: {} is an undefined tensor", op, argument);
   const bool is_meta = tensor.device().is_meta();
@@ -80,7 +79,7 @@ bool Communicator::is_own_part(const Tensor& part, const Tensor& whole) const {
          static_cast<std::byte*>(whole.raw()) + static_cast<size_t>(rank_) * part.bytes();
 }
 
-// These two are true where there is something to do: not in place in a group of one.
+// These two return whether there is work; an in-place call in a group of one has none.
 bool Communicator::ready_to_gather(const Tensor& input, const Tensor& output,
                                    const char* op) const {
   const bool in_ready = ready(input, op, "input");

@@ -9,41 +9,41 @@
 
 namespace tessera {
 
-/// The max of numbers among which there is a NaN is NaN. Integer sums wrap around.
+/// The max of values that include a NaN is NaN. Integer sums wrap around.
 enum class ReduceOp : uint8_t { sum, max };
 
 constexpr std::string_view to_string(ReduceOp op) { return op == ReduceOp::sum ? "sum" : "max"; }
 
-/// A collective that was started and may still run. Destroying it waits for it.
+/// A started collective that may still be running. The destructor waits for it.
 class PendingCollective {
  public:
   virtual ~PendingCollective() = default;
-  /// Returns when the result is in place. May be called more than once.
+  /// Waits until the result is in place. May be called more than once.
   virtual void wait() = 0;
-  /// Moves the transfer on without blocking; true when the result is in place.
+  /// Advances the transfer without blocking. Returns true when the result is in place.
   virtual bool progress() = 0;
 };
 
-/// A collective with nothing left to do.
+/// A collective that is already complete.
 class CompletedCollective final : public PendingCollective {
  public:
   void wait() override {}
   bool progress() override { return true; }
 };
 
-/// A group of ranks that call the same collectives in the same order. Collectives take Tensors of
-/// any dtype and contiguous shape, never counts of bytes; all ranks pass the same shape and dtype.
-/// A group of one is no special case for its callers. On meta tensors a collective checks its
+/// A group of ranks that call the same collectives in the same order. Collectives accept contiguous
+/// tensors of any dtype and shape, never byte counts; all ranks pass the same shape and dtype.
+/// Callers need no special case for a group of one. On meta tensors a collective checks its
 /// arguments and returns.
 ///
-/// Sums run in the tensor's dtype and give the same bits on every rank of the group.
+/// Sums run in the tensor's dtype and have the same bits on every rank of the group.
 ///
-/// Of a GPU's tensors a communicator takes those of the calling thread's device. It sees what was
-/// enqueued on that thread's stream before the call, and what is enqueued after it (or, of a
-/// pending collective, after its wait()) sees the result; the host waits only where it has to.
+/// GPU tensors must be on the calling thread's device. A collective sees the work enqueued on that
+/// thread's stream before the call. Work enqueued after the call (or, for a pending collective,
+/// after its wait()) sees the result. The host waits only where it must.
 ///
-/// If a rank fails, every other rank's pending or next call throws or the process ends: no call
-/// waits for ever.
+/// If a rank fails, every other rank's pending or next call throws, or the process ends: no call
+/// waits forever.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -56,22 +56,23 @@ class Communicator {
   /// tensor = op over all ranks' tensors, elementwise and in place.
   void all_reduce(Tensor tensor, ReduceOp op = ReduceOp::sum);
 
-  /// As all_reduce, but returns at once; `tensor` may not be touched until the result's wait().
-  /// Collectives of a group that are pending together were started in the same order on all ranks.
+  /// Like all_reduce, but returns immediately; do not touch `tensor` before wait() on the result.
+  /// All ranks of a group must start its pending collectives in the same order.
   [[nodiscard]] std::unique_ptr<PendingCollective> all_reduce_async(Tensor tensor,
                                                                     ReduceOp op = ReduceOp::sum);
 
-  /// output = the ranks' inputs one after the other; output has size() times input's elements.
-  /// `input` may be this rank's part of `output`, in its place; else the two may not overlap.
+  /// output = all ranks' inputs, concatenated in rank order; output has size() times input's
+  /// elements. `input` may be this rank's part of `output`, in place; otherwise the two must not
+  /// overlap.
   void all_gather(const Tensor& input, Tensor output);
 
-  /// output = this rank's part of the elementwise op over all ranks' inputs; input has size()
-  /// times output's elements. `output` may be this rank's part of `input`, in its place, and then
-  /// nothing is known of the other parts afterwards; else the two may not overlap.
+  /// output = this rank's part of the elementwise op over all ranks' inputs; input has size() times
+  /// output's elements. `output` may be this rank's part of `input`, in place, and the other parts
+  /// of `input` are then undefined afterwards; otherwise the two must not overlap.
   void reduce_scatter(const Tensor& input, Tensor output, ReduceOp op = ReduceOp::sum);
 
-  /// As all_gather and reduce_scatter, but these return at once, as all_reduce_async does: neither
-  /// tensor may be touched until the result's wait().
+  /// Like all_gather and reduce_scatter, but these return immediately, as all_reduce_async does: do
+  /// not touch either tensor before wait() on the result.
   [[nodiscard]] std::unique_ptr<PendingCollective> all_gather_async(const Tensor& input,
                                                                     Tensor output);
   [[nodiscard]] std::unique_ptr<PendingCollective> reduce_scatter_async(
@@ -81,28 +82,29 @@ class Communicator {
   void broadcast(Tensor tensor, int root);
 
   /// Blocking, matched in order per pair of ranks. A send may wait for its recv, so ranks that both
-  /// send and receive must agree on who starts. A rank can not send to itself.
+  /// send and receive must agree on who sends first. A rank cannot send to itself.
   void send(const Tensor& tensor, int destination);
   void recv(Tensor tensor, int source);
 
-  /// Returns when every rank has called it.
+  /// Waits until every rank has called it.
   void barrier();
 
-  /// New groups, one for each `color`, with ranks ordered by `key` and, where keys are equal, by
-  /// their rank here; any numbers will do. Collective.
+  /// Creates one group per `color`, with ranks ordered by `key`, then by rank in this group. Any
+  /// integers are valid. Collective.
   [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
 
-  /// "self", "thread", "mpi", "mpi, staged", "nccl": for messages and the start-up summary.
+  /// "self", "thread", "mpi", "mpi, staged" or "nccl", for messages and the start-up summary.
   virtual std::string name() const = 0;
 
  protected:
   Communicator(int rank, int size) : rank_(rank), size_(size) {}
 
-  /// Whether `part`, which has a size()-th of `whole`'s elements, is this rank's part in its place.
+  /// Whether `part`, which has 1 / size() of `whole`'s elements, is this rank's part of `whole` in
+  /// memory.
   bool is_own_part(const Tensor& part, const Tensor& whole) const;
 
  private:
-  // Called with checked arguments on tensors that have elements and data, in groups of any size.
+  // Called with checked arguments on tensors with elements and data, in groups of any size.
   virtual void do_all_reduce(Tensor tensor, ReduceOp op) = 0;
   virtual std::unique_ptr<PendingCollective> do_all_reduce_async(Tensor tensor, ReduceOp op) = 0;
   virtual void do_all_gather(const Tensor& input, Tensor output) = 0;
@@ -117,7 +119,7 @@ class Communicator {
   virtual void do_recv(Tensor tensor, int source) = 0;
   virtual void do_barrier() = 0;
 
-  /// Whether this kind of communicator moves, or counts, tensors of that device.
+  /// Whether this kind of communicator supports tensors on `device`.
   virtual bool takes(Device device) const { return device.is_cpu(); }
 
   bool ready(const Tensor& tensor, const char* op, const char* argument) const;

@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-// Characters as a tensor. Collectives that only read it keep the promise of the const.
+// Characters as a tensor. Casting away const is safe: the collectives used here only read it.
 Tensor as_tensor(std::string_view text) {
   return {const_cast<char*>(text.data()), {narrow<int64_t>(text.size())}, DType::u8, kCpu};
 }
@@ -28,7 +28,7 @@ std::vector<std::string> all_gather_strings(Communicator& group, std::string_vie
   std::vector<int64_t> lengths(ranks);
   group.all_gather(as_tensor(length), as_tensor(lengths));
 
-  // Texts travel padded to the longest, as all ranks of a collective pass one shape.
+  // All ranks must pass one shape, so texts are padded to the longest.
   const auto longest = static_cast<size_t>(*std::max_element(lengths.begin(), lengths.end()));
   std::string padded(text);
   padded.resize(longest);

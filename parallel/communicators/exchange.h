@@ -11,39 +11,39 @@
 
 namespace tessera {
 
-// Short texts between ranks, for start-up, checkpoints and errors. All of these are collective and
-// need a communicator that moves host memory.
+// Exchange of short texts between ranks, for start-up, checkpoints and errors. All functions are
+// collective and need a communicator that supports host memory.
 
-/// Every rank's text, in the order of ranks. Texts may differ in length and contain any bytes.
+/// Returns every rank's text in rank order. Texts may differ in length and contain any bytes.
 std::vector<std::string> all_gather_strings(Communicator& group, std::string_view text);
 
-/// The root's text; that of other ranks is ignored.
+/// Returns the root's text; the other ranks' texts are ignored.
 std::string broadcast_string(Communicator& group, std::string_view text, int root);
 
-/// An error that every rank of a group throws with the same message, so that one of them can print
-/// it and all can end in order.
+/// An error that every rank of a group throws with the same message, so that one rank can print it
+/// and all can exit in order.
 class SharedError : public Error {
  public:
   using Error::Error;
 };
 
-/// What went wrong on one rank.
+/// The error of one rank.
 struct RankError {
-  std::string message = {};  ///< "" if nothing did
-  bool of_peer = false;      ///< it is a PeerError
+  std::string message = {};  ///< "" if there is none
+  bool of_peer = false;      ///< whether it is a PeerError
 
   explicit operator bool() const { return !message.empty(); }
 };
 
-/// That of the exception that is being handled.
+/// The error of the exception being handled.
 RankError handled_error();
 
-/// Throws it on one rank.
+/// Throws `error` on this rank alone.
 [[noreturn]] void throw_error(const RankError& error);
 
-/// Every rank passes its error. If any has one, all throw SharedError with the message of the
-/// lowest failing rank, after saying which ranks failed unless all say the same; PeerErrors count
-/// only where there is nothing else:
+/// Every rank passes its error. If any rank has one, all throw SharedError with the message of the
+/// lowest failing rank. It names the failing ranks, unless all ranks have the same message.
+/// PeerErrors count only if there is no other error:
 ///
 ///     data/train.bin does not exist
 ///     rank 2 of 4: data/train.bin does not exist
@@ -51,8 +51,8 @@ RankError handled_error();
 ///     all 4 ranks, of which the first: out of memory: the host refused an allocation of 800 MiB
 void raise_on_all(Communicator& group, const RankError& error);
 
-/// Runs `body` on every rank. If it throws on any, all throw as in raise_on_all. `body` may call
-/// collectives only as long as it throws on all ranks or none before them.
+/// Runs `body` on every rank. If it throws on any rank, all throw as in raise_on_all(). `body` may
+/// call collectives only as long as, before each, it throws on all ranks or on none.
 template <typename Body>
 void all_or_none(Communicator& group, Body&& body) {
   RankError error;
@@ -64,9 +64,9 @@ void all_or_none(Communicator& group, Body&& body) {
   raise_on_all(group, error);
 }
 
-/// As all_or_none(), for a body with collectives, in which what is wrong is wrong on all ranks
-/// alike. What fails on one rank's device alone is not: then the others may wait in a collective,
-/// and the DeviceError goes on at once, to end all ranks.
+/// Like all_or_none(), for a body with collectives whose errors occur on all ranks alike. The
+/// exception is a DeviceError, which may occur on one rank while others wait in a collective: it
+/// propagates immediately and ends all ranks.
 template <typename Body>
 void all_alike(Communicator& group, Body&& body) {
   RankError error;

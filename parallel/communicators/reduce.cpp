@@ -8,10 +8,10 @@
 namespace tessera {
 namespace {
 
-// A piece of the sum that stays in the first-level cache while the inputs pass by.
+// A piece of the sum that stays in the L1 cache while the inputs stream through.
 constexpr int64_t kBlock = 1024;
 
-// fp32 for bf16; unsigned for integers, whose sums then wrap around instead of being undefined.
+// fp32 for bf16. Unsigned for integers, whose sums then wrap around without undefined behavior.
 template <typename T, ReduceOp op>
 auto accumulator() {
   if constexpr (std::is_same_v<T, bfloat16>) {
@@ -28,7 +28,7 @@ Acc combine(Acc a, Acc b) {
   if constexpr (op == ReduceOp::sum) {
     return static_cast<Acc>(a + b);
   } else if constexpr (std::is_floating_point_v<Acc>) {
-    return a > b || std::isnan(a) ? a : b;  // a NaN on either side stays
+    return a > b || std::isnan(a) ? a : b;  // propagates a NaN from either side
   } else {
     return std::max(a, b);
   }

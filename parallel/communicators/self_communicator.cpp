@@ -39,7 +39,8 @@ class SelfCommunicator final : public Communicator {
   void do_broadcast(Tensor /*tensor*/, int /*root*/) override {}
   void do_barrier() override {}
 
-  // The base class lets no rank name itself, so in a group of one no peer passes its checks.
+  // The base class refuses a rank that names itself as peer, so these are never called in a group
+  // of one.
   void do_send(const Tensor& /*tensor*/, int /*destination*/) override {}
   void do_recv(Tensor /*tensor*/, int /*source*/) override {}
 };

@@ -13,7 +13,7 @@ using Clock = std::chrono::steady_clock;
 
 enum State : int32_t { ready = 0, starting = 1, failed = 2 };
 
-/// Polls until the state changes or the round is over.
+/// Polls until the state changes or the round ends.
 State poll_for_a_round(const std::function<bool()>& poll, RankError& error) {
   constexpr auto kRound = std::chrono::milliseconds(20);
   constexpr auto kPause = std::chrono::milliseconds(1);

@@ -10,28 +10,28 @@
 
 namespace tessera {
 
-/// What ranks exchange something for.
+/// The purpose of communication.
 enum class Traffic : uint8_t {
-  counts,     ///< what no scope names: targets, losses, and whether a rank has an error
+  counts,     ///< outside any scope: targets, losses, and error flags
   embedding,  ///< the vocabulary-parallel embedding
   forward,    ///< the blocks
   loss,       ///< the vocabulary-parallel loss and its gradient
-  recompute,  ///< forward passes of blocks within their backward
+  recompute,  ///< forward passes of blocks that backward repeats
   backward,   ///< the blocks
-  gradients,  ///< their sum over the data ranks, and of some over the tensor ranks
-  norm,       ///< of the gradient
-  weights,    ///< those that each data rank updates a share of
+  gradients,  ///< sums over the data ranks and, for some, the tensor ranks
+  norm,       ///< the gradient norm
+  weights,    ///< weights that each data rank updates a shard of
 };
 
 std::string_view to_string(Traffic traffic);
 
-/// Names what the calling thread's collectives are for as long as it lives: for a TrafficTally and
-/// a Timeline alone, nothing else depends on it. Scopes nest; the innermost counts.
+/// Sets the purpose of the calling thread's collectives during its lifetime, for TrafficTally and
+/// Timeline only. Scopes nest; the innermost applies.
 class TrafficScope {
  public:
   explicit TrafficScope(Traffic traffic);
   ~TrafficScope();
-  /// What the innermost says.
+  /// The purpose set by the innermost scope.
   static Traffic current();
 
   TrafficScope(const TrafficScope&) = delete;
@@ -41,7 +41,7 @@ class TrafficScope {
   Traffic outer_;
 };
 
-/// The calls of a communicator.
+/// The operations of a communicator.
 enum class Collective : uint8_t {
   all_reduce,
   all_gather,
@@ -54,37 +54,37 @@ enum class Collective : uint8_t {
 
 std::string_view to_string(Collective collective);
 
-/// What a rank sends in a group of `ranks`, of a collective on so many bytes, by the algorithms
-/// whose traffic is least for large tensors: a ring's reduce-scatter and all-gather send (n − 1)/n
-/// of the bytes, an all-reduce is both, and a broadcast along a ring sends on average (n − 1)/n
-/// (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
+/// Bytes that a rank of a group of `ranks` sends in a collective on `bytes` bytes, with algorithms
+/// that minimize traffic for large tensors. A ring's reduce-scatter and all-gather each send (n −
+/// 1)/n of the bytes, an all-reduce sends both, and a broadcast along a ring sends (n − 1)/n on
+/// average (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
 /// workstations", 2009).
 double bytes_sent(Collective collective, int ranks, int64_t bytes);
 
-/// What one rank's calls in one group exchange, added up by what for and how. A group of one
-/// exchanges nothing, and so do tensors without elements.
+/// Traffic of one rank's calls in one group, summed by purpose and operation. Groups of one and
+/// tensors without elements cause no traffic.
 class TrafficTally {
  public:
   struct Sum {
     int64_t calls = 0;
-    int64_t bytes = 0;  ///< of the whole tensors: an all_gather's output, a reduce_scatter's input
+    int64_t bytes = 0;  ///< of the larger tensor: an all_gather's output, a reduce_scatter's input
     bool operator==(const Sum&) const = default;
   };
   using Sums = std::map<std::pair<Traffic, Collective>, Sum>;
 
-  /// Of a group of so many ranks.
+  /// For a group of `ranks` ranks.
   explicit TrafficTally(int ranks = 1) : ranks_(ranks) {}
 
-  /// A call on `bytes`, for what the calling thread's scopes say.
+  /// Adds a call on `bytes` bytes with the calling thread's current purpose.
   void add(Collective collective, size_t bytes);
 
-  /// Counts what was added since this tally was `before` so many times instead of once. Throws if
-  /// that overflows.
+  /// Counts what was added since this tally equaled `before` `times` times instead of once. Throws
+  /// on overflow.
   void repeat_since(const TrafficTally& before, int64_t times);
 
   int ranks() const { return ranks_; }
   const Sums& sums() const { return sums_; }
-  /// By this rank, as of bytes_sent().
+  /// Bytes sent by this rank, computed by bytes_sent().
   double bytes_sent() const;
   double bytes_sent(Traffic traffic) const;
   int64_t calls() const;

@@ -54,7 +54,7 @@ std::vector<const void*> inputs_at(std::span<const ThreadCall> calls, int64_t el
 }
 
 void run_all_reduce(std::span<const ThreadCall> calls, int unit) {
-  // Whole cache lines, so that threads that work on neighbouring parts do not share one.
+  // Whole cache lines, so that threads working on neighboring parts do not share one.
   const Tensor& first = calls[0].output;
   const int64_t chunk = round_up(ceil_div(first.numel(), static_cast<int64_t>(calls.size())), 64);
   const int64_t begin = std::min(unit * chunk, first.numel());
@@ -68,7 +68,8 @@ void run_all_gather(std::span<const ThreadCall> calls, int unit) {
   auto* output = static_cast<std::byte*>(calls[static_cast<size_t>(unit)].output.raw());
   for (const ThreadCall& call : calls) {
     const void* input = call.input.raw();
-    if (input != output) std::memcpy(output, input, call.input.bytes());  // not its own in place
+    if (input != output)
+      std::memcpy(output, input, call.input.bytes());  // skip this rank's own part if in place
     output += call.input.bytes();
   }
 }

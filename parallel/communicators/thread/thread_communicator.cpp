@@ -26,14 +26,14 @@ class ThreadPending final : public PendingCollective {
 
   ~ThreadPending() override {
     try {
-      // Waiting while an exception passes could wait for ranks that wait for this one.
+      // Do not wait while an exception propagates: other ranks may be waiting for this one.
       if (std::uncaught_exceptions() > exceptions_) {
         group_->abandon(*collective_, rank_);
       } else {
         group_->wait(*collective_);
       }
     } catch (const std::exception&) {
-      // The collective has failed; the next one on this rank says so.
+      // The collective has failed; the next one on this rank reports it.
     }
   }
 
@@ -137,7 +137,7 @@ void run_thread_ranks(int size, const std::function<void(Communicator& world)>& 
   std::vector<std::thread> threads;
   try {
     for (int rank = 0; rank < size; ++rank) threads.emplace_back(run_rank, rank);
-  } catch (const std::exception&) {  // the host gives no more threads: free those that run
+  } catch (const std::exception&) {  // the host refuses more threads: release those that run
     world->end_by_exception(static_cast<int>(threads.size()));
   }
   for (std::thread& thread : threads) thread.join();

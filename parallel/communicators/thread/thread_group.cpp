@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-// Up to here waking other threads costs more than the work, so that the last rank to come does it.
+// Up to this size, waking other threads costs more than the work, so the last rank to post runs it.
 constexpr size_t kSmallBytes = size_t{128} << 10;
 
 bool is_small(const ThreadCall& call, int ranks) {
@@ -19,7 +19,7 @@ bool is_small(const ThreadCall& call, int ranks) {
   return (call.input.bytes() + call.output.bytes()) * static_cast<size_t>(ranks) <= kSmallBytes;
 }
 
-// Some rank that has posted, to tell the others what it posted.
+// A rank that has posted, to report its call to the others.
 size_t first_posted(const ThreadCollective& collective) {
   const auto& has_posted = collective.has_posted;
   return static_cast<size_t>(std::find(has_posted.begin(), has_posted.end(), true) -
@@ -62,7 +62,7 @@ std::shared_ptr<ThreadCollective> ThreadGroup::post(int rank, const ThreadCall& 
   }
   collective->calls[me] = call;
   collective->has_posted[me] = true;
-  // Every rank posts in order, so the oldest open collective is the first that all have posted.
+  // Every rank posts in order, so the oldest open collective is the first to be complete.
   if (++collective->posted == size()) {
     open_.pop_front();
     ++first_open_;
@@ -72,7 +72,8 @@ std::shared_ptr<ThreadCollective> ThreadGroup::post(int rank, const ThreadCall& 
     changed_->notify_all();
     throw_error(collective->error);
   }
-  // The last to come of a small blocking collective is about to finish it: one waking is enough.
+  // The last rank to post a small blocking collective finishes it at once, so one notification
+  // suffices.
   const bool finishes_now = collective->pieces == 1 && !is_async(call.kind);
   if (collective->posted == size() && !finishes_now) changed_->notify_all();
   return collective;
@@ -133,7 +134,7 @@ void ThreadGroup::run_piece(ThreadCollective& collective, Lock& lock) {
   if (++collective.done == collective.pieces) changed_->notify_all();
 }
 
-// Throws where a rank that has not posted never will; no rank's tensors are touched from then on.
+// Throws if a rank that has not posted never will. No rank's tensors are touched afterwards.
 void ThreadGroup::check_can_complete(ThreadCollective& collective, const Lock& lock) {
   try {
     const std::string operation = describe(collective.calls[first_posted(collective)]);
@@ -149,7 +150,7 @@ void ThreadGroup::check_can_complete(ThreadCollective& collective, const Lock& l
 }
 
 void ThreadGroup::split(ThreadCollective& collective) const {
-  std::map<int, std::vector<size_t>> members;  // of each color
+  std::map<int, std::vector<size_t>> members;  // by color
   for (size_t rank = 0; rank < world_ranks_.size(); ++rank) {
     members[collective.calls[rank].color].push_back(rank);
   }

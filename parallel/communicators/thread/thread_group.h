@@ -16,9 +16,9 @@ namespace tessera {
 
 class ThreadGroup;
 
-/// One collective: what every rank posted and how much of the work is done. The work is cut into
-/// pieces that any rank may run once all have posted, so ranks may wait for several pending
-/// collectives in different orders, and the result does not depend on who ran what.
+/// One collective: every rank's call and the progress of the work. The work is divided into pieces
+/// that any rank may run once all have posted. Ranks may therefore wait for several pending
+/// collectives in different orders, and the result does not depend on which rank ran which piece.
 struct ThreadCollective {
   struct Place {
     std::shared_ptr<ThreadGroup> group;
@@ -33,31 +33,33 @@ struct ThreadCollective {
   int pieces = 1;
   int claimed = 0;
   int done = 0;
-  RankError error;            ///< if any, every rank throws it and no further piece is run
-  std::vector<Place> places;  ///< of a split: each rank's new group
+  RankError error;            ///< if any, every rank throws it and no further piece runs
+  std::vector<Place> places;  ///< for a split: each rank's new group
 };
 
-/// Ranks that are threads. Every rank posts its call; when all have, data is copied or reduced
-/// straight between the ranks' tensors.
+/// A group of ranks that are threads. Every rank posts its call; when all have posted, data is
+/// copied or reduced directly between the ranks' tensors.
 class ThreadGroup {
  public:
-  /// `world_ranks`: the members, in the order of their ranks here.
+  /// `world_ranks` are the members' world ranks, in rank order of this group.
   ThreadGroup(std::shared_ptr<ThreadWorld> world, std::vector<int> world_ranks);
 
   int size() const { return static_cast<int>(world_ranks_.size()); }
 
-  /// Posts `rank`'s next collective and returns at once. Throws if it is not what the others posted
-  /// or if a rank has failed.
+  /// Posts `rank`'s next collective and returns immediately. Throws if it differs from what the
+  /// others posted or if a rank has failed.
   std::shared_ptr<ThreadCollective> post(int rank, const ThreadCall& call);
 
-  /// Returns when the result is in place on all ranks.
+  /// Waits until the result is in place on all ranks.
   void wait(ThreadCollective& collective);
 
-  /// Runs a piece of the work if there is one; true when the result is in place on all ranks.
+  /// Runs a piece of the work if one is available. Returns true when the result is in place on all
+  /// ranks.
   bool progress(ThreadCollective& collective);
 
-  /// For a rank through which an exception passes: takes its tensors out of a collective that not
-  /// all ranks have posted, which is then an error for the others; finishes any other collective.
+  /// For a rank that is unwinding because of an exception. Withdraws its tensors from a collective
+  /// that not all ranks have posted, which then fails on the other ranks; finishes any other
+  /// collective.
   void abandon(ThreadCollective& collective, int rank);
 
   void send(const Tensor& tensor, int rank, int destination);
@@ -74,7 +76,7 @@ class ThreadGroup {
   };
   using Channel = std::deque<std::shared_ptr<Message>>;
 
-  // These are called with the world's lock held.
+  // The following are called with the world's lock held.
   bool advance(ThreadCollective& collective, int max_pieces, Lock& lock);
   void run_piece(ThreadCollective& collective, Lock& lock);
   void check_can_complete(ThreadCollective& collective, const Lock& lock);
@@ -86,9 +88,10 @@ class ThreadGroup {
   std::shared_ptr<ThreadWorld> world_;
   std::vector<int> world_ranks_;
   std::shared_ptr<std::condition_variable> changed_;
-  std::vector<int64_t> next_;                           ///< each rank's next collective
-  std::deque<std::shared_ptr<ThreadCollective>> open_;  ///< those that not all ranks have posted
-  int64_t first_open_ = 0;                              ///< the number of open_.front()
+  std::vector<int64_t> next_;  ///< each rank's next collective
+  std::deque<std::shared_ptr<ThreadCollective>>
+      open_;                ///< collectives that not all ranks have posted
+  int64_t first_open_ = 0;  ///< the number of open_.front()
   std::vector<Channel> channels_;
 };
 

@@ -9,18 +9,18 @@
 
 namespace tessera {
 
-/// What the ranks of one run_thread_ranks share, whatever groups they form: one lock for all
-/// bookkeeping, and who has ended. Members with a lock as argument are called with `mutex` held.
+/// State shared by all ranks of one run_thread_ranks(), in all their groups: one lock for all
+/// bookkeeping, and which ranks have ended. Members that take a lock require `mutex` to be held.
 class ThreadWorld {
  public:
   explicit ThreadWorld(int size);
 
-  /// A condition that is notified when a rank ends. A group waits on its own.
+  /// Creates a condition variable that is notified when a rank ends. Each group waits on its own.
   std::shared_ptr<std::condition_variable> add_condition(const std::unique_lock<std::mutex>&);
 
   /// `rank` returned from its body.
   void end(int rank);
-  /// `rank` left its body by the exception that is being handled.
+  /// `rank` left its body by the exception being handled.
   void end_by_exception(int rank);
 
   /// Throws PeerError, naming `operation`, if any rank failed.
@@ -29,8 +29,8 @@ class ThreadWorld {
   /// Whether `rank` has returned from its body.
   bool returned(int rank, const std::unique_lock<std::mutex>&) const;
 
-  /// Rethrows what the first failing rank threw, if any, and a PeerError only if there is nothing
-  /// else. After all have ended.
+  /// Rethrows the exception of the first failing rank, if any; a PeerError only if there is no
+  /// other. Call it after all ranks have ended.
   void rethrow_first_error() const;
 
   std::mutex mutex;
@@ -44,7 +44,7 @@ class ThreadWorld {
   std::vector<bool> returned_;
   std::vector<std::exception_ptr> errors_;
   int first_failed_ = kNone;
-  int first_cause_ = kNone;  ///< of no PeerError
+  int first_cause_ = kNone;  ///< the first that failed with something other than a PeerError
 };
 
 }  // namespace tessera
