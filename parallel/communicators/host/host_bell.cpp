@@ -10,15 +10,15 @@
 namespace tessera {
 namespace {
 
-// The C library has no wrapper. Not FUTEX_PRIVATE_FLAG: other processes ring.
+// The C library has no wrapper for futex. Not FUTEX_PRIVATE_FLAG, because other processes ring.
 void futex(std::atomic<uint32_t>& word, int operation, uint32_t value, const timespec* timeout) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), operation, value, timeout, nullptr, 0);
 }
 
 }  // namespace
 
-// Rings and sleepers are counted in one order that all threads see: who rings finds the sleeper, or
-// the sleeper finds the ring.
+// Rings and sleepers are sequentially consistent: either the ringing thread sees the sleeper, or
+// the sleeper sees the ring.
 void HostBell::ring() {
   ++rings_;
   if (sleepers_.load() > 0) futex(rings_, FUTEX_WAKE, INT_MAX, nullptr);

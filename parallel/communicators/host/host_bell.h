@@ -6,19 +6,18 @@
 
 namespace tessera {
 
-/// What the threads of one rank sleep at until another rank of the host has done something. It lies
-/// in memory that the ranks share, and is there as soon as its bytes are zeros. Sleeping costs
-/// nothing, and ringing a bell at which nobody sleeps costs no call of the system.
+/// Wakes the threads of one rank when another rank of the host has done something. It lies in
+/// shared memory and is valid as soon as its bytes are zero. Sleeping uses no CPU, and ringing
+/// without sleepers makes no system call.
 class HostBell {
  public:
-  /// How often it has rung. To be read before one looks whether there is something to do.
+  /// Number of rings so far. Read it before checking whether there is work.
   uint32_t rings() const { return rings_.load(); }
 
-  /// Any number of threads of any process may ring at once.
+  /// Any number of threads of any process may ring concurrently.
   void ring();
 
-  /// Returns when it has rung more than `seen` times, at the latest after `most`, and sometimes
-  /// for no reason.
+  /// Returns when rings() exceeds `seen`, after `most` at the latest, and sometimes spuriously.
   void sleep(uint32_t seen, std::chrono::nanoseconds most);
 
  private:

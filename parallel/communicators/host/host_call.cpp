@@ -16,15 +16,15 @@
 namespace tessera {
 namespace {
 
-/// What is read of all other ranks at once: it stays in a core's second-level cache until the
-/// result has been written.
+/// Bytes read from all other ranks at a time; they stay in a core's L2 cache until the result is
+/// written.
 constexpr int64_t kScratchBytes = 256 * 1024;
-/// A call of the system copies at least so much, or its own time shows.
+/// Smallest copy per system call; below it, the call's own cost dominates.
 constexpr int64_t kLeastChunk = 16 * 1024;
-/// Slices and chunks begin where a cache line does.
+/// Slices and chunks start at cache lines.
 constexpr int64_t kLine = 64;
 
-/// The first error of a copy, on any thread: parallel_for's body may not throw.
+/// The first copy error on any thread, because parallel_for's body may not throw.
 class FirstError {
  public:
   void note(int rank, int error) {
@@ -54,8 +54,8 @@ Range slice_of(int64_t count, int64_t element_bytes, int ranks, int rank) {
   return {cut(rank), cut(rank + 1)};
 }
 
-/// `output`, which is this rank's, = the elements `range` of all ranks' inputs, reduced; with
-/// `for_all` the same elements of the others' outputs too.
+/// Reduces the elements `range` of all ranks' inputs into this rank's `output` and, with `for_all`,
+/// into the other ranks' outputs too.
 void reduce(const HostCallOfAll& all, Range range, std::byte* output, bool for_all) {
   const auto me = static_cast<size_t>(all.rank);
   const HostCall& mine = all.calls[me];
@@ -129,7 +129,7 @@ void all_gather(const HostCallOfAll& all) {
   std::byte* own = mine.output + all.rank * bytes;
   if (own != mine.input) std::memcpy(own, mine.input, static_cast<size_t>(bytes));
   FirstError error;
-  // Each begins with its neighbour, so that not all read from one.
+  // Each rank starts with its neighbor, so that not all read from the same rank.
   for (int i = 1; i < ranks; ++i) {
     const int rank = (all.rank + i) % ranks;
     read_from(all, rank, all.calls[static_cast<size_t>(rank)].input, mine.output + rank * bytes,

@@ -15,10 +15,10 @@
 namespace tessera {
 namespace {
 
-/// Memory for copies, kept for the next call: new pages cost more than to copy into them.
+/// Memory for copies, reused between calls: touching new pages costs more than copying.
 class SpareBuffers {
  public:
-  /// At least so large.
+  /// Returns a buffer of at least `bytes`.
   Buffer take(size_t bytes) {
     const auto found =
         std::ranges::find_if(spare_, [&](const Buffer& buffer) { return buffer.bytes() >= bytes; });
@@ -33,8 +33,8 @@ class SpareBuffers {
   std::vector<Buffer> spare_;
 };
 
-/// Memory that other processes can copy from and to: the tensor's own, or, where a driver has
-/// mapped that, a copy.
+/// Memory that other processes can copy from and to: the tensor's own, or a copy if a driver has
+/// mapped the tensor's memory.
 class ReachableMemory {
  public:
   ReachableMemory(const Tensor& tensor, SpareBuffers& spare) : tensor_(tensor), spare_(spare) {
@@ -52,7 +52,7 @@ class ReachableMemory {
     return static_cast<std::byte*>(is_copy() ? copy_.data() : tensor_.raw());
   }
 
-  /// The tensor = what was written to data().
+  /// Copies what was written to data() back to the tensor.
   void bring_back() const {
     if (is_copy()) std::memcpy(tensor_.raw(), copy_.data(), tensor_.bytes());
   }
@@ -65,7 +65,7 @@ class ReachableMemory {
   Buffer copy_;
 };
 
-/// The memory of a call: of a whole tensor, and where that is another's, of a rank's part of it.
+/// The memory of a call: the whole tensor's and, if separate, that of this rank's part.
 class CallMemory {
  public:
   CallMemory(const Tensor& whole, const Tensor& part, std::byte* part_in_place, SpareBuffers& spare)
@@ -91,8 +91,8 @@ class CallMemory {
 
 class HostPending final : public PendingCollective {
  public:
-  /// A collective whose part of a rank is `part`, or, in its place, at `part_in_place`: all of
-  /// `whole` where there are no parts.
+  /// A collective on `whole`. This rank's part is `part`, or, in place, at `part_in_place`;
+  /// collectives without parts use all of `whole`.
   HostPending(HostGroup& group, HostCall call, const Tensor& whole, const Tensor& part,
               std::byte* part_in_place, SpareBuffers& spare)
       : group_(group),
@@ -105,8 +105,8 @@ class HostPending final : public PendingCollective {
     number_ = group_.start(call);
   }
 
-  // The other ranks may wait for one that fails and so never take part: its error is on its way to
-  // end them, which a wait without end would keep from happening.
+  // While an exception propagates, wait for a short time only: the other ranks may be waiting for
+  // this one, and a longer wait would hold back the exception that ends them.
   ~HostPending() override {
     try {
       if (std::uncaught_exceptions() == exceptions_) {
@@ -119,9 +119,9 @@ class HostPending final : public PendingCollective {
         group_.make_progress();
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
-      if (!over_) group_.give_up();  // its memory goes
+      if (!over_) group_.give_up();  // the call's memory is about to be freed
     } catch (const std::exception&) {
-      // Of a group that has failed, every later call says so.
+      // The group has failed; every later call reports it.
     }
   }
 
@@ -162,7 +162,7 @@ class HostCommunicator final : public Communicator {
         resources_(std::move(resources)),
         group_(std::move(group)) {}
 
-  // A rank whose group has gone can not be asked for what others still copy.
+  // Unregister first: the thread must not touch a destroyed group.
   ~HostCommunicator() override { resources_.thread->forget(*group_); }
 
   std::unique_ptr<Communicator> split(int color, int key) override {

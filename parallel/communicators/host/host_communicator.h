@@ -9,14 +9,14 @@
 
 namespace tessera {
 
-/// What a communicator of a host's ranks needs for as long as it lives.
+/// Resources that a host communicator keeps alive.
 struct HostResources {
-  std::shared_ptr<void> memory;  ///< of the members' bells and parts
+  std::shared_ptr<void> memory;  ///< holds the members' bells and parts
   std::shared_ptr<ProgressThread> thread;
 };
 
-/// A communicator of ranks that run on one host, whose collectives are a HostGroup's; messages and
-/// splits are those of `messages`, of the same ranks. What is pending is moved on by the thread.
+/// A communicator of ranks on one host. Its collectives run in `group`; messages and splits use
+/// `messages`, a communicator of the same ranks. The progress thread advances pending collectives.
 [[nodiscard]] std::unique_ptr<Communicator> make_host_communicator(
     std::unique_ptr<Communicator> messages, std::unique_ptr<HostGroup> group,
     HostResources resources);

@@ -15,11 +15,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Before a thread sleeps it looks for about as long as sleeping and being woken take.
+/// How long a thread spins before it sleeps: about as long as sleeping and waking take.
 constexpr std::chrono::microseconds kSpin{20};
-/// How often one who sleeps looks whether the others live.
+/// How often a sleeping thread checks whether the other ranks are alive.
 constexpr std::chrono::seconds kAliveInterval{1};
-/// How long one sleeps who has something else to do while it waits: first, and at most.
+/// First and longest sleep of a waiting thread that also has other work to advance.
 constexpr std::chrono::microseconds kShortestSleep{50}, kLongestSleep{1000};
 
 }  // namespace
@@ -56,7 +56,7 @@ void HostGroup::wait(uint64_t number) {
 Progressable::Progress HostGroup::make_progress() {
   const uint64_t finished = mine().finished.load();
   if (failed_ || finished == mine().started.load()) return Progress::finished;
-  // A thread that waits does the work as it gets ready.
+  // A waiting thread does the work as it becomes ready.
   if (waiting_ > 0) return Progress::nothing;
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || !do_what_is_ready()) return Progress::nothing;
@@ -68,7 +68,7 @@ bool HostGroup::all_have(std::atomic<uint64_t> HostRankPart::*count, uint64_t mo
       members_, [&](const HostMember& member) { return (member.part->*count).load() > more_than; });
 }
 
-// Nobody needs a small call's memory once it has started.
+// A small call's memory is not needed after it has started.
 bool HostGroup::is_done(uint64_t number) const {
   if (mine().finished.load() <= number) return false;
   return call_of(static_cast<size_t>(rank_), number).is_small() ||
@@ -129,7 +129,7 @@ void HostGroup::wait_until(const std::function<bool()>& holds) {
     throw;
   }
   --waiting_;
-  // What became ready at the last moment was left to this thread.
+  // Calls that became ready at the last moment were left to this thread.
   if (mine().finished.load() != mine().started.load()) bell().ring();
   throw_error();
 }
@@ -174,7 +174,7 @@ void HostGroup::give_up() {
       PeerError("a collective of this group was given up, and no later one can be done")));
 }
 
-// With the lock. What failed first is what is told.
+// Requires the lock. Only the first error is kept and reported.
 void HostGroup::fail_with(std::exception_ptr error) {
   if (failed_) return;
   error_ = std::move(error);

@@ -19,59 +19,59 @@
 
 namespace tessera {
 
-/// What a rank tells the others of its group, in memory that they share.
+/// A rank's state in shared memory, read by the other ranks of its group.
 struct alignas(64) HostRankPart {
-  /// Calls that may be under way at once; one more waits for the first.
+  /// Maximum number of calls in flight; a further call waits for the oldest.
   static constexpr uint64_t kRing = 32;
 
-  std::atomic<uint64_t> started{0};   ///< calls, of which the last kRing are in `calls`
-  std::atomic<uint64_t> finished{0};  ///< those of them of which this rank has done its part
-  std::atomic<bool> failed{false};    ///< it will not do its part of any more
+  std::atomic<uint64_t> started{0};   ///< number of calls; the last kRing are in `calls`
+  std::atomic<uint64_t> finished{0};  ///< number of calls whose part this rank has done
+  std::atomic<bool> failed{false};    ///< this rank does no further parts
   std::array<HostCall, kRing> calls;
   std::array<std::array<std::byte, HostCall::kSmall>, kRing> small;  ///< the inputs of small calls
 };
 
-/// A rank of a group, as all ranks of the group see it.
+/// A rank of a group, as seen by all ranks of the group.
 struct HostMember {
   pid_t process;
   HostBell* bell;
   HostRankPart* part;
 };
 
-/// Collectives of ranks that run on one host and may copy from and to each other's memory
+/// Collectives of ranks on one host that may copy from and to each other's memory
 /// (parallel/communicators/host/peer_memory.h). Each rank reads its slice of the others' tensors,
-/// reduces it in the order of ranks, and writes the result to all: of n bytes it copies 2(p − 1)/p
-/// · n, each once, which is the least that an all-reduce can do. Ranks meet twice, when all have
-/// called and when all have done their slice; in between none waits for another. Small all-reduces
-/// meet once.
+/// reduces it in rank order, and writes the result to all. For n bytes it copies 2(p − 1)/p · n,
+/// each byte once, which is the minimum for an all-reduce. Ranks synchronize twice: when all have
+/// called, and when all have finished their slices. Small all-reduces synchronize once.
 ///
-/// The work of a call that is pending is done by whoever comes first, a ProgressThread or a
-/// thread that waits. Calls are worked on in the order in which they were started.
+/// A pending call is executed by whichever comes first, a ProgressThread or a waiting thread. Calls
+/// are executed in the order in which they were started.
 class HostGroup final : public Progressable {
  public:
-  /// `members` in the order of ranks; their memory must outlive it on all ranks.
+  /// `members` are in rank order; their memory must outlive this object on all ranks.
   HostGroup(int rank, std::vector<HostMember> members);
 
-  /// What a thread that waits calls every millisecond at least: to move on what else others may
-  /// need of this rank, and has no bell. Before the first call.
+  /// A function that a waiting thread calls at least every millisecond, to advance other work that
+  /// ranks need from this one and that rings no bell. Set it before the first call.
   void set_while_waiting(std::function<void()> body) { while_waiting_ = std::move(body); }
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(members_.size()); }
 
-  /// Starts a call and returns its number. One thread of a rank at a time. The memory of the call
-  /// may not be touched until it is done; others must be able to reach it.
+  /// Starts a call and returns its number. Only one thread of a rank may start calls at a time. The
+  /// call's memory must be reachable by the other ranks, and must not be touched until the call is
+  /// done.
   uint64_t start(const HostCall& call);
 
-  /// Whether its result is in place on this rank, and no other needs its memory. Throws what went
-  /// wrong with it or one before.
+  /// Whether the call's result is in place on this rank and no other rank needs its memory. Throws
+  /// the error of this call or an earlier one.
   bool done(uint64_t number);
 
-  /// Returns when done(), for which it does this rank's part of all calls that are ready.
+  /// Waits until done(), doing this rank's part of all calls that are ready.
   void wait(uint64_t number);
 
-  /// Takes no part in any call from here on, because memory of one that is pending goes away: this
-  /// rank's later calls throw, and so do the other ranks' that need it.
+  /// Stops taking part in calls, because the memory of a pending one is about to be freed. Later
+  /// calls of this rank throw, and so do the other ranks' calls that need it.
   void give_up();
 
   Progress make_progress() override;
@@ -86,7 +86,7 @@ class HostGroup final : public Progressable {
 
   bool all_have(std::atomic<uint64_t> HostRankPart::*count, uint64_t more_than) const;
   bool is_done(uint64_t number) const;
-  /// Of the calls that all have started, those that this rank has not done; with the lock.
+  /// Does this rank's part of the calls that all ranks have started. Requires the lock.
   bool do_what_is_ready();
   void do_part(uint64_t number);
   void wait_until(const std::function<bool()>& holds);
@@ -100,11 +100,11 @@ class HostGroup final : public Progressable {
   int rank_;
   std::vector<HostMember> members_;
   std::function<void()> while_waiting_;
-  std::mutex mutex_;  // of the work
+  std::mutex mutex_;  // held while doing this rank's parts
   std::atomic<int> waiting_{0};
   std::atomic<bool> failed_{false};
-  std::exception_ptr error_;  // before failed_
-  // Of each call under way, where its work is told of; null if nowhere.
+  std::exception_ptr error_;  // written before failed_ is set
+  // The timeline of each call in flight, or null.
   std::array<Timeline*, HostRankPart::kRing> timelines_{};
 };
 

@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-// The system may copy less than it was asked for.
+// The system may copy less than requested.
 template <typename Copy>
 int copy_all(Copy&& copy, std::byte* here, std::byte* there, size_t bytes) {
   while (bytes > 0) {

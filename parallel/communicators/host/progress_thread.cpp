@@ -7,15 +7,16 @@ namespace {
 
 using std::chrono::microseconds;
 
-// How long it sleeps before it looks again at what does not ring. A look takes some microseconds,
-// so that even the shortest is no load; the longest is short beside a bucket's way over a network.
+// Pause between polls of work that does not ring. A poll takes a few microseconds, so even the
+// shortest pause causes no load; the longest is short compared with sending a bucket over a
+// network.
 constexpr microseconds kShortestPause{50};
 constexpr microseconds kLongestPause{1000};
-// For what rings. A bell that was missed would be an error, so this is only for one that rang for
-// another thread's sake.
+// Pause if all pending work rings. A missed bell would be a bug; this covers only a ring that
+// another thread has consumed.
 constexpr std::chrono::seconds kNoPause{1};
-/// So often it looks again at once while something is done, and then pauses all the same: others
-/// want the core, and MPI's lock.
+/// Number of polls in a row that find work before it pauses anyway: others need the core and MPI's
+/// lock.
 constexpr int kMostPasses = 64;
 
 }  // namespace
@@ -45,7 +46,7 @@ void ProgressThread::forget(Progressable& pending) {
   std::unique_lock lock(mutex_);
   std::erase(watched_, &pending);
   changed_.wait(lock, [&] { return current_ != &pending; });
-  std::erase(watched_, &pending);  // it may have been put back
+  std::erase(watched_, &pending);  // it may have been added again
 }
 
 void ProgressThread::work() {

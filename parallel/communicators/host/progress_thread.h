@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-/// Something that is pending and can be made to progress by any thread.
+/// Pending work that any thread can advance.
 class Progressable {
  public:
   virtual ~Progressable() = default;
@@ -21,45 +21,45 @@ class Progressable {
     some,      ///< something was done, and there may be more
     finished,  ///< there is nothing left
   };
-  /// Does what can be done now, without waiting. Does not throw: what goes wrong, the thread that
-  /// waits for the result is told.
+  /// Does what can be done now, without waiting. Does not throw: the thread that waits for the
+  /// result gets the error.
   virtual Progress make_progress() = 0;
 
-  /// Whether the bell rings when there is something to do. If not, one has to look.
+  /// Whether the bell rings when there is something to do. If not, the work must be polled.
   virtual bool rings() const = 0;
 };
 
-/// Moves pending collectives on while the rank's other threads compute. It sleeps where nothing is
-/// pending, and until the bell rings; only for what does not ring it looks now and then.
+/// Advances pending collectives while the rank's other threads compute. It sleeps while nothing is
+/// pending and until the bell rings; it polls only work that does not ring.
 class ProgressThread {
  public:
-  /// `bell` must outlive it, and is rung by other ranks.
+  /// `bell` must outlive this object; other ranks ring it.
   explicit ProgressThread(HostBell& bell) : bell_(bell) {}
   ~ProgressThread();
   ProgressThread(const ProgressThread&) = delete;
   ProgressThread& operator=(const ProgressThread&) = delete;
 
-  /// Makes `pending` progress until it has finished. Does nothing if it does so already.
+  /// Advances `pending` until it has finished. Does nothing if it is already being watched.
   void watch(Progressable& pending);
 
-  /// When this returns the thread does not look at `pending` any more.
+  /// After this returns, the thread no longer accesses `pending`.
   void forget(Progressable& pending);
 
  private:
   using Nanoseconds = std::chrono::nanoseconds;
 
   void work();
-  /// Moves each on once. The lock is not held meanwhile. Whether anything was done.
+  /// Advances each once, without holding the lock meanwhile. Returns whether anything was done.
   bool pass(std::unique_lock<std::mutex>& lock);
-  /// Sleeps until something may be to do. `last_pause` is how long it was before.
+  /// Sleeps until there may be something to do. `last_pause` is the length of the previous pause.
   void pause(std::unique_lock<std::mutex>& lock, uint32_t seen, Nanoseconds& last_pause);
 
   HostBell& bell_;
-  std::mutex mutex_;  // of all below but the thread
+  std::mutex mutex_;  // protects all members below except thread_
   std::condition_variable changed_;
   std::vector<Progressable*> watched_;
-  Progressable* current_ = nullptr;  // the thread is in its make_progress()
-  bool watched_again_ = false;       // since the thread has begun that
+  Progressable* current_ = nullptr;  // its make_progress() is running
+  bool watched_again_ = false;       // watch(current_) was called meanwhile
   bool started_ = false;
   bool ends_ = false;
   BackgroundThread thread_;

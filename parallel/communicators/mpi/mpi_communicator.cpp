@@ -23,7 +23,7 @@ void* at(const Tensor& tensor, int64_t element) {
 
 class MpiCommunicator final : public Communicator {
  public:
-  /// Owns `comm`.
+  /// Takes ownership of `comm`.
   MpiCommunicator(MPI_Comm comm, std::shared_ptr<MpiContext> context, const Transport& transport)
       : Communicator(mpi_rank(comm), mpi_size(comm)),
         comm_(comm),
@@ -33,7 +33,7 @@ class MpiCommunicator final : public Communicator {
   }
 
   ~MpiCommunicator() override {
-    // Freeing is collective: where an exception passes, the other ranks may not take part.
+    // Freeing is collective; while an exception propagates, the other ranks may not take part.
     if (mpi_is_finalized() || std::uncaught_exceptions() != exceptions_) return;
     const Lock lock(context_->calls);
     MPI_Comm_free(&comm_);
@@ -41,7 +41,7 @@ class MpiCommunicator final : public Communicator {
 
   std::unique_ptr<Communicator> split(int color, int key) override {
     const Lock lock(context_->calls);
-    // MPI takes no negative colors, so they are numbered.
+    // MPI accepts no negative colors, so they are numbered.
     std::vector<int> colors(static_cast<size_t>(size()));
     check_mpi(MPI_Allgather(&color, 1, MPI_INT, colors.data(), 1, MPI_INT, comm_), "split");
     std::sort(colors.begin(), colors.end());
@@ -56,18 +56,18 @@ class MpiCommunicator final : public Communicator {
     return why_not_direct_.empty() ? "mpi" : "mpi, no direct copies because " + why_not_direct_;
   }
 
-  /// Why its ranks do not copy directly, although they are on one host.
+  /// Why ranks of one host do not copy directly; empty if there is no reason to report.
   void say_why_not_direct(const std::string& why_not) { why_not_direct_ = why_not; }
 
  private:
   using Lock = std::lock_guard<std::timed_mutex>;
 
-  /// Before the lock, which its end needs too where its start fails.
+  /// Construct before taking the lock, because the destructor takes it too if starting fails.
   std::unique_ptr<MpiPending> pending(const char* operation) const {
     return std::make_unique<MpiPending>(operation, context_);
   }
 
-  // Calls body(first element, count) for pieces of [0, n) that one MPI call can take.
+  // Calls body(first element, count) for pieces of [0, n) that fit into one MPI call.
   template <typename Body>
   void in_pieces(int64_t n, Body&& body) const {
     for (int64_t begin = 0; begin < n; begin += transport_.max_count) {
@@ -99,7 +99,7 @@ class MpiCommunicator final : public Communicator {
     return running;
   }
 
-  /// Where this rank's part comes from, in place or not.
+  /// The source of this rank's part, in place or not.
   const void* own_part(const Tensor& input, const Tensor& output) const {
     return is_own_part(input, output) ? MPI_IN_PLACE : input.raw();
   }
@@ -161,7 +161,7 @@ class MpiCommunicator final : public Communicator {
     const int64_t part = output.numel();
     const MPI_Datatype type = mpi_datatype(output.dtype());
     const MPI_Op operation = context_->operations.get(output.dtype(), op);
-    // MPI's own is in place only for the first part.
+    // MPI's in-place reduce-scatter supports the first part only.
     if (input.numel() <= transport_.max_count && !is_own_part(output, input)) {
       check_mpi(MPI_Reduce_scatter_block(input.raw(), output.raw(), static_cast<int>(part), type,
                                          operation, comm_),
@@ -173,8 +173,8 @@ class MpiCommunicator final : public Communicator {
     });
   }
 
-  // A reduction to each rank moves no more than a reduce-scatter has to. Open MPI's
-  // MPI_Ireduce_scatter_block reduces all to one rank, which then scatters it.
+  // A reduction to each rank moves no more than a reduce-scatter must. Open MPI's
+  // MPI_Ireduce_scatter_block reduces everything to one rank, which then scatters it.
   std::unique_ptr<PendingCollective> do_reduce_scatter_async(const Tensor& input, Tensor output,
                                                              ReduceOp op) override {
     constexpr const char* kOp = "reduce_scatter_async";
@@ -257,7 +257,7 @@ std::unique_ptr<Communicator> make_communicator(MPI_Comm comm,
   MpiHost::Group made = context->host.make_group(comm);
   messages->say_why_not_direct(made.why_not);
   if (made.group == nullptr) return messages;
-  // A call of MPI may return before all that it sends has left, and others may wait for that.
+  // An MPI call may return before all its data has left, and other ranks may wait for that data.
   made.group->set_while_waiting([calls = context.get()] {
     const std::unique_lock lock(calls->calls, std::try_to_lock);
     int found = 0;

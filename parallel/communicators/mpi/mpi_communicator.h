@@ -11,13 +11,14 @@
 
 namespace tessera {
 
-/// How a communicator moves tensors, and those that are split from it.
+/// How a communicator, and those split from it, move tensors.
 struct Transport {
   MpiTransport kind = MpiTransport::automatic;
-  int64_t max_count = kMaxCount;  ///< elements of one MPI call
+  int64_t max_count = kMaxCount;  ///< elements per MPI call
 };
 
-/// The communicator of the ranks of `comm`, which it owns. Collective, with the context's lock.
+/// Creates a communicator of the ranks of `comm` and takes ownership of `comm`. Collective;
+/// requires the context's lock.
 std::unique_ptr<Communicator> make_communicator(MPI_Comm comm,
                                                 const std::shared_ptr<MpiContext>& context,
                                                 const Transport& transport);

@@ -9,12 +9,12 @@
 
 namespace tessera {
 
-/// What all communicators of an MpiRuntime have in common.
+/// State shared by all communicators of an MpiRuntime.
 struct MpiContext {
   MpiOperations operations;
   MpiHost host;
-  /// To be held in every call of MPI, which is initialised for one thread at a time
-  /// (MPI_THREAD_SERIALIZED). A call that blocks moves all that is pending on by itself.
+  /// Held during every MPI call: MPI is initialized for one thread at a time
+  /// (MPI_THREAD_SERIALIZED). A blocking MPI call advances all pending requests too.
   std::timed_mutex calls;
   ProgressThread thread{host.bell()};
 };

@@ -52,7 +52,7 @@ void* MpiSharedMemory::part(int rank) const {
   int unit = 0;
   void* data = nullptr;
   check_mpi(MPI_Win_shared_query(window_, rank, &bytes, &unit, &data), "MPI_Win_shared_query");
-  // Each process maps it at another page, but all at the same place within one.
+  // Each process maps it at a different page, but at the same offset within a page.
   auto space = static_cast<size_t>(bytes);
   return std::align(kCacheLine, space - kCacheLine, data, space);
 }
@@ -87,8 +87,8 @@ void MpiHost::connect() {
   check_copies();
 }
 
-// Another process may have the number of a peer where containers have numbers of their own, so
-// what is read has to be what the peer has written there.
+// With separate PID namespaces of containers, another process may have a peer's PID, so check that
+// the data read is what the peer has written there.
 void MpiHost::check_copies() const {
   struct Probe {
     const void* address;
@@ -96,7 +96,7 @@ void MpiHost::check_copies() const {
   };
   const auto me = static_cast<size_t>(mpi_rank(comm_));
   const uint64_t value = 0x7e55e7a * (static_cast<uint64_t>(getpid()) + me);
-  std::vector<uint64_t> places(processes_.size(), value);  // that of each rank, which it writes
+  std::vector<uint64_t> places(processes_.size(), value);  // entry r is written by rank r
   const std::vector<Probe> probes = all_gather(comm_, Probe{places.data(), value});
   std::string error;
   for (size_t rank = 0; rank < probes.size() && error.empty(); ++rank) {
@@ -111,7 +111,7 @@ void MpiHost::check_copies() const {
     error = fmt::format("process {} may not copy from and to process {}: {}", getpid(),
                         processes_[rank], std::generic_category().message(code));
   }
-  check_mpi(MPI_Barrier(comm_), "MPI_Barrier");  // the others look at `places`
+  check_mpi(MPI_Barrier(comm_), "MPI_Barrier");  // keep `places` alive while others access it
   require(error.empty(), "{}", error);
 }
 
@@ -140,7 +140,7 @@ MpiHost::Group MpiHost::make_group(MPI_Comm comm) const {
   }
   const int me = mpi_rank(comm);
   new (group[static_cast<size_t>(me)].part) HostRankPart;
-  check_mpi(MPI_Barrier(comm), "MPI_Barrier");  // nobody looks before all parts are there
+  check_mpi(MPI_Barrier(comm), "MPI_Barrier");  // no access before all parts are initialized
   made.group = std::make_unique<HostGroup>(me, std::move(group));
   return made;
 }

@@ -12,11 +12,11 @@
 
 namespace tessera {
 
-/// Memory that the ranks of an MPI communicator share, of which each has a part of equal size.
-/// Freeing it is collective, but where an exception passes.
+/// Memory shared by the ranks of an MPI communicator, with one part of equal size per rank. Freeing
+/// it is collective, except while an exception propagates.
 class MpiSharedMemory {
  public:
-  /// Collective; throws on all ranks if one has no such memory. The ranks have to run on one host.
+  /// Collective. Throws on all ranks if one cannot allocate. The ranks must run on one host.
   MpiSharedMemory(MPI_Comm comm, size_t bytes_a_rank);
   ~MpiSharedMemory();
   MpiSharedMemory(const MpiSharedMemory&) = delete;
@@ -30,8 +30,8 @@ class MpiSharedMemory {
   int exceptions_;
 };
 
-/// The ranks of MPI_COMM_WORLD that run on this rank's host, and whether they may copy from and to
-/// each other's memory.
+/// The ranks of MPI_COMM_WORLD on this rank's host, and whether they may copy from and to each
+/// other's memory.
 class MpiHost {
  public:
   /// Collective over all ranks.
@@ -40,11 +40,12 @@ class MpiHost {
   MpiHost(const MpiHost&) = delete;
   MpiHost& operator=(const MpiHost&) = delete;
 
-  /// This rank's.
+  /// This rank's bell.
   HostBell& bell() { return *bell_; }
 
-  /// What the ranks of `comm` need to copy directly. Null if they are on several hosts, or may not.
-  /// `why_not`, where this rank's host refuses, goes on after "because".
+  /// What the ranks of `comm` need for direct copies. `group` is null if they run on several hosts
+  /// or may not copy. If this rank's host forbids it, `why_not` completes a sentence after
+  /// "because".
   struct Group {
     std::unique_ptr<HostGroup> group;
     std::unique_ptr<MpiSharedMemory> memory;
@@ -58,12 +59,12 @@ class MpiHost {
   void check_copies() const;
 
   MPI_Comm comm_ = MPI_COMM_NULL;
-  int id_ = 0;  // the same for all ranks of a host, and for no others
+  int id_ = 0;  // identifies the host
   std::vector<pid_t> processes_;
   std::unique_ptr<MpiSharedMemory> memory_;
   HostBell alone_;
   HostBell* bell_ = &alone_;
-  std::string why_not_;  // ranks of this host may not copy directly; "" where they may
+  std::string why_not_;  // why ranks of this host may not copy directly; "" if they may
 };
 
 }  // namespace tessera

@@ -35,8 +35,8 @@ std::optional<MpiLaunch> find_mpi_launch(const EnvironmentLookup& lookup) {
       return MpiLaunch{variable, count == nullptr ? std::nullopt : parse_count(lookup(count))};
     }
   }
-  // srun without any PMI starts processes that MPI takes for runs of one rank. They must not train
-  // side by side into one folder, so this counts as a launch, and MpiRuntime finds the difference.
+  // srun without PMI starts processes that MPI sees as runs of one rank each. They must not train
+  // side by side into one folder, so this counts as a launch, and MpiRuntime detects the mismatch.
   constexpr const char* kStep = "SLURM_STEP_NUM_TASKS";
   const std::optional<int> tasks = parse_count(lookup(kStep));
   if (tasks.value_or(1) > 1) return MpiLaunch{kStep, tasks};

@@ -6,22 +6,22 @@
 
 namespace tessera {
 
-/// How a launcher announced itself to this process.
+/// How a launcher identified itself to this process.
 struct MpiLaunch {
-  std::string variable;      ///< the environment variable that told
-  std::optional<int> ranks;  ///< how many processes it started, where it says so
+  std::string variable;      ///< the environment variable that identified it
+  std::optional<int> ranks;  ///< number of processes it started, if reported
 };
 
-/// Looks a variable up in an environment; null if it is not set.
+/// Looks up an environment variable; returns null if it is not set.
 using EnvironmentLookup = std::function<const char*(const char* name)>;
 
-/// The launcher that started this process, if one did: Open MPI's mpirun, the Hydra of MPICH, Intel
-/// MPI and MVAPICH, or srun. A batch script's own variables (SLURM_NTASKS, ...) are no launcher: a
-/// plain `tessera` in one is a run of one rank.
+/// Finds the launcher that started this process, if any: Open MPI's mpirun, the Hydra of MPICH,
+/// Intel MPI and MVAPICH, or srun. A batch script's own variables (SLURM_NTASKS, ...) do not count:
+/// plain `tessera` in a batch script is a run of one rank.
 std::optional<MpiLaunch> find_mpi_launch(const EnvironmentLookup& lookup);
 
-/// Whether a launcher started this process, so that MPI must be initialised. If not, the one rank
-/// uses make_self_communicator(), and no MPI library has to work on the machine.
+/// Whether a launcher started this process, so that MPI must be initialized. If not, the single
+/// rank uses make_self_communicator() and needs no working MPI library.
 bool launched_by_mpi();
 
 }  // namespace tessera

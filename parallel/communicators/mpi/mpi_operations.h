@@ -7,19 +7,19 @@
 
 namespace tessera {
 
-/// Throws, naming `operation`, with MPI's own text if `code` is an error.
+/// Throws with MPI's own text, naming `operation`, if `code` is an error.
 void check_mpi(int code, const char* operation);
 
-/// After that nothing of MPI may be called.
+/// Whether MPI is finalized; no MPI function may be called then.
 bool mpi_is_finalized();
 
 int mpi_rank(MPI_Comm comm);
 int mpi_size(MPI_Comm comm);
 
-/// bf16 travels as integers of its size.
+/// bf16 maps to an integer of the same size.
 MPI_Datatype mpi_datatype(DType dtype);
 
-/// The reductions that MPI lacks: all of bf16, and maxima in which a NaN stays.
+/// The reductions that MPI lacks: all of bf16, and maxima that propagate NaN.
 class MpiOperations {
  public:
   MpiOperations();

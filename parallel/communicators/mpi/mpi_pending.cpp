@@ -11,8 +11,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A call of MPI that took longer has copied or reduced something, and can do so again: one that
-/// finds nothing to do takes a tenth of that.
+/// An MPI call that takes longer than this has copied or reduced something and may do so again; a
+/// call that finds nothing to do takes a tenth of it.
 constexpr std::chrono::microseconds kDidSomething{5};
 
 }  // namespace
@@ -25,8 +25,8 @@ MpiPending::~MpiPending() {
     MPI_Waitall(count(), requests_.data(), MPI_STATUSES_IGNORE);
     return;
   }
-  // The other ranks may wait for this one and so never take part. The exception is on its way to
-  // MpiRuntime::abort(), which a wait without end would keep from ending them.
+  // While an exception propagates to MpiRuntime::abort(), wait for a short time only: the other
+  // ranks may be waiting for this one and never take part.
   constexpr auto kGrace = std::chrono::seconds(2);
   const auto deadline = Clock::now() + kGrace;
   for (test(); !ended_ && Clock::now() < deadline; test()) {
@@ -50,7 +50,7 @@ void MpiPending::wait() {
 
 bool MpiPending::progress() {
   const std::unique_lock lock(context_->calls, std::try_to_lock);
-  if (!lock.owns_lock()) return false;  // the thread is at it
+  if (!lock.owns_lock()) return false;  // the progress thread is testing them
   test();
   raise();
   return ended_;
@@ -58,7 +58,8 @@ bool MpiPending::progress() {
 
 Progressable::Progress MpiPending::make_progress() {
   const std::unique_lock lock(context_->calls, std::try_to_lock);
-  if (!lock.owns_lock()) return Progress::nothing;  // a call that blocks moves this on too
+  if (!lock.owns_lock())
+    return Progress::nothing;  // the blocking call that holds the lock advances this too
   if (ended_) return Progress::finished;
   const auto begin = Clock::now();
   test();

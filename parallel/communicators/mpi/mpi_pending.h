@@ -12,21 +12,21 @@
 
 namespace tessera {
 
-/// The requests of a collective that runs. MPI moves them on within its calls alone, so the
-/// context's thread calls it now and then.
+/// The requests of a running collective. MPI advances them only within its calls, so the progress
+/// thread calls it from time to time.
 class MpiPending final : public PendingCollective, public Progressable {
  public:
-  /// `operation` is named if it fails.
+  /// `operation` is named in errors.
   MpiPending(const char* operation, std::shared_ptr<MpiContext> context)
       : operation_(operation), context_(std::move(context)) {}
   MpiPending(const MpiPending&) = delete;
   MpiPending& operator=(const MpiPending&) = delete;
   ~MpiPending() override;
 
-  /// Where MPI puts the next request; before any other call.
+  /// Storage for the next request. Call it before any other member.
   MPI_Request* add() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
 
-  /// All requests are there: the thread looks after them from now on.
+  /// Hands the requests to the progress thread, after the last add().
   void watch() { context_->thread.watch(*this); }
 
   void wait() override;
@@ -37,7 +37,7 @@ class MpiPending final : public PendingCollective, public Progressable {
 
  private:
   int count() const { return static_cast<int>(requests_.size()); }
-  /// These two with the context's lock; requests that have ended stay so.
+  /// The following require the context's lock. Completed requests stay completed.
   void test();
   void raise() const { check_mpi(code_, operation_); }
 
@@ -46,7 +46,7 @@ class MpiPending final : public PendingCollective, public Progressable {
   Timeline* timeline_ = Timeline::current();
   std::vector<MPI_Request> requests_;
   bool ended_ = false;
-  int code_ = MPI_SUCCESS;  // of the call that has ended them
+  int code_ = MPI_SUCCESS;  // result of the call that completed them
   int exceptions_ = std::uncaught_exceptions();
 };
 

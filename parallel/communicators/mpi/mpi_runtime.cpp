@@ -19,7 +19,8 @@
 namespace tessera {
 namespace {
 
-// Ranks that a foreign launcher started would each be a whole run of one rank, all in one folder.
+// Ranks started by the launcher of another MPI would each be a complete run of one rank, all in one
+// folder.
 void check_launch() {
   const auto launch = find_mpi_launch([](const char* name) { return std::getenv(name); });
   const int size = mpi_size(MPI_COMM_WORLD);
@@ -53,11 +54,11 @@ MpiRuntime::~MpiRuntime() {
 void MpiRuntime::abort(std::string_view message) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  // One write a message: those of several ranks do not mix within a line.
+  // One write per message, so that the ranks' messages do not mix within a line.
   const std::string text = fmt::format("tessera: rank {}: {}\n", rank, message);
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
-  // Another thread of this rank may be in a call of MPI, but not for long unless it waits for ever.
+  // Another thread of this rank may be in an MPI call, but only briefly unless it hangs.
   std::unique_lock<std::timed_mutex> lock;
   if (context_ != nullptr) lock = std::unique_lock(context_->calls, std::chrono::seconds(1));
   MPI_Abort(MPI_COMM_WORLD, 1);

@@ -10,23 +10,23 @@ namespace tessera {
 
 struct MpiContext;
 
-/// Elements that one MPI call moves at most. Counts are ints in MPI, and some libraries add a
-/// number of ranks to them.
+/// Maximum number of elements per MPI call. MPI counts are ints, and some libraries add a number of
+/// ranks to them.
 inline constexpr int64_t kMaxCount = int64_t{1} << 30;
 
-/// How ranks exchange tensors.
+/// The transport for tensors.
 enum class MpiTransport : uint8_t {
-  automatic,  ///< ranks that all run on one host copy directly where they may, others by messages
+  automatic,  ///< direct copies if all ranks run on one host and may, else messages
   messages,   ///< MPI's own collectives
 };
 
-/// MPI for as long as it lives; at most one in a process. Initialises MPI so that any thread may
-/// call it, one at a time, and finalizes it when destroyed; communicators of it end before. Throws
-/// if the library can not do that or does not see the ranks that the launcher started.
+/// Initializes MPI for its lifetime; at most one per process. Any thread may call MPI, one at a
+/// time. The destructor finalizes MPI; destroy all its communicators first. Throws if the library
+/// does not support this or does not see the ranks that the launcher started.
 ///
-/// A rank that fails must end all ranks, which may wait for it for ever: catch exceptions within
-/// its life and call abort(). If one passes through it, its destructor does that instead of
-/// finalizing, but can not say what the exception was.
+/// A failing rank must end all ranks, which may otherwise wait for it forever: catch exceptions
+/// within the runtime's lifetime and call abort(). If an exception propagates through it, the
+/// destructor aborts instead of finalizing, but cannot print the exception's message.
 class MpiRuntime {
  public:
   MpiRuntime();
@@ -34,20 +34,19 @@ class MpiRuntime {
   MpiRuntime(const MpiRuntime&) = delete;
   MpiRuntime& operator=(const MpiRuntime&) = delete;
 
-  /// All ranks. Sums of one call are the same bits on every rank. Ranks that all run on one host
-  /// copy from and to each other's memory (parallel/communicators/host/host_group.h): sums run in
-  /// the order of ranks, in bf16 with one rounding at the end, and ranks that call different
-  /// collectives get an error. Else they send messages: in which order sums run is MPI's choice and
-  /// may change with the number of ranks, bf16 sums add pairs in fp32 and round each, and MPI does
-  /// not tell when ranks call different collectives. Either moves on what is pending in the
-  /// background.
+  /// The communicator of all ranks. A sum has the same bits on every rank. If all ranks run on one
+  /// host, they copy from and to each other's memory (parallel/communicators/host/host_group.h):
+  /// sums run in rank order, bf16 rounds once at the end, and ranks that call different collectives
+  /// get an error. Otherwise they send messages: MPI chooses the order of sums, which may change
+  /// with the number of ranks, bf16 sums add pairs in fp32 and round each, and MPI does not detect
+  /// different collectives. Both transports advance pending collectives in the background.
   Communicator& world() { return *world_; }
 
   /// Prints `message` with this rank's number to stderr and ends all ranks with exit code 1.
   [[noreturn]] void abort(std::string_view message);
 
-  /// A further communicator of all ranks, of which one MPI call moves at most `max_count` elements.
-  /// MPI's own limit is the default; tests choose a smaller one. Collective.
+  /// Creates another communicator of all ranks that moves at most `max_count` elements per MPI
+  /// call. The default is MPI's own limit; tests choose a smaller one. Collective.
   std::unique_ptr<Communicator> duplicate_world(MpiTransport transport = MpiTransport::automatic,
                                                 int64_t max_count = kMaxCount);
 

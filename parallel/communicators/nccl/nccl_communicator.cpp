@@ -41,16 +41,16 @@ bool is_float(DType dtype) {
 
 size_t count_of(const Tensor& tensor) { return static_cast<size_t>(tensor.numel()); }
 
-/// NCCL drops NaN from maxima of floating-point numbers, so they are taken on integers of the same
-/// order (core/ops/cuda/embedding/order_keys.h).
+/// NCCL drops NaN from floating-point maxima, so they are computed on integers of the same order
+/// (core/ops/cuda/embedding/order_keys.h).
 bool needs_keys(DType dtype, ReduceOp op) {
   return op == ReduceOp::max && (dtype == DType::f32 || dtype == DType::f64);
 }
 
 DType key_type(DType dtype) { return dtype == DType::f32 ? DType::i32 : DType::i64; }
 
-/// Connects the ranks of `group`; all ranks of `all`, its parent or itself, start at the same time,
-/// and all throw if any fails. Null, without NCCL, where `alone`.
+/// Connects the ranks of `group`. All ranks of `all`, its parent or itself, start at the same time,
+/// and all throw if any fails. Returns null, without using NCCL, if `alone`.
 std::unique_ptr<NcclHandle> connect(Communicator& group, Communicator& all, bool alone) {
   constexpr auto kLimit = std::chrono::minutes(5);
   std::string id;
@@ -67,10 +67,10 @@ std::unique_ptr<NcclHandle> connect(Communicator& group, Communicator& all, bool
   return handle;
 }
 
-/// A collective that is enqueued on the communicator's stream.
+/// A collective enqueued on the communicator's stream.
 class NcclPending final : public PendingCollective {
  public:
-  /// `tensor` is given back its numbers where it holds order keys.
+  /// If `tensor` holds order keys, wait() converts them back to numbers.
   NcclPending(std::shared_ptr<NcclHandle> handle, const NcclStream& stream, Tensor tensor,
               bool has_keys)
       : handle_(std::move(handle)), tensor_(tensor), has_keys_(has_keys) {
@@ -83,7 +83,7 @@ class NcclPending final : public PendingCollective {
     try {
       wait();
     } catch (const std::exception&) {
-      // The next call on this thread's GPU says so.
+      // The next call on this thread's GPU reports the error.
     }
   }
 
@@ -96,7 +96,7 @@ class NcclPending final : public PendingCollective {
 
   bool progress() override {
     if (waited_) return true;
-    if (cuda::is_recording()) return waited_;  // nothing can be asked meanwhile
+    if (cuda::is_recording()) return waited_;  // events cannot be queried during capture
     handle_->look();
     if (!after_.done()) return false;
     wait();
@@ -132,20 +132,20 @@ class NcclCommunicator final : public Communicator {
  private:
   bool takes(Device device) const override { return device.is_cpu() || device.is_cuda(); }
 
-  /// The communicator of the tensors that NCCL does not move; null of those that it does.
+  /// The communicator for tensors that NCCL does not support; null if NCCL does.
   Communicator* instead(const Tensor& tensor) const {
     if (tensor.device().is_cpu()) return host_.get();
     return handle_ == nullptr ? staged_.get() : nullptr;  // which has nothing to do for one rank
   }
 
-  /// Enqueues `call(comm, stream)` behind the ops'.
+  /// Enqueues `call(comm, stream)` after the work on the ops' stream.
   template <typename Call>
   void enqueue(const char* operation, const Tensor& tensor, Call&& call) {
     stream_.follow_ops();
     handle_->enqueue(operation, tensor, [&](ncclComm_t comm) { return call(comm, stream_.get()); });
   }
 
-  /// As enqueue(), and holds the ops that follow.
+  /// Like enqueue(), and makes later ops wait for it.
   template <typename Call>
   void run(const char* operation, const Tensor& tensor, Call&& call) {
     enqueue(operation, tensor, std::forward<Call>(call));
@@ -248,10 +248,10 @@ class NcclCommunicator final : public Communicator {
   void do_barrier() override { host_->barrier(); }
 
   std::unique_ptr<Communicator> host_;
-  std::unique_ptr<Communicator> staged_;  ///< for the maxima that NCCL can not take
+  std::unique_ptr<Communicator> staged_;  ///< for maxima that NCCL does not support
   NcclStream stream_;
   NcclEvent after_;
-  std::shared_ptr<NcclHandle> handle_;  ///< finished before its stream ends; null for a lone rank
+  std::shared_ptr<NcclHandle> handle_;  ///< finished before its stream ends; null in a group of one
 };
 
 }  // namespace
@@ -264,7 +264,7 @@ std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<Communicato
 std::string nccl_version() {
   int version = 0;
   ncclGetVersion(&version);
-  // As NCCL_VERSION packs it since 2.9.
+  // The encoding of NCCL_VERSION since 2.9.
   return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
 }
 

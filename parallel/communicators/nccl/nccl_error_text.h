@@ -7,11 +7,11 @@
 
 namespace tessera {
 
-/// What NCCL said when something failed.
+/// What NCCL reported when a call failed.
 struct NcclFailure {
   std::string_view operation;   ///< "all_reduce of fp32 (3, 4) on cuda:0"
-  std::string_view code;        ///< NCCL's words for the result: "unhandled system error ..."
-  std::string_view last_error;  ///< of ncclGetLastError: which call and which host, or ""
+  std::string_view code;        ///< NCCL's text for the result: "unhandled system error ..."
+  std::string_view last_error;  ///< ncclGetLastError's text, with call and host, or ""
   int rank = 0;
   int size = 1;
 };
@@ -22,7 +22,7 @@ struct NcclFailure {
 ///     there was a network error (socketProgress: Connection closed by remote peer node3). With
 ///     NCCL_DEBUG=WARN in the environment it tells more
 inline std::string nccl_error_text(const NcclFailure& failure) {
-  // NCCL ends some of its texts with a full stop or a new line.
+  // Some of NCCL's texts end with a full stop or a newline.
   std::string_view last = failure.last_error;
   while (!last.empty() && (last.back() == '\n' || last.back() == '.' || last.back() == ' ')) {
     last.remove_suffix(1);

@@ -21,12 +21,13 @@ ncclUniqueId parse_id(const std::string& text) {
 }
 
 thread_local std::vector<NcclHandle*> handles;
-/// What aborts the calling thread's communicators; joined with the last of the handles.
+/// Threads that abort the calling thread's communicators; joined with the last handle.
 thread_local std::vector<std::thread> aborts;
 
-/// Aborts communicators of one GPU together: to abort one frees memory, which waits for the kernels
-/// of another until that is aborted, too. Since 2.22 NCCL does it in a group; before, a thread does
-/// each. Returns when all are gone, which a communicator is when no CUDA graph has a call of it.
+/// Aborts communicators of one GPU together: aborting one frees memory, which waits for the kernels
+/// of the others until they are aborted too. NCCL 2.22 and later aborts them as a group; for older
+/// versions, each gets a thread. Returns when all are gone, which requires that no CUDA graph
+/// contains their calls.
 void abort_together(const std::vector<ncclComm_t>& comms) {
   constexpr int kGroupAbort = 22200;  // 2.22.0
   int version = 0;
@@ -93,8 +94,8 @@ void NcclHandle::enqueue(const char* operation, const Tensor& tensor,
   operation_ = operation;
   tensor_ = tensor;
   check(call(comm_));
-  // The first operations of a kind connect ranks in the background, and are enqueued after that.
-  // What the call returned does not tell: some versions of ncclSend say success too early.
+  // The first operations of a kind connect ranks in the background and are enqueued afterwards.
+  // Query the state, because some versions of ncclSend return success too early.
   if (!ready()) cuda::Watch::until([&] { return ready(); });
 }
 
@@ -119,7 +120,7 @@ void NcclHandle::check(ncclResult_t code) {
 RankError NcclHandle::error_of(ncclResult_t code) const {
   const std::string text = nccl_error_text(
       {last_operation(), ncclGetErrorString(code), ncclGetLastError(comm_), rank_, size_});
-  // Who is still busy waits for others.
+  // An operation still in progress waits for other ranks, so the error is a peer's.
   return {text, code == ncclRemoteError || code == ncclInProgress};
 }
 
@@ -134,12 +135,12 @@ void NcclHandle::abort_all(const RankError& why) {
     comms.push_back(std::exchange(handle->comm_, nullptr));
     handle->failure_ = why;
   }
-  // The caller may hold what has recorded their calls: it is not to wait for their end. What they
-  // have on the GPU ends meanwhile.
+  // Do not wait for their end: the caller may hold graphs that captured their calls. Their work on
+  // the GPU ends meanwhile.
   if (!comms.empty()) aborts.emplace_back([comms] { abort_together(comms); });
 }
 
-// ncclInProgress if the other ranks do not come to an end with this one.
+// Returns ncclInProgress if the other ranks do not finish together with this one.
 ncclResult_t NcclHandle::finish() {
   constexpr auto kLimit = std::chrono::seconds(60);
   const auto deadline = std::chrono::steady_clock::now() + kLimit;

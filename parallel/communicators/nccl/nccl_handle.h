@@ -13,42 +13,42 @@
 
 namespace tessera {
 
-/// An ncclComm_t of one rank, on the calling thread's GPU. It does not block: what takes long runs
-/// in the background, so that another rank's failure is noticed meanwhile, and every call here
-/// watches for errors. After one, all handles of the calling thread are aborted, and every further
-/// call throws: to free memory, as an abort does and as the destructors do that an exception
-/// passes, waits for all work on the GPU, that of other communicators too, whose peers may be gone.
-/// CUDA graphs that hold calls of a communicator must be gone before the last of the thread's
-/// handles: an abort ends when they are.
+/// One rank's ncclComm_t on the calling thread's GPU. It is non-blocking: long operations run in
+/// the background, so that another rank's failure is noticed meanwhile, and every call here checks
+/// for errors. After an error, all handles of the calling thread are aborted and every later call
+/// throws. Freeing memory, as an abort and the destructors during unwinding do, waits for all work
+/// on the GPU, including that of other communicators whose peers may be gone. CUDA graphs that
+/// contain calls of a communicator must be destroyed before the thread's last handle: an abort
+/// completes only after they are.
 class NcclHandle {
  public:
-  /// Begins to connect the ranks of `group`; `id` is that of ncclGetUniqueId on one of them. Call
+  /// Starts connecting the ranks of `group`; `id` is from ncclGetUniqueId on one of them. Call
   /// ready() until it returns true.
   NcclHandle(const std::string& id, const Communicator& group);
-  /// Waits for what is pending and frees the communicator, together with the group's other ranks;
-  /// where an exception passes, aborts all of the thread's.
+  /// Finishes pending work and frees the communicator together with the group's other ranks. While
+  /// an exception propagates, aborts all handles of the thread.
   ~NcclHandle();
   NcclHandle(const NcclHandle&) = delete;
   NcclHandle& operator=(const NcclHandle&) = delete;
 
-  /// Whether all ranks are connected. Throws if they can not be.
+  /// Whether all ranks are connected. Throws if they cannot be.
   bool ready();
 
-  /// Enqueues what `call(comm)` does; `operation` and `tensor` are named if it fails, then or
-  /// later.
+  /// Enqueues the work of `call(comm)`. If it fails, now or later, the error names `operation` and
+  /// `tensor`.
   void enqueue(const char* operation, const Tensor& tensor,
                const std::function<ncclResult_t(ncclComm_t comm)>& call);
 
-  /// Throws if a connection has failed since, or had before.
+  /// Throws if a connection fails or has failed.
   void look();
 
  private:
   ncclResult_t state();
-  /// Aborts all of the thread's and throws unless `code` is success or in progress.
+  /// Unless `code` is success or in progress, aborts all handles of the thread and throws.
   void check(ncclResult_t code);
   ncclResult_t finish();
   RankError error_of(ncclResult_t code) const;
-  /// Aborts all of the thread's, which then say why to whoever uses them.
+  /// Aborts all handles of the thread; later calls on them report `why`.
   static void abort_all(const RankError& why);
   std::string last_operation() const;
 
@@ -56,12 +56,12 @@ class NcclHandle {
   int rank_;
   int size_;
   const char* operation_ = "the connection of the ranks";
-  Tensor tensor_;      ///< of the last operation
-  RankError failure_;  ///< why there is no comm_ any more
+  Tensor tensor_;      ///< tensor of the last operation
+  RankError failure_;  ///< why comm_ was aborted
   int exceptions_ = std::uncaught_exceptions();
   cuda::Watch watch_;
 
-  /// Among the handles of the calling thread while it lives.
+  /// Registers a handle with the calling thread for its lifetime.
   struct Registration {
     explicit Registration(NcclHandle* handle);
     ~Registration();
@@ -72,7 +72,7 @@ class NcclHandle {
   Registration registration_{this};
 };
 
-/// An id by which the ranks of one communicator find each other, to be sent to all of them.
+/// Creates the id by which the ranks of one communicator find each other; send it to all of them.
 std::string make_nccl_id();
 
 }  // namespace tessera

@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-/// A point in a stream that other streams wait for.
+/// A point in a stream that other streams can wait for.
 class NcclEvent {
  public:
   NcclEvent() {
@@ -19,7 +19,7 @@ class NcclEvent {
   void record(cudaStream_t stream) {
     cuda::check(cudaEventRecord(event_, stream), "cudaEventRecord");
   }
-  /// What is enqueued on `stream` from now on runs after the point.
+  /// Makes work enqueued on `stream` from now on wait for this point.
   void hold(cudaStream_t stream) const {
     cuda::check(cudaStreamWaitEvent(stream, event_, 0), "cudaStreamWaitEvent");
   }
@@ -34,11 +34,11 @@ class NcclEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-/// A communicator's own stream, beside that of the ops.
+/// A communicator's own stream, separate from the ops' stream.
 class NcclStream {
  public:
   NcclStream() {
-    // Of the highest priority: what waits for a collective waits for all ranks.
+    // Highest priority: whatever waits for a collective waits for all ranks.
     int lowest = 0, highest = 0;
     cuda::check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "the priorities of streams");
     cuda::check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, highest),
@@ -50,7 +50,7 @@ class NcclStream {
 
   cudaStream_t get() const { return stream_; }
 
-  /// Runs what is enqueued here next after all that the ops' stream has.
+  /// Makes work enqueued on this stream from now on wait for all work on the ops' stream.
   void follow_ops() {
     before_.record(cuda::stream());
     before_.hold(stream_);

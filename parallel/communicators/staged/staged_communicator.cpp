@@ -16,7 +16,7 @@ std::byte* at(const Tensor& tensor, int64_t element) {
          static_cast<size_t>(element) * size_of(tensor.dtype());
 }
 
-/// Elements [begin, begin + count) of `tensor` as a tensor.
+/// Elements [begin, begin + count) of `tensor`, as a tensor.
 Tensor part_of(const Tensor& tensor, int64_t begin, int64_t count) {
   return {at(tensor, begin), {count}, tensor.dtype(), tensor.device()};
 }
@@ -48,7 +48,7 @@ class StagedCommunicator final : public Communicator {
     for (int64_t begin = 0; begin < n; begin += most) body(begin, std::min(most, n - begin));
   }
 
-  /// A tensor of `count` elements in pinned memory that goes back with the lease.
+  /// A tensor of `count` elements in pinned memory, released with the lease.
   struct Staged {
     StagingPool::Lease block;
     Tensor tensor;
@@ -59,7 +59,7 @@ class StagedCommunicator final : public Communicator {
     return {std::move(block), tensor};
   }
 
-  /// Enqueues the copy back, after which the block may be used again. (A copy to the host is done
+  /// Enqueues the copy back, after which the block may be reused. (A copy to the host is complete
   /// when it returns.)
   static void copy_back(const Staged& staged, const Tensor& from, const Tensor& to) {
     copy(from, to);

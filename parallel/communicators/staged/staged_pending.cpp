@@ -37,14 +37,14 @@ std::shared_ptr<StagedPiece> StagedQueue::push(StagingPool::Lease block,
 
 StagedPending::~StagedPending() {
   try {
-    // Waiting while an exception passes could wait for ranks that wait for this one.
+    // Do not wait while an exception propagates: other ranks may be waiting for this one.
     if (std::uncaught_exceptions() > exceptions_) {
       for (const auto& piece : pieces_) piece->abandon();
     } else {
       wait();
     }
   } catch (const std::exception&) {
-    // The collective has failed; the next one on this rank says so.
+    // The collective has failed; the next one on this rank reports it.
   }
 }
 

@@ -11,15 +11,15 @@
 
 namespace tessera {
 
-/// From pinned memory to a GPU's.
+/// A copy from pinned memory to a GPU.
 struct StagedCopy {
   Tensor from, to;
 };
 
-/// One piece of a collective on GPU tensors, which the host's ranks work on in pinned memory.
+/// One piece of a collective on GPU tensors, which the host ranks process in pinned memory.
 class StagedPiece {
  public:
-  /// `copies`, out of the block, are what is left to do when `running` is done.
+  /// `copies` out of the block are enqueued when `running` is complete.
   StagedPiece(StagingPool::Lease block, std::unique_ptr<PendingCollective> running,
               std::vector<StagedCopy> copies)
       : block_(std::move(block)), running_(std::move(running)), copies_(std::move(copies)) {}
@@ -27,9 +27,9 @@ class StagedPiece {
   bool finished() const { return running_ == nullptr; }
   /// Waits for the result and enqueues its copies.
   void finish();
-  /// As finish() if the result is there already. True when the copies are enqueued.
+  /// Calls finish() if the result is ready. Returns true when the copies are enqueued.
   bool progress();
-  /// For a rank through which an exception passes: nothing is copied any more.
+  /// For a rank that is unwinding because of an exception: copies nothing back.
   void abandon() { running_.reset(); }
 
  private:
@@ -38,7 +38,7 @@ class StagedPiece {
   std::vector<StagedCopy> copies_;
 };
 
-/// The pieces of a group's pending collectives, in the order of their start.
+/// The pieces of a group's pending collectives, in start order.
 class StagedQueue {
  public:
   static constexpr size_t kMostPieces = 8;
@@ -47,7 +47,7 @@ class StagedQueue {
 
   const std::shared_ptr<StagingPool>& pool() const { return pool_; }
 
-  /// Finishes the oldest pieces where there are too many.
+  /// Finishes the oldest pieces if there are too many.
   void make_room();
   std::shared_ptr<StagedPiece> push(StagingPool::Lease block,
                                     std::unique_ptr<PendingCollective> running,
@@ -58,7 +58,7 @@ class StagedQueue {
   std::deque<std::shared_ptr<StagedPiece>> pieces_;
 };
 
-/// A collective on GPU tensors: its pieces.
+/// A collective on GPU tensors, made of pieces.
 class StagedPending final : public PendingCollective {
  public:
   explicit StagedPending(std::shared_ptr<StagedQueue> queue) : queue_(std::move(queue)) {}
@@ -72,7 +72,7 @@ class StagedPending final : public PendingCollective {
   bool progress() override;
 
  private:
-  std::shared_ptr<StagedQueue> queue_;  ///< with the pool, which the pieces need
+  std::shared_ptr<StagedQueue> queue_;  ///< keeps the pool alive, which the pieces need
   std::vector<std::shared_ptr<StagedPiece>> pieces_;
   int exceptions_ = std::uncaught_exceptions();
 };

@@ -11,7 +11,7 @@ constexpr size_t kSmallest = size_t{64} << 10;
 }  // namespace
 
 StagingPool::Lease StagingPool::take(size_t bytes) {
-  // The smallest that is large enough; else the largest that is free grows.
+  // Use the smallest free block that is large enough; otherwise grow the largest free one.
   Block* best = nullptr;
   for (const auto& block : blocks_) {
     if (block->in_use) continue;

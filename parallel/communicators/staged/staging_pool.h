@@ -9,23 +9,23 @@
 
 namespace tessera {
 
-/// Pinned host memory of one rank through which GPU tensors travel, kept for the next ones.
+/// One rank's pinned host memory for staging GPU tensors, reused between collectives.
 class StagingPool {
  public:
   struct Block {
     Buffer buffer;
-    /// Behind the last copy out of it, which has to be done before the host writes.
+    /// Recorded after the last copy out of the block; wait for it before the host writes.
     DeviceMark copied{{DeviceType::cuda, 0}};
     bool in_use = false;
   };
 
-  /// Gives a block back.
+  /// Returns a block to the pool.
   struct Release {
     void operator()(Block* block) const { block->in_use = false; }
   };
   using Lease = std::unique_ptr<Block, Release>;
 
-  /// A block of at least `bytes` that no copy uses. The pool outlives it.
+  /// Returns a block of at least `bytes` that no copy uses. The pool must outlive it.
   Lease take(size_t bytes);
 
  private:
