@@ -1,5 +1,5 @@
-// A GPU computes what CPU ranks compute, and goes on from their checkpoints, as they from its. On
-// the emulated GPU, or with TESSERA_TEST_DEVICE=cuda on a real one.
+// A GPU computes what CPU ranks compute, and either resumes from the other's checkpoints. Runs on
+// the emulated GPU, or on a real one with TESSERA_TEST_DEVICE=cuda.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using test::Layout;
 using test::SmallKind;
 using test::WholeRun;
 
-// Sums of some hundred terms in fp32, in another order: as between two layouts.
+// fp32 sums of a few hundred terms in a different order, as between two layouts.
 constexpr double kTolerance = 2e-4;
 
 class OnDevices : public testing::TestWithParam<SmallKind> {
@@ -50,7 +50,7 @@ TEST_P(OnDevices, CheckpointsGoOnOnTheOtherDevice) {
   test::expect_close(third.weights, whole.weights, kTolerance, "weights");
 }
 
-/// What a trained GPT writes, always the likeliest token, on two tensor ranks.
+/// Text generated greedily by a trained GPT on two tensor ranks.
 std::vector<int32_t> continuation(const std::string& run_dir, Device device) {
   std::vector<int32_t> written;
   test::run_device_ranks(2, [&](Communicator& world) {

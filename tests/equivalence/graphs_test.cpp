@@ -18,7 +18,7 @@ using test::WholeRun;
 constexpr int64_t kSteps = 4, kMicroBatches = 4;
 constexpr int32_t kSomeToken = 20;
 
-/// CUDA graphs of micro-steps.
+/// Tests of CUDA graphs of micro-steps.
 class Graphs : public testing::Test {
  protected:
   Graphs() { test::write_small_data(folder_); }
@@ -30,7 +30,7 @@ class Graphs : public testing::Test {
     return test::small_run(folder_, "run", kind);
   }
 
-  /// Expects as many launches, and the bits of a run without graphs. Returns the notes.
+  /// Expects `launches` graph launches and the bits of a run without graphs. Returns the notes.
   static std::string expect_launches(int64_t launches, RunConfig run, Layout layout = {1, 1}) {
     const WholeRun with = test::train_whole(run, {layout, kSteps});
     EXPECT_EQ(with.graph_launches, launches);
@@ -68,8 +68,8 @@ TEST_F(Graphs, DropOtherElementsInEachMicroStep) {
   EXPECT_EQ(expect_launches(kSteps * kMicroBatches - 1, dropout), "");
 }
 
-// A data rank has two micro-batches, of which the second is summed over the ranks meanwhile, or
-// one, which always is.
+// A data rank has two micro-batches, the second of which overlaps with gradient reduction, or one,
+// which always does.
 TEST_F(Graphs, AreCutWhereGradientsAreSummed) {
   for (const int data_ranks : {2, 4}) {
     for (const int64_t zero : {0, 1}) {
@@ -81,10 +81,9 @@ TEST_F(Graphs, AreCutWhereGradientsAreSummed) {
   }
 }
 
-// Documents of 12 tokens cut rows of 16 in three ways, into 12 + 4, 8 + 8 and 4 + 12, by which two
-// rows have 28, 29 or 30 targets, and 28 also with all documents alike: four shapes. What the
-// losses of a step are divided by, the targets of all its micro-batches, is another number in each
-// step.
+// Documents of 12 tokens divide rows of 16 in three ways: 12 + 4, 8 + 8 and 4 + 12. Two rows then
+// have 28, 29 or 30 targets, and 28 also occurs with documents of equal length: four shapes. The
+// number of targets in a step, which divides its losses, differs from step to step.
 TEST_F(Graphs, TakeAnyLossScale) {
   test::write_documents(folder_ / "even", std::vector<std::vector<int32_t>>(
                                               300, std::vector<int32_t>(12, kSomeToken)));

@@ -44,8 +44,8 @@ TEST_P(Bf16OnLayouts, ShardedIsWhole) {
   const WholeRun whole = test::train_whole(bf16, {{1, 1}, 5});
   const WholeRun sharded = test::train_whole(bf16, {layout(), 5});
   test::expect_same_bits(sharded.initial_weights, whole.initial_weights, "initial weights");
-  // As in layouts_test.cpp, but for a gradient that has gone through twice as many roundings: those
-  // of the head's own layer, and of norms behind each sum.
+  // As in layouts_test.cpp, for a gradient with twice as many roundings: those of the head's own
+  // layer, and of the norms after each sum.
   for (size_t i = 0; i < whole.steps.size(); ++i) {
     EXPECT_NEAR(sharded.steps[i].loss(), whole.steps[i].loss(), 0x1p-8 * whole.steps[i].loss());
   }
@@ -69,7 +69,8 @@ TEST_P(EachKind, HowABatchIsCutDoesNotMatter) {
                      kTolerance);
 }
 
-// With dropout and on tensor ranks: what is computed again draws and sums the same.
+// With dropout and on tensor ranks: recomputation draws the same random numbers and sums in the
+// same order.
 TEST_P(EachKind, RecomputingChangesNoBit) {
   const RunConfig kept = config(GetParam());
   const WholeRun whole = test::train_whole(kept, {{2, 1}, 3});
@@ -82,8 +83,8 @@ TEST_P(EachKind, RecomputingChangesNoBit) {
   }
 }
 
-// A GPU applies a kept tanh GELU within its product, of sums that are not rounded yet: a block that
-// is computed again does so again, a GELU alone that is computed again can not.
+// A GPU applies a stored tanh GELU within its product, to sums that are not rounded yet.
+// Recomputing a block repeats that; recomputing only the GELU cannot.
 TEST_F(Kinds, RecomputingInBf16ChangesNoBitButOfAGpusGelu) {
   RunConfig kept = config(SmallKind::gpt);
   kept.run.precision = DType::bf16;
@@ -118,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(All, EachKind,
                          [](const auto& instance) { return to_string(instance.param); });
 
 TEST_F(Kinds, ARankMayBeWithoutWords) {
-  // Of 9 tokens, 4 tensor ranks have 3, 3, 3 and 0.
+  // 9 tokens on 4 tensor ranks: 3, 3, 3 and 0.
   test::write_vocabulary(folder_ / "vocab.txt", 9);
   std::vector<std::vector<int32_t>> documents(80, {5, 6, 7, 8, 5, 7, 6});
   test::write_documents(folder_ / "data", documents);
@@ -150,7 +151,7 @@ TEST_F(Kinds, StepsWithoutTargetsLearnNothing) {
 
 TEST_F(Kinds, SomeMicroBatchesWithoutTargetsDoNotMatter) {
   RunConfig few = config(SmallKind::bert_packed);
-  few.mlm.probability = 0.02;  // about one of 50 tokens: most micro-batches of one row have none
+  few.mlm.probability = 0.02;  // about one in 50 tokens: most micro-batches of one row have none
   few.batch.micro = 1;
   test::expect_equal(test::train_whole(few, {{2, 2}, kSteps}),
                      test::train_whole(few, {{1, 1}, kSteps}), kTolerance);
@@ -169,7 +170,7 @@ TEST_F(Kinds, AClassifierLearns) {
   EXPECT_GT(trained.evaluation.document_accuracy, 0.5);
 }
 
-/// The losses of epochs that have the same samples, of a model that learns nothing.
+/// The losses of epochs with the same samples, for a model with a learning rate of zero.
 std::vector<StepResult> epochs(const test::TestFolder& folder, const RunConfig& base) {
   std::vector<std::vector<int32_t>> documents(8, {5, 9, 13, 17, 21, 25, 29, 33, 37, 41});
   for (size_t i = 0; i < documents.size(); ++i) documents[i][0] += static_cast<int32_t>(i);
@@ -191,7 +192,7 @@ TEST_F(Kinds, EveryEpochHasMasksOfItsOwn) {
   const std::vector<StepResult> masked = epochs(folder_, run);
   EXPECT_GT(std::abs(masked[0].loss() - masked[1].loss()), 1e-3);
   EXPECT_GT(std::abs(masked[1].loss() - masked[2].loss()), 1e-3);
-  // It is the masks that differ: with all tokens masked, there is but one way.
+  // The masks cause the difference: with all tokens masked, there is only one mask.
   run.mlm = {.probability = 1.0, .mask_fraction = 1.0, .random_fraction = 0.0};
   const std::vector<StepResult> all = epochs(folder_, run);
   EXPECT_NEAR(all[0].loss(), all[1].loss(), kTolerance * all[0].loss());

@@ -14,9 +14,9 @@ using test::WholeRun;
 
 constexpr int64_t kSteps = 20;
 
-/// fp32 sums in another order differ by about the square root of their length (up to some hundred
-/// here) times 2⁻²⁴ of their magnitude, once a layer and step; 20 steps of training carry such
-/// differences on.
+/// fp32 sums in a different order differ by about the square root of their length (up to a few
+/// hundred here) times 2⁻²⁴ of their magnitude, once per layer and step; 20 training steps carry
+/// such differences forward.
 constexpr double kTolerance = 2e-5;
 
 class Layouts : public testing::TestWithParam<Layout> {
@@ -66,8 +66,8 @@ TEST_P(Layouts, ShardedIsWholeInBf16) {
   for (size_t i = 0; i < whole.steps.size(); ++i) {
     EXPECT_NEAR(sharded.steps[i].loss(), whole.steps[i].loss(), 0x1p-8 * whole.steps[i].loss());
   }
-  // A gradient has gone through some ten roundings of 2⁻⁸ that are independent, so it is off by
-  // about √10 × 2⁻⁸, and the worst of thousands of elements by several times that.
+  // A gradient has about ten independent roundings of 2⁻⁸, so its error is about √10 × 2⁻⁸, and the
+  // largest of thousands of elements is several times that.
   test::expect_close(sharded.first_gradients, whole.first_gradients, 8 * std::sqrt(10.0) * 0x1p-8,
                      "gradient");
 }

@@ -18,7 +18,7 @@ constexpr int64_t kAfter = 6;
 
 class Resume : public testing::Test {
  protected:
-  // So few tokens that the runs are in their third epoch when they end.
+  // Few enough tokens that the runs end in their third epoch.
   Resume() { test::write_small_data(folder_, 600); }
 
   RunConfig config(const std::string& run, SmallKind kind = SmallKind::gpt) const {
@@ -28,13 +28,13 @@ class Resume : public testing::Test {
     return config;
   }
 
-  /// Trains kBefore steps on one layout, saves, and goes on for kAfter steps on another.
+  /// Trains kBefore steps on one layout, saves, and continues for kAfter steps on another.
   WholeRun interrupted(const RunConfig& config, Layout first, Layout second) const {
     test::train_whole(config, {first, kBefore, /*resume=*/false, /*save=*/true});
     return test::train_whole(config, {second, kAfter, /*resume=*/true});
   }
 
-  /// Expects a run that was resumed after kBefore steps to be the uninterrupted one.
+  /// Expects a run resumed after kBefore steps to equal the uninterrupted one.
   static void expect_rest(const WholeRun& resumed, const WholeRun& uninterrupted) {
     // As between layouts in layouts_test.cpp.
     constexpr double kTolerance = 2e-5;

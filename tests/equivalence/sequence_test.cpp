@@ -106,7 +106,7 @@ TEST_F(Sequence, IsTheSameBitsEveryTime) {
 }
 
 TEST_F(Sequence, RanksMayBeWithoutRows) {
-  // Rows of [CLS], a word and [SEP], taken one by one: three rows over four ranks.
+  // Rows of [CLS], a word and [SEP], one at a time: three rows on four ranks.
   std::vector<std::vector<int32_t>> documents(80, {5});
   for (size_t i = 0; i < documents.size(); ++i) documents[i][0] += static_cast<int32_t>(i % 7);
   test::write_documents(folder_ / "data", documents);
@@ -121,7 +121,7 @@ TEST_F(Sequence, RanksMayBeWithoutRows) {
 TEST_F(Sequence, EvaluationsEndWithBatchesThatAreNotFull) {
   for (const SmallKind kind : {SmallKind::bert_pairs, SmallKind::gpt_documents}) {
     RunConfig run = config(kind);
-    run.eval.batches = 1000;  // all, of which the last has no row for some ranks
+    run.eval.batches = 1000;  // all batches; the last has no row for some ranks
     const WholeRun whole = test::train_whole(run, {{1, 1}, 1});
     test::expect_equal(test::train_whole(with_sequence(run), {{2, 4}, 1}), whole, kTolerance);
   }

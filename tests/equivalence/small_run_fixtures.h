@@ -12,7 +12,7 @@
 
 namespace tessera::test {
 
-/// Small runs of any kind, on data of their own.
+/// Small runs of any architecture, each on its own data.
 class SmallRuns : public testing::Test {
  protected:
   SmallRuns() { write_small_data(folder_); }
@@ -22,7 +22,7 @@ class SmallRuns : public testing::Test {
   TestFolder folder_;
 };
 
-/// One of them, on one layout.
+/// One small run on one layout.
 class SmallRunOnLayout : public SmallRuns,
                          public testing::WithParamInterface<std::tuple<SmallKind, Layout>> {
  protected:
@@ -37,8 +37,8 @@ inline std::string kind_and_layout(
   return fmt::format("{}_tensor{}_data{}", to_string(kind), layout.tensor, layout.data);
 }
 
-/// Of sharded runs beside whole ones, over kSmallRunSteps: as in layouts_test.cpp, over half as
-/// many steps.
+/// Tolerances of sharded runs against runs on one rank, over kSmallRunSteps: as in
+/// layouts_test.cpp, over half as many steps.
 inline constexpr int64_t kSmallRunSteps = 10;
 inline constexpr double kSmallRunTolerance = 2e-5;
 

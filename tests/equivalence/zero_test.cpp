@@ -1,4 +1,4 @@
-// Data ranks that share the optimizer's state compute what they compute with all of it each.
+// ZeRO-1 computes the same as replicated optimizer state.
 
 #include <gtest/gtest.h>
 
@@ -39,10 +39,9 @@ class Zero : public testing::Test {
   test::TestFolder folder_;
 };
 
-/// Thread ranks sum gradients in the order of ranks, whether each gets all of the sum or a part,
-/// and an update of an element depends on nothing else. The squares of the norm are added up in
-/// another order, in fp64: it differs by roundings of 2⁻⁵³, which the fp32 factor of clipping does
-/// not see.
+/// Thread ranks sum gradients in rank order, whether each gets all sums or a part, and the update
+/// of an element depends on nothing else. The squares of the norm are summed in a different order,
+/// in fp64: the difference of 2⁻⁵³ does not show in the fp32 factor of clipping.
 void expect_same_run(const WholeRun& shared, const WholeRun& whole) {
   ASSERT_EQ(shared.steps.size(), whole.steps.size());
   for (size_t i = 0; i < whole.steps.size(); ++i) {
@@ -80,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 class ZeroKinds : public Zero, public testing::WithParamInterface<SmallKind> {};
 
-// With several micro-batches, and all blocks computed twice.
+// With several micro-batches, and recomputation of all blocks.
 TEST_P(ZeroKinds, RecomputedIsTheSameBits) {
   RunConfig run = config(GetParam());
   run.batch.micro = 1;
@@ -97,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(All, ZeroKinds,
 
 // --- checkpoints
 
-/// A part of a run: on which layout, and with which stage.
+/// Part of a run: its layout and ZeRO stage.
 struct Leg {
   Layout layout;
   int64_t zero;

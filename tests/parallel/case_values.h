@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-// What the communicator cases send, and how they look at what arrives.
+// Values that the communicator cases send, and checks of what arrives.
 
 /// Calls body.operator()<T>() for every dtype.
 template <typename Body>
@@ -24,7 +24,7 @@ void for_each_type(Body&& body) {
   body.template operator()<uint8_t>();
 }
 
-// Small whole numbers: their sums over up to 7 ranks are exact in every dtype.
+// Small integers: their sums over up to 7 ranks are exact in every dtype.
 inline int value_of(int rank, int64_t i) { return (rank + 1) * static_cast<int>(i % 5 + 1); }
 
 inline int sum_of_values(int ranks, int64_t i) { return ranks * (ranks + 1) / 2 * value_of(0, i); }
@@ -49,7 +49,7 @@ OwnedTensor filled(int64_t count, int rank, int64_t first = 0) {
   return owned;
 }
 
-/// Expects tensor[i] == expected(i) everywhere, and reports the first difference only.
+/// Expects tensor[i] == expected(i) for all i; reports only the first difference.
 template <typename T, typename Expected>
 void expect_elements(const Tensor& tensor, Expected&& expected, const std::string& what) {
   const T* data = tensor.data<T>();

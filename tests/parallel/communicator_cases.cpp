@@ -15,7 +15,7 @@
 namespace tessera {
 namespace {
 
-// Below, at and above the sizes at which communicators change what they do.
+// Sizes below, at and above the thresholds at which communicators change algorithms.
 constexpr std::array<int64_t, 5> kCounts = {1, 3, 64, 1001, 10007};
 
 // --- reductions
@@ -35,7 +35,7 @@ void all_reduce_sums(Communicator& group) {
 void all_reduce_takes_the_max(Communicator& group) {
   for_each_type([&]<typename T>() {
     for (const int64_t count : kCounts) {
-      // Every rank is the largest somewhere.
+      // Every rank has the maximum at some index.
       const OwnedTensor mine = filled<T>(count, group.rank());
       for (int64_t i = group.rank(); i < count; i += group.size()) {
         mine.tensor.data<T>()[i] = number<T>(100);
@@ -98,7 +98,7 @@ void sums_are_the_same_bits_on_all_ranks(Communicator& group) {
 
 void bf16_sums_round_at_most_once_a_rank(Communicator& group) {
   constexpr int64_t kCount = 501;
-  std::mt19937 random(7);  // every rank draws the numbers of all
+  std::mt19937 random(7);  // every rank draws the numbers of all ranks
   std::uniform_real_distribution<float> uniform(0.5f, 1.0f);
   std::vector<double> exact(kCount, 0.0);
   OwnedTensor mine({kCount}, DType::bf16);
@@ -111,8 +111,8 @@ void bf16_sums_round_at_most_once_a_rank(Communicator& group) {
   }
   group.all_reduce(mine.tensor);
   for (size_t i = 0; i < kCount; ++i) {
-    // size - 1 roundings to nearest of sums that are no larger than the last, with 8 bits each, and
-    // as little again for how an error grows in later sums.
+    // size - 1 roundings to nearest, each of a sum no larger than the last one, with 8 bits each,
+    // and as much again for how errors propagate into later sums.
     const double bound = 2.0 * (group.size() - 1) * exact[i] * 0x1p-9;
     EXPECT_NEAR(to_double(mine.tensor.span<bfloat16>()[i]), exact[i], bound) << who(group);
   }
@@ -192,7 +192,7 @@ void broadcast_from_every_root(Communicator& group) {
   });
 }
 
-// Around a ring, where the even ranks (and of an odd number not the last) send first.
+// Sends around a ring. Even ranks send first, except the last rank of an odd number.
 void messages_arrive_in_order(Communicator& group) {
   if (group.size() == 1) return;
   const int next = (group.rank() + 1) % group.size();
@@ -229,7 +229,7 @@ void a_message_of_another_size_is_an_error(Communicator& group) {
     if (group.rank() == 0) {
       try {
         group.send(sent, 1);
-      } catch (const Error&) {  // where a send waits for its recv it fails too
+      } catch (const Error&) {  // if a send waits for its recv, it fails too
       }
     } else if (group.rank() == 1) {
       EXPECT_THROW(group.recv(received, 0), Error);

@@ -8,14 +8,14 @@
 
 namespace tessera {
 
-/// What holds for every kind of communicator. A case is collective: every rank calls `body` with
-/// its communicator of the same group, of any size.
+/// Properties of every kind of communicator. A case is collective: every rank calls `body` with its
+/// communicator of one group, of any size.
 struct CommunicatorCase {
   const char* name;
   void (*body)(Communicator& group);
 };
 
-/// Names tests of each case with each number of ranks.
+/// Names the test of a case on a number of ranks.
 inline constexpr auto name_of_case = [](const auto& instance) {
   const auto& [the_case, ranks] = instance.param;
   return std::string(the_case.name) + "_" + std::to_string(ranks);
@@ -31,10 +31,10 @@ std::vector<CommunicatorCase> data_cases();
 /// Pending collectives.
 std::vector<CommunicatorCase> pending_cases();
 
-/// Splits, wrong arguments, and what is built on a communicator.
+/// Splits, invalid arguments, and functions built on a communicator.
 std::vector<CommunicatorCase> group_cases();
 
-/// All.
+/// All cases.
 const std::vector<CommunicatorCase>& communicator_cases();
 
 }  // namespace tessera

@@ -16,7 +16,7 @@ OwnedTensor on_device(const Tensor& host, Device gpu) {
   return owned;
 }
 
-/// A part and the whole of a gather or scatter on the device, in place where the host's are.
+/// Part and whole of a gather or scatter on the device, in place if the host tensors are.
 struct MirrorPair {
   OwnedTensor whole, apart;
   Tensor part;
@@ -34,7 +34,7 @@ struct MirrorPair {
 
 class MirrorPending final : public PendingCollective {
  public:
-  /// `result`, on the device, which `memory` keeps, is copied to `host` when `running` is done.
+  /// Copies `result` on the device, kept alive by `memory`, to `host` when `running` is complete.
   MirrorPending(std::shared_ptr<void> memory, std::unique_ptr<PendingCollective> running,
                 Tensor result, Tensor host)
       : host_(host), memory_(std::move(memory)), result_(result), running_(std::move(running)) {}
@@ -45,7 +45,7 @@ class MirrorPending final : public PendingCollective {
     try {
       wait();
     } catch (const std::exception&) {
-      // The next collective on this rank says so.
+      // The next collective on this rank reports the error.
     }
   }
 
@@ -104,7 +104,7 @@ class DeviceMirror final : public Communicator {
   void do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) override {
     const MirrorPair pair(output, input, rank(), gpu_);
     inner_->reduce_scatter(pair.whole.tensor, pair.part, op);
-    copy(pair.whole.tensor, input);  // before the output, which may be a part of it
+    copy(pair.whole.tensor, input);  // before the output, which may be part of it
     copy(pair.part, output);
   }
   std::unique_ptr<PendingCollective> do_reduce_scatter_async(const Tensor& input, Tensor output,

@@ -6,9 +6,9 @@
 
 namespace tessera {
 
-/// `inner` as a communicator of host tensors whose every collective runs on copies in the memory of
-/// `gpu`, which the host can not touch. So the cases, which look at elements, hold for the GPU
-/// tensors of any communicator.
+/// Wraps `inner`, a communicator of tensors on `gpu`, as a communicator of host tensors: every
+/// collective runs on copies in the GPU's memory, which the host cannot access. The cases, which
+/// read elements on the host, thereby test GPU tensors of any communicator.
 std::unique_ptr<Communicator> make_device_mirror(std::unique_ptr<Communicator> inner,
                                                  Device gpu = {DeviceType::cuda, 0});
 

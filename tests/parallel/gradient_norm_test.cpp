@@ -14,12 +14,12 @@ namespace {
 
 double sum_squares(const GradientNorm& norm) {
   const OwnedTensor squares({1}, DType::f64);
-  fill(squares.tensor, 5.0);  // what was there does not count
+  fill(squares.tensor, 5.0);  // the old value is overwritten
   norm.sum_squares(squares.tensor);
   return squares.tensor.span<double>()[0];
 }
 
-/// Shards and replicas in turn, of which a rank's shards are padded; every gradient is 2.
+/// Alternating sharded and replicated parameters; a rank's shards are padded. Every gradient is 2.
 void declare_and_fill(ParameterStore& store, const Communicator& tp, const FlatCut& cut = {}) {
   const int64_t rows = 8 / tp.size();
   const Range held = {tp.rank() * rows, (tp.rank() + 1) * rows};
@@ -56,7 +56,7 @@ TEST(GradientNorm, OwnersCountWhatTheyOwn) {
       for (const int64_t bucket : {1, 60, 1000}) {
         ParameterStore store;
         declare_and_fill(store, *tp, {dp->size(), dp->rank(), bucket});
-        // What others own is not a sum, and may be anything.
+        // Gradients outside the optimizer shard are not sums and may have any value.
         const OwnedTensor mine(Shape{store.flat_size()}, DType::f32);
         copy(store.flat_grads(), mine.tensor);
         fill(store.flat_grads(), NAN);

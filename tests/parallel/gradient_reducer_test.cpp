@@ -30,7 +30,7 @@ TEST_P(Buckets, SumOverTheDataRanksInAnyOrderOfParameters) {
       ParameterStore store;
       declare_five(store, {.bucket_elements = GetParam()});
       GradientReducer reducer(store, dp);
-      for (int step = 0; step < 2; ++step) {  // a reducer serves many steps
+      for (int step = 0; step < 2; ++step) {  // a reducer is reused across steps
         fill_with_rank(store, dp.rank());
         for (const int i : {4, 2, 3, 1, 0}) reducer.add(store.parameters()[static_cast<size_t>(i)]);
         reducer.finalize();

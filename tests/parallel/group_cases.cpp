@@ -52,7 +52,7 @@ void split_makes_groups_that_do_not_meet(Communicator& group) {
   int expected = 0;
   for (int rank = parity; rank < group.size(); rank += 2) expected += 1 << rank;
   EXPECT_EQ(sum_over(*half, 1 << group.rank()), expected) << who(group);
-  // The halves do different numbers of collectives, and each is split again.
+  // The halves run different numbers of collectives, and each is split again.
   for (int i = 0; i < 3 + parity; ++i) half->barrier();
   const auto quarter = half->split(half->rank() % 2, -half->rank());
   int members = 0;

@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-/// Gradients that are whole and such that are not, of which one is summed where it is.
+/// Gradients that are complete and gradients of local rows, one of which is reduced in place.
 void declare_and_fill(ParameterStore& store, int rank, const FlatCut& cut = {}) {
   const auto declare = [&](const char* name, int64_t elements, GradientRows rows) {
     ParameterSpec spec{name, {elements}};

@@ -22,7 +22,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// What ranks of a host share, for ranks that are threads: their own process is each other's.
+/// Shared state of a host's ranks, for ranks that are threads: all of them are in this process.
 struct SharedByThreads {
   explicit SharedByThreads(int ranks)
       : bells(static_cast<size_t>(ranks)), parts(static_cast<size_t>(ranks)) {}
@@ -45,7 +45,8 @@ struct SharedByThreads {
   std::vector<HostRankPart> parts;
 };
 
-/// Calls `body` on so many ranks that copy directly. They end together, as processes of a run do.
+/// Calls `body` on `ranks` thread ranks that copy directly. They end together, like the processes
+/// of a run.
 void run_host_ranks(int ranks, const std::function<void(Communicator&)>& body) {
   SharedByThreads shared(ranks);
   run_thread_ranks(ranks, [&](Communicator& world) {
@@ -55,7 +56,7 @@ void run_host_ranks(int ranks, const std::function<void(Communicator&)>& body) {
   });
 }
 
-/// Splits are those of the communicator of messages, and threads' know of no host.
+/// Splits come from the communicator for messages, whose thread ranks do not use the host engine.
 std::vector<CommunicatorCase> cases_without_names() {
   std::vector<CommunicatorCase> cases = communicator_cases();
   std::erase_if(cases, [](const CommunicatorCase& the_case) {
@@ -77,10 +78,10 @@ INSTANTIATE_TEST_SUITE_P(Ranks, HostCases,
                          name_of_case);
 
 TEST(HostRanks, SumInTheOrderOfRanksAndRoundOnceWhateverTheSize) {
-  // Below, at and above what travels with a call, and several chunks with a rest.
+  // Below, at and above the size that is copied into a call, and several chunks with a remainder.
   for (const int64_t count : {5, 512, 513, 100'003, 1'000'003}) {
     run_host_ranks(7, [&](Communicator& group) {
-      // 2^24 + 1 is no fp32, so the sum depends on the order of the additions.
+      // fp32 cannot represent 2^24 + 1, so the sum depends on the order of additions.
       constexpr float kBig = 0x1p24f;
       const auto value = [](int rank) { return rank == 0 ? kBig : rank == 6 ? -kBig : 1.0f; };
       float expected = value(0);
@@ -90,7 +91,7 @@ TEST(HostRanks, SumInTheOrderOfRanksAndRoundOnceWhateverTheSize) {
       group.all_reduce(fp32.tensor);
       for (const float x : fp32.tensor.span<float>()) ASSERT_EQ(x, expected);
 
-      // In bf16 256 + 1 is 256; in fp32 six of them are 262.
+      // In bf16, 256 + 1 is 256; in fp32, six of them sum to 262.
       OwnedTensor bf16({count}, DType::bf16);
       for (auto& x : bf16.tensor.span<bfloat16>()) x = bfloat16(group.rank() == 0 ? 256.f : 1.f);
       group.all_reduce(bf16.tensor);
@@ -159,7 +160,7 @@ TEST(HostRanks, ThatCallDifferentCollectivesGetAnErrorWhichNamesBoth) {
                                       HasSubstr("all_reduce (sum) of 3000 fp32"),
                                       HasSubstr("all_reduce (sum) of 4000 fp32")));
     }
-    // And so does whatever follows.
+    // Every later call fails too.
     EXPECT_THROW(group.barrier(), Error);
   });
 }

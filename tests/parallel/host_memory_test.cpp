@@ -39,11 +39,11 @@ TEST_F(HostMemory, Version2HasTheLeastThatALimitOnThePathLeaves) {
   write("sys/fs/cgroup/slice/memory.max", "500000\n");
   write("sys/fs/cgroup/slice/memory.current", "400000\n");
   EXPECT_EQ(available(), 100000);
-  // What is cached of files can be given up.
+  // Cached file data can be reclaimed.
   write("sys/fs/cgroup/slice/memory.stat",
         "anon 250000\nfile 150000\ninactive_file 100000\nactive_file 50000\n");
   EXPECT_EQ(available(), 250000);
-  write("sys/fs/cgroup/slice/memory.current", "800000\n");  // above a limit that was lowered
+  write("sys/fs/cgroup/slice/memory.current", "800000\n");  // above the limit, which was lowered
   EXPECT_EQ(available(), 0);
 }
 

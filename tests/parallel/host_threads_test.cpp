@@ -64,7 +64,7 @@ TEST(HostThreads, MoreRanksThanCpusGetOneEach) {
 }
 
 TEST(HostThreads, MasksMayOverlapInPart) {
-  // CPUs 0 to 3 are rank 0's alone, 4 to 7 are shared, 8 to 15 are rank 1's.
+  // CPUs 0 to 3 belong to rank 0 only, 4 to 7 are shared, 8 to 15 belong to rank 1 only.
   const std::vector<RankCpus> ranks = {rank_on("a", cpus(0, 8), 16), rank_on("a", cpus(4, 16), 16)};
   EXPECT_EQ(choose_host_threads(ranks, 0).threads, 6);
   EXPECT_EQ(choose_host_threads(ranks, 1).threads, 10);
@@ -95,7 +95,7 @@ TEST(HostThreads, TheContainersQuotaIsShared) {
   EXPECT_EQ(choose_host_threads(ranks, 0).threads, 1);
   for (RankCpus& rank : ranks) rank.quota = 1000;
   EXPECT_EQ(choose_host_threads(ranks, 0).threads, 16);
-  // No hint where the quota would not let the rank use what it is not bound to.
+  // No hint if the quota would not let the rank use the CPUs that it is not bound to.
   for (RankCpus& rank : ranks) rank.quota = 4;
   for (RankCpus& rank : ranks) rank.bound = {0, 1, 2, 3};
   EXPECT_EQ(choose_host_threads(ranks, 0).summary,

@@ -22,7 +22,7 @@ TEST(MetaCommunicator, CountsWhatWouldBeExchanged) {
   group.send(on_meta({1}), 0);
   group.recv(on_meta({2}), 1);
   group.barrier();
-  group.all_reduce(on_meta({0}));  // nothing
+  group.all_reduce(on_meta({0}));  // no elements, no traffic
   const auto of = [](Collective collective) { return std::pair(Traffic::counts, collective); };
   EXPECT_EQ(group.tally().sums(), (Sums{{of(Collective::all_reduce), {2, 40 + 12}},
                                         {of(Collective::all_gather), {1, 96}},
@@ -31,7 +31,7 @@ TEST(MetaCommunicator, CountsWhatWouldBeExchanged) {
                                         {of(Collective::send), {1, 4}},
                                         {of(Collective::recv), {1, 8}},
                                         {of(Collective::barrier), {1, 0}}}));
-  // Of 4 ranks: 3/4 of the bytes, twice for an all-reduce.
+  // On 4 ranks: 3/4 of the bytes, twice that for an all-reduce.
   EXPECT_EQ(group.tally().bytes_sent(), 1.5 * 52 + 0.75 * (96 + 32 + 28) + 4);
 }
 

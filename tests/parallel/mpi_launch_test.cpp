@@ -25,7 +25,7 @@ TEST(MpiLaunch, KnowsTheLaunchers) {
 
 TEST(MpiLaunch, APlainProcessHasNone) {
   EXPECT_FALSE(find_in({{"HOME", "/root"}}).has_value());
-  // A batch script, and a shell in a step of one task.
+  // A batch script, and a shell in a job step of one task.
   EXPECT_FALSE(find_in({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}));
   EXPECT_FALSE(find_in({{"SLURM_STEP_NUM_TASKS", "1"}}));
 }

@@ -64,12 +64,12 @@ class Nccl : public ::testing::Test {
 TEST_F(Nccl, TheHostDoesNotWaitForOtherRanks) {
   test::run_nccl_ranks(3, [](Communicator& world) {
     const OwnedTensor numbers({1001}, DType::f32, gpu_of(world));
-    world.all_reduce(numbers.tensor);  // which connects the ranks
+    world.all_reduce(numbers.tensor);  // connects the ranks
     const OwnedTensor values = filled<float>(1001, world.rank());
     copy(values.tensor, numbers.tensor);
     if (world.rank() > 0) {
       world.all_reduce(numbers.tensor);
-      world.barrier();  // which rank 0 comes to before its sum
+      world.barrier();  // rank 0 gets here before its sum
     } else {
       world.barrier();
       world.all_reduce(numbers.tensor);

@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-// Below, at and above the sizes at which communicators change what they do.
+// Sizes below, at and above the thresholds at which communicators change algorithms.
 constexpr std::array<int64_t, 5> kCounts = {1, 3, 64, 1001, 10007};
 
 void several_can_be_pending(Communicator& group) {
@@ -23,7 +23,7 @@ void several_can_be_pending(Communicator& group) {
     for (const OwnedTensor& owned : tensors) {
       pending.push_back(group.all_reduce_async(owned.tensor));
     }
-    // The ranks wait in different orders, and once more than needed.
+    // Ranks wait in different orders, and once more than needed.
     const auto n = pending.size();
     for (size_t i = 0; i <= n; ++i) {
       pending[(i + static_cast<size_t>(group.rank())) % n]->wait();
@@ -60,12 +60,12 @@ void a_pending_collective_ends_with_its_handle(Communicator& group) {
       mine.tensor, [&](int64_t i) { return sum_of_values(group.size(), i); }, who(group));
 }
 
-/// A rank's tensors for a reduce-scatter and an all-gather of `count` elements a rank.
+/// A rank's tensors for a reduce-scatter and an all-gather of `count` elements per rank.
 template <typename T>
 struct Parts {
   OwnedTensor whole;  ///< (size, count)
   OwnedTensor apart;  ///< (count)
-  Tensor own;         ///< a rank's part: `apart`, or in its place within `whole`
+  Tensor own;         ///< this rank's part: `apart`, or in place in `whole`
 
   Parts(const Communicator& group, int64_t count, bool in_place)
       : whole(filled<T>(count * group.size(), group.rank())),
@@ -90,7 +90,7 @@ void pending_scatters_and_gathers(Communicator& group) {
       pending.push_back(group.reduce_scatter_async(scattered[i].whole.tensor, scattered[i].own));
       pending.push_back(group.all_gather_async(gathered[i].own, gathered[i].whole.tensor));
     }
-    // The ranks wait in different orders.
+    // Ranks wait in different orders.
     for (size_t i = 0; i < pending.size(); ++i) {
       pending[(i + static_cast<size_t>(group.rank())) % pending.size()]->wait();
     }
@@ -108,7 +108,7 @@ void pending_scatters_and_gathers(Communicator& group) {
   });
 }
 
-// What a step does with the gradients of one bucket and the values of another.
+// The pattern of a training step: gradients of one bucket and values of another.
 void a_pending_scatter_takes_the_max_and_mixes(Communicator& group) {
   constexpr int64_t kCount = 1001;
   const Parts<float> scattered(group, kCount, /*in_place=*/true);

@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-/// Has finished after so many calls of make_progress(), of which each does something.
+/// Finishes after a given number of calls of make_progress(), each of which does something.
 class Countdown : public Progressable {
  public:
   explicit Countdown(int left, bool rings) : left_(left), rings_(rings) {}
@@ -55,7 +55,7 @@ TEST(ProgressThread, TakesUpAgainWhatHadFinished) {
   HostBell bell;
   Countdown work(1, /*rings=*/true);
   ProgressThread thread(bell);
-  // Again and again just when the thread lets it go.
+  // Watch it repeatedly, each time just as the thread releases it.
   for (int round = 0; round < 1000; ++round) {
     thread.watch(work);
     work.wait_until_finished();
@@ -68,7 +68,7 @@ TEST(ProgressThread, TakesUpAgainWhatHadFinished) {
   EXPECT_GE(work.calls(), 1001);
 }
 
-/// Never has anything to do.
+/// Never has work.
 class Idle : public Progressable {
  public:
   Progress make_progress() override {

@@ -52,7 +52,7 @@ TEST_P(StagedCases, HoldForGpuTensors) {
   run_thread_ranks(size, [&](Communicator& world) { the_case.body(*mirrored(staged(world))); });
 }
 
-// Of 5000 bytes: the largest tensors take more pieces than can be pending.
+// Pieces of 5000 bytes: the largest tensors need more pieces than may be pending.
 TEST_P(StagedCases, HoldForGpuTensorsInPieces) {
   const auto& [the_case, size] = GetParam();
   run_thread_ranks(size,

@@ -21,22 +21,22 @@ namespace {
 
 constexpr int64_t kWidth = 12, kInner = 24, kVocab = 37;
 
-/// None, fewer than ranks, and numbers that ranks divide or do not.
+/// Row counts: zero, fewer than ranks, divisible by the ranks, and not divisible.
 constexpr int64_t kRows[] = {0, 1, 3, 4, 5, 8, 13};
 
-/// The rows [held) of a matrix with `kWidth` columns.
+/// The rows `held` of a matrix with `kWidth` columns.
 std::vector<double> rows_of(const std::vector<double>& whole, Range held) {
   return {whole.begin() + held.begin * kWidth, whole.begin() + held.end * kWidth};
 }
 
-/// A rank's room and context for `rows` rows that all ranks share.
+/// A rank's arena and context for `rows` rows sharded over the ranks.
 struct Rank {
   Rank(const Communicator& tp, int64_t rows)
       : arena(test::test_device(), size_t{1} << 20), ctx{arena} {
     ctx.rows = RowSplit{tp.size(), tp.rank()}.of(rows);
   }
 
-  /// The rank's rows of `whole`, in memory of their own.
+  /// A copy of the rank's local rows of `whole`.
   test::TestTensor held_of(const Tensor& whole) const {
     return test::copy_of(ctx.rows.held_of(whole));
   }
@@ -107,7 +107,7 @@ TEST(TensorRegions, ChosenRowsAreWholeOnEveryRank) {
     test::run_device_ranks(ranks, [&](Communicator& tp) {
       Rank rank(tp, kCount);
       const test::TestTensor held = rank.held_of(whole.tensor);
-      // A rank adds zeros to what it does not hold: the same bits.
+      // A rank adds zeros for rows that are not local: the same bits.
       test::expect_same_bits(chosen_rows(rank.ctx, held.tensor, chosen.tensor, tp), expected.tensor,
                              "chosen rows");
       const test::TestTensor dheld = rank.held_of(before.tensor);
@@ -117,7 +117,7 @@ TEST(TensorRegions, ChosenRowsAreWholeOnEveryRank) {
   }
 }
 
-/// A column-parallel layer and a row-parallel one behind it.
+/// A column-parallel layer followed by a row-parallel one.
 struct Pair {
   Pair(ParameterStore& store, Communicator& tp)
       : up(store, {"up", kWidth, kInner}, tp), down(store, {"down", kInner, kWidth}, tp) {}
@@ -128,10 +128,10 @@ struct Pair {
 
 struct Results {
   std::vector<double> y, dx;
-  std::map<std::string, std::vector<double>> gradients;  ///< whole tensors, from a single rank
+  std::map<std::string, std::vector<double>> gradients;  ///< global tensors, from a single rank
 };
 
-/// A forward and a backward pass over the rows that a rank holds; `look(y, dx, store)`.
+/// Runs forward and backward on a rank's local rows, then calls `look(y, dx, store)`.
 template <typename Look>
 void run_pair(Communicator& tp, int64_t rows, Look&& look) {
   ParameterStore store;
@@ -168,7 +168,7 @@ TEST(TensorRegions, APairOfLayersOnSharedRowsIsTheWhole) {
         }
       });
     });
-    const double tolerance = 2 * test::sum_tolerance(DType::f32, kInner);  // two products deep
+    const double tolerance = 2 * test::sum_tolerance(DType::f32, kInner);  // two products in a row
     for (const int ranks : {2, 3, 4}) {
       SCOPED_TRACE(fmt::format("{} rows, {} ranks", rows, ranks));
       test::run_device_ranks(ranks, [&](Communicator& tp) {
@@ -215,7 +215,7 @@ TEST(TensorRegions, WordsOfSharedRowsAreThoseOfTheWhole) {
       SCOPED_TRACE(fmt::format("{} rows, {} ranks", rows, ranks));
       test::run_device_ranks(ranks, [&](Communicator& tp) {
         run(tp, [&](const Tensor& out, const Parameter& table, const RowSplit& split) {
-          // One rank has the word, the others zeros; gradients are added in the same order.
+          // One rank has the token, the others add zeros; gradients accumulate in the same order.
           test::expect_close(out, rows_of(expected, split.held()), 0.0, "words");
           test::expect_close(table.real_part(table.grad), test::shard_of(dtable, table), 0.0,
                              "dtable");
@@ -225,7 +225,7 @@ TEST(TensorRegions, WordsOfSharedRowsAreThoseOfTheWhole) {
   }
 }
 
-// What a dry run of a full micro-batch found has to last for all others.
+// The arena size measured by a dry run of a full micro-batch must suffice for all others.
 TEST(TensorRegions, NoNumberOfRowsNeedsMoreRoomThanAllOfThem) {
   constexpr int64_t kMost = 24;
   for (const int index : {0, 1, 2, 3}) {

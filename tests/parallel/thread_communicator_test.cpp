@@ -47,7 +47,8 @@ INSTANTIATE_TEST_SUITE_P(One, SelfCases, ::testing::ValuesIn(communicator_cases(
 
 TEST(ThreadRanks, SumInTheOrderOfRanksAndRoundOnce) {
   run_thread_ranks(7, [](Communicator& world) {
-    // 2^24 + 1 is no fp32, so ((big + 1) + 1) ... - big depends on the order of the additions.
+    // fp32 cannot represent 2^24 + 1, so ((big + 1) + 1) ... - big depends on the order of
+    // additions.
     constexpr float kBig = 0x1p24f;
     const auto value = [](int rank) { return rank == 0 ? kBig : rank == 6 ? -kBig : 1.0f; };
     float expected = value(0);
@@ -57,7 +58,7 @@ TEST(ThreadRanks, SumInTheOrderOfRanksAndRoundOnce) {
     world.all_reduce(fp32.tensor);
     for (const float x : fp32.tensor.span<float>()) EXPECT_EQ(x, expected);
 
-    // In bf16 256 + 1 is 256; in fp32 six of them are 262.
+    // In bf16, 256 + 1 is 256; in fp32, six of them sum to 262.
     OwnedTensor bf16({5}, DType::bf16);
     for (bfloat16& x : bf16.tensor.span<bfloat16>()) x = bfloat16(world.rank() == 0 ? 256.f : 1.f);
     world.all_reduce(bf16.tensor);
@@ -151,7 +152,7 @@ TEST(ThreadRanks, AThrowingRankFreesTheOthers) {
     const OwnedTensor owned({10}, DType::f32);
     world.send(owned.tensor, 2);
   };
-  const auto in_group = [](Communicator& world) {  // rank 2 is in none of these
+  const auto in_group = [](Communicator& world) {  // rank 2 is in neither
     while (true) world.barrier();
   };
   for (const Body& blocking :
@@ -176,7 +177,7 @@ TEST(ThreadRanks, AnErrorPassesPendingCollectives) {
   const auto throw_while_pending = [](Communicator& world) {
     const OwnedTensor owned({10}, DType::f32);
     const OwnedTensor large({100000}, DType::f32);
-    if (world.rank() != 1) {  // these first wait for what rank 1 never does
+    if (world.rank() != 1) {  // these wait for a call that rank 1 never makes
       world.barrier();
     }
     const auto first = world.all_reduce_async(owned.tensor);
@@ -219,7 +220,7 @@ TEST(ThreadRanks, ARankThatReturnsEarlyIsNamed) {
 
 TEST(ThreadRanks, DifferentCallsAreNamed) {
   const auto expect = [](const Body& call, const std::string& rank_0, const std::string& rank_1) {
-    run_thread_ranks(3, [&](Communicator& world) {  // every rank gets the error and can go on
+    run_thread_ranks(3, [&](Communicator& world) {  // every rank gets the error and can continue
       std::string message;
       try {
         call(world);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kVocab = 37, kWidth = 12;
 
-/// Loss and gradients by the textbook, in double precision.
+/// Textbook loss and gradients, in double precision.
 struct TextbookLoss {
   double loss = 0.0;
   double correct = 0.0;
@@ -65,7 +65,7 @@ TEST_P(VocabParallel, LossAndGradientsAreTheTextbooks) {
   const TextbookLoss expected(test::to_doubles(x.tensor), whole, bias,
                               test::to_doubles(targets.tensor), double{scale});
 
-  // With 4, the last rank holds no word. Emulated GPUs take their time with many rows.
+  // On 4 ranks, the last one has no vocabulary entry. Emulated GPUs are slow with many rows.
   const bool few = test::on_gpu() && rows > VocabParallelLoss::kChunkRows;
   for (const int ranks : few ? std::vector{1, 4} : std::vector{1, 2, 3, 4}) {
     test::run_device_ranks(ranks, [&](Communicator& tp) {
@@ -119,7 +119,7 @@ TEST_P(VocabParallel, LossAndGradientsAreTheTextbooks) {
   }
 }
 
-// More rows than a chunk has, once.
+// One test with more rows than a chunk.
 INSTANTIATE_TEST_SUITE_P(Rows, VocabParallel,
                          testing::Values(5, VocabParallelLoss::kChunkRows + 3));
 

@@ -1,7 +1,7 @@
-// The communicator cases on MPI ranks: mpirun -np N parallel_mpi_tests. Where there are GPUs, real
-// or emulated, the cases hold for tensors on them too, staged through the hosts' memory; with NCCL
-// if every rank has a GPU of its own. With --fail=KIND, the last rank fails in that way while the
-// others wait for it, and the exit code must tell.
+// The communicator cases on MPI ranks: mpirun -np N parallel_mpi_tests. With GPUs, real or
+// emulated, the cases also run on GPU tensors staged through host memory, and with NCCL if every
+// rank has its own GPU. With --fail=KIND, the last rank fails in that way while the others wait for
+// it, and the exit code must report the failure.
 
 #include <gtest/gtest.h>
 
@@ -25,11 +25,11 @@ namespace {
 MpiRuntime* runtime = nullptr;
 Communicator* chunked_world = nullptr;
 
-// The ranks' GPUs as communicators of host tensors; null where there are none.
+// The ranks' GPUs as communicators of host tensors; null without GPUs.
 Communicator* staged_world = nullptr;
 Communicator* nccl_world = nullptr;
 
-// A rank that leaves a case by an exception would leave the others waiting.
+// If a rank leaves a case by an exception, the others would wait forever.
 void run(const CommunicatorCase& the_case, Communicator& world) {
   try {
     the_case.body(world);
@@ -42,7 +42,7 @@ class MpiCases : public ::testing::TestWithParam<CommunicatorCase> {};
 
 TEST_P(MpiCases, Hold) { run(GetParam(), runtime->world()); }
 
-// With so few elements in one MPI call most collectives take several.
+// With so few elements per MPI call, most collectives need several calls.
 TEST_P(MpiCases, HoldInPieces) { run(GetParam(), *chunked_world); }
 
 TEST_P(MpiCases, HoldForGpuTensorsStaged) {
@@ -63,8 +63,8 @@ INSTANTIATE_TEST_SUITE_P(World, MpiCases, ::testing::ValuesIn(communicator_cases
 
 TEST(Mpi, KnowsItsLauncher) { EXPECT_TRUE(launched_by_mpi()); }
 
-// All ranks of these tests run on one host. Where they may not copy directly, the cases above held
-// for MPI's collectives alone.
+// All ranks of these tests run on one host. If they may not copy directly, the cases above covered
+// MPI's collectives only.
 TEST(Mpi, CopiesDirectlyOrSaysWhyNot) {
   const std::string name = runtime->world().name();
   if (runtime->world().size() == 1) GTEST_SKIP() << "one rank has nobody to copy from";
@@ -73,7 +73,7 @@ TEST(Mpi, CopiesDirectlyOrSaysWhyNot) {
   EXPECT_EQ(chunked_world->name(), "mpi");
 }
 
-// Prints what fails and nothing else, on the ranks other than 0.
+// Prints only failures, on ranks other than 0.
 class FailuresOnly : public ::testing::EmptyTestEventListener {
   void OnTestPartResult(const ::testing::TestPartResult& result) override {
     if (!result.failed()) return;
@@ -84,7 +84,7 @@ class FailuresOnly : public ::testing::EmptyTestEventListener {
   }
 };
 
-// The ranks' GPUs, connected by `backend`; null where that can not be.
+// The ranks' GPUs, connected by `backend`; null if that is not possible.
 std::unique_ptr<Communicator> open_gpus(Backend backend) {
   if constexpr (kHasCuda) {
     try {
@@ -122,7 +122,7 @@ void fail_on_last_rank(std::string_view kind) {
     if (kind == "pending") pending = world.all_reduce_async(owned.tensor);
     fail("the last rank fails");
   }
-  world.all_reduce(owned.tensor);  // a call that the failing rank never makes
+  world.all_reduce(owned.tensor);  // the failing rank never makes this call
 }
 
 }  // namespace
