@@ -19,7 +19,6 @@ namespace {
 constexpr std::array<int64_t, 5> kCounts = {1, 3, 64, 1001, 10007};
 
 // --- reductions
-// -----------------------------------------------------------------------------------
 
 void all_reduce_sums(Communicator& group) {
   for_each_type([&]<typename T>() {
@@ -152,7 +151,6 @@ void reduce_scatter_works_in_place(Communicator& group) {
 }
 
 // --- copies
-// ---------------------------------------------------------------------------------------
 
 void all_gather_joins_in_the_order_of_ranks(Communicator& group) {
   for_each_type([&]<typename T>() {

@@ -25,7 +25,6 @@ constexpr std::array kDTypes = {DType::f32, DType::bf16, DType::f64,
 using test::error_of;
 
 // --- groups
-// ---------------------------------------------------------------------------------------
 
 int sum_over(Communicator& group, int value) {
   OwnedTensor owned({1}, DType::i32);
@@ -84,7 +83,6 @@ void groups_of_a_grid(Communicator& group) {
 }
 
 // --- arguments
-// ------------------------------------------------------------------------------------
 
 void wrong_arguments_are_named(Communicator& group) {
   const OwnedTensor three({3}, DType::f32);
@@ -139,7 +137,6 @@ void meta_and_empty_tensors_need_no_other_rank(Communicator& group) {
 }
 
 // --- texts and errors
-// -----------------------------------------------------------------------------
 
 void strings_travel(Communicator& group) {
   const auto text_of = [](int rank) {

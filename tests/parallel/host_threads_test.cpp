@@ -143,7 +143,6 @@ TEST(RankCpus, AreFoundOnThisHost) {
 }
 
 // --- control groups, as files in a folder
-// ----------------------------------------------------------
 
 class CpuQuota : public ::testing::Test {
  protected:

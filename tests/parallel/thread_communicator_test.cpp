@@ -21,7 +21,6 @@ namespace {
 using ::testing::HasSubstr;
 
 // --- the cases that hold for every communicator
-// -------------------------------------------------------
 
 class ThreadCases : public ::testing::TestWithParam<std::tuple<CommunicatorCase, int>> {};
 
@@ -43,7 +42,6 @@ INSTANTIATE_TEST_SUITE_P(One, SelfCases, ::testing::ValuesIn(communicator_cases(
                          [](const auto& test) { return test.param.name; });
 
 // --- what thread ranks promise beyond that
-// ------------------------------------------------------------
 
 TEST(ThreadRanks, SumInTheOrderOfRanksAndRoundOnce) {
   run_thread_ranks(7, [](Communicator& world) {
@@ -113,7 +111,6 @@ TEST(ThreadRanks, NeedARank) {
 }
 
 // --- failures: nothing hangs, and the first error comes out
-// -------------------------------------------
 
 using Body = std::function<void(Communicator&)>;
 

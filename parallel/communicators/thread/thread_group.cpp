@@ -38,7 +38,6 @@ ThreadGroup::ThreadGroup(std::shared_ptr<ThreadWorld> world, std::vector<int> wo
 }
 
 // --- collectives
-// -----------------------------------------------------------------------------------
 
 std::shared_ptr<ThreadCollective> ThreadGroup::post(int rank, const ThreadCall& call) {
   const Lock lock(world_->mutex);
@@ -168,7 +167,6 @@ void ThreadGroup::split(ThreadCollective& collective) const {
 }
 
 // --- messages between two ranks
-// -----------------------------------------------------------------------
 
 void ThreadGroup::send(const Tensor& tensor, int rank, int destination) {
   Lock lock(world_->mutex);
