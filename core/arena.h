@@ -7,27 +7,27 @@
 
 namespace tessera {
 
-/// Hands out tensors from one allocation by moving a mark; nothing is freed one by one. An arena on
-/// the meta device hands out tensors without data and only counts: a dry run on it finds the
+/// Allocates tensors from one block by advancing an offset; they are freed together. An arena on
+/// the meta device returns tensors without data and only counts: a dry run on it measures the
 /// capacity that the same run needs on a real device.
 class Arena {
  public:
-  /// An arena on the meta device has no limit and takes no `capacity`.
+  /// An arena on the meta device has no limit and ignores `capacity`.
   explicit Arena(Device device, size_t capacity = 0);
 
-  /// Elements are not initialised. Throws if the capacity is exceeded.
+  /// Elements are uninitialized. Throws if the capacity is exceeded.
   Tensor allocate(const Shape& shape, DType dtype);
 
   /// Frees everything.
   void reset() { used_ = 0; }
 
   size_t used() const { return used_; }
-  /// The most that was in use at any time.
+  /// The peak number of bytes in use.
   size_t peak() const { return peak_; }
   size_t capacity() const { return buffer_.bytes(); }
   Device device() const { return device_; }
 
-  /// Frees, when it ends, what was allocated during its life.
+  /// Frees at its end what was allocated during its lifetime.
   class Scope {
    public:
     explicit Scope(Arena& arena) : arena_(arena), mark_(arena.used_) {}

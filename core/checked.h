@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/// `value` as a `To`; throws if `To` can not hold it.
+/// `value` as a `To`; throws if `To` cannot represent it.
 template <typename To, typename From>
 To narrow(From value) {
   static_assert(std::is_integral_v<To> && std::is_integral_v<From>);

@@ -11,9 +11,9 @@ inline constexpr bool kHasCuda = true;
 inline constexpr bool kHasCuda = false;
 #endif
 
-/// Where a tensor's elements are. `meta` is nowhere: a meta tensor has a shape and no data, and
-/// every op checks its arguments and returns. A step that runs on it is the dry run from which the
-/// memory plan is read, so plan and run can not differ.
+/// Where a tensor's elements are. A `meta` tensor has a shape and no data; ops only check their
+/// arguments on it. A step on the meta device is the dry run that measures the memory plan, so plan
+/// and run cannot differ.
 enum class DeviceType : uint8_t { cpu, meta, cuda };
 
 struct Device {

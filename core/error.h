@@ -8,20 +8,20 @@
 
 namespace tessera {
 
-/// What every part of Tessera throws. The message names the operation, shows what arrived, states
-/// the rule and says what to do; it is meant to be read by the person who started the run.
+/// The error that every part of Tessera throws. The message names the operation, shows what
+/// arrived, states the rule and says what to do. Its reader is the person who started the run.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// What went wrong on this rank's device, and perhaps on no other's.
+/// A failure of this rank's device, which other ranks may not share.
 class DeviceError : public Error {
  public:
   using Error::Error;
 };
 
-/// What another rank's failure has caused on this one: that rank has the cause to tell.
+/// A failure that another rank caused. That rank reports the cause.
 class PeerError : public Error {
  public:
   using Error::Error;
@@ -33,7 +33,8 @@ template <typename... Args>
   throw Error(fmt::format(message, std::forward<Args>(args)...));
 }
 
-/// Base of the fmt::formatter of what has a to_string(). A check that holds thus makes no text.
+/// Base of the fmt::formatter for a type with a to_string(). The text is made only if a check
+/// fails.
 template <typename T>
 struct ToStringFormatter : fmt::formatter<std::string_view> {
   template <typename Context>

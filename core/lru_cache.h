@@ -8,14 +8,14 @@
 
 namespace tessera {
 
-/// A map that keeps the `capacity` entries that were asked for last.
+/// A map that keeps the `capacity` most recently used entries.
 template <typename Key, typename Value, typename Hash = std::hash<Key>>
 class LruCache {
  public:
   explicit LruCache(size_t capacity) : capacity_(capacity) {}
 
-  /// The value of `key`, which make() gives if there is none yet; if that throws, nothing is
-  /// changed. The reference holds until the next call.
+  /// The value of `key`, made by make() if there is none yet. If make() throws, the cache is
+  /// unchanged. The reference is valid until the next call.
   template <typename Make>
   Value& find_or_make(const Key& key, Make make) {
     if (const auto found = places_.find(key); found != places_.end()) {
@@ -37,7 +37,7 @@ class LruCache {
   using Entries = std::list<std::pair<Key, Value>>;
 
   size_t capacity_;
-  Entries entries_;  // the last that was asked for first
+  Entries entries_;  // most recently used first
   std::unordered_map<Key, typename Entries::iterator, Hash> places_;
 };
 

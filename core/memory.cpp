@@ -9,8 +9,8 @@
 namespace tessera {
 namespace {
 
-// Anonymous mappings are zero, are paged in by the thread that first writes them (which places them
-// on its NUMA node), and are large enough for huge pages.
+// Anonymous mappings are zeroed, are placed on the NUMA node of the thread that first writes a
+// page, and can use huge pages.
 void* map_host_memory(size_t bytes) {
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   require(data != MAP_FAILED, "out of memory: the host refused an allocation of {} MiB",

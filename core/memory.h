@@ -14,18 +14,18 @@ namespace tessera {
 /// register.
 inline constexpr size_t kAlignment = 64;
 
-/// How memory of the host is kept.
+/// How host memory is allocated.
 enum class MemoryKind : uint8_t {
   ordinary,
-  pinned,  ///< host memory that a GPU copies to and from without the host waiting
+  pinned,  ///< page-locked: a GPU copies to and from it asynchronously
 };
 
-/// What the calling thread allocates while it lives, for the message of a GPU that has not as much:
-/// the innermost that says something counts. Both texts must outlive it, and may be "".
+/// Names what the calling thread allocates during its lifetime, for the out-of-memory message of a
+/// GPU. The innermost non-empty text wins. Both texts must outlive it and may be "".
 class MemoryUse {
  public:
-  /// `what` goes on after "out of GPU memory for ", as "the scratch memory of ops"; `advice` after
-  /// the sizes, as "choose a smaller --micro-batch".
+  /// `what` follows "out of GPU memory for ", e.g. "the scratch memory of ops"; `advice` follows
+  /// the sizes, e.g. "choose a smaller --micro-batch".
   explicit MemoryUse(std::string_view what, std::string_view advice = "");
   ~MemoryUse();
   MemoryUse(const MemoryUse&) = delete;
@@ -39,8 +39,8 @@ class MemoryUse {
   const MemoryUse* outer_;
 };
 
-/// Owns one zeroed block of memory on a device. On the meta device it owns nothing. Throws, with
-/// the sizes, if the device has not as much; on a GPU it belongs to the calling thread's.
+/// Owns one zeroed block of memory on a device, or nothing on the meta device. A block on a GPU is
+/// on the calling thread's. Throws with the sizes if the device has too little memory.
 class Buffer {
  public:
   Buffer() = default;
@@ -68,7 +68,7 @@ class Buffer {
   Device device_;
 };
 
-/// A tensor together with the buffer that it lives in.
+/// A tensor and the buffer that holds it.
 struct OwnedTensor {
   OwnedTensor() = default;
   OwnedTensor(const Shape& shape, DType dtype, Device device = kCpu,

@@ -15,21 +15,20 @@ constexpr uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
 constexpr uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
 constexpr int kRounds = 10;
 
-// In bulk, blocks are computed side by side in registers: each 64-bit lane holds one word of one
-// block in its lower half, where the processor's 32 × 32 → 64 bit multiplication wants it (what is
-// left above it is never read). Compilers do not find that instruction themselves; portable
-// arithmetic costs twice the time.
+// In bulk, blocks are computed side by side in registers. Each 64-bit lane holds one word of one
+// block in its lower half, the operand of the 32 × 32 → 64 bit multiplication; the upper half is
+// never read. Compilers do not find that instruction, and portable arithmetic takes twice the time.
 #ifdef __AVX512F__
 constexpr int kWidth = 8, kRegisters = 4;
 #else
 constexpr int kWidth = 4, kRegisters = 2;
 #endif
-constexpr int kBlocks = kWidth * kRegisters;  ///< that are computed at a time
+constexpr int kBlocks = kWidth * kRegisters;  ///< computed at a time
 using Lanes = uint64_t __attribute__((vector_size(8 * kWidth)));
 
 inline Lanes multiply(Lanes a, Lanes b) {
 #ifdef __AVX512F__
-  // With a mask of all lanes: g++ 12 warns of its own header's _mm512_mul_epu32.
+  // Masks all lanes: g++ 12 warns about its own header's _mm512_mul_epu32.
   return reinterpret_cast<Lanes>(
       _mm512_maskz_mul_epu32(0xff, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
 #else
@@ -93,14 +92,14 @@ inline void store_words(const Blocks& b, uint32_t* out) {
   }
 }
 
-/// Box–Muller's first number from the two words of each block.
+/// The first number of Box–Muller from the two words of each block.
 inline void store_normals(const Blocks& b, float stddev, float* out) {
   uint64_t word0[kBlocks], word1[kBlocks];
   std::memcpy(word0, b.word[0], sizeof word0);
   std::memcpy(word1, b.word[1], sizeof word1);
 #pragma omp simd
   for (int i = 0; i < kBlocks; ++i) {
-    // In [2⁻³², 1] and in [−1/2, 1/2], by way of the signed numbers that processors convert.
+    // In [2⁻³², 1] and [−1/2, 1/2], through signed integers, which processors convert directly.
     const auto positive = static_cast<int32_t>(static_cast<uint32_t>(word0[i]) >> 1);
     const auto turn = static_cast<int32_t>(static_cast<uint32_t>(word1[i]));
     const float uniform = std::fma(static_cast<float>(positive), 0x1p-31f, 0x1p-32f);

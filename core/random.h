@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-/// What random numbers are for: one stream of bits a purpose, so none is used twice.
+/// The purpose of random numbers. Each has its own streams, so no bits are used twice.
 enum class RandomPurpose : uint8_t {
   init = 1,
   embedding_dropout,
@@ -23,14 +23,14 @@ enum class RandomPurpose : uint8_t {
   stochastic_rounding,
 };
 
-/// Names one stream of random bits. Tessera's random numbers have no state: the number for an
-/// element is a function of the key and of the element's global index alone, so it is the same bits
-/// for every tensor × data layout, and there is nothing to save.
+/// Names one stream of random bits. Random numbers are stateless: the number of an element is a
+/// function of the key and of its global index. It has the same bits on every layout of ranks, and
+/// a checkpoint need not save any state.
 struct RandomKey {
   uint64_t seed = 0;
   RandomPurpose purpose = RandomPurpose::init;
-  uint32_t id = 0;    ///< which layer (24 bits are used)
-  uint32_t step = 0;  ///< which optimizer step
+  uint32_t id = 0;    ///< the layer (24 bits)
+  uint32_t step = 0;  ///< the optimizer step
 };
 
 /// Four 32-bit words of Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2,
@@ -38,24 +38,25 @@ struct RandomKey {
 /// is word i % 4 of block i / 4.
 std::array<uint32_t, 4> philox(const RandomKey& key, uint64_t block);
 
-/// Philox4x32-10 itself, as in the paper.
+/// Philox4x32-10 as in the paper.
 std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
-/// The word of one element.
+/// The random word of one element.
 uint32_t random_bits(const RandomKey& key, uint64_t element);
 
 /// Uniform in [0, 1) with 24 bits.
 float random_uniform(const RandomKey& key, uint64_t element);
 
-/// Writes the words of elements [first, first + n) to `out`. Vectorised; any `first`.
+/// Writes the words of elements [first, first + n) to `out`. Vectorized; `first` may be any
+/// element.
 void random_bits(const RandomKey& key, uint64_t first, int64_t n, uint32_t* out);
 
-/// A seed of its own for each name: streams of two names have nothing in common.
+/// Derives a seed for a name. Streams of different names are independent.
 uint64_t seed_for(uint64_t seed, std::string_view name);
 
-/// Writes stddev × a standard normal number for elements [first, first + n): Box–Muller on words 0
-/// and 1 of block i for element i (not the packing of random_bits), so that any cut into ranges
-/// gives the same bits.
+/// Writes stddev × a standard normal number for elements [first, first + n). Box–Muller on words 0
+/// and 1 of block i gives element i (not the packing of random_bits), so splitting the range does
+/// not change the bits.
 void random_normal(const RandomKey& key, float stddev, uint64_t first, int64_t n, float* out);
 
 }  // namespace tessera

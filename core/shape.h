@@ -18,7 +18,7 @@ class Shape {
   Shape(std::initializer_list<int64_t> dims);
 
   int rank() const { return rank_; }
-  /// Extent of dim `i`; a negative `i` counts from the last dim.
+  /// The extent of dim `i`; a negative `i` counts from the last dim.
   int64_t operator[](int i) const { return dims_[static_cast<size_t>(i < 0 ? rank_ + i : i)]; }
   void set(int i, int64_t extent) { dims_[static_cast<size_t>(i < 0 ? rank_ + i : i)] = extent; }
   void push_back(int64_t extent);

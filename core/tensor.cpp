@@ -42,7 +42,7 @@ Tensor Tensor::slice(int64_t begin, int64_t end) const {
 }
 
 void Tensor::check_dtype(DType expected) const {
-  if (defined_ && dtype_ == expected) return;  // before a message is made: loops come through here
+  if (defined_ && dtype_ == expected) return;  // first: inner loops call this
   require(defined_, "an undefined tensor was used as {}", to_string(expected));
   fail("a tensor {} was used as {}", describe(*this), to_string(expected));
 }
@@ -55,7 +55,8 @@ std::string to_string(const Described& described) {
 }
 
 void require_shape(const Tensor& tensor, const Shape& shape, const char* op, const char* name) {
-  if (tensor.defined() && tensor.shape() == shape) return;  // before texts are made, in each op
+  if (tensor.defined() && tensor.shape() == shape)
+    return;  // first: every op calls this, and texts cost time
   fail("{}: {} must have shape {}, but is {}", op, name, to_string(shape), describe(tensor));
 }
 

@@ -11,9 +11,9 @@
 
 namespace tessera {
 
-/// A contiguous row-major array: a view that never owns its elements (a Buffer does, often through
-/// an Arena or a ParameterStore). Copying one copies the view. As with std::span, constness is that
-/// of the view: an op takes what it reads as `const Tensor&` and what it writes as `Tensor`.
+/// A contiguous row-major view that never owns its elements; a Buffer does, usually through an
+/// Arena or a ParameterStore. Copying a tensor copies the view. Constness is that of the view, as
+/// with std::span: an op takes inputs as `const Tensor&` and outputs as `Tensor`.
 class Tensor {
  public:
   Tensor() = default;
@@ -28,7 +28,7 @@ class Tensor {
   Device device() const { return device_; }
   void* raw() const { return data_; }
 
-  /// The first element; throws if T is not the tensor's dtype. Null on the meta device.
+  /// A pointer to the first element, null on the meta device. Throws if T does not match the dtype.
   template <typename T>
   T* data() const {
     check_dtype(dtype_of<T>());
@@ -41,7 +41,7 @@ class Tensor {
     return {data<T>(), static_cast<size_t>(numel_)};
   }
 
-  /// The same elements under another shape with the same number of elements.
+  /// The same elements with another shape of the same size.
   Tensor view(const Shape& shape) const;
 
   /// Elements [begin, end) of the outermost dim.
@@ -58,7 +58,7 @@ class Tensor {
   bool defined_ = false;
 };
 
-/// A tensor in a message.
+/// A tensor as an argument of a message.
 struct Described {
   const Tensor& tensor;
 };

@@ -6,16 +6,15 @@
 
 namespace tessera::cuda {
 
-/// Whether code that was compiled for one of CMake's CUDA architectures runs on a GPU of compute
-/// capability `major`.`minor`. "90-real" is machine code, which runs on that major version from
-/// that minor one on; "90-virtual" is PTX, which the driver compiles for it and every later one;
-/// "90" is both. "90a" runs on exactly that one, "100f" on its family, which is taken for its major
-/// version.
+/// Whether code compiled for one of CMake's CUDA architectures runs on a GPU of compute capability
+/// `major`.`minor`. "90-real" is machine code for that major version, from that minor version on.
+/// "90-virtual" is PTX, which the driver compiles for it and every later GPU. "90" is both. "90a"
+/// runs on exactly that GPU, "100f" on its family, taken to be its major version.
 inline bool runs_on(std::string_view architecture, int major, int minor) {
   int number = 0;
   const char* const end = architecture.data() + architecture.size();
   const auto [at, error] = std::from_chars(architecture.data(), end, number);
-  if (error != std::errc()) return true;  // "native", "all": whoever builds so has seen to it
+  if (error != std::errc()) return true;  // "native", "all": the builder is responsible
   const std::string_view rest(at, static_cast<size_t>(end - at));
   const int of_major = number / 10, of_minor = number % 10;
   const bool same_major = major == of_major && minor >= of_minor;
@@ -24,7 +23,7 @@ inline bool runs_on(std::string_view architecture, int major, int minor) {
   return 10 * major + minor >= number;
 }
 
-/// Likewise for a list with commas between. An empty one says nothing, and so holds for all.
+/// The same for a comma-separated list. An empty list matches every GPU.
 inline bool any_runs_on(std::string_view architectures, int major, int minor) {
   if (architectures.empty()) return true;
   while (!architectures.empty()) {

@@ -11,16 +11,16 @@
 
 namespace tessera::cuda {
 
-/// Copies from global to shared memory that a thread starts, and that run while it does something
-/// else (PTX's cp.async). Each thread has its own.
+/// Asynchronous copies from global to shared memory (PTX's cp.async). Each thread waits for its
+/// own.
 class AsyncCopies {
  public:
   AsyncCopies() = default;
   AsyncCopies(const AsyncCopies&) = delete;
   AsyncCopies& operator=(const AsyncCopies&) = delete;
 
-  /// Starts to copy 16 bytes; zeros if not `valid`, and then nothing is read. Both are aligned to
-  /// 16 bytes.
+  /// Starts a copy of 16 bytes, or writes zeros without reading if not `valid`. Both addresses must
+  /// be aligned to 16 bytes.
   __device__ void start(void* to, const void* from, bool valid) {
 #if defined(__CUDA_ARCH__)
     const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
@@ -37,7 +37,7 @@ class AsyncCopies {
 #endif
   }
 
-  /// Returns when all that was started is there for this thread; for others after a barrier.
+  /// Waits until this thread's copies are visible to it. Other threads see them after a barrier.
   __device__ void wait() {
 #if defined(__CUDA_ARCH__)
     asm volatile("cp.async.wait_all;" ::: "memory");
@@ -59,7 +59,7 @@ class AsyncCopies {
     void* to;
     const void* from;
   };
-  std::vector<Copy> started_;  ///< done as late as a GPU may do them
+  std::vector<Copy> started_;  ///< completed as late as a GPU may complete them
 #endif
 };
 

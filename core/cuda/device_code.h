@@ -6,7 +6,7 @@
 
 #include "core/dtype.h"
 
-/// What kernels share.
+/// Code that kernels share.
 namespace tessera::cuda {
 
 inline constexpr unsigned kWholeWarp = 0xffffffffu;
@@ -17,7 +17,7 @@ __device__ inline float to_float(bfloat16 x) {
   return __uint_as_float(static_cast<unsigned>(x.bits) << 16);
 }
 
-/// Rounds to nearest even; what is kept of a NaN is that it is one.
+/// Rounds to nearest even. A NaN stays a NaN, with another payload.
 template <typename T>
 __device__ T from_float(float x);
 template <>
@@ -38,30 +38,30 @@ __device__ inline bfloat16 from_float<bfloat16>(float x) {
   return result;
 }
 
-/// N elements that move in one access; N × sizeof(T) is 4, 8 or 16.
+/// N elements that are loaded or stored in one access; N × sizeof(T) is 4, 8 or 16.
 template <typename T, int N>
 struct alignas(sizeof(T) * N) Pack {
   T at[N];
 };
 
-/// As many elements as 16 bytes hold.
+/// The number of elements in 16 bytes.
 template <typename T>
 inline constexpr int kPackSize = 16 / static_cast<int>(sizeof(T));
 
-/// Index of this thread among all of a one-dimensional grid, and how many there are.
+/// The index of this thread in a one-dimensional grid, and the number of threads.
 __device__ inline int64_t global_thread() {
   return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
 __device__ inline int64_t global_threads() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
 
-/// Every lane gets the sum over the warp, added up in the same order.
+/// Returns the sum over the warp to every lane, always added in the same order.
 template <typename T>
 __device__ T warp_sum(T x) {
   for (int step = kWarpSize / 2; step > 0; step /= 2) x += __shfl_xor_sync(kWholeWarp, x, step);
   return x;
 }
 
-/// Every lane gets the maximum; a NaN is not kept.
+/// Returns the maximum over the warp to every lane; NaNs are ignored.
 __device__ inline float warp_max(float x) {
   for (int step = kWarpSize / 2; step > 0; step /= 2) {
     x = fmaxf(x, __shfl_xor_sync(kWholeWarp, x, step));
@@ -69,7 +69,8 @@ __device__ inline float warp_max(float x) {
   return x;
 }
 
-/// Every thread of a block of whole warps gets the sum over the block. All threads must call it.
+/// Returns the sum over the block to every thread. All threads of the block must call it; the block
+/// consists of whole warps.
 template <typename T>
 __device__ T block_sum(T x) {
   __shared__ T partial[kWarpSize];

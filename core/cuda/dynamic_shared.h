@@ -4,7 +4,7 @@
 
 namespace tessera::cuda {
 
-/// The shared memory that LaunchShape::shared_bytes asked for, aligned to 16 bytes.
+/// The dynamic shared memory of LaunchShape::shared_bytes, aligned to 16 bytes.
 template <typename T>
 __device__ T* dynamic_shared() {
 #ifdef __CUDACC__

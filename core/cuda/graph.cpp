@@ -14,11 +14,11 @@ namespace {
 struct DestroyGraph {
   void operator()(cudaGraph_t graph) const { cudaGraphDestroy(graph); }
 };
-/// What was captured; null if nothing was enqueued.
+/// The captured graph; null if nothing was enqueued.
 using Captured = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, DestroyGraph>;
 
-/// A stream that is captured while this lives. Other threads, ranks and libraries' own, go on as
-/// they like meanwhile.
+/// Captures a stream for its lifetime. Other threads, such as ranks and libraries, are not
+/// restricted meanwhile.
 class Capture {
  public:
   explicit Capture(cudaStream_t stream) : stream_(stream) {
@@ -31,7 +31,7 @@ class Capture {
       cudaStreamEndCapture(stream_, &graph);
       if (graph != nullptr) cudaGraphDestroy(graph);
     }
-    cudaGetLastError();  // what a broken capture left
+    cudaGetLastError();  // left by an invalidated capture
   }
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
@@ -58,14 +58,13 @@ cudaGraphExec_t instantiate(const Captured& captured) {
 
 using Kept = std::vector<std::shared_ptr<const void>>;
 
-/// What the graph that the calling thread records is to keep; null if it records none.
+/// What the graph under capture keeps alive; null if the calling thread captures none.
 thread_local Kept* kept_for_recording = nullptr;
 
 }  // namespace
 
-// Parts take their memory when all is recorded: where other ranks record their part of a
-// collective, a rank that has too little then fails behind the last one, and they wait for it in
-// none.
+// Parts are instantiated, which takes memory, only when all are captured. If a rank runs out of
+// memory here, it fails after its last collective, and no other rank waits for it in one.
 Graph::Graph(const std::function<void(const Cut&)>& body) {
   std::vector<Captured> captured;
   std::optional<Capture> capture(std::in_place, stream());
@@ -94,7 +93,7 @@ void Graph::launch(const std::function<void(size_t)>& at_cut) const {
   }
 }
 
-// One that still runs ends before its memory is freed.
+// A graph that still runs must end before its memory is freed.
 void Graph::release() {
   for (void* part : parts_) {
     if (part != nullptr) cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(part));

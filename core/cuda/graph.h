@@ -9,17 +9,16 @@
 
 namespace tessera::cuda {
 
-/// Work of the calling thread that was recorded once and is enqueued again part by part, each by
-/// one call (a CUDA graph). What was recorded is fixed: kernels, addresses, sizes and all numbers
-/// that the host gave them.
+/// Work of the calling thread that is captured once and launched repeatedly, part by part (CUDA
+/// graphs). Kernels, addresses, sizes and host numbers are fixed at capture.
 class Graph {
  public:
-  /// To be called while a graph is recorded: ends a part. What comes after it is in the next.
+  /// Ends a part; call it during capture. Later work is in the next part.
   using Cut = std::function<void()>;
 
-  /// Records what `body` enqueues on this thread's stream, of which nothing runs. Throws what
-  /// `body` throws, and if it did what can not be recorded: the host waited, or memory was
-  /// allocated. The stream is as before then.
+  /// Captures what `body` enqueues on this thread's stream; nothing runs. Throws what `body`
+  /// throws, and throws if `body` does what cannot be captured, such as waiting or allocating. The
+  /// stream is restored in that case.
   explicit Graph(const std::function<void()>& body) : Graph([&](const Cut&) { body(); }) {}
   explicit Graph(const std::function<void(const Cut&)>& body);
   ~Graph() {
@@ -28,26 +27,26 @@ class Graph {
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
-  /// Enqueues all of it on the calling thread's stream, and calls at_cut(i) between parts i and
-  /// i + 1.
+  /// Launches all parts on the calling thread's stream, and calls at_cut(i) between parts i and i +
+  /// 1.
   void launch(const std::function<void(size_t)>& at_cut = {}) const;
 
  private:
   void release();
 
-  std::vector<void*> parts_;  ///< each a cudaGraphExec_t, or null where nothing was enqueued
+  std::vector<void*> parts_;  ///< each a cudaGraphExec_t, or null if the part is empty
   std::vector<std::shared_ptr<const void>> kept_;
 };
 
-/// Whether the calling thread is recording, so that nothing that it enqueues runs.
+/// Whether the calling thread is capturing, so that nothing it enqueues runs.
 bool is_recording();
 
-/// If the calling thread is recording, its graph keeps `owner` for as long as it lives: for what
-/// owns code or memory that was just enqueued.
+/// If the calling thread is capturing, its graph keeps `owner` alive. Use it for owners of code or
+/// memory that was just enqueued.
 void keep_for_recording(std::shared_ptr<const void> owner);
 
-/// Throws, naming `what`, if the calling thread is recording: for what waits or allocates, which
-/// has to be done before.
+/// Throws, naming `what`, if the calling thread is capturing. For work that waits or allocates and
+/// must happen before.
 void require_not_recording(const char* what);
 
 }  // namespace tessera::cuda

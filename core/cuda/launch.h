@@ -12,18 +12,18 @@ namespace tessera::cuda {
 struct LaunchShape {
   dim3 grid;
   dim3 block;
-  size_t shared_bytes = 0;  ///< what dynamic_shared() gives
+  size_t shared_bytes = 0;  ///< size of dynamic_shared()
 };
 
-/// `blocks` of `threads` in one dimension. Kernels that loop over a range take no more blocks than
-/// keep a large GPU busy.
+/// A one-dimensional grid of blocks of `threads`. Kernels loop over their range, so there are no
+/// more blocks than keep a large GPU busy.
 inline LaunchShape one_dimensional(int64_t items, int threads, int64_t max_blocks = 4096) {
   const int64_t blocks = std::min(ceil_div(items, threads), max_blocks);
   return {dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads))};
 }
 
-/// Enqueues a kernel on the calling thread's stream. A grid without blocks is nothing to do.
-/// Throws, naming `what`, if it can not be launched.
+/// Enqueues a kernel on the calling thread's stream. An empty grid is a no-op. Throws, naming
+/// `what`, if the launch fails.
 template <typename... Parameters, typename... Arguments>
 void launch(const char* what, const LaunchShape& shape, void (*kernel)(Parameters...),
             Arguments&&... arguments) {
@@ -40,7 +40,7 @@ void launch(const char* what, const LaunchShape& shape, void (*kernel)(Parameter
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream();
 #ifndef __CUDACC__
-  config.emulated_name = what;  // the emulator tells it when the kernel fails
+  config.emulated_name = what;  // named in the emulator's messages
 #endif
   check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), what);
 }

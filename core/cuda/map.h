@@ -28,10 +28,10 @@ __global__ void map_kernel(int64_t n, Function function, To* out, const From*...
   }
 }
 
-/// Enqueues out[i] = function(in[i]...) for i < n, in fp32; out may be one of the inputs. One
-/// access of 16 bytes a thread and input is enough in flight: registers are few, so that an SM's
-/// 2048 threads ask for 32 KiB and more at a time. `function` is a type of its own with a
-/// __device__ call operator.
+/// Enqueues out[i] = function(in[i]...) for i < n, in fp32; out may alias an input. Each thread
+/// makes one access of 16 bytes per input. That keeps enough reads in flight, because the kernel
+/// needs few registers: an SM's 2048 threads request 32 KiB and more at a time. `function` is a
+/// class with a __device__ call operator.
 template <typename Function, typename To, typename... From>
 void map(const char* what, int64_t n, Function function, To* out, const From*... in) {
   constexpr int kThreads = 256;

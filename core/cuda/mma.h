@@ -6,16 +6,15 @@
 
 #include "core/cuda/device_code.h"
 
-/// Tensor cores by warps: the matrices' elements are spread over lanes as PTX's mma.m16n8k16 wants
-/// them. With g = lane / 4 and t = lane % 4, a lane holds
-///   of A (16 × 16), two neighbours in a register: (g, 2t), (g + 8, 2t), (g, 2t + 8), (g + 8, 2t +
-///   8);
-///   of B (16 × 8), two neighbours of a column: (2t, g), (2t + 8, g);
-///   of C (16 × 8): (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1).
-/// All lanes of a warp call these together.
+/// Warp-wide tensor core products with the operand layout of PTX's mma.m16n8k16. With g = lane / 4
+/// and t = lane % 4, a lane holds
+///     A (16 × 16): (g, 2t), (g + 8, 2t), (g, 2t + 8), (g + 8, 2t + 8), each with the next in its row;
+///     B (16 × 8):  (2t, g), (2t + 8, g), each with the next in its column;
+///     C (16 × 8):  (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1).
+/// All lanes of a warp must call these functions together.
 namespace tessera::cuda {
 
-/// Two numbers rounded to nearest even, `low` in the lower half.
+/// Packs two numbers, rounded to nearest even, `low` in the lower half.
 __device__ inline uint32_t pack_bf16(float low, float high) {
 #ifdef __CUDA_ARCH__
   uint32_t packed;
@@ -46,9 +45,9 @@ __device__ inline void mma_m16n8k16(float& c0, float& c1, float& c2, float& c3,
 #endif
 }
 
-/// Four 8 × 8 matrices of bf16 from shared memory: lane 8m + i gives where row i of matrix m is (16
-/// bytes, aligned), and gets of each matrix the elements (g, 2t) and (g, 2t + 1), or, transposed,
-/// (2t, g) and (2t + 1, g).
+/// Loads four 8 × 8 matrices of bf16 from shared memory. Lane 8m + i passes the address of row i of
+/// matrix m (16 bytes, aligned) and receives the elements (g, 2t) and (g, 2t + 1) of each matrix
+/// or, transposed, (2t, g) and (2t + 1, g).
 template <bool kTransposed>
 __device__ void load_matrices(uint32_t (&registers)[4], const bfloat16* row) {
 #if defined(__CUDA_ARCH__)

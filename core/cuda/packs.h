@@ -6,7 +6,7 @@
 
 namespace tessera::cuda {
 
-/// Whether packs of N elements may be loaded and stored from here on; null may.
+/// Whether packs of N elements may be loaded and stored at this address; true for null.
 template <int N, typename T>
 bool takes_packs(const T* data) {
   return reinterpret_cast<uintptr_t>(data) % (N * sizeof(T)) == 0;
@@ -22,7 +22,7 @@ __device__ void store(const Pack<T, N>& pack, T* to) {
   *reinterpret_cast<Pack<T, N>*>(to) = pack;
 }
 
-/// A pack's values while they are computed with.
+/// A pack's values in fp32, for arithmetic.
 template <int N>
 struct Floats {
   float at[N];
@@ -41,7 +41,7 @@ __device__ Floats<N> load_floats(const T* from) {
 }
 
 #ifdef __CUDA_ARCH__
-/// Two at a time, in one instruction.
+/// Converts two numbers with one instruction.
 template <int N>
 __device__ Pack<bfloat16, N> round_pairs(const Floats<N>& x) {
   union {

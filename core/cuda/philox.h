@@ -8,7 +8,7 @@
 
 namespace tessera::cuda {
 
-/// The words of elements 4 × block … 4 × block + 3 of a stream: philox() in core/random.h.
+/// Words 4 × block to 4 × block + 3 of a stream: philox() of core/random.h.
 __device__ inline uint4 philox_words(const RandomKey& key, uint64_t block) {
   constexpr uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
   constexpr uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
@@ -25,7 +25,7 @@ __device__ inline uint4 philox_words(const RandomKey& key, uint64_t block) {
   return c;
 }
 
-/// The word of one element; whoever needs several of a block draws them together.
+/// The word of one element. Draw whole blocks where several are needed.
 __device__ inline uint32_t random_word(const RandomKey& key, uint64_t element) {
   const uint4 words = philox_words(key, element / 4);
   const auto i = static_cast<uint32_t>(element % 4);

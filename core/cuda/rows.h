@@ -9,11 +9,11 @@
 #include "core/cuda/packs.h"
 #include "core/tensor.h"
 
-/// What kernels share that go through rows of a matrix in accesses of 16 bytes where they can.
+/// Helpers of kernels that process rows of a matrix, with accesses of 16 bytes where possible.
 namespace tessera::cuda {
 
-/// Blocks of about 256 threads for `rows` rows of `items` items each: x runs along a row, y over
-/// rows.
+/// Blocks of about 256 threads for `rows` rows of `items` items each: x is the position in a row, y
+/// the row.
 inline LaunchShape rows_shape(int64_t rows, int64_t items) {
   constexpr int64_t kThreads = 256;
   const int64_t x = std::clamp<int64_t>(round_up(items, kWarpSize), kWarpSize, kThreads);
@@ -22,18 +22,18 @@ inline LaunchShape rows_shape(int64_t rows, int64_t items) {
           dim3(static_cast<unsigned>(x), static_cast<unsigned>(y))};
 }
 
-/// The row of this thread in a launch of rows_shape(); it may be beyond the last.
+/// The row of this thread in a launch of rows_shape(); it may be out of range.
 __device__ inline int64_t row_of_thread() {
   return static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
 }
 
-/// One block for each row of `items` items, of as many whole warps as have something to do.
+/// One block per row of `items` items, with as many warps as have work.
 inline LaunchShape block_per_row(int64_t rows, int64_t items, int64_t most_threads = 512) {
   const int64_t threads = std::clamp<int64_t>(round_up(items, kWarpSize), kWarpSize, most_threads);
   return {dim3(static_cast<unsigned>(rows)), dim3(static_cast<unsigned>(threads))};
 }
 
-/// One block that loops over `items` numbers and adds them up; none if there is none.
+/// One block that sums `items` numbers in a loop; no block if there are none.
 inline LaunchShape one_block(int64_t items) {
   return block_per_row(items > 0 ? 1 : 0, items, 1024);
 }
@@ -45,8 +45,9 @@ inline int64_t common_alignment(int64_t bytes, std::initializer_list<const Tenso
   return static_cast<int64_t>(bits & (~bits + 1));
 }
 
-/// Calls `body.template operator()<N>()` with as many elements N as a thread can take at a time: a
-/// pack of T if rows of `columns` elements in each of `tensors` consist of aligned ones, else 1.
+/// Calls `body.template operator()<N>()` with the number of elements N that a thread processes at a
+/// time: a pack of T if the rows of `columns` elements of all `tensors` consist of aligned packs,
+/// otherwise 1.
 template <typename T, typename Body>
 void dispatch_pack(int64_t columns, std::initializer_list<const Tensor*> tensors, Body&& body) {
   if (columns % kPackSize<T> == 0 && common_alignment(0, tensors) == 16) {
@@ -55,8 +56,8 @@ void dispatch_pack(int64_t columns, std::initializer_list<const Tensor*> tensors
   body.template operator()<1>();
 }
 
-/// Calls `body.template operator()<Unit>()` with the widest type in which rows of `bytes` bytes in
-/// each of `tensors` can be copied. Elements have two bytes at least.
+/// Calls `body.template operator()<Unit>()` with the widest type that can copy rows of `bytes`
+/// bytes of all `tensors`. Elements have at least two bytes.
 template <typename Body>
 void dispatch_unit(int64_t bytes, std::initializer_list<const Tensor*> tensors, Body&& body) {
   const int64_t alignment = common_alignment(bytes, tensors);

@@ -14,7 +14,7 @@ namespace {
 
 struct ThreadState {
   cudaStream_t stream = nullptr;
-  // The stream lives as long as the process: the driver may be gone when a thread ends.
+  // The stream is never destroyed: the driver may be gone when a thread ends.
 };
 
 thread_local ThreadState thread_state;
@@ -23,14 +23,14 @@ std::atomic<bool> host_visible = false;
 
 double gibibytes(size_t bytes) { return static_cast<double>(bytes) / (1u << 30); }
 
-/// To free memory waits for all work on the GPU, without looking at what may never end. So the
-/// stream is waited for before.
+/// Freeing memory waits for all work on the GPU, without running wait checks. So wait for the
+/// stream first.
 void wait_before_release() {
   if (!Watch::any()) return;
   try {
     Watch::until([] { return is_done(cudaStreamQuery(stream())); });
   } catch (const std::exception&) {
-    // What failed is aborted, so that the work ends; the next wait for the GPU throws it again.
+    // Failed work is aborted, so it ends; the next wait for the GPU throws the error again.
   }
 }
 

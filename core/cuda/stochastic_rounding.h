@@ -6,7 +6,8 @@
 
 namespace tessera::cuda {
 
-/// How a kernel rounds what it stores. `store_rounded<N>(x, i, to)` rounds the N elements from i.
+/// How a kernel rounds what it stores. `store_rounded<N>(x, i, to)` rounds and stores the N
+/// elements from i on.
 struct NearestRounding {
   template <int N, typename T>
   __device__ void store_rounded(const Floats<N>& x, int64_t i, T* to) const {
@@ -14,9 +15,8 @@ struct NearestRounding {
   }
 };
 
-/// The bits of core/ops/stochastic_rounding.h. Packs of 4 that start at a multiple of 4 lie in one
-/// block of Philox where `blocks` says so: where runs, and their starts in the whole tensor, are
-/// multiples of 4.
+/// Rounds with the bits of core/ops/stochastic_rounding.h. If `blocks` is set, runs and their
+/// starts in the global tensor are multiples of 4, so an aligned pack of 4 is one block of Philox.
 struct RandomRounding {
   explicit RandomRounding(const StochasticRounding& rounding_)
       : rounding(rounding_),
@@ -46,7 +46,7 @@ struct RandomRounding {
   }
 
   StochasticRounding rounding;
-  bool one_run;  ///< where no division is needed
+  bool one_run;  ///< then no division is needed
   bool blocks;
 
  private:

@@ -7,11 +7,11 @@ namespace tessera::cuda {
 /// Throws, naming `what`, unless `code` is success.
 void check(cudaError_t code, const char* what);
 
-/// Of a query's answer: false for cudaErrorNotReady, which then stays CUDA's last error no longer:
-/// libraries that look at that after their launches would take it for a failure of those.
+/// The result of a query: false for cudaErrorNotReady. Clears that error; libraries that check
+/// CUDA's last error would take it for a failure of their launches.
 bool is_done(cudaError_t code);
 
-/// The stream of the calling thread, on which all of its ops run in order.
+/// The calling thread's stream. All of its ops run on it in order.
 cudaStream_t stream();
 
 }  // namespace tessera::cuda

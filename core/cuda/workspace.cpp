@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kSmallest = 1 << 20;
 
-/// A rank's scratch ends with its thread, which has waited for its stream by then.
+/// Freed when the thread ends; by then it has waited for its stream.
 struct Scratch {
   void* data = nullptr;
   size_t bytes = 0;

@@ -7,34 +7,35 @@
 
 namespace tessera {
 
-/// What a position may not see. Masks are data and compose: a key is hidden from a query if any
-/// part hides it. They are global in batch and sequence; a rank applies them to its own heads. What
-/// a part says of a query at position t and a key at position s of sequence b, for head h:
+/// What a position cannot attend to. Masks are data and compose: a key is hidden from a query if
+/// any part hides it. Masks are global in batch and sequence; a rank applies them to its local
+/// heads. The parts below describe a query at position t and a key at position s of sequence b, for
+/// head h.
 struct AttentionMask {
-  /// Only keys s ≤ t are seen.
+  /// Only keys s ≤ t are visible.
   bool causal = false;
 
-  /// Only keys with |t − s| < window are seen; 0 is no window.
+  /// Only keys with |t − s| < window are visible; 0 disables the window.
   int64_t window = 0;
 
-  /// (B) int32: only keys s < lengths[b] are seen; padding at the end of a sequence.
+  /// (B) int32: only keys s < lengths[b] are visible; padding at the end of a sequence.
   Tensor lengths = {};
 
   /// (B, T) uint8: key s of sequence b is hidden where this is 1; padding anywhere.
   Tensor hidden_keys = {};
 
   /// (S + 1) int32, cumulative lengths: row r = b × T + t belongs to document i with documents[i] ≤
-  /// r < documents[i + 1], and sees only rows of its own document. Starts with 0, ends with B × T;
-  /// no document reaches over the end of a sequence.
+  /// r < documents[i + 1] and sees only rows of that document. Starts with 0 and ends with B × T;
+  /// no document crosses the end of a sequence.
   Tensor documents = {};
 
-  /// What the host knows of `documents`: all have this many rows. 0: not known, or not so.
+  /// The number of rows of every document, if they are equal and the host knows it; otherwise 0.
   int64_t document_length = 0;
 
-  /// (T, T), (B, 1, T, T) or (B, H, T, T) uint8, H being all heads: 1 hides.
+  /// (T, T), (B, 1, T, T) or (B, H, T, T) uint8, where H counts the heads of all ranks: 1 hides.
   Tensor hidden = {};
 
-  /// Shapes as of `hidden`, fp32: added to the scaled scores; −inf hides.
+  /// Shaped like `hidden`, fp32: added to the scaled scores; −inf hides.
   Tensor additive = {};
 
   static AttentionMask none() { return {}; }
@@ -45,7 +46,7 @@ struct AttentionMask {
   }
 };
 
-/// Which parts a mask has: what can be said of a run's masks before there is any data.
+/// The parts that a mask has: what is known about a run's masks before there is data.
 struct MaskKinds {
   bool causal = false;
   bool window = false;

@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-/// What a step of AdamW does to each element, taken in double once:
+/// The coefficients of a step, computed in double once:
 ///
 ///     g = grad × grad_scale,  m += take1 (g − m),  v = beta2 v + take2 g²,
 ///     weight = keep × weight − step_size × m / (√v × root_scale + eps)

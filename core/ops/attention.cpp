@@ -30,7 +30,7 @@ void check_forward_tensors(const char* op, const Tensor& qkv, const AttentionOpt
   require_attention_options(qkv, options, op);
 }
 
-/// The device of an attention's tensors and of what its options hold.
+/// The device of the tensors of an attention and of its options.
 template <typename... Tensors>
 Device attention_device(const char* op, const AttentionOptions& options,
                         const Tensors&... tensors) {

@@ -15,15 +15,15 @@ struct RowPlaces {
   int64_t seq_length = 0;
 };
 
-/// What all heads of this rank do. The dropout of weight (b, h, t, s) has the global index
-/// (((first_row + b) × total_heads + first_head + h) × T + t) × T + s.
+/// The options of attention for the heads of this rank. The dropout of weight (b, h, t, s) has the
+/// global index (((first_row + b) × total_heads + first_head + h) × T + t) × T + s.
 ///
 /// A batch without its padding has B = 1, T = N rows of real tokens, mask.documents that say which
 /// of them form a sequence or a document, and `places` of the rows, by which b, t, s and T above
 /// are those that the rows would have with the padding. The rows of a document have consecutive
 /// places.
 struct AttentionOptions {
-  float scale = 1.0f;  ///< of q·k before the softmax, 1/sqrt(D) as a rule
+  float scale = 1.0f;  ///< multiplies q·k before the softmax, usually 1/sqrt(D)
   AttentionMask mask = {};
   Dropout dropout = {};
   int64_t first_head = 0;  ///< global index of this rank's head 0
@@ -41,23 +41,24 @@ struct AttentionOptions {
 /// Throws where a part of the mask does not fit, saying what would, and where attention_why_not()
 /// has something to say.
 ///
-/// Results are the same bits every time, however heads are split over ranks, on any number of
-/// threads; a key that is hidden has no influence at all, as long as it and its value are finite.
-/// On the CPU tiles start where a document starts, or else a sequence: a document's results are the
-/// same bits alone, packed with others (but for dropout), and with or without padding. On a GPU
-/// they start where a sequence starts, and a batch without its padding is one: such results differ
-/// by the order of their sums. There heads have up to 256 columns. A GPU's masks are not read by
-/// the host: what their tensors hold is not checked.
+/// The bits do not depend on the run, on the number of threads, or on how heads are split over
+/// ranks. A hidden key has no influence if it and its value are finite. On the CPU tiles start at
+/// the first row of a document or, without documents, of a sequence, so a document has the same
+/// bits alone, packed with others (except for dropout), and with or without padding. On a GPU tiles
+/// start at the first row of a sequence, and a batch without padding is one sequence: such results
+/// differ in the order of sums. A GPU supports heads of up to 256 columns, and the values of its
+/// masks are not checked, because the host does not read them.
 void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tensor out,
                        Tensor log_sum_exp);
 
-/// dqkv (B, T, 3, Hl, D) from dout, with the weights computed again tile by tile. dqkv may not
-/// alias anything.
+/// Writes dqkv (B, T, 3, Hl, D), the gradient of qkv, from dout (B, T, Hl, D). Recomputes the
+/// weights tile by tile. All have qkv's dtype; `out` and `log_sum_exp` are those of the forward
+/// pass. dqkv may not alias anything.
 void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
                         const Tensor& log_sum_exp, const AttentionOptions& options, Tensor dqkv);
 
-/// weights (B, Hl, T, T) fp32: the softmax weights of attention_forward, without dropout; zeros
-/// where a key is hidden. Only to be looked at: no pass of a model needs them.
+/// Writes weights (B, Hl, T, T) fp32: the softmax weights of attention_forward, without dropout;
+/// zeros where a key is hidden. For inspection; no pass of a model needs them.
 void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
                        const AttentionOptions& options, Tensor weights);
 
@@ -66,10 +67,10 @@ void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
 /// since the others speak of the positions of padded sequences.
 std::string attention_why_not(const MaskKinds& kinds);
 
-/// One new position a sequence against cached keys and values, for generation. q, out (B, Hl, D);
-/// keys, values (B, Hl, capacity, D), of which the first `length` positions are seen, or the last
-/// `window` of these where that is not 0; the new position is one of them. What a head gets is the
-/// same bits alone and among others.
+/// Attention of one new position per sequence to cached keys and values, for generation. q, out (B,
+/// Hl, D); keys, values (B, Hl, capacity, D); all of one dtype, fp32 or bf16. The query sees the
+/// first `length` positions, or the last `window` of these if that is not 0; the new position is
+/// one of them. The bits of a head do not depend on other heads.
 void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
                       int64_t window, float scale, Tensor out);
 

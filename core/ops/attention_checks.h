@@ -4,8 +4,8 @@
 
 namespace tessera {
 
-/// Throws, naming `op`, unless every part of the options fits qkv (B, T, 3, Hl, D). What lies in
-/// host memory is checked for its values too; hidden, additive and hidden_keys take any.
+/// Throws, naming `op`, unless every option fits qkv (B, T, 3, Hl, D). Also checks the values of
+/// masks in host memory, except for hidden, additive and hidden_keys, where any value is valid.
 void require_attention_options(const Tensor& qkv, const AttentionOptions& options, const char* op);
 
 }  // namespace tessera

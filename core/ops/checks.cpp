@@ -17,7 +17,7 @@ bool overlap(const Tensor& a, const Tensor& b) {
 void require_float(const Tensor& tensor, const char* op, const char* name) {
   const bool is_float = tensor.defined() && tensor.shape().rank() > 0 &&
                         (tensor.dtype() == DType::f32 || tensor.dtype() == DType::bf16);
-  if (is_float) return;  // before a text is made, in each op
+  if (is_float) return;  // first: every op calls this, and texts cost time
   fail("{}: {} must be fp32 or bf16 with at least one dim, but is {}", op, name, describe(tensor));
 }
 

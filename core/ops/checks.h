@@ -5,7 +5,7 @@
 
 #include "core/tensor.h"
 
-/// What ops ask of their arguments. Every message names the op and the argument.
+/// Checks of the arguments of ops. Every message names the op and the argument.
 namespace tessera {
 
 /// Throws unless `tensor` is fp32 or bf16 with at least one dim.
@@ -22,18 +22,18 @@ void require_same_or_disjoint(const Tensor& out, const char* out_name, const Ten
 void require_disjoint(const Tensor& out, const char* out_name, const Tensor& in,
                       const char* in_name, const char* op);
 
-/// As common_device(), for tensors none of which is on the meta device.
+/// common_device() for tensors that are not on the meta device.
 Device common_device_of(const char* op, std::span<const Tensor* const> tensors);
 
-/// Whether an argument is on the meta device, so that there is nothing to compute. A dry run may
-/// mix meta activations with real parameters or tokens.
+/// Whether an argument is on the meta device, so there is nothing to compute. A dry run mixes meta
+/// activations with real parameters and tokens.
 template <typename... Tensors>
 bool any_meta(const Tensors&... tensors) {
   return (tensors.device().is_meta() || ...);
 }
 
-/// The device of an op's tensors, undefined ones aside: meta if any is there, and otherwise the one
-/// on which all are; throws if some are elsewhere.
+/// The common device of the defined tensors: meta if any is on it. Throws if they are on different
+/// devices.
 template <typename... Tensors>
 Device common_device(const char* op, const Tensors&... tensors) {
   if (any_meta(tensors...)) return kMeta;

@@ -5,15 +5,15 @@
 
 namespace tessera {
 
-/// Which elements a dropout drops: element (row, c) of a (..., C) tensor has the global index
-/// (first_row + rows[row]) × C + c in the stream of `key`, so a micro-batch or a data rank drops
-/// what the whole batch would have dropped, with padding or without. Kept elements are scaled by
-/// 1 / (1 − probability).
+/// Which elements dropout zeroes: element (row, c) of a (..., C) tensor has the global index
+/// (first_row + rows[row]) × C + c in the stream of `key`. A micro-batch or a data rank thus drops
+/// what the whole batch would, with or without padding. Kept elements are scaled by 1 / (1 −
+/// probability).
 struct Dropout {
   float probability = 0.0f;
   RandomKey key = {};
   int64_t first_row = 0;
-  /// As many int32 as the tensor has rows; undefined: rows[row] = row.
+  /// One int32 for each row of the tensor; undefined: rows[row] = row.
   Tensor rows = {};
   /// A step, and a number of sequences of `sequence_rows` rows each, (2) int64 on the tensor's
   /// device. Where defined, key.step is the first and first_row that many sequences, as they are
@@ -22,24 +22,26 @@ struct Dropout {
   int64_t sequence_rows = 1;
 
   bool active() const { return probability > 0.0f; }
-  /// An element is dropped when its 32 random bits are below this.
+  /// An element is dropped if its 32 random bits are below this.
   uint32_t threshold() const;
   float scale() const { return 1.0f / (1.0f - probability); }
   /// The same with key.step and first_row as `moment` says, which must be in host memory.
   Dropout now() const;
 };
 
-/// Throws, naming `op`, unless it fits x (..., C).
+/// Throws, naming `op`, unless the dropout fits x (..., C).
 void require_dropout(const Dropout& dropout, const Tensor& x, const char* op);
 
-/// y = dropout(x). fp32 or bf16 (..., C); y may alias x. No mask is stored.
+/// y = dropout(x), (..., C) fp32 or bf16. y may alias x. No mask is stored: the random bits are
+/// recomputed in the backward pass.
 void dropout_forward(const Tensor& x, const Dropout& dropout, Tensor y);
 
-/// dx = dropout's gradient, with the bits drawn again. dx may alias dy.
+/// dx = the gradient of dropout_forward. dx may alias dy.
 void dropout_backward(const Tensor& dy, const Dropout& dropout, Tensor dx);
 
-/// out = residual + dropout(x + bias): the end of a residual branch in one pass. x, residual, out
-/// (..., C), bias (C) may be undefined; one dtype, sums in fp32. out may alias x or residual.
+/// out = residual + dropout(x + bias), the end of a residual branch, in one pass. x, residual, out
+/// (..., C), bias (C) or undefined; one dtype, fp32 or bf16, sums in fp32. out may alias x or
+/// residual.
 void bias_dropout_add(const Tensor& x, const Tensor& bias, const Tensor& residual,
                       const Dropout& dropout, Tensor out);
 

@@ -4,16 +4,16 @@
 
 namespace tessera {
 
-/// All elements become `value` (any dtype).
+/// Sets all elements to `value` (any dtype that can represent it).
 void fill(Tensor tensor, double value);
 
-/// destination = source, converted between fp32 and bf16 where the dtypes differ. Between the host
-/// and a GPU dtypes must be equal: a copy to the host returns when it is done; one from the host
-/// may be under way from pinned memory (core/memory.h), which then stays as it is until a
-/// synchronize.
+/// destination = source, converted between fp32 and bf16 if the dtypes differ. They may be the same
+/// tensor; partial overlap throws. Between the host and a GPU the dtypes must be equal. A copy to
+/// the host returns when done. A copy from pinned host memory (core/memory.h) may still be running:
+/// do not change the source before a synchronize.
 void copy(const Tensor& source, Tensor destination);
 
-/// out = a + b in one dtype (fp32 or bf16). out may alias a or b.
+/// out = a + b, in one dtype, fp32 or bf16. out may alias a or b.
 void add(const Tensor& a, const Tensor& b, Tensor out);
 
 }  // namespace tessera

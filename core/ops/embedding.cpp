@@ -22,7 +22,7 @@ void require_held(Range held, const char* op) {
           held.begin, held.end);
 }
 
-/// `tensor` must have the dims of `ids` and one more.
+/// Throws unless `tensor` has the dims of `ids` and one more.
 void require_rows_of_ids(const Tensor& tensor, const Tensor& ids, const char* op,
                          const char* name) {
   require_dtype(ids, DType::i32, op, "ids");

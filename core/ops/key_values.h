@@ -4,9 +4,9 @@
 
 namespace tessera {
 
-/// keys[b, h, first + t] and values[b, h, first + t] = those of qkv (B, T, 3, Hl, D), for a cache
-/// of keys and values (B, Hl, capacity, D) in qkv's dtype, fp32 or bf16. Throws if T positions from
-/// `first` on are not within the capacity.
+/// Stores the keys and values of qkv (B, T, 3, Hl, D) in a cache: keys[b, h, first + t] and
+/// values[b, h, first + t], (B, Hl, capacity, D) in qkv's dtype, fp32 or bf16. Throws if positions
+/// [first, first + T) exceed the capacity.
 void store_key_values(const Tensor& qkv, int64_t first, Tensor keys, Tensor values);
 
 }  // namespace tessera

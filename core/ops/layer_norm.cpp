@@ -21,7 +21,7 @@ void require_statistic(const Tensor& tensor, const Tensor& x, const char* op, co
           rows_of(x), describe(tensor));
 }
 
-/// Of what is normalised, which is called `name`, and what comes of it.
+/// Checks the input, which messages call `name`, and the outputs of the norm; returns their device.
 Device check_forward(const char* op, const char* name, const Tensor& x, const Tensor& weight,
                      const Tensor& bias, float eps, const Tensor& y, const Tensor& mean,
                      const Tensor& rstd) {

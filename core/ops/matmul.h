@@ -6,31 +6,32 @@
 
 namespace tessera {
 
-/// The three matrix products of a linear layer with weights w (N, K). Leading dims of activations
-/// are flattened into M rows: x is (..., K), y and dy are (..., N). fp32 or bf16, sums in fp32; no
+/// The matrix products of a linear layer with weights w (N, K). The leading dims of activations are
+/// flattened into M rows: x is (..., K), y and dy are (..., N). fp32 or bf16, sums in fp32. No
 /// argument may alias an output. Throws on shapes or dtypes that do not fit.
 
-/// y = x wᵀ + bias. x, w, y and bias have one dtype; bias (N) may be undefined.
+/// y = x wᵀ + bias, all of one dtype. bias (N) may be undefined.
 void linear_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor y);
 
-/// dx = dy w. All of one dtype.
+/// dx = dy w, all of one dtype.
 void linear_backward_input(const Tensor& dy, const Tensor& w, Tensor dx);
 
-/// hidden = x wᵀ + bias, active = gelu(hidden): linear_forward and gelu_forward in one, which on a
-/// GPU may apply the GELU before hidden is rounded. active is as hidden, and does not alias it.
+/// hidden = x wᵀ + bias, active = gelu(hidden): linear_forward and gelu_forward in one. A GPU may
+/// apply the GELU before hidden is rounded. active has hidden's shape and dtype and does not alias
+/// it.
 void linear_gelu_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Gelu kind,
                          Tensor hidden, Tensor active);
 
 /// dhidden = (dy w) × gelu'(hidden), the gradient of y = gelu(hidden) wᵀ: linear_backward_input and
-/// gelu_backward in one. dhidden is as hidden, and does not alias it.
+/// gelu_backward in one. dhidden has hidden's shape and dtype and does not alias it.
 void linear_gelu_backward_input(const Tensor& dy, const Tensor& w, const Tensor& hidden, Gelu kind,
                                 Tensor dhidden);
 
-/// dw = dyᵀ x, or dw += dyᵀ x. dy and x of one dtype, dw fp32.
+/// dw = dyᵀ x, or dw += dyᵀ x. dy and x of one dtype, dw (N, K) fp32.
 void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor dw, Accumulate accumulate);
 
-/// The same, and dbias[n] += Σ_rows dy[row, n], fp32 (N): linear_backward_weight and column_sum in
-/// one, which on a GPU may read dy once for both. dbias may be undefined.
+/// The same, and dbias[n] += Σ_rows dy[row, n], (N) fp32 or undefined: linear_backward_weight and
+/// column_sum in one. A GPU may read dy once for both.
 void linear_backward_weight_bias(const Tensor& dy, const Tensor& x, Tensor dw,
                                  Accumulate accumulate, Tensor dbias);
 

@@ -6,11 +6,10 @@
 
 namespace tessera {
 
-/// How a matrix lies in memory: row after row, or column after column (as a transposed tensor
-/// does).
+/// Whether a matrix is stored by rows, or by columns like a transposed tensor.
 enum class Layout : uint8_t { rows, columns };
 
-/// A tensor read as a matrix of rows × cols.
+/// A tensor viewed as a (rows, cols) matrix.
 struct Matrix {
   Tensor tensor;
   int64_t rows;

@@ -4,8 +4,8 @@
 
 namespace tessera {
 
-/// positions[b, t] = first + t: those of sequences that all start at `first`. positions (B, T)
-/// int32.
+/// positions[b, t] = first + t, for sequences that all start at `first`. positions (B, T) int32.
+/// Throws if a position does not fit into int32.
 void fill_positions(int64_t first, Tensor positions);
 
 }  // namespace tessera

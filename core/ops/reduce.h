@@ -4,11 +4,11 @@
 
 namespace tessera {
 
-/// out += Σ x², in double, without the host: x fp32 of any shape, out (1) fp64 on x's device. The
-/// order of the sum depends on nothing but the number of elements.
+/// out += Σ x² in double, on the device: x fp32 of any shape, out (1) fp64. The order of the sum
+/// depends only on the number of elements.
 void add_sum_of_squares(const Tensor& x, Tensor out);
 
-/// out[c] += Σ_rows x[row, c]: the gradient of a bias. x (..., C) fp32 or bf16, out (C) fp32. The
+/// out[c] += Σ_rows x[row, c], the gradient of a bias. x (..., C) fp32 or bf16, out (C) fp32. The
 /// order of the sum does not depend on the number of threads.
 void column_sum(const Tensor& x, Tensor out);
 

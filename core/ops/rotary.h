@@ -5,17 +5,17 @@
 namespace tessera {
 
 /// Rotary position embedding (Su et al., "RoFormer", 2021) in Hugging Face's layout (rotate_half):
-/// dims i and i + D/2 of a head are a pair, which at position p is turned by p × base^(−2i/D).
+/// dims i and i + D/2 of a head form a pair. At position p it is rotated by p × base^(−2i/D).
 
-/// table (N, D) = the cosines of each row's D/2 angles, then their sines: fp32. positions (N)
-/// int32. Made once for all layers of a step. D must be even, base positive.
+/// Writes table (N, D) fp32: the cosines of each row's D/2 angles, then their sines. positions (N)
+/// int32. Computed once per step for all layers. D must be even, base positive.
 void rotary_table(const Tensor& positions, float base, Tensor table);
 
-/// Turns the queries and keys of qkv (B, T, 3, Hl, D) in place, fp32 or bf16, computed in fp32;
-/// values stay. table (B × T, D) as of rotary_table.
+/// Rotates the queries and keys of qkv (B, T, 3, Hl, D) in place, fp32 or bf16, computed in fp32;
+/// values are unchanged. table (B × T, D) comes from rotary_table.
 void rotary_forward(const Tensor& table, Tensor qkv);
 
-/// Turns the gradients of queries and keys back, in place: the transpose of rotary_forward.
+/// Rotates the gradients of queries and keys back, in place: the transpose of rotary_forward.
 void rotary_backward(const Tensor& table, Tensor dqkv);
 
 }  // namespace tessera

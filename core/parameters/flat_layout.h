@@ -14,7 +14,7 @@ namespace tessera {
 /// 2020, stage 1). The owners are ranks that hold the same parameters.
 struct FlatCut {
   /// 25 MiB of gradients, as in Li et al., "PyTorch Distributed" (2020): large enough for
-  /// bandwidth, small enough that the first bucket leaves early.
+  /// bandwidth, small enough that the first reduction starts early.
   static constexpr int64_t kBucketElements = 25 * (int64_t{1} << 20) / 4;
 
   int owners = 1;
@@ -24,15 +24,15 @@ struct FlatCut {
   bool shared() const { return owners > 1; }
 };
 
-/// Neighbouring parameters in the flat buffers.
+/// Neighboring parameters in the flat buffers.
 struct FlatBucket {
   Range elements;    ///< of the flat buffers, with the padding at its end
   Range parameters;  ///< by their numbers
   Range owned;       ///< this rank's piece of `elements`
 };
 
-/// Where parameters lie in flat buffers: one after the other, each aligned in every dtype, and each
-/// bucket padded so that its pieces are equal and aligned.
+/// Where parameters are in the flat buffers: in order, each aligned for every dtype. Each bucket is
+/// padded so that its shards are equal and aligned.
 class FlatLayout {
  public:
   FlatLayout() = default;
@@ -47,11 +47,11 @@ class FlatLayout {
   /// Elements of this rank's pieces together.
   int64_t owned_size() const { return size() / cut_.owners; }
 
-  /// Where a parameter begins.
+  /// The first element of a parameter.
   int64_t offset(size_t parameter) const { return offsets_[parameter]; }
   /// In the order of their elements.
   const std::vector<FlatBucket>& buckets() const { return buckets_; }
-  /// The number of a parameter's bucket.
+  /// The index of a parameter's bucket.
   size_t bucket_of(size_t parameter) const { return bucket_of_[parameter]; }
 
   /// Where elements of bucket `bucket`, which this rank owns, are in a buffer that holds the owned

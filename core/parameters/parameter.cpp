@@ -13,8 +13,7 @@
 namespace tessera {
 namespace {
 
-// Writes the elements [begin, end) of the rank's real part, counted row-major in the shard; the
-// first to out[0].
+// Writes elements [begin, end) of the real part, row-major in the shard, starting at out[0].
 template <typename T>
 void write_normal(const Parameter& parameter, const RandomKey& key, int64_t begin, int64_t end,
                   T* out) {
@@ -29,13 +28,13 @@ void write_normal(const Parameter& parameter, const RandomKey& key, int64_t begi
   }
 }
 
-// Fills `out` with the elements of the rank's real part from `first` on.
+// Fills `out` with elements of the real part, starting at `first`.
 void write_initial(const Parameter& parameter, uint64_t seed, int64_t first, const Tensor& out) {
   if (parameter.init.kind != Init::Kind::normal) {
     return fill(out, parameter.init.kind == Init::Kind::ones ? 1.0 : 0.0);
   }
   if (out.device().is_cuda()) {
-    // Made on the host: the same bits on every kind of device.
+    // Computed on the host, so every kind of device has the same bits.
     const OwnedTensor made(out.shape(), out.dtype());
     write_initial(parameter, seed, first, made.tensor);
     return copy(made.tensor, out);
@@ -188,7 +187,7 @@ void ParameterStore::initialize(uint64_t seed) {
     if (has_masters) write_initial(parameter, seed, owned.elements.begin, owned.master);
     if (has_masters && !layout_.cut().shared()) {
       copy(owned.master, owned.value);
-    } else {  // a value is the rounded master, wherever that is
+    } else {  // each rank rounds all values itself, whoever owns the masters
       write_initial(parameter, seed, 0, parameter.real_part(parameter.value));
     }
   }

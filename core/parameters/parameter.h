@@ -16,7 +16,7 @@
 
 namespace tessera {
 
-/// The piece of a global tensor that a rank holds: all of it, or `range` of its dim `dim`.
+/// The part of a global tensor that a rank holds: all of it, or `range` of dim `dim`.
 struct Shard {
   static constexpr int kReplicated = -1;
 
@@ -26,7 +26,7 @@ struct Shard {
   bool replicated() const { return dim == kReplicated; }
 };
 
-/// How a parameter's weights start.
+/// How a parameter is initialized.
 struct Init {
   enum class Kind : uint8_t { zeros, ones, normal };
   Kind kind = Kind::zeros;
@@ -42,16 +42,16 @@ struct Init {
 /// (parallel/row_split.h) the gradient is the sum over the tensor ranks.
 enum class GradientRows : uint8_t { all, held };
 
-/// What a layer says of a parameter when it declares it.
+/// A layer's declaration of a parameter.
 struct ParameterSpec {
   std::string name;
   Shape global_shape;
   Shard shard = {};
   Init init = {};
-  /// Whether AdamW's weight decay applies (matrices and embeddings, not biases and norms).
+  /// Whether AdamW's weight decay applies: to matrices and embeddings, not to biases and norms.
   bool decay = false;
-  /// Extent of the sharded dim in memory; 0 means the shard's size. Padding beyond the shard's size
-  /// (only along dim 0) is zero, has no gradient and is in no checkpoint.
+  /// The extent of the sharded dim in memory; 0 means the shard's size. Padding (only along dim 0)
+  /// is zero, has no gradient and is in no checkpoint.
   int64_t padded_extent = 0;
   GradientRows gradient_rows = GradientRows::all;
 };
@@ -82,8 +82,8 @@ struct Parameter {
   Tensor value;  ///< local_shape, compute precision
   Tensor grad;   ///< local_shape, fp32
 
-  // Undefined where several owners share them, each with `owned` alone; but for masters that are
-  // the values, which each has whole.
+  // Undefined if there are several optimizer shards; then only `owned` has them. Masters
+  // that are the values are always defined.
   Tensor master;      ///< local_shape, fp32; `value` itself where precision is fp32
   Tensor exp_avg;     ///< local_shape, fp32: AdamW's first moment
   Tensor exp_avg_sq;  ///< local_shape, fp32: AdamW's second moment
@@ -95,21 +95,21 @@ struct Parameter {
   /// Whether `grad` is to be taken for zeros, whatever is in its memory (forget_grads()).
   bool grad_is_forgotten = false;
 
-  /// What the next product is to do with `grad`: it overwrites one that is forgotten, which from
-  /// then on is not.
+  /// Whether the next product adds to `grad` or, if it is invalid, overwrites it. Marks it as
+  /// valid.
   Accumulate next_accumulate();
-  /// `grad` for an op that only adds to it: cleared, if it is forgotten.
+  /// `grad` for an op that can only add; zeroed first if it is invalid.
   const Tensor& grad_to_add_to();
 
-  /// The leading part of a local tensor that is not padding, with the shard's true shape.
+  /// The leading part of a local tensor that is not padding; its shape is real_shape().
   Tensor real_part(const Tensor& local) const;
   /// local_shape without padding.
   Shape real_shape() const;
-  /// Where the elements of the real part lie in the global tensor.
+  /// Maps the elements of the real part to the global tensor.
   GlobalIndex global_index() const;
 };
 
-/// Elements of the flat buffers whose parameters agree on a property.
+/// Elements of the flat buffers whose parameters share a property.
 struct FlatRange {
   Range elements;
   bool property = false;
@@ -122,7 +122,7 @@ struct OwnedRange {
   bool property = false;
 };
 
-/// What a store allocates beside the values.
+/// What a store allocates besides the values.
 enum class StoreFor : uint8_t { inference, training };
 
 /// The parameters of a model on this rank. Layers declare theirs in their constructors, in the
@@ -133,14 +133,14 @@ enum class StoreFor : uint8_t { inference, training };
 /// and moments are those of this rank's pieces alone.
 class ParameterStore {
  public:
-  /// Only before allocate(). The reference stays valid as long as the store.
+  /// Call it before allocate(). The reference is valid as long as the store.
   Parameter& declare(const ParameterSpec& spec);
 
   /// Throws if two parameters share a name. Buffers start as zeros.
   void allocate(Device device, DType precision, StoreFor purpose, const FlatCut& cut = {});
 
-  /// Initial weights from (seed, parameter name, global element index): the same bits on every
-  /// layout. Fills masters and values.
+  /// Fills masters and values with initial weights, a function of (seed, parameter name, global
+  /// element index): the same bits on every layout.
   void initialize(uint64_t seed);
 
   void zero_grads();
@@ -152,17 +152,17 @@ class ParameterStore {
   std::deque<Parameter>& parameters() { return parameters_; }
   const std::deque<Parameter>& parameters() const { return parameters_; }
   const FlatLayout& layout() const { return layout_; }
-  /// Elements of each flat buffer, alignment gaps and padding included.
+  /// The number of elements of each flat buffer, with alignment gaps and padding.
   int64_t flat_size() const { return layout_.size(); }
-  /// The flat buffers cut where `property` changes from one parameter to the next. The ranges cover
-  /// them whole: gaps and padding, which are zeros in every buffer, belong to the parameter before.
+  /// The flat buffers, split where `property` changes from one parameter to the next. The ranges
+  /// cover the buffers: gaps and padding, which are zeros, belong to the parameter before.
   std::vector<FlatRange> ranges_by(const std::function<bool(const Parameter&)>& property) const;
   /// The part of these ranges that this rank updates, in the order of elements.
   std::vector<OwnedRange> owned_ranges_by(
       const std::function<bool(const Parameter&)>& property) const;
   Tensor flat_values() const { return values_.tensor({flat_size()}, precision_); }
   Tensor flat_grads() const { return grads_.tensor({flat_size()}, DType::f32); }
-  /// These throw where several owners share them.
+  /// These throw if there are several optimizer shards.
   Tensor flat_masters() const;
   Tensor flat_exp_avg() const;
   Tensor flat_exp_avg_sq() const;

@@ -12,9 +12,9 @@
 namespace tessera {
 namespace {
 
-/// A thread begins with the signals blocked that are blocked where it is started. None may
-/// interrupt a job's writes, and a stop signal has to reach a thread that can be woken by it; but
-/// for those that are a thread's own faults, of which handlers tell.
+/// Blocks signals in the new thread, which inherits the caller's mask. Signals must not interrupt a
+/// job's writes, and a stop signal must reach a thread that it can wake. Faults of the thread
+/// itself stay unblocked, because handlers report them.
 class BlockedSignals {
  public:
   BlockedSignals() {
@@ -84,12 +84,12 @@ void BackgroundThread::discard() noexcept {
 }
 
 void BackgroundThread::work() {
-  omp_set_num_threads(1);  // of this thread alone: it would get a pool of its own
+  omp_set_num_threads(1);  // or OpenMP would give this thread its own pool
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return job_ || ends_; });
     if (!job_) return;
-    const std::function<void()>& job = job_;  // stays until this thread removes it
+    const std::function<void()>& job = job_;  // valid until this thread clears it
     lock.unlock();
     std::exception_ptr error;
     try {

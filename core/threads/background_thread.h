@@ -8,41 +8,42 @@
 
 namespace tessera {
 
-/// A thread that does one job at a time while its owner goes on with other work. What a job does is
-/// done when wait() has returned, or running() has said so.
+/// A thread that runs one job at a time while its owner continues. The effects of a job are visible
+/// once wait() has returned or running() has returned false.
 ///
-/// It is no thread of OpenMP's: a parallel_for() in a job runs on this one thread, and takes none
-/// of the rank's. No signal is handled on it. A job may not use a communicator that its owner uses.
+/// The thread is not one of OpenMP's: a parallel_for() in a job runs on this thread alone. It
+/// handles no signals. A job must not use a communicator that the owner uses.
 class BackgroundThread {
  public:
   BackgroundThread() = default;
-  /// Waits for the job under way, of which an error is lost.
+  /// Waits for the running job and discards its error.
   ~BackgroundThread();
   BackgroundThread(const BackgroundThread&) = delete;
   BackgroundThread& operator=(const BackgroundThread&) = delete;
 
-  /// Begins a job. There may be none that was not waited for. Throws if the system has no thread.
+  /// Starts a job. The job before must have been waited for. Throws if the system cannot start a
+  /// thread.
   void start(std::function<void()> job);
 
-  /// Whether a job was started that is not done.
+  /// Whether a job is running.
   bool running() const;
-  /// Whether a job is done of which wait() will throw an error.
+  /// Whether a finished job's error is pending; wait() will throw it.
   bool failed() const;
 
-  /// Returns when the job that was started, if any, is done. Throws what it threw, once.
+  /// Waits for the job, if any, and throws its error, once.
   void wait();
-  /// As wait(), where nobody is interested in what the job gave any more: its error is lost.
+  /// Like wait(), but discards the job's error.
   void discard() noexcept;
 
  private:
   void work();
 
-  mutable std::mutex mutex_;  // of all below but the thread
+  mutable std::mutex mutex_;  // guards the members below except thread_
   std::condition_variable changed_;
-  std::function<void()> job_;  // empty: there is none
+  std::function<void()> job_;  // empty: no job
   bool ends_ = false;
   std::exception_ptr error_;
-  std::thread thread_;  // from the first job on
+  std::thread thread_;  // started with the first job
 };
 
 }  // namespace tessera

@@ -10,9 +10,9 @@
 
 namespace tessera {
 
-/// Calls `body(begin, end)` on disjoint pieces of [0, n) that cover it, on this rank's threads and
-/// with at least `grain` items a piece (but the last). `body` must not throw. How [0, n) is cut
-/// depends on the number of threads, so a result must not depend on where the cuts are.
+/// Calls `body(begin, end)` on disjoint pieces that cover [0, n), on this rank's threads, with at
+/// least `grain` items in every piece but the last. `body` must not throw. The pieces depend on the
+/// number of threads, so results must not depend on them.
 template <typename Body>
 void parallel_for(int64_t n, int64_t grain, Body&& body) {
   const int64_t pieces =
@@ -24,15 +24,15 @@ void parallel_for(int64_t n, int64_t grain, Body&& body) {
   const int64_t piece = round_up(ceil_div(n, pieces), std::max<int64_t>(grain, 1));
 #pragma omp parallel num_threads(static_cast <int>(pieces))
   {
-    // OpenMP may give fewer threads than it was asked for (OMP_THREAD_LIMIT, OMP_DYNAMIC, nesting).
+    // OpenMP may start fewer threads than requested (OMP_THREAD_LIMIT, OMP_DYNAMIC, nesting).
     for (int64_t i = omp_get_thread_num(); i * piece < n; i += omp_get_num_threads()) {
       body(i * piece, std::min(n, (i + 1) * piece));
     }
   }
 }
 
-/// Calls `body(i)` for each i in [0, n), each on the thread that is free next: for items whose
-/// costs differ. `body` must not throw, and must not care on which thread it runs.
+/// Calls `body(i)` for each i in [0, n), on whichever thread is free: for items of different cost.
+/// `body` must not throw and must not depend on its thread.
 template <typename Body>
 void parallel_for_each(int64_t n, Body&& body) {
   std::atomic<int64_t> next{0};

@@ -6,16 +6,16 @@
 
 namespace tessera {
 
-/// A point in the order of a device's work that the host can wait for. On the CPU, where work is
-/// done when a call returns, there is nothing to wait for.
+/// A point in a device's work that the host can wait for. On the CPU, where work is done when a
+/// call returns, waiting is a no-op.
 class DeviceMark {
  public:
   explicit DeviceMark(Device device);
 
-  /// Now: behind all that this thread has enqueued.
+  /// Marks the end of what this thread has enqueued so far.
   void record();
-  /// Returns when the work before the last record() is done. Throws what went wrong in it. When
-  /// that was waited for before, it asks no device, so that any thread may call it.
+  /// Waits for the work before the last record() and throws its errors. A second wait() does not
+  /// query the device, so any thread may call it.
   void wait();
 
  private:

@@ -9,35 +9,34 @@
 
 namespace tessera {
 
-/// What one rank did when. Threads add to the timeline that they were told to take part in
-/// (Timeline::Scope); where there is none, a range costs one look at a pointer. Any number of
-/// threads may add at once.
+/// A record of what one rank did when. Threads add to the timeline that a Timeline::Scope selects;
+/// without one, a range costs a pointer comparison. Thread-safe.
 class Timeline {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Whose time a range took.
+  /// Who spent the time of a range.
   enum class Track : uint8_t {
-    steps,       ///< the thread that takes the steps
-    background,  ///< what moves pending collectives on beside it
-    under_way,   ///< nobody's: a collective, from its start until its result was in place
+    steps,       ///< the thread that runs the training steps
+    background,  ///< the thread that progresses pending collectives
+    under_way,   ///< no thread: a collective, from its start until its result is in place
   };
 
   struct Range {
     std::string name;
     Track track = Track::steps;
     Clock::time_point begin, end;
-    int64_t bytes = 0;  ///< that it is about; 0 where that is nothing to say
+    int64_t bytes = 0;  ///< transferred; 0 if that does not apply
   };
 
   Timeline() = default;
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
 
-  /// The timeline that the calling thread adds to; null if there is none.
+  /// The calling thread's timeline; null if it has none.
   static Timeline* current() { return current_; }
 
-  /// The calling thread adds to `timeline`, or to none if that is null, as long as this lives.
+  /// Sets the calling thread's timeline (null: none) for the lifetime of the scope.
   class Scope {
    public:
     explicit Scope(Timeline* timeline) : outer_(current_) { current_ = timeline; }
@@ -52,7 +51,7 @@ class Timeline {
   void add(std::string_view name, Track track, Clock::time_point begin, Clock::time_point end,
            int64_t bytes = 0);
 
-  /// In the order in which they ended; no thread may add any more.
+  /// In the order in which they ended. No thread may add at the same time.
   const std::vector<Range>& ranges() const { return ranges_; }
 
  private:

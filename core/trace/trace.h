@@ -8,9 +8,9 @@
 
 namespace tessera {
 
-/// A named stretch of the host's program for as long as it lives, which NVIDIA's profilers show
-/// (NVTX), and the timeline of the calling thread if there is one. Free where nobody looks. Ranges
-/// nest. `name` must outlive it.
+/// A named range of the host's program, for its lifetime. NVIDIA's profilers show it (NVTX), and
+/// the calling thread's timeline records it; otherwise it costs nothing. Ranges nest. `name` must
+/// outlive it.
 class TraceRange {
  public:
   explicit TraceRange(const char* name, int64_t bytes = 0)

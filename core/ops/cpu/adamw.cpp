@@ -12,8 +12,8 @@
 namespace tessera::cpu {
 namespace {
 
-// 16 bytes read and 12 written an element, and the value where it is not the master: the square
-// root and the division hide behind that traffic.
+// Memory-bound: 16 bytes read and 12 written per element, and the value if it is not the master.
+// The square root and the division hide behind the traffic.
 template <bool kValue, typename T>
 void update(AdamWConstants c, float grad_scale, const float* grad, float* exp_avg,
             float* exp_avg_sq, float* master, T* value, int64_t n) {
@@ -38,7 +38,7 @@ void update(AdamWConstants c, float grad_scale, const float* grad, float* exp_av
   }
 }
 
-/// update() with values of their own that are rounded by the bits of `rounding`.
+/// update() with values that are rounded by the bits of `rounding`.
 void update_and_round(const StochasticRounding& rounding, AdamWConstants c, float grad_scale,
                       const float* grad, float* exp_avg, float* exp_avg_sq, float* master,
                       bfloat16* value, Range elements) {

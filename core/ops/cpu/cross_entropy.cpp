@@ -30,8 +30,8 @@ struct TileResult {
   float next_max;
 };
 
-// Σ exp(x − shift) over a tile and, on the way, the maximum of the next one, whose way from memory
-// hides behind the exponentials. `next_size` is at most `size`.
+// Σ exp(x − shift) over a tile and the maximum of the next tile, whose loads overlap the
+// exponentials. `next_size` is at most `size`.
 template <typename T>
 TileResult sum_exp(const T* x, float shift, int64_t size, const T* next, int64_t next_size) {
   float sum = 0.0f, max = kMinusInfinity;
@@ -54,8 +54,8 @@ struct RowStatistics {
   double sum = 0.0;
 };
 
-// A running maximum, and a sum relative to it that is scaled down when the maximum grows (Milakov,
-// Gimelshein, 2018), by tiles that stay in the L1 cache from their maximum to their sum.
+// A running maximum, and a sum relative to it that is rescaled when the maximum grows (Milakov,
+// Gimelshein, 2018), over tiles that stay in the L1 cache between their maximum and their sum.
 template <typename T>
 RowStatistics row_statistics(const T* x, int64_t n) {
   constexpr int64_t kTile = 2048;
@@ -67,7 +67,7 @@ RowStatistics row_statistics(const T* x, int64_t n) {
       row.sum *= std::exp(static_cast<double>(row.max) - static_cast<double>(tile_max));
       row.max = tile_max;
     }
-    // As long as all are −inf (or NaN, which is to show in the sum) there is nothing to shift by.
+    // If all are −inf there is nothing to shift by; a NaN must reach the sum.
     const float shift = row.max == kMinusInfinity ? 0.0f : row.max;
     const int64_t next = begin + size;
     const TileResult tile = sum_exp(x + begin, shift, size, x + next, std::min(kTile, n - next));
@@ -124,7 +124,7 @@ void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first,
           std::fill_n(row, columns, T(0.0f));
           continue;
         }
-        // The target's element is taken aside, so that its difference is rounded once.
+        // The target's element is computed separately, so its difference is rounded once.
         const int64_t hot = held.contains(target[n]) ? target[n] - first : -1;
         const float hot_logit = hot < 0 ? 0.0f : to_float(row[hot]);
         scaled_softmax(row, lse[n], scale, valid);

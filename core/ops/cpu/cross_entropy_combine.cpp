@@ -3,7 +3,7 @@
 #include "core/ops/cpu/ops.h"
 #include "core/ops/cross_entropy.h"
 
-// A few numbers a row, between two collectives: one thread is enough.
+// A few numbers per row, between two collectives: one thread is enough.
 namespace tessera::cpu {
 
 void rescale_sum_exp(const Tensor& row_max, const Tensor& global_max, Tensor row_sum) {
@@ -11,7 +11,7 @@ void rescale_sum_exp(const Tensor& row_max, const Tensor& global_max, Tensor row
   const float* global = global_max.data<float>();
   float* sum = row_sum.data<float>();
   for (int64_t n = 0; n < row_sum.numel(); ++n) {
-    // A rank without words has −inf as its maximum, and an empty sum.
+    // A rank without vocabulary rows has maximum −inf and sum 0.
     if (sum[n] != 0.0f) sum[n] *= std::exp(local[n] - global[n]);
   }
 }

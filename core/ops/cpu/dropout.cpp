@@ -11,10 +11,10 @@
 namespace tessera::cpu {
 namespace {
 
-/// Random words that are drawn at a time: 4 KiB on the stack, which stay in the L1 cache.
+/// Random words drawn at a time: 4 KiB on the stack, which stay in the L1 cache.
 constexpr int64_t kTile = 1024;
 
-/// What a loop needs to know of a dropout of a tensor with `columns` columns.
+/// The dropout of a tensor with `columns` columns, as the loops need it.
 class Mask {
  public:
   Mask(const Dropout& dropout, int64_t columns)
@@ -25,7 +25,7 @@ class Mask {
         first_row_(dropout.first_row),
         rows_(dropout.rows.defined() ? dropout.rows.data<int32_t>() : nullptr) {}
 
-  /// The bits of elements [begin, begin + n) of the tensor.
+  /// Draws the random words of elements [begin, begin + n).
   void draw(int64_t begin, int64_t n, uint32_t* bits) const {
     if (rows_ == nullptr) {
       random_bits(key_, static_cast<uint64_t>(first_row_ * columns_ + begin), n, bits);
@@ -71,7 +71,7 @@ void branch_end(const T* x, const T* bias, const T* residual, const uint32_t* bi
   map_blocks(n, out, value, x, residual);
 }
 
-/// Calls body.operator()<a, b>() with two flags as constants.
+/// Calls body.operator()<a, b>() with two flags as template arguments.
 template <typename Body>
 void dispatch_flags(bool a, bool b, Body&& body) {
   if (a) {
@@ -99,7 +99,7 @@ void dropout(const Tensor& x, const Dropout& dropout, Tensor y) {
   });
 }
 
-// Tiles are cut where a row ends only for the sake of the bias; the random bits run on.
+// Tiles end at row ends only for the bias; the random bits continue across rows.
 void bias_dropout_add(const Tensor& x, const Tensor& bias, const Tensor& residual,
                       const Dropout& dropout, Tensor out) {
   const int64_t columns = x.dim(-1);

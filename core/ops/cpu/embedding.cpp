@@ -36,10 +36,10 @@ void embedding_forward(const Tensor& ids, const Tensor& table, Range held, Tenso
   });
 }
 
-// Each thread owns a range of columns and walks all ids in order: no two threads write one element,
-// and the order of every sum is that of the ids.
+// Each thread owns a range of columns and visits all ids in order. So no two threads write the same
+// element, and every sum is in the order of the ids.
 void embedding_backward(const Tensor& ids, const Tensor& dout, Range held, Tensor dtable) {
-  constexpr int64_t kCacheLine = 16;  // fp32 elements that two threads had better not share
+  constexpr int64_t kCacheLine = 16;  // fp32 elements; avoids false sharing
   const int64_t count = ids.numel(), columns = dtable.dim(1);
   const int32_t* id = ids.data<int32_t>();
   float* table = dtable.data<float>();

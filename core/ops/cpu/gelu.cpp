@@ -10,8 +10,8 @@
 namespace tessera::cpu {
 namespace {
 
-// With σ the logistic function, 0.5 (1 + tanh(u)) = σ(2u) and its complement is σ(2u) exp(−2u):
-// neither cancels.
+// With the logistic function σ, 0.5 (1 + tanh(u)) = σ(2u), and its complement is σ(2u) exp(−2u):
+// neither suffers cancellation.
 struct TanhGelu {
   static constexpr float kLinear = 1.59576912f;   // 2 sqrt(2/π)
   static constexpr float kCubic = 0.0713548162f;  // 2 sqrt(2/π) × 0.044715
@@ -20,7 +20,7 @@ struct TanhGelu {
   static float decay(float x) { return vec::exp(-x * std::fma(kCubic, x * x, kLinear)); }
   static float value(float x) { return x / (1.0f + decay(x)); }
   static float slope(float x) {
-    // Flat to 1e-34 beyond, where e would overflow.
+    // Beyond this the result is flat to 1e-34, and e would overflow.
     const float magnitude = std::fabs(x);
     x = std::copysign(magnitude > 9.9f ? 9.9f : magnitude, x);
     const float e = vec::exp_within(-x * std::fma(kCubic, x * x, kLinear));
@@ -52,7 +52,7 @@ void backward(const T* dy, const T* x, T* dx, int64_t n) {
   map_blocks(n, dx, value, dy, x);
 }
 
-/// Calls `body` with the type that stands for `kind`.
+/// Calls `body` with the class of `kind`.
 template <typename Body>
 void dispatch_gelu(Gelu kind, Body&& body) {
   if (kind == Gelu::tanh) {

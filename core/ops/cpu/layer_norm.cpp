@@ -13,7 +13,7 @@ struct Moments {
   float rstd;
 };
 
-// Two passes over a row that the first one brought into the cache: E[x²] − E[x]² would cancel.
+// Two passes over a row, the second from the cache: E[x²] − E[x]² would suffer cancellation.
 template <typename T>
 Moments moments(const T* x, int64_t n, float eps) {
   float sum = 0.0f;
@@ -113,7 +113,7 @@ void layer_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bia
   });
 }
 
-// A block's sums for dweight and dbias stay in the cache while its rows stream by once.
+// A block's sums for dweight and dbias stay in the cache while its rows are read once.
 void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                          const Tensor& mean, const Tensor& rstd, const Tensor& residual, Tensor dx,
                          Tensor dweight, Tensor dbias) {

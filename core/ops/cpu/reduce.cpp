@@ -25,7 +25,7 @@ double chunk_squares(const float* x, int64_t n) {
 }
 
 /// Σ x² over chunks of 4096 elements, in order within each of at most 256 pieces and then over the
-/// pieces. Their size follows from the number of elements alone.
+/// pieces. The size of a piece depends only on the number of elements.
 double ordered_sum_of_squares(const Tensor& tensor) {
   constexpr int64_t kChunk = 4096, kPieces = 256;
   const float* x = tensor.data<float>();
@@ -47,7 +47,7 @@ double ordered_sum_of_squares(const Tensor& tensor) {
   return total;
 }
 
-/// Adds `rows` rows to `sums`, four at a time so that the sums are loaded and stored a quarter as
+/// Adds `rows` rows to `sums`, four at a time, so that the sums are loaded and stored a quarter as
 /// often.
 template <typename T>
 void add_rows(const T* x, int64_t rows, int64_t columns, float* sums) {

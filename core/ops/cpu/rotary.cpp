@@ -8,9 +8,9 @@
 
 namespace tessera::cpu {
 
-// Angles in double: those of late positions have lost their last digits in fp32.
+// Angles in double: at late positions fp32 has lost their last digits.
 void rotary_table(const Tensor& positions, float base, Tensor table) {
-  constexpr int64_t kSineCost = 16;  // elements of a copy that a sine takes as long as
+  constexpr int64_t kSineCost = 16;  // a sine costs as much as copying this many elements
   const int64_t d = table.dim(1), half = d / 2;
   const double log_base = std::log(static_cast<double>(base));
   const int32_t* position = positions.data<int32_t>();

@@ -10,20 +10,20 @@
 
 namespace tessera::cpu {
 
-/// Elements that make a piece of work worth a thread: some 10 µs of memory traffic.
+/// The number of elements that are worth a thread: some 10 µs of memory traffic.
 inline constexpr int64_t kGrain = 32768;
 
-/// How many items of `size` elements make such a piece.
+/// The number of items of `size` elements that are worth a thread.
 inline int64_t grain_for(int64_t size) {
   return std::max<int64_t>(1, kGrain / std::max<int64_t>(size, 1));
 }
 
-/// Sums over rows whose order does not depend on the number of threads: rows are cut into at most
-/// 64 blocks, whose size follows from the number of rows alone; each block has partial sums of its
-/// own, and these are added up in the order of the blocks.
+/// Sums over rows in an order that does not depend on the number of threads. Rows are divided into
+/// at most 64 blocks, whose size depends only on the number of rows. Each block has partial sums,
+/// and these are added in the order of the blocks.
 class RowBlocks {
  public:
-  /// `sums` floats a block.
+  /// Each block has `sums` floats.
   RowBlocks(int64_t rows, int64_t sums)
       : rows_(rows),
         rows_per_block_(std::max(kMinRows, ceil_div(rows, kMaxBlocks))),
@@ -39,7 +39,7 @@ class RowBlocks {
   Range rows(int64_t block) const {
     return {block * rows_per_block_, std::min(rows_, (block + 1) * rows_per_block_)};
   }
-  /// The block's own sums, not initialised.
+  /// The partial sums of a block, uninitialized.
   float* partial(int64_t block) const { return partials_ + block * stride_; }
 
   /// out[i] += Σ_blocks partial(block)[first + i] for i < n.
@@ -67,7 +67,7 @@ class RowBlocks {
     for (int64_t i = 0; i < n; ++i) out[i] += total[i];
   }
 
-  /// Belongs to the calling thread and only grows, so that a step allocates nothing but once.
+  /// Belongs to the calling thread and only grows, so steps do not allocate.
   static std::vector<float>& thread_scratch() {
     thread_local std::vector<float> scratch;
     return scratch;

@@ -6,8 +6,8 @@
 
 namespace tessera::cpu {
 
-/// Calls `body(first, count, words)` for elements [begin, end), a tile after the other: words are
-/// the random bits of elements [first, first + count).
+/// Calls `body(first, count, words)` for elements [begin, end), tile by tile, with the random words
+/// of elements [first, first + count).
 template <typename Body>
 void for_each_tile(const StochasticRounding& rounding, int64_t begin, int64_t end, Body&& body) {
   constexpr int64_t kTile = 1024;

@@ -12,13 +12,13 @@
 
 namespace tessera::cpu {
 
-/// Elements that a loop over memory takes at a time.
+/// The number of elements that a loop over memory processes at a time.
 inline constexpr int64_t kBlock = 64;
-/// Those of a loop that sums: a block's sum is one number, which costs some instructions.
+/// The same for a loop that sums: the sum of a block is one number, which costs some instructions.
 inline constexpr int64_t kSumBlock = 256;
 
-/// Asks for the cache lines of `count` elements: to be read, or, of what is not const, to be
-/// written. They need not be there.
+/// Prefetches the cache lines of `count` elements, for reading or, if not const, for writing. The
+/// elements need not exist.
 template <int64_t kCount, typename T>
 inline void fetch(T* elements) {
   constexpr int64_t kLine = 64 / sizeof(T);
@@ -27,11 +27,10 @@ inline void fetch(T* elements) {
   }
 }
 
-/// Calls body(first, count) for blocks that cover [0, n) in order. `count` is kCount, as a
-/// constant, but in the last one. Blocks of `streams` are asked for 2 KiB ahead: a loop that
-/// computes more than it loads fills the processor's window long before it reaches the next cache
-/// line, and the hardware's prefetching can not be counted on (in virtual machines it often does
-/// little).
+/// Calls body(first, count) for blocks that cover [0, n) in order; `count` is the constant kCount
+/// except in the last one. Prefetches `streams` 2 KiB ahead: a loop that computes more than it
+/// loads fills the processor's window long before the next cache line, and hardware prefetching is
+/// unreliable, above all in virtual machines.
 template <int64_t kCount = kBlock, typename Body, typename... T>
 inline void for_each_block(int64_t n, Body&& body, T*... streams) {
   int64_t first = 0;
@@ -42,8 +41,8 @@ inline void for_each_block(int64_t n, Body&& body, T*... streams) {
   if (first < n) body(first, n - first);
 }
 
-/// y[i] = value(i), rounded to T, for i in [0, n). `streams` are what `value` reads, which y may be
-/// one of. Where the processor rounds to bf16, denormal numbers become zeros.
+/// y[i] = value(i), rounded to T, for i in [0, n). `streams` are the arrays that `value` reads; y
+/// may be one of them. Where the processor rounds to bf16, denormal numbers become zeros.
 template <typename T, typename Value, typename... Streams>
 inline void map_blocks(int64_t n, T* y, Value value, const Streams*... streams) {
   const auto block = [=](int64_t first, auto count) {

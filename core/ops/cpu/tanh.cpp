@@ -6,7 +6,7 @@
 #include "core/ops/cpu/row_blocks.h"
 #include "core/ops/cpu/vector_math.h"
 
-// Only poolers have a tanh, of one row a document: the library's scalar function will do.
+// Only poolers use tanh, on one row per document, so the scalar library function is fast enough.
 namespace tessera::cpu {
 
 void tanh_forward(const Tensor& x, Tensor y) {

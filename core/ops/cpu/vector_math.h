@@ -6,10 +6,10 @@
 
 #include "core/dtype.h"
 
-/// Elementary functions without branches or calls, which the compiler vectorises when they are
-/// called in an `omp simd` loop. Every multiply-add that matters is an explicit fma, so a scalar
-/// remainder gives the same bits as the vector loop. Polynomials are minimax fits; the stated
-/// errors are measured against double precision by tests/core/vector_math_test.cpp.
+/// Elementary functions without branches or calls, which the compiler vectorizes in an `omp simd`
+/// loop. Every multiply-add that matters is an explicit fma, so the scalar remainder has the same
+/// bits as the vector loop. Polynomials are minimax fits; tests/core/vector_math_test.cpp measures
+/// the stated errors against double precision.
 namespace tessera::cpu {
 
 inline float to_float(float x) { return x; }
@@ -22,7 +22,7 @@ T from_float(float x) {
 
 namespace vec {
 
-/// combine(lanes[0], …, lanes[15]) in halves: lane by lane it would be one long chain.
+/// combine(lanes[0], …, lanes[15]) as a tree; in lane order it would be one long chain.
 template <typename Combine>
 float fold16(const float* lanes, Combine combine) {
   float half[8], quarter[4];
@@ -31,7 +31,7 @@ float fold16(const float* lanes, Combine combine) {
   return combine(combine(quarter[0], quarter[2]), combine(quarter[1], quarter[3]));
 }
 
-/// eˣ to 1 ulp for −87.5 ≤ x ≤ 89 or NaN. Results under 2⁻¹²⁵·⁵ are zero, so that none is denormal.
+/// eˣ to 1 ulp for −87.5 ≤ x ≤ 89 or NaN. Results under 2⁻¹²⁵·⁵ are zero, so none is denormal.
 inline float exp_within(float x) {
   constexpr float kLog2e = 1.44269504f;
   constexpr float kLn2High = 0.693147182f;
@@ -53,20 +53,21 @@ inline float exp_within(float x) {
   return p * std::bit_cast<float>(std::bit_cast<uint32_t>(shifted) << 23);
 }
 
-/// eˣ for x ≤ 89 or NaN, such as a difference from a maximum: as exp_within, zero below it.
+/// eˣ for x ≤ 89 or NaN, such as a difference from a maximum: like exp_within, and zero for smaller
+/// x.
 inline float exp_below(float x) { return exp_within(x < -87.5f ? -87.5f : x); }
 
-/// eˣ for any x: as exp_within, zero below it and infinite over FLT_MAX.
+/// eˣ for any x: like exp_within, zero for smaller x, infinite above FLT_MAX.
 inline float exp(float x) {
-  // Both selections look at x itself: the compiler would merge one that follows from the other into
-  // branches, which vectorise badly.
+  // Both selections test x itself: if one followed from the other, the compiler would merge them
+  // into branches, which vectorize badly.
   const float raised = x < -87.5f ? -87.5f : x;
   return exp_within(x > 89.0f ? 89.0f : raised);
 }
 
 /// ln x of a normal positive number, to 1 ulp.
 inline float log(float x) {
-  constexpr float kLn2High = 0.693359375f;  // few digits: times an exponent it is exact
+  constexpr float kLn2High = 0.693359375f;  // few digits: the product with an exponent is exact
   constexpr float kLn2Low = -2.12194440e-4f;
   constexpr int32_t kSqrtHalf = 0x3f3504f3;
   const auto bits = std::bit_cast<int32_t>(x);
@@ -103,13 +104,13 @@ struct NormalTail {
   float bell;         ///< exp(−x²/2), to 2 ulp
 };
 
-/// The upper tail of the normal distribution for x ≥ 0. Abramowitz and Stegun's form (7.1.26), the
-/// bell times a polynomial, here (1 − w) p(w) with w = 0.4x / (1 + 0.4x), fitted for fp32: nothing
-/// cancels, so the error is relative. Both are zero where they are under 2⁻¹²⁵.
+/// The upper tail of the normal distribution for x ≥ 0. Abramowitz and Stegun's form (7.1.26): the
+/// bell times a polynomial, here (1 − w) p(w) with w = 0.4x / (1 + 0.4x), fitted for fp32. Nothing
+/// cancels, so the error is relative. Results under 2⁻¹²⁵ are zero.
 inline NormalTail normal_tail(float x) {
   x = x > 13.2f ? 13.2f : x;
   const float square = x * x;
-  const float rest = std::fma(x, x, -square);  // what the product lost
+  const float rest = std::fma(x, x, -square);  // the rounding error of the square
   const float top = exp_within(-0.5f * square);
   const float bell = std::fma(top, -0.5f * rest, top);
   const float kx = 0.4f * x;

@@ -14,7 +14,7 @@ template <typename T>
 struct State {
   const float* grad;
   float *exp_avg, *exp_avg_sq, *master;
-  T* value;  ///< null: the master is the value
+  T* value;  ///< null if the master is the value
 };
 
 template <int N, typename T, typename Rounding>
@@ -36,8 +36,8 @@ __device__ void update(const AdamWConstants& c, float grad_scale, const State<T>
   if (s.value != nullptr) rounding.store_rounded(p, at, s.value);
 }
 
-// 16 bytes read and 12 written an element, and the value where it is not the master: a thread has
-// four accesses of 16 bytes under way.
+// Memory-bound: 16 bytes read and 12 written per element, and the value if it is not the master. A
+// thread keeps four accesses of 16 bytes in flight.
 template <int N, typename T, typename Rounding>
 __global__ void adamw_kernel(AdamWConstants constants, const float* grad_scale, State<T> state,
                              Rounding rounding, int64_t n) {

@@ -7,10 +7,10 @@
 #include "core/ops/cuda/dropout_moment.h"
 #include "core/tensor.h"
 
-/// What kernels do to the elements of a residual branch at its end.
+/// Kernel code for the end of a residual branch: residual + dropout(x + bias).
 namespace tessera::cuda {
 
-/// Where elements are in the stream of a dropout of a tensor with `columns` columns.
+/// The dropout of a tensor with `columns` columns, as kernels need it.
 struct DropoutMask {
   DropoutMask(const Dropout& dropout, int64_t columns_)
       : active(dropout.active()),
@@ -47,8 +47,8 @@ struct DropoutMask {
     return bits < threshold ? 0.0f : x * scale;
   }
 
-  /// Drops elements [i, i + N), which lie in one row; columns is a multiple of N, so that four at a
-  /// time share a block of Philox, or N is 1.
+  /// Drops elements [i, i + N), which are in one row. N is 1 or divides `columns`, so aligned
+  /// groups of four share a block of Philox.
   template <int N>
   __device__ void drop(int64_t i, Floats<N>& x) const {
     const uint64_t at = stream_index(i);
@@ -72,12 +72,13 @@ struct BranchEnd {
   const T *branch, *bias, *residual;  ///< bias may be null
   DropoutMask mask;
 
-  /// Once in each thread, before sum().
+  /// Call it once in each thread, before sum().
   __device__ void begin() {
     if (mask.active) mask.begin();
   }
 
-  /// Elements [i, i + N), the first of which is in that column, rounded. As of DropoutMask::drop.
+  /// Computes elements [i, i + N), rounded; the first is in column `column`. N is as for
+  /// DropoutMask::drop.
   template <int N>
   __device__ Pack<T, N> sum(int64_t i, int64_t column) const {
     Floats<N> value = load_floats<N>(branch + i);

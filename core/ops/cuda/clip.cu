@@ -9,7 +9,7 @@ namespace {
 
 __device__ bool is_finite(double x) { return fabs(x) <= DBL_MAX; }
 
-// One thread: a handful of numbers, whose way to the host and back would take far longer.
+// One thread: a few numbers, which would take far longer to the host and back.
 __global__ void clip_scale_kernel(double step, double max_norm, const double* squares,
                                   const double* losses, int64_t loss_count, double* record,
                                   float* grad_scale) {

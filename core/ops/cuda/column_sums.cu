@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kWarps = 16;
 
-// A block adds up 32 columns of one of the sums; each of its warps takes every 16th piece.
+// A block adds 32 columns of one of the sums; each of its warps adds every 16th piece.
 __global__ void add_pieces_kernel(const float* partials, int64_t pieces, int64_t sums,
                                   int64_t columns, float* first, float* second) {
   __shared__ float totals[kWarps][kWarpSize];

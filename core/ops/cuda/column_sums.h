@@ -8,10 +8,10 @@
 namespace tessera::cuda {
 
 /// Sums over rows in two stages, without atomics: each piece of the rows writes a partial sum of
-/// each column to the workspace, then add_pieces() adds these up. What a piece is follows from the
-/// shape alone, so the sums are the same bits each time and on each GPU.
+/// each column to the workspace, then add_pieces() adds these. The pieces depend only on the shape,
+/// so the bits are the same in every run and on every GPU.
 struct RowPieces {
-  /// At most `at_most` pieces, of `at_least` rows or more but for the last.
+  /// At most `at_most` pieces, of at least `at_least` rows except for the last.
   RowPieces(int64_t rows_, int64_t at_most, int64_t at_least)
       : rows(rows_), per_piece(std::max(ceil_div(rows_, at_most), at_least)) {}
 
@@ -21,8 +21,8 @@ struct RowPieces {
   int64_t count() const { return ceil_div(rows, per_piece); }
 };
 
-/// first[c] += Σ_pieces partials[piece][0][c], and where there is a `second` [piece][1][c] goes to
-/// it. partials (pieces, sums, C) with 1 or 2 sums.
+/// first[c] += Σ_pieces partials[piece][0][c], and second[c] += Σ_pieces partials[piece][1][c] if
+/// there is a `second`. partials (pieces, sums, C) with 1 or 2 sums.
 void add_pieces(const float* partials, int64_t pieces, int64_t sums, int64_t columns, float* first,
                 float* second);
 

@@ -2,23 +2,23 @@
 #include "core/ops/cross_entropy.h"
 #include "core/ops/cuda/ops.h"
 
-// A block takes a row of logits, which is read once for its statistics and once for its gradient.
+// A block per row. Logits are read once for the statistics and once for the gradient.
 namespace tessera::cuda {
 namespace {
 
-/// The rank's part of a row: its first `valid` of `columns` logits, word `first` and those after
-/// it.
+/// This rank's part of a row: its first `valid` of `columns` logits are those of vocabulary rows
+/// [first, first + valid).
 struct Shard {
   int64_t columns, first, valid;
 
-  /// The column of `target`, or −1 where another rank holds it.
+  /// The column of `target`, or −1 if another rank has it.
   __device__ int64_t column_of(int64_t target) const {
     return first <= target && target < first + valid ? target - first : -1;
   }
 };
 
-/// eˣ to what T can show: in bf16 the fast one, whose error grows with |x|, is far below a
-/// rounding.
+/// eˣ as precisely as T can show: the error of the fast one, which grows with |x|, is far below a
+/// rounding of bf16.
 template <typename T>
 __device__ float exponential(float x);
 template <>
@@ -30,11 +30,11 @@ __device__ inline float exponential<bfloat16>(float x) {
   return __expf(x);
 }
 
-/// What exponents are relative to: as long as all are −inf there is nothing to shift by, and a NaN
-/// is to show in the sum.
+/// The reference of exponents. If all are −inf there is nothing to shift by; a NaN must reach the
+/// sum.
 __device__ float shift_for(float max) { return max == -INFINITY ? 0.0f : max; }
 
-/// A running maximum, and a sum of exponentials relative to it that is scaled down when the maximum
+/// A running maximum, and a sum of exponentials relative to it that is rescaled when the maximum
 /// grows (Milakov, Gimelshein, 2018).
 template <typename T>
 struct OnlineSum {
@@ -54,7 +54,7 @@ struct OnlineSum {
   }
 };
 
-/// Every thread of a block of whole warps gets the maximum over the block.
+/// Returns the maximum over a block of whole warps to every thread.
 __device__ float maximum_of_block(float x) {
   __shared__ float of_warp[kWarpSize];
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(512)
   T* row = logits + n * shard.columns;
   const int32_t target = targets[n];
   const int64_t hot = shard.column_of(target);
-  const int64_t end = target == kIgnoreTarget ? 0 : shard.valid;  // zeros from there on
+  const int64_t end = target == kIgnoreTarget ? 0 : shard.valid;  // zeros from this column on
   const float lse = log_sum_exp[n];
   for (int64_t v = threadIdx.x * N; v < shard.columns; v += blockDim.x * N) {
     Floats<N> x{};

@@ -2,20 +2,20 @@
 #include "core/ops/cross_entropy.h"
 #include "core/ops/cuda/ops.h"
 
-// A few numbers a row, between two collectives: one block adds them up, in an order that follows
-// from the number of rows alone.
+// A few numbers per row, between two collectives: one block adds them, in an order that depends
+// only on the number of rows.
 namespace tessera::cuda {
 namespace {
 
 __global__ void rescale_kernel(const float* row_max, const float* global_max, float* row_sum,
                                int64_t rows) {
   for (int64_t n = global_thread(); n < rows; n += global_threads()) {
-    // A rank without words has −inf as its maximum, and an empty sum.
+    // A rank without vocabulary rows has maximum −inf and sum 0.
     if (row_sum[n] != 0.0f) row_sum[n] *= expf(row_max[n] - global_max[n]);
   }
 }
 
-/// log_sum_exp may be global_max.
+/// log_sum_exp may alias global_max.
 __global__ void loss_kernel(const float* global_max, const float* sum_exp,
                             const float* target_logit, const int32_t* targets, int64_t rows,
                             float* log_sum_exp, double* loss_sum) {

@@ -27,8 +27,9 @@ __global__ void bias_dropout_add_kernel(BranchEnd<T> end, int64_t n, T* out) {
   }
 }
 
-/// Calls `body` with the largest pack of T that divides rows of `columns` and that all pointers
-/// take, as a constant: 8 (bf16 alone), 4 or 1. One by one costs four times the random numbers.
+/// Calls `body` with the largest pack of T, as a template argument, that divides rows of `columns`
+/// and suits all pointers: 8 (bf16 only), 4 or 1. Single elements cost four times the random
+/// numbers.
 template <typename T, typename Body, typename... Pointers>
 void dispatch_pack(int64_t columns, Body&& body, const Pointers*... pointers) {
   constexpr int kMost = kPackSize<T>;

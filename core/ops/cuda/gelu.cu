@@ -2,13 +2,13 @@
 #include "core/ops/cuda/ops.h"
 #include "core/ops/gelu.h"
 
-// Memory is read and written so fast that some thirty instructions an element fit beside bf16:
-// hence the quotients by approximate reciprocals (2 ulp) and the polynomial instead of erff.
+// Bandwidth in bf16 leaves time for some thirty instructions per element. Hence approximate
+// reciprocals (2 ulp) for quotients, and a polynomial instead of erff.
 namespace tessera::cuda {
 namespace {
 
-// With σ the logistic function, 0.5 (1 + tanh(u)) = σ(2u) and its complement is σ(2u) exp(−2u):
-// neither cancels.
+// With the logistic function σ, 0.5 (1 + tanh(u)) = σ(2u), and its complement is σ(2u) exp(−2u):
+// neither suffers cancellation.
 struct TanhGelu {
   static constexpr float kLinear = 1.59576912f;   // 2 sqrt(2/π)
   static constexpr float kCubic = 0.0713548162f;  // 2 sqrt(2/π) × 0.044715
@@ -17,7 +17,7 @@ struct TanhGelu {
   static __device__ float decay(float x) { return expf(-x * fmaf(kCubic, x * x, kLinear)); }
   static __device__ float value(float x) { return __fdividef(x, 1.0f + decay(x)); }
   static __device__ float slope(float x) {
-    x = fabsf(x) > 9.9f ? copysignf(9.9f, x) : x;  // flat to 1e-34 beyond, where e would overflow
+    x = fabsf(x) > 9.9f ? copysignf(9.9f, x) : x;  // beyond, flat to 1e-34; e would overflow
     const float e = decay(x);
     const float w = __fdividef(1.0f, 1.0f + e);
     return fmaf(x * (w * e) * w, fmaf(3.0f * kCubic, x * x, kLinear), w);
@@ -29,11 +29,11 @@ struct NormalTail {
   float bell;         ///< exp(−x²/2)
 };
 
-/// As cpu::vec::normal_tail, for x ≥ 0: the bell times a polynomial, so that nothing cancels.
+/// Like cpu::vec::normal_tail, for x ≥ 0: the bell times a polynomial, so nothing cancels.
 __device__ NormalTail normal_tail(float x) {
-  x = x > 14.5f ? 14.5f : x;  // from there on both are zero
+  x = x > 14.5f ? 14.5f : x;  // both are zero from here on
   const float square = x * x;
-  const float rest = fmaf(x, x, -square);  // what the product lost
+  const float rest = fmaf(x, x, -square);  // the rounding error of the square
   const float top = expf(-0.5f * square);
   const float bell = fmaf(top, -0.5f * rest, top);
   const float kx = 0.4f * x;

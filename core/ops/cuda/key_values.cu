@@ -5,13 +5,13 @@
 namespace tessera::cuda {
 namespace {
 
-/// Of a cache (B, heads, capacity, units) that T positions from `first` on are written to.
+/// A cache (B, heads, capacity, units), to which T positions from `first` on are written.
 struct CacheShape {
   int64_t positions, first, capacity;
   int heads, units;
 };
 
-/// A row is one position of qkv, whose keys and values of all heads lie one after the other.
+/// A row is one position of qkv, with the keys and values of all heads in order.
 template <typename Unit>
 __global__ void store_kernel(const Unit* qkv, int64_t rows, CacheShape shape, Unit* keys,
                              Unit* values) {

@@ -7,12 +7,12 @@
 #include "core/ops/cuda/ops.h"
 #include "core/ops/layer_norm.h"
 
-// One pass over dy, x and residual gives dx and, in registers, the sums over a piece of the rows
-// that dweight and dbias are: 8 bytes an element in bf16 with the residual.
+// One pass over dy, x and residual computes dx and, in registers, a piece of the sums over rows for
+// dweight and dbias: 8 bytes per element in bf16 with the residual.
 namespace tessera::cuda {
 namespace {
 
-constexpr int kWarpTeams = 4;  ///< warps a block where a warp takes a row
+constexpr int kWarpTeams = 4;  ///< warps per block if a warp processes a row
 constexpr int kMostThreads = 512;
 
 template <typename T>
@@ -23,10 +23,11 @@ struct Backward {
   T* dx;
   int64_t columns;
   RowPieces pieces;
-  float* partials;  ///< (pieces, 2, C): those of dweight, then dbias
+  float* partials;  ///< (pieces, 2, C): dweight, then dbias
 };
 
-/// Σ dy·w and Σ dy·w·x̂ of a row. A block's slots take turns, so that one barrier a row is enough.
+/// Σ dy·w and Σ dy·w·x̂ of a row. The block alternates between slots, so one barrier per row is
+/// enough.
 template <bool kWholeBlock>
 __device__ float2 row_sums(const RowTeam<kWholeBlock>& team, float2 x, int turn) {
   x = make_float2(warp_sum(x.x), warp_sum(x.y));
@@ -41,13 +42,13 @@ __device__ float2 row_sums(const RowTeam<kWholeBlock>& team, float2 x, int turn)
   return x;
 }
 
-/// What a thread keeps from row to row: the sums of its columns.
+/// The sums of a thread's columns, kept from row to row.
 template <int K, int N>
 struct Sums {
   Floats<N> dweight[K] = {}, dbias[K] = {};
 };
 
-/// Stores a block's sums. Those of its warps are added up one after the other.
+/// Stores a block's sums, after adding those of its warps in order.
 template <bool kWholeBlock, int K, int N>
 __device__ void store_sums(const RowTeam<kWholeBlock>& team, const Sums<K, N>& sums, int columns,
                            float* partial) {
@@ -73,10 +74,10 @@ __device__ void store_sums(const RowTeam<kWholeBlock>& team, const Sums<K, N>& s
   }
 }
 
-/// Blocks of warps that an SM is to hold at a time, as far as registers go.
+/// The number of blocks of warps that an SM should hold at a time, as far as registers allow.
 constexpr int resident_blocks(int packs) { return packs < 4 ? 4 : 3; }
 
-/// Rows of up to K packs a thread of the team. A block takes a piece of the rows.
+/// Rows of up to K packs per thread of the team. A block processes a piece of the rows.
 template <bool kWholeBlock, int K, typename T>
 __global__ void __launch_bounds__(kWholeBlock ? kMostThreads : kWarpTeams* kWarpSize,
                                   kWholeBlock ? 1 : resident_blocks(K))
@@ -137,7 +138,7 @@ __global__ void __launch_bounds__(kWholeBlock ? kMostThreads : kWarpTeams* kWarp
 // --- rows of any length: first the sums over rows, since dx may overwrite dy, then dx ------------
 constexpr int kThreads = 256;
 
-/// A block sums a piece of the rows of 32 columns.
+/// A block sums 32 columns of a piece of the rows.
 template <typename T>
 __global__ void any_columns_kernel(Backward<T> b) {
   constexpr int kWarps = kThreads / kWarpSize;
@@ -194,8 +195,8 @@ void cut(Backward<T>& b, int64_t at_most, int64_t at_least) {
   b.partials = static_cast<float*>(workspace(elements * sizeof(float)));
 }
 
-/// Pieces for each block that an SM holds: all are under way at once on the larger GPUs, which have
-/// 132 SMs and more.
+/// Pieces for each block that an SM holds: all run at once on large GPUs, which have 132 SMs and
+/// more.
 constexpr int64_t kPieces = 128;
 
 constexpr const char* kName = "layer_norm_backward";

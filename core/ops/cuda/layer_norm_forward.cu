@@ -5,28 +5,28 @@
 #include "core/ops/cuda/ops.h"
 #include "core/ops/layer_norm.h"
 
-// Moves x and y, and nothing else of their size: a row stays in the registers of its team between
-// the sums that it needs, E[x] and E[(x − E[x])²]. Where x is the sum at the end of a branch, it is
-// made there, and written besides.
+// Reads x and writes y, nothing else of that size: a row stays in the registers of its team between
+// its two sums, E[x] and E[(x − E[x])²]. If x is the sum at the end of a branch, it is computed
+// here and written too.
 namespace tessera::cuda {
 namespace {
 
 constexpr int kThreads = 128;
 
-/// Rows that are there.
+/// Rows that exist in memory.
 template <typename T>
 struct Rows {
   const T* x;
 
   __device__ void begin() {}
-  /// N elements from element i on, which is in that column.
+  /// N elements from element i on; the first is in column `column`.
   template <int N>
   __device__ Pack<T, N> take(int64_t i, int64_t /*column*/) const {
     return load<N>(x + i);
   }
 };
 
-/// Rows that are the sums of a branch's end, which are kept.
+/// Rows that are sums at the end of a branch; the sums are stored.
 template <typename T>
 struct Sums {
   BranchEnd<T> end;
@@ -58,7 +58,7 @@ struct Forward {
   }
 };
 
-/// Rows of up to K packs a thread of the team.
+/// Rows of up to K packs per thread of the team.
 template <bool kWholeBlock, int K, typename Source, typename T>
 __global__ void __launch_bounds__(kWholeBlock ? 1024 : kThreads)
     forward_kernel(Source source, Forward<T> f) {
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kWholeBlock ? 1024 : kThreads)
   }
   float sum = 0.0f;
 #pragma unroll
-  for (int k = 0; k < K; ++k) {  // what is beyond the row is zero
+  for (int k = 0; k < K; ++k) {  // zero beyond the row
     for (int i = 0; i < N; ++i) sum += to_float(x[k].at[i]);
   }
   const float mean = team.sum(sum) / static_cast<float>(f.columns);
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kWholeBlock ? 1024 : kThreads)
   }
 }
 
-/// Rows of any length: a block reads its row three times, two of them from the cache.
+/// Rows of any length: a block reads its row three times, twice from the cache.
 template <typename T>
 __global__ void any_forward_kernel(const T* all, Forward<T> f) {
   const RowTeam<true> team;
@@ -138,9 +138,9 @@ void run(const Source& source, const Forward<T>& f, int threads) {
          forward_kernel<kWholeBlock, K, Source, T>, source, f);
 }
 
-constexpr int kMostPacks = 4;  // a thread of a block
+constexpr int kMostPacks = 4;  // per thread of a block
 
-/// Whether rows consist of packs, and of no more than fit in a block's registers.
+/// Whether rows consist of packs and fit into a block's registers.
 template <typename T>
 bool takes_rows(const Forward<T>& f) {
   constexpr int N = kPackSize<T>;
@@ -148,7 +148,7 @@ bool takes_rows(const Forward<T>& f) {
          takes_packs<N>(f.weight) && takes_packs<N>(f.bias);
 }
 
-/// Only where takes_rows(), and where the source's tensors take packs too.
+/// Requires takes_rows() and aligned tensors of the source.
 template <typename Source, typename T>
 void normalise(const Source& source, const Forward<T>& f) {
   const int64_t packs = f.columns / kPackSize<T>;

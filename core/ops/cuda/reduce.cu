@@ -14,7 +14,8 @@ constexpr int kWarps = kThreads / kWarpSize;
 // --- the sum of squares: a partial sum a block, then one block for these -------------------------
 constexpr int64_t kMaxSums = 1024;
 
-// Threads take four elements at a time, by one access where all are aligned: the order is the same.
+// Threads process four elements at a time, with one access if all are aligned; the order is the
+// same.
 template <int N>
 __global__ void partial_squares_kernel(const float* x, int64_t n, double* partials) {
   double total = 0.0;
@@ -39,8 +40,8 @@ __global__ void add_partials_kernel(const double* partials, int count, double* o
 }
 
 // --- sums of columns -----------------------------------------------------------------------------
-/// A block sums a piece of the rows of 32 packs of columns; a warp takes every eighth of its rows,
-/// four at a time so that their loads are under way together.
+/// A block sums 32 packs of columns of a piece of the rows. A warp sums every eighth row, four at a
+/// time, so that their loads overlap.
 template <int N, typename T>
 __global__ void column_sum_kernel(const T* x, RowPieces pieces, int64_t columns, float* partials) {
   constexpr int kAhead = 4;
@@ -74,7 +75,7 @@ __global__ void column_sum_kernel(const T* x, RowPieces pieces, int64_t columns,
 
 template <int N, typename T>
 void add_column_sum(const Tensor& x, int64_t columns, float* out) {
-  // About a thousand blocks, eight of which an SM takes at a time.
+  // About a thousand blocks; an SM holds eight at a time.
   constexpr int64_t kBlocks = 1024, kMaxPieces = 256, kMinRows = 64;
   const int64_t tiles = ceil_div(columns, kWarpSize * N);
   const int64_t at_most = std::min(ceil_div(kBlocks, tiles), kMaxPieces);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Angles in double: those of late positions have lost their last digits in fp32. Once a step.
+// Angles in double: at late positions fp32 has lost their last digits. Runs once per step.
 __global__ void table_kernel(const int32_t* positions, double log_base, int64_t n, int64_t half,
                              float* table) {
   for (int64_t at = global_thread(); at < n * half; at += global_threads()) {
@@ -23,7 +23,7 @@ __global__ void table_kernel(const int32_t* positions, double log_base, int64_t 
   }
 }
 
-// A thread turns N pairs of a head. The heads of a token read the same angles, from the cache.
+// A thread rotates N pairs of a head. The heads of a token read the same angles from the cache.
 template <int N, typename T>
 __global__ void rotary_kernel(const float* table, float direction, int64_t tokens, int64_t heads,
                               int64_t half, T* qkv) {
@@ -37,7 +37,7 @@ __global__ void rotary_kernel(const float* table, float direction, int64_t token
     Floats<N> a = load_floats<N>(x), b = load_floats<N>(x + half);
     for (int j = 0; j < N; ++j) {
       const float cosine = cosines.at[j], sine = direction * sines.at[j];
-      // The same bits for every N, whichever products a compiler would fuse.
+      // No contraction into fma: the bits must not depend on N.
       const float turned = fmaf(a.at[j], cosine, -(b.at[j] * sine));
       b.at[j] = fmaf(b.at[j], cosine, a.at[j] * sine);
       a.at[j] = turned;

@@ -6,8 +6,8 @@
 namespace tessera::cuda {
 namespace {
 
-/// dx[rows[m] − held.begin] += dout[m] for rows that are held. The rows are different, so that no
-/// two threads meet.
+/// dx[rows[m] − held.begin] += dout[m] for rows within `held`. The rows are distinct, so no two
+/// threads write the same element.
 template <typename T, int N>
 __global__ void scatter_add_kernel(const T* dout, const int32_t* rows, int64_t count,
                                    int64_t columns, Range held, T* dx) {
@@ -40,8 +40,8 @@ __device__ Candidate best_of_warp(Candidate mine) {
   return mine;
 }
 
-/// A block a row. As on the CPU nothing is larger than a NaN in the first column, and no other NaN
-/// is larger than anything.
+/// A block per row. As on the CPU, a NaN in the first column is never exceeded, and other NaNs are
+/// ignored.
 template <typename T>
 __global__ void argmax_kernel(const T* x, int64_t columns, int32_t* out) {
   __shared__ Candidate of_warp[kWarpSize];

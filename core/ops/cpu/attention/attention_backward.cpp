@@ -11,11 +11,11 @@
 namespace tessera::cpu {
 namespace {
 
-/// The gradient of one head of a segment, whose rows are counted from its first. With S = scale × q
-/// kᵀ, P = softmax(S), Z the dropout factors and O = (P ∘ Z) v:
-///   dv = (P ∘ Z)ᵀ dO,  dP = Z ∘ (dO vᵀ),  dS = P ∘ (dP − rowsum(dO ∘ O)),
-///   dq = scale × dS k,  dk = scale × dSᵀ q.
-/// dv and dk are summed as dvᵀ = dOᵀ (P ∘ Z) and dkᵀ = qᵀ dS, so that no tile is turned in between.
+/// The gradient of one head of a segment; rows are counted from the segment's first. With S = scale
+/// × q kᵀ, P = softmax(S), Z the dropout factors and O = (P ∘ Z) v:
+///     dv = (P ∘ Z)ᵀ dO,  dP = Z ∘ (dO vᵀ),  dS = P ∘ (dP − rowsum(dO ∘ O)),
+///     dq = scale × dS k,  dk = scale × dSᵀ q.
+/// dv and dk are summed as dvᵀ = dOᵀ (P ∘ Z) and dkᵀ = qᵀ dS, so no tile is transposed in between.
 template <typename T, typename Element>
 class HeadBackward {
   using Products = TileProducts<Element>;
@@ -144,13 +144,13 @@ class HeadBackward {
                        dq_ + first, ld_, true);
   }
 
-  /// weights: scores → P ∘ Z; dscores: dO vᵀ → dS, which is zero where P is, even if dO vᵀ is
-  /// infinite: a hidden value may be anything.
+  /// Turns `weights` from scores into P ∘ Z, and `dscores` from dO vᵀ into dS. dS is zero where P
+  /// is, even if dO vᵀ is infinite: a hidden value may be anything.
   void row_gradient(int64_t t, int64_t r, Range keys) {
     const int64_t cols = round_up(keys.size(), kTilePadding);
     float* weights = weights_ + r * kKeyTile;
     float* dscores = dscores_ + r * kKeyTile;
-    // A row that saw nothing has no gradient: any finite reference makes its weights exp(−inf) = 0.
+    // A fully masked row has no gradient: any finite reference makes its weights exp(−inf) = 0.
     const bool blind = lse_[t] == -std::numeric_limits<float>::infinity();
     const float lse = blind ? 0.0f : lse_[t];
     const float delta = delta_[t];
@@ -180,13 +180,13 @@ class HeadBackward {
   const T *q_, *k_, *v_, *out_, *dout_;
   const float* lse_;
   T *dq_out_, *dk_out_, *dv_out_;
-  float *dq_, *delta_;                           // (T, D), (T)
-  Element *queries_, *douts_;                    // (T, D)
-  float *weights_, *dscores_;                    // (queries, keys)
-  Element *left_, *right_;                       // (queries, keys): one of them as an operand
-  Element *keys_, *keys_t_;                      // (keys, D), (D, keys)
-  Element* values_t_;                            // (D, keys)
-  float *dk_t_, *dv_t_;                          // (D, keys)
+  float *dq_, *delta_;         // (T, D), (T)
+  Element *queries_, *douts_;  // (T, D)
+  float *weights_, *dscores_;  // (queries, keys)
+  Element *left_, *right_;     // (queries, keys): weights_ or dscores_ as an operand
+  Element *keys_, *keys_t_;    // (keys, D), (D, keys)
+  Element* values_t_;          // (D, keys)
+  float *dk_t_, *dv_t_;        // (D, keys)
   TransposedLeft<Element> queries_t_, douts_t_;  // (D, T)
 };
 

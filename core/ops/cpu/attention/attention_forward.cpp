@@ -24,9 +24,9 @@ struct RunningSoftmax {
     std::fill_n(sum, rows, 0.0f);
   }
 
-  /// Turns a row of scores into weights relative to the new maximum and returns the factor by which
-  /// what was summed before shrinks. `cols` is a multiple of kTilePadding. Sums go lane by lane, so
-  /// that more columns without weight do not change their order.
+  /// Turns a row of scores into weights relative to the new maximum and returns the factor that
+  /// rescales the earlier sums. `cols` is a multiple of kTilePadding. Sums go lane by lane, so more
+  /// columns without weight do not change their order.
   float absorb(int64_t r, int64_t cols, float* scores) {
     static_assert(kTilePadding == 16);
     float lanes[kTilePadding];
@@ -38,7 +38,7 @@ struct RunningSoftmax {
       }
     }
     const float row_max = vec::fold16(lanes, [](float a, float b) { return b > a ? b : a; });
-    // With every key hidden so far, any finite reference makes all weights exp(−inf) = 0.
+    // If every key so far is hidden, any finite reference makes all weights exp(−inf) = 0.
     const float reference = row_max == kMinusInf ? 0.0f : row_max;
     std::fill_n(lanes, kTilePadding, 0.0f);
     for (int64_t c = 0; c < cols; c += kTilePadding) {
@@ -55,7 +55,7 @@ struct RunningSoftmax {
     return shrink;
   }
 
-  /// 1 / sum, and 0 for a row that saw nothing.
+  /// 1 / sum, or 0 for a fully masked row.
   float normaliser(int64_t r) const { return sum[r] > 0.0f ? 1.0f / sum[r] : 0.0f; }
   float log_sum_exp(int64_t r) const {
     return sum[r] > 0.0f ? max[r] + std::log(sum[r]) : kMinusInf;
@@ -99,7 +99,7 @@ class ForwardTile {
 
   void run() {
     const Range visible = mask_.visible_keys(queries_);
-    // On the grid of all tiles whatever is seen of them, so that a sum's order stays the same.
+    // Tiles are on the segment's grid, whatever is visible in them, so the order of a sum is fixed.
     for (int64_t begin = visible.begin / kKeyTile * kKeyTile; begin < visible.end;
          begin += kKeyTile) {
       const Range keys{begin, std::min(begin + kKeyTile, visible.end)};
@@ -107,7 +107,7 @@ class ForwardTile {
     }
   }
 
-  /// out and log_sum_exp are those of the tile's first row.
+  /// `out` and `log_sum_exp` point to the tile's first row.
   void store(T* out, float* log_sum_exp) {
     for (int64_t r = 0; r < queries_.size(); ++r) {
       const float normaliser = softmax_.normaliser(r);

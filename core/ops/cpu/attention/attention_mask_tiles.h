@@ -40,7 +40,7 @@ class SegmentMask {
     if (mask.additive.defined()) additive_ = mask.additive.data<float>() + corner(mask.additive);
   }
 
-  /// The keys outside of which all are hidden from all these queries, by arithmetic alone.
+  /// A range that contains all keys visible to these queries, by arithmetic alone.
   Range visible_keys(Range queries) const {
     Range keys{0, end_};
     if (causal_) keys.end = std::min(keys.end, queries.end);
@@ -50,7 +50,7 @@ class SegmentMask {
     return keys.empty() ? Range{} : keys;
   }
 
-  /// Whether one of the masks that have to be looked at hides the whole tile.
+  /// Whether one of the masks that are tensors hides the whole tile.
   bool hides_all(Range queries, Range keys) const {
     const auto all_set = [&](const uint8_t* hidden) {
       return std::memchr(hidden + keys.begin, 0, static_cast<size_t>(keys.size())) == nullptr;
@@ -67,7 +67,7 @@ class SegmentMask {
   }
 
   /// Adds the additive mask to scores[r][c] of query queries.begin + r and key keys.begin + c, and
-  /// makes them −inf where the key is hidden and in the padding columns. Rows are kKeyTile apart.
+  /// sets hidden keys and the padding columns to −inf. Rows are kKeyTile apart.
   void apply(Range queries, Range keys, float* scores) const {
     const int64_t size = keys.size(), padded = round_up(size, kTilePadding);
     if (!looks_at_tensors() && size == padded && sees_all(queries, keys)) return;
@@ -90,7 +90,7 @@ class SegmentMask {
     return hidden_keys_ != nullptr || hidden_ != nullptr || additive_ != nullptr;
   }
 
-  /// Whether arithmetic hides nothing of a tile: not even from its first and its last query.
+  /// Whether arithmetic hides nothing of a tile, not even from its first and last query.
   bool sees_all(Range queries, Range keys) const {
     const Range first = visible_keys({queries.begin, queries.begin + 1});
     const Range last = visible_keys({queries.end - 1, queries.end});
@@ -107,7 +107,7 @@ class SegmentMask {
     return finite == 0;
   }
 
-  /// −inf is stored, not added: what is hidden may be infinite itself.
+  /// −inf is assigned, not added: a hidden score may be infinite.
   static void add(const float* additive, int64_t n, float* scores) {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) {
@@ -122,8 +122,8 @@ class SegmentMask {
 
   bool causal_;
   int64_t window_;
-  int64_t seq_;  ///< between rows of `hidden_` and `additive_`
-  int64_t end_;  ///< keys from here on are hidden
+  int64_t seq_;  ///< row stride of `hidden_` and `additive_`
+  int64_t end_;  ///< keys from this one on are hidden
   const uint8_t* hidden_keys_ = nullptr;
   const uint8_t* hidden_ = nullptr;
   const float* additive_ = nullptr;

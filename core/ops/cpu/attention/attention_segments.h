@@ -11,14 +11,14 @@
 
 namespace tessera::cpu {
 
-/// Rows that see none but their own: a document, or a sequence where there are no documents.
+/// Rows that see only each other: a document, or a sequence if there are no documents.
 struct Segment {
   Range rows;     ///< of all B × T
   int64_t place;  ///< of the first row, with padding (RowPlaces)
 };
 
 /// The work of one call: every query tile of every head of every segment. Tiles are counted from a
-/// segment's first row, so what lies beside it does not change how it is cut.
+/// segment's first row, so neighboring segments do not change them.
 class AttentionWork {
  public:
   struct Item {
@@ -40,7 +40,7 @@ class AttentionWork {
     }
   }
 
-  /// Segments × heads, for what takes a segment as a whole.
+  /// Segments × heads, for work on whole segments.
   int64_t heads_of_segments() const { return count_ * heads_; }
   Item whole(int64_t i) const { return {segment(i / heads_), i % heads_, 0}; }
 
@@ -66,7 +66,7 @@ class AttentionWork {
     return {range, moved ? places_[range.begin] : range.begin};
   }
 
-  /// Belongs to the calling thread and only grows, so that a step allocates nothing but once.
+  /// Belongs to the calling thread and only grows, so steps do not allocate.
   static std::vector<int64_t>& scratch() {
     thread_local std::vector<int64_t> first_tiles;
     return first_tiles;

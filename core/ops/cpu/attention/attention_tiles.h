@@ -11,12 +11,12 @@
 
 namespace tessera::cpu {
 
-/// Queries and keys a tile: five 64 × 64 tiles of fp32 fit into a 128 KiB corner of L2.
+/// Queries and keys per tile: five 64 × 64 tiles of fp32 fit into 128 KiB of L2.
 inline constexpr int64_t kQueryTile = 64;
 inline constexpr int64_t kKeyTile = 64;
 static_assert(kKeyTile % kTilePadding == 0 && kQueryTile % kTilePadding == 0);
 
-/// Memory of a thread for its tiles, kept from call to call and grown when a call needs more.
+/// A thread's memory for tiles, kept between calls and grown on demand.
 class TileScratch {
  public:
   static TileScratch& of_this_thread() {
@@ -24,7 +24,7 @@ class TileScratch {
     return scratch;
   }
 
-  /// Frees all tiles and makes room for `floats` in tiles to come.
+  /// Frees all tiles and reserves `floats` for tiles to come.
   void begin(int64_t floats) {
     if (floats > capacity_) {
       buffer_ = Buffer(static_cast<size_t>(floats) * sizeof(float), kCpu);
@@ -42,7 +42,7 @@ class TileScratch {
     return reinterpret_cast<Element*>(tile);
   }
 
-  /// What such a tile takes of begin()'s room.
+  /// The floats that such a tile needs of begin()'s reservation.
   template <typename Element>
   static int64_t floats(int64_t rows, int64_t cols) {
     constexpr int64_t kSize = sizeof(Element);
@@ -64,11 +64,11 @@ inline void scale_tile(float* tile, int64_t ld, int64_t rows, int64_t cols, floa
   }
 }
 
-/// The extents of one call, and where a head's rows are.
+/// The extents of one call, and the addresses of a head's rows.
 struct AttentionShape {
   int64_t batch, seq, heads, d;
-  int64_t row_stride;  ///< between positions in qkv
-  int64_t out_stride;  ///< between positions in out
+  int64_t row_stride;  ///< elements between positions in qkv
+  int64_t out_stride;  ///< elements between positions in out
 
   explicit AttentionShape(const Tensor& qkv)
       : batch(qkv.dim(0)),
@@ -78,7 +78,7 @@ struct AttentionShape {
         row_stride(3 * heads * d),
         out_stride(heads * d) {}
 
-  /// Offset of row b × T + t of a head in qkv; which = 0, 1, 2 for queries, keys, values.
+  /// The offset of row b × T + t of a head in qkv; which = 0, 1, 2 for queries, keys, values.
   int64_t qkv_offset(int64_t row, int which, int64_t h) const {
     return row * row_stride + (which * heads + h) * d;
   }
@@ -88,7 +88,8 @@ struct AttentionShape {
   }
 };
 
-/// Calls body.operator()<T, Element>() for a tensor's dtype T and what its tiles are multiplied as.
+/// Calls body.operator()<T, Element>() with a tensor's dtype T and the element type of its tile
+/// products.
 template <typename Body>
 void dispatch_tiles(DType dtype, Body&& body) {
   dispatch_float(dtype, [&]<typename T>() {
@@ -99,8 +100,8 @@ void dispatch_tiles(DType dtype, Body&& body) {
   });
 }
 
-/// Drops attention weights of one row of a tile and scales the kept ones. Queries and keys are
-/// counted from the first row of a segment, whose place with padding is `place`.
+/// Dropout of the attention weights of one row of a tile. Queries and keys are counted from the
+/// first row of a segment, whose position in the padded batch is `place`.
 class WeightDropout {
  public:
   WeightDropout(const AttentionOptions& options, const AttentionShape& shape, int64_t place,
@@ -127,7 +128,7 @@ class WeightDropout {
  private:
   const Dropout& dropout_;
   int64_t seq_;
-  int64_t corner_;  ///< index of the weight of the segment's first query and key
+  int64_t corner_;  ///< global index of the weight of the segment's first query and key
 };
 
 }  // namespace tessera::cpu

@@ -13,7 +13,7 @@ namespace {
 
 using Products = TileProducts<float>;
 
-/// The weights of one query tile: rows of T of which `weights` is the first, that of `lse`.
+/// The weights of one query tile, rows of T elements; `weights` and `lse` point to the first row.
 template <typename T>
 void weights_of_tile(const AttentionShape& shape, const AttentionOptions& options, const T* qkv,
                      const AttentionWork::Item& item, const float* lse, float* weights) {
@@ -42,7 +42,7 @@ void weights_of_tile(const AttentionShape& shape, const AttentionOptions& option
     scale_tile(scores, kKeyTile, rows, keys.size(), options.scale);
     mask.apply(queries, keys, scores);
     for (int64_t r = 0; r < rows; ++r) {
-      // A row that saw nothing has scores of −inf only, and keeps its zeros.
+      // A fully masked row has only scores of −inf and keeps its zeros.
       const float reference = std::isinf(lse[r]) ? 0.0f : lse[r];
       float* to = weights + r * shape.seq + first % shape.seq + keys.begin;
       for (int64_t c = 0; c < keys.size(); ++c) {

@@ -19,8 +19,8 @@ struct alignas(64) TileConfig {
 };
 static_assert(sizeof(TileConfig) == 64);
 
-// The tiles are named in the instructions themselves: 0 to 3 hold sums, 4 and 5 rows of the left
-// operand, 6 and 7 columns of the right one.
+// Instructions name the tiles: 0 to 3 are sums, 4 and 5 rows of the left operand, 6 and 7 columns
+// of the right one.
 template <int kRowTiles, int kColTiles>
 TESSERA_AMX void amx_block(int64_t k, const bfloat16* left, int64_t lda, const bfloat16* right,
                            int64_t ldb, float* c, int64_t ldc, bool accumulate) {
@@ -73,7 +73,7 @@ TESSERA_AMX void amx_rows(int64_t n, int64_t k, const bfloat16* left, int64_t ld
 TESSERA_AMX void amx_multiply(int64_t m, int64_t n, int64_t k, const bfloat16* left, int64_t lda,
                               const bfloat16* right, int64_t ldb, float* c, int64_t ldc,
                               bool accumulate) {
-  // The compiler does not know that tiles are loaded from memory and stored to it.
+  // The compiler does not know that tiles are loaded from and stored to memory.
   asm volatile("" ::: "memory");
   int64_t i = 0;
   for (; i + 32 <= m; i += 32) {
@@ -129,7 +129,7 @@ TESSERA_AVX512_BF16 void dot_multiply(int64_t m, int64_t n, int64_t k, const bfl
 
 }  // namespace
 
-// oneDNN, which shares the tiles, may count on its configuration being there still.
+// Restores the configuration: oneDNN uses the same tiles and may rely on its own.
 Bf16TileScope::Bf16TileScope() : amx_(bf16_unit() == Bf16Unit::amx) {
   if (!amx_) return;
   static const TileConfig config;

@@ -15,12 +15,12 @@ void zero(bfloat16* from, int64_t count) {
   std::memset(from, 0, static_cast<size_t>(count) * sizeof(bfloat16));
 }
 
-/// The lanes of a vector of 16 in which there are the first of `count` elements.
+/// A mask of the first `count` of 16 lanes.
 __mmask16 first_of_16(int64_t count) {
   return static_cast<__mmask16>(count < 16 ? (1u << count) - 1 : 0xffffu);
 }
 
-/// Rows of a right operand: two rows of bf16, element by element. `b` null stands for zeros.
+/// Rows of a right operand: two rows of bf16, interleaved. A null `b` stands for zeros.
 TESSERA_AVX512_BF16 inline void interleave(const bfloat16* a, const bfloat16* b, int64_t n,
                                            bfloat16* to) {
   for (int64_t i = 0; i < n; i += 16) {
@@ -33,7 +33,7 @@ TESSERA_AVX512_BF16 inline void interleave(const bfloat16* a, const bfloat16* b,
   }
 }
 
-/// 16 × 16 words, as far as `rows` and `cols` go, zeros beyond, as columns.
+/// Transposes 16 × 16 words, of which `rows` × `cols` exist; the others are zeros.
 TESSERA_AVX512_BF16 void transpose_words(const bfloat16* source, int64_t stride, int64_t rows,
                                          int64_t cols, bfloat16* to, int64_t ld) {
   const auto seen = static_cast<__mmask32>(cols < 32 ? (uint64_t{1} << cols) - 1 : 0xffffffffu);
@@ -41,7 +41,7 @@ TESSERA_AVX512_BF16 void transpose_words(const bfloat16* source, int64_t stride,
   for (int r = 0; r < 16; ++r) {
     in[r] = r < rows ? _mm512_maskz_loadu_epi16(seen, source + r * stride) : _mm512_setzero_si512();
   }
-  // Words, pairs of words and quarters change places, in turn.
+  // Exchanges words, then pairs of words, then quarters.
   for (int r = 0; r < 16; r += 2) {
     out[r] = _mm512_unpacklo_epi32(in[r], in[r + 1]);
     out[r + 1] = _mm512_unpackhi_epi32(in[r], in[r + 1]);
@@ -81,7 +81,7 @@ void bf16_left(const bfloat16* source, int64_t stride, int64_t rows, int64_t d, 
   }
 }
 
-// Two rows element by element are words, of which the columns are wanted.
+// Two interleaved rows are words, whose columns are needed.
 TESSERA_AVX512_BF16 void bf16_left_transposed(const bfloat16* source, int64_t stride, int64_t rows,
                                               int64_t d, bfloat16* tile, int64_t ld) {
   bfloat16 pairs[16 * 32];

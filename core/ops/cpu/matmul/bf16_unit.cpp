@@ -11,14 +11,14 @@
 namespace tessera::cpu {
 namespace {
 
-/// Linux gives a process AMX's tiles when it asks for them.
+/// Linux grants a process the AMX tiles on request.
 bool amx_is_granted() {
   constexpr long kRequestPermission = 0x1023, kTileData = 18;
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
-/// What the environment leaves, in oneDNN's words: ALL, AVX2, AVX512_CORE_BF16, AVX512_CORE_AMX,
-/// ...
+/// The units that ONEDNN_MAX_CPU_ISA allows, in oneDNN's words: ALL, AVX2, AVX512_CORE_BF16,
+/// AVX512_CORE_AMX, ...
 Bf16Unit limit() {
   const char* set = std::getenv("ONEDNN_MAX_CPU_ISA");
   std::string isa = set == nullptr ? "ALL" : set;

@@ -19,10 +19,12 @@ using dnnl::memory;
 
 constexpr int64_t kAnyCount = DNNL_RUNTIME_DIM_VAL;
 
-/// All that a product's primitive depends on. m or k may be kAnyCount: it is then told in each run.
+/// Everything that determines a product's primitive. m or k may be kAnyCount, and is then given at
+/// each run.
 struct ProductKey {
   int64_t m, n, k;
-  int64_t columns;  ///< of the matrices of which b and out are n columns; b's only where it is rows
+  int64_t columns;  ///< of the matrices that b and out are n columns of; of b only if it is stored
+                    ///< by rows
   Layout a_layout, b_layout;
   DType in, out;
   bool bias, accumulate;
@@ -47,11 +49,11 @@ struct ProductKeyHash {
   }
 };
 
-/// Products that are kept, by us and by oneDNN. Each takes 0.1 to 0.4 MiB. Steps of one model have
-/// some tens, were it not for the number of rows.
+/// The number of cached products, in our cache and oneDNN's. Each takes 0.1 to 0.4 MiB. Steps of
+/// one model have some tens, apart from the varying number of rows.
 constexpr int kMostProducts = 256;
 
-// Never destroyed: oneDNN's own statics may be gone before a static of ours would be.
+// Never destroyed: oneDNN's own statics might be destroyed before.
 dnnl::engine& cpu_engine() {
   static auto* engine = [] {
     dnnl::set_primitive_cache_capacity(kMostProducts);
@@ -69,14 +71,14 @@ memory::data_type onednn_type(DType dtype) {
   return dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
 
-/// `cols` neighbours of the `of` columns of a matrix; one that lies column after column needs no
-/// `of`.
+/// A slice of `cols` neighboring columns of a matrix with `of` columns; a matrix stored by columns
+/// ignores `of`.
 memory::desc matrix_desc(int64_t rows, int64_t cols, DType dtype, Layout layout, int64_t of) {
   const memory::dims strides = layout == Layout::rows ? memory::dims{of, 1} : memory::dims{1, rows};
   return {{rows, cols}, onednn_type(dtype), strides};
 }
 
-/// The matrices of a product, the bias without dims where there is none.
+/// The descriptors of a product's matrices; the bias has no dims if there is none.
 struct ProductDescs {
   memory::desc a, b, bias, out;
 
@@ -88,12 +90,12 @@ struct ProductDescs {
   }
 };
 
-/// Where the matrices of a product are; the bias is null where there is none.
+/// The addresses of a product's matrices; the bias is null if there is none.
 struct ProductPointers {
   void *a, *b, *bias, *out;
 };
 
-/// A compiled product with its argument slots, so that a call sets four pointers and runs.
+/// A compiled product with its argument slots, so a call sets four pointers and runs.
 class Product {
  public:
   explicit Product(const ProductKey& key) : any_count_(key.m == kAnyCount || key.k == kAnyCount) {
@@ -108,7 +110,7 @@ class Product {
     if (!any_count_) make_arguments(descs);
   }
 
-  /// `sizes` is the key, with all counts.
+  /// `sizes` is the key with all counts filled in.
   void run(const ProductKey& sizes, const ProductPointers& at) {
     if (any_count_) make_arguments(ProductDescs(sizes));
     args_.at(DNNL_ARG_SRC).set_data_handle(at.a);
@@ -149,13 +151,13 @@ class Product {
   std::unordered_map<int, memory> args_;
 };
 
-// Batches without padding have another number of rows in every step, and to make a primitive takes
-// 0.1 to 0.6 ms. Primitives for any number of rows take up to a fifth longer where they write rows,
-// and nothing where they sum over them: they are worth it where the product is small, and in
-// weight gradients. What is chosen depends on the sizes alone, so that bits do not depend on what
-// was computed before.
+// Batches without padding have a different number of rows in every step, and creating a primitive
+// takes 0.1 to 0.6 ms. Primitives for any number of rows are up to a fifth slower where they write
+// rows, and equally fast where they sum over rows. So they are used for small products and for
+// weight gradients. The choice depends only on the sizes, so the bits do not depend on earlier
+// products.
 ProductKey primitive_key(ProductKey sizes) {
-  constexpr int64_t kFewRows = 64;    // so few kinds that all of them may be made
+  constexpr int64_t kFewRows = 64;    // so few that each may have its own primitive
   constexpr double kSmall = 1 << 26;  // multiplications, about 1 ms
   const auto varies = [](int64_t rows) { return rows > kFewRows && rows % kFewRows != 0; };
   const bool sums_over_rows = sizes.a_layout == Layout::columns;
@@ -169,13 +171,13 @@ ProductKey primitive_key(ProductKey sizes) {
   return sizes;
 }
 
-/// The product for `key`, made at its first use; null where oneDNN has none (bf16 on processors
-/// without AVX-512). Kept a thread: arguments are set before each run.
+/// The product for `key`, created at its first use; null if oneDNN has none (bf16 on processors
+/// without AVX-512). Per thread, because arguments are set before each run.
 Product* cached_product(const ProductKey& key) {
   thread_local std::unordered_map<ProductKey, std::unique_ptr<Product>, ProductKeyHash> products;
   const auto found = products.find(key);
   if (found != products.end()) return found->second.get();
-  if (products.size() == kMostProducts) products.clear();  // what is still needed is made again
+  if (products.size() == kMostProducts) products.clear();  // products in use are created again
   std::unique_ptr<Product> product;
   try {
     product = std::make_unique<Product>(key);
@@ -187,8 +189,8 @@ Product* cached_product(const ProductKey& key) {
   return products.emplace(key, std::move(product)).first->second.get();
 }
 
-/// oneDNN 2.6 takes up to 1.6 times as long for fp32 products of some widths over 2048 (3072, 5120,
-/// 6144), but for none under that.
+/// oneDNN 2.6 is up to 1.6 times slower for fp32 products of some widths over 2048 (3072, 5120,
+/// 6144), but not below.
 int64_t columns_at_a_time(const ProductKey& sizes) {
   constexpr int64_t kMost = 2048, kVector = 16;
   if (sizes.in != DType::f32 || sizes.b_layout != Layout::rows || sizes.n <= kMost) return sizes.n;
@@ -200,8 +202,8 @@ void* element(const Tensor& tensor, int64_t index) {
          static_cast<size_t>(index) * size_of(tensor.dtype());
 }
 
-/// A copy in fp32 in memory that is kept for the next call. The source may be the emulated GPU's,
-/// whose products come here too.
+/// A copy in fp32, in memory that is reused by the next call. The source may be on the emulated
+/// GPU, which calls these products too.
 Tensor widened(const Tensor& source, std::vector<float>& storage) {
   storage.resize(static_cast<size_t>(source.numel()));
   Tensor copy_of(storage.data(), source.shape(), DType::f32, kCpu);

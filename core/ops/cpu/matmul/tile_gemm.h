@@ -4,7 +4,7 @@
 
 namespace tessera::cpu {
 
-/// Small matrix products on tiles that lie in cache, for attention. Everything is fp32.
+/// Small fp32 matrix products on tiles in the cache, for attention.
 
 #if defined(__AVX512F__)
 inline constexpr int kLanes = 16;
@@ -19,7 +19,7 @@ inline constexpr int64_t kTilePadding = 16;
 
 using Lanes [[gnu::vector_size(kLanes * sizeof(float)), gnu::aligned(4), gnu::may_alias]] = float;
 
-/// A matrix of which only single elements are read, at any strides.
+/// A matrix that is read by single elements, with any strides.
 struct StridedTile {
   const float* data;
   int64_t row_stride;
@@ -70,8 +70,8 @@ template <int kVectors>
   if (i < m) gemm_block<1, kVectors>(k, rows_from(i), b, ldb, c + i * ldc, ldc, accumulate);
 }
 
-/// The last columns of a product, fewer than a wide block: not inlined, for it is rare where tiles
-/// are full, and would keep the wide blocks from being inlined.
+/// The last columns of a product, fewer than a wide block. Not inlined: it is rare with full tiles,
+/// and would keep the wide blocks from being inlined.
 [[gnu::noinline]] inline void gemm_rest(int64_t vectors, int64_t m, int64_t k, StridedTile a,
                                         const float* b, int64_t ldb, float* c, int64_t ldc,
                                         bool accumulate) {
@@ -80,8 +80,8 @@ template <int kVectors>
   if (vectors == 1) gemm_columns<1>(m, k, a, b, ldb, c, ldc, accumulate);
 }
 
-/// c (m, n) = a (m, k) b (k, n), or c += a b. n is rounded up to a multiple of kTilePadding: b's
-/// and c's rows are at least that long, and the columns beyond n are computed like the others.
+/// c (m, n) = a (m, k) b (k, n), or c += a b. n is rounded up to a multiple of kTilePadding: the
+/// rows of b and c are at least that long, and the columns beyond n are computed too.
 [[gnu::always_inline]] inline void tile_gemm(int64_t m, int64_t n, int64_t k, StridedTile a,
                                              const float* b, int64_t ldb, float* c, int64_t ldc,
                                              bool accumulate) {

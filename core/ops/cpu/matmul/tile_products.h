@@ -10,9 +10,9 @@
 
 namespace tessera::cpu {
 
-/// How attention multiplies its tiles: as fp32, whatever the tensors' dtype, or as bf16 with fp32
-/// sums. Operands are packed as the products want them. Extents over which a product sums are
-/// padded to kDepth with zeros; tiles have room for multiples of kTilePadding rows and columns.
+/// How attention multiplies its tiles: in fp32, whatever the tensors' dtype, or in bf16 with fp32
+/// sums. Operands are packed as the products need them. Summed extents are padded to kDepth with
+/// zeros; tiles have room for multiples of kTilePadding rows and columns.
 template <typename Element>
 struct TileProducts;
 
@@ -24,7 +24,7 @@ struct TileProducts<float> {
   static int64_t padded(int64_t d) { return round_up(d, kTilePadding); }
   using Left = StridedTile;
 
-  /// What a thread needs around its products.
+  /// State that a thread needs during its products.
   struct Scope {};
 
   template <typename T>
@@ -54,7 +54,7 @@ struct TileProducts<float> {
     load_rows(source, stride, rows, d, tile, ld);
   }
 
-  /// Right operand (D, rows), with zeros up to padded columns.
+  /// Right operand (D, rows), with zeros up to the padded columns.
   template <typename T>
   static void load_right_transposed(const T* source, int64_t stride, int64_t rows, int64_t d,
                                     float* tile, int64_t ld) {
@@ -67,7 +67,7 @@ struct TileProducts<float> {
     }
   }
 
-  /// fp32 numbers as an operand: `room`, of the same extents, is for those that have to move.
+  /// fp32 numbers as an operand. `room`, of the same extents, is used if they must be converted.
   static const float* as_left(const float* tile, int64_t, int64_t, int64_t, float*) { return tile; }
   static const float* as_right(const float* tile, int64_t, int64_t, int64_t, float*) {
     return tile;
@@ -79,7 +79,7 @@ struct TileProducts<float> {
     tile_gemm(m, n, k, left, right, ldb, c, ldc, accumulate);
   }
 
-  /// target rows = the tile's × scale.
+  /// target rows = the tile's rows × scale.
   template <typename T>
   static void store(const float* tile, int64_t ld, int64_t rows, int64_t d, float scale, T* target,
                     int64_t stride) {
@@ -151,8 +151,8 @@ struct TileProducts<bfloat16> {
   }
 };
 
-/// The transpose (D, rows) of rows as a left operand: the rows' own tile, read by columns, where
-/// that can be, and a tile of its own otherwise.
+/// The transpose (D, rows) of rows as a left operand: the rows' own tile read by columns where
+/// possible, otherwise a tile of its own.
 template <typename Element>
 class TransposedLeft;
 
@@ -165,7 +165,7 @@ class TransposedLeft<float> {
     rows_ = rows;
     ld_ = ld;
   }
-  /// From column `begin` on.
+  /// The operand from column `begin` on.
   StridedTile from(int64_t begin) const { return {rows_ + begin * ld_, 1, ld_}; }
 
  private:
@@ -176,7 +176,7 @@ class TransposedLeft<float> {
 template <>
 class TransposedLeft<bfloat16> {
  public:
-  /// Of its tile.
+  /// The size of its tile.
   static int64_t elements(int64_t rows, int64_t ld) { return ld * round_up(rows, kBf16Depth); }
   void load(const bfloat16* source, int64_t stride, int64_t rows, int64_t d, const bfloat16*,
             int64_t, bfloat16* tile) {

@@ -10,19 +10,19 @@
 
 namespace tessera::cuda {
 
-/// `hidden` or `additive` of a mask, of any of its three shapes.
+/// `hidden` or `additive` of a mask, in any of the three shapes.
 template <typename T>
 struct MaskPlane {
-  const T* data = nullptr;  ///< of this rank's head 0; nullptr: the mask has no such part
+  const T* data = nullptr;  ///< for this rank's head 0; nullptr if the mask has no such part
   int64_t batch_stride = 0, head_stride = 0;
 };
 
-/// What kernels of attention are told, by value: extents, the mask's parts, and the dropout.
-/// Tensors are on the GPU; only shapes are known here.
+/// Arguments of attention kernels, passed by value: extents, parts of the mask, and dropout.
+/// Tensors are on the GPU; the host knows only their shapes.
 struct AttentionArguments {
   int batch, seq, heads, d;
-  int64_t qkv_stride, out_stride;  ///< between positions, in elements
-  bool aligned;                    ///< rows of heads start at multiples of 16 bytes
+  int64_t qkv_stride, out_stride;  ///< elements between positions
+  bool aligned;                    ///< whether rows of heads start at multiples of 16 bytes
   float scale;
 
   bool causal;
@@ -36,12 +36,12 @@ struct AttentionArguments {
 
   bool drops;
   uint32_t drop_threshold;
-  float drop_factor;  ///< of the weights that are kept
+  float drop_factor;  ///< scales the kept weights
   RandomKey drop_key;
   DropoutMoment drop_moment;
   int64_t first_head, total_heads;
   const int32_t* places;
-  int place_seq;  ///< positions of a sequence by which dropout counts
+  int place_seq;  ///< positions per sequence in dropout's indices
 };
 
 namespace detail {
@@ -51,7 +51,7 @@ MaskPlane<T> mask_plane(const Tensor& plane, const AttentionOptions& options) {
   if (!plane.defined()) return {};
   const int64_t square = plane.dim(-1) * plane.dim(-1);
   if (plane.shape().rank() == 2) return {plane.data<T>(), 0, 0};
-  // Which of the last two shapes a plane with one head has does not matter.
+  // With one head the last two shapes are equivalent.
   if (plane.dim(1) == 1) return {plane.data<T>(), square, 0};
   return {plane.data<T>() + options.first_head * square, options.total_heads * square, square};
 }
@@ -63,10 +63,10 @@ const T* data_or_null(const Tensor& tensor) {
 
 }  // namespace detail
 
-/// Columns of a head up to which the kernels have tiles.
+/// The largest head size that kernels have tiles for.
 inline constexpr int64_t kMaxHeadColumns = 256;
 
-/// `rows` are the tensors whose rows of heads kernels load or store.
+/// `rows` are the tensors whose head rows the kernels load or store.
 inline AttentionArguments attention_arguments(const Tensor& qkv, const AttentionOptions& options,
                                               std::initializer_list<const Tensor*> rows) {
   const AttentionMask& mask = options.mask;

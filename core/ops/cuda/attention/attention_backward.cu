@@ -4,14 +4,14 @@
 #include "core/ops/cuda/attention/attention_tiles.h"
 
 // With S = scale × q kᵀ, P = softmax(S), Z the dropout factors and O = (P ∘ Z) v:
-//   dv = (P ∘ Z)ᵀ dO,  dP = Z ∘ (dO vᵀ),  dS = P ∘ (dP − delta),  delta = rowsum(dO ∘ O),
-//   dq = scale × dS k,  dk = scale × dSᵀ q.
-// One kernel has tiles of keys as its rows and goes through the queries, for dk and dv; the other
-// has queries as its rows, for dq. So each sum has one owner and one order.
+//     dv = (P ∘ Z)ᵀ dO,  dP = Z ∘ (dO vᵀ),  dS = P ∘ (dP − delta),  delta = rowsum(dO ∘ O),
+//     dq = scale × dS k,  dk = scale × dSᵀ q.
+// One kernel has tiles of keys as rows and loops over the queries, for dk and dv; the other has
+// queries as rows, for dq. So every sum has one owner and one order.
 namespace tessera::cuda {
 namespace {
 
-/// delta (B, Hl, T) = Σ dout × out over the columns of a head, a warp a row.
+/// delta (B, Hl, T) = Σ dout × out over the columns of a head, a warp per row.
 template <typename T>
 __global__ void delta_kernel(AttentionArguments a, const T* dout, const T* out, float* delta) {
   const int64_t count = static_cast<int64_t>(a.batch) * a.seq * a.heads;
@@ -29,14 +29,14 @@ __global__ void delta_kernel(AttentionArguments a, const T* dout, const T* out, 
   }
 }
 
-/// log_sum_exp in powers of two. A row that saw nothing has no gradient: any finite reference makes
-/// its weights 2^−inf = 0.
+/// log_sum_exp in powers of two. A fully masked row has no gradient: any finite reference makes its
+/// weights 2^−inf = 0.
 __device__ float reference_of(float log_sum_exp) {
   return log_sum_exp == kMinusInfinity ? 0.0f : log_sum_exp * kLog2E;
 }
 
-/// scores → P ∘ Z without Z's factor; products dO·v → dS, which is zero where P is, even if dO·v is
-/// infinite: a hidden value may be anything.
+/// Turns scores into P ∘ Z without Z's factor, and products dO·v into dS. dS is zero where P is,
+/// even if dO·v is infinite: a hidden value may be anything.
 __device__ void weigh(float reference, float delta, float factor, bool kept, float& score,
                       float& product) {
   const float weight = fast_exp2(score - reference);
@@ -61,7 +61,7 @@ struct KeysShared {
   typename E::Exchange exchange;
 };
 
-/// dk and dv of one tile of keys. Scores are transposed: a row for each key.
+/// dk and dv of one tile of keys. Scores are transposed: one row per key.
 template <typename E>
 __global__ void __launch_bounds__(kAttentionThreads)
     keys_kernel(AttentionArguments a, const typename E::Element* qkv,
@@ -117,8 +117,8 @@ __global__ void __launch_bounds__(kAttentionThreads)
     scales[i] = a.scale;
     factors[i] = mask.drop_factor();
   }
-  copies.wait();    // where there was no tile
-  __syncthreads();  // all are done with keys and values
+  copies.wait();    // in case there was no tile
+  __syncthreads();  // all threads are done with keys and values
   put_sums<E>(dk, scales, shared.keys);
   put_sums<E>(dv, factors, shared.values);
   __syncthreads();
@@ -181,8 +181,8 @@ __global__ void __launch_bounds__(kAttentionThreads)
     E::accumulate(dscores, columns.keys, dq, shared.exchange);
   };
   for_each_tile<E>(mask, shared.mask, first, shared.columns, copies, load, work);
-  copies.wait();    // where there was no tile
-  __syncthreads();  // all are done with the queries
+  copies.wait();    // in case there was no tile
+  __syncthreads();  // all threads are done with the queries
   put_sums<E>(dq, scales, shared.queries);
   __syncthreads();
   store_tile<E, E::kRows>(a, shared.queries, a.qkv_stride, first, dqkv + place.in_qkv(a, 0, first));

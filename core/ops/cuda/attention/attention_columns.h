@@ -5,14 +5,15 @@
 
 namespace tessera::cuda {
 
-/// Goes through the tiles of columns that any of a block's rows may see, in order. E is a kind of
-/// tiles; Columns, in shared memory, is what a kernel wants of the columns of one, with its `bits`.
-/// With two of them the next tile is loaded, and its dropout drawn, while the last is worked at.
+/// Loops over the tiles of columns that any of a block's rows may see, in order. E is a kind of
+/// tiles; Columns, in shared memory, holds what a kernel needs of the columns of one tile, and its
+/// `bits`. With two Columns the next tile is loaded, and its dropout drawn, while the current one
+/// is processed.
 ///
-/// `load(first, columns)` starts `copies` of the columns from `first` on to there, and `work(first,
-/// columns, whole)` computes with them, `whole` if all rows see all of them, when bits.visible is
-/// not written. Tiles of which tensors of the mask hide everything are left out. All threads of the
-/// block call it; what `copies` had started before is there when work() is called.
+/// `load(first, columns)` starts `copies` of the columns from `first` on. `work(first, columns,
+/// whole)` computes with them; `whole` means that all rows see all columns, and then bits.visible
+/// is not written. Tiles that the mask's tensors hide entirely are skipped. All threads of the
+/// block must call it; `copies` that were started before are complete when work() is called.
 template <typename E, Rows kOrder, typename Columns, int kStages, typename Load, typename Work>
 __device__ void for_each_tile(const HeadMask& mask, TileMask<kOrder, E::kRows, E::kColumns>& rows,
                               int first_row, Columns (&stages)[kStages], AsyncCopies& copies,
@@ -34,7 +35,7 @@ __device__ void for_each_tile(const HeadMask& mask, TileMask<kOrder, E::kRows, E
 
   if constexpr (kStages == 1) {
     for (int column = begin; column < end; column += kStep) {
-      __syncthreads();  // all are done with the tile before
+      __syncthreads();  // all threads are done with the tile before
       look(column, stages[0]);
       if (mask.looks_at_tensors()) {
         __syncthreads();
@@ -52,7 +53,7 @@ __device__ void for_each_tile(const HeadMask& mask, TileMask<kOrder, E::kRows, E
     }
     for (int column = begin, stage = 0; column < end; column += kStep, stage = 1 - stage) {
       copies.wait();
-      __syncthreads();  // of all threads; and all are done with the tile before
+      __syncthreads();  // copies are visible to all threads, which are done with the tile before
       if (const int next = column + kStep; next < end) {
         bring(next, stages[1 - stage]);
         look(next, stages[1 - stage]);

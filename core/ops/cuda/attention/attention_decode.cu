@@ -5,25 +5,25 @@
 #include "core/ops/cuda/attention/attention.h"
 #include "core/ops/cuda/attention/attention_tiles.h"
 
-// Heads with a query each are too few blocks for a GPU, so their keys are split ("Flash-Decoding",
-// Dao, Haziza, Massa, Sizov, 2023): a block gives a chunk's softmax, with the chunk's own maximum,
-// and a second kernel puts a head's chunks together. Chunks are counted from the first key that is
-// seen: a result depends neither on the keys' place in the cache nor on how many heads there are.
+// One query per head gives too few blocks for a GPU, so the keys are split ("Flash-Decoding", Dao,
+// Haziza, Massa, Sizov, 2023): a block computes a chunk's softmax relative to the chunk's maximum,
+// and a second kernel combines a head's chunks. Chunks are counted from the first visible key, so a
+// result depends neither on the keys' position in the cache nor on the number of heads.
 namespace tessera::cuda {
 namespace {
 
-/// Few enough keys that a lane's share of all of them, and of their values, is under way at once;
-/// enough that what a chunk writes is little beside what it reads. 12 heads of 1024 keys are 192
+/// Few enough keys that a lane's share of all of them, and of their values, is in flight at once;
+/// enough that a chunk writes little compared with what it reads. 12 heads of 1024 keys make 192
 /// blocks.
 constexpr int kChunk = 64;
-constexpr int kRows = 4;  ///< keys a lane
+constexpr int kRows = 4;  ///< keys per lane
 constexpr int kTeams = kChunk / kRows;
 
-/// As many threads an SM are enough with what they have under way. Told nothing, the compiler makes
-/// room for more by loading some values only when the scores are there.
+/// So many threads per SM are enough, given their accesses in flight. Without this bound the
+/// compiler makes room for more threads by loading some values only after the scores.
 constexpr int kThreadsOnSm = 512;
 
-/// One lane's share of a row of up to kColumns elements that kRowLanes lanes, a team, have
+/// One lane's share of a row of up to kColumns elements, which kRowLanes lanes (a team) hold
 /// together: packs of N, and zeros beyond the row's end.
 template <typename T, int N, int kColumns>
 struct RowShare {
@@ -44,7 +44,7 @@ struct RowShare {
       if (column(p) < d) packs[p] = load<N>(row + column(p));
     }
   }
-  /// The lane's share of a product of rows.
+  /// The lane's share of a dot product.
   __device__ float dot(const RowShare& other) const {
     float sum = 0.0f;
 #pragma unroll
@@ -68,8 +68,8 @@ struct RowShare {
   }
 };
 
-/// Softmaxes without their division, each with a maximum of its own: sums are of values times
-/// weights 2^(score − maximum).
+/// Partial softmaxes before the division, each relative to its own maximum: sums are of values
+/// times weights 2^(score − maximum).
 struct Partials {
   float* sums;              ///< (heads, chunks, D)
   float *maxima, *weights;  ///< (heads, chunks)
@@ -81,24 +81,23 @@ struct Decode {
   int64_t capacity;
   Positions seen;
   int chunks, d;
-  float to_powers;  ///< from q·k to a score in powers of two
+  float to_powers;  ///< scales q·k to a score in powers of two
   Partials partials;
   T* out;
 };
 
-/// The softmaxes of a block's teams, in shared memory.
+/// The partial softmaxes of a block's teams, in shared memory.
 template <int N, int kColumns>
 struct TeamSoftmaxes {
   Pack<float, N> sums[kTeams][kColumns / N];
   float maxima[kTeams], weights[kTeams];
 };
 
-/// Puts one column of the teams' softmaxes together: the block's partial result, or all of the
-/// head's.
+/// Combines one column of the teams' softmaxes: the block's partial result, or the head's result.
 template <typename T, int N, int kColumns>
 __device__ void combine_teams(const Decode<T>& a, const TeamSoftmaxes<N, kColumns>& teams,
                               int column) {
-  float max = teams.maxima[0];  // team 0 has the chunk's first key, and so a maximum
+  float max = teams.maxima[0];  // team 0 has the chunk's first key, so its maximum is finite
 #pragma unroll
   for (int t = 1; t < kTeams; ++t) max = fmaxf(max, teams.maxima[t]);
   float sum = 0.0f, weight_sum = 0.0f;
@@ -120,7 +119,7 @@ __device__ void combine_teams(const Decode<T>& a, const TeamSoftmaxes<N, kColumn
   }
 }
 
-/// A block has one chunk of a head's keys, of which a team takes every 16th.
+/// A block processes one chunk of a head's keys; a team, every 16th of them.
 template <typename T, int N, int kColumns>
 __global__ void __launch_bounds__(RowShare<T, N, kColumns>::kThreads,
                                   RowShare<T, N, kColumns>::kBlocksOnSm) chunk_kernel(Decode<T> a) {
@@ -170,9 +169,9 @@ __global__ void __launch_bounds__(RowShare<T, N, kColumns>::kThreads,
   if (thread < a.d) combine_teams(a, teams, thread);
 }
 
-constexpr int kWarps = 16;  ///< of a block that combines chunks
+constexpr int kWarps = 16;  ///< per block that combines chunks
 
-/// A block has 32 columns of a head, and a warp of it every 16th chunk.
+/// A block combines 32 columns of a head; a warp, every 16th chunk.
 template <typename T>
 __global__ void combine_chunks_kernel(Decode<T> a) {
   __shared__ float sums[kWarps][kWarpSize], weights[kWarps];
@@ -200,8 +199,8 @@ __global__ void combine_chunks_kernel(Decode<T> a) {
   a.out[head * a.d + column] = from_float<T>(total / total_weight);
 }
 
-/// Room for the partial results of as many keys as a cache may come to hold, so that none has to
-/// grow while a text does.
+/// Room for the partial results of the whole cache, so that the workspace does not grow with the
+/// text.
 Partials partials(int64_t heads, int64_t keys, int64_t d) {
   const int64_t chunks = heads * ceil_div(keys, kChunk);
   auto* sums =

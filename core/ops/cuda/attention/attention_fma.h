@@ -4,38 +4,37 @@
 
 namespace tessera::cuda {
 
-/// Products of tiles by plain multiply-adds in fp32, for tensors of dtype T and heads of up to
-/// kDims_ columns. Eight neighbouring lanes share a row of a tile; a thread has every 16th row and
-/// every 8th column.
+/// Tile products by fp32 multiply-adds, for tensors of dtype T and heads of up to kDims_ columns.
+/// Eight neighboring lanes share a row of a tile; a thread has every 16th row and every 8th column.
 template <typename T, int kDims_, int kRows_, int kColumns_>
 struct FmaTiles {
   using Element = T;
-  using Stored = float;  ///< in shared memory
+  using Stored = float;  ///< element type in shared memory
   static constexpr int kDims = kDims_, kRows = kRows_, kColumns = kColumns_;
   static_assert(kDims % 32 == 0 && kRows % 16 == 0 && kColumns % 16 == 0);
-  /// Between rows of a tile: 8 lanes that read 16 bytes of 8 rows meet all banks.
+  /// The stride of rows of a tile: 8 lanes that read 16 bytes of 8 rows each use all banks.
   static constexpr int kStride = kDims + 4;
   static constexpr int kRowLanes = 8;
-  /// Tiles of columns in shared memory, which has no room for two.
+  /// The number of tiles of columns in shared memory, which has no room for two.
   static constexpr int kStages = 1;
   static constexpr int kMyRows = kRows / 16, kMyColumns = kColumns / 8, kMySums = kDims / 8;
 
   struct Scores {
     float at[kMyRows][kMyColumns];
   };
-  /// Rows of the products with D columns.
+  /// Rows per thread in products with D columns.
   struct Sums {
     float at[kMyRows][kMySums] = {};
   };
-  /// Where the lanes of a row exchange their weights.
+  /// The lanes of a row exchange their weights here.
   struct alignas(16) Exchange {
     static constexpr int kStride = kColumns + 8;
     float weights[kRows * kStride];
   };
 
   __device__ static int row(int i) { return static_cast<int>(threadIdx.x) / kRowLanes + 16 * i; }
-  /// Column j of a thread's scores is lane_column() + column(j); column(j) % 32 + lane_column() <
-  /// 32.
+  /// Column j of a thread's scores is lane_column() + column(j), and column(j) % 32 + lane_column()
+  /// < 32.
   __device__ static int lane_column() { return static_cast<int>(threadIdx.x) % kRowLanes; }
   static constexpr __device__ int column(int j) { return 8 * j; }
   __device__ static int sum_column(int j) { return 32 * (j / 4) + 4 * lane_column() + j % 4; }
@@ -72,7 +71,7 @@ struct FmaTiles {
   /// sums += weights columns, with the weights (kRows, kColumns) and a tile (kColumns, D).
   __device__ static void accumulate(const Scores& weights, const float* columns, Sums& sums,
                                     Exchange& exchange) {
-    __syncwarp();  // all lanes have read what was there
+    __syncwarp();  // all lanes have read the previous contents
 #pragma unroll
     for (int i = 0; i < kMyRows; ++i) {
 #pragma unroll
@@ -99,7 +98,7 @@ struct FmaTiles {
     return *reinterpret_cast<const float4*>(from);
   }
 
-  /// Of four weights a row, the one at kWhich times one row of a tile.
+  /// Adds the kWhich-th of four weights per row times one row of a tile.
   template <int kWhich>
   __device__ static void add_row(const float4 (&weights)[kMyRows], const float* from, Sums& sums) {
 #pragma unroll

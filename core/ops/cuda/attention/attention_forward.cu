@@ -13,8 +13,7 @@ struct ForwardShared {
   typename E::Exchange exchange;
 };
 
-/// The running softmax of a thread's rows, in powers of two. `sum` is over the thread's own
-/// columns.
+/// The running softmax of a thread's rows, in powers of two. `sum` covers the thread's own columns.
 template <typename E>
 struct RunningSoftmax {
   float max[E::kMyRows], sum[E::kMyRows];
@@ -26,7 +25,7 @@ struct RunningSoftmax {
     }
   }
 
-  /// Turns scores into weights relative to the new maximum; `sums` shrink to it too.
+  /// Turns scores into weights relative to the new maximum, and rescales `sums` to it.
   __device__ void absorb(typename E::Scores& scores, typename E::Sums& sums) {
 #pragma unroll
     for (int i = 0; i < E::kMyRows; ++i) {
@@ -34,7 +33,7 @@ struct RunningSoftmax {
 #pragma unroll
       for (int j = 1; j < E::kMyColumns; ++j) row_max = fmaxf(row_max, scores.at[i][j]);
       row_max = fmaxf(max[i], max_of_row<E>(row_max));
-      // With every key hidden so far, any finite reference makes all weights 2^−inf = 0.
+      // If every key so far is hidden, any finite reference makes all weights 2^−inf = 0.
       const float reference = row_max == kMinusInfinity ? 0.0f : row_max;
       const float shrink = fast_exp2(max[i] - reference);
       float row_sum = 0.0f;
@@ -98,8 +97,8 @@ __global__ void __launch_bounds__(kAttentionThreads)
           sum > 0.0f ? (softmax.max[i] + log2f(sum)) * kLn2 : kMinusInfinity;
     }
   }
-  copies.wait();    // where there was no tile
-  __syncthreads();  // all are done with the queries
+  copies.wait();    // in case there was no tile
+  __syncthreads();  // all threads are done with the queries
   put_sums<E>(sums, factors, shared.queries);
   __syncthreads();
   store_tile<E, E::kRows>(a, shared.queries, a.out_stride, first, out + place.in_out(a, first));

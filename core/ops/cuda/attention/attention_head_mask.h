@@ -8,13 +8,12 @@ namespace tessera::cuda {
 
 inline constexpr float kMinusInfinity = -__builtin_huge_valf();
 
-/// Half-open positions of a sequence.
+/// A half-open range of positions of a sequence.
 struct Positions {
   int begin, end;
 };
 
-/// What the mask and the dropout say of one head of one sequence, whose positions are counted from
-/// its first.
+/// Mask and dropout of one head of one sequence, whose positions are counted from its first.
 class HeadMask {
  public:
   __device__ HeadMask(const AttentionArguments& arguments, int b, int h)
@@ -26,7 +25,7 @@ class HeadMask {
         hidden_(plane_of(a_.hidden)),
         additive_(plane_of(a_.additive)) {}
 
-  /// The keys outside of which query t sees none, by arithmetic and the documents.
+  /// A range of keys that contains all keys visible to query t, from arithmetic and the documents.
   __device__ Positions keys_of(int t) const {
     if (t >= a_.seq) return {0, 0};
     Positions keys = document_of(t);
@@ -35,7 +34,7 @@ class HeadMask {
     return within_window(t, keys);
   }
 
-  /// The queries outside of which none sees key s: the same pairs as of keys_of.
+  /// A range of queries that contains all queries that see key s: the same pairs as keys_of.
   __device__ Positions queries_of(int s) const {
     if (s >= a_.seq || (a_.lengths != nullptr && s >= a_.lengths[b_])) return {0, 0};
     Positions queries = document_of(s);
@@ -43,7 +42,7 @@ class HeadMask {
     return within_window(s, queries);
   }
 
-  /// Whether parts of the mask say more than keys_of.
+  /// Whether the mask has parts that keys_of does not cover.
   __device__ bool looks_at_tensors() const { return hidden_keys_ != nullptr || looks_at_planes(); }
   __device__ bool looks_at_planes() const { return hidden_ != nullptr || additive_ != nullptr; }
   __device__ bool adds() const { return additive_ != nullptr; }
@@ -57,7 +56,7 @@ class HeadMask {
     if (hidden_ != nullptr && hidden_[at] != 0) return false;
     return additive_ == nullptr || additive_[at] != kMinusInfinity;
   }
-  /// Of a pair that the mask shows.
+  /// The additive mask of a visible pair.
   __device__ float additive(int t, int s) const {
     return additive_[static_cast<int64_t>(t) * a_.seq + s];
   }
@@ -65,8 +64,8 @@ class HeadMask {
   __device__ bool drops() const { return a_.drops; }
   __device__ float drop_factor() const { return a_.drops ? a_.drop_factor : 1.0f; }
 
-  /// To which s is added for the global index of the weight of query t and a key s that it sees:
-  /// rows of one document have consecutive places.
+  /// The global index of the weight of query t and key s is this plus s, for keys that t sees: the
+  /// rows of a document are consecutive in the padded batch.
   __device__ uint64_t weights_of(int t) const {
     const int64_t row = static_cast<int64_t>(b_) * a_.seq + t;
     const int64_t place = a_.places == nullptr || t >= a_.seq ? row : a_.places[row];
@@ -99,7 +98,7 @@ class HeadMask {
     return plane.data + b_ * plane.batch_stride + h_ * plane.head_stride;
   }
 
-  /// The document of a position, or the sequence if there are none.
+  /// The document of a position, or the sequence if there are no documents.
   __device__ Positions document_of(int t) const {
     if (a_.documents == nullptr) return {0, a_.seq};
     const int first = b_ * a_.seq, row = first + t;

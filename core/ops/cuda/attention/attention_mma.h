@@ -5,20 +5,20 @@
 
 namespace tessera::cuda {
 
-/// Products of tiles by tensor cores, for bf16 and heads of up to kDims_ columns; the interface of
-/// FmaTiles. A warp has 16 rows of a tile; four neighbouring lanes share rows g and g + 8 of them,
-/// with the columns of core/cuda/mma.h. Weights are rounded to bf16 and stay in registers: C of the
-/// first product lies as A of the second.
+/// Tile products on tensor cores, for bf16 and heads of up to kDims_ columns; the interface of
+/// FmaTiles. A warp has 16 rows of a tile; four neighboring lanes share rows g and g + 8, with the
+/// columns of core/cuda/mma.h. Weights are rounded to bf16 and stay in registers: C of the first
+/// product has the layout of A of the second.
 template <int kDims_, int kColumns_>
 struct MmaTiles {
   using Element = bfloat16;
   using Stored = bfloat16;
   static constexpr int kDims = kDims_, kRows = 16 * kAttentionWarps, kColumns = kColumns_;
   static_assert(kDims % 16 == 0 && kColumns % 32 == 0);
-  /// Between rows of a tile: 16 bytes more, so that 8 rows of 16 bytes lie in different banks.
+  /// The stride of rows of a tile: 16 bytes of padding put 8 rows of 16 bytes into different banks.
   static constexpr int kStride = kDims + 8;
   static constexpr int kRowLanes = 4;
-  /// Tiles of columns in shared memory at a time: the next is on its way meanwhile.
+  /// The number of tiles of columns in shared memory: the next is loaded meanwhile.
   static constexpr int kStages = 2;
   static constexpr int kMyRows = 2, kMyColumns = kColumns / 4, kMySums = kDims / 4;
 
@@ -28,7 +28,7 @@ struct MmaTiles {
   struct Sums {
     float at[kMyRows][kMySums] = {};
   };
-  struct Exchange {};  ///< of weights between lanes: not needed
+  struct Exchange {};  ///< lanes need not exchange weights
 
   __device__ static int row(int i) {
     return 16 * warp_of_thread() + lane_of_thread() / kRowLanes + 8 * i;
@@ -84,7 +84,7 @@ struct MmaTiles {
   }
 
  private:
-  /// Adds A times two neighbouring B to the four columns from j on of a lane's two rows.
+  /// Adds A times two neighboring B to columns j to j + 3 of a lane's two rows.
   template <int N>
   __device__ static void add_product(float (&c)[kMyRows][N], int j, const uint32_t (&a)[4],
                                      const uint32_t (&b)[4]) {

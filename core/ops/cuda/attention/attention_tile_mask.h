@@ -4,7 +4,7 @@
 
 namespace tessera::cuda {
 
-/// Threads of a block of every attention kernel that works by tiles.
+/// Threads per block of all attention kernels that process tiles.
 inline constexpr int kAttentionThreads = 128;
 inline constexpr int kAttentionWarps = kAttentionThreads / kWarpSize;
 
@@ -18,7 +18,7 @@ __device__ inline uint32_t bits_between(int begin, int end) {
   return begin < end ? ~0u >> (32 - (end - begin)) << begin : 0u;
 }
 
-/// Whose positions are a tile's rows; its columns are those of the others.
+/// Whether the rows of a tile are queries or keys; its columns are the others.
 enum class Rows : uint8_t { queries, keys };
 
 /// One bit for each row and column of a tile, in shared memory.
@@ -26,10 +26,10 @@ template <int kRows, int kColumns>
 struct TileBits {
   static constexpr int kWords = (kColumns + 31) / 32;
 
-  uint32_t visible[kRows][kWords];  ///< whether the mask shows the pair
-  uint32_t kept[kRows][kWords];     ///< whether dropout keeps its weight; only if the mask drops
+  uint32_t visible[kRows][kWords];  ///< whether the pair is visible
+  uint32_t kept[kRows][kWords];     ///< whether dropout keeps its weight; only with dropout
 
-  /// Whether anything of the tile is visible, for all threads the same.
+  /// Whether any pair of the tile is visible; the same for all threads.
   __device__ bool any_visible() const {
     uint32_t some = 0;
     for (int i = lane_of_thread(); i < kRows * kWords; i += kWarpSize) {
@@ -39,23 +39,23 @@ struct TileBits {
   }
 };
 
-/// The columns that rows of a tile may see, by arithmetic.
+/// The columns that the rows of a tile may see, by arithmetic.
 struct SeenColumns {
-  Positions any;  ///< outside of these no row sees any
-  Positions all;  ///< these all rows see
+  Positions any;  ///< contains all columns that any row sees
+  Positions all;  ///< columns that all rows see
 
-  /// Whether every row sees all columns from `first` on to `end`.
+  /// Whether every row sees all columns of [first, end).
   __device__ bool whole(int first, int end) const { return all.begin <= first && end <= all.end; }
 };
 
-/// What the mask says of a block's rows, in shared memory. They stay, from tile to tile of columns.
+/// The mask of a block's rows, in shared memory; kept from tile to tile of columns.
 template <Rows kOrder, int kRows, int kColumns>
 struct TileMask {
   using Bits = TileBits<kRows, kColumns>;
 
-  int first[kRows], last[kRows];  ///< the columns of the sequence that a row may see
+  int first[kRows], last[kRows];  ///< the columns that a row may see
 
-  /// All threads get the same; there are barriers.
+  /// Returns the same to all threads; contains barriers.
   __device__ SeenColumns begin(const HeadMask& mask, int first_row) {
     const int thread = static_cast<int>(threadIdx.x);
     if (thread < kRows) {
@@ -107,7 +107,7 @@ struct TileMask {
   }
 
  private:
-  /// Warps take turns at squares of 32 rows × 32 columns, a lane a row.
+  /// Warps alternate between squares of 32 rows × 32 columns, a lane per row.
   template <typename Body>
   __device__ static void for_each_word(const Body& body) {
     constexpr int kCount = (kRows + 31) / 32 * Bits::kWords;
@@ -116,8 +116,8 @@ struct TileMask {
     }
   }
 
-  /// What hidden keys and planes show of this lane's row of the square at (row, column). Lanes next
-  /// to each other look at keys next to each other.
+  /// The visibility from hidden keys and planes for this lane's row of the square at (row, column).
+  /// Neighboring lanes read neighboring keys.
   __device__ static uint32_t shown(const HeadMask& mask, int row, int column) {
     const int lane = lane_of_thread();
     uint32_t bits = ~0u;
@@ -142,12 +142,12 @@ struct TileMask {
     return bits;
   }
 
-  /// The 32 keys from `key` on, of this lane's query.
+  /// The 32 keys from `key` on, for this lane's query.
   __device__ static uint32_t kept_keys(const HeadMask& mask, int query, int key) {
     return mask.kept(mask.weights_of(query + lane_of_thread()) + static_cast<uint64_t>(key));
   }
 
-  /// Bit i of lane j becomes bit j of lane i.
+  /// Transposes: bit i of lane j becomes bit j of lane i.
   __device__ static uint32_t transposed(uint32_t bits) {
     uint32_t column = 0;
 #pragma unroll

@@ -6,13 +6,13 @@
 #include "core/ops/cuda/attention/attention_fma.h"
 #include "core/ops/cuda/attention/attention_mma.h"
 
-/// What the kernels of attention share beside masks and products. E is a kind of tiles: MmaTiles or
+/// Code that attention kernels share besides masks and products. E is a kind of tiles: MmaTiles or
 /// FmaTiles.
 namespace tessera::cuda {
 
 inline constexpr float kLog2E = 1.44269504f, kLn2 = 0.693147181f;
 
-/// 2ˣ to about 2⁻²² of its value; 0 for −inf, and where the result is denormal.
+/// 2ˣ with a relative error of about 2⁻²²; 0 for −inf and where the result is denormal.
 __device__ inline float fast_exp2(float x) {
 #ifdef __CUDA_ARCH__
   float result;
@@ -37,13 +37,13 @@ __device__ float max_of_row(float x) {
   return x;
 }
 
-/// The rows of one head that a block works at.
+/// The rows of one head that a block processes.
 struct BlockPlace {
   int b, h;
-  int first_row;  ///< position within the sequence
+  int first_row;  ///< position in the sequence
 
-  /// Blocks go through the tiles of one head before the next, the last tile first if `reversed`: of
-  /// a causal mask the tiles that see most should not be what is waited for.
+  /// Blocks process the tiles of one head before the next, the last tile first if `reversed`: with
+  /// a causal mask the most expensive tiles should not start last.
   __device__ BlockPlace(const AttentionArguments& a, int rows, bool reversed) {
     const int tiles = (a.seq + rows - 1) / rows;
     const int tile = static_cast<int>(blockIdx.x) % tiles;
@@ -76,7 +76,7 @@ LaunchShape attention_launch(const AttentionArguments& a, size_t shared_bytes) {
   return {dim3(static_cast<unsigned>(narrow<int>(blocks))), dim3(kAttentionThreads), shared_bytes};
 }
 
-/// A pack of a row's elements, as a tile of fp32 has them.
+/// A pack of a row's elements in the type of an fp32 tile.
 template <typename T, int N>
 __device__ void store_pack(float* to, const Pack<T, N>& pack) {
 #pragma unroll
@@ -88,9 +88,9 @@ __device__ void store_pack(float* to, const Pack<T, N>& pack) {
   }
 }
 
-/// tile (kTileRows, kDims) = rows [first, first + kTileRows) of a head, and zeros beyond the
-/// sequence and beyond D columns. `source` is that of row `first`. It is there after a wait for
-/// `copies` and a barrier.
+/// tile (kTileRows, kDims) = rows [first, first + kTileRows) of a head, with zeros beyond the
+/// sequence and beyond D columns. `source` is the address of row `first`. The tile is ready after a
+/// wait for `copies` and a barrier.
 template <typename E, int kTileRows>
 __device__ void load_tile(const AttentionArguments& a, const typename E::Element* source,
                           int64_t stride, int first, typename E::Stored* tile,
@@ -121,7 +121,7 @@ __device__ void load_tile(const AttentionArguments& a, const typename E::Element
   }
 }
 
-/// A tile of keys with their values, where queries are the rows.
+/// A tile of keys and values, if queries are the rows.
 template <typename E>
 struct KeyColumns {
   TileBits<E::kRows, E::kColumns> bits;
@@ -129,7 +129,7 @@ struct KeyColumns {
   alignas(16) typename E::Stored values[E::kColumns * E::kStride];
 };
 
-/// As load_tile(), from key `first` on of the place's head.
+/// load_tile() from key `first` on of the place's head.
 template <typename E>
 __device__ void load_keys(const AttentionArguments& a, const BlockPlace& place,
                           const typename E::Element* qkv, int first, KeyColumns<E>& columns,
@@ -140,7 +140,7 @@ __device__ void load_keys(const AttentionArguments& a, const BlockPlace& place,
                             copies);
 }
 
-/// The other way round, without the zeros.
+/// Stores rows of a tile, without the zeros.
 template <typename E, int kTileRows>
 __device__ void store_tile(const AttentionArguments& a, const typename E::Stored* tile,
                            int64_t stride, int first, typename E::Element* target) {
@@ -180,15 +180,15 @@ __device__ void put_sums(const typename E::Sums& sums, const float (&factors)[E:
   }
 }
 
-/// Bit of a thread's row i and column j of a tile.
+/// The bit of a thread's row i and column j in a tile.
 template <typename E, int kWords>
 __device__ bool bit_of(const uint32_t (&words)[kWords], int j) {
   return (words[E::column(j) / 32] >> E::lane_column() >> (E::column(j) % 32) & 1u) != 0;
 }
 
-/// Products q·k become scores in powers of two: scaled, with the additive mask, −inf where hidden.
-/// −inf is stored, not added: what is hidden may be infinite or no number itself. Of a tile that is
-/// seen `whole` the bits are not looked at.
+/// Turns products q·k into scores in powers of two: scaled, with the additive mask, −inf where
+/// hidden. −inf is assigned, not added: a hidden product may be infinite or NaN. If the tile is
+/// seen `whole`, the bits are not read.
 template <typename E, Rows kOrder, typename Bits>
 __device__ void mask_scores(const HeadMask& mask, const Bits& bits, bool whole, float scale,
                             int first_row, int first_column, typename E::Scores& scores) {
@@ -217,16 +217,15 @@ __device__ void mask_scores(const HeadMask& mask, const Bits& bits, bool whole, 
             kOrder == Rows::queries ? mask.additive(row, column) : mask.additive(column, row);
         score = fmaf(score, to_powers, added * kLog2E);
       } else {
-        // Never fused with what follows: zeros that are added must not change a bit.
+        // Not fused with what follows: adding a mask of zeros must not change a bit.
         score = seen ? __fmul_rn(score, to_powers) : kMinusInfinity;
       }
     }
   }
 }
 
-/// Calls body.operator()<E>() with the tiles of attention's backward pass, or else of its forward
-/// ones, for tensors of T with d columns a head: as large as 99 KiB of shared memory and a thread's
-/// registers hold.
+/// Calls body.operator()<E>() with the tiles of attention's backward or forward pass for tensors of
+/// T with heads of d columns: as large as 99 KiB of shared memory and a thread's registers allow.
 template <typename T, bool kBackward, typename Body>
 void dispatch_tiles(int d, const Body& body) {
   if constexpr (std::is_same_v<T, bfloat16>) {

@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
                          copies);
   shared.mask.begin(mask, first);
   for (int key = 0; key < a.seq; key += E::kColumns) {
-    __syncthreads();  // all are done with the tile before
+    __syncthreads();  // all threads are done with the tile before
     shared.mask.look(mask, first, key, shared.bits);
     load_tile<E, E::kColumns>(a, qkv + place.in_qkv(a, 1, key), a.qkv_stride, key, shared.keys,
                               copies);
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
       const int t = first + E::row(i);
       if (t >= a.seq) continue;
       const int64_t at = place.in_log_sum_exp(a, t);
-      // A row that saw nothing has scores of −inf only.
+      // A fully masked row has only scores of −inf.
       const float reference = log_sum_exp[at] == kMinusInfinity ? 0.0f : log_sum_exp[at] * kLog2E;
 #pragma unroll
       for (int j = 0; j < E::kMyColumns; ++j) {

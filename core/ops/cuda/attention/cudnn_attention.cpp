@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kMostPlans = 64;
 
-/// Beyond this our own kernels, which need none, are the better choice: for documents so long that
+/// Above this our own kernels, which need no workspace, are better: documents are then so long that
 /// most_documents() is 1.
 constexpr size_t kMostWorkspaceBytes = size_t{1} << 30;
 
@@ -50,25 +50,25 @@ cudnnHandle_t handle() {
   return handle.get();
 }
 
-/// Null where cuDNN has none, or none that is worth it.
+/// Null if cuDNN has no plan, or none worth using.
 const AttentionPlan* plan_for(const AttentionPlanKey& key) {
-  const cudnnHandle_t its_handle = handle();  // made first, so that it outlives the plans
+  const cudnnHandle_t its_handle = handle();  // created first, so it outlives the plans
   using Plan = std::shared_ptr<const AttentionPlan>;
   thread_local LruCache<AttentionPlanKey, Plan, AttentionPlanKeyHash> plans(kMostPlans);
   const Plan& plan = plans.find_or_make(key, [&]() -> Plan {
     if (!offsets_fit(key)) return nullptr;
     require_not_recording("cuDNN has to compile a plan of attention");
-    if (plans.size() == kMostPlans) synchronize();  // one gives way to it, and may be at work
+    if (plans.size() == kMostPlans) synchronize();  // the evicted plan may be running
     auto made = std::make_shared<const AttentionPlan>(key, its_handle);
     const bool usable = made->why_not().empty() && made->workspace_bytes() <= kMostWorkspaceBytes;
     return usable ? made : nullptr;
   });
-  // Its kernels end with it, and a graph launches them long after others took its place here.
+  // A plan owns its kernels; a graph may launch them long after the plan is evicted here.
   if (plan != nullptr) keep_for_recording(plan);
   return plan.get();
 }
 
-/// How the documents of a batch are dealt out to calls of a plan.
+/// How the documents of a batch are divided into calls of a plan.
 struct Calls {
   int64_t count, rows;
 
@@ -77,8 +77,8 @@ struct Calls {
         rows(qkv.dim(0) * qkv.dim(1)) {}
 };
 
-/// The scratch of a batch, in one block: the plan's own, cuDNN's statistics, and the documents'
-/// tables.
+/// The scratch of a batch in one block: the plan's workspace, cuDNN's statistics, and the tables of
+/// documents.
 struct Scratch {
   std::byte* plan;
   float* statistics;
@@ -108,8 +108,8 @@ struct Scratch {
   }
 };
 
-/// The calls of a plan that do a batch. Of dense documents each call gets the next; of ragged ones
-/// it is told of the next, and offsets say where in the whole they are.
+/// The calls of a plan for one batch. Each call processes the next documents: dense ones by
+/// advancing the pointers, ragged ones by tables of offsets into the whole.
 class Batch {
  public:
   Batch(const AttentionPlan& plan, const AttentionPlanKey& key, const Tensor& qkv,
@@ -150,7 +150,7 @@ class Batch {
     add_rows(values, data + 2 * width(), 3 * width());
   }
 
-  /// Rows that see nothing are not cuDNN's; but if it looked, their weights would be exp(−∞).
+  /// cuDNN skips rows that see nothing; if it read them, their weights would be exp(−∞).
   void give_log_sum_exp() {
     if (statistics_ == log_sum_exp_) return;
     constexpr float kNoWeights = std::numeric_limits<float>::infinity();
@@ -179,7 +179,7 @@ class Batch {
  private:
   int64_t width() const { return key_.heads * key_.head_dim; }
 
-  /// A tensor that begins `step` elements further in each call.
+  /// A tensor that starts `step` elements further in each call.
   template <typename T>
   void add(AttentionTensor tensor, T* data, int64_t step) {
     tensors_.emplace_back(tensor, data);
@@ -202,7 +202,7 @@ class Batch {
   std::vector<int64_t> steps_;  // bytes from one call to the next
 };
 
-/// What the frontend takes for granted of every tensor.
+/// The alignment that cuDNN's frontend assumes for every tensor.
 bool is_aligned(const Tensor& tensor) {
   return reinterpret_cast<uintptr_t>(tensor.raw()) % 16 == 0;
 }

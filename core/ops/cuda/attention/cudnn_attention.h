@@ -12,9 +12,9 @@ inline constexpr bool kHasCudnn = true;
 inline constexpr bool kHasCudnn = false;
 #endif
 
-/// As attention_forward and _backward (core/ops/attention.h), by cuDNN. False, with nothing done,
-/// where it does not take the arguments or this GPU; what it takes depends on shapes alone. A plan
-/// is made at the first use of each attention_plan_key(). Defined where kHasCudnn.
+/// attention_forward and attention_backward (core/ops/attention.h) by cuDNN. Returns false, without
+/// doing anything, if cuDNN does not support the arguments or this GPU; that depends only on
+/// shapes. The first use of an attention_plan_key() compiles a plan. Defined where kHasCudnn.
 bool cudnn_attention_forward(const Tensor& qkv, const AttentionOptions& options, Tensor out,
                              Tensor log_sum_exp);
 bool cudnn_attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
@@ -24,8 +24,8 @@ bool cudnn_attention_backward(const Tensor& dout, const Tensor& qkv, const Tenso
 /// "cuDNN 9.19.0". Defined where kHasCudnn.
 std::string cudnn_name();
 
-/// What computes the attention of a run's training steps, for its start-up summary: "cuDNN 9.19.0
-/// where it has a plan for this GPU, else own kernels", or "own kernels, because …".
+/// What computes attention in training steps, for the start-up summary: "cuDNN 9.19.0 where it has
+/// a plan for this GPU, else own kernels", or "own kernels, because …".
 inline std::string attention_implementation(const AttentionSetup& setup) {
   std::string why_not = "this build has no cuDNN";
   if constexpr (kHasCudnn) {

@@ -9,10 +9,10 @@
 #include "core/checked.h"
 #include "core/ops/attention.h"
 
-/// Which attention cuDNN does, as far as it can be said without cuDNN.
+/// Which attention cuDNN computes, as far as this is known without cuDNN.
 namespace tessera::cuda {
 
-/// What of a layer's attention is known before there is any data.
+/// What is known about a layer's attention before there is data.
 struct AttentionSetup {
   MaskKinds mask;
   DType dtype = DType::bf16;
@@ -33,22 +33,22 @@ inline std::string cudnn_attention_why_not(const AttentionSetup& setup) {
   }
   if (setup.dropout) return "cuDNN would drop other weights than a CPU does";
   if (mask.hidden_keys || mask.hidden || mask.additive) {
-    // It has engines for biases. But its documentation has no word on rows that see nothing, which
-    // such a mask may leave anywhere, and biases of fp32 it would take rounded to bf16.
+    // cuDNN supports biases. But its documentation does not define fully masked rows, which such a
+    // mask allows anywhere, and it would round fp32 biases to bf16.
     return fmt::format(
         "cuDNN's attention takes documents, lengths, causal and window, but the mask is: {}",
         to_string(mask));
   }
-  // A plan is worth making for shapes that come again; prompts have any length.
+  // A plan pays off for shapes that recur; prompts have any length.
   if (!mask.documents && !mask.lengths) {
     return "cuDNN's attention is for batches of documents, or with lengths";
   }
   return "";
 }
 
-/// One of cuDNN's execution plans: `documents` sequences of `length` rows, or, if ragged, up to as
-/// many of up to that length, one after the other in at most `rows` rows. If padded, cuDNN is
-/// told how many of a document's rows are queries, and keys. A batch may need several calls of it.
+/// Identifies an execution plan of cuDNN: `documents` sequences of `length` rows or, if ragged, at
+/// most that many of at most that length, one after the other in at most `rows` rows. If padded,
+/// cuDNN gets the number of queries and keys of each document. A batch may need several calls.
 struct AttentionPlanKey {
   int64_t documents, length, rows;
   int64_t heads, head_dim;
@@ -72,25 +72,25 @@ struct AttentionPlanKeyHash {
   }
 };
 
-/// `count` or up to a quarter more, such that there are few different results: those up to 8, and
-/// four for each doubling above.
+/// `count`, rounded up by at most a quarter so that there are few distinct results: those up to 8,
+/// and four per doubling above.
 inline int64_t rounded_count(int64_t count) {
   if (count <= 8) return count;
   const auto below = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(count - 1)));
   return round_up(count, below / 4);
 }
 
-/// How many documents a call may have: a deterministic backward pass on Hopper needs scratch of two
-/// bytes for each pair of positions, which is to stay below a limit.
+/// The largest number of documents per call: a deterministic backward pass on Hopper needs two
+/// bytes of scratch per pair of positions, which must stay below a limit.
 inline int64_t most_documents(const AttentionPlanKey& key) {
   constexpr int64_t kMostScratchBytes = int64_t{512} << 20;
   const int64_t document_bytes = 2 * key.heads * key.length * key.length;
   return key.backward ? std::max<int64_t>(kMostScratchBytes / document_bytes, 1) : key.documents;
 }
 
-/// Of `count` documents of one length, how many a call gets, which all get as many: `most`, or the
-/// next fewer after which the next call's statistics are aligned to 16 bytes, as cuDNN may take
-/// them to be. If there is no such number, all.
+/// The number of documents per call for `count` documents of one length, the same for all calls:
+/// `most`, or the next smaller number with which the next call's statistics are aligned to 16
+/// bytes, as cuDNN may assume. If there is none, all.
 inline int64_t dense_documents(const AttentionPlanKey& key, int64_t count, int64_t most) {
   for (int64_t documents = most; documents > 0 && most < count; --documents) {
     const int64_t numbers = documents * key.heads * key.length;
@@ -99,8 +99,8 @@ inline int64_t dense_documents(const AttentionPlanKey& key, int64_t count, int64
   return count;
 }
 
-/// How many documents a batch has, and the rows of each, 0 if they differ. Without documents each
-/// of its sequences is one.
+/// The number of documents of a batch and their length, 0 if lengths differ. Without documents each
+/// sequence is one.
 struct BatchDocuments {
   int64_t count, length;
 
@@ -109,10 +109,10 @@ struct BatchDocuments {
         length(mask.documents.defined() ? mask.document_length : qkv.dim(1)) {}
 };
 
-/// Whether cuDNN is told of lengths that leave out nothing. Without any its gradients of documents
-/// of no multiple of 128 rows read beyond their memory in a replayed graph before 9.15.1 (release
-/// notes of cudnn-frontend 1.16), and are NaN on Hopper, up to 9.30, for queries whose log-sum-exp
-/// is below −88 (its pull request 628).
+/// Whether to pass lengths to cuDNN that exclude nothing. Without lengths, its gradients of
+/// documents whose length is no multiple of 128 read out of bounds in a replayed graph before
+/// 9.15.1 (release notes of cudnn-frontend 1.16), and are NaN on Hopper, up to 9.30, for queries
+/// whose log-sum-exp is below −88 (its pull request 628).
 inline bool is_padded_to_be_safe(int64_t document_length, bool backward) {
   return backward && document_length % 128 != 0;
 }
@@ -148,7 +148,7 @@ inline AttentionPlanKey attention_plan_key(const Tensor& qkv, const AttentionOpt
   return key;
 }
 
-/// Whether all offsets of elements within qkv fit into cuDNN's 32 bits.
+/// Whether all element offsets in qkv fit into cuDNN's 32 bits.
 inline bool offsets_fit(const AttentionPlanKey& key) {
   return key.rows * 3 * key.heads * key.head_dim <= std::numeric_limits<int32_t>::max();
 }

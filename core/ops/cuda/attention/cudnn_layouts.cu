@@ -7,10 +7,10 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// Documents, as kernels see them.
+/// The documents, as kernels need them.
 struct Documents {
-  const int32_t* ends;     // of ragged ones, cumulative
-  const int32_t* lengths;  // of sequences; null: all is seen
+  const int32_t* ends;     // cumulative, if ragged
+  const int32_t* lengths;  // of sequences; null: nothing is hidden
   int64_t count, length, seq_length;
   int64_t window;
 
@@ -33,7 +33,7 @@ struct Documents {
     const int64_t seen = lengths[begin / seq_length] - begin % seq_length;
     return min(max(seen, int64_t{0}), rows_of_it);
   }
-  /// A row sees its own key or one before it; those that see none are the last.
+  /// A row sees its own key or one before it; rows that see none are the last ones.
   __device__ int64_t queries(int64_t i) const {
     const int64_t seen = keys(i);
     if (seen == 0) return 0;
@@ -74,7 +74,7 @@ __global__ void copy_kernel(const float* from, StatisticsLayout from_layout, flo
   }
 }
 
-/// Visits the rows of all documents from `begins` of each, one of the tables, on, a warp a row.
+/// Visits the rows of all documents from `begins` of each (one of the tables) on, a warp per row.
 template <typename Visit>
 __device__ void for_rows_beyond(const Documents& documents, const DocumentTables& tables,
                                 const int32_t* begins, Visit visit) {

@@ -14,7 +14,7 @@ using fe::graph::Graph;
 using fe::graph::Tensor_attributes;
 using GraphTensor = std::shared_ptr<Tensor_attributes>;
 
-/// Makes a graph's tensors; a ragged one's have offsets, and a ragged or padded one has lengths.
+/// Creates a graph's tensors; ragged ones have offsets, and ragged or padded ones have lengths.
 class Tensors {
  public:
   Tensors(Graph& graph, const AttentionPlanKey& key) : graph_(graph), key_(key) {
@@ -88,8 +88,8 @@ class Tensors {
   GraphTensor query_lengths_, key_lengths_, qkv_offsets_, out_offsets_, statistics_offsets_;
 };
 
-/// What forward and backward have in common. A query at t sees keys s with t − window < s, and
-/// s ≤ t or s < t + window.
+/// The attributes that forward and backward share. A query at t sees keys s with t − window < s,
+/// and s ≤ t or s < t + window.
 template <typename Attributes>
 void set_mask(Attributes& attributes, const AttentionPlanKey& key, const Tensors& tensors) {
   attributes.set_attn_scale(key.scale);
@@ -119,7 +119,7 @@ void add_forward(Graph& graph, const AttentionPlanKey& key, Tensors& tensors) {
 
 void add_backward(Graph& graph, const AttentionPlanKey& key, Tensors& tensors) {
   fe::graph::SDPA_backward_attributes attributes;
-  // Without this, gradients of queries are summed up by atomics, in another order in each run.
+  // Otherwise gradients of queries are summed by atomics, in a different order in each run.
   attributes.set_name("attention_backward").set_deterministic_algorithm(true);
   set_mask(attributes, key, tensors);
   if (key.ragged) attributes.set_max_total_seq_len_q(key.rows).set_max_total_seq_len_kv(key.rows);
@@ -149,7 +149,7 @@ std::shared_ptr<Graph> attention_graph(const AttentionPlanKey& key) {
   return graph;
 }
 
-/// A, the heuristics, and, where they have nothing, what is slow and takes anything.
+/// Mode A: heuristics. FALLBACK: if they find nothing, slow engines that support everything.
 const std::vector<fe::HeurMode_t> kHeuristics = {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK};
 
 }  // namespace

@@ -15,8 +15,8 @@ class Graph;
 
 namespace tessera::cuda {
 
-/// The tensors of an attention plan. Queries, keys and values, and their gradients, lie within
-/// (rows, 3, heads, head_dim); the out and its gradient are (rows, heads, head_dim).
+/// The tensors of an attention plan. Queries, keys and values, and their gradients, are parts of
+/// (rows, 3, heads, head_dim); out and its gradient are (rows, heads, head_dim).
 enum AttentionTensor : int64_t {
   kQueries = 1,
   kKeys,
@@ -27,17 +27,18 @@ enum AttentionTensor : int64_t {
   kQueryGradient,
   kKeyGradient,
   kValueGradient,
-  // If ragged or padded: of each document how many of its first rows are queries, and keys, int32.
+  // If ragged or padded: the number of leading rows of each document that are queries, and keys,
+  // int32.
   kQueryLengths,
   kKeyLengths,
-  // If ragged: of each document its first element in qkv, in out and in the statistics, with the
-  // end of the last, int32.
+  // If ragged: the first element of each document in qkv, in out and in the statistics, and the end
+  // of the last document, int32.
   kQkvOffsets,
   kOutOffsets,
   kStatisticsOffsets,
 };
 
-/// One of cuDNN's execution plans, compiled. Only cudnn_plan.cpp includes cudnn_frontend.
+/// A compiled execution plan of cuDNN. Only cudnn_plan.cpp includes cudnn_frontend.
 class AttentionPlan {
  public:
   /// To make one takes seconds. Never throws because there is none: why_not() then says so.
@@ -47,7 +48,7 @@ class AttentionPlan {
   const std::string& why_not() const { return why_not_; }
   size_t workspace_bytes() const { return workspace_bytes_; }
 
-  /// Enqueues it on the handle's stream. The backward plan reads out and statistics too.
+  /// Enqueues the plan on the handle's stream. The backward plan also reads out and statistics.
   void run(cudnnContext* handle, std::span<const std::pair<AttentionTensor, void*>> tensors,
            void* workspace) const;
 

@@ -5,7 +5,7 @@
 namespace tessera::cuda {
 namespace {
 
-/// out[n] = table[ids[n] − held.begin], or zeros. Rows have `units` units.
+/// out[n] = table[ids[n] − held.begin], or zeros. A row is `units` units.
 template <typename Unit>
 __global__ void lookup_kernel(const int32_t* ids, int64_t count, const Unit* table, Range held,
                               int64_t units, Unit* out) {
@@ -21,7 +21,7 @@ __global__ void lookup_kernel(const int32_t* ids, int64_t count, const Unit* tab
   }
 }
 
-/// out[n] = x[n] + table[ids[n]], or NaNs where the table has no such row.
+/// out[n] = x[n] + table[ids[n]], or NaNs if the table has no such row.
 template <typename T, int N>
 __global__ void add_lookup_kernel(const T* x, const int32_t* ids, int64_t count, const T* table,
                                   Range rows, int64_t columns, T* out) {

@@ -5,27 +5,27 @@
 #include "core/ops/cuda/ops.h"
 #include "core/ops/embedding.h"
 
-// The tokens are sorted by the row that they add to, and each row's are cut into pieces of kPiece,
-// counted from its first token. So the order of a row's sum follows from its own tokens alone, and
-// a table of two rows, all of whose gradients go into one of them, keeps a GPU as busy as one of
-// 50,000. A row's first piece adds to the table itself; where there are more, their sums are added
-// to it in a second pass.
+// The tokens are sorted by the row that they add to, and each row's tokens are divided into pieces
+// of kPiece, counted from its first token. So the order of a row's sum depends only on its own
+// tokens, and a table of two rows whose gradients all go into one keeps a GPU as busy as one of
+// 50,000. A row's first piece adds to the table; further pieces write their sums, which a second
+// pass adds to the table.
 namespace tessera::cuda {
 namespace {
 
 constexpr int kPiece = 64;
-constexpr int kWindow = 16;  // sorted tokens whose pieces a block sums: those that begin there
+constexpr int kWindow = 16;  // a block sums the pieces that begin in so many sorted tokens
 constexpr int kThreads = 64;
-constexpr int kSumLanes = 8;  // threads that share the pieces of a row in the second pass
+constexpr int kSumLanes = 8;  // threads per row in the second pass
 
 __device__ uint32_t row_of(SortKey key) { return static_cast<uint32_t>(key >> 32); }
 __device__ int64_t token_of(SortKey key) { return static_cast<int64_t>(key & 0xffffffffu); }
 
-/// Where the sums of all pieces but the first of a row lie: each such piece begins in a cell of
-/// kPiece sorted tokens where no other does, and those of one row begin in cells next to another.
+/// The sums of all pieces but the first of each row. Each such piece begins in a different cell of
+/// kPiece sorted tokens, and those of one row begin in consecutive cells.
 struct Pieces {
   float* sums;    // (cells, C)
-  int32_t* rows;  // (cells): the row, or −1 where no piece begins
+  int32_t* rows;  // (cells): the row, or −1 if no piece begins
 };
 
 template <int N>
@@ -33,7 +33,8 @@ __device__ void add(const Floats<N>& x, Floats<N>& sum) {
   for (int i = 0; i < N; ++i) sum.at[i] += x.at[i];
 }
 
-/// N sums, 16 bytes at a time: they are fp32 where gradients may be bf16, twice as many in a pack.
+/// N sums, 16 bytes at a time. They are fp32 where gradients may be bf16, so a pack of gradients
+/// needs two accesses.
 template <int N>
 __device__ Floats<N> load_sums(const float* from) {
   constexpr int kStep = N < 4 ? N : 4;
@@ -78,7 +79,7 @@ __global__ void __launch_bounds__(kThreads)
     if (at > 0 && row != row_of(keys[at - 1])) row_begin = first + at;
     const int64_t within = first + at - row_begin;
     if (within % kPiece != 0) {
-      ++at;  // of a piece that began in an earlier window
+      ++at;  // belongs to a piece of an earlier window
       continue;
     }
     int end = at + 1;
@@ -98,7 +99,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Adds the pieces of each row whose second one begins in cell blockIdx.x to the table.
+/// Adds the pieces of each row whose second piece begins in cell blockIdx.x to the table.
 template <int N>
 __global__ void __launch_bounds__(kWarpSize* kSumLanes)
     add_pieces_kernel(Pieces pieces, int64_t cells, int64_t columns, float* dtable) {
@@ -148,7 +149,7 @@ void embedding_backward(const Tensor& ids, const Tensor& dout, Range held, Tenso
              columns, table, pieces);
     });
   });
-  if (cells == 1) return;  // no row has a second piece
+  if (cells == 1) return;  // every row has one piece
   dispatch_pack<float>(columns, {&dtable}, [&]<int N>() {
     const LaunchShape shape{
         dim3(static_cast<unsigned>(cells), static_cast<unsigned>(ceil_div(columns, kWarpSize * N))),

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// The bits of IEEE numbers as integers: all but the sign, infinity, and the quiet NaN.
+/// IEEE numbers as integers: all bits but the sign, infinity, and the quiet NaN.
 template <typename Int>
 struct Bits;
 template <>
@@ -23,7 +23,7 @@ struct Bits<int64_t> {
                            nan = 0x7ff8000000000000;
 };
 
-/// Positive numbers are in the order of their bits, negative ones in the reverse.
+/// Positive numbers are ordered like their bits, negative ones in reverse.
 template <typename Int>
 __device__ Int order_of(Int bits) {
   return bits < 0 ? bits ^ Bits<Int>::magnitude : bits;
@@ -42,7 +42,7 @@ __global__ void from_keys_kernel(Int* x, int64_t n) {
   for (int64_t i = global_thread(); i < n; i += global_threads()) x[i] = order_of(x[i]);
 }
 
-/// Calls body(x's elements as integers).
+/// Calls body with x's elements as integers.
 template <typename Body>
 void as_integers(const Tensor& x, Body&& body) {
   switch (x.dtype()) {

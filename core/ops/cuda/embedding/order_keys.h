@@ -4,12 +4,12 @@
 
 namespace tessera::cuda {
 
-/// Replaces each number of `x`, fp32 or fp64, by a signed integer of the same width, in place, so
-/// that the integers are in the order of the numbers and NaN, of either sign, is above all. A
-/// maximum of integers thereby is one of numbers that keeps NaN.
+/// Replaces each number of `x`, fp32 or fp64, in place by a signed integer of the same width, so
+/// that the integers are ordered like the numbers, with NaN of either sign above all. A maximum of
+/// these integers thus propagates NaN, which a maximum of numbers need not do (NCCL).
 void to_order_keys(Tensor x);
 
-/// Back again. A NaN comes back as the quiet one; everything else is the same bits.
+/// The inverse. A NaN becomes the quiet NaN; everything else keeps its bits.
 void from_order_keys(Tensor x);
 
 }  // namespace tessera::cuda

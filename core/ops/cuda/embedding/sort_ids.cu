@@ -5,15 +5,18 @@
 #include "core/ops/cuda/embedding/sort_ids.h"
 #include "core/ops/cuda/embedding/sorted_search.h"
 
-// A merge sort: tiles in shared memory by a bitonic network, and then runs of them, eight at a
-// time, each key finding its place by itself.
+// A merge sort: a bitonic network sorts tiles in shared memory, then runs are merged eight at a
+// time, each key finding its place by binary search.
+//
+// Why not CUB's radix sort: CUB compiles with nvcc only, and the emulated GPU compiles .cu files as
+// C++. Tests without a GPU would then run another sort than a GPU does.
 namespace tessera::cuda {
 namespace {
 
 constexpr int kTileBits = 10, kTile = 1 << kTileBits;
 constexpr int kWayBits = 3, kWays = 1 << kWayBits;
 
-/// One block sorts one tile; two keys a thread.
+/// One block sorts one tile; two keys per thread.
 __global__ void __launch_bounds__(kTile / 2)
     sort_tiles_kernel(const int32_t* ids, int64_t count, Range held, SortKey* out) {
   __shared__ SortKey keys[kTile];
@@ -21,7 +24,7 @@ __global__ void __launch_bounds__(kTile / 2)
   const int thread = static_cast<int>(threadIdx.x);
   for (int i = thread; i < kTile; i += kTile / 2) {
     const int64_t n = first + i;
-    SortKey key = ~SortKey{0};  // beyond the last: behind all others
+    SortKey key = ~SortKey{0};  // beyond the end: sorts last
     if (n < count) {
       const bool is_held = held.contains(ids[n]);
       const uint32_t row = is_held ? static_cast<uint32_t>(ids[n] - held.begin) : kNoRow;
@@ -47,8 +50,8 @@ __global__ void __launch_bounds__(kTile / 2)
   }
 }
 
-/// Merges runs of 2^run_bits sorted keys into runs of kWays as many: a key goes behind all smaller
-/// ones of the other runs.
+/// Merges kWays runs of 2^run_bits sorted keys into one: the position of a key is the number of
+/// smaller keys in all of them.
 __global__ void merge_runs_kernel(const SortKey* in, int64_t count, int run_bits, SortKey* out) {
   const int64_t run = int64_t{1} << run_bits;
   for (int64_t i = global_thread(); i < count; i += global_threads()) {

@@ -8,7 +8,7 @@
 
 namespace tessera::cuda {
 
-/// How many of `count` sorted keys are less than `key`.
+/// The number of `count` sorted keys that are less than `key`.
 __device__ inline int64_t count_below(const SortKey* keys, int64_t count, SortKey key) {
   int64_t begin = 0;
   while (begin < count) {

@@ -30,7 +30,7 @@ void add_bias(const Tensor& bias, Tensor y, Accumulate accumulate) {
         launch("add_bias", rows_shape(rows, columns / N), add_bias_kernel<N, B, Y>, bias.data<B>(),
                rows, columns, accumulate == Accumulate::yes, y.data<Y>());
       };
-      constexpr int kPack = 4;  // of fp32, which either may be
+      constexpr int kPack = 4;  // elements of fp32, the wider of the possible dtypes
       if (columns % kPack == 0 && common_alignment(0, {&bias, &y}) == 16) {
         run.template operator()<kPack>();
       } else {

@@ -7,10 +7,10 @@
 #include "core/error.h"
 #include "core/ops/cuda/matmul/product_key.h"
 
-/// A product as cuBLASLt wants it described. For matmul.cpp alone.
+/// Descriptors of a product for cuBLASLt. Used by matmul.cpp alone.
 namespace tessera::cuda {
 
-/// What NVIDIA recommends for sm_90; enough for sm_80.
+/// NVIDIA's recommendation for sm_90; enough for sm_80.
 inline constexpr size_t kWorkspaceBytes = 32 << 20;
 
 inline void check(cublasStatus_t status, const char* what) {
@@ -50,8 +50,8 @@ struct EpiloguePointers {
   const void* auxiliary;
 };
 
-/// cuBLAS reads matrices column after column, in which our output is (N, M), the product of bᵀ (N,
-/// K) and aᵀ (K, M). A matrix that lies row after row is then its transpose already.
+/// cuBLAS stores matrices by columns. There our output is (N, M), the product of bᵀ (N, K) and aᵀ
+/// (K, M), and a matrix that is stored by rows already is its transpose.
 class Descriptors {
  public:
   Descriptors(const ProductKey& key, EpiloguePointers pointers) {
@@ -104,7 +104,7 @@ class Preference {
   explicit Preference(const ProductKey& key) {
     check(cublasLtMatmulPreferenceInit(&preference_), "cublasLtMatmulPreferenceInit");
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kWorkspaceBytes});
-    // Parts of a sum are added up in fp32 and in one order.
+    // Partial sums are added in fp32 and in one order.
     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     for (const auto attribute :

@@ -14,8 +14,8 @@
 namespace tessera::cuda {
 namespace {
 
-/// Algorithms that are kept: a model has some tens of products, times the numbers of rows that
-/// rounded_rows() tells apart.
+/// The number of cached algorithms: a model has some tens of products, times the numbers of rows
+/// that rounded_rows() distinguishes.
 constexpr size_t kMostAlgorithms = 1024;
 
 /// A rank's handle ends with its thread.
@@ -38,7 +38,7 @@ cublasLtHandle_t handle() {
 
 thread_local bool tf32 = false;
 
-/// A product as it is called. `vector` is a bias, or the sums that it writes; `auxiliary` the
+/// The arguments of a product. `vector` is a bias, or the sums that it writes; `auxiliary` is the
 /// second output or input of the epilogue.
 struct Product {
   const Matrix& a;
@@ -70,16 +70,16 @@ struct Product {
   }
 };
 
-/// Whether cuBLASLt lacks the product, or cannot do it by this algorithm: its releases differ in
-/// which of the two they answer.
+/// Whether cuBLASLt has no such product, or not with this algorithm; its releases differ in which
+/// of the two they report.
 bool is_not_taken(cublasStatus_t status) {
   return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
 }
 
-/// The first that cuBLASLt's heuristics name, or nothing. To time several would give other bits in
-/// another run, and on ranks that compute the same thing.
+/// The first algorithm that cuBLASLt's heuristics return, or none. Timing several would change the
+/// bits from run to run and between ranks that compute the same product.
 std::optional<cublasLtMatmulAlgo_t> choose_algorithm(const ProductKey& key) {
-  // Only the alignment of these is looked at.
+  // The heuristics look only at the alignment of these pointers.
   const auto* stand_in = reinterpret_cast<const void*>(uintptr_t{key.alignment});
   Descriptors descriptors(key, {has_vector(key.epilogue) ? stand_in : nullptr,
                                 has_second_matrix(key.epilogue) ? stand_in : nullptr});
@@ -101,7 +101,7 @@ const std::optional<cublasLtMatmulAlgo_t>& algorithm_for(const ProductKey& key) 
   return algorithms.find_or_make(key, [&] { return choose_algorithm(key); });
 }
 
-/// With the algorithm for `key`: the sizes, rounded or not.
+/// Runs the product with the algorithm for `key`: its sizes, rounded or not.
 cublasStatus_t enqueue(const Product& product, const ProductKey& sizes, const ProductKey& key) {
   const std::optional<cublasLtMatmulAlgo_t>& algorithm = algorithm_for(key);
   if (!algorithm) return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -117,7 +117,7 @@ cublasStatus_t enqueue(const Product& product, const ProductKey& sizes, const Pr
                         &*algorithm, scratch, kWorkspaceBytes, stream());
 }
 
-/// False, with nothing done, if cuBLASLt does not have it.
+/// Returns false, without doing anything, if cuBLASLt has no such product.
 bool run(const Product& product) {
   const ProductKey sizes = product.key(), rounded = algorithm_key(sizes);
   cublasStatus_t status = enqueue(product, sizes, rounded);
@@ -127,7 +127,8 @@ bool run(const Product& product) {
   return true;
 }
 
-/// cuBLASLt does not support them where sums have one term, and which releases say so is not known.
+/// cuBLASLt does not support these epilogues for sums of one term; which releases report that is
+/// unknown.
 bool has_gradient_epilogues(const Matrix& a) { return a.cols > 1; }
 
 }  // namespace
@@ -147,15 +148,15 @@ void matmul(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor out,
   const bool adds = accumulate == Accumulate::yes;
   const Tensor nothing;
   if (bias.defined() && run({a, b, bias, nothing, out, Epilogue::bias, adds})) return;
-  // The product is added to the bias, and not the other way, so that sums are rounded once.
+  // The product is added to the bias, not the bias to the product, so sums are rounded once.
   if (bias.defined()) add_bias(bias, out, accumulate);
   if (run({a, b, nothing, nothing, out, Epilogue::none, adds || bias.defined()})) return;
   fail("cuBLASLt has no {} product of ({}, {}) and ({}, {}) with results in {}",
        to_string(a.tensor.dtype()), a.rows, a.cols, b.rows, b.cols, to_string(out.dtype()));
 }
 
-// cuBLASLt overwrites the sums, so that they go behind its scratch first, where nothing moves them:
-// the product asks for less.
+// cuBLASLt overwrites the sums, so they go behind its scratch first. Nothing moves them there,
+// because the product requests less workspace.
 void matmul_row_sums(const Matrix& a, const Matrix& b, Tensor out, Accumulate accumulate,
                      Tensor sums) {
   auto* scratch = static_cast<std::byte*>(workspace(kWorkspaceBytes + sums.bytes()));

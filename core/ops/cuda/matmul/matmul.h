@@ -16,27 +16,27 @@ void matmul(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor out,
 void matmul_row_sums(const Matrix& a, const Matrix& b, Tensor out, Accumulate accumulate,
                      Tensor sums);
 
-/// Whether the calling thread's products of fp32 run on tensor cores from now on: those cut their
-/// operands to TF32, fp32's range with 11 significant bits, and add up in fp32. At first they do
-/// not.
+/// Sets whether the calling thread's fp32 products use tensor cores, which truncate operands to
+/// TF32 (fp32's range, 11 significant bits) and sum in fp32. Off at first.
 void use_tf32(bool on);
 
-/// y = bias or y += bias, (N) in each row of (M, N), of one dtype or y of fp32: where cuBLASLt has
-/// no product with a bias, as for rows that are not aligned.
+/// y = bias or y += bias, (N) in each row of (M, N); y has bias's dtype or fp32. For products that
+/// cuBLASLt cannot add a bias to, such as unaligned rows.
 void add_bias(const Tensor& bias, Tensor y, Accumulate accumulate);
 
-/// Whether the next two take a product a b with this result: cuBLASLt's GELU is the tanh one,
-/// precise enough for bf16, on rows that start at multiples of 16 bytes.
+/// Whether matmul_gelu and matmul_gelu_backward support a product a b with this result. cuBLASLt's
+/// GELU is the tanh approximation, precise enough for bf16, on rows that start at multiples of 16
+/// bytes.
 inline bool fuses_gelu(const Matrix& a, const Tensor& out, Gelu kind) {
   return kind == Gelu::tanh && out.dtype() == DType::bf16 && out.dim(-1) % 8 == 0 && a.cols > 0 &&
          out.numel() > 0;
 }
 
-/// hidden = a b + bias, active = gelu(hidden), of the sums before they are rounded.
+/// hidden = a b + bias, active = gelu(hidden), both from the sums before rounding.
 void matmul_gelu(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor hidden,
                  Tensor active);
 
-/// out = (a b) × gelu'(hidden), of the sums before they are rounded.
+/// out = (a b) × gelu'(hidden), from the sums before rounding.
 void matmul_gelu_backward(const Matrix& a, const Matrix& b, const Tensor& hidden, Tensor out);
 
 }  // namespace tessera::cuda

@@ -13,14 +13,13 @@ namespace tessera::cuda {
 enum class Epilogue : uint8_t {
   none,
   bias,           ///< + bias
-  gelu,           ///< writes them to a second output, and gelu(sums) to the first
+  gelu,           ///< sums to the second output, gelu(sums) to the first
   bias_gelu,      ///< both
   gelu_backward,  ///< × gelu'(second input)
-  row_sums,       ///< nothing, but also writes the sums of the first operand's rows
+  row_sums,       ///< also writes the sums of the first operand's rows
 };
 
-/// One number for each of the result's columns that is read, or for each of its rows that is
-/// written.
+/// Whether the epilogue reads one number per column of the result, or writes one per row.
 inline bool has_vector(Epilogue epilogue) {
   return epilogue == Epilogue::bias || epilogue == Epilogue::bias_gelu ||
          epilogue == Epilogue::row_sums;
@@ -30,16 +29,16 @@ inline bool has_second_matrix(Epilogue epilogue) {
          epilogue == Epilogue::gelu_backward;
 }
 
-/// All that the choice of a product's algorithm depends on, so that bits do not depend on what was
-/// computed before, nor on addresses.
+/// Everything that determines a product's algorithm, so that bits depend neither on earlier
+/// products nor on addresses.
 struct ProductKey {
   int64_t m, n, k;  ///< (M, K) × (K, N)
   Layout a_layout, b_layout;
   DType in, out;
   Epilogue epilogue;
   bool accumulate;
-  uint8_t alignment;  ///< that of every pointer, as of alignment_of()
-  bool tf32 = false;  ///< whether operands in fp32 are cut to TF32
+  uint8_t alignment;  ///< of every pointer (alignment_of())
+  bool tf32 = false;  ///< whether fp32 operands are truncated to TF32
 
   bool operator==(const ProductKey&) const = default;
 };
@@ -58,15 +57,15 @@ struct ProductKeyHash {
   }
 };
 
-/// The bytes by which an address is aligned, as far as a product cares: no access is wider than 16.
+/// The alignment of an address in bytes, at most 16, the widest access of a product.
 inline uint8_t alignment_of(const void* data) {
   constexpr uintptr_t kWidestAccess = 16;
   const uintptr_t address = reinterpret_cast<uintptr_t>(data) | kWidestAccess;
   return static_cast<uint8_t>(address & (~address + 1));
 }
 
-/// `rows` or up to a sixteenth more, such that there are few different results: those up to 64, and
-/// sixteen for each doubling above. Multiples of 1024, up to 32768, stay themselves.
+/// `rows`, rounded up by at most a sixteenth so that there are few distinct results: those up to
+/// 64, and sixteen per doubling above. Multiples of 1024 up to 32768 are unchanged.
 inline int64_t rounded_rows(int64_t rows) {
   constexpr int64_t kFewRows = 64;
   if (rows <= kFewRows) return rows;
@@ -74,9 +73,9 @@ inline int64_t rounded_rows(int64_t rows) {
   return round_up(rows, below / 16);
 }
 
-/// The key by which an algorithm is chosen. Batches without padding have another number of rows in
-/// every step, and algorithms run on all of them: a number of rows is never an extent along which
-/// memory is contiguous, so no alignment depends on it.
+/// The key that selects the algorithm. Batches without padding have a different number of rows in
+/// every step, and algorithms run with any number: rows are never a contiguous extent, so no
+/// alignment depends on them.
 inline ProductKey algorithm_key(ProductKey sizes) {
   const bool sums_over_rows = sizes.a_layout == Layout::columns;  // a weight gradient
   int64_t& rows = sums_over_rows ? sizes.k : sizes.m;
