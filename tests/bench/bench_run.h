@@ -16,20 +16,20 @@ RunConfig gpt2_124m(DType precision);
 RunConfig gpt_shakespeare(DType precision);
 
 /// A third of BERT base: 4 layers, 768 wide, 8 sequences of `seq_length` tokens in one micro-batch,
-/// a vocabulary of 30522, next sentences, dropout of 0.1.
+/// a vocabulary of 30522, next sentence prediction, dropout of 0.1.
 RunConfig bert_4x768(DType precision, int64_t seq_length);
 
-/// BERT base, as bert_4x768() otherwise, but for next sentences, which it leaves out.
+/// BERT base; otherwise like bert_4x768(), without next sentence prediction.
 RunConfig bert_base(DType precision, int64_t seq_length);
 
-/// As configs/bert_tiny.yaml: 4 layers, 128 wide, 16 sequences of 64 tokens, a vocabulary of 2048,
-/// no dropout.
+/// Like configs/bert_tiny.yaml: 4 layers, 128 wide, 16 sequences of 64 tokens, a vocabulary of
+/// 2048, no dropout.
 RunConfig bert_tiny(DType precision);
 
-/// Positions of one micro-batch.
+/// The positions of one micro-batch.
 int64_t rows_of(const RunConfig& config);
 
-/// Of positions with a loss: all for GPT, BERT's 15 %.
+/// The share of positions with a loss: all for GPT, 15% for BERT.
 double target_share(const RunConfig& config);
 
 /// A trainer of one rank with all threads, on random samples.

@@ -18,18 +18,18 @@
 #include "launch/support/files/file_descriptor.h"
 #include "tests/bench/timing.h"
 
-// What steps wait for data that are in no cache: 512 rows of 1024 tokens of a file of 4 GiB, in
-// random order, as a run reads them, beside a thread that computes for so long. `direct` loads them
-// when a step begins, `prefetched` as a run does. The file is made, once, in TESSERA_BENCH_DATA, on
-// the disk to be measured; without it these benchmarks are skipped. Hundreds of steps read pages
-// that were never read before; in a control group with a limit on its memory, far below 4 GiB, the
-// system also has to drop others for each.
+// How long steps wait for uncached data: 512 rows of 1024 tokens from a file of 4 GiB, in random
+// order, as a run reads them, next to a thread that computes for a given time. `direct` loads them
+// when a step begins, `prefetched` like a run. The file is created once, in TESSERA_BENCH_DATA, on
+// the disk to measure; without it these benchmarks are skipped. Hundreds of steps read pages that
+// were never read before; in a cgroup with far less than 4 GiB of memory, the system must also
+// evict a page for each.
 namespace tessera::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kTokens = int64_t{2} << 30;  // of 2 bytes
+constexpr int64_t kTokens = int64_t{2} << 30;  // of 2 bytes each
 constexpr int64_t kSeqLength = 1024;
 constexpr int64_t kRows = 512;
 constexpr int64_t kMicroBatch = 16;
@@ -54,7 +54,7 @@ void write_dataset(const std::string& prefix) {
   writer.finish();
 }
 
-/// While no process has it mapped, nothing of it stays in memory.
+/// Evicts the file from memory; no process may have it mapped.
 void drop_from_cache(const std::string& path) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   fsync(file.get());
@@ -94,7 +94,7 @@ void data_wait(benchmark::State& state, bool prefetches, double step_seconds) {
         batches.load_train(first, static_cast<int64_t>(micro), prefetched.current()[micro]);
       }
     }
-    // The first step of a run waits whatever is done.
+    // The first step of a run always waits.
     if (first > 0) waits.push_back(seconds_since(start));
     first += kRows;
     if (prefetches) prefetched.load_next(first);

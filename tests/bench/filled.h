@@ -4,7 +4,7 @@
 
 namespace tessera::bench {
 
-/// A tensor of small normal numbers: zeros and denormals may take other times.
+/// A tensor of small normal numbers: zeros and denormals may have other speeds.
 OwnedTensor filled(const Shape& shape, DType dtype);
 
 }  // namespace tessera::bench

@@ -14,8 +14,8 @@
 #include "core/ops/reduce.h"
 #include "core/random.h"
 
-/// The ops at GPT-2 124M's sizes. Bytes are those that must move: every argument read or written
-/// once, so bytes_per_second is to be held against that of a copy.
+/// The ops at the sizes of GPT-2 124M. Bytes are those that must move, every argument read or
+/// written once, so compare bytes_per_second with that of a copy.
 namespace tessera {
 namespace {
 
@@ -163,11 +163,12 @@ void column_sum_mlp(benchmark::State& state) {
   moves(state, x.tensor);
 }
 
-/// Masks of the attention benchmarks. Of half padding, each sequence is half real; `lengths` leaves
-/// the padding in, `compact` out, and `documents` packs two halves into one sequence.
+/// Masks of the attention benchmarks. With half padding, each sequence is half real tokens:
+/// `lengths` keeps the padding, `compact` removes it, and `documents` packs two halves into one
+/// sequence.
 enum MaskKind : int64_t { kFull, kCausal, kWindow, kLengths, kCompact, kDocuments, kHidden };
 
-/// GPT-2 124M's attention on kBatch sequences of 1024, or what a mask leaves of them.
+/// GPT-2 124M's attention on kBatch sequences of 1024, or on the rows that a mask keeps.
 class MaskedAttention {
  public:
   MaskedAttention(MaskKind kind, DType dtype) : kind_(kind), dtype_(dtype) {
@@ -210,7 +211,7 @@ class MaskedAttention {
   }
   int64_t batch() const { return kind_ == kCompact ? 1 : kBatch; }
   OwnedTensor rows(const Shape& row) const {
-    // Without padding half of two sequences are the rows of one.
+    // Without padding, two half sequences are the rows of one.
     Shape shape{batch(), kRows};
     for (const int64_t extent : row) shape.push_back(extent);
     return normal(shape, dtype_);

@@ -6,8 +6,8 @@
 #include "tests/bench/bench_run.h"
 #include "tests/bench/timing.h"
 
-// BERT's training step on rows of which about half is padding, beside one on full rows of the same
-// shape. The two take turns, and medians are reported; see step_bench.cpp.
+// BERT's training step on rows with about half padding, compared with full rows of the same shape.
+// The two alternate, and medians are reported; see step_bench.cpp.
 namespace tessera::bench {
 namespace {
 

@@ -2,7 +2,7 @@
 
 #include "tests/bench/step_parts.h"
 
-// Where a step's time goes besides matrix products: one iteration is all that a step does of a
+// Where a step's time goes besides matrix products: one iteration is all of a step's calls of one
 // part.
 namespace tessera::bench {
 namespace {

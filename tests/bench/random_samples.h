@@ -11,11 +11,11 @@ namespace tessera::bench {
 enum class Lengths : uint8_t {
   full,         ///< all
   half,         ///< T / 2
-  around_half,  ///< T/4 to 3T/4, T/2 in the mean
+  around_half,  ///< T/4 to 3T/4, T/2 on average
 };
 
-/// Random samples as the config's model learns from: for GPT every token has a target, for BERT 15
-/// % of them have one, and each sample is one pair of sentences with its label.
+/// Random samples for the config's model: for GPT every token has a target, for BERT 15% of them,
+/// and each sample is one sentence pair with its label.
 class RandomSamples final : public Dataset {
  public:
   RandomSamples(const RunConfig& config, Lengths lengths);

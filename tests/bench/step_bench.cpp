@@ -7,16 +7,16 @@
 #include "tests/bench/step_products.h"
 #include "tests/bench/timing.h"
 
-// A training step beside its matrix products alone. The two take turns, so that what else the
-// machine does meets both, and medians are reported. On a busy machine the ratio of CPU times with
-// OMP_NUM_THREADS=1 is the one to trust: then nobody waits for a thread that has lost its core.
+// A training step compared with its matrix products alone. The two alternate, so that other load on
+// the machine affects both, and medians are reported. On a busy machine trust the ratio of CPU
+// times with OMP_NUM_THREADS=1: then no thread waits for one that has lost its core.
 namespace tessera::bench {
 namespace {
 
 void step(benchmark::State& state, const RunConfig& config) {
   BenchRun run(config);
   StepProducts products(config);
-  for (int i = 0; i < 2; ++i) {  // pages, primitives and threads are there
+  for (int i = 0; i < 2; ++i) {  // warms up pages, primitives and threads
     run.step();
     products.run();
   }
@@ -40,8 +40,8 @@ void step(benchmark::State& state, const RunConfig& config) {
   state.counters["GFLOP/s"] = step_flops(config) / step_seconds * 1e-9;
 }
 
-// What a step costs whatever the number of its rows is: one of a single row, without what depends
-// on the number of weights.
+// The cost of a step that does not depend on the number of rows: a step of one row, without what
+// depends on the number of weights.
 void fixed(benchmark::State& state, RunConfig config) {
   config.model.seq_length = 1;
   config.batch.global = config.batch.micro = 1;

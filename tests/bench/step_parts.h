@@ -10,8 +10,8 @@
 
 namespace tessera::bench {
 
-/// What a step does besides matrix products, part by part: each function makes all calls of its op
-/// in a step of one micro-batch, on as many and as large tensors as the step has.
+/// The parts of a step besides matrix products. Each function makes all calls of its op in a step
+/// of one micro-batch, on as many and as large tensors.
 class StepParts {
  public:
   explicit StepParts(const RunConfig& config);

@@ -19,8 +19,8 @@ struct LinearSize {
   double weights() const { return static_cast<double>(out_features * in_features); }
 };
 
-/// The linear layers in the order of the forward pass; `vocab` is the head's. BERT's pooler is left
-/// out: its rows are few.
+/// The linear layers in the order of the forward pass; `vocab` is the head's. BERT's pooler is
+/// omitted, because it has few rows.
 std::vector<LinearSize> linears(const RunConfig& config, int64_t vocab) {
   const ModelConfig& model = config.model;
   const int64_t rows = rows_of(config), c = model.hidden_size, f = model.resolved_mlp_size();

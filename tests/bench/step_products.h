@@ -8,9 +8,9 @@
 namespace tessera::bench {
 
 /// The matrix products of the linear layers of one micro-batch, in the step's order: forward, dx
-/// and dw of each layer's four and of the head, which in BERT is that of the masked tokens. Every
-/// layer has weights, gradients and activations of its own, so memory is read as in the step.
-/// Biases are left out and dw is overwritten: this is the least that the products can take.
+/// and dw of each layer's four and of the head, in BERT for the masked tokens. Every layer has its
+/// own weights, gradients and activations, so memory is read as in the step. Biases are omitted and
+/// dw is overwritten: this is a lower bound for the products.
 class StepProducts {
  public:
   explicit StepProducts(const RunConfig& config);
@@ -29,9 +29,9 @@ class StepProducts {
   OwnedTensor dx_;
 };
 
-/// FLOPs of the matrix products of one micro-batch's forward and backward pass: those of the linear
-/// layers and the head, and attention's two forward and four backward, of which GPT's
-/// causal mask leaves half. What attention's backward computes again is not counted.
+/// FLOPs of the matrix products of one micro-batch's forward and backward pass: the linear layers,
+/// the head, and attention's two forward and four backward products, half of which GPT's causal
+/// mask skips. Attention's recomputation is not counted.
 double step_flops(const RunConfig& config);
 
 }  // namespace tessera::bench

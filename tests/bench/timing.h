@@ -8,7 +8,7 @@
 namespace tessera::bench {
 
 struct Times {
-  double wall, cpu;  ///< seconds; cpu is that of all threads, those that wait for others included
+  double wall, cpu;  ///< seconds; cpu counts all threads, including waiting ones
 };
 
 template <typename Body>
@@ -20,7 +20,7 @@ Times time_of(Body&& body) {
   return {wall.count(), static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC};
 }
 
-/// Of at least one value.
+/// The median of at least one value.
 inline double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());

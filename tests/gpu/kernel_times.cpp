@@ -1,12 +1,10 @@
-// How long each op takes on a GPU, and what share that is of what the card can do at most: bytes
-// that have to be moved, by its memory's bandwidth, or FLOPs, by its data sheet's peak. A line of
-// JSON an op:
+// Measures the time of each op on a GPU, and its share of the card's limit: necessary bytes at the
+// memory's bandwidth, or FLOPs at the data sheet's peak. Prints one line of JSON per op:
 //
-//   kernel_times [--tiny]
+//     kernel_times [--tiny]
 //
 // Sizes are those of a micro-batch of GPT-2 124M, 16 × 1024 tokens, in bf16, too large for the
-// caches.
-// --tiny takes small ones, for trying it out on an emulated GPU, whose times mean nothing.
+// caches. --tiny uses small sizes, for a trial on an emulated GPU, whose times are meaningless.
 
 #include <cuda_runtime.h>
 
@@ -45,25 +43,25 @@ constexpr Device kGpu{DeviceType::cuda, 0};
 
 struct Sizes {
   int64_t sequences = 16, length = 1024, heads = 12, head_dim = 64, vocab = 50304;
-  int64_t loss_rows = 4096;  ///< as the language head takes them
+  int64_t loss_rows = 4096;  ///< per chunk of the language head
   int64_t parameters = 124'000'000;
 
   int64_t rows() const { return sequences * length; }
   int64_t width() const { return heads * head_dim; }
 };
 
-/// What an op can not do with less of, once.
+/// The work that an op must do at least.
 struct Floor {
   double bytes = 0.0;
   double flops = 0.0;
 };
 
-/// Of the card; nothing where it is not known.
+/// The card's peaks; none if unknown.
 struct Peaks {
   std::optional<double> bandwidth, bf16;
 };
 
-/// Bytes a second, from the clock and the width of the memory's bus: two transfers a clock.
+/// Bytes per second, from clock and width of the memory bus: two transfers per clock.
 std::optional<double> peak_bandwidth() {
 #ifdef CUDART_VERSION
   int kilohertz = 0, bits = 0;
@@ -78,9 +76,9 @@ std::optional<double> peak_bandwidth() {
 
 OwnedTensor zeros(const Shape& shape, DType dtype) { return {shape, dtype, kGpu}; }
 
-/// Numbers of no special kind: a card's clock depends on how many of its wires change.
+/// Ordinary numbers: a card's clock depends on how many bits toggle.
 OwnedTensor normal(const Shape& shape, DType dtype, float stddev = 1.0f) {
-  constexpr int64_t kOnHost = 1 << 20;  // repeated
+  constexpr int64_t kOnHost = 1 << 20;  // elements, repeated
   const int64_t n = shape.numel();
   const OwnedTensor numbers({std::min(n, kOnHost)}, DType::f32);
   random_normal({1, RandomPurpose::init, 0, 0}, stddev, 0, numbers.tensor.numel(),
@@ -96,7 +94,7 @@ OwnedTensor normal(const Shape& shape, DType dtype, float stddev = 1.0f) {
   return result;
 }
 
-/// int32 value(i), for i below n.
+/// int32 value(i) for i < n.
 template <typename Value>
 OwnedTensor ints(int64_t n, Value value) {
   const OwnedTensor on_host({n}, DType::i32);
@@ -107,12 +105,12 @@ OwnedTensor ints(int64_t n, Value value) {
   return result;
 }
 
-/// int32 numbers below `end` that jump about.
+/// int32 numbers below `end` in random-like order.
 OwnedTensor ids(int64_t n, int64_t end) {
   return ints(n, [end](int64_t i) { return i * 7919 % end; });
 }
 
-/// What attention reads and writes.
+/// The tensors that attention reads and writes.
 struct AttentionTensors {
   OwnedTensor qkv, dqkv, out, dout, sums;
   AttentionOptions options;  ///< without a mask
@@ -146,7 +144,7 @@ class Table {
   }
 
  private:
-  /// Seconds of one call, when many follow one another.
+  /// Seconds per call, in a long sequence of calls.
   static double time_of(const std::function<void()>& op) {
     constexpr double kLongEnough = 0.04;
     const auto run = [&](int times) {
@@ -157,7 +155,7 @@ class Table {
       const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
       return elapsed.count() / times;
     };
-    const double first = run(1);  // compiles, and grows the workspace
+    const double first = run(1);  // compiles and grows the workspace
     if (cuda::is_emulated()) return first;
     const double guess = run(3);
     return run(static_cast<int>(std::clamp(kLongEnough / guess, 3.0, 1000.0)));
@@ -218,7 +216,7 @@ class Table {
       layer_norm_forward(x.tensor, weight.tensor, weight.tensor, 1e-5f, y.tensor, mean.tensor,
                          rstd.tensor);
     });
-    // To be compared with the one above and bias_dropout_add.
+    // Compare with the op above and bias_dropout_add.
     const OwnedTensor sum = zeros(shape, DType::bf16);
     Dropout dropout;
     dropout.probability = 0.1f;
@@ -241,7 +239,7 @@ class Table {
     const double one = bytes_of(shape.numel());
     measure("embedding_forward", {2 * one},
             [&] { embedding_forward(tokens.tensor, table.tensor, all, x.tensor); });
-    // Each row that is met is read and written once.
+    // Each row that occurs is read and written once.
     const int64_t rows = std::min(sizes_.rows(), sizes_.vocab);
     measure("embedding_backward", {one + 2 * bytes_of(rows * sizes_.width(), DType::f32)},
             [&] { embedding_backward(tokens.tensor, x.tensor, all, gradient.tensor); });
@@ -313,7 +311,7 @@ class Table {
             [&] { linear_backward_input(y.tensor, w.tensor, dx.tensor); });
     measure("linear_backward_weight", {5 * narrow + 4 * weights, flops},
             [&] { linear_backward_weight(y.tensor, x.tensor, dw.tensor, Accumulate::yes); });
-    // To be compared with the product alone, linear_forward, and gelu_backward.
+    // Compare with the product alone, linear_forward, and gelu_backward.
     measure("linear_gelu_backward_input", {9 * narrow + weights, flops}, [&] {
       linear_gelu_backward_input(x.tensor, out.tensor, y.tensor, Gelu::tanh, active.tensor);
     });
@@ -326,7 +324,7 @@ class Table {
       linear_backward_weight(y.tensor.slice(0, odd), x.tensor.slice(0, odd), dw.tensor,
                              Accumulate::yes);
     });
-    // To be compared with linear_backward_weight and column_sum, which is of a tensor of this size.
+    // Compare with linear_backward_weight and column_sum, on a tensor of this size.
     const OwnedTensor dbias = zeros({4 * width}, DType::f32);
     measure("linear_backward_weight_bias", {5 * narrow + 4 * weights, flops}, [&] {
       linear_backward_weight_bias(y.tensor, x.tensor, dw.tensor, Accumulate::yes, dbias.tensor);
@@ -334,7 +332,7 @@ class Table {
     language_head(x.tensor.slice(0, sizes_.loss_rows));
   }
 
-  /// With the rows of a vocabulary that is no multiple of anything, as a rank has them.
+  /// With a rank's rows of a vocabulary that is no round number.
   void language_head(const Tensor& x) {
     const int64_t rows = x.dim(0), width = x.dim(1);
     const int64_t vocab = partition_vocab(sizes_.vocab - 47, 1, 0).padded;
@@ -356,7 +354,7 @@ class Table {
     const double one = bytes_of(elements);
     measure("rotary_forward", {4 * one + bytes_of(table.tensor.numel(), DType::f32)},
             [&] { rotary_forward(table.tensor, tensors.qkv.tensor); });
-    // Half of the two products of (T, D) and (D, T), of which backward has five.
+    // Half of the two products of (T, D) and (D, T); backward has five.
     const double product = static_cast<double>(elements * sizes_.length);
     for (const float dropout : {0.0f, 0.1f}) {
       options.dropout.probability = dropout;
@@ -373,11 +371,11 @@ class Table {
     }
   }
 
-  /// The masks of GPT's and BERT's steps, by our own kernels and by cuDNN, if it takes them.
+  /// The masks of GPT's and BERT's steps, by our kernels and by cuDNN if it supports them.
   void attention_by_each() {
     const int64_t batch = sizes_.sequences, length = sizes_.length, half = length / 2;
     const auto documents = ints(batch + 1, [=](int64_t i) { return i * length; });
-    // Two in each sequence, the first of them the longer the further it is.
+    // Two documents per sequence; the first one is longer in later sequences.
     const auto cut = ints(2 * batch + 1, [=](int64_t i) {
       return i / 2 * length + (i % 2 == 0 ? 0 : half + half * (i / 2) / (2 * batch));
     });
@@ -399,7 +397,7 @@ class Table {
     attention_by_each("lengths", mask, 0.75);
   }
 
-  /// `seen` is the share of all pairs, roughly.
+  /// `seen` is the approximate share of visible pairs.
   void attention_by_each(const char* name, const AttentionMask& mask, double seen) {
     AttentionTensors tensors(sizes_);
     AttentionOptions& options = tensors.options;
@@ -430,7 +428,7 @@ class Table {
     }
   }
 
-  /// A new token for each of so many sequences. Calls take keys and values in turn, as layers do,
+  /// A new token for each of several sequences. Calls alternate between keys and values of layers,
   /// so that they come from memory.
   void attention_decode_of(int64_t batch) {
     const int64_t calls = 4 * sizes_.sequences / batch, heads = sizes_.heads;
