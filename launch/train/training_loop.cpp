@@ -1,0 +1,172 @@
+#include "launch/train/training_loop.h"
+
+#include <chrono>
+#include <exception>
+#include <filesystem>
+#include <string>
+
+#include "core/error.h"
+#include "core/trace/trace.h"
+#include "launch/config/config_changes.h"
+#include "launch/config/load_config.h"
+#include "launch/train/start.h"
+#include "launch/train/stop_signal.h"
+#include "parallel/communicators/exchange.h"
+
+namespace tessera {
+namespace {
+
+/// Whether something that happens every `interval` steps (0: never) happens after step `step`.
+bool is_due(int64_t interval, int64_t step) { return interval > 0 && step % interval == 0; }
+
+}  // namespace
+
+TrainingLoop::TrainingLoop(const RunConfig& config, int64_t last_step, Communicator& world,
+                           Trainer& trainer, Console& console, std::optional<double> peak_flops)
+    : config_(config),
+      world_(world),
+      trainer_(trainer),
+      console_(console),
+      last_step_(last_step),
+      timeline_(config, world),
+      clock_(peak_flops) {
+  all_or_none(world, [&] {
+    if (world.rank() != 0) return;
+    if (trainer.steps_done() > 0) report_changed_keys();
+    write_run_config(config);
+    metrics_ = std::make_unique<MetricsLog>(config.run.dir, trainer.steps_done());
+  });
+}
+
+void TrainingLoop::run() {
+  try {
+    run_steps();
+  } catch (const SharedError&) {
+    finish_save_after_error();  // all ranks are here
+    throw;
+  } catch (const std::exception&) {
+    if (world_.size() == 1) finish_save_after_error();
+    throw;
+  }
+}
+
+void TrainingLoop::run_steps() {
+  const StopSignal signal;
+  while (trainer_.steps_done() < last_step_) {
+    take_step();
+    const int64_t step = trainer_.steps_done();
+    const bool stop = signal.requested(world_);
+    const bool ends = stop || step == last_step_;
+    const bool saves = ends || is_due(config_.checkpoint.interval, step);
+    const bool evaluates =
+        is_due(config_.eval.interval, step) || (step == last_step_ && config_.eval.interval > 0);
+    log_step(saves || evaluates);
+    // Saving comes first: after a signal there may be a second left.
+    if (saves) {
+      save(ends);
+    } else if (trainer_.saving()) {
+      if (const auto saved = trainer_.poll_save()) log_saved(*saved);
+    }
+    if (const std::string line = timeline_.write_if_whole(ends); !line.empty()) {
+      console_.line(line);
+    }
+    if (stop) {
+      console_.line(fmt::format("asked to stop: saved after step {}", step));
+      return;
+    }
+    if (evaluates) evaluate();
+  }
+}
+
+void TrainingLoop::take_step() {
+  const Timeline::Scope scope(timeline_.next(trainer_.steps_done() + 1));
+  const TraceRange range("step");
+  trainer_.step();
+}
+
+// Above all, this shows a --set that was forgotten.
+void TrainingLoop::report_changed_keys() {
+  const std::filesystem::path earlier = std::filesystem::path(config_.run.dir) / "config.yaml";
+  if (!std::filesystem::exists(earlier)) return;
+  try {
+    for (const std::string& change : config_changes(load_config(earlier), config_)) {
+      console_.line("changed since the run's last start: " + change);
+    }
+  } catch (const Error& error) {
+    console_.warning(fmt::format("the keys that changed since the run's last start are unknown: {}",
+                                 error.what()));
+  }
+}
+
+void TrainingLoop::log_step(bool needed) {
+  const int64_t step = trainer_.steps_done();
+  const bool line_is_due = is_due(config_.log.interval, step) || step == last_step_ || is_first_;
+  is_first_ = false;
+  if (line_is_due || needed || !trainer_.results_wait()) {
+    log_result(trainer_.result(), line_is_due);
+  } else if (console_.progress_is_due()) {
+    log_result(trainer_.local_result(), line_is_due);
+  }
+}
+
+void TrainingLoop::log_result(const StepResult& result, bool line_is_due) {
+  if (!result.note.empty()) console_.line(result.note);
+  clock_.add(result);
+  const double left = clock_.seconds_left(last_step_ - result.step);
+  if (line_is_due) {
+    console_.step(result, clock_.speed(), left);
+    if (metrics_) metrics_->step(result, trainer_.tokens_done(), clock_.speed());
+    clock_.restart();
+  }
+  console_.progress(result, left);
+}
+
+void TrainingLoop::evaluate() {
+  const Evaluation found = trainer_.evaluate();
+  console_.evaluation(trainer_.steps_done(), found);
+  if (metrics_) metrics_->evaluation(trainer_.steps_done(), found);
+}
+
+void TrainingLoop::save(bool run_ends) {
+  if (trainer_.saving()) finish_earlier_save(run_ends);
+  if (run_ends || !config_.checkpoint.background) {
+    log_saved(trainer_.save());
+  } else {
+    trainer_.begin_save();
+  }
+}
+
+// At the end of a run, the failure of an earlier save must not cost the last one.
+void TrainingLoop::finish_earlier_save(bool run_ends) {
+  try {
+    finish_save();
+  } catch (const SharedError& error) {
+    if (!run_ends) throw;
+    console_.warning(error.what());
+  }
+}
+
+void TrainingLoop::finish_save() {
+  const auto start = std::chrono::steady_clock::now();
+  const SavedCheckpoint saved = trainer_.finish_save();
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+  console_.line(fmt::format("waited {:.2f} s until the checkpoint of step {} was saved",
+                            waited.count(), saved.step));
+  log_saved(saved);
+}
+
+void TrainingLoop::finish_save_after_error() {
+  if (!trainer_.saving()) return;
+  try {
+    finish_save();
+  } catch (const std::exception& error) {
+    console_.warning(error.what());
+  }
+}
+
+void TrainingLoop::log_saved(const SavedCheckpoint& saved) {
+  console_.saved(saved);
+  if (metrics_) metrics_->saved(saved);
+}
+
+}  // namespace tessera

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "launch/config/run_config.h"
+#include "launch/logging/console.h"
+#include "launch/logging/metrics_log.h"
+#include "launch/logging/step_timeline.h"
+#include "launch/train/trainer.h"
+#include "parallel/communicators/communicator.h"
+
+namespace tessera {
+
+/// A run on one rank, from the trainer's first step to `last_step`: steps, and between them
+/// logging, checkpoints and evaluations when they are due.
+class TrainingLoop {
+ public:
+  /// Writes RUN/config.yaml and opens RUN/metrics.jsonl on rank 0, and says which keys have changed
+  /// since the run's last start. Collective. The references must outlive this. `peak_flops` is what
+  /// all ranks can do in a second, if that is known.
+  TrainingLoop(const RunConfig& config, int64_t last_step, Communicator& world, Trainer& trainer,
+               Console& console, std::optional<double> peak_flops);
+
+  /// Takes the steps. An error that all ranks share first lets a save in the background finish.
+  void run();
+
+ private:
+  void run_steps();
+  void take_step();
+  void report_changed_keys();
+  /// Logs the step if it is due. All ranks ask for the result if they `need` it, if a line is due,
+  /// or if asking costs nothing; otherwise only a rank whose progress bar is due asks.
+  void log_step(bool needed);
+  void log_result(const StepResult& result, bool line_is_due);
+  void evaluate();
+  /// In the background, unless the run ends: then no steps could go on meanwhile.
+  void save(bool run_ends);
+  void finish_earlier_save(bool run_ends);
+  void finish_save();
+  void finish_save_after_error();
+  void log_saved(const SavedCheckpoint& saved);
+
+  const RunConfig& config_;
+  Communicator& world_;
+  Trainer& trainer_;
+  Console& console_;
+  int64_t last_step_;
+  std::unique_ptr<MetricsLog> metrics_;  // on rank 0
+  StepTimeline timeline_;
+  StepClock clock_;
+  bool is_first_ = true;
+};
+
+}  // namespace tessera
