@@ -8,6 +8,20 @@
 #include "launch/cli/commands.h"
 #include "launch/cli/process.h"
 
+namespace {
+
+/// Prints a usage error, or the help that was asked for, on rank 0, and returns the exit code.
+int end_with(const CLI::App& app, const CLI::ParseError& error) {
+  try {
+    tessera::run_on_first_rank({{"the command line", error.what()}}, [&] { app.exit(error); });
+    return error.get_exit_code();
+  } catch (const tessera::PrintedError&) {  // other ranks have another command line
+    return EXIT_FAILURE;
+  }
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   tessera::limit_openmp_spinning(argv);
   CLI::App app("Tessera trains transformers on many ranks.", "tessera");
@@ -33,8 +47,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    tessera::run_on_first_rank({{"the command line", error.what()}}, [&] { app.exit(error); });
-    return error.get_exit_code();
+    return end_with(app, error);
   } catch (const tessera::PrintedError&) {
     return EXIT_FAILURE;
   } catch (const std::exception& error) {

@@ -71,5 +71,13 @@ TEST_F(CliRanks, OfDifferentCommandsAreRefused) {
                           {"--checkpoint is here on rank 0, but there on rank 1"});
 }
 
+TEST_F(CliRanks, OfWhichOneHasAUsageErrorEndInOrder) {
+  const Outcome outcome =
+      run_together(tessera(kAlone, train("run")), tessera(kAlone, train("run", {"--nonsense"})));
+  expect_refused(outcome, {"the ranks do not belong together: ", "--nonsense on rank 1"});
+  EXPECT_EQ(outcome.count("terminate called"), 0) << outcome.output;
+  EXPECT_FALSE(std::filesystem::exists(path("run")));
+}
+
 }  // namespace
 }  // namespace tessera::test
