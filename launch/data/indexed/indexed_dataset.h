@@ -33,8 +33,8 @@ class IndexedDataset {
   TokenType token_type() const { return type_; }
   const std::string& prefix() const { return prefix_; }
 
-  /// "3 documents, 40 tokens, index xxh3-64:..., tokens xxh3-64:...", with sampled checksums of both
-  /// files: what tells it from another dataset under the same name.
+  /// "3 documents, 40 tokens, index xxh3-64:..., tokens xxh3-64:...", with sampled checksums of
+  /// both files: what tells it from another dataset under the same name.
   std::string identity() const;
 
   /// Tokens in a sequence.
