@@ -72,6 +72,15 @@ void require_shape(const Tensor& tensor, const Shape& shape, const char* op, con
 /// Throws, naming `op` and `name`, unless `tensor` has this dtype.
 void require_dtype(const Tensor& tensor, DType dtype, const char* op, const char* name);
 
+/// The extent of the last dim.
+inline int64_t columns_of(const Tensor& tensor) { return tensor.dim(-1); }
+
+/// The product of all dims but the last.
+inline int64_t rows_of(const Tensor& tensor) {
+  const int64_t columns = columns_of(tensor);
+  return columns == 0 ? 0 : tensor.numel() / columns;
+}
+
 }  // namespace tessera
 
 template <>

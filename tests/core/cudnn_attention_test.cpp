@@ -8,7 +8,7 @@
 
 #include "core/cuda/graph.h"
 #include "core/cuda/runtime.h"
-#include "core/ops/cuda/attention/attention.h"
+#include "core/ops/device_ops.h"
 #include "tests/support/attention_reference.h"
 #include "tests/support/tensors.h"
 

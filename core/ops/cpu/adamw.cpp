@@ -3,11 +3,11 @@
 #include <cmath>
 
 #include "core/ops/adamw_constants.h"
-#include "core/ops/cpu/ops.h"
 #include "core/ops/cpu/row_blocks.h"
 #include "core/ops/cpu/stochastic_rounding.h"
 #include "core/ops/cpu/streams.h"
 #include "core/ops/cpu/vector_math.h"
+#include "core/ops/device_ops.h"
 
 namespace tessera::cpu {
 namespace {

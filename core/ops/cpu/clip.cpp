@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/ops/cpu/ops.h"
+#include "core/ops/device_ops.h"
 
 namespace tessera::cpu {
 

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <limits>
 
-#include "core/ops/cpu/ops.h"
 #include "core/ops/cpu/row_blocks.h"
 #include "core/ops/cpu/streams.h"
 #include "core/ops/cpu/vector_math.h"
+#include "core/ops/device_ops.h"
 
 namespace tessera::cpu {
 namespace {
@@ -110,7 +110,8 @@ void cross_entropy_statistics(const Tensor& logits, const Tensor& targets, int64
 }
 
 void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first, int64_t valid,
-                            const Tensor& log_sum_exp, float scale) {
+                            const Tensor& log_sum_exp, const Factor& factor) {
+  const float scale = factor.now();
   const int64_t columns = logits.dim(1);
   const Range held{first, first + valid};
   const int32_t* target = targets.data<int32_t>();

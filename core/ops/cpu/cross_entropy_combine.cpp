@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "core/ops/cpu/ops.h"
 #include "core/ops/cross_entropy.h"
+#include "core/ops/device_ops.h"
 
 // A few numbers per row, between two collectives: one thread is enough.
 namespace tessera::cpu {

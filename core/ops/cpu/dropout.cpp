@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/ops/cpu/ops.h"
 #include "core/ops/cpu/row_blocks.h"
 #include "core/ops/cpu/streams.h"
 #include "core/ops/cpu/vector_math.h"
+#include "core/ops/device_ops.h"
 
 namespace tessera::cpu {
 namespace {
@@ -17,13 +17,13 @@ constexpr int64_t kTile = 1024;
 /// The dropout of a tensor with `columns` columns, as the loops need it.
 class Mask {
  public:
-  Mask(const Dropout& dropout, int64_t columns)
-      : threshold(dropout.threshold()),
-        scale(dropout.scale()),
-        key_(dropout.key),
-        columns_(columns),
-        first_row_(dropout.first_row),
-        rows_(dropout.rows.defined() ? dropout.rows.data<int32_t>() : nullptr) {}
+  Mask(const Dropout& given, int64_t columns)
+      : threshold(given.threshold()), scale(given.scale()), columns_(columns) {
+    const Dropout dropout = given.now();
+    key_ = dropout.key;
+    first_row_ = dropout.first_row;
+    rows_ = dropout.rows.defined() ? dropout.rows.data<int32_t>() : nullptr;
+  }
 
   /// Draws the random words of elements [begin, begin + n).
   void draw(int64_t begin, int64_t n, uint32_t* bits) const {

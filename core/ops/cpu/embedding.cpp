@@ -2,9 +2,10 @@
 
 #include <cstring>
 
-#include "core/ops/cpu/ops.h"
+#include "core/error.h"
 #include "core/ops/cpu/row_blocks.h"
 #include "core/ops/cpu/vector_math.h"
+#include "core/ops/device_ops.h"
 
 namespace tessera::cpu {
 namespace {
@@ -57,6 +58,10 @@ void embedding_backward(const Tensor& ids, const Tensor& dout, Range held, Tenso
 }
 
 void embedding_add(const Tensor& x, const Tensor& ids, const Tensor& table, Tensor out) {
+  for (const int32_t id : ids.span<int32_t>()) {
+    require(0 <= id && id < table.dim(0), "embedding_add: id {} is not in a table of {} rows", id,
+            table.dim(0));
+  }
   const int64_t columns = x.dim(-1);
   const int32_t* id = ids.data<int32_t>();
   dispatch_float(x.dtype(), [&]<typename T>() {

@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "core/ops/cpu/ops.h"
+#include "core/ops/device_ops.h"
 
 namespace tessera::cpu {
 

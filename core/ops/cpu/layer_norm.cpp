@@ -1,9 +1,9 @@
 #include <cmath>
 
-#include "core/ops/cpu/ops.h"
 #include "core/ops/cpu/row_blocks.h"
 #include "core/ops/cpu/streams.h"
 #include "core/ops/cpu/vector_math.h"
+#include "core/ops/device_ops.h"
 
 namespace tessera::cpu {
 namespace {
@@ -146,6 +146,13 @@ void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight
   });
   blocks.add_up(0, columns, dweight.data<float>());
   if (dbias.defined()) blocks.add_up(columns, columns, dbias.data<float>());
+}
+
+void bias_dropout_add_norm(const Tensor& x, const Tensor& bias, const Tensor& residual,
+                           const Dropout& dropout, Tensor sum, const Tensor& weight,
+                           const Tensor& norm_bias, float eps, Tensor y, Tensor mean, Tensor rstd) {
+  cpu::bias_dropout_add(x, bias, residual, dropout, sum);
+  cpu::layer_norm_forward(sum, weight, norm_bias, eps, y, mean, rstd);
 }
 
 }  // namespace tessera::cpu

@@ -1,6 +1,6 @@
 #include "core/ops/positions.h"
 
-#include "core/ops/cpu/ops.h"
+#include "core/ops/device_ops.h"
 
 namespace tessera::cpu {
 

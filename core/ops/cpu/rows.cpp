@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/ops/checks.h"
-#include "core/ops/cpu/ops.h"
 #include "core/ops/cpu/row_blocks.h"
 #include "core/ops/cpu/vector_math.h"
+#include "core/ops/device_ops.h"
 
 namespace tessera::cpu {
 
-void gather_rows(const Tensor& x, const Tensor& rows, int64_t first, Tensor out) {
+void gather_rows(const Tensor& x, const Tensor& rows, Tensor out, int64_t first) {
   const int64_t columns = x.dim(-1);
   const Range held = {first, first + rows_of(x)};
   const size_t bytes = static_cast<size_t>(columns) * size_of(x.dtype());
@@ -30,7 +29,7 @@ void gather_rows(const Tensor& x, const Tensor& rows, int64_t first, Tensor out)
 }
 
 // The rows are different, so that no two threads meet.
-void scatter_add_rows(const Tensor& dout, const Tensor& rows, int64_t first, Tensor dx) {
+void scatter_add_rows(const Tensor& dout, const Tensor& rows, Tensor dx, int64_t first) {
   const int64_t columns = dx.dim(-1);
   const Range held = {first, first + rows_of(dx)};
   const int32_t* row = rows.data<int32_t>();

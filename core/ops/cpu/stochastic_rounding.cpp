@@ -1,7 +1,7 @@
 #include "core/ops/cpu/stochastic_rounding.h"
 
-#include "core/ops/cpu/ops.h"
 #include "core/ops/cpu/row_blocks.h"
+#include "core/ops/device_ops.h"
 
 namespace tessera::cpu {
 

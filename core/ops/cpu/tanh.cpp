@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "core/ops/cpu/ops.h"
 #include "core/ops/cpu/row_blocks.h"
 #include "core/ops/cpu/vector_math.h"
+#include "core/ops/device_ops.h"
 
 // Only poolers use tanh, on one row per document, so the scalar library function is fast enough.
 namespace tessera::cpu {

@@ -3,7 +3,7 @@
 #include "core/cuda/stochastic_rounding.h"
 #include "core/ops/adamw.h"
 #include "core/ops/adamw_constants.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/device_ops.h"
 
 namespace tessera::cuda {
 namespace {

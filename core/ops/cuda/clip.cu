@@ -2,7 +2,7 @@
 
 #include "core/cuda/launch.h"
 #include "core/ops/clip.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/device_ops.h"
 
 namespace tessera::cuda {
 namespace {

@@ -1,6 +1,6 @@
 #include "core/cuda/rows.h"
 #include "core/ops/columns.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/device_ops.h"
 
 namespace tessera::cuda {
 namespace {

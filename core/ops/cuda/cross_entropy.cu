@@ -1,6 +1,6 @@
 #include "core/cuda/rows.h"
 #include "core/ops/cross_entropy.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/device_ops.h"
 
 // A block per row. Logits are read once for the statistics and once for the gradient.
 namespace tessera::cuda {

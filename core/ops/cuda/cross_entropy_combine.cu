@@ -1,6 +1,6 @@
 #include "core/cuda/rows.h"
 #include "core/ops/cross_entropy.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/device_ops.h"
 
 // A few numbers per row, between two collectives: one block adds them, in an order that depends
 // only on the number of rows.

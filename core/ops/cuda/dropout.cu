@@ -1,7 +1,7 @@
 #include "core/cuda/launch.h"
 #include "core/cuda/packs.h"
 #include "core/ops/cuda/branch_end.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/device_ops.h"
 #include "core/ops/dropout.h"
 
 namespace tessera::cuda {

@@ -1,6 +1,6 @@
 #include "core/cuda/map.h"
 #include "core/cuda/runtime.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/device_ops.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/with_value.h"
 

@@ -1,5 +1,5 @@
 #include "core/cuda/map.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/device_ops.h"
 #include "core/ops/gelu.h"
 
 // Bandwidth in bf16 leaves time for some thirty instructions per element. Hence approximate

@@ -4,7 +4,7 @@
 #include "core/cuda/row_team.h"
 #include "core/cuda/workspace.h"
 #include "core/ops/cuda/column_sums.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/device_ops.h"
 #include "core/ops/layer_norm.h"
 
 // One pass over dy, x and residual computes dx and, in registers, a piece of the sums over rows for

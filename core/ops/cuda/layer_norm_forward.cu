@@ -2,7 +2,7 @@
 #include "core/cuda/packs.h"
 #include "core/cuda/row_team.h"
 #include "core/ops/cuda/branch_end.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/device_ops.h"
 #include "core/ops/layer_norm.h"
 
 // Reads x and writes y, nothing else of that size: a row stays in the registers of its team between

@@ -1,6 +1,6 @@
 #include "core/cuda/device_code.h"
 #include "core/cuda/launch.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/device_ops.h"
 #include "core/ops/positions.h"
 
 namespace tessera::cuda {

@@ -2,7 +2,7 @@
 #include "core/cuda/packs.h"
 #include "core/cuda/workspace.h"
 #include "core/ops/cuda/column_sums.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/device_ops.h"
 #include "core/ops/reduce.h"
 
 namespace tessera::cuda {

@@ -2,7 +2,7 @@
 
 #include "core/cuda/launch.h"
 #include "core/cuda/packs.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/device_ops.h"
 #include "core/ops/rotary.h"
 
 namespace tessera::cuda {

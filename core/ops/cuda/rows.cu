@@ -1,6 +1,5 @@
 #include "core/cuda/rows.h"
-#include "core/ops/checks.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/device_ops.h"
 #include "core/ops/rows.h"
 
 namespace tessera::cuda {
@@ -75,11 +74,11 @@ __global__ void count_equal_kernel(const int32_t* a, const int32_t* b, int64_t n
 
 }  // namespace
 
-void gather_rows(const Tensor& x, const Tensor& rows, int64_t first, Tensor out) {
+void gather_rows(const Tensor& x, const Tensor& rows, Tensor out, int64_t first) {
   embedding_forward(rows, x, {first, first + rows_of(x)}, out);
 }
 
-void scatter_add_rows(const Tensor& dout, const Tensor& rows, int64_t first, Tensor dx) {
+void scatter_add_rows(const Tensor& dout, const Tensor& rows, Tensor dx, int64_t first) {
   const int64_t count = rows.numel(), columns = dx.dim(-1);
   const Range held = {first, first + rows_of(dx)};
   dispatch_float(dx.dtype(), [&]<typename T>() {

@@ -1,6 +1,6 @@
 #include "core/cuda/launch.h"
 #include "core/cuda/stochastic_rounding.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/device_ops.h"
 
 namespace tessera::cuda {
 namespace {

@@ -1,5 +1,5 @@
 #include "core/cuda/map.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/device_ops.h"
 #include "core/ops/tanh.h"
 
 namespace tessera::cuda {

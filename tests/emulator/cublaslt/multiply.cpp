@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "core/memory.h"
-#include "core/ops/cpu/matmul/matmul.h"
-#include "core/ops/cpu/ops.h"
+#include "core/ops/device_ops.h"
 #include "tests/emulator/cublaslt/cublaslt.h"
 
 namespace emulator::cublaslt {

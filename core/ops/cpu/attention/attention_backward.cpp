@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/ops/cpu/attention/attention.h"
 #include "core/ops/cpu/attention/attention_mask_tiles.h"
 #include "core/ops/cpu/attention/attention_segments.h"
 #include "core/ops/cpu/attention/attention_tiles.h"
 #include "core/ops/cpu/vector_math.h"
+#include "core/ops/device_ops.h"
 #include "core/threads/parallel_for.h"
 
 namespace tessera::cpu {
@@ -193,7 +193,9 @@ class HeadBackward {
 }  // namespace
 
 void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
-                        const Tensor& log_sum_exp, const AttentionOptions& options, Tensor dqkv) {
+                        const Tensor& log_sum_exp, const AttentionOptions& given, Tensor dqkv) {
+  AttentionOptions options = given;
+  options.dropout = given.dropout.now();
   const AttentionShape shape(qkv);
   const AttentionWork work(shape, options);
   dispatch_tiles(qkv.dtype(), [&]<typename T, typename Element>() {

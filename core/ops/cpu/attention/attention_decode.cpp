@@ -2,8 +2,8 @@
 #include <limits>
 #include <vector>
 
-#include "core/ops/cpu/attention/attention.h"
 #include "core/ops/cpu/vector_math.h"
+#include "core/ops/device_ops.h"
 #include "core/range.h"
 #include "core/threads/parallel_for.h"
 

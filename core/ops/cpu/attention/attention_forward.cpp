@@ -2,11 +2,11 @@
 #include <cmath>
 #include <limits>
 
-#include "core/ops/cpu/attention/attention.h"
 #include "core/ops/cpu/attention/attention_mask_tiles.h"
 #include "core/ops/cpu/attention/attention_segments.h"
 #include "core/ops/cpu/attention/attention_tiles.h"
 #include "core/ops/cpu/vector_math.h"
+#include "core/ops/device_ops.h"
 #include "core/threads/parallel_for.h"
 
 namespace tessera::cpu {
@@ -166,8 +166,10 @@ class ForwardTile {
 
 }  // namespace
 
-void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tensor out,
+void attention_forward(const Tensor& qkv, const AttentionOptions& given, Tensor out,
                        Tensor log_sum_exp) {
+  AttentionOptions options = given;
+  options.dropout = given.dropout.now();
   const AttentionShape shape(qkv);
   const AttentionWork work(shape, options);
   dispatch_tiles(qkv.dtype(), [&]<typename T, typename Element>() {

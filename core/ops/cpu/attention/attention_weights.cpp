@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/ops/cpu/attention/attention.h"
 #include "core/ops/cpu/attention/attention_mask_tiles.h"
 #include "core/ops/cpu/attention/attention_segments.h"
 #include "core/ops/cpu/attention/attention_tiles.h"
 #include "core/ops/cpu/vector_math.h"
+#include "core/ops/device_ops.h"
 #include "core/threads/parallel_for.h"
 
 namespace tessera::cpu {

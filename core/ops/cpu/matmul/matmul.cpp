@@ -1,5 +1,3 @@
-#include "core/ops/cpu/matmul/matmul.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <memory>
@@ -10,7 +8,7 @@
 
 #include "core/checked.h"
 #include "core/error.h"
-#include "core/ops/cpu/ops.h"
+#include "core/ops/device_ops.h"
 
 namespace tessera::cpu {
 namespace {

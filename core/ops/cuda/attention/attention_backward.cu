@@ -1,7 +1,7 @@
 #include "core/cuda/workspace.h"
-#include "core/ops/cuda/attention/attention.h"
 #include "core/ops/cuda/attention/attention_columns.h"
 #include "core/ops/cuda/attention/attention_tiles.h"
+#include "core/ops/device_ops.h"
 
 // With S = scale × q kᵀ, P = softmax(S), Z the dropout factors and O = (P ∘ Z) v:
 //     dv = (P ∘ Z)ᵀ dO,  dP = Z ∘ (dO vᵀ),  dS = P ∘ (dP − delta),  delta = rowsum(dO ∘ O),

@@ -2,8 +2,8 @@
 
 #include "core/cuda/rows.h"
 #include "core/cuda/workspace.h"
-#include "core/ops/cuda/attention/attention.h"
 #include "core/ops/cuda/attention/attention_tiles.h"
+#include "core/ops/device_ops.h"
 
 // One query per head gives too few blocks for a GPU, so the keys are split ("Flash-Decoding", Dao,
 // Haziza, Massa, Sizov, 2023): a block computes a chunk's softmax relative to the chunk's maximum,

@@ -1,6 +1,6 @@
-#include "core/ops/cuda/attention/attention.h"
 #include "core/ops/cuda/attention/attention_columns.h"
 #include "core/ops/cuda/attention/attention_tiles.h"
+#include "core/ops/device_ops.h"
 
 namespace tessera::cuda {
 namespace {

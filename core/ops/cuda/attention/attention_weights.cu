@@ -1,5 +1,5 @@
-#include "core/ops/cuda/attention/attention.h"
 #include "core/ops/cuda/attention/attention_tiles.h"
+#include "core/ops/device_ops.h"
 
 namespace tessera::cuda {
 namespace {

@@ -1,5 +1,5 @@
 #include "core/cuda/rows.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/device_ops.h"
 #include "core/ops/embedding.h"
 
 namespace tessera::cuda {

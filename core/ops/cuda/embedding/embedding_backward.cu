@@ -2,7 +2,7 @@
 #include "core/cuda/workspace.h"
 #include "core/ops/cuda/embedding/sort_ids.h"
 #include "core/ops/cuda/embedding/sorted_search.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/device_ops.h"
 #include "core/ops/embedding.h"
 
 // The tokens are sorted by the row that they add to, and each row's tokens are divided into pieces

@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "core/lru_cache.h"
 #include "core/ops/cuda/matmul/cublas.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/device_ops.h"
 
 namespace tessera::cuda {
 namespace {

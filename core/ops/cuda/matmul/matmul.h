@@ -1,15 +1,10 @@
 #pragma once
 
-#include "core/ops/matmul.h"
-#include "core/ops/matrix.h"
+#include "core/accumulate.h"
+#include "core/ops/device_ops.h"
 
+/// What cuBLASLt does beyond matmul() of core/ops/device_ops.inc.
 namespace tessera::cuda {
-
-/// As cpu::matmul, by cuBLASLt: out (M, N) = a (M, K) b (K, N) + bias (N), or out += a b; row after
-/// row in out. a, b and bias have one dtype, out that one or fp32; sums in fp32, fp32 products in
-/// full fp32, but for use_tf32().
-void matmul(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor out,
-            Accumulate accumulate);
 
 /// As matmul, and sums[m] += Σ_k a[m, k], fp32 (M): a is the transpose of a tensor that lies row
 /// after row, and not empty.

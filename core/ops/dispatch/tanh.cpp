@@ -1,8 +1,7 @@
 #include "core/ops/tanh.h"
 
-#include "core/ops/checks.h"
-#include "core/ops/cpu/ops.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/dispatch/checks.h"
+#include "core/ops/dispatch/dispatch.h"
 #include "core/trace/trace.h"
 
 namespace tessera {
@@ -14,11 +13,7 @@ void tanh_forward(const Tensor& x, Tensor y) {
   require_like(y, x, kOp, "y");
   require_same_or_disjoint(y, "y", x, "x", kOp);
   const Device device = common_device(kOp, x, y);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::tanh_forward(x, y);
-  }
-  cpu::tanh_forward(x, y);
+  dispatch<cpu::tanh_forward, cuda::tanh_forward>(device, x, y);
 }
 
 void tanh_backward(const Tensor& dy, const Tensor& y, Tensor dx) {
@@ -30,11 +25,7 @@ void tanh_backward(const Tensor& dy, const Tensor& y, Tensor dx) {
   require_same_or_disjoint(dx, "dx", dy, "dy", kOp);
   require_same_or_disjoint(dx, "dx", y, "y", kOp);
   const Device device = common_device(kOp, dy, y, dx);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::tanh_backward(dy, y, dx);
-  }
-  cpu::tanh_backward(dy, y, dx);
+  dispatch<cpu::tanh_backward, cuda::tanh_backward>(device, dy, y, dx);
 }
 
 }  // namespace tessera

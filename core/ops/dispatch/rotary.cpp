@@ -1,9 +1,8 @@
 #include "core/ops/rotary.h"
 
 #include "core/error.h"
-#include "core/ops/checks.h"
-#include "core/ops/cpu/ops.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/dispatch/checks.h"
+#include "core/ops/dispatch/dispatch.h"
 #include "core/trace/trace.h"
 
 namespace tessera {
@@ -19,11 +18,7 @@ void turn(const Tensor& table, float direction, const Tensor& qkv, const char* n
   require_dtype(table, DType::f32, op, "table");
   require_disjoint(qkv, name, table, "table", op);
   const Device device = common_device(op, table, qkv);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::rotary(table, direction, qkv);
-  }
-  cpu::rotary(table, direction, qkv);
+  dispatch<cpu::rotary, cuda::rotary>(device, table, direction, qkv);
 }
 
 }  // namespace
@@ -38,11 +33,7 @@ void rotary_table(const Tensor& positions, float base, Tensor table) {
           kOp, positions.numel(), describe(positions), describe(table));
   require(base > 0.0f, "{}: the base must be positive, but is {}", kOp, base);
   const Device device = common_device(kOp, positions, table);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::rotary_table(positions, base, table);
-  }
-  cpu::rotary_table(positions, base, table);
+  dispatch<cpu::rotary_table, cuda::rotary_table>(device, positions, base, table);
 }
 
 void rotary_forward(const Tensor& table, Tensor qkv) {

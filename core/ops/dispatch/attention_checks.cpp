@@ -1,7 +1,7 @@
-#include "core/ops/attention_checks.h"
+#include "core/ops/dispatch/attention_checks.h"
 
 #include "core/error.h"
-#include "core/ops/checks.h"
+#include "core/ops/dispatch/checks.h"
 
 namespace tessera {
 namespace {

@@ -2,9 +2,8 @@
 
 #include "core/checked.h"
 #include "core/error.h"
-#include "core/ops/checks.h"
-#include "core/ops/cpu/ops.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/dispatch/checks.h"
+#include "core/ops/dispatch/dispatch.h"
 #include "core/ops/elementwise.h"
 #include "core/trace/trace.h"
 
@@ -19,11 +18,7 @@ void apply(const Tensor& x, const char* x_name, const Dropout& dropout, Tensor y
   require_dropout(dropout, x, op);
   if (!dropout.active()) return copy(x, y);
   const Device device = common_device(op, x, y, dropout.rows, dropout.moment);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::dropout(x, dropout, y);
-  }
-  cpu::dropout(x, dropout.now(), y);
+  dispatch<cpu::dropout, cuda::dropout>(device, x, dropout, y);
 }
 
 }  // namespace
@@ -82,11 +77,7 @@ void bias_dropout_add(const Tensor& x, const Tensor& bias, const Tensor& residua
   require_same_or_disjoint(out, "out", residual, "residual", kOp);
   require_dropout(dropout, x, kOp);
   const Device device = common_device(kOp, x, bias, residual, out, dropout.rows, dropout.moment);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::bias_dropout_add(x, bias, residual, dropout, out);
-  }
-  cpu::bias_dropout_add(x, bias, residual, dropout.now(), out);
+  dispatch<cpu::bias_dropout_add, cuda::bias_dropout_add>(device, x, bias, residual, dropout, out);
 }
 
 }  // namespace tessera

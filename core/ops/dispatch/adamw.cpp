@@ -1,9 +1,8 @@
 #include "core/ops/adamw.h"
 
 #include "core/error.h"
-#include "core/ops/checks.h"
-#include "core/ops/cpu/ops.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/dispatch/checks.h"
+#include "core/ops/dispatch/dispatch.h"
 #include "core/trace/trace.h"
 
 namespace tessera {
@@ -44,13 +43,8 @@ void adamw_step(const AdamW& settings, const Tensor& grad_scale, const Tensor& g
   require_beta(settings.beta1, "beta1");
   require_beta(settings.beta2, "beta2");
   const Device device = common_device(kOp, grad_scale, grad, exp_avg, exp_avg_sq, master, value);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) {
-      return cuda::adamw_step(settings, grad_scale, grad, exp_avg, exp_avg_sq, master, value);
-    }
-  }
-  cpu::adamw_step(settings, grad_scale, grad, exp_avg, exp_avg_sq, master, value);
+  dispatch<cpu::adamw_step, cuda::adamw_step>(device, settings, grad_scale, grad, exp_avg,
+                                              exp_avg_sq, master, value);
 }
 
 }  // namespace tessera

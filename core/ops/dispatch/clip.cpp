@@ -3,9 +3,8 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "core/ops/checks.h"
-#include "core/ops/cpu/ops.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/dispatch/checks.h"
+#include "core/ops/dispatch/dispatch.h"
 
 namespace tessera {
 
@@ -28,13 +27,8 @@ void clip_scale(int64_t step, double max_norm, const Tensor& squares, const Tens
   require_disjoint(grad_scale, "grad_scale", losses, "losses", kOp);
   require_disjoint(grad_scale, "grad_scale", record.values, "record", kOp);
   const Device device = common_device(kOp, squares, losses, record.values, grad_scale);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) {
-      return cuda::clip_scale(step, max_norm, squares, losses, record, grad_scale);
-    }
-  }
-  cpu::clip_scale(step, max_norm, squares, losses, record, grad_scale);
+  dispatch<cpu::clip_scale, cuda::clip_scale>(device, step, max_norm, squares, losses, record,
+                                              grad_scale);
 }
 
 }  // namespace tessera

@@ -1,9 +1,8 @@
 #include "core/ops/key_values.h"
 
 #include "core/error.h"
-#include "core/ops/checks.h"
-#include "core/ops/cpu/ops.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/dispatch/checks.h"
+#include "core/ops/dispatch/dispatch.h"
 
 namespace tessera {
 
@@ -21,11 +20,7 @@ void store_key_values(const Tensor& qkv, int64_t first, Tensor keys, Tensor valu
   require(first >= 0 && first + qkv.dim(1) <= keys.dim(2),
           "{}: a cache of {} positions can not hold {}", kOp, keys.dim(2), first + qkv.dim(1));
   const Device device = common_device(kOp, qkv, keys, values);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::store_key_values(qkv, first, keys, values);
-  }
-  cpu::store_key_values(qkv, first, keys, values);
+  dispatch<cpu::store_key_values, cuda::store_key_values>(device, qkv, first, keys, values);
 }
 
 }  // namespace tessera

@@ -1,9 +1,8 @@
 #include "core/ops/layer_norm.h"
 
 #include "core/error.h"
-#include "core/ops/checks.h"
-#include "core/ops/cpu/ops.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/dispatch/checks.h"
+#include "core/ops/dispatch/dispatch.h"
 #include "core/trace/trace.h"
 
 namespace tessera {
@@ -43,11 +42,8 @@ void layer_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bia
   constexpr const char* kOp = "layer_norm_forward";
   const Device device = check_forward(kOp, "x", x, weight, bias, eps, y, mean, rstd);
   require_same_or_disjoint(y, "y", x, "x", kOp);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::layer_norm_forward(x, weight, bias, eps, y, mean, rstd);
-  }
-  cpu::layer_norm_forward(x, weight, bias, eps, y, mean, rstd);
+  dispatch<cpu::layer_norm_forward, cuda::layer_norm_forward>(device, x, weight, bias, eps, y, mean,
+                                                              rstd);
 }
 
 void bias_dropout_add_norm(const Tensor& x, const Tensor& bias, const Tensor& residual,
@@ -55,26 +51,20 @@ void bias_dropout_add_norm(const Tensor& x, const Tensor& bias, const Tensor& re
                            const Tensor& norm_bias, float eps, Tensor y, Tensor mean, Tensor rstd) {
   const TraceRange range("bias_dropout_add_norm");
   constexpr const char* kOp = "bias_dropout_add_norm";
-  [[maybe_unused]] const Device device =
-      check_forward(kOp, "sum", sum, weight, norm_bias, eps, y, mean, rstd);
+  check_forward(kOp, "sum", sum, weight, norm_bias, eps, y, mean, rstd);
   for (const Tensor* tensor : {&x, &residual, static_cast<const Tensor*>(&sum)}) {
     require_disjoint(y, "y", *tensor, "x, residual or sum", kOp);
   }
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) {
-      require_like(x, sum, kOp, "x");
-      require_like(residual, sum, kOp, "residual");
-      if (bias.defined()) require_vector(bias, sum, sum.dtype(), kOp, "bias");
-      require_dropout(dropout, sum, kOp);
-      require_same_or_disjoint(sum, "sum", x, "x", kOp);
-      require_same_or_disjoint(sum, "sum", residual, "residual", kOp);
-      common_device(kOp, sum, x, bias, residual, dropout.rows, dropout.moment);
-      return cuda::bias_dropout_add_norm(x, bias, residual, dropout, sum, weight, norm_bias, eps, y,
-                                         mean, rstd);
-    }
-  }
-  bias_dropout_add(x, bias, residual, dropout, sum);
-  layer_norm_forward(sum, weight, norm_bias, eps, y, mean, rstd);
+  require_like(x, sum, kOp, "x");
+  require_like(residual, sum, kOp, "residual");
+  if (bias.defined()) require_vector(bias, sum, sum.dtype(), kOp, "bias");
+  require_dropout(dropout, sum, kOp);
+  require_same_or_disjoint(sum, "sum", x, "x", kOp);
+  require_same_or_disjoint(sum, "sum", residual, "residual", kOp);
+  const Device device = common_device(kOp, x, bias, residual, sum, weight, norm_bias, y, mean, rstd,
+                                      dropout.rows, dropout.moment);
+  dispatch<cpu::bias_dropout_add_norm, cuda::bias_dropout_add_norm>(
+      device, x, bias, residual, dropout, sum, weight, norm_bias, eps, y, mean, rstd);
 }
 
 void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
@@ -95,12 +85,8 @@ void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight
   require_same_or_disjoint(dx, "dx", dy, "dy", kOp);
   require_same_or_disjoint(dx, "dx", residual, "residual", kOp);
   const Device device = common_device(kOp, dy, x, weight, mean, rstd, residual, dx, dweight, dbias);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda())
-      return cuda::layer_norm_backward(dy, x, weight, mean, rstd, residual, dx, dweight, dbias);
-  }
-  cpu::layer_norm_backward(dy, x, weight, mean, rstd, residual, dx, dweight, dbias);
+  dispatch<cpu::layer_norm_backward, cuda::layer_norm_backward>(device, dy, x, weight, mean, rstd,
+                                                                residual, dx, dweight, dbias);
 }
 
 }  // namespace tessera

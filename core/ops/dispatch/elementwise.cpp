@@ -3,9 +3,8 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "core/ops/checks.h"
-#include "core/ops/cpu/ops.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/dispatch/checks.h"
+#include "core/ops/dispatch/dispatch.h"
 #include "core/trace/trace.h"
 
 namespace tessera {
@@ -29,11 +28,7 @@ void fill(Tensor tensor, double value) {
   require(tensor.defined(), "fill: tensor is undefined");
   require_representable(tensor.dtype(), value);
   const Device device = tensor.device();
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::fill(tensor, value);
-  }
-  cpu::fill(tensor, value);
+  dispatch<cpu::fill, cuda::fill>(device, tensor, value);
 }
 
 void copy(const Tensor& source, Tensor destination) {
@@ -68,11 +63,7 @@ void add(const Tensor& a, const Tensor& b, Tensor out) {
   require_same_or_disjoint(out, "out", a, "a", kOp);
   require_same_or_disjoint(out, "out", b, "b", kOp);
   const Device device = common_device(kOp, a, b, out);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::add(a, b, out);
-  }
-  cpu::add(a, b, out);
+  dispatch<cpu::add, cuda::add>(device, a, b, out);
 }
 
 }  // namespace tessera

@@ -1,8 +1,7 @@
 #include "core/ops/positions.h"
 
 #include "core/checked.h"
-#include "core/ops/cpu/ops.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/dispatch/dispatch.h"
 
 namespace tessera {
 
@@ -12,11 +11,7 @@ void fill_positions(int64_t first, Tensor positions) {
   require(positions.shape().rank() == 2, "{}: positions must have shape (B, T), but are {}", kOp,
           describe(positions));
   narrow<int32_t>(first + positions.dim(1));
-  if (positions.device().is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (positions.device().is_cuda()) return cuda::fill_positions(first, positions);
-  }
-  cpu::fill_positions(first, positions);
+  dispatch<cpu::fill_positions, cuda::fill_positions>(positions.device(), first, positions);
 }
 
 }  // namespace tessera

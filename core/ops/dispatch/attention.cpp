@@ -1,11 +1,10 @@
 #include "core/ops/attention.h"
 
 #include "core/error.h"
-#include "core/ops/attention_checks.h"
-#include "core/ops/checks.h"
-#include "core/ops/cpu/attention/attention.h"
-#include "core/ops/cuda/attention/attention.h"
 #include "core/ops/cuda/attention/cudnn_attention.h"
+#include "core/ops/dispatch/attention_checks.h"
+#include "core/ops/dispatch/checks.h"
+#include "core/ops/dispatch/dispatch.h"
 #include "core/trace/trace.h"
 
 namespace tessera {
@@ -39,11 +38,6 @@ Device attention_device(const char* op, const AttentionOptions& options,
                        mask.additive, options.places.padded, options.dropout.moment);
 }
 
-AttentionOptions now(AttentionOptions options) {
-  options.dropout = options.dropout.now();
-  return options;
-}
-
 }  // namespace
 
 void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tensor out,
@@ -52,16 +46,10 @@ void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tenso
   constexpr const char* kOp = "attention_forward";
   check_forward_tensors(kOp, qkv, options, out, log_sum_exp);
   const Device device = attention_device(kOp, options, qkv, out, log_sum_exp);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) {
-      if constexpr (cuda::kHasCudnn) {
-        if (cuda::cudnn_attention_forward(qkv, options, out, log_sum_exp)) return;
-      }
-      return cuda::attention_forward(qkv, options, out, log_sum_exp);
-    }
+  if constexpr (cuda::kHasCudnn) {
+    if (device.is_cuda() && cuda::cudnn_attention_forward(qkv, options, out, log_sum_exp)) return;
   }
-  cpu::attention_forward(qkv, now(options), out, log_sum_exp);
+  dispatch<cpu::attention_forward, cuda::attention_forward>(device, qkv, options, out, log_sum_exp);
 }
 
 void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
@@ -77,16 +65,14 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
     require_disjoint(dqkv, "dqkv", *tensor, "an input", kOp);
   }
   const Device device = attention_device(kOp, options, dout, qkv, out, log_sum_exp, dqkv);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) {
-      if constexpr (cuda::kHasCudnn) {
-        if (cuda::cudnn_attention_backward(dout, qkv, out, log_sum_exp, options, dqkv)) return;
-      }
-      return cuda::attention_backward(dout, qkv, out, log_sum_exp, options, dqkv);
+  if constexpr (cuda::kHasCudnn) {
+    if (device.is_cuda() &&
+        cuda::cudnn_attention_backward(dout, qkv, out, log_sum_exp, options, dqkv)) {
+      return;
     }
   }
-  cpu::attention_backward(dout, qkv, out, log_sum_exp, now(options), dqkv);
+  dispatch<cpu::attention_backward, cuda::attention_backward>(device, dout, qkv, out, log_sum_exp,
+                                                              options, dqkv);
 }
 
 void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
@@ -98,11 +84,8 @@ void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
   require_dtype(weights, DType::f32, kOp, "weights");
   require_attention_options(qkv, options, kOp);
   const Device device = attention_device(kOp, options, qkv, log_sum_exp, weights);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::attention_weights(qkv, log_sum_exp, options, weights);
-  }
-  cpu::attention_weights(qkv, log_sum_exp, options, weights);
+  dispatch<cpu::attention_weights, cuda::attention_weights>(device, qkv, log_sum_exp, options,
+                                                            weights);
 }
 
 void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
@@ -123,13 +106,8 @@ void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values,
           keys.dim(2));
   require(window >= 0, "{}: the window must be 0 (none) or positive, but is {}", kOp, window);
   const Device device = common_device(kOp, q, keys, values, out);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) {
-      return cuda::attention_decode(q, keys, values, length, window, scale, out);
-    }
-  }
-  cpu::attention_decode(q, keys, values, length, window, scale, out);
+  dispatch<cpu::attention_decode, cuda::attention_decode>(device, q, keys, values, length, window,
+                                                          scale, out);
 }
 
 }  // namespace tessera

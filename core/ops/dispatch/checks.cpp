@@ -1,4 +1,4 @@
-#include "core/ops/checks.h"
+#include "core/ops/dispatch/checks.h"
 
 #include "core/error.h"
 

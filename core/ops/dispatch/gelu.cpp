@@ -1,8 +1,7 @@
 #include "core/ops/gelu.h"
 
-#include "core/ops/checks.h"
-#include "core/ops/cpu/ops.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/dispatch/checks.h"
+#include "core/ops/dispatch/dispatch.h"
 #include "core/trace/trace.h"
 
 namespace tessera {
@@ -14,11 +13,7 @@ void gelu_forward(const Tensor& x, Gelu kind, Tensor y) {
   require_like(y, x, kOp, "y");
   require_same_or_disjoint(y, "y", x, "x", kOp);
   const Device device = common_device(kOp, x, y);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::gelu_forward(x, kind, y);
-  }
-  cpu::gelu_forward(x, kind, y);
+  dispatch<cpu::gelu_forward, cuda::gelu_forward>(device, x, kind, y);
 }
 
 void gelu_backward(const Tensor& dy, const Tensor& x, Gelu kind, Tensor dx) {
@@ -30,11 +25,7 @@ void gelu_backward(const Tensor& dy, const Tensor& x, Gelu kind, Tensor dx) {
   require_same_or_disjoint(dx, "dx", dy, "dy", kOp);
   require_same_or_disjoint(dx, "dx", x, "x", kOp);
   const Device device = common_device(kOp, dy, x, dx);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::gelu_backward(dy, x, kind, dx);
-  }
-  cpu::gelu_backward(dy, x, kind, dx);
+  dispatch<cpu::gelu_backward, cuda::gelu_backward>(device, dy, x, kind, dx);
 }
 
 }  // namespace tessera

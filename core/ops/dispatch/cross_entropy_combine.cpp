@@ -1,9 +1,8 @@
 #include <initializer_list>
 
-#include "core/ops/checks.h"
-#include "core/ops/cpu/ops.h"
 #include "core/ops/cross_entropy.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/dispatch/checks.h"
+#include "core/ops/dispatch/dispatch.h"
 
 namespace tessera {
 namespace {
@@ -23,11 +22,7 @@ void rescale_sum_exp(const Tensor& row_max, const Tensor& global_max, Tensor row
   constexpr const char* kOp = "rescale_sum_exp";
   require_statistics({&row_max, &global_max, &row_sum}, row_max.numel(), kOp);
   const Device device = common_device(kOp, row_max, global_max, row_sum);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::rescale_sum_exp(row_max, global_max, row_sum);
-  }
-  cpu::rescale_sum_exp(row_max, global_max, row_sum);
+  dispatch<cpu::rescale_sum_exp, cuda::rescale_sum_exp>(device, row_max, global_max, row_sum);
 }
 
 void cross_entropy_loss(const Tensor& global_max, const Tensor& sum_exp, const Tensor& target_logit,
@@ -38,14 +33,8 @@ void cross_entropy_loss(const Tensor& global_max, const Tensor& sum_exp, const T
   require_statistics({&global_max, &sum_exp, &target_logit, &log_sum_exp}, targets.numel(), kOp);
   const Device device =
       common_device(kOp, global_max, sum_exp, target_logit, targets, log_sum_exp, loss_sum);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) {
-      return cuda::cross_entropy_loss(global_max, sum_exp, target_logit, targets, log_sum_exp,
-                                      loss_sum);
-    }
-  }
-  cpu::cross_entropy_loss(global_max, sum_exp, target_logit, targets, log_sum_exp, loss_sum);
+  dispatch<cpu::cross_entropy_loss, cuda::cross_entropy_loss>(
+      device, global_max, sum_exp, target_logit, targets, log_sum_exp, loss_sum);
 }
 
 void cross_entropy_correct(const Tensor& global_max, const Tensor& target_logit,
@@ -56,13 +45,8 @@ void cross_entropy_correct(const Tensor& global_max, const Tensor& target_logit,
   require_shape(correct, {1}, kOp, "correct");
   require_dtype(correct, DType::f64, kOp, "correct");
   const Device device = common_device(kOp, global_max, target_logit, targets, correct);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) {
-      return cuda::cross_entropy_correct(global_max, target_logit, targets, correct);
-    }
-  }
-  cpu::cross_entropy_correct(global_max, target_logit, targets, correct);
+  dispatch<cpu::cross_entropy_correct, cuda::cross_entropy_correct>(device, global_max,
+                                                                    target_logit, targets, correct);
 }
 
 }  // namespace tessera

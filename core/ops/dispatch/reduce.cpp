@@ -1,8 +1,7 @@
 #include "core/ops/reduce.h"
 
-#include "core/ops/checks.h"
-#include "core/ops/cpu/ops.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/dispatch/checks.h"
+#include "core/ops/dispatch/dispatch.h"
 #include "core/trace/trace.h"
 
 namespace tessera {
@@ -15,11 +14,7 @@ void add_sum_of_squares(const Tensor& x, Tensor out) {
   require_dtype(out, DType::f64, kOp, "out");
   require_disjoint(out, "out", x, "x", kOp);
   const Device device = common_device(kOp, x, out);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::add_sum_of_squares(x, out);
-  }
-  cpu::add_sum_of_squares(x, out);
+  dispatch<cpu::add_sum_of_squares, cuda::add_sum_of_squares>(device, x, out);
 }
 
 void column_sum(const Tensor& x, Tensor out) {
@@ -30,11 +25,7 @@ void column_sum(const Tensor& x, Tensor out) {
   require_dtype(out, DType::f32, kOp, "out");
   require_disjoint(out, "out", x, "x", kOp);
   const Device device = common_device(kOp, x, out);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::column_sum(x, out);
-  }
-  cpu::column_sum(x, out);
+  dispatch<cpu::column_sum, cuda::column_sum>(device, x, out);
 }
 
 }  // namespace tessera

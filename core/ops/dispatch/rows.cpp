@@ -1,9 +1,8 @@
 #include "core/ops/rows.h"
 
 #include "core/error.h"
-#include "core/ops/checks.h"
-#include "core/ops/cpu/ops.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/dispatch/checks.h"
+#include "core/ops/dispatch/dispatch.h"
 #include "core/trace/trace.h"
 
 namespace tessera {
@@ -25,11 +24,7 @@ void gather_rows(const Tensor& x, const Tensor& rows, Tensor out, int64_t first)
   constexpr const char* kOp = "gather_rows";
   check_rows(x, "x", rows, out, "out", kOp);
   const Device device = common_device(kOp, x, rows, out);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::gather_rows(x, rows, first, out);
-  }
-  cpu::gather_rows(x, rows, first, out);
+  dispatch<cpu::gather_rows, cuda::gather_rows>(device, x, rows, out, first);
 }
 
 void scatter_add_rows(const Tensor& dout, const Tensor& rows, Tensor dx, int64_t first) {
@@ -37,11 +32,7 @@ void scatter_add_rows(const Tensor& dout, const Tensor& rows, Tensor dx, int64_t
   constexpr const char* kOp = "scatter_add_rows";
   check_rows(dx, "dx", rows, dout, "dout", kOp);
   const Device device = common_device(kOp, dout, rows, dx);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::scatter_add_rows(dout, rows, first, dx);
-  }
-  cpu::scatter_add_rows(dout, rows, first, dx);
+  dispatch<cpu::scatter_add_rows, cuda::scatter_add_rows>(device, dout, rows, dx, first);
 }
 
 void gather_ints(const Tensor& values, const Tensor& rows, Tensor out) {
@@ -51,11 +42,7 @@ void gather_ints(const Tensor& values, const Tensor& rows, Tensor out) {
   require_like(out, rows, kOp, "out");
   require_disjoint(out, "out", values, "values", kOp);
   const Device device = common_device(kOp, values, rows, out);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::gather_ints(values, rows, out);
-  }
-  cpu::gather_ints(values, rows, out);
+  dispatch<cpu::gather_ints, cuda::gather_ints>(device, values, rows, out);
 }
 
 void count_equal(const Tensor& a, const Tensor& b, Tensor count) {
@@ -65,11 +52,7 @@ void count_equal(const Tensor& a, const Tensor& b, Tensor count) {
   require_shape(count, {1}, kOp, "count");
   require_dtype(count, DType::f64, kOp, "count");
   const Device device = common_device(kOp, a, b, count);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::count_equal(a, b, count);
-  }
-  cpu::count_equal(a, b, count);
+  dispatch<cpu::count_equal, cuda::count_equal>(device, a, b, count);
 }
 
 void argmax_rows(const Tensor& x, Tensor out) {
@@ -80,11 +63,7 @@ void argmax_rows(const Tensor& x, Tensor out) {
   require_shape(out, {x.dim(0)}, kOp, "out");
   require_dtype(out, DType::i32, kOp, "out");
   const Device device = common_device(kOp, x, out);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::argmax_rows(x, out);
-  }
-  cpu::argmax_rows(x, out);
+  dispatch<cpu::argmax_rows, cuda::argmax_rows>(device, x, out);
 }
 
 }  // namespace tessera

@@ -1,9 +1,8 @@
 #include "core/ops/columns.h"
 
 #include "core/error.h"
-#include "core/ops/checks.h"
-#include "core/ops/cpu/ops.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/dispatch/checks.h"
+#include "core/ops/dispatch/dispatch.h"
 
 namespace tessera {
 
@@ -19,11 +18,7 @@ void join_columns(const Tensor& parts, Tensor out) {
           parts.dim(0) * parts.dim(2), describe(out));
   require_disjoint(out, "out", parts, "parts", kOp);
   const Device device = common_device(kOp, parts, out);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::join_columns(parts, out);
-  }
-  cpu::join_columns(parts, out);
+  dispatch<cpu::join_columns, cuda::join_columns>(device, parts, out);
 }
 
 }  // namespace tessera

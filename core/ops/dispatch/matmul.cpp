@@ -1,9 +1,9 @@
 #include "core/ops/matmul.h"
 
 #include "core/error.h"
-#include "core/ops/checks.h"
-#include "core/ops/cpu/matmul/matmul.h"
 #include "core/ops/cuda/matmul/matmul.h"
+#include "core/ops/dispatch/checks.h"
+#include "core/ops/dispatch/dispatch.h"
 #include "core/ops/reduce.h"
 #include "core/trace/trace.h"
 
@@ -62,12 +62,8 @@ Matrix transposed_weights(const Tensor& w) { return {w, w.dim(1), w.dim(0), Layo
 void linear_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor y) {
   const TraceRange range("linear_forward");
   const Device device = check_forward("linear_forward", x, w, bias, y);
-  if (device.is_meta()) return;
   const Matrix a = rows_as_matrix(x), b = transposed_weights(w);
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::matmul(a, b, bias, y, Accumulate::no);
-  }
-  cpu::matmul(a, b, bias, y, Accumulate::no);
+  dispatch<cpu::matmul, cuda::matmul>(device, a, b, bias, y, Accumulate::no);
 }
 
 void linear_gelu_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Gelu kind,
@@ -93,12 +89,8 @@ void linear_gelu_forward(const Tensor& x, const Tensor& w, const Tensor& bias, G
 void linear_backward_input(const Tensor& dy, const Tensor& w, Tensor dx) {
   const TraceRange range("linear_backward_input");
   const Device device = check_backward_input("linear_backward_input", dy, w, dx);
-  if (device.is_meta()) return;
   const Matrix a = rows_as_matrix(dy), b = weights(w);
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::matmul(a, b, {}, dx, Accumulate::no);
-  }
-  cpu::matmul(a, b, {}, dx, Accumulate::no);
+  dispatch<cpu::matmul, cuda::matmul>(device, a, b, Tensor(), dx, Accumulate::no);
 }
 
 void linear_gelu_backward_input(const Tensor& dy, const Tensor& w, const Tensor& hidden, Gelu kind,
@@ -122,12 +114,8 @@ void linear_gelu_backward_input(const Tensor& dy, const Tensor& w, const Tensor&
 void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor dw, Accumulate accumulate) {
   const TraceRange range("linear_backward_weight");
   const Device device = check_backward_weight("linear_backward_weight", dy, x, dw);
-  if (device.is_meta()) return;
   const Matrix a = transposed_rows(dy), b = rows_as_matrix(x);
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::matmul(a, b, {}, dw, accumulate);
-  }
-  cpu::matmul(a, b, {}, dw, accumulate);
+  dispatch<cpu::matmul, cuda::matmul>(device, a, b, Tensor(), dw, accumulate);
 }
 
 void linear_backward_weight_bias(const Tensor& dy, const Tensor& x, Tensor dw,

@@ -1,9 +1,8 @@
 #include "core/ops/cross_entropy.h"
 
 #include "core/error.h"
-#include "core/ops/checks.h"
-#include "core/ops/cpu/ops.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/dispatch/checks.h"
+#include "core/ops/dispatch/dispatch.h"
 #include "core/trace/trace.h"
 
 namespace tessera {
@@ -38,13 +37,8 @@ void cross_entropy_statistics(const Tensor& logits, const Tensor& targets, int64
   require_row_values(row_sum, logits, kOp, "row_sum");
   require_row_values(target_logit, logits, kOp, "target_logit");
   const Device device = common_device(kOp, logits, targets, row_max, row_sum, target_logit);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda())
-      return cuda::cross_entropy_statistics(logits, targets, first, valid, row_max, row_sum,
-                                            target_logit);
-  }
-  cpu::cross_entropy_statistics(logits, targets, first, valid, row_max, row_sum, target_logit);
+  dispatch<cpu::cross_entropy_statistics, cuda::cross_entropy_statistics>(
+      device, logits, targets, first, valid, row_max, row_sum, target_logit);
 }
 
 void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first, int64_t valid,
@@ -58,12 +52,8 @@ void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first,
     require_dtype(scale.at, DType::f32, kOp, "scale");
   }
   const Device device = common_device(kOp, logits, targets, log_sum_exp, scale.at);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda())
-      return cuda::cross_entropy_gradient(logits, targets, first, valid, log_sum_exp, scale);
-  }
-  cpu::cross_entropy_gradient(logits, targets, first, valid, log_sum_exp, scale.now());
+  dispatch<cpu::cross_entropy_gradient, cuda::cross_entropy_gradient>(
+      device, logits, targets, first, valid, log_sum_exp, scale);
 }
 
 }  // namespace tessera

@@ -41,13 +41,4 @@ Device common_device(const char* op, const Tensors&... tensors) {
   return common_device_of(op, all);
 }
 
-/// Extent of the last dim.
-inline int64_t columns_of(const Tensor& tensor) { return tensor.dim(-1); }
-
-/// Product of all dims but the last.
-inline int64_t rows_of(const Tensor& tensor) {
-  const int64_t columns = columns_of(tensor);
-  return columns == 0 ? 0 : tensor.numel() / columns;
-}
-
 }  // namespace tessera

@@ -1,9 +1,8 @@
 #include "core/ops/stochastic_rounding.h"
 
 #include "core/error.h"
-#include "core/ops/checks.h"
-#include "core/ops/cpu/ops.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/dispatch/checks.h"
+#include "core/ops/dispatch/dispatch.h"
 
 namespace tessera {
 
@@ -15,11 +14,7 @@ void round_stochastically(const Tensor& x, const StochasticRounding& rounding, T
           describe(y));
   require_disjoint(y, "y", x, "x", kOp);
   const Device device = common_device(kOp, x, y);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::round_stochastically(x, rounding, y);
-  }
-  cpu::round_stochastically(x, rounding, y);
+  dispatch<cpu::round_stochastically, cuda::round_stochastically>(device, x, rounding, y);
 }
 
 }  // namespace tessera

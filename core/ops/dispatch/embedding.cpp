@@ -1,9 +1,8 @@
 #include "core/ops/embedding.h"
 
 #include "core/error.h"
-#include "core/ops/checks.h"
-#include "core/ops/cpu/ops.h"
-#include "core/ops/cuda/ops.h"
+#include "core/ops/dispatch/checks.h"
+#include "core/ops/dispatch/dispatch.h"
 #include "core/trace/trace.h"
 
 namespace tessera {
@@ -45,11 +44,7 @@ void embedding_forward(const Tensor& ids, const Tensor& table, Range held, Tenso
   require_dtype(table, out.dtype(), kOp, "table");
   require_disjoint(out, "out", table, "table", kOp);
   const Device device = common_device(kOp, ids, table, out);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::embedding_forward(ids, table, held, out);
-  }
-  cpu::embedding_forward(ids, table, held, out);
+  dispatch<cpu::embedding_forward, cuda::embedding_forward>(device, ids, table, held, out);
 }
 
 void embedding_backward(const Tensor& ids, const Tensor& dout, Range held, Tensor dtable) {
@@ -61,11 +56,7 @@ void embedding_backward(const Tensor& ids, const Tensor& dout, Range held, Tenso
   require_dtype(dtable, DType::f32, kOp, "dtable");
   require_disjoint(dtable, "dtable", dout, "dout", kOp);
   const Device device = common_device(kOp, ids, dout, dtable);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::embedding_backward(ids, dout, held, dtable);
-  }
-  cpu::embedding_backward(ids, dout, held, dtable);
+  dispatch<cpu::embedding_backward, cuda::embedding_backward>(device, ids, dout, held, dtable);
 }
 
 void embedding_add(const Tensor& x, const Tensor& ids, const Tensor& table, Tensor out) {
@@ -81,15 +72,7 @@ void embedding_add(const Tensor& x, const Tensor& ids, const Tensor& table, Tens
   require_same_or_disjoint(out, "out", x, "x", kOp);
   require_disjoint(out, "out", table, "table", kOp);
   const Device device = common_device(kOp, x, ids, table, out);
-  if (device.is_meta()) return;
-  if constexpr (kHasCuda) {
-    if (device.is_cuda()) return cuda::embedding_add(x, ids, table, out);
-  }
-  for (const int32_t id : ids.span<int32_t>()) {
-    require(0 <= id && id < table.dim(0), "{}: id {} is not in a table of {} rows", kOp, id,
-            table.dim(0));
-  }
-  cpu::embedding_add(x, ids, table, out);
+  dispatch<cpu::embedding_add, cuda::embedding_add>(device, x, ids, table, out);
 }
 
 }  // namespace tessera
