@@ -88,4 +88,23 @@ decltype(auto) dispatch_float(DType dtype, Body&& body) {
   }
 }
 
+/// Calls body(value) with `value` converted to the element type of `dtype`.
+template <typename Body>
+void dispatch_value(DType dtype, double value, Body&& body) {
+  switch (dtype) {
+    case DType::f32:
+      return body(static_cast<float>(value));
+    case DType::bf16:
+      return body(bfloat16(static_cast<float>(value)));
+    case DType::f64:
+      return body(value);
+    case DType::i32:
+      return body(static_cast<int32_t>(value));
+    case DType::i64:
+      return body(static_cast<int64_t>(value));
+    case DType::u8:
+      return body(static_cast<uint8_t>(value));
+  }
+}
+
 }  // namespace tessera

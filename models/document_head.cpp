@@ -76,7 +76,7 @@ void DocumentHead::loss(const StepContext& ctx, const Tensor& hidden, const Toke
 }
 
 void DocumentHead::loss_and_gradient(const StepContext& ctx, const Tensor& hidden,
-                                     const TokenBatch& batch, const Factor& scale,
+                                     const TokenBatch& batch, const Scalar& scale,
                                      const LossSums& sums, Tensor dhidden) {
   const TraceRange range("document head");
   const Arena::Scope scope(ctx.arena);

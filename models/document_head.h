@@ -27,7 +27,7 @@ class DocumentHead {
   /// Adds to the document losses, and to dhidden (n, C) the gradient of scale × loss. Says that all
   /// gradients are final.
   void loss_and_gradient(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch,
-                         const Factor& scale, const LossSums& sums, Tensor dhidden);
+                         const Scalar& scale, const LossSums& sums, Tensor dhidden);
 
  private:
   Dropout dropout(const StepContext& ctx, const TokenBatch& batch) const;

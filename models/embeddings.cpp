@@ -15,7 +15,7 @@ Parameter* declare_table(ParameterStore& store, const ModelConfig& config, const
                      {},
                      Init::normal(static_cast<float>(config.init_stddev)),
                      /*decay=*/true};
-  spec.gradient_rows = GradientRows::held;
+  spec.gradient_rows = GradientRows::local;
   return &store.declare(spec);
 }
 
@@ -45,7 +45,7 @@ Embeddings::Embeddings(ParameterStore& store, const ModelConfig& config, Communi
   }
   if (architecture_of(config.kind).embedding_norm) {
     norm_.emplace(store, "embedding.norm", config.hidden_size, config.bias, config.layer_norm_eps,
-                  GradientRows::held);
+                  GradientRows::local);
   }
 }
 

@@ -62,7 +62,7 @@ void LanguageHead::loss(const StepContext& ctx, const Tensor& hidden, const Toke
 }
 
 void LanguageHead::loss_and_gradient(const StepContext& ctx, const Tensor& hidden,
-                                     const TokenBatch& batch, const Factor& scale,
+                                     const TokenBatch& batch, const Scalar& scale,
                                      const LossSums& sums, Tensor dhidden) {
   const TraceRange range("language head");
   const Arena::Scope scope(ctx.arena);

@@ -26,7 +26,7 @@ class LanguageHead {
   /// Adds to the token losses; dhidden (n, C) = the gradient of scale × loss, which may not alias
   /// hidden. Says that all gradients but the word table's are final.
   void loss_and_gradient(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch,
-                         const Factor& scale, const LossSums& sums, Tensor dhidden);
+                         const Scalar& scale, const LossSums& sums, Tensor dhidden);
 
   /// x (M, C) → logits (M, V) fp32 of all words, whole on every tensor rank.
   void whole_logits(const StepContext& ctx, const Tensor& x, Tensor logits);

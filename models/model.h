@@ -3,7 +3,7 @@
 #include <memory>
 #include <optional>
 
-#include "core/ops/factor.h"
+#include "core/ops/scalar.h"
 #include "core/parameters/parameter.h"
 #include "models/model_config.h"
 #include "models/token_batch.h"
@@ -19,8 +19,8 @@ class KeyValueCache;
 
 /// What the gradient of each sum of losses is multiplied by: one over the global number of targets.
 struct LossWeights {
-  Factor token = 0.0f;
-  Factor document = 0.0f;
+  Scalar token = 0.0f;
+  Scalar document = 0.0f;
 };
 
 /// What the passes over micro-batches add up: one fp64 tensor, so that one all-reduce sums it over

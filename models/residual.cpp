@@ -9,7 +9,7 @@ Residual::Residual(ParameterStore& store, const std::string& norm_name, const Mo
       dropout_(config.dropout),
       purpose_(purpose),
       norm_(store, norm_name, config.hidden_size, config.bias, config.layer_norm_eps,
-            GradientRows::held) {}
+            GradientRows::local) {}
 
 Tensor Residual::input(const StepContext& ctx, const Tensor& x) {
   return pre_norm_ ? norm_.forward(ctx, x) : x;

@@ -35,7 +35,7 @@ AttentionOptions SelfAttention::options(const StepContext& ctx, const AttentionM
   options.dropout = ctx.dropout(dropout_, RandomPurpose::attention_dropout, layer_, {});
   options.dropout.first_row = ctx.first_sequence;  // the op's rows are sequences
   options.dropout.sequence_rows = 1;
-  options.places = ctx.places;
+  options.padded_rows = ctx.padded_rows;
   options.first_head = first_head_;
   options.total_heads = total_heads_;
   return options;
@@ -83,8 +83,9 @@ Tensor SelfAttention::extend(const StepContext& ctx, const Tensor& x, KeyValueCa
                              const Visibility& visibility) {
   const TraceRange range("attention");
   const int64_t batch = x.dim(0), seq = x.dim(1), local_width = local_heads_ * head_dim_;
-  const std::string why_not = attention_decode_why_not(kinds_of(visibility.mask));
-  require(why_not.empty(), "attention: {}", why_not);
+  if (const auto reason = attention_decode_unsupported_reason(kinds_of(visibility.mask))) {
+    fail("attention: {}", *reason);
+  }
   if (cache.length() == 0) {
     Tensor out = forward(ctx, x, visibility);
     cache.store(layer_, saved_.qkv);

@@ -27,11 +27,12 @@ Transformer::Transformer(ParameterStore& store, const ModelConfig& config, Commu
       causal_(traits_of(config).causal),
       blocks_(make_blocks(store, config, tp)),
       inputs_(blocks_.size()) {
-  const std::string why_not = attention_why_not(traits_of(config).mask_kinds());
-  require(why_not.empty(), "no implementation of attention takes this model's masks: {}", why_not);
+  if (const auto reason = attention_unsupported_reason(traits_of(config).mask_kinds())) {
+    fail("no attention implementation supports the masks of this model: {}", *reason);
+  }
   if (config.pre_norm()) {
     final_norm_.emplace(store, "final_norm", config.hidden_size, config.bias, config.layer_norm_eps,
-                        GradientRows::held);
+                        GradientRows::local);
   }
 }
 
@@ -103,7 +104,7 @@ AttentionMask mask_of(const TokenBatch& batch) {
 
 StepContext context_for(const StepContext& ctx, const TokenBatch& batch) {
   StepContext pass = ctx;
-  pass.places = {batch.padded_rows, batch.seq_length};
+  pass.padded_rows = {batch.padded_rows, batch.seq_length};
   pass.rows = ctx.rows.of(batch.num_tokens());
   return pass;
 }

@@ -9,10 +9,11 @@ namespace tessera {
 
 GradientReducer::GradientReducer(const ParameterStore& store, Communicator& dp)
     : store_(store), dp_(dp) {
-  const FlatCut& cut = store.layout().cut();
-  require(!cut.shared() || (cut.owners == dp.size() && cut.owner == dp.rank()),
-          "gradient reducer: the store is that of owner {} of {}, but this is data rank {} of {}",
-          cut.owner, cut.owners, dp.rank(), dp.size());
+  const OptimizerSharding& sharding = store.layout().sharding();
+  require(
+      !sharding.sharded() || (sharding.num_shards == dp.size() && sharding.shard == dp.rank()),
+      "gradient reducer: the store has optimizer shard {} of {}, but this is data rank {} of {}",
+      sharding.shard, sharding.num_shards, dp.rank(), dp.size());
   for (const Parameter& parameter : store.parameters()) parameters_.push_back(&parameter);
   reset();
   pending_.reserve(missing_.size());
@@ -36,7 +37,7 @@ void GradientReducer::add(const Parameter& parameter) {
   const auto index = static_cast<size_t>(found - parameters_.begin());
   require(!added_[index], "gradient reducer: parameter {} was added twice in a step",
           parameter.name);
-  require(!parameter.grad_is_forgotten,
+  require(!parameter.grad_is_invalid,
           "gradient reducer: parameter {} has no gradient: its layer's backward added none",
           parameter.name);
   added_[index] = true;
@@ -74,8 +75,8 @@ void GradientReducer::start(size_t bucket) {
 std::unique_ptr<PendingCollective> GradientReducer::sum(const FlatBucket& bucket) const {
   const Tensor flat = store_.flat_grads();
   const Tensor all = flat.slice(bucket.elements.begin, bucket.elements.end);
-  if (!store_.layout().cut().shared()) return dp_.all_reduce_async(all);
-  return dp_.reduce_scatter_async(all, flat.slice(bucket.owned.begin, bucket.owned.end));
+  if (!store_.layout().sharding().sharded()) return dp_.all_reduce_async(all);
+  return dp_.reduce_scatter_async(all, flat.slice(bucket.shard.begin, bucket.shard.end));
 }
 
 void GradientReducer::progress() {

@@ -17,11 +17,11 @@ int64_t count(const std::vector<Tensor>& tensors) {
 
 HeldRowGradients::HeldRowGradients(const ParameterStore& store, Communicator& tp) : tp_(tp) {
   const auto of_held_rows = [](const Parameter& p) {
-    return p.gradient_rows == GradientRows::held;
+    return p.gradient_rows == GradientRows::local;
   };
-  for (const OwnedRange& range : store.owned_ranges_by(of_held_rows)) {
+  for (const ShardRange& range : store.shard_ranges_by(of_held_rows)) {
     if (!range.property) continue;
-    (range.run.grad.numel() < kAlone ? together_ : alone_).push_back(range.run.grad);
+    (range.shard.grad.numel() < kAlone ? together_ : alone_).push_back(range.shard.grad);
   }
 }
 

@@ -10,7 +10,7 @@
 namespace tessera {
 
 /// With sequence parallelism, sums over the tensor ranks the gradients of parameters that see only
-/// a rank's local rows (GradientRows::held): norms, biases after row-parallel layers, and position
+/// a rank's local rows (GradientRows::local): norms, biases after row-parallel layers, and position
 /// and type embeddings.
 class HeldRowGradients {
  public:

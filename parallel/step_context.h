@@ -25,12 +25,12 @@ struct StepContext {
   /// Index in the global batch of this micro-batch's first sequence.
   int64_t first_sequence = 0;
   /// For captured passes: where dropout reads `step` and `first_sequence` when it runs
-  /// (Dropout::moment). Undefined otherwise.
-  Tensor moment = {};
+  /// (Dropout::rng_offset). Undefined otherwise.
+  Tensor rng_offset = {};
   /// Position of each row, over all ranks, in the padded micro-batch.
-  RowPlaces places = {};
+  PaddedRows padded_rows = {};
   /// This tensor rank's local rows outside the tensor regions. If rows are sharded, an activation
-  /// there is (1, n, C) for the n local rows, and `places` still covers all rows.
+  /// there is (1, n, C) for the n local rows, and `padded_rows` still covers all rows.
   RowSplit rows = {};
 
   void gradient_is_final(const Parameter& parameter) const {
@@ -44,14 +44,14 @@ struct StepContext {
     Dropout result;
     result.probability = training ? static_cast<float>(probability) : 0.0f;
     result.key = {seed, purpose, static_cast<uint32_t>(layer), step};
-    result.first_row = first_sequence * places.seq_length;
+    result.first_row = first_sequence * padded_rows.seq_length;
     result.rows = tokens;
-    result.moment = moment;
-    result.sequence_rows = places.seq_length;
+    result.rng_offset = rng_offset;
+    result.sequence_rows = padded_rows.seq_length;
     return result;
   }
   Dropout dropout(double probability, RandomPurpose purpose, int layer) const {
-    return dropout(probability, purpose, layer, rows.held_of(places.padded));
+    return dropout(probability, purpose, layer, rows.held_of(padded_rows.index));
   }
 };
 

@@ -5,7 +5,7 @@
 #include <exception>
 
 #include "core/cuda/stream.h"
-#include "core/cuda/watch.h"
+#include "core/cuda/wait_check.h"
 #include "core/error.h"
 #include "core/memory.h"
 
@@ -26,9 +26,9 @@ double gibibytes(size_t bytes) { return static_cast<double>(bytes) / (1u << 30);
 /// Freeing memory waits for all work on the GPU, without running wait checks. So wait for the
 /// stream first.
 void wait_before_release() {
-  if (!Watch::any()) return;
+  if (!WaitCheck::any()) return;
   try {
-    Watch::until([] { return is_done(cudaStreamQuery(stream())); });
+    WaitCheck::wait_until([] { return is_done(cudaStreamQuery(stream())); });
   } catch (const std::exception&) {
     // Failed work is aborted, so it ends; the next wait for the GPU throws the error again.
   }
@@ -74,10 +74,10 @@ int device_count() {
   return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
 
-std::string why_no_device() {
+std::optional<std::string> no_device_reason() {
   int count = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);
-  if (code == cudaSuccess && count > 0) return "";
+  if (code == cudaSuccess && count > 0) return std::nullopt;
   cudaGetLastError();
   int driver = 0, runtime = 0;
   cudaDriverGetVersion(&driver);
@@ -134,8 +134,8 @@ DeviceInfo device_info(int index) {
 void use_device(int index) { check(cudaSetDevice(index), "cudaSetDevice"); }
 
 void synchronize() {
-  if (Watch::any()) {
-    Watch::until([] { return is_done(cudaStreamQuery(stream())); });
+  if (WaitCheck::any()) {
+    WaitCheck::wait_until([] { return is_done(cudaStreamQuery(stream())); });
   }
   check(cudaStreamSynchronize(stream()), "the work on the stream");
 }
@@ -151,8 +151,8 @@ void record_event(void* event) {
 }
 
 void wait_for_event(void* event) {
-  if (Watch::any()) {
-    Watch::until([&] { return is_done(cudaEventQuery(static_cast<cudaEvent_t>(event))); });
+  if (WaitCheck::any()) {
+    WaitCheck::wait_until([&] { return is_done(cudaEventQuery(static_cast<cudaEvent_t>(event))); });
   }
   check(cudaEventSynchronize(static_cast<cudaEvent_t>(event)), "the work on the stream");
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 
 /// NVIDIA GPUs for the rest of Tessera, without CUDA headers. Defined where kHasCuda.
@@ -9,8 +10,8 @@ namespace tessera::cuda {
 /// The number of GPUs that this process sees; 0 without a driver or with one that is too old.
 int device_count();
 
-/// Why device_count() is 0, in words that say what to do; "" if it is not.
-std::string why_no_device();
+/// Why device_count() is 0, and what to do; none if it is not 0.
+std::optional<std::string> no_device_reason();
 
 /// The PCI address of GPU `index` ("0000:1b:00.0"). Processes may number the same GPUs differently
 /// or see only some of them; the address identifies them.
@@ -46,7 +47,7 @@ bool is_emulated();
 void use_device(int index);
 
 /// Returns when everything that this thread enqueued is done. Throws what went wrong on the GPU
-/// meanwhile, or what a Watch (core/cuda/watch.h) throws.
+/// meanwhile, or what a WaitCheck (core/cuda/wait_check.h) throws.
 void synchronize();
 
 /// A point in the calling thread's work (a cudaEvent_t as a pointer).

@@ -55,7 +55,8 @@ struct MaskKinds {
   bool documents = false;
   bool hidden = false;
   bool additive = false;
-  bool compact = false;  ///< the batch goes without its padding (RowPlaces in core/ops/attention.h)
+  bool compact =
+      false;  ///< the batch goes without its padding (PaddedRows in core/ops/attention.h)
 };
 
 MaskKinds kinds_of(const AttentionMask& mask);

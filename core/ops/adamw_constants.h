@@ -8,14 +8,14 @@ namespace tessera {
 
 /// The coefficients of a step, computed in double once:
 ///
-///     g = grad × grad_scale,  m += take1 (g − m),  v = beta2 v + take2 g²,
+///     g = grad × grad_scale,  m += one_minus_beta1 (g − m),  v = beta2 v + one_minus_beta2 g²,
 ///     weight = keep × weight − step_size × m / (√v × root_scale + eps)
 struct AdamWConstants {
   explicit AdamWConstants(const AdamW& s)
       : keep(static_cast<float>(1.0 - double{s.lr} * double{s.weight_decay})),
-        take1(static_cast<float>(1.0 - double{s.beta1})),
+        one_minus_beta1(static_cast<float>(1.0 - double{s.beta1})),
         beta2(s.beta2),
-        take2(static_cast<float>(1.0 - double{s.beta2})),
+        one_minus_beta2(static_cast<float>(1.0 - double{s.beta2})),
         eps(s.eps) {
     const auto step = static_cast<double>(s.step);
     const double correction1 = 1.0 - std::pow(double{s.beta1}, step);
@@ -25,7 +25,7 @@ struct AdamWConstants {
   }
 
   float keep;  ///< of a weight after decay
-  float take1, beta2, take2;
+  float one_minus_beta1, beta2, one_minus_beta2;
   float eps;
   float step_size;   ///< lr / (1 − beta1^step)
   float root_scale;  ///< 1 / sqrt(1 − beta2^step)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "core/masks/attention_mask.h"
@@ -8,27 +9,26 @@
 
 namespace tessera {
 
-/// Where the rows of a batch without its padding would be with it: row n is position
-/// padded[n] % seq_length of sequence padded[n] / seq_length.
-struct RowPlaces {
-  Tensor padded = {};  ///< (N) int32; undefined: no row is left out, padded[n] = n
+/// Where the rows of a batch without padding are in the padded batch: row n is position
+/// index[n] % seq_length of sequence index[n] / seq_length.
+struct PaddedRows {
+  Tensor index = {};  ///< (N) int32; undefined: no row is left out, index[n] = n
   int64_t seq_length = 0;
 };
 
 /// The options of attention for the heads of this rank. The dropout of weight (b, h, t, s) has the
 /// global index (((first_row + b) × total_heads + first_head + h) × T + t) × T + s.
 ///
-/// A batch without its padding has B = 1, T = N rows of real tokens, mask.documents that say which
-/// of them form a sequence or a document, and `places` of the rows, by which b, t, s and T above
-/// are those that the rows would have with the padding. The rows of a document have consecutive
-/// places.
+/// A batch without padding has B = 1, T = N rows of real tokens, mask.documents that delimit the
+/// sequences or documents, and `padded_rows`, from which b, t, s and T above are those of the
+/// padded batch. The rows of a document are consecutive there.
 struct AttentionOptions {
   float scale = 1.0f;  ///< multiplies q·k before the softmax, usually 1/sqrt(D)
   AttentionMask mask = {};
   Dropout dropout = {};
   int64_t first_head = 0;  ///< global index of this rank's head 0
   int64_t total_heads = 1;
-  RowPlaces places = {};
+  PaddedRows padded_rows = {};
 };
 
 /// out = softmax(scale × q kᵀ + additive, masked) v for each of the Hl heads that this rank holds.
@@ -38,8 +38,8 @@ struct AttentionOptions {
 /// "FlashAttention", 2022), in fp32; but products of bf16 take the weights, and their gradients,
 /// rounded to bf16, on a GPU and on processors that multiply bf16. Tiles that the mask hides
 /// altogether are skipped. A row with everything masked gives zeros, with log_sum_exp = −inf.
-/// Throws where a part of the mask does not fit, saying what would, and where attention_why_not()
-/// has something to say.
+/// Throws where a part of the mask does not fit, saying what would, and where
+/// attention_unsupported_reason() returns a reason.
 ///
 /// The bits do not depend on the run, on the number of threads, or on how heads are split over
 /// ranks. A hidden key has no influence if it and its value are finite. On the CPU tiles start at
@@ -62,10 +62,10 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
 void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
                        const AttentionOptions& options, Tensor weights);
 
-/// Why attention_forward, _backward and _weights do not take masks of these kinds, or "" if they
-/// do: a batch without its padding needs `documents`, and takes only causal and window beside it,
-/// since the others speak of the positions of padded sequences.
-std::string attention_why_not(const MaskKinds& kinds);
+/// Why attention_forward, _backward and _weights do not support masks of these kinds; none if they
+/// do. A batch without padding needs `documents` and supports only causal and window beside them:
+/// the other masks refer to positions in padded sequences.
+std::optional<std::string> attention_unsupported_reason(const MaskKinds& kinds);
 
 /// Attention of one new position per sequence to cached keys and values, for generation. q, out (B,
 /// Hl, D); keys, values (B, Hl, capacity, D); all of one dtype, fp32 or bf16. The query sees the
@@ -74,7 +74,7 @@ std::string attention_why_not(const MaskKinds& kinds);
 void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
                       int64_t window, float scale, Tensor out);
 
-/// As attention_why_not, for attention_decode: it takes no mask, causal, and window.
-std::string attention_decode_why_not(const MaskKinds& kinds);
+/// The same for attention_decode, which supports causal, window, and no mask.
+std::optional<std::string> attention_decode_unsupported_reason(const MaskKinds& kinds);
 
 }  // namespace tessera

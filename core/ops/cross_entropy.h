@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/ops/factor.h"
+#include "core/ops/scalar.h"
 #include "core/tensor.h"
 
 namespace tessera {
@@ -38,6 +38,6 @@ void cross_entropy_correct(const Tensor& global_max, const Tensor& target_logit,
 /// log_sum_exp[n]) − [v is the target]); zero in padding columns and in rows whose target is
 /// kIgnoreTarget.
 void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first, int64_t valid,
-                            const Tensor& log_sum_exp, const Factor& scale);
+                            const Tensor& log_sum_exp, const Scalar& scale);
 
 }  // namespace tessera

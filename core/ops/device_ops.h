@@ -7,9 +7,9 @@
 #include "core/ops/attention.h"
 #include "core/ops/clip.h"
 #include "core/ops/dropout.h"
-#include "core/ops/factor.h"
 #include "core/ops/gelu.h"
 #include "core/ops/matrix.h"
+#include "core/ops/scalar.h"
 #include "core/range.h"
 #include "core/tensor.h"
 

@@ -15,18 +15,19 @@ struct Dropout {
   int64_t first_row = 0;
   /// One int32 for each row of the tensor; undefined: rows[row] = row.
   Tensor rows = {};
-  /// A step, and a number of sequences of `sequence_rows` rows each, (2) int64 on the tensor's
-  /// device. Where defined, key.step is the first and first_row that many sequences, as they are
-  /// when the work runs: what was recorded once drops other elements when they have changed.
-  Tensor moment = {};
+  /// {step, first sequence}, (2) int64 on the tensor's device. If defined, it replaces key.step,
+  /// and first_row by first sequence × sequence_rows. Kernels read it when they run, so a captured
+  /// CUDA graph draws new bits at each launch.
+  Tensor rng_offset = {};
   int64_t sequence_rows = 1;
 
   bool active() const { return probability > 0.0f; }
   /// An element is dropped if its 32 random bits are below this.
   uint32_t threshold() const;
   float scale() const { return 1.0f / (1.0f - probability); }
-  /// The same with key.step and first_row as `moment` says, which must be in host memory.
-  Dropout now() const;
+  /// The same dropout with key.step and first_row read from rng_offset, which must be in host
+  /// memory, and without rng_offset.
+  Dropout resolved() const;
 };
 
 /// Throws, naming `op`, unless the dropout fits x (..., C).

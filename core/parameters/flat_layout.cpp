@@ -14,10 +14,11 @@ constexpr int64_t kAlignedElements = kAlignment / sizeof(bfloat16);  // aligned 
 
 }  // namespace
 
-FlatLayout::FlatLayout(std::span<const int64_t> sizes, const FlatCut& cut)
-    : cut_(cut), offsets_(sizes.size()), bucket_of_(sizes.size()) {
-  require(cut.owners >= 1 && 0 <= cut.owner && cut.owner < cut.owners,
-          "flat buffers can not be cut for owner {} of {}", cut.owner, cut.owners);
+FlatLayout::FlatLayout(std::span<const int64_t> sizes, const OptimizerSharding& sharding)
+    : sharding_(sharding), offsets_(sizes.size()), bucket_of_(sizes.size()) {
+  require(sharding.num_shards >= 1 && 0 <= sharding.shard && sharding.shard < sharding.num_shards,
+          "flat buffers cannot be sharded: this is shard {} of {}", sharding.shard,
+          sharding.num_shards);
   const auto aligned = [&](int64_t parameter) {
     return round_up(sizes[static_cast<size_t>(parameter)], kAlignedElements);
   };
@@ -25,7 +26,7 @@ FlatLayout::FlatLayout(std::span<const int64_t> sizes, const FlatCut& cut)
   int64_t elements = 0;
   for (int64_t i = end; i-- > 0;) {
     elements += aligned(i);
-    if (elements < cut.bucket_elements && i > 0) continue;
+    if (elements < sharding.bucket_elements && i > 0) continue;
     buckets_.push_back({{0, elements}, {i, end}, {}});
     end = i;
     elements = 0;
@@ -41,17 +42,18 @@ FlatLayout::FlatLayout(std::span<const int64_t> sizes, const FlatCut& cut)
       bucket_of_[static_cast<size_t>(i)] = b;
       offset += aligned(i);
     }
-    const int64_t piece = round_up(ceil_div(bucket.elements.size(), cut.owners), kAlignedElements);
-    bucket.elements = {begin, begin + piece * cut.owners};
-    bucket.owned = {begin + piece * cut.owner, begin + piece * (cut.owner + 1)};
+    const int64_t piece =
+        round_up(ceil_div(bucket.elements.size(), sharding.num_shards), kAlignedElements);
+    bucket.elements = {begin, begin + piece * sharding.num_shards};
+    bucket.shard = {begin + piece * sharding.shard, begin + piece * (sharding.shard + 1)};
     begin = bucket.elements.end;
   }
 }
 
-Range FlatLayout::in_owned_buffer(size_t bucket, Range elements) const {
+Range FlatLayout::in_shard_buffer(size_t bucket, Range elements) const {
   // Those of the buckets before, which divide evenly.
   const FlatBucket& place = buckets_[bucket];
-  const int64_t shift = place.elements.begin / cut_.owners - place.owned.begin;
+  const int64_t shift = place.elements.begin / sharding_.num_shards - place.shard.begin;
   return {elements.begin + shift, elements.end + shift};
 }
 

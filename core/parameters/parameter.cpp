@@ -52,7 +52,7 @@ void write_initial(const Parameter& parameter, uint64_t seed, int64_t first, con
 }  // namespace
 
 Accumulate Parameter::next_accumulate() {
-  return std::exchange(grad_is_forgotten, false) ? Accumulate::no : Accumulate::yes;
+  return std::exchange(grad_is_invalid, false) ? Accumulate::no : Accumulate::yes;
 }
 
 const Tensor& Parameter::grad_to_add_to() {
@@ -110,7 +110,7 @@ Parameter& ParameterStore::declare(const ParameterSpec& spec) {
 }
 
 void ParameterStore::allocate(Device device, DType precision, StoreFor purpose,
-                              const FlatCut& cut) {
+                              const OptimizerSharding& sharding) {
   require(!allocated_, "a parameter store is allocated once");
   allocated_ = true;
   device_ = device;
@@ -122,7 +122,7 @@ void ParameterStore::allocate(Device device, DType precision, StoreFor purpose,
     require(names.insert(parameter.name).second, "two parameters are named {}", parameter.name);
     sizes.push_back(parameter.local_shape.numel());
   }
-  layout_ = FlatLayout(sizes, cut);
+  layout_ = FlatLayout(sizes, sharding);
 
   const bool training = purpose == StoreFor::training;
   const MemoryUse use(training ? "weights, gradients and AdamW's moments" : "weights");
@@ -131,9 +131,9 @@ void ParameterStore::allocate(Device device, DType precision, StoreFor purpose,
   };
   values_ = flat(flat_size(), precision, true);
   grads_ = flat(flat_size(), DType::f32, training);
-  masters_ = flat(layout_.owned_size(), DType::f32, training && precision != DType::f32);
-  exp_avg_ = flat(layout_.owned_size(), DType::f32, training);
-  exp_avg_sq_ = flat(layout_.owned_size(), DType::f32, training);
+  masters_ = flat(layout_.shard_size(), DType::f32, training && precision != DType::f32);
+  exp_avg_ = flat(layout_.shard_size(), DType::f32, training);
+  exp_avg_sq_ = flat(layout_.shard_size(), DType::f32, training);
 
   const auto view = [&](const Tensor& flat_tensor, const Parameter& parameter) {
     const int64_t begin = parameter.offset;
@@ -147,7 +147,7 @@ void ParameterStore::allocate(Device device, DType precision, StoreFor purpose,
     if (!training) continue;
     parameter.grad = view(flat_grads(), parameter);
     if (precision == DType::f32) parameter.master = parameter.value;
-    if (!cut.shared()) {
+    if (!sharding.sharded()) {
       parameter.master = view(flat_masters(), parameter);
       parameter.exp_avg = view(flat_exp_avg(), parameter);
       parameter.exp_avg_sq = view(flat_exp_avg_sq(), parameter);
@@ -155,37 +155,37 @@ void ParameterStore::allocate(Device device, DType precision, StoreFor purpose,
     const size_t bucket = layout_.bucket_of(i);
     const int64_t begin = parameter.offset;
     const Range owned =
-        intersect({begin, begin + parameter.real_shape().numel()}, layout_.buckets()[bucket].owned);
-    parameter.owned = owned_run(bucket, owned.empty() ? Range{begin, begin} : owned);
-    parameter.owned.elements = {parameter.owned.elements.begin - begin,
-                                parameter.owned.elements.end - begin};
+        intersect({begin, begin + parameter.real_shape().numel()}, layout_.buckets()[bucket].shard);
+    parameter.optimizer_shard = shard_of(bucket, owned.empty() ? Range{begin, begin} : owned);
+    parameter.optimizer_shard.elements = {parameter.optimizer_shard.elements.begin - begin,
+                                          parameter.optimizer_shard.elements.end - begin};
   }
 }
 
 // Of elements that this rank owns, in one bucket.
-OwnedRun ParameterStore::owned_run(size_t bucket, Range elements) const {
-  const Range state = elements.empty() ? Range{} : layout_.in_owned_buffer(bucket, elements);
+OptimizerShard ParameterStore::shard_of(size_t bucket, Range elements) const {
+  const Range state = elements.empty() ? Range{} : layout_.in_shard_buffer(bucket, elements);
   const auto flat = [&](const Tensor& tensor) {
     return tensor.slice(elements.begin, elements.end);
   };
   const auto piece = [&](const Buffer& buffer) {
-    return buffer.tensor({layout_.owned_size()}, DType::f32).slice(state.begin, state.end);
+    return buffer.tensor({layout_.shard_size()}, DType::f32).slice(state.begin, state.end);
   };
-  OwnedRun run{elements, flat(flat_values()), flat(flat_grads()), {}, {}, {}};
-  run.master = precision_ == DType::f32 ? run.value : piece(masters_);
-  run.exp_avg = piece(exp_avg_);
-  run.exp_avg_sq = piece(exp_avg_sq_);
-  return run;
+  OptimizerShard shard{elements, flat(flat_values()), flat(flat_grads()), {}, {}, {}};
+  shard.master = precision_ == DType::f32 ? shard.value : piece(masters_);
+  shard.exp_avg = piece(exp_avg_);
+  shard.exp_avg_sq = piece(exp_avg_sq_);
+  return shard;
 }
 
 void ParameterStore::initialize(uint64_t seed) {
   require(allocated_, "a parameter store was initialized before it was allocated");
   if (device_.is_meta()) return;
   for (const Parameter& parameter : parameters_) {
-    const OwnedRun& owned = parameter.owned;
+    const OptimizerShard& owned = parameter.optimizer_shard;
     const bool has_masters = masters_.bytes() > 0;
     if (has_masters) write_initial(parameter, seed, owned.elements.begin, owned.master);
-    if (has_masters && !layout_.cut().shared()) {
+    if (has_masters && !layout_.sharding().sharded()) {
       copy(owned.master, owned.value);
     } else {  // each rank rounds all values itself, whoever owns the masters
       write_initial(parameter, seed, 0, parameter.real_part(parameter.value));
@@ -207,17 +207,17 @@ std::vector<FlatRange> ParameterStore::ranges_by(
   return ranges;
 }
 
-std::vector<OwnedRange> ParameterStore::owned_ranges_by(
+std::vector<ShardRange> ParameterStore::shard_ranges_by(
     const std::function<bool(const Parameter&)>& property) const {
-  std::vector<OwnedRange> owned;
+  std::vector<ShardRange> owned;
   for (const FlatRange& range : ranges_by(property)) {
-    if (!layout_.cut().shared()) {
-      owned.push_back({owned_run(0, range.elements), 0, range.property});
+    if (!layout_.sharding().sharded()) {
+      owned.push_back({shard_of(0, range.elements), 0, range.property});
       continue;
     }
     for (size_t bucket = 0; bucket < layout_.buckets().size(); ++bucket) {
-      const Range mine = intersect(range.elements, layout_.buckets()[bucket].owned);
-      if (!mine.empty()) owned.push_back({owned_run(bucket, mine), bucket, range.property});
+      const Range mine = intersect(range.elements, layout_.buckets()[bucket].shard);
+      if (!mine.empty()) owned.push_back({shard_of(bucket, mine), bucket, range.property});
     }
   }
   return owned;
@@ -225,11 +225,11 @@ std::vector<OwnedRange> ParameterStore::owned_ranges_by(
 
 void ParameterStore::zero_grads() {
   fill(flat_grads(), 0.0);
-  for (Parameter& parameter : parameters_) parameter.grad_is_forgotten = false;
+  for (Parameter& parameter : parameters_) parameter.grad_is_invalid = false;
 }
 
-void ParameterStore::forget_grads() {
-  for (Parameter& parameter : parameters_) parameter.grad_is_forgotten = true;
+void ParameterStore::invalidate_grads() {
+  for (Parameter& parameter : parameters_) parameter.grad_is_invalid = true;
 }
 
 Tensor ParameterStore::flat_masters() const {
@@ -241,9 +241,9 @@ Tensor ParameterStore::flat_exp_avg() const { return whole_state(exp_avg_, "exp_
 Tensor ParameterStore::flat_exp_avg_sq() const { return whole_state(exp_avg_sq_, "exp_avg_sq"); }
 
 Tensor ParameterStore::whole_state(const Buffer& buffer, const char* what) const {
-  require(!layout_.cut().shared(),
-          "{} of a parameter store that {} owners share are not whole on any of them", what,
-          layout_.cut().owners);
+  require(!layout_.sharding().sharded(),
+          "{} of a parameter store with {} optimizer shards are not whole on any rank", what,
+          layout_.sharding().num_shards);
   return buffer.tensor({flat_size()}, DType::f32);
 }
 

@@ -40,7 +40,7 @@ struct Init {
 /// Of which rows of the activations a rank's gradient of a parameter is a sum. `held`: of those
 /// that the rank holds between the tensor regions, so that where these are not all
 /// (parallel/row_split.h) the gradient is the sum over the tensor ranks.
-enum class GradientRows : uint8_t { all, held };
+enum class GradientRows : uint8_t { all, local };
 
 /// A layer's declaration of a parameter.
 struct ParameterSpec {
@@ -59,7 +59,7 @@ struct ParameterSpec {
 /// Elements that this rank updates, in all that an update reads and writes: 1-D views of the same
 /// elements of each flat buffer. Of a gradient that is summed over owners, only what is in such a
 /// run is the sum.
-struct OwnedRun {
+struct OptimizerShard {
   Range elements;
   Tensor value;       ///< compute precision
   Tensor grad;        ///< fp32
@@ -90,10 +90,10 @@ struct Parameter {
 
   /// What this rank updates, in training: elements of real_shape(), counted row-major. All of them,
   /// or with several owners a run, which may be empty.
-  OwnedRun owned;
+  OptimizerShard optimizer_shard;
 
-  /// Whether `grad` is to be taken for zeros, whatever is in its memory (forget_grads()).
-  bool grad_is_forgotten = false;
+  /// Whether `grad` is to be taken for zeros, whatever is in its memory (invalidate_grads()).
+  bool grad_is_invalid = false;
 
   /// Whether the next product adds to `grad` or, if it is invalid, overwrites it. Marks it as
   /// valid.
@@ -116,8 +116,8 @@ struct FlatRange {
 };
 
 /// What this rank updates of such a range; it lies in one bucket where there are several owners.
-struct OwnedRange {
-  OwnedRun run;  ///< elements of the flat buffers
+struct ShardRange {
+  OptimizerShard shard;  ///< elements of the flat buffers
   size_t bucket = 0;
   bool property = false;
 };
@@ -129,15 +129,16 @@ enum class StoreFor : uint8_t { inference, training };
 /// order of the forward pass; allocate() then lays them out one after the other in flat buffers:
 /// values in compute precision, gradients, masters (where precision is not fp32) and AdamW's two
 /// moments. Bucketing, the gradient norm, AdamW and checkpoints work on ranges of these buffers.
-/// Where ranks that hold the same parameters share the state of the optimizer (FlatCut), masters
-/// and moments are those of this rank's pieces alone.
+/// Where ranks that hold the same parameters share the state of the optimizer (OptimizerSharding),
+/// masters and moments are those of this rank's pieces alone.
 class ParameterStore {
  public:
   /// Call it before allocate(). The reference is valid as long as the store.
   Parameter& declare(const ParameterSpec& spec);
 
   /// Throws if two parameters share a name. Buffers start as zeros.
-  void allocate(Device device, DType precision, StoreFor purpose, const FlatCut& cut = {});
+  void allocate(Device device, DType precision, StoreFor purpose,
+                const OptimizerSharding& sharding = {});
 
   /// Fills masters and values with initial weights, a function of (seed, parameter name, global
   /// element index): the same bits on every layout.
@@ -147,7 +148,7 @@ class ParameterStore {
   /// As zero_grads(), but leaves the memory as it is until a gradient is first added to. Layers
   /// take `grad` by next_accumulate() and grad_to_add_to(); the flat gradients are right again when
   /// a backward pass has come by every parameter.
-  void forget_grads();
+  void invalidate_grads();
 
   std::deque<Parameter>& parameters() { return parameters_; }
   const std::deque<Parameter>& parameters() const { return parameters_; }
@@ -158,7 +159,7 @@ class ParameterStore {
   /// cover the buffers: gaps and padding, which are zeros, belong to the parameter before.
   std::vector<FlatRange> ranges_by(const std::function<bool(const Parameter&)>& property) const;
   /// The part of these ranges that this rank updates, in the order of elements.
-  std::vector<OwnedRange> owned_ranges_by(
+  std::vector<ShardRange> shard_ranges_by(
       const std::function<bool(const Parameter&)>& property) const;
   Tensor flat_values() const { return values_.tensor({flat_size()}, precision_); }
   Tensor flat_grads() const { return grads_.tensor({flat_size()}, DType::f32); }
@@ -175,7 +176,7 @@ class ParameterStore {
   size_t moment_bytes() const { return exp_avg_.bytes() + exp_avg_sq_.bytes(); }
 
  private:
-  OwnedRun owned_run(size_t bucket, Range elements) const;
+  OptimizerShard shard_of(size_t bucket, Range elements) const;
   Tensor whole_state(const Buffer& buffer, const char* what) const;
 
   std::deque<Parameter> parameters_;

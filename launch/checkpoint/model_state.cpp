@@ -32,12 +32,12 @@ Tensor elements_of(const Tensor& tensor, Range range) {
 }
 
 /// Calls body(box, piece) for the boxes of the global tensor that this rank updates, and for their
-/// parts of `run`, which is one of the parameter's OwnedRun.
+/// parts of `run`, which is one of the parameter's OptimizerShard.
 template <typename Body>
 void for_each_owned_box(const Parameter& parameter, const Tensor& run, Body&& body) {
   int64_t begin = 0;
   const Box local = box_of(parameter.shard, parameter.global_shape);
-  for (const Box& box : boxes_of_run(local, parameter.owned.elements)) {
+  for (const Box& box : boxes_of_run(local, parameter.optimizer_shard.elements)) {
     const int64_t end = begin + box.shape.numel();
     body(box, run.slice(begin, end).view(box.shape));
     begin = end;
@@ -51,7 +51,8 @@ void load_shared_weight(Checkpoint& checkpoint, const Parameter& parameter) {
   checkpoint.read(parameter.name, parameter.global_shape, parameter.shard, whole.tensor);
   copy(whole.tensor, rounded.tensor);
   copy(rounded.tensor, values);
-  copy(elements_of(whole.tensor, parameter.owned.elements), parameter.owned.master);
+  copy(elements_of(whole.tensor, parameter.optimizer_shard.elements),
+       parameter.optimizer_shard.master);
 }
 
 void load_weight(Checkpoint& checkpoint, const ParameterStore& store, const Parameter& parameter) {
@@ -106,10 +107,10 @@ std::vector<HeldTensor> held_tensors(const ParameterStore& store) {
       hold(parameter.name, kModelKind, box_of(parameter.shard, parameter.global_shape),
            parameter.real_part(parameter.master));
     } else {
-      hold_owned(parameter.name, kModelKind, parameter.owned.master);
+      hold_owned(parameter.name, kModelKind, parameter.optimizer_shard.master);
     }
-    hold_owned(parameter.name + kExpAvg, kOptimizerKind, parameter.owned.exp_avg);
-    hold_owned(parameter.name + kExpAvgSq, kOptimizerKind, parameter.owned.exp_avg_sq);
+    hold_owned(parameter.name + kExpAvg, kOptimizerKind, parameter.optimizer_shard.exp_avg);
+    hold_owned(parameter.name + kExpAvgSq, kOptimizerKind, parameter.optimizer_shard.exp_avg_sq);
   }
   return held;
 }
@@ -119,7 +120,7 @@ std::string not_finite_parameter(const ParameterStore& store) {
   const auto count = static_cast<int64_t>(parameters.size());
   const OwnedTensor squares({count}, DType::f64, store.device()), found({count}, DType::f64);
   for (int64_t i = 0; i < count; ++i) {
-    const Tensor& masters = parameters[static_cast<size_t>(i)].owned.master;
+    const Tensor& masters = parameters[static_cast<size_t>(i)].optimizer_shard.master;
     if (masters.numel() > 0) add_sum_of_squares(masters, squares.tensor.slice(i, i + 1));
   }
   copy(squares.tensor, found.tensor);
@@ -167,8 +168,8 @@ void load_training_state(Checkpoint& checkpoint, ParameterStore& store) {
   load_weights(checkpoint, store);
   if (has_weights_alone(checkpoint) && checkpoint.manifest().step == 0) {
     for (Parameter& parameter : store.parameters()) {
-      fill(parameter.owned.exp_avg, 0.0);
-      fill(parameter.owned.exp_avg_sq, 0.0);
+      fill(parameter.optimizer_shard.exp_avg, 0.0);
+      fill(parameter.optimizer_shard.exp_avg_sq, 0.0);
     }
     return;
   }
@@ -178,8 +179,8 @@ void load_training_state(Checkpoint& checkpoint, ParameterStore& store) {
         checkpoint.read_box(name, parameter.global_shape, box, piece);
       });
     };
-    load(parameter.name + kExpAvg, parameter.owned.exp_avg);
-    load(parameter.name + kExpAvgSq, parameter.owned.exp_avg_sq);
+    load(parameter.name + kExpAvg, parameter.optimizer_shard.exp_avg);
+    load(parameter.name + kExpAvgSq, parameter.optimizer_shard.exp_avg_sq);
   }
 }
 

@@ -29,7 +29,7 @@ UsableGpus find_gpus(DeviceChoice device) {
       seen.push_back({kind.name, kind.major, kind.minor});
     }
     usable = usable_gpus(seen, cuda::compiled_architectures());
-    if (seen.empty()) usable.why_not = cuda::why_no_device();
+    if (seen.empty()) usable.why_not = cuda::no_device_reason().value_or("");
   }
   return usable;
 }

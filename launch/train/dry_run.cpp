@@ -66,7 +66,8 @@ void dry_evaluate(Model& model, const TokenBatch& batch, const RowSplit& rows, A
 
 DryRun::DryRun(const RunConfig& config, MetaGroups& meta)
     : config_(config), meta_(meta), model_(config.model, store_, *meta.groups().tp), arena_(kMeta) {
-  store_.allocate(kMeta, config.run.precision, StoreFor::training, flat_cut(config, meta.groups()));
+  store_.allocate(kMeta, config.run.precision, StoreFor::training,
+                  optimizer_sharding(config, meta.groups()));
 }
 
 void DryRun::train_step(const TokenBatch& batch, const TargetCounts& counts) {

@@ -35,7 +35,7 @@ MicroSteps::Shape::Shape(const TokenBatch& batch) : document_length(batch.docume
 MicroSteps::MicroSteps(Model& model, Communicator& tensor, Device device, bool use_graphs)
     : model_(model), tensor_(tensor), use_graphs_(use_graphs) {
   if (!use_graphs) return;
-  moment_ = OwnedTensor({2}, DType::i64, device);
+  rng_offset_ = OwnedTensor({2}, DType::i64, device);
   scale_ = OwnedTensor({2}, DType::f32, device);
 }
 
@@ -98,8 +98,8 @@ std::string MicroSteps::record(Recorded& recorded, const Pass& pass) {
 std::string MicroSteps::record_here(Recorded& recorded, const Pass& pass) {
   if constexpr (kHasCuda) {
     StepContext ctx = pass.ctx;
-    ctx.moment = moment_.tensor;
-    const LossWeights scale{Factor(scale_.tensor.slice(0, 1)), Factor(scale_.tensor.slice(1, 2))};
+    ctx.rng_offset = rng_offset_.tensor;
+    const LossWeights scale{Scalar(scale_.tensor.slice(0, 1)), Scalar(scale_.tensor.slice(1, 2))};
     const auto train = [&] { model_.train(ctx, pass.batch, scale, pass.sums); };
     recorded.buckets.clear();
     recorded.workspace_moves = cuda::workspace_moves();
@@ -120,8 +120,8 @@ std::string MicroSteps::record_here(Recorded& recorded, const Pass& pass) {
 
 void MicroSteps::launch(const Recorded& recorded, const Pass& pass) {
   if constexpr (kHasCuda) {
-    fill(moment_.tensor.slice(0, 1), pass.ctx.step);
-    fill(moment_.tensor.slice(1, 2), static_cast<double>(pass.ctx.first_sequence));
+    fill(rng_offset_.tensor.slice(0, 1), pass.ctx.step);
+    fill(rng_offset_.tensor.slice(1, 2), static_cast<double>(pass.ctx.first_sequence));
     fill(scale_.tensor.slice(0, 1), static_cast<double>(pass.scale.token.value));
     fill(scale_.tensor.slice(1, 2), static_cast<double>(pass.scale.document.value));
     recorded.graph->launch([&](size_t cut) { pass.ctx.reducer->start(recorded.buckets[cut]); });

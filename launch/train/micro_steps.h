@@ -104,8 +104,8 @@ class MicroSteps final : public MicroStepRunner {
   Communicator& tensor_;
   bool use_graphs_;
   // What graphs read that differs from launch to launch.
-  OwnedTensor moment_;  // (2) int64, as StepContext::moment
-  OwnedTensor scale_;   // (2) fp32, of tokens and of documents
+  OwnedTensor rng_offset_;  // (2) int64, as StepContext::rng_offset
+  OwnedTensor scale_;       // (2) fp32, of tokens and of documents
   std::vector<Known> known_;
   int64_t launches_ = 0;
   std::string note_;

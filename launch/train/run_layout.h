@@ -8,9 +8,9 @@
 namespace tessera {
 
 /// How the data ranks share the store: with ZeRO each has a part of the optimizer's state.
-inline FlatCut flat_cut(const RunConfig& config, const ParallelGroups& groups) {
+inline OptimizerSharding optimizer_sharding(const RunConfig& config, const ParallelGroups& groups) {
   if (config.parallel.zero == 0) return {};
-  return {.owners = groups.dp->size(), .owner = groups.dp->rank()};
+  return {.num_shards = groups.dp->size(), .shard = groups.dp->rank()};
 }
 
 /// How the tensor ranks share activations.

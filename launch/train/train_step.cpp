@@ -67,7 +67,7 @@ void TrainStep::forward_and_backward(int64_t step, MicroBatchSource& batches,
   if (runner_.always_adds()) {
     store_.zero_grads();
   } else {
-    store_.forget_grads();  // the first product that adds to a gradient overwrites it
+    store_.invalidate_grads();  // the first product that adds to a gradient overwrites it
   }
   fill(sums_.tensor, 0.0);
   for (int64_t i = 0; i < batches.size(); ++i) {
@@ -88,7 +88,7 @@ void TrainStep::forward_and_backward(int64_t step, MicroBatchSource& batches,
 
 void TrainStep::require_all_gradients() const {
   for (const Parameter& parameter : store_.parameters()) {
-    require(!parameter.grad_is_forgotten, "no layer's backward pass gave {} a gradient",
+    require(!parameter.grad_is_invalid, "no layer's backward pass gave {} a gradient",
             parameter.name);
   }
 }

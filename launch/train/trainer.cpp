@@ -71,7 +71,8 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
       device_batch_(config.batch.micro, config.model.seq_length, device),
       micro_steps_(*model_, *groups.tp, device, why_no_cuda_graph(config, device, groups).empty()),
       background_save_(groups.world) {
-  store_.allocate(device, config.run.precision, StoreFor::training, flat_cut(config, groups));
+  store_.allocate(device, config.run.precision, StoreFor::training,
+                  optimizer_sharding(config, groups));
   train_step_ = std::make_unique<TrainStep>(config, micro_steps_, store_, groups, arena_);
   if (copies_checkpoints(config)) {
     background_save_.reserve(checkpoint_copy_bytes(store_, groups.dp->size()), device);

@@ -18,7 +18,7 @@ RowParallelLinear::RowParallelLinear(ParameterStore& store, const LinearSpec& sp
                             /*decay=*/true});
   if (!spec.bias) return;
   ParameterSpec bias{spec.name + ".bias", {spec.out_features}};
-  bias.gradient_rows = GradientRows::held;
+  bias.gradient_rows = GradientRows::local;
   bias_ = &store.declare(bias);
 }
 

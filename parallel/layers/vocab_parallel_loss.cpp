@@ -66,7 +66,7 @@ void VocabParallelLoss::loss(const StepContext& ctx, const Tensor& x, const Tens
 }
 
 void VocabParallelLoss::loss_and_gradient(const StepContext& ctx, const Tensor& x,
-                                          const Tensor& targets, const Factor& scale,
+                                          const Tensor& targets, const Scalar& scale,
                                           Tensor loss_sum, Tensor dx) {
   const TrafficScope traffic(Traffic::loss);
   for_each_chunk(x.dim(0), [&](int64_t begin, int64_t end) {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "core/ops/factor.h"
+#include "core/ops/scalar.h"
 #include "core/parameters/parameter.h"
 #include "parallel/communicators/communicator.h"
 #include "parallel/layers/partition.h"
@@ -38,7 +38,7 @@ class VocabParallelLoss {
   /// tensor ranks; accumulates into the gradients of the table and the bias. dx must not alias x.
   /// Marks the bias's gradient as final; the caller marks the table's.
   void loss_and_gradient(const StepContext& ctx, const Tensor& x, const Tensor& targets,
-                         const Factor& scale, Tensor loss_sum, Tensor dx);
+                         const Scalar& scale, Tensor loss_sum, Tensor dx);
 
   /// The logits of the whole vocabulary, for sampling: x (N, C) → out (N, V) fp32, the same on
   /// every rank.

@@ -183,10 +183,10 @@ class MaskedAttention {
     }
     if (kind == kCompact) {
       mask.documents = ints({kBatch + 1}, [](int64_t i) { return i * kRows / 2; });
-      options_.places.padded = ints({kBatch * kRows / 2}, [](int64_t n) {
+      options_.padded_rows.index = ints({kBatch * kRows / 2}, [](int64_t n) {
         return n / (kRows / 2) * kRows + n % (kRows / 2);
       });
-      options_.places.seq_length = kRows;
+      options_.padded_rows.seq_length = kRows;
     }
     if (kind == kHidden) {
       mask.hidden = tensors_.emplace_back(Shape{kBatch, 1, kRows, kRows}, DType::u8).tensor;

@@ -105,7 +105,7 @@ TEST_F(AttentionMaskErrors, NumbersAreInTheirRanges) {
 }
 
 TEST_F(AttentionMaskErrors, WithoutPaddingSomeMasksMeanNothing) {
-  const TestTensor places = from_ints(std::vector{0, 1, 2, 8, 9, 10}, {6});
+  const TestTensor padded_rows = from_ints(std::vector{0, 1, 2, 8, 9, 10}, {6});
   const TestTensor documents = from_ints(std::vector{0, 3, 6}, {3});
   const TestTensor keys({1, 6}, DType::u8);
   const Tensor one = qkv.tensor.slice(0, 1), one_out = out.tensor.slice(0, 1),
@@ -113,35 +113,36 @@ TEST_F(AttentionMaskErrors, WithoutPaddingSomeMasksMeanNothing) {
   const auto expect_one = [&](std::initializer_list<const char*> facts) {
     expect_error([&] { attention_forward(one, options, one_out, one_lse); }, facts);
   };
-  options.places = {places.tensor, 8};
+  options.padded_rows = {padded_rows.tensor, 8};
   expect_one({"needs mask.documents"});
   options.mask.documents = documents.tensor;
   attention_forward(one, options, one_out, one_lse);
   options.mask.hidden_keys = keys.tensor;
   expect_one(
-      {"takes documents, causal and window", "the mask is: hidden_keys, documents, compact"});
+      {"supports documents, causal and window", "the mask is: hidden_keys, documents, compact"});
   options.mask.hidden_keys = {};
   expect({"B = 1", "(2, 6, 3, 2, 8)"});
   if (on_gpu()) return;  // the host does not see what a GPU's tensors hold
-  options.places.seq_length = 9;
-  expect_one({"places.padded[4] is 9", "document 1", "one sequence of 9"});
-  options.places.seq_length = 8;
-  places.tensor.data<int32_t>()[5] = 11;
-  expect_one({"places.padded[5] is 11", "consecutive"});
+  options.padded_rows.seq_length = 9;
+  expect_one({"padded_rows.index[4] is 9", "document 1", "one sequence of 9"});
+  options.padded_rows.seq_length = 8;
+  padded_rows.tensor.data<int32_t>()[5] = 11;
+  expect_one({"padded_rows.index[5] is 11", "consecutive"});
 }
 
-TEST(AttentionWhyNot, SaysBeforeARunWhatATileOrADecodeTakes) {
+TEST(AttentionUnsupportedReason, NamesTheUnsupportedMasks) {
   MaskKinds kinds;
   kinds.causal = kinds.window = kinds.lengths = kinds.hidden_keys = true;
   kinds.documents = kinds.hidden = kinds.additive = true;
-  EXPECT_EQ(attention_why_not(kinds), "");
+  EXPECT_EQ(attention_unsupported_reason(kinds), std::nullopt);
   kinds.compact = true;
-  EXPECT_NE(attention_why_not(kinds), "");
+  EXPECT_NE(attention_unsupported_reason(kinds), std::nullopt);
   MaskKinds decoded;
   decoded.causal = decoded.window = true;
-  EXPECT_EQ(attention_decode_why_not(decoded), "");
+  EXPECT_EQ(attention_decode_unsupported_reason(decoded), std::nullopt);
   decoded.lengths = true;
-  EXPECT_NE(attention_decode_why_not(decoded).find("causal, window, lengths"), std::string::npos);
+  EXPECT_NE(attention_decode_unsupported_reason(decoded)->find("causal, window, lengths"),
+            std::string::npos);
   EXPECT_EQ(to_string(MaskKinds{}), "none");
 }
 

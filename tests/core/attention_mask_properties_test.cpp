@@ -204,7 +204,7 @@ TEST_P(AttentionMaskProperties, WithoutPaddingAllIsTheSame) {
     mask.lengths = {};
     mask.documents = compact.tensor;
     AttentionOptions options = options_of(mask, 0.2f);
-    options.places = {place.tensor, kSeq};
+    options.padded_rows = {place.tensor, kSeq};
     const AttentionRun run(qkv.tensor, dout.tensor, options);
     const TestTensor out = kept_rows(padded.out.tensor, places);
     const TestTensor dqkv = kept_rows(padded.dqkv.tensor, places);

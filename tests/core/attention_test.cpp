@@ -101,12 +101,12 @@ TEST_P(Attention, TheNumberOfThreadsDoesNotMatter) {
 }
 
 TEST_P(Attention, AMomentSaysWhichStepAndSequenceItIs) {
-  TestTensor moment({2}, DType::i64);
-  moment.tensor.span<int64_t>()[0] = options.dropout.key.step;
-  moment.tensor.span<int64_t>()[1] = options.dropout.first_row;
+  TestTensor rng_offset({2}, DType::i64);
+  rng_offset.tensor.span<int64_t>()[0] = options.dropout.key.step;
+  rng_offset.tensor.span<int64_t>()[1] = options.dropout.first_row;
   AttentionOptions read = options;
   read.dropout.key.step = 99, read.dropout.first_row = 1000;  // which do not count
-  read.dropout.moment = moment.tensor;
+  read.dropout.rng_offset = rng_offset.tensor;
   const TestTensor dout = random_tensor(out.tensor.shape(), c.dtype, 2);
   const auto run = [&](const AttentionOptions& its_options) {
     TestTensor dqkv(qkv.tensor.shape(), c.dtype);

@@ -131,12 +131,12 @@ TEST(CrossEntropy, AScaleMayBeReadFromTheDevice) {
     const TestTensor targets = random_ints({5}, -1, 17, 2), lse({5}, DType::f32);
     const TestTensor scale = from_doubles(std::vector<double>{0.3f}, {1}, DType::f32);
     cross_entropy_gradient(told.tensor, targets.tensor, 0, 17, lse.tensor, 0.3f);
-    cross_entropy_gradient(read.tensor, targets.tensor, 0, 17, lse.tensor, Factor(scale.tensor));
+    cross_entropy_gradient(read.tensor, targets.tensor, 0, 17, lse.tensor, Scalar(scale.tensor));
     expect_same_bits(read.tensor, told.tensor, "gradient");
     expect_error(
         [&] {
           cross_entropy_gradient(read.tensor, targets.tensor, 0, 17, lse.tensor,
-                                 Factor(lse.tensor));
+                                 Scalar(lse.tensor));
         },
         {"cross_entropy_gradient", "scale", "(1)", "(5)"});
   }

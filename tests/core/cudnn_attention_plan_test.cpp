@@ -17,25 +17,25 @@ AttentionSetup gpt() {
   return setup;
 }
 
-TEST(CudnnAttentionWhyNot, TakesTrainingsCommonCases) {
+TEST(CudnnAttentionUnsupportedReason, SupportsCommonTrainingSetups) {
   AttentionSetup setup = gpt();
-  EXPECT_EQ(cudnn_attention_why_not(setup), "");
+  EXPECT_EQ(cudnn_attention_unsupported_reason(setup), std::nullopt);
   setup.mask.window = true;
-  EXPECT_EQ(cudnn_attention_why_not(setup), "");
+  EXPECT_EQ(cudnn_attention_unsupported_reason(setup), std::nullopt);
   setup.mask.causal = setup.mask.window = false;
   setup.head_dim = 128;
-  EXPECT_EQ(cudnn_attention_why_not(setup), "");
+  EXPECT_EQ(cudnn_attention_unsupported_reason(setup), std::nullopt);
   setup.mask = {};
   setup.mask.lengths = true;
-  EXPECT_EQ(cudnn_attention_why_not(setup), "");
+  EXPECT_EQ(cudnn_attention_unsupported_reason(setup), std::nullopt);
 }
 
-TEST(CudnnAttentionWhyNot, SaysWhatItDoesNotTake) {
+TEST(CudnnAttentionUnsupportedReason, NamesWhatIsUnsupported) {
   const auto expect = [](auto change, const char* words) {
     AttentionSetup setup = gpt();
     change(setup);
-    EXPECT_NE(cudnn_attention_why_not(setup).find(words), std::string::npos)
-        << cudnn_attention_why_not(setup);
+    const std::string reason = cudnn_attention_unsupported_reason(setup).value();
+    EXPECT_NE(reason.find(words), std::string::npos) << reason;
     EXPECT_NE(attention_implementation(setup).find("own kernels, because"), std::string::npos);
   };
   expect([](AttentionSetup& setup) { setup.dtype = DType::f32; }, "bf16, not fp32");
@@ -54,7 +54,7 @@ AttentionPlanKey key_of(int64_t rows, int64_t num_documents, int64_t document_le
   options.mask.causal = true;
   options.mask.documents = Tensor(nullptr, {num_documents + 1}, DType::i32, kMeta);
   options.mask.document_length = document_length;
-  options.places = {Tensor(nullptr, {rows}, DType::i32, kMeta), 512};
+  options.padded_rows = {Tensor(nullptr, {rows}, DType::i32, kMeta), 512};
   return attention_plan_key(qkv, options, false);
 }
 
@@ -104,7 +104,7 @@ TEST(AttentionPlanKey, ABackwardPassIsCutIntoCallsThatKeepItsScratchSmall) {
     AttentionOptions options;
     options.mask.documents = Tensor(nullptr, {documents + 1}, DType::i32, kMeta);
     options.mask.document_length = document_length;
-    options.places = {Tensor(nullptr, {rows}, DType::i32, kMeta), length};
+    options.padded_rows = {Tensor(nullptr, {rows}, DType::i32, kMeta), length};
     return attention_plan_key(qkv, options, true);
   };
   EXPECT_EQ(backward(16, 1024, 1024).documents, 16);  // 2 × 16 × 16 × 1024² bytes = 512 MiB

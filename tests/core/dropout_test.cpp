@@ -125,12 +125,12 @@ TEST(Dropout, RowsThatDoNotFitAreNamed) {
                {"bias_dropout_add", "int32", "fp32 (4)"});
 }
 
-/// A step and a number of sequences, as Dropout::moment.
-TestTensor moment_of(int64_t step, int64_t sequences) {
-  TestTensor moment({2}, DType::i64);
-  moment.tensor.span<int64_t>()[0] = step;
-  moment.tensor.span<int64_t>()[1] = sequences;
-  return moment;
+/// A step and a number of sequences, as Dropout::rng_offset.
+TestTensor rng_of(int64_t step, int64_t sequences) {
+  TestTensor rng_offset({2}, DType::i64);
+  rng_offset.tensor.span<int64_t>()[0] = step;
+  rng_offset.tensor.span<int64_t>()[1] = sequences;
+  return rng_offset;
 }
 
 TEST(Dropout, AMomentSaysWhichStepAndRowItIs) {
@@ -144,9 +144,9 @@ TEST(Dropout, AMomentSaysWhichStepAndRowItIs) {
         Dropout told = make_dropout(0.3f, 15);
         if (compact) told.rows = rows.tensor;
         Dropout read = told;
-        const TestTensor moment = moment_of(told.key.step, 5);
+        const TestTensor rng_offset = rng_of(told.key.step, 5);
         read.key.step = 99, read.first_row = 1000;  // which do not count
-        read.moment = moment.tensor, read.sequence_rows = 3;
+        read.rng_offset = rng_offset.tensor, read.sequence_rows = 3;
 
         dropout_forward(x.tensor, told, expected.tensor);
         dropout_forward(x.tensor, read, y.tensor);
@@ -164,12 +164,12 @@ TEST(Dropout, AMomentSaysWhichStepAndRowItIs) {
 TEST(Dropout, AMomentThatIsNoneIsNamed) {
   const TestTensor x({4, 8}, DType::f32), three({3}, DType::i64), ints({2}, DType::i32);
   Dropout dropout = make_dropout(0.1f);
-  dropout.moment = three.tensor;
+  dropout.rng_offset = three.tensor;
   expect_error([&] { dropout_forward(x.tensor, dropout, x.tensor); },
-               {"dropout_forward", "the dropout's moment", "(2)", "(3)"});
-  dropout.moment = ints.tensor;
+               {"dropout_forward", "the dropout's rng_offset", "(2)", "(3)"});
+  dropout.rng_offset = ints.tensor;
   expect_error([&] { bias_dropout_add(x.tensor, {}, x.tensor, dropout, x.tensor); },
-               {"bias_dropout_add", "the dropout's moment", "int64"});
+               {"bias_dropout_add", "the dropout's rng_offset", "int64"});
 }
 
 TEST(Dropout, TheRateIsWithinBinomialBounds) {

@@ -35,15 +35,15 @@ TEST(FlatLayout, OneOwnerHasNoPaddingButForAlignment) {
   for (const int64_t elements : {1, 400, 100000}) {
     const FlatLayout layout(kSizes, {.bucket_elements = elements});
     EXPECT_EQ(layout.size(), 5024 + 64 + 32 + 0 + 320 + 64 + 64 + 32);
-    EXPECT_EQ(layout.owned_size(), layout.size());
+    EXPECT_EQ(layout.shard_size(), layout.size());
   }
 }
 
 class Cuts : public testing::TestWithParam<std::tuple<int, int64_t>> {
  protected:
-  int owners() const { return std::get<0>(GetParam()); }
-  FlatLayout layout(int owner) const {
-    return {kSizes, {owners(), owner, std::get<1>(GetParam())}};
+  int num_shards() const { return std::get<0>(GetParam()); }
+  FlatLayout layout(int shard) const {
+    return {kSizes, {num_shards(), shard, std::get<1>(GetParam())}};
   }
 };
 
@@ -68,30 +68,30 @@ TEST_P(Cuts, ParametersLieWithinTheirBucketsAligned) {
   EXPECT_EQ(parameter, static_cast<int64_t>(kSizes.size()));
 }
 
-// Of every bucket each owner has the same share, and what is padded is less than an alignment each.
+// Of every bucket each shard has the same share, and what is padded is less than an alignment each.
 TEST_P(Cuts, PiecesAreEqualAndCoverAllOnce) {
   const FlatLayout first = layout(0);
   std::vector<int> owned(static_cast<size_t>(first.size()));
-  for (int owner = 0; owner < owners(); ++owner) {
-    const FlatLayout cut = layout(owner);
+  for (int shard = 0; shard < num_shards(); ++shard) {
+    const FlatLayout cut = layout(shard);
     EXPECT_EQ(cut.size(), first.size());
     int64_t state = 0;
     for (size_t b = 0; b < cut.buckets().size(); ++b) {
       const FlatBucket& bucket = cut.buckets()[b];
-      EXPECT_EQ(bucket.owned.size() * owners(), bucket.elements.size());
-      EXPECT_EQ(bucket.owned.begin, bucket.elements.begin + owner * bucket.owned.size());
-      EXPECT_EQ(cut.in_owned_buffer(b, bucket.owned), (Range{state, state + bucket.owned.size()}));
-      state += bucket.owned.size();
-      for (int64_t i = bucket.owned.begin; i < bucket.owned.end; ++i) {
+      EXPECT_EQ(bucket.shard.size() * num_shards(), bucket.elements.size());
+      EXPECT_EQ(bucket.shard.begin, bucket.elements.begin + shard * bucket.shard.size());
+      EXPECT_EQ(cut.in_shard_buffer(b, bucket.shard), (Range{state, state + bucket.shard.size()}));
+      state += bucket.shard.size();
+      for (int64_t i = bucket.shard.begin; i < bucket.shard.end; ++i) {
         ++owned[static_cast<size_t>(i)];
       }
     }
-    EXPECT_EQ(state, cut.owned_size());
+    EXPECT_EQ(state, cut.shard_size());
   }
   EXPECT_EQ(owned, std::vector<int>(owned.size(), 1));
   const auto buckets = static_cast<int64_t>(first.buckets().size());
   const int64_t aligned = FlatLayout(kSizes, {}).size();
-  EXPECT_LT(first.size(), aligned + buckets * owners() * 32);
+  EXPECT_LT(first.size(), aligned + buckets * num_shards() * 32);
 }
 
 INSTANTIATE_TEST_SUITE_P(Owners, Cuts,
@@ -101,11 +101,11 @@ INSTANTIATE_TEST_SUITE_P(Owners, Cuts,
 TEST(FlatLayout, OfNothingIsEmpty) {
   const FlatLayout layout({}, {4, 1});
   EXPECT_EQ(layout.size(), 0);
-  EXPECT_EQ(layout.owned_size(), 0);
+  EXPECT_EQ(layout.shard_size(), 0);
 }
 
 TEST(FlatLayout, AnOwnerIsOneOfTheOwners) {
-  test::expect_error([] { FlatLayout(kSizes, {2, 2}); }, {"owner 2 of 2"});
+  test::expect_error([] { FlatLayout(kSizes, {2, 2}); }, {"shard 2 of 2"});
 }
 
 }  // namespace

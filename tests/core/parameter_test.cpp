@@ -167,7 +167,7 @@ TEST(ParameterStore, ForgottenGradientsAreOverwrittenOrClearedByWhatComesFirst) 
   EXPECT_EQ(product.next_accumulate(), Accumulate::yes) << "a new store's gradients are zeros";
 
   fill(store.flat_grads(), 3.0);
-  store.forget_grads();
+  store.invalidate_grads();
   EXPECT_EQ(root_mean_square(to_doubles(product.grad)), 3.0) << "nothing is touched yet";
   EXPECT_EQ(product.next_accumulate(), Accumulate::no);
   EXPECT_EQ(product.next_accumulate(), Accumulate::yes) << "only the first overwrites";
@@ -175,10 +175,10 @@ TEST(ParameterStore, ForgottenGradientsAreOverwrittenOrClearedByWhatComesFirst) 
   fill(sum.grad, 2.0);
   EXPECT_EQ(to_doubles(sum.grad_to_add_to()), std::vector<double>(9, 2.0));
 
-  store.forget_grads();
+  store.invalidate_grads();
   store.zero_grads();
   EXPECT_EQ(product.next_accumulate(), Accumulate::yes);
-  EXPECT_FALSE(sum.grad_is_forgotten);
+  EXPECT_FALSE(sum.grad_is_invalid);
 }
 
 /// Parameters of all sorts: padded, split along dim 1, small, of ones, and with nothing in it.
@@ -194,26 +194,26 @@ void declare_many(ParameterStore& store) {
 class SharedStores : public testing::TestWithParam<std::tuple<int, int64_t>> {};
 
 TEST_P(SharedStores, OwnersTogetherHaveTheBitsOfTheWhole) {
-  const auto [owners, bucket] = GetParam();
+  const auto [num_shards, bucket] = GetParam();
   for (const DType precision : {DType::f32, DType::bf16}) {
     ParameterStore whole;
     declare_many(whole);
     whole.allocate(test_device(), precision, StoreFor::training);
     whole.initialize(1234);
     std::vector<std::vector<double>> masters(whole.parameters().size());
-    for (int owner = 0; owner < owners; ++owner) {
+    for (int shard = 0; shard < num_shards; ++shard) {
       ParameterStore store;
       declare_many(store);
-      store.allocate(test_device(), precision, StoreFor::training, {owners, owner, bucket});
+      store.allocate(test_device(), precision, StoreFor::training, {num_shards, shard, bucket});
       store.initialize(1234);
       const bool has_masters = precision != DType::f32;
-      EXPECT_EQ(store.moment_bytes() * static_cast<size_t>(owners),
+      EXPECT_EQ(store.moment_bytes() * static_cast<size_t>(num_shards),
                 static_cast<size_t>(store.flat_size()) * 2 * sizeof(float));
       EXPECT_EQ(store.master_bytes(), has_masters ? store.moment_bytes() / 2 : 0);
       for (size_t i = 0; i < masters.size(); ++i) {
         const Parameter &mine = store.parameters()[i], &all = whole.parameters()[i];
         expect_same_bits(mine.value, all.value, "value");
-        const OwnedRun& owned = mine.owned;
+        const OptimizerShard& owned = mine.optimizer_shard;
         if (owned.elements.empty()) continue;
         EXPECT_EQ(owned.elements.begin, static_cast<int64_t>(masters[i].size())) << mine.name;
         for (const Tensor& run : {owned.value, owned.grad, owned.master, owned.exp_avg}) {
@@ -231,14 +231,14 @@ TEST_P(SharedStores, OwnersTogetherHaveTheBitsOfTheWhole) {
 }
 
 TEST_P(SharedStores, OwnedRangesAreTheOwnedPartOfTheRanges) {
-  const auto [owners, bucket] = GetParam();
+  const auto [num_shards, bucket] = GetParam();
   const auto decays = [](const Parameter& parameter) { return parameter.decay; };
   std::vector<int> seen;
   std::vector<bool> property;
-  for (int owner = 0; owner < owners; ++owner) {
+  for (int shard = 0; shard < num_shards; ++shard) {
     ParameterStore store;
     declare_many(store);
-    store.allocate(test_device(), DType::bf16, StoreFor::training, {owners, owner, bucket});
+    store.allocate(test_device(), DType::bf16, StoreFor::training, {num_shards, shard, bucket});
     seen.resize(static_cast<size_t>(store.flat_size()));
     property.resize(seen.size());
     for (const FlatRange& range : store.ranges_by(decays)) {
@@ -247,20 +247,21 @@ TEST_P(SharedStores, OwnedRangesAreTheOwnedPartOfTheRanges) {
       }
     }
     int64_t last = 0;
-    for (const OwnedRange& range : store.owned_ranges_by(decays)) {
-      EXPECT_GE(range.run.elements.begin, last);
-      last = range.run.elements.end;
+    for (const ShardRange& range : store.shard_ranges_by(decays)) {
+      EXPECT_GE(range.shard.elements.begin, last);
+      last = range.shard.elements.end;
       const FlatBucket& place = store.layout().buckets()[range.bucket];
-      EXPECT_TRUE(owners == 1 || intersect(place.owned, range.run.elements) == range.run.elements);
-      fill(range.run.exp_avg, 1.0);
-      for (int64_t i = range.run.elements.begin; i < last; ++i) {
+      EXPECT_TRUE(num_shards == 1 ||
+                  intersect(place.shard, range.shard.elements) == range.shard.elements);
+      fill(range.shard.exp_avg, 1.0);
+      for (int64_t i = range.shard.elements.begin; i < last; ++i) {
         ++seen[static_cast<size_t>(i)];
         EXPECT_EQ(property[static_cast<size_t>(i)], range.property);
       }
     }
     // The same elements of the state, by another way.
     for (const Parameter& parameter : store.parameters()) {
-      for (const double x : to_doubles(parameter.owned.exp_avg)) ASSERT_EQ(x, 1.0);
+      for (const double x : to_doubles(parameter.optimizer_shard.exp_avg)) ASSERT_EQ(x, 1.0);
     }
   }
   EXPECT_EQ(seen, std::vector<int>(seen.size(), 1));
@@ -278,9 +279,10 @@ TEST(ParameterStore, WhatOwnersShareIsNotWhole) {
   EXPECT_FALSE(parameter.master.defined());
   EXPECT_FALSE(parameter.exp_avg.defined());
   EXPECT_FALSE(parameter.exp_avg_sq.defined());
-  expect_error([&] { (void)store.flat_masters(); }, {"masters", "2 owners", "not whole"});
-  expect_error([&] { (void)store.flat_exp_avg(); }, {"exp_avg", "2 owners", "not whole"});
-  expect_error([&] { (void)parameter.real_part(parameter.owned.master); }, {"layer.weight"});
+  expect_error([&] { (void)store.flat_masters(); }, {"masters", "2 optimizer shards", "not whole"});
+  expect_error([&] { (void)store.flat_exp_avg(); }, {"exp_avg", "2 optimizer shards", "not whole"});
+  expect_error([&] { (void)parameter.real_part(parameter.optimizer_shard.master); },
+               {"layer.weight"});
 }
 
 TEST(ParameterStore, OnTheMetaDeviceNothingIsComputed) {

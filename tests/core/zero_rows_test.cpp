@@ -148,7 +148,7 @@ TEST_P(ZeroRows, Attention) {
     options.mask.documents = no_documents.tensor;
     run();
     if (shape[0] != 1) continue;
-    options.places = {ids.tensor, 4};
+    options.padded_rows = {ids.tensor, 4};
     run();
   }
 }

@@ -62,9 +62,9 @@ nlohmann::json describe_gpu(int version, int multiprocessors, int shared_bytes) 
           {"l2CacheSize", 52428800}};
 }
 
-std::string why_not(const AttentionPlanKey& key, const nlohmann::json& gpu) {
+std::string unsupported_reason(const AttentionPlanKey& key, const nlohmann::json& gpu) {
   sm_version = gpu.at("deviceVer").get<int>() / 10;
-  return attention_plan_why_not(key, gpu.dump(), sm_version);
+  return attention_plan_unsupported_reason(key, gpu.dump(), sm_version).value_or("");
 }
 
 std::string name_of(const AttentionPlanKey& key) {
@@ -97,7 +97,8 @@ void for_each_key(Visit visit) {
 class CudnnSupport : public testing::Test {
  protected:
   void SetUp() override {
-    const std::string why = why_not({2, 128, 256, 2, 64, 0, 1.0f, true, false, false}, h100_);
+    const std::string why =
+        unsupported_reason({2, 128, 256, 2, 64, 0, 1.0f, true, false, false}, h100_);
     if (why.find("json_object") != std::string::npos) {
       GTEST_SKIP() << "this cuDNN wants GPUs to be described in another way: " << why;
     }
@@ -110,14 +111,14 @@ class CudnnSupport : public testing::Test {
 
 TEST_F(CudnnSupport, HopperAndBlackwellHaveAllThatWeAskFor) {
   for_each_key([&](const AttentionPlanKey& key) {
-    EXPECT_EQ(why_not(key, h100_), "") << name_of(key);
-    EXPECT_EQ(why_not(key, b200_), "") << name_of(key);
+    EXPECT_EQ(unsupported_reason(key, h100_), "") << name_of(key);
+    EXPECT_EQ(unsupported_reason(key, b200_), "") << name_of(key);
   });
 }
 
 TEST_F(CudnnSupport, AmpereHasNoDeterministicGradientForRaggedDocuments) {
   for_each_key([&](const AttentionPlanKey& key) {
-    const std::string why = why_not(key, a100_);
+    const std::string why = unsupported_reason(key, a100_);
     if (key.ragged && key.backward) {
       EXPECT_NE(why.find("eterministic"), std::string::npos) << name_of(key) << ": " << why;
     } else {
@@ -127,7 +128,7 @@ TEST_F(CudnnSupport, AmpereHasNoDeterministicGradientForRaggedDocuments) {
 }
 
 TEST_F(CudnnSupport, WhatThereIsNotIsSaidAndNotThrown) {
-  EXPECT_NE(why_not({2, 128, 256, 2, 60, 0, 1.0f, true, false, false}, h100_), "");
+  EXPECT_NE(unsupported_reason({2, 128, 256, 2, 60, 0, 1.0f, true, false, false}, h100_), "");
 }
 
 TEST_F(CudnnSupport, ModelsOfTheBenchmarks) {
@@ -136,10 +137,10 @@ TEST_F(CudnnSupport, ModelsOfTheBenchmarks) {
     for (const bool backward : {false, true}) {
       const AttentionPlanKey dense{
           documents, length, documents * length, heads, 64, 0, 0.125f, true, false, backward};
-      EXPECT_EQ(why_not(dense, h100_), "") << name_of(dense);
+      EXPECT_EQ(unsupported_reason(dense, h100_), "") << name_of(dense);
       AttentionPlanKey bert = dense;
       bert.causal = false, bert.ragged = true;
-      EXPECT_EQ(why_not(bert, h100_), "") << name_of(bert);
+      EXPECT_EQ(unsupported_reason(bert, h100_), "") << name_of(bert);
     }
   }
 }

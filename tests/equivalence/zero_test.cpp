@@ -175,9 +175,9 @@ TEST_F(Zero, StartsFromTheWeightsOfACheckpoint) {
       const Parameter& all = whole.parameters().parameters()[i];
       const Parameter& mine = shared.parameters().parameters()[i];
       test::expect_same_bits(mine.value, all.value, "value");
-      const Range& own = mine.owned.elements;
-      test::expect_same_bits(mine.owned.master, all.owned.master.slice(own.begin, own.end),
-                             "master");
+      const Range& own = mine.optimizer_shard.elements;
+      test::expect_same_bits(mine.optimizer_shard.master,
+                             all.optimizer_shard.master.slice(own.begin, own.end), "master");
     }
   });
 }

@@ -453,7 +453,7 @@ class Table {
 
 int run(bool tiny) {
   if (cuda::device_count() == 0) {
-    std::fprintf(stderr, "%s\n", cuda::why_no_device().c_str());
+    std::fprintf(stderr, "%s\n", cuda::no_device_reason()->c_str());
     return 77;
   }
   cuda::use_device(0);

@@ -184,7 +184,7 @@ TEST(Transformer, PaddingLeftOutIsPaddingMasked) {
     AttentionMask compact;
     compact.documents = documents.tensor;
     StepContext ctx{arena};
-    ctx.places = {places.tensor, kLength};
+    ctx.padded_rows = {places.tensor, kLength};
     const Tensor without = transformer.forward(ctx, real.tensor, compact, {});
     test::expect_close(without, expected, 2 * test::sum_tolerance(DType::f32, 128), "real rows");
   });

@@ -19,8 +19,9 @@ double sum_squares(const GradientNorm& norm) {
   return squares.tensor.span<double>()[0];
 }
 
-/// Alternating sharded and replicated parameters; a rank's shards are padded. Every gradient is 2.
-void declare_and_fill(ParameterStore& store, const Communicator& tp, const FlatCut& cut = {}) {
+/// Shards and replicas in turn, of which a rank's shards are padded; every gradient is 2.
+void declare_and_fill(ParameterStore& store, const Communicator& tp,
+                      const OptimizerSharding& sharding = {}) {
   const int64_t rows = 8 / tp.size();
   const Range held = {tp.rank() * rows, (tp.rank() + 1) * rows};
   for (int i = 0; i < 3; ++i) {
@@ -61,7 +62,7 @@ TEST(GradientNorm, OwnersCountWhatTheyOwn) {
         copy(store.flat_grads(), mine.tensor);
         fill(store.flat_grads(), NAN);
         for (const FlatBucket& place : store.layout().buckets()) {
-          const Range& owned = place.owned;
+          const Range& owned = place.shard;
           copy(mine.tensor.slice(owned.begin, owned.end),
                store.flat_grads().slice(owned.begin, owned.end));
         }

@@ -10,7 +10,7 @@ namespace tessera {
 namespace {
 
 /// Five parameters of 40 elements each.
-void declare_five(ParameterStore& store, const FlatCut& cut = {}) {
+void declare_five(ParameterStore& store, const OptimizerSharding& sharding = {}) {
   for (int i = 0; i < 5; ++i) store.declare({fmt::format("p{}", i), {5, 8}});
   store.allocate(kCpu, DType::f32, StoreFor::training, cut);
 }
@@ -62,7 +62,7 @@ TEST_P(Buckets, OwnersGetTheSumOfWhatTheyOwn) {
         float value = 0.0f;
         for (const Parameter& parameter : store.parameters()) {
           value += static_cast<float>(n * (n + 1) / 2);
-          for (const float grad : parameter.owned.grad.span<float>()) {
+          for (const float grad : parameter.optimizer_shard.grad.span<float>()) {
             ASSERT_EQ(grad, value) << parameter.name;
           }
         }
@@ -115,7 +115,8 @@ TEST(GradientReducerTest, TheOwnersAreTheDataRanks) {
     const GradientReducer reducer(store, *self);
     FAIL() << "no error";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("owner 1 of 2"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("optimizer shard 1 of 2"), std::string::npos)
+        << error.what();
   }
 }
 

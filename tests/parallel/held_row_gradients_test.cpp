@@ -9,19 +9,19 @@
 namespace tessera {
 namespace {
 
-/// Gradients that are complete and gradients of local rows, one of which is reduced in place.
-void declare_and_fill(ParameterStore& store, int rank, const FlatCut& cut = {}) {
+/// Gradients that are whole and such that are not, of which one is summed where it is.
+void declare_and_fill(ParameterStore& store, int rank, const OptimizerSharding& sharding = {}) {
   const auto declare = [&](const char* name, int64_t elements, GradientRows rows) {
     ParameterSpec spec{name, {elements}};
     spec.gradient_rows = rows;
     store.declare(spec);
   };
-  declare("long", HeldRowGradients::kAlone, GradientRows::held);
+  declare("long", HeldRowGradients::kAlone, GradientRows::local);
   declare("weight", 100, GradientRows::all);
-  declare("bias", 7, GradientRows::held);
-  declare("norm", 9, GradientRows::held);
+  declare("bias", 7, GradientRows::local);
+  declare("norm", 9, GradientRows::local);
   declare("other_weight", 100, GradientRows::all);
-  declare("last_norm", 3, GradientRows::held);
+  declare("last_norm", 3, GradientRows::local);
   store.allocate(test::test_device(), DType::f32, StoreFor::training, cut);
   double value = 0.0;
   for (Parameter& parameter : store.parameters()) fill(parameter.grad, ++value * (rank + 1));
@@ -38,7 +38,7 @@ TEST(HeldRowGradientsTest, SumsThoseOverTheRanksAndNoOthers) {
       double value = 0.0;
       for (const Parameter& parameter : store.parameters()) {
         ++value;
-        const bool held = parameter.gradient_rows == GradientRows::held;
+        const bool held = parameter.gradient_rows == GradientRows::local;
         const double factor = held ? ranks * (ranks + 1) / 2 : tp.rank() + 1;
         for (const double grad : test::to_doubles(parameter.grad)) {
           ASSERT_EQ(grad, value * factor) << parameter.name;
@@ -52,7 +52,7 @@ TEST(HeldRowGradientsTest, OfSharedOptimizersOnlyWhatTheRankUpdates) {
   for (const int owner : {0, 1, 2}) {
     test::run_device_ranks(2, [&](Communicator& tp) {
       ParameterStore store;
-      declare_and_fill(store, tp.rank(), {.owners = 3, .owner = owner, .bucket_elements = 200});
+      declare_and_fill(store, tp.rank(), {.num_shards = 3, .shard = owner, .bucket_elements = 200});
       Arena arena(test::test_device(), size_t{1} << 20);
       const HeldRowGradients gradients(store, tp);
       EXPECT_LT(gradients.num_elements(), store.flat_size() / 2);
@@ -60,10 +60,10 @@ TEST(HeldRowGradientsTest, OfSharedOptimizersOnlyWhatTheRankUpdates) {
       double value = 0.0;
       for (const Parameter& parameter : store.parameters()) {
         ++value;
-        const bool held = parameter.gradient_rows == GradientRows::held;
+        const bool held = parameter.gradient_rows == GradientRows::local;
         const auto grads = test::to_doubles(parameter.grad);
         for (int64_t i = 0; i < std::ssize(grads); ++i) {
-          const bool sum = held && parameter.owned.elements.contains(i);
+          const bool sum = held && parameter.optimizer_shard.elements.contains(i);
           ASSERT_EQ(grads[static_cast<size_t>(i)], value * (sum ? 3 : tp.rank() + 1))
               << parameter.name << " " << i;
         }

@@ -26,15 +26,15 @@ using PickHeld = std::function<Held(const Parameter&)>;
 
 /// All of a parameter's shard where it is whole, else what this rank owns.
 Held held(const Parameter& parameter, const Tensor& local, const Tensor& owned) {
-  if (!local.defined()) return {parameter.owned.elements, owned};
+  if (!local.defined()) return {parameter.optimizer_shard.elements, owned};
   return {{0, parameter.real_shape().numel()}, parameter.real_part(local)};
 }
 
-Held masters(const Parameter& p) { return held(p, p.master, p.owned.master); }
-Held moments(const Parameter& p) { return held(p, p.exp_avg, p.owned.exp_avg); }
+Held masters(const Parameter& p) { return held(p, p.master, p.optimizer_shard.master); }
+Held moments(const Parameter& p) { return held(p, p.exp_avg, p.optimizer_shard.exp_avg); }
 /// Where the moments are shared, the gradient is the sum where they are.
 Held grads(const Parameter& p) {
-  return held(p, p.exp_avg.defined() ? p.grad : Tensor(), p.owned.grad);
+  return held(p, p.exp_avg.defined() ? p.grad : Tensor(), p.optimizer_shard.grad);
 }
 
 /// Puts what a rank holds of a parameter into its whole tensor, and checks it against what is there

@@ -21,8 +21,8 @@ void update(AdamWConstants c, float grad_scale, const float* grad, float* exp_av
 #pragma omp simd
     for (int64_t i = first; i < first + count; ++i) {
       const float g = grad[i] * grad_scale;
-      const float m = std::fma(c.take1, g - exp_avg[i], exp_avg[i]);
-      const float v = std::fma(c.beta2, exp_avg_sq[i], c.take2 * (g * g));
+      const float m = std::fma(c.one_minus_beta1, g - exp_avg[i], exp_avg[i]);
+      const float v = std::fma(c.beta2, exp_avg_sq[i], c.one_minus_beta2 * (g * g));
       const float denominator = std::fma(std::sqrt(v), c.root_scale, c.eps);
       const float p = std::fma(-c.step_size, m / denominator, c.keep * master[i]);
       exp_avg[i] = m;

@@ -110,8 +110,8 @@ void cross_entropy_statistics(const Tensor& logits, const Tensor& targets, int64
 }
 
 void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first, int64_t valid,
-                            const Tensor& log_sum_exp, const Factor& factor) {
-  const float scale = factor.now();
+                            const Tensor& log_sum_exp, const Scalar& factor) {
+  const float scale = factor.host_value();
   const int64_t columns = logits.dim(1);
   const Range held{first, first + valid};
   const int32_t* target = targets.data<int32_t>();

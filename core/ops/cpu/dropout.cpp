@@ -19,7 +19,7 @@ class Mask {
  public:
   Mask(const Dropout& given, int64_t columns)
       : threshold(given.threshold()), scale(given.scale()), columns_(columns) {
-    const Dropout dropout = given.now();
+    const Dropout dropout = given.resolved();
     key_ = dropout.key;
     first_row_ = dropout.first_row;
     rows_ = dropout.rows.defined() ? dropout.rows.data<int32_t>() : nullptr;

@@ -7,7 +7,6 @@
 #include "core/ops/cpu/streams.h"
 #include "core/ops/cpu/vector_math.h"
 #include "core/ops/device_ops.h"
-#include "core/ops/with_value.h"
 
 namespace tessera::cpu {
 namespace {
@@ -54,7 +53,7 @@ void add_range(const T* a, const T* b, T* out, int64_t n) {
 }  // namespace
 
 void fill(Tensor tensor, double value) {
-  with_value(tensor.dtype(), value, [&](auto element) { fill_with(tensor, element); });
+  dispatch_value(tensor.dtype(), value, [&](auto element) { fill_with(tensor, element); });
 }
 
 void copy(const Tensor& source, Tensor destination) {

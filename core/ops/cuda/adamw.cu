@@ -25,8 +25,8 @@ __device__ void update(const AdamWConstants& c, float grad_scale, const State<T>
   Floats<N> p = load_floats<N>(s.master + at);
   for (int i = 0; i < N; ++i) {
     const float g = grad.at[i] * grad_scale;
-    m.at[i] = fmaf(c.take1, g - m.at[i], m.at[i]);
-    v.at[i] = fmaf(c.beta2, v.at[i], c.take2 * (g * g));
+    m.at[i] = fmaf(c.one_minus_beta1, g - m.at[i], m.at[i]);
+    v.at[i] = fmaf(c.beta2, v.at[i], c.one_minus_beta2 * (g * g));
     const float denominator = fmaf(sqrtf(v.at[i]), c.root_scale, c.eps);
     p.at[i] = fmaf(-c.step_size, m.at[i] / denominator, c.keep * p.at[i]);
   }

@@ -4,7 +4,7 @@
 
 #include "core/cuda/packs.h"
 #include "core/cuda/philox.h"
-#include "core/ops/cuda/dropout_moment.h"
+#include "core/ops/cuda/dropout_rng.h"
 #include "core/tensor.h"
 
 /// Kernel code for the end of a residual branch: residual + dropout(x + bias).
@@ -17,7 +17,7 @@ struct DropoutMask {
         threshold(dropout.threshold()),
         scale(dropout.scale()),
         key(dropout.key),
-        moment(moment_of(dropout)),
+        rng(rng_of(dropout)),
         columns(columns_),
         first_row(0),
         rows(dropout.rows.defined() ? dropout.rows.data<int32_t>() : nullptr) {}
@@ -26,14 +26,14 @@ struct DropoutMask {
   uint32_t threshold;
   float scale;
   RandomKey key;
-  DropoutMoment moment;
+  DropoutRng rng;
   int64_t columns, first_row;
   const int32_t* rows;
 
-  /// Takes what the moment says, before anything is dropped.
+  /// Reads the step and the first row. Call it before anything is dropped.
   __device__ void begin() {
-    key.step = moment.step();
-    first_row = moment.first_row();
+    key.step = rng.step();
+    first_row = rng.first_row();
   }
 
   /// The index in the stream of the tensor's element `i`.

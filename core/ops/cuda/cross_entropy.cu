@@ -124,9 +124,9 @@ void cross_entropy_statistics(const Tensor& logits, const Tensor& targets, int64
 }
 
 void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first, int64_t valid,
-                            const Tensor& log_sum_exp, const Factor& scale) {
+                            const Tensor& log_sum_exp, const Scalar& scale) {
   const Shard shard{logits.dim(1), first, valid};
-  const float* scale_at = scale.at.defined() ? scale.at.data<float>() : nullptr;
+  const float* scale_at = scale.tensor.defined() ? scale.tensor.data<float>() : nullptr;
   dispatch_float(logits.dtype(), [&]<typename T>() {
     dispatch_pack<T>(shard.columns, {&logits}, [&]<int N>() {
       launch("cross_entropy_gradient", block_per_row(logits.dim(0), shard.columns / N),

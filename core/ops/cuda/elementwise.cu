@@ -2,7 +2,6 @@
 #include "core/cuda/runtime.h"
 #include "core/ops/device_ops.h"
 #include "core/ops/elementwise.h"
-#include "core/ops/with_value.h"
 
 namespace tessera::cuda {
 namespace {
@@ -51,7 +50,7 @@ void fill(Tensor tensor, double value) {
     check(cudaMemsetAsync(tensor.raw(), 0, tensor.bytes(), stream()), "fill");
     return;
   }
-  with_value(tensor.dtype(), value, [&](auto element) { fill_with(tensor, element); });
+  dispatch_value(tensor.dtype(), value, [&](auto element) { fill_with(tensor, element); });
 }
 
 void copy(const Tensor& source, Tensor destination) {

@@ -35,7 +35,7 @@ Device attention_device(const char* op, const AttentionOptions& options,
                         const Tensors&... tensors) {
   const AttentionMask& mask = options.mask;
   return common_device(op, tensors..., mask.lengths, mask.hidden_keys, mask.documents, mask.hidden,
-                       mask.additive, options.places.padded, options.dropout.moment);
+                       mask.additive, options.padded_rows.index, options.dropout.rng_offset);
 }
 
 }  // namespace

@@ -66,54 +66,55 @@ void require_plane(const Tensor& plane, DType dtype, const char* name, const Ten
       to_string(accepted[1]), to_string(accepted[2]));
 }
 
-void require_places(const RowPlaces& places, const AttentionMask& mask, int64_t rows,
-                    const char* op) {
-  require_shape(places.padded, {rows}, op, "places.padded");
-  require_dtype(places.padded, DType::i32, op, "places.padded");
-  require(places.seq_length >= 1 || rows == 0,
-          "{}: places.seq_length must be that of the padded sequences, but is {}", op,
-          places.seq_length);
-  if (!readable(places.padded) || !readable(mask.documents)) return;
-  const int32_t* padded = places.padded.data<int32_t>();
+void require_padded_rows(const PaddedRows& padded_rows, const AttentionMask& mask, int64_t rows,
+                         const char* op) {
+  require_shape(padded_rows.index, {rows}, op, "padded_rows.index");
+  require_dtype(padded_rows.index, DType::i32, op, "padded_rows.index");
+  require(padded_rows.seq_length >= 1 || rows == 0,
+          "{}: padded_rows.seq_length must be that of the padded sequences, but is {}", op,
+          padded_rows.seq_length);
+  if (!readable(padded_rows.index) || !readable(mask.documents)) return;
+  const int32_t* index = padded_rows.index.data<int32_t>();
   const auto ends = mask.documents.span<int32_t>();
   for (size_t i = 0; i + 1 < ends.size(); ++i) {
     for (int32_t row = ends[i]; row < ends[i + 1]; ++row) {
-      const int64_t begin = padded[ends[i]], expected = begin + row - ends[i];
-      require(begin >= 0 && padded[row] == expected &&
-                  expected / places.seq_length == begin / places.seq_length,
-              "{}: places.padded[{}] is {}: the rows of document {} must have consecutive places "
+      const int64_t begin = index[ends[i]], expected = begin + row - ends[i];
+      require(begin >= 0 && index[row] == expected &&
+                  expected / padded_rows.seq_length == begin / padded_rows.seq_length,
+              "{}: padded_rows.index[{}] is {}: the rows of document {} must be consecutive "
               "in one sequence of {} positions, from {} on",
-              op, row, padded[row], i, places.seq_length, begin);
+              op, row, index[row], i, padded_rows.seq_length, begin);
     }
   }
 }
 
 }  // namespace
 
-std::string attention_why_not(const MaskKinds& kinds) {
-  if (!kinds.compact) return "";
+std::optional<std::string> attention_unsupported_reason(const MaskKinds& kinds) {
+  if (!kinds.compact) return std::nullopt;
   if (!kinds.documents) {
     return fmt::format(
-        "attention without padding (places.padded) needs mask.documents, which say where a "
+        "attention without padding (padded_rows) needs mask.documents, which say where a "
         "sequence ends, but the mask is: {}",
         to_string(kinds));
   }
   if (kinds.lengths || kinds.hidden_keys || kinds.hidden || kinds.additive) {
     return fmt::format(
-        "attention without padding (places.padded) takes documents, causal and window, but the "
-        "mask is: {}; lengths, hidden_keys, hidden and additive are for batches with their padding",
+        "attention without padding (padded_rows) supports documents, causal and window, but the "
+        "mask is: {}; lengths, hidden_keys, hidden and additive need batches with padding",
         to_string(kinds));
   }
-  return "";
+  return std::nullopt;
 }
 
-std::string attention_decode_why_not(const MaskKinds& kinds) {
+std::optional<std::string> attention_decode_unsupported_reason(const MaskKinds& kinds) {
   MaskKinds taken;
   taken.causal = kinds.causal;
   taken.window = kinds.window;
-  if (to_string(kinds) == to_string(taken)) return "";
+  if (to_string(kinds) == to_string(taken)) return std::nullopt;
   return fmt::format(
-      "attention_decode, which extends a text by one token, takes causal and window, but the mask "
+      "attention_decode, which extends a text by one token, supports causal and window, but the "
+      "mask "
       "is: {}",
       to_string(kinds));
 }
@@ -127,11 +128,10 @@ void require_attention_options(const Tensor& qkv, const AttentionOptions& option
   require(mask.window >= 0, "{}: mask.window must be 0 (none) or positive, but is {}", op,
           mask.window);
   MaskKinds kinds = kinds_of(mask);
-  kinds.compact = options.places.padded.defined();
-  const std::string why_not = attention_why_not(kinds);
-  require(why_not.empty(), "{}: {}", op, why_not);
+  kinds.compact = options.padded_rows.index.defined();
+  if (const auto reason = attention_unsupported_reason(kinds)) fail("{}: {}", op, *reason);
   require(!kinds.compact || batch == 1,
-          "{}: without padding (places.padded) all rows are one sequence, B = 1, but qkv is {}", op,
+          "{}: without padding (padded_rows) all rows are one sequence, B = 1, but qkv is {}", op,
           describe(qkv));
   if (kinds.lengths) require_lengths(mask.lengths, batch, seq, op);
   if (kinds.hidden_keys) {
@@ -145,10 +145,10 @@ void require_attention_options(const Tensor& qkv, const AttentionOptions& option
   if (kinds.additive) {
     require_plane(mask.additive, DType::f32, "mask.additive", qkv, options.total_heads, op);
   }
-  if (kinds.compact) require_places(options.places, mask, seq, op);
-  if (options.dropout.moment.defined()) {
-    require_shape(options.dropout.moment, {2}, op, "dropout.moment");
-    require_dtype(options.dropout.moment, DType::i64, op, "dropout.moment");
+  if (kinds.compact) require_padded_rows(options.padded_rows, mask, seq, op);
+  if (options.dropout.rng_offset.defined()) {
+    require_shape(options.dropout.rng_offset, {2}, op, "dropout.rng_offset");
+    require_dtype(options.dropout.rng_offset, DType::i64, op, "dropout.rng_offset");
   }
 }
 

@@ -42,16 +42,16 @@ void cross_entropy_statistics(const Tensor& logits, const Tensor& targets, int64
 }
 
 void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first, int64_t valid,
-                            const Tensor& log_sum_exp, const Factor& scale) {
+                            const Tensor& log_sum_exp, const Scalar& scale) {
   const TraceRange range("cross_entropy_gradient");
   constexpr const char* kOp = "cross_entropy_gradient";
   require_logits(logits, targets, first, valid, kOp);
   require_row_values(log_sum_exp, logits, kOp, "log_sum_exp");
-  if (scale.at.defined()) {
-    require_shape(scale.at, {1}, kOp, "scale");
-    require_dtype(scale.at, DType::f32, kOp, "scale");
+  if (scale.tensor.defined()) {
+    require_shape(scale.tensor, {1}, kOp, "scale");
+    require_dtype(scale.tensor, DType::f32, kOp, "scale");
   }
-  const Device device = common_device(kOp, logits, targets, log_sum_exp, scale.at);
+  const Device device = common_device(kOp, logits, targets, log_sum_exp, scale.tensor);
   dispatch<cpu::cross_entropy_gradient, cuda::cross_entropy_gradient>(
       device, logits, targets, first, valid, log_sum_exp, scale);
 }

@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-/// Calls the implementation of an op for `device` with `arguments`; does nothing on the meta device.
-/// Both implementations come from core/ops/device_ops.inc, so their signatures are equal.
+/// Calls the implementation of an op for `device` with `arguments`; does nothing on the meta
+/// device. Both implementations come from core/ops/device_ops.inc, so their signatures are equal.
 template <auto kCpuOp, auto kCudaOp, typename... Arguments>
 void dispatch(Device device, Arguments&&... arguments) {
   static_assert(std::is_same_v<decltype(kCpuOp), decltype(kCudaOp)>);

@@ -17,7 +17,7 @@ void apply(const Tensor& x, const char* x_name, const Dropout& dropout, Tensor y
   require_same_or_disjoint(y, y_name, x, x_name, op);
   require_dropout(dropout, x, op);
   if (!dropout.active()) return copy(x, y);
-  const Device device = common_device(op, x, y, dropout.rows, dropout.moment);
+  const Device device = common_device(op, x, y, dropout.rows, dropout.rng_offset);
   dispatch<cpu::dropout, cuda::dropout>(device, x, dropout, y);
 }
 
@@ -27,13 +27,13 @@ uint32_t Dropout::threshold() const {
   return static_cast<uint32_t>(static_cast<double>(probability) * 0x1p32);
 }
 
-Dropout Dropout::now() const {
+Dropout Dropout::resolved() const {
   Dropout result = *this;
-  if (!moment.defined()) return result;
-  const auto values = moment.span<int64_t>();
+  if (!rng_offset.defined()) return result;
+  const auto values = rng_offset.span<int64_t>();
   result.key.step = narrow<uint32_t>(values[0]);
   result.first_row = values[1] * sequence_rows;
-  result.moment = {};
+  result.rng_offset = {};
   return result;
 }
 
@@ -42,9 +42,9 @@ void require_dropout(const Dropout& dropout, const Tensor& x, const char* op) {
           "{}: the probability must be in [0, 1), but is {}", op, dropout.probability);
   require(dropout.first_row >= 0, "{}: first_row must not be negative, but is {}", op,
           dropout.first_row);
-  if (dropout.moment.defined()) {
-    require_shape(dropout.moment, {2}, op, "the dropout's moment");
-    require_dtype(dropout.moment, DType::i64, op, "the dropout's moment");
+  if (dropout.rng_offset.defined()) {
+    require_shape(dropout.rng_offset, {2}, op, "the dropout's rng_offset");
+    require_dtype(dropout.rng_offset, DType::i64, op, "the dropout's rng_offset");
   }
   if (!dropout.rows.defined()) return;
   require(dropout.rows.dtype() == DType::i32 && dropout.rows.numel() == rows_of(x),
@@ -76,7 +76,8 @@ void bias_dropout_add(const Tensor& x, const Tensor& bias, const Tensor& residua
   require_same_or_disjoint(out, "out", x, "x", kOp);
   require_same_or_disjoint(out, "out", residual, "residual", kOp);
   require_dropout(dropout, x, kOp);
-  const Device device = common_device(kOp, x, bias, residual, out, dropout.rows, dropout.moment);
+  const Device device =
+      common_device(kOp, x, bias, residual, out, dropout.rows, dropout.rng_offset);
   dispatch<cpu::bias_dropout_add, cuda::bias_dropout_add>(device, x, bias, residual, dropout, out);
 }
 

@@ -62,7 +62,7 @@ void bias_dropout_add_norm(const Tensor& x, const Tensor& bias, const Tensor& re
   require_same_or_disjoint(sum, "sum", x, "x", kOp);
   require_same_or_disjoint(sum, "sum", residual, "residual", kOp);
   const Device device = common_device(kOp, x, bias, residual, sum, weight, norm_bias, y, mean, rstd,
-                                      dropout.rows, dropout.moment);
+                                      dropout.rows, dropout.rng_offset);
   dispatch<cpu::bias_dropout_add_norm, cuda::bias_dropout_add_norm>(
       device, x, bias, residual, dropout, sum, weight, norm_bias, eps, y, mean, rstd);
 }

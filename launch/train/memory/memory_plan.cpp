@@ -60,7 +60,8 @@ std::vector<MemoryPlan::Line> memory_lines(const ParameterStore& store,
 MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, Device device) {
   ParameterStore store;
   Model model(config.model, store, *groups.tp);
-  store.allocate(kMeta, config.run.precision, StoreFor::training, flat_cut(config, groups));
+  store.allocate(kMeta, config.run.precision, StoreFor::training,
+                 optimizer_sharding(config, groups));
   const int64_t local_batch = batch_share(config.batch, groups.dp->size()).local_batch;
   const int64_t seq_length = config.model.seq_length;
 
@@ -108,7 +109,7 @@ size_t checkpoint_copy_bytes(const ParameterStore& store, int data_ranks) {
     // A run of elements is cut into a few boxes, each aligned by itself.
     constexpr int64_t kMostBoxes = 2 * Shape::kMaxDims;
     const int64_t part =
-        aligned(parameter.owned.elements.size()) + kMostBoxes * int64_t{kAlignment};
+        aligned(parameter.optimizer_shard.elements.size()) + kMostBoxes * int64_t{kAlignment};
     own += 2 * part;
     if (parameter.master.defined()) {
       shared.push_back(all);

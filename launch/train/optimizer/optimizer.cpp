@@ -17,17 +17,20 @@ StochasticRounding at_step(StochasticRounding rounding, int64_t steps_done) {
 
 Optimizer::Optimizer(const OptimizerSection& settings, ParameterStore& store, Communicator* dp,
                      uint64_t seed)
-    : settings_(settings), store_(store), owners_(store.layout().cut().shared() ? dp : nullptr) {
-  const int owners = store.layout().cut().owners;
+    : settings_(settings),
+      store_(store),
+      owners_(store.layout().sharding().sharded() ? dp : nullptr) {
+  const int owners = store.layout().sharding().num_shards;
   require(owners == 1 || (dp != nullptr && dp->size() == owners),
-          "optimizer: {} owners share the store, but they are not the data ranks", owners);
+          "optimizer: the store has {} optimizer shards, but they are not those of the data ranks",
+          owners);
   add_updates(settings, seed);
 }
 
 void Optimizer::add_updates(const OptimizerSection& settings, uint64_t seed) {
   if (!settings.stochastic_rounding) {
-    for (const OwnedRange& range :
-         store_.owned_ranges_by([](const Parameter& p) { return p.decay; })) {
+    for (const ShardRange& range :
+         store_.shard_ranges_by([](const Parameter& p) { return p.decay; })) {
       updates_.push_back({range});
     }
     return;
@@ -35,10 +38,11 @@ void Optimizer::add_updates(const OptimizerSection& settings, uint64_t seed) {
   // Gaps and padding are left out: they stay zeros.
   for (size_t i = 0; i < store_.parameters().size(); ++i) {
     const Parameter& p = store_.parameters()[i];
-    if (p.owned.elements.empty()) continue;
+    if (p.optimizer_shard.elements.empty()) continue;
     const RandomKey key{seed_for(seed, p.name), RandomPurpose::stochastic_rounding, 0, 0};
-    updates_.push_back({{p.owned, store_.layout().bucket_of(i), p.decay},
-                        StochasticRounding{key, p.global_index(), p.owned.elements.begin}});
+    updates_.push_back(
+        {{p.optimizer_shard, store_.layout().bucket_of(i), p.decay},
+         StochasticRounding{key, p.global_index(), p.optimizer_shard.elements.begin}});
   }
 }
 
@@ -50,7 +54,7 @@ void Optimizer::step(int64_t step, double lr, const Tensor& grad_scale) {
   adamw.eps = static_cast<float>(settings_.eps);
   adamw.step = step + 1;
   for_each_update([&](const Update& update) {
-    const OwnedRun& run = update.range.run;
+    const OptimizerShard& run = update.range.shard;
     adamw.weight_decay = update.range.property ? static_cast<float>(settings_.weight_decay) : 0.0f;
     if (update.rounding) adamw.rounding = at_step(*update.rounding, step + 1);
     adamw_step(adamw, grad_scale, run.grad, run.exp_avg, run.exp_avg_sq, run.master, run.value);
@@ -60,7 +64,7 @@ void Optimizer::step(int64_t step, double lr, const Tensor& grad_scale) {
 void Optimizer::round_values(int64_t steps_done) {
   if (!settings_.stochastic_rounding) return;
   for_each_update([&](const Update& update) {
-    const OwnedRun& run = update.range.run;
+    const OptimizerShard& run = update.range.shard;
     round_stochastically(run.master, at_step(*update.rounding, steps_done), run.value);
   });
 }
@@ -88,7 +92,7 @@ void Optimizer::for_each_update(const Work& work) const {
 std::unique_ptr<PendingCollective> Optimizer::gather(const FlatBucket& bucket) const {
   const Tensor flat = store_.flat_values();
   const TrafficScope traffic(Traffic::weights);
-  return owners_->all_gather_async(flat.slice(bucket.owned.begin, bucket.owned.end),
+  return owners_->all_gather_async(flat.slice(bucket.shard.begin, bucket.shard.end),
                                    flat.slice(bucket.elements.begin, bucket.elements.end));
 }
 

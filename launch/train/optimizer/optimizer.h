@@ -38,7 +38,7 @@ class Optimizer {
 
  private:
   struct Update {
-    OwnedRange range;
+    ShardRange range;
     std::optional<StochasticRounding> rounding = {};
   };
 

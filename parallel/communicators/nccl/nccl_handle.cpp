@@ -94,9 +94,9 @@ void NcclHandle::enqueue(const char* operation, const Tensor& tensor,
   operation_ = operation;
   tensor_ = tensor;
   check(call(comm_));
-  // The first operations of a kind connect ranks in the background and are enqueued afterwards.
-  // Query the state, because some versions of ncclSend return success too early.
-  if (!ready()) cuda::Watch::until([&] { return ready(); });
+  // The first operations of a kind connect ranks in the background, and are enqueued after that.
+  // What the call returned does not tell: some versions of ncclSend say success too early.
+  if (!ready()) cuda::WaitCheck::wait_until([&] { return ready(); });
 }
 
 void NcclHandle::look() {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "core/cuda/watch.h"
+#include "core/cuda/wait_check.h"
 #include "core/tensor.h"
 #include "parallel/communicators/communicator.h"
 #include "parallel/communicators/exchange.h"
@@ -59,7 +59,7 @@ class NcclHandle {
   Tensor tensor_;      ///< tensor of the last operation
   RankError failure_;  ///< why comm_ was aborted
   int exceptions_ = std::uncaught_exceptions();
-  cuda::Watch watch_;
+  cuda::WaitCheck watch_;
 
   /// Registers a handle with the calling thread for its lifetime.
   struct Registration {

@@ -1,6 +1,6 @@
 // The rules of cuBLASLt that its emulation checks.
 
-#include "core/cuda/watch.h"
+#include "core/cuda/wait_check.h"
 #include "tests/emulator/cublaslt/cublaslt.h"
 #include "tests/emulator/cublaslt/test_product.h"
 
@@ -170,7 +170,7 @@ TEST(CublasLtMatmulDeathTest, WantsNoErrorThatIsLeft) {
   EXPECT_DEATH(product.run(), "CUDA's last error is still cudaErrorNotReady");
   EXPECT_EQ(cudaGetLastError(), cudaErrorNotReady);
   EXPECT_EQ(product.run(), kDone);
-  const Watch watch([] {});
+  const WaitCheck watch([] {});
   synchronize();  // asks until it is done
   EXPECT_EQ(product.run(), kDone);
   release(allocate(1));  // as does this

@@ -161,11 +161,14 @@ TEST_P(SharedOptimizer, IsTheSameBits) {
     for (size_t i = 0; i < store.parameters().size(); ++i) {
       const Parameter &mine = store.parameters()[i], &all = whole.parameters()[i];
       test::expect_same_bits(mine.value, all.value, "value");
-      const Range& own = mine.owned.elements;
+      const Range& own = mine.optimizer_shard.elements;
       const auto part = [&](const Tensor& run) { return run.slice(own.begin, own.end); };
-      test::expect_same_bits(mine.owned.master, part(all.owned.master), "master");
-      test::expect_same_bits(mine.owned.exp_avg, part(all.owned.exp_avg), "exp_avg");
-      test::expect_same_bits(mine.owned.exp_avg_sq, part(all.owned.exp_avg_sq), "exp_avg_sq");
+      test::expect_same_bits(mine.optimizer_shard.master, part(all.optimizer_shard.master),
+                             "master");
+      test::expect_same_bits(mine.optimizer_shard.exp_avg, part(all.optimizer_shard.exp_avg),
+                             "exp_avg");
+      test::expect_same_bits(mine.optimizer_shard.exp_avg_sq, part(all.optimizer_shard.exp_avg_sq),
+                             "exp_avg_sq");
     }
   });
 }

@@ -195,7 +195,7 @@ class HeadBackward {
 void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
                         const Tensor& log_sum_exp, const AttentionOptions& given, Tensor dqkv) {
   AttentionOptions options = given;
-  options.dropout = given.dropout.now();
+  options.dropout = given.dropout.resolved();
   const AttentionShape shape(qkv);
   const AttentionWork work(shape, options);
   dispatch_tiles(qkv.dtype(), [&]<typename T, typename Element>() {

@@ -169,7 +169,7 @@ class ForwardTile {
 void attention_forward(const Tensor& qkv, const AttentionOptions& given, Tensor out,
                        Tensor log_sum_exp) {
   AttentionOptions options = given;
-  options.dropout = given.dropout.now();
+  options.dropout = given.dropout.resolved();
   const AttentionShape shape(qkv);
   const AttentionWork work(shape, options);
   dispatch_tiles(qkv.dtype(), [&]<typename T, typename Element>() {

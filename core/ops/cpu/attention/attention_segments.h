@@ -14,7 +14,7 @@ namespace tessera::cpu {
 /// Rows that see only each other: a document, or a sequence if there are no documents.
 struct Segment {
   Range rows;     ///< of all B × T
-  int64_t place;  ///< of the first row, with padding (RowPlaces)
+  int64_t place;  ///< of the first row, with padding (PaddedRows)
 };
 
 /// The work of one call: every query tile of every head of every segment. Tiles are counted from a
@@ -31,7 +31,8 @@ class AttentionWork {
       : seq_(shape.seq),
         heads_(shape.heads),
         ends_(options.mask.documents.defined() ? options.mask.documents.data<int32_t>() : nullptr),
-        places_(options.places.padded.defined() ? options.places.padded.data<int32_t>() : nullptr),
+        places_(options.padded_rows.index.defined() ? options.padded_rows.index.data<int32_t>()
+                                                    : nullptr),
         count_(ends_ == nullptr ? shape.batch : options.mask.documents.numel() - 1),
         first_tiles_(scratch()) {
     first_tiles_.assign(1, 0);

@@ -107,7 +107,7 @@ class WeightDropout {
   WeightDropout(const AttentionOptions& options, const AttentionShape& shape, int64_t place,
                 int64_t h)
       : dropout_(options.dropout),
-        seq_(options.places.padded.defined() ? options.places.seq_length : shape.seq) {
+        seq_(options.padded_rows.index.defined() ? options.padded_rows.seq_length : shape.seq) {
     const int64_t b = place / seq_, t = place % seq_;
     const int64_t head = (dropout_.first_row + b) * options.total_heads + options.first_head + h;
     corner_ = (head * seq_ + t) * seq_ + t;

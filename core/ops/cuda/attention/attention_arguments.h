@@ -6,7 +6,7 @@
 
 #include "core/checked.h"
 #include "core/ops/attention.h"
-#include "core/ops/cuda/dropout_moment.h"
+#include "core/ops/cuda/dropout_rng.h"
 
 namespace tessera::cuda {
 
@@ -38,7 +38,7 @@ struct AttentionArguments {
   uint32_t drop_threshold;
   float drop_factor;  ///< scales the kept weights
   RandomKey drop_key;
-  DropoutMoment drop_moment;
+  DropoutRng dropout_rng;
   int64_t first_head, total_heads;
   const int32_t* places;
   int place_seq;  ///< positions per sequence in dropout's indices
@@ -100,11 +100,11 @@ inline AttentionArguments attention_arguments(const Tensor& qkv, const Attention
   a.drop_threshold = options.dropout.threshold();
   a.drop_factor = options.dropout.scale();
   a.drop_key = options.dropout.key;
-  a.drop_moment = moment_of(options.dropout);
+  a.dropout_rng = rng_of(options.dropout);
   a.first_head = options.first_head;
   a.total_heads = options.total_heads;
-  a.places = detail::data_or_null<int32_t>(options.places.padded);
-  a.place_seq = a.places == nullptr ? a.seq : narrow<int>(options.places.seq_length);
+  a.places = detail::data_or_null<int32_t>(options.padded_rows.index);
+  a.place_seq = a.places == nullptr ? a.seq : narrow<int>(options.padded_rows.seq_length);
   return a;
 }
 

@@ -71,14 +71,14 @@ class HeadMask {
     const int64_t place = a_.places == nullptr || t >= a_.seq ? row : a_.places[row];
     const int64_t sequence = place / a_.place_seq, position = place % a_.place_seq;
     const int64_t head =
-        (a_.drop_moment.first_row() + sequence) * a_.total_heads + a_.first_head + h_;
+        (a_.dropout_rng.first_row() + sequence) * a_.total_heads + a_.first_head + h_;
     return static_cast<uint64_t>((head * a_.place_seq + position) * a_.place_seq + position - t);
   }
 
   /// Bit i: whether dropout keeps the weight with global index first + i.
   __device__ uint32_t kept(uint64_t first) const {
     RandomKey key = a_.drop_key;
-    key.step = a_.drop_moment.step();
+    key.step = a_.dropout_rng.step();
     const int skip = static_cast<int>(first % 4);
     uint32_t bits = 0;
     for (int i = 0; i < (skip == 0 ? 8 : 9); ++i) {

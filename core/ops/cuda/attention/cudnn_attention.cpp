@@ -60,7 +60,8 @@ const AttentionPlan* plan_for(const AttentionPlanKey& key) {
     require_not_recording("cuDNN has to compile a plan of attention");
     if (plans.size() == kMostPlans) synchronize();  // the evicted plan may be running
     auto made = std::make_shared<const AttentionPlan>(key, its_handle);
-    const bool usable = made->why_not().empty() && made->workspace_bytes() <= kMostWorkspaceBytes;
+    const bool usable =
+        !made->unsupported_reason() && made->workspace_bytes() <= kMostWorkspaceBytes;
     return usable ? made : nullptr;
   });
   // A plan owns its kernels; a graph may launch them long after the plan is evicted here.
@@ -207,20 +208,20 @@ bool is_aligned(const Tensor& tensor) {
   return reinterpret_cast<uintptr_t>(tensor.raw()) % 16 == 0;
 }
 
-bool is_taken(const Tensor& qkv, const AttentionOptions& options) {
+bool is_supported(const Tensor& qkv, const AttentionOptions& options) {
   AttentionSetup setup;
   setup.mask = kinds_of(options.mask);
   setup.dtype = qkv.dtype();
   setup.head_dim = qkv.dim(4);
   setup.dropout = options.dropout.active();
-  return qkv.numel() > 0 && cudnn_attention_why_not(setup).empty();
+  return qkv.numel() > 0 && !cudnn_attention_unsupported_reason(setup);
 }
 
 }  // namespace
 
 bool cudnn_attention_forward(const Tensor& qkv, const AttentionOptions& options, Tensor out,
                              Tensor log_sum_exp) {
-  if (!is_taken(qkv, options) || !is_aligned(qkv) || !is_aligned(out)) return false;
+  if (!is_supported(qkv, options) || !is_aligned(qkv) || !is_aligned(out)) return false;
   const AttentionPlanKey key = attention_plan_key(qkv, options, /*backward=*/false);
   const AttentionPlan* plan = plan_for(key);
   if (plan == nullptr) return false;
@@ -236,7 +237,7 @@ bool cudnn_attention_forward(const Tensor& qkv, const AttentionOptions& options,
 bool cudnn_attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
                               const Tensor& log_sum_exp, const AttentionOptions& options,
                               Tensor dqkv) {
-  if (!is_taken(qkv, options)) return false;
+  if (!is_supported(qkv, options)) return false;
   for (const Tensor* tensor : {&dout, &qkv, &out, static_cast<const Tensor*>(&dqkv)}) {
     if (!is_aligned(*tensor)) return false;
   }

@@ -27,14 +27,12 @@ std::string cudnn_name();
 /// What computes attention in training steps, for the start-up summary: "cuDNN 9.19.0 where it has
 /// a plan for this GPU, else own kernels", or "own kernels, because …".
 inline std::string attention_implementation(const AttentionSetup& setup) {
-  std::string why_not = "this build has no cuDNN";
+  std::optional<std::string> reason = "this build has no cuDNN";
+  if constexpr (kHasCudnn) reason = cudnn_attention_unsupported_reason(setup);
   if constexpr (kHasCudnn) {
-    why_not = cudnn_attention_why_not(setup);
-    if (why_not.empty()) {
-      return cudnn_name() + " where it has a plan for this GPU, else own kernels";
-    }
+    if (!reason) return cudnn_name() + " where it has a plan for this GPU, else own kernels";
   }
-  return "own kernels, because " + why_not;
+  return "own kernels, because " + *reason;
 }
 
 }  // namespace tessera::cuda

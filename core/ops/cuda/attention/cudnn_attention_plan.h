@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "core/checked.h"
@@ -20,8 +21,8 @@ struct AttentionSetup {
   bool dropout = false;
 };
 
-/// Why cuDNN's attention is not for this, or "" if it is.
-inline std::string cudnn_attention_why_not(const AttentionSetup& setup) {
+/// Why cuDNN's attention does not support this setup; none if it does.
+inline std::optional<std::string> cudnn_attention_unsupported_reason(const AttentionSetup& setup) {
   const MaskKinds& mask = setup.mask;
   if (setup.dtype != DType::bf16) {
     return fmt::format("cuDNN's attention takes bf16, not {}", to_string(setup.dtype));
@@ -43,7 +44,7 @@ inline std::string cudnn_attention_why_not(const AttentionSetup& setup) {
   if (!mask.documents && !mask.lengths) {
     return "cuDNN's attention is for batches of documents, or with lengths";
   }
-  return "";
+  return std::nullopt;
 }
 
 /// Identifies an execution plan of cuDNN: `documents` sequences of `length` rows or, if ragged, at
@@ -117,9 +118,9 @@ inline bool is_padded_to_be_safe(int64_t document_length, bool backward) {
   return backward && document_length % 128 != 0;
 }
 
-/// The plan for qkv (B, T, 3, Hl, D) with options that cudnn_attention_why_not() has nothing to say
-/// of. Making a plan takes long, so documents of different lengths, of which a batch has any number
-/// with any sum, share few plans.
+/// The plan for qkv (B, T, 3, Hl, D) with options for which cudnn_attention_unsupported_reason() is
+/// none of. Making a plan takes long, so documents of different lengths, of which a batch has any
+/// number with any sum, share few plans.
 inline AttentionPlanKey attention_plan_key(const Tensor& qkv, const AttentionOptions& options,
                                            bool backward) {
   const AttentionMask& mask = options.mask;
@@ -134,7 +135,7 @@ inline AttentionPlanKey attention_plan_key(const Tensor& qkv, const AttentionOpt
   key.padded = mask.lengths.defined() || is_padded_to_be_safe(documents.length, backward);
   if (key.ragged) {
     const int64_t longest =
-        options.places.padded.defined() ? options.places.seq_length : qkv.dim(1);
+        options.padded_rows.index.defined() ? options.padded_rows.seq_length : qkv.dim(1);
     key.documents = rounded_count(documents.count);
     key.length = longest;
     key.documents = std::min(key.documents, most_documents(key));

@@ -159,7 +159,7 @@ AttentionPlan::AttentionPlan(const AttentionPlanKey& key, cudnnContext* handle)
   int64_t bytes = 0;
   fe::error_t error = graph_->build(handle, kHeuristics);
   if (error.is_good()) error = graph_->get_workspace_size(bytes);
-  if (error.is_bad()) why_not_ = error.get_message();
+  if (error.is_bad()) unsupported_reason_ = error.get_message();
   workspace_bytes_ = static_cast<size_t>(bytes);
 }
 
@@ -171,8 +171,9 @@ void AttentionPlan::run(cudnnContext* handle,
   require(done.is_good(), "cuDNN's attention failed on the GPU: {}", done.get_message());
 }
 
-std::string attention_plan_why_not(const AttentionPlanKey& key,
-                                   const std::string& device_properties, int sm_version) {
+std::optional<std::string> attention_plan_unsupported_reason(const AttentionPlanKey& key,
+                                                             const std::string& device_properties,
+                                                             int sm_version) {
   const auto device = std::make_shared<fe::DeviceProperties>();
   fe::error_t error = device->deserialize({device_properties.begin(), device_properties.end()});
   if (error.is_bad()) return error.get_message();
@@ -182,7 +183,8 @@ std::string attention_plan_why_not(const AttentionPlanKey& key,
   if (error.is_good()) error = graph->build_operation_graph();
   if (error.is_good()) error = graph->create_execution_plans(kHeuristics);
   if (error.is_good()) error = graph->check_support();
-  return error.is_good() ? "" : error.get_message();
+  if (error.is_good()) return std::nullopt;
+  return error.get_message();
 }
 
 }  // namespace tessera::cuda

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -41,11 +42,11 @@ enum AttentionTensor : int64_t {
 /// A compiled execution plan of cuDNN. Only cudnn_plan.cpp includes cudnn_frontend.
 class AttentionPlan {
  public:
-  /// To make one takes seconds. Never throws because there is none: why_not() then says so.
+  /// Compiles the plan, which takes seconds. Where cuDNN has no plan, unsupported_reason() is set.
   AttentionPlan(const AttentionPlanKey& key, cudnnContext* handle);
 
-  /// What cuDNN said, or "" if the plan can run.
-  const std::string& why_not() const { return why_not_; }
+  /// cuDNN's message if it has no plan; none if the plan can run.
+  const std::optional<std::string>& unsupported_reason() const { return unsupported_reason_; }
   size_t workspace_bytes() const { return workspace_bytes_; }
 
   /// Enqueues the plan on the handle's stream. The backward plan also reads out and statistics.
@@ -55,12 +56,13 @@ class AttentionPlan {
  private:
   std::shared_ptr<cudnn_frontend::graph::Graph> graph_;
   size_t workspace_bytes_ = 0;
-  std::string why_not_;
+  std::optional<std::string> unsupported_reason_;
 };
 
-/// Whether cuDNN has a plan for `key` on a GPU that is described (by DeviceProperties' JSON and
-/// its compute capability × 10), which need not be there: what it said, or "".
-std::string attention_plan_why_not(const AttentionPlanKey& key,
-                                   const std::string& device_properties, int sm_version);
+/// cuDNN's message if it has no plan for `key` on a GPU; none if it has one. The GPU need not be
+/// present: DeviceProperties' JSON and the compute capability × 10 describe it.
+std::optional<std::string> attention_plan_unsupported_reason(const AttentionPlanKey& key,
+                                                             const std::string& device_properties,
+                                                             int sm_version);
 
 }  // namespace tessera::cuda
