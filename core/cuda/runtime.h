@@ -46,8 +46,8 @@ bool is_emulated();
 /// handles. Call it once, before anything else.
 void use_device(int index);
 
-/// Returns when everything that this thread enqueued is done. Throws what went wrong on the GPU
-/// meanwhile, or what a WaitCheck (core/cuda/wait_check.h) throws.
+/// Waits for everything that this thread enqueued. Throws errors of that work and of its wait
+/// checks (core/cuda/wait_check.h).
 void synchronize();
 
 /// A point in the calling thread's work (a cudaEvent_t as a pointer).

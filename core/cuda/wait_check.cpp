@@ -28,7 +28,8 @@ WaitCheck::~WaitCheck() {
 bool WaitCheck::any() { return !checks.empty(); }
 
 void WaitCheck::wait_until(const std::function<bool()>& done) {
-  // Most waits are short. A long one costs no core, and ends less than the pause later.
+  // Most waits are short, so spin first. A long wait then sleeps between polls and ends at most one
+  // pause late.
   constexpr auto kPause = std::chrono::microseconds(50);
   constexpr auto kBetweenChecks = std::chrono::milliseconds(5);
   constexpr int kWithoutPause = 1000;

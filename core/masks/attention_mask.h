@@ -55,8 +55,7 @@ struct MaskKinds {
   bool documents = false;
   bool hidden = false;
   bool additive = false;
-  bool compact =
-      false;  ///< the batch goes without its padding (PaddedRows in core/ops/attention.h)
+  bool compact = false;  ///< the batch has no padding (PaddedRows in core/ops/attention.h)
 };
 
 MaskKinds kinds_of(const AttentionMask& mask);

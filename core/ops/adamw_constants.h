@@ -24,7 +24,7 @@ struct AdamWConstants {
     root_scale = static_cast<float>(1.0 / std::sqrt(correction2));
   }
 
-  float keep;  ///< of a weight after decay
+  float keep;  ///< factor of the weight: 1 − lr × weight_decay
   float one_minus_beta1, beta2, one_minus_beta2;
   float eps;
   float step_size;   ///< lr / (1 − beta1^step)

@@ -31,15 +31,14 @@ struct AttentionOptions {
   PaddedRows padded_rows = {};
 };
 
-/// out = softmax(scale × q kᵀ + additive, masked) v for each of the Hl heads that this rank holds.
-/// qkv (B, T, 3, Hl, D) holds queries, keys and values interleaved by row; out (B, T, Hl, D) has
-/// its dtype, fp32 or bf16; log_sum_exp (B, Hl, T) fp32 is written for the backward pass. The (T,
-/// T) matrix is never built: tiles with a running softmax (Milakov, Gimelshein, 2018; Dao et al.,
-/// "FlashAttention", 2022), in fp32; but products of bf16 take the weights, and their gradients,
-/// rounded to bf16, on a GPU and on processors that multiply bf16. Tiles that the mask hides
-/// altogether are skipped. A row with everything masked gives zeros, with log_sum_exp = −inf.
-/// Throws where a part of the mask does not fit, saying what would, and where
-/// attention_unsupported_reason() returns a reason.
+/// out = softmax(scale × q kᵀ + additive, masked) v for each of this rank's Hl heads. qkv (B, T, 3,
+/// Hl, D), fp32 or bf16, holds queries, keys and values; out (B, T, Hl, D) has its dtype;
+/// log_sum_exp (B, Hl, T) fp32 is written for the backward pass. The outputs may not alias qkv. The
+/// (T, T) matrix is never stored: tiles with a running softmax (Milakov, Gimelshein, 2018; Dao et
+/// al., "FlashAttention", 2022), in fp32. Products of bf16 round the weights and their gradients to
+/// bf16, on a GPU and on processors with bf16 products. Fully hidden tiles are skipped. A fully
+/// masked row is zeros, with log_sum_exp = −inf. Throws if a part of the mask does not fit, and
+/// says what would, or if attention_unsupported_reason() returns a reason.
 ///
 /// The bits do not depend on the run, on the number of threads, or on how heads are split over
 /// ranks. A hidden key has no influence if it and its value are finite. On the CPU tiles start at

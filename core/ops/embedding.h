@@ -5,14 +5,14 @@
 
 namespace tessera {
 
-/// An embedding table whose rows are split over ranks: this rank has global rows `held` as
-/// the first rows of `table` (at least held.size(), C).
+/// An embedding table whose rows are split over ranks: this rank has global rows `local_rows` as
+/// the first rows of `table` (at least local_rows.size(), C).
 
-/// out[n] = table[ids[n] − held.begin], or zeros if another rank has the row. ids (...)
+/// out[n] = table[ids[n] − local_rows.begin], or zeros if another rank has the row. ids (...)
 /// int32, out (..., C) in table's dtype, fp32 or bf16.
 void embedding_forward(const Tensor& ids, const Tensor& table, Range held, Tensor out);
 
-/// dtable[ids[n] − held.begin] += dout[n] for the ids of local rows. On the CPU in the order
+/// dtable[ids[n] − local_rows.begin] += dout[n] for the ids of local rows. On the CPU in the order
 /// of n, for any number of threads; on a GPU the tokens of a row beyond its first 64 are summed in
 /// groups of 64, in an order that depends only on their number. dout (..., C) fp32 or bf16, dtable
 /// fp32.

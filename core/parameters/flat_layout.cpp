@@ -51,7 +51,7 @@ FlatLayout::FlatLayout(std::span<const int64_t> sizes, const OptimizerSharding& 
 }
 
 Range FlatLayout::in_shard_buffer(size_t bucket, Range elements) const {
-  // Those of the buckets before, which divide evenly.
+  // The buckets before divide evenly by the number of shards.
   const FlatBucket& place = buckets_[bucket];
   const int64_t shift = place.elements.begin / sharding_.num_shards - place.shard.begin;
   return {elements.begin + shift, elements.end + shift};

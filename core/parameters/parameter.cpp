@@ -162,7 +162,7 @@ void ParameterStore::allocate(Device device, DType precision, StoreFor purpose,
   }
 }
 
-// Of elements that this rank owns, in one bucket.
+// `elements` must be in this rank's shard of one bucket.
 OptimizerShard ParameterStore::shard_of(size_t bucket, Range elements) const {
   const Range state = elements.empty() ? Range{} : layout_.in_shard_buffer(bucket, elements);
   const auto flat = [&](const Tensor& tensor) {

@@ -37,9 +37,9 @@ struct Init {
   static Init normal(float stddev) { return {Kind::normal, stddev}; }
 };
 
-/// Of which rows of the activations a rank's gradient of a parameter is a sum. `held`: of those
-/// that the rank holds between the tensor regions, so that where these are not all
-/// (parallel/row_split.h) the gradient is the sum over the tensor ranks.
+/// Which rows of the activations contribute to a rank's gradient of a parameter. `local`: with
+/// sequence parallelism (parallel/row_split.h), only this rank's rows, so the gradient must be
+/// summed over the tensor ranks.
 enum class GradientRows : uint8_t { all, local };
 
 /// A layer's declaration of a parameter.
@@ -56,9 +56,8 @@ struct ParameterSpec {
   GradientRows gradient_rows = GradientRows::all;
 };
 
-/// Elements that this rank updates, in all that an update reads and writes: 1-D views of the same
-/// elements of each flat buffer. Of a gradient that is summed over owners, only what is in such a
-/// run is the sum.
+/// The elements that this rank updates: 1-D views of the same elements of each flat buffer. With
+/// several shards, only these elements of the gradient are reduced.
 struct OptimizerShard {
   Range elements;
   Tensor value;       ///< compute precision
@@ -82,17 +81,17 @@ struct Parameter {
   Tensor value;  ///< local_shape, compute precision
   Tensor grad;   ///< local_shape, fp32
 
-  // Undefined if there are several optimizer shards; then only `owned` has them. Masters
+  // Undefined if there are several optimizer shards; then only `optimizer_shard` has them. Masters
   // that are the values are always defined.
   Tensor master;      ///< local_shape, fp32; `value` itself where precision is fp32
   Tensor exp_avg;     ///< local_shape, fp32: AdamW's first moment
   Tensor exp_avg_sq;  ///< local_shape, fp32: AdamW's second moment
 
-  /// What this rank updates, in training: elements of real_shape(), counted row-major. All of them,
-  /// or with several owners a run, which may be empty.
+  /// The elements of real_shape(), row-major, that this rank updates in training: all of them, or
+  /// with several shards a range that may be empty.
   OptimizerShard optimizer_shard;
 
-  /// Whether `grad` is to be taken for zeros, whatever is in its memory (invalidate_grads()).
+  /// Whether `grad` counts as zeros, whatever its memory holds (invalidate_grads()).
   bool grad_is_invalid = false;
 
   /// Whether the next product adds to `grad` or, if it is invalid, overwrites it. Marks it as
@@ -115,7 +114,7 @@ struct FlatRange {
   bool property = false;
 };
 
-/// What this rank updates of such a range; it lies in one bucket where there are several owners.
+/// The part of a FlatRange that this rank updates. With several shards it is within one bucket.
 struct ShardRange {
   OptimizerShard shard;  ///< elements of the flat buffers
   size_t bucket = 0;
@@ -126,17 +125,16 @@ struct ShardRange {
 enum class StoreFor : uint8_t { inference, training };
 
 /// The parameters of a model on this rank. Layers declare theirs in their constructors, in the
-/// order of the forward pass; allocate() then lays them out one after the other in flat buffers:
-/// values in compute precision, gradients, masters (where precision is not fp32) and AdamW's two
-/// moments. Bucketing, the gradient norm, AdamW and checkpoints work on ranges of these buffers.
-/// Where ranks that hold the same parameters share the state of the optimizer (OptimizerSharding),
-/// masters and moments are those of this rank's pieces alone.
+/// order of the forward pass. allocate() then places them in flat buffers: values in compute
+/// precision, fp32 gradients, fp32 masters (unless precision is fp32) and AdamW's two moments.
+/// Bucketing, gradient norm, AdamW and checkpoints work on ranges of these buffers. If ranks share
+/// the optimizer state (OptimizerSharding), masters and moments are those of this rank's shards.
 class ParameterStore {
  public:
   /// Call it before allocate(). The reference is valid as long as the store.
   Parameter& declare(const ParameterSpec& spec);
 
-  /// Throws if two parameters share a name. Buffers start as zeros.
+  /// Allocates zeroed buffers. Throws if two parameters share a name.
   void allocate(Device device, DType precision, StoreFor purpose,
                 const OptimizerSharding& sharding = {});
 
@@ -145,9 +143,9 @@ class ParameterStore {
   void initialize(uint64_t seed);
 
   void zero_grads();
-  /// As zero_grads(), but leaves the memory as it is until a gradient is first added to. Layers
-  /// take `grad` by next_accumulate() and grad_to_add_to(); the flat gradients are right again when
-  /// a backward pass has come by every parameter.
+  /// Like zero_grads(), but without writing: the first operation on each gradient overwrites it.
+  /// Layers access `grad` through next_accumulate() and grad_to_add_to(). The flat gradients are
+  /// valid again when the backward pass has visited every parameter.
   void invalidate_grads();
 
   std::deque<Parameter>& parameters() { return parameters_; }
@@ -158,7 +156,7 @@ class ParameterStore {
   /// The flat buffers, split where `property` changes from one parameter to the next. The ranges
   /// cover the buffers: gaps and padding, which are zeros, belong to the parameter before.
   std::vector<FlatRange> ranges_by(const std::function<bool(const Parameter&)>& property) const;
-  /// The part of these ranges that this rank updates, in the order of elements.
+  /// The parts of these ranges that this rank updates, in order.
   std::vector<ShardRange> shard_ranges_by(
       const std::function<bool(const Parameter&)>& property) const;
   Tensor flat_values() const { return values_.tensor({flat_size()}, precision_); }

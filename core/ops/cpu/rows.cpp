@@ -28,7 +28,7 @@ void gather_rows(const Tensor& x, const Tensor& rows, Tensor out, int64_t first)
   });
 }
 
-// The rows are different, so that no two threads meet.
+// The rows are distinct, so no two threads write the same element.
 void scatter_add_rows(const Tensor& dout, const Tensor& rows, Tensor dx, int64_t first) {
   const int64_t columns = dx.dim(-1);
   const Range held = {first, first + rows_of(dx)};

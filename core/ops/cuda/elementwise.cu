@@ -59,7 +59,7 @@ void copy(const Tensor& source, Tensor destination) {
     return convert<bfloat16, float>(source, destination);
   }
   if (source.raw() == destination.raw() || source.bytes() == 0) return;
-  // A copy to pageable memory waits inside the driver, where no Watch runs.
+  // A copy to pageable memory waits inside the driver, where no WaitCheck runs.
   if (destination.device().is_cpu()) synchronize();
   check(
       cudaMemcpyAsync(destination.raw(), source.raw(), source.bytes(), cudaMemcpyDefault, stream()),

@@ -118,9 +118,8 @@ inline bool is_padded_to_be_safe(int64_t document_length, bool backward) {
   return backward && document_length % 128 != 0;
 }
 
-/// The plan for qkv (B, T, 3, Hl, D) with options for which cudnn_attention_unsupported_reason() is
-/// none of. Making a plan takes long, so documents of different lengths, of which a batch has any
-/// number with any sum, share few plans.
+/// The plan for qkv (B, T, 3, Hl, D) with supported options. Compiling a plan takes long, so
+/// documents of different lengths, in any number, share few plans.
 inline AttentionPlanKey attention_plan_key(const Tensor& qkv, const AttentionOptions& options,
                                            bool backward) {
   const AttentionMask& mask = options.mask;

@@ -6,8 +6,8 @@
 /// What cuBLASLt does beyond matmul() of core/ops/device_ops.inc.
 namespace tessera::cuda {
 
-/// As matmul, and sums[m] += Σ_k a[m, k], fp32 (M): a is the transpose of a tensor that lies row
-/// after row, and not empty.
+/// matmul, and sums[m] += Σ_k a[m, k], (M) fp32. a is the transpose of a tensor that is stored by
+/// rows, and not empty.
 void matmul_row_sums(const Matrix& a, const Matrix& b, Tensor out, Accumulate accumulate,
                      Tensor sums);
 
