@@ -13,8 +13,8 @@ namespace tessera::cpu {
 
 /// Rows that see only each other: a document, or a sequence if there are no documents.
 struct Segment {
-  Range rows;     ///< of all B × T
-  int64_t place;  ///< of the first row, with padding (PaddedRows)
+  Range rows;     ///< among all B × T rows
+  int64_t place;  ///< of the first row, in the padded batch (PaddedRows)
 };
 
 /// The work of one call: every query tile of every head of every segment. Tiles are counted from a
