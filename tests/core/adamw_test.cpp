@@ -36,7 +36,7 @@ struct State {
   TestTensor grad, exp_avg, exp_avg_sq, master, value, grad_scale;
 };
 
-TEST(AdamW, FollowsTheTextbookOverManySteps) {
+TEST(AdamW, MatchesReferenceOverManySteps) {
   for (const int64_t n : {1, 3, 17, 65, 769, 40001}) {
     State s(n);
     auto weight = to_doubles(s.master.tensor), m = to_doubles(s.exp_avg.tensor),
@@ -52,7 +52,7 @@ TEST(AdamW, FollowsTheTextbookOverManySteps) {
         weight[i] = after.weight, m[i] = after.exp_avg, v[i] = after.exp_avg_sq;
       }
     }
-    // A few roundings in each of the steps.
+    // A few roundings per step.
     const double tolerance = 8 * kSteps * unit_roundoff(DType::f32);
     expect_close(s.master.tensor, weight, tolerance, "master");
     expect_close(s.exp_avg.tensor, m, tolerance, "exp_avg");
@@ -61,7 +61,7 @@ TEST(AdamW, FollowsTheTextbookOverManySteps) {
   }
 }
 
-TEST(AdamW, TheFirstStepHasTheSizeOfTheLearningRate) {
+TEST(AdamW, FirstStepHasSizeOfLearningRate) {
   State s(100);
   for (float& value : s.exp_avg.tensor.span<float>()) value = 0.0f;
   for (float& value : s.exp_avg_sq.tensor.span<float>()) value = 0.0f;
@@ -76,7 +76,7 @@ TEST(AdamW, TheFirstStepHasTheSizeOfTheLearningRate) {
   }
 }
 
-TEST(AdamW, ValueMayBeTheMasterOrItsRounding) {
+TEST(AdamW, ValueIsMasterOrItsRounding) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     State separate(1001, dtype), same(1001);
     separate.step(kSettings, separate.value.tensor);
@@ -87,7 +87,7 @@ TEST(AdamW, ValueMayBeTheMasterOrItsRounding) {
   }
 }
 
-TEST(AdamW, CutsAndThreadsDoNotChangeABit) {
+TEST(AdamW, BitsDoNotDependOnRangesOrThreads) {
   constexpr int64_t kCount = 100003, kCut = 33333;
   State whole(kCount, DType::bf16);
   {
@@ -109,7 +109,7 @@ TEST(AdamW, CutsAndThreadsDoNotChangeABit) {
   }
 }
 
-TEST(AdamW, WithAScaleThatIsNaNNothingChanges) {
+TEST(AdamW, NaNScaleChangesNothing) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     State s(1001, dtype);
     s.step(kSettings, s.value.tensor);
@@ -124,7 +124,7 @@ TEST(AdamW, WithAScaleThatIsNaNNothingChanges) {
   }
 }
 
-TEST(AdamW, WrongArgumentsAreNamed) {
+TEST(AdamW, RefusesWrongArguments) {
   const TestTensor meta({8}, DType::f32, kMeta), rounded({8}, DType::bf16, kMeta);
   const TestTensor meta_scale({1}, DType::f32, kMeta);
   adamw_step(kSettings, meta_scale.tensor, meta.tensor, meta.tensor, meta.tensor, meta.tensor,

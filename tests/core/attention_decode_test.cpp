@@ -15,7 +15,7 @@ namespace {
 
 using namespace test;
 
-constexpr int64_t kChunk = 64;  // of keys, that a block of a GPU takes
+constexpr int64_t kChunk = 64;  // keys per block on a GPU
 
 struct Sizes {
   int64_t length, d, window = 0, batch = 2, heads = 3;
@@ -24,13 +24,13 @@ struct Sizes {
   int64_t capacity() const { return length + 3; }
 };
 
-/// Queries, and caches whose hidden rows are NaN: they must not be read.
+/// Queries, and caches whose rows beyond the visible ones are NaN: they must not be read.
 struct Inputs {
   Sizes sizes;
   float scale;
   TestTensor q, keys, values;
 
-  /// Scores have about `score_size` for their standard deviation.
+  /// The standard deviation of scores is about `score_size`.
   Inputs(const Sizes& its_sizes, DType dtype, float score_size = 1.0f)
       : sizes(its_sizes),
         scale(score_size / std::sqrt(static_cast<float>(sizes.d))),
@@ -45,7 +45,7 @@ struct Inputs {
     return out;
   }
 
-  /// The textbook's, in double precision.
+  /// The reference in double precision.
   std::vector<double> expected() const {
     const auto queries = to_doubles(q.tensor), k = to_doubles(keys.tensor),
                v = to_doubles(values.tensor);
@@ -88,8 +88,8 @@ struct Inputs {
 
 class AttentionDecode : public testing::TestWithParam<DType> {
  protected:
-  /// An error of a score, a sum of d products, is a relative error of a weight; there are some more
-  /// roundings of the score, which may be a few times its usual size. The rest is a weighted mean.
+  /// An error of a score, a sum of d products, is a relative error of a weight; a score, which may
+  /// be a few times its usual size, has a few more roundings. The rest is a weighted mean.
   static double tolerance(const Sizes& sizes, float score_size = 1.0f) {
     return 4.0 * double{score_size} * sum_tolerance(DType::f32, sizes.d) +
            sum_tolerance(GetParam(), sizes.length - sizes.begin());
@@ -102,25 +102,25 @@ class AttentionDecode : public testing::TestWithParam<DType> {
   }
 };
 
-TEST_P(AttentionDecode, IsTheTextbooksForLengthsAroundChunks) {
+TEST_P(AttentionDecode, MatchesReferenceForLengthsAroundChunks) {
   for (const int64_t d : {20, 64}) {
     for (const int64_t length : {int64_t{1}, int64_t{2}, int64_t{15}, int64_t{17}, kChunk - 1,
                                  kChunk, kChunk + 1, 2 * kChunk, 5 * kChunk + 9}) {
       expect_the_textbooks({length, d});
     }
   }
-  // A block that puts chunks together has 16 warps.
+  // A block that combines chunks has 16 warps.
   expect_the_textbooks({17 * kChunk + 1, 32, 0, 1, 2});
 }
 
-TEST_P(AttentionDecode, IsTheTextbooksForHeadsOfAnySize) {
+TEST_P(AttentionDecode, MatchesReferenceForAnyHeadSize) {
   for (const int64_t d : {1, 3, 5, 8, 20, 24, 33, 64, 72, 100, 128, 130, 200, 256}) {
     expect_the_textbooks({kChunk - 7, d, 0, 1, 2});
     expect_the_textbooks({2 * kChunk + 5, d, 0, 2, 1});
   }
 }
 
-TEST_P(AttentionDecode, IsTheTextbooksForWindows) {
+TEST_P(AttentionDecode, MatchesReferenceForWindows) {
   constexpr int64_t kLength = 3 * kChunk + 21;
   for (const int64_t window : {int64_t{1}, int64_t{21}, kChunk - 1, kChunk, kChunk + 1,
                                2 * kChunk + 21, kLength - 1, kLength, kLength + 100}) {
@@ -128,13 +128,13 @@ TEST_P(AttentionDecode, IsTheTextbooksForWindows) {
   }
 }
 
-// Whose exponentials would overflow, and those of most chunks vanish beside another's.
-TEST_P(AttentionDecode, IsTheTextbooksForLargeScores) {
+// Their exponentials would overflow, and those of most chunks vanish next to another's.
+TEST_P(AttentionDecode, MatchesReferenceForLargeScores) {
   expect_the_textbooks({5 * kChunk, 64}, 40.0f);
   expect_the_textbooks({kChunk, 20}, 40.0f);
 }
 
-TEST_P(AttentionDecode, TakesTensorsAtAnyAddress) {
+TEST_P(AttentionDecode, SupportsAnyAlignment) {
   for (const int64_t d : {24, 64, 128, 256}) {
     const Inputs inputs({kChunk + 6, d}, GetParam());
     for (const int64_t offset : {1, 2}) {
@@ -146,7 +146,7 @@ TEST_P(AttentionDecode, TakesTensorsAtAnyAddress) {
   }
 }
 
-TEST_P(AttentionDecode, AHeadIsTheSameBitsAloneAndAmongOthers) {
+TEST_P(AttentionDecode, BitsDoNotDependOnOtherHeads) {
   for (const Sizes& sizes : {Sizes{5 * kChunk + 9, 64}, Sizes{2 * kChunk, 20},
                              Sizes{17 * kChunk + 1, 5}, Sizes{300, 128, 2 * kChunk + 3}}) {
     SCOPED_TRACE(fmt::format("{} keys of {}", sizes.length, sizes.d));
@@ -165,7 +165,7 @@ TEST_P(AttentionDecode, AHeadIsTheSameBitsAloneAndAmongOthers) {
   }
 }
 
-TEST_P(AttentionDecode, AWindowIsTheSameBitsAsItsKeysAlone) {
+TEST_P(AttentionDecode, WindowHasBitsOfItsKeysAlone) {
   for (const Sizes& sizes : {Sizes{37, 16, 5}, Sizes{3 * kChunk + 21, 64, kChunk + 1},
                              Sizes{3 * kChunk + 21, 20, 2 * kChunk}}) {
     const Inputs inputs(sizes, GetParam());
@@ -187,7 +187,7 @@ TEST_P(AttentionDecode, AWindowIsTheSameBitsAsItsKeysAlone) {
   }
 }
 
-TEST_P(AttentionDecode, AWindowLongerThanTheTextHidesNothing) {
+TEST_P(AttentionDecode, LongWindowHidesNothing) {
   const Inputs windowed({kChunk + 6, 24, 100}, GetParam()), whole({kChunk + 6, 24}, GetParam());
   expect_same_bits(windowed.run().tensor, whole.run().tensor, "out");
 }

@@ -31,7 +31,7 @@ class AttentionMaskErrors : public testing::Test {
   }();
 };
 
-TEST_F(AttentionMaskErrors, APlaneThatFitsNothingPrintsWhatWould) {
+TEST_F(AttentionMaskErrors, WrongPlaneNamesAcceptedShapes) {
   const TestTensor few_heads({2, 2, 6, 6}, DType::u8), other({6, 7}, DType::f32);
   options.mask.hidden = few_heads.tensor;
   expect({"mask.hidden uint8 (2, 2, 6, 6)", "qkv fp32 (2, 6, 3, 2, 8)", "4 heads",
@@ -41,7 +41,7 @@ TEST_F(AttentionMaskErrors, APlaneThatFitsNothingPrintsWhatWould) {
   expect({"mask.additive fp32 (6, 7)", "(T, T) = (6, 6)"});
 }
 
-TEST_F(AttentionMaskErrors, ADTypeIsNamed) {
+TEST_F(AttentionMaskErrors, RefusesWrongDtypes) {
   const TestTensor bytes({6, 6}, DType::u8), floats({6, 6}, DType::f32);
   options.mask.hidden = floats.tensor;
   expect({"mask.hidden must be uint8", "fp32"});
@@ -50,24 +50,24 @@ TEST_F(AttentionMaskErrors, ADTypeIsNamed) {
   expect({"mask.additive must be fp32", "uint8"});
 }
 
-TEST_F(AttentionMaskErrors, LengthsAreWithinASequence) {
+TEST_F(AttentionMaskErrors, RefusesLengthsBeyondSequence) {
   const TestTensor lengths = from_ints(std::vector{6, 7}, {2});
   options.mask.lengths = lengths.tensor.slice(0, 1);
   expect({"mask.lengths must have shape (2)", "(1)"});
-  if (on_gpu()) return;  // the host does not see what a GPU's tensors hold
+  if (on_gpu()) return;  // the host does not read a GPU's tensors
   options.mask.lengths = lengths.tensor;
   expect({"mask.lengths[1] is 7", "6 positions"});
   lengths.tensor.data<int32_t>()[1] = -1;
   expect({"mask.lengths[1] is -1"});
 }
 
-TEST_F(AttentionMaskErrors, HiddenKeysHaveTheBatchsShape) {
+TEST_F(AttentionMaskErrors, RefusesHiddenKeysOfOtherShape) {
   const TestTensor keys({2, 5}, DType::u8);
   options.mask.hidden_keys = keys.tensor;
   expect({"mask.hidden_keys must have shape (2, 6)", "(2, 5)"});
 }
 
-TEST_F(AttentionMaskErrors, DocumentsAscendToTheEndAndStayWithinASequence) {
+TEST_F(AttentionMaskErrors, RefusesInvalidDocuments) {
   const auto documents = [&](std::vector<int32_t> ends, std::initializer_list<const char*> facts) {
     const TestTensor tensor = from_ints(ends, {static_cast<int64_t>(ends.size())});
     options.mask.documents = tensor.tensor;
@@ -76,14 +76,14 @@ TEST_F(AttentionMaskErrors, DocumentsAscendToTheEndAndStayWithinASequence) {
   const TestTensor square({2, 2}, DType::i32);
   options.mask.documents = square.tensor;
   expect({"mask.documents must have shape (S + 1)", "(2, 2)"});
-  if (on_gpu()) return;  // the host does not see what a GPU's tensors hold
+  if (on_gpu()) return;  // the host does not read a GPU's tensors
   documents({0, 4, 3, 12}, {"must ascend", "mask.documents[1] is 4", "[2] is 3"});
   documents({0, 6, 11}, {"end with the 12 rows of 2 sequences of 6", "from 0 to 11"});
   documents({1, 6, 12}, {"begin with 0", "from 1 to 12"});
   documents({0, 4, 8, 12}, {"document 1", "rows 4 to 8", "over the end of a sequence of 6"});
 }
 
-TEST_F(AttentionMaskErrors, TheLengthOfDocumentsIsThatOfAll) {
+TEST_F(AttentionMaskErrors, RefusesWrongDocumentLength) {
   const TestTensor documents = from_ints(std::vector{0, 3, 6, 9, 12}, {5});
   options.mask.documents = documents.tensor;
   options.mask.document_length = 3;
@@ -91,12 +91,12 @@ TEST_F(AttentionMaskErrors, TheLengthOfDocumentsIsThatOfAll) {
   options.mask.document_length = 4;
   expect({"mask.document_length is 4", "all 4 documents of 12 rows"});
   options.mask.document_length = 3;
-  if (test::on_gpu()) return;  // where the host does not read documents
+  if (test::on_gpu()) return;  // the host does not read a GPU's tensors
   documents.tensor.data<int32_t>()[1] = 2;
   expect({"mask.document_length is 3", "document 0 has 2 rows"});
 }
 
-TEST_F(AttentionMaskErrors, NumbersAreInTheirRanges) {
+TEST_F(AttentionMaskErrors, RefusesNumbersOutOfRange) {
   options.mask.window = -1;
   expect({"mask.window", "-1"});
   options.mask.window = 0;
@@ -104,7 +104,7 @@ TEST_F(AttentionMaskErrors, NumbersAreInTheirRanges) {
   expect({"heads [2, 4)", "3 heads of all ranks"});
 }
 
-TEST_F(AttentionMaskErrors, WithoutPaddingSomeMasksMeanNothing) {
+TEST_F(AttentionMaskErrors, RefusesMasksThatNeedPadding) {
   const TestTensor padded_rows = from_ints(std::vector{0, 1, 2, 8, 9, 10}, {6});
   const TestTensor documents = from_ints(std::vector{0, 3, 6}, {3});
   const TestTensor keys({1, 6}, DType::u8);
@@ -122,7 +122,7 @@ TEST_F(AttentionMaskErrors, WithoutPaddingSomeMasksMeanNothing) {
       {"supports documents, causal and window", "the mask is: hidden_keys, documents, compact"});
   options.mask.hidden_keys = {};
   expect({"B = 1", "(2, 6, 3, 2, 8)"});
-  if (on_gpu()) return;  // the host does not see what a GPU's tensors hold
+  if (on_gpu()) return;  // the host does not read a GPU's tensors
   options.padded_rows.seq_length = 9;
   expect_one({"padded_rows.index[4] is 9", "document 1", "one sequence of 9"});
   options.padded_rows.seq_length = 8;

@@ -10,7 +10,7 @@
 #include "tests/support/attention_masks.h"
 #include "tests/support/tensors.h"
 
-/// What must hold bit for bit, whatever the numbers are.
+/// Properties that hold bit for bit, for any numbers.
 namespace tessera {
 namespace {
 
@@ -52,7 +52,7 @@ TestTensor uint8s(const Shape& shape, auto&& hides) {
   return result;
 }
 
-/// 0 where `hidden` is 0, and −inf where it is 1.
+/// 0 where `hidden` is 0, −inf where it is 1.
 TestTensor additive_form(const Tensor& hidden) {
   TestTensor result(hidden.shape(), DType::f32);
   for (int64_t i = 0; i < hidden.numel(); ++i) {
@@ -66,7 +66,7 @@ class AttentionMaskProperties : public testing::TestWithParam<DType> {
   const DType dtype = GetParam();
 };
 
-TEST_P(AttentionMaskProperties, AHiddenKeyChangesNothing) {
+TEST_P(AttentionMaskProperties, HiddenKeyChangesNothing) {
   constexpr int64_t kSeq = 150;
   const auto hidden_key = [](int64_t s) { return s % 5 == 2 || s >= 140 || (s >= 64 && s < 128); };
   const TestTensor keys = uint8s({1, kSeq}, [&](int64_t i) { return hidden_key(i); });
@@ -74,7 +74,7 @@ TEST_P(AttentionMaskProperties, AHiddenKeyChangesNothing) {
   const TestTensor additive = additive_form(plane.tensor);
   const Inputs inputs(1, kSeq, dtype);
   Inputs changed(1, kSeq, dtype);
-  // The largest number there is, with both signs: its scores and gradients overflow.
+  // The largest number, with both signs: its scores and gradients overflow.
   const double largest = dtype == DType::bf16 ? 0x1.fep127 : 0x1.fffffep127;
   for (int64_t s = 0; s < kSeq; ++s) {
     if (!hidden_key(s)) continue;
@@ -103,7 +103,7 @@ TEST_P(AttentionMaskProperties, MorePaddingChangesNothing) {
     Inputs alone(1, length, dtype);
     copy(rows_within(inputs.qkv.tensor, 0, length), alone.qkv.tensor);
     copy(rows_within(inputs.dout.tensor, 0, length), alone.dout.tensor);
-    // Nothing comes back from the outputs of padding.
+    // The outputs of padding have no gradient.
     const int64_t width = kHeads * kDim;
     fill(inputs.dout.tensor.view({padded, width}).slice(length, padded), 0.0);
     const AttentionRun expected = alone.run(options_of({}));
@@ -123,7 +123,7 @@ TEST_P(AttentionMaskProperties, MorePaddingChangesNothing) {
       const Tensor out = rows_within(run.out.tensor, 0, length);
       const Tensor dqkv = rows_within(run.dqkv.tensor, 0, length);
       if (on_gpu() && dtype == DType::bf16 && mask.lengths.defined()) {
-        // A library may do these, and sums up in an order of its own.
+        // cuDNN may compute these, and sums in its own order.
         const double tolerance = sum_tolerance(dtype, kDim) * 4 + sum_tolerance(dtype, padded);
         expect_close(out, to_doubles(expected.out.tensor), tolerance, "out");
         expect_close(dqkv, to_doubles(expected.dqkv.tensor), 4 * tolerance, "dqkv");
@@ -137,7 +137,7 @@ TEST_P(AttentionMaskProperties, MorePaddingChangesNothing) {
   }
 }
 
-TEST_P(AttentionMaskProperties, PackedDocumentsAreTheSameAsApart) {
+TEST_P(AttentionMaskProperties, PackedDocumentsEqualSeparateOnes) {
   if (on_gpu()) GTEST_SKIP() << "on a GPU tiles start where a sequence starts";
   constexpr int64_t kSeq = 200;
   const std::vector<int32_t> ends = {0, 30, 31, 130, 200};
@@ -164,7 +164,7 @@ TEST_P(AttentionMaskProperties, PackedDocumentsAreTheSameAsApart) {
   }
 }
 
-/// Rows of (1, B × T, ...) that are kept of a padded batch.
+/// The rows of a padded batch that remain without padding, (1, N, ...).
 TestTensor kept_rows(const Tensor& padded, const std::vector<int32_t>& places) {
   const auto count = static_cast<int64_t>(places.size());
   const int64_t rows = padded.dim(0) * padded.dim(1), columns = padded.numel() / rows;
@@ -180,7 +180,7 @@ TestTensor kept_rows(const Tensor& padded, const std::vector<int32_t>& places) {
   return kept;
 }
 
-TEST_P(AttentionMaskProperties, WithoutPaddingAllIsTheSame) {
+TEST_P(AttentionMaskProperties, RemovingPaddingChangesNothing) {
   constexpr int64_t kBatch = 3, kSeq = 110;
   const std::vector<int32_t> lengths = {70, 0, 110};
   const std::vector<int32_t> padded_ends = {0, 20, 70, 110, 220, 290, 330};
@@ -213,15 +213,15 @@ TEST_P(AttentionMaskProperties, WithoutPaddingAllIsTheSame) {
       expect_same_bits(run.dqkv.tensor, dqkv.tensor, "dqkv");
       continue;
     }
-    // A GPU's tiles start where a sequence starts, so sums go in another order; a bf16 may round
-    // the other way.
+    // A GPU's tiles start at the first row of a sequence, so sums have another order; a bf16 may
+    // round the other way.
     const double tolerance = 4 * sum_tolerance(dtype, kSeq);
     expect_close(run.out.tensor, to_doubles(out.tensor), tolerance, "out");
     expect_close(run.dqkv.tensor, to_doubles(dqkv.tensor), tolerance, "dqkv");
   }
 }
 
-TEST_P(AttentionMaskProperties, AdditiveIsItsBooleanForm) {
+TEST_P(AttentionMaskProperties, AdditiveEqualsBooleanMask) {
   constexpr int64_t kBatch = 2, kSeq = 140;
   const Inputs inputs(kBatch, kSeq, dtype);
   for (const Plane plane : {Plane::square, Plane::batch, Plane::heads}) {
@@ -239,7 +239,7 @@ TEST_P(AttentionMaskProperties, AdditiveIsItsBooleanForm) {
   }
 }
 
-TEST_P(AttentionMaskProperties, ThePartsAreTheirBooleanForms) {
+TEST_P(AttentionMaskProperties, PartsEqualBooleanMasks) {
   constexpr int64_t kBatch = 2, kSeq = 150, kWindow = 30;
   const std::vector<int32_t> length = {90, 150};
   const TestTensor lengths = from_ints(length, {kBatch});
@@ -256,7 +256,7 @@ TEST_P(AttentionMaskProperties, ThePartsAreTheirBooleanForms) {
   expect_same(inputs.run(options_of(parts, 0.1f)), inputs.run(options_of(boolean, 0.1f)));
 }
 
-TEST_P(AttentionMaskProperties, WhatSeesNothingIsZero) {
+TEST_P(AttentionMaskProperties, FullyMaskedRowsAreZero) {
   constexpr int64_t kBatch = 2, kSeq = 70;
   const TestTensor lengths = from_ints(std::vector<int32_t>{0, 0}, {kBatch});
   const TestTensor keys = uint8s({kBatch, kSeq}, [](int64_t) { return true; });

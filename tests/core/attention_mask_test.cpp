@@ -22,7 +22,7 @@ struct Sizes {
 
 constexpr Sizes kSmall{2, 21, 4, 8};
 constexpr Sizes kLarge{2, 150, 4, 16};
-constexpr Sizes kThreeTiles{1, 130, 2, 8};  // not larger: the textbook takes its time
+constexpr Sizes kThreeTiles{1, 130, 2, 8};  // not larger: the reference is slow
 
 AttentionOptions options_of(const Sizes& sizes, const AttentionMask& mask, float dropout = 0.1f) {
   AttentionOptions options;
@@ -33,7 +33,7 @@ AttentionOptions options_of(const Sizes& sizes, const AttentionMask& mask, float
   return options;
 }
 
-/// As tests/core/attention_test.cpp: roundings of scores become relative errors of weights.
+/// As in attention_test.cpp: roundings of scores become relative errors of weights.
 double tolerance(const Sizes& sizes, DType dtype) {
   return sum_tolerance(dtype, sizes.d) * 4 + sum_tolerance(dtype, sizes.seq);
 }
@@ -56,7 +56,7 @@ AttentionReference reference_of(const Sizes& sizes, const AttentionOptions& opti
   return reference;
 }
 
-/// Every part alone, and what people compose.
+/// Every part alone, and common combinations.
 const std::vector<MaskParts> kParts = {
     {},
     {.causal = true},
@@ -122,17 +122,17 @@ void expect_the_textbooks(const MaskParts& parts, const Sizes& sizes, DType dtyp
                8 * sum_tolerance(DType::f32, d), "weights");
 }
 
-TEST_P(AttentionMasks, AreTheTextbooks) {
+TEST_P(AttentionMasks, MatchReference) {
   for (const Sizes& sizes : {kSmall, kThreeTiles}) {
     SCOPED_TRACE(sizes.seq);
     expect_the_textbooks(parts, sizes, dtype, 0.1f);
-    // Without dropout a library may do those with documents or lengths.
+    // Without dropout cuDNN may compute masks with documents or lengths.
     if (parts.documents || parts.lengths) expect_the_textbooks(parts, sizes, dtype, 0.0f);
   }
 }
 
-TEST_P(AttentionMasks, AreTheSameBitsOnEveryNumberOfTensorRanks) {
-  const Sizes sizes = on_gpu() ? kThreeTiles : kLarge;  // emulated ones take their time
+TEST_P(AttentionMasks, BitsDoNotDependOnTensorRanks) {
+  const Sizes sizes = on_gpu() ? kThreeTiles : kLarge;  // emulated GPUs are slow
   const auto [batch, seq, heads, d] = sizes;
   const RandomMask random(parts, batch, seq, heads, 3);
   AttentionOptions options = options_of(sizes, random.mask);
@@ -153,7 +153,7 @@ TEST_P(AttentionMasks, AreTheSameBitsOnEveryNumberOfTensorRanks) {
   }
 }
 
-TEST_P(AttentionMasks, AreTheSameBitsOnEveryNumberOfThreads) {
+TEST_P(AttentionMasks, BitsDoNotDependOnThreads) {
   if (on_gpu()) GTEST_SKIP() << "a GPU's blocks do not depend on the host's threads";
   const auto [batch, seq, heads, d] = kLarge;
   const RandomMask random(parts, batch, seq, heads, 3);

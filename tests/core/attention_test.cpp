@@ -26,8 +26,8 @@ struct Case {
   DType dtype;
 };
 
-/// Every rounding of a weight or a value enters a weighted mean, so errors do not grow with T; what
-/// grows is the rounding of the scores, sums of d products, which exp turns into relative errors.
+/// Roundings of weights and values enter a weighted mean, so their error does not grow with T. The
+/// roundings of scores, sums of d products, do: exp turns them into relative errors.
 double tolerance(const Case& c) {
   return test::sum_tolerance(c.dtype, c.d) * 4 + test::sum_tolerance(c.dtype, c.seq);
 }
@@ -68,7 +68,7 @@ class Attention : public testing::TestWithParam<Case> {
   TestTensor lse{{c.batch, c.heads, c.seq}, DType::f32};
 };
 
-TEST_P(Attention, ForwardIsTheTextbooks) {
+TEST_P(Attention, ForwardMatchesReference) {
   attention_forward(qkv.tensor, options, out.tensor, lse.tensor);
   const auto expected = reference.forward(to_doubles(qkv.tensor));
   test::expect_close(out.tensor, expected.out, tolerance(c), "out");
@@ -76,7 +76,7 @@ TEST_P(Attention, ForwardIsTheTextbooks) {
                      "log_sum_exp");
 }
 
-TEST_P(Attention, BackwardIsTheTextbooks) {
+TEST_P(Attention, BackwardMatchesReference) {
   const TestTensor dout = random_tensor(out.tensor.shape(), c.dtype, 2);
   TestTensor dqkv(qkv.tensor.shape(), c.dtype);
   attention_forward(qkv.tensor, options, out.tensor, lse.tensor);
@@ -86,7 +86,7 @@ TEST_P(Attention, BackwardIsTheTextbooks) {
   test::expect_close(dqkv.tensor, expected, 4 * tolerance(c), "dqkv");
 }
 
-TEST_P(Attention, TheNumberOfThreadsDoesNotMatter) {
+TEST_P(Attention, BitsDoNotDependOnThreads) {
   if (test::on_gpu()) GTEST_SKIP() << "a GPU's blocks do not depend on the host's threads";
   const TestTensor dout = random_tensor(out.tensor.shape(), c.dtype, 2);
   const auto run = [&](int threads) {
@@ -100,12 +100,12 @@ TEST_P(Attention, TheNumberOfThreadsDoesNotMatter) {
   test::expect_same_bits(one.tensor, three.tensor, "dqkv");
 }
 
-TEST_P(Attention, AMomentSaysWhichStepAndSequenceItIs) {
+TEST_P(Attention, RngOffsetReplacesStepAndFirstRow) {
   TestTensor rng_offset({2}, DType::i64);
   rng_offset.tensor.span<int64_t>()[0] = options.dropout.key.step;
   rng_offset.tensor.span<int64_t>()[1] = options.dropout.first_row;
   AttentionOptions read = options;
-  read.dropout.key.step = 99, read.dropout.first_row = 1000;  // which do not count
+  read.dropout.key.step = 99, read.dropout.first_row = 1000;  // ignored
   read.dropout.rng_offset = rng_offset.tensor;
   const TestTensor dout = random_tensor(out.tensor.shape(), c.dtype, 2);
   const auto run = [&](const AttentionOptions& its_options) {
@@ -138,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
                          to_string(c.dtype));
     });
 
-TEST(AttentionReferenceTest, ItsBackwardIsItsForwardsDerivative) {
+TEST(AttentionReferenceTest, BackwardMatchesFiniteDifferences) {
   const Case c{1, 5, 2, 3, true, 0.3f, DType::f32};
   const AttentionReference reference = reference_of(c, options_of(c));
   const auto qkv = to_doubles(random_tensor({1, 5, 3, 2, 3}, DType::f32, 1).tensor);
@@ -151,14 +151,14 @@ TEST(AttentionReferenceTest, ItsBackwardIsItsForwardsDerivative) {
   test::expect_close(reference.backward(qkv, dout), numeric, 1e-8, "dqkv");
 }
 
-TEST(AttentionProperties, AHiddenKeyChangesNothing) {
+TEST(AttentionProperties, HiddenKeyChangesNothing) {
   const Case c{1, 100, 2, 16, true, 0.0f, DType::f32};
   const AttentionOptions options = options_of(c);
   TestTensor qkv = random_tensor({1, c.seq, 3, c.heads, c.d}, c.dtype, 1);
   TestTensor before({1, c.seq, c.heads, c.d}, c.dtype), after({1, c.seq, c.heads, c.d}, c.dtype);
   TestTensor lse({1, c.heads, c.seq}, DType::f32);
   attention_forward(qkv.tensor, options, before.tensor, lse.tensor);
-  const int64_t changed = 70;  // its key and value are hidden from every query before it
+  const int64_t changed = 70;  // hidden from every earlier query
   for (float& x :
        qkv.tensor.view({c.seq, 3 * c.heads * c.d}).slice(changed, changed + 1).span<float>()) {
     x = 1000.0f - x;
@@ -168,7 +168,7 @@ TEST(AttentionProperties, AHiddenKeyChangesNothing) {
                          after.tensor.view({c.seq, c.heads * c.d}).slice(0, changed), "out");
 }
 
-TEST(AttentionProperties, DecodingTheLastPositionIsTheForwardsLastRow) {
+TEST(AttentionProperties, DecodeMatchesLastRowOfForward) {
   for (const Case& c :
        {Case{2, 37, 3, 20, true, 0.0f, DType::f32}, Case{1, 300, 2, 64, true, 0.0f, DType::bf16},
         Case{1, 70, 2, 128, true, 0.0f, DType::f32},
@@ -206,7 +206,7 @@ TEST(AttentionProperties, DecodingTheLastPositionIsTheForwardsLastRow) {
   }
 }
 
-TEST(AttentionErrors, AWrongShapeIsNamed) {
+TEST(AttentionErrors, RefusesWrongShapes) {
   TestTensor qkv({1, 4, 3, 2, 8}, DType::f32), out({1, 4, 8, 2}, DType::f32),
       lse({1, 2, 4}, DType::f32);
   try {

@@ -15,9 +15,9 @@
 namespace tessera {
 namespace {
 
-TEST(BackgroundThread, DoesOneJobAfterTheOtherOnAThreadOfItsOwn) {
+TEST(BackgroundThread, RunsJobsInOrderOnItsThread) {
   BackgroundThread background;
-  background.wait();  // for nothing
+  background.wait();  // no job: a no-op
   const std::thread::id here = std::this_thread::get_id();
   std::thread::id first, there;
   for (int job = 0; job < 100; ++job) {
@@ -34,7 +34,7 @@ TEST(BackgroundThread, DoesOneJobAfterTheOtherOnAThreadOfItsOwn) {
   }
 }
 
-TEST(BackgroundThread, SaysWhetherTheJobIsDone) {
+TEST(BackgroundThread, ReportsWhetherTheJobIsRunning) {
   BackgroundThread background;
   EXPECT_FALSE(background.running());
   std::promise<void> may_end;
@@ -47,7 +47,7 @@ TEST(BackgroundThread, SaysWhetherTheJobIsDone) {
   EXPECT_FALSE(background.running());
 }
 
-TEST(BackgroundThread, ThrowsWhatTheJobThrewOnceAndWorksOn) {
+TEST(BackgroundThread, ThrowsTheErrorOfAJobOnce) {
   BackgroundThread background;
   background.start([] { fail("no disk"); });
   while (background.running()) std::this_thread::yield();
@@ -65,9 +65,9 @@ TEST(BackgroundThread, ThrowsWhatTheJobThrewOnceAndWorksOn) {
   EXPECT_THROW(background.wait(), std::bad_alloc);
 }
 
-TEST(BackgroundThread, ForgetsTheErrorOfAJobThatIsDiscarded) {
+TEST(BackgroundThread, DiscardDropsTheError) {
   BackgroundThread background;
-  background.discard();  // nothing
+  background.discard();  // no job: a no-op
   background.start([] { fail("no disk"); });
   background.discard();
   EXPECT_FALSE(background.failed());
@@ -75,7 +75,7 @@ TEST(BackgroundThread, ForgetsTheErrorOfAJobThatIsDiscarded) {
   background.wait();
 }
 
-TEST(BackgroundThread, EndsWhenItsJobIsDone) {
+TEST(BackgroundThread, DestructorWaitsForTheJob) {
   std::atomic<bool> done = false;
   {
     BackgroundThread background;
@@ -88,7 +88,7 @@ TEST(BackgroundThread, EndsWhenItsJobIsDone) {
   EXPECT_TRUE(done);
 }
 
-TEST(BackgroundThread, IsNotOfOpenMpAndTakesNoSignal) {
+TEST(BackgroundThread, UsesNoOpenMpThreadsAndNoSignals) {
   const int threads = omp_get_max_threads();
   omp_set_num_threads(4);
   BackgroundThread background;

@@ -17,12 +17,12 @@ struct Extents {
   int64_t m, n, k;
 };
 
-/// Small integers and fractions, which are exact in bf16 and whose sums are exact in fp32.
+/// Small integers and fractions: exact in bf16, with exact sums in fp32.
 bfloat16 number(int64_t i, int64_t j) {
   return bfloat16(static_cast<float>((i * 7 + j * 5) % 23 - 11) / 8.0f);
 }
 
-/// Rows of numbers that are `stride` apart, among others that are not to be seen.
+/// Rows that are `stride` apart; the elements in between must not be read.
 std::vector<bfloat16> rows_of_numbers(int64_t rows, int64_t cols, int64_t stride) {
   std::vector<bfloat16> source(static_cast<size_t>(rows * stride),
                                bfloat16(std::numeric_limits<float>::quiet_NaN()));
@@ -41,14 +41,14 @@ class Bf16Tiles : public testing::TestWithParam<Extents> {
   Extents extents_ = GetParam();
   int64_t m_ = round_up(extents_.m, kBf16Rows), n_ = round_up(extents_.n, kBf16Rows);
   int64_t k_ = round_up(extents_.k, kBf16Depth);
-  // Whatever is not packed must not be read.
+  // Elements that are not packed must not be read.
   std::vector<bfloat16> left_ = std::vector<bfloat16>(
       static_cast<size_t>(m_ * k_), bfloat16(std::numeric_limits<float>::quiet_NaN()));
   std::vector<bfloat16> right_ = std::vector<bfloat16>(
       static_cast<size_t>(k_ * n_), bfloat16(std::numeric_limits<float>::quiet_NaN()));
 
-  /// Multiplies left_ and right_, and adds to what was there if asked, and compares with the sum of
-  /// left(i, l) × right(l, j), which is exact.
+  /// Multiplies left_ and right_, accumulating if asked, and compares with the sums of left(i, l) ×
+  /// right(l, j), which are exact.
   template <typename Left, typename Right>
   void expect_product(Left&& left, Right&& right) {
     for (const bool accumulate : {false, true}) {
@@ -88,9 +88,9 @@ TEST_P(Bf16Tiles, MultiplyColumnsByColumns) {
   expect_product(turned, turned);
 }
 
-TEST_P(Bf16Tiles, RoundNumbersOfFp32) {
+TEST_P(Bf16Tiles, RoundFp32) {
   const auto [m, n, k] = extents_;
-  // A quarter of bf16's last place of the largest is lost again.
+  // A quarter of bf16's last place of the largest number is rounded away.
   const auto precise = [](int64_t i, int64_t j) {
     return static_cast<float>(number(i, j)) * (1.0f + 0x1p-10f);
   };
@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(Extents, Bf16Tiles,
                                          Extents{33, 48, 17}, Extents{5, 64, 96},
                                          Extents{49, 80, 33}, Extents{64, 17, 63}));
 
-TEST(Bf16Tiles, KeepTheStateOfTheThread) {
+TEST(Bf16Tiles, RestoreTheTileConfiguration) {
   if (bf16_unit() != Bf16Unit::amx) GTEST_SKIP() << "this processor has no AMX";
   alignas(64) uint8_t before[64], within[64], after[64];
   asm volatile("sttilecfg %0" : "=m"(before));

@@ -22,7 +22,7 @@ TestTensor doubles(const std::vector<double>& values) {
   return result;
 }
 
-/// What a step reads and writes.
+/// The tensors that a step reads and writes.
 struct Clip {
   void call(int64_t step, double max_norm, double squares, const std::vector<double>& losses) {
     clip_scale(step, max_norm, doubles({squares}).tensor, doubles(losses).tensor, {record.tensor},
@@ -35,7 +35,7 @@ struct Clip {
   TestTensor scale = from_doubles({{1.0}}, {1}, DType::f32);
 };
 
-TEST(ClipScale, IsThatOfTheTextbook) {
+TEST(ClipScale, MatchesReference) {
   for (const double norm : {0.0, 1e-30, 0.3, 0.999999, 1.0, 1.5, 7.0, 1e30}) {
     for (const double max_norm : {1e-3, 1.0, 10.0}) {
       Clip clip;
@@ -48,14 +48,14 @@ TEST(ClipScale, IsThatOfTheTextbook) {
   }
 }
 
-TEST(ClipScale, AMaximumOfZeroClipsNothing) {
+TEST(ClipScale, ZeroMaximumDisablesClipping) {
   Clip clip;
   clip.call(1, 0.0, 1e40, {1.0, 1.0});
   EXPECT_EQ(clip.scale_now(), 1.0);
   EXPECT_EQ(clip.record_now(), (std::vector<double>{1.0, std::sqrt(1e40), 1.0, 1.0}));
 }
 
-TEST(ClipScale, DoesNotDependOnTheScaleOfTheStepBefore) {
+TEST(ClipScale, IgnoresThePreviousScale) {
   Clip clip;
   clip.call(1, 1.0, 1e4, {1.0, 1.0});
   EXPECT_EQ(clip.scale_now(), static_cast<double>(0.01f));
@@ -63,7 +63,7 @@ TEST(ClipScale, DoesNotDependOnTheScaleOfTheStepBefore) {
   EXPECT_EQ(clip.scale_now(), 1.0);
 }
 
-TEST(ClipScale, IsNaNForANormOrALossThatIsNotFiniteAndStaysSo) {
+TEST(ClipScale, StaysNaNAfterANonFiniteStep) {
   struct Case {
     double squares;
     std::vector<double> losses;
@@ -86,14 +86,14 @@ TEST(ClipScale, IsNaNForANormOrALossThatIsNotFiniteAndStaysSo) {
   }
 }
 
-TEST(ClipScale, OfNoLossesIsThatOfTheNorm) {
+TEST(ClipScale, WorksWithoutLosses) {
   const TestTensor record({2}, DType::f64), scale({1}, DType::f32);
   clip_scale(1, 1.0, doubles({16.0}).tensor, TestTensor({0}, DType::f64).tensor, {record.tensor},
              scale.tensor);
   EXPECT_EQ(to_doubles(scale.tensor)[0], 0.25);
 }
 
-TEST(ClipScale, WrongArgumentsAreNamedOnTheMetaDeviceToo) {
+TEST(ClipScale, RefusesWrongArguments) {
   const TestTensor squares({1}, DType::f64, kMeta), losses({3}, DType::f64, kMeta);
   const TestTensor record({5}, DType::f64, kMeta), scale({1}, DType::f32, kMeta);
   const auto call = [&](double max_norm, const Tensor& s, const Tensor& l, const Tensor& r,

@@ -11,13 +11,13 @@ namespace {
 
 using namespace test;
 
-TEST(Columns, PartsAreJoinedWithoutTheirPadding) {
+TEST(Columns, JoinsPartsWithoutPadding) {
   constexpr int64_t kRanks = 3, kRows = 4;
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const int64_t width : {1, 16, 48, 300}) {
       const TestTensor parts = random_tensor({kRanks, kRows, width}, dtype, 1);
       const auto source = to_doubles(parts.tensor);
-      // The last rank's columns are padding in part, or altogether.
+      // The last rank's columns are padding in part or entirely.
       for (const int64_t columns : {3 * width, 3 * width - width / 3, 2 * width, 2 * width - 1}) {
         const TestTensor out({kRows, columns}, DType::f32);
         join_columns(parts.tensor, out.tensor);
@@ -35,7 +35,7 @@ TEST(Columns, PartsAreJoinedWithoutTheirPadding) {
   }
 }
 
-TEST(Columns, WrongArgumentsAreNamed) {
+TEST(Columns, RefusesWrongArguments) {
   const OwnedTensor parts({2, 3, 8}, DType::bf16, kMeta), wide({3, 17}, DType::f32, kMeta);
   const OwnedTensor narrow({3, 5}, DType::bf16, kMeta);
   expect_error([&] { join_columns(parts.tensor, wide.tensor); },
@@ -43,7 +43,7 @@ TEST(Columns, WrongArgumentsAreNamed) {
   expect_error([&] { join_columns(parts.tensor, narrow.tensor); }, {"join_columns", "out", "fp32"});
 }
 
-TEST(Positions, CountFromTheFirstInEachSequence) {
+TEST(Positions, CountFromFirstInEachSequence) {
   const TestTensor positions({3, 100}, DType::i32);
   fill_positions(17, positions.tensor);
   for (size_t i = 0; i < 300; ++i) {
@@ -53,7 +53,7 @@ TEST(Positions, CountFromTheFirstInEachSequence) {
   fill_positions(17, none.tensor);
 }
 
-TEST(Positions, WrongArgumentsAreNamed) {
+TEST(Positions, RefusesWrongArguments) {
   const OwnedTensor wrong({3}, DType::i32, kMeta), floats({3, 2}, DType::f32, kMeta);
   expect_error([&] { fill_positions(0, wrong.tensor); }, {"fill_positions", "(B, T)", "(3)"});
   expect_error([&] { fill_positions(0, floats.tensor); }, {"fill_positions", "int32"});

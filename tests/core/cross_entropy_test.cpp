@@ -30,8 +30,7 @@ struct Statistics {
   TestTensor max, sum, target;
 };
 
-/// A whole tensor of logits and the slices that `ranks` ranks hold, each with padding of NaNs,
-/// which must not show anywhere.
+/// Logits, and the slices of `ranks` ranks, each with padding of NaNs, which must not matter.
 struct Sharded {
   Sharded(int64_t rows, int64_t columns, int64_t ranks, DType dtype)
       : logits(random_tensor({rows, columns}, dtype, 1, 3.0f)),
@@ -56,7 +55,7 @@ struct Sharded {
   std::vector<TestTensor> shards;
 };
 
-/// What the ranks make of their statistics together.
+/// The combined statistics of the ranks.
 struct Combined {
   explicit Combined(const Sharded& s) {
     const int64_t rows = s.targets.tensor.numel();
@@ -84,13 +83,13 @@ struct Combined {
   std::vector<double> log_sum_exp, losses;
 };
 
-// The exponentials' own error (1 ulp) and their sum's, and log_sum_exp, of magnitude up to 16, is
-// rounded to fp32 before the gradient's exponential takes it: 16 × 2⁻²⁴, absolute there.
+// The exponentials and their sum are within 1 ulp each. log_sum_exp, of magnitude up to 16, is
+// rounded to fp32 before the gradient's exponential: an absolute error of 16 × 2⁻²⁴ there.
 double tolerance(DType dtype, int64_t columns) {
   return sum_tolerance(dtype, columns) + 16 * unit_roundoff(DType::f32);
 }
 
-TEST(CrossEntropy, ShardsTogetherAreTheTextbooks) {
+TEST(CrossEntropy, ShardsMatchReference) {
   for (const DType dtype : kDTypes) {
     for (const int64_t columns : {1, 3, 65, 769, 5003}) {
       for (const int64_t ranks : {1, 2, 3}) {
@@ -125,7 +124,7 @@ TEST(CrossEntropy, ShardsTogetherAreTheTextbooks) {
   }
 }
 
-TEST(CrossEntropy, AScaleMayBeReadFromTheDevice) {
+TEST(CrossEntropy, ReadsScaleFromDevice) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const TestTensor told = random_tensor({5, 17}, dtype, 1), read = copy_of(told.tensor);
     const TestTensor targets = random_ints({5}, -1, 17, 2), lse({5}, DType::f32);
@@ -142,7 +141,7 @@ TEST(CrossEntropy, AScaleMayBeReadFromTheDevice) {
   }
 }
 
-TEST(CrossEntropy, ReferenceGradientIsThatOfFiniteDifferences) {
+TEST(CrossEntropy, ReferenceMatchesFiniteDifferences) {
   const auto logits = to_doubles(random_tensor({3, 7}, DType::f32, 1).tensor);
   const std::vector<int32_t> targets = {6, -1, 2};
   const auto loss = [&](reference::View x) {
@@ -150,7 +149,7 @@ TEST(CrossEntropy, ReferenceGradientIsThatOfFiniteDifferences) {
     for (const double row : reference::cross_entropy(x, targets, 7)) total += row;
     return total;
   };
-  // Of central differences at h = 1e-5.
+  // The error of central differences at h = 1e-5.
   expect_close(reference::cross_entropy_gradient(logits, targets, 7),
                finite_difference(loss, logits), 1e-8, "gradient");
 }
@@ -158,9 +157,9 @@ TEST(CrossEntropy, ReferenceGradientIsThatOfFiniteDifferences) {
 TEST(CrossEntropy, ExtremeRows) {
   constexpr int64_t kColumns = 4100;  // three tiles
   std::vector<double> rows(3 * kColumns, -INFINITY);
-  rows[static_cast<size_t>(kColumns) - 1] = 2.0;  // one finite logit, behind tiles of −∞
+  rows[static_cast<size_t>(kColumns) - 1] = 2.0;  // one finite logit, after tiles of −∞
   for (int64_t v = 0; v < kColumns; ++v) {
-    rows[static_cast<size_t>(kColumns + v)] = 1e4 + 100.0 * static_cast<double>(v);  // ever growing
+    rows[static_cast<size_t>(kColumns + v)] = 1e4 + 100.0 * static_cast<double>(v);  // ascending
     rows[static_cast<size_t>(2 * kColumns + v)] = std::nan("");
   }
   const TestTensor logits = from_doubles(rows, {3, kColumns}, DType::f32);
@@ -175,7 +174,7 @@ TEST(CrossEntropy, ExtremeRows) {
   EXPECT_TRUE(std::isnan(sum[2])) << "a NaN must show";
 }
 
-TEST(CrossEntropy, StatisticsOfRanksAreCombined) {
+TEST(CrossEntropy, CombinesStatisticsOfRanks) {
   for (const int64_t rows : {1, 31, 33, 1025, 2500}) {
     const TestTensor local = random_tensor({rows}, DType::f32, 1);
     const TestTensor targets = random_ints({rows}, -1, 2, 3), target_logit = copy_of(local.tensor);
@@ -207,7 +206,7 @@ TEST(CrossEntropy, StatisticsOfRanksAreCombined) {
   }
 }
 
-TEST(CrossEntropy, ARankWithoutWordsKeepsItsEmptySum) {
+TEST(CrossEntropy, RankWithoutVocabularyKeepsZeroSum) {
   const TestTensor local = from_doubles(std::vector<double>{-INFINITY, -INFINITY}, {2}, DType::f32);
   const TestTensor global = from_doubles(std::vector<double>{1.0, -INFINITY}, {2}, DType::f32);
   const TestTensor sum({2}, DType::f32);
@@ -215,7 +214,7 @@ TEST(CrossEntropy, ARankWithoutWordsKeepsItsEmptySum) {
   EXPECT_EQ(to_doubles(sum.tensor), (std::vector<double>{0.0, 0.0}));
 }
 
-TEST(CrossEntropy, ARankThatHoldsNothingSaysSo) {
+TEST(CrossEntropy, RankWithoutVocabularyHasMaximumMinusInfinity) {
   const TestTensor logits = random_tensor({2, 5}, DType::bf16, 1), lse({2}, DType::f32);
   const TestTensor targets = from_ints({{3, 9}}, {2});
   Statistics s(2);
@@ -229,7 +228,7 @@ TEST(CrossEntropy, ARankThatHoldsNothingSaysSo) {
   expect_same_bits(logits.tensor, TestTensor({2, 5}, DType::bf16).tensor, "gradient of padding");
 }
 
-TEST(CrossEntropy, ThreadsDoNotChangeABit) {
+TEST(CrossEntropy, BitsDoNotDependOnThreads) {
   constexpr int64_t kRows = 50, kColumns = 4999;
   const TestTensor logits = random_tensor({kRows, kColumns}, DType::bf16, 1);
   const TestTensor targets = random_ints({kRows}, -1, kColumns, 2);
@@ -253,7 +252,7 @@ TEST(CrossEntropy, ThreadsDoNotChangeABit) {
   }
 }
 
-TEST(CrossEntropy, WrongArgumentsAreNamedOnTheMetaDeviceToo) {
+TEST(CrossEntropy, RefusesWrongArguments) {
   const TestTensor logits({4, 8}, DType::bf16, kMeta), targets({4}, DType::i32, kMeta);
   const TestTensor row({4}, DType::f32, kMeta), wrong({5}, DType::f32, kMeta);
   const auto statistics = [&](int64_t valid, const Tensor& ids, const Tensor& max) {

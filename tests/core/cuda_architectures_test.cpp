@@ -5,7 +5,7 @@
 namespace tessera::cuda {
 namespace {
 
-TEST(CudaArchitectures, MachineCodeRunsOnItsMajorVersionFromItsMinorOneOn) {
+TEST(CudaArchitectures, MachineCodeRunsOnItsMajorVersion) {
   EXPECT_TRUE(runs_on("80-real", 8, 0));
   EXPECT_TRUE(runs_on("80-real", 8, 9));
   EXPECT_FALSE(runs_on("86-real", 8, 0));
@@ -13,7 +13,7 @@ TEST(CudaArchitectures, MachineCodeRunsOnItsMajorVersionFromItsMinorOneOn) {
   EXPECT_TRUE(runs_on("120-real", 12, 1));
 }
 
-TEST(CudaArchitectures, PtxRunsOnLaterOnes) {
+TEST(CudaArchitectures, PtxRunsOnLaterGpus) {
   for (const char* architecture : {"90-virtual", "90"}) {
     EXPECT_FALSE(runs_on(architecture, 8, 9)) << architecture;
     EXPECT_TRUE(runs_on(architecture, 9, 0)) << architecture;
@@ -21,7 +21,7 @@ TEST(CudaArchitectures, PtxRunsOnLaterOnes) {
   }
 }
 
-TEST(CudaArchitectures, AnArchitecturesOwnFeaturesRunOnItAlone) {
+TEST(CudaArchitectures, SpecificFeaturesRunOnOneGpu) {
   for (const char* architecture : {"90a", "90a-real", "90a-virtual"}) {
     EXPECT_TRUE(runs_on(architecture, 9, 0)) << architecture;
     EXPECT_FALSE(runs_on(architecture, 10, 0)) << architecture;
@@ -31,7 +31,7 @@ TEST(CudaArchitectures, AnArchitecturesOwnFeaturesRunOnItAlone) {
   EXPECT_FALSE(runs_on("100f-real", 12, 0));
 }
 
-TEST(CudaArchitectures, OneOfAListIsEnough) {
+TEST(CudaArchitectures, OneMatchInAListIsEnough) {
   constexpr const char* kDefault = "80-real,90a-real,100";
   for (const int minor : {0, 6, 9}) EXPECT_TRUE(any_runs_on(kDefault, 8, minor));
   EXPECT_TRUE(any_runs_on(kDefault, 9, 0));
@@ -40,7 +40,7 @@ TEST(CudaArchitectures, OneOfAListIsEnough) {
   EXPECT_FALSE(any_runs_on("90a", 10, 0));
 }
 
-TEST(CudaArchitectures, WhatIsNotKnownIsNotRefused) {
+TEST(CudaArchitectures, AcceptsUnknownArchitectures) {
   EXPECT_TRUE(any_runs_on("", 7, 0));
   EXPECT_TRUE(any_runs_on("native", 7, 0));
   EXPECT_TRUE(any_runs_on("all-major", 7, 0));

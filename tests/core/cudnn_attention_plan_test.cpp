@@ -47,7 +47,7 @@ TEST(CudnnAttentionUnsupportedReason, NamesWhatIsUnsupported) {
   expect([](AttentionSetup& setup) { setup.mask.documents = false; }, "batches of documents");
 }
 
-/// qkv (1, N, 3, 16, 64) of a batch without its padding, in documents as told.
+/// qkv (1, N, 3, 16, 64) of a batch without padding, with these documents.
 AttentionPlanKey key_of(int64_t rows, int64_t num_documents, int64_t document_length) {
   const Tensor qkv(nullptr, {1, rows, 3, 16, 64}, DType::bf16, kMeta);
   AttentionOptions options;
@@ -58,7 +58,7 @@ AttentionPlanKey key_of(int64_t rows, int64_t num_documents, int64_t document_le
   return attention_plan_key(qkv, options, false);
 }
 
-TEST(AttentionPlanKey, DocumentsOfOneLengthAreADenseBatch) {
+TEST(AttentionPlanKey, EqualDocumentsAreDense) {
   const AttentionPlanKey key = key_of(4096, 8, 512);
   EXPECT_FALSE(key.ragged);
   EXPECT_EQ(key.documents, 8);
@@ -66,7 +66,7 @@ TEST(AttentionPlanKey, DocumentsOfOneLengthAreADenseBatch) {
   EXPECT_EQ(key.rows, 4096);
 }
 
-TEST(AttentionPlanKey, SequencesWithLengthsAreADensePaddedBatch) {
+TEST(AttentionPlanKey, LengthsMakeADensePaddedBatch) {
   const Tensor qkv(nullptr, {3, 40, 3, 16, 64}, DType::bf16, kMeta);
   AttentionOptions options;
   options.mask.lengths = Tensor(nullptr, {3}, DType::i32, kMeta);
@@ -78,7 +78,7 @@ TEST(AttentionPlanKey, SequencesWithLengthsAreADensePaddedBatch) {
   EXPECT_EQ(key.rows, 120);
 }
 
-TEST(AttentionPlanKey, OtherBatchesShareFewPlansThatHaveRoomForThem) {
+TEST(AttentionPlanKey, RaggedBatchesShareFewPlans) {
   const AttentionPlanKey key = key_of(3900, 31, 0);
   EXPECT_TRUE(key.ragged);
   EXPECT_EQ(key.documents, 32);
@@ -97,7 +97,7 @@ TEST(AttentionPlanKey, OtherBatchesShareFewPlansThatHaveRoomForThem) {
   EXPECT_EQ(counts.size(), 8u + 4u * 13u);
 }
 
-TEST(AttentionPlanKey, ABackwardPassIsCutIntoCallsThatKeepItsScratchSmall) {
+TEST(AttentionPlanKey, BackwardIsSplitToLimitScratch) {
   const auto backward = [](int64_t documents, int64_t length, int64_t document_length) {
     const int64_t rows = documents * length;
     const Tensor qkv(nullptr, {1, rows, 3, 16, 64}, DType::bf16, kMeta);
@@ -118,7 +118,7 @@ TEST(AttentionPlanKey, ABackwardPassIsCutIntoCallsThatKeepItsScratchSmall) {
   EXPECT_EQ(key_of(1 << 16, 128, 512).documents, 128) << "a forward pass needs none";
 }
 
-TEST(AttentionPlanKey, CallsOfDenseDocumentsBeginAtAlignedStatistics) {
+TEST(AttentionPlanKey, DenseCallsStartAtAlignedStatistics) {
   AttentionPlanKey key{};
   key.heads = 3, key.length = 10;
   EXPECT_EQ(dense_documents(key, 6, 6), 6) << "one call";
@@ -127,7 +127,7 @@ TEST(AttentionPlanKey, CallsOfDenseDocumentsBeginAtAlignedStatistics) {
   EXPECT_EQ(dense_documents(key, 6, 3), 6) << "nor is any part of the batch";
 }
 
-TEST(AttentionPlanKey, AnyPartMakesItAnother) {
+TEST(AttentionPlanKey, EveryPartDistinguishesKeys) {
   const AttentionPlanKey base = key_of(4096, 8, 512);
   std::unordered_set<AttentionPlanKey, AttentionPlanKeyHash> keys{base};
   const auto insert = [&](auto change) {
@@ -148,7 +148,7 @@ TEST(AttentionPlanKey, AnyPartMakesItAnother) {
   insert([](AttentionPlanKey& key) { key.padded = true; });
 }
 
-TEST(AttentionPlanKey, GradientsOfNoMultipleOf128RowsArePadded) {
+TEST(AttentionPlanKey, PadsGradientsUnlessMultipleOf128Rows) {
   const auto padded = [](int64_t length, bool backward) {
     const Tensor qkv(nullptr, {4, length, 3, 16, 64}, DType::bf16, kMeta);
     AttentionOptions options;
@@ -162,7 +162,7 @@ TEST(AttentionPlanKey, GradientsOfNoMultipleOf128RowsArePadded) {
   EXPECT_FALSE(padded(192, false));
 }
 
-TEST(AttentionPlanKey, OffsetsBeyond32BitsAreSeen) {
+TEST(AttentionPlanKey, DetectsOffsetsBeyond32Bits) {
   EXPECT_TRUE(offsets_fit(key_of(4096, 8, 512)));
   EXPECT_FALSE(offsets_fit(key_of(1 << 20, 1 << 11, 512)));
 }

@@ -17,8 +17,7 @@ namespace {
 
 using namespace test;
 
-/// Whether cuDNN takes anything here: a real one, or the emulated one with
-/// TESSERA_EMULATOR_CUDNN=1.
+/// Whether cuDNN can run here: a real one, or the emulated one with TESSERA_EMULATOR_CUDNN=1.
 bool cudnn_is_here() {
   if constexpr (cuda::kHasCudnn) {
     const char* value = std::getenv("TESSERA_EMULATOR_CUDNN");
@@ -44,7 +43,7 @@ struct Case {
   int64_t document_length = 0;
 };
 
-// Three sequences of 36 rows, of which lengths leave one whole, one empty and one short.
+// Three sequences of 36 rows: lengths leave one complete, one empty and one short.
 constexpr int64_t kBatch = 3, kSeq = 36, kHeads = 3, kFeatures = 24;
 const std::vector<int> kLengths = {36, 0, 5};
 const std::vector<int> kRagged = {0, 7, 36, 37, 50, 72, 76, 108};
@@ -86,7 +85,7 @@ AttentionReference reference_of(const AttentionOptions& options) {
           [](int64_t, int64_t, int64_t, int64_t) { return 1.0; }};
 }
 
-/// Exact ones: of rows that see no key, and of keys that no row sees.
+/// Exact zeros: for rows that see no key, and keys that no row sees.
 void expect_zeros_where_nothing_is_seen(const AttentionMask& mask, const Results& results) {
   const auto out = to_doubles(results.out.tensor), dqkv = to_doubles(results.dqkv.tensor);
   constexpr int64_t kRow = kHeads * kFeatures;
@@ -112,7 +111,7 @@ void expect_zeros_where_nothing_is_seen(const AttentionMask& mask, const Results
   }
 }
 
-TEST_F(CudnnAttention, IsTheTextbooksAndOurKernelsForEveryMaskThatItTakes) {
+TEST_F(CudnnAttention, MatchesReferenceAndKernelsForSupportedMasks) {
   if constexpr (cuda::kHasCudnn) {
     for (const Case& one : kCases) {
       SCOPED_TRACE(one.name);
@@ -139,7 +138,7 @@ TEST_F(CudnnAttention, IsTheTextbooksAndOurKernelsForEveryMaskThatItTakes) {
       const bool has_gradients =
           cuda::cudnn_attention_backward(dout.tensor, qkv.tensor, cudnns.out.tensor,
                                          cudnns.log_sum_exp.tensor, options, cudnns.dqkv.tensor);
-      if (!has_gradients) {  // as on an A100 of ragged documents
+      if (!has_gradients) {  // as for ragged documents on an A100
         ASSERT_FALSE(cuda::is_emulated());
         cuda::attention_backward(dout.tensor, qkv.tensor, cudnns.out.tensor,
                                  cudnns.log_sum_exp.tensor, options, cudnns.dqkv.tensor);
@@ -167,7 +166,7 @@ TEST_F(CudnnAttention, IsTheTextbooksAndOurKernelsForEveryMaskThatItTakes) {
   }
 }
 
-TEST_F(CudnnAttention, AGraphRunsWhenOtherPlansHaveTakenItsPlansPlace) {
+TEST_F(CudnnAttention, GraphOutlivesEvictedPlan) {
   if constexpr (cuda::kHasCudnn) {
     if (!cuda::is_emulated()) GTEST_SKIP() << "a hundred plans take minutes";
     const TestTensor qkv = random_tensor({1, 8, 3, 1, 8}, DType::bf16, 1);
@@ -189,7 +188,7 @@ TEST_F(CudnnAttention, AGraphRunsWhenOtherPlansHaveTakenItsPlansPlace) {
   }
 }
 
-TEST_F(CudnnAttention, LeavesToOurKernelsWhatItIsNotFor) {
+TEST_F(CudnnAttention, DeclinesUnsupportedArguments) {
   if constexpr (cuda::kHasCudnn) {
     const TestTensor qkv = random_tensor({kBatch, kSeq, 3, kHeads, kFeatures}, DType::bf16, 1);
     const TestTensor lengths = from_ints(kLengths, {kBatch});

@@ -43,7 +43,7 @@ struct Tables {
   cuda::DocumentTables tables;
 };
 
-TEST_F(CudnnLayouts, DocumentsThatAreNotThereAreEmptyAndAtTheEnd) {
+TEST_F(CudnnLayouts, MissingDocumentsAreEmptyAndLast) {
   if constexpr (kHasCuda) {
     const TestTensor documents = from_ints(std::vector{0, 3, 3, 10}, {4});
     AttentionMask mask;
@@ -58,12 +58,12 @@ TEST_F(CudnnLayouts, DocumentsThatAreNotThereAreEmptyAndAtTheEnd) {
   }
 }
 
-TEST_F(CudnnLayouts, TheTablesOfEachCallAreAligned) {
+TEST_F(CudnnLayouts, TablesOfEachCallAreAligned) {
   if constexpr (kHasCuda) {
     const TestTensor documents = from_ints(std::vector{0, 3, 4, 10}, {4});
     AttentionMask mask;
     mask.documents = documents.tensor;
-    Tables to(7);  // two calls of two documents, which take 4 elements each
+    Tables to(7);  // two calls of two documents, of 4 elements each
     to.tables.documents = 2;
     std::ranges::fill(to.queries.tensor.span<int32_t>(), -1);
     std::ranges::fill(to.statistics.tensor.span<int32_t>(), -1);
@@ -74,7 +74,7 @@ TEST_F(CudnnLayouts, TheTablesOfEachCallAreAligned) {
   }
 }
 
-TEST_F(CudnnLayouts, LengthsCutKeysAndAWindowTheQueriesThatSeeThem) {
+TEST_F(CudnnLayouts, LengthsAndWindowLimitKeysAndQueries) {
   if constexpr (kHasCuda) {
     const TestTensor lengths = from_ints(std::vector{10, 4, 0}, {3});
     AttentionMask mask;
@@ -96,7 +96,7 @@ TEST_F(CudnnLayouts, LengthsCutKeysAndAWindowTheQueriesThatSeeThem) {
   }
 }
 
-TEST_F(CudnnLayouts, StatisticsGoFromOneLayoutToAnotherAndBack) {
+TEST_F(CudnnLayouts, ConvertsStatisticsBothWays) {
   if constexpr (kHasCuda) {
     constexpr int64_t kHeads = 3, kRows = 12;
     const auto by_row = cuda::statistics_in_rows(kHeads, kRows);

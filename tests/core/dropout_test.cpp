@@ -20,7 +20,7 @@ Dropout make_dropout(float probability, int64_t first_row = 0) {
   return {probability, {42, RandomPurpose::mlp_dropout, 3, 7}, first_row};
 }
 
-/// What the header says, element by element.
+/// The contract in core/ops/dropout.h, element by element.
 std::vector<double> expected_dropout(const Tensor& x, const Dropout& dropout) {
   auto values = to_doubles(x);
   const auto first = static_cast<uint64_t>(dropout.first_row * x.dim(-1));
@@ -31,7 +31,7 @@ std::vector<double> expected_dropout(const Tensor& x, const Dropout& dropout) {
   return values;
 }
 
-TEST(Dropout, EachElementFollowsItsOwnBits) {
+TEST(Dropout, MatchesReference) {
   for (const DType dtype : kDTypes) {
     for (const int64_t columns : kColumnCounts) {
       const Dropout dropout = make_dropout(0.3f, 11);
@@ -44,7 +44,7 @@ TEST(Dropout, EachElementFollowsItsOwnBits) {
   }
 }
 
-TEST(Dropout, BackwardDropsWhatForwardDropped) {
+TEST(Dropout, BackwardDropsTheSameElements) {
   const Dropout dropout = make_dropout(0.5f, 3);
   for (const DType dtype : kDTypes) {
     const TestTensor ones = from_doubles(std::vector<double>(5 * 769, 1.0), {5, 769}, dtype);
@@ -55,7 +55,7 @@ TEST(Dropout, BackwardDropsWhatForwardDropped) {
   }
 }
 
-TEST(Dropout, ACutBatchDropsWhatTheWholeDrops) {
+TEST(Dropout, SplitBatchDropsTheSameElements) {
   constexpr int64_t kRows = 10;
   for (const int64_t columns : kColumnCounts) {
     const TestTensor x = random_tensor({kRows, columns}, DType::f32, 1);
@@ -79,7 +79,7 @@ TEST(Dropout, ACutBatchDropsWhatTheWholeDrops) {
   }
 }
 
-TEST(Dropout, WithoutPaddingItDropsWhatItDropsWithPadding) {
+TEST(Dropout, RemovingPaddingDropsTheSameElements) {
   constexpr int64_t kRows = 10;
   const std::vector<int32_t> kept = {1, 2, 3, 6, 8, 9};
   const TestTensor rows = from_ints(kept, {static_cast<int64_t>(kept.size())});
@@ -114,7 +114,7 @@ TEST(Dropout, WithoutPaddingItDropsWhatItDropsWithPadding) {
   }
 }
 
-TEST(Dropout, RowsThatDoNotFitAreNamed) {
+TEST(Dropout, RefusesWrongRows) {
   const TestTensor x({4, 8}, DType::f32), few({3}, DType::i32), floats({4}, DType::f32);
   Dropout dropout = make_dropout(0.1f);
   dropout.rows = few.tensor;
@@ -125,7 +125,7 @@ TEST(Dropout, RowsThatDoNotFitAreNamed) {
                {"bias_dropout_add", "int32", "fp32 (4)"});
 }
 
-/// A step and a number of sequences, as Dropout::rng_offset.
+/// A Dropout::rng_offset with this step and first sequence.
 TestTensor rng_of(int64_t step, int64_t sequences) {
   TestTensor rng_offset({2}, DType::i64);
   rng_offset.tensor.span<int64_t>()[0] = step;
@@ -133,7 +133,7 @@ TestTensor rng_of(int64_t step, int64_t sequences) {
   return rng_offset;
 }
 
-TEST(Dropout, AMomentSaysWhichStepAndRowItIs) {
+TEST(Dropout, RngOffsetReplacesStepAndFirstRow) {
   constexpr int64_t kRows = 4;
   const TestTensor rows = from_ints(std::vector<int32_t>{0, 2, 3, 6}, {kRows});
   for (const DType dtype : kDTypes) {
@@ -145,7 +145,7 @@ TEST(Dropout, AMomentSaysWhichStepAndRowItIs) {
         if (compact) told.rows = rows.tensor;
         Dropout read = told;
         const TestTensor rng_offset = rng_of(told.key.step, 5);
-        read.key.step = 99, read.first_row = 1000;  // which do not count
+        read.key.step = 99, read.first_row = 1000;  // ignored
         read.rng_offset = rng_offset.tensor, read.sequence_rows = 3;
 
         dropout_forward(x.tensor, told, expected.tensor);
@@ -161,7 +161,7 @@ TEST(Dropout, AMomentSaysWhichStepAndRowItIs) {
   }
 }
 
-TEST(Dropout, AMomentThatIsNoneIsNamed) {
+TEST(Dropout, RefusesWrongRngOffset) {
   const TestTensor x({4, 8}, DType::f32), three({3}, DType::i64), ints({2}, DType::i32);
   Dropout dropout = make_dropout(0.1f);
   dropout.rng_offset = three.tensor;
@@ -172,7 +172,7 @@ TEST(Dropout, AMomentThatIsNoneIsNamed) {
                {"bias_dropout_add", "the dropout's rng_offset", "int64"});
 }
 
-TEST(Dropout, TheRateIsWithinBinomialBounds) {
+TEST(Dropout, RateIsWithinBinomialBounds) {
   constexpr int64_t kCount = 100000;
   const TestTensor ones = from_doubles(std::vector<double>(kCount, 1.0), {kCount}, DType::f32);
   const TestTensor y({kCount}, DType::f32);
@@ -185,7 +185,7 @@ TEST(Dropout, TheRateIsWithinBinomialBounds) {
   }
 }
 
-TEST(Dropout, WithoutDropoutItIsACopy) {
+TEST(Dropout, ZeroProbabilityCopies) {
   for (const DType dtype : kDTypes) {
     const TestTensor x = random_tensor({3, 17}, dtype, 1), y({3, 17}, dtype);
     dropout_forward(x.tensor, Dropout{}, y.tensor);
@@ -195,7 +195,7 @@ TEST(Dropout, WithoutDropoutItIsACopy) {
   }
 }
 
-TEST(Dropout, BranchEndIsTheSumOfItsParts) {
+TEST(Dropout, BiasDropoutAddMatchesReference) {
   for (const DType dtype : kDTypes) {
     for (const int64_t columns : kColumnCounts) {
       for (const bool with_bias : {false, true}) {
@@ -216,7 +216,7 @@ TEST(Dropout, BranchEndIsTheSumOfItsParts) {
           const TestTensor out(x.tensor.shape(), dtype);
           const Tensor maybe_bias = with_bias ? bias.tensor : Tensor();
           bias_dropout_add(x.tensor, maybe_bias, residual.tensor, dropout, out.tensor);
-          // Four roundings in fp32 of terms a little larger than their sum.
+          // Four roundings in fp32 of terms slightly larger than their sum.
           const double tolerance = unit_roundoff(dtype) + 8 * unit_roundoff(DType::f32);
           expect_close(out.tensor, expected, tolerance, "out");
           const TestTensor in_residual = copy_of(residual.tensor);
@@ -230,7 +230,7 @@ TEST(Dropout, BranchEndIsTheSumOfItsParts) {
   }
 }
 
-TEST(Dropout, ThreadsDoNotChangeABit) {
+TEST(Dropout, BitsDoNotDependOnThreads) {
   if (on_gpu()) GTEST_SKIP() << "threads of the host do not compute there";
   const Shape shape{301, 769};
   const TestTensor x = random_tensor(shape, DType::f32, 1),
@@ -250,7 +250,7 @@ TEST(Dropout, ThreadsDoNotChangeABit) {
   }
 }
 
-TEST(Dropout, WrongArgumentsAreNamedOnTheMetaDeviceToo) {
+TEST(Dropout, RefusesWrongArguments) {
   const TestTensor x({4, 8}, DType::bf16, kMeta), bias({8}, DType::bf16, kMeta);
   const TestTensor wrong({8, 4}, DType::bf16, kMeta);
   dropout_forward(x.tensor, make_dropout(0.1f), x.tensor);

@@ -15,7 +15,7 @@ using namespace test;
 constexpr DType kFloats[] = {DType::f32, DType::bf16};
 constexpr int64_t kCounts[] = {0, 1, 3, 17, 65, 769, 70001};
 
-TEST(Elementwise, FillTakesEveryDtype) {
+TEST(Elementwise, FillSupportsEveryDtype) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f64, DType::i32}) {
     const TestTensor tensor({3, 7}, dtype);
     fill(tensor.tensor, -3.0);
@@ -28,7 +28,7 @@ TEST(Elementwise, FillTakesEveryDtype) {
   for (const uint8_t value : small.tensor.span<uint8_t>()) ASSERT_EQ(value, 255);
 }
 
-TEST(Elementwise, FillRefusesWhatAnIntegerCanNotHold) {
+TEST(Elementwise, FillRefusesUnrepresentableIntegers) {
   const TestTensor bytes({2}, DType::u8), ints({2}, DType::i32);
   expect_error([&] { fill(bytes.tensor, 256.0); }, {"fill", "256", "uint8"});
   expect_error([&] { fill(bytes.tensor, -1.0); }, {"fill", "-1", "uint8"});
@@ -66,7 +66,7 @@ TEST(Elementwise, CopyKeepsInfinitiesAndNans) {
   }
 }
 
-TEST(Elementwise, CopyTakesIntegersOfOneDtype) {
+TEST(Elementwise, CopySupportsIntegers) {
   const TestTensor ids = random_ints({3, 5}, 0, 100, 1), to({3, 5}, DType::i32);
   copy(ids.tensor, to.tensor);
   expect_same_bits(to.tensor, ids.tensor, "int32");
@@ -98,7 +98,7 @@ TEST(Elementwise, AddRoundsOnceAndMayAlias) {
   }
 }
 
-TEST(Elementwise, WrongArgumentsAreNamedOnTheMetaDeviceToo) {
+TEST(Elementwise, RefusesWrongArguments) {
   const TestTensor a({4, 8}, DType::bf16, kMeta), b({4, 8}, DType::f32, kMeta);
   fill(a.tensor, 1.0);
   copy(a.tensor, b.tensor);

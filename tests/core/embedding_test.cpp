@@ -14,11 +14,11 @@ using namespace test;
 
 constexpr DType kDTypes[] = {DType::f32, DType::bf16};
 
-TEST(Embedding, ForwardTakesHeldRowsAndZeros) {
+TEST(Embedding, ForwardCopiesLocalRowsOrZeros) {
   for (const DType dtype : kDTypes) {
     for (const int64_t columns : {1, 3, 17, 127, 769}) {
       const Range held{5, 12};
-      const TestTensor table = random_tensor({8, columns}, dtype, 1);  // a row of padding
+      const TestTensor table = random_tensor({8, columns}, dtype, 1);  // with a padding row
       const TestTensor ids = from_ints({{4, 5, 11, 12, 7, 7, -1, 0}}, {2, 4});
       const TestTensor out = random_tensor({2, 4, columns}, dtype, 2);
       embedding_forward(ids.tensor, table.tensor, held, out.tensor);
@@ -35,7 +35,7 @@ TEST(Embedding, ForwardTakesHeldRowsAndZeros) {
   }
 }
 
-TEST(Embedding, BackwardAddsUpInTheOrderOfTheIds) {
+TEST(Embedding, BackwardSumsInOrderOfIds) {
   constexpr int64_t kCount = 1200;
   const Range held{3, 40};
   const TestTensor ids = random_ints({kCount}, 0, 50, 1);
@@ -43,7 +43,7 @@ TEST(Embedding, BackwardAddsUpInTheOrderOfTheIds) {
     for (const int64_t columns : {1, 3, 65, 769}) {
       const TestTensor dout = random_tensor({kCount, columns}, dtype, 2);
       const TestTensor start = random_tensor({held.size() + 2, columns}, DType::f32, 3);
-      // The promised order, in the promised precision: the bits are known.
+      // The order and precision are specified, so the bits are known.
       const TestTensor expected = copy_of(start.tensor);
       const auto values = to_doubles(dout.tensor);
       for (int64_t n = 0; n < kCount; ++n) {
@@ -64,7 +64,7 @@ TEST(Embedding, BackwardAddsUpInTheOrderOfTheIds) {
   }
 }
 
-TEST(Embedding, AddingAnotherEmbedding) {
+TEST(Embedding, AddsAnotherEmbedding) {
   constexpr int64_t kRows = 15, kTable = 9;
   for (const DType dtype : kDTypes) {
     for (const int64_t columns : {1, 17, 769}) {
@@ -87,7 +87,7 @@ TEST(Embedding, AddingAnotherEmbedding) {
   }
 }
 
-TEST(Embedding, AddingARowThatIsNotThereIsNamed) {
+TEST(Embedding, RefusesIdsOutOfRange) {
   if (on_gpu()) GTEST_SKIP() << "no op on a GPU reads back; the row is NaN";
   const TestTensor x({2, 4}, DType::f32), table({8, 4}, DType::f32);
   for (const int32_t id : {-1, 8}) {
@@ -97,7 +97,7 @@ TEST(Embedding, AddingARowThatIsNotThereIsNamed) {
   }
 }
 
-TEST(Embedding, AddingARowThatIsNotThereShowsOnAGpu) {
+TEST(Embedding, IdsOutOfRangeAreNaNOnAGpu) {
   if (!on_gpu()) GTEST_SKIP() << "the CPU names it";
   for (const DType dtype : kDTypes) {
     for (const int64_t columns : {3, 16}) {
@@ -114,7 +114,7 @@ TEST(Embedding, AddingARowThatIsNotThereShowsOnAGpu) {
   }
 }
 
-TEST(Embedding, WrongArgumentsAreNamedOnTheMetaDeviceToo) {
+TEST(Embedding, RefusesWrongArguments) {
   const TestTensor ids({2, 4}, DType::i32, kMeta), table({8, 16}, DType::bf16, kMeta);
   const TestTensor out({2, 4, 16}, DType::bf16, kMeta), dtable({8, 16}, DType::f32, kMeta);
   embedding_forward(ids.tensor, table.tensor, {0, 8}, out.tensor);

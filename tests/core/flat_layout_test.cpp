@@ -20,7 +20,7 @@ std::vector<size_t> members(const FlatLayout& layout) {
   return counts;
 }
 
-TEST(FlatLayout, BucketsAreFilledFromTheEndUpToTheirSize) {
+TEST(FlatLayout, FillsBucketsFromTheEnd) {
   const std::vector<int64_t> five(5, 40);  // 64 elements each with alignment
   const auto cut = [&](int64_t elements) {
     return members(FlatLayout(five, {.bucket_elements = elements}));
@@ -31,7 +31,7 @@ TEST(FlatLayout, BucketsAreFilledFromTheEndUpToTheirSize) {
   EXPECT_EQ(cut(1000), (std::vector<size_t>{5}));
 }
 
-TEST(FlatLayout, OneOwnerHasNoPaddingButForAlignment) {
+TEST(FlatLayout, OneShardHasOnlyAlignmentPadding) {
   for (const int64_t elements : {1, 400, 100000}) {
     const FlatLayout layout(kSizes, {.bucket_elements = elements});
     EXPECT_EQ(layout.size(), 5024 + 64 + 32 + 0 + 320 + 64 + 64 + 32);
@@ -39,7 +39,7 @@ TEST(FlatLayout, OneOwnerHasNoPaddingButForAlignment) {
   }
 }
 
-class Cuts : public testing::TestWithParam<std::tuple<int, int64_t>> {
+class Shardings : public testing::TestWithParam<std::tuple<int, int64_t>> {
  protected:
   int num_shards() const { return std::get<0>(GetParam()); }
   FlatLayout layout(int shard) const {
@@ -47,7 +47,7 @@ class Cuts : public testing::TestWithParam<std::tuple<int, int64_t>> {
   }
 };
 
-TEST_P(Cuts, ParametersLieWithinTheirBucketsAligned) {
+TEST_P(Shardings, ParametersAreAlignedInTheirBuckets) {
   const FlatLayout cut = layout(0);
   int64_t parameter = 0, end = 0, last = 0;
   for (size_t b = 0; b < cut.buckets().size(); ++b) {
@@ -68,8 +68,8 @@ TEST_P(Cuts, ParametersLieWithinTheirBucketsAligned) {
   EXPECT_EQ(parameter, static_cast<int64_t>(kSizes.size()));
 }
 
-// Of every bucket each shard has the same share, and what is padded is less than an alignment each.
-TEST_P(Cuts, PiecesAreEqualAndCoverAllOnce) {
+// Every shard has the same part of every bucket, and padding is less than an alignment per shard.
+TEST_P(Shardings, ShardsAreEqualAndDisjoint) {
   const FlatLayout first = layout(0);
   std::vector<int> owned(static_cast<size_t>(first.size()));
   for (int shard = 0; shard < num_shards(); ++shard) {
@@ -94,17 +94,17 @@ TEST_P(Cuts, PiecesAreEqualAndCoverAllOnce) {
   EXPECT_LT(first.size(), aligned + buckets * num_shards() * 32);
 }
 
-INSTANTIATE_TEST_SUITE_P(Owners, Cuts,
+INSTANTIATE_TEST_SUITE_P(FlatLayout, Shardings,
                          testing::Combine(testing::Values(1, 2, 3, 4, 7, 64),
                                           testing::Values<int64_t>(1, 400, 100000)));
 
-TEST(FlatLayout, OfNothingIsEmpty) {
+TEST(FlatLayout, NoParametersMakeAnEmptyLayout) {
   const FlatLayout layout({}, {4, 1});
   EXPECT_EQ(layout.size(), 0);
   EXPECT_EQ(layout.shard_size(), 0);
 }
 
-TEST(FlatLayout, AnOwnerIsOneOfTheOwners) {
+TEST(FlatLayout, RefusesShardOutOfRange) {
   test::expect_error([] { FlatLayout(kSizes, {2, 2}); }, {"shard 2 of 2"});
 }
 

@@ -31,11 +31,11 @@ std::vector<double> expected_backward(const Tensor& dy, const Tensor& x, Gelu ki
   return values;
 }
 
-// A dozen roundings lie between x and the result, whose exponent magnifies them by up to 2u ≈ 4
+// About twelve roundings are between x and the result; the exponent magnifies them by up to 2u ≈ 4
 // where it matters.
 double tolerance(DType dtype) { return unit_roundoff(dtype) + 16 * unit_roundoff(DType::f32); }
 
-TEST(Gelu, BothPassesAreTheTextbooks) {
+TEST(Gelu, BothPassesMatchReference) {
   constexpr int64_t kCount = 70001;
   for (const Gelu kind : kKinds) {
     for (const DType dtype : kDTypes) {
@@ -46,7 +46,7 @@ TEST(Gelu, BothPassesAreTheTextbooks) {
       gelu_backward(dy.tensor, x.tensor, kind, dx.tensor);
       expect_close(y.tensor, expected_forward(x.tensor, kind), tolerance(dtype), "y");
       expect_close(dx.tensor, expected_backward(dy.tensor, x.tensor, kind), tolerance(dtype), "dx");
-      // Each element stands alone, so a short tensor has the bits of the long one's beginning.
+      // Elements are independent, so a short tensor has the bits of the start of a long one.
       for (const int64_t n : {0, 1, 3, 17, 65, 769}) {
         const TestTensor short_y({n}, dtype), short_dx({n}, dtype);
         gelu_forward(x.tensor.slice(0, n), kind, short_y.tensor);
@@ -58,7 +58,7 @@ TEST(Gelu, BothPassesAreTheTextbooks) {
   }
 }
 
-TEST(Gelu, ReferenceSlopeIsThatOfDifferences) {
+TEST(Gelu, ReferenceMatchesFiniteDifferences) {
   for (const Gelu kind : kKinds) {
     for (double x = -6.0; x < 6.0; x += 0.037) {
       constexpr double kH = 1e-5;
@@ -69,7 +69,7 @@ TEST(Gelu, ReferenceSlopeIsThatOfDifferences) {
   }
 }
 
-TEST(Gelu, FarOutItIsZeroOrTheIdentity) {
+TEST(Gelu, LargeInputsAreZeroOrUnchanged) {
   const std::vector<double> values = {-3e38, -1e20, -1000.0, -40.0, 0.0, 40.0, 1000.0, 1e20, 3e38};
   const TestTensor x = from_doubles(values, {9}, DType::f32);
   const TestTensor one = from_doubles(std::vector<double>(9, 1.0), {9}, DType::f32);
@@ -86,7 +86,7 @@ TEST(Gelu, FarOutItIsZeroOrTheIdentity) {
   }
 }
 
-TEST(Gelu, OutputsMayAliasAndThreadsDoNotMatter) {
+TEST(Gelu, SupportsAliasesAndAnyThreads) {
   const int64_t count = on_gpu() ? 10003 : 100003;
   for (const Gelu kind : kKinds) {
     for (const DType dtype : kDTypes) {
@@ -112,7 +112,7 @@ TEST(Gelu, OutputsMayAliasAndThreadsDoNotMatter) {
   }
 }
 
-TEST(Gelu, WrongArgumentsAreNamedOnTheMetaDeviceToo) {
+TEST(Gelu, RefusesWrongArguments) {
   const TestTensor x({4, 8}, DType::bf16, kMeta), wrong({4, 9}, DType::bf16, kMeta);
   const TestTensor ids({4, 8}, DType::i32, kMeta);
   gelu_forward(x.tensor, Gelu::tanh, x.tensor);

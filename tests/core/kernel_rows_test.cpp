@@ -10,8 +10,8 @@
 #include "tests/support/shifted.h"
 #include "tests/support/tensors.h"
 
-/// As kernel_shapes_test.cpp, for ops on rows: sizes around the borders of packs, warps, blocks,
-/// the tiles and runs of a sort and the pieces of a sum, and views that start where no pack may.
+/// Like kernel_shapes_test.cpp, for ops on rows: sizes around the boundaries of packs, warps,
+/// blocks, the tiles and runs of a sort, and the pieces of a sum, and unaligned views.
 namespace tessera {
 namespace {
 
@@ -19,7 +19,7 @@ using namespace test;
 
 constexpr DType kDTypes[] = {DType::f32, DType::bf16};
 
-/// table + the gradient of an embedding, by the textbook.
+/// table + the gradient of an embedding, from the reference.
 std::vector<double> with_gradient(const Tensor& table, const Tensor& ids, const Tensor& dout,
                                   Range held) {
   auto sums = to_doubles(table);
@@ -40,7 +40,7 @@ struct EmbeddingCase {
   int64_t columns;
 };
 
-TEST(KernelRows, EmbeddingGradientsOfFewAndManyTokensARow) {
+TEST(KernelRows, EmbeddingGradientsOfFewAndManyTokensPerRow) {
   constexpr EmbeddingCase kCases[] = {
       {1, 1, 1},     {15, 2, 8},    {16, 1, 40},   {17, 3, 8},   {63, 1, 8},      {64, 1, 3},
       {65, 1, 8},    {128, 2, 16},  {129, 1, 8},   {1023, 2, 4}, {1024, 9, 8},    {1025, 700, 8},
@@ -49,7 +49,7 @@ TEST(KernelRows, EmbeddingGradientsOfFewAndManyTokensARow) {
     for (const EmbeddingCase& c : kCases) {
       SCOPED_TRACE(fmt::format("{}: {} tokens of {}, {} columns", to_string(dtype), c.count, c.ids,
                                c.columns));
-      const Range held{0, std::max(1, c.ids - 1)};  // the last may be another rank's
+      const Range held{0, std::max(1, c.ids - 1)};  // the last is another rank's
       const TestTensor ids = random_ints({c.count}, 0, c.ids, 1);
       const TestTensor dout = random_tensor({c.count, c.columns}, dtype, 2);
       const TestTensor start = random_tensor({held.size(), c.columns}, DType::f32, 3);
@@ -64,9 +64,9 @@ TEST(KernelRows, EmbeddingGradientsOfFewAndManyTokensARow) {
   }
 }
 
-// What a row sums up is a matter of its own tokens: not of the others, of which there may be any
-// number before it in the sorted order, nor of how the vocabulary is split.
-TEST(KernelRows, AnEmbeddingsRowIsTheSameBitsOnEveryLayout) {
+// The sum of a row depends only on its own tokens: not on the others, any number of which may
+// precede it in the sorted order, nor on how the vocabulary is split.
+TEST(KernelRows, EmbeddingRowHasSameBitsOnEveryLayout) {
   constexpr int64_t kCount = 2000, kColumns = 24;
   constexpr int32_t kRows = 7;
   const TestTensor ids = random_ints({kCount}, 0, kRows, 1);
@@ -80,7 +80,7 @@ TEST(KernelRows, AnEmbeddingsRowIsTheSameBitsOnEveryLayout) {
   }
 }
 
-TEST(KernelRows, ViewsThatTakeNoPacks) {
+TEST(KernelRows, UnalignedViews) {
   constexpr int64_t kCount = 200, kRows = 3;
   for (const DType dtype : kDTypes) {
     for (const int64_t columns : {4, 8, 16, 264, 1032}) {
@@ -117,7 +117,7 @@ TEST(KernelRows, ArgmaxAroundWarpsAndBlocks) {
     const TestTensor x({columns, columns}, DType::bf16), out({columns}, DType::i32);
     fill(x.tensor, -2.0);
     std::vector<double> expected;
-    for (int64_t n = 0; n < columns; ++n) {  // −1 in column n and, as large, in the last
+    for (int64_t n = 0; n < columns; ++n) {  // −1 in column n and in the last
       expected.push_back(static_cast<double>(n));
       x.tensor.data<bfloat16>()[n * columns + n] = bfloat16(-1.0f);
       x.tensor.data<bfloat16>()[(n + 1) * columns - 1] = bfloat16(-1.0f);

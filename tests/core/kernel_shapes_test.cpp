@@ -11,8 +11,8 @@
 #include "tests/support/shifted.h"
 #include "tests/support/tensors.h"
 
-/// Sizes and addresses that matter to kernels alone: around the borders of packs of 16 bytes,
-/// warps, blocks and pieces of rows, and views that start where no pack may.
+/// Sizes and addresses that matter only to kernels: around the boundaries of packs of 16 bytes,
+/// warps, blocks and pieces of rows, and unaligned views.
 namespace tessera {
 namespace {
 
@@ -50,7 +50,7 @@ TEST(KernelShapes, ElementsAroundPacksWarpsAndBlocks) {
   }
 }
 
-TEST(KernelShapes, FillAndConvertTouchNothingElse) {
+TEST(KernelShapes, FillAndConvertStayInBounds) {
   for (const int64_t n : {1, 3, 8, 15, 33, 1027}) {
     for (const int64_t offset : {0, 1, 3, 8}) {
       SCOPED_TRACE(fmt::format("{}, {} off", n, offset));
@@ -82,9 +82,9 @@ struct NormCase {
   int64_t rows, columns, offset = 0;
 };
 
-// In bf16 a warp takes rows of up to 2048 columns forward and 1024 backward, a block those of up to
-// 32768 and 16384, in fp32 half of that; what is longer or misaligned goes column by column.
-TEST(KernelShapes, LayerNormOfEachKindOfRow) {
+// In bf16 a warp processes rows of up to 2048 columns forward and 1024 backward; a block, rows of
+// up to 32768 and 16384; in fp32 half of that. Longer or unaligned rows go column by column.
+TEST(KernelShapes, LayerNormOfEveryRowLength) {
   for (const DType dtype : kDTypes) {
     for (const NormCase& shape :
          {NormCase{1, 8}, NormCase{35, 40}, NormCase{5, 128}, NormCase{33, 136}, NormCase{5, 264},
@@ -127,8 +127,8 @@ TEST(KernelShapes, LayerNormOfEachKindOfRow) {
   }
 }
 
-// The bits of the two ops, whichever of the norm's kernels it is, in place of x or residual or not.
-TEST(KernelShapes, TheNormOfABranchsEndIsThatOfItsSum) {
+// The same bits as the two ops, for every kernel of the norm, in place of x or residual or not.
+TEST(KernelShapes, BiasDropoutAddNormEqualsItsParts) {
   constexpr float kEps = 1e-5f;
   for (const DType dtype : kDTypes) {
     for (const NormCase& shape :
@@ -168,7 +168,7 @@ TEST(KernelShapes, TheNormOfABranchsEndIsThatOfItsSum) {
   }
 }
 
-TEST(KernelShapes, SumsOverRowsOfManyPieces) {
+TEST(KernelShapes, RowSumsOfManyPieces) {
   for (const DType dtype : kDTypes) {
     for (const NormCase& shape : {NormCase{64, 256}, NormCase{65, 264}, NormCase{1100, 8},
                                   NormCase{300, 4096}, NormCase{131, 1000, 1}}) {
@@ -183,7 +183,7 @@ TEST(KernelShapes, SumsOverRowsOfManyPieces) {
   }
 }
 
-TEST(KernelShapes, SumsOfSquaresAreTheSameAtAnyAddress) {
+TEST(KernelShapes, SumsOfSquaresDoNotDependOnAlignment) {
   const auto sum_of_squares = [](const Tensor& x) {
     const TestTensor out({1}, DType::f64);
     add_sum_of_squares(x, out.tensor);
@@ -198,7 +198,7 @@ TEST(KernelShapes, SumsOfSquaresAreTheSameAtAnyAddress) {
   }
 }
 
-TEST(KernelShapes, DropoutDrawsTheSameBitsInPacksAndOneByOne) {
+TEST(KernelShapes, DropoutBitsDoNotDependOnPacks) {
   const TestTensor rows = from_ints(std::vector<int32_t>{5, 0, 9, 2, 1 << 20}, {5});
   for (const DType dtype : kDTypes) {
     for (const int64_t columns : {4, 8, 12, 20, 136, 1024, 1028}) {
@@ -206,7 +206,7 @@ TEST(KernelShapes, DropoutDrawsTheSameBitsInPacksAndOneByOne) {
       const TestTensor residual = random_tensor({5, columns}, dtype, 2);
       const TestTensor bias = random_tensor({columns}, dtype, 3);
       for (const Tensor& places : {Tensor(), rows.tensor}) {
-        // A stream so long that its blocks have more than 32 bits.
+        // A stream whose blocks need more than 32 bits.
         const Dropout dropout{
             0.3f, {42, RandomPurpose::mlp_dropout, 3, 7}, int64_t{1} << 34, places};
         const TestTensor y(x.tensor.shape(), dtype), out(x.tensor.shape(), dtype);
@@ -237,7 +237,7 @@ TEST(KernelShapes, DropoutDrawsTheSameBitsInPacksAndOneByOne) {
   }
 }
 
-TEST(KernelShapes, RotaryInPacksAndOneByOne) {
+TEST(KernelShapes, RotaryDoesNotDependOnPacks) {
   for (const DType dtype : kDTypes) {
     for (const int64_t d : {8, 16, 24, 64, 128}) {
       const TestTensor positions = random_ints({6}, 0, 5000, 1), table({6, d}, DType::f32);

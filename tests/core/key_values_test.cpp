@@ -13,13 +13,13 @@ using namespace test;
 
 constexpr int64_t kBatch = 2, kLength = 5, kHeads = 3, kCapacity = 9, kFirst = 2;
 
-/// qkv's element for key (which = 1) or value (2) `d` of position `t`.
+/// The element of qkv for key (which = 1) or value (2) `d` of position `t`.
 double element(const std::vector<double>& qkv, int64_t width, int64_t which, int64_t b, int64_t t,
                int64_t h, int64_t d) {
   return qkv[static_cast<size_t>((((b * kLength + t) * 3 + which) * kHeads + h) * width + d)];
 }
 
-TEST(KeyValues, AreStoredHeadByHeadAndNothingElseIs) {
+TEST(KeyValues, StoresKeysAndValuesByHead) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const int64_t width : {1, 2, 3, 8, 20, 64}) {
       const TestTensor qkv = random_tensor({kBatch, kLength, 3, kHeads, width}, dtype, 1);
@@ -47,7 +47,7 @@ TEST(KeyValues, AreStoredHeadByHeadAndNothingElseIs) {
   }
 }
 
-TEST(KeyValues, WrongArgumentsAreNamed) {
+TEST(KeyValues, RefusesWrongArguments) {
   const TestTensor qkv({2, 4, 3, 2, 8}, DType::f32, kMeta), cache({2, 2, 6, 8}, DType::f32, kMeta);
   store_key_values(qkv.tensor, 2, cache.tensor, cache.tensor);
   expect_error([&] { store_key_values(qkv.tensor, 3, cache.tensor, cache.tensor); },

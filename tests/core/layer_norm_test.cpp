@@ -22,7 +22,7 @@ std::vector<double> plus(std::vector<double> a, std::span<const double> b) {
   return a;
 }
 
-/// Arguments of both passes, with the forward pass done.
+/// Arguments of both passes, after the forward pass.
 struct Case {
   Case(int64_t rows, int64_t columns, DType dtype)
       : x(random_tensor({rows, columns}, dtype, 1)),
@@ -47,7 +47,7 @@ struct Case {
   TestTensor x, weight, bias, dy, residual, dweight, dbias, y, dx, mean, rstd;
 };
 
-TEST(LayerNorm, ForwardIsTheTextbooks) {
+TEST(LayerNorm, ForwardMatchesReference) {
   for (const DType dtype : kDTypes) {
     for (const int64_t rows : kRowCounts) {
       for (const int64_t columns : kColumnCounts) {
@@ -65,7 +65,7 @@ TEST(LayerNorm, ForwardIsTheTextbooks) {
   }
 }
 
-TEST(LayerNorm, ALargeMeanDoesNotCancel) {
+TEST(LayerNorm, LargeMeanDoesNotCancel) {
   std::vector<double> x(768);
   for (size_t i = 0; i < x.size(); ++i) x[i] = 4096.0 + static_cast<double>(i % 7);
   const TestTensor input = from_doubles(x, {1, 768}, DType::f32);
@@ -73,15 +73,15 @@ TEST(LayerNorm, ALargeMeanDoesNotCancel) {
   TestTensor y({1, 768}, DType::f32), mean({1}, DType::f32), rstd({1}, DType::f32);
   layer_norm_forward(input.tensor, ones.tensor, {}, kEps, y.tensor, mean.tensor, rstd.tensor);
   const auto expected = reference::layer_norm(x, to_doubles(ones.tensor), {}, 768, kEps);
-  // The mean is rounded at 2¹² and is a difference's only error: 2¹² × 2⁻²⁴, of values about 1.
+  // The only error is the rounding of the mean at 2¹²: 2¹² × 2⁻²⁴, for values about 1.
   expect_close(y.tensor, expected.y, 4 * 0x1p-12, "y");
 }
 
-TEST(LayerNorm, BackwardIsTheTextbooksAndAddsUp) {
+TEST(LayerNorm, BackwardMatchesReferenceAndAccumulates) {
   for (const DType dtype : kDTypes) {
     for (const int64_t rows : kRowCounts) {
       for (const int64_t columns : kColumnCounts) {
-        if (columns == 1) continue;  // x̂ is 0 / sqrt(eps): nothing but rounding to compare
+        if (columns == 1) continue;  // x̂ is 0 / sqrt(eps): only rounding errors
         SCOPED_TRACE(fmt::format("{} ({}, {})", to_string(dtype), rows, columns));
         Case c(rows, columns, dtype);
         const auto expected =
@@ -90,7 +90,7 @@ TEST(LayerNorm, BackwardIsTheTextbooksAndAddsUp) {
         const auto dweight = plus(to_doubles(c.dweight.tensor), expected.dweight);
         const auto dbias = plus(to_doubles(c.dbias.tensor), expected.dbias);
         c.backward(c.residual.tensor, c.dx.tensor);
-        // Small rows divide by a small deviation, which magnifies what precedes.
+        // Short rows may have a small deviation, which magnifies earlier errors.
         const double sums = sum_tolerance(DType::f32, rows + columns);
         expect_close(c.dx.tensor, plus(expected.dx, to_doubles(c.residual.tensor)),
                      sum_tolerance(dtype, columns) + sums, "dx");
@@ -101,7 +101,7 @@ TEST(LayerNorm, BackwardIsTheTextbooksAndAddsUp) {
   }
 }
 
-TEST(LayerNorm, ReferenceGradientIsThatOfFiniteDifferences) {
+TEST(LayerNorm, ReferenceMatchesFiniteDifferences) {
   constexpr int64_t kRows = 2, kColumns = 5;
   const auto x = to_doubles(random_tensor({kRows, kColumns}, DType::f32, 1).tensor);
   const auto weight = to_doubles(random_tensor({kColumns}, DType::f32, 2).tensor);
@@ -111,7 +111,7 @@ TEST(LayerNorm, ReferenceGradientIsThatOfFiniteDifferences) {
   const auto loss = [&](reference::View in, reference::View w, reference::View b) {
     return dot(dy, reference::layer_norm(in, w, b, kColumns, kEps).y);
   };
-  constexpr double kTolerance = 1e-7;  // of central differences at h = 1e-5
+  constexpr double kTolerance = 1e-7;  // the error of central differences at h = 1e-5
   expect_close(gradient.dx,
                finite_difference([&](reference::View v) { return loss(v, weight, bias); }, x),
                kTolerance, "dx");
@@ -123,7 +123,7 @@ TEST(LayerNorm, ReferenceGradientIsThatOfFiniteDifferences) {
                kTolerance, "dbias");
 }
 
-TEST(LayerNorm, OutputsMayAliasAsPromised) {
+TEST(LayerNorm, SupportsAliases) {
   for (const DType dtype : kDTypes) {
     Case c(37, 129, dtype);
     const TestTensor y = copy_of(c.x.tensor);
@@ -140,7 +140,7 @@ TEST(LayerNorm, OutputsMayAliasAsPromised) {
   }
 }
 
-TEST(LayerNorm, OptionalArgumentsMayBeUndefined) {
+TEST(LayerNorm, SupportsUndefinedArguments) {
   Case c(5, 33, DType::f32), zero(5, 33, DType::f32);
   std::fill_n(zero.residual.tensor.data<float>(), 5 * 33, 0.0f);
   zero.backward(zero.residual.tensor, zero.dx.tensor);
@@ -150,7 +150,7 @@ TEST(LayerNorm, OptionalArgumentsMayBeUndefined) {
   expect_same_bits(c.dweight.tensor, zero.dweight.tensor, "no dbias");
 }
 
-TEST(LayerNorm, ThreadsDoNotChangeABit) {
+TEST(LayerNorm, BitsDoNotDependOnThreads) {
   if (on_gpu()) GTEST_SKIP() << "threads of the host do not compute there";
   for (const DType dtype : kDTypes) {
     const ThreadCount one(1);
@@ -168,14 +168,14 @@ TEST(LayerNorm, ThreadsDoNotChangeABit) {
   }
 }
 
-TEST(LayerNorm, NoRowsAreNoWork) {
+TEST(LayerNorm, SupportsNoRows) {
   Case c(0, 8, DType::f32);
   const TestTensor before = copy_of(c.dweight.tensor);
   c.backward({}, c.dx.tensor);
   expect_same_bits(c.dweight.tensor, before.tensor, "dweight");
 }
 
-TEST(LayerNorm, MetaTensorsAreCheckedOnly) {
+TEST(LayerNorm, ChecksMetaTensors) {
   const TestTensor x({4, 8}, DType::bf16, kMeta), w({8}, DType::bf16, kMeta);
   const TestTensor row({4}, DType::f32, kMeta), dw({8}, DType::f32, kMeta);
   layer_norm_forward(x.tensor, w.tensor, w.tensor, kEps, x.tensor, row.tensor, row.tensor);
@@ -188,7 +188,7 @@ TEST(LayerNorm, MetaTensorsAreCheckedOnly) {
       {"layer_norm_forward", "mean", "4 rows"});
 }
 
-TEST(LayerNorm, WrongArgumentsAreNamed) {
+TEST(LayerNorm, RefusesWrongArguments) {
   Case c(4, 8, DType::f32);
   const TestTensor other({9}, DType::f32), half({8}, DType::bf16);
   const auto forward = [&](const Tensor& weight, const Tensor& bias, const Tensor& y) {
@@ -211,7 +211,7 @@ TEST(LayerNorm, WrongArgumentsAreNamed) {
       {"layer_norm_forward", "y overlaps a part of x"});
 }
 
-TEST(BiasDropoutAddNorm, IsTheTextbooks) {
+TEST(BiasDropoutAddNorm, MatchesReference) {
   for (const DType dtype : kDTypes) {
     for (const int64_t columns : {1, 17, 64, 769}) {
       constexpr int64_t kRows = 5;
@@ -227,9 +227,9 @@ TEST(BiasDropoutAddNorm, IsTheTextbooks) {
       auto sums = plus(to_doubles(x.tensor), to_doubles(residual.tensor));
       const auto biases = to_doubles(bias.tensor);
       for (size_t i = 0; i < sums.size(); ++i) sums[i] += biases[i % biases.size()];
-      // Two roundings in fp32 of terms a little larger than their sum.
+      // Two roundings in fp32 of terms slightly larger than their sum.
       expect_close(sum.tensor, sums, unit_roundoff(dtype) + 4 * unit_roundoff(DType::f32), "sum");
-      // The norm is of the sum as it was rounded.
+      // The norm uses the rounded sum.
       const auto expected = reference::layer_norm(to_doubles(sum.tensor), to_doubles(weight.tensor),
                                                   to_doubles(norm_bias.tensor), columns, kEps);
       expect_close(y.tensor, expected.y, sum_tolerance(dtype, columns), "y");
@@ -237,7 +237,7 @@ TEST(BiasDropoutAddNorm, IsTheTextbooks) {
   }
 }
 
-TEST(BiasDropoutAddNorm, WrongArgumentsAreNamed) {
+TEST(BiasDropoutAddNorm, RefusesWrongArguments) {
   const TestTensor x({4, 8}, DType::f32), sum({4, 8}, DType::f32), y({4, 8}, DType::f32);
   const TestTensor weight({8}, DType::f32), wrong({9}, DType::f32), row({4}, DType::f32);
   const TestTensor narrow({4, 4}, DType::f32);

@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-TEST(LruCache, MakesWhatIsMissingAndForgetsWhatWasNotAskedForLongest) {
+TEST(LruCache, EvictsTheLeastRecentlyUsed) {
   LruCache<int, std::string> cache(2);
   std::vector<int> made;
   const auto ask = [&](int key) {
@@ -21,14 +21,14 @@ TEST(LruCache, MakesWhatIsMissingAndForgetsWhatWasNotAskedForLongest) {
   EXPECT_EQ(ask(1), "1");
   EXPECT_EQ(ask(2), "2");
   EXPECT_EQ(ask(1), "1");
-  EXPECT_EQ(ask(3), "3");  // in the place of 2
+  EXPECT_EQ(ask(3), "3");  // evicts 2
   EXPECT_EQ(ask(1), "1");
   EXPECT_EQ(ask(2), "2");
   EXPECT_EQ(made, (std::vector{1, 2, 3, 2}));
   EXPECT_EQ(cache.size(), 2u);
 }
 
-TEST(LruCache, AnErrorLeavesNothingBehind) {
+TEST(LruCache, ErrorLeavesCacheUnchanged) {
   LruCache<int, int> cache(1);
   cache.find_or_make(1, [] { return 10; });
   EXPECT_THROW(cache.find_or_make(2, []() -> int { throw std::runtime_error("no"); }),

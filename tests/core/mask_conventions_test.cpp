@@ -45,7 +45,7 @@ TYPED_TEST(MaskConventions, OtherValuesAreNamed) {
                {"hidden_from_pytorch", "element 2", "is 7", "0 or 1", "1 (true) hides"});
 }
 
-TEST(MaskConventionErrors, WrongTensorsAreNamed) {
+TEST(MaskConventionErrors, RefuseWrongTensors) {
   const OwnedTensor cube({2, 2, 2}, DType::u8), square({2, 2}, DType::f32), out({2, 2}, DType::u8);
   expect_error([&] { hidden_from_pytorch(cube.tensor, out.tensor); },
                {"(B, H, T, T)", "uint8 (2, 2, 2)"});
@@ -53,14 +53,14 @@ TEST(MaskConventionErrors, WrongTensorsAreNamed) {
                {"uint8, int32 or int64", "fp32 (2, 2)", "additive"});
 }
 
-TEST(LengthsOf, CountsWhatComesBeforeThePadding) {
+TEST(LengthsOf, CountsKeysBeforePadding) {
   const OwnedTensor hidden = mask_of<uint8_t>({0, 0, 1, 1, 1, 1, 0, 0, 0}, {3, 3});
   const OwnedTensor lengths({3}, DType::i32);
   lengths_of(hidden.tensor, lengths.tensor);
   EXPECT_THAT(lengths.tensor.span<int32_t>(), ElementsAre(2, 0, 3));
 }
 
-TEST(LengthsOf, AKeyThatIsSeenAfterAHiddenOneIsAnError) {
+TEST(LengthsOf, RefusesVisibleKeyAfterHiddenOne) {
   const OwnedTensor hidden = mask_of<uint8_t>({0, 0, 0, 0, 1, 0}, {2, 3}), lengths({2}, DType::i32);
   expect_error([&] { lengths_of(hidden.tensor, lengths.tensor); },
                {"key 2 of sequence 1", "key 1 before it", "hidden_keys"});

@@ -9,7 +9,7 @@
 #include "tests/support/tensors.h"
 
 // The examples of docs/masks.md, which a reader can check by hand: the scale of the scores is ln 2,
-// so that a weight is a power of two over the sum of those of its row.
+// so a weight is a power of two divided by the sum of those of its row.
 
 namespace tessera {
 namespace {
@@ -24,7 +24,7 @@ constexpr std::array<Pair, kPositions> kQueries = {{{1, 0}, {0, 1}, {1, 1}, {2, 
 constexpr std::array<Pair, kPositions> kKeys = {{{1, 1}, {0, 2}, {1, 0}, {0, 1}}};
 constexpr std::array<Pair, kPositions> kValues = {{{1, 0}, {0, 1}, {1, 1}, {9, 9}}};
 
-/// A table of the page, row after row.
+/// A table of the page, by rows.
 struct Table {
   Row sums;
   std::array<Row, kPositions> weights;
@@ -41,8 +41,8 @@ TestTensor rows_of_all() {
   return test::from_doubles(qkv, {1, kPositions, 3, 1, 2}, DType::f32);
 }
 
-/// Some roundings: a power of two comes out of exp(ln 2 × q·k), with ln 2 rounded. Values are up to
-/// 9, so those of the outputs are ten times as large.
+/// Some roundings: a power of two comes from exp(ln 2 × q·k), with ln 2 rounded. Values are up to
+/// 9, so the errors of outputs are ten times as large.
 constexpr double kTolerance = 1e-6;
 
 void expect_table(const AttentionMask& mask, const Table& table) {
@@ -62,11 +62,11 @@ void expect_table(const AttentionMask& mask, const Table& table) {
     }
     for (size_t s = 0; s < kPositions; ++s) {
       const float weight = weights.tensor.data<float>()[kPositions * t + s];
-      // A key that is hidden has no weight at all.
+      // A hidden key has no weight at all.
       const double tolerance = table.weights[t][s] == 0 ? 0 : kTolerance;
       EXPECT_NEAR(weight, table.weights[t][s], tolerance) << "key " << s;
     }
-    // A row that sees nothing: exp(−∞) = 0.
+    // A fully masked row: exp(−∞) = 0.
     const double sum = std::exp(double{log_sum_exp.tensor.data<float>()[t]});
     EXPECT_NEAR(sum, table.sums[t], kTolerance * table.sums[t]);
   }

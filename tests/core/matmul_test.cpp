@@ -18,7 +18,7 @@ using test::random_tensor;
 using test::TestTensor;
 using test::to_doubles;
 
-/// (m, n) = Σ_k a(m, k) b(k, n), with the matrices given as functions.
+/// The product (m, n) = Σ_k a(m, k) b(k, n) of matrices given as functions.
 template <typename A, typename B>
 std::vector<double> product(int64_t m, int64_t n, int64_t k, A a, B b) {
   std::vector<double> out(static_cast<size_t>(m * n));
@@ -52,7 +52,7 @@ class Matmul : public testing::TestWithParam<Case> {
   }
 };
 
-TEST_P(Matmul, ForwardAddsTheBias) {
+TEST_P(Matmul, ForwardAddsBias) {
   const TestTensor bias = random_tensor({n}, dtype, 4);
   TestTensor y({m, n}, dtype);
   linear_forward(x.tensor, w.tensor, bias.tensor, y.tensor);
@@ -100,7 +100,7 @@ TEST_P(Matmul, BackwardWeightWithTheBias) {
     const TestTensor dbias = test::copy_of(bias_before.tensor);
     linear_backward_weight_bias(dy.tensor, x.tensor, dw.tensor, accumulate, dbias.tensor);
     linear_backward_weight(dy.tensor, x.tensor, apart.tensor, accumulate);
-    // On a GPU the two may be different algorithms, each with the error of a sum.
+    // On a GPU the two may use different algorithms, each with the error of a sum.
     const double tolerance = test::sum_tolerance(DType::f32, m + 1);
     test::expect_close(dw.tensor, to_doubles(apart.tensor), 2 * tolerance, "dw");
     test::expect_close(dbias.tensor, sums, tolerance, "dbias");
@@ -119,7 +119,7 @@ double gelu_slope(Gelu kind, double x) {
   return (gelu(kind, x + kStep) - gelu(kind, x - kStep)) / (2.0 * kStep);
 }
 
-// An error of hidden's rounding may be in active or not: gelu is at most 1.13 as steep as that.
+// `active` may or may not include the rounding error of `hidden`; gelu's slope is at most 1.13.
 TEST_P(Matmul, ForwardWithGelu) {
   const TestTensor bias = random_tensor({n}, dtype, 4);
   const std::vector<double> biases = to_doubles(bias.tensor);
@@ -151,8 +151,8 @@ TEST_P(Matmul, BackwardInputThroughGelu) {
   }
 }
 
-// What models computed before there was one op for both must stay the same bits.
-TEST_P(Matmul, OnACpuGeluIsAppliedToWhatWasRounded) {
+// Models that were trained before this op existed must keep their bits.
+TEST_P(Matmul, CpuAppliesGeluToRoundedSums) {
   if (test::on_gpu()) GTEST_SKIP() << "a GPU applies it to the sums";
   const TestTensor hidden({m, n}, dtype), active({m, n}, dtype), apart({m, n}, dtype);
   linear_gelu_forward(x.tensor, w.tensor, {}, Gelu::tanh, hidden.tensor, active.tensor);
@@ -182,7 +182,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Matmul,
                            return fmt::format("{}x{}x{}_{}", c.m, c.n, c.k, to_string(c.dtype));
                          });
 
-TEST(MatmulEdges, NoRowsLeaveTheWeightGradientAsItsModeSays) {
+TEST(MatmulEdges, NoRowsClearOrKeepTheWeightGradient) {
   const TestTensor none({0, 3}, DType::f32), no_dy({0, 2}, DType::f32);
   TestTensor dw = random_tensor({2, 3}, DType::f32, 1);
   const TestTensor before = test::copy_of(dw.tensor);
@@ -197,8 +197,8 @@ TEST(MatmulEdges, NoRowsLeaveTheWeightGradientAsItsModeSays) {
   for (const double value : to_doubles(dw.tensor)) EXPECT_EQ(value, 0.0);
 }
 
-// Each is made for its own sizes, and only so many are kept.
-TEST(MatmulEdges, AnyNumberOfKindsOfProducts) {
+// Each shape has its own primitive, and the cache is bounded.
+TEST(MatmulEdges, SupportsAnyNumberOfShapes) {
   const TestTensor x = random_tensor({64, 1}, DType::f32, 1),
                    w = random_tensor({20, 1}, DType::f32, 2);
   const std::vector<double> xs = to_doubles(x.tensor), ws = to_doubles(w.tensor);
@@ -214,8 +214,8 @@ TEST(MatmulEdges, AnyNumberOfKindsOfProducts) {
 }
 
 #ifdef TESSERA_HAS_CUDA
-// Where cuBLASLt has no product with a bias.
-TEST(MatmulEdges, ABiasIsAddedToEachRow) {
+// For products to which cuBLASLt cannot add a bias.
+TEST(MatmulEdges, AddsBiasToEachRow) {
   if (!test::on_gpu()) GTEST_SKIP() << "of GPUs alone";
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const TestTensor bias = random_tensor({37}, dtype, 1), y = random_tensor({65, 37}, dtype, 2);
@@ -230,7 +230,7 @@ TEST(MatmulEdges, ABiasIsAddedToEachRow) {
   }
 }
 
-TEST(MatmulEdges, Tf32CutsTheOperandsOfFp32) {
+TEST(MatmulEdges, Tf32TruncatesFp32Operands) {
   if (!test::on_gpu()) GTEST_SKIP() << "of GPUs alone";
   constexpr int64_t kRows = 64, kColumns = 48, kLength = 256;
   const TestTensor x = random_tensor({kRows, kLength}, DType::f32, 1),
@@ -251,15 +251,15 @@ TEST(MatmulEdges, Tf32CutsTheOperandsOfFp32) {
   linear_forward(x.tensor, w.tensor, {}, again.tensor);
   test::expect_close(plain.tensor, expected, test::sum_tolerance(DType::f32, kLength), "fp32");
   test::expect_same_bits(again.tensor, plain.tensor, "fp32 again");
-  // Each product of two operands that have 11 bits is off by up to 2⁻¹⁰ of itself (2⁻¹¹ each where
-  // they are rounded, twice that where they are cut), at random; the largest of 3072 sums of 256
-  // by less than five standard deviations, relative to sums whose own deviation is √256.
+  // Each product of two operands with 11 bits is off by up to 2⁻¹⁰ of its value (2⁻¹¹ per operand
+  // if rounded, twice that if truncated), at random. The largest error of 3072 sums of 256 is less
+  // than five standard deviations, relative to sums whose own deviation is √256.
   test::expect_close(y.tensor, expected, 5 * 2 * 0x1p-10, "TF32");
   EXPECT_NE(to_doubles(y.tensor), to_doubles(plain.tensor)) << "the operands were not cut";
 }
 #endif
 
-TEST(MatmulEdges, ABiasGradientThatDoesNotFitIsNamed) {
+TEST(MatmulEdges, RefusesWrongBiasGradient) {
   const TestTensor dy({4, 2}, DType::f32), x({4, 3}, DType::f32), dw({2, 3}, DType::f32);
   const TestTensor wide({3}, DType::f32), half({2}, DType::bf16);
   const auto run = [&](const Tensor& dbias) {
@@ -272,7 +272,7 @@ TEST(MatmulEdges, ABiasGradientThatDoesNotFitIsNamed) {
                      {"linear_backward_weight_bias", "dbias", "dw"});
 }
 
-TEST(MatmulEdges, ShapesThatDoNotFitAreNamed) {
+TEST(MatmulEdges, RefusesWrongShapes) {
   const TestTensor x({4, 3}, DType::f32), w({2, 5}, DType::f32);
   TestTensor y({4, 2}, DType::f32);
   try {

@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-TEST(MemoryUse, TheInnermostThatSaysSomethingCounts) {
+TEST(MemoryUse, InnermostNonEmptyTextWins) {
   EXPECT_EQ(MemoryUse::current(), "");
   const MemoryUse outer("an evaluation", "take less");
   {
@@ -23,7 +23,7 @@ TEST(MemoryUse, TheInnermostThatSaysSomethingCounts) {
   EXPECT_EQ(MemoryUse::advice(), "take less");
 }
 
-TEST(MemoryUse, IsNamedWhereAGpuHasNotEnough) {
+TEST(MemoryUse, OutOfMemoryErrorNamesTheUse) {
   bool emulated = false;
   if constexpr (kHasCuda) emulated = test::on_gpu() && cuda::is_emulated();
   if (!emulated) GTEST_SKIP() << "a real GPU's driver may try to find so much memory";

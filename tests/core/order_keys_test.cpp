@@ -63,7 +63,7 @@ void expect_order_and_return() {
   }
 }
 
-TEST(OrderKeys, AreInTheOrderOfNumbersAndLeadBackToThem) {
+TEST(OrderKeys, KeepOrderAndRoundTrip) {
   if (!test::on_gpu()) GTEST_SKIP() << "the CPU's ranks need none";
   expect_order_and_return<float, int32_t>();
   expect_order_and_return<double, int64_t>();

@@ -40,9 +40,9 @@ TEST(ParallelForEach, VisitsEachItemOnce) {
   }
 }
 
-// Inside a parallel region OpenMP gives one thread, however many are asked for; limits on the
-// number of threads do the same.
-TEST(ParallelFor, VisitsEachItemOnceWithFewerThreadsThanItAskedFor) {
+// Inside a parallel region OpenMP starts one thread, however many are requested; limits on the
+// number of threads have the same effect.
+TEST(ParallelFor, VisitsEachItemOnceWithFewerThreads) {
   const test::ThreadCount count(4);
   const int levels = omp_get_max_active_levels();
   omp_set_max_active_levels(1);

@@ -18,7 +18,7 @@ ParameterSpec weight(const Shape& shape, Shard shard = {}, int64_t padded_extent
   return {"layer.weight", shape, shard, Init::normal(0.02f), true, padded_extent};
 }
 
-/// One parameter in a store of its own, initialised.
+/// One initialized parameter in a store of its own.
 struct Initialized {
   explicit Initialized(const ParameterSpec& spec, DType precision = DType::f32,
                        StoreFor purpose = StoreFor::training) {
@@ -31,7 +31,7 @@ struct Initialized {
   ParameterStore store;
 };
 
-/// Elements of the global array `whole` that `shard` holds, row-major.
+/// The elements of `shard` of the global array `whole`, row-major.
 std::vector<double> cut(std::span<const double> whole, const Shape& shape, const Shard& shard) {
   int64_t inner = 1;
   for (int i = shard.dim + 1; i < shape.rank(); ++i) inner *= shape[i];
@@ -44,7 +44,7 @@ std::vector<double> cut(std::span<const double> whole, const Shape& shape, const
   return part;
 }
 
-TEST(ParameterStore, RangesCoverTheBuffersAndChangeWithTheProperty) {
+TEST(ParameterStore, RangesFollowTheProperty) {
   ParameterStore store;
   for (const bool decay : {true, true, false, true, false, false}) {
     const auto number = store.parameters().size();
@@ -65,7 +65,7 @@ TEST(ParameterStore, RangesCoverTheBuffersAndChangeWithTheProperty) {
   EXPECT_EQ(store.ranges_by([](const Parameter&) { return false; }).size(), 1U);
 }
 
-TEST(ParameterStore, ShardsStartWithTheBitsOfTheWhole) {
+TEST(ParameterStore, ShardsInitializeToBitsOfTheWhole) {
   for (const Shape& shape : {Shape{37}, Shape{24, 65}, Shape{6, 10, 7}, Shape{130, 129}}) {
     const Initialized whole(weight(shape));
     const auto values = to_doubles(whole.parameter().value);
@@ -82,7 +82,7 @@ TEST(ParameterStore, ShardsStartWithTheBitsOfTheWhole) {
   }
 }
 
-TEST(ParameterStore, ElementsFollowFromSeedNameAndIndex) {
+TEST(ParameterStore, InitializationDependsOnSeedNameAndIndex) {
   const Initialized whole(weight({24, 65}));
   std::vector<float> expected(24 * 65);
   random_normal({seed_for(1234, "layer.weight"), RandomPurpose::init, 0, 0}, 0.02f, 0, 24 * 65,
@@ -105,7 +105,7 @@ TEST(ParameterStore, PaddingStaysZero) {
   }
 }
 
-TEST(ParameterStore, WeightsHaveTheMomentsAskedFor) {
+TEST(ParameterStore, WeightsHaveRequestedMeanAndDeviation) {
   const Initialized whole(weight({300, 400}));
   const auto values = to_doubles(whole.parameter().value);
   const auto count = static_cast<double>(values.size());
@@ -116,7 +116,7 @@ TEST(ParameterStore, WeightsHaveTheMomentsAskedFor) {
   EXPECT_NEAR(root_mean_square(values), 0.02, 4 * 0.02 / std::sqrt(2 * count));
 }
 
-TEST(ParameterStore, ThreadsDoNotChangeABit) {
+TEST(ParameterStore, BitsDoNotDependOnThreads) {
   const ThreadCount one(1);
   const Initialized expected(weight({300, 401}));
   for (const int threads : {2, 3}) {
@@ -136,7 +136,7 @@ TEST(ParameterStore, ValuesAreTheRoundedMasters) {
   expect_same_bits(inference.parameter().value, rounded.tensor, "value without a master");
 }
 
-TEST(ParameterStore, KindsOfInitAndTwoNames) {
+TEST(ParameterStore, InitKindsAndDuplicateNames) {
   ParameterStore store;
   store.declare({"a", {5, 7}, {}, Init::normal(1.0f)});
   store.declare({"b", {5, 7}, {}, Init::normal(1.0f)});
@@ -159,7 +159,7 @@ TEST(ParameterStore, KindsOfInitAndTwoNames) {
   EXPECT_EQ(root_mean_square(to_doubles(store.flat_grads())), 0.0);
 }
 
-TEST(ParameterStore, ForgottenGradientsAreOverwrittenOrClearedByWhatComesFirst) {
+TEST(ParameterStore, InvalidGradientsAreOverwrittenOrCleared) {
   ParameterStore store;
   Parameter& product = store.declare({"product", {5, 7}, {}, Init::zeros()});
   Parameter& sum = store.declare({"sum", {9}, {}, Init::zeros()});
@@ -181,7 +181,7 @@ TEST(ParameterStore, ForgottenGradientsAreOverwrittenOrClearedByWhatComesFirst) 
   EXPECT_FALSE(sum.grad_is_invalid);
 }
 
-/// Parameters of all sorts: padded, split along dim 1, small, of ones, and with nothing in it.
+/// All kinds of parameters: padded, split along dim 1, small, of ones, and empty.
 void declare_many(ParameterStore& store) {
   store.declare(weight({24, 65}, {0, {8, 13}}, 8));
   store.declare({"columns", {6, 40, 7}, {1, {10, 30}}, Init::normal(1.0f), true});
@@ -193,7 +193,7 @@ void declare_many(ParameterStore& store) {
 
 class SharedStores : public testing::TestWithParam<std::tuple<int, int64_t>> {};
 
-TEST_P(SharedStores, OwnersTogetherHaveTheBitsOfTheWhole) {
+TEST_P(SharedStores, ShardsHaveTheBitsOfTheWhole) {
   const auto [num_shards, bucket] = GetParam();
   for (const DType precision : {DType::f32, DType::bf16}) {
     ParameterStore whole;
@@ -230,7 +230,7 @@ TEST_P(SharedStores, OwnersTogetherHaveTheBitsOfTheWhole) {
   }
 }
 
-TEST_P(SharedStores, OwnedRangesAreTheOwnedPartOfTheRanges) {
+TEST_P(SharedStores, ShardRangesAreTheShardsOfRanges) {
   const auto [num_shards, bucket] = GetParam();
   const auto decays = [](const Parameter& parameter) { return parameter.decay; };
   std::vector<int> seen;
@@ -259,7 +259,7 @@ TEST_P(SharedStores, OwnedRangesAreTheOwnedPartOfTheRanges) {
         EXPECT_EQ(property[static_cast<size_t>(i)], range.property);
       }
     }
-    // The same elements of the state, by another way.
+    // The same elements of the state, accessed otherwise.
     for (const Parameter& parameter : store.parameters()) {
       for (const double x : to_doubles(parameter.optimizer_shard.exp_avg)) ASSERT_EQ(x, 1.0);
     }
@@ -271,7 +271,7 @@ INSTANTIATE_TEST_SUITE_P(Cuts, SharedStores,
                          testing::Combine(testing::Values(1, 2, 3, 4, 16),
                                           testing::Values<int64_t>(1, 500, 100000)));
 
-TEST(ParameterStore, WhatOwnersShareIsNotWhole) {
+TEST(ParameterStore, RefusesFlatStateOfSeveralShards) {
   ParameterStore store;
   store.declare(weight({24, 65}));
   store.allocate(kMeta, DType::bf16, StoreFor::training, {2, 1});
@@ -285,7 +285,7 @@ TEST(ParameterStore, WhatOwnersShareIsNotWhole) {
                {"layer.weight"});
 }
 
-TEST(ParameterStore, OnTheMetaDeviceNothingIsComputed) {
+TEST(ParameterStore, SupportsTheMetaDevice) {
   ParameterStore store;
   store.declare(weight({24, 65}));
   expect_error([&] { store.initialize(1); }, {"before it was allocated"});

@@ -12,7 +12,7 @@ constexpr ProductKey kForward{
     8192,        768,         3072,           Layout::rows, Layout::columns,
     DType::bf16, DType::bf16, Epilogue::bias, false,        16};
 
-TEST(ProductKey, RowsAreRoundedToFewNumbersCloseAbove) {
+TEST(ProductKey, RoundsRowsToFewNumbers) {
   std::set<int64_t> numbers;
   for (int64_t rows = 1; rows <= 65536; ++rows) {
     const int64_t rounded = rounded_rows(rows);
@@ -25,14 +25,14 @@ TEST(ProductKey, RowsAreRoundedToFewNumbersCloseAbove) {
   for (int64_t rows = 1024; rows <= 32768; rows += 1024) EXPECT_EQ(rounded_rows(rows), rows);
 }
 
-TEST(ProductKey, ProductsThatDifferInTheirRowsAloneShareAnAlgorithm) {
+TEST(ProductKey, IgnoresTheNumberOfRows) {
   ProductKey other = kForward;
   other.m = 8100;
   EXPECT_EQ(algorithm_key(other), algorithm_key(kForward));
   other.m = 4000;
   EXPECT_NE(algorithm_key(other), algorithm_key(kForward));
 
-  // In a weight gradient the rows are summed over; its other extents are the layer's.
+  // A weight gradient sums over the rows; its other extents are the layer's.
   ProductKey gradient = kForward;
   gradient.a_layout = Layout::columns;
   gradient.m = 1001, gradient.k = 8100;
@@ -40,7 +40,7 @@ TEST(ProductKey, ProductsThatDifferInTheirRowsAloneShareAnAlgorithm) {
   EXPECT_EQ(algorithm_key(gradient).k, 8192);
 }
 
-TEST(ProductKey, AnyPartMakesItAnother) {
+TEST(ProductKey, EveryPartDistinguishesKeys) {
   std::unordered_set<ProductKey, ProductKeyHash> keys{kForward};
   const auto insert = [&](auto change) {
     ProductKey key = kForward;
@@ -61,7 +61,7 @@ TEST(ProductKey, AnyPartMakesItAnother) {
   insert([](ProductKey& key) { key.tf32 = true; });
 }
 
-TEST(ProductKey, AlignmentIsThatOfTheAddressUpToTheWidestAccess) {
+TEST(ProductKey, AlignmentIsAtMost16Bytes) {
   const auto at = [](uintptr_t address) {
     return static_cast<int>(alignment_of(reinterpret_cast<const void*>(address)));
   };

@@ -14,7 +14,7 @@ const RandomKey kKey{0x0123456789abcdefu, RandomPurpose::mlp_dropout, 77, 12};
 
 using Counter = std::array<uint32_t, 4>;
 
-// The known answers of Random123's kat_vectors.
+// The known answers from Random123's kat_vectors.
 TEST(Philox, KnownAnswers) {
   constexpr uint32_t kOnes = 0xffffffffu;
   EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}),
@@ -26,14 +26,14 @@ TEST(Philox, KnownAnswers) {
       (Counter{0xd16cfe09u, 0x94fdcceb, 0x5001e420u, 0x24126ea1u}));
 }
 
-TEST(Philox, TheKeyFillsCounterAndKey) {
+TEST(Philox, KeyFillsCounterAndKey) {
   const uint64_t block = 0x0000000500000003u;
   EXPECT_EQ(philox(kKey, block),
             philox4x32({3, 5, 77u | 5u << 24, 12}, {0x89abcdefu, 0x01234567u}));
 }
 
-TEST(RandomBits, BulkIsTheWordOfEachElement) {
-  // Across the carry into the block's upper half too.
+TEST(RandomBits, BulkEqualsSingleWords) {
+  // Includes the carry into the upper half of the block.
   for (const uint64_t first : {uint64_t{0}, uint64_t{1}, uint64_t{2}, uint64_t{3}, uint64_t{4093},
                                (uint64_t{1} << 34) - 37}) {
     for (const int64_t n : {0, 1, 3, 4, 31, 127, 128, 129, 300}) {
@@ -47,7 +47,7 @@ TEST(RandomBits, BulkIsTheWordOfEachElement) {
   }
 }
 
-TEST(RandomBits, EveryPartOfTheKeyCounts) {
+TEST(RandomBits, EveryPartOfTheKeyMatters) {
   std::set<uint32_t> words;
   for (const RandomKey& key : {kKey, RandomKey{1, kKey.purpose, kKey.id, kKey.step},
                                RandomKey{kKey.seed, RandomPurpose::sampling, kKey.id, kKey.step},
@@ -58,7 +58,7 @@ TEST(RandomBits, EveryPartOfTheKeyCounts) {
   EXPECT_EQ(words.size(), 5u);
 }
 
-TEST(RandomUniform, IsInTheUnitIntervalAndEven) {
+TEST(RandomUniform, IsUniformInUnitInterval) {
   constexpr int kCount = 100000;
   double sum = 0.0;
   for (uint64_t i = 0; i < kCount; ++i) {
@@ -71,7 +71,7 @@ TEST(RandomUniform, IsInTheUnitIntervalAndEven) {
   EXPECT_NEAR(sum / kCount, 0.5, 4.0 / std::sqrt(12.0 * kCount));
 }
 
-TEST(RandomNormal, IsTheSameForAnyCut) {
+TEST(RandomNormal, BitsDoNotDependOnRanges) {
   constexpr int64_t kCount = 1000;
   std::vector<float> whole(kCount), cut(kCount);
   random_normal(kKey, 0.02f, 40, kCount, whole.data());
@@ -84,19 +84,19 @@ TEST(RandomNormal, IsTheSameForAnyCut) {
   }
 }
 
-TEST(RandomNormal, IsBoxMullerOfItsOwnBlock) {
+TEST(RandomNormal, IsBoxMullerOfEachBlock) {
   std::vector<float> normals(200);
   random_normal(kKey, 2.0f, 1000, 200, normals.data());
   for (size_t i = 0; i < normals.size(); ++i) {
     const auto words = philox(kKey, 1000 + i);
     const double uniform = (words[0] + 0.5) * 0x1p-32;
     const double angle = 2.0 * M_PI * words[1] * 0x1p-32;
-    // Rounding a uniform next to 1 to fp32 moves the radius by up to sqrt(2⁻²⁴).
+    // Rounding a uniform close to 1 to fp32 moves the radius by up to sqrt(2⁻²⁴).
     EXPECT_NEAR(normals[i], 2.0 * std::sqrt(-2.0 * std::log(uniform)) * std::cos(angle), 1e-3);
   }
 }
 
-TEST(RandomNormal, HasTheMomentsOfANormal) {
+TEST(RandomNormal, HasMomentsOfNormalDistribution) {
   constexpr int64_t kCount = 200000;
   std::vector<float> x(kCount);
   random_normal(kKey, 1.0f, 0, kCount, x.data());
@@ -118,7 +118,7 @@ TEST(RandomNormal, HasTheMomentsOfANormal) {
               4.0 * std::sqrt(0.0455 * 0.9545 / kCount));
 }
 
-TEST(SeedFor, NamesOfALargeModelHaveSeedsOfTheirOwn) {
+TEST(SeedFor, NamesOfALargeModelHaveDistinctSeeds) {
   std::set<uint64_t> seeds;
   size_t names = 0;
   for (int layer = 0; layer < 1000; ++layer) {

@@ -19,10 +19,10 @@ double sum_of_squares(const Tensor& x) {
   return to_doubles(out.tensor)[0];
 }
 
-// Sums in double of up to 2²¹ elements: 2⁻⁵³ each, as a random walk.
+// Sums in double of up to 2²¹ elements: errors of 2⁻⁵³ each, as a random walk.
 constexpr double kDoubleTolerance = 4 * 1500 * 0x1p-53;
 
-TEST(Reduce, SumsAreThoseInDouble) {
+TEST(Reduce, MatchesReference) {
   for (const int64_t n : {0, 1, 3, 17, 4095, 4097, 70001, 1500001}) {
     const TestTensor x = random_tensor({n}, DType::f32, 1);
     double squares = 0.0;
@@ -39,7 +39,7 @@ TEST(Reduce, SquaresBeyondFp32DoNotOverflow) {
   EXPECT_NEAR(std::sqrt(sum_of_squares(x.tensor)) / 5e30, 1.0, 1e-6);
 }
 
-TEST(Reduce, SquaresAreAddedToWhatIsThere) {
+TEST(Reduce, SumOfSquaresAccumulates) {
   const TestTensor x = from_doubles({{3.0, 4.0}}, {2}, DType::f32), out({1}, DType::f64);
   out.tensor.span<double>()[0] = 0.5;
   add_sum_of_squares(x.tensor, out.tensor);
@@ -47,7 +47,7 @@ TEST(Reduce, SquaresAreAddedToWhatIsThere) {
   EXPECT_EQ(to_doubles(out.tensor)[0], 25.5);
 }
 
-TEST(Reduce, SquaresOfWhatIsNotFiniteAreNotFinite) {
+TEST(Reduce, SumOfSquaresPropagatesNonFinite) {
   for (const double bad : {double{NAN}, double{INFINITY}, -double{INFINITY}}) {
     TestTensor x = random_tensor({70001}, DType::f32, 1);
     x.tensor.span<float>()[69999] = static_cast<float>(bad);
@@ -55,7 +55,7 @@ TEST(Reduce, SquaresOfWhatIsNotFiniteAreNotFinite) {
   }
 }
 
-TEST(Reduce, ColumnSumAddsToWhatIsThere) {
+TEST(Reduce, ColumnSumAccumulates) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const int64_t rows : {0, 1, 3, 65, 300}) {
       for (const int64_t columns : {1, 3, 17, 127, 769}) {
@@ -65,7 +65,7 @@ TEST(Reduce, ColumnSumAddsToWhatIsThere) {
         const auto before = to_doubles(out.tensor);
         for (size_t c = 0; c < expected.size(); ++c) expected[c] += before[c];
         column_sum(x.tensor, out.tensor);
-        // A single column has no neighbours: cancellation is measured by the terms' magnitude.
+        // A single column: cancellation is measured by the magnitude of the terms.
         const double typical = std::sqrt(static_cast<double>(rows + 1));
         const double scale = std::max(1.0, typical / root_mean_square(expected));
         expect_close(out.tensor, expected, scale * sum_tolerance(DType::f32, rows + 1), "out");
@@ -74,7 +74,7 @@ TEST(Reduce, ColumnSumAddsToWhatIsThere) {
   }
 }
 
-TEST(Reduce, ThreadsDoNotChangeABit) {
+TEST(Reduce, BitsDoNotDependOnThreads) {
   const TestTensor x = random_tensor({433, 769}, DType::f32, 1);
   const TestTensor expected({769}, DType::f32);
   double squares = 0.0;
@@ -91,7 +91,7 @@ TEST(Reduce, ThreadsDoNotChangeABit) {
   }
 }
 
-TEST(Reduce, WrongArgumentsAreNamedOnTheMetaDeviceToo) {
+TEST(Reduce, RefusesWrongArguments) {
   const TestTensor x({4, 8}, DType::bf16, kMeta), out({8}, DType::f32, kMeta);
   const TestTensor total({1}, DType::f64, kMeta), single({1}, DType::f32);
   add_sum_of_squares(out.tensor, total.tensor);

@@ -21,7 +21,7 @@ struct Sizes {
   Shape qkv() const { return {batch, seq, 3, heads, d}; }
 };
 
-/// Hugging Face's x × cos + rotate_half(x) × sin, with cos and sin of the angles twice in a row.
+/// Hugging Face's x × cos + rotate_half(x) × sin, with cos and sin of the angles repeated.
 std::vector<double> reference(std::span<const double> qkv, std::span<const int32_t> positions,
                               const Sizes& sizes) {
   std::vector<double> result(qkv.begin(), qkv.end());
@@ -47,7 +47,7 @@ TestTensor table_of(const Tensor& positions, int64_t d) {
   return table;
 }
 
-TEST(Rotary, IsTheTextbooks) {
+TEST(Rotary, MatchesReference) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const Sizes& sizes : {Sizes{1, 1, 1, 2}, Sizes{2, 7, 3, 6}, Sizes{2, 70, 2, 64}}) {
       const TestTensor positions = random_ints({sizes.batch * sizes.seq}, 0, 5000, 1);
@@ -77,7 +77,7 @@ TEST(Rotary, BackwardIsTheTranspose) {
   expect_close(dy.tensor, numeric, sum_tolerance(DType::f32, 2), "dqkv");
 }
 
-TEST(Rotary, ScoresDependOnTheDistanceOnly) {
+TEST(Rotary, ScoresDependOnDistanceOnly) {
   const Sizes sizes{1, 2, 1, 16};
   const auto score = [&](std::vector<int32_t> positions) {
     const TestTensor at = from_ints(positions, {2});
@@ -90,7 +90,7 @@ TEST(Rotary, ScoresDependOnTheDistanceOnly) {
   EXPECT_GT(std::abs(score({3, 10}) - score({3, 11})), 1e-3);
 }
 
-TEST(Rotary, ThreadsDoNotChangeABit) {
+TEST(Rotary, BitsDoNotDependOnThreads) {
   if (on_gpu()) GTEST_SKIP() << "threads of the host do not compute there";
   const Sizes sizes{2, 301, 4, 64};
   const TestTensor positions = random_ints({sizes.batch * sizes.seq}, 0, 512, 1);
@@ -103,7 +103,7 @@ TEST(Rotary, ThreadsDoNotChangeABit) {
   expect_same_bits(run(3).tensor, run(1).tensor, "qkv");
 }
 
-TEST(Rotary, WrongArgumentsAreNamed) {
+TEST(Rotary, RefusesWrongArguments) {
   const TestTensor positions({4}, DType::i32), odd({4, 5}, DType::f32), table({4, 6}, DType::f32);
   const TestTensor qkv({2, 2, 3, 1, 8}, DType::f32), odd_qkv({2, 2, 3, 1, 5}, DType::f32);
   expect_error([&] { rotary_table(positions.tensor, kBase, odd.tensor); },

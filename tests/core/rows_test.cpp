@@ -21,7 +21,7 @@ using test::unit_roundoff;
 
 constexpr DType kDTypes[] = {DType::f32, DType::bf16};
 
-TEST(Rows, GatheringTakesThem) {
+TEST(Rows, GathersRows) {
   const TestTensor rows = test::from_ints(std::vector<int32_t>{6, 0, 3}, {3});
   for (const DType dtype : kDTypes) {
     const TestTensor x = random_tensor({1, 7, 19}, dtype, 1);
@@ -35,7 +35,7 @@ TEST(Rows, GatheringTakesThem) {
   }
 }
 
-TEST(Rows, ScatteringAddsToThemAlone) {
+TEST(Rows, ScatterAddsToSelectedRows) {
   const TestTensor rows = test::from_ints(std::vector<int32_t>{6, 0, 3}, {3});
   for (const DType dtype : kDTypes) {
     const TestTensor dout = random_tensor({3, 19}, dtype, 1);
@@ -51,7 +51,7 @@ TEST(Rows, ScatteringAddsToThemAlone) {
   }
 }
 
-TEST(Rows, OfAPartOfTheMatrixTheOthersAreZeros) {
+TEST(Rows, RowsOutsideTheLocalPartAreZeros) {
   const TestTensor rows = test::from_ints(std::vector<int32_t>{6, 0, 3, 2}, {4});
   constexpr int64_t kFirst = 2;
   for (const DType dtype : kDTypes) {
@@ -77,7 +77,7 @@ TEST(Rows, OfAPartOfTheMatrixTheOthersAreZeros) {
   }
 }
 
-TEST(Rows, ArgmaxIsTheFirstOfTheLargest) {
+TEST(Rows, ArgmaxReturnsFirstOfEquals) {
   const std::vector<double> values = {1, 3, 3, 2, -1, -2, -3, -4, 0, 0, 0, 5};
   for (const DType dtype : kDTypes) {
     const TestTensor x = test::from_doubles(values, {3, 4}, dtype);
@@ -87,7 +87,7 @@ TEST(Rows, ArgmaxIsTheFirstOfTheLargest) {
   }
 }
 
-TEST(Rows, ArgmaxSkipsNansBehindTheFirstColumn) {
+TEST(Rows, ArgmaxIgnoresLaterNaNs) {
   const double nan = std::nan("");
   const TestTensor x = test::from_doubles(
       std::vector<double>{nan, 3, 4, 1, nan, 0, -INFINITY, nan, -INFINITY}, {3, 3}, DType::f32);
@@ -96,7 +96,7 @@ TEST(Rows, ArgmaxSkipsNansBehindTheFirstColumn) {
   EXPECT_EQ(to_doubles(out.tensor), (std::vector<double>{0, 0, 0}));
 }
 
-TEST(Rows, IntsAreGatheredAndCounted) {
+TEST(Rows, GathersAndCountsInts) {
   for (const int64_t n : {0, 1, 31, 33, 1024, 1025, 3000}) {
     const TestTensor values = test::random_ints({n + 1}, 0, 3, 1),
                      b = test::random_ints({n}, 0, 3, 2);
@@ -116,7 +116,7 @@ TEST(Rows, IntsAreGatheredAndCounted) {
   }
 }
 
-TEST(Rows, WrongArgumentsAreNamed) {
+TEST(Rows, RefusesWrongArguments) {
   const TestTensor x({7, 4}, DType::f32, kMeta), rows({3}, DType::i32, kMeta);
   const TestTensor out({2, 4}, DType::f32, kMeta);
   expect_error([&] { gather_rows(x.tensor, rows.tensor, out.tensor); },
@@ -126,7 +126,7 @@ TEST(Rows, WrongArgumentsAreNamed) {
   expect_error([&] { argmax_rows(x.tensor, rows.tensor); }, {"argmax_rows", "out", "(7)"});
 }
 
-TEST(Tanh, ForwardAndBackwardAreTheTextbooks) {
+TEST(Tanh, BothPassesMatchReference) {
   for (const DType dtype : kDTypes) {
     const TestTensor x = random_tensor({5, 33}, dtype, 1, 2.0f);
     const TestTensor dy = random_tensor({5, 33}, dtype, 2);
@@ -137,7 +137,7 @@ TEST(Tanh, ForwardAndBackwardAreTheTextbooks) {
     expect_close(y.tensor, expected, 2 * unit_roundoff(dtype), "y");
 
     tanh_backward(dy.tensor, y.tensor, dx.tensor);
-    auto slope = to_doubles(y.tensor);  // 1 − y² of the rounded y
+    auto slope = to_doubles(y.tensor);  // 1 − y² from the rounded y
     const auto gradient = to_doubles(dy.tensor);
     for (size_t i = 0; i < slope.size(); ++i) slope[i] = gradient[i] * (1.0 - slope[i] * slope[i]);
     expect_close(dx.tensor, slope, 4 * unit_roundoff(dtype), "dx");

@@ -20,7 +20,7 @@ using namespace test;
 
 const RandomKey kKey{42, RandomPurpose::stochastic_rounding, 0, 7};
 
-/// The bf16 between which and the next away from zero a finite number lies.
+/// A finite number lies between this bf16 and the next away from zero.
 bfloat16 toward_zero(float value) {
   bfloat16 result{};
   result.bits = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
@@ -31,7 +31,7 @@ bfloat16 next_away(bfloat16 value) {
   return value;
 }
 
-TEST(StochasticRounding, GivesOneOfTheTwoNeighbours) {
+TEST(StochasticRounding, ReturnsOneOfTwoNeighbors) {
   const TestTensor x = random_tensor({4096}, DType::f32, 1), y({4096}, DType::bf16);
   round_stochastically(x.tensor, {kKey}, y.tensor);
   const std::vector<double> values = to_doubles(x.tensor);
@@ -42,18 +42,19 @@ TEST(StochasticRounding, GivesOneOfTheTwoNeighbours) {
     ASSERT_TRUE(got == down || got == next_away(toward_zero(value)).bits) << value;
     up += got != down ? 1 : 0;
   }
-  // What is cut off is as good as uniform: half of 4096, with a standard deviation of 32.
+  // The bits cut off are as good as uniform: half of 4096 round up, with a standard deviation of
+  // 32.
   EXPECT_NEAR(up, 2048, 5 * 32);
 }
 
-TEST(StochasticRounding, OverAllWordsTheMeanIsExact) {
+TEST(StochasticRounding, MeanOverAllWordsIsExact) {
   for (const float value : {1.0f + 0x1p-23f, 3.14159265f, -2.71828183f, 1e-30f, -7.77e20f, 1e-40f,
                             std::nextafter(1.0f, 0.0f)}) {
     const auto cut = static_cast<int64_t>(std::bit_cast<uint32_t>(value) & 0xffffu);
     const bfloat16 down = toward_zero(value);
     int64_t up = 0;
     for (uint32_t word = 0; word < 65536; ++word) {
-      // The upper half of a word decides nothing.
+      // The upper half of a word has no influence.
       const bfloat16 got = round_stochastically(value, word | word << 16);
       if (got.bits == down.bits) continue;
       ASSERT_EQ(got.bits, next_away(down).bits) << value;
@@ -66,7 +67,7 @@ TEST(StochasticRounding, OverAllWordsTheMeanIsExact) {
   }
 }
 
-TEST(StochasticRounding, WhatBf16HoldsStaysExactly) {
+TEST(StochasticRounding, KeepsBf16Numbers) {
   for (const float value : {0.0f, -0.0f, 1.0f, -1.5f, 0x1p-126f, 3.3895313892515355e38f}) {
     for (const uint32_t word : {0u, 1u, 0x8000u, 0xffffu, 0xffffffffu}) {
       const auto got = static_cast<float>(round_stochastically(value, word));
@@ -75,12 +76,13 @@ TEST(StochasticRounding, WhatBf16HoldsStaysExactly) {
   }
 }
 
-TEST(StochasticRounding, InfinityStaysAndNaNIsNaN) {
+TEST(StochasticRounding, KeepsInfinityAndNaN) {
   const float infinity = std::numeric_limits<float>::infinity();
   for (const uint32_t word : {0u, 0x8000u, 0xffffu}) {
     EXPECT_EQ(static_cast<float>(round_stochastically(infinity, word)), infinity);
     EXPECT_EQ(static_cast<float>(round_stochastically(-infinity, word)), -infinity);
-    // Also those whose payload is in the half that is cut off, or that a sum would carry away.
+    // Including NaNs whose payload is in the half that is cut off, or that an addition would carry
+    // away.
     for (const uint32_t bits : {0x7f800001u, 0x7fffffffu, 0xff800001u, 0xffffffffu, 0x7fc00000u}) {
       const auto got = static_cast<float>(round_stochastically(std::bit_cast<float>(bits), word));
       EXPECT_TRUE(std::isnan(got)) << std::hex << bits;
@@ -88,7 +90,7 @@ TEST(StochasticRounding, InfinityStaysAndNaNIsNaN) {
   }
 }
 
-/// The elements of `x` one by one, by the words of random_bits().
+/// Rounds the elements of `x` one by one, with the words of random_bits().
 std::vector<bfloat16> one_by_one(const Tensor& x, const StochasticRounding& rounding) {
   std::vector<bfloat16> expected;
   const std::vector<double> values = to_doubles(x);
@@ -108,8 +110,8 @@ void expect_bits(const Tensor& actual, const std::vector<bfloat16>& expected, co
   }
 }
 
-// Whole tensors and pieces; runs of rows that are multiples of 4, in which a kernel draws a block
-// of words at once, and others.
+// Whole tensors and parts; rows of a multiple of 4, where a kernel draws a block of words at once,
+// and others.
 const std::vector<StochasticRounding> kRoundings = {
     {kKey},
     {kKey, {}, 8},
@@ -123,7 +125,7 @@ const std::vector<StochasticRounding> kRoundings = {
     {kKey, {12, 26, 13}},
 };
 
-TEST(StochasticRounding, TheBitsAreThoseOfTheElementsInTheWholeTensor) {
+TEST(StochasticRounding, BitsDependOnGlobalIndex) {
   for (const int64_t n : {0, 1, 3, 4, 17, 1024, 1027, 70001}) {
     const TestTensor x = random_tensor({n}, DType::f32, 3);
     for (const StochasticRounding& rounding : kRoundings) {
@@ -134,7 +136,7 @@ TEST(StochasticRounding, TheBitsAreThoseOfTheElementsInTheWholeTensor) {
   }
 }
 
-TEST(StochasticRounding, AdamWRoundsItsMastersSo) {
+TEST(StochasticRounding, AdamWRoundsMasters) {
   constexpr int64_t kCount = 40003;
   for (const StochasticRounding& rounding : kRoundings) {
     const TestTensor grad = random_tensor({kCount}, DType::f32, 1),
@@ -157,7 +159,7 @@ TEST(StochasticRounding, AdamWRoundsItsMastersSo) {
   }
 }
 
-TEST(StochasticRounding, WithAScaleThatIsNaNAdamWRoundsNothingAnew) {
+TEST(StochasticRounding, AdamWKeepsValuesForNaNScale) {
   const TestTensor grad = random_tensor({64}, DType::f32, 1), m({64}, DType::f32),
                    v({64}, DType::f32);
   const TestTensor master = random_tensor({64}, DType::f32, 4), value({64}, DType::bf16);
@@ -168,7 +170,7 @@ TEST(StochasticRounding, WithAScaleThatIsNaNAdamWRoundsNothingAnew) {
   for (const double x : to_doubles(value.tensor)) EXPECT_EQ(x, 0.0);
 }
 
-TEST(StochasticRounding, CutsAndThreadsDoNotChangeABit) {
+TEST(StochasticRounding, BitsDoNotDependOnRangesOrThreads) {
   constexpr int64_t kCount = 100003, kCut = 33333;
   const TestTensor x = random_tensor({kCount}, DType::f32, 3), whole({kCount}, DType::bf16);
   const GlobalIndex index{1000, 3000, 1000};
@@ -203,7 +205,7 @@ TEST(StochasticRounding, ShardsHaveTheBitsOfTheWhole) {
   }
 }
 
-TEST(StochasticRounding, AnotherStepHasOtherBits) {
+TEST(StochasticRounding, BitsChangeWithStep) {
   const TestTensor x = random_tensor({1000}, DType::f32, 5), a({1000}, DType::bf16),
                    b({1000}, DType::bf16);
   RandomKey next = kKey;
@@ -213,20 +215,21 @@ TEST(StochasticRounding, AnotherStepHasOtherBits) {
   EXPECT_NE(to_doubles(a.tensor), to_doubles(b.tensor));
 }
 
-TEST(StochasticRounding, SmallUpdatesAreNotLost) {
-  // A bf16 near 1 has steps of 2⁻⁸: an update of 2⁻¹² is lost to the nearest, and kept in the mean.
+TEST(StochasticRounding, KeepsSmallUpdatesOnAverage) {
+  // Near 1, bf16 has steps of 2⁻⁸: rounding to nearest loses an update of 2⁻¹², stochastic rounding
+  // keeps it in the mean.
   constexpr int64_t kCount = 65536;
   const TestTensor x({kCount}, DType::f32), y({kCount}, DType::bf16);
   for (float& value : x.tensor.span<float>()) value = 1.0f + 0x1p-12f;
   round_stochastically(x.tensor, {kKey}, y.tensor);
   double sum = 0.0;
   for (const double value : to_doubles(y.tensor)) sum += value;
-  // One in 32 is rounded up, by 2⁻⁷: five standard deviations of the mean of so many.
+  // One in 32 rounds up, by 2⁻⁷: five standard deviations of the mean.
   const double deviation = 0x1p-7 * std::sqrt((1.0 / 32) * (31.0 / 32) / kCount);
   EXPECT_NEAR(sum / kCount, 1.0 + 0x1p-12, 5 * deviation);
 }
 
-TEST(StochasticRounding, WrongArgumentsAreNamed) {
+TEST(StochasticRounding, RefusesWrongArguments) {
   const TestTensor x({8}, DType::f32), y({8}, DType::bf16), longer({9}, DType::bf16),
       f({8}, DType::f32);
   const TestTensor meta({8}, DType::f32, kMeta);

@@ -11,7 +11,7 @@
 namespace tessera::cpu {
 namespace {
 
-TEST(Streams, BlocksCoverAllElementsOnceAndInOrder) {
+TEST(Streams, BlocksCoverElementsInOrder) {
   for (const int64_t n : {0, 1, 63, 64, 65, 128, 1000}) {
     const std::vector<float> read(static_cast<size_t>(n));
     std::vector<float> written(static_cast<size_t>(n));
@@ -31,7 +31,7 @@ TEST(Streams, BlocksCoverAllElementsOnceAndInOrder) {
   }
 }
 
-TEST(Streams, SixteenLanesFoldToOneNumber) {
+TEST(Streams, FoldsSixteenLanes) {
   std::array<float, 16> lanes;
   for (size_t i = 0; i < lanes.size(); ++i) lanes[i] = static_cast<float>((i * 7) % 16);
   const auto add = [](float a, float b) { return a + b; };

@@ -8,13 +8,13 @@
 namespace tessera {
 namespace {
 
-TEST(Tensor, SliceAndViewShareTheElements) {
+TEST(Tensor, SliceAndViewShareElements) {
   OwnedTensor owned({4, 3}, DType::f32);
   owned.tensor.slice(1, 3).view({6}).data<float>()[4] = 7.0f;
   EXPECT_EQ(owned.tensor.span<float>()[7], 7.0f);
 }
 
-TEST(Tensor, WrongUsesAreNamed) {
+TEST(Tensor, RefusesWrongUses) {
   OwnedTensor owned({4, 3}, DType::f32);
   EXPECT_THROW(owned.tensor.data<int32_t>(), Error);
   EXPECT_THROW(owned.tensor.view({5}), Error);
@@ -22,7 +22,7 @@ TEST(Tensor, WrongUsesAreNamed) {
   EXPECT_THROW(Tensor().data<float>(), Error);
 }
 
-TEST(Arena, ADryRunFindsTheCapacityThatTheRunNeeds) {
+TEST(Arena, DryRunMeasuresCapacity) {
   const auto run = [](Arena& arena) {
     arena.reset();
     arena.allocate({3, 5}, DType::f32);
@@ -41,7 +41,7 @@ TEST(Arena, ADryRunFindsTheCapacityThatTheRunNeeds) {
   EXPECT_THROW(arena.allocate({1000}, DType::f32), Error);
 }
 
-TEST(Bfloat16, RoundsToNearestEvenAndKeepsNan) {
+TEST(Bfloat16, RoundsToNearestEvenAndKeepsNaN) {
   EXPECT_EQ(static_cast<float>(bfloat16(1.0f)), 1.0f);
   EXPECT_EQ(static_cast<float>(bfloat16(1.0f + 0x1p-8f)), 1.0f);              // tie, to even
   EXPECT_EQ(static_cast<float>(bfloat16(1.0f + 0x1.8p-7f)), 1.0f + 0x1p-6f);  // tie, to even

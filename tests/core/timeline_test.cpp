@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-TEST(Timeline, HasTheRangesOfTheThreadsThatTakePart) {
+TEST(Timeline, RecordsRangesOfThreadsInScope) {
   Timeline timeline;
   { const TraceRange before("before"); }
   {
@@ -35,7 +35,7 @@ TEST(Timeline, HasTheRangesOfTheThreadsThatTakePart) {
   EXPECT_LE(ranges[0].end, ranges[1].end);
 }
 
-TEST(Timeline, TakesRangesOfManyThreadsAtOnce) {
+TEST(Timeline, IsThreadSafe) {
   Timeline timeline;
   const auto add_some = [&] {
     const Timeline::Scope scope(&timeline);

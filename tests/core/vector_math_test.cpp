@@ -29,7 +29,7 @@ TEST(VectorMath, ExpIsWithinOneUlp) {
   EXPECT_LE(worst, 1.0);
 }
 
-TEST(VectorMath, ExpAtItsEnds) {
+TEST(VectorMath, ExpAtItsLimits) {
   EXPECT_EQ(cpu::vec::exp(0.0f), 1.0f);
   EXPECT_EQ(cpu::vec::exp(-0.0f), 1.0f);
   for (const float x : {-87.4f, -88.0f, -104.0f, -1e30f, -kInfinity}) {
@@ -59,7 +59,7 @@ TEST(VectorMath, LogIsWithinOneUlp) {
   EXPECT_EQ(cpu::vec::log(1.0f), 0.0f);
 }
 
-TEST(VectorMath, CosineOfATurn) {
+TEST(VectorMath, CosineIsAccurate) {
   double worst = 0.0;
   for (float x = -0.5f; x <= 0.5f; x += 1.3e-6f) {
     const double expected = std::cos(2.0 * std::numbers::pi * static_cast<double>(x));
@@ -85,7 +85,7 @@ TEST(VectorMath, NormalTailHasASmallRelativeError) {
   }
 }
 
-TEST(VectorMath, ErfIsWithinItsAbsoluteError) {
+TEST(VectorMath, ErfHasASmallAbsoluteError) {
   double worst = 0.0;
   for (float x = -6.0f; x < 6.0f; x += 1.1e-5f) {
     worst = std::max(worst, std::abs(cpu::vec::erf(x) - std::erf(static_cast<double>(x))));

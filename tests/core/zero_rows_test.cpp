@@ -12,8 +12,8 @@
 #include "core/ops/rotary.h"
 #include "tests/support/tensors.h"
 
-/// A batch may have no rows: all padding, or no position with a loss. Every op then does nothing,
-/// and sums over rows add nothing.
+/// A batch may have no rows, only padding or no position with a loss. Ops then do nothing, and sums
+/// over rows add nothing.
 namespace tessera {
 namespace {
 
@@ -25,7 +25,7 @@ class ZeroRows : public testing::TestWithParam<DType> {
  protected:
   TestTensor rows(const Shape& shape) const { return TestTensor(shape, dtype); }
 
-  /// Expects that `tensor` holds `value` only.
+  /// Expects that `tensor` consists of `value`.
   static void expect_all(const Tensor& tensor, double value) {
     for (const double x : to_doubles(tensor)) EXPECT_EQ(x, value);
   }
