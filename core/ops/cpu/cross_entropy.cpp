@@ -91,7 +91,7 @@ void scaled_softmax(T* x, float log_sum_exp, float scale, int64_t n) {
 void cross_entropy_statistics(const Tensor& logits, const Tensor& targets, int64_t first,
                               int64_t valid, Tensor row_max, Tensor row_sum, Tensor target_logit) {
   const int64_t columns = logits.dim(1);
-  const Range held{first, first + valid};
+  const Range local{first, first + valid};
   const int32_t* target = targets.data<int32_t>();
   float *max = row_max.data<float>(), *sum = row_sum.data<float>();
   float* at_target = target_logit.data<float>();
@@ -103,7 +103,7 @@ void cross_entropy_statistics(const Tensor& logits, const Tensor& targets, int64
         const RowStatistics statistics = row_statistics(row, valid);
         max[n] = statistics.max;
         sum[n] = static_cast<float>(statistics.sum);
-        at_target[n] = held.contains(target[n]) ? to_float(row[target[n] - first]) : 0.0f;
+        at_target[n] = local.contains(target[n]) ? to_float(row[target[n] - first]) : 0.0f;
       }
     });
   });
@@ -113,7 +113,7 @@ void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first,
                             const Tensor& log_sum_exp, const Scalar& factor) {
   const float scale = factor.host_value();
   const int64_t columns = logits.dim(1);
-  const Range held{first, first + valid};
+  const Range local{first, first + valid};
   const int32_t* target = targets.data<int32_t>();
   const float* lse = log_sum_exp.data<float>();
   dispatch_float(logits.dtype(), [&]<typename T>() {
@@ -126,7 +126,7 @@ void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first,
           continue;
         }
         // The target's element is computed separately, so its difference is rounded once.
-        const int64_t hot = held.contains(target[n]) ? target[n] - first : -1;
+        const int64_t hot = local.contains(target[n]) ? target[n] - first : -1;
         const float hot_logit = hot < 0 ? 0.0f : to_float(row[hot]);
         scaled_softmax(row, lse[n], scale, valid);
         if (hot >= 0) row[hot] = from_float<T>(scale * (vec::exp_below(hot_logit - lse[n]) - 1.0f));

@@ -19,7 +19,7 @@ void accumulate(const T* x, int64_t n, float* sum) {
 
 }  // namespace
 
-void embedding_forward(const Tensor& ids, const Tensor& table, Range held, Tensor out) {
+void embedding_forward(const Tensor& ids, const Tensor& table, Range local_rows, Tensor out) {
   const size_t row_bytes = static_cast<size_t>(table.dim(1)) * size_of(table.dtype());
   const int32_t* id = ids.data<int32_t>();
   const auto* rows = static_cast<const std::byte*>(table.raw());
@@ -28,8 +28,9 @@ void embedding_forward(const Tensor& ids, const Tensor& table, Range held, Tenso
   parallel_for(ids.numel(), grain_for(table.dim(1)), [=](int64_t begin, int64_t end) {
     for (int64_t n = begin; n < end; ++n) {
       std::byte* row = to + static_cast<size_t>(n) * row_bytes;
-      if (held.contains(id[n])) {
-        std::memcpy(row, rows + static_cast<size_t>(id[n] - held.begin) * row_bytes, row_bytes);
+      if (local_rows.contains(id[n])) {
+        std::memcpy(row, rows + static_cast<size_t>(id[n] - local_rows.begin) * row_bytes,
+                    row_bytes);
       } else {
         std::memset(row, 0, row_bytes);
       }
@@ -39,7 +40,7 @@ void embedding_forward(const Tensor& ids, const Tensor& table, Range held, Tenso
 
 // Each thread owns a range of columns and visits all ids in order. So no two threads write the same
 // element, and every sum is in the order of the ids.
-void embedding_backward(const Tensor& ids, const Tensor& dout, Range held, Tensor dtable) {
+void embedding_backward(const Tensor& ids, const Tensor& dout, Range local_rows, Tensor dtable) {
   constexpr int64_t kCacheLine = 16;  // fp32 elements; avoids false sharing
   const int64_t count = ids.numel(), columns = dtable.dim(1);
   const int32_t* id = ids.data<int32_t>();
@@ -49,9 +50,9 @@ void embedding_backward(const Tensor& ids, const Tensor& dout, Range held, Tenso
     const int64_t grain = round_up(grain_for(count), kCacheLine);
     parallel_for(columns, grain, [=](int64_t begin, int64_t end) {
       for (int64_t n = 0; n < count; ++n) {
-        if (!held.contains(id[n])) continue;
+        if (!local_rows.contains(id[n])) continue;
         accumulate(gradient + n * columns + begin, end - begin,
-                   table + (id[n] - held.begin) * columns + begin);
+                   table + (id[n] - local_rows.begin) * columns + begin);
       }
     });
   });

@@ -11,7 +11,7 @@ namespace tessera::cpu {
 
 void gather_rows(const Tensor& x, const Tensor& rows, Tensor out, int64_t first) {
   const int64_t columns = x.dim(-1);
-  const Range held = {first, first + rows_of(x)};
+  const Range local_rows = {first, first + rows_of(x)};
   const size_t bytes = static_cast<size_t>(columns) * size_of(x.dtype());
   const int32_t* row = rows.data<int32_t>();
   const auto* from = static_cast<const std::byte*>(x.raw());
@@ -19,7 +19,7 @@ void gather_rows(const Tensor& x, const Tensor& rows, Tensor out, int64_t first)
   parallel_for(rows.numel(), grain_for(columns), [=](int64_t begin, int64_t end) {
     for (int64_t m = begin; m < end; ++m) {
       std::byte* target = to + static_cast<size_t>(m) * bytes;
-      if (held.contains(row[m])) {
+      if (local_rows.contains(row[m])) {
         std::memcpy(target, from + static_cast<size_t>(row[m] - first) * bytes, bytes);
       } else {
         std::memset(target, 0, bytes);
@@ -31,14 +31,14 @@ void gather_rows(const Tensor& x, const Tensor& rows, Tensor out, int64_t first)
 // The rows are distinct, so no two threads write the same element.
 void scatter_add_rows(const Tensor& dout, const Tensor& rows, Tensor dx, int64_t first) {
   const int64_t columns = dx.dim(-1);
-  const Range held = {first, first + rows_of(dx)};
+  const Range local_rows = {first, first + rows_of(dx)};
   const int32_t* row = rows.data<int32_t>();
   dispatch_float(dx.dtype(), [&]<typename T>() {
     const T* from = dout.data<T>();
     T* to = dx.data<T>();
     parallel_for(rows.numel(), grain_for(columns), [=](int64_t begin, int64_t end) {
       for (int64_t m = begin; m < end; ++m) {
-        if (!held.contains(row[m])) continue;
+        if (!local_rows.contains(row[m])) continue;
         const T* add = from + m * columns;
         T* sum = to + (row[m] - first) * columns;
 #pragma omp simd

@@ -5,14 +5,14 @@
 namespace tessera::cuda {
 namespace {
 
-/// dx[rows[m] − held.begin] += dout[m] for rows within `held`. The rows are distinct, so no two
-/// threads write the same element.
+/// dx[rows[m] − local_rows.begin] += dout[m] for rows within `local_rows`. The rows are distinct,
+/// so no two threads write the same element.
 template <typename T, int N>
 __global__ void scatter_add_kernel(const T* dout, const int32_t* rows, int64_t count,
-                                   int64_t columns, Range held, T* dx) {
+                                   int64_t columns, Range local_rows, T* dx) {
   const int64_t m = row_of_thread();
-  if (m >= count || !held.contains(rows[m])) return;
-  T* to = dx + (rows[m] - held.begin) * columns;
+  if (m >= count || !local_rows.contains(rows[m])) return;
+  T* to = dx + (rows[m] - local_rows.begin) * columns;
   for (int64_t c = threadIdx.x * N; c < columns; c += blockDim.x * N) {
     Floats<N> sum = load_floats<N>(to + c);
     const Floats<N> add = load_floats<N>(dout + m * columns + c);
@@ -80,11 +80,11 @@ void gather_rows(const Tensor& x, const Tensor& rows, Tensor out, int64_t first)
 
 void scatter_add_rows(const Tensor& dout, const Tensor& rows, Tensor dx, int64_t first) {
   const int64_t count = rows.numel(), columns = dx.dim(-1);
-  const Range held = {first, first + rows_of(dx)};
+  const Range local_rows = {first, first + rows_of(dx)};
   dispatch_float(dx.dtype(), [&]<typename T>() {
     dispatch_pack<T>(columns, {&dout, &dx}, [&]<int N>() {
       launch("scatter_add_rows", rows_shape(count, columns / N), scatter_add_kernel<T, N>,
-             dout.data<T>(), rows.data<int32_t>(), count, columns, held, dx.data<T>());
+             dout.data<T>(), rows.data<int32_t>(), count, columns, local_rows, dx.data<T>());
     });
   });
 }

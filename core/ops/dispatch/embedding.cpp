@@ -16,9 +16,9 @@ void require_table(const Tensor& table, int64_t rows, int64_t columns, const cha
           describe(table));
 }
 
-void require_held(Range held, const char* op) {
-  require(0 <= held.begin && held.begin <= held.end, "{}: [{}, {}) is no range of rows to hold", op,
-          held.begin, held.end);
+void require_local_rows(Range local_rows, const char* op) {
+  require(0 <= local_rows.begin && local_rows.begin <= local_rows.end,
+          "{}: the local rows [{}, {}) are no valid range", op, local_rows.begin, local_rows.end);
 }
 
 /// Throws unless `tensor` has the dims of `ids` and one more.
@@ -35,28 +35,29 @@ void require_rows_of_ids(const Tensor& tensor, const Tensor& ids, const char* op
 
 }  // namespace
 
-void embedding_forward(const Tensor& ids, const Tensor& table, Range held, Tensor out) {
+void embedding_forward(const Tensor& ids, const Tensor& table, Range local_rows, Tensor out) {
   const TraceRange range("embedding_forward");
   constexpr const char* kOp = "embedding_forward";
-  require_held(held, kOp);
+  require_local_rows(local_rows, kOp);
   require_rows_of_ids(out, ids, kOp, "out");
-  require_table(table, held.size(), columns_of(out), kOp, "table");
+  require_table(table, local_rows.size(), columns_of(out), kOp, "table");
   require_dtype(table, out.dtype(), kOp, "table");
   require_disjoint(out, "out", table, "table", kOp);
   const Device device = common_device(kOp, ids, table, out);
-  dispatch<cpu::embedding_forward, cuda::embedding_forward>(device, ids, table, held, out);
+  dispatch<cpu::embedding_forward, cuda::embedding_forward>(device, ids, table, local_rows, out);
 }
 
-void embedding_backward(const Tensor& ids, const Tensor& dout, Range held, Tensor dtable) {
+void embedding_backward(const Tensor& ids, const Tensor& dout, Range local_rows, Tensor dtable) {
   const TraceRange range("embedding_backward");
   constexpr const char* kOp = "embedding_backward";
-  require_held(held, kOp);
+  require_local_rows(local_rows, kOp);
   require_rows_of_ids(dout, ids, kOp, "dout");
-  require_table(dtable, held.size(), columns_of(dout), kOp, "dtable");
+  require_table(dtable, local_rows.size(), columns_of(dout), kOp, "dtable");
   require_dtype(dtable, DType::f32, kOp, "dtable");
   require_disjoint(dtable, "dtable", dout, "dout", kOp);
   const Device device = common_device(kOp, ids, dout, dtable);
-  dispatch<cpu::embedding_backward, cuda::embedding_backward>(device, ids, dout, held, dtable);
+  dispatch<cpu::embedding_backward, cuda::embedding_backward>(device, ids, dout, local_rows,
+                                                              dtable);
 }
 
 void embedding_add(const Tensor& x, const Tensor& ids, const Tensor& table, Tensor out) {

@@ -5,16 +5,16 @@
 namespace tessera::cuda {
 namespace {
 
-/// out[n] = table[ids[n] − held.begin], or zeros. A row is `units` units.
+/// out[n] = table[ids[n] − local_rows.begin], or zeros. A row is `units` units.
 template <typename Unit>
-__global__ void lookup_kernel(const int32_t* ids, int64_t count, const Unit* table, Range held,
-                              int64_t units, Unit* out) {
+__global__ void lookup_kernel(const int32_t* ids, int64_t count, const Unit* table,
+                              Range local_rows, int64_t units, Unit* out) {
   const int64_t n = row_of_thread();
   if (n >= count) return;
   const int64_t id = ids[n];
   Unit* to = out + n * units;
-  if (held.contains(id)) {
-    const Unit* from = table + (id - held.begin) * units;
+  if (local_rows.contains(id)) {
+    const Unit* from = table + (id - local_rows.begin) * units;
     for (int64_t c = threadIdx.x; c < units; c += blockDim.x) to[c] = from[c];
   } else {
     for (int64_t c = threadIdx.x; c < units; c += blockDim.x) to[c] = Unit{};
@@ -41,13 +41,13 @@ __global__ void add_lookup_kernel(const T* x, const int32_t* ids, int64_t count,
 
 }  // namespace
 
-void embedding_forward(const Tensor& ids, const Tensor& table, Range held, Tensor out) {
+void embedding_forward(const Tensor& ids, const Tensor& table, Range local_rows, Tensor out) {
   const int64_t count = ids.numel();
   const auto bytes = out.dim(-1) * static_cast<int64_t>(size_of(out.dtype()));
   dispatch_unit(bytes, {&table, &out}, [&]<typename Unit>() {
     const int64_t units = bytes / static_cast<int64_t>(sizeof(Unit));
     launch("embedding_forward", rows_shape(count, units), lookup_kernel<Unit>, ids.data<int32_t>(),
-           count, static_cast<const Unit*>(table.raw()), held, units,
+           count, static_cast<const Unit*>(table.raw()), local_rows, units,
            static_cast<Unit*>(out.raw()));
   });
 }

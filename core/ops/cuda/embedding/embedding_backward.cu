@@ -125,9 +125,9 @@ __global__ void __launch_bounds__(kWarpSize* kSumLanes)
 
 }  // namespace
 
-void embedding_backward(const Tensor& ids, const Tensor& dout, Range held, Tensor dtable) {
+void embedding_backward(const Tensor& ids, const Tensor& dout, Range local_rows, Tensor dtable) {
   const int64_t count = ids.numel(), columns = dtable.dim(1);
-  if (count == 0 || columns == 0 || held.empty()) return;
+  if (count == 0 || columns == 0 || local_rows.empty()) return;
   const int64_t cells = ceil_div(count, kPiece);
   const auto key_bytes = static_cast<size_t>(2 * count) * sizeof(SortKey);
   const auto sum_bytes = static_cast<size_t>(round_up(cells * columns, 4)) * sizeof(float);
@@ -137,7 +137,7 @@ void embedding_backward(const Tensor& ids, const Tensor& dout, Range held, Tenso
                       reinterpret_cast<int32_t*>(scratch + sum_bytes + key_bytes)};
   auto* keys = reinterpret_cast<SortKey*>(scratch + sum_bytes);
 
-  const SortKey* sorted = sort_ids(ids.data<int32_t>(), count, held, keys);
+  const SortKey* sorted = sort_ids(ids.data<int32_t>(), count, local_rows, keys);
   check(cudaMemsetAsync(pieces.rows, 0xff, row_bytes, stream()), "embedding_backward");
   float* table = dtable.data<float>();
   dispatch_float(dout.dtype(), [&]<typename T>() {

@@ -18,7 +18,7 @@ constexpr int kWayBits = 3, kWays = 1 << kWayBits;
 
 /// One block sorts one tile; two keys per thread.
 __global__ void __launch_bounds__(kTile / 2)
-    sort_tiles_kernel(const int32_t* ids, int64_t count, Range held, SortKey* out) {
+    sort_tiles_kernel(const int32_t* ids, int64_t count, Range local_rows, SortKey* out) {
   __shared__ SortKey keys[kTile];
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kTile;
   const int thread = static_cast<int>(threadIdx.x);
@@ -26,8 +26,8 @@ __global__ void __launch_bounds__(kTile / 2)
     const int64_t n = first + i;
     SortKey key = ~SortKey{0};  // beyond the end: sorts last
     if (n < count) {
-      const bool is_held = held.contains(ids[n]);
-      const uint32_t row = is_held ? static_cast<uint32_t>(ids[n] - held.begin) : kNoRow;
+      const bool is_local = local_rows.contains(ids[n]);
+      const uint32_t row = is_local ? static_cast<uint32_t>(ids[n] - local_rows.begin) : kNoRow;
       key = SortKey{row} << 32 | static_cast<SortKey>(n);
     }
     keys[i] = key;
@@ -69,10 +69,10 @@ __global__ void merge_runs_kernel(const SortKey* in, int64_t count, int run_bits
 
 }  // namespace
 
-const SortKey* sort_ids(const int32_t* ids, int64_t count, Range held, SortKey* scratch) {
+const SortKey* sort_ids(const int32_t* ids, int64_t count, Range local_rows, SortKey* scratch) {
   SortKey *in = scratch, *out = scratch + count;
   launch("sort_ids", {dim3(static_cast<unsigned>(ceil_div(count, kTile))), dim3(kTile / 2)},
-         sort_tiles_kernel, ids, count, held, in);
+         sort_tiles_kernel, ids, count, local_rows, in);
   for (int run_bits = kTileBits; int64_t{1} << run_bits < count; run_bits += kWayBits) {
     launch("sort_ids", one_dimensional(count, 256), merge_runs_kernel, in, count, run_bits, out);
     std::swap(in, out);
