@@ -84,7 +84,7 @@ decltype(auto) dispatch_float(DType dtype, Body&& body) {
     case DType::bf16:
       return body.template operator()<bfloat16>();
     default:
-      fail("this operation takes fp32 or bf16, but was given {}", to_string(dtype));
+      fail("this operation supports fp32 and bf16, but got {}", to_string(dtype));
   }
 }
 

@@ -82,17 +82,17 @@ std::optional<std::string> no_device_reason() {
   int driver = 0, runtime = 0;
   cudaDriverGetVersion(&driver);
   cudaRuntimeGetVersion(&runtime);
-  if (driver == 0) return "there is no NVIDIA driver (nvidia-smi tells)";
+  if (driver == 0) return "there is no NVIDIA driver (check with nvidia-smi)";
   if (code == cudaErrorInsufficientDriver) {
     return fmt::format(
-        "the NVIDIA driver takes CUDA {}.{} at most, but this build needs {}.{}: update the "
+        "the NVIDIA driver supports CUDA {}.{} at most, but this build needs {}.{}: update the "
         "driver, or build with an older CUDA toolkit",
         driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
   }
   if (code == cudaSuccess || code == cudaErrorNoDevice) {
-    return "the NVIDIA driver shows no GPU (CUDA_VISIBLE_DEVICES may hide them)";
+    return "the NVIDIA driver reports no GPU (CUDA_VISIBLE_DEVICES may hide them)";
   }
-  return fmt::format("CUDA can not start: {} ({})", cudaGetErrorString(code),
+  return fmt::format("CUDA cannot start: {} ({})", cudaGetErrorString(code),
                      cudaGetErrorName(code));
 }
 

@@ -50,12 +50,12 @@ void BackgroundThread::start(std::function<void()> job) {
     try {
       thread_ = std::thread([this] { work(); });
     } catch (const std::system_error& error) {
-      fail("a thread for work in the background can not be started: {}", error.what());
+      fail("the system cannot start a background thread: {}", error.what());
     }
   }
   {
     const std::lock_guard lock(mutex_);
-    require(!job_ && !error_, "a job was started in the background before the last was waited for");
+    require(!job_ && !error_, "a background job was started before the last one was waited for");
     job_ = std::move(job);
   }
   changed_.notify_all();

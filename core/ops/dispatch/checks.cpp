@@ -30,7 +30,7 @@ void require_same_or_disjoint(const Tensor& out, const char* out_name, const Ten
                               const char* in_name, const char* op) {
   const bool same = out.raw() == in.raw() && out.bytes() == in.bytes();
   require(same || !overlap(out, in),
-          "{}: {} overlaps a part of {}; it may be the whole of it or share nothing", op, out_name,
+          "{}: {} overlaps a part of {}; it must be the same tensor or share nothing", op, out_name,
           in_name);
 }
 
@@ -45,7 +45,7 @@ Device common_device_of(const char* op, std::span<const Tensor* const> tensors) 
     if (!tensor->defined()) continue;
     if (first == nullptr) first = tensor;
     require(tensor->device() == first->device(),
-            "{}: its tensors must be on one device, but one is {} and another {}", op,
+            "{}: all tensors must be on one device, but one is {} and another {}", op,
             describe(*first), describe(*tensor));
   }
   return first == nullptr ? kCpu : first->device();

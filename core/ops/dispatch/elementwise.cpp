@@ -14,7 +14,7 @@ namespace {
 void require_representable(DType dtype, double value) {
   const auto between = [&](double low, double high) {
     require(low <= value && value < high && value == std::trunc(value),
-            "fill: {} is no value of {}", value, to_string(dtype));
+            "fill: {} is not representable in {}", value, to_string(dtype));
   };
   if (dtype == DType::i32) between(-0x1p31, 0x1p31);
   if (dtype == DType::i64) between(-0x1p63, 0x1p63);
@@ -46,7 +46,7 @@ void copy(const Tensor& source, Tensor destination) {
   if constexpr (kHasCuda) {
     if (source.device().is_cuda() || destination.device().is_cuda()) {
       require(source.dtype() == destination.dtype() || source.device() == destination.device(),
-              "{}: what goes from {} to {} can not change its dtype on the way", kOp,
+              "{}: a copy from {} to {} cannot change the dtype; convert on one device", kOp,
               describe(source), describe(destination));
       return cuda::copy(source, destination);
     }
