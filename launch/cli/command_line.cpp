@@ -85,7 +85,7 @@ std::vector<NamedValue> command_line_of(const CLI::App& command,
   std::string name_of_command = command.get_name();
   const CLI::App* parent = command.get_parent();
   for (; parent != nullptr && parent->get_parent() != nullptr; parent = parent->get_parent()) {
-    name_of_command = parent->get_name() + " " + name_of_command;
+    name_of_command.insert(0, parent->get_name() + " ");
   }
   std::vector<NamedValue> values = {{"the command", name_of_command}};
   for (const CLI::Option* option : command.get_options()) {

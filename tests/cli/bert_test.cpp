@@ -183,7 +183,7 @@ TEST_F(CliBert, ClassifiesWithTheNamesOfItsLabels) {
   EXPECT_THAT(ask(kAlone, "that is all").output, ContainsRegex("^ *[0-9.]+%  end\n"));
   expect_refused(
       run(tessera(kAlone, {"fill-mask", "--checkpoint", path("run").string(), "--text", "[MASK]"})),
-      {"is a classifier", "tessera classify"});
+      {"it classifies texts", "tessera classify"});
 }
 
 TEST_F(CliBert, DataOfAnotherTokenizerIsRefused) {

@@ -29,7 +29,7 @@ void declare_and_fill(ParameterStore& store, const Communicator& tp,
     store.declare({fmt::format("columns{}", i), {3, 8}, {1, held}});
     store.declare({fmt::format("common{}", i), {3}});
   }
-  store.allocate(kCpu, DType::f32, StoreFor::training, cut);
+  store.allocate(kCpu, DType::f32, StoreFor::training, sharding);
   for (Parameter& parameter : store.parameters()) fill(parameter.real_part(parameter.grad), 2.0);
 }
 

@@ -12,7 +12,7 @@ namespace {
 /// Five parameters of 40 elements each.
 void declare_five(ParameterStore& store, const OptimizerSharding& sharding = {}) {
   for (int i = 0; i < 5; ++i) store.declare({fmt::format("p{}", i), {5, 8}});
-  store.allocate(kCpu, DType::f32, StoreFor::training, cut);
+  store.allocate(kCpu, DType::f32, StoreFor::training, sharding);
 }
 
 void fill_with_rank(ParameterStore& store, int rank) {

@@ -22,7 +22,7 @@ void declare_and_fill(ParameterStore& store, int rank, const OptimizerSharding& 
   declare("norm", 9, GradientRows::local);
   declare("other_weight", 100, GradientRows::all);
   declare("last_norm", 3, GradientRows::local);
-  store.allocate(test::test_device(), DType::f32, StoreFor::training, cut);
+  store.allocate(test::test_device(), DType::f32, StoreFor::training, sharding);
   double value = 0.0;
   for (Parameter& parameter : store.parameters()) fill(parameter.grad, ++value * (rank + 1));
 }
