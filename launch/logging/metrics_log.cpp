@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-/// The lines of a log up to `steps_done`. What a crash cut short is no line.
+/// The lines of a log up to `steps_done`. Drops lines that a crash truncated.
 std::string lines_until(const std::filesystem::path& path, int64_t steps_done) {
   std::string kept;
   std::ifstream file(path);
