@@ -33,7 +33,7 @@ AttentionOptions SelfAttention::options(const StepContext& ctx, const AttentionM
   options.scale = 1.0f / std::sqrt(static_cast<float>(head_dim_));
   options.mask = mask;
   options.dropout = ctx.dropout(dropout_, RandomPurpose::attention_dropout, layer_, {});
-  options.dropout.first_row = ctx.first_sequence;  // the op's rows are sequences
+  options.dropout.first_row = ctx.first_sequence;  // rows of this op are sequences
   options.dropout.sequence_rows = 1;
   options.places = ctx.places;
   options.first_head = first_head_;
