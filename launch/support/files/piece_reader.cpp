@@ -13,20 +13,20 @@ namespace tessera {
 namespace {
 
 int open_to_read(const std::string& path) {
-  // A copy, so that both ends of the reader's life are the same for all.
+  // Duplicated, so that the reader always owns its descriptor.
   if (path == kStdin) return ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
-  // Else a named pipe that nobody writes yet is waited for where nothing ends the wait.
+  // Without O_NONBLOCK, opening a named pipe waits for a writer, and the wait could not be stopped.
   return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 }
 
-/// The name of a compression that is not read; empty for all else.
+/// The name of an unsupported compression format; empty for anything else.
 std::string_view foreign_compression(std::string_view start) {
   if (start.starts_with("\xFD"
                         "7zX"))
     return "xz";
   if (start.starts_with("PK\x03\x04")) return "zip";
   if (start.starts_with("\x04\x22\x4D\x18")) return "lz4";
-  // Text may start with "BZh" as well.
+  // Plain text may also start with "BZh".
   const bool bzip2 = start.starts_with("BZh") && start.substr(3).find("1AY&SY") == 1;
   return bzip2 ? "bzip2" : "";
 }
@@ -50,7 +50,7 @@ std::string_view PieceReader::next() {
 
 void PieceReader::start() {
   size_t filled = 0;
-  constexpr size_t kLongestMagic = 10;  // bzip2's
+  constexpr size_t kLongestMagic = 10;  // that of bzip2
   while (filled < kLongestMagic) {
     const size_t count = read_some(filled);
     if (count == 0) break;
@@ -95,8 +95,8 @@ size_t PieceReader::read_some(size_t filled) {
   }
 }
 
-// Linux tells nothing of a named pipe before its first writer came (pipe(7): no POLLHUP), so that
-// read() is not asked then, which would say that the pipe is at its end.
+// Linux reports nothing about a named pipe before its first writer (pipe(7): no POLLHUP). A read()
+// would report end of file, so wait until poll() reports something.
 void PieceReader::wait_for_data() const {
   constexpr int kMilliseconds = 100;
   pollfd file = {file_.get(), POLLIN, 0};

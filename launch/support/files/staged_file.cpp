@@ -13,8 +13,8 @@
 namespace tessera {
 namespace {
 
-/// A name is on disk only when its folder is. Some file systems can not sync a folder; there,
-/// nothing more can be done.
+/// A name is durable only once its folder is synced. Some file systems cannot sync folders; ignore
+/// that.
 void sync_parent(const std::string& path) {
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
   const FileDescriptor folder(
@@ -22,23 +22,23 @@ void sync_parent(const std::string& path) {
   if (folder.valid()) ::fsync(folder.get());
 }
 
-/// Whether `path` still is the name of the open file.
+/// Returns whether `path` still names the open file.
 bool is_named(int file, const std::string& path) {
   struct stat open = {}, named = {};
   return ::fstat(file, &open) == 0 && ::stat(path.c_str(), &named) == 0 &&
          open.st_dev == named.st_dev && open.st_ino == named.st_ino;
 }
 
-/// The file `staged_path`, locked and empty. It is emptied only when no other writer has it.
+/// Opens and locks `staged_path`, then truncates it. The lock ensures that no other writer uses it.
 int open_locked(const std::string& path, const std::string& staged_path) {
   while (true) {
     FileDescriptor file(::open(staged_path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
     if (!file.valid()) fail("{}: can not be created: {}", staged_path, system_message(errno));
-    // Some network file systems have no locks; there, nobody can be kept out.
+    // Some network file systems do not support locks. Other writers cannot be excluded there.
     require(::flock(file.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK,
             "{}: another process writes it just now: wait for it to end, or choose another name",
             path);
-    // Else the other writer gave it its name, or removed it, before it was locked here.
+    // Otherwise the other writer published or removed the file before we locked it.
     if (!is_named(file.get(), staged_path)) continue;
     if (::ftruncate(file.get(), 0) == 0) return file.release();
     fail("{}: can not be replaced: {}", staged_path, system_message(errno));
@@ -62,7 +62,7 @@ StagedFile::~StagedFile() {
 
 void StagedFile::write(std::span<const std::byte> bytes) {
   require(file_ != nullptr, "{}: was written to after it was closed", staged_path_);
-  if (bytes.empty()) return;  // fwrite takes no null pointer, even for nothing
+  if (bytes.empty()) return;  // fwrite does not accept a null pointer
   if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) fail_writing(errno);
 }
 

@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// "a/b" of "a/b/": a path that ends in a name.
+/// Removes a trailing slash: "a/b" for "a/b/".
 fs::path with_name(fs::path path) {
   path = path.lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
@@ -22,7 +22,7 @@ fs::path with_name(fs::path path) {
   return path;
 }
 
-/// Not following a link; of nothing, not_found.
+/// Does not follow links. Returns not_found if nothing exists.
 fs::file_type type_of(const fs::path& path) {
   std::error_code error;
   const fs::file_type type = fs::symlink_status(path, error).type();
@@ -59,7 +59,7 @@ fs::path StagedFolder::hidden(const char* what) const {
   return path_.parent_path() / fmt::format(".{}.{}.{}", path_.filename().string(), id_, what);
 }
 
-/// `folder` is, or was until now, at PATH.
+/// `folder` is at PATH now, or was until just now.
 void StagedFolder::require_replaceable(const fs::path& folder) const {
   const bool is_folder = type_of(folder) == fs::file_type::directory;
   const std::string reason = is_folder ? why_keep_(folder) : "is no folder";
@@ -80,7 +80,7 @@ void StagedFolder::publish(bool may_exchange) {
   sync_folder(path_.has_parent_path() ? path_.parent_path() : fs::path("."));
 }
 
-/// What was at PATH is at staged_ now, and goes back if it is not what it was at the start.
+/// The old content of PATH is now at staged_. Swap back if it is not what the constructor saw.
 void StagedFolder::exchange() {
   published_ = true;
   try {

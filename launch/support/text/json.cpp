@@ -9,7 +9,7 @@
 namespace tessera {
 
 Json parse_json(std::string_view text, const std::string& source) {
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  std::vector<std::set<std::string>> keys;  // of the open objects
   const auto check = [&](int depth, Json::parse_event_t event, Json& value) {
     using Event = Json::parse_event_t;
     if (event == Event::object_start || event == Event::array_start) {
@@ -34,7 +34,7 @@ Json parse_json(std::string_view text, const std::string& source) {
 }
 
 std::string json_problem(size_t byte, const Json::exception& error) {
-  // What the library says of lines would be of this text alone.
+  // Drop the library's line numbers, which refer to this text only.
   const std::string_view what = error.what();
   const size_t detail = what.find("syntax error");
   return fmt::format("at its byte {}: {}", byte,
@@ -57,7 +57,7 @@ std::string quote(std::string_view text) {
 }
 
 int64_t json_count(const Json& value, const std::string& what) {
-  // Text parsed as a non-negative integer is always number_unsigned; values made here may not be.
+  // Parsed non-negative integers are always number_unsigned; values created in code may not be.
   const bool is_count =
       value.is_number_unsigned()
           ? value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max())
