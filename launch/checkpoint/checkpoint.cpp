@@ -28,7 +28,7 @@ void copy_run(DType stored, const std::byte* bytes, int64_t from, Tensor& out, i
   }
 }
 
-// Before anything else is looked at, so that a truncated file is named as such.
+// Checked first, so that a truncated file is reported as truncated.
 void require_size(const std::filesystem::path& path, int64_t stored) {
   std::error_code error;
   const auto size = std::filesystem::file_size(path, error);

@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kLengthBytes = sizeof(uint64_t);
 constexpr size_t kHeaderAlignment = 8;
 constexpr size_t kPieceBytes = size_t{1} << 20;  // stays in the cache between checksum and write
-constexpr size_t kHalfBytes = 2;                 // of F16
+constexpr size_t kHalfBytes = 2;                 // size of F16
 constexpr const char* kMetadataKey = "__metadata__";
 
 constexpr std::array<DType, 6> kDTypes = {DType::f32, DType::bf16, DType::f64,
@@ -49,7 +49,7 @@ std::string header_text(const std::vector<SafetensorsEntry>& entries,
   return text;
 }
 
-/// Where a tensor is, whatever its dtype: [begin, end) of the file's data.
+/// The location of a tensor of any dtype: [begin, end) of the file's data.
 std::pair<size_t, size_t> parse_offsets(const JsonObject& object, size_t data_bytes) {
   const std::string& where = object.where();
   const Json& offsets = object.list("data_offsets");

@@ -49,7 +49,7 @@ std::optional<int64_t> step_of(const std::string& name) {
   if (name.size() <= kPrefix || name.size() > kPrefix + kMostDigits) return std::nullopt;
   int64_t step = 0;
   std::from_chars(name.data() + kPrefix, name.data() + name.size(), step);
-  if (step < 0 || step_name(step) != name) return std::nullopt;  // one name a step
+  if (step < 0 || step_name(step) != name) return std::nullopt;  // one name per step
   return step;
 }
 
