@@ -52,8 +52,7 @@ struct Evaluation {
   double macro_f1() const;
 };
 
-/// "loss 1.2345 token accuracy 56.7% (always the most frequent: 8.9%)", plus label metrics if there
-/// are any.
+/// "loss 1.2345  token accuracy 56.7% (always the most frequent: 8.9%)", plus label metrics if any.
 std::string describe(const Evaluation& found);
 
 /// Collects what an evaluation needs besides the sums of losses.
