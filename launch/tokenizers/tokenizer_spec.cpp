@@ -10,7 +10,7 @@ namespace {
 struct KindInfo {
   TokenizerKind kind;
   std::string_view name;
-  std::string_view file;  ///< what its path is; empty: it has none
+  std::string_view file;  ///< what its path is; empty: no path
 };
 
 constexpr std::array<KindInfo, 6> kKinds = {{

@@ -60,7 +60,7 @@ BpeDescription read_bpe_folder(const std::string& folder) {
     bpe.merges.emplace_back(line);
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
-  // Programs differ in whether the last line ends.
+  // The final line end is optional.
   if (!bpe.merges.empty() && bpe.merges.back().empty()) bpe.merges.pop_back();
   return bpe;
 }

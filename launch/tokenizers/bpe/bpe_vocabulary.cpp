@@ -61,7 +61,7 @@ bool is_special_name(std::string_view text) {
 
 BpeVocabulary::BpeVocabulary(BpeDescription bpe) : bpe_(std::move(bpe)) {
   const Ids ids = ids_of(bpe_);
-  std::vector<bool> is_plain(size(), false);  // a byte, or made by a merge
+  std::vector<bool> is_plain(size(), false);  // a byte or the result of a merge
   for (const uint8_t byte : bytes_in_alphabet_order()) {
     const std::string text = to_alphabet({reinterpret_cast<const char*>(&byte), 1});
     const auto found = ids.find(text);

@@ -88,7 +88,7 @@ void read_normalization(std::string_view message, const std::string& where,
 
 bool is_one_character(std::string_view text) { return last_character_start(text) == 0; }
 
-/// One for each byte, "<0x00>" to "<0xFF>", or none.
+/// The model must have all byte pieces, "<0x00>" to "<0xFF>", or none.
 void check_byte_pieces(const Model& model, const std::string& source) {
   std::unordered_set<std::string_view> found;
   for (const Model::Piece& piece : model.pieces) {
@@ -103,7 +103,7 @@ void check_byte_pieces(const Model& model, const std::string& source) {
   }
 }
 
-/// The library looks for all that a text starts with, and has room for 64.
+/// The library finds all pieces that are prefixes of a text and has room for 64.
 void check_user_defined(const Model& model, const std::string& source) {
   constexpr size_t kMostNested = 64;
   std::vector<std::string_view> texts;
@@ -134,7 +134,7 @@ void check_pieces(const Model& model, const std::string& source) {
             quote(piece.text));
     const bool is_text = piece.type == Type::normal || piece.type == Type::user_defined ||
                          piece.type == Type::unused;
-    // A library that joins characters takes a character for the piece of that name, of any type.
+    // When merging characters, the library uses the piece of that name, whatever its type.
     require(is_text || !is_one_character(piece.text), "{}: piece {}, {}, is a character by itself",
             source, i, quote(piece.text));
     if (piece.type == Type::unknown) ++unknown;
@@ -146,9 +146,9 @@ void check_pieces(const Model& model, const std::string& source) {
   check_user_defined(model, source);
 }
 
-/// The bytes, of spaces and line ends, at which text can be cut: each is one space whatever stands
-/// beside it, spaces that are more than one or at an end go away, a text begins as a word does, and
-/// no piece goes from one word to the next.
+/// Returns the spaces and line ends at which text can be cut: each is one space in any context,
+/// leading, trailing and repeated spaces are removed, text starts like a word, and no piece spans
+/// words.
 std::string cuts_of(const Model& model, const CharsmapFacts& facts) {
   const Model::Normalization& rules = model.normalization;
   if (!rules.dummy_prefix || !rules.remove_extra_whitespaces || !rules.escape_whitespaces ||
@@ -165,7 +165,7 @@ std::string cuts_of(const Model& model, const CharsmapFacts& facts) {
     has_mark |= piece.text == kSpaceMark &&
                 (piece.type == Type::normal || piece.type == Type::user_defined);
   }
-  // Without it, unknown text before a word and in it would be one unknown piece.
+  // Without a mark, unknown text before and inside a word would merge into one unknown piece.
   return has_mark ? facts.spaces : "";
 }
 
@@ -234,7 +234,7 @@ SentencePieceModel parse_sentencepiece_model(std::string_view bytes, const std::
         if (!model.denormalization) model.denormalization.emplace();
         read_normalization(field.as_bytes(source), source, *model.denormalization);
         break;
-      default:  // tests of the model by itself, and what later versions add
+      default:  // self-tests of the model, and fields of later versions
         break;
     }
   });

@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-/// Words as the tokens of their bytes.
+/// Returns words as the tokens of their bytes.
 std::vector<CountedWord> words_of(const WordCounts& counts) {
   std::array<int32_t, 256> token_of{};
   int32_t next = 0;

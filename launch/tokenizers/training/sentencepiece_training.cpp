@@ -15,20 +15,20 @@
 namespace tessera {
 namespace {
 
-/// Longer sentences the trainer leaves out.
+/// The trainer skips longer sentences.
 constexpr size_t kLongestSentence = 4096;
-/// U+2585, by which the trainer marks what is unknown; it leaves out sentences that have it.
+/// U+2585, the trainer's mark for unknown text. It skips sentences that contain it.
 constexpr std::string_view kReserved = "\xE2\x96\x85";
 
-/// Whether there is anything in it to make pieces of. The trainer ends the process if there is
-/// nothing in any sentence.
+/// Returns whether the sentence has any text to learn pieces from. The trainer ends the process if
+/// no sentence has any.
 bool has_words(std::string_view sentence) {
   bool found = false;
   for_each_bert_word(sentence, kCased, [&](std::string_view word) { found |= word != kSpaceMark; });
   return found;
 }
 
-/// The sentences of files: lines, in parts where they are long.
+/// Splits files into sentences: lines, which are split further if they are long.
 class Sentences {
  public:
   void add(std::string_view piece) {
@@ -73,7 +73,7 @@ class Sentences {
   std::vector<std::string> sentences_;
 };
 
-/// Gives sentences to the trainer.
+/// Passes sentences to the trainer.
 class SentenceList final : public sentencepiece::SentenceIterator {
  public:
   explicit SentenceList(std::vector<std::string> sentences) : sentences_(std::move(sentences)) {}
@@ -88,7 +88,7 @@ class SentenceList final : public sentencepiece::SentenceIterator {
   size_t at_ = 0;
 };
 
-/// The number after `words` in a message of the trainer; 0 if it is not there.
+/// Returns the number after `words` in a message of the trainer; 0 if it is missing.
 int64_t number_after(std::string_view message, std::string_view words) {
   const size_t at = message.find(words);
   if (at == std::string_view::npos) return 0;
@@ -132,7 +132,7 @@ std::string train_sentencepiece(const InputText& text,
   SentenceList list(sentences.take());
   require(!list.done(), "there is no word in the text to make a vocabulary of");
 
-  // A result depends on the number of threads, which share out the sums.
+  // The result depends on the number of threads, because each sums its share.
   const std::unordered_map<std::string, std::string> arguments = {
       {"model_type", options.bpe ? "bpe" : "unigram"},
       {"vocab_size", std::to_string(options.vocab_size)},

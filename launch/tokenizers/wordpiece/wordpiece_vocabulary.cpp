@@ -28,7 +28,7 @@ void check_token(std::string_view token, const std::string& where) {
   require(count_invalid_utf8(token) == 0, "{} is not valid UTF-8: {}", where, quote(token));
 }
 
-/// Whether a character of UTF-8 starts with this byte.
+/// Returns whether this byte starts a UTF-8 character.
 bool starts_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
 
 }  // namespace
