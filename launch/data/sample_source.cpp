@@ -17,7 +17,7 @@
 namespace tessera {
 namespace {
 
-/// For messages: what the run's tokens mean. A checkpoint's tokenizer has no specification.
+/// Names the run's tokenizer in messages. A checkpoint's tokenizer has no specification.
 std::string name_of_tokenizer(const RunConfig& config) {
   if (config.data.tokenizer.empty()) return "the checkpoint's tokenizer";
   return fmt::format("data.tokenizer, {},", config.data.tokenizer);
@@ -31,7 +31,7 @@ std::string what_to_do(const RunConfig& config) {
       config.data.tokenizer);
 }
 
-/// Tokens that `tokenizer` did not make mean something else than the run takes them for.
+/// Refuses tokens of another tokenizer, which would mean something else.
 void check_tokenizer(const RunConfig& config, const Tokenizer& tokenizer,
                      const IndexedDataset& tokens, std::vector<std::string>& notes) {
   const std::optional<DatasetMetadata> metadata = read_metadata(tokens);
@@ -48,7 +48,7 @@ void check_tokenizer(const RunConfig& config, const Tokenizer& tokenizer,
           name_of_tokenizer(config), to_string(identity), what_to_do(config));
 }
 
-/// A dataset that was prepared.
+/// A prepared dataset.
 class TokenSource : public SampleSource {
  public:
   TokenSource(const RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer,
@@ -72,7 +72,8 @@ class TokenSource : public SampleSource {
 
 class GptSource final : public TokenSource {
  public:
-  // A GPT may learn from tokens that another program made, whatever data.tokenizer is.
+  // Checks tokens against the model's vocabulary only: a GPT may learn from tokens of any
+  // tokenizer.
   GptSource(const RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer,
             const std::string& path, std::vector<std::string>& notes)
       : TokenSource(config, std::move(tokenizer), path, config.model.vocab_size, notes) {}
@@ -120,7 +121,7 @@ Labels labels_of(const RunConfig& config) {
   return labels;
 }
 
-/// Labelled texts, tokenized here.
+/// Labelled texts, tokenized on loading.
 class TextSource final : public SampleSource {
  public:
   TextSource(const RunConfig& config, const Tokenizer& tokenizer, const std::string& path,

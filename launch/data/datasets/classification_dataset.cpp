@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kShortest = 5;  // [CLS], a token, [SEP], a token, [SEP]
 constexpr uint64_t kOrderSeed = 0;
 
-/// Shortens the longer of both until they are `most` together.
+/// Truncates the longer text until both have `most` tokens together.
 void shorten(std::vector<int32_t>& a, std::vector<int32_t>& b, size_t most) {
   const size_t half = most / 2;
   const size_t b_size = std::min(b.size(), std::max(half, most - std::min(most, a.size())));

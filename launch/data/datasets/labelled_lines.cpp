@@ -63,14 +63,14 @@ int32_t label_of_number(int64_t number, const Labels& labels, const std::string&
   return static_cast<int32_t>(number);
 }
 
-/// Lines of a file without their ends, counted from 1.
+/// Reads the lines of a file without their line ends and counts them from 1.
 class LineReader {
  public:
   explicit LineReader(const MappedFile& file) : path_(file.path()), rest_(file.text()) {
     if (rest_.starts_with(kByteOrderMark)) rest_.remove_prefix(kByteOrderMark.size());
   }
 
-  /// Whether there was another line.
+  /// Advances; returns false after the last line.
   bool next() {
     if (rest_.empty()) return false;
     const size_t end = std::min(rest_.find('\n'), rest_.size());
@@ -153,7 +153,7 @@ std::vector<std::string_view> split_at_tabs(std::string_view line) {
   }
 }
 
-/// Where a .tsv file has what.
+/// The columns of a .tsv file.
 struct Columns {
   size_t count = 0;
   std::optional<size_t> text, text_pair, label;

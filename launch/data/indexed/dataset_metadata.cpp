@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-/// A larger file is refused.
+/// The maximum size of a metadata file.
 constexpr size_t kMaxMetadataBytes = size_t{1} << 20;
 
 void check_count(const std::string& path, const char* what, int64_t said, int64_t found,

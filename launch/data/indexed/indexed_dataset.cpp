@@ -72,7 +72,7 @@ void IndexedDataset::check_header() {
           version, kIndexVersion);
   type_ = token_type_from_code(load<uint8_t>(bytes, kIndexTypeOffset), path);
 
-  // The counts are believed only after division has shown that the file has room for them.
+  // Check by division that the file has room for these counts before using them.
   const auto sequences = load<uint64_t>(bytes, kIndexSequencesOffset);
   const auto documents = load<uint64_t>(bytes, kIndexDocumentsOffset);
   const size_t room = bytes.size() - kIndexHeaderBytes;
@@ -194,7 +194,7 @@ Range IndexedDataset::document_tokens(int64_t document) const {
 int64_t IndexedDataset::document_at(int64_t position) const {
   require(0 <= position && position < num_tokens_, "{}: there is no token {}: the dataset has {}",
           prefix_, position, num_tokens_);
-  // The first document that starts behind the token; the one before it is not empty.
+  // Finds the first document that starts after the token. The one before it is not empty.
   int64_t low = 0, high = num_documents_;
   while (low < high) {
     const int64_t middle = low + (high - low) / 2;
@@ -255,8 +255,8 @@ void IndexedDataset::copy_tokens(size_t byte, int64_t position, std::span<int32_
   dispatch_token_type(type_, [&]<typename T>() {
     const std::span<const std::byte> source = bin_.bytes().subspan(byte, out.size() * sizeof(T));
     const auto limit = static_cast<uint64_t>(vocab_size_);
-    // One flag for all tokens, not a branch for each, so that the loop is vectorised. A negative
-    // token is a very large one here.
+    // One flag for all tokens instead of branches, so that the loop vectorizes. A negative token
+    // becomes a very large one.
     bool outside = false;
     for (size_t i = 0; i < out.size(); ++i) {
       const int64_t token = load_token<T>(source, i);

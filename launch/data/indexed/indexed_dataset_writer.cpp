@@ -104,13 +104,13 @@ void IndexedDatasetWriter::finish(std::string_view metadata) {
   publish();
 }
 
-// No dataset is there without its index, so an older one's index goes first and the new one comes
-// last, each step on disk before the next. Wherever a crash ends this, either the older dataset is
-// whole, or there is none, which readers say, or the new one is whole; what else lies there, the
-// next writer that may overwrite replaces. No index ever stands beside another dataset's tokens or
-// metadata. No other writer comes between: it would need the locks of all three files.
+// Without its index a dataset does not exist. So an old index is removed first and the new one is
+// renamed last, with each step on disk before the next. After a crash at any point, either the old
+// dataset is complete, or there is none, which readers report, or the new one is complete. The next
+// writer that may overwrite replaces leftovers. An index never stands beside another dataset's
+// tokens or metadata. The locks of all three files keep other writers out.
 void IndexedDatasetWriter::publish() {
-  checked_prefix(prefix_, options_);  // what was not there at the start may have come since
+  checked_prefix(prefix_, options_);  // a dataset may have appeared since the start
   index_.remove_older();
   metadata_.remove_older();
   try {
