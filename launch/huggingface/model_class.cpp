@@ -13,7 +13,7 @@ struct NamedClass {
   ModelClass model_class;
 };
 
-/// The first name of a class is its own.
+/// The first name of a class is its canonical one.
 constexpr std::array<NamedClass, 5> kClasses = {{
     {"GPT2LMHeadModel", ModelClass::gpt2_lm_head},
     {"GPT2Model", ModelClass::gpt2_lm_head},

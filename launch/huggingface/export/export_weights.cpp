@@ -16,17 +16,17 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// One of Hugging Face's tensors.
+/// One Hugging Face tensor.
 struct Piece {
   const TensorName* name;
-  size_t part;  ///< of name->theirs
+  size_t part;  ///< index into name->theirs
 
   const std::string& theirs() const { return name->theirs[part]; }
 };
 
 using FileOfPieces = std::vector<Piece>;
 
-/// Which tensors go into which file, in order.
+/// Assigns tensors to files, in order.
 std::vector<FileOfPieces> plan_shards(const std::vector<TensorName>& names, DType precision,
                                       int64_t max_shard_bytes) {
   std::vector<FileOfPieces> shards;
@@ -45,7 +45,7 @@ std::vector<FileOfPieces> plan_shards(const std::vector<TensorName>& names, DTyp
   return shards;
 }
 
-/// Reads pieces of a checkpoint in fp32, in their layout.
+/// Reads pieces of a checkpoint in fp32, in Hugging Face's layout.
 class PieceReader {
  public:
   explicit PieceReader(Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
