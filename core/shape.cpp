@@ -12,7 +12,7 @@ Shape::Shape(std::initializer_list<int64_t> dims) {
 
 void Shape::push_back(int64_t extent) {
   require(rank_ < kMaxDims, "a shape has at most {} dims", kMaxDims);
-  require(extent >= 0, "a shape's extent can not be negative, but is {}", extent);
+  require(extent >= 0, "a shape's extent cannot be negative, but is {}", extent);
   dims_[static_cast<size_t>(rank_++)] = extent;
 }
 

@@ -25,7 +25,7 @@ Tensor::Tensor(void* data, Shape shape, DType dtype, Device device)
       defined_(true) {}
 
 Tensor Tensor::view(const Shape& shape) const {
-  require(shape.numel() == numel_, "a tensor of shape {} can not be viewed as {}", shape_, shape);
+  require(shape.numel() == numel_, "a tensor of shape {} cannot be viewed as {}", shape_, shape);
   return {data_, shape, dtype_, device_};
 }
 

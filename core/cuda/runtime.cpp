@@ -92,7 +92,7 @@ std::string why_no_device() {
   if (code == cudaSuccess || code == cudaErrorNoDevice) {
     return "the NVIDIA driver shows no GPU (CUDA_VISIBLE_DEVICES may hide them)";
   }
-  return fmt::format("CUDA can not start: {} ({})", cudaGetErrorString(code),
+  return fmt::format("CUDA cannot start: {} ({})", cudaGetErrorString(code),
                      cudaGetErrorName(code));
 }
 

@@ -51,7 +51,7 @@ void copy(const Tensor& source, Tensor destination) {
   if constexpr (kHasCuda) {
     if (source.device().is_cuda() || destination.device().is_cuda()) {
       require(source.dtype() == destination.dtype() || source.device() == destination.device(),
-              "{}: what goes from {} to {} can not change its dtype on the way", kOp,
+              "{}: what goes from {} to {} cannot change its dtype on the way", kOp,
               describe(source), describe(destination));
       return cuda::copy(source, destination);
     }

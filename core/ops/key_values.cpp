@@ -19,7 +19,7 @@ void store_key_values(const Tensor& qkv, int64_t first, Tensor keys, Tensor valu
   require_dtype(keys, qkv.dtype(), kOp, "keys");
   require_like(values, keys, kOp, "values");
   require(first >= 0 && first + qkv.dim(1) <= keys.dim(2),
-          "{}: a cache of {} positions can not hold {}", kOp, keys.dim(2), first + qkv.dim(1));
+          "{}: a cache of {} positions cannot hold {}", kOp, keys.dim(2), first + qkv.dim(1));
   const Device device = common_device(kOp, qkv, keys, values);
   if (device.is_meta()) return;
   if constexpr (kHasCuda) {

@@ -17,7 +17,7 @@ constexpr int64_t kAlignedElements = kAlignment / sizeof(bfloat16);  // aligned 
 FlatLayout::FlatLayout(std::span<const int64_t> sizes, const FlatCut& cut)
     : cut_(cut), offsets_(sizes.size()), bucket_of_(sizes.size()) {
   require(cut.owners >= 1 && 0 <= cut.owner && cut.owner < cut.owners,
-          "flat buffers can not be cut for owner {} of {}", cut.owner, cut.owners);
+          "flat buffers cannot be cut for owner {} of {}", cut.owner, cut.owners);
   const auto aligned = [&](int64_t parameter) {
     return round_up(sizes[static_cast<size_t>(parameter)], kAlignedElements);
   };

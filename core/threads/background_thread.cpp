@@ -50,7 +50,7 @@ void BackgroundThread::start(std::function<void()> job) {
     try {
       thread_ = std::thread([this] { work(); });
     } catch (const std::system_error& error) {
-      fail("a thread for work in the background can not be started: {}", error.what());
+      fail("a thread for work in the background cannot be started: {}", error.what());
     }
   }
   {

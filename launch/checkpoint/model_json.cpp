@@ -69,7 +69,7 @@ struct JsonReader {
     } catch (const Error& error) {
       fail("{}.{} {}", owner, name, error.what());
     } catch (const Json::exception& error) {
-      fail("{}.{} can not be read: {}", owner, name, error.what());
+      fail("{}.{} cannot be read: {}", owner, name, error.what());
     }
     require(rule.accepts(member), "{}.{} is {}, but must be {}", owner, name, rule.write(member),
             rule.allowed());
@@ -104,7 +104,7 @@ ModelConfig model_from_json(const Json& json, std::string_view owner) {
   try {
     check_model_kind(config);
   } catch (const Error& error) {
-    fail("{} can not be: {}", owner, error.what());
+    fail("{} cannot be: {}", owner, error.what());
   }
   return config;
 }

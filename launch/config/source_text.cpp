@@ -51,12 +51,12 @@ SourceText read_config_file(const std::filesystem::path& path) {
           "{} is a directory; give the path of a YAML file", name);
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  require(file.is_open(), "can not open the configuration {}: {}", name, std::strerror(errno));
+  require(file.is_open(), "cannot open the configuration {}: {}", name, std::strerror(errno));
 
   // Bounded by the bytes read, not by the reported size: the file may be a pipe or a device.
   std::string text(kMaxConfigBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  require(!file.bad(), "can not read the configuration {}: {}", name, std::strerror(errno));
+  require(!file.bad(), "cannot read the configuration {}: {}", name, std::strerror(errno));
   text.resize(static_cast<size_t>(file.gcount()));
 
   // Positions do not count a byte order mark.

@@ -84,7 +84,7 @@ TEST_F(CliInterop, WhatCanNotBeIsRefused) {
   expect_refused(called("import", {at("none"), "--to", at("back")}), {"none is not a folder"});
   fs::create_directory(path("empty"));
   expect_refused(called("import", {at("empty"), "--to", at("back")}, 2),
-                 {"config.json: can not be opened"});
+                 {"config.json: cannot be opened"});
   EXPECT_FALSE(fs::exists(path("back")));
   expect_refused(called("import", {at("empty")}), {"--to is required"});
 }

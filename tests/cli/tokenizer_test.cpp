@@ -100,7 +100,7 @@ TEST_F(CliTokenizer, WhatCanNotBeIsRefused) {
   expect_refused(run(tessera(kAlone, {"tokenizer", "train", "--kind", "wordpiece", "--input",
                                       path("none").string(), "--output", vocabulary(),
                                       "--vocab-size", "60", "--overwrite"})),
-                 {"tokenizer train: 1 of 1 inputs can not be read", "No such file"});
+                 {"tokenizer train: 1 of 1 inputs cannot be read", "No such file"});
   expect_refused(run(tessera(kAlone, {"tokenizer"})), {"tessera tokenizer"});
 
   expect_success(prepared({}));

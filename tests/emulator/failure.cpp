@@ -1,4 +1,4 @@
-// What is said of a kernel that can not go on, and of a call that a GPU would not survive.
+// What is said of a kernel that cannot go on, and of a call that a GPU would not survive.
 
 #include <cstdio>
 #include <cstdlib>

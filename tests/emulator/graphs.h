@@ -9,7 +9,7 @@ namespace emulator {
 
 struct Stream;
 
-/// A piece of a stream's work: false if it can not be done yet.
+/// A piece of a stream's work: false if it cannot be done yet.
 using Work = std::function<bool()>;
 /// Enqueues a piece of work, now or at each launch of the graph that it is captured in.
 using Node = std::function<void(Stream&)>;

@@ -37,7 +37,7 @@ std::vector<Part> find_parts() {
     file.seekg(static_cast<std::streamoff>(offset));
     file.read(reinterpret_cast<char*>(out), static_cast<std::streamsize>(count * sizeof(*out)));
     if (!file) {
-      std::fprintf(stderr, "emulated GPU: can not read the sections of this program\n");
+      std::fprintf(stderr, "emulated GPU: cannot read the sections of this program\n");
       std::abort();
     }
   };

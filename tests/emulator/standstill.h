@@ -16,7 +16,7 @@ void add_standstill(Standstill tell);
 /// Work was enqueued or done: whoever waits may have got what it waits for.
 void something_happens();
 
-/// The calling thread waits for the GPU, for what can not be done now.
+/// The calling thread waits for the GPU, for what cannot be done now.
 class HostWait {
  public:
   HostWait();
@@ -25,7 +25,7 @@ class HostWait {
   HostWait& operator=(const HostWait&) = delete;
 };
 
-/// The calling thread has asked whether something is done, and it can not be done now. One that
+/// The calling thread has asked whether something is done, and it cannot be done now. One that
 /// asks again and again for seconds, in which nothing happens, waits.
 void host_has_asked();
 

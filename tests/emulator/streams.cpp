@@ -1,6 +1,6 @@
 // Streams and events. Work is done at once, or with TESSERA_EMULATOR_LAZY=1 as late as a GPU may do
 // it: when the host, or another stream, waits for it, so that a wait that is missing shows. Where
-// work can not be done yet, as a collective whose other ranks have not come, its stream stands
+// work cannot be done yet, as a collective whose other ranks have not come, its stream stands
 // still.
 
 #include "tests/emulator/streams.h"

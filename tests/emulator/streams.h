@@ -31,7 +31,7 @@ void require_no_error(const char* call);
 /// Guards all streams, events and what they stand still for. Held while work is done.
 std::recursive_mutex& stream_mutex();
 
-/// The last call's `work` may say that it can not be done yet; then the stream stands still there.
+/// The last call's `work` may say that it cannot be done yet; then the stream stands still there.
 void enqueue_work(Stream& stream, Work work);
 
 /// Does the stream's work up to and with its `ticket`-th; false if it stands still before. With

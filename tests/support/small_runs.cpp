@@ -49,7 +49,7 @@ void write_texts(const std::string& path) {
     const int64_t first = draws.below(kWords / 3);
     file << words(3 * first) << '\t' << first % kLabels << '\t' << words(0) << '\n';
   }
-  require(file.flush().good(), "{} can not be written", path);
+  require(file.flush().good(), "{} cannot be written", path);
 }
 
 void write_sentences(const std::string& prefix, int64_t tokens) {
@@ -169,7 +169,7 @@ void write_vocabulary(const std::string& path, int32_t tokens) {
   for (int32_t word = 0; word < tokens - kSpecials; ++word) {
     file << (word % 3 == 2 ? kContinuation : "") << 'w' << word << '\n';
   }
-  require(file.flush().good(), "{} can not be written", path);
+  require(file.flush().good(), "{} cannot be written", path);
 }
 
 void write_small_data(const TestFolder& folder, int64_t tokens) {

@@ -71,7 +71,7 @@ SafetensorsEntry parse_entry(const std::string& name, const JsonObject& object, 
   std::tie(entry.begin, entry.end) = parse_offsets(object, data_bytes);
   const auto bytes = checked_bytes(entry.shape, entry.dtype);
   require(bytes == static_cast<int64_t>(entry.end - entry.begin),
-          "{}: {} {} can not be stored in {} bytes", object.where(), to_string(entry.dtype),
+          "{}: {} {} cannot be stored in {} bytes", object.where(), to_string(entry.dtype),
           to_string(entry.shape), entry.end - entry.begin);
   return entry;
 }
@@ -84,7 +84,7 @@ ForeignEntry parse_foreign(const JsonObject& object, size_t data_bytes) {
     const size_t bytes = entry.end - entry.begin;
     require(elements && bytes % kHalfBytes == 0 &&
                 static_cast<uint64_t>(*elements) == bytes / kHalfBytes,
-            "{}: F16 {} can not be stored in {} bytes", object.where(), to_string(entry.shape),
+            "{}: F16 {} cannot be stored in {} bytes", object.where(), to_string(entry.shape),
             bytes);
   }
   return entry;

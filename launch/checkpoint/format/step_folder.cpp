@@ -32,7 +32,7 @@ std::vector<fs::path> folders_in(const fs::path& folder) {
     std::error_code gone;  // another process may delete it meanwhile
     if (it->is_directory(gone)) found.push_back(it->path());
   }
-  require(!error, "can not list {}: {}", folder.string(), error.message());
+  require(!error, "cannot list {}: {}", folder.string(), error.message());
   std::sort(found.begin(), found.end());
   return found;
 }

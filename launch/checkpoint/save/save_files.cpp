@@ -68,7 +68,7 @@ void require_visible(const std::filesystem::path& path, int64_t size, size_t ran
   std::error_code error;
   const auto seen = std::filesystem::file_size(path, error);
   require(!error,
-          "rank {} wrote {}, but rank 0 can not see it ({}): is the folder on a file system that "
+          "rank {} wrote {}, but rank 0 cannot see it ({}): is the folder on a file system that "
           "all machines share?",
           rank, path.string(), error.message());
   require(

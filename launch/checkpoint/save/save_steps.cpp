@@ -36,7 +36,7 @@ void SaveSteps::agree(Communicator& world) {
   std::string held;
   all_or_none(world, [&] {
     require(request_.step >= 0 && request_.samples >= 0 && request_.keep >= 0,
-            "step {}, samples {} and keep {} can not be negative", request_.step, request_.samples,
+            "step {}, samples {} and keep {} cannot be negative", request_.step, request_.samples,
             request_.keep);
     for (const auto& [name, bytes] : request_.attachments) check_attachment(name, bytes);
     held = describe_held(request_.tensors);

@@ -88,7 +88,7 @@ void IndexedDataset::check_header() {
           path);
   const size_t rest = room_for_documents - documents * sizeof(int64_t);
   require(rest == 0 || rest != sequences,
-          "{}: has a mode for each of its {} sequences: multimodal datasets can not be read", path,
+          "{}: has a mode for each of its {} sequences: multimodal datasets cannot be read", path,
           sequences);
   require(rest == 0, "{}: has {} bytes, but {} sequences and {} document entries take {}", path,
           bytes.size(), sequences, documents, bytes.size() - rest);

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 const std::string& checked_prefix(const std::string& prefix,
                                   const IndexedDatasetWriter::Options& options) {
   require(fs::path(prefix).has_filename(),
-          "\"{}\" can not be the name of a dataset: it ends without a file name", prefix);
+          "\"{}\" cannot be the name of a dataset: it ends without a file name", prefix);
   for (const std::string& path : {prefix + ".bin", prefix + ".idx", metadata_path(prefix)}) {
     std::error_code ignored;
     const fs::file_status status = fs::status(path, ignored);
@@ -72,9 +72,9 @@ void IndexedDatasetWriter::write_tokens(std::span<const int32_t> tokens) {
     for (size_t i = 0; i < tokens.size(); ++i) {
       const auto stored = static_cast<T>(tokens[i]);
       if (tokens[i] < 0 || static_cast<int64_t>(stored) != tokens[i]) {
-        fail("{}: token {} at position {} can not be stored as {}, which holds 0 to {}",
-             bin_.path(), tokens[i], num_tokens_ + static_cast<int64_t>(i),
-             to_string(options_.type), std::numeric_limits<T>::max());
+        fail("{}: token {} at position {} cannot be stored as {}, which holds 0 to {}", bin_.path(),
+             tokens[i], num_tokens_ + static_cast<int64_t>(i), to_string(options_.type),
+             std::numeric_limits<T>::max());
       }
       std::memcpy(scratch_.data() + i * sizeof(T), &stored, sizeof(T));
     }

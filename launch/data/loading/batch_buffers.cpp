@@ -104,7 +104,7 @@ void BatchBuffers::append(const Sample& sample, int64_t vocab_size, std::string_
   require(num_rows_ < sequences_, "{}: sample {} has no room: the batch has {} rows", dataset,
           number, sequences_);
   const std::string problem = find_problem(sample, seq_length_, vocab_size);
-  require(problem.empty(), "{}: sample {} can not be used: {}", dataset, number, problem);
+  require(problem.empty(), "{}: sample {} cannot be used: {}", dataset, number, problem);
 
   const size_t n = sample.tokens.size(), first = static_cast<size_t>(num_tokens_);
   std::ranges::copy(sample.tokens, tokens_.tensor.span<int32_t>().subspan(first).begin());

@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 void check_documents(const PrepareOptions& options, const std::vector<InputFile>& inputs) {
   const auto jsonl = std::ranges::find(inputs, InputFormat::jsonl, &InputFile::format);
   require(jsonl == inputs.end() || options.documents != Documents::paragraph,
-          "prepare: documents can not be paragraphs in {}: a line of JSON is a document",
+          "prepare: documents cannot be paragraphs in {}: a line of JSON is a document",
           jsonl == inputs.end() ? "" : jsonl->path);
 }
 

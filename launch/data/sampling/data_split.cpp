@@ -38,7 +38,7 @@ Range DataSplit::of(DataPart part) const {
 }
 
 DataSplit split_data(int64_t size, double eval_fraction, double test_fraction) {
-  require(size >= 0, "{} tokens can not be split", size);
+  require(size >= 0, "{} tokens cannot be split", size);
   require(0.0 <= eval_fraction && 0.0 <= test_fraction && eval_fraction + test_fraction < 1.0,
           "the fractions of data to hold out are {} and {}, but must be at least 0 and less than 1 "
           "together",

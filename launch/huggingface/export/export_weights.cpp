@@ -127,7 +127,7 @@ std::string index_text(const std::vector<FileOfPieces>& shards,
 std::vector<std::string> export_weights(Checkpoint& checkpoint, const ModelConfig& model,
                                         DType precision, int64_t max_shard_bytes,
                                         const fs::path& folder) {
-  require(max_shard_bytes > 0, "a file of weights can not have at most {} bytes", max_shard_bytes);
+  require(max_shard_bytes > 0, "a file of weights cannot have at most {} bytes", max_shard_bytes);
   const std::vector<TensorName> names = tensor_names(model);
   const std::vector<FileOfPieces> shards = plan_shards(names, precision, max_shard_bytes);
   PieceReader reader(checkpoint);

@@ -90,7 +90,7 @@ void check_common(const Reader& config, ModelClass model_class) {
   require(type == expected, "{}: \"model_type\" is {}, but {} is a {}", config.where(), quote(type),
           to_string(model_class), expected);
   config.require_flag("add_cross_attention", false, kNoSuchThing);
-  config.require_empty("quantization_config", "quantized weights can not be imported");
+  config.require_empty("quantization_config", "quantized weights cannot be imported");
   config.require_empty("pruned_heads", "all layers of Tessera's models have the same heads");
 }
 
@@ -204,14 +204,14 @@ ImportedConfig import_config(const Json& json, const std::string& where,
     note_dropout(config, "classifier_dropout", result);
   }
   try {
-    require(model.hidden_size > 0 && model.num_heads > 0, "hidden_size and num_heads can not be 0");
+    require(model.hidden_size > 0 && model.num_heads > 0, "hidden_size and num_heads cannot be 0");
     const ModelConfig checked = model_from_json(architecture_json(model), "model");
     require(0.0 <= model.dropout && model.dropout < 1.0 && 0.0 <= model.attention_dropout &&
                 model.attention_dropout < 1.0 && model.init_stddev >= 0.0,
             "a dropout must be from 0 on and below 1, and \"initializer_range\" not negative");
     model.mlp_size = checked.mlp_size;
   } catch (const Error& error) {
-    fail("{} describes a model that Tessera can not have: {}", where, error.what());
+    fail("{} describes a model that Tessera cannot have: {}", where, error.what());
   }
   return result;
 }

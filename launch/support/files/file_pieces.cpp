@@ -41,7 +41,7 @@ std::string append_matches(const std::string& pattern, std::vector<std::string>&
   ::globfree(&found);
   std::sort(paths.begin() + begin, paths.end());
   if (code == GLOB_NOMATCH) return "matches no file";
-  if (code == GLOB_ABORTED) return "a folder can not be read: " + system_message(reason);
+  if (code == GLOB_ABORTED) return "a folder cannot be read: " + system_message(reason);
   return code == 0 ? "" : "there is not enough memory for its files";
 }
 
@@ -55,7 +55,7 @@ class Problems {
 
   void check(std::string_view who, size_t inputs) {
     if (count_ > kShown) lines_.push_back(fmt::format("and {} more", count_ - kShown));
-    require(count_ == 0, "{}: {} of {} inputs can not be read:\n  {}", who, count_, inputs,
+    require(count_ == 0, "{}: {} of {} inputs cannot be read:\n  {}", who, count_, inputs,
             fmt::join(lines_, "\n  "));
   }
 

@@ -19,18 +19,18 @@ namespace tessera {
 MappedFile::MappedFile(const std::string& path) : path_(path) {
   // O_NONBLOCK: opening a pipe by mistake must fail, not wait for a writer.
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file.valid()) fail("{}: can not be opened: {}", path, system_message(errno));
+  if (!file.valid()) fail("{}: cannot be opened: {}", path, system_message(errno));
   struct stat status = {};
   if (::fstat(file.get(), &status) != 0) {
-    fail("{}: can not be examined: {}", path, system_message(errno));
+    fail("{}: cannot be examined: {}", path, system_message(errno));
   }
   require(!S_ISDIR(status.st_mode), "{}: is a directory, but a file is needed", path);
-  require(S_ISREG(status.st_mode), "{}: is not a regular file, so it can not be mapped", path);
+  require(S_ISREG(status.st_mode), "{}: is not a regular file, so it cannot be mapped", path);
   const size_t size = narrow<size_t>(status.st_size);
   if (size == 0) return;  // mmap rejects a length of 0
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
   if (data == MAP_FAILED) {
-    fail("{}: its {} bytes can not be mapped: {}", path, size, system_message(errno));
+    fail("{}: its {} bytes cannot be mapped: {}", path, size, system_message(errno));
   }
   bytes_ = {static_cast<const std::byte*>(data), size};
 }

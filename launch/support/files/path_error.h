@@ -11,7 +11,7 @@ namespace tessera {
 /// Throws "cannot <verb> <path>: <reason from errno>".
 [[noreturn]] inline void fail_with_errno(const char* verb, const std::filesystem::path& path) {
   const int reason = errno;
-  fail("can not {} {}: {}", verb, path.string(), system_message(reason));
+  fail("cannot {} {}: {}", verb, path.string(), system_message(reason));
 }
 
 }  // namespace tessera

@@ -38,7 +38,7 @@ PieceReader::PieceReader(std::string path, std::stop_token stop)
       stop_(std::move(stop)),
       file_(open_to_read(path_)),
       raw_(kPieceBytes) {
-  if (!file_.valid()) fail("{}: can not be opened: {}", path_, system_message(errno));
+  if (!file_.valid()) fail("{}: cannot be opened: {}", path_, system_message(errno));
 }
 
 std::string_view PieceReader::next() {
@@ -89,7 +89,7 @@ size_t PieceReader::read_some(size_t filled) {
     wait_for_data();
     const ssize_t count = ::read(file_.get(), raw_.data() + filled, raw_.size() - filled);
     if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (count < 0) fail("{}: can not be read: {}", path_, system_message(errno));
+    if (count < 0) fail("{}: cannot be read: {}", path_, system_message(errno));
     position_ += count;
     return static_cast<size_t>(count);
   }
@@ -103,7 +103,7 @@ void PieceReader::wait_for_data() const {
   while (true) {
     const int ready = ::poll(&file, 1, kMilliseconds);
     if (ready > 0) return;
-    if (ready < 0 && errno != EINTR) fail("{}: can not be read: {}", path_, system_message(errno));
+    if (ready < 0 && errno != EINTR) fail("{}: cannot be read: {}", path_, system_message(errno));
     require(!stop_.stop_requested(), "{}: reading was stopped", path_);
   }
 }

@@ -33,7 +33,7 @@ bool is_named(int file, const std::string& path) {
 int open_locked(const std::string& path, const std::string& staged_path) {
   while (true) {
     FileDescriptor file(::open(staged_path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
-    if (!file.valid()) fail("{}: can not be created: {}", staged_path, system_message(errno));
+    if (!file.valid()) fail("{}: cannot be created: {}", staged_path, system_message(errno));
     // Some network file systems do not support locks. Other writers cannot be excluded there.
     require(::flock(file.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK,
             "{}: another process writes it just now: wait for it to end, or choose another name",
@@ -41,7 +41,7 @@ int open_locked(const std::string& path, const std::string& staged_path) {
     // Otherwise the other writer published or removed the file before we locked it.
     if (!is_named(file.get(), staged_path)) continue;
     if (::ftruncate(file.get(), 0) == 0) return file.release();
-    fail("{}: can not be replaced: {}", staged_path, system_message(errno));
+    fail("{}: cannot be replaced: {}", staged_path, system_message(errno));
   }
 }
 
@@ -52,7 +52,7 @@ StagedFile::StagedFile(std::string path)
       staged_path_(path_ + ".tmp"),
       lock_(open_locked(path_, staged_path_)),
       file_(::fdopen(::fcntl(lock_.get(), F_DUPFD_CLOEXEC, 0), "wb")) {
-  if (file_ == nullptr) fail("{}: can not be opened: {}", staged_path_, system_message(errno));
+  if (file_ == nullptr) fail("{}: cannot be opened: {}", staged_path_, system_message(errno));
 }
 
 StagedFile::~StagedFile() {
@@ -83,14 +83,14 @@ void StagedFile::remove_older() {
   if (::unlink(path_.c_str()) == 0) {
     sync_parent(path_);
   } else if (errno != ENOENT) {
-    fail("{}: can not be replaced: {}", path_, system_message(errno));
+    fail("{}: cannot be replaced: {}", path_, system_message(errno));
   }
 }
 
 void StagedFile::publish() {
   require(file_ == nullptr && !published_, "{}: is published once, after it is closed", path_);
   if (std::rename(staged_path_.c_str(), path_.c_str()) != 0) {
-    fail("{}: can not be renamed to {}: {}", staged_path_, path_, system_message(errno));
+    fail("{}: cannot be renamed to {}: {}", staged_path_, path_, system_message(errno));
   }
   published_ = true;
   sync_parent(path_);
@@ -101,7 +101,7 @@ void StagedFile::withdraw() {
 }
 
 void StagedFile::fail_writing(int error_number) const {
-  fail("{}: can not be written: {}", staged_path_, system_message(error_number));
+  fail("{}: cannot be written: {}", staged_path_, system_message(error_number));
 }
 
 }  // namespace tessera

@@ -26,7 +26,7 @@ fs::path with_name(fs::path path) {
 fs::file_type type_of(const fs::path& path) {
   std::error_code error;
   const fs::file_type type = fs::symlink_status(path, error).type();
-  require(!error || type == fs::file_type::not_found, "can not look at {}: {}", path.string(),
+  require(!error || type == fs::file_type::not_found, "cannot look at {}: {}", path.string(),
           error.message());
   return type;
 }

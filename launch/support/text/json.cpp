@@ -45,7 +45,7 @@ std::string to_text(const Json& value) {
   try {
     return value.dump();
   } catch (const Json::exception& error) {
-    fail("a value can not be written as JSON: {}", quote(error.what()));
+    fail("a value cannot be written as JSON: {}", quote(error.what()));
   }
 }
 

@@ -49,7 +49,7 @@ void append(const SentencePieceProcessor& processor, std::string_view text,
   const auto status = count_invalid_utf8(text) == 0
                           ? processor.Encode(text, &ids)
                           : processor.Encode(replace_invalid_utf8(text), &ids);
-  require(status.ok(), "SentencePiece can not encode a text: {}", status.error_message());
+  require(status.ok(), "SentencePiece cannot encode a text: {}", status.error_message());
   tokens.insert(tokens.end(), ids.begin(), ids.end());
 }
 
@@ -243,7 +243,7 @@ std::string SentencePieceTokenizer::decode(std::span<const int32_t> tokens) cons
   for (const int32_t token : tokens) require_token(token);
   std::string text;
   const auto status = processor_->Decode(std::vector<int>(tokens.begin(), tokens.end()), &text);
-  require(status.ok(), "SentencePiece can not decode tokens: {}", status.error_message());
+  require(status.ok(), "SentencePiece cannot decode tokens: {}", status.error_message());
   return text;
 }
 

@@ -113,7 +113,7 @@ icu::UnicodeString without_accents(const icu::UnicodeString& text) {
   const icu::Normalizer2* nfd = icu::Normalizer2::getNFDInstance(status);
   require(U_SUCCESS(status) != 0, "ICU has no Unicode normalization: {}", u_errorName(status));
   const icu::UnicodeString decomposed = nfd->normalize(text, status);
-  require(U_SUCCESS(status) != 0, "ICU can not normalize a text: {}", u_errorName(status));
+  require(U_SUCCESS(status) != 0, "ICU cannot normalize a text: {}", u_errorName(status));
   icu::UnicodeString plain(decomposed.length(), 0, 0);
   for_each_character(decomposed, [&](UChar32 c) {
     if (!is_accent(c)) plain.append(c);

@@ -112,7 +112,7 @@ int64_t number_after(std::string_view message, std::string_view words) {
           "the vocabulary is to have {} tokens, but special tokens and the characters of the text "
           "are {} already: choose {} or more, or a smaller character coverage",
           options.vocab_size, least, least);
-  fail("SentencePiece can not make a model of this text: {}", message);
+  fail("SentencePiece cannot make a model of this text: {}", message);
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ std::vector<std::vector<Candidate>> fill_places(TextModel& model, const Sample& 
   int64_t first_allowed = 0;
   for (const int32_t place : places) {
     require(first_allowed <= place && place < std::ssize(text.tokens),
-            "place {} of a text of {} tokens can not be filled: places ascend, from 0 to {}", place,
+            "place {} of a text of {} tokens cannot be filled: places ascend, from 0 to {}", place,
             text.tokens.size(), std::ssize(text.tokens) - 1);
     first_allowed = place + 1;
   }

@@ -87,7 +87,7 @@ Tensor TextModel::run(const Sample& text, const Ask& ask) {
 
 void require_objective(const ModelConfig& config, Objective objective, std::string_view owner) {
   const ModelTraits traits = traits_of(config);
-  require(traits.objective == objective, "{} is a {} that this command can not use: {}", owner,
+  require(traits.objective == objective, "{} is a {} that this command cannot use: {}", owner,
           traits.name, use_of(traits.objective));
 }
 

@@ -52,7 +52,7 @@ uint32_t workspace_for(const Problem& problem, const PreferenceDesc& preference)
   return splits && parts <= preference.workspace_bytes ? static_cast<uint32_t>(parts) : 0;
 }
 
-/// A GPU reads whole elements, so promises of less can not be kept.
+/// A GPU reads whole elements, so promises of less cannot be kept.
 cublasStatus_t check_promises(const Problem& problem, const Alignments& promised) {
   const std::array types = {problem.a.type, problem.b.type, problem.c.type, problem.d.type};
   for (size_t i = 0; i < types.size(); ++i) {

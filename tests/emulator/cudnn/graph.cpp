@@ -137,7 +137,7 @@ error_t Graph::check_support() {
 error_t Graph::build(cudnnHandle_t handle, const std::vector<HeurMode_t>& modes) {
   if (handle == nullptr) return {error_code_t::HANDLE_ERROR, "the handle is null"};
   if (emulator::thread_capture_forbids()) {
-    return {error_code_t::CUDA_API_FAILED, "plans can not be compiled while a stream is captured"};
+    return {error_code_t::CUDA_API_FAILED, "plans cannot be compiled while a stream is captured"};
   }
   error_t error = validate();
   if (error.is_good()) error = build_operation_graph();

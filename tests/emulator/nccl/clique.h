@@ -16,7 +16,7 @@ namespace emulator {
 class NcclClique;
 class NcclGuest;
 
-/// Ends the process: what a rank did can not be right.
+/// Ends the process: what a rank did cannot be right.
 [[noreturn]] void nccl_fail(const std::string& what);
 
 }  // namespace emulator

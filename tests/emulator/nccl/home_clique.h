@@ -32,7 +32,7 @@ class NcclHomeClique final : public NcclClique {
   /// A rank's part in a collective or message.
   struct Part {
     NcclCall call;
-    std::function<bool()> come;          ///< lets the rank come to it; false if it can not now
+    std::function<bool()> come;          ///< lets the rank come to it; false if it cannot now
     std::function<void()> done = [] {};  ///< is called when the data was moved
   };
   struct Round {

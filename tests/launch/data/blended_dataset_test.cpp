@@ -147,7 +147,7 @@ TEST(BlendedDataset, RefusesWhatItCanNotBlend) {
         BlendedDataset({part(0, 2, 1.0, {}),
                         {std::make_shared<const NamedDataset>(1, 2, 4), 1.0, std::nullopt}});
       },
-      {"samples of 3 and of 4 tokens can not be blended"});
+      {"samples of 3 and of 4 tokens cannot be blended"});
   expect_error([] { BlendedDataset({part(0, 0, 1.0, {})}); }, {"without samples"});
   expect_error(
       [] {

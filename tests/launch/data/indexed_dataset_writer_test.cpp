@@ -177,7 +177,7 @@ TEST(IndexedDatasetWriter, KeepsADatasetThatCameMeanwhile) {
   EXPECT_EQ(IndexedDataset(folder / "set").num_tokens(), 1);
 }
 
-// The index, which somebody has removed, can not get its name.
+// The index, which somebody has removed, cannot get its name.
 TEST(IndexedDatasetWriter, WithdrawsWhatItPublishedIfItCanNotFinish) {
   const TestFolder folder;
   IndexedDatasetWriter writer(folder / "set", {});
@@ -203,7 +203,7 @@ TEST(IndexedDatasetWriter, AFullDiskIsAnErrorThatLeavesNothing) {
   }
   ::setrlimit(RLIMIT_FSIZE, &old);
   std::signal(SIGXFSZ, old_handler);
-  EXPECT_TRUE(names_all(message, {folder / "set.bin.tmp", "can not be written"}));
+  EXPECT_TRUE(names_all(message, {folder / "set.bin.tmp", "cannot be written"}));
   EXPECT_EQ(folder.names(), Names{});
 }
 

@@ -171,7 +171,7 @@ TEST_F(PrepareInputs, OptionsMustFitTheInputs) {
   EXPECT_TRUE(names_all(
       refusal({.input = {.inputs = {folder / "a.txt", folder / "a.jsonl"}},
                .documents = Documents::paragraph}),
-      {"can not be paragraphs in " + (folder / "a.jsonl"), "a line of JSON is a document"}));
+      {"cannot be paragraphs in " + (folder / "a.jsonl"), "a line of JSON is a document"}));
   // The name says jsonl, the option text, and the other way round.
   EXPECT_EQ(prepared({.input = {.inputs = {folder / "a.jsonl"}, .formats = InputFormats::text}})[0]
                 .size(),
@@ -235,7 +235,7 @@ TEST_P(PrepareFailures, AFullDiskLeavesNothing) {
   const std::string message = refusal({.input = {.inputs = {folder / "a"}}, .threads = GetParam()});
   ::setrlimit(RLIMIT_FSIZE, &old);
   std::signal(SIGXFSZ, old_handler);
-  EXPECT_TRUE(names_all(message, {"refused.bin.tmp: can not be written"}));
+  EXPECT_TRUE(names_all(message, {"refused.bin.tmp: cannot be written"}));
 }
 
 // As an error on one thread while another waits for a pipe in which nothing comes.

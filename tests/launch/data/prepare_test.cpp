@@ -169,7 +169,7 @@ TEST(Prepare, NamesAnOutputThatCanNotBeWritten) {
       names_all(error_of([&] {
                   prepare({.input = {.inputs = {folder / "text"}}, .output = folder / "text/set"});
                 }),
-                {"folder " + (folder / "text"), "can not be created"}));
+                {"folder " + (folder / "text"), "cannot be created"}));
   prepare({.input = {.inputs = {folder / "text"}}, .output = folder / "set"});
   EXPECT_TRUE(names_all(error_of([&] {
                           prepare(

@@ -73,7 +73,7 @@ TEST_F(StagedFolderTest, KeepsWhatAppearsInTheMeantime) {
   for (const bool overwrite : {false, true}) {
     auto folder = staged(overwrite, "new");
     put("ours", "somebody else's");
-    expect_error([&] { folder->publish(); }, {"can not rename", "out"});
+    expect_error([&] { folder->publish(); }, {"cannot rename", "out"});
     folder.reset();
     EXPECT_EQ(ours(), "somebody else's");
     EXPECT_EQ(folder_.names(), alone_);
@@ -109,7 +109,7 @@ TEST_F(StagedFolderTest, TwoOfTheSameNameDoNotMeet) {
   auto first = staged(false, "first");
   auto second = staged(false, "second");
   first->publish();
-  expect_error([&] { second->publish(); }, {"can not rename"});
+  expect_error([&] { second->publish(); }, {"cannot rename"});
   second.reset();
   first.reset();
   EXPECT_EQ(ours(), "first");
