@@ -90,7 +90,8 @@ Tensor SelfAttention::extend(const StepContext& ctx, const Tensor& x, KeyValueCa
     cache.store(layer_, saved_.qkv);
     return out;
   }
-  require(seq == 1, "attention: a cache of {} positions is extended one by one, not by {}",
+  require(seq == 1,
+          "attention: a cache of {} positions is extended by one position at a time, not by {}",
           cache.length(), seq);
   const Tensor qkv = project(ctx, x, visibility);
   cache.store(layer_, qkv);

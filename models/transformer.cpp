@@ -28,7 +28,7 @@ Transformer::Transformer(ParameterStore& store, const ModelConfig& config, Commu
       blocks_(make_blocks(store, config, tp)),
       inputs_(blocks_.size()) {
   const std::string why_not = attention_why_not(traits_of(config).mask_kinds());
-  require(why_not.empty(), "no implementation of attention takes this model's masks: {}", why_not);
+  require(why_not.empty(), "no attention implementation supports this model's masks: {}", why_not);
   if (config.pre_norm()) {
     final_norm_.emplace(store, "final_norm", config.hidden_size, config.bias, config.layer_norm_eps,
                         GradientRows::held);

@@ -118,9 +118,9 @@ class DataOpener {
     const double used = static_cast<double>(config_.train.steps) *
                         static_cast<double>(config_.batch.global) * part.share;
     const std::string share =
-        alone ? "" : fmt::format("{:.4g} % of the run's; ", 100.0 * part.share);
-    notes_.push_back(fmt::format("{}: {} samples, {}{:.4g} epochs of them in the run", path,
-                                 part.samples, share, used / static_cast<double>(part.samples)));
+        alone ? "" : fmt::format("{:.4g}% of the run's samples; ", 100.0 * part.share);
+    notes_.push_back(fmt::format("{}: {} samples, {}{:.4g} epochs in the run", path, part.samples,
+                                 share, used / static_cast<double>(part.samples)));
   }
 
   const RunConfig& config_;
@@ -135,8 +135,8 @@ class DataOpener {
 void note_doubts(const RunConfig& config, std::vector<std::string>& notes) {
   if (config.data.eval_fraction > 0.0 && config.eval.interval == 0) {
     notes.push_back(
-        fmt::format("data.eval_fraction is {}, but eval.interval is 0: that part of the "
-                    "data is held out, and the run does not evaluate on it",
+        fmt::format("data.eval_fraction is {}, but eval.interval is 0: that part of the data is "
+                    "held out, but the run does not evaluate on it",
                     config.data.eval_fraction));
   }
   if (!config.data.eval) return;
@@ -144,7 +144,7 @@ void note_doubts(const RunConfig& config, std::vector<std::string>& notes) {
     const auto is_same = [&](const DataBlend::Part& other) { return other.path == part.path; };
     if (std::ranges::none_of(config.data.train.parts, is_same)) continue;
     notes.push_back(fmt::format(
-        "{}: is in data.train and in data.eval, so that the run evaluates on what it has seen",
+        "{}: is in both data.train and data.eval, so the run evaluates on training data",
         part.path));
   }
 }
@@ -168,7 +168,7 @@ TrainingData open_data(const RunConfig& config) {
 
 OpenedPart open_part(RunConfig config, std::shared_ptr<const Tokenizer> tokenizer, DataPart part) {
   require(has_part(config.data, part),
-          "the run has no {} data: data.{}_fraction is 0, so that nothing was held out for it",
+          "the run has no {} data: data.{}_fraction is 0, so nothing was held out for it",
           to_string(part), to_string(part));
   config.data.tokenizer.clear();  // a checkpoint's tokenizer has no specification
   DataOpener opener(config, std::move(tokenizer), DataFor::evaluation);

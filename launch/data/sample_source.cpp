@@ -24,7 +24,7 @@ std::string name_of_tokenizer(const RunConfig& config) {
 }
 
 std::string what_to_do(const RunConfig& config) {
-  if (config.data.tokenizer.empty()) return "choose text that was prepared with the same";
+  if (config.data.tokenizer.empty()) return "choose text that was prepared with the same tokenizer";
   return fmt::format(
       "set data.tokenizer to the one that made them, or prepare the text again with `tessera "
       "prepare --tokenizer {}`",
@@ -108,11 +108,10 @@ class BertSource final : public TokenSource {
 };
 
 void check_token_types(const RunConfig& config, const LabelledTexts& texts) {
-  require(
-      !texts.has_pairs() || config.model.token_types != 1,
-      "{} has pairs of texts, which have two types of tokens, but model.token_types is 1: choose "
-      "2, or 0 for a model without such an embedding",
-      texts.path());
+  require(!texts.has_pairs() || config.model.token_types != 1,
+          "{} has pairs of texts, which need two token types, but model.token_types is 1: choose "
+          "2, or 0 for a model without such an embedding",
+          texts.path());
 }
 
 Labels labels_of(const RunConfig& config) {
@@ -132,7 +131,7 @@ class TextSource final : public SampleSource {
     texts_ = std::make_shared<const LabelledTexts>(path, labels_of(config), encoder);
     check_token_types(config, *texts_);
     if (texts_->num_truncated() == 0) return;
-    notes.push_back(fmt::format("{}: {} of {} texts were cut to {} tokens", path,
+    notes.push_back(fmt::format("{}: {} of {} texts were truncated to {} tokens", path,
                                 texts_->num_truncated(), texts_->size(), texts_->seq_length()));
   }
 

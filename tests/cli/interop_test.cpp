@@ -77,7 +77,7 @@ TEST_F(CliInterop, WhatCanNotBeIsRefused) {
                  {"none is not a folder"});
   expect_refused(
       called("export", {"--checkpoint", at("run"), "--to", at("out"), "--max-shard-size", "much"}),
-      {"\"much\" is no size", "as 5GB"});
+      {"\"much\" is not a size", "as 5GB"});
   expect_refused(
       called("export", {"--checkpoint", at("run"), "--to", at("out"), "--precision", "fp8"}),
       {"--precision"});

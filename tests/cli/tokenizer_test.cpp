@@ -128,7 +128,8 @@ TEST_F(CliTokenizer, SentencePieceFromTextToAModelThatSpeaks) {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run(tessera(kAlone, arguments));
   };
-  expect_refused(train({"--vocab-size", "60000"}), {"to have 60000 tokens, but the text gives "});
+  expect_refused(train({"--vocab-size", "60000"}),
+                 {"vocabulary has 60000 tokens, but the text yields "});
   expect_refused(train({"--vocab-size", "30", "--cased"}), {"sentencepiece does not take --cased"});
   EXPECT_FALSE(fs::exists(model));
   const Outcome outcome = train({"--vocab-size", "30", "--model-type", "bpe"});

@@ -57,12 +57,11 @@ BertPairDataset::BertPairDataset(std::shared_ptr<const IndexedDataset> dataset, 
           tokens.begin, tokens.end, dataset_->num_tokens());
   add_documents();
   for (size_t d = 0; d < documents_.size(); ++d) add_chunks(static_cast<int64_t>(d));
-  require(
-      documents_.size() >= 2,
-      "{}: tokens [{}, {}) have whole sentences of {} documents, but sentence pairs need two or "
-      "more, since a random second sentence comes from another document: prepare the data with "
-      "more documents, or set model.next_sentence=false",
-      dataset_->prefix(), tokens.begin, tokens.end, documents_.size());
+  require(documents_.size() >= 2,
+          "{}: tokens [{}, {}) have whole sentences of {} documents, but sentence pairs need at "
+          "least two, because a random second sentence comes from another document: prepare the "
+          "data with more documents, or set model.next_sentence=false",
+          dataset_->prefix(), tokens.begin, tokens.end, documents_.size());
   require(!chunks_.empty(),
           "{}: none of the {} documents in tokens [{}, {}) has two sentences, but sentence pairs "
           "need them: prepare the data with `tessera prepare --documents paragraph --sentences "

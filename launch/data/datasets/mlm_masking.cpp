@@ -33,7 +33,7 @@ void check_options(const MaskingOptions& options) {
           "must be at least 0, and together at most 1",
           mask, random);
   require(1 <= options.max_span && options.max_span <= kMostWords,
-          "masking: a span has at most {} words, but must have 1 to {}", options.max_span,
+          "masking: the longest span is {} words, but must be 1 to {}", options.max_span,
           kMostWords);
 }
 
@@ -58,12 +58,11 @@ MlmMasking::MlmMasking(VocabularyTraits traits, const MaskingOptions& options, u
   check_options(options);
   require_special_tokens(traits_, {"start", "end", "mask"}, "masked language modelling");
   require(static_cast<int64_t>(special_.size()) < traits_.vocab_size,
-          "masking: the vocabulary of {} tokens has nothing but special tokens",
-          traits_.vocab_size);
+          "masking: the vocabulary of {} tokens has only special tokens", traits_.vocab_size);
   const auto& continues = traits_.continues_word;
   require(continues.empty() || static_cast<int64_t>(continues.size()) == traits_.vocab_size,
-          "masking: for {} tokens it is known whether they continue a word, but the vocabulary has "
-          "{}",
+          "masking: the tokenizer says of {} tokens whether they continue a word, but the "
+          "vocabulary has {}",
           continues.size(), traits_.vocab_size);
   require(
       options.unit != MaskUnit::whole_word || std::ranges::find(continues, true) != continues.end(),

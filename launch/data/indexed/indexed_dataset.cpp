@@ -62,9 +62,8 @@ std::string IndexedDataset::identity() const {
 void IndexedDataset::check_header() {
   const std::string& path = index_.path();
   const std::span<const std::byte> bytes = index_.bytes();
-  require(bytes.size() >= kIndexHeaderBytes,
-          "{}: has {} bytes, but the header of an index alone has {}", path, bytes.size(),
-          kIndexHeaderBytes);
+  require(bytes.size() >= kIndexHeaderBytes, "{}: has {} bytes, but the header of an index has {}",
+          path, bytes.size(), kIndexHeaderBytes);
   require(std::memcmp(bytes.data(), kIndexMagic.data(), kIndexMagic.size()) == 0,
           "{}: magic is not \"MMIDIDX\": this is not the index of a Megatron-LM dataset", path);
   const auto version = load<uint64_t>(bytes, kIndexVersionOffset);
@@ -81,11 +80,11 @@ void IndexedDataset::check_header() {
           sequences, bytes.size(), room / kSequenceBytes);
   const size_t room_for_documents = room - sequences * kSequenceBytes;
   require(documents <= room_for_documents / sizeof(int64_t),
-          "{}: document entries are {}, but the file's {} bytes have room for at most {} behind "
-          "the {} sequences",
+          "{}: document entries are {}, but the file's {} bytes have room for at most {} after the "
+          "{} sequences",
           path, documents, bytes.size(), room_for_documents / sizeof(int64_t), sequences);
-  require(documents >= 1, "{}: document entries are 0, but even without documents there is 1",
-          path);
+  require(documents >= 1,
+          "{}: document entries are 0, but must be at least 1, even without documents", path);
   const size_t rest = room_for_documents - documents * sizeof(int64_t);
   require(rest == 0 || rest != sequences,
           "{}: has a mode for each of its {} sequences: multimodal datasets cannot be read", path,
@@ -103,7 +102,7 @@ void IndexedDataset::check_sequences() {
   for (int64_t i = 0; i < num_sequences_; ++i) {
     const int64_t tokens = length(i);
     const int64_t begin = pointer(i);
-    if (tokens < 0) fail("{}: sequence length {} is {}, below 0", index_.path(), i, tokens);
+    if (tokens < 0) fail("{}: sequence length {} is negative: {}", index_.path(), i, tokens);
     if (begin < 0 || begin > bin_bytes || tokens > (bin_bytes - begin) / token_bytes) {
       fail(
           "{}: sequence pointer {} is {}, but from there {} tokens of {} bytes are not within the "
@@ -111,7 +110,7 @@ void IndexedDataset::check_sequences() {
           index_.path(), i, begin, tokens, token_bytes, bin_bytes, bin_.path());
     }
     if (tokens > std::numeric_limits<int64_t>::max() / token_bytes - num_tokens_) {
-      fail("{}: sequence lengths sum to more than can be counted", index_.path());
+      fail("{}: the sum of the sequence lengths overflows", index_.path());
     }
     contiguous = contiguous && begin == num_tokens_ * token_bytes;
     num_tokens_ += tokens;

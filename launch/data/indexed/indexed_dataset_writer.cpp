@@ -16,15 +16,14 @@ namespace fs = std::filesystem;
 const std::string& checked_prefix(const std::string& prefix,
                                   const IndexedDatasetWriter::Options& options) {
   require(fs::path(prefix).has_filename(),
-          "\"{}\" cannot be the name of a dataset: it ends without a file name", prefix);
+          "\"{}\" cannot be the name of a dataset: it does not end in a file name", prefix);
   for (const std::string& path : {prefix + ".bin", prefix + ".idx", metadata_path(prefix)}) {
     std::error_code ignored;
     const fs::file_status status = fs::status(path, ignored);
     require(options.overwrite || !fs::exists(status),
-            "{}: exists and is not overwritten: choose another name, or allow it with --overwrite",
-            path);
+            "{}: already exists: choose another name, or overwrite it with --overwrite", path);
     require(!fs::exists(status) || fs::is_regular_file(status),
-            "{}: is not a regular file, so no dataset can take its place", path);
+            "{}: is not a regular file, so a dataset cannot replace it", path);
   }
   return prefix;
 }
@@ -72,9 +71,9 @@ void IndexedDatasetWriter::write_tokens(std::span<const int32_t> tokens) {
     for (size_t i = 0; i < tokens.size(); ++i) {
       const auto stored = static_cast<T>(tokens[i]);
       if (tokens[i] < 0 || static_cast<int64_t>(stored) != tokens[i]) {
-        fail("{}: token {} at position {} cannot be stored as {}, which holds 0 to {}", bin_.path(),
-             tokens[i], num_tokens_ + static_cast<int64_t>(i), to_string(options_.type),
-             std::numeric_limits<T>::max());
+        fail("{}: token {} at position {} cannot be stored as {}, whose range is 0 to {}",
+             bin_.path(), tokens[i], num_tokens_ + static_cast<int64_t>(i),
+             to_string(options_.type), std::numeric_limits<T>::max());
       }
       std::memcpy(scratch_.data() + i * sizeof(T), &stored, sizeof(T));
     }

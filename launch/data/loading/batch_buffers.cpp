@@ -15,8 +15,8 @@ int64_t checked_capacity(int64_t sequences, int64_t seq_length) {
           "a batch of {} sequences of {} tokens: both must be at least 1", sequences, seq_length);
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   require(sequences <= kMost / seq_length,
-          "a micro-batch of {} sequences of {} tokens has more than the {} tokens that can be "
-          "counted: choose a smaller batch.micro",
+          "a micro-batch of {} sequences of {} tokens has more than the {} allowed tokens: choose "
+          "a smaller batch.micro",
           sequences, seq_length, kMost);
   return sequences * seq_length;
 }

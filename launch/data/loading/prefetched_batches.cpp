@@ -32,7 +32,7 @@ std::vector<BatchBuffers>& PrefetchedBatches::take(int64_t first_global_sample) 
 }
 
 void PrefetchedBatches::load_next(int64_t first_global_sample) {
-  require(!next_, "the step at sample {} is being loaded already", next_.value_or(0));
+  require(!next_, "the step at sample {} is already being loaded", next_.value_or(0));
   std::vector<BatchBuffers>& other = sets_[1 - current_];
   // Wait here and not in the background: only this thread has a GPU and watches the other ranks
   // while waiting.

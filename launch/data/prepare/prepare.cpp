@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 void check_documents(const PrepareOptions& options, const std::vector<InputFile>& inputs) {
   const auto jsonl = std::ranges::find(inputs, InputFormat::jsonl, &InputFile::format);
   require(jsonl == inputs.end() || options.documents != Documents::paragraph,
-          "prepare: documents cannot be paragraphs in {}: a line of JSON is a document",
+          "prepare: documents cannot be paragraphs in {}: each line of JSON is a document",
           jsonl == inputs.end() ? "" : jsonl->path);
 }
 
@@ -171,9 +171,8 @@ PrepareReport prepare(const PrepareOptions& options) {
 
   PrepareReport report = progress.report(writer, documents.empty_documents());
   require(report.documents > 0,
-          "prepare: there is no text in any of the {} inputs: nothing was written{}{}",
-          inputs.size(), report.malformed_lines > 0 ? "; the first line that was skipped: " : "",
-          report.first_malformed);
+          "prepare: none of the {} inputs has any text: nothing was written{}{}", inputs.size(),
+          report.malformed_lines > 0 ? "; the first skipped line: " : "", report.first_malformed);
   writer.finish(metadata_text(metadata_of(report, *tokenizer, end.has_value())));
   report.seconds = progress.seconds();
   return report;

@@ -15,7 +15,7 @@ class GzipDecompressor final : public Decompressor {
  public:
   GzipDecompressor() {
     constexpr int kGzipOnly = 16;
-    require(inflateInit2(&stream_, MAX_WBITS + kGzipOnly) == Z_OK, "zlib has no memory");
+    require(inflateInit2(&stream_, MAX_WBITS + kGzipOnly) == Z_OK, "zlib is out of memory");
   }
   ~GzipDecompressor() override { inflateEnd(&stream_); }
   GzipDecompressor(const GzipDecompressor&) = delete;
@@ -47,7 +47,7 @@ class GzipDecompressor final : public Decompressor {
     padded_ = padded_ || zeros > 0;
     input.remove_prefix(zeros);
     if (input.empty()) return false;
-    require(!padded_, "gzip: there is something behind the compressed data and zeros");
+    require(!padded_, "gzip: unexpected bytes follow the compressed data");
     inflateReset(&stream_);
     return true;
   }
@@ -62,7 +62,7 @@ class GzipDecompressor final : public Decompressor {
 class ZstdDecompressor final : public Decompressor {
  public:
   ZstdDecompressor() : stream_(ZSTD_createDStream()) {
-    require(stream_ != nullptr, "zstd has no memory");
+    require(stream_ != nullptr, "zstd is out of memory");
     ZSTD_DCtx_setParameter(stream_.get(), ZSTD_d_windowLogMax, kMaxWindowLog);
   }
 

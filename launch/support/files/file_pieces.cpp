@@ -42,7 +42,7 @@ std::string append_matches(const std::string& pattern, std::vector<std::string>&
   std::sort(paths.begin() + begin, paths.end());
   if (code == GLOB_NOMATCH) return "matches no file";
   if (code == GLOB_ABORTED) return "a folder cannot be read: " + system_message(reason);
-  return code == 0 ? "" : "there is not enough memory for its files";
+  return code == 0 ? "" : "not enough memory to list its files";
 }
 
 /// Collects problems with inputs; a message shows the first few.
@@ -77,7 +77,7 @@ void for_each_piece(const std::string& path, const std::function<void(std::strin
 }
 
 void check_readable(const std::vector<std::string>& paths, std::string_view who) {
-  require(!paths.empty(), "{}: there is no input: name at least one text file", who);
+  require(!paths.empty(), "{}: no input given: name at least one text file", who);
   Problems problems;
   for (const std::string& path : paths) problems.add(path, find_problem(path));
   problems.check(who, paths.size());

@@ -58,7 +58,7 @@ void PieceReader::start() {
   }
   unread_ = {raw_.data(), filled};
   const std::string_view foreign = foreign_compression(unread_);
-  require(foreign.empty(), "{}: is compressed by {}, but only gzip and zstd are read", path_,
+  require(foreign.empty(), "{}: is compressed with {}, but only gzip and zstd are supported", path_,
           foreign);
   decompressor_ = make_decompressor(unread_);
   if (decompressor_ != nullptr) piece_.resize(kPieceBytes);
@@ -71,7 +71,7 @@ std::string_view PieceReader::decompressed() {
     try {
       count = decompressor_->decompress(unread_, piece_);
     } catch (const Error& error) {
-      fail("{}: is damaged at about its byte {}: {}", path_,
+      fail("{}: is damaged near byte {}: {}", path_,
            position_ - static_cast<int64_t>(unread_.size()), error.what());
     }
     if (count > 0) return {piece_.data(), count};
@@ -79,7 +79,7 @@ std::string_view PieceReader::decompressed() {
     unread_ = {raw_.data(), read_some(0)};
     if (!unread_.empty()) continue;
     require(decompressor_->may_end(),
-            "{}: ends after its byte {} within compressed data: it is not whole", path_, position_);
+            "{}: ends after byte {} within compressed data: it is incomplete", path_, position_);
     return {};
   }
 }

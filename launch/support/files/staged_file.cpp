@@ -36,8 +36,7 @@ int open_locked(const std::string& path, const std::string& staged_path) {
     if (!file.valid()) fail("{}: cannot be created: {}", staged_path, system_message(errno));
     // Some network file systems do not support locks. Other writers cannot be excluded there.
     require(::flock(file.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK,
-            "{}: another process writes it just now: wait for it to end, or choose another name",
-            path);
+            "{}: another process is writing it: wait until it ends, or choose another name", path);
     // Otherwise the other writer published or removed the file before we locked it.
     if (!is_named(file.get(), staged_path)) continue;
     if (::ftruncate(file.get(), 0) == 0) return file.release();

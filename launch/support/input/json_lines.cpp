@@ -49,7 +49,7 @@ class FieldReader {
   bool parse_error(size_t byte, const std::string& token, const Json::exception& error) {
     constexpr int kNumberOverflow = 406;  // valid JSON, but the library stops here
     if (error.id == kNumberOverflow) {
-      return refuse(fmt::format("has a number too large to be read, {}, which ends at its byte {}",
+      return refuse(fmt::format("has a number too large to read, {}, which ends at byte {}",
                                 quote(token), byte));
     }
     return refuse(fmt::format("is not valid JSON, {}", json_problem(byte, error)));
@@ -84,7 +84,7 @@ class FieldReader {
 
   bool start() {
     if (++depth_ <= kMaxJsonDepth) return true;
-    return refuse(fmt::format("nests JSON deeper than {} levels", kMaxJsonDepth));
+    return refuse(fmt::format("nests JSON more than {} levels deep", kMaxJsonDepth));
   }
 
   bool end() {
@@ -136,7 +136,7 @@ std::string read_json_field(std::string_view line, const std::string& field, std
   // The library would treat a zero byte as the end.
   const size_t zero = line.find('\0');
   if (zero != std::string_view::npos) {
-    return fmt::format("is not valid JSON: its byte {} is zero", zero + 1);
+    return fmt::format("is not valid JSON: byte {} is zero", zero + 1);
   }
   FieldReader reader(field, text);
   Json::sax_parse(line.begin(), line.end(), &reader);
@@ -164,8 +164,7 @@ JsonDocuments read_json_lines(const JsonLines& lines, const JsonLinesOptions& op
       continue;
     }
     const std::string what = fmt::format("{}:{}: the line {}", lines.path, number, problem);
-    require(options.skip_malformed, "{}; lines like it can be left out with --skip-malformed",
-            what);
+    require(options.skip_malformed, "{}; skip such lines with --skip-malformed", what);
     if (result.malformed_lines++ == 0) result.first_malformed = what;
   }
   return result;

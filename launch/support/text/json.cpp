@@ -13,7 +13,8 @@ Json parse_json(std::string_view text, const std::string& source) {
   const auto check = [&](int depth, Json::parse_event_t event, Json& value) {
     using Event = Json::parse_event_t;
     if (event == Event::object_start || event == Event::array_start) {
-      require(depth < kMaxJsonDepth, "{} nests JSON deeper than {} levels", source, kMaxJsonDepth);
+      require(depth < kMaxJsonDepth, "{} nests JSON more than {} levels deep", source,
+              kMaxJsonDepth);
     }
     if (event == Event::object_start) keys.emplace_back();
     if (event == Event::object_end) keys.pop_back();
@@ -37,7 +38,7 @@ std::string json_problem(size_t byte, const Json::exception& error) {
   // Drop the library's line numbers, which refer to this text only.
   const std::string_view what = error.what();
   const size_t detail = what.find("syntax error");
-  return fmt::format("at its byte {}: {}", byte,
+  return fmt::format("at byte {}: {}", byte,
                      quote(detail == std::string_view::npos ? what : what.substr(detail)));
 }
 
@@ -116,7 +117,7 @@ const Json& JsonObject::object(const char* key) const {
 Shape JsonObject::shape(const char* key) const {
   const Json& value = list(key);
   require(value.size() <= size_t{Shape::kMaxDims},
-          "{}: \"{}\" has {} dims, but at most {} are allowed", where_, key, value.size(),
+          "{}: \"{}\" has {} dimensions, but at most {} are allowed", where_, key, value.size(),
           Shape::kMaxDims);
   Shape shape;
   for (const Json& extent : value) {

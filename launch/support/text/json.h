@@ -20,7 +20,7 @@ inline constexpr size_t kMaxJsonText = 1000;
 /// than kMaxJsonDepth or repeats a key in an object.
 Json parse_json(std::string_view text, const std::string& source);
 
-/// Formats the library's error at `byte` (from 1) of a text: "at its byte 3: ...".
+/// Formats the library's error at `byte` (from 1) of a text: "at byte 3: ...".
 std::string json_problem(size_t byte, const Json::exception& error);
 
 /// Returns `value` as compact JSON. Throws if a string in it is not valid UTF-8.

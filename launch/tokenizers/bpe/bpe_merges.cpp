@@ -75,7 +75,8 @@ void BpeMerges::join_short(std::vector<int32_t>& word, Workspace& workspace) con
 // rank at its position has changed.
 void BpeMerges::join_long(std::vector<int32_t>& word, Workspace& workspace) const {
   require(word.size() < size_t{1} << 31,
-          "a word of {} bytes is too long for byte-pair encoding: below 2^31", word.size());
+          "a word of {} bytes is too long for byte-pair encoding: the limit is 2^31 - 1",
+          word.size());
   const auto size = static_cast<uint32_t>(word.size());
   auto& ranks = workspace.ranks;
   auto& next = workspace.next;

@@ -36,14 +36,15 @@ class CharsmapCheck {
     charsmap.remove_prefix(sizeof(trie_bytes));
     // The array consists of blocks of 256 units, so that a label never leads outside.
     require(trie_bytes > 0 && trie_bytes % (256 * kUnitBytes) == 0 && trie_bytes < charsmap.size(),
-            "{}: its rules are damaged: {} bytes of {} are to be their trie", where, trie_bytes,
+            "{}: its rules are damaged: their trie claims {} of {} bytes", where, trie_bytes,
             charsmap.size());
-    require(trie_bytes / kUnitBytes <= kMostUnits, "{}: its rules have {} units, at most {}", where,
+    require(trie_bytes / kUnitBytes <= kMostUnits,
+            "{}: its rules have {} units, but at most {} are allowed", where,
             trie_bytes / kUnitBytes, kMostUnits);
     units_.resize(trie_bytes / kUnitBytes);
     std::memcpy(units_.data(), charsmap.data(), trie_bytes);
     results_ = charsmap.substr(trie_bytes);
-    require(results_.back() == '\0', "{}: its rules are damaged: the last result does not end",
+    require(results_.back() == '\0', "{}: its rules are damaged: the last result is not terminated",
             where);
     nested_.assign(units_.size(), kNew);
   }
@@ -79,8 +80,8 @@ class CharsmapCheck {
       if (step.label > 0xFF) {
         const int nested = step.nested + (is_rule(step.unit) ? 1 : 0);
         require(nested <= kMostNestedRules,
-                "{}: its rules are damaged: more than {} of them start with one another", where_,
-                kMostNestedRules);
+                "{}: its rules are damaged: more than {} of them are prefixes of one another",
+                where_, kMostNestedRules);
         nested_[step.unit] = static_cast<int8_t>(nested);
         path.pop_back();
         if (!path.empty()) path.back().nested = std::max(path.back().nested, nested);
@@ -90,8 +91,7 @@ class CharsmapCheck {
       const uint32_t next = step.base ^ label;
       if (units_[next].label() != label) continue;
       note_space(label, path.size());
-      require(nested_[next] != kOpen, "{}: its rules are damaged: they go round in a circle",
-              where_);
+      require(nested_[next] != kOpen, "{}: its rules are damaged: they contain a cycle", where_);
       if (path.size() == 1) note_first(label, next);
       if (nested_[next] == kNew) {
         path.push_back(enter(next));
@@ -115,8 +115,9 @@ class CharsmapCheck {
     const uint32_t value = units_[leaf].value();
     require(value < results_.size(), "{}: its rules are damaged: a result lies outside", where_);
     const std::string_view result(results_.data() + value);
-    require(result.size() <= kLongestResult, "{}: a rule makes {} bytes of text, at most {}",
-            where_, result.size(), kLongestResult);
+    require(result.size() <= kLongestResult,
+            "{}: a rule produces {} bytes of text, but at most {} are allowed", where_,
+            result.size(), kLongestResult);
     makes_space_marks_ |= result.find(kSpaceMark) != std::string_view::npos;
     return result;
   }

@@ -29,12 +29,12 @@ std::unique_ptr<SentencePieceProcessor> load(const SentencePieceModel& model,
   auto processor = std::make_unique<SentencePieceProcessor>();
   try {
     const auto status = processor->LoadFromSerializedProto(model.serialized());
-    require(status.ok(), "{}: SentencePiece does not take this model: {}", source,
+    require(status.ok(), "{}: SentencePiece does not accept this model: {}", source,
             status.error_message());
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {  // thrown by the double array of the pieces
-    fail("{}: SentencePiece does not take this model: {}", source, error.what());
+    fail("{}: SentencePiece does not accept this model: {}", source, error.what());
   }
   return processor;
 }
@@ -43,7 +43,7 @@ std::unique_ptr<SentencePieceProcessor> load(const SentencePieceModel& model,
 void append(const SentencePieceProcessor& processor, std::string_view text,
             std::vector<int32_t>& tokens) {
   require(text.size() <= kMostBytes,
-          "a text of {} bytes is too long to be tokenized at once: at most {}", text.size(),
+          "a text of {} bytes is too long to tokenize at once: the limit is {}", text.size(),
           kMostBytes);
   std::vector<int> ids;
   const auto status = count_invalid_utf8(text) == 0
@@ -118,7 +118,7 @@ SentencePieceTokenizer::~SentencePieceTokenizer() = default;
 std::unique_ptr<SentencePieceTokenizer> SentencePieceTokenizer::read(const std::string& path) {
   const MappedFile file(path);
   require(file.size() <= kMaxSentencePieceBytes,
-          "{}: has {} bytes, but a model of SentencePiece at most {}: is this one?", path,
+          "{}: has {} bytes, but a SentencePiece model has at most {}: is this one?", path,
           file.size(), kMaxSentencePieceBytes);
   return std::make_unique<SentencePieceTokenizer>(std::string(file.text()), path);
 }

@@ -168,7 +168,8 @@ void for_each_bert_word(std::string_view text, BertCasing casing, const OnWord& 
   }
   constexpr size_t kMost = size_t{1} << 30;  // ICU uses 32-bit sizes, and ideographs expand
   require(text.size() <= kMost,
-          "a text of {} bytes is too long to be tokenized at once: at most {}", text.size(), kMost);
+          "a text of {} bytes is too long to tokenize at once: the limit is {}", text.size(),
+          kMost);
   icu::UnicodeString clean = cleaned(text);
   if (casing.strip_accents) clean = without_accents(clean);
   if (casing.lower_case) clean = in_lower_case(clean);

@@ -104,15 +104,15 @@ int64_t number_after(std::string_view message, std::string_view words) {
                                 const SentencePieceTrainingOptions& options) {
   const int64_t most = number_after(message, "set it to a value <= ");
   require(most == 0,
-          "the vocabulary is to have {} tokens, but the text gives {} at most: choose {} or fewer, "
-          "or more text",
+          "the requested vocabulary has {} tokens, but the text yields at most {}: choose {} or "
+          "fewer, or more text",
           options.vocab_size, most, most);
   const int64_t least = number_after(message, fmt::format(" {} vs ", options.vocab_size));
   require(least == 0,
-          "the vocabulary is to have {} tokens, but special tokens and the characters of the text "
-          "are {} already: choose {} or more, or a smaller character coverage",
+          "the requested vocabulary has {} tokens, but special tokens and the characters of the "
+          "text are already {}: choose {} or more, or a smaller character coverage",
           options.vocab_size, least, least);
-  fail("SentencePiece cannot make a model of this text: {}", message);
+  fail("SentencePiece cannot train a model on this text: {}", message);
 }
 
 }  // namespace
@@ -122,15 +122,15 @@ std::string train_sentencepiece(const InputText& text,
   constexpr int64_t kMost = kMaxPieces;
   constexpr int64_t kSpecial = 7;
   require(kSpecial < options.vocab_size && options.vocab_size <= kMost,
-          "the vocabulary is to have {} tokens: choose {} to {}, {} of which are special",
+          "the requested vocabulary has {} tokens: choose {} to {}, {} of which are special",
           options.vocab_size, kSpecial + 1, kMost, kSpecial);
   require(0.98 <= options.character_coverage && options.character_coverage <= 1,
-          "the character coverage is to be {}: choose 0.98 to 1", options.character_coverage);
+          "the requested character coverage is {}: choose 0.98 to 1", options.character_coverage);
   Sentences sentences;
   for_each_text(
       text, [&](std::string_view piece) { sentences.add(piece); }, [&] { sentences.end_text(); });
   SentenceList list(sentences.take());
-  require(!list.done(), "there is no word in the text to make a vocabulary of");
+  require(!list.done(), "there are no words in the text to train a vocabulary on");
 
   // The result depends on the number of threads, because each sums its share.
   const std::unordered_map<std::string, std::string> arguments = {

@@ -60,8 +60,8 @@ std::vector<std::string> initial_tokens(const WordCounts& counts,
     tokens.push_back(std::string(kContinuation).append(character));
   }
   require(static_cast<int64_t>(tokens.size()) <= options.vocab_size,
-          "the vocabulary is to have {} tokens, but {} special tokens and the {} characters of the "
-          "text, at the start and inside of words, are {} already: choose {} or more, or keep "
+          "the requested vocabulary has {} tokens, but {} special tokens and the {} characters of "
+          "the text, at the start of and inside words, are already {}: choose {} or more, or keep "
           "fewer characters",
           options.vocab_size, std::size(kBertSpecial), alphabet.size(), tokens.size(),
           tokens.size());
@@ -91,7 +91,7 @@ std::vector<CountedWord> words_of(const WordCounts& counts,
 
 std::vector<std::string> train_wordpiece(const WordCounts& words,
                                          const WordPieceTrainingOptions& options) {
-  require(!words.empty(), "there is no word in the text to make a vocabulary of");
+  require(!words.empty(), "there are no words in the text to train a vocabulary on");
   std::vector<std::string> tokens = initial_tokens(words, options);
   std::vector<CountedWord> counted = words_of(words, tokens);
   const auto text_of = [](const std::string& left, const std::string& right) {

@@ -120,7 +120,7 @@ TEST_F(Safetensors, HostileHeadersAreRefusedByName) {
       HasSubstr("cannot be stored in 8 bytes"));
   EXPECT_THAT(
       error(R"({"a": {"dtype": "F32", "shape": [1, 1, 1, 1, 1, 2], "data_offsets": [0, 8]}})"),
-      HasSubstr("6 dims, but at most 5"));
+      HasSubstr("6 dimensions, but at most 5"));
   EXPECT_THAT(error(R"({"a": {"dtype": "F32", "shape": [2]}})"), HasSubstr("no \"data_offsets\""));
   EXPECT_THAT(error(R"({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}})"),
               HasSubstr("end at byte 4 of the data, but the file has 8"));
@@ -130,7 +130,7 @@ TEST_F(Safetensors, HostileHeadersAreRefusedByName) {
                         "b": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}})"),
               HasSubstr("they overlap"));
   EXPECT_THAT(error(R"({"a": 1, "a": 2})"), HasSubstr("the key \"a\" twice"));
-  EXPECT_THAT(error(std::string(100'000, '[')), HasSubstr("deeper than 32 levels"));
+  EXPECT_THAT(error(std::string(100'000, '[')), HasSubstr("more than 32 levels deep"));
 }
 
 TEST_F(Safetensors, AHeaderLengthBeyondTheFileOrTheLimitAllocatesNothing) {

@@ -274,7 +274,7 @@ TEST_F(BertPairDatasetTest, NamesWhatItCanNotDo) {
   };
   const Documents good = {{{5, 6}, {7}}, {{8}, {9}}};
   EXPECT_TRUE(names_all(message({{{5, 6}, {7}}, {}, {{}}}, {}),
-                        {folder_ / "set", "1 documents", "two or more"}));
+                        {folder_ / "set", "1 documents", "at least two"}));
   EXPECT_TRUE(names_all(message({{{5, 6}, {}}, {{}, {7}}, {}}, {}),
                         {folder_ / "set", "none of the 2 documents", "two sentences"}));
   EXPECT_TRUE(names_all(message({}, {}), {"0 documents"}));

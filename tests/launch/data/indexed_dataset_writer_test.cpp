@@ -151,7 +151,7 @@ TEST(IndexedDatasetWriter, KeepsOtherWritersOut) {
   writer.append(std::vector<int32_t>{1, 2, 3});
   writer.end_document();
   EXPECT_TRUE(names_all(error_of([&] { write_dataset(folder / "set", {{7}}); }),
-                        {folder / "set.bin: another process writes it"}));
+                        {folder / "set.bin: another process is writing it"}));
   writer.finish();
   EXPECT_EQ(IndexedDataset(folder / "set").num_tokens(), 3);
 }

@@ -152,14 +152,14 @@ TEST_F(OpenData, NotesSayHowOftenEachPartIsSeen) {
   const std::vector<std::string> notes = open_data(run).notes;
   // 20 steps of 8 samples, by 1 to 2.
   EXPECT_THAT(notes, Contains((folder_ / "data") +
-                              ": 224 samples, 33.33 % of the run's; 0.2381 epochs of them in the "
+                              ": 224 samples, 33.33% of the run's samples; 0.2381 epochs in the "
                               "run"));
   EXPECT_THAT(notes, Contains((folder_ / "half") +
-                              ": 112 samples, 66.67 % of the run's; 0.9524 epochs of them in the "
+                              ": 112 samples, 66.67% of the run's samples; 0.9524 epochs in the "
                               "run"));
   run = config();
   EXPECT_THAT(open_data(run).notes,
-              Contains((folder_ / "data") + ": 224 samples, 0.7143 epochs of them in the run"));
+              Contains((folder_ / "data") + ": 224 samples, 0.7143 epochs in the run"));
   const std::string unused = "data.eval_fraction is 0.1, but eval.interval is 0: that part of the";
   EXPECT_THAT(open_data(run).notes, Contains(HasSubstr(unused)));
   run.eval.interval = 5;
@@ -170,7 +170,7 @@ TEST_F(OpenData, EvaluatingOnTrainingDataIsNoted) {
   RunConfig run = config(SmallKind::gpt_blend);
   run.data.eval_fraction = 0.0;
   run.data.eval = folder_ / "half";
-  const auto seen = HasSubstr((folder_ / "half") + ": is in data.train and in data.eval, so that");
+  const auto seen = HasSubstr((folder_ / "half") + ": is in both data.train and data.eval, so");
   EXPECT_THAT(open_data(run).notes, Contains(seen));
   run.data.train = folder_ / "data";
   EXPECT_THAT(open_data(run).notes, Not(Contains(seen)));
@@ -215,7 +215,8 @@ TEST_F(OpenData, MetadataNamesTheTokenizer) {
 TEST_F(OpenData, MetadataOfAnotherDatasetIsRefused) {
   write_metadata("half", identity_of(*make_tokenizer(config().data.tokenizer)));
   std::filesystem::rename(metadata_path(folder_ / "half"), metadata_path(folder_ / "data"));
-  expect_error([&] { open_data(config()); }, {"data.meta.json says ", "it is another dataset's"});
+  expect_error([&] { open_data(config()); },
+               {"data.meta.json says ", "it belongs to another dataset"});
 }
 
 }  // namespace

@@ -214,7 +214,7 @@ TEST(PrefetchedEvaluation, GivesWhatIsLoadedWithoutIt) {
       }
     }
     EXPECT_FALSE(evaluation.has_next());
-    test::expect_error([&] { evaluation.take(); }, {"has no other"});
+    test::expect_error([&] { evaluation.take(); }, {"has no more"});
   };
   expect_batches(batches.num_eval_batches());  // the last is not full
   expect_batches(2);

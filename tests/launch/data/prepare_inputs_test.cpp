@@ -171,7 +171,7 @@ TEST_F(PrepareInputs, OptionsMustFitTheInputs) {
   EXPECT_TRUE(names_all(
       refusal({.input = {.inputs = {folder / "a.txt", folder / "a.jsonl"}},
                .documents = Documents::paragraph}),
-      {"cannot be paragraphs in " + (folder / "a.jsonl"), "a line of JSON is a document"}));
+      {"cannot be paragraphs in " + (folder / "a.jsonl"), "each line of JSON is a document"}));
   // The name says jsonl, the option text, and the other way round.
   EXPECT_EQ(prepared({.input = {.inputs = {folder / "a.jsonl"}, .formats = InputFormats::text}})[0]
                 .size(),
@@ -213,7 +213,7 @@ TEST_P(PrepareFailures, ATruncatedFileLeavesNothing) {
   const std::string bytes = gzipped(some_text());
   write_file(folder / "a.gz", bytes.substr(0, bytes.size() - 100));
   EXPECT_TRUE(names_all(refusal({.input = {.inputs = {folder / "a.gz"}}, .threads = GetParam()}),
-                        {folder / "a.gz: ends after its byte", "not whole"}));
+                        {folder / "a.gz: ends after byte", "incomplete"}));
 }
 
 TEST_P(PrepareFailures, AMalformedLineComesBeforeTheTruncationBehindIt) {

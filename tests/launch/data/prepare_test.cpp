@@ -109,7 +109,7 @@ TEST(Prepare, WhatHasNoTokenIsLeftOutAndCounted) {
                                    .documents = Documents::paragraph,
                                    .output = folder / "nothing"});
                         }),
-                        {"no text in any of the 1 inputs"}));
+                        {"none of the 1 inputs has any text"}));
   EXPECT_FALSE(std::filesystem::exists(folder / "nothing.bin"));
 }
 

@@ -273,7 +273,7 @@ TEST_F(InteropImport, FilesThatReachOutOrAreNotThereAreRefused) {
   refused("transformer.ln_f.bias", "transformer.ln_f.bis", {"\"transformer.ln_f.bis\" is in"});
   refused("weight_map", "weights", {"has no \"weight_map\""});
   write_file(index, std::string(100'000, '['));
-  expect_refused(folder, {"nests JSON deeper than 32"});
+  expect_refused(folder, {"nests JSON more than 32"});
 
   fs::remove(index);
   expect_refused(folder, {"has neither model.safetensors nor model.safetensors.index.json"});

@@ -65,16 +65,16 @@ TEST_P(Compressed, ThatIsNotWholeIsAnError) {
   const std::string bytes = compressed(some_text().substr(0, 5000));
   for (const size_t size : {size_t{5}, size_t{20}, bytes.size() / 2, bytes.size() - 1}) {
     EXPECT_TRUE(names_all(refusal(bytes.substr(0, size)),
-                          {path, fmt::format("ends after its byte {} ", size), "not whole"}));
+                          {path, fmt::format("ends after byte {} ", size), "incomplete"}));
   }
-  EXPECT_TRUE(names_all(refusal(bytes + bytes.substr(0, 12)), {path, "not whole"}));
+  EXPECT_TRUE(names_all(refusal(bytes + bytes.substr(0, 12)), {path, "incomplete"}));
 }
 
 TEST_P(Compressed, ThatIsDamagedIsAnErrorWithItsPlace) {
   std::string bytes = compressed(some_text().substr(0, 5000));
   bytes.back() = static_cast<char>(bytes.back() ^ 1);  // of a checksum, or a length
-  EXPECT_TRUE(names_all(refusal(bytes), {path, "is damaged at about its byte "}));
-  EXPECT_TRUE(names_all(refusal(compressed("text") + "more"), {path, "is damaged at about"}));
+  EXPECT_TRUE(names_all(refusal(bytes), {path, "is damaged near byte "}));
+  EXPECT_TRUE(names_all(refusal(compressed("text") + "more"), {path, "is damaged near"}));
 }
 
 // All bytes that differ in one place are read, refused with an error, or were of no matter.
@@ -119,7 +119,7 @@ TEST(FilePieces, GzipMayEndInZerosAndZstdMaySkipFrames) {
   write_file(folder / "a", gzipped("text") + std::string(2000, '\0'));
   EXPECT_EQ(whole(folder / "a"), "text");
   write_file(folder / "b", gzipped("text") + std::string(3, '\0') + gzipped("more"));
-  EXPECT_TRUE(names_all(error_of([&] { whole(folder / "b"); }), {"behind the compressed data"}));
+  EXPECT_TRUE(names_all(error_of([&] { whole(folder / "b"); }), {"follow the compressed data"}));
   const std::string skipped("\x5A\x2A\x4D\x18\3\0\0\0abc", 11);
   write_file(folder / "c", skipped + zstd_compressed("text") + skipped);
   EXPECT_EQ(whole(folder / "c"), "text");
@@ -143,7 +143,7 @@ TEST(FilePieces, OtherCompressionsAreRefusedByName) {
                                     {"bzip2", "BZh91AY&SY"}}) {
     write_file(folder / "file", std::string(start) + "...");
     EXPECT_TRUE(names_all(error_of([&] { whole(folder / "file"); }),
-                          {folder / "file", fmt::format("compressed by {},", name), "gzip"}));
+                          {folder / "file", fmt::format("compressed with {},", name), "gzip"}));
   }
   write_file(folder / "file", "BZh");
   EXPECT_EQ(whole(folder / "file"), "BZh");

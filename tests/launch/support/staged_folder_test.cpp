@@ -58,7 +58,7 @@ TEST_F(StagedFolderTest, TakesItsNameWhenItIsPublished) {
 TEST_F(StagedFolderTest, ReplacesAFolderInOneStepOrInTwo) {
   for (const bool may_exchange : {true, false}) {
     put("ours", "old");
-    expect_error([&] { staged(false, "new"); }, {"out exists and is not overwritten"});
+    expect_error([&] { staged(false, "new"); }, {"out already exists"});
     staged(true, "new")->publish(may_exchange);
     EXPECT_EQ(ours(), "new");
     EXPECT_EQ(folder_.names(), alone_);
@@ -97,7 +97,8 @@ TEST_F(StagedFolderTest, KeepsWhatChangesInTheMeantime) {
     folder = staged(true, "new");
     fs::remove_all(path_);
     write_file(path_, "a file");
-    expect_error([&] { folder->publish(may_exchange); }, {"out is no folder: nothing is deleted"});
+    expect_error([&] { folder->publish(may_exchange); },
+                 {"out is not a folder: nothing is deleted"});
     folder.reset();
     EXPECT_EQ(read_file(path_), "a file");
     EXPECT_EQ(folder_.names(), alone_);

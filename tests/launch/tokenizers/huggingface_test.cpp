@@ -102,7 +102,7 @@ TEST(HuggingFace, AddedTokensFillTheVocabulary) {
                         {"t.json: the number of the token \"<pad>\" is 260 here and 261 there"}));
   file["added_tokens"][2] = added_token("he", 257);
   EXPECT_TRUE(names_all(error_of([&] { huggingface_tokenizer(file, "t.json"); }),
-                        {"the token \"he\" is said to be special"}));
+                        {"the token \"he\" is declared as special"}));
 }
 
 TEST(HuggingFace, ReadsAFileOrItsFolder) {
@@ -131,7 +131,7 @@ TEST(HuggingFace, WhatBpeDoesNotDoIsRefusedByName) {
       {"/version", "2.0", {"\"version\" is \"2.0\""}},
       {"/truncation", {{"max_length", 5}}, {"\"truncation\" is an object", "only null"}},
       {"/padding", {{"length", 5}}, {"\"padding\""}},
-      {"/extra", 1, {"has \"extra\", of which it is not known"}},
+      {"/extra", 1, {"has \"extra\", whose effect on tokens is unknown"}},
       {"/normalizer", {{"type", "NFC"}}, {"\"normalizer\" is \"NFC\"", "only null"}},
       {"/pre_tokenizer", nullptr, {"\"pre_tokenizer\" is missing", "only \"ByteLevel\""}},
       {"/pre_tokenizer", {{"type", "Sequence"}}, {"\"pre_tokenizer\" is \"Sequence\""}},

@@ -97,7 +97,7 @@ TEST(WordPieceTraining, KeepsTheMostFrequentCharacters) {
 }
 
 TEST(WordPieceTraining, SaysWhatCanNotBe) {
-  EXPECT_TRUE(names_all(error_of([] { train_wordpiece({}, {}); }), {"no word in the text"}));
+  EXPECT_TRUE(names_all(error_of([] { train_wordpiece({}, {}); }), {"no words in the text"}));
   EXPECT_TRUE(names_all(
       error_of([] {
         train_wordpiece({{"abc", 1}}, {.vocab_size = 9});
@@ -241,9 +241,9 @@ TEST(BpeTraining, SaysWhatCanNotBe) {
   EXPECT_TRUE(names_all(error_of([] { train_bpe({}, {}); }), {"there is no text"}));
   EXPECT_TRUE(names_all(message(256, {"<s>"}),
                         {"to have 256 tokens, but the 256 bytes and 1 special", "choose 257"}));
-  EXPECT_TRUE(names_all(message(300, {"PAD"}), {"\"PAD\" must be written as <...> or [...]"}));
+  EXPECT_TRUE(names_all(message(300, {"PAD"}), {"\"PAD\" must look like <...> or [...]"}));
   EXPECT_TRUE(names_all(message(300, {"<s>", "<s>"}), {"both \"<s>\""}));
-  EXPECT_TRUE(names_all(message(300, {""}), {"\"\" must be written as <...>"}));
+  EXPECT_TRUE(names_all(message(300, {""}), {"\"\" must look like <...>"}));
   EXPECT_TRUE(names_all(message(300, {"\xff"}), {"not valid UTF-8"}));
 }
 

@@ -109,8 +109,8 @@ TEST(WordPieceVocabulary, HostileFilesAreRefusedByLine) {
                         {"vocab.txt: line 2 and line 4 are both \"a\""}));
   EXPECT_TRUE(names_all(message_of_vocabulary("[UNK]\n\na\n"), {"vocab.txt: line 2 is empty"}));
   EXPECT_TRUE(names_all(message_of_vocabulary("[UNK]\na\n\n"), {"vocab.txt: line 3 is empty"}));
-  EXPECT_TRUE(names_all(message_of_vocabulary(""), {"has 0 tokens and no [UNK]"}));
-  EXPECT_TRUE(names_all(message_of_vocabulary("a\nb\n"), {"has 2 tokens and no [UNK]"}));
+  EXPECT_TRUE(names_all(message_of_vocabulary(""), {"has 0 tokens, but no [UNK]"}));
+  EXPECT_TRUE(names_all(message_of_vocabulary("a\nb\n"), {"has 2 tokens, but no [UNK]"}));
   EXPECT_TRUE(names_all(message_of_vocabulary("[UNK]\ncaf\xe9\n"), {"line 2 is not valid UTF-8"}));
   EXPECT_TRUE(names_all(message_of_vocabulary("[UNK]\n" + std::string(1001, 'a')),
                         {"line 2 has 1001 bytes"}));
