@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 using test::expect_error;
 
-/// Makes folders `out` that hold a file "ours", and may replace those that hold nothing else.
+/// Creates folders `out` with a file "ours", and allows to replace folders with nothing else.
 class StagedFolderTest : public testing::Test {
  protected:
   static std::string why_keep(const fs::path& folder) {
@@ -23,13 +23,13 @@ class StagedFolderTest : public testing::Test {
     return "";
   }
 
-  /// Puts a file into a folder at PATH.
+  /// Writes a file into a folder at PATH.
   void put(const std::string& name, const std::string& text) const {
     fs::create_directories(path_);
     write_file(path_ / name, text);
   }
 
-  /// A staged folder with "ours", of this text.
+  /// A staged folder whose file "ours" has this text.
   std::unique_ptr<StagedFolder> staged(bool overwrite, const std::string& text) const {
     auto folder = std::make_unique<StagedFolder>(path_, overwrite, why_keep);
     write_file(folder->staged() / "ours", text);

@@ -7,7 +7,7 @@ namespace {
 
 const std::vector<std::string> kMerges = {"Ġ t", "h e", "Ġt he"};
 
-/// Of a folder with these two files.
+/// The error for a folder with these two files.
 std::string message_of_files(const std::string& vocabulary, const std::string& merges) {
   const TestFolder folder;
   write_file(folder / "vocab.json", vocabulary);
@@ -45,7 +45,7 @@ TEST(BpeFiles, MergesThatAreCutOffAreRefused) {
       {"vocab.json: the token \"\\u0120the\" is not made by a merge", "belong together"}));
   EXPECT_TRUE(
       names_all(message_of_merges(""), {"the token \"\\u0120t\" (and 2 more) is not made by a"}));
-  // With the names that special tokens have, nothing needs to say that they are.
+  // Tokens with special names need no declaration.
   const TestFolder folder;
   const std::vector<std::string> special = {"<s>", "[MASK]", "of words", "madeupword0000"};
   write_bpe_folder(folder / "bpe", small_bpe(kMerges, special));

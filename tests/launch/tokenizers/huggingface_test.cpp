@@ -13,7 +13,7 @@ Json added_token(const std::string& text, int64_t id) {
           {"rstrip", false}, {"normalized", false}, {"special", true}};
 }
 
-/// As GPT-2's.
+/// Like GPT-2's.
 Json bpe_file() {
   const BpeDescription bpe = small_bpe({"Ġ t", "h e", "Ġt he"});
   const Json byte_level = {
@@ -39,7 +39,7 @@ Json bpe_file() {
             {"merges", bpe.merges}}}};
 }
 
-/// As BERT's.
+/// Like BERT's.
 Json wordpiece_file() {
   Json vocab = {{"fox", 5}, {"##es", 6}};
   Json added = Json::array();
@@ -121,7 +121,7 @@ TEST(HuggingFace, ReadsAFileOrItsFolder) {
                         {"c: there is no tokenizer \"huggingface\""}));
 }
 
-// What is asked for and not done is said, and never passed over.
+// Unsupported settings are reported, never ignored.
 TEST(HuggingFace, WhatBpeDoesNotDoIsRefusedByName) {
   const struct {
     const char* pointer;

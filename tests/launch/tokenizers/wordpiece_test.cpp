@@ -12,7 +12,7 @@ using Tokens = std::vector<int32_t>;
 
 WordPieceTokenizer tokenizer_with(const std::vector<std::string>& more, bool cased = false) {
   std::vector<std::string> tokens(std::begin(kBertSpecial), std::end(kBertSpecial));  // 0 to 4
-  tokens.insert(tokens.end(), more.begin(), more.end());                              // from 5 on
+  tokens.insert(tokens.end(), more.begin(), more.end());                              // from 5
   return {WordPieceVocabulary(tokens, "vocab"), cased ? kCased : kUncased};
 }
 
@@ -135,7 +135,7 @@ TEST(WordPieceVocabulary, TokensOfJsonAreNamedByNumber) {
   EXPECT_TRUE(names_all(message({"[UNK]", ""}), {"t.json: token 1 is empty"}));
 }
 
-// Whatever the text and wherever it ends.
+// For any text and any end.
 TEST(WordPiece, WhereTextMayBeCutIsTrue) {
   std::vector<std::string> letters;
   for (const char* letter : {"a", "b", "e", "狐", "の", ".", "。", "=", "̈", "ё", "е"}) {
