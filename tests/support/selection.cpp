@@ -57,7 +57,7 @@ int64_t expected_tests(int argc, char** argv) {
 }  // namespace
 
 std::optional<std::string> problem_of_selection(int argc, char** argv) {
-  // "A:B-C:D" is what matches A or B, but neither C nor D.
+  // "A:B-C:D" matches A or B, but neither C nor D.
   const std::string filter = ::testing::GTEST_FLAG(filter);
   const size_t dash = std::min(filter.find('-'), filter.size());
   std::vector<std::string> chosen = split(filter.substr(0, dash), ':');
