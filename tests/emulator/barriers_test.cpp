@@ -1,4 +1,4 @@
-// What a GPU may answer by anything, or by never ending, ends here with a message.
+// Errors that a GPU may answer with any result, or by hanging, must end with a message here.
 
 #include "tests/emulator/test_launch.h"
 

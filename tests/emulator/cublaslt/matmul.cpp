@@ -1,4 +1,4 @@
-// cuBLASLt's handles, and the call of a product: whether a GPU could do it as it is called.
+// cuBLASLt's handles and its matmul call, which checks whether a GPU could run the product.
 
 #include <atomic>
 #include <mutex>
@@ -23,7 +23,7 @@ struct Handles {
   std::set<const cublasLtContext*> alive;
 };
 Handles& handles() {
-  static auto* instance = new Handles;  // outlives every thread
+  static auto* instance = new Handles;  // outlives all threads
   return *instance;
 }
 
@@ -197,7 +197,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   ++counts()[problem.desc.epilogue];
   emulator::enqueue(stream, [=, problem = problem, scratch = algorithm->workspace_bytes] {
     const emulator::DeviceAccess access;
-    if (scratch > 0) std::memset(workspace, 0xff, scratch);  // what was there is lost
+    if (scratch > 0) std::memset(workspace, 0xff, scratch);  // destroys previous contents
     multiply(problem, at);
   });
   return CUBLAS_STATUS_SUCCESS;

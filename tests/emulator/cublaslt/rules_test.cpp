@@ -1,4 +1,4 @@
-// The rules of cuBLASLt that its emulation checks.
+// Tests the cuBLASLt rules that its emulation checks.
 
 #include "core/cuda/watch.h"
 #include "tests/emulator/cublaslt/cublaslt.h"
@@ -171,7 +171,7 @@ TEST(CublasLtMatmulDeathTest, WantsNoErrorThatIsLeft) {
   EXPECT_EQ(cudaGetLastError(), cudaErrorNotReady);
   EXPECT_EQ(product.run(), kDone);
   const Watch watch([] {});
-  synchronize();  // asks until it is done
+  synchronize();  // polls until it is done
   EXPECT_EQ(product.run(), kDone);
   release(allocate(1));  // as does this
   EXPECT_EQ(product.run(), kDone);

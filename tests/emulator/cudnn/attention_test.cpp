@@ -32,7 +32,7 @@ TEST_F(Cudnn, WhatIsBeyondALengthIsNeitherSeenNorWritten) {
   query_lengths_.get()[1] = 2, key_lengths_.get()[1] = 0;
   Forward forward;
   forward.pad();
-  forward.attributes.set_diagonal_band_left_bound(1);  // row 3 of the first sees nothing
+  forward.attributes.set_diagonal_band_left_bound(1);  // row 3 of the first sees no keys
   ASSERT_EQ(forward.build(handle_).get_message(), "");
   ASSERT_EQ(run(forward.graph).get_message(), "");
   const auto out = [&](int64_t b, int64_t t) {

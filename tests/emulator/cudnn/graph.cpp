@@ -1,5 +1,4 @@
-// cudnn_frontend's graphs: described, checked in the order that it asks for, and run on the stream
-// of a handle.
+// cudnn_frontend's graphs: described, checked in the required order, and run on a handle's stream.
 
 #include <cudnn_frontend.h>
 
@@ -39,7 +38,7 @@ error_t error_of(Check check) {
   }
 }
 
-/// As on Hopper: gradients in one order take two bytes for each pair of positions.
+/// As on Hopper: deterministic gradients take two bytes for each pair of positions.
 int64_t workspace_of(const AttentionOperation& operation) {
   const std::vector<int64_t>& dim = operation.q->get_dim();
   const int64_t heads = dim[0] * dim[1];
@@ -144,7 +143,7 @@ error_t Graph::build(cudnnHandle_t handle, const std::vector<HeurMode_t>& modes)
   if (error.is_good()) error = create_execution_plans(modes);
   if (error.is_good()) error = check_support();
   if (error.is_bad()) return error;
-  // A plan is what the graph says now, whatever is said of its tensors later.
+  // A plan is a snapshot of the graph; later changes of tensors do not affect it.
   plan_ = std::make_shared<const AttentionOperation>(operations_[0]);
   state_ = State::built;
   return {};
@@ -172,7 +171,7 @@ error_t Graph::execute(cudnnHandle_t handle, std::unordered_map<int64_t, void*>&
   }
   const auto run = [workspace, bytes, pointers](const AttentionOperation& plan) {
     const emulator::DeviceAccess access;
-    std::memset(workspace, 0xff, static_cast<size_t>(bytes));  // who keeps something there loses it
+    std::memset(workspace, 0xff, static_cast<size_t>(bytes));  // destroys anything kept there
     emulator::run_cudnn_attention(plan, pointers);
   };
   if (!is_captured(handle->stream)) {

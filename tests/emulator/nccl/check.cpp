@@ -27,7 +27,8 @@ void check_buffer(const ncclComm& comm, const NcclCall& call, const char* name, 
   }
 }
 
-/// Where NCCL takes the smaller buffer as a part of the larger.
+/// Returns whether the buffers overlap as NCCL's in-place calls allow: the smaller one is a part of
+/// the larger.
 bool in_place(const ncclComm& comm, const NcclCall& call) {
   const auto* send = static_cast<const std::byte*>(call.send);
   const auto* recv = static_cast<const std::byte*>(call.recv);

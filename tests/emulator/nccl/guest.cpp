@@ -23,7 +23,7 @@ void NcclGuest::let_in() {
   for (int socket = accept_nccl(); socket >= 0; socket = accept_nccl()) {
     serve_others();
     auto* guest = new NcclGuest;
-    // Nothing can be heard of it before it is whole.
+    // Nothing is received before the object is complete.
     guest->connection_ = NcclConnection::start(
         socket, [guest](const NcclMessage* message) { guest->heard(message); });
   }

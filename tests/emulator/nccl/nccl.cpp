@@ -1,5 +1,5 @@
-// NCCL's functions. Communicators do not block: what takes long comes further each time that it is
-// asked for (ncclCommGetAsyncError), and takes at least two questions.
+// NCCL's functions. Communicators are nonblocking: slow operations advance with each poll
+// (ncclCommGetAsyncError), and take at least two polls.
 
 #include <nccl.h>
 #include <unistd.h>
@@ -27,17 +27,17 @@ namespace {
 thread_local int group_depth = 0;
 thread_local std::string last_error_of_thread;
 
-/// What an id is made of.
+/// The contents of an id.
 struct Id {
   pid_t process;
   uint64_t number;
 };
 
-/// Communicators that the calling thread has aborted, and whose end it has not waited for.
+/// Communicators that the calling thread has aborted without waiting for their end yet.
 thread_local std::vector<const ncclComm*> aborted;
 
-/// An abort returns when no graph has a call of the communicator any more; NCCL's would wait for
-/// ever.
+/// An abort waits until no graph contains a call of the communicator; that of NCCL would wait
+/// forever.
 void wait_for_graphs() {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   for (const ncclComm* comm : aborted) {
@@ -72,7 +72,7 @@ ncclComm& living(ncclComm_t comm, const char* function) {
   return *comm;
 }
 
-/// Goes on with what was begun in the background.
+/// Advances operations in the background.
 void go_on(ncclComm& comm) {
   constexpr int kQuestions = 2;
   NcclClique& clique = *comm.clique;
@@ -221,7 +221,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t which) {
     }
     enter(comm, State::ended);
   }
-  emulator::NcclConnection::flush();  // the process may end now, and others wait for its word
+  emulator::NcclConnection::flush();  // the process may end now, and others wait for this message
   return ncclSuccess;
 }
 

@@ -1,4 +1,4 @@
-// What the emulated NCCL does, in its functions' own words.
+// Tests the emulated NCCL through its own functions.
 
 #include <cmath>
 
@@ -37,7 +37,7 @@ TEST(Nccl, IsNotReadyBeforeItSaysSo) {
       /*connects=*/false);
 }
 
-// An event that is recorded right after the call would not wait for it.
+// An event recorded right after the call would not wait for it.
 TEST(Nccl, EnqueuesTheFirstOfAKindOnceRanksAreConnected) {
   run_ranks(2, [](NcclRank& rank) {
     const auto call = [&] {
@@ -64,7 +64,8 @@ TEST(Nccl, DropsNanFromMaxima) {
   });
 }
 
-// 1 and three times 2⁻⁸, half a unit of the last place, from another rank on for each element.
+// 1 and three times 2⁻⁸, half a unit in the last place. The sum starts at another rank for each
+// element.
 TEST(Nccl, RoundsEachPartialSumOfBf16) {
   run_ranks(4, [](NcclRank& rank) {
     std::vector<uint16_t> bits(4, rank.rank == 0 ? 0x3f80 : 0x3b80);
@@ -101,11 +102,11 @@ TEST(Nccl, AnAbortFailsAtTheOthers) {
     EXPECT_EQ(rank.state(), ncclRemoteError);
     EXPECT_NE(std::string(ncclGetLastError(rank.comm)).find("rank 2"), std::string::npos);
     ncclCommAbort(rank.comm);
-    EXPECT_EQ(cudaStreamSynchronize(rank.stream), cudaSuccess);  // what was pending has ended
+    EXPECT_EQ(cudaStreamSynchronize(rank.stream), cudaSuccess);  // pending work has ended
   });
 }
 
-/// What `body` enqueues on the rank's stream.
+/// Captures what `body` enqueues on the rank's stream.
 cudaGraphExec_t captured(const NcclRank& rank, const std::function<void()>& body) {
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t exec = nullptr;
@@ -136,7 +137,7 @@ TEST(Nccl, RunsInGraphsAndBesideThem) {
   }
 }
 
-// --- wrong uses
+// --- misuse
 
 void on_two_ranks(const std::function<void(NcclRank&)>& body) {
   run_ranks(2, [&](NcclRank& rank) {
@@ -243,7 +244,7 @@ TEST(NcclDeathTest, CommunicatorsThatHaveEndedAreNotUsed) {
                "which is not finalized");
 }
 
-/// Both ranks send, and nobody receives; connections are there.
+/// Both ranks send and nobody receives; connections exist.
 void send_both_ways(NcclRank& rank) {
   const int peer = 1 - rank.rank;
   const auto send = [&] {

@@ -1,4 +1,4 @@
-// tessera itself under mpirun, with an emulated GPU a rank.
+// Runs tessera itself under mpirun, with an emulated GPU per rank.
 
 #include <fmt/format.h>
 
@@ -43,7 +43,7 @@ TEST_F(GpuPrograms, TrainAndResumeAsOnCpus) {
   expect_near(losses("both"), losses("cpus"));
 }
 
-/// The rank whose NCCL fails, and at which of its calls in each group; −1 is the connection.
+/// The rank whose NCCL fails, and at which of its calls in each group; −1 is connecting.
 struct Fault {
   int rank, call;
 };
@@ -58,7 +58,7 @@ std::ostream& operator<<(std::ostream& stream, const Fault& fault) {
 
 class GpuProgramsWithAFault : public GpuPrograms, public testing::WithParamInterface<Fault> {};
 
-// The others would say that a peer is gone.
+// The others would report a lost peer.
 TEST_P(GpuProgramsWithAFault, TellTheCauseAndEnd) {
   use_gpus(4);
   expect_success(trained(2, "run", {kShort, kSplit, "--stop-at=2"}));
