@@ -133,9 +133,9 @@ void Block::exchange(Parcel& parcel, const Site& site) {
   mine.state = State::at_exchange;
   mine.parcel = &parcel;
   mine.site = site;
-  if ((mask >> lane & 1u) == 0) fail("this lane is at an exchange whose mask leaves it out");
+  if ((mask >> lane & 1u) == 0) fail("this lane is at an exchange whose mask excludes it");
   if (parcel.kind == Exchange::shuffle && (mask >> parcel.source & 1u) == 0) {
-    fail("a shuffle reads a lane that its mask leaves out");
+    fail("a shuffle reads a lane that its mask excludes");
   }
   unsigned& waiting = waiting_[current_ / kWarp];
   waiting |= 1u << lane;

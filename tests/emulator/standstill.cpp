@@ -66,7 +66,7 @@ void fail_if_all_wait() {
   for (const Standstill tell : state().tellers) {
     const std::string what = tell(waits);
     if (what.empty()) continue;
-    std::fprintf(stderr, "emulated GPU: all who could go on wait for each other: %s\n",
+    std::fprintf(stderr, "emulated GPU: deadlock, all threads wait for each other: %s\n",
                  what.c_str());
     std::abort();
   }

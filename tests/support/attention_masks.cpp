@@ -102,7 +102,7 @@ TestTensor heads_of(const Tensor& tensor, int64_t begin, int64_t end) {
 }
 
 Tensor rows_within(const Tensor& tensor, int64_t begin, int64_t end) {
-  require(tensor.dim(0) == 1, "rows_within takes one sequence, not {}", describe(tensor));
+  require(tensor.dim(0) == 1, "rows_within accepts one sequence, not {}", describe(tensor));
   Shape shape = tensor.shape();
   shape.set(1, end - begin);
   const int64_t columns = tensor.numel() / tensor.dim(1);

@@ -80,8 +80,8 @@ std::optional<std::string> problem_of_selection(int argc, char** argv) {
   const int64_t expected = expected_tests(argc, argv);
   if (count >= expected) return std::nullopt;
   return fmt::format(
-      "--gtest_filter={} matches {} tests, but this run is registered for {} or more: "
-      "if tests have gone on purpose, change the number in tests/CMakeLists.txt",
+      "--gtest_filter={} matches {} tests, but this run is registered for {} or more: if tests "
+      "were removed on purpose, change the number in tests/CMakeLists.txt",
       filter, count, expected);
 }
 

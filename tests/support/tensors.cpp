@@ -73,7 +73,7 @@ double load(const Tensor& tensor, size_t i) {
     case DType::i32:
       return tensor.data<int32_t>()[i];
     default:
-      fail("to_doubles does not take {}", to_string(tensor.dtype()));
+      fail("to_doubles does not support {}", to_string(tensor.dtype()));
   }
 }
 

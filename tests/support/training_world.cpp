@@ -178,7 +178,7 @@ void expect_same_bits(const WholeTensors& actual, const WholeTensors& expected,
     const std::vector<float>& found = actual.at(name);
     ASSERT_EQ(found.size(), values.size()) << what << ": " << name;
     EXPECT_EQ(std::memcmp(found.data(), values.data(), values.size() * sizeof(float)), 0)
-        << what << ": " << name << " has other bits";
+        << what << ": " << name << " differs in its bits";
   }
 }
 

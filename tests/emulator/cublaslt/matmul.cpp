@@ -108,11 +108,11 @@ void check_in_place(const Problem& problem, const Operands& at) {
 
 void require_handle(cublasLtHandle_t handle, const char* function) {
   const std::lock_guard lock(handles().mutex);
-  if (!handles().alive.contains(handle)) fail_call(function, "there is no such handle");
+  if (!handles().alive.contains(handle)) fail_call(function, "the handle does not exist");
   int device = 0;
   cudaGetDevice(&device);
   if (handle->device == device) return;
-  fail_call(function, "the handle is of GPU " + std::to_string(handle->device) +
+  fail_call(function, "the handle belongs to GPU " + std::to_string(handle->device) +
                           ", but the thread's is " + std::to_string(device));
 }
 

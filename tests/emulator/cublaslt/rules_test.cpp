@@ -222,13 +222,13 @@ TEST(CublasLtHandleDeathTest, IsOfTheThreadsGpuAndAlive) {
         cudaSetDevice(1);
         product.choose();
       },
-      "cublasLtMatmulAlgoGetHeuristic: the handle is of GPU 0, but the thread's is 1");
+      "cublasLtMatmulAlgoGetHeuristic: the handle belongs to GPU 0, but the thread's is 1");
   EXPECT_DEATH(
       {
         cublasLtDestroy(product.handle);
         product.choose();
       },
-      "there is no such handle");
+      "the handle does not exist");
 }
 
 TEST(CublasLtHandle, NeedsAGpu) {

@@ -64,7 +64,7 @@ TEST_F(CudnnDeathTest, PlansAreNotCompiledWhileAStreamIsCapturedAndOutliveTheirG
   graph.launch();
   EXPECT_NEAR(statistic(0, 0, 0), std::log(6.0), 1e-6);
   forward.reset();
-  EXPECT_DEATH(graph.launch(), "a graph launches a plan of cuDNN's that is gone");
+  EXPECT_DEATH(graph.launch(), "a graph launches a cuDNN plan that was destroyed");
 
   const auto compile = [&] {
     Forward other;

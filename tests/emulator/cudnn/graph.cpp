@@ -84,13 +84,12 @@ std::array<Graph::Tensor, 3> Graph::sdpa_backward(Tensor q, Tensor k, Tensor v, 
 
 error_t Graph::require_state(State needed, const char* call) const {
   if (state_ >= needed) return {};
-  return {error_code_t::GRAPH_NOT_SUPPORTED,
-          std::string(call) + " was called before what has to come before it"};
+  return {error_code_t::GRAPH_NOT_SUPPORTED, std::string(call) + " was called out of order"};
 }
 
 error_t Graph::validate() {
   if (operations_.size() != 1) {
-    return {error_code_t::GRAPH_NOT_SUPPORTED, "a graph of one attention is what is emulated"};
+    return {error_code_t::GRAPH_NOT_SUPPORTED, "only graphs of one attention are emulated"};
   }
   for (const DataType_t type : {io_type_, intermediate_type_, compute_type_}) {
     if (type != DataType_t::NOT_SET) continue;
@@ -116,10 +115,10 @@ error_t Graph::create_execution_plans(const std::vector<HeurMode_t>& modes) {
   if (error_t error = require_state(State::lowered, "create_execution_plans"); error.is_bad()) {
     return error;
   }
-  if (modes.empty()) return {error_code_t::INVALID_VALUE, "no heuristics are named"};
+  if (modes.empty()) return {error_code_t::INVALID_VALUE, "no heuristic modes are given"};
   if (!is_switched_on()) {
     return {error_code_t::GRAPH_NOT_SUPPORTED,
-            "the emulated cuDNN takes nothing but with TESSERA_EMULATOR_CUDNN=1"};
+            "the emulated cuDNN supports attention only with TESSERA_EMULATOR_CUDNN=1"};
   }
   state_ = State::planned;
   return {};
@@ -181,7 +180,7 @@ error_t Graph::execute(cudnnHandle_t handle, std::unordered_map<int64_t, void*>&
   // A captured graph launches the plan's kernels, which cuDNN unloads with the plan.
   emulator::enqueue(handle->stream, [run, plan = std::weak_ptr(plan_)] {
     if (const auto its_plan = plan.lock()) return run(*its_plan);
-    std::fprintf(stderr, "emulated GPU: a graph launches a plan of cuDNN's that is gone\n");
+    std::fprintf(stderr, "emulated GPU: a graph launches a cuDNN plan that was destroyed\n");
     std::abort();
   });
   return {};

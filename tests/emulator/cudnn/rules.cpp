@@ -33,7 +33,7 @@ std::string text(const Dims& dims) {
 void require_described(const CudnnTensor& tensor, const std::string& name) {
   refuse_if(tensor == nullptr, error_code_t::ATTRIBUTE_NOT_SET, name + " is not set");
   refuse_if(tensor->get_is_virtual(), error_code_t::ATTRIBUTE_NOT_SET,
-            name + " is virtual: set_output(true) gives it a place in memory");
+            name + " is virtual: store it in memory with set_output(true)");
   refuse_if(!tensor->uid(), error_code_t::ATTRIBUTE_NOT_SET, name + " has no uid");
   refuse_if(tensor->get_data_type() == DataType_t::NOT_SET, error_code_t::ATTRIBUTE_NOT_SET,
             name + " has no data type");
@@ -115,7 +115,7 @@ void require_lengths(const AttentionOperation& operation, int64_t batch) {
     return;
   }
   refuse_if(options.seq_len_q != nullptr || options.seq_len_kv != nullptr,
-            error_code_t::ATTRIBUTE_NOT_SET, "seq_len_q and seq_len_kv are for a padding mask");
+            error_code_t::ATTRIBUTE_NOT_SET, "seq_len_q and seq_len_kv require a padding mask");
   refuse_if(is_ragged(operation), error_code_t::GRAPH_NOT_SUPPORTED,
             "ragged offsets are only supported with a padding mask");
 }
@@ -169,7 +169,7 @@ void require_whole(const AttentionOperation& operation) {
             "the right bound must not be negative, but is " +
                 std::to_string(options.right_bound.value_or(0)));
   refuse_if((options.max_total_seq_len_q || options.max_total_seq_len_kv) && !is_ragged(operation),
-            error_code_t::GRAPH_NOT_SUPPORTED, "max_total_seq_len is for ragged tensors");
+            error_code_t::GRAPH_NOT_SUPPORTED, "max_total_seq_len requires ragged tensors");
   std::set<int64_t> uids;
   for (const CudnnTensor& tensor : tensors_of(operation)) {
     refuse_if(!uids.insert(*tensor->uid()).second, error_code_t::INVALID_VALUE,

@@ -37,7 +37,7 @@ OwnedTensor numbers(const Communicator& world) {
 /// Matches the message of the failing rank, not those of ranks that lost a peer.
 auto tells_of_the_failure() {
   return AllOf(HasSubstr("NCCL failed on rank 2 of 4: unhandled system error"),
-               HasSubstr("a fault that a test asked for"));
+               HasSubstr("a fault injected by a test"));
 }
 
 auto names_the_failure(const char* operation) {
@@ -81,7 +81,7 @@ TEST(NcclErrors, OfOneGroupEndThoseOfOtherGroups) {
     cuda::synchronize();
   });
   EXPECT_THAT(message, AllOf(HasSubstr("NCCL failed on rank 1 of"),
-                             HasSubstr("a fault that a test asked for")));
+                             HasSubstr("a fault injected by a test")));
 }
 
 TEST(NcclErrors, ARankThatThrowsEndsTheOthers) {

@@ -86,7 +86,7 @@ void NcclGuest::post(const NcclMessage::Head& head) {
 
 void NcclGuest::take(const NcclMessage& message) {
   const std::shared_ptr<Transfer> transfer = transfers_.at(message.head.number);
-  if (message.data.size() != transfer->send.size()) nccl_fail("a call's data is of another size");
+  if (message.data.size() != transfer->send.size()) nccl_fail("a call's data has another size");
   if (!message.data.empty()) {
     std::memcpy(transfer->send.data(), message.data.data(), message.data.size());
   }

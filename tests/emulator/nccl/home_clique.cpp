@@ -38,7 +38,7 @@ NcclHomeClique::NcclHomeClique(uint64_t number, int size)
 
 void NcclHomeClique::join(ncclComm& comm) {
   if (members_[static_cast<size_t>(comm.rank)] != nullptr) {
-    nccl_fail("two ranks call themselves " + comm.name());
+    nccl_fail("two ranks claim to be " + comm.name());
   }
   members_[static_cast<size_t>(comm.rank)] = &comm;
   if (!whole()) return;
@@ -79,7 +79,7 @@ void NcclHomeClique::connect(int rank, const NcclCall& call) {
       continue;
     }
     nccl_fail("ranks of communicator " + std::to_string(number()) +
-              " call different things: rank " + std::to_string(other->rank) + " " +
+              " call different operations: rank " + std::to_string(other->rank) + " " +
               describe(theirs) + ", and rank " + std::to_string(rank) + " " + describe(call));
   }
   links_[link_of(rank, call)][rank] = true;
@@ -110,7 +110,7 @@ std::shared_ptr<NcclHomeClique::Round> NcclHomeClique::add(int rank, const Part&
     const auto& [other, theirs] = *round->parts.begin();
     if (!belong_together(theirs.call, part.call)) {
       nccl_fail("ranks of communicator " + std::to_string(this->number()) +
-                " call different things: rank " + std::to_string(other) + " " +
+                " call different operations: rank " + std::to_string(other) + " " +
                 describe(theirs.call) + ", and rank " + std::to_string(rank) + " " +
                 describe(part.call) + ", each as its call " + std::to_string(number));
     }

@@ -44,7 +44,7 @@ void wait_for_graphs() {
     while (comm->graphs.use_count() > 1) {
       if (std::chrono::steady_clock::now() > deadline) {
         emulator::nccl_fail("ncclCommAbort of " + comm->name() +
-                            " waits for a graph that has calls of it");
+                            " waits for a graph that contains its calls");
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -125,7 +125,7 @@ ncclResult_t call(ncclComm_t which, const NcclCall& what, cudaStream_t stream) {
   }
   const ncclResult_t fault = emulator::nccl_fault(comm.rank, comm.calls++);
   if (fault != ncclSuccess && clique.size() > 1) {
-    comm.fail(fault, "a fault that a test asked for");
+    comm.fail(fault, "a fault injected by a test");
     return ncclInProgress;
   }
   if (what.count == 0) return ncclSuccess;
@@ -167,7 +167,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
     return refuse(ncclInvalidArgument, "ncclConfig_t is not set by NCCL_CONFIG_INITIALIZER");
   }
   if (config->blocking != 0) {
-    return refuse(ncclInvalidUsage, "only communicators that do not block are emulated");
+    return refuse(ncclInvalidUsage, "only nonblocking communicators are emulated");
   }
   if (ranks < 1 || rank < 0 || rank >= ranks) {
     return refuse(ncclInvalidArgument,
@@ -187,7 +187,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   ncclComm& mine = emulator::new_comm(*clique, rank, device);
   clique->join(mine);
   const ncclResult_t fault = emulator::nccl_fault(rank, -1);
-  if (fault != ncclSuccess && ranks > 1) mine.fail(fault, "a fault that a test asked for");
+  if (fault != ncclSuccess && ranks > 1) mine.fail(fault, "a fault injected by a test");
   *comm = &mine;
   return ncclInProgress;
 }

@@ -150,10 +150,9 @@ void on_two_ranks(const std::function<void(NcclRank&)>& body) {
 TEST(NcclDeathTest, RanksCallTheSame) {
   EXPECT_DEATH(
       on_two_ranks([](NcclRank& rank) { rank.all_reduce(ncclSum, rank.rank == 0 ? 3 : 4); }),
-      "emulated NCCL: ranks of communicator [0-9]+ call different things: rank [01] ncclAllReduce "
-      "of "
-      "[34] ncclFloat32 by ncclSum, and rank [01] ncclAllReduce of [34] ncclFloat32 by ncclSum, "
-      "each as its call 1");
+      "emulated NCCL: ranks of communicator [0-9]+ call different operations: rank [01] "
+      "ncclAllReduce of [34] ncclFloat32 by ncclSum, and rank [01] ncclAllReduce of [34] "
+      "ncclFloat32 by ncclSum, each as its call 1");
   EXPECT_DEATH(
       on_two_ranks([](NcclRank& rank) { rank.all_reduce(rank.rank == 0 ? ncclSum : ncclMax); }),
       "by ncclSum.*by ncclMax|by ncclMax.*by ncclSum");
@@ -175,11 +174,12 @@ TEST(NcclDeathTest, AllRanksOrNoneCaptureACall) {
 }
 
 TEST(NcclDeathTest, AnAbortWaitsForGraphs) {
-  EXPECT_DEATH(on_two_ranks([](NcclRank& rank) {
-                 captured(rank, [&] { rank.all_reduce(); });
-                 ncclCommAbort(rank.comm);
-               }),
-               "ncclCommAbort of rank [01] of communicator .* waits for a graph that has calls of");
+  EXPECT_DEATH(
+      on_two_ranks([](NcclRank& rank) {
+        captured(rank, [&] { rank.all_reduce(); });
+        ncclCommAbort(rank.comm);
+      }),
+      "ncclCommAbort of rank [01] of communicator .* waits for a graph that contains its calls");
 }
 
 TEST(NcclDeathTest, MessagesAreAsLongAsWhatIsReceived) {
@@ -261,10 +261,9 @@ void send_both_ways(NcclRank& rank) {
 }
 
 constexpr const char* kBothWait =
-    "all who could go on wait for each other: rank 0 of communicator [0-9]+ at ncclSend of 1 "
+    "deadlock, all threads wait for each other: rank 0 of communicator [0-9]+ at ncclSend of 1 "
     "ncclFloat32 to rank 1, which rank 1 did not call; rank 1 of communicator [0-9]+ at ncclSend "
-    "of 1 "
-    "ncclFloat32 to rank 0, which rank 0 did not call";
+    "of 1 ncclFloat32 to rank 0, which rank 0 did not call";
 
 TEST(NcclDeathTest, RanksThatWaitForEachOtherForEverAreTold) {
   EXPECT_DEATH(on_two_ranks(send_both_ways), kBothWait);

@@ -222,8 +222,8 @@ TEST(NcclProcessesDeathTest, CallTheSame) {
     run_processes(2, [](NcclRank& rank) { rank.all_reduce(ncclSum, rank.rank == 0 ? 4 : 5); });
   };
   EXPECT_DEATH(differ(),
-               "ranks of communicator 1 call different things: rank [01] ncclAllReduce of "
-               "[45] ncclFloat32 by ncclSum, and rank [01] ncclAllReduce of [45] ncclFloat32");
+               "ranks of communicator 1 call different operations: rank [01] ncclAllReduce of [45] "
+               "ncclFloat32 by ncclSum, and rank [01] ncclAllReduce of [45] ncclFloat32");
 }
 
 TEST(NcclProcessesDeathTest, AreGone) {

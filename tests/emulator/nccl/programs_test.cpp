@@ -70,7 +70,7 @@ TEST_P(GpuProgramsWithAFault, TellTheCauseAndEnd) {
   EXPECT_NE(outcome.exit_code, 0);
   EXPECT_EQ(outcome.count(fmt::format("NCCL failed on rank {} of 2: unhandled system error", rank)),
             1u);
-  EXPECT_EQ(outcome.count("a fault that a test asked for"), 1u);
+  EXPECT_EQ(outcome.count("a fault injected by a test"), 1u);
   EXPECT_EQ(outcome.count("remote peer"), 0u);
   EXPECT_EQ(checkpoints("run"), (std::vector<std::string>{"step_00000002"}));
   expect_success(run(tessera(kAlone, {"verify", path("run").string()})));
