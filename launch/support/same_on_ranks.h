@@ -21,8 +21,7 @@ struct NamedValue {
 ///     Start all ranks with the same configuration
 ///
 /// Collective. If all ranks agree, it costs one all-reduce of two integers, whatever the values
-/// are,
-/// so ranks that share nothing else can use it as their first exchange.
+/// are, so ranks that share nothing else can use it as their first exchange.
 void require_same_on_ranks(Communicator& world, const std::vector<NamedValue>& values,
                            std::string_view advice);
 

@@ -7,9 +7,8 @@
 namespace emulator {
 
 /// The order in which blocks of a grid and threads of a block run, from
-/// TESSERA_EMULATOR_ORDER=forward
-/// reverse
-/// shuffle:SEED. A correct kernel gives the same result in every order.
+/// TESSERA_EMULATOR_ORDER=forward|reverse|shuffle:SEED. A correct kernel gives the same result in
+/// every order.
 class Order {
  public:
   /// Fails for any other value.

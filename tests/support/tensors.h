@@ -59,13 +59,9 @@ double sum_tolerance(DType dtype, int64_t length);
 /// Root mean square: the typical magnitude.
 double root_mean_square(std::span<const double> values);
 
-/// Expects
-/// actual − expected
-/// ≤ tolerance × max(
-/// expected
-/// , root mean square of all expected) for every element, so that elements near zero with
-/// cancelling terms are measured by the others. Infinities must be equal; NaN fails. Reports the
-/// first and the worst element.
+/// Expects |actual − expected| ≤ tolerance × max(|expected|, root mean square of all expected) for
+/// every element, so that elements near zero with canceling terms are measured by the others.
+/// Infinities must be equal; NaN fails. Reports the first and the worst element.
 void expect_close(const Tensor& actual, std::span<const double> expected, double tolerance,
                   const char* what);
 void expect_close(std::span<const double> actual, std::span<const double> expected,

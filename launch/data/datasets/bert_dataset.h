@@ -25,7 +25,7 @@ struct BertDataOptions {
   MaskingOptions masking = {};
 };
 
-/// Masked language modelling on a range of a dataset's tokens, as GptDataset uses it. A sample is
+/// Masked language modeling on a range of a dataset's tokens, as GptDataset uses it. A sample is
 /// [CLS] text [SEP] with up to seq_length − 2 text tokens of one document. Documents are cut into
 /// pieces of this size, of which the last may be shorter; a document that crosses an end of the
 /// range is cut there. Masks change with each epoch.

@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-/// Masked language modelling on pairs of texts, as in Devlin et al., "BERT", 2019: [CLS] A [SEP] B
+/// Masked language modeling on pairs of texts, as in Devlin et al., "BERT", 2019: [CLS] A [SEP] B
 /// [SEP], with token type 0 up to the first [SEP] and 1 after it. Sequences of a document are its
 /// sentences. Documents are cut into chunks of at least two consecutive sentences that fill a
 /// sample: seq_length − 3 tokens or, with short_sequence_probability, a random number of at least

@@ -25,8 +25,7 @@ struct LabelledLine {
 };
 
 /// Calls `visit` for each line of a UTF-8 file of labelled texts, in order. The views are valid
-/// only
-/// during the call. The file name's extension selects the format:
+/// only during the call. The file name's extension selects the format:
 ///
 ///     .jsonl   an object per line: {"text": "...", "label": 1}, optionally with "text_pair"
 ///     .tsv     a header line with the columns text, label and optionally text_pair, in any order,
@@ -34,11 +33,9 @@ struct LabelledLine {
 ///              text, and text contains neither tabs nor line ends.
 ///
 /// A label is an integer, or a name if `labels` has names. Other fields or columns are errors,
-/// which
-/// catches misspellings; so are empty lines and lines of more than 16 MiB. Keeps one line in
-/// memory.
-/// Throws, naming file and line, what was found and what is allowed; also throws if `labels` has
-/// fewer than two labels, or names that are duplicated or not `count` many.
+/// which catches misspellings; so are empty lines and lines of more than 16 MiB. Keeps one line in
+/// memory. Throws, naming file and line, what was found and what is allowed; also throws if
+/// `labels` has fewer than two labels, or names that are duplicated or not `count` many.
 void for_each_labelled_line(const std::string& path, const Labels& labels,
                             const std::function<void(const LabelledLine&)>& visit);
 

@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-/// Masks text for masked language modelling. Chooses every ordinary token with probability exactly
+/// Masks text for masked language modeling. Chooses every ordinary token with probability exactly
 /// options.probability p, independently for each token or word. BERT's original code chooses a
 /// fixed number per sample instead; rounding this number shifts the rate in short samples. Here the
 /// number of chosen tokens (or words) is binomial, and may be 0 in a short sample.

@@ -31,9 +31,7 @@ class BpeTokenizer final : public Tokenizer {
   bool decodes_piecewise() const override { return true; }
   /// Unprintable bytes are shown as "\x0a", special tokens verbatim.
   std::string token_text(int32_t token) const override;
-  /// "<
-  /// endoftext
-  /// >", or "</s>" if there is no such token.
+  /// "<|endoftext|>", or "</s>" if there is no such token.
   std::optional<int32_t> end_of_document() const override;
   SpecialTokens special() const override { return vocabulary_.special(); }
   /// All tokens except special tokens and those that start with white space.

@@ -244,7 +244,7 @@ TEST(MlmMasking, ASpanIsReplacedAsAWhole) {
       }
     }
   }
-  // If words were replaced independently, 2 × 0.8 × 0.2 of neighbours would differ. Adjacent spans
+  // If words were replaced independently, 2 × 0.8 × 0.2 of neighbors would differ. Adjacent spans
   // still do.
   EXPECT_LT(static_cast<double>(mixed), 0.2 * static_cast<double>(words - spans));
 }

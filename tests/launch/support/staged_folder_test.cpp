@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 using test::expect_error;
 
-/// Creates folders `out` with a file "ours", and allows to replace folders with nothing else.
+/// Creates folders `out` with a file "ours", and allows replacing folders with nothing else.
 class StagedFolderTest : public testing::Test {
  protected:
   static std::string why_keep(const fs::path& folder) {
