@@ -14,10 +14,11 @@ class Block {
   Block(ParameterStore& store, const std::string& name, const ModelConfig& config, int layer,
         Gelu gelu, Communicator& tp);
 
-  /// x (B, T, C) → (B, T, C) in ctx.arena; (1, n, C) where rows are split (ctx.rows).
+  /// x (B, T, C) → (B, T, C) in ctx.arena. If rows are sharded (ctx.rows): (1, n, C), the local
+  /// rows.
   Tensor forward(const StepContext& ctx, const Tensor& x, const Visibility& visibility);
 
-  /// gradient, shaped like x: on entry that of the block's output, on return that of its input.
+  /// Replaces the gradient of the block's output by that of its input. Shaped like x.
   void backward(const StepContext& ctx, Tensor gradient);
 
   /// For generation; see SelfAttention::extend.
@@ -27,12 +28,12 @@ class Block {
   const SelfAttention& attention() const { return attention_; }
 
  private:
-  /// From what attention gave for x on.
+  /// The rest of the block after attention, whose output is `branch`.
   Tensor finish(const StepContext& ctx, const Tensor& branch, const Tensor& x);
 
-  std::string name_, backward_name_;  // of the trace's ranges
-  // In this order of declaration the flat buffers have a pre-norm block's order of the forward
-  // pass.
+  std::string name_, backward_name_;  // names of trace ranges
+  // Declared in the forward order of a pre-norm block, because this is the order of the flat
+  // buffers.
   Residual attention_residual_;
   SelfAttention attention_;
   Residual mlp_residual_;

@@ -23,7 +23,7 @@ Tensor first_rows(const TokenBatch& batch) {
   return batch.documents.slice(0, batch.num_documents());
 }
 
-/// Adds up the losses of rows of logits (S, K); returns log_sum_exp (S) for the gradient.
+/// Adds the losses of logits (S, K) to loss_sum; returns log_sum_exp (S) for the gradient.
 Tensor add_loss(const StepContext& ctx, const Tensor& logits, const Tensor& labels,
                 Tensor loss_sum) {
   const Shape rows = {logits.dim(0)};
@@ -80,7 +80,7 @@ void DocumentHead::loss_and_gradient(const StepContext& ctx, const Tensor& hidde
                                      const LossSums& sums, Tensor dhidden) {
   const TraceRange range("document head");
   const Arena::Scope scope(ctx.arena);
-  const Tensor dlogits = logits(ctx, hidden, batch);  // becomes its own gradient
+  const Tensor dlogits = logits(ctx, hidden, batch);  // overwritten by its gradient
   const Tensor log_sum_exp = add_loss(ctx, dlogits, batch.labels, sums.document_loss());
   cross_entropy_gradient(dlogits, batch.labels, 0, dlogits.dim(1), log_sum_exp, scale);
   const Tensor dpooled = ctx.arena.allocate(pooled_.shape(), pooled_.dtype());

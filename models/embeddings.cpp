@@ -19,7 +19,7 @@ Parameter* declare_table(ParameterStore& store, const ModelConfig& config, const
   return &store.declare(spec);
 }
 
-/// The ids of the rows that the rank holds.
+/// The ids of the local rows.
 Tensor held_ids(const StepContext& ctx, const Tensor& ids) {
   return ctx.rows.held_of(ids.view({ids.numel()}));
 }

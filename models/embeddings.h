@@ -9,20 +9,20 @@
 
 namespace tessera {
 
-/// What goes into the first block: the sum of the embeddings of a token's word, its position (where
-/// positions are learned) and its type (BERT's), then BERT's norm, then dropout.
+/// The input of the first block: the sum of the word, position (if learned) and token type (BERT)
+/// embeddings, followed by BERT's norm and dropout.
 class Embeddings {
  public:
   Embeddings(ParameterStore& store, const ModelConfig& config, Communicator& tp);
 
-  /// tokens, positions and token_types (B, T) int32; positions are read only where the model learns
-  /// them, types where it has any. → (B, T, C) in ctx.arena, or (1, n, C) of the rows that this
-  /// rank holds (ctx.rows). Keeps the ids.
+  /// tokens, positions and token_types (B, T) int32 → (B, T, C) in ctx.arena, or the local rows (1,
+  /// n, C) if rows are sharded (ctx.rows). Ignores positions unless the model learns them, and
+  /// token_types unless it has any. Saves the ids.
   Tensor forward(const StepContext& ctx, const Tensor& tokens, const Tensor& positions,
                  const Tensor& token_types);
 
-  /// gradient of the output, shaped like it; it is overwritten. Says that all gradients are final,
-  /// the word table's too.
+  /// Overwrites `gradient`, which is that of the output. Marks all gradients as final, including
+  /// that of the word table.
   void backward(const StepContext& ctx, Tensor gradient);
 
   VocabParallelEmbedding& words() { return words_; }
@@ -33,7 +33,7 @@ class Embeddings {
   Parameter* positions_ = nullptr;    // (seq_length, C)
   Parameter* token_types_ = nullptr;  // (token_types, C)
   std::optional<Norm> norm_;
-  Tensor position_ids_, type_ids_;  // of this rank's rows
+  Tensor position_ids_, type_ids_;  // of the local rows
 };
 
 }  // namespace tessera

@@ -6,9 +6,9 @@
 
 namespace tessera {
 
-/// GPT-2 scales the initial weights of the projections that end in a residual sum by 1/sqrt(2 L),
-/// for the 2 L branches that add up (Radford et al., 2019, section 2.3). BERT, which normalises
-/// every sum, does not.
+/// GPT-2 scales the initial weights of projections that end in a residual sum by 1/sqrt(2 L),
+/// because 2 L branches add up (Radford et al., 2019, section 2.3). BERT normalizes every sum and
+/// needs no scaling.
 inline float residual_init_stddev(const ModelConfig& config) {
   if (!architecture_of(config.kind).scaled_residual_init)
     return static_cast<float>(config.init_stddev);

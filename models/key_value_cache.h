@@ -7,8 +7,8 @@
 
 namespace tessera {
 
-/// Keys and values of the positions seen so far, for generation: per layer (B, Hl, capacity, D)
-/// each, the heads of this tensor rank.
+/// Keys and values of the positions seen so far, for generation. Each is (B, Hl, capacity, D) per
+/// layer, with the heads of this tensor rank.
 class KeyValueCache {
  public:
   KeyValueCache(int64_t num_layers, const Shape& shape, DType dtype, Device device);

@@ -26,7 +26,7 @@ Tensor LanguageHead::Transform::forward(const StepContext& ctx, const Tensor& x)
   return norm.forward(ctx, active);
 }
 
-// In place: a linear layer alone may not overwrite what it reads.
+// Works in place through a buffer: a linear layer may not overwrite its input.
 void LanguageHead::Transform::backward(const StepContext& ctx, Tensor gradient) {
   norm.backward(ctx, gradient, {}, gradient);
   const Tensor ddense = ctx.arena.allocate(gradient.shape(), gradient.dtype());

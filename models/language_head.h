@@ -10,29 +10,28 @@
 
 namespace tessera {
 
-/// The output head, tied to the word embedding, and its loss on the tokens that have a target: no
-/// other token's logits are computed. BERT's transforms first, norm(gelu(dense(x))), and has a bias
-/// for each word. Of the hidden states a rank has the n rows that it holds (ctx.rows); the head
-/// itself has the rows with a target whole on every tensor rank.
+/// The output head, tied to the word embedding, and its loss. It computes logits only for tokens
+/// that have a target. BERT's head first applies norm(gelu(dense(x))) and has a bias for each word.
+/// Its input is the n local rows (ctx.rows); rows with a target are gathered on every tensor rank.
 class LanguageHead {
  public:
   LanguageHead(ParameterStore& store, const ModelConfig& config, VocabParallelEmbedding& words,
                Communicator& tp);
 
-  /// hidden (n, C). Adds to the token losses and to how many targets were the likeliest.
+  /// hidden (n, C). Adds to the token losses and to the number of correct predictions.
   void loss(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch,
             const LossSums& sums);
 
-  /// Adds to the token losses; dhidden (n, C) = the gradient of scale × loss, which may not alias
-  /// hidden. Says that all gradients but the word table's are final.
+  /// Adds to the token losses and sets dhidden (n, C) to the gradient of scale × loss. dhidden may
+  /// not alias hidden. Marks all gradients as final except that of the word table.
   void loss_and_gradient(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch,
                          const Scalar& scale, const LossSums& sums, Tensor dhidden);
 
-  /// x (M, C) → logits (M, V) fp32 of all words, whole on every tensor rank.
+  /// x (M, C) → logits (M, V) fp32 of the whole vocabulary, on every tensor rank.
   void whole_logits(const StepContext& ctx, const Tensor& x, Tensor logits);
 
  private:
-  /// What stands between the hidden states and the logits.
+  /// BERT's layers between the hidden states and the logits.
   struct Transform {
     Transform(ParameterStore& store, const ModelConfig& config);
     Tensor forward(const StepContext& ctx, const Tensor& x);
@@ -40,11 +39,11 @@ class LanguageHead {
 
     ReplicatedLinear dense;
     Norm norm;
-    Tensor hidden;  // (M, C), before the GELU
+    Tensor hidden;  // (M, C), before GELU
   };
 
-  /// The hidden states of the tokens with a target (M, C), on every rank: `hidden` itself where all
-  /// have one and the rank holds them all.
+  /// Returns the hidden states (M, C) of the tokens with a target, on every rank. This is `hidden`
+  /// itself if all tokens have a target and rows are not sharded.
   Tensor target_states(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch);
   Tensor transformed(const StepContext& ctx, const Tensor& x);
 

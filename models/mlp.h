@@ -9,17 +9,17 @@
 
 namespace tessera {
 
-/// down(gelu(up(x))) with the width F between them split over the tensor ranks.
+/// down(gelu(up(x))), with the inner width F sharded over the tensor ranks.
 class Mlp {
  public:
   Mlp(ParameterStore& store, const std::string& name, const ModelConfig& config, Gelu gelu,
       Communicator& tp);
 
-  /// x (B, T, C) → (B, T, C) without the output bias: both of all rows, or (1, n, C) of those that
-  /// this rank holds (ctx.rows).
+  /// x (B, T, C) → (B, T, C), without the output bias. If rows are sharded (ctx.rows), both are the
+  /// local rows (1, n, C).
   Tensor forward(const StepContext& ctx, const Tensor& x);
 
-  /// dy, shaped like x; dx, likewise, is written.
+  /// Overwrites dx. dx and dy are shaped like x.
   void backward(const StepContext& ctx, const Tensor& dy, Tensor dx);
 
   Tensor output_bias() const { return down_.bias(); }
@@ -31,7 +31,7 @@ class Mlp {
   Gelu gelu_;
   ColumnParallelLinear up_;
   RowParallelLinear down_;
-  Tensor hidden_;  // (B, T, Fl), before the GELU
+  Tensor hidden_;  // (B, T, Fl), before GELU
 };
 
 }  // namespace tessera

@@ -68,9 +68,8 @@ void Model::evaluate(const StepContext& outer, const TokenBatch& batch, const Lo
 }
 
 LanguageHead& Model::language_head() const {
-  require(
-      language_head_ != nullptr,
-      "this model has a classification head and no language head, so that it predicts no tokens");
+  require(language_head_ != nullptr,
+          "this model has a classification head and no language head, so it cannot predict tokens");
   return *language_head_;
 }
 

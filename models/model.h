@@ -17,14 +17,14 @@ class LanguageHead;
 class DocumentHead;
 class KeyValueCache;
 
-/// What the gradient of each sum of losses is multiplied by: one over the global number of targets.
+/// The factors of the loss gradients: each is one over the global number of targets.
 struct LossWeights {
   Scalar token = 0.0f;
   Scalar document = 0.0f;
 };
 
-/// What the passes over micro-batches add up: one fp64 tensor, so that one all-reduce sums it over
-/// the data ranks.
+/// The sums over micro-batches, in one fp64 tensor, so that one all-reduce sums them over the data
+/// ranks.
 struct LossSums {
   static constexpr int64_t kCount = 4;
 
@@ -36,11 +36,11 @@ struct LossSums {
   Tensor document_correct() const { return values.slice(3, 4); }
 };
 
-/// Embeddings, a stack of blocks, and the heads that the configuration asks for, split over the
-/// tensor ranks by attention heads, MLP width and vocabulary. What distinguishes one architecture
-/// from another is data (models/architecture.h): with the defaults of `gpt` it is the function and
-/// has the parameters of Hugging Face's GPT2LMHeadModel, with those of `bert` and a next-sentence
-/// head of BertForPreTraining, with a classification head of BertForSequenceClassification.
+/// Embeddings, a stack of blocks and the configured heads. Attention heads, MLP width and
+/// vocabulary are sharded over the tensor ranks. Architectures differ only in data
+/// (models/architecture.h). The `gpt` defaults match the function and parameters of Hugging Face's
+/// GPT2LMHeadModel; `bert` matches BertForPreTraining with a next-sentence head, and
+/// BertForSequenceClassification with a classification head.
 class Model {
  public:
   /// Declares its parameters in `store`, which must be allocated before the first pass. `store` and
@@ -50,37 +50,40 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  /// Forward and backward of one micro-batch: adds to the losses in `sums`, and the gradient of
-  /// weights.token × token losses + weights.document × document losses to all gradients.
-  /// Activations are in ctx.arena, which the caller resets. `batch` lives until the next pass.
+  /// Runs forward and backward of one micro-batch. Adds the losses to `sums`, and adds the gradient
+  /// of weights.token × token losses + weights.document × document losses to all gradients.
+  /// Activations are in ctx.arena, which the caller resets. `batch` must live until the next pass.
   void train(const StepContext& ctx, const TokenBatch& batch, const LossWeights& weights,
              const LossSums& sums);
 
-  /// The losses alone, and how many targets and labels had the largest logit. `predictions` (S)
-  /// int32, if defined and the model has a document head, is set to the label with the largest
-  /// logit of each document.
+  /// Adds the losses and the numbers of correct predictions to `sums`. If `predictions` (S) int32
+  /// is defined and the model has a document head, sets it to the most likely label of each
+  /// document.
   void evaluate(const StepContext& ctx, const TokenBatch& batch, const LossSums& sums,
                 Tensor predictions);
 
-  /// The output of the blocks, and in a pre-norm model of the final norm, (N, C) in ctx.arena;
-  /// `ctx` is context_for(batch)'s if dropout matters. With sequence parallelism the local rows.
+  /// The output of the blocks, after the final norm in a pre-norm model: (N, C) in ctx.arena.
+  /// Returns the local rows with sequence parallelism. If dropout matters, pass context_for(batch)
+  /// as `ctx`.
   Tensor hidden_states(const StepContext& ctx, const TokenBatch& batch);
 
-  /// The logits (M, V) fp32 of the tokens in batch.target_rows, whole on every tensor rank. Throws
-  /// if the model has no language head.
+  /// Returns the logits (M, V) fp32 of the tokens in batch.target_rows, whole on every tensor rank.
+  /// Throws if the model has no language head.
   Tensor token_logits(const StepContext& ctx, const TokenBatch& batch);
 
-  /// The logits (S, K) of the document head. Throws if the model has none.
+  /// Returns the logits (S, K) of the document head. Throws if the model has none.
   Tensor document_logits(const StepContext& ctx, const TokenBatch& batch);
 
-  /// The logits (B × T, V) fp32 of all positions of tokens (B, T), whole on every tensor rank.
+  /// Returns the logits (B × T, V) fp32 of all positions of tokens (B, T), whole on every tensor
+  /// rank.
   Tensor logits(const StepContext& ctx, const Tensor& tokens);
 
-  /// For generation: the logits (B, V) fp32 after the last of the T new tokens (B, T), which follow
-  /// those in the cache; T is 1 unless the cache is empty.
+  /// For generation: appends T new tokens (B, T) to the cache and returns the logits (B, V) fp32
+  /// after the last one. T is 1 unless the cache is empty.
   Tensor extend(const StepContext& ctx, const Tensor& tokens, KeyValueCache& cache);
 
-  /// An empty cache for `batch` sequences of up to seq_length positions, on the parameters' device.
+  /// Returns an empty cache for `batch` sequences of up to seq_length positions, on the parameters'
+  /// device.
   KeyValueCache make_cache(int64_t batch) const;
 
   const Transformer& transformer() const { return *transformer_; }
@@ -94,7 +97,7 @@ class Model {
   ModelConfig config_;
   ParameterStore& store_;
   Communicator& tp_;
-  // In the order of the forward pass, which is the order of the flat buffers.
+  // In forward order, which is the order of the flat buffers.
   std::unique_ptr<Embeddings> embeddings_;
   std::unique_ptr<Transformer> transformer_;
   std::unique_ptr<LanguageHead> language_head_;  // null for a classifier

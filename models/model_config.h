@@ -4,32 +4,32 @@
 
 namespace tessera {
 
-/// The architectures; models/architecture.h says what distinguishes them.
+/// The architectures; models/architecture.h describes how they differ.
 enum class ModelKind : uint8_t { gpt, bert };
 
-/// What a model learns: the next token, masked tokens (and with model.next_sentence whether one
-/// sentence follows another), or the class of a text.
+/// What a model learns to predict: the next token, masked tokens (with model.next_sentence also
+/// whether two sentences are consecutive), or the class of a text.
 enum class Objective : uint8_t { causal_lm, masked_lm, classification };
 
-/// Where a block normalizes: before each branch, after each residual sum, or as the architecture's
-/// paper does.
+/// Where a block normalizes: before each branch, after each residual sum, or as in the
+/// architecture's paper.
 enum class NormPosition : uint8_t { automatic, pre, post };
 
-/// How a model knows where a token is: a learned embedding of each position, or queries and keys
-/// that are rotated by it (Su et al., "RoFormer", 2021).
+/// How a model encodes positions: a learned embedding of each position, or rotary embeddings of
+/// queries and keys (Su et al., "RoFormer", 2021).
 enum class Positions : uint8_t { learned, rotary };
 
-/// What a BERT ends in: the heads it was pre-trained with, or one for the class of a whole text.
+/// The heads of a BERT: those of pre-training, or one that classifies a text.
 enum class Head : uint8_t { pretraining, classification };
 
-/// The architecture of a model, in Hugging Face's and Megatron-LM's words. Defaults are those of
-/// GPT-2 124M.
+/// The hyperparameters of a model, named as in Hugging Face and Megatron-LM. The defaults are GPT-2
+/// 124M.
 struct ModelConfig {
   ModelKind kind = ModelKind::gpt;
   int64_t num_layers = 12;
   int64_t hidden_size = 768;
   int64_t num_heads = 12;
-  int64_t mlp_size = 0;  ///< 0 means 4 × hidden_size; see resolved_mlp_size()
+  int64_t mlp_size = 0;  ///< 0: 4 × hidden_size; see resolved_mlp_size()
   int64_t seq_length = 1024;
   int64_t vocab_size = 50257;
   double dropout = 0.1;            ///< after the embeddings and before each residual sum
@@ -40,9 +40,9 @@ struct ModelConfig {
   NormPosition norm = NormPosition::automatic;
   Positions positions = Positions::learned;
   double rotary_base = 10000.0;
-  int64_t attention_window = 0;  ///< |t − s| < attention_window is seen; 0 is all
-  int64_t token_types = 0;       ///< BERT's segments; 0 is none
-  bool next_sentence = false;    ///< BERT's second pre-training head, and the pooler before it
+  int64_t attention_window = 0;  ///< tokens with |t − s| < attention_window are visible; 0: all
+  int64_t token_types = 0;       ///< BERT's segments; 0: none
+  bool next_sentence = false;    ///< BERT's second pre-training head and its pooler
   Head head = Head::pretraining;
   int64_t num_labels = 0;  ///< classes of the classification head
 

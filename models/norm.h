@@ -7,17 +7,17 @@
 
 namespace tessera {
 
-/// Layer normalisation with its parameters, whole on every tensor rank.
+/// Layer normalization with its parameters, which are replicated on the tensor ranks.
 class Norm {
  public:
-  /// `rows`: which it is given.
+  /// `rows`: which rows the norm sees, all or the local ones.
   Norm(ParameterStore& store, const std::string& name, int64_t hidden_size, bool bias, double eps,
        GradientRows rows);
 
-  /// x (..., C) → y (..., C) in ctx.arena. Keeps x.
+  /// x (..., C) → y (..., C) in ctx.arena. Keeps a view of x.
   Tensor forward(const StepContext& ctx, const Tensor& x);
 
-  /// As forward() of residual + dropout(x + bias), which `sum`, x or another tensor like it, gets.
+  /// Writes residual + dropout(x + bias) to `sum`, which may be x, and returns its norm.
   Tensor forward_sum(const StepContext& ctx, const Tensor& x, const Tensor& bias,
                      const Tensor& residual, const Dropout& dropout, const Tensor& sum);
 
@@ -25,7 +25,7 @@ class Norm {
   void backward(const StepContext& ctx, const Tensor& dy, const Tensor& residual, Tensor dx);
 
  private:
-  /// y, with room for what backward reads of x.
+  /// Allocates y and the statistics that backward needs.
   Tensor allocate(const StepContext& ctx, const Tensor& x);
   Tensor bias_value() const { return bias_ != nullptr ? bias_->value : Tensor(); }
 

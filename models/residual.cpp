@@ -15,7 +15,7 @@ Tensor Residual::input(const StepContext& ctx, const Tensor& x) {
   return pre_norm_ ? norm_.forward(ctx, x) : x;
 }
 
-// The branch's own memory becomes the sum: nothing else reads it.
+// Overwrites the branch's output with the sum; nothing else reads it.
 Tensor Residual::output(const StepContext& ctx, const Tensor& branch, const Tensor& bias,
                         const Tensor& x) {
   const Dropout dropout = ctx.dropout(dropout_, purpose_, layer_);

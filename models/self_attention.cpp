@@ -33,7 +33,7 @@ AttentionOptions SelfAttention::options(const StepContext& ctx, const AttentionM
   options.scale = 1.0f / std::sqrt(static_cast<float>(head_dim_));
   options.mask = mask;
   options.dropout = ctx.dropout(dropout_, RandomPurpose::attention_dropout, layer_, {});
-  options.dropout.first_row = ctx.first_sequence;  // the op's rows are sequences
+  options.dropout.first_row = ctx.first_sequence;  // rows of this op are sequences
   options.dropout.sequence_rows = 1;
   options.padded_rows = ctx.padded_rows;
   options.first_head = first_head_;
@@ -91,7 +91,8 @@ Tensor SelfAttention::extend(const StepContext& ctx, const Tensor& x, KeyValueCa
     cache.store(layer_, saved_.qkv);
     return out;
   }
-  require(seq == 1, "attention: a cache of {} positions is extended one by one, not by {}",
+  require(seq == 1,
+          "attention: a cache of {} positions is extended by one position at a time, not by {}",
           cache.length(), seq);
   const Tensor qkv = project(ctx, x, visibility);
   cache.store(layer_, qkv);

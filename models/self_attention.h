@@ -10,34 +10,34 @@
 
 namespace tessera {
 
-/// Which positions see which, and by how much their queries and keys are turned.
+/// The attention mask and the rotary embedding of a pass.
 struct Visibility {
   AttentionMask mask = {};
-  Tensor rotary = {};  ///< (B × T, D) fp32, as of rotary_table(); undefined: they are not
+  Tensor rotary = {};  ///< (B × T, D) fp32, see rotary_table(); undefined: no rotation
 };
 
-/// Multi-head self-attention with its heads split over the tensor ranks: a column-parallel
-/// projection to the queries, keys and values of this rank's heads, attention, and a row-parallel
-/// projection back.
+/// Multi-head self-attention with heads sharded over the tensor ranks: a column-parallel projection
+/// to the queries, keys and values of the local heads, attention, and a row-parallel projection
+/// back.
 class SelfAttention {
  public:
   SelfAttention(ParameterStore& store, const std::string& name, const ModelConfig& config,
                 int layer, Communicator& tp);
 
-  /// x (B, T, C) → (B, T, C) without the output bias: both of all rows, or (1, n, C) of those that
-  /// this rank holds (ctx.rows). Attention itself sees all. Keeps what backward reads.
+  /// x (B, T, C) → (B, T, C), without the output bias. If rows are sharded (ctx.rows), both are the
+  /// local rows (1, n, C); attention itself sees all rows. Saves what backward needs.
   Tensor forward(const StepContext& ctx, const Tensor& x, const Visibility& visibility);
 
-  /// dy, shaped like x; dx, likewise, is written.
+  /// Overwrites dx. dx and dy are shaped like x.
   void backward(const StepContext& ctx, const Tensor& dy, Tensor dx);
 
-  /// For generation, causal: x (B, T, C) are new positions after those in the cache; T is 1 unless
-  /// the cache is empty. visibility.mask has no parts but causal and window.
+  /// For causal generation: x (B, T, C) are the positions that follow the cache. T is 1 unless the
+  /// cache is empty. visibility.mask may only be causal and have a window.
   Tensor extend(const StepContext& ctx, const Tensor& x, KeyValueCache& cache,
                 const Visibility& visibility);
 
-  /// The attention weights of the last forward pass: weights (B, Hl, T, T) fp32 of this rank's
-  /// heads, zeros where hidden, without dropout.
+  /// Computes the attention weights (B, Hl, T, T) fp32 of the last forward pass for the local
+  /// heads. Hidden keys have weight 0; dropout is not applied.
   void weights(const StepContext& ctx, Tensor weights) const;
 
   Tensor output_bias() const { return output_.bias(); }

@@ -13,21 +13,21 @@ class Transformer {
  public:
   Transformer(ParameterStore& store, const ModelConfig& config, Communicator& tp);
 
-  /// x (B, T, C) → (B, T, C) in ctx.arena; where rows are split, (1, n, C) of this rank's.
-  /// `mask` says what the batch hides (padding, documents, anything else); what the model hides
-  /// (the future, what is beyond its window) is added. positions (B × T) int32, of all tokens in
-  /// their documents, are read where the model's are rotary.
+  /// x (B, T, C) → (B, T, C) in ctx.arena; the local rows (1, n, C) if rows are sharded. `mask` is
+  /// that of the batch (padding, documents, anything else); the model's own causal mask and window
+  /// are added. positions (B × T) int32, of all tokens within their documents, are read only by
+  /// rotary models.
   Tensor forward(const StepContext& ctx, const Tensor& x, const AttentionMask& mask,
                  const Tensor& positions);
 
-  /// gradient, shaped like x: on entry that of the output, on return that of x.
+  /// Replaces the gradient of the output by that of x. Shaped like x.
   void backward(const StepContext& ctx, Tensor gradient);
 
   /// For generation; see SelfAttention::extend. Does not advance the cache.
   Tensor extend(const StepContext& ctx, const Tensor& x, KeyValueCache& cache,
                 const Tensor& positions);
 
-  /// The attention of a layer, for a look at its weights after a forward pass.
+  /// The attention of a layer, to inspect its weights after a forward pass.
   const SelfAttention& attention(int64_t layer) const {
     return blocks_[static_cast<size_t>(layer)].attention();
   }
@@ -41,15 +41,15 @@ class Transformer {
   bool causal_;
   std::deque<Block> blocks_;
   std::optional<Norm> final_norm_;
-  std::vector<Tensor> inputs_;  // of each block, shaped like x, of the last forward pass
-  Visibility visible_;          // in the last forward pass
+  std::vector<Tensor> inputs_;  // input of each block in the last forward pass, shaped like x
+  Visibility visible_;          // of the last forward pass
 };
 
-/// What the tokens of a batch see: those of their own document.
+/// Returns the mask of a batch: tokens attend within their own document.
 AttentionMask mask_of(const TokenBatch& batch);
 
-/// `ctx` for a pass over `batch`, whose activations have a row for each of its tokens, which the
-/// tensor ranks share as ctx.rows says.
+/// Returns `ctx` for a pass over `batch`: activations have a row per token, which the tensor ranks
+/// shard according to ctx.rows.
 StepContext context_for(const StepContext& ctx, const TokenBatch& batch);
 
 }  // namespace tessera

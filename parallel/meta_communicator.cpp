@@ -22,7 +22,7 @@ MetaCommunicator::MetaCommunicator(int rank, int size) : Communicator(rank, size
 }
 
 std::unique_ptr<Communicator> MetaCommunicator::split(int /*color*/, int /*key*/) {
-  fail("a meta communicator can not be split: its other ranks are not there to say their colors");
+  fail("a meta communicator cannot be split: its other ranks are not there to say their colors");
 }
 
 void MetaCommunicator::do_all_reduce(Tensor tensor, ReduceOp /*op*/) {

@@ -28,11 +28,11 @@ void copy_run(DType stored, const std::byte* bytes, int64_t from, Tensor& out, i
   }
 }
 
-// Before anything else is looked at, so that a truncated file is named as such.
+// Checked first, so that a truncated file is reported as truncated.
 void require_size(const std::filesystem::path& path, int64_t stored) {
   std::error_code error;
   const auto size = std::filesystem::file_size(path, error);
-  require(!error, "can not read {}: {}", path.string(), error.message());
+  require(!error, "cannot read {}: {}", path.string(), error.message());
   require(size == static_cast<uintmax_t>(stored),
           "{} is damaged: it has {} bytes, but the manifest says {}", path.string(), size, stored);
 }
@@ -128,7 +128,7 @@ void Checkpoint::read_box(const std::string& name, const Shape& global_shape, co
   require(is_within(wanted, stored.shape), "{} has the shape {}: there is no box {} in it", where,
           to_string(stored.shape), to_string(wanted));
   require(out.defined() && out.shape() == wanted.shape && !out.device().is_meta(),
-          "{} has the shape {}, its piece {} {}: it can not be read into a tensor {}", where,
+          "{} has the shape {}, its piece {} {}: it cannot be read into a tensor {}", where,
           to_string(stored.shape), to_string(wanted), to_string(wanted.shape), describe(out));
   require(
       can_read_as(stored.dtype, out.dtype()),

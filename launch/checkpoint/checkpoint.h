@@ -13,44 +13,44 @@
 
 namespace tessera {
 
-/// A checkpoint that is open for reading: any range of any tensor, whatever layout it was saved on.
-/// Files are mapped when they are first needed. Not for several threads at once.
+/// A checkpoint opened for reading: any range of any tensor, whatever layout it was saved on. Files
+/// are mapped on first use. Not thread-safe.
 class Checkpoint {
  public:
-  /// Opens a step's folder and reads its manifest. Throws if that is damaged, hostile or of a later
-  /// format version.
+  /// Opens a step's folder and reads its manifest. Throws if the manifest is damaged, hostile or of
+  /// a later format version.
   static Checkpoint open(const std::filesystem::path& step_folder);
 
   const std::filesystem::path& path() const { return path_; }
   const Manifest& manifest() const { return manifest_; }
   bool has(const std::string& name) const { return manifest_.tensors.count(name) == 1; }
-  /// Throws, naming the tensor and the checkpoint, if there is none of that name.
+  /// Throws, naming the tensor and the checkpoint, if it has no such tensor.
   const StoredTensor& tensor(const std::string& name) const;
 
-  /// out = the shard's piece of the tensor. `out` is on the CPU, has exactly the piece's shape and
-  /// the stored dtype, or fp32 where bf16 or fp64 is stored. Each slice that the piece touches is
-  /// checked as a whole against its checksum, once. Throws, naming tensor, file and reason, if a
-  /// slice is damaged, or if the tensor has no such piece.
+  /// out = the shard's piece of the tensor. `out` is on the CPU and has exactly the piece's shape;
+  /// its dtype is the stored one, or fp32 if bf16 or fp64 is stored. Each slice that the piece
+  /// touches is checked once, as a whole, against its checksum. Throws, naming tensor, file and
+  /// reason, if a slice is damaged or the tensor has no such piece.
   void read(const std::string& name, const Shard& shard, Tensor out);
 
-  /// As above, but also throws, naming both shapes, unless the stored tensor is of `global_shape`.
+  /// As above, but also throws, naming both shapes, if the stored tensor is not of `global_shape`.
   void read(const std::string& name, const Shape& global_shape, const Shard& shard, Tensor out);
 
-  /// The same for a box of a tensor of `global_shape`.
+  /// Likewise for a box of a tensor of `global_shape`.
   void read_box(const std::string& name, const Shape& global_shape, const Box& box, Tensor out);
 
-  /// The bytes of a slice after checking them against its checksum. Throws if they, or the file
-  /// that they are in, are not as the manifest says.
+  /// Checks the bytes of a slice against its checksum and returns them. Throws if they or their
+  /// file differ from the manifest.
   std::span<const std::byte> verified_bytes(const StoredTensor& tensor, const StoredSlice& slice);
 
   bool has_attachment(const std::string& name) const {
     return manifest_.attachments.count(name) == 1;
   }
-  /// The bytes of an attachment, which must be there, after checking them against its checksum.
-  /// Throws if they are not as the manifest says.
+  /// Checks the bytes of an attachment against its checksum and returns them. Throws if it is
+  /// missing or differs from the manifest.
   std::string attachment(const std::string& name) const;
 
-  /// A file of the checkpoint after checking its size and header.
+  /// A file of the checkpoint, with its size and header checked.
   const SafetensorsFile& file(const std::string& name);
 
  private:

@@ -8,14 +8,14 @@
 
 namespace tessera {
 
-/// In a checkpoint's extra data: the names of a classifier's labels, as data.labels has them.
+/// Key in a checkpoint's extra data: the names of a classifier's labels, as in data.labels.
 inline constexpr const char* kLabelsKey = "labels";
 
-/// The names of the labels that a checkpoint's extra data has, in order; none if it has no names.
+/// The label names in a checkpoint's extra data, in order; empty if it has none.
 std::vector<std::string> checkpoint_labels(const Json& extra);
 
-/// Whether `labels`, a run's data.labels, are others than a checkpoint's, or in another order: the
-/// rows of its classifier are of other labels then. Not where either has only numbers.
+/// Whether `labels`, a run's data.labels, differ from a checkpoint's or are in another order, so
+/// that its classifier's rows stand for other labels. False if either side has only numbers.
 bool has_other_labels(const Json& extra, const std::optional<std::string>& labels);
 
 }  // namespace tessera

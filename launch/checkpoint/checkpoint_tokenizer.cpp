@@ -15,7 +15,7 @@ std::unique_ptr<Tokenizer> tokenizer_of(const Checkpoint& checkpoint) {
     return tokenizer_from_json(parse_json(checkpoint.attachment(kTokenizerAttachment), source),
                                source);
   }
-  // Earlier versions only kept a name, and knew no tokenizer that has more than that.
+  // Earlier versions stored only a name, and had no tokenizer that needs more.
   const Json& extra = checkpoint.manifest().extra;
   require(extra.contains("tokenizer") && extra["tokenizer"].is_string(),
           "checkpoint {} does not say which tokenizer it was trained with", path);

@@ -7,14 +7,14 @@
 
 namespace tessera {
 
-/// The attachment of a checkpoint that holds its tokenizer, as Tokenizer::to_json() makes it.
+/// The attachment with a checkpoint's tokenizer, in the format of Tokenizer::to_json().
 inline constexpr const char* kTokenizerAttachment = "tokenizer.json";
 
 /// The bytes of that attachment.
 std::string tokenizer_attachment(const Tokenizer& tokenizer);
 
-/// The tokenizer that a checkpoint was trained with: all of it is in the checkpoint. Throws, naming
-/// the checkpoint, if there is none, or it is damaged.
+/// The tokenizer that a checkpoint was trained with, read entirely from the checkpoint. Throws,
+/// naming the checkpoint, if it is missing or damaged.
 std::unique_ptr<Tokenizer> tokenizer_of(const Checkpoint& checkpoint);
 
 }  // namespace tessera

@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Newest first. A hidden folder counts where a replacement was cut short between its two renames:
-// it is the only checkpoint of its step then.
+// Newest first. Includes a hidden folder left by a replacement that died between its two renames:
+// it is then the only checkpoint of its step.
 std::vector<StepFolder> candidates(const fs::path& checkpoints) {
   std::vector<StepFolder> found = step_folders(checkpoints);
   for (const HiddenFolder& hidden : hidden_folders(checkpoints)) {
@@ -33,8 +33,8 @@ std::vector<StepFolder> candidates(const fs::path& checkpoints) {
   return found;
 }
 
-/// The path of the same folder that ends in its name, so that its parent is the folder it is in:
-/// that of "run/" would be "run".
+/// The same folder as a path that ends in its name, so that parent_path() is the folder it is in;
+/// the parent of "run/" would be "run".
 fs::path ending_in_name(const fs::path& path) {
   const fs::path folder = path.has_filename() ? path : path.parent_path();
   const bool has_name = folder.filename() != "." && folder.filename() != "..";

@@ -16,7 +16,7 @@ bool only_for_training(std::string_view key) {
   return key == "dropout" || key == "attention_dropout" || key == "init_stddev";
 }
 
-/// schema.h's visitor that writes every architectural key.
+/// Visitor for schema.h that writes every architectural key.
 struct JsonWriter {
   Json json = Json::object();
 
@@ -31,8 +31,8 @@ struct JsonWriter {
   }
 };
 
-/// Keys that models did not have from the start: where a checkpoint lacks one, it has the default,
-/// which is what there was before.
+/// Keys added after the first version. A checkpoint without one has the default, which is the
+/// earlier behavior.
 bool came_later(std::string_view key) {
   constexpr std::string_view kLater[] = {"norm", "positions",        "rotary_base",   "token_types",
                                          "head", "attention_window", "next_sentence", "num_labels"};
@@ -51,7 +51,7 @@ T value_from_json(const Json& json, const Rule& rule) {
   }
 }
 
-/// schema.h's visitor that reads every architectural key, and checks it as a file's would be.
+/// Visitor for schema.h that reads every architectural key and checks it like a key in a file.
 struct JsonReader {
   const Json& json;
   std::string_view owner;
@@ -69,7 +69,7 @@ struct JsonReader {
     } catch (const Error& error) {
       fail("{}.{} {}", owner, name, error.what());
     } catch (const Json::exception& error) {
-      fail("{}.{} can not be read: {}", owner, name, error.what());
+      fail("{}.{} cannot be read: {}", owner, name, error.what());
     }
     require(rule.accepts(member), "{}.{} is {}, but must be {}", owner, name, rule.write(member),
             rule.allowed());
@@ -104,7 +104,7 @@ ModelConfig model_from_json(const Json& json, std::string_view owner) {
   try {
     check_model_kind(config);
   } catch (const Error& error) {
-    fail("{} can not be: {}", owner, error.what());
+    fail("{} cannot be: {}", owner, error.what());
   }
   return config;
 }

@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kExpAvg = "/exp_avg";
 constexpr const char* kExpAvgSq = "/exp_avg_sq";
 
-/// What may differ between a model and the one that it is fine-tuned from.
+/// Whether a parameter may differ between a model and the one it is fine-tuned from.
 bool of_a_head(const std::string& name) {
   constexpr const char* kHeads[] = {"head.", "pooler.", "next_sentence.", "classifier."};
   return std::any_of(std::begin(kHeads), std::end(kHeads),
@@ -32,7 +32,7 @@ Tensor elements_of(const Tensor& tensor, Range range) {
 }
 
 /// Calls body(box, piece) for the boxes of the global tensor that this rank updates, and for their
-/// parts of `run`, which is one of the parameter's OptimizerShard.
+/// parts of `run`, a tensor of the parameter's OptimizerShard.
 template <typename Body>
 void for_each_owned_box(const Parameter& parameter, const Tensor& run, Body&& body) {
   int64_t begin = 0;
@@ -44,7 +44,7 @@ void for_each_owned_box(const Parameter& parameter, const Tensor& run, Body&& bo
   }
 }
 
-/// Each owner rounds all values by itself, and keeps its part of the masters.
+/// Each owner rounds all values itself and keeps its part of the masters.
 void load_shared_weight(Checkpoint& checkpoint, const Parameter& parameter) {
   const Tensor values = parameter.real_part(parameter.value);
   const OwnedTensor whole(values.shape(), DType::f32), rounded(values.shape(), values.dtype());
@@ -66,20 +66,21 @@ void load_weight(Checkpoint& checkpoint, const ParameterStore& store, const Para
   if (has_masters) copy(target, parameter.real_part(parameter.value));
 }
 
-/// Whether a checkpoint has a parameter, of this shape: a classifier may have had more labels.
+/// Whether a checkpoint has this parameter in this shape; a classifier may have had another number
+/// of labels.
 bool has_as_it_is(const Checkpoint& checkpoint, const Parameter& parameter) {
   return checkpoint.has(parameter.name) &&
          checkpoint.tensor(parameter.name).shape == parameter.global_shape;
 }
 
-/// Whether a parameter keeps its initial values where the others take those of a checkpoint.
+/// Whether a parameter keeps its initial values while others are loaded.
 bool starts_anew(const Checkpoint& checkpoint, const Parameter& parameter, bool other_labels) {
   if (!of_a_head(parameter.name)) return false;
   const bool of_labels = parameter.name.starts_with("classifier.");
   return (of_labels && other_labels) || !has_as_it_is(checkpoint, parameter);
 }
 
-/// The weights of a checkpoint, but for those `used`.
+/// The weights of a checkpoint except those in `used`.
 std::vector<std::string> unused_weights(const Checkpoint& checkpoint,
                                         const std::set<std::string>& used) {
   std::vector<std::string> unused;

@@ -9,29 +9,29 @@
 
 namespace tessera {
 
-/// What of a store goes into a checkpoint, as views: the weights in fp32 (the masters) under the
-/// parameters' names, and AdamW's moments as "<name>/exp_avg" and "<name>/exp_avg_sq"; of those
-/// that several owners share, what this rank owns.
+/// The tensors of a store that a checkpoint stores, as views: the weights in fp32 (the masters)
+/// under the parameters' names, and AdamW's moments as "<name>/exp_avg" and "<name>/exp_avg_sq". If
+/// several owners share them, only this rank's part.
 std::vector<HeldTensor> held_tensors(const ParameterStore& store);
 
-/// The name of a parameter of which a weight that this rank updates is NaN or infinite; "" if none
-/// is.
+/// The name of a parameter with a NaN or infinite weight among those this rank updates; "" if there
+/// is none.
 std::string not_finite_parameter(const ParameterStore& store);
 
-/// Weights alone; for a store that was allocated for inference, too.
+/// Loads only the weights, also into a store allocated for inference.
 void load_weights(Checkpoint& checkpoint, ParameterStore& store);
 
-/// For fine-tuning: the weights that the checkpoint has. Heads that it has not, or for another
-/// number of labels, keep what they are, and so does a classifier for `other_labels`; those that
-/// only it has are left out. Returns a sentence that names both, or "" if there are none. Throws if
-/// anything but a head is missing on either side.
+/// For fine-tuning: loads the weights that the checkpoint has. Heads that it lacks, or has for
+/// another number of labels, keep their values, and so does a classifier if `other_labels`; heads
+/// that only it has are dropped. Returns a sentence that names both, or "". Throws if anything but
+/// a head is missing on either side.
 std::string load_matching_weights(Checkpoint& checkpoint, ParameterStore& store, bool other_labels);
 
-/// Whether there is nothing of an optimizer in a checkpoint, as in one that was imported.
+/// Whether a checkpoint has no optimizer state, as after an import.
 bool has_weights_alone(const Checkpoint& checkpoint);
 
-/// Weights and AdamW's moments. Those of step 0 are zeros: a checkpoint of that step need not have
-/// them.
+/// Loads weights and AdamW's moments. At step 0 the moments are zero, so a checkpoint of that step
+/// may lack them.
 void load_training_state(Checkpoint& checkpoint, ParameterStore& store);
 
 }  // namespace tessera

@@ -6,9 +6,9 @@
 
 namespace tessera {
 
-/// Throws unless both configs have the same keys and values, at every depth; 1 and 1.0 are the same
-/// value. The message names every key that differs, with both values. `checkpoint` names the
-/// checkpoint in it, and it ends in `advice`.
+/// Throws unless both configs have the same keys and values at every depth; 1 and 1.0 are equal.
+/// The message names the `checkpoint` and every key that differs, with both values, and ends in
+/// `advice`.
 void check_same_model(const Json& saved, const Json& run, const std::string& checkpoint,
                       const std::string& advice);
 

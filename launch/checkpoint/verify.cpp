@@ -10,7 +10,7 @@ namespace tessera {
 
 namespace {
 
-// Whether `check` runs to its end; if it throws, the reason is a problem.
+// Runs `check`. If it throws, adds the reason to the problems and returns false.
 template <typename Check>
 bool holds(VerifyReport& report, Check&& check) {
   try {

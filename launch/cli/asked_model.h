@@ -11,17 +11,17 @@
 
 namespace tessera {
 
-/// What the commands that ask a trained model begin with: the model of a checkpoint, on all ranks,
+/// The common state of commands that query a trained model: the checkpoint's model, on all ranks,
 /// and its tokenizer.
 struct AskedModel {
   OpenedDevices devices;
   std::filesystem::path path;  ///< of the step's folder
-  Json extra;                  ///< what the run wanted to find again
+  Json extra;                  ///< extra data that the run saved
   std::unique_ptr<TextModel> model;
   std::unique_ptr<Tokenizer> tokenizer;
 };
 
-/// Opens the checkpoint that a user's path means. Throws on all ranks or none. Collective.
+/// Opens the checkpoint that a user's path stands for. Throws on all ranks or none. Collective.
 AskedModel open_asked_model(const std::string& checkpoint, const DeviceOptions& devices,
                             Communicator& world);
 

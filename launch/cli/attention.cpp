@@ -38,7 +38,7 @@ void write_file(const std::string& path, const std::string& text) {
 
 void look(const LookOptions& options, Communicator& world) {
   const AskedModel asked = open_asked_model(options.checkpoint, options.devices, world);
-  // All ranks see the same texts, so that none fails alone but in writing.
+  // All ranks see the same texts, so only writing can fail on one rank alone.
   all_alike(world, [&] {
     std::vector<Sample> samples;
     for (const std::string& text : options.texts) {

@@ -31,7 +31,7 @@ struct ClassifyOptions {
   DeviceOptions devices;
 };
 
-/// The names of a run's labels, or their numbers where it has none.
+/// The names of a run's labels, or their numbers if it has no names.
 std::vector<std::string> names_of_labels(const Json& extra, int64_t num_labels) {
   std::vector<std::string> names = checkpoint_labels(extra);
   for (auto i = std::ssize(names); i < num_labels; ++i) names.push_back(fmt::format("{}", i));
@@ -50,7 +50,7 @@ void print(const std::vector<double>& probabilities, const std::vector<std::stri
 
 void classify(const ClassifyOptions& options, Communicator& world) {
   const AskedModel asked = open_asked_model(options.checkpoint, options.devices, world);
-  // All ranks see the same text, so that none fails alone.
+  // All ranks see the same text, so none fails alone.
   all_alike(world, [&] {
     const ModelConfig& config = asked.model->config();
     require_objective(config, Objective::classification, asked.path.string());

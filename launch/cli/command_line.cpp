@@ -35,7 +35,7 @@ std::string did_you_mean(const std::string& word, const Names& candidates) {
 
 bool is_option(const std::string& word) { return word.compare(0, 1, "-") == 0; }
 
-/// The first word that nothing expected, an option if there is one; "" if there is none.
+/// The first unexpected word, preferring options; "" if there is none.
 std::string unexpected_word(const CLI::App& app) {
   std::string word;
   for (const std::string& left : app.remaining(/*recurse=*/true)) {

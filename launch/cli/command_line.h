@@ -14,20 +14,20 @@
 
 namespace tessera {
 
-/// What is printed of an error in the command line: what was wrong, the nearest command or option
-/// where a name was not known, and which help to ask for. For CLI::App::failure_message.
+/// The text printed for a command-line error: what was wrong, the nearest command or option for an
+/// unknown name, and which help to read. For CLI::App::failure_message.
 std::string usage_error(const CLI::App* app, const CLI::Error& error);
 
-/// The command and its options that were given, by name, but for those that are named in `except`:
-/// what all ranks of a world must have in common.
+/// The command and its given options by name, except those in `except`: the values that must be the
+/// same on all ranks of a world.
 std::vector<NamedValue> command_line_of(const CLI::App& command,
                                         const std::vector<std::string>& except = {});
 
-/// Accepts integers from `least` on, and says so of others.
+/// Accepts integers from `least` on, and rejects others with a message that says so.
 CLI::Validator whole_number_from(int64_t least);
 
-/// Adds an option that accepts one of the words in `choices` and sets `value` to what it stands
-/// for. The help shows "--name auto|cpu|cuda=auto", where the default is the present `value`.
+/// Adds an option that accepts one of the words in `choices` and sets `value` to the word's
+/// meaning. The help shows "--name auto|cpu|cuda=auto", where the default is the current `value`.
 /// `value` must live until the command line has been parsed.
 template <typename Value>
 CLI::Option* add_choice(
@@ -54,7 +54,7 @@ CLI::Option* add_choice(
       ->default_str(default_word);
 }
 
-/// The same for words that stand for themselves.
+/// Likewise for words that are their own value.
 inline CLI::Option* add_choice(CLI::App& command, const std::string& name, std::string& value,
                                const std::vector<std::string>& words,
                                const std::string& description) {

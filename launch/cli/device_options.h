@@ -6,8 +6,8 @@
 
 namespace tessera {
 
-/// --device and --backend of the commands that compute and have no configuration: as run.device and
-/// parallel.backend there.
+/// --device and --backend of compute commands without a configuration; like run.device and
+/// parallel.backend.
 struct DeviceOptions {
   DeviceChoice device = DeviceChoice::automatic;
   Backend backend = Backend::automatic;
@@ -16,7 +16,7 @@ struct DeviceOptions {
   OpenedDevices open(Communicator& world) const { return open_devices(device, backend, world); }
 };
 
-/// `options` must live until the command line has been read.
+/// `options` must live until the command line has been parsed.
 void add_device_options(CLI::App& command, DeviceOptions& options);
 
 }  // namespace tessera

@@ -27,7 +27,7 @@ struct FillMaskOptions {
   DeviceOptions devices;
 };
 
-/// Where the mask tokens are.
+/// The positions of the mask tokens.
 std::vector<int32_t> masked_places(const Sample& sample, const Tokenizer& tokenizer,
                                    const std::string& text) {
   const auto mask = tokenizer.special().mask;
@@ -45,7 +45,7 @@ std::vector<int32_t> masked_places(const Sample& sample, const Tokenizer& tokeni
 
 void print(const Sample& sample, const std::vector<int32_t>& places,
            const std::vector<std::vector<Candidate>>& candidates, const Tokenizer& tokenizer) {
-  // Each candidate in its text, with the likeliest at the other places.
+  // Shows each candidate in its text, with the likeliest token in the other places.
   std::vector<int32_t> likeliest = sample.tokens;
   for (size_t i = 0; i < places.size(); ++i) {
     likeliest[static_cast<size_t>(places[i])] = candidates[i].front().token;
@@ -63,7 +63,7 @@ void print(const Sample& sample, const std::vector<int32_t>& places,
 
 void fill_mask(const FillMaskOptions& options, Communicator& world) {
   const AskedModel asked = open_asked_model(options.checkpoint, options.devices, world);
-  // All ranks see the same text, so that none fails alone.
+  // All ranks see the same text, so none fails alone.
   all_alike(world, [&] {
     require_objective(asked.model->config(), Objective::masked_lm, asked.path.string());
     const Sample sample = sample_of_text(*asked.tokenizer, asked.model->config(), options.text);

@@ -31,8 +31,8 @@ struct GenerateOptions {
   DeviceOptions devices;
 };
 
-/// Writes a text as its tokens come: each at once where the tokenizer allows that, else all at the
-/// end, since what follows a token may decide how it is written.
+/// Writes a text token by token if the tokenizer allows it. Otherwise writes it at the end, because
+/// later tokens may change how earlier ones decode.
 class TextWriter {
  public:
   TextWriter(const Tokenizer& tokenizer, bool prints, std::span<const int32_t> prompt)
@@ -52,7 +52,7 @@ class TextWriter {
     }
   }
 
-  /// The first `prompt_size` tokens are those of the prompt, which is written.
+  /// The first `prompt_size` tokens are the prompt, which is already written.
   void finish(size_t prompt_size) const {
     if (!tokenizer_.decodes_piecewise()) {
       const std::string prompt = tokenizer_.decode(std::span(tokens_).first(prompt_size));
@@ -72,7 +72,7 @@ class TextWriter {
 std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, const std::string& text) {
   std::vector<int32_t> prompt = tokenizer.encode(text);
   if (!prompt.empty()) return prompt;
-  // A document begins where the one before it ended.
+  // A document begins where the previous one ended.
   const auto begin = tokenizer.end_of_document();
   require(begin.has_value(),
           "--prompt has no token, and the tokenizer {} has none between documents, after which a "
@@ -102,7 +102,7 @@ void generate(const GenerateOptions& options, Communicator& world) {
   writer.write(options.prompt);
   SamplingOptions sampling = options.sampling;
   sampling.vocab_size = tokenizer->vocab_size();
-  // All ranks see the same tokens and logits, so that none fails alone.
+  // All ranks see the same tokens and logits, so none fails alone.
   all_alike(world, [&] {
     generator->generate(prompt, options.max_tokens, sampling, [&](int32_t token) {
       if (token == tokenizer->end_of_document()) return false;

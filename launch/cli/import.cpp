@@ -17,9 +17,9 @@
 namespace tessera {
 namespace {
 
-/// The sections of a configuration that goes on with what was imported.
+/// Prints the sections of a configuration that trains the imported model.
 void print_sections(const ImportReport& report, const std::string& run) {
-  // JSON's strings are YAML's.
+  // JSON strings are valid YAML.
   fmt::print("\nto train on from it, in a configuration:\n\nmodel:\n{}data:\n  tokenizer: {}\n",
              to_yaml(report.model), to_text(report.tokenizer));
   if (!report.labels.empty()) {

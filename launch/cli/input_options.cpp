@@ -16,8 +16,8 @@ void add_input_options(CLI::App& command, InputOptions& options) {
                   "gzip and zstd are decompressed")
       ->required()
       ->type_name("FILES")
-      // No list in brackets, since "[ab]" is a pattern. The number is bounded because CLI11, if it
-      // is not, then takes one word at a time.
+      // Disables lists in brackets, because "[ab]" is a pattern. The number is bounded because
+      // CLI11 otherwise reads one word at a time.
       ->expected(1, kMostInputs)
       ->allow_extra_args(false);
   add_choice(command, "--format", options.formats,

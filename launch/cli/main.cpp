@@ -10,12 +10,12 @@
 
 namespace {
 
-/// Prints a usage error, or the help that was asked for, on rank 0, and returns the exit code.
+/// Prints a usage error, or the requested help, on rank 0, and returns the exit code.
 int end_with(const CLI::App& app, const CLI::ParseError& error) {
   try {
     tessera::run_on_first_rank({{"the command line", error.what()}}, [&] { app.exit(error); });
     return error.get_exit_code();
-  } catch (const tessera::PrintedError&) {  // other ranks have another command line
+  } catch (const tessera::PrintedError&) {  // other ranks have a different command line
     return EXIT_FAILURE;
   }
 }

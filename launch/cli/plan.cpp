@@ -33,7 +33,8 @@ struct PlanOptions {
   int64_t show = 20;
 };
 
-/// "400T" as 4e14. Throws for what is no positive number with one of these letters or none.
+/// Parses "400T" as 4e14. Throws unless `text` is a positive number with at most one of these
+/// letters.
 double parse_flops(const std::string& text) {
   constexpr std::pair<char, double> kPrefixes[] = {{'G', 1e9}, {'T', 1e12}, {'P', 1e15}};
   std::string_view number = text;
@@ -78,7 +79,7 @@ AssumedMachine machine_of(const PlanOptions& options, DType precision) {
   return machine;
 }
 
-/// Prints the plan, or which rules forbid it; returns whether there is one.
+/// Prints the plan, or the rules that forbid it. Returns whether the plan is valid.
 bool print_plan(const RunConfig& config, const PlanOptions& options) {
   const std::vector<BrokenRule> broken = broken_rules(config, options.ranks);
   if (broken.empty()) {

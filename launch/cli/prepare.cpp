@@ -22,7 +22,7 @@ namespace {
 
 double megabytes(int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
 
-/// "[#####...] 47%  53.1 MB/s  12s left", or "812 MB  53.1 MB/s" where nobody knows the end.
+/// "[#####...] 47%  53.1 MB/s  12s left", or "812 MB  53.1 MB/s" if the total is unknown.
 std::string progress_text(const PrepareProgress& progress) {
   const std::string speed =
       fmt::format("{:.1f} MB/s", megabytes(progress.text) / std::max(progress.seconds, 1e-9));
@@ -42,7 +42,7 @@ PrepareReport prepare_watched(PrepareOptions options) {
   return prepare(options);
 }
 
-/// Said only where there is something to say.
+/// Prints nothing for a count of 0.
 void print_line(int64_t count, std::string_view what) {
   if (count > 0) fmt::print("{} {}\n", count, what);
 }

@@ -34,11 +34,11 @@ int run_alone(const std::function<void(Communicator&)>& body) {
   }
 }
 
-/// How long a rank waits for the cause of its failure to be told by another, which first gives up
-/// all that it has begun.
+/// How long a rank waits for another rank to report the cause of its failure. That rank first
+/// aborts its pending work.
 constexpr auto kPatience = std::chrono::seconds(30);
 
-/// The first exchange of a world, whose form no version may change.
+/// The first exchange of a world. Its format must never change between versions.
 void check_ranks(Communicator& world, const CommandLine& command_line) {
   CommandLine values = {{"tessera's version", kVersion}};
   values.insert(values.end(), command_line.begin(), command_line.end());
@@ -55,7 +55,7 @@ int run_under_mpi(const CommandLine& command_line, const std::function<void(Comm
     if (mpi.world().rank() == 0) print_error(error.what());
     return EXIT_FAILURE;
   } catch (const PeerError& error) {
-    // The rank that has the cause to tell ends this one, too, unless it is gone without a word.
+    // The rank that reports the cause ends this one, too, unless it died silently.
     std::this_thread::sleep_for(kPatience);
     mpi.abort(error.what());
   } catch (const std::exception& error) {
@@ -68,11 +68,11 @@ int run_under_mpi(const CommandLine& command_line, const std::function<void(Comm
 void limit_openmp_spinning(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return;
   setenv("GOMP_SPINCOUNT", "1000", 1);
-  // Its real path: the link itself would become the process's name.
+  // The real path: the link itself would become the process's name.
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (!error) execv(program.c_str(), argv);
-  // Where a program can not start itself anew, it runs as it is, only slower under load.
+  // If the program cannot restart itself, it runs as it is and is only slower under load.
 }
 
 int run_on_ranks(const CommandLine& command_line,

@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 struct TokenizerTrainOptions {
   std::string kind;
   InputOptions input;
-  std::vector<InputFile> files = {};  ///< that `input` means
+  std::vector<InputFile> files = {};  ///< the files that `input` matches
   std::string output;
   int64_t vocab_size = 0;
   bool cased = false;
@@ -65,9 +65,9 @@ struct NewFile {
   std::string text;
 };
 
-/// None has its name before all are whole. Of several, the last is not there while the others may
-/// be old or new: none is ever beside one that it does not belong to. Missing folders
-/// are made.
+/// Renames no file before all are complete. The last of several files is absent while the others
+/// may be old or new, so no file ever sits next to one it does not belong to. Creates missing
+/// folders.
 void write_whole(std::initializer_list<NewFile> files) {
   std::vector<std::unique_ptr<StagedFile>> staged;
   for (const NewFile& file : files) {
@@ -128,11 +128,11 @@ void train_sentencepiece_file(const TokenizerTrainOptions& options) {
              options.vocab_size, options.output);
 }
 
-/// What `--kind` can be.
+/// A value of `--kind`.
 struct TrainedKind {
   std::string name;
   std::string help;
-  /// The options that it takes beside those of every kind.
+  /// Its options besides those of every kind.
   std::vector<std::string> options;
   void (*train)(const TokenizerTrainOptions&);
 };
@@ -169,7 +169,7 @@ std::string kinds_help() {
   return help;
 }
 
-/// Throws if an option was given that the kind does not take.
+/// Throws if an option was given that the kind does not support.
 void check_options_of_kind(const CLI::App& command, const TrainedKind& kind) {
   constexpr std::string_view kOfEveryKind[] = {"--kind",       "--input",          "--format",
                                                "--field",      "--skip-malformed", "--output",
@@ -224,7 +224,7 @@ void add_tokenizer_command(CLI::App& app) {
       ->add_option("--special", options->special,
                    "Another special token, before <|endoftext|>; may be given several times")
       ->type_name("TOKEN")
-      // One at a time, since "[PAD]" alone would else be taken for a list.
+      // One at a time, because "[PAD]" alone would otherwise be parsed as a list.
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false);

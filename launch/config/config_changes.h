@@ -11,7 +11,7 @@ namespace tessera {
 /// Every key with its value, in the order of schema.h: {"train.steps", "120"}.
 std::vector<NamedValue> config_values(const RunConfig& config);
 
-/// What differs between two configurations, a line a key in the order of schema.h:
+/// The differences between two configurations, one line per key in the order of schema.h:
 /// "train.steps: 120 -> 2000".
 std::vector<std::string> config_changes(const RunConfig& before, const RunConfig& now);
 

@@ -8,15 +8,15 @@
 
 namespace tessera {
 
-/// What is wrong with a configuration: collected, so that one look shows all of it.
+/// Collects the errors of a configuration, so that all are shown at once.
 class ConfigIssues {
  public:
   void add(const SourceText& source, TextPosition position, const std::string& message);
 
-  /// A message that says itself where.
+  /// Adds a message that already contains its location.
   void add(std::string message);
 
-  /// Puts what was added since the last call into the order of the text.
+  /// Sorts the issues added since the last call by their position in the text.
   void sort_since_last();
 
   /// Throws Error with a line for each issue, if there are any.

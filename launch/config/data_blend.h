@@ -7,8 +7,7 @@
 
 namespace tessera {
 
-/// Datasets, or files of texts, that a run uses together, and how much it uses each: most often
-/// one.
+/// Datasets, or files of texts, that a run uses together, with their weights. Usually there is one.
 struct DataBlend {
   struct Part {
     std::string path;
@@ -20,7 +19,7 @@ struct DataBlend {
 
   DataBlend() = default;
   explicit DataBlend(std::vector<Part> several) : parts(std::move(several)) {}
-  /// One path, implicitly: it stands for itself.
+  /// One path; implicit because a path alone is a blend.
   DataBlend(std::convertible_to<std::string> auto&& path)  // NOLINT: see above
       : parts{{std::forward<decltype(path)>(path), 1.0}} {}
 

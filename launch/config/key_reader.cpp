@@ -30,7 +30,7 @@ std::vector<std::string> section_names() {
   return names;
 }
 
-/// The full name of a key that is written in the wrong place, or "".
+/// The full name of a key written in the wrong section, or "".
 std::string same_key_elsewhere(std::string_view key) {
   for (const SectionInfo& info : config_sections()) {
     for (const KeyInfo& other : info.keys) {

@@ -13,8 +13,7 @@
 
 namespace tessera {
 
-/// A YAML map from which known keys are taken one by one; doubled keys and those that nobody took
-/// become issues.
+/// A YAML map from which known keys are taken one by one. Duplicate and untaken keys become issues.
 class KeyedMap {
  public:
   struct Entry {
@@ -22,11 +21,11 @@ class KeyedMap {
     const YamlNode* value = nullptr;
   };
 
-  /// `section` is the map's name, or "" for the whole file. All arguments must outlive the map.
+  /// `section` is the map's name, or "" for the whole file. All arguments must outlive this.
   KeyedMap(const SourceText& source, std::string_view section, const YamlNode& map,
            ConfigIssues& issues);
 
-  /// Nothing if the key is not there.
+  /// Null if the key is missing.
   const Entry* take(std::string_view key);
 
   void report_unknown() const;
@@ -42,7 +41,7 @@ class KeyedMap {
 /// Visits the keys of a section and fills it from a map.
 class KeyReader {
  public:
-  /// `given` collects the full names of the keys that were there, right or wrong.
+  /// `given` collects the full names of the keys that were present, valid or not.
   KeyReader(const SourceText& source, std::string_view section, const YamlNode& map,
             ConfigIssues& issues, std::set<std::string>& given)
       : source_(source),

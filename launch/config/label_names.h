@@ -6,11 +6,11 @@
 
 namespace tessera {
 
-/// The names in data.labels, which are separated by commas; spaces around a name do not count.
+/// The names in data.labels, which are separated by commas. Spaces around a name are ignored.
 std::vector<std::string> label_names(std::string_view labels);
 
-/// Why these names can not stand in data.labels, each as it is: "each label has to have a name of
-/// its own"; empty if they can.
+/// Why these names are not valid in data.labels, such as "each label has to have a name of its
+/// own"; "" if they are.
 std::string label_problem(const std::vector<std::string>& names);
 
 }  // namespace tessera

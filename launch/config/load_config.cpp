@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-/// Reads one source after the other into the same configuration.
+/// Reads sources one after the other into the same configuration.
 class Loader {
  public:
   void read_file(const SourceText& source) {

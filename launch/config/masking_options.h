@@ -4,7 +4,7 @@
 
 namespace tessera {
 
-/// What is chosen as a whole.
+/// The unit that is chosen as a whole.
 enum class MaskUnit : uint8_t {
   token,       ///< as in Devlin et al., "BERT", 2019
   whole_word,  ///< as in BERT's later models: all tokens of a word, or none
@@ -13,10 +13,10 @@ enum class MaskUnit : uint8_t {
 
 struct MaskingOptions {
   double probability = 0.15;     ///< that a token is chosen
-  double mask_fraction = 0.8;    ///< of the chosen that the mask token replaces
-  double random_fraction = 0.1;  ///< of the chosen that a random token replaces; the rest is kept
+  double mask_fraction = 0.8;    ///< of the chosen, replaced by the mask token
+  double random_fraction = 0.1;  ///< of the chosen, replaced by a random token; the rest is kept
   MaskUnit unit = MaskUnit::token;
-  int64_t max_span = 10;  ///< words in a span, at most; SpanBERT's
+  int64_t max_span = 10;  ///< maximum words in a span, as in SpanBERT
 
   bool operator==(const MaskingOptions&) const = default;
 };

@@ -8,10 +8,10 @@
 namespace tessera {
 namespace {
 
-/// Weights beyond these are mistakes; between them, no sum overflows.
+/// Weights outside this range are mistakes; within it, no sum overflows.
 constexpr NumberIn kWeight{1e-9, 1e9};
 
-/// yaml-cpp takes no longer key.
+/// yaml-cpp supports no longer key.
 constexpr size_t kMaxPathBytes = 1000;
 
 bool fits_a_key(const std::string& path) { return Text{}.write(path).size() <= kMaxPathBytes; }

@@ -13,8 +13,8 @@
 
 namespace tessera {
 
-// Everything that one YAML file says about a run, as plain values. What each key means, what it
-// allows and why stands once, in schema.h, and is printed as docs/configuration.md.
+// The contents of one YAML file as plain values. schema.h defines each key's meaning, allowed
+// values and reason, which are printed as docs/configuration.md.
 
 enum class DeviceChoice : uint8_t { automatic, cpu, cuda };
 enum class Backend : uint8_t { automatic, nccl, mpi };
@@ -54,7 +54,7 @@ struct ParallelSection {
   int64_t tensor = 1;                    ///< ranks that share one replica of the model
   int64_t zero = 0;                      ///< stage of ZeRO: 0 or 1
   bool sequence = false;                 ///< and the rows of activations outside tensor regions
-  Backend backend = Backend::automatic;  ///< of the tensors of GPUs
+  Backend backend = Backend::automatic;  ///< for tensors on GPUs
 
   bool operator==(const ParallelSection&) const = default;
 };
@@ -98,7 +98,7 @@ struct EvalSection {
 
 struct CheckpointSection {
   int64_t interval = 0;  ///< in steps; 0 is only at the end
-  int64_t keep = 0;      ///< the newest so many; 0 is all
+  int64_t keep = 0;      ///< number of newest ones to keep; 0 is all
   bool background = true;
   ResumeMode resume = ResumeMode::automatic;
   std::optional<std::string> from;  ///< a run or one of its steps
@@ -114,7 +114,7 @@ struct LogSection {
   bool operator==(const LogSection&) const = default;
 };
 
-/// One run. A default-constructed RunConfig lacks the required keys; load_config() makes whole
+/// One run. A default-constructed RunConfig lacks the required keys; load_config() returns complete
 /// ones.
 struct RunConfig {
   RunSection run;

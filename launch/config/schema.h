@@ -9,15 +9,15 @@
 
 namespace tessera {
 
-// Every key of a configuration, once: its name, its member, what it takes and why it is there.
-// Parsing, --set, range checks, the resolved config.yaml and docs/configuration.md all come from
-// here. A default is the member's own, in run_config.h and models/model_config.h.
+// Defines every key of a configuration once: its name, member, rule and reason. Parsing, --set,
+// range checks, the resolved config.yaml and docs/configuration.md are all generated from it. A
+// default is the member's own, in run_config.h and models/model_config.h.
 //
 // describe(section, field) calls `field(key, member, rule, meaning)` for each key in order;
 // describe(config, section) calls `section(name, member, meaning)` for each section. The first
 // argument may be const.
 
-/// A key's name, and whether a file has to give it.
+/// A key's name, and whether a file must provide it.
 struct Key {
   std::string_view name;
   bool required = false;
@@ -34,7 +34,7 @@ constexpr Key required(const char* name) {
 template <typename T, typename Section>
 concept MaybeConst = std::same_as<std::remove_const_t<T>, Section>;
 
-// Limits that no run comes near, so that products of a few of them fit into 64 bits.
+// Limits far beyond any run, so that products of a few of them fit into 64 bits.
 inline constexpr int64_t kMaxSteps = 1'000'000'000;
 inline constexpr int64_t kMaxSequences = 100'000'000;
 inline constexpr int64_t kMaxWidth = 1'000'000;

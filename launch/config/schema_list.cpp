@@ -31,7 +31,7 @@ struct SectionLister {
   }
 };
 
-/// Damerau and Levenshtein's distance in its restricted form ("optimal string alignment").
+/// The restricted Damerau-Levenshtein distance ("optimal string alignment").
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -63,10 +63,10 @@ const std::vector<SectionInfo>& config_sections() {
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
-  constexpr size_t kLongest = 64;  // keys are shorter by far
+  constexpr size_t kLongest = 64;  // keys are much shorter
   if (word.size() > kLongest) return "";
   std::string best;
-  size_t best_distance = word.size() / 3 + 2;  // beyond that it is another word
+  size_t best_distance = word.size() / 3 + 2;  // larger distances mean a different word
   for (const std::string& candidate : candidates) {
     const size_t distance = edit_distance(word, candidate);
     if (distance < best_distance && distance < candidate.size()) {

@@ -6,12 +6,12 @@
 
 namespace tessera {
 
-/// A key of schema.h in words.
+/// A key of schema.h as text.
 struct KeyInfo {
   std::string name;
   bool required = false;
   std::string allowed;
-  std::string default_value;  ///< YAML; of no meaning for a required key
+  std::string default_value;  ///< YAML; meaningless for a required key
   std::string meaning;
 };
 
@@ -24,8 +24,8 @@ struct SectionInfo {
 /// All sections and keys of schema.h, in its order.
 const std::vector<SectionInfo>& config_sections();
 
-/// The candidate that `word` is most likely a misspelling of (letters left out, added, changed or
-/// swapped with their neighbour), or "" if none is near.
+/// The candidate that `word` most likely misspells (letters omitted, added, changed or swapped with
+/// their neighbor), or "" if none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace tessera

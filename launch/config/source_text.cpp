@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-/// Bytes of the UTF-8 character at the start of `text` (not empty), or 0 if there is none: stray
+/// Bytes of the UTF-8 character at the start of `text` (not empty), or 0 if it is invalid: stray
 /// and missing continuation bytes, overlong forms, surrogates, beyond U+10FFFF (RFC 3629, section
 /// 4).
 size_t utf8_length(std::string_view text) {
@@ -51,15 +51,15 @@ SourceText read_config_file(const std::filesystem::path& path) {
           "{} is a directory; give the path of a YAML file", name);
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  require(file.is_open(), "can not open the configuration {}: {}", name, std::strerror(errno));
+  require(file.is_open(), "cannot open the configuration {}: {}", name, std::strerror(errno));
 
-  // Bounded by what is read, not by what the file says of its size: it may be a pipe or a device.
+  // Bounded by the bytes read, not by the reported size: the file may be a pipe or a device.
   std::string text(kMaxConfigBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  require(!file.bad(), "can not read the configuration {}: {}", name, std::strerror(errno));
+  require(!file.bad(), "cannot read the configuration {}: {}", name, std::strerror(errno));
   text.resize(static_cast<size_t>(file.gcount()));
 
-  // Positions count from behind a byte order mark.
+  // Positions do not count a byte order mark.
   if (text.compare(0, 3, "\xef\xbb\xbf") == 0) text.erase(0, 3);
   SourceText source{name, std::move(text)};
   check_config_text(source);
@@ -78,7 +78,7 @@ void check_config_text(const SourceText& source) {
     require(length != 0, "{}: the byte {} is not UTF-8; save the file as UTF-8 text",
             source.at(position), escaped_byte(c));
     require(c != '\t', "{}: a tab; YAML is indented with spaces", source.at(position));
-    // yaml-cpp takes byte 4 for the end of the file and would drop the rest without a word.
+    // yaml-cpp treats byte 4 as the end of the file and would silently drop the rest.
     const bool line_end = c == '\n' || text.compare(i, 2, "\r\n") == 0;
     require(line_end || !is_control(c), "{}: the control character {} is not allowed in YAML",
             source.at(position), escaped_byte(c));

@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-/// A configuration made in code has not been through a reader.
+/// Checks ranges, because a configuration built in code has not been through a reader.
 struct RangeCheck {
   std::string_view section;
 
@@ -29,7 +29,7 @@ struct SectionRangeCheck {
   }
 };
 
-/// "(1, 2, 4, 8, 16)", cut short where there are too many to read.
+/// "(1, 2, 4, 8, 16)", truncated if the list is long.
 std::string divisors(int64_t number) {
   constexpr int kMostShown = 12;
   std::string text = "(1";
@@ -42,7 +42,7 @@ std::string divisors(int64_t number) {
   return text + ")";
 }
 
-/// "6 or 12": the positive multiples of `step` next to `number`, which is not one itself.
+/// "6 or 12": the positive multiples of `step` next to `number`, which is not a multiple.
 std::string nearest_multiples(int64_t number, int64_t step) {
   const int64_t below = number / step * step;
   const int64_t above = below + step;
@@ -60,7 +60,7 @@ void check_model(const ModelConfig& model) {
       divisors(model.hidden_size));
 }
 
-/// Collects the rules of a layout that do not hold.
+/// Collects the broken rules of a layout.
 struct LayoutRules {
   std::vector<BrokenRule> broken;
 
@@ -95,7 +95,7 @@ void check_tensor_parallel(const RunConfig& config, int world_size, LayoutRules&
 }
 
 void check_batch(const RunConfig& config, int world_size, LayoutRules& rules) {
-  if (world_size % config.parallel.tensor != 0) return;  // there is no number of data ranks
+  if (world_size % config.parallel.tensor != 0) return;  // the number of data ranks is undefined
   const int64_t global = config.batch.global;
   const int64_t micro = config.batch.micro;
   const int64_t data_ranks = world_size / config.parallel.tensor;

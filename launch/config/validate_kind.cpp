@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-/// `is_default`: whether the key has been left alone.
+/// `is_default`: whether the key has its default value.
 void require_default(bool is_default, const char* key, std::string_view reason) {
   require(is_default, "{} is set, but {}: it would have no effect, so leave it out", key, reason);
 }
@@ -22,7 +22,7 @@ std::string no_such_thing(const Architecture& architecture) {
   return fmt::format("model.kind is {}, which has no such thing", architecture.name);
 }
 
-/// The architectures of which `has` is true: "bert or roberta".
+/// The architectures for which `has` is true: "bert or roberta".
 std::string kinds_with(bool Architecture::*has) {
   std::vector<std::string_view> names;
   for (const Architecture& architecture : architectures()) {

@@ -5,11 +5,11 @@
 namespace tessera {
 
 /// Throws, naming the key, if keys of a model contradict one another, or one is set that its kind
-/// does not take.
+/// does not support.
 void check_model_kind(const ModelConfig& model);
 
-/// The same for all keys of a run that depend on the kind of its model: a key that has no effect
-/// would look as if it had.
+/// Likewise for all keys of a run that depend on its model's kind. Refuses a key without effect,
+/// because it would look effective.
 void check_kind(const RunConfig& config);
 
 }  // namespace tessera

@@ -24,7 +24,7 @@ std::string found_in(const YamlNode& node) {
                      : excerpt(node.text);
 }
 
-/// Only a plain scalar is a number or a truth value: "4" in quotes is a text.
+/// Only a plain scalar is a number or a boolean: "4" in quotes is text.
 bool is_plain(const YamlNode& node) { return node.kind == YamlNode::Kind::scalar && !node.quoted; }
 
 }  // namespace

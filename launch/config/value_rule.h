@@ -16,19 +16,18 @@
 
 namespace tessera {
 
-// A rule is what a key takes. Each has
+// A rule defines a key's values. Each has
 //   Value                       the C++ type;
 //   std::string allowed()       in words, for messages ("must be ...") and for the documentation;
 //   bool accepts(Value)         whether a value is in range;
-//   Value read(const YamlNode&) throws "is ..., but must be ..." unless the node is such a value,
-//   as
-//                               ErrorInside where it is a part of the node that is wrong;
-//   std::string write(Value)    YAML that read() takes back as an equal value.
+//   Value read(const YamlNode&) throws "is ..., but must be ..." for an invalid node, or
+//                               ErrorInside if a part of the node is invalid;
+//   std::string write(Value)    YAML that read() converts back to an equal value.
 
-/// Throws Error with "is <what the node holds>, but must be <allowed>".
+/// Throws Error with "is <what was found>, but must be <allowed>".
 [[noreturn]] void refuse(const YamlNode& node, const std::string& allowed);
 
-/// What is wrong with a part of a node, and where that part is.
+/// An error in a part of a node, and the position of that part.
 class ErrorInside : public Error {
  public:
   ErrorInside(TextPosition where, const std::string& message) : Error(message), position(where) {}
@@ -71,7 +70,7 @@ struct TrueOrFalse {
   std::string write(bool value) const { return value ? "true" : "false"; }
 };
 
-/// Text that is not empty and has no control characters, with quotes or without.
+/// Non-empty text without control characters, quoted or not.
 struct Text {
   using Value = std::string;
 
@@ -81,8 +80,8 @@ struct Text {
   std::string write(const std::string& value) const;
 };
 
-/// A path, or a map of one path or more to their weights: positive numbers, of which only the ratio
-/// matters. A path is written as itself.
+/// A path, or a map from paths to weights: positive numbers, of which only the ratio matters. A
+/// single path is written without a map.
 struct PathOrBlend {
   using Value = DataBlend;
 
@@ -92,7 +91,7 @@ struct PathOrBlend {
   std::string write(const DataBlend& value) const;
 };
 
-/// Which tokenizer, as launch/tokenizers/tokenizer_spec.h says. A vocabulary's file is not opened.
+/// A tokenizer specification (launch/tokenizers/tokenizer_spec.h). Does not open a vocabulary file.
 struct TokenizerName {
   using Value = std::string;
 
@@ -102,7 +101,7 @@ struct TokenizerName {
   std::string write(const std::string& value) const;
 };
 
-/// Listed words, each of which stands for a value.
+/// Listed words, each with a value.
 template <typename T>
 struct OneOf {
   using Value = T;
@@ -139,7 +138,7 @@ struct OneOf {
   }
 };
 
-/// What `rule` takes, or null for nothing.
+/// A value of `rule`, or null for none.
 template <typename Rule>
 struct OrNull {
   using Value = std::optional<typename Rule::Value>;
@@ -154,7 +153,7 @@ struct OrNull {
   std::string write(const Value& value) const { return value ? rule.write(*value) : "null"; }
 };
 
-/// A list of two values that `rule` takes.
+/// A list of two values of `rule`.
 template <typename Rule>
 struct PairOf {
   using Value = std::array<typename Rule::Value, 2>;

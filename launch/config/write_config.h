@@ -6,14 +6,14 @@
 
 namespace tessera {
 
-/// The whole configuration, every key in the order of schema.h, as YAML from which parse_config()
-/// makes an equal one: doubles are written with as many digits as that takes.
+/// The whole configuration, every key in the order of schema.h, as YAML that parse_config() reads
+/// back as an equal one: doubles have as many digits as that needs.
 std::string to_yaml(const RunConfig& config);
 
-/// The keys of the section model alone, indented.
+/// The keys of section model alone, indented.
 std::string to_yaml(const ModelConfig& model);
 
-/// docs/configuration.md: the rules, and every section's keys in a table.
+/// The text of docs/configuration.md: the rules, and a table of each section's keys.
 std::string config_markdown();
 
 }  // namespace tessera

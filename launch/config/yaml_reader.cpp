@@ -14,7 +14,7 @@
 namespace tessera {
 namespace {
 
-/// Sections, keys and lists make three; the rest is room for a better message than this one.
+/// Sections, keys and lists need three levels; the rest allows for more specific error messages.
 constexpr size_t kMaxDepth = 8;
 
 TextPosition position_of(const YAML::Mark& mark) {
@@ -36,16 +36,16 @@ bool closes_on_its_line(std::string_view text) {
   return false;
 }
 
-/// Whether the scalar that begins at `text` is on one line. yaml-cpp joins lines, and takes the end
-/// of the indentation for a closing quote that is missing.
+/// Whether the scalar that begins at `text` is on one line. yaml-cpp joins lines, and ends an
+/// unclosed quote at the end of the indentation.
 bool stands_on_its_line(std::string_view text, const YamlNode& scalar) {
   if (!scalar.quoted) return text.substr(0, scalar.text.size()) == scalar.text;
   const std::string_view first = text.substr(0, 1);
   return (first == "\"" || first == "'") && closes_on_its_line(text);
 }
 
-/// Builds the tree from yaml-cpp's events rather than from its nodes, which forget doubled keys and
-/// whether a scalar was quoted, and resolve aliases before anyone can refuse them.
+/// Builds the tree from yaml-cpp's events. Its nodes drop duplicate keys and quoting, and resolve
+/// aliases before they can be refused.
 class TreeBuilder : public YAML::EventHandler {
  public:
   explicit TreeBuilder(const SourceText& source) : source_(source) {}
@@ -84,7 +84,7 @@ class TreeBuilder : public YAML::EventHandler {
   void OnMapEnd() override { close(); }
 
  private:
-  // The tags that yaml-cpp gives to scalars which the text does not tag.
+  // The tags that yaml-cpp reports for untagged scalars.
   static constexpr const char* kQuotedTag = "!";
   static constexpr const char* kPlainTag = "?";
 
@@ -95,7 +95,7 @@ class TreeBuilder : public YAML::EventHandler {
         source_.at(position_of(mark)));
   }
 
-  /// The source from `mark` on, whose column and position count bytes.
+  /// The source from `mark` on; its column and position count bytes.
   std::string_view text_at(const YAML::Mark& mark) const {
     const std::string_view text = source_.text;
     return text.substr(std::min(static_cast<size_t>(std::max(mark.pos, 0)), text.size()));
@@ -144,7 +144,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   const SourceText& source_;
-  std::vector<YamlNode> open_;  ///< maps and lists that have begun and not ended
+  std::vector<YamlNode> open_;  ///< maps and lists that are still open
   YamlNode root_;
   int documents_ = 0;
 };

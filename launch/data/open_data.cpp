@@ -22,7 +22,7 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const RunConfig& config) {
   }
 }
 
-/// Every token needs its row of the embedding.
+/// Every token needs a row of the embedding.
 void check_vocabulary(const RunConfig& config, const Tokenizer& tokenizer) {
   require(
       tokenizer.vocab_size() <= config.model.vocab_size,
@@ -36,16 +36,16 @@ bool has_part(const DataSection& data, DataPart part) {
   return part == DataPart::train || data.test_fraction > 0.0;
 }
 
-/// What is evaluated on has masks of its own.
+/// Evaluation data has masks of its own.
 uint64_t seed_of(const RunConfig& config, DataPart part) {
   const auto seed = static_cast<uint64_t>(config.run.seed);
   return part == DataPart::train ? seed : seed_for(seed, to_string(part));
 }
 
-/// To train on, samples are shuffled, and a note says how much of them the run sees.
+/// Training shuffles samples and notes how much of them the run sees.
 enum class DataFor : uint8_t { training, evaluation };
 
-/// Opens the parts of a config's data, each dataset once.
+/// Opens the parts of a config's data, and each dataset only once.
 class DataOpener {
  public:
   DataOpener(const RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer, DataFor purpose)
@@ -70,10 +70,10 @@ class DataOpener {
     }
   }
 
-  /// Of what is trained on, where that was opened.
+  /// The parts of the training data, if that was opened.
   std::vector<TrainPart> take_train_parts() { return std::move(train_parts_); }
 
-  /// Of each dataset that was opened, by path.
+  /// One value for each opened dataset, by path.
   std::vector<NamedValue> identity() const {
     std::vector<NamedValue> values;
     for (const auto& [path, source] : sources_) {
@@ -91,7 +91,7 @@ class DataOpener {
     return *source;
   }
 
-  /// `range(size)`: the tokens or texts, of so many, that are used of each.
+  /// `range(size)` selects which of a dataset's `size` tokens or texts to use.
   template <typename RangeOf>
   std::shared_ptr<const Dataset> blend(const DataBlend& data, DataPart part, RangeOf&& range) {
     const uint64_t seed = seed_of(config_, part);
@@ -113,14 +113,14 @@ class DataOpener {
     return std::make_shared<const BlendedDataset>(std::move(parts));
   }
 
-  /// How much of a dataset the run sees.
+  /// Notes how much of a dataset the run sees.
   void note_use(const std::string& path, const TrainPart& part, bool alone) {
     const double used = static_cast<double>(config_.train.steps) *
                         static_cast<double>(config_.batch.global) * part.share;
     const std::string share =
-        alone ? "" : fmt::format("{:.4g} % of the run's; ", 100.0 * part.share);
-    notes_.push_back(fmt::format("{}: {} samples, {}{:.4g} epochs of them in the run", path,
-                                 part.samples, share, used / static_cast<double>(part.samples)));
+        alone ? "" : fmt::format("{:.4g}% of the run's samples; ", 100.0 * part.share);
+    notes_.push_back(fmt::format("{}: {} samples, {}{:.4g} epochs in the run", path, part.samples,
+                                 share, used / static_cast<double>(part.samples)));
   }
 
   const RunConfig& config_;
@@ -131,12 +131,12 @@ class DataOpener {
   std::vector<std::string> notes_;
 };
 
-/// What a config may mean, but more likely does not.
+/// Notes settings that are valid, but probably a mistake.
 void note_doubts(const RunConfig& config, std::vector<std::string>& notes) {
   if (config.data.eval_fraction > 0.0 && config.eval.interval == 0) {
     notes.push_back(
-        fmt::format("data.eval_fraction is {}, but eval.interval is 0: that part of the "
-                    "data is held out, and the run does not evaluate on it",
+        fmt::format("data.eval_fraction is {}, but eval.interval is 0: that part of the data is "
+                    "held out, but the run does not evaluate on it",
                     config.data.eval_fraction));
   }
   if (!config.data.eval) return;
@@ -144,7 +144,7 @@ void note_doubts(const RunConfig& config, std::vector<std::string>& notes) {
     const auto is_same = [&](const DataBlend::Part& other) { return other.path == part.path; };
     if (std::ranges::none_of(config.data.train.parts, is_same)) continue;
     notes.push_back(fmt::format(
-        "{}: is in data.train and in data.eval, so that the run evaluates on what it has seen",
+        "{}: is in both data.train and data.eval, so the run evaluates on training data",
         part.path));
   }
 }
@@ -168,9 +168,9 @@ TrainingData open_data(const RunConfig& config) {
 
 OpenedPart open_part(RunConfig config, std::shared_ptr<const Tokenizer> tokenizer, DataPart part) {
   require(has_part(config.data, part),
-          "the run has no {} data: data.{}_fraction is 0, so that nothing was held out for it",
+          "the run has no {} data: data.{}_fraction is 0, so nothing was held out for it",
           to_string(part), to_string(part));
-  config.data.tokenizer.clear();  // a checkpoint's has no specification
+  config.data.tokenizer.clear();  // a checkpoint's tokenizer has no specification
   DataOpener opener(config, std::move(tokenizer), DataFor::evaluation);
   std::shared_ptr<const Dataset> samples = opener.open(part);
   return {std::move(samples), opener.take_notes()};

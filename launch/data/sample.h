@@ -5,16 +5,16 @@
 
 namespace tessera {
 
-/// What a dataset gives for one row of a batch: n ≤ seq_length tokens, which form one document or
-/// several. What is missing up to seq_length is padding.
+/// One row of a batch: n ≤ seq_length tokens, which form one or more documents. The rest of the row
+/// is padding.
 struct Sample {
   std::vector<int32_t> tokens;            ///< n
   std::vector<int32_t> token_types;       ///< n; empty: all 0
-  std::vector<int32_t> targets;           ///< n; kIgnoreTarget where there is no loss
-  std::vector<int32_t> document_lengths;  ///< each at least 1, together n
-  std::vector<int32_t> labels;            ///< one a document, or kIgnoreTarget; empty: none has one
+  std::vector<int32_t> targets;           ///< n; kIgnoreTarget: no loss
+  std::vector<int32_t> document_lengths;  ///< each at least 1; they sum to n
+  std::vector<int32_t> labels;            ///< one per document, or kIgnoreTarget; empty: no labels
 
-  /// Empties all and keeps their memory.
+  /// Clears all parts and keeps their memory.
   void clear() {
     tokens.clear();
     token_types.clear();
@@ -24,28 +24,27 @@ struct Sample {
   }
 };
 
-/// Samples of a fixed number, each of which may look different in every epoch but is the same on
-/// every rank. Any number of threads may read at the same time.
+/// A fixed number of samples. A sample may change with the epoch, but is the same on every rank.
+/// Reading is thread-safe.
 class Dataset {
  public:
   virtual ~Dataset() = default;
 
   virtual int64_t num_samples() const = 0;
 
-  /// The most tokens that a sample has.
+  /// The maximum number of tokens in a sample.
   virtual int64_t seq_length() const = 0;
 
-  /// Whether a run takes the samples as they are numbered, epoch after epoch: they are in an order
-  /// already. Else it shuffles them in each epoch.
+  /// Whether a run uses the samples in their own order, epoch after epoch. Otherwise it shuffles
+  /// them in each epoch.
   virtual bool has_order() const { return false; }
 
-  /// Overwrites `out` with sample `sample` as it is in epoch `epoch` (counted from 0). Throws,
-  /// naming file and place, if what was read is damaged.
+  /// Overwrites `out` with `sample` as in `epoch` (from 0). Throws, naming file and position, if
+  /// the data is damaged.
   virtual void fill(int64_t sample, int64_t epoch, Sample& out) const = 0;
 
-  /// A hint that fill() will soon be asked for a sample, which exists: a dataset whose text is in a
-  /// file lets the system fetch it from the disk meanwhile. Waits only where the disk takes no more
-  /// requests.
+  /// Hints that fill() will soon be called for a sample, which must exist, so that the system can
+  /// prefetch its text. Blocks only if the disk's request queue is full.
   virtual void will_fill(int64_t /*sample*/, int64_t /*epoch*/) const {}
 };
 

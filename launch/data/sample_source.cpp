@@ -17,27 +17,27 @@
 namespace tessera {
 namespace {
 
-/// For messages: what the run's tokens mean. A checkpoint's tokenizer has no specification.
+/// Names the run's tokenizer in messages. A checkpoint's tokenizer has no specification.
 std::string name_of_tokenizer(const RunConfig& config) {
   if (config.data.tokenizer.empty()) return "the checkpoint's tokenizer";
   return fmt::format("data.tokenizer, {},", config.data.tokenizer);
 }
 
 std::string what_to_do(const RunConfig& config) {
-  if (config.data.tokenizer.empty()) return "choose text that was prepared with the same";
+  if (config.data.tokenizer.empty()) return "choose text that was prepared with the same tokenizer";
   return fmt::format(
       "set data.tokenizer to the one that made them, or prepare the text again with `tessera "
       "prepare --tokenizer {}`",
       config.data.tokenizer);
 }
 
-/// Tokens that `tokenizer` did not make mean something else than the run takes them for.
+/// Refuses tokens of another tokenizer, which would mean something else.
 void check_tokenizer(const RunConfig& config, const Tokenizer& tokenizer,
                      const IndexedDataset& tokens, std::vector<std::string>& notes) {
   const std::optional<DatasetMetadata> metadata = read_metadata(tokens);
   if (!metadata) {
     notes.push_back(
-        fmt::format("{}: there is no {}, so whether {} made its tokens can not be checked",
+        fmt::format("{}: there is no {}, so whether {} made its tokens cannot be checked",
                     tokens.prefix(), metadata_path(tokens.prefix()), name_of_tokenizer(config)));
     return;
   }
@@ -48,7 +48,7 @@ void check_tokenizer(const RunConfig& config, const Tokenizer& tokenizer,
           name_of_tokenizer(config), to_string(identity), what_to_do(config));
 }
 
-/// A dataset that was prepared.
+/// A prepared dataset.
 class TokenSource : public SampleSource {
  public:
   TokenSource(const RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer,
@@ -72,7 +72,8 @@ class TokenSource : public SampleSource {
 
 class GptSource final : public TokenSource {
  public:
-  // A GPT may learn from tokens that another program made, whatever data.tokenizer is.
+  // Checks tokens against the model's vocabulary only: a GPT may learn from tokens of any
+  // tokenizer.
   GptSource(const RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer,
             const std::string& path, std::vector<std::string>& notes)
       : TokenSource(config, std::move(tokenizer), path, config.model.vocab_size, notes) {}
@@ -107,11 +108,10 @@ class BertSource final : public TokenSource {
 };
 
 void check_token_types(const RunConfig& config, const LabelledTexts& texts) {
-  require(
-      !texts.has_pairs() || config.model.token_types != 1,
-      "{} has pairs of texts, which have two types of tokens, but model.token_types is 1: choose "
-      "2, or 0 for a model without such an embedding",
-      texts.path());
+  require(!texts.has_pairs() || config.model.token_types != 1,
+          "{} has pairs of texts, which need two token types, but model.token_types is 1: choose "
+          "2, or 0 for a model without such an embedding",
+          texts.path());
 }
 
 Labels labels_of(const RunConfig& config) {
@@ -120,7 +120,7 @@ Labels labels_of(const RunConfig& config) {
   return labels;
 }
 
-/// Labelled texts, tokenized here.
+/// Labelled texts, tokenized on loading.
 class TextSource final : public SampleSource {
  public:
   TextSource(const RunConfig& config, const Tokenizer& tokenizer, const std::string& path,
@@ -131,7 +131,7 @@ class TextSource final : public SampleSource {
     texts_ = std::make_shared<const LabelledTexts>(path, labels_of(config), encoder);
     check_token_types(config, *texts_);
     if (texts_->num_truncated() == 0) return;
-    notes.push_back(fmt::format("{}: {} of {} texts were cut to {} tokens", path,
+    notes.push_back(fmt::format("{}: {} of {} texts were truncated to {} tokens", path,
                                 texts_->num_truncated(), texts_->size(), texts_->seq_length()));
   }
 

@@ -12,24 +12,24 @@
 
 namespace tessera {
 
-/// A dataset, or a file of labelled texts, that a config names.
+/// A dataset or a file of labelled texts in a config.
 class SampleSource {
  public:
   virtual ~SampleSource() = default;
 
-  /// Its tokens or its texts.
+  /// The number of tokens or texts.
   virtual int64_t size() const = 0;
 
-  /// Its sizes, and a checksum that other content changes (see sampled_checksum()).
+  /// Its sizes and a checksum of its content (see sampled_checksum()).
   virtual std::string identity() const = 0;
 
-  /// Samples, of the kind that the config's model learns from, of some of them. `seed` decides
-  /// what is random in them. Throws if they are too few for a sample.
+  /// Returns samples of a range of tokens or texts, for the objective of the config's model. `seed`
+  /// determines their randomness. Throws if the range is too small for a sample.
   virtual std::shared_ptr<const Dataset> samples(Range range, uint64_t seed) const = 0;
 };
 
-/// Opens one, which keeps what it needs of `config`, and adds to `notes` what a person should know
-/// of it. Throws if it is missing or damaged, or if its metadata says that another tokenizer than
+/// Opens a source, which copies what it needs from `config`, and appends remarks for the user to
+/// `notes`. Throws if it is missing or damaged, or if its metadata says that a tokenizer other than
 /// `tokenizer` made it.
 std::unique_ptr<const SampleSource> open_source(const RunConfig& config,
                                                 std::shared_ptr<const Tokenizer> tokenizer,

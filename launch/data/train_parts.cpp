@@ -7,7 +7,7 @@ namespace tessera {
 namespace {
 
 bool is_same(const Json& saved, const TrainPart& part) {
-  constexpr double kRounding = 1e-12;  // weights on another scale give shares a few ulps away
+  constexpr double kRounding = 1e-12;  // rescaled weights change shares by a few ulps
   if (!saved.is_object() || !saved.contains("samples") || !saved.contains("share")) return false;
   const Json &samples = saved["samples"], &share = saved["share"];
   return samples.is_number_integer() && samples == part.samples && share.is_number() &&

@@ -7,21 +7,21 @@
 
 namespace tessera {
 
-/// One of the datasets that a run trains on, as far as the order of samples depends on it.
+/// The properties of a training dataset that determine the order of samples.
 struct TrainPart {
   int64_t samples = 0;
-  double share = 1.0;  ///< of the run's samples: its weight / the sum of all weights
+  double share = 1.0;  ///< fraction of the run's samples: weight / sum of all weights
 };
 
-/// In a checkpoint's extra data: the datasets that the run trained on, in order. Not their paths:
-/// data may move.
+/// Key in a checkpoint's extra data: the datasets that the run trained on, in order. Paths are not
+/// stored, because data may move.
 inline constexpr const char* kTrainPartsKey = "train_parts";
 
-/// [{"samples": samples, "share": share}, …].
+/// Returns [{"samples": samples, "share": share}, …].
 Json train_parts_json(const std::vector<TrainPart>& parts);
 
-/// Whether a checkpoint's extra data has the same parts in the same order, but for rounding of
-/// their shares. Also if it has none: earlier versions knew no blends.
+/// Returns whether a checkpoint's extra data has the same parts in the same order, up to rounding
+/// of their shares. Also true if it has none: earlier versions had no blends.
 bool has_same_parts(const Json& extra, const std::vector<TrainPart>& parts);
 
 }  // namespace tessera

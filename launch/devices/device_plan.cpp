@@ -22,7 +22,7 @@ int ranks_of(std::span<const RankGpus> ranks, const std::string& host) {
                                         [&](const RankGpus& rank) { return rank.host == host; }));
 }
 
-/// The hosts, in the order of their first ranks, of ranks for which `holds`.
+/// The hosts of the ranks for which `holds` is true, in the order of their first ranks.
 template <typename Condition>
 std::vector<std::string> hosts_where(std::span<const RankGpus> ranks, Condition&& holds) {
   std::vector<std::string> hosts;
@@ -58,7 +58,7 @@ void check_build(DeviceChoice device, Backend backend, GpuBuild build) {
           "mpi as parallel.backend, or cuda as run.device");
 }
 
-/// All ranks have a GPU (true) or none has.
+/// True if every rank has a GPU, false if none has; throws otherwise.
 bool all_have_gpus(std::span<const RankGpus> ranks) {
   const auto without = [](const RankGpus& rank) { return rank.addresses.empty(); };
   const auto first = std::find_if(ranks.begin(), ranks.end(), without);
@@ -72,7 +72,7 @@ bool all_have_gpus(std::span<const RankGpus> ranks) {
       first - ranks.begin(), first->host, first->why_none, host_list(hosts_where(ranks, without)));
 }
 
-/// Who has which GPU, by host and address.
+/// Number of ranks per GPU, by host and address.
 using Users = std::map<std::pair<std::string, std::string>, int>;
 
 std::vector<int> assign(std::span<const RankGpus> ranks, Users& users) {
@@ -91,7 +91,7 @@ std::vector<int> assign(std::span<const RankGpus> ranks, Users& users) {
   return gpu_of_rank;
 }
 
-/// "4 ranks share 2 GPUs on node1" of the first host where ranks share GPUs; "" if none do.
+/// "4 ranks share 2 GPUs on node1" for the first host whose ranks share GPUs; "" if none do.
 std::string who_shares(std::span<const RankGpus> ranks, const Users& users) {
   const auto shared =
       std::find_if(users.begin(), users.end(), [](const auto& entry) { return entry.second > 1; });
@@ -152,7 +152,7 @@ DevicePlan plan_devices(DeviceChoice device, Backend backend, GpuBuild build,
   return plan;
 }
 
-// host \n why none \n an address a line
+// host \n why_none \n one address per line
 std::string to_string(const RankGpus& gpus) {
   return fmt::format("{}\n{}\n{}", gpus.host, gpus.why_none, fmt::join(gpus.addresses, "\n"));
 }

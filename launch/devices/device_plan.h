@@ -8,12 +8,12 @@
 
 namespace tessera {
 
-/// What a rank knows of the GPUs that it may use.
+/// The GPUs that a rank can use.
 struct RankGpus {
   std::string host;
-  /// Where each GPU that it can use is in its host, in the rank's own order.
+  /// The address of each usable GPU within the host, in the rank's own order.
   std::vector<std::string> addresses;
-  std::string why_none;  ///< in words, where there is none
+  std::string why_none;  ///< why there is no usable GPU; "" if there is one
 };
 
 /// What this program was built with.
@@ -22,32 +22,30 @@ struct GpuBuild {
   bool nccl = false;
 };
 
-/// On what each rank computes, and how tensors of GPUs travel.
+/// The device each rank computes on, and how GPU tensors travel.
 struct DevicePlan {
   bool on_gpus = false;
   bool nccl = false;
-  std::vector<int> gpu_of_rank;  ///< place among each rank's addresses; empty on CPUs
-  int gpus = 0;                  ///< that are used, over all hosts
+  std::vector<int> gpu_of_rank;  ///< index into each rank's addresses; empty on CPUs
+  int gpus = 0;                  ///< GPUs in use, over all hosts
   int hosts = 0;
-  /// What was asked for as `auto` and is not the best that there is, and why: a sentence for the
-  /// start-up summary, or "".
+  /// Why an `auto` choice is not the best one, as a sentence for the start-up summary, or "".
   std::string note;
 
   bool operator==(const DevicePlan&) const = default;
 };
 
-/// Chooses for all ranks at once, by what each knows; every rank comes to the same plan. The ranks
-/// of a host take its GPUs in turn: each the one that the fewest before it have, so that ranks
-/// which see the same GPUs share them evenly, and ranks which a launcher has bound to different
-/// ones take their own. NCCL takes one rank a GPU; a single rank needs no NCCL unless it is asked
-/// for.
+/// Chooses the devices of all ranks; every rank computes the same plan. The ranks of a host pick
+/// GPUs in turn, each the GPU with the fewest ranks so far. Ranks that see the same GPUs therefore
+/// share them evenly, and ranks bound to different GPUs by a launcher use their own. NCCL supports
+/// one rank per GPU. A single rank uses NCCL only on request.
 ///
-/// Throws, naming hosts and what to choose instead, if what was asked for can not be had, or if
-/// only some of the ranks have a GPU.
+/// Throws if a requested device or backend is not available, or if only some ranks have a GPU. The
+/// message names the hosts and the alternatives.
 DevicePlan plan_devices(DeviceChoice device, Backend backend, GpuBuild build,
                         std::span<const RankGpus> ranks);
 
-/// RankGpus as text, to send it, and back.
+/// Converts RankGpus to text for sending, and back.
 std::string to_string(const RankGpus& gpus);
 RankGpus parse_rank_gpus(const std::string& text);
 

@@ -15,7 +15,7 @@ std::string count(int n, std::string_view noun) {
   return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
 }
 
-/// Name, and memory to a tenth of a GiB.
+/// Name, and memory in GiB to one decimal.
 std::string kind_of(const RankGpu& gpu) {
   return fmt::format("{}, {:.1f} GiB", gpu.name, static_cast<double>(gpu.bytes) / (1u << 30));
 }
@@ -34,7 +34,7 @@ std::string line_a_rank(std::span<const RankGpu> gpus) {
   return lines;
 }
 
-/// A line for each stretch of ranks on one host.
+/// One line for each run of consecutive ranks on one host.
 std::string line_a_host(std::span<const RankGpu> gpus) {
   std::string lines;
   for (size_t first = 0, end = 0; first < gpus.size(); first = end) {

@@ -16,8 +16,8 @@ struct RankGpu {
   int index = 0;  ///< in the rank's own numbering
 };
 
-/// What the start-up summary says of devices; `transport` is how tensors travel. Where not all GPUs
-/// are alike, each rank's has a line.
+/// The device lines of the start-up summary. `transport` describes how tensors travel. If the GPUs
+/// differ, each rank's GPU has its own line.
 ///
 ///     4 ranks on 4 GPUs: NVIDIA H100 80GB HBM3, 79.2 GiB each; NCCL 2.28.9
 ///       ranks 0 to 3 on node1: GPU 0, 1, 2, 3
@@ -30,11 +30,11 @@ struct RankGpu {
 ///
 ///     4 ranks on CPUs; mpi
 ///
-/// `gpus` has one entry a rank; none on CPUs.
+/// `gpus` has one entry per rank; it is empty on CPUs.
 std::string device_summary(const DevicePlan& plan, int ranks, std::span<const RankGpu> gpus,
                            const std::string& transport);
 
-/// RankGpu as text, to send it, and back.
+/// Converts RankGpu to text for sending, and back.
 std::string to_string(const RankGpu& gpu);
 RankGpu parse_rank_gpu(const std::string& text);
 

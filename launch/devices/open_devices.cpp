@@ -18,7 +18,7 @@ namespace {
 
 constexpr GpuBuild kBuild{kHasCuda, kHasNccl};
 
-/// CUDA is asked only where the answer matters.
+/// Queries CUDA only if the choice of device depends on it.
 UsableGpus find_gpus(DeviceChoice device) {
   UsableGpus usable;
   if constexpr (kHasCuda) {
@@ -42,7 +42,7 @@ RankGpus with_addresses(const UsableGpus& usable) {
   return gpus;
 }
 
-/// With each rank's GPU among those that it `found`.
+/// Each rank's GPU is an index into the GPUs it `found`.
 DevicePlan agree_on_plan(DeviceChoice device, Backend backend, Communicator& world,
                          UsableGpus& found) {
   std::string mine;
@@ -59,8 +59,8 @@ DevicePlan agree_on_plan(DeviceChoice device, Backend backend, Communicator& wor
   return plan;
 }
 
-/// Makes this rank's GPU the calling thread's, and tells of everyone's, and how much of its own is
-/// free before any rank allocates.
+/// Selects this rank's GPU for the calling thread. Returns the GPUs of all ranks, and in
+/// `free_bytes` the free memory of its own before any rank allocates.
 std::vector<RankGpu> use_gpus([[maybe_unused]] int index, [[maybe_unused]] Communicator& world,
                               [[maybe_unused]] size_t* free_bytes) {
   std::vector<RankGpu> gpus;
@@ -119,7 +119,7 @@ OpenedDevices open_devices(DeviceChoice device, Backend backend, Communicator& w
     }
     gpus = use_gpus(index, world, &opened.free_bytes);
     opened.gpus = plan.gpus;
-    // Ranks share GPUs evenly, but for one more on some.
+    // Ranks share GPUs evenly; some GPUs may have one rank more.
     opened.free_bytes /= static_cast<size_t>(ceil_div(world.size(), plan.gpus));
     opened.device = {DeviceType::cuda, static_cast<int8_t>(index)};
   }

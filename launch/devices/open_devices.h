@@ -9,28 +9,29 @@
 
 namespace tessera {
 
-/// What a rank computes on.
+/// The device a rank computes on, and its connections.
 struct OpenedDevices {
   Device device = kCpu;
-  /// Of the device's memory, what was free at the start, shared evenly by the ranks that use it. 0
-  /// on the CPU.
+  /// This rank's even share of the device memory that was free at the start; 0 on the CPU.
   size_t free_bytes = 0;
-  int gpus = 0;  ///< that all ranks use
-  /// All ranks, for tensors of `device` and of the host: what make_parallel_groups is to split. It
-  /// ends after its groups and before MPI.
+  int gpus = 0;  ///< GPUs in use by all ranks
+  /// All ranks, for tensors of `device` and of the host. Pass it to make_parallel_groups. Destroy
+  /// it after its groups and before MPI.
   std::unique_ptr<Communicator> world;
   /// For the start-up summary; the same on all ranks:
   ///
   ///     4 ranks on 4 GPUs: NVIDIA H100 80GB HBM3, 79.2 GiB each; NCCL 2.28.9
   ///       ranks 0 to 3 on node1: GPU 0, 1, 2, 3
   std::string summary;
-  /// Why it is not what `auto` prefers, and which of this rank's GPUs are not used and why, or "".
+  /// Why `device` is not what `auto` prefers, and which of this rank's GPUs are unused and why, or
+  /// "".
   std::string note;
 };
 
-/// Chooses every rank's device (plan_devices), makes it the calling thread's (cuda::use_device),
-/// and connects the ranks. `world` is the host's communicator. Collective, and to be called once,
-/// before anything is allocated on a GPU. What can not be had is a SharedError on all ranks.
+/// Chooses every rank's device (plan_devices), selects it for the calling thread
+/// (cuda::use_device), and connects the ranks. `world` is the host's communicator. Collective. Call
+/// it once, before any GPU allocation. If a requested device is not available, all ranks throw a
+/// SharedError.
 OpenedDevices open_devices(DeviceChoice device, Backend backend, Communicator& world);
 
 }  // namespace tessera

@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-/// bf16 on tensor cores came with it.
+/// The first generation with bf16 tensor cores.
 constexpr int kLeastComputeCapability = 8;
 
 }  // namespace

@@ -14,8 +14,8 @@ struct SeenGpu {
   int minor = 0;
 };
 
-/// Why the rank's GPU number `index` can not be used by a build whose kernels were compiled for
-/// `architectures` (cuda::compiled_architectures), as half a sentence; "" if it can:
+/// Why a build whose kernels were compiled for `architectures` (cuda::compiled_architectures)
+/// cannot use the rank's GPU `index`, as half a sentence; "" if it can:
 ///
 ///     GPU 0, Tesla V100-SXM2-16GB, has compute capability 7.0, but Tessera's kernels need 8.0 or
 ///     later
@@ -24,10 +24,10 @@ struct SeenGpu {
 ///     alone: build with -DCMAKE_CUDA_ARCHITECTURES=80
 std::string why_unusable(int index, const SeenGpu& gpu, std::string_view architectures);
 
-/// Of the GPUs that a rank sees, those that it can use, and why it can not use the others.
+/// The GPUs that a rank can use, and why it cannot use the others.
 struct UsableGpus {
   std::vector<int> indices;
-  std::string why_not;  ///< of each other one, with "; " between
+  std::string why_not;  ///< one reason per unusable GPU, separated by "; "
 };
 UsableGpus usable_gpus(std::span<const SeenGpu> seen, std::string_view architectures);
 

@@ -13,7 +13,7 @@ struct NamedClass {
   ModelClass model_class;
 };
 
-/// The first name of a class is its own.
+/// The first name of a class is its canonical one.
 constexpr std::array<NamedClass, 5> kClasses = {{
     {"GPT2LMHeadModel", ModelClass::gpt2_lm_head},
     {"GPT2Model", ModelClass::gpt2_lm_head},
@@ -25,7 +25,7 @@ constexpr std::array<NamedClass, 5> kClasses = {{
 /// `key_and_value`: "model.norm is pre".
 void require_expressible(bool expressible, std::string_view key_and_value, std::string_view why) {
   require(expressible,
-          "the model can not be exported: {}, but {}; no class of transformers that Tessera knows "
+          "the model cannot be exported: {}, but {}; no class of transformers that Tessera knows "
           "is its function",
           key_and_value, why);
 }
@@ -50,7 +50,7 @@ ModelClass model_class_of(std::string_view name, const std::string& where) {
     if (to_string(named.model_class) != named.name) continue;
     known += (known.empty() ? "" : ", ") + std::string(named.name);
   }
-  fail("{}: the architecture {} can not be imported; those that can are {}", where, quote(name),
+  fail("{}: the architecture {} cannot be imported; those that can are {}", where, quote(name),
        known);
 }
 

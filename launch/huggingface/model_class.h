@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// The classes of the Python package `transformers` whose functions Tessera's models are.
+/// The classes of the Python package `transformers` that Tessera's models can express.
 enum class ModelClass : uint8_t {
   gpt2_lm_head,         ///< GPT2LMHeadModel
   bert_pretraining,     ///< BertForPreTraining: masked words and next sentences
@@ -20,12 +20,13 @@ std::string_view to_string(ModelClass model_class);
 /// "gpt2" or "bert": "model_type" in config.json.
 std::string_view model_type(ModelClass model_class);
 
-/// The class of a name in "architectures". GPT2Model counts as GPT2LMHeadModel, whose tensors it
-/// has all; BertModel, which has no head, is none. Throws, starting with `where` and naming those
-/// that are known, for any other.
+/// Parses a name in "architectures". GPT2Model maps to GPT2LMHeadModel, because it has all of its
+/// tensors; BertModel has no head and is refused. Throws for any other name, starting with `where`
+/// and listing the known ones.
 ModelClass model_class_of(std::string_view name, const std::string& where);
 
-/// The class that is the function of a model. Throws, naming the key and why, where none is.
+/// The class that computes the same function as a model. Throws, naming the key and why, if there
+/// is none.
 ModelClass model_class_of(const ModelConfig& config);
 
 }  // namespace tessera

@@ -19,7 +19,7 @@ class Names {
     bias(ours, model_.hidden_size, theirs);
   }
 
-  /// BERT's, (out, in) as Tessera's.
+  /// A linear layer of BERT, (out, in) as in Tessera.
   void linear(const std::string& ours, int64_t out, int64_t in, const std::string& theirs) {
     add(ours + ".weight", {out, in}, theirs + ".weight");
     bias(ours, out, theirs);
@@ -29,13 +29,13 @@ class Names {
     add(bias_name(ours), {size}, theirs + ".bias");
   }
 
-  /// GPT-2's.
+  /// A Conv1D layer of GPT-2.
   void conv1d(const std::string& ours, int64_t out, int64_t in, const std::string& theirs) {
     names.push_back({ours + ".weight", {out, in}, {theirs + ".weight"}, {in, out}, true});
     bias(ours, out, theirs);
   }
 
-  /// GPT-2's queries, keys and values: all columns of one matrix.
+  /// GPT-2's queries, keys and values: columns of one matrix.
   void query_key_value_conv1d(const std::string& ours, const std::string& theirs) {
     const int64_t width = model_.hidden_size;
     names.push_back(
@@ -55,7 +55,7 @@ class Names {
     names.push_back({bias_name(ours), {3, width}, biases, {width}});
   }
 
-  /// One that is the same on both sides; zeros where `ours` is empty.
+  /// A tensor with the same shape on both sides; all zeros if `ours` is empty.
   void add(const std::string& ours, const Shape& shape, const std::string& theirs) {
     names.push_back({ours, shape, {theirs}, shape});
   }

@@ -8,27 +8,26 @@
 
 namespace tessera {
 
-/// Rows of the embedding of token types that stand in for none: a pair has two, and zeros add
-/// nothing.
+/// Rows of the all-zero token type embedding that stands in for a missing one: a pair has two
+/// types, and zeros add nothing.
 inline constexpr int64_t kZeroTokenTypes = 2;
 
-/// A parameter under its names on both sides.
+/// A parameter with its names on both sides.
 struct TensorName {
-  /// Tessera's; empty for one that Tessera's model leaves out and that is all zeros in Hugging
-  /// Face's: a bias where model.bias is false, token types where there are none.
+  /// Tessera's name; empty for a tensor that Tessera's model omits and that is all zeros in Hugging
+  /// Face's: a bias if model.bias is false, or absent token types.
   std::string ours;
-  Shape shape;  ///< Tessera's
-  /// Hugging Face's: one tensor with all elements, or one for each row of the first dim, as the
-  /// queries, keys and values of BERT.
+  Shape shape;  ///< Tessera's shape
+  /// Hugging Face's names: one tensor with all elements, or one per row of the first dim, as for
+  /// BERT's queries, keys and values.
   std::vector<std::string> theirs;
   Shape their_shape;  ///< of each of `theirs`
-  /// Theirs is (in, out), as GPT-2's Conv1D has it; ours is (out, in), or (3, out, in).
+  /// Theirs is (in, out), as in GPT-2's Conv1D; ours is (out, in), or (3, out, in).
   bool transposed = false;
 };
 
-/// All tensors of a model, in the order of the forward pass. The names are those that
-/// `transformers` writes; where `model` is all that model_class_of() takes, they are all that it
-/// reads.
+/// All tensors of a model, in the order of the forward pass, under the names that `transformers`
+/// writes. If model_class_of() accepts `model`, these are all the tensors that it reads.
 std::vector<TensorName> tensor_names(const ModelConfig& model);
 
 }  // namespace tessera

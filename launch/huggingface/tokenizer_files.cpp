@@ -18,7 +18,7 @@ void take_bytes(Vocabulary& vocabulary) {
   vocabulary.special = {256};
 }
 
-/// As Tokenizer::to_json() of a "bpe" says it.
+/// Reads the output of Tokenizer::to_json() for a "bpe".
 void take_bpe(const Json& json, Vocabulary& vocabulary) {
   json.at("tokens").get_to(vocabulary.tokens);
   json.at("merges").get_to(vocabulary.merges);
@@ -60,7 +60,7 @@ Json added_tokens(const Vocabulary& vocabulary) {
   return list;
 }
 
-/// [CLS] A [SEP] B [SEP], whose second text has token type 1.
+/// [CLS] A [SEP] B [SEP], with token type 1 for the second text.
 Json template_processing(const Vocabulary& vocabulary) {
   const Json start = vocabulary.token(vocabulary.roles.start);
   const Json end = vocabulary.token(vocabulary.roles.end);

@@ -5,7 +5,7 @@
 namespace tessera {
 
 void transpose(const float* from, int64_t rows, int64_t columns, float* to) {
-  constexpr int64_t kTile = 32;  // two tiles fit into the first cache
+  constexpr int64_t kTile = 32;  // two tiles fit into the L1 cache
   for (int64_t row = 0; row < rows; row += kTile) {
     const int64_t last_row = std::min(rows, row + kTile);
     for (int64_t column = 0; column < columns; column += kTile) {

@@ -4,7 +4,7 @@
 
 namespace tessera {
 
-/// to (columns, rows) = the transposed `from` (rows, columns). They may not overlap.
+/// to (columns, rows) = the transposed `from` (rows, columns). They must not overlap.
 void transpose(const float* from, int64_t rows, int64_t columns, float* to);
 
 }  // namespace tessera

@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-/// The part of the time that steps wait for data from which on a line says so.
+/// A log line shows the data wait from this fraction of the time on.
 constexpr double kShownDataWait = 0.01;
 
 }  // namespace

@@ -10,19 +10,19 @@
 
 namespace tessera {
 
-/// What all ranks do in a second.
+/// Rates per second, over all ranks.
 struct Speed {
   double tokens = 0.0;  ///< without padding
   double padded_tokens = 0.0;
-  double flops = 0.0;  ///< as of model_flops()
-  /// Model FLOPs utilisation: `flops` / what the GPUs can do at most, where that is known.
+  double flops = 0.0;  ///< see model_flops()
+  /// Model FLOPs utilization: `flops` / peak FLOP/s of the GPUs, if known.
   std::optional<double> mfu = {};
-  double seconds = 0.0;            ///< that this was measured over
-  double data_wait_seconds = 0.0;  ///< of them, in which steps waited for their data
+  double seconds = 0.0;            ///< length of the measurement
+  double data_wait_seconds = 0.0;  ///< part of `seconds` that steps waited for data
 };
 
-/// What a run prints, on rank 0: a line each log interval, and on a terminal a bar that moves
-/// with the steps. Other ranks have a silent one.
+/// Console output of a run: one line per log interval, and on a terminal a progress bar. Rank 0
+/// prints; the other ranks' consoles are silent.
 class Console {
  public:
   Console(bool prints, int64_t total_steps);
@@ -30,9 +30,9 @@ class Console {
   void line(const std::string& text);
   void warning(const std::string& text);
 
-  /// Whether progress() would draw now: there is a bar, and it was not drawn just before.
+  /// Whether progress() would draw now: there is a bar, and its last update is not too recent.
   bool progress_is_due() const { return bar_.is_due(); }
-  /// Redraws the bar, if it is due.
+  /// Redraws the bar if it is due.
   void progress(const StepResult& result, double seconds_left);
   void step(const StepResult& result, const Speed& speed, double seconds_left);
   void evaluation(int64_t step, const Evaluation& found);
@@ -44,16 +44,16 @@ class Console {
   RedrawnLine bar_;
 };
 
-/// The sum of the seconds of recent steps, for speed and time left.
+/// Accumulates the times of recent steps, for speed and time left.
 class StepClock {
  public:
-  /// `peak_flops` is what all ranks can do in a second, where that is known.
+  /// `peak_flops` is the peak of all ranks together, in FLOP/s, if known.
   explicit StepClock(std::optional<double> peak_flops = {}) : peak_flops_(peak_flops) {}
 
   void add(const StepResult& result);
-  /// Over the steps since the last call of restart().
+  /// Speed over the steps since the last restart().
   Speed speed() const;
-  /// From a running mean over about the last hundred steps.
+  /// Estimated from a running mean over about the last hundred steps.
   double seconds_left(int64_t steps_left) const {
     return mean_seconds_ * static_cast<double>(steps_left);
   }

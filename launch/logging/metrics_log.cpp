@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-/// The lines of a log up to `steps_done`. What a crash cut short is no line.
+/// The lines of a log up to `steps_done`. Drops lines that a crash truncated.
 std::string lines_until(const std::filesystem::path& path, int64_t steps_done) {
   std::string kept;
   std::ifstream file(path);
@@ -29,7 +29,7 @@ MetricsLog::MetricsLog(const std::filesystem::path& run_dir, int64_t steps_done)
   kept.close();
   kept.publish();
   file_.open(path_, std::ios::app);
-  require(file_.good(), "{} can not be written", path_.string());
+  require(file_.good(), "{} cannot be written", path_.string());
 }
 
 void MetricsLog::step(const StepResult& result, int64_t run_tokens, const Speed& speed) {
@@ -78,7 +78,7 @@ void MetricsLog::saved(const SavedCheckpoint& saved) {
 
 void MetricsLog::write(const Json& line) {
   file_ << line.dump() << '\n';
-  require(file_.flush().good(), "{} can not be written: is the disk full?", path_.string());
+  require(file_.flush().good(), "{} cannot be written: is the disk full?", path_.string());
 }
 
 }  // namespace tessera

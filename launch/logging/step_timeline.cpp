@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-/// What this rank's steady clock shows when the hosts' clocks show a time that rank 0 chose.
+/// This rank's steady-clock reading at a wall-clock time that rank 0 chose.
 Timeline::Clock::time_point common_origin(Communicator& world) {
   using std::chrono::nanoseconds, std::chrono::system_clock;
   const auto now = [] {
@@ -50,7 +50,7 @@ std::string StepTimeline::write_if_whole(bool run_ends) {
         "no timeline was written: {} steps were taken here, and log.timeline_skip is {}", begun_,
         log_.timeline_skip);
   }
-  // An earlier one may be of more ranks.
+  // An earlier timeline may have files of more ranks.
   all_or_none(world_, [&] {
     if (world_.rank() != 0) return;
     make_folders(folder_);

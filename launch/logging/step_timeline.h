@@ -11,20 +11,20 @@
 
 namespace tessera {
 
-/// The timeline of some steps of a run, `log.timeline_steps` after the first `log.timeline_skip`
-/// that are taken here, in RUN/timeline/rank_N.json of each rank. All calls are made by all ranks.
+/// Records a timeline of `log.timeline_steps` steps after the first `log.timeline_skip` steps of
+/// this process. Each rank writes RUN/timeline/rank_N.json. All calls are collective.
 class StepTimeline {
  public:
-  /// Rank 0's clock is that of all ranks, as far as their hosts' clocks agree.
+  /// Aligns all timelines to rank 0's clock, as far as the hosts' clocks agree.
   StepTimeline(const RunConfig& config, Communicator& world);
 
-  /// What the step that comes next, number `step` of the run (counted from 1), adds to; null where
-  /// that is none.
+  /// The timeline to record step `step` of the run (counted from 1) into; null if that step is not
+  /// recorded.
   Timeline* next(int64_t step);
 
-  /// After each step, and with `run_ends` at the end of the run: writes the files once the last
-  /// step has been taken, and says so on rank 0, in a line; else "". Throws on all ranks if one can
-  /// not write.
+  /// Writes the files after the last recorded step; call it after each step, and with `run_ends` at
+  /// the end of the run. Returns a line about it on rank 0, otherwise "". Throws on all ranks if
+  /// one rank cannot write.
   std::string write_if_whole(bool run_ends);
 
  private:
@@ -37,7 +37,7 @@ class StepTimeline {
   Communicator& world_;
   TimelineOwner owner_;
   Timeline timeline_;
-  int64_t begun_ = 0;  // steps, of those that are taken here
+  int64_t begun_ = 0;  // steps of this process
   int64_t first_ = 0, last_ = 0;
   bool written_ = false;
 };

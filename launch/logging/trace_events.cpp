@@ -33,7 +33,7 @@ bool is_of_gradients(const Timeline::Range& range) {
   return range.name.ends_with(fmt::format(" of {}", to_string(Traffic::gradients)));
 }
 
-/// What is covered by at least one of the ranges.
+/// The total time covered by at least one of the ranges.
 Clock::duration covered(std::vector<std::pair<Clock::time_point, Clock::time_point>> ranges) {
   std::ranges::sort(ranges);
   Clock::duration sum{0};

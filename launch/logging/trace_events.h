@@ -8,24 +8,24 @@
 
 namespace tessera {
 
-/// Whose timeline it is.
+/// The rank that a timeline belongs to.
 struct TimelineOwner {
   int rank = 0;
   std::string host;
-  Timeline::Clock::time_point origin;  ///< time 0 of all ranks, by this one's clock
+  Timeline::Clock::time_point origin;  ///< time 0 of all ranks, on this rank's clock
 };
 
-/// A timeline as chrome://tracing and Perfetto (ui.perfetto.dev) read it: an object with
-/// `traceEvents`, whose process is the rank, with a thread for its steps and one for what moves
-/// collectives on beside them; collectives under way are asynchronous events. Times are in
-/// microseconds. The lists of several ranks put together are a timeline of all. Source: Trace Event
+/// Converts a timeline to the format of chrome://tracing and Perfetto (ui.perfetto.dev): an object
+/// with `traceEvents`. The process is the rank; it has a thread for its steps and one for
+/// background progress of collectives. Pending collectives are asynchronous events. Times are in
+/// microseconds. Concatenating the lists of several ranks yields one timeline. Source: Trace Event
 /// Format, Google, 2016.
 Json trace_events(const Timeline& timeline, const TimelineOwner& owner);
 
-/// How long the sum of the gradients over the data ranks was under way, and how much of that the
-/// rank waited: the rest was hidden behind its own work. In seconds.
+/// How long the sum of the gradients over the data ranks was pending, and how long the rank waited
+/// for it, in seconds. The rest was overlapped with the rank's own work.
 struct GradientSumTime {
-  double under_way = 0.0;  ///< some bucket was
+  double under_way = 0.0;  ///< at least one bucket was pending
   double waited = 0.0;
 };
 GradientSumTime gradient_sum_time(const Timeline& timeline);

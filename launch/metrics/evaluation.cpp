@@ -22,7 +22,7 @@ void sum_over(Communicator& group, std::vector<int64_t>& counts) {
   group.all_reduce(Tensor(counts.data(), {static_cast<int64_t>(counts.size())}, DType::i64, kCpu));
 }
 
-/// 2 TP / (2 TP + FP + FN) of each label; 0 for one that neither is there nor was predicted.
+/// 2 TP / (2 TP + FP + FN) of each label; 0 for a label that neither occurs nor is predicted.
 std::vector<double> f1_scores(const std::vector<int64_t>& labelled,
                               const std::vector<int64_t>& predicted,
                               const std::vector<int64_t>& correct) {

@@ -11,7 +11,7 @@ struct Peak {
   double fp32;
 };
 
-// The first that fits, as whole words: longer names before those that they contain.
+// The first match of whole words wins, so longer names precede the names they contain.
 constexpr Peak kPeaks[] = {
     {"GB200", 2500, 80},  {"B200", 2250, 80}, {"H100 PCIe", 756, 51},  {"H100 NVL", 835, 60},
     {"GH200", 989, 67},   {"H100", 989, 67},  {"H200", 989, 67},       {"A100", 312, 19.5},
@@ -21,7 +21,7 @@ constexpr Peak kPeaks[] = {
 
 bool is_letter_or_digit(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
 
-/// Whether `text` has `words` with neither letter nor digit beside them.
+/// Whether `text` contains `words` with no letter or digit next to them.
 bool has_words(std::string_view text, std::string_view words) {
   for (size_t at = text.find(words); at != std::string_view::npos; at = text.find(words, at + 1)) {
     const size_t end = at + words.size();
@@ -37,7 +37,7 @@ std::optional<double> peak_flops(std::string_view device_name, DType precision, 
   for (const Peak& peak : kPeaks) {
     if (!has_words(device_name, peak.name)) continue;
     if (precision == DType::bf16) return 1e12 * peak.bf16;
-    return 1e12 * (tf32 ? peak.bf16 / 2.0 : peak.fp32);  // tensor cores take twice as long for TF32
+    return 1e12 * (tf32 ? peak.bf16 / 2.0 : peak.fp32);  // TF32 runs at half the rate of bf16
   }
   return std::nullopt;
 }

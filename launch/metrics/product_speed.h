@@ -5,9 +5,9 @@
 
 namespace tessera {
 
-/// What `device` reaches, in FLOP/s, in a product of two matrices of `size` × `size` in
-/// `precision`: the best of a few, after one that does not count. Needs three such matrices of free
-/// memory; 8192 is enough for a large GPU. Waits for the device.
+/// Measures the FLOP/s of `device` in a `size` × `size` matrix product in `precision`: the best of
+/// a few runs after a warm-up. Needs free memory for three such matrices; 8192 is enough for a
+/// large GPU. Waits for the device.
 double product_speed(Device device, DType precision, int64_t size);
 
 }  // namespace tessera

@@ -22,12 +22,12 @@ constexpr size_t kLongestValue = 200;
 std::string as_text(const std::vector<NamedValue>& values) {
   Json json = Json::array();
   for (const auto& [name, value] : values) json.push_back({name, value});
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);  // paths may be no UTF-8
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);  // paths may be invalid UTF-8
 }
 
 bool all_have(Communicator& world, const std::string& text) {
   const auto hash = std::bit_cast<int64_t>(hash_of(std::as_bytes(std::span(text))));
-  std::array<int64_t, 2> most = {hash, ~hash};  // the second is ~ of the least hash
+  std::array<int64_t, 2> most = {hash, ~hash};  // the second yields ~ of the smallest hash
   world.all_reduce(Tensor(most.data(), {2}, DType::i64, kCpu), ReduceOp::max);
   return most[0] == ~most[1];
 }
@@ -51,7 +51,7 @@ std::string shortened(std::string value) {
   return value + "...";
 }
 
-/// One name, and which ranks have which value, in the order of the first rank that has it.
+/// A name and the ranks that have each value, ordered by the first rank with that value.
 struct Difference {
   std::string name;
   std::vector<std::pair<std::string, std::vector<size_t>>> values;
@@ -81,7 +81,7 @@ std::string value_of(const Json& values, const std::string& name) {
   return "not given";
 }
 
-/// `texts` are as_text() of every rank's values.
+/// `texts` contains as_text() of every rank's values.
 std::vector<Difference> find_differences(const std::vector<std::string>& texts) {
   std::vector<Json> ranks;
   std::vector<std::string> names;
@@ -109,7 +109,7 @@ void require_same_on_ranks(Communicator& world, const std::vector<NamedValue>& v
                            std::string_view advice) {
   const std::string text = as_text(values);
   if (all_have(world, text)) return;
-  // Every rank has all texts, and so finds the same message.
+  // Every rank has all texts, so all compute the same message.
   const std::vector<Difference> differences = find_differences(all_gather_strings(world, text));
   std::vector<std::string> said;
   for (const Difference& difference : differences) {

@@ -4,7 +4,7 @@
 
 namespace tessera {
 
-/// A token for each byte, and 256 for the end of a document. It has no special tokens.
+/// One token per byte, and 256 for the end of a document. Has no special tokens.
 class ByteTokenizer final : public Tokenizer {
  public:
   std::string_view kind() const override { return "byte"; }

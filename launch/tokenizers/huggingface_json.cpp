@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A part of the file that may be null.
+/// Names a nullable part of the file in messages.
 std::string where_part(const std::string& source, const char* key) {
   return fmt::format("{}: \"{}\"", source, key);
 }
@@ -26,7 +26,7 @@ const Json& part_of(const Json& json, const char* key) {
   return found == json.end() ? none : *found;
 }
 
-/// The part, which must be of this type.
+/// Returns a part, which must have this type.
 HuggingFacePart required_part(const Json& json, const char* key, const std::string& source,
                               const std::string& type) {
   const std::string where = where_part(source, key);
@@ -36,8 +36,7 @@ HuggingFacePart required_part(const Json& json, const char* key, const std::stri
   return part;
 }
 
-/// Throws unless all that it does is to put special tokens before and after texts, and to say where
-/// in the text a token was.
+/// Throws unless the post-processor only adds special tokens around texts and reports offsets.
 void check_post_processor(const Json& json, const std::string& where) {
   if (json.is_null()) return;
   const auto check = [](const HuggingFacePart& part, bool in_sequence) {
@@ -71,7 +70,7 @@ std::vector<AddedToken> added_tokens(const Json& json, const std::string& source
     const std::string name = JsonObject(item, list).text("content");
     HuggingFacePart part(item, fmt::format("{}: {}", list, quote(name)));
     part.know({"id", "content", "lstrip", "normalized"});
-    // One that is not special would be cut out of any text before it is looked at.
+    // Tokens that are not special would be split off before normalization.
     part.must_be("special", {true});
     part.must_be("single_word", {false});
     part.must_be("rstrip", {false});
@@ -82,7 +81,7 @@ std::vector<AddedToken> added_tokens(const Json& json, const std::string& source
   return tokens;
 }
 
-/// The model's vocabulary and the added tokens, by number.
+/// Returns the model's vocabulary and the added tokens, by id.
 std::vector<std::string> all_tokens(const HuggingFacePart& model,
                                     const std::vector<AddedToken>& added,
                                     const std::string& source) {
@@ -92,7 +91,7 @@ std::vector<std::string> all_tokens(const HuggingFacePart& model,
   return tokens.in_order();
 }
 
-/// "LEFT RIGHT", as which earlier files have merges, or ["LEFT", "RIGHT"].
+/// Accepts "LEFT RIGHT", the older form, and ["LEFT", "RIGHT"].
 std::vector<std::string> merges_of(const Json& list, const std::string& where) {
   std::vector<std::string> merges;
   merges.reserve(list.size());
@@ -109,7 +108,7 @@ std::vector<std::string> merges_of(const Json& list, const std::string& where) {
 
 std::unique_ptr<Tokenizer> read_bpe(const Json& json, HuggingFacePart& model,
                                     const std::string& source) {
-  model.know({"vocab", "merges", "unk_token", "fuse_unk"});  // with all bytes none is unknown
+  model.know({"vocab", "merges", "unk_token", "fuse_unk"});  // no byte is unknown if all are tokens
   model.must_be("dropout", {nullptr, 0.0});
   model.must_be("continuing_subword_prefix", {nullptr, ""});
   model.must_be("end_of_word_suffix", {nullptr, ""});
@@ -126,7 +125,7 @@ std::unique_ptr<Tokenizer> read_bpe(const Json& json, HuggingFacePart& model,
   words.must_be("use_regex", {true});
   words.refuse_others();
   HuggingFacePart decoder = required_part(json, "decoder", source, "ByteLevel");
-  decoder.know({"add_prefix_space", "trim_offsets", "use_regex"});  // none of which it heeds
+  decoder.know({"add_prefix_space", "trim_offsets", "use_regex"});  // ignored by the decoder
   decoder.refuse_others();
 
   BpeDescription bpe;
@@ -183,7 +182,7 @@ std::unique_ptr<Tokenizer> read_wordpiece(const Json& json, HuggingFacePart& mod
       WordPieceVocabulary(all_tokens(model, added, source), source), casing_of(json, source));
 }
 
-/// The model's type, which earlier versions of `tokenizers` left out.
+/// Returns the model's type, which earlier versions of `tokenizers` omitted.
 std::string model_type(const HuggingFacePart& model) {
   if (!model.type().empty()) return model.type();
   if (model.object().has("merges")) return "BPE";

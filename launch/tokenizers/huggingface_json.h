@@ -8,14 +8,13 @@
 
 namespace tessera {
 
-/// The tokenizer of a tokenizer.json, as the Python package `tokenizers` writes it: GPT-2's
-/// byte-level BPE, or BERT's WordPiece. `path` is that file, or the folder that holds it. Post-
-/// processors that only put special tokens around a text are passed over, as encode() adds none.
-/// Throws, naming the setting, if the file asks for anything that would change tokens and that
-/// Tessera does not do.
+/// Reads a tokenizer.json of the Python package `tokenizers`: GPT-2's byte-level BPE or BERT's
+/// WordPiece. `path` is the file or its folder. Ignores post-processors that only add special
+/// tokens around a text, because encode() adds none. Throws, naming the setting, if the file
+/// requires anything unsupported that would change tokens.
 std::unique_ptr<Tokenizer> read_huggingface_tokenizer(const std::string& path);
 
-/// The same of the file's value; `source` names it in messages.
+/// Does the same for parsed JSON; `source` names it in messages.
 std::unique_ptr<Tokenizer> huggingface_tokenizer(const Json& json, const std::string& source);
 
 }  // namespace tessera

@@ -33,8 +33,8 @@ void HuggingFacePart::know(std::initializer_list<const char*> keys) {
 void HuggingFacePart::refuse_others() const {
   for (const auto& [key, value] : json_.items()) {
     require(std::find(known_.begin(), known_.end(), key) != known_.end(),
-            "{}: has {}, of which it is not known what it does to tokens: it is not supported",
-            where(), quote(key));
+            "{}: has {}, whose effect on tokens is unknown: it is not supported", where(),
+            quote(key));
   }
 }
 

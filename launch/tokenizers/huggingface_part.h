@@ -9,23 +9,23 @@
 
 namespace tessera {
 
-/// An object of a tokenizer.json: says of each of its settings whether Tessera does what it asks
-/// for. What is not asked after is refused in the end, so that nothing is ignored by mistake.
+/// An object of a tokenizer.json. Checks that Tessera supports every setting: refuse_others()
+/// rejects settings that nobody asked for, so that nothing is ignored by mistake.
 class HuggingFacePart {
  public:
   /// Throws, starting with `where`, if `json` is not an object.
   HuggingFacePart(const Json& json, const std::string& where);
 
-  /// Its "type"; empty if there is none.
+  /// Returns its "type"; empty if missing.
   std::string type() const;
   const JsonObject& object() const { return object_; }
   const std::string& where() const { return object_.where(); }
 
   /// Throws unless the setting is missing or has one of these values.
   void must_be(const char* key, std::initializer_list<Json> allowed);
-  /// The setting has been, or is going to be, looked at, or makes no difference to tokens.
+  /// Accepts settings that are checked elsewhere or do not affect tokens.
   void know(std::initializer_list<const char*> keys);
-  /// Throws, naming it, if there is a setting that was in neither.
+  /// Throws, naming the setting, if there are settings not passed to must_be() or know().
   void refuse_others() const;
 
  private:
@@ -34,7 +34,7 @@ class HuggingFacePart {
   std::vector<std::string> known_;
 };
 
-/// Throws: `where` has a part of this type, or null if it is empty, and must be one of `allowed`.
+/// Throws that `where` has a part of this type (null if empty), which is not among `allowed`.
 [[noreturn]] void refuse_type(const std::string& where, const std::string& type,
                               std::string_view allowed);
 

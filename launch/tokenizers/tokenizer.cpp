@@ -61,7 +61,7 @@ std::unique_ptr<Tokenizer> tokenizer_from_json(const Json& json, const std::stri
       return std::make_unique<BpeTokenizer>(BpeVocabulary(bpe_from_json(object)));
     case TokenizerKind::sentencepiece:
       return SentencePieceTokenizer::from_json(object);
-    case TokenizerKind::huggingface:  // whose tokenizers are of the other kinds
+    case TokenizerKind::huggingface:  // its tokenizers are of the other kinds
       break;
   }
   fail("{}: there is no tokenizer {}", source, quote(kind));

@@ -7,11 +7,11 @@
 
 namespace tessera {
 
-/// What tells two tokenizers apart. Equal identities: every token means the same, whichever file or
+/// Identifies a tokenizer. If identities are equal, every token means the same, whichever file or
 /// format the tokenizers came from.
 struct TokenizerIdentity {
   std::string kind;        ///< Tokenizer::kind()
-  int64_t vocab_size = 0;  ///< tokens
+  int64_t vocab_size = 0;  ///< number of tokens
   std::string checksum;    ///< of Tokenizer::to_json() as text; see Checksum
 
   bool operator==(const TokenizerIdentity&) const = default;
@@ -22,8 +22,8 @@ TokenizerIdentity identity_of(const Tokenizer& tokenizer);
 /// "wordpiece with 4000 tokens (xxh3-64:0123456789abcdef)"
 std::string to_string(const TokenizerIdentity& identity);
 
-/// As an object with the keys "kind", "vocab_size" and "checksum", and back. The second throws,
-/// starting with `where`, if `json`, which may be hostile, is no such object.
+/// Convert to and from an object with "kind", "vocab_size" and "checksum". The second treats `json`
+/// as untrusted and throws, starting with `where`, if it is invalid.
 Json to_json(const TokenizerIdentity& identity);
 TokenizerIdentity tokenizer_identity_from_json(const Json& json, const std::string& where);
 

@@ -10,7 +10,7 @@ namespace {
 struct KindInfo {
   TokenizerKind kind;
   std::string_view name;
-  std::string_view file;  ///< what its path is; empty: it has none
+  std::string_view file;  ///< what its path is; empty: no path
 };
 
 constexpr std::array<KindInfo, 6> kKinds = {{
@@ -73,7 +73,8 @@ TokenizerSpec parse_tokenizer_spec(std::string_view text) {
   require(info->file.empty() || !path.empty(),
           "tokenizer \"{}\" does not say which vocabulary: write {}:path/to/{}", text, name,
           info->file);
-  require(!info->file.empty() || !has_path, "tokenizer \"{}\" has no file: write {}", text, name);
+  require(!info->file.empty() || !has_path, "tokenizer \"{}\" accepts no file: write {}", text,
+          name);
   return {info->kind, std::string(path)};
 }
 

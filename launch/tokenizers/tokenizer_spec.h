@@ -7,33 +7,34 @@
 namespace tessera {
 
 enum class TokenizerKind : uint8_t {
-  byte,             ///< a token for each byte, and one between documents
-  wordpiece,        ///< BERT's, which lower-cases and strips accents
-  wordpiece_cased,  ///< BERT's, which does neither
+  byte,             ///< a token per byte, and one between documents
+  wordpiece,        ///< BERT's, lower-cased and without accents
+  wordpiece_cased,  ///< BERT's, with case and accents
   bpe,              ///< GPT-2's byte-level BPE
-  sentencepiece,    ///< a model of SentencePiece
-  huggingface,      ///< one of these, of a tokenizer.json; no tokenizer's own kind
+  sentencepiece,    ///< a SentencePiece model
+  huggingface,      ///< reads a tokenizer.json of one of these kinds
 };
 
-/// Which tokenizer: "byte", "wordpiece:vocab.txt", "bpe:FOLDER" and so on. Whether a vocab.txt is
-/// cased is said, never guessed: the file does not say it.
+/// A tokenizer specification: "byte", "wordpiece:vocab.txt", "bpe:FOLDER" and so on. The
+/// specification says whether a vocab.txt is cased, because the file does not.
 struct TokenizerSpec {
   TokenizerKind kind = TokenizerKind::byte;
-  std::string path;  ///< of its file or folder; empty for a kind that has none
+  std::string path;  ///< of its file or folder; empty if the kind has none
 };
 
-/// In words, for messages and the documentation.
+/// Describes the valid specifications, for messages and documentation.
 std::string tokenizer_specs_allowed();
 
 std::string_view to_string(TokenizerKind kind);
 
-/// The kind of such a name; throws, with those that exist and starting with `where`, for any other.
+/// Returns the kind with this name; otherwise throws a message that starts with `where` and lists
+/// the kinds.
 TokenizerKind tokenizer_kind(std::string_view name, std::string_view where);
 
-/// Whether parse_tokenizer_spec() takes it.
+/// Returns whether parse_tokenizer_spec() accepts `text`.
 bool is_tokenizer_spec(std::string_view text);
 
-/// Throws, with what is allowed, if `text` is no specification. Opens no file.
+/// Parses a specification without opening files. Throws, with what is allowed, if it is invalid.
 TokenizerSpec parse_tokenizer_spec(std::string_view text);
 
 }  // namespace tessera

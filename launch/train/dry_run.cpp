@@ -7,13 +7,13 @@
 namespace tessera {
 namespace {
 
-/// The same micro-batch again and again.
+/// Returns the same micro-batch every time.
 class OneBatch final : public MicroBatchSource {
  public:
   OneBatch(const TokenBatch& batch, const TargetCounts& counts, int64_t size)
       : batch_(batch), counts_(counts), size_(size) {}
 
-  // Of all ranks: no peer adds to them.
+  // Already the counts of all ranks: no peer adds to them.
   TargetCounts load() override { return counts_; }
   void load_next() override {}
   int64_t size() const override { return size_; }
@@ -26,8 +26,8 @@ class OneBatch final : public MicroBatchSource {
   int64_t size_;
 };
 
-/// Runs the first and the last of a step's micro-batches: those between are like the first, so that
-/// only what they exchange is counted.
+/// Runs only the first and the last micro-batch of a step. Those in between match the first, so
+/// only their traffic is counted.
 class DryMicroSteps final : public MicroStepRunner {
  public:
   DryMicroSteps(Model& model, MetaGroups& meta, int64_t micro_batches)
@@ -96,7 +96,8 @@ size_t plan_evaluation_arena(const ModelConfig& config, DType precision, int64_t
 
 std::vector<TokenBatch> largest_batches(const ModelConfig& config, int64_t micro_batch) {
   TokenBatch full = full_batch_on_meta(micro_batch, config.seq_length);
-  full.documents = full.documents.slice(0, full.sequences + 1);  // a row with a label is one
+  full.documents =
+      full.documents.slice(0, full.sequences + 1);  // one row with a label is one document
   full.labels = full.labels.slice(0, full.sequences);
   TokenBatch fewer = full;
   const int64_t targets = full.num_targets() - 1;

@@ -10,21 +10,21 @@
 
 namespace tessera {
 
-/// A run's steps and evaluations on the meta device, where nothing is allocated, computed or
-/// exchanged: what the memory plan and `tessera plan` measure.
+/// Runs a run's steps and evaluations on the meta device, without allocating, computing or
+/// exchanging anything. The memory plan and `tessera plan` measure it.
 class DryRun {
  public:
-  /// `meta` says which rank of how many this is, and must outlive this. Its tallies count what
-  /// steps exchange.
+  /// `meta` defines this rank and the world size, and must outlive this. Its tallies count the
+  /// traffic of steps.
   DryRun(const RunConfig& config, MetaGroups& meta);
 
-  /// A step all of whose micro-batches are `batch`, with `counts` targets on all ranks.
+  /// A step whose micro-batches are all `batch`, with `counts` targets over all ranks.
   void train_step(const TokenBatch& batch, const TargetCounts& counts);
 
-  /// The evaluation of one micro-batch.
+  /// Evaluates one micro-batch.
   void evaluate(const TokenBatch& batch);
 
-  /// The most bytes of activations that any of it needed at a time.
+  /// Peak bytes of activations over all calls so far.
   size_t arena_peak() const { return arena_.peak(); }
 
  private:
@@ -35,12 +35,12 @@ class DryRun {
   Arena arena_;
 };
 
-/// The arena that evaluating the largest micro-batch of so many rows needs.
+/// Bytes of arena needed to evaluate the largest micro-batch of `micro_batch` rows.
 size_t plan_evaluation_arena(const ModelConfig& config, DType precision, int64_t micro_batch,
                              Communicator& tp);
 
-/// Micro-batches that need as much memory as any: every token has a target, or all but one, so that
-/// the targets' rows have to be gathered.
+/// The micro-batches that need the most memory: every token has a target, or all but one, so that
+/// the rows with targets have to be gathered.
 std::vector<TokenBatch> largest_batches(const ModelConfig& config, int64_t micro_batch);
 
 }  // namespace tessera

@@ -35,7 +35,7 @@ Evaluation evaluate(const EvaluationPass& pass, int64_t num_batches,
   all_or_none(pass.groups.world, [&] { pass.batches.start(num_batches); });
   while (pass.batches.has_next()) {
     BatchBuffers* loaded = nullptr;
-    // Each data rank reads other samples, so that one alone may meet a damaged one.
+    // Data ranks read different samples, so a damaged one may affect a single rank.
     all_or_none(pass.groups.world, [&] { loaded = &pass.batches.take(); });
     const TokenBatch micro_batch = loaded->batch();
     pass.arena.reset();

@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-/// What an evaluation needs, on every rank.
+/// The inputs of an evaluation, on every rank.
 struct EvaluationPass {
   const ModelConfig& config;
   Model& model;
@@ -24,15 +24,15 @@ struct EvaluationPass {
   RowSplit rows = {};             ///< how the tensor ranks share activations
 };
 
-/// Receives a micro-batch of this data rank when it has been evaluated; all tensor ranks of a
-/// replica see the same. It is in host memory.
+/// Called with each evaluated micro-batch of this data rank, in host memory. All tensor ranks of a
+/// replica see the same one.
 using OnEvaluated = std::function<void(const TokenBatch& batch)>;
 
-/// The context of an evaluation of one micro-batch.
+/// The context for evaluating one micro-batch.
 StepContext evaluation_context(Arena& arena, const RowSplit& rows);
 
 /// Evaluates the first `num_batches` batches of the evaluation data, without dropout. Throws on all
-/// ranks or none, as TokenBatches::load_eval. Collective over the world.
+/// ranks or none, as TokenBatches::load_eval does. Collective over the world.
 Evaluation evaluate(const EvaluationPass& pass, int64_t num_batches,
                     const OnEvaluated& on_evaluated = {});
 

@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-/// A run has one shape, or so many that hardly one comes again.
+/// A run has either one shape or so many that few of them repeat.
 constexpr size_t kMostShapes = 4;
 
 }  // namespace
@@ -42,7 +42,7 @@ MicroSteps::MicroSteps(Model& model, Communicator& tensor, Device device, bool u
 void MicroSteps::run(const StepContext& ctx, const TokenBatch& batch, const LossWeights& scale,
                      const LossSums& sums) {
   if (use_graphs_) {
-    const Arena::Scope scope(ctx.arena);  // a recording that fails leaves nothing in it
+    const Arena::Scope scope(ctx.arena);  // leaves nothing behind if the capture fails
     const Pass pass{ctx, batch, scale, sums};
     Known* known = find_or_remember(Shape(batch));
     Recorded* recorded = known == nullptr         ? nullptr

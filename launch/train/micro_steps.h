@@ -18,44 +18,44 @@
 
 namespace tessera {
 
-/// Why no micro-step of a run can be recorded as a CUDA graph, in words that follow "because"; ""
+/// Why no micro-step of a run can be captured as a CUDA graph, as words that follow "because"; ""
 /// if some can.
 std::string why_no_cuda_graph(const RunConfig& config, Device device, const ParallelGroups& groups);
 
-/// Runs the micro-steps of a trainer. On a GPU, one that comes again with the same shapes is
-/// recorded, and from then on launched as a whole: the host enqueues one CUDA graph instead of some
-/// hundred kernels. What differs from step to step all the same, the loss scale and what dropout
-/// draws, kernels read from the device. The results are the same bits.
+/// Runs the micro-steps of a trainer. On a GPU, a micro-step whose shapes repeat is captured, and
+/// afterwards the host launches one CUDA graph instead of some hundred kernels. Kernels read what
+/// still differs from step to step, the loss scale and the random state of dropout, from the
+/// device. The results are bitwise the same.
 ///
-/// A micro-step whose gradients are summed over the data ranks meanwhile is cut where a bucket is
-/// final: the host starts its sum between two parts. So no sum of gradients is recorded, and data
-/// ranks may have batches of different shapes. What tensor ranks exchange within each layer is
-/// recorded with it. Of such a collective either all ranks must have recorded their part or none,
-/// so tensor ranks agree about each micro-step, which takes the host an exchange of a number.
+/// A micro-step that overlaps with the gradient sum over the data ranks is cut where a bucket is
+/// final, and the host starts the bucket's sum between two parts. Gradient sums are therefore never
+/// captured, and data ranks may have batches of different shapes. The collectives of tensor ranks
+/// within each layer are captured. Every rank must capture a captured collective, so tensor ranks
+/// vote on each micro-step, which costs the host an exchange of one number.
 class MicroSteps final : public MicroStepRunner {
  public:
-  /// `use_graphs` only where why_no_cuda_graph() is "". The model, on `device`, and the tensor
-  /// ranks' communicator must outlive it.
+  /// Set `use_graphs` only if why_no_cuda_graph() is "". The model, on `device`, and the tensor
+  /// ranks' communicator must outlive this.
   MicroSteps(Model& model, Communicator& tensor, Device device, bool use_graphs);
 
-  /// As Model::train; always with the same arena, which is empty, the same reducer or none, and the
-  /// same sums; the scale is told by value. What can not be recorded, on any tensor rank, is run.
-  /// Collective over the tensor ranks.
+  /// Like Model::train. Always pass the same empty arena, the same reducer or none, and the same
+  /// sums; the scale is passed by value. Falls back to a plain run if any tensor rank cannot
+  /// capture. Collective over the tensor ranks.
   void run(const StepContext& ctx, const TokenBatch& batch, const LossWeights& scale,
            const LossSums& sums) override;
 
-  /// Whether micro-steps may still be recorded: a graph is recorded once for the first micro-batch
-  /// and all others, so it always adds to the gradients.
+  /// True while micro-steps may be captured: the same graph serves the first micro-batch and all
+  /// others, so it always adds to the gradients.
   bool always_adds() const override { return use_graphs_; }
 
-  /// How many were launched as a graph.
+  /// Number of graph launches.
   int64_t launches() const { return launches_; }
 
-  /// Why there are no graphs from some micro-step on, which is said once; else "".
+  /// Why graphs were given up; returned once, otherwise "".
   std::string take_note() { return std::exchange(note_, {}); }
 
  private:
-  /// What a graph fixes of what could change.
+  /// The properties a captured graph fixes.
   struct Shape {
     using Tensors = decltype(tensors_of(std::declval<const TokenBatch&>()));
     std::array<std::pair<const void*, int64_t>, std::tuple_size_v<Tensors>> tensors;
@@ -67,18 +67,18 @@ class MicroSteps final : public MicroStepRunner {
 
   struct Recorded {
     std::unique_ptr<cuda::Graph> graph = nullptr;
-    std::vector<size_t> buckets = {};  ///< whose sums start where it is cut
-    int64_t workspace_moves = 0;       ///< when it was recorded
+    std::vector<size_t> buckets = {};  ///< buckets whose sums start at the cuts
+    int64_t workspace_moves = 0;       ///< at the time of capture
   };
 
-  /// A shape that has run once, so that all libraries have what they need, and its graphs once it
-  /// has come again.
+  /// A shape that has run once, so that all libraries are warmed up, and its graphs once it has
+  /// repeated.
   struct Known {
     Shape shape;
     Recorded alone = {}, summing = {};  ///< without and with a reducer
   };
 
-  /// What is done with a micro-step; of the tensor ranks' ways the last counts.
+  /// How a micro-step is executed; the highest value of all tensor ranks wins.
   enum class Way : int32_t { launch, record, run, stop };
 
   /// The arguments of run().
@@ -89,12 +89,12 @@ class MicroSteps final : public MicroStepRunner {
     const LossSums& sums;
   };
 
-  /// Null, and remembered where there is room, if it has not run before.
+  /// Returns null for a new shape, and remembers it if there is room.
   Known* find_or_remember(const Shape& shape);
-  /// What could be done on this rank with what is remembered of a shape, if anything.
+  /// The preferred way of this rank, given the captured graph, if any.
   Way find_way(const Recorded* recorded) const;
   Way agree(Way way);
-  /// Why it could not be done, on any tensor rank; "" if it was.
+  /// Returns why capturing failed on any tensor rank; "" if it succeeded.
   std::string record(Recorded& recorded, const Pass& pass);
   std::string record_here(Recorded& recorded, const Pass& pass);
   void launch(const Recorded& recorded, const Pass& pass);
@@ -103,9 +103,9 @@ class MicroSteps final : public MicroStepRunner {
   Model& model_;
   Communicator& tensor_;
   bool use_graphs_;
-  // What graphs read that differs from launch to launch.
-  OwnedTensor rng_offset_;  // (2) int64, as StepContext::rng_offset
-  OwnedTensor scale_;       // (2) fp32, of tokens and of documents
+  // Inputs that graphs read on each launch.
+  OwnedTensor rng_offset_;  // (2) int64, see StepContext::rng_offset
+  OwnedTensor scale_;       // (2) fp32, for tokens and documents
   std::vector<Known> known_;
   int64_t launches_ = 0;
   std::string note_;

@@ -7,13 +7,13 @@
 
 namespace tessera {
 
-/// How the data ranks share the store: with ZeRO each has a part of the optimizer's state.
+/// How data ranks share the store: with ZeRO each has a part of the optimizer state.
 inline OptimizerSharding optimizer_sharding(const RunConfig& config, const ParallelGroups& groups) {
   if (config.parallel.zero == 0) return {};
   return {.num_shards = groups.dp->size(), .shard = groups.dp->rank()};
 }
 
-/// How the tensor ranks share activations.
+/// How tensor ranks share activations.
 inline RowSplit row_split(const RunConfig& config, const ParallelGroups& groups) {
   if (!config.parallel.sequence) return {};
   return {groups.tp->size(), groups.tp->rank()};

@@ -11,9 +11,9 @@ namespace tessera {
 
 RunLock::RunLock(const std::string& run_dir)
     : folder_(::open(run_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-  require(folder_.valid(), "run.dir {} can not be opened: {}", run_dir, system_message(errno));
+  require(folder_.valid(), "run.dir {} cannot be opened: {}", run_dir, system_message(errno));
   if (::flock(folder_.get(), LOCK_EX | LOCK_NB) == 0) return;
-  // Some network file systems have no locks; there, nobody can be kept out.
+  // Some network file systems have no locks; there, a second run cannot be kept out.
   require(errno != EWOULDBLOCK,
           "run.dir {} is in use by another run: wait for it to end, or choose another run.dir",
           run_dir);

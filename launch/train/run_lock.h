@@ -6,8 +6,8 @@
 
 namespace tessera {
 
-/// Keeps a second run out of a run's folder for as long as it lives, by an flock on the folder. The
-/// system lets go of it when the process ends, however it ends.
+/// Keeps a second run out of a run's folder during its lifetime, by an flock on the folder. The
+/// system releases the lock when the process ends for any reason.
 class RunLock {
  public:
   /// Throws if another process holds the lock.

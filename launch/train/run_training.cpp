@@ -38,7 +38,7 @@ RunConfig load_and_validate(const TrainOptions& options, int world_size) {
   return config;
 }
 
-/// What computes the attention of the run's steps on a GPU.
+/// Describes the attention implementation of the run's steps on a GPU.
 std::string attention_of(const RunConfig& config) {
   cuda::AttentionSetup setup;
   setup.mask = traits_of(config.model).mask_kinds();
@@ -51,14 +51,14 @@ std::string attention_of(const RunConfig& config) {
              : implementation + ", and own kernels for shapes that it has no plan for";
 }
 
-/// By what MFU is measured.
+/// The peak that MFU is relative to.
 struct Peak {
   std::optional<double> flops;  ///< per second, of all GPUs together
-  std::string note;             ///< where it is from, if from no data sheet; or ""
+  std::string note;             ///< its source if it is not a data sheet, otherwise ""
 };
 
-/// Where no data sheet is known, rank 0, whose log it is for, measures its own GPU, before memory
-/// is allocated. No such time of an emulated GPU means anything.
+/// If no data sheet is known, rank 0, which writes the log, measures its own GPU before memory is
+/// allocated. Never measures an emulated GPU: its times mean nothing.
 Peak peak_of([[maybe_unused]] const OpenedDevices& devices, [[maybe_unused]] const RunSection& run,
              [[maybe_unused]] bool measures) {
   Peak peak;
@@ -79,7 +79,7 @@ Peak peak_of([[maybe_unused]] const OpenedDevices& devices, [[maybe_unused]] con
   return peak;
 }
 
-/// Throws if the run asks for what only CPU ranks have.
+/// Throws if the run asks for a timeline on GPUs; only CPU ranks have one.
 void check_timeline(const LogSection& log, const OpenedDevices& devices) {
   require(
       log.timeline_steps == 0 || devices.device.is_cpu(),
@@ -89,7 +89,7 @@ void check_timeline(const LogSection& log, const OpenedDevices& devices) {
       log.timeline_steps);
 }
 
-/// Throws if the run asks for what only a GPU has, and prepares the calling thread for it.
+/// Throws if the run asks for TF32 on CPUs; otherwise sets it for the calling thread.
 void set_tf32(const RunConfig& config, const OpenedDevices& devices) {
   require(!config.run.tf32 || devices.device.is_cuda(),
           "run.tf32 is true, and TF32 is a GPU's, but this run is on CPUs{}{}: choose false, or "
@@ -100,7 +100,7 @@ void set_tf32(const RunConfig& config, const OpenedDevices& devices) {
   }
 }
 
-/// The step that the run ends at this time.
+/// The step after which the run ends.
 int64_t last_step(const RunConfig& config, const TrainOptions& options) {
   return std::min(config.train.steps, options.stop_at.value_or(config.train.steps));
 }
@@ -143,7 +143,7 @@ void run_training(const TrainOptions& options, Communicator& world) {
     check_timeline(config.log, devices);
     peak = peak_of(devices, config.run, world.rank() == 0);
   });
-  std::optional<size_t> available;  // before any rank takes of it
+  std::optional<size_t> available;  // before any rank allocates
   all_or_none(world, [&] { available = find_available_memory(); });
   std::unique_ptr<Trainer> trainer;
   all_or_none(world, [&] {

@@ -10,18 +10,18 @@
 
 namespace tessera {
 
-/// What the command line says of a run beside its config.
+/// Command-line options of a run, besides its config.
 struct TrainOptions {
   std::filesystem::path config;
   std::vector<std::string> overrides;  ///< "section.key=value"
-  /// Saves and ends after this step, as a stopped run would, with everything else (the learning
-  /// rate's schedule above all) as for the whole run.
+  /// Saves and ends after this step, as if the run were stopped. Everything else, above all the
+  /// learning-rate schedule, is as for the whole run.
   std::optional<int64_t> stop_at;
 };
 
-/// The whole of `tessera train` on one rank: configuration, groups, data, start or resume, steps
-/// with evaluations, log lines and checkpoints. Collective. Errors that every rank can know are
-/// SharedErrors. SIGTERM, SIGINT and SIGUSR1 end the run after the step at hand with a checkpoint.
+/// Runs `tessera train` on one rank: configuration, groups, data, start or resume, and steps with
+/// evaluations, logging and checkpoints. SIGTERM, SIGINT and SIGUSR1 end the run with a checkpoint
+/// after the current step. Throws errors known to all ranks as SharedError. Collective.
 void run_training(const TrainOptions& options, Communicator& world);
 
 }  // namespace tessera

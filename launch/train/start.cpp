@@ -25,12 +25,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// By way of the config, so that keys which the checkpoint's version did not know have a value.
+/// Converts through the config, so that keys unknown to the checkpoint's version get a value.
 Json saved_architecture(const Checkpoint& checkpoint) {
   return architecture_json(model_from_json(checkpoint.manifest().model));
 }
 
-/// The rows of a classifier mean the labels that it was trained with.
+/// Requires the labels that the classifier was trained with, because its rows stand for them.
 void check_same_labels(const RunConfig& config, const Checkpoint& checkpoint) {
   const Json& extra = checkpoint.manifest().extra;
   if (!has_other_labels(extra, config.data.labels)) return;
@@ -50,7 +50,7 @@ Checkpoint open_of_same_model(const RunConfig& config, const fs::path& path) {
   return checkpoint;
 }
 
-/// For fine-tuning: the model without its heads has to be the same.
+/// For fine-tuning: requires the same model except for its heads.
 Checkpoint open_of_same_body(const RunConfig& config, const fs::path& path) {
   Checkpoint checkpoint = Checkpoint::open(path);
   Json saved = saved_architecture(checkpoint), run = architecture_json(config.model);
@@ -65,7 +65,7 @@ Checkpoint open_of_same_body(const RunConfig& config, const fs::path& path) {
   return checkpoint;
 }
 
-/// Says if the samples that follow are not those that the saved run would have seen.
+/// Warns if the coming samples differ from those the saved run would have seen.
 void report_other_order(const RunConfig& config, const Trainer& trainer, const Json& extra,
                         const std::function<void(std::string)>& report) {
   const auto report_change = [&](const char* key, const char* what, const Json& now) {
@@ -86,8 +86,8 @@ void report_other_order(const RunConfig& config, const Trainer& trainer, const J
   }
 }
 
-/// Says if tokens mean something else than when the checkpoint was saved. Some do that on purpose:
-/// they give tokens that were never used a meaning.
+/// Warns if the tokenizer differs from the saved one. Some users do that on purpose, to give unused
+/// tokens a meaning.
 void report_other_tokenizer(const RunConfig& config, const Trainer& trainer,
                             const Checkpoint& checkpoint,
                             const std::function<void(std::string)>& report) {
@@ -109,7 +109,8 @@ void check_resume_never(const RunConfig& config) {
           config.run.dir, steps.empty() ? "" : steps.front().path.filename().string());
 }
 
-/// Whether a run that found no whole checkpoint may start anew: it would replace what is there.
+/// Throws if a run that found no intact checkpoint must not start from scratch, because it would
+/// overwrite existing checkpoints or one is required.
 void check_new_start(const RunConfig& config) {
   const auto checkpoints = checkpoints_folder(config.run.dir);
   const size_t damaged = step_folders(checkpoints).size();
@@ -131,8 +132,8 @@ void make_run_folder(const RunConfig& config) {
   require(!fs::exists(dir, error) || fs::is_directory(dir, error),
           "run.dir {} is a file, but must be a folder, new or of this run", dir);
   fs::create_directories(dir, error);
-  require(!error, "run.dir {} can not be made: {}", dir, error.message());
-  require(::access(dir.c_str(), W_OK | X_OK) == 0, "run.dir {} can not be written: {}", dir,
+  require(!error, "run.dir {} cannot be made: {}", dir, error.message());
+  require(::access(dir.c_str(), W_OK | X_OK) == 0, "run.dir {} cannot be written: {}", dir,
           system_message(errno));
 }
 
@@ -148,7 +149,7 @@ std::string start_or_resume(const RunConfig& config, Trainer& trainer, Communica
   all_or_none(world, [&] { check_resume_never(config); });
   const std::optional<fs::path> newest = newest_whole_checkpoint(config.run.dir, report, world);
   if (!newest) all_or_none(world, [&] { check_new_start(config); });
-  // One rank looks: another run may save into that folder meanwhile.
+  // Only one rank searches: another run may save into that folder meanwhile.
   std::optional<fs::path> from;
   if (!newest && config.checkpoint.from) {
     from = resolve_checkpoint(*config.checkpoint.from, world, report);

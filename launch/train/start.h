@@ -8,16 +8,16 @@
 
 namespace tessera {
 
-/// Makes run.dir and checks that it can be written. On rank 0 only.
+/// Creates run.dir and checks that it is writable. On rank 0 only.
 void make_run_folder(const RunConfig& config);
 
-/// Writes RUN/config.yaml. On rank 0 only, once nothing can refuse the run.
+/// Writes RUN/config.yaml. On rank 0 only, after all checks of the run have passed.
 void write_run_config(const RunConfig& config);
 
-/// Gives the trainer its weights as checkpoint.resume and checkpoint.from say: the newest whole
-/// checkpoint of the run, else the weights of `from`, else initial ones. Returns a sentence on what
-/// it did; calls `report` with each checkpoint that it passed over, and why. Throws, and changes no
-/// file, where that may not go on from what is in run.dir. Collective.
+/// Sets the trainer's weights as checkpoint.resume and checkpoint.from say: from the newest intact
+/// checkpoint of the run, otherwise from `from`, otherwise initial ones. Returns a sentence about
+/// it; calls `report` with each checkpoint it skipped, and why. Throws, and changes no file, if it
+/// must not continue from the contents of run.dir. Collective.
 std::string start_or_resume(const RunConfig& config, Trainer& trainer, Communicator& world,
                             const std::function<void(std::string)>& report);
 

@@ -8,14 +8,14 @@
 
 namespace tessera {
 
-/// What a run says before its first step: ranks and groups, threads, model and parameters, tokens a
-/// step, memory a rank line by line. `threads` is what host_threads says of this rank, `devices`
-/// what open_devices says of all.
+/// The text printed before the first step: ranks and groups, threads, model and parameters, tokens
+/// per step, and the memory of a rank line by line. `threads` comes from host_threads for this
+/// rank, `devices` from open_devices for all ranks.
 std::string start_summary(const RunConfig& config, const ParallelGroups& groups,
                           const MemoryPlan& memory, const std::string& threads,
                           const std::string& devices);
 
-/// Of that the lines of model, parameters, batch and memory.
+/// The part of it about model, parameters, batch and memory.
 std::string size_summary(const RunConfig& config, const ProcessGrid& grid,
                          const MemoryPlan& memory);
 

@@ -11,7 +11,7 @@ constexpr std::array<int, 3> kSignals = {SIGTERM, SIGINT, SIGUSR1};
 volatile std::sig_atomic_t stop_requested = 0;
 
 extern "C" void request_stop(int signal) {
-  if (signal == SIGINT) std::signal(SIGINT, SIG_DFL);  // the next one ends the process
+  if (signal == SIGINT) std::signal(SIGINT, SIG_DFL);  // a second SIGINT ends the process
   stop_requested = 1;
 }
 

@@ -4,8 +4,8 @@
 
 namespace tessera {
 
-/// While it lives, SIGTERM, SIGINT and SIGUSR1 (what schedulers send before they take a machine
-/// away) only ask for a stop; a second SIGINT ends the process as usual. At most one in a process.
+/// During its lifetime, SIGTERM, SIGINT and SIGUSR1 (which schedulers send before they preempt a
+/// job) only request a stop. A second SIGINT ends the process as usual. At most one per process.
 class StopSignal {
  public:
   StopSignal();
@@ -13,7 +13,7 @@ class StopSignal {
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  /// Whether any rank was asked to stop: the same answer on every rank. Collective.
+  /// Whether any rank was asked to stop; the answer is the same on every rank. Collective.
   bool requested(Communicator& world) const;
 };
 

@@ -14,7 +14,7 @@
 namespace tessera {
 namespace {
 
-/// 0 if there is nothing to take a mean over.
+/// 0 for an empty mean.
 float one_over(int64_t count) { return count == 0 ? 0.0f : 1.0f / static_cast<float>(count); }
 
 }  // namespace
@@ -39,7 +39,7 @@ TrainStep::Loaded TrainStep::run(int64_t step, MicroBatchSource& batches) {
   return loaded;
 }
 
-// Each data rank reads other samples, so that one alone may meet a damaged one, or a slow disk.
+// Data ranks read different samples, so a damaged one, or a slow disk, may affect a single rank.
 TrainStep::Loaded TrainStep::load(MicroBatchSource& batches) const {
   const TraceRange range("load batch");
   Loaded loaded;
@@ -93,7 +93,7 @@ void TrainStep::require_all_gradients() const {
   }
 }
 
-// Not when masters are loaded: loading may fail on one rank, and this call is collective.
+// Not called from loading: loading may fail on one rank, and this call is collective.
 void TrainStep::round_values(int64_t steps_done) {
   if (!values_are_rounded_) update_.round_values(steps_done);
   values_are_rounded_ = true;

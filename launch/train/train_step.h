@@ -13,21 +13,21 @@
 
 namespace tessera {
 
-/// Where a step's micro-batches come from, on one data rank.
+/// The source of a step's micro-batches on one data rank.
 class MicroBatchSource {
  public:
   virtual ~MicroBatchSource() = default;
 
-  /// Waits until the step's micro-batches are loaded, and returns what they hold. May throw on one
+  /// Waits until the step's micro-batches are loaded, and returns their counts. May throw on one
   /// rank alone.
   virtual TargetCounts load() = 0;
-  /// Starts loading the next step's, when all ranks have loaded this step's.
+  /// Starts loading the next step's micro-batches. Called after all ranks have loaded this step's.
   virtual void load_next() = 0;
-  /// How many there are, of every step.
+  /// Number of micro-batches, the same for every step.
   virtual int64_t size() const = 0;
   /// Index within the global batch of the first sequence of micro-batch i.
   virtual int64_t first_sequence(int64_t i) const = 0;
-  /// Micro-batch i on the model's device, until the next call.
+  /// Micro-batch i on the model's device, valid until the next call.
   virtual TokenBatch batch(int64_t i) = 0;
 };
 
@@ -36,37 +36,39 @@ class MicroStepRunner {
  public:
   virtual ~MicroStepRunner() = default;
 
-  /// As Model::train().
+  /// See Model::train().
   virtual void run(const StepContext& ctx, const TokenBatch& batch, const LossWeights& weights,
                    const LossSums& sums) = 0;
-  /// Whether every run() adds to the gradients, which therefore have to be zero before the first.
+  /// Whether every run() adds to the gradients, so that they must be zero before the first.
   virtual bool always_adds() const { return false; }
 };
 
 /// One optimizer step on one rank: load, forward and backward of each micro-batch, reduce, clip,
-/// update, gather. Nothing else knows this order: the trainer runs it, the memory plan runs it on
-/// the meta device, and `tessera plan` runs it with communicators that have no peers.
+/// update, gather. The only place that knows this order: the trainer runs it, the memory plan runs
+/// it on the meta device, and `tessera plan` runs it with communicators that have no peers.
 class TrainStep {
  public:
-  /// What a step took from its source.
+  /// What a step loaded from its source.
   struct Loaded {
-    TargetCounts counts;        ///< of all data ranks
+    TargetCounts counts;        ///< over all data ranks
     double wait_seconds = 0.0;  ///< the longest wait of a rank for its data
   };
 
-  /// `store` is allocated. Activations are in `arena`. All but `config` must outlive this.
+  /// `store` must be allocated. `arena` provides the activations. All arguments but `config` must
+  /// outlive this.
   TrainStep(const RunConfig& config, MicroStepRunner& runner, ParameterStore& store,
             const ParallelGroups& groups, Arena& arena);
 
-  /// Step number `step`, counted from 0. Only enqueues work on the device. Throws, on all ranks, if
-  /// loading failed on one. Collective over the world.
+  /// Runs step number `step`, counted from 0. Only enqueues work on the device. Throws on all ranks
+  /// if loading failed on one. Collective over the world.
   Loaded run(int64_t step, MicroBatchSource& batches);
 
-  /// With stochastic rounding, rounds the values as the last of `steps_done` steps left them, once
-  /// after reset(): masters came from elsewhere. run() does it by itself. Collective.
+  /// With stochastic rounding, rounds the values once after reset(), as the last of `steps_done`
+  /// steps left them, because the masters came from elsewhere. run() does this by itself.
+  /// Collective.
   void round_values(int64_t steps_done);
 
-  /// Weights were loaded or initialized: no step was taken, and none failed.
+  /// Call it after loading or initializing weights: forgets all steps and failures.
   void reset();
 
   /// Losses and gradient norm of the last step, or of the first that was not finite.
@@ -84,16 +86,16 @@ class TrainStep {
   Arena& arena_;
   WeightUpdate update_;
   OwnedTensor sums_;                // (LossSums::kCount) fp64
-  bool values_are_rounded_ = true;  // until masters come from elsewhere: reset()
+  bool values_are_rounded_ = true;  // false after reset(): masters came from elsewhere
 };
 
-/// A step's batch as it is cut over the data ranks.
+/// A step's batch, split over the data ranks.
 struct BatchShare {
-  int64_t local_batch;    ///< sequences of a data rank
-  int64_t micro_batches;  ///< of a data rank
+  int64_t local_batch;    ///< sequences per data rank
+  int64_t micro_batches;  ///< per data rank
 };
 
-/// Throws, naming both keys, if batch.global is no multiple of batch.micro × data ranks.
+/// Throws, naming both keys, if batch.global is not a multiple of batch.micro × data ranks.
 BatchShare batch_share(const BatchSection& batch, int data_ranks);
 
 }  // namespace tessera

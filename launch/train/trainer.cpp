@@ -28,7 +28,7 @@ BatchLayout batch_layout(const RunConfig& config, const ParallelGroups& groups) 
   return {config.batch.global, config.batch.micro, groups.dp->rank(), groups.dp->size()};
 }
 
-/// Throws if a GPU with so much free memory has no room for it.
+/// Throws if the plan does not fit into `free_bytes` of a GPU.
 MemoryPlan plan_for(const RunConfig& config, const ParallelGroups& groups, Device device,
                     size_t free_bytes) {
   const auto plan_for_micro = [&](int64_t micro_batch) {
@@ -48,7 +48,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// In a checkpoint's extra data: the tokens of the run so far, without padding.
+/// Key in a checkpoint's extra data: the tokens of the run so far, without padding.
 constexpr const char* kTokensKey = "tokens";
 
 }  // namespace
@@ -206,7 +206,7 @@ void Trainer::begin_save(const SaveObserver& observer) {
 
 SaveRequest Trainer::save_request(const SaveObserver& observer) {
   require_finite_steps();
-  // A checkpoint that can not go on must not push out one that can.
+  // A checkpoint that cannot resume must not displace one that can.
   all_or_none(groups_.world, [&] {
     const std::string name = not_finite_parameter(store_);
     require(

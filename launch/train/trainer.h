@@ -29,83 +29,82 @@
 
 namespace tessera {
 
-/// One rank's part in training a model: everything that a step touches, and what a checkpoint
-/// holds. All public functions but the getters are collective over the world.
+/// One rank's part in training a model: the state that a step touches and a checkpoint stores. All
+/// public functions except getters are collective over the world.
 class Trainer : private MicroBatchSource {
  public:
   /// Allocates everything on `device`, from the dry run's plan. `groups` must outlive the trainer
-  /// and move tensors of the device. The weights are zeros until initialize(), restore() or
-  /// start_from().
-  /// Throws, with the plan, if it needs more than `free_bytes` of a GPU.
+  /// and support tensors of the device. The weights are zero until initialize(), restore() or
+  /// start_from(). Throws, with the plan, if it needs more than `free_bytes` of a GPU.
   Trainer(const RunConfig& config, const ParallelGroups& groups, const TrainingData& data,
           Device device = kCpu, size_t free_bytes = SIZE_MAX);
 
-  /// Initial weights, step 0.
+  /// Sets initial weights and step 0.
   void initialize();
 
-  /// Goes on where the checkpoint stands.
+  /// Resumes from the checkpoint.
   void restore(Checkpoint& checkpoint);
 
-  /// The checkpoint's weights as initial ones, step 0. Heads that the checkpoint's model has not,
-  /// or for other labels, start anew, those that only it has are left out; returns a sentence that
-  /// names them, or "".
+  /// Uses the checkpoint's weights as initial ones, at step 0. Heads that the checkpoint lacks, or
+  /// has for other labels, are initialized; heads that only the checkpoint has are dropped. Returns
+  /// a sentence that names them, or "".
   std::string start_from(Checkpoint& checkpoint);
 
-  /// One optimizer step, of which the host enqueues the work and waits for none; the next step's
-  /// data are loaded meanwhile. Throws, on all ranks, if a sample is damaged. If the loss or the
-  /// gradient is not finite, neither this step nor a later one changes a weight, and the next
-  /// result(), evaluate() or save() throws.
+  /// Enqueues one optimizer step without waiting for it, and loads the next step's data meanwhile.
+  /// Throws on all ranks if a sample is damaged. If the loss or a gradient is not finite, neither
+  /// this step nor a later one changes a weight, and the next result(), evaluate() or save()
+  /// throws.
   void step();
 
-  /// What was done since the last result, which must be a step at least. Waits for the device.
+  /// Returns the work since the last result, which must be at least one step. Waits for the device.
   /// Throws, naming the step, if a loss or a gradient was not finite.
   StepResult result();
 
-  /// As result(), for one rank alone, and not collective: an error is left to the next call that
-  /// all ranks make.
+  /// Like result(), but on one rank alone and not collective. Leaves an error to the next
+  /// collective call.
   StepResult local_result();
 
-  /// Whether a result has to be waited for, so that asking after every step would cost time.
+  /// Whether result() waits for the device, so that calling it after every step would cost time.
   bool results_wait() const { return !store_.device().is_cpu(); }
 
-  /// Over min(eval.batches, all) batches of the eval data; throws if there is none, and as result()
-  /// does.
+  /// Evaluates min(eval.batches, all) batches of the eval data. Throws if there is none, and like
+  /// result().
   Evaluation evaluate();
 
-  /// Throws as result() does, too; then nothing is saved.
+  /// Saves a checkpoint. Throws like result(); nothing is saved then.
   SavedCheckpoint save(const SaveObserver& observer = {});
 
-  /// As save(), but only copies what this rank writes; the rest is done while steps go on. The next
-  /// save has to wait for finish_save().
+  /// Like save(), but only copies what this rank writes; the rest happens while steps continue.
+  /// Call finish_save() before the next save.
   void begin_save(const SaveObserver& observer = {});
-  /// Whether a save was begun of which neither poll_save() nor finish_save() has said that it is
-  /// done or has failed. The same on all ranks.
+  /// Whether a save has begun and neither poll_save() nor finish_save() has reported its end or
+  /// failure. The same on all ranks.
   bool saving() const { return background_save_.pending(); }
-  /// To be called between steps while saving(): what was saved, when it is. Throws, on all ranks,
-  /// if it has failed. Two numbers are exchanged.
+  /// Call it between steps while saving(). Returns the checkpoint once it is saved. Throws on all
+  /// ranks if the save failed. Exchanges two numbers.
   std::optional<SavedCheckpoint> poll_save() { return background_save_.poll(); }
-  /// As poll_save(), but waits until it is done.
+  /// Like poll_save(), but waits until the save is done.
   SavedCheckpoint finish_save() { return background_save_.finish(); }
 
-  /// Samples in the training data, and in each part of it: with the seed, what the order of samples
-  /// depends on.
+  /// Number of samples in the training data, and its parts. With the seed, they determine the order
+  /// of samples.
   int64_t num_train_samples() const { return batches_.num_train_samples(); }
   const std::vector<TrainPart>& train_parts() const { return train_parts_; }
   int64_t steps_done() const { return steps_done_; }
   int64_t samples_done() const { return samples_; }
   /// Without padding.
   int64_t tokens_done() const { return tokens_; }
-  /// What the datasets' tokens mean; may be null.
+  /// The datasets' tokenizer; may be null.
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }
-  /// Micro-steps that were launched as CUDA graphs.
+  /// Number of micro-steps launched as CUDA graphs.
   int64_t graph_launches() const { return micro_steps_.launches(); }
   const MemoryPlan& memory() const { return memory_; }
-  /// What there is now, in the lines of memory(): of activations the most that were in use so far.
+  /// Memory in use now, in the lines of memory(). For activations, the peak so far.
   std::vector<MemoryPlan::Line> memory_in_use() const;
   const ParameterStore& parameters() const { return store_; }
 
  private:
-  /// What was done since the last result.
+  /// The work since the last result.
   struct SinceResult {
     int64_t steps = 0;
     int64_t tokens = 0;
@@ -115,7 +114,7 @@ class Trainer : private MicroBatchSource {
   };
 
   void start_at(int64_t step, int64_t samples, int64_t tokens);
-  /// Begins to load what the first step here needs, while the weights are still to come.
+  /// Starts loading the data of the first step here, before the weights are set.
   void load_first_step(int64_t step, int64_t samples);
   // MicroBatchSource: this data rank's micro-batches of the next step.
   TargetCounts load() override;
@@ -125,12 +124,12 @@ class Trainer : private MicroBatchSource {
   TokenBatch batch(int64_t i) override;
 
   void require_finite_steps();
-  /// Throws on all ranks if the weights are not fit to be saved.
+  /// Throws on all ranks if the weights must not be saved.
   SaveRequest save_request(const SaveObserver& observer);
 
   RunConfig config_;
   const ParallelGroups& groups_;
-  RowSplit rows_;  // of activations, over the tensor ranks
+  RowSplit rows_;  // how tensor ranks share activations
   ParameterStore store_;
   std::unique_ptr<Model> model_;
   MemoryPlan memory_;
@@ -141,10 +140,10 @@ class Trainer : private MicroBatchSource {
   std::shared_ptr<const Tokenizer> tokenizer_;  ///< may be null
   PrefetchedBatches prefetched_;
   PrefetchedEvaluation eval_batches_;
-  DeviceBatch device_batch_;  // the one that the model works on
-  MicroSteps micro_steps_;    // ends before the memory that its graphs use
+  DeviceBatch device_batch_;  // the current micro-batch on the device
+  MicroSteps micro_steps_;    // destroyed before the memory that its graphs use
   std::unique_ptr<TrainStep> train_step_;
-  TargetCounts counts_;  // of the step
+  TargetCounts counts_;  // of the current step
   SinceResult since_result_;
   int64_t steps_done_ = 0;
   int64_t samples_ = 0;  // the position in the global order of samples

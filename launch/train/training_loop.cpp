@@ -16,7 +16,7 @@
 namespace tessera {
 namespace {
 
-/// Whether something that happens every `interval` steps (0: never) happens after step `step`.
+/// Whether an event with period `interval` (0: never) is due after step `step`.
 bool is_due(int64_t interval, int64_t step) { return interval > 0 && step % interval == 0; }
 
 }  // namespace
@@ -61,7 +61,7 @@ void TrainingLoop::run_steps() {
     const bool evaluates =
         is_due(config_.eval.interval, step) || (step == last_step_ && config_.eval.interval > 0);
     log_step(saves || evaluates);
-    // Saving comes first: after a signal there may be a second left.
+    // Save first: after a signal there may be only a second left.
     if (saves) {
       save(ends);
     } else if (trainer_.saving()) {
@@ -84,7 +84,7 @@ void TrainingLoop::take_step() {
   trainer_.step();
 }
 
-// Above all, this shows a --set that was forgotten.
+// This mainly reveals a forgotten --set.
 void TrainingLoop::report_changed_keys() {
   const std::filesystem::path earlier = std::filesystem::path(config_.run.dir) / "config.yaml";
   if (!std::filesystem::exists(earlier)) return;
@@ -136,7 +136,7 @@ void TrainingLoop::save(bool run_ends) {
   }
 }
 
-// At the end of a run, the failure of an earlier save must not cost the last one.
+// At the end of a run, a failed earlier save must not prevent the last one.
 void TrainingLoop::finish_earlier_save(bool run_ends) {
   try {
     finish_save();

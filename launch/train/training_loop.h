@@ -13,29 +13,30 @@
 
 namespace tessera {
 
-/// A run on one rank, from the trainer's first step to `last_step`: steps, and between them
-/// logging, checkpoints and evaluations when they are due.
+/// The loop of a run on one rank, from the trainer's first step to `last_step`: steps, and between
+/// them logging, checkpoints and evaluations when they are due.
 class TrainingLoop {
  public:
-  /// Writes RUN/config.yaml and opens RUN/metrics.jsonl on rank 0, and says which keys have changed
-  /// since the run's last start. Collective. The references must outlive this. `peak_flops` is what
-  /// all ranks can do in a second, if that is known.
+  /// Writes RUN/config.yaml and opens RUN/metrics.jsonl on rank 0, and reports which keys changed
+  /// since the run's last start. `peak_flops` is the peak of all ranks together, in FLOP/s, if
+  /// known. The references must outlive this. Collective.
   TrainingLoop(const RunConfig& config, int64_t last_step, Communicator& world, Trainer& trainer,
                Console& console, std::optional<double> peak_flops);
 
-  /// Takes the steps. An error that all ranks share first lets a save in the background finish.
+  /// Runs the steps. Before rethrowing an error that all ranks share, it lets a background save
+  /// finish.
   void run();
 
  private:
   void run_steps();
   void take_step();
   void report_changed_keys();
-  /// Logs the step if it is due. All ranks ask for the result if they `need` it, if a line is due,
-  /// or if asking costs nothing; otherwise only a rank whose progress bar is due asks.
+  /// Logs the step if it is due. All ranks fetch the result if they `need` it, if a line is due, or
+  /// if fetching it costs nothing; otherwise only a rank whose progress bar is due does.
   void log_step(bool needed);
   void log_result(const StepResult& result, bool line_is_due);
   void evaluate();
-  /// In the background, unless the run ends: then no steps could go on meanwhile.
+  /// Saves in the background unless the run ends, when no steps are left to overlap with.
   void save(bool run_ends);
   void finish_earlier_save(bool run_ends);
   void finish_save();

@@ -50,7 +50,7 @@ bool Communicator::ready(const Tensor& tensor, const char* op, const char* argum
   require(tensor.defined(), "{}: {} is an undefined tensor", op, argument);
   const bool is_meta = tensor.device().is_meta();
   if (tensor.numel() == 0 || (is_meta && !takes(tensor.device()))) return false;
-  require(takes(tensor.device()), "{}: {} is {}, but a communicator of kind {} can not move it", op,
+  require(takes(tensor.device()), "{}: {} is {}, but a communicator of kind {} cannot move it", op,
           argument, describe(tensor), name());
   require(is_meta || tensor.raw() != nullptr, "{}: {} is {}, but has no data", op, argument,
           describe(tensor));
@@ -141,14 +141,14 @@ void Communicator::broadcast(Tensor tensor, int root) {
 void Communicator::send(const Tensor& tensor, int destination) {
   const TraceRange range("send", bytes_of(tensor));
   check_peer(destination, "send", "destination");
-  require(destination != rank_, "send: rank {} can not send to itself", rank_);
+  require(destination != rank_, "send: rank {} cannot send to itself", rank_);
   if (ready(tensor, "send", "tensor")) do_send(tensor, destination);
 }
 
 void Communicator::recv(Tensor tensor, int source) {
   const TraceRange range("recv", bytes_of(tensor));
   check_peer(source, "recv", "source");
-  require(source != rank_, "recv: rank {} can not receive from itself", rank_);
+  require(source != rank_, "recv: rank {} cannot receive from itself", rank_);
   if (ready(tensor, "recv", "tensor")) do_recv(tensor, source);
 }
 

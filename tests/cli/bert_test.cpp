@@ -155,10 +155,10 @@ TEST_F(CliBert, FillsMasksOnAnyNumberOfRanks) {
                  {"tokens, special ones included, but the model takes at most 16"});
   expect_refused(
       run(tessera(kAlone, {"generate", "--checkpoint", path("run").string(), "--prompt", "7"})),
-      {"is a BERT that this command can not use", "fill-mask"});
+      {"is a BERT that this command cannot use", "fill-mask"});
   expect_refused(
       run(tessera(kAlone, {"classify", "--checkpoint", path("run").string(), "--text", "7"})),
-      {"is a BERT that this command can not use: it fills masks", "model.head=classification"});
+      {"is a BERT that this command cannot use: it fills masks", "model.head=classification"});
 }
 
 TEST_F(CliBert, ClassifiesWithTheNamesOfItsLabels) {

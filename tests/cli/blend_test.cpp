@@ -30,8 +30,8 @@ TEST_F(CliBlend, AResumedRunIsTheUninterruptedOne) {
                           "model.dropout=0.1", "data.packing=documents"};
   const Outcome whole = trained(2, "whole", keys);
   expect_success(whole);
-  EXPECT_EQ(whole.count(" samples, 66.67 % of the run's; "), 1u) << whole.output;
-  EXPECT_EQ(whole.count(" samples, 33.33 % of the run's; "), 1u) << whole.output;
+  EXPECT_EQ(whole.count(" samples, 66.67% of the run's samples; "), 1u) << whole.output;
+  EXPECT_EQ(whole.count(" samples, 33.33% of the run's samples; "), 1u) << whole.output;
 
   Arguments first = keys;
   first.emplace_back("--stop-at=7");

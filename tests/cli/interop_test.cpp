@@ -77,14 +77,14 @@ TEST_F(CliInterop, WhatCanNotBeIsRefused) {
                  {"none is not a folder"});
   expect_refused(
       called("export", {"--checkpoint", at("run"), "--to", at("out"), "--max-shard-size", "much"}),
-      {"\"much\" is no size", "as 5GB"});
+      {"\"much\" is not a size", "as 5GB"});
   expect_refused(
       called("export", {"--checkpoint", at("run"), "--to", at("out"), "--precision", "fp8"}),
       {"--precision"});
   expect_refused(called("import", {at("none"), "--to", at("back")}), {"none is not a folder"});
   fs::create_directory(path("empty"));
   expect_refused(called("import", {at("empty"), "--to", at("back")}, 2),
-                 {"config.json: can not be opened"});
+                 {"config.json: cannot be opened"});
   EXPECT_FALSE(fs::exists(path("back")));
   expect_refused(called("import", {at("empty")}), {"--to is required"});
 }

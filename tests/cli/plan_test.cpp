@@ -92,7 +92,7 @@ TEST_F(CliPlan, RefusesWhatItDoesNotUnderstand) {
     refused(all, facts);
   };
   for (const char* memory : {"80Gb", "80 G", "0GB", "-1GB", "1.5GB", "GB", "99999999999TB"}) {
-    swept({memory}, {"is no size"});
+    swept({memory}, {"is not a size"});
   }
   for (const char* flops : {"400t", "0T", "-1T", "T", "infT", "1TT"}) {
     swept({"80GB", "--flops", flops}, {"--flops: ", "as 400T"});

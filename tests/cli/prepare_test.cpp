@@ -59,7 +59,7 @@ TEST_F(CliPrepare, ATrainingThatFailsLeavesNoFolder) {
         "gzip -c {} | head -c 50 | {} tokenizer train --kind {} --vocab-size 60 "
         "--input - --output {}/file",
         path("text.txt").string(), TESSERA_BINARY, kind, path("new").string());
-    expect_refused(run({"sh", "-c", script}), {"not whole"});
+    expect_refused(run({"sh", "-c", script}), {"incomplete"});
     EXPECT_FALSE(std::filesystem::exists(path("new"))) << kind;
   }
 }
@@ -70,7 +70,7 @@ TEST_F(CliPrepare, RefusesWhatItCanNotRead) {
                  {"-:1: the line is a JSON array"});
   expect_refused(prepared("", "--input $IN --field text"), {"--field is for JSON lines"});
   expect_refused(prepared("gzip -c $IN | head -c 50 |", "--input -"),
-                 {"-: ends after its byte 50", "not whole"});
+                 {"-: ends after byte 50", "incomplete"});
   EXPECT_FALSE(std::filesystem::exists(path("out.bin")));
   EXPECT_FALSE(std::filesystem::exists(path("out.bin.tmp")));
 }

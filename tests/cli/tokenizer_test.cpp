@@ -100,7 +100,7 @@ TEST_F(CliTokenizer, WhatCanNotBeIsRefused) {
   expect_refused(run(tessera(kAlone, {"tokenizer", "train", "--kind", "wordpiece", "--input",
                                       path("none").string(), "--output", vocabulary(),
                                       "--vocab-size", "60", "--overwrite"})),
-                 {"tokenizer train: 1 of 1 inputs can not be read", "No such file"});
+                 {"tokenizer train: 1 of 1 inputs cannot be read", "No such file"});
   expect_refused(run(tessera(kAlone, {"tokenizer"})), {"tessera tokenizer"});
 
   expect_success(prepared({}));
@@ -128,7 +128,8 @@ TEST_F(CliTokenizer, SentencePieceFromTextToAModelThatSpeaks) {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run(tessera(kAlone, arguments));
   };
-  expect_refused(train({"--vocab-size", "60000"}), {"to have 60000 tokens, but the text gives "});
+  expect_refused(train({"--vocab-size", "60000"}),
+                 {"vocabulary has 60000 tokens, but the text yields "});
   expect_refused(train({"--vocab-size", "30", "--cased"}), {"sentencepiece does not take --cased"});
   EXPECT_FALSE(fs::exists(model));
   const Outcome outcome = train({"--vocab-size", "30", "--model-type", "bpe"});

@@ -24,7 +24,7 @@ TEST_P(CliUsage, UnknownCommandsAndOptionsAreNamed) {
                  {"--stop-at: '0' is not a whole number from 1 on"});
   expect_refused(called({"train", "x.yaml", "y.yaml"}), {"'y.yaml' was not expected"});
   expect_refused(called({"train", path("no.yaml").string()}),
-                 {"can not open the configuration " + path("no.yaml").string()});
+                 {"cannot open the configuration " + path("no.yaml").string()});
   expect_refused(called({"verify", path("nowhere").string()}), {"nowhere is not a folder"});
 }
 

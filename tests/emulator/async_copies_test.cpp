@@ -8,8 +8,8 @@ namespace {
 
 constexpr unsigned kThreads = 4;
 
-/// Each thread brings 16 bytes, the last one zeros. What it sees before it has waited, and then its
-/// neighbour's.
+/// Each thread copies 16 bytes, the last one zeros. Reads its own copy before waiting, then its
+/// neighbor's after.
 __global__ void copy_kernel(const uint4* from, uint32_t* before, uint4* after) {
   auto* shared = dynamic_shared<uint4>();
   const unsigned thread = threadIdx.x;

@@ -1,4 +1,4 @@
-// What a GPU may answer by anything, or by never ending, ends here with a message.
+// Errors that a GPU may answer with any result, or by hanging, must end with a message here.
 
 #include "tests/emulator/test_launch.h"
 
@@ -57,7 +57,7 @@ __global__ void left_out_kernel() { __syncwarp(0x0000ffffu); }
 
 TEST(BarriersDeathTest, ALaneIsInItsMask) {
   EXPECT_DEATH(run("left out", left_out_kernel, 32),
-               "thread \\(16, 0, 0\\): this lane is at an exchange whose mask leaves it out");
+               "thread \\(16, 0, 0\\): this lane is at an exchange whose mask excludes it");
 }
 
 __global__ void outside_kernel() {
@@ -65,8 +65,7 @@ __global__ void outside_kernel() {
 }
 
 TEST(BarriersDeathTest, AShuffleReadsALaneOfItsMask) {
-  EXPECT_DEATH(run("outside", outside_kernel, 32),
-               "a shuffle reads a lane that its mask leaves out");
+  EXPECT_DEATH(run("outside", outside_kernel, 32), "a shuffle reads a lane that its mask excludes");
 }
 
 __global__ void two_places_kernel() {

@@ -1,4 +1,4 @@
-// Runs the threads of a block in rounds: each in its turn until it waits or ends.
+// Runs the threads of a block in rounds: each in turn, until it waits or ends.
 
 #include "tests/emulator/block.h"
 
@@ -7,7 +7,7 @@
 namespace emulator {
 
 Block& the_block() {
-  static auto* block = new Block;  // its fibers are never ended
+  static auto* block = new Block;  // its fibers never end
   return *block;
 }
 
@@ -28,7 +28,7 @@ void Block::prepare(const Launch& launch) {
   }
   ready_ = count_;
   ended_ = at_barrier_ = turn_ = 0;
-  // Of exactly this size, so that a sanitizer sees what goes beyond it; NaN until it is written.
+  // Exactly this size, so that a sanitizer detects overruns; filled with NaN.
   shared_.reset(new std::byte[launch.shared_bytes]);
   std::memset(shared_.get(), 0xff, launch.shared_bytes);
 }
@@ -76,7 +76,7 @@ Fiber* Block::idle_fiber() {
   return fiber;
 }
 
-/// The thread whose turn it is; none when all have ended.
+/// Returns the next thread to run, or none if all have ended.
 unsigned Block::next() {
   if (ready_ == 0) {
     if (ended_ == count_) return kNone;
@@ -99,7 +99,7 @@ void Block::become(unsigned thread) {
   threadIdx = threads_[thread].index;
 }
 
-/// Lets the others run until it is this thread's turn again.
+/// Lets the other threads run until it is this thread's turn again.
 void Block::yield() {
   Thread& mine = threads_[current_];
   mine.fiber = fiber_;
@@ -133,9 +133,9 @@ void Block::exchange(Parcel& parcel, const Site& site) {
   mine.state = State::at_exchange;
   mine.parcel = &parcel;
   mine.site = site;
-  if ((mask >> lane & 1u) == 0) fail("this lane is at an exchange whose mask leaves it out");
+  if ((mask >> lane & 1u) == 0) fail("this lane is at an exchange whose mask excludes it");
   if (parcel.kind == Exchange::shuffle && (mask >> parcel.source & 1u) == 0) {
-    fail("a shuffle reads a lane that its mask leaves out");
+    fail("a shuffle reads a lane that its mask excludes");
   }
   unsigned& waiting = waiting_[current_ / kWarp];
   waiting |= 1u << lane;
@@ -146,7 +146,7 @@ void Block::exchange(Parcel& parcel, const Site& site) {
   yield();
 }
 
-/// All lanes of the mask are at an exchange: each gets what it came for.
+/// All lanes of the mask have reached an exchange: delivers their results.
 void Block::complete(unsigned first, unsigned mask) {
   const Thread& mine = threads_[current_];
   std::byte values[kWarp][16];

@@ -13,19 +13,19 @@
 
 namespace emulator {
 
-/// The block that runs, its threads and their stacks. There is one in a process.
+/// The running block, its threads and their stacks. A process has only one.
 class Block {
  public:
-  /// Runs one block of the launch; `blockIdx` is set.
+  /// Runs one block of the launch. `blockIdx` must be set.
   void run(const Launch& launch, Order& order, const std::function<void()>& body);
 
-  // For the thread that runs:
+  // Called by the running thread:
   void barrier(const Site& site);
   void exchange(Parcel& parcel, const Site& site);
   int lane() const { return static_cast<int>(current_ % kWarp); }
   void* shared() { return shared_.get(); }
 
-  /// Whether `address` lies in the page below the stack of the thread that runs.
+  /// Returns whether `address` is in the page below the running thread's stack.
   bool overflows_stack(const void* address) const;
 
  private:
@@ -35,9 +35,9 @@ class Block {
   struct Thread {
     uint3 index;
     State state;
-    Fiber* fiber;    // null until it waits: a fiber goes on with the next thread when one has ended
-    Parcel* parcel;  // what it brings to an exchange
-    Site site;       // where it waits
+    Fiber* fiber;    // null until it waits: a fiber runs the next thread when one has ended
+    Parcel* parcel;  // what it passes to an exchange
+    Site site;       // number of threads
   };
 
   static void fiber_main();
@@ -53,14 +53,14 @@ class Block {
   Shape shape_;
   unsigned count_ = 0;  // of threads
   std::vector<Thread> threads_;
-  std::vector<unsigned> waiting_;  // by warp: the lanes at an exchange
+  std::vector<unsigned> waiting_;  // by warp: lanes waiting at an exchange
   Order* order_ = nullptr;
-  std::vector<unsigned> turns_;  // the threads in the order of this round
+  std::vector<unsigned> turns_;  // order of the threads in this round
   unsigned turn_ = 0, current_ = 0;
   unsigned ready_ = 0, ended_ = 0, at_barrier_ = 0;
   const std::function<void()>* body_ = nullptr;
   HostThread host_;
-  Fiber* fiber_ = nullptr;  // that runs
+  Fiber* fiber_ = nullptr;  // the running one
   std::vector<Fiber*> idle_;
   std::unique_ptr<std::byte[]> shared_;
 };

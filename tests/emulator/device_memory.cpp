@@ -22,27 +22,27 @@
 namespace emulator {
 namespace {
 
-// [first, first + pages) can be touched where device memory may be, and what else is reserved
-// never.
+// [first, first + pages) is accessible while device memory is; the rest of the reservation never
+// is.
 struct Allocation {
   void* reserved;
   size_t reserved_bytes;
   std::byte* first;
-  size_t pages;  // bytes of them
-  size_t bytes;  // that were asked for; they end with the pages, but for their alignment
+  size_t pages;  // size of them in bytes
+  size_t bytes;  // requested size; the bytes end with the pages, up to alignment
   int device;
 };
 
 struct Memory {
   std::mutex mutex;
-  std::map<std::byte*, Allocation> blocks;  // by what was given out
-  std::map<std::byte*, size_t> host;        // allocate_host()'s
+  std::map<std::byte*, Allocation> blocks;  // by the returned address
+  std::map<std::byte*, size_t> host;        // from allocate_host()
   std::map<int, size_t> used;               // by device
   int users = 0;
 };
 
 Memory& memory() {
-  static auto* instance = new Memory;  // outlives every thread
+  static auto* instance = new Memory;  // outlives all threads
   return *instance;
 }
 
@@ -70,8 +70,8 @@ size_t host_bytes_behind(const Memory& state, const void* data) {
 
 size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
-// Huge pages, where the block has some, make protect() a hundred times quicker; they end where the
-// page without access begins.
+// Huge pages, used if the block is large enough, make protect() a hundred times faster. They end
+// where the inaccessible page begins.
 Allocation reserve(size_t bytes, size_t pages, int device) {
   constexpr size_t kHugePage = size_t{2} << 20;
   const size_t alignment = pages < kHugePage ? kPage : kHugePage;
@@ -139,7 +139,7 @@ bool free_device(void* data) {
 }
 
 void* allocate_host(size_t bytes) {
-  // A sanitizer would end the process where there is not as much.
+  // A sanitizer would end the process if memory runs out.
   if (bytes > kDeviceBytes) return nullptr;
   void* data = nullptr;
   if (posix_memalign(&data, 256, bytes) != 0) return nullptr;
@@ -194,7 +194,7 @@ int device_of(const void* data, size_t bytes) {
 
 DeviceAddress find_device_address(const void* address) {
   Memory& state = memory();
-  if (!state.mutex.try_lock()) return {};  // a fault while it was held
+  if (!state.mutex.try_lock()) return {};  // the fault occurred while the mutex was held
   const std::lock_guard lock(state.mutex, std::adopt_lock);
   return find(state, address);
 }

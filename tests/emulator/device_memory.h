@@ -4,8 +4,8 @@
 
 namespace emulator {
 
-/// While one lives, device memory can be touched; otherwise the host that touches it is stopped as
-/// if it were a GPU's. Any number, on any threads.
+/// Device memory is accessible while one of these exists; otherwise, a host access is stopped like
+/// an access to a real GPU's memory. There may be any number, on any threads.
 class DeviceAccess {
  public:
   DeviceAccess();
@@ -14,35 +14,36 @@ class DeviceAccess {
   DeviceAccess& operator=(const DeviceAccess&) = delete;
 };
 
-/// Bytes of each emulated GPU.
+/// The memory size of each emulated GPU in bytes.
 inline constexpr size_t kDeviceBytes = size_t{12} << 30;
 size_t free_device_bytes(int device);
 
-/// A block that ends at a page without access, aligned to 256 bytes and filled with ones; null if
-/// the GPU has not as much.
+/// Returns a block that ends at an inaccessible page, is aligned to 256 bytes and filled with 0xff.
+/// Returns null if the GPU is out of memory.
 void* allocate_device(size_t bytes, int device);
-/// False if it is no such block.
+/// Returns false if `data` is not such a block.
 bool free_device(void* data);
 
-/// Whether `data` lies in one.
+/// Returns whether `data` is in such a block.
 bool is_allocated_device(const void* data);
 
 inline constexpr int kNoDevice = -1, kAnyDevice = -2;
-/// The GPU whose block has all of these bytes, kAnyDevice of what every GPU and the host see, and
-/// kNoDevice of anything else.
+/// Returns the GPU whose block contains all of these bytes, kAnyDevice for memory that all GPUs and
+/// the host can access, or kNoDevice for any other memory.
 int device_of(const void* data, size_t bytes);
 
-/// Memory that the host sees too, of exactly this size for a sanitizer; freed by free_host().
+/// Memory that the host can also access, of exactly this size for sanitizers. Free it with
+/// free_host().
 void* allocate_host(size_t bytes);
 void free_host(void* data);
-/// Whether `data` lies in one.
+/// Returns whether `data` is in such memory.
 bool is_allocated_host(const void* data);
 
-/// Bytes from `data` to the end of the block of either kind that it lies in; 0 if it lies in none.
+/// Returns the bytes from `data` to the end of its block, of either kind; 0 if it is in none.
 size_t bytes_behind(const void* data);
 
-/// Makes a touch of memory that is not to be touched say what it was. To be called on each thread
-/// that runs kernels.
+/// Makes faults on inaccessible memory report what was accessed. Call on each thread that runs
+/// kernels.
 void catch_faults();
 
 }  // namespace emulator

@@ -74,7 +74,7 @@ __global__ void halves_kernel(int* out) {
   const int lane = static_cast<int>(threadIdx.x);
   const unsigned mask = lane < 16 ? 0x0000ffffu : 0xffff0000u;
   int x = lane;
-  // One half exchanges more often than the other; then both do.
+  // One half of the warp exchanges more often than the other, then both together.
   const int rounds = lane < 16 ? 3 : 2;
   for (int i = 0; i < rounds; ++i) x += __shfl_xor_sync(mask, x, 1);
   out[lane] = __shfl_xor_sync(kWholeWarp, x, 16);
@@ -121,7 +121,7 @@ TEST(Execution, SharedMemoryIsNanUntilItIsWritten) {
   }
 }
 
-// Each thread reads what its neighbours wrote; there is no barrier between.
+// Each thread reads what its neighbors wrote, with or without a barrier in between.
 template <bool kWithBarrier>
 __global__ void neighbours_kernel(int* out) {
   __shared__ int held[64];

@@ -1,4 +1,4 @@
-// What is said of a kernel that can not go on, and of a call that a GPU would not survive.
+// Messages about a kernel that cannot continue, and about calls that a GPU would not survive.
 
 #include <cstdio>
 #include <cstdlib>
@@ -44,7 +44,7 @@ std::string Block::place_of(unsigned i) const {
   }
 }
 
-/// No thread can go on: tells of one that waits, and of one that it waits for.
+/// No thread can continue: reports one that waits and one that it waits for.
 void Block::fail_stuck() const {
   for (unsigned i = 0; i < count_; ++i) {
     if (threads_[i].state != State::at_exchange) continue;

@@ -1,5 +1,5 @@
-// Fibers without system calls: a switch saves the registers that a called function must keep, and
-// changes the stack. (ucontext's makes a system call for the signal mask each time.)
+// Fibers without system calls: a switch saves the callee-saved registers and changes the stack.
+// (Those of ucontext make a system call for the signal mask on each switch.)
 
 #include "tests/emulator/fiber.h"
 
@@ -40,7 +40,7 @@ emulator_switch_stacks:
 namespace emulator {
 namespace {
 
-constexpr size_t kMost = 1024;  // as many as a block may have threads
+constexpr size_t kMost = 1024;  // maximum number of threads in a block
 constexpr size_t kAllStacks = kMost * (kPage + kStackBytes);
 
 std::byte* reserve_stacks() {
@@ -58,9 +58,9 @@ std::byte* all_stacks() {
   return stacks;
 }
 
-// AddressSanitizer is told when the stack of the host's thread is left and when it is taken again.
-// To it the stacks of all fibers are one: to tell it of each switch would take longer than the rest
-// of the switch. Not thread-local, since grids take turns.
+// Tells AddressSanitizer when a host thread leaves its stack and when it returns. All fibers count
+// as one stack: reporting each switch would take longer than the switch itself. Not thread-local,
+// because grids take turns.
 class HostStack {
  public:
   void leaves() {
@@ -79,7 +79,7 @@ class HostStack {
     __sanitizer_finish_switch_fiber(own_frames_, nullptr, nullptr);
 #endif
   }
-  /// In a fiber, which the host's thread may have switched to.
+  /// Called in a fiber, to which the host thread may have switched.
   void may_have_left() {
     if (!crossing_) return;
     crossing_ = false;
@@ -105,7 +105,7 @@ Fiber* make_fiber(void (*entry)()) {
   }
   std::byte* page = all_stacks() + made++ * (kPage + kStackBytes);
   mprotect(page, kPage, PROT_NONE);
-  // Six registers, the entry to return to, and no return address above it.
+  // Six registers, the entry address to return to, and no return address above it.
   auto* top = reinterpret_cast<void**>(page + kPage + kStackBytes) - 8;
   top[6] = reinterpret_cast<void*>(entry);
   return new Fiber{top, page + kPage};

@@ -1,5 +1,5 @@
-// Streams that are captured, and the graphs that come of it, whose nodes run in the order in which
-// they were captured. Stricter than a GPU: a capture takes no copies from or to pageable memory.
+// Captured streams and the resulting graphs, whose nodes run in capture order. Stricter than a GPU:
+// captures reject copies from or to pageable memory.
 
 #include "tests/emulator/graphs.h"
 
@@ -13,7 +13,8 @@ namespace {
 
 thread_local std::shared_ptr<Recording> of_thread;
 
-/// Ends it on all its streams; whether what they had was waited for by the first.
+/// Ends the recording on all its streams. Returns whether all of their work was joined to the
+/// first.
 bool end(Recording& recording) {
   const Reach known = recording.origin->capture.reach();
   bool joined = true;
@@ -94,7 +95,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
 }
 
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, void* nodes, size_t* count) {
-  if (nodes != nullptr) return cudaErrorInvalidValue;  // only to be counted
+  if (nodes != nullptr) return cudaErrorInvalidValue;  // only counting is supported
   *count = graph->nodes.size();
   return cudaSuccess;
 }

@@ -9,20 +9,20 @@ namespace emulator {
 
 struct Stream;
 
-/// A piece of a stream's work: false if it can not be done yet.
+/// A piece of a stream's work; returns false if it cannot be done yet.
 using Work = std::function<bool()>;
-/// Enqueues a piece of work, now or at each launch of the graph that it is captured in.
+/// Enqueues a piece of work, now or at each launch of the graph that captured it.
 using Node = std::function<void(Stream&)>;
 
 struct Graph {
   std::vector<Node> nodes;
 };
 
-/// Lets `node` enqueue, or keeps it for a graph while the stream is captured.
+/// Lets `node` enqueue its work, or adds it to a graph if the stream is being captured.
 void enqueue_node(Stream& stream, Node node);
 
-/// What is captured together: of the stream that it began with, and of all that have waited since
-/// for an event of a captured one.
+/// A joint capture of the stream where it began and of all streams that have since waited for an
+/// event of a captured stream.
 struct Recording {
   const Stream* origin = nullptr;
   std::vector<Stream*> streams;
@@ -30,7 +30,7 @@ struct Recording {
   Graph graph;
 };
 
-/// How much of a recording a point of it comes after: of each stream, how many nodes.
+/// The nodes of a recording that come before a point: how many of each stream.
 using Reach = std::map<const Stream*, size_t>;
 
 /// A stream's part in a recording.
@@ -41,14 +41,15 @@ class Capture {
   const std::shared_ptr<Recording>& recording() const { return recording_; }
   const Reach& reach() const { return reach_; }
 
-  /// `stream`, whose this is, is captured from now on.
+  /// Starts capturing `stream`, to which this capture belongs.
   void join(std::shared_ptr<Recording> recording, Stream& stream);
-  /// What comes next is after all of that.
+  /// Orders later work after `reach`.
   void follow(const Reach& reach);
   void add(Node node);
   void leave() { *this = {}; }
 
-  /// To be asked by what a capture does not allow: whether there is one, which is broken then.
+  /// For calls that a capture does not allow: invalidates the capture, if any. Returns whether
+  /// there is one.
   bool forbids();
 
  private:
@@ -57,7 +58,7 @@ class Capture {
   Reach reach_;
 };
 
-/// The same of whatever the calling thread captures, for what concerns no one stream.
+/// Does the same for the calling thread's capture, for calls that concern no particular stream.
 bool thread_capture_forbids();
 
 }  // namespace emulator

@@ -32,7 +32,7 @@ TEST(Graphs, DoNothingWhenRecordedAndAllWhenLaunched) {
 TEST(Graphs, KeepWhatOwnsTheirWork) {
   auto owner = std::make_shared<int>(1);
   const std::weak_ptr<int> watched = owner;
-  keep_for_recording(owner);  // of no graph
+  keep_for_recording(owner);  // not in any graph
   auto graph = std::make_unique<Graph>([&] { keep_for_recording(owner); });
   owner.reset();
   EXPECT_FALSE(watched.expired());
@@ -47,7 +47,7 @@ TEST(Graphs, AreLaunchedInPartsWhereTheyWereCut) {
     cut();
     add(value, 2);
     cut();
-    cut();  // between them there is nothing
+    cut();  // without a node in between
   });
   EXPECT_EQ(value[0], 0);
   for (int base = 0; base < 100; base += 50) {
@@ -104,14 +104,14 @@ TEST(Graphs, HoldNothingThatTheHostWaitsFor) {
     test::expect_error([&] { const Graph graph(wait); }, {"cudaErrorStreamCaptureUnsupported"});
     EXPECT_FALSE(is_recording());
   }
-  // An error that nobody looked at.
+  // An error that nobody checked.
   test::expect_error([&] { const Graph graph([] { cudaStreamQuery(stream()); }); },
                      {"cudaErrorStreamCaptureInvalidated"});
   add(value, 3);
   EXPECT_EQ(value[0], 3);
 }
 
-/// A stream beside the thread's own, and events of both.
+/// A second stream beside the thread's own, and events of both.
 struct Side {
   cudaStream_t stream = nullptr;
   cudaEvent_t fork = nullptr, join = nullptr;
@@ -154,7 +154,7 @@ TEST(Graphs, HoldWhatOtherStreamsDoInBetween) {
       side.end();
       add(value, 2);
     });
-    side.clear(value);  // it is captured no more
+    side.clear(value);  // it is no longer captured
     graph.launch();
     graph.launch();
     synchronize();

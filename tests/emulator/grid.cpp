@@ -1,4 +1,4 @@
-// Runs a grid, one block after the other, on the calling thread.
+// Runs a grid on the calling thread, one block after the other.
 
 #include "tests/emulator/grid.h"
 

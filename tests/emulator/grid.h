@@ -4,13 +4,13 @@
 
 namespace emulator {
 
-/// The launch that runs, or ran last.
+/// The current or last launch.
 const Launch& running_launch();
 
-/// Whether a kernel runs on the calling thread.
+/// Returns whether a kernel is running on the calling thread.
 bool in_kernel();
 
-/// Fills all `__shared__` variables with bytes of ones: NaN until they are written.
+/// Fills all `__shared__` variables with 0xff, so that they are NaN until written.
 void poison_static_shared();
 
 }  // namespace emulator

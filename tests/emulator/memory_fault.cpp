@@ -1,5 +1,5 @@
-// Says what a touch of memory without access was, where it is the emulated GPU's; all other faults
-// go on to whoever handled them before, such as AddressSanitizer.
+// Explains a fault on inaccessible memory of the emulated GPU. All other faults are passed to the
+// previous handler, such as AddressSanitizer's.
 
 #include "tests/emulator/memory_fault.h"
 
@@ -36,16 +36,16 @@ void on_fault(int signal, siginfo_t* info, void* context) {
     std::abort();
   }
   if ((before.sa_flags & SA_SIGINFO) != 0) return before.sa_sigaction(signal, info, context);
-  sigaction(signal, &before, nullptr);  // what faulted is done again, and ends as it would have
+  sigaction(signal, &before, nullptr);  // the access is repeated, and ends as it would have
 }
 
-/// A thread's stack for the handler, since that of a fiber may be what is full.
+/// A stack of the thread for the handler, because the fiber's stack may have overflowed.
 class HandlerStack {
  public:
   HandlerStack() {
     stack_t now = {};
     sigaltstack(nullptr, &now);
-    if ((now.ss_flags & SS_DISABLE) == 0) return;  // AddressSanitizer's
+    if ((now.ss_flags & SS_DISABLE) == 0) return;  // that of AddressSanitizer
     memory_.reset(new std::byte[kBytes]);
     stack_t mine = {};
     mine.ss_sp = memory_.get();

@@ -12,7 +12,7 @@ constexpr bool kAddressSanitizer = true;
 constexpr bool kAddressSanitizer = false;
 #endif
 
-/// `bytes` that the host can not see.
+/// `bytes` of memory that the host cannot access.
 class Hidden {
  public:
   explicit Hidden(size_t bytes) : data_(static_cast<char*>(allocate(bytes))) {}

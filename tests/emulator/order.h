@@ -6,14 +6,15 @@
 
 namespace emulator {
 
-/// TESSERA_EMULATOR_ORDER=forward|reverse|shuffle:SEED: in which order the blocks of a grid and the
-/// threads of a block run. A kernel that is right gives the same in all.
+/// The order in which blocks of a grid and threads of a block run, from
+/// TESSERA_EMULATOR_ORDER=forward|reverse|shuffle:SEED. A correct kernel gives the same result in
+/// every order.
 class Order {
  public:
-  /// Fails on any other text.
+  /// Fails for any other value.
   static Order from_environment();
 
-  /// Makes `out` 0 … n − 1 in this order. A shuffle gives another one each time.
+  /// Sets `out` to 0 … n − 1 in this order. Each shuffle is different.
   void put(unsigned n, std::vector<unsigned>& out);
 
   bool changes() const { return kind_ == Kind::shuffle; }

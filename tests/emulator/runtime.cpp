@@ -1,4 +1,4 @@
-// Devices, errors and memory of the part of CUDA's runtime that Tessera uses, on an emulated GPU.
+// Devices, errors and memory of the CUDA runtime, as far as Tessera uses it, on an emulated GPU.
 
 #include <cuda_runtime.h>
 
@@ -159,7 +159,7 @@ cudaError_t cudaFree(void* data) {
   emulator::require_device("cudaFree");
   if (emulator::thread_capture_forbids()) return cudaErrorStreamCaptureUnsupported;
   emulator::finish_device();
-  if (!emulator::free_device(data)) emulator::free_host(data);  // of cudaMallocManaged
+  if (!emulator::free_device(data)) emulator::free_host(data);  // from cudaMallocManaged
   return cudaSuccess;
 }
 cudaError_t cudaMallocManaged(void** data, size_t bytes) {

@@ -1,4 +1,4 @@
-// Finds the sections of the program that `__shared__` makes, and fills them.
+// Finds and fills the sections of the program that `__shared__` creates.
 
 #include <elf.h>
 #include <link.h>
@@ -21,7 +21,7 @@ struct Part {
 
 uintptr_t load_address() {
   uintptr_t address = 0;
-  // The first is the program itself.
+  // The first object is the program itself.
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* out) {
         *static_cast<uintptr_t*>(out) = info->dlpi_addr;
@@ -37,7 +37,7 @@ std::vector<Part> find_parts() {
     file.seekg(static_cast<std::streamoff>(offset));
     file.read(reinterpret_cast<char*>(out), static_cast<std::streamsize>(count * sizeof(*out)));
     if (!file) {
-      std::fprintf(stderr, "emulated GPU: can not read the sections of this program\n");
+      std::fprintf(stderr, "emulated GPU: cannot read the sections of this program\n");
       std::abort();
     }
   };
@@ -62,7 +62,7 @@ std::vector<Part> find_parts() {
 void poison_static_shared() {
   static const std::vector<Part> parts = find_parts();
   for (auto [data, bytes] : parts) {
-    // Not memset, which AddressSanitizer would stop at what it put between two variables.
+    // Not memset, because AddressSanitizer would stop at the redzones between variables.
     asm volatile("rep stosb" : "+D"(data), "+c"(bytes) : "a"(0xff) : "memory");
   }
 }

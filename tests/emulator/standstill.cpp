@@ -12,9 +12,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Waiting {
-  uint64_t events;  // that had happened by then
+  uint64_t events;  // number of events at that time
   Clock::time_point since, last;
-  bool asks;  // and does not sleep
+  bool asks;  // polls instead of sleeping
 };
 
 struct State {
@@ -29,7 +29,7 @@ State& state() {
 }
 
 bool waits(std::thread::id thread) {
-  // Nobody who looks after errors meanwhile asks as seldom, or gives up as early.
+  // Callers that check for errors meanwhile poll more often than kPause and give up after kLong.
   constexpr auto kPause = std::chrono::milliseconds(200);
   constexpr auto kLong = std::chrono::seconds(3);
   const auto found = state().waiting.find(thread);
@@ -66,7 +66,7 @@ void fail_if_all_wait() {
   for (const Standstill tell : state().tellers) {
     const std::string what = tell(waits);
     if (what.empty()) continue;
-    std::fprintf(stderr, "emulated GPU: all who could go on wait for each other: %s\n",
+    std::fprintf(stderr, "emulated GPU: deadlock, all threads wait for each other: %s\n",
                  what.c_str());
     std::abort();
   }

@@ -4,19 +4,20 @@
 #include <string>
 #include <thread>
 
-/// Streams that stand still for ever: threads of the host wait for what none of them will enqueue
-/// any more. All calls but the first are to be made with stream_mutex() held.
+/// Detects deadlocks: host threads that wait for work which none of them will enqueue any more. All
+/// functions except the first require stream_mutex().
 namespace emulator {
 
-/// Tells what streams stand still for, if nobody but `waits`' threads could enqueue it; else "".
+/// Describes what streams wait for, if only threads for which `waits` is true could enqueue it;
+/// otherwise returns "".
 using Standstill = std::string (*)(const std::function<bool(std::thread::id)>& waits);
-/// Adds one that is asked by fail_if_all_wait().
+/// Adds a function for fail_if_all_wait() to ask.
 void add_standstill(Standstill tell);
 
-/// Work was enqueued or done: whoever waits may have got what it waits for.
+/// Work was enqueued or done, so waiting threads may be able to continue.
 void something_happens();
 
-/// The calling thread waits for the GPU, for what can not be done now.
+/// The calling thread waits for GPU work that cannot be done now.
 class HostWait {
  public:
   HostWait();
@@ -25,11 +26,11 @@ class HostWait {
   HostWait& operator=(const HostWait&) = delete;
 };
 
-/// The calling thread has asked whether something is done, and it can not be done now. One that
-/// asks again and again for seconds, in which nothing happens, waits.
+/// The calling thread has polled for work that cannot be done now. A thread that polls repeatedly
+/// for seconds, during which nothing happens, counts as waiting.
 void host_has_asked();
 
-/// Ends the process, with what it waits for, if nobody will ever do it.
+/// Ends the process, and reports what it waits for, if nobody will ever do it.
 void fail_if_all_wait();
 
 }  // namespace emulator

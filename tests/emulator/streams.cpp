@@ -1,7 +1,6 @@
-// Streams and events. Work is done at once, or with TESSERA_EMULATOR_LAZY=1 as late as a GPU may do
-// it: when the host, or another stream, waits for it, so that a wait that is missing shows. Where
-// work can not be done yet, as a collective whose other ranks have not come, its stream stands
-// still.
+// Streams and events. Work runs immediately or, with TESSERA_EMULATOR_LAZY=1, as late as a GPU may
+// run it: when the host or another stream waits for it. This exposes missing waits. A stream stalls
+// at work that cannot be done yet, such as a collective that other ranks have not reached.
 
 #include "tests/emulator/streams.h"
 
@@ -21,8 +20,8 @@ namespace emulator {
 
 struct Event {
   Stream* stream = nullptr;
-  uint64_t ticket = 0;                   // reached when the stream has done as much
-  std::shared_ptr<Recording> recording;  // that it was captured in, if any
+  uint64_t ticket = 0;                   // reached when the stream has done this much
+  std::shared_ptr<Recording> recording;  // the capture it was recorded in, if any
   Reach reach;
 };
 
@@ -49,7 +48,7 @@ bool lazy() { return is_set("TESSERA_EMULATOR_LAZY") && !is_set("CUDA_LAUNCH_BLO
 
 Stream& named(Stream* stream) { return stream == nullptr ? streams().legacy : *stream; }
 
-/// Whether it is done; who asks often gets there.
+/// Returns whether it is done. Repeated polls make progress.
 cudaError_t query(Stream& stream, uint64_t ticket) {
   if (stream.done >= ticket) return cudaSuccess;
   const bool there = run_until(stream, lazy() ? stream.done + 1 : ticket);
@@ -58,8 +57,8 @@ cudaError_t query(Stream& stream, uint64_t ticket) {
   return remember(cudaErrorNotReady);
 }
 
-/// Whether what the stream has at its head was done. What it throws is an error of the emulator's,
-/// since no GPU does.
+/// Tries the stream's first piece of work; returns whether it was done. Exceptions are errors of
+/// the emulator, because a GPU does not throw.
 bool try_head(Stream& stream) {
   stream.running = true;
   try {
@@ -83,19 +82,21 @@ void wait_for(Stream& stream, uint64_t ticket) {
 
 void finish(Stream* stream) { wait_for(named(stream), named(stream).enqueued); }
 
-/// Memory that belongs to neither the GPU nor cudaMallocHost or cudaMallocManaged.
+/// Returns whether memory was allocated neither on the GPU nor by cudaMallocHost or
+/// cudaMallocManaged.
 bool is_pageable(const void* data) {
   return !is_allocated_host(data) && !is_allocated_device(data);
 }
 
-/// Whether the host may not ask for it; what it was captured in is broken then.
+/// Returns whether the event was captured, so that the host may not query it. Invalidates that
+/// capture.
 bool is_captured(const Event& event) {
   if (event.recording == nullptr) return false;
   event.recording->broken = true;
   return true;
 }
 
-/// Makes the stream part of what the event was captured in, unless it is.
+/// Adds the stream to the event's capture, unless it is part of it already.
 cudaError_t wait_in_capture(Stream& stream, const Event& event) {
   if (event.recording->ended) return cudaErrorCapturedEvent;
   if (!stream.capture.active()) stream.capture.join(event.recording, stream);
@@ -127,7 +128,7 @@ void wait_for_change(std::unique_lock<std::recursive_mutex>& lock) {
 }
 
 bool run_until(Stream& stream, uint64_t ticket) {
-  if (stream.running) return stream.done >= ticket;  // it is this stream's work that asks
+  if (stream.running) return stream.done >= ticket;  // called by this stream's own work
   while (stream.done < ticket) {
     if (!try_head(stream)) return false;
     stream.work.pop_front();
@@ -182,7 +183,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
                             cudaStream_t stream) {
   const bool waits = emulator::is_pageable(from) || emulator::is_pageable(to);
   if (waits && emulator::named(stream).capture.forbids()) return cudaErrorStreamCaptureUnsupported;
-  // A copy from pageable memory has read it when it returns; one to it is done.
+  // A copy from pageable memory has read it on return; a copy to it is complete.
   std::shared_ptr<std::byte[]> staged;
   if (emulator::is_pageable(from)) {
     staged.reset(new std::byte[bytes]);
@@ -217,7 +218,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned /*flags*
   return emulator::create(stream, "cudaStreamCreateWithPriority");
 }
 cudaError_t cudaStreamDestroy(cudaStream_t /*stream*/) {
-  return cudaSuccess;  // it is kept: what it has still runs, and events may know it
+  return cudaSuccess;  // kept, because its work is still run and events may refer to it
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (emulator::named(stream).capture.forbids()) return cudaErrorStreamCaptureUnsupported;
@@ -256,7 +257,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   if (event->stream == nullptr) return cudaSuccess;
   if (event->recording != nullptr) return emulator::wait_in_capture(which, *event);
   if (which.capture.forbids()) return cudaErrorStreamCaptureIsolation;
-  // What the event stands for now: it may be recorded anew before the stream comes here.
+  // The event's current meaning: it may be recorded again before the stream gets here.
   emulator::enqueue_work(which, [on = event->stream, ticket = event->ticket] {
     return emulator::run_until(*on, ticket);
   });

@@ -15,35 +15,35 @@ struct Stream {
   int device = 0;
   std::deque<Work> work;
   uint64_t enqueued = 0, done = 0;
-  bool running = false;  ///< what it has at its head is being tried
+  bool running = false;  ///< its first piece of work is being tried
   Capture capture;
 };
 
-/// Ends the process if there are several GPUs and the calling thread has chosen none: a GPU's
-/// runtime takes the first then, and some of its memory for another context.
+/// Ends the process if there are several GPUs and the calling thread has chosen none. A real
+/// runtime would silently use the first one, and some of its memory for another context.
 void require_device(const char* call);
 
-/// Makes `code` what cudaGetLastError tells the calling thread, and gives it back.
+/// Sets the calling thread's cudaGetLastError to `code` and returns it.
 cudaError_t remember(cudaError_t code);
-/// Ends the process if there is one: a library that looks after its launches would fail.
+/// Ends the process if there is an unchecked error: a library that checks its launches would fail.
 void require_no_error(const char* call);
 
-/// Guards all streams, events and what they stand still for. Held while work is done.
+/// Guards all streams and events, and what they wait for. Held while work runs.
 std::recursive_mutex& stream_mutex();
 
-/// The last call's `work` may say that it can not be done yet; then the stream stands still there.
+/// `work` may return false, which means that it cannot be done yet; the stream then stalls there.
 void enqueue_work(Stream& stream, Work work);
 
-/// Does the stream's work up to and with its `ticket`-th; false if it stands still before. With
-/// stream_mutex() held.
+/// Runs the stream's work up to and including its `ticket`-th; returns false if it stalls before.
+/// Requires stream_mutex().
 bool run_until(Stream& stream, uint64_t ticket);
 
-/// To be called when what a stream stands still for may have come.
+/// Call when stalled streams may be able to continue.
 void wake_waiting_hosts();
-/// Waits for that, or some milliseconds.
+/// Waits for that, or for some milliseconds.
 void wait_for_change(std::unique_lock<std::recursive_mutex>& lock);
 
-/// Does all that was enqueued on the streams of the calling thread's device.
+/// Runs everything enqueued on the streams of the calling thread's device.
 void finish_device();
 
 }  // namespace emulator

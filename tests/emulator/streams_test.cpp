@@ -6,7 +6,7 @@ namespace {
 __global__ void add_kernel(int* value, int what) { *value += what; }
 __global__ void double_kernel(int* value) { *value *= 2; }
 
-/// Enqueues on a stream of its own.
+/// Enqueues on a separate stream.
 class Side {
  public:
   Side() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream"); }

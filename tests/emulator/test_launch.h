@@ -11,10 +11,10 @@
 #include "core/cuda/launch.h"
 #include "core/cuda/runtime.h"
 
-/// What tests of the emulator share.
+/// Shared by tests of the emulator.
 namespace tessera::cuda {
 
-/// `count` zeros that kernels and the host see.
+/// `count` zeros that kernels and the host can access.
 template <typename T>
 class Visible {
  public:
@@ -33,7 +33,7 @@ class Visible {
   T* data_ = nullptr;
 };
 
-/// Sets a variable of the environment while it lives.
+/// Sets an environment variable for its lifetime.
 class Environment {
  public:
   Environment(const char* name, const char* value) : name_(name) {

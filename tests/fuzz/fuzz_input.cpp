@@ -43,7 +43,7 @@ std::string file_of(const std::string& name, std::string_view bytes) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   file.close();
-  expect(file.good(), "can not write a temporary file");
+  expect(file.good(), "cannot write a temporary file");
   return path;
 }
 

@@ -49,7 +49,7 @@ results_md() {
   if emulated; then
     printf '\nTimes of kernels on an emulated GPU mean nothing: results.json has them.\n'
   else
-    printf '\nKernels, by what they can not do with less of: bytes by the bandwidth of the memory, FLOPs by the peak\n'
+    printf '\nKernels, by what they cannot do with less of: bytes by the bandwidth of the memory, FLOPs by the peak\n'
     printf 'of the data sheet. What is bound by one of them comes close to 100 %% of it.\n'
     printf '\n| kernel | µs | GB/s | of the bandwidth | TFLOP/s | of the peak |\n|---|---|---|---|---|---|\n'
     sed -n 's/^measured: //p' "$out/logs/kernels.log" 2>/dev/null | awk "$value_of"'

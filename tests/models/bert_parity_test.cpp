@@ -17,8 +17,9 @@
 #include "tests/support/golden.h"
 #include "tests/support/tensors.h"
 
-// Tessera's BERT against Hugging Face's, as tests/parity/README.md describes it. The tolerances
-// stand there too: some times what PyTorch's own fp32 deviates from its float64.
+// Compares Tessera's BERT with Hugging Face's, as described in tests/parity/README.md. The README
+// also explains the tolerances: a small multiple of the deviation of PyTorch's fp32 from its
+// float64.
 
 namespace tessera {
 namespace {
@@ -27,14 +28,14 @@ constexpr int64_t kSteps = 10;
 constexpr int64_t kSequences = 4;
 constexpr int64_t kSeqLength = 16;
 
-/// Which of the golden sequences stand in each row, one after the other.
+/// The golden sequences in each row, in order.
 using Rows = std::vector<std::vector<int64_t>>;
 
-// What a model computes must not depend on which.
+// The results must not depend on the choice of rows.
 const Rows kPadded = {{0}, {1}, {2}, {3}};
-const Rows kPacked = {{0, 2}, {1}, {3}};  // 11 and 5 real tokens fill the 16 of a row
+const Rows kPacked = {{0, 2}, {1}, {3}};  // 11 and 5 real tokens fill a row of 16
 
-/// The golden batch without its padding, and the memory that it views.
+/// The golden batch without its padding, and the memory that it refers to.
 class GoldenBatch {
  public:
   GoldenBatch(const test::Golden& golden, const Rows& rows, const std::string& labels) {
@@ -108,7 +109,7 @@ ModelConfig pretraining_config() {
   return config;
 }
 
-/// RoBERTa's way: the masked words alone.
+/// As in RoBERTa: masked words only.
 ModelConfig masked_lm_config() {
   ModelConfig config = pretraining_config();
   config.token_types = 0;
@@ -155,7 +156,7 @@ class GoldenModel {
 
   Model& model() { return *model_; }
 
-  /// For a forward pass, of which nothing is kept.
+  /// For a forward pass that is not followed by a backward pass.
   StepContext context() {
     arena_.reset();
     return StepContext{arena_};
@@ -182,7 +183,7 @@ double document_loss(const LossSums& sums, const TokenBatch& batch) {
   return only(sums.document_loss()) / static_cast<double>(batch.num_documents());
 }
 
-/// Where each row of `logits` is largest.
+/// The index of the largest logit in each row.
 std::vector<int32_t> likeliest(const std::vector<float>& logits, size_t rows) {
   const auto columns = static_cast<int64_t>(logits.size() / rows);
   std::vector<int32_t> places;

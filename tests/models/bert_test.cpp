@@ -35,7 +35,7 @@ ModelConfig small_config() {
   return config;
 }
 
-/// A text of `length` tokens with a target at every third, which depend on `seed` alone.
+/// A text of `length` tokens with a target at every third one, determined by `seed`.
 Sample text(int64_t length, uint64_t seed) {
   const test::TestTensor tokens = test::random_ints({length}, 0, kVocab, seed);
   Sample sample;
@@ -66,7 +66,7 @@ Sample packed(const std::vector<Sample>& parts) {
   return row;
 }
 
-/// A model on one rank or more, and batches of rows for it.
+/// A model on one or more ranks, and batches of rows for it.
 class SmallBert {
  public:
   SmallBert(const ModelConfig& config, Communicator& tp, StoreFor purpose = StoreFor::training)
@@ -88,7 +88,7 @@ class SmallBert {
     return batch_;
   }
 
-  /// The losses, 0.3 × token losses + 0.7 × document losses.
+  /// Returns the loss, 0.3 × token losses + 0.7 × document losses.
   double train(bool training = false) {
     store_.zero_grads();
     fill(sums_.tensor, 0.0);
@@ -115,8 +115,8 @@ class SmallBert {
   TokenBatch batch_;
 };
 
-/// The same but for the rounding of some tens of sums. Attention's are the same bits on the CPU,
-/// but the order of a product's may depend on how many rows it has: oneDNN's does without AVX-512.
+/// Equal up to the rounding of a few dozen sums. Attention is bitwise equal on the CPU, but a
+/// product's summation order may depend on its number of rows, as in oneDNN without AVX-512.
 void expect_same(const Tensor& actual, const Tensor& expected, const char* what) {
   test::expect_close(actual, test::to_doubles(expected), 1e-5, what);
 }
@@ -152,9 +152,9 @@ TEST(Bert, PackingIsRunningApart) {
   });
 }
 
-/// Gradients against differences of the loss along directions near the gradient's, where slopes are
-/// some hundreds: in fp32 a difference of losses of about 10 carries 1e-6 / h, and curvature h²
-/// times what is 1 % at h = 1e-3.
+/// Compares gradients with finite differences along directions near the gradient's, where slopes
+/// are a few hundred. In fp32, a difference of losses of about 10 has an error of 1e-6 / h;
+/// curvature contributes an error in h², 1% at h = 1e-3.
 void expect_gradient_is_slope(const ModelConfig& config) {
   test::run_device_ranks(1, [&](Communicator& tp) {
     SmallBert bert(config, tp);
@@ -164,7 +164,7 @@ void expect_gradient_is_slope(const ModelConfig& config) {
     const Tensor weights = bert.store_.flat_values();
     const auto start = test::to_doubles(weights);
     for (const uint64_t seed : {11, 12, 13}) {
-      // Along the gradient's signs, mixed with noise, so that the slope is not near zero.
+      // Along the signs of the gradient, mixed with noise, so that the slope is not near zero.
       const test::TestTensor noise = test::random_tensor(weights.shape(), DType::f32, seed);
       std::vector<double> direction = test::to_doubles(noise.tensor);
       for (size_t i = 0; i < direction.size(); ++i) {
@@ -222,7 +222,7 @@ TEST(Bert, ABatchWithoutTokensHasNoLossAndNoGradient) {
 TEST(Bert, ATokenBeyondTheWindowChangesNothing) {
   test::run_device_ranks(1, [](Communicator& tp) {
     ModelConfig config = small_config();
-    config.num_layers = 1;  // each layer widens what a token sees
+    config.num_layers = 1;  // each further layer would widen what a token sees
     config.attention_window = 3;
     SmallBert bert(config, tp);
     Sample sample = text(12, 1);
@@ -242,7 +242,7 @@ TEST(Bert, AnAccuracyIsCounted) {
     Sample sample = text(9, 1);
     bert.load({sample});
     const Tensor logits = bert.token_logits();
-    // The likeliest token becomes the target of the first two of three.
+    // Makes the most likely token the target of the first two of three.
     int64_t target = 0;
     for (size_t t = 0; t < sample.targets.size(); ++t) {
       if (sample.targets[t] == kIgnoreTarget) continue;

@@ -13,8 +13,9 @@
 #include "tests/support/golden.h"
 #include "tests/support/tensors.h"
 
-// Tessera's GPT against Hugging Face's GPT2LMHeadModel, as tests/parity/README.md describes it. The
-// tolerances stand there too: some times what PyTorch's own fp32 deviates from its float64.
+// Compares Tessera's GPT with Hugging Face's GPT2LMHeadModel, as described in
+// tests/parity/README.md. The README also explains the tolerances: a small multiple of the
+// deviation of PyTorch's fp32 from its float64.
 
 namespace tessera {
 namespace {

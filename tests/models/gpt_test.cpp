@@ -17,7 +17,7 @@ ModelConfig small_config() {
   config.num_heads = 4;
   config.seq_length = 12;
   config.vocab_size = 29;
-  config.init_stddev = 0.3;  // so that logits differ from one another
+  config.init_stddev = 0.3;  // so that logits differ clearly
   return config;
 }
 
@@ -40,7 +40,7 @@ void expect_extending_is_forward(const ModelConfig& config) {
         arena.reset();
         const Tensor logits = model.extend(StepContext{arena}, fresh, cache);
         seen += chunk;
-        // Sums of up to 128 products a layer, three layers deep.
+        // Sums of up to 128 products per layer, three layers deep.
         test::expect_close(logits, test::to_doubles(whole.tensor.slice(seen - 1, seen)),
                            3 * test::sum_tolerance(DType::f32, 128), "logits");
       }

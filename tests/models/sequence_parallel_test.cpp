@@ -40,7 +40,7 @@ ModelConfig small_config(ModelKind kind) {
   return config;
 }
 
-/// A text of `length` tokens, of which all, or every third, have a target.
+/// A text of `length` tokens with a target at all of them or at every third.
 Sample text(int64_t length, bool all) {
   const test::TestTensor tokens = test::random_ints({length}, 0, kVocab, 9);
   Sample sample;
@@ -106,7 +106,8 @@ void expect_same_on_all_ranks(const ModelConfig& config, const std::vector<int64
     SCOPED_TRACE(fmt::format("{} ranks", ranks));
     test::run_device_ranks(ranks, [&](Communicator& tp) {
       const Pass pass = train(config, lengths, all_targets, tp, [&](const Parameter& parameter) {
-        // The key bias moves all scores of a query alike: its gradient is nothing but rounding.
+        // The key bias shifts all scores of a query equally, so its gradient is only rounding
+        // error.
         if (parameter.name.find("qkv.bias") != std::string::npos) return;
         test::expect_close(parameter.real_part(parameter.grad),
                            test::shard_of(whole.gradients.at(parameter.name), parameter), tolerance,
@@ -117,7 +118,7 @@ void expect_same_on_all_ranks(const ModelConfig& config, const std::vector<int64
   }
 }
 
-/// More rows than ranks, as many as divide, fewer, one, and none.
+/// More rows than ranks, a multiple of the ranks, fewer, one, and none.
 const std::vector<int64_t> kLengths[] = {{9, 16, 4}, {8}, {3}, {1}, {0, 0}};
 
 TEST(SequenceParallel, GptIsTheWholeForAnyNumberOfTokens) {

@@ -30,7 +30,7 @@ ModelConfig small_config() {
   return config;
 }
 
-/// Hides about every third pair, another choice for each seed.
+/// Hides about every third pair, depending on the seed.
 test::TestTensor some_hidden(const Shape& shape, uint64_t seed) {
   test::TestTensor hidden(shape, DType::u8);
   const test::TestTensor numbers = test::random_ints({shape.numel()}, 0, 3, seed);
@@ -40,7 +40,7 @@ test::TestTensor some_hidden(const Shape& shape, uint64_t seed) {
   return hidden;
 }
 
-/// Biases of the scores, some of them −inf.
+/// Score biases, some of them −inf.
 test::TestTensor some_additive(const Shape& shape, uint64_t seed) {
   test::TestTensor additive = test::random_tensor(shape, DType::f32, seed);
   for (float& x : additive.tensor.span<float>()) {
@@ -49,13 +49,13 @@ test::TestTensor some_additive(const Shape& shape, uint64_t seed) {
   return additive;
 }
 
-/// What one pass gives on one rank.
+/// The results of one pass on one rank.
 struct Pass {
   std::vector<double> y, dx;
   std::map<std::string, std::vector<double>> gradients;  ///< whole tensors, from a single rank
 };
 
-/// A forward and a backward pass; `compare(y, dx, store)` looks at the results.
+/// Runs a forward and a backward pass; `compare(y, dx, store)` checks the results.
 template <typename Compare>
 void run_pass(Communicator& tp, const AttentionMask& mask, Compare&& compare) {
   ParameterStore store;
@@ -71,7 +71,7 @@ void run_pass(Communicator& tp, const AttentionMask& mask, Compare&& compare) {
   compare(y, gradient.tensor, store);
 }
 
-/// The heads of a mask are cut where the model's are: every number of ranks gives the same.
+/// Per-head masks are sharded like the model's heads: results are the same for any number of ranks.
 void expect_same_on_all_ranks(const AttentionMask& mask) {
   Pass whole;
   test::run_device_ranks(1, [&](Communicator& tp) {
@@ -92,7 +92,8 @@ void expect_same_on_all_ranks(const AttentionMask& mask) {
         test::expect_close(y, whole.y, tolerance, "y");
         test::expect_close(dx, whole.dx, tolerance, "dx");
         for (const Parameter& parameter : store.parameters()) {
-          // The key bias moves all scores of a query alike: its gradient is nothing but rounding.
+          // The key bias shifts all scores of a query equally, so its gradient is only rounding
+          // error.
           if (parameter.name.find("qkv.bias") != std::string::npos) continue;
           test::expect_close(parameter.grad,
                              test::shard_of(whole.gradients.at(parameter.name), parameter),
@@ -134,7 +135,7 @@ TEST(Transformer, BiasesOfScoresComposeWithPaddingAndDocuments) {
 }
 
 TEST(Transformer, ABatchsCausalMaskAndWindowAreNotLost) {
-  // The same as a mask that says it pair by pair.
+  // The same as a mask that lists every pair.
   constexpr int64_t kWindow = 3;
   AttentionMask mask;
   mask.causal = true;

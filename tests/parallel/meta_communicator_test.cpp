@@ -39,9 +39,9 @@ TEST(MetaCommunicator, ChecksItsArguments) {
   MetaCommunicator group(0, 2);
   test::expect_error([&] { group.all_gather(on_meta({2}), on_meta({3})); },
                      {"all_gather", "2 × 2 = 4 elements"});
-  test::expect_error([&] { group.send(on_meta({2}), 0); }, {"can not send to itself"});
+  test::expect_error([&] { group.send(on_meta({2}), 0); }, {"cannot send to itself"});
   test::expect_error([&] { group.all_reduce(Tensor()); }, {"undefined"});
-  test::expect_error([&] { (void)group.split(0, 0); }, {"can not be split"});
+  test::expect_error([&] { (void)group.split(0, 0); }, {"cannot be split"});
   test::expect_error([] { MetaCommunicator(2, 2); }, {"rank 2 is not one of 2"});
   EXPECT_TRUE(group.tally().sums().empty());
 }
@@ -86,7 +86,7 @@ TEST(TrafficTally, Repeats) {
   tally.repeat_since(TrafficTally(tally.ranks()), 7);
   EXPECT_EQ(tally.sums(), (Sums{{{Traffic::counts, Collective::all_reduce}, {7, 70}}}));
   test::expect_error([&] { tally.repeat_since(TrafficTally(tally.ranks()), INT64_MAX / 8); },
-                     {"can not be counted"});
+                     {"cannot be counted"});
 }
 
 TEST(MetaGroups, AreThoseOfTheGrid) {

@@ -142,7 +142,7 @@ TEST_F(Staged, OtherCommunicatorsSayThatTheyTakeNoGpuTensor) {
     make_self_communicator()->all_reduce(on_gpu.tensor);
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("a communicator of kind self can not move it"));
+    EXPECT_THAT(error.what(), HasSubstr("a communicator of kind self cannot move it"));
   }
 }
 

@@ -4,7 +4,7 @@
 
 A small vocabulary is trained on the texts. The file holds it as vocab.json, merges.txt and
 tokenizer.json, and for each text the tokens, without and with a space put before it. Text that is not
-UTF-8 can not be given to the package: each byte that is none stands there as a private character, which
+UTF-8 cannot be given to the package: each byte that is none stands there as a private character, which
 is no letter, number or space either, while the text is cut into words, whose bytes are then given to
 its model. For every code point it holds, hashed by block, the words of a text that has it in several
 places. For WordPiece it holds a tokenizer.json, and the tokens under all of BertNormalizer's settings

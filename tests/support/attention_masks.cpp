@@ -18,8 +18,8 @@ Shape plane_shape(Plane plane, int64_t batch, int64_t seq, int64_t heads) {
   return {batch, plane == Plane::batch ? 1 : heads, seq, seq};
 }
 
-/// Single keys at random, every seventh row, and, where the sequence is long enough, the tile of
-/// the second 64 queries and first 64 keys.
+/// Hides random single keys, every seventh row and, if the sequence is long enough, the tile of the
+/// second 64 queries and the first 64 keys.
 std::vector<bool> random_hidden(const Shape& shape, std::mt19937_64& generator) {
   const int64_t seq = shape[-1];
   std::vector<bool> hidden;
@@ -102,7 +102,7 @@ TestTensor heads_of(const Tensor& tensor, int64_t begin, int64_t end) {
 }
 
 Tensor rows_within(const Tensor& tensor, int64_t begin, int64_t end) {
-  require(tensor.dim(0) == 1, "rows_within takes one sequence, not {}", describe(tensor));
+  require(tensor.dim(0) == 1, "rows_within accepts one sequence, not {}", describe(tensor));
   Shape shape = tensor.shape();
   shape.set(1, end - begin);
   const int64_t columns = tensor.numel() / tensor.dim(1);

@@ -8,10 +8,10 @@
 
 namespace tessera::test {
 
-/// The part of a mask that says what heads may not see, by its shape.
+/// The shape of a mask's `hidden` or `additive` part.
 enum class Plane : uint8_t { none, square, batch, heads };  // -, (T, T), (B, 1, T, T), (B, H, T, T)
 
-/// Which parts a mask is to have.
+/// The parts that a mask should have.
 struct MaskParts {
   bool causal = false;
   int64_t window = 0;
@@ -22,9 +22,9 @@ struct MaskParts {
   Plane additive = Plane::none;
 };
 
-/// A mask with random parts, and the tensors that it looks at. About half of the keys stay visible
-/// to a part, in one sequence all of `hidden_keys` are hidden, and `hidden` and `additive` hide
-/// some rows and some whole tiles.
+/// A random mask and the tensors that it refers to. Each part leaves about half of the keys
+/// visible; `hidden_keys` hides all keys of one sequence, and `hidden` and `additive` hide some
+/// rows and some whole tiles.
 struct RandomMask {
   RandomMask(const MaskParts& parts, int64_t batch, int64_t seq, int64_t heads, uint64_t seed);
 
@@ -32,17 +32,17 @@ struct RandomMask {
   std::vector<TestTensor> tensors;
 };
 
-/// Everything that one attention reads and writes; B × T rows of qkv (B, T, 3, Hl, D).
+/// All inputs and outputs of one attention, with B × T rows of qkv (B, T, 3, Hl, D).
 struct AttentionRun {
   TestTensor out, log_sum_exp, dqkv;
 
   AttentionRun(const Tensor& qkv, const Tensor& dout, const AttentionOptions& options);
 };
 
-/// Heads [begin, end) of a tensor (..., H, D).
+/// Returns heads [begin, end) of a tensor (..., H, D).
 TestTensor heads_of(const Tensor& tensor, int64_t begin, int64_t end);
 
-/// Rows [begin, end) of the T of a tensor (1, T, ...).
+/// Returns rows [begin, end) of T in a tensor (1, T, ...).
 Tensor rows_within(const Tensor& tensor, int64_t begin, int64_t end);
 
 }  // namespace tessera::test

@@ -112,7 +112,7 @@ int64_t plane_index(const Tensor& plane, int64_t seq, int64_t heads, int64_t b, 
   return (which * seq + t) * seq + s;
 }
 
-/// The document of a row: the last that begins at or before it.
+/// The document of a row: the last one that begins at or before it.
 int64_t document_of(const Tensor& documents, int64_t row) {
   const auto ends = documents.span<int32_t>();
   int64_t document = 0;

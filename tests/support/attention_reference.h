@@ -8,15 +8,15 @@
 
 namespace tessera::test {
 
-/// Multi-head attention by the textbook, in double precision: qkv (B, T, 3, H, D).
+/// Textbook multi-head attention in double precision: qkv (B, T, 3, H, D).
 struct AttentionReference {
   int64_t batch, seq, heads, d;
   double scale;
-  /// Whether query t may not see key s.
+  /// Whether key s is hidden from query t.
   std::function<bool(int64_t b, int64_t h, int64_t t, int64_t s)> hidden;
-  /// The factor of a weight after the softmax: 1 without dropout.
+  /// The factor of a weight after softmax: 1 without dropout.
   std::function<double(int64_t b, int64_t h, int64_t t, int64_t s)> factor;
-  /// What is added to a scaled score; nothing if empty.
+  /// The bias of a scaled score; none if empty.
   std::function<double(int64_t b, int64_t h, int64_t t, int64_t s)> additive = {};
 
   struct Result {
@@ -25,7 +25,7 @@ struct AttentionReference {
   };
 
   Result forward(const std::vector<double>& qkv) const;
-  /// dqkv for the gradient `dout` of out.
+  /// Returns dqkv for the gradient `dout` of out.
   std::vector<double> backward(const std::vector<double>& qkv,
                                const std::vector<double>& dout) const;
   /// The weights without dropout, (B, H, T, T).
@@ -38,13 +38,14 @@ struct AttentionReference {
   size_t out_at(int64_t b, int64_t t, int64_t h) const {
     return static_cast<size_t>(((b * seq + t) * heads + h) * d);
   }
-  /// The softmax weights of one query over all keys (zeros where all are hidden), and log Σ exp.
+  /// The softmax weights of one query over all keys (zeros if all are hidden), and log Σ exp.
   std::vector<double> weights(const std::vector<double>& qkv, int64_t b, int64_t h, int64_t t,
                               double* log_sum_exp) const;
 };
 
-/// What AttentionMask's comments say of one query and one key, part by part; `heads` are all heads,
-/// `h` counts among them. Planes of `hidden` and `additive` have the forms that attention takes.
+/// Evaluates a mask for one query and one key, part by part, as AttentionMask documents it. `heads`
+/// is the number of all heads, and `h` counts among them. `hidden` and `additive` have shapes that
+/// attention accepts.
 bool hides(const AttentionMask& mask, int64_t seq, int64_t heads, int64_t b, int64_t h, int64_t t,
            int64_t s);
 double additive_of(const AttentionMask& mask, int64_t seq, int64_t heads, int64_t b, int64_t h,

@@ -5,7 +5,7 @@
 
 namespace tessera::test {
 
-/// The bytes of a gzip member, and of a zstd frame with a checksum, that hold `bytes`.
+/// Compress `bytes` to a gzip member, and to a zstd frame with a checksum.
 std::string gzipped(std::string_view bytes);
 std::string zstd_compressed(std::string_view bytes);
 

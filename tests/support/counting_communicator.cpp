@@ -5,7 +5,7 @@
 namespace tessera::test {
 
 std::unique_ptr<Communicator> CountingCommunicator::split(int /*color*/, int /*key*/) {
-  fail("a counting communicator counts for one group, and is not split");
+  fail("a counting communicator cannot be split");
 }
 
 void CountingCommunicator::do_all_reduce(Tensor tensor, ReduceOp op) {

@@ -8,7 +8,7 @@
 
 namespace tessera::test {
 
-/// Passes collectives on host memory to another communicator, and adds them to a tally.
+/// Forwards collectives on host memory to another communicator, and adds them to a tally.
 class CountingCommunicator final : public Communicator {
  public:
   explicit CountingCommunicator(Communicator& inner)
@@ -36,13 +36,13 @@ class CountingCommunicator final : public Communicator {
   Communicator& inner_;
 };
 
-/// The groups of a rank, which count.
+/// The groups of a rank, with counting communicators.
 class CountingGroups {
  public:
   /// Collective.
   CountingGroups(Communicator& world, int tensor);
 
-  /// Forgets what was exchanged so far.
+  /// Resets the tally.
   void forget();
 
   CountingCommunicator world;

@@ -9,7 +9,7 @@
 
 namespace tessera::test {
 
-/// The message of the Error that `body` throws; a failure and "" if it throws none.
+/// Returns the message of the Error that `body` throws. Fails and returns "" if it throws none.
 template <typename Body>
 std::string error_of(Body&& body) {
   try {
@@ -21,7 +21,7 @@ std::string error_of(Body&& body) {
   return "";
 }
 
-/// Expects that `body` throws Error and that its message contains all `facts`.
+/// Expects that `body` throws an Error whose message contains all `facts`.
 template <typename Body>
 void expect_error(Body&& body, std::initializer_list<const char*> facts) {
   try {

@@ -6,8 +6,8 @@
 
 namespace tessera::test {
 
-/// d f / d x[i] for every i by central differences. With f of magnitude 1 in double the error is
-/// about h² from the third derivative and 1e-16 / h from rounding: 1e-10 at h = 1e-5.
+/// d f / d x[i] for every i by central differences. In double and with f of magnitude 1, the third
+/// derivative contributes an error of about h² and rounding one of 1e-16 / h: 1e-10 at h = 1e-5.
 std::vector<double> finite_difference(const std::function<double(std::span<const double>)>& f,
                                       std::span<const double> x, double h = 1e-5);
 

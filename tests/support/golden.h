@@ -9,13 +9,13 @@
 
 namespace tessera::test {
 
-/// What PyTorch computed: a file of tests/parity, whose README says what it holds.
+/// PyTorch's results: a file of tests/parity, whose README describes its contents.
 class Golden {
  public:
   /// `name` as in tests/parity/<name>_golden.safetensors.
   explicit Golden(const std::string& name);
 
-  /// The elements of a tensor of T's dtype, in rows.
+  /// Returns the elements of a tensor of T's dtype in row-major order.
   template <typename T>
   std::vector<T> get(const std::string& key) const {
     const auto bytes = file_.bytes(file_.entry(key));
@@ -24,13 +24,13 @@ class Golden {
     return values;
   }
 
-  /// Sets each parameter, on this rank, to its part of the tensor weight/<name>.
+  /// Sets each parameter to this rank's shard of the tensor weight/<name>.
   void load_weights(ParameterStore& store) const;
 
-  /// Whether the key bias is compared: only in gradients, see the README.
+  /// Whether to compare the key bias: only for gradients, see the README.
   enum class KeyBias : uint8_t { compared, left_out };
 
-  /// Compares a view of each parameter, such as &Parameter::grad, with this rank's part of the
+  /// Compares a view of each parameter, such as &Parameter::grad, with this rank's shard of the
   /// tensor <prefix><name>, relative to that tensor's largest element.
   void expect_parameters(const ParameterStore& store, const std::string& prefix,
                          Tensor Parameter::*view, double tolerance, KeyBias key_bias) const;

@@ -1,6 +1,6 @@
-// The main() of all tests. A run that is registered with CTest says with --at_least=N how many
-// tests it is for. A pattern of its --gtest_filter that matches no test is an error, so that
-// renaming a test does not take it out of a run.
+// The main() of all tests. Runs registered with CTest pass the expected number of tests as
+// --at_least=N. A pattern in --gtest_filter that matches no test is an error, so that renaming a
+// test cannot silently drop it from a run.
 
 #include <gtest/gtest.h>
 

@@ -100,7 +100,7 @@ Doubles cross_entropy_gradient(View logits, std::span<const int32_t> targets, in
   return gradient;
 }
 
-// As torch.optim.AdamW writes it.
+// As in torch.optim.AdamW.
 AdamWState adamw(const AdamW& s, double grad, AdamWState before) {
   const double beta1 = s.beta1, beta2 = s.beta2, lr = s.lr;
   const auto step = static_cast<double>(s.step);

@@ -7,7 +7,7 @@
 #include "core/ops/adamw.h"
 #include "core/ops/gelu.h"
 
-/// Textbook loops in double precision, against which the ops are measured. Row-major arrays.
+/// Textbook loops in double precision, the reference for ops. Arrays are row-major.
 namespace tessera::test::reference {
 
 using Doubles = std::vector<double>;
@@ -26,9 +26,9 @@ LayerNormGradient layer_norm_gradient(View dy, View x, View weight, int64_t colu
 double gelu(double x, Gelu kind);
 double gelu_slope(double x, Gelu kind);
 
-/// The loss of each row; 0 where the target is negative.
+/// Returns the loss of each row; 0 if the target is negative.
 Doubles cross_entropy(View logits, std::span<const int32_t> targets, int64_t columns);
-/// d (Σ rows' losses) / d logits.
+/// Returns d (Σ of the rows' losses) / d logits.
 Doubles cross_entropy_gradient(View logits, std::span<const int32_t> targets, int64_t columns);
 
 struct AdamWState {
@@ -36,7 +36,7 @@ struct AdamWState {
 };
 AdamWState adamw(const AdamW& settings, double grad, AdamWState before);
 
-/// Σ over rows.
+/// Returns the sum over rows.
 Doubles column_sum(View x, int64_t columns);
 
 }  // namespace tessera::test::reference

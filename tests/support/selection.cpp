@@ -57,7 +57,7 @@ int64_t expected_tests(int argc, char** argv) {
 }  // namespace
 
 std::optional<std::string> problem_of_selection(int argc, char** argv) {
-  // "A:B-C:D" is what matches A or B, but neither C nor D.
+  // "A:B-C:D" matches A or B, but neither C nor D.
   const std::string filter = ::testing::GTEST_FLAG(filter);
   const size_t dash = std::min(filter.find('-'), filter.size());
   std::vector<std::string> chosen = split(filter.substr(0, dash), ':');
@@ -80,8 +80,8 @@ std::optional<std::string> problem_of_selection(int argc, char** argv) {
   const int64_t expected = expected_tests(argc, argv);
   if (count >= expected) return std::nullopt;
   return fmt::format(
-      "--gtest_filter={} matches {} tests, but this run is registered for {} or more: "
-      "if tests have gone on purpose, change the number in tests/CMakeLists.txt",
+      "--gtest_filter={} matches {} tests, but this run is registered for {} or more: if tests "
+      "were removed on purpose, change the number in tests/CMakeLists.txt",
       filter, count, expected);
 }
 

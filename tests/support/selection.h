@@ -5,9 +5,9 @@
 
 namespace tessera::test {
 
-/// Why the tests chosen by --gtest_filter are not those that were meant: a pattern matches no test,
-/// or all patterns match fewer tests than the argument --at_least=N asks for. "" if they are. A
-/// shard is judged by all shards' tests. To be called after InitGoogleTest().
+/// Returns why --gtest_filter selects the wrong tests: a pattern matches no test, or all patterns
+/// match fewer tests than --at_least=N requires. Returns nothing if the selection is right. A shard
+/// is judged by the tests of all shards. Call after InitGoogleTest().
 std::optional<std::string> problem_of_selection(int argc, char** argv);
 
 }  // namespace tessera::test

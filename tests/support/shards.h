@@ -8,9 +8,8 @@
 
 namespace tessera::test {
 
-/// Calls `run(global, local, count)` for the pieces of a shard that are contiguous in the whole
-/// tensor: elements [local, local + count) of the shard are elements [global, global + count) of
-/// the whole.
+/// Calls `run(global, local, count)` for the contiguous pieces of a shard: elements [local, local +
+/// count) of the shard are elements [global, global + count) of the whole tensor.
 template <typename Run>
 void for_each_run(const Shape& global_shape, const Shard& shard, Run&& run) {
   const int dim = shard.replicated() ? 0 : shard.dim;
@@ -24,7 +23,7 @@ void for_each_run(const Shape& global_shape, const Shard& shard, Run&& run) {
   }
 }
 
-/// The elements of a whole tensor that a parameter's shard holds.
+/// Returns the elements of a whole tensor in a parameter's shard.
 template <typename T>
 std::vector<T> shard_of(const std::vector<T>& whole, const Parameter& parameter) {
   std::vector<T> piece(static_cast<size_t>(parameter.real_shape().numel()));

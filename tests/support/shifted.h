@@ -5,7 +5,7 @@
 
 namespace tessera::test {
 
-/// `tensor`'s elements at an address that is `offset` elements off one that takes packs.
+/// A copy of `tensor` whose address is `offset` elements past an address aligned for packs.
 struct Shifted {
   Shifted(const Tensor& tensor, int64_t offset)
       : memory({tensor.numel() + offset}, tensor.dtype()),

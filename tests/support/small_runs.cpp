@@ -16,7 +16,7 @@ constexpr int32_t kSpecials = std::size(kBertSpecial);
 constexpr int32_t kWords = kSmallVocabulary - kSpecials;
 constexpr int64_t kLabels = 3;
 
-/// The same random numbers at each call.
+/// A reproducible sequence of random numbers.
 class Draws {
  public:
   int64_t below(int64_t n) {
@@ -27,13 +27,13 @@ class Draws {
   uint64_t next_ = 0;
 };
 
-/// Three quarters of the tokens follow from the one before.
+/// Three quarters of the tokens are determined by the previous one.
 int32_t token_after(int32_t token, Draws& draws) {
   if (draws.below(4) != 0) return kSpecials + (token * 5 + 1) % kWords;
   return kSpecials + static_cast<int32_t>(draws.below(kWords));
 }
 
-/// Lines of words that start a word, whose first decides the label.
+/// Writes lines of words, none of them continuations; the first determines the label.
 void write_texts(const std::string& path) {
   std::ofstream file(path);
   file << "text\tlabel\ttext_pair\n";
@@ -49,7 +49,7 @@ void write_texts(const std::string& path) {
     const int64_t first = draws.below(kWords / 3);
     file << words(3 * first) << '\t' << first % kLabels << '\t' << words(0) << '\n';
   }
-  require(file.flush().good(), "{} can not be written", path);
+  require(file.flush().good(), "{} cannot be written", path);
 }
 
 void write_sentences(const std::string& prefix, int64_t tokens) {
@@ -80,7 +80,7 @@ void add_dropout(RunConfig& config) {
   config.model.attention_dropout = 0.3;
 }
 
-/// More of the smaller than there is of it.
+/// Takes more of the smaller dataset than it has, so that it is repeated.
 DataBlend small_blend(const TestFolder& folder) {
   return DataBlend({{folder / "data", 1.0}, {folder / "half", 2.0}});
 }
@@ -169,7 +169,7 @@ void write_vocabulary(const std::string& path, int32_t tokens) {
   for (int32_t word = 0; word < tokens - kSpecials; ++word) {
     file << (word % 3 == 2 ? kContinuation : "") << 'w' << word << '\n';
   }
-  require(file.flush().good(), "{} can not be written", path);
+  require(file.flush().good(), "{} cannot be written", path);
 }
 
 void write_small_data(const TestFolder& folder, int64_t tokens) {
@@ -190,7 +190,7 @@ RunConfig small_run(const TestFolder& folder, const std::string& run, SmallKind 
   config.model.vocab_size = kSmallVocabulary;
   config.model.dropout = 0.0;
   config.model.attention_dropout = 0.0;
-  config.model.init_stddev = 0.1;  // so that all parts of the model have gradients to compare
+  config.model.init_stddev = 0.1;  // so that all parts of the model have significant gradients
   config.data.train = folder / "data";
   config.data.tokenizer = "wordpiece:" + (folder / "vocab.txt");
   config.data.eval_fraction = 0.1;
@@ -199,8 +199,8 @@ RunConfig small_run(const TestFolder& folder, const std::string& run, SmallKind 
   config.train.steps = 20;
   config.optimizer.lr = 1e-2;
   config.optimizer.warmup_steps = 3;
-  // An update moves by at most lr × (error of the gradient) / eps, so a large eps keeps weights
-  // whose gradient is nothing but rounding from moving a full lr in a random direction.
+  // An update is at most lr × (gradient error) / eps. A large eps thus keeps weights whose gradient
+  // is only rounding error from moving by a full lr in a random direction.
   config.optimizer.eps = 1e-2;
   config.eval.batches = 3;
   change(config, kind, folder);

@@ -4,7 +4,7 @@
 
 namespace tessera::test {
 
-/// The repository, or where its tests' files have been put: the variable TESSERA_SOURCE_DIR.
+/// The repository, or the folder with the tests' files given by TESSERA_SOURCE_DIR.
 std::filesystem::path source_folder();
 
 }  // namespace tessera::test

@@ -26,7 +26,7 @@ Device read_test_device() {
   return {DeviceType::cuda, 0};
 }
 
-/// Before the host reads.
+/// Call before the host reads.
 void finish_work() {
   if constexpr (kHasCuda) {
     if (on_gpu()) cuda::synchronize();
@@ -57,7 +57,7 @@ void store(const Tensor& tensor, size_t i, double value) {
   if (tensor.dtype() == DType::f32) {
     tensor.data<float>()[i] = static_cast<float>(value);
   } else {
-    // Through fp32: the values that tests use have no digits that rounding twice would change.
+    // Converts through fp32: double rounding does not change the values that tests use.
     tensor.data<bfloat16>()[i] = bfloat16(static_cast<float>(value));
   }
 }
@@ -73,7 +73,7 @@ double load(const Tensor& tensor, size_t i) {
     case DType::i32:
       return tensor.data<int32_t>()[i];
     default:
-      fail("to_doubles does not take {}", to_string(tensor.dtype()));
+      fail("to_doubles does not support {}", to_string(tensor.dtype()));
   }
 }
 
@@ -129,10 +129,10 @@ std::vector<double> to_doubles(const Tensor& tensor) {
 
 double unit_roundoff(DType dtype) { return dtype == DType::bf16 ? 0x1p-8 : 0x1p-24; }
 
-// Each of the `length` additions rounds by up to one unit of roundoff of the partial sum. The
-// roundings are as good as independent, so they add up like a random walk: sqrt(length) units. Four
-// standard deviations of it, a few roundings for what is done to the terms and to the sum, and the
-// rounding to the dtype in which the result is stored.
+// Each of the `length` additions has an error of up to one unit of roundoff of the partial sum.
+// Errors are practically independent, so they add up like a random walk: sqrt(length) units. The
+// tolerance is four standard deviations, plus a few roundings of the terms and the sum, plus the
+// rounding to the dtype of the result.
 double sum_tolerance(DType dtype, int64_t length) {
   const double walk = 4.0 * (1.0 + std::sqrt(static_cast<double>(length)));
   return unit_roundoff(dtype) + walk * unit_roundoff(DType::f32);

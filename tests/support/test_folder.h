@@ -6,7 +6,7 @@
 
 namespace tessera::test {
 
-/// A new folder that is deleted with all that is in it.
+/// A new folder that is deleted with its contents on destruction.
 class TestFolder {
  public:
   TestFolder();
@@ -17,7 +17,7 @@ class TestFolder {
   const std::filesystem::path& path() const { return path_; }
   std::string operator/(const std::string& name) const { return (path_ / name).string(); }
 
-  /// The names of what is in it, in order.
+  /// The names of its contents, sorted.
   std::vector<std::string> names() const;
 
  private:

@@ -17,14 +17,14 @@
 namespace tessera::test {
 namespace {
 
-/// Some elements of a parameter's shard, counted row-major.
+/// Some elements of a parameter's shard, indexed in row-major order.
 struct Held {
   Range elements;
   Tensor data;
 };
 using PickHeld = std::function<Held(const Parameter&)>;
 
-/// All of a parameter's shard where it is whole, else what this rank owns.
+/// Returns a parameter's whole shard if it is complete, otherwise the part that this rank owns.
 Held held(const Parameter& parameter, const Tensor& local, const Tensor& owned) {
   if (!local.defined()) return {parameter.optimizer_shard.elements, owned};
   return {{0, parameter.real_shape().numel()}, parameter.real_part(local)};
@@ -32,13 +32,13 @@ Held held(const Parameter& parameter, const Tensor& local, const Tensor& owned) 
 
 Held masters(const Parameter& p) { return held(p, p.master, p.optimizer_shard.master); }
 Held moments(const Parameter& p) { return held(p, p.exp_avg, p.optimizer_shard.exp_avg); }
-/// Where the moments are shared, the gradient is the sum where they are.
+/// If moments are sharded (ZeRO), gradients are summed only where the moments are.
 Held grads(const Parameter& p) {
   return held(p, p.exp_avg.defined() ? p.grad : Tensor(), p.optimizer_shard.grad);
 }
 
-/// Puts what a rank holds of a parameter into its whole tensor, and checks it against what is there
-/// already.
+/// Copies a rank's part of a parameter into the whole tensor, and checks it against elements that
+/// are already there.
 void put(const Parameter& parameter, const Held& part, std::vector<float>& whole,
          std::vector<bool>& known) {
   const float* from = part.data.data<float>();
@@ -63,8 +63,8 @@ void expect_equal(const Evaluation& sharded, const Evaluation& whole, double tol
   EXPECT_EQ(sharded.counts.tokens, whole.counts.tokens);
   EXPECT_EQ(sharded.counts.token_targets, whole.counts.token_targets);
   EXPECT_EQ(sharded.counts.document_targets, whole.counts.document_targets);
-  // Only two logits that are as close as rounding could change places, and among the hundreds of
-  // targets of a small run none are.
+  // Only nearly equal logits could be swapped by rounding, and none of the few hundred targets of a
+  // small run has such a pair.
   EXPECT_EQ(sharded.token_accuracy, whole.token_accuracy);
   EXPECT_EQ(sharded.most_frequent_token, whole.most_frequent_token);
   EXPECT_EQ(sharded.document_accuracy, whole.document_accuracy);
@@ -85,7 +85,7 @@ class Collector {
     }
   }
 
-  /// Every element of every tensor was held by some rank.
+  /// Checks that every element of every tensor was on some rank.
   void expect_complete() const {
     for (const auto& [key, known] : known_) {
       EXPECT_TRUE(std::all_of(known.begin(), known.end(), [](bool b) { return b; }))
@@ -178,7 +178,7 @@ void expect_same_bits(const WholeTensors& actual, const WholeTensors& expected,
     const std::vector<float>& found = actual.at(name);
     ASSERT_EQ(found.size(), values.size()) << what << ": " << name;
     EXPECT_EQ(std::memcmp(found.data(), values.data(), values.size() * sizeof(float)), 0)
-        << what << ": " << name << " has other bits";
+        << what << ": " << name << " differs in its bits";
   }
 }
 

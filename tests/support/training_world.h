@@ -22,16 +22,16 @@ struct Layout {
 
 std::string to_string(const Layout& layout);
 
-/// Whole tensors by name, put together from the ranks' shards. A replica that is not the same bits
-/// as another is a failure of the test.
+/// Whole tensors by name, assembled from the ranks' shards. The test fails unless replicas are
+/// bitwise equal.
 using WholeTensors = std::map<std::string, std::vector<float>>;
 
-/// What a layout computed.
+/// The results of a layout.
 struct WholeRun {
   std::vector<StepResult> steps;
   WholeTensors initial_weights;
-  WholeTensors first_gradients;  ///< of the first step that was run
-  WholeTensors weights;          ///< masters, at the end
+  WholeTensors first_gradients;  ///< of the first step of the run
+  WholeTensors weights;          ///< final master weights
   WholeTensors exp_avg;
   Evaluation evaluation;  ///< at the end
   int64_t graph_launches = 0;
@@ -40,25 +40,25 @@ struct WholeRun {
 struct RunPlan {
   Layout layout;
   int64_t steps = 0;
-  /// Goes on from the newest checkpoint of run.dir instead of initial weights.
+  /// Resume from the newest checkpoint of run.dir instead of initial weights.
   bool resume = false;
-  /// Saves a checkpoint after the last step.
+  /// Save a checkpoint after the last step.
   bool save = false;
   Device device = test_device();
 };
 
-/// Trains on thread ranks, with the layout in place of the config's.
+/// Trains on thread ranks, with `plan`'s layout instead of the config's.
 WholeRun train_whole(const RunConfig& config, const RunPlan& plan);
 
 /// Expects two runs to agree, each tensor relative to its own magnitude.
 void expect_close(const WholeTensors& actual, const WholeTensors& expected, double tolerance,
                   const std::string& what);
 
-/// Expects that two runs on different layouts computed the same: losses, gradients and weights
-/// within `tolerance`, and the same predictions in the evaluation.
+/// Expects that two runs on different layouts agree: losses, gradients and weights within
+/// `tolerance`, and identical predictions in the evaluation.
 void expect_equal(const WholeRun& sharded, const WholeRun& whole, double tolerance);
 
-/// Expects the same bits.
+/// Expects bitwise equality.
 void expect_same_bits(const WholeTensors& actual, const WholeTensors& expected,
                       const std::string& what);
 

@@ -9,8 +9,8 @@
 namespace tessera {
 namespace {
 
-// Adds the boxes of a run in `part`, which has all of its dims from `dim` on and one index of each
-// before.
+// Adds the boxes of a range within `part`, which spans all dims from `dim` on and has extent 1 in
+// each dim before.
 void add_boxes_of_run(const Box& part, int dim, Range run, std::vector<Box>& boxes) {
   if (run.empty()) return;
   if (run.size() == part.shape.numel()) {
@@ -111,8 +111,8 @@ std::optional<int64_t> checked_bytes(const Shape& shape, DType dtype) {
 
 namespace {
 
-// Two boxes that overlap also overlap along this dim, so only neighbours along it are compared.
-// With the usual shards, which cut one dim, that makes the check linear.
+// Overlapping boxes also overlap along this dim, so only neighbors along it are compared. Usual
+// shards cut one dim, so the check is linear.
 int dim_with_most_cuts(const std::vector<Box>& boxes, int rank) {
   int best = 0;
   size_t most = 0;

@@ -12,8 +12,8 @@
 
 namespace tessera {
 
-/// A box of a global tensor: its first element's index and its extent in every dim. A tensor
-/// without dims has one box, of one element.
+/// A box of a global tensor: the index of its first element and its extent in every dim. A tensor
+/// without dims has one box with one element.
 struct Box {
   Shape offset;
   Shape shape;
@@ -22,42 +22,42 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-/// A shape as JSON holds it.
+/// A shape as a JSON list.
 inline std::vector<int64_t> to_list(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
 /// "[0:4, 16:32]"
 std::string to_string(const Box& box);
 
-/// The box that a rank with this shard holds. Throws if the shard is not within the shape.
+/// The box of a rank with this shard. Throws if the shard is not within the shape.
 Box box_of(const Shard& shard, const Shape& global_shape);
 
-/// The boxes whose elements, one box after the other, are the elements `run` of `box`, counted
-/// row-major within it; the fewest that are. None if the run is empty.
+/// The fewest boxes whose elements, one box after the other, are the elements `run` of `box`,
+/// counted row-major within it. Empty if the run is empty.
 std::vector<Box> boxes_of_run(const Box& box, Range run);
 
 /// Whether a box, which may be empty, is within a tensor of this shape.
 bool is_within(const Box& box, const Shape& global_shape);
 
-/// What two boxes of one tensor have in common; nothing if that is empty.
+/// The intersection of two boxes of one tensor; nullopt if it is empty.
 std::optional<Box> intersect(const Box& a, const Box& b);
 
-/// Elements of a shape that may come from a file; nothing if they overflow 63 bits.
+/// Number of elements of an untrusted shape; nullopt if it overflows 63 bits.
 std::optional<int64_t> checked_numel(const Shape& shape);
 
-/// Bytes of such a tensor; nothing if they overflow 63 bits.
+/// Bytes of such a tensor; nullopt if they overflow 63 bits.
 std::optional<int64_t> checked_bytes(const Shape& shape, DType dtype);
 
-/// Throws, naming `tensor`, unless the boxes tile a tensor of this shape: each is within it and has
-/// elements, no two overlap, and together they hold every element.
+/// Throws, naming `tensor`, unless the boxes tile a tensor of this shape: each is non-empty and
+/// within it, no two overlap, and together they cover every element.
 void require_tiling(const std::vector<Box>& boxes, const Shape& global_shape,
                     const std::string& tensor);
 
-/// Copies `overlap`, which is within both boxes, from a row-major array that holds `from` to one
-/// that holds `to`: calls `copy_run(from_index, to_index, count)`, in elements, for runs that are
-/// contiguous in both.
+/// Copies `overlap`, which is within both boxes, from a row-major array of `from` to one of `to`:
+/// calls `copy_run(from_index, to_index, count)`, in elements, for ranges that are contiguous in
+/// both.
 template <typename CopyRun>
 void for_each_run(const Box& from, const Box& to, const Box& overlap, CopyRun&& copy_run) {
-  // Dims from `inner` on form one run: all of them but the first are whole in both arrays.
+  // Dims from `inner` on form one contiguous range: all but the first are whole in both arrays.
   int inner = overlap.shape.rank();
   int64_t run = 1;
   while (inner > 0) {

@@ -178,7 +178,7 @@ Manifest parse_manifest(std::string_view text, const std::string& source) {
           text.size(), kMaxManifestBytes);
   const Json json = parse_json(text, source);
   const JsonObject object(json, source);
-  // Before the checksum: a later version may compute it in another way.
+  // Checked before the checksum, which a later version may compute differently.
   require_known_version(object);
   require_undamaged(text, source);
   Manifest manifest;
@@ -188,7 +188,7 @@ Manifest parse_manifest(std::string_view text, const std::string& source) {
   manifest.model = object.object("model");
   manifest.extra = object.object("extra");
   parse_files(object.list("files"), source, manifest);
-  // Checkpoints that earlier versions wrote have none.
+  // Checkpoints of earlier versions have no attachments.
   if (json.contains("attachments")) parse_attachments(object.list("attachments"), source, manifest);
   parse_tensors(object.list("tensors"), source, manifest);
   return manifest;

@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kLengthBytes = sizeof(uint64_t);
 constexpr size_t kHeaderAlignment = 8;
 constexpr size_t kPieceBytes = size_t{1} << 20;  // stays in the cache between checksum and write
-constexpr size_t kHalfBytes = 2;                 // of F16
+constexpr size_t kHalfBytes = 2;                 // size of F16
 constexpr const char* kMetadataKey = "__metadata__";
 
 constexpr std::array<DType, 6> kDTypes = {DType::f32, DType::bf16, DType::f64,
@@ -49,7 +49,7 @@ std::string header_text(const std::vector<SafetensorsEntry>& entries,
   return text;
 }
 
-/// Where a tensor is, whatever its dtype: [begin, end) of the file's data.
+/// The location of a tensor of any dtype: [begin, end) of the file's data.
 std::pair<size_t, size_t> parse_offsets(const JsonObject& object, size_t data_bytes) {
   const std::string& where = object.where();
   const Json& offsets = object.list("data_offsets");
@@ -71,7 +71,7 @@ SafetensorsEntry parse_entry(const std::string& name, const JsonObject& object, 
   std::tie(entry.begin, entry.end) = parse_offsets(object, data_bytes);
   const auto bytes = checked_bytes(entry.shape, entry.dtype);
   require(bytes == static_cast<int64_t>(entry.end - entry.begin),
-          "{}: {} {} can not be stored in {} bytes", object.where(), to_string(entry.dtype),
+          "{}: {} {} cannot be stored in {} bytes", object.where(), to_string(entry.dtype),
           to_string(entry.shape), entry.end - entry.begin);
   return entry;
 }
@@ -84,7 +84,7 @@ ForeignEntry parse_foreign(const JsonObject& object, size_t data_bytes) {
     const size_t bytes = entry.end - entry.begin;
     require(elements && bytes % kHalfBytes == 0 &&
                 static_cast<uint64_t>(*elements) == bytes / kHalfBytes,
-            "{}: F16 {} can not be stored in {} bytes", object.where(), to_string(entry.shape),
+            "{}: F16 {} cannot be stored in {} bytes", object.where(), to_string(entry.shape),
             bytes);
   }
   return entry;

@@ -32,7 +32,7 @@ std::vector<fs::path> folders_in(const fs::path& folder) {
     std::error_code gone;  // another process may delete it meanwhile
     if (it->is_directory(gone)) found.push_back(it->path());
   }
-  require(!error, "can not list {}: {}", folder.string(), error.message());
+  require(!error, "cannot list {}: {}", folder.string(), error.message());
   std::sort(found.begin(), found.end());
   return found;
 }
@@ -49,7 +49,7 @@ std::optional<int64_t> step_of(const std::string& name) {
   if (name.size() <= kPrefix || name.size() > kPrefix + kMostDigits) return std::nullopt;
   int64_t step = 0;
   std::from_chars(name.data() + kPrefix, name.data() + name.size(), step);
-  if (step < 0 || step_name(step) != name) return std::nullopt;  // one name a step
+  if (step < 0 || step_name(step) != name) return std::nullopt;  // one name per step
   return step;
 }
 

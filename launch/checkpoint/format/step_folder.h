@@ -14,26 +14,26 @@ std::filesystem::path checkpoints_folder(const std::filesystem::path& run_dir);
 /// "step_00000100"
 std::string step_name(int64_t step);
 
-/// The step of such a name; nothing for any other name.
+/// The step of such a name; nullopt for any other name.
 std::optional<int64_t> step_of(const std::string& name);
 
-/// A folder that has the name of a step; what it holds is not looked at.
+/// A folder named like a step; its contents are not checked.
 struct StepFolder {
   int64_t step = 0;
   std::filesystem::path path;
 };
 
-/// The steps in a checkpoints folder, the newest first; none if the folder does not exist.
+/// The steps in a checkpoints folder, newest first; empty if the folder does not exist.
 std::vector<StepFolder> step_folders(const std::filesystem::path& checkpoints);
 
 /// Why a hidden folder is there.
 enum class HiddenKind : uint8_t {
-  temporary,  ///< it is being written, or was when its run died
+  temporary,  ///< being written, or was when its run died
   replaced,   ///< the earlier checkpoint of a step that is being replaced
-  pruned,     ///< it is being deleted
+  pruned,     ///< being deleted
 };
 
-/// A folder beside the steps that is not yet, or no longer, a checkpoint.
+/// A folder next to the steps that is not yet, or no longer, a checkpoint.
 struct HiddenFolder {
   int64_t step = 0;
   HiddenKind kind = HiddenKind::temporary;
@@ -43,8 +43,7 @@ struct HiddenFolder {
 /// ".step_00000100.temporary-<id>"
 std::string hidden_name(int64_t step, HiddenKind kind, const std::string& id);
 
-/// The hidden folders in a checkpoints folder, by name; others than those that hidden_name makes
-/// are not listed.
+/// The hidden folders in a checkpoints folder, by name. Lists only names made by hidden_name().
 std::vector<HiddenFolder> hidden_folders(const std::filesystem::path& checkpoints);
 
 }  // namespace tessera

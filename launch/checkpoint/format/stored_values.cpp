@@ -26,7 +26,7 @@ struct Half {
 };
 static_assert(sizeof(Half) == 2);
 
-// Stored bytes may lie at any address, so elements are read with memcpy.
+// Stored bytes may be unaligned, so elements are read with memcpy.
 template <typename From>
 void widen(const std::byte* from, float* to, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {

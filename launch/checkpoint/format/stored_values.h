@@ -7,16 +7,16 @@
 
 namespace tessera {
 
-/// Whether widen_to_float() takes a dtype: fp32, bf16 and fp64.
+/// Whether widen_to_float() supports a dtype: fp32, bf16 and fp64.
 constexpr bool is_float(DType dtype) {
   return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f64;
 }
 
-/// to[i] = the i-th element of `from` as fp32, exactly but for fp64, which is rounded. `from` may
-/// lie at any address. Throws for a dtype that is_float() is false for.
+/// to[i] = the i-th element of `from` as fp32. The conversion is exact except for fp64, which is
+/// rounded. `from` may be unaligned. Throws unless is_float(dtype).
 void widen_to_float(DType dtype, const std::byte* from, float* to, int64_t count);
 
-/// The same for IEEE 754's half precision, which is no DType: no op takes it.
+/// Likewise for IEEE 754 half precision, which is not a DType because no op supports it.
 void widen_half_to_float(const std::byte* from, float* to, int64_t count);
 
 }  // namespace tessera

@@ -13,7 +13,7 @@ double seconds_since(BackgroundSave::Clock::time_point start) {
   return std::chrono::duration<double>(BackgroundSave::Clock::now() - start).count();
 }
 
-/// What a job ends with that was given up. It is no failure of its own.
+/// Ends an aborted job. Not a failure of its own.
 class GivenUp : public std::exception {};
 
 }  // namespace
@@ -27,7 +27,7 @@ void BackgroundSave::reserve(size_t bytes, Device from) {
 
 void BackgroundSave::begin(const SaveRequest& request, Clock::time_point since) {
   require(!pending(), "a checkpoint is being saved in the background: the next one has to wait");
-  thread_.wait();  // for the pages of the copies
+  thread_.wait();  // until the pages of the copies are mapped
   given_up_ = false;
   SaveRequest watched = request;
   watched.observer = [this, observer = request.observer](const char* point) {
@@ -55,10 +55,10 @@ void BackgroundSave::begin(const SaveRequest& request, Clock::time_point since) 
 
 std::optional<SavedCheckpoint> BackgroundSave::poll() {
   require(pending(), "no checkpoint is being saved in the background");
-  // Whether any rank still works, and whether any has failed.
+  // {1 if any rank is still working, 1 if any rank has failed}
   std::array<int32_t, 2> any = {thread_.running() ? 1 : 0, thread_.failed() ? 1 : 0};
   world_.all_reduce(Tensor(any.data(), {2}, DType::i32, kCpu), ReduceOp::max);
-  if (any[1] != 0) given_up_ = true;  // the others need not go on
+  if (any[1] != 0) given_up_ = true;  // the others can stop, too
   if (any[0] != 0 && any[1] == 0) return std::nullopt;
   return advance();
 }
@@ -127,7 +127,7 @@ void BackgroundSave::begin_to_publish() {
 
 void BackgroundSave::fail_together(const SharedError& error) {
   given_up_ = true;
-  thread_.discard();  // where another rank could not even start
+  thread_.discard();  // in case another rank could not even start
   world_.barrier();
   steps_->discard();
   const SharedError failure = steps_->failure(error, world_);

@@ -15,52 +15,51 @@
 
 namespace tessera {
 
-/// Saves checkpoints as save_checkpoint() does, one at a time, while its caller goes on: begin()
-/// returns when this rank's slices are copied, and a thread of its own writes them. That thread
-/// never communicates. When all ranks have written and synced, which they tell each other in
-/// poll(), rank 0's thread publishes. Whatever kills the processes meanwhile leaves what a
-/// save_checkpoint() that was killed leaves.
+/// Saves checkpoints like save_checkpoint(), one at a time, while its caller continues. begin()
+/// returns once this rank's slices are copied; a separate thread writes them and never
+/// communicates. When all ranks have written and synced, which they find out in poll(), rank 0's
+/// thread publishes. If the processes are killed meanwhile, the folder is in a state that a killed
+/// save_checkpoint() could leave.
 class BackgroundSave {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `world` must outlive it.
+  /// `world` must outlive this.
   explicit BackgroundSave(Communicator& world) : world_(world) {}
-  /// What is being written is given up; what is being published is finished. It waits for that
-  /// alone: a save is good for sure only when finish() says so.
+  /// Aborts a write, but waits for a publish to finish. Only finish() confirms a save.
   ~BackgroundSave() { given_up_ = true; }
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;
 
-  /// Takes the memory for copies of so many bytes of tensors on `from`, before anything is saved: a
-  /// run that does not get it ends before its first step, and no step waits for its pages.
+  /// Allocates memory for copies of `bytes` bytes of tensors on `from`, before anything is saved. A
+  /// run without enough memory then fails before its first step, and no step waits for page faults.
   void reserve(size_t bytes, Device from);
 
-  /// Plans, makes the folder and copies. None may be pending. The tensors may change when it has
-  /// returned. `since` is when steps began to wait for it. Collective; throws as save_checkpoint().
+  /// Plans the save, creates the folder and copies the slices. No save may be pending. The tensors
+  /// may change after it returns. `since` is when steps began to wait for it. Throws like
+  /// save_checkpoint(). Collective.
   void begin(const SaveRequest& request, Clock::time_point since = Clock::now());
 
-  /// Whether a save was begun of which nothing has said yet how it ended. The same on all ranks.
+  /// Whether a save has begun whose end has not been reported yet. The same on all ranks.
   bool pending() const { return steps_ != nullptr; }
 
-  /// What was saved, if that is done. While it is not, an all-reduce of two numbers is all that
-  /// this costs. If a rank has failed, all throw the same SharedError when all have stopped; what
-  /// was written is deleted, earlier checkpoints are as they were, and nothing is pending.
-  /// Collective.
+  /// Returns the checkpoint once it is saved. Until then it costs only an all-reduce of two
+  /// numbers. If a rank fails, all throw the same SharedError after all have stopped; the written
+  /// files are deleted, earlier checkpoints are unchanged, and nothing is pending. Collective.
   std::optional<SavedCheckpoint> poll();
 
-  /// As poll(), but waits until it is done. What it waits counts as waited for.
+  /// Like poll(), but waits until the save is done. The wait counts as training time lost.
   SavedCheckpoint finish();
 
-  /// Host memory of the copies, which stays for the next save.
+  /// Host memory of the copies, which is kept for the next save.
   size_t copy_bytes() const { return copies_.bytes(); }
 
  private:
   enum class Stage : uint8_t { writing, publishing };
 
   void start(std::function<void()> job);
-  /// Waits for this rank's job, and goes on to the next stage with all; the checkpoint after the
-  /// last.
+  /// Waits for this rank's job and starts the next stage with all ranks; returns the checkpoint
+  /// after the last stage.
   std::optional<SavedCheckpoint> advance();
   void wait_for_all();
   void begin_to_publish();
@@ -68,16 +67,16 @@ class BackgroundSave {
 
   Communicator& world_;
   SliceCopies copies_;
-  std::unique_ptr<SaveSteps> steps_;  // null: none is pending
+  std::unique_ptr<SaveSteps> steps_;  // null if no save is pending
   Stage stage_ = Stage::writing;
-  double seconds_ = 0.0;             // that steps waited
-  double background_seconds_ = 0.0;  // of the stages before, on the slowest rank
-  // Of the job. It is over, or was waited for, when the owner's thread reads them.
+  double seconds_ = 0.0;             // time that steps waited
+  double background_seconds_ = 0.0;  // of earlier stages, on the slowest rank
+  // Results of the job, read by the owner's thread only after the job has ended.
   double job_seconds_ = 0.0;
   std::string written_;
   std::vector<std::string> written_of_rank_;
   std::atomic<bool> given_up_ = false;
-  BackgroundThread thread_;  // the last: it ends before what it works on
+  BackgroundThread thread_;  // last member: joined before its data is destroyed
 };
 
 }  // namespace tessera

@@ -17,7 +17,7 @@ void observe(const SaveObserver& observer, const char* point) {
   if (observer) observer(point);
 }
 
-// Runs `action`; adds the reason to `problems` if it throws.
+// Runs `action`; if it throws, adds the reason to `problems`.
 template <typename Action>
 void attempt(std::vector<std::string>& problems, Action&& action) {
   try {
@@ -27,8 +27,8 @@ void attempt(std::vector<std::string>& problems, Action&& action) {
   }
 }
 
-// For file systems that can not exchange two folders: between the two renames the step has no
-// folder, and only the hidden one holds its earlier checkpoint.
+// For file systems that cannot exchange two folders. Between the two renames the step has no
+// folder; its earlier checkpoint is only in the hidden one.
 void replace_in_two_steps(const fs::path& temporary, const fs::path& target,
                           const fs::path& replaced, const SaveObserver& observer) {
   rename_path(target, replaced);
@@ -98,7 +98,7 @@ std::vector<std::string> prune_checkpoints(const fs::path& checkpoints, int64_t 
       continue;
     }
     attempt(problems, [&] {
-      // Under a hidden name it can not be taken for a checkpoint when only half of it is left.
+      // Under a hidden name, a half-deleted folder cannot be mistaken for a checkpoint.
       const fs::path hidden = checkpoints / hidden_name(folder.step, HiddenKind::pruned, id);
       rename_path(folder.path, hidden);
       sync_folder(checkpoints);

@@ -5,8 +5,8 @@
 
 namespace tessera {
 
-// Where a rank may fail, all_or_none makes all of them fail together, so that none goes on to a
-// collective that another will not reach.
+// Wherever one rank may fail, all_or_none makes all ranks fail together, so that no rank enters a
+// collective that another never reaches.
 SavedCheckpoint save_checkpoint(const SaveRequest& request, Communicator& world) {
   const bool is_root = world.rank() == 0;
   SaveSteps steps(request);
@@ -21,12 +21,12 @@ SavedCheckpoint save_checkpoint(const SaveRequest& request, Communicator& world)
     all_or_none(world, [&] {
       if (is_root) steps.publish(written_of_rank);
     });
-  } catch (const SharedError& error) {  // others are one rank's alone, and end all
+  } catch (const SharedError& error) {  // other errors affect one rank alone and end all ranks
     steps.discard();
     throw steps.failure(error, world);
   }
   if (is_root) steps.prune();
-  world.barrier();  // when this returns, rank 0 has done all
+  world.barrier();  // rank 0 has finished
   return steps.saved();
 }
 

@@ -13,10 +13,11 @@ namespace tessera {
 
 namespace {
 
-/// Brings pieces from a GPU into host memory, one at a time.
+/// Copies pieces from a GPU to host memory, one at a time.
 class HostStage {
  public:
-  /// Itself where it is in host memory; else a copy until the next call.
+  /// Returns `tensor` itself if it is in host memory; otherwise a copy that is valid until the next
+  /// call.
   Tensor in_host(const Tensor& tensor) {
     if (!tensor.device().is_cuda()) return tensor;
     if (tensor.bytes() > memory_.bytes()) {
@@ -34,7 +35,7 @@ class HostStage {
 
 using HeldByName = std::multimap<std::string, const HeldTensor*>;
 
-/// The rank's piece that is the slice; the plan gives it none that it does not hold.
+/// The rank's piece that matches the slice. The plan only assigns slices that the rank has.
 const HeldTensor& piece_of(const HeldByName& held, const std::string& name, const Box& box) {
   const auto [begin, end] = held.equal_range(name);
   const auto found =
@@ -67,7 +68,7 @@ void require_visible(const std::filesystem::path& path, int64_t size, size_t ran
   std::error_code error;
   const auto seen = std::filesystem::file_size(path, error);
   require(!error,
-          "rank {} wrote {}, but rank 0 can not see it ({}): is the folder on a file system that "
+          "rank {} wrote {}, but rank 0 cannot see it ({}): is the folder on a file system that "
           "all machines share?",
           rank, path.string(), error.message());
   require(

@@ -11,8 +11,9 @@
 
 namespace tessera {
 
-/// Writes the files that the plan gives to `rank`, and syncs them. Returns, as a text for the other
-/// ranks, what only the writer knows: sizes and checksums. Observes "during_data" after each slice.
+/// Writes the files that the plan assigns to `rank`, and syncs them. Returns sizes and checksums,
+/// which only the writer knows, as text for the other ranks. Observes "during_data" after each
+/// slice.
 std::string write_files(const std::filesystem::path& folder, SavePlan& plan, int rank,
                         const std::vector<HeldTensor>& tensors, const SaveObserver& observer);
 
@@ -20,9 +21,9 @@ std::string write_files(const std::filesystem::path& folder, SavePlan& plan, int
 void write_attachments(const std::filesystem::path& folder,
                        const std::map<std::string, std::string>& attachments, Manifest& manifest);
 
-/// The manifest's files and tensors, from the plan and what write_files returned on every rank.
-/// Throws if a file can not be seen with its size from here, as it is where the ranks' machines do
-/// not share the folder.
+/// Fills the manifest's files and tensors from the plan and the results of write_files on every
+/// rank. Throws if a file is not visible here with its size, as on machines that do not share the
+/// folder.
 void fill_manifest(const std::filesystem::path& folder, SavePlan plan,
                    const std::vector<std::string>& written_of_rank, Manifest& manifest);
 

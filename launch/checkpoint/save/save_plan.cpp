@@ -33,20 +33,20 @@ void require_valid(const HeldTensor& held) {
           held.name, held.make ? "the meta device" : "the cpu or a GPU", describe(held.data));
 }
 
-// Whether a rank may hold both under one name.
+// Whether a rank may have both under one name.
 bool are_pieces_of_one(const HeldTensor& a, const HeldTensor& b) {
   return a.kind == b.kind && a.global_shape == b.global_shape && a.data.dtype() == b.data.dtype() &&
          a.box != b.box;
 }
 
-// A slice and the ranks that hold it.
+// A slice and the ranks that have it.
 struct HeldSlice {
   PlannedSlice slice;
   int64_t bytes = 0;
   std::vector<size_t> holders;
 };
 
-// Collects what the ranks hold, and who holds which slice.
+// Collects the ranks' tensors, and which ranks have which slice.
 class Holdings {
  public:
   void add(const Json& held, size_t rank) {
@@ -101,8 +101,8 @@ class Holdings {
   std::map<std::pair<std::string, size_t>, HeldSlice> candidates_;
 };
 
-// The files of a rank that writes these slices. Larger dtypes come first, so that every slice is
-// aligned to its dtype.
+// The files of a rank that writes these slices. Larger dtypes come first, to align every slice to
+// its dtype.
 std::vector<PlannedFile> files_of(size_t rank, std::vector<PlannedSlice> slices,
                                   std::map<std::string, StoredTensor>& tensors) {
   std::sort(slices.begin(), slices.end(), [&](const PlannedSlice& a, const PlannedSlice& b) {

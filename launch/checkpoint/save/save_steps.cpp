@@ -36,7 +36,7 @@ void SaveSteps::agree(Communicator& world) {
   std::string held;
   all_or_none(world, [&] {
     require(request_.step >= 0 && request_.samples >= 0 && request_.keep >= 0,
-            "step {}, samples {} and keep {} can not be negative", request_.step, request_.samples,
+            "step {}, samples {} and keep {} cannot be negative", request_.step, request_.samples,
             request_.keep);
     for (const auto& [name, bytes] : request_.attachments) check_attachment(name, bytes);
     held = describe_held(request_.tensors);
@@ -50,7 +50,7 @@ void SaveSteps::agree(Communicator& world) {
 void SaveSteps::create() {
   make_folders(folder_);
   warnings_ = clean_up_after_dead_saves(folder_);
-  // Its name here has to outlast nothing: the one that it gets in the end is synced.
+  // Need not be synced: this name is temporary, and the final one is synced.
   if (mkdir(temporary_.c_str(), 0777) != 0) fail_with_errno("create", temporary_);
   observe("after_create");
 }
@@ -72,7 +72,7 @@ void SaveSteps::publish(const std::vector<std::string>& written_of_rank) {
   file.sync_and_close();
   sync_folder(temporary_);
   observe("after_manifest");
-  read_manifest(temporary_);  // what could not be read again must not replace what can
+  read_manifest(temporary_);  // an unreadable checkpoint must not replace a good one
   observe("before_rename");
   publishing_ = true;
   const std::optional<fs::path> earlier =
@@ -100,8 +100,8 @@ void SaveSteps::prune() {
   }
 }
 
-// Once it is being named, the folder may be the earlier checkpoint of the step, which
-// the next save cleans up.
+// Once renaming has begun, the folder may be the step's earlier checkpoint, which the next save
+// cleans up.
 void SaveSteps::discard() const {
   if (rank_ != 0 || publishing_ || temporary_.empty()) return;
   std::error_code ignored;

@@ -11,32 +11,32 @@
 
 namespace tessera {
 
-/// One save (docs/checkpoints.md), step by step. Who calls the steps sees to it that all ranks have
-/// done one before any begins the next. Only agree() and failure() are collective; the others may
-/// run on a thread of their own.
+/// One save (docs/checkpoints.md), step by step. The caller ensures that all ranks finish one step
+/// before any begins the next. Only agree() and failure() are collective; the others may run on a
+/// separate thread.
 class SaveSteps {
  public:
   explicit SaveSteps(SaveRequest request);
 
-  /// What every rank writes, and into which folder. Collective.
+  /// Agrees on what every rank writes, and into which folder. Collective.
   void agree(Communicator& world);
-  /// Rank 0: cleans up after dead saves and makes the folder.
+  /// Rank 0: cleans up after dead saves and creates the folder.
   void create();
-  /// Writes this rank's files and syncs them; for publish(), what the other ranks have to know.
+  /// Writes this rank's files and syncs them. Returns what publish() needs from every rank.
   std::string write();
-  /// Rank 0, when all have written: attachments, manifest and the step's name.
+  /// Rank 0, after all have written: writes attachments and manifest, and renames the folder.
   void publish(const std::vector<std::string>& written_of_rank);
-  /// Rank 0, when it is published: what is too old goes. What fails is a warning.
+  /// Rank 0, after publish(): deletes old checkpoints. Failures are warnings.
   void prune();
-  /// Rank 0, when one of the above has failed and no rank writes any more: deletes what was
-  /// written.
+  /// Rank 0, after one of the above failed and no rank is writing any more: deletes the written
+  /// files.
   void discard() const;
 
   const SaveRequest& request() const { return request_; }
   SavePlan& plan() { return plan_; }
-  /// In place of the request's: what write() shall write.
+  /// Replaces the request's tensors for write().
   void set_tensors(std::vector<HeldTensor> tensors) { request_.tensors = std::move(tensors); }
-  /// What `error`, which ended the save on all ranks, means for the run. Collective.
+  /// Describes what `error`, which ended the save on all ranks, means for the run. Collective.
   SharedError failure(const SharedError& error, Communicator& world) const;
   SavedCheckpoint saved() const;
   void observe(const char* point) const;

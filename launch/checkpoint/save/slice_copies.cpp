@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-/// The slices that the plan gives a rank, by their tensors' names.
+/// The slices that the plan assigns to a rank, by tensor name.
 std::multimap<std::string, Box> slices_of(SavePlan& plan, int rank) {
   std::multimap<std::string, Box> slices;
   for (const PlannedFile& file : plan.files_of_rank[static_cast<size_t>(rank)]) {
@@ -30,7 +30,7 @@ bool has(const std::multimap<std::string, Box>& slices, const HeldTensor& tensor
 
 void SliceCopies::reserve(size_t bytes, Device from) {
   if (bytes <= memory_.bytes()) return;
-  memory_ = Buffer();  // so that there are never two
+  memory_ = Buffer();  // frees the old buffer first
   memory_ = Buffer(bytes, kCpu, from.is_cuda() ? MemoryKind::pinned : MemoryKind::ordinary);
 }
 

@@ -8,24 +8,24 @@
 
 namespace tessera {
 
-/// Host memory for the slices that this rank writes of a checkpoint, so that the tensors themselves
-/// may change before they are written. It stays for the next checkpoint; what comes from a GPU goes
-/// to pinned memory.
+/// Host copies of the checkpoint slices that this rank writes, so that the tensors may change
+/// before they are written. The memory is kept for the next checkpoint; it is pinned for tensors on
+/// a GPU.
 class SliceCopies {
  public:
-  /// Takes the memory for so many bytes of tensors on `from`, so that copy() need not. Throws if
-  /// the host has not as much.
+  /// Allocates memory for `bytes` bytes of tensors on `from`, so that copy() need not. Throws if
+  /// the host has too little.
   void reserve(size_t bytes, Device from);
 
-  /// Lets the system find the pages of what is reserved, which it does when they are first written:
-  /// for the first copy() that takes several times as long as the copying.
+  /// Touches the reserved pages. Otherwise the first copy() faults them in, which takes several
+  /// times as long as copying.
   void touch();
 
-  /// The pieces that the plan gives this rank to write, as copies that stay as they are until
-  /// the next call. Throws if the host has not as much memory. What a tensor makes is copied, too.
+  /// Copies the pieces that the plan assigns to this rank, including those a tensor makes. The
+  /// copies are valid until the next call. Throws if the host has too little memory.
   std::vector<HeldTensor> copy(SavePlan& plan, int rank, const std::vector<HeldTensor>& tensors);
 
-  /// What is kept.
+  /// Size of the kept memory.
   size_t bytes() const { return memory_.bytes(); }
 
  private:

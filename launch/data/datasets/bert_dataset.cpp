@@ -74,7 +74,7 @@ std::shared_ptr<const Dataset> make_bert_dataset(std::shared_ptr<const IndexedDa
                                                options.masking, options.packing, seed);
   }
   require(!options.packing,
-          "sentence pairs can not be packed, since their lengths are others in each epoch: turn "
+          "sentence pairs cannot be packed, because their lengths change with each epoch: turn "
           "packing off; padding costs no computation");
   return std::make_shared<const BertPairDataset>(std::move(dataset), tokens, seq_length, traits,
                                                  options, seed);

@@ -13,39 +13,41 @@
 namespace tessera {
 
 struct BertDataOptions {
-  /// Two texts a sample, and whether the second follows the first (bert_pair_dataset.h).
+  /// Samples are pairs of texts, with a label that says whether the second follows the first
+  /// (bert_pair_dataset.h).
   bool sentence_pairs = false;
-  /// Short samples share a row, as documents of their own. Not for pairs, whose length is another
-  /// one in each epoch.
+  /// Pack short samples into one row, as separate documents. Not for pairs, whose lengths change
+  /// with each epoch.
   bool packing = false;
-  /// Of pairs: so many are made of less text than fits, so that short text is seen too.
+  /// For pairs: the fraction of samples that are shorter than possible, so that the model also sees
+  /// short text.
   double short_sequence_probability = 0.1;
   MaskingOptions masking = {};
 };
 
-/// Masked language modelling on a range of a dataset's tokens, the same way in which GptDataset
-/// takes one: [CLS] text [SEP], where the text of a sample is up to seq_length − 2 tokens of one
-/// document. A document is cut into pieces of that size, of which the last may be shorter; one that
-/// reaches over an end of the range is cut there. The masks are new in every epoch.
+/// Masked language modeling on a range of a dataset's tokens, as GptDataset uses it. A sample is
+/// [CLS] text [SEP] with up to seq_length − 2 text tokens of one document. Documents are cut into
+/// pieces of this size, of which the last may be shorter; a document that crosses an end of the
+/// range is cut there. Masks change with each epoch.
 class BertDataset final : public Dataset {
  public:
-  /// Throws if the range is not within the dataset or is empty, if seq_length is less than 3, or
-  /// what MlmMasking throws.
+  /// Throws if the range is empty or not within the dataset, if seq_length is less than 3, and as
+  /// MlmMasking does.
   BertDataset(std::shared_ptr<const IndexedDataset> dataset, Range tokens, int64_t seq_length,
               const VocabularyTraits& traits, const MaskingOptions& masking, bool packing,
               uint64_t seed);
 
-  /// Rows, where pieces are packed, else pieces.
+  /// The number of rows if pieces are packed, otherwise of pieces.
   int64_t num_samples() const override;
   int64_t seq_length() const override { return seq_length_; }
   int64_t num_pieces() const { return pieces_.num_pieces(); }
 
-  /// Without labels; a piece is a document of the sample. A piece is masked the same, packed or
-  /// not.
+  /// Sets no labels; each piece is a document of the sample. Packing does not change a piece's
+  /// masks.
   void fill(int64_t sample, int64_t epoch, Sample& out) const override;
   void will_fill(int64_t sample, int64_t epoch) const override;
 
-  /// The places of a piece's text in the concatenation of the dataset's sequences.
+  /// Returns the range of a piece in the concatenation of the dataset's sequences.
   Range piece_tokens(int64_t piece) const { return pieces_.piece(piece); }
 
  private:
@@ -55,10 +57,10 @@ class BertDataset final : public Dataset {
   DocumentPieces pieces_;
   MlmMasking masking_;
   bool packing_;
-  PackedRows rows_;  ///< where packing_
+  PackedRows rows_;  ///< if packing_
 };
 
-/// The dataset that the options ask for.
+/// Creates the dataset for these options.
 std::shared_ptr<const Dataset> make_bert_dataset(std::shared_ptr<const IndexedDataset> dataset,
                                                  Range tokens, int64_t seq_length,
                                                  const VocabularyTraits& traits,

@@ -12,18 +12,18 @@ namespace tessera {
 namespace {
 
 constexpr int64_t kPairSpecials = 3;  // [CLS], and [SEP] twice
-constexpr int64_t kFewest = 2;        // tokens of text: one of A and one of B
-constexpr int kLongestBits = 26;      // of the number of random words that shorten a text
+constexpr int64_t kFewest = 2;        // text tokens: one of A and one of B
+constexpr int kLongestBits = 26;      // log2 of the number of random words to shorten a text
 
-/// Streams of random bits of the purpose sentence_pairs.
+/// Random streams of RandomPurpose::sentence_pairs.
 enum Stream : uint32_t { kChoice, kLength, kShortenA, kShortenB };
 
-/// In [0, n).
+/// Maps bits to [0, n).
 int64_t scaled(uint32_t bits, int64_t n) {
   return static_cast<int64_t>(uint64_t{bits} * static_cast<uint64_t>(n) >> 32);
 }
 
-/// How many of `n` coins show heads.
+/// Returns the number of heads in `n` coin tosses.
 int64_t count_heads(const RandomKey& key, int64_t sample, int64_t n) {
   int64_t heads = 0;
   uint64_t word = static_cast<uint64_t>(sample) << kLongestBits;
@@ -57,12 +57,11 @@ BertPairDataset::BertPairDataset(std::shared_ptr<const IndexedDataset> dataset, 
           tokens.begin, tokens.end, dataset_->num_tokens());
   add_documents();
   for (size_t d = 0; d < documents_.size(); ++d) add_chunks(static_cast<int64_t>(d));
-  require(
-      documents_.size() >= 2,
-      "{}: tokens [{}, {}) have whole sentences of {} documents, but sentence pairs need two or "
-      "more, since a random second sentence comes from another document: prepare the data with "
-      "more documents, or set model.next_sentence=false",
-      dataset_->prefix(), tokens.begin, tokens.end, documents_.size());
+  require(documents_.size() >= 2,
+          "{}: tokens [{}, {}) have whole sentences of {} documents, but sentence pairs need at "
+          "least two, because a random second sentence comes from another document: prepare the "
+          "data with more documents, or set model.next_sentence=false",
+          dataset_->prefix(), tokens.begin, tokens.end, documents_.size());
   require(!chunks_.empty(),
           "{}: none of the {} documents in tokens [{}, {}) has two sentences, but sentence pairs "
           "need them: prepare the data with `tessera prepare --documents paragraph --sentences "
@@ -78,7 +77,7 @@ Range BertPairDataset::tokens_of(Range sentences) const {
   return {dataset_->sequence_start(sentences.begin), sentence_end(sentences.end - 1)};
 }
 
-/// Without what is not within the range, and without empty sentences at both ends.
+/// Drops leading and trailing sentences that are empty or not within the range.
 Range BertPairDataset::trimmed(Range sentences) const {
   const auto unwanted = [&](int64_t sentence) {
     return dataset_->sequence_length(sentence) == 0 ||
@@ -100,7 +99,7 @@ void BertPairDataset::add_documents() {
 
 void BertPairDataset::add_chunks(int64_t document) {
   const Range sentences = documents_[static_cast<size_t>(document)];
-  int64_t left = 0;  // sentences that are not empty
+  int64_t left = 0;  // non-empty sentences
   for (int64_t s = sentences.begin; s < sentences.end; ++s) {
     left += dataset_->sequence_length(s) > 0 ? 1 : 0;
   }
@@ -114,7 +113,7 @@ void BertPairDataset::add_chunks(int64_t document) {
     length += dataset_->sequence_length(s);
     ++count;
     --left;
-    // A last sentence that would be alone joins the chunk before it.
+    // A single last sentence joins the previous chunk.
     const bool full = count >= 2 && left >= 2 && length >= target_length(num_samples());
     if (!full && left > 0) continue;
     chunks_.push_back({document, {begin, s + 1}});
@@ -148,8 +147,8 @@ BertPairDataset::Pair BertPairDataset::choose(int64_t sample, int64_t epoch) con
   return pair;
 }
 
-/// Whole sentences, at least one and up to `length` tokens or more, from a random one on of any
-/// document but one.
+/// Returns consecutive sentences of a random document other than `not_from`, starting with a random
+/// one: at least one, and more until there are `length` tokens.
 Range BertPairDataset::random_text(int64_t not_from, uint32_t document_bits, uint32_t sentence_bits,
                                    int64_t length) const {
   int64_t document = scaled(document_bits, static_cast<int64_t>(documents_.size()) - 1);
@@ -157,7 +156,7 @@ Range BertPairDataset::random_text(int64_t not_from, uint32_t document_bits, uin
   const Range sentences = documents_[static_cast<size_t>(document)];
   int64_t sentence = sentences.begin + scaled(sentence_bits, sentences.size());
   Range text{dataset_->sequence_start(sentence), dataset_->sequence_start(sentence)};
-  // The last sentence is not empty, so there is text from any on.
+  // The last sentence is not empty, so there is text from any sentence on.
   for (; sentence < sentences.end && text.size() < std::max<int64_t>(length, 1); ++sentence) {
     text.end = sentence_end(sentence);
   }
@@ -167,7 +166,7 @@ Range BertPairDataset::random_text(int64_t not_from, uint32_t document_bits, uin
 void BertPairDataset::shorten(int64_t sample, int64_t epoch, Pair& pair) const {
   const int64_t excess = pair.a.size() + pair.b.size() - (seq_length_ - kPairSpecials);
   if (excess <= 0) return;
-  // First the longer until both are as long, then by turns, B first.
+  // Shorten the longer text until both have the same length, then alternate, starting with B.
   const int64_t longer = pair.a.size() - pair.b.size();
   const int64_t from_longer = std::min(excess, std::abs(longer));
   const int64_t by_turns = excess - from_longer;

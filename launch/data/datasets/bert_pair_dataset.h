@@ -12,38 +12,37 @@
 
 namespace tessera {
 
-/// Masked language modelling on pairs of texts, as in Devlin et al., "BERT", 2019: [CLS] A [SEP] B
-/// [SEP], with token types 0 up to the first [SEP] and 1 behind it. The sequences of a document are
-/// its sentences. At the start each document is cut into chunks of consecutive sentences, at least
-/// two, which fill a sample: seq_length − 3 tokens, or with short_sequence_probability a random
-/// number from 2 up. Each chunk is one sample, which in every epoch is cut in two at another
-/// random sentence: A is what is before. With probability 1/2 B is what follows, and the label is 0
-/// (it is next, as Hugging Face's next_sentence_label says), else B is text from a random other
-/// document, and the label is 1. What is too long is shortened token by token, the longer text
-/// first, each at a random end.
+/// Masked language modeling on pairs of texts, as in Devlin et al., "BERT", 2019: [CLS] A [SEP] B
+/// [SEP], with token type 0 up to the first [SEP] and 1 after it. Sequences of a document are its
+/// sentences. Documents are cut into chunks of at least two consecutive sentences that fill a
+/// sample: seq_length − 3 tokens or, with short_sequence_probability, a random number of at least
+/// 2. Each chunk is one sample and is split at another random sentence in every epoch; A is the
+/// text before the split. With probability 1/2, B is the text after it and the label is 0 (is next,
+/// as in Hugging Face's next_sentence_label). Otherwise B is text of another random document and
+/// the label is 1. Pairs that are too long are truncated token by token, the longer text first,
+/// each token at a random end.
 class BertPairDataset final : public Dataset {
  public:
-  /// Takes the sentences that lie wholly within `tokens`, a range of the dataset's tokens. Throws
-  /// if the range is not within the dataset, if it has less than two documents or none of two
-  /// sentences (not counting empty ones), if seq_length is less than 5, or what
-  /// MlmMasking throws.
+  /// Uses the sentences that are entirely within `tokens`, a range of the dataset's tokens. Throws
+  /// if the range is not within the dataset, has fewer than two documents or no document with two
+  /// non-empty sentences, if seq_length is less than 5, and as MlmMasking does.
   BertPairDataset(std::shared_ptr<const IndexedDataset> dataset, Range tokens, int64_t seq_length,
                   const VocabularyTraits& traits, const BertDataOptions& options, uint64_t seed);
 
   int64_t num_samples() const override { return static_cast<int64_t>(chunks_.size()); }
   int64_t seq_length() const override { return seq_length_; }
 
-  /// A sample is one document, with one label.
+  /// A sample is one document with one label.
   void fill(int64_t sample, int64_t epoch, Sample& out) const override;
   void will_fill(int64_t sample, int64_t epoch) const override;
 
  private:
-  /// Sentences that neither begin nor end with an empty one.
+  /// Sentences; neither the first nor the last is empty.
   struct Chunk {
-    int64_t document;  ///< in documents_
+    int64_t document;  ///< index into documents_
     Range sentences;
   };
-  /// Two texts, as places in the concatenation of the dataset's sequences.
+  /// Two texts, as ranges of the concatenation of the dataset's sequences.
   struct Pair {
     Range a, b;
     bool random = false;

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kShortest = 5;  // [CLS], a token, [SEP], a token, [SEP]
 constexpr uint64_t kOrderSeed = 0;
 
-/// Shortens the longer of both until they are `most` together.
+/// Truncates the longer text until both have `most` tokens together.
 void shorten(std::vector<int32_t>& a, std::vector<int32_t>& b, size_t most) {
   const size_t half = most / 2;
   const size_t b_size = std::min(b.size(), std::max(half, most - std::min(most, a.size())));
@@ -48,8 +48,8 @@ bool ClassificationEncoder::encode(std::string_view text, std::optional<std::str
   const bool too_long = length > static_cast<size_t>(seq_length_);
   require(
       !too_long || truncate_,
-      "{}: has {} tokens, {} special ones included, but seq_length is {}: shorten the text, "
-      "have it cut (data.truncate=true, or --truncate), or train with a longer model.seq_length",
+      "{}: has {} tokens, including {} special ones, but seq_length is {}: shorten the text, "
+      "truncate it (data.truncate=true, or --truncate), or train with a larger model.seq_length",
       where, length, specials, seq_length_);
   if (too_long) shorten(first, second, static_cast<size_t>(seq_length_) - specials);
 
@@ -108,8 +108,8 @@ ClassificationDataset::ClassificationDataset(std::shared_ptr<const LabelledTexts
                                              Range places)
     : texts_(std::move(texts)), places_(places) {
   require(0 <= places.begin && places.begin < places.end && places.end <= texts_->size(),
-          "{}: texts [{}, {}) are none or are not within the file, which has {}", texts_->path(),
-          places.begin, places.end, texts_->size());
+          "{}: the range of texts [{}, {}) is empty or not within the file, which has {}",
+          texts_->path(), places.begin, places.end, texts_->size());
 }
 
 int64_t ClassificationDataset::text_of(int64_t sample) const {

@@ -15,23 +15,23 @@
 
 namespace tessera {
 
-/// The tokens of a text, without special ones at its ends.
+/// Encodes a text, without special tokens at its ends.
 using EncodeText = std::function<std::vector<int32_t>(std::string_view)>;
 
-/// Makes of texts what a classifier takes: [CLS] text [SEP], with token types 0, and of pairs
-/// [CLS] text [SEP] text_pair [SEP], with token types 1 behind the first [SEP]. One document.
+/// Builds a classifier's input: [CLS] text [SEP] with token type 0, or [CLS] text [SEP] text_pair
+/// [SEP] with token type 1 after the first [SEP]. An input is one document.
 class ClassificationEncoder {
  public:
-  /// With `truncate` what is longer than seq_length is cut off at its end, of pairs the longer text
-  /// first, token by token; without it is an error. Throws if the vocabulary has no start or end
-  /// token, or if seq_length is less than 5.
+  /// With `truncate`, inputs longer than seq_length are truncated at the end, the longer text of a
+  /// pair first, token by token; otherwise they are errors. Throws if the vocabulary has no start
+  /// or end token, or if seq_length is less than 5.
   ClassificationEncoder(EncodeText encode, const VocabularyTraits& traits, int64_t seq_length,
                         bool truncate);
 
   int64_t seq_length() const { return seq_length_; }
 
-  /// Overwrites `out`; no label is set. Returns whether it was truncated. Throws a message that
-  /// starts with `where` if a text has no tokens, or is too long.
+  /// Overwrites `out` without setting a label. Returns whether the text was truncated. Throws a
+  /// message that starts with `where` if a text has no tokens or is too long.
   bool encode(std::string_view text, std::optional<std::string_view> text_pair,
               std::string_view where, Sample& out) const;
 
@@ -42,10 +42,10 @@ class ClassificationEncoder {
   bool truncate_;
 };
 
-/// A file of labelled texts (labelled_lines.h), as tokens in memory.
+/// The tokens of a file of labelled texts (labelled_lines.h), in memory.
 class LabelledTexts {
  public:
-  /// Throws what for_each_labelled_line and ClassificationEncoder::encode do, or if there is no
+  /// Throws as for_each_labelled_line and ClassificationEncoder::encode do, and if there is no
   /// text.
   LabelledTexts(const std::string& path, const Labels& labels,
                 const ClassificationEncoder& encoder);
@@ -54,10 +54,10 @@ class LabelledTexts {
   int64_t seq_length() const { return seq_length_; }
   const std::string& path() const { return path_; }
 
-  /// Whether the file has pairs of texts.
+  /// Returns whether the file has pairs of texts.
   bool has_pairs() const;
 
-  /// Texts that were cut to seq_length.
+  /// The number of texts truncated to seq_length.
   int64_t num_truncated() const { return num_truncated_; }
 
   int32_t label(int64_t i) const { return labels_[static_cast<size_t>(i)]; }
@@ -69,18 +69,18 @@ class LabelledTexts {
   std::string path_;
   int64_t seq_length_;
   std::vector<int32_t> tokens_;         ///< of all texts
-  std::vector<int64_t> begins_{0};      ///< of each text in tokens_, and at last its size
-  std::vector<int32_t> first_lengths_;  ///< tokens of type 0 of each text
+  std::vector<int64_t> begins_{0};      ///< start of each text in tokens_, then the total size
+  std::vector<int32_t> first_lengths_;  ///< number of tokens of type 0 in each text
   std::vector<int32_t> labels_;
   int64_t num_truncated_ = 0;
 };
 
-/// Some of a file's texts, the same in every epoch.
+/// A subset of a file's texts, the same in every epoch.
 class ClassificationDataset final : public Dataset {
  public:
-  /// The texts at these places of a fixed random order, which depends on nothing but their number:
-  /// many files have one label after the other, and both the texts to train on and those held out
-  /// need all. Throws if the places are not within the texts or are none.
+  /// Selects `places` of a fixed random order, which depends only on the number of texts. Many
+  /// files are sorted by label, and training and held-out texts need all labels. Throws if `places`
+  /// is empty or not within the texts.
   ClassificationDataset(std::shared_ptr<const LabelledTexts> texts, Range places);
 
   int64_t num_samples() const override { return places_.size(); }

@@ -11,13 +11,13 @@ namespace tessera {
 DocumentPieces::DocumentPieces(std::shared_ptr<const IndexedDataset> dataset, Range tokens,
                                int64_t most_tokens, int64_t left_out)
     : dataset_(std::move(dataset)), range_(tokens), most_tokens_(most_tokens), left_out_(left_out) {
-  require(most_tokens >= 1 && left_out >= 0, "pieces of {} tokens with {} left out are none",
-          most_tokens, left_out);
+  require(most_tokens >= 1 && left_out >= 0,
+          "pieces of {} tokens, with {} left out, are not possible", most_tokens, left_out);
   require(0 <= tokens.begin && tokens.begin <= tokens.end && tokens.end <= dataset_->num_tokens(),
           "{}: tokens [{}, {}) are not within the dataset, which has {}", dataset_->prefix(),
           tokens.begin, tokens.end, dataset_->num_tokens());
   require(!tokens.empty(),
-          "{}: tokens [{}, {}) are none, but at least one is needed: use more text",
+          "{}: the range of tokens [{}, {}) is empty, but at least one is needed: use more text",
           dataset_->prefix(), tokens.begin, tokens.end);
   first_document_ = dataset_->document_at(tokens.begin);
   const int64_t last_document = dataset_->document_at(tokens.end - 1);

@@ -11,16 +11,16 @@
 namespace tessera {
 
 struct GptDataOptions {
-  /// Tokens of one document do not see those of another, and positions restart in each. Where a
-  /// document ends is what the dataset's index says: no token's value matters.
+  /// Tokens attend only within their document, and positions restart in each. The dataset's index
+  /// defines where documents end, not the value of any token.
   bool separate_documents = false;
   /// Whether a document's last token predicts the next document's first.
   bool loss_across_documents = true;
 };
 
-/// Samples of seq_length tokens, cut from a range of a dataset's tokens without regard to where
-/// documents end, and for each token the one after it as the target. Neighbours share one token:
-/// the last target of a sample is the first token of the next. They are the same in every epoch.
+/// Samples of seq_length tokens, cut from a range of a dataset's tokens regardless of document
+/// boundaries. The target of each token is the next one. The last target of a sample is the first
+/// token of the next sample. Samples are the same in every epoch.
 class GptDataset final : public Dataset {
  public:
   /// Throws if the range is not within the dataset or has too few tokens for one sample.
@@ -36,7 +36,7 @@ class GptDataset final : public Dataset {
   void will_fill(int64_t sample, int64_t epoch) const override;
 
   /// tokens, targets: seq_length each, not overlapping. Throws if a token is not in the dataset's
-  /// vocabulary. Any number of threads may call it at the same time.
+  /// vocabulary. Thread-safe.
   void fill(int64_t sample, std::span<int32_t> tokens, std::span<int32_t> targets) const;
 
  private:

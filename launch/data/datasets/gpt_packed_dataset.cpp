@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kLastTokens = 1;  // of a document, which are no inputs
+constexpr int64_t kLastTokens = 1;  // of a document; they are never inputs
 
 int64_t checked_row_length(int64_t seq_length) {
   require(seq_length >= 1, "seq_length is {}, but must be at least 1", seq_length);

@@ -23,7 +23,7 @@ void check_labels(const Labels& labels) {
           labels.count);
   if (labels.names.empty()) return;
   require(static_cast<int64_t>(labels.names.size()) == labels.count,
-          "there are {} names of labels for {} labels", labels.names.size(), labels.count);
+          "there are {} label names for {} labels", labels.names.size(), labels.count);
   for (auto name = labels.names.begin(); name != labels.names.end(); ++name) {
     require(std::find(labels.names.begin(), name, *name) == name,
             "the label name {} is given twice", quote(*name));
@@ -63,14 +63,14 @@ int32_t label_of_number(int64_t number, const Labels& labels, const std::string&
   return static_cast<int32_t>(number);
 }
 
-/// Lines of a file without their ends, counted from 1.
+/// Reads the lines of a file without their line ends and counts them from 1.
 class LineReader {
  public:
   explicit LineReader(const MappedFile& file) : path_(file.path()), rest_(file.text()) {
     if (rest_.starts_with(kByteOrderMark)) rest_.remove_prefix(kByteOrderMark.size());
   }
 
-  /// Whether there was another line.
+  /// Advances; returns false after the last line.
   bool next() {
     if (rest_.empty()) return false;
     const size_t end = std::min(rest_.find('\n'), rest_.size());
@@ -125,17 +125,17 @@ void read_jsonl(LineReader& lines, const Labels& labels,
     const Json object = parse_json(text, where);
     for (const auto& [key, value] : object.items()) {
       require(key == "text" || key == "text_pair" || key == "label",
-              "{}: there is a field {}, but {} are all that there can be", where, quote(key),
-              kKnown);
+              "{}: has a field {}, but only {} are allowed", where, quote(key), kKnown);
     }
     for (const char* key : {"text", "label"}) {
       require(object.contains(key), "{}: there is no \"{}\"", where, key);
     }
     const bool has_pair = object.contains("text_pair");
     if (lines.number() == 1) pairs = has_pair;
-    require(has_pair == pairs,
-            "{}: there is {} \"text_pair\", unlike in line 1: all lines must have it or none",
-            where, has_pair ? "a" : "no");
+    require(
+        has_pair == pairs,
+        "{}: there is {} \"text_pair\", unlike in line 1: either all lines must have it or none",
+        where, has_pair ? "a" : "no");
     LabelledLine line{lines.number(), json_text(object, "text", where), std::nullopt,
                       json_label(object.at("label"), labels, where)};
     if (pairs) line.text_pair = json_text(object, "text_pair", where);
@@ -153,7 +153,7 @@ std::vector<std::string_view> split_at_tabs(std::string_view line) {
   }
 }
 
-/// Where a .tsv file has what.
+/// The columns of a .tsv file.
 struct Columns {
   size_t count = 0;
   std::optional<size_t> text, text_pair, label;
@@ -172,7 +172,7 @@ Columns read_header(const LineReader& lines) {
             "{}: the first line must name the columns, {} with tabs between (text_pair may be "
             "missing), but column {} is {}",
             lines.where(), kKnown, i + 1, quote(names[i]));
-    require(!*column, "{}: the column {} is there twice", lines.where(), names[i]);
+    require(!*column, "{}: the column {} appears twice", lines.where(), names[i]);
     *column = i;
   }
   require(columns.text && columns.label,

@@ -16,11 +16,11 @@
 namespace tessera {
 namespace {
 
-constexpr double kSpanContinues = 0.8;        ///< SpanBERT's lengths are geometric with 0.2
-constexpr int kPlaceBits = 24, kIdBits = 38;  // and 4 words for each place: 64 bits
+constexpr double kSpanContinues = 0.8;  ///< SpanBERT's lengths are geometric with parameter 0.2
+constexpr int kPlaceBits = 24, kIdBits = 38;  // and 4 words per place: 64 bits
 constexpr int64_t kMostWords = 1000;
 
-/// For comparison with 32 random bits: below this with probability `p`.
+/// A 32-bit random number is below this with probability `p`.
 uint64_t threshold(double p) { return static_cast<uint64_t>(std::llround(p * 0x1p32)); }
 
 void check_options(const MaskingOptions& options) {
@@ -33,11 +33,11 @@ void check_options(const MaskingOptions& options) {
           "must be at least 0, and together at most 1",
           mask, random);
   require(1 <= options.max_span && options.max_span <= kMostWords,
-          "masking: a span has at most {} words, but must have 1 to {}", options.max_span,
+          "masking: the longest span is {} words, but must be 1 to {}", options.max_span,
           kMostWords);
 }
 
-/// Running sums of weights, scaled so that the last is 1, as thresholds.
+/// Returns the cumulative sums of weights, normalized to 1, as thresholds.
 std::vector<uint64_t> cumulative(const std::vector<double>& weights) {
   double sum = 0.0, total = 0.0;
   for (const double weight : weights) total += weight;
@@ -58,12 +58,11 @@ MlmMasking::MlmMasking(VocabularyTraits traits, const MaskingOptions& options, u
   check_options(options);
   require_special_tokens(traits_, {"start", "end", "mask"}, "masked language modelling");
   require(static_cast<int64_t>(special_.size()) < traits_.vocab_size,
-          "masking: the vocabulary of {} tokens has nothing but special tokens",
-          traits_.vocab_size);
+          "masking: the vocabulary of {} tokens has only special tokens", traits_.vocab_size);
   const auto& continues = traits_.continues_word;
   require(continues.empty() || static_cast<int64_t>(continues.size()) == traits_.vocab_size,
-          "masking: for {} tokens it is known whether they continue a word, but the vocabulary has "
-          "{}",
+          "masking: the tokenizer says of {} tokens whether they continue a word, but the "
+          "vocabulary has {}",
           continues.size(), traits_.vocab_size);
   require(
       options.unit != MaskUnit::whole_word || std::ranges::find(continues, true) != continues.end(),
@@ -79,7 +78,7 @@ MlmMasking::MlmMasking(VocabularyTraits traits, const MaskingOptions& options, u
   for (size_t n = weights.size(); n-- > 0;) tails.push_back(total += weights[n]);
   std::ranges::reverse(tails);
   for (const double tail : tails) mean += tail / total;
-  // What is left of a span at a word that it covers is n words with P(length >= n) / mean.
+  // At a word inside a span, n words of the span are left with probability P(length >= n) / mean.
   lengths_ = cumulative(weights);
   first_lengths_ = cumulative(tails);
   const double p = options.probability;
@@ -105,7 +104,7 @@ int32_t MlmMasking::random_token(uint32_t bits) const {
   return token;
 }
 
-/// A pass over one piece of text.
+/// One pass over a piece of text.
 class MlmMasking::Walk {
  public:
   Walk(const MlmMasking& masking, int64_t id, int64_t epoch, std::span<int32_t> tokens,
@@ -116,7 +115,7 @@ class MlmMasking::Walk {
         tokens_(tokens),
         targets_(targets) {}
 
-  /// Masks tokens [begin, end), which are all ordinary.
+  /// Masks tokens [begin, end), none of which is special.
   void mask(size_t begin, size_t end) {
     bool first = true;
     for (size_t word = begin; word < end; first = false) {
@@ -133,8 +132,8 @@ class MlmMasking::Walk {
  private:
   using Words = std::array<uint32_t, 4>;
 
-  /// Four words for each place: whether a span starts, how long it is, what is done, and with which
-  /// token. They are made for many places at a time, which is faster.
+  /// Returns four words for each place: whether a span starts, its length, the kind of replacement,
+  /// and the random token. Computes many places at a time, which is faster.
   Words bits_at(size_t place) {
     if (place < first_known_ || place >= first_known_ + kKnown) {
       first_known_ = place;

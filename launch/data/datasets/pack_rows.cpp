@@ -9,10 +9,11 @@
 namespace tessera {
 namespace {
 
-/// The pieces, the longest first; of one length, the first first. Each length is counted, so that
-/// this takes linear time.
+/// Returns the pieces by descending length, and by index for equal lengths. A counting sort, in
+/// linear time.
 std::vector<int64_t> by_length(std::span<const int32_t> lengths, int64_t capacity) {
-  std::vector<int64_t> place(static_cast<size_t>(capacity) + 1, 0);  // of the next of each length
+  std::vector<int64_t> place(static_cast<size_t>(capacity) + 1,
+                             0);  // where the next piece of each length goes
   for (const int32_t length : lengths) {
     require(1 <= length && length <= capacity, "a piece of {} tokens does not fit into rows of {}",
             length, capacity);
@@ -27,11 +28,11 @@ std::vector<int64_t> by_length(std::span<const int32_t> lengths, int64_t capacit
   return order;
 }
 
-/// The row of each piece, and how many rows there are.
+/// Returns the row of each piece and the number of rows.
 std::pair<std::vector<int64_t>, int64_t> best_fit(std::span<const int32_t> lengths,
                                                   int64_t capacity) {
   std::vector<int64_t> row_of(lengths.size());
-  std::map<int64_t, std::vector<int64_t>> with_room;  // rows by the room that is left
+  std::map<int64_t, std::vector<int64_t>> with_room;  // rows by free space
   int64_t num_rows = 0;
   for (const int64_t piece : by_length(lengths, capacity)) {
     const int64_t length = lengths[static_cast<size_t>(piece)];
@@ -60,7 +61,7 @@ std::span<const int64_t> PackedRows::row(int64_t r) const {
 
 PackedRows pack_rows(std::span<const int32_t> lengths, int64_t capacity) {
   const auto [row_of, num_rows] = best_fit(lengths, capacity);
-  // Rows are numbered anew, in the order of their first pieces.
+  // Renumber rows by their first pieces.
   std::vector<int64_t> number(static_cast<size_t>(num_rows), -1);
   PackedRows rows;
   rows.first.assign(static_cast<size_t>(num_rows) + 1, 0);

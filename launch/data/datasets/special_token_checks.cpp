@@ -52,7 +52,7 @@ void require_special_tokens(const VocabularyTraits& traits,
   }
   require(missing.empty(),
           "{} needs special tokens that the tokenizer does not have: {}; wordpiece tokenizers have "
-          "them: choose a data.tokenizer that has, and prepare the data with it",
+          "them: choose such a data.tokenizer, and prepare the data with it",
           purpose, fmt::join(missing, ", "));
 }
 

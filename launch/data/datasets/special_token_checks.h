@@ -9,12 +9,11 @@
 
 namespace tessera {
 
-/// The special tokens that there are, ascending, each once. Throws if one is outside of the
-/// vocabulary.
+/// Returns the existing special tokens, sorted and unique. Throws if one is outside the vocabulary.
 std::vector<int32_t> special_ids(const VocabularyTraits& traits);
 
-/// Throws unless the vocabulary has all special tokens of these names ("unknown", "start", "end",
-/// "padding", "mask"). The message says what `purpose` lacks, and which tokenizers have it.
+/// Throws unless the vocabulary has all special tokens with these names ("unknown", "start", "end",
+/// "padding", "mask"). The message says what `purpose` lacks and which tokenizers have it.
 void require_special_tokens(const VocabularyTraits& traits,
                             std::initializer_list<std::string_view> names,
                             std::string_view purpose);

@@ -9,14 +9,14 @@
 namespace tessera {
 namespace {
 
-/// A larger file is refused.
+/// The maximum size of a metadata file.
 constexpr size_t kMaxMetadataBytes = size_t{1} << 20;
 
 void check_count(const std::string& path, const char* what, int64_t said, int64_t found,
                  const std::string& prefix) {
   require(said == found,
-          "{} says {} {}, but {}.idx has {}: it is another dataset's; remove it, or prepare the "
-          "text again",
+          "{} says {} {}, but {}.idx has {}: it belongs to another dataset; remove it, or prepare "
+          "the text again",
           path, said, what, prefix, found);
 }
 

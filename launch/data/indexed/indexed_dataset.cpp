@@ -62,9 +62,8 @@ std::string IndexedDataset::identity() const {
 void IndexedDataset::check_header() {
   const std::string& path = index_.path();
   const std::span<const std::byte> bytes = index_.bytes();
-  require(bytes.size() >= kIndexHeaderBytes,
-          "{}: has {} bytes, but the header of an index alone has {}", path, bytes.size(),
-          kIndexHeaderBytes);
+  require(bytes.size() >= kIndexHeaderBytes, "{}: has {} bytes, but the header of an index has {}",
+          path, bytes.size(), kIndexHeaderBytes);
   require(std::memcmp(bytes.data(), kIndexMagic.data(), kIndexMagic.size()) == 0,
           "{}: magic is not \"MMIDIDX\": this is not the index of a Megatron-LM dataset", path);
   const auto version = load<uint64_t>(bytes, kIndexVersionOffset);
@@ -72,7 +71,7 @@ void IndexedDataset::check_header() {
           version, kIndexVersion);
   type_ = token_type_from_code(load<uint8_t>(bytes, kIndexTypeOffset), path);
 
-  // The counts are believed only after division has shown that the file has room for them.
+  // Check by division that the file has room for these counts before using them.
   const auto sequences = load<uint64_t>(bytes, kIndexSequencesOffset);
   const auto documents = load<uint64_t>(bytes, kIndexDocumentsOffset);
   const size_t room = bytes.size() - kIndexHeaderBytes;
@@ -81,14 +80,14 @@ void IndexedDataset::check_header() {
           sequences, bytes.size(), room / kSequenceBytes);
   const size_t room_for_documents = room - sequences * kSequenceBytes;
   require(documents <= room_for_documents / sizeof(int64_t),
-          "{}: document entries are {}, but the file's {} bytes have room for at most {} behind "
-          "the {} sequences",
+          "{}: document entries are {}, but the file's {} bytes have room for at most {} after the "
+          "{} sequences",
           path, documents, bytes.size(), room_for_documents / sizeof(int64_t), sequences);
-  require(documents >= 1, "{}: document entries are 0, but even without documents there is 1",
-          path);
+  require(documents >= 1,
+          "{}: document entries are 0, but must be at least 1, even without documents", path);
   const size_t rest = room_for_documents - documents * sizeof(int64_t);
   require(rest == 0 || rest != sequences,
-          "{}: has a mode for each of its {} sequences: multimodal datasets can not be read", path,
+          "{}: has a mode for each of its {} sequences: multimodal datasets cannot be read", path,
           sequences);
   require(rest == 0, "{}: has {} bytes, but {} sequences and {} document entries take {}", path,
           bytes.size(), sequences, documents, bytes.size() - rest);
@@ -103,7 +102,7 @@ void IndexedDataset::check_sequences() {
   for (int64_t i = 0; i < num_sequences_; ++i) {
     const int64_t tokens = length(i);
     const int64_t begin = pointer(i);
-    if (tokens < 0) fail("{}: sequence length {} is {}, below 0", index_.path(), i, tokens);
+    if (tokens < 0) fail("{}: sequence length {} is negative: {}", index_.path(), i, tokens);
     if (begin < 0 || begin > bin_bytes || tokens > (bin_bytes - begin) / token_bytes) {
       fail(
           "{}: sequence pointer {} is {}, but from there {} tokens of {} bytes are not within the "
@@ -111,7 +110,7 @@ void IndexedDataset::check_sequences() {
           index_.path(), i, begin, tokens, token_bytes, bin_bytes, bin_.path());
     }
     if (tokens > std::numeric_limits<int64_t>::max() / token_bytes - num_tokens_) {
-      fail("{}: sequence lengths sum to more than can be counted", index_.path());
+      fail("{}: the sum of the sequence lengths overflows", index_.path());
     }
     contiguous = contiguous && begin == num_tokens_ * token_bytes;
     num_tokens_ += tokens;
@@ -194,7 +193,7 @@ Range IndexedDataset::document_tokens(int64_t document) const {
 int64_t IndexedDataset::document_at(int64_t position) const {
   require(0 <= position && position < num_tokens_, "{}: there is no token {}: the dataset has {}",
           prefix_, position, num_tokens_);
-  // The first document that starts behind the token; the one before it is not empty.
+  // Finds the first document that starts after the token. The one before it is not empty.
   int64_t low = 0, high = num_documents_;
   while (low < high) {
     const int64_t middle = low + (high - low) / 2;
@@ -255,8 +254,8 @@ void IndexedDataset::copy_tokens(size_t byte, int64_t position, std::span<int32_
   dispatch_token_type(type_, [&]<typename T>() {
     const std::span<const std::byte> source = bin_.bytes().subspan(byte, out.size() * sizeof(T));
     const auto limit = static_cast<uint64_t>(vocab_size_);
-    // One flag for all tokens, not a branch for each, so that the loop is vectorised. A negative
-    // token is a very large one here.
+    // One flag for all tokens instead of branches, so that the loop vectorizes. A negative token
+    // becomes a very large one.
     bool outside = false;
     for (size_t i = 0; i < out.size(); ++i) {
       const int64_t token = load_token<T>(source, i);

@@ -16,15 +16,14 @@ namespace fs = std::filesystem;
 const std::string& checked_prefix(const std::string& prefix,
                                   const IndexedDatasetWriter::Options& options) {
   require(fs::path(prefix).has_filename(),
-          "\"{}\" can not be the name of a dataset: it ends without a file name", prefix);
+          "\"{}\" cannot be the name of a dataset: it does not end in a file name", prefix);
   for (const std::string& path : {prefix + ".bin", prefix + ".idx", metadata_path(prefix)}) {
     std::error_code ignored;
     const fs::file_status status = fs::status(path, ignored);
     require(options.overwrite || !fs::exists(status),
-            "{}: exists and is not overwritten: choose another name, or allow it with --overwrite",
-            path);
+            "{}: already exists: choose another name, or overwrite it with --overwrite", path);
     require(!fs::exists(status) || fs::is_regular_file(status),
-            "{}: is not a regular file, so no dataset can take its place", path);
+            "{}: is not a regular file, so a dataset cannot replace it", path);
   }
   return prefix;
 }
@@ -72,7 +71,7 @@ void IndexedDatasetWriter::write_tokens(std::span<const int32_t> tokens) {
     for (size_t i = 0; i < tokens.size(); ++i) {
       const auto stored = static_cast<T>(tokens[i]);
       if (tokens[i] < 0 || static_cast<int64_t>(stored) != tokens[i]) {
-        fail("{}: token {} at position {} can not be stored as {}, which holds 0 to {}",
+        fail("{}: token {} at position {} cannot be stored as {}, whose range is 0 to {}",
              bin_.path(), tokens[i], num_tokens_ + static_cast<int64_t>(i),
              to_string(options_.type), std::numeric_limits<T>::max());
       }
@@ -104,13 +103,13 @@ void IndexedDatasetWriter::finish(std::string_view metadata) {
   publish();
 }
 
-// No dataset is there without its index, so an older one's index goes first and the new one comes
-// last, each step on disk before the next. Wherever a crash ends this, either the older dataset is
-// whole, or there is none, which readers say, or the new one is whole; what else lies there, the
-// next writer that may overwrite replaces. No index ever stands beside another dataset's tokens or
-// metadata. No other writer comes between: it would need the locks of all three files.
+// Without its index a dataset does not exist. So an old index is removed first and the new one is
+// renamed last, with each step on disk before the next. After a crash at any point, either the old
+// dataset is complete, or there is none, which readers report, or the new one is complete. The next
+// writer that may overwrite replaces leftovers. An index never stands beside another dataset's
+// tokens or metadata. The locks of all three files keep other writers out.
 void IndexedDatasetWriter::publish() {
-  checked_prefix(prefix_, options_);  // what was not there at the start may have come since
+  checked_prefix(prefix_, options_);  // a dataset may have appeared since the start
   index_.remove_older();
   metadata_.remove_older();
   try {

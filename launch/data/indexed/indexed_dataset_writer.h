@@ -13,37 +13,37 @@
 
 namespace tessera {
 
-/// Writes a dataset in Megatron-LM's format (indexed_format.h), token by token: only the index,
-/// some bytes a document, is held in memory. PREFIX.bin, PREFIX.idx and, if there is any metadata,
-/// PREFIX.meta.json (dataset_metadata.h) appear together in finish(), on disk and whole; a writer
-/// that ends before leaves nothing behind.
+/// Writes a dataset in Megatron-LM's format (indexed_format.h), token by token. Keeps only the
+/// index in memory, a few bytes per document. finish() makes PREFIX.bin, PREFIX.idx and, if there
+/// is metadata, PREFIX.meta.json (dataset_metadata.h) appear together, complete and on disk;
+/// otherwise the writer leaves nothing behind.
 class IndexedDatasetWriter {
  public:
   struct Options {
     TokenType type = TokenType::i32;
-    /// Whether an existing dataset of this name is replaced; else it is an error.
+    /// Whether to replace an existing dataset of this name; otherwise it is an error.
     bool overwrite = false;
-    /// A longer document is written as several sequences. The index can not hold more than this.
+    /// Longer documents are written as several sequences. The default is the index's limit.
     int64_t max_sequence_length = std::numeric_limits<int32_t>::max();
   };
 
-  /// Throws if the dataset exists and may not be overwritten, if another writer, of any process, is
-  /// at it, or if it can not be written there.
+  /// Throws if the dataset exists and may not be overwritten, if another writer of any process is
+  /// writing it, or if it cannot be written there.
   IndexedDatasetWriter(const std::string& prefix, const Options& options);
 
-  /// Adds tokens to the current sequence. Throws if one does not fit into the token type; then only
-  /// destroying the writer is left.
+  /// Adds tokens to the current sequence. Throws if one does not fit the token type; the writer can
+  /// then only be destroyed.
   void append(std::span<const int32_t> tokens);
 
-  /// Ends the current sequence, which may be empty. The document goes on.
+  /// Ends the current sequence, which may be empty. The document continues.
   void end_sequence();
 
   /// Ends the current document, and its current sequence if that has tokens.
   void end_document();
 
-  /// Writes the index and the metadata file, which is left out if it has no bytes, and gives all
-  /// files their names. Throws if tokens follow the last end_document(), or if another dataset has
-  /// come that may not be overwritten.
+  /// Writes the index and the metadata file, which is omitted if `metadata` is empty, and renames
+  /// all files. Throws if tokens follow the last end_document(), or if a dataset that may not be
+  /// overwritten has appeared.
   void finish(std::string_view metadata = {});
 
   int64_t num_sequences() const { return static_cast<int64_t>(sequence_lengths_.size()); }
@@ -62,7 +62,7 @@ class IndexedDatasetWriter {
   StagedFile index_;
   StagedFile metadata_;
   bool has_metadata_ = false;
-  std::vector<std::byte> scratch_;  ///< tokens in their type in the file
+  std::vector<std::byte> scratch_;  ///< tokens as stored in the file
   std::vector<int32_t> sequence_lengths_;
   std::vector<int64_t> document_indices_{0};
   int64_t current_length_ = 0;

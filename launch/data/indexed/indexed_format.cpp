@@ -33,8 +33,8 @@ TokenType token_type_from_code(uint8_t code, std::string_view path) {
       "tokens are uint8 (1), int8 (2), int16 (3), int32 (4), int64 (5) or uint16 (8)";
   require(code != 6 && code != 7, "{}: dtype code is {} = {}, but {}", path, code,
           code == 6 ? "float64" : "float32", kAllowed);
-  require((1 <= code && code <= 5) || code == 8, "{}: dtype code is {}, which is no dtype: {}",
-          path, code, kAllowed);
+  require((1 <= code && code <= 5) || code == 8, "{}: dtype code is {}, which is unknown: {}", path,
+          code, kAllowed);
   return static_cast<TokenType>(code);
 }
 

@@ -9,8 +9,8 @@
 
 namespace tessera {
 
-/// Megatron-LM's tokenized dataset (megatron/core/datasets/indexed_dataset.py). PREFIX.bin holds
-/// nothing but tokens. PREFIX.idx, little-endian and without any padding:
+/// Megatron-LM's tokenized dataset (megatron/core/datasets/indexed_dataset.py). PREFIX.bin contains
+/// only tokens. PREFIX.idx is little-endian, without padding:
 ///
 ///     char[9]    magic                "MMIDIDX\0\0"
 ///     uint64     version              1
@@ -19,9 +19,9 @@ namespace tessera {
 ///     uint64     document entries     documents + 1
 ///     int32[n]   sequence lengths     tokens
 ///     int64[n]   sequence pointers    bytes from the start of PREFIX.bin
-///     int64[..]  document indices     of each document's first sequence, and at last n
+///     int64[..]  document indices     first sequence of each document, then n
 ///
-/// The header has 34 bytes, so no array behind it is aligned.
+/// The header has 34 bytes, so the arrays after it are not aligned.
 inline constexpr std::string_view kIndexMagic{"MMIDIDX\0\0", 9};
 inline constexpr uint64_t kIndexVersion = 1;
 inline constexpr size_t kIndexVersionOffset = 9;
@@ -31,11 +31,11 @@ inline constexpr size_t kIndexDocumentsOffset = 26;
 inline constexpr size_t kIndexHeaderBytes = 34;
 static_assert(std::endian::native == std::endian::little);
 
-/// How PREFIX.bin stores a token; the values are the codes in the index. Megatron's table also has
-/// 6 = float64 and 7 = float32, which are no tokens.
+/// The stored type of a token, with its code in the index. Megatron's codes 6 (float64) and 7
+/// (float32) are not token types.
 enum class TokenType : uint8_t { u8 = 1, i8 = 2, i16 = 3, i32 = 4, i64 = 5, u16 = 8 };
 
-/// Calls `body.template operator()<T>()` with the integer type that `type` stands for.
+/// Calls `body.template operator()<T>()` with the integer type for `type`.
 template <typename Body>
 decltype(auto) dispatch_token_type(TokenType type, Body&& body) {
   switch (type) {
@@ -55,16 +55,17 @@ decltype(auto) dispatch_token_type(TokenType type, Body&& body) {
   fail("there is no token type with the code {}", static_cast<int>(type));
 }
 
-/// Bytes of one token.
+/// Returns the bytes per token.
 size_t size_of(TokenType type);
 
 /// "uint16"
 std::string_view to_string(TokenType type);
 
-/// What Megatron chooses: uint16 for fewer than 65500 tokens, else int32.
+/// Returns Megatron's choice: uint16 for fewer than 65500 tokens, otherwise int32.
 TokenType token_type_for(int64_t vocab_size);
 
-/// The type with this code; throws, naming `path`, if it is a type that holds no tokens or is none.
+/// Returns the type with this code; throws, naming `path`, if the code is unknown or not a token
+/// type.
 TokenType token_type_from_code(uint8_t code, std::string_view path);
 
 }  // namespace tessera

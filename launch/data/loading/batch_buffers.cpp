@@ -15,13 +15,13 @@ int64_t checked_capacity(int64_t sequences, int64_t seq_length) {
           "a batch of {} sequences of {} tokens: both must be at least 1", sequences, seq_length);
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   require(sequences <= kMost / seq_length,
-          "a micro-batch of {} sequences of {} tokens has more than the {} tokens that can be "
-          "counted: choose a smaller batch.micro",
+          "a micro-batch of {} sequences of {} tokens has more than the {} allowed tokens: choose "
+          "a smaller batch.micro",
           sequences, seq_length, kMost);
   return sequences * seq_length;
 }
 
-/// What is wrong with the lengths of a sample's parts, or nothing.
+/// Returns the problem with the sizes of a sample's parts, or an empty string.
 std::string find_wrong_size(const Sample& sample, int64_t seq_length) {
   const size_t n = sample.tokens.size();
   if (n > static_cast<size_t>(seq_length)) {
@@ -48,7 +48,8 @@ std::string find_wrong_size(const Sample& sample, int64_t seq_length) {
   return "";
 }
 
-/// The first of `values` that is neither in [0, limit) nor `exception`, in a message, or nothing.
+/// Returns a message about the first of `values` that is neither in [0, limit) nor `exception`, or
+/// an empty string.
 std::string find_outside(std::span<const int32_t> values, int64_t limit, int32_t exception,
                          std::string_view what) {
   const auto found = std::ranges::find_if(
@@ -61,7 +62,7 @@ std::string find_outside(std::span<const int32_t> values, int64_t limit, int32_t
 std::string find_problem(const Sample& sample, int64_t seq_length, int64_t vocab_size) {
   constexpr int64_t kAny = int64_t{std::numeric_limits<int32_t>::max()} + 1;
   std::string problem = find_wrong_size(sample, seq_length);
-  // No token is an exception: 0 is within the vocabulary.
+  // Tokens have no exception: 0 is within the vocabulary.
   if (problem.empty()) problem = find_outside(sample.tokens, vocab_size, 0, "token");
   if (problem.empty()) {
     problem = find_outside(sample.targets, vocab_size, kIgnoreTarget, "target");
@@ -103,7 +104,7 @@ void BatchBuffers::append(const Sample& sample, int64_t vocab_size, std::string_
   require(num_rows_ < sequences_, "{}: sample {} has no room: the batch has {} rows", dataset,
           number, sequences_);
   const std::string problem = find_problem(sample, seq_length_, vocab_size);
-  require(problem.empty(), "{}: sample {} can not be used: {}", dataset, number, problem);
+  require(problem.empty(), "{}: sample {} cannot be used: {}", dataset, number, problem);
 
   const size_t n = sample.tokens.size(), first = static_cast<size_t>(num_tokens_);
   std::ranges::copy(sample.tokens, tokens_.tensor.span<int32_t>().subspan(first).begin());

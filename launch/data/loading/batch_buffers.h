@@ -11,46 +11,45 @@
 
 namespace tessera {
 
-/// Host memory for one micro-batch of B rows of T tokens, as much as any batch can need, and the
-/// batch that is put together in it, row by row. Nothing is allocated after it was made, except
-/// that a dataset lets scratch() grow.
+/// Assembles a micro-batch of up to B rows of T tokens, row by row, in host memory that is
+/// allocated once for the largest possible batch. Only scratch() may grow.
 class BatchBuffers {
  public:
-  /// Throws unless both are at least 1 and B × T fits into an int32. Batches for a GPU go to it
-  /// from pinned memory.
+  /// Throws unless both sizes are at least 1 and B × T fits into an int32. Batches for a GPU use
+  /// pinned memory.
   BatchBuffers(int64_t sequences, int64_t seq_length, Device for_device = kCpu);
 
   int64_t sequences() const { return sequences_; }
   int64_t seq_length() const { return seq_length_; }
-  /// Host memory of the batch, without scratch().
+  /// Returns the host memory of the batch, without scratch().
   size_t bytes() const;
 
-  /// Starts a new batch, without rows. What batch() gave before is overwritten; waits until it is
-  /// on its device.
+  /// Starts a new batch without rows, which overwrites the previous batch(). Waits until that is on
+  /// its device.
   void clear();
 
-  /// When the batch was on its way to a device last: see DeviceBatch.
+  /// The last upload to a device; see DeviceBatch.
   DeviceMark& uploaded() { return uploaded_; }
 
-  /// Appends a row. Throws, naming `dataset` and `number` (of the sample), if there are B rows
-  /// already, if the sample has more than T tokens, an input or target outside of [0, vocab_size),
-  /// a token type less than 0, a label less than 0 that is not kIgnoreTarget, or if its parts have
-  /// not the sizes that sample.h says; then there is no such row.
+  /// Appends a row. Throws, naming `dataset` and `number` (of the sample), and appends nothing if
+  /// there are B rows already, if the sample has more than T tokens, a token or target outside [0,
+  /// vocab_size), a negative token type, or a negative label other than kIgnoreTarget, or if its
+  /// parts do not have the sizes in sample.h.
   void append(const Sample& sample, int64_t vocab_size, std::string_view dataset, int64_t number);
 
-  /// Appends a row of nothing but padding.
+  /// Appends a row of padding.
   void append_empty();
 
-  /// The rows so far; what is missing up to B is padding. A view that lives until clear().
+  /// Returns a view of the rows so far, valid until clear(). Missing rows are padding.
   TokenBatch batch() const;
 
-  /// For a dataset to fill: its memory is kept from row to row.
+  /// A sample for datasets to fill; its memory is reused for each row.
   Sample& scratch() { return scratch_; }
 
  private:
   int64_t sequences_;
   int64_t seq_length_;
-  OwnedTensor tokens_;       // (B × T), as the others, of which the batch has the first
+  OwnedTensor tokens_;       // (B × T), like the others; the batch is a prefix
   OwnedTensor positions_;    // (B × T)
   OwnedTensor token_types_;  // (B × T)
   OwnedTensor padded_rows_;  // (B × T)
@@ -63,12 +62,12 @@ class BatchBuffers {
   int64_t num_tokens_ = 0;
   int64_t num_documents_ = 0;
   int64_t num_targets_ = 0;
-  int64_t document_length_ = 0;  // of all documents so far; 0: they differ, or there are none
+  int64_t document_length_ = 0;  // of every document so far; 0: not uniform, or no documents
   Sample scratch_;
 };
 
-/// The most that a micro-batch of B rows of T tokens can be, N = S = M = B × T, without data: for
-/// dry runs.
+/// Returns the largest micro-batch of B rows of T tokens, N = S = M = B × T, without data, for dry
+/// runs.
 TokenBatch full_batch_on_meta(int64_t sequences, int64_t seq_length);
 
 }  // namespace tessera

@@ -9,15 +9,14 @@
 
 namespace tessera {
 
-/// Memory for one micro-batch on the device of a model, into which batches are copied from the
-/// host.
+/// Device memory for one micro-batch, filled from the host.
 class DeviceBatch {
  public:
-  /// For batches of up to B rows of T tokens. On the CPU it has no memory.
+  /// For batches of up to B rows of T tokens. Allocates nothing on the CPU.
   DeviceBatch(int64_t sequences, int64_t seq_length, Device device);
 
-  /// The batch of `buffers` on the device: on the CPU itself, else a copy that replaces the one
-  /// before in the order of the device's work, and is under way when this returns.
+  /// Returns the batch of `buffers` on the device: the batch itself on the CPU, otherwise an
+  /// asynchronous copy that replaces the previous one in stream order.
   TokenBatch upload(BatchBuffers& buffers);
 
   size_t bytes() const { return memory_.bytes(); }
@@ -26,7 +25,7 @@ class DeviceBatch {
   Buffer memory_;
 };
 
-/// The tensors of a batch, in the order of their declaration.
+/// Returns the tensors of a batch, in order of declaration.
 template <typename Batch>
 auto tensors_of(Batch& batch) {
   return std::array{&batch.tokens,    &batch.positions,   &batch.token_types, &batch.padded_rows,

@@ -17,7 +17,7 @@ PrefetchedBatches::PrefetchedBatches(const TokenBatches& batches, int64_t micro_
 }
 
 void PrefetchedBatches::begin_at(int64_t first_global_sample) {
-  // What is wrong with a step that is not asked for does not matter.
+  // Drop an unused step, including its error.
   thread_.discard();
   next_.reset();
   load_next(first_global_sample);
@@ -32,10 +32,10 @@ std::vector<BatchBuffers>& PrefetchedBatches::take(int64_t first_global_sample) 
 }
 
 void PrefetchedBatches::load_next(int64_t first_global_sample) {
-  require(!next_, "the step at sample {} is being loaded already", next_.value_or(0));
+  require(!next_, "the step at sample {} is already being loaded", next_.value_or(0));
   std::vector<BatchBuffers>& other = sets_[1 - current_];
-  // Here and not in the background: only this thread has a GPU, and looks after the other ranks
-  // while it waits for it.
+  // Wait here and not in the background: only this thread has a GPU and watches the other ranks
+  // while waiting.
   for (BatchBuffers& buffers : other) buffers.uploaded().wait();
   announce(first_global_sample);
   thread_.start([this, first_global_sample, &other] { load(first_global_sample, other); });
@@ -56,10 +56,10 @@ void PrefetchedBatches::load(int64_t first_global_sample, std::vector<BatchBuffe
   }
 }
 
-// Each step is announced once, its own pages first: while they are loaded one by one, the disk has
-// more than one to fetch.
+// Announces each step once, before its own pages are loaded one by one, so that the disk always has
+// several requests.
 void PrefetchedBatches::announce(int64_t first_global_sample) {
-  if (announcer_.running()) return;  // the disk has enough to do; the next call goes on from here
+  if (announcer_.running()) return;  // the disk is busy; the next call continues here
   announcer_.wait();
   const int64_t size = batches_.global_batch();
   if (first_global_sample < announced_from_ || announced_until_ < first_global_sample) {
@@ -71,7 +71,7 @@ void PrefetchedBatches::announce(int64_t first_global_sample) {
   announcer_.start([this, from, until, size] {
     try {
       for (int64_t step = from; step < until; step += size) batches_.will_load_train(step);
-    } catch (const std::exception&) {  // who loads the sample finds out, too, and tells
+    } catch (const std::exception&) {  // loading the sample reports the error
     }
   });
   announced_until_ = std::max(from, until);

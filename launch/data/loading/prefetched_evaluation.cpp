@@ -13,7 +13,7 @@ PrefetchedEvaluation::PrefetchedEvaluation(const TokenBatches& batches, int64_t 
 }
 
 void PrefetchedEvaluation::start(int64_t num_batches) {
-  // An evaluation that ended with an error has left one behind.
+  // Drop a load left behind by an evaluation that failed.
   thread_.discard();
   next_ = 0;
   count_ = num_batches * batches_.num_micro_batches();
@@ -22,8 +22,8 @@ void PrefetchedEvaluation::start(int64_t num_batches) {
 }
 
 BatchBuffers& PrefetchedEvaluation::take() {
-  require(next_ < count_, "an evaluation of {} micro-batches has no other", count_);
-  const int64_t count = std::exchange(count_, 0);  // what fails ends the evaluation
+  require(next_ < count_, "an evaluation of {} micro-batches has no more", count_);
+  const int64_t count = std::exchange(count_, 0);  // a failure ends the evaluation
   thread_.wait();
   count_ = count;
   BatchBuffers& taken = buffers_[static_cast<size_t>(next_ % 2)];
@@ -32,7 +32,7 @@ BatchBuffers& PrefetchedEvaluation::take() {
   return taken;
 }
 
-// Who loads it will say what is wrong with it.
+// Loading the batch will report its errors.
 void PrefetchedEvaluation::announce(int64_t batch) const {
   try {
     batches_.will_load_eval(batch);
@@ -43,7 +43,7 @@ void PrefetchedEvaluation::announce(int64_t batch) const {
 void PrefetchedEvaluation::load_next() {
   if (next_ == count_) return;
   BatchBuffers& into = buffers_[static_cast<size_t>(next_ % 2)];
-  into.uploaded().wait();  // here: only this thread has a GPU
+  into.uploaded().wait();  // wait here: only this thread has a GPU
   const int64_t batch = next_ / batches_.num_micro_batches();
   const int64_t micro = next_ % batches_.num_micro_batches();
   const bool hints = micro == 0 && next_ + batches_.num_micro_batches() < count_;

@@ -11,40 +11,39 @@
 
 namespace tessera {
 
-/// This data rank's micro-batches of an evaluation, one after the other, in buffers for two: while
-/// one is evaluated, a thread of its own loads the next, so that none waits for the disk. What is
-/// loaded is what TokenBatches::load_eval() gives.
+/// This data rank's micro-batches of an evaluation in order, double-buffered: a background thread
+/// loads the next while one is evaluated, so that none waits for the disk. The data is that of
+/// TokenBatches::load_eval().
 class PrefetchedEvaluation {
  public:
-  /// `batches`, which must outlive it, has micro-batches of so many rows of so many tokens.
+  /// `batches` must outlive this object. Buffers have micro_batch rows of seq_length tokens.
   PrefetchedEvaluation(const TokenBatches& batches, int64_t micro_batch, int64_t seq_length,
                        Device for_device = kCpu);
 
-  /// Begins to load the first of `num_batches` eval batches, whatever was loaded before.
+  /// Starts loading the first of `num_batches` eval batches and drops earlier loads.
   void start(int64_t num_batches);
 
-  /// The next micro-batch: all of a batch in order, then those of the next batch. It stays until
-  /// the next call, from when on it is loaded over. Waits until it is loaded, and, on
-  /// the calling thread, until the one before is on its device. Throws what load_eval() throws, or
-  /// if there is none left.
+  /// Returns the next micro-batch: those of an eval batch in order, then those of the next. It is
+  /// valid until the next call. Waits until it is loaded and, on the calling thread, until the
+  /// previous one is on its device. Throws as load_eval() does, and if there is none left.
   BatchBuffers& take();
 
-  /// Whether take() has another.
+  /// Returns whether take() has another micro-batch.
   bool has_next() const { return next_ < count_; }
 
-  /// Host memory of the buffers.
+  /// Returns the host memory of the buffers.
   size_t bytes() const;
 
  private:
   void announce(int64_t batch) const;
-  /// Begins to load micro-batch next_, if there is one, where the one before the last was.
+  /// Starts loading micro-batch next_, if any, into the buffers that are free.
   void load_next();
 
   const TokenBatches& batches_;
   std::vector<BatchBuffers> buffers_;  // two
-  int64_t next_ = 0;                   // the micro-batch of the evaluation that take() gives
-  int64_t count_ = 0;                  // those of the evaluation
-  BackgroundThread thread_;            // the last: it ends before what it works on
+  int64_t next_ = 0;                   // micro-batch that take() returns next
+  int64_t count_ = 0;                  // number of micro-batches in the evaluation
+  BackgroundThread thread_;            // declared last: it stops before what it uses is destroyed
 };
 
 }  // namespace tessera

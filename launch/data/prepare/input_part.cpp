@@ -14,7 +14,7 @@ class PartEncoder {
   explicit PartEncoder(const Tokenizer& tokenizer)
       : tokenizer_(tokenizer), unknown_(tokenizer.special().unknown) {}
 
-  /// In pieces, as a sequence that is read bit by bit is cut.
+  /// Cuts long text at the same places as PartBuilder does for text that arrives in pieces.
   void append(std::string_view text) {
     while (text.size() >= kPieceBytes) {
       const size_t cut = cut_of(tokenizer_, text.substr(0, kPieceBytes));

@@ -12,12 +12,12 @@
 
 namespace tessera {
 
-/// What a thread tokenizes at a time.
+/// The unit of work of a tokenizing thread.
 struct InputPart {
   std::variant<TextPart, JsonLines> content;
-  int64_t position = 0;  ///< bytes of all inputs, as the files are, that were read until then
+  int64_t position = 0;  ///< bytes of all inputs, as stored, that were read up to here
 
-  /// Bytes in memory.
+  /// Returns the bytes in memory.
   size_t size() const;
 };
 
@@ -27,17 +27,17 @@ struct TokenPart {
   std::vector<Mark> marks;
   int64_t position = 0;
   int64_t bytes = 0;    ///< of text
-  int64_t unknown = 0;  ///< tokens
-  int64_t invalid = 0;  ///< characters that stand for invalid UTF-8
+  int64_t unknown = 0;  ///< number of tokens
+  int64_t invalid = 0;  ///< characters that replace invalid UTF-8
   int64_t malformed_lines = 0;
-  std::string first_malformed;  ///< what was wrong with the first of them, and where
+  std::string first_malformed;  ///< problem with the first of them, and its position
 };
 
-/// Where text of kPieceBytes is cut, so that it can be tokenized before more of it is known: where
-/// the tokens are the same as without, or, if there is no such place, all the same.
+/// Returns where to cut text of kPieceBytes, to tokenize it before the rest is known: a place that
+/// does not change the tokens, or, if there is none, a forced cut.
 size_t cut_of(const Tokenizer& tokenizer, std::string_view text);
 
-/// The tokens of a part; threads may call it at the same time.
+/// Tokenizes a part. Thread-safe.
 TokenPart encode_part(const Tokenizer& tokenizer, const TextPart& part);
 
 }  // namespace tessera

@@ -19,27 +19,27 @@
 
 namespace tessera {
 
-/// Jobs that are taken one after the other, worked on by several threads at a time, and whose
-/// results are used one after the other, in the order in which the jobs were taken. So what comes
-/// out, an error included, is the same for any number of threads; one does it all by itself.
+/// Runs jobs on several threads: jobs are taken one by one, processed in parallel, and their
+/// results used one by one in the order of the jobs. The outcome, including errors, is thus the
+/// same for any number of threads. A single thread does everything itself.
 ///
-/// Every thread takes a job, works on it, and leaves its result to whoever uses results just then,
-/// which is itself if nobody does. What was taken and not used yet is bounded: a thread takes
-/// another job only while the sizes of those are less than a limit.
+/// Every thread takes a job, processes it, and hands its result to the thread that is currently
+/// using results, or becomes that thread. Memory is bounded: a thread takes another job only while
+/// the total size of unused jobs is below a limit.
 template <typename Job, typename Result>
 class OrderedWork {
  public:
   struct Stages {
-    std::function<std::optional<Job>()> take;  ///< one call at a time; nothing: there are no more
-    std::function<size_t(const Job&)> size;    ///< in any unit, as `limit`
-    std::function<Result(Job)> work;           ///< any number of calls at a time
-    std::function<void(Result)> use;           ///< one call at a time
+    std::function<std::optional<Job>()> take;  ///< never called concurrently; nothing: no more jobs
+    std::function<size_t(const Job&)> size;    ///< in the unit of `limit`
+    std::function<Result(Job)> work;           ///< called concurrently
+    std::function<void(Result)> use;           ///< never called concurrently
   };
 
   OrderedWork(Stages stages, size_t limit) : stages_(std::move(stages)), limit_(limit) {}
 
-  /// Returns when all results were used. Throws what the first job that fails threw, in whichever
-  /// stage, when the results before it were used and all threads have ended.
+  /// Returns when all results have been used. If a job fails in any stage, rethrows the first job's
+  /// exception after all earlier results were used and all threads have ended.
   void run(int threads) {
     {
       std::vector<std::jthread> others;
@@ -57,11 +57,11 @@ class OrderedWork {
     if (error_ != nullptr) std::rethrow_exception(error_);
   }
 
-  /// Tells a stage that waits for something else that it need not: another one has failed.
+  /// Lets a stage stop waiting for something else once another stage has failed.
   std::stop_token stop_token() const { return stop_.get_token(); }
 
  private:
-  /// A job or, in the end, its result; or why there is none.
+  /// A job and later its result, or its error.
   struct Ticket {
     int64_t number = 0;
     size_t size = 0;
@@ -70,7 +70,7 @@ class OrderedWork {
     std::exception_ptr error;
   };
 
-  /// An error outside all stages, as of memory, ends the work as well.
+  /// Errors outside the stages, such as lack of memory, also stop the work.
   void take_part() {
     try {
       work_on_tickets();
@@ -95,7 +95,7 @@ class OrderedWork {
     }
   }
 
-  /// Null: there are no more jobs.
+  /// Returns null if there are no more jobs.
   std::unique_ptr<Ticket> take() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return ended_ || (!taking_ && in_flight_ < limit_); });
@@ -157,14 +157,14 @@ class OrderedWork {
   const size_t limit_;
   std::stop_source stop_;
 
-  std::mutex mutex_;  ///< of all below
+  std::mutex mutex_;  ///< guards all members below
   std::condition_variable changed_;
   bool taking_ = false;
   bool using_ = false;
-  bool ended_ = false;  ///< there is no other job, or none is wanted
+  bool ended_ = false;  ///< no more jobs exist or are wanted
   int64_t taken_ = 0;
   int64_t used_ = 0;
-  size_t in_flight_ = 0;  ///< the sizes of what was taken and not used
+  size_t in_flight_ = 0;  ///< total size of jobs taken and not used
   std::map<int64_t, std::unique_ptr<Ticket>> waiting_;
   std::exception_ptr error_;
 };

@@ -29,7 +29,7 @@ void PartBuilder::cut_sequence() {
 void PartBuilder::mark(Mark::Ends ends) {
   part_.marks.push_back({part_.text.size(), ends});
   begin_ = part_.text.size();
-  // Sequences may have no text.
+  // Counts marks as well, because sequences may be empty.
   if (begin_ + part_.marks.size() * sizeof(Mark) >= kPieceBytes) finish();
 }
 
@@ -63,7 +63,7 @@ std::optional<InputPart> PartReader::next() {
   }
   InputPart part;
   part.position = read_before_ + (file_ ? file_->position() : 0);
-  // Never both: what there is of one kind is handed out before a file of the other is read.
+  // Never both: parts of one kind are handed out before a file of the other kind is read.
   if (!texts_.empty()) {
     part.content = std::move(texts_.front());
     texts_.pop_front();

@@ -16,8 +16,8 @@
 
 namespace tessera {
 
-/// Text of whole and cut sequences, in parts of a piece or two. Where they are cut does not depend
-/// on the pieces in which the text comes.
+/// Builds parts of one or two pieces from whole and cut sequences. The cuts do not depend on the
+/// pieces in which the text arrives.
 class PartBuilder final : public TextSink {
  public:
   PartBuilder(const Tokenizer& tokenizer, std::deque<TextPart>& parts)
@@ -26,7 +26,7 @@ class PartBuilder final : public TextSink {
   void add(std::string_view text) override;
   void end_sequence() override { mark(Mark::Ends::sequence); }
   void end_document() override { mark(Mark::Ends::document); }
-  /// Ends the last part.
+  /// Emits the last part.
   void finish();
 
  private:
@@ -36,18 +36,18 @@ class PartBuilder final : public TextSink {
   const Tokenizer& tokenizer_;
   std::deque<TextPart>& parts_;
   TextPart part_;
-  size_t begin_ = 0;  ///< of the text behind the last mark
+  size_t begin_ = 0;  ///< start of the text after the last mark
 };
 
-/// Reads inputs one after the other, once, into parts to be tokenized. Holds some pieces of text,
-/// or a line of JSON if that is longer.
+/// Reads inputs once, in order, into parts to tokenize. Buffers a few pieces of text, or one line
+/// of JSON if that is longer.
 class PartReader {
  public:
   PartReader(std::vector<InputFile> inputs, Documents documents, Sentences sentences,
              const Tokenizer& tokenizer, std::stop_token stop);
 
-  /// The next part; nothing: there are no more. Throws, naming the file, if one can not be read,
-  /// when the lines before that place were handed out, in which something may be wrong as well.
+  /// Returns the next part, or nothing at the end. Throws, naming the file, if one cannot be read,
+  /// but first returns the lines before the error, which may have errors of their own.
   std::optional<InputPart> next();
 
  private:
@@ -61,14 +61,14 @@ class PartReader {
   std::stop_token stop_;
   size_t next_input_ = 0;
   bool finished_ = false;
-  std::exception_ptr error_;  ///< thrown when what was read before is handed out
-  int64_t read_before_ = 0;   ///< bytes of the inputs that were read to their ends
+  std::exception_ptr error_;  ///< thrown after everything read before it was returned
+  int64_t read_before_ = 0;   ///< bytes of all inputs that were read completely
 
   std::deque<TextPart> texts_;
   std::deque<JsonLines> lines_;
   PartBuilder builder_;
 
-  // Of the file that is read.
+  // State of the current file.
   std::optional<PieceReader> file_;
   std::optional<DocumentSplitter> splitter_;
   std::optional<LineBuilder> line_builder_;

@@ -25,15 +25,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A line of JSON is a document.
+/// Each line of JSON is a document.
 void check_documents(const PrepareOptions& options, const std::vector<InputFile>& inputs) {
   const auto jsonl = std::ranges::find(inputs, InputFormat::jsonl, &InputFile::format);
   require(jsonl == inputs.end() || options.documents != Documents::paragraph,
-          "prepare: documents can not be paragraphs in {}: a line of JSON is a document",
+          "prepare: documents cannot be paragraphs in {}: each line of JSON is a document",
           jsonl == inputs.end() ? "" : jsonl->path);
 }
 
-/// A file that is both read and written would be lost.
+/// Writing to an input file would destroy it.
 void check_apart(const std::vector<InputFile>& inputs, const std::string& output) {
   for (const std::string& path : {output + ".bin", output + ".idx", metadata_path(output)}) {
     for (const std::string& written : {path, path + ".tmp"}) {
@@ -58,12 +58,12 @@ std::optional<int32_t> end_of_document(const PrepareOptions& options, const Toke
   return end;
 }
 
-/// Nothing, if an input tells no size.
+/// Returns nothing if the size of any input is unknown.
 std::optional<int64_t> total_bytes(const std::vector<InputFile>& inputs) {
   int64_t total = 0;
   for (const InputFile& input : inputs) {
     std::error_code error;
-    if (input.path == kStdin) return std::nullopt;  // not a file named "-"
+    if (input.path == kStdin) return std::nullopt;  // even if a file named "-" exists
     if (!fs::is_regular_file(input.path, error)) return std::nullopt;
     total += static_cast<int64_t>(fs::file_size(input.path, error));
     if (error) return std::nullopt;
@@ -71,7 +71,7 @@ std::optional<int64_t> total_bytes(const std::vector<InputFile>& inputs) {
   return total;
 }
 
-/// Counts what parts tell, and tells how far they are.
+/// Accumulates the counts of parts and reports progress.
 class Progress {
  public:
   Progress(const PrepareOptions& options, std::optional<int64_t> total)
@@ -171,9 +171,8 @@ PrepareReport prepare(const PrepareOptions& options) {
 
   PrepareReport report = progress.report(writer, documents.empty_documents());
   require(report.documents > 0,
-          "prepare: there is no text in any of the {} inputs: nothing was written{}{}",
-          inputs.size(), report.malformed_lines > 0 ? "; the first line that was skipped: " : "",
-          report.first_malformed);
+          "prepare: none of the {} inputs has any text: nothing was written{}{}", inputs.size(),
+          report.malformed_lines > 0 ? "; the first skipped line: " : "", report.first_malformed);
   writer.finish(metadata_text(metadata_of(report, *tokenizer, end.has_value())));
   report.seconds = progress.seconds();
   return report;

@@ -12,10 +12,10 @@
 
 namespace tessera {
 
-/// How far prepare() is.
+/// The progress of prepare().
 struct PrepareProgress {
-  int64_t read = 0;              ///< bytes of the inputs, as they are, that are done
-  std::optional<int64_t> total;  ///< unless one is a pipe
+  int64_t read = 0;              ///< bytes of the inputs, as stored, that are done
+  std::optional<int64_t> total;  ///< nothing if an input is a pipe
   int64_t text = 0;              ///< bytes of their text
   double seconds = 0.0;
 };
@@ -23,38 +23,38 @@ struct PrepareProgress {
 struct PrepareOptions {
   std::string tokenizer = "byte";  ///< a specification (tokenizer_spec.h)
   InputOptions input = {};
-  Documents documents = Documents::file;  ///< of text
+  Documents documents = Documents::file;  ///< for plain text
   Sentences sentences = Sentences::none;
-  bool append_end = false;  ///< the tokenizer's end of a document, to each document
-  /// OUTPUT.bin, OUTPUT.idx and OUTPUT.meta.json are written; missing folders are created.
+  bool append_end = false;  ///< append the tokenizer's end-of-document token to each document
+  /// Writes OUTPUT.bin, OUTPUT.idx and OUTPUT.meta.json, and creates missing folders.
   std::string output = {};
   bool overwrite = false;
   int threads = 1;
-  /// Called now and then, by one thread at a time.
+  /// Called now and then, never concurrently.
   std::function<void(const PrepareProgress&)> on_progress = {};
 };
 
-/// What was written.
+/// Counts of what was written.
 struct PrepareReport {
   int64_t documents = 0;
-  int64_t empty_documents = 0;  ///< had no token and were left out
+  int64_t empty_documents = 0;  ///< dropped because they have no tokens
   int64_t sequences = 0;
-  int64_t tokens = 0;           ///< ends of documents included
-  int64_t unknown = 0;          ///< of them
-  int64_t bytes = 0;            ///< of the text that the tokens stand for
-  int64_t invalid = 0;          ///< characters that stand for invalid UTF-8
-  int64_t malformed_lines = 0;  ///< that were skipped
-  std::string first_malformed;  ///< what was wrong with the first of them, and where
+  int64_t tokens = 0;           ///< including ends of documents
+  int64_t unknown = 0;          ///< number of unknown tokens
+  int64_t bytes = 0;            ///< of the text that the tokens encode
+  int64_t invalid = 0;          ///< characters that replace invalid UTF-8
+  int64_t malformed_lines = 0;  ///< skipped lines
+  std::string first_malformed;  ///< problem with the first of them, and its position
   double seconds = 0.0;
   TokenType token_type = TokenType::u16;
 };
 
-/// Tokenizes text into a dataset (indexed_format.h) with metadata (dataset_metadata.h), in pieces:
-/// its memory does not grow with the files, but for a document in JSON, which is read whole. What
-/// is written does not depend on the number of threads, nor does the error, if there is one: what
-/// is wrong first in the inputs. Throws before it writes anything if options or inputs do not fit
-/// together or an input is missing, naming all such inputs; whatever fails later, and text without
-/// any token, leaves no dataset behind.
+/// Tokenizes text into a dataset (indexed_format.h) with metadata (dataset_metadata.h). Works in
+/// pieces: memory does not grow with the files, except that a JSON document is read whole. The
+/// output does not depend on the number of threads; nor does the error, which is the first in input
+/// order. If options or inputs are inconsistent, or inputs are missing, throws before writing
+/// anything and names all such inputs. After later failures, and for text without any token, leaves
+/// no dataset behind.
 PrepareReport prepare(const PrepareOptions& options);
 
 }  // namespace tessera

@@ -14,7 +14,7 @@ void TokenPartWriter::add(const TokenPart& part) {
 
 void TokenPartWriter::append(std::span<const int32_t> tokens) {
   if (tokens.empty()) return;
-  // Not before: the end of a document belongs to its last sequence.
+  // Deferred, because the end-of-document token belongs to the last sequence.
   if (sequence_ended_ && !document_empty_) writer_.end_sequence();
   sequence_ended_ = false;
   document_empty_ = false;

@@ -8,11 +8,11 @@
 
 namespace tessera {
 
-/// Puts together the sequences and documents of a dataset from parts, which come in the order of
-/// the text. Sequences and documents without any token are left out.
+/// Writes the sequences and documents of a dataset from parts, which arrive in text order. Drops
+/// sequences and documents without tokens.
 class TokenPartWriter {
  public:
-  /// `end`, where there is one, follows the tokens of each document.
+  /// `end`, if set, follows the tokens of each document.
   TokenPartWriter(IndexedDatasetWriter& writer, std::optional<int32_t> end)
       : writer_(writer), end_(end) {}
 

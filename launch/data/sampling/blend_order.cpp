@@ -29,7 +29,7 @@ BlendOrder::BlendOrder(std::span<const double> weights) {
 
 int64_t BlendOrder::count_first(size_t begin, size_t middle, size_t end, int64_t places) const {
   const uint64_t first = before_[middle] - before_[begin], all = before_[end] - before_[begin];
-  if (all == 0) return places;  // parts too light for a turn
+  if (all == 0) return places;  // none of the parts is heavy enough for a turn
   return static_cast<int64_t>((uint128{first} * static_cast<uint64_t>(places) + all / 2) / all);
 }
 

@@ -20,9 +20,9 @@ BlendedDataset::BlendedDataset(std::vector<Part> parts)
     : parts_(std::move(parts)), order_(weights_of(parts_)) {
   for (const Part& part : parts_) {
     require(part.samples->seq_length() == seq_length(),
-            "datasets with samples of {} and of {} tokens can not be blended", seq_length(),
+            "datasets with samples of {} and of {} tokens cannot be blended", seq_length(),
             part.samples->seq_length());
-    require(part.samples->num_samples() >= 1, "a dataset without samples can not be blended");
+    require(part.samples->num_samples() >= 1, "a dataset without samples cannot be blended");
     require(!__builtin_add_overflow(num_samples_, part.samples->num_samples(), &num_samples_),
             "the blended datasets have more than 2^63 - 1 samples");
   }

@@ -11,26 +11,26 @@
 
 namespace tessera {
 
-/// Several datasets, of which each gives its share of the samples. In an endless row of places the
-/// parts take turns as BlendOrder says, and each part gives its own samples one after the other,
-/// all once before any comes again; when all have been used it begins its next epoch, which has
-/// nothing to do with those of the other parts. A place's sample is a function of the place.
+/// Blends datasets by weight. The parts take turns at an infinite sequence of places according to
+/// BlendOrder. Each part goes through all its samples before it repeats any, and then starts its
+/// own next epoch, independently of the other parts. The sample at a place is a function of the
+/// place.
 ///
-/// num_samples() is the sum of all parts' samples: an epoch of the blend has as many places. In it
-/// one part may be used several times and another not wholly, as the weights say, and the next
-/// epoch goes on behind it.
+/// num_samples() is the sum over all parts, and an epoch of the blend has that many places.
+/// Depending on the weights, it may use one part several times and another only in part; the next
+/// epoch continues from there.
 class BlendedDataset final : public Dataset {
  public:
   struct Part {
     std::shared_ptr<const Dataset> samples;
     double weight = 1.0;
-    /// Decides the order of its samples, a new one in each epoch of it; nothing is their natural
+    /// Seed of the order of its samples, which changes with each of its epochs; nothing: natural
     /// order.
     std::optional<uint64_t> order_seed;
   };
 
-  /// Throws if there is no part, one has no sample, they have not the same seq_length, or what
-  /// BlendOrder throws.
+  /// Throws if there are no parts, if one has no samples, if their seq_lengths differ, and as
+  /// BlendOrder does.
   explicit BlendedDataset(std::vector<Part> parts);
 
   int64_t num_samples() const override { return num_samples_; }
@@ -42,7 +42,7 @@ class BlendedDataset final : public Dataset {
   void will_fill(int64_t sample, int64_t epoch) const override;
 
  private:
-  /// A sample of a part, as it is in an epoch of it.
+  /// A sample of a part, as in one of that part's epochs.
   struct Own {
     const Dataset& part;
     int64_t sample = 0;

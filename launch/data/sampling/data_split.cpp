@@ -38,10 +38,10 @@ Range DataSplit::of(DataPart part) const {
 }
 
 DataSplit split_data(int64_t size, double eval_fraction, double test_fraction) {
-  require(size >= 0, "{} tokens can not be split", size);
+  require(size >= 0, "{} tokens cannot be split", size);
   require(0.0 <= eval_fraction && 0.0 <= test_fraction && eval_fraction + test_fraction < 1.0,
-          "the fractions of data to hold out are {} and {}, but must be at least 0 and less than 1 "
-          "together",
+          "the fractions of data to hold out are {} and {}, but must be at least 0 and sum to less "
+          "than 1",
           eval_fraction, test_fraction);
   const int64_t test = size - part_of(size, test_fraction);
   const int64_t eval = test - std::min(part_of(size, eval_fraction), test);

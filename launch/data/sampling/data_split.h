@@ -7,14 +7,13 @@
 
 namespace tessera {
 
-/// What the tokens, or the labelled texts, of a dataset are for.
+/// What a dataset's tokens or labelled texts are used for.
 enum class DataPart : uint8_t { train, eval, test };
 
 /// "train", "eval" or "test"
 std::string_view to_string(DataPart part);
 
-/// One behind the other: those to train on, those to evaluate on meanwhile, and those for a test
-/// at the end.
+/// Consecutive ranges: training data, evaluation data, and test data for the end.
 struct DataSplit {
   Range train;
   Range eval;
@@ -23,8 +22,9 @@ struct DataSplit {
   Range of(DataPart part) const;
 };
 
-/// Holds out the end of `size` tokens or texts: at the very end `test_fraction` of them, before it
-/// `eval_fraction`, both rounded down. Throws unless both are at least 0 and less than 1 together.
+/// Holds out the end of `size` tokens or texts: `test_fraction` of them at the very end, and
+/// `eval_fraction` before that, both rounded down. Throws unless both are at least 0 and sum to
+/// less than 1.
 DataSplit split_data(int64_t size, double eval_fraction, double test_fraction = 0.0);
 
 }  // namespace tessera

@@ -9,7 +9,8 @@ namespace tessera {
 
 FirstSamples::FirstSamples(std::shared_ptr<const Dataset> all, int64_t most)
     : all_(std::move(all)), num_samples_(std::min(most, all_->num_samples())) {
-  require(most >= 1, "of a dataset's samples the first {} were asked for: at least 1", most);
+  require(most >= 1, "the number of first samples of a dataset is {}, but must be at least 1",
+          most);
 }
 
 }  // namespace tessera

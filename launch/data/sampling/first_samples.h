@@ -9,7 +9,7 @@ namespace tessera {
 /// The first samples of a dataset, in its own order.
 class FirstSamples final : public Dataset {
  public:
-  /// The first `most`, or all where there are less. Throws unless `most` is at least 1.
+  /// Limits `all` to at most `most` samples. Throws unless `most` is at least 1.
   FirstSamples(std::shared_ptr<const Dataset> all, int64_t most);
 
   int64_t num_samples() const override { return num_samples_; }

@@ -10,14 +10,14 @@ namespace {
 
 constexpr uint64_t kGoldenGamma = 0x9e3779b97f4a7c15;
 
-/// SplitMix64's finaliser: every input bit moves every output bit.
+/// SplitMix64's finalizer: every input bit affects every output bit.
 uint64_t mix(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
   x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
   return x ^ (x >> 31);
 }
 
-/// A permutation of the numbers of 2 × `half_bits` bits.
+/// A permutation of the integers of 2 × `half_bits` bits.
 uint64_t feistel(uint64_t x, int half_bits, uint64_t key) {
   constexpr uint64_t kRounds = 8;  // 4 are enough for large halves; small ones need more
   const uint64_t mask = (uint64_t{1} << half_bits) - 1;
@@ -38,7 +38,7 @@ int64_t permuted(uint64_t seed, int64_t epoch, int64_t n, int64_t i) {
           "sample order: there is no place {} of {} samples in epoch {}", i, n, epoch);
   if (n == 1) return 0;
   const uint64_t size = static_cast<uint64_t>(n);
-  // Halves of one or two bits reach too few of the permutations, so they have at least four.
+  // At least four bits: halves of one or two bits reach too few permutations.
   const int half_bits = std::max(4, (static_cast<int>(std::bit_width(size - 1)) + 1) / 2);
   const uint64_t key =
       mix(mix(seed + kGoldenGamma) ^ (static_cast<uint64_t>(epoch) + kGoldenGamma));

@@ -36,7 +36,7 @@ bool has_mark(const fs::path& weights) {
   try {
     return SafetensorsFile(weights, ForeignDTypes::keep).metadata().count(kExportMark) == 1;
   } catch (const Error&) {
-    return false;  // damaged, or not of this format: no export wrote it so
+    return false;  // damaged or in another format: not written by an export
   }
 }
 

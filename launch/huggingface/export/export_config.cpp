@@ -63,7 +63,7 @@ Json export_config(const ModelConfig& model, ModelClass model_class, DType preci
   config["architectures"] = {to_string(model_class)};
   config["model_type"] = model_type(model_class);
   config["tie_word_embeddings"] = true;
-  // Earlier versions of transformers call it torch_dtype.
+  // Earlier versions of transformers call this torch_dtype.
   config["dtype"] = precision == DType::bf16 ? "bfloat16" : "float32";
   config["torch_dtype"] = config["dtype"];
   config.update(token_ids);

@@ -9,9 +9,9 @@
 
 namespace tessera {
 
-/// config.json of a model: all that decides its function, with which `transformers` computes the
-/// same. `token_ids` are ExportedTokenizer::ids; `labels` the names of a classifier's labels, or
-/// none.
+/// config.json of a model: everything that defines its function, so that `transformers` computes
+/// the same. `token_ids` are ExportedTokenizer::ids; `labels` are the names of a classifier's
+/// labels, or empty.
 Json export_config(const ModelConfig& model, ModelClass model_class, DType precision,
                    const Json& token_ids, const std::vector<std::string>& labels);
 

@@ -13,7 +13,7 @@ struct ExportOptions {
   std::filesystem::path checkpoint;  ///< a run's folder or a step's
   std::filesystem::path to;          ///< the folder to make
   int64_t max_shard_bytes = 5'000'000'000;
-  DType precision = DType::f32;  ///< of the weights that are written: fp32 or bf16
+  DType precision = DType::f32;  ///< of the exported weights: fp32 or bf16
   bool overwrite = false;        ///< replace an earlier export
 };
 
@@ -22,14 +22,14 @@ struct ExportReport {
   std::string model_class;           ///< "GPT2LMHeadModel"
   int64_t parameters = 0;
   std::vector<std::string> files;  ///< their names
-  std::vector<std::string> notes;  ///< what the reader of the export should know
+  std::vector<std::string> notes;  ///< what users of the export should know
 };
 
 /// Writes a checkpoint as a folder that `transformers` loads with from_pretrained(): config.json,
 /// the weights (export_weights()) and the tokenizer's files (export_tokenizer()). The folder gets
-/// its name when it is whole and on the disk; an earlier export is replaced in one step. Throws,
-/// and leaves what was there, if the model can not be said in Hugging Face's classes or anything
-/// else fails.
+/// its name once it is complete and on disk; an earlier export is replaced atomically. Throws, and
+/// leaves existing files alone, if no Hugging Face class expresses the model or anything else
+/// fails.
 ExportReport export_model(const ExportOptions& options);
 
 }  // namespace tessera

@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-/// Reads tokenizer.json and adds nothing of its own.
+/// The class that reads tokenizer.json and adds nothing.
 constexpr const char* kAnyTokenizer = "PreTrainedTokenizerFast";
 
 std::string pretty(const Json& json) { return json.dump(2) + "\n"; }
@@ -20,7 +20,7 @@ bool adds_special(const Vocabulary& vocabulary, const ModelConfig& model) {
 }
 
 void export_bpe(const Vocabulary& vocabulary, const ModelConfig& model, ExportedTokenizer& out) {
-  // GPT2Tokenizer knows one special token, and adds it to a vocabulary without it.
+  // GPT2Tokenizer has one special token, and adds it to a vocabulary without it.
   const bool as_gpt2 = model.kind == ModelKind::gpt && vocabulary.special.size() == 1 &&
                        vocabulary.token(vocabulary.end_of_document) == "<|endoftext|>";
   Json config =
@@ -36,7 +36,7 @@ void export_bpe(const Vocabulary& vocabulary, const ModelConfig& model, Exported
 
 void export_wordpiece(const Vocabulary& vocabulary, const ModelConfig& model,
                       ExportedTokenizer& out) {
-  // BertTokenizer would add the special tokens that a vocabulary lacks.
+  // BertTokenizer would add missing special tokens.
   const SpecialTokens& roles = vocabulary.roles;
   const bool as_bert = adds_special(vocabulary, model) && roles.padding && roles.mask;
   Json config =

@@ -8,19 +8,18 @@
 
 namespace tessera {
 
-/// A tokenizer's files as Hugging Face's libraries read them.
+/// A tokenizer's files in the formats that Hugging Face's libraries read.
 struct ExportedTokenizer {
-  std::map<std::string, std::string> files;  ///< by name: their bytes
-  /// What config.json says of special tokens: bos_token_id, eos_token_id, pad_token_id; null where
-  /// there is none.
+  std::map<std::string, std::string> files;  ///< contents by name
+  /// Special tokens in config.json: bos_token_id, eos_token_id, pad_token_id; null if missing.
   Json ids = Json::object();
-  std::string note;  ///< how to load it, where AutoTokenizer does not
+  std::string note;  ///< how to load it if AutoTokenizer cannot
 };
 
-/// The files of the tokenizer that a model of this config was trained with: tokenizer.json and
-/// tokenizer_config.json, beside vocab.json and merges.txt, or vocab.txt; of SentencePiece
-/// tokenizer.model alone. Their ids are the tokenizer's, but that special tokens which are written
-/// in a text are themselves. Throws if its kind has no such files.
+/// Exports the tokenizer that a model of this config was trained with: tokenizer.json and
+/// tokenizer_config.json, plus vocab.json and merges.txt, or vocab.txt; for SentencePiece only
+/// tokenizer.model. They yield the tokenizer's ids, except that special tokens written in a text
+/// are recognized. Throws if this kind of tokenizer has no such files.
 ExportedTokenizer export_tokenizer(const Tokenizer& tokenizer, const ModelConfig& model);
 
 }  // namespace tessera

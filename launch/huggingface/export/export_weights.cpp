@@ -16,17 +16,17 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// One of Hugging Face's tensors.
+/// One Hugging Face tensor.
 struct Piece {
   const TensorName* name;
-  size_t part;  ///< of name->theirs
+  size_t part;  ///< index into name->theirs
 
   const std::string& theirs() const { return name->theirs[part]; }
 };
 
 using FileOfPieces = std::vector<Piece>;
 
-/// Which tensors go into which file, in order.
+/// Assigns tensors to files, in order.
 std::vector<FileOfPieces> plan_shards(const std::vector<TensorName>& names, DType precision,
                                       int64_t max_shard_bytes) {
   std::vector<FileOfPieces> shards;
@@ -45,7 +45,7 @@ std::vector<FileOfPieces> plan_shards(const std::vector<TensorName>& names, DTyp
   return shards;
 }
 
-/// Reads pieces of a checkpoint in fp32, in their layout.
+/// Reads pieces of a checkpoint in fp32, in Hugging Face's layout.
 class PieceReader {
  public:
   explicit PieceReader(Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
@@ -127,7 +127,7 @@ std::string index_text(const std::vector<FileOfPieces>& shards,
 std::vector<std::string> export_weights(Checkpoint& checkpoint, const ModelConfig& model,
                                         DType precision, int64_t max_shard_bytes,
                                         const fs::path& folder) {
-  require(max_shard_bytes > 0, "a file of weights can not have at most {} bytes", max_shard_bytes);
+  require(max_shard_bytes > 0, "a file of weights cannot have at most {} bytes", max_shard_bytes);
   const std::vector<TensorName> names = tensor_names(model);
   const std::vector<FileOfPieces> shards = plan_shards(names, precision, max_shard_bytes);
   PieceReader reader(checkpoint);

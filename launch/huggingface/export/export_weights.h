@@ -10,11 +10,11 @@
 namespace tessera {
 
 /// Writes a checkpoint's weights into `folder` under Hugging Face's names and in its layouts, in
-/// `precision` (fp32 or bf16): model.safetensors, or, where that would have more than
-/// `max_shard_bytes` of tensors, model-00001-of-N.safetensors and so on with
-/// model.safetensors.index.json. No file has more, but for one with a single tensor. One tensor at
-/// a time is in memory. Returns the names of the files, which are on the disk. Throws if a weight
-/// is missing, damaged or of another shape than `model`'s.
+/// `precision` (fp32 or bf16): model.safetensors, or, for more than `max_shard_bytes` of tensors,
+/// model-00001-of-N.safetensors and so on with model.safetensors.index.json. Only a file with a
+/// single tensor may exceed that size. Keeps one tensor in memory at a time. Returns the names of
+/// the files, which are on disk. Throws if a weight is missing, damaged or of another shape than
+/// `model`'s.
 std::vector<std::string> export_weights(Checkpoint& checkpoint, const ModelConfig& model,
                                         DType precision, int64_t max_shard_bytes,
                                         const std::filesystem::path& folder);

@@ -16,7 +16,7 @@ constexpr const char* kAdvice =
     "write a tokenizer.json in Python, with AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)"
     ", or name a tokenizer with --tokenizer";
 
-/// A JSON object in a file that need not be there; an empty one then.
+/// A JSON object from an optional file; empty without the file.
 class Settings {
  public:
   explicit Settings(const fs::path& path) : where_(path.string()) {
@@ -36,7 +36,7 @@ class Settings {
     return found->get<bool>();
   }
 
-  /// Throws unless the flag is what the tokenizer `spec` does, which is also its default.
+  /// Throws unless the flag matches the tokenizer `spec`, which is also its default.
   void require_flag(const char* key, bool wanted, const char* spec) const {
     require(flag(key, wanted) == wanted,
             "{}: \"{}\" is {}, but it is {} in a tokenizer \"{}\", which would make other tokens: "
@@ -70,7 +70,7 @@ std::string bpe_of(const fs::path& folder, const Settings& settings) {
   return "bpe:" + folder.string();
 }
 
-/// The only file of a SentencePiece model, or nothing.
+/// The only SentencePiece model file, or nullopt.
 std::optional<fs::path> model_file(const fs::path& folder) {
   std::vector<fs::path> found;
   for (const auto& entry : fs::directory_iterator(folder)) {

@@ -6,8 +6,8 @@
 
 namespace tessera {
 
-/// The specification (tokenizer_spec.h) of the tokenizer in a folder that save_pretrained() wrote:
-/// of the first of these that is there, or nothing.
+/// The specification (tokenizer_spec.h) of the tokenizer in a folder written by save_pretrained():
+/// for the first of these that exists, or nullopt.
 ///
 ///   tokenizer.json               says all of itself
 ///   vocab.txt                    in lower case unless tokenizer_config.json has "do_lower_case":
@@ -15,9 +15,9 @@ namespace tessera {
 ///   vocab.json with merges.txt
 ///   *.model                      SentencePiece's
 ///
-/// Throws, naming it, for a setting beside the last three that a specification can not say and that
-/// would make other tokens (accents, Chinese characters, a space before a text, added tokens), and
-/// for two *.model.
+/// Throws for a setting next to the last three that a specification cannot express and that would
+/// produce other tokens (accents, Chinese characters, a space before a text, added tokens), naming
+/// it. Also throws for two *.model.
 std::optional<std::string> folder_tokenizer(const std::filesystem::path& folder);
 
 }  // namespace tessera

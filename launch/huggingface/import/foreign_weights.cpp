@@ -22,7 +22,7 @@ constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr size_t kHalfBytes = 2;
 
-/// What PyTorch's own files are read with is a program that runs what is in them.
+/// Refuses PyTorch's own files: loading them runs the code they contain.
 void refuse_pickles(const fs::path& folder) {
   for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
     require(!fs::exists(folder / name),

@@ -9,39 +9,39 @@
 
 namespace tessera {
 
-/// The weights in a folder that save_pretrained() wrote: model.safetensors, or the files that
-/// model.safetensors.index.json lists, mapped into memory.
+/// The weights in a folder written by save_pretrained(): model.safetensors, or the files listed in
+/// model.safetensors.index.json, mapped into memory.
 class ForeignWeights {
  public:
-  /// Throws, naming the file, if there are none, or one is damaged or hostile, or is not in the
-  /// folder itself.
+  /// Throws, naming the file, if there are no weights, or a file is damaged, hostile, or outside
+  /// the folder.
   explicit ForeignWeights(const std::filesystem::path& folder);
 
   struct Place {
     const SafetensorsFile* file = nullptr;
     const SafetensorsEntry* entry = nullptr;  ///< or
-    const ForeignEntry* foreign = nullptr;    ///< one of a dtype that Tessera has not
+    const ForeignEntry* foreign = nullptr;    ///< one of a dtype that Tessera lacks
 
     const Shape& shape() const { return entry != nullptr ? entry->shape : foreign->shape; }
   };
 
-  /// All tensors by the names in the files.
+  /// All tensors by their names in the files.
   const std::map<std::string, Place>& tensors() const { return tensors_; }
 
-  /// Throws, naming it, its file and its dtype, unless that is F32, F16, BF16 or F64.
+  /// Throws, naming the tensor, its file and its dtype, unless the dtype is F32, F16, BF16 or F64.
   void require_float(const std::string& name) const;
 
-  /// out = all elements of a tensor of the files, which has so many. Throws as
-  /// require_float(), and if an element is NaN or infinite in fp32.
+  /// out = all elements of a tensor; the sizes must match. Throws like require_float(), and if an
+  /// element is NaN or infinite in fp32.
   void read(const std::string& name, std::span<float> out) const;
 
-  /// Whether two tensors have the same shape and, in fp32, the same elements. Throws as read().
+  /// Whether two tensors have the same shape and, in fp32, the same elements. Throws like read().
   bool same(const std::string& a, const std::string& b) const;
 
  private:
   void open(const std::filesystem::path& path);
   void read_index(const std::filesystem::path& index);
-  /// Elements [begin, begin + out.size()), of a dtype that require_float() takes.
+  /// Reads elements [begin, begin + out.size()) of a dtype that require_float() accepts.
   void read_run(const std::string& name, int64_t begin, std::span<float> out) const;
 
   std::deque<SafetensorsFile> files_;

@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-/// Reads keys that may be missing or null, which mean the default of `transformers` then.
+/// Reads keys that may be missing or null, which means the default of `transformers`.
 class Reader {
  public:
   Reader(const Json& json, const std::string& where) : object_(json, where), json_(json) {}
@@ -19,7 +19,7 @@ class Reader {
     const auto found = json_.find(key);
     return found != json_.end() && !found->is_null();
   }
-  /// The first of the names that is there.
+  /// The value of the first name that is present.
   int64_t count(std::initializer_list<const char*> names, int64_t by_default) const {
     for (const char* name : names) {
       if (has(name)) return object_.count(name);
@@ -44,12 +44,12 @@ class Reader {
   const Json& object(const char* key) const { return object_.object(key); }
   const Json& list(const char* key) const { return object_.list(key); }
 
-  /// Throws unless the flag is `wanted`, which is also its default.
+  /// Throws unless the flag is `wanted`, which is also the default.
   void require_flag(const char* key, bool wanted, const char* why) const {
     require(flag(key, wanted) == wanted, "{}: \"{}\" is {}, but must be {}: {}", where(), key,
             !wanted, wanted, why);
   }
-  /// Throws unless the text is one of `known`, the first of which is its default.
+  /// Throws unless the text is one of `known`; the first is the default.
   void require_text(const char* key, std::initializer_list<const char*> known) const {
     const std::string value = text(key, *known.begin());
     std::string list;
@@ -60,7 +60,7 @@ class Reader {
     fail("{}: \"{}\" is {}, but must be {}: Tessera's model computes nothing else", where(), key,
          quote(value), list);
   }
-  /// Throws if the key has any content.
+  /// Throws if the key has a non-empty value.
   void require_empty(const char* key, const char* why) const {
     require(!has(key) || json_.at(key).empty(), "{}: \"{}\" is set, and {}", where(), key, why);
   }
@@ -90,7 +90,7 @@ void check_common(const Reader& config, ModelClass model_class) {
   require(type == expected, "{}: \"model_type\" is {}, but {} is a {}", config.where(), quote(type),
           to_string(model_class), expected);
   config.require_flag("add_cross_attention", false, kNoSuchThing);
-  config.require_empty("quantization_config", "quantized weights can not be imported");
+  config.require_empty("quantization_config", "quantized weights cannot be imported");
   config.require_empty("pruned_heads", "all layers of Tessera's models have the same heads");
 }
 
@@ -133,7 +133,7 @@ void read_bert(const Reader& config, ModelConfig& model) {
           config.where());
 }
 
-/// Whether the names are those that transformers gives to labels without names.
+/// Whether these are the names that transformers gives to unnamed labels.
 bool are_default_names(const std::vector<std::string>& labels) {
   for (size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] != fmt::format("LABEL_{}", i)) return false;
@@ -141,7 +141,7 @@ bool are_default_names(const std::vector<std::string>& labels) {
   return true;
 }
 
-/// Keeps the labels' names if they can stand in data.labels: they are for people alone.
+/// Keeps the labels' names if they are valid in data.labels; they are only for display.
 void take_labels(std::vector<std::string> labels, ImportedConfig& result) {
   if (are_default_names(labels)) return;
   const std::string problem = label_problem(labels);
@@ -173,7 +173,7 @@ void read_labels(const Reader& config, ImportedConfig& result) {
   take_labels(std::move(labels), result);
 }
 
-/// What differs in training alone.
+/// Notes what differs only in training.
 void note_dropout(const Reader& config, const char* key, ImportedConfig& result) {
   const double dropout = result.model.dropout;
   if (config.number(key, dropout) == dropout) return;
@@ -204,14 +204,14 @@ ImportedConfig import_config(const Json& json, const std::string& where,
     note_dropout(config, "classifier_dropout", result);
   }
   try {
-    require(model.hidden_size > 0 && model.num_heads > 0, "hidden_size and num_heads can not be 0");
+    require(model.hidden_size > 0 && model.num_heads > 0, "hidden_size and num_heads cannot be 0");
     const ModelConfig checked = model_from_json(architecture_json(model), "model");
     require(0.0 <= model.dropout && model.dropout < 1.0 && 0.0 <= model.attention_dropout &&
                 model.attention_dropout < 1.0 && model.init_stddev >= 0.0,
             "a dropout must be from 0 on and below 1, and \"initializer_range\" not negative");
     model.mlp_size = checked.mlp_size;
   } catch (const Error& error) {
-    fail("{} describes a model that Tessera can not have: {}", where, error.what());
+    fail("{} describes a model that Tessera cannot have: {}", where, error.what());
   }
   return result;
 }

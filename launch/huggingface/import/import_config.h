@@ -9,23 +9,23 @@
 
 namespace tessera {
 
-/// What a config.json says.
+/// The contents of a config.json.
 struct ImportedConfig {
   ModelConfig model;
   ModelClass model_class = ModelClass::gpt2_lm_head;
-  /// Whether the output head is the embedding of words.
+  /// Whether the output head is tied to the word embedding.
   bool tied = true;
-  /// Of a classifier, by their numbers; none where config.json names none of its own, or one that
-  /// can not stand in data.labels.
+  /// Label names of a classifier, by number; empty if config.json has only default names, or one
+  /// that is not valid in data.labels.
   std::vector<std::string> labels;
-  /// What is not kept, and what differs from Hugging Face's model in training alone.
+  /// What is lost, and what differs from Hugging Face's model only in training.
   std::vector<std::string> notes;
 };
 
-/// The model of a config.json, which may be hostile; `where` names it in messages. What it does not
-/// say is as in `transformers`. `architecture` stands for the one that it names, if given. Throws,
-/// naming the key, for an architecture that is not known, an option that would make the model
-/// another function than Tessera's, or a value that no model has.
+/// Parses a config.json, which may be hostile; `where` names it in messages. Missing keys have the
+/// defaults of `transformers`. `architecture` overrides the one it names. Throws, naming the key,
+/// for an unknown architecture, an option that Tessera's model does not compute, or an invalid
+/// value.
 ImportedConfig import_config(const Json& json, const std::string& where,
                              const std::optional<std::string>& architecture);
 

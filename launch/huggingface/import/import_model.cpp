@@ -34,14 +34,14 @@ Json read_config(const fs::path& path) {
   return parse_json(file.text(), path.string());
 }
 
-/// Makes Tessera's tensors of Hugging Face's; holds one at a time.
+/// Converts Hugging Face's tensors to Tessera's, one at a time.
 class TensorMaker {
  public:
   TensorMaker(const ForeignWeights& weights, const MatchedTensors& matched)
       : weights_(weights), matched_(matched) {}
 
   Tensor make(const TensorName& name) {
-    made_ = {};  // before the next is allocated
+    made_ = {};  // freed before the next is allocated
     made_ = OwnedTensor(name.shape, DType::f32);
     const auto out = made_.tensor.span<float>();
     const size_t part = out.size() / name.theirs.size();

@@ -38,8 +38,7 @@ ImportedTokenizer import_tokenizer(const fs::path& folder, const std::optional<s
     result.tokenizer = make_tokenizer(result.spec);
   } catch (const Error& error) {
     if (spec) throw;
-    fail("the tokenizer of {} can not be imported: {}; {}", folder.string(), error.what(),
-         kNameOne);
+    fail("the tokenizer of {} cannot be imported: {}; {}", folder.string(), error.what(), kNameOne);
   }
   if (!spec && is_of_bytes(*result.tokenizer)) return {"byte", make_tokenizer("byte")};
   return result;

@@ -10,13 +10,13 @@
 namespace tessera {
 
 struct ImportedTokenizer {
-  std::string spec;  ///< as data.tokenizer says it
+  std::string spec;  ///< as in data.tokenizer
   std::unique_ptr<Tokenizer> tokenizer;
 };
 
-/// The tokenizer of a folder that save_pretrained() wrote, as folder_tokenizer() finds it, or of
-/// `spec` (tokenizer_spec.h), if given. One that export_tokenizer() wrote of bytes is "byte" again.
-/// Throws, saying how to name one, if there is none or it can not be read.
+/// The tokenizer of a folder written by save_pretrained(), as found by folder_tokenizer(), or of
+/// `spec` (tokenizer_spec.h), if given. A byte tokenizer written by export_tokenizer() becomes
+/// "byte" again. Throws, saying how to name one, if there is none or it cannot be read.
 ImportedTokenizer import_tokenizer(const std::filesystem::path& folder,
                                    const std::optional<std::string>& spec);
 

@@ -22,7 +22,7 @@ bool ends_with(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
-/// One name for all spellings of a tensor's: without the base model's prefix, norms as today.
+/// Normalizes a tensor's name: no prefix of the base model, and current names of norms.
 std::string plain_name(std::string name, ModelClass model_class) {
   const std::string_view prefix =
       model_class == ModelClass::gpt2_lm_head ? "transformer." : "bert.";
@@ -35,20 +35,20 @@ std::string plain_name(std::string name, ModelClass model_class) {
   return name;
 }
 
-/// Tensors in files that are no weights: masks and counting ids that earlier versions saved.
+/// Whether a tensor is not a weight: masks and position ids that earlier versions saved.
 bool is_buffer(std::string_view plain) {
   return ends_with(plain, ".attn.bias") || ends_with(plain, ".attn.masked_bias") ||
          plain == "embeddings.position_ids" || plain == "embeddings.token_type_ids";
 }
 
-/// Of a head that another class of this kind of model has.
+/// Whether a tensor belongs to a head of another class of this kind of model.
 bool is_of_a_head(std::string_view plain) {
   constexpr std::array<std::string_view, 3> kHeads = {"cls.", "pooler.", "classifier."};
   return std::any_of(kHeads.begin(), kHeads.end(),
                      [&](std::string_view head) { return starts_with(plain, head); });
 }
 
-/// At most so many names, each on a line.
+/// The first names, one per line.
 std::string lines_of(const std::vector<std::string>& lines) {
   constexpr size_t kMost = 20;
   std::string text;
@@ -57,7 +57,7 @@ std::string lines_of(const std::vector<std::string>& lines) {
   return text;
 }
 
-/// The tensors of a folder under their plain names; each is taken once.
+/// The tensors of a folder by normalized name; each is taken once.
 class Shelf {
  public:
   Shelf(const ForeignWeights& weights, ModelClass model_class)
@@ -69,7 +69,7 @@ class Shelf {
     }
   }
 
-  /// The name in the files, or nothing.
+  /// The name in the files, or nullopt.
   std::optional<std::string> find(const std::string& theirs) const {
     const auto found = stored_.find(plain_name(theirs, model_class_));
     return found == stored_.end() ? std::nullopt : std::optional(found->second);
@@ -77,7 +77,7 @@ class Shelf {
 
   void take(const std::string& theirs) { taken_.insert(plain_name(theirs, model_class_)); }
 
-  /// `copy` must be missing or the same as `original`, and counts as taken.
+  /// Requires that `copy` is missing or equal to `original`, and marks it as taken.
   void take_copy(const std::string& copy, const std::string& original, const char* why) {
     const auto there = find(copy), of = find(original);
     if (!there || !of) return;
@@ -86,7 +86,7 @@ class Shelf {
     take(copy);
   }
 
-  /// Calls body(plain name, name in the files) for each that was not taken.
+  /// Calls body(plain name, name in the files) for each untaken tensor.
   template <typename Body>
   void for_each_left(Body&& body) const {
     for (const auto& [plain, name] : stored_) {
@@ -115,7 +115,7 @@ void take_tied_heads(Shelf& shelf, ModelClass model_class, bool tied) {
   }
 }
 
-/// Finds and takes what the model has.
+/// Finds and takes the model's tensors.
 void take_all(Shelf& shelf, const ForeignWeights& weights, const std::vector<TensorName>& names,
               MatchedTensors& matched) {
   std::vector<std::string> missing, other_shapes;

@@ -8,14 +8,13 @@
 
 namespace tessera {
 
-/// XXH3 with 64 bits (https://xxhash.com) of bytes that come piece by piece. It finds damage, not
-/// forgery.
+/// 64-bit XXH3 (https://xxhash.com) of bytes that arrive in pieces. Detects damage, not forgery.
 class Checksum {
  public:
   Checksum();
 
   void update(std::span<const std::byte> bytes);
-  /// Of all bytes so far: "xxh3-64:" and 16 hexadecimal digits.
+  /// The checksum of all bytes so far: "xxh3-64:" and 16 hexadecimal digits.
   std::string text() const;
 
  private:
@@ -25,10 +24,10 @@ class Checksum {
   std::unique_ptr<void, Free> state_;
 };
 
-/// XXH3 of `bytes`.
+/// Returns the 64-bit XXH3 of `bytes`.
 uint64_t hash_of(std::span<const std::byte> bytes);
 
-/// As Checksum::text().
+/// Returns the checksum of `bytes`, formatted as in Checksum::text().
 std::string checksum_of(std::span<const std::byte> bytes);
 
 }  // namespace tessera

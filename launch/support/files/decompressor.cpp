@@ -15,7 +15,7 @@ class GzipDecompressor final : public Decompressor {
  public:
   GzipDecompressor() {
     constexpr int kGzipOnly = 16;
-    require(inflateInit2(&stream_, MAX_WBITS + kGzipOnly) == Z_OK, "zlib has no memory");
+    require(inflateInit2(&stream_, MAX_WBITS + kGzipOnly) == Z_OK, "zlib is out of memory");
   }
   ~GzipDecompressor() override { inflateEnd(&stream_); }
   GzipDecompressor(const GzipDecompressor&) = delete;
@@ -31,7 +31,7 @@ class GzipDecompressor final : public Decompressor {
     const uInt given = stream_.avail_in, room = stream_.avail_out;
     const int code = inflate(&stream_, Z_NO_FLUSH);
     input.remove_prefix(given - stream_.avail_in);
-    // Z_BUF_ERROR: there was nothing to take.
+    // Z_BUF_ERROR: no input was consumed.
     require(code == Z_OK || code == Z_STREAM_END || code == Z_BUF_ERROR, "gzip: {}", reason(code));
     between_members_ = code == Z_STREAM_END;
     return room - stream_.avail_out;
@@ -40,13 +40,14 @@ class GzipDecompressor final : public Decompressor {
   bool may_end() const override { return between_members_; }
 
  private:
-  /// Whether another member starts in `input`; zeros behind the last one, as tapes have, are none.
+  /// Returns whether `input` starts another member. Zeros after the last member, as on tapes, are
+  /// not a member.
   bool start_member(std::string_view& input) {
     const size_t zeros = std::min(input.find_first_not_of('\0'), input.size());
     padded_ = padded_ || zeros > 0;
     input.remove_prefix(zeros);
     if (input.empty()) return false;
-    require(!padded_, "gzip: there is something behind the compressed data and zeros");
+    require(!padded_, "gzip: unexpected bytes follow the compressed data");
     inflateReset(&stream_);
     return true;
   }
@@ -61,7 +62,7 @@ class GzipDecompressor final : public Decompressor {
 class ZstdDecompressor final : public Decompressor {
  public:
   ZstdDecompressor() : stream_(ZSTD_createDStream()) {
-    require(stream_ != nullptr, "zstd has no memory");
+    require(stream_ != nullptr, "zstd is out of memory");
     ZSTD_DCtx_setParameter(stream_.get(), ZSTD_d_windowLogMax, kMaxWindowLog);
   }
 
@@ -83,14 +84,14 @@ class ZstdDecompressor final : public Decompressor {
     void operator()(ZSTD_DStream* stream) const { ZSTD_freeDStream(stream); }
   };
 
-  /// A window of 128 MiB, which is what `zstd -d` takes without being told to take more.
+  /// 128 MiB windows, the default limit of `zstd -d`.
   static constexpr int kMaxWindowLog = 27;
 
   std::unique_ptr<ZSTD_DStream, Free> stream_;
   bool between_frames_ = false;
 };
 
-/// A frame of data, or one that decoders skip: "5?2A4D18" (RFC 8878, 3.1.2).
+/// Matches a data frame or a skippable frame, "5?2A4D18" (RFC 8878, 3.1.2).
 bool is_zstd(std::string_view start) {
   return start == "\x28\xB5\x2F\xFD" ||
          ((static_cast<unsigned char>(start[0]) & 0xF0) == 0x50 && start.ends_with("\x2A\x4D\x18"));

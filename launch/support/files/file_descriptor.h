@@ -8,12 +8,12 @@
 
 namespace tessera {
 
-/// "No such file or directory" for ENOENT; unlike std::strerror, safe among threads.
+/// "No such file or directory" for ENOENT. Thread-safe, unlike std::strerror.
 inline std::string system_message(int error_number) {
   return std::generic_category().message(error_number);
 }
 
-/// Closes a file descriptor when it ends.
+/// Owns a file descriptor and closes it on destruction.
 class FileDescriptor {
  public:
   explicit FileDescriptor(int descriptor) : descriptor_(descriptor) {}
@@ -25,7 +25,7 @@ class FileDescriptor {
 
   bool valid() const { return descriptor_ >= 0; }
   int get() const { return descriptor_; }
-  /// Leaves closing to the caller.
+  /// Returns the descriptor, which the caller must close.
   int release() { return std::exchange(descriptor_, -1); }
 
  private:

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Why a file can not be read, or nothing.
+/// Returns why a file cannot be read, or an empty string.
 std::string find_problem(const std::string& path) {
   if (path == kStdin) return "";
   if (::access(path.c_str(), R_OK) != 0) return system_message(errno);
@@ -24,16 +24,16 @@ std::string find_problem(const std::string& path) {
   return fmt::format("is a directory: name its files, as '{}'", (fs::path(path) / "*").string());
 }
 
-/// A file whose name has such a character is itself.
+/// The name of an existing file is never a pattern, even if it contains such characters.
 bool is_pattern(const std::string& path) {
   std::error_code ignored;
   return path.find_first_of("*?[") != std::string::npos && !fs::exists(path, ignored);
 }
 
-/// Appends the files that a pattern stands for; returns what is wrong, or nothing.
+/// Appends the files that match a pattern; returns the problem, or an empty string.
 std::string append_matches(const std::string& pattern, std::vector<std::string>& paths) {
   glob_t found = {};
-  // Without GLOB_ERR, what lies in a folder that can not be read would be left out in silence.
+  // Without GLOB_ERR, files in an unreadable folder would be silently skipped.
   const int code = ::glob(pattern.c_str(), GLOB_ERR | GLOB_NOSORT, nullptr, &found);
   const int reason = errno;
   const auto begin = static_cast<std::ptrdiff_t>(paths.size());
@@ -41,11 +41,11 @@ std::string append_matches(const std::string& pattern, std::vector<std::string>&
   ::globfree(&found);
   std::sort(paths.begin() + begin, paths.end());
   if (code == GLOB_NOMATCH) return "matches no file";
-  if (code == GLOB_ABORTED) return "a folder can not be read: " + system_message(reason);
-  return code == 0 ? "" : "there is not enough memory for its files";
+  if (code == GLOB_ABORTED) return "a folder cannot be read: " + system_message(reason);
+  return code == 0 ? "" : "not enough memory to list its files";
 }
 
-/// What is wrong with which input, of which a message shows some.
+/// Collects problems with inputs; a message shows the first few.
 class Problems {
  public:
   void add(const std::string& input, const std::string& problem) {
@@ -55,7 +55,7 @@ class Problems {
 
   void check(std::string_view who, size_t inputs) {
     if (count_ > kShown) lines_.push_back(fmt::format("and {} more", count_ - kShown));
-    require(count_ == 0, "{}: {} of {} inputs can not be read:\n  {}", who, count_, inputs,
+    require(count_ == 0, "{}: {} of {} inputs cannot be read:\n  {}", who, count_, inputs,
             fmt::join(lines_, "\n  "));
   }
 
@@ -77,7 +77,7 @@ void for_each_piece(const std::string& path, const std::function<void(std::strin
 }
 
 void check_readable(const std::vector<std::string>& paths, std::string_view who) {
-  require(!paths.empty(), "{}: there is no input: name at least one text file", who);
+  require(!paths.empty(), "{}: no input given: name at least one text file", who);
   Problems problems;
   for (const std::string& path : paths) problems.add(path, find_problem(path));
   problems.check(who, paths.size());

@@ -32,7 +32,7 @@ void make_folders(const fs::path& folder) {
 void rename_path(const fs::path& from, const fs::path& to) {
   std::error_code error;
   fs::rename(from, to, error);
-  require(!error, "can not rename {} to {}: {}", from.string(), to.string(), error.message());
+  require(!error, "cannot rename {} to {}: {}", from.string(), to.string(), error.message());
 }
 
 bool exchange_paths(const fs::path& a, const fs::path& b) {
@@ -42,9 +42,9 @@ bool exchange_paths(const fs::path& a, const fs::path& b) {
 void rename_to_new(const fs::path& from, const fs::path& to) {
   if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
   const int reason = errno;
-  require(reason == EINVAL || reason == ENOSYS, "can not rename {} to {}: {}", from.string(),
+  require(reason == EINVAL || reason == ENOSYS, "cannot rename {} to {}: {}", from.string(),
           to.string(), system_message(reason));
-  require(!fs::exists(fs::symlink_status(to)), "can not rename {} to {}, which exists",
+  require(!fs::exists(fs::symlink_status(to)), "cannot rename {} to {}, which exists",
           from.string(), to.string());
   rename_path(from, to);
 }
@@ -52,7 +52,7 @@ void rename_to_new(const fs::path& from, const fs::path& to) {
 void delete_folder(const fs::path& folder) {
   std::error_code error;
   fs::remove_all(folder, error);
-  require(!error, "can not delete {}: {}", folder.string(), error.message());
+  require(!error, "cannot delete {}: {}", folder.string(), error.message());
 }
 
 void create_folder_of(const std::string& path) {
@@ -60,7 +60,7 @@ void create_folder_of(const std::string& path) {
   if (folder.empty()) return;
   std::error_code error;
   fs::create_directories(folder, error);
-  require(!error, "folder {} of the output can not be created: {}", folder.string(),
+  require(!error, "folder {} of the output cannot be created: {}", folder.string(),
           error.message());
 }
 

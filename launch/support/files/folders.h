@@ -5,28 +5,26 @@
 
 namespace tessera {
 
-/// Returns when the names in `folder` are on the disk: needed after a file is created or renamed.
+/// Syncs the names in `folder` to disk. Call it after creating or renaming a file.
 void sync_folder(const std::filesystem::path& folder);
 
-/// Creates `folder` and its parents where they are missing, on the disk.
+/// Creates `folder` and its missing parents, and syncs them to disk.
 void make_folders(const std::filesystem::path& folder);
 
-/// Renames; throws naming both paths.
+/// Renames a path. Throws, naming both paths.
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// Renames a folder to a name that nothing has; throws naming both paths, too, if something has it.
-/// File systems that can not refuse a name themselves may still replace an empty folder that came
-/// to it in the meantime.
+/// Renames a folder to an unused name. Throws, naming both paths, also if the name is in use. On
+/// file systems without this check, it may replace an empty folder created in the meantime.
 void rename_to_new(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// Deletes a folder and all in it; throws naming it.
+/// Deletes a folder and its contents. Throws, naming the folder.
 void delete_folder(const std::filesystem::path& folder);
 
-/// Exchanges two folders in one step; false where the file system can not do that.
+/// Exchanges two folders atomically. Returns false if the file system does not support this.
 bool exchange_paths(const std::filesystem::path& a, const std::filesystem::path& b);
 
-/// Makes the folder that a file of this path lies in, and those above it. Throws, naming it, if
-/// that can not be.
+/// Creates the parent folders of a file with this path. Throws, naming the folder, on failure.
 void create_folder_of(const std::string& path);
 
 }  // namespace tessera

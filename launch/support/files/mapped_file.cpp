@@ -17,20 +17,20 @@
 namespace tessera {
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
-  // O_NONBLOCK: opening a pipe by mistake must be an error, not a wait for its writer.
+  // O_NONBLOCK: opening a pipe by mistake must fail, not wait for a writer.
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file.valid()) fail("{}: can not be opened: {}", path, system_message(errno));
+  if (!file.valid()) fail("{}: cannot be opened: {}", path, system_message(errno));
   struct stat status = {};
   if (::fstat(file.get(), &status) != 0) {
-    fail("{}: can not be examined: {}", path, system_message(errno));
+    fail("{}: cannot be examined: {}", path, system_message(errno));
   }
   require(!S_ISDIR(status.st_mode), "{}: is a directory, but a file is needed", path);
-  require(S_ISREG(status.st_mode), "{}: is not a regular file, so it can not be mapped", path);
+  require(S_ISREG(status.st_mode), "{}: is not a regular file, so it cannot be mapped", path);
   const size_t size = narrow<size_t>(status.st_size);
-  if (size == 0) return;  // mmap refuses a length of 0
+  if (size == 0) return;  // mmap rejects a length of 0
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
   if (data == MAP_FAILED) {
-    fail("{}: its {} bytes can not be mapped: {}", path, size, system_message(errno));
+    fail("{}: its {} bytes cannot be mapped: {}", path, size, system_message(errno));
   }
   bytes_ = {static_cast<const std::byte*>(data), size};
 }
@@ -41,8 +41,8 @@ MappedFile::~MappedFile() {
 
 void MappedFile::will_read(size_t begin, size_t count) const {
   static const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  const size_t first = begin / page * page;  // the mapping begins with a page
-  // Whoever reads them without the hint only waits longer.
+  const size_t first = begin / page * page;  // the mapping starts at a page boundary
+  // Only a hint: an error just makes later reads slower.
   ::madvise(const_cast<std::byte*>(bytes_.data()) + first, begin + count - first, MADV_WILLNEED);
 }
 

@@ -7,28 +7,28 @@
 
 namespace tessera {
 
-/// A regular file mapped read-only into memory. The pages are the operating system's cache: ranks
-/// on one machine that map the same file share them, and nothing is read before it is touched.
+/// A regular file, mapped read-only. Its pages are the operating system's cache: ranks on one
+/// machine share them, and pages are read on first access.
 ///
-/// Whoever shortens the file while it is mapped makes reads beyond its new end fatal (SIGBUS).
+/// If another process truncates the mapped file, reading beyond the new end is fatal (SIGBUS).
 class MappedFile {
  public:
-  /// Throws, naming the path and the reason, if the file can not be opened or is not regular.
+  /// Throws, naming the path and the reason, if the file cannot be opened or is not regular.
   explicit MappedFile(const std::string& path);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
 
-  /// The whole file; empty for an empty file. Valid as long as this object, or the one that it was
-  /// moved to.
+  /// The whole file; empty for an empty file. Valid while this object, or the object it was moved
+  /// to, exists.
   std::span<const std::byte> bytes() const { return bytes_; }
   std::string_view text() const {
     return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
   }
   size_t size() const { return bytes_.size(); }
 
-  /// Lets the system read bytes [begin, begin + count), which are within the file, without waiting
-  /// for them: a hint.
+  /// Hints that the bytes [begin, begin + count) will be read, so that the system prefetches them.
+  /// They must be within the file.
   void will_read(size_t begin, size_t count) const;
 
   const std::string& path() const { return path_; }
@@ -38,8 +38,8 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-/// The checksum of the file's size and of 64 blocks of 4 KiB that are spread evenly over it, the
-/// first and the last among them: all of a small file, and cheap for one of any size.
+/// Returns a checksum of the file's size and of 64 blocks of 4 KiB spread evenly over it, including
+/// the first and last. Covers all of a small file, and is cheap for any size.
 std::string sampled_checksum(const MappedFile& file);
 
 }  // namespace tessera

@@ -18,7 +18,7 @@ NewFolders::NewFolders(const fs::path& folder) {
 
 NewFolders::~NewFolders() {
   std::error_code ignored;
-  for (const fs::path& folder : made_) fs::remove(folder, ignored);  // of a folder: if it is empty
+  for (const fs::path& folder : made_) fs::remove(folder, ignored);  // only removes empty folders
 }
 
 }  // namespace tessera

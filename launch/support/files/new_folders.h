@@ -5,8 +5,8 @@
 
 namespace tessera {
 
-/// Makes a folder and its parents, as make_folders() does, and deletes those that it made and that
-/// are empty at its end, so that what failed leaves nothing behind.
+/// Creates a folder and its parents, as make_folders() does. On destruction, deletes those that it
+/// created and that are still empty, so that a failure leaves nothing behind.
 class NewFolders {
  public:
   explicit NewFolders(const std::filesystem::path& folder);
@@ -15,7 +15,7 @@ class NewFolders {
   NewFolders& operator=(const NewFolders&) = delete;
 
  private:
-  std::vector<std::filesystem::path> made_;  ///< the deepest first
+  std::vector<std::filesystem::path> made_;  ///< deepest first
 };
 
 }  // namespace tessera

@@ -34,7 +34,7 @@ void OutputFile::write(std::string_view text) {
 
 void OutputFile::sync_and_close() {
   if (fsync(file_.get()) != 0) fail_with_errno("sync", path_);
-  // Network file systems report some write errors only here.
+  // Network file systems report some write errors only on close.
   if (close(file_.release()) != 0) fail_with_errno("close", path_);
 }
 

@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-/// A new file, written from begin to end. Every function throws, naming the path and the system's
+/// A new file, written sequentially. Every function throws, naming the path and the system's
 /// reason.
 class OutputFile {
  public:
@@ -18,7 +18,7 @@ class OutputFile {
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
-  /// Returns when the file's bytes are on the disk; nothing can be written after it.
+  /// Syncs the file to disk and closes it. No writes may follow.
   void sync_and_close();
 
   size_t size() const { return size_; }

@@ -8,10 +8,10 @@
 
 namespace tessera {
 
-/// Throws "can not <verb> <path>: <the system's reason in errno>".
+/// Throws "cannot <verb> <path>: <reason from errno>".
 [[noreturn]] inline void fail_with_errno(const char* verb, const std::filesystem::path& path) {
   const int reason = errno;
-  fail("can not {} {}: {}", verb, path.string(), system_message(reason));
+  fail("cannot {} {}: {}", verb, path.string(), system_message(reason));
 }
 
 }  // namespace tessera

@@ -13,20 +13,20 @@ namespace tessera {
 namespace {
 
 int open_to_read(const std::string& path) {
-  // A copy, so that both ends of the reader's life are the same for all.
+  // Duplicated, so that the reader always owns its descriptor.
   if (path == kStdin) return ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
-  // Else a named pipe that nobody writes yet is waited for where nothing ends the wait.
+  // Without O_NONBLOCK, opening a named pipe waits for a writer, and the wait could not be stopped.
   return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 }
 
-/// The name of a compression that is not read; empty for all else.
+/// The name of an unsupported compression format; empty for anything else.
 std::string_view foreign_compression(std::string_view start) {
   if (start.starts_with("\xFD"
                         "7zX"))
     return "xz";
   if (start.starts_with("PK\x03\x04")) return "zip";
   if (start.starts_with("\x04\x22\x4D\x18")) return "lz4";
-  // Text may start with "BZh" as well.
+  // Plain text may also start with "BZh".
   const bool bzip2 = start.starts_with("BZh") && start.substr(3).find("1AY&SY") == 1;
   return bzip2 ? "bzip2" : "";
 }
@@ -38,7 +38,7 @@ PieceReader::PieceReader(std::string path, std::stop_token stop)
       stop_(std::move(stop)),
       file_(open_to_read(path_)),
       raw_(kPieceBytes) {
-  if (!file_.valid()) fail("{}: can not be opened: {}", path_, system_message(errno));
+  if (!file_.valid()) fail("{}: cannot be opened: {}", path_, system_message(errno));
 }
 
 std::string_view PieceReader::next() {
@@ -50,7 +50,7 @@ std::string_view PieceReader::next() {
 
 void PieceReader::start() {
   size_t filled = 0;
-  constexpr size_t kLongestMagic = 10;  // bzip2's
+  constexpr size_t kLongestMagic = 10;  // that of bzip2
   while (filled < kLongestMagic) {
     const size_t count = read_some(filled);
     if (count == 0) break;
@@ -58,7 +58,7 @@ void PieceReader::start() {
   }
   unread_ = {raw_.data(), filled};
   const std::string_view foreign = foreign_compression(unread_);
-  require(foreign.empty(), "{}: is compressed by {}, but only gzip and zstd are read", path_,
+  require(foreign.empty(), "{}: is compressed with {}, but only gzip and zstd are supported", path_,
           foreign);
   decompressor_ = make_decompressor(unread_);
   if (decompressor_ != nullptr) piece_.resize(kPieceBytes);
@@ -71,7 +71,7 @@ std::string_view PieceReader::decompressed() {
     try {
       count = decompressor_->decompress(unread_, piece_);
     } catch (const Error& error) {
-      fail("{}: is damaged at about its byte {}: {}", path_,
+      fail("{}: is damaged near byte {}: {}", path_,
            position_ - static_cast<int64_t>(unread_.size()), error.what());
     }
     if (count > 0) return {piece_.data(), count};
@@ -79,7 +79,7 @@ std::string_view PieceReader::decompressed() {
     unread_ = {raw_.data(), read_some(0)};
     if (!unread_.empty()) continue;
     require(decompressor_->may_end(),
-            "{}: ends after its byte {} within compressed data: it is not whole", path_, position_);
+            "{}: ends after byte {} within compressed data: it is incomplete", path_, position_);
     return {};
   }
 }
@@ -89,21 +89,21 @@ size_t PieceReader::read_some(size_t filled) {
     wait_for_data();
     const ssize_t count = ::read(file_.get(), raw_.data() + filled, raw_.size() - filled);
     if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (count < 0) fail("{}: can not be read: {}", path_, system_message(errno));
+    if (count < 0) fail("{}: cannot be read: {}", path_, system_message(errno));
     position_ += count;
     return static_cast<size_t>(count);
   }
 }
 
-// Linux tells nothing of a named pipe before its first writer came (pipe(7): no POLLHUP), so that
-// read() is not asked then, which would say that the pipe is at its end.
+// Linux reports nothing about a named pipe before its first writer (pipe(7): no POLLHUP). A read()
+// would report end of file, so wait until poll() reports something.
 void PieceReader::wait_for_data() const {
   constexpr int kMilliseconds = 100;
   pollfd file = {file_.get(), POLLIN, 0};
   while (true) {
     const int ready = ::poll(&file, 1, kMilliseconds);
     if (ready > 0) return;
-    if (ready < 0 && errno != EINTR) fail("{}: can not be read: {}", path_, system_message(errno));
+    if (ready < 0 && errno != EINTR) fail("{}: cannot be read: {}", path_, system_message(errno));
     require(!stop_.stop_requested(), "{}: reading was stopped", path_);
   }
 }

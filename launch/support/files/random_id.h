@@ -4,7 +4,7 @@
 
 namespace tessera {
 
-/// 16 random hexadecimal digits: a part of a name that no other process chooses.
+/// Returns 16 random hexadecimal digits, for names that no other process chooses.
 std::string random_id();
 
 }  // namespace tessera

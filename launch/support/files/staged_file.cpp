@@ -13,8 +13,8 @@
 namespace tessera {
 namespace {
 
-/// A name is on disk only when its folder is. Some file systems can not sync a folder; there,
-/// nothing more can be done.
+/// A name is durable only once its folder is synced. Some file systems cannot sync folders; ignore
+/// that.
 void sync_parent(const std::string& path) {
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
   const FileDescriptor folder(
@@ -22,26 +22,25 @@ void sync_parent(const std::string& path) {
   if (folder.valid()) ::fsync(folder.get());
 }
 
-/// Whether `path` still is the name of the open file.
+/// Returns whether `path` still names the open file.
 bool is_named(int file, const std::string& path) {
   struct stat open = {}, named = {};
   return ::fstat(file, &open) == 0 && ::stat(path.c_str(), &named) == 0 &&
          open.st_dev == named.st_dev && open.st_ino == named.st_ino;
 }
 
-/// The file `staged_path`, locked and empty. It is emptied only when no other writer has it.
+/// Opens and locks `staged_path`, then truncates it. The lock ensures that no other writer uses it.
 int open_locked(const std::string& path, const std::string& staged_path) {
   while (true) {
     FileDescriptor file(::open(staged_path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
-    if (!file.valid()) fail("{}: can not be created: {}", staged_path, system_message(errno));
-    // Some network file systems have no locks; there, nobody can be kept out.
+    if (!file.valid()) fail("{}: cannot be created: {}", staged_path, system_message(errno));
+    // Some network file systems do not support locks. Other writers cannot be excluded there.
     require(::flock(file.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK,
-            "{}: another process writes it just now: wait for it to end, or choose another name",
-            path);
-    // Else the other writer gave it its name, or removed it, before it was locked here.
+            "{}: another process is writing it: wait until it ends, or choose another name", path);
+    // Otherwise the other writer published or removed the file before we locked it.
     if (!is_named(file.get(), staged_path)) continue;
     if (::ftruncate(file.get(), 0) == 0) return file.release();
-    fail("{}: can not be replaced: {}", staged_path, system_message(errno));
+    fail("{}: cannot be replaced: {}", staged_path, system_message(errno));
   }
 }
 
@@ -52,7 +51,7 @@ StagedFile::StagedFile(std::string path)
       staged_path_(path_ + ".tmp"),
       lock_(open_locked(path_, staged_path_)),
       file_(::fdopen(::fcntl(lock_.get(), F_DUPFD_CLOEXEC, 0), "wb")) {
-  if (file_ == nullptr) fail("{}: can not be opened: {}", staged_path_, system_message(errno));
+  if (file_ == nullptr) fail("{}: cannot be opened: {}", staged_path_, system_message(errno));
 }
 
 StagedFile::~StagedFile() {
@@ -62,7 +61,7 @@ StagedFile::~StagedFile() {
 
 void StagedFile::write(std::span<const std::byte> bytes) {
   require(file_ != nullptr, "{}: was written to after it was closed", staged_path_);
-  if (bytes.empty()) return;  // fwrite takes no null pointer, even for nothing
+  if (bytes.empty()) return;  // fwrite does not accept a null pointer
   if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) fail_writing(errno);
 }
 
@@ -83,14 +82,14 @@ void StagedFile::remove_older() {
   if (::unlink(path_.c_str()) == 0) {
     sync_parent(path_);
   } else if (errno != ENOENT) {
-    fail("{}: can not be replaced: {}", path_, system_message(errno));
+    fail("{}: cannot be replaced: {}", path_, system_message(errno));
   }
 }
 
 void StagedFile::publish() {
   require(file_ == nullptr && !published_, "{}: is published once, after it is closed", path_);
   if (std::rename(staged_path_.c_str(), path_.c_str()) != 0) {
-    fail("{}: can not be renamed to {}: {}", staged_path_, path_, system_message(errno));
+    fail("{}: cannot be renamed to {}: {}", staged_path_, path_, system_message(errno));
   }
   published_ = true;
   sync_parent(path_);
@@ -101,7 +100,7 @@ void StagedFile::withdraw() {
 }
 
 void StagedFile::fail_writing(int error_number) const {
-  fail("{}: can not be written: {}", staged_path_, system_message(error_number));
+  fail("{}: cannot be written: {}", staged_path_, system_message(error_number));
 }
 
 }  // namespace tessera

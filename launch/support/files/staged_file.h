@@ -10,13 +10,13 @@
 
 namespace tessera {
 
-/// A file that is written as PATH.tmp and takes the name PATH only when it is whole and on disk.
-/// Unless publish() succeeds, nothing is left behind. An flock on it keeps other writers of PATH
-/// out for as long as this lives.
+/// A file written as PATH.tmp and renamed to PATH once it is complete and on disk. Unless publish()
+/// succeeds, it leaves nothing behind. An flock excludes other writers of PATH while this object
+/// exists.
 class StagedFile {
  public:
-  /// Throws if another StagedFile, of any process, writes PATH, or if PATH.tmp can not be created.
-  /// One that an earlier crash left is replaced.
+  /// Throws if another StagedFile of any process is writing PATH, or if PATH.tmp cannot be created.
+  /// Replaces a PATH.tmp left behind by a crash.
   explicit StagedFile(std::string path);
   ~StagedFile();
   StagedFile(const StagedFile&) = delete;
@@ -25,17 +25,16 @@ class StagedFile {
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
 
-  /// Puts everything on disk and closes the file; no write() may follow.
+  /// Syncs and closes the file. No write() may follow.
   void close();
 
-  /// Removes an older file of the name PATH, if there is one. It is gone on disk, too, before
-  /// anything that is done later.
+  /// Removes an existing PATH, if any, and syncs the removal before returning.
   void remove_older();
 
-  /// Gives the closed file its name, in place of any file of that name.
+  /// Renames the closed file to PATH, replacing any existing file.
   void publish();
 
-  /// Removes what publish() gave its name, if it did.
+  /// Removes PATH if publish() created it.
   void withdraw();
 
   const std::string& path() const { return path_; }
@@ -45,7 +44,7 @@ class StagedFile {
 
   std::string path_;
   std::string staged_path_;
-  FileDescriptor lock_;  ///< of the same file as file_, which is closed before
+  FileDescriptor lock_;  ///< refers to the same file as file_, which is closed first
   std::FILE* file_ = nullptr;
   bool published_ = false;
 };

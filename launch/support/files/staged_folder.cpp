@@ -13,20 +13,20 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// "a/b" of "a/b/": a path that ends in a name.
+/// Removes a trailing slash: "a/b" for "a/b/".
 fs::path with_name(fs::path path) {
   path = path.lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
   require(path.has_filename() && path.filename() != "." && path.filename() != "..",
-          "\"{}\" is not the path of a folder that can be made", path.string());
+          "\"{}\" is not the path of a folder that can be created", path.string());
   return path;
 }
 
-/// Not following a link; of nothing, not_found.
+/// Does not follow links. Returns not_found if nothing exists.
 fs::file_type type_of(const fs::path& path) {
   std::error_code error;
   const fs::file_type type = fs::symlink_status(path, error).type();
-  require(!error || type == fs::file_type::not_found, "can not look at {}: {}", path.string(),
+  require(!error || type == fs::file_type::not_found, "cannot examine {}: {}", path.string(),
           error.message());
   return type;
 }
@@ -41,9 +41,8 @@ StagedFolder::StagedFolder(fs::path path, bool overwrite, WhyKeep why_keep)
       replaces_(type_of(path_) != fs::file_type::not_found) {
   if (replaces_) {
     require(type_of(path_) == fs::file_type::directory,
-            "{} exists and is no folder: choose another path", path_.string());
-    require(overwrite, "{} exists and is not overwritten: choose another folder, or --overwrite",
-            path_.string());
+            "{} exists and is not a folder: choose another path", path_.string());
+    require(overwrite, "{} already exists: choose another folder, or --overwrite", path_.string());
     require_replaceable(path_);
   }
   make_folders(staged_);
@@ -59,10 +58,10 @@ fs::path StagedFolder::hidden(const char* what) const {
   return path_.parent_path() / fmt::format(".{}.{}.{}", path_.filename().string(), id_, what);
 }
 
-/// `folder` is, or was until now, at PATH.
+/// `folder` is at PATH now, or was until just now.
 void StagedFolder::require_replaceable(const fs::path& folder) const {
   const bool is_folder = type_of(folder) == fs::file_type::directory;
-  const std::string reason = is_folder ? why_keep_(folder) : "is no folder";
+  const std::string reason = is_folder ? why_keep_(folder) : "is not a folder";
   require(reason.empty(), "{} {}: nothing is deleted; choose another folder", path_.string(),
           reason);
 }
@@ -80,7 +79,7 @@ void StagedFolder::publish(bool may_exchange) {
   sync_folder(path_.has_parent_path() ? path_.parent_path() : fs::path("."));
 }
 
-/// What was at PATH is at staged_ now, and goes back if it is not what it was at the start.
+/// The old content of PATH is now at staged_. Swap back if it is not what the constructor saw.
 void StagedFolder::exchange() {
   published_ = true;
   try {

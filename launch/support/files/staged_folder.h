@@ -6,28 +6,27 @@
 
 namespace tessera {
 
-/// A folder that is filled under a hidden name beside PATH, a new one each time, and takes the name
-/// PATH only when it is whole and on disk. Unless publish() succeeds, nothing is left behind, and
-/// what is at PATH stays.
+/// A folder that is filled under a unique hidden name beside PATH and renamed to PATH once it is
+/// complete and on disk. Unless publish() succeeds, it leaves nothing behind and PATH is unchanged.
 class StagedFolder {
  public:
-  /// Why a folder may not be deleted for a new one, as "holds notes.txt, which is mine"; empty: it
-  /// may.
+  /// Returns why a folder may not be replaced, for example "holds notes.txt, which is mine", or an
+  /// empty string if it may.
   using WhyKeep = std::function<std::string(const std::filesystem::path& folder)>;
 
-  /// Makes the hidden folder. Throws if PATH exists and `overwrite` is false, if it is no folder,
-  /// or `why_keep` gives a reason.
+  /// Creates the hidden folder. Throws if PATH exists and `overwrite` is false, if PATH is not a
+  /// folder, or if `why_keep` returns a reason.
   StagedFolder(std::filesystem::path path, bool overwrite, WhyKeep why_keep);
   ~StagedFolder();
   StagedFolder(const StagedFolder&) = delete;
   StagedFolder& operator=(const StagedFolder&) = delete;
 
-  /// Where the files go until publish(); whoever writes one syncs it.
+  /// The folder to write files to until publish(). Callers sync the files they write.
   const std::filesystem::path& staged() const { return staged_; }
 
-  /// Gives the folder its name: in place of the folder that was there at the start, in one step
-  /// where the file system can exchange two, or of none. Throws if something else has come to PATH
-  /// since then, and keeps it. `may_exchange` is false to go the way of other file systems.
+  /// Renames the folder to PATH. Replaces the folder that was there at construction, atomically if
+  /// the file system can exchange two folders. Throws and keeps PATH if it has changed since. Tests
+  /// set `may_exchange` to false to cover other file systems.
   void publish(bool may_exchange = true);
 
  private:
@@ -41,7 +40,7 @@ class StagedFolder {
   std::string id_;
   std::filesystem::path staged_;
   bool replaces_ = false;
-  bool published_ = false;  ///< what is at staged_ is not, or no longer, the new folder
+  bool published_ = false;  ///< true: staged_ is not, or no longer, the new folder
 };
 
 }  // namespace tessera

@@ -5,7 +5,7 @@
 namespace tessera {
 namespace {
 
-/// So much white space is text, that it need not be held.
+/// White space beyond this length counts as text, which bounds the buffer.
 constexpr size_t kLongestIndent = size_t{1} << 16;
 
 }  // namespace
@@ -57,7 +57,7 @@ void DocumentSplitter::end_line() {
 }
 
 void DocumentSplitter::end_document() {
-  // Blank lines between paragraphs are no empty documents.
+  // Blank lines between paragraphs are not empty documents.
   if (documents_ != Documents::paragraph || document_open_) sink_.end_document();
   document_open_ = false;
 }

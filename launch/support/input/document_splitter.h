@@ -6,33 +6,33 @@
 
 namespace tessera {
 
-/// What one document is.
+/// What counts as one document.
 enum class Documents : uint8_t {
   file,       ///< a whole file
-  paragraph,  ///< lines up to a blank one; blank lines belong to none
+  paragraph,  ///< lines up to a blank line; blank lines belong to no document
   line,       ///< each line
 };
 
-/// What one sequence of a document is.
+/// What counts as one sequence of a document.
 enum class Sentences : uint8_t {
   none,  ///< the whole document
   line,  ///< each line
 };
 
-/// Receives a document's text piece by piece. A sequence or a document may have no text.
+/// Receives a document's text in pieces. Sequences and documents may be empty.
 class TextSink {
  public:
   virtual ~TextSink() = default;
 
   virtual void add(std::string_view text) = 0;
   virtual void end_sequence() = 0;
-  /// Ends its last sequence, too.
+  /// Also ends the document's last sequence.
   virtual void end_document() = 0;
 };
 
-/// Finds the documents and sequences in a file's text, which comes in pieces of any size; holds
-/// none of it. Where lines are told apart, what ends one ("\n" or "\r\n") belongs to no line; lines
-/// of one sequence have "\n" between them.
+/// Splits a file's text, which arrives in pieces of any size, into documents and sequences without
+/// buffering it. If lines matter, line ends ("\n" or "\r\n") belong to no line; lines of one
+/// sequence are joined by "\n".
 class DocumentSplitter {
  public:
   DocumentSplitter(Documents documents, Sentences sentences, TextSink& sink)
@@ -50,10 +50,10 @@ class DocumentSplitter {
   Documents documents_;
   Sentences sentences_;
   TextSink& sink_;
-  std::string indent_;            ///< blanks at the line's start, while it has nothing else
-  bool carriage_return_ = false;  ///< the line's last character, if no line end follows
+  std::string indent_;            ///< leading blanks of a line that has nothing else so far
+  bool carriage_return_ = false;  ///< the line's last character, if it may be part of a line end
   bool line_has_text_ = false;
-  bool document_open_ = false;  ///< a line of it was there
+  bool document_open_ = false;  ///< the document has at least one line
 };
 
 }  // namespace tessera

@@ -12,13 +12,13 @@
 namespace tessera {
 namespace {
 
-/// Receives what nlohmann's parser finds in a line, and keeps the one field. A function that
-/// returns false ends it.
+/// SAX handler for nlohmann's parser that stores only the requested field. A handler that returns
+/// false stops the parser.
 class FieldReader {
  public:
   FieldReader(const std::string& field, std::string& text) : field_(field), text_(text) {}
 
-  // The types' names, as in nlohmann's type_name().
+  // Type names as in nlohmann's type_name().
   bool null() { return found("null"); }
   bool boolean(bool) { return found("boolean"); }
   bool number_integer(int64_t) { return found("number"); }
@@ -47,15 +47,15 @@ class FieldReader {
   }
 
   bool parse_error(size_t byte, const std::string& token, const Json::exception& error) {
-    constexpr int kNumberOverflow = 406;  // valid JSON, but the library does not read on
+    constexpr int kNumberOverflow = 406;  // valid JSON, but the library stops here
     if (error.id == kNumberOverflow) {
-      return refuse(fmt::format("has a number too large to be read, {}, which ends at its byte {}",
+      return refuse(fmt::format("has a number too large to read, {}, which ends at byte {}",
                                 quote(token), byte));
     }
     return refuse(fmt::format("is not valid JSON, {}", json_problem(byte, error)));
   }
 
-  /// What is wrong with a line that was parsed to its end, or as far as it was right.
+  /// Describes the problem with a line that was parsed completely or up to an error.
   std::string problem() {
     if (problem_.empty() && !seen_) {
       if (names_.size() > kShownNames) names_.back() = "...";
@@ -74,7 +74,7 @@ class FieldReader {
     return false;
   }
 
-  /// A value that is not text.
+  /// Called for values that are not strings.
   bool found(std::string_view type) {
     if (depth_ == 0) return refuse(fmt::format("is a JSON {}, but must be an object", type));
     if (!std::exchange(at_field_, false)) return true;
@@ -84,7 +84,7 @@ class FieldReader {
 
   bool start() {
     if (++depth_ <= kMaxJsonDepth) return true;
-    return refuse(fmt::format("nests JSON deeper than {} levels", kMaxJsonDepth));
+    return refuse(fmt::format("nests JSON more than {} levels deep", kMaxJsonDepth));
   }
 
   bool end() {
@@ -95,9 +95,9 @@ class FieldReader {
   const std::string& field_;
   std::string& text_;
   int depth_ = 0;
-  bool at_field_ = false;  ///< the next value is the field's
+  bool at_field_ = false;  ///< the next value belongs to the field
   bool seen_ = false;
-  std::vector<std::string> names_;  ///< of the line's fields, some
+  std::vector<std::string> names_;  ///< some of the line's field names
   std::string problem_;
 };
 
@@ -105,7 +105,7 @@ bool is_blank(std::string_view line) {
   return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
 
-/// Keeps text with marks.
+/// Collects text and marks.
 class TextCollector final : public TextSink {
  public:
   explicit TextCollector(TextPart& part) : part_(part) {}
@@ -114,7 +114,7 @@ class TextCollector final : public TextSink {
   void end_sequence() override { mark(Mark::Ends::sequence); }
   void end_document() override { mark(Mark::Ends::document); }
 
-  /// A document of one sequence. A long one is the only one of its lines, and is not copied.
+  /// Adds a document of one sequence. A long one is the only document of its part, and is moved.
   void add_document(std::string& text) {
     if (part_.text.empty()) {
       part_.text.swap(text);
@@ -133,10 +133,10 @@ class TextCollector final : public TextSink {
 }  // namespace
 
 std::string read_json_field(std::string_view line, const std::string& field, std::string& text) {
-  // The library takes a zero byte for the end.
+  // The library would treat a zero byte as the end.
   const size_t zero = line.find('\0');
   if (zero != std::string_view::npos) {
-    return fmt::format("is not valid JSON: its byte {} is zero", zero + 1);
+    return fmt::format("is not valid JSON: byte {} is zero", zero + 1);
   }
   FieldReader reader(field, text);
   Json::sax_parse(line.begin(), line.end(), &reader);
@@ -164,8 +164,7 @@ JsonDocuments read_json_lines(const JsonLines& lines, const JsonLinesOptions& op
       continue;
     }
     const std::string what = fmt::format("{}:{}: the line {}", lines.path, number, problem);
-    require(options.skip_malformed, "{}; lines like it can be left out with --skip-malformed",
-            what);
+    require(options.skip_malformed, "{}; skip such lines with --skip-malformed", what);
     if (result.malformed_lines++ == 0) result.first_malformed = what;
   }
   return result;

@@ -8,21 +8,21 @@
 
 namespace tessera {
 
-/// What is text in a file of JSON lines: an object a line, whose field of this name is a document.
+/// Which field of each JSON object is the document.
 struct JsonLinesOptions {
   std::string field = "text";
   Sentences sentences = Sentences::none;
   bool skip_malformed = false;
 };
 
-/// Sets `text` to the field of the object that `line` is. Returns what is wrong, or nothing. The
-/// line may be hostile: it is refused if it is not one JSON object in UTF-8, nests deeper than
-/// kMaxJsonDepth, or has the field not at all, twice, or as anything but a string. Takes time
-/// linear in the line, and memory for its longest string.
+/// Sets `text` to the requested field of the JSON object in `line`. Returns a description of the
+/// problem, or an empty string. Treats the line as untrusted: rejects it unless it is one JSON
+/// object in UTF-8, nests at most kMaxJsonDepth deep, and has the field exactly once, as a string.
+/// Takes linear time, and memory for the longest string.
 std::string read_json_field(std::string_view line, const std::string& field, std::string& text);
 
-/// The documents of some lines as text, and what was skipped. Blank lines are none. Throws, naming
-/// file and line, at a line that is malformed, unless those are skipped.
+/// Parses lines into documents and reports skipped lines. Ignores blank lines. Throws, naming file
+/// and line, at a malformed line unless those are skipped.
 struct JsonDocuments {
   TextPart text;
   int64_t malformed_lines = 0;

@@ -27,11 +27,11 @@ void LineBuilder::hand_out_whole() {
 
 void LineBuilder::check_length(int64_t position) const {
   constexpr size_t kAlways = size_t{64} << 20;
-  constexpr size_t kMostTimes = 32;  // text compresses three to ten times
+  constexpr size_t kMostTimes = 32;  // text usually compresses three- to tenfold
   const size_t most = std::max(kAlways, kMostTimes * static_cast<size_t>(position));
   require(lines_.text.size() <= most,
-          "{}:{}: the line has more than {} bytes, but the {} bytes of the file so far can not "
-          "hold so much of any text",
+          "{}:{}: the line has more than {} bytes, but the {} bytes read from the file so far "
+          "cannot contain that much text",
           lines_.path, lines_.first_line, most, position);
 }
 

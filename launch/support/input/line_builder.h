@@ -10,15 +10,16 @@
 
 namespace tessera {
 
-/// Whole lines of a file, in parts of a piece or of one longer line.
+/// Groups a file's text into whole lines, in parts of about one piece or one longer line.
 class LineBuilder {
  public:
   LineBuilder(std::string path, std::deque<JsonLines>& parts);
 
-  /// `position` is how much of the file, as it is, was read. Throws, naming file and line, at a
-  /// line that is so much longer than that, that only a decompression bomb has it.
+  /// `position` is the number of bytes read from the file, before decompression. Throws, naming
+  /// file and line, if a line is so much longer than `position` that the file must be a
+  /// decompression bomb.
   void add(std::string_view text, int64_t position);
-  /// Hands out the lines that are whole: nothing more comes.
+  /// Emits the remaining whole lines. Call it at the end.
   void hand_out_whole();
   void end_file();
 

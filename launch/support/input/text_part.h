@@ -7,18 +7,18 @@
 
 namespace tessera {
 
-/// Where a sequence or a document ends, in text or in tokens.
+/// The end of a sequence or document, in text or tokens.
 struct Mark {
   enum class Ends : uint8_t { nothing, sequence, document };
   size_t at = 0;
   Ends ends = Ends::nothing;
 };
 
-/// Text of one or several sequences, of which the first may go on from the part before, and the
-/// last in the part behind. What lies between marks is tokenized by itself.
+/// Text of one or more sequences. The first may continue from the previous part, and the last may
+/// continue in the next one. Text between marks is tokenized separately.
 struct TextPart {
   std::string text;
-  std::vector<Mark> marks;  ///< ascending; the last at the end of the text
+  std::vector<Mark> marks;  ///< in ascending order; the last is the end of the text
 };
 
 /// Whole lines of a JSON lines file.

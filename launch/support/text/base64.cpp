@@ -38,8 +38,9 @@ std::string to_base64(std::string_view bytes) {
 }
 
 std::string from_base64(std::string_view text, const std::string& source) {
-  require(text.size() % 4 == 0, "{}: base64 has a multiple of 4 characters, but this has {}",
-          source, text.size());
+  require(text.size() % 4 == 0,
+          "{}: the length of base64 is a multiple of 4, but this has {} characters", source,
+          text.size());
   size_t digits = text.size();
   while (digits > 0 && text.size() - digits < 2 && text[digits - 1] == '=') --digits;
   std::string bytes;
@@ -48,15 +49,14 @@ std::string from_base64(std::string_view text, const std::string& source) {
   int held = 0;
   for (size_t at = 0; at < digits; ++at) {
     const int digit = bits_of(text[at]);
-    require(digit >= 0, "{}: character {} is no digit of base64", source, at + 1);
+    require(digit >= 0, "{}: character {} is not a base64 digit", source, at + 1);
     bits = (bits << 6 | static_cast<uint32_t>(digit)) & 0xFFFF;
     held += 6;
     if (held < 8) continue;
     held -= 8;
     bytes += static_cast<char>(bits >> held & 0xFF);
   }
-  require((bits & ((1U << held) - 1)) == 0, "{}: the last digit of base64 has bits too many",
-          source);
+  require((bits & ((1U << held) - 1)) == 0, "{}: the last base64 digit has excess bits", source);
   return bytes;
 }
 

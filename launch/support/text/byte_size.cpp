@@ -31,8 +31,10 @@ int64_t parse_byte_size(std::string_view text) {
     if (number > std::numeric_limits<int64_t>::max() / bytes) break;
     return number * bytes;
   }
-  fail("{} is no size: write a whole number of KB, MB, GB or TB (or KiB, MiB, GiB, TiB), as 5GB",
-       quote(text));
+  fail(
+      "{} is not a size: write a whole number of KB, MB, GB or TB (or KiB, MiB, GiB, TiB), such as "
+      "5GB",
+      quote(text));
 }
 
 }  // namespace tessera

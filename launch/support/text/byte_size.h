@@ -6,9 +6,9 @@
 
 namespace tessera {
 
-/// The bytes of a size as "5GB", "500 MB", "2GiB" or "1000": decimal units (KB, MB, GB, TB), binary
-/// ones (KiB, MiB, GiB, TiB), or none. Throws, with what is allowed, for any other text, for 0, and
-/// beyond 63 bits.
+/// Parses a size such as "5GB", "500 MB", "2GiB" or "1000" into bytes. Accepts decimal units (KB,
+/// MB, GB, TB), binary units (KiB, MiB, GiB, TiB), or none. For anything else, 0, or more than 63
+/// bits, throws a message that lists what is allowed.
 int64_t parse_byte_size(std::string_view text);
 
 }  // namespace tessera

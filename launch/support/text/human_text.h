@@ -8,9 +8,9 @@
 
 namespace tessera {
 
-// Numbers as people read them.
+// Formats numbers for people.
 
-/// 1234567 as "1,234,567"; not negative.
+/// 1234567 as "1,234,567". `number` must not be negative.
 std::string grouped(int64_t number);
 
 /// "1.5 GiB"

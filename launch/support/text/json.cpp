@@ -9,11 +9,12 @@
 namespace tessera {
 
 Json parse_json(std::string_view text, const std::string& source) {
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  std::vector<std::set<std::string>> keys;  // of the open objects
   const auto check = [&](int depth, Json::parse_event_t event, Json& value) {
     using Event = Json::parse_event_t;
     if (event == Event::object_start || event == Event::array_start) {
-      require(depth < kMaxJsonDepth, "{} nests JSON deeper than {} levels", source, kMaxJsonDepth);
+      require(depth < kMaxJsonDepth, "{} nests JSON more than {} levels deep", source,
+              kMaxJsonDepth);
     }
     if (event == Event::object_start) keys.emplace_back();
     if (event == Event::object_end) keys.pop_back();
@@ -34,10 +35,10 @@ Json parse_json(std::string_view text, const std::string& source) {
 }
 
 std::string json_problem(size_t byte, const Json::exception& error) {
-  // What the library says of lines would be of this text alone.
+  // Drop the library's line numbers, which refer to this text only.
   const std::string_view what = error.what();
   const size_t detail = what.find("syntax error");
-  return fmt::format("at its byte {}: {}", byte,
+  return fmt::format("at byte {}: {}", byte,
                      quote(detail == std::string_view::npos ? what : what.substr(detail)));
 }
 
@@ -45,7 +46,7 @@ std::string to_text(const Json& value) {
   try {
     return value.dump();
   } catch (const Json::exception& error) {
-    fail("a value can not be written as JSON: {}", quote(error.what()));
+    fail("a value cannot be written as JSON: {}", quote(error.what()));
   }
 }
 
@@ -57,7 +58,7 @@ std::string quote(std::string_view text) {
 }
 
 int64_t json_count(const Json& value, const std::string& what) {
-  // Text parsed as a non-negative integer is always number_unsigned; values made here may not be.
+  // Parsed non-negative integers are always number_unsigned; values created in code may not be.
   const bool is_count =
       value.is_number_unsigned()
           ? value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max())
@@ -116,7 +117,7 @@ const Json& JsonObject::object(const char* key) const {
 Shape JsonObject::shape(const char* key) const {
   const Json& value = list(key);
   require(value.size() <= size_t{Shape::kMaxDims},
-          "{}: \"{}\" has {} dims, but at most {} are allowed", where_, key, value.size(),
+          "{}: \"{}\" has {} dimensions, but at most {} are allowed", where_, key, value.size(),
           Shape::kMaxDims);
   Shape shape;
   for (const Json& extent : value) {

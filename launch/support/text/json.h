@@ -11,43 +11,43 @@ namespace tessera {
 
 using Json = nlohmann::json;
 
-/// Deeper nesting is refused: later passes over a value recurse.
+/// The maximum nesting depth: later passes over a value recurse.
 inline constexpr int kMaxJsonDepth = 32;
-/// Longer names in a checkpoint's files are refused.
+/// The maximum length of names in a checkpoint's files.
 inline constexpr size_t kMaxJsonText = 1000;
 
-/// The value of a JSON text; `source` names it in messages. Throws if it is not valid JSON, nests
-/// deeper than kMaxJsonDepth or gives an object the same key twice.
+/// Parses a JSON text. `source` names it in messages. Throws if it is invalid JSON, nests deeper
+/// than kMaxJsonDepth or repeats a key in an object.
 Json parse_json(std::string_view text, const std::string& source);
 
-/// What the library says is wrong at this byte, from 1, of a text: "at its byte 3: ...".
+/// Formats the library's error at `byte` (from 1) of a text: "at byte 3: ...".
 std::string json_problem(size_t byte, const Json::exception& error);
 
-/// `value` as compact JSON. Throws if a string in it is not valid UTF-8.
+/// Returns `value` as compact JSON. Throws if a string in it is not valid UTF-8.
 std::string to_text(const Json& value);
 
-/// `text` in quotes, escaped and cut to a length that fits a message, whatever bytes it holds.
+/// Returns `text`, which may be any bytes, quoted, escaped and truncated for a message.
 std::string quote(std::string_view text);
 
-/// Checked read access to an object that came from a file. Messages start with `where`. The value
-/// must outlive the view.
+/// Checked read access to an object from a file. Messages start with `where`. The value must
+/// outlive this view.
 class JsonObject {
  public:
   /// Throws if `value` is not an object.
   JsonObject(const Json& value, std::string where);
 
-  /// The value of `key`; throws if there is none.
+  /// Returns the value of `key`; throws if it is missing.
   const Json& at(const char* key) const;
   bool has(const char* key) const { return value_.contains(key); }
-  /// An integer from 0 to 2^63 - 1.
+  /// Returns an integer from 0 to 2^63 - 1.
   int64_t count(const char* key) const;
-  /// True or false.
+  /// Returns a boolean.
   bool flag(const char* key) const;
-  /// A string of at most kMaxJsonText bytes.
+  /// Returns a string of at most kMaxJsonText bytes.
   std::string text(const char* key) const;
   const Json& list(const char* key) const;
   const Json& object(const char* key) const;
-  /// A list of at most Shape::kMaxDims counts.
+  /// Returns a list of at most Shape::kMaxDims counts.
   Shape shape(const char* key) const;
 
   const std::string& where() const { return where_; }
@@ -57,7 +57,7 @@ class JsonObject {
   std::string where_;
 };
 
-/// `value` as an integer from 0 to 2^63 - 1; throws, naming `what`, if it is anything else.
+/// Returns `value` as an integer from 0 to 2^63 - 1; throws, naming `what`, for anything else.
 int64_t json_count(const Json& value, const std::string& what);
 
 }  // namespace tessera

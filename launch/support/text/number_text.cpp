@@ -5,7 +5,7 @@
 namespace tessera {
 namespace {
 
-/// Removes the digits at the start of `text` and returns them.
+/// Removes and returns the digits at the start of `text`.
 std::string_view take_digits(std::string_view& text) {
   const size_t count = std::min(text.find_first_not_of("0123456789"), text.size());
   const std::string_view digits = text.substr(0, count);
@@ -19,10 +19,10 @@ bool take_any_of(std::string_view& text, std::string_view characters) {
   return true;
 }
 
-/// YAML 1.1 reads 010 as eight; here it is an error.
+/// YAML 1.1 reads 010 as eight, so it is an error here.
 bool has_leading_zero(std::string_view digits) { return digits.size() > 1 && digits[0] == '0'; }
 
-/// std::from_chars takes no plus sign.
+/// std::from_chars does not accept a plus sign.
 std::string_view without_plus(std::string_view text) {
   return text.substr(0, 1) == "+" ? text.substr(1) : text;
 }

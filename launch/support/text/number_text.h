@@ -7,16 +7,17 @@
 
 namespace tessera {
 
-/// Decimal digits with an optional sign and an optional exponent: `12`, `-3`, `1e6`. Nothing for
-/// any other text (fractions, underscores, hexadecimal, leading zeros) and beyond 64 bits.
+/// Parses decimal digits with an optional sign and exponent: `12`, `-3`, `1e6`. Returns nothing for
+/// other text (fractions, underscores, hexadecimal, leading zeros) and beyond 64 bits.
 std::optional<int64_t> parse_integer(std::string_view text);
 
-/// A decimal number: `1`, `0.5`, `3.0e-4`. Nothing for any other text (infinities, NaN,
-/// underscores, hexadecimal, leading zeros) and for what a double can not hold.
+/// Parses a decimal number: `1`, `0.5`, `3.0e-4`. Returns nothing for other text (infinities, NaN,
+/// underscores, hexadecimal, leading zeros) and for values outside the range of a double.
 std::optional<double> parse_number(std::string_view text);
 
-/// The shortest decimal number that parse_number() reads back as the same double. It always has a
-/// point, and a sign in its exponent, so that YAML 1.1 readers (PyYAML) take it for a number too.
+/// Returns the shortest decimal number that parse_number() reads back as the same double. It always
+/// has a point, and its exponent a sign, so that YAML 1.1 readers (PyYAML) also parse it as a
+/// number.
 std::string number_text(double value);
 
 }  // namespace tessera

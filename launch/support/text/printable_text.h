@@ -5,8 +5,8 @@
 
 namespace tessera {
 
-/// `bytes` as UTF-8 that can be shown: what is not UTF-8, and characters that have no picture, byte
-/// by byte as "\x0a". Spaces stay.
+/// Returns `bytes` as printable UTF-8. Escapes invalid UTF-8 and unprintable characters byte by
+/// byte as "\x0a". Keeps spaces.
 std::string printable(std::string_view bytes);
 
 }  // namespace tessera

@@ -7,7 +7,7 @@
 namespace tessera {
 
 bool RedrawnLine::is_due() const {
-  // More often is more than what an eye sees or a slow line carries.
+  // Faster redraws are invisible and overload slow connections.
   constexpr auto kBetweenDrawings = std::chrono::milliseconds(100);
   return watched_ && std::chrono::steady_clock::now() - last_drawing_ >= kBetweenDrawings;
 }

@@ -6,19 +6,19 @@
 
 namespace tessera {
 
-/// A terminal's last line, which is drawn again and again in its place. It is gone when this ends.
+/// The last line of a terminal, redrawn in place. Erased on destruction.
 class RedrawnLine {
  public:
-  /// Unless `watched` (terminal.h), nothing is drawn.
+  /// Draws nothing unless `watched` (terminal.h).
   RedrawnLine(std::FILE* terminal, bool watched) : terminal_(terminal), watched_(watched) {}
   ~RedrawnLine() { clear(); }
   RedrawnLine(const RedrawnLine&) = delete;
   RedrawnLine& operator=(const RedrawnLine&) = delete;
 
-  /// Whether to draw now: somebody watches, and it was not done just before.
+  /// Returns whether to draw now: the terminal is watched and the last drawing is old enough.
   bool is_due() const;
   void draw(const std::string& text);
-  /// For other text to take its place.
+  /// Erases the line to make room for other output.
   void clear();
 
  private:
@@ -28,7 +28,7 @@ class RedrawnLine {
   std::chrono::steady_clock::time_point last_drawing_;
 };
 
-/// "[###...]" of 30 characters, for a fraction from 0 to 1.
+/// "[###...]" with 30 characters, for a fraction from 0 to 1.
 std::string progress_bar(double fraction);
 
 }  // namespace tessera

@@ -34,7 +34,7 @@ bool in_natural_order(std::string_view a, std::string_view b) {
   while (!a.empty() && !b.empty()) {
     const size_t digits_of_a = digits(a), digits_of_b = digits(b);
     const bool numbers = digits_of_a > 0 && digits_of_b > 0;
-    // The longer number is the larger, unless it starts with zeros, which names do not.
+    // The longer number is larger, unless it has leading zeros, which names do not have.
     if (numbers && digits_of_a != digits_of_b) return digits_of_a < digits_of_b;
     const size_t step = numbers ? digits_of_a : 1;
     if (const int order = a.substr(0, step).compare(b.substr(0, step)); order != 0) {

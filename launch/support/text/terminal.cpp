@@ -15,17 +15,17 @@
 namespace tessera {
 namespace {
 
-/// A file that is open in another process of this user, as proc(5) gives it.
+/// The file that another process of this user has open, as reported by proc(5).
 std::string file_of(pid_t process, int descriptor) {
   return fmt::format("/proc/{}/fd/{}", process, descriptor);
 }
 
-/// The parent of a process; 0 if it can not be found out. See proc(5), /proc/pid/stat.
+/// Returns the parent of a process, or 0 if unknown. See proc(5), /proc/pid/stat.
 pid_t parent_of(pid_t process) {
   std::ifstream file(fmt::format("/proc/{}/stat", process));
   std::string line;
   std::getline(file, line);
-  const size_t name_end = line.rfind(')');  // the name may contain anything
+  const size_t name_end = line.rfind(')');  // the name may contain any character
   if (name_end == std::string::npos || name_end + 4 >= line.size()) return 0;
   return static_cast<pid_t>(std::strtol(line.c_str() + name_end + 4, nullptr, 10));
 }
@@ -39,7 +39,7 @@ bool same_file(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/// The nearest ancestor that does not share this file of this process's.
+/// Returns the nearest ancestor whose file for this descriptor differs from ours.
 std::optional<pid_t> launcher(int descriptor) {
   struct stat own = {};
   if (::fstat(descriptor, &own) != 0) return std::nullopt;

@@ -2,10 +2,10 @@
 
 namespace tessera {
 
-/// Whether somebody watches this process's standard output, or its standard error, on a terminal.
-/// mpirun gives rank 0 a pseudo-terminal even where its own output goes to a file or a pipe, so
-/// behind a launcher the question is asked of the nearest ancestor whose output is another one.
-/// What can not be found out is no terminal.
+/// Returns whether this process's standard output, or standard error, is shown on a terminal.
+/// mpirun gives rank 0 a pseudo-terminal even if its own output goes to a file or pipe. Behind a
+/// launcher, the answer is therefore that of the nearest ancestor with a different output. If in
+/// doubt, returns false.
 bool stdout_is_watched();
 bool stderr_is_watched();
 

@@ -14,8 +14,8 @@ namespace fs = std::filesystem;
 
 int32_t token_id(const Json& value, const std::string& what) {
   const int64_t id = json_count(value, what);
-  require(id <= std::numeric_limits<int32_t>::max(), "{} is {}, but a token's number is below 2^31",
-          what, id);
+  require(id <= std::numeric_limits<int32_t>::max(),
+          "{} is {}, but a token's number must be below 2^31", what, id);
   return static_cast<int32_t>(id);
 }
 
@@ -60,7 +60,7 @@ BpeDescription read_bpe_folder(const std::string& folder) {
     bpe.merges.emplace_back(line);
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
-  // Programs differ in whether the last line ends.
+  // The final line end is optional.
   if (!bpe.merges.empty() && bpe.merges.back().empty()) bpe.merges.pop_back();
   return bpe;
 }

@@ -10,17 +10,17 @@
 
 namespace tessera {
 
-/// What the files of a byte-level BPE tokenizer say, not checked yet.
+/// The unchecked contents of the files of a byte-level BPE tokenizer.
 struct BpeDescription {
-  /// By number: bytes in GPT-2's alphabet (byte_alphabet.h), special tokens as they are written.
+  /// By id: bytes in GPT-2's alphabet (byte_alphabet.h), special tokens verbatim.
   std::vector<std::string> tokens;
-  /// "LEFT RIGHT", two tokens that become one, the most urgent first.
+  /// "LEFT RIGHT": two tokens that merge into one, in order of priority.
   std::vector<std::string> merges;
-  /// Tokens that are said to be special; there may be more that are (bpe_vocabulary.h).
+  /// Tokens declared as special. There may be others (bpe_vocabulary.h).
   std::vector<int32_t> special;
-  /// Special tokens that take the white space before them with them, as RoBERTa's "<mask>".
+  /// Special tokens that absorb the preceding white space, such as RoBERTa's "<mask>".
   std::vector<int32_t> strip_left;
-  /// Whether a space goes before text that does not start with one.
+  /// Whether to put a space before text that does not start with one.
   bool add_prefix_space = false;
 
   /// For messages: "gpt2/vocab.json".
@@ -33,34 +33,34 @@ struct BpeDescription {
   std::string where_merge(size_t index) const;
 };
 
-/// Of `folder`, which holds a vocab.json, an object of token: number, and a merges.txt. Throws,
-/// naming the file and the token or line, if one is not what it should be.
+/// Reads vocab.json, an object of token: id, and merges.txt from `folder`. Throws, naming the file
+/// and the token or line, if either is invalid.
 BpeDescription read_bpe_folder(const std::string& folder);
 
-/// Of an object with "tokens", "merges", "special", "add_prefix_space" and, where there are such,
+/// Reads an object with "tokens", "merges", "special", "add_prefix_space" and optionally
 /// "strip_left".
 BpeDescription bpe_from_json(const JsonObject& object);
 
-/// That object, without its kind.
+/// The inverse of bpe_from_json(), without the kind.
 Json to_json(const BpeDescription& bpe);
 
-/// The bytes of a vocab.json and of a merges.txt.
+/// Return the contents of a vocab.json and a merges.txt.
 std::string bpe_vocabulary_text(const std::vector<std::string>& tokens);
 std::string bpe_merges_text(const std::vector<std::string>& merges);
 
-/// Puts tokens that come with their numbers in order.
+/// Collects tokens with their ids, in any order.
 class NumberedTokens {
  public:
-  /// `source` names them in messages.
+  /// `source` names the tokens in messages.
   explicit NumberedTokens(std::string source) : source_(std::move(source)) {}
 
-  /// Throws unless `id` is an integer of 32 bits, not below 0, and the token was not added before
-  /// with another number.
+  /// Throws unless `id` is a non-negative 32-bit integer, and the token was not added before with
+  /// another id.
   void add(const std::string& token, const Json& id);
-  /// As a vocabulary's object of token: number.
+  /// Adds a vocabulary: an object of token: id.
   void add_all(const Json& vocabulary);
 
-  /// Token i is the i-th. Throws unless their numbers are 0 to size - 1.
+  /// Returns the tokens by id. Throws unless the ids are 0 to size - 1.
   std::vector<std::string> in_order() const;
 
  private:
@@ -68,7 +68,7 @@ class NumberedTokens {
   std::map<std::string, int32_t> tokens_;
 };
 
-/// The items of a list of strings; throws, starting with `where`, if it is anything else.
+/// Returns the items of a list of strings; throws, starting with `where`, for anything else.
 std::vector<std::string> strings_of(const Json& list, const std::string& where);
 
 }  // namespace tessera

@@ -10,14 +10,14 @@
 namespace tessera {
 namespace {
 
-/// Up to so many tokens, looking at all pairs again and again is faster than a queue.
+/// Up to this many tokens, repeatedly scanning all pairs is faster than a queue.
 constexpr size_t kShort = 48;
 
 uint64_t pair_of(int32_t left, int32_t right) {
   return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
 }
 
-/// Whose upper bits depend on all bits of the pair.
+/// The upper bits depend on all bits of the pair.
 uint64_t hash_of(uint64_t pair) {
   pair *= 0x9E3779B97F4A7C15;
   return (pair ^ pair >> 32) * 0xD6E8FEB86659FD93;
@@ -71,11 +71,12 @@ void BpeMerges::join_short(std::vector<int32_t>& word, Workspace& workspace) con
   }
 }
 
-// A linked list of the tokens that are left, and a queue of pairs. A pair in the queue is stale
-// when its first token has another rank now.
+// Uses a linked list of the remaining tokens and a queue of pairs. A queued pair is stale if the
+// rank at its position has changed.
 void BpeMerges::join_long(std::vector<int32_t>& word, Workspace& workspace) const {
   require(word.size() < size_t{1} << 31,
-          "a word of {} bytes is too long for byte-pair encoding: below 2^31", word.size());
+          "a word of {} bytes is too long for byte-pair encoding: the limit is 2^31 - 1",
+          word.size());
   const auto size = static_cast<uint32_t>(word.size());
   auto& ranks = workspace.ranks;
   auto& next = workspace.next;

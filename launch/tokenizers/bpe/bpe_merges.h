@@ -8,27 +8,26 @@
 
 namespace tessera {
 
-/// Joins tokens by merges, as byte-pair encoding does (Sennrich et al. 2016): of all pairs of
-/// neighbours that there is a merge for the most urgent is joined, the first of equal ones, until
-/// there is no such pair.
+/// Byte-pair encoding (Sennrich et al. 2016): repeatedly merges the adjacent pair with the highest
+/// priority, the leftmost on a tie, until no merge applies.
 class BpeMerges {
  public:
-  /// By their urgency; no pair twice.
+  /// In order of priority, without duplicates.
   explicit BpeMerges(std::span<const BpeMerge> merges);
 
-  /// What join() works with, kept between calls so that it need not be allocated anew.
+  /// Buffers of join(), reused to avoid allocations.
   struct Workspace {
     std::vector<uint32_t> ranks;     ///< of the pair that starts at each token
-    std::vector<uint32_t> next;      ///< token that is left, behind each
-    std::vector<uint32_t> previous;  ///< before each
-    std::vector<uint64_t> queue;     ///< a heap of (rank, place)
+    std::vector<uint32_t> next;      ///< next remaining token
+    std::vector<uint32_t> previous;  ///< previous remaining token
+    std::vector<uint64_t> queue;     ///< a heap of (rank, position)
   };
 
-  /// Joins the tokens of a word in place. Takes O(n log n) for n tokens, n below 2^31.
+  /// Merges the tokens of a word in place, in O(n log n) for n < 2^31 tokens.
   void join(std::vector<int32_t>& word, Workspace& workspace) const;
 
  private:
-  static constexpr uint32_t kNone = 0xFFFFFFFF;  ///< the rank of a pair that is not joined
+  static constexpr uint32_t kNone = 0xFFFFFFFF;  ///< rank of a pair that does not merge
 
   struct Slot {
     uint64_t pair = 0;
@@ -41,7 +40,7 @@ class BpeMerges {
 
   std::vector<int32_t> joined_;  ///< by rank
   std::vector<Slot> slots_;      ///< a hash table with linear probing, at most half full
-  unsigned shift_ = 0;           ///< takes a hash to a slot
+  unsigned shift_ = 0;           ///< shifts a hash to a slot
 };
 
 }  // namespace tessera

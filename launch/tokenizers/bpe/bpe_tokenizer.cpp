@@ -14,7 +14,7 @@ size_t BpeTokenizer::WordHash::operator()(std::string_view word) const {
   return XXH3_64bits(word.data(), word.size());
 }
 
-/// Appends the tokens of words. Those of words that came before are copied.
+/// Appends the tokens of words, and caches those of words seen before.
 class BpeTokenizer::Encoding {
  public:
   Encoding(const BpeTokenizer& tokenizer, std::vector<int32_t>& tokens)
@@ -126,7 +126,7 @@ std::vector<int32_t> BpeTokenizer::encode_with_special(std::string_view text) co
 }
 
 size_t BpeTokenizer::last_cut(std::string_view text) const {
-  // Where a space is put before text without one, only what starts with a space can be cut off.
+  // If text gets a space prefix, only text that starts with a space can be cut off.
   return last_byte_level_word_end(text, vocabulary_.add_prefix_space());
 }
 

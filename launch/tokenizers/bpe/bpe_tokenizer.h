@@ -12,9 +12,8 @@
 
 namespace tessera {
 
-/// GPT-2's byte-level BPE: the bytes of each word (byte_level_words.h) are joined by merges. Any
-/// bytes have tokens and come back as they were. Its tokens are those of the Python package
-/// `tokenizers`.
+/// GPT-2's byte-level BPE: merges join the bytes of each word (byte_level_words.h). Any bytes
+/// survive a round trip. Matches the Python package `tokenizers`.
 class BpeTokenizer final : public Tokenizer {
  public:
   explicit BpeTokenizer(BpeVocabulary vocabulary);
@@ -27,15 +26,15 @@ class BpeTokenizer final : public Tokenizer {
   size_t forced_cut(std::string_view text) const override;
   int64_t count_invalid(std::string_view) const override { return 0; }
 
-  /// The bytes of the tokens; special tokens show as nothing.
+  /// Returns the bytes of the tokens, without special tokens.
   std::string decode(std::span<const int32_t> tokens) const override;
   bool decodes_piecewise() const override { return true; }
-  /// Its text, with what is not printable as "\x0a"; a special token as it is written.
+  /// Unprintable bytes are shown as "\x0a", special tokens verbatim.
   std::string token_text(int32_t token) const override;
-  /// "<|endoftext|>", else "</s>".
+  /// "<|endoftext|>", or "</s>" if there is no such token.
   std::optional<int32_t> end_of_document() const override;
   SpecialTokens special() const override { return vocabulary_.special(); }
-  /// All but special tokens and those that start with white space.
+  /// All tokens except special tokens and those that start with white space.
   std::vector<bool> continues_word() const override;
   Json to_json() const override;
 
@@ -48,14 +47,14 @@ class BpeTokenizer final : public Tokenizer {
   class Encoding;
 
   void append(std::string_view text, std::vector<int32_t>& tokens) const;
-  /// The special token that starts at the start of `text`, the longest there is, or nothing.
+  /// Returns the longest special token at the start of `text`, if any.
   std::optional<int32_t> special_at(std::string_view text) const;
 
-  // The tables refer to the vocabulary.
+  // The members below refer to the vocabulary.
   BpeVocabulary vocabulary_;
   BpeMerges merges_;
-  WordTokens single_;  ///< words that are one token
-  /// By the first byte of their text, the longest first.
+  WordTokens single_;  ///< words that are a single token
+  /// Special tokens by the first byte of their text, longest first.
   std::array<std::vector<int32_t>, 256> special_by_byte_;
 };
 

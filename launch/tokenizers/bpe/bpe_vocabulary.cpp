@@ -37,7 +37,7 @@ BpeMerge merge_of(const BpeDescription& bpe, size_t index, const Ids& ids) {
   const auto find = [&](std::string_view token, std::string_view what) {
     const auto found = ids.find(token);
     require(found != ids.end(),
-            "{}: the merge {} {} {}, which is no token of {}: do these files belong together?",
+            "{}: the merge {} {} {}, which is not a token of {}: do these files belong together?",
             bpe.where_merge(index), quote(line), what, quote(token), bpe.tokens_source);
     return found->second;
   };
@@ -61,13 +61,13 @@ bool is_special_name(std::string_view text) {
 
 BpeVocabulary::BpeVocabulary(BpeDescription bpe) : bpe_(std::move(bpe)) {
   const Ids ids = ids_of(bpe_);
-  std::vector<bool> is_plain(size(), false);  // a byte, or made by a merge
+  std::vector<bool> is_plain(size(), false);  // a byte or the result of a merge
   for (const uint8_t byte : bytes_in_alphabet_order()) {
     const std::string text = to_alphabet({reinterpret_cast<const char*>(&byte), 1});
     const auto found = ids.find(text);
     require(found != ids.end(),
             "{}: has no token {} for the byte 0x{:02x}, but byte-level BPE has one for each of the "
-            "256 bytes, so that any text has tokens: is this a vocabulary of that kind?",
+            "256 bytes, so that it can encode any text: is this a byte-level vocabulary?",
             bpe_.tokens_source, quote(text), byte);
     byte_tokens_[byte] = found->second;
     is_plain[static_cast<size_t>(found->second)] = true;
@@ -84,7 +84,7 @@ void BpeVocabulary::add_merges(const Ids& ids, std::vector<bool>& is_plain) {
   for (size_t i = 0; i < bpe_.merges.size(); ++i) {
     const BpeMerge merge = merge_of(bpe_, i, ids);
     const auto [place, is_new] = known.emplace(key_of(merge), i);
-    require(is_new, "{}: the merge {} was there before, at {}", bpe_.where_merge(i),
+    require(is_new, "{}: the merge {} is a duplicate of {}", bpe_.where_merge(i),
             quote(bpe_.merges[i]), bpe_.where_merge(place->second));
     is_plain[static_cast<size_t>(merge.joined)] = true;
     merges_.push_back(merge);
@@ -95,11 +95,11 @@ void BpeVocabulary::mark_special(const std::vector<bool>& is_plain) {
   for (const std::vector<int32_t>& list : {bpe_.special, bpe_.strip_left}) {
     for (const int32_t token : list) {
       require(static_cast<size_t>(token) < size(),
-              "{}: token {} is said to be special, but there are only {} tokens",
+              "{}: token {} is declared as special, but there are only {} tokens",
               bpe_.tokens_source, token, size());
       require(!is_plain[static_cast<size_t>(token)],
-              "{}: the token {} is said to be special, but it is a byte or what a merge makes, and "
-              "so stands in text",
+              "{}: the token {} is declared as special, but it is a byte or the result of a merge, "
+              "so it occurs in text",
               bpe_.tokens_source, quote(text(token)));
     }
   }
@@ -120,8 +120,8 @@ void BpeVocabulary::check_special_names(const std::vector<int32_t>& said_special
     if (said.count(token) == 0 && !is_special_name(text(token))) unmade.push_back(token);
   }
   require(unmade.empty(),
-          "{}: the token {}{} is made by no merge and not named as a special one, <...> or [...]: "
-          "do vocabulary and merges belong together, and are all merges there?",
+          "{}: the token {}{} is not made by a merge and has no name of a special token, <...> or "
+          "[...]: do vocabulary and merges belong together, and are the merges complete?",
           bpe_.tokens_source, unmade.empty() ? "" : quote(text(unmade.front())),
           unmade.size() > 1 ? fmt::format(" (and {} more)", unmade.size() - 1) : "");
 }
@@ -132,8 +132,8 @@ void BpeVocabulary::find_bytes() {
     if (is_special_[i]) continue;
     auto bytes = from_alphabet(bpe_.tokens[i]);
     require(bytes.has_value(),
-            "{}: the token {} has a character that stands for no byte in GPT-2's alphabet: is this "
-            "a vocabulary of byte-level BPE?",
+            "{}: the token {} has a character that is not in GPT-2's alphabet of bytes: is this a "
+            "vocabulary of byte-level BPE?",
             bpe_.tokens_source, quote(bpe_.tokens[i]));
     bytes_[i] = std::move(*bytes);
   }

@@ -13,44 +13,44 @@
 
 namespace tessera {
 
-/// Two tokens that stand side by side, and the one that they become.
+/// Two adjacent tokens and the token they merge into.
 struct BpeMerge {
   int32_t left = 0;
   int32_t right = 0;
   int32_t joined = 0;
 };
 
-/// Whether a token that nothing says to be special is: it is written as <...> or [...], has a
-/// character that stands for no byte, or is one of the "madeupword0000" with which fairseq fills up
-/// its vocabularies, RoBERTa's as well.
+/// Returns whether an undeclared token is special by its name: it looks like <...> or [...],
+/// contains a character that stands for no byte, or is a "madeupword0000" with which fairseq pads
+/// its vocabularies, including RoBERTa's.
 bool is_special_name(std::string_view text);
 
-/// The tokens of a byte-level BPE tokenizer: the 256 bytes, what merges make of them, and special
-/// tokens, which are all that is neither a byte nor made by a merge: nothing else tells them apart
-/// in a vocab.json.
+/// The tokens of a byte-level BPE tokenizer: the 256 bytes, the results of merges, and special
+/// tokens. All tokens that are neither bytes nor made by a merge are special; a vocab.json does not
+/// mark them.
 class BpeVocabulary {
  public:
-  /// Throws unless each token is there once, each of the 256 bytes is one, each merge is of two
-  /// tokens, is there once and makes a token, those that are said to be special are none of these,
-  /// and all that are special are said to be so or have names of special tokens.
+  /// Throws unless tokens are unique and include all 256 bytes, merges are unique and combine two
+  /// tokens into a token, no declared special token is a byte or made by a merge, and every special
+  /// token is declared or has a special name.
   explicit BpeVocabulary(BpeDescription bpe);
 
   size_t size() const { return bpe_.tokens.size(); }
-  /// By their urgency.
+  /// In order of priority.
   const std::vector<BpeMerge>& merges() const { return merges_; }
   int32_t byte_token(char byte) const { return byte_tokens_[static_cast<unsigned char>(byte)]; }
-  /// What a token stands for; empty for a special one.
+  /// Returns the bytes of a token; empty for a special token.
   std::string_view bytes(int32_t token) const { return bytes_[static_cast<size_t>(token)]; }
-  /// As it is written in the vocabulary.
+  /// Returns the token as written in the vocabulary.
   const std::string& text(int32_t token) const { return bpe_.tokens[static_cast<size_t>(token)]; }
 
   bool is_special(int32_t token) const { return is_special_[static_cast<size_t>(token)]; }
   bool strips_left(int32_t token) const;
   /// All special tokens, in ascending order.
   const std::vector<int32_t>& special_tokens() const { return bpe_.special; }
-  /// The special token that is written so, if there is one.
+  /// Returns the special token with this text, if any.
   std::optional<int32_t> find_special(std::string_view text) const;
-  /// BERT's names first, then RoBERTa's.
+  /// Looks for BERT's names first, then for RoBERTa's.
   SpecialTokens special() const;
 
   bool add_prefix_space() const { return bpe_.add_prefix_space; }

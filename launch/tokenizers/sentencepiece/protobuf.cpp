@@ -86,7 +86,7 @@ uint64_t ProtobufReader::varint() {
 }
 
 std::string_view ProtobufReader::take(uint64_t count) {
-  require(count <= rest_.size(), "{}: is damaged: ends {} bytes too early", where_,
+  require(count <= rest_.size(), "{}: is damaged: it ends {} bytes too early", where_,
           count - rest_.size());
   const std::string_view taken = rest_.substr(0, count);
   rest_.remove_prefix(count);

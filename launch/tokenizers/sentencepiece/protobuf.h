@@ -5,35 +5,35 @@
 #include <string>
 #include <string_view>
 
-// The wire format of Protocol Buffers, as far as models of SentencePiece need it:
+// The part of the Protocol Buffers wire format that SentencePiece models need:
 // https://protobuf.dev/programming-guides/encoding/
 
 namespace tessera {
 
-/// One field of a message as it came.
+/// One undecoded field of a message.
 struct ProtobufField {
   enum class Type : uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
   uint32_t number = 0;
   Type type = Type::varint;
   uint64_t value = 0;      ///< of a varint, fixed64 or fixed32
-  std::string_view bytes;  ///< of bytes, a string or a message; part of what was read
+  std::string_view bytes;  ///< of bytes, a string or a message; points into the input
 
-  // The value as what it must be; each throws, starting with `where`, if it is something else.
+  // Return the value as a type; throw, starting with `where`, if it has another type.
   bool as_bool(const std::string& where) const;
   int32_t as_int(const std::string& where) const;
   float as_float(const std::string& where) const;
   std::string_view as_bytes(const std::string& where) const;
 };
 
-/// Reads the fields of a message, which may be hostile, one after the other. Allocates nothing.
+/// Reads the fields of an untrusted message in order. Does not allocate.
 class ProtobufReader {
  public:
   /// `where` names the message in errors; both must outlive this.
   ProtobufReader(std::string_view message, const std::string& where)
       : rest_(message), where_(where) {}
 
-  /// False at the end. Throws if the message ends in the middle of a field or has what is no field.
+  /// Returns false at the end. Throws if the message ends within a field or is malformed.
   bool next(ProtobufField& field);
 
  private:

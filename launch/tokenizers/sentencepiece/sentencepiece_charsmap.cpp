@@ -13,9 +13,9 @@ namespace tessera {
 namespace {
 
 constexpr size_t kUnitBytes = 4;
-constexpr size_t kMostUnits = size_t{1} << 20;  // SentencePiece's own rules have below 2^17
-constexpr size_t kLongestResult = 100;          // the longest of NFKC has 33 bytes
-constexpr int kMostNestedRules = 32;            // as the library allows
+constexpr size_t kMostUnits = size_t{1} << 20;  // SentencePiece's own rules have fewer than 2^17
+constexpr size_t kLongestResult = 100;          // the longest result of NFKC has 33 bytes
+constexpr int kMostNestedRules = 32;            // the library's limit
 
 /// A unit of a Darts-clone array: https://github.com/s-yata/darts-clone
 struct Unit {
@@ -34,16 +34,17 @@ class CharsmapCheck {
     require(charsmap.size() > sizeof(trie_bytes), "{}: its rules are damaged: too short", where);
     std::memcpy(&trie_bytes, charsmap.data(), sizeof(trie_bytes));
     charsmap.remove_prefix(sizeof(trie_bytes));
-    // The array is made in blocks of 256 units: with them a label never leads outside.
+    // The array consists of blocks of 256 units, so that a label never leads outside.
     require(trie_bytes > 0 && trie_bytes % (256 * kUnitBytes) == 0 && trie_bytes < charsmap.size(),
-            "{}: its rules are damaged: {} bytes of {} are to be their trie", where, trie_bytes,
+            "{}: its rules are damaged: their trie claims {} of {} bytes", where, trie_bytes,
             charsmap.size());
-    require(trie_bytes / kUnitBytes <= kMostUnits, "{}: its rules have {} units, at most {}", where,
+    require(trie_bytes / kUnitBytes <= kMostUnits,
+            "{}: its rules have {} units, but at most {} are allowed", where,
             trie_bytes / kUnitBytes, kMostUnits);
     units_.resize(trie_bytes / kUnitBytes);
     std::memcpy(units_.data(), charsmap.data(), trie_bytes);
     results_ = charsmap.substr(trie_bytes);
-    require(results_.back() == '\0', "{}: its rules are damaged: the last result does not end",
+    require(results_.back() == '\0', "{}: its rules are damaged: the last result is not terminated",
             where);
     nested_.assign(units_.size(), kNew);
   }
@@ -60,17 +61,18 @@ class CharsmapCheck {
 
  private:
   static constexpr std::string_view kSpaces = " \n\t\r";
-  static constexpr int8_t kNew = -1;   ///< a unit that no path has come to
-  static constexpr int8_t kOpen = -2;  ///< one that lies on the path
+  static constexpr int8_t kNew = -1;   ///< not visited
+  static constexpr int8_t kOpen = -2;  ///< on the current path
 
   struct Step {
     uint32_t unit = 0;
-    uint32_t base = 0;   ///< of the units that follow it
-    uint32_t label = 0;  ///< the next to try
-    int nested = 0;      ///< the most rules on a path that follows it
+    uint32_t base = 0;   ///< of its successors
+    uint32_t label = 0;  ///< next label to try
+    int nested = 0;      ///< longest chain of nested rules below
   };
 
-  /// Depth first, each unit once, with a stack of its own: the depth is the file's to choose.
+  /// Visits each unit once, depth first, with an explicit stack, because the file determines the
+  /// depth.
   void walk() {
     std::vector<Step> path{enter(0)};
     while (!path.empty()) {
@@ -78,8 +80,8 @@ class CharsmapCheck {
       if (step.label > 0xFF) {
         const int nested = step.nested + (is_rule(step.unit) ? 1 : 0);
         require(nested <= kMostNestedRules,
-                "{}: its rules are damaged: more than {} of them start with one another", where_,
-                kMostNestedRules);
+                "{}: its rules are damaged: more than {} of them are prefixes of one another",
+                where_, kMostNestedRules);
         nested_[step.unit] = static_cast<int8_t>(nested);
         path.pop_back();
         if (!path.empty()) path.back().nested = std::max(path.back().nested, nested);
@@ -89,8 +91,7 @@ class CharsmapCheck {
       const uint32_t next = step.base ^ label;
       if (units_[next].label() != label) continue;
       note_space(label, path.size());
-      require(nested_[next] != kOpen, "{}: its rules are damaged: they go round in a circle",
-              where_);
+      require(nested_[next] != kOpen, "{}: its rules are damaged: they contain a cycle", where_);
       if (path.size() == 1) note_first(label, next);
       if (nested_[next] == kNew) {
         path.push_back(enter(next));
@@ -114,8 +115,9 @@ class CharsmapCheck {
     const uint32_t value = units_[leaf].value();
     require(value < results_.size(), "{}: its rules are damaged: a result lies outside", where_);
     const std::string_view result(results_.data() + value);
-    require(result.size() <= kLongestResult, "{}: a rule makes {} bytes of text, at most {}",
-            where_, result.size(), kLongestResult);
+    require(result.size() <= kLongestResult,
+            "{}: a rule produces {} bytes of text, but at most {} are allowed", where_,
+            result.size(), kLongestResult);
     makes_space_marks_ |= result.find(kSpaceMark) != std::string_view::npos;
     return result;
   }
@@ -125,7 +127,7 @@ class CharsmapCheck {
     if (i != std::string_view::npos && depth > 1) inside_[i] = true;
   }
 
-  /// What rules there are that start with this byte.
+  /// Records which rules start with this byte.
   void note_first(uint32_t label, uint32_t unit) {
     const size_t i = kSpaces.find(static_cast<char>(label));
     if (i == std::string_view::npos) return;
@@ -141,9 +143,10 @@ class CharsmapCheck {
   const std::string& where_;
   std::vector<Unit> units_;
   std::string_view results_;
-  std::vector<int8_t> nested_;  ///< by unit: kNew, kOpen or the most rules from there on
+  std::vector<int8_t>
+      nested_;  ///< by unit: kNew, kOpen, or the longest chain of nested rules from there
   bool makes_space_marks_ = false;
-  std::array<bool, kSpaces.size()> inside_{};  ///< of a rule for several bytes
+  std::array<bool, kSpaces.size()> inside_{};  ///< part of a rule for several bytes
   std::array<bool, kSpaces.size()> has_rule_{};
   std::array<bool, kSpaces.size()> becomes_space_{};
 };

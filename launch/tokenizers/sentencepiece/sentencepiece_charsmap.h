@@ -5,21 +5,20 @@
 
 namespace tessera {
 
-/// What rules of normalization do that matters for where text can be cut.
+/// Properties of normalization rules that determine where text can be cut.
 struct CharsmapFacts {
-  /// The bytes of " \n\t\r" that are a space wherever they stand: no rule but perhaps one for the
-  /// byte alone has it, and without the rule, or by it, it becomes " ".
+  /// The bytes of " \n\t\r" that always normalize to a space: no rule contains them, except perhaps
+  /// a rule for the single byte, and they become " " with or without that rule.
   std::string spaces = " ";
-  /// Whether a rule makes U+2581, which is what SentencePiece writes a space as.
+  /// Whether a rule produces U+2581, SentencePiece's mark for a space.
   bool makes_space_marks = false;
 };
 
-/// Checks the rules of a SentencePiece model (`precompiled_charsmap`): a double array trie (Darts)
-/// from bytes to places in a text of results, each of which ends in a NUL byte. The library follows
-/// it without looking at its bounds, so that a damaged one would make it read anywhere. Throws,
-/// starting with `where`, unless every path stays inside, no path comes back to where it was, no
-/// text has more than 32 rules that start with one another, and all results end. Empty rules are
-/// none.
+/// Checks the rules of a SentencePiece model (`precompiled_charsmap`): a double-array trie (Darts)
+/// that maps bytes to positions in a list of NUL-terminated results. The library follows the trie
+/// without bounds checks, so a damaged one could make it read anywhere. Throws, starting with
+/// `where`, unless every path stays inside and is free of cycles, no text matches more than 32
+/// nested rules, and all results are terminated. An empty map has no rules.
 CharsmapFacts check_charsmap(std::string_view charsmap, const std::string& where);
 
 }  // namespace tessera

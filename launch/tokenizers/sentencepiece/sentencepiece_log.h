@@ -1,14 +1,13 @@
 #pragma once
 
-// Not in the headers that the library installs, but part of it.
+// Exported by the library, but not declared in its installed headers.
 namespace sentencepiece::logging {
 void SetMinLogLevel(int level);
 }
 
 namespace tessera {
 
-/// Ends what SentencePiece writes to the standard error by itself: what goes wrong is in what it
-/// returns.
+/// Suppresses the library's own output on standard error; errors are in its return values.
 inline void silence_sentencepiece() {
   constexpr int kFatal = 3;
   sentencepiece::logging::SetMinLogLevel(kFatal);

@@ -28,7 +28,7 @@ void for_each_field(std::string_view message, const std::string& where, Body&& b
 
 Type piece_type(const ProtobufField& field, const std::string& where) {
   const int32_t type = field.as_int(where);
-  require(1 <= type && type <= 6, "{}: has type {}, of 1 to 6", where, type);
+  require(1 <= type && type <= 6, "{}: has type {}, but must have 1 to 6", where, type);
   return static_cast<Type>(type);
 }
 
@@ -41,8 +41,8 @@ Model::Piece read_piece(std::string_view message, size_t index, const std::strin
     if (field.number == 3) piece.type = piece_type(field, where);
   });
   const std::string& text = piece.text;
-  require(!text.empty() && text.size() <= kMaxTokenBytes, "{}: has {} bytes, of 1 to {}", where,
-          text.size(), kMaxTokenBytes);
+  require(!text.empty() && text.size() <= kMaxTokenBytes, "{}: has {} bytes, but must have 1 to {}",
+          where, text.size(), kMaxTokenBytes);
   require(count_invalid_utf8(text) == 0 && text.find('\0') == std::string::npos,
           "{}: {} is not valid UTF-8 without NUL", where, quote(text));
   require(std::isfinite(piece.score), "{}: {} has the score {}", where, quote(text), piece.score);
@@ -55,14 +55,14 @@ void read_trainer_spec(std::string_view message, const std::string& source, Mode
     const std::string_view bytes = field.as_bytes(where);
     require(bytes.size() <= kMaxTokenBytes && count_invalid_utf8(bytes) == 0 &&
                 bytes.find('\0') == std::string_view::npos,
-            "{}: field {} is no name", where, field.number);
+            "{}: field {} is not a name", where, field.number);
     return std::string(bytes);
   };
   for_each_field(message, where, [&](const ProtobufField& field) {
     if (field.number == 3) {
       const int32_t algorithm = field.as_int(where);
       require(algorithm == 1 || algorithm == 2,
-              "{}: is a model of kind {}: unigram (1) and BPE (2) are what there is", source,
+              "{}: is a model of kind {}, but only unigram (1) and BPE (2) are supported", source,
               algorithm);
       model.algorithm = static_cast<Model::Algorithm>(algorithm);
     }
@@ -88,7 +88,7 @@ void read_normalization(std::string_view message, const std::string& where,
 
 bool is_one_character(std::string_view text) { return last_character_start(text) == 0; }
 
-/// One for each byte, "<0x00>" to "<0xFF>", or none.
+/// The model must have all byte pieces, "<0x00>" to "<0xFF>", or none.
 void check_byte_pieces(const Model& model, const std::string& source) {
   std::unordered_set<std::string_view> found;
   for (const Model::Piece& piece : model.pieces) {
@@ -103,7 +103,7 @@ void check_byte_pieces(const Model& model, const std::string& source) {
   }
 }
 
-/// The library looks for all that a text starts with, and has room for 64.
+/// The library finds all pieces that are prefixes of a text and has room for 64.
 void check_user_defined(const Model& model, const std::string& source) {
   constexpr size_t kMostNested = 64;
   std::vector<std::string_view> texts;
@@ -118,37 +118,38 @@ void check_user_defined(const Model& model, const std::string& source) {
     }
     nested.push_back(text);
     require(nested.size() <= kMostNested,
-            "{}: more than {} user-defined pieces start with one another, the last is {}", source,
-            kMostNested, quote(text));
+            "{}: more than {} user-defined pieces are prefixes of one another; the last is {}",
+            source, kMostNested, quote(text));
   }
 }
 
 void check_pieces(const Model& model, const std::string& source) {
-  require(!model.pieces.empty(), "{}: has no pieces: is this a model of SentencePiece?", source);
+  require(!model.pieces.empty(), "{}: has no pieces: is this a SentencePiece model?", source);
   std::unordered_set<std::string_view> texts;
   size_t unknown = 0;
   size_t normal = 0;
   for (size_t i = 0; i < model.pieces.size(); ++i) {
     const Model::Piece& piece = model.pieces[i];
-    require(texts.insert(piece.text).second, "{}: piece {}, {}, is there twice", source, i,
+    require(texts.insert(piece.text).second, "{}: piece {}, {}, is a duplicate", source, i,
             quote(piece.text));
     const bool is_text = piece.type == Type::normal || piece.type == Type::user_defined ||
                          piece.type == Type::unused;
-    // A library that joins characters takes a character for the piece of that name, of any type.
-    require(is_text || !is_one_character(piece.text), "{}: piece {}, {}, is a character by itself",
-            source, i, quote(piece.text));
+    // When merging characters, the library uses the piece of that name, whatever its type.
+    require(is_text || !is_one_character(piece.text),
+            "{}: piece {}, {}, is a single character, which only text pieces may be", source, i,
+            quote(piece.text));
     if (piece.type == Type::unknown) ++unknown;
     if (is_text) ++normal;
   }
   require(unknown == 1, "{}: has {} unknown pieces instead of 1", source, unknown);
-  require(normal > 0, "{}: has {} pieces and none for text", source, model.pieces.size());
+  require(normal > 0, "{}: has {} pieces, but none for text", source, model.pieces.size());
   check_byte_pieces(model, source);
   check_user_defined(model, source);
 }
 
-/// The bytes, of spaces and line ends, at which text can be cut: each is one space whatever stands
-/// beside it, spaces that are more than one or at an end go away, a text begins as a word does, and
-/// no piece goes from one word to the next.
+/// Returns the spaces and line ends at which text can be cut: each is one space in any context,
+/// leading, trailing and repeated spaces are removed, text starts like a word, and no piece spans
+/// words.
 std::string cuts_of(const Model& model, const CharsmapFacts& facts) {
   const Model::Normalization& rules = model.normalization;
   if (!rules.dummy_prefix || !rules.remove_extra_whitespaces || !rules.escape_whitespaces ||
@@ -165,7 +166,7 @@ std::string cuts_of(const Model& model, const CharsmapFacts& facts) {
     has_mark |= piece.text == kSpaceMark &&
                 (piece.type == Type::normal || piece.type == Type::user_defined);
   }
-  // Without it, unknown text before a word and in it would be one unknown piece.
+  // Without a mark, unknown text before and inside a word would merge into one unknown piece.
   return has_mark ? facts.spaces : "";
 }
 
@@ -214,7 +215,7 @@ std::string SentencePieceModel::serialized() const {
 
 SentencePieceModel parse_sentencepiece_model(std::string_view bytes, const std::string& source) {
   require(bytes.size() <= kMaxSentencePieceBytes,
-          "{}: has {} bytes, but a model of SentencePiece at most {}: is this one?", source,
+          "{}: has {} bytes, but a SentencePiece model has at most {}: is this one?", source,
           bytes.size(), kMaxSentencePieceBytes);
   Model model;
   for_each_field(bytes, source, [&](const ProtobufField& field) {
@@ -234,7 +235,7 @@ SentencePieceModel parse_sentencepiece_model(std::string_view bytes, const std::
         if (!model.denormalization) model.denormalization.emplace();
         read_normalization(field.as_bytes(source), source, *model.denormalization);
         break;
-      default:  // tests of the model by itself, and what later versions add
+      default:  // self-tests of the model, and fields of later versions
         break;
     }
   });

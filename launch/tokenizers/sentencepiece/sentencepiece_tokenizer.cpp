@@ -20,7 +20,7 @@ namespace {
 using sentencepiece::SentencePieceProcessor;
 using PieceType = SentencePieceModel::PieceType;
 
-/// Rules make up to 100 bytes of one, and the library counts in 32 bits.
+/// A rule expands one byte to up to 100, and the library uses 32-bit sizes.
 constexpr size_t kMostBytes = size_t{1} << 24;
 
 std::unique_ptr<SentencePieceProcessor> load(const SentencePieceModel& model,
@@ -29,27 +29,27 @@ std::unique_ptr<SentencePieceProcessor> load(const SentencePieceModel& model,
   auto processor = std::make_unique<SentencePieceProcessor>();
   try {
     const auto status = processor->LoadFromSerializedProto(model.serialized());
-    require(status.ok(), "{}: SentencePiece does not take this model: {}", source,
+    require(status.ok(), "{}: SentencePiece does not accept this model: {}", source,
             status.error_message());
   } catch (const Error&) {
     throw;
-  } catch (const std::exception& error) {  // of the double array that the pieces make
-    fail("{}: SentencePiece does not take this model: {}", source, error.what());
+  } catch (const std::exception& error) {  // thrown by the double array of the pieces
+    fail("{}: SentencePiece does not accept this model: {}", source, error.what());
   }
   return processor;
 }
 
-/// Appends the tokens of a text that the library sees as a whole.
+/// Appends the tokens of a text, passed to the library as a whole.
 void append(const SentencePieceProcessor& processor, std::string_view text,
             std::vector<int32_t>& tokens) {
   require(text.size() <= kMostBytes,
-          "a text of {} bytes is too long to be tokenized at once: at most {}", text.size(),
+          "a text of {} bytes is too long to tokenize at once: the limit is {}", text.size(),
           kMostBytes);
   std::vector<int> ids;
   const auto status = count_invalid_utf8(text) == 0
                           ? processor.Encode(text, &ids)
                           : processor.Encode(replace_invalid_utf8(text), &ids);
-  require(status.ok(), "SentencePiece can not encode a text: {}", status.error_message());
+  require(status.ok(), "SentencePiece cannot encode a text: {}", status.error_message());
   tokens.insert(tokens.end(), ids.begin(), ids.end());
 }
 
@@ -57,16 +57,16 @@ bool has_space_mark(std::string_view text) {
   return text.find(kSpaceMark) != std::string_view::npos;
 }
 
-/// Whether the rules make nothing but spaces of a word, as of U+00A0.
+/// Returns whether the word normalizes to nothing but spaces, like U+00A0.
 bool is_blank(const SentencePieceProcessor& processor, std::string_view word) {
   std::vector<int32_t> tokens;
   append(processor, word, tokens);
   return tokens.empty();
 }
 
-/// Calls `body` with the parts of `text` that are encoded each by itself: words, but for one that
-/// has ▁ written in it. If it ends in ▁, spaces after it stay, and spaces at the end of a text do
-/// not, so that the next word that is not blank is in its part.
+/// Calls `body` with the parts of `text` to encode separately. A part is a word, with one
+/// exception: after a word that ends in a literal ▁, following spaces count, but trailing spaces do
+/// not, so its part extends to the next word that is not blank.
 template <typename Body>
 void for_each_part(const SentencePieceProcessor& processor, std::string_view text,
                    const std::string& cuts, Body&& body) {
@@ -88,7 +88,7 @@ void for_each_part(const SentencePieceProcessor& processor, std::string_view tex
   }
 }
 
-/// Encodes with `processor`, in parts where there are cuts. Most words of a text came before.
+/// Encodes with `processor`, in parts if the model has cuts. Most words of a text are repeated.
 void append_in_parts(const SentencePieceProcessor& processor, std::string_view text,
                      const std::string& cuts, std::vector<int32_t>& tokens) {
   if (cuts.empty()) {
@@ -118,7 +118,7 @@ SentencePieceTokenizer::~SentencePieceTokenizer() = default;
 std::unique_ptr<SentencePieceTokenizer> SentencePieceTokenizer::read(const std::string& path) {
   const MappedFile file(path);
   require(file.size() <= kMaxSentencePieceBytes,
-          "{}: has {} bytes, but a model of SentencePiece at most {}: is this one?", path,
+          "{}: has {} bytes, but a SentencePiece model has at most {}: is this one?", path,
           file.size(), kMaxSentencePieceBytes);
   return std::make_unique<SentencePieceTokenizer>(std::string(file.text()), path);
 }
@@ -209,12 +209,12 @@ std::vector<int32_t> SentencePieceTokenizer::encode_with_special(std::string_vie
 
 size_t SentencePieceTokenizer::last_cut(std::string_view text) const {
   if (model_.cuts.empty()) return 0;
-  size_t last_cut = 0;  // if the words before it allow it
+  size_t last_cut = 0;  // if the preceding words allow it
   for (size_t end = text.size(); end > 0;) {
     const size_t cut = text.find_last_of(model_.cuts, end - 1);
     if (cut == std::string_view::npos) break;
     if (last_cut == 0) last_cut = cut + 1;
-    // The word before it, which ends where the spaces before the cut begin.
+    // The word before the cut, which ends where the spaces begin.
     const size_t last = text.find_last_not_of(model_.cuts, cut);
     if (last == std::string_view::npos) break;
     const size_t space = text.find_last_of(model_.cuts, last);
@@ -243,7 +243,7 @@ std::string SentencePieceTokenizer::decode(std::span<const int32_t> tokens) cons
   for (const int32_t token : tokens) require_token(token);
   std::string text;
   const auto status = processor_->Decode(std::vector<int>(tokens.begin(), tokens.end()), &text);
-  require(status.ok(), "SentencePiece can not decode tokens: {}", status.error_message());
+  require(status.ok(), "SentencePiece cannot decode tokens: {}", status.error_message());
   return text;
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr UChar32 kReplacement = 0xFFFD;
 
-/// The character at `at`, which moves on; kReplacement for what is not UTF-8.
+/// Returns the character at `at` and advances; kReplacement for invalid UTF-8.
 UChar32 next_character(std::string_view text, size_t& at) {
   UChar32 c = 0;
   U8_NEXT_OR_FFFD(text.data(), at, text.size(), c);
@@ -34,10 +34,10 @@ bool is_in_unicode_8(UChar32 c) {
   return age[0] <= 8;
 }
 
-/// Characters that Unicode 8 took for punctuation and later versions do not.
+/// Characters that are punctuation in Unicode 8, but not in later versions.
 bool was_punctuation(UChar32 c) { return c == 0x166D || c == 0x111C9; }
 
-/// Characters that Unicode 8 took for nonspacing marks, or for none, and later versions otherwise.
+/// Characters whose nonspacing-mark property differs between Unicode 8 and later versions.
 bool was_accent(UChar32 c) { return c == 0x1734; }
 bool was_no_accent(UChar32 c) {
   return c == 0x1885 || c == 0x1886 || c == 0xA9BD || was_punctuation(c);
@@ -49,13 +49,13 @@ bool is_accent(UChar32 c) {
   return is_in_unicode_8(c) && !was_no_accent(c);
 }
 
-/// What BERT's tokenizer takes a character for.
+/// How BERT's tokenizer classifies a character.
 enum class BertClass : uint8_t {
   word,         ///< part of a word
   space,        ///< ends a word
-  dropped,      ///< a control character: as if it were not there
-  ideograph,    ///< Chinese, Japanese or Korean: a word by itself
-  punctuation,  ///< a word by itself
+  dropped,      ///< a control character: ignored
+  ideograph,    ///< Chinese, Japanese or Korean: a word of its own
+  punctuation,  ///< a word of its own
 };
 
 BertClass ascii_bert_class(UChar32 c) {
@@ -66,8 +66,8 @@ BertClass ascii_bert_class(UChar32 c) {
   return letter_or_digit ? BertClass::word : BertClass::punctuation;
 }
 
-/// As in the Python package `tokenizers`, whose tables are those of Unicode 8: characters that are
-/// newer are part of a word.
+/// Follows the Python package `tokenizers`, whose tables are those of Unicode 8: newer characters
+/// are part of a word.
 BertClass bert_class_of(UChar32 c) {
   if (c < 0x80) return ascii_bert_class(c);
   if (is_ideograph(c)) return BertClass::ideograph;
@@ -80,7 +80,7 @@ BertClass bert_class_of(UChar32 c) {
   return punctuation || was_punctuation(c) ? BertClass::punctuation : BertClass::word;
 }
 
-/// Without what is dropped; white space is ' ', and so is what parts an ideograph from the rest.
+/// Removes dropped characters; turns white space into ' ' and surrounds ideographs with ' '.
 icu::UnicodeString cleaned(std::string_view text) {
   icu::UnicodeString clean(static_cast<int32_t>(text.size()), 0, 0);
   for (size_t at = 0; at < text.size();) {
@@ -113,7 +113,7 @@ icu::UnicodeString without_accents(const icu::UnicodeString& text) {
   const icu::Normalizer2* nfd = icu::Normalizer2::getNFDInstance(status);
   require(U_SUCCESS(status) != 0, "ICU has no Unicode normalization: {}", u_errorName(status));
   const icu::UnicodeString decomposed = nfd->normalize(text, status);
-  require(U_SUCCESS(status) != 0, "ICU can not normalize a text: {}", u_errorName(status));
+  require(U_SUCCESS(status) != 0, "ICU cannot normalize a text: {}", u_errorName(status));
   icu::UnicodeString plain(decomposed.length(), 0, 0);
   for_each_character(decomposed, [&](UChar32 c) {
     if (!is_accent(c)) plain.append(c);
@@ -121,12 +121,11 @@ icu::UnicodeString without_accents(const icu::UnicodeString& text) {
   return plain;
 }
 
-/// Character by character: what depends on other characters, as the sigma that ends a word, does
-/// not matter.
+/// Maps characters one by one, ignoring context such as a final sigma.
 icu::UnicodeString in_lower_case(const icu::UnicodeString& text) {
   icu::UnicodeString lower(text.length(), 0, 0);
   for_each_character(text, [&](UChar32 c) {
-    constexpr UChar32 kDottedI = 0x130;  // the only one that becomes two
+    constexpr UChar32 kDottedI = 0x130;  // the only character that becomes two
     if (c == kDottedI) {
       lower.append(u"i\u0307");
     } else {
@@ -136,8 +135,7 @@ icu::UnicodeString in_lower_case(const icu::UnicodeString& text) {
   return lower;
 }
 
-/// for_each_bert_word() for ASCII, which ICU would not change: most text is, and this is much
-/// faster.
+/// A fast path of for_each_bert_word() for ASCII, which most text is and which needs no ICU.
 void for_each_ascii_word(std::string_view text, bool lower_case, const OnWord& on_word) {
   std::string word;
   const auto end_word = [&] {
@@ -168,9 +166,10 @@ void for_each_bert_word(std::string_view text, BertCasing casing, const OnWord& 
     for_each_ascii_word(text, casing.lower_case, on_word);
     return;
   }
-  constexpr size_t kMost = size_t{1} << 30;  // ICU counts in 32 bits, and ideographs grow
+  constexpr size_t kMost = size_t{1} << 30;  // ICU uses 32-bit sizes, and ideographs expand
   require(text.size() <= kMost,
-          "a text of {} bytes is too long to be tokenized at once: at most {}", text.size(), kMost);
+          "a text of {} bytes is too long to tokenize at once: the limit is {}", text.size(),
+          kMost);
   icu::UnicodeString clean = cleaned(text);
   if (casing.strip_accents) clean = without_accents(clean);
   if (casing.lower_case) clean = in_lower_case(clean);

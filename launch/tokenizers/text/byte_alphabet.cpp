@@ -5,15 +5,15 @@ namespace {
 
 constexpr size_t kCharacters = 0x144;  // the last is U+0143
 
-/// Whether the byte is its own character in the alphabet.
+/// Returns whether the byte stands for itself in the alphabet.
 constexpr bool is_itself(size_t byte) {
   return (0x21 <= byte && byte <= 0x7E) || (0xA1 <= byte && byte <= 0xAC) ||
          (0xAE <= byte && byte <= 0xFF);
 }
 
 struct Alphabet {
-  std::array<uint16_t, 256> character{};    ///< of a byte
-  std::array<int16_t, kCharacters> byte{};  ///< of a character, or -1
+  std::array<uint16_t, 256> character{};    ///< by byte
+  std::array<int16_t, kCharacters> byte{};  ///< by character, or -1
   std::array<uint8_t, 256> in_order{};
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 enum class CharacterClass : uint8_t { letter, number, space, other };
 
-/// Letters and numbers of Unicode 15.1 and 16, which an older ICU does not know.
+/// Letters and numbers of Unicode 15.1 and 16 that an older ICU lacks.
 struct CodePoints {
   UChar32 first;
   UChar32 last;
@@ -59,7 +59,7 @@ const std::array<CharacterClass, kAscii> kAsciiClasses = [] {
 }();
 
 CharacterClass class_of(UChar32 c) {
-  if (c < 0) return CharacterClass::other;  // not UTF-8
+  if (c < 0) return CharacterClass::other;  // invalid UTF-8
   const uint32_t category = U_MASK(u_charType(c));
   if ((category & U_GC_CN_MASK) != 0) return class_of_unassigned(c);
   UVersionInfo age;
@@ -70,7 +70,7 @@ CharacterClass class_of(UChar32 c) {
   return u_isUWhiteSpace(c) != 0 ? CharacterClass::space : CharacterClass::other;
 }
 
-/// The class of the character at `at`, which moves on to the next.
+/// Returns the class of the character at `at` and advances.
 inline CharacterClass next_class(std::string_view text, size_t& at) {
   const auto lead = static_cast<unsigned char>(text[at]);
   if (lead < kAscii) {
@@ -82,7 +82,7 @@ inline CharacterClass next_class(std::string_view text, size_t& at) {
   return class_of(c);
 }
 
-/// The end of the run of characters of a class that goes on at `at`.
+/// Returns the end of the run of characters of this class at `at`.
 size_t run_end(std::string_view text, size_t at, CharacterClass what) {
   while (at < text.size()) {
     size_t next = at;
@@ -92,8 +92,8 @@ size_t run_end(std::string_view text, size_t at, CharacterClass what) {
   return at;
 }
 
-/// What stands at `at` after an apostrophe and belongs to it: the length of s, t, re, ve, m, ll or
-/// d; 0 if there is none of them.
+/// Returns the length of the contraction suffix at `at`, after an apostrophe: s, t, re, ve, m, ll
+/// or d. Returns 0 if there is none.
 size_t contraction_length(std::string_view text, size_t at) {
   if (at >= text.size()) return 0;
   const char c = text[at];
@@ -103,10 +103,10 @@ size_t contraction_length(std::string_view text, size_t at) {
   return ((c == 'r' || c == 'v') && d == 'e') || (c == 'l' && d == 'l') ? 2 : 0;
 }
 
-/// The end of a word of white space whose first character ends at `end`: the last character before
-/// something else is not part of it, unless it is the only one.
+/// Returns the end of a white-space word whose first character ends at `end`. The last space before
+/// other text is not part of it, unless it is the only one.
 size_t space_end(std::string_view text, size_t end) {
-  size_t last = end;  // the end of the run without its last character
+  size_t last = end;  // the run without its last character
   bool several = false;
   while (end < text.size()) {
     size_t next = end;
@@ -118,11 +118,11 @@ size_t space_end(std::string_view text, size_t end) {
   return end;
 }
 
-/// A character as far as `text` tells it.
+/// A character, as far as `text` determines it.
 struct Seen {
   CharacterClass what = CharacterClass::other;
   size_t end = 0;
-  bool known = false;  ///< whatever follows the text
+  bool known = false;  ///< independent of what follows the text
 };
 
 Seen look_at(std::string_view text, size_t at) {
@@ -135,13 +135,13 @@ Seen look_at(std::string_view text, size_t at) {
   return {lead < kAscii ? kAsciiClasses[lead] : class_of(c), end, !may_go_on};
 }
 
-/// Of the character before `at`, which is above 0.
+/// Returns the class of the character before `at`, which is above 0.
 CharacterClass class_before(std::string_view text, size_t at) {
   size_t begin = last_character_start(text.substr(0, at));
   return next_class(text.substr(0, at), begin);
 }
 
-/// Whether a word starts with the apostrophe at `at`.
+/// Returns whether a word starts with the apostrophe at `at`.
 bool apostrophe_starts_word(std::string_view text, size_t at) {
   if (at == 0) return true;
   return text[at - 1] != ' ' && class_before(text, at) != CharacterClass::other;
@@ -158,14 +158,14 @@ bool contraction_ends_at(std::string_view text, size_t at) {
   return false;
 }
 
-/// Whether what stands at `at`, after an apostrophe, is a contraction or may be the start of one.
+/// Returns whether the text at `at`, after an apostrophe, is or may become a contraction.
 bool may_be_contraction(std::string_view text, size_t at) {
   const bool half =
       at + 1 == text.size() && (text[at] == 'r' || text[at] == 'v' || text[at] == 'l');
   return half || contraction_length(text, at) > 0;
 }
 
-/// Whether a word ends at `at`, which is above 0, whatever follows `text`.
+/// Returns whether a word ends at `at`, which is above 0, whatever follows `text`.
 bool word_ends_at(std::string_view text, size_t at) {
   if (contraction_ends_at(text, at)) return true;
   const Seen next = look_at(text, at);

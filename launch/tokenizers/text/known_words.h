@@ -8,14 +8,14 @@
 
 namespace tessera {
 
-/// Words that came before in a text, most of which come again, and where their tokens are. The text
+/// Caches the positions of the tokens of words, since most words of a text are repeated. The text
 /// and the tokens must outlive it.
 class KnownWords {
  public:
   explicit KnownWords(std::vector<int32_t>& tokens) : tokens_(tokens) {}
 
-  /// Appends the tokens of `word`, a part of the text: those of before, or, the first time, what
-  /// `append()` appends.
+  /// Appends the tokens of `word`, which is part of the text. Copies them if the word is known;
+  /// otherwise `append()` appends them.
   template <typename Append>
   void append(std::string_view word, Append&& append) {
     const auto [place, is_new] = known_.try_emplace(word);

@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-/// Words as the tokens of their bytes.
+/// Returns words as the tokens of their bytes.
 std::vector<CountedWord> words_of(const WordCounts& counts) {
   std::array<int32_t, 256> token_of{};
   int32_t next = 0;
@@ -31,7 +31,7 @@ std::vector<CountedWord> words_of(const WordCounts& counts) {
 }  // namespace
 
 BpeDescription train_bpe(const WordCounts& words, const BpeTrainingOptions& options) {
-  require(!words.empty(), "there is no text to make a vocabulary of");
+  require(!words.empty(), "there is no text to train a vocabulary on");
   std::vector<std::string> bytes;
   for (const uint8_t byte : bytes_in_alphabet_order()) {
     bytes.push_back(to_alphabet({reinterpret_cast<const char*>(&byte), 1}));
@@ -39,8 +39,8 @@ BpeDescription train_bpe(const WordCounts& words, const BpeTrainingOptions& opti
   const auto num_special = static_cast<int64_t>(options.special.size());
   const int64_t least = static_cast<int64_t>(bytes.size()) + num_special;
   require(least <= options.vocab_size,
-          "the vocabulary is to have {} tokens, but the 256 bytes and {} special tokens are {} "
-          "already: choose {} or more",
+          "the requested vocabulary has {} tokens, but the 256 bytes and {} special tokens are "
+          "already {}: choose {} or more",
           options.vocab_size, num_special, least, least);
   const auto text_of = [](const std::string& left, const std::string& right) {
     return left + right;
@@ -59,8 +59,8 @@ BpeDescription train_bpe(const WordCounts& words, const BpeTrainingOptions& opti
     require(count_invalid_utf8(token) == 0, "the special token {} is not valid UTF-8",
             quote(token));
     require(is_special_name(token),
-            "the special token {} must be written as <...> or [...]: vocab.json says nothing else "
-            "of it",
+            "the special token {} must look like <...> or [...]: vocab.json has no other mark for "
+            "special tokens",
             quote(token));
     bpe.special.push_back(narrow<int32_t>(bpe.tokens.size()));
     bpe.tokens.push_back(token);

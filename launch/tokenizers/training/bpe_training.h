@@ -11,19 +11,18 @@ namespace tessera {
 
 struct BpeTrainingOptions {
   int64_t vocab_size = 50257;
-  /// Pairs that are rarer are not joined.
+  /// Rarer pairs are not merged.
   int64_t min_count = 2;
-  /// The last tokens of the vocabulary.
+  /// Appended to the vocabulary.
   std::vector<std::string> special = {"<|endoftext|>"};
 };
 
-/// A byte-level BPE tokenizer made of words, as Hugging Face's trainer makes one: the 256 bytes in
-/// GPT-2's order, what the most frequent pairs of neighbours become (join_pairs.h), and the special
-/// tokens. The same counts give the same tokenizer. It is smaller than vocab_size where no pair is
-/// left that is frequent enough.
+/// Trains a byte-level BPE tokenizer as Hugging Face's trainer does: the 256 bytes in GPT-2's
+/// order, the merges of the most frequent adjacent pairs (join_pairs.h), and the special tokens.
+/// Deterministic. The vocabulary is smaller than vocab_size if no pair left is frequent enough.
 ///
-/// Throws if there are no words, if the bytes and the special tokens alone are more than
-/// vocab_size, or if a special token is empty, there twice, not UTF-8 or what merges make.
+/// Throws if there are no words, if bytes and special tokens alone exceed vocab_size, or if a
+/// special token is empty, duplicated, invalid UTF-8 or the result of a merge.
 BpeDescription train_bpe(const WordCounts& words, const BpeTrainingOptions& options);
 
 }  // namespace tessera

@@ -11,8 +11,8 @@
 namespace tessera {
 namespace {
 
-/// Calls `on_text` with all of a text, in parts that `last_end` finds a word's end at; only a word
-/// of more than kPieceBytes is cut.
+/// Calls `on_text` with all of a text, in parts that end where `last_end` finds the end of a word.
+/// Only words of more than kPieceBytes are cut.
 template <typename LastEnd, typename OnText>
 void for_each_part(const InputText& text, LastEnd&& last_end, OnText&& on_text) {
   std::string rest;
@@ -30,7 +30,7 @@ void for_each_part(const InputText& text, LastEnd&& last_end, OnText&& on_text) 
   });
 }
 
-/// How often strings come, many of them again and again.
+/// Counts strings, many of which are repeated.
 class Counts {
  public:
   void add(std::string_view text) {
@@ -54,8 +54,8 @@ class Counts {
 
 }  // namespace
 
-// What stands between white space is kept as it is until the end, and cut into words then: most of
-// it comes many times.
+// Counts the chunks between white space first and splits them into words at the end, because most
+// chunks are repeated.
 WordCounts count_bert_words(const InputText& input, BertCasing casing) {
   constexpr size_t kLongestKept = 1000;
   WordCounts words;

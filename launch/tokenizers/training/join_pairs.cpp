@@ -18,13 +18,13 @@ struct PairHash {
   }
 };
 
-/// How often a pair stands in the text, and the words in which it stands, or stood.
+/// The number of occurrences of a pair, and the words that contain it or once did.
 struct PairPlaces {
   int64_t count = 0;
   std::vector<size_t> words;
 };
 
-/// A pair with its count when it was queued: the most frequent is first, then the smallest.
+/// A pair with its count when it was queued. The most frequent is first, then the smallest.
 struct Candidate {
   int64_t count = 0;
   TokenPair pair;
@@ -50,7 +50,7 @@ class PairJoiner {
       const Candidate best = queue_.top();
       queue_.pop();
       const int64_t count = pairs_[best.pair].count;
-      if (count != best.count) {  // other joins have changed it since
+      if (count != best.count) {  // stale: other merges have changed the count
         if (count > 0) queue_.push({count, best.pair});
         continue;
       }
@@ -85,7 +85,7 @@ class PairJoiner {
     for (const TokenPair& other : grown) queue_.push({pairs_[other].count, other});
   }
 
-  /// Joins the pair wherever it stands in a word; `grown` gets the pairs that are there now.
+  /// Merges the pair throughout a word; adds the pairs that this creates to `grown`.
   void join_in_word(const TokenPair& pair, int32_t joined, size_t index,
                     std::set<TokenPair>& grown) {
     CountedWord& word = words_[index];
@@ -97,7 +97,7 @@ class PairJoiner {
       grown.insert({left, right});
     };
     std::vector<int32_t>& tokens = word.tokens;
-    size_t kept = 0;  // tokens that are done, at the start of the list
+    size_t kept = 0;  // finished tokens at the start of the list
     for (size_t i = 0; i < tokens.size(); ++i) {
       const bool here = i + 1 < tokens.size() && TokenPair(tokens[i], tokens[i + 1]) == pair;
       if (!here) {

@@ -8,25 +8,24 @@
 
 namespace tessera {
 
-/// A word as the tokens that it is made of so far, and how often it comes.
+/// A word as its current tokens, and its number of occurrences.
 struct CountedWord {
   std::vector<int32_t> tokens;
   int64_t count = 0;
 };
 
-/// Two tokens that stand side by side.
+/// Two adjacent tokens.
 using TokenPair = std::pair<int32_t, int32_t>;
 
 struct JoinedPairs {
-  std::vector<std::string> tokens;  ///< those that were there, then the new ones
-  std::vector<TokenPair> pairs;     ///< that were joined, in this order
+  std::vector<std::string> tokens;  ///< the initial tokens, then the new ones
+  std::vector<TokenPair> pairs;     ///< merged pairs, in order
 };
 
-/// Byte-pair encoding (Sennrich et al. 2016): joins the most frequent pair of neighbours in `words`
-/// again and again, the one of the smallest tokens where counts are equal, until there are
-/// `vocab_size` tokens or no pair comes `min_count` times. `tokens` are those that are there at the
-/// start; `text_of` gives the text of a token of two others. The same arguments give the same
-/// result.
+/// Byte-pair encoding (Sennrich et al. 2016): repeatedly merges the most frequent adjacent pair in
+/// `words`, the one with the smallest tokens on a tie, until there are `vocab_size` tokens or no
+/// pair occurs `min_count` times. `tokens` are the initial tokens; `text_of` returns the text of a
+/// merged token. Deterministic.
 JoinedPairs join_pairs(
     std::vector<std::string> tokens, std::vector<CountedWord> words, int64_t vocab_size,
     int64_t min_count,

@@ -15,20 +15,20 @@
 namespace tessera {
 namespace {
 
-/// Longer sentences the trainer leaves out.
+/// The trainer skips longer sentences.
 constexpr size_t kLongestSentence = 4096;
-/// U+2585, by which the trainer marks what is unknown; it leaves out sentences that have it.
+/// U+2585, the trainer's mark for unknown text. It skips sentences that contain it.
 constexpr std::string_view kReserved = "\xE2\x96\x85";
 
-/// Whether there is anything in it to make pieces of. The trainer ends the process if there is
-/// nothing in any sentence.
+/// Returns whether the sentence has any text to learn pieces from. The trainer ends the process if
+/// no sentence has any.
 bool has_words(std::string_view sentence) {
   bool found = false;
   for_each_bert_word(sentence, kCased, [&](std::string_view word) { found |= word != kSpaceMark; });
   return found;
 }
 
-/// The sentences of files: lines, in parts where they are long.
+/// Splits files into sentences: lines, which are split further if they are long.
 class Sentences {
  public:
   void add(std::string_view piece) {
@@ -73,7 +73,7 @@ class Sentences {
   std::vector<std::string> sentences_;
 };
 
-/// Gives sentences to the trainer.
+/// Passes sentences to the trainer.
 class SentenceList final : public sentencepiece::SentenceIterator {
  public:
   explicit SentenceList(std::vector<std::string> sentences) : sentences_(std::move(sentences)) {}
@@ -88,7 +88,7 @@ class SentenceList final : public sentencepiece::SentenceIterator {
   size_t at_ = 0;
 };
 
-/// The number after `words` in a message of the trainer; 0 if it is not there.
+/// Returns the number after `words` in a message of the trainer; 0 if it is missing.
 int64_t number_after(std::string_view message, std::string_view words) {
   const size_t at = message.find(words);
   if (at == std::string_view::npos) return 0;
@@ -104,15 +104,15 @@ int64_t number_after(std::string_view message, std::string_view words) {
                                 const SentencePieceTrainingOptions& options) {
   const int64_t most = number_after(message, "set it to a value <= ");
   require(most == 0,
-          "the vocabulary is to have {} tokens, but the text gives {} at most: choose {} or fewer, "
-          "or more text",
+          "the requested vocabulary has {} tokens, but the text yields at most {}: choose {} or "
+          "fewer, or more text",
           options.vocab_size, most, most);
   const int64_t least = number_after(message, fmt::format(" {} vs ", options.vocab_size));
   require(least == 0,
-          "the vocabulary is to have {} tokens, but special tokens and the characters of the text "
-          "are {} already: choose {} or more, or a smaller character coverage",
+          "the requested vocabulary has {} tokens, but special tokens and the characters of the "
+          "text are already {}: choose {} or more, or a smaller character coverage",
           options.vocab_size, least, least);
-  fail("SentencePiece can not make a model of this text: {}", message);
+  fail("SentencePiece cannot train a model on this text: {}", message);
 }
 
 }  // namespace
@@ -122,17 +122,17 @@ std::string train_sentencepiece(const InputText& text,
   constexpr int64_t kMost = kMaxPieces;
   constexpr int64_t kSpecial = 7;
   require(kSpecial < options.vocab_size && options.vocab_size <= kMost,
-          "the vocabulary is to have {} tokens: choose {} to {}, {} of which are special",
+          "the requested vocabulary has {} tokens: choose {} to {}, {} of which are special",
           options.vocab_size, kSpecial + 1, kMost, kSpecial);
   require(0.98 <= options.character_coverage && options.character_coverage <= 1,
-          "the character coverage is to be {}: choose 0.98 to 1", options.character_coverage);
+          "the requested character coverage is {}: choose 0.98 to 1", options.character_coverage);
   Sentences sentences;
   for_each_text(
       text, [&](std::string_view piece) { sentences.add(piece); }, [&] { sentences.end_text(); });
   SentenceList list(sentences.take());
-  require(!list.done(), "there is no word in the text to make a vocabulary of");
+  require(!list.done(), "there are no words in the text to train a vocabulary on");
 
-  // A result depends on the number of threads, which share out the sums.
+  // The result depends on the number of threads, because each sums its share.
   const std::unordered_map<std::string, std::string> arguments = {
       {"model_type", options.bpe ? "bpe" : "unigram"},
       {"vocab_size", std::to_string(options.vocab_size)},

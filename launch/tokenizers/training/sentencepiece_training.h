@@ -10,18 +10,18 @@ namespace tessera {
 struct SentencePieceTrainingOptions {
   int64_t vocab_size = 8000;
   bool bpe = false;  ///< instead of a unigram language model
-  /// How much of the text's characters have pieces, 0.98 to 1; the rest is unknown.
+  /// The fraction of the text's characters that get pieces, 0.98 to 1; the rest is unknown.
   double character_coverage = 0.9995;
 };
 
-/// The bytes of a .model that SentencePiece's trainer makes of a text: <unk>, <s>,
-/// </s> and <pad> are 0 to 3, then [CLS], [SEP] and [MASK], which are control pieces: in a corpus
-/// they are text. Each line is a sentence; one of more than 4 kB is several. Text is normalized as
-/// SentencePiece does it by default (NFKC, with any white space a space). The same text gives the
-/// same model. All of the text is in memory.
+/// Trains a SentencePiece model and returns the bytes of its .model. <unk>, <s>, </s> and <pad> are
+/// 0 to 3, followed by [CLS], [SEP] and [MASK]. These are control pieces, so in a corpus they are
+/// ordinary text. Each line is a sentence; lines of more than 4 kB are split. Text is normalized by
+/// SentencePiece's default (NFKC, any white space becomes a space). Deterministic. Keeps the whole
+/// text in memory.
 ///
-/// Throws as for_each_text(), if the text has no words, or if it has too few or too
-/// many different characters for the vocabulary.
+/// Throws as for_each_text() does, and if the text has no words, or too few or too many distinct
+/// characters for the vocabulary.
 std::string train_sentencepiece(const InputText& text, const SentencePieceTrainingOptions& options);
 
 }  // namespace tessera

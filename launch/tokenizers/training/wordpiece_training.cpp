@@ -15,7 +15,7 @@
 namespace tessera {
 namespace {
 
-/// The characters of valid UTF-8.
+/// Splits valid UTF-8 into characters.
 std::vector<std::string_view> characters(std::string_view word) {
   std::vector<std::string_view> parts;
   for (size_t begin = 0; begin < word.size();) {
@@ -27,7 +27,8 @@ std::vector<std::string_view> characters(std::string_view word) {
   return parts;
 }
 
-/// The most frequent characters, at most `most`; by code point, which is the order of their bytes.
+/// Returns the `most` most frequent characters, ordered by code point, which is the order of their
+/// bytes.
 std::set<std::string_view> alphabet_of(const WordCounts& words, int64_t most) {
   std::map<std::string_view, int64_t> counts;
   for (const auto& [word, count] : words) {
@@ -42,7 +43,7 @@ std::set<std::string_view> alphabet_of(const WordCounts& words, int64_t most) {
   return alphabet;
 }
 
-/// The special tokens, and the characters at the start of words and inside of them.
+/// Returns the special tokens, followed by the characters at the start of and inside words.
 std::vector<std::string> initial_tokens(const WordCounts& counts,
                                         const WordPieceTrainingOptions& options) {
   std::vector<std::string> tokens(std::begin(kBertSpecial), std::end(kBertSpecial));
@@ -59,15 +60,15 @@ std::vector<std::string> initial_tokens(const WordCounts& counts,
     tokens.push_back(std::string(kContinuation).append(character));
   }
   require(static_cast<int64_t>(tokens.size()) <= options.vocab_size,
-          "the vocabulary is to have {} tokens, but {} special tokens and the {} characters of the "
-          "text, at the start and inside of words, are {} already: choose {} or more, or keep "
+          "the requested vocabulary has {} tokens, but {} special tokens and the {} characters of "
+          "the text, at the start of and inside words, are already {}: choose {} or more, or keep "
           "fewer characters",
           options.vocab_size, std::size(kBertSpecial), alphabet.size(), tokens.size(),
           tokens.size());
   return tokens;
 }
 
-/// Words as the tokens of their characters; those that were not kept are left out.
+/// Returns words as the tokens of their characters, without words that have a dropped character.
 std::vector<CountedWord> words_of(const WordCounts& counts,
                                   const std::vector<std::string>& tokens) {
   std::unordered_map<std::string_view, int32_t> ids;
@@ -90,7 +91,7 @@ std::vector<CountedWord> words_of(const WordCounts& counts,
 
 std::vector<std::string> train_wordpiece(const WordCounts& words,
                                          const WordPieceTrainingOptions& options) {
-  require(!words.empty(), "there is no word in the text to make a vocabulary of");
+  require(!words.empty(), "there are no words in the text to train a vocabulary on");
   std::vector<std::string> tokens = initial_tokens(words, options);
   std::vector<CountedWord> counted = words_of(words, tokens);
   const auto text_of = [](const std::string& left, const std::string& right) {

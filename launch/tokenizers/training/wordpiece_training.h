@@ -10,20 +10,19 @@ namespace tessera {
 
 struct WordPieceTrainingOptions {
   int64_t vocab_size = 30000;
-  /// Pairs that are rarer are not joined.
+  /// Rarer pairs are not merged.
   int64_t min_count = 2;
-  /// The most frequent so many characters are kept; words with others are [UNK].
+  /// The number of characters to keep, the most frequent first; words with others are [UNK].
   int64_t max_characters = 1000;
 };
 
-/// A vocabulary as Hugging Face's WordPieceTrainer makes one, by byte-pair encoding (Sennrich et
-/// al. 2016): BERT's special tokens, the characters at the start of words, those that go on with a
-/// word, each by code point, and then the most frequent pair of neighbours again and again, the
-/// earlier tokens first where counts are equal. The same counts give the same vocabulary. It is
-/// smaller than vocab_size where no pair is left that is frequent enough.
+/// Trains a vocabulary as Hugging Face's WordPieceTrainer does, by byte-pair encoding (Sennrich et
+/// al. 2016): BERT's special tokens, the characters that start words and those that continue words,
+/// both by code point, then merges of the most frequent adjacent pairs, the earlier tokens first on
+/// a tie. Deterministic. The vocabulary is smaller than vocab_size if no pair left is frequent
+/// enough.
 ///
-/// Throws if there are no words, or if the special tokens and the characters alone are more than
-/// vocab_size.
+/// Throws if there are no words, or if special tokens and characters alone exceed vocab_size.
 std::vector<std::string> train_wordpiece(const WordCounts& words,
                                          const WordPieceTrainingOptions& options);
 

@@ -18,7 +18,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   text = result.append(text, begin);
 }
 
-/// clean_up_tokenization() of the Python package `transformers`.
+/// Matches clean_up_tokenization() of the Python package `transformers`.
 std::string cleaned_up(std::string text) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kReplacements = {
       {{" .", "."},
@@ -42,7 +42,7 @@ void WordPieceTokenizer::append_words(std::string_view text, std::vector<int32_t
                      [&](std::string_view word) { vocabulary_.append_pieces(word, tokens); });
 }
 
-// Most of a text is words that came before: what stands between ASCII white space is cut once.
+// Splits each chunk between ASCII white space only once, because most are repeated.
 std::vector<int32_t> WordPieceTokenizer::encode(std::string_view text) const {
   std::vector<int32_t> tokens;
   tokens.reserve(text.size() / 4);

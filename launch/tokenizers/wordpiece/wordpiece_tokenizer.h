@@ -8,9 +8,9 @@
 
 namespace tessera {
 
-/// BERT's WordPiece: words as for_each_bert_word() finds them, each cut into the longest pieces of
-/// the vocabulary from the left; a word of more than 100 characters, or that has no pieces, is
-/// [UNK]. Its tokens are those of the Python package `tokenizers`. It has no end of a document.
+/// BERT's WordPiece: splits words (for_each_bert_word()) from the left into the longest pieces in
+/// the vocabulary. A word of more than 100 characters, or without a complete split, is [UNK].
+/// Matches the Python package `tokenizers`. Has no end-of-document token.
 class WordPieceTokenizer final : public Tokenizer {
  public:
   WordPieceTokenizer(WordPieceVocabulary vocabulary, BertCasing casing)
@@ -26,15 +26,15 @@ class WordPieceTokenizer final : public Tokenizer {
   size_t forced_cut(std::string_view text) const override;
   int64_t count_invalid(std::string_view text) const override;
 
-  /// Words with a space between them, but none where English writes none: "it ' s ." is "it's.", as
-  /// in the Python package `transformers`. [PAD], [CLS] and [SEP] show as nothing.
+  /// Joins words with spaces, except where English has none: "it ' s ." becomes "it's.", as in the
+  /// Python package `transformers`. Omits [PAD], [CLS] and [SEP].
   std::string decode(std::span<const int32_t> tokens) const override;
   bool decodes_piecewise() const override { return false; }
   std::string token_text(int32_t token) const override;
   std::optional<int32_t> end_of_document() const override { return std::nullopt; }
   SpecialTokens special() const override { return vocabulary_.special(); }
   std::vector<bool> continues_word() const override;
-  /// With "strip_accents" where that is not what the kind does.
+  /// Includes "strip_accents" if it differs from the kind's default.
   Json to_json() const override;
 
  private:

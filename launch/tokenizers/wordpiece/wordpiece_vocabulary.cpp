@@ -23,12 +23,12 @@ std::string name_of(size_t token, TokenName name) {
 void check_token(std::string_view token, const std::string& where) {
   require(!token.empty(), "{} is empty: is this a vocabulary?", where);
   require(token.size() <= kMaxTokenBytes,
-          "{} has {} bytes, at most {} are allowed: is this a vocabulary?", where, token.size(),
+          "{} has {} bytes, but at most {} are allowed: is this a vocabulary?", where, token.size(),
           kMaxTokenBytes);
   require(count_invalid_utf8(token) == 0, "{} is not valid UTF-8: {}", where, quote(token));
 }
 
-/// Whether a character of UTF-8 starts with this byte.
+/// Returns whether this byte starts a UTF-8 character.
 bool starts_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
 
 }  // namespace
@@ -54,8 +54,8 @@ WordPieceVocabulary::WordPieceVocabulary(std::vector<std::string> tokens, const 
               .padding = find("[PAD]"),
               .mask = find("[MASK]")};
   require(special_.unknown.has_value(),
-          "{}: has {} tokens and no [UNK] among them, which stands for words that have no pieces: "
-          "is this the vocabulary of a WordPiece tokenizer?",
+          "{}: has {} tokens, but no [UNK], which stands for words without pieces: is this the "
+          "vocabulary of a WordPiece tokenizer?",
           source, tokens_.size());
 }
 

@@ -21,7 +21,7 @@ void add(std::string& html, fmt::format_string<Args...> format, Args&&... args) 
   fmt::format_to(std::back_inserter(html), format, std::forward<Args>(args)...);
 }
 
-/// JSON that can stand in a script element: "<" and its like occur in strings only.
+/// JSON that is safe in a script element: "<" and similar characters occur only in strings.
 std::string json_for_script(const Json& json) {
   std::string safe;
   for (const char c : json.dump(-1, ' ', /*ensure_ascii=*/true)) {
@@ -63,7 +63,7 @@ void add_header(std::string& html, const AttentionReport& report) {
       "in the page's source as JSON.</p></noscript></header>\n";
 }
 
-/// The tokens in their order; those that no query sees are marked.
+/// Adds the tokens in order, and marks those that no query sees.
 void add_text(std::string& html, const SequenceAttention& sequence) {
   html += "<ol class=\"text\">";
   for (size_t t = 0; t < sequence.tokens.size(); ++t) {
@@ -90,7 +90,7 @@ std::vector<Layer> layers_of(const SequenceAttention& sequence) {
   return layers;
 }
 
-/// Radio buttons choose the layer, so that it needs no script: what is shown follows them.
+/// Chooses the layer with radio buttons and CSS, so that it needs no script.
 void add_layer_choice(std::string& html, const std::string& id, const std::vector<Layer>& layers) {
   html += "<style>";
   for (const Layer& layer : layers) {
@@ -137,7 +137,7 @@ void add_sequence(std::string& html, const SequenceAttention& sequence, size_t i
   html += "<div class=\"heads\">\n";
   add_layer_choice(html, id, layers);
   add_overview(html, maps, id, sequence, layers);
-  // Beside the overview where a map has room there, or else below it; 26 for the map's frame.
+  // Next to the overview if a map fits there, otherwise below it; 26 is for the map's frame.
   add(html, "<div class=\"layers\" style=\"flex-basis:{:.0f}px\">", maps.map_width() + 26.0);
   for (const Layer& layer : layers) {
     add(html, "<div class=\"layer l{}\">\n", layer.layer);
@@ -156,7 +156,7 @@ std::string to_html(const AttentionReport& report) {
   const Json json = to_json(report);
   std::string html =
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-      // Nothing is fetched from anywhere, whatever the tokens may say.
+      // Nothing is fetched, whatever the tokens contain.
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
       "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"

@@ -6,11 +6,10 @@
 
 namespace tessera {
 
-/// A report as one HTML page that needs nothing else: an overview of all heads, and for the chosen
-/// layer a heat map a head, queries down and keys across. What the mask hides is hatched. The
-/// numbers are in the page too, and appear under the pointer; all but that works without
-/// JavaScript. Whatever bytes the tokens have, they are shown as text and never run. Throws as
-/// check() does.
+/// Renders a report as one self-contained HTML page: an overview of all heads, and one heat map per
+/// head of the chosen layer, queries down and keys across. Masked cells are hatched. The exact
+/// numbers appear under the pointer; everything else works without JavaScript. Tokens are always
+/// shown as text and never run. Throws like check().
 std::string to_html(const AttentionReport& report);
 
 }  // namespace tessera

@@ -20,7 +20,7 @@ void check_head(const HeadAttention& head, const std::vector<uint8_t>& hidden, s
             "attention report: layer {}, head {} of sequence {}: the weight of key {} for query {} "
             "is {}, but must be from 0 to 1",
             head.layer, head.head, sequence, i % num_tokens, i / num_tokens, head.weights[i]);
-    // What is drawn as hidden has to be what attention hid.
+    // A cell drawn as hidden must have been hidden from attention.
     require(
         hidden[i] == 0 || head.weights[i] == 0.0f,
         "attention report: layer {}, head {} of sequence {}: key {} is hidden from query {}, but "
@@ -41,7 +41,7 @@ Json rows(const std::vector<T>& values, size_t columns, ToJson to_json) {
   return list;
 }
 
-/// Six significant digits: what JSON would print of a double beyond them is noise of fp32.
+/// Rounds to six significant digits; further digits are fp32 noise.
 double shortened(float weight) { return std::stod(fmt::format("{:.6g}", weight)); }
 
 Json to_json(const SequenceAttention& sequence) {

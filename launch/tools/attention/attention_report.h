@@ -8,23 +8,23 @@
 
 namespace tessera {
 
-/// What one head of one layer attends to in a sequence of T tokens.
+/// The attention of one head of one layer in a sequence of T tokens.
 struct HeadAttention {
   int64_t layer = 0;
   int64_t head = 0;
-  std::vector<float> weights;  ///< (T, T): how much query t takes of key s; 0 where it is hidden
+  std::vector<float> weights;  ///< (T, T): weight of key s for query t; 0 if hidden
 };
 
 struct SequenceAttention {
   std::vector<int32_t> ids;          ///< (T), tokens of the vocabulary
-  std::vector<std::string> tokens;   ///< (T), their texts: any bytes
-  std::vector<uint8_t> hidden;       ///< (T, T): 1 where query t may not see key s
-  std::vector<HeadAttention> heads;  ///< by layer, then head; some may be left out
+  std::vector<std::string> tokens;   ///< (T), their texts: arbitrary bytes
+  std::vector<uint8_t> hidden;       ///< (T, T): 1 if query t must not see key s
+  std::vector<HeadAttention> heads;  ///< by layer, then head; may be a subset
 
   int64_t num_tokens() const { return static_cast<int64_t>(tokens.size()); }
 };
 
-/// The attention weights of a model's heads for real input, to be looked at.
+/// The attention weights of a model's heads for real input.
 struct AttentionReport {
   std::string checkpoint;  ///< where the weights come from
   std::string model;       ///< in words: kind, layers, heads
@@ -32,8 +32,8 @@ struct AttentionReport {
   std::vector<SequenceAttention> sequences;
 };
 
-/// Throws, naming sequence, layer and head, if the sizes within a report disagree, heads are not in
-/// order, or a weight is no number from 0 to 1, or is not 0 where the key is hidden.
+/// Throws, naming sequence, layer and head, if sizes within a report disagree, heads are out of
+/// order, a weight is not from 0 to 1, or a hidden key has a weight.
 void check(const AttentionReport& report);
 
 /// {"checkpoint", "model", "mask", "sequences": [{"ids": [...], "tokens": [...], "hidden": [[0 or

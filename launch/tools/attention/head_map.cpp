@@ -17,7 +17,7 @@ constexpr size_t kLongestLabel = 14;      // characters
 constexpr int64_t kMostWithNumbers = 12;  // tokens
 constexpr double kSlant = 60.0;           // degrees, of the labels of keys
 
-/// So that few tokens have room for numbers, and a hundred still for their labels.
+/// Leaves room for numbers with few tokens, and for labels with up to a hundred.
 double cell_size(int64_t count) {
   if (count <= kMostWithNumbers) return 36.0;
   if (count <= 24) return 22.0;
@@ -26,7 +26,7 @@ double cell_size(int64_t count) {
   return std::max(2.0, 1200.0 / static_cast<double>(count));
 }
 
-/// In letters: those of other scripts than Europe's, which have three bytes, are wider.
+/// Width in letters. Three-byte characters, from non-European scripts, count as wider.
 double label_width(std::string_view label) {
   double width = 0.0;
   for (const char c : label) {
@@ -62,7 +62,7 @@ HeadMaps::HeadMaps(const SequenceAttention& sequence, std::string id)
   right_ = 6.0 + width * std::cos(slant);
 }
 
-/// Runs of hidden cells, row by row, in cells.
+/// Contiguous hidden cells, row by row, in units of cells.
 std::string HeadMaps::hidden_path() const {
   std::string path;
   for (int64_t t = 0; t < count_; ++t) {
@@ -91,7 +91,7 @@ std::string HeadMaps::label(size_t token, bool query) const {
 
 std::string HeadMaps::definitions() const {
   const double side = cell_ * static_cast<double>(count_);
-  // Sizes of the hatching are in cells, which are scaled up afterwards.
+  // Hatching sizes are in cells, which are scaled up afterwards.
   std::string svg = fmt::format(
       "<svg class=\"defs\" aria-hidden=\"true\"><defs><pattern id=\"{0}-hatch\" width=\"{1:.4f}\" "
       "height=\"{1:.4f}\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">"
@@ -100,7 +100,7 @@ std::string HeadMaps::definitions() const {
       "<path id=\"{0}-hidden\" d=\"{3}\"/><g id=\"{0}-axes\"><g class=\"labels\" "
       "font-size=\"{4:.1f}\">",
       id_, 5.0 / cell_, 1.3 / cell_, hidden_path(), font_);
-  // Where cells are too small for a label each, every so many tokens have one.
+  // If cells are too small for a label each, only every `step`-th token has one.
   const auto step = static_cast<size_t>(std::ceil(9.0 / cell_));
   for (size_t t = 0; t < labels_.size(); t += step) svg += label(t, true) + label(t, false);
   svg += fmt::format(

@@ -12,21 +12,21 @@ namespace tessera {
 bool is_seen(const SequenceAttention& sequence, size_t s);
 
 /// Draws the heads of one sequence as SVG: queries down, keys across. What all heads share, the
-/// labels and the hatching of hidden cells, stands once in the page.
+/// labels and the hatching of hidden cells, is in the page once.
 class HeadMaps {
  public:
-  /// `id` starts the ids of the page's elements. `sequence` must have tokens, and outlive this.
+  /// `id` is the prefix of the elements' ids. `sequence` must have tokens, and outlive this.
   HeadMaps(const SequenceAttention& sequence, std::string id);
 
-  /// What the pictures refer to; must be in the page.
+  /// Definitions that the pictures refer to; must be in the page.
   std::string definitions() const;
 
-  /// Of head `index` in the report: in full, with labels and, for a few tokens, numbers.
+  /// The full map of head `index` in the report, with labels and, for a few tokens, numbers.
   std::string map(size_t index) const;
 
   double map_width() const;  ///< pixels
 
-  /// The same small, without labels.
+  /// A small version of it without labels.
   std::string thumbnail(size_t index) const;
 
  private:

@@ -76,7 +76,7 @@ std::string heat_image_url(const std::vector<float>& weights, int64_t side) {
   bitmap.add(side, 4);
   bitmap.add(-side, 4);
   bitmap.add(1, 2);
-  bitmap.add(8, 2);  // bits a pixel
+  bitmap.add(8, 2);  // bits per pixel
   for (int i = 0; i < 6; ++i) bitmap.add(0, 4);
   for (int i = 0; i < 256; ++i) {
     const Color color = heat_color(static_cast<uint8_t>(i));

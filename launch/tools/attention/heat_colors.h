@@ -11,8 +11,8 @@ struct Color {
   uint8_t red, green, blue;
 };
 
-/// Where a weight from 0 to 1 lies on the scale of colours, from 0 to 255: by its square root, so
-/// that the small weights of long sequences can be told apart.
+/// Maps a weight from 0 to 1 to a color index from 0 to 255 by its square root, so that the small
+/// weights of long sequences can be told apart.
 uint8_t color_index(float weight);
 
 /// From nearly white to dark blue.
@@ -21,7 +21,7 @@ Color heat_color(uint8_t index);
 /// "#rrggbb".
 std::string hex(Color color);
 
-/// Whether text on this colour has to be light.
+/// Whether text on this color has to be light.
 bool is_dark(uint8_t index);
 
 /// A picture of `weights` (side, side), one pixel each, as a data: URL of a bitmap.

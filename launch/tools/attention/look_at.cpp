@@ -14,7 +14,7 @@
 namespace tessera {
 namespace {
 
-/// Those chosen, in order and once, or all `count`.
+/// The chosen indices, sorted and unique, or all `count`.
 std::vector<int64_t> chosen(std::vector<int64_t> choice, int64_t count, const char* what) {
   if (choice.empty()) {
     choice.resize(static_cast<size_t>(count));
@@ -29,7 +29,7 @@ std::vector<int64_t> chosen(std::vector<int64_t> choice, int64_t count, const ch
   return choice;
 }
 
-/// For each token the number of its document.
+/// The document number of each token.
 std::vector<size_t> documents_of(const Sample& sample) {
   std::vector<size_t> documents;
   for (size_t i = 0; i < sample.document_lengths.size(); ++i) {
@@ -38,8 +38,8 @@ std::vector<size_t> documents_of(const Sample& sample) {
   return documents;
 }
 
-/// What the model's mask hides: the future, where it is causal; what is beyond its window; other
-/// documents.
+/// The cells hidden by the model's mask: the future if it is causal, keys beyond its window, and
+/// other documents.
 std::vector<uint8_t> hidden_in(const ModelTraits& traits, const Sample& sample) {
   const auto documents = documents_of(sample);
   const auto count = static_cast<int64_t>(sample.tokens.size());

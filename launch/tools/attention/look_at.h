@@ -11,14 +11,14 @@
 
 namespace tessera {
 
-/// What to look at: layers and heads, where empty all of them.
+/// The layers and heads to report; empty means all.
 struct AttentionChoice {
   std::vector<int64_t> layers;
   std::vector<int64_t> heads;
 };
 
-/// The attention weights of a model for each sample, and what its mask hides. `checkpoint` is left
-/// empty. Throws if the model has no such layer or head, or a sample is too long. Collective.
+/// Computes a model's attention weights and mask for each sample. Leaves `checkpoint` empty. Throws
+/// if the model has no such layer or head, or a sample is too long. Collective.
 AttentionReport look_at_attention(TextModel& model, const Tokenizer& tokenizer,
                                   const std::vector<Sample>& samples,
                                   const AttentionChoice& choice);

@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-/// A character of a text, or a byte that is none.
+/// A character of a text, or an invalid byte.
 struct Character {
   std::string_view bytes;
   uint32_t code = 0;
@@ -44,7 +44,7 @@ void for_each_character(std::string_view text, Visit visit) {
   }
 }
 
-/// Characters that have no width, or change the direction or the shape of others.
+/// Characters that have no width, or change the direction or shape of others.
 bool is_invisible(uint32_t code) {
   return (code >= 0x80 && code < 0xA0) || code == 0xAD || code == 0x61C || code == 0x180E ||
          (code >= 0x200B && code <= 0x200F) || (code >= 0x2028 && code <= 0x202E) ||

@@ -9,8 +9,8 @@
 
 namespace tessera {
 
-/// What an evaluation saw, for another program to evaluate as well: documents one after the other,
-/// without padding. As a safetensors file, all int32 but the losses:
+/// Collects the inputs of an evaluation, so that another program can repeat it: documents one after
+/// the other, without padding. It is written as a safetensors file, all int32 except the losses:
 ///
 ///     tokens, targets, token_types  (N)  targets are −1 where nothing is predicted
 ///     document_lengths              (S)  together N
@@ -20,7 +20,7 @@ class EvalDump {
  public:
   void add(const TokenBatch& batch);
 
-  /// Throws if the file exists, or can not be written.
+  /// Throws if the file exists or cannot be written.
   void write(const std::string& path, const Losses& losses);
 
  private:

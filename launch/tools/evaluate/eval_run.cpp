@@ -39,17 +39,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The run's config that says how samples were made, if the step's folder lies in a run.
+/// The config of the run that contains the step's folder, if any; it defines how samples are made.
 std::optional<fs::path> config_beside(const fs::path& step_folder) {
   const fs::path path = fs::absolute(step_folder).parent_path().parent_path() / "config.yaml";
   return fs::exists(path) ? std::optional(path) : std::nullopt;
 }
 
-/// What a run has to say and an evaluation does not ask for.
+/// Keys that a run requires and an evaluation does not use.
 constexpr const char* kAnyRun =
     "run: {dir: none}\ndata: {train: none}\nbatch: {global: 1, micro: 1}\ntrain: {steps: 1}\n";
 
-/// Keys that change nothing here are refused, not ignored.
+/// Refuses keys without effect instead of ignoring them.
 void check_overrides(const EvalOptions& options) {
   for (const std::string& text : options.overrides) {
     const std::string key = text.substr(0, text.find('='));
@@ -61,7 +61,8 @@ void check_overrides(const EvalOptions& options) {
   }
 }
 
-/// How samples are made. Model and labels are the checkpoint's, whatever the config says.
+/// The config that defines how samples are made. Model and labels are the checkpoint's, whatever
+/// the config says.
 RunConfig config_of(const EvalOptions& options, const Checkpoint& checkpoint) {
   check_overrides(options);
   std::optional<fs::path> path = config_beside(checkpoint.path());
@@ -80,7 +81,7 @@ RunConfig config_of(const EvalOptions& options, const Checkpoint& checkpoint) {
   return config;
 }
 
-/// With what is evaluated as what a run would evaluate.
+/// Sets `data` as the run's evaluation data.
 RunConfig with_data(RunConfig config, const std::optional<std::string>& data) {
   if (!data) return config;
   config.data.eval = DataBlend(*data);
@@ -88,20 +89,20 @@ RunConfig with_data(RunConfig config, const std::optional<std::string>& data) {
   return config;
 }
 
-/// Bits of the losses of predicted tokens, by the bytes of their text.
+/// Bits of the losses of predicted tokens per byte of their text.
 std::optional<double> bits_per_byte(const Losses& losses, const TargetCounts& counts,
                                     double bytes) {
   if (bytes <= 0.0) return std::nullopt;
   return losses.token * static_cast<double>(counts.token_targets) / std::numbers::ln2 / bytes;
 }
 
-/// The datasets that a part is of.
+/// The datasets that a part belongs to.
 const DataBlend& datasets_of(const DataSection& data, DataPart part) {
   return part == DataPart::eval && data.eval ? *data.eval : data.train;
 }
 
-/// What a dataset's metadata says of the bytes that a token stands for; 0 where it has none, and
-/// for several datasets, whose shares of the tokens are not known.
+/// Mean bytes per token from a dataset's metadata; 0 if it has none, and for several datasets,
+/// whose shares of the tokens are unknown.
 double mean_bytes_per_token(const DataBlend& datasets) {
   if (datasets.parts.size() != 1) return 0.0;
   const auto metadata = read_metadata(IndexedDataset(datasets.parts[0].path));

@@ -9,19 +9,19 @@
 
 namespace tessera {
 
-/// Counts the bytes of text that predicted tokens stand for, where each token is some bytes of its
-/// own (Tokenizer::decodes_piecewise()).
+/// Counts the bytes of text that predicted tokens stand for, if each token has its own bytes
+/// (Tokenizer::decodes_piecewise()).
 class TextBytes {
  public:
   explicit TextBytes(const Tokenizer& tokenizer);
 
   bool known() const { return !bytes_of_.empty(); }
-  /// The batch's targets; those beyond the vocabulary stand for nothing.
+  /// Adds the batch's targets. Targets beyond the vocabulary count 0 bytes.
   void add(const TokenBatch& batch);
   int64_t sum() const { return sum_; }
 
  private:
-  std::vector<int64_t> bytes_of_;  ///< of each token; empty where a token has no bytes of its own
+  std::vector<int64_t> bytes_of_;  ///< per token; empty if tokens have no bytes of their own
   int64_t sum_ = 0;
 };
 

@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-/// The most that a prompt of seq_length tokens, or one more token, takes.
+/// Peak memory of a prompt of seq_length tokens, or of one more token.
 size_t dry_run_peak(const ModelConfig& config, Communicator& tp) {
   ParameterStore store;
   Model model(config, store, tp);

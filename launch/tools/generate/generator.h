@@ -17,12 +17,12 @@ namespace tessera {
 /// split over the ranks of `tp`. All functions are collective over `tp`.
 class Generator {
  public:
-  /// Throws if the checkpoint's model can not be split over `tp`'s ranks.
+  /// Throws if the checkpoint's model cannot be split over `tp`'s ranks.
   Generator(Checkpoint& checkpoint, Communicator& tp, Device device);
 
-  /// Generates up to `max_tokens` tokens after `prompt` (not empty), calls `emit` with each one,
-  /// and ends early when `emit` returns false. When the context is full, the newest half of it goes
-  /// on as a prompt. Throws if a prompt's token is not in the vocabulary.
+  /// Generates up to `max_tokens` tokens after `prompt` (not empty), calls `emit` with each, and
+  /// stops early when `emit` returns false. When the context is full, its newest half becomes the
+  /// new prompt. Throws if a prompt's token is not in the vocabulary.
   void generate(std::span<const int32_t> prompt, int64_t max_tokens, const SamplingOptions& options,
                 const std::function<bool(int32_t)>& emit);
 
@@ -35,7 +35,7 @@ class Generator {
   Model model_;
   std::unique_ptr<Arena> arena_;
   KeyValueCache cache_;
-  OwnedTensor tokens_;     // (seq_length), as logits_ in host memory
+  OwnedTensor tokens_;     // (seq_length), in host memory like logits_
   OwnedTensor on_device_;  // (seq_length)
   OwnedTensor logits_;     // (vocab_size)
 };

@@ -29,7 +29,7 @@ void Sampler::keep_likeliest(std::span<const float> logits) {
     }
   }
   require(!candidates_.empty(), "the model's logits are not finite: its weights are damaged");
-  // Equal logits are ordered by token, so that the order is the same everywhere.
+  // Orders equal logits by token, so that the order is the same everywhere.
   const auto likelier = [](const Candidate& a, const Candidate& b) {
     return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
   };

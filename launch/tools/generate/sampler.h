@@ -9,11 +9,11 @@ namespace tessera {
 
 /// How the next token is chosen.
 struct SamplingOptions {
-  double temperature = 1.0;  ///< divides the logits; 0 takes the likeliest token
+  double temperature = 1.0;  ///< divides the logits; 0 chooses the likeliest token
   int64_t top_k = 0;         ///< only the k likeliest tokens; 0 is all
-  double top_p = 1.0;        ///< only the likeliest tokens that hold this much probability
+  double top_p = 1.0;        ///< only the likeliest tokens that sum to this probability
   uint64_t seed = 1234;
-  /// Tokens from here on are never chosen: a model's vocabulary may be larger than its tokenizer's.
+  /// Tokens from here on are never chosen: a model's vocabulary may exceed its tokenizer's.
   int64_t vocab_size = std::numeric_limits<int64_t>::max();
 };
 

@@ -15,7 +15,7 @@
 namespace tessera {
 namespace {
 
-/// Bytes of the files that hold tensors.
+/// Bytes of the tensor files.
 int64_t tensor_bytes(const Manifest& manifest) {
   int64_t bytes = 0;
   for (const auto& [name, file] : manifest.files) bytes += file.size;
@@ -46,7 +46,7 @@ std::string parameters_text(const Manifest& manifest) {
   return table(rows, {3, 4});
 }
 
-/// What there is of a kind: "1,063,424 in 70 tensors".
+/// The parameters of a kind: "1,063,424 in 70 tensors".
 std::string count_text(const Manifest& manifest, const std::string& kind) {
   int64_t elements = 0, tensors = 0;
   for (const auto& [name, tensor] : manifest.tensors) {

@@ -18,7 +18,7 @@
 namespace tessera {
 namespace {
 
-/// So much of a document is shown.
+/// Tokens shown of a document.
 constexpr int64_t kShownTokens = 60;
 
 /// "shortest 1, median 24, mean 31.5, longest 804"

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A string or a list of strings of config.json, for people; what is not there is "not said".
+/// A string or a list of strings of config.json as text; "not said" if it is missing.
 std::string said(const Json& config, const char* key) {
   if (!config.contains(key)) return "not said";
   return printable(to_text(config[key]));

@@ -30,7 +30,7 @@ std::string config_text(const fs::path& folder) {
   }
 }
 
-/// The newest line of a run's metrics that has all of `keys`, as "step 20, loss 3.2".
+/// The newest line of a run's metrics that has all `keys`, as "step 20, loss 3.2".
 std::string newest_metrics(const fs::path& folder, const std::vector<std::string>& keys) {
   std::ifstream file(folder / "metrics.jsonl");
   std::string newest = "none";
@@ -49,7 +49,7 @@ std::string newest_metrics(const fs::path& folder, const std::vector<std::string
   return newest;
 }
 
-/// A step's folder in a line. A damaged one does not hide the others.
+/// A step's folder in one row. A damaged one does not hide the others.
 std::vector<std::string> step_row(const StepFolder& step) {
   const std::string name = step.path.filename().string();
   try {

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The prefix of the dataset that a path means: it, or one of its files.
+/// The prefix of the dataset that a path refers to: the path itself, or one of the dataset's files.
 std::optional<std::string> dataset_prefix(const std::string& path) {
   std::string prefix = path;
   for (const std::string_view ending : {".bin", ".idx", ".meta.json"}) {
@@ -22,7 +22,7 @@ std::optional<std::string> dataset_prefix(const std::string& path) {
   return fs::is_regular_file(prefix + ".idx") ? std::optional(prefix) : std::nullopt;
 }
 
-/// An option that says nothing of what is there must not look as if it had.
+/// Refuses an option that does not apply to what is at the path.
 void check_options(const InspectOptions& options, bool dataset, bool tokenizer) {
   const auto check = [&](bool given, bool fits, const char* name, const char* of) {
     require(!given || fits, "inspect: {} is for {}, which {} is not", name, of,
@@ -33,7 +33,7 @@ void check_options(const InspectOptions& options, bool dataset, bool tokenizer) 
   check(options.text.has_value(), tokenizer, "--text", "a tokenizer");
 }
 
-/// The tokenizer that a file or a folder means, where its kind can be told from its name.
+/// The tokenizer of a file or folder, if the name reveals its kind.
 std::unique_ptr<Tokenizer> tokenizer_at(const fs::path& path) {
   for (const char* name : {"tokenizer.json", "vocab.txt", "vocab.json"}) {
     if (fs::exists(path / name)) return import_tokenizer(path, std::nullopt).tokenizer;

@@ -88,7 +88,7 @@ std::string to_string(const LayoutSweep& sweep, size_t most) {
     }
   }
   if (sweep.broken > 0) {
-    text += fmt::format("{} of tensor × data ranks can not be, the first because {}\n",
+    text += fmt::format("{} of tensor × data ranks cannot be used, the first because {}\n",
                         plural(sweep.broken, "grid"), sweep.first_broken);
   }
   return text;

@@ -24,7 +24,7 @@ int64_t targets_of_row(const RunConfig& config) {
   return 0;
 }
 
-/// A data rank's micro-batch of rows that are one document each.
+/// A data rank's micro-batch in which each row is one document.
 TokenBatch full_micro_batch(const RunConfig& config) {
   const int64_t rows = config.batch.micro;
   TokenBatch batch = full_batch_on_meta(rows, config.model.seq_length);

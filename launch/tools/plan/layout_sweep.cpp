@@ -22,7 +22,7 @@ std::vector<int64_t> divisors_of(int64_t number) {
   return divisors;
 }
 
-/// The layouts with so many tensor ranks, each micro-batch after the smaller ones.
+/// The layouts with `tensor` tensor ranks, by increasing micro-batch.
 std::vector<Layout> layouts_of(const RunConfig& config, int64_t tensor, int64_t data) {
   const int64_t most_rows = std::numeric_limits<int32_t>::max() / config.model.seq_length;
   std::vector<Layout> layouts;
@@ -31,7 +31,7 @@ std::vector<Layout> layouts_of(const RunConfig& config, int64_t tensor, int64_t 
       if (micro > most_rows) continue;
       for (const int64_t zero : {0, 1}) {
         for (const bool sequence : {false, true}) {
-          if ((zero == 1 && data == 1) || (sequence && tensor == 1)) continue;  // changes nothing
+          if ((zero == 1 && data == 1) || (sequence && tensor == 1)) continue;  // has no effect
           layouts.push_back({tensor, micro, recompute, zero, sequence});
         }
       }
@@ -40,7 +40,7 @@ std::vector<Layout> layouts_of(const RunConfig& config, int64_t tensor, int64_t 
   return layouts;
 }
 
-/// What layouts are ordered by: of two that take as long, the one that needs less comes first.
+/// The sort key of layouts: of two equally fast ones, the one that needs less memory comes first.
 auto order_key(const SweptLayout& swept) {
   return std::tuple(swept.time.total(), swept.memory, swept.layout.tensor, swept.layout.micro,
                     swept.layout.recompute, swept.layout.zero, swept.layout.sequence);
@@ -53,10 +53,10 @@ class Sweep {
     result_.hides_gradients = config.run.device != DeviceChoice::cpu;
     if (config.run.device == DeviceChoice::cpu) return;
     result_.left_free = kUnplannedBytes;
-    config_.run.device = DeviceChoice::cuda;  // whose memory it is that has to do
+    config_.run.device = DeviceChoice::cuda;  // the memory that has to suffice
   }
 
-  /// All layouts with so many tensor ranks.
+  /// Plans all layouts with `tensor` tensor ranks.
   void look_at(int64_t tensor) {
     const int64_t ranks = result_.options.ranks;
     const RunConfig smallest = Layout{tensor, 1, Recompute::none}.of(config_);

@@ -10,7 +10,8 @@ namespace {
 
 enum Group : size_t { kEmbeddings, kAttention, kMlp, kNorms, kHeads };
 
-/// "qkv" of "blocks.3.attention.qkv.weight" is part 3; "" where there are fewer.
+/// Part `index` of a dotted name: part 3 of "blocks.3.attention.qkv.weight" is "qkv"; "" if there
+/// are fewer.
 std::string_view part(std::string_view name, int index) {
   for (; index > 0; --index) {
     const size_t dot = name.find('.');

@@ -24,7 +24,7 @@ std::vector<ParameterGroup> parameters_of(const RunConfig& config, const Paralle
   return count_by_group(store);
 }
 
-/// `auto` is planned as a CPU, which counts all memory as one.
+/// Plans `auto` as a CPU, with all memory in one place.
 Device device_of(const RunConfig& config) {
   return config.run.device == DeviceChoice::cuda ? Device{DeviceType::cuda, 0} : kCpu;
 }
@@ -53,7 +53,7 @@ std::vector<BrokenRule> broken_rules(const RunConfig& config, int64_t ranks) {
 
 double recompute_flops(const RunConfig& config, const TargetCounts& counts) {
   if (config.train.recompute != Recompute::block) return 0.0;
-  // A forward pass is a third of a step; of the blocks, whatever the heads predict.
+  // A forward pass is a third of a step. Only the blocks count, whatever the heads predict.
   TargetCounts blocks = counts;
   blocks.token_targets = blocks.document_targets = 0;
   return model_flops(config.model, blocks) / 3.0;

@@ -18,37 +18,37 @@ namespace tessera {
 /// More ranks than any machine has.
 inline constexpr int64_t kMaxRanks = 1'000'000;
 
-/// What a rank exchanges in a step, by group.
+/// A rank's traffic in a step, by group.
 struct StepTraffic {
   TrafficTally tensor, data, world;
 };
 
-/// What a run on some ranks would need, of the first rank, which has as much as any.
+/// The needs of a run's first rank, which are the largest.
 struct RunPlan {
   RunConfig config;
   ProcessGrid grid;
   std::vector<ParameterGroup> parameters;
   MemoryPlan memory;
   TargetCounts counts;           ///< of a step on a full batch
-  double flops = 0.0;            ///< of a step, of all ranks, as of model_flops()
-  double recompute_flops = 0.0;  ///< more that train.recompute costs, likewise
+  double flops = 0.0;            ///< per step, over all ranks; see model_flops()
+  double recompute_flops = 0.0;  ///< additional FLOPs of train.recompute, likewise
   StepTraffic traffic;
 };
 
-/// What keeps `config` from being a run on `ranks` ranks: the rules that its layout breaks and what
-/// else validate() says (as a BrokenRule without key); empty if nothing does.
+/// The reasons why `config` cannot run on `ranks` ranks: the rules that its layout breaks, and any
+/// other error of validate() as a BrokenRule without key; empty if it can.
 std::vector<BrokenRule> broken_rules(const RunConfig& config, int64_t ranks);
 
-/// Plans a run without running it, by dry runs (plan_memory, dry_run_step). Looks at no file.
-/// Throws Error if the run could not be.
+/// Plans a run by dry runs (plan_memory, dry_run_step). Reads no file. Throws Error if the run is
+/// invalid.
 RunPlan plan_run(const RunConfig& config, int64_t ranks);
 
-/// The plan for people, and for programs.
+/// The plan as text and as JSON.
 std::string to_string(const RunPlan& plan);
 Json to_json(const RunPlan& plan);
 Json to_json(const std::vector<BrokenRule>& broken);
 
-/// FLOPs that a step recomputes of products, of all ranks: with Recompute::block another forward
+/// FLOPs of products that a step recomputes, over all ranks: with Recompute::block another forward
 /// pass of the blocks.
 double recompute_flops(const RunConfig& config, const TargetCounts& counts);
 

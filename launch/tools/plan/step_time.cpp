@@ -5,19 +5,19 @@
 namespace tessera {
 namespace {
 
-/// Of a block and a token, in elements: what a forward pass reads and writes of the MLP's width, in
-/// its GELU, and of the model's, in two norms (a tensor read, one written) and two sums of
-/// residuals (two read, one written).
+/// Elements that a forward pass reads and writes per block and token. MLP width: GELU. Model width:
+/// two norms (one tensor read, one written) and two residual sums (two read, one written).
 constexpr double kForwardMlp = 2.0, kForwardWidth = 2.0 * 2.0 + 2.0 * 3.0;
-/// And a backward pass: GELU (two read, one written), likewise norms, and sums of gradients.
+/// The same for a backward pass: GELU (two read, one written), norms likewise, and sums of
+/// gradients.
 constexpr double kBackwardMlp = 3.0, kBackwardWidth = 2.0 * 3.0 + 2.0 * 3.0;
 /// Gradients of biases: the MLP's, and those of queries, keys, values and both outputs.
 constexpr double kBiasMlp = 1.0, kBiasWidth = 5.0;
-/// Of a target and a word: the maximum, the sum, and the gradient in place of the logit.
+/// Per target and word: the maximum, the sum, and the gradient that replaces the logit.
 constexpr double kLoss = 4.0;
 
-/// A rank's share of the elements of all layers, of a step's tokens: as wide as the model, outside
-/// of tensor regions, and as its MLP.
+/// A rank's share of the elements of all layers for a step's tokens: at model width (split only by
+/// sequence parallelism), at model width split over the tensor ranks, and at MLP width.
 struct Elements {
   double width = 0.0, split_width = 0.0, mlp = 0.0;
 };
@@ -36,8 +36,9 @@ double bytes_of_element(const RunPlan& plan) {
   return static_cast<double>(size_of(plan.config.run.precision));
 }
 
-/// Of AdamW (a gradient, a master and two moments read, the latter three written, and a value that
-/// is no master), of a gradient's norm, and of its clearing where micro-batches may be CUDA graphs.
+/// Bytes of AdamW (reads a gradient, a master and two moments; writes the latter three, and a value
+/// if it is not the master), of the gradient norm, and of clearing gradients if micro-batches may
+/// be CUDA graphs.
 double update_bytes(const RunPlan& plan) {
   const auto local = static_cast<double>(plan.memory.local_parameters);
   const double owners = plan.config.parallel.zero == 1 ? plan.grid.data() : 1.0;
@@ -49,7 +50,7 @@ double update_bytes(const RunPlan& plan) {
          (clears ? local * gradient : 0.0);
 }
 
-/// Of the passes that train.recompute makes once more.
+/// Bytes of the passes that train.recompute repeats.
 double recomputed_bytes(const RunPlan& plan) {
   const Elements elements = elements_of(plan);
   switch (plan.config.train.recompute) {
@@ -87,7 +88,7 @@ double product_efficiency(const RunConfig& config, const AssumedMachine& machine
   const auto mlp = static_cast<double>(model.resolved_mlp_size());
   const auto bytes = static_cast<double>(size_of(config.run.precision));
   const double flops_of_byte = machine.flops / machine.memory_bandwidth;
-  // Weights are read twice, and their gradient is read and written, of three products.
+  // Over three products, weights are read twice, and their gradient is read and written.
   const double of_weights = (2.0 * bytes + 2.0 * sizeof(float)) / 3.0;
   double flops = 0.0, time = 0.0;
   const auto add = [&](double k, double n) {

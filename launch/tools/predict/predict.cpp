@@ -14,7 +14,7 @@
 namespace tessera {
 namespace {
 
-/// In double: a person looks at these.
+/// In double, for display.
 std::vector<double> softmax(std::span<const float> logits) {
   const float max = *std::max_element(logits.begin(), logits.end());
   std::vector<double> p(logits.begin(), logits.end());
@@ -49,7 +49,7 @@ std::vector<std::vector<Candidate>> fill_places(TextModel& model, const Sample& 
   int64_t first_allowed = 0;
   for (const int32_t place : places) {
     require(first_allowed <= place && place < std::ssize(text.tokens),
-            "place {} of a text of {} tokens can not be filled: places ascend, from 0 to {}", place,
+            "place {} of a text of {} tokens cannot be filled: places ascend, from 0 to {}", place,
             text.tokens.size(), std::ssize(text.tokens) - 1);
     first_allowed = place + 1;
   }
@@ -61,7 +61,7 @@ std::vector<std::vector<Candidate>> fill_places(TextModel& model, const Sample& 
   std::vector<std::vector<Candidate>> found;
   for (int64_t m = 0; m < logits.dim(0); ++m) {
     const auto row = logits.slice(m, m + 1).span<float>();
-    // Rows of the embedding that no token of the tokenizer has are no candidates.
+    // Embedding rows beyond the tokenizer's vocabulary are not candidates.
     found.push_back(
         likeliest(softmax(row.first(std::min(row.size(), static_cast<size_t>(vocab_size)))), top));
   }

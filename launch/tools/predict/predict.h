@@ -12,9 +12,9 @@ struct Candidate {
   double probability = 0.0;
 };
 
-/// What a BERT would put in place of some tokens: for each of the `places`, which are of the text
-/// and ascend, the `top` likeliest tokens of the first `vocab_size`, the likeliest first; both are
-/// at least 1. Throws if the places are others, or if the model is not a BERT with its pre-training
+/// A BERT's predictions for some tokens: for each of the `places`, which are positions in the text
+/// in ascending order, the `top` likeliest tokens of the first `vocab_size`, likeliest first. Both
+/// are at least 1. Throws for invalid places, or if the model is not a BERT with its pre-training
 /// heads. Collective.
 std::vector<std::vector<Candidate>> fill_places(TextModel& model, const Sample& text,
                                                 const std::vector<int32_t>& places, int64_t top,
@@ -24,8 +24,8 @@ std::vector<std::vector<Candidate>> fill_places(TextModel& model, const Sample& 
 /// classification head. Collective.
 std::vector<double> label_probabilities(TextModel& model, const Sample& text);
 
-/// The attention weights of some layers, which the model has, for a text, from one forward pass:
-/// for each (H, N, N) fp32, all heads, whole on every rank. Collective.
+/// The attention weights of some existing layers for a text, from one forward pass: for each layer
+/// (H, N, N) fp32 with all heads, the same on every rank. Collective.
 std::vector<std::vector<float>> attention_weights_of(TextModel& model, const Sample& text,
                                                      const std::vector<int64_t>& layers);
 

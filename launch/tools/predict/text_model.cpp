@@ -12,10 +12,10 @@
 namespace tessera {
 namespace {
 
-/// Where a GPU has not enough memory.
+/// Advice when a GPU runs out of memory.
 constexpr std::string_view kAdvice = "start more ranks with mpirun, which split the model";
 
-/// The same sizes without data.
+/// The same shapes without data.
 TokenBatch on_meta(TokenBatch batch) {
   for (Tensor* tensor : tensors_of(batch)) {
     *tensor = Tensor(nullptr, tensor->shape(), tensor->dtype(), kMeta);
@@ -23,7 +23,7 @@ TokenBatch on_meta(TokenBatch batch) {
   return batch;
 }
 
-/// The command that uses a model with this objective, and what it does.
+/// The command for a model with this objective, and what it does.
 std::string_view use_of(Objective objective) {
   switch (objective) {
     case Objective::causal_lm:
@@ -87,7 +87,7 @@ Tensor TextModel::run(const Sample& text, const Ask& ask) {
 
 void require_objective(const ModelConfig& config, Objective objective, std::string_view owner) {
   const ModelTraits traits = traits_of(config);
-  require(traits.objective == objective, "{} is a {} that this command can not use: {}", owner,
+  require(traits.objective == objective, "{} is a {} that this command cannot use: {}", owner,
           traits.name, use_of(traits.objective));
 }
 

@@ -12,18 +12,18 @@
 
 namespace tessera {
 
-/// A model from a checkpoint of any layout, in fp32, that is asked about one text at a time, with
-/// its heads split over the ranks of `tp`. All functions but the getters are collective over `tp`.
+/// A model from a checkpoint of any layout, in fp32, that is queried with one text at a time, with
+/// its heads split over the ranks of `tp`. All functions except getters are collective over `tp`.
 class TextModel {
  public:
-  /// Throws if the checkpoint's model can not be split over `tp`'s ranks.
+  /// Throws if the checkpoint's model cannot be split over `tp`'s ranks.
   TextModel(Checkpoint& checkpoint, Communicator& tp, Device device);
 
-  /// Computes something about one text: forward passes, without dropout.
+  /// Computes a result for one text by forward passes without dropout.
   using Ask = std::function<Tensor(Model& model, const StepContext& ctx, const TokenBatch& batch)>;
 
-  /// What `ask` returns for the text, in host memory until the next call. `ask` is called twice:
-  /// first on the meta device, to find how much memory it takes. Throws if the text has more than
+  /// Returns the result of `ask` for the text, in host memory until the next call. Calls `ask`
+  /// twice, first on the meta device to measure its memory. Throws if the text has more than
   /// seq_length tokens or one that is not in the vocabulary.
   Tensor run(const Sample& text, const Ask& ask);
 
@@ -38,14 +38,14 @@ class TextModel {
   BatchBuffers buffers_;
   DeviceBatch device_batch_;
   std::unique_ptr<Arena> arena_;
-  OwnedTensor answer_;  ///< where the device is not the host
+  OwnedTensor answer_;  ///< unless the device is the host
 };
 
 /// Throws, starting with `owner`, unless the model was trained for `objective`; says which command
 /// to use instead.
 void require_objective(const ModelConfig& config, Objective objective, std::string_view owner);
 
-/// `config`, if it can be split over so many ranks; else throws.
+/// Returns `config` if it can be split over `ranks` ranks; otherwise throws.
 const ModelConfig& splittable(const ModelConfig& config, int ranks);
 
 }  // namespace tessera

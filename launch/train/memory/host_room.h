@@ -8,22 +8,21 @@
 
 namespace tessera {
 
-/// What a run needs of a host's memory.
+/// The memory that a run needs on one host.
 struct HostNeed {
-  int ranks = 0;         ///< that the host has
-  size_t bytes = 0;      ///< of all of them, by their plans
-  size_t copies = 0;     ///< of these, for copies of checkpoints
-  size_t available = 0;  ///< what processes can still take
+  int ranks = 0;         ///< ranks on the host
+  size_t bytes = 0;      ///< planned bytes of all these ranks
+  size_t copies = 0;     ///< part of `bytes` for copies of checkpoints
+  size_t available = 0;  ///< bytes that processes can still allocate
 };
 
-/// Why it has no room, line by line of a rank's plan; "" if it has.
+/// Explains, with the lines of one rank's plan, why the host has no room; "" if it has.
 std::string why_no_host_room(const HostNeed& need, const MemoryPlan& plan);
 
-/// The same of the first host that seems to have less memory than the plans of its ranks need, on
-/// all ranks. `available` is what find_available_memory() said before any of it was taken; a host
-/// that does not say what it has is taken to have enough. Not more than a warning: plans are of
-/// full batches, hosts are told apart by their names, and systems can free more than they say.
-/// Collective.
+/// Returns why_no_host_room() for the first host whose memory seems too small for its ranks' plans,
+/// on all ranks. `available` is the result of find_available_memory() before any allocation; a host
+/// without one is assumed to have enough. Use it for a warning only: plans assume full batches,
+/// hosts are identified by name, and a system can free more than it reports. Collective.
 std::string find_host_without_room(const MemoryPlan& plan, std::optional<size_t> available,
                                    Communicator& world);
 

@@ -14,7 +14,7 @@
 namespace tessera {
 namespace {
 
-/// Eight int32 a token (models/token_batch.h).
+/// Eight int32 per token (models/token_batch.h).
 size_t batch_bytes(int64_t sequences, int64_t seq_length) {
   return static_cast<size_t>(sequences * seq_length) * 8 * sizeof(int32_t);
 }
@@ -65,7 +65,7 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
   const int64_t local_batch = batch_share(config.batch, groups.dp->size()).local_batch;
   const int64_t seq_length = config.model.seq_length;
 
-  // Of the tensor ranks, the first holds the most rows of activations.
+  // The first tensor rank has the most rows of activations.
   MetaGroups meta(groups.world.size(), groups.tp->size(), groups.world.rank() - groups.tp->rank());
   DryRun dry_run(config, meta);
   for (const TokenBatch& batch : largest_batches(config.model, config.batch.micro)) {
@@ -98,7 +98,7 @@ size_t checkpoint_copy_bytes(const ParameterStore& store, int data_ranks) {
   int64_t own = 0;
   std::vector<int64_t> shared;
   for (const Parameter& parameter : store.parameters()) {
-    const auto aligned = [](int64_t elements) {  // as SliceCopies does
+    const auto aligned = [](int64_t elements) {  // like SliceCopies
       return round_up(elements * int64_t{sizeof(float)}, int64_t{kAlignment});
     };
     const int64_t all = aligned(parameter.real_shape().numel());
@@ -106,7 +106,7 @@ size_t checkpoint_copy_bytes(const ParameterStore& store, int data_ranks) {
       shared.insert(shared.end(), 3, all);  // the master and two moments
       continue;
     }
-    // A run of elements is cut into a few boxes, each aligned by itself.
+    // A range of elements is cut into a few boxes, each aligned separately.
     constexpr int64_t kMostBoxes = 2 * Shape::kMaxDims;
     const int64_t part =
         aligned(parameter.optimizer_shard.elements.size()) + kMostBoxes * int64_t{kAlignment};

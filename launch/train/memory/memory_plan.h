@@ -14,10 +14,10 @@
 
 namespace tessera {
 
-/// The line of what a checkpoint is written from while steps go on.
+/// The line for the copy from which a background save writes.
 inline constexpr const char* kCheckpointCopyLine = "checkpoint copy";
 
-/// What a rank's memory holds during training.
+/// The memory of one rank during training.
 struct MemoryPlan {
   struct Line {
     std::string what;
@@ -31,37 +31,37 @@ struct MemoryPlan {
   int64_t local_parameters = 0;
   int64_t global_parameters = 0;
 
-  /// Of the memory that the model is in: on a CPU the host's, with all lines.
+  /// Bytes in the model's memory; on a CPU this is the host's, with all lines.
   size_t total() const;
-  /// Of the host's memory where the model is in a GPU's; else 0.
+  /// Bytes in host memory if the model is on a GPU; otherwise 0.
   size_t total_in_host() const;
-  /// Whether a line is of total().
+  /// Whether total() includes a line.
   bool counts(const Line& line) const { return device.is_cpu() || !line.in_host; }
 };
 
-/// The bytes that a rank works in, besides its parameters.
+/// A rank's memory besides its parameters, in bytes.
 struct WorkingMemory {
-  size_t activations = 0;      ///< of the arena
-  size_t device_batch = 0;     ///< the micro-batch that a GPU works on
-  size_t checkpoint_copy = 0;  ///< in the host, for a save in the background
-  size_t host_batches = 0;     ///< in the host: loaded micro-batches
+  size_t activations = 0;      ///< capacity of the arena
+  size_t device_batch = 0;     ///< the current micro-batch on the GPU
+  size_t checkpoint_copy = 0;  ///< in host memory, for a background save
+  size_t host_batches = 0;     ///< in host memory: loaded micro-batches
 };
 
-/// The lines of a plan, and of the memory that a run uses.
+/// The lines of a plan; also used for the memory actually in use.
 std::vector<MemoryPlan::Line> memory_lines(const ParameterStore& store,
                                            const WorkingMemory& working);
 
-/// What a rank of `config`'s run needs, by a dry run: the model's own step, on the meta device,
-/// where nothing is allocated or computed. Not collective; `groups` only say which rank, and
-/// `device` what memory.
+/// Plans the memory of one rank by a dry run: the model's own step on the meta device, which
+/// allocates and computes nothing. Not collective. `groups` only identify the rank, and `device`
+/// the memory.
 MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, Device device = kCpu);
 
-/// Whether a run saves while it goes on, from a copy: what ends it is saved without one.
+/// Whether a run saves in the background from a copy. The save at the end of a run needs no copy.
 bool copies_checkpoints(const RunConfig& config);
 
-/// The most that a rank copies of a store's masters and moments for a checkpoint that is written in
-/// the background: what it alone of its `data_ranks` has, and its share of the slices that all of
-/// them have. What all tensor ranks have, too, counts as if only these ranks had it.
+/// Upper bound on the bytes of masters and moments that a rank copies for a background save: what
+/// it alone of its `data_ranks` has, plus its share of the slices that all of them have. Parameters
+/// replicated on all tensor ranks count as if only these ranks had them.
 size_t checkpoint_copy_bytes(const ParameterStore& store, int data_ranks);
 
 }  // namespace tessera

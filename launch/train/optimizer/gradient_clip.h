@@ -10,26 +10,25 @@
 
 namespace tessera {
 
-/// Ends a step's backward pass where the gradients are, without waiting for them: the global norm,
-/// by what the gradients are scaled, and a record of both that the host may ask for. A step whose
-/// loss or norm is not finite is the last that is recorded, and no later one changes a weight,
-/// until reset().
+/// Computes the global gradient norm, the gradient scale and a record of both on the gradients'
+/// device, without waiting for it. A step whose loss or norm is not finite is the last one
+/// recorded, and no later step changes a weight until reset().
 class GradientClip {
  public:
-  /// `store` is allocated; it, `tp` and `dp` must outlive this. `max_norm` 0 means no clipping.
-  /// `dp` may be null where this rank owns all of the store.
+  /// `store` must be allocated; it, `tp` and `dp` must outlive this. `max_norm` 0 disables
+  /// clipping. `dp` may be null if this rank owns the whole store.
   GradientClip(const ParameterStore& store, Communicator& tp, double max_norm,
                Communicator* dp = nullptr);
 
-  /// No step was taken, and none failed.
+  /// Forgets all steps and failures.
   void reset();
 
-  /// What Optimizer::step() takes, (1) fp32, for step number `step` with these sums of losses,
-  /// summed over the data ranks as the gradients are. Collective as GradientNorm::sum_squares() is.
+  /// Returns the gradient scale for Optimizer::step(), (1) fp32, for step number `step`. `sums` are
+  /// summed over the data ranks, as the gradients are. Collective like GradientNorm::sum_squares().
   const Tensor& scale(int64_t step, const LossSums& sums);
 
-  /// Of the last step, or the first that failed, in host memory until the next call. Waits for the
-  /// device.
+  /// The record of the last step, or of the first that failed, in host memory until the next call.
+  /// Waits for the device.
   const StepRecord& record();
 
  private:
@@ -38,7 +37,7 @@ class GradientClip {
   OwnedTensor squares_;     // (1) fp64
   OwnedTensor scale_;       // (1) fp32
   OwnedTensor record_;      // (2 + LossSums::kCount) fp64
-  OwnedTensor host_;        // as record_, in host memory
+  OwnedTensor host_;        // like record_, in host memory
   StepRecord host_record_;  // a view of host_
 };
 

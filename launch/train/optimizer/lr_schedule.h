@@ -6,9 +6,9 @@
 
 namespace tessera {
 
-/// The learning rate of step `step` (counted from 0) of `steps`: a line from 0 to lr over
-/// warmup_steps, of which the first step takes one part, then the schedule; cosine and linear reach
-/// min_lr at the last step.
+/// The learning rate of step `step` (counted from 0) of `steps`. It rises linearly from 0 to lr
+/// over warmup_steps, where the first step already uses lr / warmup_steps, then follows the
+/// schedule. Cosine and linear reach min_lr at the last step.
 double learning_rate(const OptimizerSection& optimizer, int64_t step, int64_t steps);
 
 }  // namespace tessera

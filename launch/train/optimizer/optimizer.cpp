@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-/// Of the values after `steps_done` steps.
+/// Rounding for the values after `steps_done` steps.
 StochasticRounding at_step(StochasticRounding rounding, int64_t steps_done) {
   rounding.key.step = narrow<uint32_t>(steps_done);
   return rounding;
@@ -35,7 +35,7 @@ void Optimizer::add_updates(const OptimizerSection& settings, uint64_t seed) {
     }
     return;
   }
-  // Gaps and padding are left out: they stay zeros.
+  // Skips gaps and padding: they stay zero.
   for (size_t i = 0; i < store_.parameters().size(); ++i) {
     const Parameter& p = store_.parameters()[i];
     if (p.optimizer_shard.elements.empty()) continue;
@@ -75,7 +75,7 @@ void Optimizer::for_each_update(const Work& work) const {
     for (const Update& update : updates_) work(update);
     return;
   }
-  // In the order of the next forward pass, for which the first values are there first.
+  // In the order of the next forward pass, which needs the first values first.
   std::vector<std::unique_ptr<PendingCollective>> gathers;
   const std::vector<FlatBucket>& buckets = store_.layout().buckets();
   auto update = updates_.begin();

@@ -13,25 +13,25 @@
 
 namespace tessera {
 
-/// AdamW over the flat buffers of a store. Neighbouring parameters that agree on weight decay are
-/// updated as one range; with stochastic rounding, whose bits are a parameter's own, each is one.
-/// Where data ranks share the store, each updates what it owns, and the values of a bucket are
-/// gathered while the next one is updated.
+/// AdamW over the flat buffers of a store. Adjacent parameters with the same weight decay are
+/// updated as one range. With stochastic rounding each parameter is its own range, because its
+/// random bits are. If data ranks share the store, each updates the part it owns, and a bucket's
+/// values are gathered while the next bucket is updated.
 class Optimizer {
  public:
-  /// `store` and `dp` must outlive this. `dp` may be null where this rank owns all of the store.
-  /// `seed` is that of stochastic rounding.
+  /// `store` and `dp` must outlive this. `dp` may be null if this rank owns the whole store. `seed`
+  /// is for stochastic rounding.
   Optimizer(const OptimizerSection& settings, ParameterStore& store, Communicator* dp = nullptr,
             uint64_t seed = 0);
 
-  /// Update number `step` (counted from 0) from the gradients, which are multiplied by `grad_scale`
-  /// first, (1) fp32 on the store's device; nothing changes if that is NaN. Collective over the
-  /// data ranks that share the store.
+  /// Applies update number `step` (counted from 0) after multiplying the gradients by `grad_scale`,
+  /// (1) fp32 on the store's device. Changes nothing if it is NaN. Collective over the data ranks
+  /// that share the store.
   void step(int64_t step, double lr, const Tensor& grad_scale);
 
-  /// With stochastic rounding: values = masters, with the bits of the last of `steps_done` steps,
-  /// as step() left them. For masters that come from elsewhere, such as a checkpoint: a run that
-  /// goes on from there is the same bits. Collective as step().
+  /// With stochastic rounding: values = masters, rounded with the bits of the last of `steps_done`
+  /// steps, as step() left them. Use it for masters loaded from elsewhere, such as a checkpoint, so
+  /// that the resumed run is bitwise the same. Collective like step().
   void round_values(int64_t steps_done);
 
   size_t num_ranges() const { return updates_.size(); }
@@ -43,14 +43,15 @@ class Optimizer {
   };
 
   void add_updates(const OptimizerSection& settings, uint64_t seed);
-  /// Calls `work` with each update, in order; gathers the values of a bucket when it is done.
+  /// Calls `work` with each update in order, and gathers the values of a bucket after its last
+  /// update.
   template <typename Work>
   void for_each_update(const Work& work) const;
   std::unique_ptr<PendingCollective> gather(const FlatBucket& bucket) const;
 
   OptimizerSection settings_;
   const ParameterStore& store_;
-  Communicator* owners_;  // null where this rank owns all
+  Communicator* owners_;  // null if this rank owns the whole store
   std::vector<Update> updates_;
 };
 

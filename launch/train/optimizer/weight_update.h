@@ -14,31 +14,31 @@
 
 namespace tessera {
 
-/// The end of a step on one rank, from its gradients to new weights: what a run and its dry run
-/// have in common. Collective but for the getters; nothing waits for a device.
+/// The end of a step on one rank, from gradients to new weights, shared by a run and its dry run.
+/// Collective except for the getters. Nothing waits for a device.
 class WeightUpdate {
  public:
-  /// `store` is allocated; it and `groups` must outlive this.
+  /// `store` must be allocated; it and `groups` must outlive this.
   WeightUpdate(const RunConfig& config, ParameterStore& store, const ParallelGroups& groups);
 
-  /// What the step's last backward pass tells of final gradients; null where one data rank has all.
+  /// Receives final gradients from the step's last backward pass; null with a single data rank.
   GradientReducer* reducer() const { return reducer_.get(); }
   GradientClip& clip() { return clip_; }
 
-  /// Ends the sum of the gradients over the data ranks, and with sequence parallelism over the
-  /// tensor ranks, for which `arena` gives room; sums the losses.
+  /// Finishes the sum of the gradients over the data ranks and, with sequence parallelism, over the
+  /// tensor ranks, using `arena` as scratch memory. Also sums the losses.
   void reduce(const LossSums& sums, Arena& arena);
 
-  /// As Optimizer::round_values().
+  /// See Optimizer::round_values().
   void round_values(int64_t steps_done) { optimizer_.round_values(steps_done); }
 
-  /// Step number `step` (counted from 0) of AdamW with the clipped gradients.
+  /// Runs step number `step` (counted from 0) of AdamW with the clipped gradients.
   void apply(int64_t step, double lr, const LossSums& sums);
 
  private:
   const ParallelGroups& groups_;
   std::unique_ptr<GradientReducer> reducer_;
-  std::unique_ptr<HeldRowGradients> held_row_gradients_;  // null where rows are not split
+  std::unique_ptr<HeldRowGradients> held_row_gradients_;  // null without sequence parallelism
   GradientClip clip_;
   Optimizer optimizer_;
 };

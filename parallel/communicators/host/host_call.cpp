@@ -38,7 +38,7 @@ class FirstError {
     if (error == ESRCH) {
       throw PeerError(fmt::format("rank {} of this group has ended", first >> 32));
     }
-    fail("the memory of rank {} of this group can not be reached: {}", first >> 32,
+    fail("the memory of rank {} of this group cannot be reached: {}", first >> 32,
          std::generic_category().message(error));
   }
 

@@ -37,7 +37,7 @@ MpiRuntime::MpiRuntime() : exceptions_(std::uncaught_exceptions()) {
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   require(provided >= MPI_THREAD_SERIALIZED,
-          "the MPI library can not be called by more than one thread, not even in turn: use one "
+          "the MPI library cannot be called by more than one thread, not even in turn: use one "
           "that was built with thread support (MPI_THREAD_SERIALIZED)");
   check_launch();
   context_ = std::make_shared<MpiContext>();

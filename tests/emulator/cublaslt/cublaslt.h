@@ -7,15 +7,15 @@
 #include <optional>
 #include <string>
 
-/// What stands behind tests/emulator/include/cublasLt.h: products that mean what their descriptors
-/// say, and cuBLASLt's documented rules. A product that the documentation does not list is one that
-/// the library does not have, which a status says; a call that a GPU would answer with wrong
-/// numbers or a fault ends the process with a message.
+/// The implementation of tests/emulator/include/cublasLt.h: products as their descriptors define
+/// them, and cuBLASLt's documented rules. A product that is not documented is unsupported, which a
+/// status reports. A call that makes a GPU compute wrong numbers or fault ends the process with a
+/// message.
 namespace emulator::cublaslt {
 
-// --- what lies in the opaque structures ---
+// --- contents of the opaque structures ---
 
-/// Tells a structure that was initialised from other bytes.
+/// Identifies an initialized structure.
 enum class Mark : uint32_t { none, product = 0x70726f64, matrix, preference, algorithm };
 
 struct ProductDesc {
@@ -25,13 +25,13 @@ struct ProductDesc {
   cudaDataType_t scale = CUDA_R_32F;
   int32_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
   uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  int32_t bias_type = -1, auxiliary_type = -1;  // -1: the result's
+  int32_t bias_type = -1, auxiliary_type = -1;  // -1: same as the result
   void* bias = nullptr;
   void* auxiliary = nullptr;
   int64_t auxiliary_ld = 0;
 };
 
-/// Column after column, `ld` elements apart.
+/// Column-major, with `ld` elements from column to column.
 struct MatrixDesc {
   static constexpr Mark kMark = Mark::matrix;
   Mark mark = kMark;
@@ -40,7 +40,7 @@ struct MatrixDesc {
   int64_t ld = 0;
 };
 
-/// Bytes by which A, B, C and D are aligned at least.
+/// The guaranteed alignment of A, B, C and D in bytes.
 using Alignments = std::array<uint32_t, 4>;
 
 struct PreferenceDesc {
@@ -57,7 +57,7 @@ void pack(const Desc& desc, Opaque* opaque) {
   *opaque = {};
   std::memcpy(opaque->data, &desc, sizeof(Desc));
 }
-/// Nothing where there is no such structure.
+/// Returns nothing if `opaque` is not such a structure.
 template <typename Desc, typename Opaque>
 std::optional<Desc> unpack(const Opaque* opaque) {
   if (opaque == nullptr) return {};
@@ -69,7 +69,7 @@ std::optional<Desc> unpack(const Opaque* opaque) {
 
 // --- products ---
 
-/// D (m, n) = alpha op(A) (m, k) op(B) (k, n) + beta C (m, n), and what the epilogue does to it.
+/// D (m, n) = alpha op(A) (m, k) op(B) (k, n) + beta C (m, n), followed by the epilogue.
 struct Problem {
   ProductDesc desc;
   MatrixDesc a, b, c, d;
@@ -90,7 +90,7 @@ struct Problem {
   }
 };
 
-/// What the descriptors say, or the status of what is wrong with them.
+/// The problem that the descriptors define, or a status that reports what is wrong with them.
 struct ReadProblem {
   cublasStatus_t status;
   Problem problem;
@@ -99,31 +99,31 @@ ReadProblem read_problem(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
                          cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
                          cublasLtMatrixLayout_t d);
 
-/// Success if the documentation lists such a product, whatever its algorithm.
+/// Returns success if the documentation lists such a product for any algorithm.
 cublasStatus_t support(const Problem& problem);
 
-/// The bytes by which `value`, an address or a distance, is aligned, up to 256.
+/// Returns the alignment of `value`, an address or a distance, in bytes, up to 256.
 uint32_t alignment_of(uint64_t value);
 
 size_t bytes_of(cudaDataType_t type);
-/// From a matrix's first byte to its last.
+/// Returns the bytes from a matrix's first byte to its last.
 size_t span_of(const MatrixDesc& matrix);
 MatrixDesc auxiliary_of(const Problem& problem);
 
-/// What an algorithm is good for: products of this kind, of these sizes or less.
+/// What an algorithm supports: products of this kind, up to these sizes.
 struct Algorithm {
   static constexpr Mark kMark = Mark::algorithm;
   Mark mark = kMark;
   int32_t m = 0, n = 0, k = 0;
-  uint64_t kind = 0;  // the types, the transposes and the epilogue
+  uint64_t kind = 0;  // types, transposes and epilogue
   uint32_t workspace_bytes = 0;
   std::array<uint16_t, 4> alignments = {};  // of A, B, C and D, as promised
   std::array<uint16_t, 4> distances = {};   // alignments of their columns
   std::array<uint16_t, 2> epilogue = {};    // alignments of the bias and the auxiliary matrix
 };
 
-/// Whether `algorithm` can be used for another problem than it was chosen for, as the library's
-/// cublasLtMatmulAlgoCheck says.
+/// Checks whether `algorithm` supports another problem than it was chosen for, like the library's
+/// cublasLtMatmulAlgoCheck.
 cublasStatus_t check_algorithm(const Problem& problem, const Algorithm& algorithm);
 
 struct Operands {
@@ -132,17 +132,17 @@ struct Operands {
   float alpha, beta;
 };
 
-/// Does it, in host memory or while device memory can be touched. Sums are of fp32.
+/// Computes the product, in host memory or while device memory is accessible. Accumulates in fp32.
 void multiply(const Problem& problem, const Operands& operands);
 
-/// Ends the process unless it is one of the calling thread's GPU.
+/// Ends the process unless the handle belongs to the calling thread's GPU.
 void require_handle(cublasLtHandle_t handle, const char* function);
 
-/// How many products had this epilogue since the program began.
+/// The number of products with this epilogue since the program started.
 int64_t products_with(cublasLtEpilogue_t epilogue);
 
-/// Whether the variable TESSERA_EMULATOR_CUBLASLT of the environment names `what`: "plain", a
-/// library without epilogues, or "exact", one whose algorithms are for the sizes that they were
+/// Returns whether the environment variable TESSERA_EMULATOR_CUBLASLT names `what`: "plain", a
+/// library without epilogues, or "exact", one whose algorithms support only the sizes they were
 /// chosen for.
 bool library_is(const char* what);
 

@@ -1,11 +1,11 @@
-// What cuBLASLt's functions write into its opaque structures.
+// The cuBLASLt functions that write its opaque structures.
 
 #include "tests/emulator/cublaslt/cublaslt.h"
 
 namespace emulator::cublaslt {
 namespace {
 
-/// An attribute has a type, and whoever gives another number of bytes has another in mind.
+/// An attribute has a type; a different size means that the caller expects another attribute.
 template <typename T>
 cublasStatus_t assign(T& attribute, const void* value, size_t bytes) {
   if (value == nullptr || bytes != sizeof(T)) return CUBLAS_STATUS_INVALID_VALUE;

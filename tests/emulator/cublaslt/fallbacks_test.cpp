@@ -1,5 +1,4 @@
-// What core/ops/cuda/matmul/matmul.cpp does with a cuBLASLt that lacks epilogues, and with its
-// algorithms.
+// How core/ops/cuda/matmul/matmul.cpp handles a cuBLASLt without epilogues, and its algorithms.
 
 #include "core/ops/cuda/matmul/matmul.h"
 #include "core/ops/matmul.h"
@@ -11,7 +10,7 @@ namespace {
 
 constexpr Device kGpu{DeviceType::cuda, 0};
 
-/// A tensor of numbers that host and GPU see.
+/// A tensor that host and GPU can access.
 class TestTensor {
  public:
   TestTensor(const Shape& shape, DType dtype, int seed = 0)
@@ -33,8 +32,8 @@ void expect_close(const TestTensor& actual, const TestTensor& expected, double t
   }
 }
 
-/// The four products of a layer of `rows` rows with a GELU behind it, and how many of them were
-/// one call of cuBLASLt with an epilogue.
+/// The four products of a layer with `rows` rows and GELU, and how many of them were one cuBLASLt
+/// call with an epilogue.
 struct Layer {
   explicit Layer(int64_t row_count, DType dtype = DType::bf16)
       : rows(row_count),
@@ -131,7 +130,7 @@ TEST(CublasLtFallbacks, SumRowsOfOne) {
 }
 
 TEST(CublasLtAlgorithms, ServeRowsThatRoundToTheSameNumber) {
-  const Layer first(67), second(68);  // both are 68's
+  const Layer first(67), second(68);  // both use the algorithm for 68
   EXPECT_EQ(first.fused_products, 4);
   for (int64_t i = 0; i < 67 * 24; ++i) ASSERT_EQ(first.active[i], second.active[i]);
 }
@@ -140,7 +139,7 @@ TEST(CublasLtAlgorithms, AreChosenAgainWhereOthersAreNotTaken) {
   std::optional<Layer> exact;
   {
     const Environment strict("TESSERA_EMULATOR_CUBLASLT", "exact");
-    exact.emplace(71);  // no test before it had as many rows
+    exact.emplace(71);  // no earlier test had this many rows
     EXPECT_EQ(exact->fused_products, 4);
   }
   exact->expect_near(Layer(71));

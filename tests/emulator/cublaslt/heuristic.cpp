@@ -1,4 +1,4 @@
-// Which algorithm cuBLASLt has for a product, and for which others that algorithm is good.
+// Which algorithm cuBLASLt has for a product, and which other products that algorithm supports.
 
 #include <algorithm>
 #include <bit>
@@ -43,7 +43,7 @@ std::array<uint16_t, 2> epilogue_alignments(const ProductDesc& desc) {
   return {alignment(desc.bias), alignment(desc.auxiliary)};
 }
 
-/// Sums are split where there is room for their parts, which then are of the compute type.
+/// Sums are split if the workspace has room for the partial sums, which have the compute type.
 uint32_t workspace_for(const Problem& problem, const PreferenceDesc& preference) {
   constexpr uint64_t kMost = 1 << 20;
   const bool splits = (preference.reductions & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0;
@@ -52,7 +52,7 @@ uint32_t workspace_for(const Problem& problem, const PreferenceDesc& preference)
   return splits && parts <= preference.workspace_bytes ? static_cast<uint32_t>(parts) : 0;
 }
 
-/// A GPU reads whole elements, so promises of less can not be kept.
+/// A GPU reads whole elements, so smaller alignments cannot be promised.
 cublasStatus_t check_promises(const Problem& problem, const Alignments& promised) {
   const std::array types = {problem.a.type, problem.b.type, problem.c.type, problem.d.type};
   for (size_t i = 0; i < types.size(); ++i) {

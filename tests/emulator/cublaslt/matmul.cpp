@@ -1,4 +1,4 @@
-// cuBLASLt's handles, and the call of a product: whether a GPU could do it as it is called.
+// cuBLASLt's handles and its matmul call, which checks whether a GPU could run the product.
 
 #include <atomic>
 #include <mutex>
@@ -23,7 +23,7 @@ struct Handles {
   std::set<const cublasLtContext*> alive;
 };
 Handles& handles() {
-  static auto* instance = new Handles;  // outlives every thread
+  static auto* instance = new Handles;  // outlives all threads
   return *instance;
 }
 
@@ -108,11 +108,11 @@ void check_in_place(const Problem& problem, const Operands& at) {
 
 void require_handle(cublasLtHandle_t handle, const char* function) {
   const std::lock_guard lock(handles().mutex);
-  if (!handles().alive.contains(handle)) fail_call(function, "there is no such handle");
+  if (!handles().alive.contains(handle)) fail_call(function, "the handle does not exist");
   int device = 0;
   cudaGetDevice(&device);
   if (handle->device == device) return;
-  fail_call(function, "the handle is of GPU " + std::to_string(handle->device) +
+  fail_call(function, "the handle belongs to GPU " + std::to_string(handle->device) +
                           ", but the thread's is " + std::to_string(device));
 }
 
@@ -197,7 +197,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   ++counts()[problem.desc.epilogue];
   emulator::enqueue(stream, [=, problem = problem, scratch = algorithm->workspace_bytes] {
     const emulator::DeviceAccess access;
-    if (scratch > 0) std::memset(workspace, 0xff, scratch);  // what was there is lost
+    if (scratch > 0) std::memset(workspace, 0xff, scratch);  // destroys previous contents
     multiply(problem, at);
   });
   return CUBLAS_STATUS_SUCCESS;

@@ -1,5 +1,5 @@
-// The products themselves, from what their descriptors say alone. Columns in memory are what the
-// CPU's library calls rows, so that it computes Dᵀ = op(B)ᵀ op(A)ᵀ.
+// The products, computed only from their descriptors. Columns in memory are rows for the CPU's
+// library, which therefore computes Dᵀ = op(B)ᵀ op(A)ᵀ.
 
 #include <algorithm>
 #include <bit>
@@ -21,7 +21,8 @@ using tessera::Tensor;
 
 DType dtype_of(cudaDataType_t type) { return type == CUDA_R_32F ? DType::f32 : DType::bf16; }
 
-/// Columns [first, first + count) as rows of a tensor: one, or any of a packed matrix.
+/// Returns columns [first, first + count) as rows of a tensor: one column, or any number if the
+/// matrix is packed.
 Tensor columns(const MatrixDesc& matrix, const void* data, int64_t first, int64_t count) {
   const size_t offset = static_cast<size_t>(first * matrix.ld) * bytes_of(matrix.type);
   auto* begin = static_cast<std::byte*>(const_cast<void*>(data)) + offset;
@@ -31,7 +32,7 @@ Tensor columns(const MatrixDesc& matrix, const void* data, int64_t first, int64_
 
 bool is_packed(const MatrixDesc& matrix) { return static_cast<uint64_t>(matrix.ld) == matrix.rows; }
 
-/// Copies between a matrix and a tensor (cols, rows), of any types.
+/// Copies between a matrix and a tensor (cols, rows) of any types.
 template <typename Copy>
 void for_columns(const MatrixDesc& matrix, const void* data, const Tensor& tensor, Copy copy) {
   const auto cols = static_cast<int64_t>(matrix.cols), step = is_packed(matrix) ? cols : 1;
@@ -53,14 +54,15 @@ OwnedTensor loaded(const MatrixDesc& matrix, const void* data, DType dtype) {
   return copy;
 }
 
-/// The nearest of TF32's numbers, which lack 13 bits of fp32's fraction. Ties go away from zero.
+/// Rounds to the nearest TF32 number, which drops 13 bits of fp32's fraction. Ties round away from
+/// zero.
 float round_to_tf32(float value) {
   const auto u = std::bit_cast<uint32_t>(value);
   const bool is_finite = (u & 0x7f800000u) != 0x7f800000u;
   return is_finite ? std::bit_cast<float>((u + 0x1000u) & ~0x1fffu) : value;
 }
 
-/// A or B as tensor cores take it.
+/// A or B as tensor cores read it.
 class Operand {
  public:
   Operand(const Problem& problem, const MatrixDesc& matrix, const void* data, int32_t transpose)
@@ -93,7 +95,7 @@ Tensor bias_of(const Problem& problem) {
   return {problem.desc.bias, {problem.m}, dtype_of(problem.bias_type()), kCpu};
 }
 
-/// Whether the CPU's library rounds the same sums once, at their end.
+/// Returns whether the CPU's library rounds these sums only once, at the end.
 bool is_one_product(const Problem& problem, const Operands& at) {
   const bool plain = problem.has(CUBLASLT_EPILOGUE_DEFAULT) ||
                      problem.has(CUBLASLT_EPILOGUE_BGRADB) ||
@@ -132,7 +134,7 @@ void apply_gelu(const Problem& problem, const Tensor& sums) {
   tessera::cpu::gelu_forward(sums, tessera::Gelu::tanh, sums);
 }
 
-/// Σ_k op(B)[k, j], over what is in memory whatever the products' operands are cut to.
+/// Σ_k op(B)[k, j] over the values in memory, before operands are rounded.
 void sum_second_operand(const Problem& problem, const void* b) {
   if (!problem.has(CUBLASLT_EPILOGUE_BGRADB)) return;
   const OwnedTensor operand = loaded(problem.b, b, DType::f32);

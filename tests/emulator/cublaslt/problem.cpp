@@ -1,4 +1,4 @@
-// What descriptors of a product mean together, and which products cuBLASLt's documentation lists.
+// What a product's descriptors mean together, and which products cuBLASLt's documentation lists.
 
 #include <limits>
 
@@ -14,7 +14,7 @@ bool is_sound(const MatrixDesc& matrix) {
 
 bool fits_int32(uint64_t value) { return value <= std::numeric_limits<int32_t>::max(); }
 
-/// The table of cublasLtMatmul's documentation, without the types that Tessera lacks.
+/// The table in cublasLtMatmul's documentation, without types that Tessera does not use.
 bool are_listed(const Problem& problem) {
   const cudaDataType_t in = problem.a.type, out = problem.d.type;
   if (problem.desc.scale != CUDA_R_32F || problem.b.type != in || problem.c.type != out) {
@@ -36,9 +36,9 @@ bool is_epilogue(const Problem& problem) {
          problem.has(CUBLASLT_EPILOGUE_GELU_AUX) || problem.has(CUBLASLT_EPILOGUE_DGELU);
 }
 
-/// Of a documented epilogue's own operands.
+/// Checks the operands of a documented epilogue.
 cublasStatus_t support_epilogue(const Problem& problem) {
-  // The documentation asks for no alignment; that libraries above it do 16 bytes is known.
+  // Undocumented; libraries on top of cuBLASLt are known to use 16 bytes.
   constexpr uint32_t kAlignment = 16;
   const ProductDesc& desc = problem.desc;
   if (problem.has_vector()) {
@@ -49,7 +49,7 @@ cublasStatus_t support_epilogue(const Problem& problem) {
     }
   }
   if (problem.has_auxiliary()) {
-    constexpr int64_t kMultiple = 8;  // of GELU's input; a mask of ReLU's would need 128
+    constexpr int64_t kMultiple = 8;  // for GELU's input; a ReLU mask would need 128
     const bool is_wide = desc.auxiliary_ld >= problem.m && desc.auxiliary_ld % kMultiple == 0;
     if (desc.auxiliary == nullptr || !is_wide) return CUBLAS_STATUS_INVALID_VALUE;
     if (problem.auxiliary_type() != problem.d.type) return CUBLAS_STATUS_INVALID_VALUE;
@@ -57,7 +57,7 @@ cublasStatus_t support_epilogue(const Problem& problem) {
       return CUBLAS_STATUS_NOT_SUPPORTED;
     }
   }
-  // So says NVIDIA's nvmath; sums over rows of one, in cuBLASLt before 12.3.4 alone.
+  // According to NVIDIA's nvmath. Sums over rows of one column: only before cuBLASLt 12.3.4.
   const bool is_gradient =
       problem.has(CUBLASLT_EPILOGUE_BGRADB) || problem.has(CUBLASLT_EPILOGUE_DGELU);
   if (is_gradient && problem.k == 1) return CUBLAS_STATUS_NOT_SUPPORTED;

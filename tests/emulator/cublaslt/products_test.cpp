@@ -1,4 +1,4 @@
-// What cuBLASLt's emulation computes, against the textbook's loops over what descriptors say.
+// Compares the results of cuBLASLt's emulation with textbook loops over the descriptors.
 
 #include <cmath>
 
@@ -32,7 +32,7 @@ double gelu(double x) {
 }
 double gelu_slope(double x) { return (gelu(x + 1e-5) - gelu(x - 1e-5)) / 2e-5; }
 
-/// Of numbers up to 32 that are rounded once.
+/// For numbers up to 32 that are rounded once.
 double tolerance(cudaDataType type) { return type == CUDA_R_32F ? 2e-5 : 32 * 0x1p-9; }
 
 void expect_near(const TestProduct& product, const TestSizes& sizes, const TestNumbers& actual,

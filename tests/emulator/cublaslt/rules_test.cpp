@@ -1,4 +1,4 @@
-// The rules of cuBLASLt that its emulation checks.
+// Tests the cuBLASLt rules that its emulation checks.
 
 #include "core/cuda/wait_check.h"
 #include "tests/emulator/cublaslt/cublaslt.h"
@@ -171,7 +171,7 @@ TEST(CublasLtMatmulDeathTest, WantsNoErrorThatIsLeft) {
   EXPECT_EQ(cudaGetLastError(), cudaErrorNotReady);
   EXPECT_EQ(product.run(), kDone);
   const WaitCheck watch([] {});
-  synchronize();  // asks until it is done
+  synchronize();  // polls until it is done
   EXPECT_EQ(product.run(), kDone);
   release(allocate(1));  // as does this
   EXPECT_EQ(product.run(), kDone);
@@ -222,13 +222,13 @@ TEST(CublasLtHandleDeathTest, IsOfTheThreadsGpuAndAlive) {
         cudaSetDevice(1);
         product.choose();
       },
-      "cublasLtMatmulAlgoGetHeuristic: the handle is of GPU 0, but the thread's is 1");
+      "cublasLtMatmulAlgoGetHeuristic: the handle belongs to GPU 0, but the thread's is 1");
   EXPECT_DEATH(
       {
         cublasLtDestroy(product.handle);
         product.choose();
       },
-      "there is no such handle");
+      "the handle does not exist");
 }
 
 TEST(CublasLtHandle, NeedsAGpu) {

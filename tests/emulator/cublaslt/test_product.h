@@ -11,7 +11,8 @@
 
 namespace tessera::cuda {
 
-/// What a product of cuBLASLt's is described by, to be changed before it is chosen or done.
+/// The description of a cuBLASLt product, which tests modify before they choose an algorithm or run
+/// it.
 struct TestSizes {
   int64_t m = 16, n = 8, k = 24;
   bool transpose_a = false, transpose_b = false;
@@ -20,7 +21,7 @@ struct TestSizes {
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
 };
 
-/// Numbers of fp32 or bf16 that host and GPU see.
+/// fp32 or bf16 numbers that host and GPU can access.
 class TestNumbers {
  public:
   TestNumbers(int64_t count, cudaDataType type, int seed)
@@ -51,7 +52,7 @@ class TestNumbers {
   Visible<char> data_;
 };
 
-/// A product with operands, its descriptors and what is needed to do it.
+/// A product with its operands, its descriptors and everything needed to run it.
 class TestProduct {
  public:
   explicit TestProduct(const TestSizes& sizes = {})
@@ -90,7 +91,7 @@ class TestProduct {
     return cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof(value));
   }
 
-  /// With its own bias and auxiliary matrix.
+  /// Uses its own bias and auxiliary matrix.
   void set_epilogue(cublasLtEpilogue_t epilogue) {
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<void*>(bias.get()));
@@ -106,7 +107,8 @@ class TestProduct {
     return status;
   }
 
-  /// In place, by what was chosen; `a_at` and `d_at` in another place, if they are given.
+  /// Runs in place with the chosen algorithm. `a_at` and `d_at`, if given, replace the addresses of
+  /// A and D.
   cublasStatus_t run(const void* a_at = nullptr, void* d_at = nullptr) {
     void* const out = d_at == nullptr ? d.get() : d_at;
     return cublasLtMatmul(handle, &desc, &alpha, a_at == nullptr ? a.get() : a_at, &a_layout,

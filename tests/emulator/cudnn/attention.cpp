@@ -52,7 +52,7 @@ class Attention {
   }
 
  private:
-  /// The gaps between sequences count: scratch lies as the rows do.
+  /// Gaps between sequences count, because scratch memory has the layout of the rows.
   static void require_end(int64_t end, std::optional<int64_t> most, const char* of) {
     if (!most.has_value() || end <= *most) return;
     fail_cudnn(std::to_string(end) + " rows of " + of + ", but max_total_seq_len said " +
@@ -83,7 +83,7 @@ class Attention {
         .get(dim[0] == 1 ? 0 : b, dim[1] == 1 ? 0 : h, dim[2] == 1 ? 0 : t, s);
   }
 
-  /// Of query t, for all keys.
+  /// Scores of query t for all keys.
   std::vector<double> scores(int64_t b, int64_t h, int64_t t, const std::vector<double>& q,
                              const std::vector<double>& k) const {
     const int64_t features = q_.features();

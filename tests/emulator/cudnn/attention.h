@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <unordered_map>
 
-/// What cuDNN's emulation computes: attention by the textbook, in double precision, from what a
-/// graph says of its tensors and nothing else.
+/// The computation of cuDNN's emulation: textbook attention in double precision, based only on what
+/// a graph says about its tensors.
 namespace emulator {
 
 using CudnnTensor = std::shared_ptr<cudnn_frontend::graph::Tensor_attributes>;
@@ -14,10 +14,9 @@ using CudnnPointers = std::unordered_map<int64_t, void*>;
 
 int64_t size_of(cudnn_frontend::DataType_t type);
 
-/// Runs one operation, with device memory in reach. Rows that are nobody's (beyond a sequence's
-/// length, up to where the next begins) and rows of out and statistics that see nothing become NaN:
-/// what cuDNN gives for these is written nowhere. Ends the process where lengths or offsets do not
-/// fit their tensors.
+/// Runs one operation with device memory accessible. Writes NaN where cuDNN's result is
+/// undocumented: rows beyond a sequence's length, up to the next sequence, and rows of out and
+/// statistics that see no keys. Ends the process if lengths or offsets do not fit their tensors.
 void run_cudnn_attention(const cudnn_frontend::graph::AttentionOperation& operation,
                          const CudnnPointers& pointers);
 

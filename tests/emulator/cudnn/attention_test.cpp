@@ -32,7 +32,7 @@ TEST_F(Cudnn, WhatIsBeyondALengthIsNeitherSeenNorWritten) {
   query_lengths_.get()[1] = 2, key_lengths_.get()[1] = 0;
   Forward forward;
   forward.pad();
-  forward.attributes.set_diagonal_band_left_bound(1);  // row 3 of the first sees nothing
+  forward.attributes.set_diagonal_band_left_bound(1);  // row 3 of the first sees no keys
   ASSERT_EQ(forward.build(handle_).get_message(), "");
   ASSERT_EQ(run(forward.graph).get_message(), "");
   const auto out = [&](int64_t b, int64_t t) {
@@ -64,7 +64,7 @@ TEST_F(CudnnDeathTest, PlansAreNotCompiledWhileAStreamIsCapturedAndOutliveTheirG
   graph.launch();
   EXPECT_NEAR(statistic(0, 0, 0), std::log(6.0), 1e-6);
   forward.reset();
-  EXPECT_DEATH(graph.launch(), "a graph launches a plan of cuDNN's that is gone");
+  EXPECT_DEATH(graph.launch(), "a graph launches a cuDNN plan that was destroyed");
 
   const auto compile = [&] {
     Forward other;

@@ -7,7 +7,7 @@
 
 #include "tests/emulator/test_launch.h"
 
-/// What tests of cuDNN's emulation share: a small forward pass.
+/// Shared by tests of cuDNN's emulation: a small forward pass.
 namespace tessera::cuda::cudnn_test {
 
 namespace fe = cudnn_frontend;
@@ -38,7 +38,7 @@ inline Tensor_attributes integers(int64_t uid, int64_t count) {
       .set_stride({1, 1, 1, 1});
 }
 
-/// A forward pass, which tests change before it is built.
+/// A forward pass that tests modify before building it.
 struct Forward {
   Graph graph;
   SDPA_attributes attributes;
@@ -104,7 +104,7 @@ class Cudnn : public ::testing::Test {
 
   const Environment on_{"TESSERA_EMULATOR_CUDNN", "1"};
   cudnnHandle_t handle_ = nullptr;
-  // Queries and keys are zeros: all keys that are seen have the same weight.
+  // Queries and keys are zero, so that all visible keys have the same weight.
   const Visible<bfloat16> q_{kElements}, k_{kElements}, v_{kElements}, o_{kElements};
   const Visible<float> statistics_{kRowsOfHeads};
   const Visible<int32_t> query_lengths_{kBatch}, key_lengths_{kBatch};

@@ -1,5 +1,4 @@
-// cudnn_frontend's graphs: described, checked in the order that it asks for, and run on the stream
-// of a handle.
+// cudnn_frontend's graphs: described, checked in the required order, and run on a handle's stream.
 
 #include <cudnn_frontend.h>
 
@@ -39,7 +38,7 @@ error_t error_of(Check check) {
   }
 }
 
-/// As on Hopper: gradients in one order take two bytes for each pair of positions.
+/// As on Hopper: deterministic gradients take two bytes for each pair of positions.
 int64_t workspace_of(const AttentionOperation& operation) {
   const std::vector<int64_t>& dim = operation.q->get_dim();
   const int64_t heads = dim[0] * dim[1];
@@ -85,13 +84,12 @@ std::array<Graph::Tensor, 3> Graph::sdpa_backward(Tensor q, Tensor k, Tensor v, 
 
 error_t Graph::require_state(State needed, const char* call) const {
   if (state_ >= needed) return {};
-  return {error_code_t::GRAPH_NOT_SUPPORTED,
-          std::string(call) + " was called before what has to come before it"};
+  return {error_code_t::GRAPH_NOT_SUPPORTED, std::string(call) + " was called out of order"};
 }
 
 error_t Graph::validate() {
   if (operations_.size() != 1) {
-    return {error_code_t::GRAPH_NOT_SUPPORTED, "a graph of one attention is what is emulated"};
+    return {error_code_t::GRAPH_NOT_SUPPORTED, "only graphs of one attention are emulated"};
   }
   for (const DataType_t type : {io_type_, intermediate_type_, compute_type_}) {
     if (type != DataType_t::NOT_SET) continue;
@@ -117,10 +115,10 @@ error_t Graph::create_execution_plans(const std::vector<HeurMode_t>& modes) {
   if (error_t error = require_state(State::lowered, "create_execution_plans"); error.is_bad()) {
     return error;
   }
-  if (modes.empty()) return {error_code_t::INVALID_VALUE, "no heuristics are named"};
+  if (modes.empty()) return {error_code_t::INVALID_VALUE, "no heuristic modes are given"};
   if (!is_switched_on()) {
     return {error_code_t::GRAPH_NOT_SUPPORTED,
-            "the emulated cuDNN takes nothing but with TESSERA_EMULATOR_CUDNN=1"};
+            "the emulated cuDNN supports attention only with TESSERA_EMULATOR_CUDNN=1"};
   }
   state_ = State::planned;
   return {};
@@ -137,14 +135,14 @@ error_t Graph::check_support() {
 error_t Graph::build(cudnnHandle_t handle, const std::vector<HeurMode_t>& modes) {
   if (handle == nullptr) return {error_code_t::HANDLE_ERROR, "the handle is null"};
   if (emulator::thread_capture_forbids()) {
-    return {error_code_t::CUDA_API_FAILED, "plans can not be compiled while a stream is captured"};
+    return {error_code_t::CUDA_API_FAILED, "plans cannot be compiled while a stream is captured"};
   }
   error_t error = validate();
   if (error.is_good()) error = build_operation_graph();
   if (error.is_good()) error = create_execution_plans(modes);
   if (error.is_good()) error = check_support();
   if (error.is_bad()) return error;
-  // A plan is what the graph says now, whatever is said of its tensors later.
+  // A plan is a snapshot of the graph; later changes of tensors do not affect it.
   plan_ = std::make_shared<const AttentionOperation>(operations_[0]);
   state_ = State::built;
   return {};
@@ -172,7 +170,7 @@ error_t Graph::execute(cudnnHandle_t handle, std::unordered_map<int64_t, void*>&
   }
   const auto run = [workspace, bytes, pointers](const AttentionOperation& plan) {
     const emulator::DeviceAccess access;
-    std::memset(workspace, 0xff, static_cast<size_t>(bytes));  // who keeps something there loses it
+    std::memset(workspace, 0xff, static_cast<size_t>(bytes));  // destroys anything kept there
     emulator::run_cudnn_attention(plan, pointers);
   };
   if (!is_captured(handle->stream)) {
@@ -182,7 +180,7 @@ error_t Graph::execute(cudnnHandle_t handle, std::unordered_map<int64_t, void*>&
   // A captured graph launches the plan's kernels, which cuDNN unloads with the plan.
   emulator::enqueue(handle->stream, [run, plan = std::weak_ptr(plan_)] {
     if (const auto its_plan = plan.lock()) return run(*its_plan);
-    std::fprintf(stderr, "emulated GPU: a graph launches a plan of cuDNN's that is gone\n");
+    std::fprintf(stderr, "emulated GPU: a graph launches a cuDNN plan that was destroyed\n");
     std::abort();
   });
   return {};

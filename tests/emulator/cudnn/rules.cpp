@@ -1,4 +1,4 @@
-// The rules of cudnn-frontend's docs/operations/Attention.md, and what its checks refuse.
+// The rules in cudnn-frontend's docs/operations/Attention.md, and what its own checks reject.
 
 #include "tests/emulator/cudnn/rules.h"
 
@@ -29,11 +29,11 @@ std::string text(const Dims& dims) {
   return text + "}";
 }
 
-/// A tensor with all that a graph must say of it.
+/// Requires all attributes that a graph must set on a tensor.
 void require_described(const CudnnTensor& tensor, const std::string& name) {
   refuse_if(tensor == nullptr, error_code_t::ATTRIBUTE_NOT_SET, name + " is not set");
   refuse_if(tensor->get_is_virtual(), error_code_t::ATTRIBUTE_NOT_SET,
-            name + " is virtual: set_output(true) gives it a place in memory");
+            name + " is virtual: store it in memory with set_output(true)");
   refuse_if(!tensor->uid(), error_code_t::ATTRIBUTE_NOT_SET, name + " has no uid");
   refuse_if(tensor->get_data_type() == DataType_t::NOT_SET, error_code_t::ATTRIBUTE_NOT_SET,
             name + " has no data type");
@@ -53,7 +53,7 @@ void require_integers(const CudnnTensor& tensor, const std::string& name, int64_
             name + " must be INT32");
 }
 
-/// Q, K, V, O or a gradient of one: rows that 16-byte loads can take.
+/// Q, K, V, O or their gradients: rows must allow 16-byte loads.
 void require_operand(const CudnnTensor& tensor, const std::string& name, const Dims& dim) {
   require_described(tensor, name);
   require_dim(tensor, name, dim);
@@ -115,7 +115,7 @@ void require_lengths(const AttentionOperation& operation, int64_t batch) {
     return;
   }
   refuse_if(options.seq_len_q != nullptr || options.seq_len_kv != nullptr,
-            error_code_t::ATTRIBUTE_NOT_SET, "seq_len_q and seq_len_kv are for a padding mask");
+            error_code_t::ATTRIBUTE_NOT_SET, "seq_len_q and seq_len_kv require a padding mask");
   refuse_if(is_ragged(operation), error_code_t::GRAPH_NOT_SUPPORTED,
             "ragged offsets are only supported with a padding mask");
 }
@@ -169,7 +169,7 @@ void require_whole(const AttentionOperation& operation) {
             "the right bound must not be negative, but is " +
                 std::to_string(options.right_bound.value_or(0)));
   refuse_if((options.max_total_seq_len_q || options.max_total_seq_len_kv) && !is_ragged(operation),
-            error_code_t::GRAPH_NOT_SUPPORTED, "max_total_seq_len is for ragged tensors");
+            error_code_t::GRAPH_NOT_SUPPORTED, "max_total_seq_len requires ragged tensors");
   std::set<int64_t> uids;
   for (const CudnnTensor& tensor : tensors_of(operation)) {
     refuse_if(!uids.insert(*tensor->uid()).second, error_code_t::INVALID_VALUE,
@@ -209,12 +209,12 @@ void require_pointers(const AttentionOperation& operation, const CudnnPointers& 
     refuse_if(found == pointers.end(), error_code_t::INVALID_VARIANT_PACK,
               name + " not found in variant pack");
     const int64_t bytes = size_of(tensor->get_data_type());
-    // What the frontend tells the backend of a tensor that has no set_alignment.
+    // The frontend's default alignment of a tensor without set_alignment.
     constexpr uintptr_t kAlignment = 16;
     refuse_if(reinterpret_cast<uintptr_t>(found->second) % kAlignment != 0,
               error_code_t::INVALID_VARIANT_PACK,
               name + ": the pointer is not aligned to 16 bytes");
-    // What a ragged tensor's offsets reach is not known before it runs.
+    // The extent of a ragged tensor depends on its offsets, which are unknown before it runs.
     int64_t last = 0;
     for (size_t i = 0; i < 4 && tensor->get_ragged_offset() == nullptr; ++i) {
       last += (tensor->get_dim()[i] - 1) * tensor->get_stride()[i];

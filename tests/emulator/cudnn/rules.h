@@ -4,23 +4,23 @@
 
 #include "tests/emulator/cudnn/attention.h"
 
-/// What cuDNN documents of the attention that it takes.
+/// cuDNN's documented requirements for attention.
 namespace emulator {
 
-/// The tensors of an operation that exist in memory, each once, ragged offsets among them.
+/// Returns the tensors of an operation that exist in memory, each once, including ragged offsets.
 std::vector<CudnnTensor> tensors_of(const cudnn_frontend::graph::AttentionOperation& operation);
 
-/// Throws an error_t: first, a graph that is not whole, or contradicts itself; second, what cuDNN
-/// has no engine for on GPUs of compute capability `sm_version` / 10.
+/// Throw an error_t. The first checks that a graph is complete and consistent, the second that
+/// cuDNN has an engine for it on GPUs of compute capability `sm_version` / 10.
 void require_whole(const cudnn_frontend::graph::AttentionOperation& operation);
 void require_supported(const cudnn_frontend::graph::AttentionOperation& operation, int sm_version);
 
-/// Throws an error_t unless `pointers` has an address for each tensor and no other, aligned, and in
-/// memory of the GPU.
+/// Throws an error_t unless `pointers` has an aligned address in GPU memory for each tensor, and no
+/// others.
 void require_pointers(const cudnn_frontend::graph::AttentionOperation& operation,
                       const CudnnPointers& pointers);
 
-/// Throws an error_t unless [data, data + bytes) is memory of the GPU.
+/// Throws an error_t unless [data, data + bytes) is GPU memory.
 void require_device_memory(const void* data, int64_t bytes, const std::string& what);
 
 }  // namespace emulator

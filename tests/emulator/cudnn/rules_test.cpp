@@ -26,7 +26,7 @@ TEST_F(Cudnn, RefusesWhatItsDocumentationDoesNotTake) {
         f.pad();
         f.attributes.set_padding_mask(false);
       },
-      "are for a padding mask");
+      "require a padding mask");
   change(
       [](Forward& f) {
         f.q->set_ragged_offset(std::make_shared<Tensor_attributes>(integers(kOffsets, kBatch + 1)));
@@ -92,7 +92,7 @@ TEST_F(Cudnn, RefusesGradientsThatHopperOrAmpereDoNotHave) {
   EXPECT_EQ(message(256, false, 90, false), "");
   EXPECT_NE(message(256, false, 80, false).find("at most 128"), std::string::npos);
   EXPECT_NE(message(64, true, 80, false).find("Deterministic"), std::string::npos);
-  EXPECT_NE(message(64, false, 90, true).find("is for ragged tensors"), std::string::npos);
+  EXPECT_NE(message(64, false, 90, true).find("requires ragged tensors"), std::string::npos);
 }
 
 TEST_F(Cudnn, RefusesTensorsThatAGpuCanNotReach) {

@@ -32,18 +32,18 @@ class CudnnView {
   int64_t heads() const { return tensor_.get_dim()[1]; }
   int64_t features() const { return tensor_.get_dim()[3]; }
 
-  /// The rows that belong to sequence b: those up to where the next begins.
+  /// The rows of sequence b, up to the start of the next sequence.
   int64_t rows(int64_t b) const {
     if (offsets_ == nullptr) return tensor_.get_dim()[2];
     return (offsets_[b + 1] - offsets_[b]) / tensor_.get_stride()[2];
   }
 
-  /// Where `length` rows of sequence b end among the rows of all, if ragged.
+  /// If ragged: the end of `length` rows of sequence b within all rows.
   int64_t end(int64_t b, int64_t length) const {
     return offsets_ == nullptr ? 0 : offsets_[b] / tensor_.get_stride()[2] + length;
   }
 
-  /// Ends the process unless `length` rows of sequence b are there.
+  /// Ends the process unless sequence b has `length` rows.
   void require_rows(int64_t b, int64_t length) const {
     if (offsets_ == nullptr || length == 0) return;
     constexpr int64_t kAlignedTo = 16;
@@ -79,7 +79,7 @@ class CudnnView {
     }
   }
 
-  /// `length` rows of (b, h), as (length, D).
+  /// Returns `length` rows of (b, h) as (length, D).
   std::vector<double> read(int64_t b, int64_t h, int64_t length) const {
     std::vector<double> values;
     values.reserve(static_cast<size_t>(length * features()));
@@ -88,7 +88,7 @@ class CudnnView {
     }
     return values;
   }
-  /// The rows of (b, h), of which `values` has the first; the others become garbage.
+  /// Writes `values` to the first rows of (b, h); the others become garbage.
   void write(int64_t b, int64_t h, const std::vector<double>& values) const {
     for (int64_t s = 0; s < rows(b); ++s) {
       for (int64_t d = 0; d < features(); ++d) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// cuBLASLt's API, as far as core/ops/cuda uses it, under the same names and with the same sizes, on
-// an emulated GPU. tests/emulator/cublaslt/cublaslt.h says what stands behind it.
+// The part of cuBLASLt's API that core/ops/cuda uses, with the same names and sizes, for the
+// emulated GPU. tests/emulator/cublaslt/cublaslt.h describes the implementation.
 
 #include <cuda_runtime.h>
 #include <library_types.h>
@@ -70,7 +70,7 @@ enum cublasLtMatmulDescAttributes_t {
 enum cublasLtMatmulPreferenceAttributes_t {
   CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1,    // uint64_t
   CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK = 3,  // uint32_t
-  CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES = 5,  // uint32_t, as the next three
+  CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES = 5,  // uint32_t, like the next three
   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES = 6,
   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES = 7,
   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES = 8,

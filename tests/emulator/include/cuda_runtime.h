@@ -1,8 +1,8 @@
 #pragma once
 
-// CUDA's execution model on the CPU, for the sources in core/cuda and core/ops/cuda: what they use
-// of CUDA's language and runtime, under the same names. Threads of a block are fibers of one thread
-// of the host; what a kernel may do is checked more strictly than a GPU would. See emulator.h.
+// CUDA's execution model on the CPU, for the sources in core/cuda and core/ops/cuda: the parts of
+// CUDA's language and runtime that they use, under the same names. Threads of a block are fibers of
+// one host thread. Kernels are checked more strictly than on a GPU. See emulator.h.
 
 #include <cmath>
 #include <cstddef>
@@ -22,8 +22,8 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 
-// Each declaration of shared memory has a section of its own, so that shared_memory.cpp finds all
-// of them (GCC refuses one section for variables in templates and outside).
+// Each declaration of shared memory has its own section, so that shared_memory.cpp finds all of
+// them. (GCC does not allow variables in templates and outside to share a section.)
 #define EMULATOR_TEXT_OF(x) #x
 #define EMULATOR_TEXT(x) EMULATOR_TEXT_OF(x)
 #define __shared__ static __attribute__((section("emulator_shared_" EMULATOR_TEXT(__COUNTER__))))
@@ -58,7 +58,7 @@ inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 
-// One grid runs at a time in a process.
+// A process runs one grid at a time.
 inline uint3 threadIdx{};
 inline uint3 blockIdx{};
 inline dim3 blockDim{};
@@ -208,7 +208,7 @@ struct cudaLaunchConfig_t {
   dim3 gridDim, blockDim;
   size_t dynamicSmemBytes;
   cudaStream_t stream;
-  const char* emulated_name;  // of the kernel, for messages: the emulator's own
+  const char* emulated_name;  // of the kernel, for messages; specific to the emulator
 };
 
 const char* cudaGetErrorString(cudaError_t code);

@@ -4,8 +4,8 @@
 
 #include <cstddef>
 
-// What Tessera uses of cuDNN's own header, under the same names: a handle and its stream. The work
-// is asked for with cudnn_frontend.h and done in tests/emulator/cudnn*.cpp.
+// The part of cuDNN's own header that Tessera uses, under the same names: a handle and its stream.
+// cudnn_frontend.h describes the work, and tests/emulator/cudnn/ implements it.
 
 #define CUDNN_VERSION 91900
 
@@ -18,7 +18,7 @@ using cudnnHandle_t = struct cudnnContext*;
 
 size_t cudnnGetVersion();
 const char* cudnnGetErrorString(cudnnStatus_t status);
-/// On the calling thread's GPU, for the null stream.
+/// Creates a handle on the calling thread's GPU, for the null stream.
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle);
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle);
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream);

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-// What Tessera uses of nvidia-cudnn-frontend, under the same names: graphs of one attention, or of
-// one attention's gradients. With TESSERA_EMULATOR_CUDNN=1 the emulated GPU takes what cuDNN 9.19
-// documents for Hopper (docs/operations/Attention.md of cudnn-frontend), in bf16, and otherwise
-// nothing; what is wrong is an error that says what, as there.
+// The part of nvidia-cudnn-frontend that Tessera uses, under the same names: graphs of one
+// attention, or of its gradients. With TESSERA_EMULATOR_CUDNN=1, the emulated GPU supports in bf16
+// what cuDNN 9.19 documents for Hopper (docs/operations/Attention.md of cudnn-frontend); otherwise,
+// it supports nothing. Mistakes are errors with a reason, as in the original.
 namespace cudnn_frontend {
 
 enum class error_code_t {
@@ -48,7 +48,7 @@ enum class DataType_t { NOT_SET, FLOAT, HALF, BFLOAT16, INT32, BOOLEAN };
 enum class HeurMode_t { A, B, FALLBACK };
 enum class DiagonalAlignment_t { TOP_LEFT, BOTTOM_RIGHT };
 
-/// A GPU that need not be there. The emulation looks only at the graph's set_sm_version().
+/// A GPU that need not exist. The emulation uses only the graph's set_sm_version().
 class DeviceProperties {
  public:
   error_t deserialize(const std::vector<uint8_t>& json);
@@ -69,7 +69,7 @@ class Tensor_attributes {
   Tensor_attributes& set_ragged_offset(const std::shared_ptr<Tensor_attributes>& offset) {
     return ragged_offset_ = offset, *this;
   }
-  /// Whether it is given a place in memory: what an operation gives has none before.
+  /// Whether the tensor is stored in memory. By default, outputs of an operation are not.
   Tensor_attributes& set_output(bool output) { return is_virtual_ = !output, *this; }
 
   std::optional<uid_t> uid() const { return uid_; }
@@ -87,7 +87,7 @@ class Tensor_attributes {
   bool is_virtual_ = false;
 };
 
-/// What both passes are told.
+/// Options of both passes.
 struct AttentionOptions {
   using Tensor = std::shared_ptr<Tensor_attributes>;
 
@@ -101,7 +101,7 @@ struct AttentionOptions {
   std::optional<int64_t> max_total_seq_len_q, max_total_seq_len_kv;  // backward
 };
 
-/// The setters of both passes.
+/// Setters of both passes.
 template <typename Self>
 class CommonAttributes {
  public:
@@ -143,7 +143,7 @@ class SDPA_backward_attributes : public CommonAttributes<SDPA_backward_attribute
   }
 };
 
-/// One attention: its options, and its tensors, those of the backward pass null in a forward one.
+/// One attention: its options and tensors. Those of the backward pass are null in a forward pass.
 struct AttentionOperation {
   using Tensor = std::shared_ptr<Tensor_attributes>;
 
@@ -164,9 +164,9 @@ class Graph {
   Graph& set_sm_version(int version) { return sm_version_ = version, *this; }
 
   Tensor tensor(const Tensor_attributes& attributes);
-  /// out and statistics.
+  /// Returns out and statistics.
   std::array<Tensor, 2> sdpa(Tensor q, Tensor k, Tensor v, SDPA_attributes attributes);
-  /// dq, dk and dv.
+  /// Returns dq, dk and dv.
   std::array<Tensor, 3> sdpa_backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor d_o,
                                       Tensor stats, SDPA_backward_attributes attributes);
 
@@ -190,7 +190,8 @@ class Graph {
   int sm_version_ = 90;
   std::vector<AttentionOperation> operations_;
   State state_ = State::described;
-  std::shared_ptr<const AttentionOperation> plan_;  // what runs; recorded work knows it weakly
+  std::shared_ptr<const AttentionOperation>
+      plan_;  // the plan to run; captured work refers to it weakly
 };
 
 }  // namespace graph

@@ -7,7 +7,7 @@
 #include <source_location>
 #include <string>
 
-/// What stands behind tests/emulator/include/cuda_runtime.h: how an emulated GPU runs a kernel.
+/// The implementation of tests/emulator/include/cuda_runtime.h: how the emulated GPU runs kernels.
 namespace emulator {
 
 /// Three dimensions of a grid or block.
@@ -22,17 +22,17 @@ struct Launch {
   size_t shared_bytes = 0;
 };
 
-/// Whether a GPU would take it.
+/// Returns whether a GPU would accept the launch.
 bool can_launch(const Launch& launch);
 
-/// Runs a grid, one block after the other, on the calling thread. Device memory can be touched
-/// meanwhile. Grids of several threads of the host take turns.
+/// Runs a grid on the calling thread, one block after the other, with device memory accessible.
+/// Grids of several host threads take turns.
 void run_grid(const Launch& launch, const std::function<void()>& thread);
 
 /// Ends the process with a message that names the kernel, block and thread.
 [[noreturn]] void fail(const std::string& what);
 
-/// The same of what the host calls, as "cudaMalloc".
+/// Does the same for a host call, such as "cudaMalloc".
 [[noreturn]] void fail_call(const char* call, const std::string& what);
 
 struct Stream;
@@ -40,37 +40,39 @@ struct Event;
 struct Graph;
 struct GraphExec;
 
-/// Does `work` now or, with TESSERA_EMULATOR_LAZY=1, when the host or another stream first waits
-/// for it; keeps it for a graph while the stream is captured.
+/// Runs `work` now or, with TESSERA_EMULATOR_LAZY=1, when the host or another stream first waits
+/// for it. Adds it to a graph if the stream is being captured.
 void enqueue(Stream* stream, std::function<void()> work);
 
-// --- what a running kernel asks for ---
+// --- calls of a running kernel ---
 
-/// Bytes of the launch's dynamic shared memory.
+/// The launch's dynamic shared memory.
 void* dynamic_shared();
 
 int lane();
 
-/// Where in the source a kernel stands.
+/// A kernel's position in the source.
 using Site = std::source_location;
 
-/// All threads of the block, at one place of the source; fails if any of them never comes.
+/// Waits for all threads of the block at one position in the source; fails if any of them never
+/// arrives.
 void block_barrier(const Site& site);
 
 enum class Exchange : uint8_t { barrier, shuffle, vote, together };
 
-/// What a lane brings to an exchange, and what it takes away.
+/// A lane's input to an exchange, and its output.
 struct Parcel {
   Exchange kind = Exchange::barrier;
-  int size = 0;                          ///< bytes of `value`
-  int source = 0;                        ///< shuffle: the lane whose value it gets
-  unsigned mask = 0;                     ///< of the lanes that take part
-  alignas(16) std::byte value[16] = {};  ///< shuffle: given, then got; vote: 0 or 1, then ballot
-  void (*work)(void* const* lanes) = nullptr;  ///< together: called once with all lanes' `mine`
+  int size = 0;                          ///< of `value` in bytes
+  int source = 0;                        ///< shuffle: the lane to read from
+  unsigned mask = 0;                     ///< participating lanes
+  alignas(16) std::byte value[16] = {};  ///< shuffle: input, then output; vote: 0 or 1, then ballot
+  void (*work)(void* const* lanes) = nullptr;  ///< together: called once with `mine` of all lanes
   void* mine = nullptr;
 };
 
-/// All lanes of the parcel's mask, at one place of the source; fails if any of them never comes.
+/// Waits for all lanes of the parcel's mask at one position in the source; fails if any of them
+/// never arrives.
 void warp_exchange(Parcel& parcel, const Site& site);
 
 template <typename T>
@@ -83,8 +85,8 @@ T shuffle(unsigned mask, T value, int source, const Site& site) {
   return value;
 }
 
-/// What a warp does as one, as its tensor cores do: when all 32 lanes are here, kWork gets what
-/// each of them brings, to read and to write.
+/// An operation of a whole warp, such as those of tensor cores: once all 32 lanes have arrived,
+/// calls kWork with the operands of all lanes, for reading and writing.
 template <auto kWork, typename T>
 void together(T& mine, const Site& site) {
   Parcel parcel{Exchange::together, sizeof(T), 0, 0xffffffffu, {}};
@@ -97,14 +99,14 @@ void together(T& mine, const Site& site) {
   warp_exchange(parcel, site);
 }
 
-/// What a lane brings to PTX's mma.m16n8k16 of bf16, C += A B, where C becomes the sum.
+/// A lane's operands of PTX's mma.m16n8k16 for bf16, C += A B. C is replaced by the sum.
 struct MmaOperands {
   float c[4];
   uint32_t a[4], b[2];
 };
 void mma_m16n8k16(MmaOperands* const* lanes);
 
-/// What a lane brings to PTX's ldmatrix of four matrices of 16 bits, and gets.
+/// A lane's input and output of PTX's ldmatrix for four matrices of 16-bit elements.
 struct MatrixRow {
   const void* row;
   uint32_t registers[4];

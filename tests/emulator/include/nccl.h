@@ -1,9 +1,9 @@
 #pragma once
 
-// What parallel/nccl uses of NCCL, under the same names, between ranks of one host, each with an
-// emulated GPU of its own: threads of one process, or processes. A wrong use ends the process with
-// a message, where NCCL would hang, corrupt memory or crash; see nccl/check.h and
-// nccl/home_clique.h. What NCCL answers by a code, this does.
+// The part of NCCL that parallel/communicators/nccl uses, under the same names, between ranks on
+// one host with an emulated GPU each. Ranks are threads of one process, or processes. Misuse that
+// makes NCCL hang, corrupt memory or crash ends the process with a message; see nccl/check.h and
+// nccl/home_clique.h. Errors that NCCL reports by a code are reported by the same code.
 
 #include <cuda_runtime.h>
 
@@ -47,7 +47,7 @@ enum ncclRedOp_t { ncclSum = 0, ncclProd, ncclMax, ncclMin, ncclAvg };
 struct ncclConfig_t {
   size_t size;
   unsigned magic, version;
-  int blocking;  ///< 0: the emulator has no others
+  int blocking;  ///< 0: the emulator supports no other
 };
 #define NCCL_CONFIG_INITIALIZER \
   { sizeof(ncclConfig_t), 0xcafebeef, NCCL_VERSION_CODE, INT_MIN }
@@ -64,7 +64,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 
-/// Only aborts are emulated within a group.
+/// Within a group, only aborts are emulated.
 ncclResult_t ncclGroupStart();
 ncclResult_t ncclGroupEnd();
 

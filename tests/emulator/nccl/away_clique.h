@@ -9,11 +9,11 @@
 
 namespace emulator {
 
-/// A communicator's ranks as one of them sees them whose process did not make the id: it tells that
-/// process, where a NcclGuest stands for it, what it does, and hears what comes of it.
+/// A communicator as seen by a rank whose process did not create the id. It tells the process that
+/// did, where an NcclGuest represents the rank, what the rank does, and receives the results.
 class NcclAwayClique final : public NcclClique {
  public:
-  /// Null if the process is not there.
+  /// Returns null if the process does not exist.
   static NcclAwayClique* to(pid_t process, uint64_t number, int size);
 
   void join(ncclComm& comm) override;

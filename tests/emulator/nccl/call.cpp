@@ -90,7 +90,7 @@ size_t bytes_of(ncclDataType_t type) {
 
 bool belong_together(const NcclCall& a, const NcclCall& b) {
   if (a.count != b.count || a.type != b.type || a.captured != b.captured) return false;
-  if (a.is_message()) return a.kind != b.kind;  // who sends to whom has been looked at
+  if (a.is_message()) return a.kind != b.kind;  // sender and receiver were already matched
   return a.kind == b.kind && (!reduces(a.kind) || a.op == b.op) && a.root == b.root;
 }
 

@@ -11,16 +11,16 @@ namespace emulator {
 
 enum class NcclKind : uint8_t { all_reduce, all_gather, reduce_scatter, broadcast, send, recv };
 
-/// What one rank asks of NCCL.
+/// One rank's call of NCCL.
 struct NcclCall {
   NcclKind kind;
   const void* send = nullptr;
   void* recv = nullptr;
-  size_t count = 0;  ///< as the call takes it
+  size_t count = 0;  ///< as passed to the call
   ncclDataType_t type = ncclFloat32;
   ncclRedOp_t op = ncclSum;
   int root = 0;           ///< or the peer of a message
-  bool captured = false;  ///< it comes from a graph
+  bool captured = false;  ///< launched by a graph
 
   bool is_message() const { return kind == NcclKind::send || kind == NcclKind::recv; }
 };
@@ -30,17 +30,17 @@ std::string describe(const NcclCall& call);
 
 size_t bytes_of(ncclDataType_t type);
 
-/// Whether two ranks' calls are of the same collective, or a send and its receive.
+/// Returns whether two ranks' calls are the same collective, or a send and its receive.
 bool belong_together(const NcclCall& a, const NcclCall& b);
 
-/// Between which ranks a call is: all, or a message's two.
+/// The ranks that take part in a call: all, or a message's two.
 struct NcclChannel {
   int sender = -1, receiver = -1;
   auto operator<=>(const NcclChannel&) const = default;
 };
 NcclChannel channel_of(int rank, const NcclCall& call);
 
-/// What needs connections of its own.
+/// Calls that share connections.
 struct NcclLink {
   NcclKind kind;
   NcclChannel channel;
@@ -48,18 +48,17 @@ struct NcclLink {
 };
 NcclLink link_of(int rank, const NcclCall& call);
 
-/// Bytes of the buffers that rank `rank` of `ranks` sends and receives; 0 of one that is not used.
+/// Buffer sizes of rank `rank` of `ranks` in bytes; 0 for a buffer that is not used.
 struct NcclBytes {
   size_t send = 0, recv = 0;
 };
 NcclBytes buffer_bytes(const NcclCall& call, int rank, int ranks);
 
-/// Does what the calls of all ranks, in their order, ask together; of a message its sender's and
-/// its receiver's. Device memory can be touched meanwhile.
+/// Performs the calls of all ranks, in order; for a message, those of the sender and the receiver.
+/// Device memory must be accessible.
 ///
-/// As NCCL's ring does, numbers are added up in one direction from rank to rank, from another one
-/// for each share of the elements; each partial sum has the buffers' type; and maxima and minima
-/// drop NaN.
+/// Like NCCL's ring, sums go in one direction from rank to rank and start at another rank for each
+/// share of the elements. Partial sums have the buffers' type. Maxima and minima drop NaN.
 void move_data(const std::vector<NcclCall>& calls);
 
 }  // namespace emulator

@@ -17,7 +17,7 @@ void check_buffer(const ncclComm& comm, const NcclCall& call, const char* name, 
   const std::string what =
       whole(comm, call) + ": the " + std::to_string(bytes) + " bytes of " + name;
   if (device == kNoDevice)
-    nccl_fail(what + " are not all in one block of memory that the GPU sees");
+    nccl_fail(what + " are not all in one block of memory that the GPU can access");
   if (device != kAnyDevice && device != comm.device) {
     nccl_fail(what + " are on GPU " + std::to_string(device) + ", but the rank is on GPU " +
               std::to_string(comm.device));
@@ -27,7 +27,8 @@ void check_buffer(const ncclComm& comm, const NcclCall& call, const char* name, 
   }
 }
 
-/// Where NCCL takes the smaller buffer as a part of the larger.
+/// Returns whether the buffers overlap as NCCL's in-place calls allow: the smaller one is a part of
+/// the larger.
 bool in_place(const ncclComm& comm, const NcclCall& call) {
   const auto* send = static_cast<const std::byte*>(call.send);
   const auto* recv = static_cast<const std::byte*>(call.recv);

@@ -4,8 +4,8 @@
 
 namespace emulator {
 
-/// Ends the process unless `call` may be made on `comm` and `stream` by the calling thread: the
-/// GPU, the buffers' memory, their alignment and where they overlap.
+/// Ends the process unless the calling thread may make `call` on `comm` and `stream`. Checks the
+/// GPU, the buffers' memory, their alignment and overlaps.
 void check_call(const ncclComm& comm, const NcclCall& call, const Stream* stream);
 
 }  // namespace emulator

@@ -15,7 +15,7 @@ void nccl_fail(const std::string& what) {
 }
 
 ncclComm& new_comm(NcclClique& clique, int rank, int device) {
-  // All there ever were: whoever uses one that has ended is to be told.
+  // All communicators ever created, so that the use of one that has ended can be reported.
   static auto* all = new std::vector<std::unique_ptr<ncclComm>>;
   ncclComm& comm = *all->emplace_back(new ncclComm);
   comm.clique = &clique;

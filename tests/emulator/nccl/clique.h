@@ -16,12 +16,12 @@ namespace emulator {
 class NcclClique;
 class NcclGuest;
 
-/// Ends the process: what a rank did can not be right.
+/// Ends the process because of a rank's mistake.
 [[noreturn]] void nccl_fail(const std::string& what);
 
 }  // namespace emulator
 
-/// One rank's end of a communicator. It is kept when it has ended, to tell of who uses it then.
+/// One rank's end of a communicator. Kept after it has ended, to report later uses.
 struct ncclComm {
   enum class State { connecting, ready, starting, finalizing, finalized, ended };
 
@@ -29,16 +29,17 @@ struct ncclComm {
   int rank = 0;
   int device = 0;
   std::thread::id owner = std::this_thread::get_id();
-  emulator::NcclGuest* guest = nullptr;  ///< the rank of another process that it stands for
+  emulator::NcclGuest* guest = nullptr;  ///< the rank of another process that it represents
   State state = State::connecting;
-  int polls = 0;  ///< since it is in this state
+  int polls = 0;  ///< since the last change of state
   int calls = 0;
-  ncclResult_t error = ncclSuccess;  ///< for good
+  ncclResult_t error = ncclSuccess;  ///< permanent
   std::string last_error;
   std::optional<std::pair<emulator::NcclCall, emulator::Stream*>>
-      first_of_kind;                                       ///< what is starting
-  std::map<emulator::Stream*, uint64_t> tickets;           ///< of its last work
-  std::shared_ptr<void> graphs = std::make_shared<int>();  ///< which have calls of it own it, too
+      first_of_kind;                              ///< the call being connected
+  std::map<emulator::Stream*, uint64_t> tickets;  ///< of its last work
+  std::shared_ptr<void> graphs =
+      std::make_shared<int>();  ///< also owned by graphs that contain its calls
 
   /// "rank 1 of communicator 3 (4 ranks)"
   std::string name() const;
@@ -48,11 +49,11 @@ struct ncclComm {
 
 namespace emulator {
 
-/// One more end of a communicator, which lasts as long as the process.
+/// Creates another end of a communicator, which lives as long as the process.
 ncclComm& new_comm(NcclClique& clique, int rank, int device);
 
-/// The ranks of one communicator as those of one process see them. It lasts as long as the process.
-/// All calls are to be made with stream_mutex() held.
+/// The ranks of one communicator as seen by one process. Lives as long as the process. All
+/// functions require stream_mutex().
 class NcclClique {
  public:
   NcclClique(uint64_t number, int size) : number_(number), size_(size) {}
@@ -64,25 +65,26 @@ class NcclClique {
   uint64_t number() const { return number_; }
 
   virtual void join(ncclComm& comm) = 0;
-  /// Whether all ranks are there.
+  /// Returns whether all ranks have joined.
   virtual bool whole() const = 0;
 
-  /// Asks for connections for what `call` needs; they exist when all who take part have asked.
+  /// Requests the connections for `call`. They exist once all participants have requested them.
   virtual void connect(int rank, const NcclCall& call) = 0;
   virtual bool connected(int rank, const NcclCall& call) const = 0;
 
-  /// Enqueues the call, or keeps it for a graph.
+  /// Enqueues the call, or adds it to a graph.
   void enqueue(ncclComm& comm, const NcclCall& call, Stream& stream);
 
-  /// The rank has come into another state.
+  /// Reports that the rank's state has changed.
   virtual void entered(const ncclComm& comm) = 0;
-  /// Whether no other rank has more to say: all have finalized, or ended after that.
+  /// Returns whether no rank will communicate any more: all have finalized, or ended after
+  /// finalizing.
   virtual bool finalized() const = 0;
-  /// What waits for this rank fails.
+  /// Makes everything that waits for this rank fail.
   virtual void abort(const ncclComm& comm) = 0;
 
  protected:
-  /// What a stream does when it comes to the call, its `ticket`-th work.
+  /// Returns the work of a stream that reaches the call, its `ticket`-th piece of work.
   virtual Work post(const ncclComm& comm, const NcclCall& call, Stream& stream,
                     uint64_t ticket) = 0;
 

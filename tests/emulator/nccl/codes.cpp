@@ -1,4 +1,4 @@
-// What NCCL says of itself and its codes.
+// NCCL's version and result codes.
 
 #include <nccl.h>
 

@@ -51,7 +51,7 @@ bool write_all(int socket, const void* from, size_t bytes) {
   return true;
 }
 
-/// A name that no file has, and which ends with its process.
+/// An abstract socket name, which is not a file and disappears with its process.
 struct Address {
   sockaddr_un name = {};
   socklen_t bytes = 0;
@@ -68,7 +68,7 @@ struct Address {
 int new_socket() { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }
 
 struct Listening {
-  pid_t process = 0;  ///< a fork has its parent's
+  pid_t process = 0;  ///< a fork inherits its parent's
   int socket = -1;
 };
 

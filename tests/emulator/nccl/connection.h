@@ -13,20 +13,20 @@
 
 namespace emulator {
 
-/// What a rank and the process that made its communicator's id tell each other.
+/// A message between a rank and the process that created its communicator's id.
 struct NcclMessage {
   enum class Kind : uint8_t {
-    join,     ///< the rank: communicator `number`, `rank`, `ranks`, `device`
-    connect,  ///< it asks for connections for `call`
+    join,     ///< from the rank: communicator `number`, `rank`, `ranks`, `device`
+    connect,  ///< it requests connections for `call`
     post,     ///< it has enqueued `call`, as its `number`-th
-    data,     ///< it has come to its `number`-th call, and sends this
-    state,    ///< it is in another `state`
+    data,     ///< it has reached its `number`-th call, and sends this
+    state,    ///< its `state` has changed
     abort,    ///< it was aborted
-    come,     ///< to the rank: all others have come to its `number`-th call
-    result,   ///< what it receives by that
+    come,     ///< to the rank: all others have reached its `number`-th call
+    result,   ///< the data it receives from that call
     status,   ///< `whole`, `finalized`, `error`; data: `links` connections, and the error's text
   };
-  /// What a kind does not use is not set.
+  /// Fields that a kind does not use are not set.
   struct Head {
     Kind kind;
     uint64_t number = 0;
@@ -41,11 +41,11 @@ struct NcclMessage {
   std::vector<std::byte> data = {};
 };
 
-/// One end of a socket between two processes, with threads that read and write, so that nobody
-/// waits for the other process.
+/// One end of a socket between two processes. Threads read and write, so that nobody waits for the
+/// other process.
 class NcclConnection {
  public:
-  /// Is given each message; then, once, null: the other process has ended, or closed its end.
+  /// Receives each message and finally, once, null: the other process has ended or closed its end.
   using Listener = std::function<void(const NcclMessage* message)>;
 
   static std::shared_ptr<NcclConnection> start(int socket, Listener listener);
@@ -54,10 +54,10 @@ class NcclConnection {
   NcclConnection& operator=(const NcclConnection&) = delete;
 
   void send(NcclMessage message);
-  /// Once all is written.
+  /// Closes the connection after everything is written.
   void close();
 
-  /// Waits until all connections of the process have written all.
+  /// Waits until all connections of the process have written everything.
   static void flush();
 
  private:
@@ -72,11 +72,11 @@ class NcclConnection {
   bool closing_ = false, broken_ = false;
 };
 
-/// A process's socket that others connect to; not the one of processes that ended.
+/// Creates a process's listening socket, distinct from those of processes that have ended.
 void listen_for_nccl();
-/// Of a process that has come since the last call; −1 if none has.
+/// Returns the socket of a process that has connected since the last call; −1 if there is none.
 int accept_nccl();
-/// To the process; −1 if it is not there.
+/// Connects to a process; −1 if it does not exist.
 int connect_nccl(pid_t process);
 
 }  // namespace emulator

@@ -1,4 +1,4 @@
-// What Tessera's ranks do when NCCL fails: all end, and the message says what failed.
+// How Tessera's ranks react when NCCL fails: all end, and the message names the failure.
 
 #include <gmock/gmock.h>
 
@@ -34,10 +34,10 @@ OwnedTensor numbers(const Communicator& world) {
   return {{1024}, DType::f32, {DeviceType::cuda, static_cast<int8_t>(world.rank())}};
 }
 
-/// What the failing rank says, and not what others say whom it has left.
+/// Matches the message of the failing rank, not those of ranks that lost a peer.
 auto tells_of_the_failure() {
   return AllOf(HasSubstr("NCCL failed on rank 2 of 4: unhandled system error"),
-               HasSubstr("a fault that a test asked for"));
+               HasSubstr("a fault injected by a test"));
 }
 
 auto names_the_failure(const char* operation) {
@@ -81,7 +81,7 @@ TEST(NcclErrors, OfOneGroupEndThoseOfOtherGroups) {
     cuda::synchronize();
   });
   EXPECT_THAT(message, AllOf(HasSubstr("NCCL failed on rank 1 of"),
-                             HasSubstr("a fault that a test asked for")));
+                             HasSubstr("a fault injected by a test")));
 }
 
 TEST(NcclErrors, ARankThatThrowsEndsTheOthers) {

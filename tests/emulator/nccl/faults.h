@@ -4,10 +4,10 @@
 
 namespace emulator {
 
-/// Lets communicators of more than one rank fail on rank `rank`, of each, at its call number `call`
-/// (from 0), which the other ranks then wait for, with `code` as its asynchronous error; `call` −1
-/// is the connection. While one lives. TESSERA_EMULATOR_NCCL_FAULT=RANK:CALL asks for the same,
-/// with ncclSystemError, of a whole process.
+/// While an object exists, communicators with more than one rank fail on rank `rank` at call number
+/// `call` (from 0), or while connecting if `call` is −1. Other ranks wait for that call, and `code`
+/// is the asynchronous error. TESSERA_EMULATOR_NCCL_FAULT=RANK:CALL does the same for a whole
+/// process, with ncclSystemError.
 class NcclFault {
  public:
   NcclFault(int rank, int call, ncclResult_t code);
@@ -16,7 +16,7 @@ class NcclFault {
   NcclFault& operator=(const NcclFault&) = delete;
 };
 
-/// The code by which that call fails; ncclSuccess if it does not.
+/// Returns the code with which that call fails, or ncclSuccess.
 ncclResult_t nccl_fault(int rank, int call);
 
 }  // namespace emulator

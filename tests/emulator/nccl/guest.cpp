@@ -23,7 +23,7 @@ void NcclGuest::let_in() {
   for (int socket = accept_nccl(); socket >= 0; socket = accept_nccl()) {
     serve_others();
     auto* guest = new NcclGuest;
-    // Nothing can be heard of it before it is whole.
+    // Nothing is received before the object is complete.
     guest->connection_ = NcclConnection::start(
         socket, [guest](const NcclMessage* message) { guest->heard(message); });
   }
@@ -86,7 +86,7 @@ void NcclGuest::post(const NcclMessage::Head& head) {
 
 void NcclGuest::take(const NcclMessage& message) {
   const std::shared_ptr<Transfer> transfer = transfers_.at(message.head.number);
-  if (message.data.size() != transfer->send.size()) nccl_fail("a call's data is of another size");
+  if (message.data.size() != transfer->send.size()) nccl_fail("a call's data has another size");
   if (!message.data.empty()) {
     std::memcpy(transfer->send.data(), message.data.data(), message.data.size());
   }

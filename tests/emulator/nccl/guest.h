@@ -8,20 +8,20 @@
 
 namespace emulator {
 
-/// A rank of another process, in the process that made the communicator's id: does there what its
-/// NcclAwayClique says that the rank does. It lasts as long as the process.
+/// Represents a rank of another process in the process that created the communicator's id, and does
+/// what the rank's NcclAwayClique reports. Lives as long as the process.
 class NcclGuest {
  public:
-  /// Lets in the ranks that have come since the last call.
+  /// Accepts the ranks that have connected since the last call.
   static void let_in();
 
-  /// Tells the rank how its communicator is.
+  /// Sends the communicator's status to the rank.
   void tell();
 
  private:
   using Message = NcclMessage;
 
-  /// What the rank gives to a call, and gets from it.
+  /// The data that the rank passes to a call, and receives from it.
   struct Transfer {
     std::vector<std::byte> send, recv;
     bool asked = false, here = false;

@@ -38,7 +38,7 @@ NcclHomeClique::NcclHomeClique(uint64_t number, int size)
 
 void NcclHomeClique::join(ncclComm& comm) {
   if (members_[static_cast<size_t>(comm.rank)] != nullptr) {
-    nccl_fail("two ranks call themselves " + comm.name());
+    nccl_fail("two ranks claim to be " + comm.name());
   }
   members_[static_cast<size_t>(comm.rank)] = &comm;
   if (!whole()) return;
@@ -71,7 +71,7 @@ std::vector<int> NcclHomeClique::ranks_of(const NcclChannel& channel) const {
 }
 
 void NcclHomeClique::connect(int rank, const NcclCall& call) {
-  // Two ranks that connect for different calls would wait for each other for ever.
+  // Two ranks that connect for different calls would wait for each other forever.
   for (const ncclComm* other : members_) {
     if (other->rank == rank || call.is_message() || !other->first_of_kind) continue;
     const NcclCall& theirs = other->first_of_kind->first;
@@ -79,7 +79,7 @@ void NcclHomeClique::connect(int rank, const NcclCall& call) {
       continue;
     }
     nccl_fail("ranks of communicator " + std::to_string(number()) +
-              " call different things: rank " + std::to_string(other->rank) + " " +
+              " call different operations: rank " + std::to_string(other->rank) + " " +
               describe(theirs) + ", and rank " + std::to_string(rank) + " " + describe(call));
   }
   links_[link_of(rank, call)][rank] = true;
@@ -110,7 +110,7 @@ std::shared_ptr<NcclHomeClique::Round> NcclHomeClique::add(int rank, const Part&
     const auto& [other, theirs] = *round->parts.begin();
     if (!belong_together(theirs.call, part.call)) {
       nccl_fail("ranks of communicator " + std::to_string(this->number()) +
-                " call different things: rank " + std::to_string(other) + " " +
+                " call different operations: rank " + std::to_string(other) + " " +
                 describe(theirs.call) + ", and rank " + std::to_string(rank) + " " +
                 describe(part.call) + ", each as its call " + std::to_string(number));
     }
@@ -121,7 +121,7 @@ std::shared_ptr<NcclHomeClique::Round> NcclHomeClique::add(int rank, const Part&
 
 Work NcclHomeClique::post(const ncclComm& comm, const NcclCall& call, Stream& stream,
                           uint64_t ticket) {
-  // Its GPU works beside those of the ranks that wait for it.
+  // Lets the rank's GPU work up to this call, in parallel with the ranks that wait for it.
   const auto come = [&stream, ticket] {
     if (stream.done + 1 < ticket) run_until(stream, ticket - 1);
     return stream.done + 1 == ticket;
@@ -136,7 +136,7 @@ bool NcclHomeClique::reached(Round& round) {
   for (const auto& [rank, part] : round.parts) {
     if (members_[static_cast<size_t>(rank)]->has_ended() || !part.come()) return false;
   }
-  if (round.done) return true;  // who came has done it
+  if (round.done) return true;  // done by a rank that arrived above
   std::vector<NcclCall> calls;
   for (const auto& [rank, part] : round.parts) calls.push_back(part.call);
   move_data(calls);
@@ -180,14 +180,14 @@ void NcclHomeClique::abort(const ncclComm& comm) {
   wake_waiting_hosts();
 }
 
-/// What the round stands still for if nobody goes on; else "".
+/// Describes what the round waits for if nobody can continue; otherwise "".
 std::string NcclHomeClique::stuck(const Round& round,
                                   const std::function<bool(std::thread::id)>& waits) const {
   std::vector<int> here, missing;
   for (const int rank : round.ranks) {
     const ncclComm* member = members_[static_cast<size_t>(rank)];
     if (member == nullptr || member->error != ncclSuccess || member->has_ended()) return "";
-    if (member->guest != nullptr) return "";  // what its process waits for is not known here
+    if (member->guest != nullptr) return "";  // what its process waits for is unknown here
     const bool posted = round.parts.count(rank) > 0;
     (posted ? here : missing).push_back(rank);
     if (!posted && (member->first_of_kind || !waits(member->owner))) return "";
@@ -200,7 +200,7 @@ std::string NcclHomeClique::stuck(const Round& round,
 }
 
 std::string NcclHomeClique::standstill(const std::function<bool(std::thread::id)>& waits) {
-  constexpr size_t kEnough = 1000;  // the first say what the others wait for
+  constexpr size_t kEnough = 1000;  // the first ones explain the others
   std::string text;
   for (const auto& [number, clique] : cliques()) {
     if (!std::ranges::any_of(clique->members_,

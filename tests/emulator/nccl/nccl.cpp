@@ -1,5 +1,5 @@
-// NCCL's functions. Communicators do not block: what takes long comes further each time that it is
-// asked for (ncclCommGetAsyncError), and takes at least two questions.
+// NCCL's functions. Communicators are nonblocking: slow operations advance with each poll
+// (ncclCommGetAsyncError), and take at least two polls.
 
 #include <nccl.h>
 #include <unistd.h>
@@ -27,24 +27,24 @@ namespace {
 thread_local int group_depth = 0;
 thread_local std::string last_error_of_thread;
 
-/// What an id is made of.
+/// The contents of an id.
 struct Id {
   pid_t process;
   uint64_t number;
 };
 
-/// Communicators that the calling thread has aborted, and whose end it has not waited for.
+/// Communicators that the calling thread has aborted without waiting for their end yet.
 thread_local std::vector<const ncclComm*> aborted;
 
-/// An abort returns when no graph has a call of the communicator any more; NCCL's would wait for
-/// ever.
+/// An abort waits until no graph contains a call of the communicator; that of NCCL would wait
+/// forever.
 void wait_for_graphs() {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   for (const ncclComm* comm : aborted) {
     while (comm->graphs.use_count() > 1) {
       if (std::chrono::steady_clock::now() > deadline) {
         emulator::nccl_fail("ncclCommAbort of " + comm->name() +
-                            " waits for a graph that has calls of it");
+                            " waits for a graph that contains its calls");
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -72,7 +72,7 @@ ncclComm& living(ncclComm_t comm, const char* function) {
   return *comm;
 }
 
-/// Goes on with what was begun in the background.
+/// Advances operations in the background.
 void go_on(ncclComm& comm) {
   constexpr int kQuestions = 2;
   NcclClique& clique = *comm.clique;
@@ -125,7 +125,7 @@ ncclResult_t call(ncclComm_t which, const NcclCall& what, cudaStream_t stream) {
   }
   const ncclResult_t fault = emulator::nccl_fault(comm.rank, comm.calls++);
   if (fault != ncclSuccess && clique.size() > 1) {
-    comm.fail(fault, "a fault that a test asked for");
+    comm.fail(fault, "a fault injected by a test");
     return ncclInProgress;
   }
   if (what.count == 0) return ncclSuccess;
@@ -167,7 +167,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
     return refuse(ncclInvalidArgument, "ncclConfig_t is not set by NCCL_CONFIG_INITIALIZER");
   }
   if (config->blocking != 0) {
-    return refuse(ncclInvalidUsage, "only communicators that do not block are emulated");
+    return refuse(ncclInvalidUsage, "only nonblocking communicators are emulated");
   }
   if (ranks < 1 || rank < 0 || rank >= ranks) {
     return refuse(ncclInvalidArgument,
@@ -187,7 +187,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   ncclComm& mine = emulator::new_comm(*clique, rank, device);
   clique->join(mine);
   const ncclResult_t fault = emulator::nccl_fault(rank, -1);
-  if (fault != ncclSuccess && ranks > 1) mine.fail(fault, "a fault that a test asked for");
+  if (fault != ncclSuccess && ranks > 1) mine.fail(fault, "a fault injected by a test");
   *comm = &mine;
   return ncclInProgress;
 }
@@ -221,7 +221,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t which) {
     }
     enter(comm, State::ended);
   }
-  emulator::NcclConnection::flush();  // the process may end now, and others wait for its word
+  emulator::NcclConnection::flush();  // the process may end now, and others wait for this message
   return ncclSuccess;
 }
 

@@ -1,4 +1,4 @@
-// What the emulated NCCL does, in its functions' own words.
+// Tests the emulated NCCL through its own functions.
 
 #include <cmath>
 
@@ -37,7 +37,7 @@ TEST(Nccl, IsNotReadyBeforeItSaysSo) {
       /*connects=*/false);
 }
 
-// An event that is recorded right after the call would not wait for it.
+// An event recorded right after the call would not wait for it.
 TEST(Nccl, EnqueuesTheFirstOfAKindOnceRanksAreConnected) {
   run_ranks(2, [](NcclRank& rank) {
     const auto call = [&] {
@@ -64,7 +64,8 @@ TEST(Nccl, DropsNanFromMaxima) {
   });
 }
 
-// 1 and three times 2⁻⁸, half a unit of the last place, from another rank on for each element.
+// 1 and three times 2⁻⁸, half a unit in the last place. The sum starts at another rank for each
+// element.
 TEST(Nccl, RoundsEachPartialSumOfBf16) {
   run_ranks(4, [](NcclRank& rank) {
     std::vector<uint16_t> bits(4, rank.rank == 0 ? 0x3f80 : 0x3b80);
@@ -101,11 +102,11 @@ TEST(Nccl, AnAbortFailsAtTheOthers) {
     EXPECT_EQ(rank.state(), ncclRemoteError);
     EXPECT_NE(std::string(ncclGetLastError(rank.comm)).find("rank 2"), std::string::npos);
     ncclCommAbort(rank.comm);
-    EXPECT_EQ(cudaStreamSynchronize(rank.stream), cudaSuccess);  // what was pending has ended
+    EXPECT_EQ(cudaStreamSynchronize(rank.stream), cudaSuccess);  // pending work has ended
   });
 }
 
-/// What `body` enqueues on the rank's stream.
+/// Captures what `body` enqueues on the rank's stream.
 cudaGraphExec_t captured(const NcclRank& rank, const std::function<void()>& body) {
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t exec = nullptr;
@@ -136,7 +137,7 @@ TEST(Nccl, RunsInGraphsAndBesideThem) {
   }
 }
 
-// --- wrong uses
+// --- misuse
 
 void on_two_ranks(const std::function<void(NcclRank&)>& body) {
   run_ranks(2, [&](NcclRank& rank) {
@@ -149,10 +150,9 @@ void on_two_ranks(const std::function<void(NcclRank&)>& body) {
 TEST(NcclDeathTest, RanksCallTheSame) {
   EXPECT_DEATH(
       on_two_ranks([](NcclRank& rank) { rank.all_reduce(ncclSum, rank.rank == 0 ? 3 : 4); }),
-      "emulated NCCL: ranks of communicator [0-9]+ call different things: rank [01] ncclAllReduce "
-      "of "
-      "[34] ncclFloat32 by ncclSum, and rank [01] ncclAllReduce of [34] ncclFloat32 by ncclSum, "
-      "each as its call 1");
+      "emulated NCCL: ranks of communicator [0-9]+ call different operations: rank [01] "
+      "ncclAllReduce of [34] ncclFloat32 by ncclSum, and rank [01] ncclAllReduce of [34] "
+      "ncclFloat32 by ncclSum, each as its call 1");
   EXPECT_DEATH(
       on_two_ranks([](NcclRank& rank) { rank.all_reduce(rank.rank == 0 ? ncclSum : ncclMax); }),
       "by ncclSum.*by ncclMax|by ncclMax.*by ncclSum");
@@ -174,11 +174,12 @@ TEST(NcclDeathTest, AllRanksOrNoneCaptureACall) {
 }
 
 TEST(NcclDeathTest, AnAbortWaitsForGraphs) {
-  EXPECT_DEATH(on_two_ranks([](NcclRank& rank) {
-                 captured(rank, [&] { rank.all_reduce(); });
-                 ncclCommAbort(rank.comm);
-               }),
-               "ncclCommAbort of rank [01] of communicator .* waits for a graph that has calls of");
+  EXPECT_DEATH(
+      on_two_ranks([](NcclRank& rank) {
+        captured(rank, [&] { rank.all_reduce(); });
+        ncclCommAbort(rank.comm);
+      }),
+      "ncclCommAbort of rank [01] of communicator .* waits for a graph that contains its calls");
 }
 
 TEST(NcclDeathTest, MessagesAreAsLongAsWhatIsReceived) {
@@ -243,7 +244,7 @@ TEST(NcclDeathTest, CommunicatorsThatHaveEndedAreNotUsed) {
                "which is not finalized");
 }
 
-/// Both ranks send, and nobody receives; connections are there.
+/// Both ranks send and nobody receives; connections exist.
 void send_both_ways(NcclRank& rank) {
   const int peer = 1 - rank.rank;
   const auto send = [&] {
@@ -260,10 +261,9 @@ void send_both_ways(NcclRank& rank) {
 }
 
 constexpr const char* kBothWait =
-    "all who could go on wait for each other: rank 0 of communicator [0-9]+ at ncclSend of 1 "
+    "deadlock, all threads wait for each other: rank 0 of communicator [0-9]+ at ncclSend of 1 "
     "ncclFloat32 to rank 1, which rank 1 did not call; rank 1 of communicator [0-9]+ at ncclSend "
-    "of 1 "
-    "ncclFloat32 to rank 0, which rank 0 did not call";
+    "of 1 ncclFloat32 to rank 0, which rank 0 did not call";
 
 TEST(NcclDeathTest, RanksThatWaitForEachOtherForEverAreTold) {
   EXPECT_DEATH(on_two_ranks(send_both_ways), kBothWait);

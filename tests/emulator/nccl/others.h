@@ -2,14 +2,14 @@
 
 #include "tests/emulator/nccl/clique.h"
 
-/// What ranks of other processes wait for. All calls are to be made with stream_mutex() held.
+/// Work that ranks of other processes wait for. All functions require stream_mutex().
 namespace emulator {
 
-/// Starts a thread that lets this process's streams come as far as others wait for, whatever its
-/// host does meanwhile, as GPUs would. Once, when there are others.
+/// Starts a thread, once there are other processes, that advances this process's streams as far as
+/// others wait for, whatever its host does meanwhile, as GPUs would.
 void serve_others();
 
-/// Others wait for the stream's `ticket`-th work, which is of `comm`.
+/// Others wait for the stream's `ticket`-th work, which belongs to `comm`.
 struct WantedWork {
   const ncclComm* comm;
   Stream* stream;

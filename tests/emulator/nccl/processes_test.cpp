@@ -1,4 +1,4 @@
-// Ranks that are processes, of which the test's own is rank 0 and made the id.
+// Ranks are processes; the test's own is rank 0 and created the id.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 namespace tessera::cuda {
 namespace {
 
-/// Another process, which a test that goes wrong does not wait for.
+/// Another process. A failing test does not wait for it.
 class Process {
  public:
   explicit Process(pid_t pid) : pid_(pid) {}
@@ -25,7 +25,7 @@ class Process {
   Process(Process&& other) noexcept : pid_(std::exchange(other.pid_, 0)) {}
   Process& operator=(Process&&) = delete;
 
-  /// Its exit code, or minus the signal that ended it.
+  /// Returns its exit code, or minus the signal that ended it.
   int wait() {
     int status = 0;
     ::waitpid(std::exchange(pid_, 0), &status, 0);
@@ -36,8 +36,8 @@ class Process {
   pid_t pid_;
 };
 
-/// Runs `body` in as many processes, connected, of which `killed` ends by SIGKILL. A test that
-/// fails in one of them fails. Once in a process, since a fork has no threads but its own.
+/// Runs `body` in connected processes, of which `killed` ends with SIGKILL. Fails if a test fails
+/// in any of them. Only once per process, because a fork has no other threads.
 void run_processes(int ranks, const std::function<void(NcclRank&)>& body, int killed = -1) {
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
@@ -67,7 +67,7 @@ void run_processes(int ranks, const std::function<void(NcclRank&)>& body, int ki
   }
 }
 
-/// Whether streams work at once, or as late as they may.
+/// Whether streams work immediately or as late as possible.
 class NcclProcesses : public testing::TestWithParam<const char*> {
  protected:
   Environment lazy_{"TESSERA_EMULATOR_LAZY", GetParam()};
@@ -101,7 +101,7 @@ TEST_P(NcclProcesses, GatherScatterAndBroadcast) {
   });
 }
 
-// Neither of the two that exchange has made the id.
+// Neither of the two ranks that exchange messages created the id.
 TEST_P(NcclProcesses, SendMessages) {
   run_processes(3, [](NcclRank& rank) {
     rank.set({static_cast<float>(rank.rank)});
@@ -115,7 +115,7 @@ TEST_P(NcclProcesses, SendMessages) {
   });
 }
 
-// A host that waits for another's word leaves its GPU at work.
+// A host that waits for another's message leaves its GPU working.
 void go_on_while_one_waits(int waits) {
   int said[2];
   ASSERT_EQ(::pipe(said), 0);
@@ -137,8 +137,8 @@ void go_on_while_one_waits(int waits) {
 TEST_P(NcclProcesses, GoOnWhileTheHostOfTheIdWaits) { go_on_while_one_waits(0); }
 TEST_P(NcclProcesses, GoOnWhileAnotherHostWaits) { go_on_while_one_waits(1); }
 
-// Rank 1 is another's guest in one communicator and has guests in the other, behind whose
-// collective stands what its host does not wait for.
+// Rank 1 is a guest in one communicator and has guests in the other. Work that its host does not
+// wait for follows the latter's collective.
 TEST_P(NcclProcesses, GoOnInTwoCommunicators) {
   int ids[2], said[2];
   ASSERT_EQ(::pipe(ids), 0);
@@ -179,7 +179,7 @@ TEST_P(NcclProcesses, GoOnInTwoCommunicators) {
   });
 }
 
-/// What a collective ends with that another rank does not come to.
+/// The result of a collective that another rank does not reach.
 ncclResult_t failure(const NcclRank& rank) {
   ncclResult_t now = rank.all_reduce();
   for (; now == ncclSuccess; now = rank.settle()) std::this_thread::yield();
@@ -222,8 +222,8 @@ TEST(NcclProcessesDeathTest, CallTheSame) {
     run_processes(2, [](NcclRank& rank) { rank.all_reduce(ncclSum, rank.rank == 0 ? 4 : 5); });
   };
   EXPECT_DEATH(differ(),
-               "ranks of communicator 1 call different things: rank [01] ncclAllReduce of "
-               "[45] ncclFloat32 by ncclSum, and rank [01] ncclAllReduce of [45] ncclFloat32");
+               "ranks of communicator 1 call different operations: rank [01] ncclAllReduce of [45] "
+               "ncclFloat32 by ncclSum, and rank [01] ncclAllReduce of [45] ncclFloat32");
 }
 
 TEST(NcclProcessesDeathTest, AreGone) {

@@ -1,4 +1,4 @@
-// tessera itself under mpirun, with an emulated GPU a rank.
+// Runs tessera itself under mpirun, with an emulated GPU per rank.
 
 #include <fmt/format.h>
 
@@ -43,7 +43,7 @@ TEST_F(GpuPrograms, TrainAndResumeAsOnCpus) {
   expect_near(losses("both"), losses("cpus"));
 }
 
-/// The rank whose NCCL fails, and at which of its calls in each group; −1 is the connection.
+/// The rank whose NCCL fails, and at which of its calls in each group; −1 is connecting.
 struct Fault {
   int rank, call;
 };
@@ -58,7 +58,7 @@ std::ostream& operator<<(std::ostream& stream, const Fault& fault) {
 
 class GpuProgramsWithAFault : public GpuPrograms, public testing::WithParamInterface<Fault> {};
 
-// The others would say that a peer is gone.
+// The others would report a lost peer.
 TEST_P(GpuProgramsWithAFault, TellTheCauseAndEnd) {
   use_gpus(4);
   expect_success(trained(2, "run", {kShort, kSplit, "--stop-at=2"}));
@@ -70,7 +70,7 @@ TEST_P(GpuProgramsWithAFault, TellTheCauseAndEnd) {
   EXPECT_NE(outcome.exit_code, 0);
   EXPECT_EQ(outcome.count(fmt::format("NCCL failed on rank {} of 2: unhandled system error", rank)),
             1u);
-  EXPECT_EQ(outcome.count("a fault that a test asked for"), 1u);
+  EXPECT_EQ(outcome.count("a fault injected by a test"), 1u);
   EXPECT_EQ(outcome.count("remote peer"), 0u);
   EXPECT_EQ(checkpoints("run"), (std::vector<std::string>{"step_00000002"}));
   expect_success(run(tessera(kAlone, {"verify", path("run").string()})));

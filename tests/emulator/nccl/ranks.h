@@ -13,7 +13,7 @@
 /// Ranks for tests of the emulated NCCL.
 namespace tessera::cuda {
 
-/// A thread with a GPU, a stream and, once connect() has returned, a communicator of its own.
+/// A thread with its own GPU, stream and, once connect() has returned, communicator.
 struct NcclRank {
   int rank = 0, ranks = 1;
   ncclUniqueId id = {};
@@ -40,7 +40,7 @@ struct NcclRank {
     EXPECT_EQ(ncclCommGetAsyncError(comm, &now), ncclSuccess);
     return now;
   }
-  /// Asks until nothing is in progress, for a minute at most.
+  /// Polls until nothing is in progress, for a minute at most.
   ncclResult_t settle() const {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     ncclResult_t now = state();
@@ -75,7 +75,7 @@ struct NcclRank {
   }
 };
 
-/// Runs `body` on as many threads, connected unless `connects` is false.
+/// Runs `body` on `ranks` threads, connected unless `connects` is false.
 inline void run_ranks(int ranks, const std::function<void(NcclRank&)>& body, bool connects = true) {
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);

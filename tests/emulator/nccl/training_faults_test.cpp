@@ -1,4 +1,4 @@
-// A run whose NCCL fails ends on all ranks, also while a CUDA graph is recorded.
+// A run whose NCCL fails ends on all ranks, even while a CUDA graph is captured.
 
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@
 namespace tessera {
 namespace {
 
-/// Of the tensor ranks' calls the first dozen is a micro-step that is run, and the second one that
-/// is recorded.
+/// The first dozen of the tensor ranks' calls belong to a micro-step that runs, the second to one
+/// that is captured.
 class NcclFaultsInTraining : public testing::TestWithParam<int> {};
 
 TEST_P(NcclFaultsInTraining, EndAllRanks) {

@@ -1,4 +1,4 @@
-// What the collectives do, once all ranks are there.
+// The collectives themselves, run once all ranks have arrived.
 
 #include <algorithm>
 #include <cmath>
@@ -38,7 +38,7 @@ T largest(T a, T b) {
   }
 }
 
-/// Elements [begin, end) of what the ranks send, from the rank after `last` around to it.
+/// Reduces elements [begin, end) of the ranks' inputs, from the rank after `last` around to it.
 template <typename T>
 std::vector<T> reduced(const Calls& calls, size_t begin, size_t end, size_t last) {
   const auto sent = [&](size_t i) {
@@ -61,7 +61,7 @@ void reduce(const Calls& calls) {
   const bool scatters = calls[0].kind == NcclKind::reduce_scatter;
   const size_t share = scatters ? calls[0].count : (calls[0].count + ranks - 1) / ranks;
   const size_t total = scatters ? share * ranks : calls[0].count;
-  std::vector<std::vector<T>> shares;  // all are read before any is written, which may be in place
+  std::vector<std::vector<T>> shares;  // read all before writing any: calls may be in place
   for (size_t i = 0; i < ranks; ++i) {
     shares.push_back(
         reduced<T>(calls, std::min(i * share, total), std::min((i + 1) * share, total), i));

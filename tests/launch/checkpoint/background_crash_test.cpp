@@ -101,7 +101,7 @@ TEST(CheckpointBackgroundCrash, AWriteThatFailsNamesTheFileAndTheReason) {
       return failing_save(run.path());
     });
     EXPECT_THAT(text, AllOf(HasSubstr("the checkpoint of step 2 was not saved: "),
-                            HasSubstr("can not write"), HasSubstr(": File too large"),
+                            HasSubstr("cannot write"), HasSubstr(": File too large"),
                             HasSubstr(bytes == 200 ? ".safetensors" : "/manifest.json"),
                             HasSubstr("as they were) | step_00000001 | whole")));
   }

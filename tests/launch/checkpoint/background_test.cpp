@@ -271,7 +271,7 @@ TEST(CheckpointBackgroundError, WhatFailsBehindTheNameSaysThatItIsThere) {
   }
 }
 
-// A folder in which something is mounted can not be deleted.
+// A folder in which something is mounted cannot be deleted.
 TEST(CheckpointBackgroundError, AReplacedCheckpointThatStaysIsAWarning) {
   TestFolder run;
   const fs::path folder = checkpoints_folder(run.path());
@@ -290,7 +290,7 @@ TEST(CheckpointBackgroundError, AReplacedCheckpointThatStaysIsAWarning) {
     return saved.warnings.size() == 1 ? saved.warnings[0] : "another number of warnings";
   });
   if (text == "not mounted") GTEST_SKIP() << "only root can mount";
-  EXPECT_THAT(text, AllOf(HasSubstr("can not delete"), HasSubstr("Device or resource busy")));
+  EXPECT_THAT(text, AllOf(HasSubstr("cannot delete"), HasSubstr("Device or resource busy")));
   expect_piece(folder / step_name(1), 0, 1, 20);
 }
 

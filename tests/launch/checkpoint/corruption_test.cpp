@@ -71,7 +71,7 @@ TEST_F(CheckpointCorruption, TheReportSaysWhichFileAndWhatIsWrong) {
                         HasSubstr("but the manifest says")),
                   AllOf(HasSubstr("model_00001.safetensors is damaged: the bytes of"),
                         HasSubstr("have the checksum xxh3-64:"))));
-  EXPECT_THAT(to_string(report), HasSubstr("step_00000005: damaged: can not"));
+  EXPECT_THAT(to_string(report), HasSubstr("step_00000005: damaged: cannot"));
 }
 
 TEST_F(CheckpointCorruption, AFolderUnderTheNameOfAnotherStepIsNotWhole) {

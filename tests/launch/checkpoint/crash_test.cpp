@@ -56,7 +56,7 @@ TEST(CheckpointCrash, AKilledReplacementLeavesTheOldOrTheNewCheckpoint) {
   }
 }
 
-// Where folders can not be exchanged, the old one is hidden for a moment.
+// Where folders cannot be exchanged, the old one is hidden for a moment.
 TEST(CheckpointCrash, AReplacementInTwoStepsIsFoundBetweenThemAndRestored) {
   TestFolder run;
   const fs::path folder = checkpoints_folder(run.path());
@@ -149,7 +149,7 @@ TEST(CheckpointCrash, AWriteThatFailsNamesTheFileAndTheReason) {
       setrlimit(RLIMIT_FSIZE, &limit);
       return failing_save(run.path());
     });
-    EXPECT_THAT(text, HasSubstr("the checkpoint of step 2 was not saved: can not write"));
+    EXPECT_THAT(text, HasSubstr("the checkpoint of step 2 was not saved: cannot write"));
     EXPECT_THAT(text, HasSubstr(bytes == 200 ? "/model_00000.safetensors: File too large"
                                              : "/manifest.json: File too large"));
     EXPECT_THAT(text, HasSubstr("(earlier checkpoints are as they were) | step_00000001 | newest "
@@ -176,7 +176,7 @@ TEST(CheckpointCrash, AFolderThatCanNotBeMadeIsNamed) {
   TestFolder run;
   write_text(run.path() / "checkpoints", "in the way");
   EXPECT_THAT(error_of([&] { save_alone(run.path(), 1); }),
-              AllOf(HasSubstr((run.path() / "checkpoints").string()), HasSubstr("can not")));
+              AllOf(HasSubstr((run.path() / "checkpoints").string()), HasSubstr("cannot")));
 }
 
 TEST(CheckpointPrune, TheNewestWholeOnesStayAndDamagedOnesDoNotCount) {

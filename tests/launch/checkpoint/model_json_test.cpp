@@ -79,11 +79,11 @@ TEST(ModelJson, WhatNoModelHasIsNamed) {
   error("norm", "sideways", {"the checkpoint's model.norm is sideways", "one of: auto, pre, post"});
   error("positions", "", {"the checkpoint's model.positions", "one of: learned, rotary"});
   error("head", "tail", {"model.head is tail", "one of: pretraining, classification"});
-  error("head", 3, {"the checkpoint's model.head can not be read"});
+  error("head", 3, {"the checkpoint's model.head cannot be read"});
   error("token_types", -1, {"the checkpoint's model.token_types is -1", "from 0"});
-  error("next_sentence", 1, {"the checkpoint's model.next_sentence can not be read"});
+  error("next_sentence", 1, {"the checkpoint's model.next_sentence cannot be read"});
   error("rotary_base", 0.5, {"the checkpoint's model.rotary_base is 0.5"});
-  error("head", "classification", {"the checkpoint's model can not be", "model.kind is gpt"});
+  error("head", "classification", {"the checkpoint's model cannot be", "model.kind is gpt"});
   error("num_head", 3, {"has a key 'num_head', which this version does not know"});
 }
 

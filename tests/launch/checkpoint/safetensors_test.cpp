@@ -102,7 +102,7 @@ TEST_F(Safetensors, HostileHeadersAreRefusedByName) {
   EXPECT_THAT(error(R"({"a": {"dtype": "F8_E4M3", "shape": [8], "data_offsets": [0, 8]}})"),
               HasSubstr(R"(tensor "a": the dtype "F8_E4M3" is not known; known are F32)"));
   EXPECT_THAT(error(R"({"a": {"dtype": "F32", "shape": [3], "data_offsets": [0, 8]}})"),
-              HasSubstr("fp32 (3) can not be stored in 8 bytes"));
+              HasSubstr("fp32 (3) cannot be stored in 8 bytes"));
   EXPECT_THAT(error(R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}})"),
               HasSubstr("bytes [4, 12) are not within the file's 8"));
   EXPECT_THAT(error(R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [8, 0]}})"),
@@ -117,10 +117,10 @@ TEST_F(Safetensors, HostileHeadersAreRefusedByName) {
   EXPECT_THAT(
       error(
           R"({"a": {"dtype": "F32", "shape": [4611686018427387904, 2], "data_offsets": [0, 8]}})"),
-      HasSubstr("can not be stored in 8 bytes"));
+      HasSubstr("cannot be stored in 8 bytes"));
   EXPECT_THAT(
       error(R"({"a": {"dtype": "F32", "shape": [1, 1, 1, 1, 1, 2], "data_offsets": [0, 8]}})"),
-      HasSubstr("6 dims, but at most 5"));
+      HasSubstr("6 dimensions, but at most 5"));
   EXPECT_THAT(error(R"({"a": {"dtype": "F32", "shape": [2]}})"), HasSubstr("no \"data_offsets\""));
   EXPECT_THAT(error(R"({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}})"),
               HasSubstr("end at byte 4 of the data, but the file has 8"));
@@ -130,7 +130,7 @@ TEST_F(Safetensors, HostileHeadersAreRefusedByName) {
                         "b": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}})"),
               HasSubstr("they overlap"));
   EXPECT_THAT(error(R"({"a": 1, "a": 2})"), HasSubstr("the key \"a\" twice"));
-  EXPECT_THAT(error(std::string(100'000, '[')), HasSubstr("deeper than 32 levels"));
+  EXPECT_THAT(error(std::string(100'000, '[')), HasSubstr("more than 32 levels deep"));
 }
 
 TEST_F(Safetensors, AHeaderLengthBeyondTheFileOrTheLimitAllocatesNothing) {

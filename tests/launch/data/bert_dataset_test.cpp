@@ -17,7 +17,7 @@ constexpr int64_t kSeqLength = 16;
 constexpr uint64_t kSeed = 11;
 using Tokens = std::vector<int32_t>;
 
-/// Documents of 0 to 39 tokens, of which each token of the whole is another.
+/// Documents of 0 to 39 tokens; no two tokens are equal.
 class BertDatasetTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -39,7 +39,7 @@ class BertDatasetTest : public ::testing::Test {
             {.unit = unit}, packing, seed};
   }
 
-  /// The pieces that a range of tokens has, [CLS] and [SEP] included.
+  /// The expected pieces of a range of tokens, including [CLS] and [SEP].
   std::vector<Tokens> expected_pieces(Range range) const {
     std::vector<Tokens> pieces;
     int64_t position = 0;
@@ -137,7 +137,7 @@ TEST_F(BertDatasetTest, MasksAreNewInEveryEpochAndWithEverySeed) {
   EXPECT_TRUE(within_5_sigma(n, dataset_->num_tokens(), 0.15));
 }
 
-/// The tokens, documents and targets of a global batch, of all ranks and micro-batches in order.
+/// The tokens, documents and targets of a global batch, over all ranks and micro-batches in order.
 std::vector<Tokens> global_batch(const std::shared_ptr<const Dataset>& dataset, int64_t first,
                                  int64_t global, int64_t micro, int data_size) {
   std::vector<Tokens> parts(3);
@@ -193,7 +193,7 @@ TEST_F(BertDatasetTest, NamesWhatItCanNotDo) {
   VocabularyTraits bytes;
   bytes.vocab_size = 257;
   EXPECT_TRUE(names_all(message(all_, 16, bytes), {"[CLS]", "[SEP]", "[MASK]", "wordpiece"}));
-  // A vocabulary that is smaller than the data's.
+  // A vocabulary smaller than the data's.
   const BertDataset small(dataset_, all_, 16, test_vocabulary(10), {}, false, kSeed);
   Sample sample;
   EXPECT_TRUE(names_all(error_of([&] { small.fill(3, 0, sample); }), {"vocabulary", "10"}));

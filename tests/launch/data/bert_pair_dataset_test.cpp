@@ -18,8 +18,8 @@ constexpr uint64_t kSeed = 11;
 using Tokens = std::vector<int32_t>;
 using Documents = std::vector<std::vector<Tokens>>;
 
-/// Documents of 0 to 14 sentences of 0 to 19 tokens; each token is another, so that it says where
-/// it is from.
+/// Documents of 0 to 14 sentences of 0 to 19 tokens. All tokens differ, so that each identifies its
+/// position.
 Documents made_up_documents(size_t count) {
   Documents documents(count);
   int32_t next = kFirstWord;
@@ -38,7 +38,7 @@ Documents made_up_documents(size_t count) {
   return documents;
 }
 
-/// A sample taken apart.
+/// A decomposed sample.
 struct Pair {
   Tokens a, b;
   int32_t label = -1;
@@ -100,7 +100,7 @@ class BertPairDatasetTest : public ::testing::Test {
   TestFolder folder_;
   std::shared_ptr<const IndexedDataset> dataset_;
   std::vector<int64_t> document_of_;  ///< of each token
-  std::vector<bool> last_;            ///< of a sentence
+  std::vector<bool> last_;            ///< whether a token ends a sentence
 };
 
 TEST_F(BertPairDatasetTest, BFollowsAOrIsFromAnotherDocument) {
@@ -130,7 +130,7 @@ TEST_F(BertPairDatasetTest, BFollowsAOrIsFromAnotherDocument) {
         EXPECT_GT(b.front(), a.back());
       }
       if (shortened) continue;
-      // Whole sentences, one behind the other.
+      // Whole, consecutive sentences.
       EXPECT_TRUE(last_[static_cast<size_t>(a.back())] && last_[static_cast<size_t>(b.back())]);
       EXPECT_TRUE(last_[static_cast<size_t>(a.front()) - 1] || a.front() == kFirstWord);
       EXPECT_TRUE(last_[static_cast<size_t>(b.front()) - 1] || b.front() == kFirstWord);
@@ -158,8 +158,8 @@ TEST_F(BertPairDatasetTest, EveryTextIsSeenAndLabelsChangeWithTheEpoch) {
       random[static_cast<size_t>(i)] += label;
     }
   }
-  // Of documents with one sentence too, as the random other; but the very ends of a long text are
-  // cut off in most epochs.
+  // Documents with one sentence also appear, as random text; but the ends of long texts are usually
+  // truncated.
   EXPECT_GE(static_cast<int64_t>(seen.size()), dataset_->num_tokens() * 999 / 1000);
   for (const int count : random) EXPECT_TRUE(within_5_sigma(count, kEpochs, 0.5));
 }
@@ -181,7 +181,7 @@ TEST_F(BertPairDatasetTest, ASampleIsAFunctionOfSeedEpochAndNumber) {
 }
 
 TEST_F(BertPairDatasetTest, ShortSequencesAreMadeAsOftenAsAskedFor) {
-  // One-token sentences, so that a chunk has exactly the length that it was made for.
+  // One-token sentences, so that chunks have exactly their target length.
   Documents documents(2);
   for (auto& document : documents) document.assign(60000, Tokens{kFirstWord});
   write(documents);
@@ -196,11 +196,11 @@ TEST_F(BertPairDatasetTest, ShortSequencesAreMadeAsOftenAsAskedFor) {
     return count;
   };
   const std::vector<int64_t> never = lengths(0.0);
-  // The last chunk of a document takes what is left, and what it is short of.
+  // The last chunk of a document has what is left, so it may be shorter than its target.
   EXPECT_GE(never[kSeqLength], std::reduce(never.begin(), never.end()) - 2);
   const std::vector<int64_t> sometimes = lengths(0.1);
   const int64_t all = std::reduce(sometimes.begin(), sometimes.end());
-  // One in 28 of the short lengths, 2 to 29 tokens of text, is the full one.
+  // One in 28 of the short lengths, 2 to 29 text tokens, is the full length.
   EXPECT_TRUE(within_5_sigma(all - sometimes[kSeqLength], all, 0.1 * 27 / 28));
   const std::vector<int64_t> always = lengths(1.0);
   const int64_t short_ones = std::reduce(always.begin(), always.end());
@@ -228,14 +228,14 @@ TEST_F(BertPairDatasetTest, TooLongTextsAreShortenedEvenlyAtRandomEnds) {
       Sample sample;
       dataset.fill(i, epoch, sample);
       const auto [a, b, label] = taken_apart(sample);
-      EXPECT_EQ(a.size(), 15u);  // 29 in all; the longer of equals is shortened second
+      EXPECT_EQ(a.size(), 15u);  // 29 in all; B is truncated first if both are equal
       EXPECT_EQ(b.size(), 14u);
       cut += 85 + 86;
       cut_in_front += (a.front() - kFirstWord) % 100 + (b.front() - kFirstWord) % 100;
     }
   }
   EXPECT_TRUE(within_5_sigma(cut_in_front, cut, 0.5));
-  // The shortest samples that there can be.
+  // The shortest possible samples.
   const BertPairDataset shortest = pairs(0.1, 5);
   Sample sample;
   shortest.fill(0, 0, sample);
@@ -274,7 +274,7 @@ TEST_F(BertPairDatasetTest, NamesWhatItCanNotDo) {
   };
   const Documents good = {{{5, 6}, {7}}, {{8}, {9}}};
   EXPECT_TRUE(names_all(message({{{5, 6}, {7}}, {}, {{}}}, {}),
-                        {folder_ / "set", "1 documents", "two or more"}));
+                        {folder_ / "set", "1 documents", "at least two"}));
   EXPECT_TRUE(names_all(message({{{5, 6}, {}}, {{}, {7}}, {}}, {}),
                         {folder_ / "set", "none of the 2 documents", "two sentences"}));
   EXPECT_TRUE(names_all(message({}, {}), {"0 documents"}));

@@ -48,7 +48,7 @@ TEST(BlendOrder, SharesHoldAtTheEndOfTheLongestRun) {
   for (const int64_t place : {int64_t{1} << 40, int64_t{1} << 52, (int64_t{1} << 60) + 1}) {
     const BlendOrder::Turn turn = order.at(place);
     const double expected = order.share(turn.part) * static_cast<double>(place);
-    // As close as a double can tell.
+    // As close as doubles allow.
     EXPECT_NEAR(static_cast<double>(turn.number), expected, 2.0 + expected * 0x1p-50);
   }
   EXPECT_DOUBLE_EQ(order.share(2), 4.0 / 7.0);
@@ -69,7 +69,7 @@ TEST(BlendOrder, RefusesWhatIsNoWeight) {
   expect_error([] { BlendOrder(std::vector{1.0}).at(-1); }, {"no place -1"});
 }
 
-/// Sample i in epoch e of dataset `name` is the three numbers.
+/// Sample i in epoch e of dataset `name` consists of these three numbers.
 class NamedDataset final : public Dataset {
  public:
   NamedDataset(int32_t name, int64_t num_samples, int64_t length = 3)
@@ -147,7 +147,7 @@ TEST(BlendedDataset, RefusesWhatItCanNotBlend) {
         BlendedDataset({part(0, 2, 1.0, {}),
                         {std::make_shared<const NamedDataset>(1, 2, 4), 1.0, std::nullopt}});
       },
-      {"samples of 3 and of 4 tokens can not be blended"});
+      {"samples of 3 and of 4 tokens cannot be blended"});
   expect_error([] { BlendedDataset({part(0, 0, 1.0, {})}); }, {"without samples"});
   expect_error(
       [] {

@@ -13,7 +13,7 @@ namespace {
 
 using Tokens = std::vector<int32_t>;
 
-/// A token for each byte: 'a' is 100.
+/// One token per byte: 'a' is 100.
 Tokens encode_bytes(std::string_view text) {
   Tokens tokens;
   for (const char c : text) tokens.push_back(100 + (c - 'a'));
@@ -138,7 +138,7 @@ TEST_F(LabelledLinesTest, NamesWrongFilesAndLabels) {
   EXPECT_TRUE(names_all(message("a.tsv", "", {2, {"x", "x"}}), {"\"x\"", "twice"}));
 }
 
-/// Whatever bytes a file has, only an Error may come out of reading it.
+/// Whatever bytes a file has, reading it may only throw Error.
 TEST_F(LabelledLinesTest, SurvivesEveryByteReplacedByExtremes) {
   const std::vector<std::pair<std::string, std::string>> files = {
       {"a.jsonl", "{\"text\": \"a\\u00e9\", \"text_pair\": \"b\", \"label\": 1}\n"},
@@ -150,7 +150,7 @@ TEST_F(LabelledLinesTest, SurvivesEveryByteReplacedByExtremes) {
         broken[i] = c;
         try {
           EXPECT_LE(lines(name, broken).size(), 3u);
-        } catch (const Error&) {  // as it should be
+        } catch (const Error&) {  // expected
         }
       }
     }
@@ -220,7 +220,7 @@ TEST(ClassificationEncoder, NamesWhatItCanNotDo) {
 TEST(ClassificationDataset, HasEveryTextOnceOnOneSideOrTheOther) {
   const TestFolder folder;
   std::string lines = "text\ttext_pair\tlabel\n";
-  for (int i = 0; i < 100; ++i) {  // one label after the other
+  for (int i = 0; i < 100; ++i) {  // sorted by label
     lines += std::string(1, static_cast<char>('a' + i % 26)) + "\t" +
              std::string(static_cast<size_t>(1 + i / 20), 'z') + "\t" +
              std::to_string(i < 50 ? 0 : 1) + "\n";
@@ -252,7 +252,7 @@ TEST(ClassificationDataset, HasEveryTextOnceOnOneSideOrTheOther) {
       sample.tokens.push_back(sample.labels[0]);
       found.push_back(sample.tokens);
     }
-    // Drawn without replacement, so narrower than coins.
+    // Drawn without replacement, so the spread is narrower than that of coin tosses.
     EXPECT_TRUE(within_5_sigma(first_label, part->num_samples(), 0.5));
   }
   std::ranges::sort(expected);

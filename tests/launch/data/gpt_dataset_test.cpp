@@ -64,7 +64,7 @@ TEST(GptDataset, ChecksTheLastTargetToo) {
                         {"set.bin", "position 8", "is 8", "8 tokens"}));
 }
 
-/// The document of each token of the concatenation, found by walking over all.
+/// The document of each token in the concatenation, found by a linear scan.
 std::vector<int64_t> documents_of_tokens(const std::vector<std::vector<int32_t>>& documents) {
   std::vector<int64_t> result;
   for (size_t d = 0; d < documents.size(); ++d) {
@@ -75,7 +75,7 @@ std::vector<int64_t> documents_of_tokens(const std::vector<std::vector<int32_t>>
 
 TEST(GptDataset, KnowsDocumentsFromTheIndex) {
   const TestFolder folder;
-  // Empty documents, of one token, longer than a sample, and ending where a sample does.
+  // Documents that are empty, have one token, are longer than a sample, or end where a sample does.
   const std::vector<std::vector<int32_t>> documents = {
       {},           {1, 2, 3}, {4},      {}, {}, {5, 6, 7, 8, 9, 10, 11, 12, 13},
       {14, 15, 16}, {17},      {18, 19}, {}};

@@ -11,7 +11,7 @@ namespace {
 
 using test::expect_error;
 
-/// Documents of these lengths, with the tokens 0, 1, 2, ... over all of them.
+/// Documents of these lengths, whose tokens count up over all documents: 0, 1, 2, ...
 std::shared_ptr<const IndexedDataset> counting_documents(const TestFolder& folder,
                                                          const std::vector<size_t>& lengths,
                                                          int64_t vocab_size = 60000) {
@@ -30,7 +30,7 @@ std::shared_ptr<const IndexedDataset> counting_documents(const TestFolder& folde
 std::vector<Sample> samples_of(const Dataset& dataset) {
   std::vector<Sample> samples(static_cast<size_t>(dataset.num_samples()));
   for (int64_t i = 0; i < dataset.num_samples(); ++i) {
-    samples[static_cast<size_t>(i)].labels = {1};  // what was there is overwritten
+    samples[static_cast<size_t>(i)].labels = {1};  // must be overwritten
     dataset.fill(i, /*epoch=*/i, samples[static_cast<size_t>(i)]);
   }
   return samples;
@@ -65,7 +65,7 @@ TEST(GptPackedDataset, EveryTokenButADocumentsFirstIsATargetOnce) {
 
 TEST(GptPackedDataset, KeepsADocumentWholeWhereItFits) {
   const TestFolder folder;
-  // As inputs, without their last tokens: 8, 3, 5, 8 and 4, and 2.
+  // Inputs exclude the last tokens: 8, 3, 5, 8 and 4, and 2.
   const auto tokens = counting_documents(folder, {9, 4, 6, 13, 3});
   const GptPackedDataset dataset(tokens, {0, 35}, 8);
   std::vector<std::vector<int32_t>> rows, first_tokens;

@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-/// An index field by field, so that a test can break any of them.
+/// The fields of an index, so that tests can corrupt any of them.
 struct Index {
   std::string magic{"MMIDIDX\0\0", 9};
   uint64_t version = 1;
@@ -43,7 +43,7 @@ class IndexedDatasetTest : public ::testing::Test {
     write_tokens({10, 11, 20, 21, 22, 30});
   }
 
-  /// What opening says after `change` to a good index.
+  /// The error on opening after `change` to a valid index.
   std::string message_after(const std::function<void(Index&)>& change) {
     Index index;
     change(index);
@@ -61,8 +61,8 @@ std::vector<int32_t> all_tokens(const IndexedDataset& dataset) {
   return tokens;
 }
 
-/// Opens the dataset and reads it in every way; only an Error may come out of that.
-/// Returns whether it could be opened.
+/// Opens the dataset and reads it in every way; only Error may be thrown. Returns whether it could
+/// be opened.
 bool survives(const std::string& prefix) {
   try {
     const IndexedDataset dataset(prefix);
@@ -78,7 +78,7 @@ bool survives(const std::string& prefix) {
         EXPECT_TRUE(0 <= sequences.begin && sequences.begin <= sequences.end &&
                     sequences.end <= dataset.num_sequences());
       }
-    } catch (const Error&) {  // a token that is none
+    } catch (const Error&) {  // an invalid token
     }
     return true;
   } catch (const Error&) {
@@ -129,7 +129,8 @@ TEST_F(IndexedDatasetTest, SequencesMayLieAnywhereInTheBin) {
 TEST_F(IndexedDatasetTest, KnowsTheDocumentOfEveryToken) {
   Index index;
   index.document_entries = 6;
-  index.documents = {0, 0, 2, 2, 3, 3};  // empty ones at the start, in the middle and at the end
+  index.documents = {0, 0, 2,
+                     2, 3, 3};  // empty documents at the start, in the middle and at the end
   for (const bool one_after_the_other : {true, false}) {
     if (!one_after_the_other) index.pointers = {6, 0, 10};
     write(index);
@@ -219,7 +220,7 @@ TEST_F(IndexedDatasetTest, ReadsOutsideAreErrors) {
   EXPECT_THROW(dataset.read_tokens(-1, two), Error);
   EXPECT_THROW(dataset.read_tokens(std::numeric_limits<int64_t>::max(), two), Error);
   EXPECT_THROW(dataset.read_tokens(0, seven), Error);
-  // A hint is none.
+  // A hint outside the dataset is ignored.
   dataset.will_read_tokens(5, 2);
   dataset.will_read_tokens(-1, 2);
   dataset.will_read_tokens(std::numeric_limits<int64_t>::max(), 2);
@@ -275,8 +276,8 @@ TEST_F(IndexedDatasetTest, SurvivesEveryFlippedBit) {
       refused += survives(prefix_) ? 0 : 1;
     }
   }
-  // Accepted are other readings of the same bytes: a signed type, an overlapping sequence, another
-  // boundary between documents.
+  // The accepted ones are valid readings of the same bytes: a signed type, an overlapping sequence,
+  // or another document boundary.
   EXPECT_GT(refused, static_cast<int>(good.size()) * 7);
 }
 

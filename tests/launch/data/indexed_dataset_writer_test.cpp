@@ -45,7 +45,7 @@ TEST_P(RoundTrip, GivesTheSameTokens) {
     return sizeof(T) < 4 ? static_cast<int32_t>(std::numeric_limits<T>::max())
                          : std::numeric_limits<int32_t>::max();
   });
-  std::vector<int32_t> document(100000);  // several pieces of the writer's
+  std::vector<int32_t> document(100000);  // several pieces of the writer
   for (size_t i = 0; i < document.size(); ++i) {
     document[i] = static_cast<int32_t>(i * 2654435761u % (static_cast<uint32_t>(largest) + 1));
   }
@@ -95,7 +95,7 @@ TEST(IndexedDatasetWriter, KeepsAnExistingDatasetUnlessTold) {
                         {folder / "set.bin", "exists", "--overwrite"}));
   EXPECT_EQ(read_file(folder / "set.bin"), before);
   {
-    // An unfinished writer that may overwrite has not touched the old dataset.
+    // An unfinished writer that may overwrite leaves the old dataset untouched.
     IndexedDatasetWriter writer(folder / "set", {.overwrite = true});
     writer.append(std::vector<int32_t>{5});
   }
@@ -116,7 +116,7 @@ TEST(IndexedDatasetWriter, MetadataComesAndGoesWithItsDataset) {
   write("facts");
   EXPECT_EQ(read_file(folder / "set.meta.json"), "facts");
   EXPECT_EQ(folder.names(), (Names{"set.bin", "set.idx", "set.meta.json"}));
-  write("");  // the older metadata must not be taken for this dataset's
+  write("");  // old metadata must not be taken for this dataset's
   EXPECT_EQ(folder.names(), (Names{"set.bin", "set.idx"}));
   write_file(folder / "other.meta.json", "facts");
   EXPECT_TRUE(names_all(error_of([&] { IndexedDatasetWriter writer(folder / "other", {}); }),
@@ -151,7 +151,7 @@ TEST(IndexedDatasetWriter, KeepsOtherWritersOut) {
   writer.append(std::vector<int32_t>{1, 2, 3});
   writer.end_document();
   EXPECT_TRUE(names_all(error_of([&] { write_dataset(folder / "set", {{7}}); }),
-                        {folder / "set.bin: another process writes it"}));
+                        {folder / "set.bin: another process is writing it"}));
   writer.finish();
   EXPECT_EQ(IndexedDataset(folder / "set").num_tokens(), 3);
 }
@@ -177,7 +177,7 @@ TEST(IndexedDatasetWriter, KeepsADatasetThatCameMeanwhile) {
   EXPECT_EQ(IndexedDataset(folder / "set").num_tokens(), 1);
 }
 
-// The index, which somebody has removed, can not get its name.
+// The index cannot be renamed because its staged file was removed.
 TEST(IndexedDatasetWriter, WithdrawsWhatItPublishedIfItCanNotFinish) {
   const TestFolder folder;
   IndexedDatasetWriter writer(folder / "set", {});
@@ -188,7 +188,7 @@ TEST(IndexedDatasetWriter, WithdrawsWhatItPublishedIfItCanNotFinish) {
 
 TEST(IndexedDatasetWriter, AFullDiskIsAnErrorThatLeavesNothing) {
   const TestFolder folder;
-  // A limit on a file's size stands for the full disk.
+  // A file size limit simulates a full disk.
   rlimit old = {};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old), 0);
   const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
@@ -203,7 +203,7 @@ TEST(IndexedDatasetWriter, AFullDiskIsAnErrorThatLeavesNothing) {
   }
   ::setrlimit(RLIMIT_FSIZE, &old);
   std::signal(SIGXFSZ, old_handler);
-  EXPECT_TRUE(names_all(message, {folder / "set.bin.tmp", "can not be written"}));
+  EXPECT_TRUE(names_all(message, {folder / "set.bin.tmp", "cannot be written"}));
   EXPECT_EQ(folder.names(), Names{});
 }
 

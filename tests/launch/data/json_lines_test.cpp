@@ -31,9 +31,9 @@ TEST(JsonField, SaysWhatIsWrong) {
   const auto refused = [](std::string_view line, std::initializer_list<std::string> facts) {
     return names_all(problem_of(line), facts);
   };
-  EXPECT_TRUE(refused("{\"text\": \"a\"", {"not valid JSON, at its byte 13: "}));
+  EXPECT_TRUE(refused("{\"text\": \"a\"", {"not valid JSON, at byte 13: "}));
   EXPECT_TRUE(refused("{\"text\": \"a\"} {}", {"not valid JSON", "expected end of input"}));
-  EXPECT_TRUE(refused("nothing", {"not valid JSON", "at its byte 2"}));
+  EXPECT_TRUE(refused("nothing", {"not valid JSON", "at byte 2"}));
   EXPECT_TRUE(refused("{\"text\": \"\xFF\"}", {"not valid JSON", "ill-formed UTF-8"}));
   EXPECT_TRUE(refused(R"({"text": "\ud83d"})", {"not valid JSON", "surrogate"}));
   EXPECT_TRUE(refused({"{\"text\": \"\"}\0{", 14}, {"its byte 13 is zero"}));
@@ -52,9 +52,9 @@ TEST(JsonField, SaysWhatIsWrong) {
   }
   EXPECT_TRUE(refused(R"({"text": "a", "text": "b"})", {"has the field \"text\" twice"}));
   EXPECT_TRUE(refused(R"({"text": "a", "x": 1e999})",
-                      {"has a number too large to be read, \"1e999\"", "at its byte 24"}));
+                      {"has a number too large to read, \"1e999\"", "at byte 24"}));
   std::string deep = "{\"a\": " + std::string(100000, '[');
-  EXPECT_TRUE(refused(deep, {"deeper than 32 levels"}));
+  EXPECT_TRUE(refused(deep, {"more than 32 levels deep"}));
 }
 
 JsonLines lines(std::string text) { return {"file.jsonl", 7, std::move(text)}; }

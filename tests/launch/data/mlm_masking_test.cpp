@@ -40,7 +40,7 @@ Sample masked(const MlmMasking& masking, const Sample& sample, int64_t id, int64
 
 bool is_chosen(const Sample& sample, size_t i) { return sample.targets[i] != kIgnoreTarget; }
 
-/// What happened over many samples of 64 tokens.
+/// Totals over many samples of 64 tokens.
 struct Counts {
   int64_t ordinary = 0, chosen = 0, masked = 0, random = 0, kept = 0;
   std::vector<int64_t> chosen_at = std::vector<int64_t>(64, 0);
@@ -72,7 +72,7 @@ Counts count(const MlmMasking& masking) {
       if (after == kMask) {
         ++counts.masked;
       } else if (after == before) {
-        ++counts.kept;  // or a random token that happens to be the same
+        ++counts.kept;  // or a random token that happens to be equal
       } else {
         EXPECT_FALSE(masking.is_special(after));
         ++counts.random;
@@ -88,16 +88,16 @@ TEST(MlmMasking, RatesOfTokensAreBinomial) {
   EXPECT_EQ(counts.ordinary, kSamples * 59);
   EXPECT_TRUE(within_5_sigma(counts.chosen, counts.ordinary, 0.15));
   EXPECT_TRUE(within_5_sigma(counts.masked, counts.chosen, 0.8));
-  const double same = 0.1 / 995.0;  // the random token is the one that was there
+  const double same = 0.1 / 995.0;  // probability that the random token equals the original
   EXPECT_TRUE(within_5_sigma(counts.random, counts.chosen, 0.1 - same));
   EXPECT_TRUE(within_5_sigma(counts.kept, counts.chosen, 0.1 + same));
   for (size_t i = 0; i < 64; ++i) {
-    if (counts.chosen_at[i] == 0) continue;  // a special token is here
+    if (counts.chosen_at[i] == 0) continue;  // a special token
     EXPECT_TRUE(within_5_sigma(counts.chosen_at[i], kSamples, 0.15)) << "place " << i;
   }
   int64_t different = 0;
   for (const int64_t uses : counts.replacements) different += uses > 0 ? 1 : 0;
-  EXPECT_GT(different, 900);  // ~ 3500 draws leave e^-3.5 = 3 % of 995 out
+  EXPECT_GT(different, 900);  // about 3500 draws miss e^-3.5 = 3% of 995
   for (int32_t special = 0; special < kFirstWord; ++special) {
     EXPECT_EQ(counts.replacements[static_cast<size_t>(special)], 0);
   }
@@ -118,7 +118,7 @@ TEST(MlmMasking, FractionsAreOptions) {
   EXPECT_TRUE(within_5_sigma(random.random, random.chosen, 0.75 * 994.0 / 995.0));
 }
 
-/// Begins of words: tokens that continue none, and those behind a special token.
+/// The starts of words: tokens that do not continue a word, and those after a special token.
 std::vector<size_t> word_begins(const MlmMasking& masking, const Sample& sample) {
   std::vector<size_t> begins;
   for (size_t i = 0; i < sample.tokens.size(); ++i) {
@@ -163,7 +163,7 @@ TEST(MlmMasking, WordsAreChosenWhole) {
 TEST(MlmMasking, SpansAreWholeWordsAndCoverEveryPlaceAlike) {
   const MlmMasking masking(test_vocabulary(kVocabSize), {.unit = MaskUnit::span}, kSeed);
   constexpr size_t kMost = 12;
-  std::vector<int64_t> chosen(kMost, 0), seen(kMost, 0);  // by the number of the word
+  std::vector<int64_t> chosen(kMost, 0), seen(kMost, 0);  // by the word's number
   int64_t longest = 0;
   for (int64_t id = 0; id < 5 * kSamples; ++id) {
     const Sample sample = made_up_sample(64, static_cast<uint32_t>(id));
@@ -190,8 +190,8 @@ TEST(MlmMasking, SpansAreWholeWordsAndCoverEveryPlaceAlike) {
 }
 
 TEST(MlmMasking, SpansHaveSpanBertsLengths) {
-  // So few spans that they hardly touch, in one long text of words of one token. Each is
-  // recognised by what became of it: all masked.
+  // One long text of one-token words, with so few spans that they are rarely adjacent. Spans are
+  // recognized because they are fully masked.
   VocabularyTraits traits = test_vocabulary(kVocabSize);
   traits.continues_word.clear();
   const MaskingOptions options{.probability = 0.002,
@@ -219,7 +219,7 @@ TEST(MlmMasking, SpansHaveSpanBertsLengths) {
   const double normal = 1.0 - std::pow(0.8, 10);
   for (int64_t n = 1; n <= 10; ++n) {
     const double p = 0.2 * std::pow(0.8, static_cast<double>(n - 1)) / normal;
-    // One span in 2000 starts right behind another and is counted with it.
+    // One span in 2000 directly follows another and is counted with it.
     EXPECT_NEAR(static_cast<double>(spans[n]), p * static_cast<double>(all),
                 5.0 * std::sqrt(p * static_cast<double>(all)) + 0.001 * static_cast<double>(all));
   }
@@ -244,7 +244,8 @@ TEST(MlmMasking, ASpanIsReplacedAsAWhole) {
       }
     }
   }
-  // Were words replaced apart, 2 × 0.8 × 0.2 of neighbours would differ. Spans that touch still do.
+  // If words were replaced independently, 2 × 0.8 × 0.2 of neighbors would differ. Adjacent spans
+  // still do.
   EXPECT_LT(static_cast<double>(mixed), 0.2 * static_cast<double>(words - spans));
 }
 
@@ -258,7 +259,7 @@ TEST(MlmMasking, IsAFunctionOfSeedEpochPieceAndPlace) {
     EXPECT_NE(masked(masking, sample, 5, 3).targets, first.targets);
     EXPECT_NE(masked(masking, sample, 6, 2).targets, first.targets);
     EXPECT_NE(masked({traits, {.unit = unit}, kSeed + 1}, sample, 5, 2).targets, first.targets);
-    // The same piece behind another.
+    // The same piece, placed after another.
     Sample both = made_up_sample(50, 2);
     both.tokens.insert(both.tokens.end(), sample.tokens.begin(), sample.tokens.end());
     both.targets.assign(both.tokens.size(), 77);
@@ -299,7 +300,7 @@ TEST(MlmMasking, NamesWhatItCanNotDo) {
   VocabularyTraits outside = good;
   outside.special.mask = 1000;
   EXPECT_TRUE(names_all(message(outside, {}), {"[MASK]", "1000", "vocabulary"}));
-  EXPECT_TRUE(names_all(message(test_vocabulary(5), {}), {"nothing but special"}));
+  EXPECT_TRUE(names_all(message(test_vocabulary(5), {}), {"only special"}));
   for (const double p : {0.0, -0.1, 1.1, std::nan("")}) {
     EXPECT_TRUE(names_all(message(good, {.probability = p}), {"probability", "more than 0"}));
   }

@@ -30,7 +30,7 @@ class OpenData : public testing::Test {
     return test::small_run(folder_, "run", kind);
   }
 
-  /// Metadata that says this tokenizer made folder/`name`.
+  /// Writes metadata which says that this tokenizer made folder/`name`.
   void write_metadata(const std::string& name, const TokenizerIdentity& identity) const {
     const IndexedDataset dataset(folder_ / name);
     DatasetMetadata metadata;
@@ -44,7 +44,7 @@ class OpenData : public testing::Test {
   test::TestFolder folder_;
 };
 
-/// Tokens of all samples, as they are in epoch 0.
+/// The tokens of all samples, as in epoch 0.
 std::vector<int32_t> tokens_of(const Dataset& dataset) {
   std::vector<int32_t> tokens;
   Sample sample;
@@ -55,7 +55,7 @@ std::vector<int32_t> tokens_of(const Dataset& dataset) {
   return tokens;
 }
 
-/// Numbers that no other place has, in one document.
+/// Writes one document of numbers that occur nowhere else.
 void write_numbers(const std::string& prefix, int32_t first, int32_t count) {
   std::vector<int32_t> document(static_cast<size_t>(count));
   std::iota(document.begin(), document.end(), first);
@@ -99,7 +99,7 @@ TEST_F(OpenData, APartIsWhatTheRunSees) {
       return tokens_of(*open_part(run, data.tokenizer, which).samples);
     };
     EXPECT_EQ(part(DataPart::eval), tokens_of(*data.eval)) << to_string(kind);
-    // To evaluate on, a blend is in its natural order.
+    // For evaluation, a blend is in natural order.
     if (data.train->has_order()) {
       EXPECT_NE(part(DataPart::train), tokens_of(*data.train));
     } else {
@@ -143,23 +143,23 @@ TEST_F(OpenData, ABlendGivesEveryBatchItsShares) {
     }
     EXPECT_EQ(seen_of_b.size(), static_cast<size_t>(2 * (step + 1)));
   }
-  // 24 samples of 12: each is there twice.
+  // 24 samples out of 12: each appears twice.
   for (const int32_t first : seen_of_b) EXPECT_EQ(seen_of_b.count(first), 2u);
 }
 
 TEST_F(OpenData, NotesSayHowOftenEachPartIsSeen) {
-  RunConfig run = config(SmallKind::gpt_blend);  // 4000 and 2000 tokens, of which 0.1 is held out
+  RunConfig run = config(SmallKind::gpt_blend);  // 4000 and 2000 tokens, of which 10% are held out
   const std::vector<std::string> notes = open_data(run).notes;
-  // 20 steps of 8 samples, by 1 to 2.
+  // 20 steps of 8 samples, in the ratio 1 to 2.
   EXPECT_THAT(notes, Contains((folder_ / "data") +
-                              ": 224 samples, 33.33 % of the run's; 0.2381 epochs of them in the "
+                              ": 224 samples, 33.33% of the run's samples; 0.2381 epochs in the "
                               "run"));
   EXPECT_THAT(notes, Contains((folder_ / "half") +
-                              ": 112 samples, 66.67 % of the run's; 0.9524 epochs of them in the "
+                              ": 112 samples, 66.67% of the run's samples; 0.9524 epochs in the "
                               "run"));
   run = config();
   EXPECT_THAT(open_data(run).notes,
-              Contains((folder_ / "data") + ": 224 samples, 0.7143 epochs of them in the run"));
+              Contains((folder_ / "data") + ": 224 samples, 0.7143 epochs in the run"));
   const std::string unused = "data.eval_fraction is 0.1, but eval.interval is 0: that part of the";
   EXPECT_THAT(open_data(run).notes, Contains(HasSubstr(unused)));
   run.eval.interval = 5;
@@ -170,7 +170,7 @@ TEST_F(OpenData, EvaluatingOnTrainingDataIsNoted) {
   RunConfig run = config(SmallKind::gpt_blend);
   run.data.eval_fraction = 0.0;
   run.data.eval = folder_ / "half";
-  const auto seen = HasSubstr((folder_ / "half") + ": is in data.train and in data.eval, so that");
+  const auto seen = HasSubstr((folder_ / "half") + ": is in both data.train and data.eval, so");
   EXPECT_THAT(open_data(run).notes, Contains(seen));
   run.data.train = folder_ / "data";
   EXPECT_THAT(open_data(run).notes, Not(Contains(seen)));
@@ -215,7 +215,8 @@ TEST_F(OpenData, MetadataNamesTheTokenizer) {
 TEST_F(OpenData, MetadataOfAnotherDatasetIsRefused) {
   write_metadata("half", identity_of(*make_tokenizer(config().data.tokenizer)));
   std::filesystem::rename(metadata_path(folder_ / "half"), metadata_path(folder_ / "data"));
-  expect_error([&] { open_data(config()); }, {"data.meta.json says ", "it is another dataset's"});
+  expect_error([&] { open_data(config()); },
+               {"data.meta.json says ", "it belongs to another dataset"});
 }
 
 }  // namespace

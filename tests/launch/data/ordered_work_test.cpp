@@ -13,7 +13,7 @@ namespace {
 
 using Work = OrderedWork<int, int>;
 
-/// Different jobs take different times, so that they end in another order.
+/// Jobs take different times, so that they end in another order.
 int slowly(int job) {
   std::this_thread::sleep_for(std::chrono::microseconds(job * 7919 % 300));
   return 10 * job;
@@ -21,7 +21,7 @@ int slowly(int job) {
 
 class OrderedWorkThreads : public ::testing::TestWithParam<int> {
  protected:
-  /// Jobs 0 to n - 1, and what was used of their results.
+  /// Jobs 0 to n - 1; records the results that were used.
   Work::Stages stages(int n) {
     return {.take = [this, n]() -> std::optional<int> {
               if (taken_ == n) return std::nullopt;

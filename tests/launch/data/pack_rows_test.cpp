@@ -22,7 +22,7 @@ using Rows = std::vector<std::vector<int64_t>>;
 TEST(PackRows, PutsEachPieceIntoTheFullestRowWithRoom) {
   EXPECT_EQ(rows_of(pack_rows({}, 8)), (Rows{}));
   EXPECT_EQ(rows_of(pack_rows(std::vector<int32_t>{8, 8, 8}, 8)), (Rows{{0}, {1}, {2}}));
-  // 7 and 1; 6 and 2; 4, 3 and the other 1. Of rows with the same room the last to get it is taken.
+  // 7 and 1; 6 and 2; 4, 3 and the other 1. Among rows with equal space, the most recent is used.
   EXPECT_EQ(rows_of(pack_rows(std::vector<int32_t>{3, 7, 2, 1, 4, 6, 1}, 8)),
             (Rows{{0, 3, 4}, {1, 6}, {2, 5}}));
 }
@@ -52,8 +52,8 @@ TEST(PackRows, LosesNoPieceAndFillsNoRowTooMuch) {
       EXPECT_LE(length, capacity);
     }
     EXPECT_EQ(uses, std::vector<int>(lengths.size(), 1));
-    // Best fit decreasing needs at most 11/9 of the fewest rows possible, and 4 more (Johnson et
-    // al., 1974); with pieces of all lengths it is much nearer.
+    // Best fit decreasing needs at most 11/9 of the optimal number of rows, plus 4 (Johnson et al.,
+    // 1974). With pieces of all lengths it is much closer.
     EXPECT_LE(9 * packed.num_rows(), 11 * ((sum + capacity - 1) / capacity) + 4 * 9 + 9);
     EXPECT_EQ(rows_of(pack_rows(lengths, capacity)), rows_of(packed));
   }

@@ -23,8 +23,8 @@ constexpr int64_t kVocabSize = 1000;
 constexpr int64_t kGlobalBatch = 6;
 constexpr int64_t kMicroBatch = 2;
 
-/// Samples of 1 to 4 tokens that say which they are. It remembers who asked for what, may hold up
-/// those who ask, and has a damaged sample.
+/// Samples of 1 to 4 tokens that identify them. The dataset records its readers, can block them,
+/// and has a damaged sample.
 class WatchedDataset final : public Dataset {
  public:
   int64_t num_samples() const override { return 100; }
@@ -92,7 +92,7 @@ class PrefetchedBatchesTest : public testing::Test {
  protected:
   PrefetchedBatchesTest() : prefetched_(batches_, kMicroBatch, kSeqLength) {}
 
-  /// What load_train gives for the step.
+  /// What load_train() returns for the step.
   std::vector<Values> expected(int64_t first) const {
     std::vector<Values> step;
     BatchBuffers buffers(kMicroBatch, kSeqLength);
@@ -114,10 +114,10 @@ class PrefetchedBatchesTest : public testing::Test {
 };
 
 TEST_F(PrefetchedBatchesTest, AreWhatIsLoadedWithoutThem) {
-  for (int64_t step = 0; step < 40; ++step) {  // over the end of two epochs
+  for (int64_t step = 0; step < 40; ++step) {  // beyond the end of two epochs
     const int64_t first = step * kGlobalBatch;
     EXPECT_EQ(values(prefetched_.take(first)), expected(first)) << step;
-    if (step % 5 != 3) prefetched_.load_next(first + kGlobalBatch);  // else take() loads them
+    if (step % 5 != 3) prefetched_.load_next(first + kGlobalBatch);  // otherwise take() loads them
     EXPECT_EQ(values(prefetched_.current()), expected(first)) << step;
   }
 }
@@ -141,7 +141,7 @@ TEST_F(PrefetchedBatchesTest, AThreadOfTheirOwnLoadsThem) {
 }
 
 TEST_F(PrefetchedBatchesTest, StepsAreAnnouncedOnceAndAheadOfTheDisk) {
-  // Of the step itself and those after it.
+  // The step itself and the announced ones.
   constexpr int64_t kAhead = (1 + PrefetchedBatches::kStepsAnnounced) * kGlobalBatch;
   prefetched_.take(0);
   while (data_->announced().count(kAhead - 1) == 0) std::this_thread::yield();
@@ -214,14 +214,14 @@ TEST(PrefetchedEvaluation, GivesWhatIsLoadedWithoutIt) {
       }
     }
     EXPECT_FALSE(evaluation.has_next());
-    test::expect_error([&] { evaluation.take(); }, {"has no other"});
+    test::expect_error([&] { evaluation.take(); }, {"has no more"});
   };
   expect_batches(batches.num_eval_batches());  // the last is not full
   expect_batches(2);
   expect_batches(0);
   evaluation.start(3);
   evaluation.take();
-  expect_batches(1);  // in place of one that did not end
+  expect_batches(1);  // replaces one that did not end
 }
 
 TEST(PrefetchedEvaluation, AThreadOfItsOwnLoadsAndIsAheadOfTheDisk) {
@@ -230,7 +230,7 @@ TEST(PrefetchedEvaluation, AThreadOfItsOwnLoadsAndIsAheadOfTheDisk) {
   PrefetchedEvaluation evaluation(batches, kMicroBatch, kSeqLength);
   evaluation.start(2);
   evaluation.take();
-  while (data->filled().count(3) == 0) std::this_thread::yield();  // before it is asked for
+  while (data->filled().count(3) == 0) std::this_thread::yield();  // before it is requested
   EXPECT_EQ(data->announced().size(), 12u);
   ASSERT_EQ(data->threads().size(), 1u);
   EXPECT_NE(*data->threads().begin(), std::this_thread::get_id());

@@ -20,8 +20,8 @@ using test::gzipped;
 using test::zstd_compressed;
 using Names = std::vector<std::string>;
 
-/// Several pieces of words and lines, some blank, with letters of several bytes, and in the midst
-/// a word that is longer than a piece.
+/// Several pieces of words and lines, some blank, with multi-byte letters and a word that is longer
+/// than a piece.
 std::string some_text() {
   std::mt19937 random(3);
   const char* const words[] = {"fox ", "jumps", "\xE7\x8B\x90", ". ", "\n", "\n\n", "\xC3\x89"};
@@ -36,7 +36,7 @@ std::string some_text() {
   return text;
 }
 
-/// A text in lines of JSON, and blank ones among them.
+/// Writes a text as JSON lines, with blank lines between them.
 std::string json_lines(const std::string& text) {
   std::mt19937 random(4);
   std::string lines;
@@ -58,7 +58,7 @@ class PrepareInputs : public ::testing::Test {
     write_file(folder / "vocab.txt", vocabulary);
   }
 
-  /// The bytes of the three files that these options give.
+  /// The contents of the three output files for these options.
   std::array<std::string, 3> prepared(PrepareOptions options) const {
     options.output = folder / "set";
     options.overwrite = true;
@@ -171,8 +171,8 @@ TEST_F(PrepareInputs, OptionsMustFitTheInputs) {
   EXPECT_TRUE(names_all(
       refusal({.input = {.inputs = {folder / "a.txt", folder / "a.jsonl"}},
                .documents = Documents::paragraph}),
-      {"can not be paragraphs in " + (folder / "a.jsonl"), "a line of JSON is a document"}));
-  // The name says jsonl, the option text, and the other way round.
+      {"cannot be paragraphs in " + (folder / "a.jsonl"), "each line of JSON is a document"}));
+  // The name says jsonl and the option says text, and vice versa.
   EXPECT_EQ(prepared({.input = {.inputs = {folder / "a.jsonl"}, .formats = InputFormats::text}})[0]
                 .size(),
             26u);
@@ -213,7 +213,7 @@ TEST_P(PrepareFailures, ATruncatedFileLeavesNothing) {
   const std::string bytes = gzipped(some_text());
   write_file(folder / "a.gz", bytes.substr(0, bytes.size() - 100));
   EXPECT_TRUE(names_all(refusal({.input = {.inputs = {folder / "a.gz"}}, .threads = GetParam()}),
-                        {folder / "a.gz: ends after its byte", "not whole"}));
+                        {folder / "a.gz: ends after byte", "incomplete"}));
 }
 
 TEST_P(PrepareFailures, AMalformedLineComesBeforeTheTruncationBehindIt) {
@@ -235,10 +235,10 @@ TEST_P(PrepareFailures, AFullDiskLeavesNothing) {
   const std::string message = refusal({.input = {.inputs = {folder / "a"}}, .threads = GetParam()});
   ::setrlimit(RLIMIT_FSIZE, &old);
   std::signal(SIGXFSZ, old_handler);
-  EXPECT_TRUE(names_all(message, {"refused.bin.tmp: can not be written"}));
+  EXPECT_TRUE(names_all(message, {"refused.bin.tmp: cannot be written"}));
 }
 
-// As an error on one thread while another waits for a pipe in which nothing comes.
+// For example, one thread fails while another waits for a pipe without data.
 TEST_P(PrepareFailures, AnErrorDoesNotWaitForASilentPipe) {
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   std::fstream silent(folder / "pipe");

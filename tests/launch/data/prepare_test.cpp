@@ -44,7 +44,7 @@ TEST(Prepare, EachFileBecomesADocument) {
   EXPECT_EQ(ByteTokenizer().decode(document(dataset, 1)), large);
 }
 
-/// The sequences of a dataset as text, those of a document in one list.
+/// The sequences of a dataset as text, with one list per document.
 std::vector<Names> text_of(const std::string& prefix) {
   const IndexedDataset dataset(prefix, 257);
   std::vector<Names> documents;
@@ -96,7 +96,7 @@ TEST(Prepare, WhatHasNoTokenIsLeftOutAndCounted) {
   EXPECT_EQ(report.documents, 2);
   EXPECT_EQ(report.empty_documents, 2);
   EXPECT_EQ(report.sequences, 2);
-  EXPECT_EQ(report.tokens, 7);  // no end of a document
+  EXPECT_EQ(report.tokens, 7);  // no end-of-document token
   EXPECT_EQ(report.unknown, 1);
   EXPECT_EQ(report.invalid, 1);
   const IndexedDataset dataset(folder / "set", 3);
@@ -109,11 +109,11 @@ TEST(Prepare, WhatHasNoTokenIsLeftOutAndCounted) {
                                    .documents = Documents::paragraph,
                                    .output = folder / "nothing"});
                         }),
-                        {"no text in any of the 1 inputs"}));
+                        {"none of the 1 inputs has any text"}));
   EXPECT_FALSE(std::filesystem::exists(folder / "nothing.bin"));
 }
 
-// The pieces in which a file is read do not show, wherever they end.
+// The output does not depend on where the pieces of a file end.
 TEST(Prepare, LongTextIsTheSameInPieces) {
   const TestFolder folder;
   std::string vocabulary = "[UNK]\n狐\n.\n";
@@ -131,7 +131,7 @@ TEST(Prepare, LongTextIsTheSameInPieces) {
   write_file(folder / "text", text);
   prepare({.tokenizer = spec, .input = {.inputs = {folder / "text"}}, .output = folder / "set"});
   EXPECT_TRUE(document(IndexedDataset(folder / "set"), 0) == tokenizer->encode(text));
-  // A word without end is [UNK] for each piece but its last letter, and at last what is left.
+  // A huge word is cut: each piece except its last letter is [UNK], and so is the rest.
   write_file(folder / "word", std::string(size_t{5} << 20, 'x'));
   const PrepareReport report = prepare(
       {.tokenizer = spec, .input = {.inputs = {folder / "word"}}, .output = folder / "word_set"});
@@ -169,7 +169,7 @@ TEST(Prepare, NamesAnOutputThatCanNotBeWritten) {
       names_all(error_of([&] {
                   prepare({.input = {.inputs = {folder / "text"}}, .output = folder / "text/set"});
                 }),
-                {"folder " + (folder / "text"), "can not be created"}));
+                {"folder " + (folder / "text"), "cannot be created"}));
   prepare({.input = {.inputs = {folder / "text"}}, .output = folder / "set"});
   EXPECT_TRUE(names_all(error_of([&] {
                           prepare(

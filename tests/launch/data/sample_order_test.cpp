@@ -40,14 +40,14 @@ TEST(SampleOrder, NeverRepeatsInLargeDomains) {
 }
 
 TEST(SampleOrder, IsFixedForEver) {
-  // Runs that are resumed with a later version must go on in the order they began with.
+  // Runs resumed with a later version must continue in the same order.
   EXPECT_EQ(order_of(1234, 0, 10), (std::vector<int64_t>{6, 9, 2, 4, 1, 3, 5, 8, 7, 0}));
   EXPECT_EQ(order_of(1234, 1, 10), (std::vector<int64_t>{0, 7, 6, 2, 9, 3, 4, 8, 1, 5}));
   EXPECT_EQ(permuted(1234, 2, 1000000007, 5), 287657675);
 }
 
 TEST(SampleOrder, DiffersBetweenSeedsAndEpochs) {
-  // Two random orders of 1000 agree in about one place; 20 would be a one in 10^18 chance.
+  // Two random orders of 1000 agree in about one place; 20 has a probability of 1e-18.
   const auto agreements = [](const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
     int count = 0;
     for (size_t i = 0; i < a.size(); ++i) count += a[i] == b[i];
@@ -65,7 +65,7 @@ TEST(SampleOrder, DiffersBetweenSeedsAndEpochs) {
   }
 }
 
-/// Chi-squared of counts against equal chances.
+/// Chi-squared of counts against a uniform distribution.
 double chi_squared(const std::vector<int>& counts) {
   double total = 0.0;
   for (const int count : counts) total += count;
@@ -75,8 +75,7 @@ double chi_squared(const std::vector<int>& counts) {
   return sum;
 }
 
-/// Chi-squared of k degrees of freedom has mean k and deviation √(2k): six deviations are beyond
-/// chance.
+/// Chi-squared with k degrees of freedom has mean k and deviation √(2k): allow six deviations.
 double chi_squared_bound(size_t cells) {
   const double k = static_cast<double>(cells) - 1.0;
   return k + 6.0 * std::sqrt(2.0 * k);

@@ -26,7 +26,7 @@ namespace tessera {
 using test::TestFolder;
 
 inline void write_file(const std::string& path, const std::string& bytes) {
-  // A file that is cut to nothing and written again is flushed by ext4 at once, which takes long.
+  // ext4 flushes files that are truncated and rewritten immediately, which is slow.
   if (std::filesystem::is_regular_file(path)) std::filesystem::remove(path);
   std::ofstream(path, std::ios::binary) << bytes;
 }
@@ -36,7 +36,7 @@ inline std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// The bytes of a value, as they are in memory.
+/// The bytes of a value in memory.
 template <typename T>
 std::string bytes_of(T value) {
   std::string bytes(sizeof(T), '\0');
@@ -44,7 +44,7 @@ std::string bytes_of(T value) {
   return bytes;
 }
 
-/// A dataset of these documents, each one sequence.
+/// Writes a dataset of these documents, with one sequence each.
 inline void write_dataset(const std::string& prefix,
                           const std::vector<std::vector<int32_t>>& documents,
                           TokenType type = TokenType::u16) {
@@ -58,7 +58,7 @@ inline void write_dataset(const std::string& prefix,
 
 using test::error_of;
 
-/// Whether the message names every one of these facts.
+/// Checks that the message contains all of these facts.
 inline ::testing::AssertionResult names_all(const std::string& message,
                                             std::initializer_list<std::string> facts) {
   for (const std::string& fact : facts) {

@@ -17,7 +17,7 @@ constexpr int64_t kGlobalBatch = 8;
 constexpr uint64_t kSeed = 42;
 using Row = std::vector<int32_t>;
 
-/// Sample i has i % 7 tokens, which say sample and epoch, in documents of up to 2.
+/// Sample i has i % 7 tokens, which identify sample and epoch, in documents of up to 2.
 class MadeUpDataset final : public Dataset {
  public:
   explicit MadeUpDataset(int64_t num_samples) : num_samples_(num_samples) {}
@@ -49,8 +49,8 @@ Row to_row(const Tensor& tensor) {
   return {values.begin(), values.end()};
 }
 
-/// What a batch says of each of its rows, padding and all: for every place token, position, token
-/// type and target, then document lengths and labels.
+/// The rows of a batch, including padding: token, position, token type and target of every place,
+/// then document lengths and labels.
 std::vector<Row> unpacked(const TokenBatch& batch) {
   const size_t width = 4 * static_cast<size_t>(batch.seq_length);
   std::vector<Row> rows(static_cast<size_t>(batch.sequences), Row(width, kIgnoreTarget));
@@ -108,7 +108,7 @@ class TokenBatchesTest : public ::testing::Test {
     return {train_, eval_, kVocabSize, kSeed, {kGlobalBatch, micro, rank, size}};
   }
 
-  /// The rows of one global batch, put together from all ranks' micro-batches.
+  /// The rows of one global batch, collected from all ranks' micro-batches.
   template <typename Load>
   std::vector<Row> global_batch(int64_t micro, int data_size, Load&& load) const {
     std::vector<Row> rows;
@@ -131,7 +131,7 @@ const std::vector<std::pair<int64_t, int>> kLayouts = {{8, 1}, {4, 1}, {1, 1}, {
                                                        {2, 2}, {2, 4}, {1, 4}, {1, 8}};
 
 TEST_F(TokenBatchesTest, TheGlobalBatchIsTheSameForEveryLayout) {
-  // The steps cross the end of the first epoch, and the second starts where no step of 8 would.
+  // The steps cross the end of the first epoch; the second epoch does not start at a multiple of 8.
   for (const int64_t first : {0, 8, 24, 29}) {
     std::vector<Row> expected;
     for (int64_t k = first; k < first + kGlobalBatch; ++k) {
@@ -164,7 +164,7 @@ TEST_F(TokenBatchesTest, EvalIsInNaturalOrderOfEpoch0AndEndsInEmptyRows) {
           << "micro " << micro << ", data ranks " << data_size;
     }
   }
-  // Samples 0 and 7 have no tokens; neither have rows beyond the last.
+  // Samples 0 and 7 have no tokens, and neither do rows beyond the last.
   BatchBuffers buffers(1, kSeqLength);
   const TokenBatch nothing = batches(1, 7, 8).load_eval(1, 0, buffers);
   EXPECT_EQ(nothing.num_tokens(), 0);

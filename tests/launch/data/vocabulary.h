@@ -12,8 +12,8 @@
 
 namespace tessera {
 
-/// A vocabulary for tests: padding 0, unknown 1, start 2, end 3, mask 4, and from 5 on words, of
-/// which every odd number continues the word before it.
+/// A vocabulary for tests: padding 0, unknown 1, start 2, end 3, mask 4. From 5 on, tokens are
+/// words; odd ones continue the previous word.
 inline constexpr int32_t kUnknown = 1, kStart = 2, kEnd = 3, kMask = 4, kFirstWord = 5;
 
 inline VocabularyTraits test_vocabulary(int64_t vocab_size) {
@@ -27,8 +27,8 @@ inline VocabularyTraits test_vocabulary(int64_t vocab_size) {
   return traits;
 }
 
-/// Whether a count of n coins with probability p is within 5 standard deviations of what is
-/// expected: true but for once in 1.7 million.
+/// Checks that a count of n coin tosses with probability p is within 5 standard deviations of its
+/// mean. Fails by chance once in 1.7 million times.
 inline ::testing::AssertionResult within_5_sigma(int64_t count, int64_t n, double p) {
   const double mean = static_cast<double>(n) * p;
   const double sigma = std::sqrt(mean * (1.0 - p));
@@ -38,7 +38,7 @@ inline ::testing::AssertionResult within_5_sigma(int64_t count, int64_t n, doubl
   return ::testing::AssertionFailure() << count << " of " << n << " is not within 5 sigma of " << p;
 }
 
-/// A sample's tokens as they were before masking.
+/// Returns a sample's tokens before masking.
 inline std::vector<int32_t> unmasked(const Sample& sample) {
   std::vector<int32_t> tokens = sample.tokens;
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -47,7 +47,7 @@ inline std::vector<int32_t> unmasked(const Sample& sample) {
   return tokens;
 }
 
-/// A dataset of documents of sentences.
+/// Writes a dataset of documents of sentences.
 inline void write_sentences(const std::string& prefix,
                             const std::vector<std::vector<std::vector<int32_t>>>& documents) {
   IndexedDatasetWriter writer(prefix, {.type = TokenType::u16, .overwrite = true});

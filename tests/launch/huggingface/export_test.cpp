@@ -148,7 +148,7 @@ TEST_F(InteropExport, Bfloat16IsRoundedAndBiasesThatAreNotThereAreZeros) {
 TEST_F(InteropExport, AnEarlierExportIsReplacedOnlyOnRequest) {
   const std::string run = saved("gpt", small_gpt());
   const fs::path out = exported(run, "out", 3000);
-  expect_error([&] { exported(run, "out"); }, {"out exists and is not overwritten", "--overwrite"});
+  expect_error([&] { exported(run, "out"); }, {"out already exists", "--overwrite"});
   ExportOptions options;
   options.checkpoint = run;
   options.to = out.string() + "/";
@@ -164,7 +164,7 @@ TEST_F(InteropExport, AnEarlierExportIsReplacedOnlyOnRequest) {
   expect_error([&] { export_model(options); }, {"holds config.json.d"});
   fs::remove(out / "config.json.d");
   options.to = folder_ / "vocab.txt";
-  expect_error([&] { export_model(options); }, {"vocab.txt exists and is no folder"});
+  expect_error([&] { export_model(options); }, {"vocab.txt exists and is not a folder"});
   options.to = "/";
   expect_error([&] { export_model(options); }, {"is not the path of a folder"});
 }
@@ -262,7 +262,7 @@ TEST(InteropByteSize, TakesUnits) {
   EXPECT_EQ(parse_byte_size("2GiB"), int64_t{2} << 30);
   EXPECT_EQ(parse_byte_size("1000"), 1000);
   for (const char* bad : {"", "GB", "0", "-1GB", "1.5GB", "5 gb", "9999999999TB", "5GB ", "1e9"}) {
-    expect_error([&] { parse_byte_size(bad); }, {"is no size", "as 5GB"});
+    expect_error([&] { parse_byte_size(bad); }, {"is not a size", "as 5GB"});
   }
 }
 

@@ -146,7 +146,7 @@ class Interop : public testing::Test {
     return import_model(options);
   }
 
-  /// Expects that a folder can not be imported, and that nothing is left of it.
+  /// Expects that a folder cannot be imported, and that nothing is left of it.
   void expect_refused(const fs::path& from, std::initializer_list<const char*> facts) const {
     expect_error([&] { imported(from, "refused"); }, facts);
     EXPECT_FALSE(fs::exists(folder_ / "refused"));

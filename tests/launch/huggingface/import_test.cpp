@@ -115,7 +115,7 @@ TEST_F(InteropImport, HeadsThatTheClassHasNotAreLeftOutByName) {
   expect_error([&] { import_model(options); }, {"missing from the files", "classifier.weight"});
   options.architecture = "BertModel";
   expect_error([&] { import_model(options); },
-               {"--architecture: the architecture \"BertModel\" can not be imported"});
+               {"--architecture: the architecture \"BertModel\" cannot be imported"});
 }
 
 TEST_F(InteropImport, WhatIsMissingOrHasNoPlaceIsNamed) {
@@ -158,7 +158,7 @@ TEST_F(InteropImport, WhatIsMissingOrHasNoPlaceIsNamed) {
   });
   expect_refused(base, {"5 of the model's tensors are missing", "cls.predictions.bias"});
   set_config(base, "architectures", {"BertModel"});
-  expect_refused(base, {"the architecture \"BertModel\" can not be imported", "BertForMaskedLM"});
+  expect_refused(base, {"the architecture \"BertModel\" cannot be imported", "BertForMaskedLM"});
   // Whatever else is wrong with a config of thousands of layers, the message stays short.
   const fs::path deep = folder_of(model);
   set_config(deep, "num_hidden_layers", 10'000);
@@ -216,14 +216,14 @@ TEST_F(InteropImport, OptionsThatTesseraDoesNotComputeAreRefusedByName) {
   refused(gpt, "quantization_config", {{"bits", 4}}, {"\"quantization_config\" is set"});
   refused(gpt, "model_type", "llama", {"\"model_type\" is \"llama\""});
   refused(gpt, "architectures", {"LlamaForCausalLM"},
-          {"the architecture \"LlamaForCausalLM\" can not be imported", "GPT2LMHeadModel"});
+          {"the architecture \"LlamaForCausalLM\" cannot be imported", "GPT2LMHeadModel"});
   refused(gpt, "architectures", Json::array(), {"must be one name", "--architecture"});
   refused(gpt, "architectures", nullptr, {"has no \"architectures\"", "--architecture"});
   refused(gpt, "n_layer", -1, {"\"n_layer\" must be an integer from 0"});
-  refused(gpt, "n_layer", 0, {"config.json describes a model that Tessera can not have"});
-  refused(gpt, "n_head", 0, {"can not be 0"});
+  refused(gpt, "n_layer", 0, {"config.json describes a model that Tessera cannot have"});
+  refused(gpt, "n_head", 0, {"cannot be 0"});
   refused(gpt, "n_head", 5,
-          {"config.json describes a model that Tessera can not have: model.hidden_size is 12, "
+          {"config.json describes a model that Tessera cannot have: model.hidden_size is 12, "
            "which its num_heads 5 do not divide"});
   refused(gpt, "tie_word_embeddings", "false",
           {"config.json: \"tie_word_embeddings\" must be true or false, but is a string"});
@@ -269,18 +269,18 @@ TEST_F(InteropImport, FilesThatReachOutOrAreNotThereAreRefused) {
   const std::string first = "model-00001-of-";
   refused(first, "../" + first, {"a file's name must end in .safetensors and be made of"});
   refused(first, "/etc/" + first, {"a file's name must"});
-  refused("\"" + first, "\"model-00009-of-", {"can not be opened"});
+  refused("\"" + first, "\"model-00009-of-", {"cannot be opened"});
   refused("transformer.ln_f.bias", "transformer.ln_f.bis", {"\"transformer.ln_f.bis\" is in"});
   refused("weight_map", "weights", {"has no \"weight_map\""});
   write_file(index, std::string(100'000, '['));
-  expect_refused(folder, {"nests JSON deeper than 32"});
+  expect_refused(folder, {"nests JSON more than 32"});
 
   fs::remove(index);
   expect_refused(folder, {"has neither model.safetensors nor model.safetensors.index.json"});
   write_file(folder / "pytorch_model.bin", "pickle");
   expect_refused(folder, {"has pytorch_model.bin", "safe_serialization=True"});
   fs::remove(folder / "config.json");
-  expect_refused(folder, {"config.json: can not be opened"});
+  expect_refused(folder, {"config.json: cannot be opened"});
   expect_refused(folder_ / "nowhere", {"nowhere is not a folder"});
 }
 
@@ -321,7 +321,7 @@ TEST_F(InteropImport, OtherFloatsAreWidenedAndOtherDTypesRefused) {
   written("F16", bytes_of<uint16_t>(0x7c00));
   expect_refused(folder, {"NaN, infinite"});
   written("F16", bytes_of<uint16_t>(0x3555), 2);
-  expect_refused(folder, {"\"transformer.ln_f.bias\": F16 (12) can not be stored in 22 bytes"});
+  expect_refused(folder, {"\"transformer.ln_f.bias\": F16 (12) cannot be stored in 22 bytes"});
   // Before anything is made of them, whatever their sizes.
   written("I8", "\x01", 1);
   expect_refused(folder, {"is \"I8\", but F32, F16, BF16 or F64 is needed"});

@@ -82,7 +82,7 @@ TEST(InteropNames, EachModelHasItsClass) {
   EXPECT_EQ(to_string(model_class_of(small_classifier())), "BertForSequenceClassification");
   EXPECT_EQ(model_class_of("GPT2Model", "x"), ModelClass::gpt2_lm_head);
   expect_error([] { model_class_of("LlamaForCausalLM", "DIR/config.json"); },
-               {"DIR/config.json: the architecture \"LlamaForCausalLM\" can not be imported",
+               {"DIR/config.json: the architecture \"LlamaForCausalLM\" cannot be imported",
                 "GPT2LMHeadModel, BertForPreTraining, BertForMaskedLM, "
                 "BertForSequenceClassification"});
 }

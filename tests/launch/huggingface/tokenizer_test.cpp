@@ -178,7 +178,7 @@ TEST_F(InteropTokenizer, NoneOrABrokenOneIsAnErrorThatSaysWhatToDo) {
       [&] {
         import_tokenizer(folder_with({{"vocab.txt", "a\n\nb\n"}}), {});
       },
-      {"can not be imported", "line 2 is empty", "--tokenizer"});
+      {"cannot be imported", "line 2 is empty", "--tokenizer"});
   expect_error(
       [&] {
         import_tokenizer(folder_with({{"a.model", ""}, {"b.model", ""}}), {});
@@ -188,7 +188,7 @@ TEST_F(InteropTokenizer, NoneOrABrokenOneIsAnErrorThatSaysWhatToDo) {
       [&] {
         import_tokenizer(folder_with({{"tokenizer.json", "{}"}}), {});
       },
-      {"can not be imported", "--tokenizer"});
+      {"cannot be imported", "--tokenizer"});
   EXPECT_EQ(import_tokenizer(folder_with({}), "byte").spec, "byte");
 }
 

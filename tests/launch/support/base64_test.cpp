@@ -34,7 +34,7 @@ TEST(Base64, RefusesWhatIsNone) {
   test::expect_error([] { from_base64("Z===", "a file"); }, {"character 2"});
   test::expect_error([] { from_base64("Zm 9", "a file"); }, {"character 3"});
   test::expect_error([] { from_base64("Zm9-", "a file"); }, {"character 4"});
-  test::expect_error([] { from_base64("Zh==", "a file"); }, {"last digit"});
+  test::expect_error([] { from_base64("Zh==", "a file"); }, {"last base64 digit"});
   test::expect_error([] { from_base64("====", "a file"); }, {"character 1"});
 }
 

@@ -26,7 +26,7 @@ std::string whole(const std::string& path) {
   return text;
 }
 
-/// Several pieces of letters, some of which come often.
+/// Several pieces of letters, some of them frequent.
 std::string some_text() {
   std::mt19937 random(1);
   std::string text(size_t{5} << 19, ' ');
@@ -37,7 +37,7 @@ std::string some_text() {
 class Compressed : public ::testing::TestWithParam<std::string (*)(std::string_view)> {
  protected:
   static std::string compressed(std::string_view bytes) { return GetParam()(bytes); }
-  /// The message of what reading a file of these bytes throws.
+  /// The error on reading a file with these bytes.
   std::string refusal(const std::string& bytes) const {
     write_file(path, bytes);
     return error_of([&] { whole(path); });
@@ -65,19 +65,19 @@ TEST_P(Compressed, ThatIsNotWholeIsAnError) {
   const std::string bytes = compressed(some_text().substr(0, 5000));
   for (const size_t size : {size_t{5}, size_t{20}, bytes.size() / 2, bytes.size() - 1}) {
     EXPECT_TRUE(names_all(refusal(bytes.substr(0, size)),
-                          {path, fmt::format("ends after its byte {} ", size), "not whole"}));
+                          {path, fmt::format("ends after byte {} ", size), "incomplete"}));
   }
-  EXPECT_TRUE(names_all(refusal(bytes + bytes.substr(0, 12)), {path, "not whole"}));
+  EXPECT_TRUE(names_all(refusal(bytes + bytes.substr(0, 12)), {path, "incomplete"}));
 }
 
 TEST_P(Compressed, ThatIsDamagedIsAnErrorWithItsPlace) {
   std::string bytes = compressed(some_text().substr(0, 5000));
-  bytes.back() = static_cast<char>(bytes.back() ^ 1);  // of a checksum, or a length
-  EXPECT_TRUE(names_all(refusal(bytes), {path, "is damaged at about its byte "}));
-  EXPECT_TRUE(names_all(refusal(compressed("text") + "more"), {path, "is damaged at about"}));
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);  // part of a checksum or length
+  EXPECT_TRUE(names_all(refusal(bytes), {path, "is damaged near byte "}));
+  EXPECT_TRUE(names_all(refusal(compressed("text") + "more"), {path, "is damaged near"}));
 }
 
-// All bytes that differ in one place are read, refused with an error, or were of no matter.
+// With any one byte changed, a file is read or refused with an error, or the byte does not matter.
 TEST_P(Compressed, ThatIsHostileNeverCrashes) {
   const std::string bytes = compressed(some_text().substr(0, 300));
   for (size_t i = 0; i < bytes.size(); ++i) {
@@ -119,7 +119,7 @@ TEST(FilePieces, GzipMayEndInZerosAndZstdMaySkipFrames) {
   write_file(folder / "a", gzipped("text") + std::string(2000, '\0'));
   EXPECT_EQ(whole(folder / "a"), "text");
   write_file(folder / "b", gzipped("text") + std::string(3, '\0') + gzipped("more"));
-  EXPECT_TRUE(names_all(error_of([&] { whole(folder / "b"); }), {"behind the compressed data"}));
+  EXPECT_TRUE(names_all(error_of([&] { whole(folder / "b"); }), {"follow the compressed data"}));
   const std::string skipped("\x5A\x2A\x4D\x18\3\0\0\0abc", 11);
   write_file(folder / "c", skipped + zstd_compressed("text") + skipped);
   EXPECT_EQ(whole(folder / "c"), "text");
@@ -143,7 +143,7 @@ TEST(FilePieces, OtherCompressionsAreRefusedByName) {
                                     {"bzip2", "BZh91AY&SY"}}) {
     write_file(folder / "file", std::string(start) + "...");
     EXPECT_TRUE(names_all(error_of([&] { whole(folder / "file"); }),
-                          {folder / "file", fmt::format("compressed by {},", name), "gzip"}));
+                          {folder / "file", fmt::format("compressed with {},", name), "gzip"}));
   }
   write_file(folder / "file", "BZh");
   EXPECT_EQ(whole(folder / "file"), "BZh");
@@ -151,7 +151,8 @@ TEST(FilePieces, OtherCompressionsAreRefusedByName) {
 
 TEST(PieceReader, TellsHowMuchOfTheFileItRead) {
   const TestFolder folder;
-  const std::string bytes = gzipped(std::string(size_t{1} << 26, 'x'));  // a bomb, nearly
+  const std::string bytes =
+      gzipped(std::string(size_t{1} << 26, 'x'));  // almost a decompression bomb
   write_file(folder / "file", bytes);
   PieceReader reader(folder / "file");
   size_t size = 0;
@@ -179,7 +180,7 @@ TEST(PieceReader, WaitsForThePipesFirstWriter) {
   std::stop_source stop;
   PieceReader reader(folder / "pipe", stop.get_token());
   std::jthread writer([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(150));  // longer than one wait
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));  // longer than one poll
     write_file(folder / "pipe", "text");
   });
   EXPECT_EQ(reader.next(), "text");
@@ -198,7 +199,7 @@ TEST(FindInputs, PatternsStandForFilesInOrder) {
   EXPECT_EQ(find_inputs({folder / "c.md", folder / "[ab].*", "-", folder / "?.txt"}, "who"),
             (Names{folder / "c.md", folder / "a.txt", folder / "b.txt", "-", folder / "a.txt",
                    folder / "b.txt"}));
-  // A file of that name is meant.
+  // A file with exactly this name takes precedence.
   EXPECT_EQ(find_inputs({folder / "x[1].txt"}, "who"), (Names{folder / "x[1].txt"}));
   std::filesystem::remove(folder / "x[1].txt");
   EXPECT_EQ(find_inputs({folder / "x[1].txt"}, "who"), (Names{folder / "x1.txt"}));

@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 using test::expect_error;
 
-/// Makes folders `out` that hold a file "ours", and may replace those that hold nothing else.
+/// Creates folders `out` with a file "ours", and allows replacing folders with nothing else.
 class StagedFolderTest : public testing::Test {
  protected:
   static std::string why_keep(const fs::path& folder) {
@@ -23,13 +23,13 @@ class StagedFolderTest : public testing::Test {
     return "";
   }
 
-  /// Puts a file into a folder at PATH.
+  /// Writes a file into a folder at PATH.
   void put(const std::string& name, const std::string& text) const {
     fs::create_directories(path_);
     write_file(path_ / name, text);
   }
 
-  /// A staged folder with "ours", of this text.
+  /// A staged folder whose file "ours" has this text.
   std::unique_ptr<StagedFolder> staged(bool overwrite, const std::string& text) const {
     auto folder = std::make_unique<StagedFolder>(path_, overwrite, why_keep);
     write_file(folder->staged() / "ours", text);
@@ -58,7 +58,7 @@ TEST_F(StagedFolderTest, TakesItsNameWhenItIsPublished) {
 TEST_F(StagedFolderTest, ReplacesAFolderInOneStepOrInTwo) {
   for (const bool may_exchange : {true, false}) {
     put("ours", "old");
-    expect_error([&] { staged(false, "new"); }, {"out exists and is not overwritten"});
+    expect_error([&] { staged(false, "new"); }, {"out already exists"});
     staged(true, "new")->publish(may_exchange);
     EXPECT_EQ(ours(), "new");
     EXPECT_EQ(folder_.names(), alone_);
@@ -73,7 +73,7 @@ TEST_F(StagedFolderTest, KeepsWhatAppearsInTheMeantime) {
   for (const bool overwrite : {false, true}) {
     auto folder = staged(overwrite, "new");
     put("ours", "somebody else's");
-    expect_error([&] { folder->publish(); }, {"can not rename", "out"});
+    expect_error([&] { folder->publish(); }, {"cannot rename", "out"});
     folder.reset();
     EXPECT_EQ(ours(), "somebody else's");
     EXPECT_EQ(folder_.names(), alone_);
@@ -97,7 +97,8 @@ TEST_F(StagedFolderTest, KeepsWhatChangesInTheMeantime) {
     folder = staged(true, "new");
     fs::remove_all(path_);
     write_file(path_, "a file");
-    expect_error([&] { folder->publish(may_exchange); }, {"out is no folder: nothing is deleted"});
+    expect_error([&] { folder->publish(may_exchange); },
+                 {"out is not a folder: nothing is deleted"});
     folder.reset();
     EXPECT_EQ(read_file(path_), "a file");
     EXPECT_EQ(folder_.names(), alone_);
@@ -109,7 +110,7 @@ TEST_F(StagedFolderTest, TwoOfTheSameNameDoNotMeet) {
   auto first = staged(false, "first");
   auto second = staged(false, "second");
   first->publish();
-  expect_error([&] { second->publish(); }, {"can not rename"});
+  expect_error([&] { second->publish(); }, {"cannot rename"});
   second.reset();
   first.reset();
   EXPECT_EQ(ours(), "first");

@@ -7,7 +7,7 @@ namespace {
 
 const std::vector<std::string> kMerges = {"Ġ t", "h e", "Ġt he"};
 
-/// Of a folder with these two files.
+/// The error for a folder with these two files.
 std::string message_of_files(const std::string& vocabulary, const std::string& merges) {
   const TestFolder folder;
   write_file(folder / "vocab.json", vocabulary);
@@ -40,19 +40,19 @@ TEST(BpeFiles, AreReadFromAFolder) {
 }
 
 TEST(BpeFiles, MergesThatAreCutOffAreRefused) {
+  EXPECT_TRUE(names_all(
+      message_of_merges("Ġ t\nh e\n"),
+      {"vocab.json: the token \"\\u0120the\" is not made by a merge", "belong together"}));
   EXPECT_TRUE(
-      names_all(message_of_merges("Ġ t\nh e\n"),
-                {"vocab.json: the token \"\\u0120the\" is made by no merge", "belong together"}));
-  EXPECT_TRUE(
-      names_all(message_of_merges(""), {"the token \"\\u0120t\" (and 2 more) is made by no"}));
-  // With the names that special tokens have, nothing needs to say that they are.
+      names_all(message_of_merges(""), {"the token \"\\u0120t\" (and 2 more) is not made by a"}));
+  // Tokens with special names need no declaration.
   const TestFolder folder;
   const std::vector<std::string> special = {"<s>", "[MASK]", "of words", "madeupword0000"};
   write_bpe_folder(folder / "bpe", small_bpe(kMerges, special));
   EXPECT_EQ(make_tokenizer("bpe:" + (folder / "bpe"))->to_json()["special"],
             (Json{259, 260, 261, 262}));
   BpeDescription said = small_bpe(kMerges, {"PAD"});
-  EXPECT_TRUE(names_all(error_of([&] { BpeVocabulary{said}; }), {"\"PAD\" is made by no"}));
+  EXPECT_TRUE(names_all(error_of([&] { BpeVocabulary{said}; }), {"\"PAD\" is not made by a"}));
   said.special = {259};
   EXPECT_TRUE(BpeVocabulary(said).is_special(259));
 }
@@ -89,18 +89,19 @@ TEST(BpeFiles, HostileMergesAreRefusedByLine) {
     EXPECT_TRUE(names_all(message_of_merges(fmt::format("Ġ t\n{}\nh e\n", merge)),
                           {"merges.txt: line 2: a merge is two tokens"}));
   }
-  EXPECT_TRUE(names_all(message_of_merges("Ġ t\nh e\nĠ t\n"),
-                        {"merges.txt: line 3: the merge ", "before, at ", "merges.txt: line 1"}));
-  EXPECT_TRUE(names_all(message_of_merges("x y\n"),
-                        {"line 1: the merge \"x y\" makes \"xy\"", "no token of ", "vocab.json"}));
+  EXPECT_TRUE(
+      names_all(message_of_merges("Ġ t\nh e\nĠ t\n"),
+                {"merges.txt: line 3: the merge ", "a duplicate of ", "merges.txt: line 1"}));
+  EXPECT_TRUE(names_all(message_of_merges("x y\n"), {"line 1: the merge \"x y\" makes \"xy\"",
+                                                     "not a token of ", "vocab.json"}));
   EXPECT_TRUE(names_all(message_of_merges("zz y\n"), {"line 1", "is of \"zz\""}));
-  EXPECT_TRUE(names_all(message_of_merges("z \xff\n"), {"line 1", "no token"}));
+  EXPECT_TRUE(names_all(message_of_merges("z \xff\n"), {"line 1", "not a token"}));
 }
 
 TEST(BpeFiles, HostileVocabulariesAreRefusedByName) {
   EXPECT_TRUE(names_all(message_of_vocabulary("[]"), {"vocab.json", "object", "array"}));
   EXPECT_TRUE(names_all(message_of_vocabulary("{"), {"vocab.json is not valid JSON"}));
-  EXPECT_TRUE(names_all(message_of_vocabulary(std::string(100000, '[')), {"deeper than"}));
+  EXPECT_TRUE(names_all(message_of_vocabulary(std::string(100000, '[')), {"levels deep"}));
   EXPECT_TRUE(names_all(message_of_vocabulary("{}"), {"no token \"!\" for the byte 0x21"}));
   EXPECT_TRUE(names_all(message_of_vocabulary(R"({"a":0,"b":2})"),
                         {"the token \"b\" has the number 2", "there are 2 tokens", "0 to 1"}));
@@ -124,7 +125,7 @@ TEST(BpeFiles, WhatMergesMakeIsBytes) {
   auto tokens = small_bpe({}).tokens;
   tokens.insert(tokens.end(), {"狐", "狐a"});
   EXPECT_TRUE(names_all(message_of_files(bpe_vocabulary_text(tokens), "狐 a\n"),
-                        {"vocab.json: the token ", "stands for no byte"}));
+                        {"vocab.json: the token ", "not in GPT-2's alphabet"}));
 }
 
 TEST(BpeJson, IsChecked) {
@@ -141,9 +142,10 @@ TEST(BpeJson, IsChecked) {
     EXPECT_TRUE(names_all(error_of([&] { tokenizer_from_json(json, "checkpoint"); }), {"no", key}));
   }
   EXPECT_TRUE(names_all(message_with("special", {1000}), {"token 1000", "only 260 tokens"}));
-  EXPECT_TRUE(names_all(message_with("special", {0}), {"\"!\" is said to be special", "a byte"}));
+  EXPECT_TRUE(names_all(message_with("special", {0}), {"\"!\" is declared as special", "a byte"}));
   EXPECT_TRUE(names_all(message_with("special", {-1}), {"\"special\": item 0"}));
-  EXPECT_TRUE(names_all(message_with("strip_left", {256}), {"said to be special", "merge makes"}));
+  EXPECT_TRUE(
+      names_all(message_with("strip_left", {256}), {"declared as special", "result of a merge"}));
   EXPECT_TRUE(names_all(message_with("merges", {"h e", 7}), {"\"merges\": item 1", "number"}));
   EXPECT_TRUE(names_all(message_with("merges", {"h e", "he"}), {"checkpoint: merge 2: "}));
   EXPECT_TRUE(names_all(message_with("tokens", {"a", "a"}), {"tokens 0 and 1 are both \"a\""}));

@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-/// The 256 bytes, what `merges` make, in this order, then special tokens.
+/// The 256 bytes, then the results of `merges` in order, then special tokens.
 inline BpeDescription small_bpe(const std::vector<std::string>& merges,
                                 const std::vector<std::string>& special = {"<|endoftext|>"}) {
   BpeDescription bpe;
@@ -38,7 +38,7 @@ inline BpeTokenizer small_bpe_tokenizer(const std::vector<std::string>& merges,
   return BpeTokenizer(BpeVocabulary(small_bpe(merges, special)));
 }
 
-/// As a folder with vocab.json and merges.txt.
+/// Writes a folder with vocab.json and merges.txt.
 inline void write_bpe_folder(const std::string& folder, const BpeDescription& bpe) {
   std::filesystem::create_directories(folder);
   write_file(folder + "/vocab.json", bpe_vocabulary_text(bpe.tokens));

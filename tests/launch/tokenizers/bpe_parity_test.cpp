@@ -1,4 +1,4 @@
-// Against what the Python package `tokenizers` makes (tests/parity/make_bpe_goldens.py).
+// Compares with the Python package `tokenizers` (tests/parity/make_bpe_goldens.py).
 
 #include <map>
 
@@ -59,7 +59,7 @@ TEST(BpeParityFiles, AreTheSameTokenizer) {
   EXPECT_EQ(identity_of(*make_tokenizer("huggingface:" + folder.path().string())),
             identity_of(*from_json));
 
-  // As earlier versions of the package wrote it.
+  // The form that earlier versions of the package wrote.
   for (Json& merge : file["model"]["merges"]) {
     merge = merge.at(0).get<std::string>() + " " + merge.at(1).get<std::string>();
   }
@@ -67,7 +67,7 @@ TEST(BpeParityFiles, AreTheSameTokenizer) {
   file["pre_tokenizer"].erase("use_regex");
   EXPECT_EQ(identity_of(*huggingface_tokenizer(file, "old")), identity_of(*from_json));
 
-  // What a vocab.json does not say: that <mask> takes the space before it.
+  // A vocab.json does not say that <mask> absorbs the preceding space.
   for (Json& token : file["added_tokens"]) token["lstrip"] = false;
   EXPECT_EQ(identity_of(*make_tokenizer("bpe:" + folder.path().string())),
             identity_of(*huggingface_tokenizer(file, "plain")));

@@ -13,7 +13,7 @@ using Texts = std::vector<std::string>;
 
 const Texts kMerges = {"Ġ t", "h e", "Ġt he", "a a", "aa aa", "i n", "in g", "ç ĭ", "Ġ Ġ", "aa a"};
 
-/// What the tokens of a text stand for.
+/// The texts of a text's tokens.
 Texts pieces(const Tokenizer& tokenizer, std::string_view text) {
   Texts pieces;
   for (const int32_t token : tokenizer.encode(text))
@@ -21,7 +21,7 @@ Texts pieces(const Tokenizer& tokenizer, std::string_view text) {
   return pieces;
 }
 
-/// The definition: the first pair of the most urgent merge that there is, again and again.
+/// The definition: repeatedly merge the first pair with the highest priority.
 Tokens joined_by_the_book(const BpeVocabulary& vocabulary, std::string_view word) {
   Tokens tokens;
   for (const char byte : word) tokens.push_back(vocabulary.byte_token(byte));
@@ -40,7 +40,7 @@ Tokens joined_by_the_book(const BpeVocabulary& vocabulary, std::string_view word
   return tokens;
 }
 
-/// Merges at random of bytes "abc " and what they make.
+/// Random merges of the bytes "abc " and their results.
 Texts random_merges(std::mt19937& random, size_t count) {
   Texts parts = {"a", "b", "c", "Ġ"}, merges;
   while (merges.size() < count) {
@@ -93,7 +93,7 @@ TEST(Bpe, IsWhatTheBookSays) {
   }
 }
 
-// A word that is a token as a whole need not be what merges make of it.
+// Merges may not reach a word even if the whole word is a token.
 TEST(Bpe, ATokenThatMergesDoNotReachIsNotUsed) {
   const BpeTokenizer tokenizer = small_bpe_tokenizer({"b c", "a b", "ab c"});
   EXPECT_EQ(pieces(tokenizer, "abc"), (Texts{"a", "bc"}));
@@ -153,7 +153,7 @@ TEST(Bpe, ALongRunTakesNoLongerThanItsLength) {
     EXPECT_LT(tokenizer.last_cut(text), text.size());
   }
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-  EXPECT_LT(taken.count(), 60.0);  // quadratic, it would be hours
+  EXPECT_LT(taken.count(), 60.0);  // a quadratic algorithm would take hours
 }
 
 TEST(Bpe, PutsASpaceBeforeTextWhereAsked) {

@@ -21,7 +21,7 @@ TEST(ByteAlphabet, IsThatOfGpt2) {
   EXPECT_EQ(from_alphabet("ĠaĊġŃÿ"), " a\n\x7f\xad\xff");
   const auto& order = bytes_in_alphabet_order();
   EXPECT_EQ(order[0], '!');
-  EXPECT_EQ(order[187], 0xFF);  // the last that is its own character
+  EXPECT_EQ(order[187], 0xFF);  // the last that stands for itself
   EXPECT_EQ(order[188], 0);
   EXPECT_EQ(order[220], ' ');
   EXPECT_EQ(order[255], 0xAD);
@@ -57,7 +57,7 @@ TEST(ByteLevelWords, BytesThatAreNotUtf8AreOther) {
   EXPECT_EQ(words_of("\xe7\x8b"), (Words{"\xe7\x8b"}));
 }
 
-/// What byte-level words are sensitive to.
+/// Builds text from parts that affect how byte-level words are split.
 std::string random_text(std::mt19937& random, int parts_count) {
   const char* const parts[] = {"a", "s",      "t",      "re",     "l",  "v",    "e",    "'",
                                "'", " ",      " ",      "\n",     "\t", "7",    "狐",   "!",
@@ -67,7 +67,7 @@ std::string random_text(std::mt19937& random, int parts_count) {
   return text;
 }
 
-// The definition: n is the largest that is a word's end whatever follows.
+// The definition: n is the largest position where a word ends whatever follows.
 TEST(ByteLevelWords, TheLastEndIsOneWhateverFollows) {
   std::mt19937 random(1);
   const char* const following[] = {"",     "a",        "s",   "e",     "l",    " ",
@@ -94,7 +94,7 @@ TEST(ByteLevelWords, TheLastEndIsOneWhateverFollows) {
       };
       const size_t end = last_byte_level_word_end(text, before_space);
       ASSERT_TRUE(fits(end)) << ::testing::PrintToString(text) << " at " << end;
-      // Where the text ends inside a character, the first bytes of it are not made anything of.
+      // Skip texts that end within a character: its first bytes are not decoded.
       if (text.back() == '\xe7' || text.back() == '\x8b') continue;
       for (size_t n = end + 1; n <= text.size(); ++n) {
         ASSERT_FALSE(fits(n)) << ::testing::PrintToString(text) << " at " << n << ", not " << end;

@@ -9,7 +9,7 @@ using namespace testing_checkpoint;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// A checkpoint with this in "extra" and these attachments.
+/// Saves a checkpoint with this "extra" and these attachments.
 fs::path save_with(const fs::path& run_dir, const Json& extra,
                    const std::map<std::string, std::string>& attachments) {
   const Holding holding = hold(test_model(), 0, 1);

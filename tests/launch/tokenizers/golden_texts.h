@@ -8,7 +8,7 @@
 #include "tests/launch/data/test_files.h"
 #include "tests/support/source_folder.h"
 
-// What the tests that read tests/parity/*_golden.json have in common.
+// Shared by the tests that read tests/parity/*_golden.json.
 
 namespace tessera {
 
@@ -44,7 +44,7 @@ inline void append_utf8(std::string& text, uint32_t code) {
   byte(0x80 | (code & 0x3F));
 }
 
-/// FNV-1a with 64 bits.
+/// 64-bit FNV-1a.
 struct Fnv {
   uint64_t value = 0xCBF29CE484222325;
 

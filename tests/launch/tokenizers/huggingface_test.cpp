@@ -13,7 +13,7 @@ Json added_token(const std::string& text, int64_t id) {
           {"rstrip", false}, {"normalized", false}, {"special", true}};
 }
 
-/// As GPT-2's.
+/// Like GPT-2's.
 Json bpe_file() {
   const BpeDescription bpe = small_bpe({"Ġ t", "h e", "Ġt he"});
   const Json byte_level = {
@@ -39,7 +39,7 @@ Json bpe_file() {
             {"merges", bpe.merges}}}};
 }
 
-/// As BERT's.
+/// Like BERT's.
 Json wordpiece_file() {
   Json vocab = {{"fox", 5}, {"##es", 6}};
   Json added = Json::array();
@@ -102,7 +102,7 @@ TEST(HuggingFace, AddedTokensFillTheVocabulary) {
                         {"t.json: the number of the token \"<pad>\" is 260 here and 261 there"}));
   file["added_tokens"][2] = added_token("he", 257);
   EXPECT_TRUE(names_all(error_of([&] { huggingface_tokenizer(file, "t.json"); }),
-                        {"the token \"he\" is said to be special"}));
+                        {"the token \"he\" is declared as special"}));
 }
 
 TEST(HuggingFace, ReadsAFileOrItsFolder) {
@@ -121,7 +121,7 @@ TEST(HuggingFace, ReadsAFileOrItsFolder) {
                         {"c: there is no tokenizer \"huggingface\""}));
 }
 
-// What is asked for and not done is said, and never passed over.
+// Unsupported settings are reported, never ignored.
 TEST(HuggingFace, WhatBpeDoesNotDoIsRefusedByName) {
   const struct {
     const char* pointer;
@@ -131,7 +131,7 @@ TEST(HuggingFace, WhatBpeDoesNotDoIsRefusedByName) {
       {"/version", "2.0", {"\"version\" is \"2.0\""}},
       {"/truncation", {{"max_length", 5}}, {"\"truncation\" is an object", "only null"}},
       {"/padding", {{"length", 5}}, {"\"padding\""}},
-      {"/extra", 1, {"has \"extra\", of which it is not known"}},
+      {"/extra", 1, {"has \"extra\", whose effect on tokens is unknown"}},
       {"/normalizer", {{"type", "NFC"}}, {"\"normalizer\" is \"NFC\"", "only null"}},
       {"/pre_tokenizer", nullptr, {"\"pre_tokenizer\" is missing", "only \"ByteLevel\""}},
       {"/pre_tokenizer", {{"type", "Sequence"}}, {"\"pre_tokenizer\" is \"Sequence\""}},

@@ -1,5 +1,4 @@
-// Against what the Python package `sentencepiece` makes
-// (tests/parity/make_sentencepiece_goldens.py).
+// Compares with the Python package `sentencepiece` (tests/parity/make_sentencepiece_goldens.py).
 
 #include "launch/support/text/base64.h"
 #include "launch/tokenizers/sentencepiece/sentencepiece_tokenizer.h"
@@ -33,7 +32,7 @@ TEST_P(SentencePieceParity, TheSameTokensAndTheSameText) {
   for (size_t i = 0; i < texts.size(); ++i) {
     const std::string text = from_hex(texts[i].get<std::string>());
     const auto ids = cases[i].at("ids").get<Tokens>();
-    // The package's own tokens of each word are others where scores are equal but for rounding.
+    // The package's tokens of separate words differ where scores are equal up to rounding.
     EXPECT_EQ(model.encode(text), cases[i].value("by_word", ids)) << text;
     with_ties += cases[i].contains("by_word") ? 1 : 0;
     EXPECT_EQ(model.decode(ids), cases[i].at("shown").get<std::string>()) << text;
@@ -56,7 +55,7 @@ TEST_P(SentencePieceParity, WhatIsCutIsTheWhole) {
     ++cuts;
     const size_t begin = cut - std::min<size_t>(cut, 300);
     const std::string_view near(all.data() + begin, std::min(all.size(), cut + 300) - begin);
-    // What stands before a cut changes nothing, so a window of the text does.
+    // Text before a cut changes nothing, so a window of the text suffices.
     if (model.last_cut(near.substr(0, cut - begin)) != cut - begin) continue;
     Tokens tokens = model.encode(near.substr(0, cut - begin));
     const Tokens rest = model.encode(near.substr(cut - begin));

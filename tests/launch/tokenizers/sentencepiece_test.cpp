@@ -20,7 +20,7 @@ constexpr const char* kText =
     "Ein Fuchs springt über den Hund; der Hund schläft weiter.\n\n"
     "A fox and a dog and another fox and another dog jump and sleep.\n";
 
-/// What the trainer makes of kText, with its rules.
+/// The trainer's model of kText, with its rules.
 const std::string& trained(bool bpe) {
   static const std::string models[] = {
       [] {
@@ -36,7 +36,7 @@ const std::string& trained(bool bpe) {
   return models[bpe ? 1 : 0];
 }
 
-/// The model of "ab" by hand: <unk> <s> </s> ▁ a b ▁ab.
+/// A handmade model of "ab": <unk> <s> </s> ▁ a b ▁ab.
 Model small_model() {
   Model model;
   model.pieces = {{"<unk>", 0, Type::unknown},
@@ -117,7 +117,7 @@ TEST(SentencePiece, ShowsControlCharactersOfAPiece) {
   EXPECT_EQ(tokenizer_of(small).token_text(7), "\\x0a\\x0a");
 }
 
-/// Every way to cut what `alphabet` makes at random: the parts have the tokens of the whole.
+/// Checks every cut of random texts over `alphabet`: the parts have the tokens of the whole.
 void expect_cuts_hold(const SentencePieceTokenizer& model,
                       const std::vector<std::string>& alphabet) {
   std::mt19937 random(7);
@@ -161,7 +161,7 @@ const std::vector<std::string> kAlphabet = {" ",
                                             "\xEF\xB7\xBA",
                                             std::string(1, '\0')};
 
-/// What rules make spaces or nothing of beside what is a ▁ already.
+/// Text that rules normalize to spaces or nothing, and a literal ▁.
 const std::vector<std::string> kBlanks = {
     " ", " ", "\xE2\x96\x81", "\xC2\xA0", "\xE2\x80\x8B", "\xE3\x80\x80", "\x01", "a"};
 
@@ -173,7 +173,8 @@ TEST(SentencePiece, PartsHaveTheTokensOfTheWhole) {
 }
 
 TEST(SentencePiece, PartsHaveTheTokensThatTheLibraryGivesTheWhole) {
-  // A piece across words, which no text here has, makes the tokenizer give the library all at once.
+  // With a piece across words, which does not occur in these texts, the tokenizer passes text to
+  // the library as a whole.
   for (const bool bpe : {false, true}) {
     const SentencePieceTokenizer in_parts(trained(bpe), "trained");
     Model whole = parse_sentencepiece_model(trained(bpe), "trained");
@@ -205,7 +206,7 @@ TEST(SentencePiece, CutsNothingWhereAModelMightSeeIt) {
   EXPECT_FALSE(cuts([](Model& m) { m.pieces[3].type = Type::unused; }));
   EXPECT_FALSE(cuts([](Model& m) { m.pieces[6].text = "ab" + std::string(kSpaceMark); }));
   EXPECT_FALSE(cuts([](Model& m) { m.pieces.push_back({"a b", 0, Type::user_defined}); }));
-  Model lines = small_model();  // without rules a line end is no space
+  Model lines = small_model();  // without rules, a line end is not a space
   EXPECT_EQ(tokenizer_of(lines).last_cut("ab\nab ab"), 6u);
   EXPECT_EQ(SentencePieceTokenizer(trained(false), "trained").last_cut("ab\nab"), 3u);
 }

@@ -55,7 +55,7 @@ TEST_F(SentencePieceTraining, UsesLinesOfAnyLength) {
 }
 
 TEST_F(SentencePieceTraining, CutsALineAlikeWhereverItIsRead) {
-  // Longer than a piece of a file; its parts are what lines of 4095 bytes are.
+  // Longer than a piece of a file; equivalent to separate lines of 4095 bytes.
   std::string line, lines;
   for (int i = 0; i < 300; ++i) {
     std::string part;

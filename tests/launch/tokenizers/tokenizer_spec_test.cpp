@@ -27,7 +27,7 @@ TEST(TokenizerSpec, SaysWhatItCouldBe) {
                           {"does not say which vocabulary: write wordpiece:path/to/vocab.txt"}));
   }
   EXPECT_TRUE(names_all(error_of([] { parse_tokenizer_spec("byte:file"); }),
-                        {"\"byte:file\" has no file: write byte"}));
+                        {"\"byte:file\" accepts no file: write byte"}));
   EXPECT_THROW(parse_tokenizer_spec(""), Error);
 }
 

@@ -20,11 +20,11 @@ Tokens with_special(const Tokens& more) {
   return tokens;
 }
 
-/// The most frequent pair of neighbours of all words again and again, counted anew each time.
+/// Repeatedly merges the most frequent adjacent pair of all words, counting from scratch each time.
 Tokens train_by_the_book(const WordCounts& counts, size_t vocab_size, int64_t min_count) {
   std::set<std::string> starts, continuing;
   std::vector<std::pair<std::vector<std::string>, int64_t>> words;
-  for (const auto& [word, count] : counts) {  // of ASCII
+  for (const auto& [word, count] : counts) {  // ASCII only
     std::vector<std::string> parts;
     for (const char c : word) {
       starts.insert(std::string(1, c));
@@ -64,7 +64,7 @@ Tokens train_by_the_book(const WordCounts& counts, size_t vocab_size, int64_t mi
 
 TEST(WordPieceTraining, JoinsTheMostFrequentPair) {
   const WordCounts words = {{"aab", 3}, {"ab", 5}, {"b", 9}};
-  // a + ##b comes 5 times, then ##a + ##b and a + ##a 3 times each, of which a is the earlier.
+  // a + ##b occurs 5 times, then ##a + ##b and a + ##a 3 times each, of which a is the earlier.
   EXPECT_EQ(train_wordpiece(words, {.vocab_size = 10}),
             with_special({"a", "b", "##a", "##b", "ab"}));
   EXPECT_EQ(train_wordpiece(words, {.vocab_size = 100}),
@@ -97,7 +97,7 @@ TEST(WordPieceTraining, KeepsTheMostFrequentCharacters) {
 }
 
 TEST(WordPieceTraining, SaysWhatCanNotBe) {
-  EXPECT_TRUE(names_all(error_of([] { train_wordpiece({}, {}); }), {"no word in the text"}));
+  EXPECT_TRUE(names_all(error_of([] { train_wordpiece({}, {}); }), {"no words in the text"}));
   EXPECT_TRUE(names_all(
       error_of([] {
         train_wordpiece({{"abc", 1}}, {.vocab_size = 9});
@@ -167,7 +167,7 @@ TEST(CountWords, LongTextIsTheSameInPieces) {
   EXPECT_TRUE(count_byte_level_words({folder / "text"}) == words);
 }
 
-/// What merges make of each word, and how often: of all tokens in order.
+/// The merged tokens of each word with their counts, over all tokens in order.
 Tokens train_bpe_by_the_book(const WordCounts& counts, size_t merges, int64_t min_count) {
   Tokens tokens = small_bpe({}, {}).tokens;
   std::vector<std::pair<Tokens, int64_t>> words;
@@ -241,9 +241,9 @@ TEST(BpeTraining, SaysWhatCanNotBe) {
   EXPECT_TRUE(names_all(error_of([] { train_bpe({}, {}); }), {"there is no text"}));
   EXPECT_TRUE(names_all(message(256, {"<s>"}),
                         {"to have 256 tokens, but the 256 bytes and 1 special", "choose 257"}));
-  EXPECT_TRUE(names_all(message(300, {"PAD"}), {"\"PAD\" must be written as <...> or [...]"}));
+  EXPECT_TRUE(names_all(message(300, {"PAD"}), {"\"PAD\" must look like <...> or [...]"}));
   EXPECT_TRUE(names_all(message(300, {"<s>", "<s>"}), {"both \"<s>\""}));
-  EXPECT_TRUE(names_all(message(300, {""}), {"\"\" must be written as <...>"}));
+  EXPECT_TRUE(names_all(message(300, {""}), {"\"\" must look like <...>"}));
   EXPECT_TRUE(names_all(message(300, {"\xff"}), {"not valid UTF-8"}));
 }
 

@@ -1,4 +1,4 @@
-// Against what the Python package `tokenizers` makes (tests/parity/make_wordpiece_goldens.py).
+// Compares with the Python package `tokenizers` (tests/parity/make_wordpiece_goldens.py).
 
 #include <map>
 

@@ -12,7 +12,7 @@ using Tokens = std::vector<int32_t>;
 
 WordPieceTokenizer tokenizer_with(const std::vector<std::string>& more, bool cased = false) {
   std::vector<std::string> tokens(std::begin(kBertSpecial), std::end(kBertSpecial));  // 0 to 4
-  tokens.insert(tokens.end(), more.begin(), more.end());                              // from 5 on
+  tokens.insert(tokens.end(), more.begin(), more.end());                              // from 5
   return {WordPieceVocabulary(tokens, "vocab"), cased ? kCased : kUncased};
 }
 
@@ -109,8 +109,8 @@ TEST(WordPieceVocabulary, HostileFilesAreRefusedByLine) {
                         {"vocab.txt: line 2 and line 4 are both \"a\""}));
   EXPECT_TRUE(names_all(message_of_vocabulary("[UNK]\n\na\n"), {"vocab.txt: line 2 is empty"}));
   EXPECT_TRUE(names_all(message_of_vocabulary("[UNK]\na\n\n"), {"vocab.txt: line 3 is empty"}));
-  EXPECT_TRUE(names_all(message_of_vocabulary(""), {"has 0 tokens and no [UNK]"}));
-  EXPECT_TRUE(names_all(message_of_vocabulary("a\nb\n"), {"has 2 tokens and no [UNK]"}));
+  EXPECT_TRUE(names_all(message_of_vocabulary(""), {"has 0 tokens, but no [UNK]"}));
+  EXPECT_TRUE(names_all(message_of_vocabulary("a\nb\n"), {"has 2 tokens, but no [UNK]"}));
   EXPECT_TRUE(names_all(message_of_vocabulary("[UNK]\ncaf\xe9\n"), {"line 2 is not valid UTF-8"}));
   EXPECT_TRUE(names_all(message_of_vocabulary("[UNK]\n" + std::string(1001, 'a')),
                         {"line 2 has 1001 bytes"}));
@@ -135,7 +135,7 @@ TEST(WordPieceVocabulary, TokensOfJsonAreNamedByNumber) {
   EXPECT_TRUE(names_all(message({"[UNK]", ""}), {"t.json: token 1 is empty"}));
 }
 
-// Whatever the text and wherever it ends.
+// For any text and any end.
 TEST(WordPiece, WhereTextMayBeCutIsTrue) {
   std::vector<std::string> letters;
   for (const char* letter : {"a", "b", "e", "狐", "の", ".", "。", "=", "̈", "ё", "е"}) {

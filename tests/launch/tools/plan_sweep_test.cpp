@@ -46,7 +46,7 @@ TEST(LayoutSweep, ListsWhatFitsTheBestFirst) {
     EXPECT_EQ(swept.memory, plan.memory.total());
     EXPECT_EQ(swept.time.total(), predict_time(plan, AssumedMachine()).total());
   }
-  // 8 tensor ranks can not share 12 heads. Of 24 sequences, 8, 4 and 2 data ranks take 3, 6 and 12,
+  // 8 tensor ranks cannot share 12 heads. Of 24 sequences, 8, 4 and 2 data ranks take 3, 6 and 12,
   // which have 2, 4 and 6 divisors; each with three ways to recompute, with ZeRO and without, and
   // where there are tensor ranks with sequence parallelism and without.
   EXPECT_EQ(sweep.broken, 1);

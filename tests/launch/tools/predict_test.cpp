@@ -142,18 +142,18 @@ TEST_F(Predict, AModelIsOnlyAskedWhatItCanAnswer) {
     fill_places(model, text(), kPlaces, 1, kSmallVocabulary);
   };
   ask(trained(SmallKind::gpt), 1, [&](TextModel& model) {
-    expect_error([&] { fill(model); }, {"is a GPT that this command can not use"});
-    expect_error([&] { label_probabilities(model, text()); }, {"that this command can not use"});
+    expect_error([&] { fill(model); }, {"is a GPT that this command cannot use"});
+    expect_error([&] { label_probabilities(model, text()); }, {"that this command cannot use"});
   });
   ask(trained(SmallKind::classifier), 1, [&](TextModel& model) {
     expect_error([&] { fill(model); }, {"it classifies texts, with tessera classify"});
   });
   ask(trained(SmallKind::bert_packed), 1, [&](TextModel& model) {
-    expect_error([&] { label_probabilities(model, text()); }, {"that this command can not use"});
+    expect_error([&] { label_probabilities(model, text()); }, {"that this command cannot use"});
     for (const std::vector<int32_t>& wrong :
          std::vector<std::vector<int32_t>>{{5, 2}, {2, 2}, {-1}, {8}}) {
       expect_error([&] { fill_places(model, text(), wrong, 1, kSmallVocabulary); },
-                   {"of a text of 8 tokens can not be filled: places ascend, from 0 to 7"});
+                   {"of a text of 8 tokens cannot be filled: places ascend, from 0 to 7"});
     }
     Sample longer = text();
     longer.tokens.assign(17, 9);
