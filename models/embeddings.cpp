@@ -21,7 +21,7 @@ Parameter* declare_table(ParameterStore& store, const ModelConfig& config, const
 
 /// The ids of the local rows.
 Tensor held_ids(const StepContext& ctx, const Tensor& ids) {
-  return ctx.rows.held_of(ids.view({ids.numel()}));
+  return ctx.rows.local_of(ids.view({ids.numel()}));
 }
 
 void table_backward(const StepContext& ctx, const Tensor& ids, const Tensor& gradient,

@@ -73,7 +73,7 @@ void LanguageHead::loss_and_gradient(const StepContext& ctx, const Tensor& hidde
   loss_.loss_and_gradient(ctx, x, batch.targets, scale, sums.token_loss(), dx);
   if (transform_) transform_->backward(ctx, dx);
   if (in_place) return;
-  if (all) return copy(ctx.rows.held_of(dx), dhidden);
+  if (all) return copy(ctx.rows.local_of(dx), dhidden);
   fill(dhidden, 0.0);
   chosen_rows_backward(ctx, dx, batch.target_rows, dhidden);
 }

@@ -7,7 +7,7 @@
 #include "core/random.h"
 #include "parallel/gradient_reducer.h"
 #include "parallel/recompute.h"
-#include "parallel/row_split.h"
+#include "parallel/sequence_shard.h"
 
 namespace tessera {
 
@@ -31,7 +31,7 @@ struct StepContext {
   PaddedRows padded_rows = {};
   /// This tensor rank's local rows outside the tensor regions. If rows are sharded, an activation
   /// there is (1, n, C) for the n local rows, and `padded_rows` still covers all rows.
-  RowSplit rows = {};
+  SequenceShard rows = {};
 
   void gradient_is_final(const Parameter& parameter) const {
     if (reducer != nullptr) reducer->add(parameter);
@@ -51,7 +51,7 @@ struct StepContext {
     return result;
   }
   Dropout dropout(double probability, RandomPurpose purpose, int layer) const {
-    return dropout(probability, purpose, layer, rows.held_of(padded_rows.index));
+    return dropout(probability, purpose, layer, rows.local_of(padded_rows.index));
   }
 };
 

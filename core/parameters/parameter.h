@@ -38,7 +38,7 @@ struct Init {
 };
 
 /// Which rows of the activations contribute to a rank's gradient of a parameter. `local`: with
-/// sequence parallelism (parallel/row_split.h), only this rank's rows, so the gradient must be
+/// sequence parallelism (parallel/sequence_shard.h), only this rank's rows, so the gradient must be
 /// summed over the tensor ranks.
 enum class GradientRows : uint8_t { all, local };
 

@@ -53,18 +53,18 @@ std::optional<fs::path> newest_whole_in(const fs::path& checkpoints,
 
 }  // namespace
 
-std::optional<fs::path> newest_whole_checkpoint(const fs::path& run_dir,
-                                                const ReportSkipped& report_skipped) {
+std::optional<fs::path> newest_intact_checkpoint(const fs::path& run_dir,
+                                                 const ReportSkipped& report_skipped) {
   return newest_whole_in(checkpoints_folder(run_dir), report_skipped);
 }
 
-std::optional<fs::path> newest_whole_checkpoint(const fs::path& run_dir,
-                                                const ReportSkipped& report_skipped,
-                                                Communicator& world) {
+std::optional<fs::path> newest_intact_checkpoint(const fs::path& run_dir,
+                                                 const ReportSkipped& report_skipped,
+                                                 Communicator& world) {
   std::string name;
   all_or_none(world, [&] {
     if (world.rank() != 0) return;
-    const auto found = newest_whole_checkpoint(run_dir, report_skipped);
+    const auto found = newest_intact_checkpoint(run_dir, report_skipped);
     if (found) name = found->filename().string();
   });
   name = broadcast_string(world, name, 0);

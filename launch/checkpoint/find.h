@@ -15,13 +15,13 @@ using ReportSkipped = std::function<void(std::string)>;
 /// The folder of a run's newest checkpoint that verifies; nullopt if there is none. It may be a
 /// hidden folder left by an interrupted replacement, which stays hidden until the next save. Reads
 /// every byte of the result. Changes nothing.
-std::optional<std::filesystem::path> newest_whole_checkpoint(const std::filesystem::path& run_dir,
-                                                             const ReportSkipped& report_skipped);
+std::optional<std::filesystem::path> newest_intact_checkpoint(const std::filesystem::path& run_dir,
+                                                              const ReportSkipped& report_skipped);
 
 /// The same result on every rank: only rank 0 searches and reports. Collective.
-std::optional<std::filesystem::path> newest_whole_checkpoint(const std::filesystem::path& run_dir,
-                                                             const ReportSkipped& report_skipped,
-                                                             Communicator& world);
+std::optional<std::filesystem::path> newest_intact_checkpoint(const std::filesystem::path& run_dir,
+                                                              const ReportSkipped& report_skipped,
+                                                              Communicator& world);
 
 /// Prints such a line on stderr as a warning.
 void warn_of_skipped(const std::string& line);

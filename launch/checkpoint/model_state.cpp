@@ -92,8 +92,8 @@ std::vector<std::string> unused_weights(const Checkpoint& checkpoint,
 
 }  // namespace
 
-std::vector<HeldTensor> held_tensors(const ParameterStore& store) {
-  std::vector<HeldTensor> held;
+std::vector<LocalTensor> local_tensors(const ParameterStore& store) {
+  std::vector<LocalTensor> held;
   for (const Parameter& parameter : store.parameters()) {
     const auto hold = [&](const std::string& name, const char* kind, const Box& box,
                           const Tensor& piece) {

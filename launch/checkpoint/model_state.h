@@ -12,7 +12,7 @@ namespace tessera {
 /// The tensors of a store that a checkpoint stores, as views: the weights in fp32 (the masters)
 /// under the parameters' names, and AdamW's moments as "<name>/exp_avg" and "<name>/exp_avg_sq". If
 /// several owners share them, only this rank's part.
-std::vector<HeldTensor> held_tensors(const ParameterStore& store);
+std::vector<LocalTensor> local_tensors(const ParameterStore& store);
 
 /// The name of a parameter with a NaN or infinite weight among those this rank updates; "" if there
 /// is none.

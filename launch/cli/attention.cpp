@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "launch/cli/asked_model.h"
 #include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
+#include "launch/cli/loaded_model.h"
 #include "launch/cli/process.h"
 #include "launch/support/files/folders.h"
 #include "launch/support/files/staged_file.h"
 #include "launch/tools/attention/attention_page.h"
-#include "launch/tools/attention/look_at.h"
+#include "launch/tools/attention/record_attention.h"
 #include "parallel/communicators/exchange.h"
 
 namespace tessera {
@@ -37,18 +37,18 @@ void write_file(const std::string& path, const std::string& text) {
 }
 
 void look(const LookOptions& options, Communicator& world) {
-  const AskedModel asked = open_asked_model(options.checkpoint, options.devices, world);
+  const LoadedModel loaded = load_model(options.checkpoint, options.devices, world);
   // All ranks see the same texts, so only writing can fail on one rank alone.
   all_alike(world, [&] {
     std::vector<Sample> samples;
     for (const std::string& text : options.texts) {
-      samples.push_back(sample_of_text(*asked.tokenizer, asked.model->config(), text));
+      samples.push_back(sample_of_text(*loaded.tokenizer, loaded.model->config(), text));
     }
     if (options.pack) samples = {packed(samples)};
     AttentionReport report =
-        look_at_attention(*asked.model, *asked.tokenizer, samples, options.choice);
+        record_attention(*loaded.model, *loaded.tokenizer, samples, options.choice);
     if (world.rank() != 0) return;
-    report.checkpoint = asked.path.string();
+    report.checkpoint = loaded.path.string();
     write_file(options.output + ".json", to_json(report).dump() + "\n");
     write_file(options.output + ".html", to_html(report));
   });

@@ -10,9 +10,9 @@
 
 #include "core/error.h"
 #include "launch/checkpoint/checkpoint_labels.h"
-#include "launch/cli/asked_model.h"
 #include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
+#include "launch/cli/loaded_model.h"
 #include "launch/cli/process.h"
 #include "launch/data/datasets/classification_dataset.h"
 #include "launch/tools/predict/predict.h"
@@ -49,21 +49,21 @@ void print(const std::vector<double>& probabilities, const std::vector<std::stri
 }
 
 void classify(const ClassifyOptions& options, Communicator& world) {
-  const AskedModel asked = open_asked_model(options.checkpoint, options.devices, world);
+  const LoadedModel loaded = load_model(options.checkpoint, options.devices, world);
   // All ranks see the same text, so none fails alone.
   all_alike(world, [&] {
-    const ModelConfig& config = asked.model->config();
-    require_objective(config, Objective::classification, asked.path.string());
+    const ModelConfig& config = loaded.model->config();
+    require_objective(config, Objective::classification, loaded.path.string());
     require(!options.text_pair || config.token_types != 1,
             "--text-pair makes a pair, but the model of {} has only one type of tokens",
-            asked.path.string());
+            loaded.path.string());
     const ClassificationEncoder encoder(
-        [&](std::string_view text) { return asked.tokenizer->encode(text); },
-        asked.tokenizer->traits(), config.seq_length, options.truncate);
+        [&](std::string_view text) { return loaded.tokenizer->encode(text); },
+        loaded.tokenizer->traits(), config.seq_length, options.truncate);
     Sample sample;
     encoder.encode(options.text, options.text_pair, "--text", sample);
-    const std::vector<double> probabilities = label_probabilities(*asked.model, sample);
-    if (world.rank() == 0) print(probabilities, names_of_labels(asked.extra, config.num_labels));
+    const std::vector<double> probabilities = label_probabilities(*loaded.model, sample);
+    if (world.rank() == 0) print(probabilities, names_of_labels(loaded.extra, config.num_labels));
   });
 }
 

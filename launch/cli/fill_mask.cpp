@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "core/error.h"
-#include "launch/cli/asked_model.h"
 #include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
+#include "launch/cli/loaded_model.h"
 #include "launch/cli/process.h"
 #include "launch/tools/predict/predict.h"
 #include "launch/tools/predict/text_model.h"
@@ -62,15 +62,15 @@ void print(const Sample& sample, const std::vector<int32_t>& places,
 }
 
 void fill_mask(const FillMaskOptions& options, Communicator& world) {
-  const AskedModel asked = open_asked_model(options.checkpoint, options.devices, world);
+  const LoadedModel loaded = load_model(options.checkpoint, options.devices, world);
   // All ranks see the same text, so none fails alone.
   all_alike(world, [&] {
-    require_objective(asked.model->config(), Objective::masked_lm, asked.path.string());
-    const Sample sample = sample_of_text(*asked.tokenizer, asked.model->config(), options.text);
-    const auto places = masked_places(sample, *asked.tokenizer, options.text);
+    require_objective(loaded.model->config(), Objective::masked_lm, loaded.path.string());
+    const Sample sample = sample_of_text(*loaded.tokenizer, loaded.model->config(), options.text);
+    const auto places = masked_places(sample, *loaded.tokenizer, options.text);
     const auto candidates =
-        fill_places(*asked.model, sample, places, options.top, asked.tokenizer->vocab_size());
-    if (world.rank() == 0) print(sample, places, candidates, *asked.tokenizer);
+        fill_masks(*loaded.model, sample, places, options.top, loaded.tokenizer->vocab_size());
+    if (world.rank() == 0) print(sample, places, candidates, *loaded.tokenizer);
   });
 }
 

@@ -55,7 +55,7 @@ class DryMicroSteps final : public MicroStepRunner {
   int64_t done_ = 0;
 };
 
-void dry_evaluate(Model& model, const TokenBatch& batch, const RowSplit& rows, Arena& arena) {
+void dry_evaluate(Model& model, const TokenBatch& batch, const SequenceShard& rows, Arena& arena) {
   arena.reset();
   const StepContext ctx = evaluation_context(arena, rows);
   const Tensor predictions = arena.allocate({batch.num_documents()}, DType::i32);
@@ -79,7 +79,7 @@ void DryRun::train_step(const TokenBatch& batch, const TargetCounts& counts) {
 }
 
 void DryRun::evaluate(const TokenBatch& batch) {
-  dry_evaluate(model_, batch, row_split(config_, meta_.groups()), arena_);
+  dry_evaluate(model_, batch, sequence_shard(config_, meta_.groups()), arena_);
 }
 
 size_t plan_evaluation_arena(const ModelConfig& config, DType precision, int64_t micro_batch,

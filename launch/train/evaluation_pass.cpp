@@ -15,7 +15,7 @@ OwnedTensor on_host(const Tensor& tensor) {
 
 }  // namespace
 
-StepContext evaluation_context(Arena& arena, const RowSplit& rows) {
+StepContext evaluation_context(Arena& arena, const SequenceShard& rows) {
   StepContext ctx{arena};
   ctx.training = false;
   ctx.recompute = Recompute::block;  // no backward pass reads what a block computes

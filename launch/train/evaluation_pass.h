@@ -21,7 +21,7 @@ struct EvaluationPass {
   const ParallelGroups& groups;
   PrefetchedEvaluation& batches;  ///< of evaluation data
   DeviceBatch& device_batch;      ///< on the arena's device
-  RowSplit rows = {};             ///< how the tensor ranks share activations
+  SequenceShard rows = {};        ///< how the tensor ranks share activations
 };
 
 /// Called with each evaluated micro-batch of this data rank, in host memory. All tensor ranks of a
@@ -29,7 +29,7 @@ struct EvaluationPass {
 using OnEvaluated = std::function<void(const TokenBatch& batch)>;
 
 /// The context for evaluating one micro-batch.
-StepContext evaluation_context(Arena& arena, const RowSplit& rows);
+StepContext evaluation_context(Arena& arena, const SequenceShard& rows);
 
 /// Evaluates the first `num_batches` batches of the evaluation data, without dropout. Throws on all
 /// ranks or none, as TokenBatches::load_eval does. Collective over the world.

@@ -15,15 +15,15 @@ constexpr size_t kMostShapes = 4;
 
 }  // namespace
 
-std::string why_no_cuda_graph(const RunConfig& config, Device device,
-                              const ParallelGroups& groups) {
+std::optional<std::string> cuda_graph_unsupported_reason(const RunConfig& config, Device device,
+                                                         const ParallelGroups& groups) {
   if (config.train.cuda_graph == CudaGraph::off) return "train.cuda_graph is off";
   if (!device.is_cuda()) return "the ranks compute on CPUs";
   if (groups.tp->size() > 1 && groups.tp->name() != "nccl") {
-    return "tensor ranks exchange within a micro-batch, and through their hosts, which no graph "
-           "holds";
+    return "tensor ranks exchange through their hosts within a micro-batch, which a graph cannot "
+           "contain";
   }
-  return "";
+  return std::nullopt;
 }
 
 MicroSteps::Shape::Shape(const TokenBatch& batch) : document_length(batch.document_length) {
@@ -44,70 +44,70 @@ void MicroSteps::run(const StepContext& ctx, const TokenBatch& batch, const Loss
   if (use_graphs_) {
     const Arena::Scope scope(ctx.arena);  // leaves nothing behind if the capture fails
     const Pass pass{ctx, batch, scale, sums};
-    Known* known = find_or_remember(Shape(batch));
-    Recorded* recorded = known == nullptr         ? nullptr
+    ShapeGraphs* known = find_or_add(Shape(batch));
+    Captured* captured = known == nullptr         ? nullptr
                          : ctx.reducer == nullptr ? &known->alone
                                                   : &known->summing;
-    const Way way = agree(find_way(recorded));
+    const Action action = agree(preferred_action(captured));
     std::string why_not;
-    if (way == Way::stop) {
+    if (action == Action::stop) {
       why_not = fmt::format(
           "micro-batches have more than {} different shapes or numbers of targets", kMostShapes);
     }
-    if (way == Way::record) why_not = record(*recorded, pass);
+    if (action == Action::capture) why_not = capture(*captured, pass);
     if (!why_not.empty()) {
       stop(why_not);
-    } else if (way != Way::run) {
-      return launch(*recorded, pass);
+    } else if (action != Action::run) {
+      return launch(*captured, pass);
     }
   }
   model_.train(ctx, batch, scale, sums);
 }
 
-MicroSteps::Known* MicroSteps::find_or_remember(const Shape& shape) {
-  const auto known = std::ranges::find(known_, shape, &Known::shape);
+MicroSteps::ShapeGraphs* MicroSteps::find_or_add(const Shape& shape) {
+  const auto known = std::ranges::find(known_, shape, &ShapeGraphs::shape);
   if (known != known_.end()) return &*known;
   known_.push_back({shape});
   return nullptr;
 }
 
-MicroSteps::Way MicroSteps::find_way(const Recorded* recorded) const {
-  if (known_.size() > kMostShapes) return Way::stop;
-  if (recorded == nullptr) return Way::run;
+MicroSteps::Action MicroSteps::preferred_action(const Captured* captured) const {
+  if (known_.size() > kMostShapes) return Action::stop;
+  if (captured == nullptr) return Action::run;
   if constexpr (kHasCuda) {
     const bool holds =
-        recorded->graph != nullptr && recorded->workspace_moves == cuda::workspace_moves();
-    return holds ? Way::launch : Way::record;
+        captured->graph != nullptr && captured->workspace_moves == cuda::workspace_moves();
+    return holds ? Action::launch : Action::capture;
   }
-  return Way::run;
+  return Action::run;
 }
 
-MicroSteps::Way MicroSteps::agree(Way way) {
-  auto number = static_cast<int32_t>(way);
+MicroSteps::Action MicroSteps::agree(Action action) {
+  auto number = static_cast<int32_t>(action);
   tensor_.all_reduce(Tensor(&number, {1}, DType::i32, kCpu), ReduceOp::max);
-  return static_cast<Way>(number);
+  return static_cast<Action>(number);
 }
 
-std::string MicroSteps::record(Recorded& recorded, const Pass& pass) {
-  const std::string mine = record_here(recorded, pass);
-  if (agree(mine.empty() ? Way::record : Way::stop) == Way::record) return "";
+std::string MicroSteps::capture(Captured& captured, const Pass& pass) {
+  const std::string mine = capture_local(captured, pass);
+  if (agree(mine.empty() ? Action::capture : Action::stop) == Action::capture) return "";
   const std::vector<std::string> all = all_gather_strings(tensor_, mine);
   return *std::ranges::find_if_not(all, &std::string::empty);
 }
 
-std::string MicroSteps::record_here(Recorded& recorded, const Pass& pass) {
+std::string MicroSteps::capture_local(Captured& captured, const Pass& pass) {
   if constexpr (kHasCuda) {
     StepContext ctx = pass.ctx;
     ctx.rng_offset = rng_offset_.tensor;
     const LossWeights scale{Scalar(scale_.tensor.slice(0, 1)), Scalar(scale_.tensor.slice(1, 2))};
     const auto train = [&] { model_.train(ctx, pass.batch, scale, pass.sums); };
-    recorded.buckets.clear();
-    recorded.workspace_moves = cuda::workspace_moves();
+    captured.buckets.clear();
+    captured.workspace_moves = cuda::workspace_moves();
     try {
-      recorded.graph = std::make_unique<cuda::Graph>([&](const cuda::Graph::Cut& cut) {
+      captured.graph = std::make_unique<cuda::Graph>([&](const cuda::Graph::Cut& cut) {
         if (ctx.reducer == nullptr) return train();
         ctx.reducer->record(train, [&](size_t bucket) {
-          recorded.buckets.push_back(bucket);
+          captured.buckets.push_back(bucket);
           cut();
         });
       });
@@ -118,13 +118,13 @@ std::string MicroSteps::record_here(Recorded& recorded, const Pass& pass) {
   return "";
 }
 
-void MicroSteps::launch(const Recorded& recorded, const Pass& pass) {
+void MicroSteps::launch(const Captured& captured, const Pass& pass) {
   if constexpr (kHasCuda) {
     fill(rng_offset_.tensor.slice(0, 1), pass.ctx.step);
     fill(rng_offset_.tensor.slice(1, 2), static_cast<double>(pass.ctx.first_sequence));
     fill(scale_.tensor.slice(0, 1), static_cast<double>(pass.scale.token.value));
     fill(scale_.tensor.slice(1, 2), static_cast<double>(pass.scale.document.value));
-    recorded.graph->launch([&](size_t cut) { pass.ctx.reducer->start(recorded.buckets[cut]); });
+    captured.graph->launch([&](size_t cut) { pass.ctx.reducer->start(captured.buckets[cut]); });
     ++launches_;
   }
 }

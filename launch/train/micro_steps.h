@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -18,9 +19,10 @@
 
 namespace tessera {
 
-/// Why no micro-step of a run can be captured as a CUDA graph, as words that follow "because"; ""
-/// if some can.
-std::string why_no_cuda_graph(const RunConfig& config, Device device, const ParallelGroups& groups);
+/// Why no micro-step of a run can be captured as a CUDA graph, as words that follow "because";
+/// nullopt if some can.
+std::optional<std::string> cuda_graph_unsupported_reason(const RunConfig& config, Device device,
+                                                         const ParallelGroups& groups);
 
 /// Runs the micro-steps of a trainer. On a GPU, a micro-step whose shapes repeat is captured, and
 /// afterwards the host launches one CUDA graph instead of some hundred kernels. Kernels read what
@@ -34,8 +36,8 @@ std::string why_no_cuda_graph(const RunConfig& config, Device device, const Para
 /// vote on each micro-step, which costs the host an exchange of one number.
 class MicroSteps final : public MicroStepRunner {
  public:
-  /// Set `use_graphs` only if why_no_cuda_graph() is "". The model, on `device`, and the tensor
-  /// ranks' communicator must outlive this.
+  /// Set `use_graphs` only if cuda_graph_unsupported_reason() is nullopt. The model, on `device`,
+  /// and the tensor ranks' communicator must outlive this.
   MicroSteps(Model& model, Communicator& tensor, Device device, bool use_graphs);
 
   /// Like Model::train. Always pass the same empty arena, the same reducer or none, and the same
@@ -65,7 +67,7 @@ class MicroSteps final : public MicroStepRunner {
     bool operator==(const Shape&) const = default;
   };
 
-  struct Recorded {
+  struct Captured {
     std::unique_ptr<cuda::Graph> graph = nullptr;
     std::vector<size_t> buckets = {};  ///< buckets whose sums start at the cuts
     int64_t workspace_moves = 0;       ///< at the time of capture
@@ -73,13 +75,13 @@ class MicroSteps final : public MicroStepRunner {
 
   /// A shape that has run once, so that all libraries are warmed up, and its graphs once it has
   /// repeated.
-  struct Known {
+  struct ShapeGraphs {
     Shape shape;
-    Recorded alone = {}, summing = {};  ///< without and with a reducer
+    Captured alone = {}, summing = {};  ///< without and with a reducer
   };
 
   /// How a micro-step is executed; the highest value of all tensor ranks wins.
-  enum class Way : int32_t { launch, record, run, stop };
+  enum class Action : int32_t { launch, capture, run, stop };
 
   /// The arguments of run().
   struct Pass {
@@ -89,15 +91,15 @@ class MicroSteps final : public MicroStepRunner {
     const LossSums& sums;
   };
 
-  /// Returns null for a new shape, and remembers it if there is room.
-  Known* find_or_remember(const Shape& shape);
-  /// The preferred way of this rank, given the captured graph, if any.
-  Way find_way(const Recorded* recorded) const;
-  Way agree(Way way);
+  /// Returns null for a new shape, and adds it.
+  ShapeGraphs* find_or_add(const Shape& shape);
+  /// The action this rank prefers, given the captured graph, if any.
+  Action preferred_action(const Captured* captured) const;
+  Action agree(Action action);
   /// Returns why capturing failed on any tensor rank; "" if it succeeded.
-  std::string record(Recorded& recorded, const Pass& pass);
-  std::string record_here(Recorded& recorded, const Pass& pass);
-  void launch(const Recorded& recorded, const Pass& pass);
+  std::string capture(Captured& captured, const Pass& pass);
+  std::string capture_local(Captured& captured, const Pass& pass);
+  void launch(const Captured& captured, const Pass& pass);
   void stop(const std::string& why);
 
   Model& model_;
@@ -106,7 +108,7 @@ class MicroSteps final : public MicroStepRunner {
   // Inputs that graphs read on each launch.
   OwnedTensor rng_offset_;  // (2) int64, see StepContext::rng_offset
   OwnedTensor scale_;       // (2) fp32, for tokens and documents
-  std::vector<Known> known_;
+  std::vector<ShapeGraphs> known_;
   int64_t launches_ = 0;
   std::string note_;
 };

@@ -3,7 +3,7 @@
 #include "core/parameters/flat_layout.h"
 #include "launch/config/run_config.h"
 #include "parallel/process_grid.h"
-#include "parallel/row_split.h"
+#include "parallel/sequence_shard.h"
 
 namespace tessera {
 
@@ -14,7 +14,7 @@ inline OptimizerSharding optimizer_sharding(const RunConfig& config, const Paral
 }
 
 /// How tensor ranks share activations.
-inline RowSplit row_split(const RunConfig& config, const ParallelGroups& groups) {
+inline SequenceShard sequence_shard(const RunConfig& config, const ParallelGroups& groups) {
   if (!config.parallel.sequence) return {};
   return {groups.tp->size(), groups.tp->rank()};
 }

@@ -12,12 +12,12 @@
 #include "launch/config/config_changes.h"
 #include "launch/config/load_config.h"
 #include "launch/config/validate.h"
-#include "launch/data/open_data.h"
+#include "launch/data/training_data.h"
 #include "launch/devices/open_devices.h"
 #include "launch/logging/console.h"
 #include "launch/metrics/peak_flops.h"
 #include "launch/metrics/product_speed.h"
-#include "launch/train/memory/host_room.h"
+#include "launch/train/memory/host_memory_check.h"
 #include "launch/train/run_lock.h"
 #include "launch/train/start.h"
 #include "launch/train/start_summary.h"
@@ -125,7 +125,7 @@ void run_training(const TrainOptions& options, Communicator& world) {
   all_or_none(world, [&] { config = load_and_validate(options, world.size()); });
   require_same_on_ranks(world, config_values(config),
                         "Start all ranks with the same configuration and the same --set");
-  all_or_none(world, [&] { data = open_data(config); });
+  all_or_none(world, [&] { data = open_training_data(config); });
   require_same_on_ranks(world, data.identity,
                         "Give all hosts the same files: copy them anew, or use a shared folder");
   all_or_none(world, [&] {
@@ -149,20 +149,20 @@ void run_training(const TrainOptions& options, Communicator& world) {
   all_or_none(world, [&] {
     trainer = std::make_unique<Trainer>(config, groups, data, devices.device, devices.free_bytes);
   });
-  const std::string no_room = find_host_without_room(trainer->memory(), available, world);
+  const auto shortage = find_host_memory_shortage(trainer->memory(), available, world);
 
   Console console(world.rank() == 0, last_step(config, options));
   console.line(start_summary(config, groups, trainer->memory(), threads.summary, devices.summary));
-  if (!no_room.empty()) {
-    console.warning(no_room + ". The system may end ranks later, without a word");
+  if (shortage) {
+    console.warning(*shortage + ". The system may kill ranks later, without a message");
   }
   if (!devices.note.empty()) console.line(devices.note);
   if (!peak.note.empty()) console.line(peak.note);
   if (devices.device.is_cuda()) console.line("attention  " + attention_of(config));
   for (const std::string& note : data.notes) console.line(note);
-  const std::string no_graph = why_no_cuda_graph(config, devices.device, groups);
-  if (devices.device.is_cuda() && !no_graph.empty()) {
-    console.line("no CUDA graphs, because " + no_graph);
+  if (const auto reason = cuda_graph_unsupported_reason(config, devices.device, groups);
+      reason && devices.device.is_cuda()) {
+    console.line("no CUDA graphs, because " + *reason);
   }
   console.line(start_or_resume(config, *trainer, world,
                                [&](const std::string& skipped) { console.warning(skipped); }));

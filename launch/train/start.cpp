@@ -147,7 +147,7 @@ void write_run_config(const RunConfig& config) {
 std::string start_or_resume(const RunConfig& config, Trainer& trainer, Communicator& world,
                             const std::function<void(std::string)>& report) {
   all_or_none(world, [&] { check_resume_never(config); });
-  const std::optional<fs::path> newest = newest_whole_checkpoint(config.run.dir, report, world);
+  const std::optional<fs::path> newest = newest_intact_checkpoint(config.run.dir, report, world);
   if (!newest) all_or_none(world, [&] { check_new_start(config); });
   // Only one rank searches: another run may save into that folder meanwhile.
   std::optional<fs::path> from;

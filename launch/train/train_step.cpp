@@ -79,7 +79,7 @@ void TrainStep::forward_and_backward(int64_t step, MicroBatchSource& batches,
     ctx.seed = static_cast<uint64_t>(config_.run.seed);
     ctx.step = narrow<uint32_t>(step);
     ctx.first_sequence = batches.first_sequence(i);
-    ctx.rows = row_split(config_, groups_);
+    ctx.rows = sequence_shard(config_, groups_);
     runner_.run(ctx, batches.batch(i), weights, {sums_.tensor});
   }
   arena_.reset();

@@ -16,7 +16,7 @@
 #include "launch/config/source_text.h"
 #include "launch/metrics/model_flops.h"
 #include "launch/train/evaluation_pass.h"
-#include "launch/train/memory/device_room.h"
+#include "launch/train/memory/gpu_memory_check.h"
 #include "launch/train/optimizer/lr_schedule.h"
 #include "launch/train/run_layout.h"
 #include "parallel/communicators/exchange.h"
@@ -38,8 +38,8 @@ MemoryPlan plan_for(const RunConfig& config, const ParallelGroups& groups, Devic
   };
   MemoryPlan plan = plan_for_micro(config.batch.micro);
   if (device.is_cuda()) {
-    const std::string why = why_no_room(plan, free_bytes, config.batch.micro, plan_for_micro);
-    require(why.empty(), "{}: {}", to_string(device), why);
+    const auto shortage = gpu_memory_shortage(plan, free_bytes, config.batch.micro, plan_for_micro);
+    if (shortage) fail("{}: {}", to_string(device), *shortage);
   }
   return plan;
 }
@@ -57,7 +57,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
                  Device device, size_t free_bytes)
     : config_(config),
       groups_(groups),
-      rows_(row_split(config, groups)),
+      rows_(sequence_shard(config, groups)),
       model_(std::make_unique<Model>(config.model, store_, *groups.tp)),
       memory_(plan_for(config, groups, device, free_bytes)),
       arena_(device, memory_.arena_bytes),
@@ -69,7 +69,8 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
       prefetched_(batches_, config.batch.micro, config.model.seq_length, device),
       eval_batches_(batches_, config.batch.micro, config.model.seq_length, device),
       device_batch_(config.batch.micro, config.model.seq_length, device),
-      micro_steps_(*model_, *groups.tp, device, why_no_cuda_graph(config, device, groups).empty()),
+      micro_steps_(*model_, *groups.tp, device,
+                   !cuda_graph_unsupported_reason(config, device, groups)),
       background_save_(groups.world) {
   store_.allocate(device, config.run.precision, StoreFor::training,
                   optimizer_sharding(config, groups));
@@ -227,7 +228,7 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
                    {kTokensKey, tokens_}};
   if (config_.data.labels) request.extra[kLabelsKey] = *config_.data.labels;
   if (tokenizer_) request.attachments = {{kTokenizerAttachment, tokenizer_attachment(*tokenizer_)}};
-  request.tensors = held_tensors(store_);
+  request.tensors = local_tensors(store_);
   request.keep = narrow<int>(config_.checkpoint.keep);
   request.observer = observer;
   return request;

@@ -17,7 +17,7 @@
 #include "launch/data/loading/prefetched_batches.h"
 #include "launch/data/loading/prefetched_evaluation.h"
 #include "launch/data/loading/token_batches.h"
-#include "launch/data/open_data.h"
+#include "launch/data/training_data.h"
 #include "launch/metrics/evaluation.h"
 #include "launch/metrics/step_result.h"
 #include "launch/tokenizers/tokenizer.h"
@@ -129,7 +129,7 @@ class Trainer : private MicroBatchSource {
 
   RunConfig config_;
   const ParallelGroups& groups_;
-  RowSplit rows_;  // how tensor ranks share activations
+  SequenceShard rows_;  // how tensor ranks share activations
   ParameterStore store_;
   std::unique_ptr<Model> model_;
   MemoryPlan memory_;

@@ -31,7 +31,7 @@ Tensor ColumnParallelLinear::bias_vector() const {
 
 // (..., N, parts × out_features / tp)
 Tensor ColumnParallelLinear::allocate_output(const StepContext& ctx, const Tensor& x) const {
-  Shape shape = ctx.rows.whole_shape(x.shape());
+  Shape shape = ctx.rows.global_shape_of(x.shape());
   shape.set(-1, weight_matrix(weight_->value).dim(0));
   return ctx.arena.allocate(shape, x.dtype());
 }

@@ -23,7 +23,7 @@ RowParallelLinear::RowParallelLinear(ParameterStore& store, const LinearSpec& sp
 }
 
 Tensor RowParallelLinear::forward(const StepContext& ctx, const Tensor& x) {
-  Shape shape = ctx.rows.held_shape(x.shape());
+  Shape shape = ctx.rows.local_shape_of(x.shape());
   shape.set(-1, weight_->value.dim(0));
   Tensor y = ctx.arena.allocate(shape, x.dtype());  // (..., n, out_features)
   forward(ctx, x, y);

@@ -53,7 +53,7 @@ AllRows::AllRows(const StepContext& ctx, const Tensor& held, Communicator& tp) :
   const Tensor padded = allocate_padded(ctx, held), share = share_of(ctx, padded);
   copy(held, real_rows(share, held));
   gathering_ = tp.all_gather_async(share, padded);
-  rows_ = padded.slice(0, ctx.rows.rows).view(ctx.rows.whole_shape(held.shape()));
+  rows_ = padded.slice(0, ctx.rows.rows).view(ctx.rows.global_shape_of(held.shape()));
 }
 
 const Tensor& AllRows::wait() {
@@ -66,7 +66,7 @@ RegionSum::RegionSum(const StepContext& ctx, Tensor out, Communicator& tp)
   if (!ctx.rows.split()) return;
   padded_ = allocate_padded(ctx, out);
   share_ = share_of(ctx, padded_);
-  part_ = padded_.slice(0, ctx.rows.rows).view(ctx.rows.whole_shape(out.shape()));
+  part_ = padded_.slice(0, ctx.rows.rows).view(ctx.rows.global_shape_of(out.shape()));
 }
 
 std::unique_ptr<PendingCollective> RegionSum::start() {
@@ -78,14 +78,14 @@ std::unique_ptr<PendingCollective> RegionSum::start() {
 Tensor chosen_rows(const StepContext& ctx, const Tensor& held, const Tensor& rows,
                    Communicator& tp) {
   const Tensor x = ctx.arena.allocate({rows.numel(), held.dim(-1)}, held.dtype());
-  gather_rows(held, rows, x, ctx.rows.held().begin);
+  gather_rows(held, rows, x, ctx.rows.local().begin);
   if (ctx.rows.split()) tp.all_reduce(x);  // each row is zero on all ranks but one
   return x;
 }
 
 void chosen_rows_backward(const StepContext& ctx, const Tensor& dx, const Tensor& rows,
                           Tensor dheld) {
-  scatter_add_rows(dx, rows, dheld, ctx.rows.held().begin);
+  scatter_add_rows(dx, rows, dheld, ctx.rows.local().begin);
 }
 
 }  // namespace tessera

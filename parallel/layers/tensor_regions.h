@@ -11,7 +11,7 @@ namespace tessera {
 /// rows. Entering and leaving are conjugate: the backward of one is the forward of the other. The
 /// collectives depend on the rows that a rank has outside the region: all of them (Shoeybi et al.,
 /// "Megatron-LM", 2019, functions f and g), or its local rows with sequence parallelism
-/// (parallel/row_split.h; Korthikanti et al., 2022, functions g and ḡ).
+/// (parallel/sequence_shard.h; Korthikanti et al., 2022, functions g and ḡ).
 ///
 ///                                                      all rows      local rows
 ///   enter forward, leave backward: AllRows of x        nothing       all-gather

@@ -23,7 +23,7 @@ Tensor VocabParallelEmbedding::forward(const StepContext& ctx, const Tensor& ids
   Shape shape = ids.shape();
   shape.push_back(table_->value.dim(1));
   const TrafficScope traffic(Traffic::embedding);
-  Tensor out = ctx.arena.allocate(ctx.rows.held_shape(shape), table_->value.dtype());
+  Tensor out = ctx.arena.allocate(ctx.rows.local_shape_of(shape), table_->value.dtype());
   const Arena::Scope scope(ctx.arena);
   RegionSum sum(ctx, out, tp_);
   embedding_forward(ids, table_->value, vocab_.held, sum.part());

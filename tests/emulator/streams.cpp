@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/emulator/deadlock.h"
 #include "tests/emulator/device_memory.h"
-#include "tests/emulator/standstill.h"
 
 namespace emulator {
 

@@ -54,7 +54,7 @@ TEST_P(OnDevices, CheckpointsGoOnOnTheOtherDevice) {
 std::vector<int32_t> continuation(const std::string& run_dir, Device device) {
   std::vector<int32_t> written;
   test::run_device_ranks(2, [&](Communicator& world) {
-    const auto newest = newest_whole_checkpoint(
+    const auto newest = newest_intact_checkpoint(
         run_dir, [](const std::string&) {}, world);
     Checkpoint checkpoint = Checkpoint::open(newest.value());
     Generator generator(checkpoint, world, device);

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "core/cuda/workspace.h"
-#include "launch/data/open_data.h"
+#include "launch/data/training_data.h"
 #include "tests/support/device_ranks.h"
 #include "tests/support/small_runs.h"
 #include "tests/support/tensors.h"
@@ -99,7 +99,7 @@ struct GrowingRun {
   explicit GrowingRun(const RunConfig& config) {
     test::run_device_ranks(1, [&](Communicator& world) {
       const ParallelGroups groups = make_parallel_groups(world, 1);
-      Trainer trainer(config, groups, open_data(config), test::test_device());
+      Trainer trainer(config, groups, open_training_data(config), test::test_device());
       trainer.initialize();
       for (const size_t workspace_bytes : {size_t{1} << 20, size_t{64} << 20}) {
         if constexpr (kHasCuda) cuda::workspace(workspace_bytes);

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "launch/checkpoint/find.h"
-#include "launch/data/open_data.h"
+#include "launch/data/training_data.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/equivalence/small_run_fixtures.h"
 #include "tests/support/device_ranks.h"
@@ -162,11 +162,11 @@ TEST_F(Zero, ResumedOnTheSameLayoutIsTheSameBits) {
 TEST_F(Zero, StartsFromTheWeightsOfACheckpoint) {
   const RunConfig run = config(SmallKind::gpt, DType::bf16);
   test::train_whole(run, {{2, 1}, 2, /*resume=*/false, /*save=*/true});
-  const auto saved = newest_whole_checkpoint(run.run.dir, {}).value();
+  const auto saved = newest_intact_checkpoint(run.run.dir, {}).value();
   test::run_device_ranks(4, [&](Communicator& world) {
     const ParallelGroups groups = make_parallel_groups(world, 2);
-    Trainer whole(with_zero(run, 0), groups, open_data(run), test::test_device());
-    Trainer shared(with_zero(run, 1), groups, open_data(run), test::test_device());
+    Trainer whole(with_zero(run, 0), groups, open_training_data(run), test::test_device());
+    Trainer shared(with_zero(run, 1), groups, open_training_data(run), test::test_device());
     for (Trainer* trainer : {&whole, &shared}) {
       Checkpoint checkpoint = Checkpoint::open(saved);
       EXPECT_EQ(trainer->start_from(checkpoint), "");
@@ -196,8 +196,8 @@ TEST_F(Zero, MemoryFallsAsPlanned) {
   const RunConfig run = config(SmallKind::gpt, DType::bf16);
   run_thread_ranks(4, [&](Communicator& world) {
     const ParallelGroups groups = make_parallel_groups(world, 1);
-    const Trainer whole(with_zero(run, 0), groups, open_data(run));
-    const Trainer shared(with_zero(run, 1), groups, open_data(run));
+    const Trainer whole(with_zero(run, 0), groups, open_training_data(run));
+    const Trainer shared(with_zero(run, 1), groups, open_training_data(run));
     const ParameterStore& store = shared.parameters();
     EXPECT_EQ(bytes_of(shared.memory(), "weights"), store.value_bytes());
     EXPECT_EQ(bytes_of(shared.memory(), "gradients"), store.grad_bytes());
@@ -217,8 +217,8 @@ TEST_F(Zero, OneDataRankHasWhatItHadBefore) {
   const RunConfig run = config(SmallKind::gpt, DType::bf16);
   run_thread_ranks(2, [&](Communicator& world) {
     const ParallelGroups groups = make_parallel_groups(world, 2);
-    const Trainer whole(with_zero(run, 0), groups, open_data(run));
-    const Trainer shared(with_zero(run, 1), groups, open_data(run));
+    const Trainer whole(with_zero(run, 0), groups, open_training_data(run));
+    const Trainer shared(with_zero(run, 1), groups, open_training_data(run));
     EXPECT_EQ(shared.memory().total(), whole.memory().total());
     EXPECT_TRUE(shared.parameters().parameters().front().exp_avg.defined());
   });

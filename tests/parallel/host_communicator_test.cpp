@@ -25,23 +25,23 @@ using ::testing::HasSubstr;
 /// Shared state of a host's ranks, for ranks that are threads: all of them are in this process.
 struct SharedByThreads {
   explicit SharedByThreads(int ranks)
-      : bells(static_cast<size_t>(ranks)), parts(static_cast<size_t>(ranks)) {}
+      : events(static_cast<size_t>(ranks)), parts(static_cast<size_t>(ranks)) {}
 
   std::unique_ptr<HostGroup> group(int rank) {
     std::vector<HostMember> members;
     for (size_t i = 0; i < parts.size(); ++i) {
-      members.push_back({getpid(), &bells[i], &parts[i]});
+      members.push_back({getpid(), &events[i], &parts[i]});
     }
     return std::make_unique<HostGroup>(rank, members);
   }
 
   std::unique_ptr<Communicator> communicator(Communicator& world) {
-    auto thread = std::make_shared<ProgressThread>(bells[static_cast<size_t>(world.rank())]);
+    auto thread = std::make_shared<ProgressThread>(events[static_cast<size_t>(world.rank())]);
     return make_host_communicator(world.split(0, world.rank()), group(world.rank()),
                                   {nullptr, std::move(thread)});
   }
 
-  std::vector<HostBell> bells;
+  std::vector<HostEventCount> events;
   std::vector<HostRankPart> parts;
 };
 
@@ -123,7 +123,7 @@ TEST(HostRanks, OneThatGivesUpFreesTheOthersThatWait) {
   run_thread_ranks(2, [&](Communicator& world) {
     const auto group = shared.group(world.rank());
     if (world.rank() == 1) {
-      group->give_up();
+      group->abort();
       test::expect_error([&] { group->wait(group->start({})); }, {"was given up"});
     } else {
       test::expect_error([&] { group->wait(group->start({})); },

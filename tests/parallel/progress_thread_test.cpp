@@ -11,15 +11,15 @@ namespace {
 /// Finishes after a given number of calls of make_progress(), each of which does something.
 class Countdown : public Progressable {
  public:
-  explicit Countdown(int left, bool rings) : left_(left), rings_(rings) {}
+  explicit Countdown(int left, bool notifies) : left_(left), notifies_(notifies) {}
 
   Progress make_progress() override {
     moved_by_ = std::this_thread::get_id();
     ++calls_;
     if (left_ > 0) --left_;
-    return left_ == 0 ? Progress::finished : rings_ ? Progress::some : Progress::nothing;
+    return left_ == 0 ? Progress::finished : notifies_ ? Progress::some : Progress::nothing;
   }
-  bool rings() const override { return rings_; }
+  bool notifies() const override { return notifies_; }
 
   void add(int more) { left_ += more; }
   int left() const { return left_; }
@@ -33,28 +33,28 @@ class Countdown : public Progressable {
  private:
   std::atomic<int> left_, calls_{0};
   std::atomic<std::thread::id> moved_by_;
-  bool rings_;
+  bool notifies_;
 };
 
 TEST(ProgressThread, MovesOnWhatIsWatchedUntilItHasFinished) {
-  HostBell bell;
-  Countdown first(100, /*rings=*/true), second(3, /*rings=*/false);
-  ProgressThread thread(bell);
+  HostEventCount event;
+  Countdown first(100, /*notifies=*/true), second(3, /*notifies=*/false);
+  ProgressThread thread(event);
   thread.watch(first);
   thread.watch(second);
   first.wait_until_finished();
   second.wait_until_finished();
   EXPECT_NE(first.moved_by(), std::this_thread::get_id());
-  thread.forget(first);
-  thread.forget(second);
+  thread.remove(first);
+  thread.remove(second);
   EXPECT_EQ(first.calls(), 100);
   EXPECT_EQ(second.calls(), 3);
 }
 
 TEST(ProgressThread, TakesUpAgainWhatHadFinished) {
-  HostBell bell;
-  Countdown work(1, /*rings=*/true);
-  ProgressThread thread(bell);
+  HostEventCount event;
+  Countdown work(1, /*notifies=*/true);
+  ProgressThread thread(event);
   // Watch it repeatedly, each time just as the thread releases it.
   for (int round = 0; round < 1000; ++round) {
     thread.watch(work);
@@ -63,7 +63,7 @@ TEST(ProgressThread, TakesUpAgainWhatHadFinished) {
   }
   thread.watch(work);
   work.wait_until_finished();
-  thread.forget(work);
+  thread.remove(work);
   EXPECT_EQ(work.left(), 0);
   EXPECT_GE(work.calls(), 1001);
 }
@@ -75,38 +75,38 @@ class Idle : public Progressable {
     ++calls_;
     return Progress::nothing;
   }
-  bool rings() const override { return true; }
+  bool notifies() const override { return true; }
   int calls() const { return calls_; }
 
  private:
   std::atomic<int> calls_{0};
 };
 
-TEST(ProgressThread, LooksAtWhatRingsWhenTheBellRings) {
-  HostBell bell;
+TEST(ProgressThread, PollsNotifyingWorkOnlyWhenNotified) {
+  HostEventCount event;
   Idle idle;
-  ProgressThread thread(bell);
+  ProgressThread thread(event);
   thread.watch(idle);
-  for (int ring = 0; ring < 10; ++ring) {
+  for (int i = 0; i < 10; ++i) {
     const int before = idle.calls();
-    while (idle.calls() == before) bell.ring();
+    while (idle.calls() == before) event.notify();
   }
-  thread.forget(idle);
+  thread.remove(idle);
   const int after = idle.calls();
-  bell.ring();
+  event.notify();
   EXPECT_EQ(idle.calls(), after);
 }
 
 TEST(ProgressThread, EndsWithSomethingUnderWay) {
-  HostBell bell;
+  HostEventCount event;
   Idle idle;
   {
-    ProgressThread thread(bell);
+    ProgressThread thread(event);
     thread.watch(idle);
     while (idle.calls() == 0) std::this_thread::yield();
   }
   const int after = idle.calls();
-  bell.ring();
+  event.notify();
   EXPECT_EQ(idle.calls(), after);
 }
 

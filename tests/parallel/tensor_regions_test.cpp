@@ -8,10 +8,10 @@
 
 #include "core/arena.h"
 #include "core/ops/elementwise.h"
-#include "parallel/held_row_gradients.h"
 #include "parallel/layers/column_parallel_linear.h"
 #include "parallel/layers/row_parallel_linear.h"
 #include "parallel/layers/vocab_parallel_embedding.h"
+#include "parallel/local_row_gradients.h"
 #include "tests/support/device_ranks.h"
 #include "tests/support/shards.h"
 #include "tests/support/tensors.h"
@@ -33,12 +33,12 @@ std::vector<double> rows_of(const std::vector<double>& whole, Range held) {
 struct Rank {
   Rank(const Communicator& tp, int64_t rows)
       : arena(test::test_device(), size_t{1} << 20), ctx{arena} {
-    ctx.rows = RowSplit{tp.size(), tp.rank()}.of(rows);
+    ctx.rows = SequenceShard{tp.size(), tp.rank()}.of(rows);
   }
 
   /// A copy of the rank's local rows of `whole`.
-  test::TestTensor held_of(const Tensor& whole) const {
-    return test::copy_of(ctx.rows.held_of(whole));
+  test::TestTensor local_of(const Tensor& whole) const {
+    return test::copy_of(ctx.rows.local_of(whole));
   }
 
   Arena arena;
@@ -53,7 +53,7 @@ TEST(TensorRegions, GatheringGivesTheRowsOfAllRanks) {
         const test::TestTensor whole = test::random_tensor({rows, kWidth}, dtype, 1);
         test::run_device_ranks(ranks, [&](Communicator& tp) {
           Rank rank(tp, rows);
-          const test::TestTensor held = rank.held_of(whole.tensor);
+          const test::TestTensor held = rank.local_of(whole.tensor);
           const int64_t count = held.tensor.dim(0);
           const Tensor all = all_rows(rank.ctx, held.tensor.view({1, count, kWidth}), tp);
           EXPECT_EQ(all.shape(), (Shape{1, rows, kWidth}));
@@ -78,7 +78,7 @@ TEST(TensorRegions, OfASumEachRankGetsItsRows) {
       }
       test::run_device_ranks(ranks, [&](Communicator& tp) {
         Rank rank(tp, rows);
-        const Range held = rank.ctx.rows.held();
+        const Range held = rank.ctx.rows.local();
         const test::TestTensor out({held.size(), kWidth}, DType::f32);
         RegionSum region(rank.ctx, out.tensor, tp);
         copy(part_of(tp.rank()).tensor, region.part());
@@ -106,13 +106,13 @@ TEST(TensorRegions, ChosenRowsAreWholeOnEveryRank) {
   for (const int ranks : {2, 4}) {
     test::run_device_ranks(ranks, [&](Communicator& tp) {
       Rank rank(tp, kCount);
-      const test::TestTensor held = rank.held_of(whole.tensor);
+      const test::TestTensor held = rank.local_of(whole.tensor);
       // A rank adds zeros for rows that are not local: the same bits.
       test::expect_same_bits(chosen_rows(rank.ctx, held.tensor, chosen.tensor, tp), expected.tensor,
                              "chosen rows");
-      const test::TestTensor dheld = rank.held_of(before.tensor);
+      const test::TestTensor dheld = rank.local_of(before.tensor);
       chosen_rows_backward(rank.ctx, gradient.tensor, chosen.tensor, dheld.tensor);
-      test::expect_same_bits(dheld.tensor, rank.ctx.rows.held_of(dwhole.tensor), "their gradient");
+      test::expect_same_bits(dheld.tensor, rank.ctx.rows.local_of(dwhole.tensor), "their gradient");
     });
   }
 }
@@ -140,9 +140,9 @@ void run_pair(Communicator& tp, int64_t rows, Look&& look) {
   store.initialize(5);
   Rank rank(tp, rows);
   const test::TestTensor x =
-      rank.held_of(test::random_tensor({rows, kWidth}, DType::f32, 1).tensor);
+      rank.local_of(test::random_tensor({rows, kWidth}, DType::f32, 1).tensor);
   const test::TestTensor dy =
-      rank.held_of(test::random_tensor({rows, kWidth}, DType::f32, 2).tensor);
+      rank.local_of(test::random_tensor({rows, kWidth}, DType::f32, 2).tensor);
   const test::TestTensor dx(x.tensor.shape(), DType::f32);
   const Tensor hidden = pair.up.forward(rank.ctx, x.tensor);  // (N, kInner / tp)
   EXPECT_EQ(hidden.dim(0), rows);
@@ -152,7 +152,7 @@ void run_pair(Communicator& tp, int64_t rows, Look&& look) {
   pair.down.backward(rank.ctx, dy.tensor, dhidden.tensor);
   pair.up.backward(rank.ctx, dhidden.tensor, dx.tensor);
   EXPECT_EQ(rank.arena.used(), kept) << "what a backward pass gathers is freed";
-  if (rank.ctx.rows.split()) HeldRowGradients(store, tp).sum(rank.arena);
+  if (rank.ctx.rows.split()) LocalRowGradients(store, tp).sum(rank.arena);
   look(y, dx.tensor, store, rank.ctx.rows);
 }
 
@@ -174,9 +174,9 @@ TEST(TensorRegions, APairOfLayersOnSharedRowsIsTheWhole) {
       test::run_device_ranks(ranks, [&](Communicator& tp) {
         run_pair(tp, rows,
                  [&](const Tensor& y, const Tensor& dx, const ParameterStore& store,
-                     const RowSplit& split) {
-                   test::expect_close(y, rows_of(whole.y, split.held()), tolerance, "y");
-                   test::expect_close(dx, rows_of(whole.dx, split.held()), tolerance, "dx");
+                     const SequenceShard& split) {
+                   test::expect_close(y, rows_of(whole.y, split.local()), tolerance, "y");
+                   test::expect_close(dx, rows_of(whole.dx, split.local()), tolerance, "dx");
                    for (const Parameter& parameter : store.parameters()) {
                      test::expect_close(
                          parameter.grad,
@@ -201,7 +201,7 @@ TEST(TensorRegions, WordsOfSharedRowsAreThoseOfTheWhole) {
       store.initialize(6);
       Rank rank(tp, rows);
       const Tensor out = words.forward(rank.ctx, ids.tensor);
-      const test::TestTensor gradient = rank.held_of(dout.tensor);
+      const test::TestTensor gradient = rank.local_of(dout.tensor);
       words.backward(rank.ctx, gradient.tensor.view(out.shape()));
       look(out, words.table(), rank.ctx.rows);
     };
@@ -214,9 +214,9 @@ TEST(TensorRegions, WordsOfSharedRowsAreThoseOfTheWhole) {
     for (const int ranks : {2, 4}) {
       SCOPED_TRACE(fmt::format("{} rows, {} ranks", rows, ranks));
       test::run_device_ranks(ranks, [&](Communicator& tp) {
-        run(tp, [&](const Tensor& out, const Parameter& table, const RowSplit& split) {
+        run(tp, [&](const Tensor& out, const Parameter& table, const SequenceShard& split) {
           // One rank has the token, the others add zeros; gradients accumulate in the same order.
-          test::expect_close(out, rows_of(expected, split.held()), 0.0, "words");
+          test::expect_close(out, rows_of(expected, split.local()), 0.0, "words");
           test::expect_close(table.real_part(table.grad), test::shard_of(dtable, table), 0.0,
                              "dtable");
         });
@@ -234,8 +234,8 @@ TEST(TensorRegions, NoNumberOfRowsNeedsMoreRoomThanAllOfThem) {
     for (int64_t rows = kMost; rows >= 0; --rows) {
       Arena arena(kMeta);
       StepContext ctx{arena};
-      ctx.rows = RowSplit{4, index}.of(rows);
-      const Tensor held(nullptr, {1, ctx.rows.held().size(), kWidth}, DType::bf16, kMeta);
+      ctx.rows = SequenceShard{4, index}.of(rows);
+      const Tensor held(nullptr, {1, ctx.rows.local().size(), kWidth}, DType::bf16, kMeta);
       const Tensor padded(nullptr, {4 * ctx.rows.chunk(), kWidth}, DType::bf16, kMeta);
       RegionSum sum(ctx, held, *self);
       EXPECT_EQ(sum.part().shape(), (Shape{1, rows, kWidth}));

@@ -69,7 +69,7 @@ CountingGroups::CountingGroups(Communicator& all, int tensor)
       tp(static_cast<CountingCommunicator&>(*groups.tp)),
       dp(static_cast<CountingCommunicator&>(*groups.dp)) {}
 
-void CountingGroups::forget() {
+void CountingGroups::reset() {
   for (CountingCommunicator* group : {&world, &tp, &dp}) group->tally = TrafficTally(group->size());
 }
 

@@ -43,7 +43,7 @@ class CountingGroups {
   CountingGroups(Communicator& world, int tensor);
 
   /// Resets the tally.
-  void forget();
+  void reset();
 
   CountingCommunicator world;
   ParallelGroups inner;

@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "launch/checkpoint/find.h"
-#include "launch/data/open_data.h"
+#include "launch/data/training_data.h"
 #include "launch/train/start.h"
 #include "tests/support/device_ranks.h"
 #include "tests/support/shards.h"
@@ -112,9 +112,9 @@ WholeRun train_whole(const RunConfig& base, const RunPlan& plan) {
   run_device_ranks(plan.layout.ranks(), [&](Communicator& world) {
     const ParallelGroups groups = make_parallel_groups(world, plan.layout.tensor);
     const Device device = plan.device.is_cuda() ? test_device() : plan.device;
-    Trainer trainer(config, groups, open_data(config), device);
+    Trainer trainer(config, groups, open_training_data(config), device);
     if (plan.resume) {
-      const auto newest = newest_whole_checkpoint(
+      const auto newest = newest_intact_checkpoint(
           config.run.dir, [](const std::string&) {}, world);
       require(newest.has_value(), "no checkpoint to resume from in {}", config.run.dir);
       Checkpoint checkpoint = Checkpoint::open(*newest);

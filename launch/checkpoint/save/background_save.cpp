@@ -14,7 +14,7 @@ double seconds_since(BackgroundSave::Clock::time_point start) {
 }
 
 /// Ends an aborted job. Not a failure of its own.
-class GivenUp : public std::exception {};
+class SaveAborted : public std::exception {};
 
 }  // namespace
 
@@ -28,11 +28,11 @@ void BackgroundSave::reserve(size_t bytes, Device from) {
 void BackgroundSave::begin(const SaveRequest& request, Clock::time_point since) {
   require(!pending(), "a checkpoint is being saved in the background: the next one has to wait");
   thread_.wait();  // until the pages of the copies are mapped
-  given_up_ = false;
+  aborted_ = false;
   SaveRequest watched = request;
   watched.observer = [this, observer = request.observer](const char* point) {
     if (observer) observer(point);
-    if (given_up_ && stage_ == Stage::writing) throw GivenUp();
+    if (aborted_ && stage_ == Stage::writing) throw SaveAborted();
   };
   stage_ = Stage::writing;
   background_seconds_ = 0.0;
@@ -58,7 +58,7 @@ std::optional<SavedCheckpoint> BackgroundSave::poll() {
   // {1 if any rank is still working, 1 if any rank has failed}
   std::array<int32_t, 2> any = {thread_.running() ? 1 : 0, thread_.failed() ? 1 : 0};
   world_.all_reduce(Tensor(any.data(), {2}, DType::i32, kCpu), ReduceOp::max);
-  if (any[1] != 0) given_up_ = true;  // the others can stop, too
+  if (any[1] != 0) aborted_ = true;  // the others can stop, too
   if (any[0] != 0 && any[1] == 0) return std::nullopt;
   return advance();
 }
@@ -103,7 +103,7 @@ void BackgroundSave::wait_for_all() {
   RankError error;
   try {
     thread_.wait();
-  } catch (const GivenUp&) {
+  } catch (const SaveAborted&) {
   } catch (const std::exception&) {
     error = handled_error();
   }
@@ -126,7 +126,7 @@ void BackgroundSave::begin_to_publish() {
 }
 
 void BackgroundSave::fail_together(const SharedError& error) {
-  given_up_ = true;
+  aborted_ = true;
   thread_.discard();  // in case another rank could not even start
   world_.barrier();
   steps_->discard();

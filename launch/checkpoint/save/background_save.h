@@ -27,7 +27,7 @@ class BackgroundSave {
   /// `world` must outlive this.
   explicit BackgroundSave(Communicator& world) : world_(world) {}
   /// Aborts a write, but waits for a publish to finish. Only finish() confirms a save.
-  ~BackgroundSave() { given_up_ = true; }
+  ~BackgroundSave() { aborted_ = true; }
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;
 
@@ -75,7 +75,7 @@ class BackgroundSave {
   double job_seconds_ = 0.0;
   std::string written_;
   std::vector<std::string> written_of_rank_;
-  std::atomic<bool> given_up_ = false;
+  std::atomic<bool> aborted_ = false;
   BackgroundThread thread_;  // last member: joined before its data is destroyed
 };
 

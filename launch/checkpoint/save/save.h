@@ -24,7 +24,7 @@ struct SaveRequest {
   /// Small files in the step's folder, by name: "tokenizer.json". Rank 0 writes its own.
   std::map<std::string, std::string> attachments;
   /// All tensors of this rank, replicas included.
-  std::vector<HeldTensor> tensors;
+  std::vector<LocalTensor> tensors;
   /// Whether a training run is saving its step; messages then mention it. If false, an error only
   /// says what is wrong.
   bool in_a_run = true;

@@ -33,10 +33,10 @@ class HostStage {
   Buffer memory_;
 };
 
-using HeldByName = std::multimap<std::string, const HeldTensor*>;
+using HeldByName = std::multimap<std::string, const LocalTensor*>;
 
 /// The rank's piece that matches the slice. The plan only assigns slices that the rank has.
-const HeldTensor& piece_of(const HeldByName& held, const std::string& name, const Box& box) {
+const LocalTensor& piece_of(const HeldByName& held, const std::string& name, const Box& box) {
   const auto [begin, end] = held.equal_range(name);
   const auto found =
       std::find_if(begin, end, [&](const auto& known) { return known.second->box == box; });
@@ -54,7 +54,7 @@ Json write_file(const std::filesystem::path& path, SavePlan& plan, const Planned
   SafetensorsWriter writer(path, std::move(entries));
   Json checksums = Json::array();
   for (const PlannedSlice& planned : file.slices) {
-    const HeldTensor& tensor = piece_of(held, planned.tensor, plan.slice(planned).box);
+    const LocalTensor& tensor = piece_of(held, planned.tensor, plan.slice(planned).box);
     checksums.push_back(writer.append(tensor.make ? tensor.make() : stage.in_host(tensor.data)));
     if (observer) observer("during_data");
   }
@@ -81,9 +81,9 @@ void require_visible(const std::filesystem::path& path, int64_t size, size_t ran
 }  // namespace
 
 std::string write_files(const std::filesystem::path& folder, SavePlan& plan, int rank,
-                        const std::vector<HeldTensor>& tensors, const SaveObserver& observer) {
+                        const std::vector<LocalTensor>& tensors, const SaveObserver& observer) {
   HeldByName held;
-  for (const HeldTensor& tensor : tensors) held.emplace(tensor.name, &tensor);
+  for (const LocalTensor& tensor : tensors) held.emplace(tensor.name, &tensor);
   HostStage stage;
   Json written = Json::array();
   for (const PlannedFile& file : plan.files_of_rank[static_cast<size_t>(rank)]) {

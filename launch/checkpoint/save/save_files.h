@@ -15,7 +15,7 @@ namespace tessera {
 /// which only the writer knows, as text for the other ranks. Observes "during_data" after each
 /// slice.
 std::string write_files(const std::filesystem::path& folder, SavePlan& plan, int rank,
-                        const std::vector<HeldTensor>& tensors, const SaveObserver& observer);
+                        const std::vector<LocalTensor>& tensors, const SaveObserver& observer);
 
 /// Writes the attachments, syncs them, and adds them to the manifest.
 void write_attachments(const std::filesystem::path& folder,

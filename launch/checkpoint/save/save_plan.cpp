@@ -17,7 +17,7 @@ Shape to_shape(const Json& list) {
   return shape;
 }
 
-void require_valid(const HeldTensor& held) {
+void require_valid(const LocalTensor& held) {
   require(held.kind == kModelKind || held.kind == kOptimizerKind,
           "the kind of {} must be \"model\" or \"optimizer\", but is {}", held.name,
           quote(held.kind));
@@ -34,7 +34,7 @@ void require_valid(const HeldTensor& held) {
 }
 
 // Whether a rank may have both under one name.
-bool are_pieces_of_one(const HeldTensor& a, const HeldTensor& b) {
+bool are_pieces_of_one(const LocalTensor& a, const LocalTensor& b) {
   return a.kind == b.kind && a.global_shape == b.global_shape && a.data.dtype() == b.data.dtype() &&
          a.box != b.box;
 }
@@ -47,7 +47,7 @@ struct HeldSlice {
 };
 
 // Collects the ranks' tensors, and which ranks have which slice.
-class Holdings {
+class TensorOwners {
  public:
   void add(const Json& held, size_t rank) {
     const auto name = held.at("name").get<std::string>();
@@ -132,10 +132,10 @@ std::vector<PlannedFile> files_of(size_t rank, std::vector<PlannedSlice> slices,
 
 }  // namespace
 
-std::string describe_held(const std::vector<HeldTensor>& tensors) {
+std::string describe_held(const std::vector<LocalTensor>& tensors) {
   Json list = Json::array();
-  std::map<std::string, const HeldTensor*> first;
-  for (const HeldTensor& held : tensors) {
+  std::map<std::string, const LocalTensor*> first;
+  for (const LocalTensor& held : tensors) {
     const auto [known, is_new] = first.emplace(held.name, &held);
     require(is_new || are_pieces_of_one(*known->second, held), "the tensor {} is given twice",
             held.name);
@@ -157,12 +157,12 @@ int64_t largest_share(std::vector<int64_t> slice_bytes, int ranks) {
   return *std::ranges::max_element(of_rank);
 }
 
-SavePlan plan_save(const std::vector<std::string>& held_of_rank) {
-  const size_t ranks = held_of_rank.size();
-  Holdings holdings;
+SavePlan plan_save(const std::vector<std::string>& tensors_of_rank) {
+  const size_t ranks = tensors_of_rank.size();
+  TensorOwners holdings;
   for (size_t rank = 0; rank < ranks; ++rank) {
     const std::string source = fmt::format("the list of the tensors of rank {}", rank);
-    for (const Json& held : parse_json(held_of_rank[rank], source)) holdings.add(held, rank);
+    for (const Json& held : parse_json(tensors_of_rank[rank], source)) holdings.add(held, rank);
   }
   holdings.require_complete();
   std::vector<std::vector<PlannedSlice>> slices_of_rank(ranks);

@@ -12,7 +12,7 @@
 namespace tessera {
 
 /// One piece of a global tensor; a rank may have several.
-struct HeldTensor {
+struct LocalTensor {
   std::string name;  ///< unique over all tensors of both kinds
   std::string kind;  ///< kModelKind or kOptimizerKind
   Shape global_shape;
@@ -23,8 +23,8 @@ struct HeldTensor {
   std::function<Tensor()> make = {};
 };
 
-/// Describes a rank's tensors for the other ranks. Throws if they violate HeldTensor's rules.
-std::string describe_held(const std::vector<HeldTensor>& tensors);
+/// Describes a rank's tensors for the other ranks. Throws if they violate LocalTensor's rules.
+std::string describe_held(const std::vector<LocalTensor>& tensors);
 
 /// One of the slices of SavePlan::tensors.
 struct PlannedSlice {
@@ -55,6 +55,6 @@ int64_t largest_share(std::vector<int64_t> slice_bytes, int ranks);
 /// Makes the same plan on every rank from the describe_held() texts of all ranks. Assigns a slice
 /// that several ranks have to the one with the fewest bytes so far, largest slices first. Throws if
 /// the ranks disagree on a tensor or do not cover it.
-SavePlan plan_save(const std::vector<std::string>& held_of_rank);
+SavePlan plan_save(const std::vector<std::string>& tensors_of_rank);
 
 }  // namespace tessera

@@ -41,8 +41,8 @@ void SaveSteps::agree(Communicator& world) {
     for (const auto& [name, bytes] : request_.attachments) check_attachment(name, bytes);
     held = describe_held(request_.tensors);
   });
-  const std::vector<std::string> held_of_rank = all_gather_strings(world, held);
-  all_or_none(world, [&] { plan_ = plan_save(held_of_rank); });
+  const std::vector<std::string> tensors_of_rank = all_gather_strings(world, held);
+  all_or_none(world, [&] { plan_ = plan_save(tensors_of_rank); });
   id_ = broadcast_string(world, rank_ == 0 ? random_id() : "", 0);
   temporary_ = folder_ / hidden_name(request_.step, HiddenKind::temporary, id_);
 }

@@ -35,7 +35,7 @@ class SaveSteps {
   const SaveRequest& request() const { return request_; }
   SavePlan& plan() { return plan_; }
   /// Replaces the request's tensors for write().
-  void set_tensors(std::vector<HeldTensor> tensors) { request_.tensors = std::move(tensors); }
+  void set_tensors(std::vector<LocalTensor> tensors) { request_.tensors = std::move(tensors); }
   /// Describes what `error`, which ended the save on all ranks, means for the run. Collective.
   SharedError failure(const SharedError& error, Communicator& world) const;
   SavedCheckpoint saved() const;

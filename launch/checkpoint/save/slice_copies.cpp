@@ -21,7 +21,7 @@ std::multimap<std::string, Box> slices_of(SavePlan& plan, int rank) {
   return slices;
 }
 
-bool has(const std::multimap<std::string, Box>& slices, const HeldTensor& tensor) {
+bool has(const std::multimap<std::string, Box>& slices, const LocalTensor& tensor) {
   const auto [begin, end] = slices.equal_range(tensor.name);
   return std::any_of(begin, end, [&](const auto& slice) { return slice.second == tensor.box; });
 }
@@ -40,14 +40,14 @@ void SliceCopies::touch() {
   for (size_t i = 0; i < memory_.bytes(); i += kSmallestPage) bytes[i] = 0;
 }
 
-std::vector<HeldTensor> SliceCopies::copy(SavePlan& plan, int rank,
-                                          const std::vector<HeldTensor>& tensors) {
+std::vector<LocalTensor> SliceCopies::copy(SavePlan& plan, int rank,
+                                           const std::vector<LocalTensor>& tensors) {
   const std::multimap<std::string, Box> slices = slices_of(plan, rank);
-  std::vector<HeldTensor> copies;
+  std::vector<LocalTensor> copies;
   constexpr auto kAligned = static_cast<int64_t>(kAlignment);
   int64_t bytes = 0;
   Device from = kCpu;
-  for (const HeldTensor& tensor : tensors) {
+  for (const LocalTensor& tensor : tensors) {
     if (!has(slices, tensor)) continue;
     copies.push_back(tensor);
     bytes += round_up(narrow<int64_t>(tensor.data.bytes()), kAligned);
@@ -56,7 +56,7 @@ std::vector<HeldTensor> SliceCopies::copy(SavePlan& plan, int rank,
   reserve(narrow<size_t>(bytes), from);
   const Tensor all = memory_.tensor({narrow<int64_t>(memory_.bytes())}, DType::u8);
   int64_t begin = 0;
-  for (HeldTensor& tensor : copies) {
+  for (LocalTensor& tensor : copies) {
     const Tensor source = tensor.make ? tensor.make() : tensor.data;
     const auto size = narrow<int64_t>(source.bytes());
     const Tensor place = all.slice(begin, begin + size);

@@ -23,7 +23,7 @@ class SliceCopies {
 
   /// Copies the pieces that the plan assigns to this rank, including those a tensor makes. The
   /// copies are valid until the next call. Throws if the host has too little memory.
-  std::vector<HeldTensor> copy(SavePlan& plan, int rank, const std::vector<HeldTensor>& tensors);
+  std::vector<LocalTensor> copy(SavePlan& plan, int rank, const std::vector<LocalTensor>& tensors);
 
   /// Size of the kept memory.
   size_t bytes() const { return memory_.bytes(); }

@@ -42,7 +42,7 @@ bool has_mark(const fs::path& weights) {
 
 }  // namespace
 
-std::string why_no_export(const fs::path& folder) {
+std::optional<std::string> not_an_export_reason(const fs::path& folder) {
   bool empty = true, has_weights = false;
   for (const auto& entry : fs::directory_iterator(folder)) {
     empty = false;
@@ -57,7 +57,8 @@ std::string why_no_export(const fs::path& folder) {
     }
     has_weights |= is_weights;
   }
-  return empty || has_weights ? "" : "holds no weights of an earlier export";
+  if (empty || has_weights) return std::nullopt;
+  return "holds no weights of an earlier export";
 }
 
 }  // namespace tessera

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace tessera {
@@ -9,8 +10,8 @@ namespace tessera {
 /// ignore it, and do not write it when they save what they loaded.
 inline constexpr const char* kExportMark = "tessera_version";
 
-/// Why a folder does not count as an earlier export: "holds notes.txt, which no export writes". ""
-/// if the folder is empty, or contains only an export's files, weights included.
-std::string why_no_export(const std::filesystem::path& folder);
+/// Why a folder does not count as an earlier export: "holds notes.txt, which no export writes".
+/// nullopt if the folder is empty, or contains only an export's files, weights included.
+std::optional<std::string> not_an_export_reason(const std::filesystem::path& folder);
 
 }  // namespace tessera

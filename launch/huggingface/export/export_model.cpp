@@ -59,7 +59,7 @@ ExportReport export_model(const ExportOptions& options) {
   const auto tokenizer = tokenizer_of(checkpoint);
   ExportedTokenizer exported = export_tokenizer(*tokenizer, model);
 
-  StagedFolder folder(options.to, options.overwrite, why_no_export);
+  StagedFolder folder(options.to, options.overwrite, not_an_export_reason);
   ExportReport report{step,
                       std::string(to_string(model_class)),
                       count_parameters(model),

@@ -68,8 +68,8 @@ class TensorMaker {
   OwnedTensor made_;
 };
 
-std::vector<HeldTensor> held(const std::vector<TensorName>& names, TensorMaker& maker) {
-  std::vector<HeldTensor> tensors;
+std::vector<LocalTensor> held(const std::vector<TensorName>& names, TensorMaker& maker) {
+  std::vector<LocalTensor> tensors;
   for (const TensorName& name : names) {
     const Tensor meta(nullptr, name.shape, DType::f32, kMeta);
     tensors.push_back({name.ours, kModelKind, name.shape, box_of({}, name.shape), meta,

@@ -58,9 +58,9 @@ std::string lines_of(const std::vector<std::string>& lines) {
 }
 
 /// The tensors of a folder by normalized name; each is taken once.
-class Shelf {
+class UnmatchedTensors {
  public:
-  Shelf(const ForeignWeights& weights, ModelClass model_class)
+  UnmatchedTensors(const ForeignWeights& weights, ModelClass model_class)
       : weights_(weights), model_class_(model_class) {
     for (const auto& [name, place] : weights.tensors()) {
       const auto [known, is_new] = stored_.emplace(plain_name(name, model_class), name);
@@ -101,7 +101,7 @@ class Shelf {
   std::set<std::string> taken_;
 };
 
-void take_tied_heads(Shelf& shelf, ModelClass model_class, bool tied) {
+void take_tied_heads(UnmatchedTensors& shelf, ModelClass model_class, bool tied) {
   const bool gpt2 = model_class == ModelClass::gpt2_lm_head;
   const char* head = gpt2 ? "lm_head.weight" : "cls.predictions.decoder.weight";
   const char* words = gpt2 ? "transformer.wte.weight" : "bert.embeddings.word_embeddings.weight";
@@ -116,8 +116,8 @@ void take_tied_heads(Shelf& shelf, ModelClass model_class, bool tied) {
 }
 
 /// Finds and takes the model's tensors.
-void take_all(Shelf& shelf, const ForeignWeights& weights, const std::vector<TensorName>& names,
-              MatchedTensors& matched) {
+void take_all(UnmatchedTensors& shelf, const ForeignWeights& weights,
+              const std::vector<TensorName>& names, MatchedTensors& matched) {
   std::vector<std::string> missing, other_shapes;
   for (const TensorName& name : names) {
     for (const std::string& theirs : name.theirs) {
@@ -150,7 +150,7 @@ void take_all(Shelf& shelf, const ForeignWeights& weights, const std::vector<Ten
 
 MatchedTensors match_tensors(const ForeignWeights& weights, const std::vector<TensorName>& names,
                              ModelClass model_class, bool tied) {
-  Shelf shelf(weights, model_class);
+  UnmatchedTensors shelf(weights, model_class);
   MatchedTensors matched;
   take_all(shelf, weights, names, matched);
   take_tied_heads(shelf, model_class, tied);

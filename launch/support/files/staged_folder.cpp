@@ -33,9 +33,9 @@ fs::file_type type_of(const fs::path& path) {
 
 }  // namespace
 
-StagedFolder::StagedFolder(fs::path path, bool overwrite, WhyKeep why_keep)
+StagedFolder::StagedFolder(fs::path path, bool overwrite, KeepReason keep_reason)
     : path_(with_name(std::move(path))),
-      why_keep_(std::move(why_keep)),
+      keep_reason_(std::move(keep_reason)),
       id_(random_id()),
       staged_(hidden("unfinished")),
       replaces_(type_of(path_) != fs::file_type::not_found) {
@@ -61,9 +61,8 @@ fs::path StagedFolder::hidden(const char* what) const {
 /// `folder` is at PATH now, or was until just now.
 void StagedFolder::require_replaceable(const fs::path& folder) const {
   const bool is_folder = type_of(folder) == fs::file_type::directory;
-  const std::string reason = is_folder ? why_keep_(folder) : "is not a folder";
-  require(reason.empty(), "{} {}: nothing is deleted; choose another folder", path_.string(),
-          reason);
+  const auto reason = is_folder ? keep_reason_(folder) : "is not a folder";
+  if (reason) fail("{} {}: nothing is deleted; choose another folder", path_.string(), *reason);
 }
 
 void StagedFolder::publish(bool may_exchange) {

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace tessera {
@@ -10,13 +11,13 @@ namespace tessera {
 /// complete and on disk. Unless publish() succeeds, it leaves nothing behind and PATH is unchanged.
 class StagedFolder {
  public:
-  /// Returns why a folder may not be replaced, for example "holds notes.txt, which is mine", or an
-  /// empty string if it may.
-  using WhyKeep = std::function<std::string(const std::filesystem::path& folder)>;
+  /// Returns why a folder may not be replaced, for example "holds notes.txt, which is mine", or
+  /// nullopt if it may.
+  using KeepReason = std::function<std::optional<std::string>(const std::filesystem::path& folder)>;
 
   /// Creates the hidden folder. Throws if PATH exists and `overwrite` is false, if PATH is not a
-  /// folder, or if `why_keep` returns a reason.
-  StagedFolder(std::filesystem::path path, bool overwrite, WhyKeep why_keep);
+  /// folder, or if `keep_reason` returns one.
+  StagedFolder(std::filesystem::path path, bool overwrite, KeepReason keep_reason);
   ~StagedFolder();
   StagedFolder(const StagedFolder&) = delete;
   StagedFolder& operator=(const StagedFolder&) = delete;
@@ -36,7 +37,7 @@ class StagedFolder {
   void replace_in_two_steps();
 
   std::filesystem::path path_;
-  WhyKeep why_keep_;
+  KeepReason keep_reason_;
   std::string id_;
   std::filesystem::path staged_;
   bool replaces_ = false;

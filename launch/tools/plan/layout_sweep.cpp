@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "core/error.h"
-#include "launch/train/memory/device_room.h"
+#include "launch/train/memory/gpu_memory_check.h"
 
 namespace tessera {
 namespace {
@@ -57,7 +57,7 @@ class Sweep {
   }
 
   /// Plans all layouts with `tensor` tensor ranks.
-  void look_at(int64_t tensor) {
+  void evaluate(int64_t tensor) {
     const int64_t ranks = result_.options.ranks;
     const RunConfig smallest = Layout{tensor, 1, Recompute::none}.of(config_);
     const std::vector<BrokenRule> broken = broken_rules(smallest, ranks);
@@ -66,7 +66,7 @@ class Sweep {
       if (result_.broken++ == 0) result_.first_broken = broken.front().message;
       return;
     }
-    for (const Layout& layout : layouts_of(config_, tensor, ranks / tensor)) look_at(layout);
+    for (const Layout& layout : layouts_of(config_, tensor, ranks / tensor)) evaluate(layout);
   }
 
   LayoutSweep finish() {
@@ -77,7 +77,7 @@ class Sweep {
   }
 
  private:
-  void look_at(const Layout& layout) {
+  void evaluate(const Layout& layout) {
     const RunPlan plan = plan_run(layout.of(config_), result_.options.ranks);
     const size_t memory = plan.memory.total();
     result_.step_tokens = plan.counts.tokens;
@@ -117,9 +117,9 @@ LayoutSweep sweep_layouts(const RunConfig& config, const SweepOptions& options) 
           "a plan is for 1 to {} ranks, but was asked for {}", kMaxRanks, options.ranks);
   Sweep sweep(config, options);
   if (options.tensor) {
-    sweep.look_at(*options.tensor);
+    sweep.evaluate(*options.tensor);
   } else {
-    for (const int64_t tensor : divisors_of(options.ranks)) sweep.look_at(tensor);
+    for (const int64_t tensor : divisors_of(options.ranks)) sweep.evaluate(tensor);
   }
   return sweep.finish();
 }

@@ -40,9 +40,9 @@ std::vector<Candidate> likeliest(const std::vector<double>& probabilities, int64
 
 }  // namespace
 
-std::vector<std::vector<Candidate>> fill_places(TextModel& model, const Sample& text,
-                                                const std::vector<int32_t>& places, int64_t top,
-                                                int64_t vocab_size) {
+std::vector<std::vector<Candidate>> fill_masks(TextModel& model, const Sample& text,
+                                               const std::vector<int32_t>& places, int64_t top,
+                                               int64_t vocab_size) {
   require_objective(model.config(), Objective::masked_lm, "the checkpoint");
   Sample asked = text;
   asked.targets.assign(text.tokens.size(), kIgnoreTarget);

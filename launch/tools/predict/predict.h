@@ -16,9 +16,9 @@ struct Candidate {
 /// in ascending order, the `top` likeliest tokens of the first `vocab_size`, likeliest first. Both
 /// are at least 1. Throws for invalid places, or if the model is not a BERT with its pre-training
 /// heads. Collective.
-std::vector<std::vector<Candidate>> fill_places(TextModel& model, const Sample& text,
-                                                const std::vector<int32_t>& places, int64_t top,
-                                                int64_t vocab_size);
+std::vector<std::vector<Candidate>> fill_masks(TextModel& model, const Sample& text,
+                                               const std::vector<int32_t>& places, int64_t top,
+                                               int64_t vocab_size);
 
 /// The probability of each label for a text, which is one document. Throws if the model has no
 /// classification head. Collective.

@@ -11,8 +11,8 @@ WeightUpdate::WeightUpdate(const RunConfig& config, ParameterStore& store,
       clip_(store, *groups.tp, config.optimizer.grad_clip, groups.dp.get()),
       optimizer_(config.optimizer, store, groups.dp.get(), static_cast<uint64_t>(config.run.seed)) {
   if (groups.dp->size() > 1) reducer_ = std::make_unique<GradientReducer>(store, *groups.dp);
-  if (row_split(config, groups).split()) {
-    held_row_gradients_ = std::make_unique<HeldRowGradients>(store, *groups.tp);
+  if (sequence_shard(config, groups).split()) {
+    held_row_gradients_ = std::make_unique<LocalRowGradients>(store, *groups.tp);
   }
 }
 

@@ -9,7 +9,7 @@
 #include "launch/train/optimizer/optimizer.h"
 #include "models/model.h"
 #include "parallel/gradient_reducer.h"
-#include "parallel/held_row_gradients.h"
+#include "parallel/local_row_gradients.h"
 #include "parallel/process_grid.h"
 
 namespace tessera {
@@ -38,7 +38,7 @@ class WeightUpdate {
  private:
   const ParallelGroups& groups_;
   std::unique_ptr<GradientReducer> reducer_;
-  std::unique_ptr<HeldRowGradients> held_row_gradients_;  // null without sequence parallelism
+  std::unique_ptr<LocalRowGradients> held_row_gradients_;  // null without sequence parallelism
   GradientClip clip_;
   Optimizer optimizer_;
 };

@@ -119,7 +119,7 @@ class HostPending final : public PendingCollective {
         group_.make_progress();
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
-      if (!over_) group_.give_up();  // the call's memory is about to be freed
+      if (!over_) group_.abort();  // the call's memory is about to be freed
     } catch (const std::exception&) {
       // The group has failed; every later call reports it.
     }
@@ -163,7 +163,7 @@ class HostCommunicator final : public Communicator {
         group_(std::move(group)) {}
 
   // Unregister first: the thread must not touch a destroyed group.
-  ~HostCommunicator() override { resources_.thread->forget(*group_); }
+  ~HostCommunicator() override { resources_.thread->remove(*group_); }
 
   std::unique_ptr<Communicator> split(int color, int key) override {
     return messages_->split(color, key);

@@ -11,7 +11,7 @@ namespace tessera {
 
 /// Resources that a host communicator keeps alive.
 struct HostResources {
-  std::shared_ptr<void> memory;  ///< holds the members' bells and parts
+  std::shared_ptr<void> memory;  ///< holds the members' event counts and parts
   std::shared_ptr<ProgressThread> thread;
 };
 

@@ -90,7 +90,7 @@ bool HostGroup::do_what_is_ready() {
     ring_others();
     any = true;
   }
-  if (any) bell().ring();
+  if (any) event().notify();
   return any;
 }
 
@@ -123,22 +123,22 @@ void HostGroup::wait_until(const std::function<bool()>& holds) {
   if (holds()) return;
   ++waiting_;
   try {
-    wait_at_bell(holds);
+    wait_for_event(holds);
   } catch (...) {
     --waiting_;
     throw;
   }
   --waiting_;
   // Calls that became ready at the last moment were left to this thread.
-  if (mine().finished.load() != mine().started.load()) bell().ring();
+  if (mine().finished.load() != mine().started.load()) event().notify();
   throw_error();
 }
 
-void HostGroup::wait_at_bell(const std::function<bool()>& holds) {
+void HostGroup::wait_for_event(const std::function<bool()>& holds) {
   auto looked = Clock::now(), alive = looked;
   std::chrono::nanoseconds sleep = kShortestSleep;
   while (true) {
-    const uint32_t seen = bell().rings();
+    const uint32_t seen = event().count();
     bool progress = false;
     {
       const std::lock_guard lock(mutex_);
@@ -147,11 +147,11 @@ void HostGroup::wait_at_bell(const std::function<bool()>& holds) {
     if (failed_ || holds()) return;
     check_others();
     const auto now = Clock::now();
-    if (progress || bell().rings() != seen) {
+    if (progress || event().count() != seen) {
       looked = now;
       sleep = kShortestSleep;
     } else if (now - looked > kSpin) {
-      bell().sleep(seen, while_waiting_ ? sleep : kAliveInterval);
+      event().wait_for(seen, while_waiting_ ? sleep : kAliveInterval);
       if (while_waiting_) while_waiting_();
       sleep = std::min<std::chrono::nanoseconds>(2 * sleep, kLongestSleep);
     }
@@ -164,11 +164,11 @@ void HostGroup::wait_at_bell(const std::function<bool()>& holds) {
 
 void HostGroup::ring_others() const {
   for (const HostMember& member : members_) {
-    if (member.part != &mine()) member.bell->ring();
+    if (member.part != &mine()) member.event->notify();
   }
 }
 
-void HostGroup::give_up() {
+void HostGroup::abort() {
   const std::lock_guard lock(mutex_);
   fail_with(std::make_exception_ptr(
       PeerError("a collective of this group was given up, and no later one can be done")));
@@ -180,7 +180,7 @@ void HostGroup::fail_with(std::exception_ptr error) {
   error_ = std::move(error);
   failed_ = true;
   mine().failed = true;
-  bell().ring();
+  event().notify();
   ring_others();
 }
 

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "core/trace/timeline.h"
-#include "parallel/communicators/host/host_bell.h"
 #include "parallel/communicators/host/host_call.h"
+#include "parallel/communicators/host/host_event_count.h"
 #include "parallel/communicators/host/progress_thread.h"
 
 namespace tessera {
@@ -34,7 +34,7 @@ struct alignas(64) HostRankPart {
 /// A rank of a group, as seen by all ranks of the group.
 struct HostMember {
   pid_t process;
-  HostBell* bell;
+  HostEventCount* event;
   HostRankPart* part;
 };
 
@@ -52,7 +52,7 @@ class HostGroup final : public Progressable {
   HostGroup(int rank, std::vector<HostMember> members);
 
   /// A function that a waiting thread calls at least every millisecond, to advance other work that
-  /// ranks need from this one and that rings no bell. Set it before the first call.
+  /// ranks need from this one and that notifies no event count. Set it before the first call.
   void set_while_waiting(std::function<void()> body) { while_waiting_ = std::move(body); }
 
   int rank() const { return rank_; }
@@ -72,14 +72,14 @@ class HostGroup final : public Progressable {
 
   /// Stops taking part in calls, because the memory of a pending one is about to be freed. Later
   /// calls of this rank throw, and so do the other ranks' calls that need it.
-  void give_up();
+  void abort();
 
   Progress make_progress() override;
-  bool rings() const override { return true; }
+  bool notifies() const override { return true; }
 
  private:
   HostRankPart& mine() const { return *members_[static_cast<size_t>(rank_)].part; }
-  HostBell& bell() const { return *members_[static_cast<size_t>(rank_)].bell; }
+  HostEventCount& event() const { return *members_[static_cast<size_t>(rank_)].event; }
   const HostCall& call_of(size_t member, uint64_t number) const {
     return members_[member].part->calls[number % HostRankPart::kRing];
   }
@@ -90,7 +90,7 @@ class HostGroup final : public Progressable {
   bool do_what_is_ready();
   void do_part(uint64_t number);
   void wait_until(const std::function<bool()>& holds);
-  void wait_at_bell(const std::function<bool()>& holds);
+  void wait_for_event(const std::function<bool()>& holds);
   void ring_others() const;
   void check_others() const;
   void check_alive() const;

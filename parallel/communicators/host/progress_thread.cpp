@@ -7,12 +7,12 @@ namespace {
 
 using std::chrono::microseconds;
 
-// Pause between polls of work that does not ring. A poll takes a few microseconds, so even the
+// Pause between polls of work that does not notify. A poll takes a few microseconds, so even the
 // shortest pause causes no load; the longest is short compared with sending a bucket over a
 // network.
 constexpr microseconds kShortestPause{50};
 constexpr microseconds kLongestPause{1000};
-// Pause if all pending work rings. A missed bell would be a bug; this covers only a ring that
+// Pause if all pending work notifies. A missed event would be a bug; this covers only one that
 // another thread has consumed.
 constexpr std::chrono::seconds kNoPause{1};
 /// Number of polls in a row that find work before it pauses anyway: others need the core and MPI's
@@ -27,7 +27,7 @@ ProgressThread::~ProgressThread() {
     ends_ = true;
   }
   changed_.notify_all();
-  bell_.ring();
+  event_.notify();
 }
 
 void ProgressThread::watch(Progressable& pending) {
@@ -39,10 +39,10 @@ void ProgressThread::watch(Progressable& pending) {
     started_ = true;
   }
   changed_.notify_all();
-  bell_.ring();
+  event_.notify();
 }
 
-void ProgressThread::forget(Progressable& pending) {
+void ProgressThread::remove(Progressable& pending) {
   std::unique_lock lock(mutex_);
   std::erase(watched_, &pending);
   changed_.wait(lock, [&] { return current_ != &pending; });
@@ -59,7 +59,7 @@ void ProgressThread::work() {
       last_pause = Nanoseconds{0};
       continue;
     }
-    const uint32_t seen = bell_.rings();
+    const uint32_t seen = event_.count();
     if (pass(lock) && ++passes < kMostPasses) {
       last_pause = Nanoseconds{0};
       continue;
@@ -95,12 +95,12 @@ bool ProgressThread::pass(std::unique_lock<std::mutex>& lock) {
 void ProgressThread::pause(std::unique_lock<std::mutex>& lock, uint32_t seen,
                            Nanoseconds& last_pause) {
   Nanoseconds length = kNoPause;
-  if (!std::ranges::all_of(watched_, &Progressable::rings)) {
+  if (!std::ranges::all_of(watched_, &Progressable::notifies)) {
     length = std::clamp<Nanoseconds>(2 * last_pause, kShortestPause, kLongestPause);
     last_pause = length;
   }
   lock.unlock();
-  bell_.sleep(seen, length);
+  event_.wait_for(seen, length);
   lock.lock();
 }
 

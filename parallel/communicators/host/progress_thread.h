@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/threads/background_thread.h"
-#include "parallel/communicators/host/host_bell.h"
+#include "parallel/communicators/host/host_event_count.h"
 
 namespace tessera {
 
@@ -25,16 +25,17 @@ class Progressable {
   /// result gets the error.
   virtual Progress make_progress() = 0;
 
-  /// Whether the bell rings when there is something to do. If not, the work must be polled.
-  virtual bool rings() const = 0;
+  /// Whether the event count is notified when there is something to do. If not, the work must be
+  /// polled.
+  virtual bool notifies() const = 0;
 };
 
 /// Advances pending collectives while the rank's other threads compute. It sleeps while nothing is
-/// pending and until the bell rings; it polls only work that does not ring.
+/// pending and until it is notified; it polls only work that does not notify.
 class ProgressThread {
  public:
-  /// `bell` must outlive this object; other ranks ring it.
-  explicit ProgressThread(HostBell& bell) : bell_(bell) {}
+  /// `event` must outlive this object; other ranks notify it.
+  explicit ProgressThread(HostEventCount& event) : event_(event) {}
   ~ProgressThread();
   ProgressThread(const ProgressThread&) = delete;
   ProgressThread& operator=(const ProgressThread&) = delete;
@@ -43,7 +44,7 @@ class ProgressThread {
   void watch(Progressable& pending);
 
   /// After this returns, the thread no longer accesses `pending`.
-  void forget(Progressable& pending);
+  void remove(Progressable& pending);
 
  private:
   using Nanoseconds = std::chrono::nanoseconds;
@@ -54,7 +55,7 @@ class ProgressThread {
   /// Sleeps until there may be something to do. `last_pause` is the length of the previous pause.
   void pause(std::unique_lock<std::mutex>& lock, uint32_t seen, Nanoseconds& last_pause);
 
-  HostBell& bell_;
+  HostEventCount& event_;
   std::mutex mutex_;  // protects all members below except thread_
   std::condition_variable changed_;
   std::vector<Progressable*> watched_;

@@ -16,7 +16,7 @@ struct MpiContext {
   /// Held during every MPI call: MPI is initialized for one thread at a time
   /// (MPI_THREAD_SERIALIZED). A blocking MPI call advances all pending requests too.
   std::timed_mutex calls;
-  ProgressThread thread{host.bell()};
+  ProgressThread thread{host.event()};
 };
 
 }  // namespace tessera

@@ -71,7 +71,7 @@ MpiHost::MpiHost() {
   if (on_all(comm_, why_not_.empty())) return;
   if (why_not_.empty()) why_not_ = "another rank of the host may not";
   memory_ = nullptr;
-  bell_ = &alone_;
+  event_ = &alone_;
 }
 
 MpiHost::~MpiHost() {
@@ -81,8 +81,8 @@ MpiHost::~MpiHost() {
 
 void MpiHost::connect() {
   processes_ = all_gather(comm_, getpid());
-  memory_ = std::make_unique<MpiSharedMemory>(comm_, sizeof(HostBell));
-  bell_ = new (memory_->part(mpi_rank(comm_))) HostBell;
+  memory_ = std::make_unique<MpiSharedMemory>(comm_, sizeof(HostEventCount));
+  event_ = new (memory_->part(mpi_rank(comm_))) HostEventCount;
   allow_peers();
   check_copies();
 }
@@ -136,7 +136,7 @@ MpiHost::Group MpiHost::make_group(MPI_Comm comm) const {
   for (size_t rank = 0; rank < members.size(); ++rank) {
     auto* part = static_cast<HostRankPart*>(made.memory->part(static_cast<int>(rank)));
     group.push_back({processes_[static_cast<size_t>(members[rank].host_rank)],
-                     static_cast<HostBell*>(memory_->part(members[rank].host_rank)), part});
+                     static_cast<HostEventCount*>(memory_->part(members[rank].host_rank)), part});
   }
   const int me = mpi_rank(comm);
   new (group[static_cast<size_t>(me)].part) HostRankPart;

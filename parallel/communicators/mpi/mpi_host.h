@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/communicators/host/host_bell.h"
+#include "parallel/communicators/host/host_event_count.h"
 #include "parallel/communicators/host/host_group.h"
 
 namespace tessera {
@@ -40,8 +40,8 @@ class MpiHost {
   MpiHost(const MpiHost&) = delete;
   MpiHost& operator=(const MpiHost&) = delete;
 
-  /// This rank's bell.
-  HostBell& bell() { return *bell_; }
+  /// This rank's event count.
+  HostEventCount& event() { return *event_; }
 
   /// What the ranks of `comm` need for direct copies. `group` is null if they run on several hosts
   /// or may not copy. If this rank's host forbids it, `why_not` completes a sentence after
@@ -62,8 +62,8 @@ class MpiHost {
   int id_ = 0;  // identifies the host
   std::vector<pid_t> processes_;
   std::unique_ptr<MpiSharedMemory> memory_;
-  HostBell alone_;
-  HostBell* bell_ = &alone_;
+  HostEventCount alone_;
+  HostEventCount* event_ = &alone_;
   std::string why_not_;  // why ranks of this host may not copy directly; "" if they may
 };
 

@@ -18,7 +18,7 @@ constexpr std::chrono::microseconds kDidSomething{5};
 }  // namespace
 
 MpiPending::~MpiPending() {
-  context_->thread.forget(*this);
+  context_->thread.remove(*this);
   const std::lock_guard lock(context_->calls);
   if (ended_) return;
   if (std::uncaught_exceptions() == exceptions_) {

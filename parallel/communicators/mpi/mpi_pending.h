@@ -33,7 +33,7 @@ class MpiPending final : public PendingCollective, public Progressable {
   bool progress() override;
 
   Progress make_progress() override;
-  bool rings() const override { return false; }
+  bool notifies() const override { return false; }
 
  private:
   int count() const { return static_cast<int>(requests_.size()); }

@@ -6,11 +6,11 @@
 #include "core/cuda/graph.h"
 #include "core/error.h"
 #include "core/ops/cuda/embedding/order_keys.h"
+#include "parallel/communicators/connect.h"
 #include "parallel/communicators/exchange.h"
 #include "parallel/communicators/nccl/nccl_handle.h"
 #include "parallel/communicators/nccl/nccl_stream.h"
 #include "parallel/communicators/staged/staged_communicator.h"
-#include "parallel/communicators/start_together.h"
 
 namespace tessera {
 namespace {
@@ -59,7 +59,7 @@ std::unique_ptr<NcclHandle> connect(Communicator& group, Communicator& all, bool
   });
   id = broadcast_string(group, id, 0);
   std::unique_ptr<NcclHandle> handle;
-  start_together(all, "NCCL's connection of the ranks", kLimit, [&] {
+  connect(all, "NCCL's connection of the ranks", kLimit, [&] {
     if (alone) return true;
     if (handle == nullptr) handle = std::make_unique<NcclHandle>(id, group);
     return handle->ready();

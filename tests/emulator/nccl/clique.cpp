@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include "tests/emulator/deadlock.h"
 #include "tests/emulator/nccl/guest.h"
-#include "tests/emulator/standstill.h"
 
 namespace emulator {
 

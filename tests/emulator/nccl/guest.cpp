@@ -54,7 +54,7 @@ void NcclGuest::heard(const NcclMessage* message) {
 }
 
 void NcclGuest::join(const NcclMessage::Head& head) {
-  clique_ = &NcclHomeClique::of(head.number, head.rank, head.ranks);
+  clique_ = &NcclLocalClique::of(head.number, head.rank, head.ranks);
   comm_ = &new_comm(*clique_, head.rank, head.device);
   comm_->guest = this;
   clique_->join(*comm_);

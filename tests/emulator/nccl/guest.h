@@ -4,12 +4,12 @@
 #include <memory>
 
 #include "tests/emulator/nccl/connection.h"
-#include "tests/emulator/nccl/home_clique.h"
+#include "tests/emulator/nccl/local_clique.h"
 
 namespace emulator {
 
 /// Represents a rank of another process in the process that created the communicator's id, and does
-/// what the rank's NcclAwayClique reports. Lives as long as the process.
+/// what the rank's NcclRemoteClique reports. Lives as long as the process.
 class NcclGuest {
  public:
   /// Accepts the ranks that have connected since the last call.
@@ -25,7 +25,7 @@ class NcclGuest {
   struct Transfer {
     std::vector<std::byte> send, recv;
     bool asked = false, here = false;
-    std::shared_ptr<NcclHomeClique::Round> round = nullptr;  ///< until it is done
+    std::shared_ptr<NcclLocalClique::Round> round = nullptr;  ///< until it is done
   };
 
   void heard(const Message* message);
@@ -36,7 +36,7 @@ class NcclGuest {
   void send(Message::Kind kind, uint64_t number, std::vector<std::byte> data = {});
 
   std::shared_ptr<NcclConnection> connection_;  ///< until the other end is closed
-  NcclHomeClique* clique_ = nullptr;
+  NcclLocalClique* clique_ = nullptr;
   ncclComm* comm_ = nullptr;
   std::map<uint64_t, std::shared_ptr<Transfer>> transfers_;
 };

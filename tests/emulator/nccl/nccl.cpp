@@ -9,13 +9,13 @@
 #include <memory>
 #include <thread>
 
-#include "tests/emulator/nccl/away_clique.h"
+#include "tests/emulator/deadlock.h"
 #include "tests/emulator/nccl/check.h"
 #include "tests/emulator/nccl/connection.h"
 #include "tests/emulator/nccl/faults.h"
 #include "tests/emulator/nccl/guest.h"
-#include "tests/emulator/nccl/home_clique.h"
-#include "tests/emulator/standstill.h"
+#include "tests/emulator/nccl/local_clique.h"
+#include "tests/emulator/nccl/remote_clique.h"
 
 using emulator::NcclCall;
 using emulator::NcclClique;
@@ -175,9 +175,9 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   }
   NcclClique* clique = nullptr;
   if (whose.process == getpid()) {
-    clique = &emulator::NcclHomeClique::of(whose.number, rank, ranks);
+    clique = &emulator::NcclLocalClique::of(whose.number, rank, ranks);
   } else {
-    clique = emulator::NcclAwayClique::to(whose.process, whose.number, ranks);
+    clique = emulator::NcclRemoteClique::to(whose.process, whose.number, ranks);
   }
   if (clique == nullptr) {
     return refuse(ncclSystemError, "Call to connect returned Connection refused");

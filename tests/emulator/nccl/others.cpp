@@ -4,7 +4,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/emulator/nccl/home_clique.h"
+#include "tests/emulator/nccl/local_clique.h"
 
 namespace emulator {
 namespace {
@@ -32,7 +32,7 @@ void serve_others() {
     std::unique_lock lock(stream_mutex());
     while (true) {
       come_as_wanted();
-      NcclHomeClique::do_what_is_wanted();
+      NcclLocalClique::do_what_is_wanted();
       wait_for_change(lock);
     }
   }).detach();

@@ -27,7 +27,7 @@ void save_in_background(const fs::path& run_dir, int64_t step, int64_t version, 
     if (world.rank() == watched_rank) request.observer = observer;
     BackgroundSave save(world);
     save.begin(request);
-    for (const HeldTensor& tensor : holding.tensors) {
+    for (const LocalTensor& tensor : holding.tensors) {
       if (tensor.data.numel() > 0) set_value(tensor.data, 0, 1);
     }
     while (!save.poll()) sched_yield();
@@ -54,7 +54,7 @@ TEST(CheckpointBackgroundCrash, AKilledSaveLeavesAWholeCheckpointAndTheNextSaveC
     const int status = in_child(
         [&, rank = rank] { save_in_background(run.path(), 3, 30, 2, rank, killer(point)); });
     ASSERT_TRUE(WIFSIGNALED(status));
-    const auto newest = newest_whole_checkpoint(run.path(), {});
+    const auto newest = newest_intact_checkpoint(run.path(), {});
     ASSERT_TRUE(newest.has_value());
     const bool is_new = is_published(point);
     EXPECT_EQ(newest->filename(), step_name(is_new ? 3 : 2));
@@ -74,7 +74,7 @@ TEST(CheckpointBackgroundCrash, AKilledReplacementLeavesTheOldOrTheNewCheckpoint
     TestFolder run;
     save_on_threads(run.path(), 1, 2, 1, 10);
     in_child([&, rank = rank] { save_in_background(run.path(), 1, 20, 0, rank, killer(point)); });
-    const auto newest = newest_whole_checkpoint(run.path(), {});
+    const auto newest = newest_intact_checkpoint(run.path(), {});
     ASSERT_TRUE(newest.has_value());
     expect_piece(*newest, 0, 1, is_published(point) ? 20 : 10);
   }

@@ -33,7 +33,7 @@ std::map<std::string, std::string> files_in(const fs::path& folder) {
 
 /// What training does to the tensors while they are written.
 void change(const Holding& holding) {
-  for (const HeldTensor& tensor : holding.tensors) {
+  for (const LocalTensor& tensor : holding.tensors) {
     for (int64_t i = 0; i < tensor.data.numel(); ++i) set_value(tensor.data, i, 1);
   }
 }
@@ -111,7 +111,7 @@ TEST_P(CheckpointBackground, SavesTheBitsOfAForegroundSaveAlthoughTheTensorsChan
     }
     // Each slice once: on all ranks together, what one that is alone copies.
     size_t most = 0;
-    for (const HeldTensor& held : hold(test_model(), 0, 1).tensors) most += held.data.bytes() + 64;
+    for (const LocalTensor& held : hold(test_model(), 0, 1).tensors) most += held.data.bytes() + 64;
     for (const size_t bytes : copy_bytes) EXPECT_LE(bytes, most);
   }
 }
@@ -140,7 +140,7 @@ TEST(CheckpointBackgroundOrder, NoRankPublishesBeforeAllHaveWritten) {
     for (int step = 0; step < 20; ++step) EXPECT_FALSE(save.poll().has_value());
     EXPECT_TRUE(save.pending());
     EXPECT_FALSE(fs::exists(checkpoints_folder(run.path()) / step_name(2)));
-    EXPECT_EQ(newest_whole_checkpoint(run.path(), {})->filename(), step_name(1));
+    EXPECT_EQ(newest_intact_checkpoint(run.path(), {})->filename(), step_name(1));
     world.barrier();
     if (world.rank() == 0) gate.open();
     poll_until_saved(save);
@@ -324,7 +324,7 @@ TEST(CheckpointBackgroundError, WhatNobodyFinishesIsNoCheckpointAndTheNextSaveCl
     gate.wait_until_reached();
     gate.open();
   }
-  EXPECT_EQ(newest_whole_checkpoint(run.path(), {})->filename(), step_name(1));
+  EXPECT_EQ(newest_intact_checkpoint(run.path(), {})->filename(), step_name(1));
   save_alone(run.path(), 3);
   EXPECT_THAT(names_in(checkpoints_folder(run.path())),
               ElementsAre("step_00000001", "step_00000003"));

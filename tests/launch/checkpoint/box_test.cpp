@@ -66,14 +66,14 @@ TEST(BoxesOfRun, AreAsFewAsPossible) {
 }
 
 /// A rank's pieces where data ranks share each shard: a run of its elements, as boxes.
-std::vector<HeldTensor> runs_of(const Holding& holding, int data_rank, int data_ranks) {
-  std::vector<HeldTensor> pieces;
-  for (const HeldTensor& held : holding.tensors) {
+std::vector<LocalTensor> runs_of(const Holding& holding, int data_rank, int data_ranks) {
+  std::vector<LocalTensor> pieces;
+  for (const LocalTensor& held : holding.tensors) {
     const int64_t n = held.data.numel();
     int64_t begin = n * data_rank / data_ranks;
     for (const Box& box : boxes_of_run(held.box, {begin, n * (data_rank + 1) / data_ranks})) {
       const int64_t end = begin + box.shape.numel();
-      HeldTensor piece = held;
+      LocalTensor piece = held;
       piece.box = box;
       piece.data = held.data.view({n}).slice(begin, end).view(box.shape);
       pieces.push_back(piece);
@@ -94,7 +94,7 @@ TEST(CheckpointPieces, RunsOfShardsLoadOnAnyLayout) {
       request.tensors = runs_of(holding, world.rank() / tensor_ranks, data_ranks);
       save_checkpoint(request, world);
     });
-    const auto folder = newest_whole_checkpoint(run.path(), {}).value();
+    const auto folder = newest_intact_checkpoint(run.path(), {}).value();
     EXPECT_THAT(verify_checkpoint(folder).problems, IsEmpty());
     for (const int ranks : {1, 2, 3, 5}) {
       for (int rank = 0; rank < ranks; ++rank) expect_piece(folder, rank, ranks);
@@ -110,7 +110,7 @@ TEST(CheckpointPieces, SeveralInOneFileAreNamedByTheirBoxes) {
     request.tensors = runs_of(holding, world.rank(), 2);
     save_checkpoint(request, world);
   });
-  const Manifest manifest = read_manifest(newest_whole_checkpoint(run.path(), {}).value());
+  const Manifest manifest = read_manifest(newest_intact_checkpoint(run.path(), {}).value());
   std::vector<std::string> keys;
   for (const auto& slice : manifest.tensors.at("embed.weight").slices) keys.push_back(slice.key);
   EXPECT_THAT(keys, ElementsAre("embed.weight[0:3, 0:5]", "embed.weight[3:4, 0:2]",

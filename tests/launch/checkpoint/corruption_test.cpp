@@ -86,7 +86,7 @@ TEST_F(CheckpointCorruption, TheNewestWholeOneIsFoundAndTheOthersAreReported) {
   fs::resize_file(newest / "model_00000.safetensors", 100);
   fs::remove(second / kManifestName);
   std::vector<std::string> skipped;
-  const auto found = newest_whole_checkpoint(
+  const auto found = newest_intact_checkpoint(
       run_.path(), [&](const std::string& line) { skipped.push_back(line); });
   EXPECT_EQ(found, step_);
   EXPECT_THAT(skipped,

@@ -29,7 +29,7 @@ TEST(CheckpointCrash, AKilledSaveLeavesAWholeCheckpointAndTheNextSaveCleansUp) {
     save_alone(run.path(), 2);
     const int status = in_child([&] { save_alone(run.path(), 3, 0, 2, killer(point)); });
     ASSERT_TRUE(WIFSIGNALED(status)) << point;
-    const auto newest = newest_whole_checkpoint(run.path(), {});
+    const auto newest = newest_intact_checkpoint(run.path(), {});
     ASSERT_TRUE(newest.has_value()) << point;
     EXPECT_EQ(newest->filename(), step_name(is_published(point) ? 3 : 2)) << point;
     expect_piece(*newest, 0, 1);
@@ -46,7 +46,7 @@ TEST(CheckpointCrash, AKilledReplacementLeavesTheOldOrTheNewCheckpoint) {
     TestFolder run;
     save_alone(run.path(), 1, 10);
     in_child([&] { save_alone(run.path(), 1, 20, 0, killer(point)); });
-    const auto newest = newest_whole_checkpoint(run.path(), {});
+    const auto newest = newest_intact_checkpoint(run.path(), {});
     ASSERT_TRUE(newest.has_value()) << point;
     const bool is_new = is_published(point);
     expect_piece(*newest, 0, 1, is_new ? 20 : 10);
@@ -73,7 +73,7 @@ TEST(CheckpointCrash, AReplacementInTwoStepsIsFoundBetweenThemAndRestored) {
   in_child([&] { name_checkpoint(hidden, "ab", killer("during_swap"), false); });
   EXPECT_THAT(names_in(folder),
               ElementsAre(".step_00000001.replaced-ab", ".step_00000001.temporary-ab"));
-  const auto found = newest_whole_checkpoint(run.path(), {});
+  const auto found = newest_intact_checkpoint(run.path(), {});
   ASSERT_TRUE(found.has_value());
   expect_piece(*found, 0, 1, 10);
   EXPECT_THAT(clean_up_after_dead_saves(folder), IsEmpty());
@@ -102,7 +102,7 @@ TEST(CheckpointCrash, ManyRanksThatAreKilledLeaveTheEarlierCheckpoint) {
       });
     });
     ASSERT_TRUE(WIFSIGNALED(status)) << point;
-    EXPECT_EQ(newest_whole_checkpoint(run.path(), {})->filename(), step_name(1)) << point;
+    EXPECT_EQ(newest_intact_checkpoint(run.path(), {})->filename(), step_name(1)) << point;
   }
 }
 
@@ -134,7 +134,7 @@ TEST(CheckpointCrash, AFailureOnOneRankIsTheSameErrorOnAllAndLeavesNothing) {
 std::string failing_save(const fs::path& run_dir) {
   std::string text = error_of([&] { save_alone(run_dir, 2); }) + " | ";
   for (const std::string& name : names_in(checkpoints_folder(run_dir))) text += name + " ";
-  const auto newest = newest_whole_checkpoint(run_dir, {});
+  const auto newest = newest_intact_checkpoint(run_dir, {});
   return text + "| newest " + (newest ? newest->filename().string() : "none");
 }
 

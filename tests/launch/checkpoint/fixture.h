@@ -119,7 +119,7 @@ void for_each_element(const Box& box, const Shape& global_shape, Body&& body) {
 /// The tensors that one rank holds, with their memory.
 struct Holding {
   std::deque<OwnedTensor> memory;
-  std::vector<HeldTensor> tensors;
+  std::vector<LocalTensor> tensors;
 };
 
 /// World rank r is tensor rank r % tensor_ranks; the replicas follow each other.

@@ -47,7 +47,7 @@ TEST(CheckpointRoundTrip, TheManifestKeepsWhatTheRunGave) {
   EXPECT_EQ(checkpoint.manifest().samples, request.samples);
   EXPECT_EQ(checkpoint.manifest().model, request.model);
   EXPECT_EQ(checkpoint.manifest().extra, request.extra);
-  EXPECT_EQ(newest_whole_checkpoint(run.path(), {}), saved.path);
+  EXPECT_EQ(newest_intact_checkpoint(run.path(), {}), saved.path);
 }
 
 TEST(CheckpointSave, ReplicasAreWrittenOnceAndTheWorkIsSpread) {
@@ -95,34 +95,34 @@ std::string error_of_save(const fs::path& run_dir,
 
 TEST(CheckpointSave, RanksThatDoNotFitTogetherAllThrowTheSameError) {
   TestFolder run;
-  const auto error = [&](const std::function<void(HeldTensor&)>& change) {
+  const auto error = [&](const std::function<void(LocalTensor&)>& change) {
     return error_of_save(run.path(), [&](int rank, SaveRequest& request) {
       if (rank == 1) change(request.tensors[0]);
     });
   };
   OwnedTensor half({4, 5}, DType::bf16), other({3, 6}, DType::f32);
-  EXPECT_THAT(error([&](HeldTensor& held) { held.name = "other"; }),
+  EXPECT_THAT(error([&](LocalTensor& held) { held.name = "other"; }),
               HasSubstr("of the 35 elements"));
-  EXPECT_THAT(error([&](HeldTensor& held) { held.kind = kOptimizerKind; }),
+  EXPECT_THAT(error([&](LocalTensor& held) { held.kind = kOptimizerKind; }),
               HasSubstr("embed.weight is fp32 (7, 5) of kind model on rank 0, but fp32 (7, 5) of "
                         "kind optimizer on rank 1"));
-  EXPECT_THAT(error([&](HeldTensor& held) { held.kind = "weights"; }),
+  EXPECT_THAT(error([&](LocalTensor& held) { held.kind = "weights"; }),
               AllOf(HasSubstr("rank 1"), HasSubstr("but is \"weights\"")));
-  EXPECT_THAT(error([&](HeldTensor& held) { held.data = other.tensor; }),
+  EXPECT_THAT(error([&](LocalTensor& held) { held.data = other.tensor; }),
               HasSubstr("embed.weight must have shape (3, 5), but is fp32 (3, 6)"));
-  EXPECT_THAT(error([&](HeldTensor& held) {
+  EXPECT_THAT(error([&](LocalTensor& held) {
                 held.box = {{3, 0}, {4, 5}};
                 held.data = OwnedTensor({4, 5}, DType::f32).tensor;
               }),
               HasSubstr("more than the 35 elements"));
-  EXPECT_THAT(error([&](HeldTensor& held) {
+  EXPECT_THAT(error([&](LocalTensor& held) {
                 held.box = {{3, 0}, {4, 5}};
                 held.data = half.tensor;
               }),
               HasSubstr("bf16 (7, 5)"));
-  EXPECT_THAT(error([&](HeldTensor& held) { held.name = "norm.weight"; }),
+  EXPECT_THAT(error([&](LocalTensor& held) { held.name = "norm.weight"; }),
               HasSubstr("norm.weight is given twice"));
-  EXPECT_THAT(error([&](HeldTensor& held) { held.name = "\xff"; }), HasSubstr("UTF-8"));
+  EXPECT_THAT(error([&](LocalTensor& held) { held.name = "\xff"; }), HasSubstr("UTF-8"));
 }
 
 TEST(CheckpointRead, ErrorsNameTheTensorAndBothShapes) {
@@ -163,7 +163,7 @@ TEST(CheckpointRead, Bf16CanBeReadAsFp32) {
 
 TEST(CheckpointFind, AUsersPathMeansAStep) {
   TestFolder run;
-  EXPECT_EQ(newest_whole_checkpoint(run.path(), {}), std::nullopt);
+  EXPECT_EQ(newest_intact_checkpoint(run.path(), {}), std::nullopt);
   EXPECT_THAT(error_of([&] { resolve_checkpoint(run.path()); }), HasSubstr("no whole checkpoint"));
   EXPECT_THAT(error_of([&] { resolve_checkpoint(run.path() / "x"); }), HasSubstr("not a folder"));
   const auto older = save_alone(run.path(), 9).path;
@@ -173,7 +173,7 @@ TEST(CheckpointFind, AUsersPathMeansAStep) {
   EXPECT_EQ(resolve_checkpoint(older), older);
   std::vector<std::optional<fs::path>> found(3);
   run_thread_ranks(3, [&](Communicator& world) {
-    found[static_cast<size_t>(world.rank())] = newest_whole_checkpoint(run.path(), {}, world);
+    found[static_cast<size_t>(world.rank())] = newest_intact_checkpoint(run.path(), {}, world);
     EXPECT_EQ(resolve_checkpoint(run.path(), world), newer);
     EXPECT_THROW(resolve_checkpoint(run.path() / "x", world), Error);
   });

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "launch/data/open_data.h"
+#include "launch/data/training_data.h"
 #include "launch/train/run_lock.h"
 #include "launch/train/start.h"
 #include "tests/launch/huggingface/fixture.h"
@@ -381,7 +381,7 @@ TEST_F(InteropImport, ARunInTheFolderStartsAtStepZero) {
   const ImportReport report = imported(exported(run, "out"), "fresh");
   const auto world = make_self_communicator();
   const ParallelGroups groups = make_parallel_groups(*world, 1);
-  Trainer trainer(config, groups, open_data(config));
+  Trainer trainer(config, groups, open_training_data(config));
   const auto quiet = [](const std::string&) {};
   EXPECT_EQ(start_or_resume(config, trainer, *world, quiet),
             "started with the weights of " + report.checkpoint.string());
@@ -389,14 +389,14 @@ TEST_F(InteropImport, ARunInTheFolderStartsAtStepZero) {
   trainer.step();
   trainer.save();
   // The next resumes as ever, moments and all.
-  Trainer again(config, groups, open_data(config));
+  Trainer again(config, groups, open_training_data(config));
   EXPECT_NE(start_or_resume(config, again, *world, quiet).find("(step 1, 8 samples seen)"),
             std::string::npos);
 
   // What was trained and has lost its moments is no such checkpoint.
   RunConfig lost = config;
   lost.run.dir = run;
-  Trainer third(lost, groups, open_data(lost));
+  Trainer third(lost, groups, open_training_data(lost));
   expect_error([&] { start_or_resume(lost, third, *world, quiet); },
                {"has no tensor \"embedding.word/exp_avg\""});
 }

@@ -15,12 +15,12 @@ using test::expect_error;
 /// Creates folders `out` with a file "ours", and allows replacing folders with nothing else.
 class StagedFolderTest : public testing::Test {
  protected:
-  static std::string why_keep(const fs::path& folder) {
+  static std::optional<std::string> keep_reason(const fs::path& folder) {
     for (const auto& entry : fs::directory_iterator(folder)) {
       const std::string name = entry.path().filename().string();
       if (name != "ours") return "holds " + name;
     }
-    return "";
+    return std::nullopt;
   }
 
   /// Writes a file into a folder at PATH.
@@ -31,7 +31,7 @@ class StagedFolderTest : public testing::Test {
 
   /// A staged folder whose file "ours" has this text.
   std::unique_ptr<StagedFolder> staged(bool overwrite, const std::string& text) const {
-    auto folder = std::make_unique<StagedFolder>(path_, overwrite, why_keep);
+    auto folder = std::make_unique<StagedFolder>(path_, overwrite, keep_reason);
     write_file(folder->staged() / "ours", text);
     return folder;
   }

@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "core/ops/cross_entropy.h"
-#include "launch/data/open_data.h"
+#include "launch/data/training_data.h"
 #include "launch/tools/plan/dry_step.h"
 #include "launch/tools/plan/run_plan.h"
 #include "launch/train/trainer.h"
@@ -98,7 +98,7 @@ class PlanRun : public testing::Test {
       test::CountingGroups counting(world, grid.tensor);
       Trainer trainer(run, counting.groups, {std::make_shared<FullRows>(run), nullptr, nullptr});
       trainer.initialize();
-      counting.forget();
+      counting.reset();
       trainer.step();
       // Of what the tensor ranks sum of shared rows, data ranks that share the optimizer have other
       // parts; the plan is of the first.
@@ -268,7 +268,7 @@ TEST_F(PlanRun, MemoryIsAtLeastWhatARunOnTextUses) {
     const MemoryPlan planned = plan_run(run, 2).memory;
     run_thread_ranks(2, [&](Communicator& world) {
       const ParallelGroups groups = make_parallel_groups(world, 1);
-      Trainer trainer(run, groups, open_data(run));
+      Trainer trainer(run, groups, open_training_data(run));
       trainer.initialize();
       for (int step = 0; step < 5; ++step) trainer.step();
       trainer.evaluate();

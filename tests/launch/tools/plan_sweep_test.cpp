@@ -5,7 +5,7 @@
 
 #include "launch/support/text/human_text.h"
 #include "launch/tools/plan/layout_sweep.h"
-#include "launch/train/memory/device_room.h"
+#include "launch/train/memory/gpu_memory_check.h"
 #include "tests/launch/config/support.h"
 
 namespace tessera {

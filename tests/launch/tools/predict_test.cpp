@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "launch/data/open_data.h"
+#include "launch/data/training_data.h"
 #include "launch/train/trainer.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "parallel/process_grid.h"
@@ -33,7 +33,7 @@ class Predict : public testing::Test {
     fs::path path;
     run_thread_ranks(1, [&](Communicator& world) {
       const ParallelGroups groups = make_parallel_groups(world, 1);
-      Trainer trainer(run, groups, open_data(run));
+      Trainer trainer(run, groups, open_training_data(run));
       trainer.initialize();
       for (int i = 0; i < 5; ++i) trainer.step();
       path = trainer.save().path;
@@ -74,7 +74,7 @@ TEST_F(Predict, FilledPlacesAreTheSameOnEveryLayout) {
   const fs::path path = trained(SmallKind::bert_pairs);
   std::vector<std::vector<Candidate>> whole;
   ask(path, 1, [&](TextModel& model) {
-    whole = fill_places(model, text(), kPlaces, 1000, kSmallVocabulary);
+    whole = fill_masks(model, text(), kPlaces, 1000, kSmallVocabulary);
   });
   ASSERT_EQ(whole.size(), kPlaces.size());
   for (const auto& candidates : whole) {
@@ -87,7 +87,7 @@ TEST_F(Predict, FilledPlacesAreTheSameOnEveryLayout) {
   EXPECT_NE(whole[0][0].probability, whole[1][0].probability) << "the places are not told apart";
   for (const int ranks : {1, 2, 4}) {
     ask(path, ranks, [&](TextModel& model) {
-      const auto found = fill_places(model, text(), kPlaces, 3, kSmallVocabulary);
+      const auto found = fill_masks(model, text(), kPlaces, 3, kSmallVocabulary);
       for (size_t i = 0; i < kPlaces.size(); ++i) {
         ASSERT_EQ(found[i].size(), 3u);
         for (size_t n = 0; n < 3; ++n) {
@@ -106,9 +106,9 @@ TEST_F(Predict, AShorterTextAfterALongerOneIsAsIfAlone) {
   longer.targets.assign(16, -1);
   longer.document_lengths = {16};
   ask(path, 2, [&](TextModel& model) {
-    const auto alone = fill_places(model, text(), kPlaces, 1, kSmallVocabulary);
-    const auto other = fill_places(model, longer, kPlaces, 1, kSmallVocabulary);
-    const auto again = fill_places(model, text(), kPlaces, 1, kSmallVocabulary);
+    const auto alone = fill_masks(model, text(), kPlaces, 1, kSmallVocabulary);
+    const auto other = fill_masks(model, longer, kPlaces, 1, kSmallVocabulary);
+    const auto again = fill_masks(model, text(), kPlaces, 1, kSmallVocabulary);
     EXPECT_EQ(again[0][0].probability, alone[0][0].probability);
     EXPECT_NE(other[0][0].probability, alone[0][0].probability);
   });
@@ -116,7 +116,7 @@ TEST_F(Predict, AShorterTextAfterALongerOneIsAsIfAlone) {
 
 TEST_F(Predict, TokensBeyondTheTokenizersAreNoCandidates) {
   ask(trained(SmallKind::bert_pairs), 2, [](TextModel& model) {
-    const auto found = fill_places(model, text(), kPlaces, 1000, 10);
+    const auto found = fill_masks(model, text(), kPlaces, 1000, 10);
     ASSERT_EQ(found[0].size(), 10u);
     EXPECT_NEAR(sum_of(found[0]), 1.0, 1e-12);
     for (const Candidate& candidate : found[0]) EXPECT_LT(candidate.token, 10);
@@ -139,7 +139,7 @@ TEST_F(Predict, LabelsAreTheSameOnEveryLayout) {
 
 TEST_F(Predict, AModelIsOnlyAskedWhatItCanAnswer) {
   const auto fill = [](TextModel& model) {
-    fill_places(model, text(), kPlaces, 1, kSmallVocabulary);
+    fill_masks(model, text(), kPlaces, 1, kSmallVocabulary);
   };
   ask(trained(SmallKind::gpt), 1, [&](TextModel& model) {
     expect_error([&] { fill(model); }, {"is a GPT that this command cannot use"});
@@ -152,14 +152,14 @@ TEST_F(Predict, AModelIsOnlyAskedWhatItCanAnswer) {
     expect_error([&] { label_probabilities(model, text()); }, {"that this command cannot use"});
     for (const std::vector<int32_t>& wrong :
          std::vector<std::vector<int32_t>>{{5, 2}, {2, 2}, {-1}, {8}}) {
-      expect_error([&] { fill_places(model, text(), wrong, 1, kSmallVocabulary); },
+      expect_error([&] { fill_masks(model, text(), wrong, 1, kSmallVocabulary); },
                    {"of a text of 8 tokens cannot be filled: places ascend, from 0 to 7"});
     }
     Sample longer = text();
     longer.tokens.assign(17, 9);
     longer.targets.assign(17, -1);
     longer.document_lengths = {17};
-    expect_error([&] { fill_places(model, longer, kPlaces, 1, kSmallVocabulary); },
+    expect_error([&] { fill_masks(model, longer, kPlaces, 1, kSmallVocabulary); },
                  {"the text has 17 tokens", "at most 16"});
   });
 }

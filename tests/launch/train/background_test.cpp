@@ -11,7 +11,7 @@
 
 #include "launch/checkpoint/model_state.h"
 #include "launch/checkpoint/save/background_save.h"
-#include "launch/data/open_data.h"
+#include "launch/data/training_data.h"
 #include "launch/train/trainer.h"
 #include "tests/support/device_ranks.h"
 #include "tests/support/expect_error.h"
@@ -85,7 +85,7 @@ TEST_F(TrainingInTheBackground, ASaveHasTheBitsOfItsStepWhileStepsGoOn) {
       run.parallel.zero = zero;
       RunConfig other = run;
       other.run.dir = folder_ / "foreground";
-      train(run, layout, open_data(run), [](Trainer& trainer, const ParallelGroups&) {
+      train(run, layout, open_training_data(run), [](Trainer& trainer, const ParallelGroups&) {
         for (const int64_t step : {2, 4}) {
           while (trainer.steps_done() < step) trainer.step();
           trainer.begin_save();
@@ -96,7 +96,7 @@ TEST_F(TrainingInTheBackground, ASaveHasTheBitsOfItsStepWhileStepsGoOn) {
           EXPECT_FALSE(trainer.saving());
         }
       });
-      train(other, layout, open_data(other), [](Trainer& trainer, const ParallelGroups&) {
+      train(other, layout, open_training_data(other), [](Trainer& trainer, const ParallelGroups&) {
         for (const int64_t step : {2, 4}) {
           while (trainer.steps_done() < step) trainer.step();
           trainer.save();
@@ -116,7 +116,7 @@ TEST_F(TrainingInTheBackground, ASaveHasTheBitsOfItsStepWhileStepsGoOn) {
 
 TEST_F(TrainingInTheBackground, AFailedSaveEndsAllRanksAtALaterStepAndKeepsEarlierOnes) {
   const RunConfig run = test::small_run(folder_, "run");
-  train(run, {2, 2}, open_data(run), [&](Trainer& trainer, const ParallelGroups& groups) {
+  train(run, {2, 2}, open_training_data(run), [&](Trainer& trainer, const ParallelGroups& groups) {
     trainer.step();
     trainer.save();
     trainer.step();
@@ -149,7 +149,7 @@ TEST_F(TrainingInTheBackground, ThePlanCountsTheCopyOfACheckpoint) {
   };
   const auto planned = [&](const Layout& layout) {
     std::atomic<size_t> bytes = 0;
-    train(run, layout, open_data(run),
+    train(run, layout, open_training_data(run),
           [&](Trainer& trainer, const ParallelGroups&) { bytes = line(trainer); });
     return bytes.load();
   };
@@ -159,17 +159,18 @@ TEST_F(TrainingInTheBackground, ThePlanCountsTheCopyOfACheckpoint) {
     SCOPED_TRACE(to_string(layout));
     std::mutex mutex;
     size_t most = 0, plan = 0;  // of any rank
-    train(run, layout, open_data(run), [&](Trainer& trainer, const ParallelGroups& groups) {
-      BackgroundSave save(groups.world);
-      SaveRequest request;
-      request.run_dir = run.run.dir;
-      request.tensors = held_tensors(trainer.parameters());
-      save.begin(request);
-      save.finish();
-      const std::lock_guard lock(mutex);
-      most = std::max(most, save.copy_bytes());
-      plan = std::max(plan, line(trainer));
-    });
+    train(run, layout, open_training_data(run),
+          [&](Trainer& trainer, const ParallelGroups& groups) {
+            BackgroundSave save(groups.world);
+            SaveRequest request;
+            request.run_dir = run.run.dir;
+            request.tensors = local_tensors(trainer.parameters());
+            save.begin(request);
+            save.finish();
+            const std::lock_guard lock(mutex);
+            most = std::max(most, save.copy_bytes());
+            plan = std::max(plan, line(trainer));
+          });
     // What all tensor ranks have is written by one of them; the plan does not know by which.
     EXPECT_GE(plan, most);
     EXPECT_LE(plan, layout.tensor == 1 ? most : most * 13 / 10);
@@ -187,7 +188,7 @@ TEST_F(TrainingInTheBackground, ThePlanCountsTheCopyOfACheckpoint) {
 TEST_F(TrainingInTheBackground, ADamagedSampleEndsAllRanksAtTheStepThatUsesIt) {
   RunConfig run = test::small_run(folder_, "run");
   ASSERT_EQ(run.batch.global, 8);
-  TrainingData data = open_data(run);
+  TrainingData data = open_training_data(run);
   data.train = std::make_shared<DamagedDataset>(data.train, 24);
   for (const Layout layout : {Layout{1, 1}, Layout{2, 2}, Layout{1, 4}}) {
     SCOPED_TRACE(to_string(layout));

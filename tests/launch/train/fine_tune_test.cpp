@@ -6,7 +6,7 @@
 #include "launch/checkpoint/find.h"
 #include "launch/checkpoint/format/manifest.h"
 #include "launch/checkpoint/model_json.h"
-#include "launch/data/open_data.h"
+#include "launch/data/training_data.h"
 #include "launch/train/start.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/support/expect_error.h"
@@ -38,7 +38,7 @@ class FineTune : public testing::Test {
     run.parallel.tensor = tensor;
     run_thread_ranks(tensor, [&](Communicator& world) {
       const ParallelGroups groups = make_parallel_groups(world, tensor);
-      Trainer trainer(run, groups, open_data(run));
+      Trainer trainer(run, groups, open_training_data(run));
       use(trainer, start_or_resume(run, trainer, world, [](const std::string&) {}));
     });
   }
@@ -214,9 +214,9 @@ TEST_F(FineTune, ABodyThatIsNotThereIsRefusedByName) {
     RunConfig fewer = config(SmallKind::classifier, "run");
     fewer.model.num_layers = 1;
     Checkpoint checkpoint = Checkpoint::open(path);
-    Trainer larger(more, groups, open_data(more));
+    Trainer larger(more, groups, open_training_data(more));
     expect_error([&] { larger.start_from(checkpoint); }, {"blocks.2."});
-    Trainer smaller(fewer, groups, open_data(fewer));
+    Trainer smaller(fewer, groups, open_training_data(fewer));
     expect_error([&] { smaller.start_from(checkpoint); },
                  {path.c_str(), "blocks.1.", "for which the model has no place"});
   });
@@ -225,15 +225,16 @@ TEST_F(FineTune, ABodyThatIsNotThereIsRefusedByName) {
 TEST_F(FineTune, PairsOfTextsNeedTwoTokenTypesOrNone) {
   RunConfig run = config(SmallKind::classifier, "run");
   run.model.token_types = 1;
-  expect_error([&] { open_data(run); }, {"texts.tsv has pairs of texts", "model.token_types is 1"});
+  expect_error([&] { open_training_data(run); },
+               {"texts.tsv has pairs of texts", "model.token_types is 1"});
   run.model.token_types = 0;
-  EXPECT_NO_THROW(open_data(run));
+  EXPECT_NO_THROW(open_training_data(run));
 }
 
 TEST_F(FineTune, WhatHoldsOutNoTextIsRefused) {
   RunConfig run = config(SmallKind::classifier, "run");
   run.data.eval_fraction = 0.001;  // of 200
-  expect_error([&] { open_data(run); }, {"texts.tsv: texts [200, 200) are none"});
+  expect_error([&] { open_training_data(run); }, {"texts.tsv: texts [200, 200) are none"});
 }
 
 /// Takes from a checkpoint what earlier versions did not write.

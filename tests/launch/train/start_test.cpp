@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "launch/data/open_data.h"
+#include "launch/data/training_data.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "parallel/process_grid.h"
 #include "tests/support/small_runs.h"
@@ -32,7 +32,7 @@ class Resume : public testing::Test {
     std::vector<std::string> reports;
     run_thread_ranks(1, [&](Communicator& world) {
       const ParallelGroups groups = make_parallel_groups(world, 1);
-      Trainer trainer(run, groups, open_data(run));
+      Trainer trainer(run, groups, open_training_data(run));
       start_or_resume(run, trainer, world,
                       [&](const std::string& line) { reports.push_back(line); });
       trainer.step();

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "core/ops/elementwise.h"
-#include "launch/data/open_data.h"
+#include "launch/data/training_data.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "parallel/process_grid.h"
 #include "tests/support/expect_error.h"
@@ -67,7 +67,7 @@ class TrainerSteps : public testing::Test {
     run.parallel.tensor = layout.tensor;
     run_thread_ranks(layout.ranks(), [&](Communicator& world) {
       const ParallelGroups groups = make_parallel_groups(world, layout.tensor);
-      Trainer trainer(run, groups, open_data(run));
+      Trainer trainer(run, groups, open_training_data(run));
       trainer.initialize();
       use(trainer);
     });
@@ -134,7 +134,8 @@ TEST_F(TrainerSteps, AskingLateIsAskingForTheSame) {
     run.parallel.tensor = layout.tensor;
     run_thread_ranks(layout.ranks(), [&](Communicator& world) {
       const ParallelGroups groups = make_parallel_groups(world, layout.tensor);
-      Trainer asked(run, groups, open_data(run)), unasked(run, groups, open_data(run));
+      Trainer asked(run, groups, open_training_data(run)),
+          unasked(run, groups, open_training_data(run));
       asked.initialize();
       unasked.initialize();
       int64_t tokens = 0;

@@ -1,4 +1,4 @@
-#include "launch/data/open_data.h"
+#include "launch/data/training_data.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -70,7 +70,7 @@ TEST_F(OpenData, EachPartHoldsOutItsEnd) {
   run.data.train = DataBlend({{folder_ / "a", 1.0}, {folder_ / "b", 1.0}});
   run.data.eval_fraction = 0.2;
   run.data.test_fraction = 0.1;
-  const TrainingData data = open_data(run);
+  const TrainingData data = open_training_data(run);
   const OpenedPart test = open_part(run, data.tokenizer, DataPart::test);
   const auto is_in = [](DataPart part, int32_t token) {
     const DataSplit split = split_data(token < 1000 ? 1000 : 500, 0.2, 0.1);
@@ -94,7 +94,7 @@ TEST_F(OpenData, APartIsWhatTheRunSees) {
   for (const SmallKind kind : {SmallKind::gpt_packed, SmallKind::bert_blend, SmallKind::bert_pairs,
                                SmallKind::classifier}) {
     const RunConfig run = config(kind);
-    const TrainingData data = open_data(run);
+    const TrainingData data = open_training_data(run);
     const auto part = [&](DataPart which) {
       return tokens_of(*open_part(run, data.tokenizer, which).samples);
     };
@@ -119,7 +119,7 @@ TEST_F(OpenData, LabelledTextsAreBlendedToo) {
   const std::string lines = read_file(folder_ / "texts.tsv");
   write_file(folder_ / "more.tsv", lines);
   run.data.train = DataBlend({{folder_ / "texts.tsv", 3.0}, {folder_ / "more.tsv", 1.0}});
-  const TrainingData data = open_data(run);
+  const TrainingData data = open_training_data(run);
   EXPECT_EQ(data.train->num_samples(), 2 * 180);
   EXPECT_EQ(data.eval->num_samples(), 2 * 20);
 }
@@ -131,7 +131,7 @@ TEST_F(OpenData, ABlendGivesEveryBatchItsShares) {
   run.model.vocab_size = 2000;
   run.data.eval_fraction = 0.0;
   run.data.train = DataBlend({{folder_ / "a", 3.0}, {folder_ / "b", 1.0}});
-  const TrainingData data = open_data(run);
+  const TrainingData data = open_training_data(run);
   const TokenBatches batches(data.train, nullptr, 2000, 7, {8, 8, 0, 1});
   BatchBuffers buffers(8, run.model.seq_length);
   std::multiset<int32_t> seen_of_b;
@@ -149,7 +149,7 @@ TEST_F(OpenData, ABlendGivesEveryBatchItsShares) {
 
 TEST_F(OpenData, NotesSayHowOftenEachPartIsSeen) {
   RunConfig run = config(SmallKind::gpt_blend);  // 4000 and 2000 tokens, of which 10% are held out
-  const std::vector<std::string> notes = open_data(run).notes;
+  const std::vector<std::string> notes = open_training_data(run).notes;
   // 20 steps of 8 samples, in the ratio 1 to 2.
   EXPECT_THAT(notes, Contains((folder_ / "data") +
                               ": 224 samples, 33.33% of the run's samples; 0.2381 epochs in the "
@@ -158,12 +158,12 @@ TEST_F(OpenData, NotesSayHowOftenEachPartIsSeen) {
                               ": 112 samples, 66.67% of the run's samples; 0.9524 epochs in the "
                               "run"));
   run = config();
-  EXPECT_THAT(open_data(run).notes,
+  EXPECT_THAT(open_training_data(run).notes,
               Contains((folder_ / "data") + ": 224 samples, 0.7143 epochs in the run"));
   const std::string unused = "data.eval_fraction is 0.1, but eval.interval is 0: that part of the";
-  EXPECT_THAT(open_data(run).notes, Contains(HasSubstr(unused)));
+  EXPECT_THAT(open_training_data(run).notes, Contains(HasSubstr(unused)));
   run.eval.interval = 5;
-  EXPECT_THAT(open_data(run).notes, Not(Contains(HasSubstr(unused))));
+  EXPECT_THAT(open_training_data(run).notes, Not(Contains(HasSubstr(unused))));
 }
 
 TEST_F(OpenData, EvaluatingOnTrainingDataIsNoted) {
@@ -171,19 +171,20 @@ TEST_F(OpenData, EvaluatingOnTrainingDataIsNoted) {
   run.data.eval_fraction = 0.0;
   run.data.eval = folder_ / "half";
   const auto seen = HasSubstr((folder_ / "half") + ": is in both data.train and data.eval, so");
-  EXPECT_THAT(open_data(run).notes, Contains(seen));
+  EXPECT_THAT(open_training_data(run).notes, Contains(seen));
   run.data.train = folder_ / "data";
-  EXPECT_THAT(open_data(run).notes, Not(Contains(seen)));
+  EXPECT_THAT(open_training_data(run).notes, Not(Contains(seen)));
 }
 
 TEST_F(OpenData, ATooSmallPartIsNamedWithItsFraction) {
   RunConfig run = config();
   run.data.test_fraction = 0.002;  // 8 tokens
-  expect_error([&] { open_data(run); }, {"data.test_fraction is 0.002: ",
-                                         "data: tokens [3992, 4000) are 8 tokens, but one"});
+  expect_error(
+      [&] { open_training_data(run); },
+      {"data.test_fraction is 0.002: ", "data: tokens [3992, 4000) are 8 tokens, but one"});
   run.data.test_fraction = 0.0;
   run.data.eval_fraction = 0.001;
-  expect_error([&] { open_data(run); }, {"data.eval_fraction is 0.001: ", "are 4 tokens"});
+  expect_error([&] { open_training_data(run); }, {"data.eval_fraction is 0.001: ", "are 4 tokens"});
 }
 
 TEST_F(OpenData, MetadataNamesTheTokenizer) {
@@ -195,16 +196,16 @@ TEST_F(OpenData, MetadataNamesTheTokenizer) {
                        ", so whether data.tokenizer");
     };
     std::filesystem::remove(metadata_path(folder_ / "data"));
-    EXPECT_THAT(open_data(run).notes, Contains(unchecked()));
+    EXPECT_THAT(open_training_data(run).notes, Contains(unchecked()));
     write_metadata("data", identity);
-    EXPECT_THAT(open_data(run).notes, Not(Contains(unchecked())));
+    EXPECT_THAT(open_training_data(run).notes, Not(Contains(unchecked())));
 
     for (const TokenizerIdentity& other :
          {TokenizerIdentity{"byte", identity.vocab_size, identity.checksum},
           TokenizerIdentity{identity.kind, 52, identity.checksum},
           TokenizerIdentity{identity.kind, identity.vocab_size, "xxh3-64:0123456789abcdef"}}) {
       write_metadata("data", other);
-      expect_error([&] { open_data(run); },
+      expect_error([&] { open_training_data(run); },
                    {(folder_ / "data.meta.json").c_str(), "says that its tokens were made by ",
                     to_string(other).c_str(), "but data.tokenizer, wordpiece:",
                     to_string(identity).c_str(), "prepare the text again with `tessera prepare "});
@@ -215,7 +216,7 @@ TEST_F(OpenData, MetadataNamesTheTokenizer) {
 TEST_F(OpenData, MetadataOfAnotherDatasetIsRefused) {
   write_metadata("half", identity_of(*make_tokenizer(config().data.tokenizer)));
   std::filesystem::rename(metadata_path(folder_ / "half"), metadata_path(folder_ / "data"));
-  expect_error([&] { open_data(config()); },
+  expect_error([&] { open_training_data(config()); },
                {"data.meta.json says ", "it belongs to another dataset"});
 }
 

@@ -1,4 +1,4 @@
-#include "launch/train/memory/device_room.h"
+#include "launch/train/memory/gpu_memory_check.h"
 
 #include <gtest/gtest.h>
 
@@ -17,27 +17,27 @@ MemoryPlan plan_for(int64_t micro_batch) {
 }
 
 std::string why(int64_t micro_batch, size_t free_bytes) {
-  return why_no_room(plan_for(micro_batch), free_bytes, micro_batch, plan_for);
+  return gpu_memory_shortage(plan_for(micro_batch), free_bytes, micro_batch, plan_for).value_or("");
 }
 
-TEST(DeviceRoom, APlanThatFitsHasNoReason) {
+TEST(GpuMemoryCheck, ReturnsNothingIfThePlanFits) {
   EXPECT_EQ(why(8, 18 * kGiB + kUnplannedBytes), "");
   EXPECT_NE(why(8, 18 * kGiB + kUnplannedBytes - 1), "");
 }
 
-TEST(DeviceRoom, TheReasonSaysWhatWasAskedAndWhatFits) {
+TEST(GpuMemoryCheck, NamesTheLargestMicroBatchThatFits) {
   EXPECT_EQ(why(8, 16 * kGiB),
             "a rank needs 18.0 GiB of GPU memory (weights 10.0 GiB, activations 8.0 GiB) and 2.0 "
             "GiB for CUDA itself, but 16.0 GiB are free; batch.micro=4 would fit");
   EXPECT_NE(why(6, 15 * kGiB).find("batch.micro=3 would fit"), std::string::npos);
 }
 
-TEST(DeviceRoom, WhereNoMicroBatchFitsItSaysWhatElseToDo) {
+TEST(GpuMemoryCheck, SaysWhatToDoIfNoMicroBatchFits) {
   EXPECT_NE(why(8, 5 * kGiB).find("no smaller batch.micro"), std::string::npos);
   EXPECT_NE(why(1, 11 * kGiB).find("parallel.tensor"), std::string::npos);
 }
 
-TEST(DeviceRoom, WhatIsInHostMemoryTakesNoneOfAGpu) {
+TEST(GpuMemoryCheck, IgnoresHostMemory) {
   MemoryPlan plan = plan_for(8);
   plan.lines.push_back({"batch", 5 * kGiB, /*in_host=*/true});
   EXPECT_EQ(plan.total(), 23 * kGiB);  // on a CPU it is all the same memory
@@ -45,8 +45,9 @@ TEST(DeviceRoom, WhatIsInHostMemoryTakesNoneOfAGpu) {
   plan.device = {DeviceType::cuda, 0};
   EXPECT_EQ(plan.total(), 18 * kGiB);
   EXPECT_EQ(plan.total_in_host(), 5 * kGiB);
-  EXPECT_EQ(why_no_room(plan, 18 * kGiB + kUnplannedBytes, 8, plan_for), "");
-  EXPECT_EQ(why_no_room(plan, 17 * kGiB, 8, plan_for).find("batch 5.0"), std::string::npos);
+  EXPECT_EQ(gpu_memory_shortage(plan, 18 * kGiB + kUnplannedBytes, 8, plan_for), std::nullopt);
+  EXPECT_EQ(gpu_memory_shortage(plan, 17 * kGiB, 8, plan_for)->find("batch 5.0"),
+            std::string::npos);
 }
 
 }  // namespace

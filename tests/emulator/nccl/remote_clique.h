@@ -11,10 +11,10 @@ namespace emulator {
 
 /// A communicator as seen by a rank whose process did not create the id. It tells the process that
 /// did, where an NcclGuest represents the rank, what the rank does, and receives the results.
-class NcclAwayClique final : public NcclClique {
+class NcclRemoteClique final : public NcclClique {
  public:
   /// Returns null if the process does not exist.
-  static NcclAwayClique* to(pid_t process, uint64_t number, int size);
+  static NcclRemoteClique* to(pid_t process, uint64_t number, int size);
 
   void join(ncclComm& comm) override;
   bool whole() const override { return whole_; }
@@ -37,7 +37,7 @@ class NcclAwayClique final : public NcclClique {
     std::vector<std::byte> result = {};
   };
 
-  NcclAwayClique(int socket, uint64_t number, int size)
+  NcclRemoteClique(int socket, uint64_t number, int size)
       : NcclClique(number, size), socket_(socket) {}
 
   Work post(const ncclComm& comm, const NcclCall& call, Stream& stream, uint64_t ticket) override;

@@ -1,4 +1,4 @@
-#include "launch/tools/attention/look_at.h"
+#include "launch/tools/attention/record_attention.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -86,9 +86,9 @@ SequenceAttention sequence_of(TextModel& model, const Tokenizer& tokenizer, cons
 
 }  // namespace
 
-AttentionReport look_at_attention(TextModel& model, const Tokenizer& tokenizer,
-                                  const std::vector<Sample>& samples,
-                                  const AttentionChoice& choice) {
+AttentionReport record_attention(TextModel& model, const Tokenizer& tokenizer,
+                                 const std::vector<Sample>& samples,
+                                 const AttentionChoice& choice) {
   const ModelConfig& config = model.config();
   const ModelTraits traits = traits_of(config);
   const AttentionChoice found = {chosen(choice.layers, config.num_layers, "layer"),

@@ -29,7 +29,7 @@ struct TrainingData {
 /// Opens the datasets of a config as samples for its model's objective, and blends them. Also opens
 /// held-out test data, to check it, and closes it again. Throws if datasets are missing, damaged or
 /// too short, if the tokenizer lacks what the model needs, or if another tokenizer made a dataset.
-TrainingData open_data(const RunConfig& config);
+TrainingData open_training_data(const RunConfig& config);
 
 /// A part of the data of a config.
 struct OpenedPart {
@@ -39,8 +39,8 @@ struct OpenedPart {
 
 /// Opens one part as a run of this config would, with the same masks. `eval` is data.eval or the
 /// data held out by data.eval_fraction. Samples of a blend, even of `train`, are in natural order.
-/// `tokenizer`, from a checkpoint, takes precedence over data.tokenizer. Throws as open_data()
-/// does, and if the config has no such part.
+/// `tokenizer`, from a checkpoint, takes precedence over data.tokenizer. Throws as
+/// open_training_data() does, and if the config has no such part.
 OpenedPart open_part(RunConfig config, std::shared_ptr<const Tokenizer> tokenizer, DataPart part);
 
 }  // namespace tessera

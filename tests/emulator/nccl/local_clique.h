@@ -12,11 +12,11 @@ namespace emulator {
 /// The ranks of one communicator and their calls, in the process that created its id. Collectives
 /// are matched in the order of the ranks' calls, messages in the order of those between two ranks;
 /// calls that do not match end the process. A collective runs once, when all ranks have reached it.
-class NcclHomeClique final : public NcclClique {
+class NcclLocalClique final : public NcclClique {
  public:
   /// Returns the clique with an id's number and creates it if needed. All ranks must pass the same
   /// `size`.
-  static NcclHomeClique& of(uint64_t number, int rank, int size);
+  static NcclLocalClique& of(uint64_t number, int rank, int size);
 
   void join(ncclComm& comm) override;
   bool whole() const override;
@@ -50,14 +50,14 @@ class NcclHomeClique final : public NcclClique {
   static void do_what_is_wanted();
 
  private:
-  NcclHomeClique(uint64_t number, int size);
+  NcclLocalClique(uint64_t number, int size);
 
   Work post(const ncclComm& comm, const NcclCall& call, Stream& stream, uint64_t ticket) override;
   std::vector<int> ranks_of(const NcclChannel& channel) const;
   void tell_guests() const;
   std::string stuck(const Round& round, const std::function<bool(std::thread::id)>& waits) const;
-  /// See Standstill (standstill.h); covers all communicators.
-  static std::string standstill(const std::function<bool(std::thread::id)>& waits);
+  /// See DeadlockCheck (deadlock.h); covers all communicators.
+  static std::string deadlock(const std::function<bool(std::thread::id)>& waits);
 
   std::vector<ncclComm*> members_;
   std::map<std::pair<int, NcclChannel>, uint64_t> calls_;  ///< number of calls of a rank so far

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "launch/train/memory/memory_plan.h"
@@ -13,9 +14,10 @@ namespace tessera {
 inline constexpr size_t kUnplannedBytes = size_t{2} << 30;
 
 /// Explains, line by line, why a plan for micro-batches of `micro_batch` does not fit into
-/// `free_bytes` of a GPU, and names the largest micro-batch that fits according to `plan_for`; ""
-/// if the plan fits.
-std::string why_no_room(const MemoryPlan& plan, size_t free_bytes, int64_t micro_batch,
-                        const std::function<MemoryPlan(int64_t micro_batch)>& plan_for);
+/// `free_bytes` of a GPU, and names the largest micro-batch that fits according to `plan_for`;
+/// nullopt if the plan fits.
+std::optional<std::string> gpu_memory_shortage(
+    const MemoryPlan& plan, size_t free_bytes, int64_t micro_batch,
+    const std::function<MemoryPlan(int64_t micro_batch)>& plan_for);
 
 }  // namespace tessera

@@ -1,23 +1,23 @@
-#include "tests/emulator/nccl/away_clique.h"
+#include "tests/emulator/nccl/remote_clique.h"
 
 #include <cstring>
 #include <utility>
 #include <vector>
 
+#include "tests/emulator/deadlock.h"
 #include "tests/emulator/device_memory.h"
 #include "tests/emulator/nccl/others.h"
-#include "tests/emulator/standstill.h"
 
 namespace emulator {
 
 using Kind = NcclMessage::Kind;
 
-NcclAwayClique* NcclAwayClique::to(pid_t process, uint64_t number, int size) {
+NcclRemoteClique* NcclRemoteClique::to(pid_t process, uint64_t number, int size) {
   const int socket = connect_nccl(process);
-  return socket < 0 ? nullptr : new NcclAwayClique(socket, number, size);
+  return socket < 0 ? nullptr : new NcclRemoteClique(socket, number, size);
 }
 
-void NcclAwayClique::join(ncclComm& comm) {
+void NcclRemoteClique::join(ncclComm& comm) {
   comm_ = &comm;
   serve_others();
   connection_ =
@@ -29,25 +29,25 @@ void NcclAwayClique::join(ncclComm& comm) {
   send(std::move(message));
 }
 
-void NcclAwayClique::connect(int /*rank*/, const NcclCall& call) {
+void NcclRemoteClique::connect(int /*rank*/, const NcclCall& call) {
   send({{Kind::connect, 0, call}});
 }
 
-bool NcclAwayClique::connected(int rank, const NcclCall& call) const {
+bool NcclRemoteClique::connected(int rank, const NcclCall& call) const {
   return links_.count(link_of(rank, call)) > 0;
 }
 
-void NcclAwayClique::entered(const ncclComm& comm) {
+void NcclRemoteClique::entered(const ncclComm& comm) {
   NcclMessage message = {{Kind::state}};
   message.head.state = static_cast<int>(comm.state);
   send(std::move(message));
   if (comm.has_ended() && connection_) connection_->close();
 }
 
-void NcclAwayClique::abort(const ncclComm& /*comm*/) { send({{Kind::abort}}); }
+void NcclRemoteClique::abort(const ncclComm& /*comm*/) { send({{Kind::abort}}); }
 
-Work NcclAwayClique::post(const ncclComm& comm, const NcclCall& call, Stream& stream,
-                          uint64_t ticket) {
+Work NcclRemoteClique::post(const ncclComm& comm, const NcclCall& call, Stream& stream,
+                            uint64_t ticket) {
   const uint64_t number = calls_++;
   auto posted = std::make_shared<Posted>(
       Posted{call, &stream, ticket, buffer_bytes(call, comm.rank, size())});
@@ -56,7 +56,7 @@ Work NcclAwayClique::post(const ncclComm& comm, const NcclCall& call, Stream& st
   return [this, number, posted] { return reached(number, *posted); };
 }
 
-bool NcclAwayClique::reached(uint64_t number, Posted& posted) {
+bool NcclRemoteClique::reached(uint64_t number, Posted& posted) {
   if (!std::exchange(posted.sent, true)) {
     const DeviceAccess access;
     const auto* from = static_cast<const std::byte*>(posted.call.send);
@@ -71,7 +71,7 @@ bool NcclAwayClique::reached(uint64_t number, Posted& posted) {
   return true;
 }
 
-void NcclAwayClique::heard(const NcclMessage* message) {
+void NcclRemoteClique::heard(const NcclMessage* message) {
   const std::lock_guard lock(stream_mutex());
   if (message == nullptr) return leave();
   switch (message->head.kind) {
@@ -96,7 +96,7 @@ void NcclAwayClique::heard(const NcclMessage* message) {
   wake_waiting_hosts();
 }
 
-void NcclAwayClique::take_status(const NcclMessage& status) {
+void NcclRemoteClique::take_status(const NcclMessage& status) {
   whole_ = status.head.whole;
   finalized_ = status.head.finalized;
   std::vector<NcclLink> links(status.head.links);
@@ -108,11 +108,11 @@ void NcclAwayClique::take_status(const NcclMessage& status) {
   comm_->fail(status.head.error, {text + bytes, text + status.data.size()});
 }
 
-void NcclAwayClique::send(NcclMessage message) {
+void NcclRemoteClique::send(NcclMessage message) {
   if (connection_) connection_->send(std::move(message));
 }
 
-void NcclAwayClique::leave() {
+void NcclRemoteClique::leave() {
   connection_ = nullptr;
   if (finalized_ || comm_->has_ended()) return;
   comm_->fail(ncclRemoteError, "connection closed by remote peer: the process that made the id");

@@ -1,15 +1,15 @@
-#include "tests/emulator/nccl/home_clique.h"
+#include "tests/emulator/nccl/local_clique.h"
 
 #include <algorithm>
 
+#include "tests/emulator/deadlock.h"
 #include "tests/emulator/nccl/guest.h"
-#include "tests/emulator/standstill.h"
 
 namespace emulator {
 namespace {
 
-std::map<uint64_t, NcclHomeClique*>& cliques() {
-  static auto* instance = new std::map<uint64_t, NcclHomeClique*>;
+std::map<uint64_t, NcclLocalClique*>& cliques() {
+  static auto* instance = new std::map<uint64_t, NcclLocalClique*>;
   return *instance;
 }
 
@@ -21,10 +21,10 @@ std::string list(const std::vector<int>& ranks) {
 
 }  // namespace
 
-NcclHomeClique& NcclHomeClique::of(uint64_t number, int rank, int size) {
-  if (cliques().empty()) add_standstill(&NcclHomeClique::standstill);
-  NcclHomeClique*& clique = cliques()[number];
-  if (clique == nullptr) clique = new NcclHomeClique(number, size);
+NcclLocalClique& NcclLocalClique::of(uint64_t number, int rank, int size) {
+  if (cliques().empty()) add_deadlock_check(&NcclLocalClique::deadlock);
+  NcclLocalClique*& clique = cliques()[number];
+  if (clique == nullptr) clique = new NcclLocalClique(number, size);
   if (clique->size() != size) {
     nccl_fail("rank " + std::to_string(rank) + " joins communicator " + std::to_string(number) +
               " as one of " + std::to_string(size) + " ranks, but others as one of " +
@@ -33,10 +33,10 @@ NcclHomeClique& NcclHomeClique::of(uint64_t number, int rank, int size) {
   return *clique;
 }
 
-NcclHomeClique::NcclHomeClique(uint64_t number, int size)
+NcclLocalClique::NcclLocalClique(uint64_t number, int size)
     : NcclClique(number, size), members_(static_cast<size_t>(size)) {}
 
-void NcclHomeClique::join(ncclComm& comm) {
+void NcclLocalClique::join(ncclComm& comm) {
   if (members_[static_cast<size_t>(comm.rank)] != nullptr) {
     nccl_fail("two ranks claim to be " + comm.name());
   }
@@ -55,22 +55,22 @@ void NcclHomeClique::join(ncclComm& comm) {
   tell_guests();
 }
 
-bool NcclHomeClique::whole() const { return std::ranges::count(members_, nullptr) == 0; }
+bool NcclLocalClique::whole() const { return std::ranges::count(members_, nullptr) == 0; }
 
-void NcclHomeClique::tell_guests() const {
+void NcclLocalClique::tell_guests() const {
   for (const ncclComm* member : members_) {
     if (member != nullptr && member->guest != nullptr) member->guest->tell();
   }
 }
 
-std::vector<int> NcclHomeClique::ranks_of(const NcclChannel& channel) const {
+std::vector<int> NcclLocalClique::ranks_of(const NcclChannel& channel) const {
   if (channel.sender >= 0) return {channel.sender, channel.receiver};
   std::vector<int> all;
   for (int rank = 0; rank < size(); ++rank) all.push_back(rank);
   return all;
 }
 
-void NcclHomeClique::connect(int rank, const NcclCall& call) {
+void NcclLocalClique::connect(int rank, const NcclCall& call) {
   // Two ranks that connect for different calls would wait for each other forever.
   for (const ncclComm* other : members_) {
     if (other->rank == rank || call.is_message() || !other->first_of_kind) continue;
@@ -86,12 +86,12 @@ void NcclHomeClique::connect(int rank, const NcclCall& call) {
   if (connected(rank, call)) tell_guests();
 }
 
-bool NcclHomeClique::connected(int rank, const NcclCall& call) const {
+bool NcclLocalClique::connected(int rank, const NcclCall& call) const {
   const auto found = links_.find(link_of(rank, call));
   return found != links_.end() && found->second.size() == ranks_of(found->first.channel).size();
 }
 
-std::vector<NcclLink> NcclHomeClique::links(int rank) const {
+std::vector<NcclLink> NcclLocalClique::links(int rank) const {
   std::vector<NcclLink> links;
   for (const auto& [link, asked] : links_) {
     if (asked.count(rank) > 0 && asked.size() == ranks_of(link.channel).size()) {
@@ -101,7 +101,7 @@ std::vector<NcclLink> NcclHomeClique::links(int rank) const {
   return links;
 }
 
-std::shared_ptr<NcclHomeClique::Round> NcclHomeClique::add(int rank, const Part& part) {
+std::shared_ptr<NcclLocalClique::Round> NcclLocalClique::add(int rank, const Part& part) {
   const NcclChannel channel = channel_of(rank, part.call);
   const uint64_t number = calls_[{rank, channel}]++;
   std::shared_ptr<Round>& round = rounds_[{channel, number}];
@@ -119,8 +119,8 @@ std::shared_ptr<NcclHomeClique::Round> NcclHomeClique::add(int rank, const Part&
   return round;
 }
 
-Work NcclHomeClique::post(const ncclComm& comm, const NcclCall& call, Stream& stream,
-                          uint64_t ticket) {
+Work NcclLocalClique::post(const ncclComm& comm, const NcclCall& call, Stream& stream,
+                           uint64_t ticket) {
   // Lets the rank's GPU work up to this call, in parallel with the ranks that wait for it.
   const auto come = [&stream, ticket] {
     if (stream.done + 1 < ticket) run_until(stream, ticket - 1);
@@ -129,7 +129,7 @@ Work NcclHomeClique::post(const ncclComm& comm, const NcclCall& call, Stream& st
   return [this, round = add(comm.rank, {call, come})] { return reached(*round); };
 }
 
-bool NcclHomeClique::reached(Round& round) {
+bool NcclLocalClique::reached(Round& round) {
   if (round.done) return true;
   round.wanted = true;
   if (round.parts.size() < round.ranks.size()) return false;
@@ -148,7 +148,7 @@ bool NcclHomeClique::reached(Round& round) {
   return true;
 }
 
-void NcclHomeClique::do_what_is_wanted() {
+void NcclLocalClique::do_what_is_wanted() {
   for (const auto& [number, clique] : cliques()) {
     if (!std::ranges::any_of(clique->members_,
                              [](auto* member) { return member && member->guest; })) {
@@ -162,17 +162,17 @@ void NcclHomeClique::do_what_is_wanted() {
   }
 }
 
-void NcclHomeClique::entered(const ncclComm& /*comm*/) {
+void NcclLocalClique::entered(const ncclComm& /*comm*/) {
   if (finalized()) tell_guests();
 }
 
-bool NcclHomeClique::finalized() const {
+bool NcclLocalClique::finalized() const {
   return std::ranges::all_of(members_, [](const ncclComm* member) {
     return member != nullptr && member->state >= ncclComm::State::finalizing;
   });
 }
 
-void NcclHomeClique::abort(const ncclComm& comm) {
+void NcclLocalClique::abort(const ncclComm& comm) {
   for (ncclComm* member : members_) {
     if (member == nullptr || member == &comm || member->has_ended()) continue;
     member->fail(ncclRemoteError, "connection closed by remote peer: " + comm.name());
@@ -181,8 +181,8 @@ void NcclHomeClique::abort(const ncclComm& comm) {
 }
 
 /// Describes what the round waits for if nobody can continue; otherwise "".
-std::string NcclHomeClique::stuck(const Round& round,
-                                  const std::function<bool(std::thread::id)>& waits) const {
+std::string NcclLocalClique::stuck(const Round& round,
+                                   const std::function<bool(std::thread::id)>& waits) const {
   std::vector<int> here, missing;
   for (const int rank : round.ranks) {
     const ncclComm* member = members_[static_cast<size_t>(rank)];
@@ -199,7 +199,7 @@ std::string NcclHomeClique::stuck(const Round& round,
                          : text + ", which " + list(missing) + " did not call";
 }
 
-std::string NcclHomeClique::standstill(const std::function<bool(std::thread::id)>& waits) {
+std::string NcclLocalClique::deadlock(const std::function<bool(std::thread::id)>& waits) {
   constexpr size_t kEnough = 1000;  // the first ones explain the others
   std::string text;
   for (const auto& [number, clique] : cliques()) {

@@ -1,4 +1,4 @@
-#include "parallel/held_row_gradients.h"
+#include "parallel/local_row_gradients.h"
 
 #include <numeric>
 
@@ -15,7 +15,7 @@ int64_t count(const std::vector<Tensor>& tensors) {
 
 }  // namespace
 
-HeldRowGradients::HeldRowGradients(const ParameterStore& store, Communicator& tp) : tp_(tp) {
+LocalRowGradients::LocalRowGradients(const ParameterStore& store, Communicator& tp) : tp_(tp) {
   const auto of_held_rows = [](const Parameter& p) {
     return p.gradient_rows == GradientRows::local;
   };
@@ -25,7 +25,7 @@ HeldRowGradients::HeldRowGradients(const ParameterStore& store, Communicator& tp
   }
 }
 
-void HeldRowGradients::sum(Arena& arena) const {
+void LocalRowGradients::sum(Arena& arena) const {
   const TrafficScope traffic(Traffic::gradients);
   std::vector<std::unique_ptr<PendingCollective>> pending;
   for (const Tensor& grads : alone_) pending.push_back(tp_.all_reduce_async(grads));
@@ -45,6 +45,6 @@ void HeldRowGradients::sum(Arena& arena) const {
   for (const auto& collective : pending) collective->wait();
 }
 
-int64_t HeldRowGradients::num_elements() const { return count(alone_) + count(together_); }
+int64_t LocalRowGradients::num_elements() const { return count(alone_) + count(together_); }
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-#include "launch/train/memory/device_room.h"
+#include "launch/train/memory/gpu_memory_check.h"
 
 #include <fmt/format.h>
 
@@ -22,9 +22,10 @@ std::string list_of_lines(const MemoryPlan& plan) {
 
 }  // namespace
 
-std::string why_no_room(const MemoryPlan& plan, size_t free_bytes, int64_t micro_batch,
-                        const std::function<MemoryPlan(int64_t micro_batch)>& plan_for) {
-  if (fits(plan, free_bytes)) return "";
+std::optional<std::string> gpu_memory_shortage(
+    const MemoryPlan& plan, size_t free_bytes, int64_t micro_batch,
+    const std::function<MemoryPlan(int64_t micro_batch)>& plan_for) {
+  if (fits(plan, free_bytes)) return std::nullopt;
   std::string text =
       fmt::format("a rank needs {} of GPU memory ({}) and {} for CUDA itself, but {} are free",
                   human_bytes(plan.total()), list_of_lines(plan), human_bytes(kUnplannedBytes),

@@ -1,4 +1,4 @@
-#include "launch/data/open_data.h"
+#include "launch/data/training_data.h"
 
 #include <algorithm>
 #include <map>
@@ -132,7 +132,7 @@ class DataOpener {
 };
 
 /// Notes settings that are valid, but probably a mistake.
-void note_doubts(const RunConfig& config, std::vector<std::string>& notes) {
+void add_warnings(const RunConfig& config, std::vector<std::string>& notes) {
   if (config.data.eval_fraction > 0.0 && config.eval.interval == 0) {
     notes.push_back(
         fmt::format("data.eval_fraction is {}, but eval.interval is 0: that part of the data is "
@@ -151,7 +151,7 @@ void note_doubts(const RunConfig& config, std::vector<std::string>& notes) {
 
 }  // namespace
 
-TrainingData open_data(const RunConfig& config) {
+TrainingData open_training_data(const RunConfig& config) {
   TrainingData data;
   data.tokenizer = open_tokenizer(config);
   DataOpener opener(config, data.tokenizer, DataFor::training);
@@ -162,7 +162,7 @@ TrainingData open_data(const RunConfig& config) {
   data.identity = opener.identity();
   data.identity.push_back({"the tokenizer", to_string(identity_of(*data.tokenizer))});
   data.notes = opener.take_notes();
-  note_doubts(config, data.notes);
+  add_warnings(config, data.notes);
   return data;
 }
 

@@ -10,9 +10,9 @@ namespace emulator {
 
 /// Describes what streams wait for, if only threads for which `waits` is true could enqueue it;
 /// otherwise returns "".
-using Standstill = std::string (*)(const std::function<bool(std::thread::id)>& waits);
+using DeadlockCheck = std::string (*)(const std::function<bool(std::thread::id)>& waits);
 /// Adds a function for fail_if_all_wait() to ask.
-void add_standstill(Standstill tell);
+void add_deadlock_check(DeadlockCheck tell);
 
 /// Work was enqueued or done, so waiting threads may be able to continue.
 void something_happens();

@@ -13,7 +13,7 @@ namespace tessera {
 
 /// The common state of commands that query a trained model: the checkpoint's model, on all ranks,
 /// and its tokenizer.
-struct AskedModel {
+struct LoadedModel {
   OpenedDevices devices;
   std::filesystem::path path;  ///< of the step's folder
   Json extra;                  ///< extra data that the run saved
@@ -22,7 +22,7 @@ struct AskedModel {
 };
 
 /// Opens the checkpoint that a user's path stands for. Throws on all ranks or none. Collective.
-AskedModel open_asked_model(const std::string& checkpoint, const DeviceOptions& devices,
-                            Communicator& world);
+LoadedModel load_model(const std::string& checkpoint, const DeviceOptions& devices,
+                       Communicator& world);
 
 }  // namespace tessera

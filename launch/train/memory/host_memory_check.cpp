@@ -1,4 +1,4 @@
-#include "launch/train/memory/host_room.h"
+#include "launch/train/memory/host_memory_check.h"
 
 #include <fmt/format.h>
 
@@ -38,8 +38,8 @@ std::string lines_in_host(const MemoryPlan& plan) {
 
 }  // namespace
 
-std::string why_no_host_room(const HostNeed& need, const MemoryPlan& plan) {
-  if (need.bytes <= need.available) return "";
+std::optional<std::string> host_memory_shortage(const HostNeed& need, const MemoryPlan& plan) {
+  if (need.bytes <= need.available) return std::nullopt;
   std::string text = fmt::format(
       "{} on a host need{} {} of its memory, but {} are available (a rank needs {})",
       need.ranks == 1 ? "1 rank" : fmt::format("{} ranks", need.ranks), need.ranks == 1 ? "s" : "",
@@ -54,8 +54,9 @@ std::string why_no_host_room(const HostNeed& need, const MemoryPlan& plan) {
          "run.precision=bf16, or end what else uses the host's memory";
 }
 
-std::string find_host_without_room(const MemoryPlan& plan, std::optional<size_t> available,
-                                   Communicator& world) {
+std::optional<std::string> find_host_memory_shortage(const MemoryPlan& plan,
+                                                     std::optional<size_t> available,
+                                                     Communicator& world) {
   std::string host;
   all_or_none(world, [&] { host = host_name(); });
   const Json mine = {{"host", host}, {"bytes", bytes_in_host(plan)}, {"copies", copy_bytes(plan)}};
@@ -68,10 +69,11 @@ std::string find_host_without_room(const MemoryPlan& plan, std::optional<size_t>
     need.bytes += other.at("bytes").get<size_t>();
     need.copies += other.at("copies").get<size_t>();
   }
-  for (const std::string& why : all_gather_strings(world, why_no_host_room(need, plan))) {
+  for (const std::string& why :
+       all_gather_strings(world, host_memory_shortage(need, plan).value_or(""))) {
     if (!why.empty()) return why;
   }
-  return "";
+  return std::nullopt;
 }
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-#include "parallel/communicators/start_together.h"
+#include "parallel/communicators/connect.h"
 
 #include <exception>
 #include <string>
@@ -32,8 +32,8 @@ State poll_for_a_round(const std::function<bool()>& poll, RankError& error) {
 
 }  // namespace
 
-void start_together(Communicator& host, std::string_view what, std::chrono::milliseconds limit,
-                    const std::function<bool()>& poll) {
+void connect(Communicator& host, std::string_view what, std::chrono::milliseconds limit,
+             const std::function<bool()>& poll) {
   const auto deadline = Clock::now() + limit;
   State mine = starting;
   for (;;) {

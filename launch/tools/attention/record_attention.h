@@ -19,8 +19,7 @@ struct AttentionChoice {
 
 /// Computes a model's attention weights and mask for each sample. Leaves `checkpoint` empty. Throws
 /// if the model has no such layer or head, or a sample is too long. Collective.
-AttentionReport look_at_attention(TextModel& model, const Tokenizer& tokenizer,
-                                  const std::vector<Sample>& samples,
-                                  const AttentionChoice& choice);
+AttentionReport record_attention(TextModel& model, const Tokenizer& tokenizer,
+                                 const std::vector<Sample>& samples, const AttentionChoice& choice);
 
 }  // namespace tessera

@@ -12,14 +12,14 @@ namespace tessera {
 /// With sequence parallelism, sums over the tensor ranks the gradients of parameters that see only
 /// a rank's local rows (GradientRows::local): norms, biases after row-parallel layers, and position
 /// and type embeddings.
-class HeldRowGradients {
+class LocalRowGradients {
  public:
   /// A contiguous range with at least this many elements is reduced in place. The many shorter
   /// ranges are copied into one buffer and reduced together.
   static constexpr int64_t kAlone = int64_t{1} << 18;
 
   /// `store` must be allocated. `store` and `tp` must outlive this object.
-  HeldRowGradients(const ParameterStore& store, Communicator& tp);
+  LocalRowGradients(const ParameterStore& store, Communicator& tp);
 
   /// Sums the gradients that this rank updates; every tensor rank gets the same bits. Call it once
   /// per step, after gradients are summed over the data ranks. Allocates scratch memory in `arena`.

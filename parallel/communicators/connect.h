@@ -13,7 +13,7 @@ namespace tessera {
 /// SharedError if `poll` throws on any rank, or if some rank is not ready after `limit`; `what`
 /// names the operation in the latter case. Collective over `host`, on which the ranks exchange
 /// their progress.
-void start_together(Communicator& host, std::string_view what, std::chrono::milliseconds limit,
-                    const std::function<bool()>& poll);
+void connect(Communicator& host, std::string_view what, std::chrono::milliseconds limit,
+             const std::function<bool()>& poll);
 
 }  // namespace tessera

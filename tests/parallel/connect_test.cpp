@@ -1,4 +1,4 @@
-#include "parallel/communicators/start_together.h"
+#include "parallel/communicators/connect.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ std::string shared_error_of(int ranks, std::chrono::milliseconds limit, Poll&& p
   std::string message = "nothing was thrown";
   run_thread_ranks(ranks, [&](Communicator& world) {
     try {
-      start_together(world, "the connection", limit, [&] { return poll(world.rank()); });
+      connect(world, "the connection", limit, [&] { return poll(world.rank()); });
     } catch (const SharedError& error) {
       if (world.rank() == 0) message = error.what();
       ++shared;
@@ -31,14 +31,14 @@ std::string shared_error_of(int ranks, std::chrono::milliseconds limit, Poll&& p
   return message;
 }
 
-TEST(StartTogether, WaitsForTheSlowest) {
+TEST(Connect, WaitsForTheSlowest) {
   std::atomic<int> polls = 0;
   EXPECT_EQ(shared_error_of(3, 10s, [&](int rank) { return rank != 1 || ++polls == 50; }),
             "nothing was thrown");
   EXPECT_EQ(polls, 50) << "who is ready is not asked again";
 }
 
-TEST(StartTogether, AFailureOfOneRankFreesThoseThatWaitForIt) {
+TEST(Connect, FailureOfOneRankFreesTheOthers) {
   EXPECT_EQ(shared_error_of(4, 60s,
                             [](int rank) {
                               if (rank == 2) fail("no such network");
@@ -47,7 +47,7 @@ TEST(StartTogether, AFailureOfOneRankFreesThoseThatWaitForIt) {
             "rank 2 of 4: no such network");
 }
 
-TEST(StartTogether, ARankThatIsReadyHearsOfALaterFailure) {
+TEST(Connect, ReadyRankHearsOfALaterFailure) {
   std::atomic<int> polls = 0;
   EXPECT_EQ(shared_error_of(2, 60s,
                             [&](int rank) {
@@ -57,7 +57,7 @@ TEST(StartTogether, ARankThatIsReadyHearsOfALaterFailure) {
             "rank 1 of 2: lost");
 }
 
-TEST(StartTogether, EndsAfterItsLimit) {
+TEST(Connect, EndsAfterItsLimit) {
   EXPECT_EQ(shared_error_of(2, 50ms, [](int rank) { return rank == 0; }),
             "rank 1 of 2: the connection was not ready after 0.05 seconds");
 }

@@ -1,4 +1,4 @@
-#include "tests/emulator/standstill.h"
+#include "tests/emulator/deadlock.h"
 
 #include <chrono>
 #include <cstdio>
@@ -20,7 +20,7 @@ struct Waiting {
 struct State {
   uint64_t events = 0;
   std::map<std::thread::id, Waiting> waiting;
-  std::vector<Standstill> tellers;
+  std::vector<DeadlockCheck> tellers;
 };
 
 State& state() {
@@ -41,7 +41,7 @@ bool waits(std::thread::id thread) {
 
 }  // namespace
 
-void add_standstill(Standstill tell) { state().tellers.push_back(tell); }
+void add_deadlock_check(DeadlockCheck tell) { state().tellers.push_back(tell); }
 
 void something_happens() { ++state().events; }
 
@@ -63,7 +63,7 @@ void host_has_asked() {
 }
 
 void fail_if_all_wait() {
-  for (const Standstill tell : state().tellers) {
+  for (const DeadlockCheck tell : state().tellers) {
     const std::string what = tell(waits);
     if (what.empty()) continue;
     std::fprintf(stderr, "emulated GPU: deadlock, all threads wait for each other: %s\n",

@@ -1,4 +1,4 @@
-#include "parallel/held_row_gradients.h"
+#include "parallel/local_row_gradients.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ void declare_and_fill(ParameterStore& store, int rank, const OptimizerSharding& 
     spec.gradient_rows = rows;
     store.declare(spec);
   };
-  declare("long", HeldRowGradients::kAlone, GradientRows::local);
+  declare("long", LocalRowGradients::kAlone, GradientRows::local);
   declare("weight", 100, GradientRows::all);
   declare("bias", 7, GradientRows::local);
   declare("norm", 9, GradientRows::local);
@@ -27,13 +27,13 @@ void declare_and_fill(ParameterStore& store, int rank, const OptimizerSharding& 
   for (Parameter& parameter : store.parameters()) fill(parameter.grad, ++value * (rank + 1));
 }
 
-TEST(HeldRowGradientsTest, SumsThoseOverTheRanksAndNoOthers) {
+TEST(LocalRowGradientsTest, SumsThoseOverTheRanksAndNoOthers) {
   for (const int ranks : {1, 2, 4}) {
     test::run_device_ranks(ranks, [&](Communicator& tp) {
       ParameterStore store;
       declare_and_fill(store, tp.rank());
       Arena arena(test::test_device(), size_t{1} << 16);
-      HeldRowGradients(store, tp).sum(arena);
+      LocalRowGradients(store, tp).sum(arena);
       EXPECT_EQ(arena.used(), 0U);
       double value = 0.0;
       for (const Parameter& parameter : store.parameters()) {
@@ -48,13 +48,13 @@ TEST(HeldRowGradientsTest, SumsThoseOverTheRanksAndNoOthers) {
   }
 }
 
-TEST(HeldRowGradientsTest, OfSharedOptimizersOnlyWhatTheRankUpdates) {
+TEST(LocalRowGradientsTest, OfSharedOptimizersOnlyWhatTheRankUpdates) {
   for (const int owner : {0, 1, 2}) {
     test::run_device_ranks(2, [&](Communicator& tp) {
       ParameterStore store;
       declare_and_fill(store, tp.rank(), {.num_shards = 3, .shard = owner, .bucket_elements = 200});
       Arena arena(test::test_device(), size_t{1} << 20);
-      const HeldRowGradients gradients(store, tp);
+      const LocalRowGradients gradients(store, tp);
       EXPECT_LT(gradients.num_elements(), store.flat_size() / 2);
       gradients.sum(arena);
       double value = 0.0;
@@ -72,13 +72,13 @@ TEST(HeldRowGradientsTest, OfSharedOptimizersOnlyWhatTheRankUpdates) {
   }
 }
 
-TEST(HeldRowGradientsTest, WhereThereAreNoneNothingIsExchanged) {
+TEST(LocalRowGradientsTest, WhereThereAreNoneNothingIsExchanged) {
   test::run_device_ranks(2, [](Communicator& tp) {
     ParameterStore store;
     store.declare({"weight", {100}});
     store.allocate(test::test_device(), DType::f32, StoreFor::training);
     Arena arena(test::test_device(), size_t{1} << 12);
-    const HeldRowGradients none(store, tp);
+    const LocalRowGradients none(store, tp);
     EXPECT_EQ(none.num_elements(), 0);
     if (tp.rank() == 0) none.sum(arena);  // the other rank does not call it
   });

@@ -1,0 +1,26 @@
+#include "launch/cli/loaded_model.h"
+
+#include "launch/checkpoint/checkpoint_tokenizer.h"
+#include "launch/checkpoint/find.h"
+#include "parallel/communicators/exchange.h"
+#include "parallel/host/host_threads.h"
+
+namespace tessera {
+
+LoadedModel load_model(const std::string& checkpoint, const DeviceOptions& devices,
+                       Communicator& world) {
+  LoadedModel loaded;
+  loaded.path = resolve_checkpoint(checkpoint, world);
+  apply_host_threads(world);
+  loaded.devices = devices.open(world);
+  all_or_none(world, [&] {
+    Checkpoint opened = Checkpoint::open(loaded.path);
+    loaded.extra = opened.manifest().extra;
+    loaded.tokenizer = tokenizer_of(opened);
+    loaded.model =
+        std::make_unique<TextModel>(opened, *loaded.devices.world, loaded.devices.device);
+  });
+  return loaded;
+}
+
+}  // namespace tessera
