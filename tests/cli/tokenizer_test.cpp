@@ -89,7 +89,7 @@ TEST_F(CliTokenizer, AResumedRunSaysIfItHasAnotherTokenizer) {
 }
 
 TEST_F(CliTokenizer, WhatCanNotBeIsRefused) {
-  expect_refused(made({"--vocab-size", "5"}), {"to have 5 tokens, but 5 special tokens and the "});
+  expect_refused(made({"--vocab-size", "5"}), {"has 5 tokens, but 5 special tokens and the "});
   EXPECT_FALSE(fs::exists(vocabulary()));
   expect_refused(made({"--vocab-size", "0"}),
                  {"--vocab-size: '0' is not a whole number from 1 on"});

@@ -105,7 +105,8 @@ TEST_F(LabelledLinesTest, NamesWhatIsWrongWithJsonl) {
   EXPECT_TRUE(names_all(second("{\"text\": \"a\", \"label\": 1, \"text_pair\": \"b\"}"),
                         {where, "a \"text_pair\"", "line 1"}));
   EXPECT_TRUE(names_all(second("\n" + good), {where, "empty"}));
-  EXPECT_TRUE(names_all(second("{\"text\": " + std::string(100, '[')), {where, "deeper"}));
+  EXPECT_TRUE(names_all(second("{\"text\": " + std::string(100, '[')),
+                        {where, "more than 32 levels deep"}));
   EXPECT_TRUE(names_all(second(std::string((16 << 20) + 1, 'x')), {where, "16777217 bytes"}));
 }
 
@@ -134,7 +135,7 @@ TEST_F(LabelledLinesTest, NamesWrongFilesAndLabels) {
   EXPECT_TRUE(names_all(
       error_of([&] { for_each_labelled_line(folder_ / "none.tsv", {2}, nullptr); }), {"none.tsv"}));
   EXPECT_TRUE(names_all(message("a.tsv", "", {1}), {"1 labels", "at least 2"}));
-  EXPECT_TRUE(names_all(message("a.tsv", "", {3, {"x", "y"}}), {"2 names", "3 labels"}));
+  EXPECT_TRUE(names_all(message("a.tsv", "", {3, {"x", "y"}}), {"2 label names", "3 labels"}));
   EXPECT_TRUE(names_all(message("a.tsv", "", {2, {"x", "x"}}), {"\"x\"", "twice"}));
 }
 

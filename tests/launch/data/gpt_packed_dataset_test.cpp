@@ -96,7 +96,11 @@ TEST(GptPackedDataset, RefusesWhatHasNoSample) {
         GptPackedDataset(tokens, {0, 3}, 4);
       },
       {"set: no document in tokens [0, 3) has more than 1 token: use longer documents"});
-  expect_error([&] { GptPackedDataset(tokens, {3, 3}, 4); }, {"tokens [3, 3) are none"});
+  expect_error(
+      [&] {
+        GptPackedDataset(tokens, {3, 3}, 4);
+      },
+      {"the range of tokens [3, 3) is empty"});
   expect_error([&] { GptPackedDataset(tokens, {0, 9}, 4); }, {"not within the dataset"});
   expect_error([&] { GptPackedDataset(tokens, {0, 8}, 0); }, {"seq_length is 0"});
   const GptPackedDataset dataset(tokens, {0, 8}, 4);

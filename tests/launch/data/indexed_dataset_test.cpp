@@ -187,7 +187,7 @@ TEST_F(IndexedDatasetTest, EveryBrokenFieldIsNamed) {
   names([](Index& i) { i.document_entries = 2; }, {"94 bytes", "take 86"});
   names([](Index& i) { i.tail = "abc"; }, {"multimodal", "3 sequences"});
   names([](Index& i) { i.tail = "ab"; }, {"96 bytes", "take 94"});
-  names([](Index& i) { i.lengths[1] = -3; }, {"sequence length 1 is -3"});
+  names([](Index& i) { i.lengths[1] = -3; }, {"sequence length 1 is negative: -3"});
   names([](Index& i) { i.lengths[1] = 1 << 30; }, {"sequence pointer 1", "1073741824 tokens"});
   names([](Index& i) { i.lengths[2] = 2; }, {"sequence pointer 2 is 10", "12 bytes", "set.bin"});
   names([](Index& i) { i.pointers[0] = -2; }, {"sequence pointer 0 is -2"});

@@ -36,7 +36,7 @@ TEST(JsonField, SaysWhatIsWrong) {
   EXPECT_TRUE(refused("nothing", {"not valid JSON", "at byte 2"}));
   EXPECT_TRUE(refused("{\"text\": \"\xFF\"}", {"not valid JSON", "ill-formed UTF-8"}));
   EXPECT_TRUE(refused(R"({"text": "\ud83d"})", {"not valid JSON", "surrogate"}));
-  EXPECT_TRUE(refused({"{\"text\": \"\"}\0{", 14}, {"its byte 13 is zero"}));
+  EXPECT_TRUE(refused({"{\"text\": \"\"}\0{", 14}, {"byte 13 is zero"}));
   EXPECT_TRUE(refused("[1]", {"is a JSON array, but must be an object"}));
   EXPECT_TRUE(refused("12", {"is a JSON number, but must be an object"}));
   EXPECT_TRUE(refused("{}", {"has no field \"text\", but no field at all"}));

@@ -98,11 +98,12 @@ TEST(WordPieceTraining, KeepsTheMostFrequentCharacters) {
 
 TEST(WordPieceTraining, SaysWhatCanNotBe) {
   EXPECT_TRUE(names_all(error_of([] { train_wordpiece({}, {}); }), {"no words in the text"}));
-  EXPECT_TRUE(names_all(
-      error_of([] {
-        train_wordpiece({{"abc", 1}}, {.vocab_size = 9});
-      }),
-      {"to have 9 tokens, but 5 special tokens and the 3 characters", "choose 10 or more"}));
+  EXPECT_TRUE(
+      names_all(error_of([] {
+                  train_wordpiece({{"abc", 1}}, {.vocab_size = 9});
+                }),
+                {"the requested vocabulary has 9 tokens, but 5 special tokens and the 3 characters",
+                 "choose 10 or more"}));
 }
 
 TEST(CountWords, CountsWordsAsTheTokenizerFindsThem) {
@@ -239,8 +240,9 @@ TEST(BpeTraining, SaysWhatCanNotBe) {
     return error_of([&] { train_bpe(words, {.vocab_size = vocab_size, .special = special}); });
   };
   EXPECT_TRUE(names_all(error_of([] { train_bpe({}, {}); }), {"there is no text"}));
-  EXPECT_TRUE(names_all(message(256, {"<s>"}),
-                        {"to have 256 tokens, but the 256 bytes and 1 special", "choose 257"}));
+  EXPECT_TRUE(names_all(
+      message(256, {"<s>"}),
+      {"the requested vocabulary has 256 tokens, but the 256 bytes and 1 special", "choose 257"}));
   EXPECT_TRUE(names_all(message(300, {"PAD"}), {"\"PAD\" must look like <...> or [...]"}));
   EXPECT_TRUE(names_all(message(300, {"<s>", "<s>"}), {"both \"<s>\""}));
   EXPECT_TRUE(names_all(message(300, {""}), {"\"\" must look like <...>"}));

@@ -234,7 +234,8 @@ TEST_F(FineTune, PairsOfTextsNeedTwoTokenTypesOrNone) {
 TEST_F(FineTune, WhatHoldsOutNoTextIsRefused) {
   RunConfig run = config(SmallKind::classifier, "run");
   run.data.eval_fraction = 0.001;  // of 200
-  expect_error([&] { open_training_data(run); }, {"texts.tsv: texts [200, 200) are none"});
+  expect_error([&] { open_training_data(run); },
+               {"texts.tsv: the range of texts [200, 200) is empty"});
 }
 
 /// Takes from a checkpoint what earlier versions did not write.
