@@ -55,19 +55,23 @@ ModelClass model_class_of(std::string_view name, const std::string& where) {
 }
 
 ModelClass model_class_of(const ModelConfig& config) {
-  const bool bert = config.kind == ModelKind::bert;
   require_expressible(config.positions == Positions::learned, "model.positions is rotary",
                       "GPT-2 and BERT learn an embedding of each position");
   require_expressible(config.attention_window == 0 || config.attention_window >= config.seq_length,
                       fmt::format("model.attention_window is {}", config.attention_window),
                       "attention of GPT-2 and BERT reaches all of the text");
-  require_expressible(bert || config.pre_norm(), "model.norm is post",
-                      "GPT-2 normalises before each branch");
-  require_expressible(!bert || !config.pre_norm(), "model.norm is pre",
-                      "BERT normalises after each residual sum");
-  if (!bert) return ModelClass::gpt2_lm_head;
-  if (config.head == Head::classification) return ModelClass::bert_classification;
-  return config.next_sentence ? ModelClass::bert_pretraining : ModelClass::bert_masked_lm;
+  switch (config.kind) {  // no default: the compiler names an architecture without a mapping
+    case ModelKind::gpt:
+      require_expressible(config.pre_norm(), "model.norm is post",
+                          "GPT-2 normalizes before each branch");
+      return ModelClass::gpt2_lm_head;
+    case ModelKind::bert:
+      require_expressible(!config.pre_norm(), "model.norm is pre",
+                          "BERT normalizes after each residual sum");
+      if (config.head == Head::classification) return ModelClass::bert_classification;
+      return config.next_sentence ? ModelClass::bert_pretraining : ModelClass::bert_masked_lm;
+  }
+  fail("{} is not an architecture", static_cast<int>(config.kind));
 }
 
 }  // namespace tessera

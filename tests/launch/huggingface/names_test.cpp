@@ -98,9 +98,9 @@ TEST(InteropNames, WhatNoClassComputesIsRefusedByItsKey) {
   refused(small_gpt(), [](ModelConfig& model) { model.attention_window = 4; },
           {"model.attention_window is 4"});
   refused(small_gpt(), [](ModelConfig& model) { model.norm = NormPosition::post; },
-          {"model.norm is post", "GPT-2 normalises before"});
+          {"model.norm is post", "GPT-2 normalizes before"});
   refused(small_masked_lm(), [](ModelConfig& model) { model.norm = NormPosition::pre; },
-          {"model.norm is pre", "BERT normalises after"});
+          {"model.norm is pre", "BERT normalizes after"});
   ModelConfig whole = small_gpt();
   whole.attention_window = whole.seq_length;  // hides nothing
   EXPECT_EQ(model_class_of(whole), ModelClass::gpt2_lm_head);
