@@ -1,14 +1,15 @@
 #include "launch/tokenizers/sentencepiece/sentencepiece_model.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <limits>
+#include <protozero/pbf_reader.hpp>
+#include <protozero/pbf_writer.hpp>
 #include <unordered_set>
 
 #include "core/checked.h"
 #include "core/error.h"
 #include "launch/support/text/json.h"
-#include "launch/tokenizers/sentencepiece/protobuf.h"
 #include "launch/tokenizers/sentencepiece/sentencepiece_charsmap.h"
 #include "launch/tokenizers/text/bert_text.h"
 #include "launch/tokenizers/wordpiece/wordpiece_vocabulary.h"
@@ -19,26 +20,74 @@ namespace {
 using Model = SentencePieceModel;
 using Type = Model::PieceType;
 
-/// Calls `body` with each field of a message.
+/// The current field of a message. The functions throw, starting with `where`, if the field has
+/// another wire type.
+struct Field {
+  protozero::pbf_reader& reader;
+  const std::string& where;
+
+  uint32_t number() const { return reader.tag(); }
+
+  void require_type(protozero::pbf_wire_type type) const {
+    require(reader.wire_type() == type, "{}: field {} has wire type {} instead of {}", where,
+            number(), static_cast<int>(reader.wire_type()), static_cast<int>(type));
+  }
+  int32_t as_int() const {
+    require_type(protozero::pbf_wire_type::varint);
+    const int64_t value = reader.get_int64();
+    require(std::numeric_limits<int32_t>::min() <= value &&
+                value <= std::numeric_limits<int32_t>::max(),
+            "{}: field {} is {}, which has more than 32 bits", where, number(), value);
+    return static_cast<int32_t>(value);
+  }
+  bool as_bool() const {
+    const int32_t value = as_int();
+    require(value == 0 || value == 1, "{}: field {} is {} instead of 0 or 1", where, number(),
+            value);
+    return value == 1;
+  }
+  float as_float() const {
+    require_type(protozero::pbf_wire_type::fixed32);
+    return reader.get_float();
+  }
+  std::string_view as_bytes() const {
+    require_type(protozero::pbf_wire_type::length_delimited);
+    const protozero::data_view bytes = reader.get_view();
+    return {bytes.data(), bytes.size()};
+  }
+};
+
+/// Calls `body` with each field of an untrusted message whose number is in `known`. Skips others.
 template <typename Body>
-void for_each_field(std::string_view message, const std::string& where, Body&& body) {
-  ProtobufReader reader(message, where);
-  for (ProtobufField field; reader.next(field);) body(field);
+void for_each_field(std::string_view message, const std::string& where,
+                    std::initializer_list<uint32_t> known, Body&& body) {
+  try {
+    protozero::pbf_reader reader(message.data(), message.size());
+    while (reader.next()) {
+      if (std::find(known.begin(), known.end(), reader.tag()) == known.end()) {
+        reader.skip();
+      } else {
+        body(Field{reader, where});
+      }
+    }
+  } catch (const protozero::exception& error) {
+    fail("{}: is damaged: {}", where, error.what());
+  }
 }
 
-Type piece_type(const ProtobufField& field, const std::string& where) {
-  const int32_t type = field.as_int(where);
-  require(1 <= type && type <= 6, "{}: has type {}, but must have 1 to 6", where, type);
+Type piece_type(const Field& field) {
+  const int32_t type = field.as_int();
+  require(1 <= type && type <= 6, "{}: has type {}, but must have 1 to 6", field.where, type);
   return static_cast<Type>(type);
 }
 
 Model::Piece read_piece(std::string_view message, size_t index, const std::string& source) {
   const std::string where = fmt::format("{}: piece {}", source, index);
   Model::Piece piece;
-  for_each_field(message, where, [&](const ProtobufField& field) {
-    if (field.number == 1) piece.text = field.as_bytes(where);
-    if (field.number == 2) piece.score = field.as_float(where);
-    if (field.number == 3) piece.type = piece_type(field, where);
+  for_each_field(message, where, {1, 2, 3}, [&](const Field& field) {
+    if (field.number() == 1) piece.text = field.as_bytes();
+    if (field.number() == 2) piece.score = field.as_float();
+    if (field.number() == 3) piece.type = piece_type(field);
   });
   const std::string& text = piece.text;
   require(!text.empty() && text.size() <= kMaxTokenBytes, "{}: has {} bytes, but must have 1 to {}",
@@ -51,38 +100,38 @@ Model::Piece read_piece(std::string_view message, size_t index, const std::strin
 
 void read_trainer_spec(std::string_view message, const std::string& source, Model& model) {
   const std::string where = source + ": its training";
-  const auto text = [&](const ProtobufField& field) {
-    const std::string_view bytes = field.as_bytes(where);
+  const auto text = [&](const Field& field) {
+    const std::string_view bytes = field.as_bytes();
     require(bytes.size() <= kMaxTokenBytes && count_invalid_utf8(bytes) == 0 &&
                 bytes.find('\0') == std::string_view::npos,
-            "{}: field {} is not a name", where, field.number);
+            "{}: field {} is not a name", where, field.number());
     return std::string(bytes);
   };
-  for_each_field(message, where, [&](const ProtobufField& field) {
-    if (field.number == 3) {
-      const int32_t algorithm = field.as_int(where);
+  for_each_field(message, where, {3, 24, 35, 44, 45, 46, 47, 48}, [&](const Field& field) {
+    if (field.number() == 3) {
+      const int32_t algorithm = field.as_int();
       require(algorithm == 1 || algorithm == 2,
               "{}: is a model of kind {}, but only unigram (1) and BPE (2) are supported", source,
               algorithm);
       model.algorithm = static_cast<Model::Algorithm>(algorithm);
     }
-    if (field.number == 24) model.whitespace_as_suffix = field.as_bool(where);
-    if (field.number == 35) model.byte_fallback = field.as_bool(where);
-    if (field.number == 44) model.unknown_surface = text(field);
-    if (field.number == 45) model.unknown = text(field);
-    if (field.number == 46) model.start = text(field);
-    if (field.number == 47) model.end = text(field);
-    if (field.number == 48) model.padding = text(field);
+    if (field.number() == 24) model.whitespace_as_suffix = field.as_bool();
+    if (field.number() == 35) model.byte_fallback = field.as_bool();
+    if (field.number() == 44) model.unknown_surface = text(field);
+    if (field.number() == 45) model.unknown = text(field);
+    if (field.number() == 46) model.start = text(field);
+    if (field.number() == 47) model.end = text(field);
+    if (field.number() == 48) model.padding = text(field);
   });
 }
 
 void read_normalization(std::string_view message, const std::string& where,
                         Model::Normalization& normalization) {
-  for_each_field(message, where, [&](const ProtobufField& field) {
-    if (field.number == 2) normalization.charsmap = field.as_bytes(where);
-    if (field.number == 3) normalization.dummy_prefix = field.as_bool(where);
-    if (field.number == 4) normalization.remove_extra_whitespaces = field.as_bool(where);
-    if (field.number == 5) normalization.escape_whitespaces = field.as_bool(where);
+  for_each_field(message, where, {2, 3, 4, 5}, [&](const Field& field) {
+    if (field.number() == 2) normalization.charsmap = field.as_bytes();
+    if (field.number() == 3) normalization.dummy_prefix = field.as_bool();
+    if (field.number() == 4) normalization.remove_extra_whitespaces = field.as_bool();
+    if (field.number() == 5) normalization.escape_whitespaces = field.as_bool();
   });
 }
 
@@ -170,13 +219,11 @@ std::string cuts_of(const Model& model, const CharsmapFacts& facts) {
   return has_mark ? facts.spaces : "";
 }
 
-std::string serialized(const Model::Normalization& rules) {
-  std::string message;
-  append_bytes(message, 2, rules.charsmap);
-  append_varint(message, 3, rules.dummy_prefix ? 1 : 0);
-  append_varint(message, 4, rules.remove_extra_whitespaces ? 1 : 0);
-  append_varint(message, 5, rules.escape_whitespaces ? 1 : 0);
-  return message;
+void write(protozero::pbf_writer message, const Model::Normalization& rules) {
+  message.add_bytes(2, rules.charsmap);
+  message.add_bool(3, rules.dummy_prefix);
+  message.add_bool(4, rules.remove_extra_whitespaces);
+  message.add_bool(5, rules.escape_whitespaces);
 }
 
 }  // namespace
@@ -190,27 +237,28 @@ std::optional<int32_t> SentencePieceModel::find_symbol(std::string_view text) co
 }
 
 std::string SentencePieceModel::serialized() const {
-  std::string message;
+  std::string bytes;
+  protozero::pbf_writer message(bytes);
   for (const Piece& piece : pieces) {
-    std::string part;
-    append_bytes(part, 1, piece.text);
-    append_float(part, 2, piece.score);
-    append_varint(part, 3, static_cast<uint64_t>(piece.type));
-    append_bytes(message, 1, part);
+    protozero::pbf_writer part(message, 1);
+    part.add_bytes(1, piece.text);
+    part.add_float(2, piece.score);
+    part.add_enum(3, static_cast<int32_t>(piece.type));
   }
-  std::string training;
-  append_varint(training, 3, static_cast<uint64_t>(algorithm));
-  append_varint(training, 24, whitespace_as_suffix ? 1 : 0);
-  append_varint(training, 35, byte_fallback ? 1 : 0);
-  if (unknown_surface) append_bytes(training, 44, *unknown_surface);
-  if (unknown) append_bytes(training, 45, *unknown);
-  if (start) append_bytes(training, 46, *start);
-  if (end) append_bytes(training, 47, *end);
-  if (padding) append_bytes(training, 48, *padding);
-  append_bytes(message, 2, training);
-  append_bytes(message, 3, tessera::serialized(normalization));
-  if (denormalization) append_bytes(message, 5, tessera::serialized(*denormalization));
-  return message;
+  {
+    protozero::pbf_writer training(message, 2);
+    training.add_enum(3, static_cast<int32_t>(algorithm));
+    training.add_bool(24, whitespace_as_suffix);
+    training.add_bool(35, byte_fallback);
+    if (unknown_surface) training.add_bytes(44, *unknown_surface);
+    if (unknown) training.add_bytes(45, *unknown);
+    if (start) training.add_bytes(46, *start);
+    if (end) training.add_bytes(47, *end);
+    if (padding) training.add_bytes(48, *padding);
+  }
+  write({message, 3}, normalization);
+  if (denormalization) write({message, 5}, *denormalization);
+  return bytes;
 }
 
 SentencePieceModel parse_sentencepiece_model(std::string_view bytes, const std::string& source) {
@@ -218,22 +266,22 @@ SentencePieceModel parse_sentencepiece_model(std::string_view bytes, const std::
           "{}: has {} bytes, but a SentencePiece model has at most {}: is this one?", source,
           bytes.size(), kMaxSentencePieceBytes);
   Model model;
-  for_each_field(bytes, source, [&](const ProtobufField& field) {
-    switch (field.number) {
+  for_each_field(bytes, source, {1, 2, 3, 5}, [&](const Field& field) {
+    switch (field.number()) {
       case 1:
         require(model.pieces.size() < kMaxPieces, "{}: has more than {} pieces", source,
                 kMaxPieces);
-        model.pieces.push_back(read_piece(field.as_bytes(source), model.pieces.size(), source));
+        model.pieces.push_back(read_piece(field.as_bytes(), model.pieces.size(), source));
         break;
       case 2:
-        read_trainer_spec(field.as_bytes(source), source, model);
+        read_trainer_spec(field.as_bytes(), source, model);
         break;
       case 3:
-        read_normalization(field.as_bytes(source), source, model.normalization);
+        read_normalization(field.as_bytes(), source, model.normalization);
         break;
       case 5:
         if (!model.denormalization) model.denormalization.emplace();
-        read_normalization(field.as_bytes(source), source, *model.denormalization);
+        read_normalization(field.as_bytes(), source, *model.denormalization);
         break;
       default:  // self-tests of the model, and fields of later versions
         break;
