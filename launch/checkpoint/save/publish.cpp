@@ -27,20 +27,6 @@ void attempt(std::vector<std::string>& problems, Action&& action) {
   }
 }
 
-// For file systems that cannot exchange two folders. Between the two renames the step has no
-// folder; its earlier checkpoint is only in the hidden one.
-void replace_in_two_steps(const fs::path& temporary, const fs::path& target,
-                          const fs::path& replaced, const SaveObserver& observer) {
-  rename_path(target, replaced);
-  try {
-    observe(observer, "during_swap");
-    rename_path(temporary, target);
-  } catch (...) {
-    rename_path(replaced, target);
-    throw;
-  }
-}
-
 bool looks_whole(const fs::path& step_folder) {
   try {
     const Manifest manifest = read_manifest(step_folder);
@@ -61,15 +47,10 @@ bool looks_whole(const fs::path& step_folder) {
 std::optional<fs::path> name_checkpoint(const HiddenFolder& temporary, const std::string& id,
                                         const SaveObserver& observer, bool may_exchange) {
   const fs::path folder = temporary.path.parent_path();
-  const fs::path target = folder / step_name(temporary.step);
-  if (!fs::exists(target)) {
-    rename_path(temporary.path, target);
-    return std::nullopt;
-  }
-  if (may_exchange && exchange_paths(temporary.path, target)) return temporary.path;
-  const fs::path earlier = folder / hidden_name(temporary.step, HiddenKind::replaced, id);
-  replace_in_two_steps(temporary.path, target, earlier, observer);
-  return earlier;
+  const fs::path replaced = folder / hidden_name(temporary.step, HiddenKind::replaced, id);
+  return swap_in_folder(
+      temporary.path, folder / step_name(temporary.step), replaced,
+      [&](const fs::path&) { observe(observer, "during_swap"); }, may_exchange);
 }
 
 std::vector<std::string> clean_up_after_dead_saves(const fs::path& checkpoints) {

@@ -15,10 +15,8 @@ namespace tessera {
 using SaveObserver = std::function<void(const char* point)>;
 
 /// Renames the checkpoint at `temporary`, which is complete and on disk, to its step's name.
-/// Returns the new path of an earlier checkpoint of the step, if there was one. That one stays
-/// intact under some name; delete it only after sync_folder() has put the new name on disk. If it
-/// throws, nothing was renamed. `may_exchange` = false forces the path for file systems that cannot
-/// exchange two folders atomically.
+/// Returns and throws as swap_in_folder() does. Clean-up restores an earlier checkpoint that a dead
+/// save left without a name.
 std::optional<std::filesystem::path> name_checkpoint(const HiddenFolder& temporary,
                                                      const std::string& id,
                                                      const SaveObserver& observer,

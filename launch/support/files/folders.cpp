@@ -16,6 +16,15 @@ namespace tessera {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+/// Atomic. Returns false if the file system does not support this.
+bool exchange_paths(const fs::path& a, const fs::path& b) {
+  return renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
+}
+
+}  // namespace
+
 void sync_folder(const fs::path& folder) {
   const FileDescriptor file(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (file.get() < 0) fail_with_errno("open", folder);
@@ -35,10 +44,6 @@ void rename_path(const fs::path& from, const fs::path& to) {
   require(!error, "cannot rename {} to {}: {}", from.string(), to.string(), error.message());
 }
 
-bool exchange_paths(const fs::path& a, const fs::path& b) {
-  return renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
-}
-
 void rename_to_new(const fs::path& from, const fs::path& to) {
   if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
   const int reason = errno;
@@ -47,6 +52,34 @@ void rename_to_new(const fs::path& from, const fs::path& to) {
   require(!fs::exists(fs::symlink_status(to)), "cannot rename {} to {}, which exists",
           from.string(), to.string());
   rename_path(from, to);
+}
+
+std::optional<fs::path> swap_in_folder(const fs::path& staged, const fs::path& target,
+                                       const fs::path& aside,
+                                       const std::function<void(const fs::path& earlier)>& check,
+                                       bool may_exchange) {
+  if (!fs::exists(fs::symlink_status(target))) {
+    rename_to_new(staged, target);
+    return std::nullopt;
+  }
+  if (may_exchange && exchange_paths(staged, target)) {
+    try {
+      check(staged);
+    } catch (...) {
+      if (!exchange_paths(staged, target)) rename_path(staged, aside);
+      throw;
+    }
+    return staged;
+  }
+  rename_path(target, aside);
+  try {
+    check(aside);
+    rename_to_new(staged, target);
+  } catch (...) {
+    rename_to_new(aside, target);
+    throw;
+  }
+  return aside;
 }
 
 void delete_folder(const fs::path& folder) {

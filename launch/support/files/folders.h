@@ -1,6 +1,8 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
 
 namespace tessera {
@@ -18,11 +20,23 @@ void rename_path(const std::filesystem::path& from, const std::filesystem::path&
 /// file systems without this check, it may replace an empty folder created in the meantime.
 void rename_to_new(const std::filesystem::path& from, const std::filesystem::path& to);
 
+/// Renames the folder `staged`, which is complete and on disk, to `target`. Returns the new path of
+/// the folder that was there, or nullopt if there was none; delete it only after sync_folder() has
+/// put the new name on disk. If the file system can exchange two folders and `may_exchange` is
+/// true, the swap is atomic and the earlier folder is at `staged`. Otherwise the earlier folder
+/// moves to `aside` first, and for a moment nothing is at `target`.
+///
+/// Calls `check` with the earlier folder's path once that is no longer at `target`. If `check` or a
+/// rename throws, swaps back, so that `target` is as before; should even that fail, the earlier
+/// folder is at `aside`.
+std::optional<std::filesystem::path> swap_in_folder(
+    const std::filesystem::path& staged, const std::filesystem::path& target,
+    const std::filesystem::path& aside,
+    const std::function<void(const std::filesystem::path& earlier)>& check,
+    bool may_exchange = true);
+
 /// Deletes a folder and its contents. Throws, naming the folder.
 void delete_folder(const std::filesystem::path& folder);
-
-/// Exchanges two folders atomically. Returns false if the file system does not support this.
-bool exchange_paths(const std::filesystem::path& a, const std::filesystem::path& b);
 
 /// Creates the parent folders of a file with this path. Throws, naming the folder, on failure.
 void create_folder_of(const std::string& path);

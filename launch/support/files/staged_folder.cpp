@@ -67,41 +67,16 @@ void StagedFolder::require_replaceable(const fs::path& folder) const {
 
 void StagedFolder::publish(bool may_exchange) {
   sync_folder(staged_);
-  if (!replaces_ || type_of(path_) == fs::file_type::not_found) {
-    rename_to_new(staged_, path_);
-    published_ = true;
-  } else if (may_exchange && exchange_paths(staged_, path_)) {
-    exchange();
+  std::optional<fs::path> earlier;
+  if (replaces_) {
+    const auto check = [this](const fs::path& found) { require_replaceable(found); };
+    earlier = swap_in_folder(staged_, path_, hidden("replaced"), check, may_exchange);
   } else {
-    replace_in_two_steps();
-  }
-  sync_folder(path_.has_parent_path() ? path_.parent_path() : fs::path("."));
-}
-
-/// The old content of PATH is now at staged_. Swap back if it is not what the constructor saw.
-void StagedFolder::exchange() {
-  published_ = true;
-  try {
-    require_replaceable(staged_);
-  } catch (...) {
-    published_ = !exchange_paths(staged_, path_);
-    throw;
-  }
-  delete_folder(staged_);
-}
-
-void StagedFolder::replace_in_two_steps() {
-  const fs::path earlier = hidden("replaced");
-  rename_path(path_, earlier);
-  try {
-    require_replaceable(earlier);
     rename_to_new(staged_, path_);
-  } catch (...) {
-    rename_to_new(earlier, path_);
-    throw;
   }
   published_ = true;
-  delete_folder(earlier);
+  sync_folder(path_.has_parent_path() ? path_.parent_path() : fs::path("."));
+  if (earlier) delete_folder(*earlier);
 }
 
 }  // namespace tessera

@@ -33,15 +33,13 @@ class StagedFolder {
  private:
   std::filesystem::path hidden(const char* what) const;
   void require_replaceable(const std::filesystem::path& folder) const;
-  void exchange();
-  void replace_in_two_steps();
 
   std::filesystem::path path_;
   KeepReason keep_reason_;
   std::string id_;
   std::filesystem::path staged_;
   bool replaces_ = false;
-  bool published_ = false;  ///< true: staged_ is not, or no longer, the new folder
+  bool published_ = false;
 };
 
 }  // namespace tessera
