@@ -15,8 +15,8 @@ Block::Block(ParameterStore& store, const std::string& name, const ModelConfig& 
       mlp_(store, name + ".mlp", config, gelu, tp) {}
 
 Tensor Block::finish(const StepContext& ctx, const Tensor& branch, const Tensor& x) {
-  const auto [attended, input] =
-      attention_residual_.output_to(mlp_residual_, ctx, branch, attention_.output_bias(), x);
+  const auto [attended, input] = attention_residual_.output_and_next_input(
+      mlp_residual_, ctx, branch, attention_.output_bias(), x);
   return mlp_residual_.output(ctx, mlp_.forward(ctx, input), mlp_.output_bias(), attended);
 }
 

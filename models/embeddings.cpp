@@ -20,7 +20,7 @@ Parameter* declare_table(ParameterStore& store, const ModelConfig& config, const
 }
 
 /// The ids of the local rows.
-Tensor held_ids(const StepContext& ctx, const Tensor& ids) {
+Tensor local_ids(const StepContext& ctx, const Tensor& ids) {
   return ctx.rows.local_of(ids.view({ids.numel()}));
 }
 
@@ -54,11 +54,11 @@ Tensor Embeddings::forward(const StepContext& ctx, const Tensor& tokens, const T
   const TraceRange range("embeddings");
   Tensor x = words_.forward(ctx, tokens);
   if (positions_ != nullptr) {
-    position_ids_ = held_ids(ctx, positions);
+    position_ids_ = local_ids(ctx, positions);
     embedding_add(x, position_ids_, positions_->value, x);
   }
   if (token_types_ != nullptr) {
-    type_ids_ = held_ids(ctx, token_types);
+    type_ids_ = local_ids(ctx, token_types);
     embedding_add(x, type_ids_, token_types_->value, x);
   }
   if (norm_) x = norm_->forward(ctx, x);

@@ -24,8 +24,9 @@ Tensor Residual::output(const StepContext& ctx, const Tensor& branch, const Tens
   return branch;
 }
 
-Residual::Handover Residual::output_to(Residual& next, const StepContext& ctx, const Tensor& branch,
-                                       const Tensor& bias, const Tensor& x) {
+Residual::OutputAndInput Residual::output_and_next_input(Residual& next, const StepContext& ctx,
+                                                         const Tensor& branch, const Tensor& bias,
+                                                         const Tensor& x) {
   if (!pre_norm_) {
     const Tensor y = output(ctx, branch, bias, x);
     return {y, y};

@@ -26,13 +26,13 @@ class Residual {
   /// undefined.
   Tensor output(const StepContext& ctx, const Tensor& branch, const Tensor& bias, const Tensor& x);
 
-  struct Handover {
+  struct OutputAndInput {
     Tensor y, input;
   };
   /// Returns y and next.input(y). Fuses the residual sum of this branch with the norm that follows
   /// it, whichever of the two residuals owns the norm.
-  Handover output_to(Residual& next, const StepContext& ctx, const Tensor& branch,
-                     const Tensor& bias, const Tensor& x);
+  OutputAndInput output_and_next_input(Residual& next, const StepContext& ctx, const Tensor& branch,
+                                       const Tensor& bias, const Tensor& x);
 
   /// Replaces the gradient (B, T, C) of y by that of x. `branch` has backward(ctx, dy, dx).
   template <typename Branch>

@@ -16,10 +16,10 @@ int64_t count(const std::vector<Tensor>& tensors) {
 }  // namespace
 
 LocalRowGradients::LocalRowGradients(const ParameterStore& store, Communicator& tp) : tp_(tp) {
-  const auto of_held_rows = [](const Parameter& p) {
+  const auto of_local_rows = [](const Parameter& p) {
     return p.gradient_rows == GradientRows::local;
   };
-  for (const ShardRange& range : store.shard_ranges_by(of_held_rows)) {
+  for (const ShardRange& range : store.shard_ranges_by(of_local_rows)) {
     if (!range.property) continue;
     (range.shard.grad.numel() < kAlone ? together_ : alone_).push_back(range.shard.grad);
   }

@@ -93,11 +93,11 @@ std::vector<std::string> unused_weights(const Checkpoint& checkpoint,
 }  // namespace
 
 std::vector<LocalTensor> local_tensors(const ParameterStore& store) {
-  std::vector<LocalTensor> held;
+  std::vector<LocalTensor> tensors;
   for (const Parameter& parameter : store.parameters()) {
     const auto hold = [&](const std::string& name, const char* kind, const Box& box,
                           const Tensor& piece) {
-      held.push_back({name, kind, parameter.global_shape, box, piece});
+      tensors.push_back({name, kind, parameter.global_shape, box, piece});
     };
     const auto hold_owned = [&](const std::string& name, const char* kind, const Tensor& run) {
       for_each_owned_box(parameter, run, [&](const Box& box, const Tensor& piece) {
@@ -113,7 +113,7 @@ std::vector<LocalTensor> local_tensors(const ParameterStore& store) {
     hold_owned(parameter.name + kExpAvg, kOptimizerKind, parameter.optimizer_shard.exp_avg);
     hold_owned(parameter.name + kExpAvgSq, kOptimizerKind, parameter.optimizer_shard.exp_avg_sq);
   }
-  return held;
+  return tensors;
 }
 
 std::string not_finite_parameter(const ParameterStore& store) {

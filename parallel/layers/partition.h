@@ -12,10 +12,10 @@ namespace tessera {
 Range even_range(int64_t total, int parts, int index, std::string_view what);
 
 /// The shard of a vocabulary of any size on one tensor rank. Every rank has memory for `padded`
-/// rows, the same number on all ranks, and has the global rows `held`. The last ranks may have
+/// rows, the same number on all ranks, and has the global rows `local`. The last ranks may have
 /// fewer, or none.
 struct VocabPartition {
-  Range held;
+  Range local;
   int64_t padded = 0;
 };
 

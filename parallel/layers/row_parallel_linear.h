@@ -37,7 +37,7 @@ class RowParallelLinear {
 
  private:
   /// Accumulates from dy of the local rows and of all rows.
-  void add_gradients(const StepContext& ctx, const Tensor& held, const Tensor& all);
+  void add_gradients(const StepContext& ctx, const Tensor& local, const Tensor& all);
 
   Communicator& tp_;
   Parameter* weight_;          // (out_features, in_features)

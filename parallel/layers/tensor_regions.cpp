@@ -17,9 +17,9 @@ Tensor share_of(const StepContext& ctx, const Tensor& padded) {
   return padded.slice(begin, begin + ctx.rows.chunk());
 }
 
-/// The real rows of a share, in the shape of `held`.
-Tensor real_rows(const Tensor& share, const Tensor& held) {
-  return share.slice(0, held.numel() / held.dim(-1)).view(held.shape());
+/// The real rows of a share, in the shape of `local`.
+Tensor real_rows(const Tensor& share, const Tensor& local) {
+  return share.slice(0, local.numel() / local.dim(-1)).view(local.shape());
 }
 
 /// A pending sum whose result must be copied out of its scratch memory.
@@ -48,12 +48,12 @@ class SumToCopy final : public PendingCollective {
 
 }  // namespace
 
-AllRows::AllRows(const StepContext& ctx, const Tensor& held, Communicator& tp) : rows_(held) {
+AllRows::AllRows(const StepContext& ctx, const Tensor& local, Communicator& tp) : rows_(local) {
   if (!ctx.rows.split()) return;
-  const Tensor padded = allocate_padded(ctx, held), share = share_of(ctx, padded);
-  copy(held, real_rows(share, held));
+  const Tensor padded = allocate_padded(ctx, local), share = share_of(ctx, padded);
+  copy(local, real_rows(share, local));
   gathering_ = tp.all_gather_async(share, padded);
-  rows_ = padded.slice(0, ctx.rows.rows).view(ctx.rows.global_shape_of(held.shape()));
+  rows_ = padded.slice(0, ctx.rows.rows).view(ctx.rows.global_shape_of(local.shape()));
 }
 
 const Tensor& AllRows::wait() {
@@ -75,17 +75,17 @@ std::unique_ptr<PendingCollective> RegionSum::start() {
                                      real_rows(share_, out_), out_);
 }
 
-Tensor chosen_rows(const StepContext& ctx, const Tensor& held, const Tensor& rows,
+Tensor chosen_rows(const StepContext& ctx, const Tensor& local, const Tensor& rows,
                    Communicator& tp) {
-  const Tensor x = ctx.arena.allocate({rows.numel(), held.dim(-1)}, held.dtype());
-  gather_rows(held, rows, x, ctx.rows.local().begin);
+  const Tensor x = ctx.arena.allocate({rows.numel(), local.dim(-1)}, local.dtype());
+  gather_rows(local, rows, x, ctx.rows.local().begin);
   if (ctx.rows.split()) tp.all_reduce(x);  // each row is zero on all ranks but one
   return x;
 }
 
 void chosen_rows_backward(const StepContext& ctx, const Tensor& dx, const Tensor& rows,
-                          Tensor dheld) {
-  scatter_add_rows(dx, rows, dheld, ctx.rows.local().begin);
+                          Tensor dlocal) {
+  scatter_add_rows(dx, rows, dlocal, ctx.rows.local().begin);
 }
 
 }  // namespace tessera

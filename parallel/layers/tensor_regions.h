@@ -20,11 +20,11 @@ namespace tessera {
 /// The rows of all tensor ranks, gathered asynchronously.
 class AllRows {
  public:
-  /// Starts gathering (..., N, C) from the local rows `held` (..., n, C). Allocates the output in
+  /// Starts gathering (..., N, C) from the local rows `local` (..., n, C). Allocates the output in
   /// ctx.arena. Collective over `tp`.
-  AllRows(const StepContext& ctx, const Tensor& held, Communicator& tp);
+  AllRows(const StepContext& ctx, const Tensor& local, Communicator& tp);
 
-  /// Waits for the rows and returns them. Returns `held` itself if every rank has all rows.
+  /// Waits for the rows and returns them. Returns `local` itself if every rank has all rows.
   const Tensor& wait();
 
  private:
@@ -32,8 +32,8 @@ class AllRows {
   std::unique_ptr<PendingCollective> gathering_;  // null if nothing is pending
 };
 
-inline Tensor all_rows(const StepContext& ctx, const Tensor& held, Communicator& tp) {
-  return AllRows(ctx, held, tp).wait();
+inline Tensor all_rows(const StepContext& ctx, const Tensor& local, Communicator& tp) {
+  return AllRows(ctx, local, tp).wait();
 }
 
 /// The sum over the tensor ranks of each rank's partial result for all rows.
@@ -59,14 +59,14 @@ class RegionSum {
   Tensor share_;   // (chunk, C): this rank's share, in place
 };
 
-/// Gathers selected rows: returns x (M, C), the same on every rank, in ctx.arena. `held` (n, C) is
+/// Gathers selected rows: returns x (M, C), the same on every rank, in ctx.arena. `local` (n, C) is
 /// this rank's local rows; `rows` (M) int32 are indices into all rows. Collective over `tp`.
-Tensor chosen_rows(const StepContext& ctx, const Tensor& held, const Tensor& rows,
+Tensor chosen_rows(const StepContext& ctx, const Tensor& local, const Tensor& rows,
                    Communicator& tp);
 
-/// Backward of chosen_rows: dheld[row] += dx[m] for each selected row that is local. dx (M, C) is
+/// Backward of chosen_rows: dlocal[row] += dx[m] for each selected row that is local. dx (M, C) is
 /// the same on every rank.
 void chosen_rows_backward(const StepContext& ctx, const Tensor& dx, const Tensor& rows,
-                          Tensor dheld);
+                          Tensor dlocal);
 
 }  // namespace tessera

@@ -12,7 +12,7 @@ VocabParallelEmbedding::VocabParallelEmbedding(ParameterStore& store, const std:
     : tp_(tp), vocab_(partition_vocab(vocab_size, tp.size(), tp.rank())) {
   table_ = &store.declare({name,
                            {vocab_size, hidden_size},
-                           {0, vocab_.held},
+                           {0, vocab_.local},
                            Init::normal(init_stddev),
                            /*decay=*/true,
                            vocab_.padded});
@@ -26,7 +26,7 @@ Tensor VocabParallelEmbedding::forward(const StepContext& ctx, const Tensor& ids
   Tensor out = ctx.arena.allocate(ctx.rows.local_shape_of(shape), table_->value.dtype());
   const Arena::Scope scope(ctx.arena);
   RegionSum sum(ctx, out, tp_);
-  embedding_forward(ids, table_->value, vocab_.held, sum.part());
+  embedding_forward(ids, table_->value, vocab_.local, sum.part());
   sum.start()->wait();
   return out;
 }
@@ -34,7 +34,7 @@ Tensor VocabParallelEmbedding::forward(const StepContext& ctx, const Tensor& ids
 void VocabParallelEmbedding::backward(const StepContext& ctx, const Tensor& dout) {
   const TrafficScope traffic(Traffic::embedding);
   const Arena::Scope scope(ctx.arena);
-  embedding_backward(ids_, all_rows(ctx, dout, tp_), vocab_.held, table_->grad_to_add_to());
+  embedding_backward(ids_, all_rows(ctx, dout, tp_), vocab_.local, table_->grad_to_add_to());
 }
 
 }  // namespace tessera

@@ -24,7 +24,7 @@ void for_each_chunk(int64_t rows, Body&& body) {
 void VocabParallelLoss::declare_bias(ParameterStore& store, const std::string& name) {
   bias_ = &store.declare({name,
                           {table_.global_shape[0]},
-                          {0, vocab_.held},
+                          {0, vocab_.local},
                           Init::zeros(),
                           /*decay=*/false,
                           vocab_.padded});
@@ -44,7 +44,7 @@ VocabParallelLoss::Chunk VocabParallelLoss::forward_chunk(const StepContext& ctx
   const Tensor target_logit = statistics.slice(2, 3).view({rows});
 
   linear_forward(x, w, bias_value(), chunk.logits);
-  cross_entropy_statistics(chunk.logits, targets, vocab_.held.begin, vocab_.held.size(), row_max,
+  cross_entropy_statistics(chunk.logits, targets, vocab_.local.begin, vocab_.local.size(), row_max,
                            row_sum, target_logit);
   copy(row_max, global_max);
   tp_.all_reduce(global_max, ReduceOp::max);
@@ -76,7 +76,7 @@ void VocabParallelLoss::loss_and_gradient(const StepContext& ctx, const Tensor& 
     const Tensor dx_rows = dx.slice(begin, end);
     const Chunk chunk = forward_chunk(ctx, x_rows, target_rows, loss_sum, {});
     const Tensor& dlogits = chunk.logits;
-    cross_entropy_gradient(dlogits, target_rows, vocab_.held.begin, vocab_.held.size(),
+    cross_entropy_gradient(dlogits, target_rows, vocab_.local.begin, vocab_.local.size(),
                            chunk.log_sum_exp, scale);
     linear_backward_input(dlogits, table_.value, dx_rows);
     const auto summing = tp_.all_reduce_async(dx_rows);

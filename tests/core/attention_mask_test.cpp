@@ -141,13 +141,13 @@ TEST_P(AttentionMasks, BitsDoNotDependOnTensorRanks) {
   const AttentionRun whole(qkv.tensor, dout.tensor, options);
   for (const int64_t ranks : {heads / 2, heads}) {
     for (int64_t rank = 0; rank < ranks; ++rank) {
-      const Range held{rank * heads / ranks, (rank + 1) * heads / ranks};
-      options.first_head = held.begin;
-      const AttentionRun part(heads_of(qkv.tensor, held.begin, held.end).tensor,
-                              heads_of(dout.tensor, held.begin, held.end).tensor, options);
-      expect_same_bits(part.out.tensor, heads_of(whole.out.tensor, held.begin, held.end).tensor,
+      const Range local{rank * heads / ranks, (rank + 1) * heads / ranks};
+      options.first_head = local.begin;
+      const AttentionRun part(heads_of(qkv.tensor, local.begin, local.end).tensor,
+                              heads_of(dout.tensor, local.begin, local.end).tensor, options);
+      expect_same_bits(part.out.tensor, heads_of(whole.out.tensor, local.begin, local.end).tensor,
                        "out");
-      expect_same_bits(part.dqkv.tensor, heads_of(whole.dqkv.tensor, held.begin, held.end).tensor,
+      expect_same_bits(part.dqkv.tensor, heads_of(whole.dqkv.tensor, local.begin, local.end).tensor,
                        "dqkv");
     }
   }

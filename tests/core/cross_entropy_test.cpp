@@ -38,12 +38,12 @@ struct Sharded {
     const int64_t share = ceil_div(columns, ranks), width = share + 3;
     const auto values = to_doubles(logits.tensor);
     for (int64_t rank = 0; rank < ranks; ++rank) {
-      held.push_back(intersect({rank * share, (rank + 1) * share}, {0, columns}));
+      local_columns.push_back(intersect({rank * share, (rank + 1) * share}, {0, columns}));
       std::vector<double> local(static_cast<size_t>(rows * width), std::nan(""));
       for (int64_t n = 0; n < rows; ++n) {
-        for (int64_t v = 0; v < held.back().size(); ++v) {
+        for (int64_t v = 0; v < local_columns.back().size(); ++v) {
           local[static_cast<size_t>(n * width + v)] =
-              values[static_cast<size_t>(n * columns + held.back().begin + v)];
+              values[static_cast<size_t>(n * columns + local_columns.back().begin + v)];
         }
       }
       shards.push_back(from_doubles(local, {rows, width}, dtype));
@@ -51,7 +51,7 @@ struct Sharded {
   }
 
   TestTensor logits, targets;
-  std::vector<Range> held;
+  std::vector<Range> local_columns;
   std::vector<TestTensor> shards;
 };
 
@@ -63,8 +63,8 @@ struct Combined {
     for (const bool summing : {false, true}) {
       for (size_t rank = 0; rank < s.shards.size(); ++rank) {
         Statistics local(rows);
-        local.take(s.shards[rank].tensor, s.targets.tensor, s.held[rank].begin,
-                   s.held[rank].size());
+        local.take(s.shards[rank].tensor, s.targets.tensor, s.local_columns[rank].begin,
+                   s.local_columns[rank].size());
         for (size_t n = 0; n < max.size(); ++n) {
           const double row_max = local.max.tensor.span<float>()[n];
           if (!summing) max[n] = std::max(max[n], row_max);
@@ -107,13 +107,13 @@ TEST(CrossEntropy, ShardsMatchReference) {
         auto expected = reference::cross_entropy_gradient(logits, targets, columns);
         for (size_t rank = 0; rank < s.shards.size(); ++rank) {
           const Tensor& shard = s.shards[rank].tensor;
-          cross_entropy_gradient(shard, s.targets.tensor, s.held[rank].begin, s.held[rank].size(),
-                                 lse.tensor, kScale);
+          cross_entropy_gradient(shard, s.targets.tensor, s.local_columns[rank].begin,
+                                 s.local_columns[rank].size(), lse.tensor, kScale);
           std::vector<double> part;
           for (int64_t n = 0; n < kRows; ++n) {
             for (int64_t v = 0; v < shard.dim(1); ++v) {
-              const bool real = v < s.held[rank].size();
-              const int64_t at = n * columns + s.held[rank].begin + v;
+              const bool real = v < s.local_columns[rank].size();
+              const int64_t at = n * columns + s.local_columns[rank].begin + v;
               part.push_back(real ? kScale * expected[static_cast<size_t>(at)] : 0.0);
             }
           }

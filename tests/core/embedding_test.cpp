@@ -17,17 +17,17 @@ constexpr DType kDTypes[] = {DType::f32, DType::bf16};
 TEST(Embedding, ForwardCopiesLocalRowsOrZeros) {
   for (const DType dtype : kDTypes) {
     for (const int64_t columns : {1, 3, 17, 127, 769}) {
-      const Range held{5, 12};
+      const Range local{5, 12};
       const TestTensor table = random_tensor({8, columns}, dtype, 1);  // with a padding row
       const TestTensor ids = from_ints({{4, 5, 11, 12, 7, 7, -1, 0}}, {2, 4});
       const TestTensor out = random_tensor({2, 4, columns}, dtype, 2);
-      embedding_forward(ids.tensor, table.tensor, held, out.tensor);
+      embedding_forward(ids.tensor, table.tensor, local, out.tensor);
       const Tensor rows = out.tensor.view({8, columns});
       const TestTensor zeros({1, columns}, dtype);
       for (int64_t n = 0; n < 8; ++n) {
         const int32_t id = ids.tensor.span<int32_t>()[static_cast<size_t>(n)];
-        const Tensor expected = held.contains(id)
-                                    ? table.tensor.slice(id - held.begin, id - held.begin + 1)
+        const Tensor expected = local.contains(id)
+                                    ? table.tensor.slice(id - local.begin, id - local.begin + 1)
                                     : zeros.tensor;
         expect_same_bits(rows.slice(n, n + 1), expected, "row");
       }
@@ -37,27 +37,27 @@ TEST(Embedding, ForwardCopiesLocalRowsOrZeros) {
 
 TEST(Embedding, BackwardSumsInOrderOfIds) {
   constexpr int64_t kCount = 1200;
-  const Range held{3, 40};
+  const Range local{3, 40};
   const TestTensor ids = random_ints({kCount}, 0, 50, 1);
   for (const DType dtype : kDTypes) {
     for (const int64_t columns : {1, 3, 65, 769}) {
       const TestTensor dout = random_tensor({kCount, columns}, dtype, 2);
-      const TestTensor start = random_tensor({held.size() + 2, columns}, DType::f32, 3);
+      const TestTensor start = random_tensor({local.size() + 2, columns}, DType::f32, 3);
       // The order and precision are specified, so the bits are known.
       const TestTensor expected = copy_of(start.tensor);
       const auto values = to_doubles(dout.tensor);
       for (int64_t n = 0; n < kCount; ++n) {
         const int64_t id = ids.tensor.span<int32_t>()[static_cast<size_t>(n)];
-        if (!held.contains(id)) continue;
+        if (!local.contains(id)) continue;
         for (int64_t c = 0; c < columns; ++c) {
-          expected.tensor.data<float>()[(id - held.begin) * columns + c] +=
+          expected.tensor.data<float>()[(id - local.begin) * columns + c] +=
               static_cast<float>(values[static_cast<size_t>(n * columns + c)]);
         }
       }
       for (const int threads : {1, 2, 3}) {
         const ThreadCount count(threads);
         const TestTensor dtable = copy_of(start.tensor);
-        embedding_backward(ids.tensor, dout.tensor, held, dtable.tensor);
+        embedding_backward(ids.tensor, dout.tensor, local, dtable.tensor);
         expect_same_bits(dtable.tensor, expected.tensor, "dtable");
       }
     }

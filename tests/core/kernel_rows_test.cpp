@@ -21,14 +21,14 @@ constexpr DType kDTypes[] = {DType::f32, DType::bf16};
 
 /// table + the gradient of an embedding, from the reference.
 std::vector<double> with_gradient(const Tensor& table, const Tensor& ids, const Tensor& dout,
-                                  Range held) {
+                                  Range local) {
   auto sums = to_doubles(table);
   const auto gradient = to_doubles(dout);
   const auto width = static_cast<size_t>(table.dim(1));
   for (size_t n = 0; n < static_cast<size_t>(ids.numel()); ++n) {
     const int32_t id = ids.span<int32_t>()[n];
-    if (!held.contains(id)) continue;
-    const size_t row = static_cast<size_t>(id - held.begin) * width;
+    if (!local.contains(id)) continue;
+    const size_t row = static_cast<size_t>(id - local.begin) * width;
     for (size_t c = 0; c < width; ++c) sums[row + c] += gradient[n * width + c];
   }
   return sums;
@@ -49,16 +49,16 @@ TEST(KernelRows, EmbeddingGradientsOfFewAndManyTokensPerRow) {
     for (const EmbeddingCase& c : kCases) {
       SCOPED_TRACE(fmt::format("{}: {} tokens of {}, {} columns", to_string(dtype), c.count, c.ids,
                                c.columns));
-      const Range held{0, std::max(1, c.ids - 1)};  // the last is another rank's
+      const Range local{0, std::max(1, c.ids - 1)};  // the last is another rank's
       const TestTensor ids = random_ints({c.count}, 0, c.ids, 1);
       const TestTensor dout = random_tensor({c.count, c.columns}, dtype, 2);
-      const TestTensor start = random_tensor({held.size(), c.columns}, DType::f32, 3);
+      const TestTensor start = random_tensor({local.size(), c.columns}, DType::f32, 3);
       const TestTensor dtable = copy_of(start.tensor);
-      embedding_backward(ids.tensor, dout.tensor, held, dtable.tensor);
-      expect_close(dtable.tensor, with_gradient(start.tensor, ids.tensor, dout.tensor, held),
+      embedding_backward(ids.tensor, dout.tensor, local, dtable.tensor);
+      expect_close(dtable.tensor, with_gradient(start.tensor, ids.tensor, dout.tensor, local),
                    sum_tolerance(DType::f32, c.count), "dtable");
       const TestTensor again = copy_of(start.tensor);
-      embedding_backward(ids.tensor, dout.tensor, held, again.tensor);
+      embedding_backward(ids.tensor, dout.tensor, local, again.tensor);
       expect_same_bits(again.tensor, dtable.tensor, "again");
     }
   }

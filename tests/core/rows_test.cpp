@@ -55,10 +55,10 @@ TEST(Rows, RowsOutsideTheLocalPartAreZeros) {
   const TestTensor rows = test::from_ints(std::vector<int32_t>{6, 0, 3, 2}, {4});
   constexpr int64_t kFirst = 2;
   for (const DType dtype : kDTypes) {
-    for (const int64_t held : {0, 1, 3}) {
+    for (const int64_t local : {0, 1, 3}) {
       const TestTensor whole = random_tensor({7, 24}, dtype, 1),
                        dout = random_tensor({4, 24}, dtype, 2);
-      const TestTensor part = test::copy_of(whole.tensor.slice(kFirst, kFirst + held));
+      const TestTensor part = test::copy_of(whole.tensor.slice(kFirst, kFirst + local));
       const TestTensor out({4, 24}, dtype);
       gather_rows(part.tensor, rows.tensor, out.tensor, kFirst);
       auto expected_out = std::vector<double>(4 * 24);
@@ -66,7 +66,7 @@ TEST(Rows, RowsOutsideTheLocalPartAreZeros) {
       const auto x = to_doubles(whole.tensor), add = to_doubles(dout.tensor);
       for (size_t i = 0; i < expected_out.size(); ++i) {
         const int64_t row = rows.tensor.span<int32_t>()[i / 24];
-        if (row < kFirst || row >= kFirst + held) continue;
+        if (row < kFirst || row >= kFirst + local) continue;
         expected_out[i] = x[static_cast<size_t>(row) * 24 + i % 24];
         expected_sum[static_cast<size_t>(row - kFirst) * 24 + i % 24] += add[i];
       }

@@ -23,10 +23,10 @@ double sum_squares(const GradientNorm& norm) {
 void declare_and_fill(ParameterStore& store, const Communicator& tp,
                       const OptimizerSharding& sharding = {}) {
   const int64_t rows = 8 / tp.size();
-  const Range held = {tp.rank() * rows, (tp.rank() + 1) * rows};
+  const Range local = {tp.rank() * rows, (tp.rank() + 1) * rows};
   for (int i = 0; i < 3; ++i) {
-    store.declare({fmt::format("split{}", i), {8, 2}, {0, held}, {}, false, rows + 1});
-    store.declare({fmt::format("columns{}", i), {3, 8}, {1, held}});
+    store.declare({fmt::format("split{}", i), {8, 2}, {0, local}, {}, false, rows + 1});
+    store.declare({fmt::format("columns{}", i), {3, 8}, {1, local}});
     store.declare({fmt::format("common{}", i), {3}});
   }
   store.allocate(kCpu, DType::f32, StoreFor::training, sharding);

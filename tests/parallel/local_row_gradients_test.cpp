@@ -38,8 +38,8 @@ TEST(LocalRowGradientsTest, SumsThoseOverTheRanksAndNoOthers) {
       double value = 0.0;
       for (const Parameter& parameter : store.parameters()) {
         ++value;
-        const bool held = parameter.gradient_rows == GradientRows::local;
-        const double factor = held ? ranks * (ranks + 1) / 2 : tp.rank() + 1;
+        const bool local = parameter.gradient_rows == GradientRows::local;
+        const double factor = local ? ranks * (ranks + 1) / 2 : tp.rank() + 1;
         for (const double grad : test::to_doubles(parameter.grad)) {
           ASSERT_EQ(grad, value * factor) << parameter.name;
         }
@@ -60,10 +60,10 @@ TEST(LocalRowGradientsTest, OfSharedOptimizersOnlyWhatTheRankUpdates) {
       double value = 0.0;
       for (const Parameter& parameter : store.parameters()) {
         ++value;
-        const bool held = parameter.gradient_rows == GradientRows::local;
+        const bool local = parameter.gradient_rows == GradientRows::local;
         const auto grads = test::to_doubles(parameter.grad);
         for (int64_t i = 0; i < std::ssize(grads); ++i) {
-          const bool sum = held && parameter.optimizer_shard.elements.contains(i);
+          const bool sum = local && parameter.optimizer_shard.elements.contains(i);
           ASSERT_EQ(grads[static_cast<size_t>(i)], value * (sum ? 3 : tp.rank() + 1))
               << parameter.name << " " << i;
         }

@@ -22,9 +22,9 @@ TEST(Partition, AVocabularyOfAnySizeIsTiledAndPaddedAlike) {
       for (int index = 0; index < parts; ++index) {
         const VocabPartition part = partition_vocab(vocab, parts, index);
         EXPECT_EQ(part.padded, padded);
-        EXPECT_EQ(part.held.begin, next);
-        EXPECT_LE(part.held.size(), padded);
-        next = part.held.end;
+        EXPECT_EQ(part.local.begin, next);
+        EXPECT_LE(part.local.size(), padded);
+        next = part.local.end;
       }
       EXPECT_EQ(next, vocab) << vocab << " over " << parts;
       EXPECT_LT(padded * parts, vocab + 16 * parts + parts) << "more padding than alignment needs";

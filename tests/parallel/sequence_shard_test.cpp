@@ -21,11 +21,11 @@ TEST(SequenceShardTest, ShardsTileTheRowsInEqualChunks) {
 }
 
 TEST(SequenceShardTest, LastRanksMayHaveNoRows) {
-  const auto held = [](int index) { return SequenceShard{4, index, 5}.local(); };
-  EXPECT_EQ(held(0), (Range{0, 2}));
-  EXPECT_EQ(held(1), (Range{2, 4}));
-  EXPECT_EQ(held(2), (Range{4, 5}));
-  EXPECT_EQ(held(3), (Range{5, 5}));
+  const auto local = [](int index) { return SequenceShard{4, index, 5}.local(); };
+  EXPECT_EQ(local(0), (Range{0, 2}));
+  EXPECT_EQ(local(1), (Range{2, 4}));
+  EXPECT_EQ(local(2), (Range{4, 5}));
+  EXPECT_EQ(local(3), (Range{5, 5}));
 }
 
 TEST(SequenceShardTest, ViewsAndShapesAreLocal) {

@@ -24,9 +24,9 @@ constexpr int64_t kWidth = 12, kInner = 24, kVocab = 37;
 /// Row counts: zero, fewer than ranks, divisible by the ranks, and not divisible.
 constexpr int64_t kRows[] = {0, 1, 3, 4, 5, 8, 13};
 
-/// The rows `held` of a matrix with `kWidth` columns.
-std::vector<double> rows_of(const std::vector<double>& whole, Range held) {
-  return {whole.begin() + held.begin * kWidth, whole.begin() + held.end * kWidth};
+/// The rows `local` of a matrix with `kWidth` columns.
+std::vector<double> rows_of(const std::vector<double>& whole, Range local) {
+  return {whole.begin() + local.begin * kWidth, whole.begin() + local.end * kWidth};
 }
 
 /// A rank's arena and context for `rows` rows sharded over the ranks.
@@ -53,9 +53,9 @@ TEST(TensorRegions, GatheringGivesTheRowsOfAllRanks) {
         const test::TestTensor whole = test::random_tensor({rows, kWidth}, dtype, 1);
         test::run_device_ranks(ranks, [&](Communicator& tp) {
           Rank rank(tp, rows);
-          const test::TestTensor held = rank.local_of(whole.tensor);
-          const int64_t count = held.tensor.dim(0);
-          const Tensor all = all_rows(rank.ctx, held.tensor.view({1, count, kWidth}), tp);
+          const test::TestTensor local = rank.local_of(whole.tensor);
+          const int64_t count = local.tensor.dim(0);
+          const Tensor all = all_rows(rank.ctx, local.tensor.view({1, count, kWidth}), tp);
           EXPECT_EQ(all.shape(), (Shape{1, rows, kWidth}));
           test::expect_same_bits(all.view({rows, kWidth}), whole.tensor, "all rows");
         });
@@ -78,13 +78,13 @@ TEST(TensorRegions, OfASumEachRankGetsItsRows) {
       }
       test::run_device_ranks(ranks, [&](Communicator& tp) {
         Rank rank(tp, rows);
-        const Range held = rank.ctx.rows.local();
-        const test::TestTensor out({held.size(), kWidth}, DType::f32);
+        const Range local = rank.ctx.rows.local();
+        const test::TestTensor out({local.size(), kWidth}, DType::f32);
         RegionSum region(rank.ctx, out.tensor, tp);
         copy(part_of(tp.rank()).tensor, region.part());
         region.start()->wait();
         // Up to three roundings.
-        test::expect_close(out.tensor, rows_of(sum, held), 4 * test::unit_roundoff(DType::f32),
+        test::expect_close(out.tensor, rows_of(sum, local), 4 * test::unit_roundoff(DType::f32),
                            "sum");
       });
     }
@@ -106,13 +106,14 @@ TEST(TensorRegions, ChosenRowsAreWholeOnEveryRank) {
   for (const int ranks : {2, 4}) {
     test::run_device_ranks(ranks, [&](Communicator& tp) {
       Rank rank(tp, kCount);
-      const test::TestTensor held = rank.local_of(whole.tensor);
+      const test::TestTensor local = rank.local_of(whole.tensor);
       // A rank adds zeros for rows that are not local: the same bits.
-      test::expect_same_bits(chosen_rows(rank.ctx, held.tensor, chosen.tensor, tp), expected.tensor,
-                             "chosen rows");
-      const test::TestTensor dheld = rank.local_of(before.tensor);
-      chosen_rows_backward(rank.ctx, gradient.tensor, chosen.tensor, dheld.tensor);
-      test::expect_same_bits(dheld.tensor, rank.ctx.rows.local_of(dwhole.tensor), "their gradient");
+      test::expect_same_bits(chosen_rows(rank.ctx, local.tensor, chosen.tensor, tp),
+                             expected.tensor, "chosen rows");
+      const test::TestTensor dlocal = rank.local_of(before.tensor);
+      chosen_rows_backward(rank.ctx, gradient.tensor, chosen.tensor, dlocal.tensor);
+      test::expect_same_bits(dlocal.tensor, rank.ctx.rows.local_of(dwhole.tensor),
+                             "their gradient");
     });
   }
 }
@@ -235,9 +236,9 @@ TEST(TensorRegions, NoNumberOfRowsNeedsMoreRoomThanAllOfThem) {
       Arena arena(kMeta);
       StepContext ctx{arena};
       ctx.rows = SequenceShard{4, index}.of(rows);
-      const Tensor held(nullptr, {1, ctx.rows.local().size(), kWidth}, DType::bf16, kMeta);
+      const Tensor local(nullptr, {1, ctx.rows.local().size(), kWidth}, DType::bf16, kMeta);
       const Tensor padded(nullptr, {4 * ctx.rows.chunk(), kWidth}, DType::bf16, kMeta);
-      RegionSum sum(ctx, held, *self);
+      RegionSum sum(ctx, local, *self);
       EXPECT_EQ(sum.part().shape(), (Shape{1, rows, kWidth}));
       if (rows == kMost) most = arena.peak();
       EXPECT_LE(arena.peak(), most) << rows << " rows";

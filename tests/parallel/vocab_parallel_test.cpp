@@ -98,7 +98,7 @@ TEST_P(VocabParallel, LossAndGradientsAreTheTextbooks) {
                          4 * test::sum_tolerance(DType::f32, rows), "dtable");
       test::expect_close(biases.real_part(biases.grad), test::shard_of(expected.dbias, biases),
                          4 * test::sum_tolerance(DType::f32, rows), "dbias");
-      for (int64_t i = words.vocab().held.size(); i < words.vocab().padded; ++i) {
+      for (int64_t i = words.vocab().local.size(); i < words.vocab().padded; ++i) {
         for (const float g : parameter.grad.slice(i, i + 1).span<float>()) EXPECT_EQ(g, 0.0f);
       }
 

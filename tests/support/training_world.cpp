@@ -18,28 +18,32 @@ namespace tessera::test {
 namespace {
 
 /// Some elements of a parameter's shard, indexed in row-major order.
-struct Held {
+struct LocalValues {
   Range elements;
   Tensor data;
 };
-using PickHeld = std::function<Held(const Parameter&)>;
+using PickHeld = std::function<LocalValues(const Parameter&)>;
 
 /// Returns a parameter's whole shard if it is complete, otherwise the part that this rank owns.
-Held held(const Parameter& parameter, const Tensor& local, const Tensor& owned) {
+LocalValues local_values(const Parameter& parameter, const Tensor& local, const Tensor& owned) {
   if (!local.defined()) return {parameter.optimizer_shard.elements, owned};
   return {{0, parameter.real_shape().numel()}, parameter.real_part(local)};
 }
 
-Held masters(const Parameter& p) { return held(p, p.master, p.optimizer_shard.master); }
-Held moments(const Parameter& p) { return held(p, p.exp_avg, p.optimizer_shard.exp_avg); }
+LocalValues masters(const Parameter& p) {
+  return local_values(p, p.master, p.optimizer_shard.master);
+}
+LocalValues moments(const Parameter& p) {
+  return local_values(p, p.exp_avg, p.optimizer_shard.exp_avg);
+}
 /// If moments are sharded (ZeRO), gradients are summed only where the moments are.
-Held grads(const Parameter& p) {
-  return held(p, p.exp_avg.defined() ? p.grad : Tensor(), p.optimizer_shard.grad);
+LocalValues grads(const Parameter& p) {
+  return local_values(p, p.exp_avg.defined() ? p.grad : Tensor(), p.optimizer_shard.grad);
 }
 
 /// Copies a rank's part of a parameter into the whole tensor, and checks it against elements that
 /// are already there.
-void put(const Parameter& parameter, const Held& part, std::vector<float>& whole,
+void put(const Parameter& parameter, const LocalValues& part, std::vector<float>& whole,
          std::vector<bool>& known) {
   const float* from = part.data.data<float>();
   for_each_run(parameter.global_shape, parameter.shard,

@@ -33,11 +33,11 @@ class HostStage {
   Buffer memory_;
 };
 
-using HeldByName = std::multimap<std::string, const LocalTensor*>;
+using LocalByName = std::multimap<std::string, const LocalTensor*>;
 
 /// The rank's piece that matches the slice. The plan only assigns slices that the rank has.
-const LocalTensor& piece_of(const HeldByName& held, const std::string& name, const Box& box) {
-  const auto [begin, end] = held.equal_range(name);
+const LocalTensor& piece_of(const LocalByName& local, const std::string& name, const Box& box) {
+  const auto [begin, end] = local.equal_range(name);
   const auto found =
       std::find_if(begin, end, [&](const auto& known) { return known.second->box == box; });
   require(found != end, "there is no piece {} of {} to write", to_string(box), name);
@@ -45,7 +45,7 @@ const LocalTensor& piece_of(const HeldByName& held, const std::string& name, con
 }
 
 Json write_file(const std::filesystem::path& path, SavePlan& plan, const PlannedFile& file,
-                const HeldByName& held, HostStage& stage, const SaveObserver& observer) {
+                const LocalByName& local, HostStage& stage, const SaveObserver& observer) {
   std::vector<SafetensorsEntry> entries;
   for (const PlannedSlice& planned : file.slices) {
     const StoredSlice& slice = plan.slice(planned);
@@ -54,7 +54,7 @@ Json write_file(const std::filesystem::path& path, SavePlan& plan, const Planned
   SafetensorsWriter writer(path, std::move(entries));
   Json checksums = Json::array();
   for (const PlannedSlice& planned : file.slices) {
-    const LocalTensor& tensor = piece_of(held, planned.tensor, plan.slice(planned).box);
+    const LocalTensor& tensor = piece_of(local, planned.tensor, plan.slice(planned).box);
     checksums.push_back(writer.append(tensor.make ? tensor.make() : stage.in_host(tensor.data)));
     if (observer) observer("during_data");
   }
@@ -82,12 +82,12 @@ void require_visible(const std::filesystem::path& path, int64_t size, size_t ran
 
 std::string write_files(const std::filesystem::path& folder, SavePlan& plan, int rank,
                         const std::vector<LocalTensor>& tensors, const SaveObserver& observer) {
-  HeldByName held;
-  for (const LocalTensor& tensor : tensors) held.emplace(tensor.name, &tensor);
+  LocalByName local;
+  for (const LocalTensor& tensor : tensors) local.emplace(tensor.name, &tensor);
   HostStage stage;
   Json written = Json::array();
   for (const PlannedFile& file : plan.files_of_rank[static_cast<size_t>(rank)]) {
-    written.push_back(write_file(folder / file.name, plan, file, held, stage, observer));
+    written.push_back(write_file(folder / file.name, plan, file, local, stage, observer));
   }
   return to_text(written);
 }

@@ -17,20 +17,20 @@ Shape to_shape(const Json& list) {
   return shape;
 }
 
-void require_valid(const LocalTensor& held) {
-  require(held.kind == kModelKind || held.kind == kOptimizerKind,
-          "the kind of {} must be \"model\" or \"optimizer\", but is {}", held.name,
-          quote(held.kind));
-  require(!held.name.empty() && held.name.size() <= kMaxJsonText,
-          "a tensor's name must have 1 to {} bytes, but {} has {}", kMaxJsonText, quote(held.name),
-          held.name.size());
-  require(is_within(held.box, held.global_shape),
-          "{} of shape {} has no box at offset {} of shape {}", held.name,
-          to_string(held.global_shape), to_string(held.box.offset), to_string(held.box.shape));
-  require_shape(held.data, held.box.shape, "save_checkpoint", held.name.c_str());
-  const Device device = held.data.device();
-  require(held.make ? device.is_meta() : !device.is_meta(), "{} must be on {}, but is {}",
-          held.name, held.make ? "the meta device" : "the cpu or a GPU", describe(held.data));
+void require_valid(const LocalTensor& local) {
+  require(local.kind == kModelKind || local.kind == kOptimizerKind,
+          "the kind of {} must be \"model\" or \"optimizer\", but is {}", local.name,
+          quote(local.kind));
+  require(!local.name.empty() && local.name.size() <= kMaxJsonText,
+          "a tensor's name must have 1 to {} bytes, but {} has {}", kMaxJsonText, quote(local.name),
+          local.name.size());
+  require(is_within(local.box, local.global_shape),
+          "{} of shape {} has no box at offset {} of shape {}", local.name,
+          to_string(local.global_shape), to_string(local.box.offset), to_string(local.box.shape));
+  require_shape(local.data, local.box.shape, "save_checkpoint", local.name.c_str());
+  const Device device = local.data.device();
+  require(local.make ? device.is_meta() : !device.is_meta(), "{} must be on {}, but is {}",
+          local.name, local.make ? "the meta device" : "the cpu or a GPU", describe(local.data));
 }
 
 // Whether a rank may have both under one name.
@@ -49,15 +49,15 @@ struct HeldSlice {
 // Collects the ranks' tensors, and which ranks have which slice.
 class TensorOwners {
  public:
-  void add(const Json& held, size_t rank) {
-    const auto name = held.at("name").get<std::string>();
-    const auto kind = held.at("kind").get<std::string>();
-    const DType dtype = dtype_of_safetensors(held.at("dtype").get<std::string>(), name);
-    const StoredTensor tensor{kind, dtype, to_shape(held.at("shape")), {}};
+  void add(const Json& local, size_t rank) {
+    const auto name = local.at("name").get<std::string>();
+    const auto kind = local.at("kind").get<std::string>();
+    const DType dtype = dtype_of_safetensors(local.at("dtype").get<std::string>(), name);
+    const StoredTensor tensor{kind, dtype, to_shape(local.at("shape")), {}};
     const auto [known, added] = tensors.emplace(name, tensor);
     if (added) first_rank_[name] = rank;
     require_same(name, known->second, tensor, rank);
-    const Box box{to_shape(held.at("offset")), to_shape(held.at("extent"))};
+    const Box box{to_shape(local.at("offset")), to_shape(local.at("extent"))};
     if (box.shape.numel() == 0) return;
     auto& slices = known->second.slices;
     const auto same = std::find_if(slices.begin(), slices.end(),
@@ -132,20 +132,20 @@ std::vector<PlannedFile> files_of(size_t rank, std::vector<PlannedSlice> slices,
 
 }  // namespace
 
-std::string describe_held(const std::vector<LocalTensor>& tensors) {
+std::string describe_local_tensors(const std::vector<LocalTensor>& tensors) {
   Json list = Json::array();
   std::map<std::string, const LocalTensor*> first;
-  for (const LocalTensor& held : tensors) {
-    const auto [known, is_new] = first.emplace(held.name, &held);
-    require(is_new || are_pieces_of_one(*known->second, held), "the tensor {} is given twice",
-            held.name);
-    require_valid(held);
-    list.push_back({{"name", held.name},
-                    {"kind", held.kind},
-                    {"dtype", safetensors_name(held.data.dtype())},
-                    {"shape", to_list(held.global_shape)},
-                    {"offset", to_list(held.box.offset)},
-                    {"extent", to_list(held.box.shape)}});
+  for (const LocalTensor& local : tensors) {
+    const auto [known, is_new] = first.emplace(local.name, &local);
+    require(is_new || are_pieces_of_one(*known->second, local), "the tensor {} is given twice",
+            local.name);
+    require_valid(local);
+    list.push_back({{"name", local.name},
+                    {"kind", local.kind},
+                    {"dtype", safetensors_name(local.data.dtype())},
+                    {"shape", to_list(local.global_shape)},
+                    {"offset", to_list(local.box.offset)},
+                    {"extent", to_list(local.box.shape)}});
   }
   return to_text(list);
 }
@@ -162,7 +162,7 @@ SavePlan plan_save(const std::vector<std::string>& tensors_of_rank) {
   TensorOwners holdings;
   for (size_t rank = 0; rank < ranks; ++rank) {
     const std::string source = fmt::format("the list of the tensors of rank {}", rank);
-    for (const Json& held : parse_json(tensors_of_rank[rank], source)) holdings.add(held, rank);
+    for (const Json& local : parse_json(tensors_of_rank[rank], source)) holdings.add(local, rank);
   }
   holdings.require_complete();
   std::vector<std::vector<PlannedSlice>> slices_of_rank(ranks);

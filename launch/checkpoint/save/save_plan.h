@@ -24,7 +24,7 @@ struct LocalTensor {
 };
 
 /// Describes a rank's tensors for the other ranks. Throws if they violate LocalTensor's rules.
-std::string describe_held(const std::vector<LocalTensor>& tensors);
+std::string describe_local_tensors(const std::vector<LocalTensor>& tensors);
 
 /// One of the slices of SavePlan::tensors.
 struct PlannedSlice {
@@ -52,9 +52,9 @@ struct SavePlan {
 /// them have.
 int64_t largest_share(std::vector<int64_t> slice_bytes, int ranks);
 
-/// Makes the same plan on every rank from the describe_held() texts of all ranks. Assigns a slice
-/// that several ranks have to the one with the fewest bytes so far, largest slices first. Throws if
-/// the ranks disagree on a tensor or do not cover it.
+/// Makes the same plan on every rank from the describe_local_tensors() texts of all ranks. Assigns
+/// a slice that several ranks have to the one with the fewest bytes so far, largest slices first.
+/// Throws if the ranks disagree on a tensor or do not cover it.
 SavePlan plan_save(const std::vector<std::string>& tensors_of_rank);
 
 }  // namespace tessera

@@ -33,15 +33,15 @@ SaveSteps::SaveSteps(SaveRequest request)
 
 void SaveSteps::agree(Communicator& world) {
   rank_ = world.rank();
-  std::string held;
+  std::string local;
   all_or_none(world, [&] {
     require(request_.step >= 0 && request_.samples >= 0 && request_.keep >= 0,
             "step {}, samples {} and keep {} cannot be negative", request_.step, request_.samples,
             request_.keep);
     for (const auto& [name, bytes] : request_.attachments) check_attachment(name, bytes);
-    held = describe_held(request_.tensors);
+    local = describe_local_tensors(request_.tensors);
   });
-  const std::vector<std::string> tensors_of_rank = all_gather_strings(world, held);
+  const std::vector<std::string> tensors_of_rank = all_gather_strings(world, local);
   all_or_none(world, [&] { plan_ = plan_save(tensors_of_rank); });
   id_ = broadcast_string(world, rank_ == 0 ? random_id() : "", 0);
   temporary_ = folder_ / hidden_name(request_.step, HiddenKind::temporary, id_);

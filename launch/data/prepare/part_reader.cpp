@@ -58,7 +58,7 @@ std::optional<InputPart> PartReader::next() {
       }
     } catch (...) {
       error_ = std::current_exception();
-      if (line_builder_) line_builder_->hand_out_whole();
+      if (line_builder_) line_builder_->emit_complete_lines();
     }
   }
   InputPart part;

@@ -68,7 +68,7 @@ class TensorMaker {
   OwnedTensor made_;
 };
 
-std::vector<LocalTensor> held(const std::vector<TensorName>& names, TensorMaker& maker) {
+std::vector<LocalTensor> local_tensors(const std::vector<TensorName>& names, TensorMaker& maker) {
   std::vector<LocalTensor> tensors;
   for (const TensorName& name : names) {
     const Tensor meta(nullptr, name.shape, DType::f32, kMeta);
@@ -111,7 +111,7 @@ ImportReport import_model(const ImportOptions& options) {
     request.extra["labels"] = fmt::format("{}", fmt::join(config.labels, ","));
   }
   request.attachments[kTokenizerAttachment] = tokenizer_attachment(*tokenizer.tokenizer);
-  request.tensors = held(names, maker);
+  request.tensors = local_tensors(names, maker);
   const auto world = make_self_communicator();
   const SavedCheckpoint saved = save_checkpoint(request, *world);
 

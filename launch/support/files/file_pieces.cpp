@@ -46,7 +46,7 @@ std::string append_matches(const std::string& pattern, std::vector<std::string>&
 }
 
 /// Collects problems with inputs; a message shows the first few.
-class Problems {
+class InputErrors {
  public:
   void add(const std::string& input, const std::string& problem) {
     if (problem.empty()) return;
@@ -78,7 +78,7 @@ void for_each_piece(const std::string& path, const std::function<void(std::strin
 
 void check_readable(const std::vector<std::string>& paths, std::string_view who) {
   require(!paths.empty(), "{}: no input given: name at least one text file", who);
-  Problems problems;
+  InputErrors problems;
   for (const std::string& path : paths) problems.add(path, find_problem(path));
   problems.check(who, paths.size());
   require(std::count(paths.begin(), paths.end(), kStdin) <= 1,
@@ -88,7 +88,7 @@ void check_readable(const std::vector<std::string>& paths, std::string_view who)
 std::vector<std::string> find_inputs(const std::vector<std::string>& patterns,
                                      std::string_view who) {
   std::vector<std::string> paths;
-  Problems problems;
+  InputErrors problems;
   for (const std::string& pattern : patterns) {
     if (is_pattern(pattern)) {
       problems.add(pattern, append_matches(pattern, paths));

@@ -68,7 +68,7 @@ void for_each_text(const InputText& input, const std::function<void(std::string_
     }
     std::deque<JsonLines> parts;
     LineBuilder lines(file.path, parts);
-    const auto hand_out = [&] {
+    const auto emit = [&] {
       for (; !parts.empty(); parts.pop_front()) {
         for_each_document(parts.front(), json, on_piece, on_end);
       }
@@ -76,10 +76,10 @@ void for_each_text(const InputText& input, const std::function<void(std::string_
     PieceReader reader(file.path);
     for (std::string_view piece = reader.next(); !piece.empty(); piece = reader.next()) {
       lines.add(piece, reader.position());
-      hand_out();
+      emit();
     }
     lines.end_file();
-    hand_out();
+    emit();
   }
 }
 

@@ -17,12 +17,12 @@ void LineBuilder::add(std::string_view text, int64_t position) {
   if (end != std::string_view::npos) whole_ = lines_.text.size() + end + 1;
   lines_.text += text;
   if (lines_.text.size() < kPieceBytes) return;
-  hand_out_whole();
+  emit_complete_lines();
   check_length(position);
 }
 
-void LineBuilder::hand_out_whole() {
-  if (whole_ > 0) hand_out(whole_);
+void LineBuilder::emit_complete_lines() {
+  if (whole_ > 0) emit(whole_);
 }
 
 void LineBuilder::check_length(int64_t position) const {
@@ -35,7 +35,7 @@ void LineBuilder::check_length(int64_t position) const {
           lines_.path, lines_.first_line, most, position);
 }
 
-void LineBuilder::hand_out(size_t size) {
+void LineBuilder::emit(size_t size) {
   std::string rest = lines_.text.substr(size);
   lines_.text.resize(size);
   const auto count = std::count(lines_.text.begin(), lines_.text.end(), '\n');
@@ -45,7 +45,7 @@ void LineBuilder::hand_out(size_t size) {
 }
 
 void LineBuilder::end_file() {
-  if (!lines_.text.empty()) hand_out(lines_.text.size());
+  if (!lines_.text.empty()) emit(lines_.text.size());
 }
 
 }  // namespace tessera

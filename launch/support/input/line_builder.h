@@ -20,12 +20,12 @@ class LineBuilder {
   /// decompression bomb.
   void add(std::string_view text, int64_t position);
   /// Emits the remaining whole lines. Call it at the end.
-  void hand_out_whole();
+  void emit_complete_lines();
   void end_file();
 
  private:
   void check_length(int64_t position) const;
-  void hand_out(size_t size);
+  void emit(size_t size);
 
   std::deque<JsonLines>& parts_;
   JsonLines lines_;

@@ -12,7 +12,7 @@
 #include "launch/support/text/printable_text.h"
 #include "launch/tokenizers/sentencepiece/sentencepiece_log.h"
 #include "launch/tokenizers/text/bert_text.h"
-#include "launch/tokenizers/text/known_words.h"
+#include "launch/tokenizers/text/word_cache.h"
 
 namespace tessera {
 namespace {
@@ -95,7 +95,7 @@ void append_in_parts(const SentencePieceProcessor& processor, std::string_view t
     append(processor, text, tokens);
     return;
   }
-  KnownWords known(tokens);
+  WordCache known(tokens);
   for_each_part(processor, text, cuts, [&](std::string_view part) {
     known.append(part, [&] { append(processor, part, tokens); });
   });

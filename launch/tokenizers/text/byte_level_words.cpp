@@ -119,20 +119,20 @@ size_t space_end(std::string_view text, size_t end) {
 }
 
 /// A character, as far as `text` determines it.
-struct Seen {
+struct NextCharacter {
   CharacterClass what = CharacterClass::other;
   size_t end = 0;
   bool known = false;  ///< independent of what follows the text
 };
 
-Seen look_at(std::string_view text, size_t at) {
+NextCharacter next_character(std::string_view text, size_t at) {
   if (at >= text.size()) return {};
   const auto lead = static_cast<unsigned char>(text[at]);
   size_t end = at;
   UChar32 c = 0;
   U8_NEXT(text.data(), end, text.size(), c);
-  const bool may_go_on = c < 0 && end == text.size() && 0xC2 <= lead && lead <= 0xF4;
-  return {lead < kAscii ? kAsciiClasses[lead] : class_of(c), end, !may_go_on};
+  const bool may_continue = c < 0 && end == text.size() && 0xC2 <= lead && lead <= 0xF4;
+  return {lead < kAscii ? kAsciiClasses[lead] : class_of(c), end, !may_continue};
 }
 
 /// Returns the class of the character before `at`, which is above 0.
@@ -168,11 +168,11 @@ bool may_be_contraction(std::string_view text, size_t at) {
 /// Returns whether a word ends at `at`, which is above 0, whatever follows `text`.
 bool word_ends_at(std::string_view text, size_t at) {
   if (contraction_ends_at(text, at)) return true;
-  const Seen next = look_at(text, at);
+  const NextCharacter next = next_character(text, at);
   if (!next.known) return false;
   const CharacterClass last = class_before(text, at);
   if (last == CharacterClass::space && next.what == CharacterClass::space) {
-    const Seen after = look_at(text, next.end);
+    const NextCharacter after = next_character(text, next.end);
     return after.known && after.what != CharacterClass::space;
   }
   if (last == CharacterClass::space) return text[at - 1] != ' ';

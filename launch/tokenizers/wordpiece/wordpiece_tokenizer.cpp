@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "launch/tokenizers/text/known_words.h"
+#include "launch/tokenizers/text/word_cache.h"
 
 namespace tessera {
 namespace {
@@ -46,7 +46,7 @@ void WordPieceTokenizer::append_words(std::string_view text, std::vector<int32_t
 std::vector<int32_t> WordPieceTokenizer::encode(std::string_view text) const {
   std::vector<int32_t> tokens;
   tokens.reserve(text.size() / 4);
-  KnownWords known(tokens);
+  WordCache known(tokens);
   for_each_chunk(text, [&](std::string_view chunk) {
     known.append(chunk, [&] { append_words(chunk, tokens); });
   });

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tests/emulator/deadlock.h"
-#include "tests/emulator/nccl/guest.h"
+#include "tests/emulator/nccl/remote_rank.h"
 
 namespace emulator {
 
@@ -50,6 +50,6 @@ void ncclComm::fail(ncclResult_t code, const std::string& why) {
   if (error != ncclSuccess) return;
   error = code;
   last_error = why;
-  if (guest != nullptr) guest->tell();
+  if (remote != nullptr) remote->send_status();
   emulator::something_happens();
 }

@@ -14,7 +14,7 @@
 namespace emulator {
 
 class NcclClique;
-class NcclGuest;
+class NcclRemoteRank;
 
 /// Ends the process because of a rank's mistake.
 [[noreturn]] void nccl_fail(const std::string& what);
@@ -29,7 +29,7 @@ struct ncclComm {
   int rank = 0;
   int device = 0;
   std::thread::id owner = std::this_thread::get_id();
-  emulator::NcclGuest* guest = nullptr;  ///< the rank of another process that it represents
+  emulator::NcclRemoteRank* remote = nullptr;  ///< the rank of another process that it represents
   State state = State::connecting;
   int polls = 0;  ///< since the last change of state
   int calls = 0;
@@ -66,7 +66,7 @@ class NcclClique {
 
   virtual void join(ncclComm& comm) = 0;
   /// Returns whether all ranks have joined.
-  virtual bool whole() const = 0;
+  virtual bool all_joined() const = 0;
 
   /// Requests the connections for `call`. They exist once all participants have requested them.
   virtual void connect(int rank, const NcclCall& call) = 0;
@@ -76,7 +76,7 @@ class NcclClique {
   void enqueue(ncclComm& comm, const NcclCall& call, Stream& stream);
 
   /// Reports that the rank's state has changed.
-  virtual void entered(const ncclComm& comm) = 0;
+  virtual void state_changed(const ncclComm& comm) = 0;
   /// Returns whether no rank will communicate any more: all have finalized, or ended after
   /// finalizing.
   virtual bool finalized() const = 0;

@@ -22,9 +22,10 @@ struct NcclMessage {
     data,     ///< it has reached its `number`-th call, and sends this
     state,    ///< its `state` has changed
     abort,    ///< it was aborted
-    come,     ///< to the rank: all others have reached its `number`-th call
+    request,  ///< to the rank: all others have reached its `number`-th call
     result,   ///< the data it receives from that call
-    status,   ///< `whole`, `finalized`, `error`; data: `links` connections, and the error's text
+    status,   ///< `all_joined`, `finalized`, `error`; data: `links` connections, and the error's
+              ///< text
   };
   /// Fields that a kind does not use are not set.
   struct Head {
@@ -32,7 +33,7 @@ struct NcclMessage {
     uint64_t number = 0;
     NcclCall call = {NcclKind::all_reduce};
     int rank = 0, ranks = 0, device = 0, state = 0;
-    bool whole = false, finalized = false;
+    bool all_joined = false, finalized = false;
     ncclResult_t error = ncclSuccess;
     size_t links = 0;
     size_t bytes = 0;  ///< of data

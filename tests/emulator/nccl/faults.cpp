@@ -16,14 +16,14 @@ struct Fault {
 };
 
 Fault asked_of_process() {
-  Fault asked;
+  Fault requested;
   const char* text = std::getenv("TESSERA_EMULATOR_NCCL_FAULT");
-  if (text == nullptr) return asked;
-  if (std::sscanf(text, "%d:%d", &asked.rank, &asked.call) != 2) {
+  if (text == nullptr) return requested;
+  if (std::sscanf(text, "%d:%d", &requested.rank, &requested.call) != 2) {
     nccl_fail(std::string("TESSERA_EMULATOR_NCCL_FAULT must be RANK:CALL, but is ") + text);
   }
-  asked.code = ncclSystemError;
-  return asked;
+  requested.code = ncclSystemError;
+  return requested;
 }
 
 std::mutex mutex;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tests/emulator/deadlock.h"
-#include "tests/emulator/nccl/guest.h"
+#include "tests/emulator/nccl/remote_rank.h"
 
 namespace emulator {
 namespace {
@@ -41,7 +41,7 @@ void NcclLocalClique::join(ncclComm& comm) {
     nccl_fail("two ranks claim to be " + comm.name());
   }
   members_[static_cast<size_t>(comm.rank)] = &comm;
-  if (!whole()) return;
+  if (!all_joined()) return;
   for (const ncclComm* a : members_) {
     for (const ncclComm* b : members_) {
       if (a->rank >= b->rank || a->device != b->device) continue;
@@ -52,14 +52,14 @@ void NcclLocalClique::join(ncclComm& comm) {
       }
     }
   }
-  tell_guests();
+  send_statuses();
 }
 
-bool NcclLocalClique::whole() const { return std::ranges::count(members_, nullptr) == 0; }
+bool NcclLocalClique::all_joined() const { return std::ranges::count(members_, nullptr) == 0; }
 
-void NcclLocalClique::tell_guests() const {
+void NcclLocalClique::send_statuses() const {
   for (const ncclComm* member : members_) {
-    if (member != nullptr && member->guest != nullptr) member->guest->tell();
+    if (member != nullptr && member->remote != nullptr) member->remote->send_status();
   }
 }
 
@@ -83,7 +83,7 @@ void NcclLocalClique::connect(int rank, const NcclCall& call) {
               describe(theirs) + ", and rank " + std::to_string(rank) + " " + describe(call));
   }
   links_[link_of(rank, call)][rank] = true;
-  if (connected(rank, call)) tell_guests();
+  if (connected(rank, call)) send_statuses();
 }
 
 bool NcclLocalClique::connected(int rank, const NcclCall& call) const {
@@ -93,8 +93,8 @@ bool NcclLocalClique::connected(int rank, const NcclCall& call) const {
 
 std::vector<NcclLink> NcclLocalClique::links(int rank) const {
   std::vector<NcclLink> links;
-  for (const auto& [link, asked] : links_) {
-    if (asked.count(rank) > 0 && asked.size() == ranks_of(link.channel).size()) {
+  for (const auto& [link, requested] : links_) {
+    if (requested.count(rank) > 0 && requested.size() == ranks_of(link.channel).size()) {
       links.push_back(link);
     }
   }
@@ -122,19 +122,19 @@ std::shared_ptr<NcclLocalClique::Round> NcclLocalClique::add(int rank, const Par
 Work NcclLocalClique::post(const ncclComm& comm, const NcclCall& call, Stream& stream,
                            uint64_t ticket) {
   // Lets the rank's GPU work up to this call, in parallel with the ranks that wait for it.
-  const auto come = [&stream, ticket] {
+  const auto advance = [&stream, ticket] {
     if (stream.done + 1 < ticket) run_until(stream, ticket - 1);
     return stream.done + 1 == ticket;
   };
-  return [this, round = add(comm.rank, {call, come})] { return reached(*round); };
+  return [this, round = add(comm.rank, {call, advance})] { return reached(*round); };
 }
 
 bool NcclLocalClique::reached(Round& round) {
   if (round.done) return true;
-  round.wanted = true;
+  round.requested = true;
   if (round.parts.size() < round.ranks.size()) return false;
   for (const auto& [rank, part] : round.parts) {
-    if (members_[static_cast<size_t>(rank)]->has_ended() || !part.come()) return false;
+    if (members_[static_cast<size_t>(rank)]->has_ended() || !part.advance()) return false;
   }
   if (round.done) return true;  // done by a rank that arrived above
   std::vector<NcclCall> calls;
@@ -148,22 +148,22 @@ bool NcclLocalClique::reached(Round& round) {
   return true;
 }
 
-void NcclLocalClique::do_what_is_wanted() {
+void NcclLocalClique::run_requested_rounds() {
   for (const auto& [number, clique] : cliques()) {
     if (!std::ranges::any_of(clique->members_,
-                             [](auto* member) { return member && member->guest; })) {
+                             [](auto* member) { return member && member->remote; })) {
       continue;
     }
-    std::vector<std::shared_ptr<Round>> wanted;
+    std::vector<std::shared_ptr<Round>> requested;
     for (const auto& [key, round] : clique->rounds_) {
-      if (round->wanted) wanted.push_back(round);
+      if (round->requested) requested.push_back(round);
     }
-    for (const auto& round : wanted) clique->reached(*round);
+    for (const auto& round : requested) clique->reached(*round);
   }
 }
 
-void NcclLocalClique::entered(const ncclComm& /*comm*/) {
-  if (finalized()) tell_guests();
+void NcclLocalClique::state_changed(const ncclComm& /*comm*/) {
+  if (finalized()) send_statuses();
 }
 
 bool NcclLocalClique::finalized() const {
@@ -187,7 +187,7 @@ std::string NcclLocalClique::stuck(const Round& round,
   for (const int rank : round.ranks) {
     const ncclComm* member = members_[static_cast<size_t>(rank)];
     if (member == nullptr || member->error != ncclSuccess || member->has_ended()) return "";
-    if (member->guest != nullptr) return "";  // what its process waits for is unknown here
+    if (member->remote != nullptr) return "";  // what its process waits for is unknown here
     const bool posted = round.parts.count(rank) > 0;
     (posted ? here : missing).push_back(rank);
     if (!posted && (member->first_of_kind || !waits(member->owner))) return "";

@@ -19,25 +19,26 @@ class NcclLocalClique final : public NcclClique {
   static NcclLocalClique& of(uint64_t number, int rank, int size);
 
   void join(ncclComm& comm) override;
-  bool whole() const override;
+  bool all_joined() const override;
   void connect(int rank, const NcclCall& call) override;
   bool connected(int rank, const NcclCall& call) const override;
   /// The connections of the rank.
   std::vector<NcclLink> links(int rank) const;
-  void entered(const ncclComm& comm) override;
+  void state_changed(const ncclComm& comm) override;
   bool finalized() const override;
   void abort(const ncclComm& comm) override;
 
   /// A rank's part in a collective or message.
   struct Part {
     NcclCall call;
-    std::function<bool()> come;  ///< tries to advance the rank to the call; false if it cannot yet
+    std::function<bool()>
+        advance;  ///< tries to advance the rank to the call; false if it cannot yet
     std::function<void()> done = [] {};  ///< called when the data has been moved
   };
   struct Round {
     std::vector<int> ranks;
     std::map<int, Part> parts = {};
-    bool wanted = false;  ///< a rank has reached it
+    bool requested = false;  ///< a rank has reached it
     bool done = false;
   };
 
@@ -47,14 +48,14 @@ class NcclLocalClique final : public NcclClique {
   bool reached(Round& round);
   /// Retries the rounds that ranks have reached, in all communicators with ranks of other
   /// processes.
-  static void do_what_is_wanted();
+  static void run_requested_rounds();
 
  private:
   NcclLocalClique(uint64_t number, int size);
 
   Work post(const ncclComm& comm, const NcclCall& call, Stream& stream, uint64_t ticket) override;
   std::vector<int> ranks_of(const NcclChannel& channel) const;
-  void tell_guests() const;
+  void send_statuses() const;
   std::string stuck(const Round& round, const std::function<bool(std::thread::id)>& waits) const;
   /// See DeadlockCheck (deadlock.h); covers all communicators.
   static std::string deadlock(const std::function<bool(std::thread::id)>& waits);

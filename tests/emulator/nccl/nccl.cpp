@@ -13,9 +13,9 @@
 #include "tests/emulator/nccl/check.h"
 #include "tests/emulator/nccl/connection.h"
 #include "tests/emulator/nccl/faults.h"
-#include "tests/emulator/nccl/guest.h"
 #include "tests/emulator/nccl/local_clique.h"
 #include "tests/emulator/nccl/remote_clique.h"
+#include "tests/emulator/nccl/remote_rank.h"
 
 using emulator::NcclCall;
 using emulator::NcclClique;
@@ -60,7 +60,7 @@ ncclResult_t refuse(ncclResult_t code, const std::string& why) {
 void enter(ncclComm& comm, State state) {
   comm.state = state;
   comm.polls = 0;
-  comm.clique->entered(comm);
+  comm.clique->state_changed(comm);
   emulator::something_happens();
 }
 
@@ -79,8 +79,8 @@ void go_on(ncclComm& comm) {
   const bool enough = ++comm.polls >= kQuestions;
   switch (comm.state) {
     case State::connecting:
-      emulator::NcclGuest::let_in();
-      if (clique.whole() && enough) enter(comm, State::ready);
+      emulator::NcclRemoteRank::accept_connections();
+      if (clique.all_joined() && enough) enter(comm, State::ready);
       return;
     case State::starting: {
       const auto& [call, stream] = *comm.first_of_kind;

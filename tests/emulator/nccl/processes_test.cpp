@@ -137,8 +137,8 @@ void go_on_while_one_waits(int waits) {
 TEST_P(NcclProcesses, GoOnWhileTheHostOfTheIdWaits) { go_on_while_one_waits(0); }
 TEST_P(NcclProcesses, GoOnWhileAnotherHostWaits) { go_on_while_one_waits(1); }
 
-// Rank 1 is a guest in one communicator and has guests in the other. Work that its host does not
-// wait for follows the latter's collective.
+// Rank 1 is remote in one communicator and has remote ranks in the other. Work that its host does
+// not wait for follows the latter's collective.
 TEST_P(NcclProcesses, GoOnInTwoCommunicators) {
   int ids[2], said[2];
   ASSERT_EQ(::pipe(ids), 0);

@@ -6,7 +6,7 @@
 
 #include "tests/emulator/deadlock.h"
 #include "tests/emulator/device_memory.h"
-#include "tests/emulator/nccl/others.h"
+#include "tests/emulator/nccl/service_thread.h"
 
 namespace emulator {
 
@@ -19,9 +19,9 @@ NcclRemoteClique* NcclRemoteClique::to(pid_t process, uint64_t number, int size)
 
 void NcclRemoteClique::join(ncclComm& comm) {
   comm_ = &comm;
-  serve_others();
+  start_service_thread();
   connection_ =
-      NcclConnection::start(socket_, [this](const NcclMessage* message) { heard(message); });
+      NcclConnection::start(socket_, [this](const NcclMessage* message) { on_message(message); });
   NcclMessage message = {{Kind::join, number()}};
   message.head.rank = comm.rank;
   message.head.ranks = size();
@@ -37,7 +37,7 @@ bool NcclRemoteClique::connected(int rank, const NcclCall& call) const {
   return links_.count(link_of(rank, call)) > 0;
 }
 
-void NcclRemoteClique::entered(const ncclComm& comm) {
+void NcclRemoteClique::state_changed(const ncclComm& comm) {
   NcclMessage message = {{Kind::state}};
   message.head.state = static_cast<int>(comm.state);
   send(std::move(message));
@@ -71,16 +71,16 @@ bool NcclRemoteClique::reached(uint64_t number, Posted& posted) {
   return true;
 }
 
-void NcclRemoteClique::heard(const NcclMessage* message) {
+void NcclRemoteClique::on_message(const NcclMessage* message) {
   const std::lock_guard lock(stream_mutex());
-  if (message == nullptr) return leave();
+  if (message == nullptr) return disconnected();
   switch (message->head.kind) {
     case Kind::status:
       take_status(*message);
       break;
-    case Kind::come: {
+    case Kind::request: {
       const Posted& posted = *posted_.at(message->head.number);
-      others_want({comm_, posted.stream, posted.ticket});
+      request_work({comm_, posted.stream, posted.ticket});
       break;
     }
     case Kind::result: {
@@ -97,7 +97,7 @@ void NcclRemoteClique::heard(const NcclMessage* message) {
 }
 
 void NcclRemoteClique::take_status(const NcclMessage& status) {
-  whole_ = status.head.whole;
+  all_joined_ = status.head.all_joined;
   finalized_ = status.head.finalized;
   std::vector<NcclLink> links(status.head.links);
   const size_t bytes = links.size() * sizeof(NcclLink);
@@ -112,7 +112,7 @@ void NcclRemoteClique::send(NcclMessage message) {
   if (connection_) connection_->send(std::move(message));
 }
 
-void NcclRemoteClique::leave() {
+void NcclRemoteClique::disconnected() {
   connection_ = nullptr;
   if (finalized_ || comm_->has_ended()) return;
   comm_->fail(ncclRemoteError, "connection closed by remote peer: the process that made the id");

@@ -10,17 +10,17 @@
 namespace emulator {
 
 /// A communicator as seen by a rank whose process did not create the id. It tells the process that
-/// did, where an NcclGuest represents the rank, what the rank does, and receives the results.
+/// did, where an NcclRemoteRank represents the rank, what the rank does, and receives the results.
 class NcclRemoteClique final : public NcclClique {
  public:
   /// Returns null if the process does not exist.
   static NcclRemoteClique* to(pid_t process, uint64_t number, int size);
 
   void join(ncclComm& comm) override;
-  bool whole() const override { return whole_; }
+  bool all_joined() const override { return all_joined_; }
   void connect(int rank, const NcclCall& call) override;
   bool connected(int rank, const NcclCall& call) const override;
-  void entered(const ncclComm& comm) override;
+  void state_changed(const ncclComm& comm) override;
   bool finalized() const override { return finalized_; }
   void abort(const ncclComm& comm) override;
 
@@ -42,15 +42,15 @@ class NcclRemoteClique final : public NcclClique {
 
   Work post(const ncclComm& comm, const NcclCall& call, Stream& stream, uint64_t ticket) override;
   bool reached(uint64_t number, Posted& posted);
-  void heard(const Message* message);
+  void on_message(const Message* message);
   void take_status(const Message& status);
-  void leave();
+  void disconnected();
   void send(Message message);
 
   int socket_;
   std::shared_ptr<NcclConnection> connection_;  ///< until the other end is closed
   ncclComm* comm_ = nullptr;
-  bool whole_ = false, finalized_ = false;
+  bool all_joined_ = false, finalized_ = false;
   std::set<NcclLink> links_;
   uint64_t calls_ = 0;
   std::map<uint64_t, std::shared_ptr<Posted>> posted_;

@@ -111,7 +111,8 @@ TEST_P(CheckpointBackground, SavesTheBitsOfAForegroundSaveAlthoughTheTensorsChan
     }
     // Each slice once: on all ranks together, what one that is alone copies.
     size_t most = 0;
-    for (const LocalTensor& held : hold(test_model(), 0, 1).tensors) most += held.data.bytes() + 64;
+    for (const LocalTensor& local : hold(test_model(), 0, 1).tensors)
+      most += local.data.bytes() + 64;
     for (const size_t bytes : copy_bytes) EXPECT_LE(bytes, most);
   }
 }

@@ -68,14 +68,14 @@ TEST(BoxesOfRun, AreAsFewAsPossible) {
 /// A rank's pieces where data ranks share each shard: a run of its elements, as boxes.
 std::vector<LocalTensor> runs_of(const Holding& holding, int data_rank, int data_ranks) {
   std::vector<LocalTensor> pieces;
-  for (const LocalTensor& held : holding.tensors) {
-    const int64_t n = held.data.numel();
+  for (const LocalTensor& local : holding.tensors) {
+    const int64_t n = local.data.numel();
     int64_t begin = n * data_rank / data_ranks;
-    for (const Box& box : boxes_of_run(held.box, {begin, n * (data_rank + 1) / data_ranks})) {
+    for (const Box& box : boxes_of_run(local.box, {begin, n * (data_rank + 1) / data_ranks})) {
       const int64_t end = begin + box.shape.numel();
-      LocalTensor piece = held;
+      LocalTensor piece = local;
       piece.box = box;
-      piece.data = held.data.view({n}).slice(begin, end).view(box.shape);
+      piece.data = local.data.view({n}).slice(begin, end).view(box.shape);
       pieces.push_back(piece);
       begin = end;
     }

@@ -101,28 +101,28 @@ TEST(CheckpointSave, RanksThatDoNotFitTogetherAllThrowTheSameError) {
     });
   };
   OwnedTensor half({4, 5}, DType::bf16), other({3, 6}, DType::f32);
-  EXPECT_THAT(error([&](LocalTensor& held) { held.name = "other"; }),
+  EXPECT_THAT(error([&](LocalTensor& local) { local.name = "other"; }),
               HasSubstr("of the 35 elements"));
-  EXPECT_THAT(error([&](LocalTensor& held) { held.kind = kOptimizerKind; }),
+  EXPECT_THAT(error([&](LocalTensor& local) { local.kind = kOptimizerKind; }),
               HasSubstr("embed.weight is fp32 (7, 5) of kind model on rank 0, but fp32 (7, 5) of "
                         "kind optimizer on rank 1"));
-  EXPECT_THAT(error([&](LocalTensor& held) { held.kind = "weights"; }),
+  EXPECT_THAT(error([&](LocalTensor& local) { local.kind = "weights"; }),
               AllOf(HasSubstr("rank 1"), HasSubstr("but is \"weights\"")));
-  EXPECT_THAT(error([&](LocalTensor& held) { held.data = other.tensor; }),
+  EXPECT_THAT(error([&](LocalTensor& local) { local.data = other.tensor; }),
               HasSubstr("embed.weight must have shape (3, 5), but is fp32 (3, 6)"));
-  EXPECT_THAT(error([&](LocalTensor& held) {
-                held.box = {{3, 0}, {4, 5}};
-                held.data = OwnedTensor({4, 5}, DType::f32).tensor;
+  EXPECT_THAT(error([&](LocalTensor& local) {
+                local.box = {{3, 0}, {4, 5}};
+                local.data = OwnedTensor({4, 5}, DType::f32).tensor;
               }),
               HasSubstr("more than the 35 elements"));
-  EXPECT_THAT(error([&](LocalTensor& held) {
-                held.box = {{3, 0}, {4, 5}};
-                held.data = half.tensor;
+  EXPECT_THAT(error([&](LocalTensor& local) {
+                local.box = {{3, 0}, {4, 5}};
+                local.data = half.tensor;
               }),
               HasSubstr("bf16 (7, 5)"));
-  EXPECT_THAT(error([&](LocalTensor& held) { held.name = "norm.weight"; }),
+  EXPECT_THAT(error([&](LocalTensor& local) { local.name = "norm.weight"; }),
               HasSubstr("norm.weight is given twice"));
-  EXPECT_THAT(error([&](LocalTensor& held) { held.name = "\xff"; }), HasSubstr("UTF-8"));
+  EXPECT_THAT(error([&](LocalTensor& local) { local.name = "\xff"; }), HasSubstr("UTF-8"));
 }
 
 TEST(CheckpointRead, ErrorsNameTheTensorAndBothShapes) {

@@ -65,10 +65,10 @@ bool is_new(const Parameter& parameter) { return parameter.name.rfind("classifie
 
 /// Whether this rank's piece of a parameter is what the checkpoint has.
 bool is_stored(Checkpoint& checkpoint, const Parameter& parameter) {
-  const Tensor held = parameter.real_part(parameter.master);
-  const OwnedTensor stored(held.shape(), DType::f32);
+  const Tensor local = parameter.real_part(parameter.master);
+  const OwnedTensor stored(local.shape(), DType::f32);
   checkpoint.read(parameter.name, parameter.global_shape, parameter.shard, stored.tensor);
-  return std::memcmp(stored.tensor.raw(), held.raw(), held.bytes()) == 0;
+  return std::memcmp(stored.tensor.raw(), local.raw(), local.bytes()) == 0;
 }
 
 TEST_F(FineTune, AClassifierStartsWithThePretrainedBody) {

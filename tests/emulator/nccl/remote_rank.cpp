@@ -1,9 +1,9 @@
-#include "tests/emulator/nccl/guest.h"
+#include "tests/emulator/nccl/remote_rank.h"
 
 #include <cstring>
 #include <utility>
 
-#include "tests/emulator/nccl/others.h"
+#include "tests/emulator/nccl/service_thread.h"
 
 namespace emulator {
 
@@ -19,19 +19,19 @@ void append(std::vector<std::byte>& data, const void* more, size_t bytes) {
 
 }  // namespace
 
-void NcclGuest::let_in() {
+void NcclRemoteRank::accept_connections() {
   for (int socket = accept_nccl(); socket >= 0; socket = accept_nccl()) {
-    serve_others();
-    auto* guest = new NcclGuest;
+    start_service_thread();
+    auto* remote = new NcclRemoteRank;
     // Nothing is received before the object is complete.
-    guest->connection_ = NcclConnection::start(
-        socket, [guest](const NcclMessage* message) { guest->heard(message); });
+    remote->connection_ = NcclConnection::start(
+        socket, [remote](const NcclMessage* message) { remote->on_message(message); });
   }
 }
 
-void NcclGuest::heard(const NcclMessage* message) {
+void NcclRemoteRank::on_message(const NcclMessage* message) {
   const std::lock_guard lock(stream_mutex());
-  if (message == nullptr) return leave();
+  if (message == nullptr) return disconnected();
   const NcclMessage::Head& head = message->head;
   switch (head.kind) {
     case Kind::join:
@@ -45,7 +45,7 @@ void NcclGuest::heard(const NcclMessage* message) {
       return take(*message);
     case Kind::state:
       comm_->state = static_cast<State>(head.state);
-      return clique_->entered(*comm_);
+      return clique_->state_changed(*comm_);
     case Kind::abort:
       return clique_->abort(*comm_);
     default:
@@ -53,15 +53,15 @@ void NcclGuest::heard(const NcclMessage* message) {
   }
 }
 
-void NcclGuest::join(const NcclMessage::Head& head) {
+void NcclRemoteRank::join(const NcclMessage::Head& head) {
   clique_ = &NcclLocalClique::of(head.number, head.rank, head.ranks);
   comm_ = &new_comm(*clique_, head.rank, head.device);
-  comm_->guest = this;
+  comm_->remote = this;
   clique_->join(*comm_);
   wake_waiting_hosts();
 }
 
-void NcclGuest::post(const NcclMessage::Head& head) {
+void NcclRemoteRank::post(const NcclMessage::Head& head) {
   comm_->first_of_kind.reset();
   const auto transfer = std::make_shared<Transfer>();
   const NcclBytes bytes = buffer_bytes(head.call, comm_->rank, clique_->size());
@@ -70,41 +70,42 @@ void NcclGuest::post(const NcclMessage::Head& head) {
   NcclCall call = head.call;
   call.send = transfer->send.data();
   call.recv = transfer->recv.data();
-  const auto come = [this, transfer, number = head.number] {
-    if (!transfer->here && !std::exchange(transfer->asked, true)) send(Kind::come, number);
-    return transfer->here;
+  const auto advance = [this, transfer, number = head.number] {
+    if (!transfer->arrived && !std::exchange(transfer->requested, true))
+      send(Kind::request, number);
+    return transfer->arrived;
   };
   const auto done = [this, transfer, number = head.number] {
     send(Kind::result, number, std::move(transfer->recv));
     transfer->round.reset();
     transfers_.erase(number);
   };
-  transfer->round = clique_->add(comm_->rank, {call, come, done});
+  transfer->round = clique_->add(comm_->rank, {call, advance, done});
   transfers_[head.number] = transfer;
   wake_waiting_hosts();
 }
 
-void NcclGuest::take(const NcclMessage& message) {
+void NcclRemoteRank::take(const NcclMessage& message) {
   const std::shared_ptr<Transfer> transfer = transfers_.at(message.head.number);
   if (message.data.size() != transfer->send.size()) nccl_fail("a call's data has another size");
   if (!message.data.empty()) {
     std::memcpy(transfer->send.data(), message.data.data(), message.data.size());
   }
-  transfer->here = true;
-  transfer->round->wanted = true;
+  transfer->arrived = true;
+  transfer->round->requested = true;
   wake_waiting_hosts();
 }
 
-void NcclGuest::leave() {
+void NcclRemoteRank::disconnected() {
   connection_ = nullptr;
   if (comm_ == nullptr || comm_->has_ended()) return;
   comm_->state = State::ended;
   clique_->abort(*comm_);
 }
 
-void NcclGuest::tell() {
+void NcclRemoteRank::send_status() {
   NcclMessage status = {{Kind::status, clique_->number()}};
-  status.head.whole = clique_->whole();
+  status.head.all_joined = clique_->all_joined();
   status.head.finalized = clique_->finalized();
   status.head.error = comm_->error;
   const std::vector<NcclLink> links = clique_->links(comm_->rank);
@@ -114,7 +115,7 @@ void NcclGuest::tell() {
   if (connection_) connection_->send(std::move(status));
 }
 
-void NcclGuest::send(Kind kind, uint64_t number, std::vector<std::byte> data) {
+void NcclRemoteRank::send(Kind kind, uint64_t number, std::vector<std::byte> data) {
   if (connection_) connection_->send({{kind, number}, std::move(data)});
 }
 

@@ -1,4 +1,4 @@
-#include "tests/emulator/nccl/others.h"
+#include "tests/emulator/nccl/service_thread.h"
 
 #include <mutex>
 #include <thread>
@@ -9,30 +9,30 @@
 namespace emulator {
 namespace {
 
-std::vector<WantedWork>& wanted() {
-  static auto* instance = new std::vector<WantedWork>;
+std::vector<RequestedWork>& requested() {
+  static auto* instance = new std::vector<RequestedWork>;
   return *instance;
 }
 
-void come_as_wanted() {
-  std::erase_if(wanted(), [](const WantedWork& work) {
+void run_requested_work() {
+  std::erase_if(requested(), [](const RequestedWork& work) {
     return work.comm->has_ended() || run_until(*work.stream, work.ticket);
   });
 }
 
 }  // namespace
 
-void others_want(const WantedWork& work) { wanted().push_back(work); }
+void request_work(const RequestedWork& work) { requested().push_back(work); }
 
-void serve_others() {
+void start_service_thread() {
   static bool served = false;
   if (served) return;
   served = true;
   std::thread([] {
     std::unique_lock lock(stream_mutex());
     while (true) {
-      come_as_wanted();
-      NcclLocalClique::do_what_is_wanted();
+      run_requested_work();
+      NcclLocalClique::run_requested_rounds();
       wait_for_change(lock);
     }
   }).detach();

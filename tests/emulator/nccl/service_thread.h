@@ -7,14 +7,14 @@ namespace emulator {
 
 /// Starts a thread, once there are other processes, that advances this process's streams as far as
 /// others wait for, whatever its host does meanwhile, as GPUs would.
-void serve_others();
+void start_service_thread();
 
 /// Others wait for the stream's `ticket`-th work, which belongs to `comm`.
-struct WantedWork {
+struct RequestedWork {
   const ncclComm* comm;
   Stream* stream;
   uint64_t ticket;
 };
-void others_want(const WantedWork& work);
+void request_work(const RequestedWork& work);
 
 }  // namespace emulator

@@ -10,9 +10,9 @@ namespace tessera {
 
 /// Caches the positions of the tokens of words, since most words of a text are repeated. The text
 /// and the tokens must outlive it.
-class KnownWords {
+class WordCache {
  public:
-  explicit KnownWords(std::vector<int32_t>& tokens) : tokens_(tokens) {}
+  explicit WordCache(std::vector<int32_t>& tokens) : tokens_(tokens) {}
 
   /// Appends the tokens of `word`, which is part of the text. Copies them if the word is known;
   /// otherwise `append()` appends them.
