@@ -30,6 +30,8 @@ if [ -n "$nvcc" ]; then
   if grep -q cudnn_support_tests build/compile_cuda/build.ninja; then
     build compile_cuda cudnn_support_tests
     ctest --preset compile_cuda -R '^cuda/'
+  else
+    echo "cuDNN or its frontend's headers were not found: the code that calls cuDNN was NOT compiled"
   fi
 else
   echo "nvcc was not found: whether the code for NVIDIA GPUs compiles and links was NOT checked"
