@@ -47,5 +47,7 @@ forbid "$all" 'unicode/' '/(bert_text|byte_level_words|printable_text)\.cpp' \
   'only bert_text, byte_level_words and printable_text include ICU'
 forbid "$all" 'sentencepiece_(processor|trainer)\.h' '^launch/tokenizers/(sentencepiece|training)/sentencepiece_' \
   'only sentencepiece_* include SentencePiece'
+forbid "$all" 'protozero/' '^launch/tokenizers/sentencepiece/sentencepiece_model\.cpp' \
+  'only sentencepiece_model includes protozero'
 forbid "$all" '(zlib|zstd)' '^launch/support/files/decompressor\.cpp' 'only decompressor includes zlib and zstd'
 exit $bad
