@@ -59,11 +59,11 @@ std::string unknown_section(const std::string& name) {
 
 }  // namespace
 
-KeyedMap::KeyedMap(const SourceText& source, std::string_view section, const YamlNode& map,
+KeyedMap::KeyedMap(const SourceText& source, std::string_view section, const ConfigValue& map,
                    ConfigIssues& issues)
     : source_(source), section_(section), issues_(issues) {
   for (size_t i = 0; i < map.keys.size(); ++i) {
-    const YamlNode& key = map.keys[i];
+    const ConfigValue& key = map.keys[i];
     const auto [entry, is_new] = entries_.try_emplace(key.text, Entry{key.position, &map.items[i]});
     if (is_new) continue;
     const std::string name = section_.empty() ? key.text : section_ + "." + key.text;
@@ -89,7 +89,7 @@ void KeyedMap::report_unknown() const {
 }
 
 void SectionReader::report_not_a_section(std::string_view name, const KeyedMap::Entry& entry) {
-  const bool empty = entry.value->kind == YamlNode::Kind::null;
+  const bool empty = entry.value->kind == ConfigValue::Kind::null;
   issues_.add(source_, entry.position,
               fmt::format("the section '{}' {}; its keys are: {}", name,
                           empty ? "is empty: give it keys or leave it out"

@@ -18,11 +18,11 @@ class KeyedMap {
  public:
   struct Entry {
     TextPosition position;  ///< of the key
-    const YamlNode* value = nullptr;
+    const ConfigValue* value = nullptr;
   };
 
   /// `section` is the map's name, or "" for the whole file. All arguments must outlive this.
-  KeyedMap(const SourceText& source, std::string_view section, const YamlNode& map,
+  KeyedMap(const SourceText& source, std::string_view section, const ConfigValue& map,
            ConfigIssues& issues);
 
   /// Null if the key is missing.
@@ -42,7 +42,7 @@ class KeyedMap {
 class KeyReader {
  public:
   /// `given` collects the full names of the keys that were present, valid or not.
-  KeyReader(const SourceText& source, std::string_view section, const YamlNode& map,
+  KeyReader(const SourceText& source, std::string_view section, const ConfigValue& map,
             ConfigIssues& issues, std::set<std::string>& given)
       : source_(source),
         section_(section),
@@ -78,14 +78,14 @@ class KeyReader {
 /// Visits the sections of a configuration and fills them from a map of maps.
 class SectionReader {
  public:
-  SectionReader(const SourceText& source, const YamlNode& root, ConfigIssues& issues,
+  SectionReader(const SourceText& source, const ConfigValue& root, ConfigIssues& issues,
                 std::set<std::string>& given)
       : source_(source), map_(source, "", root, issues), issues_(issues), given_(given) {}
 
   void operator()(std::string_view name, auto& section, std::string_view) {
     const KeyedMap::Entry* entry = map_.take(name);
     if (entry == nullptr) return;
-    if (entry->value->kind != YamlNode::Kind::map) {
+    if (entry->value->kind != ConfigValue::Kind::map) {
       report_not_a_section(name, *entry);
       return;
     }

@@ -16,10 +16,10 @@ namespace {
 class Loader {
  public:
   void read_file(const SourceText& source) {
-    const YamlNode root = read_yaml(source);
-    require(root.kind != YamlNode::Kind::null,
+    const ConfigValue root = read_yaml(source);
+    require(root.kind != ConfigValue::Kind::null,
             "{}: the configuration is empty; docs/configuration.md lists its keys", source.name);
-    require(root.kind == YamlNode::Kind::map,
+    require(root.kind == ConfigValue::Kind::map,
             "{}: a configuration is a map of sections, as in 'run:' and below it '  dir: runs/a'",
             source.at(root.position));
     read(source, root);
@@ -36,7 +36,7 @@ class Loader {
     try {
       const std::string name = text.substr(0, equals);
       const size_t dot = std::min(name.find('.'), name.size());
-      YamlNode node = read_yaml(source);
+      ConfigValue node = read_yaml(source);
       if (dot < name.size()) node = map_of(name.substr(dot + 1), std::move(node));
       read(source, map_of(name.substr(0, dot), std::move(node)));
     } catch (const Error& error) {  // the value is not YAML
@@ -44,7 +44,8 @@ class Loader {
     }
   }
 
-  RunConfig finish(const SourceText& file) {
+  /// Reports required keys that are missing.
+  void require_keys(const SourceText& file) {
     for (const SectionInfo& section : config_sections()) {
       for (const KeyInfo& key : section.keys) {
         const std::string name = section.name + "." + key.name;
@@ -54,23 +55,26 @@ class Loader {
             fmt::format("the key '{}' is missing and has no default: {}", name, key.meaning));
       }
     }
+  }
+
+  RunConfig finish() {
     issues_.throw_if_any();
     return std::move(config_);
   }
 
  private:
-  void read(const SourceText& source, const YamlNode& root) {
+  void read(const SourceText& source, const ConfigValue& root) {
     SectionReader reader(source, root, issues_, given_);
     describe(config_, reader);
     reader.report_unknown();
     issues_.sort_since_last();
   }
 
-  static YamlNode map_of(std::string key, YamlNode value) {
-    YamlNode map;
-    map.kind = YamlNode::Kind::map;
-    YamlNode& name = map.keys.emplace_back();
-    name.kind = YamlNode::Kind::scalar;
+  static ConfigValue map_of(std::string key, ConfigValue value) {
+    ConfigValue map;
+    map.kind = ConfigValue::Kind::map;
+    ConfigValue& name = map.keys.emplace_back();
+    name.kind = ConfigValue::Kind::scalar;
     name.text = std::move(key);
     map.items.push_back(std::move(value));
     return map;
@@ -85,7 +89,8 @@ RunConfig load(const SourceText& file, std::span<const std::string> overrides) {
   Loader loader;
   loader.read_file(file);
   for (const std::string& text : overrides) loader.read_override(text);
-  return loader.finish(file);
+  loader.require_keys(file);
+  return loader.finish();
 }
 
 }  // namespace
@@ -97,6 +102,12 @@ RunConfig load_config(const std::filesystem::path& path, std::span<const std::st
 RunConfig parse_config(std::string_view name, std::string_view yaml,
                        std::span<const std::string> overrides) {
   return load(SourceText{std::string(name), std::string(yaml)}, overrides);
+}
+
+RunConfig load_overrides(std::span<const std::string> overrides) {
+  Loader loader;
+  for (const std::string& text : overrides) loader.read_override(text);
+  return loader.finish();
 }
 
 }  // namespace tessera

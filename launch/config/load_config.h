@@ -23,4 +23,8 @@ RunConfig load_config(const std::filesystem::path& path,
 RunConfig parse_config(std::string_view name, std::string_view yaml,
                        std::span<const std::string> overrides = {});
 
+/// The defaults with the overrides: a configuration without a file, whose required keys may be
+/// missing.
+RunConfig load_overrides(std::span<const std::string> overrides);
+
 }  // namespace tessera

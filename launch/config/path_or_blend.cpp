@@ -16,7 +16,7 @@ constexpr size_t kMaxPathBytes = 1000;
 
 bool fits_a_key(const std::string& path) { return Text{}.write(path).size() <= kMaxPathBytes; }
 
-std::string read_path(const YamlNode& key) {
+std::string read_path(const ConfigValue& key) {
   const bool fits = Text{}.accepts(key.text) && fits_a_key(key.text);
   if (!fits) {
     throw ErrorInside(key.position,
@@ -27,7 +27,7 @@ std::string read_path(const YamlNode& key) {
   return key.text;
 }
 
-double read_weight(const YamlNode& key, const YamlNode& value) {
+double read_weight(const ConfigValue& key, const ConfigValue& value) {
   try {
     return kWeight.read(value);
   } catch (const Error& error) {
@@ -36,7 +36,7 @@ double read_weight(const YamlNode& key, const YamlNode& value) {
   }
 }
 
-[[noreturn]] void refuse_twice(const YamlNode& key) {
+[[noreturn]] void refuse_twice(const ConfigValue& key) {
   throw ErrorInside(
       key.position,
       fmt::format("has '{}' twice: give it once, with the sum of both weights", excerpt(key.text)));
@@ -61,13 +61,13 @@ bool PathOrBlend::accepts(const DataBlend& value) const {
   return valid && !value.parts.empty();
 }
 
-DataBlend PathOrBlend::read(const YamlNode& node) const {
-  if (node.kind == YamlNode::Kind::scalar) return Text{}.read(node);
-  if (node.kind != YamlNode::Kind::map || node.keys.empty()) refuse(node, allowed());
+DataBlend PathOrBlend::read(const ConfigValue& node) const {
+  if (node.kind == ConfigValue::Kind::scalar) return Text{}.read(node);
+  if (node.kind != ConfigValue::Kind::map || node.keys.empty()) refuse(node, allowed());
   DataBlend blend;
   std::set<std::string_view> paths;
   for (size_t i = 0; i < node.keys.size(); ++i) {
-    const YamlNode& key = node.keys[i];
+    const ConfigValue& key = node.keys[i];
     if (!paths.insert(key.text).second) refuse_twice(key);
     blend.parts.push_back({read_path(key), read_weight(key, node.items[i])});
   }

@@ -226,7 +226,7 @@ void describe(Section& batch, auto& field) {
 template <MaybeConst<TrainSection> Section>
 void describe(Section& train, auto& field) {
   field(required("steps"), train.steps, IntegerIn{1, kMaxSteps},
-        "Total optimizer steps, including those before a resume.");
+        "Total number of steps, including those before a resume.");
   field("recompute", train.recompute,
         OneOf<Recompute>{
             {{"none", Recompute::none}, {"gelu", Recompute::gelu}, {"block", Recompute::block}}},

@@ -9,15 +9,15 @@
 namespace tessera {
 namespace {
 
-std::string found_in(const YamlNode& node) {
+std::string found_in(const ConfigValue& node) {
   switch (node.kind) {
-    case YamlNode::Kind::null:
+    case ConfigValue::Kind::null:
       return "empty";
-    case YamlNode::Kind::list:
+    case ConfigValue::Kind::list:
       return fmt::format("a list of {}", node.items.size());
-    case YamlNode::Kind::map:
+    case ConfigValue::Kind::map:
       return node.keys.empty() ? "an empty map" : "a map";
-    case YamlNode::Kind::scalar:
+    case ConfigValue::Kind::scalar:
       break;
   }
   return node.quoted ? fmt::format("the quoted text \"{}\"", excerpt(node.text))
@@ -25,17 +25,19 @@ std::string found_in(const YamlNode& node) {
 }
 
 /// Only a plain scalar is a number or a boolean: "4" in quotes is text.
-bool is_plain(const YamlNode& node) { return node.kind == YamlNode::Kind::scalar && !node.quoted; }
+bool is_plain(const ConfigValue& node) {
+  return node.kind == ConfigValue::Kind::scalar && !node.quoted;
+}
 
 }  // namespace
 
-void refuse(const YamlNode& node, const std::string& allowed) {
+void refuse(const ConfigValue& node, const std::string& allowed) {
   fail("is {}, but must be {}", found_in(node), allowed);
 }
 
 std::string IntegerIn::allowed() const { return fmt::format("an integer from {} to {}", min, max); }
 
-int64_t IntegerIn::read(const YamlNode& node) const {
+int64_t IntegerIn::read(const ConfigValue& node) const {
   const auto value = is_plain(node) ? parse_integer(node.text) : std::nullopt;
   if (!value || !accepts(*value)) refuse(node, allowed());
   return *value;
@@ -48,7 +50,7 @@ std::string NumberIn::allowed() const {
                      number_text(max));
 }
 
-double NumberIn::read(const YamlNode& node) const {
+double NumberIn::read(const ConfigValue& node) const {
   const auto value = is_plain(node) ? parse_number(node.text) : std::nullopt;
   if (!value || !accepts(*value)) refuse(node, allowed());
   return *value;
@@ -56,7 +58,7 @@ double NumberIn::read(const YamlNode& node) const {
 
 std::string NumberIn::write(double value) const { return number_text(value); }
 
-bool TrueOrFalse::read(const YamlNode& node) const {
+bool TrueOrFalse::read(const ConfigValue& node) const {
   if (is_plain(node) && node.text == "true") return true;
   if (is_plain(node) && node.text == "false") return false;
   refuse(node, allowed());
@@ -66,8 +68,8 @@ bool Text::accepts(const std::string& value) const {
   return !value.empty() && std::none_of(value.begin(), value.end(), is_control);
 }
 
-std::string Text::read(const YamlNode& node) const {
-  if (node.kind != YamlNode::Kind::scalar) refuse(node, allowed());
+std::string Text::read(const ConfigValue& node) const {
+  if (node.kind != ConfigValue::Kind::scalar) refuse(node, allowed());
   if (!accepts(node.text))
     refuse(node, "text of at least one character, without control characters");
   return node.text;
@@ -88,8 +90,8 @@ bool TokenizerName::accepts(const std::string& value) const {
   return is_tokenizer_spec(value) && Text{}.accepts(value);
 }
 
-std::string TokenizerName::read(const YamlNode& node) const {
-  if (node.kind != YamlNode::Kind::scalar || !accepts(node.text)) refuse(node, allowed());
+std::string TokenizerName::read(const ConfigValue& node) const {
+  if (node.kind != ConfigValue::Kind::scalar || !accepts(node.text)) refuse(node, allowed());
   return node.text;
 }
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "core/error.h"
+#include "launch/config/config_value.h"
 #include "launch/config/data_blend.h"
-#include "launch/config/yaml_reader.h"
 
 namespace tessera {
 
@@ -20,14 +20,15 @@ namespace tessera {
 //   Value                       the C++ type;
 //   std::string allowed()       in words, for messages ("must be ...") and for the documentation;
 //   bool accepts(Value)         whether a value is in range;
-//   Value read(const YamlNode&) throws "is ..., but must be ..." for an invalid node, or
-//                               ErrorInside if a part of the node is invalid;
+//   Value read(const ConfigValue&)
+//                               throws "is ..., but must be ..." for an invalid value, or
+//                               ErrorInside if a part of the value is invalid;
 //   std::string write(Value)    YAML that read() converts back to an equal value.
 
 /// Throws Error with "is <what was found>, but must be <allowed>".
-[[noreturn]] void refuse(const YamlNode& node, const std::string& allowed);
+[[noreturn]] void refuse(const ConfigValue& node, const std::string& allowed);
 
-/// An error in a part of a node, and the position of that part.
+/// An error in a part of a value, and the position of that part.
 class ErrorInside : public Error {
  public:
   ErrorInside(TextPosition where, const std::string& message) : Error(message), position(where) {}
@@ -42,7 +43,7 @@ struct IntegerIn {
 
   std::string allowed() const;
   bool accepts(int64_t value) const { return min <= value && value <= max; }
-  int64_t read(const YamlNode& node) const;
+  int64_t read(const ConfigValue& node) const;
   std::string write(int64_t value) const;
 };
 
@@ -57,7 +58,7 @@ struct NumberIn {
   bool accepts(double value) const {
     return min <= value && (max_excluded ? value < max : value <= max);
   }
-  double read(const YamlNode& node) const;
+  double read(const ConfigValue& node) const;
   std::string write(double value) const;
 };
 
@@ -66,7 +67,7 @@ struct TrueOrFalse {
 
   std::string allowed() const { return "true or false"; }
   bool accepts(bool) const { return true; }
-  bool read(const YamlNode& node) const;
+  bool read(const ConfigValue& node) const;
   std::string write(bool value) const { return value ? "true" : "false"; }
 };
 
@@ -76,7 +77,7 @@ struct Text {
 
   std::string allowed() const { return "text"; }
   bool accepts(const std::string& value) const;
-  std::string read(const YamlNode& node) const;
+  std::string read(const ConfigValue& node) const;
   std::string write(const std::string& value) const;
 };
 
@@ -87,7 +88,7 @@ struct PathOrBlend {
 
   std::string allowed() const;
   bool accepts(const DataBlend& value) const;
-  DataBlend read(const YamlNode& node) const;
+  DataBlend read(const ConfigValue& node) const;
   std::string write(const DataBlend& value) const;
 };
 
@@ -97,7 +98,7 @@ struct TokenizerName {
 
   std::string allowed() const;
   bool accepts(const std::string& value) const;
-  std::string read(const YamlNode& node) const;
+  std::string read(const ConfigValue& node) const;
   std::string write(const std::string& value) const;
 };
 
@@ -116,8 +117,8 @@ struct OneOf {
     return text;
   }
   bool accepts(const T& value) const { return word_for(value) != nullptr; }
-  T read(const YamlNode& node) const {
-    if (node.kind == YamlNode::Kind::scalar) {
+  T read(const ConfigValue& node) const {
+    if (node.kind == ConfigValue::Kind::scalar) {
       for (const auto& [word, value] : choices) {
         if (node.text == word) return value;
       }
@@ -146,8 +147,8 @@ struct OrNull {
 
   std::string allowed() const { return fmt::format("{}, or null", rule.allowed()); }
   bool accepts(const Value& value) const { return !value || rule.accepts(*value); }
-  Value read(const YamlNode& node) const {
-    if (node.kind == YamlNode::Kind::null) return std::nullopt;
+  Value read(const ConfigValue& node) const {
+    if (node.kind == ConfigValue::Kind::null) return std::nullopt;
     return rule.read(node);
   }
   std::string write(const Value& value) const { return value ? rule.write(*value) : "null"; }
@@ -163,8 +164,8 @@ struct PairOf {
   bool accepts(const Value& value) const {
     return rule.accepts(value[0]) && rule.accepts(value[1]);
   }
-  Value read(const YamlNode& node) const {
-    if (node.kind != YamlNode::Kind::list || node.items.size() != 2) refuse(node, allowed());
+  Value read(const ConfigValue& node) const {
+    if (node.kind != ConfigValue::Kind::list || node.items.size() != 2) refuse(node, allowed());
     return {rule.read(node.items[0]), rule.read(node.items[1])};
   }
   std::string write(const Value& value) const {

@@ -38,7 +38,7 @@ bool closes_on_its_line(std::string_view text) {
 
 /// Whether the scalar that begins at `text` is on one line. yaml-cpp joins lines, and ends an
 /// unclosed quote at the end of the indentation.
-bool stands_on_its_line(std::string_view text, const YamlNode& scalar) {
+bool stands_on_its_line(std::string_view text, const ConfigValue& scalar) {
   if (!scalar.quoted) return text.substr(0, scalar.text.size()) == scalar.text;
   const std::string_view first = text.substr(0, 1);
   return (first == "\"" || first == "'") && closes_on_its_line(text);
@@ -50,7 +50,7 @@ class TreeBuilder : public YAML::EventHandler {
  public:
   explicit TreeBuilder(const SourceText& source) : source_(source) {}
 
-  YamlNode take_root() { return std::move(root_); }
+  ConfigValue take_root() { return std::move(root_); }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     require(++documents_ == 1, "{}: a second YAML document; a configuration is only one",
@@ -59,12 +59,12 @@ class TreeBuilder : public YAML::EventHandler {
   void OnDocumentEnd() override {}
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    add(make(YamlNode::Kind::null, mark, "", anchor));
+    add(make(ConfigValue::Kind::null, mark, "", anchor));
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { refuse_anchor(mark); }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
-    YamlNode node = make(YamlNode::Kind::scalar, mark, tag, anchor);
+    ConfigValue node = make(ConfigValue::Kind::scalar, mark, tag, anchor);
     node.text = value;
     node.quoted = tag == kQuotedTag;
     require(stands_on_its_line(text_at(mark), node),
@@ -74,12 +74,12 @@ class TreeBuilder : public YAML::EventHandler {
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
-    open(make(YamlNode::Kind::list, mark, tag, anchor));
+    open(make(ConfigValue::Kind::list, mark, tag, anchor));
   }
   void OnSequenceEnd() override { close(); }
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value) override {
-    open(make(YamlNode::Kind::map, mark, tag, anchor));
+    open(make(ConfigValue::Kind::map, mark, tag, anchor));
   }
   void OnMapEnd() override { close(); }
 
@@ -101,19 +101,19 @@ class TreeBuilder : public YAML::EventHandler {
     return text.substr(std::min(static_cast<size_t>(std::max(mark.pos, 0)), text.size()));
   }
 
-  YamlNode make(YamlNode::Kind kind, const YAML::Mark& mark, const std::string& tag,
-                YAML::anchor_t anchor) const {
+  ConfigValue make(ConfigValue::Kind kind, const YAML::Mark& mark, const std::string& tag,
+                   YAML::anchor_t anchor) const {
     if (anchor != YAML::NullAnchor) refuse_anchor(mark);
     require(tag.empty() || tag == kQuotedTag || tag == kPlainTag,
             "{}: the tag '{}' is not taken; every key knows its own type",
             source_.at(position_of(mark)), excerpt(tag));
-    YamlNode node;
+    ConfigValue node;
     node.kind = kind;
     node.position = position_of(mark);
     return node;
   }
 
-  void open(YamlNode node) {
+  void open(ConfigValue node) {
     require(open_.size() < kMaxDepth,
             "{}: nested deeper than {} levels; a configuration is "
             "sections of keys",
@@ -122,19 +122,19 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void close() {
-    YamlNode node = std::move(open_.back());
+    ConfigValue node = std::move(open_.back());
     open_.pop_back();
     add(std::move(node));
   }
 
-  void add(YamlNode node) {
+  void add(ConfigValue node) {
     if (open_.empty()) {
       root_ = std::move(node);
       return;
     }
-    YamlNode& parent = open_.back();
-    if (parent.kind == YamlNode::Kind::map && parent.keys.size() == parent.items.size()) {
-      require(node.kind == YamlNode::Kind::scalar,
+    ConfigValue& parent = open_.back();
+    if (parent.kind == ConfigValue::Kind::map && parent.keys.size() == parent.items.size()) {
+      require(node.kind == ConfigValue::Kind::scalar,
               "{}: a key is missing, or is a list or a map; keys are words",
               source_.at(node.position));
       parent.keys.push_back(std::move(node));
@@ -144,14 +144,14 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   const SourceText& source_;
-  std::vector<YamlNode> open_;  ///< maps and lists that are still open
-  YamlNode root_;
+  std::vector<ConfigValue> open_;  ///< maps and lists that are still open
+  ConfigValue root_;
   int documents_ = 0;
 };
 
 }  // namespace
 
-YamlNode read_yaml(const SourceText& source) {
+ConfigValue read_yaml(const SourceText& source) {
   check_config_text(source);
   TreeBuilder builder(source);
   try {

@@ -21,7 +21,7 @@ inline constexpr const char* kTrainPartsKey = "train_parts";
 Json train_parts_json(const std::vector<TrainPart>& parts);
 
 /// Returns whether a checkpoint's extra data has the same parts in the same order, up to rounding
-/// of their shares. Also true if it has none: earlier versions had no blends.
+/// of their shares. Also true if it has none, as after an import.
 bool has_same_parts(const Json& extra, const std::vector<TrainPart>& parts);
 
 }  // namespace tessera

@@ -93,7 +93,7 @@ void Trainer::restore(Checkpoint& checkpoint) {
   const Json& extra = checkpoint.manifest().extra;
   const bool counted = extra.contains(kTokensKey) && extra[kTokensKey].is_number_integer();
   start_at(checkpoint.manifest().step, samples,
-           counted ? extra[kTokensKey].get<int64_t>() : samples * config_.model.seq_length);
+           counted ? extra[kTokensKey].get<int64_t>() : 0);  // none after an import
 }
 
 std::string Trainer::start_from(Checkpoint& checkpoint) {

@@ -188,8 +188,7 @@ Manifest parse_manifest(std::string_view text, const std::string& source) {
   manifest.model = object.object("model");
   manifest.extra = object.object("extra");
   parse_files(object.list("files"), source, manifest);
-  // Checkpoints of earlier versions have no attachments.
-  if (json.contains("attachments")) parse_attachments(object.list("attachments"), source, manifest);
+  parse_attachments(object.list("attachments"), source, manifest);
   parse_tensors(object.list("tensors"), source, manifest);
   return manifest;
 }

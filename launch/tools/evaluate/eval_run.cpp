@@ -45,19 +45,16 @@ std::optional<fs::path> config_beside(const fs::path& step_folder) {
   return fs::exists(path) ? std::optional(path) : std::nullopt;
 }
 
-/// Keys that a run requires and an evaluation does not use.
-constexpr const char* kAnyRun =
-    "run: {dir: none}\ndata: {train: none}\nbatch: {global: 1, micro: 1}\ntrain: {steps: 1}\n";
-
 /// Refuses keys without effect instead of ignoring them.
 void check_overrides(const EvalOptions& options) {
   for (const std::string& text : options.overrides) {
     const std::string key = text.substr(0, text.find('='));
     const bool of_samples = key.starts_with("data.") || key.starts_with("mlm.");
-    require((of_samples && key != "data.tokenizer" && key != "data.labels") || key == "run.seed",
-            "--set {}: an evaluation takes the keys of data and mlm and run.seed, which say how "
-            "samples are made; model, tokenizer and labels are the checkpoint's",
-            text);
+    require(
+        (of_samples && key != "data.tokenizer" && key != "data.labels") || key == "run.seed",
+        "--set {}: an evaluation accepts only run.seed and the keys of data and mlm, which define "
+        "the samples; model, tokenizer and labels come from the checkpoint",
+        text);
   }
 }
 
@@ -68,11 +65,11 @@ RunConfig config_of(const EvalOptions& options, const Checkpoint& checkpoint) {
   std::optional<fs::path> path = config_beside(checkpoint.path());
   if (options.config) path = *options.config;
   require(path || options.data,
-          "{} lies in no run's folder with a config.yaml, which would say what to evaluate: "
-          "give --data or --config",
+          "{} is not in the folder of a run with a config.yaml, so what to evaluate on is unknown: "
+          "pass --data or --config",
           checkpoint.path().string());
-  RunConfig config = path ? load_config(*path, options.overrides)
-                          : parse_config("--set", kAnyRun, options.overrides);
+  RunConfig config =
+      path ? load_config(*path, options.overrides) : load_overrides(options.overrides);
   config.model = model_from_json(checkpoint.manifest().model);
   config.data.labels = std::nullopt;
   const std::vector<std::string> labels = checkpoint_labels(checkpoint.manifest().extra);

@@ -51,14 +51,6 @@ TEST(Manifest, ComesBackAsItWas) {
   EXPECT_EQ(manifest.tensors.at("w").slices[1].box, (Box{{3, 0}, {1, 2}}));
 }
 
-TEST(Manifest, OfAnEarlierVersionHasNoAttachments) {
-  const std::string text = changed(
-      "  \"attachments\": [\n    {\"name\": \"tokenizer.json\", \"size\": 17, "
-      "\"checksum\": \"xxh3-64:00000000000000bb\"}\n  ],\n",
-      "");
-  EXPECT_TRUE(parse_manifest(text, "m.json").attachments.empty());
-}
-
 TEST(Manifest, HostileAttachmentsAreRefusedByName) {
   for (const char* name : {"../tokenizer.json", "manifest.json", ".json", "tokenizer.txt", ""}) {
     EXPECT_THAT(

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 TEST(ConfigYaml, TheTreeKeepsWhatTheTextSays) {
-  const YamlNode root = read_yaml({"x", "a: 1\nb: ['2', ~]\na: {}\n"});
+  const ConfigValue root = read_yaml({"x", "a: 1\nb: ['2', ~]\na: {}\n"});
   ASSERT_EQ(root.keys.size(), 3u);
   EXPECT_EQ(root.keys[2].text, "a");
   EXPECT_EQ(root.keys[2].position.line, 3);
@@ -22,8 +22,8 @@ TEST(ConfigYaml, TheTreeKeepsWhatTheTextSays) {
   EXPECT_EQ(root.items[1].items[0].text, "2");
   EXPECT_TRUE(root.items[1].items[0].quoted);
   EXPECT_EQ(root.items[1].items[0].position.column, 5);
-  EXPECT_EQ(root.items[1].items[1].kind, YamlNode::Kind::null);
-  EXPECT_EQ(root.items[2].kind, YamlNode::Kind::map);
+  EXPECT_EQ(root.items[1].items[1].kind, ConfigValue::Kind::null);
+  EXPECT_EQ(root.items[2].kind, ConfigValue::Kind::map);
 }
 
 TEST(ConfigYaml, SyntaxErrorsHaveAPlace) {
@@ -47,7 +47,7 @@ TEST(ConfigYaml, TextEndsOnItsLine) {
        }) {
     EXPECT_THAT(load_error(yaml), StartsWith("x.yaml:2:8: a text has to end on its line")) << yaml;
   }
-  const YamlNode fine = read_yaml({"x", R"(["a\"b\\", 'c''d', '"', "'", 'e\'])"});
+  const ConfigValue fine = read_yaml({"x", R"(["a\"b\\", 'c''d', '"', "'", 'e\'])"});
   ASSERT_EQ(fine.items.size(), 5u);
   EXPECT_EQ(fine.items[0].text, "a\"b\\");
   EXPECT_EQ(fine.items[1].text, "c'd");

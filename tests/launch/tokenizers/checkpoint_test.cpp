@@ -24,6 +24,12 @@ std::unique_ptr<Tokenizer> tokenizer_at(const fs::path& folder) {
   return tokenizer_of(Checkpoint::open(folder));
 }
 
+TEST(CheckpointTokenizer, WithoutOneIsAnError) {
+  const TestFolder run;
+  EXPECT_THAT(error_of([&] { tokenizer_at(save_with(run.path(), Json::object(), {})); }),
+              HasSubstr("has no tokenizer.json: it was saved without a tokenizer"));
+}
+
 TEST(CheckpointTokenizer, TravelsWithTheCheckpoint) {
   const TestFolder run;
   const WordPieceTokenizer tokenizer(WordPieceVocabulary({"[UNK]", "é", "##\"x\""}, "v"), kCased);
@@ -33,17 +39,6 @@ TEST(CheckpointTokenizer, TravelsWithTheCheckpoint) {
   write_byte(step / kTokenizerAttachment, 5, 'x');
   EXPECT_THAT(error_of([&] { tokenizer_at(step); }),
               HasSubstr((step / kTokenizerAttachment).string() + " is damaged"));
-}
-
-TEST(CheckpointTokenizer, OfEarlierVersionsIsAName) {
-  const TestFolder run;
-  EXPECT_EQ(tokenizer_at(save_with(run.path(), {{"tokenizer", "byte"}}, {}))->kind(), "byte");
-  EXPECT_THAT(error_of([&] {
-                tokenizer_at(save_with(run.path(), {{"tokenizer", "wordpiece:v"}}, {}));
-              }),
-              AllOf(HasSubstr("has no tokenizer.json"), HasSubstr("wordpiece:v")));
-  EXPECT_THAT(error_of([&] { tokenizer_at(save_with(run.path(), Json::object(), {})); }),
-              HasSubstr("does not say which tokenizer it was trained with"));
 }
 
 TEST(CheckpointAttachments, AreChecked) {

@@ -238,45 +238,6 @@ TEST_F(FineTune, WhatHoldsOutNoTextIsRefused) {
                {"texts.tsv: the range of texts [200, 200) is empty"});
 }
 
-/// Takes from a checkpoint what earlier versions did not write.
-void make_old(const fs::path& step_folder) {
-  Manifest manifest = read_manifest(step_folder);
-  for (const char* key : {"norm", "positions", "rotary_base", "token_types", "head",
-                          "attention_window", "next_sentence", "num_labels"}) {
-    EXPECT_EQ(manifest.model.erase(key), 1u) << key;
-  }
-  EXPECT_EQ(manifest.extra.erase("tokens"), 1u);
-  std::ofstream(step_folder / kManifestName, std::ios::binary) << manifest_text(manifest);
-}
-
-TEST_F(FineTune, ACheckpointFromBeforeBertResumes) {
-  const RunConfig run = config(SmallKind::gpt, "run");
-  const fs::path path = saved(run);
-  double next_loss = 0.0;
-  start(run, 1, [&](Trainer& trainer, const std::string&) {
-    trainer.step();
-    next_loss = trainer.result().loss();
-  });
-  make_old(path);
-  start(run, 1, [&](Trainer& trainer, const std::string& sentence) {
-    EXPECT_EQ(sentence, "resumed from " + path.string() + " (step 3, 24 samples seen)");
-    EXPECT_EQ(trainer.tokens_done(), 24 * run.model.seq_length);
-    trainer.step();
-    EXPECT_EQ(trainer.result().loss(), next_loss);
-  });
-  RunConfig windowed = run;
-  windowed.model.attention_window = 4;
-  expect_refused(windowed, {"model.attention_window is 0 in the checkpoint and 4 in this run"});
-}
-
-TEST_F(FineTune, ACheckpointFromBeforeBertIsStartedFrom) {
-  const fs::path path = saved(config(SmallKind::gpt, "before"));
-  make_old(path);
-  start(config(SmallKind::gpt, "run", "before"), 2, [&](Trainer&, const std::string& sentence) {
-    EXPECT_EQ(sentence, "started with the weights of " + path.string());
-  });
-}
-
 TEST_F(FineTune, TheTokensOfARunAreCountedWithoutPaddingAndKept) {
   const RunConfig run = config(SmallKind::bert_pairs, "run");
   int64_t tokens = 0;
