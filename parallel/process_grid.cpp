@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "core/divisors.h"
 #include "core/error.h"
 
 namespace tessera {
@@ -12,21 +13,9 @@ namespace {
 // Longer lists print their first kShown - 1 entries and the last one.
 constexpr size_t kShown = 8;
 
-std::vector<int> divisors(int n) {
-  std::vector<int> result;
-  for (int d = 1; d <= n; ++d) {
-    if (n % d == 0) result.push_back(d);
-  }
-  return result;
-}
-
 int checked_data_degree(int world_size, int tensor) {
   require(world_size >= 1, "a process grid needs at least one rank, but was given {}", world_size);
-  require(tensor >= 1 && world_size % tensor == 0,
-          "parallel.tensor is {}, but {} rank{} started: the number of ranks must be a multiple of "
-          "parallel.tensor, so choose {}{}",
-          tensor, world_size, world_size == 1 ? " was" : "s were", world_size == 1 ? "" : "one of ",
-          fmt::join(divisors(world_size), ", "));
+  if (const auto problem = tensor_size_problem(world_size, tensor)) throw Error(*problem);
   return world_size / tensor;
 }
 
@@ -50,6 +39,16 @@ std::string to_string(const std::vector<int>& group) {
 }
 
 }  // namespace
+
+std::optional<std::string> tensor_size_problem(int world_size, int64_t tensor) {
+  if (tensor >= 1 && world_size % tensor == 0) return std::nullopt;
+  if (tensor < 1) return fmt::format("parallel.tensor is {}, but must be at least 1", tensor);
+  return fmt::format(
+      "parallel.tensor is {}, but the run has {} {}: each replica of the model takes {} ranks, so "
+      "choose a divisor of {} {}, or start a multiple of {} ranks",
+      tensor, world_size, world_size == 1 ? "rank" : "ranks", tensor, world_size,
+      divisors(world_size), tensor);
+}
 
 ProcessGrid::ProcessGrid(int world_size, int tensor)
     : tensor_(tensor), data_(checked_data_degree(world_size, tensor)) {}

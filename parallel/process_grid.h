@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,10 @@ struct GridPlace {
 
   bool operator==(const GridPlace&) const = default;
 };
+
+/// Why a run of `world_size` ranks cannot have replicas of `tensor` ranks, and what would work;
+/// nullopt if it can.
+std::optional<std::string> tensor_size_problem(int world_size, int64_t tensor);
 
 /// The arithmetic of world = data × tensor. The tensor axis is innermost, so that the ranks of a
 /// replica, which communicate most, are neighbors on a host:

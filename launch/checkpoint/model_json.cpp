@@ -79,13 +79,10 @@ ModelConfig model_from_json(const Json& json, std::string_view owner) {
   }
   config.dropout = 0.0;
   config.attention_dropout = 0.0;
-  require(config.hidden_size % config.num_heads == 0,
-          "{}.hidden_size is {}, which its num_heads {} do not divide", owner, config.hidden_size,
-          config.num_heads);
   try {
     check_model_kind(config);
   } catch (const Error& error) {
-    fail("{} cannot be: {}", owner, error.what());
+    fail("{} is invalid: {}", owner, error.what());
   }
   return config;
 }

@@ -116,7 +116,7 @@ std::vector<LocalTensor> local_tensors(const ParameterStore& store) {
   return tensors;
 }
 
-std::string not_finite_parameter(const ParameterStore& store) {
+std::optional<std::string> not_finite_parameter(const ParameterStore& store) {
   const auto& parameters = store.parameters();
   const auto count = static_cast<int64_t>(parameters.size());
   const OwnedTensor squares({count}, DType::f64, store.device()), found({count}, DType::f64);
@@ -128,7 +128,7 @@ std::string not_finite_parameter(const ParameterStore& store) {
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (!std::isfinite(found.tensor.span<double>()[i])) return parameters[i].name;
   }
-  return "";
+  return std::nullopt;
 }
 
 void load_weights(Checkpoint& checkpoint, ParameterStore& store) {

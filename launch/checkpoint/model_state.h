@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ std::vector<LocalTensor> local_tensors(const ParameterStore& store);
 
 /// The name of a parameter with a NaN or infinite weight among those this rank updates; "" if there
 /// is none.
-std::string not_finite_parameter(const ParameterStore& store);
+std::optional<std::string> not_finite_parameter(const ParameterStore& store);
 
 /// Loads only the weights, also into a store allocated for inference.
 void load_weights(Checkpoint& checkpoint, ParameterStore& store);

@@ -1,6 +1,6 @@
 #include "core/error.h"
 #include "launch/config/schema_list.h"
-#include "launch/config/source_text.h"
+#include "launch/config/values/source_text.h"
 #include "launch/config/write_config.h"
 
 namespace tessera {

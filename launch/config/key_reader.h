@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "core/error.h"
-#include "launch/config/config_issues.h"
 #include "launch/config/schema.h"
-#include "launch/config/yaml_reader.h"
+#include "launch/config/values/config_issues.h"
+#include "launch/config/values/yaml_reader.h"
 
 namespace tessera {
 

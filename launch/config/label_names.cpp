@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "launch/config/value_rule.h"
+#include "launch/config/values/value_rule.h"
 #include "launch/support/text/json.h"
 
 namespace tessera {
@@ -22,7 +22,7 @@ std::vector<std::string> label_names(std::string_view labels) {
   }
 }
 
-std::string label_problem(const std::vector<std::string>& names) {
+std::optional<std::string> label_problem(const std::vector<std::string>& names) {
   const std::set<std::string> different(names.begin(), names.end());
   if (different.size() != names.size() || different.count("") == 1) {
     return "each label has to have a name of its own";
@@ -34,7 +34,7 @@ std::string label_problem(const std::vector<std::string>& names) {
           quote(name));
     }
   }
-  return "";
+  return std::nullopt;
 }
 
 }  // namespace tessera

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,6 @@ std::vector<std::string> label_names(std::string_view labels);
 
 /// Why these names are not valid in data.labels, such as "each label has to have a name of its
 /// own"; "" if they are.
-std::string label_problem(const std::vector<std::string>& names);
+std::optional<std::string> label_problem(const std::vector<std::string>& names);
 
 }  // namespace tessera

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "core/error.h"
-#include "launch/config/config_issues.h"
 #include "launch/config/key_reader.h"
 #include "launch/config/schema_list.h"
+#include "launch/config/values/config_issues.h"
 
 namespace tessera {
 namespace {

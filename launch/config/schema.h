@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "launch/config/run_config.h"
-#include "launch/config/value_rule.h"
+#include "launch/config/values/value_rule.h"
 
 namespace tessera {
 

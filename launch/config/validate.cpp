@@ -4,9 +4,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/divisors.h"
 #include "core/error.h"
 #include "launch/config/schema.h"
 #include "launch/config/validate_kind.h"
+#include "parallel/process_grid.h"
 
 namespace tessera {
 namespace {
@@ -29,37 +31,6 @@ struct SectionRangeCheck {
   }
 };
 
-/// "(1, 2, 4, 8, 16)", truncated if the list is long.
-std::string divisors(int64_t number) {
-  constexpr int kMostShown = 12;
-  std::string text = "(1";
-  int shown = 1;
-  for (int64_t d = 2; d <= number; ++d) {
-    if (number % d != 0) continue;
-    if (shown++ == kMostShown) return text + ", ...)";
-    text += fmt::format(", {}", d);
-  }
-  return text + ")";
-}
-
-/// "6 or 12": the positive multiples of `step` next to `number`, which is not a multiple.
-std::string nearest_multiples(int64_t number, int64_t step) {
-  const int64_t below = number / step * step;
-  const int64_t above = below + step;
-  return below == 0 ? fmt::format("{}", above) : fmt::format("{} or {}", below, above);
-}
-
-void check_model(const ModelConfig& model) {
-  require(
-      model.hidden_size % model.num_heads == 0,
-      "model.hidden_size is {}, but model.num_heads is {}: each head has hidden_size / num_heads "
-      "columns, so choose a multiple of {} ({}) as hidden_size, or a divisor of {} {} as "
-      "num_heads",
-      model.hidden_size, model.num_heads, model.num_heads,
-      nearest_multiples(model.hidden_size, model.num_heads), model.hidden_size,
-      divisors(model.hidden_size));
-}
-
 /// Collects the broken rules of a layout.
 struct LayoutRules {
   std::vector<BrokenRule> broken;
@@ -75,12 +46,9 @@ struct LayoutRules {
 void check_tensor_parallel(const RunConfig& config, int world_size, LayoutRules& rules) {
   const int64_t tensor = config.parallel.tensor;
   const ModelConfig& model = config.model;
-  rules.require(
-      world_size % tensor == 0, "parallel.tensor", tensor,
-      "parallel.tensor is {}, but the run has {} {}: each replica of the model takes {} ranks, "
-      "so choose a divisor of {} {}, or start a multiple of {} ranks",
-      tensor, world_size, world_size == 1 ? "rank" : "ranks", tensor, world_size,
-      divisors(world_size), tensor);
+  if (auto problem = tensor_size_problem(world_size, config.parallel.tensor)) {
+    rules.broken.push_back({"parallel.tensor", tensor, *std::move(problem)});
+  }
   rules.require(
       model.num_heads % tensor == 0, "parallel.tensor", tensor,
       "parallel.tensor is {}, but model.num_heads is {}: heads are split evenly, so choose a "
@@ -193,7 +161,6 @@ void validate(const RunConfig& config, int world_size) {
   require(world_size >= 1, "a run has at least 1 rank, but was given {}", world_size);
   SectionRangeCheck check;
   describe(config, check);
-  check_model(config.model);
   check_kind(config);
   const std::vector<BrokenRule> broken = broken_layout_rules(config, world_size);
   if (!broken.empty()) throw Error(broken.front().message);

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/divisors.h"
 #include "core/error.h"
 #include "launch/config/label_names.h"
 #include "models/architecture.h"
@@ -94,8 +95,9 @@ void check_label_names(const std::string& labels, int64_t num_labels) {
   require(std::ssize(names) == num_labels,
           "data.labels has {} names, \"{}\", but model.num_labels is {}: name each label once",
           names.size(), labels, num_labels);
-  const std::string problem = label_problem(names);
-  require(problem.empty(), "data.labels is \"{}\", but {}", labels, problem);
+  if (const auto problem = label_problem(names)) {
+    fail("data.labels is \"{}\", but {}", labels, *problem);
+  }
 }
 
 void check_classification_run(const RunConfig& config) {
@@ -123,6 +125,17 @@ void check_head(const ModelConfig& model) {
   }
 }
 
+void check_heads(const ModelConfig& model) {
+  require(
+      model.hidden_size % model.num_heads == 0,
+      "model.hidden_size is {}, but model.num_heads is {}: each head has hidden_size / num_heads "
+      "columns, so choose a multiple of {} ({}) as hidden_size, or a divisor of {} {} as "
+      "num_heads",
+      model.hidden_size, model.num_heads, model.num_heads,
+      nearest_multiples(model.hidden_size, model.num_heads), model.hidden_size,
+      divisors(model.hidden_size));
+}
+
 void check_positions(const ModelConfig& model) {
   const bool rotary = model.positions == Positions::rotary;
   require(
@@ -139,6 +152,7 @@ void check_positions(const ModelConfig& model) {
 void check_model_kind(const ModelConfig& model) {
   check_architecture(model);
   check_head(model);
+  check_heads(model);
   check_positions(model);
 }
 

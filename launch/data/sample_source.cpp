@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 #include "launch/config/label_names.h"
-#include "launch/config/source_text.h"
+#include "launch/config/values/source_text.h"
 #include "launch/data/datasets/bert_dataset.h"
 #include "launch/data/datasets/classification_dataset.h"
 #include "launch/data/datasets/gpt_dataset.h"

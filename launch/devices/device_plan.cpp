@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -91,11 +92,11 @@ std::vector<int> assign(std::span<const RankGpus> ranks, Users& users) {
   return gpu_of_rank;
 }
 
-/// "4 ranks share 2 GPUs on node1" for the first host whose ranks share GPUs; "" if none do.
-std::string who_shares(std::span<const RankGpus> ranks, const Users& users) {
+/// "4 ranks share 2 GPUs on node1" for the first host whose ranks share GPUs; nullopt if none do.
+std::optional<std::string> who_shares(std::span<const RankGpus> ranks, const Users& users) {
   const auto shared =
       std::find_if(users.begin(), users.end(), [](const auto& entry) { return entry.second > 1; });
-  if (shared == users.end()) return "";
+  if (shared == users.end()) return std::nullopt;
   const std::string& host = shared->first.first;
   const auto gpus = std::count_if(users.begin(), users.end(),
                                   [&](const auto& entry) { return entry.first.first == host; });
@@ -105,20 +106,21 @@ std::string who_shares(std::span<const RankGpus> ranks, const Users& users) {
 
 void choose_backend(DevicePlan& plan, Backend backend, GpuBuild build,
                     std::span<const RankGpus> ranks, const Users& users) {
-  const std::string sharing = who_shares(ranks, users);
-  require(backend != Backend::nccl || sharing.empty(),
-          "parallel.backend is nccl, but {}, and NCCL takes one rank a GPU: start no more ranks "
-          "than there are GPUs, or choose mpi as parallel.backend, with which ranks may share them",
-          sharing);
+  const std::optional<std::string> sharing = who_shares(ranks, users);
+  if (backend == Backend::nccl && sharing) {
+    fail(
+        "parallel.backend is nccl, but {}, and NCCL needs a GPU for each rank: start no more ranks "
+        "than there are GPUs, or set parallel.backend to mpi, with which ranks can share GPUs",
+        *sharing);
+  }
   plan.nccl = backend == Backend::nccl ||
-              (backend == Backend::automatic && build.nccl && sharing.empty() && ranks.size() > 1);
+              (backend == Backend::automatic && build.nccl && !sharing && ranks.size() > 1);
   if (backend != Backend::automatic || plan.nccl || ranks.size() == 1) return;
-  plan.note = sharing.empty()
-                  ? "this build has no NCCL: GPUs exchange tensors through their hosts' memory"
-                  : fmt::format(
-                        "{}, so they exchange tensors through the host's memory; NCCL "
-                        "takes one rank a GPU",
-                        sharing);
+  plan.note = sharing ? fmt::format(
+                            "{}, so they exchange tensors through the host's memory; NCCL needs a "
+                            "GPU for each rank",
+                            *sharing)
+                      : "this build has no NCCL: GPUs exchange tensors through their hosts' memory";
 }
 
 }  // namespace

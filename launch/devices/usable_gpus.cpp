@@ -12,13 +12,14 @@ constexpr int kLeastComputeCapability = 8;
 
 }  // namespace
 
-std::string why_unusable(int index, const SeenGpu& gpu, std::string_view architectures) {
+std::optional<std::string> why_unusable(int index, const SeenGpu& gpu,
+                                        std::string_view architectures) {
   const std::string what = fmt::format("GPU {}, {}, has compute capability {}.{}, but", index,
                                        gpu.name, gpu.major, gpu.minor);
   if (gpu.major < kLeastComputeCapability) {
     return fmt::format("{} Tessera's kernels need {}.0 or later", what, kLeastComputeCapability);
   }
-  if (cuda::any_runs_on(architectures, gpu.major, gpu.minor)) return "";
+  if (cuda::any_runs_on(architectures, gpu.major, gpu.minor)) return std::nullopt;
   return fmt::format(
       "{} this build has code for {} alone: build with -DCMAKE_CUDA_ARCHITECTURES={}{}", what,
       architectures, gpu.major, gpu.minor);
@@ -28,11 +29,10 @@ UsableGpus usable_gpus(std::span<const SeenGpu> seen, std::string_view architect
   UsableGpus usable;
   for (size_t i = 0; i < seen.size(); ++i) {
     const auto index = static_cast<int>(i);
-    const std::string why = why_unusable(index, seen[i], architectures);
-    if (why.empty()) {
-      usable.indices.push_back(index);
+    if (const auto why = why_unusable(index, seen[i], architectures)) {
+      usable.why_not += (usable.why_not.empty() ? "" : "; ") + *why;
     } else {
-      usable.why_not += (usable.why_not.empty() ? "" : "; ") + why;
+      usable.indices.push_back(index);
     }
   }
   return usable;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,7 +23,8 @@ struct SeenGpu {
 ///
 ///     GPU 0, NVIDIA A100-SXM4-80GB, has compute capability 8.0, but this build has code for 90a
 ///     alone: build with -DCMAKE_CUDA_ARCHITECTURES=80
-std::string why_unusable(int index, const SeenGpu& gpu, std::string_view architectures);
+std::optional<std::string> why_unusable(int index, const SeenGpu& gpu,
+                                        std::string_view architectures);
 
 /// The GPUs that a rank can use, and why it cannot use the others.
 struct UsableGpus {

@@ -49,14 +49,14 @@ void MicroSteps::run(const StepContext& ctx, const TokenBatch& batch, const Loss
                          : ctx.reducer == nullptr ? &known->alone
                                                   : &known->summing;
     const Action action = agree(preferred_action(captured));
-    std::string why_not;
+    std::optional<std::string> why_not;
     if (action == Action::stop) {
       why_not = fmt::format(
           "micro-batches have more than {} different shapes or numbers of targets", kMostShapes);
     }
     if (action == Action::capture) why_not = capture(*captured, pass);
-    if (!why_not.empty()) {
-      stop(why_not);
+    if (why_not) {
+      stop(*why_not);
     } else if (action != Action::run) {
       return launch(*captured, pass);
     }
@@ -88,14 +88,14 @@ MicroSteps::Action MicroSteps::agree(Action action) {
   return static_cast<Action>(number);
 }
 
-std::string MicroSteps::capture(Captured& captured, const Pass& pass) {
-  const std::string mine = capture_local(captured, pass);
-  if (agree(mine.empty() ? Action::capture : Action::stop) == Action::capture) return "";
-  const std::vector<std::string> all = all_gather_strings(tensor_, mine);
+std::optional<std::string> MicroSteps::capture(Captured& captured, const Pass& pass) {
+  const std::optional<std::string> local = capture_local(captured, pass);
+  if (agree(local ? Action::stop : Action::capture) == Action::capture) return std::nullopt;
+  const std::vector<std::string> all = all_gather_strings(tensor_, local.value_or(""));
   return *std::ranges::find_if_not(all, &std::string::empty);
 }
 
-std::string MicroSteps::capture_local(Captured& captured, const Pass& pass) {
+std::optional<std::string> MicroSteps::capture_local(Captured& captured, const Pass& pass) {
   if constexpr (kHasCuda) {
     StepContext ctx = pass.ctx;
     ctx.rng_offset = rng_offset_.tensor;
@@ -115,7 +115,7 @@ std::string MicroSteps::capture_local(Captured& captured, const Pass& pass) {
       return error.what();
     }
   }
-  return "";
+  return std::nullopt;
 }
 
 void MicroSteps::launch(const Captured& captured, const Pass& pass) {

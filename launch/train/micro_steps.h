@@ -96,9 +96,9 @@ class MicroSteps final : public MicroStepRunner {
   /// The action this rank prefers, given the captured graph, if any.
   Action preferred_action(const Captured* captured) const;
   Action agree(Action action);
-  /// Returns why capturing failed on any tensor rank; "" if it succeeded.
-  std::string capture(Captured& captured, const Pass& pass);
-  std::string capture_local(Captured& captured, const Pass& pass);
+  /// Returns why capturing failed on any tensor rank; nullopt if it succeeded.
+  std::optional<std::string> capture(Captured& captured, const Pass& pass);
+  std::optional<std::string> capture_local(Captured& captured, const Pass& pass);
   void launch(const Captured& captured, const Pass& pass);
   void stop(const std::string& why);
 

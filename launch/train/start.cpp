@@ -14,7 +14,7 @@
 #include "launch/checkpoint/model_json.h"
 #include "launch/checkpoint/model_state.h"
 #include "launch/checkpoint/same_model.h"
-#include "launch/config/source_text.h"
+#include "launch/config/values/source_text.h"
 #include "launch/config/write_config.h"
 #include "launch/support/files/file_descriptor.h"
 #include "launch/support/files/staged_file.h"

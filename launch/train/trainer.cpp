@@ -13,7 +13,7 @@
 #include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/checkpoint/model_json.h"
 #include "launch/checkpoint/model_state.h"
-#include "launch/config/source_text.h"
+#include "launch/config/values/source_text.h"
 #include "launch/metrics/model_flops.h"
 #include "launch/train/evaluation_pass.h"
 #include "launch/train/memory/gpu_memory_check.h"
@@ -209,12 +209,13 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
   require_finite_steps();
   // A checkpoint that cannot resume must not displace one that can.
   all_or_none(groups_.world, [&] {
-    const std::string name = not_finite_parameter(store_);
-    require(
-        name.empty(),
-        "after step {}, a weight of {} is NaN or infinite: no checkpoint is saved, earlier ones "
-        "are as they were; resume from one with a smaller optimizer.lr",
-        steps_done_, name);
+    if (const auto name = not_finite_parameter(store_)) {
+      fail(
+          "after step {}, a weight of {} is NaN or infinite, so no checkpoint is saved; earlier "
+          "ones "
+          "are unchanged: resume from one with a smaller optimizer.lr",
+          steps_done_, *name);
+    }
   });
   SaveRequest request;
   request.run_dir = config_.run.dir;

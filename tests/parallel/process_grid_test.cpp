@@ -52,10 +52,10 @@ std::string error_of_grid(int world_size, int tensor) {
 TEST(ProcessGrid, AnImpossibleGridSaysWhatIsPossible) {
   EXPECT_EQ(
       error_of_grid(4, 3),
-      "parallel.tensor is 3, but 4 ranks were started: the number of ranks must be a multiple "
-      "of parallel.tensor, so choose one of 1, 2, 4");
-  EXPECT_THAT(error_of_grid(1, 2), HasSubstr("but 1 rank was started"));
-  EXPECT_THAT(error_of_grid(4, 8), HasSubstr("choose one of 1, 2, 4"));
+      "parallel.tensor is 3, but the run has 4 ranks: each replica of the model takes 3 ranks, so "
+      "choose a divisor of 4 (1, 2, 4), or start a multiple of 3 ranks");
+  EXPECT_THAT(error_of_grid(1, 2), HasSubstr("but the run has 1 rank:"));
+  EXPECT_THAT(error_of_grid(4, 8), HasSubstr("choose a divisor of 4 (1, 2, 4)"));
   EXPECT_THAT(error_of_grid(4, 0), HasSubstr("parallel.tensor is 0"));
   EXPECT_THAT(error_of_grid(4, -2), HasSubstr("parallel.tensor is -2"));
   EXPECT_THAT(error_of_grid(0, 1), HasSubstr("at least one rank"));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <span>
 
 #include "core/error.h"
@@ -22,7 +23,7 @@ int64_t checked_capacity(int64_t sequences, int64_t seq_length) {
 }
 
 /// Returns the problem with the sizes of a sample's parts, or an empty string.
-std::string find_wrong_size(const Sample& sample, int64_t seq_length) {
+std::optional<std::string> find_wrong_size(const Sample& sample, int64_t seq_length) {
   const size_t n = sample.tokens.size();
   if (n > static_cast<size_t>(seq_length)) {
     return fmt::format("it has {} tokens, but seq_length is {}", n, seq_length);
@@ -45,31 +46,31 @@ std::string find_wrong_size(const Sample& sample, int64_t seq_length) {
   if (sum != static_cast<int64_t>(n)) {
     return fmt::format("its documents have {} tokens together, but it has {}", sum, n);
   }
-  return "";
+  return std::nullopt;
 }
 
 /// Returns a message about the first of `values` that is neither in [0, limit) nor `exception`, or
-/// an empty string.
-std::string find_outside(std::span<const int32_t> values, int64_t limit, int32_t exception,
-                         std::string_view what) {
+/// nullopt.
+std::optional<std::string> find_outside(std::span<const int32_t> values, int64_t limit,
+                                        int32_t exception, std::string_view what) {
   const auto found = std::ranges::find_if(
       values, [&](int32_t v) { return (v < 0 || v >= limit) && v != exception; });
-  if (found == values.end()) return "";
+  if (found == values.end()) return std::nullopt;
   return fmt::format("{} {} is {}, but must be 0 to {}", what, found - values.begin(), *found,
                      limit - 1);
 }
 
-std::string find_problem(const Sample& sample, int64_t seq_length, int64_t vocab_size) {
+std::optional<std::string> find_problem(const Sample& sample, int64_t seq_length,
+                                        int64_t vocab_size) {
   constexpr int64_t kAny = int64_t{std::numeric_limits<int32_t>::max()} + 1;
-  std::string problem = find_wrong_size(sample, seq_length);
+  if (auto problem = find_wrong_size(sample, seq_length)) return problem;
   // Tokens have no exception: 0 is within the vocabulary.
-  if (problem.empty()) problem = find_outside(sample.tokens, vocab_size, 0, "token");
-  if (problem.empty()) {
-    problem = find_outside(sample.targets, vocab_size, kIgnoreTarget, "target");
+  if (auto problem = find_outside(sample.tokens, vocab_size, 0, "token")) return problem;
+  if (auto problem = find_outside(sample.targets, vocab_size, kIgnoreTarget, "target")) {
+    return problem;
   }
-  if (problem.empty()) problem = find_outside(sample.token_types, kAny, 0, "token type");
-  if (problem.empty()) problem = find_outside(sample.labels, kAny, kIgnoreTarget, "label");
-  return problem;
+  if (auto problem = find_outside(sample.token_types, kAny, 0, "token type")) return problem;
+  return find_outside(sample.labels, kAny, kIgnoreTarget, "label");
 }
 
 }  // namespace
@@ -103,8 +104,9 @@ void BatchBuffers::append(const Sample& sample, int64_t vocab_size, std::string_
                           int64_t number) {
   require(num_rows_ < sequences_, "{}: sample {} has no room: the batch has {} rows", dataset,
           number, sequences_);
-  const std::string problem = find_problem(sample, seq_length_, vocab_size);
-  require(problem.empty(), "{}: sample {} cannot be used: {}", dataset, number, problem);
+  if (const auto problem = find_problem(sample, seq_length_, vocab_size)) {
+    fail("{}: sample {} cannot be used: {}", dataset, number, *problem);
+  }
 
   const size_t n = sample.tokens.size(), first = static_cast<size_t>(num_tokens_);
   std::ranges::copy(sample.tokens, tokens_.tensor.span<int32_t>().subspan(first).begin());

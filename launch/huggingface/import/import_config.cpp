@@ -144,12 +144,12 @@ bool are_default_names(const std::vector<std::string>& labels) {
 /// Keeps the labels' names if they are valid in data.labels; they are only for display.
 void take_labels(std::vector<std::string> labels, ImportedConfig& result) {
   if (are_default_names(labels)) return;
-  const std::string problem = label_problem(labels);
-  if (problem.empty()) {
+  const auto problem = label_problem(labels);
+  if (!problem) {
     result.labels = std::move(labels);
   } else {
     result.notes.push_back(
-        fmt::format("the labels have numbers, and not their names in \"id2label\": {}", problem));
+        fmt::format("the labels have numbers, and not their names in \"id2label\": {}", *problem));
   }
 }
 

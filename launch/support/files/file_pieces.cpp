@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <optional>
 
 #include "core/error.h"
 
@@ -15,12 +16,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns why a file cannot be read, or an empty string.
-std::string find_problem(const std::string& path) {
-  if (path == kStdin) return "";
+/// Returns why a file cannot be read, or nullopt.
+std::optional<std::string> find_problem(const std::string& path) {
+  if (path == kStdin) return std::nullopt;
   if (::access(path.c_str(), R_OK) != 0) return system_message(errno);
   std::error_code ignored;
-  if (!fs::is_directory(path, ignored)) return "";
+  if (!fs::is_directory(path, ignored)) return std::nullopt;
   return fmt::format("is a directory: name its files, as '{}'", (fs::path(path) / "*").string());
 }
 
@@ -30,8 +31,9 @@ bool is_pattern(const std::string& path) {
   return path.find_first_of("*?[") != std::string::npos && !fs::exists(path, ignored);
 }
 
-/// Appends the files that match a pattern; returns the problem, or an empty string.
-std::string append_matches(const std::string& pattern, std::vector<std::string>& paths) {
+/// Appends the files that match a pattern; returns the problem, or nullopt.
+std::optional<std::string> append_matches(const std::string& pattern,
+                                          std::vector<std::string>& paths) {
   glob_t found = {};
   // Without GLOB_ERR, files in an unreadable folder would be silently skipped.
   const int code = ::glob(pattern.c_str(), GLOB_ERR | GLOB_NOSORT, nullptr, &found);
@@ -42,15 +44,15 @@ std::string append_matches(const std::string& pattern, std::vector<std::string>&
   std::sort(paths.begin() + begin, paths.end());
   if (code == GLOB_NOMATCH) return "matches no file";
   if (code == GLOB_ABORTED) return "a folder cannot be read: " + system_message(reason);
-  return code == 0 ? "" : "not enough memory to list its files";
+  if (code != 0) return "not enough memory to list its files";
+  return std::nullopt;
 }
 
 /// Collects problems with inputs; a message shows the first few.
 class InputErrors {
  public:
-  void add(const std::string& input, const std::string& problem) {
-    if (problem.empty()) return;
-    if (++count_ <= kShown) lines_.push_back(fmt::format("{}: {}", input, problem));
+  void add(const std::string& input, const std::optional<std::string>& problem) {
+    if (problem && ++count_ <= kShown) lines_.push_back(fmt::format("{}: {}", input, *problem));
   }
 
   void check(std::string_view who, size_t inputs) {

@@ -56,8 +56,8 @@ class FieldReader {
   }
 
   /// Describes the problem with a line that was parsed completely or up to an error.
-  std::string problem() {
-    if (problem_.empty() && !seen_) {
+  std::optional<std::string> problem() {
+    if (!problem_ && !seen_) {
       if (names_.size() > kShownNames) names_.back() = "...";
       problem_ = fmt::format(
           "has no field {}, but {}", quote(field_),
@@ -98,7 +98,7 @@ class FieldReader {
   bool at_field_ = false;  ///< the next value belongs to the field
   bool seen_ = false;
   std::vector<std::string> names_;  ///< some of the line's field names
-  std::string problem_;
+  std::optional<std::string> problem_;
 };
 
 bool is_blank(std::string_view line) {
@@ -132,7 +132,8 @@ class TextCollector final : public TextSink {
 
 }  // namespace
 
-std::string read_json_field(std::string_view line, const std::string& field, std::string& text) {
+std::optional<std::string> read_json_field(std::string_view line, const std::string& field,
+                                           std::string& text) {
   // The library would treat a zero byte as the end.
   const size_t zero = line.find('\0');
   if (zero != std::string_view::npos) {
@@ -152,8 +153,8 @@ JsonDocuments read_json_lines(const JsonLines& lines, const JsonLinesOptions& op
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
     if (is_blank(line)) continue;
-    const std::string problem = read_json_field(line, options.field, text);
-    if (problem.empty()) {
+    const auto problem = read_json_field(line, options.field, text);
+    if (!problem) {
       if (options.sentences == Sentences::none) {
         documents.add_document(text);
       } else {
@@ -163,7 +164,7 @@ JsonDocuments read_json_lines(const JsonLines& lines, const JsonLinesOptions& op
       }
       continue;
     }
-    const std::string what = fmt::format("{}:{}: the line {}", lines.path, number, problem);
+    const std::string what = fmt::format("{}:{}: the line {}", lines.path, number, *problem);
     require(options.skip_malformed, "{}; skip such lines with --skip-malformed", what);
     if (result.malformed_lines++ == 0) result.first_malformed = what;
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,10 +17,11 @@ struct JsonLinesOptions {
 };
 
 /// Sets `text` to the requested field of the JSON object in `line`. Returns a description of the
-/// problem, or an empty string. Treats the line as untrusted: rejects it unless it is one JSON
+/// problem, or nullopt. Treats the line as untrusted: rejects it unless it is one JSON
 /// object in UTF-8, nests at most kMaxJsonDepth deep, and has the field exactly once, as a string.
 /// Takes linear time, and memory for the longest string.
-std::string read_json_field(std::string_view line, const std::string& field, std::string& text);
+std::optional<std::string> read_json_field(std::string_view line, const std::string& field,
+                                           std::string& text);
 
 /// Parses lines into documents and reports skipped lines. Ignores blank lines. Throws, naming file
 /// and line, at a malformed line unless those are skipped.

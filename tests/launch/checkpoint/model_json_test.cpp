@@ -75,7 +75,7 @@ TEST(ModelJson, WhatNoModelHasIsNamed) {
   error("num_layers", "2", {"the checkpoint's model.num_layers is the quoted text \"2\""});
   error("bias", Json::array({true}), {"the checkpoint's model.bias is [true]"});
   error("rotary_base", 0.5, {"the checkpoint's model.rotary_base is 0.5"});
-  error("head", "classification", {"the checkpoint's model cannot be", "model.kind is gpt"});
+  error("head", "classification", {"the checkpoint's model is invalid", "model.kind is gpt"});
   error("num_head", 3, {"has a key 'num_head', which this version does not know"});
 }
 

@@ -2,8 +2,8 @@
 #include <string>
 
 #include "launch/config/validate.h"
+#include "launch/config/values/yaml_reader.h"
 #include "launch/config/write_config.h"
-#include "launch/config/yaml_reader.h"
 #include "tests/launch/config/support.h"
 
 namespace tessera {

@@ -9,13 +9,13 @@ using Names = std::vector<std::string>;
 
 std::string field_of(std::string_view line, const std::string& field = "text") {
   std::string text;
-  EXPECT_EQ(read_json_field(line, field, text), "");
+  EXPECT_EQ(read_json_field(line, field, text), std::nullopt);
   return text;
 }
 
 std::string problem_of(std::string_view line) {
   std::string text;
-  return read_json_field(line, "text", text);
+  return read_json_field(line, "text", text).value_or("");
 }
 
 TEST(JsonField, IsTheStringAfterItsEscapes) {

@@ -104,7 +104,7 @@ TEST(DevicePlan, AutoSaysWhyItDoesNotTakeNccl) {
   EXPECT_FALSE(shared.nccl);
   EXPECT_EQ(shared.note,
             "4 ranks share 2 GPUs on b, so they exchange tensors through the host's memory; NCCL "
-            "takes one rank a GPU");
+            "needs a GPU for each rank");
   const DevicePlan emulated =
       plan(DeviceChoice::automatic, Backend::automatic, ranks_on("a", 2, 2), kEmulated);
   EXPECT_TRUE(emulated.on_gpus);
@@ -122,9 +122,9 @@ TEST(DevicePlan, OneRankNeedsNoNcclUnlessItIsAskedFor) {
 
 TEST(DevicePlan, NcclIsRefusedWhereRanksShareAGpu) {
   EXPECT_EQ(plan_error(DeviceChoice::automatic, Backend::nccl, ranks_on("a", 4, 1)),
-            "parallel.backend is nccl, but 4 ranks share 1 GPU on a, and NCCL takes one rank a "
-            "GPU: start no more ranks than there are GPUs, or choose mpi as parallel.backend, with "
-            "which ranks may share them");
+            "parallel.backend is nccl, but 4 ranks share 1 GPU on a, and NCCL needs a GPU for each "
+            "rank: start no more ranks than there are GPUs, or set parallel.backend to mpi, with "
+            "which ranks can share GPUs");
 }
 
 // --- on CPUs

@@ -24,7 +24,7 @@ TEST(UsableGpus, AGpuForWhichThereIsNoCodeIsNamedWithWhatToBuild) {
   EXPECT_EQ(why_unusable(0, kA100, "90a-real"),
             "GPU 0, NVIDIA A100-SXM4-80GB, has compute capability 8.0, but this build has code for "
             "90a-real alone: build with -DCMAKE_CUDA_ARCHITECTURES=80");
-  EXPECT_EQ(why_unusable(0, kH200, "90a-real"), "");
+  EXPECT_EQ(why_unusable(0, kH200, "90a-real"), std::nullopt);
 }
 
 TEST(UsableGpus, KeepTheirNumbersBesideOthers) {
@@ -32,7 +32,7 @@ TEST(UsableGpus, KeepTheirNumbersBesideOthers) {
   const UsableGpus usable = usable_gpus(seen, kDefault);
   EXPECT_THAT(usable.indices, ElementsAre(1, 3));
   EXPECT_EQ(usable.why_not,
-            why_unusable(0, kV100, kDefault) + "; " + why_unusable(2, kV100, kDefault));
+            *why_unusable(0, kV100, kDefault) + "; " + *why_unusable(2, kV100, kDefault));
   EXPECT_THAT(usable_gpus(std::vector{kV100}, kDefault).indices, IsEmpty());
   EXPECT_EQ(usable_gpus(std::vector{kH200}, kDefault).why_not, "");
   EXPECT_THAT(usable_gpus({}, kDefault).indices, IsEmpty());

@@ -223,8 +223,8 @@ TEST_F(InteropImport, OptionsThatTesseraDoesNotComputeAreRefusedByName) {
   refused(gpt, "n_layer", 0, {"config.json describes a model that Tessera cannot have"});
   refused(gpt, "n_head", 0, {"cannot be 0"});
   refused(gpt, "n_head", 5,
-          {"config.json describes a model that Tessera cannot have: model.hidden_size is 12, "
-           "which its num_heads 5 do not divide"});
+          {"config.json describes a model that Tessera cannot have: model is invalid: "
+           "model.hidden_size is 12, but model.num_heads is 5"});
   refused(gpt, "tie_word_embeddings", "false",
           {"config.json: \"tie_word_embeddings\" must be true or false, but is a string"});
   refused(gpt, "resid_pdrop", 1.5, {"a dropout must be"});

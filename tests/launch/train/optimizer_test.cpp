@@ -223,7 +223,7 @@ TEST(ModelState, AWeightThatIsNotFiniteIsNamed) {
   store.declare({"bad", {64}, {}, Init::ones()});
   store.allocate(kCpu, DType::f32, StoreFor::training);
   store.initialize(1);
-  EXPECT_EQ(not_finite_parameter(store), "");
+  EXPECT_EQ(not_finite_parameter(store), std::nullopt);
   store.parameters()[1].master.span<float>()[63] = std::numeric_limits<float>::infinity();
   EXPECT_EQ(not_finite_parameter(store), "bad");
 }

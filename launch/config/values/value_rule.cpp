@@ -1,4 +1,4 @@
-#include "launch/config/value_rule.h"
+#include "launch/config/values/value_rule.h"
 
 #include <algorithm>
 

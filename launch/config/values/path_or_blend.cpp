@@ -2,7 +2,7 @@
 #include <set>
 #include <string_view>
 
-#include "launch/config/value_rule.h"
+#include "launch/config/values/value_rule.h"
 #include "launch/support/text/number_text.h"
 
 namespace tessera {

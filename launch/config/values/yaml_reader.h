@@ -1,6 +1,6 @@
 #pragma once
 
-#include "launch/config/config_value.h"
+#include "launch/config/values/config_value.h"
 
 namespace tessera {
 

@@ -1,4 +1,4 @@
-#include "launch/config/config_issues.h"
+#include "launch/config/values/config_issues.h"
 
 #include <algorithm>
 #include <tuple>

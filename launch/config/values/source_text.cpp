@@ -1,4 +1,4 @@
-#include "launch/config/source_text.h"
+#include "launch/config/values/source_text.h"
 
 #include <cerrno>
 #include <cstdint>

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/config/source_text.h"
+#include "launch/config/values/source_text.h"
 
 namespace tessera {
 

@@ -1,4 +1,4 @@
-#include "launch/config/yaml_reader.h"
+#include "launch/config/values/yaml_reader.h"
 
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>

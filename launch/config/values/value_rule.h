@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "core/error.h"
-#include "launch/config/config_value.h"
 #include "launch/config/data_blend.h"
+#include "launch/config/values/config_value.h"
 
 namespace tessera {
 
