@@ -17,7 +17,7 @@ Tensor Arena::allocate(const Shape& shape, DType dtype) {
   const size_t padded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   require(device_.is_meta() || used_ + padded <= capacity(),
           "the arena of {} bytes is full: {} bytes are used and a tensor {} {} was asked for; its "
-          "capacity comes from a dry run, which must have taken another path than this run",
+          "capacity comes from a dry run, which must have followed a different path",
           capacity(), used_, to_string(dtype), shape);
   void* data = device_.is_meta() ? nullptr : static_cast<std::byte*>(buffer_.data()) + used_;
   used_ += padded;

@@ -41,7 +41,7 @@ void wait_before_release() {
   const std::string_view use = MemoryUse::current(), advice = MemoryUse::advice();
   throw DeviceError(fmt::format(
       "out of GPU memory{}{}: {:.2f} GiB were asked for, and {:.2f} of {:.2f} GiB are free; {}, or "
-      "end what else uses this GPU",
+      "stop other processes on this GPU",
       use.empty() ? "" : " for ", use, gibibytes(bytes), gibibytes(free_bytes),
       gibibytes(total_bytes),
       advice.empty() ? "choose a smaller micro-batch, more tensor ranks" : advice));

@@ -86,7 +86,7 @@ fs::path resolve_checkpoint(const fs::path& path, const ReportSkipped& report_sk
   std::vector<std::string> skipped;
   const auto found =
       newest_whole_in(checkpoints, [&](const std::string& line) { skipped.push_back(line); });
-  require(found.has_value(), "there is no whole checkpoint in {}{}", checkpoints.string(),
+  require(found.has_value(), "there is no intact checkpoint in {}{}", checkpoints.string(),
           skipped.empty() ? ", nor any other" : fmt::format(":\n  {}", fmt::join(skipped, "\n  ")));
   if (report_skipped) std::ranges::for_each(skipped, report_skipped);
   return *found;

@@ -54,7 +54,7 @@ void verify_content(Checkpoint& checkpoint, VerifyReport& report) {
 std::string to_string(const VerifyReport& report) {
   const std::string name = report.path.filename().string();
   if (report.whole()) {
-    return fmt::format("{}: whole, {} tensors in {} files, {:.1f} MB", name, report.tensors,
+    return fmt::format("{}: intact, {} tensors in {} files, {:.1f} MB", name, report.tensors,
                        report.files, static_cast<double>(report.bytes) / 1e6);
   }
   constexpr size_t kMost = 3;

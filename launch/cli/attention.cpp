@@ -59,27 +59,31 @@ void look(const LookOptions& options, Communicator& world) {
 void add_attention_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<LookOptions>();
   CLI::App* command = app.add_subcommand(
-      "attention", "Write what each head of a trained model attends to in a text, to look at");
+      "attention", "Write an HTML page of what each attention head attends to in a text");
   command
       ->add_option("--checkpoint", options->checkpoint,
-                   "A run's folder (its newest whole checkpoint) or a step's")
+                   "Folder of a run (uses its newest intact checkpoint) or of one checkpoint")
       ->required()
       ->type_name("RUN_OR_STEP");
-  command->add_option("--text", options->texts, "A text; may be given several times")
+  command->add_option("--text", options->texts, "A text; may be repeated")
       ->required()
       ->allow_extra_args(false)
       ->type_name("TEXT");
   command->add_flag("--pack", options->pack,
-                    "Put the texts into one row, where they do not see each other");
-  command->add_option("--layer", options->choice.layers, "Only this layer, from 0 on; or several")
+                    "Pack the texts into one row, where they do not attend to each other");
+  command
+      ->add_option("--layer", options->choice.layers,
+                   "Show only this layer, counted from 0; may be repeated")
       ->check(whole_number_from(0))
       ->type_name("N");
-  command->add_option("--head", options->choice.heads, "Only this head, from 0 on; or several")
+  command
+      ->add_option("--head", options->choice.heads,
+                   "Show only this head, counted from 0; may be repeated")
       ->check(whole_number_from(0))
       ->type_name("N");
   command
       ->add_option("--output", options->output,
-                   "Writes PREFIX.html and PREFIX.json, in place of any such files")
+                   "Write PREFIX.html and PREFIX.json; overwrites existing files")
       ->type_name("PREFIX")
       ->capture_default_str();
   add_device_options(*command, options->devices);

@@ -55,7 +55,7 @@ void classify(const ClassifyOptions& options, Communicator& world) {
     const ModelConfig& config = loaded.model->config();
     require_objective(config, Objective::classification, loaded.path.string());
     require(!options.text_pair || config.token_types != 1,
-            "--text-pair makes a pair, but the model of {} has only one type of tokens",
+            "--text-pair needs a model with 2 token types, but the model of {} has 1",
             loaded.path.string());
     const ClassificationEncoder encoder(
         [&](std::string_view text) { return loaded.tokenizer->encode(text); },
@@ -71,17 +71,17 @@ void classify(const ClassifyOptions& options, Communicator& world) {
 
 void add_classify_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<ClassifyOptions>();
-  CLI::App* command =
-      app.add_subcommand("classify", "Print which label a fine-tuned BERT gives a text");
+  CLI::App* command = app.add_subcommand("classify", "Classify a text with a fine-tuned BERT");
   command
       ->add_option("--checkpoint", options->checkpoint,
-                   "A run's folder (its newest whole checkpoint) or a step's")
+                   "Folder of a run (uses its newest intact checkpoint) or of one checkpoint")
       ->required()
       ->type_name("RUN_OR_STEP");
   command->add_option("--text", options->text, "The text")->required()->type_name("TEXT");
   command->add_option("--text-pair", options->text_pair, "The second text of a pair")
       ->type_name("TEXT");
-  command->add_flag("--truncate", options->truncate, "Cut a text that is too long for the model");
+  command->add_flag("--truncate", options->truncate,
+                    "Truncate a text that is too long for the model");
   add_device_options(*command, options->devices);
   command->callback([command, options, &exit_code] {
     exit_code = run_on_ranks(command_line_of(*command),

@@ -39,14 +39,14 @@ void print_config(const ConfigOptions& options) {
 void add_config_command(CLI::App& app) {
   const auto options = std::make_shared<ConfigOptions>();
   CLI::App* command =
-      app.add_subcommand("config", "Check a configuration and print it with every key");
-  command->add_option("config", options->config, "The YAML file of a run")->type_name("CONFIG");
-  command->add_option("--set", options->overrides, "Override a key, as train does")
+      app.add_subcommand("config", "Check a configuration and print all of its keys");
+  command->add_option("config", options->config, "YAML file of a run")->type_name("CONFIG");
+  command->add_option("--set", options->overrides, "Override a key, as for train")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  command->add_option("--ranks", options->ranks, "Check it for this many ranks, too")
+  command->add_option("--ranks", options->ranks, "Also check it for this number of ranks")
       ->check(whole_number_from(1));
-  command->add_flag("--markdown", options->markdown, "Print what all keys mean, as Markdown");
+  command->add_flag("--markdown", options->markdown, "Print a Markdown reference of all keys");
   command->callback([command, options] {
     run_on_first_rank(command_line_of(*command), [&] { print_config(*options); });
   });

@@ -8,10 +8,10 @@ void add_device_options(CLI::App& command, DeviceOptions& options) {
   add_choice(
       command, "--device", options.device,
       {{"auto", DeviceChoice::automatic}, {"cpu", DeviceChoice::cpu}, {"cuda", DeviceChoice::cuda}},
-      "Where to compute: auto takes GPUs if there are any");
+      "Where to compute; auto uses GPUs if there are any");
   add_choice(command, "--backend", options.backend,
              {{"auto", Backend::automatic}, {"nccl", Backend::nccl}, {"mpi", Backend::mpi}},
-             "How several ranks' GPUs exchange tensors: mpi lets them share a GPU");
+             "How GPUs of several ranks communicate; with mpi they can share a GPU");
 }
 
 }  // namespace tessera

@@ -17,23 +17,23 @@ namespace {
 void add_data_options(CLI::App& command, EvalOptions& options) {
   command
       .add_option("--data", options.data,
-                  "A dataset's prefix, as it was given to `tessera prepare`, or a file of labelled "
-                  "texts; else the data of the configuration")
+                  "Prefix of a dataset, as passed to `tessera prepare`, or a file of labeled texts "
+                  "(default: the configuration's data)")
       ->type_name("PREFIX");
   add_choice(command, "--part", options.part,
              {{"train", DataPart::train}, {"eval", DataPart::eval}, {"test", DataPart::test}},
-             "Without --data: which part of the configuration's data");
+             "Without --data: the part of the configuration's data to use");
   command
       .add_option("--config", options.config,
-                  "How samples are made of the data; else the config.yaml of the checkpoint's run. "
-                  "The model is the checkpoint's")
+                  "Configuration that defines the samples (default: config.yaml of the "
+                  "checkpoint's run); the model always comes from the checkpoint")
       ->type_name("CONFIG");
   command
       .add_option("--set", options.overrides,
-                  "Override a key of data or mlm, or run.seed, as in --set mlm.probability=0.2")
+                  "Override run.seed or a key of data or mlm, as in --set mlm.probability=0.2")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  command.add_option("--max-samples", options.max_samples, "Only the first so many samples")
+  command.add_option("--max-samples", options.max_samples, "Evaluate only the first N samples")
       ->check(whole_number_from(1));
 }
 
@@ -53,27 +53,27 @@ void add_eval_command(CLI::App& app, int& exit_code) {
   const auto devices = std::make_shared<DeviceOptions>();
   const auto as_json = std::make_shared<bool>(false);
   CLI::App* command =
-      app.add_subcommand("eval", "Print the loss of a trained model, and what follows from it");
+      app.add_subcommand("eval", "Evaluate a trained model: loss, perplexity and accuracies");
   command
       ->add_option("--checkpoint", options->checkpoint,
-                   "A run's folder (its newest whole checkpoint) or a step's")
+                   "Folder of a run (uses its newest intact checkpoint) or of one checkpoint")
       ->required()
       ->type_name("RUN_OR_STEP");
   add_data_options(*command, *options);
   command
-      ->add_option("--tensor", options->tensor,
-                   "Of the ranks that mpirun starts, so many share one replica of the model; the "
-                   "others share the samples")
+      ->add_option(
+          "--tensor", options->tensor,
+          "Tensor-parallel size; the remaining ranks are data ranks, which share the samples")
       ->check(whole_number_from(1))
       ->capture_default_str();
-  command->add_option("--micro-batch", options->micro_batch, "Samples that a rank takes at once")
+  command->add_option("--micro-batch", options->micro_batch, "Samples that a rank computes at once")
       ->check(whole_number_from(1))
       ->capture_default_str();
   command->add_flag("--json", *as_json, "Print one JSON object");
   command
-      ->add_option("--dump", options->dump,
-                   "Also write the evaluated tokens and targets, for another program to evaluate; "
-                   "on one rank")
+      ->add_option(
+          "--dump", options->dump,
+          "Also write the evaluated tokens and targets for another program; needs one rank")
       ->type_name("FILE.safetensors");
   add_device_options(*command, *devices);
   command->callback([command, options, devices, as_json, &exit_code] {

@@ -40,20 +40,20 @@ void export_and_print(const ExportArguments& arguments) {
 void add_export_command(CLI::App& app) {
   const auto arguments = std::make_shared<ExportArguments>();
   CLI::App* command = app.add_subcommand(
-      "export", "Write a checkpoint as a folder that Hugging Face's transformers loads");
+      "export", "Export a checkpoint to a folder that Hugging Face transformers loads");
   command
       ->add_option("--checkpoint", arguments->checkpoint,
-                   "A run's folder (its newest whole checkpoint) or a step's")
+                   "Folder of a run (uses its newest intact checkpoint) or of one checkpoint")
       ->required()
       ->type_name("RUN_OR_STEP");
-  command->add_option("--to", arguments->to, "The folder to make")->required()->type_name("DIR");
+  command->add_option("--to", arguments->to, "Folder to create")->required()->type_name("DIR");
   command
       ->add_option("--max-shard-size", arguments->max_shard_size,
-                   "Weights of more than this are split into several files")
+                   "Maximum size of a weights file; larger models are split into several files")
       ->type_name("SIZE")
       ->capture_default_str();
   add_choice(*command, "--precision", arguments->precision, {"fp32", "bf16"},
-             "Of the weights that are written");
+             "Precision of the written weights");
   command->add_flag("--overwrite", arguments->overwrite, "Replace an earlier export in DIR");
   command->callback([command, arguments] {
     run_on_first_rank(command_line_of(*command), [&] { export_and_print(*arguments); });

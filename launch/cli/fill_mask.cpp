@@ -37,9 +37,8 @@ std::vector<int32_t> masked_places(const Sample& sample, const Tokenizer& tokeni
   for (size_t t = 0; t < sample.tokens.size(); ++t) {
     if (sample.tokens[t] == *mask) places.push_back(static_cast<int32_t>(t));
   }
-  require(!places.empty(),
-          "--text is \"{}\", without a place to fill: write {} where a word is missing", text,
-          tokenizer.token_text(*mask));
+  require(!places.empty(), "--text is \"{}\", which has no mask: write {} where a word is missing",
+          text, tokenizer.token_text(*mask));
   return places;
 }
 
@@ -79,16 +78,16 @@ void fill_mask(const FillMaskOptions& options, Communicator& world) {
 void add_fill_mask_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<FillMaskOptions>();
   CLI::App* command =
-      app.add_subcommand("fill-mask", "Print what a trained BERT would put in place of [MASK]");
+      app.add_subcommand("fill-mask", "Predict the tokens at [MASK] with a trained BERT");
   command
       ->add_option("--checkpoint", options->checkpoint,
-                   "A run's folder (its newest whole checkpoint) or a step's")
+                   "Folder of a run (uses its newest intact checkpoint) or of one checkpoint")
       ->required()
       ->type_name("RUN_OR_STEP");
-  command->add_option("--text", options->text, "A text with one [MASK] or more")
+  command->add_option("--text", options->text, "A text with at least one [MASK]")
       ->required()
       ->type_name("TEXT");
-  command->add_option("--top", options->top, "How many candidates for each")
+  command->add_option("--top", options->top, "Number of candidates to print for each mask")
       ->check(whole_number_from(1))
       ->capture_default_str();
   add_device_options(*command, options->devices);

@@ -75,8 +75,8 @@ std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, const std::string
   // A document begins where the previous one ended.
   const auto begin = tokenizer.end_of_document();
   require(begin.has_value(),
-          "--prompt has no token, and the tokenizer {} has none between documents, after which a "
-          "text could begin: give a prompt",
+          "--prompt is empty, and tokenizer {} has no end-of-document token to start from: pass a "
+          "prompt",
           tokenizer.kind());
   return {*begin};
 }
@@ -120,28 +120,29 @@ void add_generate_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("generate", "Continue a text with a trained model");
   command
       ->add_option("--checkpoint", options->checkpoint,
-                   "A run's folder (its newest whole checkpoint) or a step's")
+                   "Folder of a run (uses its newest intact checkpoint) or of one checkpoint")
       ->required()
       ->type_name("RUN_OR_STEP");
-  command->add_option("--prompt", options->prompt, "The text to continue; may be empty")
-      ->required();
-  command->add_option("--max-tokens", options->max_tokens, "Tokens to write at most")
+  command->add_option("--prompt", options->prompt, "Text to continue; may be empty")->required();
+  command->add_option("--max-tokens", options->max_tokens, "Maximum number of tokens to generate")
       ->check(whole_number_from(0))
       ->capture_default_str();
   command
       ->add_option("--temperature", options->sampling.temperature,
-                   "Below 1 the likelier tokens gain; 0 takes the likeliest")
-      ->check(CLI::Number)
+                   "Sampling temperature; 0 always takes the most likely token")
+      ->check(CLI::Number.description(""))
       ->capture_default_str();
-  command->add_option("--top-k", options->sampling.top_k, "Only the K likeliest tokens; 0 is all")
+  command
+      ->add_option("--top-k", options->sampling.top_k,
+                   "Sample from the K most likely tokens; 0 means all")
       ->check(whole_number_from(0))
       ->capture_default_str();
   command
       ->add_option("--top-p", options->sampling.top_p,
-                   "Only the likeliest tokens that hold this much probability")
-      ->check(CLI::Number)
+                   "Sample from the most likely tokens whose probabilities sum to P")
+      ->check(CLI::Number.description(""))
       ->capture_default_str();
-  command->add_option("--seed", options->sampling.seed, "Another seed, another text")
+  command->add_option("--seed", options->sampling.seed, "Seed of the sampling")
       ->check(whole_number_from(0))
       ->capture_default_str();
   add_device_options(*command, options->devices);

@@ -49,20 +49,20 @@ void import_and_print(const ImportOptions& options) {
 void add_import_command(CLI::App& app) {
   const auto options = std::make_shared<ImportOptions>();
   CLI::App* command = app.add_subcommand(
-      "import", "Make a checkpoint of a folder that Hugging Face's transformers wrote");
-  command->add_option("DIR", options->from, "The folder that save_pretrained() wrote")
+      "import", "Import a model saved by Hugging Face transformers as a checkpoint");
+  command->add_option("DIR", options->from, "Folder written by save_pretrained()")
       ->required()
       ->type_name("");
-  command->add_option("--to", options->to, "The run's folder to make the checkpoint in")
+  command->add_option("--to", options->to, "Folder of the run to write the checkpoint to")
       ->required()
       ->type_name("RUN");
   command
       ->add_option("--tokenizer", options->tokenizer,
-                   "The tokenizer, in place of the folder's: as for `tessera prepare`")
+                   "Tokenizer to use instead of the folder's, as for `tessera prepare`")
       ->type_name("SPEC");
   command
       ->add_option("--architecture", options->architecture,
-                   "The model's class, in place of config.json's")
+                   "Model class to use instead of config.json's")
       ->type_name("CLASS");
   command->callback([command, options] {
     run_on_first_rank(command_line_of(*command), [&] { import_and_print(*options); });

@@ -12,8 +12,8 @@ constexpr int kMostInputs = 1 << 20;  // more words than a command line has room
 void add_input_options(CLI::App& command, InputOptions& options) {
   command
       .add_option("--input", options.inputs,
-                  "files, patterns of their names as 'data/*.jsonl.gz', or - for standard input; "
-                  "gzip and zstd are decompressed")
+                  "Files, glob patterns such as 'data/*.jsonl.gz', or - for standard input; gzip "
+                  "and zstd are decompressed")
       ->required()
       ->type_name("FILES")
       // Disables lists in brackets, because "[ab]" is a pattern. The number is bounded because
@@ -24,14 +24,14 @@ void add_input_options(CLI::App& command, InputOptions& options) {
              {{"auto", InputFormats::by_name},
               {"text", InputFormats::text},
               {"jsonl", InputFormats::jsonl}},
-             "jsonl: an object a line; text; or auto: jsonl for names in .jsonl or "
-             ".json, with or without .gz or .zst, else text");
+             "Format of the input: jsonl has one object per line; auto is jsonl for .jsonl and "
+             ".json files, compressed or not, and text otherwise");
   command
       .add_option("--field", options.field,
-                  "the field of each JSON object that is the text (default: text)")
+                  "Field of each JSON object that contains the text (default: text)")
       ->type_name("NAME");
   command.add_flag("--skip-malformed", options.skip_malformed,
-                   "leave out lines that are not such JSON");
+                   "Skip lines that are not such JSON objects");
 }
 
 }  // namespace tessera

@@ -16,23 +16,23 @@ namespace tessera {
 void add_inspect_command(CLI::App& app) {
   const auto options = std::make_shared<InspectOptions>();
   CLI::App* command = app.add_subcommand(
-      "inspect", "Say what a checkpoint, run, dataset, tokenizer or safetensors file is");
+      "inspect", "Describe a checkpoint, run, dataset, tokenizer or safetensors file");
   command
       ->add_option("PATH", options->path,
-                   "A run's folder or a step's, a dataset's prefix, a .safetensors file, a "
-                   "folder of Hugging Face's, or a tokenizer, " +
+                   "Folder of a run or checkpoint, prefix of a dataset, .safetensors file, Hugging "
+                   "Face folder, or tokenizer: " +
                        tokenizer_specs_allowed())
       ->required();
   command
       ->add_option("--tokenizer", options->tokenizer,
-                   "Of a dataset: show its first documents as text; " + tokenizer_specs_allowed())
+                   "For a dataset: show its first documents as text; " + tokenizer_specs_allowed())
       ->type_name("SPEC");
   command
       ->add_option("--documents", options->documents,
-                   "Of a dataset: show so many documents (default: 3)")
+                   "For a dataset: number of documents to show (default: 3)")
       ->type_name("N")
       ->check(whole_number_from(0));
-  command->add_option("--text", options->text, "Of a tokenizer: show how it cuts a text")
+  command->add_option("--text", options->text, "For a tokenizer: show the tokens of a text")
       ->type_name("TEXT");
   command->callback([command, options] {
     run_on_first_rank(command_line_of(*command), [&] {

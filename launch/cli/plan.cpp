@@ -47,7 +47,7 @@ double parse_flops(const std::string& text) {
   }
   const std::optional<double> value = parse_number(number);
   require(value && *value > 0.0 && std::isfinite(*value * unit),
-          "--flops: {} is no number of FLOP/s: write a positive number of G, T or P, as 400T",
+          "--flops is {}, but must be a positive number with the unit G, T or P, as in 400T",
           quote(text));
   return *value * unit;
 }
@@ -62,7 +62,8 @@ double parse_bandwidth(const char* option, const std::string& text) {
 double parse_latency(const std::string& text) {
   const std::optional<double> value = parse_number(text);
   require(value && *value >= 0.0,
-          "--latency: {} is no time: write a number of microseconds from 0 on, as 20", quote(text));
+          "--latency is {}, but must be a number of microseconds, at least 0, as in 20",
+          quote(text));
   return *value * 1e-6;
 }
 
@@ -118,14 +119,15 @@ bool print(const PlanOptions& options) {
 }
 
 void add_sweep_options(CLI::App& command, PlanOptions& options) {
-  CLI::Option* sweep = command.add_flag("--sweep", options.sweep,
-                                        "List the layouts that fit in --memory, by predicted time");
-  command.add_option("--memory", options.memory, "Of a rank, as 80GB or 80GiB")
+  CLI::Option* sweep = command.add_flag(
+      "--sweep", options.sweep, "List the layouts that fit into --memory, fastest predicted first");
+  command.add_option("--memory", options.memory, "Memory of a rank, as in 80GB or 80GiB")
       ->type_name("SIZE")
       ->needs(sweep);
   command
       .add_option("--flops", options.flops,
-                  "That a rank reaches in wide products; else 400T in bf16, 40T in fp32")
+                  "FLOP/s that a rank reaches in large matrix products (default: 400T in bf16, 40T "
+                  "in fp32)")
       ->type_name("FLOP/S")
       ->needs(sweep);
   const auto add_bandwidth = [&](const char* name, std::optional<std::string>& text,
@@ -133,15 +135,17 @@ void add_sweep_options(CLI::App& command, PlanOptions& options) {
     command.add_option(name, text, meaning)->type_name("GB/S")->needs(sweep);
   };
   add_bandwidth("--memory-bandwidth", options.memory_bandwidth,
-                "Of a rank's own memory; else 3300");
+                "Memory bandwidth of a rank (default: 3300)");
   add_bandwidth("--tensor-bandwidth", options.tensor_bandwidth,
-                "That a rank sends to the ranks of its replica; else 300");
+                "Bandwidth of a rank to its tensor ranks (default: 300)");
   add_bandwidth("--data-bandwidth", options.data_bandwidth,
-                "That a rank sends to those with its shard; else 40");
-  command.add_option("--latency", options.latency, "Of each exchange, besides its bytes; else 20")
+                "Bandwidth of a rank to its data ranks (default: 40)");
+  command
+      .add_option("--latency", options.latency,
+                  "Latency of a collective in microseconds (default: 20)")
       ->type_name("US")
       ->needs(sweep);
-  command.add_option("--show", options.show, "So many of the best layouts; --json has all")
+  command.add_option("--show", options.show, "Number of layouts to print; --json prints all")
       ->check(whole_number_from(1))
       ->needs(sweep)
       ->capture_default_str();
@@ -152,18 +156,19 @@ void add_sweep_options(CLI::App& command, PlanOptions& options) {
 void add_plan_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<PlanOptions>();
   CLI::App* command = app.add_subcommand(
-      "plan", "Say what a run would need: parameters, memory, FLOPs and bytes to exchange");
-  command->add_option("config", options->config, "The YAML file of the run")
+      "plan", "Predict what a run needs: parameters, memory, FLOPs and communication");
+  command->add_option("config", options->config, "YAML file of the run")
       ->required()
       ->type_name("CONFIG");
-  command->add_option("--ranks", options->ranks, "Ranks that the run would have")
+  command->add_option("--ranks", options->ranks, "Number of ranks of the run")
       ->required()
       ->check(whole_number_from(1));
   command
       ->add_option("--tensor", options->tensor,
-                   "Instead of parallel.tensor; with --sweep, only layouts with so many")
+                   "Tensor-parallel size instead of parallel.tensor; with --sweep, list only "
+                   "layouts of this size")
       ->check(whole_number_from(1));
-  command->add_option("--set", options->overrides, "Override a key, as train does")
+  command->add_option("--set", options->overrides, "Override a key, as for train")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   command->add_flag("--json", options->json, "Print one JSON object");

@@ -75,13 +75,14 @@ void add_document_options(CLI::App& command, PrepareOptions& options) {
   add_choice(
       command, "--documents", options.documents,
       {{"file", Documents::file}, {"paragraph", Documents::paragraph}, {"line", Documents::line}},
-      "what is a document of text: a file, a paragraph (lines up to a blank one) or a line; a "
-      "line of JSON always is one");
+      "What counts as a document in text files: a file, a paragraph (ends at a blank line) or a "
+      "line; in JSON Lines every object is one");
   add_choice(command, "--sentences", options.sentences,
              {{"none", Sentences::none}, {"line", Sentences::line}},
-             "what is a sequence: a document (none) or a line of it, as pairs of sentences need");
+             "What counts as a sequence: a whole document (none) or each of its lines, as sentence "
+             "pairs need");
   command.add_flag("--append-eod", options.append_end,
-                   "append the tokenizer's end-of-document token to each document, as a GPT needs");
+                   "Append the tokenizer's end-of-document token to each document, as GPT needs");
 }
 
 }  // namespace
@@ -89,19 +90,19 @@ void add_document_options(CLI::App& command, PrepareOptions& options) {
 void add_prepare_command(CLI::App& app) {
   const auto options = std::make_shared<PrepareOptions>();
   options->threads = 0;  // all
-  CLI::App* command = app.add_subcommand("prepare", "turn text files into a dataset of tokens");
+  CLI::App* command = app.add_subcommand("prepare", "Tokenize text files into a dataset");
   add_input_options(*command, options->input);
   add_document_options(*command, *options);
   command
       ->add_option("--output", options->output,
-                   "the dataset: PREFIX.bin, PREFIX.idx and PREFIX.meta.json are written")
+                   "Write the dataset to PREFIX.bin, PREFIX.idx and PREFIX.meta.json")
       ->required()
       ->type_name("PREFIX");
-  command->add_flag("--overwrite", options->overwrite, "replace a dataset of the same name");
+  command->add_flag("--overwrite", options->overwrite, "Replace a dataset of the same name");
   command
-      ->add_option("--threads", options->threads,
-                   "how many threads work (default: one for each core that this process may use); "
-                   "what is written is the same for any number")
+      ->add_option(
+          "--threads", options->threads,
+          "Number of threads (default: one per available core); the output does not depend on it")
       ->type_name("N")
       ->check(whole_number_from(1));
   command->callback([command, options] {

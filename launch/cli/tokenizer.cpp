@@ -49,8 +49,7 @@ void check_output(const TokenizerTrainOptions& options, const std::string& outpu
             "tokenizer train: input {} is also the output: choose another output", input.path);
   }
   require(options.overwrite || !fs::exists(output),
-          "{}: exists and is not overwritten: choose another name, or allow it with --overwrite",
-          output);
+          "{} already exists: choose another name, or pass --overwrite", output);
 }
 
 InputText text_of(const TokenizerTrainOptions& options) {
@@ -140,15 +139,15 @@ struct TrainedKind {
 const std::vector<TrainedKind>& trained_kinds() {
   static const std::vector<TrainedKind> kinds = {
       {"wordpiece",
-       "BERT's, a vocab.txt",
+       "BERT's, writes a vocab.txt",
        {"--cased", "--min-count", "--max-characters"},
        train_wordpiece_file},
       {"bpe",
-       "GPT-2's byte-level BPE, a folder with vocab.json and merges.txt",
+       "GPT-2's byte-level BPE, writes a folder with vocab.json and merges.txt",
        {"--min-count", "--special"},
        train_bpe_folder},
       {"sentencepiece",
-       "SentencePiece's, a .model",
+       "SentencePiece, writes a .model",
        {"--model-type", "--character-coverage"},
        train_sentencepiece_file},
   };
@@ -180,7 +179,7 @@ void check_options_of_kind(const CLI::App& command, const TrainedKind& kind) {
       return std::find(std::begin(names), std::end(names), name) != std::end(names);
     };
     require(option->count() == 0 || takes(kOfEveryKind) || takes(kind.options),
-            "tokenizer train: --kind {} does not take {}: leave it out", kind.name, name);
+            "tokenizer train: {1} does not apply to --kind {0}: remove it", kind.name, name);
   }
 }
 
@@ -198,42 +197,45 @@ void train(const CLI::App& command, TokenizerTrainOptions options) {
 
 void add_tokenizer_command(CLI::App& app) {
   const auto options = std::make_shared<TokenizerTrainOptions>();
-  CLI::App* tokenizer = app.add_subcommand("tokenizer", "Make a tokenizer");
+  CLI::App* tokenizer = app.add_subcommand("tokenizer", "Train a tokenizer");
   tokenizer->require_subcommand(1);
-  CLI::App* command = tokenizer->add_subcommand("train", "Make a vocabulary from text");
+  CLI::App* command = tokenizer->add_subcommand("train", "Train a vocabulary on text");
   add_choice(*command, "--kind", options->kind, kind_names(), kinds_help())->required();
   add_input_options(*command, options->input);
-  command->add_option("--vocab-size", options->vocab_size, "Tokens, the special ones too")
+  command
+      ->add_option("--vocab-size", options->vocab_size,
+                   "Size of the vocabulary, including special tokens")
       ->required()
       ->check(whole_number_from(1));
-  command->add_option("--output", options->output, "Where the vocabulary is written")
+  command->add_option("--output", options->output, "Path of the vocabulary to write")
       ->required()
       ->type_name("PATH");
-  command->add_flag("--cased", options->cased, "Keep upper case and accents");
+  command->add_flag("--cased", options->cased, "Keep case and accents");
   command
       ->add_option("--min-count", options->min_count,
-                   "Join no two tokens that stand side by side less often than this")
+                   "Minimum count of a pair of tokens to be merged")
       ->check(whole_number_from(1))
       ->capture_default_str();
   command
       ->add_option("--max-characters", options->max_characters,
-                   "Keep only so many characters, the most frequent")
+                   "Maximum number of characters; keeps the most frequent")
       ->check(whole_number_from(1))
       ->capture_default_str();
   command
       ->add_option("--special", options->special,
-                   "Another special token, before <|endoftext|>; may be given several times")
+                   "An additional special token, placed before <|endoftext|>; may be repeated")
       ->type_name("TOKEN")
       // One at a time, because "[PAD]" alone would otherwise be parsed as a list.
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false);
   add_choice(*command, "--model-type", options->model_type, {"unigram", "bpe"},
-             "The algorithm of SentencePiece");
+             "SentencePiece's algorithm");
   command
       ->add_option("--character-coverage", options->character_coverage,
-                   "How much of the text is of characters that are kept, of SentencePiece")
-      ->check(CLI::Range(0.98, 1.0))
+                   "Fraction of the text that SentencePiece's character set must cover, "
+                   "0.98 to 1")
+      ->check(CLI::Range(0.98, 1.0).description(""))
       ->capture_default_str();
   command->add_flag("--overwrite", options->overwrite, "Replace a file of the same name");
   command->callback([options, command] {

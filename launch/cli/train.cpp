@@ -10,8 +10,8 @@ namespace tessera {
 
 void add_train_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<TrainOptions>();
-  CLI::App* command = app.add_subcommand("train", "Train a model as a YAML file says");
-  command->add_option("config", options->config, "The YAML file of the run")
+  CLI::App* command = app.add_subcommand("train", "Train a model");
+  command->add_option("config", options->config, "YAML file of the run")
       ->required()
       ->type_name("CONFIG");
   command
@@ -21,7 +21,7 @@ void add_train_command(CLI::App& app, int& exit_code) {
       ->allow_extra_args(false);
   command
       ->add_option("--stop-at", options->stop_at,
-                   "Save and end after this step, as if the run had been stopped there")
+                   "Save and stop after this step, as if the run had been interrupted")
       ->type_name("STEP")
       ->check(whole_number_from(1));
   command->callback([command, options, &exit_code] {

@@ -48,9 +48,9 @@ void verify_all(const fs::path& path) {
 }  // namespace
 
 void add_verify_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("verify", "Check checkpoints against their checksums");
+  CLI::App* command = app.add_subcommand("verify", "Verify the checksums of checkpoints");
   const auto path = std::make_shared<std::string>();
-  command->add_option("PATH", *path, "A run's folder, or the folder of one step")->required();
+  command->add_option("PATH", *path, "Folder of a run or of one checkpoint")->required();
   command->callback([command, path] {
     fs::path folder(*path);
     if (!folder.has_filename()) folder = folder.parent_path();  // "run/" is "run"

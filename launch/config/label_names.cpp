@@ -25,7 +25,7 @@ std::vector<std::string> label_names(std::string_view labels) {
 std::optional<std::string> label_problem(const std::vector<std::string>& names) {
   const std::set<std::string> different(names.begin(), names.end());
   if (different.size() != names.size() || different.count("") == 1) {
-    return "each label has to have a name of its own";
+    return "label names must be different and not empty";
   }
   for (const std::string& name : names) {
     if (!Text{}.accepts(name) || label_names(name) != std::vector{name}) {

@@ -90,31 +90,30 @@ void check_data(const RunConfig& config) {
           "model.vocab_size is {}, but data.tokenizer is byte, which has {} tokens: choose {} or "
           "more",
           config.model.vocab_size, kByteTokens, kByteTokens);
-  require(
-      !data.eval || data.eval_fraction == 0.0,
-      "data.eval is {} and data.eval_fraction is {}: the fraction is held out of data.train only "
-      "where there is no data.eval, so set eval_fraction to 0, or eval to null",
-      OrNull<PathOrBlend>{}.write(data.eval), data.eval_fraction);
+  require(!data.eval || data.eval_fraction == 0.0,
+          "data.eval is {} and data.eval_fraction is {}: data.train has held-out data only without "
+          "data.eval, so set eval_fraction to 0, or eval to null",
+          OrNull<PathOrBlend>{}.write(data.eval), data.eval_fraction);
   require(data.eval_fraction + data.test_fraction < 1.0,
           "data.eval_fraction is {} and data.test_fraction is {}: nothing of data.train would be "
-          "left to train on, so choose two that are less than 1 together",
+          "left to train on, so their sum must be less than 1",
           data.eval_fraction, data.test_fraction);
   require(config.eval.interval == 0 || data.eval || data.eval_fraction > 0.0,
-          "eval.interval is {}, but there is nothing to evaluate on: set data.eval to a dataset, "
-          "or data.eval_fraction to the part of data.train to hold out, as 0.1, or eval.interval "
-          "to 0",
+          "eval.interval is {}, but there is no evaluation data: set data.eval to a dataset, "
+          "data.eval_fraction to the fraction of data.train to hold out, such as 0.1, or "
+          "eval.interval to 0",
           config.eval.interval);
 }
 
 void check_schedule(const RunConfig& config) {
   const OptimizerSection& optimizer = config.optimizer;
   require(optimizer.min_lr <= optimizer.lr,
-          "optimizer.min_lr is {}, but optimizer.lr is {}: the schedule goes down from lr to "
-          "min_lr, so choose a min_lr from 0 to {}",
+          "optimizer.min_lr is {}, but optimizer.lr is {}: the schedule decays from lr to min_lr, "
+          "so choose a min_lr from 0 to {}",
           optimizer.min_lr, optimizer.lr, optimizer.lr);
   require(optimizer.warmup_steps <= config.train.steps,
-          "optimizer.warmup_steps is {}, but train.steps is {}: lr would not be reached, so choose "
-          "at most {} warm-up steps",
+          "optimizer.warmup_steps is {}, but train.steps is {}: the run would end before it "
+          "reaches lr, so choose at most {} warmup steps",
           optimizer.warmup_steps, config.train.steps, config.train.steps);
 }
 

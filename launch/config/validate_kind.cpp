@@ -20,7 +20,7 @@ void require_default(bool is_default, const char* key, std::string_view reason) 
 }
 
 std::string no_such_thing(const Architecture& architecture) {
-  return fmt::format("model.kind is {}, which has no such thing", architecture.name);
+  return fmt::format("model.kind is {}, which does not support it", architecture.name);
 }
 
 /// The architectures for which `has` is true: "bert or roberta".
@@ -44,7 +44,7 @@ void check_architecture(const ModelConfig& model) {
     require_default(!model.next_sentence, "model.next_sentence", reason);
   }
   require(!model.next_sentence || model.token_types >= 2,
-          "model.next_sentence is true, but model.token_types is {}: a pair has 2 types of tokens, "
+          "model.next_sentence is true, but model.token_types is {}: a pair needs 2 token types, "
           "so choose 2",
           model.token_types);
   require(model.seq_length >= architecture.min_seq_length,
@@ -80,11 +80,11 @@ void check_document_run(const RunConfig& config) {
 
 void check_mlm(const MaskingOptions& mlm) {
   require(mlm.probability > 0.0,
-          "mlm.probability is 0, but the model learns from the chosen tokens alone: choose one "
+          "mlm.probability is 0, but the model learns only from the chosen tokens: choose a value "
           "above 0, such as 0.15");
   require(mlm.mask_fraction + mlm.random_fraction <= 1.0,
-          "mlm.mask_fraction and mlm.random_fraction are {} and {}: they are parts of the chosen "
-          "tokens, so choose two that are at most 1 together",
+          "mlm.mask_fraction and mlm.random_fraction are {} and {}: both are fractions of the "
+          "chosen tokens, so their sum must be at most 1",
           mlm.mask_fraction, mlm.random_fraction);
   require_default(mlm.unit == MaskUnit::span || mlm.max_span == MaskingOptions{}.max_span,
                   "mlm.max_span", "mlm.unit is not span");

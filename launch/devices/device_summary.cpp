@@ -75,8 +75,8 @@ std::string to_string(const RankGpu& gpu) {
 RankGpu parse_rank_gpu(const std::string& text) {
   std::istringstream lines(text);
   RankGpu gpu;
-  require(static_cast<bool>(lines >> gpu.bytes >> gpu.index), "a rank's GPU is not told: \"{}\"",
-          text);
+  require(static_cast<bool>(lines >> gpu.bytes >> gpu.index),
+          "a rank's GPU cannot be parsed: \"{}\"", text);
   lines.ignore(1);
   std::getline(lines, gpu.host);
   std::getline(lines, gpu.name);

@@ -21,7 +21,7 @@ std::optional<std::string> why_unusable(int index, const SeenGpu& gpu,
   }
   if (cuda::any_runs_on(architectures, gpu.major, gpu.minor)) return std::nullopt;
   return fmt::format(
-      "{} this build has code for {} alone: build with -DCMAKE_CUDA_ARCHITECTURES={}{}", what,
+      "{} this build only has code for {}: build with -DCMAKE_CUDA_ARCHITECTURES={}{}", what,
       architectures, gpu.major, gpu.minor);
 }
 

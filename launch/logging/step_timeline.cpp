@@ -47,7 +47,7 @@ std::string StepTimeline::write_if_whole(bool run_ends) {
   written_ = true;
   if (first_ == 0) {
     return fmt::format(
-        "no timeline was written: {} steps were taken here, and log.timeline_skip is {}", begun_,
+        "no timeline was written: the run took {} steps, but log.timeline_skip is {}", begun_,
         log_.timeline_skip);
   }
   // An earlier timeline may have files of more ranks.

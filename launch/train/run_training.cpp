@@ -127,7 +127,7 @@ void run_training(const TrainOptions& options, Communicator& world) {
                         "Start all ranks with the same configuration and the same --set");
   all_or_none(world, [&] { data = open_training_data(config); });
   require_same_on_ranks(world, data.identity,
-                        "Give all hosts the same files: copy them anew, or use a shared folder");
+                        "Give all hosts the same files: copy them again, or use a shared folder");
   all_or_none(world, [&] {
     if (world.rank() != 0) return;
     make_run_folder(config);

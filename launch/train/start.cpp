@@ -60,8 +60,8 @@ Checkpoint open_of_same_body(const RunConfig& config, const fs::path& path) {
   }
   check_same_model(
       saved, run, path.string(),
-      "checkpoint.from takes the weights of the same model, but for its heads: use the "
-      "checkpoint's values, which its run's config.yaml has, or another checkpoint");
+      "checkpoint.from needs the same model, except for its heads: use the checkpoint's values, "
+      "which are in its run's config.yaml, or another checkpoint");
   return checkpoint;
 }
 
@@ -70,8 +70,8 @@ void report_other_order(const RunConfig& config, const Trainer& trainer, const J
                         const std::function<void(std::string)>& report) {
   const auto report_change = [&](const char* key, const char* what, const Json& now) {
     report(
-        fmt::format("{} is {}, but was {} when the checkpoint was saved: samples come in another "
-                    "order from here on, so that some may come again or never",
+        fmt::format("{} is {}, but was {} when the checkpoint was saved: from here on the sample "
+                    "order is different, so some samples may repeat or be skipped",
                     what, to_text(now), to_text(extra[key])));
   };
   const auto has_changed = [&](const char* key, const Json& now) {
@@ -116,11 +116,11 @@ void check_new_start(const RunConfig& config) {
   const size_t damaged = step_folders(checkpoints).size();
   require(damaged == 0,
           "{} holds {} checkpoint{}, all damaged: nothing is written over; choose another run.dir, "
-          "or move the damaged away to start anew",
+          "or move the damaged ones away to start over",
           checkpoints.string(), damaged, damaged == 1 ? "" : "s");
   require(config.checkpoint.resume != ResumeMode::required,
           "checkpoint.resume is required, but there is no checkpoint in {}: check run.dir, or "
-          "start anew with checkpoint.resume=auto",
+          "start a new run with checkpoint.resume=auto",
           checkpoints.string());
 }
 

@@ -163,7 +163,7 @@ StepResult Trainer::result() {
 }
 
 StepResult Trainer::local_result() {
-  require(since_result_.steps > 0, "there is no result: no step was taken since the last one");
+  require(since_result_.steps > 0, "there is no result: no step has run since the last one");
   const StepRecord& record = train_step_->record();
   const std::chrono::duration<double> elapsed =
       std::chrono::steady_clock::now() - since_result_.start;
@@ -245,7 +245,7 @@ void Trainer::require_finite_steps() {
   const bool of_loss = !std::isfinite(loss);
   throw SharedError(fmt::format(
       "the {} of step {} is {}: training stops before it changes a weight. Checkpoints "
-      "are as they were; resume from an earlier step with a smaller optimizer.lr, or "
+      "are unchanged; resume from an earlier step with a smaller optimizer.lr, or "
       "with optimizer.grad_clip",
       of_loss ? "loss" : "gradient norm", static_cast<int64_t>(record.step().span<double>()[0]),
       std::isnan(of_loss ? loss : norm) ? "NaN" : "infinite"));

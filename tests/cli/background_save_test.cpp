@@ -75,7 +75,7 @@ TEST_F(CliBackgroundSave, SavesThatFollowEachOtherAreAllThere) {
       << outcome.output;
   const Outcome verified = run(tessera(kAlone, {"verify", path("run").string()}));
   expect_success(verified);
-  EXPECT_EQ(verified.count(": whole"), static_cast<size_t>(kSteps));
+  EXPECT_EQ(verified.count(": intact"), static_cast<size_t>(kSteps));
 }
 
 // Weights grow by lr × weight_decay = 10¹² a step: the first is saved, and a step soon after it

@@ -149,10 +149,10 @@ TEST_F(CliBert, FillsMasksOnAnyNumberOfRanks) {
   EXPECT_THAT(two.output, testing::AllOf(HasSubstr("place 1 of 2"), HasSubstr("place 2 of 2")));
   EXPECT_EQ(two.count("%  "), 6u) << two.output;
 
-  expect_refused(ask(2, "7 times 1 is 7"), {"without a place to fill", "[MASK]"});
+  expect_refused(ask(2, "7 times 1 is 7"), {"which has no mask", "[MASK]"});
   expect_refused(ask(kAlone, "[MASK]" + std::string(40, '7') + std::string(200, ' ') +
                                  "7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7"),
-                 {"tokens, special ones included, but the model takes at most 16"});
+                 {"tokens, including special tokens, but the model supports at most 16"});
   expect_refused(
       run(tessera(kAlone, {"generate", "--checkpoint", path("run").string(), "--prompt", "7"})),
       {"is a BERT that this command cannot use", "fill-mask"});

@@ -38,7 +38,7 @@ TEST_F(CliBlend, AResumedRunIsTheUninterruptedOne) {
   expect_success(trained(2, "run", first));
   const Outcome resumed = trained(2, "run", keys);
   expect_success(resumed);
-  EXPECT_EQ(resumed.count("samples come in another order"), 0u) << resumed.output;
+  EXPECT_EQ(resumed.count("sample order is different"), 0u) << resumed.output;
   EXPECT_EQ(losses("run"), losses("whole"));
   // What the run wrote repeats it.
   expect_success(run(tessera(2, {"train", (path("whole") / "config.yaml").string(), "--set",

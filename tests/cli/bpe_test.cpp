@@ -93,12 +93,12 @@ TEST_F(CliBpe, ABertFillsItsMasksAndClassifies) {
 
 TEST_F(CliBpe, WhatCanNotBeIsRefused) {
   expect_refused(made({"--special", "<s>", "--special", "<s>"}), {"both \"<s>\""});
-  expect_refused(made({"--cased"}), {"--kind bpe does not take --cased: leave it out"});
+  expect_refused(made({"--cased"}), {"--cased does not apply to --kind bpe: remove it"});
   EXPECT_FALSE(fs::exists(folder()));
   expect_success(made());
-  expect_refused(made(), {folder() + "/vocab.json: exists and is not overwritten"});
+  expect_refused(made(), {folder() + "/vocab.json already exists"});
   fs::remove(folder() + "/vocab.json");
-  expect_refused(made(), {folder() + "/merges.txt: exists and is not overwritten"});
+  expect_refused(made(), {folder() + "/merges.txt already exists"});
   const Outcome again = made({"--overwrite", "--min-count", "1000000"});
   expect_success(again);
   EXPECT_EQ(again.count("257 tokens from "), 1u) << again.output;

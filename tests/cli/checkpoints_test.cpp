@@ -63,7 +63,7 @@ TEST_F(CliCheckpoints, ATruncatedOneIsPassedOverAloud) {
   fs::resize_file(step(6) / "manifest.json", 100);
   const Outcome verified = run(tessera(2, {"verify", path("run").string()}));
   expect_refused(verified,
-                 {"step_00000006: damaged", "step_00000003: whole", "1 of 2 checkpoints"});
+                 {"step_00000006: damaged", "step_00000003: intact", "1 of 2 checkpoints"});
   const Outcome resumed = trained(kAlone, "run");
   expect_success(resumed);
   EXPECT_EQ(resumed.count("warning: step_00000006: damaged"), 1u) << resumed.output;
@@ -80,7 +80,7 @@ TEST_F(CliCheckpoints, WhereAllAreDamagedNothingIsWrittenOver) {
   }
   expect_refused(
       run(tessera(2, {"generate", "--checkpoint", path("run").string(), "--prompt", ""})),
-      {"there is no whole checkpoint in " + folder, "step_00000006: damaged"});
+      {"there is no intact checkpoint in " + folder, "step_00000006: damaged"});
 }
 
 TEST_F(CliCheckpoints, RequiredWithoutAnyIsRefused) {

@@ -26,7 +26,7 @@ class CliFullDisk : public SmallRun {
   static void expect_saved_until_5(const Outcome& outcome, const std::string& reason) {
     expect_refused(outcome, {"the checkpoint of step 10 was not saved: ", reason, "verified 0"});
     EXPECT_NE(outcome.exit_code, 99) << outcome.output;
-    EXPECT_EQ(outcome.count("step_00000005: whole"), 1u) << outcome.output;
+    EXPECT_EQ(outcome.count("step_00000005: intact"), 1u) << outcome.output;
     EXPECT_EQ(outcome.count("\n.step_"), 0u) << "the torn checkpoint is there: " << outcome.output;
   }
 };

@@ -64,8 +64,7 @@ INSTANTIATE_TEST_SUITE_P(
                   0,
                   {"model.vocab_size=256"},
                   {"model.vocab_size is 256, but data.tokenizer is byte, which has 257 tokens"}},
-        BadConfig{
-            "NothingToEvaluateOn", 0, {"eval.interval=5"}, {"there is nothing to evaluate on"}},
+        BadConfig{"NothingToEvaluateOn", 0, {"eval.interval=5"}, {"there is no evaluation data"}},
         BadConfig{"NoSuchStop", 0, {"--stop-at=-3"}, {"--stop-at: '-3' is not a whole number"}}),
     [](const auto& instance) { return std::string(instance.param.name); });
 

@@ -30,7 +30,7 @@ class CliSignals : public SmallRun {
   void expect_whole_checkpoints() const {
     const Outcome verified = run(tessera(kAlone, {"verify", path("run").string()}));
     expect_success(verified);
-    EXPECT_EQ(verified.count(": whole"), checkpoints("run").size()) << verified.output;
+    EXPECT_EQ(verified.count(": intact"), checkpoints("run").size()) << verified.output;
   }
 
   /// Goes on for a few steps, which leaves every step in the log once.
@@ -88,7 +88,7 @@ TEST_F(CliSignals, WhatASuddenDeathLeavesIsWholeAndGoesOn) {
     EXPECT_NE(program.wait().exit_code, 0);
     const Outcome verified = run(tessera(kAlone, {"verify", path("run").string()}));
     expect_success(verified);  // whatever else the death left is no checkpoint
-    EXPECT_GE(verified.count(": whole"), 1u) << verified.output;
+    EXPECT_GE(verified.count(": intact"), 1u) << verified.output;
   }
   expect_goes_on(2);
   expect_whole_checkpoints();

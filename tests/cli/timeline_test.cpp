@@ -56,7 +56,7 @@ TEST_F(TimelineFiles, OfARunThatEndsEarlyHaveTheStepsThatThereWere) {
 TEST_F(TimelineFiles, AreNotThereWhereNoStepWasTaken) {
   const Outcome outcome = trained(kAlone, "run", {"log.timeline_steps=1", "log.timeline_skip=100"});
   expect_success(outcome);
-  EXPECT_EQ(outcome.count("no timeline was written: 20 steps were taken here"), 1u);
+  EXPECT_EQ(outcome.count("no timeline was written: the run took 20 steps"), 1u);
   EXPECT_FALSE(std::filesystem::exists(path("run") / "timeline"));
 }
 

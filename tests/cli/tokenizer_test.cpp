@@ -61,7 +61,7 @@ TEST_F(CliTokenizer, FromTextToAVocabularyToADatasetToAModelThatSpeaks) {
   }
   expect_refused(
       run(tessera(2, {"generate", "--checkpoint", path("run").string(), "--prompt", ""})),
-      {"--prompt has no token, and the tokenizer wordpiece has none between documents"});
+      {"--prompt is empty, and tokenizer wordpiece has no end-of-document token"});
 }
 
 TEST_F(CliTokenizer, AResumedRunSaysIfItHasAnotherTokenizer) {
@@ -94,7 +94,7 @@ TEST_F(CliTokenizer, WhatCanNotBeIsRefused) {
   expect_refused(made({"--vocab-size", "0"}),
                  {"--vocab-size: '0' is not a whole number from 1 on"});
   expect_success(made({"--vocab-size", "60"}));
-  expect_refused(made({"--vocab-size", "60"}), {"exists and is not overwritten", "--overwrite"});
+  expect_refused(made({"--vocab-size", "60"}), {"already exists", "--overwrite"});
   expect_success(made({"--vocab-size", "50", "--overwrite", "--cased"}));
   expect_refused(made({"--vocab-size", "60", "--kind", "unigram"}), {"--kind"});
   expect_refused(run(tessera(kAlone, {"tokenizer", "train", "--kind", "wordpiece", "--input",
@@ -130,7 +130,8 @@ TEST_F(CliTokenizer, SentencePieceFromTextToAModelThatSpeaks) {
   };
   expect_refused(train({"--vocab-size", "60000"}),
                  {"vocabulary has 60000 tokens, but the text yields "});
-  expect_refused(train({"--vocab-size", "30", "--cased"}), {"sentencepiece does not take --cased"});
+  expect_refused(train({"--vocab-size", "30", "--cased"}),
+                 {"--cased does not apply to --kind sentencepiece"});
   EXPECT_FALSE(fs::exists(model));
   const Outcome outcome = train({"--vocab-size", "30", "--model-type", "bpe"});
   expect_success(outcome);

@@ -40,7 +40,7 @@ TEST(CudnnAttentionUnsupportedReason, NamesWhatIsUnsupported) {
   };
   expect([](AttentionSetup& setup) { setup.dtype = DType::f32; }, "bf16, not fp32");
   expect([](AttentionSetup& setup) { setup.head_dim = 60; }, "not 60");
-  expect([](AttentionSetup& setup) { setup.head_dim = 256; }, "at most 128");
+  expect([](AttentionSetup& setup) { setup.head_dim = 256; }, "up to 128, not 256");
   expect([](AttentionSetup& setup) { setup.dropout = true; }, "drop");
   expect([](AttentionSetup& setup) { setup.mask.additive = true; }, "documents, additive");
   expect([](AttentionSetup& setup) { setup.mask.hidden_keys = true; }, "causal, hidden_keys");

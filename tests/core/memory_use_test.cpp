@@ -32,7 +32,7 @@ TEST(MemoryUse, OutOfMemoryErrorNamesTheUse) {
   const MemoryUse use("activations");
   test::expect_error([] { const Buffer buffer(kTooMuch, test::test_device()); },
                      {"out of GPU memory for activations", "GiB were asked for",
-                      "choose a smaller --micro-batch, or end what else uses this GPU"});
+                      "choose a smaller --micro-batch, or stop other processes on this GPU"});
 }
 
 }  // namespace

@@ -34,8 +34,7 @@ std::string header_text(const std::vector<SafetensorsEntry>& entries,
   if (!metadata.empty()) header[kMetadataKey] = metadata;
   for (const SafetensorsEntry& entry : entries) {
     require(entry.name != kMetadataKey && !header.contains(entry.name),
-            "{}: no tensor can be added under the name {}, which is taken", path,
-            quote(entry.name));
+            "{}: a tensor named {} already exists", path, quote(entry.name));
     header[entry.name] = {
         {"dtype", safetensors_name(entry.dtype)},
         {"shape", std::vector<int64_t>(entry.shape.begin(), entry.shape.end())},

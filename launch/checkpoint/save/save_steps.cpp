@@ -112,15 +112,15 @@ SharedError SaveSteps::failure(const SharedError& error, Communicator& world) co
   int32_t named = named_ ? 1 : 0;  // rank 0 knows
   world.all_reduce(Tensor(&named, {1}, DType::i32, kCpu), ReduceOp::max);
   if (named != 0) {
-    return SharedError(fmt::format(
-        "{} is whole and has its name, but what comes after that failed: {}. It may not outlast a "
-        "power failure; checkpoints of other steps are as they were",
-        saved().path.string(), error.what()));
+    return SharedError(
+        fmt::format("{} is complete and has its final name, but a later step of saving failed: {}. "
+                    "It may not survive a power failure; checkpoints of other steps are unchanged",
+                    saved().path.string(), error.what()));
   }
   if (!request_.in_a_run) return error;
-  return SharedError(fmt::format(
-      "the checkpoint of step {} was not saved: {} (earlier checkpoints are as they were)",
-      request_.step, error.what()));
+  return SharedError(
+      fmt::format("the checkpoint of step {} was not saved: {} (earlier checkpoints are unchanged)",
+                  request_.step, error.what()));
 }
 
 SavedCheckpoint SaveSteps::saved() const {

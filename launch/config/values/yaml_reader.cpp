@@ -90,8 +90,8 @@ class TreeBuilder : public YAML::EventHandler {
 
   [[noreturn]] void refuse_anchor(const YAML::Mark& mark) const {
     fail(
-        "{}: anchors and aliases (& and *) are not taken; write the value out, and a text that "
-        "begins with & or * in quotes",
+        "{}: anchors and aliases (& and *) are not supported: write the value out, or quote a text "
+        "that starts with & or *",
         source_.at(position_of(mark)));
   }
 
@@ -105,7 +105,7 @@ class TreeBuilder : public YAML::EventHandler {
                    YAML::anchor_t anchor) const {
     if (anchor != YAML::NullAnchor) refuse_anchor(mark);
     require(tag.empty() || tag == kQuotedTag || tag == kPlainTag,
-            "{}: the tag '{}' is not taken; every key knows its own type",
+            "{}: the tag '{}' is not supported: remove it, since every key has a fixed type",
             source_.at(position_of(mark)), excerpt(tag));
     ConfigValue node;
     node.kind = kind;

@@ -169,14 +169,14 @@ Columns read_header(const LineReader& lines) {
                                     : names[i] == "label"     ? &columns.label
                                                               : nullptr;
     require(column != nullptr,
-            "{}: the first line must name the columns, {} with tabs between (text_pair may be "
+            "{}: the first line must name the columns, {} separated by tabs (text_pair may be "
             "missing), but column {} is {}",
             lines.where(), kKnown, i + 1, quote(names[i]));
     require(!*column, "{}: the column {} appears twice", lines.where(), names[i]);
     *column = i;
   }
   require(columns.text && columns.label,
-          "{}: there is no column {}: the first line must name the columns, {} with tabs between "
+          "{}: there is no column {}: the first line must name the columns, {} separated by tabs "
           "(text_pair may be missing)",
           lines.where(), columns.text ? "label" : "text", kKnown);
   return columns;

@@ -66,7 +66,7 @@ MlmMasking::MlmMasking(VocabularyTraits traits, const MaskingOptions& options, u
           continues.size(), traits_.vocab_size);
   require(
       options.unit != MaskUnit::whole_word || std::ranges::find(continues, true) != continues.end(),
-      "masking whole words needs a tokenizer with tokens that continue a word, as wordpiece "
+      "whole-word masking needs a tokenizer that marks tokens that continue a word, as wordpiece "
       "has: choose that, or mask tokens or spans");
 
   const int64_t most = options.unit == MaskUnit::span ? options.max_span : 1;

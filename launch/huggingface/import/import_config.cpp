@@ -208,7 +208,7 @@ ImportedConfig import_config(const Json& json, const std::string& where,
     const ModelConfig checked = model_from_json(architecture_json(model), "model");
     require(0.0 <= model.dropout && model.dropout < 1.0 && 0.0 <= model.attention_dropout &&
                 model.attention_dropout < 1.0 && model.init_stddev >= 0.0,
-            "a dropout must be from 0 on and below 1, and \"initializer_range\" not negative");
+            "a dropout must be at least 0 and less than 1, and \"initializer_range\" not negative");
     model.mlp_size = checked.mlp_size;
   } catch (const Error& error) {
     fail("{} describes a model that Tessera cannot have: {}", where, error.what());

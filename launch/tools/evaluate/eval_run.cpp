@@ -224,7 +224,7 @@ EvalReport run_eval(const EvalOptions& options, Communicator& world) {
             "--dump writes what one rank evaluated, but {} ranks were started: start one",
             world.size());
     require(!options.data || options.part == DataPart::eval,
-            "--part is a part of a configuration's data, and --data is evaluated as a whole: "
+            "--part selects a part of the configuration's data, but all of --data is evaluated: "
             "leave one of them out");
   });
   const MemoryUse use(

@@ -61,7 +61,7 @@ std::string metadata_lines(const DatasetMetadata& metadata) {
                           grouped(metadata.unknown), grouped(metadata.invalid)));
   text += description_line("tokenizer", to_string(metadata.tokenizer));
   text += description_line("ends", metadata.end_of_document
-                                       ? "a token of its own ends each document"
+                                       ? "a special token ends each document"
                                        : "no token ends a document; the index says where");
   return text;
 }

@@ -82,7 +82,8 @@ std::string inspect(const InspectOptions& options) {
   fail(
       "{} {}: give a run's folder or a step's, a dataset's prefix, a .safetensors file, a "
       "folder of Hugging Face's, or a tokenizer, {}",
-      quote(options.path), fs::exists(path) ? "is nothing that can be told" : "does not exist",
+      quote(options.path),
+      fs::exists(path) ? "is none of the things that inspect can describe" : "does not exist",
       tokenizer_specs_allowed());
 }
 

@@ -61,7 +61,7 @@ TextModel::TextModel(Checkpoint& checkpoint, Communicator& tp, Device device)
 Tensor TextModel::run(const Sample& text, const Ask& ask) {
   const MemoryUse use("", kAdvice);
   require(std::ssize(text.tokens) <= config_.seq_length,
-          "the text has {} tokens, special ones included, but the model takes at most {} "
+          "the text has {} tokens, including special tokens, but the model supports at most {} "
           "(model.seq_length): shorten it",
           text.tokens.size(), config_.seq_length);
   buffers_.clear();

@@ -14,7 +14,7 @@ Sample sample_of_text(const Tokenizer& tokenizer, const ModelConfig& config,
   if (const ModelTraits traits = traits_of(config); traits.special_tokens) {
     const SpecialTokens special = tokenizer.special();
     require(special.start.has_value() && special.end.has_value(),
-            "the tokenizer {} has no [CLS] and [SEP], which a text of a {} begins and ends with",
+            "the tokenizer {} has no [CLS] and [SEP], which a text for {} must start and end with",
             tokenizer.kind(), traits.name);
     sample.tokens.insert(sample.tokens.begin(), *special.start);
     sample.tokens.push_back(*special.end);

@@ -50,8 +50,8 @@ std::optional<std::string> host_memory_shortage(const HostNeed& need, const Memo
            "copying";
   }
   return text +
-         "; take fewer ranks a host, a smaller batch.micro, train.recompute=block or "
-         "run.precision=bf16, or end what else uses the host's memory";
+         "; use fewer ranks per host, a smaller batch.micro, train.recompute=block or "
+         "run.precision=bf16, or stop other processes that use the host's memory";
 }
 
 std::optional<std::string> find_host_memory_shortage(const MemoryPlan& plan,

@@ -219,7 +219,7 @@ void ThreadGroup::check_peer(int peer, const std::string& operation, const Lock&
   world_->check(operation, lock);
   const int world_rank = world_ranks_[static_cast<size_t>(peer)];
   require(!world_->returned(world_rank, lock),
-          "{}: rank {} has returned and will not take part (rank {} of all)", operation, peer,
+          "{}: rank {} has returned and will not participate (rank {} of all)", operation, peer,
           world_rank);
 }
 

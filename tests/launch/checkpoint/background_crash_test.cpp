@@ -103,7 +103,7 @@ TEST(CheckpointBackgroundCrash, AWriteThatFailsNamesTheFileAndTheReason) {
     EXPECT_THAT(text, AllOf(HasSubstr("the checkpoint of step 2 was not saved: "),
                             HasSubstr("cannot write"), HasSubstr(": File too large"),
                             HasSubstr(bytes == 200 ? ".safetensors" : "/manifest.json"),
-                            HasSubstr("as they were) | step_00000001 | whole")));
+                            HasSubstr("unchanged) | step_00000001 | whole")));
   }
 }
 

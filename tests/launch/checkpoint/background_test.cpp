@@ -226,7 +226,7 @@ TEST_P(CheckpointBackgroundFailure, IsTheSameErrorOnAllRanksAndTheNextSaveGoesWe
     EXPECT_THAT(errors, Each(errors[0]));
     EXPECT_THAT(errors[0], AllOf(HasSubstr("the checkpoint of step 2 was not saved: rank " +
                                            std::to_string(failing) + " of 4: failed at " + point),
-                                 HasSubstr("(earlier checkpoints are as they were)")));
+                                 HasSubstr("(earlier checkpoints are unchanged)")));
   }
 }
 
@@ -260,9 +260,9 @@ TEST(CheckpointBackgroundError, WhatFailsBehindTheNameSaysThatItIsThere) {
       });
       EXPECT_THAT(errors, Each(errors[0]));
       EXPECT_THAT(errors[0], AllOf(HasSubstr((folder / step_name(step)).string() +
-                                             " is whole and has its name, but what comes after "
-                                             "that failed: rank 0 of 4: failed"),
-                                   HasSubstr("checkpoints of other steps are as they were")));
+                                             " is complete and has its final name, but a later "
+                                             "step of saving failed: rank 0 of 4: failed"),
+                                   HasSubstr("checkpoints of other steps are unchanged")));
       EXPECT_TRUE(verify_checkpoint(folder / step_name(step)).whole());
       expect_piece(folder / step_name(step), 0, 1, 20);
       EXPECT_TRUE(verify_checkpoint(folder / step_name(1)).whole());

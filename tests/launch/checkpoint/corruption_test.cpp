@@ -104,7 +104,7 @@ TEST_F(CheckpointCorruption, TheNewestWholeOneIsFoundAndTheOthersAreReported) {
                     HasSubstr("warning: passed over step_00000006: damaged")));
   fs::remove(step_ / kManifestName);
   EXPECT_THAT(error_of([&] { resolve_checkpoint(run_.path()); }),
-              AllOf(HasSubstr("no whole checkpoint"), HasSubstr("step_00000007: damaged"),
+              AllOf(HasSubstr("no intact checkpoint"), HasSubstr("step_00000007: damaged"),
                     HasSubstr("step_00000005: damaged")));
 }
 
@@ -122,14 +122,14 @@ TEST_F(CheckpointCorruption, TheVerifyCommandPrintsALineForEachAndThrowsIfOneIsB
   run_verify(step_.string());
   std::fflush(stdout);
   EXPECT_THAT(::testing::internal::GetCapturedStdout(),
-              AllOf(HasSubstr("step_00000006: whole, 6 tensors in 3 files"),
-                    HasSubstr("step_00000005: whole, 6 tensors in 5 files")));
+              AllOf(HasSubstr("step_00000006: intact, 6 tensors in 3 files"),
+                    HasSubstr("step_00000005: intact, 6 tensors in 5 files")));
   fs::resize_file(step_ / "model_00000.safetensors", 100);
   ::testing::internal::CaptureStdout();
   EXPECT_THAT(error_of([&] { run_verify(run_.path().string()); }), HasSubstr("1 of 2 checkpoints"));
   std::fflush(stdout);
   EXPECT_THAT(::testing::internal::GetCapturedStdout(),
-              AllOf(HasSubstr("step_00000006: whole"), HasSubstr("step_00000005: damaged")));
+              AllOf(HasSubstr("step_00000006: intact"), HasSubstr("step_00000005: damaged")));
   EXPECT_THAT(error_of([&] { run_verify("/nowhere"); }), HasSubstr("/nowhere is not a folder"));
 }
 

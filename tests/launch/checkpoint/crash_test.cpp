@@ -152,7 +152,7 @@ TEST(CheckpointCrash, AWriteThatFailsNamesTheFileAndTheReason) {
     EXPECT_THAT(text, HasSubstr("the checkpoint of step 2 was not saved: cannot write"));
     EXPECT_THAT(text, HasSubstr(bytes == 200 ? "/model_00000.safetensors: File too large"
                                              : "/manifest.json: File too large"));
-    EXPECT_THAT(text, HasSubstr("(earlier checkpoints are as they were) | step_00000001 | newest "
+    EXPECT_THAT(text, HasSubstr("(earlier checkpoints are unchanged) | step_00000001 | newest "
                                 "step_00000001"));
   }
 }

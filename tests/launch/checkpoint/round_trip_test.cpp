@@ -164,7 +164,7 @@ TEST(CheckpointRead, Bf16CanBeReadAsFp32) {
 TEST(CheckpointFind, AUsersPathMeansAStep) {
   TestFolder run;
   EXPECT_EQ(newest_intact_checkpoint(run.path(), {}), std::nullopt);
-  EXPECT_THAT(error_of([&] { resolve_checkpoint(run.path()); }), HasSubstr("no whole checkpoint"));
+  EXPECT_THAT(error_of([&] { resolve_checkpoint(run.path()); }), HasSubstr("no intact checkpoint"));
   EXPECT_THAT(error_of([&] { resolve_checkpoint(run.path() / "x"); }), HasSubstr("not a folder"));
   const auto older = save_alone(run.path(), 9).path;
   const auto newer = save_alone(run.path(), 10).path;

@@ -162,7 +162,7 @@ TEST_F(Safetensors, TheWriterTakesWhatItsHeaderSaysAndNothingElse) {
   EXPECT_THAT(error_of([&] {
                 SafetensorsWriter twice(folder_.path() / "b", {entries[0], entries[0]});
               }),
-              HasSubstr("\"a\", which is taken"));
+              HasSubstr("a tensor named \"a\" already exists"));
 }
 
 TEST_F(Safetensors, ForeignDTypesAreKeptByNameOnRequest) {

@@ -57,7 +57,7 @@ TEST(ConfigKind, EveryKindAndItsOptions) {
 }
 
 TEST(ConfigKind, WhatGptHasNot) {
-  const std::string reason = "model.kind is gpt, which has no such thing";
+  const std::string reason = "model.kind is gpt, which does not support it";
   expect_without_effect(kGpt, "model.token_types=2", "model.token_types", reason);
   expect_without_effect(kGpt, "model.next_sentence=true", "model.next_sentence", reason);
   expect_without_effect(kGpt, "mlm.probability=0.2", "a key of mlm", reason);
@@ -110,15 +110,15 @@ TEST(ConfigKind, ClassificationHasTwoLabelsOrMore) {
 TEST(ConfigKind, MaskingChoosesSomeTokensAndDoesOneThingToEach) {
   EXPECT_THAT(kind_error(kBert, {"mlm.probability=0.0"}), HasSubstr("mlm.probability is 0"));
   EXPECT_EQ(kind_error(kBert, {"mlm.mask_fraction=0.7", "mlm.random_fraction=0.5"}),
-            "mlm.mask_fraction and mlm.random_fraction are 0.7 and 0.5: they are parts of the "
-            "chosen tokens, so choose two that are at most 1 together");
+            "mlm.mask_fraction and mlm.random_fraction are 0.7 and 0.5: both are fractions of the "
+            "chosen tokens, so their sum must be at most 1");
   expect_without_effect(kBert, "mlm.max_span=3", "mlm.max_span", "mlm.unit is not span");
 }
 
 TEST(ConfigKind, PairsHaveTwoTypesAndRowsOfTheirOwn) {
   EXPECT_EQ(kind_error(kBert, {"model.next_sentence=true", "model.token_types=1"}),
-            "model.next_sentence is true, but model.token_types is 1: a pair has 2 types of "
-            "tokens, so choose 2");
+            "model.next_sentence is true, but model.token_types is 1: a pair needs 2 token types, "
+            "so choose 2");
   EXPECT_THAT(kind_error(kBert, {"model.next_sentence=true", "data.short_samples=pack"}),
               HasSubstr("data.short_samples is pack, but model.next_sentence is true"));
 }

@@ -110,13 +110,13 @@ TEST(ConfigValidate, TheScheduleGoesDownAndFits) {
                     HasSubstr("choose a min_lr from 0 to 0.001")));
   EXPECT_THAT(validate_error({"optimizer.warmup_steps=11"}, 1),
               AllOf(HasSubstr("warmup_steps is 11, but train.steps is 10"),
-                    HasSubstr("at most 10 warm-up steps")));
+                    HasSubstr("at most 10 warmup steps")));
   EXPECT_NO_THROW(validate(config_with({"optimizer.warmup_steps=10"}), 1));
 }
 
 TEST(ConfigValidate, EvaluationHasOneSource) {
   EXPECT_THAT(validate_error({"eval.interval=5"}, 1),
-              HasSubstr("eval.interval is 5, but there is nothing to evaluate on: set data.eval"));
+              HasSubstr("eval.interval is 5, but there is no evaluation data: set data.eval"));
   EXPECT_THAT(validate_error({"data.eval=runs/e", "data.eval_fraction=0.1"}, 1),
               HasSubstr("data.eval is \"runs/e\" and data.eval_fraction is 0.1"));
   EXPECT_NO_THROW(validate(config_with({"eval.interval=5", "data.eval=runs/e"}), 1));

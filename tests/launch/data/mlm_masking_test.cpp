@@ -293,8 +293,8 @@ TEST(MlmMasking, NamesWhatItCanNotDo) {
   EXPECT_TRUE(names_all(message(bytes, {}), {"[MASK]", "wordpiece"}));
   VocabularyTraits words = good;
   words.continues_word.assign(kVocabSize, false);
-  EXPECT_TRUE(
-      names_all(message(words, {.unit = MaskUnit::whole_word}), {"whole words", "continue"}));
+  EXPECT_TRUE(names_all(message(words, {.unit = MaskUnit::whole_word}),
+                        {"whole-word masking", "continue"}));
   words.continues_word.resize(3);
   EXPECT_TRUE(names_all(message(words, {}), {"3 tokens", "1000"}));
   VocabularyTraits outside = good;

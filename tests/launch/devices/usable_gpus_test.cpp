@@ -21,9 +21,10 @@ TEST(UsableGpus, AnOldGpuIsNamedWithWhatItLacks) {
 }
 
 TEST(UsableGpus, AGpuForWhichThereIsNoCodeIsNamedWithWhatToBuild) {
-  EXPECT_EQ(why_unusable(0, kA100, "90a-real"),
-            "GPU 0, NVIDIA A100-SXM4-80GB, has compute capability 8.0, but this build has code for "
-            "90a-real alone: build with -DCMAKE_CUDA_ARCHITECTURES=80");
+  EXPECT_EQ(
+      why_unusable(0, kA100, "90a-real"),
+      "GPU 0, NVIDIA A100-SXM4-80GB, has compute capability 8.0, but this build only has code for "
+      "90a-real: build with -DCMAKE_CUDA_ARCHITECTURES=80");
   EXPECT_EQ(why_unusable(0, kH200, "90a-real"), std::nullopt);
 }
 

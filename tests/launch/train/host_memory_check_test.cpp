@@ -35,8 +35,9 @@ TEST(HostMemoryCheck, SuggestsSavingWithoutACopy) {
 }
 
 TEST(HostMemoryCheck, SaysWhatElseToDo) {
-  EXPECT_THAT(*host_memory_shortage({1, 8 * kGiB, 3 * kGiB, 4 * kGiB}, plan_of()),
-              AllOf(HasSubstr("1 rank on a host needs 8.0 GiB"), HasSubstr("fewer ranks a host")));
+  EXPECT_THAT(
+      *host_memory_shortage({1, 8 * kGiB, 3 * kGiB, 4 * kGiB}, plan_of()),
+      AllOf(HasSubstr("1 rank on a host needs 8.0 GiB"), HasSubstr("fewer ranks per host")));
 }
 
 TEST(HostMemoryCheck, CountsOnlyHostLinesOfAGpuRun) {
@@ -55,7 +56,7 @@ TEST(HostMemoryCheck, AddsUpTheRanksOfAHost) {
     large.lines.push_back({"activations", size_t{1} << 50});
     const auto why = find_host_memory_shortage(large, 16 * kGiB, world);
     EXPECT_THAT(*why, HasSubstr("3 ranks on a host need 3072.0 TiB"));
-    EXPECT_THAT(*why, HasSubstr("fewer ranks a host"));
+    EXPECT_THAT(*why, HasSubstr("fewer ranks per host"));
     EXPECT_EQ(find_host_memory_shortage(large, std::nullopt, world), std::nullopt);  // unknown
   });
 }

@@ -63,8 +63,8 @@ TEST_F(Resume, WithOtherWeightsReportsThem) {
       reports_of(run_on({{"data", 3.0}, {"half", 1.0}})),
       ElementsAre(AllOf(HasSubstr("the blend of data.train is [{\"samples\":"),
                         HasSubstr("\"share\":0.75},"), HasSubstr("\"share\":0.25}], but was"),
-                        HasSubstr("\"share\":0.5}] when the checkpoint was saved: samples "
-                                  "come in another order"))));
+                        HasSubstr("\"share\":0.5}] when the checkpoint was saved: from here on "
+                                  "the sample order is different"))));
 }
 
 TEST_F(Resume, WithTheDatasetsInAnotherOrderReportsThem) {

@@ -167,10 +167,10 @@ TEST_F(TrainerSteps, AskingLateIsAskingForTheSame) {
 
 TEST_F(TrainerSteps, WithoutAStepThereIsNoResult) {
   train(config(), {1, 1}, [](Trainer& trainer) {
-    test::expect_error([&] { trainer.result(); }, {"there is no result: no step was taken"});
+    test::expect_error([&] { trainer.result(); }, {"there is no result: no step has run"});
     trainer.step();
     trainer.result();
-    test::expect_error([&] { trainer.local_result(); }, {"there is no result: no step was taken"});
+    test::expect_error([&] { trainer.local_result(); }, {"there is no result: no step has run"});
   });
 }
 

@@ -72,7 +72,7 @@ inline AttentionArguments attention_arguments(const Tensor& qkv, const Attention
   const AttentionMask& mask = options.mask;
   require(
       qkv.dim(4) <= kMaxHeadColumns,
-      "attention on a GPU takes heads of up to {} columns, but these have {}: choose more heads",
+      "attention on a GPU supports heads of up to {} columns, but these have {}: choose more heads",
       kMaxHeadColumns, qkv.dim(4));
   AttentionArguments a = {};
   a.batch = narrow<int>(qkv.dim(0));

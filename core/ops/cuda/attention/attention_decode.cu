@@ -238,7 +238,7 @@ void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values,
   const int begin = window == 0 ? 0 : narrow<int>(std::max<int64_t>(0, length - window));
   require(
       d <= kMaxHeadColumns,
-      "attention on a GPU takes heads of up to {} columns, but these have {}: choose more heads",
+      "attention on a GPU supports heads of up to {} columns, but these have {}: choose more heads",
       kMaxHeadColumns, d);
   const int64_t most = window == 0 ? capacity : std::min(window, capacity);
   dispatch_float(q.dtype(), [&]<typename T>() {

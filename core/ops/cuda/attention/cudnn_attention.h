@@ -30,7 +30,8 @@ inline std::string attention_implementation(const AttentionSetup& setup) {
   std::optional<std::string> reason = "this build has no cuDNN";
   if constexpr (kHasCudnn) reason = cudnn_attention_unsupported_reason(setup);
   if constexpr (kHasCudnn) {
-    if (!reason) return cudnn_name() + " where it has a plan for this GPU, else own kernels";
+    if (!reason)
+      return cudnn_name() + " if it has a plan for this GPU, otherwise Tessera's kernels";
   }
   return "own kernels, because " + *reason;
 }

@@ -25,11 +25,11 @@ struct AttentionSetup {
 inline std::optional<std::string> cudnn_attention_unsupported_reason(const AttentionSetup& setup) {
   const MaskKinds& mask = setup.mask;
   if (setup.dtype != DType::bf16) {
-    return fmt::format("cuDNN's attention takes bf16, not {}", to_string(setup.dtype));
+    return fmt::format("cuDNN's attention supports bf16, not {}", to_string(setup.dtype));
   }
   if (setup.head_dim % 8 != 0 || setup.head_dim < 8 || setup.head_dim > 128) {
     return fmt::format(
-        "cuDNN's attention takes heads of a multiple of 8 and at most 128 features, not {}",
+        "cuDNN's attention supports head sizes that are multiples of 8 up to 128, not {}",
         setup.head_dim);
   }
   if (setup.dropout) return "cuDNN would drop other weights than a CPU does";
@@ -37,7 +37,8 @@ inline std::optional<std::string> cudnn_attention_unsupported_reason(const Atten
     // cuDNN supports biases. But its documentation does not define fully masked rows, which such a
     // mask allows anywhere, and it would round fp32 biases to bf16.
     return fmt::format(
-        "cuDNN's attention takes documents, lengths, causal and window, but the mask is: {}",
+        "cuDNN's attention supports documents, lengths, causal and window masks, but the mask is: "
+        "{}",
         to_string(mask));
   }
   // A plan pays off for shapes that recur; prompts have any length.
