@@ -25,34 +25,23 @@ std::unique_ptr<Communicator> MetaCommunicator::split(int /*color*/, int /*key*/
   fail("a meta communicator cannot be split: its other ranks are not there to say their colors");
 }
 
-void MetaCommunicator::do_all_reduce(Tensor tensor, ReduceOp /*op*/) {
+std::unique_ptr<PendingCollective> MetaCommunicator::do_all_reduce(Tensor tensor, ReduceOp /*op*/,
+                                                                   Wait /*wait*/) {
   tally_.add(Collective::all_reduce, tensor.bytes());
-}
-
-std::unique_ptr<PendingCollective> MetaCommunicator::do_all_reduce_async(Tensor tensor,
-                                                                         ReduceOp op) {
-  do_all_reduce(tensor, op);
   return std::make_unique<CompletedCollective>();
 }
 
-void MetaCommunicator::do_all_gather(const Tensor& /*input*/, Tensor output) {
+std::unique_ptr<PendingCollective> MetaCommunicator::do_all_gather(const Tensor& /*input*/,
+                                                                   Tensor output, Wait /*wait*/) {
   tally_.add(Collective::all_gather, output.bytes());
-}
-
-void MetaCommunicator::do_reduce_scatter(const Tensor& input, Tensor /*output*/, ReduceOp /*op*/) {
-  tally_.add(Collective::reduce_scatter, input.bytes());
-}
-
-std::unique_ptr<PendingCollective> MetaCommunicator::do_all_gather_async(const Tensor& input,
-                                                                         Tensor output) {
-  do_all_gather(input, output);
   return std::make_unique<CompletedCollective>();
 }
 
-std::unique_ptr<PendingCollective> MetaCommunicator::do_reduce_scatter_async(const Tensor& input,
-                                                                             Tensor output,
-                                                                             ReduceOp op) {
-  do_reduce_scatter(input, output, op);
+std::unique_ptr<PendingCollective> MetaCommunicator::do_reduce_scatter(const Tensor& input,
+                                                                       Tensor /*output*/,
+                                                                       ReduceOp /*op*/,
+                                                                       Wait /*wait*/) {
+  tally_.add(Collective::reduce_scatter, input.bytes());
   return std::make_unique<CompletedCollective>();
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 
 #include "core/error.h"
 #include "core/trace/trace.h"
@@ -43,6 +44,30 @@ int64_t bytes_of(const Tensor& tensor) {
   return tensor.defined() ? static_cast<int64_t>(tensor.bytes()) : 0;
 }
 
+/// Names and traces the start of a collective. One that is waited for at once is not traced here:
+/// the range of the blocking call covers it.
+class Start {
+ public:
+  Start(const char* blocking, const char* async, int64_t bytes, Wait wait)
+      : blocking_(blocking), async_(async), bytes_(bytes), wait_(wait) {
+    if (wait == Wait::later) range_.emplace(async, bytes);
+  }
+
+  const char* name() const { return wait_ == Wait::at_once ? blocking_ : async_; }
+
+  template <typename Body>
+  std::unique_ptr<PendingCollective> operator()(Body&& body) const {
+    return wait_ == Wait::at_once ? body() : start_traced(blocking_, bytes_, body);
+  }
+
+ private:
+  const char* blocking_;
+  const char* async_;
+  int64_t bytes_;
+  Wait wait_;
+  std::optional<TraceRange> range_;
+};
+
 }  // namespace
 
 // True if there are elements to move or to count. Throws if the tensor cannot be moved at all.
@@ -64,14 +89,14 @@ void Communicator::check_peer(int peer, const char* op, const char* argument) co
 
 void Communicator::all_reduce(Tensor tensor, ReduceOp op) {
   const TraceRange range("all_reduce", bytes_of(tensor));
-  if (ready(tensor, "all_reduce", "tensor")) do_all_reduce(tensor, op);
+  all_reduce_async(tensor, op, Wait::at_once)->wait();
 }
 
-std::unique_ptr<PendingCollective> Communicator::all_reduce_async(Tensor tensor, ReduceOp op) {
-  const TraceRange range("all_reduce_async", bytes_of(tensor));
-  if (!ready(tensor, "all_reduce_async", "tensor")) return std::make_unique<CompletedCollective>();
-  return start_traced("all_reduce", bytes_of(tensor),
-                      [&] { return do_all_reduce_async(tensor, op); });
+std::unique_ptr<PendingCollective> Communicator::all_reduce_async(Tensor tensor, ReduceOp op,
+                                                                  Wait wait) {
+  const Start start("all_reduce", "all_reduce_async", bytes_of(tensor), wait);
+  if (!ready(tensor, start.name(), "tensor")) return std::make_unique<CompletedCollective>();
+  return start([&] { return do_all_reduce(tensor, op, wait); });
 }
 
 bool Communicator::is_own_part(const Tensor& part, const Tensor& whole) const {
@@ -104,32 +129,31 @@ bool Communicator::ready_to_scatter(const Tensor& input, const Tensor& output,
 
 void Communicator::all_gather(const Tensor& input, Tensor output) {
   const TraceRange range("all_gather", bytes_of(output));
-  if (ready_to_gather(input, output, "all_gather")) do_all_gather(input, output);
+  all_gather_async(input, output, Wait::at_once)->wait();
+}
+
+std::unique_ptr<PendingCollective> Communicator::all_gather_async(const Tensor& input,
+                                                                  Tensor output, Wait wait) {
+  const Start start("all_gather", "all_gather_async", bytes_of(output), wait);
+  if (!ready_to_gather(input, output, start.name())) {
+    return std::make_unique<CompletedCollective>();
+  }
+  return start([&] { return do_all_gather(input, output, wait); });
 }
 
 void Communicator::reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) {
   const TraceRange range("reduce_scatter", bytes_of(input));
-  if (ready_to_scatter(input, output, "reduce_scatter")) do_reduce_scatter(input, output, op);
-}
-
-std::unique_ptr<PendingCollective> Communicator::all_gather_async(const Tensor& input,
-                                                                  Tensor output) {
-  const TraceRange range("all_gather_async", bytes_of(output));
-  if (!ready_to_gather(input, output, "all_gather_async")) {
-    return std::make_unique<CompletedCollective>();
-  }
-  return start_traced("all_gather", bytes_of(output),
-                      [&] { return do_all_gather_async(input, output); });
+  reduce_scatter_async(input, output, op, Wait::at_once)->wait();
 }
 
 std::unique_ptr<PendingCollective> Communicator::reduce_scatter_async(const Tensor& input,
-                                                                      Tensor output, ReduceOp op) {
-  const TraceRange range("reduce_scatter_async", bytes_of(input));
-  if (!ready_to_scatter(input, output, "reduce_scatter_async")) {
+                                                                      Tensor output, ReduceOp op,
+                                                                      Wait wait) {
+  const Start start("reduce_scatter", "reduce_scatter_async", bytes_of(input), wait);
+  if (!ready_to_scatter(input, output, start.name())) {
     return std::make_unique<CompletedCollective>();
   }
-  return start_traced("reduce_scatter", bytes_of(input),
-                      [&] { return do_reduce_scatter_async(input, output, op); });
+  return start([&] { return do_reduce_scatter(input, output, op, wait); });
 }
 
 void Communicator::broadcast(Tensor tensor, int root) {

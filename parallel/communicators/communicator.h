@@ -14,6 +14,10 @@ enum class ReduceOp : uint8_t { sum, max };
 
 constexpr std::string_view to_string(ReduceOp op) { return op == ReduceOp::sum ? "sum" : "max"; }
 
+/// When the caller of a collective waits for it, the same on all ranks. One that is waited for at
+/// once may be complete when it has started, and nothing needs to advance it before wait().
+enum class Wait : uint8_t { at_once, later };
+
 /// A started collective that may still be running. The destructor waits for it.
 class PendingCollective {
  public:
@@ -57,9 +61,11 @@ class Communicator {
   void all_reduce(Tensor tensor, ReduceOp op = ReduceOp::sum);
 
   /// Like all_reduce, but returns immediately; do not touch `tensor` before wait() on the result.
-  /// All ranks of a group must start its pending collectives in the same order.
+  /// All ranks of a group must start its pending collectives in the same order. `wait` is for
+  /// communicators built on another one: they pass on whether their caller waits at once.
   [[nodiscard]] std::unique_ptr<PendingCollective> all_reduce_async(Tensor tensor,
-                                                                    ReduceOp op = ReduceOp::sum);
+                                                                    ReduceOp op = ReduceOp::sum,
+                                                                    Wait wait = Wait::later);
 
   /// output = all ranks' inputs, concatenated in rank order; output has size() times input's
   /// elements. `input` may be this rank's part of `output`, in place; otherwise the two must not
@@ -74,9 +80,12 @@ class Communicator {
   /// Like all_gather and reduce_scatter, but these return immediately, as all_reduce_async does: do
   /// not touch either tensor before wait() on the result.
   [[nodiscard]] std::unique_ptr<PendingCollective> all_gather_async(const Tensor& input,
-                                                                    Tensor output);
-  [[nodiscard]] std::unique_ptr<PendingCollective> reduce_scatter_async(
-      const Tensor& input, Tensor output, ReduceOp op = ReduceOp::sum);
+                                                                    Tensor output,
+                                                                    Wait wait = Wait::later);
+  [[nodiscard]] std::unique_ptr<PendingCollective> reduce_scatter_async(const Tensor& input,
+                                                                        Tensor output,
+                                                                        ReduceOp op = ReduceOp::sum,
+                                                                        Wait wait = Wait::later);
 
   /// tensor = the root's tensor.
   void broadcast(Tensor tensor, int root);
@@ -97,6 +106,8 @@ class Communicator {
   virtual std::string name() const = 0;
 
  protected:
+  using Pending = std::unique_ptr<PendingCollective>;
+
   Communicator(int rank, int size) : rank_(rank), size_(size) {}
 
   /// Whether `part`, which has 1 / size() of `whole`'s elements, is this rank's part of `whole` in
@@ -104,16 +115,12 @@ class Communicator {
   bool is_own_part(const Tensor& part, const Tensor& whole) const;
 
  private:
-  // Called with checked arguments on tensors with elements and data, in groups of any size.
-  virtual void do_all_reduce(Tensor tensor, ReduceOp op) = 0;
-  virtual std::unique_ptr<PendingCollective> do_all_reduce_async(Tensor tensor, ReduceOp op) = 0;
-  virtual void do_all_gather(const Tensor& input, Tensor output) = 0;
-  virtual std::unique_ptr<PendingCollective> do_all_gather_async(const Tensor& input,
-                                                                 Tensor output) = 0;
-  virtual void do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) = 0;
-  virtual std::unique_ptr<PendingCollective> do_reduce_scatter_async(const Tensor& input,
-                                                                     Tensor output,
-                                                                     ReduceOp op) = 0;
+  // Called with checked arguments on tensors with elements and data, in groups of any size. The
+  // first three start a collective. `wait` lets an implementation skip what only a pending one
+  // needs, such as a progress thread, or call a library's blocking operation.
+  virtual Pending do_all_reduce(Tensor tensor, ReduceOp op, Wait wait) = 0;
+  virtual Pending do_all_gather(const Tensor& input, Tensor output, Wait wait) = 0;
+  virtual Pending do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op, Wait wait) = 0;
   virtual void do_broadcast(Tensor tensor, int root) = 0;
   virtual void do_send(const Tensor& tensor, int destination) = 0;
   virtual void do_recv(Tensor tensor, int source) = 0;

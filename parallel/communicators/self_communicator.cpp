@@ -15,25 +15,18 @@ class SelfCommunicator final : public Communicator {
   std::string name() const override { return "self"; }
 
  private:
-  void do_all_reduce(Tensor /*tensor*/, ReduceOp /*op*/) override {}
-  std::unique_ptr<PendingCollective> do_all_reduce_async(Tensor /*tensor*/,
-                                                         ReduceOp /*op*/) override {
+  Pending do_all_reduce(Tensor /*tensor*/, ReduceOp /*op*/, Wait /*wait*/) override {
     return std::make_unique<CompletedCollective>();
   }
-  void do_all_gather(const Tensor& input, Tensor output) override {
+  Pending do_all_gather(const Tensor& input, Tensor output, Wait /*wait*/) override {
+    return copied(input, output);
+  }
+  Pending do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp /*op*/,
+                            Wait /*wait*/) override {
+    return copied(input, output);
+  }
+  static Pending copied(const Tensor& input, const Tensor& output) {
     std::memcpy(output.raw(), input.raw(), input.bytes());
-  }
-  std::unique_ptr<PendingCollective> do_all_gather_async(const Tensor& input,
-                                                         Tensor output) override {
-    do_all_gather(input, output);
-    return std::make_unique<CompletedCollective>();
-  }
-  void do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp /*op*/) override {
-    std::memcpy(output.raw(), input.raw(), input.bytes());
-  }
-  std::unique_ptr<PendingCollective> do_reduce_scatter_async(const Tensor& input, Tensor output,
-                                                             ReduceOp op) override {
-    do_reduce_scatter(input, output, op);
     return std::make_unique<CompletedCollective>();
   }
   void do_broadcast(Tensor /*tensor*/, int /*root*/) override {}

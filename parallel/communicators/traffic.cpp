@@ -26,8 +26,9 @@ TrafficScope::~TrafficScope() { tessera::current = outer_; }
 Traffic TrafficScope::current() { return tessera::current; }
 
 std::string_view to_string(Collective collective) {
-  constexpr std::array<std::string_view, 7> kNames = {
-      "all_reduce", "all_gather", "reduce_scatter", "broadcast", "send", "recv", "barrier"};
+  constexpr std::array<std::string_view, 8> kNames = {"all_reduce", "all_gather", "reduce_scatter",
+                                                      "broadcast",  "send",       "recv",
+                                                      "barrier",    "split"};
   return kNames.at(static_cast<size_t>(collective));
 }
 
@@ -44,6 +45,7 @@ double bytes_sent(Collective collective, int ranks, int64_t bytes) {
       return static_cast<double>(bytes);
     case Collective::recv:
     case Collective::barrier:
+    case Collective::split:
       return 0.0;
   }
   return 0.0;

@@ -49,7 +49,8 @@ enum class Collective : uint8_t {
   broadcast,
   send,
   recv,
-  barrier
+  barrier,
+  split
 };
 
 std::string_view to_string(Collective collective);

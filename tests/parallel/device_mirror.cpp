@@ -80,37 +80,19 @@ class DeviceMirror final : public Communicator {
   std::string name() const override { return inner_->name(); }
 
  private:
-  void do_all_reduce(Tensor tensor, ReduceOp op) override {
-    const OwnedTensor mine = on_device(tensor, gpu_);
-    inner_->all_reduce(mine.tensor, op);
-    copy(mine.tensor, tensor);
-  }
-  std::unique_ptr<PendingCollective> do_all_reduce_async(Tensor tensor, ReduceOp op) override {
+  Pending do_all_reduce(Tensor tensor, ReduceOp op, Wait wait) override {
     const auto mine = std::make_shared<OwnedTensor>(on_device(tensor, gpu_));
-    auto running = inner_->all_reduce_async(mine->tensor, op);
+    auto running = inner_->all_reduce_async(mine->tensor, op, wait);
     return std::make_unique<MirrorPending>(mine, std::move(running), mine->tensor, tensor);
   }
-  void do_all_gather(const Tensor& input, Tensor output) override {
-    const MirrorPair pair(input, output, rank(), gpu_);
-    inner_->all_gather(pair.part, pair.whole.tensor);
-    copy(pair.whole.tensor, output);
-  }
-  std::unique_ptr<PendingCollective> do_all_gather_async(const Tensor& input,
-                                                         Tensor output) override {
+  Pending do_all_gather(const Tensor& input, Tensor output, Wait wait) override {
     const auto pair = std::make_shared<MirrorPair>(input, output, rank(), gpu_);
-    auto running = inner_->all_gather_async(pair->part, pair->whole.tensor);
+    auto running = inner_->all_gather_async(pair->part, pair->whole.tensor, wait);
     return std::make_unique<MirrorPending>(pair, std::move(running), pair->whole.tensor, output);
   }
-  void do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) override {
-    const MirrorPair pair(output, input, rank(), gpu_);
-    inner_->reduce_scatter(pair.whole.tensor, pair.part, op);
-    copy(pair.whole.tensor, input);  // before the output, which may be part of it
-    copy(pair.part, output);
-  }
-  std::unique_ptr<PendingCollective> do_reduce_scatter_async(const Tensor& input, Tensor output,
-                                                             ReduceOp op) override {
+  Pending do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op, Wait wait) override {
     const auto pair = std::make_shared<MirrorPair>(output, input, rank(), gpu_);
-    auto running = inner_->reduce_scatter_async(pair->whole.tensor, pair->part, op);
+    auto running = inner_->reduce_scatter_async(pair->whole.tensor, pair->part, op, wait);
     return std::make_unique<MirrorPending>(pair, std::move(running), pair->part, output);
   }
   void do_broadcast(Tensor tensor, int root) override {

@@ -157,8 +157,8 @@ TEST(HostRanks, ThatCallDifferentCollectivesGetAnErrorWhichNamesBoth) {
       ADD_FAILURE() << "no error";
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), AllOf(HasSubstr("different collectives"),
-                                      HasSubstr("all_reduce (sum) of 3000 fp32"),
-                                      HasSubstr("all_reduce (sum) of 4000 fp32")));
+                                      HasSubstr("all_reduce(sum) of fp32 (3000)"),
+                                      HasSubstr("all_reduce(sum) of fp32 (4000)")));
     }
     // Every later call fails too.
     EXPECT_THROW(group.barrier(), Error);

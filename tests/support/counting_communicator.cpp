@@ -8,37 +8,23 @@ std::unique_ptr<Communicator> CountingCommunicator::split(int /*color*/, int /*k
   fail("a counting communicator cannot be split");
 }
 
-void CountingCommunicator::do_all_reduce(Tensor tensor, ReduceOp op) {
+std::unique_ptr<PendingCollective> CountingCommunicator::do_all_reduce(Tensor tensor, ReduceOp op,
+                                                                       Wait wait) {
   tally.add(Collective::all_reduce, tensor.bytes());
-  inner_.all_reduce(tensor, op);
+  return inner_.all_reduce_async(tensor, op, wait);
 }
 
-std::unique_ptr<PendingCollective> CountingCommunicator::do_all_reduce_async(Tensor tensor,
-                                                                             ReduceOp op) {
-  tally.add(Collective::all_reduce, tensor.bytes());
-  return inner_.all_reduce_async(tensor, op);
-}
-
-void CountingCommunicator::do_all_gather(const Tensor& input, Tensor output) {
+std::unique_ptr<PendingCollective> CountingCommunicator::do_all_gather(const Tensor& input,
+                                                                       Tensor output, Wait wait) {
   tally.add(Collective::all_gather, output.bytes());
-  inner_.all_gather(input, output);
+  return inner_.all_gather_async(input, output, wait);
 }
 
-void CountingCommunicator::do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) {
+std::unique_ptr<PendingCollective> CountingCommunicator::do_reduce_scatter(const Tensor& input,
+                                                                           Tensor output,
+                                                                           ReduceOp op, Wait wait) {
   tally.add(Collective::reduce_scatter, input.bytes());
-  inner_.reduce_scatter(input, output, op);
-}
-
-std::unique_ptr<PendingCollective> CountingCommunicator::do_all_gather_async(const Tensor& input,
-                                                                             Tensor output) {
-  tally.add(Collective::all_gather, output.bytes());
-  return inner_.all_gather_async(input, output);
-}
-
-std::unique_ptr<PendingCollective> CountingCommunicator::do_reduce_scatter_async(
-    const Tensor& input, Tensor output, ReduceOp op) {
-  tally.add(Collective::reduce_scatter, input.bytes());
-  return inner_.reduce_scatter_async(input, output, op);
+  return inner_.reduce_scatter_async(input, output, op, wait);
 }
 
 void CountingCommunicator::do_broadcast(Tensor tensor, int root) {

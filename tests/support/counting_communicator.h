@@ -20,14 +20,9 @@ class CountingCommunicator final : public Communicator {
   TrafficTally tally;
 
  private:
-  void do_all_reduce(Tensor tensor, ReduceOp op) override;
-  std::unique_ptr<PendingCollective> do_all_reduce_async(Tensor tensor, ReduceOp op) override;
-  void do_all_gather(const Tensor& input, Tensor output) override;
-  std::unique_ptr<PendingCollective> do_all_gather_async(const Tensor& input,
-                                                         Tensor output) override;
-  void do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) override;
-  std::unique_ptr<PendingCollective> do_reduce_scatter_async(const Tensor& input, Tensor output,
-                                                             ReduceOp op) override;
+  Pending do_all_reduce(Tensor tensor, ReduceOp op, Wait wait) override;
+  Pending do_all_gather(const Tensor& input, Tensor output, Wait wait) override;
+  Pending do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op, Wait wait) override;
   void do_broadcast(Tensor tensor, int root) override;
   void do_send(const Tensor& tensor, int destination) override;
   void do_recv(Tensor tensor, int source) override;

@@ -93,15 +93,15 @@ class HostPending final : public PendingCollective {
  public:
   /// A collective on `whole`. This rank's part is `part`, or, in place, at `part_in_place`;
   /// collectives without parts use all of `whole`.
-  HostPending(HostGroup& group, HostCall call, const Tensor& whole, const Tensor& part,
+  HostPending(HostGroup& group, CollectiveCall call, const Tensor& whole, const Tensor& part,
               std::byte* part_in_place, SpareBuffers& spare)
       : group_(group),
         memory_(whole, part, part_in_place, spare),
         writes_whole_(call.collective != Collective::reduce_scatter) {
-    call.input = writes_whole_ ? memory_.part() : memory_.whole();
-    call.output = writes_whole_ ? memory_.whole() : memory_.part();
-    call.dtype = whole.dtype();
-    call.count = part.numel();
+    const Tensor whole_there(memory_.whole(), whole.shape(), whole.dtype(), kCpu);
+    const Tensor part_there(memory_.part(), part.shape(), part.dtype(), kCpu);
+    call.input = writes_whole_ ? part_there : whole_there;
+    call.output = writes_whole_ ? whole_there : part_there;
     number_ = group_.start(call);
   }
 
@@ -172,57 +172,34 @@ class HostCommunicator final : public Communicator {
   std::string name() const override { return messages_->name() + ", direct copies"; }
 
  private:
-  using Pending = std::unique_ptr<PendingCollective>;
-
-  Pending on_whole(HostCall call, const Tensor& tensor) {
-    return std::make_unique<HostPending>(*group_, call, tensor, tensor,
-                                         static_cast<std::byte*>(tensor.raw()), spare_);
+  Pending on_whole(const CollectiveCall& call, const Tensor& tensor) {
+    return on_parts(call, tensor, tensor, static_cast<std::byte*>(tensor.raw()));
   }
-  Pending on_parts(HostCall call, const Tensor& whole, const Tensor& part) {
-    std::byte* in_place =
-        static_cast<std::byte*>(whole.raw()) + static_cast<size_t>(rank()) * part.bytes();
-    return std::make_unique<HostPending>(*group_, call, whole, part, in_place, spare_);
+  Pending on_parts(const CollectiveCall& call, const Tensor& whole, const Tensor& part) {
+    return on_parts(
+        call, whole, part,
+        static_cast<std::byte*>(whole.raw()) + static_cast<size_t>(rank()) * part.bytes());
   }
-  Pending watched(Pending pending) {
-    resources_.thread->watch(*group_);
+  Pending on_parts(const CollectiveCall& call, const Tensor& whole, const Tensor& part,
+                   std::byte* in_place) {
+    auto pending = std::make_unique<HostPending>(*group_, call, whole, part, in_place, spare_);
+    // A thread that waits at once does the work itself.
+    if (call.wait == Wait::later) resources_.thread->watch(*group_);
     return pending;
   }
 
-  static HostCall reduction(Collective collective, ReduceOp op) {
-    HostCall call;
-    call.collective = collective;
-    call.op = op;
-    return call;
+  Pending do_all_reduce(Tensor tensor, ReduceOp op, Wait wait) override {
+    return on_whole({.collective = Collective::all_reduce, .op = op, .wait = wait}, tensor);
   }
-  static HostCall gathering() {
-    HostCall call;
-    call.collective = Collective::all_gather;
-    return call;
+  Pending do_all_gather(const Tensor& input, Tensor output, Wait wait) override {
+    return on_parts({.collective = Collective::all_gather, .wait = wait}, output, input);
   }
-
-  void do_all_reduce(Tensor tensor, ReduceOp op) override {
-    on_whole(reduction(Collective::all_reduce, op), tensor)->wait();
-  }
-  Pending do_all_reduce_async(Tensor tensor, ReduceOp op) override {
-    return watched(on_whole(reduction(Collective::all_reduce, op), tensor));
-  }
-  void do_all_gather(const Tensor& input, Tensor output) override {
-    on_parts(gathering(), output, input)->wait();
-  }
-  Pending do_all_gather_async(const Tensor& input, Tensor output) override {
-    return watched(on_parts(gathering(), output, input));
-  }
-  void do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) override {
-    on_parts(reduction(Collective::reduce_scatter, op), input, output)->wait();
-  }
-  Pending do_reduce_scatter_async(const Tensor& input, Tensor output, ReduceOp op) override {
-    return watched(on_parts(reduction(Collective::reduce_scatter, op), input, output));
+  Pending do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op, Wait wait) override {
+    return on_parts({.collective = Collective::reduce_scatter, .op = op, .wait = wait}, input,
+                    output);
   }
   void do_broadcast(Tensor tensor, int root) override {
-    HostCall call;
-    call.collective = Collective::broadcast;
-    call.root = root;
-    on_whole(call, tensor)->wait();
+    on_whole({.collective = Collective::broadcast, .root = root}, tensor)->wait();
   }
   void do_send(const Tensor& tensor, int destination) override {
     messages_->send(tensor, destination);

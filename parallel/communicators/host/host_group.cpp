@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "parallel/communicators/reduce.h"
 
 namespace tessera {
 namespace {
@@ -22,12 +23,16 @@ constexpr std::chrono::seconds kAliveInterval{1};
 /// First and longest sleep of a waiting thread that also has other work to advance.
 constexpr std::chrono::microseconds kShortestSleep{50}, kLongestSleep{1000};
 
+bool is_small(const CollectiveCall& call) {
+  return call.collective == Collective::all_reduce && call.input.bytes() <= HostRankPart::kSmall;
+}
+
 }  // namespace
 
 HostGroup::HostGroup(int rank, std::vector<HostMember> members)
     : rank_(rank), members_(std::move(members)) {}
 
-uint64_t HostGroup::start(const HostCall& call) {
+uint64_t HostGroup::start(const CollectiveCall& call) {
   const uint64_t number = mine().started.load(std::memory_order_relaxed);
   if (number >= HostRankPart::kRing) {
     const uint64_t earlier = number - HostRankPart::kRing;
@@ -35,8 +40,8 @@ uint64_t HostGroup::start(const HostCall& call) {
   }
   const size_t place = number % HostRankPart::kRing;
   mine().calls[place] = call;
-  if (call.is_small()) {
-    std::memcpy(mine().small[place].data(), call.input, static_cast<size_t>(call.bytes()));
+  if (is_small(call)) {
+    std::memcpy(mine().small[place].data(), call.input.raw(), call.input.bytes());
   }
   timelines_[place] = Timeline::current();
   mine().started.store(number + 1);
@@ -71,7 +76,7 @@ bool HostGroup::all_have(std::atomic<uint64_t> HostRankPart::*count, uint64_t mo
 // A small call's memory is not needed after it has started.
 bool HostGroup::is_done(uint64_t number) const {
   if (mine().finished.load() <= number) return false;
-  return call_of(static_cast<size_t>(rank_), number).is_small() ||
+  return is_small(call_of(static_cast<size_t>(rank_), number)) ||
          all_have(&HostRankPart::finished, number);
 }
 
@@ -95,28 +100,42 @@ bool HostGroup::do_what_is_ready() {
 }
 
 void HostGroup::do_part(uint64_t number) {
-  std::vector<HostCall> calls;
+  std::vector<CollectiveCall> calls;
   std::vector<pid_t> processes;
-  std::vector<const std::byte*> small;
   for (size_t member = 0; member < members_.size(); ++member) {
     calls.push_back(call_of(member, number));
     processes.push_back(members_[member].process);
-    small.push_back(members_[member].part->small[number % HostRankPart::kRing].data());
   }
-  const HostCall& mine = calls[static_cast<size_t>(rank_)];
+  const CollectiveCall& mine = calls[static_cast<size_t>(rank_)];
   for (size_t member = 0; member < calls.size(); ++member) {
-    require(same_collective(mine, calls[member]),
+    require(agree(mine, calls[member]),
             "ranks {} and {} of a group of {} call different collectives: {}, and {}", rank_,
             member, size(), describe(mine), describe(calls[member]));
   }
   Timeline* timeline = timelines_[number % HostRankPart::kRing];
   const auto begin = Clock::now();
-  do_host_call({rank_, calls, processes, small});
+  if (is_small(mine)) {
+    do_small(number);
+  } else {
+    run_part(calls, processes, rank_);
+  }
   if (timeline != nullptr) {
     const bool by_owner = Timeline::current() == timeline;
     const auto track = by_owner ? Timeline::Track::steps : Timeline::Track::background;
-    timeline->add(to_string(mine.collective), track, begin, Clock::now(), mine.bytes());
+    timeline->add(to_string(mine.collective), track, begin, Clock::now(),
+                  static_cast<int64_t>(std::min(mine.input.bytes(), mine.output.bytes())));
   }
+}
+
+// Each rank reduces all of a small all-reduce for itself, from the copies of the inputs.
+void HostGroup::do_small(uint64_t number) {
+  std::vector<const void*> inputs;
+  for (const HostMember& member : members_) {
+    inputs.push_back(member.part->small[number % HostRankPart::kRing].data());
+  }
+  const CollectiveCall& call = call_of(static_cast<size_t>(rank_), number);
+  void* output = call.output.raw();
+  reduce_elements(call.output.dtype(), call.op, inputs, {&output, 1}, call.output.numel());
 }
 
 void HostGroup::wait_until(const std::function<bool()>& holds) {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/trace/timeline.h"
-#include "parallel/communicators/host/host_call.h"
+#include "parallel/communicators/collective_call.h"
 #include "parallel/communicators/host/host_event_count.h"
 #include "parallel/communicators/host/progress_thread.h"
 
@@ -23,12 +23,14 @@ namespace tessera {
 struct alignas(64) HostRankPart {
   /// Maximum number of calls in flight; a further call waits for the oldest.
   static constexpr uint64_t kRing = 32;
+  /// Largest all-reduce, in bytes, whose input is copied here.
+  static constexpr size_t kSmall = 2048;
 
   std::atomic<uint64_t> started{0};   ///< number of calls; the last kRing are in `calls`
   std::atomic<uint64_t> finished{0};  ///< number of calls whose part this rank has done
   std::atomic<bool> failed{false};    ///< this rank does no further parts
-  std::array<HostCall, kRing> calls;
-  std::array<std::array<std::byte, HostCall::kSmall>, kRing> small;  ///< the inputs of small calls
+  std::array<CollectiveCall, kRing> calls;
+  std::array<std::array<std::byte, kSmall>, kRing> small;  ///< the inputs of small calls
 };
 
 /// A rank of a group, as seen by all ranks of the group.
@@ -61,7 +63,7 @@ class HostGroup final : public Progressable {
   /// Starts a call and returns its number. Only one thread of a rank may start calls at a time. The
   /// call's memory must be reachable by the other ranks, and must not be touched until the call is
   /// done.
-  uint64_t start(const HostCall& call);
+  uint64_t start(const CollectiveCall& call);
 
   /// Whether the call's result is in place on this rank and no other rank needs its memory. Throws
   /// the error of this call or an earlier one.
@@ -80,7 +82,7 @@ class HostGroup final : public Progressable {
  private:
   HostRankPart& mine() const { return *members_[static_cast<size_t>(rank_)].part; }
   HostEventCount& event() const { return *members_[static_cast<size_t>(rank_)].event; }
-  const HostCall& call_of(size_t member, uint64_t number) const {
+  const CollectiveCall& call_of(size_t member, uint64_t number) const {
     return members_[member].part->calls[number % HostRankPart::kRing];
   }
 
@@ -89,6 +91,7 @@ class HostGroup final : public Progressable {
   /// Does this rank's part of the calls that all ranks have started. Requires the lock.
   bool do_what_is_ready();
   void do_part(uint64_t number);
+  void do_small(uint64_t number);
   void wait_until(const std::function<bool()>& holds);
   void wait_for_event(const std::function<bool()>& holds);
   void ring_others() const;

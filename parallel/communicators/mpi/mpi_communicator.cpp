@@ -67,6 +67,12 @@ class MpiCommunicator final : public Communicator {
     return std::make_unique<MpiPending>(operation, context_);
   }
 
+  /// Hands the requests to the progress thread, if there are any.
+  static Pending started(std::unique_ptr<MpiPending> running, Wait wait) {
+    if (wait == Wait::later) running->watch();
+    return running;
+  }
+
   // Calls body(first element, count) for pieces of [0, n) that fit into one MPI call.
   template <typename Body>
   void in_pieces(int64_t n, Body&& body) const {
@@ -75,118 +81,77 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
-  void do_all_reduce(Tensor tensor, ReduceOp op) override {
+  // Callers that wait at once get MPI's blocking operations. Open MPI's nonblocking ones are slower
+  // for small tensors, and a nonblocking reduce-scatter sums in another order.
+
+  Pending do_all_reduce(Tensor tensor, ReduceOp op, Wait wait) override {
+    auto running = pending("all_reduce");
     const Lock lock(context_->calls);
-    const DType dtype = tensor.dtype();
+    const MPI_Datatype type = mpi_datatype(tensor.dtype());
+    const MPI_Op operation = context_->operations.get(tensor.dtype(), op);
     in_pieces(tensor.numel(), [&](int64_t begin, int count) {
-      check_mpi(MPI_Allreduce(MPI_IN_PLACE, at(tensor, begin), count, mpi_datatype(dtype),
-                              context_->operations.get(dtype, op), comm_),
-                "all_reduce");
+      void* data = at(tensor, begin);
+      check_mpi(
+          wait == Wait::at_once
+              ? MPI_Allreduce(MPI_IN_PLACE, data, count, type, operation, comm_)
+              : MPI_Iallreduce(MPI_IN_PLACE, data, count, type, operation, comm_, running->add()),
+          "all_reduce");
     });
+    return started(std::move(running), wait);
   }
 
-  std::unique_ptr<PendingCollective> do_all_reduce_async(Tensor tensor, ReduceOp op) override {
-    constexpr const char* kOp = "all_reduce_async";
-    auto running = pending(kOp);
-    const Lock lock(context_->calls);
-    const DType dtype = tensor.dtype();
-    in_pieces(tensor.numel(), [&](int64_t begin, int count) {
-      check_mpi(MPI_Iallreduce(MPI_IN_PLACE, at(tensor, begin), count, mpi_datatype(dtype),
-                               context_->operations.get(dtype, op), comm_, running->add()),
-                kOp);
-    });
-    running->watch();
-    return running;
-  }
-
-  /// The source of this rank's part, in place or not.
-  const void* own_part(const Tensor& input, const Tensor& output) const {
-    return is_own_part(input, output) ? MPI_IN_PLACE : input.raw();
-  }
-
-  void do_all_gather(const Tensor& input, Tensor output) override {
+  Pending do_all_gather(const Tensor& input, Tensor output, Wait wait) override {
+    auto running = pending("all_gather");
     const Lock lock(context_->calls);
     const int64_t part = input.numel();
     const MPI_Datatype type = mpi_datatype(input.dtype());
     if (output.numel() <= transport_.max_count) {
       const int count = static_cast<int>(part);
+      const void* own = is_own_part(input, output) ? MPI_IN_PLACE : input.raw();
       check_mpi(
-          MPI_Allgather(own_part(input, output), count, type, output.raw(), count, type, comm_),
+          wait == Wait::at_once
+              ? MPI_Allgather(own, count, type, output.raw(), count, type, comm_)
+              : MPI_Iallgather(own, count, type, output.raw(), count, type, comm_, running->add()),
           "all_gather");
-      return;
+      return started(std::move(running), wait);
     }
-    put_own_part(input, output);
+    if (!is_own_part(input, output)) {
+      std::memcpy(at(output, rank() * part), input.raw(), input.bytes());
+    }
     for (int root = 0; root < size(); ++root) {
       in_pieces(part, [&](int64_t begin, int count) {
-        check_mpi(MPI_Bcast(at(output, root * part + begin), count, type, root, comm_),
+        void* data = at(output, root * part + begin);
+        check_mpi(wait == Wait::at_once
+                      ? MPI_Bcast(data, count, type, root, comm_)
+                      : MPI_Ibcast(data, count, type, root, comm_, running->add()),
                   "all_gather");
       });
     }
+    return started(std::move(running), wait);
   }
 
-  std::unique_ptr<PendingCollective> do_all_gather_async(const Tensor& input,
-                                                         Tensor output) override {
-    constexpr const char* kOp = "all_gather_async";
-    auto running = pending(kOp);
+  Pending do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op, Wait wait) override {
+    auto running = pending("reduce_scatter");
     const Lock lock(context_->calls);
-    const int64_t part = input.numel();
-    const MPI_Datatype type = mpi_datatype(input.dtype());
-    if (output.numel() <= transport_.max_count) {
-      const int count = static_cast<int>(part);
-      check_mpi(MPI_Iallgather(own_part(input, output), count, type, output.raw(), count, type,
-                               comm_, running->add()),
-                kOp);
-      running->watch();
-      return running;
-    }
-    put_own_part(input, output);
-    for (int root = 0; root < size(); ++root) {
-      in_pieces(part, [&](int64_t begin, int count) {
-        check_mpi(
-            MPI_Ibcast(at(output, root * part + begin), count, type, root, comm_, running->add()),
-            kOp);
-      });
-    }
-    running->watch();
-    return running;
-  }
-
-  void put_own_part(const Tensor& input, const Tensor& output) const {
-    if (is_own_part(input, output)) return;
-    std::memcpy(at(output, rank() * input.numel()), input.raw(), input.bytes());
-  }
-
-  void do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) override {
-    const Lock lock(context_->calls);
-    const int64_t part = output.numel();
     const MPI_Datatype type = mpi_datatype(output.dtype());
     const MPI_Op operation = context_->operations.get(output.dtype(), op);
-    // MPI's in-place reduce-scatter supports the first part only.
-    if (input.numel() <= transport_.max_count && !is_own_part(output, input)) {
-      check_mpi(MPI_Reduce_scatter_block(input.raw(), output.raw(), static_cast<int>(part), type,
-                                         operation, comm_),
+    // MPI's in-place reduce-scatter supports the first part only, and Open MPI's
+    // MPI_Ireduce_scatter_block reduces everything to one rank, which then scatters it. A reduction
+    // to each rank moves no more than a reduce-scatter must.
+    if (wait == Wait::at_once && input.numel() <= transport_.max_count &&
+        !is_own_part(output, input)) {
+      check_mpi(MPI_Reduce_scatter_block(input.raw(), output.raw(),
+                                         static_cast<int>(output.numel()), type, operation, comm_),
                 "reduce_scatter");
-      return;
+      return started(std::move(running), wait);
     }
     for_each_part(input, output, [&](int root, const void* from, void* to, int count) {
-      check_mpi(MPI_Reduce(from, to, count, type, operation, root, comm_), "reduce_scatter");
+      check_mpi(wait == Wait::at_once
+                    ? MPI_Reduce(from, to, count, type, operation, root, comm_)
+                    : MPI_Ireduce(from, to, count, type, operation, root, comm_, running->add()),
+                "reduce_scatter");
     });
-  }
-
-  // A reduction to each rank moves no more than a reduce-scatter must. Open MPI's
-  // MPI_Ireduce_scatter_block reduces everything to one rank, which then scatters it.
-  std::unique_ptr<PendingCollective> do_reduce_scatter_async(const Tensor& input, Tensor output,
-                                                             ReduceOp op) override {
-    constexpr const char* kOp = "reduce_scatter_async";
-    auto running = pending(kOp);
-    const Lock lock(context_->calls);
-    const MPI_Datatype type = mpi_datatype(output.dtype());
-    const MPI_Op operation = context_->operations.get(output.dtype(), op);
-    for_each_part(input, output, [&](int root, const void* from, void* to, int count) {
-      check_mpi(MPI_Ireduce(from, to, count, type, operation, root, comm_, running->add()), kOp);
-    });
-    running->watch();
-    return running;
+    return started(std::move(running), wait);
   }
 
   /// Calls reduce(root, from, to, count) for each rank's part of a reduce-scatter, in pieces.

@@ -153,72 +153,45 @@ class NcclCommunicator final : public Communicator {
     after_.hold(cuda::stream());
   }
 
-  std::unique_ptr<NcclPending> start_all_reduce(const char* operation, Tensor tensor, ReduceOp op) {
+  // Blocking and pending collectives are the same here: wait() only makes the ops' stream wait, and
+  // a CUDA graph can capture both.
+  Pending pending(Tensor result, bool has_keys = false) {
+    return std::make_unique<NcclPending>(handle_, stream_, result, has_keys);
+  }
+
+  Pending do_all_reduce(Tensor tensor, ReduceOp op, Wait wait) override {
+    if (Communicator* other = instead(tensor)) return other->all_reduce_async(tensor, op, wait);
+    if (op == ReduceOp::max && tensor.dtype() == DType::bf16) {
+      return staged_->all_reduce_async(tensor, op, wait);
+    }
     const bool keys = needs_keys(tensor.dtype(), op);
     if (keys) cuda::to_order_keys(tensor);
     const DType dtype = keys ? key_type(tensor.dtype()) : tensor.dtype();
-    enqueue(operation, tensor, [&](ncclComm_t comm, cudaStream_t stream) {
+    enqueue("all_reduce", tensor, [&](ncclComm_t comm, cudaStream_t stream) {
       return ncclAllReduce(tensor.raw(), tensor.raw(), count_of(tensor), datatype(dtype),
                            reduction(op), comm, stream);
     });
-    return std::make_unique<NcclPending>(handle_, stream_, tensor, keys);
+    return pending(tensor, keys);
   }
 
-  void do_all_reduce(Tensor tensor, ReduceOp op) override {
-    if (Communicator* other = instead(tensor)) return other->all_reduce(tensor, op);
-    if (op == ReduceOp::max && tensor.dtype() == DType::bf16)
-      return staged_->all_reduce(tensor, op);
-    start_all_reduce("all_reduce", tensor, op)->wait();
-  }
-
-  std::unique_ptr<PendingCollective> do_all_reduce_async(Tensor tensor, ReduceOp op) override {
-    if (Communicator* other = instead(tensor)) return other->all_reduce_async(tensor, op);
-    if (op == ReduceOp::max && tensor.dtype() == DType::bf16) {
-      return staged_->all_reduce_async(tensor, op);
-    }
-    return start_all_reduce("all_reduce_async", tensor, op);
-  }
-
-  void do_all_gather(const Tensor& input, Tensor output) override {
-    if (Communicator* other = instead(input)) return other->all_gather(input, output);
-    run("all_gather", input, [&](ncclComm_t comm, cudaStream_t stream) {
+  Pending do_all_gather(const Tensor& input, Tensor output, Wait wait) override {
+    if (Communicator* other = instead(input)) return other->all_gather_async(input, output, wait);
+    enqueue("all_gather", input, [&](ncclComm_t comm, cudaStream_t stream) {
       return ncclAllGather(input.raw(), output.raw(), count_of(input), datatype(input.dtype()),
                            comm, stream);
     });
+    return pending(output);
   }
 
-  std::unique_ptr<PendingCollective> do_all_gather_async(const Tensor& input,
-                                                         Tensor output) override {
-    if (Communicator* other = instead(input)) return other->all_gather_async(input, output);
-    enqueue("all_gather_async", input, [&](ncclComm_t comm, cudaStream_t stream) {
-      return ncclAllGather(input.raw(), output.raw(), count_of(input), datatype(input.dtype()),
-                           comm, stream);
-    });
-    return std::make_unique<NcclPending>(handle_, stream_, output, /*has_keys=*/false);
-  }
-
-  std::unique_ptr<PendingCollective> do_reduce_scatter_async(const Tensor& input, Tensor output,
-                                                             ReduceOp op) override {
-    if (Communicator* other = instead(input)) return other->reduce_scatter_async(input, output, op);
-    if (op == ReduceOp::max && is_float(input.dtype())) {
-      return staged_->reduce_scatter_async(input, output, op);
-    }
-    enqueue("reduce_scatter_async", input, [&](ncclComm_t comm, cudaStream_t stream) {
+  Pending do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op, Wait wait) override {
+    Communicator* other = instead(input);
+    if (other == nullptr && op == ReduceOp::max && is_float(input.dtype())) other = staged_.get();
+    if (other != nullptr) return other->reduce_scatter_async(input, output, op, wait);
+    enqueue("reduce_scatter", input, [&](ncclComm_t comm, cudaStream_t stream) {
       return ncclReduceScatter(input.raw(), output.raw(), count_of(output),
                                datatype(output.dtype()), reduction(op), comm, stream);
     });
-    return std::make_unique<NcclPending>(handle_, stream_, output, /*has_keys=*/false);
-  }
-
-  void do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) override {
-    if (Communicator* other = instead(input)) return other->reduce_scatter(input, output, op);
-    if (op == ReduceOp::max && is_float(input.dtype())) {
-      return staged_->reduce_scatter(input, output, op);
-    }
-    run("reduce_scatter", input, [&](ncclComm_t comm, cudaStream_t stream) {
-      return ncclReduceScatter(input.raw(), output.raw(), count_of(output),
-                               datatype(output.dtype()), reduction(op), comm, stream);
-    });
+    return pending(output);
   }
 
   void do_broadcast(Tensor tensor, int root) override {

@@ -66,60 +66,48 @@ class StagedCommunicator final : public Communicator {
     staged.block->copied.record();
   }
 
-  void do_all_reduce(Tensor tensor, ReduceOp op) override {
-    if (tensor.device().is_cpu()) return host_->all_reduce(tensor, op);
-    if (size() == 1) return;
-    in_pieces(tensor.numel(), tensor.dtype(), 1, [&](int64_t begin, int64_t count) {
-      const Tensor piece = part_of(tensor, begin, count);
-      const Staged staged = stage(count, tensor.dtype());
-      copy(piece, staged.tensor);
-      host_->all_reduce(staged.tensor, op);
-      copy_back(staged, staged.tensor, piece);
-    });
-  }
-
-  std::unique_ptr<PendingCollective> do_all_reduce_async(Tensor tensor, ReduceOp op) override {
-    if (tensor.device().is_cpu()) return host_->all_reduce_async(tensor, op);
-    if (size() == 1) return std::make_unique<CompletedCollective>();
+  /// A piece's collective, and the copies of its result out of `block`.
+  struct Started {
+    StagingPool::Lease block;
+    Pending running;
+    std::vector<StagedCopy> copies;
+  };
+  /// Starts the pieces of [0, n) with start(begin, count); `ranks` pieces are staged at once. If
+  /// the caller waits at once, each piece is finished before the next.
+  template <typename Start>
+  Pending start_pieces(int64_t n, DType dtype, int ranks, Wait wait, Start&& start) {
     auto pending = std::make_unique<StagedPending>(staging_);
-    in_pieces(tensor.numel(), tensor.dtype(), 1, [&](int64_t begin, int64_t count) {
-      staging_->make_room();
-      const Tensor piece = part_of(tensor, begin, count);
-      Staged staged = stage(count, tensor.dtype());
-      copy(piece, staged.tensor);
-      auto running = host_->all_reduce_async(staged.tensor, op);
-      pending->add(
-          staging_->push(std::move(staged.block), std::move(running), {{staged.tensor, piece}}));
+    in_pieces(n, dtype, ranks, [&](int64_t begin, int64_t count) {
+      if (wait == Wait::later) staging_->make_room();
+      Started started = start(begin, count);
+      auto& [block, running, copies] = started;
+      if (wait == Wait::at_once) {
+        StagedPiece(std::move(block), std::move(running), std::move(copies)).finish();
+      } else {
+        pending->add(staging_->push(std::move(block), std::move(running), std::move(copies)));
+      }
     });
     return pending;
   }
 
-  void do_all_gather(const Tensor& input, Tensor output) override {
-    if (input.device().is_cpu()) return host_->all_gather(input, output);
-    if (size() == 1) return copy(input, output.view(input.shape()));
-    in_pieces(input.numel(), input.dtype(), size(), [&](int64_t begin, int64_t count) {
-      const Staged mine = stage(count, input.dtype());
-      copy(part_of(input, begin, count), mine.tensor);
-      const Staged all = stage(size() * count, input.dtype());
-      host_->all_gather(mine.tensor, all.tensor);
-      for (int64_t rank = 0; rank < size(); ++rank) {
-        copy_back(all, part_of(all.tensor, rank * count, count),
-                  part_of(output, rank * input.numel() + begin, count));
-      }
+  Pending do_all_reduce(Tensor tensor, ReduceOp op, Wait wait) override {
+    if (tensor.device().is_cpu()) return host_->all_reduce_async(tensor, op, wait);
+    if (size() == 1) return std::make_unique<CompletedCollective>();
+    return start_pieces(tensor.numel(), tensor.dtype(), 1, wait, [&](int64_t begin, int64_t count) {
+      const Tensor piece = part_of(tensor, begin, count);
+      Staged staged = stage(count, tensor.dtype());
+      copy(piece, staged.tensor);
+      Pending running = host_->all_reduce_async(staged.tensor, op, wait);
+      return Started{std::move(staged.block), std::move(running), {{staged.tensor, piece}}};
     });
   }
 
-  std::unique_ptr<PendingCollective> do_all_gather_async(const Tensor& input,
-                                                         Tensor output) override {
-    if (input.device().is_cpu()) return host_->all_gather_async(input, output);
-    if (size() == 1) {
-      copy(input, output.view(input.shape()));
-      return std::make_unique<CompletedCollective>();
-    }
-    auto pending = std::make_unique<StagedPending>(staging_);
-    in_pieces(input.numel(), input.dtype(), size(), [&](int64_t begin, int64_t count) {
-      staging_->make_room();
-      Staged all = stage(size() * count, input.dtype());
+  Pending do_all_gather(const Tensor& input, Tensor output, Wait wait) override {
+    if (input.device().is_cpu()) return host_->all_gather_async(input, output, wait);
+    if (size() == 1) return copied(input, output);
+    const DType dtype = input.dtype();
+    return start_pieces(input.numel(), dtype, size(), wait, [&](int64_t begin, int64_t count) {
+      Staged all = stage(size() * count, dtype);
       const Tensor mine = part_of(all.tensor, rank() * count, count);
       copy(part_of(input, begin, count), mine);
       std::vector<StagedCopy> copies;
@@ -127,48 +115,34 @@ class StagedCommunicator final : public Communicator {
         copies.push_back({part_of(all.tensor, rank * count, count),
                           part_of(output, rank * input.numel() + begin, count)});
       }
-      auto running = host_->all_gather_async(mine, all.tensor);
-      pending->add(staging_->push(std::move(all.block), std::move(running), std::move(copies)));
+      Pending running = host_->all_gather_async(mine, all.tensor, wait);
+      return Started{std::move(all.block), std::move(running), std::move(copies)};
     });
-    return pending;
   }
 
-  std::unique_ptr<PendingCollective> do_reduce_scatter_async(const Tensor& input, Tensor output,
-                                                             ReduceOp op) override {
-    if (input.device().is_cpu()) return host_->reduce_scatter_async(input, output, op);
-    if (size() == 1) {
-      copy(input, output.view(input.shape()));
-      return std::make_unique<CompletedCollective>();
-    }
-    auto pending = std::make_unique<StagedPending>(staging_);
-    in_pieces(output.numel(), output.dtype(), size(), [&](int64_t begin, int64_t count) {
-      staging_->make_room();
-      Staged all = stage(size() * count, output.dtype());
+  Pending do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op, Wait wait) override {
+    if (input.device().is_cpu()) return host_->reduce_scatter_async(input, output, op, wait);
+    if (size() == 1) return copied(input, output);
+    const DType dtype = output.dtype();
+    return start_pieces(output.numel(), dtype, size(), wait, [&](int64_t begin, int64_t count) {
+      // MPI has no blocking reduce-scatter in place, so its result gets its own memory.
+      const bool in_place = wait == Wait::later;
+      Staged staged = stage((size() + (in_place ? 0 : 1)) * count, dtype);
+      const Tensor all = part_of(staged.tensor, 0, size() * count);
+      const Tensor mine = part_of(staged.tensor, (in_place ? rank() : size()) * count, count);
       for (int64_t rank = 0; rank < size(); ++rank) {
         copy(part_of(input, rank * output.numel() + begin, count),
-             part_of(all.tensor, rank * count, count));
+             part_of(all, rank * count, count));
       }
-      const Tensor mine = part_of(all.tensor, rank() * count, count);
-      auto running = host_->reduce_scatter_async(all.tensor, mine, op);
-      pending->add(staging_->push(std::move(all.block), std::move(running),
-                                  {{mine, part_of(output, begin, count)}}));
+      Pending running = host_->reduce_scatter_async(all, mine, op, wait);
+      return Started{
+          std::move(staged.block), std::move(running), {{mine, part_of(output, begin, count)}}};
     });
-    return pending;
   }
 
-  void do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) override {
-    if (input.device().is_cpu()) return host_->reduce_scatter(input, output, op);
-    if (size() == 1) return copy(input, output.view(input.shape()));
-    in_pieces(output.numel(), output.dtype(), size(), [&](int64_t begin, int64_t count) {
-      const Staged all = stage(size() * count, output.dtype());
-      for (int64_t rank = 0; rank < size(); ++rank) {
-        copy(part_of(input, rank * output.numel() + begin, count),
-             part_of(all.tensor, rank * count, count));
-      }
-      const Staged mine = stage(count, output.dtype());
-      host_->reduce_scatter(all.tensor, mine.tensor, op);
-      copy_back(mine, mine.tensor, part_of(output, begin, count));
-    });
+  static Pending copied(const Tensor& input, const Tensor& output) {
+    copy(input, output.view(input.shape()));
+    return std::make_unique<CompletedCollective>();
   }
 
   void do_broadcast(Tensor tensor, int root) override {

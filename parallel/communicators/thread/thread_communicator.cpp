@@ -13,8 +13,6 @@
 namespace tessera {
 namespace {
 
-using Kind = ThreadCall::Kind;
-
 class ThreadPending final : public PendingCollective {
  public:
   ThreadPending(std::shared_ptr<ThreadGroup> group, std::shared_ptr<ThreadCollective> collective,
@@ -25,6 +23,7 @@ class ThreadPending final : public PendingCollective {
   ThreadPending& operator=(const ThreadPending&) = delete;
 
   ~ThreadPending() override {
+    if (collective_ == nullptr) return;
     try {
       // Do not wait while an exception propagates: other ranks may be waiting for this one.
       if (std::uncaught_exceptions() > exceptions_) {
@@ -37,12 +36,20 @@ class ThreadPending final : public PendingCollective {
     }
   }
 
-  void wait() override { group_->wait(*collective_); }
-  bool progress() override { return group_->progress(*collective_); }
+  void wait() override {
+    if (collective_ == nullptr) return;
+    group_->wait(*collective_);
+    collective_ = nullptr;
+  }
+
+  bool progress() override {
+    if (collective_ != nullptr && group_->progress(*collective_)) collective_ = nullptr;
+    return collective_ == nullptr;
+  }
 
  private:
   std::shared_ptr<ThreadGroup> group_;
-  std::shared_ptr<ThreadCollective> collective_;
+  std::shared_ptr<ThreadCollective> collective_;  ///< null when the result is in place
   int rank_;
   int exceptions_ = std::uncaught_exceptions();
 };
@@ -53,7 +60,7 @@ class ThreadCommunicator final : public Communicator {
       : Communicator(rank, group->size()), group_(std::move(group)) {}
 
   std::unique_ptr<Communicator> split(int color, int key) override {
-    const auto collective = run({.kind = Kind::split, .color = color, .key = key});
+    const auto collective = run({.collective = Collective::split, .color = color, .key = key});
     const auto& place = collective->places[static_cast<size_t>(rank())];
     return std::make_unique<ThreadCommunicator>(place.group, place.rank);
   }
@@ -61,44 +68,39 @@ class ThreadCommunicator final : public Communicator {
   std::string name() const override { return "thread"; }
 
  private:
-  std::shared_ptr<ThreadCollective> run(const ThreadCall& call) {
+  std::shared_ptr<ThreadCollective> run(const CollectiveCall& call) {
     auto collective = group_->post(rank(), call);
     group_->wait(*collective);
     return collective;
   }
 
-  std::unique_ptr<PendingCollective> start(const ThreadCall& call) {
+  Pending start(const CollectiveCall& call) {
     return std::make_unique<ThreadPending>(group_, group_->post(rank(), call), rank());
   }
 
-  void do_all_reduce(Tensor tensor, ReduceOp op) override {
-    run({.kind = Kind::all_reduce, .input = tensor, .output = tensor, .op = op});
+  Pending do_all_reduce(Tensor tensor, ReduceOp op, Wait wait) override {
+    return start({.collective = Collective::all_reduce,
+                  .input = tensor,
+                  .output = tensor,
+                  .op = op,
+                  .wait = wait});
   }
 
-  std::unique_ptr<PendingCollective> do_all_reduce_async(Tensor tensor, ReduceOp op) override {
-    return start({.kind = Kind::all_reduce_async, .input = tensor, .output = tensor, .op = op});
+  Pending do_all_gather(const Tensor& input, Tensor output, Wait wait) override {
+    return start(
+        {.collective = Collective::all_gather, .input = input, .output = output, .wait = wait});
   }
 
-  void do_all_gather(const Tensor& input, Tensor output) override {
-    run({.kind = Kind::all_gather, .input = input, .output = output});
-  }
-
-  std::unique_ptr<PendingCollective> do_all_gather_async(const Tensor& input,
-                                                         Tensor output) override {
-    return start({.kind = Kind::all_gather_async, .input = input, .output = output});
-  }
-
-  void do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) override {
-    run({.kind = Kind::reduce_scatter, .input = input, .output = output, .op = op});
-  }
-
-  std::unique_ptr<PendingCollective> do_reduce_scatter_async(const Tensor& input, Tensor output,
-                                                             ReduceOp op) override {
-    return start({.kind = Kind::reduce_scatter_async, .input = input, .output = output, .op = op});
+  Pending do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op, Wait wait) override {
+    return start({.collective = Collective::reduce_scatter,
+                  .input = input,
+                  .output = output,
+                  .op = op,
+                  .wait = wait});
   }
 
   void do_broadcast(Tensor tensor, int root) override {
-    run({.kind = Kind::broadcast, .input = tensor, .output = tensor, .root = root});
+    run({.collective = Collective::broadcast, .input = tensor, .output = tensor, .root = root});
   }
 
   void do_send(const Tensor& tensor, int destination) override {
@@ -107,7 +109,7 @@ class ThreadCommunicator final : public Communicator {
 
   void do_recv(Tensor tensor, int source) override { group_->recv(tensor, rank(), source); }
 
-  void do_barrier() override { run({.kind = Kind::barrier}); }
+  void do_barrier() override { run({.collective = Collective::barrier}); }
 
   std::shared_ptr<ThreadGroup> group_;
 };

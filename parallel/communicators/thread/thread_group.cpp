@@ -14,9 +14,8 @@ namespace {
 // Up to this size, waking other threads costs more than the work, so the last rank to post runs it.
 constexpr size_t kSmallBytes = size_t{128} << 10;
 
-bool is_small(const ThreadCall& call, int ranks) {
-  if (!call.input.defined()) return true;
-  return (call.input.bytes() + call.output.bytes()) * static_cast<size_t>(ranks) <= kSmallBytes;
+bool is_small(const CollectiveCall& call, int ranks) {
+  return call.bytes() * static_cast<size_t>(ranks) <= kSmallBytes;
 }
 
 // A rank that has posted, to report its call to the others.
@@ -39,7 +38,7 @@ ThreadGroup::ThreadGroup(std::shared_ptr<ThreadWorld> world, std::vector<int> wo
 
 // --- collectives
 
-std::shared_ptr<ThreadCollective> ThreadGroup::post(int rank, const ThreadCall& call) {
+std::shared_ptr<ThreadCollective> ThreadGroup::post(int rank, const CollectiveCall& call) {
   const Lock lock(world_->mutex);
   world_->check(describe(call), lock);
   const auto me = static_cast<size_t>(rank);
@@ -73,7 +72,7 @@ std::shared_ptr<ThreadCollective> ThreadGroup::post(int rank, const ThreadCall& 
   }
   // The last rank to post a small blocking collective finishes it at once, so one notification
   // suffices.
-  const bool finishes_now = collective->pieces == 1 && !is_async(call.kind);
+  const bool finishes_now = collective->pieces == 1 && call.wait == Wait::at_once;
   if (collective->posted == size() && !finishes_now) changed_->notify_all();
   return collective;
 }
@@ -118,9 +117,9 @@ void ThreadGroup::run_piece(ThreadCollective& collective, Lock& lock) {
   lock.unlock();
   std::exception_ptr error;
   try {
-    if (collective.calls[0].kind == ThreadCall::Kind::split) split(collective);
-    const int units = collective.pieces == 1 ? size() : 1;
-    for (int i = 0; i < units; ++i) run_unit(collective.calls, piece + i);
+    if (collective.calls[0].collective == Collective::split) split(collective);
+    const int parts = collective.pieces == 1 ? size() : 1;
+    for (int i = 0; i < parts; ++i) run_part(collective.calls, /*processes=*/{}, piece + i);
   } catch (...) {
     error = std::current_exception();
   }

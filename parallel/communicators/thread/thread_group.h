@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "parallel/communicators/collective_call.h"
 #include "parallel/communicators/exchange.h"
-#include "parallel/communicators/thread/thread_call.h"
 #include "parallel/communicators/thread/thread_world.h"
 
 namespace tessera {
@@ -27,7 +27,7 @@ struct ThreadCollective {
 
   explicit ThreadCollective(size_t size) : calls(size), has_posted(size), places(size) {}
 
-  std::vector<ThreadCall> calls;
+  std::vector<CollectiveCall> calls;
   std::vector<bool> has_posted;
   int posted = 0;
   int pieces = 1;
@@ -48,7 +48,7 @@ class ThreadGroup {
 
   /// Posts `rank`'s next collective and returns immediately. Throws if it differs from what the
   /// others posted or if a rank has failed.
-  std::shared_ptr<ThreadCollective> post(int rank, const ThreadCall& call);
+  std::shared_ptr<ThreadCollective> post(int rank, const CollectiveCall& call);
 
   /// Waits until the result is in place on all ranks.
   void wait(ThreadCollective& collective);
