@@ -180,7 +180,7 @@ std::string brief(const Tensor& tensor) {
 }  // namespace
 
 std::string describe(const CollectiveCall& call) {
-  const auto name =
+  auto name =
       fmt::format("{}{}", to_string(call.collective), call.wait == Wait::later ? "_async" : "");
   switch (call.collective) {
     case Collective::all_reduce:
