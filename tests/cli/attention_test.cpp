@@ -13,7 +13,7 @@ using Json = nlohmann::json;
 
 class CliAttention : public SmallRun {
  protected:
-  Outcome looked(int ranks, const Arguments& more) const {
+  Outcome run_attention(int ranks, const Arguments& more) const {
     Arguments arguments = {"attention", "--checkpoint", path("run").string(), "--output",
                            path("look").string()};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -21,13 +21,13 @@ class CliAttention : public SmallRun {
   }
 
   Json report(int ranks, const Arguments& more) const {
-    expect_success(looked(ranks, more));
+    expect_success(run_attention(ranks, more));
     return Json::parse(read_text(path("look.json")));
   }
 };
 
-/// Expects that the weights of each query add up to 1, and are 0 where hidden.
-void expect_sound(const Json& sequence) {
+/// Expects that the weights of each query add up to 1, and that hidden positions have weight 0.
+void expect_valid_weights(const Json& sequence) {
   for (const Json& head : sequence["heads"]) {
     for (size_t t = 0; t < sequence["tokens"].size(); ++t) {
       double sum = 0.0;
@@ -41,19 +41,19 @@ void expect_sound(const Json& sequence) {
   }
 }
 
-TEST_F(CliAttention, WritesTheWeightsOfAllHeadsOnAnyLayout) {
-  expect_success(trained(kAlone, "run"));
+TEST_F(CliAttention, WritesAllHeadsOnAnyLayout) {
+  expect_success(run_train(kAlone, "run"));
   const Json alone = report(kAlone, {"--text", "3 times 4"});
   const Json& sequence = alone["sequences"][0];
   EXPECT_EQ(sequence["tokens"].size(), 9u) << "bytes";
   EXPECT_EQ(sequence["tokens"][0], "3");
   EXPECT_EQ(sequence["hidden"][0], Json({0, 1, 1, 1, 1, 1, 1, 1, 1})) << "causal";
   EXPECT_EQ(sequence["hidden"][8], Json({0, 0, 0, 0, 0, 0, 0, 0, 0}));
-  expect_sound(sequence);
+  expect_valid_weights(sequence);
   const std::string page = read_text(path("look.html"));
   EXPECT_NE(page.find("<figcaption>layer 1, head 3<"), std::string::npos);
 
-  // The split over ranks changes the rounding, and nothing else.
+  // The split over ranks changes only the rounding.
   const Json split = report(2, {"--text", "3 times 4"});
   ASSERT_EQ(split["sequences"][0]["heads"].size(), sequence["heads"].size());
   for (size_t i = 0; i < sequence["heads"].size(); ++i) {
@@ -68,14 +68,14 @@ TEST_F(CliAttention, WritesTheWeightsOfAllHeadsOnAnyLayout) {
   }
 }
 
-TEST_F(CliAttention, TextsInOneRowGiveWhatTheyGiveAlone) {
-  expect_success(trained(kAlone, "run", {"train.steps=3"}));
+TEST_F(CliAttention, PackedTextsMatchSeparateTexts) {
+  expect_success(run_train(kAlone, "run", {"train.steps=3"}));
   const Json apart = report(kAlone, {"--text", "ab", "--text", "cde"});
   const Json packed = report(kAlone, {"--text", "ab", "--text", "cde", "--pack"});
   ASSERT_EQ(apart["sequences"].size(), 2u);
   ASSERT_EQ(packed["sequences"].size(), 1u);
   const Json& row = packed["sequences"][0];
-  expect_sound(row);
+  expect_valid_weights(row);
   EXPECT_EQ(row["hidden"], Json::parse("[[0, 1, 1, 1, 1], [0, 0, 1, 1, 1], [1, 1, 0, 1, 1], "
                                        "[1, 1, 0, 0, 1], [1, 1, 0, 0, 0]]"));
   for (size_t i = 0; i < row["heads"].size(); ++i) {
@@ -88,8 +88,8 @@ TEST_F(CliAttention, TextsInOneRowGiveWhatTheyGiveAlone) {
   }
 }
 
-TEST_F(CliAttention, ShowsTheLayersAndHeadsThatAreAskedFor) {
-  expect_success(trained(kAlone, "run", {"train.steps=3"}));
+TEST_F(CliAttention, ShowsRequestedLayersAndHeads) {
+  expect_success(run_train(kAlone, "run", {"train.steps=3"}));
   const Json chosen = report(2, {"--text", "a b", "--layer", "1", "--head", "3", "--head", "0"});
   const Json& heads = chosen["sequences"][0]["heads"];
   ASSERT_EQ(heads.size(), 2u);
@@ -98,16 +98,17 @@ TEST_F(CliAttention, ShowsTheLayersAndHeadsThatAreAskedFor) {
   EXPECT_EQ(heads[1]["head"], 3);
 }
 
-TEST_F(CliAttention, RefusesWhatItCanNotDo) {
-  expect_success(trained(kAlone, "run", {"train.steps=3"}));
+TEST_F(CliAttention, RejectsInvalidOptions) {
+  expect_success(run_train(kAlone, "run", {"train.steps=3"}));
   for (const int ranks : {kAlone, 2}) {
-    expect_refused(looked(ranks, {"--text", "a", "--layer", "2"}),
+    expect_refused(run_attention(ranks, {"--text", "a", "--layer", "2"}),
                    {"--layer is 2, but the model has layers 0 to 1"});
-    expect_refused(looked(ranks, {"--text", "a", "--head", "4"}),
+    expect_refused(run_attention(ranks, {"--text", "a", "--head", "4"}),
                    {"--head is 4, but the model has heads 0 to 3"});
-    expect_refused(looked(ranks, {"--text", ""}), {"the text \"\" has no token"});
-    expect_refused(looked(ranks, {"--text", std::string(100, 'a')}), {"the text", "100", "16"});
-    expect_refused(looked(ranks, {}), {"--text"});
+    expect_refused(run_attention(ranks, {"--text", ""}), {"the text \"\" has no token"});
+    expect_refused(run_attention(ranks, {"--text", std::string(100, 'a')}),
+                   {"the text", "100", "16"});
+    expect_refused(run_attention(ranks, {}), {"--text"});
   }
   EXPECT_FALSE(std::filesystem::exists(path("look.html")));
 }

@@ -36,15 +36,15 @@ class CliBackgroundSave : public SmallRun {
   }
 };
 
-TEST_F(CliBackgroundSave, WritesTheFilesOfAForegroundSaveAndSaysWhatItTook) {
+TEST_F(CliBackgroundSave, MatchesForegroundSaveAndReportsTimes) {
   for (const int ranks : {kAlone, 4}) {
     const Arguments overrides = {"parallel.tensor=" + std::string(ranks == 4 ? "2" : "1"),
                                  "checkpoint.interval=3", "--stop-at=11"};
     Arguments foreground = overrides;
     foreground.emplace_back("checkpoint.background=false");
-    const Outcome in_background = trained(ranks, "background", overrides);
+    const Outcome in_background = run_train(ranks, "background", overrides);
     expect_success(in_background);
-    expect_success(trained(ranks, "foreground", foreground));
+    expect_success(run_train(ranks, "foreground", foreground));
     EXPECT_EQ(in_background.count("checkpoint copy"), 1u) << in_background.output;
     EXPECT_EQ(in_background.count(" in the background)"), 3u) << in_background.output;
     EXPECT_EQ(in_background.count("(training waited "), 4u) << in_background.output;
@@ -66,11 +66,11 @@ TEST_F(CliBackgroundSave, WritesTheFilesOfAForegroundSaveAndSaysWhatItTook) {
   }
 }
 
-TEST_F(CliBackgroundSave, SavesThatFollowEachOtherAreAllThere) {
-  const Outcome outcome = trained(2, "run", {"checkpoint.interval=1"});
+TEST_F(CliBackgroundSave, KeepsEveryConsecutiveSave) {
+  const Outcome outcome = run_train(2, "run", {"checkpoint.interval=1"});
   expect_success(outcome);
   EXPECT_EQ(checkpoints("run").size(), static_cast<size_t>(kSteps));
-  // Each save but the first finds the one before under way.
+  // Each save but the first finds the previous one still in progress.
   EXPECT_EQ(outcome.count(" until the checkpoint of step "), static_cast<size_t>(kSteps - 1))
       << outcome.output;
   const Outcome verified = run(tessera(kAlone, {"verify", path("run").string()}));
@@ -78,10 +78,10 @@ TEST_F(CliBackgroundSave, SavesThatFollowEachOtherAreAllThere) {
   EXPECT_EQ(verified.count(": intact"), static_cast<size_t>(kSteps));
 }
 
-// Weights grow by lr × weight_decay = 10¹² a step: the first is saved, and a step soon after it
-// fails.
-TEST_F(CliBackgroundSave, WhatEndsTheRunDoesNotEndTheSave) {
-  const Outcome outcome = trained(
+// Weights grow by lr × weight_decay = 10¹² a step: the first step is saved, and a step soon after
+// it fails.
+TEST_F(CliBackgroundSave, CompletesWhenRunFails) {
+  const Outcome outcome = run_train(
       2, "run", {"checkpoint.interval=1", "optimizer.lr=1e6", "optimizer.weight_decay=1e6"});
   EXPECT_NE(outcome.exit_code, 0);
   EXPECT_EQ(outcome.count("was not saved"), 0u) << outcome.output;

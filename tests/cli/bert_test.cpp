@@ -44,9 +44,9 @@ class CliBert : public SmallRun {
   }
 };
 
-TEST_F(CliBert, ShardedIsWholeAndSaysHowGoodItIs) {
-  expect_success(trained(kAlone, "whole", bert()));
-  const Outcome outcome = trained(2, "run", sharded());
+TEST_F(CliBert, ShardedMatchesSingleRankAndReportsAccuracy) {
+  expect_success(run_train(kAlone, "whole", bert()));
+  const Outcome outcome = run_train(2, "run", sharded());
   expect_success(outcome);
   expect_near(losses("run"), losses("whole"));
   EXPECT_EQ(outcome.count("2 ranks = 1 data × 2 tensor\n"), 1u) << outcome.output;
@@ -60,7 +60,7 @@ TEST_F(CliBert, ShardedIsWholeAndSaysHowGoodItIs) {
   EXPECT_THAT(metrics("run"), HasSubstr("\"eval_most_frequent_token\":"));
 }
 
-TEST_F(CliBert, PairsSayHowGoodBothHeadsAre) {
+TEST_F(CliBert, ReportsAccuracyOfBothHeads) {
   const Arguments pairs = {"model.next_sentence=true", "data.train=" + path("sentences").string(),
                            "train.steps=10"};
   std::string paragraphs;
@@ -73,7 +73,7 @@ TEST_F(CliBert, PairsSayHowGoodBothHeadsAre) {
       tessera(kAlone, {"prepare", "--tokenizer", "wordpiece:" + path("vocab.txt").string(),
                        "--documents", "paragraph", "--sentences", "line", "--input",
                        path("paragraphs.txt").string(), "--output", path("sentences").string()})));
-  const Outcome outcome = trained(2, "run", sharded(pairs));
+  const Outcome outcome = run_train(2, "run", sharded(pairs));
   expect_success(outcome);
   EXPECT_THAT(outcome.output, ContainsRegex("token accuracy [0-9.]+% \\(always the most frequent: "
                                             "[0-9.]+%\\)  next-sentence accuracy [0-9.]+%\n"));
@@ -81,17 +81,17 @@ TEST_F(CliBert, PairsSayHowGoodBothHeadsAre) {
   EXPECT_THAT(metrics("run"), HasSubstr("\"eval_document_accuracy\":"));
 }
 
-TEST_F(CliBert, ResumedIsTheSameBits) {
-  expect_success(trained(2, "whole", sharded()));
-  expect_success(trained(2, "run", sharded({"--stop-at=7"})));
-  const Outcome resumed = trained(2, "run", sharded());
+TEST_F(CliBert, ResumesBitForBit) {
+  expect_success(run_train(2, "whole", sharded()));
+  expect_success(run_train(2, "run", sharded({"--stop-at=7"})));
+  const Outcome resumed = run_train(2, "run", sharded());
   expect_success(resumed);
   EXPECT_EQ(resumed.count("step_00000007 (step 7, 56 samples seen)"), 1u) << resumed.output;
   EXPECT_EQ(losses("run"), losses("whole"));
 }
 
-TEST_F(CliBert, AClassifierStartsFromIt) {
-  expect_success(trained(2, "pretrained", sharded()));
+TEST_F(CliBert, FineTunesClassifier) {
+  expect_success(run_train(2, "pretrained", sharded()));
   std::string texts = "text\tlabel\n";
   for (int i = 0; i < 60; ++i) {
     texts += fmt::format("{} is {}\t{}\n", i % 2 == 0 ? "that" : "all", i % 7,
@@ -104,7 +104,7 @@ TEST_F(CliBert, AClassifierStartsFromIt) {
   const Arguments from =
       joined(classify, {"checkpoint.from=" + path("pretrained").string(), "optimizer.eps=1e-8",
                         "optimizer.lr=0.003", "train.steps=40"});
-  const Outcome tuned = trained(2, "run", from);
+  const Outcome tuned = run_train(2, "run", from);
   expect_success(tuned);
   EXPECT_THAT(
       tuned.output,
@@ -117,23 +117,24 @@ TEST_F(CliBert, AClassifierStartsFromIt) {
   EXPECT_THAT(metrics("run"), HasSubstr("\"eval_f1\":["));
   EXPECT_LT(losses("run").at(40), 0.5 * losses("run").at(1)) << tuned.output;
 
-  expect_refused(trained(2, "other", joined(from, {"model.hidden_size=64"})),
+  expect_refused(run_train(2, "other", joined(from, {"model.hidden_size=64"})),
                  {"is of another model", "model.hidden_size is 32 in the checkpoint and 64"});
 }
 
-TEST_F(CliBert, RefusesDataThatItCanNotLearnFrom) {
-  // Without metadata nobody knows that it was another tokenizer.
+TEST_F(CliBert, RejectsUnusableTrainingData) {
+  // Without metadata, the different tokenizer goes unnoticed.
   std::filesystem::remove(path("lines.meta.json"));
-  expect_refused(trained(2, "run", sharded({"data.tokenizer=byte"})), {"[MASK]", "data.tokenizer"});
+  expect_refused(run_train(2, "run", sharded({"data.tokenizer=byte"})),
+                 {"[MASK]", "data.tokenizer"});
   write_text(path("texts.tsv"), "text\tlabel\nthat is all\t2\n");
-  expect_refused(trained(2, "run",
-                         sharded({"data.train=" + path("texts.tsv").string(),
-                                  "model.head=classification", "model.num_labels=2"})),
+  expect_refused(run_train(2, "run",
+                           sharded({"data.train=" + path("texts.tsv").string(),
+                                    "model.head=classification", "model.num_labels=2"})),
                  {"texts.tsv:2: the label is 2, but must be an integer from 0 to 1"});
 }
 
 TEST_F(CliBert, FillsMasksOnAnyNumberOfRanks) {
-  expect_success(trained(2, "run", sharded({"parallel.sequence=true"})));
+  expect_success(run_train(2, "run", sharded({"parallel.sequence=true"})));
   const auto ask = [&](int ranks, const std::string& text) {
     return run(tessera(
         ranks, {"fill-mask", "--checkpoint", path("run").string(), "--text", text, "--top", "3"}));
@@ -161,14 +162,14 @@ TEST_F(CliBert, FillsMasksOnAnyNumberOfRanks) {
       {"is a BERT that this command cannot use: it fills masks", "model.head=classification"});
 }
 
-TEST_F(CliBert, ClassifiesWithTheNamesOfItsLabels) {
+TEST_F(CliBert, ClassifiesWithLabelNames) {
   std::string texts;
   for (int i = 0; i < 40; ++i) {
     texts += fmt::format("{{\"text\": \"{}\", \"label\": \"{}\"}}\n",
                          i % 2 == 0 ? "7 times 7" : "that is all", i % 2 == 0 ? "sum" : "end");
   }
   write_text(path("texts.jsonl"), texts);
-  expect_success(trained(
+  expect_success(run_train(
       2, "run",
       {"model.kind=bert", "model.head=classification", "model.num_labels=2", "parallel.tensor=2",
        "data.train=" + path("texts.jsonl").string(), "data.labels=sum,end",
@@ -186,16 +187,16 @@ TEST_F(CliBert, ClassifiesWithTheNamesOfItsLabels) {
       {"it classifies texts", "tessera classify"});
 }
 
-TEST_F(CliBert, DataOfAnotherTokenizerIsRefused) {
+TEST_F(CliBert, RejectsDataFromDifferentTokenizer) {
   const std::string fewer = path("fewer.txt").string();
   expect_success(
       run(tessera(kAlone, {"tokenizer", "train", "--kind", "wordpiece", "--vocab-size", "60",
                            "--input", path("text.txt").string(), "--output", fewer})));
   const Outcome known =
-      trained(kAlone, "run", joined(bert(), {"data.tokenizer=wordpiece:" + fewer}));
+      run_train(kAlone, "run", joined(bert(), {"data.tokenizer=wordpiece:" + fewer}));
   expect_refused(known, {path("lines.meta.json").string(), "100 tokens", "60 tokens"});
   std::filesystem::remove(path("lines.meta.json"));
-  expect_refused(trained(kAlone, "run", joined(bert(), {"data.tokenizer=wordpiece:" + fewer})),
+  expect_refused(run_train(kAlone, "run", joined(bert(), {"data.tokenizer=wordpiece:" + fewer})),
                  {"made with another tokenizer?", path("lines").string()});
 }
 

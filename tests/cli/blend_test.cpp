@@ -7,7 +7,7 @@
 namespace tessera::test {
 namespace {
 
-/// Beside the dataset of SmallRun another, which is smaller.
+/// Adds a second, smaller dataset to SmallRun's.
 class CliBlend : public SmallRun {
  protected:
   CliBlend() {
@@ -25,30 +25,30 @@ class CliBlend : public SmallRun {
   }
 };
 
-TEST_F(CliBlend, AResumedRunIsTheUninterruptedOne) {
+TEST_F(CliBlend, ResumedRunMatchesUninterruptedRun) {
   const Arguments keys = {blend("2"), "data.eval_fraction=0.1", "eval.interval=10",
                           "model.dropout=0.1", "data.packing=documents"};
-  const Outcome whole = trained(2, "whole", keys);
+  const Outcome whole = run_train(2, "whole", keys);
   expect_success(whole);
   EXPECT_EQ(whole.count(" samples, 66.67% of the run's samples; "), 1u) << whole.output;
   EXPECT_EQ(whole.count(" samples, 33.33% of the run's samples; "), 1u) << whole.output;
 
   Arguments first = keys;
   first.emplace_back("--stop-at=7");
-  expect_success(trained(2, "run", first));
-  const Outcome resumed = trained(2, "run", keys);
+  expect_success(run_train(2, "run", first));
+  const Outcome resumed = run_train(2, "run", keys);
   expect_success(resumed);
   EXPECT_EQ(resumed.count("sample order is different"), 0u) << resumed.output;
   EXPECT_EQ(losses("run"), losses("whole"));
-  // What the run wrote repeats it.
+  // The run's own config.yaml reproduces it.
   expect_success(run(tessera(2, {"train", (path("whole") / "config.yaml").string(), "--set",
                                  "run.dir=" + path("again").string()})));
   EXPECT_EQ(losses("again"), losses("whole"));
 }
 
-TEST_F(CliBlend, OtherWeightsAreAnotherOrder) {
-  expect_success(trained(kAlone, "run", {blend("2"), "--stop-at=5"}));
-  const Outcome resumed = trained(kAlone, "run", {blend("3"), "--stop-at=6"});
+TEST_F(CliBlend, ReportsChangedWeights) {
+  expect_success(run_train(kAlone, "run", {blend("2"), "--stop-at=5"}));
+  const Outcome resumed = run_train(kAlone, "run", {blend("3"), "--stop-at=6"});
   expect_success(resumed);
   EXPECT_EQ(resumed.count("the blend of data.train is [{\"samples\":"), 1u) << resumed.output;
   EXPECT_EQ(resumed.count("\"share\":0.75},"), 1u) << resumed.output;
@@ -56,10 +56,10 @@ TEST_F(CliBlend, OtherWeightsAreAnotherOrder) {
       << resumed.output;
 }
 
-TEST_F(CliBlend, EachPartCanBeEvaluated) {
-  expect_success(trained(kAlone, "run",
-                         {blend("2"), "data.eval_fraction=0.1", "data.test_fraction=0.2",
-                          "eval.interval=20", "eval.batches=1000"}));
+TEST_F(CliBlend, EvaluatesEachPart) {
+  expect_success(run_train(kAlone, "run",
+                           {blend("2"), "data.eval_fraction=0.1", "data.test_fraction=0.2",
+                            "eval.interval=20", "eval.batches=1000"}));
   const auto report = [&](int ranks, const std::string& part) {
     const Outcome outcome = run(
         tessera(ranks, {"eval", "--checkpoint", path("run").string(), "--part", part, "--json"}));
@@ -77,14 +77,14 @@ TEST_F(CliBlend, EachPartCanBeEvaluated) {
               eval["loss"].get<double>(), 1e-4);
 }
 
-TEST_F(CliBlend, WrongBlendsAreRefused) {
+TEST_F(CliBlend, RejectsInvalidBlends) {
   for (const int ranks : {kAlone, 2}) {
-    expect_refused(trained(ranks, "run", {blend("0")}),
+    expect_refused(run_train(ranks, "run", {blend("0")}),
                    {"data.train has '" + dataset() + "', whose weight is 0, but must be"});
-    expect_refused(trained(ranks, "run", {"data.train={}"}), {"data.train is an empty map"});
+    expect_refused(run_train(ranks, "run", {"data.train={}"}), {"data.train is an empty map"});
     expect_refused(
-        trained(ranks, "run",
-                {fmt::format("data.train={{{}: 1, {}: 1}}", dataset(), path("no").string())}),
+        run_train(ranks, "run",
+                  {fmt::format("data.train={{{}: 1, {}: 1}}", dataset(), path("no").string())}),
         {"there is no dataset " + path("no").string()});
   }
 }

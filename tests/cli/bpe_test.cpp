@@ -11,17 +11,17 @@ namespace fs = std::filesystem;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-/// Runs whose tokens are those of a byte-level BPE tokenizer made of their text.
+/// Runs with a byte-level BPE tokenizer that is trained on their own text.
 class CliBpe : public SmallRun {
  protected:
-  Outcome made(const Arguments& more = {}) const {
+  Outcome train_tokenizer(const Arguments& more = {}) const {
     Arguments arguments = {"tokenizer", "train",    "--kind", "bpe",          "--input",
                            text(),      "--output", folder(), "--vocab-size", "320"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run(tessera(kAlone, arguments));
   }
 
-  Outcome prepared(const std::string& tokenizer) const {
+  Outcome run_prepare(const std::string& tokenizer) const {
     return run(tessera(kAlone, {"prepare", "--tokenizer", tokenizer, "--documents", "line",
                                 "--input", text(), "--output", path("pieces").string()}));
   }
@@ -33,7 +33,7 @@ class CliBpe : public SmallRun {
     return keys;
   }
 
-  Outcome asked(int ranks, const std::string& command, const Arguments& more) const {
+  Outcome run_on_checkpoint(int ranks, const std::string& command, const Arguments& more) const {
     Arguments arguments = {command, "--checkpoint", path("run").string()};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run(tessera(ranks, arguments));
@@ -43,8 +43,8 @@ class CliBpe : public SmallRun {
   std::string folder() const { return path("bpe").string(); }
 };
 
-TEST_F(CliBpe, FromTextToTokensToAModelThatSpeaks) {
-  const Outcome outcome = made();
+TEST_F(CliBpe, TrainsPreparesAndGenerates) {
+  const Outcome outcome = train_tokenizer();
   expect_success(outcome);
   EXPECT_EQ(outcome.count(
                 fmt::format("wrote {0}/vocab.json and {0}/merges.txt: 320 tokens from ", folder())),
@@ -54,27 +54,28 @@ TEST_F(CliBpe, FromTextToTokensToAModelThatSpeaks) {
   EXPECT_THAT(read_text(folder() + "/vocab.json"), HasSubstr("\"<|endoftext|>\":319}"));
   EXPECT_THAT(read_text(folder() + "/merges.txt"), testing::StartsWith("#version: 0.2\n"));
 
-  expect_success(prepared("bpe:" + folder()));
-  expect_success(trained(2, "run", keys({"parallel.tensor=2"})));
-  fs::rename(folder(), path("elsewhere"));  // the checkpoint needs no file beside it
+  expect_success(run_prepare("bpe:" + folder()));
+  expect_success(run_train(2, "run", keys({"parallel.tensor=2"})));
+  fs::rename(folder(), path("elsewhere"));  // the checkpoint contains its tokenizer
   for (const int ranks : {kAlone, 2}) {
-    const Outcome said = asked(ranks, "generate",
-                               {"--prompt", "3 times", "--temperature", "0", "--max-tokens", "8"});
+    const Outcome said = run_on_checkpoint(
+        ranks, "generate", {"--prompt", "3 times", "--temperature", "0", "--max-tokens", "8"});
     expect_success(said);
     EXPECT_EQ(said.output.compare(0, 8, "3 times "), 0) << said.output;
     EXPECT_EQ(said.count("Ġ"), 0u) << said.output;
   }
-  expect_success(
-      asked(kAlone, "attention", {"--text", "3 times 4", "--output", path("look").string()}));
+  expect_success(run_on_checkpoint(kAlone, "attention",
+                                   {"--text", "3 times 4", "--output", path("look").string()}));
   EXPECT_THAT(read_text(path("look.json")), HasSubstr("\" times\""));
 }
 
-TEST_F(CliBpe, ABertFillsItsMasksAndClassifies) {
-  expect_success(made({"--special", "[PAD]", "--special", "[UNK]", "--special", "[CLS]",
-                       "--special", "[SEP]", "--special", "[MASK]"}));
-  expect_success(prepared("bpe:" + folder()));
-  expect_success(trained(2, "run", keys({"model.kind=bert", "parallel.tensor=2"})));
-  const Outcome filled = asked(2, "fill-mask", {"--text", "7 times [MASK] is 7", "--top", "3"});
+TEST_F(CliBpe, FillsMasksAndClassifiesWithBert) {
+  expect_success(train_tokenizer({"--special", "[PAD]", "--special", "[UNK]", "--special", "[CLS]",
+                                  "--special", "[SEP]", "--special", "[MASK]"}));
+  expect_success(run_prepare("bpe:" + folder()));
+  expect_success(run_train(2, "run", keys({"model.kind=bert", "parallel.tensor=2"})));
+  const Outcome filled =
+      run_on_checkpoint(2, "fill-mask", {"--text", "7 times [MASK] is 7", "--top", "3"});
   expect_success(filled);
   EXPECT_THAT(filled.output, ContainsRegex("^ *[0-9.]+%  .*7 times.* is 7\n"));
 
@@ -82,40 +83,40 @@ TEST_F(CliBpe, ABertFillsItsMasksAndClassifies) {
   for (int i = 0; i < 40; ++i) texts += i % 2 == 0 ? "7 times 7\tsum\n" : "that is all\tend\n";
   write_text(path("texts.tsv"), texts);
   expect_success(
-      trained(kAlone, "run2",
-              keys({"model.kind=bert", "model.head=classification", "model.num_labels=2",
-                    "data.labels=sum,end", "data.train=" + path("texts.tsv").string()})));
+      run_train(kAlone, "run2",
+                keys({"model.kind=bert", "model.head=classification", "model.num_labels=2",
+                      "data.labels=sum,end", "data.train=" + path("texts.tsv").string()})));
   const Outcome classified = run(
       tessera(kAlone, {"classify", "--checkpoint", path("run2").string(), "--text", "7 times 7"}));
   expect_success(classified);
   EXPECT_EQ(classified.count("%  "), 2u) << classified.output;
 }
 
-TEST_F(CliBpe, WhatCanNotBeIsRefused) {
-  expect_refused(made({"--special", "<s>", "--special", "<s>"}), {"both \"<s>\""});
-  expect_refused(made({"--cased"}), {"--cased does not apply to --kind bpe: remove it"});
+TEST_F(CliBpe, RejectsInvalidRequests) {
+  expect_refused(train_tokenizer({"--special", "<s>", "--special", "<s>"}), {"both \"<s>\""});
+  expect_refused(train_tokenizer({"--cased"}), {"--cased does not apply to --kind bpe: remove it"});
   EXPECT_FALSE(fs::exists(folder()));
-  expect_success(made());
-  expect_refused(made(), {folder() + "/vocab.json already exists"});
+  expect_success(train_tokenizer());
+  expect_refused(train_tokenizer(), {folder() + "/vocab.json already exists"});
   fs::remove(folder() + "/vocab.json");
-  expect_refused(made(), {folder() + "/merges.txt already exists"});
-  const Outcome again = made({"--overwrite", "--min-count", "1000000"});
+  expect_refused(train_tokenizer(), {folder() + "/merges.txt already exists"});
+  const Outcome again = train_tokenizer({"--overwrite", "--min-count", "1000000"});
   expect_success(again);
   EXPECT_EQ(again.count("257 tokens from "), 1u) << again.output;
   EXPECT_EQ(again.count("these are less than 320"), 1u) << again.output;
   write_text(folder() + "/merges.txt", "#version: 0.2\nx yz\n");
-  expect_refused(prepared("bpe:" + folder()),
+  expect_refused(run_prepare("bpe:" + folder()),
                  {folder() + "/merges.txt: line 2: the merge \"x yz\""});
   write_text(path("tokenizer.json"), "{\"model\":{\"type\":\"Unigram\"}}");
-  expect_refused(prepared("huggingface:" + path("tokenizer.json").string()),
+  expect_refused(run_prepare("huggingface:" + path("tokenizer.json").string()),
                  {"tokenizer.json: \"model\" is \"Unigram\", but only \"BPE\" or \"WordPiece\""});
 }
 
-TEST_F(CliBpe, ANewVocabularyIsNeverBesideOldMerges) {
-  expect_success(made());
+TEST_F(CliBpe, NeverLeavesNewVocabularyBesideOldMerges) {
+  expect_success(train_tokenizer());
   fs::remove(folder() + "/vocab.json");
   fs::create_directories(folder() + "/vocab.json/in the way");
-  expect_refused(made({"--overwrite"}), {folder() + "/vocab.json"});
+  expect_refused(train_tokenizer({"--overwrite"}), {folder() + "/vocab.json"});
   EXPECT_FALSE(fs::exists(folder() + "/merges.txt"));
 }
 

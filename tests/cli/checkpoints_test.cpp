@@ -10,9 +10,9 @@ namespace fs = std::filesystem;
 
 class CliCheckpoints : public SmallRun {
  protected:
-  /// Leaves checkpoints of steps 3 and 6.
+  /// Leaves the checkpoints of steps 3 and 6.
   void train_a_while() const {
-    expect_success(trained(2, "run", {"checkpoint.interval=3", "--stop-at=6"}));
+    expect_success(run_train(2, "run", {"checkpoint.interval=3", "--stop-at=6"}));
     ASSERT_EQ(checkpoints("run").size(), 2u);
   }
 
@@ -20,7 +20,7 @@ class CliCheckpoints : public SmallRun {
     return path("run") / "checkpoints" / fmt::format("step_{:08}", number);
   }
 
-  /// Flips a bit in the middle of each of a checkpoint's files of tensors.
+  /// Flips a bit in the middle of each tensor file of a checkpoint.
   static void damage(const fs::path& folder) {
     for (const auto& entry : fs::directory_iterator(folder)) {
       if (entry.path().extension() != ".safetensors") continue;
@@ -30,7 +30,7 @@ class CliCheckpoints : public SmallRun {
     }
   }
 
-  /// Everything in the run's folder, by name.
+  /// The contents of all files in the run's folder, by path.
   std::map<std::string, std::string> files() const {
     std::map<std::string, std::string> files;
     for (const auto& entry : fs::recursive_directory_iterator(path("run"))) {
@@ -42,34 +42,34 @@ class CliCheckpoints : public SmallRun {
   void expect_run_refused(const Arguments& overrides, const Arguments& facts) const {
     const auto before = files();
     for (const int ranks : {kAlone, 2}) {
-      expect_refused(trained(ranks, "run", overrides), facts);
-      EXPECT_TRUE(files() == before) << "something was written over";
+      expect_refused(run_train(ranks, "run", overrides), facts);
+      EXPECT_TRUE(files() == before) << "files have changed";
     }
   }
 };
 
-TEST_F(CliCheckpoints, ADamagedOneIsPassedOverAloud) {
+TEST_F(CliCheckpoints, ReportsSkippedDamagedCheckpoint) {
   train_a_while();
   damage(step(6));
-  const Outcome resumed = trained(2, "run", {"checkpoint.keep=0"});
+  const Outcome resumed = run_train(2, "run", {"checkpoint.keep=0"});
   expect_success(resumed);
   EXPECT_EQ(resumed.count("warning: step_00000006: damaged"), 1u) << resumed.output;
   EXPECT_EQ(resumed.count("(step 3, 24 samples seen)"), 1u) << resumed.output;
   EXPECT_EQ(losses("run").size(), static_cast<size_t>(kSteps));
 }
 
-TEST_F(CliCheckpoints, ATruncatedOneIsPassedOverAloud) {
+TEST_F(CliCheckpoints, ReportsSkippedTruncatedCheckpoint) {
   train_a_while();
   fs::resize_file(step(6) / "manifest.json", 100);
   const Outcome verified = run(tessera(2, {"verify", path("run").string()}));
   expect_refused(verified,
                  {"step_00000006: damaged", "step_00000003: intact", "1 of 2 checkpoints"});
-  const Outcome resumed = trained(kAlone, "run");
+  const Outcome resumed = run_train(kAlone, "run");
   expect_success(resumed);
   EXPECT_EQ(resumed.count("warning: step_00000006: damaged"), 1u) << resumed.output;
 }
 
-TEST_F(CliCheckpoints, WhereAllAreDamagedNothingIsWrittenOver) {
+TEST_F(CliCheckpoints, OverwritesNothingWhenAllAreDamaged) {
   train_a_while();
   damage(step(3));
   damage(step(6));
@@ -83,48 +83,48 @@ TEST_F(CliCheckpoints, WhereAllAreDamagedNothingIsWrittenOver) {
       {"there is no intact checkpoint in " + folder, "step_00000006: damaged"});
 }
 
-TEST_F(CliCheckpoints, RequiredWithoutAnyIsRefused) {
+TEST_F(CliCheckpoints, RejectsRequiredResumeWithoutCheckpoint) {
   for (const int ranks : {kAlone, 2}) {
-    expect_refused(trained(ranks, "run", {"checkpoint.resume=required"}),
+    expect_refused(run_train(ranks, "run", {"checkpoint.resume=required"}),
                    {"checkpoint.resume is required, but there is no checkpoint in "});
     EXPECT_TRUE(fs::is_empty(path("run")));
   }
 }
 
-TEST_F(CliCheckpoints, NeverWithSomeIsRefused) {
+TEST_F(CliCheckpoints, RejectsNeverResumeWithCheckpoints) {
   train_a_while();
   expect_run_refused({"checkpoint.resume=never"},
                      {"holds step_00000006, and checkpoint.resume is never"});
 }
 
-TEST_F(CliCheckpoints, OfAnotherModelIsRefusedWithBothShapes) {
+TEST_F(CliCheckpoints, RejectsDifferentModelAndShowsBothShapes) {
   train_a_while();
   expect_run_refused({"model.hidden_size=64", "model.num_layers=3"},
                      {"model.hidden_size is 32 in the checkpoint and 64 in this run",
                       "model.num_layers is 2 in the checkpoint and 3 in this run"});
 }
 
-TEST_F(CliCheckpoints, StartingFromWhatIsNotThereIsRefused) {
+TEST_F(CliCheckpoints, RejectsMissingStartingCheckpoint) {
   const std::string nowhere = path("nowhere").string();
   for (const int ranks : {kAlone, 2}) {
-    expect_refused(trained(ranks, "run", {"checkpoint.from=" + nowhere}),
+    expect_refused(run_train(ranks, "run", {"checkpoint.from=" + nowhere}),
                    {nowhere + " is not a folder"});
   }
 }
 
-TEST_F(CliCheckpoints, ALossThatIsNotFiniteStopsAndKeepsTheLastOne) {
+TEST_F(CliCheckpoints, StopsOnNonFiniteLossAndKeepsLastCheckpoint) {
   for (const int ranks : {kAlone, 2}) {
     fs::remove_all(path("run"));
     train_a_while();
     const auto saved = read_text(step(6) / "manifest.json");
     // Weights grow by lr × weight_decay = 10¹² a step and are infinite after four.
     const Outcome outcome =
-        trained(ranks, "run", {"optimizer.lr=1e6", "optimizer.weight_decay=1e6"});
+        run_train(ranks, "run", {"optimizer.lr=1e6", "optimizer.weight_decay=1e6"});
     expect_refused(outcome, {" of step ", " is NaN: training stops before it changes a weight"});
     EXPECT_EQ(checkpoints("run").back(), "step_00000006");
     EXPECT_EQ(read_text(step(6) / "manifest.json"), saved);
     expect_success(run(tessera(kAlone, {"verify", path("run").string()})));
-    expect_success(trained(ranks, "run"));
+    expect_success(run_train(ranks, "run"));
   }
 }
 

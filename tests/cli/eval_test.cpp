@@ -21,11 +21,11 @@ namespace fs = std::filesystem;
 class CliEval : public SmallRun {
  protected:
   CliEval() {
-    expect_success(trained(kAlone, "run",
-                           {"data.eval_fraction=0.2", "eval.interval=20", "eval.batches=1000"}));
+    expect_success(run_train(kAlone, "run",
+                             {"data.eval_fraction=0.2", "eval.interval=20", "eval.batches=1000"}));
   }
 
-  Outcome evaluated(int ranks, const Arguments& more) const {
+  Outcome run_eval(int ranks, const Arguments& more) const {
     Arguments arguments = {"eval", "--checkpoint", path("run").string()};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run(tessera(ranks, arguments));
@@ -33,12 +33,12 @@ class CliEval : public SmallRun {
 
   Json report(int ranks, Arguments more = {}) const {
     more.emplace_back("--json");
-    const Outcome outcome = evaluated(ranks, more);
+    const Outcome outcome = run_eval(ranks, more);
     expect_success(outcome);
     return parse_json(outcome.output, "eval --json");
   }
 
-  /// What training found at its end.
+  /// The last evaluation loss that training logged.
   double eval_loss() const {
     double loss = 0.0;
     std::istringstream lines(read_text(path("run") / "metrics.jsonl"));
@@ -50,35 +50,35 @@ class CliEval : public SmallRun {
   }
 };
 
-TEST_F(CliEval, IsWhatTrainingFoundOnEveryLayout) {
+TEST_F(CliEval, MatchesTrainingOnEveryLayout) {
   const double loss = eval_loss();
   ASSERT_GT(loss, 0.0);
-  // Sums of micro-batches and of ranks come in another order: fp32 rounding.
+  // Micro-batches and ranks are summed in a different order: fp32 rounding.
   EXPECT_NEAR(report(kAlone)["loss"].get<double>(), loss, 1e-5 * loss);
   EXPECT_NEAR(report(2)["loss"].get<double>(), loss, 1e-5 * loss);
   EXPECT_NEAR(report(4, {"--tensor", "2", "--micro-batch", "3"})["loss"].get<double>(), loss,
               1e-5 * loss);
 }
 
-TEST_F(CliEval, WhatFollowsFromTheLoss) {
+TEST_F(CliEval, DerivesPerplexityAndBitsPerByte) {
   const Json found = report(kAlone, {"--data", dataset()});
   const auto loss = found["loss"].get<double>();
   EXPECT_DOUBLE_EQ(found["perplexity"].get<double>(), std::exp(loss));
-  // Every token of this dataset is a byte, but for the end, which no whole sample reaches.
+  // Every token of this dataset is a byte, except for the last, which no full sample reaches.
   EXPECT_DOUBLE_EQ(found["bits_per_byte"].get<double>(), loss / std::numbers::ln2);
-  const Outcome outcome = evaluated(kAlone, {"--data", dataset()});
+  const Outcome outcome = run_eval(kAlone, {"--data", dataset()});
   expect_success(outcome);
   EXPECT_EQ(outcome.count("bits per byte"), 1u) << outcome.output;
 }
 
-TEST_F(CliEval, TheFirstSamplesAlone) {
+TEST_F(CliEval, EvaluatesOnlyFirstSamples) {
   const Json found = report(2, {"--data", dataset(), "--max-samples", "3"});
   EXPECT_EQ(found["samples"], 3);
   EXPECT_EQ(found["tokens"], 3 * 16);
   EXPECT_EQ(found["token_targets"], 3 * 16);
 }
 
-TEST_F(CliEval, AStepsConfigIsFoundWithASlashAtTheEndToo) {
+TEST_F(CliEval, FindsConfigDespiteTrailingSlash) {
   const auto loss = [&](const std::string& end) {
     const std::string step = (path("run") / "checkpoints" / checkpoints("run").back()).string();
     const Outcome outcome = run(tessera(kAlone, {"eval", "--checkpoint", step + end, "--json"}));
@@ -88,7 +88,7 @@ TEST_F(CliEval, AStepsConfigIsFoundWithASlashAtTheEndToo) {
   EXPECT_EQ(loss("/"), loss(""));
 }
 
-TEST_F(CliEval, WritesWhatItEvaluated) {
+TEST_F(CliEval, DumpsLossesAndTokens) {
   const std::string dump = path("dump.safetensors").string();
   const Json found = report(kAlone, {"--data", dataset(), "--max-samples", "2", "--dump", dump});
   const SafetensorsFile file(dump);
@@ -106,38 +106,38 @@ TEST_F(CliEval, WritesWhatItEvaluated) {
   EXPECT_EQ(values("targets", int32_t{}), std::vector<int32_t>(bytes.begin() + 1, bytes.end()));
 }
 
-TEST_F(CliEval, WhatCanNotBeIsRefused) {
-  expect_refused(evaluated(2, {"--dump", path("dump").string()}), {"--dump", "2 ranks"});
-  expect_refused(evaluated(2, {"--tensor", "3"}), {"--tensor is 3", "2 ranks"});
-  expect_refused(evaluated(kAlone, {"--data", path("none").string()}), {"none.idx"});
-  expect_refused(evaluated(kAlone, {"--data", dataset(), "--part", "train"}), {"--part", "--data"});
+TEST_F(CliEval, RejectsInvalidRequests) {
+  expect_refused(run_eval(2, {"--dump", path("dump").string()}), {"--dump", "2 ranks"});
+  expect_refused(run_eval(2, {"--tensor", "3"}), {"--tensor is 3", "2 ranks"});
+  expect_refused(run_eval(kAlone, {"--data", path("none").string()}), {"none.idx"});
+  expect_refused(run_eval(kAlone, {"--data", dataset(), "--part", "train"}), {"--part", "--data"});
 
-  // A step's folder that lies in no run.
+  // A step folder outside any run.
   const fs::path alone = path("alone");
   fs::copy(path("run") / "checkpoints" / checkpoints("run").back(), alone,
            fs::copy_options::recursive);
-  const auto evaluated_alone = [&](const Arguments& more) {
+  const auto eval_alone = [&](const Arguments& more) {
     Arguments arguments = {"eval", "--checkpoint", alone.string()};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run(tessera(kAlone, arguments));
   };
-  expect_refused(evaluated_alone({}), {"config.yaml", "--data"});
-  expect_success(evaluated_alone({"--data", dataset()}));
-  expect_success(evaluated_alone({"--data", dataset(), "--set", "data.separate_documents=true"}));
+  expect_refused(eval_alone({}), {"config.yaml", "--data"});
+  expect_success(eval_alone({"--data", dataset()}));
+  expect_success(eval_alone({"--data", dataset(), "--set", "data.separate_documents=true"}));
   for (const char* key : {"model.hidden_size=48", "data.tokenizer=byte", "eval.batches=1"}) {
-    expect_refused(evaluated(kAlone, {"--set", key}), {key, "mlm"});
+    expect_refused(run_eval(kAlone, {"--set", key}), {key, "mlm"});
   }
 
-  // Before anything is evaluated.
-  expect_refused(evaluated(kAlone, {"--dump", path("text.txt").string()}), {"--dump", "exists"});
+  // Rejected before evaluation starts.
+  expect_refused(run_eval(kAlone, {"--dump", path("text.txt").string()}), {"--dump", "exists"});
 
-  // Tokens of another tokenizer.
+  // Data from a different tokenizer.
   write_text(path("vocab.txt"), "[UNK]\na\n");
   const std::string other = path("other").string();
   expect_success(
       run(tessera(kAlone, {"prepare", "--input", path("text.txt").string(), "--output", other,
                            "--tokenizer", "wordpiece:" + path("vocab.txt").string()})));
-  expect_refused(evaluated(kAlone, {"--data", other}),
+  expect_refused(run_eval(kAlone, {"--data", other}),
                  {"other.meta.json", "the checkpoint's tokenizer is byte with 257 tokens"});
 }
 

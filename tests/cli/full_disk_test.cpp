@@ -11,8 +11,8 @@ std::string words(const Arguments& command) { return fmt::format("{}", fmt::join
 
 class CliFullDisk : public SmallRun {
  protected:
-  /// The shell script of a run that goes well until step 5 and is refused the checkpoint of
-  /// step 10. `before` makes the disk full.
+  /// A shell script for a run that saves step 5 and then cannot save step 10, because `before`
+  /// fills the disk in between.
   std::string script(int ranks, const std::string& before) const {
     return fmt::format(
         "{0} --stop-at 5 && {{ {1}; }} || exit 99\n"
@@ -23,17 +23,18 @@ class CliFullDisk : public SmallRun {
         path("disk/run/checkpoints").string());
   }
 
-  static void expect_saved_until_5(const Outcome& outcome, const std::string& reason) {
+  static void expect_only_step_5_saved(const Outcome& outcome, const std::string& reason) {
     expect_refused(outcome, {"the checkpoint of step 10 was not saved: ", reason, "verified 0"});
     EXPECT_NE(outcome.exit_code, 99) << outcome.output;
     EXPECT_EQ(outcome.count("step_00000005: intact"), 1u) << outcome.output;
-    EXPECT_EQ(outcome.count("\n.step_"), 0u) << "the torn checkpoint is there: " << outcome.output;
+    EXPECT_EQ(outcome.count("\n.step_"), 0u)
+        << "the partial checkpoint remains: " << outcome.output;
   }
 };
 
-TEST_F(CliFullDisk, EndsTheRunAndKeepsEarlierCheckpoints) {
+TEST_F(CliFullDisk, EndsRunAndKeepsEarlierCheckpoints) {
   std::filesystem::create_directory(path("disk"));
-  // A file system of its own, in a namespace that ends with the program.
+  // Its own file system, in a namespace that ends with the program.
   const std::string mount =
       fmt::format("mount -t tmpfs -o size=2m tessera_test {}", path("disk").string());
   if (run({"unshare", "--mount", "sh", "-c", mount}).exit_code != 0) {
@@ -43,14 +44,15 @@ TEST_F(CliFullDisk, EndsTheRunAndKeepsEarlierCheckpoints) {
       fmt::format("head -c 1400000 /dev/zero > {}", (path("disk") / "filler").string());
   for (const int ranks : {kAlone, 2}) {
     const std::string whole = fmt::format("{} || exit 99\n{}", mount, script(ranks, fill));
-    expect_saved_until_5(run({"unshare", "--mount", "sh", "-c", whole}), "No space left on device");
+    expect_only_step_5_saved(run({"unshare", "--mount", "sh", "-c", whole}),
+                             "No space left on device");
   }
 }
 
-TEST_F(CliFullDisk, SoDoesALimitOnTheSizeOfFiles) {
-  // 100 blocks of 512 bytes hold all that a run writes but the tensors.
+TEST_F(CliFullDisk, FileSizeLimitEndsRunAndKeepsEarlierCheckpoints) {
+  // 100 blocks of 512 bytes suffice for every file except the tensors.
   const std::string limit = "trap '' XFSZ; ulimit -f 100";
-  expect_saved_until_5(run({"sh", "-c", script(kAlone, limit)}), "File too large");
+  expect_only_step_5_saved(run({"sh", "-c", script(kAlone, limit)}), "File too large");
 }
 
 }  // namespace

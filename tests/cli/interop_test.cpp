@@ -9,7 +9,7 @@ namespace fs = std::filesystem;
 
 class CliInterop : public SmallRun {
  protected:
-  Outcome called(const std::string& command, const Arguments& more, int ranks = kAlone) const {
+  Outcome run_command(const std::string& command, const Arguments& more, int ranks = kAlone) const {
     Arguments arguments = {command};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run(tessera(ranks, arguments));
@@ -18,9 +18,9 @@ class CliInterop : public SmallRun {
   std::string at(const std::string& name) const { return path(name).string(); }
 };
 
-TEST_F(CliInterop, ARunGoesOutAndComesBack) {
-  expect_success(trained(2, "run", {"parallel.tensor=2"}));
-  const Outcome out = called("export", {"--checkpoint", at("run"), "--to", at("out")});
+TEST_F(CliInterop, ExportsAndReimportsRun) {
+  expect_success(run_train(2, "run", {"parallel.tensor=2"}));
+  const Outcome out = run_command("export", {"--checkpoint", at("run"), "--to", at("out")});
   expect_success(out);
   EXPECT_EQ(out.count("GPT2LMHeadModel"), 1u) << out.output;
   EXPECT_EQ(out.count("parameters in fp32"), 1u) << out.output;
@@ -30,29 +30,29 @@ TEST_F(CliInterop, ARunGoesOutAndComesBack) {
     EXPECT_GE(out.count(name), 1u) << out.output;
   }
 
-  const Outcome in = called("import", {at("out"), "--to", at("back")}, 2);
+  const Outcome in = run_command("import", {at("out"), "--to", at("back")}, 2);
   expect_success(in);
   EXPECT_EQ(in.count("tokenizer: byte with 257 tokens"), 1u) << in.output;
   EXPECT_EQ(in.count("  hidden_size: 32\n"), 1u) << in.output;
   EXPECT_EQ(in.count("  from: \"" + at("back") + "\"\n"), 1u) << in.output;
-  expect_success(called("verify", {at("back")}));
+  expect_success(run_command("verify", {at("back")}));
 
-  // All that asks a model takes it, and says the same.
+  // Every command that uses a model accepts it and prints the same.
   const auto said = [&](const std::string& run, int ranks) {
-    const Outcome text = called("generate",
-                                {"--checkpoint", at(run), "--prompt", "3 times", "--temperature",
-                                 "0", "--max-tokens", "20"},
-                                ranks);
+    const Outcome text = run_command("generate",
+                                     {"--checkpoint", at(run), "--prompt", "3 times",
+                                      "--temperature", "0", "--max-tokens", "20"},
+                                     ranks);
     expect_success(text);
     return text.output;
   };
   EXPECT_EQ(said("back", kAlone), said("run", kAlone));
   EXPECT_EQ(said("back", 2), said("run", kAlone));
-  expect_success(called("attention",
-                        {"--checkpoint", at("back"), "--text", "3 times", "--output", at("page")}));
+  expect_success(run_command(
+      "attention", {"--checkpoint", at("back"), "--text", "3 times", "--output", at("page")}));
 
-  // The sections that it prints make a configuration; without checkpoint.from a run in its folder
-  // starts from it, too.
+  // The printed sections make a configuration. A run in the imported folder also starts from it
+  // without checkpoint.from.
   const std::string sections = in.output.substr(in.output.find("model:\n"));
   write_text(path("tuned.yaml"), "run:\n  dir: " + at("tuned") + "\n" + sections +
                                      "batch: {global: 8, micro: 2}\ntrain: {steps: 2}\n");
@@ -60,33 +60,33 @@ TEST_F(CliInterop, ARunGoesOutAndComesBack) {
                                         "data.train=" + dataset(), "--set", "parallel.tensor=2"}));
   expect_success(tuned);
   EXPECT_EQ(tuned.count("started with the weights of " + at("back")), 1u) << tuned.output;
-  const Outcome continued = trained(2, "back", {"parallel.tensor=2", "train.steps=3"});
+  const Outcome continued = run_train(2, "back", {"parallel.tensor=2", "train.steps=3"});
   expect_success(continued);
   EXPECT_EQ(continued.count("started with the weights of " + at("back")), 1u) << continued.output;
   EXPECT_EQ(losses("back").at(1), losses("tuned").at(1));
 }
 
-TEST_F(CliInterop, WhatCanNotBeIsRefused) {
-  expect_success(trained(kAlone, "run", {"model.positions=rotary"}));
+TEST_F(CliInterop, RejectsInvalidRequests) {
+  expect_success(run_train(kAlone, "run", {"model.positions=rotary"}));
   for (const int ranks : {kAlone, 2}) {
-    expect_refused(called("export", {"--checkpoint", at("run"), "--to", at("out")}, ranks),
+    expect_refused(run_command("export", {"--checkpoint", at("run"), "--to", at("out")}, ranks),
                    {"model.positions is rotary", "no class of transformers"});
   }
   EXPECT_FALSE(fs::exists(path("out")));
-  expect_refused(called("export", {"--checkpoint", at("none"), "--to", at("out")}),
+  expect_refused(run_command("export", {"--checkpoint", at("none"), "--to", at("out")}),
                  {"none is not a folder"});
+  expect_refused(run_command("export", {"--checkpoint", at("run"), "--to", at("out"),
+                                        "--max-shard-size", "much"}),
+                 {"\"much\" is not a size", "as 5GB"});
   expect_refused(
-      called("export", {"--checkpoint", at("run"), "--to", at("out"), "--max-shard-size", "much"}),
-      {"\"much\" is not a size", "as 5GB"});
-  expect_refused(
-      called("export", {"--checkpoint", at("run"), "--to", at("out"), "--precision", "fp8"}),
+      run_command("export", {"--checkpoint", at("run"), "--to", at("out"), "--precision", "fp8"}),
       {"--precision"});
-  expect_refused(called("import", {at("none"), "--to", at("back")}), {"none is not a folder"});
+  expect_refused(run_command("import", {at("none"), "--to", at("back")}), {"none is not a folder"});
   fs::create_directory(path("empty"));
-  expect_refused(called("import", {at("empty"), "--to", at("back")}, 2),
+  expect_refused(run_command("import", {at("empty"), "--to", at("back")}, 2),
                  {"config.json: cannot be opened"});
   EXPECT_FALSE(fs::exists(path("back")));
-  expect_refused(called("import", {at("empty")}), {"--to is required"});
+  expect_refused(run_command("import", {at("empty")}), {"--to is required"});
 }
 
 }  // namespace

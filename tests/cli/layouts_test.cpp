@@ -21,32 +21,33 @@ std::string tensor_key(const Layout& layout) {
 
 class CliLayouts : public SmallRun {
  protected:
-  Outcome trained_on(const Layout& layout, const std::string& run, Arguments overrides = {}) const {
+  Outcome run_train_on(const Layout& layout, const std::string& run,
+                       Arguments overrides = {}) const {
     overrides.push_back(tensor_key(layout));
-    return trained(layout.ranks, run, overrides);
+    return run_train(layout.ranks, run, overrides);
   }
 };
 
-TEST_F(CliLayouts, ShardedIsWhole) {
-  expect_success(trained(kAlone, "whole"));
+TEST_F(CliLayouts, ShardedMatchesSingleRank) {
+  expect_success(run_train(kAlone, "whole"));
   const auto whole = losses("whole");
   ASSERT_EQ(whole.size(), static_cast<size_t>(kSteps));
-  EXPECT_LT(whole.at(kSteps), 0.8 * whole.at(1)) << "nothing was learnt";
+  EXPECT_LT(whole.at(kSteps), 0.8 * whole.at(1)) << "the loss did not fall";
   for (const Layout& layout : {Layout{1, 1}, Layout{2, 2}, Layout{2, 1}, Layout{4, 2}}) {
     SCOPED_TRACE(fmt::format("{} ranks, tensor {}", layout.ranks, layout.tensor));
     const std::string run = fmt::format("run{}x{}", layout.ranks, layout.tensor);
-    expect_success(trained_on(layout, run));
+    expect_success(run_train_on(layout, run));
     expect_near(losses(run), whole);
   }
 }
 
-TEST_F(CliLayouts, ResumedOnTheSameLayoutIsTheSameBits) {
+TEST_F(CliLayouts, ResumesBitForBitOnSameLayout) {
   const Layout layout{2, 2};
-  expect_success(trained_on(layout, "whole"));
-  expect_success(trained_on(layout, "run", {"--stop-at=7"}));
+  expect_success(run_train_on(layout, "whole"));
+  expect_success(run_train_on(layout, "run", {"--stop-at=7"}));
   EXPECT_EQ(checkpoints("run"), (std::vector<std::string>{"step_00000007"}));
   EXPECT_EQ(losses("run").size(), 7u);
-  const Outcome resumed = trained_on(layout, "run");
+  const Outcome resumed = run_train_on(layout, "run");
   expect_success(resumed);
   EXPECT_EQ(resumed.count("resumed from " + path("run").string() +
                           "/checkpoints/step_00000007 (step 7, 56 samples seen)"),
@@ -59,28 +60,28 @@ TEST_F(CliLayouts, ResumedOnTheSameLayoutIsTheSameBits) {
   }
 }
 
-TEST_F(CliLayouts, ResumedOnAnotherLayoutGoesOn) {
-  expect_success(trained(kAlone, "whole"));
-  expect_success(trained_on({2, 1}, "run", {"--stop-at=5"}));
-  expect_success(trained_on({4, 2}, "run", {"--stop-at=11"}));
-  expect_success(trained_on({2, 2}, "run", {"--stop-at=13"}));
-  expect_success(trained(kAlone, "run"));
+TEST_F(CliLayouts, ResumesOnAnyLayout) {
+  expect_success(run_train(kAlone, "whole"));
+  expect_success(run_train_on({2, 1}, "run", {"--stop-at=5"}));
+  expect_success(run_train_on({4, 2}, "run", {"--stop-at=11"}));
+  expect_success(run_train_on({2, 2}, "run", {"--stop-at=13"}));
+  expect_success(run_train(kAlone, "run"));
   expect_near(losses("run"), losses("whole"));
 }
 
-TEST_F(CliLayouts, DataRanksShareTheOptimizersState) {
-  expect_success(trained(kAlone, "whole"));
-  const Outcome first = trained_on({4, 2}, "run", {"parallel.zero=1", "--stop-at=7"});
+TEST_F(CliLayouts, ShardsOptimizerStateOverDataRanks) {
+  expect_success(run_train(kAlone, "whole"));
+  const Outcome first = run_train_on({4, 2}, "run", {"parallel.zero=1", "--stop-at=7"});
   expect_success(first);
   EXPECT_EQ(first.count("; a data rank updates 1/2 of them)"), 1u) << first.output;
-  expect_success(trained_on({4, 1}, "run", {"parallel.zero=1", "--stop-at=11"}));
+  expect_success(run_train_on({4, 1}, "run", {"parallel.zero=1", "--stop-at=11"}));
   expect_success(run(tessera(kAlone, {"verify", path("run").string()})));
-  expect_success(trained_on({2, 1}, "run"));
+  expect_success(run_train_on({2, 1}, "run"));
   expect_near(losses("run"), losses("whole"));
 }
 
-TEST_F(CliLayouts, ARunLeavesItsConfigAndTheNewestCheckpoints) {
-  expect_success(trained(2, "run", {"checkpoint.interval=3", "checkpoint.keep=2"}));
+TEST_F(CliLayouts, KeepsConfigAndNewestCheckpoints) {
+  expect_success(run_train(2, "run", {"checkpoint.interval=3", "checkpoint.keep=2"}));
   EXPECT_EQ(checkpoints("run"), (std::vector<std::string>{"step_00000018", "step_00000020"}));
   EXPECT_NE(read_text(path("run") / "config.yaml").find("interval: 3"), std::string::npos);
 
@@ -92,21 +93,21 @@ TEST_F(CliLayouts, ARunLeavesItsConfigAndTheNewestCheckpoints) {
   EXPECT_EQ(losses("other"), losses("run"));
 }
 
-TEST_F(CliLayouts, ARunThatIsBeyondItsStopHasNothingToDo) {
-  expect_success(trained(kAlone, "run", {"--stop-at=6"}));
-  const Outcome again = trained(kAlone, "run", {"--stop-at=4"});
+TEST_F(CliLayouts, DoesNothingPastStopStep) {
+  expect_success(run_train(kAlone, "run", {"--stop-at=6"}));
+  const Outcome again = run_train(kAlone, "run", {"--stop-at=4"});
   expect_success(again);
   EXPECT_EQ(again.count("nothing to do: --stop-at is 4"), 1u);
   EXPECT_EQ(checkpoints("run"), (std::vector<std::string>{"step_00000006"}));
   EXPECT_EQ(losses("run").size(), 6u);
 }
 
-TEST_F(CliLayouts, EvaluationsAgree) {
+TEST_F(CliLayouts, ShardedEvaluationMatchesSingleRank) {
   const Arguments evaluating = {"data.eval_fraction=0.2", "eval.interval=10", "train.steps=10"};
   Arguments sharded = evaluating;
   sharded.emplace_back("parallel.tensor=2");
-  expect_success(trained(kAlone, "whole", evaluating));
-  expect_success(trained(4, "sharded", sharded));
+  expect_success(run_train(kAlone, "whole", evaluating));
+  expect_success(run_train(4, "sharded", sharded));
   const auto eval_loss = [&](const std::string& run) {
     const std::string text = read_text(path(run) / "metrics.jsonl");
     const std::string key = "\"eval_loss\":";
@@ -118,8 +119,8 @@ TEST_F(CliLayouts, EvaluationsAgree) {
   EXPECT_NEAR(eval_loss("sharded"), eval_loss("whole"), 2e-5 * eval_loss("whole"));
 }
 
-TEST_F(CliLayouts, AFileGetsNoProgressBar) {
-  const Outcome outcome = trained(2, "run", {"train.steps=3"});
+TEST_F(CliLayouts, OmitsProgressBarInFiles) {
+  const Outcome outcome = run_train(2, "run", {"train.steps=3"});
   expect_success(outcome);
   EXPECT_EQ(outcome.count("\r"), 0u) << outcome.output;
   EXPECT_EQ(outcome.count("\033"), 0u) << outcome.output;

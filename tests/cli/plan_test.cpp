@@ -6,7 +6,7 @@
 namespace tessera::test {
 namespace {
 
-/// A configuration whose data is nowhere.
+/// A configuration whose data does not exist.
 class CliPlan : public testing::Test {
  protected:
   CliPlan() {
@@ -19,27 +19,28 @@ class CliPlan : public testing::Test {
                "train: {steps: 20}\n");
   }
 
-  Outcome planned(const Arguments& arguments) const {
+  Outcome run_plan(const Arguments& arguments) const {
     Arguments all = {"plan", folder_ / "config.yaml"};
     all.insert(all.end(), arguments.begin(), arguments.end());
     return run(tessera(kAlone, all));
   }
 
-  static void expect_said(const Outcome& outcome, const Arguments& facts) {
+  static void expect_contains(const Outcome& outcome, const Arguments& facts) {
     for (const std::string& fact : facts) {
       EXPECT_NE(outcome.output.find(fact), std::string::npos)
-          << "no \"" << fact << "\" in: " << outcome.output;
+          << "\"" << fact << "\" is missing from: " << outcome.output;
     }
   }
 
   TestFolder folder_;
 };
 
-TEST_F(CliPlan, SaysWhatARunNeeds) {
-  const Outcome outcome = planned({"--ranks", "4", "--tensor", "2"});
+TEST_F(CliPlan, ReportsRequirements) {
+  const Outcome outcome = run_plan({"--ranks", "4", "--tensor", "2"});
   expect_success(outcome);
-  expect_said(outcome, {"4 = 2 data × 2 tensor", "memory", "attention", "forward", "gradients"});
-  const Outcome json = planned({"--ranks", "4", "--set", "parallel.tensor=2", "--json"});
+  expect_contains(outcome,
+                  {"4 = 2 data × 2 tensor", "memory", "attention", "forward", "gradients"});
+  const Outcome json = run_plan({"--ranks", "4", "--set", "parallel.tensor=2", "--json"});
   expect_success(json);
   const Json plan = Json::parse(json.output);
   EXPECT_EQ(plan["data"], 2);
@@ -48,11 +49,11 @@ TEST_F(CliPlan, SaysWhatARunNeeds) {
 
 TEST_F(CliPlan, NamesAllBrokenRules) {
   const Arguments broken = {"--ranks", "4", "--tensor", "3"};
-  expect_refused(planned(broken), {"but the run has 4 ranks", "a divisor of 4 (1, 2, 4)",
-                                   "model.mlp_size is 128", "(126 or 129)"});
+  expect_refused(run_plan(broken), {"but the run has 4 ranks", "a divisor of 4 (1, 2, 4)",
+                                    "model.mlp_size is 128", "(126 or 129)"});
   Arguments as_json = broken;
   as_json.push_back("--json");
-  const Outcome outcome = planned(as_json);
+  const Outcome outcome = run_plan(as_json);
   EXPECT_EQ(outcome.exit_code, 1);
   const Json rules = Json::parse(outcome.output)["broken_rules"];
   ASSERT_EQ(rules.size(), 3U);
@@ -61,19 +62,19 @@ TEST_F(CliPlan, NamesAllBrokenRules) {
 }
 
 TEST_F(CliPlan, SweepsLayouts) {
-  const Outcome outcome = planned({"--ranks", "4", "--sweep", "--memory", "80GB", "--flops", "1T",
-                                   "--tensor-bandwidth", "2.5", "--show", "3"});
+  const Outcome outcome = run_plan({"--ranks", "4", "--sweep", "--memory", "80GB", "--flops", "1T",
+                                    "--tensor-bandwidth", "2.5", "--show", "3"});
   expect_success(outcome);
-  expect_said(outcome, {"1.00 TFLOP/s", "2.50 GB/s sent to the tensor ranks", "predictions",
-                        "more\n", "74.5 GiB"});
-  const Outcome none = planned({"--ranks", "4", "--sweep", "--memory", "1GiB"});
+  expect_contains(outcome, {"1.00 TFLOP/s", "2.50 GB/s sent to the tensor ranks", "predictions",
+                            "more\n", "74.5 GiB"});
+  const Outcome none = run_plan({"--ranks", "4", "--sweep", "--memory", "1GiB"});
   EXPECT_EQ(none.exit_code, 1);
-  expect_said(none, {"none fits: the smallest needs", "tensor 4, micro 1, recompute"});
+  expect_contains(none, {"none fits: the smallest needs", "tensor 4, micro 1, recompute"});
 }
 
-TEST_F(CliPlan, RefusesWhatItDoesNotUnderstand) {
+TEST_F(CliPlan, RejectsInvalidOptions) {
   const auto refused = [&](const Arguments& arguments, const Arguments& facts) {
-    expect_refused(planned(arguments), facts);
+    expect_refused(run_plan(arguments), facts);
   };
   refused({}, {"--ranks is required"});
   refused({"--ranks", "0"}, {"'0' is not a whole number from 1 on"});
@@ -102,7 +103,7 @@ TEST_F(CliPlan, RefusesWhatItDoesNotUnderstand) {
   swept({"80GB", "--data-bandwidth", "40GB"}, {"--data-bandwidth: ", "is no bandwidth"});
   swept({"80GB", "--tensor-bandwidth", "0"}, {"--tensor-bandwidth: ", "is no bandwidth"});
   swept({"80GB", "--memory-bandwidth", "-3"}, {"--memory-bandwidth: ", "is no bandwidth"});
-  EXPECT_EQ(planned({"--ranks", "4", "--set", "model.num_layer=3"}).exit_code, 1);
+  EXPECT_EQ(run_plan({"--ranks", "4", "--set", "model.num_layer=3"}).exit_code, 1);
 }
 
 }  // namespace

@@ -8,8 +8,8 @@ namespace {
 
 class CliPrepare : public SmallRun {
  protected:
-  /// `tessera prepare` with these words, as a shell reads them; $IN is the text, $OUT a dataset.
-  Outcome prepared(const std::string& before, const std::string& words) const {
+  /// Runs `tessera prepare` in a shell. $IN is the text, $OUT the dataset.
+  Outcome run_prepare(const std::string& before, const std::string& words) const {
     const std::string script =
         fmt::format("IN={}; OUT={}; {} {} prepare {} --output $OUT --overwrite",
                     path("text.txt").string(), path("out").string(), before, TESSERA_BINARY, words);
@@ -20,26 +20,26 @@ class CliPrepare : public SmallRun {
 };
 
 TEST_F(CliPrepare, ReadsStandardInputFilesAndPatterns) {
-  expect_success(prepared("", "--input $IN"));
+  expect_success(run_prepare("", "--input $IN"));
   const std::string plain = tokens();
   EXPECT_EQ(plain.size(), 2 * read_text(path("text.txt")).size());
-  expect_success(prepared("cat $IN |", "--input -"));
+  expect_success(run_prepare("cat $IN |", "--input -"));
   EXPECT_EQ(tokens(), plain);
-  expect_success(prepared("gzip -c $IN |", "--input - --threads 2"));
+  expect_success(run_prepare("gzip -c $IN |", "--input - --threads 2"));
   EXPECT_EQ(tokens(), plain);
-  expect_success(prepared("", "--input \"${IN%t.txt}*.txt\""));
+  expect_success(run_prepare("", "--input \"${IN%t.txt}*.txt\""));
   EXPECT_EQ(tokens(), plain);
-  // All of the word in brackets, which is no list.
-  expect_success(prepared("cp $IN ${IN%text.txt}x; cd ${IN%text.txt};", "--input '[x]'"));
+  // The whole word is in brackets, but it is a pattern and not a list.
+  expect_success(run_prepare("cp $IN ${IN%text.txt}x; cd ${IN%text.txt};", "--input '[x]'"));
   EXPECT_EQ(tokens(), plain);
-  expect_success(prepared("", "--input $IN $IN"));
+  expect_success(run_prepare("", "--input $IN $IN"));
   EXPECT_EQ(tokens(), plain + plain);
-  expect_success(prepared("echo '{\"a\": \"abc\"}' |", "--input - --format jsonl --field a"));
+  expect_success(run_prepare("echo '{\"a\": \"abc\"}' |", "--input - --format jsonl --field a"));
   EXPECT_EQ(tokens(), std::string("a\0b\0c\0", 6));
 }
 
-TEST_F(CliPrepare, AVocabularyIsTrainedFromTheSameInputs) {
-  const auto trained = [&](const std::string& before, const std::string& input) {
+TEST_F(CliPrepare, TrainsVocabularyFromSameInputs) {
+  const auto train_vocabulary = [&](const std::string& before, const std::string& input) {
     expect_success(
         run({"sh", "-c",
              fmt::format("{} {} tokenizer train --kind wordpiece --vocab-size 60 --input "
@@ -48,12 +48,12 @@ TEST_F(CliPrepare, AVocabularyIsTrainedFromTheSameInputs) {
     return read_text(path("vocab.txt"));
   };
   const std::string text = path("text.txt").string();
-  const std::string plain = trained("", text);
-  EXPECT_EQ(trained("gzip -c " + text + " |", "-"), plain);
-  EXPECT_EQ(trained("", path("te*.txt").string()), plain);
+  const std::string plain = train_vocabulary("", text);
+  EXPECT_EQ(train_vocabulary("gzip -c " + text + " |", "-"), plain);
+  EXPECT_EQ(train_vocabulary("", path("te*.txt").string()), plain);
 }
 
-TEST_F(CliPrepare, ATrainingThatFailsLeavesNoFolder) {
+TEST_F(CliPrepare, FailedTrainingLeavesNoFolder) {
   for (const char* kind : {"wordpiece", "bpe", "sentencepiece"}) {
     const std::string script = fmt::format(
         "gzip -c {} | head -c 50 | {} tokenizer train --kind {} --vocab-size 60 "
@@ -64,20 +64,19 @@ TEST_F(CliPrepare, ATrainingThatFailsLeavesNoFolder) {
   }
 }
 
-TEST_F(CliPrepare, RefusesWhatItCanNotRead) {
-  expect_refused(prepared("", "--input $IN.*"), {"text.txt.*: matches no file"});
-  expect_refused(prepared("echo '[1]' |", "--input - --format jsonl"),
+TEST_F(CliPrepare, RejectsUnreadableInput) {
+  expect_refused(run_prepare("", "--input $IN.*"), {"text.txt.*: matches no file"});
+  expect_refused(run_prepare("echo '[1]' |", "--input - --format jsonl"),
                  {"-:1: the line is a JSON array"});
-  expect_refused(prepared("", "--input $IN --field text"), {"--field is for JSON lines"});
-  expect_refused(prepared("gzip -c $IN | head -c 50 |", "--input -"),
+  expect_refused(run_prepare("", "--input $IN --field text"), {"--field is for JSON lines"});
+  expect_refused(run_prepare("gzip -c $IN | head -c 50 |", "--input -"),
                  {"-: ends after byte 50", "incomplete"});
   EXPECT_FALSE(std::filesystem::exists(path("out.bin")));
   EXPECT_FALSE(std::filesystem::exists(path("out.bin.tmp")));
 }
 
-// What is drawn for a person does not end up in files.
-TEST_F(CliPrepare, DrawsProgressOnTerminalsAlone) {
-  const Outcome outcome = prepared("", "--input $IN");
+TEST_F(CliPrepare, DrawsProgressOnlyOnTerminals) {
+  const Outcome outcome = run_prepare("", "--input $IN");
   EXPECT_EQ(outcome.count("left"), 0u) << outcome.output;
   EXPECT_EQ(outcome.count("\r"), 0u) << outcome.output;
   const Outcome watched = run({"script", "-qec",

@@ -35,11 +35,11 @@ std::string read_text(const fs::path& path) {
   ::dup2(nothing, STDIN_FILENO);
   ::dup2(file, STDOUT_FILENO);
   ::dup2(file, STDERR_FILENO);
-  // Threads that wait for each other are slow where ranks and other programs share few cores.
+  // Threads that wait for each other are slow when ranks and other programs share few cores.
   ::setenv("OMP_NUM_THREADS", "1", /*overwrite=*/1);
-  // Several mpirun that make their folders in one place at the same moment fail now and then.
+  // Several mpirun that create their folders in one place at the same moment sometimes fail.
   ::setenv("TMPDIR", folder.c_str(), /*overwrite=*/1);
-  // MPI libraries keep memory until the process ends, which is no leak of ours.
+  // MPI libraries keep memory until the process ends. That is not a leak of Tessera's.
   ::setenv("ASAN_OPTIONS", "detect_leaks=0", /*overwrite=*/0);
   std::vector<char*> arguments;
   for (const std::string& argument : command) {
@@ -110,7 +110,7 @@ Program::Program(const Arguments& command)
 
 Program::~Program() {
   if (!has_ended()) {
-    ::kill(pid_, SIGTERM);  // which timeout(1) passes on
+    ::kill(pid_, SIGTERM);  // timeout(1) forwards it
     wait();
   }
 }
@@ -177,9 +177,9 @@ void expect_refused(const Outcome& outcome, const Arguments& facts) {
   EXPECT_FALSE(outcome.timed_out()) << "it hung";
   EXPECT_NE(outcome.exit_code, 0);
   EXPECT_EQ(outcome.count("error: "), 1u);
-  EXPECT_EQ(outcome.count("MPI_ABORT"), 0u) << "the ranks did not end in order";
+  EXPECT_EQ(outcome.count("MPI_ABORT"), 0u) << "the ranks did not shut down in order";
   for (const std::string& fact : facts) {
-    EXPECT_GE(outcome.count(fact), 1u) << "it does not say \"" << fact << "\"";
+    EXPECT_GE(outcome.count(fact), 1u) << "the output lacks \"" << fact << "\"";
   }
 }
 

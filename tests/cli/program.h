@@ -18,12 +18,12 @@ struct Outcome {
   int exit_code = 0;
   std::string output;  ///< standard output and standard error together
 
-  bool timed_out() const { return exit_code == 124; }  // what timeout(1) says then
+  bool timed_out() const { return exit_code == 124; }  // the exit code of timeout(1)
   size_t count(const std::string& text) const;
 };
 
-/// A program that runs in the background for at most a minute, after which it is ended and counts
-/// as hung. Its output goes to a file.
+/// A program that runs in the background. After a minute it is terminated and counts as hung. Its
+/// output goes to a file.
 class Program {
  public:
   explicit Program(const Arguments& command);
@@ -31,10 +31,10 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  /// Its processes that are called `name`, in the order of their start.
+  /// Its processes with this name, in the order in which they started.
   std::vector<pid_t> processes(const std::string& name) const;
   std::string output() const;
-  /// Waits until the output contains `text`; false if the program ends without that.
+  /// Waits until the output contains `text`. Returns false if the program ends before that.
   bool wait_for(const std::string& text);
   Outcome wait();
 
@@ -42,7 +42,7 @@ class Program {
   bool has_ended();
 
   std::string command_;
-  TestFolder folder_;  ///< for its output, and what it writes for a while
+  TestFolder folder_;  ///< for its output and its temporary files
   std::filesystem::path output_;
   pid_t pid_ = 0;
   bool ended_ = false;
@@ -51,17 +51,16 @@ class Program {
 
 Outcome run(const Arguments& command);
 
-/// Whether a process ends within some seconds. One that nobody has waited for has ended, too.
+/// Returns whether a process ends within 10 seconds. A zombie counts as ended.
 bool ends_soon(pid_t process);
 
-/// As a number of ranks: tessera itself, without mpirun.
+/// Instead of a number of ranks: runs tessera itself, without mpirun.
 inline constexpr int kAlone = 0;
 
-/// `tessera ARGUMENTS`, on so many ranks.
+/// The command line of `tessera ARGUMENTS` on `ranks` ranks.
 Arguments tessera(int ranks, const Arguments& arguments);
 
-/// Expects that the program ended by itself with an error that it says once, and which contains
-/// `facts`.
+/// Expects that the program ended by itself and printed one error, which contains all `facts`.
 void expect_refused(const Outcome& outcome, const Arguments& facts);
 
 /// Expects exit code 0.

@@ -29,7 +29,7 @@ class CliRanks : public SmallRun {
   }
 };
 
-TEST_F(CliRanks, OfDifferentConfigurationsAreRefused) {
+TEST_F(CliRanks, RejectsDifferentConfigurations) {
   expect_refused_together(train("run"), train("run", {"optimizer.lr=0.1"}),
                           {"optimizer.lr is ", "0.1 on rank 1"});
   // Different batches would hang.
@@ -38,7 +38,7 @@ TEST_F(CliRanks, OfDifferentConfigurationsAreRefused) {
       {"batch.global is ", "batch.micro is ", "parallel.tensor is 1 on rank 0, but 2 on rank 1"});
 }
 
-TEST_F(CliRanks, OfOtherDataUnderTheSamePathAreRefused) {
+TEST_F(CliRanks, RejectsDifferentDataUnderSamePath) {
   // Each rank has the dataset in its own folder, under the same relative path.
   for (const char* host : {"a", "b"}) {
     std::filesystem::create_directories(path(host));
@@ -62,7 +62,7 @@ TEST_F(CliRanks, OfOtherDataUnderTheSamePathAreRefused) {
   EXPECT_FALSE(std::filesystem::exists(path("run")));
 }
 
-TEST_F(CliRanks, OfDifferentCommandsAreRefused) {
+TEST_F(CliRanks, RejectsDifferentCommands) {
   expect_refused_together(train("run"), {"eval", "--checkpoint", path("run").string()},
                           {"the command is train on rank 0, but eval on rank 1"});
   expect_refused_together(train("run"), {"verify", path("run").string()},
@@ -71,7 +71,7 @@ TEST_F(CliRanks, OfDifferentCommandsAreRefused) {
                           {"--checkpoint is here on rank 0, but there on rank 1"});
 }
 
-TEST_F(CliRanks, OfWhichOneHasAUsageErrorEndInOrder) {
+TEST_F(CliRanks, UsageErrorOnOneRankEndsAllRanks) {
   const Outcome outcome =
       run_together(tessera(kAlone, train("run")), tessera(kAlone, train("run", {"--nonsense"})));
   expect_refused(outcome, {"the ranks do not belong together: ", "--nonsense on rank 1"});

@@ -12,20 +12,20 @@ namespace {
 
 struct BadConfig {
   const char* name;
-  int ranks;  ///< where several are needed; else the case runs alone and on 2
+  int ranks;  ///< 0: runs without mpirun and on 2 ranks
   Arguments overrides;
   Arguments facts;
 };
 
-// What GoogleTest calls a case in its lists.
+// How GoogleTest prints a case.
 void PrintTo(const BadConfig& bad, std::ostream* out) { *out << bad.name; }
 
 class CliBadConfig : public SmallRun, public testing::WithParamInterface<BadConfig> {};
 
-TEST_P(CliBadConfig, IsRefusedOnce) {
+TEST_P(CliBadConfig, ReportsErrorOnce) {
   const BadConfig& bad = GetParam();
   for (const int ranks : bad.ranks > 0 ? std::vector{bad.ranks} : std::vector{kAlone, 2}) {
-    expect_refused(trained(ranks, "run", bad.overrides), bad.facts);
+    expect_refused(run_train(ranks, "run", bad.overrides), bad.facts);
     EXPECT_FALSE(std::filesystem::exists(path("run"))) << "a refused run left its folder";
   }
 }
@@ -40,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"NoValue", 0, {"model"}, {"--set model: must have the form section.key=value"}},
         BadConfig{"WrongType", 0, {"train.steps=many"}, {"train.steps", "many"}},
         BadConfig{"WrongRange", 0, {"optimizer.lr=-1"}, {"optimizer.lr", "-1"}},
-        BadConfig{"WidthByHeads",
+        BadConfig{"HiddenSizeByHeads",
                   0,
                   {"model.num_heads=3"},
                   {"model.hidden_size is 32, but model.num_heads is 3: ", "(30 or 33)"}},
@@ -60,17 +60,18 @@ INSTANTIATE_TEST_SUITE_P(
                   3,
                   {},
                   {"batch.global is 8, but batch.micro × data ranks = 2 × 3 = 6", "(6 or 12)"}},
-        BadConfig{"TokensThatTheModelLacks",
+        BadConfig{"VocabularyTooSmall",
                   0,
                   {"model.vocab_size=256"},
                   {"model.vocab_size is 256, but data.tokenizer is byte, which has 257 tokens"}},
-        BadConfig{"NothingToEvaluateOn", 0, {"eval.interval=5"}, {"there is no evaluation data"}},
-        BadConfig{"NoSuchStop", 0, {"--stop-at=-3"}, {"--stop-at: '-3' is not a whole number"}}),
+        BadConfig{"NoEvaluationData", 0, {"eval.interval=5"}, {"there is no evaluation data"}},
+        BadConfig{
+            "InvalidStopStep", 0, {"--stop-at=-3"}, {"--stop-at: '-3' is not a whole number"}}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
 class CliBadFile : public SmallRun {};
 
-TEST_F(CliBadFile, EveryMistakeIsNamedWithItsLine) {
+TEST_F(CliBadFile, ReportsEveryMistakeWithItsLine) {
   const std::string file = path("bad.yaml").string();
   std::string text = read_text(path("config.yaml"));
   text += "optimiser:\n  lr: 1\n";  // line 25
@@ -83,7 +84,7 @@ TEST_F(CliBadFile, EveryMistakeIsNamedWithItsLine) {
   }
 }
 
-TEST_F(CliBadFile, ThatIsNoYaml) {
+TEST_F(CliBadFile, RejectsInvalidYaml) {
   const std::string file = path("bad.yaml").string();
   for (const char* text : {"run: [", "", "\x7f\x45\x4c\x46\x02\x01", "- a\n- b\n"}) {
     write_text(file, text);
@@ -94,28 +95,28 @@ TEST_F(CliBadFile, ThatIsNoYaml) {
   expect_refused(run(tessera(2, {"train", path("").string()})), {});
 }
 
-TEST_F(CliBadFile, ADeviceThatTheBuildLacks) {
+TEST_F(CliBadFile, RejectsDeviceMissingFromBuild) {
   if (kHasCuda) GTEST_SKIP() << "this build has CUDA support";
-  expect_refused(trained(2, "run", {"run.device=cuda"}),
+  expect_refused(run_train(2, "run", {"run.device=cuda"}),
                  {"run.device is cuda, but this build of Tessera has no CUDA support"});
 }
 
-TEST_F(CliBadFile, Tf32WithoutAGpu) {
+TEST_F(CliBadFile, RejectsTf32WithoutGpu) {
   if constexpr (kHasCuda) {
     if (cuda::device_count() > 0) GTEST_SKIP() << "there is a GPU";
   }
   for (const int ranks : {kAlone, 2}) {
-    expect_refused(trained(ranks, "run", {"run.device=auto", "run.tf32=true"}),
+    expect_refused(run_train(ranks, "run", {"run.device=auto", "run.tf32=true"}),
                    {"run.tf32 is true, and TF32 is a GPU's, but this run is on CPUs",
                     "choose false, or start it where there are GPUs"});
   }
 }
 
-TEST_F(CliBadFile, ARunFolderThatCanNotBe) {
+TEST_F(CliBadFile, RejectsUnusableRunFolder) {
   write_text(path("file"), "precious");
   for (const int ranks : {kAlone, 2}) {
-    expect_refused(trained(ranks, "file"), {"run.dir " + path("file").string() + " is a file"});
-    expect_refused(trained(ranks, "file/run"),
+    expect_refused(run_train(ranks, "file"), {"run.dir " + path("file").string() + " is a file"});
+    expect_refused(run_train(ranks, "file/run"),
                    {"run.dir " + path("file/run").string(), "Not a directory"});
   }
   EXPECT_EQ(read_text(path("file")), "precious");

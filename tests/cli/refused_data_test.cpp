@@ -13,7 +13,7 @@ class CliBadData : public SmallRun {
  protected:
   void expect_data_refused(const Arguments& facts, const Arguments& overrides = {}) const {
     for (const int ranks : {kAlone, 2}) {
-      expect_refused(trained(ranks, "run", overrides), facts);
+      expect_refused(run_train(ranks, "run", overrides), facts);
       EXPECT_TRUE(losses("run").empty());
       EXPECT_TRUE(checkpoints("run").empty());
     }
@@ -23,7 +23,7 @@ class CliBadData : public SmallRun {
   fs::path idx() const { return dataset() + ".idx"; }
 };
 
-TEST_F(CliBadData, Missing) {
+TEST_F(CliBadData, RejectsMissingFiles) {
   const std::string nowhere = path("nowhere").string();
   expect_data_refused({"there is no dataset " + nowhere + ":"}, {"data.train=" + nowhere});
   expect_data_refused({bin().string() + ": a dataset is named by"},
@@ -32,7 +32,7 @@ TEST_F(CliBadData, Missing) {
   expect_data_refused({bin().string(), "No such file or directory"});
 }
 
-TEST_F(CliBadData, Truncated) {
+TEST_F(CliBadData, RejectsTruncatedFiles) {
   fs::resize_file(bin(), fs::file_size(bin()) - 2);
   expect_data_refused({bin().string(), idx().string()});
   fs::resize_file(idx(), fs::file_size(idx()) - 1);
@@ -41,12 +41,12 @@ TEST_F(CliBadData, Truncated) {
   expect_data_refused({idx().string() + ": has 20 bytes"});
 }
 
-TEST_F(CliBadData, Foreign) {
+TEST_F(CliBadData, RejectsForeignIndex) {
   write_text(idx(), std::string(1000, 'x'));
   expect_data_refused({"this is not the index of a Megatron-LM dataset"});
 }
 
-TEST_F(CliBadData, ShorterThanOneSample) {
+TEST_F(CliBadData, RejectsDatasetShorterThanOneSample) {
   write_text(path("short.txt"), "sixteen letters");
   const std::string output = path("short").string();
   expect_success(run(tessera(kAlone, {"prepare", "--append-eod", "--input",
@@ -55,19 +55,19 @@ TEST_F(CliBadData, ShorterThanOneSample) {
                       {"data.train=" + output});
 }
 
-TEST_F(CliBadData, ATokenThatOneRankReadsEndsAll) {
-  // The damage is in one token of the dataset, which one of the two data ranks reads in some step.
+TEST_F(CliBadData, InvalidTokenOnOneRankEndsAllRanks) {
+  // One token of the dataset is damaged. One of the two data ranks reads it in some step.
   std::string tokens = read_text(bin());
   tokens[2 * 1100] = '\xff';
   tokens[2 * 1100 + 1] = '\xff';
   write_text(bin(), tokens);
-  const Outcome outcome = trained(2, "run", {"train.steps=100", "checkpoint.interval=1"});
+  const Outcome outcome = run_train(2, "run", {"train.steps=100", "checkpoint.interval=1"});
   expect_refused(
       outcome, {" of 2: " + bin().string() + ": the token at position 1100 (byte 2200) is 65535"});
   expect_success(run(tessera(kAlone, {"verify", path("run").string()})));
 }
 
-TEST_F(CliBadData, OfAnotherTokenizer) {
+TEST_F(CliBadData, RejectsDifferentTokenizer) {
   const IndexedDataset tokens(dataset());
   DatasetMetadata metadata;
   metadata.tokenizer = {"wordpiece", 200, "xxh3-64:0123456789abcdef"};
@@ -84,7 +84,7 @@ TEST_F(CliBadData, OfAnotherTokenizer) {
   expect_data_refused({metadata_path(dataset())});
 }
 
-TEST_F(CliBadData, TokensThatNoVocabularyHas) {
+TEST_F(CliBadData, RejectsTokensOutsideVocabulary) {
   write_text(bin(), std::string(fs::file_size(bin()), '\x7f'));
   expect_data_refused({bin().string(), "is 32639, but the vocabulary has 257 tokens"});
 }

@@ -19,7 +19,7 @@ class CliSignals : public SmallRun {
     return train("run", overrides);
   }
 
-  /// The ranks, once the program has printed `text`.
+  /// The processes of the ranks, once the program has printed `text`.
   static std::vector<pid_t> ranks_after(Program& program, const std::string& text, size_t count) {
     EXPECT_TRUE(program.wait_for(text)) << program.output();
     const std::vector<pid_t> ranks = program.processes("tessera");
@@ -27,29 +27,29 @@ class CliSignals : public SmallRun {
     return ranks;
   }
 
-  void expect_whole_checkpoints() const {
+  void expect_intact_checkpoints() const {
     const Outcome verified = run(tessera(kAlone, {"verify", path("run").string()}));
     expect_success(verified);
     EXPECT_EQ(verified.count(": intact"), checkpoints("run").size()) << verified.output;
   }
 
-  /// Goes on for a few steps, which leaves every step in the log once.
-  void expect_goes_on(int ranks) const {
+  /// Resumes for a few steps, and expects each step in the log exactly once.
+  void expect_resumes(int ranks) const {
     const size_t saved = std::stoul(checkpoints("run").back().substr(5));
     const Outcome resumed =
-        trained(ranks, "run", {kEndless, fmt::format("--stop-at={}", saved + 3)});
+        run_train(ranks, "run", {kEndless, fmt::format("--stop-at={}", saved + 3)});
     expect_success(resumed);
     EXPECT_EQ(resumed.count(fmt::format("(step {}, ", saved)), 1u) << resumed.output;
     EXPECT_EQ(losses("run").size(), saved + 3);
   }
 };
 
-TEST_F(CliSignals, AStopSignalSavesAndEndsInOrder) {
+TEST_F(CliSignals, SavesAndExitsOnStopSignal) {
   for (const int signal : {SIGTERM, SIGUSR1, SIGINT}) {
     SCOPED_TRACE(signal);
     Program program(tessera(2, endless()));
     const auto ranks = ranks_after(program, "step       8/", 2);
-    // Schedulers send it to all processes, but one that gets it is enough.
+    // Schedulers signal all processes, but one is enough.
     if (signal != SIGTERM) ::kill(ranks.front(), signal);
     ::kill(ranks.back(), signal);
     const Outcome outcome = program.wait();
@@ -57,12 +57,12 @@ TEST_F(CliSignals, AStopSignalSavesAndEndsInOrder) {
     EXPECT_EQ(outcome.count("asked to stop: saved after step"), 1u) << outcome.output;
     ASSERT_EQ(checkpoints("run").size(), 1u);
     EXPECT_EQ(losses("run").size(), std::stoul(checkpoints("run").back().substr(5)));
-    expect_whole_checkpoints();
+    expect_intact_checkpoints();
     std::filesystem::remove_all(path("run"));
   }
 }
 
-TEST_F(CliSignals, AStopIsNotKeptWaitingByAnEvaluation) {
+TEST_F(CliSignals, SkipsEvaluationOnStop) {
   Program program(tessera(2, endless({"data.eval_fraction=0.2", "eval.interval=1000000"})));
   ::kill(ranks_after(program, "step       8/", 2).front(), SIGINT);
   const Outcome outcome = program.wait();
@@ -71,37 +71,37 @@ TEST_F(CliSignals, AStopIsNotKeptWaitingByAnEvaluation) {
   EXPECT_EQ(outcome.count("eval loss"), 0u) << outcome.output;
 }
 
-TEST_F(CliSignals, AloneAStopSignalSavesAndEndsInOrder) {
+TEST_F(CliSignals, SavesAndExitsOnStopSignalWithoutMpirun) {
   Program program(tessera(kAlone, endless()));
   ::kill(ranks_after(program, "step       8/", 1).front(), SIGTERM);
   expect_success(program.wait());
-  expect_whole_checkpoints();
-  expect_goes_on(kAlone);
+  expect_intact_checkpoints();
+  expect_resumes(kAlone);
 }
 
-TEST_F(CliSignals, WhatASuddenDeathLeavesIsWholeAndGoesOn) {
-  // Three deaths, at steps of no choice, in whatever the ranks do then.
+TEST_F(CliSignals, ResumesFromIntactCheckpointAfterKill) {
+  // Three kills, each at an arbitrary moment.
   for (int death = 0; death < 3; ++death) {
     Program program(tessera(2, endless({"checkpoint.interval=1", "checkpoint.keep=3"})));
     const std::string reached = fmt::format("step_{:08}", 5 * (death + 1));
     for (const pid_t rank : ranks_after(program, reached, 2)) ::kill(rank, SIGKILL);
     EXPECT_NE(program.wait().exit_code, 0);
     const Outcome verified = run(tessera(kAlone, {"verify", path("run").string()}));
-    expect_success(verified);  // whatever else the death left is no checkpoint
+    expect_success(verified);  // other leftovers do not count as checkpoints
     EXPECT_GE(verified.count(": intact"), 1u) << verified.output;
   }
-  expect_goes_on(2);
-  expect_whole_checkpoints();
+  expect_resumes(2);
+  expect_intact_checkpoints();
 }
 
-TEST_F(CliSignals, TheDeathOfOneRankEndsAll) {
+TEST_F(CliSignals, EndsAllRanksWhenOneDies) {
   Program program(tessera(4, endless({"parallel.tensor=2"})));
   const auto ranks = ranks_after(program, "step       3/", 4);
   ::kill(ranks[2], SIGKILL);
   const Outcome outcome = program.wait();
   EXPECT_FALSE(outcome.timed_out());
   EXPECT_NE(outcome.exit_code, 0);
-  for (const pid_t rank : ranks) EXPECT_TRUE(ends_soon(rank)) << "rank " << rank << " lives on";
+  for (const pid_t rank : ranks) EXPECT_TRUE(ends_soon(rank)) << "rank " << rank << " still runs";
 }
 
 }  // namespace

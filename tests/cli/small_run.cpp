@@ -15,8 +15,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// As in training_world.cpp: a large eps keeps weights whose gradient is nothing but rounding from
-// moving, so that layouts can be compared.
+// As in training_world.cpp: a large eps keeps weights in place whose gradient is only rounding, so
+// that layouts can be compared.
 constexpr const char* kConfig = R"(run:
   dir: {0}/run
 model:
@@ -69,7 +69,7 @@ Arguments SmallRun::train(const std::string& run, const Arguments& overrides) co
   return arguments;
 }
 
-Outcome SmallRun::trained(int ranks, const std::string& run, const Arguments& overrides) const {
+Outcome SmallRun::run_train(int ranks, const std::string& run, const Arguments& overrides) const {
   return test::run(tessera(ranks, train(run, overrides)));
 }
 
@@ -80,7 +80,7 @@ std::map<int64_t, double> SmallRun::losses(const std::string& run) const {
     const Json json = parse_json(line, "metrics.jsonl");
     if (!json.contains("loss")) continue;
     const bool is_new = losses.emplace(json.at("step"), json.at("loss")).second;
-    EXPECT_TRUE(is_new) << "step " << json.at("step") << " is there twice";
+    EXPECT_TRUE(is_new) << "step " << json.at("step") << " appears twice";
   }
   return losses;
 }

@@ -13,8 +13,8 @@
 
 namespace tessera::test {
 
-/// A folder with a dataset that `tessera prepare` made of text, and a config of a tiny model that
-/// splits over up to 4 tensor ranks and a batch that splits over up to 4 data ranks.
+/// A folder with a dataset that `tessera prepare` wrote, and a config of a tiny model. The model
+/// splits over up to 4 tensor ranks, and the batch over up to 4 data ranks.
 class SmallRun : public testing::Test {
  protected:
   static constexpr int64_t kSteps = 20;
@@ -23,12 +23,12 @@ class SmallRun : public testing::Test {
 
   std::filesystem::path path(const std::string& name) const { return folder_.path() / name; }
 
-  /// The arguments of `train` for the run in folder `run`, with keys overridden: {"key=value"}.
+  /// The arguments of `tessera train` for the run in folder `run`. `overrides` are "key=value".
   Arguments train(const std::string& run, const Arguments& overrides = {}) const;
-  /// Runs them.
-  Outcome trained(int ranks, const std::string& run, const Arguments& overrides = {}) const;
+  /// Runs `tessera train` with these arguments.
+  Outcome run_train(int ranks, const std::string& run, const Arguments& overrides = {}) const;
 
-  /// By step, from the run's metrics.jsonl. A step that is there twice is a failure of the test.
+  /// The losses in the run's metrics.jsonl, by step. A repeated step fails the test.
   std::map<int64_t, double> losses(const std::string& run) const;
   /// The steps of the run's checkpoints, in order.
   std::vector<std::string> checkpoints(const std::string& run) const;

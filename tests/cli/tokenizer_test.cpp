@@ -10,7 +10,7 @@ namespace fs = std::filesystem;
 
 class CliTokenizer : public SmallRun {
  protected:
-  Outcome made(const Arguments& more) const {
+  Outcome train_tokenizer(const Arguments& more) const {
     Arguments arguments = {"tokenizer", "train",     "--kind",
                            "wordpiece", "--input",   path("text.txt").string(),
                            "--output",  vocabulary()};
@@ -18,7 +18,7 @@ class CliTokenizer : public SmallRun {
     return run(tessera(kAlone, arguments));
   }
 
-  Outcome prepared(const Arguments& more) const {
+  Outcome run_prepare(const Arguments& more) const {
     Arguments arguments = {"prepare",
                            "--tokenizer",
                            "wordpiece:" + vocabulary(),
@@ -33,22 +33,22 @@ class CliTokenizer : public SmallRun {
   std::string vocabulary() const { return path("vocab.txt").string(); }
 };
 
-TEST_F(CliTokenizer, FromTextToAVocabularyToADatasetToAModelThatSpeaks) {
-  const Outcome outcome = made({"--vocab-size", "60"});
+TEST_F(CliTokenizer, TrainsPreparesAndGenerates) {
+  const Outcome outcome = train_tokenizer({"--vocab-size", "60"});
   expect_success(outcome);
   EXPECT_EQ(outcome.count(fmt::format("wrote {}: 60 tokens from ", vocabulary())), 1u)
       << outcome.output;
   EXPECT_EQ(read_text(vocabulary()).substr(0, 31), "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n");
 
-  const Outcome dataset = prepared({"--documents", "line"});
+  const Outcome dataset = run_prepare({"--documents", "line"});
   expect_success(dataset);
   EXPECT_EQ(dataset.count(": 100 documents, 100 sequences, "), 1u) << dataset.output;
   EXPECT_EQ(dataset.count("unknown"), 0u) << dataset.output;
 
   const Arguments keys = {"data.train=" + path("pieces").string(),
                           "data.tokenizer=wordpiece:" + vocabulary(), "model.vocab_size=60"};
-  expect_success(trained(2, "run", keys));
-  // The checkpoint needs no file beside it.
+  expect_success(run_train(2, "run", keys));
+  // The checkpoint contains its tokenizer.
   fs::rename(vocabulary(), path("elsewhere.txt"));
   expect_success(run(tessera(kAlone, {"verify", path("run").string()})));
   for (const int ranks : {kAlone, 2}) {
@@ -64,10 +64,10 @@ TEST_F(CliTokenizer, FromTextToAVocabularyToADatasetToAModelThatSpeaks) {
       {"--prompt is empty, and tokenizer wordpiece has no end-of-document token"});
 }
 
-TEST_F(CliTokenizer, AResumedRunSaysIfItHasAnotherTokenizer) {
-  expect_success(made({"--vocab-size", "60"}));
-  expect_success(prepared({}));
-  fs::remove(path("pieces.meta.json"));  // else the data says so first
+TEST_F(CliTokenizer, ReportsDifferentTokenizerOnResume) {
+  expect_success(train_tokenizer({"--vocab-size", "60"}));
+  expect_success(run_prepare({}));
+  fs::remove(path("pieces.meta.json"));  // otherwise the data is rejected first
   const auto keys = [&](const std::string& kind) {
     return Arguments{"data.train=" + path("pieces").string(),
                      "data.tokenizer=" + kind + ":" + vocabulary(), "model.vocab_size=60",
@@ -75,11 +75,11 @@ TEST_F(CliTokenizer, AResumedRunSaysIfItHasAnotherTokenizer) {
   };
   Arguments first = keys("wordpiece");
   first.emplace_back("--stop-at=10");
-  expect_success(trained(kAlone, "run", first));
-  const Outcome resumed = trained(2, "run", keys("wordpiece-cased"));
+  expect_success(run_train(kAlone, "run", first));
+  const Outcome resumed = run_train(2, "run", keys("wordpiece-cased"));
   expect_success(resumed);
   EXPECT_EQ(resumed.count("which is not the tokenizer that is kept in "), 1u) << resumed.output;
-  const Outcome started = trained(kAlone, "other", [&] {
+  const Outcome started = run_train(kAlone, "other", [&] {
     Arguments from = keys("wordpiece-cased");
     from.push_back("checkpoint.from=" + path("run").string());
     return from;
@@ -88,38 +88,39 @@ TEST_F(CliTokenizer, AResumedRunSaysIfItHasAnotherTokenizer) {
   EXPECT_EQ(started.count("which is not the tokenizer that is kept in "), 0u) << started.output;
 }
 
-TEST_F(CliTokenizer, WhatCanNotBeIsRefused) {
-  expect_refused(made({"--vocab-size", "5"}), {"has 5 tokens, but 5 special tokens and the "});
+TEST_F(CliTokenizer, RejectsInvalidRequests) {
+  expect_refused(train_tokenizer({"--vocab-size", "5"}),
+                 {"has 5 tokens, but 5 special tokens and the "});
   EXPECT_FALSE(fs::exists(vocabulary()));
-  expect_refused(made({"--vocab-size", "0"}),
+  expect_refused(train_tokenizer({"--vocab-size", "0"}),
                  {"--vocab-size: '0' is not a whole number from 1 on"});
-  expect_success(made({"--vocab-size", "60"}));
-  expect_refused(made({"--vocab-size", "60"}), {"already exists", "--overwrite"});
-  expect_success(made({"--vocab-size", "50", "--overwrite", "--cased"}));
-  expect_refused(made({"--vocab-size", "60", "--kind", "unigram"}), {"--kind"});
+  expect_success(train_tokenizer({"--vocab-size", "60"}));
+  expect_refused(train_tokenizer({"--vocab-size", "60"}), {"already exists", "--overwrite"});
+  expect_success(train_tokenizer({"--vocab-size", "50", "--overwrite", "--cased"}));
+  expect_refused(train_tokenizer({"--vocab-size", "60", "--kind", "unigram"}), {"--kind"});
   expect_refused(run(tessera(kAlone, {"tokenizer", "train", "--kind", "wordpiece", "--input",
                                       path("none").string(), "--output", vocabulary(),
                                       "--vocab-size", "60", "--overwrite"})),
                  {"tokenizer train: 1 of 1 inputs cannot be read", "No such file"});
   expect_refused(run(tessera(kAlone, {"tokenizer"})), {"tessera tokenizer"});
 
-  expect_success(prepared({}));
+  expect_success(run_prepare({}));
   for (const int ranks : {kAlone, 2}) {
-    expect_refused(trained(ranks, "run",
-                           {"data.train=" + path("pieces").string(),
-                            "data.tokenizer=wordpiece:" + vocabulary(), "model.vocab_size=49"}),
+    expect_refused(run_train(ranks, "run",
+                             {"data.train=" + path("pieces").string(),
+                              "data.tokenizer=wordpiece:" + vocabulary(), "model.vocab_size=49"}),
                    {"model.vocab_size is 49, but data.tokenizer is wordpiece:" + vocabulary() +
                     ", which has 50 tokens: choose 50 or more"});
-    expect_refused(trained(ranks, "run", {"data.tokenizer=wordpiece"}),
+    expect_refused(run_train(ranks, "run", {"data.tokenizer=wordpiece"}),
                    {"data.tokenizer is wordpiece, but must be one of: byte, "});
-    expect_refused(trained(ranks, "run", {"data.tokenizer=wordpiece:/nowhere/vocab.txt"}),
+    expect_refused(run_train(ranks, "run", {"data.tokenizer=wordpiece:/nowhere/vocab.txt"}),
                    {"/nowhere/vocab.txt"});
   }
   write_text(vocabulary(), "[UNK]\na\n\nb\n");
-  expect_refused(prepared({"--overwrite"}), {vocabulary() + ": line 3 is empty"});
+  expect_refused(run_prepare({"--overwrite"}), {vocabulary() + ": line 3 is empty"});
 }
 
-TEST_F(CliTokenizer, SentencePieceFromTextToAModelThatSpeaks) {
+TEST_F(CliTokenizer, TrainsPreparesAndGeneratesWithSentencePiece) {
   const std::string model = path("text.model").string();
   const auto train = [&](const Arguments& more) {
     Arguments arguments = {"tokenizer",     "train",   "--kind",
@@ -142,9 +143,9 @@ TEST_F(CliTokenizer, SentencePieceFromTextToAModelThatSpeaks) {
   expect_success(run(tessera(kAlone, {"prepare", "--tokenizer", "sentencepiece:" + model, "--input",
                                       path("text.txt").string(), "--output",
                                       path("pieces").string(), "--documents", "line"})));
-  expect_success(trained(2, "run",
-                         {"data.train=" + path("pieces").string(),
-                          "data.tokenizer=sentencepiece:" + model, "model.vocab_size=60"}));
+  expect_success(run_train(2, "run",
+                           {"data.train=" + path("pieces").string(),
+                            "data.tokenizer=sentencepiece:" + model, "model.vocab_size=60"}));
   fs::remove(model);
   const Outcome text = run(tessera(2, {"generate", "--checkpoint", path("run").string(), "--prompt",
                                        "3 times", "--temperature", "0", "--max-tokens", "8"}));

@@ -11,46 +11,49 @@ namespace {
 
 class CliUsage : public SmallRun, public testing::WithParamInterface<int> {
  protected:
-  Outcome called(const Arguments& arguments) const { return run(tessera(GetParam(), arguments)); }
+  Outcome run_command(const Arguments& arguments) const {
+    return run(tessera(GetParam(), arguments));
+  }
 };
 
-TEST_P(CliUsage, UnknownCommandsAndOptionsAreNamed) {
-  expect_refused(called({"trian"}), {"there is no command 'trian', did you mean train?"});
-  expect_refused(called({}), {"no command was given; the commands are train, eval, generate,"});
-  expect_refused(called({"train"}), {"config is required", "tessera train --help says more"});
-  expect_refused(called({"train", "x.yaml", "--stpo-at", "3"}),
+TEST_P(CliUsage, NamesUnknownCommandsAndOptions) {
+  expect_refused(run_command({"trian"}), {"there is no command 'trian', did you mean train?"});
+  expect_refused(run_command({}),
+                 {"no command was given; the commands are train, eval, generate,"});
+  expect_refused(run_command({"train"}), {"config is required", "tessera train --help says more"});
+  expect_refused(run_command({"train", "x.yaml", "--stpo-at", "3"}),
                  {"there is no option --stpo-at, did you mean --stop-at?"});
-  expect_refused(called({"train", "x.yaml", "--stop-at", "0"}),
+  expect_refused(run_command({"train", "x.yaml", "--stop-at", "0"}),
                  {"--stop-at: '0' is not a whole number from 1 on"});
-  expect_refused(called({"train", "x.yaml", "y.yaml"}), {"'y.yaml' was not expected"});
-  expect_refused(called({"train", path("no.yaml").string()}),
+  expect_refused(run_command({"train", "x.yaml", "y.yaml"}), {"'y.yaml' was not expected"});
+  expect_refused(run_command({"train", path("no.yaml").string()}),
                  {"cannot open the configuration " + path("no.yaml").string()});
-  expect_refused(called({"verify", path("nowhere").string()}), {"nowhere is not a folder"});
+  expect_refused(run_command({"verify", path("nowhere").string()}), {"nowhere is not a folder"});
 }
 
-TEST_P(CliUsage, HelpIsSaidOnce) {
-  const Outcome help = called({"--help"});
+TEST_P(CliUsage, PrintsHelpOnce) {
+  const Outcome help = run_command({"--help"});
   expect_success(help);
   EXPECT_EQ(help.count("Usage:"), 1u) << help.output;
   EXPECT_EQ(help.count("Continue a text with a trained model"), 1u) << help.output;
-  EXPECT_EQ(called({"--version"}).count("."), 2u);
+  EXPECT_EQ(run_command({"--version"}).count("."), 2u);
 }
 
-TEST_P(CliUsage, WhatOneProcessDoesIsDoneOnce) {
+TEST_P(CliUsage, RunsSingleProcessCommandsOnce) {
   const std::string output = path("new").string();
   const Arguments prepare = {"prepare", "--input", path("text.txt").string(), "--output", output};
-  const Outcome prepared = called(prepare);
+  const Outcome prepared = run_command(prepare);
   expect_success(prepared);
   EXPECT_EQ(prepared.count("wrote "), 1u) << prepared.output;
-  expect_refused(called(prepare), {output + ".bin"});
-  const Outcome printed = called({"config", path("config.yaml").string()});
+  expect_refused(run_command(prepare), {output + ".bin"});
+  const Outcome printed = run_command({"config", path("config.yaml").string()});
   expect_success(printed);
   EXPECT_EQ(printed.count("num_layers: 2\n"), 1u) << printed.output;
 }
 
 class CliHelp : public SmallRun {
  protected:
-  /// The subcommands that the help of `command` lists, with theirs; `command` first.
+  /// `command`, then all subcommands that its help lists, recursively.
   std::vector<Arguments> commands(const Arguments& command) const {
     std::vector<Arguments> found = {command};
     std::istringstream help(help_of(command));

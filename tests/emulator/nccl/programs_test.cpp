@@ -29,17 +29,17 @@ class GpuPrograms : public SmallRun {
 
 TEST_F(GpuPrograms, TrainAndResumeAsOnCpus) {
   use_gpus(0);
-  expect_success(trained(2, "cpus", {kShort, kSplit}));
-  expect_success(trained(4, "both", {kShort, kSplit, "--stop-at=2"}));
+  expect_success(run_train(2, "cpus", {kShort, kSplit}));
+  expect_success(run_train(4, "both", {kShort, kSplit, "--stop-at=2"}));
   use_gpus(4);
-  const Outcome on_gpus = trained(4, "gpus", {kShort, kSplit});
+  const Outcome on_gpus = run_train(4, "gpus", {kShort, kSplit});
   expect_success(on_gpus);
   EXPECT_EQ(on_gpus.count("devices    4 ranks on 4 GPUs: emulated GPU, 12.0 GiB each; NCCL "), 1u)
       << on_gpus.output;
   expect_near(losses("gpus"), losses("cpus"));
-  expect_success(trained(2, "both", {kShort, kSplit, "--stop-at=4"}));
+  expect_success(run_train(2, "both", {kShort, kSplit, "--stop-at=4"}));
   use_gpus(0);
-  expect_success(trained(2, "both", {kShort}));
+  expect_success(run_train(2, "both", {kShort}));
   expect_near(losses("both"), losses("cpus"));
 }
 
@@ -61,10 +61,10 @@ class GpuProgramsWithAFault : public GpuPrograms, public testing::WithParamInter
 // The others would report a lost peer.
 TEST_P(GpuProgramsWithAFault, TellTheCauseAndEnd) {
   use_gpus(4);
-  expect_success(trained(2, "run", {kShort, kSplit, "--stop-at=2"}));
+  expect_success(run_train(2, "run", {kShort, kSplit, "--stop-at=2"}));
   const auto [rank, call] = GetParam();
   set("TESSERA_EMULATOR_NCCL_FAULT", fmt::format("{}:{}", rank, call));
-  const Outcome outcome = trained(2, "run", {kShort, kSplit});
+  const Outcome outcome = run_train(2, "run", {kShort, kSplit});
   SCOPED_TRACE(outcome.output);
   EXPECT_FALSE(outcome.timed_out()) << "it hung";
   EXPECT_NE(outcome.exit_code, 0);
@@ -95,7 +95,7 @@ TEST_F(GpuPrograms, EndWhereARankIsKilled) {
   use_gpus(0);
   const std::string newest = checkpoints("run").back();
   const std::string stop = fmt::format("--stop-at={}", std::stoul(newest.substr(5)) + 1);
-  expect_success(trained(2, "run", {"train.steps=1000000", kSplit, stop}));
+  expect_success(run_train(2, "run", {"train.steps=1000000", kSplit, stop}));
 }
 
 }  // namespace
