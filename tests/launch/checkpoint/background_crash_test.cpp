@@ -17,17 +17,17 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// Saves the test model in the background on four tensor ranks, while it changes.
+/// Saves the test model in the background on four tensor ranks, while its tensors change.
 void save_in_background(const fs::path& run_dir, int64_t step, int64_t version, int keep,
                         int watched_rank = 0, const SaveObserver& observer = {}) {
   run_thread_ranks(4, [&](Communicator& world) {
-    const Holding holding = hold(test_model(), world.rank(), 4, version);
-    SaveRequest request = request_for(run_dir, step, holding);
+    const RankTensors own = rank_tensors(test_model(), world.rank(), 4, version);
+    SaveRequest request = request_for(run_dir, step, own);
     request.keep = keep;
     if (world.rank() == watched_rank) request.observer = observer;
     BackgroundSave save(world);
     save.begin(request);
-    for (const LocalTensor& tensor : holding.tensors) {
+    for (const LocalTensor& tensor : own.tensors) {
       if (tensor.data.numel() > 0) set_value(tensor.data, 0, 1);
     }
     while (!save.poll()) sched_yield();
@@ -44,7 +44,7 @@ const Death kDeaths[] = {{"after_create", 0},  {"after_copy", 1},      {"during_
                          {"before_rename", 0}, {"after_rename", 0},    {"during_prune", 0},
                          {"after_prune", 0}};
 
-TEST(CheckpointBackgroundCrash, AKilledSaveLeavesAWholeCheckpointAndTheNextSaveCleansUp) {
+TEST(CheckpointBackgroundCrash, RecoversFromKilledSave) {
   for (const auto& [point, rank] : kDeaths) {
     SCOPED_TRACE(point);
     TestFolder run;
@@ -68,7 +68,7 @@ TEST(CheckpointBackgroundCrash, AKilledSaveLeavesAWholeCheckpointAndTheNextSaveC
   }
 }
 
-TEST(CheckpointBackgroundCrash, AKilledReplacementLeavesTheOldOrTheNewCheckpoint) {
+TEST(CheckpointBackgroundCrash, KilledReplacementLeavesOldOrNewCheckpoint) {
   for (const auto& [point, rank] : kDeaths) {
     SCOPED_TRACE(point);
     TestFolder run;
@@ -80,7 +80,8 @@ TEST(CheckpointBackgroundCrash, AKilledReplacementLeavesTheOldOrTheNewCheckpoint
   }
 }
 
-/// The message of the Error that saving step 2 in the background throws, and what the folder holds.
+/// Saves step 2 in the background. Returns the message of its Error, the names in the folder, and
+/// whether step 1 is intact.
 std::string failing_save(const fs::path& run_dir) {
   std::string text = error_of([&] { save_in_background(run_dir, 2, 20, 0); }) + " | ";
   for (const std::string& name : names_in(checkpoints_folder(run_dir))) text += name + " ";
@@ -89,8 +90,8 @@ std::string failing_save(const fs::path& run_dir) {
                      : "| damaged");
 }
 
-// A limit on the size of a file makes write fail in its middle, as a full disk does.
-TEST(CheckpointBackgroundCrash, AWriteThatFailsNamesTheFileAndTheReason) {
+// With a file size limit, write() fails partway, as on a full disk.
+TEST(CheckpointBackgroundCrash, FailedWriteNamesFileAndReason) {
   TestFolder run;
   save_on_threads(run.path(), 1, 2, 1);
   for (const rlim_t bytes : {200, 1500}) {
@@ -107,7 +108,7 @@ TEST(CheckpointBackgroundCrash, AWriteThatFailsNamesTheFileAndTheReason) {
   }
 }
 
-TEST(CheckpointBackgroundCrash, AFullDiskLeavesTheEarlierCheckpoint) {
+TEST(CheckpointBackgroundCrash, FullDiskKeepsEarlierCheckpoint) {
   TestFolder run;
   const std::string text = text_from_child([&]() -> std::string {
     const bool mounted = unshare(CLONE_NEWNS) == 0 &&
@@ -122,8 +123,8 @@ TEST(CheckpointBackgroundCrash, AFullDiskLeavesTheEarlierCheckpoint) {
               AllOf(HasSubstr("No space left on device"), HasSubstr("| step_00000001 | whole")));
 }
 
-// The folder is gone when the files are to be written, as where a user has cleaned up.
-TEST(CheckpointBackgroundCrash, AFolderThatIsTakenAwayIsAnError) {
+// Somebody deletes the folder before the files are written.
+TEST(CheckpointBackgroundCrash, ReportsRemovedFolder) {
   TestFolder run;
   const fs::path folder = checkpoints_folder(run.path());
   const std::string error = error_of([&] {

@@ -31,14 +31,14 @@ std::map<std::string, std::string> files_in(const fs::path& folder) {
   return files;
 }
 
-/// What training does to the tensors while they are written.
-void change(const Holding& holding) {
-  for (const LocalTensor& tensor : holding.tensors) {
+/// Changes all tensors, as training does while they are being written.
+void change(const RankTensors& own) {
+  for (const LocalTensor& tensor : own.tensors) {
     for (int64_t i = 0; i < tensor.data.numel(); ++i) set_value(tensor.data, i, 1);
   }
 }
 
-/// As a run does between its steps.
+/// Polls like a training run between its steps.
 SavedCheckpoint poll_until_saved(BackgroundSave& save) {
   while (true) {
     if (const auto saved = save.poll()) return *saved;
@@ -46,7 +46,7 @@ SavedCheckpoint poll_until_saved(BackgroundSave& save) {
   }
 }
 
-/// Holds up whoever comes to a point until it is opened.
+/// Blocks the save at a point until open() is called.
 class Gate {
  public:
   explicit Gate(std::string at) : at_(std::move(at)), opened_(opening_.get_future().share()) {}
@@ -79,7 +79,7 @@ class CheckpointBackground : public testing::TestWithParam<BackgroundLayout> {
   TestFolder run_;
 };
 
-TEST_P(CheckpointBackground, SavesTheBitsOfAForegroundSaveAlthoughTheTensorsChange) {
+TEST_P(CheckpointBackground, MatchesForegroundSaveWhileTensorsChange) {
   const TestFolder other;
   const auto [tensor, data] = GetParam();
   for (const bool polls : {true, false}) {
@@ -87,13 +87,13 @@ TEST_P(CheckpointBackground, SavesTheBitsOfAForegroundSaveAlthoughTheTensorsChan
     std::vector<size_t> copy_bytes;
     run_thread_ranks(ranks(), [&, tensor_ranks = tensor](Communicator& world) {
       BackgroundSave save(world);
-      if (polls) save.reserve(100, kCpu);  // too little
-      for (const int64_t step : {3, 4}) {  // into the same copies
-        const Holding holding = hold(test_model(), world.rank(), tensor_ranks, step);
-        SaveRequest request = request_for(run_.path(), step, holding);
+      if (polls) save.reserve(100, kCpu);  // too small
+      for (const int64_t step : {3, 4}) {  // reuses the same copies
+        const RankTensors own = rank_tensors(test_model(), world.rank(), tensor_ranks, step);
+        SaveRequest request = request_for(run_.path(), step, own);
         save.begin(request);
         request = {};
-        change(holding);
+        change(own);
         EXPECT_TRUE(save.pending());
         const SavedCheckpoint saved = polls ? poll_until_saved(save) : save.finish();
         EXPECT_FALSE(save.pending());
@@ -109,9 +109,9 @@ TEST_P(CheckpointBackground, SavesTheBitsOfAForegroundSaveAlthoughTheTensorsChan
       const fs::path expected = save_on_threads(other.path(), step, tensor, data, step);
       EXPECT_EQ(files_in(checkpoints_folder(run_.path()) / step_name(step)), files_in(expected));
     }
-    // Each slice once: on all ranks together, what one that is alone copies.
+    // Each slice is copied once: all ranks together copy as much as a single rank does.
     size_t most = 0;
-    for (const LocalTensor& local : hold(test_model(), 0, 1).tensors)
+    for (const LocalTensor& local : rank_tensors(test_model(), 0, 1).tensors)
       most += local.data.bytes() + 64;
     for (const size_t bytes : copy_bytes) EXPECT_LE(bytes, most);
   }
@@ -126,14 +126,14 @@ INSTANTIATE_TEST_SUITE_P(Layouts, CheckpointBackground,
                                               instance.param.data);
                          });
 
-// The slice that is held up is of rank 2 alone; the others have long written.
-TEST(CheckpointBackgroundOrder, NoRankPublishesBeforeAllHaveWritten) {
+// Only rank 2 is blocked; the others finish writing long before.
+TEST(CheckpointBackgroundOrder, PublishesOnlyAfterAllRanksHaveWritten) {
   TestFolder run;
   save_on_threads(run.path(), 1, 4, 1);
   Gate gate("after_data");
   run_thread_ranks(4, [&](Communicator& world) {
-    const Holding holding = hold(test_model(), world.rank(), 4, 5);
-    SaveRequest request = request_for(run.path(), 2, holding);
+    const RankTensors own = rank_tensors(test_model(), world.rank(), 4, 5);
+    SaveRequest request = request_for(run.path(), 2, own);
     if (world.rank() == 2) request.observer = gate.observer();
     BackgroundSave save(world);
     save.begin(request);
@@ -149,12 +149,12 @@ TEST(CheckpointBackgroundOrder, NoRankPublishesBeforeAllHaveWritten) {
   });
 }
 
-TEST(CheckpointBackgroundOrder, ASecondSaveHasToWaitForTheFirst) {
+TEST(CheckpointBackgroundOrder, RejectsSecondSaveBeforeFirstFinishes) {
   TestFolder run;
   Gate gate("before_manifest");
   run_thread_ranks(2, [&](Communicator& world) {
-    const Holding first = hold(test_model(), world.rank(), 2, 5);
-    const Holding second = hold(test_model(), world.rank(), 2, 6);
+    const RankTensors first = rank_tensors(test_model(), world.rank(), 2, 5);
+    const RankTensors second = rank_tensors(test_model(), world.rank(), 2, 6);
     SaveRequest request = request_for(run.path(), 1, first);
     if (world.rank() == 0) request.observer = gate.observer();
     BackgroundSave save(world);
@@ -172,13 +172,13 @@ TEST(CheckpointBackgroundOrder, ASecondSaveHasToWaitForTheFirst) {
   });
 }
 
-TEST(CheckpointBackgroundOrder, OldOnesArePrunedAndWhatCanNotBeIsAWarning) {
+TEST(CheckpointBackgroundOrder, PrunesOldCheckpointsAndWarnsOnFailure) {
   TestFolder run;
   for (const int64_t step : {1, 2, 3}) save_on_threads(run.path(), step, 2, 1);
   for (const bool fails : {false, true}) {
     run_thread_ranks(2, [&](Communicator& world) {
-      const Holding holding = hold(test_model(), world.rank(), 2);
-      SaveRequest request = request_for(run.path(), fails ? 5 : 4, holding);
+      const RankTensors own = rank_tensors(test_model(), world.rank(), 2);
+      SaveRequest request = request_for(run.path(), fails ? 5 : 4, own);
       request.keep = 2;
       if (fails) request.observer = thrower("during_prune");
       BackgroundSave save(world);
@@ -198,7 +198,7 @@ struct Failure {
 
 class CheckpointBackgroundFailure : public testing::TestWithParam<Failure> {};
 
-TEST_P(CheckpointBackgroundFailure, IsTheSameErrorOnAllRanksAndTheNextSaveGoesWell) {
+TEST_P(CheckpointBackgroundFailure, ThrowsSameErrorOnAllRanksAndAllowsNextSave) {
   const auto [point, failing] = GetParam();
   for (const bool polls : {true, false}) {
     TestFolder run;
@@ -206,9 +206,9 @@ TEST_P(CheckpointBackgroundFailure, IsTheSameErrorOnAllRanksAndTheNextSaveGoesWe
     save_on_threads(run.path(), 1, 2, 1);
     std::vector<std::string> errors(4);
     run_thread_ranks(4, [&, at = std::string(point), rank = failing](Communicator& world) {
-      const Holding holding = hold(test_model(), world.rank(), 4);
+      const RankTensors own = rank_tensors(test_model(), world.rank(), 4);
       BackgroundSave save(world);
-      SaveRequest request = request_for(run.path(), 2, holding);
+      SaveRequest request = request_for(run.path(), 2, own);
       if (world.rank() == rank) request.observer = thrower(at);
       errors[static_cast<size_t>(world.rank())] = error_of([&] {
         save.begin(request);
@@ -219,7 +219,7 @@ TEST_P(CheckpointBackgroundFailure, IsTheSameErrorOnAllRanksAndTheNextSaveGoesWe
       EXPECT_THAT(names_in(folder), ElementsAre("step_00000001"));
       EXPECT_TRUE(verify_checkpoint(folder / step_name(1)).whole());
       world.barrier();
-      save.begin(request_for(run.path(), 2, holding));
+      save.begin(request_for(run.path(), 2, own));
       poll_until_saved(save);
       expect_piece(folder / step_name(2), world.rank(), 4);
     });
@@ -237,8 +237,8 @@ INSTANTIATE_TEST_SUITE_P(Points, CheckpointBackgroundFailure,
                                          Failure{"after_manifest", 0}, Failure{"before_rename", 0}),
                          [](const auto& instance) { return std::string(instance.param.point); });
 
-// Its name may not be on the disk, but the checkpoint is there.
-TEST(CheckpointBackgroundError, WhatFailsBehindTheNameSaysThatItIsThere) {
+// The checkpoint is complete, although its new name may not have reached the disk.
+TEST(CheckpointBackgroundError, FailureAfterRenameReportsCompleteCheckpoint) {
   for (const bool background : {true, false}) {
     for (const int64_t replaced : {0, 1}) {
       TestFolder run;
@@ -247,8 +247,8 @@ TEST(CheckpointBackgroundError, WhatFailsBehindTheNameSaysThatItIsThere) {
       const int64_t step = 2 - replaced;
       std::vector<std::string> errors(4);
       run_thread_ranks(4, [&](Communicator& world) {
-        const Holding holding = hold(test_model(), world.rank(), 4, 20);
-        SaveRequest request = request_for(run.path(), step, holding);
+        const RankTensors own = rank_tensors(test_model(), world.rank(), 4, 20);
+        SaveRequest request = request_for(run.path(), step, own);
         request.keep = 1;
         if (world.rank() == 0) request.observer = thrower("after_rename");
         errors[static_cast<size_t>(world.rank())] = error_of([&] {
@@ -273,7 +273,7 @@ TEST(CheckpointBackgroundError, WhatFailsBehindTheNameSaysThatItIsThere) {
 }
 
 // A folder in which something is mounted cannot be deleted.
-TEST(CheckpointBackgroundError, AReplacedCheckpointThatStaysIsAWarning) {
+TEST(CheckpointBackgroundError, WarnsWhenReplacedCheckpointCannotBeDeleted) {
   TestFolder run;
   const fs::path folder = checkpoints_folder(run.path());
   save_alone(run.path(), 1, 10);
@@ -295,12 +295,12 @@ TEST(CheckpointBackgroundError, AReplacedCheckpointThatStaysIsAWarning) {
   expect_piece(folder / step_name(1), 0, 1, 20);
 }
 
-TEST(CheckpointBackgroundError, AnyExceptionIsOne) {
+TEST(CheckpointBackgroundError, ReportsAnyException) {
   TestFolder run;
-  const Holding holding = hold(test_model(), 0, 1);
+  const RankTensors own = rank_tensors(test_model(), 0, 1);
   const auto self = make_self_communicator();
   BackgroundSave save(*self);
-  SaveRequest request = request_for(run.path(), 1, holding);
+  SaveRequest request = request_for(run.path(), 1, own);
   request.observer = [](const char* point) {
     if (point == std::string("after_data")) throw std::bad_alloc();
   };
@@ -310,15 +310,15 @@ TEST(CheckpointBackgroundError, AnyExceptionIsOne) {
   EXPECT_THAT(names_in(checkpoints_folder(run.path())), IsEmpty());
 }
 
-// As where another error ends the run on one rank.
-TEST(CheckpointBackgroundError, WhatNobodyFinishesIsNoCheckpointAndTheNextSaveCleansUp) {
+// The save object is destroyed, as when another error ends the run.
+TEST(CheckpointBackgroundError, UnfinishedSaveLeavesNoCheckpoint) {
   TestFolder run;
   save_alone(run.path(), 1);
-  const Holding holding = hold(test_model(), 0, 1);
+  const RankTensors own = rank_tensors(test_model(), 0, 1);
   const auto self = make_self_communicator();
   {
     Gate gate("during_data");
-    SaveRequest request = request_for(run.path(), 2, holding);
+    SaveRequest request = request_for(run.path(), 2, own);
     request.observer = gate.observer();
     BackgroundSave save(*self);
     save.begin(request);
@@ -331,23 +331,23 @@ TEST(CheckpointBackgroundError, WhatNobodyFinishesIsNoCheckpointAndTheNextSaveCl
               ElementsAre("step_00000001", "step_00000003"));
 }
 
-TEST(CheckpointBackgroundError, RanksThatDisagreeWriteNothing) {
+TEST(CheckpointBackgroundError, WritesNothingWhenRanksDisagree) {
   TestFolder run;
   std::vector<std::string> errors(2);
   run_thread_ranks(2, [&](Communicator& world) {
     auto model = test_model();
     if (world.rank() == 1) model[0].shape = {8, 5};
-    const Holding holding = hold(model, world.rank(), 2);
+    const RankTensors own = rank_tensors(model, world.rank(), 2);
     BackgroundSave save(world);
     errors[static_cast<size_t>(world.rank())] =
-        error_of([&] { save.begin(request_for(run.path(), 1, holding)); });
+        error_of([&] { save.begin(request_for(run.path(), 1, own)); });
     EXPECT_FALSE(save.pending());
   });
   EXPECT_THAT(errors, Each(AllOf(HasSubstr("was not saved: "), HasSubstr("embed.weight"))));
   EXPECT_FALSE(fs::exists(checkpoints_folder(run.path())));
 }
 
-TEST(LargestShare, IsThatOfTheRuleThatPlansASave) {
+TEST(LargestShare, AssignsLargestTensorsFirst) {
   EXPECT_EQ(largest_share({5, 4, 3, 3}, 1), 15);
   EXPECT_EQ(largest_share({3, 5, 3, 4}, 2), 8);  // 5 and 3, 4 and 3
   EXPECT_EQ(largest_share({5}, 4), 5);

@@ -30,7 +30,7 @@ std::vector<int64_t> indices_of(const std::vector<Box>& boxes, const Shape& glob
   return all;
 }
 
-TEST(BoxesOfRun, AreEveryRunOfEveryBoxInItsOrder) {
+TEST(BoxesOfRun, CoverEveryRunInOrder) {
   const std::pair<Box, Shape> cases[] = {{{{}, {}}, {}},
                                          {{{2}, {5}}, {9}},
                                          {{{1, 2}, {4, 3}}, {6, 7}},
@@ -65,10 +65,10 @@ TEST(BoxesOfRun, AreAsFewAsPossible) {
               HasSubstr("the box [0:10, 8:12] has no elements [0, 41): it has 40"));
 }
 
-/// A rank's pieces where data ranks share each shard: a run of its elements, as boxes.
-std::vector<LocalTensor> runs_of(const Holding& holding, int data_rank, int data_ranks) {
+/// A rank's pieces if data ranks divide each shard: a run of its elements, as boxes.
+std::vector<LocalTensor> runs_of(const RankTensors& own, int data_rank, int data_ranks) {
   std::vector<LocalTensor> pieces;
-  for (const LocalTensor& local : holding.tensors) {
+  for (const LocalTensor& local : own.tensors) {
     const int64_t n = local.data.numel();
     int64_t begin = n * data_rank / data_ranks;
     for (const Box& box : boxes_of_run(local.box, {begin, n * (data_rank + 1) / data_ranks})) {
@@ -83,15 +83,15 @@ std::vector<LocalTensor> runs_of(const Holding& holding, int data_rank, int data
   return pieces;
 }
 
-TEST(CheckpointPieces, RunsOfShardsLoadOnAnyLayout) {
+TEST(CheckpointPieces, LoadOnAnyLayout) {
   TestFolder run;
   int64_t step = 0;
   for (const auto& [tensor_ranks, data_ranks] : {std::pair(1, 2), {2, 3}, {3, 2}, {1, 7}}) {
     ++step;
     run_thread_ranks(tensor_ranks * data_ranks, [&](Communicator& world) {
-      const Holding holding = hold(test_model(), world.rank(), tensor_ranks);
-      SaveRequest request = request_for(run.path(), step, holding);
-      request.tensors = runs_of(holding, world.rank() / tensor_ranks, data_ranks);
+      const RankTensors own = rank_tensors(test_model(), world.rank(), tensor_ranks);
+      SaveRequest request = request_for(run.path(), step, own);
+      request.tensors = runs_of(own, world.rank() / tensor_ranks, data_ranks);
       save_checkpoint(request, world);
     });
     const auto folder = newest_intact_checkpoint(run.path(), {}).value();
@@ -102,12 +102,12 @@ TEST(CheckpointPieces, RunsOfShardsLoadOnAnyLayout) {
   }
 }
 
-TEST(CheckpointPieces, SeveralInOneFileAreNamedByTheirBoxes) {
+TEST(CheckpointPieces, AreNamedByTheirBoxes) {
   TestFolder run;
   run_thread_ranks(2, [&](Communicator& world) {
-    const Holding holding = hold(test_model(), 0, 1);
-    SaveRequest request = request_for(run.path(), 1, holding);
-    request.tensors = runs_of(holding, world.rank(), 2);
+    const RankTensors own = rank_tensors(test_model(), 0, 1);
+    SaveRequest request = request_for(run.path(), 1, own);
+    request.tensors = runs_of(own, world.rank(), 2);
     save_checkpoint(request, world);
   });
   const Manifest manifest = read_manifest(newest_intact_checkpoint(run.path(), {}).value());
@@ -120,7 +120,7 @@ TEST(CheckpointPieces, SeveralInOneFileAreNamedByTheirBoxes) {
   }
 }
 
-TEST(CheckpointPieces, AnyBoxCanBeRead) {
+TEST(CheckpointPieces, ReadAnyBox) {
   TestFolder run;
   Checkpoint checkpoint = Checkpoint::open(save_on_threads(run.path(), 1, 3, 1));
   const GlobalTensor tensor = test_model()[0];
@@ -141,10 +141,10 @@ TEST(CheckpointPieces, AnyBoxCanBeRead) {
               HasSubstr("but (8, 5) here"));
 }
 
-TEST(CheckpointPieces, ABoxOutsideOfItsTensorIsNamed) {
+TEST(CheckpointPieces, RejectBoxOutsideTensor) {
   TestFolder run;
-  const Holding holding = hold(test_model(), 0, 1);
-  SaveRequest request = request_for(run.path(), 1, holding);
+  const RankTensors own = rank_tensors(test_model(), 0, 1);
+  SaveRequest request = request_for(run.path(), 1, own);
   request.tensors[0].box.offset.set(0, 1);
   const auto self = make_self_communicator();
   EXPECT_THAT(

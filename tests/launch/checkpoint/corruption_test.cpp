@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 class CheckpointCorruption : public ::testing::Test {
  protected:
-  // Reads every tensor and attachment; throws if anything is wrong with one of them.
+  // Reads every tensor and attachment. Throws if one is damaged.
   static void read_all(const fs::path& step_folder) {
     Checkpoint checkpoint = Checkpoint::open(step_folder);
     for (const auto& item : checkpoint.manifest().attachments) checkpoint.attachment(item.first);
@@ -30,7 +30,7 @@ class CheckpointCorruption : public ::testing::Test {
   fs::path step_ = save_on_threads(run_.path(), 5, 2, 1);
 };
 
-TEST_F(CheckpointCorruption, EveryChangedByteOfEveryFileIsFound) {
+TEST_F(CheckpointCorruption, DetectsEveryChangedByte) {
   for (const std::string& name : names_in(step_)) {
     const std::string good = read_text(step_ / name);
     for (size_t i = 0; i < good.size(); i += name == kManifestName ? 7 : 1) {
@@ -43,7 +43,7 @@ TEST_F(CheckpointCorruption, EveryChangedByteOfEveryFileIsFound) {
   EXPECT_TRUE(verify_checkpoint(step_).whole());
 }
 
-TEST_F(CheckpointCorruption, EveryTruncationIsFound) {
+TEST_F(CheckpointCorruption, DetectsEveryTruncation) {
   for (const std::string& name : names_in(step_)) {
     const std::string good = read_text(step_ / name);
     for (size_t length = good.size(); length-- > 0;) {
@@ -56,7 +56,7 @@ TEST_F(CheckpointCorruption, EveryTruncationIsFound) {
   }
 }
 
-TEST_F(CheckpointCorruption, TheReportSaysWhichFileAndWhatIsWrong) {
+TEST_F(CheckpointCorruption, ReportsFilesAndDamage) {
   const fs::path file = step_ / "model_00001.safetensors";
   std::string bad = read_text(file);
   bad.back() = static_cast<char>(bad.back() ^ 1);
@@ -74,13 +74,13 @@ TEST_F(CheckpointCorruption, TheReportSaysWhichFileAndWhatIsWrong) {
   EXPECT_THAT(to_string(report), HasSubstr("step_00000005: damaged: cannot"));
 }
 
-TEST_F(CheckpointCorruption, AFolderUnderTheNameOfAnotherStepIsNotWhole) {
+TEST_F(CheckpointCorruption, DetectsFolderNamedForDifferentStep) {
   fs::rename(step_, step_.parent_path() / step_name(6));
   EXPECT_THAT(verify_checkpoint(step_.parent_path() / step_name(6)).problems,
               ElementsAre(HasSubstr("has the manifest of step 5")));
 }
 
-TEST_F(CheckpointCorruption, TheNewestWholeOneIsFoundAndTheOthersAreReported) {
+TEST_F(CheckpointCorruption, FindsNewestIntactCheckpointAndReportsOthers) {
   const auto newest = save_alone(run_.path(), 7).path;
   const auto second = save_alone(run_.path(), 6).path;
   fs::resize_file(newest / "model_00000.safetensors", 100);
@@ -115,7 +115,7 @@ void run_verify(const std::string& path) {
   app.parse(3, arguments);
 }
 
-TEST_F(CheckpointCorruption, TheVerifyCommandPrintsALineForEachAndThrowsIfOneIsBad) {
+TEST_F(CheckpointCorruption, VerifyCommandListsCheckpointsAndThrowsOnDamage) {
   save_alone(run_.path(), 6);
   ::testing::internal::CaptureStdout();
   run_verify(run_.path().string() + "/");

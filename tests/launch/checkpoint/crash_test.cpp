@@ -22,7 +22,7 @@ const char* const kPoints[] = {"after_create",    "during_data",    "after_data"
                                "before_manifest", "after_manifest", "before_rename",
                                "after_rename",    "during_prune",   "after_prune"};
 
-TEST(CheckpointCrash, AKilledSaveLeavesAWholeCheckpointAndTheNextSaveCleansUp) {
+TEST(CheckpointCrash, RecoversFromKilledSave) {
   for (const std::string point : kPoints) {
     TestFolder run;
     save_alone(run.path(), 1);
@@ -41,7 +41,7 @@ TEST(CheckpointCrash, AKilledSaveLeavesAWholeCheckpointAndTheNextSaveCleansUp) {
   }
 }
 
-TEST(CheckpointCrash, AKilledReplacementLeavesTheOldOrTheNewCheckpoint) {
+TEST(CheckpointCrash, KilledReplacementLeavesOldOrNewCheckpoint) {
   for (const std::string point : kPoints) {
     TestFolder run;
     save_alone(run.path(), 1, 10);
@@ -56,8 +56,8 @@ TEST(CheckpointCrash, AKilledReplacementLeavesTheOldOrTheNewCheckpoint) {
   }
 }
 
-// Where folders cannot be exchanged, the old one is hidden for a moment.
-TEST(CheckpointCrash, AReplacementInTwoStepsIsFoundBetweenThemAndRestored) {
+// If folders cannot be exchanged atomically, the old one is hidden for a moment.
+TEST(CheckpointCrash, RestoresCheckpointDuringTwoStepReplacement) {
   TestFolder run;
   const fs::path folder = checkpoints_folder(run.path());
   const auto prepare = [&] {
@@ -89,14 +89,14 @@ TEST(CheckpointCrash, AReplacementInTwoStepsIsFoundBetweenThemAndRestored) {
   expect_piece(folder / step_name(1), 0, 1, 20);
 }
 
-TEST(CheckpointCrash, ManyRanksThatAreKilledLeaveTheEarlierCheckpoint) {
+TEST(CheckpointCrash, KilledRanksLeaveEarlierCheckpoint) {
   for (const std::string point : {"during_data", "after_data", "before_rename"}) {
     TestFolder run;
     save_on_threads(run.path(), 1, 2, 1);
     const int status = in_child([&] {
       run_thread_ranks(4, [&](Communicator& world) {
-        const Holding holding = hold(test_model(), world.rank(), 2);
-        SaveRequest request = request_for(run.path(), 2, holding);
+        const RankTensors own = rank_tensors(test_model(), world.rank(), 2);
+        SaveRequest request = request_for(run.path(), 2, own);
         if (world.rank() == 3 || point == "before_rename") request.observer = killer(point);
         save_checkpoint(request, world);
       });
@@ -106,7 +106,7 @@ TEST(CheckpointCrash, ManyRanksThatAreKilledLeaveTheEarlierCheckpoint) {
   }
 }
 
-TEST(CheckpointCrash, AFailureOnOneRankIsTheSameErrorOnAllAndLeavesNothing) {
+TEST(CheckpointCrash, FailureOnOneRankThrowsSameErrorOnAllRanks) {
   for (const std::string point :
        {"during_data", "after_data", "before_manifest", "before_rename"}) {
     TestFolder run;
@@ -114,8 +114,8 @@ TEST(CheckpointCrash, AFailureOnOneRankIsTheSameErrorOnAllAndLeavesNothing) {
     std::vector<std::string> errors(4);
     const int failing = point == "during_data" || point == "after_data" ? 2 : 0;
     run_thread_ranks(4, [&](Communicator& world) {
-      const Holding holding = hold(test_model(), world.rank(), 4);
-      SaveRequest request = request_for(run.path(), 2, holding);
+      const RankTensors own = rank_tensors(test_model(), world.rank(), 4);
+      SaveRequest request = request_for(run.path(), 2, own);
       if (world.rank() == failing) request.observer = thrower(point);
       errors[static_cast<size_t>(world.rank())] =
           error_of([&] { save_checkpoint(request, world); });
@@ -130,7 +130,8 @@ TEST(CheckpointCrash, AFailureOnOneRankIsTheSameErrorOnAllAndLeavesNothing) {
   }
 }
 
-// The message of the Error that saving step 2 throws, and then what the run's folder holds.
+// Saves step 2. Returns the message of its Error, the names in the run's folder, and the newest
+// intact checkpoint.
 std::string failing_save(const fs::path& run_dir) {
   std::string text = error_of([&] { save_alone(run_dir, 2); }) + " | ";
   for (const std::string& name : names_in(checkpoints_folder(run_dir))) text += name + " ";
@@ -138,8 +139,8 @@ std::string failing_save(const fs::path& run_dir) {
   return text + "| newest " + (newest ? newest->filename().string() : "none");
 }
 
-// A limit on the size of a file makes write fail in its middle, as a full disk does.
-TEST(CheckpointCrash, AWriteThatFailsNamesTheFileAndTheReason) {
+// With a file size limit, write() fails partway, as on a full disk.
+TEST(CheckpointCrash, FailedWriteNamesFileAndReason) {
   TestFolder run;
   save_alone(run.path(), 1);
   for (const rlim_t bytes : {200, 1000}) {
@@ -157,7 +158,7 @@ TEST(CheckpointCrash, AWriteThatFailsNamesTheFileAndTheReason) {
   }
 }
 
-TEST(CheckpointCrash, AFullDiskLeavesTheEarlierCheckpoint) {
+TEST(CheckpointCrash, FullDiskKeepsEarlierCheckpoint) {
   TestFolder run;
   const std::string text = text_from_child([&]() -> std::string {
     const bool mounted = unshare(CLONE_NEWNS) == 0 &&
@@ -172,14 +173,14 @@ TEST(CheckpointCrash, AFullDiskLeavesTheEarlierCheckpoint) {
                           HasSubstr("| step_00000001 | newest step_00000001")));
 }
 
-TEST(CheckpointCrash, AFolderThatCanNotBeMadeIsNamed) {
+TEST(CheckpointCrash, NamesFolderThatCannotBeCreated) {
   TestFolder run;
   write_text(run.path() / "checkpoints", "in the way");
   EXPECT_THAT(error_of([&] { save_alone(run.path(), 1); }),
               AllOf(HasSubstr((run.path() / "checkpoints").string()), HasSubstr("cannot")));
 }
 
-TEST(CheckpointPrune, TheNewestWholeOnesStayAndDamagedOnesDoNotCount) {
+TEST(CheckpointPrune, KeepsNewestIntactCheckpoints) {
   TestFolder run;
   const fs::path folder = checkpoints_folder(run.path());
   for (const int64_t step : {1, 2, 3, 4, 9}) save_alone(run.path(), step);
@@ -188,7 +189,7 @@ TEST(CheckpointPrune, TheNewestWholeOnesStayAndDamagedOnesDoNotCount) {
   fs::create_directory(folder / ".step_00000001.other");
   fs::create_directory(folder / hidden_name(7, HiddenKind::temporary, "0123"));
   save_alone(run.path(), 5, 0, 2);
-  // 5 and 3 are whole; 9 is of an earlier course of the run, which went on from a step before it.
+  // 5 and 3 are intact. 9 comes from before the run was resumed at an earlier step.
   EXPECT_THAT(names_in(folder),
               ElementsAre(".step_00000001.other", "step_00000003", "step_00000004", "step_00000005",
                           "step_00000009", "step_1"));

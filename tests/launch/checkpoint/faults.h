@@ -11,16 +11,16 @@
 #include "core/error.h"
 #include "launch/checkpoint/save/publish.h"
 
-// Ways for a save to fail or to die.
+// Ways to make a save fail or die.
 
 namespace tessera::testing_checkpoint {
 
-/// Points from here on come when the new checkpoint has its name.
+/// Returns whether the new checkpoint has its final name at this point.
 inline bool is_published(const std::string& point) {
   return point == "after_rename" || point == "during_prune" || point == "after_prune";
 }
 
-/// Runs `body` in a child process; returns how that ended, as waitpid says.
+/// Runs `body` in a child process. Returns the status of waitpid().
 template <typename Body>
 int in_child(Body&& body) {
   const pid_t child = fork();
@@ -51,7 +51,7 @@ inline SaveObserver thrower(const std::string& at) {
   };
 }
 
-/// What `body` returns in a child process, whose limits and mounts are its own.
+/// Returns the result of `body`, run in a child process with its own limits and mounts.
 template <typename Body>
 std::string text_from_child(Body&& body) {
   int ends[2] = {};

@@ -35,7 +35,7 @@ inline void write_text(const fs::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-/// Changes one byte of a file in its place.
+/// Changes one byte of a file in place.
 inline void write_byte(const fs::path& path, size_t at, char byte) {
   std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
   file.seekp(static_cast<std::streamoff>(at)).put(byte);
@@ -43,7 +43,7 @@ inline void write_byte(const fs::path& path, size_t at, char byte) {
 
 using test::error_of;
 
-/// A global tensor of the test model, cut along `dim` over the tensor ranks.
+/// A global tensor of the test model, sharded along `dim` over the tensor ranks.
 struct GlobalTensor {
   std::string name;
   std::string kind;
@@ -52,8 +52,8 @@ struct GlobalTensor {
   int dim;
 };
 
-/// One of each sort: cut along dim 0, 1 of 2 and 1 of 3, replicated, without dims, in all dtypes
-/// that a run saves. No extent but one is divisible by 2 or 3.
+/// One tensor of each sort: sharded along dim 0, 1 of 2 and 1 of 3, replicated, and a scalar, in
+/// all dtypes that a run saves. Only one extent is divisible by 2 or 3.
 inline std::vector<GlobalTensor> test_model() {
   return {{"embed.weight", kModelKind, DType::f32, {7, 5}, 0},
           {"attn.qkv.weight", kModelKind, DType::f32, {3, 5, 4}, 1},
@@ -63,7 +63,7 @@ inline std::vector<GlobalTensor> test_model() {
           {"optimizer.count", kOptimizerKind, DType::i64, {}, Shard::kReplicated}};
 }
 
-/// A value that is exact in every dtype and differs between neighbours, tensors and `version`s.
+/// A value that is exact in every dtype and differs between neighbors, tensors and `version`s.
 inline int64_t value_at(const GlobalTensor& tensor, int64_t index, int64_t version) {
   return (index * 7 + static_cast<int64_t>(tensor.name.size()) * 3 + version) % 128;
 }
@@ -92,8 +92,8 @@ inline void set_value(Tensor tensor, int64_t index, int64_t value) {
   }
 }
 
-/// What tensor rank `rank` of `ranks` holds of `extent`: pieces of equal size, rounded up, so that
-/// the last may be smaller or empty, as with vocabularies.
+/// The shard of tensor rank `rank` of `ranks`. All shards have the same size, rounded up, so the
+/// last may be smaller or empty, as with vocabularies.
 inline Shard shard_of(const GlobalTensor& tensor, int rank, int ranks) {
   if (tensor.dim == Shard::kReplicated) return {};
   const int64_t extent = tensor.shape[tensor.dim];
@@ -116,26 +116,26 @@ void for_each_element(const Box& box, const Shape& global_shape, Body&& body) {
   }
 }
 
-/// The tensors that one rank holds, with their memory.
-struct Holding {
+/// The local tensors of one rank, with their memory.
+struct RankTensors {
   std::deque<OwnedTensor> memory;
   std::vector<LocalTensor> tensors;
 };
 
-/// World rank r is tensor rank r % tensor_ranks; the replicas follow each other.
-inline Holding hold(const std::vector<GlobalTensor>& model, int world_rank, int tensor_ranks,
-                    int64_t version = 0) {
-  Holding holding;
+/// The test model's tensors on one rank: world rank r is tensor rank r % tensor_ranks.
+inline RankTensors rank_tensors(const std::vector<GlobalTensor>& model, int world_rank,
+                                int tensor_ranks, int64_t version = 0) {
+  RankTensors own;
   for (const GlobalTensor& tensor : model) {
     const Shard shard = shard_of(tensor, world_rank % tensor_ranks, tensor_ranks);
     const Box box = box_of(shard, tensor.shape);
-    const Tensor data = holding.memory.emplace_back(box.shape, tensor.dtype).tensor;
+    const Tensor data = own.memory.emplace_back(box.shape, tensor.dtype).tensor;
     for_each_element(box, tensor.shape, [&](int64_t local, int64_t global) {
       set_value(data, local, value_at(tensor, global, version));
     });
-    holding.tensors.push_back({tensor.name, tensor.kind, tensor.shape, box, data});
+    own.tensors.push_back({tensor.name, tensor.kind, tensor.shape, box, data});
   }
-  return holding;
+  return own;
 }
 
 /// The attachment of the test model at a step.
@@ -143,14 +143,14 @@ inline std::string attachment_at(int64_t step) {
   return "{\"step\":" + std::to_string(step) + "}\n";
 }
 
-inline SaveRequest request_for(const fs::path& run_dir, int64_t step, const Holding& holding) {
+inline SaveRequest request_for(const fs::path& run_dir, int64_t step, const RankTensors& own) {
   SaveRequest request;
   request.run_dir = run_dir;
   request.step = step;
   request.samples = step * 8;
   request.model = {{"kind", "gpt"}, {"hidden_size", 5}};
   request.attachments = {{"tokenizer.json", attachment_at(step)}};
-  request.tensors = holding.tensors;
+  request.tensors = own.tensors;
   return request;
 }
 
@@ -158,8 +158,8 @@ inline SaveRequest request_for(const fs::path& run_dir, int64_t step, const Hold
 inline fs::path save_on_threads(const fs::path& run_dir, int64_t step, int tensor_ranks,
                                 int data_ranks, int64_t version = 0, int keep = 0) {
   run_thread_ranks(tensor_ranks * data_ranks, [&](Communicator& world) {
-    const Holding holding = hold(test_model(), world.rank(), tensor_ranks, version);
-    SaveRequest request = request_for(run_dir, step, holding);
+    const RankTensors own = rank_tensors(test_model(), world.rank(), tensor_ranks, version);
+    SaveRequest request = request_for(run_dir, step, own);
     request.keep = keep;
     save_checkpoint(request, world);
   });
@@ -169,16 +169,16 @@ inline fs::path save_on_threads(const fs::path& run_dir, int64_t step, int tenso
 /// Saves the test model on this thread alone.
 inline SavedCheckpoint save_alone(const fs::path& run_dir, int64_t step, int64_t version = 0,
                                   int keep = 0, const SaveObserver& observer = {}) {
-  const Holding holding = hold(test_model(), 0, 1, version);
-  SaveRequest request = request_for(run_dir, step, holding);
+  const RankTensors own = rank_tensors(test_model(), 0, 1, version);
+  SaveRequest request = request_for(run_dir, step, own);
   request.keep = keep;
   request.observer = observer;
   const auto self = make_self_communicator();
   return save_checkpoint(request, *self);
 }
 
-/// Expects that a checkpoint gives tensor rank `rank` of `ranks` its pieces of the test model, and
-/// the attachment.
+/// Expects that tensor rank `rank` of `ranks` reads its pieces of the test model and the attachment
+/// from a checkpoint.
 inline void expect_piece(const fs::path& step_folder, int rank, int ranks, int64_t version = 0) {
   Checkpoint checkpoint = Checkpoint::open(step_folder);
   EXPECT_EQ(checkpoint.attachment("tokenizer.json"), attachment_at(checkpoint.manifest().step));
@@ -198,7 +198,7 @@ inline void expect_piece(const fs::path& step_folder, int rank, int ranks, int64
   }
 }
 
-/// The names in a folder, in order.
+/// The names in a folder, sorted.
 inline std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
   for (const auto& item : fs::directory_iterator(folder)) {

@@ -25,7 +25,7 @@ Manifest small_manifest() {
   return manifest;
 }
 
-// The small manifest's text with one part replaced and the checksum made right again.
+// The small manifest's text with one part replaced and a valid checksum.
 std::string changed(const std::string& part, const std::string& replacement) {
   std::string text = manifest_text(small_manifest());
   const size_t at = text.find(part);
@@ -41,7 +41,7 @@ std::string error_of_change(const std::string& part, const std::string& replacem
   return error_of([&] { parse_manifest(text, "m.json"); });
 }
 
-TEST(Manifest, ComesBackAsItWas) {
+TEST(Manifest, RoundTrips) {
   const Manifest manifest = parse_manifest(manifest_text(small_manifest()), "m.json");
   EXPECT_EQ(manifest_text(manifest), manifest_text(small_manifest()));
   EXPECT_EQ(manifest.step, 100);
@@ -51,7 +51,7 @@ TEST(Manifest, ComesBackAsItWas) {
   EXPECT_EQ(manifest.tensors.at("w").slices[1].box, (Box{{3, 0}, {1, 2}}));
 }
 
-TEST(Manifest, HostileAttachmentsAreRefusedByName) {
+TEST(Manifest, RejectsHostileAttachments) {
   for (const char* name : {"../tokenizer.json", "manifest.json", ".json", "tokenizer.txt", ""}) {
     EXPECT_THAT(
         error_of_change("\"name\": \"tokenizer.json\"", "\"name\": \"" + std::string(name) + "\""),
@@ -63,7 +63,7 @@ TEST(Manifest, HostileAttachmentsAreRefusedByName) {
               HasSubstr("\"attachments\" must be a list"));
 }
 
-TEST(Manifest, EveryChangedByteAndEveryTruncationIsAnError) {
+TEST(Manifest, RejectsEveryChangedByteAndTruncation) {
   const std::string good = manifest_text(small_manifest());
   for (size_t i = 0; i < good.size(); ++i) {
     for (const int flip : {0x01, 0x20, 0x80}) {
@@ -75,14 +75,14 @@ TEST(Manifest, EveryChangedByteAndEveryTruncationIsAnError) {
   }
 }
 
-TEST(Manifest, ALaterFormatIsRefusedByName) {
+TEST(Manifest, RejectsLaterFormat) {
   const std::string error = error_of_change("\"format_version\": 1", "\"format_version\": 2");
   EXPECT_THAT(error, HasSubstr("m.json: \"format_version\" is 2"));
   EXPECT_THAT(error, HasSubstr("reads up to 1"));
   EXPECT_THAT(error, HasSubstr("later version"));
 }
 
-TEST(Manifest, HostileManifestsAreRefusedByName) {
+TEST(Manifest, RejectsHostileManifests) {
   for (const char* name : {"../model_00000.safetensors", "/etc/x.safetensors", ".safetensors",
                            "a/b.safetensors", "passwd", "a\\u0000.safetensors", ""}) {
     EXPECT_THAT(error_of_change("\"name\": \"model_00000.safetensors\"",
@@ -104,7 +104,7 @@ TEST(Manifest, HostileManifestsAreRefusedByName) {
               HasSubstr("\"model\" must be an object"));
 }
 
-TEST(Manifest, SlicesThatDoNotTileTheTensorAreRefused) {
+TEST(Manifest, RejectsSlicesThatDoNotTileTensor) {
   const auto error = [](const std::string& offset, const std::string& shape) {
     return error_of_change("\"offset\":[3,0],\"shape\":[1,2]",
                            "\"offset\":" + offset + ",\"shape\":" + shape);
@@ -118,8 +118,8 @@ TEST(Manifest, SlicesThatDoNotTileTheTensorAreRefused) {
   EXPECT_THAT(error("[3]", "[1]"), HasSubstr("not a piece"));
 }
 
-TEST(Box, GeneralTilingsAreAcceptedAndTheirVariationsAreNot) {
-  // A pinwheel: no straight cut goes through it.
+TEST(Box, AcceptsAnyTilingAndRejectsVariations) {
+  // A pinwheel, which no straight cut divides.
   const std::vector<Box> pinwheel = {
       {{0, 0}, {1, 2}}, {{0, 2}, {2, 1}}, {{2, 1}, {1, 2}}, {{1, 0}, {2, 1}}, {{1, 1}, {1, 1}}};
   EXPECT_NO_THROW(require_tiling(pinwheel, {3, 3}, "w"));

@@ -11,7 +11,7 @@ namespace {
 using test::expect_error;
 using test::SmallKind;
 
-/// What a model can be known by from its checkpoint.
+/// The model as its checkpoint describes it.
 ModelConfig without_training_keys(ModelConfig model) {
   model.dropout = model.attention_dropout = 0.0;
   model.init_stddev = ModelConfig{}.init_stddev;
@@ -25,7 +25,7 @@ void expect_round_trip(const ModelConfig& model) {
   EXPECT_EQ(model_from_json(json), without_training_keys(model)) << json;
 }
 
-TEST(ModelJson, EveryKindReadsBackEqual) {
+TEST(ModelJson, RoundTripsEveryKind) {
   const test::TestFolder folder;
   for (const SmallKind kind :
        {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::bert_pairs, SmallKind::bert_packed,
@@ -43,18 +43,18 @@ TEST(ModelJson, EveryKindReadsBackEqual) {
   }
 }
 
-TEST(ModelJson, WhatDoesNotChangeTheFunctionIsNotThere) {
+TEST(ModelJson, OmitsKeysThatDoNotChangeOutputs) {
   ModelConfig model;
   const Json json = architecture_json(model);
   model.dropout = 0.7;
   model.attention_dropout = 0.6;
   model.init_stddev = 0.5;
-  model.mlp_size = 4 * model.hidden_size;  // as 0 means
-  model.norm = NormPosition::pre;          // as GPT's is
+  model.mlp_size = 4 * model.hidden_size;  // the meaning of 0
+  model.norm = NormPosition::pre;          // GPT's default
   EXPECT_EQ(architecture_json(model), json);
 }
 
-TEST(ModelJson, WhatNoModelHasIsNamed) {
+TEST(ModelJson, NamesInvalidValues) {
   const auto error = [](const char* key, const Json& value,
                         std::initializer_list<const char*> facts) {
     SCOPED_TRACE(key);
@@ -79,7 +79,7 @@ TEST(ModelJson, WhatNoModelHasIsNamed) {
   error("num_head", 3, {"has a key 'num_head', which this version does not know"});
 }
 
-TEST(ModelJson, WhatEveryModelHasIsNamedIfItIsMissing) {
+TEST(ModelJson, NamesMissingKeys) {
   const Json model = architecture_json({});
   for (const auto& [key, value] : model.items()) {
     Json json = model;

@@ -34,10 +34,10 @@ TEST(CheckpointRoundTrip, AnyLayoutLoadsAnyLayout) {
   }
 }
 
-TEST(CheckpointRoundTrip, TheManifestKeepsWhatTheRunGave) {
+TEST(CheckpointRoundTrip, ManifestKeepsRunMetadata) {
   TestFolder run;
-  const Holding holding = hold(test_model(), 0, 1);
-  SaveRequest request = request_for(run.path(), 123456789012, holding);
+  const RankTensors own = rank_tensors(test_model(), 0, 1);
+  SaveRequest request = request_for(run.path(), 123456789012, own);
   request.extra = {{"seed", 7}, {"loss", 2.5}};
   const auto self = make_self_communicator();
   const auto saved = save_checkpoint(request, *self);
@@ -50,7 +50,7 @@ TEST(CheckpointRoundTrip, TheManifestKeepsWhatTheRunGave) {
   EXPECT_EQ(newest_intact_checkpoint(run.path(), {}), saved.path);
 }
 
-TEST(CheckpointSave, ReplicasAreWrittenOnceAndTheWorkIsSpread) {
+TEST(CheckpointSave, WritesReplicasOnceAndBalancesRanks) {
   TestFolder run;
   const auto folder = save_on_threads(run.path(), 1, 1, 3);
   const Manifest manifest = read_manifest(folder);
@@ -66,25 +66,25 @@ TEST(CheckpointSave, ReplicasAreWrittenOnceAndTheWorkIsSpread) {
   EXPECT_EQ(bytes_of_rank["_00002.safetensors"], 200);
 }
 
-TEST(CheckpointSave, OnlyRanksThatHoldSomethingWriteAFile) {
+TEST(CheckpointSave, OnlyRanksWithTensorsWriteFiles) {
   TestFolder run;
   run_thread_ranks(3, [&](Communicator& world) {
     const std::vector<GlobalTensor> model = {{"w", kModelKind, DType::f32, {2, 3}, 0}};
-    const Holding holding = hold(model, world.rank(), 3);
-    save_checkpoint(request_for(run.path(), 7, holding), world);
+    const RankTensors own = rank_tensors(model, world.rank(), 3);
+    save_checkpoint(request_for(run.path(), 7, own), world);
   });
   EXPECT_THAT(names_in(run.path() / "checkpoints" / "step_00000007"),
               ElementsAre("manifest.json", "model_00000.safetensors", "model_00001.safetensors",
                           "tokenizer.json"));
 }
 
-// Runs a save on two ranks, whose tensors `change` may spoil; returns the error that both throw.
+// Saves on two ranks, whose requests `change` may corrupt. Returns the error that both throw.
 std::string error_of_save(const fs::path& run_dir,
                           const std::function<void(int, SaveRequest&)>& change) {
   std::string errors[2];
   run_thread_ranks(2, [&](Communicator& world) {
-    const Holding holding = hold(test_model(), world.rank(), 2);
-    SaveRequest request = request_for(run_dir, 1, holding);
+    const RankTensors own = rank_tensors(test_model(), world.rank(), 2);
+    SaveRequest request = request_for(run_dir, 1, own);
     change(world.rank(), request);
     errors[world.rank()] = error_of([&] { save_checkpoint(request, world); });
   });
@@ -93,7 +93,7 @@ std::string error_of_save(const fs::path& run_dir,
   return errors[0];
 }
 
-TEST(CheckpointSave, RanksThatDoNotFitTogetherAllThrowTheSameError) {
+TEST(CheckpointSave, MismatchedRanksAllThrowSameError) {
   TestFolder run;
   const auto error = [&](const std::function<void(LocalTensor&)>& change) {
     return error_of_save(run.path(), [&](int rank, SaveRequest& request) {
@@ -125,7 +125,7 @@ TEST(CheckpointSave, RanksThatDoNotFitTogetherAllThrowTheSameError) {
   EXPECT_THAT(error([&](LocalTensor& local) { local.name = "\xff"; }), HasSubstr("UTF-8"));
 }
 
-TEST(CheckpointRead, ErrorsNameTheTensorAndBothShapes) {
+TEST(CheckpointRead, ErrorsNameTensorAndBothShapes) {
   TestFolder run;
   Checkpoint checkpoint = Checkpoint::open(save_alone(run.path(), 3).path);
   const OwnedTensor out({7, 5}, DType::f32);
@@ -148,7 +148,7 @@ TEST(CheckpointRead, ErrorsNameTheTensorAndBothShapes) {
               AllOf(HasSubstr("stored as fp32"), HasSubstr("not as int32")));
 }
 
-TEST(CheckpointRead, Bf16CanBeReadAsFp32) {
+TEST(CheckpointRead, ReadsBf16AsFp32) {
   TestFolder run;
   const GlobalTensor tensor = test_model()[2];
   ASSERT_EQ(tensor.dtype, DType::bf16);
@@ -161,7 +161,7 @@ TEST(CheckpointRead, Bf16CanBeReadAsFp32) {
   }
 }
 
-TEST(CheckpointFind, AUsersPathMeansAStep) {
+TEST(CheckpointFind, ResolvesPathToStep) {
   TestFolder run;
   EXPECT_EQ(newest_intact_checkpoint(run.path(), {}), std::nullopt);
   EXPECT_THAT(error_of([&] { resolve_checkpoint(run.path()); }), HasSubstr("no intact checkpoint"));
@@ -180,7 +180,7 @@ TEST(CheckpointFind, AUsersPathMeansAStep) {
   EXPECT_THAT(found, ElementsAre(newer, newer, newer));
 }
 
-TEST(CheckpointFind, AStepsPathEndsInItsName) {
+TEST(CheckpointFind, NormalizesStepPaths) {
   TestFolder run;
   const fs::path step = save_alone(run.path(), 9).path;
   for (const fs::path& path : {step / "", step / ".", step / "./", step / "../step_00000009/"}) {
@@ -192,7 +192,7 @@ TEST(CheckpointFind, AStepsPathEndsInItsName) {
   EXPECT_TRUE(fs::equivalent(resolve_checkpoint(step / ".."), step));
 }
 
-TEST(CheckpointModel, EveryDifferenceIsNamedWithBothValues) {
+TEST(CheckpointModel, NamesEveryDifferenceWithBothValues) {
   const Json saved = {{"kind", "gpt"}, {"hidden_size", 768}, {"rope", {{"base", 1e4}}}};
   EXPECT_NO_THROW(check_same_model(saved, saved, "step", ""));
   Json run = saved;

@@ -45,7 +45,7 @@ class Safetensors : public ::testing::Test {
   fs::path path_ = folder_.path() / "a.safetensors";
 };
 
-TEST_F(Safetensors, EveryDTypeComesBackAlignedToItsSize) {
+TEST_F(Safetensors, RoundTripsEveryDTypeAligned) {
   write();
   const SafetensorsFile file(path_);
   ASSERT_EQ(file.entries().size(), std::size(kAll));
@@ -66,7 +66,7 @@ TEST_F(Safetensors, EveryDTypeComesBackAlignedToItsSize) {
   }
 }
 
-TEST_F(Safetensors, AChangedByteInTheHeaderIsAnErrorOrLeavesAFileThatAddsUp) {
+TEST_F(Safetensors, ChangedHeaderByteThrowsOrStaysConsistent) {
   write();
   const std::string good = read_text(path_);
   const size_t header = SafetensorsFile(path_).header().size();
@@ -85,7 +85,7 @@ TEST_F(Safetensors, AChangedByteInTheHeaderIsAnErrorOrLeavesAFileThatAddsUp) {
   }
 }
 
-TEST_F(Safetensors, EveryTruncationIsAnError) {
+TEST_F(Safetensors, RejectsEveryTruncation) {
   write();
   for (size_t length = fs::file_size(path_); length-- > 0;) {
     fs::resize_file(path_, length);
@@ -93,7 +93,7 @@ TEST_F(Safetensors, EveryTruncationIsAnError) {
   }
 }
 
-TEST_F(Safetensors, HostileHeadersAreRefusedByName) {
+TEST_F(Safetensors, RejectsHostileHeaders) {
   const auto error = [&](const std::string& header, size_t data_bytes = 8) {
     return error_of_header(header, data_bytes);
   };
@@ -133,7 +133,7 @@ TEST_F(Safetensors, HostileHeadersAreRefusedByName) {
   EXPECT_THAT(error(std::string(100'000, '[')), HasSubstr("more than 32 levels deep"));
 }
 
-TEST_F(Safetensors, AHeaderLengthBeyondTheFileOrTheLimitAllocatesNothing) {
+TEST_F(Safetensors, RejectsExcessiveHeaderLength) {
   std::string text = file_text("{}", 0);
   text[1] = '\1';
   write_text(path_, text);
@@ -144,12 +144,12 @@ TEST_F(Safetensors, AHeaderLengthBeyondTheFileOrTheLimitAllocatesNothing) {
   EXPECT_THAT(error_of([&] { SafetensorsFile file(path_); }), HasSubstr("at most 100000000"));
 }
 
-TEST_F(Safetensors, WhatIsNoRegularFileIsRefused) {
+TEST_F(Safetensors, RejectsNonRegularFiles) {
   EXPECT_THAT(error_of([&] { SafetensorsFile file(folder_.path()); }), HasSubstr("is a directory"));
   EXPECT_THAT(error_of([&] { SafetensorsFile file(path_); }), HasSubstr("No such file"));
 }
 
-TEST_F(Safetensors, TheWriterTakesWhatItsHeaderSaysAndNothingElse) {
+TEST_F(Safetensors, WriterAcceptsOnlyTensorsFromHeader) {
   const std::vector<SafetensorsEntry> entries = {{"a", DType::f32, {2}}, {"b", DType::f32, {2}}};
   {
     SafetensorsWriter writer(path_, entries);
@@ -165,7 +165,7 @@ TEST_F(Safetensors, TheWriterTakesWhatItsHeaderSaysAndNothingElse) {
               HasSubstr("a tensor named \"a\" already exists"));
 }
 
-TEST_F(Safetensors, ForeignDTypesAreKeptByNameOnRequest) {
+TEST_F(Safetensors, KeepsForeignDTypesOnRequest) {
   const std::string header =
       R"({"__metadata__": {"format": "pt"}, "a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]},)"
       R"("b": {"dtype": "BOOL", "shape": [2, 2], "data_offsets": [4, 8]}})";
@@ -178,7 +178,7 @@ TEST_F(Safetensors, ForeignDTypesAreKeptByNameOnRequest) {
   EXPECT_EQ(entry.dtype, "BOOL");
   EXPECT_EQ(entry.shape, Shape({2, 2}));
   EXPECT_EQ(file.bytes(entry).size(), 4u);
-  // Where they lie is checked as everybody's is.
+  // Their offsets are checked like those of known dtypes.
   const auto error = [&](const std::string& offsets) {
     write_text(
         path_,
@@ -190,7 +190,7 @@ TEST_F(Safetensors, ForeignDTypesAreKeptByNameOnRequest) {
   EXPECT_THAT(error("[0, 4]"), HasSubstr("end at byte 4 of the data, but the file has 8"));
 }
 
-TEST_F(Safetensors, MetadataStandsInTheHeaderAndIsNoTensor) {
+TEST_F(Safetensors, StoresMetadataInHeader) {
   SafetensorsWriter writer(path_, {{"a", DType::f32, {2}}}, {{"format", "pt"}});
   writer.append(OwnedTensor({2}, DType::f32).tensor);
   writer.finish();

@@ -30,7 +30,7 @@ double half_by_definition(uint16_t bits) {
   return sign * std::ldexp(1024 + fraction, exponent - 25);
 }
 
-TEST(StoredValues, EveryHalfIsExact) {
+TEST(StoredValues, WidensEveryHalfExactly) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto stored = static_cast<uint16_t>(bits);
     const float value = half(stored);
@@ -46,7 +46,7 @@ TEST(StoredValues, EveryHalfIsExact) {
   EXPECT_EQ(half(0x3555), 0.333251953125f);
 }
 
-TEST(StoredValues, OtherFloatsAreWidened) {
+TEST(StoredValues, WidensOtherFloats) {
   const std::vector<double> values = {0.0, -1.5, 1e300, 0.1};
   std::vector<float> out(values.size());
   widen_to_float(DType::f64, reinterpret_cast<const std::byte*>(values.data()), out.data(), 4);

@@ -12,8 +12,8 @@ using ::testing::HasSubstr;
 /// Saves a checkpoint with this "extra" and these attachments.
 fs::path save_with(const fs::path& run_dir, const Json& extra,
                    const std::map<std::string, std::string>& attachments) {
-  const Holding holding = hold(test_model(), 0, 1);
-  SaveRequest request = request_for(run_dir, 1, holding);
+  const RankTensors own = rank_tensors(test_model(), 0, 1);
+  SaveRequest request = request_for(run_dir, 1, own);
   request.extra = extra;
   request.attachments = attachments;
   const auto self = make_self_communicator();
