@@ -11,13 +11,13 @@ RunConfig with_train(const std::string& value) {
   return parse_config("x.yaml", kMinimal, std::vector<std::string>{"data.train=" + value});
 }
 
-/// What is said of this text below "data:" in x.yaml, whose first line is line 3.
+/// The error for these lines below "data:" in x.yaml. They start at line 3.
 std::string data_error(const std::string& lines) {
   return load_error("run: {dir: a}\ndata:\n" + lines +
                     "batch: {global: 8, micro: 2}\ntrain: {steps: 10}\n");
 }
 
-TEST(ConfigBlend, IsAMapOfPathsToWeights) {
+TEST(ConfigBlend, ParsesMapOfPathsToWeights) {
   const DataBlend expected({{"data/books", 0.7}, {"data/web", 3.0}});
   EXPECT_EQ(with_train("{data/books: 0.7, data/web: 3}").data.train, expected);
   const RunConfig config = parse_config("x.yaml",
@@ -35,13 +35,13 @@ TEST(ConfigBlend, IsAMapOfPathsToWeights) {
                                          "  eval: {\"a: b\": 100.0}\n"));
 }
 
-TEST(ConfigBlend, APathIsABlendOfItself) {
+TEST(ConfigBlend, PathIsBlendOfItself) {
   EXPECT_EQ(with_train("data/books").data.train, DataBlend("data/books"));
   EXPECT_EQ(with_train("{data/books: 1}"), with_train("data/books"));
   EXPECT_THAT(to_yaml(with_train("{data/books: 1}")), HasSubstr("  train: \"data/books\"\n"));
 }
 
-TEST(ConfigBlend, WrongWeightsAndPathsAreNamedWithTheirLines) {
+TEST(ConfigBlend, NamesInvalidWeightsAndPathsWithLines) {
   const std::string number = "must be a number from 1.0e-9 to 1.0e+9";
   for (const char* weight : {"0", "-0.5", ".nan", ".inf", "1e400", "1e10", "'1'", "[1]", "much"}) {
     EXPECT_THAT(data_error(std::string("  train:\n    a/b: 1\n    c/d: ") + weight + "\n"),
@@ -62,7 +62,7 @@ TEST(ConfigBlend, WrongWeightsAndPathsAreNamedWithTheirLines) {
               HasSubstr("--set data.train={a: 1, b: 0}: data.train has 'b', whose weight is 0"));
 }
 
-TEST(ConfigBlend, WhatIsMadeInCodeIsCheckedToo) {
+TEST(ConfigBlend, ValidatesBlendsSetInCode) {
   RunConfig config = with_train("a");
   const auto refused = [&](std::vector<DataBlend::Part> parts) {
     config.data.train = DataBlend(std::move(parts));
@@ -77,7 +77,7 @@ TEST(ConfigBlend, WhatIsMadeInCodeIsCheckedToo) {
   EXPECT_NO_THROW(validate(config, 1));
 }
 
-TEST(ConfigBlend, HeldOutPartsLeaveSomethingToTrainOn) {
+TEST(ConfigBlend, RejectsFractionsThatLeaveNoTrainingData) {
   const auto config = [](const std::vector<std::string>& sets) {
     return parse_config("x.yaml", kMinimal, sets);
   };

@@ -42,7 +42,7 @@ void expect_without_effect(const Sets& base, const std::string& set, const std::
       << set;
 }
 
-TEST(ConfigKind, EveryKindAndItsOptions) {
+TEST(ConfigKind, AcceptsOptionsOfEachKind) {
   expect_valid(kGpt, {"data.separate_documents=true", "data.loss_across_documents=false",
                       "model.attention_window=8", "model.positions=rotary",
                       "model.rotary_base=500.0", "model.norm=post"});
@@ -56,7 +56,7 @@ TEST(ConfigKind, EveryKindAndItsOptions) {
   expect_valid(kClassifier, {"model.token_types=0"});
 }
 
-TEST(ConfigKind, WhatGptHasNot) {
+TEST(ConfigKind, RejectsKeysThatGptIgnores) {
   const std::string reason = "model.kind is gpt, which does not support it";
   expect_without_effect(kGpt, "model.token_types=2", "model.token_types", reason);
   expect_without_effect(kGpt, "model.next_sentence=true", "model.next_sentence", reason);
@@ -67,7 +67,7 @@ TEST(ConfigKind, WhatGptHasNot) {
             "pretraining as the head");
 }
 
-TEST(ConfigKind, PackedDocumentsAreApartAnyway) {
+TEST(ConfigKind, RejectsKeysThatPackedDocumentsIgnore) {
   const std::string reason =
       "data.packing is documents, which never see one another and are not predicted from one "
       "another";
@@ -77,7 +77,7 @@ TEST(ConfigKind, PackedDocumentsAreApartAnyway) {
                         reason);
 }
 
-TEST(ConfigKind, WhatBertHasNot) {
+TEST(ConfigKind, RejectsKeysThatBertIgnores) {
   const std::string reason = "model.kind is bert, whose samples are documents or parts of them";
   expect_without_effect(kBert, "data.packing=documents", "data.packing", reason);
   expect_without_effect(kBert, "data.separate_documents=true", "data.separate_documents", reason);
@@ -85,7 +85,7 @@ TEST(ConfigKind, WhatBertHasNot) {
                         reason);
 }
 
-TEST(ConfigKind, WhatPretrainingHasNot) {
+TEST(ConfigKind, RejectsKeysThatPretrainingIgnores) {
   const std::string reason = "model.head is pretraining";
   for (const Sets& base : {kGpt, kBert}) {
     expect_without_effect(base, "model.num_labels=2", "model.num_labels", reason);
@@ -94,20 +94,20 @@ TEST(ConfigKind, WhatPretrainingHasNot) {
   }
 }
 
-TEST(ConfigKind, WhatClassificationHasNot) {
+TEST(ConfigKind, RejectsKeysThatClassificationIgnores) {
   const std::string reason = "model.head is classification";
   expect_without_effect(kClassifier, "model.next_sentence=true", "model.next_sentence", reason);
   expect_without_effect(kClassifier, "mlm.unit=span", "a key of mlm", reason);
   expect_without_effect(kClassifier, "data.short_samples=pack", "data.short_samples", reason);
 }
 
-TEST(ConfigKind, ClassificationHasTwoLabelsOrMore) {
+TEST(ConfigKind, ClassificationNeedsTwoLabels) {
   EXPECT_EQ(kind_error(kClassifier, {"model.num_labels=1"}),
             "model.num_labels is 1, but model.head is classification: choose the number of "
             "classes, at least 2");
 }
 
-TEST(ConfigKind, MaskingChoosesSomeTokensAndDoesOneThingToEach) {
+TEST(ConfigKind, RejectsInvalidMaskingOptions) {
   EXPECT_THAT(kind_error(kBert, {"mlm.probability=0.0"}), HasSubstr("mlm.probability is 0"));
   EXPECT_EQ(kind_error(kBert, {"mlm.mask_fraction=0.7", "mlm.random_fraction=0.5"}),
             "mlm.mask_fraction and mlm.random_fraction are 0.7 and 0.5: both are fractions of the "
@@ -115,7 +115,7 @@ TEST(ConfigKind, MaskingChoosesSomeTokensAndDoesOneThingToEach) {
   expect_without_effect(kBert, "mlm.max_span=3", "mlm.max_span", "mlm.unit is not span");
 }
 
-TEST(ConfigKind, PairsHaveTwoTypesAndRowsOfTheirOwn) {
+TEST(ConfigKind, SentencePairsNeedTwoTokenTypesAndNoPacking) {
   EXPECT_EQ(kind_error(kBert, {"model.next_sentence=true", "model.token_types=1"}),
             "model.next_sentence is true, but model.token_types is 1: a pair needs 2 token types, "
             "so choose 2");
@@ -123,12 +123,12 @@ TEST(ConfigKind, PairsHaveTwoTypesAndRowsOfTheirOwn) {
               HasSubstr("data.short_samples is pack, but model.next_sentence is true"));
 }
 
-TEST(ConfigKind, ASampleOfBertHasRoomForText) {
+TEST(ConfigKind, BertSamplesNeedRoomForText) {
   EXPECT_THAT(kind_error(kBert, {"model.seq_length=7"}), HasSubstr("model.seq_length is 7"));
   expect_valid(kBert, {"model.seq_length=8"});
 }
 
-TEST(ConfigKind, RotationsTurnPairs) {
+TEST(ConfigKind, RotaryPositionsNeedEvenHeadSize) {
   EXPECT_EQ(kind_error(kGpt, {"model.positions=rotary", "model.hidden_size=48"}),
             "model.positions is rotary, but a head has hidden_size / num_heads = 3 columns: they "
             "are rotated in pairs, so choose an even number");

@@ -12,7 +12,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-TEST(ConfigLoad, GivenKeysAndDefaults) {
+TEST(ConfigLoad, ReadsKeysAndDefaults) {
   const RunConfig config = parse_config("x.yaml", R"(# every kind of value
 run:
   dir: "runs/a b"   # quoted
@@ -52,7 +52,7 @@ checkpoint: {resume: required, from: null}
   EXPECT_EQ(config.checkpoint.from, std::nullopt);
 }
 
-TEST(ConfigLoad, OverridesReplaceAndComplete) {
+TEST(ConfigLoad, OverridesReplaceAndAddKeys) {
   const std::vector<std::string> sets = {"model.num_layers=3", "optimizer.betas=[0.5, 0.6]",
                                          "run.dir=runs/c=d",   "model.num_layers=5",
                                          "data.eval=runs/e",   "train.steps=1e3",
@@ -67,7 +67,7 @@ TEST(ConfigLoad, OverridesReplaceAndComplete) {
   EXPECT_EQ(config.log.interval, 7);
 }
 
-TEST(ConfigLoad, AnUnknownKeyIsNamedWithItsPlaceAndTheNearestOne) {
+TEST(ConfigLoad, NamesUnknownKeyWithPlaceAndNearestKey) {
   EXPECT_EQ(load_error(kMinimal + "log:\n  intervall: 3\n"),
             "x.yaml:6:3: unknown key 'log.intervall'; did you mean 'log.interval'? Keys of 'log' "
             "are: interval, timeline_steps, timeline_skip");
@@ -80,13 +80,13 @@ TEST(ConfigLoad, AnUnknownKeyIsNamedWithItsPlaceAndTheNearestOne) {
   EXPECT_THAT(set_error("model.zebra=3"), HasSubstr("unknown key 'model.zebra'. Keys of"));
 }
 
-TEST(ConfigLoad, AKeyInTheWrongSectionIsToldTheRightOne) {
+TEST(ConfigLoad, SuggestsSectionForMisplacedKey) {
   EXPECT_THAT(set_error("train.lr=3"), HasSubstr("did you mean 'optimizer.lr'? Keys of 'train'"));
   EXPECT_THAT(load_error("lr: 3\n" + kMinimal),
               StartsWith("x.yaml:1:1: unknown section 'lr'; did you mean 'optimizer.lr'?"));
 }
 
-TEST(ConfigLoad, UnknownSections) {
+TEST(ConfigLoad, NamesUnknownSections) {
   EXPECT_EQ(load_error(kMinimal + "optimiser: {lr: 1}\n"),
             "x.yaml:5:1: unknown section 'optimiser'; did you mean 'optimizer'? Sections are: run, "
             "model, data, mlm, parallel, batch, train, optimizer, eval, checkpoint, log");
@@ -95,14 +95,14 @@ TEST(ConfigLoad, UnknownSections) {
   EXPECT_THAT(set_error("model.bias.deep=3"), HasSubstr("unknown key 'model.bias.deep'"));
 }
 
-TEST(ConfigLoad, DoubledKeysAndSections) {
+TEST(ConfigLoad, RejectsDuplicateKeysAndSections) {
   EXPECT_EQ(load_error(kMinimal + "log:\n  interval: 3\n  interval: 3\n"),
             "x.yaml:7:3: 'log.interval' is given twice, first on line 6; remove one");
   EXPECT_EQ(load_error(kMinimal + "log: {interval: 3}\ntrain: {steps: 1}\n"),
             "x.yaml:6:1: 'train' is given twice, first on line 4; remove one");
 }
 
-TEST(ConfigLoad, SectionsAreMaps) {
+TEST(ConfigLoad, RequiresSectionsToBeMaps) {
   EXPECT_THAT(
       load_error(kMinimal + "log:\n"),
       AllOf(StartsWith("x.yaml:5:1: the section 'log' is empty"), EndsWith("timeline_skip")));
@@ -110,17 +110,17 @@ TEST(ConfigLoad, SectionsAreMaps) {
   EXPECT_THAT(set_error("log=3"), HasSubstr("--set log=3: the section 'log' must be a map"));
 }
 
-TEST(ConfigLoad, MissingRequiredKeysAreAllNamed) {
+TEST(ConfigLoad, NamesAllMissingRequiredKeys) {
   const std::string message = load_error("model: {num_layers: 3}\n");
   for (const char* key : {"run.dir", "data.train", "batch.global", "batch.micro", "train.steps"}) {
     EXPECT_THAT(message, HasSubstr(fmt::format("x.yaml: the key '{}' is missing", key)));
   }
   EXPECT_THAT(message, Not(HasSubstr("optimizer")));
   EXPECT_THAT(load_error(kMinimal, {"run.dir="}), Not(HasSubstr("missing")))
-      << "given wrongly is not missing";
+      << "an invalid key is not missing";
 }
 
-TEST(ConfigLoad, AllErrorsAreReportedInTheFilesOrder) {
+TEST(ConfigLoad, ReportsAllErrorsInFileOrder) {
   EXPECT_EQ(load_error(R"(run: {dir: a, sead: 3}
 data: {train: x}
 batch:
@@ -137,7 +137,7 @@ train: {steps: 5}
             "--set junk: must have the form section.key=value, as in optimizer.lr=0.001");
 }
 
-TEST(ConfigLoad, ALongListOfErrorsIsCutShort) {
+TEST(ConfigLoad, TruncatesLongListOfErrors) {
   std::string yaml = kMinimal + "log:\n";
   for (int i = 0; i < 50; ++i) yaml += fmt::format("  wrong_{}: 1\n", i);
   EXPECT_THAT(load_error(yaml), EndsWith("\nand 30 more errors"));
@@ -150,7 +150,7 @@ struct WrongValue {
   const char* allowed;
 };
 
-TEST(ConfigLoad, WrongValuesShowWhatWasFoundAndWhatIsAllowed) {
+TEST(ConfigLoad, ReportsFoundAndAllowedValues) {
   const char* const layers = "an integer from 1 to 10000";
   const char* const below_one = "a number from 0.0 to below 1.0";
   const char* const truth = "true or false";
@@ -214,7 +214,7 @@ TEST(ConfigLoad, WrongValuesShowWhatWasFoundAndWhatIsAllowed) {
   }
 }
 
-TEST(ConfigLoad, FilesThatCanNotBeRead) {
+TEST(ConfigLoad, NamesUnreadableFiles) {
   const auto file_error = [](const char* path) { return error_of([&] { load_config(path); }); };
   EXPECT_THAT(file_error("no/such.yaml"), AllOf(HasSubstr("no/such.yaml"), HasSubstr("No such")));
   EXPECT_THAT(file_error("/"), HasSubstr("is a directory"));

@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-TEST(ConfigNumbers, IntegersAreDecimalDigits) {
+TEST(ConfigNumbers, ParsesDecimalIntegers) {
   EXPECT_EQ(parse_integer("0"), 0);
   EXPECT_EQ(parse_integer("-0"), 0);
   EXPECT_EQ(parse_integer("+12"), 12);
@@ -20,7 +20,7 @@ TEST(ConfigNumbers, IntegersAreDecimalDigits) {
   EXPECT_EQ(parse_integer("-9223372036854775808"), INT64_MIN);
 }
 
-TEST(ConfigNumbers, AnExponentIsExactOrRefused) {
+TEST(ConfigNumbers, AcceptsOnlyExactExponents) {
   EXPECT_EQ(parse_integer("1e6"), 1'000'000);
   EXPECT_EQ(parse_integer("25E+3"), 25'000);
   EXPECT_EQ(parse_integer("-9e18"), -9'000'000'000'000'000'000);
@@ -31,7 +31,7 @@ TEST(ConfigNumbers, AnExponentIsExactOrRefused) {
   }
 }
 
-TEST(ConfigNumbers, WhatIsNoIntegerIsRefused) {
+TEST(ConfigNumbers, RejectsNonIntegers) {
   for (const char* text : {"",
                            "+",
                            "-",
@@ -56,7 +56,7 @@ TEST(ConfigNumbers, WhatIsNoIntegerIsRefused) {
   }
 }
 
-TEST(ConfigNumbers, NumbersAreDecimalAndFinite) {
+TEST(ConfigNumbers, AcceptsOnlyFiniteDecimals) {
   EXPECT_EQ(parse_number("1"), 1.0);
   EXPECT_EQ(parse_number("+.5"), 0.5);
   EXPECT_EQ(parse_number("-2."), -2.0);
@@ -69,7 +69,7 @@ TEST(ConfigNumbers, NumbersAreDecimalAndFinite) {
   }
 }
 
-TEST(ConfigNumbers, TextIsOneThatYaml11TakesForANumber) {
+TEST(ConfigNumbers, WritesNumbersForYaml11) {
   EXPECT_EQ(number_text(0.0), "0.0");
   EXPECT_EQ(number_text(1.0), "1.0");
   EXPECT_EQ(number_text(0.1), "0.1");
@@ -80,7 +80,7 @@ TEST(ConfigNumbers, TextIsOneThatYaml11TakesForANumber) {
   EXPECT_EQ(number_text(1000.0), "1000.0");
 }
 
-TEST(ConfigNumbers, TextAndBackIsTheSameDouble) {
+TEST(ConfigNumbers, RoundTripsDoubles) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 20000; ++i) {
     const double value = std::bit_cast<double>(random());

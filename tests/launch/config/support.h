@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-/// The least that a configuration has to say.
+/// The shortest valid configuration.
 inline const std::string kMinimal =
     "run: {dir: runs/a}\n"
     "data: {train: runs/a/text}\n"
@@ -22,12 +22,12 @@ inline const std::string kMinimal =
 
 using test::error_of;
 
-/// What loading `yaml`, named x.yaml, complains about.
+/// The error from loading `yaml` as x.yaml.
 inline std::string load_error(std::string_view yaml, const std::vector<std::string>& sets = {}) {
   return error_of([&] { parse_config("x.yaml", yaml, sets); });
 }
 
-/// What loading kMinimal with this --set complains about.
+/// The error from loading kMinimal with this --set.
 inline std::string set_error(const std::string& text) { return load_error(kMinimal, {text}); }
 
 }  // namespace tessera

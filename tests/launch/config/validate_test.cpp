@@ -22,21 +22,21 @@ std::string validate_error(const std::vector<std::string>& sets, int world_size)
   return error_of([&] { validate(config_with(sets), world_size); });
 }
 
-TEST(ConfigValidate, LayoutsThatFit) {
+TEST(ConfigValidate, AcceptsValidLayouts) {
   for (const int world_size : {1, 2, 4}) EXPECT_NO_THROW(validate(config_with({}), world_size));
   EXPECT_NO_THROW(validate(config_with({"parallel.tensor=4"}), 8));
   EXPECT_NO_THROW(validate(config_with({"parallel.tensor=16"}), 64));
   EXPECT_NO_THROW(validate(config_with({"model.mlp_size=100", "parallel.tensor=2"}), 2));
 }
 
-TEST(ConfigValidate, TensorRanksDivideTheRanks) {
+TEST(ConfigValidate, TensorRanksMustDivideRanks) {
   EXPECT_EQ(validate_error({"parallel.tensor=3"}, 4),
             "parallel.tensor is 3, but the run has 4 ranks: each replica of the model takes 3 "
             "ranks, so choose a divisor of 4 (1, 2, 4), or start a multiple of 3 ranks");
   EXPECT_THAT(validate_error({"parallel.tensor=2"}, 1), HasSubstr("has 1 rank: "));
 }
 
-TEST(ConfigValidate, TensorRanksDivideHeadsAndMlp) {
+TEST(ConfigValidate, TensorRanksMustDivideHeadsAndMlp) {
   EXPECT_EQ(validate_error({"parallel.tensor=3"}, 3),
             "parallel.tensor is 3, but model.num_heads is 16: heads are split evenly, so choose a "
             "divisor of 16 (1, 2, 4, 8, 16)");
@@ -45,7 +45,7 @@ TEST(ConfigValidate, TensorRanksDivideHeadsAndMlp) {
             "so choose a multiple of 4 (100 or 104) as mlp_size, or another parallel.tensor");
 }
 
-TEST(ConfigValidate, NcclIsForGpus) {
+TEST(ConfigValidate, NcclNeedsGpus) {
   EXPECT_EQ(validate_error({"parallel.backend=nccl", "run.device=cpu"}, 1),
             "parallel.backend is nccl, but run.device is cpu: NCCL connects GPUs, so choose auto "
             "or mpi as parallel.backend, or cuda as run.device");
@@ -53,7 +53,7 @@ TEST(ConfigValidate, NcclIsForGpus) {
   EXPECT_NO_THROW(validate(config_with({"parallel.backend=mpi", "run.device=cpu"}), 1));
 }
 
-TEST(ConfigValidate, StochasticRoundingIsOfBf16) {
+TEST(ConfigValidate, StochasticRoundingNeedsBf16) {
   EXPECT_EQ(validate_error({"optimizer.stochastic_rounding=true"}, 1),
             "optimizer.stochastic_rounding is true, but run.precision is fp32, in which AdamW "
             "rounds no weights: choose false, or bf16 as run.precision");
@@ -61,7 +61,7 @@ TEST(ConfigValidate, StochasticRoundingIsOfBf16) {
       validate(config_with({"optimizer.stochastic_rounding=true", "run.precision=bf16"}), 1));
 }
 
-TEST(ConfigValidate, Tf32IsOfFp32OnGpus) {
+TEST(ConfigValidate, Tf32NeedsFp32OnGpus) {
   EXPECT_EQ(validate_error({"run.tf32=true", "run.precision=bf16"}, 1),
             "run.tf32 is true, but run.precision is bf16, which has no fp32 products: choose "
             "false, or fp32 as run.precision");
@@ -73,7 +73,7 @@ TEST(ConfigValidate, Tf32IsOfFp32OnGpus) {
   }
 }
 
-TEST(ConfigValidate, ZeroHasTheStagesThatThereAre) {
+TEST(ConfigValidate, RejectsUnknownZeroStage) {
   for (const int world_size : {1, 2, 4}) {
     EXPECT_NO_THROW(validate(config_with({"parallel.zero=1"}), world_size));
   }
@@ -82,7 +82,7 @@ TEST(ConfigValidate, ZeroHasTheStagesThatThereAre) {
   EXPECT_THAT(error_of([&] { validate(config, 4); }), HasSubstr("parallel.zero is 2, but must be"));
 }
 
-TEST(ConfigValidate, HeadsDivideTheWidth) {
+TEST(ConfigValidate, HeadsMustDivideHiddenSize) {
   EXPECT_EQ(validate_error({"model.hidden_size=100", "model.num_heads=8"}, 1),
             "model.hidden_size is 100, but model.num_heads is 8: each head has hidden_size / "
             "num_heads columns, so choose a multiple of 8 (96 or 104) as hidden_size, or a divisor "
@@ -93,7 +93,7 @@ TEST(ConfigValidate, HeadsDivideTheWidth) {
               HasSubstr("(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, ...)"));
 }
 
-TEST(ConfigValidate, TheGlobalBatchIsWholeMicroBatches) {
+TEST(ConfigValidate, GlobalBatchMustBeWholeMicroBatches) {
   EXPECT_EQ(
       validate_error({"batch.global=12", "batch.micro=6", "parallel.tensor=2"}, 8),
       "batch.global is 12, but batch.micro × data ranks = 6 × 4 = 24 (8 ranks / "
@@ -104,7 +104,7 @@ TEST(ConfigValidate, TheGlobalBatchIsWholeMicroBatches) {
               testing::EndsWith("so choose a multiple of 6 (12 or 18) as batch.global"));
 }
 
-TEST(ConfigValidate, TheScheduleGoesDownAndFits) {
+TEST(ConfigValidate, RejectsInvalidSchedule) {
   EXPECT_THAT(validate_error({"optimizer.lr=0.001", "optimizer.min_lr=0.01"}, 1),
               AllOf(HasSubstr("optimizer.min_lr is 0.01, but optimizer.lr is 0.001"),
                     HasSubstr("choose a min_lr from 0 to 0.001")));
@@ -114,7 +114,7 @@ TEST(ConfigValidate, TheScheduleGoesDownAndFits) {
   EXPECT_NO_THROW(validate(config_with({"optimizer.warmup_steps=10"}), 1));
 }
 
-TEST(ConfigValidate, EvaluationHasOneSource) {
+TEST(ConfigValidate, EvaluationNeedsOneSource) {
   EXPECT_THAT(validate_error({"eval.interval=5"}, 1),
               HasSubstr("eval.interval is 5, but there is no evaluation data: set data.eval"));
   EXPECT_THAT(validate_error({"data.eval=runs/e", "data.eval_fraction=0.1"}, 1),
@@ -123,21 +123,21 @@ TEST(ConfigValidate, EvaluationHasOneSource) {
   EXPECT_NO_THROW(validate(config_with({"eval.interval=5", "data.eval_fraction=0.1"}), 1));
 }
 
-TEST(ConfigValidate, TheVocabularyHoldsTheTokens) {
+TEST(ConfigValidate, VocabularyMustHoldTokens) {
   EXPECT_EQ(validate_error({"model.vocab_size=256"}, 1),
             "model.vocab_size is 256, but data.tokenizer is byte, which has 257 tokens: choose 257 "
             "or more");
   EXPECT_NO_THROW(validate(config_with({"model.vocab_size=257"}), 1));
 }
 
-TEST(ConfigValidate, TokensCanBeCounted) {
+TEST(ConfigValidate, RejectsTokenCountOverflow) {
   EXPECT_THAT(
       validate_error(
           {"train.steps=1000000000", "batch.global=100000000", "model.seq_length=10000000"}, 1),
       HasSubstr("1000000000 × 100000000 × 10000000 tokens"));
 }
 
-TEST(ConfigValidate, ValuesSetInCodeAreCheckedToo) {
+TEST(ConfigValidate, ValidatesValuesSetInCode) {
   RunConfig config = config_with({});
   config.model.num_heads = 0;
   EXPECT_EQ(error_of([&] { validate(config, 1); }),

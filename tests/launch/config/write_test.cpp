@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Visits every key and gives it some value that its rule takes.
+/// Visits every key and sets it to a random value that its rule accepts.
 class Randomizer {
  public:
   explicit Randomizer(uint64_t seed) : random_(seed) {}
@@ -53,7 +53,7 @@ class Randomizer {
       DataBlend more = blend;
       const double exponent = std::uniform_real_distribution<double>(-9.0, 9.0)(random_);
       more.parts.push_back({make(Text{}), std::pow(10.0, exponent)});
-      if (rule.accepts(more)) blend = more;  // else a path that it has
+      if (rule.accepts(more)) blend = more;  // otherwise a duplicate path
     } while (blend.parts.empty() || random_() % 4 != 0);
     return blend;
   }
@@ -78,7 +78,7 @@ class Randomizer {
   std::mt19937_64 random_;
 };
 
-TEST(ConfigWrite, AnyConfigurationReadsBackEqual) {
+TEST(ConfigWrite, RoundTripsAnyConfiguration) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     RunConfig config;
     Randomizer randomize(seed);
@@ -89,7 +89,7 @@ TEST(ConfigWrite, AnyConfigurationReadsBackEqual) {
   }
 }
 
-TEST(ConfigWrite, EveryKeyIsWritten) {
+TEST(ConfigWrite, WritesEveryKey) {
   const std::string yaml = to_yaml(parse_config("x.yaml", kMinimal));
   for (const SectionInfo& section : config_sections()) {
     EXPECT_THAT(yaml, HasSubstr(section.name + ":\n"));
@@ -100,10 +100,10 @@ TEST(ConfigWrite, EveryKeyIsWritten) {
   EXPECT_THAT(yaml, HasSubstr("  betas: [0.9, 0.95]\n  eps: 1.0e-8\n"));
 }
 
-/// Stands for any value in an aggregate's braces.
+/// Converts to any type, to count the members of an aggregate.
 struct AnyValue {
   template <typename T>
-  operator T() const;  // NOLINT: converting is its purpose
+  operator T() const;  // NOLINT: implicit on purpose
 };
 
 template <typename T, typename... Values>
@@ -115,14 +115,14 @@ constexpr size_t member_count() {
   }
 }
 
-TEST(ConfigSchema, EveryMemberOfTheModelIsAKey) {
-  // The model's members are declared in models/; one that schema.h does not have could not be set.
+TEST(ConfigSchema, HasKeyForEveryModelMember) {
+  // The members are declared in models/. One that schema.h lacks could not be set.
   const SectionInfo& model = config_sections().at(1);
   ASSERT_EQ(model.name, "model");
   EXPECT_EQ(model.keys.size(), member_count<ModelConfig>());
 }
 
-TEST(ConfigSchema, EveryDefaultIsOneThatItsKeyTakes) {
+TEST(ConfigSchema, AcceptsEveryDefault) {
   RunConfig config;
   config.run.dir = "a";
   config.data.train = "a";
@@ -130,7 +130,7 @@ TEST(ConfigSchema, EveryDefaultIsOneThatItsKeyTakes) {
   EXPECT_NO_THROW(validate(config, 1));
 }
 
-TEST(ConfigSchema, NearestIsNearOrNothing) {
+TEST(ConfigSchema, FindsNearestKeyOrNone) {
   const std::vector<std::string> keys = {"num_layers", "num_heads", "lr", "min_lr"};
   EXPECT_EQ(nearest("num_layer", keys), "num_layers");
   EXPECT_EQ(nearest("nmu_heads", keys), "num_heads");
@@ -141,11 +141,11 @@ TEST(ConfigSchema, NearestIsNearOrNothing) {
   EXPECT_EQ(nearest(std::string(100000, 'n'), keys), "");
 }
 
-TEST(ConfigDocs, ThePageIsWhatTheSchemaSays) {
+TEST(ConfigDocs, PageMatchesSchema) {
   std::ifstream file(test::source_folder() / "docs/configuration.md", std::ios::binary);
   const std::string page(std::istreambuf_iterator<char>(file), {});
   EXPECT_TRUE(page == config_markdown())
-      << "docs/configuration.md is not what launch/config/schema.h says. Write it again:\n"
+      << "docs/configuration.md does not match launch/config/schema.h. Regenerate it:\n"
       << "  tessera config --markdown > docs/configuration.md";
 }
 

@@ -12,7 +12,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-TEST(ConfigYaml, TheTreeKeepsWhatTheTextSays) {
+TEST(ConfigYaml, TreeKeepsTextAndPositions) {
   const ConfigValue root = read_yaml({"x", "a: 1\nb: ['2', ~]\na: {}\n"});
   ASSERT_EQ(root.keys.size(), 3u);
   EXPECT_EQ(root.keys[2].text, "a");
@@ -26,7 +26,7 @@ TEST(ConfigYaml, TheTreeKeepsWhatTheTextSays) {
   EXPECT_EQ(root.items[2].kind, ConfigValue::Kind::map);
 }
 
-TEST(ConfigYaml, SyntaxErrorsHaveAPlace) {
+TEST(ConfigYaml, ReportsPositionOfSyntaxErrors) {
   EXPECT_THAT(load_error("a: 1\n}"), StartsWith("x.yaml:2:1: not valid YAML: "));
   EXPECT_THAT(load_error("run: {dir: a}}\n"), StartsWith("x.yaml:1:14: not valid YAML: "));
   EXPECT_THAT(load_error("run:\n  dir: a\n x: 3\n"), StartsWith("x.yaml:3:2: not valid YAML: "));
@@ -36,7 +36,7 @@ TEST(ConfigYaml, SyntaxErrorsHaveAPlace) {
               StartsWith("--set optimizer.betas=[0.9: not valid YAML: "));
 }
 
-TEST(ConfigYaml, TextEndsOnItsLine) {
+TEST(ConfigYaml, RejectsMultilineText) {
   for (const char* yaml : {
            "run:\n  dir: \"runs/a\ndata:\n  train: x\n",  // yaml-cpp would close the quote here
            "run:\n  dir: 'it''s\n",
@@ -54,7 +54,7 @@ TEST(ConfigYaml, TextEndsOnItsLine) {
   EXPECT_EQ(fine.items[4].text, "e\\");
 }
 
-TEST(ConfigYaml, OneDocumentThatIsAMap) {
+TEST(ConfigYaml, RequiresSingleMapDocument) {
   EXPECT_THAT(load_error(""), StartsWith("x.yaml: the configuration is empty"));
   EXPECT_THAT(load_error("# only\n"), StartsWith("x.yaml: the configuration is empty"));
   EXPECT_THAT(load_error("---\n...\n"), StartsWith("x.yaml: the configuration is empty"));
@@ -64,7 +64,7 @@ TEST(ConfigYaml, OneDocumentThatIsAMap) {
               StartsWith("x.yaml:5:1: a second YAML document"));
 }
 
-TEST(ConfigYaml, WhatAConfigurationDoesNotNeedIsRefused) {
+TEST(ConfigYaml, RejectsUnneededYamlFeatures) {
   EXPECT_THAT(load_error("run: &a {dir: x}\n"), StartsWith("x.yaml:1:6: anchors and aliases"));
   EXPECT_THAT(load_error("run: !!map {dir: x}\n"), StartsWith("x.yaml:1:6: the tag 'tag:yaml.org"));
   EXPECT_THAT(load_error("run: {dir: !!str x}\n"), StartsWith("x.yaml:1:12: the tag "));
@@ -74,14 +74,14 @@ TEST(ConfigYaml, WhatAConfigurationDoesNotNeedIsRefused) {
   EXPECT_THAT(load_error("run: [[[[[[[[[]]]]]]]]]\n"), HasSubstr("nested deeper than 8 levels"));
 }
 
-TEST(ConfigYaml, TextIsUtf8WithoutControlCharacters) {
+TEST(ConfigYaml, RejectsInvalidUtf8AndControlCharacters) {
   EXPECT_THAT(load_error("run:\n  dir: \xff\n"),
               StartsWith("x.yaml:2:8: the byte \\xff is not UTF-8"));
   for (const char* bad : {"\x80", "\xc3", "\xc0\xaf", "\xe0\x80\x80", "\xed\xa0\x80",
                           "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe2\x82"}) {
     EXPECT_THAT(load_error(std::string("run: {dir: ") + bad), HasSubstr("is not UTF-8")) << bad;
   }
-  // yaml-cpp takes byte 4 for the end: what follows would be dropped.
+  // yaml-cpp treats byte 4 as the end and would drop the rest.
   EXPECT_THAT(load_error(kMinimal + "\x04\nlog: {intervall: 1}\n"),
               StartsWith("x.yaml:5:1: the control character \\x04"));
   EXPECT_THAT(load_error(std::string("run: {dir: a\0b}", 15)), HasSubstr("\\x00"));
@@ -92,13 +92,13 @@ TEST(ConfigYaml, TextIsUtf8WithoutControlCharacters) {
   EXPECT_THAT(set_error("run.dir=\xff"), StartsWith("--set run.dir=\\xff: the byte"));
 }
 
-TEST(ConfigYaml, WindowsLineEndsAreFine) {
+TEST(ConfigYaml, AcceptsWindowsLineEndings) {
   std::string yaml;
   for (const char c : kMinimal) yaml += c == '\n' ? "\r\n" : std::string(1, c);
   EXPECT_EQ(parse_config("x", yaml), parse_config("x", kMinimal));
 }
 
-TEST(ConfigYaml, MessagesQuoteHostileTextShort) {
+TEST(ConfigYaml, MessagesAbbreviateHostileText) {
   const std::string message =
       load_error(kMinimal + "log: {\"\\e[2J" + std::string(900, 'k') + "\": 1}");
   EXPECT_THAT(message, HasSubstr("'log.\\x1b[2Jkkk"));
@@ -106,7 +106,7 @@ TEST(ConfigYaml, MessagesQuoteHostileTextShort) {
   EXPECT_LT(set_error("run.seed=" + std::string(5000, '9')).size(), 600u);
 }
 
-TEST(ConfigYaml, RepeatedTokensEndInAnError) {
+TEST(ConfigYaml, RejectsRepeatedTokens) {
   for (const std::string token :
        {"[", "{", "{a: ", "- ", "? ", "[{", "!a ", "&a ", "\"", "'",   "|",
         ">", "%", ": ",   ", ", "#",  "\n", "*a ", "a: ", "\\", "- - "}) {
@@ -117,7 +117,7 @@ TEST(ConfigYaml, RepeatedTokensEndInAnError) {
   EXPECT_THAT(load_error(std::string(kMaxConfigBytes + 1, '#')), HasSubstr("longer than 65536"));
 }
 
-TEST(ConfigYaml, MutatedFilesLoadOrThrowErrorAndNothingElse) {
+TEST(ConfigYaml, MutatedFilesLoadOrThrowError) {
   const std::string seed = to_yaml(parse_config("x", kMinimal));
   const std::string alphabet = "[]{}:,-#&*!|>'\"%@`?\\ \n\t.0e~\xc3\x01";
   std::mt19937 random(7);

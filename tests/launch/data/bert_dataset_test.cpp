@@ -88,7 +88,7 @@ TEST_F(BertDatasetTest, CutsDocumentsIntoPieces) {
   EXPECT_THROW(bert(all_, false).fill(bert(all_, false).num_samples(), 0, sample), Error);
 }
 
-TEST_F(BertDatasetTest, PackingLosesNoPieceAndMasksEachAsItWouldAlone) {
+TEST_F(BertDatasetTest, PackingKeepsAllPiecesAndTheirMasks) {
   const BertDataset apart = bert(all_, false), packed = bert(all_, true);
   ASSERT_EQ(packed.num_pieces(), apart.num_samples());
   EXPECT_LT(packed.num_samples(), apart.num_samples());
@@ -117,7 +117,7 @@ TEST_F(BertDatasetTest, PackingLosesNoPieceAndMasksEachAsItWouldAlone) {
   }
 }
 
-TEST_F(BertDatasetTest, MasksAreNewInEveryEpochAndWithEverySeed) {
+TEST_F(BertDatasetTest, MasksDifferByEpochAndSeed) {
   const auto targets = [&](uint64_t seed, int64_t epoch) {
     const BertDataset dataset = bert(all_, false, seed);
     Tokens all;
@@ -157,7 +157,7 @@ std::vector<Tokens> global_batch(const std::shared_ptr<const Dataset>& dataset, 
   return parts;
 }
 
-TEST_F(BertDatasetTest, ABatchIsTheSameOnEveryLayoutAndWhereverARunGoesOn) {
+TEST_F(BertDatasetTest, BatchIsIndependentOfLayoutAndResume) {
   for (const bool packing : {false, true}) {
     const auto dataset = std::make_shared<const BertDataset>(bert(all_, packing));
     for (const int64_t first : {int64_t{0}, dataset->num_samples() - 5}) {
@@ -177,7 +177,7 @@ TEST_F(BertDatasetTest, ABatchIsTheSameOnEveryLayoutAndWhereverARunGoesOn) {
   }
 }
 
-TEST_F(BertDatasetTest, NamesWhatItCanNotDo) {
+TEST_F(BertDatasetTest, RejectsInvalidArguments) {
   const auto message = [&](Range tokens, int64_t seq_length, const VocabularyTraits& traits) {
     return error_of([&] { BertDataset(dataset_, tokens, seq_length, traits, {}, false, kSeed); });
   };

@@ -20,7 +20,7 @@ using Documents = std::vector<std::vector<Tokens>>;
 
 /// Documents of 0 to 14 sentences of 0 to 19 tokens. All tokens differ, so that each identifies its
 /// position.
-Documents made_up_documents(size_t count) {
+Documents synthetic_documents(size_t count) {
   Documents documents(count);
   int32_t next = kFirstWord;
   uint64_t element = 0;
@@ -44,7 +44,7 @@ struct Pair {
   int32_t label = -1;
 };
 
-Pair taken_apart(const Sample& sample) {
+Pair split_pair(const Sample& sample) {
   const Tokens tokens = unmasked(sample);
   const auto n = static_cast<std::ptrdiff_t>(tokens.size());
   EXPECT_EQ(sample.document_lengths, Tokens{static_cast<int32_t>(n)});
@@ -70,7 +70,7 @@ bool counts_up(const Tokens& tokens) {
 
 class BertPairDatasetTest : public ::testing::Test {
  protected:
-  void SetUp() override { write(made_up_documents(150)); }
+  void SetUp() override { write(synthetic_documents(150)); }
 
   void write(const Documents& documents) {
     write_sentences(folder_ / "set", documents);
@@ -103,7 +103,7 @@ class BertPairDatasetTest : public ::testing::Test {
   std::vector<bool> last_;            ///< whether a token ends a sentence
 };
 
-TEST_F(BertPairDatasetTest, BFollowsAOrIsFromAnotherDocument) {
+TEST_F(BertPairDatasetTest, BFollowsAOrComesFromAnotherDocument) {
   const BertPairDataset dataset = pairs();
   ASSERT_GT(dataset.num_samples(), 200);
   int64_t random = 0, all = 0;
@@ -114,7 +114,7 @@ TEST_F(BertPairDatasetTest, BFollowsAOrIsFromAnotherDocument) {
       dataset.fill(i, epoch, sample);
       ASSERT_LE(sample.tokens.size(), static_cast<size_t>(kSeqLength));
       const bool shortened = sample.tokens.size() == kSeqLength;
-      const auto [a, b, label] = taken_apart(sample);
+      const auto [a, b, label] = split_pair(sample);
       ASSERT_TRUE(counts_up(a) && counts_up(b));
       const int64_t a_from = document_of(a.front()), b_from = document_of(b.front());
       EXPECT_EQ(document_of(a.back()), a_from);
@@ -143,7 +143,7 @@ TEST_F(BertPairDatasetTest, BFollowsAOrIsFromAnotherDocument) {
   EXPECT_GT(combinations.size(), 1000u);
 }
 
-TEST_F(BertPairDatasetTest, EveryTextIsSeenAndLabelsChangeWithTheEpoch) {
+TEST_F(BertPairDatasetTest, CoversAllTextAndVariesLabelsByEpoch) {
   const BertPairDataset dataset = pairs();
   std::set<int32_t> seen;
   std::vector<int> random(static_cast<size_t>(dataset.num_samples()), 0);
@@ -152,7 +152,7 @@ TEST_F(BertPairDatasetTest, EveryTextIsSeenAndLabelsChangeWithTheEpoch) {
     for (int64_t i = 0; i < dataset.num_samples(); ++i) {
       Sample sample;
       dataset.fill(i, epoch, sample);
-      const auto [a, b, label] = taken_apart(sample);
+      const auto [a, b, label] = split_pair(sample);
       seen.insert(a.begin(), a.end());
       seen.insert(b.begin(), b.end());
       random[static_cast<size_t>(i)] += label;
@@ -164,7 +164,7 @@ TEST_F(BertPairDatasetTest, EveryTextIsSeenAndLabelsChangeWithTheEpoch) {
   for (const int count : random) EXPECT_TRUE(within_5_sigma(count, kEpochs, 0.5));
 }
 
-TEST_F(BertPairDatasetTest, ASampleIsAFunctionOfSeedEpochAndNumber) {
+TEST_F(BertPairDatasetTest, SampleDependsOnlyOnSeedEpochAndIndex) {
   const BertPairDataset one = pairs(), other = pairs();
   int64_t different = 0;
   for (int64_t i = one.num_samples() - 1; i >= 0; --i) {
@@ -180,7 +180,7 @@ TEST_F(BertPairDatasetTest, ASampleIsAFunctionOfSeedEpochAndNumber) {
   EXPECT_GT(different, one.num_samples() * 9 / 10);
 }
 
-TEST_F(BertPairDatasetTest, ShortSequencesAreMadeAsOftenAsAskedFor) {
+TEST_F(BertPairDatasetTest, ProducesRequestedShareOfShortSequences) {
   // One-token sentences, so that chunks have exactly their target length.
   Documents documents(2);
   for (auto& document : documents) document.assign(60000, Tokens{kFirstWord});
@@ -209,7 +209,7 @@ TEST_F(BertPairDatasetTest, ShortSequencesAreMadeAsOftenAsAskedFor) {
   }
 }
 
-TEST_F(BertPairDatasetTest, TooLongTextsAreShortenedEvenlyAtRandomEnds) {
+TEST_F(BertPairDatasetTest, TruncatesLongTextsEvenlyAtRandomEnds) {
   // Each sentence is longer than a sample.
   Documents documents(3, std::vector<Tokens>(2, Tokens(100)));
   int32_t next = kFirstWord;
@@ -227,7 +227,7 @@ TEST_F(BertPairDatasetTest, TooLongTextsAreShortenedEvenlyAtRandomEnds) {
     for (int64_t i = 0; i < 3; ++i) {
       Sample sample;
       dataset.fill(i, epoch, sample);
-      const auto [a, b, label] = taken_apart(sample);
+      const auto [a, b, label] = split_pair(sample);
       EXPECT_EQ(a.size(), 15u);  // 29 in all; B is truncated first if both are equal
       EXPECT_EQ(b.size(), 14u);
       cut += 85 + 86;
@@ -242,7 +242,7 @@ TEST_F(BertPairDatasetTest, TooLongTextsAreShortenedEvenlyAtRandomEnds) {
   EXPECT_EQ(sample.tokens.size(), 5u);
 }
 
-TEST_F(BertPairDatasetTest, TakesSentencesThatAreWhollyInTheRange) {
+TEST_F(BertPairDatasetTest, UsesOnlySentencesEntirelyInRange) {
   write({{{5, 6, 7}, {8, 9}, {10, 11}}, {{12}, {13, 14, 15}, {16, 17}}});
   const auto make = [&](Range tokens) {
     return BertPairDataset(dataset_, tokens, kSeqLength, test_vocabulary(kVocabSize), {}, kSeed);
@@ -254,7 +254,7 @@ TEST_F(BertPairDatasetTest, TakesSentencesThatAreWhollyInTheRange) {
     for (int64_t i = 0; i < 2; ++i) {
       Sample sample;
       dataset.fill(i, epoch, sample);
-      const auto [a, b, label] = taken_apart(sample);
+      const auto [a, b, label] = split_pair(sample);
       seen.insert(a.begin(), a.end());
       seen.insert(b.begin(), b.end());
     }
@@ -262,7 +262,7 @@ TEST_F(BertPairDatasetTest, TakesSentencesThatAreWhollyInTheRange) {
   EXPECT_EQ(seen, (std::set<int32_t>{8, 9, 10, 11, 12, 13, 14, 15}));
 }
 
-TEST_F(BertPairDatasetTest, NamesWhatItCanNotDo) {
+TEST_F(BertPairDatasetTest, RejectsInvalidArguments) {
   const VocabularyTraits traits = test_vocabulary(kVocabSize);
   const auto message = [&](const Documents& documents, BertDataOptions options,
                            int64_t seq_length = kSeqLength) {

@@ -26,7 +26,7 @@ double sum_of(const std::vector<double>& weights) {
   return std::accumulate(weights.begin(), weights.end(), 0.0);
 }
 
-TEST(BlendOrder, EveryStretchHasItsShares) {
+TEST(BlendOrder, EveryPrefixHasItsShares) {
   for (const std::vector<double>& weights : kWeights) {
     const BlendOrder order(weights);
     const double bound = 0.5 * std::ceil(std::log2(static_cast<double>(weights.size())));
@@ -43,7 +43,7 @@ TEST(BlendOrder, EveryStretchHasItsShares) {
   }
 }
 
-TEST(BlendOrder, SharesHoldAtTheEndOfTheLongestRun) {
+TEST(BlendOrder, SharesHoldAtHugePlaces) {
   const BlendOrder order(std::vector{1.0, 2.0, 4.0});
   for (const int64_t place : {int64_t{1} << 40, int64_t{1} << 52, (int64_t{1} << 60) + 1}) {
     const BlendOrder::Turn turn = order.at(place);
@@ -54,14 +54,14 @@ TEST(BlendOrder, SharesHoldAtTheEndOfTheLongestRun) {
   EXPECT_DOUBLE_EQ(order.share(2), 4.0 / 7.0);
 }
 
-TEST(BlendOrder, IsWhatItWasWhenRunsWereSaved) {
+TEST(BlendOrder, IsFixedForSavedRuns) {
   const BlendOrder order(std::vector{0.5, 0.3, 0.2});
   std::vector<size_t> turns;
   for (int64_t place = 0; place < 10; ++place) turns.push_back(order.at(place).part);
   EXPECT_EQ(turns, (std::vector<size_t>{0, 1, 0, 2, 0, 1, 0, 2, 0, 1}));
 }
 
-TEST(BlendOrder, RefusesWhatIsNoWeight) {
+TEST(BlendOrder, RejectsInvalidWeights) {
   for (const double weight : {0.0, -1.0, std::nan(""), HUGE_VAL}) {
     expect_error([&] { BlendOrder(std::vector{1.0, weight}); }, {"must be a positive finite"});
   }
@@ -99,7 +99,7 @@ std::vector<int32_t> sample_of(const BlendedDataset& blend, int64_t sample, int6
   return out.tokens;
 }
 
-TEST(BlendedDataset, APartIsSeenWhollyBeforeAnyOfItComesAgain) {
+TEST(BlendedDataset, SeesEachPartCompletelyBeforeRepeating) {
   const BlendedDataset blend({part(0, 5, 3.0, 1), part(1, 70, 1.0, 2), part(2, 1, 0.5, 3)});
   ASSERT_EQ(blend.num_samples(), 76);
   EXPECT_TRUE(blend.has_order());
@@ -127,10 +127,10 @@ TEST(BlendedDataset, APartIsSeenWhollyBeforeAnyOfItComesAgain) {
       EXPECT_EQ(epoch, all);
     }
   }
-  EXPECT_GE(orders.size(), 2u) << "every epoch has an order of its own";
+  EXPECT_GE(orders.size(), 2u) << "every epoch has its own order";
 }
 
-TEST(BlendedDataset, WithoutASeedAPartIsInItsNaturalOrder) {
+TEST(BlendedDataset, UsesNaturalOrderWithoutSeed) {
   const BlendedDataset blend({part(0, 2, 1.0, {}), part(1, 6, 1.0, {})});
   std::vector<std::vector<int32_t>> samples;
   for (int64_t i = 0; i < blend.num_samples(); ++i) samples.push_back(sample_of(blend, i, 0));
@@ -141,7 +141,7 @@ TEST(BlendedDataset, WithoutASeedAPartIsInItsNaturalOrder) {
   EXPECT_EQ(sample_of(blend, 0, 1), (std::vector<int32_t>{0, 0, 2}));
 }
 
-TEST(BlendedDataset, RefusesWhatItCanNotBlend) {
+TEST(BlendedDataset, RejectsInvalidParts) {
   expect_error(
       [] {
         BlendedDataset({part(0, 2, 1.0, {}),

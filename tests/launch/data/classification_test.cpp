@@ -70,7 +70,7 @@ TEST_F(LabelledLinesTest, ReadsTsv) {
   EXPECT_TRUE(lines("a.tsv", "label\ttext").empty());
 }
 
-TEST_F(LabelledLinesTest, NamesWhatIsWrongWithJsonl) {
+TEST_F(LabelledLinesTest, NamesErrorsInJsonl) {
   const std::string good = "{\"text\": \"a\", \"label\": 1}\n";
   const auto second = [&](const std::string& line, const Labels& labels = {3}) {
     return message(
@@ -110,7 +110,7 @@ TEST_F(LabelledLinesTest, NamesWhatIsWrongWithJsonl) {
   EXPECT_TRUE(names_all(second(std::string((16 << 20) + 1, 'x')), {where, "16777217 bytes"}));
 }
 
-TEST_F(LabelledLinesTest, NamesWhatIsWrongWithTsv) {
+TEST_F(LabelledLinesTest, NamesErrorsInTsv) {
   const std::string path = folder_ / "a.tsv";
   const auto after_header = [&](const std::string& line) {
     return message("a.tsv", "text\tlabel\na\t1\n" + line);
@@ -130,7 +130,7 @@ TEST_F(LabelledLinesTest, NamesWhatIsWrongWithTsv) {
   EXPECT_TRUE(names_all(after_header("\nb\t1"), {path + ":3", "empty"}));
 }
 
-TEST_F(LabelledLinesTest, NamesWrongFilesAndLabels) {
+TEST_F(LabelledLinesTest, NamesInvalidFilesAndLabels) {
   EXPECT_TRUE(names_all(message("a.csv", "text,label\n"), {folder_ / "a.csv", ".jsonl or .tsv"}));
   EXPECT_TRUE(names_all(
       error_of([&] { for_each_labelled_line(folder_ / "none.tsv", {2}, nullptr); }), {"none.tsv"}));
@@ -178,7 +178,7 @@ TEST(ClassificationEncoder, PutsSpecialTokensAroundTexts) {
   EXPECT_EQ(sample.token_types, (Tokens{0, 0, 0, 0, 0, 1, 1, 1}));
 }
 
-TEST(ClassificationEncoder, TruncatesWhereAskedToTheLongerTextFirst) {
+TEST(ClassificationEncoder, TruncatesLongerTextFirstWhenAllowed) {
   Sample sample;
   EXPECT_TRUE(names_all(
       error_of([&] { encoder(false).encode("abcdefg", std::nullopt, "data.tsv:7", sample); }),
@@ -204,7 +204,7 @@ TEST(ClassificationEncoder, TruncatesWhereAskedToTheLongerTextFirst) {
   }
 }
 
-TEST(ClassificationEncoder, NamesWhatItCanNotDo) {
+TEST(ClassificationEncoder, RejectsInvalidArguments) {
   Sample sample;
   EXPECT_TRUE(
       names_all(error_of([&] { encoder(true).encode("", std::nullopt, "a.tsv:2", sample); }),
@@ -218,7 +218,7 @@ TEST(ClassificationEncoder, NamesWhatItCanNotDo) {
                         {"classification", "[CLS]", "[SEP]", "wordpiece"}));
 }
 
-TEST(ClassificationDataset, HasEveryTextOnceOnOneSideOrTheOther) {
+TEST(ClassificationDataset, SplitsTextsBetweenTrainingAndEvaluation) {
   const TestFolder folder;
   std::string lines = "text\ttext_pair\tlabel\n";
   for (int i = 0; i < 100; ++i) {  // sorted by label

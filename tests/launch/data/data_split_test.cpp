@@ -19,7 +19,7 @@ TEST(SplitData, HoldsOutTheEnd) {
   EXPECT_EQ(split_data(0, 0.5).train.size(), 0);
 }
 
-TEST(SplitData, TheTestIsBehindTheEvaluation) {
+TEST(SplitData, PutsTestAfterEvaluation) {
   const DataSplit split = split_data(1000, 0.03, 0.001);
   EXPECT_EQ(split.of(DataPart::train), (Range{0, 969}));
   EXPECT_EQ(split.of(DataPart::eval), (Range{969, 999}));
@@ -34,7 +34,7 @@ TEST(SplitData, TheTestIsBehindTheEvaluation) {
   }
 }
 
-TEST(SplitData, RefusesWhatIsNoPart) {
+TEST(SplitData, RejectsInvalidFractions) {
   for (const double fraction : {-0.1, 1.0, 2.0, std::nan("")}) {
     EXPECT_THROW(split_data(1000, fraction), Error);
     EXPECT_THROW(split_data(1000, 0.0, fraction), Error);

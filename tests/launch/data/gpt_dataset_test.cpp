@@ -20,7 +20,7 @@ std::shared_ptr<const IndexedDataset> counting_dataset(const TestFolder& folder,
   return std::make_shared<IndexedDataset>(folder / "set", vocab_size);
 }
 
-TEST(GptDataset, TargetsAreTheTokensThatFollow) {
+TEST(GptDataset, TargetsAreNextTokens) {
   const TestFolder folder;
   const auto tokens = counting_dataset(folder, 40);
   for (const int64_t length : {1, 2, 5, 8, 29}) {
@@ -41,7 +41,7 @@ TEST(GptDataset, TargetsAreTheTokensThatFollow) {
   }
 }
 
-TEST(GptDataset, NeedsOneSample) {
+TEST(GptDataset, NeedsEnoughTokensForOneSample) {
   const TestFolder folder;
   const auto tokens = counting_dataset(folder, 40);
   EXPECT_EQ(GptDataset(tokens, {0, 40}, 39).num_samples(), 1);
@@ -56,7 +56,7 @@ TEST(GptDataset, NeedsOneSample) {
   EXPECT_THROW(GptDataset(tokens, {0, 40}, std::numeric_limits<int64_t>::max()), Error);
 }
 
-TEST(GptDataset, ChecksTheLastTargetToo) {
+TEST(GptDataset, ValidatesLastTarget) {
   const TestFolder folder;
   const GptDataset dataset(counting_dataset(folder, 40, 8), {0, 40}, 8);
   std::vector<int32_t> inputs(8), targets(8);
@@ -73,7 +73,7 @@ std::vector<int64_t> documents_of_tokens(const std::vector<std::vector<int32_t>>
   return result;
 }
 
-TEST(GptDataset, KnowsDocumentsFromTheIndex) {
+TEST(GptDataset, FindsDocumentsInIndex) {
   const TestFolder folder;
   // Documents that are empty, have one token, are longer than a sample, or end where a sample does.
   const std::vector<std::vector<int32_t>> documents = {
@@ -115,7 +115,7 @@ TEST(GptDataset, KnowsDocumentsFromTheIndex) {
   }
 }
 
-TEST(GptDataset, AnEndOfDocumentTokenInsideADocumentChangesNothing) {
+TEST(GptDataset, IgnoresEndOfDocumentTokens) {
   const TestFolder folder;
   constexpr int32_t kEnd = 256;
   write_dataset(folder / "plain", {{1, 2, 3, kEnd}, {4, 5, 6, 7, 8, kEnd}});

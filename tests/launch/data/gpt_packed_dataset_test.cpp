@@ -36,7 +36,7 @@ std::vector<Sample> samples_of(const Dataset& dataset) {
   return samples;
 }
 
-TEST(GptPackedDataset, EveryTokenButADocumentsFirstIsATargetOnce) {
+TEST(GptPackedDataset, EveryTokenButFirstOfDocumentIsTargetOnce) {
   const TestFolder folder;
   const std::vector<size_t> lengths = {3, 0, 1, 9, 17, 2, 2, 1, 8, 33, 4, 0};
   const auto tokens = counting_documents(folder, lengths);
@@ -63,7 +63,7 @@ TEST(GptPackedDataset, EveryTokenButADocumentsFirstIsATargetOnce) {
   }
 }
 
-TEST(GptPackedDataset, KeepsADocumentWholeWhereItFits) {
+TEST(GptPackedDataset, KeepsDocumentsTogetherWhenTheyFit) {
   const TestFolder folder;
   // Inputs exclude the last tokens: 8, 3, 5, 8 and 4, and 2.
   const auto tokens = counting_documents(folder, {9, 4, 6, 13, 3});
@@ -77,7 +77,7 @@ TEST(GptPackedDataset, KeepsADocumentWholeWhereItFits) {
   EXPECT_EQ(first_tokens, (std::vector<std::vector<int32_t>>{{0}, {9}, {19}, {27}}));
 }
 
-TEST(GptPackedDataset, TakesNothingFromBeyondItsRange) {
+TEST(GptPackedDataset, StaysWithinRange) {
   const TestFolder folder;
   const auto tokens = counting_documents(folder, {10, 10, 10});
   for (const Range range : {Range{3, 26}, Range{0, 10}, Range{15, 17}, Range{9, 22}}) {
@@ -88,7 +88,7 @@ TEST(GptPackedDataset, TakesNothingFromBeyondItsRange) {
   }
 }
 
-TEST(GptPackedDataset, RefusesWhatHasNoSample) {
+TEST(GptPackedDataset, RejectsRangesWithoutSamples) {
   const TestFolder folder;
   const auto tokens = counting_documents(folder, {1, 1, 1, 5});
   expect_error(
@@ -108,7 +108,7 @@ TEST(GptPackedDataset, RefusesWhatHasNoSample) {
   expect_error([&] { dataset.fill(1, 0, out); }, {"there is no sample 1: there are 1"});
 }
 
-TEST(GptPackedDataset, ChecksTheLastTargetToo) {
+TEST(GptPackedDataset, ValidatesLastTarget) {
   const TestFolder folder;
   const GptPackedDataset dataset(counting_documents(folder, {9}, 8), {0, 9}, 8);
   Sample out;

@@ -86,7 +86,7 @@ bool survives(const std::string& prefix) {
   }
 }
 
-TEST_F(IndexedDatasetTest, ReadsMegatronsLayout) {
+TEST_F(IndexedDatasetTest, ReadsMegatronLayout) {
   ASSERT_EQ(Index().bytes().size(), 34u + 3 * 4 + 3 * 8 + 3 * 8);
   const IndexedDataset dataset(prefix_, 31);
   EXPECT_EQ(dataset.num_sequences(), 3);
@@ -105,7 +105,7 @@ TEST_F(IndexedDatasetTest, ReadsMegatronsLayout) {
   EXPECT_EQ(two, (std::vector<int32_t>{11, 20}));
 }
 
-TEST_F(IndexedDatasetTest, SequencesMayLieAnywhereInTheBin) {
+TEST_F(IndexedDatasetTest, ReadsSequencesInAnyFileOrder) {
   Index index;
   index.sequence_count = 4;
   index.lengths = {1, 3, 0, 2};
@@ -126,7 +126,7 @@ TEST_F(IndexedDatasetTest, SequencesMayLieAnywhereInTheBin) {
   }
 }
 
-TEST_F(IndexedDatasetTest, KnowsTheDocumentOfEveryToken) {
+TEST_F(IndexedDatasetTest, FindsDocumentOfEveryToken) {
   Index index;
   index.document_entries = 6;
   index.documents = {0, 0, 2,
@@ -150,7 +150,7 @@ TEST_F(IndexedDatasetTest, KnowsTheDocumentOfEveryToken) {
   }
 }
 
-TEST_F(IndexedDatasetTest, AnEmptyDatasetHasNothing) {
+TEST_F(IndexedDatasetTest, ReadsEmptyDataset) {
   Index index;
   index.sequence_count = 0;
   index.document_entries = 1;
@@ -164,7 +164,7 @@ TEST_F(IndexedDatasetTest, AnEmptyDatasetHasNothing) {
   dataset.read_tokens(0, {});
 }
 
-TEST_F(IndexedDatasetTest, EveryBrokenFieldIsNamed) {
+TEST_F(IndexedDatasetTest, NamesEveryInvalidField) {
   const std::string idx = prefix_ + ".idx";
   const auto names = [&](const std::function<void(Index&)>& change,
                          std::initializer_list<std::string> facts) {
@@ -201,7 +201,7 @@ TEST_F(IndexedDatasetTest, EveryBrokenFieldIsNamed) {
   names([](Index& i) { i.documents[2] = 2; }, {"document index 2", "is 2", "sequence count 3"});
 }
 
-TEST_F(IndexedDatasetTest, MissingFilesAndWrongNamesAreExplained) {
+TEST_F(IndexedDatasetTest, ExplainsMissingFilesAndWrongNames) {
   EXPECT_TRUE(names_all(error_of([&] { IndexedDataset dataset(folder_ / "none"); }),
                         {folder_ / "none.idx", "nor", "tessera prepare"}));
   EXPECT_TRUE(
@@ -211,7 +211,7 @@ TEST_F(IndexedDatasetTest, MissingFilesAndWrongNamesAreExplained) {
                         {prefix_ + ".bin", "No such file"}));
 }
 
-TEST_F(IndexedDatasetTest, ReadsOutsideAreErrors) {
+TEST_F(IndexedDatasetTest, RejectsReadsOutsideDataset) {
   const IndexedDataset dataset(prefix_);
   std::vector<int32_t> two(2);
   std::vector<int32_t> seven(7);
@@ -234,7 +234,7 @@ TEST_F(IndexedDatasetTest, ReadsOutsideAreErrors) {
   EXPECT_THROW(dataset.document_sequences(2), Error);
 }
 
-TEST_F(IndexedDatasetTest, ATokenOutsideTheVocabularyIsNamed) {
+TEST_F(IndexedDatasetTest, NamesTokenOutsideVocabulary) {
   const IndexedDataset dataset(prefix_, 22);
   std::vector<int32_t> four(4);
   dataset.read_tokens(0, four);
@@ -245,7 +245,7 @@ TEST_F(IndexedDatasetTest, ATokenOutsideTheVocabularyIsNamed) {
   EXPECT_THROW(IndexedDataset(prefix_, IndexedDataset::kAnyVocabulary + 1), Error);
 }
 
-TEST_F(IndexedDatasetTest, NegativeAndHugeTokensAreNoTokens) {
+TEST_F(IndexedDatasetTest, RejectsNegativeAndHugeTokens) {
   const auto message_for = [&](uint8_t code, const std::string& token) {
     Index index;
     index.code = code;
@@ -295,7 +295,7 @@ TEST_F(IndexedDatasetTest, SurvivesEveryByteReplacedByExtremes) {
   }
 }
 
-TEST_F(IndexedDatasetTest, RefusesEveryTruncation) {
+TEST_F(IndexedDatasetTest, RejectsEveryTruncation) {
   const std::string good = Index().bytes();
   for (size_t size = 0; size < good.size(); ++size) {
     write_file(prefix_ + ".idx", good.substr(0, size));

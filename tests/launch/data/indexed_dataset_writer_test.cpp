@@ -12,13 +12,13 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-TEST(TokenType, IsChosenAsMegatronDoes) {
+TEST(TokenType, MatchesMegatronChoice) {
   EXPECT_EQ(token_type_for(257), TokenType::u16);
   EXPECT_EQ(token_type_for(65499), TokenType::u16);
   EXPECT_EQ(token_type_for(65500), TokenType::i32);
 }
 
-TEST(IndexedDatasetWriter, WritesMegatronsBytes) {
+TEST(IndexedDatasetWriter, MatchesMegatronFormat) {
   const TestFolder folder;
   write_dataset(folder / "set", {{1, 2, 258}, {7}});
   EXPECT_EQ(read_file(folder / "set.bin"), std::string("\1\0\2\0\2\1\7\0", 8));
@@ -38,7 +38,7 @@ TEST(IndexedDatasetWriter, WritesMegatronsBytes) {
 
 class RoundTrip : public ::testing::TestWithParam<TokenType> {};
 
-TEST_P(RoundTrip, GivesTheSameTokens) {
+TEST_P(RoundTrip, PreservesTokens) {
   const TestFolder folder;
   const TokenType type = GetParam();
   const int32_t largest = dispatch_token_type(type, []<typename T>() -> int32_t {
@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(AllTypes, RoundTrip,
                                            TokenType::u16, TokenType::i32, TokenType::i64),
                          [](const auto& type) { return std::string(to_string(type.param)); });
 
-TEST(IndexedDatasetWriter, CutsWhatIsTooLongForASequence) {
+TEST(IndexedDatasetWriter, SplitsLongSequences) {
   const TestFolder folder;
   IndexedDatasetWriter writer(folder / "set", {.type = TokenType::u8, .max_sequence_length = 4});
   writer.append(std::vector<int32_t>{0, 1, 2});
@@ -87,7 +87,7 @@ TEST(IndexedDatasetWriter, CutsWhatIsTooLongForASequence) {
   for (int32_t i = 0; i < 13; ++i) EXPECT_EQ(tokens[static_cast<size_t>(i)], i);
 }
 
-TEST(IndexedDatasetWriter, KeepsAnExistingDatasetUnlessTold) {
+TEST(IndexedDatasetWriter, KeepsExistingDatasetWithoutOverwrite) {
   const TestFolder folder;
   write_dataset(folder / "set", {{1, 2}});
   const std::string before = read_file(folder / "set.bin");
@@ -105,7 +105,7 @@ TEST(IndexedDatasetWriter, KeepsAnExistingDatasetUnlessTold) {
   EXPECT_EQ(folder.names(), (Names{"set.bin", "set.idx"}));
 }
 
-TEST(IndexedDatasetWriter, MetadataComesAndGoesWithItsDataset) {
+TEST(IndexedDatasetWriter, ReplacesMetadataWithDataset) {
   const TestFolder folder;
   const auto write = [&](std::string_view metadata) {
     IndexedDatasetWriter writer(folder / "set", {.overwrite = true});
@@ -116,7 +116,7 @@ TEST(IndexedDatasetWriter, MetadataComesAndGoesWithItsDataset) {
   write("facts");
   EXPECT_EQ(read_file(folder / "set.meta.json"), "facts");
   EXPECT_EQ(folder.names(), (Names{"set.bin", "set.idx", "set.meta.json"}));
-  write("");  // old metadata must not be taken for this dataset's
+  write("");  // old metadata must not survive
   EXPECT_EQ(folder.names(), (Names{"set.bin", "set.idx"}));
   write_file(folder / "other.meta.json", "facts");
   EXPECT_TRUE(names_all(error_of([&] { IndexedDatasetWriter writer(folder / "other", {}); }),
@@ -145,7 +145,7 @@ TEST(IndexedDatasetWriter, LeavesNothingBehindOnFailure) {
   EXPECT_EQ(folder.names(), Names{});
 }
 
-TEST(IndexedDatasetWriter, KeepsOtherWritersOut) {
+TEST(IndexedDatasetWriter, RejectsConcurrentWriter) {
   const TestFolder folder;
   IndexedDatasetWriter writer(folder / "set", {.overwrite = true});
   writer.append(std::vector<int32_t>{1, 2, 3});
@@ -156,7 +156,7 @@ TEST(IndexedDatasetWriter, KeepsOtherWritersOut) {
   EXPECT_EQ(IndexedDataset(folder / "set").num_tokens(), 3);
 }
 
-TEST(IndexedDatasetWriter, ReplacesWhatACrashLeft) {
+TEST(IndexedDatasetWriter, ReplacesFilesLeftByCrash) {
   const TestFolder folder;
   for (const char* name : {"set.bin.tmp", "set.idx.tmp", "set.meta.json.tmp"}) {
     write_file(folder / name, std::string(1000, 'x'));
@@ -166,7 +166,7 @@ TEST(IndexedDatasetWriter, ReplacesWhatACrashLeft) {
   EXPECT_EQ(folder.names(), (Names{"set.bin", "set.idx"}));
 }
 
-TEST(IndexedDatasetWriter, KeepsADatasetThatCameMeanwhile) {
+TEST(IndexedDatasetWriter, KeepsDatasetCreatedMeanwhile) {
   const TestFolder folder;
   IndexedDatasetWriter writer(folder / "set", {});
   write_dataset(folder / "other", {{7}});
@@ -178,7 +178,7 @@ TEST(IndexedDatasetWriter, KeepsADatasetThatCameMeanwhile) {
 }
 
 // The index cannot be renamed because its staged file was removed.
-TEST(IndexedDatasetWriter, WithdrawsWhatItPublishedIfItCanNotFinish) {
+TEST(IndexedDatasetWriter, RemovesPublishedFilesWhenFinishFails) {
   const TestFolder folder;
   IndexedDatasetWriter writer(folder / "set", {});
   std::filesystem::remove(folder / "set.idx.tmp");
@@ -186,7 +186,7 @@ TEST(IndexedDatasetWriter, WithdrawsWhatItPublishedIfItCanNotFinish) {
   EXPECT_EQ(folder.names(), Names{});
 }
 
-TEST(IndexedDatasetWriter, AFullDiskIsAnErrorThatLeavesNothing) {
+TEST(IndexedDatasetWriter, LeavesNothingWhenDiskIsFull) {
   const TestFolder folder;
   // A file size limit simulates a full disk.
   rlimit old = {};
@@ -207,7 +207,7 @@ TEST(IndexedDatasetWriter, AFullDiskIsAnErrorThatLeavesNothing) {
   EXPECT_EQ(folder.names(), Names{});
 }
 
-TEST(IndexedDatasetWriter, NamesAPlaceThatCanNotBeWritten) {
+TEST(IndexedDatasetWriter, NamesUnwritablePath) {
   const TestFolder folder;
   EXPECT_TRUE(names_all(error_of([&] { IndexedDatasetWriter writer(folder / "no/set", {}); }),
                         {folder / "no/set.bin.tmp", "No such file"}));

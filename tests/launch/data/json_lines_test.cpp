@@ -18,7 +18,7 @@ std::string problem_of(std::string_view line) {
   return read_json_field(line, "text", text).value_or("");
 }
 
-TEST(JsonField, IsTheStringAfterItsEscapes) {
+TEST(JsonField, DecodesEscapes) {
   EXPECT_EQ(field_of(R"({"text": "a\n\"b\" \u00e9 \ud83d\ude00 \u0000"})"),
             std::string("a\n\"b\" \xC3\xA9 \xF0\x9F\x98\x80 \0", 15));
   EXPECT_EQ(field_of("\xEF\xBB\xBF {\"text\": \"\"} \r"), "");
@@ -27,7 +27,7 @@ TEST(JsonField, IsTheStringAfterItsEscapes) {
   EXPECT_EQ(field_of(R"({"text": 1, "b\u00e9": "x"})", "b\xC3\xA9"), "x");
 }
 
-TEST(JsonField, SaysWhatIsWrong) {
+TEST(JsonField, NamesErrors) {
   const auto refused = [](std::string_view line, std::initializer_list<std::string> facts) {
     return names_all(problem_of(line), facts);
   };
@@ -59,7 +59,7 @@ TEST(JsonField, SaysWhatIsWrong) {
 
 JsonLines lines(std::string text) { return {"file.jsonl", 7, std::move(text)}; }
 
-TEST(JsonLinesText, ALineIsADocument) {
+TEST(JsonLinesText, EachLineIsADocument) {
   const JsonDocuments found = read_json_lines(
       lines("{\"text\": \"a\\nb\"}\n\n \t\r\n{\"text\": \"\"}\r\n{\"text\": \"c\"}"), {});
   EXPECT_EQ(found.text.text, "a\nbc");
@@ -70,7 +70,7 @@ TEST(JsonLinesText, ALineIsADocument) {
   }
 }
 
-TEST(JsonLinesText, SentencesAreTheLinesOfTheText) {
+TEST(JsonLinesText, LinesOfTextAreSentences) {
   const JsonDocuments found = read_json_lines(lines("{\"text\": \"one\\n\\ntwo\\r\\n\"}\n"),
                                               {.sentences = Sentences::line});
   EXPECT_EQ(found.text.text, "onetwo");
@@ -80,7 +80,7 @@ TEST(JsonLinesText, SentencesAreTheLinesOfTheText) {
   EXPECT_EQ(found.text.marks[1].ends, Mark::Ends::document);
 }
 
-TEST(JsonLinesText, MalformedLinesAreNamedOrSkipped) {
+TEST(JsonLinesText, NamesOrSkipsMalformedLines) {
   const std::string text = "{\"text\": \"a\"}\n\n{\"text\": 1}\n{\n{\"text\": \"b\"}\n";
   EXPECT_TRUE(names_all(error_of([&] { read_json_lines(lines(text), {}); }),
                         {"file.jsonl:9: the line has a field \"text\"", "--skip-malformed"}));

@@ -21,18 +21,18 @@ DatasetMetadata metadata_of_two_documents() {
   return metadata;
 }
 
-TEST(DatasetMetadata, IsReadAsItWasWritten) {
+TEST(DatasetMetadata, RoundTrips) {
   const DatasetMetadata metadata = metadata_of_two_documents();
   EXPECT_EQ(parse_metadata(metadata_text(metadata), "m"), metadata);
 }
 
-TEST(DatasetMetadata, OfADatasetWithoutAFileIsNothing) {
+TEST(DatasetMetadata, IsOptional) {
   const TestFolder folder;
   write_dataset(folder / "text", {{1, 2}, {3}});
   EXPECT_EQ(read_metadata(IndexedDataset(folder / "text")), std::nullopt);
 }
 
-TEST(DatasetMetadata, IsHeldAgainstTheIndex) {
+TEST(DatasetMetadata, MustMatchIndex) {
   const TestFolder folder;
   write_dataset(folder / "text", {{1, 2}, {3, 4, 5}});
   DatasetMetadata metadata = metadata_of_two_documents();
@@ -44,7 +44,7 @@ TEST(DatasetMetadata, IsHeldAgainstTheIndex) {
                         {"text.meta.json", "6 tokens", "has 5", "another dataset"}));
 }
 
-TEST(DatasetMetadata, ThatIsDamagedIsRefused) {
+TEST(DatasetMetadata, RejectsDamagedText) {
   const std::string whole = metadata_text(metadata_of_two_documents());
   EXPECT_TRUE(names_all(error_of([&] { parse_metadata("{}", "m"); }), {"m", "tessera_version"}));
   EXPECT_TRUE(names_all(error_of([&] { parse_metadata("[]", "m"); }), {"m", "object"}));
@@ -56,7 +56,7 @@ TEST(DatasetMetadata, ThatIsDamagedIsRefused) {
   }
 }
 
-TEST(TokenizerIdentity, ComesBackFromJson) {
+TEST(TokenizerIdentity, RoundTripsThroughJson) {
   const TokenizerIdentity identity = identity_of(ByteTokenizer());
   EXPECT_EQ(identity.kind, "byte");
   EXPECT_EQ(identity.vocab_size, 257);

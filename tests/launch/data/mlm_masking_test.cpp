@@ -15,7 +15,7 @@ constexpr int64_t kVocabSize = 1000;
 constexpr uint64_t kSeed = 7;
 
 /// [CLS] words [SEP] words [SEP], with an unknown word and padding.
-Sample made_up_sample(int64_t length, uint32_t id) {
+Sample synthetic_sample(int64_t length, uint32_t id) {
   const RandomKey key{99, RandomPurpose::sampling, id, 0};
   Sample sample;
   for (int64_t i = 0; i < length; ++i) {
@@ -52,7 +52,7 @@ constexpr int64_t kSamples = 4000;
 Counts count(const MlmMasking& masking) {
   Counts counts;
   for (int64_t id = 0; id < kSamples; ++id) {
-    const Sample sample = made_up_sample(64, static_cast<uint32_t>(id));
+    const Sample sample = synthetic_sample(64, static_cast<uint32_t>(id));
     const Sample result = masked(masking, sample, id, 0);
     for (size_t i = 0; i < 64; ++i) {
       const int32_t before = sample.tokens[i], after = result.tokens[i];
@@ -83,7 +83,7 @@ Counts count(const MlmMasking& masking) {
   return counts;
 }
 
-TEST(MlmMasking, RatesOfTokensAreBinomial) {
+TEST(MlmMasking, TokenRatesAreBinomial) {
   const Counts counts = count({test_vocabulary(kVocabSize), {}, kSeed});
   EXPECT_EQ(counts.ordinary, kSamples * 59);
   EXPECT_TRUE(within_5_sigma(counts.chosen, counts.ordinary, 0.15));
@@ -103,7 +103,7 @@ TEST(MlmMasking, RatesOfTokensAreBinomial) {
   }
 }
 
-TEST(MlmMasking, FractionsAreOptions) {
+TEST(MlmMasking, FollowsConfiguredFractions) {
   const VocabularyTraits traits = test_vocabulary(kVocabSize);
   const Counts all =
       count({traits, {.probability = 1.0, .mask_fraction = 1.0, .random_fraction = 0.0}, kSeed});
@@ -139,11 +139,11 @@ size_t word_end(const MlmMasking& masking, const Sample& sample, size_t begin) {
   return end;
 }
 
-TEST(MlmMasking, WordsAreChosenWhole) {
+TEST(MlmMasking, MasksWholeWords) {
   const MlmMasking masking(test_vocabulary(kVocabSize), {.unit = MaskUnit::whole_word}, kSeed);
   int64_t words = 0, chosen = 0, pieces = 0, pieces_masked = 0;
   for (int64_t id = 0; id < kSamples; ++id) {
-    const Sample sample = made_up_sample(64, static_cast<uint32_t>(id));
+    const Sample sample = synthetic_sample(64, static_cast<uint32_t>(id));
     const Sample result = masked(masking, sample, id, 0);
     for (const size_t begin : word_begins(masking, sample)) {
       ++words;
@@ -160,13 +160,13 @@ TEST(MlmMasking, WordsAreChosenWhole) {
   EXPECT_TRUE(within_5_sigma(pieces_masked, pieces, 0.8));
 }
 
-TEST(MlmMasking, SpansAreWholeWordsAndCoverEveryPlaceAlike) {
+TEST(MlmMasking, SpansCoverWholeWordsUniformly) {
   const MlmMasking masking(test_vocabulary(kVocabSize), {.unit = MaskUnit::span}, kSeed);
   constexpr size_t kMost = 12;
   std::vector<int64_t> chosen(kMost, 0), seen(kMost, 0);  // by the word's number
   int64_t longest = 0;
   for (int64_t id = 0; id < 5 * kSamples; ++id) {
-    const Sample sample = made_up_sample(64, static_cast<uint32_t>(id));
+    const Sample sample = synthetic_sample(64, static_cast<uint32_t>(id));
     const Sample result = masked(masking, sample, id, 0);
     size_t number = 0;
     int64_t run = 0;
@@ -189,7 +189,7 @@ TEST(MlmMasking, SpansAreWholeWordsAndCoverEveryPlaceAlike) {
   EXPECT_GT(longest, 5);
 }
 
-TEST(MlmMasking, SpansHaveSpanBertsLengths) {
+TEST(MlmMasking, SpanLengthsMatchSpanBert) {
   // One long text of one-token words, with so few spans that they are rarely adjacent. Spans are
   // recognized because they are fully masked.
   VocabularyTraits traits = test_vocabulary(kVocabSize);
@@ -227,12 +227,12 @@ TEST(MlmMasking, SpansHaveSpanBertsLengths) {
   EXPECT_NEAR(static_cast<double>(words) / static_cast<double>(all), 3.8, 0.15);
 }
 
-TEST(MlmMasking, ASpanIsReplacedAsAWhole) {
+TEST(MlmMasking, ReplacesSpansAsUnits) {
   const MaskingOptions options{.unit = MaskUnit::span, .max_span = 3};
   const MlmMasking masking(test_vocabulary(kVocabSize), options, kSeed);
   int64_t spans = 0, mixed = 0, words = 0;
   for (int64_t id = 0; id < kSamples; ++id) {
-    Sample sample = made_up_sample(64, static_cast<uint32_t>(id));
+    Sample sample = synthetic_sample(64, static_cast<uint32_t>(id));
     const Sample result = masked(masking, sample, id, 0);
     for (const size_t begin : word_begins(masking, sample)) {
       if (!is_chosen(result, begin)) continue;
@@ -249,18 +249,18 @@ TEST(MlmMasking, ASpanIsReplacedAsAWhole) {
   EXPECT_LT(static_cast<double>(mixed), 0.2 * static_cast<double>(words - spans));
 }
 
-TEST(MlmMasking, IsAFunctionOfSeedEpochPieceAndPlace) {
+TEST(MlmMasking, DependsOnlyOnSeedEpochPieceAndPlace) {
   for (const MaskUnit unit : {MaskUnit::token, MaskUnit::whole_word, MaskUnit::span}) {
     const VocabularyTraits traits = test_vocabulary(kVocabSize);
     const MlmMasking masking(traits, {.unit = unit}, kSeed);
-    const Sample sample = made_up_sample(256, 1);
+    const Sample sample = synthetic_sample(256, 1);
     const Sample first = masked(masking, sample, 5, 2);
     EXPECT_EQ(masked(masking, sample, 5, 2).tokens, first.tokens);
     EXPECT_NE(masked(masking, sample, 5, 3).targets, first.targets);
     EXPECT_NE(masked(masking, sample, 6, 2).targets, first.targets);
     EXPECT_NE(masked({traits, {.unit = unit}, kSeed + 1}, sample, 5, 2).targets, first.targets);
     // The same piece, placed after another.
-    Sample both = made_up_sample(50, 2);
+    Sample both = synthetic_sample(50, 2);
     both.tokens.insert(both.tokens.end(), sample.tokens.begin(), sample.tokens.end());
     both.targets.assign(both.tokens.size(), 77);
     const std::vector<int32_t> front(both.tokens.begin(), both.tokens.begin() + 50);
@@ -272,7 +272,7 @@ TEST(MlmMasking, IsAFunctionOfSeedEpochPieceAndPlace) {
   }
 }
 
-TEST(MlmMasking, TextOfSpecialTokensAloneIsLeftAlone) {
+TEST(MlmMasking, LeavesSpecialTokensUnchanged) {
   const MlmMasking masking(test_vocabulary(kVocabSize), {.probability = 1.0}, kSeed);
   Sample sample;
   sample.tokens = {kStart, kEnd, kMask, 0, kUnknown};
@@ -283,7 +283,7 @@ TEST(MlmMasking, TextOfSpecialTokensAloneIsLeftAlone) {
   EXPECT_TRUE(masked(masking, {}, 0, 0).tokens.empty());
 }
 
-TEST(MlmMasking, NamesWhatItCanNotDo) {
+TEST(MlmMasking, RejectsInvalidArguments) {
   const auto message = [](const VocabularyTraits& traits, const MaskingOptions& options) {
     return error_of([&] { MlmMasking(traits, options, kSeed); });
   };
@@ -308,7 +308,7 @@ TEST(MlmMasking, NamesWhatItCanNotDo) {
   EXPECT_TRUE(names_all(message(good, {.random_fraction = -0.1}), {"-0.1"}));
   EXPECT_TRUE(names_all(message(good, {.max_span = 0}), {"0 words", "1 to"}));
   const MlmMasking masking(good, {}, kSeed);
-  Sample sample = made_up_sample(10, 0);
+  Sample sample = synthetic_sample(10, 0);
   EXPECT_THROW(masking.apply(0, 0, 0, 11, sample), Error);
   EXPECT_THROW(masking.apply(-1, 0, 0, 10, sample), Error);
   EXPECT_THROW(masking.apply(0, -1, 0, 10, sample), Error);

@@ -41,7 +41,7 @@ class OrderedWorkThreads : public ::testing::TestWithParam<int> {
   std::vector<int> used_;
 };
 
-TEST_P(OrderedWorkThreads, ResultsAreUsedInTheOrderOfTheJobs) {
+TEST_P(OrderedWorkThreads, UsesResultsInJobOrder) {
   for (const int n : {0, 1, 200}) {
     taken_ = 0;
     used_.clear();
@@ -51,7 +51,7 @@ TEST_P(OrderedWorkThreads, ResultsAreUsedInTheOrderOfTheJobs) {
   }
 }
 
-TEST_P(OrderedWorkThreads, WhatIsNotUsedYetIsBounded) {
+TEST_P(OrderedWorkThreads, BoundsUnusedResults) {
   std::atomic<int> in_flight = 0, most = 0;
   Work::Stages bounded = stages(100);
   bounded.take = [&, take = bounded.take] {
@@ -69,7 +69,7 @@ TEST_P(OrderedWorkThreads, WhatIsNotUsedYetIsBounded) {
   EXPECT_EQ(used_.size(), 100u);
 }
 
-TEST_P(OrderedWorkThreads, TheFirstErrorInOrderIsThrown) {
+TEST_P(OrderedWorkThreads, ThrowsFirstErrorInJobOrder) {
   for (const char* stage : {"take", "work", "use"}) {
     taken_ = 0;
     used_.clear();
@@ -96,7 +96,7 @@ TEST_P(OrderedWorkThreads, TheFirstErrorInOrderIsThrown) {
   }
 }
 
-TEST_P(OrderedWorkThreads, AnErrorEndsAWaitForMoreJobs) {
+TEST_P(OrderedWorkThreads, ErrorEndsWaitForJobs) {
   std::stop_token stop;
   Work::Stages waiting = stages(1000);
   waiting.take = [&, take = waiting.take] {

@@ -27,7 +27,7 @@ TEST(PackRows, PutsEachPieceIntoTheFullestRowWithRoom) {
             (Rows{{0, 3, 4}, {1, 6}, {2, 5}}));
 }
 
-TEST(PackRows, LosesNoPieceAndFillsNoRowTooMuch) {
+TEST(PackRows, KeepsAllPiecesWithinCapacity) {
   for (const int64_t capacity : {1, 7, 64, 512}) {
     std::vector<int32_t> lengths;
     int64_t sum = 0;
@@ -59,7 +59,7 @@ TEST(PackRows, LosesNoPieceAndFillsNoRowTooMuch) {
   }
 }
 
-TEST(PackRows, RefusesWhatDoesNotFit) {
+TEST(PackRows, RejectsOversizedPieces) {
   EXPECT_TRUE(names_all(error_of([] { pack_rows(std::vector<int32_t>{3, 9}, 8); }), {"9", "8"}));
   EXPECT_THROW(pack_rows(std::vector<int32_t>{0}, 8), Error);
 }

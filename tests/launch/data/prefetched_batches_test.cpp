@@ -32,8 +32,8 @@ class WatchedDataset final : public Dataset {
   bool has_order() const override { return true; }
 
   void fill(int64_t sample, int64_t /*epoch*/, Sample& out) const override {
-    if (sample >= held_up_from) {
-      while (held_up) std::this_thread::yield();
+    if (sample >= blocked_from) {
+      while (blocked) std::this_thread::yield();
     }
     {
       const std::lock_guard lock(mutex_);
@@ -49,7 +49,7 @@ class WatchedDataset final : public Dataset {
   }
 
   void will_fill(int64_t sample, int64_t epoch) const override {
-    while (announcing_held_up) std::this_thread::yield();
+    while (announcing_blocked) std::this_thread::yield();
     const std::lock_guard lock(mutex_);
     announced_.insert(epoch * num_samples() + sample);
     ++announcements_;
@@ -66,9 +66,9 @@ class WatchedDataset final : public Dataset {
   int64_t announcements() const { return copy(announcements_); }
 
   std::atomic<int64_t> damaged = -1;
-  std::atomic<bool> held_up = false;
-  std::atomic<int64_t> held_up_from = 0;
-  std::atomic<bool> announcing_held_up = false;
+  std::atomic<bool> blocked = false;
+  std::atomic<int64_t> blocked_from = 0;
+  std::atomic<bool> announcing_blocked = false;
 
  private:
   mutable std::mutex mutex_;
@@ -113,7 +113,7 @@ class PrefetchedBatchesTest : public testing::Test {
   PrefetchedBatches prefetched_;
 };
 
-TEST_F(PrefetchedBatchesTest, AreWhatIsLoadedWithoutThem) {
+TEST_F(PrefetchedBatchesTest, MatchesDirectLoading) {
   for (int64_t step = 0; step < 40; ++step) {  // beyond the end of two epochs
     const int64_t first = step * kGlobalBatch;
     EXPECT_EQ(values(prefetched_.take(first)), expected(first)) << step;
@@ -122,7 +122,7 @@ TEST_F(PrefetchedBatchesTest, AreWhatIsLoadedWithoutThem) {
   }
 }
 
-TEST_F(PrefetchedBatchesTest, AreThoseThatAreAskedForWhateverWasExpected) {
+TEST_F(PrefetchedBatchesTest, ReturnsRequestedStepWhateverWasPrefetched) {
   prefetched_.take(0);
   prefetched_.load_next(6);
   EXPECT_EQ(values(prefetched_.take(60)), expected(60));
@@ -131,7 +131,7 @@ TEST_F(PrefetchedBatchesTest, AreThoseThatAreAskedForWhateverWasExpected) {
   EXPECT_EQ(values(prefetched_.take(6)), expected(6));
 }
 
-TEST_F(PrefetchedBatchesTest, AThreadOfTheirOwnLoadsThem) {
+TEST_F(PrefetchedBatchesTest, LoadsOnBackgroundThread) {
   prefetched_.take(0);
   prefetched_.load_next(6);
   prefetched_.take(6);
@@ -140,7 +140,7 @@ TEST_F(PrefetchedBatchesTest, AThreadOfTheirOwnLoadsThem) {
   EXPECT_EQ(*data_->filled().rbegin(), 11);
 }
 
-TEST_F(PrefetchedBatchesTest, StepsAreAnnouncedOnceAndAheadOfTheDisk) {
+TEST_F(PrefetchedBatchesTest, AnnouncesEachStepOnceAndAhead) {
   // The step itself and the announced ones.
   constexpr int64_t kAhead = (1 + PrefetchedBatches::kStepsAnnounced) * kGlobalBatch;
   prefetched_.take(0);
@@ -156,16 +156,16 @@ TEST_F(PrefetchedBatchesTest, StepsAreAnnouncedOnceAndAheadOfTheDisk) {
   EXPECT_EQ(data_->announcements(), std::ssize(data_->announced()));
 }
 
-TEST_F(PrefetchedBatchesTest, WhatAnnouncesThemHoldsUpNoStep) {
-  data_->announcing_held_up = true;
+TEST_F(PrefetchedBatchesTest, AnnouncingDoesNotBlockSteps) {
+  data_->announcing_blocked = true;
   for (int64_t step = 0; step < 5; ++step) {
     EXPECT_EQ(values(prefetched_.take(6 * step)), expected(6 * step));
     prefetched_.load_next(6 * (step + 1));
   }
-  data_->announcing_held_up = false;
+  data_->announcing_blocked = false;
 }
 
-TEST_F(PrefetchedBatchesTest, ARunLoadsItsFirstStepBeforeItIsAskedFor) {
+TEST_F(PrefetchedBatchesTest, LoadsFirstStepInAdvance) {
   prefetched_.begin_at(12);
   while (data_->filled().count(17) == 0) std::this_thread::yield();
   EXPECT_EQ(values(prefetched_.take(12)), expected(12));
@@ -175,20 +175,20 @@ TEST_F(PrefetchedBatchesTest, ARunLoadsItsFirstStepBeforeItIsAskedFor) {
   EXPECT_EQ(values(prefetched_.take(24)), expected(24));
 }
 
-TEST_F(PrefetchedBatchesTest, AStepHasItsOwnWhileTheNextAreLoaded) {
+TEST_F(PrefetchedBatchesTest, KeepsCurrentStepWhileLoadingNext) {
   const std::vector<Values> first = expected(0);
   EXPECT_EQ(values(prefetched_.take(0)), first);
-  data_->held_up_from = 8;
-  data_->held_up = true;
+  data_->blocked_from = 8;
+  data_->blocked = true;
   prefetched_.load_next(6);
   while (data_->filled().count(7) == 0) std::this_thread::yield();  // half of it is loaded
   EXPECT_EQ(values(prefetched_.current()), first);
   EXPECT_THROW(prefetched_.load_next(12), Error);
-  data_->held_up = false;
+  data_->blocked = false;
   EXPECT_EQ(values(prefetched_.take(6)), expected(6));
 }
 
-TEST_F(PrefetchedBatchesTest, ADamagedSampleIsAnErrorOfTheStepThatUsesIt) {
+TEST_F(PrefetchedBatchesTest, DamagedSampleFailsOnlyItsStep) {
   data_->damaged = 8;
   prefetched_.take(0);
   prefetched_.load_next(6);
@@ -198,7 +198,7 @@ TEST_F(PrefetchedBatchesTest, ADamagedSampleIsAnErrorOfTheStepThatUsesIt) {
   EXPECT_EQ(values(prefetched_.take(12)), expected(12));
 }
 
-TEST(PrefetchedEvaluation, GivesWhatIsLoadedWithoutIt) {
+TEST(PrefetchedEvaluation, MatchesDirectLoading) {
   const auto data = std::make_shared<WatchedDataset>();
   const TokenBatches batches(nullptr, data, kVocabSize, 1, {kGlobalBatch, kMicroBatch, 0, 1});
   PrefetchedEvaluation evaluation(batches, kMicroBatch, kSeqLength);
@@ -221,10 +221,10 @@ TEST(PrefetchedEvaluation, GivesWhatIsLoadedWithoutIt) {
   expect_batches(0);
   evaluation.start(3);
   evaluation.take();
-  expect_batches(1);  // replaces one that did not end
+  expect_batches(1);  // replaces an unfinished evaluation
 }
 
-TEST(PrefetchedEvaluation, AThreadOfItsOwnLoadsAndIsAheadOfTheDisk) {
+TEST(PrefetchedEvaluation, LoadsAheadOnBackgroundThread) {
   const auto data = std::make_shared<WatchedDataset>();
   const TokenBatches batches(nullptr, data, kVocabSize, 1, {kGlobalBatch, kMicroBatch, 0, 1});
   PrefetchedEvaluation evaluation(batches, kMicroBatch, kSeqLength);
@@ -236,7 +236,7 @@ TEST(PrefetchedEvaluation, AThreadOfItsOwnLoadsAndIsAheadOfTheDisk) {
   EXPECT_NE(*data->threads().begin(), std::this_thread::get_id());
 }
 
-TEST(PrefetchedEvaluation, ADamagedSampleIsAnErrorOfItsMicroBatch) {
+TEST(PrefetchedEvaluation, DamagedSampleFailsOnlyItsMicroBatch) {
   const auto data = std::make_shared<WatchedDataset>();
   const TokenBatches batches(nullptr, data, kVocabSize, 1, {kGlobalBatch, kMicroBatch, 0, 1});
   PrefetchedEvaluation evaluation(batches, kMicroBatch, kSeqLength);
@@ -251,7 +251,7 @@ TEST(PrefetchedEvaluation, ADamagedSampleIsAnErrorOfItsMicroBatch) {
   EXPECT_EQ(evaluation.take().batch().tokens.data<int32_t>()[0], 2);
 }
 
-TEST_F(PrefetchedBatchesTest, MayEndWhileTheyAreLoaded) {
+TEST_F(PrefetchedBatchesTest, DestructorStopsLoading) {
   {
     PrefetchedBatches ending(batches_, kMicroBatch, kSeqLength);
     ending.take(0);

@@ -59,7 +59,7 @@ class PrepareInputs : public ::testing::Test {
   }
 
   /// The contents of the three output files for these options.
-  std::array<std::string, 3> prepared(PrepareOptions options) const {
+  std::array<std::string, 3> prepare_files(PrepareOptions options) const {
     options.output = folder / "set";
     options.overwrite = true;
     prepare(options);
@@ -71,7 +71,7 @@ class PrepareInputs : public ::testing::Test {
     options.output = folder / "refused";
     const Names before = folder.names();
     const std::string message = error_of([&] { prepare(options); });
-    EXPECT_EQ(folder.names(), before) << "something was left behind";
+    EXPECT_EQ(folder.names(), before) << "files were left behind";
     return message;
   }
 
@@ -79,7 +79,7 @@ class PrepareInputs : public ::testing::Test {
   const std::string wordpiece = "wordpiece:" + (folder / "vocab.txt");
 };
 
-TEST_F(PrepareInputs, AnyNumberOfThreadsGivesTheSameBytes) {
+TEST_F(PrepareInputs, OutputIsIndependentOfThreads) {
   const std::string text = some_text();
   write_file(folder / "a.txt", text);
   write_file(folder / "b.jsonl.gz", gzipped(json_lines(text)));
@@ -90,17 +90,17 @@ TEST_F(PrepareInputs, AnyNumberOfThreadsGivesTheSameBytes) {
                                 .input = {.inputs = {folder / "a.txt", folder / "[bc].*"}},
                                 .documents = documents,
                                 .sentences = sentences};
-      const auto alone = prepared(options);
+      const auto alone = prepare_files(options);
       EXPECT_GT(alone[0].size(), text.size() / 4);
       for (const int threads : {2, 5}) {
         options.threads = threads;
-        EXPECT_TRUE(prepared(options) == alone) << tokenizer << " on " << threads;
+        EXPECT_TRUE(prepare_files(options) == alone) << tokenizer << " on " << threads;
       }
     }
   }
 }
 
-TEST_F(PrepareInputs, CompressedFilesGiveWhatTheirTextGives) {
+TEST_F(PrepareInputs, CompressedFilesMatchPlainFiles) {
   const std::string text = some_text();
   const std::string json = json_lines(text);
   write_file(folder / "plain.txt", text);
@@ -110,7 +110,8 @@ TEST_F(PrepareInputs, CompressedFilesGiveWhatTheirTextGives) {
   write_file(folder / "json.jsonl.gz", gzipped(json.substr(0, 1000)) + gzipped(json.substr(1000)));
   write_file(folder / "json.json.zst", zstd_compressed(json));
   const auto of = [&](const char* name) {
-    return prepared({.tokenizer = wordpiece, .input = {.inputs = {folder / name}}, .threads = 2});
+    return prepare_files(
+        {.tokenizer = wordpiece, .input = {.inputs = {folder / name}}, .threads = 2});
   };
   EXPECT_TRUE(of("text.gz") == of("plain.txt"));
   EXPECT_TRUE(of("text.zst") == of("plain.txt"));
@@ -118,18 +119,19 @@ TEST_F(PrepareInputs, CompressedFilesGiveWhatTheirTextGives) {
   EXPECT_TRUE(of("json.json.zst") == of("plain.json"));
 }
 
-TEST_F(PrepareInputs, ADocumentInJsonHasTheTokensOfTheSameFile) {
+TEST_F(PrepareInputs, JsonDocumentMatchesPlainFile) {
   const std::string text = some_text();
   write_file(folder / "a.txt", text);
   write_file(folder / "a.json", Json{{"body", text}}.dump());
-  const auto plain = prepared({.tokenizer = wordpiece, .input = {.inputs = {folder / "a.txt"}}});
-  EXPECT_TRUE(prepared({.tokenizer = wordpiece,
-                        .input = {.inputs = {folder / "a.json"}, .field = "body"}}) == plain);
+  const auto plain =
+      prepare_files({.tokenizer = wordpiece, .input = {.inputs = {folder / "a.txt"}}});
+  EXPECT_TRUE(prepare_files({.tokenizer = wordpiece,
+                             .input = {.inputs = {folder / "a.json"}, .field = "body"}}) == plain);
 }
 
-TEST_F(PrepareInputs, WritesWhatItKnowsOfTheDataset) {
+TEST_F(PrepareInputs, WritesMetadata) {
   write_file(folder / "a.jsonl", "{\"text\": \"fox \xF0\x9F\xA6\x8A\"}\n{\"text\": \"\"}\n");
-  prepared({.tokenizer = wordpiece, .input = {.inputs = {folder / "a.jsonl"}}});
+  prepare_files({.tokenizer = wordpiece, .input = {.inputs = {folder / "a.jsonl"}}});
   const auto tokenizer = make_tokenizer(wordpiece);
   auto metadata = read_metadata(IndexedDataset(folder / "set"));
   ASSERT_TRUE(metadata.has_value());
@@ -141,27 +143,27 @@ TEST_F(PrepareInputs, WritesWhatItKnowsOfTheDataset) {
   EXPECT_EQ(metadata->bytes, 8);
   EXPECT_EQ(metadata->unknown, 1);
   EXPECT_FALSE(metadata->end_of_document);
-  prepared({.input = {.inputs = {folder / "a.jsonl"}}, .append_end = true});
+  prepare_files({.input = {.inputs = {folder / "a.jsonl"}}, .append_end = true});
   metadata = read_metadata(IndexedDataset(folder / "set"));
   EXPECT_EQ(metadata->tokenizer.kind, "byte");
   EXPECT_EQ(metadata->tokens, 9);
   EXPECT_TRUE(metadata->end_of_document);
 }
 
-TEST_F(PrepareInputs, AppendsTheEndOfADocumentOnlyWhenAsked) {
+TEST_F(PrepareInputs, AppendsEndOfDocumentOnlyOnRequest) {
   write_file(folder / "a", "ab\n\nc\n");
-  EXPECT_EQ(prepared({.input = {.inputs = {folder / "a"}}, .documents = Documents::line})[0],
+  EXPECT_EQ(prepare_files({.input = {.inputs = {folder / "a"}}, .documents = Documents::line})[0],
             std::string("a\0b\0c\0", 6));
-  EXPECT_EQ(prepared({.input = {.inputs = {folder / "a"}},
-                      .documents = Documents::line,
-                      .append_end = true})[0],
+  EXPECT_EQ(prepare_files({.input = {.inputs = {folder / "a"}},
+                           .documents = Documents::line,
+                           .append_end = true})[0],
             std::string("a\0b\0\0\1c\0\0\1", 10));
   EXPECT_TRUE(names_all(
       refusal({.tokenizer = wordpiece, .input = {.inputs = {folder / "a"}}, .append_end = true}),
       {"--append-eod", wordpiece, "no end-of-document token"}));
 }
 
-TEST_F(PrepareInputs, OptionsMustFitTheInputs) {
+TEST_F(PrepareInputs, RejectsOptionsThatDoNotFitInputs) {
   write_file(folder / "a.txt", "text");
   write_file(folder / "a.jsonl", "{\"text\": \"a\"}");
   EXPECT_TRUE(names_all(refusal({.input = {.inputs = {folder / "a.txt"}, .field = "text"}}),
@@ -173,15 +175,16 @@ TEST_F(PrepareInputs, OptionsMustFitTheInputs) {
                .documents = Documents::paragraph}),
       {"cannot be paragraphs in " + (folder / "a.jsonl"), "each line of JSON is a document"}));
   // The name says jsonl and the option says text, and vice versa.
-  EXPECT_EQ(prepared({.input = {.inputs = {folder / "a.jsonl"}, .formats = InputFormats::text}})[0]
-                .size(),
-            26u);
+  EXPECT_EQ(
+      prepare_files({.input = {.inputs = {folder / "a.jsonl"}, .formats = InputFormats::text}})[0]
+          .size(),
+      26u);
   EXPECT_TRUE(
       names_all(refusal({.input = {.inputs = {folder / "a.txt"}, .formats = InputFormats::jsonl}}),
                 {(folder / "a.txt") + ":1: the line is not valid JSON"}));
 }
 
-TEST_F(PrepareInputs, AnErrorDoesNotWaitForAPipesFirstWriter) {
+TEST_F(PrepareInputs, ErrorDoesNotWaitForPipeWriter) {
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   write_file(folder / "a.jsonl", "{}\n");
   EXPECT_TRUE(names_all(refusal({.input = {.inputs = {folder / "a.jsonl", folder / "pipe"},
@@ -192,7 +195,7 @@ TEST_F(PrepareInputs, AnErrorDoesNotWaitForAPipesFirstWriter) {
 
 class PrepareFailures : public PrepareInputs, public ::testing::WithParamInterface<int> {};
 
-TEST_P(PrepareFailures, TheFirstMalformedLineIsNamed) {
+TEST_P(PrepareFailures, NamesFirstMalformedLine) {
   const std::string good = "{\"text\": \"" + std::string(100, 'x') + "\"}\n";
   std::string lines;
   for (int i = 1; i <= 40000; ++i) lines += i % 15000 == 0 ? "{\"txt\": 1}\n" : good;
@@ -209,14 +212,14 @@ TEST_P(PrepareFailures, TheFirstMalformedLineIsNamed) {
   EXPECT_TRUE(names_all(report.first_malformed, {folder / "b.jsonl:15000: "}));
 }
 
-TEST_P(PrepareFailures, ATruncatedFileLeavesNothing) {
+TEST_P(PrepareFailures, TruncatedFileLeavesNothing) {
   const std::string bytes = gzipped(some_text());
   write_file(folder / "a.gz", bytes.substr(0, bytes.size() - 100));
   EXPECT_TRUE(names_all(refusal({.input = {.inputs = {folder / "a.gz"}}, .threads = GetParam()}),
                         {folder / "a.gz: ends after byte", "incomplete"}));
 }
 
-TEST_P(PrepareFailures, AMalformedLineComesBeforeTheTruncationBehindIt) {
+TEST_P(PrepareFailures, ReportsMalformedLineBeforeLaterTruncation) {
   const std::string bytes = gzipped("{}\n" + json_lines(some_text().substr(0, 100000)));
   write_file(folder / "a.jsonl.gz", bytes.substr(0, bytes.size() - 10));
   EXPECT_TRUE(
@@ -224,7 +227,7 @@ TEST_P(PrepareFailures, AMalformedLineComesBeforeTheTruncationBehindIt) {
                 {folder / "a.jsonl.gz:1: the line has no field"}));
 }
 
-TEST_P(PrepareFailures, AFullDiskLeavesNothing) {
+TEST_P(PrepareFailures, FullDiskLeavesNothing) {
   write_file(folder / "a", some_text());
   rlimit old = {};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old), 0);
@@ -239,7 +242,7 @@ TEST_P(PrepareFailures, AFullDiskLeavesNothing) {
 }
 
 // For example, one thread fails while another waits for a pipe without data.
-TEST_P(PrepareFailures, AnErrorDoesNotWaitForASilentPipe) {
+TEST_P(PrepareFailures, ErrorDoesNotWaitForSilentPipe) {
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   std::fstream silent(folder / "pipe");
   silent << "{}\n" + std::string(1 << 15, '\n') << std::flush;
@@ -250,7 +253,7 @@ TEST_P(PrepareFailures, AnErrorDoesNotWaitForASilentPipe) {
                         {folder / "a.jsonl:1: "}));
 }
 
-TEST_P(PrepareFailures, ALineThatNoFileCanHoldIsABomb) {
+TEST_P(PrepareFailures, RejectsDecompressionBomb) {
   const std::string line = "{\"text\": \"" + std::string(size_t{1} << 20, 'x');
   std::string bomb;
   for (int i = 0; i < 70; ++i) bomb += i == 0 ? line : std::string(size_t{1} << 20, 'x');
@@ -263,17 +266,17 @@ TEST_P(PrepareFailures, ALineThatNoFileCanHoldIsABomb) {
 INSTANTIATE_TEST_SUITE_P(Threads, PrepareFailures, ::testing::Values(1, 3),
                          ::testing::PrintToStringParamName());
 
-TEST_F(PrepareInputs, TellsHowFarItIs) {
+TEST_F(PrepareInputs, ReportsProgress) {
   write_file(folder / "a.gz", gzipped(some_text()));
   int64_t read = 0, text = 0;
-  prepared({.input = {.inputs = {folder / "a.gz", folder / "a.gz"}},
-            .on_progress = [&](const PrepareProgress& progress) {
-              EXPECT_EQ(progress.total, 2 * std::filesystem::file_size(folder / "a.gz"));
-              EXPECT_GE(progress.read, read);
-              EXPECT_GE(progress.text, text);
-              read = progress.read;
-              text = progress.text;
-            }});
+  prepare_files({.input = {.inputs = {folder / "a.gz", folder / "a.gz"}},
+                 .on_progress = [&](const PrepareProgress& progress) {
+                   EXPECT_EQ(progress.total, 2 * std::filesystem::file_size(folder / "a.gz"));
+                   EXPECT_GE(progress.read, read);
+                   EXPECT_GE(progress.text, text);
+                   read = progress.read;
+                   text = progress.text;
+                 }});
   EXPECT_EQ(read, static_cast<int64_t>(2 * std::filesystem::file_size(folder / "a.gz")));
   EXPECT_EQ(text, static_cast<int64_t>(2 * some_text().size()));
 }

@@ -58,7 +58,7 @@ std::vector<Names> text_of(const std::string& prefix) {
   return documents;
 }
 
-TEST(Prepare, DocumentsAreFilesParagraphsOrLines) {
+TEST(Prepare, SplitsFilesParagraphsOrLines) {
   const TestFolder folder;
   write_file(folder / "a", "\n\none\n  two\r\n \t\r\n\nthree\n\n\n");
   write_file(folder / "b", "four\r\n\n\rfive \r\n\n six");
@@ -85,7 +85,7 @@ TEST(Prepare, DocumentsAreFilesParagraphsOrLines) {
   }
 }
 
-TEST(Prepare, WhatHasNoTokenIsLeftOutAndCounted) {
+TEST(Prepare, SkipsAndCountsEmptyDocuments) {
   const TestFolder folder;
   write_file(folder / "vocab.txt", "[UNK]\na\n##b\n");
   write_file(folder / "text", "ab c\n\n\x01\nab\xff ab\n");
@@ -114,7 +114,7 @@ TEST(Prepare, WhatHasNoTokenIsLeftOutAndCounted) {
 }
 
 // The output does not depend on where the pieces of a file end.
-TEST(Prepare, LongTextIsTheSameInPieces) {
+TEST(Prepare, OutputIsIndependentOfPieceBoundaries) {
   const TestFolder folder;
   std::string vocabulary = "[UNK]\n狐\n.\n";
   for (int i = 0; i < 26; ++i) {
@@ -147,7 +147,7 @@ TEST(Prepare, ReadsPipes) {
   writer.join();
 }
 
-TEST(Prepare, NamesAllInputsThatCanNotBeRead) {
+TEST(Prepare, NamesAllUnreadableInputs) {
   const TestFolder folder;
   write_file(folder / "good", "text");
   std::filesystem::create_directory(folder / "dir");
@@ -162,7 +162,7 @@ TEST(Prepare, NamesAllInputsThatCanNotBeRead) {
   EXPECT_TRUE(names_all(error_of([&] { prepare({.output = folder / "set"}); }), {"no input"}));
 }
 
-TEST(Prepare, NamesAnOutputThatCanNotBeWritten) {
+TEST(Prepare, NamesUnwritableOutput) {
   const TestFolder folder;
   write_file(folder / "text", "text");
   EXPECT_TRUE(
@@ -207,7 +207,7 @@ TEST(Prepare, NeverOverwritesItsInput) {
   EXPECT_EQ(read_file(folder / "new.idx.tmp"), "precious");
 }
 
-TEST(PrepareCommand, RunsFromTheCommandLineAndPrintsWhatItWrote) {
+TEST(PrepareCommand, PrintsSummary) {
   const TestFolder folder;
   write_file(folder / "a", "abc");
   write_file(folder / "b", "de");
@@ -222,7 +222,7 @@ TEST(PrepareCommand, RunsFromTheCommandLineAndPrintsWhatItWrote) {
   EXPECT_EQ(IndexedDataset(folder / "set").num_tokens(), 5);
 }
 
-TEST(PrepareCommand, SaysWhatItLeftOut) {
+TEST(PrepareCommand, ReportsSkippedInput) {
   const TestFolder folder;
   write_file(folder / "a.jsonl", "{\"body\": \"abc\"}\n{}\n{\"body\": \"\"}\n");
   CLI::App app;
@@ -237,7 +237,7 @@ TEST(PrepareCommand, SaysWhatItLeftOut) {
                              (folder / "a.jsonl:2: the line has no field \"body\"")}));
 }
 
-TEST(PrepareCommand, AsksForInputAndOutput) {
+TEST(PrepareCommand, RejectsInvalidOptions) {
   for (const char* line :
        {"prepare --input a", "prepare --output b", "prepare --input --output b",
         "prepare --input a --output b --shuffle", "prepare --input a --output b --documents page",

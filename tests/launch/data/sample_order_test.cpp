@@ -39,7 +39,7 @@ TEST(SampleOrder, NeverRepeatsInLargeDomains) {
   }
 }
 
-TEST(SampleOrder, IsFixedForEver) {
+TEST(SampleOrder, IsFixedForSavedRuns) {
   // Runs resumed with a later version must continue in the same order.
   EXPECT_EQ(order_of(1234, 0, 10), (std::vector<int64_t>{6, 9, 2, 4, 1, 3, 5, 8, 7, 0}));
   EXPECT_EQ(order_of(1234, 1, 10), (std::vector<int64_t>{0, 7, 6, 2, 9, 3, 4, 8, 1, 5}));
@@ -81,7 +81,7 @@ double chi_squared_bound(size_t cells) {
   return k + 6.0 * std::sqrt(2.0 * k);
 }
 
-TEST(SampleOrder, EverySampleComesToEveryPlaceEquallyOften) {
+TEST(SampleOrder, PlacesSamplesUniformly) {
   for (const int64_t n : {2, 5, 16, 50}) {
     std::vector<int> counts(static_cast<size_t>(n * n), 0);
     for (int64_t epoch = 0; epoch < 4000; ++epoch) {
@@ -92,7 +92,7 @@ TEST(SampleOrder, EverySampleComesToEveryPlaceEquallyOften) {
   }
 }
 
-TEST(SampleOrder, EveryOrderOfAFewSamplesIsEquallyLikely) {
+TEST(SampleOrder, AllOrdersAreEquallyLikely) {
   std::map<std::vector<int64_t>, int> orders;
   for (int64_t epoch = 0; epoch < 24000; ++epoch) ++orders[order_of(5, epoch, 4)];
   std::vector<int> counts;
@@ -102,7 +102,7 @@ TEST(SampleOrder, EveryOrderOfAFewSamplesIsEquallyLikely) {
   EXPECT_LT(chi_squared(counts), chi_squared_bound(24));
 }
 
-TEST(SampleOrder, NeighboursGoToUnrelatedPlaces) {
+TEST(SampleOrder, NeighborsGoToUnrelatedPlaces) {
   constexpr int64_t kN = 100003;
   constexpr int64_t kBins = 16;
   std::vector<int> counts(kBins * kBins, 0);
@@ -115,13 +115,13 @@ TEST(SampleOrder, NeighboursGoToUnrelatedPlaces) {
   EXPECT_LT(chi_squared(counts), chi_squared_bound(counts.size()));
 }
 
-TEST(SampleAt, RunsThroughTheEpochs) {
+TEST(SampleAt, CrossesEpochs) {
   for (int64_t k = 0; k < 35; ++k) {
     EXPECT_EQ(sample_at(8, 10, k), permuted(8, k / 10, 10, k % 10));
   }
 }
 
-TEST(SampleOrder, PlacesThatDoNotExistAreErrors) {
+TEST(SampleOrder, RejectsInvalidPlaces) {
   EXPECT_TRUE(names_all(error_of([] { permuted(0, 1, 10, 11); }), {"place 11", "10 samples"}));
   EXPECT_THROW(permuted(0, 0, 10, -1), Error);
   EXPECT_THROW(permuted(0, 0, 0, 0), Error);

@@ -18,9 +18,9 @@ constexpr uint64_t kSeed = 42;
 using Row = std::vector<int32_t>;
 
 /// Sample i has i % 7 tokens, which identify sample and epoch, in documents of up to 2.
-class MadeUpDataset final : public Dataset {
+class SyntheticDataset final : public Dataset {
  public:
-  explicit MadeUpDataset(int64_t num_samples) : num_samples_(num_samples) {}
+  explicit SyntheticDataset(int64_t num_samples) : num_samples_(num_samples) {}
 
   int64_t num_samples() const override { return num_samples_; }
   int64_t seq_length() const override { return kSeqLength; }
@@ -123,14 +123,14 @@ class TokenBatchesTest : public ::testing::Test {
     return rows;
   }
 
-  std::shared_ptr<const Dataset> train_ = std::make_shared<MadeUpDataset>(28);
-  std::shared_ptr<const Dataset> eval_ = std::make_shared<MadeUpDataset>(11);
+  std::shared_ptr<const Dataset> train_ = std::make_shared<SyntheticDataset>(28);
+  std::shared_ptr<const Dataset> eval_ = std::make_shared<SyntheticDataset>(11);
 };
 
 const std::vector<std::pair<int64_t, int>> kLayouts = {{8, 1}, {4, 1}, {1, 1}, {4, 2},
                                                        {2, 2}, {2, 4}, {1, 4}, {1, 8}};
 
-TEST_F(TokenBatchesTest, TheGlobalBatchIsTheSameForEveryLayout) {
+TEST_F(TokenBatchesTest, GlobalBatchIsIndependentOfLayout) {
   // The steps cross the end of the first epoch; the second epoch does not start at a multiple of 8.
   for (const int64_t first : {0, 8, 24, 29}) {
     std::vector<Row> expected;
@@ -148,7 +148,7 @@ TEST_F(TokenBatchesTest, TheGlobalBatchIsTheSameForEveryLayout) {
   }
 }
 
-TEST_F(TokenBatchesTest, EvalIsInNaturalOrderOfEpoch0AndEndsInEmptyRows) {
+TEST_F(TokenBatchesTest, EvaluatesInNaturalOrderAndPadsWithEmptyRows) {
   ASSERT_EQ(batches(8, 0, 1).num_eval_batches(), 2);
   for (const int64_t batch : {0, 1}) {
     std::vector<Row> expected;
@@ -173,7 +173,7 @@ TEST_F(TokenBatchesTest, EvalIsInNaturalOrderOfEpoch0AndEndsInEmptyRows) {
   EXPECT_EQ(nothing.documents.span<int32_t>()[0], 0);
 }
 
-TEST_F(TokenBatchesTest, NamesWhatDoesNotFit) {
+TEST_F(TokenBatchesTest, RejectsMismatchedSizes) {
   EXPECT_TRUE(names_all(error_of([&] { batches(1, 0, 3); }), {"batch.global is 8", "3"}));
   EXPECT_TRUE(names_all(error_of([&] { batches(3, 0, 2); }), {"batch.micro = 3", "is 4"}));
   EXPECT_THROW(batches(0, 0, 1), Error);
@@ -235,7 +235,7 @@ TEST(BatchBuffers, HoldsAFullBatch) {
   EXPECT_THROW(buffers.append_empty(), Error);
 }
 
-TEST(BatchBuffers, NamesWhatIsWrongWithASample) {
+TEST(BatchBuffers, RejectsInvalidSamples) {
   BatchBuffers buffers(2, 3);
   const auto message = [&](const Sample& sample) {
     return error_of([&] { buffers.append(sample, 10, "data", 17); });
@@ -258,7 +258,7 @@ TEST(BatchBuffers, NamesWhatIsWrongWithASample) {
   EXPECT_THROW(full_batch_on_meta(1 << 16, 1 << 16), Error);
 }
 
-TEST(BatchBuffers, TellsTheLengthThatAllDocumentsHave) {
+TEST(BatchBuffers, ReportsCommonDocumentLength) {
   BatchBuffers buffers(3, kSeqLength);
   const auto append = [&](std::vector<int32_t> lengths) {
     Sample sample;

@@ -62,7 +62,7 @@ void write_numbers(const std::string& prefix, int32_t first, int32_t count) {
   write_dataset(prefix, {document});
 }
 
-TEST_F(OpenData, EachPartHoldsOutItsEnd) {
+TEST_F(OpenData, HoldsOutEndOfEachDataset) {
   write_numbers(folder_ / "a", 0, 1000);
   write_numbers(folder_ / "b", 1000, 500);
   RunConfig run = config();
@@ -90,7 +90,7 @@ TEST_F(OpenData, EachPartHoldsOutItsEnd) {
   EXPECT_EQ(test.samples->num_samples(), 99 / 16 + 49 / 16);
 }
 
-TEST_F(OpenData, APartIsWhatTheRunSees) {
+TEST_F(OpenData, PartMatchesTrainingData) {
   for (const SmallKind kind : {SmallKind::gpt_packed, SmallKind::bert_blend, SmallKind::bert_pairs,
                                SmallKind::classifier}) {
     const RunConfig run = config(kind);
@@ -114,7 +114,7 @@ TEST_F(OpenData, APartIsWhatTheRunSees) {
                {"the run has no eval data: data.eval_fraction is 0"});
 }
 
-TEST_F(OpenData, LabelledTextsAreBlendedToo) {
+TEST_F(OpenData, BlendsLabelledTexts) {
   RunConfig run = config(SmallKind::classifier);
   const std::string lines = read_file(folder_ / "texts.tsv");
   write_file(folder_ / "more.tsv", lines);
@@ -124,7 +124,7 @@ TEST_F(OpenData, LabelledTextsAreBlendedToo) {
   EXPECT_EQ(data.eval->num_samples(), 2 * 20);
 }
 
-TEST_F(OpenData, ABlendGivesEveryBatchItsShares) {
+TEST_F(OpenData, EveryBatchHasBlendShares) {
   write_numbers(folder_ / "a", 0, 1000);
   write_numbers(folder_ / "b", 1000, 200);
   RunConfig run = config();
@@ -147,7 +147,7 @@ TEST_F(OpenData, ABlendGivesEveryBatchItsShares) {
   for (const int32_t first : seen_of_b) EXPECT_EQ(seen_of_b.count(first), 2u);
 }
 
-TEST_F(OpenData, NotesSayHowOftenEachPartIsSeen) {
+TEST_F(OpenData, NotesReportEpochsOfEachPart) {
   RunConfig run = config(SmallKind::gpt_blend);  // 4000 and 2000 tokens, of which 10% are held out
   const std::vector<std::string> notes = open_training_data(run).notes;
   // 20 steps of 8 samples, in the ratio 1 to 2.
@@ -166,7 +166,7 @@ TEST_F(OpenData, NotesSayHowOftenEachPartIsSeen) {
   EXPECT_THAT(open_training_data(run).notes, Not(Contains(HasSubstr(unused))));
 }
 
-TEST_F(OpenData, EvaluatingOnTrainingDataIsNoted) {
+TEST_F(OpenData, NotesEvaluationOnTrainingData) {
   RunConfig run = config(SmallKind::gpt_blend);
   run.data.eval_fraction = 0.0;
   run.data.eval = folder_ / "half";
@@ -176,7 +176,7 @@ TEST_F(OpenData, EvaluatingOnTrainingDataIsNoted) {
   EXPECT_THAT(open_training_data(run).notes, Not(Contains(seen)));
 }
 
-TEST_F(OpenData, ATooSmallPartIsNamedWithItsFraction) {
+TEST_F(OpenData, NamesFractionOfTooSmallPart) {
   RunConfig run = config();
   run.data.test_fraction = 0.002;  // 8 tokens
   expect_error(
@@ -187,7 +187,7 @@ TEST_F(OpenData, ATooSmallPartIsNamedWithItsFraction) {
   expect_error([&] { open_training_data(run); }, {"data.eval_fraction is 0.001: ", "are 4 tokens"});
 }
 
-TEST_F(OpenData, MetadataNamesTheTokenizer) {
+TEST_F(OpenData, ChecksTokenizerAgainstMetadata) {
   for (const SmallKind kind : {SmallKind::gpt, SmallKind::gpt_blend, SmallKind::bert_packed}) {
     const RunConfig run = config(kind);
     const TokenizerIdentity identity = identity_of(*make_tokenizer(run.data.tokenizer));
@@ -213,7 +213,7 @@ TEST_F(OpenData, MetadataNamesTheTokenizer) {
   }
 }
 
-TEST_F(OpenData, MetadataOfAnotherDatasetIsRefused) {
+TEST_F(OpenData, RejectsMetadataOfDifferentDataset) {
   write_metadata("half", identity_of(*make_tokenizer(config().data.tokenizer)));
   std::filesystem::rename(metadata_path(folder_ / "half"), metadata_path(folder_ / "data"));
   expect_error([&] { open_training_data(config()); },
