@@ -50,9 +50,9 @@ std::string plan_error(DeviceChoice device, Backend backend, const std::vector<R
   return error_of([&] { plan(device, backend, ranks, build); });
 }
 
-// --- which GPU is whose
+// --- which rank gets which GPU
 
-TEST(DevicePlan, EveryRankOfAHostTakesAGpuOfItsOwn) {
+TEST(DevicePlan, AssignsOwnGpuToEachRankOfHost) {
   const DevicePlan found =
       plan(DeviceChoice::automatic, Backend::automatic, ranks_on("a", 2, 4) + ranks_on("b", 4, 4));
   EXPECT_TRUE(found.on_gpus);
@@ -63,14 +63,14 @@ TEST(DevicePlan, EveryRankOfAHostTakesAGpuOfItsOwn) {
   EXPECT_EQ(found.note, "");
 }
 
-TEST(DevicePlan, RanksOfHostsInTurnsAreCountedByHost) {
+TEST(DevicePlan, CountsInterleavedRanksByHost) {
   std::vector<RankGpus> ranks;
   for (int i = 0; i < 3; ++i) ranks = ranks + ranks_on("a", 1, 3) + ranks_on("b", 1, 3);
   EXPECT_THAT(plan(DeviceChoice::cuda, Backend::nccl, ranks).gpu_of_rank,
               ElementsAre(0, 0, 1, 1, 2, 2));
 }
 
-TEST(DevicePlan, RanksThatALauncherBoundToDifferentGpusTakeTheirOwn) {
+TEST(DevicePlan, KeepsGpusBoundByLauncher) {
   const DevicePlan found = plan(DeviceChoice::automatic, Backend::automatic,
                                 {rank_on("a", {"x"}), rank_on("a", {"y"}), rank_on("a", {"z"})});
   EXPECT_THAT(found.gpu_of_rank, ElementsAre(0, 0, 0));
@@ -78,7 +78,7 @@ TEST(DevicePlan, RanksThatALauncherBoundToDifferentGpusTakeTheirOwn) {
   EXPECT_TRUE(found.nccl);
 }
 
-TEST(DevicePlan, TheSameGpusInAnotherOrderAreKnownByTheirAddress) {
+TEST(DevicePlan, IdentifiesGpusByAddress) {
   const DevicePlan found = plan(DeviceChoice::automatic, Backend::automatic,
                                 {rank_on("a", {"x", "y"}), rank_on("a", {"x", "y"})});
   EXPECT_THAT(found.gpu_of_rank, ElementsAre(0, 1));
@@ -88,17 +88,17 @@ TEST(DevicePlan, TheSameGpusInAnotherOrderAreKnownByTheirAddress) {
   EXPECT_EQ(reversed.gpus, 2);
 }
 
-TEST(DevicePlan, WithMpiRanksShareGpusEvenly) {
+TEST(DevicePlan, MpiRanksShareGpusEvenly) {
   const DevicePlan found = plan(DeviceChoice::cuda, Backend::mpi, ranks_on("a", 5, 2));
   EXPECT_THAT(found.gpu_of_rank, ElementsAre(0, 1, 0, 1, 0));
   EXPECT_EQ(found.gpus, 2);
   EXPECT_FALSE(found.nccl);
-  EXPECT_EQ(found.note, "") << "it was asked for";
+  EXPECT_EQ(found.note, "") << "the run requested it";
 }
 
-// --- how they are connected
+// --- which backend connects them
 
-TEST(DevicePlan, AutoSaysWhyItDoesNotTakeNccl) {
+TEST(DevicePlan, AutoExplainsWhyNotNccl) {
   const DevicePlan shared =
       plan(DeviceChoice::automatic, Backend::automatic, ranks_on("a", 4, 4) + ranks_on("b", 4, 2));
   EXPECT_FALSE(shared.nccl);
@@ -112,7 +112,7 @@ TEST(DevicePlan, AutoSaysWhyItDoesNotTakeNccl) {
   EXPECT_THAT(emulated.note, HasSubstr("this build has no NCCL"));
 }
 
-TEST(DevicePlan, OneRankNeedsNoNcclUnlessItIsAskedFor) {
+TEST(DevicePlan, SingleRankUsesNcclOnlyOnRequest) {
   const DevicePlan alone = plan(DeviceChoice::automatic, Backend::automatic, ranks_on("a", 1, 1));
   EXPECT_TRUE(alone.on_gpus);
   EXPECT_FALSE(alone.nccl);
@@ -120,7 +120,7 @@ TEST(DevicePlan, OneRankNeedsNoNcclUnlessItIsAskedFor) {
   EXPECT_TRUE(plan(DeviceChoice::automatic, Backend::nccl, ranks_on("a", 1, 1)).nccl);
 }
 
-TEST(DevicePlan, NcclIsRefusedWhereRanksShareAGpu) {
+TEST(DevicePlan, RejectsNcclOnSharedGpu) {
   EXPECT_EQ(plan_error(DeviceChoice::automatic, Backend::nccl, ranks_on("a", 4, 1)),
             "parallel.backend is nccl, but 4 ranks share 1 GPU on a, and NCCL needs a GPU for each "
             "rank: start no more ranks than there are GPUs, or set parallel.backend to mpi, with "
@@ -129,7 +129,7 @@ TEST(DevicePlan, NcclIsRefusedWhereRanksShareAGpu) {
 
 // --- on CPUs
 
-TEST(DevicePlan, CpusWhereTheyAreAskedForOrTheBuildHasNothingElse) {
+TEST(DevicePlan, UsesCpusOnRequestOrInCpuBuild) {
   for (const GpuBuild build : {kCpuBuild, kEmulated, kGpuBuild}) {
     const DevicePlan asked =
         plan(DeviceChoice::cpu, Backend::automatic, ranks_on("a", 2, 2), build);
@@ -140,10 +140,10 @@ TEST(DevicePlan, CpusWhereTheyAreAskedForOrTheBuildHasNothingElse) {
   const DevicePlan found =
       plan(DeviceChoice::automatic, Backend::mpi, ranks_on("a", 2, 0), kCpuBuild);
   EXPECT_FALSE(found.on_gpus);
-  EXPECT_EQ(found.note, "") << "a build for CPUs owes no reason";
+  EXPECT_EQ(found.note, "") << "a CPU build gives no reason";
 }
 
-TEST(DevicePlan, AutoSaysWhyItUsesNoGpu) {
+TEST(DevicePlan, AutoExplainsWhyNoGpu) {
   const DevicePlan found =
       plan(DeviceChoice::automatic, Backend::automatic, ranks_on("a", 2, 0) + ranks_on("b", 1, 0));
   EXPECT_FALSE(found.on_gpus);
@@ -151,7 +151,7 @@ TEST(DevicePlan, AutoSaysWhyItUsesNoGpu) {
   EXPECT_EQ(found.note, "no GPU is used. On a: there is no NVIDIA driver");
 }
 
-TEST(DevicePlan, WhatIsAskedForAndCanNotBeHadIsAnError) {
+TEST(DevicePlan, RejectsUnavailableDevice) {
   EXPECT_EQ(plan_error(DeviceChoice::cuda, Backend::automatic, ranks_on("a", 2, 0)),
             "run.device is cuda, but no rank has a GPU that it can use. On a: there is no NVIDIA "
             "driver. Choose "
@@ -166,7 +166,7 @@ TEST(DevicePlan, WhatIsAskedForAndCanNotBeHadIsAnError) {
               HasSubstr("run.device is cpu"));
 }
 
-TEST(DevicePlan, AHostWithoutGpusAmongOthersIsNamed) {
+TEST(DevicePlan, NamesHostWithoutGpus) {
   for (const DeviceChoice device : {DeviceChoice::automatic, DeviceChoice::cuda}) {
     EXPECT_EQ(plan_error(device, Backend::automatic,
                          ranks_on("a", 2, 4) + ranks_on("b", 2, 0) + ranks_on("c", 1, 0)),
@@ -181,7 +181,7 @@ TEST(DevicePlan, AHostWithoutGpusAmongOthersIsNamed) {
 
 // --- text
 
-TEST(DevicePlan, WhatARankKnowsTravelsAsText) {
+TEST(DevicePlan, RankGpusRoundTripAsText) {
   for (const RankGpus& rank : {rank_on("a", {}), rank_on("b", {"x"}), rank_on("c", {"x", "y"})}) {
     const RankGpus back = parse_rank_gpus(to_string(rank));
     EXPECT_EQ(back.host, rank.host);

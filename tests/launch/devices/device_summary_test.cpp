@@ -19,7 +19,7 @@ DevicePlan on_gpus(int gpus, int hosts) {
   return plan;
 }
 
-/// H100s of ranks that are `a_host` on each of the hosts node0, node1, ...
+/// One H100 per rank, with `a_host` ranks on each of the hosts node0, node1, ...
 std::vector<RankGpu> h100s(int ranks, int a_host) {
   std::vector<RankGpu> gpus;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -41,7 +41,7 @@ TEST(DeviceSummary, NamesGpusMemoryAndTransport) {
             "  rank 2 on node1: GPU 0");
 }
 
-TEST(DeviceSummary, NamesEachRanksGpuWhereTheyDiffer) {
+TEST(DeviceSummary, NamesEachRanksGpuWhenTheyDiffer) {
   const std::vector<RankGpu> gpus = {{"A", 80 * kGiB, "node0", 1}, {"A", 40 * kGiB, "node0", 0}};
   EXPECT_EQ(device_summary(on_gpus(2, 1), 2, gpus, "mpi, staged"),
             "2 ranks on 2 GPUs; mpi, staged\n"
@@ -49,19 +49,19 @@ TEST(DeviceSummary, NamesEachRanksGpuWhereTheyDiffer) {
             "  rank 1 on node0: GPU 0, A, 40.0 GiB");
 }
 
-TEST(DeviceSummary, RanksThatShareAGpu) {
+TEST(DeviceSummary, NamesSharedGpu) {
   const RankGpu h200{"NVIDIA H200", 140 * kGiB, "node0", 0};
   EXPECT_EQ(device_summary(on_gpus(1, 1), 2, std::vector(2, h200), "mpi, staged"),
             "2 ranks on 1 GPU: NVIDIA H200, 140.0 GiB; mpi, staged\n"
             "  ranks 0 to 1 on node0: GPU 0, 0");
 }
 
-TEST(DeviceSummary, OnCpus) {
+TEST(DeviceSummary, NamesCpus) {
   EXPECT_EQ(device_summary({}, 4, {}, "mpi"), "4 ranks on CPUs; mpi");
   EXPECT_EQ(device_summary({}, 1, {}, "self"), "1 rank on the CPU; self");
 }
 
-TEST(DeviceSummary, AGpuTravelsAsText) {
+TEST(DeviceSummary, RankGpuRoundTripsAsText) {
   const RankGpu back = parse_rank_gpu(to_string(RankGpu{"NVIDIA H100 80GB HBM3", 5, "node1", 3}));
   EXPECT_EQ(back.name, "NVIDIA H100 80GB HBM3");
   EXPECT_EQ(back.bytes, 5u);

@@ -15,7 +15,7 @@ using namespace testing_interop;
 
 class InteropExport : public Interop {};
 
-TEST_F(InteropExport, ComesBackBitForBit) {
+TEST_F(InteropExport, RoundTripsBitForBit) {
   const std::pair<const char*, ModelConfig> kModels[] = {{"gpt", small_gpt()},
                                                          {"masked", small_masked_lm()},
                                                          {"pairs", small_pretraining()},
@@ -23,8 +23,9 @@ TEST_F(InteropExport, ComesBackBitForBit) {
   for (const auto& [name, model] : kModels) {
     for (const int64_t shard : {int64_t{1'000'000'000}, int64_t{3000}}) {
       const std::string tag = fmt::format("{}_{}", name, shard);
-      const std::string run = saved(tag, model);
-      const ImportReport report = imported(exported(run, tag + "_out", shard), tag + "_back");
+      const std::string run = save_model(tag, model);
+      const ImportReport report =
+          import_folder(export_run(run, tag + "_out", shard), tag + "_back");
       EXPECT_EQ(weights_of(report.checkpoint), weights_of(run + "/checkpoints/step_00000003"));
       EXPECT_EQ(report.checkpoint.filename(), "step_00000000");
       const Checkpoint back = Checkpoint::open(report.checkpoint);
@@ -34,11 +35,11 @@ TEST_F(InteropExport, ComesBackBitForBit) {
   }
 }
 
-TEST_F(InteropExport, LayoutsAreThoseOfHuggingFace) {
+TEST_F(InteropExport, MatchesHuggingFaceLayouts) {
   const ModelConfig model = small_gpt();
-  const std::string run = saved("gpt", model);
+  const std::string run = save_model("gpt", model);
   const FileTensors ours = weights_of(run + "/checkpoints/step_00000003");
-  const FileTensors theirs = read_tensors(exported(run, "out") / "model.safetensors");
+  const FileTensors theirs = read_tensors(export_run(run, "out") / "model.safetensors");
   EXPECT_EQ(theirs.at("transformer.wte.weight"), ours.at("embedding.word"));
   EXPECT_EQ(theirs.count("lm_head.weight"), 0u);  // tied
   // c_attn (in, 3 × out): the columns are all queries, then keys, then values.
@@ -57,17 +58,17 @@ TEST_F(InteropExport, LayoutsAreThoseOfHuggingFace) {
   EXPECT_EQ(theirs.at("transformer.h.0.attn.c_attn.bias").values,
             ours.at("blocks.0.attention.qkv.bias").values);
 
-  const std::string bert = saved("bert", small_pretraining());
+  const std::string bert = save_model("bert", small_pretraining());
   const FileTensors bert_ours = weights_of(bert + "/checkpoints/step_00000003");
-  const FileTensors bert_theirs = read_tensors(exported(bert, "bert_out") / "model.safetensors");
+  const FileTensors bert_theirs = read_tensors(export_run(bert, "bert_out") / "model.safetensors");
   const auto& all = bert_ours.at("blocks.0.attention.qkv.weight").values;
   EXPECT_EQ(bert_theirs.at("bert.encoder.layer.0.attention.self.key.weight").values,
             std::vector<float>(all.begin() + 144, all.begin() + 288));
   EXPECT_EQ(bert_theirs.at("cls.seq_relationship.weight"), bert_ours.at("next_sentence.weight"));
 }
 
-TEST_F(InteropExport, AnIndexSaysWhichFileHasWhat) {
-  const fs::path out = exported(saved("gpt", small_gpt()), "out", 3000);
+TEST_F(InteropExport, IndexMapsTensorsToFiles) {
+  const fs::path out = export_run(save_model("gpt", small_gpt()), "out", 3000);
   const Json index = parse_json(read_file(out / "model.safetensors.index.json"), "index");
   std::set<std::string> files;
   int64_t bytes = 0;
@@ -88,10 +89,10 @@ TEST_F(InteropExport, AnIndexSaysWhichFileHasWhat) {
   EXPECT_FALSE(fs::exists(out / "model.safetensors"));
 }
 
-TEST_F(InteropExport, TheConfigSaysWhatTheModelComputes) {
+TEST_F(InteropExport, ConfigDescribesModel) {
   ModelConfig model = small_gpt();
   model.layer_norm_eps = 3e-5;
-  const fs::path out = exported(saved("gpt", model), "out");
+  const fs::path out = export_run(save_model("gpt", model), "out");
   const Json gpt = config_of(out);
   EXPECT_EQ(gpt.at("architectures"), Json({"GPT2LMHeadModel"}));
   EXPECT_EQ(gpt.at("model_type"), "gpt2");
@@ -104,7 +105,7 @@ TEST_F(InteropExport, TheConfigSaysWhatTheModelComputes) {
   EXPECT_TRUE(gpt.at("eos_token_id").is_null());  // WordPiece has none
   EXPECT_TRUE(fs::exists(out / "generation_config.json"));
 
-  const fs::path bert_out = exported(saved("bert", small_pretraining()), "bert_out");
+  const fs::path bert_out = export_run(save_model("bert", small_pretraining()), "bert_out");
   const Json bert = config_of(bert_out);
   EXPECT_EQ(bert.at("architectures"), Json({"BertForPreTraining"}));
   EXPECT_EQ(bert.at("hidden_act"), "gelu");
@@ -114,12 +115,12 @@ TEST_F(InteropExport, TheConfigSaysWhatTheModelComputes) {
   EXPECT_FALSE(fs::exists(bert_out / "generation_config.json"));
 }
 
-TEST_F(InteropExport, Bfloat16IsRoundedAndBiasesThatAreNotThereAreZeros) {
+TEST_F(InteropExport, RoundsToBf16AndWritesMissingBiasesAsZeros) {
   ModelConfig model = small_masked_lm();
   model.bias = false;
   model.token_types = 0;
   ExportOptions options;
-  options.checkpoint = saved("bert", model);
+  options.checkpoint = save_model("bert", model);
   options.to = folder_ / "out";
   options.precision = DType::bf16;
   const ExportReport report = export_model(options);
@@ -132,9 +133,9 @@ TEST_F(InteropExport, Bfloat16IsRoundedAndBiasesThatAreNotThereAreZeros) {
 
   const SafetensorsFile file(options.to / "model.safetensors");
   EXPECT_EQ(file.entry("cls.predictions.bias").dtype, DType::bf16);
-  // Through the import, which widens it exactly.
+  // Compares after import, which widens exactly.
   const FileTensors ours = weights_of(folder_ / "bert/checkpoints/step_00000003");
-  const FileTensors back = weights_of(imported(options.to, "back").checkpoint);
+  const FileTensors back = weights_of(import_folder(options.to, "back").checkpoint);
   for (const auto& [name, tensor] : back) {
     const auto original = ours.find(name);
     for (size_t i = 0; i < tensor.values.size(); ++i) {
@@ -145,10 +146,10 @@ TEST_F(InteropExport, Bfloat16IsRoundedAndBiasesThatAreNotThereAreZeros) {
   }
 }
 
-TEST_F(InteropExport, AnEarlierExportIsReplacedOnlyOnRequest) {
-  const std::string run = saved("gpt", small_gpt());
-  const fs::path out = exported(run, "out", 3000);
-  expect_error([&] { exported(run, "out"); }, {"out already exists", "--overwrite"});
+TEST_F(InteropExport, ReplacesEarlierExportOnlyOnRequest) {
+  const std::string run = save_model("gpt", small_gpt());
+  const fs::path out = export_run(run, "out", 3000);
+  expect_error([&] { export_run(run, "out"); }, {"out already exists", "--overwrite"});
   ExportOptions options;
   options.checkpoint = run;
   options.to = out.string() + "/";
@@ -169,21 +170,21 @@ TEST_F(InteropExport, AnEarlierExportIsReplacedOnlyOnRequest) {
   expect_error([&] { export_model(options); }, {"is not the path of a folder"});
 }
 
-TEST_F(InteropExport, OnlyAnEarlierExportIsReplaced) {
+TEST_F(InteropExport, ReplacesOnlyEarlierExports) {
   ExportOptions options;
-  options.checkpoint = saved("gpt", small_gpt());
+  options.checkpoint = save_model("gpt", small_gpt());
   options.overwrite = true;
   const auto refused = [&](const fs::path& folder, std::initializer_list<const char*> facts) {
     options.to = folder;
     expect_error([&] { export_model(options); }, facts);
   };
-  const fs::path out = exported(options.checkpoint, "out", 3000);
+  const fs::path out = export_run(options.checkpoint, "out", 3000);
   write_file(out / "README.md", "mine");
   refused(out, {"holds README.md, which no export writes: nothing is deleted"});
   EXPECT_EQ(read_file(out / "README.md"), "mine");
 
-  // What was trained on and saved over it in Python.
-  const fs::path saved_over = exported(options.checkpoint, "saved_over");
+  // Python has fine-tuned the export and saved over it.
+  const fs::path saved_over = export_run(options.checkpoint, "saved_over");
   const FileTensors tensors = read_tensors(saved_over / "model.safetensors");
   write_tensors(saved_over / "model.safetensors", tensors);
   refused(saved_over, {"holds model.safetensors, which another program"});
@@ -199,9 +200,9 @@ TEST_F(InteropExport, OnlyAnEarlierExportIsReplaced) {
   EXPECT_NO_THROW(export_model(options));
 }
 
-TEST_F(InteropExport, AfterAnErrorAllIsAsItWas) {
-  const std::string run = saved("gpt", small_gpt());
-  const fs::path out = exported(run, "out");
+TEST_F(InteropExport, ErrorsLeaveFilesUnchanged) {
+  const std::string run = save_model("gpt", small_gpt());
+  const fs::path out = export_run(run, "out");
   const std::string before = read_file(out / "model.safetensors");
   const fs::path weights = fs::path(run) / "checkpoints/step_00000003/model_00000.safetensors";
   std::string damaged = read_file(weights);
@@ -221,42 +222,43 @@ TEST_F(InteropExport, AfterAnErrorAllIsAsItWas) {
 
   ModelConfig window = small_gpt();
   window.attention_window = 3;
-  expect_error([&] { exported(saved("window", window), "none"); }, {"model.attention_window is 3"});
+  expect_error([&] { export_run(save_model("window", window), "none"); },
+               {"model.attention_window is 3"});
   EXPECT_FALSE(fs::exists(folder_ / "none"));
 }
 
-TEST_F(InteropExport, LabelsHaveTheirNames) {
-  const fs::path out =
-      exported(saved("labels", small_classifier(), "", {{"labels", "good, bad,so-so"}}), "out");
+TEST_F(InteropExport, KeepsLabelNames) {
+  const fs::path out = export_run(
+      save_model("labels", small_classifier(), "", {{"labels", "good, bad,so-so"}}), "out");
   const Json config = config_of(out);
   EXPECT_EQ(config.at("id2label"), Json({{"0", "good"}, {"1", "bad"}, {"2", "so-so"}}));
   EXPECT_EQ(config.at("label2id").at("so-so"), 2);
   EXPECT_EQ(config.at("problem_type"), "single_label_classification");
-  const ImportReport report = imported(out, "back");
+  const ImportReport report = import_folder(out, "back");
   EXPECT_EQ(report.labels, (std::vector<std::string>{"good", "bad", "so-so"}));
   EXPECT_EQ(Checkpoint::open(report.checkpoint).manifest().extra.at("labels"), "good,bad,so-so");
-  // Names of no one's own are none.
-  const fs::path unnamed = exported(saved("unnamed", small_classifier()), "unnamed_out");
+  // Default names count as no names.
+  const fs::path unnamed = export_run(save_model("unnamed", small_classifier()), "unnamed_out");
   EXPECT_EQ(config_of(unnamed).at("id2label").at("2"), "LABEL_2");
-  const ImportReport defaults = imported(unnamed, "unnamed_back");
+  const ImportReport defaults = import_folder(unnamed, "unnamed_back");
   EXPECT_TRUE(defaults.labels.empty());
   EXPECT_TRUE(defaults.notes.empty());
   set_config(unnamed, "id2label", {{"0", "a,b"}, {"1", "c"}, {"2", "d"}});
-  const ImportReport comma = imported(unnamed, "comma_back");
+  const ImportReport comma = import_folder(unnamed, "comma_back");
   EXPECT_TRUE(comma.labels.empty());
   ASSERT_EQ(comma.notes.size(), 1u);
   EXPECT_NE(comma.notes[0].find("not their names in \"id2label\": \"a,b\" has a comma"),
             std::string::npos);
   set_config(unnamed, "id2label", {{"0", "a\tb"}, {"1", "c"}, {"2", "d"}});
-  const ImportReport tab = imported(unnamed, "tab_back");
+  const ImportReport tab = import_folder(unnamed, "tab_back");
   EXPECT_TRUE(tab.labels.empty());
   EXPECT_NE(tab.notes.at(0).find("a control character"), std::string::npos);
   set_config(unnamed, "id2label", {{"0", "c"}, {"1", "c"}, {"2", "d"}});
-  EXPECT_NE(imported(unnamed, "twice_back").notes.at(0).find("label names must be different"),
+  EXPECT_NE(import_folder(unnamed, "twice_back").notes.at(0).find("label names must be different"),
             std::string::npos);
 }
 
-TEST(InteropByteSize, TakesUnits) {
+TEST(InteropByteSize, ParsesUnits) {
   EXPECT_EQ(parse_byte_size("5GB"), 5'000'000'000);
   EXPECT_EQ(parse_byte_size("500 MB"), 500'000'000);
   EXPECT_EQ(parse_byte_size("2GiB"), int64_t{2} << 30);

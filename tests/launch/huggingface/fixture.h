@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 using test::expect_error;
 
-/// Of a kind that Hugging Face has a class for.
+/// These four models each have a Hugging Face class.
 inline ModelConfig small_gpt() {
   ModelConfig model;
   model.num_layers = 2;
@@ -94,16 +94,17 @@ inline void write_tensors(const fs::path& path, const FileTensors& tensors) {
   writer.finish();
 }
 
-/// A folder with checkpoints of small models, their exports and what was imported.
+/// A folder with checkpoints of small models, their exports and imports.
 class Interop : public testing::Test {
  protected:
   Interop() { test::write_vocabulary(folder_ / "vocab.txt", test::kSmallVocabulary); }
 
   std::string wordpiece() const { return "wordpiece:" + (folder_ / "vocab.txt"); }
 
-  /// Saves a model whose weights are all different; returns the run's folder.
-  std::string saved(const std::string& run, const ModelConfig& model,
-                    const std::string& tokenizer = "", const Json& extra = Json::object()) const {
+  /// Saves a model whose weights all differ. Returns the run's folder.
+  std::string save_model(const std::string& run, const ModelConfig& model,
+                         const std::string& tokenizer = "",
+                         const Json& extra = Json::object()) const {
     const auto world = make_self_communicator();
     ParameterStore store;
     Model made(model, store, *world);
@@ -127,8 +128,8 @@ class Interop : public testing::Test {
   }
 
   /// Exports a run to folder `to`.
-  fs::path exported(const std::string& run, const std::string& to,
-                    int64_t max_shard_bytes = 1'000'000'000) const {
+  fs::path export_run(const std::string& run, const std::string& to,
+                      int64_t max_shard_bytes = 1'000'000'000) const {
     ExportOptions options;
     options.checkpoint = run;
     options.to = folder_ / to;
@@ -138,7 +139,7 @@ class Interop : public testing::Test {
   }
 
   /// Imports folder `from`, with the small vocabulary, as run `to`.
-  ImportReport imported(const fs::path& from, const std::string& to) const {
+  ImportReport import_folder(const fs::path& from, const std::string& to) const {
     ImportOptions options;
     options.from = from;
     options.to = folder_ / to;
@@ -146,9 +147,9 @@ class Interop : public testing::Test {
     return import_model(options);
   }
 
-  /// Expects that a folder cannot be imported, and that nothing is left of it.
+  /// Expects that importing a folder fails and leaves nothing behind.
   void expect_refused(const fs::path& from, std::initializer_list<const char*> facts) const {
-    expect_error([&] { imported(from, "refused"); }, facts);
+    expect_error([&] { import_folder(from, "refused"); }, facts);
     EXPECT_FALSE(fs::exists(folder_ / "refused"));
   }
 

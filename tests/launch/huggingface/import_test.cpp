@@ -13,16 +13,16 @@ namespace {
 
 using namespace testing_interop;
 
-/// Imports folders that differ from an export in one thing.
+/// Imports folders that differ from an export in one detail.
 class InteropImport : public Interop {
  protected:
-  /// The folder of a model's export, new each time.
+  /// The folder of a model's export, a new one for each call.
   fs::path folder_of(const ModelConfig& model) {
     const std::string run = fmt::format("run{}", ++folders_);
-    return exported(saved(run, model), run + "_out");
+    return export_run(save_model(run, model), run + "_out");
   }
 
-  /// The same after `change` of its tensors.
+  /// A folder like that, with its tensors changed by `change`.
   template <typename Change>
   fs::path changed(const ModelConfig& model, Change&& change) {
     const fs::path folder = folder_of(model);
@@ -32,9 +32,9 @@ class InteropImport : public Interop {
     return folder;
   }
 
-  /// The weights that come of a folder.
+  /// The weights after importing a folder.
   FileTensors weights_from(const fs::path& folder) {
-    return weights_of(imported(folder, fmt::format("back{}", ++folders_)).checkpoint);
+    return weights_of(import_folder(folder, fmt::format("back{}", ++folders_)).checkpoint);
   }
 
   static void rename(FileTensors& tensors, const std::string& from, const std::string& to) {
@@ -60,7 +60,7 @@ class InteropImport : public Interop {
   int folders_ = 0;
 };
 
-TEST_F(InteropImport, OtherSpellingsOfTheSameWeights) {
+TEST_F(InteropImport, AcceptsAlternativeTensorNames) {
   const FileTensors gpt = weights_from(folder_of(small_gpt()));
   const FileTensors bert = weights_from(folder_of(small_pretraining()));
   // A base model's names, with the buffers of earlier versions.
@@ -99,15 +99,15 @@ TEST_F(InteropImport, OtherSpellingsOfTheSameWeights) {
             bert);
 }
 
-TEST_F(InteropImport, HeadsThatTheClassHasNotAreLeftOutByName) {
+TEST_F(InteropImport, OmitsHeadsMissingFromClass) {
   const fs::path folder = folder_of(small_pretraining());
   set_config(folder, "architectures", {"BertForMaskedLM"});
-  const ImportReport report = imported(folder, "masked");
+  const ImportReport report = import_folder(folder, "masked");
   EXPECT_EQ(report.left_out,
             (std::vector<std::string>{"cls.seq_relationship.bias", "cls.seq_relationship.weight",
                                       "bert.pooler.dense.bias", "bert.pooler.dense.weight"}));
   EXPECT_FALSE(report.model.next_sentence);
-  // But they are there for who asks for them.
+  // They are imported on request.
   ImportOptions options{folder, folder_ / "pairs", wordpiece(), "BertForPreTraining"};
   EXPECT_TRUE(import_model(options).model.next_sentence);
   options.architecture = "BertForSequenceClassification";
@@ -118,7 +118,7 @@ TEST_F(InteropImport, HeadsThatTheClassHasNotAreLeftOutByName) {
                {"--architecture: the architecture \"BertModel\" cannot be imported"});
 }
 
-TEST_F(InteropImport, WhatIsMissingOrHasNoPlaceIsNamed) {
+TEST_F(InteropImport, NamesMissingAndUnexpectedTensors) {
   const ModelConfig model = small_masked_lm();
   expect_refused(
       changed(model,
@@ -159,13 +159,13 @@ TEST_F(InteropImport, WhatIsMissingOrHasNoPlaceIsNamed) {
   expect_refused(base, {"5 of the model's tensors are missing", "cls.predictions.bias"});
   set_config(base, "architectures", {"BertModel"});
   expect_refused(base, {"the architecture \"BertModel\" cannot be imported", "BertForMaskedLM"});
-  // Whatever else is wrong with a config of thousands of layers, the message stays short.
+  // The message stays short even for a config with thousands of layers.
   const fs::path deep = folder_of(model);
   set_config(deep, "num_hidden_layers", 10'000);
   expect_refused(deep, {"bert.encoder.layer.2.", "and 159948 more"});
 }
 
-TEST_F(InteropImport, HeadsThatAreNotTiedAreRefused) {
+TEST_F(InteropImport, RejectsUntiedHeads) {
   const auto other_head = [](FileTensors& tensors) {
     tensors["lm_head.weight"] = tensors["transformer.wte.weight"];
     tensors["lm_head.weight"].values.back() += 1.0f;
@@ -179,7 +179,7 @@ TEST_F(InteropImport, HeadsThatAreNotTiedAreRefused) {
     tensors["lm_head.weight"] = tensors["transformer.wte.weight"];
   });
   set_config(equal, "tie_word_embeddings", false);
-  EXPECT_NO_THROW(imported(equal, "equal"));
+  EXPECT_NO_THROW(import_folder(equal, "equal"));
   expect_refused(
       changed(small_masked_lm(),
               [](FileTensors& tensors) {
@@ -188,7 +188,7 @@ TEST_F(InteropImport, HeadsThatAreNotTiedAreRefused) {
       {"\"cls.predictions.decoder.bias\" and \"cls.predictions.bias\" differ"});
 }
 
-TEST_F(InteropImport, WeightsThatAreNoNumbersAreRefused) {
+TEST_F(InteropImport, RejectsNonFiniteWeights) {
   for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
     expect_refused(changed(small_gpt(),
                            [&](FileTensors& tensors) {
@@ -198,7 +198,7 @@ TEST_F(InteropImport, WeightsThatAreNoNumbersAreRefused) {
   }
 }
 
-TEST_F(InteropImport, OptionsThatTesseraDoesNotComputeAreRefusedByName) {
+TEST_F(InteropImport, RejectsUnsupportedOptions) {
   const auto refused = [&](const ModelConfig& model, const char* key, const Json& value,
                            std::initializer_list<const char*> facts) {
     const fs::path folder = folder_of(model);
@@ -240,7 +240,7 @@ TEST_F(InteropImport, OptionsThatTesseraDoesNotComputeAreRefusedByName) {
   refused(labels, "id2label", {{"0", "a"}, {"2", "b"}}, {"\"id2label\" has 2 labels"});
 }
 
-TEST_F(InteropImport, WhatAConfigDoesNotSayIsAsInTransformers) {
+TEST_F(InteropImport, DefaultsMatchTransformers) {
   const fs::path folder = folder_of(small_gpt());
   Json config = config_of(folder);
   for (const char* key : {"activation_function", "tie_word_embeddings", "model_type", "resid_pdrop",
@@ -249,15 +249,15 @@ TEST_F(InteropImport, WhatAConfigDoesNotSayIsAsInTransformers) {
   }
   config["embd_pdrop"] = 0.3;
   write_file(folder / "config.json", config.dump());
-  const ImportReport report = imported(folder, "back");
+  const ImportReport report = import_folder(folder, "back");
   EXPECT_EQ(report.model.layer_norm_eps, 1e-5);
   EXPECT_EQ(report.model.dropout, 0.1);
   ASSERT_EQ(report.notes.size(), 1u);
   EXPECT_NE(report.notes[0].find("\"embd_pdrop\" is 0.3"), std::string::npos);
 }
 
-TEST_F(InteropImport, FilesThatReachOutOrAreNotThereAreRefused) {
-  const fs::path folder = exported(saved("run", small_gpt()), "out", 3000);
+TEST_F(InteropImport, RejectsMissingAndEscapingFiles) {
+  const fs::path folder = export_run(save_model("run", small_gpt()), "out", 3000);
   const fs::path index = folder / "model.safetensors.index.json";
   const std::string good = read_file(index);
   const auto refused = [&](const std::string& from, const std::string& to,
@@ -284,12 +284,12 @@ TEST_F(InteropImport, FilesThatReachOutOrAreNotThereAreRefused) {
   expect_refused(folder_ / "nowhere", {"nowhere is not a folder"});
 }
 
-/// A safetensors file of one header and these bytes.
+/// A safetensors file with this header and data.
 std::string safetensors_bytes(const std::string& header, const std::string& data) {
   return bytes_of<uint64_t>(header.size()) + header + data;
 }
 
-TEST_F(InteropImport, OtherFloatsAreWidenedAndOtherDTypesRefused) {
+TEST_F(InteropImport, WidensFloatsAndRejectsOtherDTypes) {
   const fs::path folder = folder_of(small_gpt());
   const FileTensors tensors = read_tensors(folder / "model.safetensors");
   const auto written = [&](const std::string& dtype, const std::string& element, size_t cut = 0) {
@@ -322,35 +322,35 @@ TEST_F(InteropImport, OtherFloatsAreWidenedAndOtherDTypesRefused) {
   expect_refused(folder, {"NaN, infinite"});
   written("F16", bytes_of<uint16_t>(0x3555), 2);
   expect_refused(folder, {"\"transformer.ln_f.bias\": F16 (12) cannot be stored in 22 bytes"});
-  // Before anything is made of them, whatever their sizes.
+  // Rejected before any conversion, whatever their sizes.
   written("I8", "\x01", 1);
   expect_refused(folder, {"is \"I8\", but F32, F16, BF16 or F64 is needed"});
   written("I32", bytes_of<int32_t>(1));
   expect_refused(folder, {"is I32, but F32"});
 }
 
-TEST_F(InteropImport, TheVocabularyMayBePaddedButNotTooSmall) {
+TEST_F(InteropImport, AcceptsPaddedButNotTooSmallVocabulary) {
   ModelConfig model = small_gpt();
   model.vocab_size = test::kSmallVocabulary;
   const fs::path folder = folder_of(model);
-  EXPECT_NO_THROW(imported(folder, "fits"));
+  EXPECT_NO_THROW(import_folder(folder, "fits"));
   test::write_vocabulary(folder_ / "vocab.txt", test::kSmallVocabulary + 1);
   expect_refused(folder, {"has 54 tokens, but \"vocab_size\" in", "is 53"});
 }
 
-TEST_F(InteropImport, WhatIsThereIsNotWrittenOver) {
+TEST_F(InteropImport, KeepsExistingCheckpoint) {
   const fs::path folder = folder_of(small_gpt());
-  imported(folder, "run");
-  expect_error([&] { imported(folder, "run"); }, {"holds", "step_00000000", "another folder"});
+  import_folder(folder, "run");
+  expect_error([&] { import_folder(folder, "run"); }, {"holds", "step_00000000", "another folder"});
 }
 
-TEST_F(InteropImport, WhatFailsSaysWhatIsWrongAndLeavesNothingBehind) {
+TEST_F(InteropImport, FailureNamesReasonAndLeavesNothing) {
   const fs::path folder = changed(small_gpt(), [&](FileTensors& tensors) {
     tensors["transformer.ln_f.bias"].values[7] = std::nanf("");
   });
   const auto message_to = [&](const std::string& run) {
     try {
-      imported(folder, run);
+      import_folder(folder, run);
     } catch (const Error& error) {
       return std::string(error.what());
     }
@@ -366,19 +366,19 @@ TEST_F(InteropImport, WhatFailsSaysWhatIsWrongAndLeavesNothingBehind) {
   EXPECT_TRUE(fs::is_empty(folder_ / "there"));
 }
 
-TEST_F(InteropImport, ARunThatGoesOnKeepsItsFolder) {
+TEST_F(InteropImport, RejectsFolderOfActiveRun) {
   const fs::path folder = folder_of(small_gpt());
   fs::create_directory(folder_ / "run");
   const RunLock lock(folder_ / "run");
-  expect_error([&] { imported(folder, "run"); }, {"is in use by another run"});
+  expect_error([&] { import_folder(folder, "run"); }, {"is in use by another run"});
   EXPECT_TRUE(fs::is_empty(folder_ / "run"));
 }
 
-TEST_F(InteropImport, ARunInTheFolderStartsAtStepZero) {
+TEST_F(InteropImport, RunInFolderStartsAtStepZero) {
   test::write_small_data(folder_);
   RunConfig config = test::small_run(folder_, "fresh", test::SmallKind::bert_pairs);
-  const std::string run = saved("run", config.model);
-  const ImportReport report = imported(exported(run, "out"), "fresh");
+  const std::string run = save_model("run", config.model);
+  const ImportReport report = import_folder(export_run(run, "out"), "fresh");
   const auto world = make_self_communicator();
   const ParallelGroups groups = make_parallel_groups(*world, 1);
   Trainer trainer(config, groups, open_training_data(config));
@@ -388,12 +388,12 @@ TEST_F(InteropImport, ARunInTheFolderStartsAtStepZero) {
   EXPECT_EQ(trainer.steps_done(), 0);
   trainer.step();
   trainer.save();
-  // The next resumes as ever, moments and all.
+  // The next start resumes as usual, including the moments.
   Trainer again(config, groups, open_training_data(config));
   EXPECT_NE(start_or_resume(config, again, *world, quiet).find("(step 1, 8 samples seen)"),
             std::string::npos);
 
-  // What was trained and has lost its moments is no such checkpoint.
+  // A trained checkpoint without its moments is rejected.
   RunConfig lost = config;
   lost.run.dir = run;
   Trainer third(lost, groups, open_training_data(lost));

@@ -24,7 +24,7 @@ std::map<std::string, Shape> parameters_of(const ModelConfig& model) {
   return parameters;
 }
 
-TEST(InteropNames, AreAllOfTheModelsParametersOnce) {
+TEST(InteropNames, CoverEachParameterOnce) {
   for (ModelConfig model :
        {small_gpt(), small_masked_lm(), small_pretraining(), small_classifier()}) {
     for (const bool bias : {true, false}) {
@@ -43,7 +43,7 @@ TEST(InteropNames, AreAllOfTheModelsParametersOnce) {
   }
 }
 
-TEST(InteropNames, WhatIsLeftOutIsZerosThere) {
+TEST(InteropNames, FillOmittedParametersWithZeros) {
   ModelConfig model = small_masked_lm();
   model.token_types = 0;
   model.bias = false;
@@ -57,12 +57,12 @@ TEST(InteropNames, WhatIsLeftOutIsZerosThere) {
       EXPECT_NE(name.theirs[0].find("bias"), std::string::npos) << name.theirs[0];
     }
   }
-  // The embedding; of each block 2 norms, qkv and 3 linear layers; the embedding's norm; the head's
+  // The token types; 2 norms, qkv and 3 linear layers per block; the embedding's norm; the head's
   // linear layer, norm and bias.
   EXPECT_EQ(zeros, 1 + 2 * 6 + 1 + 3);
 }
 
-TEST(InteropNames, ATransposedMatrixHasRowsForColumns) {
+TEST(InteropNames, TransposeSwapsRowsAndColumns) {
   constexpr int64_t kRows = 37, kColumns = 70;
   std::vector<float> matrix(kRows * kColumns), turned(matrix.size());
   for (size_t i = 0; i < matrix.size(); ++i) matrix[i] = static_cast<float>(i);
@@ -75,7 +75,7 @@ TEST(InteropNames, ATransposedMatrixHasRowsForColumns) {
   }
 }
 
-TEST(InteropNames, EachModelHasItsClass) {
+TEST(InteropNames, MapModelsToClasses) {
   EXPECT_EQ(to_string(model_class_of(small_gpt())), "GPT2LMHeadModel");
   EXPECT_EQ(to_string(model_class_of(small_masked_lm())), "BertForMaskedLM");
   EXPECT_EQ(to_string(model_class_of(small_pretraining())), "BertForPreTraining");
@@ -87,7 +87,7 @@ TEST(InteropNames, EachModelHasItsClass) {
                 "BertForSequenceClassification"});
 }
 
-TEST(InteropNames, WhatNoClassComputesIsRefusedByItsKey) {
+TEST(InteropNames, RejectUnsupportedOptionsByKey) {
   const auto refused = [](ModelConfig model, auto change,
                           std::initializer_list<const char*> facts) {
     change(model);

@@ -31,7 +31,7 @@ class InteropTokenizer : public Interop {
   int folders_ = 0;
 };
 
-TEST_F(InteropTokenizer, BytesAreAVocabularyWithoutMerges) {
+TEST_F(InteropTokenizer, ExportsBytesWithoutMerges) {
   ModelConfig model = small_gpt();
   model.vocab_size = 257;
   const ExportedTokenizer exported = files_of("byte", model);
@@ -51,7 +51,7 @@ TEST_F(InteropTokenizer, BytesAreAVocabularyWithoutMerges) {
   EXPECT_TRUE(exported.ids.at("pad_token_id").is_null());
 }
 
-TEST_F(InteropTokenizer, WordPieceIsBertsInABertAndAddsNothingInAGpt) {
+TEST_F(InteropTokenizer, WordPieceAddsSpecialTokensOnlyForBert) {
   const ExportedTokenizer bert = files_of(wordpiece(), small_masked_lm());
   EXPECT_EQ(bert.files.at("vocab.txt"), read_file(folder_ / "vocab.txt"));
   const Json config = json_of(bert, "tokenizer_config.json");
@@ -77,7 +77,7 @@ TEST_F(InteropTokenizer, WordPieceIsBertsInABertAndAddsNothingInAGpt) {
                {"the tokenizer has 257 tokens, but model.vocab_size is 56"});
 }
 
-TEST_F(InteropTokenizer, AFolderSaysWhichItHas) {
+TEST_F(InteropTokenizer, DetectsWordPieceCasing) {
   const std::string vocabulary = read_file(folder_ / "vocab.txt");
   EXPECT_EQ(import_tokenizer(folder_with({{"vocab.txt", vocabulary}}), {}).tokenizer->kind(),
             "wordpiece");
@@ -94,7 +94,7 @@ TEST_F(InteropTokenizer, AFolderSaysWhichItHas) {
   expect_error([&] { kind_with("["); }, {"tokenizer_config.json is not valid JSON"});
 }
 
-TEST_F(InteropTokenizer, SettingsThatASpecificationCanNotSayAreRefused) {
+TEST_F(InteropTokenizer, RejectsUnsupportedSettings) {
   const std::string vocabulary = read_file(folder_ / "vocab.txt");
   const auto words = [&](const std::string& config, const std::string& added = "{}") {
     return folder_tokenizer(folder_with({{"vocab.txt", vocabulary},
@@ -128,14 +128,14 @@ TEST_F(InteropTokenizer, SettingsThatASpecificationCanNotSayAreRefused) {
   expect_error([&] { bytes("tokenizer_config.json", R"({"add_prefix_space": true})"); },
                {"\"add_prefix_space\" is true, but it is false in a tokenizer \"bpe\""});
   expect_error([&] { bytes("added_tokens.json", R"({"<pad>": 50257})"); }, {"adds tokens"});
-  // A tokenizer.json says all of itself.
+  // A tokenizer.json is complete by itself.
   files["tokenizer.json"] = "{}";
   EXPECT_TRUE(bytes("tokenizer_config.json", R"({"add_prefix_space": true})"));
   EXPECT_FALSE(folder_tokenizer(folder_with({})));
 }
 
-TEST_F(InteropTokenizer, WhatIsExportedIsImportedAsItself) {
-  // Two bytes that become one token, and two special tokens.
+TEST_F(InteropTokenizer, RoundTripsEveryKind) {
+  // One merge of two bytes, and two special tokens.
   ModelConfig model = small_gpt();
   model.vocab_size = 300;
   const ExportedTokenizer bytes = files_of("byte", model);
@@ -164,13 +164,13 @@ TEST_F(InteropTokenizer, WhatIsExportedIsImportedAsItself) {
   }
   EXPECT_EQ(import_tokenizer(folder_with(bytes.files), {}).spec, "byte");
   EXPECT_EQ(import_tokenizer(folder, {}).spec, "bpe:" + folder.string());
-  // GPT2Tokenizer knows one special token.
+  // GPT2Tokenizer supports only one special token.
   EXPECT_NE(json_of(files_of("bpe:" + folder.string(), model), "tokenizer_config.json")
                 .at("tokenizer_class"),
             "GPT2Tokenizer");
 }
 
-TEST_F(InteropTokenizer, NoneOrABrokenOneIsAnErrorThatSaysWhatToDo) {
+TEST_F(InteropTokenizer, ExplainsMissingOrBrokenTokenizer) {
   expect_error([&] { import_tokenizer(folder_with({}), {}); },
                {"has no tokenizer (tokenizer.json, vocab.txt", "name one with --tokenizer",
                 "wordpiece:path/to/vocab.txt"});

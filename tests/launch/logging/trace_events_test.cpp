@@ -18,7 +18,7 @@ class TraceEvents : public ::testing::Test {
   Timeline timeline;
 };
 
-TEST_F(TraceEvents, AreWhatChromesFormatSays) {
+TEST_F(TraceEvents, MatchChromeFormat) {
   timeline.add("block", Track::steps, at(3), at(5));
   timeline.add("all_reduce", Track::background, at(4), at(6), 1000);
   timeline.add("all_reduce of gradients", Track::under_way, at(2), at(7), 1000);
@@ -44,7 +44,7 @@ TEST_F(TraceEvents, AreWhatChromesFormatSays) {
   for (const char* same : {"name", "cat", "id"}) EXPECT_EQ(begin.at(same), end.at(same));
 }
 
-TEST_F(TraceEvents, OfTheGradientsSayHowMuchWasHidden) {
+TEST_F(TraceEvents, MeasureHiddenGradientCommunication) {
   timeline.add("all_reduce of gradients", Track::under_way, at(0), at(10));
   timeline.add("all_reduce of gradients", Track::under_way, at(5), at(20));  // overlaps
   timeline.add("reduce_scatter of gradients", Track::under_way, at(30), at(40));

@@ -14,14 +14,14 @@ namespace {
 constexpr int64_t kVocabulary = 10;
 constexpr int64_t kLabels = 3;
 
-/// A text of two tokens, of which the second may have a target.
+/// A text of two tokens. The second may have a target.
 struct Text {
   int32_t label = 0;
   int32_t prediction = 0;
   int32_t target = kIgnoreTarget;
 };
 
-/// Adds the texts, which are one batch, to what an evaluation found.
+/// Adds the texts to an evaluation's counts, as one batch.
 void add(const std::vector<Text>& texts, EvaluationCounts& found, TargetCounts& counts) {
   BatchBuffers buffers(static_cast<int64_t>(texts.size()) + 1, 4);
   std::vector<int32_t> predictions;
@@ -39,12 +39,12 @@ void add(const std::vector<Text>& texts, EvaluationCounts& found, TargetCounts& 
   counts.add(buffers.batch());
 }
 
-/// Label 0 is found in 3 of 4 texts, label 1 in 2 of 4, and label 2, which no text has, is seen in
-/// 2. One text has no label. Of the five targets three are 7.
+/// Label 0 is predicted for 3 of its 4 texts and label 1 for 2 of its 4. Label 2, which no text
+/// has, is predicted for 2 labelled texts. One text has no label. Three of the five targets are 7.
 const std::vector<Text> kTexts = {{0, 0, 7}, {0, 0, 3}, {0, 0, 7}, {0, 1, 7},         {1, 1, 4},
                                   {1, 1},    {1, 2},    {1, 2},    {kIgnoreTarget, 2}};
 
-/// What the sums of the losses over all of kTexts could be.
+/// Plausible sums of the losses over all of kTexts.
 OwnedTensor sums_of_texts() {
   OwnedTensor sums({LossSums::kCount}, DType::f64);
   const LossSums parts{sums.tensor};
@@ -55,7 +55,7 @@ OwnedTensor sums_of_texts() {
   return sums;
 }
 
-void expect_whole(const Evaluation& found) {
+void expect_all_texts(const Evaluation& found) {
   EXPECT_EQ(found.counts.tokens, 18);
   EXPECT_EQ(found.counts.token_targets, 5);
   EXPECT_EQ(found.counts.document_targets, 8);
@@ -71,16 +71,16 @@ void expect_whole(const Evaluation& found) {
   EXPECT_DOUBLE_EQ(found.macro_f1(), 10.0 / 21);
 }
 
-TEST(Evaluation, RatesAreThoseOfTheConfusionMatrix) {
+TEST(Evaluation, RatesMatchConfusionMatrix) {
   const auto self = make_self_communicator();
   EvaluationCounts found(kVocabulary, kLabels);
   TargetCounts counts;
   add(kTexts, found, counts);
-  expect_whole(found.finish({sums_of_texts().tensor}, counts, *self));
+  expect_all_texts(found.finish({sums_of_texts().tensor}, counts, *self));
 }
 
-TEST(Evaluation, RanksAddUpWhatEachHasFound) {
-  for (const int ranks : {2, 4, 12}) {  // of 12 some have no text
+TEST(Evaluation, SumsCountsOverRanks) {
+  for (const int ranks : {2, 4, 12}) {  // some of the 12 have no text
     run_thread_ranks(ranks, [&](Communicator& dp) {
       EvaluationCounts found(kVocabulary, kLabels);
       TargetCounts counts;
@@ -90,12 +90,12 @@ TEST(Evaluation, RanksAddUpWhatEachHasFound) {
       }
       add(own, found, counts);
       counts.all_reduce(dp);
-      expect_whole(found.finish({sums_of_texts().tensor}, counts, dp));
+      expect_all_texts(found.finish({sums_of_texts().tensor}, counts, dp));
     });
   }
 }
 
-TEST(Evaluation, OfNothingIsZero) {
+TEST(Evaluation, IsZeroWithoutTexts) {
   const auto self = make_self_communicator();
   const OwnedTensor sums({LossSums::kCount}, DType::f64);
   for (const int64_t labels : {int64_t{0}, kLabels}) {
@@ -112,7 +112,7 @@ TEST(Evaluation, OfNothingIsZero) {
   }
 }
 
-TEST(Evaluation, WithoutAClassifierThereIsNoF1) {
+TEST(Evaluation, HasNoF1WithoutClassifier) {
   const auto self = make_self_communicator();
   EvaluationCounts found(kVocabulary, 0);
   TargetCounts counts;

@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-TEST(ModelFlops, AreThePaLMPapersForGpt2) {
+TEST(ModelFlops, MatchPaLMPaperForGpt2) {
   ModelConfig config;
   config.kind = ModelKind::gpt;
   config.num_layers = 12;
@@ -24,7 +24,7 @@ TEST(ModelFlops, AreThePaLMPapersForGpt2) {
   EXPECT_DOUBLE_EQ(model_flops(config, counts), 4096 * per_token);
 }
 
-TEST(ModelFlops, ABertsHeadCountsForItsTargetsAlone) {
+TEST(ModelFlops, CountBertHeadOnlyForTargets) {
   ModelConfig config;
   config.kind = ModelKind::bert;
   config.num_layers = 1;
@@ -39,7 +39,7 @@ TEST(ModelFlops, ABertsHeadCountsForItsTargetsAlone) {
   EXPECT_DOUBLE_EQ(model_flops(config, counts), without + 6.0 * (800 + 64) * 7);
 }
 
-TEST(PeakFlops, AreOfTheNamedGpuAndPrecision) {
+TEST(PeakFlops, DependOnGpuAndPrecision) {
   EXPECT_EQ(peak_flops("NVIDIA H100 80GB HBM3", DType::bf16), 989e12);
   EXPECT_EQ(peak_flops("NVIDIA H100 PCIe", DType::bf16), 756e12);
   EXPECT_EQ(peak_flops("NVIDIA H200", DType::f32), 67e12);

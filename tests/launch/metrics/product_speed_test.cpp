@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-TEST(ProductSpeed, IsANumberOfFlopsASecond) {
+TEST(ProductSpeed, IsPositiveAndFinite) {
   for (const DType precision : {DType::f32, DType::bf16}) {
     const double speed = product_speed(kCpu, precision, 64);
     EXPECT_GT(speed, 0.0);

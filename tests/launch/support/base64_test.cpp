@@ -5,7 +5,7 @@
 namespace tessera {
 namespace {
 
-TEST(Base64, IsThatOfItsDefinition) {  // RFC 4648, section 10
+TEST(Base64, MatchesRfc4648) {  // RFC 4648, section 10
   const std::pair<const char*, const char*> kPairs[] = {{"", ""},
                                                         {"f", "Zg=="},
                                                         {"fo", "Zm8="},
@@ -20,7 +20,7 @@ TEST(Base64, IsThatOfItsDefinition) {  // RFC 4648, section 10
   }
 }
 
-TEST(Base64, KeepsAnyBytes) {
+TEST(Base64, RoundTripsAnyBytes) {
   std::string bytes;
   for (int i = 0; i < 1000; ++i) {
     EXPECT_EQ(from_base64(to_base64(bytes), "test"), bytes);
@@ -28,7 +28,7 @@ TEST(Base64, KeepsAnyBytes) {
   }
 }
 
-TEST(Base64, RefusesWhatIsNone) {
+TEST(Base64, RejectsInvalidText) {
   test::expect_error([] { from_base64("Zg=", "a file"); }, {"a file", "multiple of 4", "has 3"});
   test::expect_error([] { from_base64("Zg=a", "a file"); }, {"a file", "character 3"});
   test::expect_error([] { from_base64("Z===", "a file"); }, {"character 2"});

@@ -28,13 +28,13 @@ TEST(MappedFile, ShowsTheBytesOfTheFile) {
   EXPECT_EQ(contents(moved), "other");
 }
 
-TEST(MappedFile, AnEmptyFileIsAnEmptySpan) {
+TEST(MappedFile, MapsEmptyFile) {
   const TestFolder folder;
   write_file(folder / "empty", "");
   EXPECT_TRUE(MappedFile(folder / "empty").bytes().empty());
 }
 
-TEST(MappedFile, NamesWhyAFileCanNotBeMapped) {
+TEST(MappedFile, NamesUnmappableFile) {
   const TestFolder folder;
   EXPECT_TRUE(names_all(error_of([&] { MappedFile file(folder / "missing"); }),
                         {folder / "missing", "No such file or directory"}));

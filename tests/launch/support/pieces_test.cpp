@@ -17,7 +17,7 @@ using test::gzipped;
 using test::zstd_compressed;
 using Names = std::vector<std::string>;
 
-std::string whole(const std::string& path) {
+std::string read_all(const std::string& path) {
   std::string text;
   for_each_piece(path, [&](std::string_view piece) {
     EXPECT_LE(piece.size(), kPieceBytes);
@@ -40,28 +40,28 @@ class Compressed : public ::testing::TestWithParam<std::string (*)(std::string_v
   /// The error on reading a file with these bytes.
   std::string refusal(const std::string& bytes) const {
     write_file(path, bytes);
-    return error_of([&] { whole(path); });
+    return error_of([&] { read_all(path); });
   }
 
   const TestFolder folder;
   const std::string path = folder / "file";
 };
 
-TEST_P(Compressed, IsReadAsWhatWasCompressed) {
+TEST_P(Compressed, ReadsOriginalText) {
   const std::string text = some_text();
   write_file(path, compressed(text));
-  EXPECT_EQ(whole(path), text);
+  EXPECT_EQ(read_all(path), text);
   write_file(path, compressed(""));
-  EXPECT_EQ(whole(path), "");
+  EXPECT_EQ(read_all(path), "");
 }
 
-TEST_P(Compressed, MayHaveSeveralParts) {
+TEST_P(Compressed, ReadsConcatenatedParts) {
   const std::string text = some_text();
   write_file(path, compressed("one ") + compressed("") + compressed(text) + compressed("three"));
-  EXPECT_EQ(whole(path), "one " + text + "three");
+  EXPECT_EQ(read_all(path), "one " + text + "three");
 }
 
-TEST_P(Compressed, ThatIsNotWholeIsAnError) {
+TEST_P(Compressed, RejectsTruncation) {
   const std::string bytes = compressed(some_text().substr(0, 5000));
   for (const size_t size : {size_t{5}, size_t{20}, bytes.size() / 2, bytes.size() - 1}) {
     EXPECT_TRUE(names_all(refusal(bytes.substr(0, size)),
@@ -70,7 +70,7 @@ TEST_P(Compressed, ThatIsNotWholeIsAnError) {
   EXPECT_TRUE(names_all(refusal(bytes + bytes.substr(0, 12)), {path, "incomplete"}));
 }
 
-TEST_P(Compressed, ThatIsDamagedIsAnErrorWithItsPlace) {
+TEST_P(Compressed, ReportsDamageWithPosition) {
   std::string bytes = compressed(some_text().substr(0, 5000));
   bytes.back() = static_cast<char>(bytes.back() ^ 1);  // part of a checksum or length
   EXPECT_TRUE(names_all(refusal(bytes), {path, "is damaged near byte "}));
@@ -78,20 +78,20 @@ TEST_P(Compressed, ThatIsDamagedIsAnErrorWithItsPlace) {
 }
 
 // With any one byte changed, a file is read or refused with an error, or the byte does not matter.
-TEST_P(Compressed, ThatIsHostileNeverCrashes) {
+TEST_P(Compressed, SurvivesChangedBytes) {
   const std::string bytes = compressed(some_text().substr(0, 300));
   for (size_t i = 0; i < bytes.size(); ++i) {
     std::string changed = bytes;
     changed[i] = static_cast<char>(changed[i] ^ 0x55);
     write_file(path, changed);
     try {
-      EXPECT_LE(whole(path).size(), size_t{1} << 24);
+      EXPECT_LE(read_all(path).size(), size_t{1} << 24);
     } catch (const Error&) {
     }
   }
 }
 
-TEST_P(Compressed, ComesFromAPipeToo) {
+TEST_P(Compressed, ReadsFromPipe) {
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   const std::string text = some_text();
   std::thread writer([&] {
@@ -99,11 +99,11 @@ TEST_P(Compressed, ComesFromAPipeToo) {
     std::ofstream pipe(path, std::ios::binary);
     pipe << bytes.substr(0, 1) << std::flush << bytes.substr(1);
   });
-  EXPECT_EQ(whole(path), text);
+  EXPECT_EQ(read_all(path), text);
   writer.join();
 }
 
-TEST_P(Compressed, MakesAVocabularyAsWell) {
+TEST_P(Compressed, CountsWords) {
   write_file(path, compressed("to be or not to be"));
   EXPECT_EQ(count_bert_words({path}, kUncased),
             (WordCounts{{"be", 2}, {"not", 1}, {"or", 1}, {"to", 2}}));
@@ -114,26 +114,26 @@ INSTANTIATE_TEST_SUITE_P(Formats, Compressed, ::testing::Values(gzipped, zstd_co
                            return std::string(instance.index == 0 ? "gzip" : "zstd");
                          });
 
-TEST(FilePieces, GzipMayEndInZerosAndZstdMaySkipFrames) {
+TEST(FilePieces, AcceptsGzipPaddingAndZstdSkippableFrames) {
   const TestFolder folder;
   write_file(folder / "a", gzipped("text") + std::string(2000, '\0'));
-  EXPECT_EQ(whole(folder / "a"), "text");
+  EXPECT_EQ(read_all(folder / "a"), "text");
   write_file(folder / "b", gzipped("text") + std::string(3, '\0') + gzipped("more"));
-  EXPECT_TRUE(names_all(error_of([&] { whole(folder / "b"); }), {"follow the compressed data"}));
+  EXPECT_TRUE(names_all(error_of([&] { read_all(folder / "b"); }), {"follow the compressed data"}));
   const std::string skipped("\x5A\x2A\x4D\x18\3\0\0\0abc", 11);
   write_file(folder / "c", skipped + zstd_compressed("text") + skipped);
-  EXPECT_EQ(whole(folder / "c"), "text");
+  EXPECT_EQ(read_all(folder / "c"), "text");
 }
 
-TEST(FilePieces, WhatIsNotCompressedIsReadAsItIs) {
+TEST(FilePieces, ReadsUncompressedFilesUnchanged) {
   const TestFolder folder;
   for (const std::string text : {"", "a", "\x1F", "\x28\xB5\x2F", "PAMELA"}) {
     write_file(folder / "file.gz", text);
-    EXPECT_EQ(whole(folder / "file.gz"), text);
+    EXPECT_EQ(read_all(folder / "file.gz"), text);
   }
 }
 
-TEST(FilePieces, OtherCompressionsAreRefusedByName) {
+TEST(FilePieces, RejectsOtherCompressions) {
   const TestFolder folder;
   for (const auto& [name, start] : {std::pair{"xz",
                                               "\xFD"
@@ -142,14 +142,14 @@ TEST(FilePieces, OtherCompressionsAreRefusedByName) {
                                     {"lz4", "\x04\x22\x4D\x18"},
                                     {"bzip2", "BZh91AY&SY"}}) {
     write_file(folder / "file", std::string(start) + "...");
-    EXPECT_TRUE(names_all(error_of([&] { whole(folder / "file"); }),
+    EXPECT_TRUE(names_all(error_of([&] { read_all(folder / "file"); }),
                           {folder / "file", fmt::format("compressed with {},", name), "gzip"}));
   }
   write_file(folder / "file", "BZh");
-  EXPECT_EQ(whole(folder / "file"), "BZh");
+  EXPECT_EQ(read_all(folder / "file"), "BZh");
 }
 
-TEST(PieceReader, TellsHowMuchOfTheFileItRead) {
+TEST(PieceReader, ReportsPosition) {
   const TestFolder folder;
   const std::string bytes =
       gzipped(std::string(size_t{1} << 26, 'x'));  // almost a decompression bomb
@@ -164,7 +164,7 @@ TEST(PieceReader, TellsHowMuchOfTheFileItRead) {
   EXPECT_EQ(reader.position(), static_cast<int64_t>(bytes.size()));
 }
 
-TEST(PieceReader, EndsItsWaitForAPipeWhenStopped) {
+TEST(PieceReader, StopsWaitingForPipe) {
   const TestFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   const FileDescriptor silent(::open((folder / "pipe").c_str(), O_RDWR));
@@ -174,7 +174,7 @@ TEST(PieceReader, EndsItsWaitForAPipeWhenStopped) {
   EXPECT_TRUE(names_all(error_of([&] { reader.next(); }), {folder / "pipe", "stopped"}));
 }
 
-TEST(PieceReader, WaitsForThePipesFirstWriter) {
+TEST(PieceReader, WaitsForFirstPipeWriter) {
   const TestFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   std::stop_source stop;
@@ -191,7 +191,7 @@ TEST(PieceReader, WaitsForThePipesFirstWriter) {
   EXPECT_TRUE(names_all(error_of([&] { alone.next(); }), {folder / "other", "stopped"}));
 }
 
-TEST(FindInputs, PatternsStandForFilesInOrder) {
+TEST(FindInputs, ExpandsPatternsInOrder) {
   const TestFolder folder;
   for (const char* name : {"b.txt", "a.txt", "c.md", "x[1].txt", "x1.txt"}) {
     write_file(folder / name, "text");
@@ -205,7 +205,7 @@ TEST(FindInputs, PatternsStandForFilesInOrder) {
   EXPECT_EQ(find_inputs({folder / "x[1].txt"}, "who"), (Names{folder / "x1.txt"}));
 }
 
-TEST(FindInputs, NamesAllThatIsWrong) {
+TEST(FindInputs, NamesAllInvalidInputs) {
   const TestFolder folder;
   std::filesystem::create_directory(folder / "dir");
   write_file(folder / "file", "text");

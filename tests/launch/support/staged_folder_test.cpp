@@ -43,7 +43,7 @@ class StagedFolderTest : public testing::Test {
   const std::vector<std::string> alone_ = {"out"};
 };
 
-TEST_F(StagedFolderTest, TakesItsNameWhenItIsPublished) {
+TEST_F(StagedFolderTest, GetsFinalNameWhenPublished) {
   auto folder = staged(false, "new");
   EXPECT_FALSE(fs::exists(path_));
   folder->publish();
@@ -55,7 +55,7 @@ TEST_F(StagedFolderTest, TakesItsNameWhenItIsPublished) {
   EXPECT_EQ(folder_.names(), alone_);
 }
 
-TEST_F(StagedFolderTest, ReplacesAFolderInOneStepOrInTwo) {
+TEST_F(StagedFolderTest, ReplacesFolderWithAndWithoutExchange) {
   for (const bool may_exchange : {true, false}) {
     put("ours", "old");
     expect_error([&] { staged(false, "new"); }, {"out already exists"});
@@ -69,7 +69,7 @@ TEST_F(StagedFolderTest, ReplacesAFolderInOneStepOrInTwo) {
   EXPECT_EQ(ours(), "newer");
 }
 
-TEST_F(StagedFolderTest, KeepsWhatAppearsInTheMeantime) {
+TEST_F(StagedFolderTest, KeepsFolderCreatedMeanwhile) {
   for (const bool overwrite : {false, true}) {
     auto folder = staged(overwrite, "new");
     put("ours", "somebody else's");
@@ -81,7 +81,7 @@ TEST_F(StagedFolderTest, KeepsWhatAppearsInTheMeantime) {
   }
 }
 
-TEST_F(StagedFolderTest, KeepsWhatChangesInTheMeantime) {
+TEST_F(StagedFolderTest, KeepsFolderChangedMeanwhile) {
   for (const bool may_exchange : {true, false}) {
     put("ours", "old");
     auto folder = staged(true, "new");
@@ -106,7 +106,7 @@ TEST_F(StagedFolderTest, KeepsWhatChangesInTheMeantime) {
   }
 }
 
-TEST_F(StagedFolderTest, TwoOfTheSameNameDoNotMeet) {
+TEST_F(StagedFolderTest, AllowsOnlyOnePublisher) {
   auto first = staged(false, "first");
   auto second = staged(false, "second");
   first->publish();
