@@ -23,7 +23,7 @@ std::string message_of_vocabulary(const std::string& vocabulary) {
   return message_of_files(vocabulary, "#version: 0.2\n");
 }
 
-TEST(BpeFiles, AreReadFromAFolder) {
+TEST(BpeFiles, AreReadFromFolder) {
   const TestFolder folder;
   const BpeTokenizer tokenizer = small_bpe_tokenizer(kMerges);
   write_bpe_folder(folder / "gpt2", small_bpe(kMerges));
@@ -39,7 +39,7 @@ TEST(BpeFiles, AreReadFromAFolder) {
   EXPECT_NE(make_tokenizer("bpe:" + (folder / "gpt2")), nullptr);
 }
 
-TEST(BpeFiles, MergesThatAreCutOffAreRefused) {
+TEST(BpeFiles, RejectTruncatedMerges) {
   EXPECT_TRUE(names_all(
       message_of_merges("Ġ t\nh e\n"),
       {"vocab.json: the token \"\\u0120the\" is not made by a merge", "belong together"}));
@@ -57,7 +57,7 @@ TEST(BpeFiles, MergesThatAreCutOffAreRefused) {
   EXPECT_TRUE(BpeVocabulary(said).is_special(259));
 }
 
-TEST(BpeFiles, ThatAreMissingAreNamed) {
+TEST(BpeFiles, NameMissingAndOversizedFiles) {
   const TestFolder folder;
   EXPECT_TRUE(names_all(error_of([&] { make_tokenizer("bpe:" + folder.path().string()); }),
                         {folder / "vocab.json", "No such file"}));
@@ -75,14 +75,14 @@ TEST(BpeFiles, ThatAreMissingAreNamed) {
   }
 }
 
-TEST(BpeFiles, OfTooManyValuesAreRefusedUnread) {
+TEST(BpeFiles, RejectTooManyValuesBeforeParsing) {
   EXPECT_TRUE(names_all(message_of_vocabulary(std::string(kMaxVocabularyItems + 1, ',')),
                         {"vocab.json: has 2097153 commas", "at most 2097152"}));
   EXPECT_TRUE(names_all(message_of_merges(std::string(kMaxVocabularyItems + 1, '\n')),
                         {"merges.txt: has 2097153 lines", "at most 2097152"}));
 }
 
-TEST(BpeFiles, HostileMergesAreRefusedByLine) {
+TEST(BpeFiles, RejectHostileMergesByLine) {
   EXPECT_TRUE(names_all(message_of_merges("#version: 0.2\nĠ t\nh\n"),
                         {"merges.txt: line 3: a merge is two tokens", "\"h\""}));
   for (const char* merge : {"h e r", " h", "h ", "h  e", " ", "", "h\te"}) {
@@ -98,7 +98,7 @@ TEST(BpeFiles, HostileMergesAreRefusedByLine) {
   EXPECT_TRUE(names_all(message_of_merges("z \xff\n"), {"line 1", "not a token"}));
 }
 
-TEST(BpeFiles, HostileVocabulariesAreRefusedByName) {
+TEST(BpeFiles, RejectHostileVocabularies) {
   EXPECT_TRUE(names_all(message_of_vocabulary("[]"), {"vocab.json", "object", "array"}));
   EXPECT_TRUE(names_all(message_of_vocabulary("{"), {"vocab.json is not valid JSON"}));
   EXPECT_TRUE(names_all(message_of_vocabulary(std::string(100000, '[')), {"levels deep"}));
@@ -121,14 +121,14 @@ TEST(BpeFiles, HostileVocabulariesAreRefusedByName) {
                         {"no token \"+\" for the byte 0x2b"}));
 }
 
-TEST(BpeFiles, WhatMergesMakeIsBytes) {
+TEST(BpeFiles, RejectMergesOutsideByteAlphabet) {
   auto tokens = small_bpe({}).tokens;
   tokens.insert(tokens.end(), {"狐", "狐a"});
   EXPECT_TRUE(names_all(message_of_files(bpe_vocabulary_text(tokens), "狐 a\n"),
                         {"vocab.json: the token ", "not in GPT-2's alphabet"}));
 }
 
-TEST(BpeJson, IsChecked) {
+TEST(BpeJson, RejectsInvalidValues) {
   const Json good = small_bpe_tokenizer(kMerges).to_json();
   const auto message_with = [&](const char* key, const Json& value) {
     Json json = good;

@@ -24,7 +24,7 @@ class BpeParity : public ::testing::TestWithParam<bool> {
   bool add_prefix_space() const { return GetParam(); }
 };
 
-TEST_P(BpeParity, TheSameTokens) {
+TEST_P(BpeParity, ProducesSameTokens) {
   Json file = golden().at("tokenizer.json");
   file["pre_tokenizer"]["add_prefix_space"] = add_prefix_space();
   const auto tokenizer = huggingface_tokenizer(file, "golden");
@@ -45,10 +45,10 @@ TEST_P(BpeParity, TheSameTokens) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tokenizer, BpeParity, ::testing::Bool(), [](const auto& tested) {
-  return tested.param ? "WithSpaceBefore" : "AsItIs";
+  return tested.param ? "WithPrefixSpace" : "Plain";
 });
 
-TEST(BpeParityFiles, AreTheSameTokenizer) {
+TEST(BpeParityFiles, DescribeSameTokenizer) {
   const TestFolder folder;
   write_file(folder / "vocab.json", golden().at("vocab.json").dump());
   write_file(folder / "merges.txt", golden().at("merges.txt").get<std::string>());
@@ -73,7 +73,7 @@ TEST(BpeParityFiles, AreTheSameTokenizer) {
             identity_of(*huggingface_tokenizer(file, "plain")));
 }
 
-TEST(BpeParityWords, AreTheSameForEveryCharacter) {
+TEST(BpeParityWords, MatchForEveryCharacter) {
   const auto block = golden().at("block").get<uint32_t>();
   std::map<uint32_t, Fnv> hashes;
   for (uint32_t code = 0; code < 0x110000; ++code) {
@@ -95,7 +95,7 @@ TEST(BpeParityWords, AreTheSameForEveryCharacter) {
   }
 }
 
-TEST(HuggingFaceParity, WordPieceWithAllSettingsOfCaseAndAccents) {
+TEST(HuggingFaceParity, WordPieceMatchesForAllCaseAndAccentSettings) {
   const Json& expected = golden().at("wordpiece");
   for (const Json& item : expected.at("cases")) {
     Json file = expected.at("tokenizer.json");

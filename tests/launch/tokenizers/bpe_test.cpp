@@ -13,7 +13,7 @@ using Texts = std::vector<std::string>;
 
 const Texts kMerges = {"Ġ t", "h e", "Ġt he", "a a", "aa aa", "i n", "in g", "ç ĭ", "Ġ Ġ", "aa a"};
 
-/// The texts of a text's tokens.
+/// The text of each token of a text.
 Texts pieces(const Tokenizer& tokenizer, std::string_view text) {
   Texts pieces;
   for (const int32_t token : tokenizer.encode(text))
@@ -22,7 +22,7 @@ Texts pieces(const Tokenizer& tokenizer, std::string_view text) {
 }
 
 /// The definition: repeatedly merge the first pair with the highest priority.
-Tokens joined_by_the_book(const BpeVocabulary& vocabulary, std::string_view word) {
+Tokens textbook_merge(const BpeVocabulary& vocabulary, std::string_view word) {
   Tokens tokens;
   for (const char byte : word) tokens.push_back(vocabulary.byte_token(byte));
   for (bool joined = true; joined;) {
@@ -65,7 +65,7 @@ std::string random_bytes(std::mt19937& random, size_t size) {
   return text;
 }
 
-TEST(Bpe, JoinsTheMostUrgentPairFirst) {
+TEST(Bpe, MergesHighestPriorityPairFirst) {
   const BpeTokenizer tokenizer = small_bpe_tokenizer(kMerges);
   EXPECT_EQ(pieces(tokenizer, "the thing in the"),
             (Texts{"t", "he", " t", "h", "ing", " ", "in", " the"}));
@@ -76,7 +76,7 @@ TEST(Bpe, JoinsTheMostUrgentPairFirst) {
   EXPECT_EQ(tokenizer.count_invalid("\xff"), 0);
 }
 
-TEST(Bpe, IsWhatTheBookSays) {
+TEST(Bpe, MatchesTextbook) {
   std::mt19937 random(1);
   for (int round = 0; round < 60; ++round) {
     const BpeVocabulary vocabulary(small_bpe(random_merges(random, 30)));
@@ -88,13 +88,13 @@ TEST(Bpe, IsWhatTheBookSays) {
       Tokens tokens;
       for (const char byte : word) tokens.push_back(vocabulary.byte_token(byte));
       merges.join(tokens, workspace);
-      ASSERT_EQ(tokens, joined_by_the_book(vocabulary, word)) << word;
+      ASSERT_EQ(tokens, textbook_merge(vocabulary, word)) << word;
     }
   }
 }
 
 // Merges may not reach a word even if the whole word is a token.
-TEST(Bpe, ATokenThatMergesDoNotReachIsNotUsed) {
+TEST(Bpe, NeverUsesTokensUnreachableByMerges) {
   const BpeTokenizer tokenizer = small_bpe_tokenizer({"b c", "a b", "ab c"});
   EXPECT_EQ(pieces(tokenizer, "abc"), (Texts{"a", "bc"}));
 }
@@ -109,7 +109,7 @@ TEST(Bpe, RoundTripsAnyBytes) {
   EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), text);
 }
 
-TEST(Bpe, WhereTextMayBeCutIsTrue) {
+TEST(Bpe, CutsPreserveTokens) {
   std::mt19937 random(1);
   for (const bool add_prefix_space : {false, true}) {
     BpeDescription bpe = small_bpe(kMerges);
@@ -131,7 +131,7 @@ TEST(Bpe, WhereTextMayBeCutIsTrue) {
   }
 }
 
-TEST(Bpe, CutsWhereItCan) {
+TEST(Bpe, FindsLastCut) {
   const BpeTokenizer tokenizer = small_bpe_tokenizer(kMerges);
   EXPECT_EQ(tokenizer.last_cut("ab cd"), 2u);
   EXPECT_EQ(tokenizer.last_cut("ab,cd"), 3u);
@@ -143,7 +143,7 @@ TEST(Bpe, CutsWhereItCan) {
   EXPECT_EQ(tokenizer.forced_cut("a"), 1u);
 }
 
-TEST(Bpe, ALongRunTakesNoLongerThanItsLength) {
+TEST(Bpe, EncodesLongRunsInLinearTime) {
   const BpeTokenizer tokenizer = small_bpe_tokenizer(kMerges);
   const auto start = std::chrono::steady_clock::now();
   for (const char* unit : {"a", "=", " ", "\xff", "狐", "the"}) {
@@ -156,7 +156,7 @@ TEST(Bpe, ALongRunTakesNoLongerThanItsLength) {
   EXPECT_LT(taken.count(), 60.0);  // a quadratic algorithm would take hours
 }
 
-TEST(Bpe, PutsASpaceBeforeTextWhereAsked) {
+TEST(Bpe, AddsPrefixSpaceWhenConfigured) {
   BpeDescription bpe = small_bpe(kMerges);
   bpe.add_prefix_space = true;
   const BpeTokenizer tokenizer{BpeVocabulary(bpe)};
@@ -166,7 +166,7 @@ TEST(Bpe, PutsASpaceBeforeTextWhereAsked) {
   EXPECT_EQ(tokenizer.encode(""), Tokens{});
 }
 
-TEST(Bpe, SpecialTokensAreThoseThatNoTextMakes) {
+TEST(Bpe, ParsesSpecialTokensOnlyOnRequest) {
   const BpeTokenizer tokenizer = small_bpe_tokenizer({"a b"}, {"<s>", "<|endoftext|>", "狐 x"});
   EXPECT_EQ(tokenizer.end_of_document(), 258);
   EXPECT_EQ(tokenizer.to_json()["special"], (Json{257, 258, 259}));
@@ -181,7 +181,7 @@ TEST(Bpe, SpecialTokensAreThoseThatNoTextMakes) {
   EXPECT_EQ(small_bpe_tokenizer({}, {}).end_of_document(), std::nullopt);
 }
 
-TEST(Bpe, KnowsBertsAndRobertasNames) {
+TEST(Bpe, RecognizesBertAndRobertaNames) {
   const BpeTokenizer roberta =
       small_bpe_tokenizer({}, {"<s>", "<pad>", "</s>", "<unk>", "<mask>", "<mask>s>"});
   EXPECT_EQ(roberta.special().start, 256);
@@ -195,7 +195,7 @@ TEST(Bpe, KnowsBertsAndRobertasNames) {
   EXPECT_EQ(bert.special().mask, 257);
 }
 
-TEST(Bpe, ASpecialTokenMayTakeTheSpaceBeforeIt) {
+TEST(Bpe, SpecialTokenMayAbsorbPrecedingSpace) {
   BpeDescription bpe = small_bpe({"Ġ a"}, {"<mask>"});
   bpe.strip_left = {257};
   const BpeTokenizer tokenizer{BpeVocabulary(bpe)};
@@ -204,7 +204,7 @@ TEST(Bpe, ASpecialTokenMayTakeTheSpaceBeforeIt) {
   EXPECT_EQ(tokenizer.encode_with_special(" a<mask>."), expected);
 }
 
-TEST(Bpe, SaysWhichTokensGoOnWithAWord) {
+TEST(Bpe, MarksTokensThatContinueWords) {
   const BpeTokenizer tokenizer = small_bpe_tokenizer({"Ġ a", "a b"});
   const std::vector<bool> continues = tokenizer.continues_word();
   EXPECT_FALSE(continues[256]);
@@ -214,7 +214,7 @@ TEST(Bpe, SaysWhichTokensGoOnWithAWord) {
   EXPECT_TRUE(continues[static_cast<size_t>(tokenizer.encode("a")[0])]);
 }
 
-TEST(Bpe, ShowsSingleTokensInPrint) {
+TEST(Bpe, PrintsSingleTokens) {
   const BpeTokenizer tokenizer = small_bpe_tokenizer({"Ġ a", "ç ĭ", "çĭ Ĳ"});
   EXPECT_EQ(tokenizer.token_text(256), " a");
   EXPECT_EQ(tokenizer.token_text(257), "\\xe7\\x8b");
@@ -225,7 +225,7 @@ TEST(Bpe, ShowsSingleTokensInPrint) {
   EXPECT_THROW(tokenizer.decode(Tokens{-1}), Error);
 }
 
-TEST(Bpe, ComesBackFromJson) {
+TEST(Bpe, RoundTripsThroughJson) {
   BpeDescription bpe = small_bpe(kMerges, {"<s>", "<mask>"});
   for (const bool all : {false, true}) {
     bpe.add_prefix_space = all;

@@ -16,7 +16,7 @@ Words words_of(std::string_view text) {
   return words;
 }
 
-TEST(ByteAlphabet, IsThatOfGpt2) {
+TEST(ByteAlphabet, MatchesGpt2) {
   EXPECT_EQ(to_alphabet(" a\n\x7f\xad\xff"), "ĠaĊġŃÿ");
   EXPECT_EQ(from_alphabet("ĠaĊġŃÿ"), " a\n\x7f\xad\xff");
   const auto& order = bytes_in_alphabet_order();
@@ -30,14 +30,14 @@ TEST(ByteAlphabet, IsThatOfGpt2) {
   EXPECT_EQ(from_alphabet(to_alphabet(all)), all);
 }
 
-TEST(ByteAlphabet, HasNoOtherCharacters) {
+TEST(ByteAlphabet, RejectsOtherCharacters) {
   for (const char* text : {" ", "\n", "a b", "\u00a0", "\u00ad", "\u0144", "狐", "\xc3", "\xc3(",
                            "\xff", "\xc0\xaf", "😀"}) {
     EXPECT_EQ(from_alphabet(text), std::nullopt) << text;
   }
 }
 
-TEST(ByteLevelWords, AreThoseOfGpt2) {
+TEST(ByteLevelWords, MatchGpt2) {
   EXPECT_EQ(words_of("Hello world, it's 42 o'clock!!"),
             (Words{"Hello", " world", ",", " it", "'s", " 42", " o", "'", "clock", "!!"}));
   EXPECT_EQ(words_of("we'll they're I've I'm he'd don't IT'S ''s 's"),
@@ -52,7 +52,7 @@ TEST(ByteLevelWords, AreThoseOfGpt2) {
   EXPECT_EQ(words_of(""), Words{});
 }
 
-TEST(ByteLevelWords, BytesThatAreNotUtf8AreOther) {
+TEST(ByteLevelWords, TreatInvalidUtf8AsOther) {
   EXPECT_EQ(words_of("a\xff\xfe!b \xe7\x8b c"), (Words{"a", "\xff\xfe!", "b", " \xe7\x8b", " c"}));
   EXPECT_EQ(words_of("\xe7\x8b"), (Words{"\xe7\x8b"}));
 }
@@ -67,8 +67,9 @@ std::string random_text(std::mt19937& random, int parts_count) {
   return text;
 }
 
-// The definition: n is the largest position where a word ends whatever follows.
-TEST(ByteLevelWords, TheLastEndIsOneWhateverFollows) {
+// By definition, last_byte_level_word_end() is the last position where a word ends whatever
+// follows.
+TEST(ByteLevelWords, LastEndHoldsWhateverFollows) {
   std::mt19937 random(1);
   const char* const following[] = {"",     "a",        "s",   "e",     "l",    " ",
                                    "\n",   "!",        "'",   "7",     "\x8b", "\x8b\x90",
@@ -103,7 +104,7 @@ TEST(ByteLevelWords, TheLastEndIsOneWhateverFollows) {
   }
 }
 
-TEST(ByteLevelWords, WhiteSpaceAtTheEndGoes) {
+TEST(ByteLevelWords, TrimTrailingWhiteSpace) {
   EXPECT_EQ(without_trailing_space("a b \n\u3000"), "a b");
   EXPECT_EQ(without_trailing_space(" \u00a0"), "");
   EXPECT_EQ(without_trailing_space("a\xff"), "a\xff");

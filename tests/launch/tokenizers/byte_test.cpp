@@ -19,21 +19,21 @@ TEST(ByteTokenizer, RoundTripsAnyBytes) {
   EXPECT_EQ(tokenizer.decode(tokenizer.encode("")), "");
 }
 
-TEST(ByteTokenizer, TheEndOfADocumentShowsAsNothing) {
+TEST(ByteTokenizer, DecodesEndOfDocumentAsNothing) {
   const ByteTokenizer tokenizer;
   EXPECT_EQ(tokenizer.vocab_size(), 257);
   EXPECT_EQ(tokenizer.end_of_document(), 256);
   EXPECT_EQ(tokenizer.decode(std::vector<int32_t>{'a', 256, 'b', 256}), "ab");
 }
 
-TEST(ByteTokenizer, NamesATokenThatItDoesNotHave) {
+TEST(ByteTokenizer, NamesTokenOutsideVocabulary) {
   const ByteTokenizer tokenizer;
   EXPECT_TRUE(names_all(error_of([&] { tokenizer.decode(std::vector<int32_t>{257}); }),
                         {"byte", "257", "0 to 256"}));
   EXPECT_THROW(tokenizer.decode(std::vector<int32_t>{-1}), Error);
 }
 
-TEST(ByteTokenizer, ShowsSingleTokensInPrint) {
+TEST(ByteTokenizer, PrintsSingleTokens) {
   const ByteTokenizer tokenizer;
   EXPECT_EQ(tokenizer.token_text('a'), "a");
   EXPECT_EQ(tokenizer.token_text('\n'), "\\x0a");

@@ -24,13 +24,13 @@ std::unique_ptr<Tokenizer> tokenizer_at(const fs::path& folder) {
   return tokenizer_of(Checkpoint::open(folder));
 }
 
-TEST(CheckpointTokenizer, WithoutOneIsAnError) {
+TEST(CheckpointTokenizer, RejectsCheckpointWithoutTokenizer) {
   const TestFolder run;
   EXPECT_THAT(error_of([&] { tokenizer_at(save_with(run.path(), Json::object(), {})); }),
               HasSubstr("has no tokenizer.json: it was saved without a tokenizer"));
 }
 
-TEST(CheckpointTokenizer, TravelsWithTheCheckpoint) {
+TEST(CheckpointTokenizer, RoundTripsThroughCheckpoint) {
   const TestFolder run;
   const WordPieceTokenizer tokenizer(WordPieceVocabulary({"[UNK]", "é", "##\"x\""}, "v"), kCased);
   const auto step = save_with(run.path(), {{"tokenizer", "wordpiece-cased:/gone/vocab.txt"}},
@@ -41,7 +41,7 @@ TEST(CheckpointTokenizer, TravelsWithTheCheckpoint) {
               HasSubstr((step / kTokenizerAttachment).string() + " is damaged"));
 }
 
-TEST(CheckpointAttachments, AreChecked) {
+TEST(CheckpointAttachments, RejectInvalidNames) {
   const TestFolder run;
   for (const char* name : {"../tokenizer.json", "manifest.json", "tokenizer"}) {
     EXPECT_THAT(

@@ -73,7 +73,7 @@ std::string message_with(Json file, const std::string& pointer, const Json& valu
   return error_of([&] { huggingface_tokenizer(file, "t.json"); });
 }
 
-TEST(HuggingFace, IsTheTokenizerOfTheOtherFiles) {
+TEST(HuggingFace, MatchesTokenizersFromOtherFiles) {
   EXPECT_EQ(identity_of(*huggingface_tokenizer(bpe_file(), "t.json")),
             identity_of(small_bpe_tokenizer({"Ġ t", "h e", "Ġt he"})));
   const auto wordpiece = huggingface_tokenizer(wordpiece_file(), "t.json");
@@ -88,7 +88,7 @@ TEST(HuggingFace, IsTheTokenizerOfTheOtherFiles) {
             identity_of(WordPieceTokenizer(WordPieceVocabulary(tokens, "v"), kCased)));
 }
 
-TEST(HuggingFace, AddedTokensFillTheVocabulary) {
+TEST(HuggingFace, AddedTokensExtendVocabulary) {
   Json file = bpe_file();
   file["model"]["vocab"].erase("<|endoftext|>");
   EXPECT_EQ(huggingface_tokenizer(file, "t.json")->end_of_document(), 259);
@@ -105,7 +105,7 @@ TEST(HuggingFace, AddedTokensFillTheVocabulary) {
                         {"the token \"he\" is declared as special"}));
 }
 
-TEST(HuggingFace, ReadsAFileOrItsFolder) {
+TEST(HuggingFace, ReadsFileOrFolder) {
   const TestFolder folder;
   EXPECT_TRUE(names_all(error_of([&] { make_tokenizer("huggingface:" + folder.path().string()); }),
                         {folder / "tokenizer.json", "No such file"}));
@@ -122,7 +122,7 @@ TEST(HuggingFace, ReadsAFileOrItsFolder) {
 }
 
 // Unsupported settings are reported, never ignored.
-TEST(HuggingFace, WhatBpeDoesNotDoIsRefusedByName) {
+TEST(HuggingFace, RejectsUnsupportedBpeSettings) {
   const struct {
     const char* pointer;
     Json value;
@@ -167,7 +167,7 @@ TEST(HuggingFace, WhatBpeDoesNotDoIsRefusedByName) {
   }
 }
 
-TEST(HuggingFace, WhatWordPieceDoesNotDoIsRefusedByName) {
+TEST(HuggingFace, RejectsUnsupportedWordPieceSettings) {
   const struct {
     const char* pointer;
     Json value;
@@ -193,7 +193,7 @@ TEST(HuggingFace, WhatWordPieceDoesNotDoIsRefusedByName) {
   }
 }
 
-TEST(HuggingFace, LetsPostProcessorsAdd) {
+TEST(HuggingFace, AcceptsPostProcessors) {
   for (const Json& harmless :
        {Json(nullptr), Json{{"type", "RobertaProcessing"}},
         Json{{"type", "Sequence"},

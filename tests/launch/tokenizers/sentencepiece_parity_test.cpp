@@ -22,7 +22,7 @@ class SentencePieceParity : public ::testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(SentencePieceParity, TheSameTokensAndTheSameText) {
+TEST_P(SentencePieceParity, ProducesSameTokensAndText) {
   const SentencePieceTokenizer model = tokenizer();
   const Json& texts = golden().at("texts");
   const Json& cases = golden().at(GetParam()).at("cases");
@@ -42,7 +42,7 @@ TEST_P(SentencePieceParity, TheSameTokensAndTheSameText) {
   EXPECT_LE(with_ties, 1);
 }
 
-TEST_P(SentencePieceParity, WhatIsCutIsTheWhole) {
+TEST_P(SentencePieceParity, CutsPreserveTokens) {
   const SentencePieceTokenizer model = tokenizer();
   std::string all;
   for (const Json& text : golden().at("texts")) all += from_hex(text.get<std::string>()) + " ";

@@ -20,8 +20,8 @@ constexpr const char* kText =
     "Ein Fuchs springt über den Hund; der Hund schläft weiter.\n\n"
     "A fox and a dog and another fox and another dog jump and sleep.\n";
 
-/// The trainer's model of kText, with its rules.
-const std::string& trained(bool bpe) {
+/// The model that the trainer makes of kText, with its normalization rules.
+const std::string& trained_model(bool bpe) {
   static const std::string models[] = {
       [] {
         TestFolder folder;
@@ -51,7 +51,7 @@ Model small_model() {
 
 SentencePieceTokenizer tokenizer_of(const Model& model) { return {model.serialized(), "test"}; }
 
-TEST(SentencePiece, EncodesDecodesAndSaysWhatTokensAre) {
+TEST(SentencePiece, EncodesDecodesAndDescribesTokens) {
   const auto model = tokenizer_of(small_model());
   EXPECT_EQ(model.kind(), "sentencepiece");
   EXPECT_EQ(model.vocab_size(), 7);
@@ -72,7 +72,7 @@ TEST(SentencePiece, EncodesDecodesAndSaysWhatTokensAre) {
   expect_error([&] { model.token_text(-1); }, {"token -1"});
 }
 
-TEST(SentencePiece, FindsItsSpecialTokensByName) {
+TEST(SentencePiece, FindsSpecialTokensByName) {
   Model small = small_model();
   const auto of_small = tokenizer_of(small).special();
   EXPECT_EQ(of_small.unknown, 0);
@@ -90,7 +90,7 @@ TEST(SentencePiece, FindsItsSpecialTokensByName) {
   EXPECT_EQ(special.mask, 7);
 }
 
-TEST(SentencePiece, TakesSymbolsForThemselvesOnlyWhereAPersonWroteThem) {
+TEST(SentencePiece, ParsesSpecialTokensOnlyOnRequest) {
   Model small = small_model();
   small.pieces.push_back({"[MASK]", 0, Type::control});
   const auto model = tokenizer_of(small);
@@ -103,7 +103,7 @@ TEST(SentencePiece, TakesSymbolsForThemselvesOnlyWhereAPersonWroteThem) {
   EXPECT_EQ(model.encode_with_special(""), Tokens());
 }
 
-TEST(SentencePiece, CountsAndReplacesWhatIsNotUtf8) {
+TEST(SentencePiece, CountsAndReplacesInvalidUtf8) {
   const auto model = tokenizer_of(small_model());
   EXPECT_EQ(model.count_invalid("ab\xFF\xE2\x82 ab"), 2);
   EXPECT_EQ(model.encode("ab \xFF\xE2\x82 ab"), model.encode("ab \xEF\xBF\xBD\xEF\xBF\xBD ab"));
@@ -111,7 +111,7 @@ TEST(SentencePiece, CountsAndReplacesWhatIsNotUtf8) {
   EXPECT_EQ(model.encode(nul), (Tokens{6, 0, 4, 5}));
 }
 
-TEST(SentencePiece, ShowsControlCharactersOfAPiece) {
+TEST(SentencePiece, EscapesControlCharacters) {
   Model small = small_model();
   small.pieces.push_back({"\n\n", -1, Type::user_defined});
   EXPECT_EQ(tokenizer_of(small).token_text(7), "\\x0a\\x0a");
@@ -161,23 +161,23 @@ const std::vector<std::string> kAlphabet = {" ",
                                             "\xEF\xB7\xBA",
                                             std::string(1, '\0')};
 
-/// Text that rules normalize to spaces or nothing, and a literal ▁.
+/// Text that the rules normalize to spaces or nothing, and a literal ▁.
 const std::vector<std::string> kBlanks = {
     " ", " ", "\xE2\x96\x81", "\xC2\xA0", "\xE2\x80\x8B", "\xE3\x80\x80", "\x01", "a"};
 
-TEST(SentencePiece, PartsHaveTheTokensOfTheWhole) {
-  expect_cuts_hold({trained(false), "trained"}, kBlanks);
+TEST(SentencePiece, PartsHaveSameTokensAsWholeText) {
+  expect_cuts_hold({trained_model(false), "trained"}, kBlanks);
   expect_cuts_hold(tokenizer_of(small_model()), kAlphabet);
-  expect_cuts_hold({trained(false), "trained"}, kAlphabet);
-  expect_cuts_hold({trained(true), "trained"}, kAlphabet);
+  expect_cuts_hold({trained_model(false), "trained"}, kAlphabet);
+  expect_cuts_hold({trained_model(true), "trained"}, kAlphabet);
 }
 
-TEST(SentencePiece, PartsHaveTheTokensThatTheLibraryGivesTheWhole) {
+TEST(SentencePiece, PartsMatchLibraryOnWholeText) {
   // With a piece across words, which does not occur in these texts, the tokenizer passes text to
   // the library as a whole.
   for (const bool bpe : {false, true}) {
-    const SentencePieceTokenizer in_parts(trained(bpe), "trained");
-    Model whole = parse_sentencepiece_model(trained(bpe), "trained");
+    const SentencePieceTokenizer in_parts(trained_model(bpe), "trained");
+    Model whole = parse_sentencepiece_model(trained_model(bpe), "trained");
     whole.pieces.push_back({"Z" + std::string(kSpaceMark) + "Z", -100, Type::user_defined});
     const SentencePieceTokenizer at_once = tokenizer_of(whole);
     ASSERT_EQ(at_once.last_cut("a b c "), 0u);
@@ -192,7 +192,7 @@ TEST(SentencePiece, PartsHaveTheTokensThatTheLibraryGivesTheWhole) {
   }
 }
 
-TEST(SentencePiece, CutsNothingWhereAModelMightSeeIt) {
+TEST(SentencePiece, NeverCutsIfModelCouldNotice) {
   const auto cuts = [](auto&& change) {
     Model model = small_model();
     change(model);
@@ -208,25 +208,25 @@ TEST(SentencePiece, CutsNothingWhereAModelMightSeeIt) {
   EXPECT_FALSE(cuts([](Model& m) { m.pieces.push_back({"a b", 0, Type::user_defined}); }));
   Model lines = small_model();  // without rules, a line end is not a space
   EXPECT_EQ(tokenizer_of(lines).last_cut("ab\nab ab"), 6u);
-  EXPECT_EQ(SentencePieceTokenizer(trained(false), "trained").last_cut("ab\nab"), 3u);
+  EXPECT_EQ(SentencePieceTokenizer(trained_model(false), "trained").last_cut("ab\nab"), 3u);
 }
 
-TEST(SentencePiece, CutsAtACharacterWhereItMust) {
+TEST(SentencePiece, ForcedCutsAreAtCharacterBoundaries) {
   const auto model = tokenizer_of(small_model());
   EXPECT_EQ(model.forced_cut("ab\xE2\x82"), 2u);
   EXPECT_EQ(model.forced_cut("a\xC3\xA9"), 1u);
   EXPECT_EQ(model.forced_cut("a"), 1u);
 }
 
-TEST(SentencePiece, IsInItsJsonAsAWhole) {
+TEST(SentencePiece, RoundTripsThroughJson) {
   for (const bool bpe : {false, true}) {
-    const SentencePieceTokenizer model(trained(bpe), "trained");
+    const SentencePieceTokenizer model(trained_model(bpe), "trained");
     const auto again = tokenizer_from_json(model.to_json(), "json");
     EXPECT_EQ(identity_of(*again), identity_of(model));
     EXPECT_EQ(again->encode(kText), model.encode(kText));
   }
   TestFolder folder;
-  write_file(folder / "a.model", trained(false));
+  write_file(folder / "a.model", trained_model(false));
   const auto read = make_tokenizer("sentencepiece:" + (folder / "a.model"));
   EXPECT_EQ(read->kind(), "sentencepiece");
   expect_error(

@@ -24,7 +24,7 @@ class SentencePieceTraining : public ::testing::Test {
       "Another fox sleeps; another dog does not sleep before the fox does.\n";
 };
 
-TEST_F(SentencePieceTraining, MakesAModelWithAllSpecialTokens) {
+TEST_F(SentencePieceTraining, ModelHasAllSpecialTokens) {
   for (const bool bpe : {false, true}) {
     const SentencePieceTokenizer model(train(text_, {.vocab_size = 42, .bpe = bpe}), "trained");
     EXPECT_EQ(model.vocab_size(), 42);
@@ -40,7 +40,7 @@ TEST_F(SentencePieceTraining, MakesAModelWithAllSpecialTokens) {
   }
 }
 
-TEST_F(SentencePieceTraining, GivesTheSameModelForTheSameText) {
+TEST_F(SentencePieceTraining, IsDeterministic) {
   const SentencePieceTrainingOptions options = {.vocab_size = 42};
   EXPECT_EQ(train(text_, options), train(text_, options));
 }
@@ -54,7 +54,7 @@ TEST_F(SentencePieceTraining, UsesLinesOfAnyLength) {
   EXPECT_EQ(std::count(tokens.begin(), tokens.end(), *tokenizer.special().unknown), 0);
 }
 
-TEST_F(SentencePieceTraining, CutsALineAlikeWhereverItIsRead) {
+TEST_F(SentencePieceTraining, CutsLongLinesIndependentlyOfPieces) {
   // Longer than a piece of a file; equivalent to separate lines of 4095 bytes.
   std::string line, lines;
   for (int i = 0; i < 300; ++i) {
@@ -67,7 +67,7 @@ TEST_F(SentencePieceTraining, CutsALineAlikeWhereverItIsRead) {
   EXPECT_EQ(train(line, {.vocab_size = 14}), train(lines, {.vocab_size = 14}));
 }
 
-TEST_F(SentencePieceTraining, SaysWhatIsWrongWithTheSize) {
+TEST_F(SentencePieceTraining, RejectsInvalidOptions) {
   expect_error([&] { train(text_, {.vocab_size = 5000}); }, {"5000 tokens", "at most", "or fewer"});
   expect_error([&] { train(text_, {.vocab_size = 5000, .bpe = true}); }, {"5000", "at most"});
   expect_error([&] { train(text_, {.vocab_size = 12}); }, {"12 tokens", "already", "or more"});
@@ -76,7 +76,7 @@ TEST_F(SentencePieceTraining, SaysWhatIsWrongWithTheSize) {
                {"0.5", "0.98 to 1"});
 }
 
-TEST_F(SentencePieceTraining, SaysThatThereIsNoText) {
+TEST_F(SentencePieceTraining, RejectsInputsWithoutText) {
   for (const std::string text : {"", " \n\n", "\x01\n", "\xE2\x96\x81\n", "\xE2\x96\x85\n"}) {
     expect_error([&] { train(text, {.vocab_size = 42}); }, {"no word"});
   }

@@ -6,7 +6,7 @@
 namespace tessera {
 namespace {
 
-TEST(TokenizerSpec, NamesAKindAndAFile) {
+TEST(TokenizerSpec, ParsesKindAndPath) {
   EXPECT_EQ(parse_tokenizer_spec("byte").kind, TokenizerKind::byte);
   const TokenizerSpec spec = parse_tokenizer_spec("wordpiece-cased:a:b/vocab.txt");
   EXPECT_EQ(spec.kind, TokenizerKind::wordpiece_cased);
@@ -16,7 +16,7 @@ TEST(TokenizerSpec, NamesAKindAndAFile) {
   }
 }
 
-TEST(TokenizerSpec, SaysWhatItCouldBe) {
+TEST(TokenizerSpec, ErrorsListChoices) {
   EXPECT_EQ(error_of([] { parse_tokenizer_spec("vocab.txt"); }),
             "there is no tokenizer \"vocab.txt\": choose one of: byte, "
             "wordpiece:path/to/vocab.txt, wordpiece-cased:path/to/vocab.txt, "
@@ -31,7 +31,7 @@ TEST(TokenizerSpec, SaysWhatItCouldBe) {
   EXPECT_THROW(parse_tokenizer_spec(""), Error);
 }
 
-TEST(MakeTokenizer, ReadsTheVocabulary) {
+TEST(MakeTokenizer, ReadsVocabulary) {
   const TestFolder folder;
   write_file(folder / "vocab.txt", "[UNK]\nab\n##c\n");
   EXPECT_EQ(make_tokenizer("byte")->kind(), "byte");

@@ -21,7 +21,7 @@ Tokens with_special(const Tokens& more) {
 }
 
 /// Repeatedly merges the most frequent adjacent pair of all words, counting from scratch each time.
-Tokens train_by_the_book(const WordCounts& counts, size_t vocab_size, int64_t min_count) {
+Tokens train_textbook_wordpiece(const WordCounts& counts, size_t vocab_size, int64_t min_count) {
   std::set<std::string> starts, continuing;
   std::vector<std::pair<std::vector<std::string>, int64_t>> words;
   for (const auto& [word, count] : counts) {  // ASCII only
@@ -62,9 +62,9 @@ Tokens train_by_the_book(const WordCounts& counts, size_t vocab_size, int64_t mi
   return tokens;
 }
 
-TEST(WordPieceTraining, JoinsTheMostFrequentPair) {
+TEST(WordPieceTraining, MergesMostFrequentPair) {
   const WordCounts words = {{"aab", 3}, {"ab", 5}, {"b", 9}};
-  // a + ##b occurs 5 times, then ##a + ##b and a + ##a 3 times each, of which a is the earlier.
+  // a + ##b occurs 5 times. Then ##a + ##b and a + ##a occur 3 times each, and a comes first.
   EXPECT_EQ(train_wordpiece(words, {.vocab_size = 10}),
             with_special({"a", "b", "##a", "##b", "ab"}));
   EXPECT_EQ(train_wordpiece(words, {.vocab_size = 100}),
@@ -73,7 +73,7 @@ TEST(WordPieceTraining, JoinsTheMostFrequentPair) {
             with_special({"a", "b", "##a", "##b", "ab"}));
 }
 
-TEST(WordPieceTraining, IsWhatTheBookSays) {
+TEST(WordPieceTraining, MatchesTextbook) {
   std::mt19937 random(1);
   for (int round = 0; round < 30; ++round) {
     WordCounts words;
@@ -85,18 +85,18 @@ TEST(WordPieceTraining, IsWhatTheBookSays) {
     }
     for (const int64_t vocab_size : {12, 30, 200}) {
       EXPECT_EQ(train_wordpiece(words, {.vocab_size = vocab_size}),
-                train_by_the_book(words, static_cast<size_t>(vocab_size), 2));
+                train_textbook_wordpiece(words, static_cast<size_t>(vocab_size), 2));
     }
   }
 }
 
-TEST(WordPieceTraining, KeepsTheMostFrequentCharacters) {
+TEST(WordPieceTraining, KeepsMostFrequentCharacters) {
   const WordCounts words = {{"aé", 3}, {"éx", 2}, {"ay", 1}};
   EXPECT_EQ(train_wordpiece(words, {.vocab_size = 8, .max_characters = 2}),
             with_special({"a", "é", "##é"}));
 }
 
-TEST(WordPieceTraining, SaysWhatCanNotBe) {
+TEST(WordPieceTraining, RejectsInvalidRequests) {
   EXPECT_TRUE(names_all(error_of([] { train_wordpiece({}, {}); }), {"no words in the text"}));
   EXPECT_TRUE(
       names_all(error_of([] {
@@ -106,7 +106,7 @@ TEST(WordPieceTraining, SaysWhatCanNotBe) {
                  "choose 10 or more"}));
 }
 
-TEST(CountWords, CountsWordsAsTheTokenizerFindsThem) {
+TEST(CountWords, CountsBertWords) {
   const TestFolder folder;
   const std::string longest(100, 'x');
   write_file(folder / "a", "The fox, the Fox! " + longest + "\n" + longest + "x");
@@ -132,7 +132,7 @@ TEST(CountWords, CountsByteLevelWords) {
                         {std::string(501, 'x'), 1}}));
 }
 
-TEST(CountWords, OfJsonLinesTheFieldAlone) {
+TEST(CountWords, CountsOnlySelectedJsonField) {
   const TestFolder folder;
   write_file(folder / "a.jsonl", "{\"text\": \"the fo\", \"id\": 1}\n\n{\"text\": \"x\\nthe\"}");
   write_file(folder / "b.txt", "fox");
@@ -149,7 +149,7 @@ TEST(CountWords, OfJsonLinesTheFieldAlone) {
       {"test: --field", "all inputs are text"}));
 }
 
-TEST(CountWords, LongTextIsTheSameInPieces) {
+TEST(CountWords, CountsAreIndependentOfPieceBoundaries) {
   const TestFolder folder;
   std::string text;
   WordCounts expected;
@@ -168,8 +168,9 @@ TEST(CountWords, LongTextIsTheSameInPieces) {
   EXPECT_TRUE(count_byte_level_words({folder / "text"}) == words);
 }
 
-/// The merged tokens of each word with their counts, over all tokens in order.
-Tokens train_bpe_by_the_book(const WordCounts& counts, size_t merges, int64_t min_count) {
+/// Repeatedly merges the most frequent adjacent pair of all words, counting from scratch each time.
+/// Returns the merges.
+Tokens train_textbook_bpe(const WordCounts& counts, size_t merges, int64_t min_count) {
   Tokens tokens = small_bpe({}, {}).tokens;
   std::vector<std::pair<Tokens, int64_t>> words;
   for (const auto& [word, count] : counts) {
@@ -204,7 +205,7 @@ Tokens train_bpe_by_the_book(const WordCounts& counts, size_t merges, int64_t mi
   return made;
 }
 
-TEST(BpeTraining, IsWhatTheBookSays) {
+TEST(BpeTraining, MatchesTextbook) {
   std::mt19937 random(1);
   for (int round = 0; round < 20; ++round) {
     WordCounts words;
@@ -215,14 +216,14 @@ TEST(BpeTraining, IsWhatTheBookSays) {
       words[word] += static_cast<int64_t>(1 + random() % 5);
     }
     const BpeDescription all = train_bpe(words, {.vocab_size = 400});
-    EXPECT_EQ(all.merges, train_bpe_by_the_book(words, all.merges.size(), 2));
+    EXPECT_EQ(all.merges, train_textbook_bpe(words, all.merges.size(), 2));
     const BpeDescription some = train_bpe(words, {.vocab_size = 270, .special = {}});
     EXPECT_EQ(some.tokens.size(), 270u);
-    EXPECT_EQ(some.merges, train_bpe_by_the_book(words, some.merges.size(), 2));
+    EXPECT_EQ(some.merges, train_textbook_bpe(words, some.merges.size(), 2));
   }
 }
 
-TEST(BpeTraining, SpecialTokensAreTheLast) {
+TEST(BpeTraining, PutsSpecialTokensLast) {
   const WordCounts words = {{"ab", 3}, {" ab", 2}};
   const BpeDescription bpe =
       train_bpe(words, {.vocab_size = 300, .special = {"[MASK]", "<|endoftext|>"}});
@@ -234,7 +235,7 @@ TEST(BpeTraining, SpecialTokensAreTheLast) {
   EXPECT_EQ(train_bpe(words, {.vocab_size = 257}).merges, Tokens{});
 }
 
-TEST(BpeTraining, SaysWhatCanNotBe) {
+TEST(BpeTraining, RejectsInvalidRequests) {
   const WordCounts words = {{"ab", 3}};
   const auto message = [&](int64_t vocab_size, const Tokens& special) {
     return error_of([&] { train_bpe(words, {.vocab_size = vocab_size, .special = special}); });

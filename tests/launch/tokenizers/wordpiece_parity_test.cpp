@@ -23,7 +23,7 @@ class WordPieceParity : public ::testing::TestWithParam<bool> {
   const Json& expected() const { return golden().at(cased() ? "wordpiece-cased" : "wordpiece"); }
 };
 
-TEST_P(WordPieceParity, TheSameTokensAndTheSameText) {
+TEST_P(WordPieceParity, ProducesSameTokensAndText) {
   const WordPieceTokenizer tokenizer(
       WordPieceVocabulary(expected().at("tokens").get<std::vector<std::string>>(), "golden"),
       casing());
@@ -40,7 +40,7 @@ TEST_P(WordPieceParity, TheSameTokensAndTheSameText) {
   EXPECT_GT(tokens, 700u);
 }
 
-TEST_P(WordPieceParity, TheSameWordsForEveryCharacterOfUnicode14) {
+TEST_P(WordPieceParity, SplitsSameWordsForEveryUnicode14Character) {
   std::map<uint32_t, Fnv> hashes;
   const auto block = golden().at("block").get<uint32_t>();
   for (const Json& range : golden().at("characters")) {
@@ -65,7 +65,7 @@ TEST_P(WordPieceParity, TheSameWordsForEveryCharacterOfUnicode14) {
 INSTANTIATE_TEST_SUITE_P(Tokenizer, WordPieceParity, ::testing::Bool(),
                          [](const auto& tested) { return tested.param ? "Cased" : "Uncased"; });
 
-TEST(WordPieceParityBytes, AsManyReplacedAsInPython) {
+TEST(WordPieceParityBytes, ReplacesAsManyAsPython) {
   const Json& texts = golden().at("not_utf8");
   for (size_t i = 0; i < texts.size(); ++i) {
     EXPECT_EQ(count_invalid_utf8(from_hex(texts.at(i).get<std::string>())),

@@ -26,14 +26,14 @@ std::string message_of_vocabulary(const std::string& bytes) {
   return error_of([&] { WordPieceVocabulary::read(folder / "vocab.txt"); });
 }
 
-TEST(WordPiece, TakesTheLongestPieceFromTheLeft) {
+TEST(WordPiece, MatchesLongestPieceFromLeft) {
   const WordPieceTokenizer tokenizer = small_tokenizer();
   EXPECT_EQ(tokenizer.encode("unaffable foxes."), (Tokens{5, 6, 7, 8, 9, 10}));
   EXPECT_EQ(tokenizer.encode("unaffably Fo foxé\tFOX"), (Tokens{1, 1, 1, 8}));
   EXPECT_EQ(tokenizer.encode(""), Tokens{});
 }
 
-TEST(WordPiece, SpecialTokensInTheTextAreTextUnlessAskedFor) {
+TEST(WordPiece, ParsesSpecialTokensOnlyOnRequest) {
   const WordPieceTokenizer tokenizer = small_tokenizer();
   EXPECT_EQ(tokenizer.encode("[MASK]"), (Tokens{14, 1, 15}));
   EXPECT_EQ(tokenizer.encode_with_special("fox [MASK][SEP]es [mask] x[CLS"),
@@ -41,7 +41,7 @@ TEST(WordPiece, SpecialTokensInTheTextAreTextUnlessAskedFor) {
   EXPECT_EQ(tokenizer.encode_with_special("[PAD]"), Tokens{0});
 }
 
-TEST(WordPiece, ShowsTextAsPeopleWriteIt) {
+TEST(WordPiece, DecodesToNaturalText) {
   const WordPieceTokenizer tokenizer = small_tokenizer();
   EXPECT_EQ(tokenizer.decode(Tokens{2, 8, 11, 12, 5, 6, 7, 10, 3, 0, 0}), "fox's unaffable.");
   EXPECT_EQ(tokenizer.decode(Tokens{8, 4, 9, 1}), "fox [MASK]es [UNK]");
@@ -54,7 +54,7 @@ TEST(WordPiece, ShowsTextAsPeopleWriteIt) {
   EXPECT_THROW(tokenizer.token_text(-1), Error);
 }
 
-TEST(WordPiece, SaysWhatMaskingNeedsToKnow) {
+TEST(WordPiece, ReportsVocabularyTraits) {
   const VocabularyTraits traits = small_tokenizer().traits();
   EXPECT_EQ(traits.vocab_size, 16);
   EXPECT_EQ(traits.special.padding, 0);
@@ -69,7 +69,7 @@ TEST(WordPiece, SaysWhatMaskingNeedsToKnow) {
   EXPECT_EQ(bare.encode_with_special("[MASK]"), (Tokens{0, 0, 0}));
 }
 
-TEST(WordPiece, TravelsAsJson) {
+TEST(WordPiece, RoundTripsThroughJson) {
   const TestFolder folder;
   const WordPieceTokenizer tokenizer = tokenizer_with({"É", "e"}, true);
   const Json json = parse_json(to_text(tokenizer.to_json()), "json");
@@ -80,7 +80,7 @@ TEST(WordPiece, TravelsAsJson) {
   EXPECT_EQ(tokenizer_from_json(Json{{"kind", "byte"}}, "json")->kind(), "byte");
 }
 
-TEST(WordPiece, HostileJsonIsRefused) {
+TEST(WordPiece, RejectsHostileJson) {
   const auto message = [](const char* text) {
     return error_of([&] { tokenizer_from_json(parse_json(text, "t.json"), "t.json"); });
   };
@@ -94,7 +94,7 @@ TEST(WordPiece, HostileJsonIsRefused) {
   EXPECT_TRUE(names_all(message(R"({"kind":"wordpiece","tokens":["a"]})"), {"no [UNK]"}));
 }
 
-TEST(WordPieceVocabulary, ReadsATokenALine) {
+TEST(WordPieceVocabulary, ReadsOneTokenPerLine) {
   const TestFolder folder;
   for (const char* text : {"[UNK]\na\n##b\n", "[UNK]\na\n##b", "[UNK]\r\na\r\n##b\r\n"}) {
     write_file(folder / "vocab.txt", text);
@@ -104,7 +104,7 @@ TEST(WordPieceVocabulary, ReadsATokenALine) {
   }
 }
 
-TEST(WordPieceVocabulary, HostileFilesAreRefusedByLine) {
+TEST(WordPieceVocabulary, RejectsHostileFilesByLine) {
   EXPECT_TRUE(names_all(message_of_vocabulary("[UNK]\na\nb\na\n"),
                         {"vocab.txt: line 2 and line 4 are both \"a\""}));
   EXPECT_TRUE(names_all(message_of_vocabulary("[UNK]\n\na\n"), {"vocab.txt: line 2 is empty"}));
@@ -125,7 +125,7 @@ TEST(WordPieceVocabulary, HostileFilesAreRefusedByLine) {
                         {"has 67108865 bytes, but a vocabulary has at most 67108864"}));
 }
 
-TEST(WordPieceVocabulary, TokensOfJsonAreNamedByNumber) {
+TEST(WordPieceVocabulary, NamesJsonTokensByNumber) {
   const auto message = [](const Json& tokens) {
     return error_of([&] {
       tokenizer_from_json({{"kind", "wordpiece"}, {"tokens", tokens}}, "t.json");
@@ -135,8 +135,7 @@ TEST(WordPieceVocabulary, TokensOfJsonAreNamedByNumber) {
   EXPECT_TRUE(names_all(message({"[UNK]", ""}), {"t.json: token 1 is empty"}));
 }
 
-// For any text and any end.
-TEST(WordPiece, WhereTextMayBeCutIsTrue) {
+TEST(WordPiece, CutsPreserveTokens) {
   std::vector<std::string> letters;
   for (const char* letter : {"a", "b", "e", "狐", "の", ".", "。", "=", "̈", "ё", "е"}) {
     letters.emplace_back(letter);
@@ -164,7 +163,7 @@ TEST(WordPiece, WhereTextMayBeCutIsTrue) {
   }
 }
 
-TEST(WordPiece, CutsWhereItCan) {
+TEST(WordPiece, FindsLastCut) {
   const WordPieceTokenizer tokenizer = small_tokenizer();
   EXPECT_EQ(tokenizer.last_cut("ab cd"), 3u);
   EXPECT_EQ(tokenizer.last_cut("ab,cd"), 3u);
@@ -177,7 +176,7 @@ TEST(WordPiece, CutsWhereItCan) {
   EXPECT_EQ(tokenizer.forced_cut("ab\xe7\x8b"), 2u);
 }
 
-TEST(BertText, CountsWhatIsNotUtf8AsUnicodeRecommends) {
+TEST(BertText, CountsInvalidUtf8AsUnicodeRecommends) {
   EXPECT_EQ(count_invalid_utf8("plain é 狐 😀"), 0);
   EXPECT_EQ(count_invalid_utf8("caf\xe9 ol\xe9"), 2);
   EXPECT_EQ(count_invalid_utf8("\xf0\x9f\x98"), 1);
