@@ -16,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// What stands between `begin` and the next `end`.
+/// The text between `begin` and the next `end`.
 std::string between(const std::string& text, std::string_view begin, std::string_view end) {
   const size_t start = text.find(begin);
   if (start == std::string::npos) return "";
@@ -37,12 +37,12 @@ Json json_in(const std::string& page) {
       between(page, "<script type=\"application/json\" id=\"attention\">", "</script>"));
 }
 
-TEST(AttentionPage, HoldsTheReportsNumbers) {
+TEST(AttentionPage, EmbedsReportAsJson) {
   const AttentionReport report = test::causal_report({"the", "cat", "sat"}, 2, 3);
   EXPECT_EQ(json_in(to_html(report)), to_json(report));
 }
 
-TEST(AttentionPage, HasAMapAHeadAndAChoiceOfLayers) {
+TEST(AttentionPage, HasMapPerHeadAndLayerChoice) {
   const std::string page = to_html(test::causal_report({"the", "cat", "sat"}, 2, 3));
   EXPECT_EQ(count(page, "<svg class=\"map\""), 6u);
   EXPECT_EQ(count(page, "<input type=\"radio\""), 2u);
@@ -52,16 +52,16 @@ TEST(AttentionPage, HasAMapAHeadAndAChoiceOfLayers) {
   EXPECT_EQ(count(between(page, "<g class=\"labels\"", "</g>"), ">cat</text>"), 2u);
 }
 
-TEST(AttentionPage, HatchesWhatTheMaskHides) {
+TEST(AttentionPage, HatchesHiddenCells) {
   const std::string page = to_html(test::causal_report({"the", "cat", "sat"}, 1, 1));
-  // Above the diagonal: two cells of row 0 from column 1 on, one of row 1 from column 2 on.
+  // Above the diagonal: two cells of row 0 from column 1, and one of row 1 from column 2.
   EXPECT_EQ(between(page, "<path id=\"s0-hidden\" d=\"", "\""), "M1 0h2v1h-2zM2 1h1v1h-1z");
   EXPECT_THAT(page, HasSubstr("<use href=\"#s0-hidden\" fill=\"url(#s0-hatch)\"/>"));
-  // A hidden cell has no number, and the others have one each.
+  // Each visible cell has a number; hidden cells have none.
   EXPECT_EQ(count(page, "<text class=\"number\""), 6u);
 }
 
-TEST(AttentionPage, MarksTokensThatNobodySees) {
+TEST(AttentionPage, MarksUnseenTokens) {
   AttentionReport report = test::causal_report({"real", "[PAD]"}, 1, 1);
   report.sequences[0].hidden = {0, 1, 0, 1};
   report.sequences[0].heads[0].weights = {1, 0, 1, 0};
@@ -70,7 +70,7 @@ TEST(AttentionPage, MarksTokensThatNobodySees) {
   EXPECT_EQ(count(page, " class=\"unseen\">[PAD]</text>"), 2u);
 }
 
-TEST(AttentionPage, TokensAreTextWhateverTheySay) {
+TEST(AttentionPage, EscapesTokens) {
   const std::string script = "</script><script>alert(1)</script>";
   const std::string attribute = "\" onmouseover='alert(1)";
   const std::string comment = "<!-- <script>";
@@ -78,7 +78,7 @@ TEST(AttentionPage, TokensAreTextWhateverTheySay) {
       test::causal_report({script, attribute, comment, "\xFF]]>", "&lt;", ""}, 1, 1);
   report.checkpoint = report.model = report.mask = script;
   const std::string page = to_html(report);
-  // The page's own: its data and its script.
+  // The page's own two: its data and its script.
   EXPECT_EQ(count(page, "<script"), 2u);
   EXPECT_EQ(count(page, "</script"), 2u);
   EXPECT_EQ(count(page, "<!--"), 0u);
@@ -89,7 +89,7 @@ TEST(AttentionPage, TokensAreTextWhateverTheySay) {
   EXPECT_EQ(json_in(page), to_json(report));
 }
 
-TEST(AttentionPage, AsksForNothingFromElsewhere) {
+TEST(AttentionPage, LoadsNoExternalResources) {
   const std::string page = to_html(test::causal_report({"a", "b"}, 1, 1));
   EXPECT_THAT(page, HasSubstr("default-src 'none'"));
   EXPECT_EQ(count(page, "src=\""), 0u);
@@ -98,7 +98,7 @@ TEST(AttentionPage, AsksForNothingFromElsewhere) {
             count(page, "http-equiv") + count(page, "http://www.w3.org/2000/svg"));
 }
 
-TEST(AttentionPage, ShowsSequencesApart) {
+TEST(AttentionPage, ShowsSequencesSeparately) {
   AttentionReport report = test::causal_report({"a", "b"}, 1, 1);
   report.sequences.push_back(test::causal_report({"c"}, 1, 1).sequences[0]);
   report.sequences.push_back({});
@@ -108,7 +108,7 @@ TEST(AttentionPage, ShowsSequencesApart) {
   EXPECT_THAT(page, HasSubstr("There is nothing to attend to."));
 }
 
-TEST(HeatColors, GrowDarkerWithTheWeight) {
+TEST(HeatColors, GrowDarkerWithWeight) {
   EXPECT_EQ(color_index(0.0f), 0);
   EXPECT_EQ(color_index(0.25f), 128);
   EXPECT_EQ(color_index(1.0f), 255);
@@ -139,13 +139,13 @@ std::string decode_base64(std::string_view text) {
   return bytes;
 }
 
-TEST(HeatColors, ImageHasAPixelAWeightFromTheTopLeftOn) {
+TEST(HeatColors, ImageHasOnePixelPerWeight) {
   const std::string url = heat_image_url({1.0f, 0.0f, 0.25f, 0.01f}, 2);
   const std::string prefix = "data:image/bmp;base64,";
   ASSERT_EQ(url.substr(0, prefix.size()), prefix);
   const std::string bitmap = decode_base64(std::string_view(url).substr(prefix.size()));
   const size_t pixels = 54 + 4 * 256;
-  ASSERT_EQ(bitmap.size(), pixels + 8) << "rows are filled to four bytes";
+  ASSERT_EQ(bitmap.size(), pixels + 8) << "rows are padded to four bytes";
   EXPECT_EQ(bitmap.substr(0, 2), "BM");
   EXPECT_EQ(bitmap.substr(pixels), std::string("\xFF\0\0\0\x80\x1A\0\0", 8));
 }

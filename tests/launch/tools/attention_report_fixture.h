@@ -8,7 +8,7 @@
 
 namespace tessera::test {
 
-/// A report of one sequence under a causal mask, with weights that are even over what is seen.
+/// A report of one sequence with a causal mask. All visible keys have the same weight.
 inline AttentionReport causal_report(const std::vector<std::string>& tokens, int64_t layers,
                                      int64_t heads) {
   SequenceAttention sequence;

@@ -33,7 +33,7 @@ TEST(AttentionReport, SmallWeightsKeepTheirDigits) {
   EXPECT_EQ(json["sequences"][0]["heads"][0]["weights"][0][0].get<double>(), 1.23457e-12);
 }
 
-TEST(AttentionReport, RefusesWhatDisagrees) {
+TEST(AttentionReport, RejectsInconsistentReports) {
   const auto with = [](auto change) {
     AttentionReport report = test::causal_report({"a", "b"}, 1, 2);
     change(report.sequences[0]);

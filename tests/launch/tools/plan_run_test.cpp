@@ -32,7 +32,7 @@ struct Grid {
 
 constexpr Grid kGrids[] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {1, 4}};
 
-/// Rows without padding, one document each, as a full batch has them.
+/// Rows of a full batch: no padding, one document per row.
 class FullRows : public Dataset {
  public:
   explicit FullRows(const RunConfig& config) : model_(config.model) {
@@ -64,8 +64,8 @@ class FullRows : public Dataset {
   bool has_labels_;
 };
 
-/// Full rows in micro-batches that need as much memory as any: in two steps each rank has one in
-/// which all tokens have a target, and one in which all but one have.
+/// Full rows that need as much memory as any. Within two steps, each rank has a micro-batch in
+/// which all tokens have a target, and one in which all tokens but one have.
 class LargestRows final : public FullRows {
  public:
   explicit LargestRows(const RunConfig& config) : FullRows(config), batch_(config.batch) {}
@@ -83,14 +83,14 @@ class LargestRows final : public FullRows {
 
 class PlanRun : public testing::Test {
  protected:
-  /// No data lies in the folder.
+  /// A configuration. Its folder holds no data.
   RunConfig config(Grid grid, SmallKind kind = SmallKind::gpt) const {
     RunConfig run = test::small_run(folder_, "run", kind);
     run.parallel.tensor = grid.tensor;
     return run;
   }
 
-  /// Takes a step of a real run on threads and expects that each rank's exchanges are the plan's.
+  /// Runs a step on thread ranks and expects each rank's exchanges to match the plan.
   static void expect_traffic(const RunConfig& run, Grid grid) {
     SCOPED_TRACE(fmt::format("{} tensor x {} data", grid.tensor, grid.data));
     const RunPlan plan = plan_run(run, grid.ranks());
@@ -100,8 +100,8 @@ class PlanRun : public testing::Test {
       trainer.initialize();
       counting.reset();
       trainer.step();
-      // Of what the tensor ranks sum of shared rows, data ranks that share the optimizer have other
-      // parts; the plan is of the first.
+      // With ZeRO, data ranks own different parts of the gradients that tensor ranks reduce for
+      // sequence parallelism. The plan describes the first rank.
       if (run.parallel.zero == 0 || counting.dp.rank() == 0) {
         EXPECT_EQ(counting.tp.tally.sums(), plan.traffic.tensor.sums());
       }
@@ -116,7 +116,7 @@ class PlanRun : public testing::Test {
   test::TestFolder folder_;
 };
 
-TEST_F(PlanRun, ExchangesAreThoseOfAStep) {
+TEST_F(PlanRun, ExchangesMatchStep) {
   for (const SmallKind kind : {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::bert_pairs,
                                SmallKind::bert_options, SmallKind::classifier}) {
     SCOPED_TRACE(to_string(kind));
@@ -124,7 +124,7 @@ TEST_F(PlanRun, ExchangesAreThoseOfAStep) {
   }
 }
 
-TEST_F(PlanRun, ExchangesAreThoseOfAStepThatSharesTheOptimizer) {
+TEST_F(PlanRun, ExchangesMatchStepWithZero) {
   for (const Grid grid : {Grid{1, 2}, Grid{2, 2}, Grid{1, 4}}) {
     RunConfig run = config(grid);
     run.parallel.zero = 1;
@@ -137,7 +137,7 @@ TEST_F(PlanRun, ExchangesAreThoseOfAStepThatSharesTheOptimizer) {
   }
 }
 
-TEST_F(PlanRun, ExchangesAreThoseOfAStepOnSharedRows) {
+TEST_F(PlanRun, ExchangesMatchStepWithSequenceParallelism) {
   for (const SmallKind kind : {SmallKind::gpt, SmallKind::bert_pairs, SmallKind::classifier}) {
     SCOPED_TRACE(to_string(kind));
     for (const Grid grid : {Grid{2, 1}, Grid{2, 2}, Grid{4, 1}}) {
@@ -151,7 +151,7 @@ TEST_F(PlanRun, ExchangesAreThoseOfAStepOnSharedRows) {
   }
 }
 
-TEST_F(PlanRun, ExchangesAreThoseOfAStepThatRecomputes) {
+TEST_F(PlanRun, ExchangesMatchStepWithRecompute) {
   for (const Recompute recompute : {Recompute::gelu, Recompute::block}) {
     RunConfig run = config({2, 2});
     run.train.recompute = recompute;
@@ -160,8 +160,9 @@ TEST_F(PlanRun, ExchangesAreThoseOfAStepThatRecomputes) {
   }
 }
 
-// Shoeybi et al. (2019): a layer has two all-reduces of (tokens, hidden_size) forward and two back.
-TEST_F(PlanRun, ExchangesAreMegatrons) {
+// Shoeybi et al. (2019): a layer has two all-reduces of (tokens, hidden_size) in the forward pass
+// and two in the backward pass.
+TEST_F(PlanRun, ExchangesMatchMegatron) {
   const RunConfig run = config({2, 2});
   const StepTraffic traffic = plan_run(run, 4).traffic;
   const int64_t micro_batches = 8 / 2 / 2;
@@ -181,7 +182,7 @@ TEST_F(PlanRun, ExchangesAreMegatrons) {
   EXPECT_FALSE(traffic.tensor.sums().contains({Traffic::recompute, Collective::all_reduce}));
 }
 
-/// All that memory depends on, most of it with most of the rest.
+/// Configurations that cover most combinations of the options that affect memory.
 std::vector<RunConfig> memory_configs(const std::function<RunConfig(Grid, SmallKind)>& config) {
   std::vector<RunConfig> configs;
   int count = 0;
@@ -206,9 +207,9 @@ std::vector<RunConfig> memory_configs(const std::function<RunConfig(Grid, SmallK
   return configs;
 }
 
-/// What the plan says of the first rank, line by line, is within 2 % of `lines`. Other ranks may
-/// have fewer words to copy for a checkpoint, or with ZeRO own pieces of more parameters, each of
-/// which is aligned by itself: kilobytes, of which these copies have but hundreds.
+/// Expects `lines` to be within 2% of the plan, which describes the first rank. Checkpoint copies
+/// of other ranks may differ more: they may have fewer vocabulary rows, or, with ZeRO, pieces of
+/// more parameters, each aligned separately. That is some kilobytes of copies of some hundred.
 void expect_lines(const MemoryPlan& plan, const std::vector<MemoryPlan::Line>& lines,
                   bool of_first_rank = true) {
   ASSERT_EQ(lines.size(), plan.lines.size());
@@ -232,7 +233,7 @@ std::string describe(const RunConfig& run) {
       run.parallel.sequence, run.checkpoint.background, run.batch.micro);
 }
 
-TEST_F(PlanRun, MemoryIsWhatARunUsesLineByLine) {
+TEST_F(PlanRun, MemoryMatchesRunLineByLine) {
   const auto make = [&](Grid grid, SmallKind kind) { return config(grid, kind); };
   const std::vector<RunConfig> configs = memory_configs(make);
   for (size_t i = 0; i < configs.size(); ++i) {
@@ -257,9 +258,9 @@ TEST_F(PlanRun, MemoryIsWhatARunUsesLineByLine) {
   }
 }
 
-// The plan is for micro-batches whose tokens all have a target; BERT's rows have padding, which is
-// left out, and few targets.
-TEST_F(PlanRun, MemoryIsAtLeastWhatARunOnTextUses) {
+// The plan assumes that all tokens of a micro-batch have a target. BERT's rows have few targets,
+// and padding, which takes no memory.
+TEST_F(PlanRun, MemorySufficesForRunOnText) {
   test::write_small_data(folder_);
   for (const SmallKind kind : {SmallKind::gpt_documents, SmallKind::bert_pairs,
                                SmallKind::bert_packed, SmallKind::classifier}) {
@@ -291,8 +292,8 @@ int64_t mapped_bytes() {
   return pages * sysconf(_SC_PAGESIZE);
 }
 
-// Buffers are mappings of their own, so that the address space grows by what a trainer allocates.
-TEST_F(PlanRun, MemoryIsWhatATrainerAllocates) {
+// Each buffer has its own mapping, so the address space grows by the size of a trainer's buffers.
+TEST_F(PlanRun, MemoryMatchesTrainerAllocation) {
   const auto make = [&](Grid grid, SmallKind kind) {
     RunConfig run = config(grid, kind);
     run.model.num_layers = 4;
@@ -314,15 +315,15 @@ TEST_F(PlanRun, MemoryIsWhatATrainerAllocates) {
       const Trainer trainer(run, meta.groups(), {data, nullptr, nullptr});
       return static_cast<double>(mapped_bytes() - before);
     };
-    allocated();  // so that the heap has grown
+    allocated();  // grows the heap beforehand
     const auto planned = static_cast<double>(plan_run(run, grid.ranks()).memory.total());
-    // Pages are whole, and norm, clip and batches have some bytes more.
+    // Pages are rounded up, and norm, clip and batches need some extra bytes.
     EXPECT_NEAR(allocated(), planned, 0.02 * planned);
   }
 }
 #endif
 
-TEST_F(PlanRun, GroupsHaveAllParameters) {
+TEST_F(PlanRun, GroupsCoverAllParameters) {
   for (const SmallKind kind : {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::bert_pairs,
                                SmallKind::bert_options, SmallKind::classifier}) {
     const RunPlan plan = plan_run(config({2, 1}, kind), 2);
@@ -336,7 +337,7 @@ TEST_F(PlanRun, GroupsHaveAllParameters) {
   }
 }
 
-TEST_F(PlanRun, ParametersOfGpt2AreRadfords) {
+TEST_F(PlanRun, ParametersMatchGpt2Paper) {
   RunConfig run = config({1, 1});
   run.model = ModelConfig();
   std::vector<int64_t> global, local;
@@ -348,14 +349,14 @@ TEST_F(PlanRun, ParametersOfGpt2AreRadfords) {
   }
   EXPECT_THAT(global, ElementsAre((50257 + 1024) * c, 12 * (4 * c * c + 4 * c),
                                   12 * (8 * c * c + 5 * c), 25 * 2 * c, 0));
-  // A row-parallel layer's bias is whole on every rank; the first rank's words are a bit more than
-  // half, since the rows of a rank are a multiple of the alignment.
+  // A row-parallel layer's bias is replicated. The first rank has slightly more than half of the
+  // vocabulary, since the rows of a rank are a multiple of the alignment.
   EXPECT_EQ(local[1], 12 * (4 * c * c / 2 + 3 * c / 2 + c));
   EXPECT_EQ(local[2], 12 * (8 * c * c / 2 + 4 * c / 2 + c));
   EXPECT_EQ(local[3], global[3]);
 }
 
-TEST_F(PlanRun, FlopsAreOfAFullBatch) {
+TEST_F(PlanRun, CountsFlopsOfFullBatch) {
   RunConfig run = config({1, 1}, SmallKind::bert_pairs);
   const TargetCounts counts = full_batch_counts(run);
   EXPECT_EQ(counts.tokens, 8 * 16);
@@ -364,11 +365,11 @@ TEST_F(PlanRun, FlopsAreOfAFullBatch) {
   EXPECT_EQ(counts.pairs, 8 * 16 * 16);
   EXPECT_EQ(plan_run(run, 1).recompute_flops, 0.0);
   run.train.recompute = Recompute::block;
-  // Forward, of two layers 32 wide: 2 FLOPs a weight and token, 4 × width a pair.
+  // Forward pass of two layers of width 32: 2 FLOPs per weight and token, 4 × width per pair.
   EXPECT_EQ(plan_run(run, 1).recompute_flops, 2.0 * (2 * 12 * 32 * 32 * 128 + 4 * 32 * 2048));
 }
 
-TEST_F(PlanRun, AllBrokenRulesAreNamed) {
+TEST_F(PlanRun, NamesAllBrokenRules) {
   RunConfig run = config({3, 1});
   run.model.mlp_size = 127;
   run.optimizer.warmup_steps = 21;
@@ -394,7 +395,7 @@ TEST_F(PlanRun, AllBrokenRulesAreNamed) {
   EXPECT_TRUE(broken_rules(config({2, 2}), 4).empty());
 }
 
-TEST_F(PlanRun, RanksThatNoPlanIsFor) {
+TEST_F(PlanRun, RejectsInvalidRankCounts) {
   for (const int64_t ranks : {int64_t{0}, int64_t{-1}, kMaxRanks + 1, INT64_MAX}) {
     EXPECT_THAT(error_of([&] {
                   plan_run(config({1, 1}), ranks);
@@ -403,7 +404,7 @@ TEST_F(PlanRun, RanksThatNoPlanIsFor) {
   }
 }
 
-TEST_F(PlanRun, SaysAll) {
+TEST_F(PlanRun, ReportsAllParts) {
   const RunPlan plan = plan_run(config({2, 2}, SmallKind::classifier), 4);
   const std::string text = to_string(plan);
   for (const char* fact : {"4 = 2 data × 2 tensor", "embeddings", "heads", "activations",

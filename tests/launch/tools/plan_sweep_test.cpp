@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// GPT-2 124M on data that is not there.
+/// GPT-2 124M on data that does not exist.
 RunConfig gpt2() {
   return parse_config(
       "x.yaml", kMinimal,
@@ -29,7 +29,7 @@ SweepOptions options(int64_t ranks, size_t memory) {
 
 constexpr size_t kGiB = size_t{1} << 30;
 
-TEST(LayoutSweep, ListsWhatFitsTheBestFirst) {
+TEST(LayoutSweep, ListsFittingLayoutsFastestFirst) {
   const LayoutSweep sweep = sweep_layouts(gpt2(), options(8, 4 * kGiB));
   RunConfig on_gpus = gpt2();
   on_gpus.run.device = DeviceChoice::cuda;
@@ -46,9 +46,9 @@ TEST(LayoutSweep, ListsWhatFitsTheBestFirst) {
     EXPECT_EQ(swept.memory, plan.memory.total());
     EXPECT_EQ(swept.time.total(), predict_time(plan, AssumedMachine()).total());
   }
-  // 8 tensor ranks cannot share 12 heads. Of 24 sequences, 8, 4 and 2 data ranks take 3, 6 and 12,
-  // which have 2, 4 and 6 divisors; each with three ways to recompute, with ZeRO and without, and
-  // where there are tensor ranks with sequence parallelism and without.
+  // 8 tensor ranks cannot split 12 heads. Of 24 sequences, 8, 4 and 2 data ranks have 3, 6 and 12
+  // each, which have 2, 4 and 6 divisors. Each micro-batch size comes with three ways to recompute,
+  // with and without ZeRO and, on several tensor ranks, with and without sequence parallelism.
   EXPECT_EQ(sweep.broken, 1);
   EXPECT_THAT(sweep.first_broken, HasSubstr("parallel.tensor is 8, but model.num_heads is 12"));
   EXPECT_EQ(std::ssize(sweep.fitting) + sweep.too_large, 2 * 3 * (2 + 2 * 4 + 2 * 6));
@@ -57,7 +57,7 @@ TEST(LayoutSweep, ListsWhatFitsTheBestFirst) {
   EXPECT_EQ(plan_run(sweep.smallest->of(on_gpus), 8).memory.total(), sweep.smallest_memory);
 }
 
-TEST(LayoutSweep, TheCpuHasAllItsMemory) {
+TEST(LayoutSweep, ReservesNoMemoryOnCpu) {
   RunConfig run = gpt2();
   const size_t needed = plan_run(run, 4).memory.total();
   const auto fits = [&](size_t memory) {
@@ -75,7 +75,7 @@ TEST(LayoutSweep, TheCpuHasAllItsMemory) {
   EXPECT_FALSE(fits(needed - 1));
 }
 
-TEST(LayoutSweep, WithSoManyTensorRanksAlone) {
+TEST(LayoutSweep, FiltersByTensorRanks) {
   SweepOptions two = options(8, 80 * kGiB);
   two.tensor = 2;
   const LayoutSweep sweep = sweep_layouts(gpt2(), two);
@@ -88,7 +88,7 @@ TEST(LayoutSweep, WithSoManyTensorRanksAlone) {
   EXPECT_THAT(none.first_broken, HasSubstr("parallel.tensor is 3, but the run has 8 ranks"));
 }
 
-TEST(LayoutSweep, SaysWhatIsNearestWhereNoneFits) {
+TEST(LayoutSweep, ReportsSmallestLayoutIfNoneFits) {
   const LayoutSweep sweep = sweep_layouts(gpt2(), options(4, kGiB));
   EXPECT_TRUE(sweep.fitting.empty());
   ASSERT_TRUE(sweep.smallest.has_value());
@@ -104,7 +104,7 @@ TEST(LayoutSweep, SaysWhatIsNearestWhereNoneFits) {
             3 * (2 * 4 + 4 * 6 + 2 * 8));  // divisors of 6, 12 and 24; the last has one data rank
 }
 
-TEST(LayoutSweep, SaysWhatItAssumes) {
+TEST(LayoutSweep, ReportsAssumptions) {
   const LayoutSweep sweep = sweep_layouts(gpt2(), options(8, 80 * kGiB));
   const std::string text = to_string(sweep, 5);
   for (const char* fact : {"400 TFLOP/s a rank", "3.30 TB/s of a rank's own memory",
@@ -116,7 +116,7 @@ TEST(LayoutSweep, SaysWhatItAssumes) {
   EXPECT_EQ(to_json(sweep)["layouts"].size(), 132U);
 }
 
-TEST(LayoutSweep, ThrowsWhatNoLayoutMends) {
+TEST(LayoutSweep, ThrowsErrorsThatNoLayoutFixes) {
   RunConfig run = gpt2();
   run.optimizer.warmup_steps = 11;
   EXPECT_THAT(error_of([&] { sweep_layouts(run, options(2, kGiB)); }),
@@ -142,7 +142,8 @@ TEST(StepTime, IsTheSumOfItsParts) {
                        2.0 * tokens * (10 * 768 + 2 * 3072 / 2) / machine.memory_bandwidth);
   EXPECT_DOUBLE_EQ(time.passes, pass_bytes(plan) / machine.memory_bandwidth);
   EXPECT_DOUBLE_EQ(time.tensor, plan.traffic.tensor.bytes_sent() / 300e9);
-  // Micro-batches of 2 of a data rank's 6 sequences: 3, of whose last the backward pass hides.
+  // 3 micro-batches of 2 of a data rank's 6 sequences. The backward pass of the last one hides the
+  // gradients' all-reduce.
   const double backward = (2.0 / 3.0 * time.compute + time.recompute) / 3.0;
   const double gradients = plan.traffic.data.bytes_sent(Traffic::gradients) / 40e9;
   EXPECT_NEAR(time.data, std::max(0.0, gradients - backward), 1e-6);
@@ -154,7 +155,7 @@ TEST(StepTime, IsTheSumOfItsParts) {
   EXPECT_NEAR(predict_time(plan, machine).data, all / 1e6 - backward, 1e-6);
 }
 
-TEST(StepTime, OnACpuNothingHidesTheGradientsSum) {
+TEST(StepTime, CpuHidesNoGradientCommunication) {
   RunConfig run = gpt2();
   run.run.device = DeviceChoice::cpu;
   AssumedMachine machine;
@@ -164,7 +165,7 @@ TEST(StepTime, OnACpuNothingHidesTheGradientsSum) {
   EXPECT_DOUBLE_EQ(predict_time(plan, machine).data, all / 40e9);
 }
 
-TEST(StepTime, EachExchangeHasItsLatency) {
+TEST(StepTime, EachExchangeAddsLatency) {
   RunConfig run = gpt2();
   run.parallel.tensor = 2;
   run.run.device = DeviceChoice::cpu;
@@ -185,8 +186,8 @@ TEST(StepTime, EachExchangeHasItsLatency) {
             traffic.data.sums().at({Traffic::gradients, Collective::all_reduce}).calls);
 }
 
-// By hand, of a model whose numbers are small.
-TEST(StepTime, PassesOverMemory) {
+// Checked by hand for a small model.
+TEST(StepTime, CountsPassesOverMemory) {
   RunConfig run = gpt2();
   run.model.num_layers = 1;
   run.model.hidden_size = 4;
@@ -198,7 +199,7 @@ TEST(StepTime, PassesOverMemory) {
   run.run.precision = DType::f32;
   run.run.device = DeviceChoice::cpu;
   const auto bytes = [&](int64_t ranks) { return pass_bytes(plan_run(run, ranks)); };
-  // Weights: words, positions, two norms of a block and one in the end, and 12 C².
+  // Weights: words, positions, two norms per block and a final one, and 12 C².
   const double weights = 320 * 4 + 3 * 4 + 3 * 4 + 12 * 16;
   // 12 tokens; norms and residuals 22 C, the GELU 5 × 4 C, the loss 4 V.
   const double activations = 4.0 * 12 * (22 * 4 + 5 * 16 + 4 * 320);
@@ -208,12 +209,12 @@ TEST(StepTime, PassesOverMemory) {
   EXPECT_DOUBLE_EQ(bytes(2), activations / 2 + weights * (28 + 4) / 2.0);
   run.parallel.zero = 0;
   run.parallel.tensor = 2;
-  // What both tensor ranks have of the weights: positions and norms.
+  // Positions and norms are replicated on both tensor ranks.
   const double local = 320 * 4 / 2 + 3 * 4 + 3 * 4 + 12 * 16 / 2;
   EXPECT_DOUBLE_EQ(bytes(2), 4.0 * 12 * (22 * 4 + 5 * 8 + 4 * 160) + local * (28 + 4));
   run.parallel.sequence = true;
   EXPECT_DOUBLE_EQ(bytes(2), 4.0 * 12 * (22 * 4 / 2 + 5 * 8 + 4 * 160) + local * (28 + 4));
-  // Where there may be CUDA graphs gradients are cleared.
+  // With CUDA graphs, gradients are cleared.
   run.run.device = DeviceChoice::cuda;
   EXPECT_DOUBLE_EQ(bytes(2), 4.0 * 12 * (22 * 4 / 2 + 5 * 8 + 4 * 160) + local * (28 + 4 + 4));
   run.train.cuda_graph = CudaGraph::off;
@@ -228,8 +229,9 @@ TEST(StepTime, NarrowShardsAreLessEfficient) {
     EXPECT_LT(product_efficiency(run, AssumedMachine()), last);
     last = product_efficiency(run, AssumedMachine());
   }
-  // The products of the four layers, of 2048 tokens on 12 ranks, by 400 TFLOP/s ÷ 3.3 TB/s FLOPs a
-  // byte: forward, of the input's gradient, and of the weights', which is added to in fp32.
+  // The products of the four layers for 2048 tokens on 12 ranks, at 400 TFLOP/s ÷ 3.3 TB/s FLOPs
+  // per byte: the forward pass, the input's gradient, and the weights' gradient, which accumulates
+  // in fp32.
   const auto time = [](double k, double n) {
     const double m = 2048, of_byte = 400e12 / 3.3e12, rows = m * k + m * n;
     return 3 * k * n + of_byte * (3 * 2 * rows + 2 * 2 * k * n + 8 * k * n) / (2 * m);
@@ -253,14 +255,14 @@ TEST(StepTime, RecomputingCostsTime) {
   const auto total = [&](Recompute recompute) {
     run.train.recompute = recompute;
     AssumedMachine machine;
-    machine.data_bandwidth = 1e18;  // else it may hide the gradients' sum
+    machine.data_bandwidth = 1e18;  // otherwise it may hide the gradients' all-reduce
     return predict_time(plan_run(run, 4), machine).total();
   };
   EXPECT_LT(total(Recompute::none), total(Recompute::gelu));
   EXPECT_LT(total(Recompute::gelu), total(Recompute::block));
 }
 
-TEST(HumanText, Amounts) {
+TEST(HumanText, FormatsAmounts) {
   EXPECT_EQ(human_amount(1.0), "1.00 ");
   EXPECT_EQ(human_amount(999.4), "999 ");
   EXPECT_EQ(human_amount(999.6), "1.00 k");

@@ -20,15 +20,15 @@ using test::kSmallVocabulary;
 using test::small_run;
 using test::SmallKind;
 
-/// fp32 sums in another order, once a layer, of logits of about 1.
+/// fp32 sums in a different order, once per layer, of logits of about 1.
 constexpr double kTolerance = 1e-5;
 
 class Predict : public testing::Test {
  protected:
   Predict() { test::write_small_data(folder_); }
 
-  /// The checkpoint of a few steps.
-  fs::path trained(SmallKind kind) const {
+  /// Trains for a few steps. Returns the checkpoint.
+  fs::path train_checkpoint(SmallKind kind) const {
     const RunConfig run = small_run(folder_, to_string(kind), kind);
     fs::path path;
     run_thread_ranks(1, [&](Communicator& world) {
@@ -41,9 +41,9 @@ class Predict : public testing::Test {
     return path;
   }
 
-  /// Calls `use(model)` on so many tensor ranks.
+  /// Calls `use(model)` on each of `ranks` tensor ranks.
   template <typename Use>
-  static void ask(const fs::path& path, int ranks, Use&& use) {
+  static void with_model(const fs::path& path, int ranks, Use&& use) {
     run_thread_ranks(ranks, [&](Communicator& world) {
       Checkpoint checkpoint = Checkpoint::open(path);
       TextModel model(checkpoint, world, kCpu);
@@ -70,10 +70,10 @@ double sum_of(const std::vector<Candidate>& candidates) {
                          [](double sum, const Candidate& c) { return sum + c.probability; });
 }
 
-TEST_F(Predict, FilledPlacesAreTheSameOnEveryLayout) {
-  const fs::path path = trained(SmallKind::bert_pairs);
+TEST_F(Predict, FillsMasksAlikeOnEveryLayout) {
+  const fs::path path = train_checkpoint(SmallKind::bert_pairs);
   std::vector<std::vector<Candidate>> whole;
-  ask(path, 1, [&](TextModel& model) {
+  with_model(path, 1, [&](TextModel& model) {
     whole = fill_masks(model, text(), kPlaces, 1000, kSmallVocabulary);
   });
   ASSERT_EQ(whole.size(), kPlaces.size());
@@ -84,9 +84,10 @@ TEST_F(Predict, FilledPlacesAreTheSameOnEveryLayout) {
         candidates.begin(), candidates.end(),
         [](const Candidate& a, const Candidate& b) { return a.probability > b.probability; }));
   }
-  EXPECT_NE(whole[0][0].probability, whole[1][0].probability) << "the places are not told apart";
+  EXPECT_NE(whole[0][0].probability, whole[1][0].probability)
+      << "both places have the same prediction";
   for (const int ranks : {1, 2, 4}) {
-    ask(path, ranks, [&](TextModel& model) {
+    with_model(path, ranks, [&](TextModel& model) {
       const auto found = fill_masks(model, text(), kPlaces, 3, kSmallVocabulary);
       for (size_t i = 0; i < kPlaces.size(); ++i) {
         ASSERT_EQ(found[i].size(), 3u);
@@ -99,13 +100,13 @@ TEST_F(Predict, FilledPlacesAreTheSameOnEveryLayout) {
   }
 }
 
-TEST_F(Predict, AShorterTextAfterALongerOneIsAsIfAlone) {
-  const fs::path path = trained(SmallKind::bert_pairs);
+TEST_F(Predict, LongerTextDoesNotAffectNextShorterOne) {
+  const fs::path path = train_checkpoint(SmallKind::bert_pairs);
   Sample longer = text();
   longer.tokens.insert(longer.tokens.end() - 1, 8, 20);
   longer.targets.assign(16, -1);
   longer.document_lengths = {16};
-  ask(path, 2, [&](TextModel& model) {
+  with_model(path, 2, [&](TextModel& model) {
     const auto alone = fill_masks(model, text(), kPlaces, 1, kSmallVocabulary);
     const auto other = fill_masks(model, longer, kPlaces, 1, kSmallVocabulary);
     const auto again = fill_masks(model, text(), kPlaces, 1, kSmallVocabulary);
@@ -114,8 +115,8 @@ TEST_F(Predict, AShorterTextAfterALongerOneIsAsIfAlone) {
   });
 }
 
-TEST_F(Predict, TokensBeyondTheTokenizersAreNoCandidates) {
-  ask(trained(SmallKind::bert_pairs), 2, [](TextModel& model) {
+TEST_F(Predict, ExcludesTokensOutsideTokenizer) {
+  with_model(train_checkpoint(SmallKind::bert_pairs), 2, [](TextModel& model) {
     const auto found = fill_masks(model, text(), kPlaces, 1000, 10);
     ASSERT_EQ(found[0].size(), 10u);
     EXPECT_NEAR(sum_of(found[0]), 1.0, 1e-12);
@@ -123,32 +124,32 @@ TEST_F(Predict, TokensBeyondTheTokenizersAreNoCandidates) {
   });
 }
 
-TEST_F(Predict, LabelsAreTheSameOnEveryLayout) {
-  const fs::path path = trained(SmallKind::classifier);
+TEST_F(Predict, PredictsSameLabelsOnEveryLayout) {
+  const fs::path path = train_checkpoint(SmallKind::classifier);
   std::vector<double> whole;
-  ask(path, 1, [&](TextModel& model) { whole = label_probabilities(model, text()); });
+  with_model(path, 1, [&](TextModel& model) { whole = label_probabilities(model, text()); });
   ASSERT_EQ(whole.size(), 3u);
   EXPECT_NEAR(std::accumulate(whole.begin(), whole.end(), 0.0), 1.0, 1e-12);
   for (const int ranks : {2, 4}) {
-    ask(path, ranks, [&](TextModel& model) {
+    with_model(path, ranks, [&](TextModel& model) {
       const std::vector<double> found = label_probabilities(model, text());
       for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(found[i], whole[i], kTolerance);
     });
   }
 }
 
-TEST_F(Predict, AModelIsOnlyAskedWhatItCanAnswer) {
+TEST_F(Predict, RejectsUnsupportedModelsAndTexts) {
   const auto fill = [](TextModel& model) {
     fill_masks(model, text(), kPlaces, 1, kSmallVocabulary);
   };
-  ask(trained(SmallKind::gpt), 1, [&](TextModel& model) {
+  with_model(train_checkpoint(SmallKind::gpt), 1, [&](TextModel& model) {
     expect_error([&] { fill(model); }, {"is a GPT that this command cannot use"});
     expect_error([&] { label_probabilities(model, text()); }, {"that this command cannot use"});
   });
-  ask(trained(SmallKind::classifier), 1, [&](TextModel& model) {
+  with_model(train_checkpoint(SmallKind::classifier), 1, [&](TextModel& model) {
     expect_error([&] { fill(model); }, {"it classifies texts, with tessera classify"});
   });
-  ask(trained(SmallKind::bert_packed), 1, [&](TextModel& model) {
+  with_model(train_checkpoint(SmallKind::bert_packed), 1, [&](TextModel& model) {
     expect_error([&] { label_probabilities(model, text()); }, {"that this command cannot use"});
     for (const std::vector<int32_t>& wrong :
          std::vector<std::vector<int32_t>>{{5, 2}, {2, 2}, {-1}, {8}}) {
@@ -164,9 +165,9 @@ TEST_F(Predict, AModelIsOnlyAskedWhatItCanAnswer) {
   });
 }
 
-TEST_F(Predict, RanksThatDoNotDivideTheHeadsAreRefused) {
-  const fs::path path = trained(SmallKind::bert_pairs);
-  expect_error([&] { ask(path, 3, [](TextModel&) {}); },
+TEST_F(Predict, RejectsRanksThatDoNotDivideHeads) {
+  const fs::path path = train_checkpoint(SmallKind::bert_pairs);
+  expect_error([&] { with_model(path, 3, [](TextModel&) {}); },
                {"3 ranks were started, but the model has 4 heads and an MLP of 128"});
 }
 

@@ -22,7 +22,7 @@ std::map<int32_t, int> count_choices(const SamplingOptions& options, int draws) 
   return counts;
 }
 
-TEST(Sampler, FollowsTheProbabilities) {
+TEST(Sampler, FollowsProbabilities) {
   constexpr int kDraws = 20000;
   auto counts = count_choices({}, kDraws);
   const std::vector<double> expected = {0.1, 0.5, 0.15, 0.25};
@@ -33,13 +33,13 @@ TEST(Sampler, FollowsTheProbabilities) {
   }
 }
 
-TEST(Sampler, TemperatureZeroTakesTheLikeliest) {
+TEST(Sampler, TemperatureZeroPicksLikeliest) {
   SamplingOptions options;
   options.temperature = 0.0;
   EXPECT_EQ(count_choices(options, 50)[1], 50);
 }
 
-TEST(Sampler, TopKAndTopPKeepTheLikeliest) {
+TEST(Sampler, TopKAndTopPKeepLikeliest) {
   SamplingOptions top_k;
   top_k.top_k = 2;
   const auto by_k = count_choices(top_k, 1000);
@@ -53,14 +53,14 @@ TEST(Sampler, TopKAndTopPKeepTheLikeliest) {
   EXPECT_EQ(by_p.size(), 3U);
 }
 
-TEST(Sampler, TheSameSeedAndPositionChooseTheSame) {
+TEST(Sampler, IsDeterministicForSeedAndPosition) {
   Sampler first({}), second({});
   for (uint64_t i = 0; i < 100; ++i) {
     EXPECT_EQ(first.choose(kLogits, i), second.choose(kLogits, i));
   }
 }
 
-TEST(Sampler, TokensThatCanNotBeAreNeverChosen) {
+TEST(Sampler, NeverChoosesImpossibleTokens) {
   Sampler sampler({});
   const std::vector<float> logits = {-std::numeric_limits<float>::infinity(), 0.0f};
   for (uint64_t i = 0; i < 100; ++i) EXPECT_EQ(sampler.choose(logits, i), 1);
@@ -68,7 +68,7 @@ TEST(Sampler, TokensThatCanNotBeAreNeverChosen) {
   EXPECT_THROW(sampler.choose(damaged, 0), Error);
 }
 
-TEST(Sampler, OptionsOutOfRangeAreNamed) {
+TEST(Sampler, NamesOptionsOutOfRange) {
   SamplingOptions options;
   options.top_p = 1.5;
   try {
