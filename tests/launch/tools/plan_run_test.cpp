@@ -207,9 +207,9 @@ std::vector<RunConfig> memory_configs(const std::function<RunConfig(Grid, SmallK
   return configs;
 }
 
-/// Expects `lines` to be within 2% of the plan, which describes the first rank. Checkpoint copies
-/// of other ranks may differ more: they may have fewer vocabulary rows, or, with ZeRO, pieces of
-/// more parameters, each aligned separately. That is some kilobytes of copies of some hundred.
+/// Expects `lines` to be within 2% of the plan, which describes the first rank. The checkpoint copy
+/// of another rank may differ by some kilobytes: it may have fewer vocabulary rows or, with ZeRO,
+/// pieces of more parameters, each aligned separately. Copies here have only some 100 KB.
 void expect_lines(const MemoryPlan& plan, const std::vector<MemoryPlan::Line>& lines,
                   bool of_first_rank = true) {
   ASSERT_EQ(lines.size(), plan.lines.size());
@@ -259,7 +259,7 @@ TEST_F(PlanRun, MemoryMatchesRunLineByLine) {
 }
 
 // The plan assumes that all tokens of a micro-batch have a target. BERT's rows have few targets,
-// and padding, which takes no memory.
+// and their padding is left out.
 TEST_F(PlanRun, MemorySufficesForRunOnText) {
   test::write_small_data(folder_);
   for (const SmallKind kind : {SmallKind::gpt_documents, SmallKind::bert_pairs,

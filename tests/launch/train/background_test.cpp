@@ -37,7 +37,7 @@ std::map<std::string, std::string> files_in(const fs::path& folder) {
   return files;
 }
 
-/// Training samples of which one is damaged in some way.
+/// Training samples, one of which is damaged.
 class DamagedDataset final : public Dataset {
  public:
   DamagedDataset(std::shared_ptr<const Dataset> whole, int64_t damaged_place)
@@ -56,11 +56,11 @@ class DamagedDataset final : public Dataset {
   int64_t damaged_place_;
 };
 
-class TrainingInTheBackground : public testing::Test {
+class BackgroundTraining : public testing::Test {
  protected:
-  TrainingInTheBackground() { test::write_small_data(folder_); }
+  BackgroundTraining() { test::write_small_data(folder_); }
 
-  /// Calls `use` with a trainer that has its initial weights, on each rank.
+  /// Calls `use` on each rank with an initialized trainer.
   template <typename Use>
   void train(RunConfig run, Layout layout, const TrainingData& data, Use&& use) const {
     run.parallel.tensor = layout.tensor;
@@ -75,7 +75,7 @@ class TrainingInTheBackground : public testing::Test {
   test::TestFolder folder_;
 };
 
-TEST_F(TrainingInTheBackground, ASaveHasTheBitsOfItsStepWhileStepsGoOn) {
+TEST_F(BackgroundTraining, SaveMatchesItsStepWhileTrainingContinues) {
   for (const auto& [precision, zero] :
        {std::pair{DType::f32, 0}, std::pair{DType::bf16, 0}, std::pair{DType::bf16, 1}}) {
     for (const Layout layout : {Layout{1, 1}, Layout{2, 2}, Layout{1, 4}}) {
@@ -114,7 +114,7 @@ TEST_F(TrainingInTheBackground, ASaveHasTheBitsOfItsStepWhileStepsGoOn) {
   }
 }
 
-TEST_F(TrainingInTheBackground, AFailedSaveEndsAllRanksAtALaterStepAndKeepsEarlierOnes) {
+TEST_F(BackgroundTraining, FailedSaveStopsAllRanksAndKeepsEarlierCheckpoints) {
   const RunConfig run = test::small_run(folder_, "run");
   train(run, {2, 2}, open_training_data(run), [&](Trainer& trainer, const ParallelGroups& groups) {
     trainer.step();
@@ -139,7 +139,7 @@ TEST_F(TrainingInTheBackground, AFailedSaveEndsAllRanksAtALaterStepAndKeepsEarli
   });
 }
 
-TEST_F(TrainingInTheBackground, ThePlanCountsTheCopyOfACheckpoint) {
+TEST_F(BackgroundTraining, PlanIncludesCheckpointCopy) {
   RunConfig run = test::small_run(folder_, "run");
   const auto line = [](const Trainer& trainer) {
     for (const auto& [what, bytes, in_host] : trainer.memory().lines) {
@@ -171,11 +171,11 @@ TEST_F(TrainingInTheBackground, ThePlanCountsTheCopyOfACheckpoint) {
             most = std::max(most, save.copy_bytes());
             plan = std::max(plan, line(trainer));
           });
-    // What all tensor ranks have is written by one of them; the plan does not know by which.
+    // One of the tensor ranks writes the replicated tensors; the plan does not know which.
     EXPECT_GE(plan, most);
     EXPECT_LE(plan, layout.tensor == 1 ? most : most * 13 / 10);
   }
-  run.checkpoint.interval = 10;  // at the end alone
+  run.checkpoint.interval = 10;  // saves only at the end
   EXPECT_EQ(planned({1, 1}), 0u);
   run.checkpoint.interval = 0;
   EXPECT_EQ(planned({1, 1}), 0u);
@@ -184,8 +184,8 @@ TEST_F(TrainingInTheBackground, ThePlanCountsTheCopyOfACheckpoint) {
   EXPECT_EQ(planned({1, 1}), 0u);
 }
 
-// Place 24 is in the fourth step; it is known to be damaged in the third.
-TEST_F(TrainingInTheBackground, ADamagedSampleEndsAllRanksAtTheStepThatUsesIt) {
+// Place 24 belongs to the fourth step. Prefetching finds the damage during the third.
+TEST_F(BackgroundTraining, DamagedSampleStopsAllRanksAtItsStep) {
   RunConfig run = test::small_run(folder_, "run");
   ASSERT_EQ(run.batch.global, 8);
   TrainingData data = open_training_data(run);
@@ -196,7 +196,7 @@ TEST_F(TrainingInTheBackground, ADamagedSampleEndsAllRanksAtTheStepThatUsesIt) {
       for (int step = 0; step < 3; ++step) trainer.step();
       const StepResult result = trainer.result();
       EXPECT_EQ(result.step, 3);
-      EXPECT_GT(result.data_wait_seconds, 0.0);  // of the first step, at least
+      EXPECT_GT(result.data_wait_seconds, 0.0);  // at least in the first step
       EXPECT_LE(result.data_wait_seconds, result.seconds);
       test::expect_error([&] { trainer.step(); }, {"place 24 is damaged"});
       EXPECT_EQ(trainer.steps_done(), 3);

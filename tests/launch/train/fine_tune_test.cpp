@@ -24,15 +24,15 @@ class FineTune : public testing::Test {
  protected:
   FineTune() { test::write_small_data(folder_); }
 
-  /// A run that goes on from run `from`, if there is one.
+  /// A run that starts with the weights of run `from`, unless `from` is empty.
   RunConfig config(SmallKind kind, const std::string& run, const std::string& from = "") const {
     RunConfig config = small_run(folder_, run, kind);
     if (!from.empty()) config.checkpoint.from = folder_ / from;
     return config;
   }
 
-  /// Calls `use(trainer, sentence)` on each rank of a run that has started, where `sentence` says
-  /// how.
+  /// Starts or resumes the run and calls `use(trainer, sentence)` on each rank. `sentence`
+  /// describes the start.
   template <typename Use>
   void start(RunConfig run, int tensor, Use&& use) const {
     run.parallel.tensor = tensor;
@@ -43,8 +43,8 @@ class FineTune : public testing::Test {
     });
   }
 
-  /// Trains some steps, and saves.
-  fs::path saved(const RunConfig& run) const {
+  /// Trains for 3 steps and saves. Returns the checkpoint.
+  fs::path train_and_save(const RunConfig& run) const {
     fs::path path;
     start(run, 1, [&](Trainer& trainer, const std::string&) {
       for (int i = 0; i < 3; ++i) trainer.step();
@@ -53,7 +53,7 @@ class FineTune : public testing::Test {
     return path;
   }
 
-  /// The error that starting `run` ends in has these facts.
+  /// Expects that starting `run` fails with an error that contains all `facts`.
   void expect_refused(const RunConfig& run, std::initializer_list<const char*> facts) const {
     expect_error([&] { start(run, 1, [](Trainer&, const std::string&) {}); }, facts);
   }
@@ -63,7 +63,7 @@ class FineTune : public testing::Test {
 
 bool is_new(const Parameter& parameter) { return parameter.name.rfind("classifier.", 0) == 0; }
 
-/// Whether this rank's piece of a parameter is what the checkpoint has.
+/// Returns whether this rank's piece of a parameter equals the checkpoint's.
 bool is_stored(Checkpoint& checkpoint, const Parameter& parameter) {
   const Tensor local = parameter.real_part(parameter.master);
   const OwnedTensor stored(local.shape(), DType::f32);
@@ -71,8 +71,8 @@ bool is_stored(Checkpoint& checkpoint, const Parameter& parameter) {
   return std::memcmp(stored.tensor.raw(), local.raw(), local.bytes()) == 0;
 }
 
-TEST_F(FineTune, AClassifierStartsWithThePretrainedBody) {
-  const fs::path from = saved(config(SmallKind::bert_pairs, "pretrained"));
+TEST_F(FineTune, ClassifierStartsWithPretrainedBody) {
+  const fs::path from = train_and_save(config(SmallKind::bert_pairs, "pretrained"));
   for (const int tensor : {1, 2, 4}) {
     const RunConfig run = config(SmallKind::classifier, "run", "pretrained");
     start(run, tensor, [&](Trainer& trainer, const std::string& sentence) {
@@ -96,8 +96,8 @@ TEST_F(FineTune, AClassifierStartsWithThePretrainedBody) {
   }
 }
 
-TEST_F(FineTune, WhatIsNewStartsAsInANewModel) {
-  saved(config(SmallKind::bert_packed, "pretrained"));  // without a pooler
+TEST_F(FineTune, InitializesNewParametersAsInNewModel) {
+  train_and_save(config(SmallKind::bert_packed, "pretrained"));  // without a pooler
   const RunConfig run = config(SmallKind::classifier, "run", "pretrained");
   std::map<std::string, std::vector<float>> initial;
   const auto heads = [](const Trainer& trainer) {
@@ -120,10 +120,10 @@ TEST_F(FineTune, WhatIsNewStartsAsInANewModel) {
   });
 }
 
-TEST_F(FineTune, OfTheSameModelNothingIsNewOrLeftOut) {
+TEST_F(FineTune, LoadsAllWeightsOfSameModel) {
   for (const SmallKind kind : {SmallKind::gpt, SmallKind::bert_pairs, SmallKind::classifier}) {
     const std::string from = "from_" + to_string(kind);
-    const fs::path path = saved(config(kind, from));
+    const fs::path path = train_and_save(config(kind, from));
     start(config(kind, "run", from), 2, [&](Trainer& trainer, const std::string& sentence) {
       EXPECT_EQ(sentence, "started with the weights of " + path.string());
       Checkpoint checkpoint = Checkpoint::open(path);
@@ -134,9 +134,9 @@ TEST_F(FineTune, OfTheSameModelNothingIsNewOrLeftOut) {
   }
 }
 
-TEST_F(FineTune, AnotherBodyIsRefusedByName) {
-  saved(config(SmallKind::bert_pairs, "pretrained"));
-  saved(config(SmallKind::gpt, "gpt"));
+TEST_F(FineTune, RejectsDifferentBody) {
+  train_and_save(config(SmallKind::bert_pairs, "pretrained"));
+  train_and_save(config(SmallKind::gpt, "gpt"));
   RunConfig run = config(SmallKind::classifier, "run", "pretrained");
   run.model.hidden_size = 64;
   expect_refused(run, {"is of another model", "model.hidden_size is 32 in the checkpoint and 64"});
@@ -147,8 +147,8 @@ TEST_F(FineTune, AnotherBodyIsRefusedByName) {
                  {"model.kind is \"gpt\" in the checkpoint and \"bert\" in this run"});
 }
 
-TEST_F(FineTune, AHeadForOtherLabelsStartsAnew) {
-  const fs::path path = saved(config(SmallKind::classifier, "three"));
+TEST_F(FineTune, ReinitializesHeadForDifferentLabels) {
+  const fs::path path = train_and_save(config(SmallKind::classifier, "three"));
   RunConfig run = config(SmallKind::classifier, "run", "three");
   run.model.num_labels = 4;
   start(run, 2, [&](Trainer& trainer, const std::string& sentence) {
@@ -162,14 +162,14 @@ TEST_F(FineTune, AHeadForOtherLabelsStartsAnew) {
   });
 }
 
-/// The run of a classifier whose labels, which are numbers in the data, have names.
+/// A classifier's run with named labels. In the data, labels are numbers.
 RunConfig with_labels(RunConfig config, const std::string& labels) {
   config.data.labels = labels;
   return config;
 }
 
-TEST_F(FineTune, AHeadForLabelsInAnotherOrderStartsAnew) {
-  const fs::path path = saved(with_labels(config(SmallKind::classifier, "from"), "0,1,2"));
+TEST_F(FineTune, ReinitializesHeadForReorderedLabels) {
+  const fs::path path = train_and_save(with_labels(config(SmallKind::classifier, "from"), "0,1,2"));
   const RunConfig run = config(SmallKind::classifier, "run", "from");
   const std::string kept = "started with the weights of " + path.string();
   const auto expect_sentence = [&](const RunConfig& config, const std::string& expected) {
@@ -177,8 +177,8 @@ TEST_F(FineTune, AHeadForLabelsInAnotherOrderStartsAnew) {
       EXPECT_EQ(sentence, expected);
       Checkpoint checkpoint = Checkpoint::open(path);
       for (const Parameter& parameter : trainer.parameters().parameters()) {
-        const bool is_anew = expected != kept && is_new(parameter);
-        EXPECT_EQ(is_stored(checkpoint, parameter), !is_anew) << parameter.name;
+        const bool is_reinitialized = expected != kept && is_new(parameter);
+        EXPECT_EQ(is_stored(checkpoint, parameter), !is_reinitialized) << parameter.name;
       }
     });
   };
@@ -192,9 +192,9 @@ TEST_F(FineTune, AHeadForLabelsInAnotherOrderStartsAnew) {
           "\"0,2,1\"");
 }
 
-TEST_F(FineTune, ARunDoesNotGoOnWithOtherLabels) {
+TEST_F(FineTune, RejectsResumeWithDifferentLabels) {
   const RunConfig run = config(SmallKind::classifier, "run");
-  const fs::path path = saved(with_labels(run, "0,1,2"));
+  const fs::path path = train_and_save(with_labels(run, "0,1,2"));
   expect_refused(with_labels(run, "1,0,2"),
                  {path.c_str(),
                   "has a classifier for the labels \"0,1,2\", but data.labels is "
@@ -205,8 +205,8 @@ TEST_F(FineTune, ARunDoesNotGoOnWithOtherLabels) {
   }
 }
 
-TEST_F(FineTune, ABodyThatIsNotThereIsRefusedByName) {
-  const fs::path path = saved(config(SmallKind::bert_pairs, "pretrained"));
+TEST_F(FineTune, RejectsMissingAndExtraLayers) {
+  const fs::path path = train_and_save(config(SmallKind::bert_pairs, "pretrained"));
   run_thread_ranks(1, [&](Communicator& world) {
     const ParallelGroups groups = make_parallel_groups(world, 1);
     RunConfig more = config(SmallKind::classifier, "run");
@@ -231,14 +231,14 @@ TEST_F(FineTune, PairsOfTextsNeedTwoTokenTypesOrNone) {
   EXPECT_NO_THROW(open_training_data(run));
 }
 
-TEST_F(FineTune, WhatHoldsOutNoTextIsRefused) {
+TEST_F(FineTune, RejectsEmptyEvaluationPart) {
   RunConfig run = config(SmallKind::classifier, "run");
   run.data.eval_fraction = 0.001;  // of 200
   expect_error([&] { open_training_data(run); },
                {"texts.tsv: the range of texts [200, 200) is empty"});
 }
 
-TEST_F(FineTune, TheTokensOfARunAreCountedWithoutPaddingAndKept) {
+TEST_F(FineTune, CountsTokensWithoutPaddingAcrossResume) {
   const RunConfig run = config(SmallKind::bert_pairs, "run");
   int64_t tokens = 0;
   start(run, 2, [&](Trainer& trainer, const std::string&) {

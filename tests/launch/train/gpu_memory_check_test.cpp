@@ -7,7 +7,7 @@ namespace {
 
 constexpr size_t kGiB = size_t{1} << 30;
 
-/// Weights that every micro-batch needs, and a GiB of activations for each of its sequences.
+/// 10 GiB of weights, and 1 GiB of activations per sequence of a micro-batch.
 MemoryPlan plan_for(int64_t micro_batch) {
   MemoryPlan plan;
   plan.lines = {{"weights", 10 * kGiB},
@@ -32,7 +32,7 @@ TEST(GpuMemoryCheck, NamesTheLargestMicroBatchThatFits) {
   EXPECT_NE(why(6, 15 * kGiB).find("batch.micro=3 would fit"), std::string::npos);
 }
 
-TEST(GpuMemoryCheck, SaysWhatToDoIfNoMicroBatchFits) {
+TEST(GpuMemoryCheck, SuggestsRemedyIfNoMicroBatchFits) {
   EXPECT_NE(why(8, 5 * kGiB).find("no smaller batch.micro"), std::string::npos);
   EXPECT_NE(why(1, 11 * kGiB).find("parallel.tensor"), std::string::npos);
 }
@@ -40,7 +40,7 @@ TEST(GpuMemoryCheck, SaysWhatToDoIfNoMicroBatchFits) {
 TEST(GpuMemoryCheck, IgnoresHostMemory) {
   MemoryPlan plan = plan_for(8);
   plan.lines.push_back({"batch", 5 * kGiB, /*in_host=*/true});
-  EXPECT_EQ(plan.total(), 23 * kGiB);  // on a CPU it is all the same memory
+  EXPECT_EQ(plan.total(), 23 * kGiB);  // CPUs have only one memory
   EXPECT_EQ(plan.total_in_host(), 0U);
   plan.device = {DeviceType::cuda, 0};
   EXPECT_EQ(plan.total(), 18 * kGiB);

@@ -34,7 +34,7 @@ TEST(HostMemoryCheck, SuggestsSavingWithoutACopy) {
             "checkpoint.background=false, which waits for the disk instead of copying");
 }
 
-TEST(HostMemoryCheck, SaysWhatElseToDo) {
+TEST(HostMemoryCheck, SuggestsFewerRanks) {
   EXPECT_THAT(
       *host_memory_shortage({1, 8 * kGiB, 3 * kGiB, 4 * kGiB}, plan_of()),
       AllOf(HasSubstr("1 rank on a host needs 8.0 GiB"), HasSubstr("fewer ranks per host")));
@@ -47,7 +47,7 @@ TEST(HostMemoryCheck, CountsOnlyHostLinesOfAGpuRun) {
 }
 
 // All ranks of the test are on this host.
-TEST(HostMemoryCheck, AddsUpTheRanksOfAHost) {
+TEST(HostMemoryCheck, SumsRanksOfHost) {
   run_thread_ranks(3, [](Communicator& world) {
     MemoryPlan small = plan_of();
     for (MemoryPlan::Line& line : small.lines) line.bytes >>= 20;  // some KiB

@@ -16,7 +16,7 @@ RunConfig small_config() {
   return config;
 }
 
-/// With so many tensor and data ranks.
+/// The reason on `tensor` × `data` ranks, or "" if there is none.
 std::string why_not(const RunConfig& config, int tensor, int data, Device device = kGpu) {
   std::string why;
   run_thread_ranks(tensor * data, [&](Communicator& world) {
@@ -27,20 +27,20 @@ std::string why_not(const RunConfig& config, int tensor, int data, Device device
   return why;
 }
 
-TEST(CudaGraphUnsupportedReason, NothingSpeaksAgainstDropoutOrDataRanks) {
+TEST(CudaGraphUnsupportedReason, IsEmptyForDropoutAndDataRanks) {
   RunConfig config = small_config();
   config.model.dropout = config.model.attention_dropout = 0.1;
   for (const int data_ranks : {1, 2, 4}) EXPECT_EQ(why_not(config, 1, data_ranks), "");
 }
 
-TEST(CudaGraphUnsupportedReason, OnlyGpusHaveThemAndOnlyIfAskedTo) {
+TEST(CudaGraphUnsupportedReason, NamesCpuAndDisabledOption) {
   EXPECT_EQ(why_not(small_config(), 1, 1, kCpu), "the ranks compute on CPUs");
   RunConfig off = small_config();
   off.train.cuda_graph = CudaGraph::off;
   EXPECT_EQ(why_not(off, 1, 1), "train.cuda_graph is off");
 }
 
-TEST(CudaGraphUnsupportedReason, TensorRanksThatExchangeThroughTheirHostsHaveNone) {
+TEST(CudaGraphUnsupportedReason, NamesTensorRanksThatExchangeThroughHosts) {
   EXPECT_EQ(why_not(small_config(), 2, 1),
             "tensor ranks exchange through their hosts within a micro-batch, which a graph cannot "
             "contain");

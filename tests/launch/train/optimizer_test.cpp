@@ -24,7 +24,7 @@ OwnedTensor one() {
   return tensor;
 }
 
-TEST(OptimizerTest, OnlyMatricesDecay) {
+TEST(OptimizerTest, DecaysOnlyMatrices) {
   ParameterStore store;
   store.declare({"matrix", {4, 4}, {}, Init::ones(), /*decay=*/true});
   store.declare({"bias", {4}, {}, Init::ones(), /*decay=*/false});
@@ -35,7 +35,7 @@ TEST(OptimizerTest, OnlyMatricesDecay) {
   settings.weight_decay = 0.5;
   Optimizer optimizer(settings, store);
   const OwnedTensor grad_scale = one();
-  EXPECT_EQ(optimizer.num_ranges(), 2U) << "neighbours that agree are one range";
+  EXPECT_EQ(optimizer.num_ranges(), 2U) << "neighbors with the same decay form one range";
   optimizer.step(0, /*lr=*/0.1,
                  grad_scale.tensor);  // gradients are zero: only the decay moves a weight
   EXPECT_FLOAT_EQ(store.parameters()[0].value.span<float>()[7], 1.0f - 0.1f * 0.5f);
@@ -43,7 +43,7 @@ TEST(OptimizerTest, OnlyMatricesDecay) {
   EXPECT_EQ(store.parameters()[2].value.span<float>()[3], 1.0f);
 }
 
-TEST(OptimizerTest, InBf16TheMastersKeepWhatValuesCanNotHold) {
+TEST(OptimizerTest, Bf16MastersKeepSmallUpdates) {
   ParameterStore store;
   store.declare({"weight", {64}, {}, Init::ones()});
   store.allocate(kCpu, DType::bf16, StoreFor::training);
@@ -60,7 +60,7 @@ TEST(OptimizerTest, InBf16TheMastersKeepWhatValuesCanNotHold) {
             static_cast<float>(bfloat16(weight.master.span<float>()[0])));
 }
 
-/// Two parameters of which this rank has all, or its part, after a step and after rounding anew.
+/// Two stochastically rounded parameters, of which this rank has all or a shard.
 struct RoundedValues {
   explicit RoundedValues(const Shard& rows, const Shard& columns, int64_t padded_rows = 0) {
     store.declare({"rows", {6, 10}, rows, Init::normal(1.0f), /*decay=*/true, padded_rows});
@@ -84,7 +84,7 @@ struct RoundedValues {
   std::optional<Optimizer> optimizer;
 };
 
-TEST(OptimizerTest, StochasticRoundingIsTheSameBitsOnShards) {
+TEST(OptimizerTest, StochasticRoundingMatchesOnShards) {
   const OwnedTensor grad_scale = one();
   RoundedValues whole({}, {});
   whole.optimizer->step(3, /*lr=*/0.1, grad_scale.tensor);
@@ -93,7 +93,7 @@ TEST(OptimizerTest, StochasticRoundingIsTheSameBitsOnShards) {
     const float master = whole.store.parameters()[0].master.span<float>()[i];
     moved += whole.values(0)[i] != static_cast<float>(bfloat16(master)) ? 1 : 0;
   }
-  EXPECT_GT(moved, 5) << "of 60 values, a quarter of which are not the nearest";
+  EXPECT_GT(moved, 5) << "about a quarter of 60 values do not round to nearest";
   for (const Shard& rows : {Shard{0, {0, 4}}, Shard{0, {4, 6}}}) {
     for (const Shard& columns : {Shard{1, {0, 4}}, Shard{1, {5, 12}}}) {
       RoundedValues part(rows, columns, /*padded_rows=*/4);
@@ -105,7 +105,7 @@ TEST(OptimizerTest, StochasticRoundingIsTheSameBitsOnShards) {
   }
 }
 
-TEST(OptimizerTest, ValuesAreRoundedAnewToTheBitsOfAStep) {
+TEST(OptimizerTest, ReproducesRoundingOfStep) {
   const OwnedTensor grad_scale = one();
   RoundedValues run({}, {});
   run.optimizer->round_values(0);
@@ -116,7 +116,7 @@ TEST(OptimizerTest, ValuesAreRoundedAnewToTheBitsOfAStep) {
   run.optimizer->round_values(1);
   EXPECT_EQ(run.values(0), after);
   run.optimizer->round_values(2);
-  EXPECT_NE(run.values(0), after) << "those of another step";
+  EXPECT_NE(run.values(0), after) << "these belong to a different step";
 }
 
 void declare_four(ParameterStore& store) {
@@ -134,9 +134,9 @@ void fill_gradients(ParameterStore& store, int64_t step) {
   }
 }
 
-class SharedOptimizer : public testing::TestWithParam<std::tuple<int, int64_t, DType>> {};
+class ShardedOptimizer : public testing::TestWithParam<std::tuple<int, int64_t, DType>> {};
 
-TEST_P(SharedOptimizer, IsTheSameBits) {
+TEST_P(ShardedOptimizer, MatchesUnshardedBitForBit) {
   const auto [owners, bucket, precision] = GetParam();
   constexpr int64_t kSteps = 3;
   ParameterStore whole;
@@ -173,12 +173,12 @@ TEST_P(SharedOptimizer, IsTheSameBits) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Cuts, SharedOptimizer,
+INSTANTIATE_TEST_SUITE_P(Cuts, ShardedOptimizer,
                          testing::Combine(testing::Values(1, 2, 3, 4),
                                           testing::Values<int64_t>(1, 300, 100000),
                                           testing::Values(DType::f32, DType::bf16)));
 
-TEST(OptimizerTest, OwnersRoundStochasticallyToTheSameBits) {
+TEST(OptimizerTest, OwnersRoundToSameBits) {
   OptimizerSection settings;
   settings.stochastic_rounding = true;
   ParameterStore whole;
@@ -208,7 +208,7 @@ TEST(OptimizerTest, OwnersRoundStochasticallyToTheSameBits) {
   });
 }
 
-TEST(OptimizerTest, OwnersHaveToBeTheDataRanks) {
+TEST(OptimizerTest, OwnersMustBeDataRanks) {
   const auto self = make_self_communicator();
   ParameterStore store;
   declare_four(store);
@@ -217,7 +217,7 @@ TEST(OptimizerTest, OwnersHaveToBeTheDataRanks) {
   EXPECT_THROW(Optimizer({}, store, self.get()), Error);
 }
 
-TEST(ModelState, AWeightThatIsNotFiniteIsNamed) {
+TEST(ModelState, NamesNonFiniteWeight) {
   ParameterStore store;
   store.declare({"good", {64}, {}, Init::ones()});
   store.declare({"bad", {64}, {}, Init::ones()});

@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-TEST(RunLockTest, KeepsASecondRunOutUntilTheFirstEnds) {
+TEST(RunLockTest, RejectsSecondRunUntilFirstEnds) {
   const test::TestFolder folder;
   std::optional<RunLock> first(folder.path().string());
   try {

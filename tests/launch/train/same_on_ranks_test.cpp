@@ -13,8 +13,8 @@
 namespace tessera {
 namespace {
 
-/// The message that all `size` ranks throw alike; "" if they agree.
-std::string refusal(int size, const std::function<std::vector<NamedValue>(int rank)>& values) {
+/// The message that all `size` ranks throw, or "" if their values agree.
+std::string shared_error(int size, const std::function<std::vector<NamedValue>(int rank)>& values) {
   std::mutex mutex;
   std::multiset<std::string> messages;
   run_thread_ranks(size, [&](Communicator& world) {
@@ -27,13 +27,13 @@ std::string refusal(int size, const std::function<std::vector<NamedValue>(int ra
     const std::scoped_lock lock(mutex);
     messages.insert(message);
   });
-  EXPECT_EQ(messages.count(*messages.begin()), size) << "ranks differ in what they throw";
+  EXPECT_EQ(messages.count(*messages.begin()), size) << "ranks throw different errors";
   return *messages.begin();
 }
 
 TEST(SameOnRanks, AcceptsEqualValues) {
   for (const int size : {1, 2, 5}) {
-    EXPECT_EQ(refusal(size, [](int) { return std::vector<NamedValue>{{"a", "1"}}; }), "");
+    EXPECT_EQ(shared_error(size, [](int) { return std::vector<NamedValue>{{"a", "1"}}; }), "");
   }
 }
 
@@ -41,28 +41,30 @@ TEST(SameOnRanks, NamesValuesAndRanks) {
   const auto said = [](const std::string& what) {
     return "the ranks do not belong together: " + what + ". Do this";
   };
-  EXPECT_EQ(refusal(5,
-                    [](int rank) {
-                      return std::vector<NamedValue>{{"a", "x"}, {"lr", rank == 3 ? "0.1" : "0.2"}};
-                    }),
-            said("lr is 0.2 on ranks 0-2, 4, but 0.1 on rank 3"));
-  EXPECT_EQ(refusal(2,
-                    [](int rank) {
-                      std::vector<NamedValue> values = {{"command", rank == 0 ? "train" : "eval"}};
-                      if (rank == 1) values.push_back({"--json", "true"});
-                      return values;
-                    }),
-            said("command is train on rank 0, but eval on rank 1; --json is not given on rank 0, "
-                 "but true on rank 1"));
-  EXPECT_EQ(refusal(3,
-                    [](int rank) {
-                      return std::vector<NamedValue>{{"n", std::to_string(rank)}};
-                    }),
+  EXPECT_EQ(
+      shared_error(5,
+                   [](int rank) {
+                     return std::vector<NamedValue>{{"a", "x"}, {"lr", rank == 3 ? "0.1" : "0.2"}};
+                   }),
+      said("lr is 0.2 on ranks 0-2, 4, but 0.1 on rank 3"));
+  EXPECT_EQ(
+      shared_error(2,
+                   [](int rank) {
+                     std::vector<NamedValue> values = {{"command", rank == 0 ? "train" : "eval"}};
+                     if (rank == 1) values.push_back({"--json", "true"});
+                     return values;
+                   }),
+      said("command is train on rank 0, but eval on rank 1; --json is not given on rank 0, "
+           "but true on rank 1"));
+  EXPECT_EQ(shared_error(3,
+                         [](int rank) {
+                           return std::vector<NamedValue>{{"n", std::to_string(rank)}};
+                         }),
             said("n is 0 on rank 0, but 1 on rank 1, but 2 on rank 2"));
 }
 
 TEST(SameOnRanks, BoundsTheMessage) {
-  const std::string message = refusal(2, [](int rank) {
+  const std::string message = shared_error(2, [](int rank) {
     std::vector<NamedValue> values;
     for (int i = 0; i < 20; ++i) {
       values.push_back({fmt::format("key{}", i), std::string(100'000, rank == 0 ? 'a' : '\xff')});
@@ -78,7 +80,7 @@ TEST(SameOnRanks, FindsAnyKeyOfAConfiguration) {
   EXPECT_GT(keys, 50);
   for (size_t key = 0; key < keys; ++key) {
     std::string name;
-    const std::string message = refusal(2, [&](int rank) {
+    const std::string message = shared_error(2, [&](int rank) {
       std::vector<NamedValue> values = config_values({});
       if (rank == 1) values[key].value += "0";
       if (rank == 0) name = values[key].name;

@@ -14,7 +14,7 @@ OptimizerSection settings(LrSchedule schedule) {
   return optimizer;
 }
 
-TEST(LearningRate, RisesInALineFromTheFirstStep) {
+TEST(LearningRate, WarmsUpLinearlyFromFirstStep) {
   for (const auto schedule : {LrSchedule::cosine, LrSchedule::linear, LrSchedule::constant}) {
     EXPECT_DOUBLE_EQ(learning_rate(settings(schedule), 0, 100), 0.1);
     EXPECT_DOUBLE_EQ(learning_rate(settings(schedule), 4, 100), 0.5);
@@ -23,19 +23,19 @@ TEST(LearningRate, RisesInALineFromTheFirstStep) {
   }
 }
 
-TEST(LearningRate, EndsAtTheMinimumAtTheLastStep) {
+TEST(LearningRate, ReachesMinimumAtLastStep) {
   EXPECT_DOUBLE_EQ(learning_rate(settings(LrSchedule::cosine), 99, 100), 0.1);
   EXPECT_DOUBLE_EQ(learning_rate(settings(LrSchedule::linear), 99, 100), 0.1);
   EXPECT_DOUBLE_EQ(learning_rate(settings(LrSchedule::constant), 99, 100), 1.0);
 }
 
-TEST(LearningRate, IsHalfwayInTheMiddle) {
+TEST(LearningRate, IsHalfwayAtMidpoint) {
   // Steps 10 to 110: the middle is 60.
   EXPECT_NEAR(learning_rate(settings(LrSchedule::cosine), 60, 111), 0.55, 1e-12);
   EXPECT_NEAR(learning_rate(settings(LrSchedule::linear), 60, 111), 0.55, 1e-12);
 }
 
-TEST(LearningRate, ShortRunsAreDefined) {
+TEST(LearningRate, HandlesShortRuns) {
   OptimizerSection optimizer = settings(LrSchedule::cosine);
   optimizer.warmup_steps = 0;
   EXPECT_DOUBLE_EQ(learning_rate(optimizer, 0, 1), 1.0);

@@ -21,7 +21,7 @@ ModelConfig model(ModelKind kind, int64_t layers) {
   return config;
 }
 
-/// Bytes of activations of the first of `ranks` tensor ranks.
+/// The activation bytes of the first of `ranks` tensor ranks.
 int64_t activations(const ModelConfig& config, int ranks, bool sequence,
                     Recompute recompute = Recompute::none) {
   RunConfig run;
@@ -35,17 +35,18 @@ int64_t activations(const ModelConfig& config, int ranks, bool sequence,
   return static_cast<int64_t>(plan_memory(run, meta.groups()).arena_bytes);
 }
 
-/// What another layer adds.
+/// The bytes that one more layer adds.
 int64_t bytes_of_a_layer(ModelKind kind, int ranks, bool sequence, Recompute recompute) {
   return activations(model(kind, 4), ranks, sequence, recompute) -
          activations(model(kind, 3), ranks, sequence, recompute);
 }
 
-/// Korthikanti et al., 2022, table 2, for this implementation, which keeps no masks and no scores:
-/// of a token, in elements, two norms' results and two residual sums (4 C), which all ranks have
-/// without sequence parallelism and share with it, and queries, keys, values, what attention gives,
-/// and the MLP before and after its GELU (12 C), which they share in either case; then the norms'
-/// means and deviations and attention's logarithms of sums, in fp32.
+/// Korthikanti et al., 2022, table 2, for this implementation, which keeps no masks and no scores.
+/// Elements per token:
+///   4 C   outputs of two norms, and two residual sums: split only with sequence parallelism
+///   12 C  queries, keys, values, attention's output, and the MLP before and after its GELU: always
+///         split over the tensor ranks
+/// In addition, in fp32: the norms' means and deviations, and attention's log-sum-exps.
 int64_t expected_bytes_of_a_layer(int ranks, bool sequence) {
   const ModelConfig config = model(ModelKind::gpt, 1);
   const int64_t tokens = kMicro * config.seq_length, width = config.hidden_size;
@@ -53,7 +54,7 @@ int64_t expected_bytes_of_a_layer(int ranks, bool sequence) {
   return tokens * shared / ranks + tokens * norms / (sequence ? ranks : 1);
 }
 
-TEST(SequenceMemory, ALayerTakesWhatThePaperSays) {
+TEST(SequenceMemory, LayerMatchesPaper) {
   for (const ModelKind kind : {ModelKind::gpt, ModelKind::bert}) {
     for (const int ranks : {1, 2, 4, 8}) {
       for (const bool sequence : {false, true}) {
@@ -65,20 +66,20 @@ TEST(SequenceMemory, ALayerTakesWhatThePaperSays) {
   }
 }
 
-TEST(SequenceMemory, ABlockThatIsComputedAgainKeepsItsShareOfTheInput) {
+TEST(SequenceMemory, RecomputedBlockKeepsOnlyItsShareOfInput) {
   const ModelConfig config = model(ModelKind::gpt, 1);
   const int64_t input = kMicro * config.seq_length * config.hidden_size * 2;
   EXPECT_EQ(bytes_of_a_layer(ModelKind::gpt, 4, false, Recompute::block), input);
   EXPECT_EQ(bytes_of_a_layer(ModelKind::gpt, 4, true, Recompute::block), input / 4);
 }
 
-TEST(SequenceMemory, AllOfADeepModelsActivationsFall) {
+TEST(SequenceMemory, ReducesActivationsOfDeepModel) {
   const ModelConfig deep = model(ModelKind::gpt, 24);
-  // 4 C + 12 C / 8 of a layer become 16 C / 8, but what is gathered and the head stay.
+  // A layer's 4 C + 12 C / 8 become 16 C / 8, but gathered activations and the head stay.
   EXPECT_LT(activations(deep, 8, true), 45 * activations(deep, 8, false) / 100);
 }
 
-TEST(SequenceMemory, OfOneTensorRankNothingChanges) {
+TEST(SequenceMemory, ChangesNothingOnOneTensorRank) {
   const ModelConfig config = model(ModelKind::bert, 2);
   EXPECT_EQ(activations(config, 1, true), activations(config, 1, false));
 }

@@ -27,7 +27,7 @@ class Resume : public testing::Test {
     return config;
   }
 
-  /// Starts or resumes the run, and saves it after a step. Returns what it reported.
+  /// Starts or resumes the run, runs a step and saves. Returns the reported lines.
   static std::vector<std::string> reports_of(const RunConfig& run) {
     std::vector<std::string> reports;
     run_thread_ranks(1, [&](Communicator& world) {
@@ -44,7 +44,7 @@ class Resume : public testing::Test {
   test::TestFolder folder_;
 };
 
-TEST_F(Resume, WithTheSameOrderReportsNothing) {
+TEST_F(Resume, ReportsNothingForSameOrder) {
   reports_of(run_on({{"half", 0.7}, {"data", 0.1}}));
   for (const double scale : {1.0, 2.0, 3.0, 1e-3, 1e7}) {
     const RunConfig run = run_on({{"half", scale * 0.7}, {"data", scale * 0.1}});
@@ -52,12 +52,12 @@ TEST_F(Resume, WithTheSameOrderReportsNothing) {
   }
 }
 
-TEST_F(Resume, TheWeightOfOneDatasetMeansNothing) {
+TEST_F(Resume, IgnoresWeightOfSingleDataset) {
   reports_of(run_on({{"data", 1.0}}));
   EXPECT_THAT(reports_of(run_on({{"data", 2.0}})), IsEmpty());
 }
 
-TEST_F(Resume, WithOtherWeightsReportsThem) {
+TEST_F(Resume, ReportsDifferentWeights) {
   reports_of(run_on({{"data", 1.0}, {"half", 1.0}}));
   EXPECT_THAT(
       reports_of(run_on({{"data", 3.0}, {"half", 1.0}})),
@@ -67,19 +67,19 @@ TEST_F(Resume, WithOtherWeightsReportsThem) {
                                   "the sample order is different"))));
 }
 
-TEST_F(Resume, WithTheDatasetsInAnotherOrderReportsThem) {
+TEST_F(Resume, ReportsReorderedDatasets) {
   reports_of(run_on({{"data", 1.0}, {"half", 1.0}}));
   EXPECT_THAT(reports_of(run_on({{"half", 1.0}, {"data", 1.0}})),
               ElementsAre(HasSubstr("the blend of data.train is ")));
 }
 
-TEST_F(Resume, WithAnotherDatasetReportsTheNumberOfSamples) {
+TEST_F(Resume, ReportsChangedNumberOfSamples) {
   reports_of(run_on({{"data", 1.0}, {"half", 1.0}}));
   EXPECT_THAT(reports_of(run_on({{"data", 1.0}})),
               ElementsAre(HasSubstr("the number of training samples is ")));
 }
 
-TEST(TrainParts, DamagedOnesAreOthers) {
+TEST(TrainParts, DamagedPartsCompareUnequal) {
   const std::vector<TrainPart> parts = {{93, 1.0 / 3.0}, {46, 2.0 / 3.0}};
   EXPECT_TRUE(has_same_parts(Json::object(), parts));
   EXPECT_TRUE(has_same_parts({{kTrainPartsKey, train_parts_json(parts)}}, parts));

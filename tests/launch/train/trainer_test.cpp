@@ -61,7 +61,7 @@ class TrainerSteps : public testing::Test {
     return test::small_run(folder_, "run", kind);
   }
 
-  /// Calls `use` with a trainer that has its initial weights, on each rank.
+  /// Calls `use` on each rank with an initialized trainer.
   template <typename Use>
   void train(RunConfig run, Layout layout, Use&& use) const {
     run.parallel.tensor = layout.tensor;
@@ -73,8 +73,8 @@ class TrainerSteps : public testing::Test {
     });
   }
 
-  /// Takes a step, lets `damage` change a weight, and takes three more before it asks: the second
-  /// step failed and nothing has changed since.
+  /// Runs a step, lets `damage` change a weight, and runs three more steps before it asks for the
+  /// result. Expects that step 2 has failed and that no weight has changed since.
   template <typename Damage>
   void expect_failure(const RunConfig& run, Layout layout, const char* what,
                       Damage&& damage) const {
@@ -103,7 +103,7 @@ class TrainerSteps : public testing::Test {
 
 constexpr Layout kLayouts[] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}};
 
-TEST_F(TrainerSteps, ALossThatIsNotFiniteChangesNothingEvenWhenNobodyAsks) {
+TEST_F(TrainerSteps, NonFiniteLossChangesNoWeights) {
   for (const Layout layout : kLayouts) {
     for (const SmallKind kind : {SmallKind::gpt, SmallKind::bert_pairs}) {
       expect_failure(config(kind), layout, "loss", [](Trainer& trainer) {
@@ -113,10 +113,10 @@ TEST_F(TrainerSteps, ALossThatIsNotFiniteChangesNothingEvenWhenNobodyAsks) {
   }
 }
 
-TEST_F(TrainerSteps, AGradientThatIsNotFiniteChangesNothingEither) {
+TEST_F(TrainerSteps, NonFiniteGradientChangesNoWeights) {
   for (const Layout layout : kLayouts) {
     expect_failure(config(), layout, "gradient norm", [](Trainer& trainer) {
-      // Zeros hide the large numbers from the loss, but not from their own gradient.
+      // The zeros hide the large numbers from the loss, but not from their own gradient.
       set(named(trainer, "blocks.0.attention_norm.weight"), 1e37);
       set(named(trainer, "blocks.0.attention.qkv.weight"), 0.0);
       set(named(trainer, "blocks.0.attention.qkv.bias"), 0.0);
@@ -125,7 +125,7 @@ TEST_F(TrainerSteps, AGradientThatIsNotFiniteChangesNothingEither) {
   }
 }
 
-TEST_F(TrainerSteps, AskingLateIsAskingForTheSame) {
+TEST_F(TrainerSteps, LateResultCoversAllSteps) {
   constexpr int64_t kSteps = 4;
   RunConfig run = config(SmallKind::bert_pairs);
   const int64_t places = run.batch.global * run.model.seq_length;
@@ -165,7 +165,7 @@ TEST_F(TrainerSteps, AskingLateIsAskingForTheSame) {
   }
 }
 
-TEST_F(TrainerSteps, WithoutAStepThereIsNoResult) {
+TEST_F(TrainerSteps, HasNoResultBeforeFirstStep) {
   train(config(), {1, 1}, [](Trainer& trainer) {
     test::expect_error([&] { trainer.result(); }, {"there is no result: no step has run"});
     trainer.step();
@@ -174,7 +174,7 @@ TEST_F(TrainerSteps, WithoutAStepThereIsNoResult) {
   });
 }
 
-TEST_F(TrainerSteps, APeekLeavesTheErrorToTheResult) {
+TEST_F(TrainerSteps, LocalResultDoesNotThrow) {
   train(config(), {2, 1}, [](Trainer& trainer) {
     set(named(trainer, "blocks.1.mlp_norm.weight"), kNaN);
     trainer.step();
@@ -187,7 +187,7 @@ TEST_F(TrainerSteps, APeekLeavesTheErrorToTheResult) {
   });
 }
 
-// The norm and AdamW run over them.
+// The gradient norm and AdamW include them.
 TEST_F(TrainerSteps, GradientsOfPaddingAndGapsAreZero) {
   for (const Layout layout : {Layout{1, 1}, Layout{2, 1}, Layout{4, 1}, Layout{2, 2}}) {
     for (const SmallKind kind :
