@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 class CliBackgroundSave : public SmallRun {
  protected:
   /// The bytes of all files of a run's checkpoints, by name.
-  std::map<std::string, std::string> saved(const std::string& run) const {
+  std::map<std::string, std::string> checkpoint_files(const std::string& run) const {
     std::map<std::string, std::string> files;
     const fs::path folder = path(run) / "checkpoints";
     for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -48,7 +48,7 @@ TEST_F(CliBackgroundSave, MatchesForegroundSaveAndReportsTimes) {
     EXPECT_EQ(in_background.count("checkpoint copy"), 1u) << in_background.output;
     EXPECT_EQ(in_background.count(" in the background)"), 3u) << in_background.output;
     EXPECT_EQ(in_background.count("(training waited "), 4u) << in_background.output;
-    EXPECT_TRUE(saved("background") == saved("foreground"));
+    EXPECT_TRUE(checkpoint_files("background") == checkpoint_files("foreground"));
     for (const char* run : {"background", "foreground"}) {
       std::vector<int64_t> steps;
       for (const Json& line : lines_with(run, "save_seconds")) {

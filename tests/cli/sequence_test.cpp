@@ -9,7 +9,7 @@
 namespace tessera::test {
 namespace {
 
-class CliSequence : public SmallRun {
+class CliSequenceParallel : public SmallRun {
  protected:
   /// Runs `command` on the run's checkpoint.
   Outcome run_on_checkpoint(int ranks, const std::string& command, const Arguments& more) const {
@@ -19,7 +19,7 @@ class CliSequence : public SmallRun {
   }
 };
 
-TEST_F(CliSequence, MatchesSingleRankAndResumesOnAnyLayout) {
+TEST_F(CliSequenceParallel, MatchesSingleRankAndResumesOnAnyLayout) {
   expect_success(run_train(kAlone, "whole"));
   const Arguments sequence = {"parallel.tensor=2", "parallel.sequence=true"};
   const Outcome first =
@@ -32,13 +32,13 @@ TEST_F(CliSequence, MatchesSingleRankAndResumesOnAnyLayout) {
   expect_near(losses("run"), losses("whole"));
 }
 
-TEST_F(CliSequence, IsNotMentionedOnOneTensorRank) {
+TEST_F(CliSequenceParallel, IsNotMentionedOnOneTensorRank) {
   const Outcome outcome = run_train(2, "run", {"parallel.sequence=true", "train.steps=3"});
   expect_success(outcome);
   EXPECT_EQ(outcome.count("sequence   split"), 0u) << outcome.output;
 }
 
-TEST_F(CliSequence, LoadsCheckpointsOnAnyNumberOfRanks) {
+TEST_F(CliSequenceParallel, LoadsCheckpointsOnAnyNumberOfRanks) {
   expect_success(run_train(2, "run",
                            {"parallel.tensor=2", "parallel.sequence=true", "data.eval_fraction=0.2",
                             "eval.interval=20"}));

@@ -51,8 +51,8 @@ TEST(CheckpointBackgroundCrash, RecoversFromKilledSave) {
     const fs::path folder = checkpoints_folder(run.path());
     save_on_threads(run.path(), 1, 2, 1);
     save_on_threads(run.path(), 2, 2, 1, 20);
-    const int status = in_child(
-        [&, rank = rank] { save_in_background(run.path(), 3, 30, 2, rank, killer(point)); });
+    const int status = run_in_child(
+        [&, rank = rank] { save_in_background(run.path(), 3, 30, 2, rank, kill_at(point)); });
     ASSERT_TRUE(WIFSIGNALED(status));
     const auto newest = newest_intact_checkpoint(run.path(), {});
     ASSERT_TRUE(newest.has_value());
@@ -73,7 +73,8 @@ TEST(CheckpointBackgroundCrash, KilledReplacementLeavesOldOrNewCheckpoint) {
     SCOPED_TRACE(point);
     TestFolder run;
     save_on_threads(run.path(), 1, 2, 1, 10);
-    in_child([&, rank = rank] { save_in_background(run.path(), 1, 20, 0, rank, killer(point)); });
+    run_in_child(
+        [&, rank = rank] { save_in_background(run.path(), 1, 20, 0, rank, kill_at(point)); });
     const auto newest = newest_intact_checkpoint(run.path(), {});
     ASSERT_TRUE(newest.has_value());
     expect_piece(*newest, 0, 1, is_published(point) ? 20 : 10);

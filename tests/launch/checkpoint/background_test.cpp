@@ -180,7 +180,7 @@ TEST(CheckpointBackgroundOrder, PrunesOldCheckpointsAndWarnsOnFailure) {
       const RankTensors own = rank_tensors(test_model(), world.rank(), 2);
       SaveRequest request = request_for(run.path(), fails ? 5 : 4, own);
       request.keep = 2;
-      if (fails) request.observer = thrower("during_prune");
+      if (fails) request.observer = throw_at("during_prune");
       BackgroundSave save(world);
       save.begin(request);
       const SavedCheckpoint saved = poll_until_saved(save);
@@ -209,7 +209,7 @@ TEST_P(CheckpointBackgroundFailure, ThrowsSameErrorOnAllRanksAndAllowsNextSave) 
       const RankTensors own = rank_tensors(test_model(), world.rank(), 4);
       BackgroundSave save(world);
       SaveRequest request = request_for(run.path(), 2, own);
-      if (world.rank() == rank) request.observer = thrower(at);
+      if (world.rank() == rank) request.observer = throw_at(at);
       errors[static_cast<size_t>(world.rank())] = error_of([&] {
         save.begin(request);
         polls ? poll_until_saved(save) : save.finish();
@@ -250,7 +250,7 @@ TEST(CheckpointBackgroundError, FailureAfterRenameReportsCompleteCheckpoint) {
         const RankTensors own = rank_tensors(test_model(), world.rank(), 4, 20);
         SaveRequest request = request_for(run.path(), step, own);
         request.keep = 1;
-        if (world.rank() == 0) request.observer = thrower("after_rename");
+        if (world.rank() == 0) request.observer = throw_at("after_rename");
         errors[static_cast<size_t>(world.rank())] = error_of([&] {
           if (!background) save_checkpoint(request, world);
           BackgroundSave save(world);

@@ -27,7 +27,7 @@ TEST(CheckpointCrash, RecoversFromKilledSave) {
     TestFolder run;
     save_alone(run.path(), 1);
     save_alone(run.path(), 2);
-    const int status = in_child([&] { save_alone(run.path(), 3, 0, 2, killer(point)); });
+    const int status = run_in_child([&] { save_alone(run.path(), 3, 0, 2, kill_at(point)); });
     ASSERT_TRUE(WIFSIGNALED(status)) << point;
     const auto newest = newest_intact_checkpoint(run.path(), {});
     ASSERT_TRUE(newest.has_value()) << point;
@@ -45,7 +45,7 @@ TEST(CheckpointCrash, KilledReplacementLeavesOldOrNewCheckpoint) {
   for (const std::string point : kPoints) {
     TestFolder run;
     save_alone(run.path(), 1, 10);
-    in_child([&] { save_alone(run.path(), 1, 20, 0, killer(point)); });
+    run_in_child([&] { save_alone(run.path(), 1, 20, 0, kill_at(point)); });
     const auto newest = newest_intact_checkpoint(run.path(), {});
     ASSERT_TRUE(newest.has_value()) << point;
     const bool is_new = is_published(point);
@@ -70,7 +70,7 @@ TEST(CheckpointCrash, RestoresCheckpointDuringTwoStepReplacement) {
     return hidden;
   };
   const HiddenFolder hidden = prepare();
-  in_child([&] { name_checkpoint(hidden, "ab", killer("during_swap"), false); });
+  run_in_child([&] { name_checkpoint(hidden, "ab", kill_at("during_swap"), false); });
   EXPECT_THAT(names_in(folder),
               ElementsAre(".step_00000001.replaced-ab", ".step_00000001.temporary-ab"));
   const auto found = newest_intact_checkpoint(run.path(), {});
@@ -82,7 +82,7 @@ TEST(CheckpointCrash, RestoresCheckpointDuringTwoStepReplacement) {
 
   fs::remove_all(folder);
   const HiddenFolder again = prepare();
-  EXPECT_THROW(name_checkpoint(again, "ab", thrower("during_swap"), false), Error);
+  EXPECT_THROW(name_checkpoint(again, "ab", throw_at("during_swap"), false), Error);
   expect_piece(folder / step_name(1), 0, 1, 10);
   EXPECT_EQ(name_checkpoint(again, "ab", {}, false), folder / ".step_00000001.replaced-ab");
   EXPECT_THAT(names_in(folder), ElementsAre(".step_00000001.replaced-ab", "step_00000001"));
@@ -93,11 +93,11 @@ TEST(CheckpointCrash, KilledRanksLeaveEarlierCheckpoint) {
   for (const std::string point : {"during_data", "after_data", "before_rename"}) {
     TestFolder run;
     save_on_threads(run.path(), 1, 2, 1);
-    const int status = in_child([&] {
+    const int status = run_in_child([&] {
       run_thread_ranks(4, [&](Communicator& world) {
         const RankTensors own = rank_tensors(test_model(), world.rank(), 2);
         SaveRequest request = request_for(run.path(), 2, own);
-        if (world.rank() == 3 || point == "before_rename") request.observer = killer(point);
+        if (world.rank() == 3 || point == "before_rename") request.observer = kill_at(point);
         save_checkpoint(request, world);
       });
     });
@@ -116,7 +116,7 @@ TEST(CheckpointCrash, FailureOnOneRankThrowsSameErrorOnAllRanks) {
     run_thread_ranks(4, [&](Communicator& world) {
       const RankTensors own = rank_tensors(test_model(), world.rank(), 4);
       SaveRequest request = request_for(run.path(), 2, own);
-      if (world.rank() == failing) request.observer = thrower(point);
+      if (world.rank() == failing) request.observer = throw_at(point);
       errors[static_cast<size_t>(world.rank())] =
           error_of([&] { save_checkpoint(request, world); });
     });

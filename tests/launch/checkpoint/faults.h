@@ -22,7 +22,7 @@ inline bool is_published(const std::string& point) {
 
 /// Runs `body` in a child process. Returns the status of waitpid().
 template <typename Body>
-int in_child(Body&& body) {
+int run_in_child(Body&& body) {
   const pid_t child = fork();
   if (child == 0) {
     try {
@@ -38,14 +38,14 @@ int in_child(Body&& body) {
 }
 
 /// Kills the process at a point.
-inline SaveObserver killer(const std::string& at) {
+inline SaveObserver kill_at(const std::string& at) {
   return [at](const char* point) {
     if (point == at) kill(getpid(), SIGKILL);
   };
 }
 
 /// Throws an Error at a point.
-inline SaveObserver thrower(const std::string& at) {
+inline SaveObserver throw_at(const std::string& at) {
   return [at](const char* point) {
     if (point == at) fail("failed at {}", point);
   };
@@ -56,7 +56,7 @@ template <typename Body>
 std::string text_from_child(Body&& body) {
   int ends[2] = {};
   EXPECT_EQ(pipe(ends), 0);
-  const int status = in_child([&] {
+  const int status = run_in_child([&] {
     const std::string text = body();
     const ssize_t written = write(ends[1], text.data(), text.size());
     require(written == static_cast<ssize_t>(text.size()), "the pipe is too small");

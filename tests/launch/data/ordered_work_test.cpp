@@ -32,7 +32,7 @@ class OrderedWorkThreads : public ::testing::TestWithParam<int> {
             .use = [this](int result) { used_.push_back(result); }};
   }
 
-  std::string failure(Work::Stages stages) {
+  std::string error_of_run(Work::Stages stages) {
     Work work(std::move(stages), 8);
     return error_of([&] { work.run(GetParam()); });
   }
@@ -90,7 +90,7 @@ TEST_P(OrderedWorkThreads, ThrowsFirstErrorInJobOrder) {
       check("use", result / 10);
       use(result);
     };
-    EXPECT_EQ(failure(failing), fmt::format("{} of 20", stage));
+    EXPECT_EQ(error_of_run(failing), fmt::format("{} of 20", stage));
     EXPECT_EQ(used_.size(), 20u);
     EXPECT_LT(taken_, 100);
   }

@@ -92,7 +92,7 @@ class PrefetchedBatchesTest : public testing::Test {
  protected:
   PrefetchedBatchesTest() : prefetched_(batches_, kMicroBatch, kSeqLength) {}
 
-  /// What load_train() returns for the step.
+  /// The micro-batches that load_train() returns for the step.
   std::vector<Values> expected(int64_t first) const {
     std::vector<Values> step;
     BatchBuffers buffers(kMicroBatch, kSeqLength);

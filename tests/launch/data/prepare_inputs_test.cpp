@@ -67,7 +67,7 @@ class PrepareInputs : public ::testing::Test {
             read_file(folder / "set.meta.json")};
   }
 
-  std::string refusal(PrepareOptions options) const {
+  std::string prepare_error(PrepareOptions options) const {
     options.output = folder / "refused";
     const Names before = folder.names();
     const std::string message = error_of([&] { prepare(options); });
@@ -159,37 +159,39 @@ TEST_F(PrepareInputs, AppendsEndOfDocumentOnlyOnRequest) {
                            .append_end = true})[0],
             std::string("a\0b\0\0\1c\0\0\1", 10));
   EXPECT_TRUE(names_all(
-      refusal({.tokenizer = wordpiece, .input = {.inputs = {folder / "a"}}, .append_end = true}),
+      prepare_error(
+          {.tokenizer = wordpiece, .input = {.inputs = {folder / "a"}}, .append_end = true}),
       {"--append-eod", wordpiece, "no end-of-document token"}));
 }
 
 TEST_F(PrepareInputs, RejectsOptionsThatDoNotFitInputs) {
   write_file(folder / "a.txt", "text");
   write_file(folder / "a.jsonl", "{\"text\": \"a\"}");
-  EXPECT_TRUE(names_all(refusal({.input = {.inputs = {folder / "a.txt"}, .field = "text"}}),
+  EXPECT_TRUE(names_all(prepare_error({.input = {.inputs = {folder / "a.txt"}, .field = "text"}}),
                         {"--field is for JSON lines", "--format jsonl"}));
-  EXPECT_TRUE(names_all(refusal({.input = {.inputs = {folder / "a.txt"}, .skip_malformed = true}}),
-                        {"--skip-malformed is for JSON lines"}));
+  EXPECT_TRUE(
+      names_all(prepare_error({.input = {.inputs = {folder / "a.txt"}, .skip_malformed = true}}),
+                {"--skip-malformed is for JSON lines"}));
   EXPECT_TRUE(names_all(
-      refusal({.input = {.inputs = {folder / "a.txt", folder / "a.jsonl"}},
-               .documents = Documents::paragraph}),
+      prepare_error({.input = {.inputs = {folder / "a.txt", folder / "a.jsonl"}},
+                     .documents = Documents::paragraph}),
       {"cannot be paragraphs in " + (folder / "a.jsonl"), "each line of JSON is a document"}));
   // The name says jsonl and the option says text, and vice versa.
   EXPECT_EQ(
       prepare_files({.input = {.inputs = {folder / "a.jsonl"}, .formats = InputFormats::text}})[0]
           .size(),
       26u);
-  EXPECT_TRUE(
-      names_all(refusal({.input = {.inputs = {folder / "a.txt"}, .formats = InputFormats::jsonl}}),
-                {(folder / "a.txt") + ":1: the line is not valid JSON"}));
+  EXPECT_TRUE(names_all(
+      prepare_error({.input = {.inputs = {folder / "a.txt"}, .formats = InputFormats::jsonl}}),
+      {(folder / "a.txt") + ":1: the line is not valid JSON"}));
 }
 
 TEST_F(PrepareInputs, ErrorDoesNotWaitForPipeWriter) {
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   write_file(folder / "a.jsonl", "{}\n");
-  EXPECT_TRUE(names_all(refusal({.input = {.inputs = {folder / "a.jsonl", folder / "pipe"},
-                                           .formats = InputFormats::jsonl},
-                                 .threads = 2}),
+  EXPECT_TRUE(names_all(prepare_error({.input = {.inputs = {folder / "a.jsonl", folder / "pipe"},
+                                                 .formats = InputFormats::jsonl},
+                                       .threads = 2}),
                         {folder / "a.jsonl:1: "}));
 }
 
@@ -202,8 +204,8 @@ TEST_P(PrepareFailures, NamesFirstMalformedLine) {
   write_file(folder / "a.jsonl", good);
   write_file(folder / "b.jsonl", lines);
   PrepareOptions options = {.input = {.inputs = {folder / "*.jsonl"}}, .threads = GetParam()};
-  EXPECT_TRUE(names_all(refusal(options), {folder / "b.jsonl:15000: the line has no field",
-                                           "\"txt\"", "--skip-malformed"}));
+  EXPECT_TRUE(names_all(prepare_error(options), {folder / "b.jsonl:15000: the line has no field",
+                                                 "\"txt\"", "--skip-malformed"}));
   options.input.skip_malformed = true;
   options.output = folder / "set";
   const PrepareReport report = prepare(options);
@@ -215,16 +217,17 @@ TEST_P(PrepareFailures, NamesFirstMalformedLine) {
 TEST_P(PrepareFailures, TruncatedFileLeavesNothing) {
   const std::string bytes = gzipped(some_text());
   write_file(folder / "a.gz", bytes.substr(0, bytes.size() - 100));
-  EXPECT_TRUE(names_all(refusal({.input = {.inputs = {folder / "a.gz"}}, .threads = GetParam()}),
-                        {folder / "a.gz: ends after byte", "incomplete"}));
+  EXPECT_TRUE(
+      names_all(prepare_error({.input = {.inputs = {folder / "a.gz"}}, .threads = GetParam()}),
+                {folder / "a.gz: ends after byte", "incomplete"}));
 }
 
 TEST_P(PrepareFailures, ReportsMalformedLineBeforeLaterTruncation) {
   const std::string bytes = gzipped("{}\n" + json_lines(some_text().substr(0, 100000)));
   write_file(folder / "a.jsonl.gz", bytes.substr(0, bytes.size() - 10));
-  EXPECT_TRUE(
-      names_all(refusal({.input = {.inputs = {folder / "a.jsonl.gz"}}, .threads = GetParam()}),
-                {folder / "a.jsonl.gz:1: the line has no field"}));
+  EXPECT_TRUE(names_all(
+      prepare_error({.input = {.inputs = {folder / "a.jsonl.gz"}}, .threads = GetParam()}),
+      {folder / "a.jsonl.gz:1: the line has no field"}));
 }
 
 TEST_P(PrepareFailures, FullDiskLeavesNothing) {
@@ -235,7 +238,8 @@ TEST_P(PrepareFailures, FullDiskLeavesNothing) {
   rlimit small = old;
   small.rlim_cur = 100000;
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  const std::string message = refusal({.input = {.inputs = {folder / "a"}}, .threads = GetParam()});
+  const std::string message =
+      prepare_error({.input = {.inputs = {folder / "a"}}, .threads = GetParam()});
   ::setrlimit(RLIMIT_FSIZE, &old);
   std::signal(SIGXFSZ, old_handler);
   EXPECT_TRUE(names_all(message, {"refused.bin.tmp: cannot be written"}));
@@ -247,9 +251,9 @@ TEST_P(PrepareFailures, ErrorDoesNotWaitForSilentPipe) {
   std::fstream silent(folder / "pipe");
   silent << "{}\n" + std::string(1 << 15, '\n') << std::flush;
   write_file(folder / "a.jsonl", "{}\n");
-  EXPECT_TRUE(names_all(refusal({.input = {.inputs = {folder / "a.jsonl", folder / "pipe"},
-                                           .formats = InputFormats::jsonl},
-                                 .threads = GetParam()}),
+  EXPECT_TRUE(names_all(prepare_error({.input = {.inputs = {folder / "a.jsonl", folder / "pipe"},
+                                                 .formats = InputFormats::jsonl},
+                                       .threads = GetParam()}),
                         {folder / "a.jsonl:1: "}));
 }
 
@@ -258,9 +262,9 @@ TEST_P(PrepareFailures, RejectsDecompressionBomb) {
   std::string bomb;
   for (int i = 0; i < 70; ++i) bomb += i == 0 ? line : std::string(size_t{1} << 20, 'x');
   write_file(folder / "a.jsonl.gz", gzipped(bomb));
-  EXPECT_TRUE(
-      names_all(refusal({.input = {.inputs = {folder / "a.jsonl.gz"}}, .threads = GetParam()}),
-                {folder / "a.jsonl.gz:1: the line has more than 67108864 bytes"}));
+  EXPECT_TRUE(names_all(
+      prepare_error({.input = {.inputs = {folder / "a.jsonl.gz"}}, .threads = GetParam()}),
+      {folder / "a.jsonl.gz:1: the line has more than 67108864 bytes"}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, PrepareFailures, ::testing::Values(1, 3),

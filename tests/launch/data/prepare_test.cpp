@@ -62,7 +62,7 @@ TEST(Prepare, SplitsFilesParagraphsOrLines) {
   const TestFolder folder;
   write_file(folder / "a", "\n\none\n  two\r\n \t\r\n\nthree\n\n\n");
   write_file(folder / "b", "four\r\n\n\rfive \r\n\n six");
-  const auto prepared = [&](Documents documents, Sentences sentences) {
+  const auto prepare_documents = [&](Documents documents, Sentences sentences) {
     prepare({.input = {.inputs = {folder / "a", folder / "b"}},
              .documents = documents,
              .sentences = sentences,
@@ -71,16 +71,16 @@ TEST(Prepare, SplitsFilesParagraphsOrLines) {
     return text_of(folder / "set");
   };
   using Texts = std::vector<Names>;
-  EXPECT_EQ(prepared(Documents::file, Sentences::none),
+  EXPECT_EQ(prepare_documents(Documents::file, Sentences::none),
             (Texts{{read_file(folder / "a")}, {read_file(folder / "b")}}));
-  EXPECT_EQ(prepared(Documents::file, Sentences::line),
+  EXPECT_EQ(prepare_documents(Documents::file, Sentences::line),
             (Texts{{"one", "  two", "three"}, {"four", "\rfive ", " six"}}));
-  EXPECT_EQ(prepared(Documents::paragraph, Sentences::none),
+  EXPECT_EQ(prepare_documents(Documents::paragraph, Sentences::none),
             (Texts{{"one\n  two"}, {"three"}, {"four"}, {"\rfive "}, {" six"}}));
-  EXPECT_EQ(prepared(Documents::paragraph, Sentences::line),
+  EXPECT_EQ(prepare_documents(Documents::paragraph, Sentences::line),
             (Texts{{"one", "  two"}, {"three"}, {"four"}, {"\rfive "}, {" six"}}));
   for (const Sentences sentences : {Sentences::none, Sentences::line}) {
-    EXPECT_EQ(prepared(Documents::line, sentences),
+    EXPECT_EQ(prepare_documents(Documents::line, sentences),
               (Texts{{"one"}, {"  two"}, {"three"}, {"four"}, {"\rfive "}, {" six"}}));
   }
 }

@@ -55,7 +55,7 @@ std::vector<int32_t> tokens_of(const Dataset& dataset) {
   return tokens;
 }
 
-/// Writes one document of numbers that occur nowhere else.
+/// Writes one document of consecutive tokens.
 void write_numbers(const std::string& prefix, int32_t first, int32_t count) {
   std::vector<int32_t> document(static_cast<size_t>(count));
   std::iota(document.begin(), document.end(), first);

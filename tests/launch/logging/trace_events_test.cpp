@@ -48,7 +48,7 @@ TEST_F(TraceEvents, MeasureHiddenGradientCommunication) {
   timeline.add("all_reduce of gradients", Track::under_way, at(0), at(10));
   timeline.add("all_reduce of gradients", Track::under_way, at(5), at(20));  // overlaps
   timeline.add("reduce_scatter of gradients", Track::under_way, at(30), at(40));
-  timeline.add("all_reduce of backward", Track::under_way, at(20), at(30));  // something else
+  timeline.add("all_reduce of backward", Track::under_way, at(20), at(30));  // not a gradient
   timeline.add("wait for all_reduce of gradients", Track::steps, at(17), at(20));
   timeline.add("wait for all_reduce of backward", Track::steps, at(22), at(30));
   const GradientSumTime time = gradient_sum_time(timeline);

@@ -45,7 +45,7 @@ const std::vector<Text> kTexts = {{0, 0, 7}, {0, 0, 3}, {0, 0, 7}, {0, 1, 7},   
                                   {1, 1},    {1, 2},    {1, 2},    {kIgnoreTarget, 2}};
 
 /// Plausible sums of the losses over all of kTexts.
-OwnedTensor sums_of_texts() {
+OwnedTensor loss_sums() {
   OwnedTensor sums({LossSums::kCount}, DType::f64);
   const LossSums parts{sums.tensor};
   parts.token_loss().data<double>()[0] = 10.0;
@@ -76,7 +76,7 @@ TEST(Evaluation, RatesMatchConfusionMatrix) {
   EvaluationCounts found(kVocabulary, kLabels);
   TargetCounts counts;
   add(kTexts, found, counts);
-  expect_all_texts(found.finish({sums_of_texts().tensor}, counts, *self));
+  expect_all_texts(found.finish({loss_sums().tensor}, counts, *self));
 }
 
 TEST(Evaluation, SumsCountsOverRanks) {
@@ -90,7 +90,7 @@ TEST(Evaluation, SumsCountsOverRanks) {
       }
       add(own, found, counts);
       counts.all_reduce(dp);
-      expect_all_texts(found.finish({sums_of_texts().tensor}, counts, dp));
+      expect_all_texts(found.finish({loss_sums().tensor}, counts, dp));
     });
   }
 }
@@ -117,7 +117,7 @@ TEST(Evaluation, HasNoF1WithoutClassifier) {
   EvaluationCounts found(kVocabulary, 0);
   TargetCounts counts;
   add(kTexts, found, counts);
-  const Evaluation result = found.finish({sums_of_texts().tensor}, counts, *self);
+  const Evaluation result = found.finish({loss_sums().tensor}, counts, *self);
   EXPECT_TRUE(result.f1.empty());
   EXPECT_DOUBLE_EQ(result.document_accuracy, 5.0 / 8);
 }

@@ -38,7 +38,7 @@ class Compressed : public ::testing::TestWithParam<std::string (*)(std::string_v
  protected:
   static std::string compressed(std::string_view bytes) { return GetParam()(bytes); }
   /// The error on reading a file with these bytes.
-  std::string refusal(const std::string& bytes) const {
+  std::string read_error(const std::string& bytes) const {
     write_file(path, bytes);
     return error_of([&] { read_all(path); });
   }
@@ -64,17 +64,17 @@ TEST_P(Compressed, ReadsConcatenatedParts) {
 TEST_P(Compressed, RejectsTruncation) {
   const std::string bytes = compressed(some_text().substr(0, 5000));
   for (const size_t size : {size_t{5}, size_t{20}, bytes.size() / 2, bytes.size() - 1}) {
-    EXPECT_TRUE(names_all(refusal(bytes.substr(0, size)),
+    EXPECT_TRUE(names_all(read_error(bytes.substr(0, size)),
                           {path, fmt::format("ends after byte {} ", size), "incomplete"}));
   }
-  EXPECT_TRUE(names_all(refusal(bytes + bytes.substr(0, 12)), {path, "incomplete"}));
+  EXPECT_TRUE(names_all(read_error(bytes + bytes.substr(0, 12)), {path, "incomplete"}));
 }
 
 TEST_P(Compressed, ReportsDamageWithPosition) {
   std::string bytes = compressed(some_text().substr(0, 5000));
   bytes.back() = static_cast<char>(bytes.back() ^ 1);  // part of a checksum or length
-  EXPECT_TRUE(names_all(refusal(bytes), {path, "is damaged near byte "}));
-  EXPECT_TRUE(names_all(refusal(compressed("text") + "more"), {path, "is damaged near"}));
+  EXPECT_TRUE(names_all(read_error(bytes), {path, "is damaged near byte "}));
+  EXPECT_TRUE(names_all(read_error(compressed("text") + "more"), {path, "is damaged near"}));
 }
 
 // With any one byte changed, a file is read or refused with an error, or the byte does not matter.

@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 using test::expect_error;
 
-/// Creates folders `out` with a file "ours", and allows replacing folders with nothing else.
+/// Stages folders `out` with a file "ours". Only folders without other files may be replaced.
 class StagedFolderTest : public testing::Test {
  protected:
   static std::optional<std::string> keep_reason(const fs::path& folder) {
@@ -23,7 +23,7 @@ class StagedFolderTest : public testing::Test {
     return std::nullopt;
   }
 
-  /// Writes a file into a folder at PATH.
+  /// Writes a file into the folder `out`, which is created if necessary.
   void put(const std::string& name, const std::string& text) const {
     fs::create_directories(path_);
     write_file(path_ / name, text);

@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-TEST(InspectTable, AlignsColumnsToWidestCell) {
+TEST(Table, AlignsColumnsToWidestCell) {
   EXPECT_EQ(table({{"name", "size"}, {"a", "12345"}, {"longer", "1"}}, {1}),
             "  name     size\n"
             "  a       12345\n"
@@ -17,7 +17,7 @@ TEST(InspectTable, AlignsColumnsToWidestCell) {
   EXPECT_EQ(table({{"a", "b"}, {"1", ""}}), "  a  b\n  1\n");
 }
 
-TEST(InspectTable, SortsNamesInNaturalOrder) {
+TEST(Table, SortsNamesInNaturalOrder) {
   std::vector<std::string> names = {"blocks.10.a", "blocks.2.b", "blocks.2", "blocks.1.z", "a", ""};
   std::sort(names.begin(), names.end(), in_natural_order);
   EXPECT_EQ(names, (std::vector<std::string>{"", "a", "blocks.1.z", "blocks.2", "blocks.2.b",

@@ -93,7 +93,7 @@ TEST(Bpe, MatchesTextbook) {
   }
 }
 
-// Merges may not reach a word even if the whole word is a token.
+// Merges may fail to produce a word even if it is a token.
 TEST(Bpe, NeverUsesTokensUnreachableByMerges) {
   const BpeTokenizer tokenizer = small_bpe_tokenizer({"b c", "a b", "ab c"});
   EXPECT_EQ(pieces(tokenizer, "abc"), (Texts{"a", "bc"}));

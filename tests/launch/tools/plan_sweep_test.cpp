@@ -41,7 +41,7 @@ TEST(LayoutSweep, ListsFittingLayoutsFastestFirst) {
   for (const SweptLayout& swept : sweep.fitting) {
     EXPECT_LE(swept.memory + kUnplannedBytes, 4 * kGiB);
     EXPECT_EQ(swept.layout.tensor * swept.data, 8);
-    // The same as a plan of that layout alone, on GPUs.
+    // A plan of this layout by itself, on GPUs, is the same.
     const RunPlan plan = plan_run(swept.layout.of(on_gpus), 8);
     EXPECT_EQ(swept.memory, plan.memory.total());
     EXPECT_EQ(swept.time.total(), predict_time(plan, AssumedMachine()).total());
