@@ -22,18 +22,18 @@ enum class Positions : uint8_t { learned, rotary };
 /// The heads of a BERT: those of pre-training, or one that classifies a text.
 enum class Head : uint8_t { pretraining, classification };
 
-/// The hyperparameters of a model, named as in Hugging Face and Megatron-LM. The defaults are GPT-2
-/// 124M.
+/// The hyperparameters of a model, named as in Hugging Face and Megatron-LM. The defaults are a
+/// small GPT without a vocabulary.
 struct ModelConfig {
   ModelKind kind = ModelKind::gpt;
-  int64_t num_layers = 12;
-  int64_t hidden_size = 768;
-  int64_t num_heads = 12;
+  int64_t num_layers = 4;
+  int64_t hidden_size = 128;
+  int64_t num_heads = 4;
   int64_t mlp_size = 0;  ///< 0: 4 × hidden_size; see resolved_mlp_size()
-  int64_t seq_length = 1024;
-  int64_t vocab_size = 50257;
-  double dropout = 0.1;            ///< after the embeddings and before each residual sum
-  double attention_dropout = 0.1;  ///< on the attention weights
+  int64_t seq_length = 128;
+  int64_t vocab_size = 0;          ///< the tokenizer's, unless given
+  double dropout = 0.0;            ///< after the embeddings and before each residual sum
+  double attention_dropout = 0.0;  ///< on the attention weights
   bool bias = true;                ///< on linear layers and norms
   double layer_norm_eps = 1e-5;
   double init_stddev = 0.02;

@@ -19,7 +19,7 @@ struct VerifyReport {
   bool whole() const { return problems.empty(); }
 };
 
-/// "step_00000100: whole, 24 tensors in 4 files, 12.3 MB", or "step_00000100: damaged" and the
+/// "step_00000100: intact, 24 tensors in 4 files, 12.3 MB", or "step_00000100: damaged" and the
 /// first problems in full.
 std::string to_string(const VerifyReport& report);
 

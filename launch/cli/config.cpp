@@ -12,6 +12,7 @@
 #include "launch/config/load_config.h"
 #include "launch/config/validate.h"
 #include "launch/config/write_config.h"
+#include "launch/train/derive_config.h"
 
 namespace tessera {
 namespace {
@@ -30,8 +31,13 @@ void print_config(const ConfigOptions& options) {
   }
   require(!options.config.empty(), "config: give a YAML file, or --markdown");
   const RunConfig config = load_config(options.config, options.overrides);
-  if (options.ranks > 0) validate(config, options.ranks);
-  fmt::print("{}", to_yaml(config));
+  if (options.ranks == 0) {
+    fmt::print("{}", to_yaml(config));
+    return;
+  }
+  const DerivedConfig derived = derive_config(config, options.ranks, DeriveFor::planning);
+  validate(derived.config, options.ranks);
+  fmt::print("{}", to_yaml(derived.config, derived.origins));
 }
 
 }  // namespace
@@ -44,7 +50,10 @@ void add_config_command(CLI::App& app) {
   command->add_option("--set", options->overrides, "Override a key, as for train")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  command->add_option("--ranks", options->ranks, "Also check it for this number of ranks")
+  command
+      ->add_option("--ranks", options->ranks,
+                   "Also derive its automatic keys from the data and check it for this number of "
+                   "ranks")
       ->check(whole_number_from(1));
   command->add_flag("--markdown", options->markdown, "Print a Markdown reference of all keys");
   command->callback([command, options] {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +18,8 @@
 #include "launch/support/text/byte_size.h"
 #include "launch/support/text/number_text.h"
 #include "launch/tools/plan/layout_sweep.h"
+#include "launch/train/derive_config.h"
+#include "launch/train/memory/micro_batch.h"
 
 namespace tessera {
 namespace {
@@ -110,9 +113,21 @@ bool print_sweep(const RunConfig& config, const PlanOptions& options) {
   return !found.fitting.empty();
 }
 
+/// As train chooses if memory suffices.
+int64_t planned_micro_batch(const RunConfig& config, int64_t ranks) {
+  const int64_t data_ranks = std::max<int64_t>(1, ranks / config.parallel.tensor);
+  const bool on_gpu = config.run.device == DeviceChoice::cuda;
+  const Device device = on_gpu ? Device{DeviceType::cuda, 0} : kCpu;
+  return choose_micro_batch(config, data_ranks, device, [](int64_t) { return true; }).size;
+}
+
 bool print(const PlanOptions& options) {
   RunConfig config = load_config(options.config, options.overrides);
   if (options.tensor) config.parallel.tensor = *options.tensor;
+  config = derive_config(config, options.ranks, DeriveFor::planning).config;
+  if (config.automatic.erase("batch.micro") > 0) {
+    config.batch.micro = planned_micro_batch(config, options.ranks);
+  }
   const bool found = options.sweep ? print_sweep(config, options) : print_plan(config, options);
   std::fflush(stdout);
   return found;

@@ -50,7 +50,8 @@ void print_line(int64_t count, std::string_view what) {
 void print(const PrepareOptions& options, const PrepareReport& report) {
   const double seconds = std::max(report.seconds, 1e-9);
   fmt::print(
-      "wrote {0}.bin, .idx and .meta.json: {1} documents, {2} sequences, {3} tokens ({4}) from {5} "
+      "wrote {0}.bin, .idx, .meta.json and .tokenizer.json: {1} documents, {2} sequences, {3} "
+      "tokens ({4}) from {5} "
       "bytes, {6:.1f} MB/s\n",
       options.output, report.documents, report.sequences, report.tokens,
       to_string(report.token_type), report.bytes, megabytes(report.bytes) / seconds);
@@ -95,7 +96,7 @@ void add_prepare_command(CLI::App& app) {
   add_document_options(*command, *options);
   command
       ->add_option("--output", options->output,
-                   "Write the dataset to PREFIX.bin, PREFIX.idx and PREFIX.meta.json")
+                   "Write the dataset to PREFIX.bin, .idx, .meta.json and .tokenizer.json")
       ->required()
       ->type_name("PREFIX");
   command->add_flag("--overwrite", options->overwrite, "Replace a dataset of the same name");

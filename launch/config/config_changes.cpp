@@ -8,19 +8,22 @@ namespace {
 
 struct KeyCollector {
   std::string_view section;
+  const RunConfig& config;
   std::vector<NamedValue>& keys;
 
   template <typename Rule>
   void operator()(Key key, const typename Rule::Value& value, const Rule& rule, std::string_view) {
-    keys.push_back({fmt::format("{}.{}", section, key.name), rule.write(value)});
+    const std::string name = fmt::format("{}.{}", section, key.name);
+    keys.push_back({name, config.automatic.contains(name) ? "auto" : rule.write(value)});
   }
 };
 
 struct SectionCollector {
+  const RunConfig& config;
   std::vector<NamedValue> keys = {};
 
   void operator()(std::string_view name, const auto& section, std::string_view) {
-    KeyCollector collector{name, keys};
+    KeyCollector collector{name, config, keys};
     describe(section, collector);
   }
 };
@@ -28,7 +31,7 @@ struct SectionCollector {
 }  // namespace
 
 std::vector<NamedValue> config_values(const RunConfig& config) {
-  SectionCollector collector;
+  SectionCollector collector{config};
   describe(config, collector);
   return collector.keys;
 }

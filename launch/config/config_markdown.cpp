@@ -10,9 +10,18 @@ constexpr const char* kIntroduction = R"(# Configuration
 
 <!-- Written by `tessera config --markdown > docs/configuration.md` from launch/config/schema.h. -->
 
-One YAML file configures a run:
+One YAML file configures a run. The least configuration names the data and the number of steps:
 
-    mpirun -np 2 build/cpu/tessera train configs/gpt_shakespeare.yaml
+    data: {{train: data/text}}
+    train: {{steps: 1000}}
+
+    mpirun -np 2 build/cpu/tessera train small.yaml
+
+Every other key has a default. Where the default is `auto`, the value is derived: the vocabulary from the tokenizer, the
+tokenizer from the dataset, labels from the training file, a model to fine-tune from `checkpoint.from`, the micro-batch from
+the memory and the number of ranks. The start-up summary lists these values and where they come from, and so does
+`tessera config small.yaml --ranks 2`. A resumed run keeps the values of its start, even if the data or the host has changed;
+it chooses `batch.micro` again only if the old one does not divide a data rank's share.
 
 `--set` overrides any key and may be repeated. The value is YAML; the last value of a key wins:
 
@@ -23,8 +32,8 @@ checksum of each dataset). If they differ, no rank starts, and the error names t
 
     error: the ranks do not belong together: optimizer.lr is 6.0e-4 on ranks 0-2, but 0.1 on rank 3. Start all ranks with the same configuration and the same --set
 
-A run writes its complete configuration (file, overrides and defaults) to `config.yaml` in `run.dir`. That file alone repeats
-the run. Paths are relative to the directory in which the command runs. A resumed run lists the keys that have changed:
+A run writes its complete configuration (file, overrides, defaults and derived values) to `config.yaml` in `run.dir`. That
+file alone repeats the run. Paths are relative to the directory in which the command runs. A resumed run lists the keys that have changed:
 `train.steps: 1000 -> 2000`.
 
 ## Errors
@@ -50,7 +59,7 @@ values that would work.
 
 std::string key_row(const KeyInfo& key) {
   const std::string default_value =
-      key.required ? "**required**" : fmt::format("`{}`", key.default_value);
+      key.required ? "**required**" : fmt::format("`{}`", key.derived ? "auto" : key.default_value);
   return fmt::format("| `{}` | {} | {} | {} |\n", key.name, key.allowed, default_value,
                      key.meaning);
 }

@@ -55,6 +55,11 @@ class KeyReader {
     const KeyedMap::Entry* entry = map_.take(key.name);
     if (entry == nullptr) return;
     const std::string name = section_ + "." + std::string(key.name);
+    if (key.derived && entry->value->is_word("auto")) {
+      given_.erase(name);
+      value = {};
+      return;
+    }
     given_.insert(name);
     try {
       value = rule.read(*entry->value);

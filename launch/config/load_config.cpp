@@ -15,6 +15,8 @@ namespace {
 /// Reads sources one after the other into the same configuration.
 class Loader {
  public:
+  explicit Loader(RunConfig config = {}) : config_(std::move(config)) {}
+
   void read_file(const SourceText& source) {
     const ConfigValue root = read_yaml(source);
     require(root.kind != ConfigValue::Kind::null,
@@ -57,8 +59,22 @@ class Loader {
     }
   }
 
+  /// The configuration of sources that give it all of its values.
   RunConfig finish() {
     issues_.throw_if_any();
+    for (const SectionInfo& section : config_sections()) {
+      const bool from_checkpoint = section.name == "model" && config_.checkpoint.from;
+      for (const KeyInfo& key : section.keys) {
+        if (key.derived || from_checkpoint) config_.automatic.insert(section.name + "." + key.name);
+      }
+    }
+    return finish_changes();
+  }
+
+  /// The configuration with the values of the sources.
+  RunConfig finish_changes() {
+    issues_.throw_if_any();
+    for (const std::string& name : given_) config_.automatic.erase(name);
     return std::move(config_);
   }
 
@@ -90,7 +106,11 @@ RunConfig load(const SourceText& file, std::span<const std::string> overrides) {
   loader.read_file(file);
   for (const std::string& text : overrides) loader.read_override(text);
   loader.require_keys(file);
-  return loader.finish();
+  RunConfig config = loader.finish();
+  if (config.automatic.erase("run.dir") > 0) {
+    config.run.dir = "runs/" + std::filesystem::path(file.name).stem().string();
+  }
+  return config;
 }
 
 }  // namespace
@@ -108,6 +128,12 @@ RunConfig load_overrides(std::span<const std::string> overrides) {
   Loader loader;
   for (const std::string& text : overrides) loader.read_override(text);
   return loader.finish();
+}
+
+void apply_overrides(RunConfig& config, std::span<const std::string> overrides) {
+  Loader loader(std::move(config));
+  for (const std::string& text : overrides) loader.read_override(text);
+  config = loader.finish_changes();
 }
 
 }  // namespace tessera

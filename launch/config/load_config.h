@@ -16,6 +16,9 @@ namespace tessera {
 /// keys and the overrides at once, one line each, as in "x.yaml:12:3: unknown key
 /// 'model.num_layer'; did you mean 'model.num_layers'? ...". validate() checks keys against each
 /// other and against the number of ranks.
+///
+/// Derived keys without a value are listed in RunConfig::automatic; so are, with checkpoint.from,
+/// all keys of the model without a value. run.dir is derived from the file's name.
 RunConfig load_config(const std::filesystem::path& path,
                       std::span<const std::string> overrides = {});
 
@@ -26,5 +29,8 @@ RunConfig parse_config(std::string_view name, std::string_view yaml,
 /// The defaults with the overrides: a configuration without a file, whose required keys may be
 /// missing.
 RunConfig load_overrides(std::span<const std::string> overrides);
+
+/// Sets keys of `config`, which are then no longer automatic. Throws like load_config.
+void apply_overrides(RunConfig& config, std::span<const std::string> overrides);
 
 }  // namespace tessera

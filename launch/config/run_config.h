@@ -2,7 +2,9 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "core/dtype.h"
@@ -39,7 +41,7 @@ struct DataSection {
   std::optional<DataBlend> eval;  ///< dataset prefixes
   double eval_fraction = 0.0;     ///< of each part of `train`, near its end; in [0, 1)
   double test_fraction = 0.0;     ///< of each part of `train`, at its end; in [0, 1)
-  std::string tokenizer = "byte";
+  std::string tokenizer;          ///< a specification; empty: the dataset's or the checkpoint's
   Packing packing = Packing::concatenate;  ///< gpt: what makes a row
   bool separate_documents = false;         ///< gpt: attention and positions end with a document
   bool loss_across_documents = true;       ///< gpt: a document's last token predicts the next one's
@@ -61,8 +63,8 @@ struct ParallelSection {
 
 /// In sequences.
 struct BatchSection {
-  int64_t global = 0;  ///< one step of all ranks
-  int64_t micro = 0;   ///< one forward pass of one data rank
+  int64_t global = 16;  ///< one step of all ranks
+  int64_t micro = 0;    ///< one forward pass of one data rank
 
   bool operator==(const BatchSection&) const = default;
 };
@@ -76,7 +78,7 @@ struct TrainSection {
 };
 
 struct OptimizerSection {
-  double lr = 6e-4;
+  double lr = 1e-3;
   double min_lr = 0.0;
   LrSchedule schedule = LrSchedule::cosine;
   int64_t warmup_steps = 0;
@@ -114,8 +116,7 @@ struct LogSection {
   bool operator==(const LogSection&) const = default;
 };
 
-/// One run. A default-constructed RunConfig lacks the required keys; load_config() returns complete
-/// ones.
+/// One run. A default-constructed RunConfig lacks the required keys.
 struct RunConfig {
   RunSection run;
   ModelConfig model;
@@ -128,6 +129,9 @@ struct RunConfig {
   EvalSection eval;
   CheckpointSection checkpoint;
   LogSection log;
+  /// Full names of the keys that are to be derived from the data, from a checkpoint or from the
+  /// machine (launch/train/derive_config.h). Their members have no meaning until then.
+  std::set<std::string, std::less<>> automatic;
 
   bool operator==(const RunConfig&) const = default;
 };

@@ -11,16 +11,19 @@ namespace tessera {
 
 // Defines every key of a configuration once: its name, member, rule and reason. Parsing, --set,
 // range checks, the resolved config.yaml and docs/configuration.md are all generated from it. A
-// default is the member's own, in run_config.h and models/model_config.h.
+// default is the member's own, in run_config.h and models/model_config.h, or `auto`: derived from
+// other keys, the data, a checkpoint or the machine (launch/train/derive_config.h).
 //
 // describe(section, field) calls `field(key, member, rule, meaning)` for each key in order;
 // describe(config, section) calls `section(name, member, meaning)` for each section. The first
 // argument may be const.
 
-/// A key's name, and whether a file must provide it.
+/// A key's name, whether a file must provide it, and whether it is derived without a value or with
+/// the value `auto`.
 struct Key {
   std::string_view name;
   bool required = false;
+  bool derived = false;
 
   constexpr Key(const char* key) : name(key) {}  // NOLINT: a name alone is an optional key
 };
@@ -28,6 +31,12 @@ struct Key {
 constexpr Key required(const char* name) {
   Key key(name);
   key.required = true;
+  return key;
+}
+
+constexpr Key derived(const char* name) {
+  Key key(name);
+  key.derived = true;
   return key;
 }
 
@@ -41,8 +50,9 @@ inline constexpr int64_t kMaxWidth = 1'000'000;
 
 template <MaybeConst<RunSection> Section>
 void describe(Section& run, auto& field) {
-  field(required("dir"), run.dir, Text{},
-        "The folder the run writes to: `config.yaml`, `metrics.jsonl` and `checkpoints/`.");
+  field(derived("dir"), run.dir, Text{},
+        "The folder the run writes to: `config.yaml`, `metrics.jsonl` and `checkpoints/`. `auto` "
+        "is `runs/NAME` for a configuration NAME.yaml.");
   field("seed", run.seed, IntegerIn{0, INT64_MAX},
         "The seed of initial weights, dropout and the sample order. The same seed gives the same "
         "random numbers on any number of ranks.");
@@ -80,9 +90,9 @@ void describe(Section& model, auto& field) {
         "`hidden_size`.");
   field("seq_length", model.seq_length, IntegerIn{1, 10'000'000},
         "Maximum number of tokens in a sequence. Also the number of learned positions.");
-  field("vocab_size", model.vocab_size, IntegerIn{1, INT32_MAX},
-        "Rows of the token embedding. Any size works: if `parallel.tensor` does not divide it, it "
-        "is padded in memory only. The `byte` tokenizer needs 257.");
+  field(derived("vocab_size"), model.vocab_size, IntegerIn{1, INT32_MAX},
+        "Rows of the token embedding. `auto` is the tokenizer's number of tokens. Any size works: "
+        "if `parallel.tensor` does not divide it, it is padded in memory only.");
   field("dropout", model.dropout, NumberIn{0.0, 1.0, true},
         "Dropout probability after the embeddings and before each residual sum.");
   field("attention_dropout", model.attention_dropout, NumberIn{0.0, 1.0, true},
@@ -114,12 +124,14 @@ void describe(Section& model, auto& field) {
   field("next_sentence", model.next_sentence, TrueOrFalse{},
         "Whether BERT also predicts if the second part of a pair follows the first. Samples are "
         "then sentence pairs, half of them random. Needs `token_types: 2` or more.");
-  field("head", model.head,
+  field(derived("head"), model.head,
         OneOf<Head>{{{"pretraining", Head::pretraining}, {"classification", Head::classification}}},
         "The output head: `pretraining` has the head or heads of the architecture's pre-training; "
-        "`classification`, for `bert`, predicts the class of a text.");
-  field("num_labels", model.num_labels, IntegerIn{0, 1'000'000},
-        "Number of classes with `head: classification`, at least 2.");
+        "`classification`, for `bert`, predicts the class of a text. `auto` is `classification` if "
+        "`data.train` is a file of labeled texts and the architecture supports it.");
+  field(derived("num_labels"), model.num_labels, IntegerIn{0, 1'000'000},
+        "Number of classes with `head: classification`, at least 2. `auto` counts the labels in "
+        "`data.labels` or in the training file.");
 }
 
 template <MaybeConst<DataSection> Section>
@@ -139,8 +151,9 @@ void describe(Section& data, auto& field) {
         "Fraction at the end of each `train` dataset, after `eval_fraction`, that the run never "
         "uses: reserve it for a final test. Megatron-LM's `--split 969,30,1` is `eval_fraction: "
         "0.03` and `test_fraction: 0.001`.");
-  field("tokenizer", data.tokenizer, TokenizerName{},
-        "The tokenizer that was passed to `tessera prepare`. `byte` has a token for each of the "
+  field(derived("tokenizer"), data.tokenizer, TokenizerName{},
+        "The tokenizer of the data. `auto` is the one that `tessera prepare` kept beside the "
+        "dataset; for labeled texts, that of `checkpoint.from`. `byte` has a token for each of the "
         "256 bytes and a separator; `wordpiece:` is uncased BERT's, with its vocabulary file, "
         "`wordpiece-cased:` cased BERT's; `bpe:` is GPT-2's byte-level BPE, a folder with "
         "vocab.json and merges.txt; `huggingface:` is a tokenizer.json of either kind; "
@@ -163,9 +176,10 @@ void describe(Section& data, auto& field) {
         "For `bert`: whether a sample shorter than `model.seq_length` gets a row to itself (`pad`) "
         "or shares it with others that it does not attend to (`pack`). Padding is never computed; "
         "packing makes rows equally long. Does not apply to pairs or classification.");
-  field("labels", data.labels, OrNull<Text>{},
+  field(derived("labels"), data.labels, OrNull<Text>{},
         "With `head: classification`: the label names in order, separated by commas, as in "
-        "`negative,positive`. With null, the data contains label numbers.");
+        "`negative,positive`. With null, the data contains label numbers. `auto` uses the labels "
+        "in the training file, sorted.");
   field("truncate", data.truncate, TrueOrFalse{},
         "With `head: classification`: whether to truncate texts of more than `model.seq_length` "
         "tokens. If false, they are errors.");
@@ -214,13 +228,13 @@ void describe(Section& parallel, auto& field) {
 
 template <MaybeConst<BatchSection> Section>
 void describe(Section& batch, auto& field) {
-  field(required("global"), batch.global, IntegerIn{1, kMaxSequences},
+  field("global", batch.global, IntegerIn{1, kMaxSequences},
         "Global batch size: sequences per step over all ranks; a multiple of `micro` × data ranks. "
         "The result of a step does not depend on how the batch is divided.");
-  field(required("micro"), batch.micro, IntegerIn{1, kMaxSequences},
-        "Micro-batch size: sequences that a data rank computes at once. Larger is faster as long "
-        "as it fits in memory. A data rank computes its share in several micro-batches and "
-        "accumulates gradients.");
+  field(derived("micro"), batch.micro, IntegerIn{1, kMaxSequences},
+        "Micro-batch size: sequences that a data rank computes at once. A data rank computes its "
+        "share in several micro-batches and accumulates gradients. `auto` is the largest power of "
+        "two that divides this share, fits in memory, and is not larger than helps speed.");
 }
 
 template <MaybeConst<TrainSection> Section>
@@ -319,8 +333,9 @@ template <MaybeConst<RunConfig> Config>
 void describe(Config& config, auto& section) {
   section("run", config.run, "The run as a whole.");
   section("model", config.model,
-          "The model, with the names that Hugging Face and Megatron-LM use. The defaults are GPT-2 "
-          "124M.");
+          "The model, with the names that Hugging Face and Megatron-LM use. The defaults are a "
+          "small GPT that learns in minutes on a CPU. With `checkpoint.from`, keys that are not "
+          "given come from that checkpoint, except dropout and `init_stddev`.");
   section("data", config.data, "The datasets and the tokenizer.");
   section("mlm", config.mlm,
           "Masked language modeling, for `model.kind: bert`. The choice of tokens differs in every "

@@ -14,7 +14,8 @@ struct KeyLister {
   template <typename Rule>
   void operator()(Key key, const typename Rule::Value& value, const Rule& rule,
                   std::string_view meaning) {
-    keys.push_back({std::string(key.name), key.required, rule.allowed(), rule.write(value),
+    keys.push_back({std::string(key.name), key.required, key.derived,
+                    rule.allowed() + (key.derived ? ", or auto" : ""), rule.write(value),
                     std::string(meaning)});
   }
 };

@@ -10,8 +10,9 @@ namespace tessera {
 struct KeyInfo {
   std::string name;
   bool required = false;
+  bool derived = false;
   std::string allowed;
-  std::string default_value;  ///< YAML; meaningless for a required key
+  std::string default_value;  ///< YAML; meaningless for a required or derived key
   std::string meaning;
 };
 

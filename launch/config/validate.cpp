@@ -16,17 +16,21 @@ namespace {
 /// Checks ranges, because a configuration built in code has not been through a reader.
 struct RangeCheck {
   std::string_view section;
+  const RunConfig& config;
 
   template <typename Rule>
   void operator()(Key key, const typename Rule::Value& value, const Rule& rule, std::string_view) {
+    if (config.automatic.contains(fmt::format("{}.{}", section, key.name))) return;
     require(rule.accepts(value), "{}.{} is {}, but must be {}", section, key.name,
             rule.write(value), rule.allowed());
   }
 };
 
 struct SectionRangeCheck {
+  const RunConfig& config;
+
   void operator()(std::string_view name, const auto& section, std::string_view) {
-    RangeCheck check{name};
+    RangeCheck check{name, config};
     describe(section, check);
   }
 };
@@ -65,8 +69,17 @@ void check_tensor_parallel(const RunConfig& config, int world_size, LayoutRules&
 void check_batch(const RunConfig& config, int world_size, LayoutRules& rules) {
   if (world_size % config.parallel.tensor != 0) return;  // the number of data ranks is undefined
   const int64_t global = config.batch.global;
-  const int64_t micro = config.batch.micro;
   const int64_t data_ranks = world_size / config.parallel.tensor;
+  if (config.automatic.contains("batch.micro")) {
+    rules.require(
+        global % data_ranks == 0, "batch.global", global,
+        "batch.global is {}, but there are {} data ranks ({} ranks / parallel.tensor = {}): every "
+        "data rank computes the same number of sequences, so choose a multiple of {} ({})",
+        global, data_ranks, world_size, config.parallel.tensor, data_ranks,
+        nearest_multiples(global, data_ranks));
+    return;
+  }
+  const int64_t micro = config.batch.micro;
   if (global % (micro * data_ranks) == 0) return;
   const std::string smaller_micro =
       global % data_ranks == 0
@@ -88,7 +101,7 @@ void check_data(const RunConfig& config) {
   const DataSection& data = config.data;
   require(data.tokenizer != "byte" || config.model.vocab_size >= kByteTokens,
           "model.vocab_size is {}, but data.tokenizer is byte, which has {} tokens: choose {} or "
-          "more",
+          "more, or leave the key out",
           config.model.vocab_size, kByteTokens, kByteTokens);
   require(!data.eval || data.eval_fraction == 0.0,
           "data.eval is {} and data.eval_fraction is {}: data.train has held-out data only without "
@@ -158,7 +171,7 @@ std::vector<BrokenRule> broken_layout_rules(const RunConfig& config, int world_s
 
 void validate(const RunConfig& config, int world_size) {
   require(world_size >= 1, "a run has at least 1 rank, but was given {}", world_size);
-  SectionRangeCheck check;
+  SectionRangeCheck check{config};
   describe(config, check);
   check_kind(config);
   const std::vector<BrokenRule> broken = broken_layout_rules(config, world_size);

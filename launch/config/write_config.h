@@ -1,14 +1,20 @@
 #pragma once
 
+#include <functional>
+#include <map>
 #include <string>
 
 #include "launch/config/run_config.h"
 
 namespace tessera {
 
+/// Where the values of derived keys come from, by full name: {"model.vocab_size", "the tokenizer"}.
+using KeyOrigins = std::map<std::string, std::string, std::less<>>;
+
 /// The whole configuration, every key in the order of schema.h, as YAML that parse_config() reads
-/// back as an equal one: doubles have as many digits as that needs.
-std::string to_yaml(const RunConfig& config);
+/// back as an equal one: doubles have as many digits as that needs. Keys with an origin end in it,
+/// as a comment.
+std::string to_yaml(const RunConfig& config, const KeyOrigins& origins = {});
 
 /// The keys of section model alone, indented.
 std::string to_yaml(const ModelConfig& model);

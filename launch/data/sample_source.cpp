@@ -17,8 +17,9 @@
 namespace tessera {
 namespace {
 
-/// Names the run's tokenizer in messages. A checkpoint's tokenizer has no specification.
+/// Names the run's tokenizer in messages. One of a dataset or a checkpoint has no specification.
 std::string name_of_tokenizer(const RunConfig& config) {
+  if (config.automatic.contains("data.tokenizer")) return "the tokenizer of the run";
   if (config.data.tokenizer.empty()) return "the checkpoint's tokenizer";
   return fmt::format("data.tokenizer, {},", config.data.tokenizer);
 }

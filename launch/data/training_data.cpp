@@ -13,6 +13,12 @@
 namespace tessera {
 namespace {
 
+/// For messages. A tokenizer that was not named comes from a dataset or a checkpoint.
+std::string tokenizer_name(const RunConfig& config, const Tokenizer& tokenizer) {
+  return config.data.tokenizer.empty() ? fmt::format("auto ({})", tokenizer.kind())
+                                       : config.data.tokenizer;
+}
+
 std::shared_ptr<const Tokenizer> open_tokenizer(const RunConfig& config) {
   try {
     return make_tokenizer(config.data.tokenizer);
@@ -24,11 +30,25 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const RunConfig& config) {
 
 /// Every token needs a row of the embedding.
 void check_vocabulary(const RunConfig& config, const Tokenizer& tokenizer) {
-  require(
-      tokenizer.vocab_size() <= config.model.vocab_size,
-      "model.vocab_size is {}, but data.tokenizer is {}, which has {} tokens: choose {} or more",
-      config.model.vocab_size, config.data.tokenizer, tokenizer.vocab_size(),
-      tokenizer.vocab_size());
+  require(tokenizer.vocab_size() <= config.model.vocab_size,
+          "model.vocab_size is {}, but data.tokenizer is {}, which has {} tokens: choose {} or "
+          "more, or "
+          "leave the key out",
+          config.model.vocab_size, tokenizer_name(config, tokenizer), tokenizer.vocab_size(),
+          tokenizer.vocab_size());
+}
+
+/// Notes a vocabulary with more unused rows than rounding up explains, and what they cost.
+void add_vocabulary_note(const RunConfig& config, const Tokenizer& tokenizer,
+                         std::vector<std::string>& notes) {
+  constexpr int64_t kRoundUp = 128;  // the usual multiple for tensor cores
+  const int64_t unused = config.model.vocab_size - tokenizer.vocab_size();
+  if (unused < kRoundUp) return;
+  notes.push_back(fmt::format(
+      "model.vocab_size is {}, but the tokenizer has {} tokens: the other {} rows of {} parameters "
+      "take memory and time, and are never used; leave the key out for a model of the tokenizer's "
+      "size",
+      config.model.vocab_size, tokenizer.vocab_size(), unused, config.model.hidden_size));
 }
 
 bool has_part(const DataSection& data, DataPart part) {
@@ -151,9 +171,10 @@ void add_warnings(const RunConfig& config, std::vector<std::string>& notes) {
 
 }  // namespace
 
-TrainingData open_training_data(const RunConfig& config) {
+TrainingData open_training_data(const RunConfig& config,
+                                std::shared_ptr<const Tokenizer> tokenizer) {
   TrainingData data;
-  data.tokenizer = open_tokenizer(config);
+  data.tokenizer = tokenizer ? std::move(tokenizer) : open_tokenizer(config);
   DataOpener opener(config, data.tokenizer, DataFor::training);
   data.train = opener.open(DataPart::train);
   if (has_part(config.data, DataPart::eval)) data.eval = opener.open(DataPart::eval);
@@ -162,6 +183,7 @@ TrainingData open_training_data(const RunConfig& config) {
   data.identity = opener.identity();
   data.identity.push_back({"the tokenizer", to_string(identity_of(*data.tokenizer))});
   data.notes = opener.take_notes();
+  add_vocabulary_note(config, *data.tokenizer, data.notes);
   add_warnings(config, data.notes);
   return data;
 }

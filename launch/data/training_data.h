@@ -27,9 +27,11 @@ struct TrainingData {
 };
 
 /// Opens the datasets of a config as samples for its model's objective, and blends them. Also opens
-/// held-out test data, to check it, and closes it again. Throws if datasets are missing, damaged or
+/// held-out test data, to check it, and closes it again. `tokenizer` is that of data.tokenizer:
+/// auto; null opens the one that data.tokenizer names. Throws if datasets are missing, damaged or
 /// too short, if the tokenizer lacks what the model needs, or if another tokenizer made a dataset.
-TrainingData open_training_data(const RunConfig& config);
+TrainingData open_training_data(const RunConfig& config,
+                                std::shared_ptr<const Tokenizer> tokenizer = nullptr);
 
 /// A part of the data of a config.
 struct OpenedPart {

@@ -17,7 +17,9 @@
 #include "launch/logging/console.h"
 #include "launch/metrics/peak_flops.h"
 #include "launch/metrics/product_speed.h"
+#include "launch/train/derive_config.h"
 #include "launch/train/memory/host_memory_check.h"
+#include "launch/train/memory/micro_batch.h"
 #include "launch/train/run_lock.h"
 #include "launch/train/start.h"
 #include "launch/train/start_summary.h"
@@ -31,12 +33,6 @@
 
 namespace tessera {
 namespace {
-
-RunConfig load_and_validate(const TrainOptions& options, int world_size) {
-  RunConfig config = load_config(options.config, options.overrides);
-  validate(config, world_size);
-  return config;
-}
 
 /// Describes the attention implementation of the run's steps on a GPU.
 std::string attention_of(const RunConfig& config) {
@@ -100,6 +96,19 @@ void set_tf32(const RunConfig& config, const OpenedDevices& devices) {
   }
 }
 
+/// "model.vocab_size is 4000 (the tokenizer's)", a line for each derived key.
+std::vector<std::string> derived_lines(const RunConfig& config, const KeyOrigins& origins) {
+  std::vector<std::string> lines;
+  for (const NamedValue& key : config_values(config)) {
+    const auto origin = origins.find(key.name);
+    if (origin == origins.end()) continue;
+    const bool is_named = !config.automatic.contains(key.name);  // otherwise the origin says it
+    lines.push_back(is_named ? fmt::format("{} is {} ({})", key.name, key.value, origin->second)
+                             : fmt::format("{} is {}", key.name, origin->second));
+  }
+  return lines;
+}
+
 /// The step after which the run ends.
 int64_t last_step(const RunConfig& config, const TrainOptions& options) {
   return std::min(config.train.steps, options.stop_at.value_or(config.train.steps));
@@ -119,13 +128,17 @@ std::optional<std::string> why_nothing_to_do(const RunConfig& config, const Trai
 }  // namespace
 
 void run_training(const TrainOptions& options, Communicator& world) {
-  RunConfig config;
+  RunConfig given;
   TrainingData data;
   std::optional<RunLock> lock;
-  all_or_none(world, [&] { config = load_and_validate(options, world.size()); });
-  require_same_on_ranks(world, config_values(config),
+  all_or_none(world, [&] { given = load_config(options.config, options.overrides); });
+  require_same_on_ranks(world, config_values(given),
                         "Start all ranks with the same configuration and the same --set");
-  all_or_none(world, [&] { data = open_training_data(config); });
+  auto [config, origins, tokenizer] = derive_config(given, world, warn_of_skipped);
+  all_or_none(world, [&] {
+    validate(config, world.size());
+    data = open_training_data(config, tokenizer);
+  });
   require_same_on_ranks(world, data.identity,
                         "Give all hosts the same files: copy them again, or use a shared folder");
   all_or_none(world, [&] {
@@ -145,6 +158,12 @@ void run_training(const TrainOptions& options, Communicator& world) {
   });
   std::optional<size_t> available;  // before any rank allocates
   all_or_none(world, [&] { available = find_available_memory(); });
+  if (config.automatic.erase("batch.micro") > 0) {
+    const MicroBatch chosen =
+        choose_micro_batch(config, groups, devices.device, devices.free_bytes, available);
+    config.batch.micro = chosen.size;
+    origins["batch.micro"] = chosen.reason;
+  }
   std::unique_ptr<Trainer> trainer;
   all_or_none(world, [&] {
     trainer = std::make_unique<Trainer>(config, groups, data, devices.device, devices.free_bytes);
@@ -159,6 +178,7 @@ void run_training(const TrainOptions& options, Communicator& world) {
   if (!devices.note.empty()) console.line(devices.note);
   if (!peak.note.empty()) console.line(peak.note);
   if (devices.device.is_cuda()) console.line("attention  " + attention_of(config));
+  for (const std::string& line : derived_lines(config, origins)) console.line(line);
   for (const std::string& note : data.notes) console.line(note);
   if (const auto reason = cuda_graph_unsupported_reason(config, devices.device, groups);
       reason && devices.device.is_cuda()) {
@@ -170,7 +190,8 @@ void run_training(const TrainOptions& options, Communicator& world) {
     console.line(*reason);
     return;
   }
-  TrainingLoop(config, last_step(config, options), groups.world, *trainer, console, peak.flops)
+  TrainingLoop(config, origins, last_step(config, options), groups.world, *trainer, console,
+               peak.flops)
       .run();
 }
 

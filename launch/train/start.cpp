@@ -15,7 +15,6 @@
 #include "launch/checkpoint/model_state.h"
 #include "launch/checkpoint/same_model.h"
 #include "launch/config/values/source_text.h"
-#include "launch/config/write_config.h"
 #include "launch/support/files/file_descriptor.h"
 #include "launch/support/files/staged_file.h"
 #include "parallel/communicators/exchange.h"
@@ -94,10 +93,10 @@ void report_other_tokenizer(const RunConfig& config, const Trainer& trainer,
   const Tokenizer* now = trainer.tokenizer();
   if (now == nullptr || !checkpoint.has_attachment(kTokenizerAttachment)) return;
   if (checkpoint.attachment(kTokenizerAttachment) == tokenizer_attachment(*now)) return;
-  report(
-      fmt::format("data.tokenizer is {}, which is not the tokenizer that is kept in {}: tokens may "
-                  "mean other words from here on",
-                  config.data.tokenizer, checkpoint.path().string()));
+  report(fmt::format(
+      "data.tokenizer is {}, which is not the tokenizer that is kept in {}: tokens may "
+      "mean other words from here on",
+      config.data.tokenizer.empty() ? "auto" : config.data.tokenizer, checkpoint.path().string()));
 }
 
 void check_resume_never(const RunConfig& config) {
@@ -137,9 +136,9 @@ void make_run_folder(const RunConfig& config) {
           system_message(errno));
 }
 
-void write_run_config(const RunConfig& config) {
+void write_run_config(const RunConfig& config, const KeyOrigins& origins) {
   StagedFile file((fs::path(config.run.dir) / "config.yaml").string());
-  file.write(to_yaml(config));
+  file.write(to_yaml(config, origins));
   file.close();
   file.publish();
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "launch/config/run_config.h"
+#include "launch/config/write_config.h"
 #include "launch/train/trainer.h"
 
 namespace tessera {
@@ -12,7 +13,7 @@ namespace tessera {
 void make_run_folder(const RunConfig& config);
 
 /// Writes RUN/config.yaml. On rank 0 only, after all checks of the run have passed.
-void write_run_config(const RunConfig& config);
+void write_run_config(const RunConfig& config, const KeyOrigins& origins = {});
 
 /// Sets the trainer's weights as checkpoint.resume and checkpoint.from say: from the newest intact
 /// checkpoint of the run, otherwise from `from`, otherwise initial ones. Returns a sentence about

@@ -21,8 +21,9 @@ bool is_due(int64_t interval, int64_t step) { return interval > 0 && step % inte
 
 }  // namespace
 
-TrainingLoop::TrainingLoop(const RunConfig& config, int64_t last_step, Communicator& world,
-                           Trainer& trainer, Console& console, std::optional<double> peak_flops)
+TrainingLoop::TrainingLoop(const RunConfig& config, const KeyOrigins& origins, int64_t last_step,
+                           Communicator& world, Trainer& trainer, Console& console,
+                           std::optional<double> peak_flops)
     : config_(config),
       world_(world),
       trainer_(trainer),
@@ -33,7 +34,7 @@ TrainingLoop::TrainingLoop(const RunConfig& config, int64_t last_step, Communica
   all_or_none(world, [&] {
     if (world.rank() != 0) return;
     if (trainer.steps_done() > 0) report_changed_keys();
-    write_run_config(config);
+    write_run_config(config, origins);
     metrics_ = std::make_unique<MetricsLog>(config.run.dir, trainer.steps_done());
   });
 }

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "launch/config/run_config.h"
+#include "launch/config/write_config.h"
 #include "launch/logging/console.h"
 #include "launch/logging/metrics_log.h"
 #include "launch/logging/step_timeline.h"
@@ -17,11 +18,12 @@ namespace tessera {
 /// them logging, checkpoints and evaluations when they are due.
 class TrainingLoop {
  public:
-  /// Writes RUN/config.yaml and opens RUN/metrics.jsonl on rank 0, and reports which keys changed
-  /// since the run's last start. `peak_flops` is the peak of all ranks together, in FLOP/s, if
-  /// known. The references must outlive this. Collective.
-  TrainingLoop(const RunConfig& config, int64_t last_step, Communicator& world, Trainer& trainer,
-               Console& console, std::optional<double> peak_flops);
+  /// Writes RUN/config.yaml, with the `origins` of derived keys, and opens RUN/metrics.jsonl on
+  /// rank 0, and reports which keys changed since the run's last start. `peak_flops` is the peak of
+  /// all ranks together, in FLOP/s, if known. The references must outlive this. Collective.
+  TrainingLoop(const RunConfig& config, const KeyOrigins& origins, int64_t last_step,
+               Communicator& world, Trainer& trainer, Console& console,
+               std::optional<double> peak_flops);
 
   /// Runs the steps. Before rethrowing an error that all ranks share, it lets a background save
   /// finish.

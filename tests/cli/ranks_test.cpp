@@ -42,7 +42,7 @@ TEST_F(CliRanks, RejectsDifferentDataUnderSamePath) {
   // Each rank has the dataset in its own folder, under the same relative path.
   for (const char* host : {"a", "b"}) {
     std::filesystem::create_directories(path(host));
-    for (const char* end : {".bin", ".idx", ".meta.json"}) {
+    for (const char* end : {".bin", ".idx", ".meta.json", ".tokenizer.json"}) {
       if (!std::filesystem::exists(dataset() + end)) continue;
       std::filesystem::copy_file(dataset() + end, path(host) / (std::string("data") + end));
     }

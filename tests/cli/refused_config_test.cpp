@@ -60,10 +60,11 @@ INSTANTIATE_TEST_SUITE_P(
                   3,
                   {},
                   {"batch.global is 8, but batch.micro × data ranks = 2 × 3 = 6", "(6 or 12)"}},
-        BadConfig{"VocabularyTooSmall",
-                  0,
-                  {"model.vocab_size=256"},
-                  {"model.vocab_size is 256, but data.tokenizer is byte, which has 257 tokens"}},
+        BadConfig{
+            "VocabularyTooSmall",
+            0,
+            {"model.vocab_size=256"},
+            {"model.vocab_size is 256, but data.tokenizer is auto (byte), which has 257 tokens"}},
         BadConfig{"NoEvaluationData", 0, {"eval.interval=5"}, {"there is no evaluation data"}},
         BadConfig{
             "InvalidStopStep", 0, {"--stop-at=-3"}, {"--stop-at: '-3' is not a whole number"}}),

@@ -76,12 +76,18 @@ TEST_F(CliBadData, RejectsDifferentTokenizer) {
   metadata.tokens = tokens.num_tokens();
   write_text(metadata_path(dataset()), metadata_text(metadata));
   expect_data_refused(
+      {dataset() + ".tokenizer.json is byte with 257 tokens", "it belongs to another dataset"});
+  fs::remove(dataset() + ".tokenizer.json");
+  expect_data_refused({".tokenizer.json does not exist", "set data.tokenizer"});
+  const std::vector<std::string> bytes = {"data.tokenizer=byte"};
+  expect_data_refused(
       {metadata_path(dataset()) +
            " says that its tokens were made by wordpiece "
            "with 200 tokens (xxh3-64:0123456789abcdef), but data.tokenizer, byte, is byte",
-       "set data.tokenizer to the one that made them, or prepare the text again"});
+       "set data.tokenizer to the one that made them, or prepare the text again"},
+      bytes);
   write_text(metadata_path(dataset()), "{");
-  expect_data_refused({metadata_path(dataset())});
+  expect_data_refused({metadata_path(dataset())}, bytes);
 }
 
 TEST_F(CliBadData, RejectsTokensOutsideVocabulary) {

@@ -207,6 +207,15 @@ RunConfig small_run(const TestFolder& folder, const std::string& run, SmallKind 
   return config;
 }
 
+ModelConfig gpt2_model() {
+  ModelConfig model;
+  model.num_layers = model.num_heads = 12;
+  model.hidden_size = 768;
+  model.seq_length = 1024;
+  model.vocab_size = 50257;
+  return model;
+}
+
 void write_documents(const std::string& prefix,
                      const std::vector<std::vector<int32_t>>& documents) {
   IndexedDatasetWriter writer(prefix, {TokenType::u16, /*overwrite=*/true});

@@ -45,6 +45,9 @@ void write_small_data(const TestFolder& folder, int64_t tokens = 4000);
 RunConfig small_run(const TestFolder& folder, const std::string& run,
                     SmallKind kind = SmallKind::gpt);
 
+/// GPT-2 124M.
+ModelConfig gpt2_model();
+
 /// Writes a dataset of these documents, with one sentence each.
 void write_documents(const std::string& prefix, const std::vector<std::vector<int32_t>>& documents);
 

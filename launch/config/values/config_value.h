@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launch/config/values/source_text.h"
@@ -19,6 +20,11 @@ struct ConfigValue {
   std::vector<ConfigValue> keys;   ///< of a map: scalars in the text's order, duplicates included
   std::vector<ConfigValue> items;  ///< of a list; in a map, the value of each key
   TextPosition position;           ///< in a YAML file
+
+  /// Whether this is `word`, without quotes.
+  bool is_word(std::string_view word) const {
+    return kind == Kind::scalar && !quoted && text == word;
+  }
 };
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <set>
 #include <span>
 
 #include "core/error.h"
@@ -52,16 +53,120 @@ std::string allowed(const Labels& labels) {
                             : "for numbers, set data.labels to null");
 }
 
-int32_t label_of_name(std::string_view name, const Labels& labels, const std::string& where) {
-  const auto found = std::ranges::find(labels.names, name);
-  if (found == labels.names.end()) fail_label(quote(name), labels, where);
-  return static_cast<int32_t>(found - labels.names.begin());
+/// Converts the label of a line, as it stands in the file, to a class.
+class LabelReader {
+ public:
+  virtual ~LabelReader() = default;
+  virtual int32_t of_json(const Json& value, const std::string& where) = 0;
+  virtual int32_t of_column(std::string_view text, const std::string& where) = 0;
+};
+
+/// An integer that is the whole text.
+std::optional<int64_t> integer_of(std::string_view text) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
 }
 
-int32_t label_of_number(int64_t number, const Labels& labels, const std::string& where) {
-  if (number < 0 || number >= labels.count) fail_label(fmt::to_string(number), labels, where);
-  return static_cast<int32_t>(number);
+std::optional<int64_t> integer_of(const Json& value) {
+  if (!value.is_number_integer()) return std::nullopt;
+  if (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX) return std::nullopt;
+  return value.get<int64_t>();
 }
+
+/// A JSON value for a message.
+std::string shown(const Json& value) {
+  constexpr size_t kShown = 200;
+  return value.dump(-1, ' ', /*ensure_ascii=*/true).substr(0, kShown);
+}
+
+/// Accepts the labels of a configuration.
+class KnownLabels final : public LabelReader {
+ public:
+  explicit KnownLabels(const Labels& labels) : labels_(labels) { check_labels(labels); }
+
+  int32_t of_json(const Json& value, const std::string& where) override {
+    if (!labels_.names.empty() && value.is_string()) {
+      return of_name(value.get_ref<const std::string&>(), where);
+    }
+    const std::optional<int64_t> number = integer_of(value);
+    if (!labels_.names.empty() || !number) fail_label(shown(value), labels_, where);
+    return of_number(*number, where);
+  }
+
+  int32_t of_column(std::string_view text, const std::string& where) override {
+    if (!labels_.names.empty()) return of_name(text, where);
+    const std::optional<int64_t> number = integer_of(text);
+    if (!number) fail_label(quote(text), labels_, where);
+    return of_number(*number, where);
+  }
+
+ private:
+  int32_t of_name(std::string_view name, const std::string& where) const {
+    const auto found = std::ranges::find(labels_.names, name);
+    if (found == labels_.names.end()) fail_label(quote(name), labels_, where);
+    return static_cast<int32_t>(found - labels_.names.begin());
+  }
+
+  int32_t of_number(int64_t number, const std::string& where) const {
+    if (number < 0 || number >= labels_.count) {
+      fail_label(fmt::to_string(number), labels_, where);
+    }
+    return static_cast<int32_t>(number);
+  }
+
+  const Labels& labels_;
+};
+
+/// Collects the labels of files.
+class FoundLabels final : public LabelReader {
+ public:
+  int32_t of_json(const Json& value, const std::string& where) override {
+    const std::optional<int64_t> number = integer_of(value);
+    require(value.is_string() || (number && *number >= 0),
+            "{}: the label is {}, but must be a name or an integer from 0", where, shown(value));
+    json_numbers_ = json_numbers_ || number;
+    json_names_ = json_names_ || value.is_string();
+    require(!json_numbers_ || !json_names_,
+            "{}: the label is {}, but earlier lines have {}: use one of the two", where,
+            shown(value), number ? "names" : "numbers");
+    if (number) {
+      numbers_.insert(*number);
+    } else {
+      names_.insert(value.get<std::string>());
+    }
+    return 0;
+  }
+
+  int32_t of_column(std::string_view text, const std::string& /*where*/) override {
+    names_.emplace(text);
+    return 0;
+  }
+
+  Labels labels(std::optional<int64_t> count) const {
+    if (json_numbers_) return {count.value_or(*numbers_.rbegin() + 1)};
+    const auto found = static_cast<int64_t>(names_.size());
+    if (!json_names_ && is_numbered(count.has_value())) return {count.value_or(found)};
+    return {found, {names_.begin(), names_.end()}};
+  }
+
+ private:
+  /// Whether the names are integers: any, or exactly 0, 1, 2, …
+  bool is_numbered(bool any) const {
+    if (any) {
+      return std::ranges::all_of(
+          names_, [](std::string_view name) { return integer_of(name).has_value(); });
+    }
+    int64_t expected = 0;
+    while (names_.contains(fmt::to_string(expected))) ++expected;
+    return expected == static_cast<int64_t>(names_.size());
+  }
+
+  bool json_numbers_ = false, json_names_ = false;
+  std::set<int64_t> numbers_;
+  std::set<std::string, std::less<>> names_;
+};
 
 /// Reads the lines of a file without their line ends and counts them from 1.
 class LineReader {
@@ -101,19 +206,7 @@ std::string_view json_text(const Json& object, const char* key, const std::strin
   return value.get_ref<const std::string&>();
 }
 
-int32_t json_label(const Json& value, const Labels& labels, const std::string& where) {
-  if (!labels.names.empty() && value.is_string()) {
-    return label_of_name(value.get_ref<const std::string&>(), labels, where);
-  }
-  if (labels.names.empty() && value.is_number_integer()) {
-    const bool huge = value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX;
-    if (!huge) return label_of_number(value.get<int64_t>(), labels, where);
-  }
-  constexpr size_t kShown = 200;
-  fail_label(value.dump(-1, ' ', /*ensure_ascii=*/true).substr(0, kShown), labels, where);
-}
-
-void read_jsonl(LineReader& lines, const Labels& labels,
+void read_jsonl(LineReader& lines, LabelReader& labels,
                 const std::function<void(const LabelledLine&)>& visit) {
   bool pairs = false;
   while (lines.next()) {
@@ -137,7 +230,7 @@ void read_jsonl(LineReader& lines, const Labels& labels,
         "{}: there is {} \"text_pair\", unlike in line 1: either all lines must have it or none",
         where, has_pair ? "a" : "no");
     LabelledLine line{lines.number(), json_text(object, "text", where), std::nullopt,
-                      json_label(object.at("label"), labels, where)};
+                      labels.of_json(object.at("label"), where)};
     if (pairs) line.text_pair = json_text(object, "text_pair", where);
     visit(line);
   }
@@ -159,6 +252,14 @@ struct Columns {
   std::optional<size_t> text, text_pair, label;
 };
 
+/// The line that names `columns` columns, in the order most files have.
+std::string header_advice(size_t columns) {
+  return fmt::format(
+      "name the columns text and label, and text_pair for pairs; if the file has no line of names, "
+      "add \"{}\" at the top, where \\t is a tab, in the order of its columns",
+      columns == 3 ? "text\\ttext_pair\\tlabel" : "text\\tlabel");
+}
+
 Columns read_header(const LineReader& lines) {
   const std::vector<std::string_view> names = split_at_tabs(lines.line());
   Columns columns;
@@ -168,30 +269,17 @@ Columns read_header(const LineReader& lines) {
                                     : names[i] == "text_pair" ? &columns.text_pair
                                     : names[i] == "label"     ? &columns.label
                                                               : nullptr;
-    require(column != nullptr,
-            "{}: the first line must name the columns, {} separated by tabs (text_pair may be "
-            "missing), but column {} is {}",
-            lines.where(), kKnown, i + 1, quote(names[i]));
+    require(column != nullptr, "{}: column {} is {}, but the first line must name the columns: {}",
+            lines.where(), i + 1, quote(names[i]), header_advice(names.size()));
     require(!*column, "{}: the column {} appears twice", lines.where(), names[i]);
     *column = i;
   }
-  require(columns.text && columns.label,
-          "{}: there is no column {}: the first line must name the columns, {} separated by tabs "
-          "(text_pair may be missing)",
-          lines.where(), columns.text ? "label" : "text", kKnown);
+  require(columns.text && columns.label, "{}: there is no column {}: {}", lines.where(),
+          columns.text ? "label" : "text", header_advice(names.size()));
   return columns;
 }
 
-int32_t tsv_label(std::string_view field, const Labels& labels, const std::string& where) {
-  if (!labels.names.empty()) return label_of_name(field, labels, where);
-  int64_t number = -1;
-  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), number);
-  const bool whole = error == std::errc() && end == field.data() + field.size();
-  if (!whole) fail_label(quote(field), labels, where);
-  return label_of_number(number, labels, where);
-}
-
-void read_tsv(LineReader& lines, const Labels& labels,
+void read_tsv(LineReader& lines, LabelReader& labels,
               const std::function<void(const LabelledLine&)>& visit) {
   if (!lines.next()) return;
   const Columns columns = read_header(lines);
@@ -202,27 +290,48 @@ void read_tsv(LineReader& lines, const Labels& labels,
             "{}: there are {} columns, but line 1 names {}: text must have no tabs", where,
             fields.size(), columns.count);
     LabelledLine line{lines.number(), fields[*columns.text], std::nullopt,
-                      tsv_label(fields[*columns.label], labels, where)};
+                      labels.of_column(fields[*columns.label], where)};
     if (columns.text_pair) line.text_pair = fields[*columns.text_pair];
     visit(line);
   }
 }
 
-}  // namespace
-
-void for_each_labelled_line(const std::string& path, const Labels& labels,
-                            const std::function<void(const LabelledLine&)>& visit) {
-  check_labels(labels);
-  const bool jsonl = path.ends_with(".jsonl");
-  require(jsonl || path.ends_with(".tsv"),
+void read_file(const std::string& path, LabelReader& labels,
+               const std::function<void(const LabelledLine&)>& visit) {
+  require(is_labelled_file(path),
           "{}: a file of labelled texts must have a name that ends in .jsonl or .tsv", path);
   const MappedFile file(path);
   LineReader lines(file);
-  if (jsonl) {
+  if (path.ends_with(".jsonl")) {
     read_jsonl(lines, labels, visit);
   } else {
     read_tsv(lines, labels, visit);
   }
+}
+
+}  // namespace
+
+bool is_labelled_file(std::string_view path) {
+  return path.ends_with(".jsonl") || path.ends_with(".tsv");
+}
+
+void for_each_labelled_line(const std::string& path, const Labels& labels,
+                            const std::function<void(const LabelledLine&)>& visit) {
+  KnownLabels known(labels);
+  read_file(path, known, visit);
+}
+
+Labels find_labels(std::span<const std::string> paths, std::optional<int64_t> count) {
+  FoundLabels found;
+  bool has_lines = false;
+  for (const std::string& path : paths) {
+    read_file(path, found, [&](const LabelledLine&) { has_lines = true; });
+  }
+  require(has_lines, "{}: there is no text", fmt::join(paths, ", "));
+  Labels labels = found.labels(count);
+  require(labels.count >= 2, "{}: all texts have the same label, but classification needs two",
+          fmt::join(paths, ", "));
+  return labels;
 }
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,5 +39,14 @@ struct LabelledLine {
 /// `labels` has fewer than two labels, or names that are duplicated or not `count` many.
 void for_each_labelled_line(const std::string& path, const Labels& labels,
                             const std::function<void(const LabelledLine&)>& visit);
+
+/// Whether the extension is that of a file of labelled texts.
+bool is_labelled_file(std::string_view path);
+
+/// The labels in files of labelled texts: names, sorted by their bytes, or numbers. Integers in a
+/// .tsv file are numbers if they are exactly 0, 1, 2, …, or if the `count` of classes is given;
+/// stars from 1 to 5 are names. Throws as for_each_labelled_line does, and if there are fewer than
+/// two.
+Labels find_labels(std::span<const std::string> paths, std::optional<int64_t> count = {});
 
 }  // namespace tessera

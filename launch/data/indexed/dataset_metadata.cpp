@@ -24,6 +24,14 @@ void check_count(const std::string& path, const char* what, int64_t said, int64_
 
 std::string metadata_path(std::string_view prefix) { return std::string(prefix) + ".meta.json"; }
 
+std::string tokenizer_path(std::string_view prefix) {
+  return std::string(prefix) + ".tokenizer.json";
+}
+
+std::array<std::string, 4> dataset_files(const std::string& prefix) {
+  return {prefix + ".bin", prefix + ".idx", metadata_path(prefix), tokenizer_path(prefix)};
+}
+
 std::string metadata_text(const DatasetMetadata& metadata) {
   const Json json = {{"tessera_version", metadata.tessera_version},
                      {"tokenizer", to_json(metadata.tokenizer)},
@@ -65,6 +73,29 @@ std::optional<DatasetMetadata> read_metadata(const IndexedDataset& dataset) {
   check_count(path, "sequences", metadata.sequences, dataset.num_sequences(), dataset.prefix());
   check_count(path, "tokens", metadata.tokens, dataset.num_tokens(), dataset.prefix());
   return metadata;
+}
+
+std::unique_ptr<Tokenizer> tokenizer_of_dataset(const std::string& prefix) {
+  const std::string path = tokenizer_path(prefix);
+  if (!std::filesystem::exists(path)) {
+    const IndexedDataset dataset(prefix);  // throws if that is what is missing
+    fail(
+        "{} does not exist, in which `tessera prepare` keeps a dataset's tokenizer: set "
+        "data.tokenizer to the tokenizer that made the tokens, or prepare the text again",
+        path);
+  }
+  auto tokenizer = tokenizer_from_json(parse_json(MappedFile(path).text(), path), path);
+  const std::string metadata = metadata_path(prefix);
+  if (std::filesystem::exists(metadata)) {
+    const TokenizerIdentity made = parse_metadata(MappedFile(metadata).text(), metadata).tokenizer;
+    const TokenizerIdentity kept = identity_of(*tokenizer);
+    require(
+        made == kept,
+        "{} is {}, but {} says that {} made the tokens: it belongs to another dataset; copy the "
+        "right file, or prepare the text again",
+        path, to_string(kept), metadata, to_string(made));
+  }
+  return tokenizer;
 }
 
 }  // namespace tessera

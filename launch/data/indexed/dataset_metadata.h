@@ -1,11 +1,14 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "launch/data/indexed/indexed_dataset.h"
+#include "launch/tokenizers/tokenizer.h"
 #include "launch/tokenizers/tokenizer_identity.h"
 
 namespace tessera {
@@ -29,6 +32,13 @@ struct DatasetMetadata {
 /// PREFIX.meta.json
 std::string metadata_path(std::string_view prefix);
 
+/// PREFIX.tokenizer.json, in which `tessera prepare` keeps the tokenizer (Tokenizer::to_json()), so
+/// that a dataset can be copied or moved and still be read as text.
+std::string tokenizer_path(std::string_view prefix);
+
+/// The paths of all files of a dataset. Only .bin and .idx always exist.
+std::array<std::string, 4> dataset_files(const std::string& prefix);
+
 /// Returns the contents of that file.
 std::string metadata_text(const DatasetMetadata& metadata);
 
@@ -39,5 +49,9 @@ DatasetMetadata parse_metadata(std::string_view text, const std::string& source)
 /// Returns the metadata of a dataset, or nothing if it has none. Throws if the file is damaged, or
 /// if its counts differ from the dataset's index, which means that it belongs to another dataset.
 std::optional<DatasetMetadata> read_metadata(const IndexedDataset& dataset);
+
+/// Returns the tokenizer that `tessera prepare` kept beside a dataset. Throws if there is none, or
+/// if the metadata names another one.
+std::unique_ptr<Tokenizer> tokenizer_of_dataset(const std::string& prefix);
 
 }  // namespace tessera

@@ -17,7 +17,7 @@ const std::string& checked_prefix(const std::string& prefix,
                                   const IndexedDatasetWriter::Options& options) {
   require(fs::path(prefix).has_filename(),
           "\"{}\" cannot be the name of a dataset: it does not end in a file name", prefix);
-  for (const std::string& path : {prefix + ".bin", prefix + ".idx", metadata_path(prefix)}) {
+  for (const std::string& path : dataset_files(prefix)) {
     std::error_code ignored;
     const fs::file_status status = fs::status(path, ignored);
     require(options.overwrite || !fs::exists(status),
@@ -45,7 +45,8 @@ IndexedDatasetWriter::IndexedDatasetWriter(const std::string& prefix, const Opti
       prefix_(checked_prefix(prefix, options)),
       bin_(prefix + ".bin"),
       index_(prefix + ".idx"),
-      metadata_(metadata_path(prefix)) {
+      metadata_(metadata_path(prefix)),
+      tokenizer_(tokenizer_path(prefix)) {
   require(0 < options.max_sequence_length &&
               options.max_sequence_length <= std::numeric_limits<int32_t>::max(),
           "max_sequence_length is {}, but must be 1 to {}", options.max_sequence_length,
@@ -91,7 +92,7 @@ void IndexedDatasetWriter::end_document() {
   document_indices_.push_back(static_cast<int64_t>(sequence_lengths_.size()));
 }
 
-void IndexedDatasetWriter::finish(std::string_view metadata) {
+void IndexedDatasetWriter::finish(std::string_view metadata, std::string_view tokenizer) {
   require(current_length_ == 0 && document_indices_.back() == num_sequences(),
           "{}: the last document was not ended before the dataset was finished", bin_.path());
   bin_.close();
@@ -100,6 +101,9 @@ void IndexedDatasetWriter::finish(std::string_view metadata) {
   metadata_.write(metadata);
   metadata_.close();
   has_metadata_ = !metadata.empty();
+  tokenizer_.write(tokenizer);
+  tokenizer_.close();
+  has_tokenizer_ = !tokenizer.empty();
   publish();
 }
 
@@ -107,18 +111,21 @@ void IndexedDatasetWriter::finish(std::string_view metadata) {
 // renamed last, with each step on disk before the next. After a crash at any point, either the old
 // dataset is complete, or there is none, which readers report, or the new one is complete. The next
 // writer that may overwrite replaces leftovers. An index never stands beside another dataset's
-// tokens or metadata. The locks of all three files keep other writers out.
+// tokens, metadata or tokenizer. The locks of all files keep other writers out.
 void IndexedDatasetWriter::publish() {
   checked_prefix(prefix_, options_);  // a dataset may have appeared since the start
   index_.remove_older();
   metadata_.remove_older();
+  tokenizer_.remove_older();
   try {
     bin_.publish();
     if (has_metadata_) metadata_.publish();
+    if (has_tokenizer_) tokenizer_.publish();
     index_.publish();
   } catch (...) {
     bin_.withdraw();
     metadata_.withdraw();
+    tokenizer_.withdraw();
     throw;
   }
 }

@@ -14,9 +14,9 @@
 namespace tessera {
 
 /// Writes a dataset in Megatron-LM's format (indexed_format.h), token by token. Keeps only the
-/// index in memory, a few bytes per document. finish() makes PREFIX.bin, PREFIX.idx and, if there
-/// is metadata, PREFIX.meta.json (dataset_metadata.h) appear together, complete and on disk;
-/// otherwise the writer leaves nothing behind.
+/// index in memory, a few bytes per document. finish() makes PREFIX.bin, PREFIX.idx and, if given,
+/// PREFIX.meta.json and PREFIX.tokenizer.json (dataset_metadata.h) appear together, complete and on
+/// disk; otherwise the writer leaves nothing behind.
 class IndexedDatasetWriter {
  public:
   struct Options {
@@ -41,10 +41,10 @@ class IndexedDatasetWriter {
   /// Ends the current document, and its current sequence if that has tokens.
   void end_document();
 
-  /// Writes the index and the metadata file, which is omitted if `metadata` is empty, and renames
-  /// all files. Throws if tokens follow the last end_document(), or if a dataset that may not be
-  /// overwritten has appeared.
-  void finish(std::string_view metadata = {});
+  /// Writes the index, and the contents of the metadata and the tokenizer file, which are omitted
+  /// if empty, and renames all files. Throws if tokens follow the last end_document(), or if a
+  /// dataset that may not be overwritten has appeared.
+  void finish(std::string_view metadata = {}, std::string_view tokenizer = {});
 
   int64_t num_sequences() const { return static_cast<int64_t>(sequence_lengths_.size()); }
   int64_t num_documents() const { return static_cast<int64_t>(document_indices_.size()) - 1; }
@@ -61,7 +61,9 @@ class IndexedDatasetWriter {
   StagedFile bin_;
   StagedFile index_;
   StagedFile metadata_;
+  StagedFile tokenizer_;
   bool has_metadata_ = false;
+  bool has_tokenizer_ = false;
   std::vector<std::byte> scratch_;  ///< tokens as stored in the file
   std::vector<int32_t> sequence_lengths_;
   std::vector<int64_t> document_indices_{0};

@@ -35,7 +35,7 @@ void check_documents(const PrepareOptions& options, const std::vector<InputFile>
 
 /// Writing to an input file would destroy it.
 void check_apart(const std::vector<InputFile>& inputs, const std::string& output) {
-  for (const std::string& path : {output + ".bin", output + ".idx", metadata_path(output)}) {
+  for (const std::string& path : dataset_files(output)) {
     for (const std::string& written : {path, path + ".tmp"}) {
       for (const InputFile& input : inputs) {
         std::error_code ignored;
@@ -173,7 +173,8 @@ PrepareReport prepare(const PrepareOptions& options) {
   require(report.documents > 0,
           "prepare: none of the {} inputs has any text: nothing was written{}{}", inputs.size(),
           report.malformed_lines > 0 ? "; the first skipped line: " : "", report.first_malformed);
-  writer.finish(metadata_text(metadata_of(report, *tokenizer, end.has_value())));
+  writer.finish(metadata_text(metadata_of(report, *tokenizer, end.has_value())),
+                to_text(tokenizer->to_json()) + "\n");
   report.seconds = progress.seconds();
   return report;
 }

@@ -26,7 +26,7 @@ struct PrepareOptions {
   Documents documents = Documents::file;  ///< for plain text
   Sentences sentences = Sentences::none;
   bool append_end = false;  ///< append the tokenizer's end-of-document token to each document
-  /// Writes OUTPUT.bin, OUTPUT.idx and OUTPUT.meta.json, and creates missing folders.
+  /// Writes OUTPUT.bin, .idx, .meta.json and .tokenizer.json, and creates missing folders.
   std::string output = {};
   bool overwrite = false;
   int threads = 1;
@@ -49,12 +49,12 @@ struct PrepareReport {
   TokenType token_type = TokenType::u16;
 };
 
-/// Tokenizes text into a dataset (indexed_format.h) with metadata (dataset_metadata.h). Works in
-/// pieces: memory does not grow with the files, except that a JSON document is read whole. The
-/// output does not depend on the number of threads; nor does the error, which is the first in input
-/// order. If options or inputs are inconsistent, or inputs are missing, throws before writing
-/// anything and names all such inputs. After later failures, and for text without any token, leaves
-/// no dataset behind.
+/// Tokenizes text into a dataset (indexed_format.h) with metadata and tokenizer
+/// (dataset_metadata.h). Works in pieces: memory does not grow with the files, except that a JSON
+/// document is read whole. The output does not depend on the number of threads; nor does the error,
+/// which is the first in input order. If options or inputs are inconsistent, or inputs are missing,
+/// throws before writing anything and names all such inputs. After later failures, and for text
+/// without any token, leaves no dataset behind.
 PrepareReport prepare(const PrepareOptions& options);
 
 }  // namespace tessera

@@ -74,6 +74,7 @@ RunConfig config_of(const EvalOptions& options, const Checkpoint& checkpoint) {
   config.data.labels = std::nullopt;
   const std::vector<std::string> labels = checkpoint_labels(checkpoint.manifest().extra);
   if (!labels.empty()) config.data.labels = fmt::format("{}", fmt::join(labels, ","));
+  config.automatic.clear();  // of what the checkpoint determines
   check_kind(config);
   return config;
 }

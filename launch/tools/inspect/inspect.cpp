@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 /// The prefix of the dataset that a path refers to: the path itself, or one of the dataset's files.
 std::optional<std::string> dataset_prefix(const std::string& path) {
   std::string prefix = path;
-  for (const std::string_view ending : {".bin", ".idx", ".meta.json"}) {
+  for (const std::string_view ending : {".bin", ".idx", ".meta.json", ".tokenizer.json"}) {
     if (path.ends_with(ending)) prefix.resize(path.size() - ending.size());
   }
   return fs::is_regular_file(prefix + ".idx") ? std::optional(prefix) : std::nullopt;

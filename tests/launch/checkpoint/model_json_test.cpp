@@ -58,7 +58,7 @@ TEST(ModelJson, NamesInvalidValues) {
   const auto error = [](const char* key, const Json& value,
                         std::initializer_list<const char*> facts) {
     SCOPED_TRACE(key);
-    Json json = architecture_json({});
+    Json json = architecture_json(test::gpt2_model());
     json[key] = value;
     expect_error([&] { model_from_json(json); }, facts);
   };
@@ -80,7 +80,7 @@ TEST(ModelJson, NamesInvalidValues) {
 }
 
 TEST(ModelJson, NamesMissingKeys) {
-  const Json model = architecture_json({});
+  const Json model = architecture_json(test::gpt2_model());
   for (const auto& [key, value] : model.items()) {
     Json json = model;
     json.erase(key);

@@ -16,7 +16,7 @@ TEST(ConfigChanges, NamesEachKeyWithBothValues) {
   now.data.eval = "held/out";
   EXPECT_THAT(config_changes(before, now),
               testing::ElementsAre("data.eval: null -> \"held/out\"", "train.steps: 120 -> 2000",
-                                   "optimizer.lr: 6.0e-4 -> 0.5"));
+                                   "optimizer.lr: 0.001 -> 0.5"));
 }
 
 }  // namespace

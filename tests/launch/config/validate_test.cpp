@@ -124,9 +124,9 @@ TEST(ConfigValidate, EvaluationNeedsOneSource) {
 }
 
 TEST(ConfigValidate, VocabularyMustHoldTokens) {
-  EXPECT_EQ(validate_error({"model.vocab_size=256"}, 1),
+  EXPECT_EQ(validate_error({"data.tokenizer=byte", "model.vocab_size=256"}, 1),
             "model.vocab_size is 256, but data.tokenizer is byte, which has 257 tokens: choose 257 "
-            "or more");
+            "or more, or leave the key out");
   EXPECT_NO_THROW(validate(config_with({"model.vocab_size=257"}), 1));
 }
 

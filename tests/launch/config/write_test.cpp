@@ -126,7 +126,9 @@ TEST(ConfigSchema, AcceptsEveryDefault) {
   RunConfig config;
   config.run.dir = "a";
   config.data.train = "a";
-  config.batch.global = config.batch.micro = config.train.steps = 1;
+  config.train.steps = 1;
+  config.model.vocab_size = 257;
+  config.automatic = {"data.tokenizer", "batch.micro"};
   EXPECT_NO_THROW(validate(config, 1));
 }
 
@@ -157,9 +159,11 @@ TEST(ConfigFiles, AllLoadAndFitOneAndTwoRanks) {
     ++files;
     RunConfig config;
     ASSERT_NO_THROW(config = load_config(entry.path()));
+    EXPECT_EQ(parse_config("x.yaml", to_yaml(config)), config);
+    if (config.checkpoint.from) continue;  // the checkpoint has the rest
+    if (config.automatic.contains("model.vocab_size")) config.model.vocab_size = 257;
     EXPECT_NO_THROW(validate(config, 1));
     EXPECT_NO_THROW(validate(config, 2));
-    EXPECT_EQ(parse_config("x.yaml", to_yaml(config)), config);
   }
   EXPECT_GE(files, 6);
 }

@@ -182,7 +182,8 @@ TEST(IndexedDatasetWriter, RemovesPublishedFilesWhenFinishFails) {
   const TestFolder folder;
   IndexedDatasetWriter writer(folder / "set", {});
   std::filesystem::remove(folder / "set.idx.tmp");
-  EXPECT_TRUE(names_all(error_of([&] { writer.finish("facts"); }), {"set.idx.tmp", "renamed"}));
+  EXPECT_TRUE(
+      names_all(error_of([&] { writer.finish("facts", "words"); }), {"set.idx.tmp", "renamed"}));
   EXPECT_EQ(folder.names(), Names{});
 }
 

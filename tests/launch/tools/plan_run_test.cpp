@@ -339,7 +339,7 @@ TEST_F(PlanRun, GroupsCoverAllParameters) {
 
 TEST_F(PlanRun, ParametersMatchGpt2Paper) {
   RunConfig run = config({1, 1});
-  run.model = ModelConfig();
+  run.model = test::gpt2_model();
   std::vector<int64_t> global, local;
   const int64_t c = 768;
   run.parallel.tensor = 2;

@@ -7,6 +7,7 @@
 #include "launch/tools/plan/layout_sweep.h"
 #include "launch/train/memory/gpu_memory_check.h"
 #include "tests/launch/config/support.h"
+#include "tests/support/small_runs.h"
 
 namespace tessera {
 namespace {
@@ -15,9 +16,11 @@ using testing::HasSubstr;
 
 /// GPT-2 124M on data that does not exist.
 RunConfig gpt2() {
-  return parse_config(
-      "x.yaml", kMinimal,
-      std::vector<std::string>{"model.vocab_size=50257", "batch.global=24", "run.precision=bf16"});
+  RunConfig run = parse_config("x.yaml", kMinimal,
+                               std::vector<std::string>{"batch.global=24", "run.precision=bf16"});
+  run.model = test::gpt2_model();
+  run.model.dropout = run.model.attention_dropout = 0.1;
+  return run;
 }
 
 SweepOptions options(int64_t ranks, size_t memory) {

@@ -13,6 +13,7 @@
 #include "models/model.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/support/shards.h"
+#include "tests/support/small_runs.h"
 #include "tests/support/tensors.h"
 
 namespace tessera {
@@ -230,7 +231,8 @@ TEST(ModelState, NamesNonFiniteWeight) {
 
 TEST(MemoryPlanTest, CountsParametersOfGpt2) {
   const auto self = make_self_communicator();
-  RunConfig config;  // its model is GPT-2
+  RunConfig config;
+  config.model = test::gpt2_model();
   config.run.precision = DType::bf16;
   config.batch = {1, 1};
   const MemoryPlan plan = plan_memory(config, make_parallel_groups(*self, 1));

@@ -1,0 +1,290 @@
+#include "launch/train/derive_config.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "launch/checkpoint/checkpoint.h"
+#include "launch/checkpoint/checkpoint_labels.h"
+#include "launch/checkpoint/checkpoint_tokenizer.h"
+#include "launch/checkpoint/find.h"
+#include "launch/checkpoint/format/step_folder.h"
+#include "launch/checkpoint/model_json.h"
+#include "launch/config/config_changes.h"
+#include "launch/config/label_names.h"
+#include "launch/config/load_config.h"
+#include "launch/config/values/value_rule.h"
+#include "launch/data/datasets/labelled_lines.h"
+#include "launch/data/indexed/dataset_metadata.h"
+#include "launch/tokenizers/tokenizer_identity.h"
+#include "models/architecture.h"
+#include "parallel/communicators/exchange.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> paths_of(const DataBlend& data) {
+  std::vector<std::string> paths;
+  for (const DataBlend::Part& part : data.parts) paths.push_back(part.path);
+  return paths;
+}
+
+/// The newest checkpoint of a run whose manifest can be read.
+std::optional<Checkpoint> newest_checkpoint(const std::string& run_dir) {
+  for (const StepFolder& step : step_folders(checkpoints_folder(run_dir))) {
+    try {
+      return Checkpoint::open(step.path);
+    } catch (const Error&) {
+      continue;  // the start reports damaged checkpoints
+    }
+  }
+  return std::nullopt;
+}
+
+bool is_of_heads(std::string_view key) {
+  return key == "model.head" || key == "model.num_labels" || key == "model.next_sentence";
+}
+
+/// Derives one key after the other.
+class Deriver {
+ public:
+  Deriver(const RunConfig& config, int64_t world_size, DeriveFor purpose,
+          const ReportSkipped& report)
+      : derived_{config, {}, nullptr},
+        world_size_(world_size),
+        purpose_(purpose),
+        report_(report) {}
+
+  DerivedConfig run() {
+    if (config().checkpoint.resume != ResumeMode::never) own_ = newest_checkpoint(config().run.dir);
+    if (own_) {
+      take_earlier_values();
+      take_model(*own_, /*heads=*/true);
+    } else if (config().checkpoint.from && wants_of_model()) {
+      take_model(checkpoint_from(), /*heads=*/false);
+    }
+    if (wants("model.head")) derive_head();
+    if (wants("model.next_sentence")) derive_next_sentence();
+    if (wants("model.num_labels") || wants("data.labels")) derive_labels();
+    const bool needs_tokenizer = purpose_ == DeriveFor::training || wants("model.vocab_size");
+    if (wants("data.tokenizer") && needs_tokenizer) find_tokenizer();
+    if (wants("model.vocab_size")) derive_vocab_size();
+    // Keys that no checkpoint defines, such as model.dropout, have ordinary defaults.
+    std::erase_if(derived_.config.automatic,
+                  [](const std::string& name) { return name.starts_with(kModel); });
+    return std::move(derived_);
+  }
+
+ private:
+  static constexpr std::string_view kModel = "model.";
+
+  const RunConfig& config() const { return derived_.config; }
+  bool wants(std::string_view name) const { return config().automatic.contains(name); }
+  bool wants_of_model() const {
+    const auto next = config().automatic.lower_bound(kModel);
+    return next != config().automatic.end() && next->starts_with(kModel);
+  }
+  bool classifies() const { return config().model.head == Head::classification; }
+
+  /// `value` in YAML.
+  void set(const std::string& name, const std::string& value, const std::string& origin) {
+    const std::vector<std::string> overrides = {name + "=" + value};
+    apply_overrides(derived_.config, overrides);
+    if (!origin.empty()) derived_.origins[name] = origin;
+  }
+
+  /// The member already has the default.
+  void use_default(const std::string& name) { derived_.config.automatic.erase(name); }
+
+  /// A resumed run continues with the values of its start, even if the data or the host has
+  /// changed.
+  void take_earlier_values() {
+    std::optional<RunConfig> earlier;
+    try {
+      earlier = load_config(fs::path(config().run.dir) / "config.yaml");
+    } catch (const Error&) {
+      return;  // an imported checkpoint has none; the start reports a damaged one
+    }
+    const int64_t data_ranks = std::max<int64_t>(1, world_size_ / config().parallel.tensor);
+    const bool same_share = config().batch.global % (earlier->batch.micro * data_ranks) == 0;
+    for (const NamedValue& key : config_values(*earlier)) {
+      if (!wants(key.name) || earlier->automatic.contains(key.name)) continue;
+      if (key.name == "batch.micro" && !same_share) continue;
+      const bool has_default = key.name == "data.labels" && key.value == "null";
+      set(key.name, key.value, has_default ? "" : "as at the start of the run");
+    }
+  }
+
+  void take_model(const Checkpoint& checkpoint, bool heads) {
+    RunConfig saved;
+    saved.model = model_from_json(checkpoint.manifest().model);
+    for (const NamedValue& key : config_values(saved)) {
+      const bool in_checkpoint =
+          key.name.starts_with(kModel) &&
+          checkpoint.manifest().model.contains(key.name.substr(kModel.size()));
+      if (!in_checkpoint || !wants(key.name) || (is_of_heads(key.name) && !heads)) continue;
+      set(key.name, key.value, checkpoint.path().string());
+    }
+    const std::vector<std::string> labels = checkpoint_labels(checkpoint.manifest().extra);
+    if (heads && wants("data.labels") && !labels.empty()) {
+      set_label_names(labels, checkpoint.path().string());
+    }
+  }
+
+  void derive_head() {
+    const std::vector<std::string> paths = paths_of(config().data.train);
+    const bool is_labelled = !paths.empty() && std::ranges::all_of(paths, is_labelled_file);
+    if (is_labelled && architecture_of(config().model.kind).classification) {
+      set("model.head", "classification", "data.train is a file of labeled texts");
+    } else {
+      set("model.head", "pretraining", "");
+    }
+  }
+
+  /// Of checkpoint.from, if pre-training continues.
+  void derive_next_sentence() {
+    if (classifies()) return use_default("model.next_sentence");
+    const ModelConfig from = model_from_json(checkpoint_from().manifest().model);
+    set("model.next_sentence", from.next_sentence ? "true" : "false",
+        checkpoint_from().path().string());
+  }
+
+  void derive_labels() {
+    if (!classifies()) {
+      use_default("model.num_labels");
+      use_default("data.labels");
+      return;
+    }
+    const std::vector<std::string> paths = paths_of(config().data.train);
+    const std::string origin = fmt::format("the labels in {}", fmt::join(paths, ", "));
+    std::optional<Labels> found;
+    if (wants("data.labels")) {
+      std::optional<int64_t> count;
+      if (!wants("model.num_labels")) count = config().model.num_labels;
+      found = find_labels(paths, count);
+      set_label_names(names_of_classifier(found->names), origin);
+    }
+    if (!wants("model.num_labels")) return;
+    if (config().data.labels) {
+      set("model.num_labels", fmt::to_string(label_names(*config().data.labels).size()),
+          found ? origin : "data.labels");
+    } else {
+      if (!found) found = find_labels(paths);
+      set("model.num_labels", fmt::to_string(found->count), origin);
+    }
+  }
+
+  /// `names`, or, if checkpoint.from classifies all of them, its names in their order.
+  std::vector<std::string> names_of_classifier(const std::vector<std::string>& names) {
+    if (own_ || !config().checkpoint.from || names.empty()) return names;
+    const auto saved = checkpoint_labels(checkpoint_from().manifest().extra);
+    const auto is_saved = [&](const std::string& name) {
+      return std::ranges::find(saved, name) != saved.end();
+    };
+    return std::ranges::all_of(names, is_saved) ? saved : names;
+  }
+
+  void set_label_names(const std::vector<std::string>& names, const std::string& origin) {
+    if (names.empty()) return use_default("data.labels");  // numbers
+    if (const auto problem = label_problem(names)) fail("{}: {}", origin, *problem);
+    set("data.labels", Text{}.write(fmt::format("{}", fmt::join(names, ","))), origin);
+  }
+
+  /// Leaves the key automatic.
+  void find_tokenizer() {
+    std::string origin;
+    if (own_ && own_->has_attachment(kTokenizerAttachment)) {
+      derived_.tokenizer = tokenizer_of(*own_);
+      origin = "the run's checkpoints";
+    } else if (classifies()) {
+      require(
+          config().checkpoint.from.has_value(),
+          "data.tokenizer is auto, but labeled texts have no tokenizer: set it, or start from a "
+          "trained model with checkpoint.from");
+      derived_.tokenizer = tokenizer_of(checkpoint_from());
+      origin = checkpoint_from().path().string();
+    } else {
+      origin = config().data.train.parts.at(0).path;
+      derived_.tokenizer = tokenizer_of_dataset(origin);
+    }
+    derived_.origins["data.tokenizer"] =
+        fmt::format("{}, from {}", to_string(identity_of(*derived_.tokenizer)), origin);
+  }
+
+  void derive_vocab_size() {
+    std::shared_ptr<const Tokenizer> tokenizer = derived_.tokenizer;
+    if (tokenizer == nullptr) tokenizer = make_tokenizer(config().data.tokenizer);
+    set("model.vocab_size", fmt::to_string(tokenizer->vocab_size()), "the tokenizer's");
+  }
+
+  /// Opened on first use, because that verifies the whole checkpoint.
+  const Checkpoint& checkpoint_from() {
+    if (!from_) from_ = Checkpoint::open(resolve_checkpoint(*config().checkpoint.from, report_));
+    return *from_;
+  }
+
+  DerivedConfig derived_;
+  int64_t world_size_;
+  DeriveFor purpose_;
+  const ReportSkipped& report_;
+  std::optional<Checkpoint> own_;  ///< of the run, if it resumes
+  std::optional<Checkpoint> from_;
+};
+
+/// The derived keys of `now` as overrides of `before`, including those with their default.
+std::vector<std::string> derived_keys(const RunConfig& before, const RunConfig& now) {
+  std::vector<std::string> overrides;
+  for (const NamedValue& key : config_values(now)) {
+    if (!before.automatic.contains(key.name) || now.automatic.contains(key.name)) continue;
+    overrides.push_back(fmt::format("{}={}", key.name, key.value));
+  }
+  return overrides;
+}
+
+}  // namespace
+
+DerivedConfig derive_config(const RunConfig& config, int64_t world_size, DeriveFor purpose,
+                            const ReportSkipped& report) {
+  return Deriver(config, world_size, purpose, report).run();
+}
+
+DerivedConfig derive_config(const RunConfig& config, Communicator& world,
+                            const ReportSkipped& report) {
+  DerivedConfig derived{config, {}, nullptr};
+  std::string text;
+  constexpr char kError = '!';  // JSON does not begin with it
+  if (world.rank() == 0) {
+    try {
+      derived = derive_config(config, world.size(), DeriveFor::training, report);
+      Json message = {{"keys", derived_keys(config, derived.config)}};
+      if (derived.tokenizer) message["tokenizer"] = derived.tokenizer->to_json();
+      text = to_text(message);
+    } catch (const std::exception& error) {
+      text = kError + std::string(error.what());
+    }
+  }
+  text = broadcast_string(world, text, 0);
+  if (text.starts_with(kError)) throw SharedError(text.substr(1));
+  all_or_none(world, [&] {
+    if (world.rank() == 0) return;
+    const std::string source = "the first rank's configuration";
+    const Json message = parse_json(text, source);
+    apply_overrides(derived.config, message.at("keys").get<std::vector<std::string>>());
+    if (message.contains("tokenizer")) {
+      derived.tokenizer = tokenizer_from_json(message.at("tokenizer"), source);
+    }
+  });
+  return derived;
+}
+
+}  // namespace tessera

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "launch/checkpoint/find.h"
+#include "launch/config/run_config.h"
+#include "launch/config/write_config.h"
+#include "launch/tokenizers/tokenizer.h"
+#include "parallel/communicators/communicator.h"
+
+namespace tessera {
+
+/// A configuration whose automatic keys have been derived.
+struct DerivedConfig {
+  RunConfig config;
+  KeyOrigins origins;  ///< of the derived keys; on the first rank
+  /// The tokenizer of data.tokenizer: auto; otherwise null. The key stays automatic, because a
+  /// run's checkpoints keep the tokenizer wherever the run is moved.
+  std::shared_ptr<const Tokenizer> tokenizer;
+};
+
+/// A plan needs no tokenizer if model.vocab_size is given.
+enum class DeriveFor : uint8_t { training, planning };
+
+/// Derives all automatic keys, except batch.micro of a new run (launch/train/memory/micro_batch.h).
+/// Values come, in this order, from the start of the run, if run.dir has checkpoints; from
+/// checkpoint.from; and from the data. Calls `report` for each damaged checkpoint that it skipped.
+/// Throws, naming the key, if a value cannot be found. Reads files, but no tokens.
+DerivedConfig derive_config(const RunConfig& config, int64_t world_size, DeriveFor purpose,
+                            const ReportSkipped& report = warn_of_skipped);
+
+/// The same for training on every rank of a run: only the first derives and reports. Collective.
+DerivedConfig derive_config(const RunConfig& config, Communicator& world,
+                            const ReportSkipped& report);
+
+}  // namespace tessera

@@ -1,0 +1,254 @@
+#include "launch/train/derive_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "launch/config/config_changes.h"
+#include "launch/config/load_config.h"
+#include "launch/config/validate.h"
+#include "launch/data/prepare/prepare.h"
+#include "launch/data/training_data.h"
+#include "launch/train/memory/micro_batch.h"
+#include "launch/train/start.h"
+#include "launch/train/trainer.h"
+#include "models/architecture.h"
+#include "parallel/communicators/thread/thread_communicator.h"
+#include "tests/launch/data/test_files.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/small_runs.h"
+#include "tests/support/test_folder.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+using test::error_of;
+using test::TestFolder;
+using testing::AllOf;
+using testing::HasSubstr;
+
+/// The value of a key as YAML.
+std::string value_of(const RunConfig& config, const std::string& key) {
+  for (const NamedValue& value : config_values(config)) {
+    if (value.name == key) return value.value;
+  }
+  return "no such key";
+}
+
+class DeriveConfig : public testing::Test {
+ protected:
+  static void ignore(const std::string&) {}
+
+  RunConfig load(const std::string& yaml, const std::vector<std::string>& sets = {}) const {
+    RunConfig config = parse_config("runs/x.yaml", yaml, sets);
+    config.run.dir = folder_ / "run";
+    return config;
+  }
+
+  static DerivedConfig derive(const RunConfig& config, int64_t ranks = 1) {
+    return derive_config(config, ranks, DeriveFor::training, ignore);
+  }
+
+  /// The least configuration for data in the folder.
+  std::string least(const std::string& data) const {
+    return fmt::format("data: {{train: {}}}\ntrain: {{steps: 1}}\n", folder_ / data);
+  }
+
+  void prepare_text(const std::string& prefix, const std::string& tokenizer = "byte") const {
+    write_file(folder_ / "text.txt", "a text of some words, with some words of a text\n");
+    prepare({.tokenizer = tokenizer,
+             .input = {.inputs = {folder_ / "text.txt"}},
+             .output = folder_ / prefix});
+  }
+
+  /// Trains and saves a checkpoint as a run with this configuration would.
+  static void train_and_save(const DerivedConfig& derived) {
+    const auto self = make_self_communicator();
+    const ParallelGroups groups = make_parallel_groups(*self, 1);
+    const TrainingData data = open_training_data(derived.config, derived.tokenizer);
+    Trainer trainer(derived.config, groups, data);
+    trainer.initialize();
+    make_run_folder(derived.config);
+    write_run_config(derived.config, derived.origins);
+    trainer.step();
+    trainer.save();
+  }
+
+  TestFolder folder_;
+};
+
+TEST_F(DeriveConfig, LeastConfigurationUsesTokenizerOfDataset) {
+  prepare_text("data");
+  const DerivedConfig derived = derive(load(least("data")));
+  EXPECT_EQ(derived.config.model.vocab_size, 257);
+  EXPECT_EQ(derived.tokenizer->kind(), "byte");
+  EXPECT_EQ(derived.config.automatic,
+            (std::set<std::string, std::less<>>{"batch.micro", "data.tokenizer"}));
+  EXPECT_THAT(derived.origins.at("data.tokenizer"), HasSubstr("byte with 257 tokens"));
+  EXPECT_NO_THROW(validate(derived.config, 1));
+}
+
+TEST_F(DeriveConfig, DatasetCanBeMovedWithItsTokenizer) {
+  test::write_vocabulary(folder_ / "vocab.txt", 40);
+  prepare_text("data", "wordpiece:" + (folder_ / "vocab.txt"));
+  fs::remove(folder_ / "vocab.txt");
+  fs::create_directory(folder_ / "moved");
+  for (const char* end : {".bin", ".idx", ".meta.json", ".tokenizer.json"}) {
+    fs::rename(folder_ / "data" + end, folder_ / "moved/data" + end);
+  }
+  EXPECT_EQ(derive(load(least("moved/data"), {"model.kind=bert"})).config.model.vocab_size, 40);
+}
+
+TEST_F(DeriveConfig, ReportsWhatIsMissing) {
+  EXPECT_THAT(error_of([&] { derive(load(least("none"))); }), HasSubstr("none.bin"));
+  prepare_text("data");
+  fs::remove(folder_ / "data.tokenizer.json");
+  EXPECT_THAT(
+      error_of([&] { derive(load(least("data"))); }),
+      AllOf(HasSubstr("data.tokenizer.json does not exist"), HasSubstr("set data.tokenizer")));
+  EXPECT_EQ(derive(load(least("data"), {"data.tokenizer=byte"})).config.model.vocab_size, 257);
+  const RunConfig given = load(least("data"), {"model.vocab_size=300"});
+  EXPECT_NO_THROW(derive_config(given, 1, DeriveFor::planning, ignore));
+  write_file(folder_ / "x.tsv", "text\tlabel\na\tb\nc\td\n");
+  EXPECT_THAT(error_of([&] { derive(load(least("x.tsv"), {"model.kind=bert"})); }),
+              AllOf(HasSubstr("data.tokenizer is auto"), HasSubstr("checkpoint.from")));
+}
+
+TEST_F(DeriveConfig, RejectsTokenizerOfAnotherDataset) {
+  prepare_text("data");
+  test::write_vocabulary(folder_ / "vocab.txt", 40);
+  prepare_text("other", "wordpiece:" + (folder_ / "vocab.txt"));
+  fs::copy_file(folder_ / "other.tokenizer.json", folder_ / "data.tokenizer.json",
+                fs::copy_options::overwrite_existing);
+  EXPECT_THAT(error_of([&] { derive(load(least("data"))); }),
+              AllOf(HasSubstr("wordpiece with 40 tokens"), HasSubstr("byte with 257 tokens"),
+                    HasSubstr("belongs to another dataset")));
+}
+
+/// A file of labels, and what a run derives from it.
+struct LabelCase {
+  std::string file, content, labels, count;
+};
+
+TEST_F(DeriveConfig, FindsLabels) {
+  const LabelCase cases[] = {
+      {"names.tsv", "text\tlabel\nx\tgood\ny\tbad\nz\tgood\n", "\"bad,good\"", "2"},
+      {"numbers.tsv", "label\ttext\n1\tx\n0\ty\n2\tz\n", "null", "3"},
+      {"stars.tsv", "text\tlabel\nx\t1\ny\t5\n", "\"1,5\"", "2"},
+      {"names.jsonl", "{\"text\":\"x\",\"label\":\"b\"}\n{\"text\":\"y\",\"label\":\"a\"}\n",
+       "\"a,b\"", "2"},
+      {"numbers.jsonl", "{\"text\":\"x\",\"label\":3}\n{\"text\":\"y\",\"label\":0}\n", "null",
+       "4"},
+  };
+  test::write_vocabulary(folder_ / "vocab.txt", 40);
+  const std::vector<std::string> bert = {"model.kind=bert",
+                                         "data.tokenizer=wordpiece:" + (folder_ / "vocab.txt")};
+  for (const LabelCase& one : cases) {
+    SCOPED_TRACE(one.file);
+    write_file(folder_ / one.file, one.content);
+    const RunConfig config = derive(load(least(one.file), bert)).config;
+    EXPECT_EQ(config.model.head, Head::classification);
+    EXPECT_EQ(value_of(config, "data.labels"), one.labels);
+    EXPECT_EQ(value_of(config, "model.num_labels"), one.count);
+    EXPECT_NO_THROW(validate(config, 1));
+  }
+  const auto error = [&](const std::string& content) {
+    write_file(folder_ / "bad.jsonl", content);
+    return error_of([&] { derive(load(least("bad.jsonl"), bert)); });
+  };
+  EXPECT_THAT(error("{\"text\":\"x\",\"label\":1}\n{\"text\":\"y\",\"label\":\"a\"}\n"),
+              AllOf(HasSubstr("bad.jsonl:2:"), HasSubstr("earlier lines have numbers")));
+  EXPECT_THAT(error("{\"text\":\"x\",\"label\":\"a\"}\n"), HasSubstr("the same label"));
+  EXPECT_THAT(error("{\"text\":\"x\",\"label\":-1}\n"), HasSubstr("the label is -1"));
+  EXPECT_THAT(error("{\"text\":\"x\",\"label\":\"a,b\"}\n{\"text\":\"y\",\"label\":\"c\"}\n"),
+              HasSubstr("comma"));
+  EXPECT_THAT(error(""), HasSubstr("there is no text"));
+}
+
+TEST_F(DeriveConfig, ModelComesFromCheckpoint) {
+  test::write_vocabulary(folder_ / "vocab.txt", 40);
+  prepare_text("data", "wordpiece:" + (folder_ / "vocab.txt"));
+  RunConfig small =
+      load(least("data"), {"model.kind=bert", "model.num_layers=1", "model.hidden_size=16",
+                           "model.num_heads=2", "model.seq_length=16", "model.token_types=2"});
+  small.run.dir = folder_ / "bert";
+  DerivedConfig trained = derive(small);
+  trained.config.automatic.erase("batch.micro");
+  trained.config.batch.micro = 2;
+  train_and_save(trained);
+  fs::rename(folder_ / "bert", folder_ / "moved");  // a run is used wherever it is
+
+  write_file(folder_ / "x.tsv", "text\tlabel\na\tgood\nc\tbad\n");
+  const std::string from = "checkpoint.from=" + (folder_ / "moved");
+  const DerivedConfig derived = derive(load(least("x.tsv"), {from}));
+  ModelConfig expected = trained.config.model;
+  expected.head = Head::classification;
+  expected.num_labels = 2;
+  expected.mlp_size = 64;
+  expected.norm = NormPosition::post;
+  EXPECT_EQ(derived.config.model, expected);
+  EXPECT_EQ(derived.config.data.labels, "bad,good");
+  EXPECT_THAT(derived.origins.at("data.tokenizer"), HasSubstr("moved/checkpoints"));
+  EXPECT_NO_THROW(validate(derived.config, 1));
+  EXPECT_EQ(derive(load(least("x.tsv"), {from, "model.num_layers=3"})).config.model.num_layers, 3)
+      << "a given key stays, and the start refuses it";
+}
+
+TEST_F(DeriveConfig, ResumedRunKeepsItsValues) {
+  prepare_text("data");
+  DerivedConfig first = derive(load(least("data"), {"model.num_layers=1", "model.hidden_size=16",
+                                                    "model.num_heads=2", "model.seq_length=8"}));
+  first.config.automatic.erase("batch.micro");
+  first.config.batch.micro = 8;
+  train_and_save(first);
+  test::write_vocabulary(folder_ / "vocab.txt", 40);
+  for (const char* end : {".bin", ".idx", ".meta.json", ".tokenizer.json"}) {
+    fs::remove(folder_ / "data" + end);
+  }
+  prepare_text("data", "wordpiece:" + (folder_ / "vocab.txt"));
+
+  const DerivedConfig resumed = derive(load(least("data")), 2);
+  EXPECT_EQ(resumed.config.model.vocab_size, 257);
+  EXPECT_EQ(resumed.tokenizer->kind(), "byte");
+  EXPECT_EQ(resumed.config.batch.micro, 8);
+  // 16 sequences on 4 data ranks have no micro-batch of 8.
+  EXPECT_TRUE(derive(load(least("data")), 4).config.automatic.contains("batch.micro"));
+}
+
+TEST_F(DeriveConfig, IsTheSameOnAllRanks) {
+  test::write_vocabulary(folder_ / "vocab.txt", 40);
+  prepare_text("data", "wordpiece:" + (folder_ / "vocab.txt"));
+  const RunConfig config = load(least("data"), {"model.kind=bert"});
+  run_thread_ranks(3, [&](Communicator& world) {
+    const DerivedConfig derived = derive_config(config, world, ignore);
+    EXPECT_EQ(derived.config.model.vocab_size, 40);
+    ASSERT_NE(derived.tokenizer, nullptr);
+    EXPECT_EQ(derived.tokenizer->kind(), "wordpiece");
+    EXPECT_EQ(derived.config.automatic.size(), 2U);
+  });
+}
+
+TEST(MicroBatch, IsLargestPowerOfTwoThatDividesAndFits) {
+  RunConfig config;
+  config.model.seq_length = 128;
+  const auto choose = [&](int64_t global, int64_t data_ranks, int64_t most, Device device = kCpu) {
+    config.batch.global = global;
+    return choose_micro_batch(config, data_ranks, device,
+                              [&](int64_t micro) { return micro <= most; });
+  };
+  EXPECT_EQ(choose(16, 2, 100).size, 8);
+  EXPECT_EQ(choose(24, 2, 100).size, 4);
+  EXPECT_EQ(choose(9, 3, 100).size, 1);
+  EXPECT_EQ(choose(16, 2, 3).size, 2);
+  EXPECT_EQ(choose(16, 2, 0).size, 1);
+  EXPECT_THAT(choose(16, 2, 3).reason, HasSubstr("do not fit"));
+  EXPECT_EQ(choose(1024, 1, 1024).size * 128, 2048);
+  EXPECT_EQ(choose(1024, 1, 1024, {DeviceType::cuda, 0}).size * 128, 16384);
+}
+
+}  // namespace
+}  // namespace tessera
