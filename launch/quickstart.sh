@@ -28,7 +28,7 @@ say "4/5  Resuming from the sharded checkpoint on 1 rank"
 "$tessera" train configs/gpt_quickstart.yaml --set checkpoint.resume=required
 
 say "5/5  Generating text after '/// Returns the '"
-"$tessera" generate --checkpoint runs/quickstart/run --prompt '/// Returns the ' \
+"$tessera" generate runs/quickstart/run --prompt '/// Returns the ' \
   --max-tokens 300 --temperature 0.7
 
 say "Done: runs/quickstart/run contains config.yaml, metrics.jsonl and the checkpoints."

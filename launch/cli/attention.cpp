@@ -60,11 +60,7 @@ void add_attention_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<LookOptions>();
   CLI::App* command = app.add_subcommand(
       "attention", "Write an HTML page of what each attention head attends to in a text");
-  command
-      ->add_option("--checkpoint", options->checkpoint,
-                   "Folder of a run (uses its newest intact checkpoint) or of one checkpoint")
-      ->required()
-      ->type_name("RUN_OR_STEP");
+  add_run_argument(*command, options->checkpoint);
   command->add_option("--text", options->texts, "A text; may be repeated")
       ->required()
       ->allow_extra_args(false)
@@ -75,11 +71,13 @@ void add_attention_command(CLI::App& app, int& exit_code) {
       ->add_option("--layer", options->choice.layers,
                    "Show only this layer, counted from 0; may be repeated")
       ->check(whole_number_from(0))
+      ->allow_extra_args(false)
       ->type_name("N");
   command
       ->add_option("--head", options->choice.heads,
                    "Show only this head, counted from 0; may be repeated")
       ->check(whole_number_from(0))
+      ->allow_extra_args(false)
       ->type_name("N");
   command
       ->add_option("--output", options->output,

@@ -72,11 +72,7 @@ void classify(const ClassifyOptions& options, Communicator& world) {
 void add_classify_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<ClassifyOptions>();
   CLI::App* command = app.add_subcommand("classify", "Classify a text with a fine-tuned BERT");
-  command
-      ->add_option("--checkpoint", options->checkpoint,
-                   "Folder of a run (uses its newest intact checkpoint) or of one checkpoint")
-      ->required()
-      ->type_name("RUN_OR_STEP");
+  add_run_argument(*command, options->checkpoint);
   command->add_option("--text", options->text, "The text")->required()->type_name("TEXT");
   command->add_option("--text-pair", options->text_pair, "The second text of a pair")
       ->type_name("TEXT");

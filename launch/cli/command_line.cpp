@@ -61,10 +61,8 @@ std::string no_command(const CLI::App& app) {
   const Names names = command_names(app);
   const std::string word = unexpected_word(app);
   if (is_option(word)) return unexpected(app, app);
-  const std::string commands = fmt::format("{}", fmt::join(names, ", "));
-  return word.empty() ? fmt::format("no command was given; the commands are {}", commands)
-                      : fmt::format("there is no command '{}'{} The commands are {}", word,
-                                    did_you_mean(word, names), commands);
+  return fmt::format("there is no command '{}'{} The commands are {}", word,
+                     did_you_mean(word, names), fmt::join(names, ", "));
 }
 
 }  // namespace
@@ -77,7 +75,18 @@ std::string usage_error(const CLI::App* app, const CLI::Error& error) {
   std::string what = error.what();
   if (is(error, CLI::ExitCodes::ExtrasError)) what = unexpected(*app, command);
   if (is(error, CLI::ExitCodes::RequiredError) && chosen.empty()) what = no_command(*app);
-  return fmt::format("error: {}: {}\n{} --help says more\n", name, what, name);
+  const std::string usage = CLI::Formatter().make_usage(&command, name);
+  return fmt::format("error: {}: {}\n{}{} --help says more\n", name, what, usage, name);
+}
+
+std::string command_list(const CLI::App& app) {
+  size_t longest = 0;
+  for (const std::string& name : command_names(app)) longest = std::max(longest, name.size());
+  std::string text;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    text += fmt::format("{:<{}}  {}\n", command->get_name(), longest, command->get_description());
+  }
+  return text;
 }
 
 std::vector<NamedValue> command_line_of(const CLI::App& command,
@@ -94,6 +103,14 @@ std::vector<NamedValue> command_line_of(const CLI::App& command,
     values.push_back({name, fmt::format("{}", fmt::join(option->results(), " "))});
   }
   return values;
+}
+
+void add_run_argument(CLI::App& command, std::string& run) {
+  command
+      .add_option("RUN", run,
+                  "Folder of a run (uses its newest intact checkpoint) or of one checkpoint")
+      ->required()
+      ->type_name("");
 }
 
 CLI::Validator whole_number_from(int64_t least) {

@@ -15,13 +15,20 @@
 namespace tessera {
 
 /// The text printed for a command-line error: what was wrong, the nearest command or option for an
-/// unknown name, and which help to read. For CLI::App::failure_message.
+/// unknown name, the usage, and which help to read. For CLI::App::failure_message.
 std::string usage_error(const CLI::App* app, const CLI::Error& error);
+
+/// The commands of `app`, a line each: the name and what it does.
+std::string command_list(const CLI::App& app);
 
 /// The command and its given options by name, except those in `except`: the values that must be the
 /// same on all ranks of a world.
 std::vector<NamedValue> command_line_of(const CLI::App& command,
                                         const std::vector<std::string>& except = {});
+
+/// Adds the required argument RUN: the folder of a run or of one of its checkpoints. `run` must
+/// live until the command line has been parsed.
+void add_run_argument(CLI::App& command, std::string& run);
 
 /// Accepts integers from `least` on, and rejects others with a message that says so.
 CLI::Validator whole_number_from(int64_t least);

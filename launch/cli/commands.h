@@ -17,25 +17,25 @@ void add_train_command(CLI::App& app, int& exit_code);
 /// Adds `eval`, which evaluates a trained model on some data, on one rank or on the ranks started
 /// by mpirun:
 ///
-///     tessera eval --checkpoint RUN_OR_STEP [--data PREFIX | --part train|eval|test]
-///                  [--config CONFIG] [--set KEY=VALUE] [--max-samples N] [--tensor K]
-///                  [--micro-batch N] [--json] [--dump FILE.safetensors]
-///                  [--device auto|cpu|cuda] [--backend auto|nccl|mpi]
+///     tessera eval RUN [--data PREFIX | --part train|eval|test] [--config CONFIG]
+///                  [--set KEY=VALUE] [--max-samples N] [--tensor K] [--micro-batch N]
+///                  [--json] [--dump FILE.safetensors] [--device auto|cpu|cuda]
+///                  [--backend auto|nccl|mpi]
 void add_eval_command(CLI::App& app, int& exit_code);
 
-/// Adds `generate`, which continues a prompt with a trained model, on one rank or with the model's
-/// heads split over the ranks started by mpirun:
+/// Adds `generate`, which prints a prompt and its continuation by a trained model, on one rank or
+/// with the model's heads split over the ranks started by mpirun:
 ///
-///     tessera generate --checkpoint RUN_OR_STEP --prompt TEXT [--max-tokens N] [--temperature X]
-///                      [--top-k K] [--top-p P] [--seed S]
+///     tessera generate RUN --prompt TEXT|- [--max-tokens N] [--temperature X] [--top-k K]
+///                      [--top-p P] [--seed S]
 void add_generate_command(CLI::App& app, int& exit_code);
 
 /// Adds `attention`, which writes a model's attention weights for a text, as PREFIX.json and as a
 /// readable PREFIX.html, on one rank or with the model's heads split over the ranks started by
 /// mpirun:
 ///
-///     tessera attention --checkpoint RUN_OR_STEP --text TEXT [--text TEXT ...] [--pack]
-///                       [--layer N ...] [--head N ...] [--output PREFIX]
+///     tessera attention RUN --text TEXT [--text TEXT ...] [--pack] [--layer N ...]
+///                       [--head N ...] [--output PREFIX]
 void add_attention_command(CLI::App& app, int& exit_code);
 
 /// Adds `tessera fill-mask`, which prints a trained BERT's predictions for [MASK].

@@ -54,11 +54,7 @@ void add_eval_command(CLI::App& app, int& exit_code) {
   const auto as_json = std::make_shared<bool>(false);
   CLI::App* command =
       app.add_subcommand("eval", "Evaluate a trained model: loss, perplexity and accuracies");
-  command
-      ->add_option("--checkpoint", options->checkpoint,
-                   "Folder of a run (uses its newest intact checkpoint) or of one checkpoint")
-      ->required()
-      ->type_name("RUN_OR_STEP");
+  add_run_argument(*command, options->checkpoint);
   add_data_options(*command, *options);
   command
       ->add_option(

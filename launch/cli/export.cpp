@@ -41,11 +41,7 @@ void add_export_command(CLI::App& app) {
   const auto arguments = std::make_shared<ExportArguments>();
   CLI::App* command = app.add_subcommand(
       "export", "Export a checkpoint to a folder that Hugging Face transformers loads");
-  command
-      ->add_option("--checkpoint", arguments->checkpoint,
-                   "Folder of a run (uses its newest intact checkpoint) or of one checkpoint")
-      ->required()
-      ->type_name("RUN_OR_STEP");
+  add_run_argument(*command, arguments->checkpoint);
   command->add_option("--to", arguments->to, "Folder to create")->required()->type_name("DIR");
   command
       ->add_option("--max-shard-size", arguments->max_shard_size,

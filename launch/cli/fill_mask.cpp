@@ -79,11 +79,7 @@ void add_fill_mask_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<FillMaskOptions>();
   CLI::App* command =
       app.add_subcommand("fill-mask", "Predict the tokens at [MASK] with a trained BERT");
-  command
-      ->add_option("--checkpoint", options->checkpoint,
-                   "Folder of a run (uses its newest intact checkpoint) or of one checkpoint")
-      ->required()
-      ->type_name("RUN_OR_STEP");
+  add_run_argument(*command, options->checkpoint);
   command->add_option("--text", options->text, "A text with at least one [MASK]")
       ->required()
       ->type_name("TEXT");

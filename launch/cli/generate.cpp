@@ -16,6 +16,7 @@
 #include "launch/cli/commands.h"
 #include "launch/cli/device_options.h"
 #include "launch/cli/process.h"
+#include "launch/support/files/file_pieces.h"
 #include "launch/tools/generate/generator.h"
 #include "parallel/communicators/exchange.h"
 #include "parallel/host/host_threads.h"
@@ -69,6 +70,18 @@ class TextWriter {
   std::vector<int32_t> tokens_;
 };
 
+/// The text of --prompt, on all ranks; "-" stands for rank 0's standard input. Throws on all ranks
+/// or none. Collective.
+std::string read_prompt(const std::string& prompt, Communicator& world) {
+  if (prompt != kStdin) return prompt;
+  std::string text;
+  all_or_none(world, [&] {
+    if (world.rank() != 0) return;
+    for_each_piece(prompt, [&](std::string_view piece) { text += piece; });
+  });
+  return broadcast_string(world, text, 0);
+}
+
 std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, const std::string& text) {
   std::vector<int32_t> prompt = tokenizer.encode(text);
   if (!prompt.empty()) return prompt;
@@ -87,6 +100,7 @@ void generate(const GenerateOptions& options, Communicator& world) {
   std::unique_ptr<Tokenizer> tokenizer;
   std::vector<int32_t> prompt;
   const auto path = resolve_checkpoint(options.checkpoint, world);
+  const std::string text = read_prompt(options.prompt, world);
   apply_host_threads(world);
   devices = options.devices.open(world);
   const MemoryUse use("", "start more ranks with mpirun, which split the model");
@@ -95,11 +109,11 @@ void generate(const GenerateOptions& options, Communicator& world) {
     Checkpoint checkpoint = Checkpoint::open(path);
     tokenizer = tokenizer_of(checkpoint);
     generator = std::make_unique<Generator>(checkpoint, *devices.world, devices.device);
-    prompt = encode_prompt(*tokenizer, options.prompt);
+    prompt = encode_prompt(*tokenizer, text);
   });
 
   TextWriter writer(*tokenizer, world.rank() == 0, prompt);
-  writer.write(options.prompt);
+  writer.write(text);
   SamplingOptions sampling = options.sampling;
   sampling.vocab_size = tokenizer->vocab_size();
   // All ranks see the same tokens and logits, so none fails alone.
@@ -118,12 +132,12 @@ void generate(const GenerateOptions& options, Communicator& world) {
 void add_generate_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<GenerateOptions>();
   CLI::App* command = app.add_subcommand("generate", "Continue a text with a trained model");
+  add_run_argument(*command, options->checkpoint);
   command
-      ->add_option("--checkpoint", options->checkpoint,
-                   "Folder of a run (uses its newest intact checkpoint) or of one checkpoint")
+      ->add_option("--prompt", options->prompt,
+                   "Text to continue, or - to read it from standard input; may be empty")
       ->required()
-      ->type_name("RUN_OR_STEP");
-  command->add_option("--prompt", options->prompt, "Text to continue; may be empty")->required();
+      ->type_name("TEXT");
   command->add_option("--max-tokens", options->max_tokens, "Maximum number of tokens to generate")
       ->check(whole_number_from(0))
       ->capture_default_str();

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <cstdlib>
 
 #include "core/version.h"
@@ -18,6 +19,12 @@ int end_with(const CLI::App& app, const CLI::ParseError& error) {
   } catch (const tessera::PrintedError&) {  // other ranks have a different command line
     return EXIT_FAILURE;
   }
+}
+
+void print_commands(const CLI::App& app) {
+  fmt::print("Usage: tessera COMMAND ...\n\n{}\ntessera COMMAND --help says more\n",
+             tessera::command_list(app));
+  std::fflush(stdout);
 }
 
 }  // namespace
@@ -45,6 +52,10 @@ int main(int argc, char** argv) {
   tessera::add_config_command(app);
   tessera::add_plan_command(app, exit_code);
   try {
+    if (argc == 1) {
+      tessera::run_on_first_rank({{"the command", "none"}}, [&] { print_commands(app); });
+      return EXIT_SUCCESS;
+    }
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return end_with(app, error);

@@ -14,8 +14,7 @@ using Json = nlohmann::json;
 class CliAttention : public SmallRun {
  protected:
   Outcome run_attention(int ranks, const Arguments& more) const {
-    Arguments arguments = {"attention", "--checkpoint", path("run").string(), "--output",
-                           path("look").string()};
+    Arguments arguments = {"attention", path("run").string(), "--output", path("look").string()};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run(tessera(ranks, arguments));
   }

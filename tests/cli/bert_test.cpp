@@ -136,8 +136,7 @@ TEST_F(CliBert, RejectsUnusableTrainingData) {
 TEST_F(CliBert, FillsMasksOnAnyNumberOfRanks) {
   expect_success(run_train(2, "run", sharded({"parallel.sequence=true"})));
   const auto ask = [&](int ranks, const std::string& text) {
-    return run(tessera(
-        ranks, {"fill-mask", "--checkpoint", path("run").string(), "--text", text, "--top", "3"}));
+    return run(tessera(ranks, {"fill-mask", path("run").string(), "--text", text, "--top", "3"}));
   };
   const Outcome alone = ask(kAlone, "7 times [MASK] is 7");
   expect_success(alone);
@@ -154,11 +153,10 @@ TEST_F(CliBert, FillsMasksOnAnyNumberOfRanks) {
   expect_refused(ask(kAlone, "[MASK]" + std::string(40, '7') + std::string(200, ' ') +
                                  "7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7"),
                  {"tokens, including special tokens, but the model supports at most 16"});
+  expect_refused(run(tessera(kAlone, {"generate", path("run").string(), "--prompt", "7"})),
+                 {"is a BERT that this command cannot use", "fill-mask"});
   expect_refused(
-      run(tessera(kAlone, {"generate", "--checkpoint", path("run").string(), "--prompt", "7"})),
-      {"is a BERT that this command cannot use", "fill-mask"});
-  expect_refused(
-      run(tessera(kAlone, {"classify", "--checkpoint", path("run").string(), "--text", "7"})),
+      run(tessera(kAlone, {"classify", path("run").string(), "--text", "7"})),
       {"is a BERT that this command cannot use: it fills masks", "model.head=classification"});
 }
 
@@ -175,16 +173,15 @@ TEST_F(CliBert, ClassifiesWithLabelNames) {
        "data.train=" + path("texts.jsonl").string(), "data.labels=sum,end",
        "data.tokenizer=wordpiece:" + path("vocab.txt").string(), "optimizer.eps=1e-8"}));
   const auto ask = [&](int ranks, const std::string& text) {
-    return run(tessera(ranks, {"classify", "--checkpoint", path("run").string(), "--text", text}));
+    return run(tessera(ranks, {"classify", path("run").string(), "--text", text}));
   };
   const Outcome sum = ask(kAlone, "7 times 7");
   expect_success(sum);
   EXPECT_THAT(sum.output, ContainsRegex("^ *[0-9.]+%  sum\n *[0-9.]+%  end\n$"));
   EXPECT_EQ(ask(2, "7 times 7").output, sum.output);
   EXPECT_THAT(ask(kAlone, "that is all").output, ContainsRegex("^ *[0-9.]+%  end\n"));
-  expect_refused(
-      run(tessera(kAlone, {"fill-mask", "--checkpoint", path("run").string(), "--text", "[MASK]"})),
-      {"it classifies texts", "tessera classify"});
+  expect_refused(run(tessera(kAlone, {"fill-mask", path("run").string(), "--text", "[MASK]"})),
+                 {"it classifies texts", "tessera classify"});
 }
 
 TEST_F(CliBert, RejectsDataFromDifferentTokenizer) {

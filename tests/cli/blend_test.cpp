@@ -61,8 +61,8 @@ TEST_F(CliBlend, EvaluatesEachPart) {
                            {blend("2"), "data.eval_fraction=0.1", "data.test_fraction=0.2",
                             "eval.interval=20", "eval.batches=1000"}));
   const auto report = [&](int ranks, const std::string& part) {
-    const Outcome outcome = run(
-        tessera(ranks, {"eval", "--checkpoint", path("run").string(), "--part", part, "--json"}));
+    const Outcome outcome =
+        run(tessera(ranks, {"eval", path("run").string(), "--part", part, "--json"}));
     expect_success(outcome);
     return parse_json(outcome.output, "eval --json");
   };

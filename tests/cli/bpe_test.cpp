@@ -34,7 +34,7 @@ class CliBpe : public SmallRun {
   }
 
   Outcome run_on_checkpoint(int ranks, const std::string& command, const Arguments& more) const {
-    Arguments arguments = {command, "--checkpoint", path("run").string()};
+    Arguments arguments = {command, path("run").string()};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run(tessera(ranks, arguments));
   }
@@ -86,8 +86,8 @@ TEST_F(CliBpe, FillsMasksAndClassifiesWithBert) {
       run_train(kAlone, "run2",
                 keys({"model.kind=bert", "model.head=classification", "model.num_labels=2",
                       "data.labels=sum,end", "data.train=" + path("texts.tsv").string()})));
-  const Outcome classified = run(
-      tessera(kAlone, {"classify", "--checkpoint", path("run2").string(), "--text", "7 times 7"}));
+  const Outcome classified =
+      run(tessera(kAlone, {"classify", path("run2").string(), "--text", "7 times 7"}));
   expect_success(classified);
   EXPECT_EQ(classified.count("%  "), 2u) << classified.output;
 }

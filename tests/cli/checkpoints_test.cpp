@@ -78,9 +78,8 @@ TEST_F(CliCheckpoints, OverwritesNothingWhenAllAreDamaged) {
     expect_run_refused({fmt::format("checkpoint.resume={}", resume)},
                        {folder + " holds 2 checkpoints, all damaged", "step_00000003: damaged"});
   }
-  expect_refused(
-      run(tessera(2, {"generate", "--checkpoint", path("run").string(), "--prompt", ""})),
-      {"there is no intact checkpoint in " + folder, "step_00000006: damaged"});
+  expect_refused(run(tessera(2, {"generate", path("run").string(), "--prompt", ""})),
+                 {"there is no intact checkpoint in " + folder, "step_00000006: damaged"});
 }
 
 TEST_F(CliCheckpoints, RejectsRequiredResumeWithoutCheckpoint) {

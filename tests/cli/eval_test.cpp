@@ -26,7 +26,7 @@ class CliEval : public SmallRun {
   }
 
   Outcome run_eval(int ranks, const Arguments& more) const {
-    Arguments arguments = {"eval", "--checkpoint", path("run").string()};
+    Arguments arguments = {"eval", path("run").string()};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run(tessera(ranks, arguments));
   }
@@ -81,7 +81,7 @@ TEST_F(CliEval, EvaluatesOnlyFirstSamples) {
 TEST_F(CliEval, FindsConfigDespiteTrailingSlash) {
   const auto loss = [&](const std::string& end) {
     const std::string step = (path("run") / "checkpoints" / checkpoints("run").back()).string();
-    const Outcome outcome = run(tessera(kAlone, {"eval", "--checkpoint", step + end, "--json"}));
+    const Outcome outcome = run(tessera(kAlone, {"eval", step + end, "--json"}));
     expect_success(outcome);
     return parse_json(outcome.output, "eval --json")["loss"].get<double>();
   };
@@ -117,7 +117,7 @@ TEST_F(CliEval, RejectsInvalidRequests) {
   fs::copy(path("run") / "checkpoints" / checkpoints("run").back(), alone,
            fs::copy_options::recursive);
   const auto eval_alone = [&](const Arguments& more) {
-    Arguments arguments = {"eval", "--checkpoint", alone.string()};
+    Arguments arguments = {"eval", alone.string()};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run(tessera(kAlone, arguments));
   };

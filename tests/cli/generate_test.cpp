@@ -9,7 +9,7 @@ namespace {
 class CliGenerate : public SmallRun {
  protected:
   Outcome run_generate(int ranks, const Arguments& more) const {
-    Arguments arguments = {"generate", "--checkpoint", path("run").string()};
+    Arguments arguments = {"generate", path("run").string()};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run(tessera(ranks, arguments));
   }
@@ -62,6 +62,26 @@ TEST_F(CliGenerate, AcceptsEmptyAndLongPrompts) {
   EXPECT_EQ(run_generate(kAlone, {"--prompt", "a", "--max-tokens", "0"}).output, "a\n");
 }
 
+TEST_F(CliGenerate, ReadsPromptFromStandardInput) {
+  expect_success(run_train(kAlone, "run", {"train.steps=3"}));
+  const std::string prompt = "3 times\n\n4 times\n";
+  write_text(path("prompt.txt"), prompt);
+  for (const int ranks : {kAlone, 2}) {
+    const Outcome given = run_generate(ranks, {"--prompt", prompt, "--max-tokens", "9"});
+    expect_success(given);
+    EXPECT_EQ(given.output.compare(0, prompt.size(), prompt), 0) << given.output;
+    const std::string script = fmt::format("exec \"$@\" <{}", path("prompt.txt").string());
+    Arguments command = {"sh", "-c", script, "sh"};
+    const Arguments program =
+        tessera(ranks, {"generate", path("run").string(), "--prompt", "-", "--max-tokens", "9"});
+    command.insert(command.end(), program.begin(), program.end());
+    EXPECT_EQ(run(command).output, given.output);
+    // Tests run with an empty standard input.
+    EXPECT_EQ(run_generate(ranks, {"--prompt", "-"}).output,
+              run_generate(ranks, {"--prompt", ""}).output);
+  }
+}
+
 TEST_F(CliGenerate, NeverSamplesTokensOutsideTokenizer) {
   // An untrained model would hardly choose 50 bytes in a row out of 4096 tokens.
   expect_success(run_train(kAlone, "run", {"model.vocab_size=4096", "train.steps=3"}));
@@ -90,7 +110,7 @@ TEST_F(CliGenerate, RejectsInvalidOptions) {
                    {"--seed: '-1' is not a whole number from 0 on"});
     expect_refused(run_generate(ranks, {"--prompt"}), {"tessera generate: --prompt: "});
     const std::string nowhere = path("nowhere").string();
-    expect_refused(run(tessera(ranks, {"generate", "--checkpoint", nowhere, "--prompt", "a"})),
+    expect_refused(run(tessera(ranks, {"generate", nowhere, "--prompt", "a"})),
                    {nowhere + " is not a folder: give a run's folder, or one of its steps"});
   }
   expect_refused(run_generate(3, {"--prompt", "a"}),

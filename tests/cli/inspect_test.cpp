@@ -49,8 +49,8 @@ TEST_F(CliInspect, DescribesDataset) {
 
 TEST_F(CliInspect, DescribesHuggingFaceFolder) {
   expect_success(run_train(kAlone, "run", {"train.steps=3"}));
-  expect_success(run(tessera(
-      kAlone, {"export", "--checkpoint", path("run").string(), "--to", path("out").string()})));
+  expect_success(
+      run(tessera(kAlone, {"export", path("run").string(), "--to", path("out").string()})));
   expect_describes({path("out").string()},
                    {"GPT2LMHeadModel", "tessera import", "byte with 257 tokens",
                     "model.safetensors", "transformer.h.1.ln_2.weight"});

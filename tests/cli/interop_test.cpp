@@ -20,7 +20,7 @@ class CliInterop : public SmallRun {
 
 TEST_F(CliInterop, ExportsAndReimportsRun) {
   expect_success(run_train(2, "run", {"parallel.tensor=2"}));
-  const Outcome out = run_command("export", {"--checkpoint", at("run"), "--to", at("out")});
+  const Outcome out = run_command("export", {at("run"), "--to", at("out")});
   expect_success(out);
   EXPECT_EQ(out.count("GPT2LMHeadModel"), 1u) << out.output;
   EXPECT_EQ(out.count("parameters in fp32"), 1u) << out.output;
@@ -39,17 +39,16 @@ TEST_F(CliInterop, ExportsAndReimportsRun) {
 
   // Every command that uses a model accepts it and prints the same.
   const auto said = [&](const std::string& run, int ranks) {
-    const Outcome text = run_command("generate",
-                                     {"--checkpoint", at(run), "--prompt", "3 times",
-                                      "--temperature", "0", "--max-tokens", "20"},
-                                     ranks);
+    const Outcome text = run_command(
+        "generate", {at(run), "--prompt", "3 times", "--temperature", "0", "--max-tokens", "20"},
+        ranks);
     expect_success(text);
     return text.output;
   };
   EXPECT_EQ(said("back", kAlone), said("run", kAlone));
   EXPECT_EQ(said("back", 2), said("run", kAlone));
-  expect_success(run_command(
-      "attention", {"--checkpoint", at("back"), "--text", "3 times", "--output", at("page")}));
+  expect_success(
+      run_command("attention", {at("back"), "--text", "3 times", "--output", at("page")}));
 
   // The printed sections make a configuration. A run in the imported folder also starts from it
   // without checkpoint.from.
@@ -69,18 +68,15 @@ TEST_F(CliInterop, ExportsAndReimportsRun) {
 TEST_F(CliInterop, RejectsInvalidRequests) {
   expect_success(run_train(kAlone, "run", {"model.positions=rotary"}));
   for (const int ranks : {kAlone, 2}) {
-    expect_refused(run_command("export", {"--checkpoint", at("run"), "--to", at("out")}, ranks),
+    expect_refused(run_command("export", {at("run"), "--to", at("out")}, ranks),
                    {"model.positions is rotary", "no class of transformers"});
   }
   EXPECT_FALSE(fs::exists(path("out")));
-  expect_refused(run_command("export", {"--checkpoint", at("none"), "--to", at("out")}),
-                 {"none is not a folder"});
-  expect_refused(run_command("export", {"--checkpoint", at("run"), "--to", at("out"),
-                                        "--max-shard-size", "much"}),
+  expect_refused(run_command("export", {at("none"), "--to", at("out")}), {"none is not a folder"});
+  expect_refused(run_command("export", {at("run"), "--to", at("out"), "--max-shard-size", "much"}),
                  {"\"much\" is not a size", "as 5GB"});
-  expect_refused(
-      run_command("export", {"--checkpoint", at("run"), "--to", at("out"), "--precision", "fp8"}),
-      {"--precision"});
+  expect_refused(run_command("export", {at("run"), "--to", at("out"), "--precision", "fp8"}),
+                 {"--precision"});
   expect_refused(run_command("import", {at("none"), "--to", at("back")}), {"none is not a folder"});
   fs::create_directory(path("empty"));
   expect_refused(run_command("import", {at("empty"), "--to", at("back")}, 2),

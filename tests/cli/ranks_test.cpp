@@ -63,12 +63,12 @@ TEST_F(CliRanks, RejectsDifferentDataUnderSamePath) {
 }
 
 TEST_F(CliRanks, RejectsDifferentCommands) {
-  expect_refused_together(train("run"), {"eval", "--checkpoint", path("run").string()},
+  expect_refused_together(train("run"), {"eval", path("run").string()},
                           {"the command is train on rank 0, but eval on rank 1"});
   expect_refused_together(train("run"), {"verify", path("run").string()},
                           {"the command is train on rank 0, but verify on rank 1"});
-  expect_refused_together({"eval", "--checkpoint", "here"}, {"eval", "--checkpoint", "there"},
-                          {"--checkpoint is here on rank 0, but there on rank 1"});
+  expect_refused_together({"eval", "here"}, {"eval", "there"},
+                          {"RUN is here on rank 0, but there on rank 1"});
 }
 
 TEST_F(CliRanks, UsageErrorOnOneRankEndsAllRanks) {

@@ -13,7 +13,7 @@ class CliSequenceParallel : public SmallRun {
  protected:
   /// Runs `command` on the run's checkpoint.
   Outcome run_on_checkpoint(int ranks, const std::string& command, const Arguments& more) const {
-    Arguments arguments = {command, "--checkpoint", path("run").string()};
+    Arguments arguments = {command, path("run").string()};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run(tessera(ranks, arguments));
   }

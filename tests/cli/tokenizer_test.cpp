@@ -53,15 +53,14 @@ TEST_F(CliTokenizer, TrainsPreparesAndGenerates) {
   expect_success(run(tessera(kAlone, {"verify", path("run").string()})));
   for (const int ranks : {kAlone, 2}) {
     const Outcome text =
-        run(tessera(ranks, {"generate", "--checkpoint", path("run").string(), "--prompt", "3 times",
+        run(tessera(ranks, {"generate", path("run").string(), "--prompt", "3 times",
                             "--temperature", "0", "--max-tokens", "8"}));
     expect_success(text);
     EXPECT_EQ(text.output.compare(0, 8, "3 times "), 0) << text.output;
     EXPECT_EQ(text.count("##"), 0u) << text.output;
   }
-  expect_refused(
-      run(tessera(2, {"generate", "--checkpoint", path("run").string(), "--prompt", ""})),
-      {"--prompt is empty, and tokenizer wordpiece has no end-of-document token"});
+  expect_refused(run(tessera(2, {"generate", path("run").string(), "--prompt", ""})),
+                 {"--prompt is empty, and tokenizer wordpiece has no end-of-document token"});
 }
 
 TEST_F(CliTokenizer, ReportsDifferentTokenizerOnResume) {
@@ -147,8 +146,8 @@ TEST_F(CliTokenizer, TrainsPreparesAndGeneratesWithSentencePiece) {
                            {"data.train=" + path("pieces").string(),
                             "data.tokenizer=sentencepiece:" + model, "model.vocab_size=60"}));
   fs::remove(model);
-  const Outcome text = run(tessera(2, {"generate", "--checkpoint", path("run").string(), "--prompt",
-                                       "3 times", "--temperature", "0", "--max-tokens", "8"}));
+  const Outcome text = run(tessera(2, {"generate", path("run").string(), "--prompt", "3 times",
+                                       "--temperature", "0", "--max-tokens", "8"}));
   expect_success(text);
   EXPECT_EQ(text.output.compare(0, 7, "3 times"), 0) << text.output;
 }

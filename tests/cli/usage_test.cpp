@@ -18,9 +18,9 @@ class CliUsage : public SmallRun, public testing::WithParamInterface<int> {
 
 TEST_P(CliUsage, NamesUnknownCommandsAndOptions) {
   expect_refused(run_command({"trian"}), {"there is no command 'trian', did you mean train?"});
-  expect_refused(run_command({}),
-                 {"no command was given; the commands are train, eval, generate,"});
-  expect_refused(run_command({"train"}), {"config is required", "tessera train --help says more"});
+  expect_refused(run_command({"train"}),
+                 {"config is required", "Usage: tessera train [OPTIONS] config",
+                  "tessera train --help says more"});
   expect_refused(run_command({"train", "x.yaml", "--stpo-at", "3"}),
                  {"there is no option --stpo-at, did you mean --stop-at?"});
   expect_refused(run_command({"train", "x.yaml", "--stop-at", "0"}),
@@ -29,6 +29,23 @@ TEST_P(CliUsage, NamesUnknownCommandsAndOptions) {
   expect_refused(run_command({"train", path("no.yaml").string()}),
                  {"cannot open the configuration " + path("no.yaml").string()});
   expect_refused(run_command({"verify", path("nowhere").string()}), {"nowhere is not a folder"});
+}
+
+TEST_P(CliUsage, RejectsMissingRun) {
+  for (const char* command : {"eval", "generate", "attention", "fill-mask", "classify", "export"}) {
+    const std::string usage = fmt::format("Usage: tessera {} [OPTIONS] RUN\n", command);
+    expect_refused(run_command({command}), {"RUN is required", usage});
+  }
+  expect_refused(run_command({"eval", "--checkpoint", "run"}),
+                 {"there is no option --checkpoint", "Usage: tessera eval [OPTIONS] RUN\n"});
+}
+
+TEST_P(CliUsage, ListsCommandsWithoutArguments) {
+  const Outcome list = run_command({});
+  expect_success(list);
+  EXPECT_EQ(list.count("\ntrain      Train a model\n"), 1u) << list.output;
+  EXPECT_EQ(list.count("\nplan       Predict what a run needs"), 1u) << list.output;
+  EXPECT_EQ(list.count("tessera COMMAND --help says more"), 1u) << list.output;
 }
 
 TEST_P(CliUsage, PrintsHelpOnce) {
@@ -89,7 +106,7 @@ TEST_F(CliHelp, ShowsChoicesAsWords) {
   }
   EXPECT_NE(help_of({"eval"}).find("--device auto|cpu|cuda=auto"), std::string::npos);
   EXPECT_NE(help_of({"export"}).find("--precision fp32|bf16=fp32"), std::string::npos);
-  expect_refused(run(tessera(kAlone, {"eval", "--checkpoint", "run", "--device", "gpu"})),
+  expect_refused(run(tessera(kAlone, {"eval", "run", "--device", "gpu"})),
                  {"--device: 'gpu' is none of: auto, cpu, cuda"});
 }
 

@@ -217,7 +217,7 @@ class Workshop:
         dump = self.folder / f"{Path(checkpoint).name}_dump.safetensors"
         dump.unlink(missing_ok=True)
         report = json.loads(
-            self("eval", "--checkpoint", checkpoint, "--config", config, "--json", "--dump", dump)
+            self("eval", checkpoint, "--config", config, "--json", "--dump", dump)
         )
         return report["loss"], load_file(dump)
 
@@ -328,7 +328,7 @@ def check_export(tessera, kind, run, config):
     ours, dump = tessera.evaluated(tessera.folder / run, config)
     for options in ([], ["--max-shard-size", "50KB"]):
         out = tessera.folder / f"{run}_exported"
-        tessera("export", "--checkpoint", tessera.folder / run, "--to", out, "--overwrite", *options)
+        tessera("export", tessera.folder / run, "--to", out, "--overwrite", *options)
         shards = len(list(out.glob("*.safetensors")))
         what = f"{kind.name}: exported in {shards} file{'s' if shards > 1 else ''}"
         check_loss(what, ours, loss_of(load(kind, out), dump))
@@ -353,7 +353,7 @@ def check_import(tessera, kind, run, config):
     check_loss(f"{kind.name}: imported", ours, loss_of(model, dump))
 
     back = tessera.folder / f"{run}_back"
-    tessera("export", "--checkpoint", imported, "--to", back)
+    tessera("export", imported, "--to", back)
     again = load(kind, back).state_dict()
     same = all(torch.equal(value, again[name]) for name, value in model.state_dict().items())
     check(f"{kind.name}: exported again, the same bits", same)

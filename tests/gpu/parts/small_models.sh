@@ -120,9 +120,9 @@ part_answers() {
   local status=0 device
   small gpt answers $few run.device=cpu || return 1
   for device in cpu cuda; do
-    "$tessera" generate --checkpoint "$out/runs/answers" --prompt 'w1 w2 w3' --max-tokens 40 --temperature 0 \
+    "$tessera" generate "$out/runs/answers" --prompt 'w1 w2 w3' --max-tokens 40 --temperature 0 \
       --device $device >"$out/generated-$device.txt" || return 1
-    "$tessera" eval --checkpoint "$out/runs/answers" --data "$data/1000" --max-samples 64 --json --device $device \
+    "$tessera" eval "$out/runs/answers" --data "$data/1000" --max-samples 64 --json --device $device \
       >"$out/evaluated-$device.json" || return 1
   done
   if cmp "$out/generated-cpu.txt" "$out/generated-cuda.txt"; then
