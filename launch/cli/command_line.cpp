@@ -29,8 +29,8 @@ Names option_names(const CLI::App& command) {
 }
 
 std::string did_you_mean(const std::string& word, const Names& candidates) {
-  const std::string best = nearest(word, candidates);
-  return best.empty() ? "." : fmt::format(", did you mean {}?", best);
+  const Names best = nearest(word, candidates, 1);
+  return best.empty() ? "." : fmt::format(", did you mean {}?", best.front());
 }
 
 bool is_option(const std::string& word) { return word.compare(0, 1, "-") == 0; }

@@ -38,10 +38,12 @@ file alone repeats the run. Paths are relative to the directory in which the com
 
 ## Errors
 
-Nothing is guessed and nothing is ignored. All errors are reported at once, with file, line and column, and with the closest
-valid key:
+Nothing is guessed and nothing is ignored. All errors are reported at once, with file, line and column. For an unknown key
+they name the closest valid ones, or the key that another framework's name stands for (Megatron-LM, nanoGPT, Hugging Face,
+DeepSpeed, torchtitan):
 
-    configs/x.yaml:12:3: unknown key 'model.num_layer'; did you mean 'model.num_layers'? Keys of 'model' are: ...
+    configs/x.yaml:12:3: unknown key 'model.num_layer'; did you mean 'model.num_layers'?
+    configs/x.yaml:13:3: unknown key 'model.n_embd'; it is called model.hidden_size here
     configs/x.yaml:15:3: model.dropout is 1.5, but must be a number from 0.0 to below 1.0
     --set batch.micro=two: batch.micro is two, but must be an integer from 1 to 100000000
 

@@ -1,22 +1,22 @@
 #include "launch/config/key_reader.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "launch/config/foreign_keys.h"
 #include "launch/config/schema_list.h"
 
 namespace tessera {
 namespace {
 
-std::string quoted_or_nothing(const std::string& best) {
-  return best.empty() ? "" : fmt::format("; did you mean '{}'?", best);
-}
+using KeyNames = std::vector<std::string>;
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
+constexpr size_t kMostSuggestions = 3;
 
-std::vector<std::string> key_names(std::string_view section) {
-  std::vector<std::string> names;
+KeyNames key_names(std::string_view section) {
+  KeyNames names;
   for (const SectionInfo& info : config_sections()) {
     if (info.name != section) continue;
     for (const KeyInfo& key : info.keys) names.push_back(key.name);
@@ -24,37 +24,77 @@ std::vector<std::string> key_names(std::string_view section) {
   return names;
 }
 
-std::vector<std::string> section_names() {
-  std::vector<std::string> names;
+KeyNames section_names() {
+  KeyNames names;
   for (const SectionInfo& info : config_sections()) names.push_back(info.name);
   return names;
 }
 
-/// The full name of a key written in the wrong section, or "".
-std::string same_key_elsewhere(std::string_view key) {
+/// The full names of the keys with this name, one for each section that has it.
+KeyNames keys_called(std::string_view name) {
+  KeyNames names;
   for (const SectionInfo& info : config_sections()) {
-    for (const KeyInfo& other : info.keys) {
-      if (other.name == key) return info.name + "." + other.name;
+    for (const KeyInfo& key : info.keys) {
+      if (key.name == name) names.push_back(info.name + "." + key.name);
     }
   }
-  return "";
+  return names;
 }
 
-std::string unknown_key(std::string_view section, const std::string& key) {
-  const std::vector<std::string> names = key_names(section);
-  const std::string near = nearest(key, names);
-  const std::string best =
-      near.empty() ? same_key_elsewhere(key) : fmt::format("{}.{}", section, near);
-  return fmt::format("unknown key '{}.{}'{} Keys of '{}' are: {}", section, excerpt(key),
-                     best.empty() ? "." : quoted_or_nothing(best), section, joined(names));
+/// The full names of the keys of any section that `name` may misspell.
+KeyNames keys_near(const std::string& name) {
+  std::set<std::string> candidates;
+  for (const std::string& section : section_names()) {
+    for (std::string& key : key_names(section)) candidates.insert(std::move(key));
+  }
+  KeyNames names;
+  for (const std::string& key :
+       nearest(name, {candidates.begin(), candidates.end()}, kMostSuggestions)) {
+    for (std::string& full : keys_called(key)) names.push_back(std::move(full));
+  }
+  if (names.size() > kMostSuggestions) names.resize(kMostSuggestions);
+  return names;
 }
 
-std::string unknown_section(const std::string& name) {
-  const std::vector<std::string> names = section_names();
-  const std::string near = nearest(name, names);
-  const std::string best = near.empty() ? same_key_elsewhere(name) : near;
-  return fmt::format("unknown section '{}'{} Sections are: {}", excerpt(name),
-                     best.empty() ? "." : quoted_or_nothing(best), joined(names));
+std::string suggestion(const KeyNames& names) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i) {
+    text += i == 0 ? "" : i + 1 == names.size() ? " or " : ", ";
+    text += "'" + names[i] + "'";
+  }
+  return fmt::format("did you mean {}?", text);
+}
+
+/// Lower case with underscores, so that --num-layers is num_layers.
+std::string as_key(std::string_view word) {
+  std::string name(word.substr(std::min(word.find_first_not_of('-'), word.size())));
+  for (char& c : name) {
+    if (c == '-') c = '_';
+    if ('A' <= c && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return name;
+}
+
+/// What to write instead of an unknown key of `section`, or of an unknown word at the top level if
+/// `section` is "".
+std::string advice(std::string_view section, std::string_view word) {
+  const std::string name = as_key(word);
+  if (const KeyNames same = keys_called(name); !same.empty()) return suggestion(same);
+  if (const ForeignKey* foreign = find_foreign_key(name)) return foreign->text();
+  KeyNames near =
+      nearest(name, section.empty() ? section_names() : key_names(section), kMostSuggestions);
+  if (near.empty()) {
+    near = keys_near(name);
+  } else if (!section.empty()) {
+    for (std::string& key : near) key = fmt::format("{}.{}", section, key);
+  }
+  if (!near.empty()) return suggestion(near);
+  if (!section.empty()) return "`tessera config --markdown` lists all keys";
+  return fmt::format("the sections are {}", fmt::join(section_names(), ", "));
+}
+
+bool may_be_section(const ConfigValue& value) {
+  return value.kind == ConfigValue::Kind::map || value.kind == ConfigValue::Kind::null;
 }
 
 }  // namespace
@@ -83,8 +123,12 @@ const KeyedMap::Entry* KeyedMap::take(std::string_view key) {
 void KeyedMap::report_unknown() const {
   for (const auto& [key, entry] : entries_) {
     if (taken_.contains(key)) continue;
-    issues_.add(source_, entry.position,
-                section_.empty() ? unknown_section(key) : unknown_key(section_, key));
+    const bool top_level = section_.empty();
+    issues_.add(
+        source_, entry.position,
+        fmt::format("unknown {} '{}'; {}",
+                    top_level && may_be_section(*entry.value) ? "section" : "key",
+                    excerpt(top_level ? key : section_ + "." + key), advice(section_, key)));
   }
 }
 
@@ -94,7 +138,7 @@ void SectionReader::report_not_a_section(std::string_view name, const KeyedMap::
               fmt::format("the section '{}' {}; its keys are: {}", name,
                           empty ? "is empty: give it keys or leave it out"
                                 : "must be a map of keys, each on an indented line",
-                          joined(key_names(name))));
+                          fmt::join(key_names(name), ", ")));
 }
 
 }  // namespace tessera

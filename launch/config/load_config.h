@@ -14,7 +14,7 @@ namespace tessera {
 ///
 /// Throws Error if the file cannot be read or is not such YAML. Otherwise reports all errors in its
 /// keys and the overrides at once, one line each, as in "x.yaml:12:3: unknown key
-/// 'model.num_layer'; did you mean 'model.num_layers'? ...". validate() checks keys against each
+/// 'model.num_layer'; did you mean 'model.num_layers'?". validate() checks keys against each
 /// other and against the number of ranks.
 ///
 /// Derived keys without a value are listed in RunConfig::automatic; so are, with checkpoint.from,

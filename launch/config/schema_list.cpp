@@ -1,6 +1,7 @@
 #include "launch/config/schema_list.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "launch/config/schema.h"
 #include "models/architecture.h"
@@ -63,19 +64,25 @@ const std::vector<SectionInfo>& config_sections() {
   return sections;
 }
 
-std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
+std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates,
+                                 size_t most) {
   constexpr size_t kLongest = 64;  // keys are much shorter
-  if (word.size() > kLongest) return "";
-  std::string best;
-  size_t best_distance = word.size() / 3 + 2;  // larger distances mean a different word
+  if (word.size() > kLongest) return {};
+  std::vector<std::pair<size_t, std::string>> near;
   for (const std::string& candidate : candidates) {
     const size_t distance = edit_distance(word, candidate);
-    if (distance < best_distance && distance < candidate.size()) {
-      best = candidate;
-      best_distance = distance;
+    // Larger distances mean a different word.
+    if (distance < word.size() / 3 + 2 && distance < candidate.size()) {
+      near.emplace_back(distance, candidate);
     }
   }
-  return best;
+  std::ranges::stable_sort(near, {}, &decltype(near)::value_type::first);
+  std::vector<std::string> names;
+  for (auto& [distance, candidate] : near) {
+    if (names.size() == most || distance > near.front().first + 1) break;
+    names.push_back(std::move(candidate));
+  }
+  return names;
 }
 
 std::vector<std::pair<std::string_view, ModelKind>> model_kinds() {

@@ -25,8 +25,10 @@ struct SectionInfo {
 /// All sections and keys of schema.h, in its order.
 const std::vector<SectionInfo>& config_sections();
 
-/// The candidate that `word` most likely misspells (letters omitted, added, changed or swapped with
-/// their neighbor), or "" if none is near.
-std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
+/// The candidates that `word` most likely misspells (letters omitted, added, changed or swapped
+/// with their neighbor), nearest first: at most `most`, and none with more than one mistake more
+/// than the first. Empty if none is near.
+std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates,
+                                 size_t most);
 
 }  // namespace tessera

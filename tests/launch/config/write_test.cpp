@@ -15,7 +15,9 @@
 namespace tessera {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 /// Visits every key and sets it to a random value that its rule accepts.
 class Randomizer {
@@ -134,13 +136,20 @@ TEST(ConfigSchema, AcceptsEveryDefault) {
 
 TEST(ConfigSchema, FindsNearestKeyOrNone) {
   const std::vector<std::string> keys = {"num_layers", "num_heads", "lr", "min_lr"};
-  EXPECT_EQ(nearest("num_layer", keys), "num_layers");
-  EXPECT_EQ(nearest("nmu_heads", keys), "num_heads");
-  EXPECT_EQ(nearest("lrr", keys), "lr");
-  EXPECT_EQ(nearest("numlayers", keys), "num_layers");
-  EXPECT_EQ(nearest("zebra", keys), "");
-  EXPECT_EQ(nearest("", keys), "");
-  EXPECT_EQ(nearest(std::string(100000, 'n'), keys), "");
+  EXPECT_THAT(nearest("num_layer", keys, 3), ElementsAre("num_layers"));
+  EXPECT_THAT(nearest("nmu_heads", keys, 3), ElementsAre("num_heads"));
+  EXPECT_THAT(nearest("lrr", keys, 3), ElementsAre("lr"));
+  EXPECT_THAT(nearest("numlayers", keys, 3), ElementsAre("num_layers"));
+  EXPECT_THAT(nearest("zebra", keys, 3), IsEmpty());
+  EXPECT_THAT(nearest("", keys, 3), IsEmpty());
+  EXPECT_THAT(nearest(std::string(100000, 'n'), keys, 3), IsEmpty());
+}
+
+TEST(ConfigSchema, FindsOnlyNearestKeys) {
+  const std::vector<std::string> keys = {"beta_3", "betas", "beta", "beta_12", "beta_1", "beta_2"};
+  EXPECT_THAT(nearest("beta_4", keys, 3), ElementsAre("beta_3", "beta_1", "beta_2"));
+  EXPECT_THAT(nearest("beta_4", keys, 1), ElementsAre("beta_3"));
+  EXPECT_THAT(nearest("beta", keys, 3), ElementsAre("beta", "betas"));
 }
 
 TEST(ConfigDocs, PageMatchesSchema) {

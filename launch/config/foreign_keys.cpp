@@ -1,0 +1,131 @@
+#include "launch/config/foreign_keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tessera {
+namespace {
+
+constexpr ForeignKey kForeignKeys[] = {
+    {"run.dir", {"output_dir", "out_dir", "save_dir", "save", "dump_folder"}},
+    {"run.seed", {"random_seed"}},
+    {"run.precision",
+     {"bf16", "fp16", "dtype", "torch_dtype", "params_dtype", "mixed_precision",
+      "mixed_precision_param"},
+     "fp32 or bf16"},
+
+    {"model.kind", {"model_type", "architecture", "architectures"}},
+    {"model.num_layers", {"layers", "n_layer", "n_layers", "num_hidden_layers"}},
+    {"model.hidden_size",
+     {"hidden", "hidden_dim", "n_embd", "d_model", "embed_dim", "embedding_dim", "dim"}},
+    {"model.num_heads", {"heads", "n_head", "n_heads", "nhead", "num_attention_heads"}},
+    {"model.mlp_size",
+     {"intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner", "d_ff", "dim_feedforward"}},
+    {"model.seq_length",
+     {"context", "context_length", "block_size", "n_positions", "n_ctx", "max_position_embeddings",
+      "seq_len", "max_seq_len", "max_seq_length", "sequence_length"}},
+    {"model.dropout",
+     {"hidden_dropout", "hidden_dropout_prob", "resid_pdrop", "embd_pdrop", "dropout_prob"}},
+    {"model.attention_dropout", {"attn_dropout", "attn_pdrop", "attention_probs_dropout_prob"}},
+    {"model.bias", {"use_bias", "add_bias_linear"}},
+    {"model.bias", {"disable_bias_linear"}, "with the opposite meaning"},
+    {"model.layer_norm_eps",
+     {"layer_norm_epsilon", "layernorm_epsilon", "norm_epsilon", "norm_eps"}},
+    {"model.init_stddev", {"initializer_range", "init_method_std", "init_std"}},
+    {"model.positions", {"position_embedding_type"}},
+    {"model.rotary_base", {"rope_theta", "rope_base"}},
+    {"model.attention_window", {"sliding_window", "window_size"}},
+    {"model.token_types", {"type_vocab_size"}},
+    {"model.num_labels", {"num_classes"}},
+    {"", {"num_key_value_heads", "num_query_groups"}, "grouped-query attention is not supported"},
+
+    {"data.train",
+     {"data_path", "train_data", "train_data_path", "dataset", "dataset_path", "train_file"}},
+    {"data.eval", {"eval_data", "valid_data", "val_data", "valid_data_path", "validation_file"}},
+    {"data.eval_fraction", {"split"}, "and data.test_fraction; they are fractions"},
+    {"data.tokenizer",
+     {"tokenizer_type", "tokenizer_model", "tokenizer_name", "tokenizer_path", "vocab_file"}},
+    {"mlm.probability", {"mlm_probability", "mask_prob"}},
+
+    {"parallel.tensor",
+     {"tensor_parallel_size", "tensor_model_parallel_size", "tensor_parallel_degree",
+      "tensor_parallel", "model_parallel_size", "tp", "tp_size"}},
+    {"parallel.zero", {"zero_stage", "zero_optimization", "use_distributed_optimizer"}, "0 or 1"},
+    {"parallel.sequence", {"sequence_parallel"}},
+    {"parallel.backend", {"distributed_backend", "ddp_backend"}},
+    {"",
+     {"data_parallel_size", "data_parallel_replicate_degree", "data_parallel_shard_degree", "dp"},
+     "the data-parallel size is the number of ranks / parallel.tensor"},
+    {"",
+     {"pipeline_model_parallel_size", "pipeline_parallel_size", "pipeline_parallel_degree", "pp"},
+     "pipeline parallelism is not supported"},
+
+    {"batch.global", {"global_batch_size", "train_batch_size"}},
+    {"batch.micro",
+     {"micro_batch_size", "per_device_train_batch_size", "train_micro_batch_size_per_gpu",
+      "local_batch_size"}},
+    {"batch.global", {"batch_size"}, "batch.micro is what a data rank computes at once"},
+    {"",
+     {"gradient_accumulation_steps", "grad_accum", "grad_accum_steps"},
+     "a step accumulates batch.global / (batch.micro × data ranks) micro-batches"},
+
+    {"train.steps", {"max_steps", "train_iters", "num_steps", "max_iters", "num_train_steps"}},
+    {"train.steps", {"num_train_epochs", "num_epochs", "epochs"}, "in steps, not epochs"},
+    {"train.recompute",
+     {"gradient_checkpointing", "activation_checkpointing", "activation_checkpoint",
+      "recompute_granularity", "recompute_activations"}},
+
+    {"optimizer.lr", {"learning_rate", "max_lr"}},
+    {"optimizer.min_lr", {"min_learning_rate"}},
+    {"optimizer.min_lr",
+     {"lr_min", "min_lr_factor"},
+     "a learning rate, not a fraction of optimizer.lr"},
+    {"optimizer.schedule",
+     {"lr_scheduler_type", "lr_scheduler", "lr_decay_style", "lr_schedule", "scheduler",
+      "decay_type", "decay_lr"}},
+    {"",
+     {"lr_decay_iters", "lr_decay_steps", "decay_ratio"},
+     "the learning rate decays from the end of the warmup to train.steps"},
+    {"optimizer.warmup_steps",
+     {"warmup", "warmup_iters", "lr_warmup_iters", "lr_warmup_steps", "num_warmup_steps",
+      "warmup_num_steps"}},
+    {"optimizer.warmup_steps",
+     {"warmup_ratio", "lr_warmup_fraction"},
+     "in steps, not a fraction of them"},
+    {"optimizer.betas",
+     {"beta1", "beta2", "adam_beta1", "adam_beta2"},
+     "a list of two, as in [0.9, 0.95]"},
+    {"optimizer.eps", {"epsilon", "adam_eps", "adam_epsilon"}},
+    {"optimizer.grad_clip", {"clip_grad", "max_grad_norm", "gradient_clipping", "max_norm"}},
+
+    {"eval.interval", {"eval_interval", "eval_steps"}},
+    {"eval.batches", {"eval_iters"}},
+    {"checkpoint.interval", {"save_interval", "save_steps"}},
+    {"checkpoint.keep", {"save_total_limit", "keep_latest_k"}},
+    {"checkpoint.background", {"async_save", "async_mode"}},
+    {"checkpoint.resume", {"resume_from_checkpoint", "load"}},
+    {"checkpoint.from",
+     {"init_from", "pretrained_checkpoint", "initial_load_path", "model_name_or_path"}},
+    {"log.interval", {"log_interval", "logging_steps", "log_freq", "steps_per_print"}},
+};
+
+}  // namespace
+
+std::string ForeignKey::text() const {
+  if (key.empty()) return fmt::format("it has no key here: {}", remark);
+  if (remark.empty()) return fmt::format("it is called {} here", key);
+  return fmt::format("it is called {} here ({})", key, remark);
+}
+
+std::span<const ForeignKey> foreign_keys() { return kForeignKeys; }
+
+const ForeignKey* find_foreign_key(std::string_view name) {
+  const auto has_name = [&](const ForeignKey& foreign) {
+    return !name.empty() && std::ranges::find(foreign.names, name) != std::end(foreign.names);
+  };
+  const auto* found = std::ranges::find_if(kForeignKeys, has_name);
+  return found == std::end(kForeignKeys) ? nullptr : found;
+}
+
+}  // namespace tessera
