@@ -8,6 +8,7 @@
 #include "core/random.h"
 #include "launch/data/sample_source.h"
 #include "launch/data/sampling/blended_dataset.h"
+#include "launch/support/text/human_text.h"
 #include "launch/tokenizers/tokenizer_identity.h"
 
 namespace tessera {
@@ -45,10 +46,11 @@ void add_vocabulary_note(const RunConfig& config, const Tokenizer& tokenizer,
   const int64_t unused = config.model.vocab_size - tokenizer.vocab_size();
   if (unused < kRoundUp) return;
   notes.push_back(fmt::format(
-      "model.vocab_size is {}, but the tokenizer has {} tokens: the other {} rows of {} parameters "
-      "take memory and time, and are never used; leave the key out for a model of the tokenizer's "
-      "size",
-      config.model.vocab_size, tokenizer.vocab_size(), unused, config.model.hidden_size));
+      "model.vocab_size is {}, but the tokenizer has {} tokens: the other {} rows of the embedding "
+      "are {} parameters that cost memory and time and are never used; without the key, the model "
+      "has the tokenizer's size",
+      config.model.vocab_size, tokenizer.vocab_size(), unused,
+      grouped(unused * config.model.hidden_size)));
 }
 
 bool has_part(const DataSection& data, DataPart part) {

@@ -15,7 +15,7 @@ namespace {
 constexpr UChar32 kReplacement = 0xFFFD;
 
 /// Returns the character at `at` and advances; kReplacement for invalid UTF-8.
-UChar32 next_character(std::string_view text, size_t& at) {
+UChar32 take_character(std::string_view text, size_t& at) {
   UChar32 c = 0;
   U8_NEXT_OR_FFFD(text.data(), at, text.size(), c);
   return c;
@@ -84,7 +84,7 @@ BertClass bert_class_of(UChar32 c) {
 icu::UnicodeString cleaned(std::string_view text) {
   icu::UnicodeString clean(static_cast<int32_t>(text.size()), 0, 0);
   for (size_t at = 0; at < text.size();) {
-    const UChar32 c = next_character(text, at);
+    const UChar32 c = take_character(text, at);
     switch (bert_class_of(c)) {
       case BertClass::dropped:
         break;
@@ -196,7 +196,7 @@ size_t last_bert_word_end(std::string_view text) {
   for (size_t end = text.size(); end > 0;) {
     const size_t start = last_character_start(text.substr(0, end));
     size_t at = start;
-    const BertClass kind = bert_class_of(next_character(text.substr(0, end), at));
+    const BertClass kind = bert_class_of(take_character(text.substr(0, end), at));
     if (kind != BertClass::word && kind != BertClass::dropped) return end;
     end = start;
   }
