@@ -1,6 +1,7 @@
 #include "launch/train/run_training.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -96,15 +97,24 @@ void set_tf32(const RunConfig& config, const OpenedDevices& devices) {
   }
 }
 
-/// "model.vocab_size is 4000 (the tokenizer's)", a line for each derived key.
+/// "model.vocab_size is 4000 (the tokenizer's)", a line for each derived key, and one for several
+/// keys of the model with the same origin, whose values the summary shows.
 std::vector<std::string> derived_lines(const RunConfig& config, const KeyOrigins& origins) {
   std::vector<std::string> lines;
+  std::map<std::string, std::vector<std::string>> of_model;  // by origin
   for (const NamedValue& key : config_values(config)) {
     const auto origin = origins.find(key.name);
     if (origin == origins.end()) continue;
     const bool is_named = !config.automatic.contains(key.name);  // otherwise the origin says it
-    lines.push_back(is_named ? fmt::format("{} is {} ({})", key.name, key.value, origin->second)
-                             : fmt::format("{} is {}", key.name, origin->second));
+    const std::string line = is_named
+                                 ? fmt::format("{} is {} ({})", key.name, key.value, origin->second)
+                                 : fmt::format("{} is {}", key.name, origin->second);
+    (key.name.starts_with("model.") ? of_model[origin->second] : lines).push_back(line);
+  }
+  for (const auto& [origin, keys] : of_model) {
+    lines.push_back(keys.size() == 1
+                        ? keys[0]
+                        : fmt::format("{} keys of model are from {}", keys.size(), origin));
   }
   return lines;
 }

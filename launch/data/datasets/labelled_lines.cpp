@@ -255,8 +255,9 @@ struct Columns {
 /// The line that names `columns` columns, in the order most files have.
 std::string header_advice(size_t columns) {
   return fmt::format(
-      "name the columns text and label, and text_pair for pairs; if the file has no line of names, "
-      "add \"{}\" at the top, where \\t is a tab, in the order of its columns",
+      "the first line must name the columns text and label, and text_pair for pairs; if there is "
+      "no "
+      "such line, add \"{}\" at the top, where \\t is a tab, in the order of the columns",
       columns == 3 ? "text\\ttext_pair\\tlabel" : "text\\tlabel");
 }
 
@@ -269,12 +270,12 @@ Columns read_header(const LineReader& lines) {
                                     : names[i] == "text_pair" ? &columns.text_pair
                                     : names[i] == "label"     ? &columns.label
                                                               : nullptr;
-    require(column != nullptr, "{}: column {} is {}, but the first line must name the columns: {}",
-            lines.where(), i + 1, quote(names[i]), header_advice(names.size()));
+    require(column != nullptr, "{}: column {} is {}, but {}", lines.where(), i + 1, quote(names[i]),
+            header_advice(names.size()));
     require(!*column, "{}: the column {} appears twice", lines.where(), names[i]);
     *column = i;
   }
-  require(columns.text && columns.label, "{}: there is no column {}: {}", lines.where(),
+  require(columns.text && columns.label, "{}: there is no column {}, but {}", lines.where(),
           columns.text ? "label" : "text", header_advice(names.size()));
   return columns;
 }

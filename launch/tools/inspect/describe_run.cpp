@@ -3,12 +3,14 @@
 #include <fstream>
 
 #include "core/error.h"
+#include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/checkpoint/format/manifest.h"
 #include "launch/checkpoint/format/step_folder.h"
 #include "launch/config/load_config.h"
 #include "launch/support/text/human_text.h"
 #include "launch/support/text/json.h"
 #include "launch/support/text/table.h"
+#include "launch/tokenizers/tokenizer_identity.h"
 #include "launch/tools/inspect/inspect.h"
 
 namespace tessera {
@@ -16,13 +18,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// data.tokenizer; if that is auto, the tokenizer in the newest checkpoint that has one.
+std::string tokenizer_text(const fs::path& folder, const RunConfig& config) {
+  if (!config.automatic.contains("data.tokenizer")) return config.data.tokenizer;
+  for (const StepFolder& step : step_folders(checkpoints_folder(folder))) {
+    try {
+      return to_string(identity_of(*tokenizer_of(Checkpoint::open(step.path))));
+    } catch (const Error&) {
+      continue;  // damaged, which its row says
+    }
+  }
+  return "auto";
+}
+
 std::string config_text(const fs::path& folder) {
   const fs::path path = folder / "config.yaml";
   if (!fs::exists(path)) return description_line("config", "none: " + path.string());
   try {
     const RunConfig config = load_config(path);
     return description_line("model", human_model(config.model)) +
-           description_line("tokenizer", config.data.tokenizer) +
+           description_line("tokenizer", tokenizer_text(folder, config)) +
            description_line("steps", fmt::format("{} of {} sequences", grouped(config.train.steps),
                                                  config.batch.global));
   } catch (const Error& error) {
