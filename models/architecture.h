@@ -43,7 +43,7 @@ struct ModelTraits {
   Objective objective;       ///< the objective of its head
   bool causal;               ///< a token attends only to itself and earlier tokens
   int64_t attention_window;  ///< tokens with |t − s| < attention_window are visible; 0: all
-  bool sentence_pairs;       ///< samples are labelled sentence pairs
+  bool sentence_pairs;       ///< samples are labeled sentence pairs
   bool document_labels;      ///< documents have labels: next sentence or class
   bool special_tokens;       ///< see Architecture::special_tokens
   bool head_transform;       ///< see Architecture::head_transform

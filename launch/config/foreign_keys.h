@@ -10,7 +10,7 @@ namespace tessera {
 struct ForeignKey {
   std::string_view key;          ///< "section.key", or "" if nothing here has that meaning
   std::string_view names[12];    ///< in lower case, with underscores; empty from some point on
-  std::string_view remark = "";  ///< what to know about the difference, or ""
+  std::string_view remark = {};  ///< what to know about the difference, or ""
 
   /// "it is called model.num_layers here"
   std::string text() const;

@@ -108,7 +108,7 @@ class BertSource final : public TokenSource {
   BertDataOptions options_;
 };
 
-void check_token_types(const RunConfig& config, const LabelledTexts& texts) {
+void check_token_types(const RunConfig& config, const LabeledTexts& texts) {
   require(!texts.has_pairs() || config.model.token_types != 1,
           "{} has pairs of texts, which need two token types, but model.token_types is 1: choose "
           "2, or 0 for a model without such an embedding",
@@ -121,7 +121,7 @@ Labels labels_of(const RunConfig& config) {
   return labels;
 }
 
-/// Labelled texts, tokenized on loading.
+/// Labeled texts, tokenized on loading.
 class TextSource final : public SampleSource {
  public:
   TextSource(const RunConfig& config, const Tokenizer& tokenizer, const std::string& path,
@@ -129,7 +129,7 @@ class TextSource final : public SampleSource {
     const ClassificationEncoder encoder(
         [&](std::string_view text) { return tokenizer.encode(text); }, tokenizer.traits(),
         config.model.seq_length, config.data.truncate);
-    texts_ = std::make_shared<const LabelledTexts>(path, labels_of(config), encoder);
+    texts_ = std::make_shared<const LabeledTexts>(path, labels_of(config), encoder);
     check_token_types(config, *texts_);
     if (texts_->num_truncated() == 0) return;
     notes.push_back(fmt::format("{}: {} of {} texts were truncated to {} tokens", path,
@@ -147,7 +147,7 @@ class TextSource final : public SampleSource {
   }
 
  private:
-  std::shared_ptr<const LabelledTexts> texts_;
+  std::shared_ptr<const LabeledTexts> texts_;
 };
 
 }  // namespace

@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-/// A dataset or a file of labelled texts in a config.
+/// A dataset or a file of labeled texts in a config.
 class SampleSource {
  public:
   virtual ~SampleSource() = default;

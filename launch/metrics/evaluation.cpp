@@ -23,12 +23,12 @@ void sum_over(Communicator& group, std::vector<int64_t>& counts) {
 }
 
 /// 2 TP / (2 TP + FP + FN) of each label; 0 for a label that neither occurs nor is predicted.
-std::vector<double> f1_scores(const std::vector<int64_t>& labelled,
+std::vector<double> f1_scores(const std::vector<int64_t>& labeled,
                               const std::vector<int64_t>& predicted,
                               const std::vector<int64_t>& correct) {
   std::vector<double> scores;
-  for (size_t i = 0; i < labelled.size(); ++i) {
-    scores.push_back(ratio(2.0 * static_cast<double>(correct[i]), labelled[i] + predicted[i]));
+  for (size_t i = 0; i < labeled.size(); ++i) {
+    scores.push_back(ratio(2.0 * static_cast<double>(correct[i]), labeled[i] + predicted[i]));
   }
   return scores;
 }
@@ -89,19 +89,19 @@ std::string describe(const Evaluation& found) {
 
 EvaluationCounts::EvaluationCounts(int64_t vocab_size, int64_t num_labels)
     : targets_(static_cast<size_t>(vocab_size)),
-      labelled_(static_cast<size_t>(num_labels)),
+      labeled_(static_cast<size_t>(num_labels)),
       predicted_(static_cast<size_t>(num_labels)),
       correct_(static_cast<size_t>(num_labels)) {}
 
 void EvaluationCounts::add(const TokenBatch& batch, const Tensor& predictions) {
   for (const int32_t target : batch.targets.span<int32_t>())
     ++targets_[static_cast<size_t>(target)];
-  if (labelled_.empty()) return;
+  if (labeled_.empty()) return;
   for (int64_t i = 0; i < batch.num_documents(); ++i) {
     const int32_t label = batch.labels.data<int32_t>()[i];
     const int32_t prediction = predictions.data<int32_t>()[i];
     if (label == kIgnoreTarget) continue;
-    ++labelled_[static_cast<size_t>(label)];
+    ++labeled_[static_cast<size_t>(label)];
     ++predicted_[static_cast<size_t>(prediction)];
     if (label == prediction) ++correct_[static_cast<size_t>(label)];
   }
@@ -109,7 +109,7 @@ void EvaluationCounts::add(const TokenBatch& batch, const Tensor& predictions) {
 
 Evaluation EvaluationCounts::finish(const LossSums& sums, const TargetCounts& counts,
                                     Communicator& dp) {
-  for (std::vector<int64_t>* counted : {&targets_, &labelled_, &predicted_, &correct_}) {
+  for (std::vector<int64_t>* counted : {&targets_, &labeled_, &predicted_, &correct_}) {
     sum_over(dp, *counted);
   }
   Evaluation result;
@@ -119,10 +119,10 @@ Evaluation EvaluationCounts::finish(const LossSums& sums, const TargetCounts& co
   const int64_t most = *std::max_element(targets_.begin(), targets_.end());
   result.most_frequent_token = ratio(static_cast<double>(most), counts.token_targets);
   result.document_accuracy = ratio(value(sums.document_correct()), counts.document_targets);
-  result.f1 = f1_scores(labelled_, predicted_, correct_);
-  if (!labelled_.empty()) {
-    const auto most_labelled = *std::max_element(labelled_.begin(), labelled_.end());
-    result.most_frequent_label = ratio(static_cast<double>(most_labelled), counts.document_targets);
+  result.f1 = f1_scores(labeled_, predicted_, correct_);
+  if (!labeled_.empty()) {
+    const auto most_labeled = *std::max_element(labeled_.begin(), labeled_.end());
+    result.most_frequent_label = ratio(static_cast<double>(most_labeled), counts.document_targets);
   }
   return result;
 }

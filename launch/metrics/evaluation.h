@@ -72,7 +72,7 @@ class EvaluationCounts {
   /// How often each token was a target.
   std::vector<int64_t> targets_;
   /// How often each label occurred, was predicted, and was predicted correctly.
-  std::vector<int64_t> labelled_, predicted_, correct_;
+  std::vector<int64_t> labeled_, predicted_, correct_;
 };
 
 }  // namespace tessera

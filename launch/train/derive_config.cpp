@@ -22,7 +22,7 @@
 #include "launch/config/label_names.h"
 #include "launch/config/load_config.h"
 #include "launch/config/values/value_rule.h"
-#include "launch/data/datasets/labelled_lines.h"
+#include "launch/data/datasets/labeled_lines.h"
 #include "launch/data/indexed/dataset_metadata.h"
 #include "launch/tokenizers/tokenizer_identity.h"
 #include "models/architecture.h"
@@ -143,8 +143,8 @@ class Deriver {
 
   void derive_head() {
     const std::vector<std::string> paths = paths_of(config().data.train);
-    const bool is_labelled = !paths.empty() && std::ranges::all_of(paths, is_labelled_file);
-    if (is_labelled && architecture_of(config().model.kind).classification) {
+    const bool is_labeled = !paths.empty() && std::ranges::all_of(paths, is_labeled_file);
+    if (is_labeled && architecture_of(config().model.kind).classification) {
       set("model.head", "classification", "data.train is a file of labeled texts");
     } else {
       set("model.head", "pretraining", "");

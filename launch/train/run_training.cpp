@@ -144,10 +144,11 @@ void run_training(const TrainOptions& options, Communicator& world) {
   all_or_none(world, [&] { given = load_config(options.config, options.overrides); });
   require_same_on_ranks(world, config_values(given),
                         "Start all ranks with the same configuration and the same --set");
-  auto [config, origins, tokenizer] = derive_config(given, world, warn_of_skipped);
+  DerivedConfig derived = derive_config(given, world, warn_of_skipped);
+  RunConfig& config = derived.config;
   all_or_none(world, [&] {
     validate(config, world.size());
-    data = open_training_data(config, tokenizer);
+    data = open_training_data(config, derived.tokenizer);
   });
   require_same_on_ranks(world, data.identity,
                         "Give all hosts the same files: copy them again, or use a shared folder");
@@ -172,7 +173,7 @@ void run_training(const TrainOptions& options, Communicator& world) {
     const MicroBatch chosen =
         choose_micro_batch(config, groups, devices.device, devices.free_bytes, available);
     config.batch.micro = chosen.size;
-    origins["batch.micro"] = chosen.reason;
+    derived.origins["batch.micro"] = chosen.reason;
   }
   std::unique_ptr<Trainer> trainer;
   all_or_none(world, [&] {
@@ -188,7 +189,7 @@ void run_training(const TrainOptions& options, Communicator& world) {
   if (!devices.note.empty()) console.line(devices.note);
   if (!peak.note.empty()) console.line(peak.note);
   if (devices.device.is_cuda()) console.line("attention  " + attention_of(config));
-  for (const std::string& line : derived_lines(config, origins)) console.line(line);
+  for (const std::string& line : derived_lines(config, derived.origins)) console.line(line);
   for (const std::string& note : data.notes) console.line(note);
   if (const auto reason = cuda_graph_unsupported_reason(config, devices.device, groups);
       reason && devices.device.is_cuda()) {
@@ -200,7 +201,7 @@ void run_training(const TrainOptions& options, Communicator& world) {
     console.line(*reason);
     return;
   }
-  TrainingLoop(config, origins, last_step(config, options), groups.world, *trainer, console,
+  TrainingLoop(config, derived.origins, last_step(config, options), groups.world, *trainer, console,
                peak.flops)
       .run();
 }

@@ -184,7 +184,7 @@ class Workshop:
         """Prefix of the sources' tokens."""
         prefix = self.folder / f"data_{kind.tokenizer}_{kind.theirs.__name__}"
         if kind.theirs is BertForSequenceClassification:
-            return self.labelled()
+            return self.labeled()
         if not prefix.with_suffix(".bin").exists():
             # Lines are sentences, as pairs need, or documents of which none is too long.
             parts = {BertForPreTraining: ["paragraph", "line"], BertForMaskedLM: ["line", "none"]}
@@ -195,7 +195,7 @@ class Workshop:
             )
         return prefix
 
-    def labelled(self):
+    def labeled(self):
         path = self.folder / "texts.jsonl"
         lines = [line for p in self.sources for line in p.read_text().splitlines() if line.strip()]
         names = ("docs", "code", "tests")

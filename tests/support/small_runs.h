@@ -36,7 +36,7 @@ std::string to_string(SmallKind kind);
 void write_vocabulary(const std::string& path, int32_t tokens);
 
 /// Writes the data of small runs: a dataset of `tokens` tokens in documents of sentences, one of
-/// half as many, labelled pairs of texts, and their vocabulary. The data has patterns that a model
+/// half as many, labeled pairs of texts, and their vocabulary. The data has patterns that a model
 /// can learn.
 void write_small_data(const TestFolder& folder, int64_t tokens = 4000);
 

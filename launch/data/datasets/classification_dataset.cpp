@@ -68,11 +68,11 @@ bool ClassificationEncoder::encode(std::string_view text, std::optional<std::str
   return too_long;
 }
 
-LabelledTexts::LabelledTexts(const std::string& path, const Labels& labels,
-                             const ClassificationEncoder& encoder)
+LabeledTexts::LabeledTexts(const std::string& path, const Labels& labels,
+                           const ClassificationEncoder& encoder)
     : path_(path), seq_length_(encoder.seq_length()) {
   Sample sample;
-  for_each_labelled_line(path, labels, [&](const LabelledLine& line) {
+  for_each_labeled_line(path, labels, [&](const LabeledLine& line) {
     const std::string where = fmt::format("{}:{}", path, line.number);
     const bool truncated = encoder.encode(line.text, line.text_pair, where, sample);
     num_truncated_ += truncated ? 1 : 0;
@@ -84,14 +84,14 @@ LabelledTexts::LabelledTexts(const std::string& path, const Labels& labels,
   require(!labels_.empty(), "{}: there is no text", path);
 }
 
-bool LabelledTexts::has_pairs() const {
+bool LabeledTexts::has_pairs() const {
   for (size_t i = 0; i < first_lengths_.size(); ++i) {
     if (first_lengths_[i] < begins_[i + 1] - begins_[i]) return true;
   }
   return false;
 }
 
-void LabelledTexts::fill(int64_t i, Sample& out) const {
+void LabeledTexts::fill(int64_t i, Sample& out) const {
   require(0 <= i && i < size(), "{}: there is no text {}: there are {}", path_, i, size());
   const auto index = static_cast<size_t>(i);
   const auto first = tokens_.begin();
@@ -104,7 +104,7 @@ void LabelledTexts::fill(int64_t i, Sample& out) const {
   out.labels.push_back(labels_[index]);
 }
 
-ClassificationDataset::ClassificationDataset(std::shared_ptr<const LabelledTexts> texts,
+ClassificationDataset::ClassificationDataset(std::shared_ptr<const LabeledTexts> texts,
                                              Range places)
     : texts_(std::move(texts)), places_(places) {
   require(0 <= places.begin && places.begin < places.end && places.end <= texts_->size(),

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/range.h"
-#include "launch/data/datasets/labelled_lines.h"
+#include "launch/data/datasets/labeled_lines.h"
 #include "launch/data/sample.h"
 #include "launch/tokenizers/special_tokens.h"
 
@@ -42,13 +42,12 @@ class ClassificationEncoder {
   bool truncate_;
 };
 
-/// The tokens of a file of labelled texts (labelled_lines.h), in memory.
-class LabelledTexts {
+/// The tokens of a file of labeled texts (labeled_lines.h), in memory.
+class LabeledTexts {
  public:
-  /// Throws as for_each_labelled_line and ClassificationEncoder::encode do, and if there is no
+  /// Throws as for_each_labeled_line and ClassificationEncoder::encode do, and if there is no
   /// text.
-  LabelledTexts(const std::string& path, const Labels& labels,
-                const ClassificationEncoder& encoder);
+  LabeledTexts(const std::string& path, const Labels& labels, const ClassificationEncoder& encoder);
 
   int64_t size() const { return static_cast<int64_t>(labels_.size()); }
   int64_t seq_length() const { return seq_length_; }
@@ -81,7 +80,7 @@ class ClassificationDataset final : public Dataset {
   /// Selects `places` of a fixed random order, which depends only on the number of texts. Many
   /// files are sorted by label, and training and held-out texts need all labels. Throws if `places`
   /// is empty or not within the texts.
-  ClassificationDataset(std::shared_ptr<const LabelledTexts> texts, Range places);
+  ClassificationDataset(std::shared_ptr<const LabeledTexts> texts, Range places);
 
   int64_t num_samples() const override { return places_.size(); }
   int64_t seq_length() const override { return texts_->seq_length(); }
@@ -90,7 +89,7 @@ class ClassificationDataset final : public Dataset {
  private:
   int64_t text_of(int64_t sample) const;
 
-  std::shared_ptr<const LabelledTexts> texts_;
+  std::shared_ptr<const LabeledTexts> texts_;
   Range places_;
 };
 

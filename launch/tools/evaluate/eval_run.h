@@ -17,7 +17,7 @@ namespace tessera {
 
 struct EvalOptions {
   std::string checkpoint;           ///< a run's folder, or a step's
-  std::optional<std::string> data;  ///< a dataset's prefix, or a file of labelled texts
+  std::optional<std::string> data;  ///< a dataset's prefix, or a file of labeled texts
   DataPart part = DataPart::eval;   ///< of the config's data, without `data`
   /// Defines how samples are made; by default the config.yaml of the checkpoint's run, or the
   /// default values.

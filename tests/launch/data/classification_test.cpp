@@ -27,13 +27,13 @@ struct Line {
   bool operator==(const Line&) const = default;
 };
 
-class LabelledLinesTest : public ::testing::Test {
+class LabeledLinesTest : public ::testing::Test {
  protected:
   std::vector<Line> lines(const std::string& name, const std::string& bytes,
                           const Labels& labels = {3}) {
     write_file(folder_ / name, bytes);
     std::vector<Line> result;
-    for_each_labelled_line(folder_ / name, labels, [&](const LabelledLine& line) {
+    for_each_labeled_line(folder_ / name, labels, [&](const LabeledLine& line) {
       result.push_back({line.number, std::string(line.text),
                         std::string(line.text_pair.value_or("none")), line.label});
     });
@@ -48,7 +48,7 @@ class LabelledLinesTest : public ::testing::Test {
   TestFolder folder_;
 };
 
-TEST_F(LabelledLinesTest, ReadsJsonl) {
+TEST_F(LabeledLinesTest, ReadsJsonl) {
   EXPECT_EQ(lines("a.jsonl",
                   "{\"text\": \"a \\\"b\\\"\\tc\", \"label\": 2}\r\n"
                   "{\"label\": 0, \"text\": \"\\u00e9\"}"),
@@ -61,7 +61,7 @@ TEST_F(LabelledLinesTest, ReadsJsonl) {
   EXPECT_TRUE(lines("a.jsonl", "").empty());
 }
 
-TEST_F(LabelledLinesTest, ReadsTsv) {
+TEST_F(LabeledLinesTest, ReadsTsv) {
   EXPECT_EQ(lines("a.tsv", "text\tlabel\n\"a\" b\t2\r\nc\t0\n"),
             (std::vector<Line>{{2, "\"a\" b", "none", 2}, {3, "c", "none", 0}}));
   EXPECT_EQ(lines("a.tsv", "\xEF\xBB\xBFlabel\ttext_pair\ttext\ngood\tb\ta\nbad\t\t\n",
@@ -70,7 +70,7 @@ TEST_F(LabelledLinesTest, ReadsTsv) {
   EXPECT_TRUE(lines("a.tsv", "label\ttext").empty());
 }
 
-TEST_F(LabelledLinesTest, NamesErrorsInJsonl) {
+TEST_F(LabeledLinesTest, NamesErrorsInJsonl) {
   const std::string good = "{\"text\": \"a\", \"label\": 1}\n";
   const auto second = [&](const std::string& line, const Labels& labels = {3}) {
     return message(
@@ -110,7 +110,7 @@ TEST_F(LabelledLinesTest, NamesErrorsInJsonl) {
   EXPECT_TRUE(names_all(second(std::string((16 << 20) + 1, 'x')), {where, "16777217 bytes"}));
 }
 
-TEST_F(LabelledLinesTest, NamesErrorsInTsv) {
+TEST_F(LabeledLinesTest, NamesErrorsInTsv) {
   const std::string path = folder_ / "a.tsv";
   const auto after_header = [&](const std::string& line) {
     return message("a.tsv", "text\tlabel\na\t1\n" + line);
@@ -130,17 +130,17 @@ TEST_F(LabelledLinesTest, NamesErrorsInTsv) {
   EXPECT_TRUE(names_all(after_header("\nb\t1"), {path + ":3", "empty"}));
 }
 
-TEST_F(LabelledLinesTest, NamesInvalidFilesAndLabels) {
+TEST_F(LabeledLinesTest, NamesInvalidFilesAndLabels) {
   EXPECT_TRUE(names_all(message("a.csv", "text,label\n"), {folder_ / "a.csv", ".jsonl or .tsv"}));
   EXPECT_TRUE(names_all(
-      error_of([&] { for_each_labelled_line(folder_ / "none.tsv", {2}, nullptr); }), {"none.tsv"}));
+      error_of([&] { for_each_labeled_line(folder_ / "none.tsv", {2}, nullptr); }), {"none.tsv"}));
   EXPECT_TRUE(names_all(message("a.tsv", "", {1}), {"1 labels", "at least 2"}));
   EXPECT_TRUE(names_all(message("a.tsv", "", {3, {"x", "y"}}), {"2 label names", "3 labels"}));
   EXPECT_TRUE(names_all(message("a.tsv", "", {2, {"x", "x"}}), {"\"x\"", "twice"}));
 }
 
 /// Whatever bytes a file has, reading it may only throw Error.
-TEST_F(LabelledLinesTest, SurvivesEveryByteReplacedByExtremes) {
+TEST_F(LabeledLinesTest, SurvivesEveryByteReplacedByExtremes) {
   const std::vector<std::pair<std::string, std::string>> files = {
       {"a.jsonl", "{\"text\": \"a\\u00e9\", \"text_pair\": \"b\", \"label\": 1}\n"},
       {"a.tsv", "text\tlabel\ttext_pair\nab\t1\tc\n"}};
@@ -228,7 +228,7 @@ TEST(ClassificationDataset, SplitsTextsBetweenTrainingAndEvaluation) {
   }
   write_file(folder / "texts.tsv", lines);
   const auto texts =
-      std::make_shared<const LabelledTexts>(folder / "texts.tsv", Labels{2}, encoder(true, 7));
+      std::make_shared<const LabeledTexts>(folder / "texts.tsv", Labels{2}, encoder(true, 7));
   EXPECT_EQ(texts->size(), 100);
   EXPECT_EQ(texts->num_truncated(), 40);  // those with 4 or 5 times z: 3 fit
   const ClassificationDataset train(texts, {0, 80}), eval(texts, {80, 100});
@@ -269,11 +269,11 @@ TEST(ClassificationDataset, SplitsTextsBetweenTrainingAndEvaluation) {
                         {"texts.tsv", "[5, 5)", "100"}));
   write_file(folder / "none.tsv", "text\tlabel\n");
   EXPECT_TRUE(
-      names_all(error_of([&] { LabelledTexts(folder / "none.tsv", Labels{2}, encoder(true)); }),
+      names_all(error_of([&] { LabeledTexts(folder / "none.tsv", Labels{2}, encoder(true)); }),
                 {"none.tsv", "no text"}));
   write_file(folder / "long.tsv", "text\tlabel\nab\t0\nabcdefghi\t1\n");
   EXPECT_TRUE(
-      names_all(error_of([&] { LabelledTexts(folder / "long.tsv", Labels{2}, encoder(false)); }),
+      names_all(error_of([&] { LabeledTexts(folder / "long.tsv", Labels{2}, encoder(false)); }),
                 {"long.tsv:3", "11 tokens", "8"}));
 }
 

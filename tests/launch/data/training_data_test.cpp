@@ -114,7 +114,7 @@ TEST_F(OpenData, PartMatchesTrainingData) {
                {"the run has no eval data: data.eval_fraction is 0"});
 }
 
-TEST_F(OpenData, BlendsLabelledTexts) {
+TEST_F(OpenData, BlendsLabeledTexts) {
   RunConfig run = config(SmallKind::classifier);
   const std::string lines = read_file(folder_ / "texts.tsv");
   write_file(folder_ / "more.tsv", lines);

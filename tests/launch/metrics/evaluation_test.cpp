@@ -40,7 +40,7 @@ void add(const std::vector<Text>& texts, EvaluationCounts& found, TargetCounts& 
 }
 
 /// Label 0 is predicted for 3 of its 4 texts and label 1 for 2 of its 4. Label 2, which no text
-/// has, is predicted for 2 labelled texts. One text has no label. Three of the five targets are 7.
+/// has, is predicted for 2 labeled texts. One text has no label. Three of the five targets are 7.
 const std::vector<Text> kTexts = {{0, 0, 7}, {0, 0, 3}, {0, 0, 7}, {0, 1, 7},         {1, 1, 4},
                                   {1, 1},    {1, 2},    {1, 2},    {kIgnoreTarget, 2}};
 

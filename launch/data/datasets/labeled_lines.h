@@ -17,15 +17,15 @@ struct Labels {
   std::vector<std::string> names = {};
 };
 
-/// One line of a file of labelled texts.
-struct LabelledLine {
+/// One line of a file of labeled texts.
+struct LabeledLine {
   int64_t number = 0;  ///< from 1, including a header
   std::string_view text;
   std::optional<std::string_view> text_pair;  ///< in all lines of a file or in none
   int32_t label = 0;
 };
 
-/// Calls `visit` for each line of a UTF-8 file of labelled texts, in order. The views are valid
+/// Calls `visit` for each line of a UTF-8 file of labeled texts, in order. The views are valid
 /// only during the call. The file name's extension selects the format:
 ///
 ///     .jsonl   an object per line: {"text": "...", "label": 1}, optionally with "text_pair"
@@ -37,15 +37,15 @@ struct LabelledLine {
 /// which catches misspellings; so are empty lines and lines of more than 16 MiB. Keeps one line in
 /// memory. Throws, naming file and line, what was found and what is allowed; also throws if
 /// `labels` has fewer than two labels, or names that are duplicated or not `count` many.
-void for_each_labelled_line(const std::string& path, const Labels& labels,
-                            const std::function<void(const LabelledLine&)>& visit);
+void for_each_labeled_line(const std::string& path, const Labels& labels,
+                           const std::function<void(const LabeledLine&)>& visit);
 
-/// Whether the extension is that of a file of labelled texts.
-bool is_labelled_file(std::string_view path);
+/// Whether the extension is that of a file of labeled texts.
+bool is_labeled_file(std::string_view path);
 
-/// The labels in files of labelled texts: names, sorted by their bytes, or numbers. Integers in a
+/// The labels in files of labeled texts: names, sorted by their bytes, or numbers. Integers in a
 /// .tsv file are numbers if they are exactly 0, 1, 2, …, or if the `count` of classes is given;
-/// stars from 1 to 5 are names. Throws as for_each_labelled_line does, and if there are fewer than
+/// stars from 1 to 5 are names. Throws as for_each_labeled_line does, and if there are fewer than
 /// two.
 Labels find_labels(std::span<const std::string> paths, std::optional<int64_t> count = {});
 

@@ -1,4 +1,4 @@
-#include "launch/data/datasets/labelled_lines.h"
+#include "launch/data/datasets/labeled_lines.h"
 
 #include <fmt/ranges.h>
 
@@ -207,7 +207,7 @@ std::string_view json_text(const Json& object, const char* key, const std::strin
 }
 
 void read_jsonl(LineReader& lines, LabelReader& labels,
-                const std::function<void(const LabelledLine&)>& visit) {
+                const std::function<void(const LabeledLine&)>& visit) {
   bool pairs = false;
   while (lines.next()) {
     const std::string where = lines.where();
@@ -229,8 +229,8 @@ void read_jsonl(LineReader& lines, LabelReader& labels,
         has_pair == pairs,
         "{}: there is {} \"text_pair\", unlike in line 1: either all lines must have it or none",
         where, has_pair ? "a" : "no");
-    LabelledLine line{lines.number(), json_text(object, "text", where), std::nullopt,
-                      labels.of_json(object.at("label"), where)};
+    LabeledLine line{lines.number(), json_text(object, "text", where), std::nullopt,
+                     labels.of_json(object.at("label"), where)};
     if (pairs) line.text_pair = json_text(object, "text_pair", where);
     visit(line);
   }
@@ -281,7 +281,7 @@ Columns read_header(const LineReader& lines) {
 }
 
 void read_tsv(LineReader& lines, LabelReader& labels,
-              const std::function<void(const LabelledLine&)>& visit) {
+              const std::function<void(const LabeledLine&)>& visit) {
   if (!lines.next()) return;
   const Columns columns = read_header(lines);
   while (lines.next()) {
@@ -290,17 +290,17 @@ void read_tsv(LineReader& lines, LabelReader& labels,
     require(fields.size() == columns.count,
             "{}: there are {} columns, but line 1 names {}: text must have no tabs", where,
             fields.size(), columns.count);
-    LabelledLine line{lines.number(), fields[*columns.text], std::nullopt,
-                      labels.of_column(fields[*columns.label], where)};
+    LabeledLine line{lines.number(), fields[*columns.text], std::nullopt,
+                     labels.of_column(fields[*columns.label], where)};
     if (columns.text_pair) line.text_pair = fields[*columns.text_pair];
     visit(line);
   }
 }
 
 void read_file(const std::string& path, LabelReader& labels,
-               const std::function<void(const LabelledLine&)>& visit) {
-  require(is_labelled_file(path),
-          "{}: a file of labelled texts must have a name that ends in .jsonl or .tsv", path);
+               const std::function<void(const LabeledLine&)>& visit) {
+  require(is_labeled_file(path),
+          "{}: a file of labeled texts must have a name that ends in .jsonl or .tsv", path);
   const MappedFile file(path);
   LineReader lines(file);
   if (path.ends_with(".jsonl")) {
@@ -312,12 +312,12 @@ void read_file(const std::string& path, LabelReader& labels,
 
 }  // namespace
 
-bool is_labelled_file(std::string_view path) {
+bool is_labeled_file(std::string_view path) {
   return path.ends_with(".jsonl") || path.ends_with(".tsv");
 }
 
-void for_each_labelled_line(const std::string& path, const Labels& labels,
-                            const std::function<void(const LabelledLine&)>& visit) {
+void for_each_labeled_line(const std::string& path, const Labels& labels,
+                           const std::function<void(const LabeledLine&)>& visit) {
   KnownLabels known(labels);
   read_file(path, known, visit);
 }
@@ -326,7 +326,7 @@ Labels find_labels(std::span<const std::string> paths, std::optional<int64_t> co
   FoundLabels found;
   bool has_lines = false;
   for (const std::string& path : paths) {
-    read_file(path, found, [&](const LabelledLine&) { has_lines = true; });
+    read_file(path, found, [&](const LabeledLine&) { has_lines = true; });
   }
   require(has_lines, "{}: there is no text", fmt::join(paths, ", "));
   Labels labels = found.labels(count);

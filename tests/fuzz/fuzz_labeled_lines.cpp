@@ -1,7 +1,7 @@
-// A .tsv or .jsonl file of labelled texts; the first byte of the input says which, and whether
+// A .tsv or .jsonl file of labeled texts; the first byte of the input says which, and whether
 // labels are names.
 
-#include "launch/data/datasets/labelled_lines.h"
+#include "launch/data/datasets/labeled_lines.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace tessera;
@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Labels labels{2};
   if ((data[0] & 2) != 0) labels.names = {"no", "yes"};
   fuzz::refuse_or_take([&] {
-    for_each_labelled_line(path, labels, [&](const LabelledLine& line) {
+    for_each_labeled_line(path, labels, [&](const LabeledLine& line) {
       fuzz::expect(line.label == 0 || line.label == 1, "a label out of range");
       fuzz::expect(line.text.size() <= size, "a text longer than the file");
     });
