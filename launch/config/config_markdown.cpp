@@ -30,7 +30,7 @@ it chooses `batch.micro` again only if the old one does not divide a data rank's
 At start-up, all ranks compare their version, command line, resolved configuration, tokenizer and data (sizes and a sampled
 checksum of each dataset). If they differ, no rank starts, and the error names the key, the values and the ranks:
 
-    error: the ranks do not belong together: optimizer.lr is 6.0e-4 on ranks 0-2, but 0.1 on rank 3. Start all ranks with the same configuration and the same --set
+    error: the ranks do not belong together: optimizer.lr is 0.001 on ranks 0-2, but 0.1 on rank 3. Start all ranks with the same configuration and the same --set
 
 A run writes its complete configuration (file, overrides, defaults and derived values) to `config.yaml` in `run.dir`. That
 file alone repeats the run. Paths are relative to the directory in which the command runs. A resumed run lists the keys that have changed:

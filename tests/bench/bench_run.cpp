@@ -9,8 +9,6 @@ namespace {
 RunConfig without_dropout(DType precision) {
   RunConfig config;
   config.run.precision = precision;
-  config.model.dropout = 0.0;
-  config.model.attention_dropout = 0.0;
   config.train.steps = 1000;
   return config;
 }
@@ -19,7 +17,11 @@ RunConfig without_dropout(DType precision) {
 
 RunConfig gpt2_124m(DType precision) {
   RunConfig config = without_dropout(precision);
+  config.model.num_layers = 12;
+  config.model.hidden_size = 768;
+  config.model.num_heads = 12;
   config.model.seq_length = 256;
+  config.model.vocab_size = 50257;
   config.batch.global = 4;
   config.batch.micro = 4;
   return config;
@@ -43,8 +45,12 @@ RunConfig bert_4x768(DType precision, int64_t seq_length) {
   config.run.precision = precision;
   config.model.kind = ModelKind::bert;
   config.model.num_layers = 4;
+  config.model.hidden_size = 768;
+  config.model.num_heads = 12;
   config.model.seq_length = seq_length;
   config.model.vocab_size = 30522;
+  config.model.dropout = 0.1;
+  config.model.attention_dropout = 0.1;
   config.model.token_types = 2;
   config.model.next_sentence = true;
   config.batch.global = 8;

@@ -37,7 +37,7 @@ LAYOUTS = {
 }
 CONFIG = """
 run: {{dir: {dir}, device: cpu, precision: {precision}}}
-model: {{kind: gpt, seq_length: {length}, dropout: 0.0, attention_dropout: 0.0}}
+model: {{num_layers: 12, hidden_size: 768, num_heads: 12, seq_length: {length}, vocab_size: 50257}}
 data: {{train: {data}, tokenizer: byte}}
 batch: {{global: {batch}, micro: {micro}}}
 train: {{steps: 1000000}}
