@@ -83,7 +83,7 @@ void expect_same_bits(Communicator& group, int64_t count) {
   std::memcpy(root.tensor.raw(), mine.tensor.raw(), mine.tensor.bytes());
   group.broadcast(root.tensor, 0);
   EXPECT_EQ(std::memcmp(root.tensor.raw(), mine.tensor.raw(), mine.tensor.bytes()), 0)
-      << who(group) << " has other bits than rank 0 in the sum of "
+      << who(group) << " and rank 0 have different bits in the sum of "
       << to_string(describe(mine.tensor));
 }
 

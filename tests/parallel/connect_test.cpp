@@ -31,14 +31,14 @@ std::string shared_error_of(int ranks, std::chrono::milliseconds limit, Poll&& p
   return message;
 }
 
-TEST(Connect, WaitsForTheSlowest) {
+TEST(Connect, WaitsForSlowestRank) {
   std::atomic<int> polls = 0;
   EXPECT_EQ(shared_error_of(3, 10s, [&](int rank) { return rank != 1 || ++polls == 50; }),
             "nothing was thrown");
-  EXPECT_EQ(polls, 50) << "who is ready is not asked again";
+  EXPECT_EQ(polls, 50) << "a ready rank is not polled again";
 }
 
-TEST(Connect, FailureOfOneRankFreesTheOthers) {
+TEST(Connect, FailingRankFreesOthers) {
   EXPECT_EQ(shared_error_of(4, 60s,
                             [](int rank) {
                               if (rank == 2) fail("no such network");
@@ -47,7 +47,7 @@ TEST(Connect, FailureOfOneRankFreesTheOthers) {
             "rank 2 of 4: no such network");
 }
 
-TEST(Connect, ReadyRankHearsOfALaterFailure) {
+TEST(Connect, ReadyRankSeesLaterFailure) {
   std::atomic<int> polls = 0;
   EXPECT_EQ(shared_error_of(2, 60s,
                             [&](int rank) {
@@ -57,7 +57,7 @@ TEST(Connect, ReadyRankHearsOfALaterFailure) {
             "rank 1 of 2: lost");
 }
 
-TEST(Connect, EndsAfterItsLimit) {
+TEST(Connect, TimesOut) {
   EXPECT_EQ(shared_error_of(2, 50ms, [](int rank) { return rank == 0; }),
             "rank 1 of 2: the connection was not ready after 0.05 seconds");
 }

@@ -19,7 +19,7 @@ double sum_squares(const GradientNorm& norm) {
   return squares.tensor.span<double>()[0];
 }
 
-/// Shards and replicas in turn, of which a rank's shards are padded; every gradient is 2.
+/// Declares row shards with padding, column shards and replicas in turn; every gradient is 2.
 void declare_and_fill(ParameterStore& store, const Communicator& tp,
                       const OptimizerSharding& sharding = {}) {
   const int64_t rows = 8 / tp.size();
@@ -49,7 +49,7 @@ TEST(GradientNorm, CountsEveryElementOnce) {
   }
 }
 
-TEST(GradientNorm, OwnersCountWhatTheyOwn) {
+TEST(GradientNorm, OwnersCountOnlyTheirShards) {
   run_thread_ranks(8, [](Communicator& world) {
     for (const int tensor : {1, 2, 4, 8}) {
       const auto tp = world.split(world.rank() / tensor, world.rank());
@@ -72,7 +72,7 @@ TEST(GradientNorm, OwnersCountWhatTheyOwn) {
   });
 }
 
-TEST(GradientNorm, OwnersHaveToBeTheDataRanks) {
+TEST(GradientNorm, RefusesShardingThatDiffersFromDataRanks) {
   const auto self = make_self_communicator();
   ParameterStore store;
   declare_and_fill(store, *self, {2, 0});
@@ -80,7 +80,7 @@ TEST(GradientNorm, OwnersHaveToBeTheDataRanks) {
   EXPECT_THROW(GradientNorm(store, *self, self.get()), Error);
 }
 
-TEST(GradientNorm, NeighboursAreOneRange) {
+TEST(GradientNorm, MergesAdjacentRanges) {
   run_thread_ranks(2, [](Communicator& tp) {
     ParameterStore store;
     declare_and_fill(store, tp);
@@ -88,7 +88,7 @@ TEST(GradientNorm, NeighboursAreOneRange) {
   });
 }
 
-TEST(GradientNorm, OfReplicasAloneIsTheFirstRanks) {
+TEST(GradientNorm, CountsReplicasOnFirstRankOnly) {
   run_thread_ranks(3, [](Communicator& tp) {
     ParameterStore store;
     store.declare({"common", {5}});
@@ -101,7 +101,7 @@ TEST(GradientNorm, OfReplicasAloneIsTheFirstRanks) {
   });
 }
 
-TEST(GradientNorm, OfShardsThatAreNotFiniteIsSoOnEveryRank) {
+TEST(GradientNorm, NanOnOneRankReachesAllRanks) {
   run_thread_ranks(4, [](Communicator& tp) {
     ParameterStore store;
     declare_and_fill(store, tp);

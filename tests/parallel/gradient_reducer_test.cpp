@@ -24,7 +24,7 @@ void fill_with_rank(ParameterStore& store, int rank) {
 
 class Buckets : public testing::TestWithParam<int64_t> {};
 
-TEST_P(Buckets, SumOverTheDataRanksInAnyOrderOfParameters) {
+TEST_P(Buckets, SumOverDataRanksInAnyParameterOrder) {
   for (const int ranks : {1, 2, 4}) {
     run_thread_ranks(ranks, [](Communicator& dp) {
       ParameterStore store;
@@ -48,7 +48,7 @@ TEST_P(Buckets, SumOverTheDataRanksInAnyOrderOfParameters) {
   }
 }
 
-TEST_P(Buckets, OwnersGetTheSumOfWhatTheyOwn) {
+TEST_P(Buckets, OwnersReceiveTheirSums) {
   for (const int ranks : {1, 2, 3, 4}) {
     run_thread_ranks(ranks, [](Communicator& dp) {
       ParameterStore store;
@@ -71,7 +71,7 @@ TEST_P(Buckets, OwnersGetTheSumOfWhatTheyOwn) {
   }
 }
 
-TEST_P(Buckets, StartAsTheyWereRecorded) {
+TEST_P(Buckets, StartInRecordedOrder) {
   for (const int ranks : {1, 2, 4}) {
     run_thread_ranks(ranks, [](Communicator& dp) {
       ParameterStore store;
@@ -107,7 +107,7 @@ TEST_P(Buckets, StartAsTheyWereRecorded) {
 
 INSTANTIATE_TEST_SUITE_P(Sizes, Buckets, testing::Values(1, 100, 1000));
 
-TEST(GradientReducerTest, TheOwnersAreTheDataRanks) {
+TEST(GradientReducerTest, RefusesShardingThatDiffersFromDataRanks) {
   const auto self = make_self_communicator();
   ParameterStore store;
   declare_five(store, {2, 1});
@@ -120,7 +120,7 @@ TEST(GradientReducerTest, TheOwnersAreTheDataRanks) {
   }
 }
 
-TEST(GradientReducerTest, ARecordingThatFailsLeavesNothing) {
+TEST(GradientReducerTest, FailedRecordingLeavesNoState) {
   const auto self = make_self_communicator();
   ParameterStore store;
   declare_five(store);
@@ -134,7 +134,7 @@ TEST(GradientReducerTest, ARecordingThatFailsLeavesNothing) {
   reducer.finalize();
 }
 
-TEST(GradientReducerTest, AForgottenOrRepeatedGradientIsNamed) {
+TEST(GradientReducerTest, RefusesMissingOrRepeatedGradient) {
   const auto self = make_self_communicator();
   ParameterStore store;
   declare_five(store);

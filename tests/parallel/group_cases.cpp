@@ -132,7 +132,7 @@ void meta_and_empty_tensors_need_no_other_rank(Communicator& group) {
     group.all_reduce_async(empty, ReduceOp::max)->wait();
     group.all_gather(empty, empty);
     const Tensor wrong(nullptr, {group.size(), 4}, dtype, kMeta);
-    EXPECT_THROW(group.all_gather(meta, wrong), Error) << "checked all the same";
+    EXPECT_THROW(group.all_gather(meta, wrong), Error) << "arguments are checked in any case";
   }
 }
 
@@ -167,7 +167,7 @@ void an_error_of_one_rank_is_one_of_all(Communicator& group) {
                      : fmt::format("all {} ranks, of which the first: rank 0 has no memory",
                                    group.size()));
   EXPECT_EQ(error_of([&] { all_or_none(group, [] { fail("no such file"); }); }), "no such file")
-      << "what all ranks say needs no rank";
+      << "an error of all ranks names no rank";
   if (group.size() >= 4) {
     EXPECT_EQ(error_of([&] { raise_on_all(group, {group.rank() % 3 == 0 ? "" : "late"}); }),
               fmt::format("ranks {} of {}, of which the first: late",

@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, HostCases,
                                             ::testing::Values(1, 2, 3, 4, 7)),
                          name_of_case);
 
-TEST(HostRanks, SumInTheOrderOfRanksAndRoundOnceWhateverTheSize) {
+TEST(HostRanks, SumInRankOrderAndRoundOnceForAnySize) {
   // Below, at and above the size that is copied into a call, and several chunks with a remainder.
   for (const int64_t count : {5, 512, 513, 100'003, 1'000'003}) {
     run_host_ranks(7, [&](Communicator& group) {
@@ -100,7 +100,7 @@ TEST(HostRanks, SumInTheOrderOfRanksAndRoundOnceWhateverTheSize) {
   }
 }
 
-TEST(HostRanks, MayHaveMoreCallsUnderWayThanTheyTellEachOtherOf) {
+TEST(HostRanks, AllowMorePendingCallsThanRingSlots) {
   run_host_ranks(3, [](Communicator& group) {
     std::vector<OwnedTensor> tensors;
     std::vector<std::unique_ptr<PendingCollective>> pending;
@@ -118,7 +118,7 @@ TEST(HostRanks, MayHaveMoreCallsUnderWayThanTheyTellEachOtherOf) {
   });
 }
 
-TEST(HostRanks, OneThatGivesUpFreesTheOthersThatWait) {
+TEST(HostRanks, AbortFreesWaitingRanks) {
   SharedByThreads shared(2);
   run_thread_ranks(2, [&](Communicator& world) {
     const auto group = shared.group(world.rank());
@@ -128,13 +128,13 @@ TEST(HostRanks, OneThatGivesUpFreesTheOthersThatWait) {
     } else {
       test::expect_error([&] { group->wait(group->start({})); },
                          {"rank 1 of a group of 2 has failed"});
-      EXPECT_THROW(group->wait(group->start({})), PeerError) << "the other has the cause";
+      EXPECT_THROW(group->wait(group->start({})), PeerError) << "rank 1 has the cause";
     }
     world.barrier();
   });
 }
 
-TEST(HostRanks, WhoWaitsDoesMeanwhileWhatItWasGiven) {
+TEST(HostRanks, WaitingRankRunsCallback) {
   SharedByThreads shared(2);
   std::atomic<int> looks{0};
   run_thread_ranks(2, [&](Communicator& world) {
@@ -149,7 +149,7 @@ TEST(HostRanks, WhoWaitsDoesMeanwhileWhatItWasGiven) {
   });
 }
 
-TEST(HostRanks, ThatCallDifferentCollectivesGetAnErrorWhichNamesBoth) {
+TEST(HostRanks, MismatchedCollectivesAreNamed) {
   run_host_ranks(2, [](Communicator& group) {
     const OwnedTensor mine({group.rank() == 0 ? 3000 : 4000}, DType::f32);
     try {

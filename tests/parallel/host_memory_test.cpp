@@ -24,13 +24,13 @@ class HostMemory : public ::testing::Test {
   test::TestFolder folder_;
 };
 
-TEST_F(HostMemory, IsWhatTheSystemSays) {
+TEST_F(HostMemory, ReadsMemAvailable) {
   EXPECT_EQ(available(), std::nullopt);
   write("proc/meminfo", "MemTotal:       1000 kB\nMemFree:  10 kB\nMemAvailable:    700 kB\n");
   EXPECT_EQ(available(), 700 * 1024);
 }
 
-TEST_F(HostMemory, Version2HasTheLeastThatALimitOnThePathLeaves) {
+TEST_F(HostMemory, CgroupV2UsesTightestLimitOnPath) {
   write("proc/meminfo", "MemAvailable: 700 kB\n");
   write("proc/self/cgroup", "0::/slice/job\n");
   write("sys/fs/cgroup/slice/job/memory.max", "max\n");
@@ -47,7 +47,7 @@ TEST_F(HostMemory, Version2HasTheLeastThatALimitOnThePathLeaves) {
   EXPECT_EQ(available(), 0);
 }
 
-TEST_F(HostMemory, Version1InAContainerThatSeesOnlyItsRoot) {
+TEST_F(HostMemory, CgroupV1FallsBackToContainerRoot) {
   write("proc/meminfo", "MemAvailable: 700 kB\n");
   write("proc/self/cgroup", "5:memory:/docker/ab\n4:cpu,cpuacct:/docker/ab\n");
   write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
@@ -59,14 +59,14 @@ TEST_F(HostMemory, Version1InAContainerThatSeesOnlyItsRoot) {
   EXPECT_EQ(available(), 120000);
 }
 
-TEST_F(HostMemory, WhatCanNotBeReadIsNoLimit) {
+TEST_F(HostMemory, UnreadableFilesMeanNoLimit) {
   write("proc/meminfo", "MemAvailable: lots\n");
   write("proc/self/cgroup", "0::/a\nnonsense\n");
   write("sys/fs/cgroup/a/memory.max", "lots\n");
   EXPECT_EQ(available(), std::nullopt);
 }
 
-TEST(HostMemoryHere, ThereIsSome) { EXPECT_GT(find_available_memory().value_or(0), 0u); }
+TEST(HostMemoryHere, ReportsAvailableMemory) { EXPECT_GT(find_available_memory().value_or(0), 0u); }
 
 }  // namespace
 }  // namespace tessera

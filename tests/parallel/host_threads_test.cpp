@@ -24,7 +24,7 @@ RankCpus rank_on(const std::string& host, std::set<int> bound, int host_cpus) {
   return {host, std::move(bound), cpus(0, host_cpus), std::nullopt, std::nullopt};
 }
 
-TEST(HostThreads, ShareTheCpusOfAHost) {
+TEST(HostThreads, ShareCpusOfHost) {
   const std::vector<RankCpus> ranks(4, rank_on("a", cpus(0, 8), 8));
   for (int rank = 0; rank < 4; ++rank) {
     const HostThreads chosen = choose_host_threads(ranks, rank);
@@ -33,13 +33,13 @@ TEST(HostThreads, ShareTheCpusOfAHost) {
   }
 }
 
-TEST(HostThreads, OneRankTakesAll) {
+TEST(HostThreads, SingleRankUsesAllCpus) {
   const HostThreads chosen = choose_host_threads({rank_on("a", cpus(0, 12), 12)}, 0);
   EXPECT_EQ(chosen.threads, 12);
   EXPECT_EQ(chosen.summary, "12 threads (12 CPUs of this host)");
 }
 
-TEST(HostThreads, OtherHostsDoNotCount) {
+TEST(HostThreads, IgnoreOtherHosts) {
   const std::vector<RankCpus> ranks = {rank_on("a", cpus(0, 4), 4), rank_on("b", cpus(0, 6), 6),
                                        rank_on("b", cpus(0, 6), 6)};
   EXPECT_EQ(choose_host_threads(ranks, 0).threads, 4);
@@ -63,14 +63,14 @@ TEST(HostThreads, MoreRanksThanCpusGetOneEach) {
             "1 thread (2 CPUs of this host shared by 4 ranks: more ranks than CPUs)");
 }
 
-TEST(HostThreads, MasksMayOverlapInPart) {
+TEST(HostThreads, SplitPartlyOverlappingMasks) {
   // CPUs 0 to 3 belong to rank 0 only, 4 to 7 are shared, 8 to 15 belong to rank 1 only.
   const std::vector<RankCpus> ranks = {rank_on("a", cpus(0, 8), 16), rank_on("a", cpus(4, 16), 16)};
   EXPECT_EQ(choose_host_threads(ranks, 0).threads, 6);
   EXPECT_EQ(choose_host_threads(ranks, 1).threads, 10);
 }
 
-TEST(HostThreads, BindingThatWastesCpusIsSaid) {
+TEST(HostThreads, ReportWastefulBinding) {
   const std::vector<RankCpus> ranks = {rank_on("a", {0}, 64), rank_on("a", {1}, 64)};
   const HostThreads chosen = choose_host_threads(ranks, 1);
   EXPECT_EQ(chosen.threads, 1);
@@ -79,13 +79,13 @@ TEST(HostThreads, BindingThatWastesCpusIsSaid) {
             "32)");
 }
 
-TEST(HostThreads, BindingThatWastesNothingIsNotSaid) {
+TEST(HostThreads, DoNotReportUsefulBinding) {
   const std::vector<RankCpus> ranks = {rank_on("a", cpus(0, 32), 64),
                                        rank_on("a", cpus(32, 64), 64)};
   EXPECT_EQ(choose_host_threads(ranks, 0).summary, "32 threads (32 CPUs of this host)");
 }
 
-TEST(HostThreads, TheContainersQuotaIsShared) {
+TEST(HostThreads, ShareContainerQuota) {
   std::vector<RankCpus> ranks(4, rank_on("a", cpus(0, 64), 64));
   for (RankCpus& rank : ranks) rank.quota = 10.5;
   const HostThreads chosen = choose_host_threads(ranks, 0);
@@ -102,7 +102,7 @@ TEST(HostThreads, TheContainersQuotaIsShared) {
             "1 thread (4 CPUs of this host shared by 4 ranks)");
 }
 
-TEST(HostThreads, TheUsersNumberWins) {
+TEST(HostThreads, UserSettingWins) {
   std::vector<RankCpus> ranks(4, rank_on("a", cpus(0, 2), 2));
   ranks[1].user = 7;
   ranks[1].quota = 1;
@@ -111,7 +111,7 @@ TEST(HostThreads, TheUsersNumberWins) {
   EXPECT_EQ(choose_host_threads(ranks, 0).threads, 1);
 }
 
-TEST(RankCpus, TravelsAsText) {
+TEST(RankCpus, RoundTripsThroughText) {
   RankCpus sent = rank_on("node-7.example", {0, 5, 1023}, 3);
   sent.quota = 2.5;
   const RankCpus received = parse_rank_cpus(to_string(sent));
@@ -127,7 +127,7 @@ TEST(RankCpus, TravelsAsText) {
   EXPECT_THROW(parse_rank_cpus("a\n0 1"), Error);
 }
 
-TEST(RankCpus, AreFoundOnThisHost) {
+TEST(RankCpus, DetectsThisHost) {
   unsetenv("OMP_NUM_THREADS");
   const RankCpus found = find_rank_cpus();
   EXPECT_FALSE(found.host.empty());
@@ -159,9 +159,9 @@ class CpuQuota : public ::testing::Test {
        ::testing::UnitTest::GetInstance()->current_test_info()->name());
 };
 
-TEST_F(CpuQuota, NothingThereIsNoLimit) { EXPECT_EQ(find_cpu_quota(root_), std::nullopt); }
+TEST_F(CpuQuota, MissingFilesMeanNoLimit) { EXPECT_EQ(find_cpu_quota(root_), std::nullopt); }
 
-TEST_F(CpuQuota, Version2TakesTheLeastOnThePath) {
+TEST_F(CpuQuota, CgroupV2UsesTightestLimitOnPath) {
   write("proc/self/cgroup", "0::/slice/job/step\n");
   write("sys/fs/cgroup/slice/job/step/cpu.max", "max 100000\n");
   EXPECT_EQ(find_cpu_quota(root_), std::nullopt);
@@ -170,7 +170,7 @@ TEST_F(CpuQuota, Version2TakesTheLeastOnThePath) {
   EXPECT_EQ(find_cpu_quota(root_), 2.5);
 }
 
-TEST_F(CpuQuota, Version1InAContainerThatSeesOnlyItsRoot) {
+TEST_F(CpuQuota, CgroupV1FallsBackToContainerRoot) {
   write("proc/self/cgroup", "5:memory:/docker/ab\n4:cpu,cpuacct:/docker/ab\n3:cpuset:/\n");
   write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
   write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
@@ -179,7 +179,7 @@ TEST_F(CpuQuota, Version1InAContainerThatSeesOnlyItsRoot) {
   EXPECT_EQ(find_cpu_quota(root_), 1.5);
 }
 
-TEST_F(CpuQuota, UnreadableFilesAreNoLimit) {
+TEST_F(CpuQuota, UnreadableFilesMeanNoLimit) {
   write("proc/self/cgroup", "0::/a\nnonsense\n::\n");
   write("sys/fs/cgroup/a/cpu.max", "lots\n");
   EXPECT_EQ(find_cpu_quota(root_), std::nullopt);

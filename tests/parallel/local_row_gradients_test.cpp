@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-/// Gradients that are whole and such that are not, of which one is summed where it is.
+/// Declares parameters with complete and with local-row gradients; "long" is reduced in place.
 void declare_and_fill(ParameterStore& store, int rank, const OptimizerSharding& sharding = {}) {
   const auto declare = [&](const char* name, int64_t elements, GradientRows rows) {
     ParameterSpec spec{name, {elements}};
@@ -27,7 +27,7 @@ void declare_and_fill(ParameterStore& store, int rank, const OptimizerSharding& 
   for (Parameter& parameter : store.parameters()) fill(parameter.grad, ++value * (rank + 1));
 }
 
-TEST(LocalRowGradientsTest, SumsThoseOverTheRanksAndNoOthers) {
+TEST(LocalRowGradientsTest, SumsOnlyLocalRowGradients) {
   for (const int ranks : {1, 2, 4}) {
     test::run_device_ranks(ranks, [&](Communicator& tp) {
       ParameterStore store;
@@ -48,7 +48,7 @@ TEST(LocalRowGradientsTest, SumsThoseOverTheRanksAndNoOthers) {
   }
 }
 
-TEST(LocalRowGradientsTest, OfSharedOptimizersOnlyWhatTheRankUpdates) {
+TEST(LocalRowGradientsTest, SumsOnlyOptimizerShard) {
   for (const int owner : {0, 1, 2}) {
     test::run_device_ranks(2, [&](Communicator& tp) {
       ParameterStore store;
@@ -72,7 +72,7 @@ TEST(LocalRowGradientsTest, OfSharedOptimizersOnlyWhatTheRankUpdates) {
   }
 }
 
-TEST(LocalRowGradientsTest, WhereThereAreNoneNothingIsExchanged) {
+TEST(LocalRowGradientsTest, ExchangesNothingWithoutLocalRowGradients) {
   test::run_device_ranks(2, [](Communicator& tp) {
     ParameterStore store;
     store.declare({"weight", {100}});

@@ -12,7 +12,7 @@ using Sums = TrafficTally::Sums;
 
 Tensor on_meta(const Shape& shape) { return {nullptr, shape, DType::f32, kMeta}; }
 
-TEST(MetaCommunicator, CountsWhatWouldBeExchanged) {
+TEST(MetaCommunicator, CountsTraffic) {
   MetaCommunicator group(2, 4);
   group.all_reduce(on_meta({5, 2}));
   group.all_reduce_async(on_meta({3}))->wait();
@@ -35,7 +35,7 @@ TEST(MetaCommunicator, CountsWhatWouldBeExchanged) {
   EXPECT_EQ(group.tally().bytes_sent(), 1.5 * 52 + 0.75 * (96 + 32 + 28) + 4);
 }
 
-TEST(MetaCommunicator, ChecksItsArguments) {
+TEST(MetaCommunicator, ChecksArguments) {
   MetaCommunicator group(0, 2);
   test::expect_error([&] { group.all_gather(on_meta({2}), on_meta({3})); },
                      {"all_gather", "2 × 2 = 4 elements"});
@@ -46,7 +46,7 @@ TEST(MetaCommunicator, ChecksItsArguments) {
   EXPECT_TRUE(group.tally().sums().empty());
 }
 
-TEST(MetaCommunicator, LeavesHostMemoryAsItIs) {
+TEST(MetaCommunicator, LeavesHostMemoryUnchanged) {
   const OwnedTensor values({2}, DType::f32);
   values.tensor.span<float>()[1] = 3.0f;
   MetaCommunicator group(0, 8);
@@ -55,14 +55,14 @@ TEST(MetaCommunicator, LeavesHostMemoryAsItIs) {
   EXPECT_EQ(group.tally().sums().at({Traffic::counts, Collective::all_reduce}).bytes, 8);
 }
 
-TEST(MetaCommunicator, AGroupOfOneExchangesNothing) {
+TEST(MetaCommunicator, SingleRankHasNoTraffic) {
   MetaCommunicator group(0, 1);
   group.all_reduce(on_meta({5}));
   group.all_gather(on_meta({6}), on_meta({6}));
   EXPECT_TRUE(group.tally().sums().empty());
 }
 
-TEST(TrafficScopes, TheInnermostNamesWhatItIsFor) {
+TEST(TrafficScopes, InnermostScopeLabelsTraffic) {
   MetaCommunicator group(0, 2);
   {
     const TrafficScope backward(Traffic::backward);
@@ -80,7 +80,7 @@ TEST(TrafficScopes, TheInnermostNamesWhatItIsFor) {
   EXPECT_EQ(group.tally().bytes_sent(Traffic::norm), 0);
 }
 
-TEST(TrafficTally, Repeats) {
+TEST(TrafficTally, RepeatsCountsAndDetectsOverflow) {
   TrafficTally tally(2);
   tally.add(Collective::all_reduce, 10);
   tally.repeat_since(TrafficTally(tally.ranks()), 7);
@@ -89,7 +89,7 @@ TEST(TrafficTally, Repeats) {
                      {"cannot be counted"});
 }
 
-TEST(MetaGroups, AreThoseOfTheGrid) {
+TEST(MetaGroups, MatchProcessGrid) {
   const MetaGroups meta(12, 3, 7);  // 4 data × 3 tensor; rank 7 = 2 × 3 + 1
   EXPECT_EQ(meta.groups().tp->rank(), 1);
   EXPECT_EQ(meta.groups().tp->size(), 3);

@@ -21,7 +21,7 @@ Device gpu_of(const Communicator& world) {
   return {DeviceType::cuda, static_cast<int8_t>(world.rank())};
 }
 
-// --- the cases that hold for every communicator
+// --- cases for all communicators
 
 class NcclCases : public ::testing::TestWithParam<std::tuple<CommunicatorCase, int>> {
  protected:
@@ -34,7 +34,7 @@ class NcclCases : public ::testing::TestWithParam<std::tuple<CommunicatorCase, i
 
 TEST_P(NcclCases, HoldForGpuTensors) {
   if (the_case().name == std::string_view("a_message_of_another_size_is_an_error")) {
-    GTEST_SKIP() << "NCCL does not compare them";
+    GTEST_SKIP() << "NCCL does not compare sizes";
   }
   if constexpr (kHasNccl) {
     test::run_nccl_ranks(size(), [&](Communicator& world) {
@@ -52,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, NcclCases,
                                             ::testing::Values(1, 2, 3, 4)),
                          name_of_case);
 
-// --- what it promises beyond that
+// --- NCCL only
 
 class Nccl : public ::testing::Test {
  protected:
@@ -61,7 +61,7 @@ class Nccl : public ::testing::Test {
   }
 };
 
-TEST_F(Nccl, TheHostDoesNotWaitForOtherRanks) {
+TEST_F(Nccl, HostDoesNotWaitForOtherRanks) {
   test::run_nccl_ranks(3, [](Communicator& world) {
     const OwnedTensor numbers({1001}, DType::f32, gpu_of(world));
     world.all_reduce(numbers.tensor);  // connects the ranks

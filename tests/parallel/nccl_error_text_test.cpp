@@ -5,7 +5,7 @@
 namespace tessera {
 namespace {
 
-TEST(NcclErrorText, SaysWhatFailedWhereAndWhy) {
+TEST(NcclErrorText, NamesOperationRankAndCause) {
   EXPECT_EQ(nccl_error_text({"all_reduce of fp32 (1024) on cuda:0",
                              "remote process exited or there was a network error",
                              "socketProgress: Connection closed by remote peer node3.\n", 2, 4}),
@@ -14,7 +14,7 @@ TEST(NcclErrorText, SaysWhatFailedWhereAndWhy) {
             "peer node3). With NCCL_DEBUG=WARN in the environment it tells more");
 }
 
-TEST(NcclErrorText, LeavesOutWhatNcclDoesNotSay) {
+TEST(NcclErrorText, OmitsMissingDetails) {
   EXPECT_EQ(nccl_error_text({"the connection of the ranks", "internal error", "", 0, 1}),
             "the connection of the ranks: NCCL failed on rank 0 of 1: internal error. With "
             "NCCL_DEBUG=WARN in the environment it tells more");

@@ -7,14 +7,14 @@
 namespace tessera {
 namespace {
 
-TEST(Partition, EvenRangesTileTheWhole) {
+TEST(Partition, EvenRangesCoverDimension) {
   for (int index = 0; index < 4; ++index) {
     EXPECT_EQ(even_range(12, 4, index, "heads"), (Range{index * 3, index * 3 + 3}));
   }
   EXPECT_THROW(even_range(10, 4, 0, "heads"), Error);
 }
 
-TEST(Partition, AVocabularyOfAnySizeIsTiledAndPaddedAlike) {
+TEST(Partition, VocabRangesCoverAnySizeWithEqualPadding) {
   for (const int64_t vocab : {1, 7, 53, 257, 50257}) {
     for (const int parts : {1, 2, 3, 4, 8}) {
       int64_t next = 0;

@@ -22,7 +22,7 @@ TEST(ProcessGrid, TensorIsInnermost) {
   EXPECT_THAT(grid.data_group(2), ElementsAre(2, 5));
 }
 
-TEST(ProcessGrid, EveryRankHasOnePlaceAndOneGroupOfEachKind) {
+TEST(ProcessGrid, EveryRankHasOnePlaceAndOneGroupPerAxis) {
   for (int world_size = 1; world_size <= 24; ++world_size) {
     for (int tensor = 1; tensor <= world_size; ++tensor) {
       if (world_size % tensor != 0) continue;
@@ -49,7 +49,7 @@ std::string error_of_grid(int world_size, int tensor) {
   return test::error_of([&] { ProcessGrid(world_size, tensor); });
 }
 
-TEST(ProcessGrid, AnImpossibleGridSaysWhatIsPossible) {
+TEST(ProcessGrid, ErrorListsValidTensorSizes) {
   EXPECT_EQ(
       error_of_grid(4, 3),
       "parallel.tensor is 3, but the run has 4 ranks: each replica of the model takes 3 ranks, so "
@@ -61,7 +61,7 @@ TEST(ProcessGrid, AnImpossibleGridSaysWhatIsPossible) {
   EXPECT_THAT(error_of_grid(0, 1), HasSubstr("at least one rank"));
 }
 
-TEST(ProcessGrid, PlacesOutsideAreErrors) {
+TEST(ProcessGrid, RefusesPlacesOutsideGrid) {
   const ProcessGrid grid(4, 2);
   EXPECT_THROW(grid.place_of(4), Error);
   EXPECT_THROW(grid.place_of(-1), Error);

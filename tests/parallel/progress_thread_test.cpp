@@ -36,7 +36,7 @@ class Countdown : public Progressable {
   bool notifies_;
 };
 
-TEST(ProgressThread, MovesOnWhatIsWatchedUntilItHasFinished) {
+TEST(ProgressThread, DrivesWatchedWorkUntilFinished) {
   HostEventCount event;
   Countdown first(100, /*notifies=*/true), second(3, /*notifies=*/false);
   ProgressThread thread(event);
@@ -51,7 +51,7 @@ TEST(ProgressThread, MovesOnWhatIsWatchedUntilItHasFinished) {
   EXPECT_EQ(second.calls(), 3);
 }
 
-TEST(ProgressThread, TakesUpAgainWhatHadFinished) {
+TEST(ProgressThread, ResumesFinishedWork) {
   HostEventCount event;
   Countdown work(1, /*notifies=*/true);
   ProgressThread thread(event);
@@ -97,7 +97,7 @@ TEST(ProgressThread, PollsNotifyingWorkOnlyWhenNotified) {
   EXPECT_EQ(idle.calls(), after);
 }
 
-TEST(ProgressThread, EndsWithSomethingUnderWay) {
+TEST(ProgressThread, EndsWithPendingWork) {
   HostEventCount event;
   Idle idle;
   {

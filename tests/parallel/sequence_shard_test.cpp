@@ -5,7 +5,7 @@
 namespace tessera {
 namespace {
 
-TEST(SequenceShardTest, ShardsTileTheRowsInEqualChunks) {
+TEST(SequenceShardTest, ShardsCoverRowsInEqualChunks) {
   for (const int64_t rows : {0, 1, 2, 3, 4, 5, 7, 8, 13, 1024}) {
     for (const int parts : {1, 2, 3, 4, 8}) {
       int64_t next = 0;

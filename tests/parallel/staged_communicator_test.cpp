@@ -38,7 +38,7 @@ std::unique_ptr<Communicator> mirrored(std::unique_ptr<Communicator> inner) {
   return inner;
 }
 
-// --- the cases that hold for every communicator, on a GPU that the thread ranks share
+// --- cases for all communicators, on a GPU shared by the thread ranks
 
 class StagedCases : public ::testing::TestWithParam<std::tuple<CommunicatorCase, int>> {
  protected:
@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, StagedCases,
                                             ::testing::Values(1, 2, 3, 4)),
                          name_of_case);
 
-// --- what it promises beyond that
+// --- staged communicators only
 
 class Staged : public ::testing::Test {
  protected:
@@ -78,7 +78,7 @@ class Staged : public ::testing::Test {
   }
 };
 
-TEST_F(Staged, IsNamedAfterItsHost) {
+TEST_F(Staged, NameIncludesHostCommunicator) {
   run_thread_ranks(2, [](Communicator& world) {
     const auto communicator = staged(world);
     EXPECT_EQ(communicator->name(), "thread, staged");
@@ -105,7 +105,7 @@ TEST_F(Staged, HostTensorsOverlapWithPendingGpuTensors) {
   });
 }
 
-TEST_F(Staged, AThrowingRankFreesTheOthersFromPendingCollectives) {
+TEST_F(Staged, ThrowingRankFreesOthersFromPendingCollectives) {
   std::string message;
   try {
     run_thread_ranks(3, [](Communicator& world) {
@@ -122,7 +122,7 @@ TEST_F(Staged, AThrowingRankFreesTheOthersFromPendingCollectives) {
   EXPECT_EQ(message, "the real error");
 }
 
-TEST_F(Staged, RanksThatCallDifferentCollectivesAreTold) {
+TEST_F(Staged, MismatchedCollectivesAreNamed) {
   std::string message;
   try {
     run_thread_ranks(2, [](Communicator& world) {
@@ -136,7 +136,7 @@ TEST_F(Staged, RanksThatCallDifferentCollectivesAreTold) {
   EXPECT_THAT(message, HasSubstr("all_reduce"));
 }
 
-TEST_F(Staged, OtherCommunicatorsSayThatTheyTakeNoGpuTensor) {
+TEST_F(Staged, OtherCommunicatorsRefuseGpuTensors) {
   const OwnedTensor on_gpu({3}, DType::f32, kGpu);
   try {
     make_self_communicator()->all_reduce(on_gpu.tensor);

@@ -45,7 +45,7 @@ struct Rank {
   StepContext ctx;
 };
 
-TEST(TensorRegions, GatheringGivesTheRowsOfAllRanks) {
+TEST(TensorRegions, AllRowsGathersRowsOfAllRanks) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const int64_t rows : kRows) {
       for (const int ranks : {1, 2, 3, 4}) {
@@ -64,7 +64,7 @@ TEST(TensorRegions, GatheringGivesTheRowsOfAllRanks) {
   }
 }
 
-TEST(TensorRegions, OfASumEachRankGetsItsRows) {
+TEST(TensorRegions, RegionSumGivesEachRankItsRows) {
   for (const int64_t rows : kRows) {
     for (const int ranks : {1, 2, 3, 4}) {
       SCOPED_TRACE(fmt::format("{} rows, {} ranks", rows, ranks));
@@ -91,7 +91,7 @@ TEST(TensorRegions, OfASumEachRankGetsItsRows) {
   }
 }
 
-TEST(TensorRegions, ChosenRowsAreWholeOnEveryRank) {
+TEST(TensorRegions, ChosenRowsMatchUnshardedOnEveryRank) {
   constexpr int64_t kCount = 9;
   const test::TestTensor chosen = test::from_ints(std::vector<int32_t>{8, 0, 3, 5}, {4});
   const test::TestTensor whole = test::random_tensor({kCount, kWidth}, DType::bf16, 1);
@@ -152,12 +152,12 @@ void run_pair(Communicator& tp, int64_t rows, Look&& look) {
   const test::TestTensor dhidden(hidden.shape(), DType::f32);
   pair.down.backward(rank.ctx, dy.tensor, dhidden.tensor);
   pair.up.backward(rank.ctx, dhidden.tensor, dx.tensor);
-  EXPECT_EQ(rank.arena.used(), kept) << "what a backward pass gathers is freed";
+  EXPECT_EQ(rank.arena.used(), kept) << "the backward pass frees the rows it gathers";
   if (rank.ctx.rows.split()) LocalRowGradients(store, tp).sum(rank.arena);
   look(y, dx.tensor, store, rank.ctx.rows);
 }
 
-TEST(TensorRegions, APairOfLayersOnSharedRowsIsTheWhole) {
+TEST(TensorRegions, LayerPairWithShardedRowsMatchesUnsharded) {
   for (const int64_t rows : kRows) {
     Results whole;
     test::run_device_ranks(1, [&](Communicator& tp) {
@@ -190,7 +190,7 @@ TEST(TensorRegions, APairOfLayersOnSharedRowsIsTheWhole) {
   }
 }
 
-TEST(TensorRegions, WordsOfSharedRowsAreThoseOfTheWhole) {
+TEST(TensorRegions, EmbeddingWithShardedRowsMatchesUnsharded) {
   for (const int64_t rows : kRows) {
     const test::TestTensor ids = test::random_ints({1, rows}, 0, kVocab, 4);
     const test::TestTensor dout = test::random_tensor({rows, kWidth}, DType::f32, 5);
@@ -227,7 +227,7 @@ TEST(TensorRegions, WordsOfSharedRowsAreThoseOfTheWhole) {
 }
 
 // The arena size measured by a dry run of a full micro-batch must suffice for all others.
-TEST(TensorRegions, NoNumberOfRowsNeedsMoreRoomThanAllOfThem) {
+TEST(TensorRegions, FullBatchNeedsLargestArena) {
   constexpr int64_t kMost = 24;
   for (const int index : {0, 1, 2, 3}) {
     const auto self = make_self_communicator();

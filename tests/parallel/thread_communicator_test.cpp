@@ -20,7 +20,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// --- the cases that hold for every communicator
+// --- cases for all communicators
 
 class ThreadCases : public ::testing::TestWithParam<std::tuple<CommunicatorCase, int>> {};
 
@@ -41,9 +41,9 @@ TEST_P(SelfCases, Hold) { GetParam().body(*make_self_communicator()); }
 INSTANTIATE_TEST_SUITE_P(One, SelfCases, ::testing::ValuesIn(communicator_cases()),
                          [](const auto& test) { return test.param.name; });
 
-// --- what thread ranks promise beyond that
+// --- thread ranks only
 
-TEST(ThreadRanks, SumInTheOrderOfRanksAndRoundOnce) {
+TEST(ThreadRanks, SumInRankOrderAndRoundOnce) {
   run_thread_ranks(7, [](Communicator& world) {
     // fp32 cannot represent 2^24 + 1, so ((big + 1) + 1) ... - big depends on the order of
     // additions.
@@ -75,7 +75,7 @@ TEST(ThreadRanks, RunManyCollectivesOnManyRanks) {
   });
 }
 
-TEST(ThreadRanks, AnAsynchronousCollectiveReturnsBeforeOthersCall) {
+TEST(ThreadRanks, AsyncCollectiveReturnsBeforeOthersCall) {
   std::atomic<bool> returned = false;
   run_thread_ranks(2, [&](Communicator& world) {
     OwnedTensor owned({100000}, DType::f32);
@@ -91,7 +91,7 @@ TEST(ThreadRanks, AnAsynchronousCollectiveReturnsBeforeOthersCall) {
   });
 }
 
-TEST(ThreadRanks, ABarrierWaitsForAll) {
+TEST(ThreadRanks, BarrierWaitsForAllRanks) {
   std::atomic<int> arrived = 0;
   run_thread_ranks(7, [&](Communicator& world) {
     ++arrived;
@@ -106,11 +106,11 @@ TEST(ThreadRanks, UseOneOpenMpThreadEach) {
   EXPECT_EQ(omp_get_max_threads(), before);
 }
 
-TEST(ThreadRanks, NeedARank) {
+TEST(ThreadRanks, RefuseZeroRanks) {
   EXPECT_THROW(run_thread_ranks(0, [](Communicator&) {}), Error);
 }
 
-// --- failures: nothing hangs, and the first error comes out
+// --- failures: nothing hangs, and the first error is reported
 
 using Body = std::function<void(Communicator&)>;
 
@@ -127,7 +127,7 @@ void fail_on(const Communicator& world, int rank) {
   if (world.rank() == rank) throw std::runtime_error("the real error");
 }
 
-TEST(ThreadRanks, AThrowingRankFreesTheOthers) {
+TEST(ThreadRanks, ThrowingRankFreesOthers) {
   const auto sum = [](Communicator& world) {
     const OwnedTensor owned({10}, DType::f32);
     world.all_reduce(owned.tensor);
@@ -149,7 +149,7 @@ TEST(ThreadRanks, AThrowingRankFreesTheOthers) {
     const OwnedTensor owned({10}, DType::f32);
     world.send(owned.tensor, 2);
   };
-  const auto in_group = [](Communicator& world) {  // rank 2 is in neither
+  const auto in_group = [](Communicator& world) {  // rank 2 is in another group
     while (true) world.barrier();
   };
   for (const Body& blocking :
@@ -170,11 +170,11 @@ TEST(ThreadRanks, AThrowingRankFreesTheOthers) {
             "the real error");
 }
 
-TEST(ThreadRanks, AnErrorPassesPendingCollectives) {
+TEST(ThreadRanks, ErrorPropagatesPastPendingCollectives) {
   const auto throw_while_pending = [](Communicator& world) {
     const OwnedTensor owned({10}, DType::f32);
     const OwnedTensor large({100000}, DType::f32);
-    if (world.rank() != 1) {  // these wait for a call that rank 1 never makes
+    if (world.rank() != 1) {  // waits for a call that rank 1 never makes
       world.barrier();
     }
     const auto first = world.all_reduce_async(owned.tensor);
@@ -198,14 +198,14 @@ TEST(ThreadRanks, AnErrorPassesPendingCollectives) {
   EXPECT_EQ(message_of_ranks(3, others_wait), "the real error");
 }
 
-TEST(ThreadRanks, CanGoOnAfterAnErrorThatAllShare) {
+TEST(ThreadRanks, ContinueAfterSharedError) {
   run_thread_ranks(4, [](Communicator& world) {
     EXPECT_THROW(all_or_none(world, [&] { fail_on(world, 3); }), SharedError);
     EXPECT_NO_THROW(world.barrier());
   });
 }
 
-TEST(ThreadRanks, ARankThatReturnsEarlyIsNamed) {
+TEST(ThreadRanks, EarlyReturningRankIsNamed) {
   const auto body = [](Communicator& world) {
     const OwnedTensor owned({3}, DType::f32);
     if (world.rank() != 2) world.all_reduce(owned.tensor);
@@ -215,7 +215,7 @@ TEST(ThreadRanks, ARankThatReturnsEarlyIsNamed) {
   EXPECT_THAT(message, HasSubstr("rank 2 has returned"));
 }
 
-TEST(ThreadRanks, DifferentCallsAreNamed) {
+TEST(ThreadRanks, MismatchedCollectivesAreNamed) {
   const auto expect = [](const Body& call, const std::string& rank_0, const std::string& rank_1) {
     run_thread_ranks(3, [&](Communicator& world) {  // every rank gets the error and can continue
       std::string message;
@@ -266,7 +266,7 @@ TEST(ThreadRanks, DifferentCallsAreNamed) {
       "all_reduce_async(sum)", "barrier");
 }
 
-TEST(ThreadRanks, AMessageOfAnotherTypeIsNamed) {
+TEST(ThreadRanks, MismatchedMessageTypesAreNamed) {
   run_thread_ranks(2, [](Communicator& world) {
     const OwnedTensor fp32({3}, DType::f32);
     const OwnedTensor int32({3}, DType::i32);

@@ -53,7 +53,7 @@ struct TextbookLoss {
 
 class VocabParallel : public testing::TestWithParam<int64_t> {};
 
-TEST_P(VocabParallel, LossAndGradientsAreTheTextbooks) {
+TEST_P(VocabParallel, LossAndGradientsMatchReference) {
   const int64_t rows = GetParam();
   const test::TestTensor x = test::random_tensor({rows, kWidth}, DType::f32, 1);
   const test::TestTensor table = test::random_tensor({kVocab, kWidth}, DType::f32, 2, 0.5f);
@@ -123,7 +123,7 @@ TEST_P(VocabParallel, LossAndGradientsAreTheTextbooks) {
 INSTANTIATE_TEST_SUITE_P(Rows, VocabParallel,
                          testing::Values(5, VocabParallelLoss::kChunkRows + 3));
 
-TEST(VocabParallelEmbeddingTest, LooksUpWhatAnyRankHolds) {
+TEST(VocabParallelEmbeddingTest, LooksUpRowsOfAllRanks) {
   const test::TestTensor table = test::random_tensor({kVocab, kWidth}, DType::f32, 2);
   const test::TestTensor ids = test::random_ints({2, 9}, 0, kVocab, 4);
   const auto whole = test::to_doubles(table.tensor);

@@ -51,7 +51,7 @@ TEST_P(MpiCases, HoldForGpuTensorsStaged) {
 }
 
 TEST_P(MpiCases, HoldForGpuTensorsWithNccl) {
-  if (nccl_world == nullptr) GTEST_SKIP() << "there is no NCCL, or not a GPU for each rank";
+  if (nccl_world == nullptr) GTEST_SKIP() << "NCCL is missing, or there are fewer GPUs than ranks";
   if (std::string_view(GetParam().name) == "a_message_of_another_size_is_an_error") {
     GTEST_SKIP() << "NCCL does not compare sizes";
   }
@@ -61,13 +61,13 @@ TEST_P(MpiCases, HoldForGpuTensorsWithNccl) {
 INSTANTIATE_TEST_SUITE_P(World, MpiCases, ::testing::ValuesIn(communicator_cases()),
                          [](const auto& test) { return test.param.name; });
 
-TEST(Mpi, KnowsItsLauncher) { EXPECT_TRUE(launched_by_mpi()); }
+TEST(Mpi, RecognizesLauncher) { EXPECT_TRUE(launched_by_mpi()); }
 
 // All ranks of these tests run on one host. If they may not copy directly, the cases above covered
 // MPI's collectives only.
-TEST(Mpi, CopiesDirectlyOrSaysWhyNot) {
+TEST(Mpi, CopiesDirectlyOrExplainsWhyNot) {
   const std::string name = runtime->world().name();
-  if (runtime->world().size() == 1) GTEST_SKIP() << "one rank has nobody to copy from";
+  if (runtime->world().size() == 1) GTEST_SKIP() << "a single rank has no peer to copy from";
   if (name.find("because") != std::string::npos) GTEST_SKIP() << name;
   EXPECT_EQ(name, "mpi, direct copies");
   EXPECT_EQ(chunked_world->name(), "mpi");
@@ -84,7 +84,7 @@ class FailuresOnly : public ::testing::EmptyTestEventListener {
   }
 };
 
-// The ranks' GPUs, connected by `backend`; null if that is not possible.
+// The ranks' GPUs, connected by `backend`; null if they cannot be connected.
 std::unique_ptr<Communicator> open_gpus(Backend backend) {
   if constexpr (kHasCuda) {
     try {
