@@ -17,7 +17,7 @@ using test::Layout;
 using test::SmallKind;
 using test::WholeRun;
 
-// fp32 sums of a few hundred terms in a different order, as between two layouts.
+// As between two layouts: fp32 sums of a few hundred terms in a different order.
 constexpr double kTolerance = 2e-4;
 
 class OnDevices : public testing::TestWithParam<SmallKind> {
@@ -31,14 +31,14 @@ class OnDevices : public testing::TestWithParam<SmallKind> {
   test::TestFolder folder_;
 };
 
-TEST_P(OnDevices, AGpuIsACpu) {
+TEST_P(OnDevices, GpuMatchesCpu) {
   const WholeRun cpu = test::train_whole(config(), {{1, 1}, 5, false, false, kCpu});
   const WholeRun gpu = test::train_whole(config(), {{2, 1}, 5, false, false, test::test_device()});
   test::expect_same_bits(gpu.initial_weights, cpu.initial_weights, "initial weights");
   test::expect_equal(gpu, cpu, kTolerance);
 }
 
-TEST_P(OnDevices, CheckpointsGoOnOnTheOtherDevice) {
+TEST_P(OnDevices, CheckpointsResumeOnOtherDevice) {
   const WholeRun whole = test::train_whole(config(), {{1, 1}, 6, false, false, kCpu});
   RunConfig run = config();
   run.run.dir = folder_ / "moving";
@@ -70,7 +70,7 @@ std::vector<int32_t> continuation(const std::string& run_dir, Device device) {
   return written;
 }
 
-TEST(OnDevicesToo, AGeneratorWritesTheSame) {
+TEST(OnDevicesToo, GeneratesSameTextOnGpuAndCpu) {
   if (!test::on_gpu()) GTEST_SKIP() << "there is no second device: set TESSERA_TEST_DEVICE=cuda";
   const test::TestFolder folder;
   test::write_small_data(folder);

@@ -23,7 +23,7 @@ class Graphs : public testing::Test {
  protected:
   Graphs() { test::write_small_data(folder_); }
   void SetUp() override {
-    if (!test::on_gpu()) GTEST_SKIP() << "CUDA graphs are a GPU's";
+    if (!test::on_gpu()) GTEST_SKIP() << "CUDA graphs need a GPU";
   }
 
   RunConfig config(SmallKind kind = SmallKind::gpt) const {
@@ -51,26 +51,25 @@ class Graphs : public testing::Test {
   test::TestFolder folder_;
 };
 
-TEST_F(Graphs, GiveTheSameBits) {
+TEST_F(Graphs, ReplayIsBitExact) {
   EXPECT_EQ(expect_launches(kSteps * kMicroBatches - 1, config()), "");
 }
 
-TEST_F(Graphs, HoldWhatIsComputedAgain) {
+TEST_F(Graphs, CaptureRecomputation) {
   RunConfig again = config();
   again.run.precision = DType::bf16;
   again.train.recompute = Recompute::block;
   EXPECT_EQ(expect_launches(kSteps * kMicroBatches - 1, again), "");
 }
 
-TEST_F(Graphs, DropOtherElementsInEachMicroStep) {
+TEST_F(Graphs, DropDifferentElementsInEachMicroStep) {
   const RunConfig dropout = config(SmallKind::gpt_blend);
   EXPECT_GT(dropout.model.dropout * dropout.model.attention_dropout, 0.0);
   EXPECT_EQ(expect_launches(kSteps * kMicroBatches - 1, dropout), "");
 }
 
-// A data rank has two micro-batches, the second of which overlaps with gradient reduction, or one,
-// which always does.
-TEST_F(Graphs, AreCutWhereGradientsAreSummed) {
+// A data rank has two micro-batches or one. The last one overlaps with gradient reduction.
+TEST_F(Graphs, SplitAtGradientReductions) {
   for (const int data_ranks : {2, 4}) {
     for (const int64_t zero : {0, 1}) {
       RunConfig run = config(zero == 0 ? SmallKind::gpt : SmallKind::gpt_blend);
@@ -81,10 +80,10 @@ TEST_F(Graphs, AreCutWhereGradientsAreSummed) {
   }
 }
 
-// Documents of 12 tokens divide rows of 16 in three ways: 12 + 4, 8 + 8 and 4 + 12. Two rows then
+// Documents of 12 tokens split rows of 16 in three ways: 12 + 4, 8 + 8 and 4 + 12. Two rows then
 // have 28, 29 or 30 targets, and 28 also occurs with documents of equal length: four shapes. The
-// number of targets in a step, which divides its losses, differs from step to step.
-TEST_F(Graphs, TakeAnyLossScale) {
+// loss is divided by the number of targets in a step, which differs from step to step.
+TEST_F(Graphs, AcceptAnyLossScale) {
   test::write_documents(folder_ / "even", std::vector<std::vector<int32_t>>(
                                               300, std::vector<int32_t>(12, kSomeToken)));
   RunConfig run = config();
@@ -116,7 +115,7 @@ struct GrowingRun {
   int64_t launches = 0;
 };
 
-TEST_F(Graphs, AreRecordedAnewWhereTheWorkspaceHasMoved) {
+TEST_F(Graphs, RecaptureAfterWorkspaceMoves) {
   RunConfig run = config();
   const GrowingRun with(run);
   run.train.cuda_graph = CudaGraph::off;
@@ -124,37 +123,37 @@ TEST_F(Graphs, AreRecordedAnewWhereTheWorkspaceHasMoved) {
   EXPECT_EQ(with.launches, kSteps * kMicroBatches - 1);
 }
 
-TEST_F(Graphs, EndWhereShapesVary) {
+TEST_F(Graphs, DisabledWhenShapesVary) {
   const std::string note = expect_launches(0, config(SmallKind::bert_pairs));
   EXPECT_EQ(note,
             "no CUDA graphs from here on, because micro-batches have more than 4 different shapes "
             "or numbers of targets");
 }
 
-TEST_F(Graphs, AreNotUsedWhereTensorRanksExchangeThroughTheirHosts) {
-  if (test::on_nccl()) GTEST_SKIP() << "they do not";
+TEST_F(Graphs, NotUsedWithStagedTensorRanks) {
+  if (test::on_nccl()) GTEST_SKIP() << "tensor ranks use NCCL";
   EXPECT_EQ(expect_launches(0, config(), {2, 1}), "");
 }
 
 class GraphsOfTensorRanks : public Graphs, public testing::WithParamInterface<Layout> {
  protected:
   void SetUp() override {
-    if (!test::on_nccl()) GTEST_SKIP() << "they need NCCL: set TESSERA_TEST_BACKEND=nccl";
+    if (!test::on_nccl()) GTEST_SKIP() << "this needs NCCL: set TESSERA_TEST_BACKEND=nccl";
   }
   static int64_t launches() { return kSteps * kMicroBatches / GetParam().data - 1; }
 };
 
-TEST_P(GraphsOfTensorRanks, GiveTheSameBits) {
+TEST_P(GraphsOfTensorRanks, ReplayIsBitExact) {
   EXPECT_EQ(expect_launches(launches(), config(SmallKind::gpt_blend), GetParam()), "");
 }
 
-TEST_P(GraphsOfTensorRanks, GiveTheSameBitsWhereTheyShareRows) {
+TEST_P(GraphsOfTensorRanks, ReplayIsBitExactWithSequenceParallelism) {
   RunConfig run = config(SmallKind::gpt_blend);
   run.parallel.sequence = true;
   EXPECT_EQ(expect_launches(launches(), run, GetParam()), "");
 }
 
-TEST_P(GraphsOfTensorRanks, GiveTheSameBitsInBf16WithSharedMoments) {
+TEST_P(GraphsOfTensorRanks, ReplayIsBitExactInBf16WithZero) {
   RunConfig run = config(SmallKind::gpt_blend);
   run.run.precision = DType::bf16;
   run.parallel.sequence = true;

@@ -18,7 +18,7 @@ class Kinds : public test::SmallRuns {};
 
 class KindsOnLayouts : public test::SmallRunOnLayout {};
 
-TEST_P(KindsOnLayouts, ShardedIsWhole) {
+TEST_P(KindsOnLayouts, ShardedMatchesUnsharded) {
   const WholeRun whole = test::train_whole(config(), {{1, 1}, kSteps});
   const WholeRun sharded = test::train_whole(config(), {layout(), kSteps});
   test::expect_same_bits(sharded.initial_weights, whole.initial_weights, "initial weights");
@@ -38,14 +38,14 @@ INSTANTIATE_TEST_SUITE_P(
 
 class Bf16OnLayouts : public KindsOnLayouts {};
 
-TEST_P(Bf16OnLayouts, ShardedIsWhole) {
+TEST_P(Bf16OnLayouts, ShardedMatchesUnsharded) {
   RunConfig bf16 = config();
   bf16.run.precision = DType::bf16;
   const WholeRun whole = test::train_whole(bf16, {{1, 1}, 5});
   const WholeRun sharded = test::train_whole(bf16, {layout(), 5});
   test::expect_same_bits(sharded.initial_weights, whole.initial_weights, "initial weights");
-  // As in layouts_test.cpp, for a gradient with twice as many roundings: those of the head's own
-  // layer, and of the norms after each sum.
+  // Tolerances as in layouts_test.cpp, for a gradient with twice as many roundings: the head's own
+  // layer, and the norm after each sum.
   for (size_t i = 0; i < whole.steps.size(); ++i) {
     EXPECT_NEAR(sharded.steps[i].loss(), whole.steps[i].loss(), 0x1p-8 * whole.steps[i].loss());
   }
@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(All, Bf16OnLayouts,
 
 class EachKind : public Kinds, public testing::WithParamInterface<SmallKind> {};
 
-TEST_P(EachKind, HowABatchIsCutDoesNotMatter) {
+TEST_P(EachKind, MicroBatchSizeDoesNotMatter) {
   RunConfig one = config(GetParam());
   one.batch.micro = 8;
   RunConfig eight = one;
@@ -71,7 +71,7 @@ TEST_P(EachKind, HowABatchIsCutDoesNotMatter) {
 
 // With dropout and on tensor ranks: recomputation draws the same random numbers and sums in the
 // same order.
-TEST_P(EachKind, RecomputingChangesNoBit) {
+TEST_P(EachKind, RecomputationIsBitExact) {
   const RunConfig kept = config(GetParam());
   const WholeRun whole = test::train_whole(kept, {{2, 1}, 3});
   for (const Recompute recompute : {Recompute::gelu, Recompute::block}) {
@@ -83,9 +83,9 @@ TEST_P(EachKind, RecomputingChangesNoBit) {
   }
 }
 
-// A GPU applies a stored tanh GELU within its product, to sums that are not rounded yet.
-// Recomputing a block repeats that; recomputing only the GELU cannot.
-TEST_F(Kinds, RecomputingInBf16ChangesNoBitButOfAGpusGelu) {
+// A GPU fuses tanh GELU into the product and applies it to unrounded sums. Recomputing a block
+// repeats this; recomputing only the GELU cannot.
+TEST_F(Kinds, RecomputationInBf16IsBitExactExceptGpuGelu) {
   RunConfig kept = config(SmallKind::gpt);
   kept.run.precision = DType::bf16;
   const WholeRun whole = test::train_whole(kept, {{2, 1}, 3});
@@ -99,7 +99,7 @@ TEST_F(Kinds, RecomputingInBf16ChangesNoBitButOfAGpusGelu) {
   }
 }
 
-TEST_F(Kinds, RecomputingTakesLessMemory) {
+TEST_F(Kinds, RecomputationSavesMemory) {
   RunConfig run = config(SmallKind::gpt_documents);
   const auto self = make_self_communicator();
   const ParallelGroups groups = make_parallel_groups(*self, 1);
@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(All, EachKind,
                                          SmallKind::bert_options, SmallKind::classifier),
                          [](const auto& instance) { return to_string(instance.param); });
 
-TEST_F(Kinds, ARankMayBeWithoutWords) {
+TEST_F(Kinds, AllowsRankWithoutVocabulary) {
   // 9 tokens on 4 tensor ranks: 3, 3, 3 and 0.
   test::write_vocabulary(folder_ / "vocab.txt", 9);
   std::vector<std::vector<int32_t>> documents(80, {5, 6, 7, 8, 5, 7, 6});
@@ -149,15 +149,15 @@ TEST_F(Kinds, StepsWithoutTargetsLearnNothing) {
   }
 }
 
-TEST_F(Kinds, SomeMicroBatchesWithoutTargetsDoNotMatter) {
+TEST_F(Kinds, AllowsMicroBatchesWithoutTargets) {
   RunConfig few = config(SmallKind::bert_packed);
-  few.mlm.probability = 0.02;  // about one in 50 tokens: most micro-batches of one row have none
+  few.mlm.probability = 0.02;  // one token in 50: most micro-batches of one row have no target
   few.batch.micro = 1;
   test::expect_equal(test::train_whole(few, {{2, 2}, kSteps}),
                      test::train_whole(few, {{1, 1}, kSteps}), kTolerance);
 }
 
-TEST_F(Kinds, AClassifierLearns) {
+TEST_F(Kinds, ClassifierLearns) {
   RunConfig run = config(SmallKind::classifier);
   run.model.dropout = run.model.attention_dropout = 0.0;
   run.train.steps = 150;
@@ -186,7 +186,7 @@ std::vector<StepResult> epochs(const test::TestFolder& folder, const RunConfig& 
   return test::train_whole(run, {{1, 2}, 3}).steps;
 }
 
-TEST_F(Kinds, EveryEpochHasMasksOfItsOwn) {
+TEST_F(Kinds, EveryEpochDrawsNewMasks) {
   RunConfig run = config(SmallKind::bert_packed);
   run.mlm.unit = MaskUnit::token;
   const std::vector<StepResult> masked = epochs(folder_, run);

@@ -16,7 +16,7 @@ constexpr int64_t kSteps = 20;
 
 /// fp32 sums in a different order differ by about the square root of their length (up to a few
 /// hundred here) times 2⁻²⁴ of their magnitude, once per layer and step; 20 training steps carry
-/// such differences forward.
+/// these differences forward.
 constexpr double kTolerance = 2e-5;
 
 class Layouts : public testing::TestWithParam<Layout> {
@@ -37,12 +37,12 @@ class Layouts : public testing::TestWithParam<Layout> {
 
 test::TestFolder* Layouts::folder_ = nullptr;
 
-TEST_P(Layouts, ShardedIsWhole) {
+TEST_P(Layouts, ShardedMatchesUnsharded) {
   const WholeRun whole = test::train_whole(config(), {{1, 1}, kSteps});
   const WholeRun sharded = test::train_whole(config(), {GetParam(), kSteps});
   test::expect_same_bits(sharded.initial_weights, whole.initial_weights, "initial weights");
   test::expect_equal(sharded, whole, kTolerance);
-  EXPECT_LT(whole.steps.back().loss(), 0.95 * whole.steps.front().loss()) << "nothing was learnt";
+  EXPECT_LT(whole.steps.back().loss(), 0.95 * whole.steps.front().loss()) << "nothing was learned";
 }
 
 TEST_P(Layouts, DropoutDropsTheSameElements) {
@@ -56,13 +56,13 @@ TEST_P(Layouts, DropoutDropsTheSameElements) {
   EXPECT_NE(whole.steps[0].loss(), without.steps[0].loss()) << "nothing was dropped";
 }
 
-TEST_P(Layouts, ShardedIsWholeInBf16) {
+TEST_P(Layouts, ShardedMatchesUnshardedInBf16) {
   RunConfig bf16 = config();
   bf16.run.precision = DType::bf16;
   const WholeRun whole = test::train_whole(bf16, {{1, 1}, 5});
   const WholeRun sharded = test::train_whole(bf16, {GetParam(), 5});
   test::expect_same_bits(sharded.initial_weights, whole.initial_weights, "initial weights");
-  // Each activation is rounded to 2⁻⁸ relative; the mean over the batch averages that.
+  // Each activation is rounded to 2⁻⁸ relative; the mean over the batch averages this out.
   for (size_t i = 0; i < whole.steps.size(); ++i) {
     EXPECT_NEAR(sharded.steps[i].loss(), whole.steps[i].loss(), 0x1p-8 * whole.steps[i].loss());
   }
@@ -82,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(All, Layouts,
 
 class Microbatches : public Layouts {};
 
-TEST_F(Microbatches, HowABatchIsCutDoesNotMatter) {
+TEST_F(Microbatches, MicroBatchSizeDoesNotMatter) {
   RunConfig one = config();
   one.batch.micro = 8;
   one.model.dropout = 0.2;
@@ -92,7 +92,7 @@ TEST_F(Microbatches, HowABatchIsCutDoesNotMatter) {
                      kTolerance);
 }
 
-TEST_F(Microbatches, ARunIsTheSameBitsEveryTime) {
+TEST_F(Microbatches, RunsAreDeterministic) {
   const WholeRun first = test::train_whole(config(), {{2, 2}, 5});
   const WholeRun second = test::train_whole(config(), {{2, 2}, 5});
   test::expect_same_bits(first.weights, second.weights, "weights");

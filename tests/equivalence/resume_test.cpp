@@ -18,7 +18,7 @@ constexpr int64_t kAfter = 6;
 
 class Resume : public testing::Test {
  protected:
-  // Few enough tokens that the runs end in their third epoch.
+  // So few tokens that the runs end in their third epoch.
   Resume() { test::write_small_data(folder_, 600); }
 
   RunConfig config(const std::string& run, SmallKind kind = SmallKind::gpt) const {
@@ -36,7 +36,7 @@ class Resume : public testing::Test {
 
   /// Expects a run resumed after kBefore steps to equal the uninterrupted one.
   static void expect_rest(const WholeRun& resumed, const WholeRun& uninterrupted) {
-    // As between layouts in layouts_test.cpp.
+    // The tolerance between layouts, as in layouts_test.cpp.
     constexpr double kTolerance = 2e-5;
     for (size_t i = 0; i < kAfter; ++i) {
       const StepResult& expected = uninterrupted.steps[kBefore + i];
@@ -49,7 +49,7 @@ class Resume : public testing::Test {
   test::TestFolder folder_;
 };
 
-TEST_F(Resume, OnTheSameLayoutIsTheSameBits) {
+TEST_F(Resume, OnSameLayoutIsBitExact) {
   for (const Layout layout : {Layout{1, 1}, Layout{2, 2}, Layout{4, 1}}) {
     SCOPED_TRACE(to_string(layout));
     const RunConfig run = config(fmt::format("run{}x{}", layout.tensor, layout.data));
@@ -65,7 +65,7 @@ TEST_F(Resume, OnTheSameLayoutIsTheSameBits) {
   }
 }
 
-TEST_F(Resume, InBf16IsTheSameBits) {
+TEST_F(Resume, InBf16IsBitExact) {
   RunConfig run = config("bf16");
   run.run.precision = DType::bf16;
   const WholeRun uninterrupted = test::train_whole(run, {{2, 1}, kBefore + kAfter});
@@ -73,7 +73,7 @@ TEST_F(Resume, InBf16IsTheSameBits) {
   test::expect_same_bits(resumed.weights, uninterrupted.weights, "weights");
 }
 
-TEST_F(Resume, WithStochasticRoundingIsTheSameBits) {
+TEST_F(Resume, WithStochasticRoundingIsBitExact) {
   RunConfig run = config("rounding");
   run.run.precision = DType::bf16;
   run.optimizer.stochastic_rounding = true;
@@ -90,7 +90,7 @@ TEST_F(Resume, WithStochasticRoundingIsTheSameBits) {
 
 class ResumeKind : public Resume, public testing::WithParamInterface<SmallKind> {};
 
-TEST_P(ResumeKind, OnTheSameLayoutIsTheSameBits) {
+TEST_P(ResumeKind, OnSameLayoutIsBitExact) {
   for (const Layout layout : {Layout{1, 1}, Layout{2, 2}}) {
     SCOPED_TRACE(to_string(layout));
     const RunConfig run = config(fmt::format("run{}", layout.ranks()), GetParam());
@@ -102,7 +102,7 @@ TEST_P(ResumeKind, OnTheSameLayoutIsTheSameBits) {
   }
 }
 
-TEST_P(ResumeKind, ElsewhereIsTheUninterruptedRun) {
+TEST_P(ResumeKind, OnOtherLayoutMatchesUninterruptedRun) {
   const RunConfig run = config("run", GetParam());
   const WholeRun uninterrupted = test::train_whole(run, {{1, 1}, kBefore + kAfter});
   for (const Layout to : {Layout{1, 4}, Layout{4, 1}, Layout{2, 2}}) {
@@ -127,7 +127,7 @@ struct Change {
 
 class ResumeElsewhere : public Resume, public testing::WithParamInterface<Change> {};
 
-TEST_P(ResumeElsewhere, IsTheUninterruptedRun) {
+TEST_P(ResumeElsewhere, MatchesUninterruptedRun) {
   const RunConfig run = config("run");
   const WholeRun uninterrupted = test::train_whole(run, {{1, 1}, kBefore + kAfter});
   expect_rest(interrupted(run, GetParam().from, GetParam().to), uninterrupted);
@@ -144,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, ResumeElsewhere,
                                               change.from.data, change.to.tensor, change.to.data);
                          });
 
-TEST_F(Resume, ACheckpointIsTheSameWeightsOnEveryLayout) {
+TEST_F(Resume, LoadsSameStateOnEveryLayout) {
   const RunConfig run = config("run");
   const WholeRun saved = test::train_whole(run, {{2, 2}, kBefore, false, true});
   for (const Layout layout : {Layout{1, 1}, Layout{4, 1}, Layout{1, 4}, Layout{4, 4}}) {

@@ -25,7 +25,7 @@ class SequenceOnLayouts : public test::SmallRunOnLayout {};
 
 const Layout kLayouts[] = {{2, 1}, {2, 2}, {4, 1}, {4, 2}};
 
-TEST_P(SequenceOnLayouts, IsWholeAndWithoutIt) {
+TEST_P(SequenceOnLayouts, MatchesUnshardedAndPlainTensorParallel) {
   const WholeRun whole = test::train_whole(config(), {{1, 1}, kSteps});
   const WholeRun without = test::train_whole(config(), {layout(), kSteps});
   const WholeRun with = test::train_whole(with_sequence(config()), {layout(), kSteps});
@@ -41,12 +41,12 @@ INSTANTIATE_TEST_SUITE_P(All, SequenceOnLayouts,
 
 class SequenceInBf16 : public SequenceOnLayouts {};
 
-TEST_P(SequenceInBf16, IsWhole) {
+TEST_P(SequenceInBf16, MatchesUnsharded) {
   RunConfig bf16 = config();
   bf16.run.precision = DType::bf16;
   const WholeRun whole = test::train_whole(bf16, {{1, 1}, 5});
   const WholeRun with = test::train_whole(with_sequence(bf16), {layout(), 5});
-  // As in layouts_test.cpp and, for the deeper BERT, kinds_test.cpp.
+  // Tolerances as in layouts_test.cpp and, for the deeper BERT, kinds_test.cpp.
   for (size_t i = 0; i < whole.steps.size(); ++i) {
     EXPECT_NEAR(with.steps[i].loss(), whole.steps[i].loss(), 0x1p-8 * whole.steps[i].loss());
   }
@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(All, SequenceInBf16,
 
 class SequenceOfEachKind : public Sequence, public testing::WithParamInterface<SmallKind> {};
 
-TEST_P(SequenceOfEachKind, ComputingAgainChangesNoBit) {
+TEST_P(SequenceOfEachKind, IsBitExactWithRecomputation) {
   const RunConfig kept = with_sequence(config(GetParam()));
   const WholeRun whole = test::train_whole(kept, {{2, 1}, 3});
   for (const Recompute recompute : {Recompute::gelu, Recompute::block}) {
@@ -77,13 +77,13 @@ TEST_P(SequenceOfEachKind, ComputingAgainChangesNoBit) {
 INSTANTIATE_TEST_SUITE_P(All, SequenceOfEachKind, testing::ValuesIn(test::kSmallKinds),
                          [](const auto& instance) { return to_string(instance.param); });
 
-TEST_F(Sequence, OfOneTensorRankIsTheSameBits) {
+TEST_F(Sequence, OneTensorRankIsBitExact) {
   const RunConfig run = config(SmallKind::gpt_blend);
   test::expect_same_bits(test::train_whole(with_sequence(run), {{1, 2}, 3}).weights,
                          test::train_whole(run, {{1, 2}, 3}).weights, "weights");
 }
 
-TEST_F(Sequence, IsWholeWhereDataRanksShareTheOptimizer) {
+TEST_F(Sequence, MatchesReplicatedOptimizerWithZero) {
   for (const SmallKind kind : {SmallKind::gpt_blend, SmallKind::bert_pairs}) {
     RunConfig run = with_sequence(config(kind));
     const WholeRun apart = test::train_whole(run, {{2, 2}, kSteps});
@@ -99,13 +99,13 @@ TEST_F(Sequence, IsWholeWhereDataRanksShareTheOptimizer) {
   }
 }
 
-TEST_F(Sequence, IsTheSameBitsEveryTime) {
+TEST_F(Sequence, RunsAreDeterministic) {
   const RunConfig run = with_sequence(config(SmallKind::bert_pairs));
   test::expect_same_bits(test::train_whole(run, {{4, 2}, 3}).weights,
                          test::train_whole(run, {{4, 2}, 3}).weights, "weights");
 }
 
-TEST_F(Sequence, RanksMayBeWithoutRows) {
+TEST_F(Sequence, AllowsRanksWithoutRows) {
   // Rows of [CLS], a word and [SEP], one at a time: three rows on four ranks.
   std::vector<std::vector<int32_t>> documents(80, {5});
   for (size_t i = 0; i < documents.size(); ++i) documents[i][0] += static_cast<int32_t>(i % 7);
@@ -118,7 +118,7 @@ TEST_F(Sequence, RanksMayBeWithoutRows) {
   test::expect_equal(test::train_whole(with_sequence(run), {{4, 1}, kSteps}), whole, kTolerance);
 }
 
-TEST_F(Sequence, EvaluationsEndWithBatchesThatAreNotFull) {
+TEST_F(Sequence, EvaluatesPartialLastBatch) {
   for (const SmallKind kind : {SmallKind::bert_pairs, SmallKind::gpt_documents}) {
     RunConfig run = config(kind);
     run.eval.batches = 1000;  // all batches; the last has no row for some ranks
@@ -138,7 +138,7 @@ class ResumeSequence : public Sequence {
   }
 };
 
-TEST_F(ResumeSequence, OnTheSameLayoutIsTheSameBits) {
+TEST_F(ResumeSequence, OnSameLayoutIsBitExact) {
   const RunConfig run = with_sequence(config(SmallKind::bert_packed));
   const WholeRun uninterrupted = test::train_whole(run, {{2, 2}, kBefore + kAfter});
   const WholeRun resumed = interrupted(run, {2, 2}, run, {2, 2});
@@ -146,7 +146,7 @@ TEST_F(ResumeSequence, OnTheSameLayoutIsTheSameBits) {
   test::expect_same_bits(resumed.exp_avg, uninterrupted.exp_avg, "moments");
 }
 
-TEST_F(ResumeSequence, FromAndToLayoutsWithoutIt) {
+TEST_F(ResumeSequence, FromAndToLayoutsWithoutSequenceParallelism) {
   for (const SmallKind kind : {SmallKind::gpt_blend, SmallKind::bert_pairs}) {
     const RunConfig run = config(kind), with = with_sequence(run);
     const WholeRun uninterrupted = test::train_whole(run, {{1, 1}, kBefore + kAfter});

@@ -59,7 +59,7 @@ void expect_same_run(const WholeRun& shared, const WholeRun& whole) {
 class ZeroOnLayouts : public Zero,
                       public testing::WithParamInterface<std::tuple<SmallKind, Layout>> {};
 
-TEST_P(ZeroOnLayouts, IsTheSameBits) {
+TEST_P(ZeroOnLayouts, MatchesReplicatedOptimizer) {
   const auto& [kind, layout] = GetParam();
   for (const DType precision : {DType::f32, DType::bf16}) {
     SCOPED_TRACE(to_string(precision));
@@ -80,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(
 class ZeroKinds : public Zero, public testing::WithParamInterface<SmallKind> {};
 
 // With several micro-batches, and recomputation of all blocks.
-TEST_P(ZeroKinds, RecomputedIsTheSameBits) {
+TEST_P(ZeroKinds, MatchesReplicatedOptimizerWithRecomputation) {
   RunConfig run = config(GetParam());
   run.batch.micro = 1;
   run.train.recompute = Recompute::block;
@@ -104,7 +104,7 @@ struct Leg {
 
 class ZeroResume : public Zero, public testing::WithParamInterface<std::vector<Leg>> {};
 
-TEST_P(ZeroResume, GoesOnFromEitherStageOnAnyLayout) {
+TEST_P(ZeroResume, ResumesFromEitherStageOnAnyLayout) {
   for (const DType precision : {DType::f32, DType::bf16}) {
     SCOPED_TRACE(to_string(precision));
     const RunConfig run = config(SmallKind::gpt, precision);
@@ -146,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(Legs, ZeroResume,
                            return fmt::format("path{}", instance.index);
                          });
 
-TEST_F(Zero, ResumedOnTheSameLayoutIsTheSameBits) {
+TEST_F(Zero, ResumesBitExactlyOnSameLayout) {
   for (const DType precision : {DType::f32, DType::bf16}) {
     const RunConfig run = with_zero(config(SmallKind::gpt_packed, precision), 1);
     std::filesystem::remove_all(run.run.dir);
@@ -159,7 +159,7 @@ TEST_F(Zero, ResumedOnTheSameLayoutIsTheSameBits) {
   }
 }
 
-TEST_F(Zero, StartsFromTheWeightsOfACheckpoint) {
+TEST_F(Zero, StartsFromCheckpointWeights) {
   const RunConfig run = config(SmallKind::gpt, DType::bf16);
   test::train_whole(run, {{2, 1}, 2, /*resume=*/false, /*save=*/true});
   const auto saved = newest_intact_checkpoint(run.run.dir, {}).value();
@@ -192,7 +192,7 @@ size_t bytes_of(const MemoryPlan& plan, const std::string& what) {
   return 0;
 }
 
-TEST_F(Zero, MemoryFallsAsPlanned) {
+TEST_F(Zero, MemoryMatchesPlan) {
   const RunConfig run = config(SmallKind::gpt, DType::bf16);
   run_thread_ranks(4, [&](Communicator& world) {
     const ParallelGroups groups = make_parallel_groups(world, 1);
@@ -207,13 +207,13 @@ TEST_F(Zero, MemoryFallsAsPlanned) {
     for (const char* what : {"master weights", "AdamW moments"}) {
       const size_t all = bytes_of(whole.memory(), what), part = bytes_of(shared.memory(), what);
       EXPECT_GE(4 * part, all);
-      EXPECT_LE(4 * part, all + 2 * 4 * 32 * sizeof(float)) << "more than alignment";
+      EXPECT_LE(4 * part, all + 2 * 4 * 32 * sizeof(float)) << "more padding than alignment needs";
     }
     EXPECT_LT(shared.memory().total(), whole.memory().total());
   });
 }
 
-TEST_F(Zero, OneDataRankHasWhatItHadBefore) {
+TEST_F(Zero, OneDataRankUsesSameMemory) {
   const RunConfig run = config(SmallKind::gpt, DType::bf16);
   run_thread_ranks(2, [&](Communicator& world) {
     const ParallelGroups groups = make_parallel_groups(world, 2);
