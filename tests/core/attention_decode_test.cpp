@@ -128,7 +128,7 @@ TEST_P(AttentionDecode, MatchesReferenceForWindows) {
   }
 }
 
-// Their exponentials would overflow, and those of most chunks vanish next to another's.
+// Exponentials of these scores would overflow, and those of most chunks vanish next to one chunk's.
 TEST_P(AttentionDecode, MatchesReferenceForLargeScores) {
   expect_the_textbooks({5 * kChunk, 64}, 40.0f);
   expect_the_textbooks({kChunk, 20}, 40.0f);
@@ -165,7 +165,7 @@ TEST_P(AttentionDecode, BitsDoNotDependOnOtherHeads) {
   }
 }
 
-TEST_P(AttentionDecode, WindowHasBitsOfItsKeysAlone) {
+TEST_P(AttentionDecode, WindowMatchesCacheOfItsKeysOnly) {
   for (const Sizes& sizes : {Sizes{37, 16, 5}, Sizes{3 * kChunk + 21, 64, kChunk + 1},
                              Sizes{3 * kChunk + 21, 20, 2 * kChunk}}) {
     const Inputs inputs(sizes, GetParam());

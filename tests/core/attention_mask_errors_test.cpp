@@ -130,7 +130,7 @@ TEST_F(AttentionMaskErrors, RefusesMasksThatNeedPadding) {
   expect_one({"padded_rows.index[5] is 11", "consecutive"});
 }
 
-TEST(AttentionUnsupportedReason, NamesTheUnsupportedMasks) {
+TEST(AttentionUnsupportedReason, NamesUnsupportedMasks) {
   MaskKinds kinds;
   kinds.causal = kinds.window = kinds.lengths = kinds.hidden_keys = true;
   kinds.documents = kinds.hidden = kinds.additive = true;

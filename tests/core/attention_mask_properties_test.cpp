@@ -138,7 +138,7 @@ TEST_P(AttentionMaskProperties, MorePaddingChangesNothing) {
 }
 
 TEST_P(AttentionMaskProperties, PackedDocumentsEqualSeparateOnes) {
-  if (on_gpu()) GTEST_SKIP() << "on a GPU tiles start where a sequence starts";
+  if (on_gpu()) GTEST_SKIP() << "on a GPU, tiles start at the first row of a sequence";
   constexpr int64_t kSeq = 200;
   const std::vector<int32_t> ends = {0, 30, 31, 130, 200};
   const TestTensor documents = from_ints(ends, {5});

@@ -22,7 +22,7 @@ struct Sizes {
 
 constexpr Sizes kSmall{2, 21, 4, 8};
 constexpr Sizes kLarge{2, 150, 4, 16};
-constexpr Sizes kThreeTiles{1, 130, 2, 8};  // not larger: the reference is slow
+constexpr Sizes kThreeTiles{1, 130, 2, 8};  // small, because the reference is slow
 
 AttentionOptions options_of(const Sizes& sizes, const AttentionMask& mask, float dropout = 0.1f) {
   AttentionOptions options;

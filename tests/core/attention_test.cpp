@@ -26,8 +26,8 @@ struct Case {
   DType dtype;
 };
 
-/// Roundings of weights and values enter a weighted mean, so their error does not grow with T. The
-/// roundings of scores, sums of d products, do: exp turns them into relative errors.
+/// Roundings of weights and values enter a weighted mean, so their error does not grow with T.
+/// exp turns the roundings of scores, sums of d products, into relative errors.
 double tolerance(const Case& c) {
   return test::sum_tolerance(c.dtype, c.d) * 4 + test::sum_tolerance(c.dtype, c.seq);
 }

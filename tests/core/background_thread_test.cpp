@@ -34,7 +34,7 @@ TEST(BackgroundThread, RunsJobsInOrderOnItsThread) {
   }
 }
 
-TEST(BackgroundThread, ReportsWhetherTheJobIsRunning) {
+TEST(BackgroundThread, ReportsWhetherJobIsRunning) {
   BackgroundThread background;
   EXPECT_FALSE(background.running());
   std::promise<void> may_end;
@@ -47,7 +47,7 @@ TEST(BackgroundThread, ReportsWhetherTheJobIsRunning) {
   EXPECT_FALSE(background.running());
 }
 
-TEST(BackgroundThread, ThrowsTheErrorOfAJobOnce) {
+TEST(BackgroundThread, ThrowsJobErrorOnce) {
   BackgroundThread background;
   background.start([] { fail("no disk"); });
   while (background.running()) std::this_thread::yield();
@@ -65,7 +65,7 @@ TEST(BackgroundThread, ThrowsTheErrorOfAJobOnce) {
   EXPECT_THROW(background.wait(), std::bad_alloc);
 }
 
-TEST(BackgroundThread, DiscardDropsTheError) {
+TEST(BackgroundThread, DiscardDropsError) {
   BackgroundThread background;
   background.discard();  // no job: a no-op
   background.start([] { fail("no disk"); });
@@ -75,7 +75,7 @@ TEST(BackgroundThread, DiscardDropsTheError) {
   background.wait();
 }
 
-TEST(BackgroundThread, DestructorWaitsForTheJob) {
+TEST(BackgroundThread, DestructorWaitsForJob) {
   std::atomic<bool> done = false;
   {
     BackgroundThread background;

@@ -35,7 +35,7 @@ std::vector<bfloat16> rows_of_numbers(int64_t rows, int64_t cols, int64_t stride
 class Bf16Tiles : public testing::TestWithParam<Extents> {
  protected:
   void SetUp() override {
-    if (bf16_unit() == Bf16Unit::none) GTEST_SKIP() << "this processor has no bf16 products";
+    if (bf16_unit() == Bf16Unit::none) GTEST_SKIP() << "this processor has no bf16 instructions";
   }
 
   Extents extents_ = GetParam();
@@ -90,7 +90,7 @@ TEST_P(Bf16Tiles, MultiplyColumnsByColumns) {
 
 TEST_P(Bf16Tiles, RoundFp32) {
   const auto [m, n, k] = extents_;
-  // A quarter of bf16's last place of the largest number is rounded away.
+  // Rounding drops at most a quarter of bf16's last place of the largest number.
   const auto precise = [](int64_t i, int64_t j) {
     return static_cast<float>(number(i, j)) * (1.0f + 0x1p-10f);
   };
@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(Extents, Bf16Tiles,
                                          Extents{33, 48, 17}, Extents{5, 64, 96},
                                          Extents{49, 80, 33}, Extents{64, 17, 63}));
 
-TEST(Bf16Tiles, RestoreTheTileConfiguration) {
+TEST(Bf16Tiles, RestoreTileConfiguration) {
   if (bf16_unit() != Bf16Unit::amx) GTEST_SKIP() << "this processor has no AMX";
   alignas(64) uint8_t before[64], within[64], after[64];
   asm volatile("sttilecfg %0" : "=m"(before));

@@ -55,7 +55,7 @@ TEST(ClipScale, ZeroMaximumDisablesClipping) {
   EXPECT_EQ(clip.record_now(), (std::vector<double>{1.0, std::sqrt(1e40), 1.0, 1.0}));
 }
 
-TEST(ClipScale, IgnoresThePreviousScale) {
+TEST(ClipScale, IgnoresPreviousScale) {
   Clip clip;
   clip.call(1, 1.0, 1e4, {1.0, 1.0});
   EXPECT_EQ(clip.scale_now(), static_cast<double>(0.01f));
@@ -63,7 +63,7 @@ TEST(ClipScale, IgnoresThePreviousScale) {
   EXPECT_EQ(clip.scale_now(), 1.0);
 }
 
-TEST(ClipScale, StaysNaNAfterANonFiniteStep) {
+TEST(ClipScale, StaysNaNAfterNonFiniteStep) {
   struct Case {
     double squares;
     std::vector<double> losses;

@@ -30,7 +30,7 @@ struct Statistics {
   TestTensor max, sum, target;
 };
 
-/// Logits, and the slices of `ranks` ranks, each with padding of NaNs, which must not matter.
+/// Logits, and the slices of `ranks` ranks. Each slice has NaN padding, which must have no effect.
 struct Sharded {
   Sharded(int64_t rows, int64_t columns, int64_t ranks, DType dtype)
       : logits(random_tensor({rows, columns}, dtype, 1, 3.0f)),
@@ -171,7 +171,7 @@ TEST(CrossEntropy, ExtremeRows) {
   EXPECT_EQ(sum[0], 1.0f);
   EXPECT_EQ(max[1], 1e4f + 100.0f * (kColumns - 1));
   EXPECT_EQ(sum[1], 1.0f);
-  EXPECT_TRUE(std::isnan(sum[2])) << "a NaN must show";
+  EXPECT_TRUE(std::isnan(sum[2])) << "NaN must propagate";
 }
 
 TEST(CrossEntropy, CombinesStatisticsOfRanks) {

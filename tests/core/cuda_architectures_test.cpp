@@ -31,7 +31,7 @@ TEST(CudaArchitectures, SpecificFeaturesRunOnOneGpu) {
   EXPECT_FALSE(runs_on("100f-real", 12, 0));
 }
 
-TEST(CudaArchitectures, OneMatchInAListIsEnough) {
+TEST(CudaArchitectures, AcceptsListWithOneMatch) {
   constexpr const char* kDefault = "80-real,90a-real,100";
   for (const int minor : {0, 6, 9}) EXPECT_TRUE(any_runs_on(kDefault, 8, minor));
   EXPECT_TRUE(any_runs_on(kDefault, 9, 0));

@@ -30,7 +30,7 @@ TEST(CudnnAttentionUnsupportedReason, SupportsCommonTrainingSetups) {
   EXPECT_EQ(cudnn_attention_unsupported_reason(setup), std::nullopt);
 }
 
-TEST(CudnnAttentionUnsupportedReason, NamesWhatIsUnsupported) {
+TEST(CudnnAttentionUnsupportedReason, NamesUnsupportedFeature) {
   const auto expect = [](auto change, const char* words) {
     AttentionSetup setup = gpt();
     change(setup);
@@ -66,7 +66,7 @@ TEST(AttentionPlanKey, EqualDocumentsAreDense) {
   EXPECT_EQ(key.rows, 4096);
 }
 
-TEST(AttentionPlanKey, LengthsMakeADensePaddedBatch) {
+TEST(AttentionPlanKey, LengthsUseDensePaddedBatch) {
   const Tensor qkv(nullptr, {3, 40, 3, 16, 64}, DType::bf16, kMeta);
   AttentionOptions options;
   options.mask.lengths = Tensor(nullptr, {3}, DType::i32, kMeta);
@@ -115,16 +115,16 @@ TEST(AttentionPlanKey, BackwardIsSplitToLimitScratch) {
   EXPECT_EQ(backward(20, 1024, 0).documents, 16);
   EXPECT_EQ(backward(9, 1024, 0).documents, 10);
   EXPECT_EQ(backward(2, 8192, 8192).documents, 1);
-  EXPECT_EQ(key_of(1 << 16, 128, 512).documents, 128) << "a forward pass needs none";
+  EXPECT_EQ(key_of(1 << 16, 128, 512).documents, 128) << "a forward pass needs no scratch";
 }
 
 TEST(AttentionPlanKey, DenseCallsStartAtAlignedStatistics) {
   AttentionPlanKey key{};
   key.heads = 3, key.length = 10;
   EXPECT_EQ(dense_documents(key, 6, 6), 6) << "one call";
-  EXPECT_EQ(dense_documents(key, 6, 3), 2) << "3 × 30 numbers are no multiple of 16 bytes";
+  EXPECT_EQ(dense_documents(key, 6, 3), 2) << "3 × 30 numbers are not a multiple of 16 bytes";
   key.length = 5;
-  EXPECT_EQ(dense_documents(key, 6, 3), 6) << "nor is any part of the batch";
+  EXPECT_EQ(dense_documents(key, 6, 3), 6) << "no part of the batch is aligned either";
 }
 
 TEST(AttentionPlanKey, EveryPartDistinguishesKeys) {

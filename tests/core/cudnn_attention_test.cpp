@@ -30,7 +30,7 @@ bool cudnn_is_here() {
 class CudnnAttention : public testing::Test {
  protected:
   void SetUp() override {
-    if (!cudnn_is_here()) GTEST_SKIP() << "cuDNN takes nothing here";
+    if (!cudnn_is_here()) GTEST_SKIP() << "cuDNN is not available";
   }
 };
 
@@ -168,7 +168,7 @@ TEST_F(CudnnAttention, MatchesReferenceAndKernelsForSupportedMasks) {
 
 TEST_F(CudnnAttention, GraphOutlivesEvictedPlan) {
   if constexpr (cuda::kHasCudnn) {
-    if (!cuda::is_emulated()) GTEST_SKIP() << "a hundred plans take minutes";
+    if (!cuda::is_emulated()) GTEST_SKIP() << "compiling a hundred plans takes minutes";
     const TestTensor qkv = random_tensor({1, 8, 3, 1, 8}, DType::bf16, 1);
     const TestTensor lengths = from_ints(std::vector{5}, {1});
     const TestTensor out({1, 8, 1, 8}, DType::bf16), log_sum_exp({1, 1, 8}, DType::f32);

@@ -15,7 +15,7 @@ using namespace test;
 class CudnnLayouts : public testing::Test {
  protected:
   void SetUp() override {
-    if (!on_gpu()) GTEST_SKIP() << "these are kernels";
+    if (!on_gpu()) GTEST_SKIP() << "these kernels need a GPU";
   }
 };
 
@@ -58,7 +58,7 @@ TEST_F(CudnnLayouts, MissingDocumentsAreEmptyAndLast) {
   }
 }
 
-TEST_F(CudnnLayouts, TablesOfEachCallAreAligned) {
+TEST_F(CudnnLayouts, AlignsTablesOfEachCall) {
   if constexpr (kHasCuda) {
     const TestTensor documents = from_ints(std::vector{0, 3, 4, 10}, {4});
     AttentionMask mask;

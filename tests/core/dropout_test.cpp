@@ -231,7 +231,7 @@ TEST(Dropout, BiasDropoutAddMatchesReference) {
 }
 
 TEST(Dropout, BitsDoNotDependOnThreads) {
-  if (on_gpu()) GTEST_SKIP() << "threads of the host do not compute there";
+  if (on_gpu()) GTEST_SKIP() << "a GPU op does not use the host's threads";
   const Shape shape{301, 769};
   const TestTensor x = random_tensor(shape, DType::f32, 1),
                    bias = random_tensor({769}, DType::f32, 2);

@@ -88,7 +88,7 @@ TEST(Embedding, AddsAnotherEmbedding) {
 }
 
 TEST(Embedding, RefusesIdsOutOfRange) {
-  if (on_gpu()) GTEST_SKIP() << "no op on a GPU reads back; the row is NaN";
+  if (on_gpu()) GTEST_SKIP() << "a GPU op does not check ids on the host; it writes NaN";
   const TestTensor x({2, 4}, DType::f32), table({8, 4}, DType::f32);
   for (const int32_t id : {-1, 8}) {
     const TestTensor ids = test::from_ints(std::vector<int32_t>{3, id}, {2});
@@ -97,8 +97,8 @@ TEST(Embedding, RefusesIdsOutOfRange) {
   }
 }
 
-TEST(Embedding, IdsOutOfRangeAreNaNOnAGpu) {
-  if (!on_gpu()) GTEST_SKIP() << "the CPU names it";
+TEST(Embedding, IdsOutOfRangeAreNaNOnGpu) {
+  if (!on_gpu()) GTEST_SKIP() << "the CPU throws an error instead";
   for (const DType dtype : kDTypes) {
     for (const int64_t columns : {3, 16}) {
       const TestTensor x = random_tensor({4, columns}, dtype, 1);

@@ -47,7 +47,7 @@ class Shardings : public testing::TestWithParam<std::tuple<int, int64_t>> {
   }
 };
 
-TEST_P(Shardings, ParametersAreAlignedInTheirBuckets) {
+TEST_P(Shardings, AlignParametersInBuckets) {
   const FlatLayout cut = layout(0);
   int64_t parameter = 0, end = 0, last = 0;
   for (size_t b = 0; b < cut.buckets().size(); ++b) {
@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(FlatLayout, Shardings,
                          testing::Combine(testing::Values(1, 2, 3, 4, 7, 64),
                                           testing::Values<int64_t>(1, 400, 100000)));
 
-TEST(FlatLayout, NoParametersMakeAnEmptyLayout) {
+TEST(FlatLayout, IsEmptyWithoutParameters) {
   const FlatLayout layout({}, {4, 1});
   EXPECT_EQ(layout.size(), 0);
   EXPECT_EQ(layout.shard_size(), 0);

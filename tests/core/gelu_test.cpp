@@ -31,8 +31,8 @@ std::vector<double> expected_backward(const Tensor& dy, const Tensor& x, Gelu ki
   return values;
 }
 
-// About twelve roundings are between x and the result; the exponent magnifies them by up to 2u ≈ 4
-// where it matters.
+// There are about twelve roundings between x and the result; the exponent magnifies them by up to
+// 2u ≈ 4 where it matters.
 double tolerance(DType dtype) { return unit_roundoff(dtype) + 16 * unit_roundoff(DType::f32); }
 
 TEST(Gelu, BothPassesMatchReference) {

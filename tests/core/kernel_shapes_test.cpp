@@ -127,7 +127,7 @@ TEST(KernelShapes, LayerNormOfEveryRowLength) {
   }
 }
 
-// The same bits as the two ops, for every kernel of the norm, in place of x or residual or not.
+// Same bits as the two ops, for every kernel of the norm, in place of x or residual or not.
 TEST(KernelShapes, BiasDropoutAddNormEqualsItsParts) {
   constexpr float kEps = 1e-5f;
   for (const DType dtype : kDTypes) {
@@ -206,7 +206,7 @@ TEST(KernelShapes, DropoutBitsDoNotDependOnPacks) {
       const TestTensor residual = random_tensor({5, columns}, dtype, 2);
       const TestTensor bias = random_tensor({columns}, dtype, 3);
       for (const Tensor& places : {Tensor(), rows.tensor}) {
-        // A stream whose blocks need more than 32 bits.
+        // A stream whose block numbers need more than 32 bits.
         const Dropout dropout{
             0.3f, {42, RandomPurpose::mlp_dropout, 3, 7}, int64_t{1} << 34, places};
         const TestTensor y(x.tensor.shape(), dtype), out(x.tensor.shape(), dtype);

@@ -90,7 +90,7 @@ TEST(LayerNorm, BackwardMatchesReferenceAndAccumulates) {
         const auto dweight = plus(to_doubles(c.dweight.tensor), expected.dweight);
         const auto dbias = plus(to_doubles(c.dbias.tensor), expected.dbias);
         c.backward(c.residual.tensor, c.dx.tensor);
-        // Short rows may have a small deviation, which magnifies earlier errors.
+        // The standard deviation of a short row may be small, which magnifies earlier errors.
         const double sums = sum_tolerance(DType::f32, rows + columns);
         expect_close(c.dx.tensor, plus(expected.dx, to_doubles(c.residual.tensor)),
                      sum_tolerance(dtype, columns) + sums, "dx");
@@ -151,7 +151,7 @@ TEST(LayerNorm, SupportsUndefinedArguments) {
 }
 
 TEST(LayerNorm, BitsDoNotDependOnThreads) {
-  if (on_gpu()) GTEST_SKIP() << "threads of the host do not compute there";
+  if (on_gpu()) GTEST_SKIP() << "a GPU op does not use the host's threads";
   for (const DType dtype : kDTypes) {
     const ThreadCount one(1);
     Case expected(333, 769, dtype);

@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-TEST(LruCache, EvictsTheLeastRecentlyUsed) {
+TEST(LruCache, EvictsLeastRecentlyUsed) {
   LruCache<int, std::string> cache(2);
   std::vector<int> made;
   const auto ask = [&](int key) {

@@ -24,20 +24,20 @@ class MaskConventions : public testing::Test {};
 using Integers = testing::Types<uint8_t, int32_t, int64_t>;
 TYPED_TEST_SUITE(MaskConventions, Integers);
 
-TYPED_TEST(MaskConventions, PyTorchsTrueHides) {
+TYPED_TEST(MaskConventions, PyTorchTrueMeansHidden) {
   const OwnedTensor mask = mask_of<TypeParam>({0, 1, 1, 0}, {2, 2}), hidden({2, 2}, DType::u8);
   hidden_from_pytorch(mask.tensor, hidden.tensor);
   EXPECT_THAT(hidden.tensor.template span<uint8_t>(), ElementsAre(0, 1, 1, 0));
 }
 
-TYPED_TEST(MaskConventions, HuggingFacesOneIsKept) {
+TYPED_TEST(MaskConventions, HuggingFaceOneMeansVisible) {
   const OwnedTensor mask = mask_of<TypeParam>({1, 0, 1, 0}, {1, 1, 2, 2});
   const OwnedTensor hidden({1, 1, 2, 2}, DType::u8);
   hidden_from_hugging_face(mask.tensor, hidden.tensor);
   EXPECT_THAT(hidden.tensor.template span<uint8_t>(), ElementsAre(0, 1, 0, 1));
 }
 
-TYPED_TEST(MaskConventions, OtherValuesAreNamed) {
+TYPED_TEST(MaskConventions, RefusesOtherValues) {
   const OwnedTensor mask = mask_of<TypeParam>({1, 0, 7, 9}, {2, 2}), hidden({2, 2}, DType::u8);
   expect_error([&] { hidden_from_hugging_face(mask.tensor, hidden.tensor); },
                {"hidden_from_hugging_face", "element 2", "is 7", "0 or 1", "1 is kept"});

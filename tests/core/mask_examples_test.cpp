@@ -9,7 +9,7 @@
 #include "tests/support/tensors.h"
 
 // The examples of docs/masks.md, which a reader can check by hand: the scale of the scores is ln 2,
-// so a weight is a power of two divided by the sum of those of its row.
+// so a weight is a power of two divided by the sum of the row's powers.
 
 namespace tessera {
 namespace {
@@ -104,7 +104,7 @@ TEST(MaskExamples, Padding) {
                       {{{4. / 5, 3. / 5}, {3. / 7, 5. / 7}, {3. / 5, 3. / 5}, {8. / 9, 5. / 9}}}});
 }
 
-TEST(MaskExamples, CausalAndPaddingOnTheLeft) {
+TEST(MaskExamples, CausalAndLeftPadding) {
   TestTensor hidden_keys({1, kPositions}, DType::u8);
   for (size_t s = 0; s < kPositions; ++s) hidden_keys.tensor.data<uint8_t>()[s] = s == 0 ? 1 : 0;
   AttentionMask mask = AttentionMask::make_causal();

@@ -89,7 +89,7 @@ TEST_P(Matmul, BackwardWeightOverwritesOrAccumulatesInFp32) {
   test::expect_close(dw.tensor, expected, test::sum_tolerance(DType::f32, m + 1), "dw accumulated");
 }
 
-TEST_P(Matmul, BackwardWeightWithTheBias) {
+TEST_P(Matmul, BackwardWeightWithBias) {
   const TestTensor before = random_tensor({n, k}, DType::f32, 5),
                    bias_before = random_tensor({n}, DType::f32, 6);
   std::vector<double> sums = to_doubles(bias_before.tensor);
@@ -151,9 +151,9 @@ TEST_P(Matmul, BackwardInputThroughGelu) {
   }
 }
 
-// Models that were trained before this op existed must keep their bits.
+// Models trained before this op existed must reproduce bit for bit.
 TEST_P(Matmul, CpuAppliesGeluToRoundedSums) {
-  if (test::on_gpu()) GTEST_SKIP() << "a GPU applies it to the sums";
+  if (test::on_gpu()) GTEST_SKIP() << "a GPU applies GELU to unrounded sums";
   const TestTensor hidden({m, n}, dtype), active({m, n}, dtype), apart({m, n}, dtype);
   linear_gelu_forward(x.tensor, w.tensor, {}, Gelu::tanh, hidden.tensor, active.tensor);
   gelu_forward(hidden.tensor, Gelu::tanh, apart.tensor);
@@ -182,7 +182,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Matmul,
                            return fmt::format("{}x{}x{}_{}", c.m, c.n, c.k, to_string(c.dtype));
                          });
 
-TEST(MatmulEdges, NoRowsClearOrKeepTheWeightGradient) {
+TEST(MatmulEdges, ZeroRowsClearOrKeepWeightGradient) {
   const TestTensor none({0, 3}, DType::f32), no_dy({0, 2}, DType::f32);
   TestTensor dw = random_tensor({2, 3}, DType::f32, 1);
   const TestTensor before = test::copy_of(dw.tensor);
@@ -197,7 +197,7 @@ TEST(MatmulEdges, NoRowsClearOrKeepTheWeightGradient) {
   for (const double value : to_doubles(dw.tensor)) EXPECT_EQ(value, 0.0);
 }
 
-// Each shape has its own primitive, and the cache is bounded.
+// Each shape has its own primitive, and the primitive cache is bounded.
 TEST(MatmulEdges, SupportsAnyNumberOfShapes) {
   const TestTensor x = random_tensor({64, 1}, DType::f32, 1),
                    w = random_tensor({20, 1}, DType::f32, 2);
@@ -214,7 +214,7 @@ TEST(MatmulEdges, SupportsAnyNumberOfShapes) {
 }
 
 #ifdef TESSERA_HAS_CUDA
-// For products to which cuBLASLt cannot add a bias.
+// The kernel for products to which cuBLASLt cannot add a bias.
 TEST(MatmulEdges, AddsBiasToEachRow) {
   if (!test::on_gpu()) GTEST_SKIP() << "of GPUs alone";
   for (const DType dtype : {DType::f32, DType::bf16}) {
@@ -255,7 +255,7 @@ TEST(MatmulEdges, Tf32TruncatesFp32Operands) {
   // if rounded, twice that if truncated), at random. The largest error of 3072 sums of 256 is less
   // than five standard deviations, relative to sums whose own deviation is √256.
   test::expect_close(y.tensor, expected, 5 * 2 * 0x1p-10, "TF32");
-  EXPECT_NE(to_doubles(y.tensor), to_doubles(plain.tensor)) << "the operands were not cut";
+  EXPECT_NE(to_doubles(y.tensor), to_doubles(plain.tensor)) << "the operands were not truncated";
 }
 #endif
 

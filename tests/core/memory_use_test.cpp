@@ -23,10 +23,10 @@ TEST(MemoryUse, InnermostNonEmptyTextWins) {
   EXPECT_EQ(MemoryUse::advice(), "take less");
 }
 
-TEST(MemoryUse, OutOfMemoryErrorNamesTheUse) {
+TEST(MemoryUse, OutOfMemoryErrorNamesUse) {
   bool emulated = false;
   if constexpr (kHasCuda) emulated = test::on_gpu() && cuda::is_emulated();
-  if (!emulated) GTEST_SKIP() << "a real GPU's driver may try to find so much memory";
+  if (!emulated) GTEST_SKIP() << "a real driver may try to allocate this much memory";
   constexpr size_t kTooMuch = size_t{1} << 50;
   const MemoryUse outer("", "choose a smaller --micro-batch");
   const MemoryUse use("activations");

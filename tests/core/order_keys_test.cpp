@@ -59,12 +59,12 @@ void expect_order_and_return() {
     cuda::synchronize();
     Int key = 0;
     std::memcpy(&key, nan.tensor.raw(), sizeof(key));
-    EXPECT_EQ(key, keys.back()) << "a NaN with a sign is above all, too";
+    EXPECT_EQ(key, keys.back()) << "a negative NaN sorts last, too";
   }
 }
 
 TEST(OrderKeys, KeepOrderAndRoundTrip) {
-  if (!test::on_gpu()) GTEST_SKIP() << "the CPU's ranks need none";
+  if (!test::on_gpu()) GTEST_SKIP() << "CPU ranks need no order keys";
   expect_order_and_return<float, int32_t>();
   expect_order_and_return<double, int64_t>();
 }

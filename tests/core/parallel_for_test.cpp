@@ -40,7 +40,7 @@ TEST(ParallelForEach, VisitsEachItemOnce) {
   }
 }
 
-// Inside a parallel region OpenMP starts one thread, however many are requested; limits on the
+// Inside a parallel region, OpenMP starts one thread, however many are requested. Limits on the
 // number of threads have the same effect.
 TEST(ParallelFor, VisitsEachItemOnceWithFewerThreads) {
   const test::ThreadCount count(4);

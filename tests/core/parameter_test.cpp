@@ -44,7 +44,7 @@ std::vector<double> cut(std::span<const double> whole, const Shape& shape, const
   return part;
 }
 
-TEST(ParameterStore, RangesFollowTheProperty) {
+TEST(ParameterStore, SplitsRangesByProperty) {
   ParameterStore store;
   for (const bool decay : {true, true, false, true, false, false}) {
     const auto number = store.parameters().size();
@@ -65,7 +65,7 @@ TEST(ParameterStore, RangesFollowTheProperty) {
   EXPECT_EQ(store.ranges_by([](const Parameter&) { return false; }).size(), 1U);
 }
 
-TEST(ParameterStore, ShardsInitializeToBitsOfTheWhole) {
+TEST(ParameterStore, ShardsInitializeToUnshardedBits) {
   for (const Shape& shape : {Shape{37}, Shape{24, 65}, Shape{6, 10, 7}, Shape{130, 129}}) {
     const Initialized whole(weight(shape));
     const auto values = to_doubles(whole.parameter().value);
@@ -126,7 +126,7 @@ TEST(ParameterStore, BitsDoNotDependOnThreads) {
   }
 }
 
-TEST(ParameterStore, ValuesAreTheRoundedMasters) {
+TEST(ParameterStore, ValuesAreRoundedMasters) {
   const Initialized full(weight({24, 65}));
   const Initialized mixed(weight({24, 65}), DType::bf16);
   const Initialized inference(weight({24, 65}), DType::bf16, StoreFor::inference);
@@ -154,7 +154,7 @@ TEST(ParameterStore, InitKindsAndDuplicateNames) {
   EXPECT_NE(to_doubles(p[0].value), first) << "seeds must not share numbers";
   store.initialize(1);
   EXPECT_EQ(to_doubles(p[0].value), first);
-  EXPECT_EQ(root_mean_square(to_doubles(store.flat_grads())), 3.0) << "gradients are not touched";
+  EXPECT_EQ(root_mean_square(to_doubles(store.flat_grads())), 3.0) << "gradients are unchanged";
   store.zero_grads();
   EXPECT_EQ(root_mean_square(to_doubles(store.flat_grads())), 0.0);
 }
@@ -168,9 +168,9 @@ TEST(ParameterStore, InvalidGradientsAreOverwrittenOrCleared) {
 
   fill(store.flat_grads(), 3.0);
   store.invalidate_grads();
-  EXPECT_EQ(root_mean_square(to_doubles(product.grad)), 3.0) << "nothing is touched yet";
+  EXPECT_EQ(root_mean_square(to_doubles(product.grad)), 3.0) << "invalidating writes nothing";
   EXPECT_EQ(product.next_accumulate(), Accumulate::no);
-  EXPECT_EQ(product.next_accumulate(), Accumulate::yes) << "only the first overwrites";
+  EXPECT_EQ(product.next_accumulate(), Accumulate::yes) << "only the first write overwrites";
   EXPECT_EQ(to_doubles(sum.grad_to_add_to()), std::vector<double>(9, 0.0));
   fill(sum.grad, 2.0);
   EXPECT_EQ(to_doubles(sum.grad_to_add_to()), std::vector<double>(9, 2.0));
@@ -193,7 +193,7 @@ void declare_many(ParameterStore& store) {
 
 class SharedStores : public testing::TestWithParam<std::tuple<int, int64_t>> {};
 
-TEST_P(SharedStores, ShardsHaveTheBitsOfTheWhole) {
+TEST_P(SharedStores, ShardsMatchUnshardedBits) {
   const auto [num_shards, bucket] = GetParam();
   for (const DType precision : {DType::f32, DType::bf16}) {
     ParameterStore whole;
@@ -230,7 +230,7 @@ TEST_P(SharedStores, ShardsHaveTheBitsOfTheWhole) {
   }
 }
 
-TEST_P(SharedStores, ShardRangesAreTheShardsOfRanges) {
+TEST_P(SharedStores, ShardRangesMatchRanges) {
   const auto [num_shards, bucket] = GetParam();
   const auto decays = [](const Parameter& parameter) { return parameter.decay; };
   std::vector<int> seen;
@@ -285,7 +285,7 @@ TEST(ParameterStore, RefusesFlatStateOfSeveralShards) {
                {"layer.weight"});
 }
 
-TEST(ParameterStore, SupportsTheMetaDevice) {
+TEST(ParameterStore, SupportsMetaDevice) {
   ParameterStore store;
   store.declare(weight({24, 65}));
   expect_error([&] { store.initialize(1); }, {"before it was allocated"});

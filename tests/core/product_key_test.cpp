@@ -25,7 +25,7 @@ TEST(ProductKey, RoundsRowsToFewNumbers) {
   for (int64_t rows = 1024; rows <= 32768; rows += 1024) EXPECT_EQ(rounded_rows(rows), rows);
 }
 
-TEST(ProductKey, IgnoresTheNumberOfRows) {
+TEST(ProductKey, IgnoresNumberOfRows) {
   ProductKey other = kForward;
   other.m = 8100;
   EXPECT_EQ(algorithm_key(other), algorithm_key(kForward));

@@ -47,7 +47,7 @@ TEST(RandomBits, BulkEqualsSingleWords) {
   }
 }
 
-TEST(RandomBits, EveryPartOfTheKeyMatters) {
+TEST(RandomBits, DependOnEveryPartOfKey) {
   std::set<uint32_t> words;
   for (const RandomKey& key : {kKey, RandomKey{1, kKey.purpose, kKey.id, kKey.step},
                                RandomKey{kKey.seed, RandomPurpose::sampling, kKey.id, kKey.step},
@@ -118,7 +118,7 @@ TEST(RandomNormal, HasMomentsOfNormalDistribution) {
               4.0 * std::sqrt(0.0455 * 0.9545 / kCount));
 }
 
-TEST(SeedFor, NamesOfALargeModelHaveDistinctSeeds) {
+TEST(SeedFor, ParametersOfLargeModelHaveDistinctSeeds) {
   std::set<uint64_t> seeds;
   size_t names = 0;
   for (int layer = 0; layer < 1000; ++layer) {

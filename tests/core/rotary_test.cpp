@@ -61,7 +61,7 @@ TEST(Rotary, MatchesReference) {
   }
 }
 
-TEST(Rotary, BackwardIsTheTranspose) {
+TEST(Rotary, BackwardIsTranspose) {
   const Sizes sizes{2, 5, 3, 8};
   const TestTensor positions = random_ints({sizes.batch * sizes.seq}, 0, 50, 1);
   const TestTensor table = table_of(positions.tensor, sizes.d);
@@ -91,7 +91,7 @@ TEST(Rotary, ScoresDependOnDistanceOnly) {
 }
 
 TEST(Rotary, BitsDoNotDependOnThreads) {
-  if (on_gpu()) GTEST_SKIP() << "threads of the host do not compute there";
+  if (on_gpu()) GTEST_SKIP() << "a GPU op does not use the host's threads";
   const Sizes sizes{2, 301, 4, 64};
   const TestTensor positions = random_ints({sizes.batch * sizes.seq}, 0, 512, 1);
   const auto run = [&](int threads) {

@@ -51,7 +51,7 @@ TEST(Rows, ScatterAddsToSelectedRows) {
   }
 }
 
-TEST(Rows, RowsOutsideTheLocalPartAreZeros) {
+TEST(Rows, RowsOutsideLocalRangeAreZeros) {
   const TestTensor rows = test::from_ints(std::vector<int32_t>{6, 0, 3, 2}, {4});
   constexpr int64_t kFirst = 2;
   for (const DType dtype : kDTypes) {

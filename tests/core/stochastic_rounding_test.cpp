@@ -42,7 +42,7 @@ TEST(StochasticRounding, ReturnsOneOfTwoNeighbors) {
     ASSERT_TRUE(got == down || got == next_away(toward_zero(value)).bits) << value;
     up += got != down ? 1 : 0;
   }
-  // The bits cut off are as good as uniform: half of 4096 round up, with a standard deviation of
+  // The dropped bits are practically uniform: half of 4096 round up, with a standard deviation of
   // 32.
   EXPECT_NEAR(up, 2048, 5 * 32);
 }
@@ -81,8 +81,7 @@ TEST(StochasticRounding, KeepsInfinityAndNaN) {
   for (const uint32_t word : {0u, 0x8000u, 0xffffu}) {
     EXPECT_EQ(static_cast<float>(round_stochastically(infinity, word)), infinity);
     EXPECT_EQ(static_cast<float>(round_stochastically(-infinity, word)), -infinity);
-    // Including NaNs whose payload is in the half that is cut off, or that an addition would carry
-    // away.
+    // Includes NaNs whose payload is in the dropped half, or that an addition would overflow.
     for (const uint32_t bits : {0x7f800001u, 0x7fffffffu, 0xff800001u, 0xffffffffu, 0x7fc00000u}) {
       const auto got = static_cast<float>(round_stochastically(std::bit_cast<float>(bits), word));
       EXPECT_TRUE(std::isnan(got)) << std::hex << bits;
@@ -110,8 +109,8 @@ void expect_bits(const Tensor& actual, const std::vector<bfloat16>& expected, co
   }
 }
 
-// Whole tensors and parts; rows of a multiple of 4, where a kernel draws a block of words at once,
-// and others.
+// Whole tensors and slices; rows of a multiple of 4, for which a kernel draws a block of words at
+// once, and other rows.
 const std::vector<StochasticRounding> kRoundings = {
     {kKey},
     {kKey, {}, 8},
@@ -186,7 +185,7 @@ TEST(StochasticRounding, BitsDoNotDependOnRangesOrThreads) {
   expect_same_bits(y.tensor, whole.tensor, "in pieces");
 }
 
-TEST(StochasticRounding, ShardsHaveTheBitsOfTheWhole) {
+TEST(StochasticRounding, ShardsMatchUnshardedBits) {
   const Shape shape = {3, 12, 10};
   const TestTensor x = random_tensor(shape, DType::f32, 5), whole(shape, DType::bf16);
   round_stochastically(x.tensor, {kKey}, whole.tensor);
@@ -217,7 +216,7 @@ TEST(StochasticRounding, BitsChangeWithStep) {
 
 TEST(StochasticRounding, KeepsSmallUpdatesOnAverage) {
   // Near 1, bf16 has steps of 2⁻⁸: rounding to nearest loses an update of 2⁻¹², stochastic rounding
-  // keeps it in the mean.
+  // keeps it on average.
   constexpr int64_t kCount = 65536;
   const TestTensor x({kCount}, DType::f32), y({kCount}, DType::bf16);
   for (float& value : x.tensor.span<float>()) value = 1.0f + 0x1p-12f;

@@ -68,7 +68,7 @@ TEST(VectorMath, CosineIsAccurate) {
   EXPECT_LE(worst, 2e-7);
 }
 
-TEST(VectorMath, NormalTailHasASmallRelativeError) {
+TEST(VectorMath, NormalTailHasSmallRelativeError) {
   double worst = 0.0, worst_bell = 0.0;
   for (float x = 0.0f; x < 13.0f; x += 1.1e-5f) {
     const NormalTail tail = cpu::vec::normal_tail(x);
@@ -85,7 +85,7 @@ TEST(VectorMath, NormalTailHasASmallRelativeError) {
   }
 }
 
-TEST(VectorMath, ErfHasASmallAbsoluteError) {
+TEST(VectorMath, ErfHasSmallAbsoluteError) {
   double worst = 0.0;
   for (float x = -6.0f; x < 6.0f; x += 1.1e-5f) {
     worst = std::max(worst, std::abs(cpu::vec::erf(x) - std::erf(static_cast<double>(x))));

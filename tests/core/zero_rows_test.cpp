@@ -12,8 +12,8 @@
 #include "core/ops/rotary.h"
 #include "tests/support/tensors.h"
 
-/// A batch may have no rows, only padding or no position with a loss. Ops then do nothing, and sums
-/// over rows add nothing.
+/// A batch may have no rows, only padding, or no position with a loss. Ops then do nothing, and
+/// sums over rows add nothing.
 namespace tessera {
 namespace {
 
@@ -30,7 +30,7 @@ class ZeroRows : public testing::TestWithParam<DType> {
     for (const double x : to_doubles(tensor)) EXPECT_EQ(x, value);
   }
 
-  /// No rows between others, which no op may touch.
+  /// Zero rows between others, which no op may change.
   struct Between {
     explicit Between(const TestTensor& rows) : around(rows), none(around.tensor.slice(2, 2)) {
       fill(around.tensor, 3.0);
