@@ -47,12 +47,12 @@ sanitize() {
   return $status
 }
 part_memcheck() {
-  sanitize memcheck '*/Attention.*IsTheTextbooks*:AttentionProperties.*' '*LayerNorm*:KernelRows.*:Rows.*:AdamW*:StochasticRounding*' \
+  sanitize memcheck '*/Attention.*MatchesReference*:AttentionProperties.*' '*LayerNorm*:KernelRows.*:Rows.*:AdamW*:StochasticRounding*' \
     'KeyValues*:Rotary*:*/Matmul.*/3x5x7_*:*/Matmul.*/65x33x129_*' 'Elementwise*:Gelu*:Embedding*:CrossEntropy*:Dropout*:Reduce*' \
-    '*/AttentionMasks.AreTheTextbooks*'
+    '*/AttentionMasks.MatchReference*'
 }
 # Without products, whose kernels are cuBLASLt's.
 part_racecheck() {
-  sanitize racecheck '*/Attention.*IsTheTextbooks*:AttentionProperties.*' '*LayerNorm*:KernelRows.*:CrossEntropy*:Reduce*' \
-    'KeyValues*:Rotary*:Embedding*' '*/AttentionMasks.AreTheTextbooks*'
+  sanitize racecheck '*/Attention.*MatchesReference*:AttentionProperties.*' '*LayerNorm*:KernelRows.*:CrossEntropy*:Reduce*' \
+    'KeyValues*:Rotary*:Embedding*' '*/AttentionMasks.MatchReference*'
 }
