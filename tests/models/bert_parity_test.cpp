@@ -209,7 +209,7 @@ struct Case {
 
 class BertParity : public testing::TestWithParam<Case> {};
 
-TEST_P(BertParity, LogitsOfAllHeads) {
+TEST_P(BertParity, LogitsOfAllHeadsMatch) {
   test::run_device_ranks(GetParam().tensor_ranks, [](Communicator& tp) {
     GoldenModel model(pretraining_config(), tp);
     const GoldenBatch golden(model.golden_, kPadded, "next_sentence_label");
@@ -229,7 +229,7 @@ TEST_P(BertParity, LogitsOfAllHeads) {
   });
 }
 
-TEST_P(BertParity, LossesAndEveryGradientOfPretraining) {
+TEST_P(BertParity, PretrainingLossesAndGradientsMatch) {
   test::run_device_ranks(GetParam().tensor_ranks, [](Communicator& tp) {
     GoldenModel model(pretraining_config(), tp);
     const GoldenBatch golden(model.golden_, GetParam().rows(), "next_sentence_label");
@@ -242,7 +242,7 @@ TEST_P(BertParity, LossesAndEveryGradientOfPretraining) {
   });
 }
 
-TEST_P(BertParity, TenStepsOfAdamW) {
+TEST_P(BertParity, TenAdamWStepsMatch) {
   test::run_device_ranks(GetParam().tensor_ranks, [](Communicator& tp) {
     GoldenModel model(pretraining_config(), tp);
     const GoldenBatch golden(model.golden_, GetParam().rows(), "next_sentence_label");
@@ -270,7 +270,7 @@ TEST_P(BertParity, TenStepsOfAdamW) {
   });
 }
 
-TEST_P(BertParity, WithoutTokenTypesAndNextSentence) {
+TEST_P(BertParity, MatchesWithoutTokenTypesAndNextSentence) {
   test::run_device_ranks(GetParam().tensor_ranks, [](Communicator& tp) {
     GoldenModel model(masked_lm_config(), tp);
     const GoldenBatch golden(model.golden_, GetParam().rows(), "next_sentence_label");
@@ -283,7 +283,7 @@ TEST_P(BertParity, WithoutTokenTypesAndNextSentence) {
   });
 }
 
-TEST_P(BertParity, LossAndEveryGradientOfClassification) {
+TEST_P(BertParity, ClassificationLossAndGradientsMatch) {
   test::run_device_ranks(GetParam().tensor_ranks, [](Communicator& tp) {
     GoldenModel model(classification_config(), tp);
     const GoldenBatch golden(model.golden_, GetParam().rows(), "classes");
@@ -295,7 +295,7 @@ TEST_P(BertParity, LossAndEveryGradientOfClassification) {
   });
 }
 
-TEST_P(BertParity, EvaluationCountsTheLikeliestWordsAndSentences) {
+TEST_P(BertParity, EvaluationCountsCorrectTokensAndSentences) {
   test::run_device_ranks(GetParam().tensor_ranks, [](Communicator& tp) {
     GoldenModel model(pretraining_config(), tp);
     const GoldenBatch golden(model.golden_, kPadded, "next_sentence_label");
@@ -321,7 +321,7 @@ TEST_P(BertParity, EvaluationCountsTheLikeliestWordsAndSentences) {
   });
 }
 
-TEST_P(BertParity, EvaluationPredictsTheLikeliestClasses) {
+TEST_P(BertParity, EvaluationPredictsMostLikelyClasses) {
   test::run_device_ranks(GetParam().tensor_ranks, [](Communicator& tp) {
     GoldenModel model(classification_config(), tp);
     const GoldenBatch golden(model.golden_, kPadded, "classes");

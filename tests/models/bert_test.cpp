@@ -121,7 +121,7 @@ void expect_same(const Tensor& actual, const Tensor& expected, const char* what)
   test::expect_close(actual, test::to_doubles(expected), 1e-5, what);
 }
 
-TEST(Bert, ATextIsTheSameWhereverItLies) {
+TEST(Bert, LogitsDoNotDependOnPositionInBatch) {
   for (const Positions positions : {Positions::learned, Positions::rotary}) {
     test::run_device_ranks(2, [&](Communicator& tp) {
       ModelConfig config = small_config();
@@ -139,7 +139,7 @@ TEST(Bert, ATextIsTheSameWhereverItLies) {
   }
 }
 
-TEST(Bert, PackingIsRunningApart) {
+TEST(Bert, PackedRowsMatchSeparateRows) {
   test::run_device_ranks(1, [](Communicator& tp) {
     SmallBert bert(small_config(), tp);
     const Sample a = text(9, 1), b = text(5, 2);
@@ -185,15 +185,15 @@ void expect_gradient_is_slope(const ModelConfig& config) {
   });
 }
 
-TEST(Bert, GradientIsTheSlopeOfTheLoss) { expect_gradient_is_slope(small_config()); }
+TEST(Bert, GradientMatchesFiniteDifferences) { expect_gradient_is_slope(small_config()); }
 
-TEST(Bert, GradientIsTheSlopeOfTheLossPreNorm) {
+TEST(Bert, GradientMatchesFiniteDifferencesWithPreNorm) {
   ModelConfig config = small_config();
   config.norm = NormPosition::pre;
   expect_gradient_is_slope(config);
 }
 
-TEST(Bert, GradientIsTheSlopeOfTheLossRobertaWithRotaryPositionsAndAWindow) {
+TEST(Bert, GradientMatchesFiniteDifferencesWithRotaryAndWindow) {
   ModelConfig config = small_config();
   config.next_sentence = false;
   config.token_types = 0;
@@ -202,7 +202,7 @@ TEST(Bert, GradientIsTheSlopeOfTheLossRobertaWithRotaryPositionsAndAWindow) {
   expect_gradient_is_slope(config);
 }
 
-TEST(Bert, GradientIsTheSlopeOfTheLossClassification) {
+TEST(Bert, GradientMatchesFiniteDifferencesWithClassifier) {
   ModelConfig config = small_config();
   config.next_sentence = false;
   config.head = Head::classification;
@@ -210,7 +210,7 @@ TEST(Bert, GradientIsTheSlopeOfTheLossClassification) {
   expect_gradient_is_slope(config);
 }
 
-TEST(Bert, ABatchWithoutTokensHasNoLossAndNoGradient) {
+TEST(Bert, EmptyBatchHasZeroLossAndGradient) {
   test::run_device_ranks(2, [](Communicator& tp) {
     SmallBert bert(small_config(), tp);
     bert.load({Sample{}, Sample{}});
@@ -219,7 +219,7 @@ TEST(Bert, ABatchWithoutTokensHasNoLossAndNoGradient) {
   });
 }
 
-TEST(Bert, ATokenBeyondTheWindowChangesNothing) {
+TEST(Bert, TokenOutsideWindowHasNoEffect) {
   test::run_device_ranks(1, [](Communicator& tp) {
     ModelConfig config = small_config();
     config.num_layers = 1;  // each further layer would widen what a token sees
@@ -236,7 +236,7 @@ TEST(Bert, ATokenBeyondTheWindowChangesNothing) {
   });
 }
 
-TEST(Bert, AnAccuracyIsCounted) {
+TEST(Bert, CountsCorrectPredictions) {
   test::run_device_ranks(2, [](Communicator& tp) {
     SmallBert bert(small_config(), tp);
     Sample sample = text(9, 1);
@@ -264,7 +264,7 @@ TEST(Bert, AnAccuracyIsCounted) {
   });
 }
 
-TEST(Bert, HeadsThatAreNotThereAreNamed) {
+TEST(Bert, RefusesMissingHead) {
   test::run_device_ranks(1, [](Communicator& tp) {
     ModelConfig config = small_config();
     config.head = Head::classification;

@@ -89,7 +89,7 @@ class GoldenModel {
 
 class Gpt2Parity : public testing::TestWithParam<int> {};
 
-TEST_P(Gpt2Parity, LogitsLossAndEveryGradient) {
+TEST_P(Gpt2Parity, LogitsLossAndGradientsMatch) {
   test::run_device_ranks(GetParam(), [](Communicator& tp) {
     GoldenModel golden(tp);
     const auto expected = golden.golden_.get<float>("logits");
@@ -103,7 +103,7 @@ TEST_P(Gpt2Parity, LogitsLossAndEveryGradient) {
   });
 }
 
-TEST_P(Gpt2Parity, TenStepsOfAdamW) {
+TEST_P(Gpt2Parity, TenAdamWStepsMatch) {
   test::run_device_ranks(GetParam(), [](Communicator& tp) {
     GoldenModel golden(tp);
     OptimizerSection settings;

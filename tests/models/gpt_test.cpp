@@ -49,9 +49,9 @@ void expect_extending_is_forward(const ModelConfig& config) {
   }
 }
 
-TEST(Gpt, ExtendingTokenByTokenIsTheForwardPass) { expect_extending_is_forward(small_config()); }
+TEST(Gpt, ExtendMatchesForward) { expect_extending_is_forward(small_config()); }
 
-TEST(Gpt, ExtendingIsTheForwardPassWithRotaryPositionsAndAWindowAndPostNorm) {
+TEST(Gpt, ExtendMatchesForwardWithRotaryWindowAndPostNorm) {
   ModelConfig config = small_config();
   config.positions = Positions::rotary;
   config.attention_window = 4;
@@ -60,7 +60,7 @@ TEST(Gpt, ExtendingIsTheForwardPassWithRotaryPositionsAndAWindowAndPostNorm) {
   expect_extending_is_forward(config);
 }
 
-TEST(Gpt, TheFutureDoesNotChangeThePast) {
+TEST(Gpt, LaterTokensDoNotAffectEarlierLogits) {
   test::run_device_ranks(1, [](Communicator& tp) {
     ParameterStore store;
     Model model(small_config(), store, tp);
@@ -77,7 +77,7 @@ TEST(Gpt, TheFutureDoesNotChangeThePast) {
   });
 }
 
-TEST(Gpt, HeadsThatDoNotDivideAreNamed) {
+TEST(Gpt, RefusesIndivisibleHeads) {
   EXPECT_THROW(test::run_device_ranks(3,
                                       [](Communicator& tp) {
                                         ParameterStore store;
@@ -86,7 +86,7 @@ TEST(Gpt, HeadsThatDoNotDivideAreNamed) {
                Error);
 }
 
-TEST(Gpt, MoreTokensThanPositionsAreAnError) {
+TEST(Gpt, RefusesMoreTokensThanPositions) {
   test::run_device_ranks(1, [](Communicator& tp) {
     ParameterStore store;
     Model model(small_config(), store, tp);

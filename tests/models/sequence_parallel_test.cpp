@@ -121,7 +121,7 @@ void expect_same_on_all_ranks(const ModelConfig& config, const std::vector<int64
 /// More rows than ranks, a multiple of the ranks, fewer, one, and none.
 const std::vector<int64_t> kLengths[] = {{9, 16, 4}, {8}, {3}, {1}, {0, 0}};
 
-TEST(SequenceParallel, GptIsTheWholeForAnyNumberOfTokens) {
+TEST(SequenceParallel, GptMatchesUnshardedForAnyNumberOfTokens) {
   for (const auto& lengths : kLengths) {
     for (const bool all : {true, false}) {
       SCOPED_TRACE(fmt::format("first row of {}, all targets {}", lengths[0], all));
@@ -130,14 +130,14 @@ TEST(SequenceParallel, GptIsTheWholeForAnyNumberOfTokens) {
   }
 }
 
-TEST(SequenceParallel, BertIsTheWholeForAnyNumberOfTokens) {
+TEST(SequenceParallel, BertMatchesUnshardedForAnyNumberOfTokens) {
   for (const auto& lengths : kLengths) {
     SCOPED_TRACE(fmt::format("first row of {}", lengths[0]));
     expect_same_on_all_ranks(small_config(ModelKind::bert), lengths, false);
   }
 }
 
-TEST(SequenceParallel, AClassifierWithNormsBeforeIsTheWhole) {
+TEST(SequenceParallel, PreNormClassifierMatchesUnsharded) {
   ModelConfig config = small_config(ModelKind::bert);
   config.norm = NormPosition::pre;
   config.positions = Positions::rotary;

@@ -104,7 +104,7 @@ void expect_same_on_all_ranks(const AttentionMask& mask) {
   }
 }
 
-TEST(Transformer, AMaskForAllHeadsIsTheSameOnAllRanks) {
+TEST(Transformer, SharedMaskMatchesOnAllLayouts) {
   const test::TestTensor hidden = some_hidden({kLength, kLength}, 5);
   const test::TestTensor keys = some_hidden({kBatch, kLength}, 6);
   AttentionMask mask;
@@ -113,7 +113,7 @@ TEST(Transformer, AMaskForAllHeadsIsTheSameOnAllRanks) {
   expect_same_on_all_ranks(mask);
 }
 
-TEST(Transformer, AMaskForEachHeadIsCutWithTheHeads) {
+TEST(Transformer, PerHeadMaskIsShardedWithHeads) {
   const test::TestTensor hidden = some_hidden({kBatch, kHeads, kLength, kLength}, 5);
   const test::TestTensor additive = some_additive({kBatch, kHeads, kLength, kLength}, 6);
   AttentionMask mask;
@@ -123,7 +123,7 @@ TEST(Transformer, AMaskForEachHeadIsCutWithTheHeads) {
   expect_same_on_all_ranks(mask);
 }
 
-TEST(Transformer, BiasesOfScoresComposeWithPaddingAndDocuments) {
+TEST(Transformer, AdditiveMaskComposesWithPaddingAndDocuments) {
   const test::TestTensor additive = some_additive({kBatch, 1, kLength, kLength}, 5);
   const test::TestTensor lengths = test::from_ints(std::vector<int32_t>{7, 12}, {2});
   const test::TestTensor documents = test::from_ints(std::vector<int32_t>{0, 5, 12, 20, 24}, {5});
@@ -134,7 +134,7 @@ TEST(Transformer, BiasesOfScoresComposeWithPaddingAndDocuments) {
   expect_same_on_all_ranks(mask);
 }
 
-TEST(Transformer, ABatchsCausalMaskAndWindowAreNotLost) {
+TEST(Transformer, CausalWindowMatchesExplicitMask) {
   // The same as a mask that lists every pair.
   constexpr int64_t kWindow = 3;
   AttentionMask mask;
@@ -157,7 +157,7 @@ TEST(Transformer, ABatchsCausalMaskAndWindowAreNotLost) {
   });
 }
 
-TEST(Transformer, PaddingLeftOutIsPaddingMasked) {
+TEST(Transformer, RemovedPaddingMatchesMaskedPadding) {
   const test::TestTensor lengths = test::from_ints(std::vector<int32_t>{7, 10}, {2});
   const test::TestTensor documents = test::from_ints(std::vector<int32_t>{0, 7, 17}, {3});
   test::run_device_ranks(2, [&](Communicator& tp) {
@@ -191,7 +191,7 @@ TEST(Transformer, PaddingLeftOutIsPaddingMasked) {
   });
 }
 
-TEST(Transformer, AMaskThatDoesNotFitIsRefusedWithBothShapes) {
+TEST(Transformer, RefusesMaskOfWrongShape) {
   test::run_device_ranks(2, [](Communicator& tp) {
     ParameterStore store;
     Transformer transformer(store, small_config(), tp);
