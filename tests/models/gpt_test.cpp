@@ -17,7 +17,7 @@ ModelConfig small_config() {
   config.num_heads = 4;
   config.seq_length = 12;
   config.vocab_size = 29;
-  config.init_stddev = 0.3;  // so that logits differ clearly
+  config.init_stddev = 0.3;  // large, so that logits differ clearly
   return config;
 }
 
