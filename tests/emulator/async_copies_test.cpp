@@ -22,7 +22,7 @@ __global__ void copy_kernel(const uint4* from, uint32_t* before, uint4* after) {
   after[thread] = shared[(thread + 1) % kThreads];
 }
 
-TEST(AsyncCopies, AreThereWhenAllHaveWaited) {
+TEST(AsyncCopies, ArriveAfterWait) {
   const Visible<uint4> from(kThreads), after(kThreads);
   const Visible<uint32_t> before(kThreads);
   for (uint32_t i = 0; i < kThreads; ++i) from.get()[i] = {i + 1, 10, 20, 30};
@@ -30,7 +30,7 @@ TEST(AsyncCopies, AreThereWhenAllHaveWaited) {
          before.get(), after.get());
   synchronize();
   for (uint32_t i = 0; i < kThreads; ++i) {
-    EXPECT_EQ(before[i], 7u) << "as late as may be";
+    EXPECT_EQ(before[i], 7u) << "copies arrive as late as possible";
     const uint32_t neighbour = (i + 1) % kThreads;
     EXPECT_EQ(after[i].x, neighbour + 1 == kThreads ? 0u : neighbour + 1);
     EXPECT_EQ(after[i].w, neighbour + 1 == kThreads ? 0u : 30u);
@@ -42,7 +42,7 @@ __global__ void unaligned_kernel(const float* from) {
   copies.start(dynamic_shared<float>(), from + 1, true);
 }
 
-TEST(AsyncCopiesDeathTest, AreOfAlignedMemory) {
+TEST(AsyncCopiesDeathTest, NeedAlignedMemory) {
   const Visible<float> from(8);
   EXPECT_DEATH(launch("unaligned", one_block(1, 32), unaligned_kernel, from.get()),
                "cp.async to or from an address that is not aligned to 16 bytes");

@@ -1,4 +1,4 @@
-// Errors that a GPU may answer with any result, or by hanging, must end with a message here.
+// Errors that make a GPU hang or return anything must end the emulator with a message.
 
 #include "tests/emulator/test_launch.h"
 
@@ -14,7 +14,7 @@ __global__ void ended_kernel() {
   __syncthreads();
 }
 
-TEST(BarriersDeathTest, ABarrierWaitsForAllThreads) {
+TEST(BarriersDeathTest, BarrierNeedsAllThreads) {
   EXPECT_DEATH(run("early return", ended_kernel, 64),
                "emulated GPU: kernel 'early return', block \\(0, 0, 0\\), thread \\(63, 0, 0\\): a "
                "barrier with ended threads: thread \\(63, 0, 0\\) is at the __syncthreads of "
@@ -29,7 +29,7 @@ __global__ void divergent_kernel() {
   }
 }
 
-TEST(BarriersDeathTest, AllThreadsAreAtTheSameBarrier) {
+TEST(BarriersDeathTest, ThreadsMustReachSameBarrier) {
   EXPECT_DEATH(run("divergent", divergent_kernel, 64),
                "kernel 'divergent'.*: a barrier in divergent code: thread \\(63, 0, 0\\) is at the "
                "__syncthreads of barriers_test.cpp:[0-9]+, but thread \\(0, 0, 0\\) is at the "
@@ -40,7 +40,7 @@ __global__ void absent_lane_kernel() {
   if (threadIdx.x != 3) __shfl_xor_sync(kWholeWarp, 1, 1);
 }
 
-TEST(BarriersDeathTest, AllLanesOfAMaskCome) {
+TEST(BarriersDeathTest, ExchangeNeedsAllLanesOfMask) {
   EXPECT_DEATH(run("absent", absent_lane_kernel, 32),
                "an exchange with absent lanes: thread \\(0, 0, 0\\) is at the warp's exchange of "
                "barriers_test.cpp:[0-9]+ with mask 0xffffffff, but thread \\(3, 0, 0\\) has ended");
@@ -48,14 +48,14 @@ TEST(BarriersDeathTest, AllLanesOfAMaskCome) {
 
 __global__ void whole_warp_kernel() { __ballot_sync(kWholeWarp, 1); }
 
-TEST(BarriersDeathTest, ABlockHasTheLanesOfItsMasks) {
+TEST(BarriersDeathTest, MaskMustFitBlock) {
   EXPECT_DEATH(run("short", whole_warp_kernel, 40),
                "an exchange with absent lanes: .*, but the block ends before lane 8");
 }
 
 __global__ void left_out_kernel() { __syncwarp(0x0000ffffu); }
 
-TEST(BarriersDeathTest, ALaneIsInItsMask) {
+TEST(BarriersDeathTest, LaneMustBeInItsMask) {
   EXPECT_DEATH(run("left out", left_out_kernel, 32),
                "thread \\(16, 0, 0\\): this lane is at an exchange whose mask excludes it");
 }
@@ -64,7 +64,7 @@ __global__ void outside_kernel() {
   if (threadIdx.x < 16) __shfl_sync(0x0000ffffu, 1, 20);
 }
 
-TEST(BarriersDeathTest, AShuffleReadsALaneOfItsMask) {
+TEST(BarriersDeathTest, ShuffleSourceMustBeInMask) {
   EXPECT_DEATH(run("outside", outside_kernel, 32), "a shuffle reads a lane that its mask excludes");
 }
 
@@ -76,7 +76,7 @@ __global__ void two_places_kernel() {
   }
 }
 
-TEST(BarriersDeathTest, LanesAreAtTheSameExchange) {
+TEST(BarriersDeathTest, LanesMustReachSameExchange) {
   EXPECT_DEATH(run("two places", two_places_kernel, 32),
                "lanes at different exchanges: thread \\(31, 0, 0\\) is at the warp's exchange of "
                "barriers_test.cpp:[0-9]+ .*, but thread \\(0, 0, 0\\) is at ");
@@ -84,7 +84,7 @@ TEST(BarriersDeathTest, LanesAreAtTheSameExchange) {
 
 __global__ void two_masks_kernel() { __syncwarp(threadIdx.x < 16 ? kWholeWarp : 0xffff0001u); }
 
-TEST(BarriersDeathTest, LanesAgreeOnTheMask) {
+TEST(BarriersDeathTest, LanesMustAgreeOnMask) {
   EXPECT_DEATH(run("two masks", two_masks_kernel, 32), "lanes at different exchanges: ");
 }
 
@@ -96,7 +96,7 @@ __global__ void mixed_kernel() {
   }
 }
 
-TEST(BarriersDeathTest, ABarrierIsNoExchange) {
+TEST(BarriersDeathTest, BarrierDoesNotMatchExchange) {
   EXPECT_DEATH(run("mixed", mixed_kernel, 32),
                "an exchange with absent lanes: .* is at the warp's exchange of .*, but thread "
                "\\(0, 0, 0\\) is at the __syncthreads of");

@@ -30,7 +30,7 @@ class HostWait {
 /// for seconds, during which nothing happens, counts as waiting.
 void host_has_asked();
 
-/// Ends the process, and reports what it waits for, if nobody will ever do it.
+/// Ends the process with a report if all threads wait for work that nobody will ever enqueue.
 void fail_if_all_wait();
 
 }  // namespace emulator

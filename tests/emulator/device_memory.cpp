@@ -28,7 +28,7 @@ struct Allocation {
   void* reserved;
   size_t reserved_bytes;
   std::byte* first;
-  size_t pages;  // size of them in bytes
+  size_t pages;  // size of the accessible pages in bytes
   size_t bytes;  // requested size; the bytes end with the pages, up to alignment
   int device;
 };

@@ -29,7 +29,7 @@ __global__ void block_sum_kernel(const int* in, int* out) {
   out[i] = sum + block_sum(in[i]);
 }
 
-TEST(Execution, BlocksSumByShufflesAndBarriers) {
+TEST(Execution, ShufflesAndBarriersSumBlocks) {
   constexpr int kBlocks = 3, kThreads = 160;
   const Visible<int> in(kBlocks * kThreads), out(kBlocks * kThreads);
   for (int i = 0; i < kBlocks * kThreads; ++i) in.get()[i] = i * i % 101;
@@ -54,7 +54,7 @@ __global__ void shuffles_kernel(int* out) {
   mine[7] = __all_sync(kWholeWarp, lane != 9);
 }
 
-TEST(Execution, ShufflesAndVotesAreThoseOfCuda) {
+TEST(Execution, ShufflesAndVotesMatchCuda) {
   const Visible<int> out(8 * 32);
   launch("shuffles", one_block(32), shuffles_kernel, out.get());
   for (int lane = 0; lane < 32; ++lane) {
@@ -80,7 +80,7 @@ __global__ void halves_kernel(int* out) {
   out[lane] = __shfl_xor_sync(kWholeWarp, x, 16);
 }
 
-TEST(Execution, PartsOfAWarpExchangeOnTheirOwn) {
+TEST(Execution, PartsOfWarpExchangeIndependently) {
   const Visible<int> out(32);
   launch("halves", one_block(32), halves_kernel, out.get());
   for (int lane = 0; lane < 32; ++lane) {
@@ -96,7 +96,7 @@ __global__ void reverse_kernel(const double* in, double* out) {
   out[threadIdx.x] = held[blockDim.x - 1 - threadIdx.x];
 }
 
-TEST(Execution, SharedMemoryIsAsLargeAsAskedFor) {
+TEST(Execution, DynamicSharedMemoryHasRequestedSize) {
   constexpr int kThreads = 1000;
   const Visible<double> in(kThreads), out(kThreads);
   for (int i = 0; i < kThreads; ++i) in.get()[i] = i;
@@ -113,7 +113,7 @@ __global__ void unwritten_kernel(float* out) {
   out[32 + threadIdx.x] = dynamic_shared<float>()[threadIdx.x];
 }
 
-TEST(Execution, SharedMemoryIsNanUntilItIsWritten) {
+TEST(Execution, SharedMemoryIsNanUntilWritten) {
   const Visible<float> out(64);
   for (int launches = 0; launches < 2; ++launches) {
     launch("unwritten", one_block(32, 32 * sizeof(float)), unwritten_kernel, out.get());
@@ -142,7 +142,7 @@ std::vector<int> run_in_order(const char* order, void (*kernel)(int*), const Lau
   return {out.get(), out.get() + 64};
 }
 
-TEST(Order, ShowsAMissingBarrier) {
+TEST(Order, RevealsMissingBarrier) {
   const std::vector<int> right(64, 2);
   int wrong = 0;
   for (const char* order : {"forward", "reverse", "shuffle:1", "shuffle:2"}) {
@@ -152,13 +152,13 @@ TEST(Order, ShowsAMissingBarrier) {
   EXPECT_GT(wrong, 0);
 }
 
-TEST(Order, ShowsBlocksThatDependOnEachOther) {
+TEST(Order, RevealsDependentBlocks) {
   const LaunchShape blocks{dim3(64), dim3(1)};
   EXPECT_NE(run_in_order("forward", next_block_kernel, blocks),
             run_in_order("reverse", next_block_kernel, blocks));
 }
 
-TEST(OrderDeathTest, RefusesWhatItDoesNotKnow) {
+TEST(OrderDeathTest, RefusesUnknownOrder) {
   EXPECT_DEATH(run_in_order("sideways", neighbours_kernel<true>, one_block(64)),
                "TESSERA_EMULATOR_ORDER is \"sideways\": choose forward, reverse or shuffle:SEED");
 }

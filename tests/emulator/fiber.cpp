@@ -1,5 +1,5 @@
 // Fibers without system calls: a switch saves the callee-saved registers and changes the stack.
-// (Those of ucontext make a system call for the signal mask on each switch.)
+// (ucontext makes a system call for the signal mask on each switch.)
 
 #include "tests/emulator/fiber.h"
 

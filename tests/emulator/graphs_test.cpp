@@ -12,7 +12,7 @@ void add(const Visible<int>& to, int what) {
   launch("add", one_block(1), add_kernel, to.get(), what);
 }
 
-TEST(Graphs, DoNothingWhenRecordedAndAllWhenLaunched) {
+TEST(Graphs, RunOnlyWhenLaunched) {
   const Visible<int> value(1);
   const Graph graph([&] {
     EXPECT_TRUE(is_recording());
@@ -29,7 +29,7 @@ TEST(Graphs, DoNothingWhenRecordedAndAllWhenLaunched) {
   EXPECT_EQ(value[0], 260);
 }
 
-TEST(Graphs, KeepWhatOwnsTheirWork) {
+TEST(Graphs, KeepOwnersAlive) {
   auto owner = std::make_shared<int>(1);
   const std::weak_ptr<int> watched = owner;
   keep_for_recording(owner);  // not in any graph
@@ -40,14 +40,14 @@ TEST(Graphs, KeepWhatOwnsTheirWork) {
   EXPECT_TRUE(watched.expired());
 }
 
-TEST(Graphs, AreLaunchedInPartsWhereTheyWereCut) {
+TEST(Graphs, LaunchInPartsBetweenCuts) {
   const Visible<int> value(1);
   const Graph graph([&](const Graph::Cut& cut) {
     add(value, 1);
     cut();
     add(value, 2);
     cut();
-    cut();  // without a node in between
+    cut();  // no node in between
   });
   EXPECT_EQ(value[0], 0);
   for (int base = 0; base < 100; base += 50) {
@@ -63,7 +63,7 @@ TEST(Graphs, AreLaunchedInPartsWhereTheyWereCut) {
   }
 }
 
-TEST(Graphs, LeaveTheStreamAsItWasAfterAnExceptionInALaterPart) {
+TEST(Graphs, RestoreStreamAfterExceptionInLaterPart) {
   const Visible<int> value(1);
   const auto fails = [&](const Graph::Cut& cut) {
     add(value, 1);
@@ -77,7 +77,7 @@ TEST(Graphs, LeaveTheStreamAsItWasAfterAnExceptionInALaterPart) {
   EXPECT_EQ(value[0], 3);
 }
 
-TEST(LazyGraphs, RunInTheirTurnEvenWhenGone) {
+TEST(LazyGraphs, RunInOrderAfterDestruction) {
   const Environment lazy("TESSERA_EMULATOR_LAZY", "1");
   const Visible<int> value(1);
   {
@@ -90,7 +90,7 @@ TEST(LazyGraphs, RunInTheirTurnEvenWhenGone) {
   EXPECT_EQ(value[0], 4);
 }
 
-TEST(Graphs, HoldNothingThatTheHostWaitsFor) {
+TEST(Graphs, RefuseHostWaitsDuringCapture) {
   const Visible<int> value(1);
   int copied = 0;
   const std::function<void()> waits[] = {
@@ -104,14 +104,14 @@ TEST(Graphs, HoldNothingThatTheHostWaitsFor) {
     test::expect_error([&] { const Graph graph(wait); }, {"cudaErrorStreamCaptureUnsupported"});
     EXPECT_FALSE(is_recording());
   }
-  // An error that nobody checked.
+  // An unchecked error.
   test::expect_error([&] { const Graph graph([] { cudaStreamQuery(stream()); }); },
                      {"cudaErrorStreamCaptureInvalidated"});
   add(value, 3);
   EXPECT_EQ(value[0], 3);
 }
 
-/// A second stream beside the thread's own, and events of both.
+/// A second stream next to the thread's own, and events of both.
 struct Side {
   cudaStream_t stream = nullptr;
   cudaEvent_t fork = nullptr, join = nullptr;
@@ -142,7 +142,7 @@ struct Side {
   }
 };
 
-TEST(Graphs, HoldWhatOtherStreamsDoInBetween) {
+TEST(Graphs, CaptureForkedStreams) {
   const Side side;
   for (const char* setting : {"0", "1"}) {
     const Environment lazy("TESSERA_EMULATOR_LAZY", setting);
@@ -162,7 +162,7 @@ TEST(Graphs, HoldWhatOtherStreamsDoInBetween) {
   }
 }
 
-TEST(Graphs, EndWhenOtherStreamsHaveJoined) {
+TEST(Graphs, RefuseUnjoinedStreams) {
   const Side side;
   const Visible<int> value(1);
   const auto forks = [&] {
@@ -186,7 +186,7 @@ TEST(Graphs, EndWhenOtherStreamsHaveJoined) {
   const Graph does_nothing_there([&] { side.begin(); });
 }
 
-TEST(Graphs, WaitForNothingOutside) {
+TEST(Graphs, RefuseEventsFromOutsideCapture) {
   const Side side;
   const Visible<int> value(1);
   side.clear(value);
@@ -198,7 +198,7 @@ TEST(Graphs, WaitForNothingOutside) {
       {"the wait", "cudaErrorStreamCaptureIsolation"});
 }
 
-TEST(Graphs, HaveEventsThatTheHostCanNotAskFor) {
+TEST(Graphs, RefuseHostQueriesOfCapturedEvents) {
   const Side side;
   cudaError_t within = cudaSuccess;
   const auto asks = [&] {
@@ -213,7 +213,7 @@ TEST(Graphs, HaveEventsThatTheHostCanNotAskFor) {
   EXPECT_EQ(cudaEventSynchronize(side.fork), cudaSuccess);
 }
 
-TEST(Graphs, LeaveTheStreamAsItWasAfterAnException) {
+TEST(Graphs, RestoreStreamAfterException) {
   const Visible<int> value(1);
   const auto fails = [&] {
     add(value, 1);
@@ -225,7 +225,7 @@ TEST(Graphs, LeaveTheStreamAsItWasAfterAnException) {
   EXPECT_EQ(value[0], 3);
 }
 
-TEST(Graphs, CanNotLetTheWorkspaceGrow) {
+TEST(Graphs, RefuseWorkspaceGrowthDuringCapture) {
   workspace(1);
   const int64_t moves = workspace_moves();
   const Graph fits([] { workspace(1); });

@@ -36,16 +36,16 @@ void on_fault(int signal, siginfo_t* info, void* context) {
     std::abort();
   }
   if ((before.sa_flags & SA_SIGINFO) != 0) return before.sa_sigaction(signal, info, context);
-  sigaction(signal, &before, nullptr);  // the access is repeated, and ends as it would have
+  sigaction(signal, &before, nullptr);  // the access is repeated without this handler
 }
 
-/// A stack of the thread for the handler, because the fiber's stack may have overflowed.
+/// A separate stack for the handler, because the fiber's stack may have overflowed.
 class HandlerStack {
  public:
   HandlerStack() {
     stack_t now = {};
     sigaltstack(nullptr, &now);
-    if ((now.ss_flags & SS_DISABLE) == 0) return;  // that of AddressSanitizer
+    if ((now.ss_flags & SS_DISABLE) == 0) return;  // AddressSanitizer has set one up
     memory_.reset(new std::byte[kBytes]);
     stack_t mine = {};
     mine.ss_sp = memory_.get();

@@ -29,7 +29,7 @@ __global__ void write_kernel(char* data, int64_t at) { data[at] = 1; }
 
 void write_at(char* data, int64_t at) { launch("write", one_block(1), write_kernel, data, at); }
 
-TEST(DeviceMemory, IsReadByCopies) {
+TEST(DeviceMemory, CopiesReadIt) {
   for (const size_t bytes : {size_t{1}, size_t{256}, size_t{5000}, size_t{5} << 20}) {
     const Hidden hidden(bytes);
     write_at(hidden.get(), static_cast<int64_t>(bytes) - 1);
@@ -40,34 +40,34 @@ TEST(DeviceMemory, IsReadByCopies) {
   }
 }
 
-TEST(DeviceMemory, EndsAsItsSizeSays) {
+TEST(DeviceMemory, AllocationBeyondCapacityFails) {
   void* data = nullptr;
   EXPECT_EQ(cudaMalloc(&data, size_t{13} << 30), cudaErrorMemoryAllocation);
 }
 
-TEST(DeviceMemoryDeathTest, IsAThreadsThatHasChosenAGpu) {
+TEST(DeviceMemoryDeathTest, AllocationNeedsChosenGpu) {
   const Environment devices("TESSERA_EMULATOR_DEVICES", "2");
   EXPECT_DEATH(std::thread([] { allocate_pinned(1); }).join(),
                "emulated GPU: cudaMallocHost: this thread has chosen none of 2 GPUs, and would "
                "start a context on the first");
 }
 
-TEST(DeviceMemoryDeathTest, IsNotTheHosts) {
+TEST(DeviceMemoryDeathTest, HostAccessEndsProcess) {
   const Hidden hidden(1000);
   EXPECT_DEATH(
       *const_cast<volatile char*>(hidden.get() + 7) = 1,
       "emulated GPU: the host touched device memory \\(byte 7 of a block of 1000 bytes\\)");
 }
 
-TEST(DeviceMemoryDeathTest, EndsWhereItEnds) {
+TEST(DeviceMemoryDeathTest, WriteBeyondBlockEndsProcess) {
   const Hidden hidden(1024);
   EXPECT_DEATH(write_at(hidden.get(), 1024),
                "kernel 'write', block \\(0, 0, 0\\), thread \\(0, 0, 0\\): byte 1024 of a block of "
                "1024 bytes of device memory was touched");
 }
 
-TEST(DeviceMemoryDeathTest, EndsAtTheByte) {
-  if (!kAddressSanitizer) GTEST_SKIP() << "up to 255 bytes more are seen by AddressSanitizer alone";
+TEST(DeviceMemoryDeathTest, SanitizerDetectsSingleByteOverruns) {
+  if (!kAddressSanitizer) GTEST_SKIP() << "needs AddressSanitizer: fewer than 256 bytes";
   const Hidden hidden(1000);
   EXPECT_DEATH(write_at(hidden.get(), 1000), "use-after-poison");
   EXPECT_DEATH(write_at(hidden.get(), -1), "use-after-poison");
@@ -75,8 +75,8 @@ TEST(DeviceMemoryDeathTest, EndsAtTheByte) {
 
 __global__ void write_shared_kernel(int at) { dynamic_shared<char>()[at] = 1; }
 
-TEST(SharedMemoryDeathTest, IsAsLargeAsAskedFor) {
-  if (!kAddressSanitizer) GTEST_SKIP() << "for AddressSanitizer";
+TEST(SharedMemoryDeathTest, OverrunEndsProcess) {
+  if (!kAddressSanitizer) GTEST_SKIP() << "needs AddressSanitizer";
   EXPECT_DEATH(launch("shared", one_block(1, 100), write_shared_kernel, 100),
                "heap-buffer-overflow");
 }
@@ -88,7 +88,7 @@ __global__ void deep_kernel(int64_t levels, int* out) {
   out[0] += frame[levels % 1024];
 }
 
-TEST(StackDeathTest, HasAnEnd) {
+TEST(StackDeathTest, OverflowEndsProcess) {
   const Visible<int> out(1);
   launch("deep", one_block(1), deep_kernel, 20, out.get());
   EXPECT_EQ(out[0], 21);

@@ -28,13 +28,13 @@ class Side {
   cudaStream_t stream_ = nullptr;
 };
 
-TEST(Streams, DoTheirWorkAtOnce) {
+TEST(Streams, RunWorkImmediately) {
   const Visible<int> value(1);
   launch("add", one_block(1), add_kernel, value.get(), 3);
   EXPECT_EQ(value[0], 3);
 }
 
-TEST(LazyStreams, WaitUntilSomebodyDoes) {
+TEST(LazyStreams, RunWorkOnlyWhenSynchronized) {
   const Environment lazy("TESSERA_EMULATOR_LAZY", "1");
   const Visible<int> value(1);
   launch("add", one_block(1), add_kernel, value.get(), 3);
@@ -43,7 +43,7 @@ TEST(LazyStreams, WaitUntilSomebodyDoes) {
   EXPECT_EQ(value[0], 3);
 }
 
-TEST(LazyStreams, WaitForEachOtherByEvents) {
+TEST(LazyStreams, WaitForEventsOfOtherStreams) {
   const Environment lazy("TESSERA_EMULATOR_LAZY", "1");
   const Visible<int> value(1);
   const Side first, second;
@@ -65,7 +65,7 @@ TEST(LazyStreams, WaitForEachOtherByEvents) {
   cudaEventDestroy(event);
 }
 
-TEST(LazyStreams, ReadPinnedMemoryWhenTheyCopyAndOtherMemoryAtOnce) {
+TEST(LazyStreams, ReadPinnedMemoryLateAndPageableMemoryImmediately) {
   const Environment lazy("TESSERA_EMULATOR_LAZY", "1");
   const Visible<int> value(2);
   int pageable = 1;
@@ -73,14 +73,14 @@ TEST(LazyStreams, ReadPinnedMemoryWhenTheyCopyAndOtherMemoryAtOnce) {
   *pinned = 1;
   cudaMemcpyAsync(value.get(), &pageable, sizeof(int), cudaMemcpyDefault, stream());
   cudaMemcpyAsync(value.get() + 1, pinned, sizeof(int), cudaMemcpyDefault, stream());
-  pageable = *pinned = 2;  // too early for the pinned one
+  pageable = *pinned = 2;  // too early for the pinned source
   synchronize();
   EXPECT_EQ(value[0], 1);
   EXPECT_EQ(value[1], 2);
   release_pinned(pinned);
 }
 
-TEST(LazyStreams, CopyToPageableMemoryBeforeTheyReturn) {
+TEST(LazyStreams, CopyToPageableMemoryBeforeReturning) {
   const Environment lazy("TESSERA_EMULATOR_LAZY", "1");
   const Visible<int> value(1);
   launch("add", one_block(1), add_kernel, value.get(), 3);

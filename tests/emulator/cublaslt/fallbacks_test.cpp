@@ -1,4 +1,5 @@
-// How core/ops/cuda/matmul/matmul.cpp handles a cuBLASLt without epilogues, and its algorithms.
+// Tests how core/ops/cuda/matmul/matmul.cpp chooses algorithms, and how it replaces missing
+// epilogues.
 
 #include "core/ops/cuda/matmul/matmul.h"
 #include "core/ops/matmul.h"
@@ -79,7 +80,7 @@ struct Layer {
   TestTensor x, w, bias, dy, y, hidden, active, dhidden, dw, dbias;
 };
 
-TEST(CublasLtFallbacks, DoWhatEpiloguesDo) {
+TEST(CublasLtFallbacks, MatchEpilogues) {
   const Layer fused(40);
   EXPECT_EQ(fused.fused_products, 4);
   const Environment plain("TESSERA_EMULATOR_CUBLASLT", "plain");
@@ -88,7 +89,7 @@ TEST(CublasLtFallbacks, DoWhatEpiloguesDo) {
   apart.expect_near(fused);
 }
 
-TEST(CublasLtFallbacks, AddABiasOfAnotherTypeThanTheResults) {
+TEST(CublasLtFallbacks, AddBiasOfOtherType) {
   const TestTensor x({16, 32}, DType::bf16, 1), w({32, 24}, DType::bf16, 2),
       bias({24}, DType::bf16, 3), with({16, 24}, DType::f32), without({16, 24}, DType::f32);
   const Matrix a{x.tensor, 16, 32, Layout::rows}, b{w.tensor, 32, 24, Layout::rows};
@@ -99,7 +100,7 @@ TEST(CublasLtFallbacks, AddABiasOfAnotherTypeThanTheResults) {
   for (int64_t i = 0; i < 16 * 24; ++i) ASSERT_NEAR(with[i], without[i] + bias[i % 24], 1e-5);
 }
 
-TEST(CublasLtFallbacks, AddABiasThatIsNotAligned) {
+TEST(CublasLtFallbacks, AddUnalignedBias) {
   const TestTensor x({16, 32}, DType::f32, 1), w({24, 32}, DType::f32, 2),
       bias({25}, DType::f32, 3), with({16, 24}, DType::f32), without({16, 24}, DType::f32);
   linear_forward(x.tensor, w.tensor, bias.tensor.slice(1, 25), with.tensor);
@@ -107,7 +108,7 @@ TEST(CublasLtFallbacks, AddABiasThatIsNotAligned) {
   for (int64_t i = 0; i < 16 * 24; ++i) ASSERT_NEAR(with[i], without[i] + bias[1 + i % 24], 1e-5);
 }
 
-TEST(CublasLtFallbacks, GiveTheGeluOfRowsThatAreNotAligned) {
+TEST(CublasLtFallbacks, ApplyGeluToUnalignedRows) {
   const TestTensor x({16, 32}, DType::bf16, 1), w({20, 32}, DType::bf16, 2),
       dy({16, 32}, DType::bf16, 3), back({32, 20}, DType::bf16, 4), hidden({16, 20}, DType::bf16),
       plain({16, 20}, DType::bf16), active({16, 20}, DType::bf16), dhidden({16, 20}, DType::bf16);
@@ -121,7 +122,7 @@ TEST(CublasLtFallbacks, GiveTheGeluOfRowsThatAreNotAligned) {
   EXPECT_EQ(Layer::fused(), before);
 }
 
-TEST(CublasLtFallbacks, SumRowsOfOne) {
+TEST(CublasLtFallbacks, SumSingleRow) {
   const TestTensor dy({1, 24}, DType::bf16, 1), x({1, 32}, DType::bf16, 2),
       dw({24, 32}, DType::f32), dbias({24}, DType::f32, 3), before({24}, DType::f32, 3);
   linear_backward_weight_bias(dy.tensor, x.tensor, dw.tensor, Accumulate::no, dbias.tensor);
@@ -129,13 +130,13 @@ TEST(CublasLtFallbacks, SumRowsOfOne) {
   EXPECT_NEAR(dw[33], dy[1] * x[1], 1e-6);
 }
 
-TEST(CublasLtAlgorithms, ServeRowsThatRoundToTheSameNumber) {
+TEST(CublasLtAlgorithms, AreSharedByRowsRoundedToSameNumber) {
   const Layer first(67), second(68);  // both use the algorithm for 68
   EXPECT_EQ(first.fused_products, 4);
   for (int64_t i = 0; i < 67 * 24; ++i) ASSERT_EQ(first.active[i], second.active[i]);
 }
 
-TEST(CublasLtAlgorithms, AreChosenAgainWhereOthersAreNotTaken) {
+TEST(CublasLtAlgorithms, AreRechosenWhenRefused) {
   std::optional<Layer> exact;
   {
     const Environment strict("TESSERA_EMULATOR_CUBLASLT", "exact");

@@ -1,4 +1,4 @@
-// Which algorithm cuBLASLt has for a product, and which other products that algorithm supports.
+// Chooses cuBLASLt's algorithm for a product, and decides which other products it supports.
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-// What a product's descriptors mean together, and which products cuBLASLt's documentation lists.
+// Interprets a product's descriptors together, and knows the products that cuBLASLt documents.
 
 #include <limits>
 

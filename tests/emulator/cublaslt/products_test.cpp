@@ -32,7 +32,7 @@ double gelu(double x) {
 }
 double gelu_slope(double x) { return (gelu(x + 1e-5) - gelu(x - 1e-5)) / 2e-5; }
 
-/// For numbers up to 32 that are rounded once.
+/// The error of numbers up to 32 that are rounded once.
 double tolerance(cudaDataType type) { return type == CUDA_R_32F ? 2e-5 : 32 * 0x1p-9; }
 
 void expect_near(const TestProduct& product, const TestSizes& sizes, const TestNumbers& actual,
@@ -74,7 +74,7 @@ class CublasLtProduct : public testing::TestWithParam<TestSizes> {
   double bias(size_t i) const { return product.bias[static_cast<int64_t>(i) % sizes.m]; }
 };
 
-TEST_P(CublasLtProduct, IsScaledAndAddedTo) {
+TEST_P(CublasLtProduct, AppliesAlphaAndBeta) {
   const TestNumbers before(sizes.n * product.ldd(), sizes.out, 3);
   for (const auto& [alpha, beta] : {std::pair(1.0f, 0.0f), {1.0f, 1.0f}, {2.0f, -0.5f}}) {
     std::memcpy(product.d.get(), before.get(), before.bytes());
@@ -90,7 +90,7 @@ TEST_P(CublasLtProduct, IsScaledAndAddedTo) {
   }
 }
 
-TEST_P(CublasLtProduct, HasABiasForEachRow) {
+TEST_P(CublasLtProduct, AddsBiasToEachRow) {
   product.set_epilogue(CUBLASLT_EPILOGUE_BIAS);
   run();
   std::vector<double> expected = sums_of(product, sizes);
@@ -98,7 +98,7 @@ TEST_P(CublasLtProduct, HasABiasForEachRow) {
   expect_near(product, sizes, product.d, expected);
 }
 
-TEST_P(CublasLtProduct, GivesGelusInputToo) {
+TEST_P(CublasLtProduct, StoresGeluInput) {
   for (const auto epilogue : {CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS}) {
     product.set_epilogue(epilogue);
     run();
@@ -112,7 +112,7 @@ TEST_P(CublasLtProduct, GivesGelusInputToo) {
   }
 }
 
-TEST_P(CublasLtProduct, IsMultipliedByGelusSlope) {
+TEST_P(CublasLtProduct, MultipliesByGeluSlope) {
   product.set_epilogue(CUBLASLT_EPILOGUE_DGELU);
   run();
   std::vector<double> expected = sums_of(product, sizes);
@@ -123,7 +123,7 @@ TEST_P(CublasLtProduct, IsMultipliedByGelusSlope) {
   expect_near(product, sizes, product.d, expected);
 }
 
-TEST_P(CublasLtProduct, SumsItsSecondOperand) {
+TEST_P(CublasLtProduct, SumsSecondOperand) {
   product.set_epilogue(CUBLASLT_EPILOGUE_BGRADB);
   run();
   expect_near(product, sizes, product.d, sums_of(product, sizes));
@@ -138,7 +138,7 @@ TEST_P(CublasLtProduct, SumsItsSecondOperand) {
 
 INSTANTIATE_TEST_SUITE_P(Layouts, CublasLtProduct, testing::ValuesIn(layouts()));
 
-TEST(CublasLtProducts, CutTheirOperandsToTf32) {
+TEST(CublasLtProducts, RoundOperandsToTf32) {
   TestSizes sizes;
   sizes.compute = CUBLAS_COMPUTE_32F_FAST_TF32;
   TestProduct product(sizes), plain;
@@ -154,16 +154,16 @@ TEST(CublasLtProducts, CutTheirOperandsToTf32) {
   EXPECT_LT(most, 24 * 0x1p-10);
 }
 
-TEST(CublasLtProducts, OverwriteTheirWorkspace) {
+TEST(CublasLtProducts, OverwriteWorkspace) {
   TestProduct product;
   ASSERT_EQ(product.choose(), CUBLAS_STATUS_SUCCESS);
   ASSERT_EQ(product.run(), CUBLAS_STATUS_SUCCESS);
   const auto used = static_cast<int64_t>(product.choice.workspaceSize);
   EXPECT_NE(product.workspace[used - 1], 0);
-  EXPECT_EQ(product.workspace[used], 0) << "more than was asked for";
+  EXPECT_EQ(product.workspace[used], 0) << "more than the requested workspace was written";
 }
 
-TEST(CublasLtProducts, AreInTheOrderOfTheirStream) {
+TEST(CublasLtProducts, RunInStreamOrder) {
   const Environment lazy("TESSERA_EMULATOR_LAZY", "1");
   TestProduct product;
   const double before = product.d[0];

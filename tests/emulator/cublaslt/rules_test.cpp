@@ -19,7 +19,7 @@ cublasStatus_t chosen_with(cublasLtEpilogue_t epilogue, const TestSizes& sizes =
   return product.choose();
 }
 
-TEST(CublasLtDescriptors, TakeEachAttributeInItsSizeAlone) {
+TEST(CublasLtDescriptors, RefuseAttributesOfWrongSize) {
   TestProduct product;
   EXPECT_EQ(product.set(CUBLASLT_MATMUL_DESC_TRANSA, int64_t{0}), kInvalid);
   EXPECT_EQ(product.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, int32_t{16}), kInvalid);
@@ -32,19 +32,19 @@ TEST(CublasLtDescriptors, TakeEachAttributeInItsSizeAlone) {
             kInvalid);
 }
 
-TEST(CublasLtHeuristic, WantsMatricesThatFit) {
+TEST(CublasLtHeuristic, RefusesMismatchedMatrices) {
   TestProduct product;
   cublasLtMatrixLayoutInit(&product.a_layout, CUDA_R_32F, 16, 23, 16);
-  EXPECT_EQ(product.choose(), kInvalid) << "another k";
+  EXPECT_EQ(product.choose(), kInvalid) << "a different k";
   cublasLtMatrixLayoutInit(&product.a_layout, CUDA_R_32F, 16, 24, 15);
-  EXPECT_EQ(product.choose(), kInvalid) << "columns that overlap";
+  EXPECT_EQ(product.choose(), kInvalid) << "overlapping columns";
   cublasLtMatrixLayoutInit(&product.a_layout, CUDA_R_32F, 16, 24, 20);
   EXPECT_EQ(product.choose(), kDone);
   product.a_layout = {};
-  EXPECT_EQ(product.choose(), kInvalid) << "a layout that was not initialised";
+  EXPECT_EQ(product.choose(), kInvalid) << "an uninitialized layout";
 }
 
-TEST(CublasLtHeuristic, HasTheTypesThatTheDocumentationLists) {
+TEST(CublasLtHeuristic, SupportsDocumentedTypes) {
   const auto types = [](cudaDataType in, cudaDataType out, cublasComputeType_t compute) {
     TestSizes sizes;
     sizes.in = in;
@@ -61,7 +61,7 @@ TEST(CublasLtHeuristic, HasTheTypesThatTheDocumentationLists) {
   EXPECT_EQ(types(CUDA_R_16BF, CUDA_R_16BF, CUBLAS_COMPUTE_16F), kNotSupported);
 }
 
-TEST(CublasLtHeuristic, WantsABiasOfTheResultsType) {
+TEST(CublasLtHeuristic, RefusesBiasOfOtherType) {
   TestProduct product({.in = CUDA_R_16BF});
   product.set_epilogue(CUBLASLT_EPILOGUE_BIAS);
   EXPECT_EQ(product.choose(), kDone);
@@ -69,12 +69,12 @@ TEST(CublasLtHeuristic, WantsABiasOfTheResultsType) {
   EXPECT_EQ(product.choose(), kNotSupported);
   product.set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_32F);
   product.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<void*>(product.bias.get() + 4));
-  EXPECT_EQ(product.choose(), kNotSupported) << "a bias at 4 bytes";
+  EXPECT_EQ(product.choose(), kNotSupported) << "a bias aligned to 4 bytes";
   product.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<void*>(nullptr));
   EXPECT_EQ(product.choose(), kInvalid) << "no bias";
 }
 
-TEST(CublasLtHeuristic, WantsAnAuxiliaryMatrixOfWideRows) {
+TEST(CublasLtHeuristic, RefusesInvalidAuxiliaryMatrix) {
   TestProduct product;
   product.set_epilogue(CUBLASLT_EPILOGUE_GELU_AUX);
   EXPECT_EQ(product.choose(), kDone);
@@ -85,27 +85,27 @@ TEST(CublasLtHeuristic, WantsAnAuxiliaryMatrixOfWideRows) {
   product.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, int64_t{24});
   EXPECT_EQ(product.choose(), kDone);
   product.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, CUDA_R_16BF);
-  EXPECT_EQ(product.choose(), kInvalid) << "another type than the result's";
+  EXPECT_EQ(product.choose(), kInvalid) << "a type other than the result's";
   EXPECT_EQ(chosen_with(CUBLASLT_EPILOGUE_GELU_AUX_BIAS, {.m = 12}), kInvalid);
   EXPECT_EQ(chosen_with(static_cast<cublasLtEpilogue_t>(2)), kInvalid) << "not emulated";
 }
 
-TEST(CublasLtHeuristic, HasNoGradientOfASumOfOne) {
+TEST(CublasLtHeuristic, RefusesGradientEpiloguesForSingleTerm) {
   for (const auto epilogue : {CUBLASLT_EPILOGUE_BGRADB, CUBLASLT_EPILOGUE_DGELU}) {
     EXPECT_EQ(chosen_with(epilogue), kDone);
     EXPECT_EQ(chosen_with(epilogue, {.k = 1}), kNotSupported);
   }
 }
 
-TEST(CublasLtHeuristic, TakesPromisesThatCanBeKept) {
+TEST(CublasLtHeuristic, RefusesImpossibleAlignments) {
   TestProduct product;
   product.prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, uint32_t{12});
   EXPECT_EQ(product.choose(), kInvalid);
   product.prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, uint32_t{2});
-  EXPECT_EQ(product.choose(), kNotSupported) << "half an fp32";
+  EXPECT_EQ(product.choose(), kNotSupported) << "half an fp32 element";
 }
 
-TEST(CublasLtAlgorithm, IsForItsKindAndUpToItsSizes) {
+TEST(CublasLtAlgorithm, SupportsItsKindUpToItsSizes) {
   TestProduct product, smaller({.n = 7}), larger({.n = 9}), other({.transpose_b = true});
   ASSERT_EQ(product.choose(), kDone);
   for (TestProduct* each : {&smaller, &larger, &other}) each->choice = product.choice;
@@ -119,14 +119,14 @@ TEST(CublasLtAlgorithm, IsForItsKindAndUpToItsSizes) {
   EXPECT_EQ(smaller.run(), kNotSupported);
 }
 
-TEST(CublasLtAlgorithm, IsNotForColumnsThatAreLessAligned) {
+TEST(CublasLtAlgorithm, RefusesLessAlignedColumns) {
   TestProduct product, odd({.m = 15});
   ASSERT_EQ(product.choose(), kDone);
   odd.choice = product.choice;
   EXPECT_EQ(odd.run(), kNotSupported);
 }
 
-TEST(CublasLtAlgorithm, NeedsTheWorkspaceThatItAskedFor) {
+TEST(CublasLtAlgorithm, NeedsRequestedWorkspace) {
   TestProduct product;
   ASSERT_EQ(product.choose(), kDone);
   ASSERT_GT(product.choice.workspaceSize, 0u);
@@ -137,7 +137,7 @@ TEST(CublasLtAlgorithm, NeedsTheWorkspaceThatItAskedFor) {
   EXPECT_EQ(product.choice.workspaceSize, 0u);
 }
 
-TEST(CublasLtMatmulDeathTest, WantsTheGpusMemory) {
+TEST(CublasLtMatmulDeathTest, NeedsGpuMemory) {
   TestProduct product;
   ASSERT_EQ(product.choose(), kDone);
   alignas(256) float on_the_host[16 * 24];
@@ -147,11 +147,11 @@ TEST(CublasLtMatmulDeathTest, WantsTheGpusMemory) {
                "A has 1536 bytes, but its block of memory ends after 1280");
   product.set_epilogue(CUBLASLT_EPILOGUE_BIAS);
   product.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<void*>(on_the_host));
-  ASSERT_EQ(product.choose(), kDone) << "who looks at its alignment alone";
+  ASSERT_EQ(product.choose(), kDone) << "the heuristic checks only its alignment";
   EXPECT_DEATH(product.run(), "the bias is not in a GPU's memory");
 }
 
-TEST(CublasLtMatmulDeathTest, WantsAWorkspaceOfItsOwn) {
+TEST(CublasLtMatmulDeathTest, NeedsAlignedSeparateWorkspace) {
   TestProduct product;
   ASSERT_EQ(product.choose(), kDone);
   product.workspace_bytes = product.choice.workspaceSize;
@@ -161,7 +161,7 @@ TEST(CublasLtMatmulDeathTest, WantsAWorkspaceOfItsOwn) {
   EXPECT_DEATH(product.run(), "overlaps the workspace");
 }
 
-TEST(CublasLtMatmulDeathTest, WantsNoErrorThatIsLeft) {
+TEST(CublasLtMatmulDeathTest, RefusesPendingCudaError) {
   const Environment lazy("TESSERA_EMULATOR_LAZY", "1");
   TestProduct product;
   ASSERT_EQ(product.choose(), kDone);
@@ -178,7 +178,7 @@ TEST(CublasLtMatmulDeathTest, WantsNoErrorThatIsLeft) {
   synchronize();
 }
 
-TEST(CublasLtMatmulDeathTest, WantsWhatTheHeuristicWasPromised) {
+TEST(CublasLtMatmulDeathTest, NeedsPromisedAlignment) {
   TestProduct product;
   product.prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, uint32_t{16});
   ASSERT_EQ(product.choose(), kDone);
@@ -188,7 +188,7 @@ TEST(CublasLtMatmulDeathTest, WantsWhatTheHeuristicWasPromised) {
                "A is aligned to 8 bytes, but its algorithm was chosen for 16");
 }
 
-TEST(CublasLtMatmulDeathTest, WritesNothingThatItReads) {
+TEST(CublasLtMatmulDeathTest, OutputMustNotOverlapInputs) {
   TestProduct product;
   ASSERT_EQ(product.choose(), kDone);
   EXPECT_DEATH(product.run(nullptr, product.b.get()), "D, which is written, overlaps B");
@@ -198,7 +198,7 @@ TEST(CublasLtMatmulDeathTest, WritesNothingThatItReads) {
   EXPECT_DEATH(product.run(), "D, which is written, overlaps the auxiliary matrix");
 }
 
-TEST(CublasLtMatmulDeathTest, AddsToItsResultInOneLayout) {
+TEST(CublasLtMatmulDeathTest, InPlaceResultNeedsOneLayout) {
   TestProduct product;
   ASSERT_EQ(product.choose(), kDone);
   cublasLtMatrixLayoutOpaque_t padded;
@@ -213,7 +213,7 @@ TEST(CublasLtMatmulDeathTest, AddsToItsResultInOneLayout) {
                "C is D, but their layouts differ");
 }
 
-TEST(CublasLtHandleDeathTest, IsOfTheThreadsGpuAndAlive) {
+TEST(CublasLtHandleDeathTest, MustExistOnCallingThreadsGpu) {
   const Environment devices("TESSERA_EMULATOR_DEVICES", "2");
   cudaSetDevice(0);
   TestProduct product;

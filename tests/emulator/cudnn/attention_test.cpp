@@ -7,7 +7,7 @@
 namespace tessera::cuda::cudnn_test {
 namespace {
 
-TEST_F(Cudnn, MasksAsItsBoundsAreDocumented) {
+TEST_F(Cudnn, BoundsMaskAsDocumented) {
   for (const int left : {0, 1, 3}) {
     for (const int right : {-1, 0, 2}) {
       Forward forward;
@@ -25,7 +25,7 @@ TEST_F(Cudnn, MasksAsItsBoundsAreDocumented) {
   }
 }
 
-TEST_F(Cudnn, WhatIsBeyondALengthIsNeitherSeenNorWritten) {
+TEST_F(Cudnn, RowsBeyondLengthAreNeitherReadNorWritten) {
   pointers_[kQueryLengths] = query_lengths_.get();
   pointers_[kKeyLengths] = key_lengths_.get();
   query_lengths_.get()[0] = 4, key_lengths_.get()[0] = 3;
@@ -47,7 +47,7 @@ TEST_F(Cudnn, WhatIsBeyondALengthIsNeitherSeenNorWritten) {
 
 using CudnnDeathTest = Cudnn;
 
-TEST_F(CudnnDeathTest, ALengthBeyondTheTensorEndsTheProcess) {
+TEST_F(CudnnDeathTest, LengthBeyondTensorEndsProcess) {
   pointers_[kQueryLengths] = query_lengths_.get();
   pointers_[kKeyLengths] = key_lengths_.get();
   key_lengths_.get()[1] = kLength + 1;
@@ -57,7 +57,7 @@ TEST_F(CudnnDeathTest, ALengthBeyondTheTensorEndsTheProcess) {
   EXPECT_DEATH((void)run(forward.graph), "sequence 1 has length 7 of at most 6");
 }
 
-TEST_F(CudnnDeathTest, PlansAreNotCompiledWhileAStreamIsCapturedAndOutliveTheirGraphs) {
+TEST_F(CudnnDeathTest, PlansAreCompiledBeforeCaptureAndOutliveGraphs) {
   auto forward = std::make_unique<Forward>();
   ASSERT_TRUE(forward->build(handle_).is_good());
   const cuda::Graph graph([&] { ASSERT_TRUE(run(forward->graph).is_good()); });
@@ -70,7 +70,7 @@ TEST_F(CudnnDeathTest, PlansAreNotCompiledWhileAStreamIsCapturedAndOutliveTheirG
     Forward other;
     EXPECT_NE(other.build(handle_).get_message().find("captured"), std::string::npos);
   };
-  EXPECT_THROW(cuda::Graph{compile}, std::exception) << "the capture is broken";
+  EXPECT_THROW(cuda::Graph{compile}, std::exception) << "the capture is invalidated";
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ class Cudnn : public ::testing::Test {
     change(forward);
     const fe::error_t error = forward.build(handle_);
     EXPECT_NE(error.get_message().find(words), std::string::npos)
-        << "not '" << words << "' but '" << error.get_message() << "'";
+        << "expected '" << words << "', got '" << error.get_message() << "'";
   }
   void expect_refused_run(const std::function<void(std::unordered_map<int64_t, void*>&)>& change,
                           const std::string& words) {

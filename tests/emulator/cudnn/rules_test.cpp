@@ -3,12 +3,12 @@
 namespace tessera::cuda::cudnn_test {
 namespace {
 
-TEST_F(Cudnn, TakesNothingUnlessItIsSwitchedOn) {
+TEST_F(Cudnn, RefusesAllGraphsUnlessEnabled) {
   const Environment off("TESSERA_EMULATOR_CUDNN", "0");
   expect_refusal([](Forward&) {}, "TESSERA_EMULATOR_CUDNN=1");
 }
 
-TEST_F(Cudnn, RefusesWhatItsDocumentationDoesNotTake) {
+TEST_F(Cudnn, RefusesUndocumentedGraphs) {
   const auto change = [&](auto&& f, const char* words) { expect_refusal(f, words); };
   change([](Forward& f) { f.attributes = {}; }, "generate_stats is not set");
   change([](Forward& f) { f.k = nullptr; }, "K is not set");
@@ -53,7 +53,7 @@ TEST_F(Cudnn, RefusesWhatItsDocumentationDoesNotTake) {
       "Stats that are not ragged must be packed");
 }
 
-TEST_F(Cudnn, RefusesGradientsThatHopperOrAmpereDoNotHave) {
+TEST_F(Cudnn, RefusesGradientsUnsupportedOnHopperOrAmpere) {
   const auto message = [&](int64_t features, bool ragged, int sm_version, bool limited) {
     Graph graph;
     graph.set_io_data_type(fe::DataType_t::BFLOAT16)
@@ -95,7 +95,7 @@ TEST_F(Cudnn, RefusesGradientsThatHopperOrAmpereDoNotHave) {
   EXPECT_NE(message(64, false, 90, true).find("requires ragged tensors"), std::string::npos);
 }
 
-TEST_F(Cudnn, RefusesTensorsThatAGpuCanNotReach) {
+TEST_F(Cudnn, RefusesInvalidPointers) {
   std::vector<bfloat16> on_host(kElements);
   expect_refused_run([](auto& pointers) { pointers.erase(kV); }, "Uid 3 not found");
   expect_refused_run([&](auto& pointers) { pointers[99] = q_.get(); }, "has 6 tensors");

@@ -14,7 +14,7 @@
 // The part of nvidia-cudnn-frontend that Tessera uses, under the same names: graphs of one
 // attention, or of its gradients. With TESSERA_EMULATOR_CUDNN=1, the emulated GPU supports in bf16
 // what cuDNN 9.19 documents for Hopper (docs/operations/Attention.md of cudnn-frontend); otherwise,
-// it supports nothing. Mistakes are errors with a reason, as in the original.
+// it supports nothing. Mistakes are reported as errors with a reason, as in the original.
 namespace cudnn_frontend {
 
 enum class error_code_t {

@@ -1,5 +1,5 @@
 #pragma once
 
-/// Those number types of CUDA's libraries that are used here.
+/// The number types of CUDA's libraries that Tessera uses.
 enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_16F = 2, CUDA_R_16BF = 14 };
 using cudaDataType = cudaDataType_t;

@@ -3,7 +3,7 @@
 // The part of NCCL that parallel/communicators/nccl uses, under the same names, between ranks on
 // one host with an emulated GPU each. Ranks are threads of one process, or processes. Misuse that
 // makes NCCL hang, corrupt memory or crash ends the process with a message; see nccl/check.h and
-// nccl/local_clique.h. Errors that NCCL reports by a code are reported by the same code.
+// nccl/local_clique.h. Errors that NCCL reports by a code have the same code here.
 
 #include <cuda_runtime.h>
 

@@ -1,4 +1,4 @@
-// How Tessera's ranks react when NCCL fails: all end, and the message names the failure.
+// When NCCL fails on one rank, all of Tessera's ranks end, and the message names the failure.
 
 #include <gmock/gmock.h>
 
@@ -44,19 +44,19 @@ auto names_the_failure(const char* operation) {
   return AllOf(HasSubstr(operation), HasSubstr("of fp32 (1024) on cuda:"), tells_of_the_failure());
 }
 
-TEST(NcclErrors, OfTheConnectionAreThrownByAll) {
+TEST(NcclErrors, ConnectionErrorThrowsOnAllRanks) {
   const emulator::NcclFault fault(2, -1, ncclSystemError);
   EXPECT_THAT(error_of([](Communicator&) {}),
               AllOf(HasSubstr("the connection of the ranks: NCCL failed"), tells_of_the_failure()));
 }
 
-TEST(NcclErrors, OfTheFirstCollectiveEndAllRanks) {
+TEST(NcclErrors, ErrorInFirstCollectiveEndsAllRanks) {
   const emulator::NcclFault fault(2, 0, ncclSystemError);
   EXPECT_THAT(error_of([](Communicator& world) { world.all_reduce(numbers(world).tensor); }),
               names_the_failure("all_reduce"));
 }
 
-TEST(NcclErrors, OfALaterCollectiveEndRanksThatWaitForTheirGpu) {
+TEST(NcclErrors, ErrorInLaterCollectiveEndsRanksWaitingForGpu) {
   for (const char* lazy : {"0", "1"}) {
     const cuda::Environment setting("TESSERA_EMULATOR_LAZY", lazy);
     const emulator::NcclFault fault(2, 5, ncclSystemError);
@@ -69,7 +69,7 @@ TEST(NcclErrors, OfALaterCollectiveEndRanksThatWaitForTheirGpu) {
   }
 }
 
-TEST(NcclErrors, OfOneGroupEndThoseOfOtherGroups) {
+TEST(NcclErrors, ErrorInOneGroupEndsOtherGroups) {
   const emulator::NcclFault fault(1, 3, ncclSystemError);
   const std::string message = error_of([](Communicator& world) {
     const auto pair = world.split(world.rank() / 2, world.rank());
@@ -84,7 +84,7 @@ TEST(NcclErrors, OfOneGroupEndThoseOfOtherGroups) {
                              HasSubstr("a fault injected by a test")));
 }
 
-TEST(NcclErrors, ARankThatThrowsEndsTheOthers) {
+TEST(NcclErrors, ThrowingRankEndsOthers) {
   EXPECT_EQ(error_of([](Communicator& world) {
               const OwnedTensor sums = numbers(world);
               world.all_reduce(sums.tensor);
@@ -95,7 +95,7 @@ TEST(NcclErrors, ARankThatThrowsEndsTheOthers) {
             "the real error");
 }
 
-TEST(NcclErrors, TwoRanksOnOneGpuAreRefused) {
+TEST(NcclErrors, RefusesTwoRanksOnOneGpu) {
   std::string message;
   try {
     run_thread_ranks(2, [](Communicator& host) {

@@ -36,7 +36,7 @@ struct Id {
 /// Communicators that the calling thread has aborted without waiting for their end yet.
 thread_local std::vector<const ncclComm*> aborted;
 
-/// An abort waits until no graph contains a call of the communicator; that of NCCL would wait
+/// Aborts wait until no graph contains a call of the communicator. NCCL's own abort would wait
 /// forever.
 void wait_for_graphs() {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
@@ -221,7 +221,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t which) {
     }
     enter(comm, State::ended);
   }
-  emulator::NcclConnection::flush();  // the process may end now, and others wait for this message
+  emulator::NcclConnection::flush();  // the process may end now, but others wait for this message
   return ncclSuccess;
 }
 

@@ -7,7 +7,7 @@
 namespace tessera::cuda {
 namespace {
 
-TEST(Nccl, AddsUpInEagerAndInLazyStreams) {
+TEST(Nccl, SumsInEagerAndLazyStreams) {
   for (const char* lazy : {"0", "1"}) {
     const Environment setting("TESSERA_EMULATOR_LAZY", lazy);
     run_ranks(4, [](NcclRank& rank) {
@@ -22,7 +22,7 @@ TEST(Nccl, AddsUpInEagerAndInLazyStreams) {
   }
 }
 
-TEST(Nccl, IsNotReadyBeforeItSaysSo) {
+TEST(Nccl, RefusesCallsBeforeReady) {
   run_ranks(
       2,
       [](NcclRank& rank) {
@@ -38,7 +38,7 @@ TEST(Nccl, IsNotReadyBeforeItSaysSo) {
 }
 
 // An event recorded right after the call would not wait for it.
-TEST(Nccl, EnqueuesTheFirstOfAKindOnceRanksAreConnected) {
+TEST(Nccl, EnqueuesFirstCallOfKindAfterConnecting) {
   run_ranks(2, [](NcclRank& rank) {
     const auto call = [&] {
       return ncclAllReduce(rank.data, rank.data, 1, ncclFloat32, ncclSum, rank.comm, rank.stream);
@@ -64,8 +64,8 @@ TEST(Nccl, DropsNanFromMaxima) {
   });
 }
 
-// 1 and three times 2⁻⁸, half a unit in the last place. The sum starts at another rank for each
-// element.
+// Sums 1 and three times 2⁻⁸, half a unit in the last place. The sum of each element starts at a
+// different rank.
 TEST(Nccl, RoundsEachPartialSumOfBf16) {
   run_ranks(4, [](NcclRank& rank) {
     std::vector<uint16_t> bits(4, rank.rank == 0 ? 0x3f80 : 0x3b80);
@@ -92,7 +92,7 @@ TEST(Nccl, RefusesTwoRanksOnOneGpu) {
       /*connects=*/false);
 }
 
-TEST(Nccl, AnAbortFailsAtTheOthers) {
+TEST(Nccl, AbortFailsOnOtherRanks) {
   run_ranks(3, [](NcclRank& rank) {
     EXPECT_EQ(rank.all_reduce(), ncclSuccess);
     rank.get();
@@ -118,7 +118,7 @@ cudaGraphExec_t captured(const NcclRank& rank, const std::function<void()>& body
   return exec;
 }
 
-TEST(Nccl, RunsInGraphsAndBesideThem) {
+TEST(Nccl, RunsInsideAndOutsideGraphs) {
   for (const char* lazy : {"0", "1"}) {
     const Environment setting("TESSERA_EMULATOR_LAZY", lazy);
     run_ranks(3, [](NcclRank& rank) {
@@ -147,7 +147,7 @@ void on_two_ranks(const std::function<void(NcclRank&)>& body) {
   });
 }
 
-TEST(NcclDeathTest, RanksCallTheSame) {
+TEST(NcclDeathTest, RanksMustMakeSameCall) {
   EXPECT_DEATH(
       on_two_ranks([](NcclRank& rank) { rank.all_reduce(ncclSum, rank.rank == 0 ? 3 : 4); }),
       "emulated NCCL: ranks of communicator [0-9]+ call different operations: rank [01] "
@@ -164,7 +164,7 @@ TEST(NcclDeathTest, RanksCallTheSame) {
                "ncclBroadcast of 1 ncclFloat32 from rank [01], and rank [01] ncclBroadcast");
 }
 
-TEST(NcclDeathTest, AllRanksOrNoneCaptureACall) {
+TEST(NcclDeathTest, AllRanksOrNoneMustCaptureCall) {
   EXPECT_DEATH(on_two_ranks([](NcclRank& rank) {
                  const auto call = [&] { rank.all_reduce(); };
                  if (rank.rank == 1) return call();
@@ -173,7 +173,7 @@ TEST(NcclDeathTest, AllRanksOrNoneCaptureACall) {
                "ncclSum, in a graph, and rank|ncclSum, in a graph, each as its call 1");
 }
 
-TEST(NcclDeathTest, AnAbortWaitsForGraphs) {
+TEST(NcclDeathTest, AbortWaitsForGraphs) {
   EXPECT_DEATH(
       on_two_ranks([](NcclRank& rank) {
         captured(rank, [&] { rank.all_reduce(); });
@@ -182,7 +182,7 @@ TEST(NcclDeathTest, AnAbortWaitsForGraphs) {
       "ncclCommAbort of rank [01] of communicator .* waits for a graph that contains its calls");
 }
 
-TEST(NcclDeathTest, MessagesAreAsLongAsWhatIsReceived) {
+TEST(NcclDeathTest, MessageSizesMustMatch) {
   EXPECT_DEATH(on_two_ranks([](NcclRank& rank) {
                  if (rank.rank == 0) ncclSend(rank.data, 3, ncclFloat32, 1, rank.comm, rank.stream);
                  if (rank.rank == 1) ncclRecv(rank.data, 4, ncclFloat32, 0, rank.comm, rank.stream);
@@ -191,7 +191,7 @@ TEST(NcclDeathTest, MessagesAreAsLongAsWhatIsReceived) {
                "ncclSend of 3 ncclFloat32 to rank 1.*ncclRecv of 4|ncclRecv of 4.*ncclSend of 3");
 }
 
-TEST(NcclDeathTest, BuffersAreOnTheRanksGpu) {
+TEST(NcclDeathTest, BuffersMustBeOnRanksGpu) {
   EXPECT_DEATH(on_two_ranks([](NcclRank& rank) {
                  float pageable[4] = {};
                  ncclAllReduce(pageable, pageable, 4, ncclFloat32, ncclSum, rank.comm, rank.stream);
@@ -215,7 +215,7 @@ TEST(NcclDeathTest, BuffersAreOnTheRanksGpu) {
                "but the calling thread's is");
 }
 
-TEST(NcclDeathTest, BuffersOverlapInPlaceAlone) {
+TEST(NcclDeathTest, BuffersMayOverlapOnlyInPlace) {
   EXPECT_DEATH(on_two_ranks([](NcclRank& rank) {
                  ncclAllReduce(rank.data, rank.data + 1, 4, ncclFloat32, ncclSum, rank.comm,
                                rank.stream);
@@ -228,7 +228,7 @@ TEST(NcclDeathTest, BuffersOverlapInPlaceAlone) {
                "ncclAllGather of 4 ncclFloat32 on rank 1 .*: the buffers overlap");
 }
 
-TEST(NcclDeathTest, CommunicatorsThatHaveEndedAreNotUsed) {
+TEST(NcclDeathTest, EndedCommunicatorsMustNotBeUsed) {
   EXPECT_DEATH(on_two_ranks([](NcclRank& rank) {
                  ncclCommAbort(rank.comm);
                  rank.all_reduce();
@@ -265,11 +265,11 @@ constexpr const char* kBothWait =
     "ncclFloat32 to rank 1, which rank 1 did not call; rank 1 of communicator [0-9]+ at ncclSend "
     "of 1 ncclFloat32 to rank 0, which rank 0 did not call";
 
-TEST(NcclDeathTest, RanksThatWaitForEachOtherForEverAreTold) {
+TEST(NcclDeathTest, ReportsDeadlockOfWaitingRanks) {
   EXPECT_DEATH(on_two_ranks(send_both_ways), kBothWait);
 }
 
-TEST(NcclDeathTest, RanksThatAskForEverAreTold) {
+TEST(NcclDeathTest, ReportsDeadlockOfPollingRanks) {
   EXPECT_DEATH(on_two_ranks([](NcclRank& rank) {
                  send_both_ways(rank);
                  while (cudaStreamQuery(rank.stream) == cudaErrorNotReady) {

@@ -1,4 +1,4 @@
-// Ranks are processes; the test's own is rank 0 and created the id.
+// Ranks are processes. The test's own process is rank 0 and created the id.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -73,7 +73,7 @@ class NcclProcesses : public testing::TestWithParam<const char*> {
   Environment lazy_{"TESSERA_EMULATOR_LAZY", GetParam()};
 };
 
-TEST_P(NcclProcesses, AddUp) {
+TEST_P(NcclProcesses, AllReduceSums) {
   run_processes(4, [](NcclRank& rank) {
     rank.set({1.0f, static_cast<float>(rank.rank)});
     for (int i = 0; i < 3; ++i) EXPECT_EQ(rank.all_reduce(), ncclSuccess);
@@ -115,7 +115,7 @@ TEST_P(NcclProcesses, SendMessages) {
   });
 }
 
-// A host that waits for another's message leaves its GPU working.
+// While a host waits for another host's message, its GPU continues.
 void go_on_while_one_waits(int waits) {
   int said[2];
   ASSERT_EQ(::pipe(said), 0);
@@ -134,12 +134,12 @@ void go_on_while_one_waits(int waits) {
   });
 }
 
-TEST_P(NcclProcesses, GoOnWhileTheHostOfTheIdWaits) { go_on_while_one_waits(0); }
-TEST_P(NcclProcesses, GoOnWhileAnotherHostWaits) { go_on_while_one_waits(1); }
+TEST_P(NcclProcesses, ContinueWhileCreatorOfIdWaits) { go_on_while_one_waits(0); }
+TEST_P(NcclProcesses, ContinueWhileOtherHostWaits) { go_on_while_one_waits(1); }
 
-// Rank 1 is remote in one communicator and has remote ranks in the other. Work that its host does
-// not wait for follows the latter's collective.
-TEST_P(NcclProcesses, GoOnInTwoCommunicators) {
+// Rank 1 is remote in one communicator and has remote ranks in the other. In the latter, a
+// collective precedes work for which rank 1's host does not wait.
+TEST_P(NcclProcesses, ContinueInTwoCommunicators) {
   int ids[2], said[2];
   ASSERT_EQ(::pipe(ids), 0);
   ASSERT_EQ(::pipe(said), 0);
@@ -179,7 +179,7 @@ TEST_P(NcclProcesses, GoOnInTwoCommunicators) {
   });
 }
 
-/// The result of a collective that another rank does not reach.
+/// Returns the error of a collective that another rank never reaches.
 ncclResult_t failure(const NcclRank& rank) {
   ncclResult_t now = rank.all_reduce();
   for (; now == ncclSuccess; now = rank.settle()) std::this_thread::yield();
@@ -199,10 +199,10 @@ void fail_where_one_is_aborted(int aborted) {
   });
 }
 
-TEST_P(NcclProcesses, FailWhereTheOneOfTheIdIsAborted) { fail_where_one_is_aborted(0); }
-TEST_P(NcclProcesses, FailWhereAnotherIsAborted) { fail_where_one_is_aborted(1); }
+TEST_P(NcclProcesses, FailWhenCreatorOfIdAborts) { fail_where_one_is_aborted(0); }
+TEST_P(NcclProcesses, FailWhenOtherRankAborts) { fail_where_one_is_aborted(1); }
 
-TEST_P(NcclProcesses, FailWhereOneIsKilled) {
+TEST_P(NcclProcesses, FailWhenRankIsKilled) {
   const auto body = [](NcclRank& rank) {
     EXPECT_EQ(rank.all_reduce(), ncclSuccess);
     rank.get();
@@ -217,7 +217,7 @@ INSTANTIATE_TEST_SUITE_P(Streams, NcclProcesses, testing::Values("0", "1"), [](c
   return test.param == std::string_view("1") ? "lazy" : "eager";
 });
 
-TEST(NcclProcessesDeathTest, CallTheSame) {
+TEST(NcclProcessesDeathTest, MustMakeSameCall) {
   const auto differ = [] {
     run_processes(2, [](NcclRank& rank) { rank.all_reduce(ncclSum, rank.rank == 0 ? 4 : 5); });
   };
@@ -226,7 +226,7 @@ TEST(NcclProcessesDeathTest, CallTheSame) {
                "ncclFloat32 by ncclSum, and rank [01] ncclAllReduce of [45] ncclFloat32");
 }
 
-TEST(NcclProcessesDeathTest, AreGone) {
+TEST(NcclProcessesDeathTest, CannotConnectToEndedProcess) {
   ncclUniqueId id;
   const pid_t other = ::fork();
   if (other == 0) ::_exit(0);

@@ -27,7 +27,7 @@ class GpuPrograms : public SmallRun {
   static void use_gpus(int count) { set("TESSERA_EMULATOR_DEVICES", std::to_string(count)); }
 };
 
-TEST_F(GpuPrograms, TrainAndResumeAsOnCpus) {
+TEST_F(GpuPrograms, TrainAndResumeLikeCpus) {
   use_gpus(0);
   expect_success(run_train(2, "cpus", {kShort, kSplit}));
   expect_success(run_train(4, "both", {kShort, kSplit, "--stop-at=2"}));
@@ -43,7 +43,7 @@ TEST_F(GpuPrograms, TrainAndResumeAsOnCpus) {
   expect_near(losses("both"), losses("cpus"));
 }
 
-/// The rank whose NCCL fails, and at which of its calls in each group; −1 is connecting.
+/// The rank whose NCCL fails, and the index of the failing call in each group; −1: connecting.
 struct Fault {
   int rank, call;
 };
@@ -58,8 +58,8 @@ std::ostream& operator<<(std::ostream& stream, const Fault& fault) {
 
 class GpuProgramsWithAFault : public GpuPrograms, public testing::WithParamInterface<Fault> {};
 
-// The others would report a lost peer.
-TEST_P(GpuProgramsWithAFault, TellTheCauseAndEnd) {
+// Only the cause is reported, not the lost peers of the other ranks.
+TEST_P(GpuProgramsWithAFault, ReportCauseAndEnd) {
   use_gpus(4);
   expect_success(run_train(2, "run", {kShort, kSplit, "--stop-at=2"}));
   const auto [rank, call] = GetParam();
@@ -80,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(Of, GpuProgramsWithAFault,
                          testing::Values(Fault{1, -1}, Fault{0, 5}, Fault{1, 16}, Fault{1, 20}),
                          [](const auto& test) { return to_string(test.param); });
 
-TEST_F(GpuPrograms, EndWhereARankIsKilled) {
+TEST_F(GpuPrograms, EndWhenRankIsKilled) {
   use_gpus(4);
   Program program(
       tessera(2, train("run", {"train.steps=1000000", kSplit, "checkpoint.interval=2"})));

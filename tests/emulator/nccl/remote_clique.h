@@ -9,8 +9,8 @@
 
 namespace emulator {
 
-/// A communicator as seen by a rank whose process did not create the id. It tells the process that
-/// did, where an NcclRemoteRank represents the rank, what the rank does, and receives the results.
+/// A communicator as seen by a rank whose process did not create the id. It reports what the rank
+/// does to the process that did, where an NcclRemoteRank represents it, and receives the results.
 class NcclRemoteClique final : public NcclClique {
  public:
   /// Returns null if the process does not exist.

@@ -1,4 +1,4 @@
-// A run whose NCCL fails ends on all ranks, even while a CUDA graph is captured.
+// When NCCL fails, a run ends on all ranks, even while a CUDA graph is captured.
 
 #include <gtest/gtest.h>
 
@@ -13,12 +13,12 @@
 namespace tessera {
 namespace {
 
-/// The first dozen of the tensor ranks' calls belong to a micro-step that runs, the second to one
-/// that is captured.
+/// The first dozen calls of the tensor ranks belong to a micro-step that runs; the second dozen
+/// belong to a captured one.
 class NcclFaultsInTraining : public testing::TestWithParam<int> {};
 
 TEST_P(NcclFaultsInTraining, EndAllRanks) {
-  if (!test::on_nccl()) GTEST_SKIP() << "it needs NCCL: set TESSERA_TEST_BACKEND=nccl";
+  if (!test::on_nccl()) GTEST_SKIP() << "this needs NCCL: set TESSERA_TEST_BACKEND=nccl";
   test::TestFolder folder;
   test::write_small_data(folder);
   const RunConfig config = test::small_run(folder, "run", test::SmallKind::gpt);

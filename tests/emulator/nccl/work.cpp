@@ -1,4 +1,4 @@
-// The collectives themselves, run once all ranks have arrived.
+// Performs the collectives once all ranks have arrived.
 
 #include <algorithm>
 #include <cmath>
