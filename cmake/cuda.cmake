@@ -1,11 +1,11 @@
-# NVIDIA GPUs: the CUDA toolkit and NCCL, or, with TESSERA_CUDA=EMULATED, tests/emulator in their place.
+# NVIDIA GPUs: the CUDA toolkit and NCCL or, with TESSERA_CUDA=EMULATED, tests/emulator in their place.
 set(cuda_found OFF)
 if(TESSERA_CUDA STREQUAL "EMULATED")
   set(cuda_found ON)
   message(STATUS "GPUs are emulated on the CPU")
 elseif(NOT TESSERA_CUDA STREQUAL "OFF")
   find_package(CUDAToolkit QUIET)
-  if(CUDAToolkit_FOUND AND CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.0) # the first nvcc with C++20
+  if(CUDAToolkit_FOUND AND CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.0) # the first nvcc that supports C++20
     set(cuda_found ON)
     if(NOT CMAKE_CUDA_ARCHITECTURES)
       set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real)
@@ -17,7 +17,7 @@ elseif(NOT TESSERA_CUDA STREQUAL "OFF")
     endif()
     set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
     enable_language(CUDA)
-    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION) # CMake 3.25 does not know that nvcc has C++20
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION) # CMake 3.25 does not know that nvcc supports C++20
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
     endif()
     set(CMAKE_CUDA_STANDARD 20)
@@ -42,7 +42,7 @@ elseif(NOT TESSERA_CUDA STREQUAL "OFF")
   endif()
 endif()
 
-# tessera_add_cuda(): gives tessera_core and tessera_parallel what is theirs of the GPU's code.
+# tessera_add_cuda(): adds the GPU code to tessera_core and tessera_parallel.
 function(tessera_add_cuda)
   if(NOT cuda_found)
     return()
@@ -54,7 +54,7 @@ function(tessera_add_cuda)
   file(GLOB staging CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/parallel/communicators/staged/*.cpp)
   target_sources(tessera_parallel PRIVATE ${staging})
   if(TESSERA_CUDA STREQUAL "EMULATED")
-    # The same kernels, read as C++ against tests/emulator/include/cuda_runtime.h.
+    # The same kernels, compiled as C++ with tests/emulator/include/cuda_runtime.h.
     set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++;-Wno-unknown-pragmas")
     target_include_directories(tessera_flags INTERFACE ${CMAKE_SOURCE_DIR}/tests/emulator/include)
     if(TESSERA_SANITIZE MATCHES address)
@@ -62,12 +62,12 @@ function(tessera_add_cuda)
     endif()
     file(GLOB_RECURSE emulator CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/emulator/*.cpp)
     list(FILTER emulator EXCLUDE REGEX "_test\\.cpp$")
-    # What it does all the time, and not what a sanitizer is to see.
+    # The emulator's hot loops, which no sanitizer needs to check.
     foreach(source block mma)
       set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/emulator/${source}.cpp PROPERTIES
         COMPILE_OPTIONS "-O3;-fno-sanitize=all")
     endforeach()
-    # What calls cuBLASLt, cuDNN and NCCL, against headers of these names in tests/emulator/include.
+    # Callers of cuBLASLt, cuDNN and NCCL, with headers of the same names in tests/emulator/include.
     target_compile_definitions(tessera_flags INTERFACE TESSERA_HAS_CUDNN TESSERA_HAS_NCCL)
     file(GLOB_RECURSE libraries CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/ops/cuda/*.cpp)
     target_sources(tessera_core PRIVATE ${emulator} ${libraries})
@@ -79,9 +79,9 @@ function(tessera_add_cuda)
   if(cudnn_found)
     target_compile_definitions(tessera_flags INTERFACE TESSERA_HAS_CUDNN)
     target_include_directories(tessera_core SYSTEM PRIVATE ${CUDNN_FRONTEND_INCLUDE_DIR} ${CUDNN_INCLUDE_DIR})
-    # The frontend's headers take minutes to optimise, and describe what is done elsewhere.
+    # The frontend's headers take minutes to optimize, and only describe work that runs elsewhere.
     set_source_files_properties(${CMAKE_SOURCE_DIR}/core/ops/cuda/attention/cudnn_plan.cpp PROPERTIES COMPILE_OPTIONS -O0)
-    # They call NVRTC themselves.
+    # The headers call NVRTC themselves.
     target_link_libraries(tessera_core PUBLIC ${CUDNN_LIBRARY} CUDA::nvrtc ${CMAKE_DL_LIBS})
   else()
     list(FILTER libraries EXCLUDE REGEX "/cudnn_[^/]*$")

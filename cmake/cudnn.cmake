@@ -1,8 +1,8 @@
-# cuDNN and cudnn_frontend's headers, which `pip install nvidia-cudnn-frontend` brings: both or neither.
-# Sets cudnn_found, CUDNN_LIBRARY, CUDNN_INCLUDE_DIR and CUDNN_FRONTEND_INCLUDE_DIR, which may be given.
+# Finds cuDNN and cudnn_frontend's headers (`pip install nvidia-cudnn-frontend`): both or neither. Sets
+# cudnn_found, CUDNN_LIBRARY, CUDNN_INCLUDE_DIR and CUDNN_FRONTEND_INCLUDE_DIR; the last three may be preset.
 set(cudnn_found OFF)
 
-# The wheel puts its headers beside Python's packages, without a way to ask for them.
+# The wheel installs its headers next to Python's packages and offers no way to query their location.
 find_package(Python3 QUIET COMPONENTS Interpreter)
 set(python_hints)
 if(Python3_FOUND AND NOT CUDNN_FRONTEND_INCLUDE_DIR)

@@ -5,7 +5,7 @@ install(TARGETS tessera RUNTIME)
 install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs configs DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN "*.py" EXCLUDE)
 
-# A program for the processor of this machine (TESSERA_NATIVE) may not run on another.
+# A program built for this machine's processor (TESSERA_NATIVE) may not run on another.
 if(TESSERA_NATIVE)
   return()
 endif()
@@ -21,6 +21,6 @@ set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)          # the packages of all shared libraries, by dpkg-shlibdeps
-set(CPACK_DEBIAN_PACKAGE_DEPENDS openmpi-bin)   # mpirun, which no shared library names
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)          # dpkg-shlibdeps finds the packages of shared libraries
+set(CPACK_DEBIAN_PACKAGE_DEPENDS openmpi-bin)   # mpirun, on which no shared library depends
 include(CPack)

@@ -1,5 +1,5 @@
-# oneDNN's own package file asks for OpenCL where a distribution built it with GPU support, so the
-# library and its headers (2.x or 3.x) are looked for directly.
+# oneDNN's own package file requires OpenCL if the distribution built it with GPU support, so find the
+# library and its headers (2.x or 3.x) directly.
 find_path(ONEDNN_INCLUDE_DIR oneapi/dnnl/dnnl.hpp REQUIRED)
 find_library(ONEDNN_LIBRARY dnnl REQUIRED)
 add_library(onednn INTERFACE)

@@ -170,10 +170,10 @@ std::unique_ptr<Tokenizer> read_wordpiece(const Json& json, HuggingFacePart& mod
 
   const std::vector<AddedToken> added = added_tokens(json, source);
   for (const AddedToken& token : added) {
-    const bool is_bert_token = std::find(std::begin(kBertSpecial), std::end(kBertSpecial),
-                                         token.text) != std::end(kBertSpecial);
+    const bool is_special = std::find(std::begin(kBertSpecial), std::end(kBertSpecial),
+                                      token.text) != std::end(kBertSpecial);
     require(
-        is_bert_token && !token.strips_left,
+        is_special && !token.strips_left,
         "{}: {}: with a \"WordPiece\" model only [PAD], [UNK], [CLS], [SEP] and [MASK], without "
         "\"lstrip\", are supported",
         where_part(source, "added_tokens"), quote(token.text));
