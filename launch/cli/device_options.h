@@ -13,7 +13,7 @@ struct DeviceOptions {
   Backend backend = Backend::automatic;
 
   /// See open_devices(). Collective.
-  OpenedDevices open(Communicator& world) const { return open_devices(device, backend, world); }
+  OpenedDevices open(Communicator& world) const { return open_devices({device, backend}, world); }
 };
 
 /// `options` must live until the command line has been parsed.

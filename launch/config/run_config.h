@@ -32,6 +32,7 @@ struct RunSection {
   DeviceChoice device = DeviceChoice::automatic;
   DType precision = DType::f32;  ///< f32 or bf16
   bool tf32 = false;             ///< fp32 products of a GPU in TF32
+  bool deterministic = true;     ///< only algorithms that give the same bits each time
 
   bool operator==(const RunSection&) const = default;
 };

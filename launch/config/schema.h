@@ -69,6 +69,11 @@ void describe(Section& run, auto& field) {
         "With `precision: fp32` on a GPU: whether linear layers run their matrix products on "
         "tensor cores, which round the operands to 11 of fp32's 24 significant bits and accumulate "
         "in fp32. An error without a GPU.");
+  field("deterministic", run.deterministic, TrueOrFalse{},
+        "Whether a repeated run has the same bits, on the same number of ranks and kind of device. "
+        "`false` lets GPUs use two faster algorithms without a fixed order of sums: NCCL's "
+        "reductions in NVSwitch (NVLS) and cuDNN's attention gradients. CPU ranks are always "
+        "deterministic.");
 }
 
 /// The values of model.kind.

@@ -10,6 +10,7 @@
 #include "launch/devices/usable_gpus.h"
 #include "parallel/communicators/exchange.h"
 #include "parallel/communicators/nccl/nccl_communicator.h"
+#include "parallel/communicators/nccl/nccl_environment.h"
 #include "parallel/communicators/staged/staged_communicator.h"
 #include "parallel/host/host_name.h"
 
@@ -85,10 +86,14 @@ std::vector<RankGpu> use_gpus([[maybe_unused]] int index, [[maybe_unused]] Commu
   return gpus;
 }
 
-std::unique_ptr<Communicator> connect(const DevicePlan& plan, Communicator& world) {
+std::unique_ptr<Communicator> connect(const DevicePlan& plan, [[maybe_unused]] bool deterministic,
+                                      Communicator& world) {
   std::unique_ptr<Communicator> host = world.split(0, world.rank());
   if constexpr (kHasNccl) {
-    if (plan.nccl) return make_nccl_communicator(std::move(host));
+    if (plan.nccl) {
+      set_nccl_environment(deterministic);
+      return make_nccl_communicator(std::move(host));
+    }
   }
   if constexpr (kHasCuda) {
     if (plan.on_gpus) return make_staged_communicator(std::move(host));
@@ -105,9 +110,9 @@ std::string transport_of(const DevicePlan& plan, const Communicator& world) {
 
 }  // namespace
 
-OpenedDevices open_devices(DeviceChoice device, Backend backend, Communicator& world) {
+OpenedDevices open_devices(const DeviceRequest& request, Communicator& world) {
   UsableGpus found;
-  const DevicePlan plan = agree_on_plan(device, backend, world, found);
+  const DevicePlan plan = agree_on_plan(request.device, request.backend, world, found);
   OpenedDevices opened;
   opened.note = plan.note;
   std::vector<RankGpu> gpus;
@@ -123,7 +128,7 @@ OpenedDevices open_devices(DeviceChoice device, Backend backend, Communicator& w
     opened.free_bytes /= static_cast<size_t>(ceil_div(world.size(), plan.gpus));
     opened.device = {DeviceType::cuda, static_cast<int8_t>(index)};
   }
-  opened.world = connect(plan, world);
+  opened.world = connect(plan, request.deterministic, world);
   opened.summary = device_summary(plan, world.size(), gpus, transport_of(plan, *opened.world));
   return opened;
 }

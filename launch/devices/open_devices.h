@@ -9,6 +9,13 @@
 
 namespace tessera {
 
+/// What a command asks for.
+struct DeviceRequest {
+  DeviceChoice device = DeviceChoice::automatic;
+  Backend backend = Backend::automatic;
+  bool deterministic = true;  ///< sums of all ranks have the same bits each time
+};
+
 /// The device a rank computes on, and its connections.
 struct OpenedDevices {
   Device device = kCpu;
@@ -32,6 +39,6 @@ struct OpenedDevices {
 /// (cuda::use_device), and connects the ranks. `world` is the host's communicator. Collective. Call
 /// it once, before any GPU allocation. If a requested device is not available, all ranks throw a
 /// SharedError.
-OpenedDevices open_devices(DeviceChoice device, Backend backend, Communicator& world);
+OpenedDevices open_devices(const DeviceRequest& request, Communicator& world);
 
 }  // namespace tessera

@@ -19,11 +19,7 @@ std::optional<std::string> cuda_graph_unsupported_reason(const RunConfig& config
                                                          const ParallelGroups& groups) {
   if (config.train.cuda_graph == CudaGraph::off) return "train.cuda_graph is off";
   if (!device.is_cuda()) return "the ranks compute on CPUs";
-  if (groups.tp->size() > 1 && groups.tp->name() != "nccl") {
-    return "tensor ranks exchange through their hosts within a micro-batch, which a graph cannot "
-           "contain";
-  }
-  return std::nullopt;
+  return groups.tp->size() > 1 ? groups.tp->capture_unsupported_reason() : std::nullopt;
 }
 
 MicroSteps::Shape::Shape(const TokenBatch& batch) : document_length(batch.document_length) {

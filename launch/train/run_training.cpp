@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/cuda/runtime.h"
+#include "core/deterministic.h"
 #include "core/device.h"
 #include "core/error.h"
 #include "core/ops/cuda/attention/cudnn_attention.h"
@@ -86,12 +87,13 @@ void check_timeline(const LogSection& log, const OpenedDevices& devices) {
       log.timeline_steps);
 }
 
-/// Throws if the run asks for TF32 on CPUs; otherwise sets it for the calling thread.
-void set_tf32(const RunConfig& config, const OpenedDevices& devices) {
+/// Sets which algorithms the calling thread's ops use. Throws if the run asks for TF32 on CPUs.
+void choose_algorithms(const RunConfig& config, const OpenedDevices& devices) {
   require(!config.run.tf32 || devices.device.is_cuda(),
           "run.tf32 is true, and TF32 is a GPU's, but this run is on CPUs{}{}: choose false, or "
           "start it where there are GPUs",
           devices.note.empty() ? "" : " (", devices.note.empty() ? "" : devices.note + ")");
+  use_deterministic_algorithms(config.run.deterministic);
   if constexpr (kHasCuda) {
     if (devices.device.is_cuda()) cuda::use_tf32(config.run.tf32);
   }
@@ -158,12 +160,13 @@ void run_training(const TrainOptions& options, Communicator& world) {
     lock.emplace(config.run.dir);
   });
   const HostThreads threads = apply_host_threads(world);
-  const OpenedDevices devices = open_devices(config.run.device, config.parallel.backend, world);
+  const OpenedDevices devices =
+      open_devices({config.run.device, config.parallel.backend, config.run.deterministic}, world);
   const ParallelGroups groups =
       make_parallel_groups(*devices.world, static_cast<int>(config.parallel.tensor));
   Peak peak;
   all_or_none(world, [&] {
-    set_tf32(config, devices);
+    choose_algorithms(config, devices);
     check_timeline(config.log, devices);
     peak = peak_of(devices, config.run, world.rank() == 0);
   });

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -104,6 +105,12 @@ class Communicator {
 
   /// "self", "thread", "mpi", "mpi, staged" or "nccl", for messages and the start-up summary.
   virtual std::string name() const = 0;
+
+  /// Why a CUDA graph cannot contain collectives of several ranks, as words that follow "because";
+  /// nullopt if it can.
+  virtual std::optional<std::string> capture_unsupported_reason() const {
+    return "ranks exchange through their hosts, which a graph cannot contain";
+  }
 
  protected:
   using Pending = std::unique_ptr<PendingCollective>;

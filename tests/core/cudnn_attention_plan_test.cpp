@@ -146,6 +146,7 @@ TEST(AttentionPlanKey, EveryPartDistinguishesKeys) {
   insert([](AttentionPlanKey& key) { key.ragged = true; });
   insert([](AttentionPlanKey& key) { key.backward = true; });
   insert([](AttentionPlanKey& key) { key.padded = true; });
+  insert([](AttentionPlanKey& key) { key.deterministic = true; });
 }
 
 TEST(AttentionPlanKey, PadsGradientsUnlessMultipleOf128Rows) {

@@ -8,6 +8,7 @@
 
 #include "core/cuda/graph.h"
 #include "core/cuda/runtime.h"
+#include "core/deterministic.h"
 #include "core/ops/device_ops.h"
 #include "tests/support/attention_reference.h"
 #include "tests/support/tensors.h"
@@ -162,6 +163,34 @@ TEST_F(CudnnAttention, MatchesReferenceAndKernelsForSupportedMasks) {
       expect_close(cudnns.dqkv.tensor, to_doubles(ours.dqkv.tensor), 8 * tolerance, "our dqkv");
 
       expect_zeros_where_nothing_is_seen(options.mask, cudnns);
+    }
+  }
+}
+
+TEST_F(CudnnAttention, GradientsHaveSameBitsIfDeterministic) {
+  if constexpr (cuda::kHasCudnn) {
+    const TestTensor qkv = random_tensor({kBatch, kSeq, 3, kHeads, kFeatures}, DType::bf16, 1);
+    const TestTensor dout = random_tensor({kBatch, kSeq, kHeads, kFeatures}, DType::bf16, 2);
+    const TestTensor documents = from_ints(kDense, {static_cast<int64_t>(kDense.size())});
+    AttentionOptions options;
+    options.mask.causal = true;
+    options.mask.documents = documents.tensor;
+    options.mask.document_length = kDense[1];
+    const Results results;
+    ASSERT_TRUE(cuda::cudnn_attention_forward(qkv.tensor, options, results.out.tensor,
+                                              results.log_sum_exp.tensor));
+    const auto gradients = [&] {
+      EXPECT_TRUE(cuda::cudnn_attention_backward(dout.tensor, qkv.tensor, results.out.tensor,
+                                                 results.log_sum_exp.tensor, options,
+                                                 results.dqkv.tensor));
+      return to_doubles(results.dqkv.tensor);
+    };
+    EXPECT_EQ(gradients(), gradients());
+    use_deterministic_algorithms(false);
+    const bool same = gradients() == gradients();
+    use_deterministic_algorithms(true);
+    if (cuda::is_emulated()) {
+      EXPECT_FALSE(same);
     }
   }
 }

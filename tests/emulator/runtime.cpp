@@ -104,6 +104,7 @@ const char* cudaGetErrorName(cudaError_t code) {
   }
 }
 cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
+cudaError_t cudaPeekAtLastError() { return last_error; }
 
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = devices();

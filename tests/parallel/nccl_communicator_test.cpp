@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/cuda/runtime.h"
 #include "core/error.h"
@@ -78,6 +81,66 @@ TEST_F(Nccl, HostDoesNotWaitForOtherRanks) {
     expect_elements<float>(
         values.tensor, [](int64_t i) { return sum_of_values(3, i); }, who(world));
   });
+}
+
+// In a step, sums of gradients over the data ranks are pending while tensor ranks exchange
+// activations.
+TEST_F(Nccl, CollectivesOfTensorAndDataRanksStartInOneOrder) {
+  test::run_nccl_ranks(4, [](Communicator& world) {
+    const auto tensor = world.split(world.rank() / 2, world.rank());
+    const auto data = world.split(world.rank() % 2, world.rank());
+    constexpr int kLayers = 8;
+    const OwnedTensor activations({64}, DType::f32, gpu_of(world));
+    const OwnedTensor gradients({kLayers, 64}, DType::f32, gpu_of(world));
+    fill(activations.tensor, 1.0);
+    fill(gradients.tensor, 1.0);
+    std::vector<std::unique_ptr<PendingCollective>> pending;
+    for (int layer = 0; layer < kLayers; ++layer) {
+      tensor->all_reduce(activations.tensor);
+      pending.push_back(data->all_reduce_async(gradients.tensor.slice(layer, layer + 1)));
+    }
+    for (const auto& one : pending) one->wait();
+    const OwnedTensor sums({kLayers, 64}, DType::f32);
+    copy(gradients.tensor, sums.tensor);
+    expect_elements<float>(
+        sums.tensor, [](int64_t) { return 2.0; }, who(world));
+  });
+}
+
+/// The bits of repeated sums of the ranks' numbers, of which four in a row have very different
+/// sizes.
+std::vector<std::vector<float>> repeated_sums(
+    const std::function<void(Communicator&, Tensor)>& sum) {
+  constexpr int64_t kCount = 1024;
+  std::vector<std::vector<float>> results(8);
+  test::run_nccl_ranks(4, [&](Communicator& world) {
+    const OwnedTensor values({kCount}, DType::f32), device({kCount}, DType::f32, gpu_of(world));
+    for (std::vector<float>& result : results) {
+      for (int64_t i = 0; i < kCount; ++i) {
+        const auto mixed = static_cast<float>((i * 37 + world.rank() * 11) % 101 - 50);
+        values.tensor.data<float>()[i] = std::ldexp(mixed, static_cast<int>(i % 4) * 8) / 3.0f;
+      }
+      copy(values.tensor, device.tensor);
+      sum(world, device.tensor);
+      copy(device.tensor, values.tensor);
+      const float* first = values.tensor.data<float>();
+      if (world.rank() == 1) result.assign(first, first + kCount);
+    }
+  });
+  return results;
+}
+
+TEST_F(Nccl, RepeatedSumsHaveSameBits) {
+  const std::function<void(Communicator&, Tensor)> kinds[] = {
+      [](Communicator& world, const Tensor& sums) { world.all_reduce(sums); },
+      [](Communicator& world, const Tensor& sums) {
+        const int64_t part = sums.numel() / world.size();
+        world.reduce_scatter(sums, sums.slice(world.rank() * part, (world.rank() + 1) * part));
+      }};
+  for (const auto& kind : kinds) {
+    const auto results = repeated_sums(kind);
+    for (const std::vector<float>& result : results) EXPECT_EQ(result, results[0]);
+  }
 }
 
 }  // namespace

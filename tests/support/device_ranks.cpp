@@ -6,6 +6,7 @@
 #include "core/cuda/runtime.h"
 #include "core/error.h"
 #include "parallel/communicators/nccl/nccl_communicator.h"
+#include "parallel/communicators/nccl/nccl_environment.h"
 #include "parallel/communicators/staged/staged_communicator.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/support/tensors.h"
@@ -38,6 +39,7 @@ bool can_run_nccl_ranks([[maybe_unused]] int ranks) {
 
 void run_nccl_ranks(int ranks, const std::function<void(Communicator& world)>& body) {
   require(can_run_nccl_ranks(ranks), "{} ranks need as many GPUs, and a build with NCCL", ranks);
+  if constexpr (kHasNccl) set_nccl_environment(/*deterministic=*/true);
   run_thread_ranks(ranks, [&](Communicator& host) {
     if constexpr (kHasNccl) {
       use_test_gpu(host.rank());

@@ -231,7 +231,7 @@ EvalReport run_eval(const EvalOptions& options, Communicator& world) {
   const MemoryUse use(
       "",
       "choose a smaller --micro-batch, or a larger --tensor to split the model over more ranks");
-  const OpenedDevices devices = open_devices(options.device, options.backend, world);
+  const OpenedDevices devices = open_devices({options.device, options.backend}, world);
   const ParallelGroups groups = make_parallel_groups(*devices.world, narrow<int>(options.tensor));
   return EvalRun(options, groups, path, devices.device).run();
 }

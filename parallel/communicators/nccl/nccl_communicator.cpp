@@ -8,6 +8,7 @@
 #include "core/ops/cuda/embedding/order_keys.h"
 #include "parallel/communicators/connect.h"
 #include "parallel/communicators/exchange.h"
+#include "parallel/communicators/nccl/nccl_environment.h"
 #include "parallel/communicators/nccl/nccl_handle.h"
 #include "parallel/communicators/nccl/nccl_stream.h"
 #include "parallel/communicators/staged/staged_communicator.h"
@@ -114,20 +115,36 @@ class NcclPending final : public PendingCollective {
 
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(std::unique_ptr<Communicator> host, std::unique_ptr<NcclHandle> handle)
+  NcclCommunicator(std::unique_ptr<Communicator> host, std::unique_ptr<NcclHandle> handle,
+                   std::shared_ptr<NcclEvent> last_launch)
       : Communicator(host->rank(), host->size()),
         host_(std::move(host)),
         staged_(make_staged_communicator(host_->split(0, host_->rank()))),
-        handle_(std::move(handle)) {}
+        handle_(std::move(handle)),
+        last_launch_(std::move(last_launch)) {}
+
+  ~NcclCommunicator() override {
+    if (handle_ != nullptr) handle_->wait_for(stream_.get());
+  }
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   std::unique_ptr<Communicator> split(int color, int key) override {
     std::unique_ptr<Communicator> group = host_->split(color, key);
     const bool alone = group->size() == 1 && size() > 1;
     std::unique_ptr<NcclHandle> handle = connect(*group, *host_, alone);
-    return std::make_unique<NcclCommunicator>(std::move(group), std::move(handle));
+    return std::make_unique<NcclCommunicator>(std::move(group), std::move(handle), last_launch_);
   }
 
   std::string name() const override { return "nccl"; }
+
+  std::optional<std::string> capture_unsupported_reason() const override {
+    if (last_launch_ == nullptr) return std::nullopt;
+    return fmt::format(
+        "NCCL {} does not order the collectives of tensor ranks within a graph and those of data "
+        "ranks outside: this needs NCCL 2.26 or later, without NCCL_LAUNCH_ORDER_IMPLICIT=0",
+        nccl_version());
+  }
 
  private:
   bool takes(Device device) const override { return device.is_cpu() || device.is_cuda(); }
@@ -142,7 +159,9 @@ class NcclCommunicator final : public Communicator {
   template <typename Call>
   void enqueue(const char* operation, const Tensor& tensor, Call&& call) {
     stream_.follow_ops();
+    if (last_launch_ != nullptr) last_launch_->hold(stream_.get());
     handle_->enqueue(operation, tensor, [&](ncclComm_t comm) { return call(comm, stream_.get()); });
+    if (last_launch_ != nullptr) last_launch_->record(stream_.get());
   }
 
   /// Like enqueue(), and makes later ops wait for it.
@@ -224,14 +243,19 @@ class NcclCommunicator final : public Communicator {
   std::unique_ptr<Communicator> staged_;  ///< for maxima that NCCL does not support
   NcclStream stream_;
   NcclEvent after_;
-  std::shared_ptr<NcclHandle> handle_;  ///< finished before its stream ends; null in a group of one
+  std::shared_ptr<NcclHandle> handle_;  ///< null in a group of one
+  /// The end of the last collective of any communicator of this rank, for which the next one waits;
+  /// null if NCCL keeps the order of launches itself.
+  std::shared_ptr<NcclEvent> last_launch_;
 };
 
 }  // namespace
 
 std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<Communicator> host) {
   std::unique_ptr<NcclHandle> handle = connect(*host, *host, /*alone=*/false);
-  return std::make_unique<NcclCommunicator>(std::move(host), std::move(handle));
+  auto last_launch = nccl_keeps_launch_order() ? nullptr : std::make_shared<NcclEvent>();
+  return std::make_unique<NcclCommunicator>(std::move(host), std::move(handle),
+                                            std::move(last_launch));
 }
 
 std::string nccl_version() {

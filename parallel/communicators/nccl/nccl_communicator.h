@@ -15,16 +15,22 @@ inline constexpr bool kHasNccl = false;
 
 /// A communicator that uses NCCL for GPU tensors and `host` for host tensors. Every rank has its
 /// own GPU, the calling thread's, which cuda::use_device has chosen. Collective over `host`; if any
-/// rank fails to connect, all throw SharedError. Defined if kHasNccl.
+/// rank fails to connect, all throw SharedError. Call set_nccl_environment() before. Defined if
+/// kHasNccl.
+///
+/// Collectives of all communicators of a rank start on its GPU in the order of their calls, which
+/// must be the same on all ranks: ranks that start two of them in different orders deadlock.
 ///
 /// The host never waits for the transfer of a GPU tensor. Collectives run on a stream of the
 /// communicator: after the work enqueued on this thread's stream before the call, and before the
-/// work enqueued after the call or, for a pending collective, after its wait(). All calls must come
-/// from the thread that created the communicator.
+/// work enqueued after the call or, for a pending collective, after its wait(). At the first
+/// message between two ranks the host waits for the peer. All calls must come from the thread that
+/// created the communicator.
 ///
 /// Sums run in the tensor's dtype. NCCL rounds each partial sum of bf16 to bf16, and the order of
 /// partial sums depends on the connections and their number. Results may therefore differ in
-/// rounding between layouts; on one layout they have the same bits every time. Maxima propagate
+/// rounding between layouts; on one layout they have the same bits every time, unless NVLS is
+/// permitted (set_nccl_environment). Maxima propagate
 /// NaN: maxima of fp32 and fp64 all-reduces are computed on integers of the same order; those of
 /// bf16 and of reduce_scatter go through pinned host memory, for which the host waits. Message
 /// sizes are not compared: a recv with a size other than its send's is a caller's error that is not

@@ -2,10 +2,12 @@
 
 #include <chrono>
 #include <cstring>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "core/cuda/stream.h"
 #include "core/error.h"
 #include "parallel/communicators/nccl/nccl_error_text.h"
 
@@ -66,26 +68,73 @@ std::string make_nccl_id() {
   return {id.internal, sizeof(id.internal)};
 }
 
+/// ncclCommInitRankConfig on a thread of its own, which nobody waits for.
+struct NcclHandle::Creation {
+  std::mutex mutex;
+  bool done = false, unwanted = false;
+  ncclComm_t comm = nullptr;
+  ncclResult_t code = ncclSuccess;
+  std::string last_error;  ///< of NCCL, if it failed
+
+  static std::shared_ptr<Creation> start(const ncclUniqueId& id, int rank, int size) {
+    int device = 0;
+    cuda::check(cudaGetDevice(&device), "cudaGetDevice");
+    auto creation = std::make_shared<Creation>();
+    std::thread([creation, id, rank, size, device] {
+      cudaSetDevice(device);
+      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+      config.blocking = 1;
+      ncclComm_t comm = nullptr;
+      const ncclResult_t code = ncclCommInitRankConfig(&comm, size, id, rank, &config);
+      const std::lock_guard lock(creation->mutex);
+      creation->done = true;
+      creation->code = code;
+      creation->comm = comm;
+      if (code != ncclSuccess) {
+        creation->last_error = ncclGetLastError(nullptr);
+      } else if (creation->unwanted) {
+        ncclCommAbort(comm);
+      }
+    }).detach();
+    return creation;
+  }
+
+  /// Aborts the communicator, now or when there is one.
+  void abandon() {
+    const std::lock_guard lock(mutex);
+    unwanted = true;
+    if (done && code == ncclSuccess) ncclCommAbort(comm);
+  }
+};
+
 NcclHandle::NcclHandle(const std::string& id, const Communicator& group)
     : rank_(group.rank()), size_(group.size()), watch_([this] { look(); }) {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  check(ncclCommInitRankConfig(&comm_, size_, parse_id(id), rank_, &config));
+  creation_ = Creation::start(parse_id(id), rank_, size_);
 }
 
 NcclHandle::~NcclHandle() {
+  if (creation_ != nullptr) creation_->abandon();
   if (comm_ == nullptr) return;
-  if (std::uncaught_exceptions() > exceptions_) {
+  if (unwinds()) {
     abort_all({"an error has ended this rank's communicators of NCCL", /*of_peer=*/true});
-  } else if (const ncclResult_t code = finish(); code != ncclSuccess) {
-    abort_all(error_of(code));
+  } else {
+    ncclCommDestroy(comm_);
   }
 }
 
 bool NcclHandle::ready() {
-  const ncclResult_t now = state();
-  check(now);
-  return now == ncclSuccess;
+  if (failure_) throw_error(failure_);
+  if (creation_ == nullptr) return true;
+  const std::shared_ptr<Creation> creation = creation_;
+  const std::lock_guard lock(creation->mutex);
+  if (!creation->done) return false;
+  creation_ = nullptr;
+  if (creation->code != ncclSuccess) {
+    failure_ = error_of(creation->code, creation->last_error);
+    throw_error(failure_);
+  }
+  comm_ = creation->comm;
+  return true;
 }
 
 void NcclHandle::enqueue(const char* operation, const Tensor& tensor,
@@ -94,14 +143,33 @@ void NcclHandle::enqueue(const char* operation, const Tensor& tensor,
   operation_ = operation;
   tensor_ = tensor;
   check(call(comm_));
-  // The first operations of a kind connect ranks in the background, and are enqueued after that.
-  // What the call returned does not tell: some versions of ncclSend say success too early.
-  if (!ready()) cuda::WaitCheck::wait_until([&] { return ready(); });
+  // NCCL 2.28 leaves the result of a query behind, which the next check of a launch would find.
+  if (cudaPeekAtLastError() == cudaErrorNotReady) cudaGetLastError();
 }
 
 void NcclHandle::look() {
   if (failure_) throw_error(failure_);
   if (comm_ != nullptr) check(state());
+}
+
+void NcclHandle::wait_for(cudaStream_t stream) noexcept {
+  constexpr auto kLimit = std::chrono::seconds(60);
+  const auto deadline = std::chrono::steady_clock::now() + kLimit;
+  operation_ = "the end of the communicator";
+  tensor_ = {};
+  while (comm_ != nullptr) {
+    if (unwinds()) {
+      abort_all({"an error has ended this rank's communicators of NCCL", /*of_peer=*/true});
+    } else if (cuda::is_done(cudaStreamQuery(stream))) {
+      return;
+    } else if (const ncclResult_t code = state(); code != ncclSuccess) {
+      abort_all(error_of(code, ncclGetLastError(comm_)));
+    } else if (std::chrono::steady_clock::now() >= deadline) {
+      abort_all({"other ranks did not finish their collectives within a minute", /*of_peer=*/true});
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
 }
 
 ncclResult_t NcclHandle::state() {
@@ -111,17 +179,15 @@ ncclResult_t NcclHandle::state() {
 }
 
 void NcclHandle::check(ncclResult_t code) {
-  if (code == ncclSuccess || code == ncclInProgress) return;
-  const RankError error = error_of(code);
+  if (code == ncclSuccess) return;
+  const RankError error = error_of(code, ncclGetLastError(comm_));
   abort_all(error);
   throw_error(error);
 }
 
-RankError NcclHandle::error_of(ncclResult_t code) const {
-  const std::string text = nccl_error_text(
-      {last_operation(), ncclGetErrorString(code), ncclGetLastError(comm_), rank_, size_});
-  // An operation still in progress waits for other ranks, so the error is a peer's.
-  return {text, code == ncclRemoteError || code == ncclInProgress};
+RankError NcclHandle::error_of(ncclResult_t code, const std::string& last_error) const {
+  return {nccl_error_text({last_operation(), ncclGetErrorString(code), last_error, rank_, size_}),
+          code == ncclRemoteError};
 }
 
 std::string NcclHandle::last_operation() const {
@@ -138,23 +204,6 @@ void NcclHandle::abort_all(const RankError& why) {
   // Do not wait for their end: the caller may hold graphs that captured their calls. Their work on
   // the GPU ends meanwhile.
   if (!comms.empty()) aborts.emplace_back([comms] { abort_together(comms); });
-}
-
-// Returns ncclInProgress if the other ranks do not finish together with this one.
-ncclResult_t NcclHandle::finish() {
-  constexpr auto kLimit = std::chrono::seconds(60);
-  const auto deadline = std::chrono::steady_clock::now() + kLimit;
-  operation_ = "the end of the communicator";
-  tensor_ = {};
-  ncclResult_t code = ncclCommFinalize(comm_);
-  while (code == ncclInProgress && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    code = state();
-  }
-  if (code != ncclSuccess) return code;
-  ncclCommDestroy(comm_);
-  comm_ = nullptr;
-  return code;
 }
 
 }  // namespace tessera

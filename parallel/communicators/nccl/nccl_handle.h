@@ -4,6 +4,7 @@
 
 #include <exception>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "core/cuda/wait_check.h"
@@ -13,20 +14,21 @@
 
 namespace tessera {
 
-/// One rank's ncclComm_t on the calling thread's GPU. It is non-blocking: long operations run in
-/// the background, so that another rank's failure is noticed meanwhile, and every call here checks
-/// for errors. After an error, all handles of the calling thread are aborted and every later call
-/// throws. Freeing memory, as an abort and the destructors during unwinding do, waits for all work
-/// on the GPU, including that of other communicators whose peers may be gone. CUDA graphs that
-/// contain calls of a communicator must be destroyed before the thread's last handle: an abort
-/// completes only after they are.
+/// One rank's ncclComm_t on the calling thread's GPU. It is a blocking one, because NCCL starts a
+/// thread for each call of a non-blocking one; what may wait for other ranks without end, its
+/// creation and its abort, runs on threads of its own. Every call here checks for errors. After an
+/// error, all handles of the calling thread are aborted and every later call throws. Freeing
+/// memory, as an abort and the destructors during unwinding do, waits for all work on the GPU,
+/// including that of other communicators whose peers may be gone. CUDA graphs that contain calls of
+/// a communicator must be destroyed before the thread's last handle: an abort completes only after
+/// they are.
 class NcclHandle {
  public:
   /// Starts connecting the ranks of `group`; `id` is from ncclGetUniqueId on one of them. Call
   /// ready() until it returns true.
   NcclHandle(const std::string& id, const Communicator& group);
-  /// Finishes pending work and frees the communicator together with the group's other ranks. While
-  /// an exception propagates, aborts all handles of the thread.
+  /// Frees the communicator together with the group's other ranks; wait_for() its streams before.
+  /// While an exception propagates, aborts all handles of the thread.
   ~NcclHandle();
   NcclHandle(const NcclHandle&) = delete;
   NcclHandle& operator=(const NcclHandle&) = delete;
@@ -35,23 +37,30 @@ class NcclHandle {
   bool ready();
 
   /// Enqueues the work of `call(comm)`. If it fails, now or later, the error names `operation` and
-  /// `tensor`.
+  /// `tensor`. The host waits for the peer at the first message between two ranks.
   void enqueue(const char* operation, const Tensor& tensor,
                const std::function<ncclResult_t(ncclComm_t comm)>& call);
 
   /// Throws if a connection fails or has failed.
   void look();
 
+  /// Waits for the work of a stream, for a minute at most. Aborts all handles of the thread instead
+  /// if the communicator fails or an exception propagates.
+  void wait_for(cudaStream_t stream) noexcept;
+
  private:
+  struct Creation;
+
   ncclResult_t state();
-  /// Unless `code` is success or in progress, aborts all handles of the thread and throws.
+  /// Unless `code` is success, aborts all handles of the thread and throws.
   void check(ncclResult_t code);
-  ncclResult_t finish();
-  RankError error_of(ncclResult_t code) const;
+  RankError error_of(ncclResult_t code, const std::string& last_error) const;
   /// Aborts all handles of the thread; later calls on them report `why`.
   static void abort_all(const RankError& why);
   std::string last_operation() const;
+  bool unwinds() const { return std::uncaught_exceptions() > exceptions_; }
 
+  std::shared_ptr<Creation> creation_;  ///< null when it is done
   ncclComm_t comm_ = nullptr;
   int rank_;
   int size_;

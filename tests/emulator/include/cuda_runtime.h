@@ -214,6 +214,7 @@ struct cudaLaunchConfig_t {
 const char* cudaGetErrorString(cudaError_t code);
 const char* cudaGetErrorName(cudaError_t code);
 cudaError_t cudaGetLastError();
+cudaError_t cudaPeekAtLastError();
 /// TESSERA_EMULATOR_DEVICES, or 0.
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDevice(int* device);

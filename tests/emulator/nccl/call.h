@@ -58,7 +58,11 @@ NcclBytes buffer_bytes(const NcclCall& call, int rank, int ranks);
 /// Device memory must be accessible.
 ///
 /// Like NCCL's ring, sums go in one direction from rank to rank and start at another rank for each
-/// share of the elements. Partial sums have the buffers' type. Maxima and minima drop NaN.
+/// share of the elements. Partial sums have the buffers' type. Maxima and minima drop NaN. With
+/// NVLS, the order of the ranks in sums is random.
 void move_data(const std::vector<NcclCall>& calls);
+
+/// Whether NCCL's environment permits NVLS, reductions in NVSwitch.
+bool permits_nvls();
 
 }  // namespace emulator

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 #include <vector>
 
 #include "tests/emulator/deadlock.h"
@@ -24,6 +25,15 @@ ncclComm& new_comm(NcclClique& clique, int rank, int device) {
   return comm;
 }
 
+NcclClique::NcclClique(uint64_t number, int size) : number_(number), size_(size) {
+  const char* value = std::getenv("NCCL_RUNTIME_CONNECT");
+  connects_at_runtime_ = value == nullptr || value != std::string_view("0");
+}
+
+bool NcclClique::connected(int rank, const NcclCall& call) const {
+  return (!connects_at_runtime_ && !call.is_message()) || has_links(rank, call);
+}
+
 void NcclClique::enqueue(ncclComm& comm, const NcclCall& call, Stream& stream) {
   NcclCall kept = call;
   kept.captured = stream.capture.active();
@@ -33,8 +43,13 @@ void NcclClique::enqueue(ncclComm& comm, const NcclCall& call, Stream& stream) {
     }
     const uint64_t ticket = on.enqueued + 1;
     comm.tickets[&on] = ticket;
-    const Work work = post(comm, kept, on, ticket);
-    enqueue_work(on, [&comm, work] { return comm.has_ended() || work(); });
+    const auto kernel = launch_nccl_kernel(comm.device, number(), on, ticket);
+    const Work work = post(comm, kept, kernel);
+    enqueue_work(on, [&comm, kernel, work] {
+      const bool done = comm.has_ended() || (may_run(kernel) && work());
+      if (done) end_nccl_kernel(*kernel);
+      return done;
+    });
     wake_waiting_hosts();
   });
 }

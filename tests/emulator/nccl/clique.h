@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tests/emulator/nccl/call.h"
+#include "tests/emulator/nccl/kernels.h"
 #include "tests/emulator/streams.h"
 
 namespace emulator {
@@ -23,20 +24,18 @@ class NcclRemoteRank;
 
 /// One rank's end of a communicator. Kept after it has ended, to report later uses.
 struct ncclComm {
-  enum class State { connecting, ready, starting, finalizing, finalized, ended };
+  enum class State { connecting, ready, finalizing, ended };
 
   emulator::NcclClique* clique = nullptr;
   int rank = 0;
   int device = 0;
-  std::thread::id owner = std::this_thread::get_id();
+  std::thread::id owner = {};                  ///< the thread that made its last call
   emulator::NcclRemoteRank* remote = nullptr;  ///< the rank of another process that it represents
   State state = State::connecting;
-  int polls = 0;  ///< since the last change of state
   int calls = 0;
   ncclResult_t error = ncclSuccess;  ///< permanent
   std::string last_error;
-  std::optional<std::pair<emulator::NcclCall, emulator::Stream*>>
-      first_of_kind;                              ///< the call being connected
+  std::optional<emulator::NcclCall> connecting;   ///< the first call of its kind
   std::map<emulator::Stream*, uint64_t> tickets;  ///< of its last work
   std::shared_ptr<void> graphs =
       std::make_shared<int>();  ///< also owned by graphs that contain its calls
@@ -56,7 +55,7 @@ ncclComm& new_comm(NcclClique& clique, int rank, int device);
 /// functions require stream_mutex().
 class NcclClique {
  public:
-  NcclClique(uint64_t number, int size) : number_(number), size_(size) {}
+  NcclClique(uint64_t number, int size);
   virtual ~NcclClique() = default;
   NcclClique(const NcclClique&) = delete;
   NcclClique& operator=(const NcclClique&) = delete;
@@ -70,7 +69,8 @@ class NcclClique {
 
   /// Requests the connections for `call`. They exist once all participants have requested them.
   virtual void connect(int rank, const NcclCall& call) = 0;
-  virtual bool connected(int rank, const NcclCall& call) const = 0;
+  /// Collectives are connected from the start if NCCL_RUNTIME_CONNECT is 0.
+  bool connected(int rank, const NcclCall& call) const;
 
   /// Enqueues the call, or adds it to a graph.
   void enqueue(ncclComm& comm, const NcclCall& call, Stream& stream);
@@ -84,13 +84,15 @@ class NcclClique {
   virtual void abort(const ncclComm& comm) = 0;
 
  protected:
-  /// Returns the work of a stream that reaches the call, its `ticket`-th piece of work.
-  virtual Work post(const ncclComm& comm, const NcclCall& call, Stream& stream,
-                    uint64_t ticket) = 0;
+  virtual bool has_links(int rank, const NcclCall& call) const = 0;
+  /// Returns the work of the kernel once it has started.
+  virtual Work post(const ncclComm& comm, const NcclCall& call,
+                    const std::shared_ptr<NcclKernel>& kernel) = 0;
 
  private:
   uint64_t number_;
   int size_;
+  bool connects_at_runtime_;
 };
 
 }  // namespace emulator

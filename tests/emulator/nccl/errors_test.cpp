@@ -4,6 +4,7 @@
 
 #include "core/memory.h"
 #include "parallel/communicators/nccl/nccl_communicator.h"
+#include "parallel/communicators/nccl/nccl_environment.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/emulator/nccl/faults.h"
 #include "tests/emulator/test_launch.h"
@@ -18,6 +19,7 @@ constexpr int kRanks = 4;
 
 /// The first error of ranks that run `body` with a GPU each.
 std::string error_of(const std::function<void(Communicator& world)>& body) {
+  set_nccl_environment(/*deterministic=*/true);
   try {
     run_thread_ranks(kRanks, [&](Communicator& host) {
       cuda::use_device(host.rank());
@@ -97,6 +99,7 @@ TEST(NcclErrors, ThrowingRankEndsOthers) {
 
 TEST(NcclErrors, RefusesTwoRanksOnOneGpu) {
   std::string message;
+  set_nccl_environment(/*deterministic=*/true);
   try {
     run_thread_ranks(2, [](Communicator& host) {
       cuda::use_device(0);

@@ -73,9 +73,9 @@ std::vector<int> NcclLocalClique::ranks_of(const NcclChannel& channel) const {
 void NcclLocalClique::connect(int rank, const NcclCall& call) {
   // Two ranks that connect for different calls would wait for each other forever.
   for (const ncclComm* other : members_) {
-    if (other->rank == rank || call.is_message() || !other->first_of_kind) continue;
-    const NcclCall& theirs = other->first_of_kind->first;
-    if (theirs.is_message() || connected(other->rank, theirs) || belong_together(call, theirs)) {
+    if (other->rank == rank || call.is_message() || !other->connecting) continue;
+    const NcclCall& theirs = *other->connecting;
+    if (theirs.is_message() || has_links(other->rank, theirs) || belong_together(call, theirs)) {
       continue;
     }
     nccl_fail("ranks of communicator " + std::to_string(number()) +
@@ -83,10 +83,13 @@ void NcclLocalClique::connect(int rank, const NcclCall& call) {
               describe(theirs) + ", and rank " + std::to_string(rank) + " " + describe(call));
   }
   links_[link_of(rank, call)][rank] = true;
-  if (connected(rank, call)) send_statuses();
+  if (has_links(rank, call)) {
+    send_statuses();
+    wake_waiting_hosts();
+  }
 }
 
-bool NcclLocalClique::connected(int rank, const NcclCall& call) const {
+bool NcclLocalClique::has_links(int rank, const NcclCall& call) const {
   const auto found = links_.find(link_of(rank, call));
   return found != links_.end() && found->second.size() == ranks_of(found->first.channel).size();
 }
@@ -119,12 +122,13 @@ std::shared_ptr<NcclLocalClique::Round> NcclLocalClique::add(int rank, const Par
   return round;
 }
 
-Work NcclLocalClique::post(const ncclComm& comm, const NcclCall& call, Stream& stream,
-                           uint64_t ticket) {
+Work NcclLocalClique::post(const ncclComm& comm, const NcclCall& call,
+                           const std::shared_ptr<NcclKernel>& kernel) {
   // Lets the rank's GPU work up to this call, in parallel with the ranks that wait for it.
-  const auto advance = [&stream, ticket] {
-    if (stream.done + 1 < ticket) run_until(stream, ticket - 1);
-    return stream.done + 1 == ticket;
+  const auto advance = [kernel] {
+    Stream& stream = *kernel->stream;
+    if (stream.done + 1 < kernel->ticket) run_until(stream, kernel->ticket - 1);
+    return stream.done + 1 == kernel->ticket && may_run(kernel);
   };
   return [this, round = add(comm.rank, {call, advance})] { return reached(*round); };
 }
@@ -190,9 +194,15 @@ std::string NcclLocalClique::stuck(const Round& round,
     if (member->remote != nullptr) return "";  // what its process waits for is unknown here
     const bool posted = round.parts.count(rank) > 0;
     (posted ? here : missing).push_back(rank);
-    if (!posted && (member->first_of_kind || !waits(member->owner))) return "";
+    if (!posted && (member->connecting || !waits(member->owner))) return "";
   }
   if (here.empty()) return "";
+  // If all have called it, a thread that has not tried since the last event may still get there.
+  if (missing.empty() && !std::ranges::all_of(here, [&](int rank) {
+        return waits(members_[static_cast<size_t>(rank)]->owner);
+      })) {
+    return "";
+  }
   std::string text = list(here) + " of communicator " + std::to_string(number()) + " at " +
                      describe(round.parts.begin()->second.call);
   return missing.empty() ? text + ", which other streams hold"

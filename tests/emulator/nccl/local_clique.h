@@ -21,7 +21,7 @@ class NcclLocalClique final : public NcclClique {
   void join(ncclComm& comm) override;
   bool all_joined() const override;
   void connect(int rank, const NcclCall& call) override;
-  bool connected(int rank, const NcclCall& call) const override;
+  bool has_links(int rank, const NcclCall& call) const override;
   /// The connections of the rank.
   std::vector<NcclLink> links(int rank) const;
   void state_changed(const ncclComm& comm) override;
@@ -53,7 +53,8 @@ class NcclLocalClique final : public NcclClique {
  private:
   NcclLocalClique(uint64_t number, int size);
 
-  Work post(const ncclComm& comm, const NcclCall& call, Stream& stream, uint64_t ticket) override;
+  Work post(const ncclComm& comm, const NcclCall& call,
+            const std::shared_ptr<NcclKernel>& kernel) override;
   std::vector<int> ranks_of(const NcclChannel& channel) const;
   void send_statuses() const;
   std::string stuck(const Round& round, const std::function<bool(std::thread::id)>& waits) const;

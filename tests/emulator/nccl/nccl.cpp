@@ -1,11 +1,12 @@
-// NCCL's functions. Communicators are nonblocking: slow operations advance with each poll
-// (ncclCommGetAsyncError), and take at least two polls.
+// NCCL's functions. Communicators are blocking: their creation and end wait for all ranks, and
+// unless NCCL_RUNTIME_CONNECT is 0 so does the first call of each kind.
 
 #include <nccl.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <thread>
 
@@ -59,9 +60,9 @@ ncclResult_t refuse(ncclResult_t code, const std::string& why) {
 
 void enter(ncclComm& comm, State state) {
   comm.state = state;
-  comm.polls = 0;
   comm.clique->state_changed(comm);
   emulator::something_happens();
+  emulator::wake_waiting_hosts();
 }
 
 ncclComm& living(ncclComm_t comm, const char* function) {
@@ -72,38 +73,34 @@ ncclComm& living(ncclComm_t comm, const char* function) {
   return *comm;
 }
 
-/// Advances operations in the background.
-void go_on(ncclComm& comm) {
-  constexpr int kQuestions = 2;
-  NcclClique& clique = *comm.clique;
-  const bool enough = ++comm.polls >= kQuestions;
-  switch (comm.state) {
-    case State::connecting:
-      emulator::NcclRemoteRank::accept_connections();
-      if (clique.all_joined() && enough) enter(comm, State::ready);
-      return;
-    case State::starting: {
-      const auto& [call, stream] = *comm.first_of_kind;
-      if (!clique.connected(comm.rank, call) || !enough) return;
-      clique.enqueue(comm, call, *stream);
-      comm.first_of_kind.reset();
-      return enter(comm, State::ready);
-    }
-    case State::finalizing: {
-      bool done = true;
-      for (const auto& [stream, ticket] : comm.tickets)
-        done &= emulator::run_until(*stream, ticket);
-      if (done && clique.finalized() && enough) enter(comm, State::finalized);
-      return;
-    }
-    default:
-      return;
+/// Waits, as a blocking function of NCCL does, until `done` returns true or the communicator fails.
+ncclResult_t wait_until(ncclComm& comm, std::unique_lock<std::recursive_mutex>& lock,
+                        const std::function<bool()>& done) {
+  while (comm.error == ncclSuccess && !done()) {
+    const emulator::HostWait wait;
+    emulator::fail_if_all_wait();
+    emulator::wait_for_change(lock);
   }
+  return comm.error;
+}
+
+/// Connects the ranks of the communicator's first call of a kind.
+ncclResult_t connect(ncclComm& comm, const NcclCall& call,
+                     std::unique_lock<std::recursive_mutex>& lock) {
+  comm.connecting = call;
+  comm.clique->connect(comm.rank, call);
+  emulator::something_happens();
+  emulator::wake_waiting_hosts();
+  const ncclResult_t code =
+      wait_until(comm, lock, [&] { return comm.clique->connected(comm.rank, call); });
+  comm.connecting.reset();
+  return code;
 }
 
 ncclResult_t call(ncclComm_t which, const NcclCall& what, cudaStream_t stream) {
-  const std::lock_guard lock(emulator::stream_mutex());
+  std::unique_lock lock(emulator::stream_mutex());
   ncclComm& comm = living(which, describe(what).c_str());
+  comm.owner = std::this_thread::get_id();
   NcclClique& clique = *comm.clique;
   if (comm.state >= State::finalizing) {
     emulator::nccl_fail(describe(what) + " on " + comm.name() + ", which is finalized");
@@ -118,25 +115,20 @@ ncclResult_t call(ncclComm_t which, const NcclCall& what, cudaStream_t stream) {
     return refuse(ncclInvalidArgument, describe(what) + " on " + comm.name());
   }
   if (comm.error != ncclSuccess) return comm.error;
-  if (comm.state != State::ready) {
-    comm.last_error =
-        "Attempt to use communicator before the previous operation returned ncclSuccess";
-    return ncclInvalidArgument;
-  }
   const ncclResult_t fault = emulator::nccl_fault(comm.rank, comm.calls++);
   if (fault != ncclSuccess && clique.size() > 1) {
     comm.fail(fault, "a fault injected by a test");
-    return ncclInProgress;
+    return fault;
   }
   if (what.count == 0) return ncclSuccess;
   if (!clique.connected(comm.rank, what)) {
-    clique.connect(comm.rank, what);
-    comm.first_of_kind = {what, stream};
-    enter(comm, State::starting);
-    emulator::wake_waiting_hosts();
-    return ncclInProgress;
+    if (const ncclResult_t code = connect(comm, what, lock); code != ncclSuccess) return code;
   }
   clique.enqueue(comm, what, *stream);
+  // As in 2.28.9: a query of the previous launch, when graphs contain calls of the communicator.
+  if (!stream->capture.active() && comm.graphs.use_count() > 1) {
+    emulator::remember(cudaErrorNotReady);
+  }
   return ncclSuccess;
 }
 
@@ -159,15 +151,15 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
-  const std::lock_guard lock(emulator::stream_mutex());
+  std::unique_lock lock(emulator::stream_mutex());
   *comm = nullptr;
   Id whose;
   std::memcpy(&whose, id.internal, sizeof(whose));
   if (config == nullptr || config->magic != 0xcafebeefu || config->size != sizeof(*config)) {
     return refuse(ncclInvalidArgument, "ncclConfig_t is not set by NCCL_CONFIG_INITIALIZER");
   }
-  if (config->blocking != 0) {
-    return refuse(ncclInvalidUsage, "only nonblocking communicators are emulated");
+  if (config->blocking == 0) {
+    return refuse(ncclInvalidUsage, "only blocking communicators are emulated");
   }
   if (ranks < 1 || rank < 0 || rank >= ranks) {
     return refuse(ncclInvalidArgument,
@@ -188,37 +180,39 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   clique->join(mine);
   const ncclResult_t fault = emulator::nccl_fault(rank, -1);
   if (fault != ncclSuccess && ranks > 1) mine.fail(fault, "a fault injected by a test");
+  const ncclResult_t code = wait_until(mine, lock, [&] {
+    emulator::NcclRemoteRank::accept_connections();
+    return clique->all_joined();
+  });
+  if (code != ncclSuccess) {
+    clique->abort(mine);
+    enter(mine, State::ended);
+    return refuse(code, mine.last_error);
+  }
+  enter(mine, State::ready);
   *comm = &mine;
-  return ncclInProgress;
+  return ncclSuccess;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t which, ncclResult_t* now) {
   const std::lock_guard lock(emulator::stream_mutex());
-  ncclComm& comm = living(which, "ncclCommGetAsyncError");
-  if (comm.error == ncclSuccess) go_on(comm);
-  const bool idle = comm.state == State::ready || comm.state == State::finalized;
-  *now = comm.error != ncclSuccess ? comm.error : idle ? ncclSuccess : ncclInProgress;
+  *now = living(which, "ncclCommGetAsyncError").error;
   return ncclSuccess;
-}
-
-ncclResult_t ncclCommFinalize(ncclComm_t which) {
-  const std::lock_guard lock(emulator::stream_mutex());
-  ncclComm& comm = living(which, "ncclCommFinalize");
-  if (comm.error != ncclSuccess) return comm.error;
-  if (comm.state != State::ready) {
-    emulator::nccl_fail("ncclCommFinalize on " + comm.name() + ", which is not ready");
-  }
-  enter(comm, State::finalizing);
-  return ncclInProgress;
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t which) {
   {
-    const std::lock_guard lock(emulator::stream_mutex());
+    std::unique_lock lock(emulator::stream_mutex());
     ncclComm& comm = living(which, "ncclCommDestroy");
-    if (comm.state != State::finalized) {
-      emulator::nccl_fail("ncclCommDestroy on " + comm.name() + ", which is not finalized");
-    }
+    enter(comm, State::finalizing);
+    const ncclResult_t code = wait_until(comm, lock, [&] {
+      bool done = true;
+      for (const auto& [stream, ticket] : comm.tickets) {
+        done &= emulator::run_until(*stream, ticket);
+      }
+      return done && comm.clique->finalized();
+    });
+    if (code != ncclSuccess) return code;
     enter(comm, State::ended);
   }
   emulator::NcclConnection::flush();  // the process may end now, but others wait for this message

@@ -1,6 +1,11 @@
 // Tests the emulated NCCL through its own functions.
 
+#include <atomic>
+#include <barrier>
+#include <chrono>
 #include <cmath>
+#include <set>
+#include <string_view>
 
 #include "tests/emulator/nccl/ranks.h"
 
@@ -22,36 +27,29 @@ TEST(Nccl, SumsInEagerAndLazyStreams) {
   }
 }
 
-TEST(Nccl, RefusesCallsBeforeReady) {
-  run_ranks(
-      2,
-      [](NcclRank& rank) {
-        rank.start(rank.rank);
-        EXPECT_EQ(rank.all_reduce(), ncclInvalidArgument);
-        EXPECT_STREQ(ncclGetLastError(rank.comm),
-                     "Attempt to use communicator before the previous operation returned "
-                     "ncclSuccess");
-        EXPECT_EQ(rank.settle(), ncclSuccess);
-        rank.finish();
-      },
-      /*connects=*/false);
-}
-
-// An event recorded right after the call would not wait for it.
-TEST(Nccl, EnqueuesFirstCallOfKindAfterConnecting) {
-  run_ranks(2, [](NcclRank& rank) {
-    const auto call = [&] {
-      return ncclAllReduce(rank.data, rank.data, 1, ncclFloat32, ncclSum, rank.comm, rank.stream);
-    };
-    rank.set({1.0f});
-    EXPECT_EQ(call(), ncclInProgress);
-    EXPECT_EQ(rank.get()[0], 1.0f);
-    EXPECT_EQ(rank.settle(), ncclSuccess);
-    EXPECT_EQ(rank.get()[0], 2.0f);
-    EXPECT_EQ(call(), ncclSuccess);
-    EXPECT_EQ(rank.get()[0], 4.0f);
+/// Whether the host of a rank continues after its first all-reduce before other ranks call theirs.
+bool first_call_returns_alone() {
+  std::atomic<bool> returned = false, late = false;
+  run_ranks(2, [&](NcclRank& rank) {
+    if (rank.rank == 0) {
+      EXPECT_EQ(rank.all_reduce(), ncclSuccess);
+      returned = true;
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      late = !returned;
+      EXPECT_EQ(rank.all_reduce(), ncclSuccess);
+    }
+    rank.get();
     rank.finish();
   });
+  return !late;
+}
+
+TEST(Nccl, FirstCallWaitsForOtherRanksUnlessConnectedFromStart) {
+  for (const char* at_runtime : {"0", "1"}) {
+    const Environment setting("NCCL_RUNTIME_CONNECT", at_runtime);
+    EXPECT_EQ(first_call_returns_alone(), at_runtime == std::string_view("0"));
+  }
 }
 
 TEST(Nccl, DropsNanFromMaxima) {
@@ -67,27 +65,55 @@ TEST(Nccl, DropsNanFromMaxima) {
 // Sums 1 and three times 2⁻⁸, half a unit in the last place. The sum of each element starts at a
 // different rank.
 TEST(Nccl, RoundsEachPartialSumOfBf16) {
+  const Environment nvls("NCCL_NVLS_ENABLE", "0");
   run_ranks(4, [](NcclRank& rank) {
     std::vector<uint16_t> bits(4, rank.rank == 0 ? 0x3f80 : 0x3b80);
     const size_t bytes = bits.size() * sizeof(uint16_t);
     check(cudaMemcpyAsync(rank.data, bits.data(), bytes, cudaMemcpyDefault, rank.stream), "copy");
     ncclAllReduce(rank.data, rank.data, 4, ncclBfloat16, ncclSum, rank.comm, rank.stream);
-    EXPECT_EQ(rank.settle(), ncclSuccess);
     check(cudaMemcpyAsync(bits.data(), rank.data, bytes, cudaMemcpyDefault, rank.stream), "copy");
     EXPECT_EQ(bits, (std::vector<uint16_t>{0x3f82, 0x3f82, 0x3f80, 0x3f80}));
     rank.finish();
   });
 }
 
+/// The number of different results of repeated sums of 1, −1, 2⁻²⁴ and 2⁻²⁴.
+size_t different_sums() {
+  std::set<float> sums;
+  run_ranks(4, [&](NcclRank& rank) {
+    const float terms[] = {1.0f, -1.0f, 0x1p-24f, 0x1p-24f};
+    for (int i = 0; i < 20; ++i) {
+      rank.set({terms[rank.rank]});
+      EXPECT_EQ(rank.all_reduce(), ncclSuccess);
+      const float sum = rank.get()[0];
+      if (rank.rank == 0) sums.insert(sum);
+    }
+    rank.finish();
+  });
+  return sums.size();
+}
+
+TEST(Nccl, NvlsSumsInAnotherOrderEachTime) {
+  struct Case {
+    const char *enabled, *algorithms;
+    bool is_deterministic;
+  };
+  for (const auto& [enabled, algorithms, is_deterministic] :
+       {Case{"1", "Ring,NVLS", false}, Case{"1", "^Tree", false}, Case{"0", "^Tree", true},
+        Case{"1", "^NVLS", true}, Case{"1", "Ring,Tree", true}}) {
+    const Environment nvls("NCCL_NVLS_ENABLE", enabled), algorithm("NCCL_ALGO", algorithms);
+    EXPECT_EQ(different_sums() == 1, is_deterministic) << enabled << " " << algorithms;
+  }
+}
+
 TEST(Nccl, RefusesTwoRanksOnOneGpu) {
   run_ranks(
       2,
       [](NcclRank& rank) {
-        rank.start(0);
-        EXPECT_EQ(rank.settle(), ncclInvalidUsage);
-        EXPECT_STREQ(ncclGetLastError(rank.comm),
+        rank.use_gpu(0);
+        EXPECT_EQ(rank.connect(), ncclInvalidUsage);
+        EXPECT_STREQ(ncclGetLastError(nullptr),
                      "Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 0");
-        ncclCommAbort(rank.comm);
       },
       /*connects=*/false);
 }
@@ -98,8 +124,7 @@ TEST(Nccl, AbortFailsOnOtherRanks) {
     rank.get();
     if (rank.rank == 2) return static_cast<void>(ncclCommAbort(rank.comm));
     rank.all_reduce();
-    while (rank.state() == ncclSuccess) std::this_thread::yield();
-    EXPECT_EQ(rank.state(), ncclRemoteError);
+    EXPECT_EQ(rank.wait_for_failure(), ncclRemoteError);
     EXPECT_NE(std::string(ncclGetLastError(rank.comm)).find("rank 2"), std::string::npos);
     ncclCommAbort(rank.comm);
     EXPECT_EQ(cudaStreamSynchronize(rank.stream), cudaSuccess);  // pending work has ended
@@ -137,6 +162,43 @@ TEST(Nccl, RunsInsideAndOutsideGraphs) {
   }
 }
 
+// --- several communicators
+
+/// Two ranks call all-reduces of two communicators on streams of their own. Nothing runs until both
+/// have called both.
+void reduce_on_two_communicators() {
+  const Environment lazy("TESSERA_EMULATOR_LAZY", "1");
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  std::barrier both(2);
+  run_ranks(2, [&](NcclRank& first) {
+    NcclRank second{first.rank, first.ranks, id};
+    ASSERT_NO_FATAL_FAILURE(second.start(first.rank));
+    for (NcclRank* rank : {&first, &second}) {  // connects
+      rank->set({1.0f});
+      EXPECT_EQ(rank->all_reduce(), ncclSuccess);
+      EXPECT_EQ(rank->get()[0], 2.0f);
+      both.arrive_and_wait();
+    }
+    for (const NcclRank* rank : {&first, &second}) EXPECT_EQ(rank->all_reduce(), ncclSuccess);
+    both.arrive_and_wait();
+    for (const NcclRank* rank : {&second, &first}) EXPECT_EQ(rank->get()[0], 4.0f);
+    first.finish();
+    second.finish();
+  });
+}
+
+TEST(Nccl, LaunchOrderKeepsCommunicatorsFromDeadlock) {
+  const Environment order("NCCL_LAUNCH_ORDER_IMPLICIT", "1");
+  reduce_on_two_communicators();
+}
+
+TEST(NcclDeathTest, CommunicatorsWithoutLaunchOrderDeadlock) {
+  const Environment order("NCCL_LAUNCH_ORDER_IMPLICIT", "0");
+  EXPECT_DEATH(reduce_on_two_communicators(),
+               "deadlock, all threads wait for each other: .*, which other streams hold");
+}
+
 // --- misuse
 
 void on_two_ranks(const std::function<void(NcclRank&)>& body) {
@@ -144,6 +206,18 @@ void on_two_ranks(const std::function<void(NcclRank&)>& body) {
     rank.all_reduce();
     body(rank);
     rank.get();
+  });
+}
+
+TEST(Nccl, LeavesNotReadyBehindAfterGraphs) {
+  run_ranks(2, [](NcclRank& rank) {
+    EXPECT_EQ(rank.all_reduce(), ncclSuccess);
+    EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+    const cudaGraphExec_t graph = captured(rank, [&] { rank.all_reduce(); });
+    EXPECT_EQ(rank.all_reduce(), ncclSuccess);
+    EXPECT_EQ(cudaGetLastError(), cudaErrorNotReady);
+    cudaGraphExecDestroy(graph);
+    rank.finish();
   });
 }
 
@@ -159,7 +233,6 @@ TEST(NcclDeathTest, RanksMustMakeSameCall) {
   EXPECT_DEATH(on_two_ranks([](NcclRank& rank) {
                  ncclBroadcast(rank.data, rank.data, 1, ncclFloat32, rank.rank, rank.comm,
                                rank.stream);
-                 rank.settle();
                }),
                "ncclBroadcast of 1 ncclFloat32 from rank [01], and rank [01] ncclBroadcast");
 }
@@ -186,7 +259,6 @@ TEST(NcclDeathTest, MessageSizesMustMatch) {
   EXPECT_DEATH(on_two_ranks([](NcclRank& rank) {
                  if (rank.rank == 0) ncclSend(rank.data, 3, ncclFloat32, 1, rank.comm, rank.stream);
                  if (rank.rank == 1) ncclRecv(rank.data, 4, ncclFloat32, 0, rank.comm, rank.stream);
-                 rank.settle();
                }),
                "ncclSend of 3 ncclFloat32 to rank 1.*ncclRecv of 4|ncclRecv of 4.*ncclSend of 3");
 }
@@ -236,25 +308,17 @@ TEST(NcclDeathTest, EndedCommunicatorsMustNotBeUsed) {
                "ncclAllReduce of 8 ncclFloat32 by ncclSum on rank [01] of communicator [0-9]+ \\(2 "
                "ranks\\), which has ended");
   EXPECT_DEATH(on_two_ranks([](NcclRank& rank) {
-                 ncclCommFinalize(rank.comm);
+                 ncclCommDestroy(rank.comm);
                  rank.all_reduce();
                }),
-               "which is finalized");
-  EXPECT_DEATH(on_two_ranks([](NcclRank& rank) { ncclCommDestroy(rank.comm); }),
-               "which is not finalized");
+               "which has ended");
 }
 
 /// Both ranks send and nobody receives; connections exist.
 void send_both_ways(NcclRank& rank) {
   const int peer = 1 - rank.rank;
-  const auto send = [&] {
-    ncclSend(rank.data, 1, ncclFloat32, peer, rank.comm, rank.stream);
-    rank.settle();
-  };
-  const auto receive = [&] {
-    ncclRecv(rank.data, 1, ncclFloat32, peer, rank.comm, rank.stream);
-    rank.settle();
-  };
+  const auto send = [&] { ncclSend(rank.data, 1, ncclFloat32, peer, rank.comm, rank.stream); };
+  const auto receive = [&] { ncclRecv(rank.data, 1, ncclFloat32, peer, rank.comm, rank.stream); };
   rank.rank == 0 ? send() : receive();
   rank.rank == 0 ? receive() : send();
   send();

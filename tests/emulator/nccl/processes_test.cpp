@@ -43,8 +43,7 @@ void run_processes(int ranks, const std::function<void(NcclRank&)>& body, int ki
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
   const auto run = [&](int rank) {
     NcclRank mine{rank, ranks, id};
-    mine.start(rank);
-    ASSERT_EQ(mine.settle(), ncclSuccess);
+    ASSERT_NO_FATAL_FAILURE(mine.start(rank));
     body(mine);
   };
   std::vector<Process> others;
@@ -89,13 +88,10 @@ TEST_P(NcclProcesses, GatherScatterAndBroadcast) {
     rank.set({own, own + 10});
     float* const pairs = rank.data + 2;
     ncclAllGather(rank.data, pairs, 2, ncclFloat32, rank.comm, rank.stream);
-    EXPECT_EQ(rank.settle(), ncclSuccess);
     EXPECT_EQ(rank.get(), (std::vector<float>{own, own + 10, 0, 10, 1, 11, 2, 12}));
     ncclReduceScatter(pairs, rank.data, 2, ncclFloat32, ncclSum, rank.comm, rank.stream);
-    EXPECT_EQ(rank.settle(), ncclSuccess);
     EXPECT_EQ(rank.get()[1], 3 * (own + 10));
     ncclBroadcast(rank.data, rank.data, 1, ncclFloat32, 2, rank.comm, rank.stream);
-    EXPECT_EQ(rank.settle(), ncclSuccess);
     EXPECT_EQ(rank.get()[0], 6.0f);
     rank.finish();
   });
@@ -107,7 +103,6 @@ TEST_P(NcclProcesses, SendMessages) {
     rank.set({static_cast<float>(rank.rank)});
     if (rank.rank == 1) ncclSend(rank.data, 1, ncclFloat32, 2, rank.comm, rank.stream);
     if (rank.rank == 2) ncclRecv(rank.data, 1, ncclFloat32, 1, rank.comm, rank.stream);
-    EXPECT_EQ(rank.settle(), ncclSuccess);
     if (rank.rank == 2) {
       EXPECT_EQ(rank.get()[0], 1.0f);
     }
@@ -156,8 +151,7 @@ TEST_P(NcclProcesses, ContinueInTwoCommunicators) {
       EXPECT_EQ(::read(ids[0], &pair.id, sizeof(pair.id)), ssize_t(sizeof(pair.id)));
     }
     if (rank.rank > 0) {
-      pair.connect();
-      EXPECT_EQ(pair.settle(), ncclSuccess);
+      EXPECT_EQ(pair.connect(), ncclSuccess);
     }
     rank.set({1.0f});
     EXPECT_EQ(rank.all_reduce(), ncclSuccess);
@@ -181,9 +175,8 @@ TEST_P(NcclProcesses, ContinueInTwoCommunicators) {
 
 /// Returns the error of a collective that another rank never reaches.
 ncclResult_t failure(const NcclRank& rank) {
-  ncclResult_t now = rank.all_reduce();
-  for (; now == ncclSuccess; now = rank.settle()) std::this_thread::yield();
-  return now;
+  const ncclResult_t code = rank.all_reduce();
+  return code == ncclSuccess ? rank.wait_for_failure() : code;
 }
 
 void fail_where_one_is_aborted(int aborted) {
@@ -238,7 +231,7 @@ TEST(NcclProcessesDeathTest, CannotConnectToEndedProcess) {
   std::memset(&id, 0, sizeof(id));
   std::memcpy(id.internal, &whose, sizeof(whose));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
+  config.blocking = 1;
   ncclComm_t comm = nullptr;
   check(cudaSetDevice(0), "cudaSetDevice");
   EXPECT_EQ(ncclCommInitRankConfig(&comm, 2, id, 1, &config), ncclSystemError);

@@ -33,7 +33,7 @@ void NcclRemoteClique::connect(int /*rank*/, const NcclCall& call) {
   send({{Kind::connect, 0, call}});
 }
 
-bool NcclRemoteClique::connected(int rank, const NcclCall& call) const {
+bool NcclRemoteClique::has_links(int rank, const NcclCall& call) const {
   return links_.count(link_of(rank, call)) > 0;
 }
 
@@ -46,11 +46,11 @@ void NcclRemoteClique::state_changed(const ncclComm& comm) {
 
 void NcclRemoteClique::abort(const ncclComm& /*comm*/) { send({{Kind::abort}}); }
 
-Work NcclRemoteClique::post(const ncclComm& comm, const NcclCall& call, Stream& stream,
-                            uint64_t ticket) {
+Work NcclRemoteClique::post(const ncclComm& comm, const NcclCall& call,
+                            const std::shared_ptr<NcclKernel>& kernel) {
   const uint64_t number = calls_++;
-  auto posted = std::make_shared<Posted>(
-      Posted{call, &stream, ticket, buffer_bytes(call, comm.rank, size())});
+  auto posted =
+      std::make_shared<Posted>(Posted{call, kernel, buffer_bytes(call, comm.rank, size())});
   posted_[number] = posted;
   send({{Kind::post, number, call}});
   return [this, number, posted] { return reached(number, *posted); };
@@ -80,7 +80,7 @@ void NcclRemoteClique::on_message(const NcclMessage* message) {
       break;
     case Kind::request: {
       const Posted& posted = *posted_.at(message->head.number);
-      request_work({comm_, posted.stream, posted.ticket});
+      request_work({comm_, posted.kernel->stream, posted.kernel->ticket});
       break;
     }
     case Kind::result: {

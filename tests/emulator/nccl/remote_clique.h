@@ -19,7 +19,7 @@ class NcclRemoteClique final : public NcclClique {
   void join(ncclComm& comm) override;
   bool all_joined() const override { return all_joined_; }
   void connect(int rank, const NcclCall& call) override;
-  bool connected(int rank, const NcclCall& call) const override;
+  bool has_links(int rank, const NcclCall& call) const override;
   void state_changed(const ncclComm& comm) override;
   bool finalized() const override { return finalized_; }
   void abort(const ncclComm& comm) override;
@@ -30,8 +30,7 @@ class NcclRemoteClique final : public NcclClique {
   /// A call that is not done yet.
   struct Posted {
     NcclCall call;
-    Stream* stream;
-    uint64_t ticket;
+    std::shared_ptr<NcclKernel> kernel;
     NcclBytes bytes;
     bool sent = false, done = false;
     std::vector<std::byte> result = {};
@@ -40,7 +39,8 @@ class NcclRemoteClique final : public NcclClique {
   NcclRemoteClique(int socket, uint64_t number, int size)
       : NcclClique(number, size), socket_(socket) {}
 
-  Work post(const ncclComm& comm, const NcclCall& call, Stream& stream, uint64_t ticket) override;
+  Work post(const ncclComm& comm, const NcclCall& call,
+            const std::shared_ptr<NcclKernel>& kernel) override;
   bool reached(uint64_t number, Posted& posted);
   void on_message(const Message* message);
   void take_status(const Message& status);

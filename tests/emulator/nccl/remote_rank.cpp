@@ -37,7 +37,7 @@ void NcclRemoteRank::on_message(const NcclMessage* message) {
     case Kind::join:
       return join(head);
     case Kind::connect:
-      comm_->first_of_kind = {head.call, nullptr};
+      comm_->connecting = head.call;
       return clique_->connect(comm_->rank, head.call);
     case Kind::post:
       return post(head);
@@ -62,7 +62,7 @@ void NcclRemoteRank::join(const NcclMessage::Head& head) {
 }
 
 void NcclRemoteRank::post(const NcclMessage::Head& head) {
-  comm_->first_of_kind.reset();
+  comm_->connecting.reset();
   const auto transfer = std::make_shared<Transfer>();
   const NcclBytes bytes = buffer_bytes(head.call, comm_->rank, clique_->size());
   transfer->send.resize(bytes.send);

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <random>
+#include <ranges>
+#include <string_view>
 #include <type_traits>
 
 #include "core/dtype.h"
@@ -55,16 +59,23 @@ std::vector<T> reduced(const Calls& calls, size_t begin, size_t end, size_t last
   return result;
 }
 
+Calls in_random_order(Calls calls) {
+  static std::mt19937 random;
+  std::ranges::shuffle(calls, random);
+  return calls;
+}
+
 template <typename T>
 void reduce(const Calls& calls) {
   const size_t ranks = calls.size();
   const bool scatters = calls[0].kind == NcclKind::reduce_scatter;
   const size_t share = scatters ? calls[0].count : (calls[0].count + ranks - 1) / ranks;
   const size_t total = scatters ? share * ranks : calls[0].count;
+  const Calls inputs = permits_nvls() ? in_random_order(calls) : calls;
   std::vector<std::vector<T>> shares;  // read all before writing any: calls may be in place
   for (size_t i = 0; i < ranks; ++i) {
     shares.push_back(
-        reduced<T>(calls, std::min(i * share, total), std::min((i + 1) * share, total), i));
+        reduced<T>(inputs, std::min(i * share, total), std::min((i + 1) * share, total), i));
   }
   for (size_t rank = 0; rank < ranks; ++rank) {
     auto* out = static_cast<T*>(calls[rank].recv);
@@ -95,7 +106,25 @@ void reduce_any(const Calls& calls) {
   }
 }
 
+/// Whether "^A,B" or "A,B" permits the algorithm.
+bool permits(std::string_view algorithms, std::string_view name) {
+  const bool excludes = algorithms.starts_with('^');
+  if (excludes) algorithms.remove_prefix(1);
+  bool is_listed = false;
+  for (const auto part : std::views::split(algorithms, ',')) {
+    is_listed |= std::string_view(part.begin(), part.end()) == name;
+  }
+  return is_listed != excludes;
+}
+
 }  // namespace
+
+bool permits_nvls() {
+  const char* enabled = std::getenv("NCCL_NVLS_ENABLE");
+  const char* algorithms = std::getenv("NCCL_ALGO");
+  return (enabled == nullptr || enabled != std::string_view("0")) &&
+         (algorithms == nullptr || permits(algorithms, "NVLS"));
+}
 
 void move_data(const Calls& calls) {
   const DeviceAccess access;

@@ -42,8 +42,7 @@ TEST(CudaGraphUnsupportedReason, NamesCpuAndDisabledOption) {
 
 TEST(CudaGraphUnsupportedReason, NamesTensorRanksThatExchangeThroughHosts) {
   EXPECT_EQ(why_not(small_config(), 2, 1),
-            "tensor ranks exchange through their hosts within a micro-batch, which a graph cannot "
-            "contain");
+            "ranks exchange through their hosts, which a graph cannot contain");
 }
 
 }  // namespace

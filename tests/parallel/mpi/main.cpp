@@ -88,7 +88,7 @@ class FailuresOnly : public ::testing::EmptyTestEventListener {
 std::unique_ptr<Communicator> open_gpus(Backend backend) {
   if constexpr (kHasCuda) {
     try {
-      OpenedDevices opened = open_devices(DeviceChoice::cuda, backend, runtime->world());
+      OpenedDevices opened = open_devices({DeviceChoice::cuda, backend}, runtime->world());
       if (runtime->world().rank() == 0) std::printf("%s\n", opened.summary.c_str());
       return make_device_mirror(std::move(opened.world));
     } catch (const Error& error) {

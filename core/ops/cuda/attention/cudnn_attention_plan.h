@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/checked.h"
+#include "core/deterministic.h"
 #include "core/ops/attention.h"
 
 /// Which attention cuDNN computes, as far as this is known without cuDNN.
@@ -57,6 +58,7 @@ struct AttentionPlanKey {
   int64_t window;
   float scale;
   bool causal, ragged, backward, padded = false;
+  bool deterministic = false;  ///< gradients; out is always
 
   bool operator==(const AttentionPlanKey&) const = default;
 };
@@ -64,10 +66,11 @@ struct AttentionPlanKey {
 struct AttentionPlanKeyHash {
   size_t operator()(const AttentionPlanKey& key) const {
     size_t hash = 0;
-    for (const int64_t part : {key.documents, key.length, key.rows, key.heads, key.head_dim,
-                               key.window, int64_t{std::bit_cast<int32_t>(key.scale)},
-                               int64_t{key.causal} | int64_t{key.ragged} << 1 |
-                                   int64_t{key.backward} << 2 | int64_t{key.padded} << 3}) {
+    for (const int64_t part :
+         {key.documents, key.length, key.rows, key.heads, key.head_dim, key.window,
+          int64_t{std::bit_cast<int32_t>(key.scale)},
+          int64_t{key.causal} | int64_t{key.ragged} << 1 | int64_t{key.backward} << 2 |
+              int64_t{key.padded} << 3 | int64_t{key.deterministic} << 4}) {
       hash = (hash ^ static_cast<size_t>(part)) * 0x9e3779b97f4a7c15u + (hash >> 29);
     }
     return hash;
@@ -82,12 +85,13 @@ inline int64_t rounded_count(int64_t count) {
   return round_up(count, below / 4);
 }
 
-/// The largest number of documents per call: a deterministic backward pass on Hopper needs two
-/// bytes of scratch per pair of positions, which must stay below a limit.
+/// The largest number of documents per call: deterministic gradients on Hopper need two bytes of
+/// scratch per pair of positions, which must stay below a limit.
 inline int64_t most_documents(const AttentionPlanKey& key) {
   constexpr int64_t kMostScratchBytes = int64_t{512} << 20;
   const int64_t document_bytes = 2 * key.heads * key.length * key.length;
-  return key.backward ? std::max<int64_t>(kMostScratchBytes / document_bytes, 1) : key.documents;
+  return key.deterministic ? std::max<int64_t>(kMostScratchBytes / document_bytes, 1)
+                           : key.documents;
 }
 
 /// The number of documents per call for `count` documents of one length, the same for all calls:
@@ -131,6 +135,7 @@ inline AttentionPlanKey attention_plan_key(const Tensor& qkv, const AttentionOpt
   key.window = mask.window, key.causal = mask.causal;
   key.scale = options.scale;
   key.backward = backward;
+  key.deterministic = backward && deterministic_algorithms();
   key.ragged = documents.length == 0;
   key.padded = mask.lengths.defined() || is_padded_to_be_safe(documents.length, backward);
   if (key.ragged) {

@@ -119,8 +119,9 @@ void add_forward(Graph& graph, const AttentionPlanKey& key, Tensors& tensors) {
 
 void add_backward(Graph& graph, const AttentionPlanKey& key, Tensors& tensors) {
   fe::graph::SDPA_backward_attributes attributes;
-  // Otherwise gradients of queries are summed by atomics, in a different order in each run.
-  attributes.set_name("attention_backward").set_deterministic_algorithm(true);
+  // Unless deterministic, gradients of queries are summed by atomics, in a different order each
+  // time.
+  attributes.set_name("attention_backward").set_deterministic_algorithm(key.deterministic);
   set_mask(attributes, key, tensors);
   if (key.ragged) attributes.set_max_total_seq_len_q(key.rows).set_max_total_seq_len_kv(key.rows);
   const GraphTensor queries = tensors.input_of_qkv(kQueries), keys = tensors.input_of_qkv(kKeys),

@@ -1,0 +1,10 @@
+#pragma once
+
+namespace tessera {
+
+/// Whether the calling thread's ops may only use algorithms that give the same bits each time. On
+/// at first. CPU ops and Tessera's own kernels are always deterministic.
+bool deterministic_algorithms();
+void use_deterministic_algorithms(bool on);
+
+}  // namespace tessera
