@@ -17,15 +17,11 @@
 namespace tessera {
 namespace {
 
-/// Prints the sections of a configuration that trains the imported model.
-void print_sections(const ImportReport& report, const std::string& run) {
+/// Prints the section of a configuration that trains the imported model.
+void print_section(const std::string& run) {
   // JSON strings are valid YAML.
-  fmt::print("\nto train on from it, in a configuration:\n\nmodel:\n{}data:\n  tokenizer: {}\n",
-             to_yaml(report.model), to_text(report.tokenizer));
-  if (!report.labels.empty()) {
-    fmt::print("  labels: {}\n", to_text(fmt::format("{}", fmt::join(report.labels, ","))));
-  }
-  fmt::print("checkpoint:\n  from: {}\n", to_text(run));
+  fmt::print("\nto continue training, in a configuration:\n\ncheckpoint:\n  from: {}\n",
+             to_text(run));
 }
 
 void import_and_print(const ImportOptions& options) {
@@ -40,7 +36,7 @@ void import_and_print(const ImportOptions& options) {
                fmt::join(names, ", "));
   }
   for (const std::string& note : report.notes) fmt::print("note: {}\n", note);
-  print_sections(report, options.to.string());
+  print_section(options.to.string());
   std::fflush(stdout);
 }
 

@@ -192,8 +192,9 @@ TrainingData open_training_data(const RunConfig& config,
 
 OpenedPart open_part(RunConfig config, std::shared_ptr<const Tokenizer> tokenizer, DataPart part) {
   require(has_part(config.data, part),
-          "the run has no {} data: data.{}_fraction is 0, so nothing was held out for it",
-          to_string(part), to_string(part));
+          "the run has no {0} data: data.{0}_fraction is 0, so nothing was held out for it; to "
+          "evaluate the training data choose --part train, or another dataset with --data",
+          to_string(part));
   config.data.tokenizer.clear();  // a checkpoint's tokenizer has no specification
   DataOpener opener(config, std::move(tokenizer), DataFor::evaluation);
   std::shared_ptr<const Dataset> samples = opener.open(part);

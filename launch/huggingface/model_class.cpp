@@ -40,7 +40,15 @@ std::string_view to_string(ModelClass model_class) {
 }
 
 std::string_view model_type(ModelClass model_class) {
-  return model_class == ModelClass::gpt2_lm_head ? "gpt2" : "bert";
+  switch (model_class) {
+    case ModelClass::gpt2_lm_head:
+      return "gpt2";
+    case ModelClass::bert_pretraining:
+    case ModelClass::bert_masked_lm:
+    case ModelClass::bert_classification:
+      return "bert";
+  }
+  return "?";
 }
 
 ModelClass model_class_of(std::string_view name, const std::string& where) {

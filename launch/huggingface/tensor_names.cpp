@@ -128,7 +128,13 @@ std::vector<TensorName> bert_names(const ModelConfig& model) {
 }  // namespace
 
 std::vector<TensorName> tensor_names(const ModelConfig& model) {
-  return model.kind == ModelKind::bert ? bert_names(model) : gpt2_names(model);
+  switch (model.kind) {
+    case ModelKind::gpt:
+      return gpt2_names(model);
+    case ModelKind::bert:
+      return bert_names(model);
+  }
+  fail("{} is not an architecture", static_cast<int>(model.kind));
 }
 
 }  // namespace tessera

@@ -116,7 +116,7 @@ std::vector<std::string> derived_lines(const RunConfig& config, const KeyOrigins
   for (const auto& [origin, keys] : of_model) {
     lines.push_back(keys.size() == 1
                         ? keys[0]
-                        : fmt::format("{} keys of model are from {}", keys.size(), origin));
+                        : fmt::format("{} keys of model are derived ({})", keys.size(), origin));
   }
   return lines;
 }
@@ -129,10 +129,12 @@ int64_t last_step(const RunConfig& config, const TrainOptions& options) {
 std::optional<std::string> why_nothing_to_do(const RunConfig& config, const TrainOptions& options,
                                              int64_t steps_done) {
   if (steps_done >= config.train.steps) {
-    return fmt::format("nothing to do: train.steps is {}", config.train.steps);
+    return fmt::format("nothing to do: train.steps is {}, and the run is at step {}",
+                       config.train.steps, steps_done);
   }
   if (options.stop_at && steps_done >= *options.stop_at) {
-    return fmt::format("nothing to do: --stop-at is {}", *options.stop_at);
+    return fmt::format("nothing to do: --stop-at is {}, and the run is at step {}",
+                       *options.stop_at, steps_done);
   }
   return std::nullopt;
 }

@@ -41,9 +41,9 @@ std::string size_summary(const RunConfig& config, const ProcessGrid& grid,
       fmt::format("model      {}, {}\n", human_model(model), to_string(config.run.precision));
   text += fmt::format("parameters {} ({} on a tensor rank{})\n", grouped(memory.global_parameters),
                       grouped(memory.local_parameters), zero_text(config, grid));
-  text += fmt::format("batch      {} sequences, {} tokens a step; {} micro-batches of {} a rank\n",
+  text += fmt::format("batch      {} sequences, {} tokens a step; {} micro-batch{} of {} a rank\n",
                       config.batch.global, grouped(config.batch.global * model.seq_length),
-                      micro_steps, config.batch.micro);
+                      micro_steps, micro_steps == 1 ? "" : "es", config.batch.micro);
   return text + memory_lines(memory);
 }
 

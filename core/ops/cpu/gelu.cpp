@@ -55,10 +55,11 @@ void backward(const T* dy, const T* x, T* dx, int64_t n) {
 /// Calls `body` with the class of `kind`.
 template <typename Body>
 void dispatch_gelu(Gelu kind, Body&& body) {
-  if (kind == Gelu::tanh) {
-    body.template operator()<TanhGelu>();
-  } else {
-    body.template operator()<ErfGelu>();
+  switch (kind) {
+    case Gelu::tanh:
+      return body.template operator()<TanhGelu>();
+    case Gelu::erf:
+      return body.template operator()<ErfGelu>();
   }
 }
 

@@ -71,6 +71,17 @@ struct Backward {
   __device__ float operator()(float dy, float x) const { return dy * Kind::slope(x); }
 };
 
+/// Calls `run` with the function of `kind`.
+template <template <typename> typename Function, typename Run>
+void dispatch_gelu(Gelu kind, Run&& run) {
+  switch (kind) {
+    case Gelu::tanh:
+      return run(Function<TanhGelu>{});
+    case Gelu::erf:
+      return run(Function<ErfGelu>{});
+  }
+}
+
 }  // namespace
 
 void gelu_forward(const Tensor& x, Gelu kind, Tensor y) {
@@ -78,7 +89,7 @@ void gelu_forward(const Tensor& x, Gelu kind, Tensor y) {
     const auto run = [&](auto function) {
       map("gelu_forward", x.numel(), function, y.data<T>(), x.data<T>());
     };
-    kind == Gelu::tanh ? run(Forward<TanhGelu>{}) : run(Forward<ErfGelu>{});
+    dispatch_gelu<Forward>(kind, run);
   });
 }
 
@@ -87,7 +98,7 @@ void gelu_backward(const Tensor& dy, const Tensor& x, Gelu kind, Tensor dx) {
     const auto run = [&](auto function) {
       map("gelu_backward", x.numel(), function, dx.data<T>(), dy.data<T>(), x.data<T>());
     };
-    kind == Gelu::tanh ? run(Backward<TanhGelu>{}) : run(Backward<ErfGelu>{});
+    dispatch_gelu<Backward>(kind, run);
   });
 }
 

@@ -32,6 +32,11 @@ const std::string& checked_prefix(const std::string& prefix) {
            prefix, ending);
     }
   }
+  require(!std::filesystem::is_regular_file(prefix) || std::filesystem::exists(prefix + ".idx"),
+          "{} is a file, but not a dataset: tessera prepare makes a dataset from text, and only a "
+          "model that classifies reads .tsv and .jsonl files of labeled texts: one with "
+          "model.head=classification, or a BERT with a checkpoint.from",
+          prefix);
   require(std::filesystem::exists(prefix + ".idx") || std::filesystem::exists(prefix + ".bin"),
           "there is no dataset {0}: neither {0}.idx nor {0}.bin exists; tessera prepare makes one "
           "from text",

@@ -21,7 +21,7 @@ const std::string& checked_prefix(const std::string& prefix,
     std::error_code ignored;
     const fs::file_status status = fs::status(path, ignored);
     require(options.overwrite || !fs::exists(status),
-            "{}: already exists: choose another name, or overwrite it with --overwrite", path);
+            "{} already exists: choose another name, or pass --overwrite", path);
     require(!fs::exists(status) || fs::is_regular_file(status),
             "{}: is not a regular file, so a dataset cannot replace it", path);
   }

@@ -55,11 +55,21 @@ void add_labels(const ModelConfig& model, const std::vector<std::string>& labels
   config["problem_type"] = "single_label_classification";
 }
 
+Json config_of(const ModelConfig& model) {
+  switch (model.kind) {
+    case ModelKind::gpt:
+      return gpt2_config(model);
+    case ModelKind::bert:
+      return bert_config(model);
+  }
+  fail("{} is not an architecture", static_cast<int>(model.kind));
+}
+
 }  // namespace
 
 Json export_config(const ModelConfig& model, ModelClass model_class, DType precision,
                    const Json& token_ids, const std::vector<std::string>& labels) {
-  Json config = model.kind == ModelKind::bert ? bert_config(model) : gpt2_config(model);
+  Json config = config_of(model);
   config["architectures"] = {to_string(model_class)};
   config["model_type"] = model_type(model_class);
   config["tie_word_embeddings"] = true;

@@ -192,12 +192,17 @@ ImportedConfig import_config(const Json& json, const std::string& where,
   check_common(config, result.model_class);
   result.tied = config.flag("tie_word_embeddings", true);
   ModelConfig& model = result.model;
-  if (result.model_class == ModelClass::gpt2_lm_head) {
-    read_gpt2(config, model);
-    note_dropout(config, "embd_pdrop", result);
-  } else {
-    read_bert(config, model);
-    model.next_sentence = result.model_class == ModelClass::bert_pretraining;
+  switch (result.model_class) {
+    case ModelClass::gpt2_lm_head:
+      read_gpt2(config, model);
+      note_dropout(config, "embd_pdrop", result);
+      break;
+    case ModelClass::bert_pretraining:
+    case ModelClass::bert_masked_lm:
+    case ModelClass::bert_classification:
+      read_bert(config, model);
+      model.next_sentence = result.model_class == ModelClass::bert_pretraining;
+      break;
   }
   if (result.model_class == ModelClass::bert_classification) {
     read_labels(config, result);

@@ -22,10 +22,22 @@ bool ends_with(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
+/// What precedes the names of the base model's tensors.
+std::string_view base_prefix(ModelClass model_class) {
+  switch (model_class) {
+    case ModelClass::gpt2_lm_head:
+      return "transformer.";
+    case ModelClass::bert_pretraining:
+    case ModelClass::bert_masked_lm:
+    case ModelClass::bert_classification:
+      return "bert.";
+  }
+  return "";
+}
+
 /// Normalizes a tensor's name: no prefix of the base model, and current names of norms.
 std::string plain_name(std::string name, ModelClass model_class) {
-  const std::string_view prefix =
-      model_class == ModelClass::gpt2_lm_head ? "transformer." : "bert.";
+  const std::string_view prefix = base_prefix(model_class);
   if (starts_with(name, prefix)) name.erase(0, prefix.size());
   const auto rename = [&](std::string_view old, std::string_view now) {
     if (ends_with(name, old)) name.replace(name.size() - old.size(), old.size(), now);

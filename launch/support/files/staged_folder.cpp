@@ -42,7 +42,8 @@ StagedFolder::StagedFolder(fs::path path, bool overwrite, KeepReason keep_reason
   if (replaces_) {
     require(type_of(path_) == fs::file_type::directory,
             "{} exists and is not a folder: choose another path", path_.string());
-    require(overwrite, "{} already exists: choose another folder, or --overwrite", path_.string());
+    require(overwrite, "{} already exists: choose another name, or pass --overwrite",
+            path_.string());
     require_replaceable(path_);
   }
   make_folders(staged_);

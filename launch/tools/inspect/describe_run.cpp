@@ -38,8 +38,8 @@ std::string config_text(const fs::path& folder) {
     const RunConfig config = load_config(path);
     return description_line("model", human_model(config.model)) +
            description_line("tokenizer", tokenizer_text(folder, config)) +
-           description_line("steps", fmt::format("{} of {} sequences", grouped(config.train.steps),
-                                                 config.batch.global));
+           description_line("steps", fmt::format("{}, each of {} sequences",
+                                                 grouped(config.train.steps), config.batch.global));
   } catch (const Error& error) {
     return description_line("config", error.what());
   }
