@@ -17,7 +17,7 @@
 #include "launch/data/training_data.h"
 #include "launch/devices/open_devices.h"
 #include "launch/logging/console.h"
-#include "launch/metrics/peak_flops.h"
+#include "launch/metrics/gpu_peaks.h"
 #include "launch/metrics/product_speed.h"
 #include "launch/train/derive_config.h"
 #include "launch/train/memory/host_memory_check.h"

@@ -33,7 +33,7 @@
 #include "core/ops/reduce.h"
 #include "core/ops/rotary.h"
 #include "core/ops/rows.h"
-#include "launch/metrics/peak_flops.h"
+#include "launch/metrics/gpu_peaks.h"
 #include "parallel/layers/partition.h"
 
 namespace tessera {

@@ -9,7 +9,7 @@ gradient norm, a vocabulary rounded up to 64. BERT learns masked tokens alone, a
 To compile the whole model takes longer than to compile one block, which serves for all, and the head.
 
 A line of JSON: tokens_per_second (the median of the steps after the warm-up, of which three at a time
-are waited for), model_flops_per_second, mfu where the GPU's peak is known, memory_gib of the whole GPU. FLOPs are counted as by launch/train/model_flops.h.
+are waited for), model_flops_per_second, mfu where the GPU's peak is known, memory_gib of the whole GPU. FLOPs are counted as by launch/metrics/model_flops.h.
 """
 
 import argparse
@@ -39,7 +39,7 @@ MODELS = {
 WITHOUT_BIASES = {"gpt_shakespeare"}
 TOGETHER = 3  # steps that are timed as one
 MASKED = 0.15  # of BERT's tokens have a target
-# Dense bf16 TFLOP/s, as in launch/logging/peak_flops.cpp; longer names first.
+# Dense bf16 TFLOP/s, as in launch/metrics/gpu_peaks.cpp; longer names first.
 PEAKS = {
     "GB200": 2500, "B200": 2250, "H100 PCIe": 756, "H100 NVL": 835, "GH200": 989, "H100": 989, "H200": 989,
     "A100": 312, "A800": 312, "H800": 989, "L40S": 362, "L4": 121, "A40": 149.7, "A10": 125,

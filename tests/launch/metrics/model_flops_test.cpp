@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "launch/metrics/peak_flops.h"
+#include "launch/metrics/gpu_peaks.h"
 
 namespace tessera {
 namespace {
@@ -49,6 +49,16 @@ TEST(PeakFlops, DependOnGpuAndPrecision) {
   EXPECT_EQ(peak_flops("NVIDIA A100-SXM4-80GB", DType::bf16), 312e12);
   EXPECT_EQ(peak_flops("NVIDIA RTX A1000", DType::bf16), std::nullopt);
   EXPECT_EQ(peak_flops("emulated GPU", DType::bf16), std::nullopt);
+}
+
+TEST(PeakFlops, ComeWithMemoryAndLinks) {
+  EXPECT_EQ(gpu_peaks("NVIDIA H100 80GB HBM3")->memory_bandwidth, 3350e9);
+  EXPECT_EQ(gpu_peaks("NVIDIA H200")->memory_bandwidth, 4800e9);
+  EXPECT_EQ(gpu_peaks("NVIDIA A100-SXM4-80GB")->memory_bandwidth, 2039e9);
+  EXPECT_EQ(gpu_peaks("NVIDIA A100-SXM4-40GB")->memory_bandwidth, 1555e9);
+  EXPECT_EQ(gpu_peaks("NVIDIA A100 80GB PCIe")->memory_bandwidth, 1935e9);
+  EXPECT_EQ(gpu_peaks("NVIDIA B200")->nvlink, 1800e9);
+  EXPECT_EQ(gpu_peaks("NVIDIA L4")->nvlink, 0.0);
 }
 
 }  // namespace
