@@ -26,3 +26,8 @@ namespace tessera::cpu {
 namespace tessera::cuda {
 #include "core/ops/device_ops.inc"
 }  // namespace tessera::cuda
+
+/// Computes nothing: adds an op's work to the calling thread's WorkLog, if it has one.
+namespace tessera::meta {
+#include "core/ops/device_ops.inc"
+}  // namespace tessera::meta

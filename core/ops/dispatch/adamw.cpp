@@ -3,13 +3,12 @@
 #include "core/error.h"
 #include "core/ops/dispatch/checks.h"
 #include "core/ops/dispatch/dispatch.h"
-#include "core/trace/trace.h"
 
 namespace tessera {
 
 void adamw_step(const AdamW& settings, const Tensor& grad_scale, const Tensor& grad, Tensor exp_avg,
                 Tensor exp_avg_sq, Tensor master, Tensor value) {
-  const TraceRange range("adamw_step");
+  const OpRange range("adamw_step");
   constexpr const char* kOp = "adamw_step";
   require_shape(grad_scale, {1}, kOp, "grad_scale");
   require_dtype(grad_scale, DType::f32, kOp, "grad_scale");
@@ -43,8 +42,8 @@ void adamw_step(const AdamW& settings, const Tensor& grad_scale, const Tensor& g
   require_beta(settings.beta1, "beta1");
   require_beta(settings.beta2, "beta2");
   const Device device = common_device(kOp, grad_scale, grad, exp_avg, exp_avg_sq, master, value);
-  dispatch<cpu::adamw_step, cuda::adamw_step>(device, settings, grad_scale, grad, exp_avg,
-                                              exp_avg_sq, master, value);
+  dispatch<cpu::adamw_step, cuda::adamw_step, meta::adamw_step>(device, settings, grad_scale, grad,
+                                                                exp_avg, exp_avg_sq, master, value);
 }
 
 }  // namespace tessera

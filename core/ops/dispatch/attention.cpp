@@ -5,7 +5,6 @@
 #include "core/ops/dispatch/attention_checks.h"
 #include "core/ops/dispatch/checks.h"
 #include "core/ops/dispatch/dispatch.h"
-#include "core/trace/trace.h"
 
 namespace tessera {
 namespace {
@@ -42,19 +41,20 @@ Device attention_device(const char* op, const AttentionOptions& options,
 
 void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tensor out,
                        Tensor log_sum_exp) {
-  const TraceRange range("attention_forward");
+  const OpRange range("attention_forward");
   constexpr const char* kOp = "attention_forward";
   check_forward_tensors(kOp, qkv, options, out, log_sum_exp);
   const Device device = attention_device(kOp, options, qkv, out, log_sum_exp);
   if constexpr (cuda::kHasCudnn) {
     if (device.is_cuda() && cuda::cudnn_attention_forward(qkv, options, out, log_sum_exp)) return;
   }
-  dispatch<cpu::attention_forward, cuda::attention_forward>(device, qkv, options, out, log_sum_exp);
+  dispatch<cpu::attention_forward, cuda::attention_forward, meta::attention_forward>(
+      device, qkv, options, out, log_sum_exp);
 }
 
 void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
                         const Tensor& log_sum_exp, const AttentionOptions& options, Tensor dqkv) {
-  const TraceRange range("attention_backward");
+  const OpRange range("attention_backward");
   constexpr const char* kOp = "attention_backward";
   check_forward_tensors(kOp, qkv, options, out, log_sum_exp);
   require_shape(dout, out.shape(), kOp, "dout");
@@ -71,26 +71,28 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
       return;
     }
   }
-  dispatch<cpu::attention_backward, cuda::attention_backward>(device, dout, qkv, out, log_sum_exp,
-                                                              options, dqkv);
+  dispatch<cpu::attention_backward, cuda::attention_backward, meta::attention_backward>(
+      device, dout, qkv, out, log_sum_exp, options, dqkv);
 }
 
 void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
                        const AttentionOptions& options, Tensor weights) {
   constexpr const char* kOp = "attention_weights";
+  const OpRange range(kOp);
   require_qkv(qkv, kOp);
   require_log_sum_exp(log_sum_exp, qkv, kOp);
   require_shape(weights, {qkv.dim(0), qkv.dim(3), qkv.dim(1), qkv.dim(1)}, kOp, "weights");
   require_dtype(weights, DType::f32, kOp, "weights");
   require_attention_options(qkv, options, kOp);
   const Device device = attention_device(kOp, options, qkv, log_sum_exp, weights);
-  dispatch<cpu::attention_weights, cuda::attention_weights>(device, qkv, log_sum_exp, options,
-                                                            weights);
+  dispatch<cpu::attention_weights, cuda::attention_weights, meta::attention_weights>(
+      device, qkv, log_sum_exp, options, weights);
 }
 
 void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
                       int64_t window, float scale, Tensor out) {
   constexpr const char* kOp = "attention_decode";
+  const OpRange range(kOp);
   require(q.defined() && q.shape().rank() == 3, "{}: q must have shape (B, Hl, D), but is {}", kOp,
           describe(q));
   require(keys.defined() && keys.shape().rank() == 4 && keys.dim(0) == q.dim(0) &&
@@ -106,8 +108,8 @@ void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values,
           keys.dim(2));
   require(window >= 0, "{}: the window must be 0 (none) or positive, but is {}", kOp, window);
   const Device device = common_device(kOp, q, keys, values, out);
-  dispatch<cpu::attention_decode, cuda::attention_decode>(device, q, keys, values, length, window,
-                                                          scale, out);
+  dispatch<cpu::attention_decode, cuda::attention_decode, meta::attention_decode>(
+      device, q, keys, values, length, window, scale, out);
 }
 
 }  // namespace tessera

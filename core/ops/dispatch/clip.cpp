@@ -11,6 +11,7 @@ namespace tessera {
 void clip_scale(int64_t step, double max_norm, const Tensor& squares, const Tensor& losses,
                 const StepRecord& record, Tensor grad_scale) {
   constexpr const char* kOp = "clip_scale";
+  const OpRange range(kOp);
   require(std::isfinite(max_norm) && max_norm >= 0.0,
           "{}: max_norm must be finite and at least 0, but is {}", kOp, max_norm);
   require_shape(squares, {1}, kOp, "squares");
@@ -27,8 +28,8 @@ void clip_scale(int64_t step, double max_norm, const Tensor& squares, const Tens
   require_disjoint(grad_scale, "grad_scale", losses, "losses", kOp);
   require_disjoint(grad_scale, "grad_scale", record.values, "record", kOp);
   const Device device = common_device(kOp, squares, losses, record.values, grad_scale);
-  dispatch<cpu::clip_scale, cuda::clip_scale>(device, step, max_norm, squares, losses, record,
-                                              grad_scale);
+  dispatch<cpu::clip_scale, cuda::clip_scale, meta::clip_scale>(device, step, max_norm, squares,
+                                                                losses, record, grad_scale);
 }
 
 }  // namespace tessera

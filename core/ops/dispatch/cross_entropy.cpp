@@ -3,7 +3,6 @@
 #include "core/error.h"
 #include "core/ops/dispatch/checks.h"
 #include "core/ops/dispatch/dispatch.h"
-#include "core/trace/trace.h"
 
 namespace tessera {
 namespace {
@@ -30,20 +29,21 @@ void require_row_values(const Tensor& tensor, const Tensor& logits, const char* 
 
 void cross_entropy_statistics(const Tensor& logits, const Tensor& targets, int64_t first,
                               int64_t valid, Tensor row_max, Tensor row_sum, Tensor target_logit) {
-  const TraceRange range("cross_entropy_statistics");
+  const OpRange range("cross_entropy_statistics");
   constexpr const char* kOp = "cross_entropy_statistics";
   require_logits(logits, targets, first, valid, kOp);
   require_row_values(row_max, logits, kOp, "row_max");
   require_row_values(row_sum, logits, kOp, "row_sum");
   require_row_values(target_logit, logits, kOp, "target_logit");
   const Device device = common_device(kOp, logits, targets, row_max, row_sum, target_logit);
-  dispatch<cpu::cross_entropy_statistics, cuda::cross_entropy_statistics>(
-      device, logits, targets, first, valid, row_max, row_sum, target_logit);
+  dispatch<cpu::cross_entropy_statistics, cuda::cross_entropy_statistics,
+           meta::cross_entropy_statistics>(device, logits, targets, first, valid, row_max, row_sum,
+                                           target_logit);
 }
 
 void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first, int64_t valid,
                             const Tensor& log_sum_exp, const Scalar& scale) {
-  const TraceRange range("cross_entropy_gradient");
+  const OpRange range("cross_entropy_gradient");
   constexpr const char* kOp = "cross_entropy_gradient";
   require_logits(logits, targets, first, valid, kOp);
   require_row_values(log_sum_exp, logits, kOp, "log_sum_exp");
@@ -52,7 +52,7 @@ void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first,
     require_dtype(scale.tensor, DType::f32, kOp, "scale");
   }
   const Device device = common_device(kOp, logits, targets, log_sum_exp, scale.tensor);
-  dispatch<cpu::cross_entropy_gradient, cuda::cross_entropy_gradient>(
+  dispatch<cpu::cross_entropy_gradient, cuda::cross_entropy_gradient, meta::cross_entropy_gradient>(
       device, logits, targets, first, valid, log_sum_exp, scale);
 }
 

@@ -5,7 +5,6 @@
 #include "core/ops/dispatch/checks.h"
 #include "core/ops/dispatch/dispatch.h"
 #include "core/ops/elementwise.h"
-#include "core/trace/trace.h"
 
 namespace tessera {
 namespace {
@@ -18,7 +17,7 @@ void apply(const Tensor& x, const char* x_name, const Dropout& dropout, Tensor y
   require_dropout(dropout, x, op);
   if (!dropout.active()) return copy(x, y);
   const Device device = common_device(op, x, y, dropout.rows, dropout.rng_offset);
-  dispatch<cpu::dropout, cuda::dropout>(device, x, dropout, y);
+  dispatch<cpu::dropout, cuda::dropout, meta::dropout>(device, x, dropout, y);
 }
 
 }  // namespace
@@ -53,18 +52,18 @@ void require_dropout(const Dropout& dropout, const Tensor& x, const char* op) {
 }
 
 void dropout_forward(const Tensor& x, const Dropout& dropout, Tensor y) {
-  const TraceRange range("dropout_forward");
+  const OpRange range("dropout_forward");
   apply(x, "x", dropout, y, "y", "dropout_forward");
 }
 
 void dropout_backward(const Tensor& dy, const Dropout& dropout, Tensor dx) {
-  const TraceRange range("dropout_backward");
+  const OpRange range("dropout_backward");
   apply(dy, "dy", dropout, dx, "dx", "dropout_backward");
 }
 
 void bias_dropout_add(const Tensor& x, const Tensor& bias, const Tensor& residual,
                       const Dropout& dropout, Tensor out) {
-  const TraceRange range("bias_dropout_add");
+  const OpRange range("bias_dropout_add");
   constexpr const char* kOp = "bias_dropout_add";
   require_float(x, kOp, "x");
   if (bias.defined()) {
@@ -78,7 +77,8 @@ void bias_dropout_add(const Tensor& x, const Tensor& bias, const Tensor& residua
   require_dropout(dropout, x, kOp);
   const Device device =
       common_device(kOp, x, bias, residual, out, dropout.rows, dropout.rng_offset);
-  dispatch<cpu::bias_dropout_add, cuda::bias_dropout_add>(device, x, bias, residual, dropout, out);
+  dispatch<cpu::bias_dropout_add, cuda::bias_dropout_add, meta::bias_dropout_add>(
+      device, x, bias, residual, dropout, out);
 }
 
 }  // namespace tessera

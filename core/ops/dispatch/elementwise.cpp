@@ -5,7 +5,6 @@
 #include "core/error.h"
 #include "core/ops/dispatch/checks.h"
 #include "core/ops/dispatch/dispatch.h"
-#include "core/trace/trace.h"
 
 namespace tessera {
 namespace {
@@ -24,15 +23,15 @@ void require_representable(DType dtype, double value) {
 }  // namespace
 
 void fill(Tensor tensor, double value) {
-  const TraceRange range("fill");
+  const OpRange range("fill");
   require(tensor.defined(), "fill: tensor is undefined");
   require_representable(tensor.dtype(), value);
   const Device device = tensor.device();
-  dispatch<cpu::fill, cuda::fill>(device, tensor, value);
+  dispatch<cpu::fill, cuda::fill, meta::fill>(device, tensor, value);
 }
 
 void copy(const Tensor& source, Tensor destination) {
-  const TraceRange range("copy");
+  const OpRange range("copy");
   constexpr const char* kOp = "copy";
   require(source.defined(), "{}: source is undefined", kOp);
   require_shape(destination, source.shape(), kOp, "destination");
@@ -42,7 +41,7 @@ void copy(const Tensor& source, Tensor destination) {
     require_disjoint(destination, "destination", source, "source", kOp);
   }
   require_same_or_disjoint(destination, "destination", source, "source", kOp);
-  if (any_meta(source, destination)) return;
+  if (any_meta(source, destination)) return meta::copy(source, destination);
   if constexpr (kHasCuda) {
     if (source.device().is_cuda() || destination.device().is_cuda()) {
       require(source.dtype() == destination.dtype() || source.device() == destination.device(),
@@ -55,7 +54,7 @@ void copy(const Tensor& source, Tensor destination) {
 }
 
 void add(const Tensor& a, const Tensor& b, Tensor out) {
-  const TraceRange range("add");
+  const OpRange range("add");
   constexpr const char* kOp = "add";
   require_float(a, kOp, "a");
   require_like(b, a, kOp, "b");
@@ -63,7 +62,7 @@ void add(const Tensor& a, const Tensor& b, Tensor out) {
   require_same_or_disjoint(out, "out", a, "a", kOp);
   require_same_or_disjoint(out, "out", b, "b", kOp);
   const Device device = common_device(kOp, a, b, out);
-  dispatch<cpu::add, cuda::add>(device, a, b, out);
+  dispatch<cpu::add, cuda::add, meta::add>(device, a, b, out);
 }
 
 }  // namespace tessera

@@ -3,7 +3,6 @@
 #include "core/error.h"
 #include "core/ops/dispatch/checks.h"
 #include "core/ops/dispatch/dispatch.h"
-#include "core/trace/trace.h"
 
 namespace tessera {
 namespace {
@@ -36,7 +35,7 @@ void require_rows_of_ids(const Tensor& tensor, const Tensor& ids, const char* op
 }  // namespace
 
 void embedding_forward(const Tensor& ids, const Tensor& table, Range local_rows, Tensor out) {
-  const TraceRange range("embedding_forward");
+  const OpRange range("embedding_forward");
   constexpr const char* kOp = "embedding_forward";
   require_local_rows(local_rows, kOp);
   require_rows_of_ids(out, ids, kOp, "out");
@@ -44,11 +43,12 @@ void embedding_forward(const Tensor& ids, const Tensor& table, Range local_rows,
   require_dtype(table, out.dtype(), kOp, "table");
   require_disjoint(out, "out", table, "table", kOp);
   const Device device = common_device(kOp, ids, table, out);
-  dispatch<cpu::embedding_forward, cuda::embedding_forward>(device, ids, table, local_rows, out);
+  dispatch<cpu::embedding_forward, cuda::embedding_forward, meta::embedding_forward>(
+      device, ids, table, local_rows, out);
 }
 
 void embedding_backward(const Tensor& ids, const Tensor& dout, Range local_rows, Tensor dtable) {
-  const TraceRange range("embedding_backward");
+  const OpRange range("embedding_backward");
   constexpr const char* kOp = "embedding_backward";
   require_local_rows(local_rows, kOp);
   require_rows_of_ids(dout, ids, kOp, "dout");
@@ -56,12 +56,12 @@ void embedding_backward(const Tensor& ids, const Tensor& dout, Range local_rows,
   require_dtype(dtable, DType::f32, kOp, "dtable");
   require_disjoint(dtable, "dtable", dout, "dout", kOp);
   const Device device = common_device(kOp, ids, dout, dtable);
-  dispatch<cpu::embedding_backward, cuda::embedding_backward>(device, ids, dout, local_rows,
-                                                              dtable);
+  dispatch<cpu::embedding_backward, cuda::embedding_backward, meta::embedding_backward>(
+      device, ids, dout, local_rows, dtable);
 }
 
 void embedding_add(const Tensor& x, const Tensor& ids, const Tensor& table, Tensor out) {
-  const TraceRange range("embedding_add");
+  const OpRange range("embedding_add");
   constexpr const char* kOp = "embedding_add";
   require_float(x, kOp, "x");
   require_dtype(ids, DType::i32, kOp, "ids");
@@ -73,7 +73,8 @@ void embedding_add(const Tensor& x, const Tensor& ids, const Tensor& table, Tens
   require_same_or_disjoint(out, "out", x, "x", kOp);
   require_disjoint(out, "out", table, "table", kOp);
   const Device device = common_device(kOp, x, ids, table, out);
-  dispatch<cpu::embedding_add, cuda::embedding_add>(device, x, ids, table, out);
+  dispatch<cpu::embedding_add, cuda::embedding_add, meta::embedding_add>(device, x, ids, table,
+                                                                         out);
 }
 
 }  // namespace tessera

@@ -8,6 +8,7 @@ namespace tessera {
 
 void store_key_values(const Tensor& qkv, int64_t first, Tensor keys, Tensor values) {
   constexpr const char* kOp = "store_key_values";
+  const OpRange range(kOp);
   require_float(qkv, kOp, "qkv");
   require(qkv.shape().rank() == 5 && qkv.dim(2) == 3,
           "{}: qkv must have shape (B, T, 3, Hl, D), but is {}", kOp, describe(qkv));
@@ -20,7 +21,8 @@ void store_key_values(const Tensor& qkv, int64_t first, Tensor keys, Tensor valu
   require(first >= 0 && first + qkv.dim(1) <= keys.dim(2),
           "{}: a cache of {} positions cannot hold {}", kOp, keys.dim(2), first + qkv.dim(1));
   const Device device = common_device(kOp, qkv, keys, values);
-  dispatch<cpu::store_key_values, cuda::store_key_values>(device, qkv, first, keys, values);
+  dispatch<cpu::store_key_values, cuda::store_key_values, meta::store_key_values>(
+      device, qkv, first, keys, values);
 }
 
 }  // namespace tessera

@@ -3,7 +3,6 @@
 #include "core/error.h"
 #include "core/ops/dispatch/checks.h"
 #include "core/ops/dispatch/dispatch.h"
-#include "core/trace/trace.h"
 
 namespace tessera {
 namespace {
@@ -38,18 +37,18 @@ Device check_forward(const char* op, const char* name, const Tensor& x, const Te
 
 void layer_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps,
                         Tensor y, Tensor mean, Tensor rstd) {
-  const TraceRange range("layer_norm_forward");
+  const OpRange range("layer_norm_forward");
   constexpr const char* kOp = "layer_norm_forward";
   const Device device = check_forward(kOp, "x", x, weight, bias, eps, y, mean, rstd);
   require_same_or_disjoint(y, "y", x, "x", kOp);
-  dispatch<cpu::layer_norm_forward, cuda::layer_norm_forward>(device, x, weight, bias, eps, y, mean,
-                                                              rstd);
+  dispatch<cpu::layer_norm_forward, cuda::layer_norm_forward, meta::layer_norm_forward>(
+      device, x, weight, bias, eps, y, mean, rstd);
 }
 
 void bias_dropout_add_norm(const Tensor& x, const Tensor& bias, const Tensor& residual,
                            const Dropout& dropout, Tensor sum, const Tensor& weight,
                            const Tensor& norm_bias, float eps, Tensor y, Tensor mean, Tensor rstd) {
-  const TraceRange range("bias_dropout_add_norm");
+  const OpRange range("bias_dropout_add_norm");
   constexpr const char* kOp = "bias_dropout_add_norm";
   check_forward(kOp, "sum", sum, weight, norm_bias, eps, y, mean, rstd);
   for (const Tensor* tensor : {&x, &residual, static_cast<const Tensor*>(&sum)}) {
@@ -63,14 +62,14 @@ void bias_dropout_add_norm(const Tensor& x, const Tensor& bias, const Tensor& re
   require_same_or_disjoint(sum, "sum", residual, "residual", kOp);
   const Device device = common_device(kOp, x, bias, residual, sum, weight, norm_bias, y, mean, rstd,
                                       dropout.rows, dropout.rng_offset);
-  dispatch<cpu::bias_dropout_add_norm, cuda::bias_dropout_add_norm>(
+  dispatch<cpu::bias_dropout_add_norm, cuda::bias_dropout_add_norm, meta::bias_dropout_add_norm>(
       device, x, bias, residual, dropout, sum, weight, norm_bias, eps, y, mean, rstd);
 }
 
 void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                          const Tensor& mean, const Tensor& rstd, const Tensor& residual, Tensor dx,
                          Tensor dweight, Tensor dbias) {
-  const TraceRange range("layer_norm_backward");
+  const OpRange range("layer_norm_backward");
   constexpr const char* kOp = "layer_norm_backward";
   require_float(x, kOp, "x");
   require_like(dy, x, kOp, "dy");
@@ -85,8 +84,8 @@ void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight
   require_same_or_disjoint(dx, "dx", dy, "dy", kOp);
   require_same_or_disjoint(dx, "dx", residual, "residual", kOp);
   const Device device = common_device(kOp, dy, x, weight, mean, rstd, residual, dx, dweight, dbias);
-  dispatch<cpu::layer_norm_backward, cuda::layer_norm_backward>(device, dy, x, weight, mean, rstd,
-                                                                residual, dx, dweight, dbias);
+  dispatch<cpu::layer_norm_backward, cuda::layer_norm_backward, meta::layer_norm_backward>(
+      device, dy, x, weight, mean, rstd, residual, dx, dweight, dbias);
 }
 
 }  // namespace tessera

@@ -4,8 +4,8 @@
 #include "core/ops/cuda/matmul/matmul.h"
 #include "core/ops/dispatch/checks.h"
 #include "core/ops/dispatch/dispatch.h"
+#include "core/ops/meta/matmul.h"
 #include "core/ops/reduce.h"
-#include "core/trace/trace.h"
 
 namespace tessera {
 namespace {
@@ -60,78 +60,75 @@ Matrix transposed_weights(const Tensor& w) { return {w, w.dim(1), w.dim(0), Layo
 }  // namespace
 
 void linear_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor y) {
-  const TraceRange range("linear_forward");
+  const OpRange range("linear_forward");
   const Device device = check_forward("linear_forward", x, w, bias, y);
   const Matrix a = rows_as_matrix(x), b = transposed_weights(w);
-  dispatch<cpu::matmul, cuda::matmul>(device, a, b, bias, y, Accumulate::no);
+  dispatch<cpu::matmul, cuda::matmul, meta::matmul>(device, a, b, bias, y, Accumulate::no);
 }
 
 void linear_gelu_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Gelu kind,
                          Tensor hidden, Tensor active) {
-  const TraceRange range("linear_gelu_forward");
+  const OpRange range("linear_gelu_forward");
   constexpr const char* kOp = "linear_gelu_forward";
-  [[maybe_unused]] const Device device = check_forward(kOp, x, w, bias, hidden);
+  const Device device = check_forward(kOp, x, w, bias, hidden);
   require_like(active, hidden, kOp, "active");
   require_disjoint(active, "active", x, "x", kOp);
   require_disjoint(active, "active", w, "w", kOp);
   require_disjoint(active, "active", hidden, "hidden", kOp);
-  if constexpr (kHasCuda) {
-    const Matrix a = rows_as_matrix(x);
-    if (device.is_cuda() && cuda::fuses_gelu(a, hidden, kind)) {
-      common_device(kOp, hidden, active);
-      return cuda::matmul_gelu(a, transposed_weights(w), bias, hidden, active);
-    }
+  const Matrix a = rows_as_matrix(x);
+  if (!device.is_cpu() && cuda::fuses_gelu(a, hidden, kind)) {
+    common_device(kOp, hidden, active);
+    return dispatch_fused<cuda::matmul_gelu, meta::matmul_gelu>(device, a, transposed_weights(w),
+                                                                bias, hidden, active);
   }
   linear_forward(x, w, bias, hidden);
   gelu_forward(hidden, kind, active);
 }
 
 void linear_backward_input(const Tensor& dy, const Tensor& w, Tensor dx) {
-  const TraceRange range("linear_backward_input");
+  const OpRange range("linear_backward_input");
   const Device device = check_backward_input("linear_backward_input", dy, w, dx);
   const Matrix a = rows_as_matrix(dy), b = weights(w);
-  dispatch<cpu::matmul, cuda::matmul>(device, a, b, Tensor(), dx, Accumulate::no);
+  dispatch<cpu::matmul, cuda::matmul, meta::matmul>(device, a, b, Tensor(), dx, Accumulate::no);
 }
 
 void linear_gelu_backward_input(const Tensor& dy, const Tensor& w, const Tensor& hidden, Gelu kind,
                                 Tensor dhidden) {
-  const TraceRange range("linear_gelu_backward_input");
+  const OpRange range("linear_gelu_backward_input");
   constexpr const char* kOp = "linear_gelu_backward_input";
-  [[maybe_unused]] const Device device = check_backward_input(kOp, dy, w, dhidden);
+  const Device device = check_backward_input(kOp, dy, w, dhidden);
   require_like(hidden, dhidden, kOp, "hidden");
   require_disjoint(dhidden, "dhidden", hidden, "hidden", kOp);
-  if constexpr (kHasCuda) {
-    const Matrix a = rows_as_matrix(dy);
-    if (device.is_cuda() && cuda::fuses_gelu(a, dhidden, kind)) {
-      common_device(kOp, dhidden, hidden);
-      return cuda::matmul_gelu_backward(a, weights(w), hidden, dhidden);
-    }
+  const Matrix a = rows_as_matrix(dy);
+  if (!device.is_cpu() && cuda::fuses_gelu(a, dhidden, kind)) {
+    common_device(kOp, dhidden, hidden);
+    return dispatch_fused<cuda::matmul_gelu_backward, meta::matmul_gelu_backward>(
+        device, a, weights(w), hidden, dhidden);
   }
   linear_backward_input(dy, w, dhidden);
   gelu_backward(dhidden, hidden, kind, dhidden);
 }
 
 void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor dw, Accumulate accumulate) {
-  const TraceRange range("linear_backward_weight");
+  const OpRange range("linear_backward_weight");
   const Device device = check_backward_weight("linear_backward_weight", dy, x, dw);
   const Matrix a = transposed_rows(dy), b = rows_as_matrix(x);
-  dispatch<cpu::matmul, cuda::matmul>(device, a, b, Tensor(), dw, accumulate);
+  dispatch<cpu::matmul, cuda::matmul, meta::matmul>(device, a, b, Tensor(), dw, accumulate);
 }
 
 void linear_backward_weight_bias(const Tensor& dy, const Tensor& x, Tensor dw,
                                  Accumulate accumulate, Tensor dbias) {
   constexpr const char* kOp = "linear_backward_weight_bias";
   if (!dbias.defined()) return linear_backward_weight(dy, x, dw, accumulate);
-  const TraceRange range(kOp);
-  [[maybe_unused]] const Device device = check_backward_weight(kOp, dy, x, dw);
+  const OpRange range(kOp);
+  const Device device = check_backward_weight(kOp, dy, x, dw);
   require_shape(dbias, {dy.dim(-1)}, kOp, "dbias");
   require_dtype(dbias, DType::f32, kOp, "dbias");
   require_disjoint(dbias, "dbias", dw, "dw", kOp);
-  if constexpr (kHasCuda) {
-    if (device.is_cuda() && rows_of(dy) > 0) {
-      common_device(kOp, dw, dbias);
-      return cuda::matmul_row_sums(transposed_rows(dy), rows_as_matrix(x), dw, accumulate, dbias);
-    }
+  if (!device.is_cpu() && rows_of(dy) > 0) {
+    common_device(kOp, dw, dbias);
+    return dispatch_fused<cuda::matmul_row_sums, meta::matmul_row_sums>(
+        device, transposed_rows(dy), rows_as_matrix(x), dw, accumulate, dbias);
   }
   linear_backward_weight(dy, x, dw, accumulate);
   column_sum(dy, dbias);

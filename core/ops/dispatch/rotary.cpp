@@ -3,7 +3,6 @@
 #include "core/error.h"
 #include "core/ops/dispatch/checks.h"
 #include "core/ops/dispatch/dispatch.h"
-#include "core/trace/trace.h"
 
 namespace tessera {
 namespace {
@@ -18,13 +17,14 @@ void turn(const Tensor& table, float direction, const Tensor& qkv, const char* n
   require_dtype(table, DType::f32, op, "table");
   require_disjoint(qkv, name, table, "table", op);
   const Device device = common_device(op, table, qkv);
-  dispatch<cpu::rotary, cuda::rotary>(device, table, direction, qkv);
+  dispatch<cpu::rotary, cuda::rotary, meta::rotary>(device, table, direction, qkv);
 }
 
 }  // namespace
 
 void rotary_table(const Tensor& positions, float base, Tensor table) {
   constexpr const char* kOp = "rotary_table";
+  const OpRange range(kOp);
   require_dtype(positions, DType::i32, kOp, "positions");
   require_dtype(table, DType::f32, kOp, "table");
   require(table.shape().rank() == 2 && table.dim(0) == positions.numel() && table.dim(1) % 2 == 0,
@@ -33,16 +33,17 @@ void rotary_table(const Tensor& positions, float base, Tensor table) {
           kOp, positions.numel(), describe(positions), describe(table));
   require(base > 0.0f, "{}: the base must be positive, but is {}", kOp, base);
   const Device device = common_device(kOp, positions, table);
-  dispatch<cpu::rotary_table, cuda::rotary_table>(device, positions, base, table);
+  dispatch<cpu::rotary_table, cuda::rotary_table, meta::rotary_table>(device, positions, base,
+                                                                      table);
 }
 
 void rotary_forward(const Tensor& table, Tensor qkv) {
-  const TraceRange range("rotary_forward");
+  const OpRange range("rotary_forward");
   turn(table, 1.0f, qkv, "qkv", "rotary_forward");
 }
 
 void rotary_backward(const Tensor& table, Tensor dqkv) {
-  const TraceRange range("rotary_backward");
+  const OpRange range("rotary_backward");
   turn(table, -1.0f, dqkv, "dqkv", "rotary_backward");
 }
 

@@ -2,22 +2,21 @@
 
 #include "core/ops/dispatch/checks.h"
 #include "core/ops/dispatch/dispatch.h"
-#include "core/trace/trace.h"
 
 namespace tessera {
 
 void tanh_forward(const Tensor& x, Tensor y) {
-  const TraceRange range("tanh_forward");
+  const OpRange range("tanh_forward");
   constexpr const char* kOp = "tanh_forward";
   require_float(x, kOp, "x");
   require_like(y, x, kOp, "y");
   require_same_or_disjoint(y, "y", x, "x", kOp);
   const Device device = common_device(kOp, x, y);
-  dispatch<cpu::tanh_forward, cuda::tanh_forward>(device, x, y);
+  dispatch<cpu::tanh_forward, cuda::tanh_forward, meta::tanh_forward>(device, x, y);
 }
 
 void tanh_backward(const Tensor& dy, const Tensor& y, Tensor dx) {
-  const TraceRange range("tanh_backward");
+  const OpRange range("tanh_backward");
   constexpr const char* kOp = "tanh_backward";
   require_float(y, kOp, "y");
   require_like(dy, y, kOp, "dy");
@@ -25,7 +24,7 @@ void tanh_backward(const Tensor& dy, const Tensor& y, Tensor dx) {
   require_same_or_disjoint(dx, "dx", dy, "dy", kOp);
   require_same_or_disjoint(dx, "dx", y, "y", kOp);
   const Device device = common_device(kOp, dy, y, dx);
-  dispatch<cpu::tanh_backward, cuda::tanh_backward>(device, dy, y, dx);
+  dispatch<cpu::tanh_backward, cuda::tanh_backward, meta::tanh_backward>(device, dy, y, dx);
 }
 
 }  // namespace tessera

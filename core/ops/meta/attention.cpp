@@ -1,0 +1,88 @@
+#include <algorithm>
+
+#include "core/ops/device_ops.h"
+#include "core/ops/meta/log_work.h"
+
+namespace tessera::meta {
+namespace {
+
+/// The pairs of a query and a key that it sees, in a document of `length` rows.
+double visible_pairs(double length, const AttentionMask& mask) {
+  // Of the `reach` diagonals from the main one on, number d has length − d pairs.
+  const double reach =
+      mask.window > 0 ? std::min(length, static_cast<double>(mask.window)) : length;
+  const double one_way = reach * length - reach * (reach - 1.0) / 2.0;
+  return mask.causal ? one_way : 2.0 * one_way - length;
+}
+
+/// The same for all heads of a batch. A dry run does not know the lengths of documents that differ:
+/// it counts equal ones, which have the fewest pairs. Nor does it know what other masks hide, so
+/// that counts as visible.
+double visible_pairs(const Tensor& qkv, const AttentionMask& mask) {
+  const auto rows = static_cast<double>(qkv.dim(0) * qkv.dim(1));
+  double documents = static_cast<double>(qkv.dim(0));
+  if (mask.documents.defined()) documents = static_cast<double>(mask.documents.numel() - 1);
+  if (rows == 0.0 || documents == 0.0) return 0.0;
+  return static_cast<double>(qkv.dim(3)) * documents * visible_pairs(rows / documents, mask);
+}
+
+/// Products and other FLOPs: attention in fp32 never uses tensor cores.
+OpWork flops_of(DType dtype, double products, double others) {
+  if (dtype == DType::f32) return {.flops = products + others};
+  return {.matmul_flops = products, .flops = others};
+}
+
+double bytes_of_mask(const AttentionOptions& options) {
+  const AttentionMask& mask = options.mask;
+  return bytes_of(mask.lengths, mask.hidden_keys, mask.documents, mask.hidden, mask.additive,
+                  options.padded_rows.index);
+}
+
+}  // namespace
+
+// Two products of 2 D FLOPs per pair. The softmax scales, subtracts the maximum, takes exp and adds
+// to the maximum and to the sum; the sum of each row then divides the output.
+void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tensor out,
+                       Tensor log_sum_exp) {
+  const double pairs = visible_pairs(qkv, options.mask);
+  OpWork work = flops_of(qkv.dtype(), 4.0 * pairs * static_cast<double>(qkv.dim(4)),
+                         5.0 * pairs + elements_of(out));
+  work.bytes_read = bytes_of(qkv) + bytes_of_mask(options);
+  work.bytes_written = bytes_of(out, log_sum_exp);
+  log_work(work);
+}
+
+// Five products: the scores again, the gradients of weights, queries, keys and values. Per pair the
+// weight (3) and the gradient of its score (3); per output its product with dout.
+void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
+                        const Tensor& log_sum_exp, const AttentionOptions& options, Tensor dqkv) {
+  const double pairs = visible_pairs(qkv, options.mask);
+  OpWork work = flops_of(qkv.dtype(), 10.0 * pairs * static_cast<double>(qkv.dim(4)),
+                         6.0 * pairs + 2.0 * elements_of(out));
+  work.bytes_read = bytes_of(dout, qkv, out, log_sum_exp) + bytes_of_mask(options);
+  work.bytes_written = bytes_of(dqkv);
+  log_work(work);
+}
+
+void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
+                       const AttentionOptions& options, Tensor weights) {
+  const double pairs = visible_pairs(qkv, options.mask);
+  OpWork work = flops_of(qkv.dtype(), 2.0 * pairs * static_cast<double>(qkv.dim(4)), 3.0 * pairs);
+  work.bytes_read = bytes_of(qkv) * 2.0 / 3.0 + bytes_of(log_sum_exp) + bytes_of_mask(options);
+  work.bytes_written = bytes_of(weights);
+  log_work(work);
+}
+
+void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
+                      int64_t window, float /*scale*/, Tensor out) {
+  const int64_t visible = window > 0 ? std::min(length, window) : length;
+  const double share = static_cast<double>(visible) / static_cast<double>(keys.dim(2));
+  OpWork work =
+      flops_of(q.dtype(), 4.0 * static_cast<double>(visible) * elements_of(q),
+               5.0 * static_cast<double>(visible * q.dim(0) * q.dim(1)) + elements_of(out));
+  work.bytes_read = bytes_of(q) + share * bytes_of(keys, values);
+  work.bytes_written = bytes_of(out);
+  log_work(work);
+}
+
+}  // namespace tessera::meta

@@ -1,0 +1,17 @@
+#include "core/ops/device_ops.h"
+#include "core/ops/meta/log_work.h"
+
+namespace tessera::meta {
+
+void fill(Tensor tensor, double /*value*/) { log_work({.bytes_written = bytes_of(tensor)}); }
+
+void copy(const Tensor& source, Tensor destination) {
+  log_work({.bytes_read = bytes_of(source), .bytes_written = bytes_of(destination)});
+}
+
+void add(const Tensor& a, const Tensor& b, Tensor out) {
+  log_work(
+      {.flops = elements_of(out), .bytes_read = bytes_of(a, b), .bytes_written = bytes_of(out)});
+}
+
+}  // namespace tessera::meta

@@ -1,0 +1,43 @@
+#include "core/ops/device_ops.h"
+#include "core/ops/meta/log_work.h"
+
+namespace tessera::meta {
+namespace {
+
+/// Per element: the mean 1, the variance 3, normalized 2, weight and bias.
+double norm_flops(const Tensor& x, const Tensor& bias) {
+  return (bias.defined() ? 8.0 : 7.0) * elements_of(x);
+}
+
+}  // namespace
+
+void layer_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, float /*eps*/,
+                        Tensor y, Tensor mean, Tensor rstd) {
+  log_work({.flops = norm_flops(x, bias),
+            .bytes_read = bytes_of(x, weight, bias),
+            .bytes_written = bytes_of(y, mean, rstd)});
+}
+
+void bias_dropout_add_norm(const Tensor& x, const Tensor& bias, const Tensor& residual,
+                           const Dropout& dropout, Tensor sum, const Tensor& weight,
+                           const Tensor& norm_bias, float /*eps*/, Tensor y, Tensor mean,
+                           Tensor rstd) {
+  const double flops = 1.0 + (bias.defined() ? 1.0 : 0.0) + (dropout.active() ? 1.0 : 0.0);
+  log_work({.flops = flops * elements_of(x) + norm_flops(x, norm_bias),
+            .bytes_read = bytes_of(x, bias, residual, weight, norm_bias) +
+                          (dropout.active() ? bytes_of(dropout.rows) : 0.0),
+            .bytes_written = bytes_of(sum, y, mean, rstd)});
+}
+
+// Per element: the normalized x 2, dy × weight and two means of it 4, dx 4, and the gradients of
+// weight 2, bias 1 and the residual 1.
+void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                         const Tensor& mean, const Tensor& rstd, const Tensor& residual, Tensor dx,
+                         Tensor dweight, Tensor dbias) {
+  const double flops = 12.0 + (dbias.defined() ? 1.0 : 0.0) + (residual.defined() ? 1.0 : 0.0);
+  log_work({.flops = flops * elements_of(x),
+            .bytes_read = bytes_of(dy, x, weight, mean, rstd, residual, dweight, dbias),
+            .bytes_written = bytes_of(dx, dweight, dbias)});
+}
+
+}  // namespace tessera::meta

@@ -1,0 +1,49 @@
+#include "core/ops/meta/matmul.h"
+
+#include "core/ops/meta/gelu.h"
+#include "core/ops/meta/log_work.h"
+
+namespace tessera::meta {
+namespace {
+
+OpWork product(const Matrix& a, const Matrix& b, const Tensor& bias, const Tensor& out,
+               Accumulate accumulate) {
+  const bool adds = accumulate == Accumulate::yes;
+  return {.matmul_flops = 2.0 * elements_of(out) * static_cast<double>(a.cols),
+          .flops = ((bias.defined() ? 1.0 : 0.0) + (adds ? 1.0 : 0.0)) * elements_of(out),
+          .bytes_read = bytes_of(a.tensor, b.tensor, bias) + (adds ? bytes_of(out) : 0.0),
+          .bytes_written = bytes_of(out)};
+}
+
+}  // namespace
+
+void matmul(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor out,
+            Accumulate accumulate) {
+  log_work(product(a, b, bias, out, accumulate));
+}
+
+void matmul_row_sums(const Matrix& a, const Matrix& b, Tensor out, Accumulate accumulate,
+                     Tensor sums) {
+  OpWork work = product(a, b, {}, out, accumulate);
+  work += {.flops = elements_of(a.tensor),
+           .bytes_read = bytes_of(sums),
+           .bytes_written = bytes_of(sums)};
+  log_work(work);
+}
+
+void matmul_gelu(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor hidden,
+                 Tensor active) {
+  OpWork work = product(a, b, bias, hidden, Accumulate::no);
+  work +=
+      {.flops = gelu_flops(Gelu::tanh) * elements_of(active), .bytes_written = bytes_of(active)};
+  log_work(work);
+}
+
+void matmul_gelu_backward(const Matrix& a, const Matrix& b, const Tensor& hidden, Tensor out) {
+  OpWork work = product(a, b, {}, out, Accumulate::no);
+  work +=
+      {.flops = gelu_backward_flops(Gelu::tanh) * elements_of(out), .bytes_read = bytes_of(hidden)};
+  log_work(work);
+}
+
+}  // namespace tessera::meta
