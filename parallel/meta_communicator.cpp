@@ -1,24 +1,64 @@
 #include "parallel/meta_communicator.h"
 
+#include <utility>
+
 #include "core/error.h"
+#include "core/trace/work_log.h"
 
 namespace tessera {
 namespace {
 
 ParallelGroups groups_in(const ProcessGrid& grid, Communicator& world) {
   const GridPlace place = grid.place_of(world.rank());
-  return {grid, world, std::make_unique<MetaCommunicator>(place.tensor_index, grid.tensor()),
-          std::make_unique<MetaCommunicator>(place.data_index, grid.data())};
+  return {grid, world,
+          std::make_unique<MetaCommunicator>(place.tensor_index, grid.tensor(), "tensor"),
+          std::make_unique<MetaCommunicator>(place.data_index, grid.data(), "data")};
 }
 
 TrafficTally* tally_of(Communicator& group) {
   return &static_cast<MetaCommunicator&>(group).tally();
 }
 
+/// Logs the wait for a collective that has started.
+class LoggedCollective final : public PendingCollective {
+ public:
+  LoggedCollective(WorkLog& log, size_t transfer) : log_(&log), transfer_(transfer) {}
+  ~LoggedCollective() override { end(); }
+
+  void wait() override { end(); }
+  // The result is never known to be in place before the wait.
+  bool progress() override { return log_ == nullptr; }
+
+ private:
+  void end() {
+    if (log_ != nullptr) std::exchange(log_, nullptr)->wait(transfer_);
+  }
+
+  WorkLog* log_;  // null once the wait is logged
+  size_t transfer_;
+};
+
 }  // namespace
 
-MetaCommunicator::MetaCommunicator(int rank, int size) : Communicator(rank, size), tally_(size) {
+MetaCommunicator::MetaCommunicator(int rank, int size, std::string group)
+    : Communicator(rank, size), group_(std::move(group)), tally_(size) {
   require(0 <= rank && rank < size, "meta communicator: rank {} is not one of {}", rank, size);
+}
+
+std::unique_ptr<PendingCollective> MetaCommunicator::start(Collective collective,
+                                                           const Tensor& tensor) {
+  tally_.add(collective, tensor.bytes());
+  WorkLog* const log = WorkLog::current();
+  if (log == nullptr || size() == 1) return std::make_unique<CompletedCollective>();
+  const auto bytes = static_cast<int64_t>(tensor.bytes());
+  const size_t transfer = log->start(
+      {group_, size(), std::string(to_string(TrafficScope::current())),
+       std::string(to_string(collective)), bytes, bytes_sent(collective, size(), bytes)});
+  return std::make_unique<LoggedCollective>(*log, transfer);
+}
+
+void MetaCommunicator::count(Collective collective, const Tensor& tensor) {
+  start(collective, tensor)->wait();
 }
 
 std::unique_ptr<Communicator> MetaCommunicator::split(int /*color*/, int /*key*/) {
@@ -27,40 +67,35 @@ std::unique_ptr<Communicator> MetaCommunicator::split(int /*color*/, int /*key*/
 
 std::unique_ptr<PendingCollective> MetaCommunicator::do_all_reduce(Tensor tensor, ReduceOp /*op*/,
                                                                    Wait /*wait*/) {
-  tally_.add(Collective::all_reduce, tensor.bytes());
-  return std::make_unique<CompletedCollective>();
+  return start(Collective::all_reduce, tensor);
 }
 
 std::unique_ptr<PendingCollective> MetaCommunicator::do_all_gather(const Tensor& /*input*/,
                                                                    Tensor output, Wait /*wait*/) {
-  tally_.add(Collective::all_gather, output.bytes());
-  return std::make_unique<CompletedCollective>();
+  return start(Collective::all_gather, output);
 }
 
 std::unique_ptr<PendingCollective> MetaCommunicator::do_reduce_scatter(const Tensor& input,
                                                                        Tensor /*output*/,
                                                                        ReduceOp /*op*/,
                                                                        Wait /*wait*/) {
-  tally_.add(Collective::reduce_scatter, input.bytes());
-  return std::make_unique<CompletedCollective>();
+  return start(Collective::reduce_scatter, input);
 }
 
 void MetaCommunicator::do_broadcast(Tensor tensor, int /*root*/) {
-  tally_.add(Collective::broadcast, tensor.bytes());
+  count(Collective::broadcast, tensor);
 }
 
 void MetaCommunicator::do_send(const Tensor& tensor, int /*destination*/) {
-  tally_.add(Collective::send, tensor.bytes());
+  count(Collective::send, tensor);
 }
 
-void MetaCommunicator::do_recv(Tensor tensor, int /*source*/) {
-  tally_.add(Collective::recv, tensor.bytes());
-}
+void MetaCommunicator::do_recv(Tensor tensor, int /*source*/) { count(Collective::recv, tensor); }
 
-void MetaCommunicator::do_barrier() { tally_.add(Collective::barrier, 0); }
+void MetaCommunicator::do_barrier() { count(Collective::barrier, {}); }
 
 MetaGroups::MetaGroups(int world_size, int tensor, int world_rank)
-    : world_(world_rank, world_size),
+    : world_(world_rank, world_size, "world"),
       groups_(groups_in(ProcessGrid(world_size, tensor), world_)),
       tallies_{&world_.tally(), tally_of(*groups_.tp), tally_of(*groups_.dp)} {}
 

@@ -11,13 +11,13 @@
 namespace tessera {
 
 /// A rank of a group of any size whose other ranks do not exist, for dry runs. Collectives check
-/// their arguments, count their traffic in a tally, and leave all tensors unchanged. Accepts
-/// tensors on the meta device and in host memory. split() throws, because one rank alone cannot
-/// know the resulting groups.
+/// their arguments, count their traffic in a tally and in the thread's work log, and leave all
+/// tensors unchanged. Accepts tensors on the meta device and in host memory. split() throws,
+/// because one rank alone cannot know the resulting groups.
 class MetaCommunicator final : public Communicator {
  public:
-  /// Throws unless `rank` is in [0, size).
-  MetaCommunicator(int rank, int size);
+  /// `group` names the group in a work log. Throws unless `rank` is in [0, size).
+  MetaCommunicator(int rank, int size, std::string group = "ranks");
 
   /// Traffic since construction.
   TrafficTally& tally() { return tally_; }
@@ -35,6 +35,11 @@ class MetaCommunicator final : public Communicator {
   void do_barrier() override;
   bool takes(Device device) const override { return device.is_cpu() || device.is_meta(); }
 
+  /// Counts a collective that is waited for at once, or returns one that is pending.
+  void count(Collective collective, const Tensor& tensor);
+  [[nodiscard]] Pending start(Collective collective, const Tensor& tensor);
+
+  std::string group_;
   TrafficTally tally_;
 };
 

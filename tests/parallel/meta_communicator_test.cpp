@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 #include "core/memory.h"
+#include "core/trace/work_log.h"
 #include "tests/support/expect_error.h"
 
 namespace tessera {
@@ -60,6 +64,35 @@ TEST(MetaCommunicator, SingleRankHasNoTraffic) {
   group.all_reduce(on_meta({5}));
   group.all_gather(on_meta({6}), on_meta({6}));
   EXPECT_TRUE(group.tally().sums().empty());
+}
+
+TEST(MetaCommunicator, LogsWhereCollectivesStartAndEnd) {
+  using Kind = WorkLog::Event::Kind;
+  WorkLog log;
+  MetaCommunicator group(0, 4, "data"), alone(0, 1);
+  {
+    const WorkLog::Scope scope(&log);
+    const auto pending = group.all_reduce_async(on_meta({10}));
+    const TrafficScope traffic(Traffic::norm);
+    EXPECT_FALSE(pending->progress());
+    group.all_gather(on_meta({6}), on_meta({24}));
+    alone.all_reduce(on_meta({10}));
+    pending->wait();
+    pending->wait();
+    EXPECT_TRUE(pending->progress());
+  }
+  std::vector<std::pair<Kind, size_t>> order;
+  for (const WorkLog::Event& event : log.events()) order.emplace_back(event.kind, event.transfer);
+  EXPECT_EQ(order, (std::vector<std::pair<Kind, size_t>>{
+                       {Kind::start, 0}, {Kind::start, 1}, {Kind::wait, 1}, {Kind::wait, 0}}));
+  const WorkLog::Transfer& reduce = log.transfers()[0];
+  EXPECT_EQ(reduce.group, "data");
+  EXPECT_EQ(reduce.ranks, 4);
+  EXPECT_EQ(reduce.purpose, "counts");
+  EXPECT_EQ(reduce.collective, "all_reduce");
+  EXPECT_EQ(reduce.bytes, 40);
+  EXPECT_EQ(reduce.bytes_sent, 60.0);
+  EXPECT_EQ(log.transfers()[1].purpose, "norm");
 }
 
 TEST(TrafficScopes, InnermostScopeLabelsTraffic) {
