@@ -1,5 +1,8 @@
 #include "models/residual.h"
 
+#include "core/ops/elementwise.h"
+#include "core/trace/trace.h"
+
 namespace tessera {
 
 Residual::Residual(ParameterStore& store, const std::string& norm_name, const ModelConfig& config,
@@ -12,12 +15,14 @@ Residual::Residual(ParameterStore& store, const std::string& norm_name, const Mo
             GradientRows::local) {}
 
 Tensor Residual::input(const StepContext& ctx, const Tensor& x) {
+  const TraceRange range("residual");
   return pre_norm_ ? norm_.forward(ctx, x) : x;
 }
 
 // Overwrites the branch's output with the sum; nothing else reads it.
 Tensor Residual::output(const StepContext& ctx, const Tensor& branch, const Tensor& bias,
                         const Tensor& x) {
+  const TraceRange range("residual");
   const Dropout dropout = ctx.dropout(dropout_, purpose_, layer_);
   if (!pre_norm_) return norm_.forward_sum(ctx, branch, bias, x, dropout, branch);
   bias_dropout_add(branch, bias, x, dropout, branch);
@@ -31,16 +36,28 @@ Residual::OutputAndInput Residual::output_and_next_input(Residual& next, const S
     const Tensor y = output(ctx, branch, bias, x);
     return {y, y};
   }
+  const TraceRange range("residual");
   const Dropout dropout = ctx.dropout(dropout_, purpose_, layer_);
   return {branch, next.norm_.forward_sum(ctx, branch, bias, x, dropout, branch)};
 }
 
-Tensor Residual::dropped(const StepContext& ctx, const Tensor& gradient) const {
+Tensor Residual::before_branch(const StepContext& ctx, const Tensor& gradient) {
+  const TraceRange range("residual backward");
+  if (!pre_norm_) norm_.backward(ctx, gradient, {}, gradient);
   const Dropout dropout = ctx.dropout(dropout_, purpose_, layer_);
   if (!dropout.active()) return gradient;
   const Tensor dbranch = ctx.arena.allocate(gradient.shape(), gradient.dtype());
   dropout_backward(gradient, dropout, dbranch);
   return dbranch;
+}
+
+void Residual::after_branch(const StepContext& ctx, const Tensor& dinput, Tensor gradient) {
+  const TraceRange range("residual backward");
+  if (pre_norm_) {
+    norm_.backward(ctx, dinput, /*residual=*/gradient, gradient);
+  } else {
+    add(gradient, dinput, gradient);
+  }
 }
 
 }  // namespace tessera

@@ -4,7 +4,6 @@
 
 #include "core/arena.h"
 #include "core/ops/dropout.h"
-#include "core/ops/elementwise.h"
 #include "models/model_config.h"
 #include "models/norm.h"
 
@@ -38,19 +37,16 @@ class Residual {
   template <typename Branch>
   void backward(const StepContext& ctx, Branch& branch, Tensor gradient) {
     const Arena::Scope scope(ctx.arena);
-    if (!pre_norm_) norm_.backward(ctx, gradient, {}, gradient);
     const Tensor dinput = ctx.arena.allocate(gradient.shape(), gradient.dtype());
-    branch.backward(ctx, dropped(ctx, gradient), dinput);
-    if (pre_norm_) {
-      norm_.backward(ctx, dinput, /*residual=*/gradient, gradient);
-    } else {
-      add(gradient, dinput, gradient);
-    }
+    branch.backward(ctx, before_branch(ctx, gradient), dinput);
+    after_branch(ctx, dinput, gradient);
   }
 
  private:
-  /// Returns the gradient of the branch's output, given that of the sum.
-  Tensor dropped(const StepContext& ctx, const Tensor& gradient) const;
+  /// Replaces the gradient of y by that of the sum, and returns that of the branch's output.
+  Tensor before_branch(const StepContext& ctx, const Tensor& gradient);
+  /// Replaces the gradient of the sum by that of x, given that of the branch's input.
+  void after_branch(const StepContext& ctx, const Tensor& dinput, Tensor gradient);
 
   bool pre_norm_;
   int layer_;

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/rotary.h"
+#include "core/trace/trace.h"
 #include "models/architecture.h"
 #include "parallel/communicators/traffic.h"
 
@@ -50,7 +51,9 @@ Visibility Transformer::visibility(const StepContext& ctx, AttentionMask mask,
 }
 
 Tensor Transformer::last_norm(const StepContext& ctx, const Tensor& x) {
-  return final_norm_ ? final_norm_->forward(ctx, x) : x;
+  if (!final_norm_) return x;
+  const TraceRange range("final norm");
+  return final_norm_->forward(ctx, x);
 }
 
 Tensor Transformer::forward(const StepContext& ctx, const Tensor& x, const AttentionMask& mask,
@@ -76,11 +79,15 @@ Tensor Transformer::block_forward(const StepContext& ctx, size_t i) {
 
 void Transformer::backward(const StepContext& ctx, Tensor gradient) {
   const TrafficScope traffic(Traffic::backward);
-  if (final_norm_) final_norm_->backward(ctx, gradient, {}, gradient);
+  if (final_norm_) {
+    const TraceRange range("final norm backward");
+    final_norm_->backward(ctx, gradient, {}, gradient);
+  }
   for (size_t i = blocks_.size(); i-- > 0;) {
     const Arena::Scope scope(ctx.arena);
     if (ctx.recompute == Recompute::block) {
       const TrafficScope again(Traffic::recompute);
+      const TraceRange range("recompute");
       blocks_[i].forward(ctx, inputs_[i], visible_);
     }
     blocks_[i].backward(ctx, gradient);
