@@ -94,6 +94,8 @@ void add_config_command(CLI::App& app);
 ///     tessera plan CONFIG --ranks N --sweep --memory 80GB [--tensor K] [--set KEY=VALUE ...]
 ///                  [--flops 400T] [--memory-bandwidth GB/S] [--tensor-bandwidth GB/S]
 ///                  [--data-bandwidth GB/S] [--show N] [--json]
+///     tessera plan CONFIG --ranks N --roofline [--gpu H100] [--tensor K] [--set KEY=VALUE ...]
+///                  [--tensor-bandwidth GB/S] [--data-bandwidth GB/S] [--json | --markdown]
 ///
 /// The exit code is nonzero if the layout breaks a rule or no layout fits.
 void add_plan_command(CLI::App& app, int& exit_code);

@@ -18,6 +18,7 @@
 #include "launch/support/text/byte_size.h"
 #include "launch/support/text/number_text.h"
 #include "launch/tools/plan/layout_sweep.h"
+#include "launch/tools/plan/roofline.h"
 #include "launch/train/derive_config.h"
 #include "launch/train/memory/micro_batch.h"
 
@@ -31,6 +32,9 @@ struct PlanOptions {
   std::optional<int64_t> tensor;
   bool json = false;
   bool sweep = false;
+  bool roofline = false;
+  bool markdown = false;
+  std::string gpu = "H100";
   std::string memory;
   std::optional<std::string> flops, memory_bandwidth, tensor_bandwidth, data_bandwidth, latency;
   int64_t show = 20;
@@ -113,6 +117,30 @@ bool print_sweep(const RunConfig& config, const PlanOptions& options) {
   return !found.fitting.empty();
 }
 
+RooflineGpu gpu_of(const PlanOptions& options, const std::string& name) {
+  RooflineGpu gpu = RooflineGpu::of(name);
+  if (options.tensor_bandwidth) {
+    gpu.tensor_bandwidth = parse_bandwidth("--tensor-bandwidth", *options.tensor_bandwidth);
+  }
+  if (options.data_bandwidth) {
+    gpu.data_bandwidth = parse_bandwidth("--data-bandwidth", *options.data_bandwidth);
+  }
+  return gpu;
+}
+
+void print_roofline(const RunConfig& config, const PlanOptions& options) {
+  if (options.markdown) {
+    std::vector<Roofline> rooflines;
+    for (const char* name : {"A100", "H100", "H200", "B200"}) {
+      rooflines.push_back(roofline(config, options.ranks, gpu_of(options, name)));
+    }
+    fmt::print("{}", roofline_markdown(rooflines));
+    return;
+  }
+  const Roofline bound = roofline(config, options.ranks, gpu_of(options, options.gpu));
+  fmt::print("{}", options.json ? to_text(to_json(bound)) + "\n" : to_string(bound));
+}
+
 /// As train chooses if memory suffices.
 int64_t planned_micro_batch(const RunConfig& config, int64_t ranks) {
   const int64_t data_ranks = std::max<int64_t>(1, ranks / config.parallel.tensor);
@@ -121,14 +149,23 @@ int64_t planned_micro_batch(const RunConfig& config, int64_t ranks) {
   return choose_micro_batch(config, data_ranks, device, [](int64_t) { return true; }).size;
 }
 
+/// Prints what the options ask for. Returns whether there is a layout.
 bool print(const PlanOptions& options) {
+  const bool has_links = options.tensor_bandwidth || options.data_bandwidth;
+  require(!has_links || options.sweep || options.roofline,
+          "plan: --tensor-bandwidth and --data-bandwidth need --sweep or --roofline");
   RunConfig config = load_config(options.config, options.overrides);
   if (options.tensor) config.parallel.tensor = *options.tensor;
   config = derive_config(config, options.ranks, DeriveFor::planning).config;
   if (config.automatic.erase("batch.micro") > 0) {
     config.batch.micro = planned_micro_batch(config, options.ranks);
   }
-  const bool found = options.sweep ? print_sweep(config, options) : print_plan(config, options);
+  bool found = true;
+  if (options.roofline) {
+    print_roofline(config, options);
+  } else {
+    found = options.sweep ? print_sweep(config, options) : print_plan(config, options);
+  }
   std::fflush(stdout);
   return found;
 }
@@ -145,16 +182,11 @@ void add_sweep_options(CLI::App& command, PlanOptions& options) {
                   "in fp32)")
       ->type_name("FLOP/S")
       ->needs(sweep);
-  const auto add_bandwidth = [&](const char* name, std::optional<std::string>& text,
-                                 const char* meaning) {
-    command.add_option(name, text, meaning)->type_name("GB/S")->needs(sweep);
-  };
-  add_bandwidth("--memory-bandwidth", options.memory_bandwidth,
-                "Memory bandwidth of a rank (default: 3300)");
-  add_bandwidth("--tensor-bandwidth", options.tensor_bandwidth,
-                "Bandwidth of a rank to its tensor ranks (default: 300)");
-  add_bandwidth("--data-bandwidth", options.data_bandwidth,
-                "Bandwidth of a rank to its data ranks (default: 40)");
+  command
+      .add_option("--memory-bandwidth", options.memory_bandwidth,
+                  "Memory bandwidth of a rank (default: 3300)")
+      ->type_name("GB/S")
+      ->needs(sweep);
   command
       .add_option("--latency", options.latency,
                   "Latency of a collective in microseconds (default: 20)")
@@ -164,6 +196,33 @@ void add_sweep_options(CLI::App& command, PlanOptions& options) {
       ->check(whole_number_from(1))
       ->needs(sweep)
       ->capture_default_str();
+}
+
+void add_link_options(CLI::App& command, PlanOptions& options) {
+  const auto add = [&](const char* name, std::optional<std::string>& text, const char* meaning) {
+    command.add_option(name, text, meaning)->type_name("GB/S");
+  };
+  add("--tensor-bandwidth", options.tensor_bandwidth,
+      "Bandwidth of a rank to its tensor ranks (default: 300; with --roofline, half of NVLink's)");
+  add("--data-bandwidth", options.data_bandwidth,
+      "Bandwidth of a rank to its data ranks (default: 40; with --roofline, half of NVLink's)");
+}
+
+void add_roofline_options(CLI::App& command, PlanOptions& options) {
+  CLI::Option* roofline = command.add_flag(
+      "--roofline", options.roofline,
+      "Bound the time of a step by the FLOPs and bytes of each op and the GPU's data sheet");
+  roofline->excludes("--sweep");
+  command
+      .add_option("--gpu", options.gpu, "The GPU, as in H100, A100 or the name that CUDA gives it")
+      ->type_name("NAME")
+      ->needs(roofline)
+      ->capture_default_str();
+  command
+      .add_flag("--markdown", options.markdown,
+                "Print a section of docs/roofline.md, for several GPUs")
+      ->needs(roofline)
+      ->excludes("--json");
 }
 
 }  // namespace
@@ -188,6 +247,8 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       ->allow_extra_args(false);
   command->add_flag("--json", options->json, "Print one JSON object");
   add_sweep_options(*command, *options);
+  add_roofline_options(*command, *options);
+  add_link_options(*command, *options);
   command->callback([command, options, &exit_code] {
     run_on_first_rank(command_line_of(*command), [&] {
       if (!print(*options)) exit_code = EXIT_FAILURE;

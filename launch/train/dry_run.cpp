@@ -2,6 +2,7 @@
 
 #include "launch/data/loading/batch_buffers.h"
 #include "launch/train/evaluation_pass.h"
+#include "launch/train/micro_steps.h"
 #include "launch/train/run_layout.h"
 
 namespace tessera {
@@ -26,32 +27,38 @@ class OneBatch final : public MicroBatchSource {
   int64_t size_;
 };
 
-/// Runs only the first and the last micro-batch of a step. Those in between match the first, so
-/// only their traffic is counted.
+/// Runs only the first, the second and the last micro-batch of a step. Those in between match the
+/// second, so only their traffic and work are counted.
 class DryMicroSteps final : public MicroStepRunner {
  public:
-  DryMicroSteps(Model& model, MetaGroups& meta, int64_t micro_batches)
-      : model_(model), meta_(meta), micro_batches_(micro_batches) {}
+  DryMicroSteps(Model& model, MetaGroups& meta, int64_t micro_batches, bool always_adds)
+      : model_(model), meta_(meta), micro_batches_(micro_batches), always_adds_(always_adds) {}
+
+  bool always_adds() const override { return always_adds_; }
 
   void run(const StepContext& ctx, const TokenBatch& batch, const LossWeights& weights,
            const LossSums& sums) override {
     const int64_t micro = done_++;
-    if (0 < micro && micro + 1 < micro_batches_) return;
-    const bool is_first_of_several = micro == 0 && micro_batches_ > 1;
+    if (1 < micro && micro + 1 < micro_batches_) return;
+    const bool repeats = micro == 1 && micro_batches_ > 2;
     std::array<TrafficTally, 3> before;
     const auto tallies = meta_.tallies();
     for (size_t i = 0; i < before.size(); ++i) before[i] = *tallies[i];
+    WorkLog* const work = WorkLog::current();
+    const size_t first_event = work != nullptr ? work->events().size() : 0;
     model_.train(ctx, batch, weights, sums);
-    if (!is_first_of_several) return;
+    if (!repeats) return;
     for (size_t i = 0; i < before.size(); ++i) {
-      tallies[i]->repeat_since(before[i], micro_batches_ - 1);
+      tallies[i]->repeat_since(before[i], micro_batches_ - 2);
     }
+    if (work != nullptr) work->repeat_since(first_event, micro_batches_ - 2);
   }
 
  private:
   Model& model_;
   MetaGroups& meta_;
   int64_t micro_batches_;
+  bool always_adds_;
   int64_t done_ = 0;
 };
 
@@ -70,12 +77,14 @@ DryRun::DryRun(const RunConfig& config, MetaGroups& meta)
                   optimizer_sharding(config, meta.groups()));
 }
 
-void DryRun::train_step(const TokenBatch& batch, const TargetCounts& counts) {
+void DryRun::train_step(const TokenBatch& batch, const TargetCounts& counts, WorkLog* work) {
   const ParallelGroups& groups = meta_.groups();
   const int64_t size = batch_share(config_.batch, groups.dp->size()).micro_batches;
-  DryMicroSteps runner(model_, meta_, size);
+  DryMicroSteps runner(model_, meta_, size, work != nullptr && repeats_micro_batches(config_));
   OneBatch batches(batch, counts, size);
-  TrainStep(config_, runner, store_, groups, arena_).run(0, batches);
+  TrainStep step(config_, runner, store_, groups, arena_);
+  const WorkLog::Scope scope(work);
+  step.run(0, batches);
 }
 
 void DryRun::evaluate(const TokenBatch& batch) {

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "core/arena.h"
+#include "core/trace/work_log.h"
 #include "launch/config/run_config.h"
 #include "launch/train/train_step.h"
 #include "models/model.h"
@@ -18,8 +19,9 @@ class DryRun {
   /// traffic of steps.
   DryRun(const RunConfig& config, MetaGroups& meta);
 
-  /// A step whose micro-batches are all `batch`, with `counts` targets over all ranks.
-  void train_step(const TokenBatch& batch, const TargetCounts& counts);
+  /// A step whose micro-batches are all `batch`, with `counts` targets over all ranks. Adds to
+  /// `work`, unless it is null, what the step does on a GPU.
+  void train_step(const TokenBatch& batch, const TargetCounts& counts, WorkLog* work = nullptr);
 
   /// Evaluates one micro-batch.
   void evaluate(const TokenBatch& batch);

@@ -5,6 +5,7 @@
 #include "core/cuda/workspace.h"
 #include "core/error.h"
 #include "core/ops/elementwise.h"
+#include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
 
 namespace tessera {
@@ -20,6 +21,14 @@ std::optional<std::string> cuda_graph_unsupported_reason(const RunConfig& config
   if (config.train.cuda_graph == CudaGraph::off) return "train.cuda_graph is off";
   if (!device.is_cuda()) return "the ranks compute on CPUs";
   return groups.tp->size() > 1 ? groups.tp->capture_unsupported_reason() : std::nullopt;
+}
+
+bool repeats_micro_batches(const RunConfig& config) {
+  const DataSection& data = config.data;
+  return config.train.cuda_graph != CudaGraph::off &&
+         traits_of(config.model).objective == Objective::causal_lm &&
+         data.packing == Packing::concatenate && !data.separate_documents &&
+         data.loss_across_documents;
 }
 
 MicroSteps::Shape::Shape(const TokenBatch& batch) : document_length(batch.document_length) {

@@ -24,6 +24,11 @@ namespace tessera {
 std::optional<std::string> cuda_graph_unsupported_reason(const RunConfig& config, Device device,
                                                          const ParallelGroups& groups);
 
+/// Whether the micro-batches of a run repeat, so that its GPUs launch them as CUDA graphs: rows of
+/// seq_length tokens that all have a target. The target counts of BERT and the documents of packed
+/// rows differ.
+bool repeats_micro_batches(const RunConfig& config);
+
 /// Runs the micro-steps of a trainer. On a GPU, a micro-step whose shapes repeat is captured, and
 /// afterwards the host launches one CUDA graph instead of some hundred kernels. Kernels read what
 /// still differs from step to step, the loss scale and the random state of dropout, from the

@@ -72,6 +72,28 @@ TEST_F(CliPlan, SweepsLayouts) {
   expect_contains(none, {"none fits: the smallest needs", "tensor 4, micro 1, recompute"});
 }
 
+TEST_F(CliPlan, BoundsStep) {
+  const Arguments bound = {"--ranks", "4", "--tensor", "2", "--roofline"};
+  const auto with = [&](const Arguments& more) {
+    Arguments all = bound;
+    all.insert(all.end(), more.begin(), more.end());
+    return run_plan(all);
+  };
+  expect_contains(with({}), {"on H100", "attention_backward", "450 GB/s sent to tensor ranks"});
+  expect_contains(with({"--gpu", "NVIDIA A100-SXM4-80GB", "--data-bandwidth", "25"}),
+                  {"on A100", "300 GB/s sent to tensor ranks, 25.0 GB/s to data ranks"});
+  const Outcome json = with({"--json"});
+  expect_success(json);
+  EXPECT_GT(Json::parse(json.output)["seconds"], 0.0);
+  expect_contains(with({"--markdown"}), {"| A100 | H100 | H200 | B200 |", "MFU at most"});
+  expect_refused(with({"--gpu", "H900"}), {"\"H900\"", "known are"});
+  expect_refused(with({"--gpu", "L4"}), {"L4 has no NVLink", "--tensor-bandwidth"});
+  expect_refused(with({"--sweep", "--memory", "1GB"}), {"--sweep excludes --roofline"});
+  expect_refused(with({"--json", "--markdown"}), {"excludes"});
+  expect_refused(run_plan({"--ranks", "4", "--gpu", "H100"}), {"--gpu requires --roofline"});
+  expect_refused(run_plan({"--ranks", "4", "--data-bandwidth", "4"}), {"--sweep or --roofline"});
+}
+
 TEST_F(CliPlan, RejectsInvalidOptions) {
   const auto refused = [&](const Arguments& arguments, const Arguments& facts) {
     expect_refused(run_plan(arguments), facts);

@@ -29,6 +29,7 @@ TokenBatch full_micro_batch(const RunConfig& config) {
   const int64_t rows = config.batch.micro;
   TokenBatch batch = full_batch_on_meta(rows, config.model.seq_length);
   batch.documents = batch.documents.slice(0, rows + 1);
+  batch.document_length = config.model.seq_length;
   batch.labels = batch.labels.slice(0, rows);
   batch.target_rows = batch.target_rows.slice(0, rows * targets_of_row(config));
   batch.targets = batch.targets.slice(0, rows * targets_of_row(config));
@@ -49,8 +50,8 @@ TargetCounts full_batch_counts(const RunConfig& config) {
   return counts;
 }
 
-void dry_run_step(const RunConfig& config, MetaGroups& meta) {
-  DryRun(config, meta).train_step(full_micro_batch(config), full_batch_counts(config));
+void dry_run_step(const RunConfig& config, MetaGroups& meta, WorkLog* work) {
+  DryRun(config, meta).train_step(full_micro_batch(config), full_batch_counts(config), work);
 }
 
 }  // namespace tessera

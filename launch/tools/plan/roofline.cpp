@@ -1,0 +1,168 @@
+#include "launch/tools/plan/roofline.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <tuple>
+
+#include "core/checked.h"
+#include "core/error.h"
+#include "launch/metrics/model_flops.h"
+#include "launch/tools/plan/dry_step.h"
+#include "launch/tools/plan/run_plan.h"
+#include "parallel/meta_communicator.h"
+
+namespace tessera {
+namespace {
+
+/// "recompute/blocks.3/attention" → "recompute/attention": the same for all blocks. Work outside
+/// the ranges of layers belongs to the step itself.
+std::string part_of(std::string_view range) {
+  std::string part;
+  while (!range.empty()) {
+    const size_t end = std::min(range.find('/'), range.size());
+    const std::string_view name = range.substr(0, end);
+    if (!name.starts_with("blocks.")) part += (part.empty() ? "" : "/") + std::string(name);
+    range.remove_prefix(std::min(end + 1, range.size()));
+  }
+  return part.empty() ? "step" : part;
+}
+
+/// A number that counts repeated events.
+double times(const WorkLog::Event& event, double value) {
+  return static_cast<double>(event.times) * value;
+}
+
+/// Follows the log with the clocks of a rank's compute stream and of each group's collectives.
+class Simulation {
+ public:
+  Simulation(const WorkLog& work, Roofline& roofline) : work_(work), roofline_(roofline) {}
+
+  void run() {
+    ends_.resize(work_.transfers().size());
+    int64_t repeated = 1;  // how often the events since `begin` run
+    double begin = 0.0;
+    for (const WorkLog::Event& event : work_.events()) {
+      if (event.times != repeated) {
+        // A part that repeats waits for all collectives that it starts.
+        now_ += (static_cast<double>(repeated) - 1.0) * (now_ - begin);
+        repeated = event.times;
+        begin = now_;
+      }
+      switch (event.kind) {
+        case WorkLog::Event::Kind::op:
+          run_op(event);
+          break;
+        case WorkLog::Event::Kind::start:
+          start(event);
+          break;
+        case WorkLog::Event::Kind::wait:
+          wait(event);
+          break;
+      }
+    }
+  }
+
+ private:
+  void run_op(const WorkLog::Event& event) {
+    const RunSection& run = roofline_.config.run;
+    const GpuPeaks& peaks = roofline_.gpu.peaks;
+    const OpWork& work = event.work;
+    const double of_flops = std::max(
+        work.matmul_flops / peaks.matmul_flops(run.precision, run.tf32), work.flops / peaks.fp32);
+    const double of_memory = work.bytes() / peaks.memory_bandwidth;
+    const double seconds = std::max(of_flops, of_memory);
+    RooflineLine& line = line_of(part_of(event.range), event.op);
+    if (!event.continues) line.calls += event.times;
+    line.work += {times(event, work.matmul_flops), times(event, work.flops),
+                  times(event, work.bytes_read), times(event, work.bytes_written)};
+    line.of_flops += times(event, of_flops);
+    line.of_memory += times(event, of_memory);
+    line.seconds += times(event, seconds);
+    roofline_.compute_seconds += times(event, seconds);
+    now_ += seconds;
+  }
+
+  void start(const WorkLog::Event& event) {
+    const WorkLog::Transfer& transfer = work_.transfers()[event.transfer];
+    const RooflineGpu& gpu = roofline_.gpu;
+    const double bandwidth = transfer.group == "tensor" ? gpu.tensor_bandwidth : gpu.data_bandwidth;
+    require(bandwidth > 0.0,
+            "{} has no NVLink: the {} ranks need --tensor-bandwidth and --data-bandwidth",
+            gpu.peaks.name, transfer.group);
+    const double seconds = transfer.bytes_sent / bandwidth;
+    double& group_end = group_ends_[transfer.group];
+    group_end = ends_[event.transfer] = std::max(group_end, now_) + seconds;
+    RooflineExchange& exchange = exchange_of(transfer);
+    exchange.calls += event.times;
+    exchange.bytes_sent += times(event, transfer.bytes_sent);
+    exchange.seconds += times(event, seconds);
+  }
+
+  void wait(const WorkLog::Event& event) {
+    const double waited = std::max(0.0, ends_[event.transfer] - now_);
+    exchange_of(work_.transfers()[event.transfer]).waited += times(event, waited);
+    roofline_.waited_seconds += times(event, waited);
+    now_ += waited;
+  }
+
+  RooflineLine& line_of(const std::string& part, const std::string& op) {
+    const auto [found, is_new] = lines_.try_emplace({part, op}, roofline_.lines.size());
+    if (is_new) {
+      roofline_.lines.emplace_back();
+      roofline_.lines.back().part = part;
+      roofline_.lines.back().op = op;
+    }
+    return roofline_.lines[found->second];
+  }
+
+  RooflineExchange& exchange_of(const WorkLog::Transfer& transfer) {
+    const auto [found, is_new] = exchanges_.try_emplace(
+        {transfer.group, transfer.purpose, transfer.collective}, roofline_.exchanges.size());
+    if (is_new) {
+      roofline_.exchanges.push_back(
+          {transfer.group, transfer.ranks, transfer.purpose, transfer.collective});
+    }
+    return roofline_.exchanges[found->second];
+  }
+
+  const WorkLog& work_;
+  Roofline& roofline_;
+  double now_ = 0.0;                          // seconds of the compute stream
+  std::map<std::string, double> group_ends_;  // when a group's collectives so far are done
+  std::vector<double> ends_;                  // of each transfer
+  std::map<std::pair<std::string, std::string>, size_t> lines_;
+  std::map<std::tuple<std::string, std::string, std::string>, size_t> exchanges_;
+};
+
+}  // namespace
+
+RooflineGpu RooflineGpu::of(const std::string& name) {
+  const std::optional<GpuPeaks> peaks = gpu_peaks(name);
+  require(peaks.has_value(), "the data sheet of {} is not known here; known are {}", quote(name),
+          known_gpus());
+  return {*peaks, peaks->nvlink / 2.0, peaks->nvlink / 2.0};
+}
+
+double Roofline::mfu() const {
+  return model_flops / seconds() / gpu.peaks.matmul_flops(config.run.precision, config.run.tf32);
+}
+
+void add_work(const WorkLog& work, Roofline& roofline) { Simulation(work, roofline).run(); }
+
+Roofline roofline(const RunConfig& config, int64_t ranks, const RooflineGpu& gpu) {
+  require(1 <= ranks && ranks <= kMaxRanks, "a plan is for 1 to {} ranks, but was asked for {}",
+          kMaxRanks, ranks);
+  const int world_size = narrow<int>(ranks);
+  validate(config, world_size);
+  MetaGroups meta(world_size, narrow<int>(config.parallel.tensor));
+  WorkLog work;
+  dry_run_step(config, meta, &work);
+  const TargetCounts counts = full_batch_counts(config);
+  Roofline result{config, meta.groups().grid, gpu, counts, {}, {}};
+  result.model_flops = model_flops(config.model, counts) / world_size;
+  add_work(work, result);
+  return result;
+}
+
+}  // namespace tessera

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/trace/work_log.h"
+#include "launch/config/run_config.h"
+#include "launch/metrics/evaluation.h"
+#include "launch/metrics/gpu_peaks.h"
+#include "launch/support/text/json.h"
+#include "parallel/process_grid.h"
+
+namespace tessera {
+
+/// A GPU and its links, per rank.
+struct RooflineGpu {
+  GpuPeaks peaks;
+  double tensor_bandwidth = 0.0;  ///< bytes/s sent to the tensor group
+  double data_bandwidth = 0.0;    ///< bytes/s sent to the data group and the world
+
+  /// The GPU of this name, which sends over NVLink. Throws, and lists the names, if none has it.
+  static RooflineGpu of(const std::string& name);
+};
+
+/// The calls of one op in one part of a step.
+struct RooflineLine {
+  std::string part;        ///< ranges of the layers, "attention backward"
+  std::string op;          ///< "linear_forward"
+  int64_t calls = 0;       ///< in a step
+  OpWork work = {};        ///< of all calls
+  double seconds = 0.0;    ///< the least time of all calls
+  double of_flops = 0.0;   ///< the least time of their FLOPs alone
+  double of_memory = 0.0;  ///< the least time of their bytes alone
+  bool bound_by_flops() const { return of_flops > of_memory; }
+};
+
+/// The calls of a collective for one purpose in one group.
+struct RooflineExchange {
+  std::string group;
+  int ranks = 1;
+  std::string purpose;
+  std::string collective;
+  int64_t calls = 0;
+  double bytes_sent = 0.0;  ///< by a rank, with rings
+  double seconds = 0.0;     ///< the least time to send them
+  double waited = 0.0;      ///< the part of it in which the rank computes nothing else
+};
+
+/// The least time of a step on a GPU.
+struct Roofline {
+  RunConfig config;
+  ProcessGrid grid;
+  RooflineGpu gpu;
+  TargetCounts counts;
+  std::vector<RooflineLine> lines;          ///< in the order of a step
+  std::vector<RooflineExchange> exchanges;  ///< likewise
+  double compute_seconds = 0.0;             ///< of all lines
+  double waited_seconds = 0.0;              ///< of all exchanges
+  double model_flops = 0.0;                 ///< of a rank, see model_flops()
+
+  double seconds() const { return compute_seconds + waited_seconds; }
+  double tokens_per_second() const { return static_cast<double>(counts.tokens) / seconds(); }
+  double mfu() const;
+};
+
+/// The least time of a step of `config`'s run with a full batch on its first rank, from a dry run
+/// of its code and the data sheet of a GPU. An op takes the longest of: its matrix products at the
+/// peak of tensor cores (fp32: of run.tf32), its other FLOPs at the peak of fp32, and its bytes at
+/// the memory's bandwidth, each tensor read or written once per op. Ops run one after the other. A
+/// collective takes the time to send its bytes; collectives of a group run one after the other,
+/// beside the ops, from where the code starts one to where it waits for it. Kernel launches,
+/// latency and repeated reads are left out. Only reads that an L2 cache answers can beat it. Throws
+/// Error if the run is invalid.
+Roofline roofline(const RunConfig& config, int64_t ranks, const RooflineGpu& gpu);
+
+/// The same from the log of a dry run: fills lines, exchanges and seconds of `roofline`.
+void add_work(const WorkLog& work, Roofline& roofline);
+
+/// The roofline as text and as JSON.
+std::string to_string(const Roofline& roofline);
+Json to_json(const Roofline& roofline);
+
+/// A section of docs/roofline.md: one table with the times on several GPUs. The rooflines differ in
+/// the GPU only.
+std::string roofline_markdown(const std::vector<Roofline>& rooflines);
+
+}  // namespace tessera
