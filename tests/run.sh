@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds and runs the tests: the optimised build with all its tests, on the CPU, on emulated GPUs and
 # under mpirun. With --all also what AddressSanitizer, UBSan and ThreadSanitizer see, each parser for
-# some seconds on what a fuzzer makes, and, where nvcc is found, whether the code for GPUs compiles.
+# some seconds on what a fuzzer makes, and, where nvcc is found, whether the code for GPUs compiles, and
+# its inline PTX.
 # docs/testing.md says what takes how long.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,16 +24,14 @@ build_and_test asan
 build_and_test tsan
 tests/fuzz.sh
 
-# Without a GPU, what is for one can be compiled and linked.
+# Without a GPU, code for GPUs can be compiled and linked.
 nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc || true)
 if [ -n "$nvcc" ]; then
-  build compile_cuda tessera kernel_times
-  if grep -q cudnn_support_tests build/compile_cuda/build.ninja; then
-    build compile_cuda cudnn_support_tests
-    ctest --preset compile_cuda -R '^cuda/'
-  else
+  build compile_cuda tessera kernel_times cuda_tests
+  ctest --preset compile_cuda -R '^cuda/'
+  if ! grep -q cudnn_support_tests build/compile_cuda/build.ninja; then
     echo "cuDNN or its frontend's headers were not found: the code that calls cuDNN was NOT compiled"
   fi
 else
-  echo "nvcc was not found: whether the code for NVIDIA GPUs compiles and links was NOT checked"
+  echo "nvcc was not found: whether the code for NVIDIA GPUs compiles and links was NOT checked," "nor its inline PTX"
 fi

@@ -1,0 +1,262 @@
+// Inline PTX against the C++ that the emulated GPU runs in its place: the same kernels, as nvcc's
+// PTX in an interpreter and as C++ in the emulator.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cctype>
+#include <cfloat>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <random>
+#include <span>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tests/cuda/ptx/probes.cu"
+#include "tests/cuda/ptx/warp.h"
+
+namespace tessera::ptx {
+namespace {
+
+std::string read(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) throw std::runtime_error("cannot read " + path.string());
+  return text.str();
+}
+
+const Module& probes() {
+  static const Module module = parse_module(read(TESSERA_PROBES_PTX));
+  return module;
+}
+
+template <typename Out>
+struct Results {
+  std::vector<Out> ptx, cpp;
+};
+
+/// Runs a probe in both forms, in blocks of one warp. Its last argument is `out`, for output.
+template <typename Kernel, typename Out, typename... In>
+Results<Out> run_probe(const char* name, Kernel* kernel, size_t blocks, const std::vector<Out>& out,
+                       std::vector<In>... in) {
+  constexpr size_t kSharedBytes = 512;
+  const auto count = static_cast<unsigned>(blocks);
+  Results<Out> results{out, out};
+  std::vector<std::span<std::byte>> arguments{std::as_writable_bytes(std::span(in))...};
+  arguments.push_back(std::as_writable_bytes(std::span(results.ptx)));
+  Warp(probes().entries.at(name), arguments, kSharedBytes).run(count);
+  emulator::run_grid({name, {count}, {kLanes}, kSharedBytes},
+                     [&] { kernel(in.data()..., results.cpp.data()); });
+  return results;
+}
+
+/// All upper halves, each with lower halves at and beside zero, a tie and the end.
+std::vector<float> many_floats() {
+  std::vector<float> all;
+  for (uint32_t upper = 0; upper < 1u << 16; ++upper) {
+    for (const uint32_t lower :
+         {0x0000u, 0x0001u, 0x4d2fu, 0x7fffu, 0x8000u, 0x8001u, 0xb31cu, 0xffffu}) {
+      all.push_back(std::bit_cast<float>(upper << 16 | lower));
+    }
+  }
+  return all;
+}
+
+bool same(float ptx, float cpp) { return ptx == cpp || (std::isnan(ptx) && std::isnan(cpp)); }
+/// The payload of a NaN may differ.
+bool same_bf16(uint16_t ptx, uint16_t cpp) {
+  const auto is_nan = [](uint16_t bits) { return (bits & 0x7fff) > 0x7f80; };
+  return ptx == cpp || (is_nan(ptx) && is_nan(cpp));
+}
+
+template <typename T>
+std::vector<T> random_integers(size_t count, std::mt19937& random, int most) {
+  std::uniform_int_distribution<int> any(-most, most);
+  std::vector<T> all(count);
+  for (T& x : all) x = static_cast<T>(any(random));
+  return all;
+}
+
+TEST(Ptx, FromFloatMatches) {
+  const auto x = many_floats();
+  const auto out = run_probe("from_float_probe", cuda::from_float_probe, x.size() / kLanes,
+                             std::vector<bfloat16>(x.size()), x);
+  for (size_t i = 0; i < x.size(); ++i) {
+    ASSERT_PRED2(same_bf16, out.ptx[i].bits, out.cpp[i].bits) << "of " << x[i];
+  }
+}
+
+TEST(Ptx, RoundToMatches) {
+  const auto x = many_floats();
+  const auto out = run_probe("round_to_probe", cuda::round_to_probe, x.size() / (4 * kLanes),
+                             std::vector<bfloat16>(x.size()), x);
+  for (size_t i = 0; i < x.size(); ++i) {
+    ASSERT_PRED2(same_bf16, out.ptx[i].bits, out.cpp[i].bits) << "of " << x[i];
+  }
+}
+
+TEST(Ptx, PackBf16Matches) {
+  const auto low = many_floats();
+  std::vector<float> high = low;
+  std::shuffle(high.begin(), high.end(), std::mt19937(1));
+  const auto out = run_probe("pack_bf16_probe", cuda::pack_bf16_probe, low.size() / kLanes,
+                             std::vector<uint32_t>(low.size()), low, high);
+  for (size_t i = 0; i < low.size(); ++i) {
+    for (const int shift : {0, 16}) {
+      const auto ptx = static_cast<uint16_t>(out.ptx[i] >> shift);
+      const auto cpp = static_cast<uint16_t>(out.cpp[i] >> shift);
+      ASSERT_PRED2(same_bf16, ptx, cpp) << "of " << low[i] << " and " << high[i];
+    }
+  }
+}
+
+TEST(Ptx, FastExp2Matches) {
+  const auto x = many_floats();
+  const auto out = run_probe("fast_exp2_probe", cuda::fast_exp2_probe, x.size() / kLanes,
+                             std::vector<float>(x.size()), x);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const float ptx = out.ptx[i], cpp = out.cpp[i];
+    const bool flushed = ptx == 0 && 0 <= cpp && cpp < FLT_MIN;  // where the C++ is denormal
+    // Both are rounded once or twice.
+    ASSERT_TRUE(same(ptx, cpp) || flushed || std::fabs(ptx - cpp) <= 0x1p-22f * cpp)
+        << ptx << " and " << cpp << " of " << x[i];
+  }
+}
+
+TEST(Ptx, MmaMatches) {
+  std::mt19937 random(2);
+  for (int repetition = 0; repetition < 100; ++repetition) {
+    // Integers, whose sums are exact in any order.
+    const auto pairs = [&](size_t count) {
+      const auto numbers = random_integers<float>(2 * count, random, 255);
+      std::vector<uint32_t> packed(count);
+      for (size_t i = 0; i < count; ++i) {
+        packed[i] = std::bit_cast<uint32_t>(numbers[2 * i]) >> 16 |
+                    std::bit_cast<uint32_t>(numbers[2 * i + 1]);
+      }
+      return packed;
+    };
+    const auto a = pairs(128), b = pairs(64);
+    const auto c = random_integers<float>(128, random, 9999);
+    const auto out = run_probe("mma_probe", cuda::mma_probe, 1, c, a, b);
+    EXPECT_EQ(out.ptx, out.cpp);
+    EXPECT_NE(out.ptx, c);
+  }
+}
+
+std::vector<uint4> random_rows(std::mt19937& random) {
+  std::vector<uint4> rows(kLanes);
+  for (uint4& row : rows) {
+    row = {static_cast<unsigned>(random()), static_cast<unsigned>(random()),
+           static_cast<unsigned>(random()), static_cast<unsigned>(random())};
+  }
+  return rows;
+}
+
+TEST(Ptx, LoadMatricesMatches) {
+  std::mt19937 random(3);
+  std::vector<int> row_of_lane(kLanes);
+  std::iota(row_of_lane.begin(), row_of_lane.end(), 0);
+  for (int repetition = 0; repetition < 20; ++repetition) {
+    const auto rows = random_rows(random);
+    const std::vector<uint32_t> before(4 * kLanes);
+    const auto plain =
+        run_probe("load_matrices_probe", cuda::load_matrices_probe, 1, before, rows, row_of_lane);
+    EXPECT_EQ(plain.ptx, plain.cpp);
+    const auto transposed =
+        run_probe("load_transposed_matrices_probe", cuda::load_transposed_matrices_probe, 1, before,
+                  rows, row_of_lane);
+    EXPECT_EQ(transposed.ptx, transposed.cpp);
+    EXPECT_NE(transposed.ptx, plain.ptx);
+    std::shuffle(row_of_lane.begin(), row_of_lane.end(), random);
+  }
+}
+
+TEST(Ptx, AsyncCopiesMatch) {
+  std::mt19937 random(4);
+  for (int repetition = 0; repetition < 20; ++repetition) {
+    const auto rows = random_rows(random);
+    const auto valid = random_integers<int>(kLanes, random, 1);
+    const auto out = run_probe("async_copies_probe", cuda::async_copies_probe, 1,
+                               std::vector<uint4>(kLanes), rows, valid);
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const uint4 &ptx = out.ptx[static_cast<size_t>(lane)],
+                  &cpp = out.cpp[static_cast<size_t>(lane)];
+      EXPECT_EQ(std::memcmp(&ptx, &cpp, sizeof(uint4)), 0) << "lane " << lane;
+    }
+  }
+}
+
+struct Statement {
+  std::string file;  ///< from the repository's root
+  int first = 0, last = 0;
+};
+
+/// The asm statements of a source.
+std::vector<Statement> find_asm(const std::string& file, const std::string& text) {
+  std::vector<Statement> found;
+  int line = 1, depth = 0;
+  bool quoted = false, inside = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const auto is_letter = [&](size_t at) {
+      return std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_';
+    };
+    if (c == '\n') {
+      ++line;
+    } else if (quoted) {
+      if (c == '\\') ++i;
+      quoted = c != '"';
+    } else if (c == '"' && text[i - 1] != '\'') {
+      quoted = true;
+    } else if (text.compare(i, 2, "//") == 0) {
+      i = text.find('\n', i) - 1;
+    } else if (inside) {
+      depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+      found.back().last = line;
+      inside = c != ';' || depth > 0;
+    } else if (text.compare(i, 3, "asm") == 0 && !is_letter(i - 1) && !is_letter(i + 3)) {
+      found.push_back({file, line, line});
+      inside = true;
+    }
+  }
+  return found;
+}
+
+TEST(Ptx, EveryAsmStatementHasAProbe) {
+  const std::filesystem::path root = TESSERA_SOURCE_DIR;
+  int statements = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root / "core")) {
+    const std::string extension = entry.path().extension();
+    if (extension != ".h" && extension != ".cu" && extension != ".cpp") continue;
+    const std::string file = entry.path().lexically_relative(root);
+    if (file.starts_with("core/ops/cpu/")) continue;  // instructions of the CPU
+    for (const Statement& statement : find_asm(file, read(entry.path()))) {
+      bool probed = false;
+      for (const auto& [name, probe] : probes().entries) {
+        for (const Instruction& instruction : probe.instructions) {
+          if (!instruction.inline_asm) continue;
+          const auto source = std::filesystem::path(probes().files.at(instruction.file));
+          probed =
+              probed || (source.lexically_normal() == entry.path() &&
+                         statement.first <= instruction.line && instruction.line <= statement.last);
+        }
+      }
+      EXPECT_TRUE(probed) << statement.file << ":" << statement.first
+                          << ": no kernel of tests/cuda/ptx/probes.cu runs this asm statement";
+      ++statements;
+    }
+  }
+  EXPECT_GT(statements, 0);
+}
+
+}  // namespace
+}  // namespace tessera::ptx
