@@ -91,6 +91,12 @@ function(tessera_add_cuda)
   set_source_files_properties(${CMAKE_SOURCE_DIR}/core/cuda/runtime.cpp PROPERTIES
     COMPILE_DEFINITIONS "TESSERA_CUDA_ARCHITECTURES=\"${architectures}\"")
   target_link_libraries(tessera_core PUBLIC CUDA::cudart CUDA::cublasLt)
+  if(TESSERA_KERNEL_RESOURCES)
+    # tests/cuda/kernel_resources.sh reads the reports, and launch bounds from the PTX in the objects.
+    target_compile_options(tessera_core PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-Xptxas=-v;--no-compress>")
+    set(launcher ${CMAKE_SOURCE_DIR}/tests/cuda/save_ptxas_report.sh ${CMAKE_CUDA_COMPILER_LAUNCHER})
+    set_target_properties(tessera_core PROPERTIES CUDA_COMPILER_LAUNCHER "${launcher}")
+  endif()
   if(NOT NCCL_LIBRARY OR NOT NCCL_INCLUDE_DIR)
     return()
   endif()

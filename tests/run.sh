@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds and runs the tests: the optimised build with all its tests, on the CPU, on emulated GPUs and
 # under mpirun. With --all also what AddressSanitizer, UBSan and ThreadSanitizer see, each parser for
-# some seconds on what a fuzzer makes, and, where nvcc is found, whether the code for GPUs compiles, and
-# its inline PTX.
+# some seconds on what a fuzzer makes, and, where nvcc is found, whether the code for GPUs compiles, its
+# inline PTX, and the registers and spills of its kernels.
 # docs/testing.md says what takes how long.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -24,14 +24,15 @@ build_and_test asan
 build_and_test tsan
 tests/fuzz.sh
 
-# Without a GPU, code for GPUs can be compiled and linked.
+# Without a GPU, code for GPUs can be compiled and linked. Verbose, for notes about kernels and what was not compared.
 nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc || true)
 if [ -n "$nvcc" ]; then
   build compile_cuda tessera kernel_times cuda_tests
-  ctest --preset compile_cuda -R '^cuda/'
+  ctest --preset compile_cuda -R '^cuda/' --verbose
   if ! grep -q cudnn_support_tests build/compile_cuda/build.ninja; then
     echo "cuDNN or its frontend's headers were not found: the code that calls cuDNN was NOT compiled"
   fi
 else
-  echo "nvcc was not found: whether the code for NVIDIA GPUs compiles and links was NOT checked," "nor its inline PTX"
+  echo "nvcc was not found: whether the code for NVIDIA GPUs compiles and links was NOT checked," \
+    "nor its inline PTX, nor the registers and spills of its kernels"
 fi
