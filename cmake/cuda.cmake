@@ -79,8 +79,11 @@ function(tessera_add_cuda)
   if(cudnn_found)
     target_compile_definitions(tessera_flags INTERFACE TESSERA_HAS_CUDNN)
     target_include_directories(tessera_core SYSTEM PRIVATE ${CUDNN_FRONTEND_INCLUDE_DIR} ${CUDNN_INCLUDE_DIR})
-    # The frontend's headers take minutes to optimize, and only describe work that runs elsewhere.
-    set_source_files_properties(${CMAKE_SOURCE_DIR}/core/ops/cuda/attention/cudnn_plan.cpp PROPERTIES COMPILE_OPTIONS -O0)
+    # The frontend's templates that build graphs take minutes to optimize, and run once per shape.
+    set_source_files_properties(${CMAKE_SOURCE_DIR}/core/ops/cuda/attention/cudnn_graph.cpp PROPERTIES COMPILE_OPTIONS -O0)
+    # Both sources have some of its inline functions; the linker keeps the first, which should be optimized.
+    list(PREPEND libraries ${CMAKE_SOURCE_DIR}/core/ops/cuda/attention/cudnn_plan.cpp)
+    list(REMOVE_DUPLICATES libraries)
     # The headers call NVRTC themselves.
     target_link_libraries(tessera_core PUBLIC ${CUDNN_LIBRARY} CUDA::nvrtc ${CMAKE_DL_LIBS})
   else()

@@ -8,7 +8,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "core/ops/cuda/attention/cudnn_plan.h"
+#include "core/ops/cuda/attention/cudnn_graph.h"
 
 namespace {
 

@@ -1,68 +1,33 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 
-#include "core/ops/cuda/attention/cudnn_attention_plan.h"
-
-struct cudnnContext;
-namespace cudnn_frontend::graph {
-class Graph;
-}
+#include "core/ops/cuda/attention/cudnn_graph.h"
 
 namespace tessera::cuda {
 
-/// The tensors of an attention plan. Queries, keys and values, and their gradients, are parts of
-/// (rows, 3, heads, head_dim); out and its gradient are (rows, heads, head_dim).
-enum AttentionTensor : int64_t {
-  kQueries = 1,
-  kKeys,
-  kValues,
-  kOut,
-  kStatistics,  ///< log-sum-exp: (documents, heads, length), or, if ragged, (rows, heads)
-  kOutGradient,
-  kQueryGradient,
-  kKeyGradient,
-  kValueGradient,
-  // If ragged or padded: the number of leading rows of each document that are queries, and keys,
-  // int32.
-  kQueryLengths,
-  kKeyLengths,
-  // If ragged: the first element of each document in qkv, in out and in the statistics, and the end
-  // of the last document, int32.
-  kQkvOffsets,
-  kOutOffsets,
-  kStatisticsOffsets,
-};
-
-/// A compiled execution plan of cuDNN. Only cudnn_plan.cpp includes cudnn_frontend.
+/// A compiled execution plan of cuDNN. Only cudnn_plan.cpp, which runs plans, and cudnn_graph.cpp,
+/// which builds them, include cudnn_frontend.
 class AttentionPlan {
  public:
   /// Compiles the plan, which takes seconds. Where cuDNN has no plan, unsupported_reason() is set.
-  AttentionPlan(const AttentionPlanKey& key, cudnnContext* handle);
+  AttentionPlan(const AttentionPlanKey& key, cudnnContext* handle)
+      : built_(build_attention_graph(key, handle)) {}
 
   /// cuDNN's message if it has no plan; none if the plan can run.
-  const std::optional<std::string>& unsupported_reason() const { return unsupported_reason_; }
-  size_t workspace_bytes() const { return workspace_bytes_; }
+  const std::optional<std::string>& unsupported_reason() const { return built_.unsupported_reason; }
+  size_t workspace_bytes() const { return built_.workspace_bytes; }
 
   /// Enqueues the plan on the handle's stream. The backward plan also reads out and statistics.
   void run(cudnnContext* handle, std::span<const std::pair<AttentionTensor, void*>> tensors,
            void* workspace) const;
 
  private:
-  std::shared_ptr<cudnn_frontend::graph::Graph> graph_;
-  size_t workspace_bytes_ = 0;
-  std::optional<std::string> unsupported_reason_;
+  BuiltAttentionGraph built_;
 };
-
-/// cuDNN's message if it has no plan for `key` on a GPU; none if it has one. The GPU need not be
-/// present: DeviceProperties' JSON and the compute capability × 10 describe it.
-std::optional<std::string> attention_plan_unsupported_reason(const AttentionPlanKey& key,
-                                                             const std::string& device_properties,
-                                                             int sm_version);
 
 }  // namespace tessera::cuda

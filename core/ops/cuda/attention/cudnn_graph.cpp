@@ -1,0 +1,182 @@
+#include "core/ops/cuda/attention/cudnn_graph.h"
+
+#include <cudnn_frontend.h>
+
+#include "core/checked.h"
+
+namespace tessera::cuda {
+namespace {
+
+namespace fe = cudnn_frontend;
+using fe::graph::Graph;
+using fe::graph::Tensor_attributes;
+using GraphTensor = std::shared_ptr<Tensor_attributes>;
+
+/// Creates a graph's tensors; ragged ones have offsets, and ragged or padded ones have lengths.
+class Tensors {
+ public:
+  Tensors(Graph& graph, const AttentionPlanKey& key) : graph_(graph), key_(key) {
+    if (key.ragged || key.padded) {
+      query_lengths_ = integers(kQueryLengths, key.documents);
+      key_lengths_ = integers(kKeyLengths, key.documents);
+    }
+    if (!key.ragged) return;
+    qkv_offsets_ = integers(kQkvOffsets, key.documents + 1);
+    out_offsets_ = integers(kOutOffsets, key.documents + 1);
+    statistics_offsets_ = integers(kStatisticsOffsets, key.documents + 1);
+  }
+
+  const GraphTensor& query_lengths() const { return query_lengths_; }
+  const GraphTensor& key_lengths() const { return key_lengths_; }
+
+  GraphTensor input_of_qkv(AttentionTensor uid) { return described(uid, 3, qkv_offsets_); }
+  GraphTensor input_of_out(AttentionTensor uid) { return described(uid, 1, out_offsets_); }
+  GraphTensor input_of_statistics() {
+    GraphTensor statistics = graph_.tensor(Tensor_attributes());
+    describe_statistics(statistics);
+    return statistics;
+  }
+
+  void describe_gradient(const GraphTensor& tensor, AttentionTensor uid) {
+    describe(tensor, uid, 3, qkv_offsets_);
+    tensor->set_output(true);
+  }
+  void describe_out(const GraphTensor& tensor) {
+    describe(tensor, kOut, 1, out_offsets_);
+    tensor->set_output(true);
+  }
+  void describe_statistics(const GraphTensor& tensor) {
+    const int64_t heads = key_.heads, length = key_.length;
+    tensor->set_uid(kStatistics).set_data_type(fe::DataType_t::FLOAT);
+    tensor->set_dim({key_.documents, heads, length, 1});
+    if (key_.ragged) {
+      tensor->set_stride({length * heads, 1, heads, 1}).set_ragged_offset(statistics_offsets_);
+    } else {
+      tensor->set_stride({heads * length, length, 1, 1});
+    }
+  }
+
+ private:
+  GraphTensor integers(AttentionTensor uid, int64_t count) {
+    return graph_.tensor(Tensor_attributes()
+                             .set_uid(uid)
+                             .set_dim({count, 1, 1, 1})
+                             .set_stride({1, 1, 1, 1})
+                             .set_data_type(fe::DataType_t::INT32));
+  }
+
+  /// (documents, heads, length, head_dim) in rows of `parts` × heads × head_dim.
+  void describe(const GraphTensor& tensor, AttentionTensor uid, int64_t parts,
+                const GraphTensor& offsets) {
+    const int64_t row = parts * key_.heads * key_.head_dim;
+    tensor->set_uid(uid).set_data_type(fe::DataType_t::BFLOAT16);
+    tensor->set_dim({key_.documents, key_.heads, key_.length, key_.head_dim});
+    tensor->set_stride({key_.length * row, key_.head_dim, row, 1});
+    if (offsets != nullptr) tensor->set_ragged_offset(offsets);
+  }
+
+  GraphTensor described(AttentionTensor uid, int64_t parts, const GraphTensor& offsets) {
+    GraphTensor tensor = graph_.tensor(Tensor_attributes());
+    describe(tensor, uid, parts, offsets);
+    return tensor;
+  }
+
+  Graph& graph_;
+  const AttentionPlanKey& key_;
+  GraphTensor query_lengths_, key_lengths_, qkv_offsets_, out_offsets_, statistics_offsets_;
+};
+
+/// The attributes that forward and backward share. A query at t sees keys s with t − window < s,
+/// and s ≤ t or s < t + window.
+template <typename Attributes>
+void set_mask(Attributes& attributes, const AttentionPlanKey& key, const Tensors& tensors) {
+  attributes.set_attn_scale(key.scale);
+  attributes.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT);
+  if (key.causal) attributes.set_diagonal_band_right_bound(0);
+  if (key.window > 0 && key.window < key.length) {
+    attributes.set_diagonal_band_left_bound(narrow<int>(key.window));
+    if (!key.causal) attributes.set_diagonal_band_right_bound(narrow<int>(key.window - 1));
+  }
+  if (key.ragged || key.padded) {
+    attributes.set_padding_mask(true);
+    attributes.set_seq_len_q(tensors.query_lengths()).set_seq_len_kv(tensors.key_lengths());
+  }
+}
+
+void add_forward(Graph& graph, const AttentionPlanKey& key, Tensors& tensors) {
+  fe::graph::SDPA_attributes attributes;
+  attributes.set_name("attention_forward").set_generate_stats(true);
+  set_mask(attributes, key, tensors);
+  const GraphTensor queries = tensors.input_of_qkv(kQueries), keys = tensors.input_of_qkv(kKeys),
+                    values = tensors.input_of_qkv(kValues);
+  const auto [out, statistics] = graph.sdpa(queries, keys, values, attributes);
+  tensors.describe_out(out);
+  tensors.describe_statistics(statistics);
+  statistics->set_output(true);
+}
+
+void add_backward(Graph& graph, const AttentionPlanKey& key, Tensors& tensors) {
+  fe::graph::SDPA_backward_attributes attributes;
+  // Unless deterministic, gradients of queries are summed by atomics, in a different order each
+  // time.
+  attributes.set_name("attention_backward").set_deterministic_algorithm(key.deterministic);
+  set_mask(attributes, key, tensors);
+  if (key.ragged) attributes.set_max_total_seq_len_q(key.rows).set_max_total_seq_len_kv(key.rows);
+  const GraphTensor queries = tensors.input_of_qkv(kQueries), keys = tensors.input_of_qkv(kKeys),
+                    values = tensors.input_of_qkv(kValues), out = tensors.input_of_out(kOut),
+                    out_gradient = tensors.input_of_out(kOutGradient),
+                    statistics = tensors.input_of_statistics();
+  const auto [query_gradient, key_gradient, value_gradient] =
+      graph.sdpa_backward(queries, keys, values, out, out_gradient, statistics, attributes);
+  tensors.describe_gradient(query_gradient, kQueryGradient);
+  tensors.describe_gradient(key_gradient, kKeyGradient);
+  tensors.describe_gradient(value_gradient, kValueGradient);
+}
+
+/// The operation graph of a plan, not yet built.
+std::shared_ptr<Graph> attention_graph(const AttentionPlanKey& key) {
+  auto graph = std::make_shared<Graph>();
+  graph->set_io_data_type(fe::DataType_t::BFLOAT16)
+      .set_intermediate_data_type(fe::DataType_t::FLOAT)
+      .set_compute_data_type(fe::DataType_t::FLOAT);
+  Tensors tensors(*graph, key);
+  if (key.backward) {
+    add_backward(*graph, key, tensors);
+  } else {
+    add_forward(*graph, key, tensors);
+  }
+  return graph;
+}
+
+/// Mode A: heuristics. FALLBACK: if they find nothing, slow engines that support everything.
+const std::vector<fe::HeurMode_t> kHeuristics = {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK};
+
+}  // namespace
+
+BuiltAttentionGraph build_attention_graph(const AttentionPlanKey& key, cudnnContext* handle) {
+  BuiltAttentionGraph built{attention_graph(key), 0, {}};
+  int64_t bytes = 0;
+  fe::error_t error = built.graph->build(handle, kHeuristics);
+  if (error.is_good()) error = built.graph->get_workspace_size(bytes);
+  if (error.is_bad()) built.unsupported_reason = error.get_message();
+  built.workspace_bytes = static_cast<size_t>(bytes);
+  return built;
+}
+
+std::optional<std::string> attention_plan_unsupported_reason(const AttentionPlanKey& key,
+                                                             const std::string& device_properties,
+                                                             int sm_version) {
+  const auto device = std::make_shared<fe::DeviceProperties>();
+  fe::error_t error = device->deserialize({device_properties.begin(), device_properties.end()});
+  if (error.is_bad()) return error.get_message();
+  const std::shared_ptr<Graph> graph = attention_graph(key);
+  graph->set_device_properties(device).set_sm_version(sm_version);
+  error = graph->validate();
+  if (error.is_good()) error = graph->build_operation_graph();
+  if (error.is_good()) error = graph->create_execution_plans(kHeuristics);
+  if (error.is_good()) error = graph->check_support();
+  if (error.is_good()) return std::nullopt;
+  return error.get_message();
+}
+
+}  // namespace tessera::cuda
