@@ -18,6 +18,7 @@ struct ThreadState {
 };
 
 thread_local ThreadState thread_state;
+thread_local int planned_multiprocessors = 0;  // 0 if not asked for yet
 
 std::atomic<bool> host_visible = false;
 
@@ -131,7 +132,25 @@ DeviceInfo device_info(int index) {
   return info;
 }
 
-void use_device(int index) { check(cudaSetDevice(index), "cudaSetDevice"); }
+void use_device(int index) {
+  check(cudaSetDevice(index), "cudaSetDevice");
+  planned_multiprocessors = 0;
+}
+
+int multiprocessors() {
+  if (planned_multiprocessors == 0) {
+    int device = 0;
+    check(cudaGetDevice(&device), "cudaGetDevice");
+    check(cudaDeviceGetAttribute(&planned_multiprocessors, cudaDevAttrMultiProcessorCount, device),
+          "cudaDeviceGetAttribute");
+  }
+  return planned_multiprocessors;
+}
+
+void use_multiprocessors(int count) {
+  require(count >= 1, "a GPU has at least one multiprocessor, not {}", count);
+  planned_multiprocessors = count;
+}
 
 void synchronize() {
   if (WaitCheck::any()) {

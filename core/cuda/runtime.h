@@ -46,6 +46,13 @@ bool is_emulated();
 /// handles. Call it once, before anything else.
 void use_device(int index);
 
+/// The number of multiprocessors (SMs) that the calling thread's kernels plan for where it changes
+/// the order of sums. It is the GPU's own until use_multiprocessors(): ranks that must compute the
+/// same bits on GPUs of different types agree on one number.
+int multiprocessors();
+/// Sets multiprocessors() until the thread's next use_device(). `count` is at least 1.
+void use_multiprocessors(int count);
+
 /// Waits for everything that this thread enqueued. Throws errors of that work and of its wait
 /// checks (core/cuda/wait_check.h).
 void synchronize();

@@ -24,7 +24,9 @@ void bias_dropout_add_norm(const Tensor& x, const Tensor& bias, const Tensor& re
 
 /// dx = residual + the gradient through the norm; dweight and dbias (C) fp32 are added to, dbias
 /// may be undefined. `residual`, of x's shape, may be undefined (zero). dx may alias dy or
-/// residual. The sums over rows do not depend on the number of threads.
+/// residual. The sums over rows do not depend on the number of threads. On a
+/// GPU their order depends on the number of its multiprocessors (cuda::multiprocessors()); dx does
+/// not.
 void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                          const Tensor& mean, const Tensor& rstd, const Tensor& residual, Tensor dx,
                          Tensor dweight, Tensor dbias);

@@ -67,15 +67,16 @@ std::string device_summary(const DevicePlan& plan, int ranks, std::span<const Ra
                      transport, line_a_host(gpus));
 }
 
-// bytes \n index \n host \n name
+// bytes \n index \n multiprocessors \n host \n name
 std::string to_string(const RankGpu& gpu) {
-  return fmt::format("{}\n{}\n{}\n{}", gpu.bytes, gpu.index, gpu.host, gpu.name);
+  return fmt::format("{}\n{}\n{}\n{}\n{}", gpu.bytes, gpu.index, gpu.multiprocessors, gpu.host,
+                     gpu.name);
 }
 
 RankGpu parse_rank_gpu(const std::string& text) {
   std::istringstream lines(text);
   RankGpu gpu;
-  require(static_cast<bool>(lines >> gpu.bytes >> gpu.index),
+  require(static_cast<bool>(lines >> gpu.bytes >> gpu.index >> gpu.multiprocessors),
           "a rank's GPU cannot be parsed: \"{}\"", text);
   lines.ignore(1);
   std::getline(lines, gpu.host);

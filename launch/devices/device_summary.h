@@ -13,7 +13,8 @@ struct RankGpu {
   std::string name;  ///< "NVIDIA H100 80GB HBM3"
   size_t bytes = 0;  ///< its memory
   std::string host = {};
-  int index = 0;  ///< in the rank's own numbering
+  int index = 0;            ///< in the rank's own numbering
+  int multiprocessors = 0;  ///< SMs
 };
 
 /// The device lines of the start-up summary. `transport` describes how tensors travel. If the GPUs

@@ -1,5 +1,6 @@
 #include "launch/devices/open_devices.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "core/checked.h"
@@ -76,12 +77,18 @@ std::vector<RankGpu> use_gpus([[maybe_unused]] int index, [[maybe_unused]] Commu
               "compute with run.device=cpu",
               index, info.name, info.major, info.minor, cuda::compiled_architectures(), info.major,
               info.minor);
-      mine = to_string(RankGpu{info.name, info.total_bytes, host_name(), index});
+      mine =
+          to_string(RankGpu{info.name, info.total_bytes, host_name(), index, info.multiprocessors});
       *free_bytes = info.free_bytes;
     });
     for (const std::string& text : all_gather_strings(world, mine)) {
       gpus.push_back(parse_rank_gpu(text));
     }
+    // Parameters that tensor ranks replicate need gradients with the same bits on each.
+    const auto fewer = [](const RankGpu& a, const RankGpu& b) {
+      return a.multiprocessors < b.multiprocessors;
+    };
+    cuda::use_multiprocessors(std::min_element(gpus.begin(), gpus.end(), fewer)->multiprocessors);
   }
   return gpus;
 }

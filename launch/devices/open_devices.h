@@ -36,9 +36,9 @@ struct OpenedDevices {
 };
 
 /// Chooses every rank's device (plan_devices), selects it for the calling thread
-/// (cuda::use_device), and connects the ranks. `world` is the host's communicator. Collective. Call
-/// it once, before any GPU allocation. If a requested device is not available, all ranks throw a
-/// SharedError.
+/// (cuda::use_device, and use_multiprocessors with the fewest that any rank's GPU has), and
+/// connects the ranks. `world` is the host's communicator. Collective. Call it once, before any GPU
+/// allocation. If a requested device is not available, all ranks throw a SharedError.
 OpenedDevices open_devices(const DeviceRequest& request, Communicator& world);
 
 }  // namespace tessera

@@ -11,6 +11,7 @@ namespace emulator {
 namespace {
 
 Launch running;
+std::map<std::string, Shape> grids;
 thread_local bool inside = false;
 
 bool within(const Shape& shape, unsigned y, unsigned z) {
@@ -20,6 +21,7 @@ bool within(const Shape& shape, unsigned y, unsigned z) {
 }  // namespace
 
 const Launch& running_launch() { return running; }
+const std::map<std::string, Shape>& last_grids() { return grids; }
 bool in_kernel() { return inside; }
 
 bool can_launch(const Launch& launch) {
@@ -35,6 +37,7 @@ void run_grid(const Launch& launch, const std::function<void()>& thread) {
   catch_faults();
   inside = true;
   running = launch;
+  if (launch.name != nullptr) grids[launch.name] = launch.grid;
   gridDim = {launch.grid.x, launch.grid.y, launch.grid.z};
   blockDim = {launch.block.x, launch.block.y, launch.block.z};
   poison_static_shared();

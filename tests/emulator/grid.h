@@ -2,10 +2,16 @@
 
 #include <cuda_runtime.h>
 
+#include <map>
+#include <string>
+
 namespace emulator {
 
 /// The current or last launch.
 const Launch& running_launch();
+
+/// The grid of the last launch of each kernel, by its name. Call it while no kernel runs.
+const std::map<std::string, Shape>& last_grids();
 
 /// Returns whether a kernel is running on the calling thread.
 bool in_kernel();

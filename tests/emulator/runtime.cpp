@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -22,6 +23,16 @@ int current_device() { return chosen_device == kNone ? 0 : chosen_device; }
 int devices() {
   const char* text = std::getenv("TESSERA_EMULATOR_DEVICES");
   return text == nullptr ? 0 : std::atoi(text);
+}
+
+/// The number in TESSERA_EMULATOR_MULTIPROCESSORS for a GPU, or 4.
+int multiprocessors_of(int device) {
+  const char* text = std::getenv("TESSERA_EMULATOR_MULTIPROCESSORS");
+  if (text == nullptr) return 4;
+  std::istringstream numbers(text);
+  std::string number = "4";
+  for (int i = 0; i <= device && std::getline(numbers, number, ','); ++i) continue;
+  return std::atoi(number.c_str());
 }
 
 }  // namespace
@@ -129,8 +140,14 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   *properties = {};
   std::snprintf(properties->name, sizeof(properties->name), "emulated GPU");
   properties->major = 9;
-  properties->multiProcessorCount = 4;
+  properties->multiProcessorCount = multiprocessors_of(device);
   properties->totalGlobalMem = emulator::kDeviceBytes;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  if (device < 0 || device >= devices()) return cudaErrorInvalidDevice;
+  if (attribute != cudaDevAttrMultiProcessorCount) return cudaErrorInvalidValue;
+  *value = multiprocessors_of(device);
   return cudaSuccess;
 }
 cudaError_t cudaDriverGetVersion(int* version) {

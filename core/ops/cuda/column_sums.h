@@ -8,8 +8,9 @@
 namespace tessera::cuda {
 
 /// Sums over rows in two stages, without atomics: each piece of the rows writes a partial sum of
-/// each column to the workspace, then add_pieces() adds these. The pieces depend only on the shape,
-/// so the bits are the same in every run and on every GPU.
+/// each column to the workspace, then add_pieces() adds these. The pieces depend on the shape,
+/// so the bits are the same in every run and on every GPU. In layer_norm_backward they also depend
+/// on multiprocessors(): the bits are the same on every GPU with as many.
 struct RowPieces {
   /// At most `at_most` pieces, of at least `at_least` rows except for the last.
   RowPieces(int64_t rows_, int64_t at_most, int64_t at_least)

@@ -2,6 +2,7 @@
 #include "core/cuda/launch.h"
 #include "core/cuda/packs.h"
 #include "core/cuda/row_team.h"
+#include "core/cuda/runtime.h"
 #include "core/cuda/workspace.h"
 #include "core/ops/cuda/column_sums.h"
 #include "core/ops/device_ops.h"
@@ -187,6 +188,9 @@ __global__ void any_rows_kernel(Backward<T> b) {
 }
 
 // --- the choice ----------------------------------------------------------------------------------
+// A piece per block that the GPU holds at a time, so that no second wave of blocks leaves most SMs
+// idle. The order of the sums for dweight and dbias thus depends on multiprocessors().
+
 /// Sets how rows are cut. Scratch is that of the most pieces, so that it is the same each time.
 template <typename T>
 void cut(Backward<T>& b, int64_t at_most, int64_t at_least) {
@@ -195,15 +199,11 @@ void cut(Backward<T>& b, int64_t at_most, int64_t at_least) {
   b.partials = static_cast<float*>(workspace(elements * sizeof(float)));
 }
 
-/// Pieces for each block that an SM holds: all run at once on large GPUs, which have 132 SMs and
-/// more.
-constexpr int64_t kPieces = 128;
-
 constexpr const char* kName = "layer_norm_backward";
 
 template <int K, typename T>
 void run_warps(Backward<T>& b) {
-  cut(b, kPieces * resident_blocks(K), 4 * kWarpTeams);
+  cut(b, int64_t{multiprocessors()} * resident_blocks(K), 4 * kWarpTeams);
   launch(kName,
          {dim3(static_cast<unsigned>(b.pieces.count())), dim3(kWarpTeams * kWarpSize),
           static_cast<size_t>(2 * b.columns) * sizeof(float)},
@@ -213,7 +213,7 @@ void run_warps(Backward<T>& b) {
 template <int K, typename T>
 void run_block(Backward<T>& b, int64_t packs) {
   const int64_t threads = round_up(ceil_div(packs, K), kWarpSize);
-  cut(b, std::min(4 * kPieces, 512 * kPieces / threads), 4);
+  cut(b, multiprocessors() * std::min<int64_t>(4, kMostThreads / threads), 4);
   launch(kName,
          {dim3(static_cast<unsigned>(b.pieces.count())), dim3(static_cast<unsigned>(threads))},
          backward_kernel<true, K, T>, b);

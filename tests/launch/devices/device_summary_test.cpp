@@ -62,11 +62,13 @@ TEST(DeviceSummary, NamesCpus) {
 }
 
 TEST(DeviceSummary, RankGpuRoundTripsAsText) {
-  const RankGpu back = parse_rank_gpu(to_string(RankGpu{"NVIDIA H100 80GB HBM3", 5, "node1", 3}));
+  const RankGpu back =
+      parse_rank_gpu(to_string(RankGpu{"NVIDIA H100 80GB HBM3", 5, "node1", 3, 132}));
   EXPECT_EQ(back.name, "NVIDIA H100 80GB HBM3");
   EXPECT_EQ(back.bytes, 5u);
   EXPECT_EQ(back.host, "node1");
   EXPECT_EQ(back.index, 3);
+  EXPECT_EQ(back.multiprocessors, 132);
   EXPECT_THROW(parse_rank_gpu("x"), Error);
 }
 
