@@ -40,4 +40,12 @@ void cross_entropy_correct(const Tensor& global_max, const Tensor& target_logit,
 void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first, int64_t valid,
                             const Tensor& log_sum_exp, const Scalar& scale);
 
+/// For a rank with the whole vocabulary: cross_entropy_statistics(), then cross_entropy_gradient()
+/// with log_sum_exp[n] = row_max[n] + log(row_sum[n]), in one, with the same bits. Logits and their
+/// gradient are moved once each, if a GPU's shared memory has room for a row. `valid` is the size
+/// of the vocabulary, and targets are below it.
+void cross_entropy_with_gradient(Tensor logits, const Tensor& targets, int64_t valid,
+                                 const Scalar& scale, Tensor row_max, Tensor row_sum,
+                                 Tensor target_logit);
+
 }  // namespace tessera

@@ -30,30 +30,50 @@ void VocabParallelLoss::declare_bias(ParameterStore& store, const std::string& n
                           vocab_.padded});
 }
 
+VocabParallelLoss::Chunk VocabParallelLoss::make_chunk(const StepContext& ctx,
+                                                       const Tensor& x) const {
+  const int64_t rows = x.dim(0);
+  const Tensor logits = ctx.arena.allocate({rows, vocab_.padded}, x.dtype());
+  const Tensor statistics = ctx.arena.allocate({3, rows}, DType::f32);
+  linear_forward(x, table_.value, bias_value(), logits);
+  const auto part = [&](int64_t i) { return statistics.slice(i, i + 1).view({rows}); };
+  return {logits, statistics, part(0), part(1), part(2)};
+}
+
 VocabParallelLoss::Chunk VocabParallelLoss::forward_chunk(const StepContext& ctx, const Tensor& x,
                                                           const Tensor& targets, Tensor loss_sum,
                                                           Tensor correct) {
-  const int64_t rows = x.dim(0);
-  const Tensor& w = table_.value;
-  Chunk chunk;
-  chunk.logits = ctx.arena.allocate({rows, vocab_.padded}, x.dtype());
-  Tensor statistics = ctx.arena.allocate({3, rows}, DType::f32);
-  Tensor global_max = ctx.arena.allocate({rows}, DType::f32);
-  const Tensor row_max = statistics.slice(0, 1).view({rows});
-  const Tensor row_sum = statistics.slice(1, 2).view({rows});
-  const Tensor target_logit = statistics.slice(2, 3).view({rows});
-
-  linear_forward(x, w, bias_value(), chunk.logits);
-  cross_entropy_statistics(chunk.logits, targets, vocab_.local.begin, vocab_.local.size(), row_max,
-                           row_sum, target_logit);
-  copy(row_max, global_max);
+  Chunk chunk = make_chunk(ctx, x);
+  const Tensor global_max = ctx.arena.allocate({x.dim(0)}, DType::f32);
+  cross_entropy_statistics(chunk.logits, targets, vocab_.local.begin, vocab_.local.size(),
+                           chunk.row_max, chunk.row_sum, chunk.target_logit);
+  copy(chunk.row_max, global_max);
   tp_.all_reduce(global_max, ReduceOp::max);
-  rescale_sum_exp(row_max, global_max, row_sum);
-  tp_.all_reduce(statistics.slice(1, 3));
-  if (correct.defined()) cross_entropy_correct(global_max, target_logit, targets, correct);
+  rescale_sum_exp(chunk.row_max, global_max, chunk.row_sum);
+  tp_.all_reduce(chunk.statistics.slice(1, 3));
+  if (correct.defined()) cross_entropy_correct(global_max, chunk.target_logit, targets, correct);
   chunk.log_sum_exp = global_max;
-  cross_entropy_loss(global_max, row_sum, target_logit, targets, chunk.log_sum_exp, loss_sum);
+  cross_entropy_loss(global_max, chunk.row_sum, chunk.target_logit, targets, chunk.log_sum_exp,
+                     loss_sum);
   return chunk;
+}
+
+Tensor VocabParallelLoss::chunk_gradient(const StepContext& ctx, const Tensor& x,
+                                         const Tensor& targets, const Scalar& scale,
+                                         Tensor loss_sum) {
+  if (tp_.size() > 1) {
+    const Chunk chunk = forward_chunk(ctx, x, targets, loss_sum, {});
+    cross_entropy_gradient(chunk.logits, targets, vocab_.local.begin, vocab_.local.size(),
+                           chunk.log_sum_exp, scale);
+    return chunk.logits;
+  }
+  // No other rank's statistics are needed for the gradient.
+  const Chunk chunk = make_chunk(ctx, x);
+  cross_entropy_with_gradient(chunk.logits, targets, vocab_.local.size(), scale, chunk.row_max,
+                              chunk.row_sum, chunk.target_logit);
+  cross_entropy_loss(chunk.row_max, chunk.row_sum, chunk.target_logit, targets,
+                     /*log_sum_exp=*/chunk.row_max, loss_sum);
+  return chunk.logits;
 }
 
 void VocabParallelLoss::loss(const StepContext& ctx, const Tensor& x, const Tensor& targets,
@@ -74,10 +94,7 @@ void VocabParallelLoss::loss_and_gradient(const StepContext& ctx, const Tensor& 
     const Tensor x_rows = x.slice(begin, end);
     const Tensor target_rows = targets.slice(begin, end);
     const Tensor dx_rows = dx.slice(begin, end);
-    const Chunk chunk = forward_chunk(ctx, x_rows, target_rows, loss_sum, {});
-    const Tensor& dlogits = chunk.logits;
-    cross_entropy_gradient(dlogits, target_rows, vocab_.local.begin, vocab_.local.size(),
-                           chunk.log_sum_exp, scale);
+    const Tensor dlogits = chunk_gradient(ctx, x_rows, target_rows, scale, loss_sum);
     linear_backward_input(dlogits, table_.value, dx_rows);
     const auto summing = tp_.all_reduce_async(dx_rows);
     linear_backward_weight_bias(dlogits, x_rows, table_.grad, table_.next_accumulate(),

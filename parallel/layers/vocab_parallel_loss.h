@@ -17,10 +17,10 @@ namespace tessera {
 class VocabParallelLoss {
  public:
   /// Positions per chunk; the logits in memory are (kChunkRows, Vl). On a GPU, fewer rows would
-  /// leave multiprocessors without a tile of the product with C columns, and reading and writing
-  /// the table's whole fp32 gradient for each chunk would take as long as the chunk's products. The
-  /// CPU uses the same value, so that a dry run does not depend on the device.
-  static constexpr int64_t kChunkRows = 4096;
+  /// leave multiprocessors without a tile of the product with C columns, and each chunk reads and
+  /// writes the table's whole fp32 gradient. The CPU uses the same value, so that a dry run does
+  /// not depend on the device.
+  static constexpr int64_t kChunkRows = 8192;
 
   VocabParallelLoss(Parameter& table, const VocabPartition& vocab, Communicator& tp)
       : tp_(tp), vocab_(vocab), table_(table) {}
@@ -46,12 +46,20 @@ class VocabParallelLoss {
 
  private:
   struct Chunk {
-    Tensor logits;       // (n, Vl)
-    Tensor log_sum_exp;  // (n)
+    Tensor logits;                          // (n, Vl)
+    Tensor statistics;                      // (3, n), in which:
+    Tensor row_max, row_sum, target_logit;  // (n)
+    Tensor log_sum_exp = {};                // (n)
   };
 
+  /// Allocates a chunk and computes its logits.
+  Chunk make_chunk(const StepContext& ctx, const Tensor& x) const;
+  /// Computes a chunk's log_sum_exp and adds its loss to loss_sum.
   Chunk forward_chunk(const StepContext& ctx, const Tensor& x, const Tensor& targets,
                       Tensor loss_sum, Tensor correct);
+  /// The same, then replaces the logits by their gradient.
+  Tensor chunk_gradient(const StepContext& ctx, const Tensor& x, const Tensor& targets,
+                        const Scalar& scale, Tensor loss_sum);
   Tensor bias_value() const { return bias_ != nullptr ? bias_->value : Tensor(); }
 
   Communicator& tp_;

@@ -124,6 +124,42 @@ TEST(CrossEntropy, ShardsMatchReference) {
   }
 }
 
+// The last row of fp32 is longer than a GPU's shared memory.
+TEST(CrossEntropy, WithGradientHasTheBitsOfItsParts) {
+  for (const DType dtype : kDTypes) {
+    for (const int64_t columns : {1, 3, 8, 65, 769, 5003, 60001}) {
+      for (const int64_t width : {columns, round_up(columns, 8) + 8}) {
+        constexpr int64_t kRows = 4;
+        SCOPED_TRACE(fmt::format("{} {} of {} columns", to_string(dtype), columns, width));
+        auto values = to_doubles(random_tensor({kRows, width}, dtype, 1, 3.0f).tensor);
+        for (int64_t n = 0; n < kRows; ++n) {
+          for (int64_t v = columns; v < width; ++v) {
+            values[static_cast<size_t>(n * width + v)] = std::nan("");
+          }
+        }
+        const TestTensor logits = from_doubles(values, {kRows, width}, dtype);
+        const TestTensor targets = from_ints({{0, kIgnoreTarget, static_cast<int32_t>(columns) - 1,
+                                               static_cast<int32_t>(columns) / 2}},
+                                             {kRows});
+        const TestTensor gradient = copy_of(logits.tensor), lse({kRows}, DType::f32);
+        const TestTensor loss({1}, DType::f64);
+        Statistics parts(kRows), whole(kRows);
+        parts.take(gradient.tensor, targets.tensor, 0, columns);
+        cross_entropy_loss(parts.max.tensor, parts.sum.tensor, parts.target.tensor, targets.tensor,
+                           lse.tensor, loss.tensor);
+        cross_entropy_gradient(gradient.tensor, targets.tensor, 0, columns, lse.tensor, 0.25f);
+
+        cross_entropy_with_gradient(logits.tensor, targets.tensor, columns, 0.25f, whole.max.tensor,
+                                    whole.sum.tensor, whole.target.tensor);
+        expect_same_bits(whole.max.tensor, parts.max.tensor, "row_max");
+        expect_same_bits(whole.sum.tensor, parts.sum.tensor, "row_sum");
+        expect_same_bits(whole.target.tensor, parts.target.tensor, "target_logit");
+        expect_same_bits(logits.tensor, gradient.tensor, "gradient");
+      }
+    }
+  }
+}
+
 TEST(CrossEntropy, ReadsScaleFromDevice) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const TestTensor told = random_tensor({5, 17}, dtype, 1), read = copy_of(told.tensor);
@@ -132,6 +168,13 @@ TEST(CrossEntropy, ReadsScaleFromDevice) {
     cross_entropy_gradient(told.tensor, targets.tensor, 0, 17, lse.tensor, 0.3f);
     cross_entropy_gradient(read.tensor, targets.tensor, 0, 17, lse.tensor, Scalar(scale.tensor));
     expect_same_bits(read.tensor, told.tensor, "gradient");
+    const TestTensor again = random_tensor({5, 17}, dtype, 1), all = copy_of(again.tensor);
+    Statistics s(5);
+    cross_entropy_with_gradient(again.tensor, targets.tensor, 17, 0.3f, s.max.tensor, s.sum.tensor,
+                                s.target.tensor);
+    cross_entropy_with_gradient(all.tensor, targets.tensor, 17, Scalar(scale.tensor), s.max.tensor,
+                                s.sum.tensor, s.target.tensor);
+    expect_same_bits(all.tensor, again.tensor, "gradient of cross_entropy_with_gradient");
     expect_error(
         [&] {
           cross_entropy_gradient(read.tensor, targets.tensor, 0, 17, lse.tensor,
@@ -269,6 +312,17 @@ TEST(CrossEntropy, RefusesWrongArguments) {
   expect_error(
       [&] { cross_entropy_gradient(logits.tensor, targets.tensor, 0, 8, wrong.tensor, 1.0f); },
       {"cross_entropy_gradient", "log_sum_exp"});
+  const auto with_gradient = [&](int64_t valid, const Tensor& sum, const Scalar& scale) {
+    cross_entropy_with_gradient(logits.tensor, targets.tensor, valid, scale, row.tensor, sum,
+                                row.tensor);
+  };
+  with_gradient(7, row.tensor, 1.0f);
+  expect_error([&] { with_gradient(9, row.tensor, 1.0f); },
+               {"cross_entropy_with_gradient", "valid", "8 columns", "9"});
+  expect_error([&] { with_gradient(8, wrong.tensor, 1.0f); },
+               {"cross_entropy_with_gradient", "row_sum", "(4)", "(5)"});
+  expect_error([&] { with_gradient(8, row.tensor, Scalar(wrong.tensor)); },
+               {"cross_entropy_with_gradient", "scale", "(1)", "(5)"});
 }
 
 }  // namespace

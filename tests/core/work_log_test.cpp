@@ -217,6 +217,10 @@ TEST(WorkOfOps, CrossEntropy) {
       2 * 9 * 48 + 4 * 9 + 3 * 4 * 9);
   EXPECT_EQ(work_of([&] { cross_entropy_gradient(logits, targets, 0, 48, rows, 1.0f); }).bytes(),
             2 * 9 * 48 + 2 * 9 * 64 + 2 * 4 * 9);
+  EXPECT_EQ(work_of([&] {
+              cross_entropy_with_gradient(logits, targets, 48, 1.0f, rows, rows, rows);
+            }).bytes(),
+            2 * 9 * 48 + 2 * 9 * 64 + 4 * 9 + 3 * 4 * 9);
 }
 
 }  // namespace

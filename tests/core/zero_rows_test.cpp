@@ -115,6 +115,8 @@ TEST_P(ZeroRows, CrossEntropy) {
                      loss.tensor);
   expect_all(loss.tensor, 0.0);
   cross_entropy_gradient(x.tensor, ids.tensor, 0, kWidth, empty.tensor, 1.0f);
+  cross_entropy_with_gradient(x.tensor, ids.tensor, kWidth, 1.0f, empty.tensor, empty.tensor,
+                              empty.tensor);
 }
 
 TEST_P(ZeroRows, Sums) {

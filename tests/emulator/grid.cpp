@@ -27,7 +27,7 @@ bool in_kernel() { return inside; }
 bool can_launch(const Launch& launch) {
   return within(launch.grid, 65535, 65535) && launch.grid.x < 1u << 31 &&
          within(launch.block, 1024, 64) && launch.block.count() <= 1024 &&
-         launch.shared_bytes <= 227 << 10;
+         launch.shared_bytes <= kBlockSharedBytes;
 }
 
 void run_grid(const Launch& launch, const std::function<void()>& thread) {

@@ -146,9 +146,15 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   if (device < 0 || device >= devices()) return cudaErrorInvalidDevice;
-  if (attribute != cudaDevAttrMultiProcessorCount) return cudaErrorInvalidValue;
-  *value = multiprocessors_of(device);
-  return cudaSuccess;
+  switch (attribute) {
+    case cudaDevAttrMultiProcessorCount:
+      *value = multiprocessors_of(device);
+      return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = emulator::kBlockSharedBytes;
+      return cudaSuccess;
+  }
+  return cudaErrorInvalidValue;
 }
 cudaError_t cudaDriverGetVersion(int* version) {
   *version = 13000;

@@ -35,6 +35,7 @@
 #include "core/ops/rows.h"
 #include "launch/metrics/gpu_peaks.h"
 #include "parallel/layers/partition.h"
+#include "parallel/layers/vocab_parallel_loss.h"
 
 namespace tessera {
 namespace {
@@ -43,7 +44,7 @@ constexpr Device kGpu{DeviceType::cuda, 0};
 
 struct Sizes {
   int64_t sequences = 16, length = 1024, heads = 12, head_dim = 64, vocab = 50304;
-  int64_t loss_rows = 4096;  ///< per chunk of the language head
+  int64_t loss_rows = VocabParallelLoss::kChunkRows;
   int64_t parameters = 124'000'000;
 
   int64_t rows() const { return sequences * length; }
@@ -264,6 +265,10 @@ class Table {
     measure("argmax_rows", {one}, [&] { argmax_rows(logits.tensor, largest.tensor); });
     measure("cross_entropy_gradient", {2 * one}, [&] {
       cross_entropy_gradient(logits.tensor, targets.tensor, 0, sizes_.vocab, maximum.tensor, 1.0f);
+    });
+    measure("cross_entropy_with_gradient", {2 * one}, [&] {
+      cross_entropy_with_gradient(logits.tensor, targets.tensor, sizes_.vocab, 1.0f, maximum.tensor,
+                                  sum.tensor, target.tensor);
     });
   }
 

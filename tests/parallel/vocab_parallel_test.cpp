@@ -8,8 +8,10 @@
 #include "core/arena.h"
 #include "core/ops/cross_entropy.h"
 #include "core/ops/elementwise.h"
+#include "core/trace/work_log.h"
 #include "parallel/layers/vocab_parallel_embedding.h"
 #include "parallel/layers/vocab_parallel_loss.h"
+#include "parallel/meta_communicator.h"
 #include "tests/support/device_ranks.h"
 #include "tests/support/shards.h"
 #include "tests/support/tensors.h"
@@ -117,6 +119,34 @@ TEST_P(VocabParallel, LossAndGradientsMatchReference) {
                          "logits");
     });
   }
+}
+
+/// How often a dry run of loss_and_gradient() calls `op`, on one of `ranks` tensor ranks.
+int64_t calls(const char* op, int ranks) {
+  MetaCommunicator tp(0, ranks);
+  ParameterStore store;
+  VocabParallelEmbedding words(store, "words", kVocab, kWidth, 0.02f, tp);
+  VocabParallelLoss head(words.table(), words.vocab(), tp);
+  store.allocate(kMeta, DType::bf16, StoreFor::training);
+  constexpr int64_t kRows = VocabParallelLoss::kChunkRows + 1;
+  const auto on_meta = [](const Shape& shape, DType dtype) {
+    return Tensor(nullptr, shape, dtype, kMeta);
+  };
+  Arena arena(kMeta);
+  WorkLog log;
+  const WorkLog::Scope scope(&log);
+  head.loss_and_gradient(StepContext{arena}, on_meta({kRows, kWidth}, DType::bf16),
+                         on_meta({kRows}, DType::i32), 1.0f, on_meta({1}, DType::f64),
+                         on_meta({kRows, kWidth}, DType::bf16));
+  return std::count_if(log.events().begin(), log.events().end(),
+                       [&](const auto& event) { return event.op == op; });
+}
+
+TEST(VocabParallelLossTest, OneRankReadsLogitsOnce) {
+  EXPECT_EQ(calls("cross_entropy_with_gradient", 1), 2);  // chunks
+  EXPECT_EQ(calls("cross_entropy_statistics", 1) + calls("cross_entropy_gradient", 1), 0);
+  EXPECT_EQ(calls("cross_entropy_with_gradient", 2), 0);
+  EXPECT_EQ(calls("cross_entropy_statistics", 2), 2);
 }
 
 // One test with more rows than a chunk.

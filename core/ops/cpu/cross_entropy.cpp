@@ -86,6 +86,17 @@ void scaled_softmax(T* x, float log_sum_exp, float scale, int64_t n) {
   map_blocks(n, x, value);
 }
 
+/// Replaces the row's logits by their gradient. `hot` is the target's column, or −1.
+template <typename T>
+void row_gradient(T* row, int64_t columns, int64_t valid, int64_t hot, float log_sum_exp,
+                  float scale) {
+  // The target's element is computed separately, so its difference is rounded once.
+  const float hot_logit = hot < 0 ? 0.0f : to_float(row[hot]);
+  scaled_softmax(row, log_sum_exp, scale, valid);
+  if (hot >= 0) row[hot] = from_float<T>(scale * (vec::exp_below(hot_logit - log_sum_exp) - 1.0f));
+  std::fill_n(row + valid, columns - valid, T(0.0f));
+}
+
 }  // namespace
 
 void cross_entropy_statistics(const Tensor& logits, const Tensor& targets, int64_t first,
@@ -125,12 +136,38 @@ void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first,
           std::fill_n(row, columns, T(0.0f));
           continue;
         }
-        // The target's element is computed separately, so its difference is rounded once.
         const int64_t hot = local.contains(target[n]) ? target[n] - first : -1;
-        const float hot_logit = hot < 0 ? 0.0f : to_float(row[hot]);
-        scaled_softmax(row, lse[n], scale, valid);
-        if (hot >= 0) row[hot] = from_float<T>(scale * (vec::exp_below(hot_logit - lse[n]) - 1.0f));
-        std::fill_n(row + valid, columns - valid, T(0.0f));
+        row_gradient(row, columns, valid, hot, lse[n], scale);
+      }
+    });
+  });
+}
+
+// A row's logits are still in the cache for their gradient.
+void cross_entropy_with_gradient(Tensor logits, const Tensor& targets, int64_t valid,
+                                 const Scalar& factor, Tensor row_max, Tensor row_sum,
+                                 Tensor target_logit) {
+  const float scale = factor.host_value();
+  const int64_t columns = logits.dim(1);
+  const int32_t* target = targets.data<int32_t>();
+  float *max = row_max.data<float>(), *sum = row_sum.data<float>();
+  float* at_target = target_logit.data<float>();
+  dispatch_float(logits.dtype(), [&]<typename T>() {
+    T* x = logits.data<T>();
+    parallel_for(logits.dim(0), grain_for(columns), [=](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) {
+        T* row = x + n * columns;
+        const RowStatistics statistics = row_statistics(row, valid);
+        max[n] = statistics.max;
+        sum[n] = static_cast<float>(statistics.sum);
+        if (target[n] == kIgnoreTarget) {
+          at_target[n] = 0.0f;
+          std::fill_n(row, columns, T(0.0f));
+          continue;
+        }
+        const int64_t hot = Range{0, valid}.contains(target[n]) ? target[n] : -1;
+        at_target[n] = hot < 0 ? 0.0f : to_float(row[hot]);
+        row_gradient(row, columns, valid, hot, max[n] + std::log(sum[n]), scale);
       }
     });
   });

@@ -1,8 +1,10 @@
+#include "core/cuda/dynamic_shared.h"
 #include "core/cuda/rows.h"
 #include "core/ops/cross_entropy.h"
 #include "core/ops/device_ops.h"
 
-// A block per row. Logits are read once for the statistics and once for the gradient.
+// A block per row. Logits are read once for the statistics and once for the gradient or, where one
+// kernel computes both, once, if a row fits into shared memory.
 namespace tessera::cuda {
 namespace {
 
@@ -65,25 +67,56 @@ __device__ float maximum_of_block(float x) {
   return warp_max(x);
 }
 
+/// The maximum of a row's `valid` logits and the sum of exponentials relative to it, for every
+/// thread. Unless null, `kept` in shared memory receives a copy of the logits, complete on return.
+template <int N, typename T>
+__device__ float2 row_statistics(const T* row, int64_t valid, T* kept) {
+  OnlineSum<T> mine;
+  const int64_t whole = valid / N * N;
+  for (int64_t v = threadIdx.x * N; v < whole; v += blockDim.x * N) {
+    const Pack<T, N> x = load<N>(row + v);
+    if (kept != nullptr) store(x, kept + v);
+    mine.add(to_floats(x));
+  }
+  const int64_t rest = whole + threadIdx.x;
+  if (rest < valid) {
+    const Pack<T, 1> x = load<1>(row + rest);
+    if (kept != nullptr) store(x, kept + rest);
+    mine.add(to_floats(x));
+  }
+  const float max = maximum_of_block(mine.max);
+  const float sum = block_sum(mine.sum * exponential<T>(mine.max - shift_for(max)));
+  return make_float2(max, sum);
+}
+
+/// Writes a row's gradient from its logits, which may be in the same place.
+template <int N, typename T>
+__device__ void write_gradient(const T* logits, T* row, const Shard& shard, int32_t target,
+                               float log_sum_exp, float scale) {
+  const int64_t hot = shard.column_of(target);
+  const int64_t end = target == kIgnoreTarget ? 0 : shard.valid;  // zeros from this column on
+  for (int64_t v = threadIdx.x * N; v < shard.columns; v += blockDim.x * N) {
+    Floats<N> x{};
+    if (v < end) x = load_floats<N>(logits + v);
+    for (int i = 0; i < N; ++i) {
+      const float p = exponential<T>(x.at[i] - log_sum_exp) - (v + i == hot ? 1.0f : 0.0f);
+      x.at[i] = v + i < end ? scale * p : 0.0f;
+    }
+    store_floats(x, row + v);
+  }
+}
+
 template <typename T, int N>
 __global__ void __launch_bounds__(512)
     statistics_kernel(const T* logits, const int32_t* targets, Shard shard, float* row_max,
                       float* row_sum, float* target_logit) {
   const int64_t n = blockIdx.x;
   const T* row = logits + n * shard.columns;
-  OnlineSum<T> mine;
-  const int64_t whole = shard.valid / N * N;
-  for (int64_t v = threadIdx.x * N; v < whole; v += blockDim.x * N) {
-    mine.add(load_floats<N>(row + v));
-  }
-  const int64_t rest = whole + threadIdx.x;
-  if (rest < shard.valid) mine.add(load_floats<1>(row + rest));
-  const float max = maximum_of_block(mine.max);
-  const float sum = block_sum(mine.sum * exponential<T>(mine.max - shift_for(max)));
+  const float2 statistics = row_statistics<N, T>(row, shard.valid, nullptr);
   if (threadIdx.x != 0) return;
   const int64_t hot = shard.column_of(targets[n]);
-  row_max[n] = max;
-  row_sum[n] = sum;
+  row_max[n] = statistics.x;
+  row_sum[n] = statistics.y;
   target_logit[n] = hot < 0 ? 0.0f : to_float(row[hot]);
 }
 
@@ -94,19 +127,40 @@ __global__ void __launch_bounds__(512)
   const float scale = scale_at == nullptr ? told_scale : *scale_at;
   const int64_t n = blockIdx.x;
   T* row = logits + n * shard.columns;
+  write_gradient<N, T>(row, row, shard, targets[n], log_sum_exp[n], scale);
+}
+
+/// kKept: the row is in shared memory between its two uses. Otherwise it is read again.
+template <typename T, int N, bool kKept>
+__global__ void __launch_bounds__(512)
+    with_gradient_kernel(T* logits, const int32_t* targets, Shard shard, float told_scale,
+                         const float* scale_at, float* row_max, float* row_sum,
+                         float* target_logit) {
+  const float scale = scale_at == nullptr ? told_scale : *scale_at;
+  const int64_t n = blockIdx.x;
+  T* row = logits + n * shard.columns;
+  T* kept = kKept ? dynamic_shared<T>() : nullptr;
   const int32_t target = targets[n];
   const int64_t hot = shard.column_of(target);
-  const int64_t end = target == kIgnoreTarget ? 0 : shard.valid;  // zeros from this column on
-  const float lse = log_sum_exp[n];
-  for (int64_t v = threadIdx.x * N; v < shard.columns; v += blockDim.x * N) {
-    Floats<N> x{};
-    if (v < end) x = load_floats<N>(row + v);
-    for (int i = 0; i < N; ++i) {
-      const float p = exponential<T>(x.at[i] - lse) - (v + i == hot ? 1.0f : 0.0f);
-      x.at[i] = v + i < end ? scale * p : 0.0f;
-    }
-    store_floats(x, row + v);
+  // Read before any thread overwrites it, which is after the sums.
+  const float at_target = hot < 0 || threadIdx.x != 0 ? 0.0f : to_float(row[hot]);
+  const float2 statistics = row_statistics<N, T>(row, shard.valid, kept);
+  if (threadIdx.x == 0) {
+    row_max[n] = statistics.x;
+    row_sum[n] = statistics.y;
+    target_logit[n] = at_target;
   }
+  const float log_sum_exp = statistics.x + logf(statistics.y);
+  write_gradient<N, T>(kKept ? kept : row, row, shard, target, log_sum_exp, scale);
+}
+
+/// The dynamic shared memory that a block can have, beside a kilobyte of `__shared__` variables.
+size_t shared_bytes_of_block() {
+  int device = 0, bytes = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+        "cudaDeviceGetAttribute");
+  return static_cast<size_t>(bytes) - 1024;
 }
 
 }  // namespace
@@ -132,6 +186,26 @@ void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t first,
       launch("cross_entropy_gradient", block_per_row(logits.dim(0), shard.columns / N),
              gradient_kernel<T, N>, logits.data<T>(), targets.data<int32_t>(), shard,
              log_sum_exp.data<float>(), scale.value, scale_at);
+    });
+  });
+}
+
+void cross_entropy_with_gradient(Tensor logits, const Tensor& targets, int64_t valid,
+                                 const Scalar& scale, Tensor row_max, Tensor row_sum,
+                                 Tensor target_logit) {
+  const Shard shard{logits.dim(1), 0, valid};
+  const float* scale_at = scale.tensor.defined() ? scale.tensor.data<float>() : nullptr;
+  dispatch_float(logits.dtype(), [&]<typename T>() {
+    const size_t row_bytes = static_cast<size_t>(shard.columns) * sizeof(T);
+    const bool kept = row_bytes <= shared_bytes_of_block();
+    dispatch_pack<T>(shard.columns, {&logits}, [&]<int N>() {
+      // As many threads as cross_entropy_statistics has, for the same bits.
+      LaunchShape shape = block_per_row(logits.dim(0), valid / N);
+      if (kept) shape.shared_bytes = row_bytes;
+      launch("cross_entropy_with_gradient", shape,
+             kept ? with_gradient_kernel<T, N, true> : with_gradient_kernel<T, N, false>,
+             logits.data<T>(), targets.data<int32_t>(), shard, scale.value, scale_at,
+             row_max.data<float>(), row_sum.data<float>(), target_logit.data<float>());
     });
   });
 }

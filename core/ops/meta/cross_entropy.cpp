@@ -30,6 +30,14 @@ void cross_entropy_gradient(Tensor logits, const Tensor& targets, int64_t /*firs
             .bytes_written = bytes_of(logits)});
 }
 
+void cross_entropy_with_gradient(Tensor logits, const Tensor& targets, int64_t valid,
+                                 const Scalar& scale, Tensor row_max, Tensor row_sum,
+                                 Tensor target_logit) {
+  log_work({.flops = 7.0 * valid_elements(logits, valid),
+            .bytes_read = valid_bytes(logits, valid) + bytes_of(targets, scale.tensor),
+            .bytes_written = bytes_of(logits, row_max, row_sum, target_logit)});
+}
+
 void rescale_sum_exp(const Tensor& row_max, const Tensor& global_max, Tensor row_sum) {
   log_work({.flops = 3.0 * elements_of(row_sum),
             .bytes_read = bytes_of(row_max, global_max, row_sum),

@@ -221,7 +221,10 @@ cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceGetPCIBusId(char* text, int size, int device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
-enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount = 16 };
+enum cudaDeviceAttr {
+  cudaDevAttrMultiProcessorCount = 16,
+  cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
+};
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaRuntimeGetVersion(int* version);
@@ -259,7 +262,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 
 template <typename Kernel>
 cudaError_t cudaFuncSetAttribute(Kernel* /*kernel*/, cudaFuncAttribute /*attribute*/, int value) {
-  return value <= (227 << 10) ? cudaSuccess : cudaErrorInvalidValue;
+  return value <= emulator::kBlockSharedBytes ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 template <typename... Parameters, typename... Arguments>

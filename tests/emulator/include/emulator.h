@@ -22,6 +22,9 @@ struct Launch {
   size_t shared_bytes = 0;
 };
 
+/// The most shared memory of a block, as on sm_90.
+inline constexpr int kBlockSharedBytes = 227 << 10;
+
 /// Returns whether a GPU would accept the launch.
 bool can_launch(const Launch& launch);
 
