@@ -25,7 +25,7 @@ Tensor Block::forward(const StepContext& ctx, const Tensor& x, const Visibility&
   return finish(ctx, attention_.forward(ctx, attention_residual_.input(ctx, x), visibility), x);
 }
 
-void Block::backward(const StepContext& ctx, Tensor gradient) {
+void Block::backward(const StepContext& ctx, ResidualGradient& gradient) {
   const TraceRange range(backward_name_.c_str());
   mlp_residual_.backward(ctx, mlp_, gradient);
   attention_residual_.backward(ctx, attention_, gradient);

@@ -19,7 +19,7 @@ class Block {
   Tensor forward(const StepContext& ctx, const Tensor& x, const Visibility& visibility);
 
   /// Replaces the gradient of the block's output by that of its input. Shaped like x.
-  void backward(const StepContext& ctx, Tensor gradient);
+  void backward(const StepContext& ctx, ResidualGradient& gradient);
 
   /// For generation; see SelfAttention::extend.
   Tensor extend(const StepContext& ctx, const Tensor& x, KeyValueCache& cache,

@@ -38,9 +38,10 @@ Tensor Norm::forward_sum(const StepContext& ctx, const Tensor& x, const Tensor& 
   return y;
 }
 
-void Norm::backward(const StepContext& ctx, const Tensor& dy, const Tensor& residual, Tensor dx) {
+void Norm::backward(const StepContext& ctx, const Tensor& dy, const Tensor& residual, Tensor dx,
+                    const Tensor& addend) {
   layer_norm_backward(dy, x_, weight_->value, mean_, rstd_, residual, dx, weight_->grad_to_add_to(),
-                      bias_ != nullptr ? bias_->grad_to_add_to() : Tensor());
+                      bias_ != nullptr ? bias_->grad_to_add_to() : Tensor(), addend);
   if (bias_ != nullptr) ctx.gradient_is_final(*bias_);
   ctx.gradient_is_final(*weight_);
 }

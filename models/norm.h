@@ -21,8 +21,9 @@ class Norm {
   Tensor forward_sum(const StepContext& ctx, const Tensor& x, const Tensor& bias,
                      const Tensor& residual, const Dropout& dropout, const Tensor& sum);
 
-  /// dx = residual + the gradient through the norm; see layer_norm_backward.
-  void backward(const StepContext& ctx, const Tensor& dy, const Tensor& residual, Tensor dx);
+  /// dx = residual + the gradient through the norm of dy + addend; see layer_norm_backward.
+  void backward(const StepContext& ctx, const Tensor& dy, const Tensor& residual, Tensor dx,
+                const Tensor& addend = {});
 
  private:
   /// Allocates y and the statistics that backward needs.

@@ -41,23 +41,33 @@ Residual::OutputAndInput Residual::output_and_next_input(Residual& next, const S
   return {branch, next.norm_.forward_sum(ctx, branch, bias, x, dropout, branch)};
 }
 
-Tensor Residual::before_branch(const StepContext& ctx, const Tensor& gradient) {
+Tensor Residual::before_branch(const StepContext& ctx, ResidualGradient& gradient) {
   const TraceRange range("residual backward");
-  if (!pre_norm_) norm_.backward(ctx, gradient, {}, gradient);
+  const Tensor& sum = gradient.sum;
+  if (!pre_norm_) {
+    norm_.backward(ctx, sum, {}, sum, gradient.has_branch ? gradient.branch : Tensor());
+    gradient.has_branch = false;
+  }
   const Dropout dropout = ctx.dropout(dropout_, purpose_, layer_);
-  if (!dropout.active()) return gradient;
-  const Tensor dbranch = ctx.arena.allocate(gradient.shape(), gradient.dtype());
-  dropout_backward(gradient, dropout, dbranch);
+  if (!dropout.active()) return sum;
+  const Tensor dbranch = ctx.arena.allocate(sum.shape(), sum.dtype());
+  dropout_backward(sum, dropout, dbranch);
   return dbranch;
 }
 
-void Residual::after_branch(const StepContext& ctx, const Tensor& dinput, Tensor gradient) {
+void Residual::after_branch(const StepContext& ctx, const Tensor& dinput,
+                            ResidualGradient& gradient) {
   const TraceRange range("residual backward");
   if (pre_norm_) {
-    norm_.backward(ctx, dinput, /*residual=*/gradient, gradient);
+    norm_.backward(ctx, dinput, /*residual=*/gradient.sum, gradient.sum);
   } else {
-    add(gradient, dinput, gradient);
+    gradient.has_branch = true;
   }
+}
+
+void ResidualGradient::join() {
+  if (has_branch) add(sum, branch, sum);
+  has_branch = false;
 }
 
 }  // namespace tessera

@@ -9,6 +9,17 @@
 
 namespace tessera {
 
+/// The gradient of an activation (B, T, C): `sum` or, if has_branch, sum + branch. In a post-norm
+/// model the norm that comes next in the backward pass adds them while it reads them.
+struct ResidualGradient {
+  Tensor sum;
+  Tensor branch = {};  ///< memory like `sum`, undefined if the model is pre-norm
+  bool has_branch = false;
+
+  /// Adds `branch` to `sum`.
+  void join();
+};
+
 /// The residual branch around attention or an MLP: norm, dropout and residual sum.
 ///   pre-norm (GPT-2):  y = x + dropout(branch(norm(x)) + b)
 ///   post-norm (BERT):  y = norm(x + dropout(branch(x) + b))
@@ -33,20 +44,23 @@ class Residual {
   OutputAndInput output_and_next_input(Residual& next, const StepContext& ctx, const Tensor& branch,
                                        const Tensor& bias, const Tensor& x);
 
-  /// Replaces the gradient (B, T, C) of y by that of x. `branch` has backward(ctx, dy, dx).
+  /// Replaces the gradient of y by that of x. `branch` has backward(ctx, dy, dx).
   template <typename Branch>
-  void backward(const StepContext& ctx, Branch& branch, Tensor gradient) {
+  void backward(const StepContext& ctx, Branch& branch, ResidualGradient& gradient) {
     const Arena::Scope scope(ctx.arena);
-    const Tensor dinput = ctx.arena.allocate(gradient.shape(), gradient.dtype());
-    branch.backward(ctx, before_branch(ctx, gradient), dinput);
+    const Tensor dbranch = before_branch(ctx, gradient);
+    const Tensor& sum = gradient.sum;
+    const Tensor dinput =
+        pre_norm_ ? ctx.arena.allocate(sum.shape(), sum.dtype()) : gradient.branch;
+    branch.backward(ctx, dbranch, dinput);
     after_branch(ctx, dinput, gradient);
   }
 
  private:
   /// Replaces the gradient of y by that of the sum, and returns that of the branch's output.
-  Tensor before_branch(const StepContext& ctx, const Tensor& gradient);
+  Tensor before_branch(const StepContext& ctx, ResidualGradient& gradient);
   /// Replaces the gradient of the sum by that of x, given that of the branch's input.
-  void after_branch(const StepContext& ctx, const Tensor& dinput, Tensor gradient);
+  void after_branch(const StepContext& ctx, const Tensor& dinput, ResidualGradient& gradient);
 
   bool pre_norm_;
   int layer_;

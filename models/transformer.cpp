@@ -83,6 +83,9 @@ void Transformer::backward(const StepContext& ctx, Tensor gradient) {
     const TraceRange range("final norm backward");
     final_norm_->backward(ctx, gradient, {}, gradient);
   }
+  const Arena::Scope of_all(ctx.arena);
+  ResidualGradient parts{gradient};
+  if (!config_.pre_norm()) parts.branch = ctx.arena.allocate(gradient.shape(), gradient.dtype());
   for (size_t i = blocks_.size(); i-- > 0;) {
     const Arena::Scope scope(ctx.arena);
     if (ctx.recompute == Recompute::block) {
@@ -90,8 +93,10 @@ void Transformer::backward(const StepContext& ctx, Tensor gradient) {
       const TraceRange range("recompute");
       blocks_[i].forward(ctx, inputs_[i], visible_);
     }
-    blocks_[i].backward(ctx, gradient);
+    blocks_[i].backward(ctx, parts);
   }
+  const TraceRange range("residual backward");
+  parts.join();
 }
 
 Tensor Transformer::extend(const StepContext& ctx, const Tensor& x, KeyValueCache& cache,

@@ -22,13 +22,14 @@ void bias_dropout_add_norm(const Tensor& x, const Tensor& bias, const Tensor& re
                            const Dropout& dropout, Tensor sum, const Tensor& weight,
                            const Tensor& norm_bias, float eps, Tensor y, Tensor mean, Tensor rstd);
 
-/// dx = residual + the gradient through the norm; dweight and dbias (C) fp32 are added to, dbias
-/// may be undefined. `residual`, of x's shape, may be undefined (zero). dx may alias dy or
-/// residual. The sums over rows do not depend on the number of threads. On a
+/// dx = residual + the gradient through the norm of dy or, if `addend` is defined, of dy + addend
+/// rounded to the dtype: add() and this in one, with the same bits; dweight and dbias (C) fp32 are
+/// added to, dbias may be undefined. `residual`, of x's shape, may be undefined (zero). dx may
+/// alias dy, residual or addend. The sums over rows do not depend on the number of threads. On a
 /// GPU their order depends on the number of its multiprocessors (cuda::multiprocessors()); dx does
 /// not.
 void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                          const Tensor& mean, const Tensor& rstd, const Tensor& residual, Tensor dx,
-                         Tensor dweight, Tensor dbias);
+                         Tensor dweight, Tensor dbias, const Tensor& addend = {});
 
 }  // namespace tessera

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/ops/elementwise.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/finite_difference.h"
 #include "tests/support/reference.h"
@@ -140,6 +141,31 @@ TEST(LayerNorm, SupportsAliases) {
   }
 }
 
+TEST(LayerNorm, AddendHasTheBitsOfAdd) {
+  for (const DType dtype : kDTypes) {
+    // Rows of any length, of a warp and of a block.
+    for (const int64_t columns : {3, 127, 264, 768, 1032, 4104}) {
+      SCOPED_TRACE(fmt::format("{} {} columns", to_string(dtype), columns));
+      constexpr int64_t kRows = 67;
+      Case apart(kRows, columns, dtype), fused(kRows, columns, dtype);
+      const TestTensor addend = random_tensor({kRows, columns}, dtype, 8);
+      for (const Tensor& residual : {Tensor(), fused.residual.tensor}) {
+        const TestTensor dy({kRows, columns}, dtype), in_place = copy_of(addend.tensor);
+        add(apart.dy.tensor, addend.tensor, dy.tensor);
+        layer_norm_backward(dy.tensor, apart.x.tensor, apart.weight.tensor, apart.mean.tensor,
+                            apart.rstd.tensor, residual, apart.dx.tensor, apart.dweight.tensor,
+                            apart.dbias.tensor);
+        layer_norm_backward(fused.dy.tensor, fused.x.tensor, fused.weight.tensor, fused.mean.tensor,
+                            fused.rstd.tensor, residual, in_place.tensor, fused.dweight.tensor,
+                            fused.dbias.tensor, in_place.tensor);
+        expect_same_bits(in_place.tensor, apart.dx.tensor, "dx in place of addend");
+        expect_same_bits(fused.dweight.tensor, apart.dweight.tensor, "dweight");
+        expect_same_bits(fused.dbias.tensor, apart.dbias.tensor, "dbias");
+      }
+    }
+  }
+}
+
 TEST(LayerNorm, SupportsUndefinedArguments) {
   Case c(5, 33, DType::f32), zero(5, 33, DType::f32);
   std::fill_n(zero.residual.tensor.data<float>(), 5 * 33, 0.0f);
@@ -202,6 +228,12 @@ TEST(LayerNorm, RefusesWrongArguments) {
   expect_error([&] { c.backward(c.mean.tensor, c.dx.tensor); },
                {"layer_norm_backward", "residual", "(4, 8)", "(4)"});
   expect_error([&] { c.backward({}, c.x.tensor); }, {"layer_norm_backward", "dx", "x", "share"});
+  expect_error(
+      [&] {
+        layer_norm_backward(c.dy.tensor, c.x.tensor, c.weight.tensor, c.mean.tensor, c.rstd.tensor,
+                            {}, c.dx.tensor, c.dweight.tensor, {}, c.mean.tensor);
+      },
+      {"layer_norm_backward", "addend", "(4, 8)", "(4)"});
   const TestTensor longer({5, 8}, DType::f32);
   expect_error(
       [&] {

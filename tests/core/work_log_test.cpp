@@ -176,6 +176,10 @@ TEST(WorkOfOps, Norms) {
       work_of([&] { layer_norm_backward(x, x, weight, rows, rows, x, x, dweight, dweight); });
   EXPECT_EQ(backward.bytes_read, 3 * 2 * 60 + 2 * 10 + 2 * 4 * 6 + 2 * 4 * 10);
   EXPECT_EQ(backward.bytes_written, 2 * 60 + 2 * 4 * 10);
+  const OpWork with_addend =
+      work_of([&] { layer_norm_backward(x, x, weight, rows, rows, x, x, dweight, dweight, x); });
+  EXPECT_EQ(with_addend.bytes_read, backward.bytes_read + 2 * 60);
+  EXPECT_EQ(with_addend.flops, backward.flops + 60);
 }
 
 TEST(WorkOfOps, AdamW) {

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <string>
 
 #include "core/arena.h"
+#include "core/trace/work_log.h"
 #include "tests/support/device_ranks.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/shards.h"
@@ -189,6 +191,34 @@ TEST(Transformer, RemovedPaddingMatchesMaskedPadding) {
     const Tensor without = transformer.forward(ctx, real.tensor, compact, {});
     test::expect_close(without, expected, 2 * test::sum_tolerance(DType::f32, 128), "real rows");
   });
+}
+
+/// How often a dry run of a backward pass calls `op`, with `num_layers` blocks.
+int64_t backward_calls(const char* op, ModelConfig config, int num_layers) {
+  config.num_layers = num_layers;
+  const auto tp = make_self_communicator();
+  ParameterStore store;
+  Transformer transformer(store, config, *tp);
+  store.allocate(kMeta, DType::f32, StoreFor::training);
+  Arena arena(kMeta);
+  const Tensor x(nullptr, {kBatch, kLength, kWidth}, DType::f32, kMeta);
+  transformer.forward(StepContext{arena}, x, {}, {});
+  WorkLog log;
+  const WorkLog::Scope scope(&log);
+  transformer.backward(StepContext{arena}, x);
+  return std::count_if(log.events().begin(), log.events().end(),
+                       [&](const auto& event) { return event.op == op; });
+}
+
+TEST(Transformer, NormsAddTheGradientsOfResidualsInTheirBackward) {
+  ModelConfig pre_norm = small_config();
+  pre_norm.kind = ModelKind::gpt;
+  for (const int layers : {1, 5}) {
+    // Below a post-norm model there is no norm to add the last one.
+    EXPECT_EQ(backward_calls("add", small_config(), layers), 1);
+    EXPECT_EQ(backward_calls("add", pre_norm, layers), 0);
+    EXPECT_EQ(backward_calls("layer_norm_backward", small_config(), layers), 2 * layers);
+  }
 }
 
 TEST(Transformer, RefusesMaskOfWrongShape) {

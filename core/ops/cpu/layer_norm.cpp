@@ -1,4 +1,5 @@
 #include <cmath>
+#include <vector>
 
 #include "core/ops/cpu/row_blocks.h"
 #include "core/ops/cpu/streams.h"
@@ -86,6 +87,12 @@ void backward_row(const T* dy, const T* x, const T* weight, const T* residual, M
   }
 }
 
+/// sum = a + b, rounded.
+template <typename T>
+void add_rows(const T* a, const T* b, int64_t n, T* sum) {
+  map_blocks(n, sum, [=](int64_t c) { return to_float(a[c]) + to_float(b[c]); });
+}
+
 }  // namespace
 
 void layer_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bias, float eps,
@@ -116,16 +123,18 @@ void layer_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bia
 // A block's sums for dweight and dbias stay in the cache while its rows are read once.
 void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                          const Tensor& mean, const Tensor& rstd, const Tensor& residual, Tensor dx,
-                         Tensor dweight, Tensor dbias) {
+                         Tensor dweight, Tensor dbias, const Tensor& addend) {
   const int64_t columns = x.dim(-1);
   const RowBlocks blocks(mean.numel(), 2 * columns);
   dispatch_float(x.dtype(), [&]<typename T>() {
     const T *dys = dy.data<T>(), *xs = x.data<T>(), *w = weight.data<T>();
     const T* add = residual.defined() ? residual.data<T>() : nullptr;
+    const T* more = addend.defined() ? addend.data<T>() : nullptr;
     T* dxs = dx.data<T>();
     const float *means = mean.data<float>(), *rstds = rstd.data<float>();
     const int64_t grain = grain_for(blocks.rows_per_block() * columns);
     parallel_for(blocks.count(), grain, [=, &blocks](int64_t begin, int64_t end) {
+      std::vector<T> dy_sum(more != nullptr ? static_cast<size_t>(columns) : 0);
       for (int64_t block = begin; block < end; ++block) {
         float* sums = blocks.partial(block);
         std::fill_n(sums, 2 * columns, 0.0f);
@@ -133,11 +142,16 @@ void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight
         for (int64_t row = rows.begin; row < rows.end; ++row) {
           const Moments m{means[row], rstds[row]};
           const int64_t at = row * columns;
+          const T* dy_row = dys + at;
+          if (more != nullptr) {
+            add_rows(dy_row, more + at, columns, dy_sum.data());
+            dy_row = dy_sum.data();
+          }
           if (add != nullptr) {
-            backward_row<true>(dys + at, xs + at, w, add + at, m, columns, dxs + at, sums,
+            backward_row<true>(dy_row, xs + at, w, add + at, m, columns, dxs + at, sums,
                                sums + columns);
           } else {
-            backward_row<false>(dys + at, xs + at, w, add, m, columns, dxs + at, sums,
+            backward_row<false>(dy_row, xs + at, w, add, m, columns, dxs + at, sums,
                                 sums + columns);
           }
         }

@@ -21,10 +21,22 @@ struct Backward {
   const T *dy, *x, *weight;
   const float *means, *rstds;
   const T* residual;
+  const T* addend;  ///< to dy; may be null
   T* dx;
   int64_t columns;
   RowPieces pieces;
   float* partials;  ///< (pieces, 2, C): dweight, then dbias
+
+  /// N elements of dy + addend from element `at` on, rounded like the result of add().
+  template <int N>
+  __device__ Pack<T, N> gradient(int64_t at) const {
+    const Pack<T, N> first = load<N>(dy + at);
+    if (addend == nullptr) return first;
+    Floats<N> sum = to_floats(first);
+    const Floats<N> second = load_floats<N>(addend + at);
+    for (int i = 0; i < N; ++i) sum.at[i] += second.at[i];
+    return round_to<T>(sum);
+  }
 };
 
 /// Σ dy·w and Σ dy·w·x̂ of a row. The block alternates between slots, so one barrier per row is
@@ -97,7 +109,7 @@ __global__ void __launch_bounds__(kWholeBlock ? kMostThreads : kWarpTeams* kWarp
     for (int k = 0; k < K; ++k) {
       const int pack = team.thread + k * team.size;
       if (pack >= packs) continue;
-      dy[k] = load<N>(b.dy + start + pack * N);
+      dy[k] = b.template gradient<N>(start + pack * N);
       x[k] = load<N>(b.x + start + pack * N);
     }
     const float mean = b.means[row], rstd = b.rstds[row];
@@ -151,7 +163,7 @@ __global__ void any_columns_kernel(Backward<T> b) {
   const int64_t end = min(b.pieces.rows, begin + b.pieces.per_piece);
   float2 total = make_float2(0.0f, 0.0f);
   for (int64_t row = begin + warp; column < b.columns && row < end; row += kWarps) {
-    const float g = to_float(b.dy[row * b.columns + column]);
+    const float g = to_float(b.template gradient<1>(row * b.columns + column).at[0]);
     const float norm = (to_float(b.x[row * b.columns + column]) - b.means[row]) * b.rstds[row];
     total = make_float2(fmaf(g, norm, total.x), total.y + g);
   }
@@ -173,14 +185,14 @@ __global__ void any_rows_kernel(Backward<T> b) {
   const float mean = b.means[row], rstd = b.rstds[row];
   float2 p = make_float2(0.0f, 0.0f);
   for (int64_t c = team.thread; c < b.columns; c += team.size) {
-    const float dnorm = to_float(b.dy[start + c]) * to_float(b.weight[c]);
+    const float dnorm = to_float(b.template gradient<1>(start + c).at[0]) * to_float(b.weight[c]);
     const float norm = (to_float(b.x[start + c]) - mean) * rstd;
     p = make_float2(p.x + dnorm, fmaf(dnorm, norm, p.y));
   }
   p = row_sums(team, p, 0);
   p = make_float2(p.x / static_cast<float>(b.columns), p.y / static_cast<float>(b.columns));
   for (int64_t c = team.thread; c < b.columns; c += team.size) {
-    const float dnorm = to_float(b.dy[start + c]) * to_float(b.weight[c]);
+    const float dnorm = to_float(b.template gradient<1>(start + c).at[0]) * to_float(b.weight[c]);
     const float norm = (to_float(b.x[start + c]) - mean) * rstd;
     const float add = b.residual == nullptr ? 0.0f : to_float(b.residual[start + c]);
     b.dx[start + c] = from_float<T>(fmaf(rstd, dnorm - p.x - norm * p.y, add));
@@ -238,7 +250,7 @@ void choose(Backward<T>& b) {
   const int64_t packs = b.columns / N;
   const bool aligned = b.columns % N == 0 && takes_packs<N>(b.dy) && takes_packs<N>(b.x) &&
                        takes_packs<N>(b.weight) && takes_packs<N>(b.residual) &&
-                       takes_packs<N>(b.dx);
+                       takes_packs<N>(b.addend) && takes_packs<N>(b.dx);
   if (!aligned || packs > 4 * kMostThreads) return run_any(b);
   if (packs <= kWarpSize) return run_warps<1>(b);
   if (packs <= 2 * kWarpSize) return run_warps<2>(b);
@@ -252,7 +264,7 @@ void choose(Backward<T>& b) {
 
 void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                          const Tensor& mean, const Tensor& rstd, const Tensor& residual, Tensor dx,
-                         Tensor dweight, Tensor dbias) {
+                         Tensor dweight, Tensor dbias, const Tensor& addend) {
   if (x.numel() == 0) return;
   dispatch_float(x.dtype(), [&]<typename T>() {
     Backward<T> b{dy.data<T>(),
@@ -261,6 +273,7 @@ void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight
                   mean.data<float>(),
                   rstd.data<float>(),
                   residual.defined() ? residual.data<T>() : nullptr,
+                  addend.defined() ? addend.data<T>() : nullptr,
                   dx.data<T>(),
                   x.dim(-1),
                   RowPieces(mean.numel(), 1, 1),

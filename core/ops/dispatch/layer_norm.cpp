@@ -68,7 +68,7 @@ void bias_dropout_add_norm(const Tensor& x, const Tensor& bias, const Tensor& re
 
 void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                          const Tensor& mean, const Tensor& rstd, const Tensor& residual, Tensor dx,
-                         Tensor dweight, Tensor dbias) {
+                         Tensor dweight, Tensor dbias, const Tensor& addend) {
   const OpRange range("layer_norm_backward");
   constexpr const char* kOp = "layer_norm_backward";
   require_float(x, kOp, "x");
@@ -77,15 +77,18 @@ void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight
   require_statistic(mean, x, kOp, "mean");
   require_statistic(rstd, x, kOp, "rstd");
   if (residual.defined()) require_like(residual, x, kOp, "residual");
+  if (addend.defined()) require_like(addend, x, kOp, "addend");
   require_like(dx, x, kOp, "dx");
   require_vector(dweight, x, DType::f32, kOp, "dweight");
   if (dbias.defined()) require_vector(dbias, x, DType::f32, kOp, "dbias");
   require_disjoint(dx, "dx", x, "x", kOp);
   require_same_or_disjoint(dx, "dx", dy, "dy", kOp);
   require_same_or_disjoint(dx, "dx", residual, "residual", kOp);
-  const Device device = common_device(kOp, dy, x, weight, mean, rstd, residual, dx, dweight, dbias);
+  require_same_or_disjoint(dx, "dx", addend, "addend", kOp);
+  const Device device =
+      common_device(kOp, dy, x, weight, mean, rstd, residual, dx, dweight, dbias, addend);
   dispatch<cpu::layer_norm_backward, cuda::layer_norm_backward, meta::layer_norm_backward>(
-      device, dy, x, weight, mean, rstd, residual, dx, dweight, dbias);
+      device, dy, x, weight, mean, rstd, residual, dx, dweight, dbias, addend);
 }
 
 }  // namespace tessera

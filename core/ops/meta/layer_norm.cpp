@@ -30,13 +30,14 @@ void bias_dropout_add_norm(const Tensor& x, const Tensor& bias, const Tensor& re
 }
 
 // Per element: the normalized x 2, dy × weight and two means of it 4, dx 4, and the gradients of
-// weight 2, bias 1 and the residual 1.
+// weight 2, bias 1, the residual 1 and the addend 1.
 void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                          const Tensor& mean, const Tensor& rstd, const Tensor& residual, Tensor dx,
-                         Tensor dweight, Tensor dbias) {
-  const double flops = 12.0 + (dbias.defined() ? 1.0 : 0.0) + (residual.defined() ? 1.0 : 0.0);
+                         Tensor dweight, Tensor dbias, const Tensor& addend) {
+  const double flops = 12.0 + (dbias.defined() ? 1.0 : 0.0) + (residual.defined() ? 1.0 : 0.0) +
+                       (addend.defined() ? 1.0 : 0.0);
   log_work({.flops = flops * elements_of(x),
-            .bytes_read = bytes_of(dy, x, weight, mean, rstd, residual, dweight, dbias),
+            .bytes_read = bytes_of(dy, x, weight, mean, rstd, residual, dweight, dbias, addend),
             .bytes_written = bytes_of(dx, dweight, dbias)});
 }
 
