@@ -72,7 +72,8 @@ void describe(Section& run, auto& field) {
   field("deterministic", run.deterministic, TrueOrFalse{},
         "Whether a repeated run has the same bits, on the same number of ranks and kind of device. "
         "`false` lets GPUs use two faster algorithms without a fixed order of sums: NCCL's "
-        "reductions in NVSwitch (NVLS) and cuDNN's attention gradients. CPU ranks are always "
+        "reductions in NVSwitch (NVLS) and cuDNN's attention gradients. It also chooses cuBLASLt's "
+        "algorithms by their speed, measured when a run starts. CPU ranks are always "
         "deterministic.");
 }
 

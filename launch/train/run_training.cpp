@@ -200,6 +200,7 @@ void run_training(const TrainOptions& options, Communicator& world) {
       reason && devices.device.is_cuda()) {
     console.line("no CUDA graphs, because " + *reason);
   }
+  if (const auto tuned = trainer->tune_products()) console.line("products   " + *tuned);
   console.line(start_or_resume(config, *trainer, world,
                                [&](const std::string& skipped) { console.warning(skipped); }));
   if (const auto reason = why_nothing_to_do(config, options, trainer->steps_done())) {

@@ -18,6 +18,7 @@
 #include "launch/train/evaluation_pass.h"
 #include "launch/train/memory/gpu_memory_check.h"
 #include "launch/train/optimizer/lr_schedule.h"
+#include "launch/train/product_tuning.h"
 #include "launch/train/run_layout.h"
 #include "parallel/communicators/exchange.h"
 
@@ -106,6 +107,14 @@ std::string Trainer::start_from(Checkpoint& checkpoint) {
                          excerpt(to_text(extra[kLabelsKey]), 200), quote(*config_.data.labels));
   }
   return heads;
+}
+
+std::optional<std::string> Trainer::tune_products() {
+  if (config_.run.deterministic || !store_.device().is_cuda()) return {};
+  arena_.reset();
+  const Arena::Scope scope(arena_);
+  const Tensor scratch = arena_.allocate({static_cast<int64_t>(arena_.capacity())}, DType::u8);
+  return agree_on_algorithms(products_of_step(config_, groups_), scratch, groups_.world);
 }
 
 void Trainer::start_at(int64_t step, int64_t samples, int64_t tokens) {

@@ -50,6 +50,11 @@ class Trainer : private MicroBatchSource {
   /// a sentence that names them, or "".
   std::string start_from(Checkpoint& checkpoint);
 
+  /// On GPUs, unless run.deterministic is true: chooses the algorithms of matrix products by their
+  /// speed (agree_on_algorithms) and returns a sentence for the start-up summary. Call it before
+  /// the first step.
+  std::optional<std::string> tune_products();
+
   /// Enqueues one optimizer step without waiting for it, and loads the next step's data meanwhile.
   /// Throws on all ranks if a sample is damaged. If the loss or a gradient is not finite, neither
   /// this step nor a later one changes a weight, and the next result(), evaluate() or save()

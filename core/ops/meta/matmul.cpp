@@ -2,6 +2,7 @@
 
 #include "core/ops/meta/gelu.h"
 #include "core/ops/meta/log_work.h"
+#include "core/ops/meta/product_log.h"
 
 namespace tessera::meta {
 namespace {
@@ -15,11 +16,21 @@ OpWork product(const Matrix& a, const Matrix& b, const Tensor& bias, const Tenso
           .bytes_written = bytes_of(out)};
 }
 
+void log_product(const Matrix& a, const Matrix& b, const Tensor& out, cuda::Epilogue epilogue,
+                 Accumulate accumulate) {
+  ProductLog* log = ProductLog::current();
+  if (log == nullptr || out.numel() == 0 || a.cols == 0) return;
+  constexpr uint8_t kAlignment = 16;
+  log->add({a.rows, b.cols, a.cols, a.layout, b.layout, a.tensor.dtype(), out.dtype(), epilogue,
+            accumulate == Accumulate::yes, kAlignment});
+}
+
 }  // namespace
 
 void matmul(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor out,
             Accumulate accumulate) {
   log_work(product(a, b, bias, out, accumulate));
+  log_product(a, b, out, bias.defined() ? cuda::Epilogue::bias : cuda::Epilogue::none, accumulate);
 }
 
 void matmul_row_sums(const Matrix& a, const Matrix& b, Tensor out, Accumulate accumulate,
@@ -29,6 +40,7 @@ void matmul_row_sums(const Matrix& a, const Matrix& b, Tensor out, Accumulate ac
            .bytes_read = bytes_of(sums),
            .bytes_written = bytes_of(sums)};
   log_work(work);
+  log_product(a, b, out, cuda::Epilogue::row_sums, accumulate);
 }
 
 void matmul_gelu(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor hidden,
@@ -37,6 +49,8 @@ void matmul_gelu(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor hi
   work +=
       {.flops = gelu_flops(Gelu::tanh) * elements_of(active), .bytes_written = bytes_of(active)};
   log_work(work);
+  log_product(a, b, active, bias.defined() ? cuda::Epilogue::bias_gelu : cuda::Epilogue::gelu,
+              Accumulate::no);
 }
 
 void matmul_gelu_backward(const Matrix& a, const Matrix& b, const Tensor& hidden, Tensor out) {
@@ -44,6 +58,7 @@ void matmul_gelu_backward(const Matrix& a, const Matrix& b, const Tensor& hidden
   work +=
       {.flops = gelu_backward_flops(Gelu::tanh) * elements_of(out), .bytes_read = bytes_of(hidden)};
   log_work(work);
+  log_product(a, b, out, cuda::Epilogue::gelu_backward, Accumulate::no);
 }
 
 }  // namespace tessera::meta

@@ -110,12 +110,18 @@ size_t bytes_of(cudaDataType_t type);
 size_t span_of(const MatrixDesc& matrix);
 MatrixDesc auxiliary_of(const Problem& problem);
 
+/// How many algorithms the heuristics offer if library_is("several"). They round some results
+/// differently, and take longer or shorter depending on the GPU: the fastest is the last on GPU 0,
+/// the second on GPU 1.
+inline constexpr uint16_t kSeveral = 3;
+
 /// What an algorithm supports: products of this kind, up to these sizes.
 struct Algorithm {
   static constexpr Mark kMark = Mark::algorithm;
   Mark mark = kMark;
   int32_t m = 0, n = 0, k = 0;
-  uint64_t kind = 0;  // types, transposes and epilogue
+  uint16_t index = 0;  // among the heuristics' results
+  uint64_t kind = 0;   // types, transposes and epilogue
   uint32_t workspace_bytes = 0;
   std::array<uint16_t, 4> alignments = {};  // of A, B, C and D, as promised
   std::array<uint16_t, 4> distances = {};   // alignments of their columns
@@ -141,9 +147,12 @@ void require_handle(cublasLtHandle_t handle, const char* function);
 /// The number of products with this epilogue since the program started.
 int64_t products_with(cublasLtEpilogue_t epilogue);
 
+/// The number of products with this algorithm of the heuristics since the program started.
+int64_t products_by(uint16_t algorithm);
+
 /// Returns whether the environment variable TESSERA_EMULATOR_CUBLASLT names `what`: "plain", a
-/// library without epilogues, or "exact", one whose algorithms support only the sizes they were
-/// chosen for.
+/// library without epilogues, "several", one with kSeveral algorithms for each product, or "exact",
+/// one whose algorithms support only the sizes they were chosen for.
 bool library_is(const char* what);
 
 }  // namespace emulator::cublaslt

@@ -124,11 +124,14 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
        {support(problem), check_promises(problem, preference->alignments)}) {
     if (why_not != CUBLAS_STATUS_SUCCESS) return why_not;
   }
-  const Algorithm algorithm = choose(problem, *preference);
-  results[0] = {};
-  pack(algorithm, &results[0].algo);
-  results[0].workspaceSize = algorithm.workspace_bytes;
-  results[0].wavesCount = 1.0f;
-  *found = 1;
+  Algorithm algorithm = choose(problem, *preference);
+  *found = std::min<int>(most, library_is("several") ? kSeveral : 1);
+  for (int i = 0; i < *found; ++i) {
+    algorithm.index = static_cast<uint16_t>(i);
+    results[i] = {};
+    pack(algorithm, &results[i].algo);
+    results[i].workspaceSize = algorithm.workspace_bytes;
+    results[i].wavesCount = 1.0f;
+  }
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -1,8 +1,11 @@
 // cuBLASLt's handles and its matmul call, which checks whether a GPU could run the product.
 
 #include <atomic>
+#include <chrono>
+#include <cstring>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "tests/emulator/cublaslt/cublaslt.h"
@@ -30,6 +33,11 @@ Handles& handles() {
 std::array<std::atomic<int64_t>, 1024>& counts() {
   static std::array<std::atomic<int64_t>, 1024> of_epilogues = {};
   return of_epilogues;
+}
+
+std::array<std::atomic<int64_t>, kSeveral>& counts_of_algorithms() {
+  static std::array<std::atomic<int64_t>, kSeveral> of_algorithms = {};
+  return of_algorithms;
 }
 
 /// Memory that a product reads or writes.
@@ -104,6 +112,27 @@ void check_in_place(const Problem& problem, const Operands& at) {
   if (at.c == at.d && !same) fail_call(kMatmul, "C is D, but their layouts differ");
 }
 
+/// Takes as long as the algorithm does on this GPU, beside the product itself.
+void spend_time(uint16_t algorithm, int device) {
+  if (!library_is("several")) return;
+  const int turns = (algorithm + 1 + device) % kSeveral;
+  std::this_thread::sleep_for(turns * std::chrono::milliseconds(1));
+}
+
+/// Moves every third result by `steps` units of its last bit, as another order of sums would.
+void round_differently(const Problem& problem, void* d, int steps) {
+  if (steps == 0) return;
+  const size_t bytes = bytes_of(problem.d.type);
+  for (int64_t i = 0; i < problem.m * problem.n; i += 3) {
+    auto* at = static_cast<std::byte*>(d) +
+               static_cast<size_t>(i / problem.m * problem.d.ld + i % problem.m) * bytes;
+    uint32_t bits = 0;
+    std::memcpy(&bits, at, bytes);
+    if (bits != 0) bits += static_cast<uint32_t>(steps);
+    std::memcpy(at, &bits, bytes);
+  }
+}
+
 }  // namespace
 
 void require_handle(cublasLtHandle_t handle, const char* function) {
@@ -117,6 +146,7 @@ void require_handle(cublasLtHandle_t handle, const char* function) {
 }
 
 int64_t products_with(cublasLtEpilogue_t epilogue) { return counts()[epilogue]; }
+int64_t products_by(uint16_t algorithm) { return counts_of_algorithms()[algorithm]; }
 
 }  // namespace emulator::cublaslt
 
@@ -195,10 +225,14 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   check_in_place(problem, at);
 
   ++counts()[problem.desc.epilogue];
-  emulator::enqueue(stream, [=, problem = problem, scratch = algorithm->workspace_bytes] {
+  ++counts_of_algorithms()[algorithm->index];
+  emulator::enqueue(stream, [=, problem = problem, scratch = algorithm->workspace_bytes,
+                             index = algorithm->index, device = handle->device] {
     const emulator::DeviceAccess access;
     if (scratch > 0) std::memset(workspace, 0xff, scratch);  // destroys previous contents
     multiply(problem, at);
+    round_differently(problem, at.d, index);
+    spend_time(index, device);
   });
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "core/ops/cuda/matmul/product_key.h"
 
-/// Descriptors of a product for cuBLASLt. Used by matmul.cpp alone.
+/// Descriptors of a product for cuBLASLt. Used by matmul.cpp and algorithms.cpp.
 namespace tessera::cuda {
 
 /// NVIDIA's recommendation for sm_90; enough for sm_80.

@@ -7,34 +7,12 @@
 #include "core/cuda/stream.h"
 #include "core/cuda/workspace.h"
 #include "core/error.h"
-#include "core/lru_cache.h"
+#include "core/ops/cuda/matmul/algorithms.h"
 #include "core/ops/cuda/matmul/cublas.h"
 #include "core/ops/device_ops.h"
 
 namespace tessera::cuda {
 namespace {
-
-/// The number of cached algorithms: a model has some tens of products, times the numbers of rows
-/// that rounded_rows() distinguishes.
-constexpr size_t kMostAlgorithms = 1024;
-
-/// A rank's handle ends with its thread.
-class Handle {
- public:
-  Handle() { check(cublasLtCreate(&handle_), "cublasLtCreate"); }
-  ~Handle() { cublasLtDestroy(handle_); }
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-  cublasLtHandle_t get() const { return handle_; }
-
- private:
-  cublasLtHandle_t handle_ = nullptr;
-};
-
-cublasLtHandle_t handle() {
-  thread_local const Handle handle;
-  return handle.get();
-}
 
 thread_local bool tf32 = false;
 
@@ -70,37 +48,6 @@ struct Product {
   }
 };
 
-/// Whether cuBLASLt has no such product, or not with this algorithm; its releases differ in which
-/// of the two they report.
-bool is_not_taken(cublasStatus_t status) {
-  return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
-}
-
-/// The first algorithm that cuBLASLt's heuristics return, or none. Timing several would change the
-/// bits from run to run and between ranks that compute the same product.
-std::optional<cublasLtMatmulAlgo_t> choose_algorithm(const ProductKey& key) {
-  // The heuristics look only at the alignment of these pointers.
-  const auto* stand_in = reinterpret_cast<const void*>(uintptr_t{key.alignment});
-  Descriptors descriptors(key, {has_vector(key.epilogue) ? stand_in : nullptr,
-                                has_second_matrix(key.epilogue) ? stand_in : nullptr});
-  Preference preference(key);
-  cublasLtMatmulHeuristicResult_t best = {};
-  int found = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-      handle(), descriptors.product(), descriptors.first(), descriptors.second(), descriptors.out(),
-      descriptors.out(), preference.get(), 1, &best, &found);
-  if (is_not_taken(status)) return {};
-  check(status, "cublasLtMatmulAlgoGetHeuristic");
-  if (found == 0 || best.state != CUBLAS_STATUS_SUCCESS) return {};
-  return best.algo;
-}
-
-const std::optional<cublasLtMatmulAlgo_t>& algorithm_for(const ProductKey& key) {
-  thread_local LruCache<ProductKey, std::optional<cublasLtMatmulAlgo_t>, ProductKeyHash> algorithms(
-      kMostAlgorithms);
-  return algorithms.find_or_make(key, [&] { return choose_algorithm(key); });
-}
-
 /// Runs the product with the algorithm for `key`: its sizes, rounded or not.
 cublasStatus_t enqueue(const Product& product, const ProductKey& sizes, const ProductKey& key) {
   const std::optional<cublasLtMatmulAlgo_t>& algorithm = algorithm_for(key);
@@ -111,7 +58,7 @@ cublasStatus_t enqueue(const Product& product, const ProductKey& sizes, const Pr
   Descriptors descriptors(sizes, {pointer(product.vector), pointer(product.auxiliary)});
   const float alpha = 1.0f, beta = product.accumulate ? 1.0f : 0.0f;
   void* const scratch = workspace(kWorkspaceBytes);
-  return cublasLtMatmul(handle(), descriptors.product(), &alpha, product.b.tensor.raw(),
+  return cublasLtMatmul(cublas_handle(), descriptors.product(), &alpha, product.b.tensor.raw(),
                         descriptors.first(), product.a.tensor.raw(), descriptors.second(), &beta,
                         product.out.raw(), descriptors.out(), product.out.raw(), descriptors.out(),
                         &*algorithm, scratch, kWorkspaceBytes, stream());
@@ -134,6 +81,7 @@ bool has_gradient_epilogues(const Matrix& a) { return a.cols > 1; }
 }  // namespace
 
 void use_tf32(bool on) { tf32 = on; }
+bool uses_tf32() { return tf32; }
 
 void matmul(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor out,
             Accumulate accumulate) {

@@ -1,6 +1,12 @@
 #pragma once
 
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
 #include "core/accumulate.h"
+#include "core/ops/cuda/matmul/product_key.h"
 #include "core/ops/device_ops.h"
 
 /// What cuBLASLt does beyond matmul() of core/ops/device_ops.inc.
@@ -14,6 +20,20 @@ void matmul_row_sums(const Matrix& a, const Matrix& b, Tensor out, Accumulate ac
 /// Sets whether the calling thread's fp32 products use tensor cores, which truncate operands to
 /// TF32 (fp32's range, 11 significant bits) and sum in fp32. Off at first.
 void use_tf32(bool on);
+bool uses_tf32();
+
+/// Times the first eight algorithms of cuBLASLt's heuristics for each product (a dry run's, see
+/// ProductLog), on the calling thread's GPU and stream, and returns those that are faster than the
+/// first, as bytes for use_algorithms(). `scratch` is memory of the GPU whose contents are lost;
+/// products that need more keep the first algorithm. Waits for the GPU.
+std::string time_algorithms(std::span<const ProductKey> products, const Tensor& scratch);
+
+/// Makes the calling thread's products use these algorithms, and the first one for every other
+/// product. Replaces those of an earlier call; "" means none. `choices` come from this program on
+/// a GPU of the same type. Algorithms sum in different orders, so ranks that must compute the same
+/// bits need the same choices. CUDA graphs keep the algorithms with which they were captured.
+/// Returns the number of choices.
+int64_t use_algorithms(std::string_view choices);
 
 /// y = bias or y += bias, (N) in each row of (M, N); y has bias's dtype or fp32. For products that
 /// cuBLASLt cannot add a bias to, such as unaligned rows.

@@ -1,0 +1,194 @@
+#include "core/ops/cuda/matmul/algorithms.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <type_traits>
+#include <unordered_map>
+#include <vector>
+
+#include "core/cuda/runtime.h"
+#include "core/cuda/stream.h"
+#include "core/cuda/workspace.h"
+#include "core/lru_cache.h"
+#include "core/ops/cuda/matmul/cublas.h"
+#include "core/ops/cuda/matmul/matmul.h"
+
+namespace tessera::cuda {
+namespace {
+
+/// The number of cached algorithms: a model has some tens of products, times the numbers of rows
+/// that rounded_rows() distinguishes.
+constexpr size_t kMostAlgorithms = 1024;
+
+class Handle {
+ public:
+  Handle() { check(cublasLtCreate(&handle_), "cublasLtCreate"); }
+  ~Handle() { cublasLtDestroy(handle_); }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  cublasLtHandle_t get() const { return handle_; }
+
+ private:
+  cublasLtHandle_t handle_ = nullptr;
+};
+
+/// At most `most` algorithms, in the order of cuBLASLt's heuristics.
+std::vector<cublasLtMatmulAlgo_t> find_algorithms(const ProductKey& key, size_t most) {
+  // The heuristics look only at the alignment of these pointers.
+  const auto* stand_in = reinterpret_cast<const void*>(uintptr_t{key.alignment});
+  Descriptors descriptors(key, {has_vector(key.epilogue) ? stand_in : nullptr,
+                                has_second_matrix(key.epilogue) ? stand_in : nullptr});
+  Preference preference(key);
+  std::vector<cublasLtMatmulHeuristicResult_t> results(most);
+  int found = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      cublas_handle(), descriptors.product(), descriptors.first(), descriptors.second(),
+      descriptors.out(), descriptors.out(), preference.get(), static_cast<int>(most),
+      results.data(), &found);
+  if (is_not_taken(status)) return {};
+  check(status, "cublasLtMatmulAlgoGetHeuristic");
+  std::vector<cublasLtMatmulAlgo_t> algorithms;
+  for (const auto& result : std::span(results).first(static_cast<size_t>(found))) {
+    if (result.state == CUBLAS_STATUS_SUCCESS) algorithms.push_back(result.algo);
+  }
+  return algorithms;
+}
+
+std::optional<cublasLtMatmulAlgo_t> first_algorithm(const ProductKey& key) {
+  const auto algorithms = find_algorithms(key, 1);
+  if (algorithms.empty()) return {};
+  return algorithms[0];
+}
+
+using Choices = std::unordered_map<ProductKey, std::optional<cublasLtMatmulAlgo_t>, ProductKeyHash>;
+thread_local Choices timed_choices;
+
+/// A product on scratch memory, for timing.
+class Trial {
+ public:
+  /// `scratch` has bytes().
+  Trial(const ProductKey& key, std::byte* scratch)
+      : key_(key),
+        a_(scratch),
+        b_(a_ + aligned(key.m * key.k, key.in)),
+        out_(b_ + aligned(key.k * key.n, key.in)),
+        auxiliary_(out_ + aligned(key.m * key.n, key.out)),
+        vector_(auxiliary_ + second_matrix_bytes(key)) {}
+
+  static size_t bytes(const ProductKey& key) {
+    return aligned(key.m * key.k, key.in) + aligned(key.k * key.n, key.in) +
+           aligned(key.m * key.n, key.out) + second_matrix_bytes(key) +
+           aligned(std::max(key.m, key.n), DType::f32);
+  }
+
+  /// Seconds of one run with `algorithm`, or infinity if it does not run.
+  double seconds(const cublasLtMatmulAlgo_t& algorithm) const {
+    constexpr int kTimes = 3, kRuns = 4;
+    if (!enqueue(algorithm)) return std::numeric_limits<double>::infinity();
+    double best = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < kTimes; ++i) {
+      synchronize();
+      const auto start = std::chrono::steady_clock::now();
+      for (int run = 0; run < kRuns; ++run) enqueue(algorithm);
+      synchronize();
+      const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+      best = std::min(best, time.count() / kRuns);
+    }
+    return best;
+  }
+
+ private:
+  static size_t aligned(int64_t elements, DType dtype) {
+    constexpr int64_t kBytes = 256;
+    return static_cast<size_t>(round_up(elements * static_cast<int64_t>(size_of(dtype)), kBytes));
+  }
+  static size_t second_matrix_bytes(const ProductKey& key) {
+    return has_second_matrix(key.epilogue) ? aligned(key.m * key.n, key.out) : 0;
+  }
+
+  bool enqueue(const cublasLtMatmulAlgo_t& algorithm) const {
+    Descriptors descriptors(key_, {has_vector(key_.epilogue) ? vector_ : nullptr,
+                                   has_second_matrix(key_.epilogue) ? auxiliary_ : nullptr});
+    const float alpha = 1.0f, beta = key_.accumulate ? 1.0f : 0.0f;
+    void* const scratch = workspace(kWorkspaceBytes);
+    return cublasLtMatmul(cublas_handle(), descriptors.product(), &alpha, b_, descriptors.first(),
+                          a_, descriptors.second(), &beta, out_, descriptors.out(), out_,
+                          descriptors.out(), &algorithm, scratch, kWorkspaceBytes,
+                          stream()) == CUBLAS_STATUS_SUCCESS;
+  }
+
+  const ProductKey& key_;
+  std::byte *a_, *b_, *out_, *auxiliary_, *vector_;
+};
+
+/// What one rank sends to the others.
+struct TimedChoice {
+  ProductKey key;
+  cublasLtMatmulAlgo_t algorithm;
+};
+static_assert(std::is_trivially_copyable_v<TimedChoice>);
+
+}  // namespace
+
+cublasLtHandle_t cublas_handle() {
+  thread_local const Handle handle;
+  return handle.get();
+}
+
+bool is_not_taken(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
+}
+
+const std::optional<cublasLtMatmulAlgo_t>& algorithm_for(const ProductKey& key) {
+  if (const auto found = timed_choices.find(key); found != timed_choices.end()) {
+    return found->second;
+  }
+  thread_local LruCache<ProductKey, std::optional<cublasLtMatmulAlgo_t>, ProductKeyHash> algorithms(
+      kMostAlgorithms);
+  return algorithms.find_or_make(key, [&] { return first_algorithm(key); });
+}
+
+std::string time_algorithms(std::span<const ProductKey> products, const Tensor& scratch) {
+  constexpr size_t kMost = 8;
+  constexpr double kMargin = 0.98;  // of the first one's time: less may be chance
+  std::string choices;
+  for (ProductKey key : products) {
+    key.tf32 = uses_tf32() && key.in == DType::f32;
+    key = algorithm_key(key);
+    const auto algorithms = find_algorithms(key, kMost);
+    if (algorithms.size() < 2 || Trial::bytes(key) > scratch.bytes()) continue;
+    const Trial trial(key, static_cast<std::byte*>(scratch.raw()));
+    const double first = trial.seconds(algorithms[0]);
+    double best = kMargin * first;
+    const cublasLtMatmulAlgo_t* chosen = nullptr;
+    for (size_t i = 1; i < algorithms.size(); ++i) {
+      const double seconds = trial.seconds(algorithms[i]);
+      if (seconds >= best) continue;
+      best = seconds;
+      chosen = &algorithms[i];
+    }
+    if (chosen == nullptr) continue;
+    const TimedChoice choice{key, *chosen};
+    choices.append(reinterpret_cast<const char*>(&choice), sizeof(choice));
+  }
+  return choices;
+}
+
+int64_t use_algorithms(std::string_view choices) {
+  timed_choices.clear();
+  const int64_t count =
+      div_exact(static_cast<int64_t>(choices.size()), int64_t{sizeof(TimedChoice)},
+                "the size of timed algorithms", "the size of one");
+  for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+    TimedChoice choice;
+    std::memcpy(&choice, choices.data() + i * sizeof(choice), sizeof(choice));
+    timed_choices.insert_or_assign(choice.key, choice.algorithm);
+  }
+  return count;
+}
+
+}  // namespace tessera::cuda

@@ -1,0 +1,121 @@
+// Algorithms that are chosen by their speed, which differs from GPU to GPU.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+
+#include "core/memory.h"
+#include "core/ops/cuda/matmul/matmul.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/matmul.h"
+#include "launch/data/training_data.h"
+#include "launch/train/product_tuning.h"
+#include "launch/train/trainer.h"
+#include "parallel/communicators/exchange.h"
+#include "parallel/communicators/staged/staged_communicator.h"
+#include "parallel/communicators/thread/thread_communicator.h"
+#include "tests/emulator/cublaslt/cublaslt.h"
+#include "tests/support/small_runs.h"
+#include "tests/support/tensors.h"
+#include "tests/support/test_folder.h"
+
+namespace tessera {
+namespace {
+
+class ProductTuning : public testing::Test {
+ protected:
+  ProductTuning() { setenv("TESSERA_EMULATOR_CUBLASLT", "several", /*replace=*/1); }
+  ~ProductTuning() override {
+    unsetenv("TESSERA_EMULATOR_CUBLASLT");
+    cuda::use_algorithms("");
+  }
+};
+
+OwnedTensor on_gpu(const Tensor& host, Device device) {
+  OwnedTensor copied(host.shape(), host.dtype(), device);
+  copy(host, copied.tensor);
+  cuda::synchronize();
+  return copied;
+}
+
+/// The bytes of a product of the same numbers on every rank.
+std::string product(Device device) {
+  const auto random = [&](const Shape& shape, uint64_t seed) {
+    return on_gpu(test::random_tensor(shape, DType::bf16, seed).tensor, device);
+  };
+  const OwnedTensor x = random({64, 32}, 1), w = random({48, 32}, 2);
+  const OwnedTensor y({64, 48}, DType::bf16, device), out({64, 48}, DType::bf16);
+  linear_forward(x.tensor, w.tensor, {}, y.tensor);
+  copy(y.tensor, out.tensor);
+  cuda::synchronize();
+  return {static_cast<const char*>(out.tensor.raw()), out.tensor.bytes()};
+}
+
+TEST_F(ProductTuning, RanksAgreeThoughTheirTimesDiffer) {
+  ASSERT_GE(cuda::device_count(), 2);
+  run_thread_ranks(2, [](Communicator& world) {
+    cuda::use_device(world.rank());
+    const Device device{DeviceType::cuda, static_cast<int8_t>(world.rank())};
+    const OwnedTensor scratch({1 << 20}, DType::u8, device);
+    const std::vector<cuda::ProductKey> products = {{64, 48, 32, Layout::rows, Layout::columns,
+                                                     DType::bf16, DType::bf16, cuda::Epilogue::none,
+                                                     /*accumulate=*/false, /*alignment=*/16}};
+    const std::string first = product(device);
+
+    // What each rank would choose for itself.
+    cuda::use_algorithms(cuda::time_algorithms(products, scratch.tensor));
+    const auto alone = all_gather_strings(world, product(device));
+    EXPECT_TRUE(alone[0] != alone[1]);
+
+    agree_on_algorithms(products, scratch.tensor, world);
+    const auto agreed = all_gather_strings(world, product(device));
+    EXPECT_TRUE(agreed[0] == agreed[1]) << "other bits";
+    EXPECT_TRUE(agreed[0] == alone[0]) << "rank 0 chooses";
+    EXPECT_TRUE(agreed[0] != first) << "the first is not the fastest";
+    cuda::use_algorithms("");
+    EXPECT_TRUE(product(device) == first);
+  });
+}
+
+/// The products that a step computes with each of the algorithms, after tuning.
+std::array<int64_t, emulator::cublaslt::kSeveral> products_of_a_step(bool deterministic) {
+  test::TestFolder folder;
+  test::write_small_data(folder);
+  RunConfig config = test::small_run(folder, "run", test::SmallKind::gpt);
+  config.run.precision = DType::bf16;
+  config.run.deterministic = deterministic;
+  std::array<int64_t, emulator::cublaslt::kSeveral> counts = {};
+  run_thread_ranks(1, [&](Communicator& host) {
+    cuda::use_device(0);
+    const auto world = make_staged_communicator(host.split(0, host.rank()));
+    const ParallelGroups groups = make_parallel_groups(*world, 1);
+    Trainer trainer(config, groups, open_training_data(config), {DeviceType::cuda, 0});
+    EXPECT_EQ(trainer.tune_products().has_value(), !deterministic);
+    trainer.initialize();
+    for (const int64_t sign : {-1, 1}) {
+      if (sign == 1) trainer.step();
+      for (uint16_t i = 0; i < counts.size(); ++i) {
+        counts[i] += sign * emulator::cublaslt::products_by(i);
+      }
+    }
+    trainer.result();
+  });
+  return counts;
+}
+
+TEST_F(ProductTuning, ReachesEveryProductOfAStep) {
+  const auto counts = products_of_a_step(/*deterministic=*/false);
+  EXPECT_EQ(counts[0], 0);
+  EXPECT_EQ(counts[1], 0);
+  EXPECT_GT(counts[2], 0) << "the last is the fastest on GPU 0";
+}
+
+TEST_F(ProductTuning, DoesNotHappenInDeterministicRuns) {
+  const auto counts = products_of_a_step(/*deterministic=*/true);
+  EXPECT_GT(counts[0], 0);
+  EXPECT_EQ(counts[1] + counts[2], 0);
+}
+
+}  // namespace
+}  // namespace tessera
