@@ -3,8 +3,8 @@
 #include <memory>
 #include <optional>
 
-#include "core/ops/scalar.h"
 #include "core/parameters/parameter.h"
+#include "models/losses.h"
 #include "models/model_config.h"
 #include "models/token_batch.h"
 #include "parallel/step_context.h"
@@ -16,25 +16,6 @@ class Transformer;
 class LanguageHead;
 class DocumentHead;
 class KeyValueCache;
-
-/// The factors of the loss gradients: each is one over the global number of targets.
-struct LossWeights {
-  Scalar token = 0.0f;
-  Scalar document = 0.0f;
-};
-
-/// The sums over micro-batches, in one fp64 tensor, so that one all-reduce sums them over the data
-/// ranks.
-struct LossSums {
-  static constexpr int64_t kCount = 4;
-
-  Tensor values;  // (kCount) fp64
-
-  Tensor token_loss() const { return values.slice(0, 1); }  ///< Σ −log p(target)
-  Tensor token_correct() const { return values.slice(1, 2); }
-  Tensor document_loss() const { return values.slice(2, 3); }  ///< Σ −log p(label)
-  Tensor document_correct() const { return values.slice(3, 4); }
-};
 
 /// Embeddings, a stack of blocks and the configured heads. Attention heads, MLP width and
 /// vocabulary are sharded over the tensor ranks. Architectures differ only in data

@@ -3,7 +3,7 @@
 #include <deque>
 #include <optional>
 
-#include "models/block.h"
+#include "models/layers/block.h"
 #include "models/token_batch.h"
 
 namespace tessera {

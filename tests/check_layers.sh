@@ -28,6 +28,8 @@ in_order() {
 in_order '' core parallel models launch tests
 in_order launch/ support tokenizers config data checkpoint metrics logging devices train huggingface tools cli
 
+forbid models/layers 'models/(model|transformer)\.h' '^$' 'models/layers includes what is built of its layers'
+
 # Nor may the folders inside one of them include each other in a circle; tsort names the folders.
 circle=$(grep -rHoE --include='*.h' --include='*.cpp' '#include "launch/[^"]+/' launch |
   sed -nE 's|^launch/([a-z]+)/([a-z_]+)/[^:]*:#include "launch/\1/([a-z_]+)/$|\1/\2 \1/\3|p' | sort -u | tsort 2>&1 >/dev/null || true)

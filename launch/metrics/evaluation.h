@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "models/model.h"
+#include "models/losses.h"
 #include "models/token_batch.h"
 #include "parallel/communicators/communicator.h"
 

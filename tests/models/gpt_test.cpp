@@ -2,7 +2,7 @@
 
 #include "core/arena.h"
 #include "core/error.h"
-#include "models/key_value_cache.h"
+#include "models/layers/key_value_cache.h"
 #include "models/model.h"
 #include "tests/support/device_ranks.h"
 #include "tests/support/tensors.h"

@@ -5,7 +5,7 @@
 #include "core/memory.h"
 #include "core/ops/clip.h"
 #include "core/parameters/parameter.h"
-#include "models/model.h"
+#include "models/losses.h"
 #include "parallel/gradient_norm.h"
 
 namespace tessera {

@@ -12,14 +12,14 @@ WeightUpdate::WeightUpdate(const RunConfig& config, ParameterStore& store,
       optimizer_(config.optimizer, store, groups.dp.get(), static_cast<uint64_t>(config.run.seed)) {
   if (groups.dp->size() > 1) reducer_ = std::make_unique<GradientReducer>(store, *groups.dp);
   if (sequence_shard(config, groups).split()) {
-    held_row_gradients_ = std::make_unique<LocalRowGradients>(store, *groups.tp);
+    local_row_gradients_ = std::make_unique<LocalRowGradients>(store, *groups.tp);
   }
 }
 
 void WeightUpdate::reduce(const LossSums& sums, Arena& arena) {
   const TraceRange range("end of the gradients' sum");
   if (reducer_) reducer_->finalize();
-  if (held_row_gradients_) held_row_gradients_->sum(arena);
+  if (local_row_gradients_) local_row_gradients_->sum(arena);
   groups_.dp->all_reduce(sums.values);
 }
 

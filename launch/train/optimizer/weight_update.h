@@ -7,7 +7,7 @@
 #include "launch/config/run_config.h"
 #include "launch/train/optimizer/gradient_clip.h"
 #include "launch/train/optimizer/optimizer.h"
-#include "models/model.h"
+#include "models/losses.h"
 #include "parallel/gradient_reducer.h"
 #include "parallel/local_row_gradients.h"
 #include "parallel/process_grid.h"
@@ -38,7 +38,7 @@ class WeightUpdate {
  private:
   const ParallelGroups& groups_;
   std::unique_ptr<GradientReducer> reducer_;
-  std::unique_ptr<LocalRowGradients> held_row_gradients_;  // null without sequence parallelism
+  std::unique_ptr<LocalRowGradients> local_row_gradients_;  // null without sequence parallelism
   GradientClip clip_;
   Optimizer optimizer_;
 };

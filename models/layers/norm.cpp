@@ -1,4 +1,4 @@
-#include "models/norm.h"
+#include "models/layers/norm.h"
 
 #include "core/ops/layer_norm.h"
 

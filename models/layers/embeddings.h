@@ -2,8 +2,8 @@
 
 #include <optional>
 
+#include "models/layers/norm.h"
 #include "models/model_config.h"
-#include "models/norm.h"
 #include "models/token_batch.h"
 #include "parallel/layers/vocab_parallel_embedding.h"
 

@@ -1,4 +1,4 @@
-#include "models/block.h"
+#include "models/layers/block.h"
 
 #include "core/trace/trace.h"
 

@@ -7,7 +7,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class CliInterop : public SmallRun {
+class CliHuggingFace : public SmallRun {
  protected:
   Outcome run_command(const std::string& command, const Arguments& more, int ranks = kAlone) const {
     Arguments arguments = {command};
@@ -18,7 +18,7 @@ class CliInterop : public SmallRun {
   std::string at(const std::string& name) const { return path(name).string(); }
 };
 
-TEST_F(CliInterop, ExportsAndReimportsRun) {
+TEST_F(CliHuggingFace, ExportsAndReimportsRun) {
   expect_success(run_train(2, "run", {"parallel.tensor=2"}));
   const Outcome out = run_command("export", {at("run"), "--to", at("out")});
   expect_success(out);
@@ -64,7 +64,7 @@ TEST_F(CliInterop, ExportsAndReimportsRun) {
   EXPECT_EQ(losses("back").at(1), losses("tuned").at(1));
 }
 
-TEST_F(CliInterop, RejectsInvalidRequests) {
+TEST_F(CliHuggingFace, RejectsInvalidRequests) {
   expect_success(run_train(kAlone, "run", {"model.positions=rotary"}));
   for (const int ranks : {kAlone, 2}) {
     expect_refused(run_command("export", {at("run"), "--to", at("out")}, ranks),

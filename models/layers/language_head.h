@@ -3,10 +3,13 @@
 #include <optional>
 
 #include "core/ops/gelu.h"
-#include "models/embeddings.h"
-#include "models/model.h"
+#include "models/layers/embeddings.h"
+#include "models/losses.h"
+#include "models/model_config.h"
+#include "models/token_batch.h"
 #include "parallel/layers/replicated_linear.h"
 #include "parallel/layers/vocab_parallel_loss.h"
+#include "parallel/step_context.h"
 
 namespace tessera {
 

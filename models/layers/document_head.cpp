@@ -1,4 +1,4 @@
-#include "models/document_head.h"
+#include "models/layers/document_head.h"
 
 #include "core/arena.h"
 #include "core/ops/cross_entropy.h"

@@ -1,4 +1,4 @@
-#include "models/language_head.h"
+#include "models/layers/language_head.h"
 
 #include "core/ops/elementwise.h"
 #include "core/trace/trace.h"

@@ -2,8 +2,11 @@
 
 #include <string>
 
-#include "models/model.h"
+#include "models/losses.h"
+#include "models/model_config.h"
+#include "models/token_batch.h"
 #include "parallel/layers/replicated_linear.h"
+#include "parallel/step_context.h"
 
 namespace tessera {
 

@@ -4,8 +4,8 @@
 
 #include "core/arena.h"
 #include "core/ops/dropout.h"
+#include "models/layers/norm.h"
 #include "models/model_config.h"
-#include "models/norm.h"
 
 namespace tessera {
 

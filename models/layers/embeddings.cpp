@@ -1,4 +1,4 @@
-#include "models/embeddings.h"
+#include "models/layers/embeddings.h"
 
 #include "core/ops/dropout.h"
 #include "core/ops/embedding.h"

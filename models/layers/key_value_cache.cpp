@@ -1,4 +1,4 @@
-#include "models/key_value_cache.h"
+#include "models/layers/key_value_cache.h"
 
 #include "core/ops/key_values.h"
 

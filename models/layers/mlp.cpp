@@ -1,7 +1,7 @@
-#include "models/mlp.h"
+#include "models/layers/mlp.h"
 
 #include "core/trace/trace.h"
-#include "models/init.h"
+#include "models/layers/init.h"
 
 namespace tessera {
 

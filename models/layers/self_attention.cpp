@@ -1,4 +1,4 @@
-#include "models/self_attention.h"
+#include "models/layers/self_attention.h"
 
 #include <cmath>
 
@@ -6,7 +6,7 @@
 #include "core/ops/elementwise.h"
 #include "core/ops/rotary.h"
 #include "core/trace/trace.h"
-#include "models/init.h"
+#include "models/layers/init.h"
 #include "parallel/layers/partition.h"
 
 namespace tessera {

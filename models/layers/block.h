@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "models/mlp.h"
-#include "models/residual.h"
-#include "models/self_attention.h"
+#include "models/layers/mlp.h"
+#include "models/layers/residual.h"
+#include "models/layers/self_attention.h"
 
 namespace tessera {
 

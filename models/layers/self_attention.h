@@ -3,7 +3,7 @@
 #include <string>
 
 #include "core/ops/attention.h"
-#include "models/key_value_cache.h"
+#include "models/layers/key_value_cache.h"
 #include "models/model_config.h"
 #include "parallel/layers/column_parallel_linear.h"
 #include "parallel/layers/row_parallel_linear.h"

@@ -1,4 +1,4 @@
-#include "models/residual.h"
+#include "models/layers/residual.h"
 
 #include "core/ops/elementwise.h"
 #include "core/trace/trace.h"
