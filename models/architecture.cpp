@@ -13,12 +13,14 @@ namespace {
 constexpr std::array<Architecture, 2> kArchitectures = {{
     // Radford et al., "Language Models are Unsupervised Multitask Learners", 2019.
     {.kind = ModelKind::gpt, .name = "gpt", .display_name = "GPT",
+     .summary = "a decoder that predicts the next token",
      .pretraining = Objective::causal_lm, .norm = NormPosition::pre, .gelu = Gelu::tanh,
      .embedding_norm = false, .head_transform = false, .scaled_residual_init = true,
      .token_types = false, .classification = false, .special_tokens = false, .min_seq_length = 1},
     // Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers", 2019. A sample has up
     // to three special tokens.
     {.kind = ModelKind::bert, .name = "bert", .display_name = "BERT",
+     .summary = "an encoder that predicts masked tokens",
      .pretraining = Objective::masked_lm, .norm = NormPosition::post, .gelu = Gelu::erf,
      .embedding_norm = true, .head_transform = true, .scaled_residual_init = false,
      .token_types = true, .classification = true, .special_tokens = true, .min_seq_length = 8},

@@ -16,6 +16,7 @@ struct Architecture {
   ModelKind kind;
   std::string_view name;          ///< the value of model.kind
   std::string_view display_name;  ///< for messages
+  std::string_view summary;       ///< for the documentation of model.kind: "a decoder that ..."
   Objective pretraining;
   NormPosition norm;          ///< the default; model.norm overrides it
   Gelu gelu;                  ///< the activation of the MLPs

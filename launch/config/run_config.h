@@ -43,10 +43,10 @@ struct DataSection {
   double eval_fraction = 0.0;     ///< of each part of `train`, near its end; in [0, 1)
   double test_fraction = 0.0;     ///< of each part of `train`, at its end; in [0, 1)
   std::string tokenizer;          ///< a specification; empty: the dataset's or the checkpoint's
-  Packing packing = Packing::concatenate;  ///< gpt: what makes a row
-  bool separate_documents = false;         ///< gpt: attention and positions end with a document
-  bool loss_across_documents = true;       ///< gpt: a document's last token predicts the next one's
-  ShortSamples short_samples = ShortSamples::pad;  ///< bert
+  Packing packing = Packing::concatenate;          ///< causal LM: what makes a row
+  bool separate_documents = false;                 ///< causal LM: attention ends with a document
+  bool loss_across_documents = true;               ///< causal LM: documents predict the next one
+  ShortSamples short_samples = ShortSamples::pad;  ///< masked LM
   std::optional<std::string> labels;               ///< classification: names, separated by commas
   bool truncate = false;                           ///< classification: cut texts that are too long
 
@@ -122,7 +122,7 @@ struct RunConfig {
   RunSection run;
   ModelConfig model;
   DataSection data;
-  MaskingOptions mlm;  ///< for model.kind bert
+  MaskingOptions mlm;  ///< masked LM
   ParallelSection parallel;
   BatchSection batch;
   TrainSection train;

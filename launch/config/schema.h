@@ -4,6 +4,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "launch/config/model_kinds.h"
 #include "launch/config/run_config.h"
 #include "launch/config/values/value_rule.h"
 
@@ -77,14 +78,10 @@ void describe(Section& run, auto& field) {
         "deterministic.");
 }
 
-/// The values of model.kind.
-std::vector<std::pair<std::string_view, ModelKind>> model_kinds();
-
 template <MaybeConst<ModelConfig> Section>
 void describe(Section& model, auto& field) {
   field("kind", model.kind, OneOf<ModelKind>{model_kinds()},
-        "The architecture: `gpt` is a decoder that predicts the next token; `bert` is an encoder "
-        "that predicts masked tokens.");
+        "The architecture: " + model_kind_summaries() + ".");
   field("num_layers", model.num_layers, IntegerIn{1, 10'000}, "Number of transformer blocks.");
   field("hidden_size", model.hidden_size, IntegerIn{1, kMaxWidth},
         "Width of the residual stream; a multiple of `num_heads`.");
@@ -113,8 +110,8 @@ void describe(Section& model, auto& field) {
                              {"pre", NormPosition::pre},
                              {"post", NormPosition::post}}},
         "Where blocks normalize: `pre`, before attention and MLP, with a final norm at the end; or "
-        "`post`, after each residual sum. `auto` follows the papers: `pre` for `gpt`, `post` for "
-        "`bert`.");
+        "`post`, after each residual sum. `auto` follows the papers: " +
+            default_norms() + ".");
   field("positions", model.positions,
         OneOf<Positions>{{{"learned", Positions::learned}, {"rotary", Positions::rotary}}},
         "How positions are encoded: `learned` adds an embedding of each position; `rotary` (RoPE) "
@@ -126,15 +123,19 @@ void describe(Section& model, auto& field) {
         "disables it.");
   field("token_types", model.token_types, IntegerIn{0, 1000},
         "Rows of the token type embedding, which distinguishes the two parts of a pair: 2 in BERT, "
-        "0 for none. Only for `bert`.");
+        "0 for none. Only for " +
+            kinds_with(&Architecture::token_types, "`") + ".");
   field("next_sentence", model.next_sentence, TrueOrFalse{},
-        "Whether BERT also predicts if the second part of a pair follows the first. Samples are "
-        "then sentence pairs, half of them random. Needs `token_types: 2` or more.");
+        "Whether the model also predicts if the second part of a pair follows the first, as in "
+        "BERT. Samples are then sentence pairs, half of them random. Needs `token_types: 2` or "
+        "more.");
   field(derived("head"), model.head,
         OneOf<Head>{{{"pretraining", Head::pretraining}, {"classification", Head::classification}}},
         "The output head: `pretraining` has the head or heads of the architecture's pre-training; "
-        "`classification`, for `bert`, predicts the class of a text. `auto` is `classification` if "
-        "`data.train` is a file of labeled texts and the architecture supports it.");
+        "`classification`, for " +
+            kinds_with(&Architecture::classification, "`") +
+            ", predicts the class of a text. `auto` is `classification` if `data.train` is a file "
+            "of labeled texts and the architecture supports it.");
   field(derived("num_labels"), model.num_labels, IntegerIn{0, 1'000'000},
         "Number of classes with `head: classification`, at least 2. `auto` counts the labels in "
         "`data.labels` or in the training file.");
@@ -166,22 +167,23 @@ void describe(Section& data, auto& field) {
         "`sentencepiece:` is a SentencePiece model. Checkpoints include it.");
   field("packing", data.packing,
         OneOf<Packing>{{{"concatenate", Packing::concatenate}, {"documents", Packing::documents}}},
-        "For `gpt`: how rows of `model.seq_length` tokens are formed. `concatenate` cuts them from "
-        "the concatenated documents, as Megatron-LM does. `documents` packs as many whole "
-        "documents as fit; they do not attend to one another, and only a document longer than a "
-        "row is cut. The rest of a row is not computed.");
+        "For models that predict the next token: how rows of `model.seq_length` tokens are formed. "
+        "`concatenate` cuts them from the concatenated documents, as Megatron-LM does. `documents` "
+        "packs as many whole documents as fit; they do not attend to one another, and only a "
+        "document longer than a row is cut. The rest of a row is not computed.");
   field("separate_documents", data.separate_documents, TrueOrFalse{},
-        "For `gpt` with `packing: concatenate`: whether attention and positions restart at "
-        "document boundaries within a sample. The boundaries come from the dataset's index, not "
-        "from special tokens.");
+        "For models that predict the next token, with `packing: concatenate`: whether attention "
+        "and positions restart at document boundaries within a sample. The boundaries come from "
+        "the dataset's index, not from special tokens.");
   field("loss_across_documents", data.loss_across_documents, TrueOrFalse{},
-        "For `gpt` with `packing: concatenate`: whether the last token of a document must predict "
-        "the first token of the next.");
+        "For models that predict the next token, with `packing: concatenate`: whether the last "
+        "token of a document must predict the first token of the next.");
   field("short_samples", data.short_samples,
         OneOf<ShortSamples>{{{"pad", ShortSamples::pad}, {"pack", ShortSamples::pack}}},
-        "For `bert`: whether a sample shorter than `model.seq_length` gets a row to itself (`pad`) "
-        "or shares it with others that it does not attend to (`pack`). Padding is never computed; "
-        "packing makes rows equally long. Does not apply to pairs or classification.");
+        "For masked language models: whether a sample shorter than `model.seq_length` gets a row "
+        "to itself (`pad`) or shares it with others that it does not attend to (`pack`). Padding "
+        "is never computed; packing makes rows equally long. Does not apply to pairs or "
+        "classification.");
   field(derived("labels"), data.labels, OrNull<Text>{},
         "With `head: classification`: the label names in order, separated by commas, as in "
         "`negative,positive`. With null, the data contains label numbers. `auto` uses the labels "
@@ -344,8 +346,8 @@ void describe(Config& config, auto& section) {
           "given come from that checkpoint, except dropout and `init_stddev`.");
   section("data", config.data, "The datasets and the tokenizer.");
   section("mlm", config.mlm,
-          "Masked language modeling, for `model.kind: bert`. The choice of tokens differs in every "
-          "epoch and is the same on any number of ranks.");
+          "Masked language modeling. The choice of tokens differs in every epoch and is the same "
+          "on any number of ranks.");
   section("parallel", config.parallel, "How the ranks that `mpirun` starts share the work.");
   section("batch", config.batch, "Batch sizes, in sequences of up to `model.seq_length` tokens.");
   section("train", config.train, "The length of the run, and what it trades for memory and speed.");

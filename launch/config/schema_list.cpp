@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "launch/config/schema.h"
-#include "models/architecture.h"
 
 namespace tessera {
 namespace {
@@ -83,14 +82,6 @@ std::vector<std::string> nearest(std::string_view word, const std::vector<std::s
     names.push_back(std::move(candidate));
   }
   return names;
-}
-
-std::vector<std::pair<std::string_view, ModelKind>> model_kinds() {
-  std::vector<std::pair<std::string_view, ModelKind>> kinds;
-  for (const Architecture& architecture : architectures()) {
-    kinds.push_back({architecture.name, architecture.kind});
-  }
-  return kinds;
 }
 
 }  // namespace tessera

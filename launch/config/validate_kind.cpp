@@ -1,7 +1,5 @@
 #include "launch/config/validate_kind.h"
 
-#include <fmt/ranges.h>
-
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +7,7 @@
 #include "core/divisors.h"
 #include "core/error.h"
 #include "launch/config/label_names.h"
+#include "launch/config/model_kinds.h"
 #include "models/architecture.h"
 
 namespace tessera {
@@ -21,15 +20,6 @@ void require_default(bool is_default, const char* key, std::string_view reason) 
 
 std::string no_such_thing(const Architecture& architecture) {
   return fmt::format("model.kind is {}, which does not support it", architecture.name);
-}
-
-/// The architectures for which `has` is true: "bert or roberta".
-std::string kinds_with(bool Architecture::*has) {
-  std::vector<std::string_view> names;
-  for (const Architecture& architecture : architectures()) {
-    if (architecture.*has) names.push_back(architecture.name);
-  }
-  return fmt::format("{}", fmt::join(names, " or "));
 }
 
 void check_architecture(const ModelConfig& model) {
