@@ -69,7 +69,8 @@ void Model::evaluate(const StepContext& outer, const TokenBatch& batch, const Lo
 
 LanguageHead& Model::language_head() const {
   require(language_head_ != nullptr,
-          "this model has a classification head and no language head, so it cannot predict tokens");
+          "this model has a classification head instead of a language head, so it cannot predict "
+          "tokens");
   return *language_head_;
 }
 

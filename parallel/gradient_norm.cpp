@@ -10,10 +10,9 @@ namespace tessera {
 GradientNorm::GradientNorm(const ParameterStore& store, Communicator& tp, Communicator* dp)
     : tp_(tp), owners_(store.layout().sharding().sharded() ? dp : nullptr) {
   const int owners = store.layout().sharding().num_shards;
-  require(
-      owners == 1 || (dp != nullptr && dp->size() == owners),
-      "gradient norm: the store has {} optimizer shards, but they are not those of the data ranks",
-      owners);
+  require(owners == 1 || (dp != nullptr && dp->size() == owners),
+          "gradient norm: the store has {} optimizer shards, which does not match the data ranks",
+          owners);
   const auto counts = [&](const Parameter& p) { return !p.shard.replicated() || tp.rank() == 0; };
   for (const ShardRange& range : store.shard_ranges_by(counts)) {
     if (range.property) counted_.push_back(range.shard.grad);

@@ -48,7 +48,7 @@ void GradientReducer::add(const Parameter& parameter) {
 
 void GradientReducer::record(const std::function<void()>& pass,
                              const std::function<void(size_t)>& at) {
-  require(pending_.empty(), "gradient reducer: a pass is recorded while gradients are summed");
+  require(pending_.empty(), "gradient reducer: a pass is captured while gradients are summed");
   recorded_ = at;
   const auto end = [&] {
     recorded_ = nullptr;

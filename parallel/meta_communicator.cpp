@@ -62,7 +62,7 @@ void MetaCommunicator::count(Collective collective, const Tensor& tensor) {
 }
 
 std::unique_ptr<Communicator> MetaCommunicator::split(int /*color*/, int /*key*/) {
-  fail("a meta communicator cannot be split: its other ranks are not there to say their colors");
+  fail("a meta communicator cannot be split, because it has no peers");
 }
 
 std::unique_ptr<PendingCollective> MetaCommunicator::do_all_reduce(Tensor tensor, ReduceOp /*op*/,

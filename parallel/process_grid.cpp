@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kShown = 8;
 
 int checked_data_degree(int world_size, int tensor) {
-  require(world_size >= 1, "a process grid needs at least one rank, but was given {}", world_size);
+  require(world_size >= 1, "a process grid needs at least one rank, not {}", world_size);
   if (const auto problem = tensor_size_problem(world_size, tensor)) throw Error(*problem);
   return world_size / tensor;
 }

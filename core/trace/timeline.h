@@ -19,7 +19,7 @@ class Timeline {
   enum class Track : uint8_t {
     steps,       ///< the thread that runs the training steps
     background,  ///< the thread that progresses pending collectives
-    under_way,   ///< no thread: a collective, from its start until its result is in place
+    pending,     ///< no thread: a collective, from its start until its result is in place
   };
 
   struct Range {

@@ -128,7 +128,7 @@ void Checkpoint::read_box(const std::string& name, const Shape& global_shape, co
   require(is_within(wanted, stored.shape), "{} has the shape {}: there is no box {} in it", where,
           to_string(stored.shape), to_string(wanted));
   require(out.defined() && out.shape() == wanted.shape && !out.device().is_meta(),
-          "{} has the shape {}, its piece {} {}: it cannot be read into a tensor {}", where,
+          "{} has the shape {}, its piece has {} {}: it cannot be read into a tensor {}", where,
           to_string(stored.shape), to_string(wanted), to_string(wanted.shape), describe(out));
   require(
       can_read_as(stored.dtype, out.dtype()),

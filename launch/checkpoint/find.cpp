@@ -77,7 +77,7 @@ void warn_of_skipped(const std::string& line) {
 }
 
 fs::path resolve_checkpoint(const fs::path& path, const ReportSkipped& report_skipped) {
-  require(fs::is_directory(path), "{} is not a folder: give a run's folder, or one of its steps",
+  require(fs::is_directory(path), "{} is not a folder: pass a run's folder, or one of its steps",
           path.string());
   fs::path folder = ending_in_name(path);
   if (fs::exists(folder / kManifestName)) return folder;

@@ -18,7 +18,7 @@
 namespace tessera {
 namespace {
 
-struct LookOptions {
+struct AttentionPageOptions {
   std::string checkpoint;
   std::vector<std::string> texts;
   bool pack = false;
@@ -36,7 +36,7 @@ void write_file(const std::string& path, const std::string& text) {
   fmt::print("wrote {}\n", path);
 }
 
-void look(const LookOptions& options, Communicator& world) {
+void look(const AttentionPageOptions& options, Communicator& world) {
   const LoadedModel loaded = load_model(options.checkpoint, options.devices, world);
   // All ranks see the same texts, so only writing can fail on one rank alone.
   all_alike(world, [&] {
@@ -57,7 +57,7 @@ void look(const LookOptions& options, Communicator& world) {
 }  // namespace
 
 void add_attention_command(CLI::App& app, int& exit_code) {
-  const auto options = std::make_shared<LookOptions>();
+  const auto options = std::make_shared<AttentionPageOptions>();
   CLI::App* command = app.add_subcommand(
       "attention", "Write an HTML page of what each attention head attends to in a text");
   add_run_argument(*command, options->checkpoint);

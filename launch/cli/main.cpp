@@ -22,7 +22,7 @@ int end_with(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 void print_commands(const CLI::App& app) {
-  fmt::print("Usage: tessera COMMAND ...\n\n{}\ntessera COMMAND --help says more\n",
+  fmt::print("Usage: tessera COMMAND ...\n\n{}\ntessera COMMAND --help describes a command\n",
              tessera::command_list(app));
   std::fflush(stdout);
 }

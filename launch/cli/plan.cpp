@@ -54,22 +54,23 @@ double parse_flops(const std::string& text) {
   }
   const std::optional<double> value = parse_number(number);
   require(value && *value > 0.0 && std::isfinite(*value * unit),
-          "--flops is {}, but must be a positive number with the unit G, T or P, as in 400T",
+          "--flops is {}, but must be a positive number with the unit G, T or P, such as 400T",
           quote(text));
   return *value * unit;
 }
 
 double parse_bandwidth(const char* option, const std::string& text) {
   const std::optional<double> value = parse_number(text);
-  require(value && *value > 0.0, "{}: {} is no bandwidth: write a positive number of GB/s, as 300",
-          option, quote(text));
+  require(value && *value > 0.0,
+          "{}: {} is not a bandwidth: write a positive number of GB/s, such as 300", option,
+          quote(text));
   return *value * 1e9;
 }
 
 double parse_latency(const std::string& text) {
   const std::optional<double> value = parse_number(text);
   require(value && *value >= 0.0,
-          "--latency is {}, but must be a number of microseconds, at least 0, as in 20",
+          "--latency is {}, but must be a number of microseconds, at least 0, such as 20",
           quote(text));
   return *value * 1e-6;
 }
@@ -105,7 +106,8 @@ bool print_plan(const RunConfig& config, const PlanOptions& options) {
 }
 
 bool print_sweep(const RunConfig& config, const PlanOptions& options) {
-  require(!options.memory.empty(), "plan: --sweep needs --memory, the memory of a rank, as 80GB");
+  require(!options.memory.empty(),
+          "plan: --sweep needs --memory, the memory of a rank, such as 80GB");
   SweepOptions sweep;
   sweep.ranks = options.ranks;
   sweep.memory = static_cast<size_t>(parse_byte_size(options.memory));
@@ -214,7 +216,7 @@ void add_roofline_options(CLI::App& command, PlanOptions& options) {
       "Bound the time of a step by the FLOPs and bytes of each op and the GPU's data sheet");
   roofline->excludes("--sweep");
   command
-      .add_option("--gpu", options.gpu, "The GPU, as in H100, A100 or the name that CUDA gives it")
+      .add_option("--gpu", options.gpu, "The GPU: H100, A100, ... or the name that CUDA reports")
       ->type_name("NAME")
       ->needs(roofline)
       ->capture_default_str();

@@ -59,7 +59,7 @@ void print(const PrepareOptions& options, const PrepareReport& report) {
     fmt::print("{} tokens are unknown ({:.2f}%)\n", report.unknown,
                100.0 * static_cast<double>(report.unknown) / static_cast<double>(report.tokens));
   }
-  print_line(report.invalid, "times the text was not valid UTF-8; that was replaced or left out");
+  print_line(report.invalid, "times the text was not valid UTF-8; it was replaced or left out");
   print_line(report.empty_documents, "documents had no token and were left out");
   if (report.malformed_lines > 0) {
     fmt::print("{} malformed lines were skipped; the first: {}\n", report.malformed_lines,

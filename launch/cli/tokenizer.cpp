@@ -81,7 +81,7 @@ void write_whole(std::initializer_list<NewFile> files) {
 
 void say_if_smaller(const TokenizerTrainOptions& options, size_t num_tokens) {
   if (static_cast<int64_t>(num_tokens) < options.vocab_size) {
-    fmt::print("these are less than {}: no pair of tokens is left that comes {} times\n",
+    fmt::print("fewer than the {} requested: no pair of tokens is left that occurs {} times\n",
                options.vocab_size, options.min_count);
   }
 }

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 std::vector<fs::path> checkpoints_at(const fs::path& path) {
-  require(fs::is_directory(path), "{} is not a folder: give a run's folder, or one of its steps",
+  require(fs::is_directory(path), "{} is not a folder: pass a run's folder, or one of its steps",
           path.string());
   const bool is_step = fs::exists(path / kManifestName) || step_of(path.filename().string());
   if (is_step) return {path};

@@ -108,8 +108,8 @@ void check_data(const RunConfig& config) {
           "data.eval, so set eval_fraction to 0, or eval to null",
           OrNull<PathOrBlend>{}.write(data.eval), data.eval_fraction);
   require(data.eval_fraction + data.test_fraction < 1.0,
-          "data.eval_fraction is {} and data.test_fraction is {}: nothing of data.train would be "
-          "left to train on, so their sum must be less than 1",
+          "data.eval_fraction is {} and data.test_fraction is {}: they leave nothing of data.train "
+          "to train on, so their sum must be less than 1",
           data.eval_fraction, data.test_fraction);
   require(config.eval.interval == 0 || data.eval || data.eval_fraction > 0.0,
           "eval.interval is {}, but there is no evaluation data: set data.eval to a dataset, "
@@ -145,8 +145,8 @@ void check_precision(const RunConfig& config) {
           "run.tf32 is true, but run.precision is bf16, which has no fp32 products: choose false, "
           "or fp32 as run.precision");
   require(!config.run.tf32 || config.run.device != DeviceChoice::cpu,
-          "run.tf32 is true, but run.device is cpu, and TF32 is a GPU's: choose false, or auto or "
-          "cuda as run.device");
+          "run.tf32 is true, but run.device is cpu, and only GPUs have TF32: choose false, or auto "
+          "or cuda as run.device");
 }
 
 void check_token_count(const RunConfig& config) {

@@ -49,8 +49,8 @@ void check_causal_run(const RunConfig& config) {
   require_default(config.data.short_samples == ShortSamples::pad, "data.short_samples", reason);
   if (config.data.packing == Packing::concatenate) return;
   constexpr const char* kPacked =
-      "data.packing is documents, which never see one another and are not predicted from one "
-      "another";
+      "data.packing is documents, which do not attend to one another and are not predicted from "
+      "one another";
   require_default(!config.data.separate_documents, "data.separate_documents", kPacked);
   require_default(config.data.loss_across_documents, "data.loss_across_documents", kPacked);
 }
@@ -64,8 +64,8 @@ void check_document_run(const RunConfig& config) {
   require_default(config.data.loss_across_documents, "data.loss_across_documents", reason);
   require(
       !config.model.next_sentence || config.data.short_samples == ShortSamples::pad,
-      "data.short_samples is pack, but model.next_sentence is true: pairs of sentences have "
-      "another length in each epoch and are not packed, so choose pad; padding is not computed");
+      "data.short_samples is pack, but model.next_sentence is true: the length of a pair differs "
+      "in every epoch, so pairs are not packed, so choose pad; padding is not computed");
 }
 
 void check_mlm(const MaskingOptions& mlm) {

@@ -38,7 +38,7 @@ void check_tokenizer(const RunConfig& config, const Tokenizer& tokenizer,
   const std::optional<DatasetMetadata> metadata = read_metadata(tokens);
   if (!metadata) {
     notes.push_back(
-        fmt::format("{}: there is no {}, so whether {} made its tokens cannot be checked",
+        fmt::format("{}: there is no {}, so Tessera cannot check whether {} made its tokens",
                     tokens.prefix(), metadata_path(tokens.prefix()), name_of_tokenizer(config)));
     return;
   }

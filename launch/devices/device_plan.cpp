@@ -110,7 +110,7 @@ void choose_backend(DevicePlan& plan, Backend backend, GpuBuild build,
   if (backend == Backend::nccl && sharing) {
     fail(
         "parallel.backend is nccl, but {}, and NCCL needs a GPU for each rank: start no more ranks "
-        "than there are GPUs, or set parallel.backend to mpi, with which ranks can share GPUs",
+        "than there are GPUs, or set parallel.backend to mpi, which lets ranks share GPUs",
         *sharing);
   }
   plan.nccl = backend == Backend::nccl ||

@@ -73,7 +73,7 @@ std::vector<RankGpu> use_gpus([[maybe_unused]] int index, [[maybe_unused]] Commu
       const cuda::DeviceInfo info = cuda::device_info(index);
       require(cuda::has_kernels(),
               "GPU {}, {}, has compute capability {}.{}, and the driver finds no code for it in "
-              "this build, which was made for {}: build with -DCMAKE_CUDA_ARCHITECTURES={}{}, or "
+              "this build, which was built for {}: build with -DCMAKE_CUDA_ARCHITECTURES={}{}, or "
               "compute with run.device=cpu",
               index, info.name, info.major, info.minor, cuda::compiled_architectures(), info.major,
               info.minor);

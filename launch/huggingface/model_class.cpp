@@ -26,7 +26,7 @@ constexpr std::array<NamedClass, 5> kClasses = {{
 void require_expressible(bool expressible, std::string_view key_and_value, std::string_view why) {
   require(expressible,
           "the model cannot be exported: {}, but {}; no class of transformers that Tessera knows "
-          "is its function",
+          "computes this",
           key_and_value, why);
 }
 
@@ -58,8 +58,7 @@ ModelClass model_class_of(std::string_view name, const std::string& where) {
     if (to_string(named.model_class) != named.name) continue;
     known += (known.empty() ? "" : ", ") + std::string(named.name);
   }
-  fail("{}: the architecture {} cannot be imported; those that can are {}", where, quote(name),
-       known);
+  fail("{}: the architecture {} cannot be imported; supported are {}", where, quote(name), known);
 }
 
 ModelClass model_class_of(const ModelConfig& config) {
@@ -67,7 +66,7 @@ ModelClass model_class_of(const ModelConfig& config) {
                       "GPT-2 and BERT learn an embedding of each position");
   require_expressible(config.attention_window == 0 || config.attention_window >= config.seq_length,
                       fmt::format("model.attention_window is {}", config.attention_window),
-                      "attention of GPT-2 and BERT reaches all of the text");
+                      "GPT-2 and BERT attend to all of the text");
   switch (config.kind) {  // no default: the compiler names an architecture without a mapping
     case ModelKind::gpt:
       require_expressible(config.pre_norm(), "model.norm is post",

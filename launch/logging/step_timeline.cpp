@@ -80,15 +80,15 @@ std::string StepTimeline::summary() const {
   const int64_t steps = last_ - first_ + 1;
   std::string text =
       fmt::format("timeline of steps {} to {} written to {}", first_, last_, folder_.string());
-  const GradientSumTime time = gradient_sum_time(timeline_);
-  if (time.under_way == 0.0) return text;
+  const GradientReductionTime time = gradient_reduction_time(timeline_);
+  if (time.pending == 0.0) return text;
   const auto milliseconds = [&](double seconds) {
     return 1e3 * seconds / static_cast<double>(steps);
   };
   return text + fmt::format(
-                    ": in a step the gradients' sum was under way for {:.0f} ms, of which this "
-                    "rank waited {:.0f} ms",
-                    milliseconds(time.under_way), milliseconds(time.waited));
+                    ": per step, gradient reductions were pending for {:.0f} ms, and this rank "
+                    "waited for them for {:.0f} ms",
+                    milliseconds(time.pending), milliseconds(time.waited));
 }
 
 }  // namespace tessera

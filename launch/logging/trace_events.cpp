@@ -54,13 +54,13 @@ Json trace_events(const Timeline& timeline, const TimelineOwner& owner) {
                             fmt::format("rank {} on {}", owner.rank, owner.host)));
   events.push_back(metadata("thread_name", owner.rank, kStepsThread, "steps"));
   events.push_back(metadata("thread_name", owner.rank, kBackgroundThread, "background"));
-  int64_t under_way = 0;
+  int64_t pending = 0;
   for (const Timeline::Range& range : timeline.ranges()) {
     const double begin = microseconds(range.begin - owner.origin);
     const double length = microseconds(range.end - range.begin);
     Json event = {{"name", range.name}, {"ts", begin}, {"pid", owner.rank}};
     event["args"] = arguments(range);
-    if (range.track != Track::under_way) {
+    if (range.track != Track::pending) {
       event["ph"] = "X";
       event["dur"] = length;
       event["tid"] = range.track == Track::steps ? kStepsThread : kBackgroundThread;
@@ -70,7 +70,7 @@ Json trace_events(const Timeline& timeline, const TimelineOwner& owner) {
     }
     event["cat"] = "collective";
     event["tid"] = kStepsThread;
-    event["id"] = fmt::format("{}.{}", owner.rank, under_way++);
+    event["id"] = fmt::format("{}.{}", owner.rank, pending++);
     event["ph"] = "b";
     events.push_back(event);
     event["ph"] = "e";
@@ -80,19 +80,19 @@ Json trace_events(const Timeline& timeline, const TimelineOwner& owner) {
   return {{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}};
 }
 
-GradientSumTime gradient_sum_time(const Timeline& timeline) {
-  std::vector<std::pair<Clock::time_point, Clock::time_point>> under_way;
+GradientReductionTime gradient_reduction_time(const Timeline& timeline) {
+  std::vector<std::pair<Clock::time_point, Clock::time_point>> pending;
   Clock::duration waited{0};
   for (const Timeline::Range& range : timeline.ranges()) {
     if (!is_of_gradients(range)) continue;
-    if (range.track == Track::under_way) {
-      under_way.emplace_back(range.begin, range.end);
+    if (range.track == Track::pending) {
+      pending.emplace_back(range.begin, range.end);
     } else {
       waited += range.end - range.begin;
     }
   }
   const auto seconds = [](Clock::duration d) { return std::chrono::duration<double>(d).count(); };
-  return {seconds(covered(std::move(under_way))), seconds(waited)};
+  return {seconds(covered(std::move(pending))), seconds(waited)};
 }
 
 }  // namespace tessera

@@ -24,10 +24,10 @@ Json trace_events(const Timeline& timeline, const TimelineOwner& owner);
 
 /// How long the sum of the gradients over the data ranks was pending, and how long the rank waited
 /// for it, in seconds. The rest was overlapped with the rank's own work.
-struct GradientSumTime {
-  double under_way = 0.0;  ///< at least one bucket was pending
+struct GradientReductionTime {
+  double pending = 0.0;  ///< at least one bucket was pending
   double waited = 0.0;
 };
-GradientSumTime gradient_sum_time(const Timeline& timeline);
+GradientReductionTime gradient_reduction_time(const Timeline& timeline);
 
 }  // namespace tessera

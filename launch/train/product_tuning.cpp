@@ -40,8 +40,9 @@ std::string agree_on_algorithms([[maybe_unused]] const std::vector<cuda::Product
       if (world.rank() == 0) fastest = cuda::time_algorithms(products, scratch);
     });
     const int64_t others = cuda::use_algorithms(broadcast_string(world, fastest, 0));
-    return fmt::format("rank 0 timed the algorithms of {}; for {} another than the first is faster",
-                       products.size(), others);
+    return fmt::format(
+        "rank 0 timed the algorithms of {}; for {}, another one than the first is faster",
+        products.size(), others);
   }
   fail("a build without GPUs has no algorithms to choose from");
 }

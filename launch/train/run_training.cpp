@@ -46,7 +46,7 @@ std::string attention_of(const RunConfig& config) {
   const std::string implementation = cuda::attention_implementation(setup);
   return implementation.starts_with("own")
              ? implementation
-             : implementation + ", and own kernels for shapes that it has no plan for";
+             : implementation + ", and Tessera's kernels for shapes that it has no plan for";
 }
 
 /// The peak that MFU is relative to.
@@ -68,8 +68,8 @@ Peak peak_of([[maybe_unused]] const OpenedDevices& devices, [[maybe_unused]] con
       constexpr int64_t kSize = 8192;
       peak.flops = product_speed(devices.device, run.precision, kSize);
       peak.note = fmt::format(
-          "MFU is by {:.0f} TFLOP/s a GPU, which a product of {} × {} matrices reached: no data "
-          "sheet of {} is known",
+          "MFU is relative to {:.0f} TFLOP/s per GPU, the speed of a product of {} × {} matrices: "
+          "no data sheet of {} is known",
           *peak.flops / 1e12, kSize, kSize, name);
     }
     if (peak.flops) *peak.flops *= devices.gpus;
@@ -79,19 +79,18 @@ Peak peak_of([[maybe_unused]] const OpenedDevices& devices, [[maybe_unused]] con
 
 /// Throws if the run asks for a timeline on GPUs; only CPU ranks have one.
 void check_timeline(const LogSection& log, const OpenedDevices& devices) {
-  require(
-      log.timeline_steps == 0 || devices.device.is_cpu(),
-      "log.timeline_steps is {}, and shows what the threads of CPU ranks do, but this run is on "
-      "GPUs: choose 0, and start it under `nsys profile`, which shows the same ranges beside "
-      "what the GPU does",
-      log.timeline_steps);
+  require(log.timeline_steps == 0 || devices.device.is_cpu(),
+          "log.timeline_steps is {}, but timelines show the threads of CPU ranks, and this run "
+          "uses GPUs: choose 0, and start the run under `nsys profile`, which shows the same "
+          "ranges next to GPU activity",
+          log.timeline_steps);
 }
 
 /// Sets which algorithms the calling thread's ops use. Throws if the run asks for TF32 on CPUs.
 void choose_algorithms(const RunConfig& config, const OpenedDevices& devices) {
   require(!config.run.tf32 || devices.device.is_cuda(),
-          "run.tf32 is true, and TF32 is a GPU's, but this run is on CPUs{}{}: choose false, or "
-          "start it where there are GPUs",
+          "run.tf32 is true, but only GPUs have TF32, and this run uses CPUs{}{}: choose false, or "
+          "start it on a machine with GPUs",
           devices.note.empty() ? "" : " (", devices.note.empty() ? "" : devices.note + ")");
   use_deterministic_algorithms(config.run.deterministic);
   if constexpr (kHasCuda) {

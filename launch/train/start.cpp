@@ -34,8 +34,7 @@ void check_same_labels(const RunConfig& config, const Checkpoint& checkpoint) {
   const Json& extra = checkpoint.manifest().extra;
   if (!has_other_labels(extra, config.data.labels)) return;
   fail(
-      "{} has a classifier for the labels {}, but data.labels is {}: give them as they were, in "
-      "the "
+      "{} has a classifier for the labels {}, but data.labels is {}: list the same labels in the "
       "same order, or start a new classifier in another run.dir with checkpoint.from={}",
       checkpoint.path().string(), excerpt(to_text(extra[kLabelsKey]), 200),
       quote(*config.data.labels), config.run.dir);
@@ -94,8 +93,8 @@ void report_other_tokenizer(const RunConfig& config, const Trainer& trainer,
   if (now == nullptr || !checkpoint.has_attachment(kTokenizerAttachment)) return;
   if (checkpoint.attachment(kTokenizerAttachment) == tokenizer_attachment(*now)) return;
   report(fmt::format(
-      "data.tokenizer is {}, which is not the tokenizer that is kept in {}: tokens may "
-      "mean other words from here on",
+      "data.tokenizer is {}, which is not the tokenizer stored in {}: tokens may mean other words "
+      "from here on",
       config.data.tokenizer.empty() ? "auto" : config.data.tokenizer, checkpoint.path().string()));
 }
 
@@ -103,8 +102,8 @@ void check_resume_never(const RunConfig& config) {
   if (config.checkpoint.resume != ResumeMode::never) return;
   const auto steps = step_folders(checkpoints_folder(config.run.dir));
   require(steps.empty(),
-          "run.dir {} holds {}, and checkpoint.resume is never: nothing is written over; choose "
-          "another run.dir, or checkpoint.resume=auto to go on from it",
+          "run.dir {} holds {}, and checkpoint.resume is never: nothing was overwritten; choose "
+          "another run.dir, or checkpoint.resume=auto to resume from it",
           config.run.dir, steps.empty() ? "" : steps.front().path.filename().string());
 }
 
@@ -114,7 +113,7 @@ void check_new_start(const RunConfig& config) {
   const auto checkpoints = checkpoints_folder(config.run.dir);
   const size_t damaged = step_folders(checkpoints).size();
   require(damaged == 0,
-          "{} holds {} checkpoint{}, all damaged: nothing is written over; choose another run.dir, "
+          "{} holds {} checkpoint{}, all damaged: nothing was overwritten; choose another run.dir, "
           "or move the damaged ones away to start over",
           checkpoints.string(), damaged, damaged == 1 ? "" : "s");
   require(config.checkpoint.resume != ResumeMode::required,

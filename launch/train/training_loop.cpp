@@ -94,8 +94,8 @@ void TrainingLoop::report_changed_keys() {
       console_.line("changed since the run's last start: " + change);
     }
   } catch (const Error& error) {
-    console_.warning(fmt::format("the keys that changed since the run's last start are unknown: {}",
-                                 error.what()));
+    console_.warning(
+        fmt::format("cannot tell which keys changed since the run's last start: {}", error.what()));
   }
 }
 

@@ -34,9 +34,8 @@ void check_pair(const Tensor& part, const char* part_name, const Tensor& whole,
 
 void check_disjoint(const Tensor& a, const char* a_name, const Tensor& b, const char* b_name,
                     const char* op) {
-  require(a.device().is_meta() || !overlap(a, b),
-          "{}: {} {} and {} {} overlap in memory, and may not", op, a_name, describe(a), b_name,
-          describe(b));
+  require(a.device().is_meta() || !overlap(a, b), "{}: {} {} and {} {} must not overlap in memory",
+          op, a_name, describe(a), b_name, describe(b));
 }
 
 /// Bytes for a timeline, which starts before the arguments are checked.

@@ -39,7 +39,7 @@ class TracedCollective final : public PendingCollective {
 
  private:
   void end() {
-    timeline_.add(name_, Track::under_way, begin_, Clock::now(), bytes_);
+    timeline_.add(name_, Track::pending, begin_, Clock::now(), bytes_);
     ended_ = true;
   }
 

@@ -67,8 +67,7 @@ void TrafficTally::repeat_since(const TrafficTally& before, int64_t times) {
                            __builtin_mul_overflow(more.bytes, times, &more.bytes) ||
                            __builtin_add_overflow(earlier.calls, more.calls, &sum.calls) ||
                            __builtin_add_overflow(earlier.bytes, more.bytes, &sum.bytes);
-    require(!overflows, "{} times the bytes of {} are more than 2^63 - 1, which cannot be counted",
-            times, to_string(what.first));
+    require(!overflows, "{} times the bytes of {} exceed 2^63 - 1", times, to_string(what.first));
   }
 }
 

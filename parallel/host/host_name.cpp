@@ -12,7 +12,7 @@ namespace tessera {
 
 std::string host_name() {
   char name[HOST_NAME_MAX + 1] = {};
-  require(gethostname(name, HOST_NAME_MAX) == 0, "the host does not tell its name: {}",
+  require(gethostname(name, HOST_NAME_MAX) == 0, "the host does not report its name: {}",
           std::generic_category().message(errno));
   return name;
 }

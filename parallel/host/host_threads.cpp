@@ -164,7 +164,7 @@ RankCpus find_rank_cpus() {
   RankCpus cpus;
   cpus.host = host_name();
   cpus.bound = affinity_of(0);
-  require(!cpus.bound.empty(), "the system does not tell on which CPUs this process may run: {}",
+  require(!cpus.bound.empty(), "the system does not report on which CPUs this process may run: {}",
           std::generic_category().message(errno));
   cpus.unbound = affinity_of(getppid());
   cpus.quota = find_cpu_quota();

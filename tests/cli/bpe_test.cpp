@@ -103,7 +103,7 @@ TEST_F(CliBpe, RejectsInvalidRequests) {
   const Outcome again = train_tokenizer({"--overwrite", "--min-count", "1000000"});
   expect_success(again);
   EXPECT_EQ(again.count("257 tokens from "), 1u) << again.output;
-  EXPECT_EQ(again.count("these are less than 320"), 1u) << again.output;
+  EXPECT_EQ(again.count("fewer than the 320 requested"), 1u) << again.output;
   write_text(folder() + "/merges.txt", "#version: 0.2\nx yz\n");
   expect_refused(run_prepare("bpe:" + folder()),
                  {folder() + "/merges.txt: line 2: the merge \"x yz\""});

@@ -111,7 +111,7 @@ TEST_F(CliGenerate, RejectsInvalidOptions) {
     expect_refused(run_generate(ranks, {"--prompt"}), {"tessera generate: --prompt: "});
     const std::string nowhere = path("nowhere").string();
     expect_refused(run(tessera(ranks, {"generate", nowhere, "--prompt", "a"})),
-                   {nowhere + " is not a folder: give a run's folder, or one of its steps"});
+                   {nowhere + " is not a folder: pass a run's folder, or one of its steps"});
   }
   expect_refused(run_generate(3, {"--prompt", "a"}),
                  {"3 ranks were started, but the model has 4 heads and an MLP of 128"});

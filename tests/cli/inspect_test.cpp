@@ -68,7 +68,7 @@ TEST_F(CliInspect, RejectsUnknownTargetsAndMisplacedOptions) {
   expect_refused(run(tessera(kAlone, {"inspect", path("none").string()})),
                  {"none", "does not exist", "wordpiece:"});
   expect_refused(run(tessera(kAlone, {"inspect", path("text.txt").string()})),
-                 {"text.txt", "none of the things that inspect can describe"});
+                 {"text.txt", "is nothing that inspect can describe"});
   expect_refused(run(tessera(kAlone, {"inspect", dataset(), "--tokenizer", "morse"})), {"morse"});
   expect_refused(run(tessera(kAlone, {"inspect", dataset(), "--text", "a"})),
                  {"--text is for a tokenizer", "data"});

@@ -108,8 +108,8 @@ TEST_F(CliBadFile, RejectsTf32WithoutGpu) {
   }
   for (const int ranks : {kAlone, 2}) {
     expect_refused(run_train(ranks, "run", {"run.device=auto", "run.tf32=true"}),
-                   {"run.tf32 is true, and TF32 is a GPU's, but this run is on CPUs",
-                    "choose false, or start it where there are GPUs"});
+                   {"run.tf32 is true, but only GPUs have TF32, and this run uses CPUs",
+                    "choose false, or start it on a machine with GPUs"});
   }
 }
 

@@ -77,14 +77,14 @@ TEST_F(CliTokenizer, ReportsDifferentTokenizerOnResume) {
   expect_success(run_train(kAlone, "run", first));
   const Outcome resumed = run_train(2, "run", keys("wordpiece-cased"));
   expect_success(resumed);
-  EXPECT_EQ(resumed.count("which is not the tokenizer that is kept in "), 1u) << resumed.output;
+  EXPECT_EQ(resumed.count("which is not the tokenizer stored in "), 1u) << resumed.output;
   const Outcome started = run_train(kAlone, "other", [&] {
     Arguments from = keys("wordpiece-cased");
     from.push_back("checkpoint.from=" + path("run").string());
     return from;
   }());
   expect_success(started);
-  EXPECT_EQ(started.count("which is not the tokenizer that is kept in "), 0u) << started.output;
+  EXPECT_EQ(started.count("which is not the tokenizer stored in "), 0u) << started.output;
 }
 
 TEST_F(CliTokenizer, RejectsInvalidRequests) {

@@ -45,7 +45,7 @@ TEST_P(CliUsage, ListsCommandsWithoutArguments) {
   expect_success(list);
   EXPECT_EQ(list.count("\ntrain      Train a model\n"), 1u) << list.output;
   EXPECT_EQ(list.count("\nplan       Predict what a run needs"), 1u) << list.output;
-  EXPECT_EQ(list.count("tessera COMMAND --help says more"), 1u) << list.output;
+  EXPECT_EQ(list.count("tessera COMMAND --help describes a command"), 1u) << list.output;
 }
 
 TEST_P(CliUsage, PrintsHelpOnce) {

@@ -119,7 +119,7 @@ TEST(TrafficTally, RepeatsCountsAndDetectsOverflow) {
   tally.repeat_since(TrafficTally(tally.ranks()), 7);
   EXPECT_EQ(tally.sums(), (Sums{{{Traffic::counts, Collective::all_reduce}, {7, 70}}}));
   test::expect_error([&] { tally.repeat_since(TrafficTally(tally.ranks()), INT64_MAX / 8); },
-                     {"cannot be counted"});
+                     {"exceed 2^63 - 1"});
 }
 
 TEST(MetaGroups, MatchProcessGrid) {

@@ -70,7 +70,7 @@ void parse_attachments(const Json& list, const std::string& source, Manifest& ma
     require_attachment_name(name, source);
     const StoredAttachment attachment{object.count("size"), object.text("checksum")};
     require(attachment.size <= kMaxAttachmentBytes,
-            "{}: {} is said to have {} bytes, but at most {} are allowed", source, name,
+            "{}: {} is listed with {} bytes, but at most {} are allowed", source, name,
             attachment.size, kMaxAttachmentBytes);
     require(manifest.attachments.emplace(name, attachment).second, "{}: {} is listed twice", source,
             name);

@@ -182,11 +182,11 @@ void SafetensorsFile::read_header(ForeignDTypes foreign) {
   std::memcpy(&length, file_.bytes().data(), kLengthBytes);
   require(length <= kMaxSafetensorsHeader,
           "{}: its first 8 bytes announce a header of {} bytes, but at most {} are allowed: it is "
-          "no safetensors file or damaged",
+          "not a safetensors file, or it is damaged",
           path_, length, kMaxSafetensorsHeader);
   require(length <= size - kLengthBytes,
-          "{}: its first 8 bytes announce a header of {} bytes, but the file has only {}: it is no "
-          "safetensors file, truncated or damaged",
+          "{}: its first 8 bytes announce a header of {} bytes, but the file has only {}: it is "
+          "not a safetensors file, or it is truncated or damaged",
           path_, length, size);
   data_begin_ = kLengthBytes + static_cast<size_t>(length);
   const std::string_view text = file_.text().substr(kLengthBytes, static_cast<size_t>(length));

@@ -26,7 +26,7 @@ void BackgroundSave::reserve(size_t bytes, Device from) {
 }
 
 void BackgroundSave::begin(const SaveRequest& request, Clock::time_point since) {
-  require(!pending(), "a checkpoint is being saved in the background: the next one has to wait");
+  require(!pending(), "a checkpoint is being saved in the background: the next one must wait");
   thread_.wait();  // until the pages of the copies are mapped
   aborted_ = false;
   SaveRequest watched = request;

@@ -40,7 +40,7 @@ bool are_pieces_of_one(const LocalTensor& a, const LocalTensor& b) {
 }
 
 // A slice and the ranks that have it.
-struct HeldSlice {
+struct SliceHolders {
   PlannedSlice slice;
   int64_t bytes = 0;
   std::vector<size_t> holders;
@@ -64,7 +64,7 @@ class TensorOwners {
                                    [&](const StoredSlice& other) { return other.box == box; });
     const auto index = static_cast<size_t>(same - slices.begin());
     if (same == slices.end()) slices.push_back({"", "", box, ""});
-    HeldSlice& candidate = candidates_[{name, index}];
+    SliceHolders& candidate = candidates_[{name, index}];
     candidate.slice = {name, index};
     candidate.bytes = *checked_bytes(box.shape, tensor.dtype);
     candidate.holders.push_back(rank);
@@ -78,11 +78,12 @@ class TensorOwners {
     }
   }
 
-  std::vector<HeldSlice> largest_first() const {
-    std::vector<HeldSlice> all;
+  std::vector<SliceHolders> largest_first() const {
+    std::vector<SliceHolders> all;
     for (const auto& [key, candidate] : candidates_) all.push_back(candidate);
-    std::stable_sort(all.begin(), all.end(),
-                     [](const HeldSlice& a, const HeldSlice& b) { return a.bytes > b.bytes; });
+    std::stable_sort(all.begin(), all.end(), [](const SliceHolders& a, const SliceHolders& b) {
+      return a.bytes > b.bytes;
+    });
     return all;
   }
 
@@ -98,7 +99,7 @@ class TensorOwners {
   }
 
   std::map<std::string, size_t> first_rank_;
-  std::map<std::pair<std::string, size_t>, HeldSlice> candidates_;
+  std::map<std::pair<std::string, size_t>, SliceHolders> candidates_;
 };
 
 // The files of a rank that writes these slices. Larger dtypes come first, to align every slice to
@@ -167,7 +168,7 @@ SavePlan plan_save(const std::vector<std::string>& tensors_of_rank) {
   holdings.require_complete();
   std::vector<std::vector<PlannedSlice>> slices_of_rank(ranks);
   std::vector<int64_t> bytes_of_rank(ranks, 0);
-  for (const HeldSlice& candidate : holdings.largest_first()) {
+  for (const SliceHolders& candidate : holdings.largest_first()) {
     const size_t writer =
         *std::min_element(candidate.holders.begin(), candidate.holders.end(),
                           [&](size_t a, size_t b) { return bytes_of_rank[a] < bytes_of_rank[b]; });

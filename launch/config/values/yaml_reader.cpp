@@ -53,7 +53,7 @@ class TreeBuilder : public YAML::EventHandler {
   ConfigValue take_root() { return std::move(root_); }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
-    require(++documents_ == 1, "{}: a second YAML document; a configuration is only one",
+    require(++documents_ == 1, "{}: a second YAML document; a configuration is a single one",
             source_.at(position_of(mark)));
   }
   void OnDocumentEnd() override {}
@@ -68,7 +68,7 @@ class TreeBuilder : public YAML::EventHandler {
     node.text = value;
     node.quoted = tag == kQuotedTag;
     require(stands_on_its_line(text_at(mark), node),
-            "{}: a text has to end on its line: close its quote, or write it on one line",
+            "{}: a text must end on its line: close its quote, or write it on one line",
             source_.at(node.position));
     add(std::move(node));
   }

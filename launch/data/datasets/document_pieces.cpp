@@ -11,8 +11,8 @@ namespace tessera {
 DocumentPieces::DocumentPieces(std::shared_ptr<const IndexedDataset> dataset, Range tokens,
                                int64_t most_tokens, int64_t left_out)
     : dataset_(std::move(dataset)), range_(tokens), most_tokens_(most_tokens), left_out_(left_out) {
-  require(most_tokens >= 1 && left_out >= 0,
-          "pieces of {} tokens, with {} left out, are not possible", most_tokens, left_out);
+  require(most_tokens >= 1 && left_out >= 0, "there cannot be pieces of {} tokens with {} left out",
+          most_tokens, left_out);
   require(0 <= tokens.begin && tokens.begin <= tokens.end && tokens.end <= dataset_->num_tokens(),
           "{}: tokens [{}, {}) are not within the dataset, which has {}", dataset_->prefix(),
           tokens.begin, tokens.end, dataset_->num_tokens());

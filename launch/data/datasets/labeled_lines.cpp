@@ -225,10 +225,9 @@ void read_jsonl(LineReader& lines, LabelReader& labels,
     }
     const bool has_pair = object.contains("text_pair");
     if (lines.number() == 1) pairs = has_pair;
-    require(
-        has_pair == pairs,
-        "{}: there is {} \"text_pair\", unlike in line 1: either all lines must have it or none",
-        where, has_pair ? "a" : "no");
+    require(has_pair == pairs,
+            "{}: there is {} \"text_pair\", unlike in line 1: all lines must have it, or none",
+            where, has_pair ? "a" : "no");
     LabeledLine line{lines.number(), json_text(object, "text", where), std::nullopt,
                      labels.of_json(object.at("label"), where)};
     if (pairs) line.text_pair = json_text(object, "text_pair", where);

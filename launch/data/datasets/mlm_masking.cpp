@@ -61,13 +61,13 @@ MlmMasking::MlmMasking(VocabularyTraits traits, const MaskingOptions& options, u
           "masking: the vocabulary of {} tokens has only special tokens", traits_.vocab_size);
   const auto& continues = traits_.continues_word;
   require(continues.empty() || static_cast<int64_t>(continues.size()) == traits_.vocab_size,
-          "masking: the tokenizer says of {} tokens whether they continue a word, but the "
-          "vocabulary has {}",
+          "masking: the tokenizer marks the word continuations among {} tokens, but the vocabulary "
+          "has {}",
           continues.size(), traits_.vocab_size);
   require(
       options.unit != MaskUnit::whole_word || std::ranges::find(continues, true) != continues.end(),
       "whole-word masking needs a tokenizer that marks tokens that continue a word, as wordpiece "
-      "has: choose that, or mask tokens or spans");
+      "does: choose that, or mask tokens or spans");
 
   const int64_t most = options.unit == MaskUnit::span ? options.max_span : 1;
   std::vector<double> weights, tails;  // of a length, and of that length or more

@@ -80,7 +80,7 @@ std::unique_ptr<Tokenizer> tokenizer_of_dataset(const std::string& prefix) {
   if (!std::filesystem::exists(path)) {
     const IndexedDataset dataset(prefix);  // throws if that is what is missing
     fail(
-        "{} does not exist, in which `tessera prepare` keeps a dataset's tokenizer: set "
+        "{} does not exist, where `tessera prepare` keeps a dataset's tokenizer: set "
         "data.tokenizer to the tokenizer that made the tokens, or prepare the text again",
         path);
   }

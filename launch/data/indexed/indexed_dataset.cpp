@@ -28,7 +28,7 @@ int64_t load_token(std::span<const std::byte> bytes, size_t index) {
 const std::string& checked_prefix(const std::string& prefix) {
   for (const char* ending : {".bin", ".idx"}) {
     if (prefix.ends_with(ending) && !std::filesystem::exists(prefix + ".idx")) {
-      fail("{}: a dataset is named by what its .bin and .idx files have in common; leave {} off",
+      fail("{}: a dataset is named by the common prefix of its .bin and .idx files; leave out {}",
            prefix, ending);
     }
   }
@@ -52,7 +52,7 @@ IndexedDataset::IndexedDataset(const std::string& prefix, int64_t vocab_size)
       index_(prefix + ".idx"),
       bin_(prefix + ".bin") {
   require(0 < vocab_size && vocab_size <= kAnyVocabulary,
-          "{}: a vocabulary of {} tokens is not possible: allowed are 1 to {}", prefix, vocab_size,
+          "{}: a vocabulary cannot have {} tokens: 1 to {} are allowed", prefix, vocab_size,
           kAnyVocabulary);
   check_header();
   check_sequences();

@@ -102,7 +102,7 @@ void BatchBuffers::clear() {
 
 void BatchBuffers::append(const Sample& sample, int64_t vocab_size, std::string_view dataset,
                           int64_t number) {
-  require(num_rows_ < sequences_, "{}: sample {} has no room: the batch has {} rows", dataset,
+  require(num_rows_ < sequences_, "{}: sample {} does not fit: the batch has {} rows", dataset,
           number, sequences_);
   if (const auto problem = find_problem(sample, seq_length_, vocab_size)) {
     fail("{}: sample {} cannot be used: {}", dataset, number, *problem);

@@ -22,7 +22,7 @@ void PrefetchedEvaluation::start(int64_t num_batches) {
 }
 
 BatchBuffers& PrefetchedEvaluation::take() {
-  require(next_ < count_, "an evaluation of {} micro-batches has no more", count_);
+  require(next_ < count_, "all {} micro-batches of the evaluation have been read", count_);
   const int64_t count = std::exchange(count_, 0);  // a failure ends the evaluation
   thread_.wait();
   count_ = count;

@@ -41,7 +41,7 @@ void check_apart(const std::vector<InputFile>& inputs, const std::string& output
         std::error_code ignored;
         const std::string read = input.path == kStdin ? "/dev/stdin" : input.path;
         require(!fs::equivalent(read, written, ignored),
-                "prepare: input {} is also what output {} would write: choose another output",
+                "prepare: input {} would be overwritten by output {}: choose another output",
                 input.path, output);
       }
     }
@@ -51,10 +51,10 @@ void check_apart(const std::vector<InputFile>& inputs, const std::string& output
 std::optional<int32_t> end_of_document(const PrepareOptions& options, const Tokenizer& tokenizer) {
   if (!options.append_end) return std::nullopt;
   const std::optional<int32_t> end = tokenizer.end_of_document();
-  require(end.has_value(),
-          "prepare: --append-eod is given, but tokenizer {} has no end-of-document token: leave it "
-          "off",
-          options.tokenizer);
+  require(
+      end.has_value(),
+      "prepare: --append-eod is given, but tokenizer {} has no end-of-document token: leave it out",
+      options.tokenizer);
   return end;
 }
 

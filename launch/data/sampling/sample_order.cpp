@@ -35,7 +35,7 @@ uint64_t feistel(uint64_t x, int half_bits, uint64_t key) {
 
 int64_t permuted(uint64_t seed, int64_t epoch, int64_t n, int64_t i) {
   require(0 <= i && i < n && epoch >= 0,
-          "sample order: there is no place {} of {} samples in epoch {}", i, n, epoch);
+          "sample order: there is no position {} among {} samples in epoch {}", i, n, epoch);
   if (n == 1) return 0;
   const uint64_t size = static_cast<uint64_t>(n);
   // At least four bits: halves of one or two bits reach too few permutations.

@@ -53,7 +53,7 @@ std::optional<std::string> not_an_export_reason(const fs::path& folder) {
       return fmt::format("holds {}, which no export writes", name);
     }
     if (is_weights && !has_mark(entry.path())) {
-      return fmt::format("holds {}, which another program than Tessera's export wrote", name);
+      return fmt::format("holds {}, which was not written by `tessera export`", name);
     }
     has_weights |= is_weights;
   }

@@ -35,7 +35,7 @@ std::vector<std::string> notes_on(const ModelConfig& model, const Tokenizer& tok
         "model.token_types is 0: the embedding of token types of Hugging Face's model is zeros");
   }
   if (tokenizer.vocab_size() < model.vocab_size) {
-    notes.push_back(fmt::format("the last {} of the {} rows of the vocabulary are no token's",
+    notes.push_back(fmt::format("the last {} of the {} rows of the vocabulary belong to no token",
                                 model.vocab_size - tokenizer.vocab_size(), model.vocab_size));
   }
   return notes;

@@ -83,7 +83,7 @@ ExportedTokenizer export_tokenizer(const Tokenizer& tokenizer, const ModelConfig
   } else if (kind == "sentencepiece") {
     export_sentencepiece(tokenizer, out);
   } else {
-    fail("the tokenizer {} has no files of Hugging Face's kind", kind);
+    fail("the tokenizer {} has no form that transformers reads", kind);
   }
   return out;
 }

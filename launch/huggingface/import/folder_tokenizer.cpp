@@ -39,8 +39,8 @@ class Settings {
   /// Throws unless the flag matches the tokenizer `spec`, which is also its default.
   void require_flag(const char* key, bool wanted, const char* spec) const {
     require(flag(key, wanted) == wanted,
-            "{}: \"{}\" is {}, but it is {} in a tokenizer \"{}\", which would make other tokens: "
-            "{}",
+            "{}: \"{}\" is {}, but it is {} in a tokenizer \"{}\", which would produce other "
+            "tokens: {}",
             where_, key, !wanted, wanted, spec, kAdvice);
   }
 

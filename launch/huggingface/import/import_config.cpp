@@ -57,7 +57,7 @@ class Reader {
       if (value == name) return;
       list += (list.empty() ? "" : " or ") + quote(name);
     }
-    fail("{}: \"{}\" is {}, but must be {}: Tessera's model computes nothing else", where(), key,
+    fail("{}: \"{}\" is {}, but must be {}: Tessera's model supports nothing else", where(), key,
          quote(value), list);
   }
   /// Throws if the key has a non-empty value.
@@ -74,7 +74,7 @@ constexpr const char* kNoSuchThing = "Tessera's model has no such thing";
 
 ModelClass class_of(const Reader& config, const std::optional<std::string>& architecture) {
   if (architecture) return model_class_of(*architecture, "--architecture");
-  constexpr const char* kSayWhich = "say which with --architecture, as BertForPreTraining";
+  constexpr const char* kSayWhich = "choose one with --architecture, such as BertForPreTraining";
   require(config.has("architectures"), "{} has no \"architectures\": {}", config.where(),
           kSayWhich);
   const Json& list = config.list("architectures");
@@ -148,8 +148,8 @@ void take_labels(std::vector<std::string> labels, ImportedConfig& result) {
   if (!problem) {
     result.labels = std::move(labels);
   } else {
-    result.notes.push_back(
-        fmt::format("the labels have numbers, and not their names in \"id2label\": {}", *problem));
+    result.notes.push_back(fmt::format(
+        "the labels have numbers instead of their names in \"id2label\": {}", *problem));
   }
 }
 
@@ -178,7 +178,8 @@ void note_dropout(const Reader& config, const char* key, ImportedConfig& result)
   const double dropout = result.model.dropout;
   if (config.number(key, dropout) == dropout) return;
   result.notes.push_back(
-      fmt::format("\"{}\" is {}, but model.dropout, {}, stands for it: set another where you train",
+      fmt::format("\"{}\" is {}, but model.dropout, {}, replaces it: to use another value, set it "
+                  "in the configuration",
                   key, config.number(key, dropout), dropout));
 }
 
@@ -216,7 +217,7 @@ ImportedConfig import_config(const Json& json, const std::string& where,
             "a dropout must be at least 0 and less than 1, and \"initializer_range\" not negative");
     model.mlp_size = checked.mlp_size;
   } catch (const Error& error) {
-    fail("{} describes a model that Tessera cannot have: {}", where, error.what());
+    fail("{} describes a model that Tessera does not support: {}", where, error.what());
   }
   return result;
 }

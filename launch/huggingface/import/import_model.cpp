@@ -80,7 +80,7 @@ std::vector<LocalTensor> local_tensors(const std::vector<TensorName>& names, Ten
 
 void require_no_checkpoints(const fs::path& run) {
   const auto steps = step_folders(checkpoints_folder(run));
-  require(steps.empty(), "{} holds {}: nothing is written over; choose another folder",
+  require(steps.empty(), "{} holds {}: nothing was overwritten; choose another folder",
           run.string(), steps.empty() ? "" : steps.front().path.string());
 }
 

@@ -172,8 +172,8 @@ MatchedTensors match_tensors(const ForeignWeights& weights, const std::vector<Te
     const bool of_a_head = model_class != ModelClass::gpt2_lm_head && is_of_a_head(plain);
     (of_a_head ? matched.left_out : unexpected).push_back(of_a_head ? name : quote(name));
   });
-  require(unexpected.empty(), "{} of the files' tensors {} no place in the model:{}",
-          unexpected.size(), unexpected.size() == 1 ? "has" : "have", lines_of(unexpected));
+  require(unexpected.empty(), "{} of the files' tensors {} not in the model:{}", unexpected.size(),
+          unexpected.size() == 1 ? "is" : "are", lines_of(unexpected));
   return matched;
 }
 

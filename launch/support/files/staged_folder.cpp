@@ -63,7 +63,7 @@ fs::path StagedFolder::hidden(const char* what) const {
 void StagedFolder::require_replaceable(const fs::path& folder) const {
   const bool is_folder = type_of(folder) == fs::file_type::directory;
   const auto reason = is_folder ? keep_reason_(folder) : "is not a folder";
-  if (reason) fail("{} {}: nothing is deleted; choose another folder", path_.string(), *reason);
+  if (reason) fail("{} {}: nothing was deleted; choose another folder", path_.string(), *reason);
 }
 
 void StagedFolder::publish(bool may_exchange) {

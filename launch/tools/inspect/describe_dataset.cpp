@@ -62,7 +62,7 @@ std::string metadata_lines(const DatasetMetadata& metadata) {
   text += description_line("tokenizer", to_string(metadata.tokenizer));
   text += description_line("ends", metadata.end_of_document
                                        ? "a special token ends each document"
-                                       : "no token ends a document; the index says where");
+                                       : "no token ends a document; the index has the boundaries");
   return text;
 }
 
@@ -87,7 +87,7 @@ std::string document_text(const IndexedDataset& dataset, int64_t document,
 void check_tokenizer(const DatasetMetadata& metadata, const Tokenizer& tokenizer,
                      const std::string& prefix) {
   const TokenizerIdentity given = identity_of(tokenizer);
-  require(given == metadata.tokenizer, "{} was made with the tokenizer {}, but was given {}",
+  require(given == metadata.tokenizer, "{} was made with the tokenizer {}, but --tokenizer is {}",
           metadata_path(prefix), to_string(metadata.tokenizer), to_string(given));
 }
 

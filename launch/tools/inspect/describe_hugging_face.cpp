@@ -49,7 +49,7 @@ std::string describe_hugging_face(const fs::path& folder) {
   const Json config = parse_json(file.text(), path);
   require(config.is_object(), "{} must be an object, but is a {}", path, config.type_name());
   std::string text = fmt::format(
-      "{}: a model of Hugging Face's; `tessera import` makes a checkpoint of those it knows\n",
+      "{}: a Hugging Face model; `tessera import` converts supported ones to a checkpoint\n",
       folder.string());
   text += description_line("class", said(config, "architectures"));
   text += description_line("type", said(config, "model_type"));

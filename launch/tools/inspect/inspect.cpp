@@ -80,10 +80,10 @@ std::string inspect(const InspectOptions& options) {
     return describe_safetensors(path);
   }
   fail(
-      "{} {}: give a run's folder or a step's, a dataset's prefix, a .safetensors file, a "
-      "folder of Hugging Face's, or a tokenizer, {}",
+      "{} {}: pass the folder of a run or of a checkpoint, the prefix of a dataset, a .safetensors "
+      "file, a Hugging Face folder, or a tokenizer, {}",
       quote(options.path),
-      fs::exists(path) ? "is none of the things that inspect can describe" : "does not exist",
+      fs::exists(path) ? "is nothing that inspect can describe" : "does not exist",
       tokenizer_specs_allowed());
 }
 

@@ -47,7 +47,7 @@ std::string flops_text(const RunPlan& plan) {
       fmt::format("FLOPs      {}FLOP a step, {}FLOP a rank\n", human_amount(plan.flops),
                   human_amount(plan.flops / plan.grid.world_size()));
   if (plan.recompute_flops > 0.0) {
-    text += fmt::format("           and {}FLOP a step that are recomputed\n",
+    text += fmt::format("           and {}FLOP of recomputation a step\n",
                         human_amount(plan.recompute_flops));
   }
   return text;

@@ -202,18 +202,19 @@ std::string exchange_rows(const std::vector<Roofline>& rooflines) {
 std::string to_string(const Roofline& roofline) {
   const ProcessGrid& grid = roofline.grid;
   const OpWork work = work_of(roofline);
-  std::string text = fmt::format("the least time of a step of {} on {}; nothing was run\n",
-                                 roofline.config.run.dir, roofline.gpu.peaks.name);
+  std::string text =
+      fmt::format("a lower bound on the time of a step of {} on {}; nothing was run\n",
+                  roofline.config.run.dir, roofline.gpu.peaks.name);
   text += fmt::format("ranks      {} = {} data × {} tensor\n", grid.world_size(), grid.data(),
                       grid.tensor());
   text += fmt::format("model      {}, {}\n", human_model(roofline.config.model),
                       to_string(roofline.config.run.precision));
   text += fmt::format("batch      {}\n", batch_text(roofline)) + peaks_text(roofline);
   text += lines_text(roofline) + exchanges_text(roofline);
-  text += fmt::format("a rank     {}FLOP of products, {}FLOP besides, {}B\n",
+  text += fmt::format("a rank     {}FLOP of products, {}FLOP of other ops, {}B\n",
                       amount(work.matmul_flops), amount(work.flops), amount(work.bytes()));
   text +=
-      fmt::format("step       {} ms at least: {} of ops, {} of exchanges that ops do not hide\n",
+      fmt::format("step       at least {} ms: {} of ops, {} of exchanges that ops do not hide\n",
                   milliseconds(roofline.seconds()), milliseconds(roofline.compute_seconds),
                   milliseconds(roofline.waited_seconds));
   text += fmt::format("           {}tokens/s at most, MFU at most {:.1f}%\n",

@@ -26,10 +26,10 @@ std::string assumptions(const LayoutSweep& sweep) {
   const AssumedMachine& machine = sweep.options.machine;
   return fmt::format(
       "assumed    {}FLOP/s a rank in wide products, less in narrow ones\n"
-      "           {}B/s of a rank's own memory\n"
+      "           {}B/s of memory bandwidth per rank\n"
       "           {}B/s sent to the tensor ranks, none of it hidden\n"
       "           {}B/s sent to the data ranks, {}\n"
-      "           {:g} us for each exchange besides\n",
+      "           {:g} us of latency per exchange\n",
       human_amount(machine.flops), human_amount(machine.memory_bandwidth),
       human_amount(machine.tensor_bandwidth), human_amount(machine.data_bandwidth),
       sweep.hides_gradients ? "hidden while the last backward pass runs"
@@ -79,7 +79,7 @@ std::string to_string(const LayoutSweep& sweep, size_t most) {
         sweep.smallest ? fmt::format("none fits: {}\n", smallest_text(sweep)) : "none can run\n";
   } else {
     text += table_of(sweep, most);
-    text += "  seconds are predictions for a full batch, to compare layouts by\n";
+    text += "  seconds are predictions for a full batch: use them only to compare layouts\n";
     if (sweep.too_large > 0) {
       text +=
           fmt::format("{} not fit; {}\n",

@@ -113,8 +113,8 @@ std::string to_string(const Layout& layout) {
 }
 
 LayoutSweep sweep_layouts(const RunConfig& config, const SweepOptions& options) {
-  require(1 <= options.ranks && options.ranks <= kMaxRanks,
-          "a plan is for 1 to {} ranks, but was asked for {}", kMaxRanks, options.ranks);
+  require(1 <= options.ranks && options.ranks <= kMaxRanks, "a plan is for 1 to {} ranks, not {}",
+          kMaxRanks, options.ranks);
   Sweep sweep(config, options);
   if (options.tensor) {
     sweep.evaluate(*options.tensor);

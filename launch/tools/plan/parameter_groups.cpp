@@ -31,7 +31,7 @@ Group group_of(std::string_view name) {
   if (first == "blocks" && part(name, 2) == "mlp") return kMlp;
   const bool head =
       first == "head" || first == "pooler" || first == "next_sentence" || first == "classifier";
-  require(head, "the parameter {} belongs to no part of a model that is known here", name);
+  require(head, "the parameter {} belongs to no known part of a model", name);
   return kHeads;
 }
 

@@ -139,7 +139,7 @@ class Simulation {
 
 RooflineGpu RooflineGpu::of(const std::string& name) {
   const std::optional<GpuPeaks> peaks = gpu_peaks(name);
-  require(peaks.has_value(), "the data sheet of {} is not known here; known are {}", quote(name),
+  require(peaks.has_value(), "no data sheet of {} is known; known are those of {}", quote(name),
           known_gpus());
   return {*peaks, peaks->nvlink / 2.0, peaks->nvlink / 2.0};
 }
@@ -151,8 +151,8 @@ double Roofline::mfu() const {
 void add_work(const WorkLog& work, Roofline& roofline) { Simulation(work, roofline).run(); }
 
 Roofline roofline(const RunConfig& config, int64_t ranks, const RooflineGpu& gpu) {
-  require(1 <= ranks && ranks <= kMaxRanks, "a plan is for 1 to {} ranks, but was asked for {}",
-          kMaxRanks, ranks);
+  require(1 <= ranks && ranks <= kMaxRanks, "a plan is for 1 to {} ranks, not {}", kMaxRanks,
+          ranks);
   const int world_size = narrow<int>(ranks);
   validate(config, world_size);
   MetaGroups meta(world_size, narrow<int>(config.parallel.tensor));

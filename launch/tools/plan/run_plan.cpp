@@ -12,8 +12,8 @@ namespace tessera {
 namespace {
 
 int checked_ranks(int64_t ranks) {
-  require(1 <= ranks && ranks <= kMaxRanks, "a plan is for 1 to {} ranks, but was asked for {}",
-          kMaxRanks, ranks);
+  require(1 <= ranks && ranks <= kMaxRanks, "a plan is for 1 to {} ranks, not {}", kMaxRanks,
+          ranks);
   return narrow<int>(ranks);
 }
 

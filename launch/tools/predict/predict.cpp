@@ -49,8 +49,8 @@ std::vector<std::vector<Candidate>> fill_masks(TextModel& model, const Sample& t
   int64_t first_allowed = 0;
   for (const int32_t place : places) {
     require(first_allowed <= place && place < std::ssize(text.tokens),
-            "place {} of a text of {} tokens cannot be filled: places ascend, from 0 to {}", place,
-            text.tokens.size(), std::ssize(text.tokens) - 1);
+            "position {} of a text of {} tokens cannot be filled: positions ascend, from 0 to {}",
+            place, text.tokens.size(), std::ssize(text.tokens) - 1);
     first_allowed = place + 1;
   }
   for (const int32_t place : places) asked.targets[static_cast<size_t>(place)] = 0;  // any token

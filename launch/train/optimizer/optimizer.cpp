@@ -22,7 +22,7 @@ Optimizer::Optimizer(const OptimizerSection& settings, ParameterStore& store, Co
       owners_(store.layout().sharding().sharded() ? dp : nullptr) {
   const int owners = store.layout().sharding().num_shards;
   require(owners == 1 || (dp != nullptr && dp->size() == owners),
-          "optimizer: the store has {} optimizer shards, but they are not those of the data ranks",
+          "optimizer: the store has {} optimizer shards, which does not match the data ranks",
           owners);
   add_updates(settings, seed);
 }

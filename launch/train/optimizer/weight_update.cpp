@@ -17,7 +17,7 @@ WeightUpdate::WeightUpdate(const RunConfig& config, ParameterStore& store,
 }
 
 void WeightUpdate::reduce(const LossSums& sums, Arena& arena) {
-  const TraceRange range("end of the gradients' sum");
+  const TraceRange range("gradient reduction");
   if (reducer_) reducer_->finalize();
   if (local_row_gradients_) local_row_gradients_->sum(arena);
   groups_.dp->all_reduce(sums.values);

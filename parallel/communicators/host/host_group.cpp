@@ -190,7 +190,7 @@ void HostGroup::ring_others() const {
 void HostGroup::abort() {
   const std::lock_guard lock(mutex_);
   fail_with(std::make_exception_ptr(
-      PeerError("a collective of this group was given up, and no later one can be done")));
+      PeerError("a collective of this group was aborted, so later ones are not possible")));
 }
 
 // Requires the lock. Only the first error is kept and reported.

@@ -19,8 +19,8 @@ struct NcclFailure {
 /// The message of the Error that is thrown:
 ///
 ///     all_reduce of fp32 (1024) on cuda:0: NCCL failed on rank 2 of 4: remote process exited or
-///     there was a network error (socketProgress: Connection closed by remote peer node3). With
-///     NCCL_DEBUG=WARN in the environment it tells more
+///     there was a network error (socketProgress: Connection closed by remote peer node3). Set
+///     NCCL_DEBUG=WARN in the environment for details
 inline std::string nccl_error_text(const NcclFailure& failure) {
   // Some of NCCL's texts end with a full stop or a newline.
   std::string_view last = failure.last_error;
@@ -29,8 +29,7 @@ inline std::string nccl_error_text(const NcclFailure& failure) {
   }
   const std::string detail = last.empty() ? "" : fmt::format(" ({})", last);
   return fmt::format(
-      "{}: NCCL failed on rank {} of {}: {}{}. With NCCL_DEBUG=WARN in the environment it tells "
-      "more",
+      "{}: NCCL failed on rank {} of {}: {}{}. Set NCCL_DEBUG=WARN in the environment for details",
       failure.operation, failure.rank, failure.size, failure.code, detail);
 }
 

@@ -116,7 +116,7 @@ NcclHandle::~NcclHandle() {
   if (creation_ != nullptr) creation_->abandon();
   if (comm_ == nullptr) return;
   if (unwinds()) {
-    abort_all({"an error has ended this rank's communicators of NCCL", /*of_peer=*/true});
+    abort_all({"an error has aborted this rank's NCCL communicators", /*of_peer=*/true});
   } else {
     ncclCommDestroy(comm_);
   }
@@ -159,7 +159,7 @@ void NcclHandle::wait_for(cudaStream_t stream) noexcept {
   tensor_ = {};
   while (comm_ != nullptr) {
     if (unwinds()) {
-      abort_all({"an error has ended this rank's communicators of NCCL", /*of_peer=*/true});
+      abort_all({"an error has aborted this rank's NCCL communicators", /*of_peer=*/true});
     } else if (cuda::is_done(cudaStreamQuery(stream))) {
       return;
     } else if (const ncclResult_t code = state(); code != ncclSuccess) {

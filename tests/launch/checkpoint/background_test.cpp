@@ -162,7 +162,7 @@ TEST(CheckpointBackgroundOrder, RejectsSecondSaveBeforeFirstFinishes) {
     EXPECT_THAT(error_of([&] { save.finish(); }), HasSubstr("no checkpoint is being saved"));
     save.begin(request);
     EXPECT_THAT(error_of([&] { save.begin(request_for(run.path(), 2, second)); }),
-                HasSubstr("the next one has to wait"));
+                HasSubstr("the next one must wait"));
     if (world.rank() == 0) gate.open();
     save.finish();
     save.begin(request_for(run.path(), 2, second));

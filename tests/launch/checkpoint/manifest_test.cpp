@@ -58,7 +58,7 @@ TEST(Manifest, RejectsHostileAttachments) {
         ::testing::StartsWith("m.json: "));
   }
   EXPECT_THAT(error_of_change("\"size\": 17", "\"size\": 268435457"),
-              HasSubstr("tokenizer.json is said to have 268435457 bytes"));
+              HasSubstr("tokenizer.json is listed with 268435457 bytes"));
   EXPECT_THAT(error_of_change("\"attachments\": [", "\"attachments\": {}, \"other\": ["),
               HasSubstr("\"attachments\" must be a list"));
 }

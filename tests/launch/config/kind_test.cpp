@@ -69,8 +69,8 @@ TEST(ConfigKind, RejectsKeysThatGptIgnores) {
 
 TEST(ConfigKind, RejectsKeysThatPackedDocumentsIgnore) {
   const std::string reason =
-      "data.packing is documents, which never see one another and are not predicted from one "
-      "another";
+      "data.packing is documents, which do not attend to one another and are not predicted from "
+      "one another";
   const Sets packed = joined(kGpt, {"data.packing=documents"});
   expect_without_effect(packed, "data.separate_documents=true", "data.separate_documents", reason);
   expect_without_effect(packed, "data.loss_across_documents=false", "data.loss_across_documents",

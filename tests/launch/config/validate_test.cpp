@@ -66,8 +66,8 @@ TEST(ConfigValidate, Tf32NeedsFp32OnGpus) {
             "run.tf32 is true, but run.precision is bf16, which has no fp32 products: choose "
             "false, or fp32 as run.precision");
   EXPECT_EQ(validate_error({"run.tf32=true", "run.device=cpu"}, 1),
-            "run.tf32 is true, but run.device is cpu, and TF32 is a GPU's: choose false, or auto "
-            "or cuda as run.device");
+            "run.tf32 is true, but run.device is cpu, and only GPUs have TF32: choose false, or "
+            "auto or cuda as run.device");
   for (const char* device : {"run.device=auto", "run.device=cuda"}) {
     EXPECT_NO_THROW(validate(config_with({"run.tf32=true", device}), 1));
   }

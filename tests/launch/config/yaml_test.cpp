@@ -45,7 +45,7 @@ TEST(ConfigYaml, RejectsMultilineText) {
            "run:\n  dir: |-\n    a\n",
            "run:\n  dir: >\n    a\n",
        }) {
-    EXPECT_THAT(load_error(yaml), StartsWith("x.yaml:2:8: a text has to end on its line")) << yaml;
+    EXPECT_THAT(load_error(yaml), StartsWith("x.yaml:2:8: a text must end on its line")) << yaml;
   }
   const ConfigValue fine = read_yaml({"x", R"(["a\"b\\", 'c''d', '"', "'", 'e\'])"});
   ASSERT_EQ(fine.items.size(), 5u);

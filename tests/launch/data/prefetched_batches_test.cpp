@@ -214,7 +214,7 @@ TEST(PrefetchedEvaluation, MatchesDirectLoading) {
       }
     }
     EXPECT_FALSE(evaluation.has_next());
-    test::expect_error([&] { evaluation.take(); }, {"has no more"});
+    test::expect_error([&] { evaluation.take(); }, {"have been read"});
   };
   expect_batches(batches.num_eval_batches());  // the last is not full
   expect_batches(2);

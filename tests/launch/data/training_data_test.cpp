@@ -193,7 +193,7 @@ TEST_F(OpenData, ChecksTokenizerAgainstMetadata) {
     const TokenizerIdentity identity = identity_of(*make_tokenizer(run.data.tokenizer));
     const auto unchecked = [&] {
       return HasSubstr("there is no " + (folder_ / "data.meta.json") +
-                       ", so whether data.tokenizer");
+                       ", so Tessera cannot check whether data.tokenizer");
     };
     std::filesystem::remove(metadata_path(folder_ / "data"));
     EXPECT_THAT(open_training_data(run).notes, Contains(unchecked()));

@@ -123,8 +123,8 @@ TEST(DevicePlan, SingleRankUsesNcclOnlyOnRequest) {
 TEST(DevicePlan, RejectsNcclOnSharedGpu) {
   EXPECT_EQ(plan_error(DeviceChoice::automatic, Backend::nccl, ranks_on("a", 4, 1)),
             "parallel.backend is nccl, but 4 ranks share 1 GPU on a, and NCCL needs a GPU for each "
-            "rank: start no more ranks than there are GPUs, or set parallel.backend to mpi, with "
-            "which ranks can share GPUs");
+            "rank: start no more ranks than there are GPUs, or set parallel.backend to mpi, which "
+            "lets ranks share GPUs");
 }
 
 // --- on CPUs

@@ -187,9 +187,9 @@ TEST_F(InteropExport, ReplacesOnlyEarlierExports) {
   const fs::path saved_over = export_run(options.checkpoint, "saved_over");
   const FileTensors tensors = read_tensors(saved_over / "model.safetensors");
   write_tensors(saved_over / "model.safetensors", tensors);
-  refused(saved_over, {"holds model.safetensors, which another program"});
+  refused(saved_over, {"holds model.safetensors, which was not written by"});
   write_file(saved_over / "model.safetensors", "damaged");
-  refused(saved_over, {"holds model.safetensors, which another program"});
+  refused(saved_over, {"holds model.safetensors, which was not written by"});
   fs::remove(saved_over / "model.safetensors");
   refused(saved_over, {"holds no weights of an earlier export"});
   fs::create_symlink(out / "config.json", saved_over / "vocab.json");
@@ -247,7 +247,7 @@ TEST_F(InteropExport, KeepsLabelNames) {
   const ImportReport comma = import_folder(unnamed, "comma_back");
   EXPECT_TRUE(comma.labels.empty());
   ASSERT_EQ(comma.notes.size(), 1u);
-  EXPECT_NE(comma.notes[0].find("not their names in \"id2label\": \"a,b\" has a comma"),
+  EXPECT_NE(comma.notes[0].find("instead of their names in \"id2label\": \"a,b\" has a comma"),
             std::string::npos);
   set_config(unnamed, "id2label", {{"0", "a\tb"}, {"1", "c"}, {"2", "d"}});
   const ImportReport tab = import_folder(unnamed, "tab_back");

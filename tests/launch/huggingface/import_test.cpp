@@ -132,7 +132,7 @@ TEST_F(InteropImport, NamesMissingAndUnexpectedTensors) {
                          [](FileTensors& tensors) {
                            tensors["bert.adapter"] = {{1}, {1.0f}};
                          }),
-                 {"1 of the files' tensors has no place in the model:\n  \"bert.adapter\""});
+                 {"1 of the files' tensors is not in the model:\n  \"bert.adapter\""});
   expect_refused(changed(small_gpt(),
                          [](FileTensors& tensors) {
                            tensors["v_head.weight"] = {{1}, {1.0f}};
@@ -220,10 +220,10 @@ TEST_F(InteropImport, RejectsUnsupportedOptions) {
   refused(gpt, "architectures", Json::array(), {"must be one name", "--architecture"});
   refused(gpt, "architectures", nullptr, {"has no \"architectures\"", "--architecture"});
   refused(gpt, "n_layer", -1, {"\"n_layer\" must be an integer from 0"});
-  refused(gpt, "n_layer", 0, {"config.json describes a model that Tessera cannot have"});
+  refused(gpt, "n_layer", 0, {"config.json describes a model that Tessera does not support"});
   refused(gpt, "n_head", 0, {"cannot be 0"});
   refused(gpt, "n_head", 5,
-          {"config.json describes a model that Tessera cannot have: model is invalid: "
+          {"config.json describes a model that Tessera does not support: model is invalid: "
            "model.hidden_size is 12, but model.num_heads is 5"});
   refused(gpt, "tie_word_embeddings", "false",
           {"config.json: \"tie_word_embeddings\" must be true or false, but is a string"});

@@ -21,7 +21,7 @@ class TraceEvents : public ::testing::Test {
 TEST_F(TraceEvents, MatchChromeFormat) {
   timeline.add("block", Track::steps, at(3), at(5));
   timeline.add("all_reduce", Track::background, at(4), at(6), 1000);
-  timeline.add("all_reduce of gradients", Track::under_way, at(2), at(7), 1000);
+  timeline.add("all_reduce of gradients", Track::pending, at(2), at(7), 1000);
   const Json all = trace_events(timeline, {3, "node7", origin});
   std::map<std::string, Json> found;  // by phase, and by name where there are several
   for (const Json& event : all.at("traceEvents")) {
@@ -45,15 +45,15 @@ TEST_F(TraceEvents, MatchChromeFormat) {
 }
 
 TEST_F(TraceEvents, MeasureHiddenGradientCommunication) {
-  timeline.add("all_reduce of gradients", Track::under_way, at(0), at(10));
-  timeline.add("all_reduce of gradients", Track::under_way, at(5), at(20));  // overlaps
-  timeline.add("reduce_scatter of gradients", Track::under_way, at(30), at(40));
-  timeline.add("all_reduce of backward", Track::under_way, at(20), at(30));  // not a gradient
+  timeline.add("all_reduce of gradients", Track::pending, at(0), at(10));
+  timeline.add("all_reduce of gradients", Track::pending, at(5), at(20));  // overlaps
+  timeline.add("reduce_scatter of gradients", Track::pending, at(30), at(40));
+  timeline.add("all_reduce of backward", Track::pending, at(20), at(30));  // not a gradient
   timeline.add("wait for all_reduce of gradients", Track::steps, at(17), at(20));
   timeline.add("wait for all_reduce of backward", Track::steps, at(22), at(30));
-  const GradientSumTime time = gradient_sum_time(timeline);
+  const GradientReductionTime time = gradient_reduction_time(timeline);
   // Exactly representable in nanoseconds, so that only the division to seconds rounds.
-  EXPECT_DOUBLE_EQ(time.under_way, 0.030);
+  EXPECT_DOUBLE_EQ(time.pending, 0.030);
   EXPECT_DOUBLE_EQ(time.waited, 0.003);
 }
 

@@ -110,9 +110,9 @@ TEST(LayoutSweep, ReportsSmallestLayoutIfNoneFits) {
 TEST(LayoutSweep, ReportsAssumptions) {
   const LayoutSweep sweep = sweep_layouts(gpt2(), options(8, 80 * kGiB));
   const std::string text = to_string(sweep, 5);
-  for (const char* fact : {"400 TFLOP/s a rank", "3.30 TB/s of a rank's own memory",
+  for (const char* fact : {"400 TFLOP/s a rank", "3.30 TB/s of memory bandwidth per rank",
                            "300 GB/s sent to the tensor ranks", "40.0 GB/s sent to the data ranks",
-                           "hidden while", "20 us for each exchange", "predicted s",
+                           "hidden while", "20 us of latency per exchange", "predicted s",
                            "2.0 GiB stay free", "predictions", "  and 127 more"}) {
     EXPECT_THAT(text, HasSubstr(fact));
   }

@@ -154,7 +154,7 @@ TEST_F(Predict, RejectsUnsupportedModelsAndTexts) {
     for (const std::vector<int32_t>& wrong :
          std::vector<std::vector<int32_t>>{{5, 2}, {2, 2}, {-1}, {8}}) {
       expect_error([&] { fill_masks(model, text(), wrong, 1, kSmallVocabulary); },
-                   {"of a text of 8 tokens cannot be filled: places ascend, from 0 to 7"});
+                   {"of a text of 8 tokens cannot be filled: positions ascend, from 0 to 7"});
     }
     Sample longer = text();
     longer.tokens.assign(17, 9);

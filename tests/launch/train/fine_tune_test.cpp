@@ -197,8 +197,8 @@ TEST_F(FineTune, RejectsResumeWithDifferentLabels) {
   const fs::path path = train_and_save(with_labels(run, "0,1,2"));
   expect_refused(with_labels(run, "1,0,2"),
                  {path.c_str(),
-                  "has a classifier for the labels \"0,1,2\", but data.labels is "
-                  "\"1,0,2\": give them as they were"});
+                  "has a classifier for the labels \"0,1,2\", but data.labels is \"1,0,2\": list "
+                  "the same labels in the same order"});
   for (const RunConfig& same : {run, with_labels(run, "0, 1, 2")}) {
     start(same, 1,
           [](Trainer& trainer, const std::string&) { EXPECT_EQ(trainer.steps_done(), 3); });
