@@ -199,7 +199,7 @@ def draw_without_padding():
         ends.append(n)
     for i, (name, values) in enumerate(lines.items()):
         line = y + size + 22 + i * 20
-        label = "places.padded" if name == "padded" else "positions"
+        label = "padded_rows" if name == "padded" else "positions"
         picture.text(left - 12, line, label, 12, FAINT, anchor="end")
         for n, value in enumerate(values):
             picture.text(left + (n + 0.5) * step, line, str(value), 12)

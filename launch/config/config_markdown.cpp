@@ -18,29 +18,30 @@ One YAML file configures a run. The least configuration names the data and the n
     mpirun -np 2 build/cpu/tessera train small.yaml
 
 Every other key has a default. Where the default is `auto`, the value is derived: the vocabulary from the tokenizer, the
-tokenizer from the dataset, labels from the training file, a model to fine-tune from `checkpoint.from`, the micro-batch from
-the memory and the number of ranks. The start-up summary lists these values and where they come from, and so does
-`tessera config small.yaml --ranks 2`. A resumed run keeps the values of its start, even if the data or the host has changed;
-it chooses `batch.micro` again only if the old one does not divide a data rank's share.
+tokenizer from the dataset, labels from the training file, a model to fine-tune from `checkpoint.from`, the micro-batch
+from the memory and the number of ranks. The start-up summary lists these values and where they come from, and so does
+`tessera config small.yaml --ranks 2`. A resumed run keeps the values of its start, even if the data or the host has
+changed; it chooses `batch.micro` again only if the old one does not divide a data rank's share.
 
 `--set` overrides any key and may be repeated. The value is YAML; the last value of a key wins:
 
     ... --set optimizer.lr=0.001 --set "optimizer.betas=[0.9, 0.99]" --set data.eval=null
 
-At start-up, all ranks compare their version, command line, resolved configuration, tokenizer and data (sizes and a sampled
-checksum of each dataset). If they differ, no rank starts, and the error names the key, the values and the ranks:
+At start-up, all ranks compare their version, command line, resolved configuration, tokenizer and data (sizes and a
+sampled checksum of each dataset). If they differ, no rank starts, and the error names the key, the values and the
+ranks:
 
     error: the ranks do not belong together: optimizer.lr is 0.001 on ranks 0-2, but 0.1 on rank 3. Start all ranks with the same configuration and the same --set
 
-A run writes its complete configuration (file, overrides, defaults and derived values) to `config.yaml` in `run.dir`. That
-file alone repeats the run. Paths are relative to the directory in which the command runs. A resumed run lists the keys that have changed:
-`train.steps: 1000 -> 2000`.
+A run writes its complete configuration (file, overrides, defaults and derived values) to `config.yaml` in `run.dir`.
+That file alone repeats the run. Paths are relative to the directory in which the command runs. A resumed run lists the
+keys that have changed: `train.steps: 1000 -> 2000`.
 
 ## Errors
 
-Nothing is guessed and nothing is ignored. All errors are reported at once, with file, line and column. For an unknown key
-they name the closest valid ones, or the key that another framework's name stands for (Megatron-LM, nanoGPT, Hugging Face,
-DeepSpeed, torchtitan):
+Nothing is guessed and nothing is ignored. All errors are reported at once, with file, line and column. For an unknown
+key they name the closest valid ones, or the key that another framework's name stands for (Megatron-LM, nanoGPT, Hugging
+Face, DeepSpeed, torchtitan):
 
     configs/x.yaml:12:3: unknown key 'model.num_layer'; did you mean 'model.num_layers'?
     configs/x.yaml:13:3: unknown key 'model.n_embd'; it is called model.hidden_size here
@@ -55,8 +56,8 @@ DeepSpeed, torchtitan):
 - Text may be quoted and is not empty. `null` is accepted only where listed.
 - The file is one YAML document in UTF-8 of at most {} KiB, without anchors, aliases and tags.
 
-Rules between keys, and between keys and the number of ranks, are checked before anything is allocated. The message names the
-values that would work.
+Rules between keys, and between keys and the number of ranks, are checked before anything is allocated. The message
+names the values that would work.
 )";
 
 std::string key_row(const KeyInfo& key) {
