@@ -34,12 +34,13 @@ install_missing() {
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# configure PRESET: configures build/PRESET, with ccache if it is installed.
+# configure PRESET [OPTION...]: configures build/PRESET, with ccache if it is installed.
 configure() {
-  local launcher=()
+  local preset=$1 launcher=()
+  shift
   command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
   mkdir -p build
-  cmake --preset "$1" "${launcher[@]}" >"build/$1.log" 2>&1 || { cat "build/$1.log"; exit 1; }
+  cmake --preset "$preset" "${launcher[@]}" "$@" >"build/$preset.log" 2>&1 || { cat "build/$preset.log"; exit 1; }
 }
 
 # build PRESET [TARGET...]: configures and builds in build/PRESET.
