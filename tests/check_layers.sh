@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Holds includes to the order of the folders, and each external library to the folder that wraps it.
+# Checks that includes follow the order of the folders, and that only one place includes each external library.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bad=0
@@ -30,7 +30,7 @@ in_order launch/ support tokenizers config data checkpoint metrics logging devic
 
 forbid models/layers 'models/(model|transformer)\.h' '^$' 'models/layers includes what is built of its layers'
 
-# Nor may the folders inside one of them include each other in a circle; tsort names the folders.
+# Folders inside a folder of launch/ must not include each other in a circle; tsort names them.
 circle=$(grep -rHoE --include='*.h' --include='*.cpp' '#include "launch/[^"]+/' launch |
   sed -nE 's|^launch/([a-z]+)/([a-z_]+)/[^:]*:#include "launch/\1/([a-z_]+)/$|\1/\2 \1/\3|p' | sort -u | tsort 2>&1 >/dev/null || true)
 if [ -n "$circle" ]; then

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets of tests/fuzz and runs each for SECONDS (10), two at a time, from the seeds
-# in tests/fuzz/seeds. Fails if one crashes, hangs, or allocates what its input does not justify, and
-# says how to run that again.
+# in tests/fuzz/seeds. Fails if one crashes, hangs, or allocates too much for its input, and prints the
+# command that repeats it.
 #
-#     tests/fuzz.sh [SECONDS] [TARGET...]      as in tests/fuzz.sh 600 fuzz_config
+#     tests/fuzz.sh [SECONDS] [TARGET...]      such as tests/fuzz.sh 600 fuzz_config
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . launch/set_up.sh
@@ -17,14 +17,14 @@ found=build/fuzz/found
 mkdir -p "$found"
 [ ${#targets[@]} -gt 0 ] || mapfile -t targets < <(cd tests/fuzz && ls fuzz_*.cpp | sed 's/\.cpp$//' | grep -v '^fuzz_input$')
 
-# Damage, not size, is what finds mistakes: inputs stay small, and 64 MiB at once are too many.
+# Damaged inputs find bugs, large ones do not: inputs stay small, and no allocation may reach 64 MiB.
 limits=(-max_len=20000 -timeout=20 -rss_limit_mb=1024 -malloc_limit_mb=64)
 
-# run_target NAME: what it found stays in build/fuzz/corpus for the next run.
+# run_target NAME: keeps the inputs it found in build/fuzz/corpus for the next run.
 run_target() {
   local name=$1 seeds=tests/fuzz/seeds/${1#fuzz_} corpus=build/fuzz/corpus/${1#fuzz_}
   mkdir -p "$corpus"
-  # A few bytes of zstd may rightly ask for a window of 128 MiB: `zstd --long` writes that for any text.
+  # A few bytes of zstd may legitimately request a window of 128 MiB, which `zstd --long` writes for any text.
   [ "$name" != fuzz_compressed ] || limits+=(-malloc_limit_mb=160)
   if "$bin/$name" "${limits[@]}" -max_total_time="$seconds" -artifact_prefix="$found/$name-" \
       -print_final_stats=1 "$corpus" "$seeds" >"$found/$name.log" 2>&1; then

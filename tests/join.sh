@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# join.sh SOURCE... >JOINED: writes test files one after the other, to be compiled as one, which takes a
-# quarter of the time. The unnamed namespace of each comes to lie in a namespace of its own, so that
-# helpers of different files may have one name.
+# join.sh SOURCE... >JOINED: concatenates test files, to be compiled as one in a quarter of the time. The
+# unnamed namespace of each file is put into a namespace of its own, so that helpers of different files may
+# have the same name.
 set -euo pipefail
 for source in "$@"; do
   name=${source//[^A-Za-z0-9]/_}

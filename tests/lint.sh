@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Formatting, the order of the folders, and clang-tidy on the libraries; with --all on tests too, which
-# takes many minutes. Versions 14 of clang's tools, as others format and warn differently.
+# Checks formatting and the include order of the folders, and runs clang-tidy on the libraries; with --all
+# also on the tests, which takes many minutes. Uses version 14 of the tools, because others format and warn
+# differently.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . launch/set_up.sh

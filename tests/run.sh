@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# Builds and runs the tests: the optimised build with all its tests, on the CPU, on emulated GPUs and
-# under mpirun. With --all also what AddressSanitizer, UBSan and ThreadSanitizer see, each parser for
-# some seconds on what a fuzzer makes, and, where nvcc is found, whether the code for GPUs compiles, its
-# inline PTX, and the registers and spills of its kernels.
-# docs/testing.md says what takes how long.
+# Builds and runs the tests: the optimized build with all its tests, on the CPU, on emulated GPUs and
+# under mpirun. With --all also AddressSanitizer, UBSan and ThreadSanitizer, some seconds of fuzzing for
+# each parser and, if nvcc is found, a build for GPUs with checks of its inline PTX and of the registers and
+# spills of its kernels. docs/testing.md lists how long each part takes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . launch/set_up.sh
@@ -24,7 +23,7 @@ build_and_test asan
 build_and_test tsan
 tests/fuzz.sh
 
-# Without a GPU, code for GPUs can be compiled and linked. Verbose, for notes about kernels and what was not compared.
+# Verbose, for notes about kernels and about what was not compared.
 nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc || true)
 if [ -n "$nvcc" ]; then
   build compile_cuda tessera kernel_times cuda_tests

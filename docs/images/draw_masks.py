@@ -37,7 +37,7 @@ class Picture:
         )
 
     def grid(self, x, y, size, count, fill_of, axes=True):
-        """Queries down, keys across; fill_of(t, s) is a colour, or None where s is hidden."""
+        """Queries down, keys across; fill_of(t, s) is a color, or None where s is hidden."""
         for t in range(count):
             for s in range(count):
                 self.cell(x + s * size, y + t * size, size, fill_of(t, s))

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Compares training steps on this machine's CPU with PyTorch's: the same models, shapes and optimizer, all
-cores, both in turns in one run. PyTorch's figure is the better of eager and torch.compile, each with the fused
-AdamW. PyTorch must be in the Python that runs this.
+"""Compares training steps with PyTorch's on this machine's CPU: the same models, shapes and optimizer, on all
+cores, in turns within one run. PyTorch's figure is the better of eager and torch.compile, both with fused AdamW.
+The Python that runs this must have PyTorch.
 
     peer_pytorch.py BENCH [--models gpt2_124m,bert_base,gpt_shakespeare] [--rounds N] [--json FILE]
 
-BENCH is the program tessera_bench (build/cpu/tests/bench). Prints a Markdown table of tokens per second, the
-medians over the rounds, and of the ratios within a round.
+BENCH is the program tessera_bench (build/cpu/tests/bench). Prints a Markdown table of the tokens per second and
+their ratio within a round, as medians over the rounds.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 PEER = pathlib.Path(__file__).parents[1] / "gpu" / "peer_pytorch.py"
-# Rows, length and steps a round, as in bench_run.cpp; the names of tessera_bench and of PEER.
+# Rows, length and steps per round, as in bench_run.cpp; the names in tessera_bench and in PEER.
 MODELS = {
     "gpt2_124m": (4, 256, 4, "gpt2_124m"),
     "bert_base": (8, 128, 4, "bert_base_128"),

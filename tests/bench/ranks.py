@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Compares training steps of several CPU ranks under mpirun with those of one rank that has all cores, at the
-same global batch: GPT-2 124M, sequences of 256 tokens, 4 sequences in a micro-batch.
+"""Compares training steps of several CPU ranks under mpirun with those of one rank on all cores, at the same
+global batch: GPT-2 124M, sequences of 256 tokens, 4 sequences per micro-batch.
 
     ranks.py TESSERA [--ranks 2] [--layouts data,zero,tensor,sequence] [--precisions bf16,fp32]
                      [--micro-batches 1,4] [--rounds 5] [--steps 3] [--mpirun "mpirun ..."] [--json FILE]
 
-TESSERA is the program (build/cpu/tessera). --micro-batches N is how many micro-batches the one rank takes a
-step; with 1, data ranks have smaller ones, so that the batch is the same. All runs of a case live side by side,
-each with its memory, and all but one are stopped (SIGSTOP): a round lets each go on for some steps, so that the
-load of a machine which others use too is about the same for all. The first step of a turn, which was cut short, is
-left out. Prints a Markdown table: medians over the rounds of a step's time, of the ratio of tokens per second to
-the one rank's in the same round, and of the CPU time of all ranks, user and system, to the one rank's.
+TESSERA is the program (build/cpu/tessera). --micro-batches N is the number of micro-batches per step on one rank;
+with 1, data ranks use smaller ones, so that the batch is the same. All runs of a case exist at the same time, each
+with its memory, and all but one are stopped (SIGSTOP). In a round each continues for some steps in turn, so that
+other load on the machine affects all of them about equally. The first step of a turn was interrupted and does not
+count. Prints a Markdown table of medians over the rounds: the time of a step, and relative to one rank in the same
+round, the tokens per second and the CPU time (user and system) of all ranks.
 """
 
 import argparse
@@ -47,7 +47,7 @@ log: {{interval: 1}}
 
 
 def stat_fields(pid):
-    """Of /proc/PID/stat, from the state on."""
+    """The fields of /proc/PID/stat, starting with the state."""
     return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
@@ -70,7 +70,7 @@ def descendants(pid):
 
 
 class Run:
-    """One run of `ranks` ranks, which stands still but in its turns."""
+    """A run of `ranks` ranks, which is stopped except during its turns."""
 
     def __init__(self, name, command, ranks, folder):
         self.name, self.ranks = name, ranks
@@ -98,7 +98,7 @@ class Run:
             os.kill(pid, number)
 
     def wait_for(self, lines):
-        """Returns the milliseconds of `lines` more steps, as the run tells them."""
+        """Returns the milliseconds of `lines` more steps, as the run reports them."""
         self.lines += lines
         while True:
             text = self.metrics.read_text(encoding="utf-8") if self.metrics.exists() else ""
@@ -110,7 +110,7 @@ class Run:
             time.sleep(0.01)
 
     def turn(self, steps):
-        """The median milliseconds and the mean CPU milliseconds, of all ranks, of so many steps."""
+        """The median milliseconds and the mean CPU milliseconds of all ranks, over that many steps."""
         self.signal(signal.SIGCONT)
         self.lines = len(self.metrics.read_text(encoding="utf-8").splitlines())
         self.wait_for(1)

@@ -6,7 +6,7 @@
 #
 # BUILD is build/compile_cuda unless given; its tessera_core must be built. A rise is an error, and so is a kernel
 # that is missing from or new to the table. A fall is a note. --accept rewrites the table. The numbers depend on
-# the version of nvcc: with another than the table's, nothing is compared and the exit status is 77.
+# the version of nvcc: with any other than the table's, nothing is compared and the exit status is 77.
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

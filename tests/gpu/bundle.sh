@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Puts what tests/gpu/check.sh needs into one folder that runs where nothing can be installed: programs,
-# their libraries but for CUDA's, cuDNN and NCCL, which the machine with the GPU has, Open MPI, and
-# configs.
+# Puts everything that tests/gpu/check.sh needs into one folder, for machines where nothing can be installed:
+# programs, their libraries, Open MPI and configs. CUDA's libraries, cuDNN and NCCL are left out, because a
+# machine with GPUs has them.
 #
 #   tests/gpu/bundle.sh [FOLDER [BUILD]]
 #
-# FOLDER (build/bundle) is made anew, and beside it FOLDER.tar.gz, which may have 64 MiB at most. BUILD is a
-# build folder, by default one for any x86-64-v3 processor and GPUs of ARCHITECTURES (90a-real, Hopper; each
-# of the five programs has code for all of them), which is brought up to date.
+# Recreates FOLDER (build/bundle) and FOLDER.tar.gz, which may have at most 64 MiB. BUILD is a build folder; by
+# default one for any x86-64-v3 processor and the GPUs in ARCHITECTURES (90a-real, which is Hopper; each of the
+# five programs has code for all of them) is built.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . launch/set_up.sh
@@ -34,7 +34,7 @@ cp -r tests/gpu/{env.sh,check.sh,parts,report.sh,peer_pytorch.py} "$out/"
 cp configs/gpt2_{124m,350m,1.5b}.yaml configs/bert_{base,large}.yaml "$out/configs/"
 cp tests/parity/*_golden.safetensors "$out/tests/parity/"
 
-# Open MPI for the ranks of one host: without the plugins for networks of clusters.
+# Open MPI for ranks of one host, without the plugins for cluster networks.
 mpirun=$(readlink -f "$(command -v mpirun)")
 plugins=$(ompi_info --path pkglibdir --parsable | cut -d: -f3)
 [ -d "$plugins/openmpi3" ] && plugins=$plugins/openmpi3
@@ -48,7 +48,7 @@ if [ -n "$pmix" ]; then
   cp "$(dirname "$(readlink -f "$pmix")")"/pmix/*.so "$out/openmpi/lib/pmix/"
 fi
 
-# Every library that any of these needs; the C library apart, for hosts whose own is older.
+# All libraries that these need. The C library is separate, for hosts with an older one.
 find "$out/libexec" "$out/openmpi" -type f \( -perm -u+x -o -name '*.so*' \) -print0 | xargs -0 ldd 2>/dev/null |
   awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u >"$out/libraries"
 while read -r library; do

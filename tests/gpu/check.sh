@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Checks Tessera on a machine with one NVIDIA GPU or several, then measures it; in less than nine minutes on one:
+# Checks Tessera on a machine with NVIDIA GPUs, then measures it. Takes less than nine minutes on one GPU.
 #
 #   tests/gpu/check.sh [--tiny] [--out FOLDER] [--only PARTS] [BIN]
 #
-# BIN holds tessera and the tests: in a bundle (bundle.sh) its bin, else build/cuda, which is built first.
-# Every part has a time limit of its own and the next goes on when one fails. FOLDER (gpu-check) gets
-# results.json, results.md and a log of each part. --tiny takes fewer steps, measures small models and has
-# an hour: for trying this script out, also on emulated GPUs (TESSERA_EMULATOR_DEVICES=4), where what they can
-# not do is skipped with a note, and its times, which mean nothing, are left out of results.md. PYTHON is
-# the one with torch.
+# BIN contains tessera and the tests: the bin folder of a bundle (bundle.sh), otherwise build/cuda, which is
+# built first. Every part has its own time limit; after a failure the next part runs. Writes results.json,
+# results.md and a log of each part to FOLDER (gpu-check). --tiny is for trying this script: fewer steps, small
+# models and an hour of time. It also runs on emulated GPUs (TESSERA_EMULATOR_DEVICES=4), where unsupported
+# parts are skipped with a note and times, which mean nothing, are left out of results.md. PYTHON is a Python
+# that has torch.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 self=$here/$(basename "${BASH_SOURCE[0]}")
@@ -51,12 +51,11 @@ if [ -n "$part" ]; then
   exit
 fi
 
-# part | seconds at most. By design all are done in 530 s, or 730 s where there are several GPUs: where all goes
-# well, parts are thought to take, on one H200, versions 3, data 15, ops 40, models 25, communicators 10, gpt and
-# bert 25 each, layouts 30, nccl 12, resume 25, bitwise 20, answers 12, kernels 15, which are 257 s; measure, 7
-# models of 15 s, 105; then 168 are left for pytorch, memcheck and racecheck. These four, and scaling where there
-# are several GPUs, stop by themselves when their time is up and say what they left out; --only, and another
-# --out, goes on with it.
+# part | maximum seconds. All parts together end within 530 s, or 730 s with several GPUs. Estimated times on one
+# H200 if nothing fails: versions 3, data 15, ops 40, models 25, communicators 10, gpt and bert 25 each, layouts
+# 30, nccl 12, resume 25, bitwise 20, answers 12, kernels 15, together 257 s; measure, 7 models of 15 s, 105 s.
+# That leaves 168 s for pytorch, memcheck and racecheck. These, measure, and scaling on several GPUs stop when
+# their time is up and report what they left out; run them again with --only and another --out.
 parts='versions 20
 data 60
 ops 150

@@ -1,4 +1,4 @@
-# Sourced by what runs in a bundle; $bundle is its folder. Sets how its programs find what is theirs.
+# Sourced by the scripts in a bundle; $bundle is its folder. Sets the paths of its programs and libraries.
 
 export OPAL_PREFIX=$bundle/openmpi OPAL_LIBDIR=$bundle/openmpi/lib OPAL_PKGLIBDIR=$bundle/openmpi/lib/openmpi
 export OPAL_PKGDATADIR=$bundle/openmpi/share/openmpi
@@ -8,13 +8,13 @@ export PMIX_MCA_mca_base_component_path=$bundle/openmpi/lib/pmix
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_mpi_yield_when_idle=1
-# Only one host: no ssh is asked for.
+# All ranks are on one host, so mpirun needs no ssh.
 export OMPI_MCA_plm=isolated OMPI_MCA_btl=self,vader,tcp
 export TESSERA_SOURCE_DIR=$bundle
-# What tessera would start itself anew for.
+# Otherwise tessera would restart itself to set this.
 [ -n "${OMP_WAIT_POLICY:-}${GOMP_SPINCOUNT:-}" ] || export GOMP_SPINCOUNT=1000
 
-# CUDA's libraries: the toolkit's, or those that came with Python's packages.
+# CUDA's libraries, from the toolkit or from Python packages.
 cuda_libraries() {
   local folder
   for folder in /usr/local/cuda*/lib64 /usr/lib/x86_64-linux-gnu \

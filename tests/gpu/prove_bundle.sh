@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Proves that a bundle runs where its packages are absent: in a root folder that has a shell, coreutils,
-# a C library and CUDA's libraries, then once more as where that C library is too old. On the CPU, without a
-# GPU.
+# Proves that a bundle runs without the packages it was built with: in a root folder that has only a shell,
+# coreutils, a C library and CUDA's libraries, and once more as if that C library were too old. Needs no GPU.
 #
 #   tests/gpu/prove_bundle.sh FOLDER
 #
@@ -29,11 +28,11 @@ echo 'root:x:0:0:root:/tmp:/bin/sh' >"$root/etc/passwd"
 cp -r "$bundle"/. "$root/bundle"
 
 if find "$root" -path "$root/bundle" -prune -o -name 'libmpi*' -print -o -name 'libdnnl*' -print -o -name 'libfmt*' -print | grep .; then
-  echo "the root folder has what it must not have" >&2
+  echo "the root folder contains libraries that the bundle should bring" >&2
   exit 1
 fi
 
-# CUDA's libraries are large: they are put there while it runs.
+# CUDA's libraries are large, so they are mounted only while this runs.
 mkdir "$root/cuda"
 ldd "$bundle"/libexec/* | awk '/libcu|libnv|libnccl/ && $3 ~ /^\// {print $1, $3}' | sort -u >"$root/cuda_libraries"
 while read -r name _; do touch "$root/cuda/$name"; done <"$root/cuda_libraries"

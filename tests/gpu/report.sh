@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Sourced by check.sh: what becomes of the parts' outcomes and logs.
+# Sourced by check.sh: writes reports from the outcomes and logs of the parts.
 
-# awk: the value of a key of a line of JSON.
+# awk: returns the value of a key in a line of JSON.
 # shellcheck disable=SC2016 # the dollar is awk's
 value_of='
   function value(key,   text) {
@@ -49,8 +49,8 @@ results_md() {
   if emulated; then
     printf '\nTimes of kernels on an emulated GPU mean nothing: results.json has them.\n'
   else
-    printf '\nKernels, by what they cannot do with less of: bytes by the bandwidth of the memory, FLOPs by the peak\n'
-    printf 'of the data sheet. What is bound by one of them comes close to 100 %% of it.\n'
+    printf '\nKernels relative to the data sheet: bytes by the memory bandwidth, FLOPs by the peak. A kernel that one of\n'
+    printf 'them limits comes close to 100 %% of it.\n'
     printf '\n| kernel | µs | GB/s | of the bandwidth | TFLOP/s | of the peak |\n|---|---|---|---|---|---|\n'
     sed -n 's/^measured: //p' "$out/logs/kernels.log" 2>/dev/null | awk "$value_of"'
       function share(key) {text = value(key); return text == "null" ? "" : sprintf("%.0f%%", 100 * text)}

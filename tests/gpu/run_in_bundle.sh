@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs libexec's program of this file's name with the bundle's libraries, and with its C library where
-# the host's is older.
+# Runs the program in libexec that has this file's name with the bundle's libraries, and with the bundle's C
+# library if the host's is older.
 bundle=$(cd "$(dirname "$0")/.." && pwd)
 program=$bundle/libexec/$(basename "$0")
 . "$bundle/env.sh"

@@ -6,7 +6,7 @@ STEPS, LR, BETAS, EPS, WEIGHT_DECAY, GRAD_CLIP = 10, 1e-2, (0.9, 0.95), 1e-8, 0.
 
 
 def train(model, loss_of):
-    """STEPS updates by `loss_of(model)`; the loss and the unclipped gradient norm before each."""
+    """Makes STEPS updates with `loss_of(model)`; returns the loss and the unclipped gradient norm before each."""
     matrices = [p for p in model.parameters() if p.ndim >= 2]
     vectors = [p for p in model.parameters() if p.ndim < 2]  # c_attn.bias too: (3C) here
     optimizer = torch.optim.AdamW(

@@ -1,4 +1,4 @@
-"""The file that a script of goldens writes or compares: safetensors with what float64 found."""
+"""The golden file that a script writes or compares: a safetensors file with float64 results."""
 
 import argparse
 
@@ -10,12 +10,12 @@ CHECK_TOLERANCE = 1e-6  # a few roundings to float32, the format of the file
 
 
 def rounded(value):
-    """To float32, once; rows one after the other, as the file keeps them."""
+    """Rounds once to float32, contiguous, as the file stores it."""
     return np.array(value, dtype=np.float32, order="C")
 
 
 def deviation(made, stored):
-    """The largest difference over the largest magnitude; infinite where the two do not compare."""
+    """The largest difference relative to the largest magnitude; infinite if shapes differ or values are not finite."""
     if made.dtype != stored.dtype or made.shape != stored.shape:
         return np.inf
     difference = np.abs(made.astype(np.float64) - stored).max()
@@ -35,7 +35,7 @@ def check(path, goldens):
 
 
 def main(description, path, make_goldens):
-    """Writes what `make_goldens` makes to `path`, or compares it. The exit code."""
+    """Writes the result of `make_goldens` to `path`, or compares it with the file. Returns the exit code."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--check", action="store_true", help="compare with the file; write nothing")
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Varied texts that tokenizers are compared on, and a hash for what is too much to keep."""
+"""Varied texts for comparing tokenizers, and a hash for results that are too large to store."""
 
 TEXTS = [
     "",

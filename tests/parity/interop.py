@@ -1,17 +1,17 @@
-"""Holds `tessera export` and `tessera import` to Hugging Face's transformers.
+"""Compares `tessera export` and `tessera import` with Hugging Face's transformers.
 
     python tests/parity/interop.py [--build build/cpu]
 
-For each kind of model, with a vocabulary made of this repository's own text:
+For each kind of model, with a vocabulary trained on this repository's own text:
 
-1. text, `tessera prepare`, a short `tessera train`, `tessera export`: transformers loads the folder,
-   finds no weight missing or left over, has the same loss on the same tokens, and its tokenizer makes
-   the same tokens.
-2. transformers, with every parameter a random normal: `tessera import` of what it saved, `tessera
-   eval`: the same loss, and `tessera export` of the import gives back the same weights.
+1. text, `tessera prepare`, a short `tessera train`, `tessera export`: transformers loads the folder
+   without missing or unexpected weights, computes the same loss on the same tokens, and its tokenizer
+   produces the same tokens.
+2. A transformers model with random normal parameters, `tessera import`, `tessera eval`: the loss is the
+   same. `tessera export` of the import has the same weights.
 
-Losses are equal to 1e-5, both in float32. Prints a line for each check; exits with 1 at the first that
-fails.
+Losses, both in float32, must agree to 1e-5. Prints a line for each check and exits with 1 at the first
+failure.
 """
 
 import argparse
@@ -59,7 +59,7 @@ optimizer: {lr: 0.003, warmup_steps: 5}
 log: {interval: 20}
 """
 
-# Scripts, emoji, white space and case, one text a line.
+# Several scripts, emoji, white space and case; one text per line.
 TEXTS = [
     "The quick brown fox isn't lazy, is it?",
     "  two  spaces,\ttabs and trailing ones  ",
@@ -73,7 +73,7 @@ TEXTS = [
 
 
 class Kind:
-    """A model to try: what Tessera's config says of it, and the class and config on the other side."""
+    """A model to compare: Tessera's configuration, and the class and configuration in transformers."""
 
     def __init__(self, name, tokenizer, model, data, theirs, config):
         self.name, self.tokenizer, self.model, self.data = name, tokenizer, model, data
@@ -166,7 +166,7 @@ class Workshop:
         return done.stdout
 
     def spec(self, kind):
-        """Of a tokenizer with VOCABULARY tokens, made of the sources where it is not there yet."""
+        """The specification of a tokenizer with VOCABULARY tokens; trains it on the sources if it does not exist yet."""
         if kind == "byte":
             return kind
         name = {"bpe": "bpe", "sentencepiece": "sentencepiece.model"}.get(kind, f"{kind}.txt")
@@ -181,12 +181,12 @@ class Workshop:
         return f"{kind}:{output}"
 
     def dataset(self, kind):
-        """Prefix of the sources' tokens."""
+        """The prefix of the dataset of the sources."""
         prefix = self.folder / f"data_{kind.tokenizer}_{kind.theirs.__name__}"
         if kind.theirs is BertForSequenceClassification:
             return self.labeled()
         if not prefix.with_suffix(".bin").exists():
-            # Lines are sentences, as pairs need, or documents of which none is too long.
+            # Lines are sentences for pairs; otherwise they are documents, so that none is too long.
             parts = {BertForPreTraining: ["paragraph", "line"], BertForMaskedLM: ["line", "none"]}
             documents, sentences = parts.get(kind.theirs, ["file", "none"])
             self(
@@ -213,7 +213,7 @@ class Workshop:
         return path
 
     def evaluated(self, checkpoint, config):
-        """The loss that Tessera finds, and what it evaluated."""
+        """Tessera's loss, and the samples that it evaluated."""
         dump = self.folder / f"{Path(checkpoint).name}_dump.safetensors"
         dump.unlink(missing_ok=True)
         report = json.loads(
@@ -222,7 +222,7 @@ class Workshop:
         return report["loss"], load_file(dump)
 
     def ids(self, spec, texts):
-        """Of each text, by way of a dataset in which each is a document."""
+        """The tokens of each text, from a dataset in which each is a document."""
         sources, prefix = [], self.folder / "texts"
         for i, text in enumerate(texts):
             sources.append(self.folder / f"text{i}.txt")
@@ -238,7 +238,7 @@ class Workshop:
 
 
 def loss_of(model, dump):
-    """The loss of transformers' model on what Tessera evaluated, each document by itself."""
+    """The loss of the transformers model on the samples that Tessera evaluated, one document at a time."""
     model.eval()
     tokens = torch.from_numpy(dump["tokens"]).long()
     targets = torch.from_numpy(dump["targets"]).long()
@@ -290,7 +290,7 @@ def load(kind, folder):
     model, info = kind.theirs.from_pretrained(
         folder, output_loading_info=True, dtype=torch.float32, attn_implementation="eager"
     )
-    # Tied heads are no weights of their own, and no file has them.
+    # Tied heads are not separate weights, so no file contains them.
     tied = {"lm_head.weight", "cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}
     problems = {key: sorted(set(info[key]) - tied) for key in ("missing_keys", "unexpected_keys")}
     problems["mismatched_keys"] = sorted(map(str, info["mismatched_keys"]))

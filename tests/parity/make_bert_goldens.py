@@ -36,9 +36,9 @@ QKV = ("query", "key", "value")
 def parameters():
     """Tessera's name -> (Tessera's shape, Hugging Face's name, mean and stddev at the start).
 
-    The spreads keep activations near 1, so that attention is neither uniform nor one-hot; no bias
-    is 0 and no norm's weight is 1, so that no term of the model can be lost unnoticed. The three of
-    QKV are one parameter of Tessera.
+    The standard deviations keep activations near 1, so that attention is neither uniform nor one-hot. No
+    bias is 0 and no norm's weight is 1, so that no missing term goes unnoticed. Q, K and V are one
+    parameter in Tessera.
     """
     table = {}
 
@@ -77,7 +77,7 @@ def parameters():
 
 
 def parameters_of(model):
-    """The part of the table that this model of Hugging Face has, and its parameters by name."""
+    """The rows of the table whose parameters this Hugging Face model has, and its parameters by name."""
     theirs = dict(model.named_parameters())
     table = {
         name: (shape, hf_names)
@@ -95,8 +95,8 @@ def names_of_parts(hf_name):
 def draw_inputs():
     """Weights by Tessera's names as float64; the batch by Hugging Face's names, int32.
 
-    Where a label does not count it is -1. What stands in the padding is drawn like all the rest:
-    the results do not depend on it, and no token's value means padding.
+    A label of -1 is ignored. Padding positions contain random tokens like all others: the results do
+    not depend on them, and no token's value means padding.
     """
     # RandomState's streams are frozen by numpy's policy; those of newer generators may change.
     random = np.random.RandomState(SEED)
@@ -114,7 +114,7 @@ def draw_inputs():
     weights = {}
     for name, (shape, _, mean, stddev) in parameters().items():
         drawn = mean + stddev * random.standard_normal(shape)
-        # The file holds float32, so the computation has to start from exactly those values.
+        # The file holds float32, so the computation must start from exactly those values.
         weights[name] = drawn.astype(np.float32).astype(np.float64)
     return weights, {key: value.astype(np.int32) for key, value in batch.items()}
 
@@ -127,8 +127,8 @@ def build_model(kind, weights):
         num_attention_heads=HEADS,
         intermediate_size=4 * C,
         max_position_embeddings=T,
-        # With an id for padding, Hugging Face gives that token's embedding no gradient where it is
-        # looked up, real or not; here no token's value means padding.
+        # With a padding id, Hugging Face gives that token's embedding no gradient, even at real
+        # positions. Here no token's value means padding.
         pad_token_id=None,
         type_vocab_size=TOKEN_TYPES,
         hidden_act="gelu",
@@ -160,14 +160,14 @@ def export(model, read):
 
 
 def outputs(model, batch):
-    """What the model makes of the batch: logits, without a loss."""
+    """The logits of the batch, without a loss."""
     inputs = ("input_ids", "token_type_ids", "attention_mask")
     return model(**{key: torch.from_numpy(batch[key]).long() for key in inputs})
 
 
 def mean_loss(logits, labels):
     assert logits.dtype == torch.float64
-    # Not model(labels=...): that one may round the logits to float32.
+    # Not model(labels=...), which may round the logits to float32.
     labels = torch.from_numpy(labels).long()
     return torch.nn.functional.cross_entropy(
         logits.flatten(0, -2), labels.flatten(), ignore_index=-1
@@ -185,7 +185,7 @@ def pretraining(model, batch):
 
 
 def masked_lm(model, batch):
-    """RoBERTa's way: no next sentence; the caller sees to it that no token type adds anything."""
+    """Like RoBERTa, without next sentences; the caller makes sure that token types add nothing."""
     logits = outputs(model, batch).logits
     return {"mlm_logits": logits, "mlm_loss": mean_loss(logits, batch["labels"])}
 
@@ -250,7 +250,7 @@ def total_loss(made):
 
 
 def run(model, compute, plain, weights, batch):
-    """What the model computes, with every gradient of the sum of its losses.
+    """The results of the model, with all gradients of the sum of its losses.
 
     Fails unless plain numpy agrees: forward to rounding, gradients by central differences.
     """

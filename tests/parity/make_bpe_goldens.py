@@ -1,14 +1,14 @@
-"""Writes bpe_golden.json: what the Python package `tokenizers` makes of a varied text by byte-level BPE.
+"""Writes bpe_golden.json: the tokens that the Python package `tokenizers` produces with byte-level BPE.
 
     python make_bpe_goldens.py [--check]
 
-A small vocabulary is trained on the texts. The file holds it as vocab.json, merges.txt and
-tokenizer.json, and for each text the tokens, without and with a space put before it. Text that is not
-UTF-8 cannot be given to the package: each byte that is none stands there as a private character, which
-is no letter, number or space either, while the text is cut into words, whose bytes are then given to
-its model. For every code point it holds, hashed by block, the words of a text that has it in several
-places. For WordPiece it holds a tokenizer.json, and the tokens under all of BertNormalizer's settings
-of case and accents.
+A small vocabulary is trained on the texts. The file contains it as vocab.json, merges.txt and
+tokenizer.json, and for each text the tokens, without and with a space in front. The package accepts
+only UTF-8. Each invalid byte is therefore replaced by a private-use character, which is also neither a
+letter, a number nor a space, while the text is split into words; the model then gets the bytes of the
+words. For every code point, hashed by block, the file contains the words of a text that has it in
+several places. For WordPiece it contains a tokenizer.json, and the tokens for all settings of case and
+accents of BertNormalizer.
 
 `--check` compares with the file instead of writing it.
 """
@@ -47,7 +47,7 @@ ALL = [text.encode() for text in TEXTS + MORE_TEXTS] + NOT_UTF8 + MORE_NOT_UTF8
 
 
 def make_tokenizer():
-    """As GPT-2's: special tokens are the last in the vocabulary."""
+    """Like GPT-2's: special tokens come last in the vocabulary."""
     trained = ByteLevelBPETokenizer()
     trained.train_from_iterator(TEXTS + MORE_TEXTS[:12], vocab_size=900, min_frequency=2,
                                 show_progress=False)
@@ -68,7 +68,7 @@ PRIVATE = 0xF700  # U+F780 to U+F7FF stand for the bytes that are not UTF-8
 
 
 def ids_by_hand(tokenizer, raw, add_prefix_space):
-    """Word by word, for bytes that are not UTF-8."""
+    """Tokenizes word by word, for text that is not UTF-8."""
     text = "".join(chr(PRIVATE + ord(c) - 0xDC00) if 0xDC80 <= ord(c) <= 0xDCFF else c
                    for c in raw.decode(errors="surrogateescape"))
     if add_prefix_space and text and text[0] != " ":

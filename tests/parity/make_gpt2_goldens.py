@@ -26,8 +26,8 @@ SEED = 1234
 def parameters():
     """Tessera's name -> (Tessera's shape, Hugging Face's name, mean and stddev at the start).
 
-    The spreads keep activations near 1, so that attention is neither uniform nor one-hot; no bias
-    is 0 and no norm's weight is 1, so that no term of the model can be lost unnoticed.
+    The standard deviations keep activations near 1, so that attention is neither uniform nor one-hot. No
+    bias is 0 and no norm's weight is 1, so that no missing term goes unnoticed.
     """
     table = {
         "embedding.word": ((V, C), "wte.weight", 0.0, 0.4),
@@ -55,12 +55,12 @@ def parameters():
 
 
 def is_conv1d(hf_name):
-    """Hugging Face keeps these linear weights as (in, out), Tessera all of them as (out, in)."""
+    """Hugging Face stores these linear weights as (in, out); Tessera stores all of them as (out, in)."""
     return hf_name.endswith((".c_attn.weight", ".c_proj.weight", ".c_fc.weight"))
 
 
 def to_hugging_face(value, hf_name):
-    # (3, C, C) and (3, C) are q, k and v one after the other: (3C, C) and (3C).
+    # (3, C, C) and (3, C) are the concatenated q, k and v, (3C, C) and (3C).
     if ".c_attn." in hf_name:
         value = value.reshape(-1, *value.shape[2:])
     return value.T if is_conv1d(hf_name) else value
@@ -81,7 +81,7 @@ def draw_inputs():
     weights = {}
     for name, (shape, _, mean, stddev) in parameters().items():
         drawn = mean + stddev * random.standard_normal(shape)
-        # The file holds float32, so the computation has to start from exactly those values.
+        # The file holds float32, so the computation must start from exactly those values.
         weights[name] = drawn.astype(np.float32).astype(np.float64)
     return weights, tokens, targets
 
@@ -126,11 +126,11 @@ def export(model, read):
 
 
 def forward(model, tokens, targets):
-    """Logits (B, T, V) and the mean loss; targets stand at the position that predicts them."""
+    """Logits (B, T, V) and the mean loss; a target is at the position that predicts it."""
     logits = model(torch.from_numpy(tokens).long()).logits
     assert logits.dtype == torch.float64
     labels = torch.from_numpy(np.where(targets < 0, -100, targets)).long()
-    # Not model(labels=...): that one shifts the labels and rounds the logits to float32.
+    # Not model(labels=...), which shifts the labels and rounds the logits to float32.
     loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
     return logits, loss
 

@@ -1,16 +1,16 @@
-"""Writes sentencepiece_golden.json: what the Python package `sentencepiece` makes of a varied text.
+"""Writes sentencepiece_golden.json: the tokens that the Python package `sentencepiece` produces.
 
     python make_sentencepiece_goldens.py [--check]
 
-Three small models are made of the texts of golden_texts.py:
-    unigram  rules that make NFKC of the texts' characters and a space of white space, as the default
-             rules do, which would be too large to keep; control and user-defined pieces
-    bpe      the same rules, unknown text as bytes
-    spaces   bpe without rules, in which every space counts
-Of each text the file holds the tokens in each, and how they are shown again. Text that is not UTF-8
-is decoded with errors="replace" first, as Python programs do.
+Three small models are trained on the texts of golden_texts.py:
+    unigram  rules that apply NFKC to the characters of the texts and turn white space into a space, like
+             the default rules, which are too large to store; control and user-defined pieces
+    bpe      the same rules; unknown text becomes bytes
+    spaces   bpe without rules, so that every space counts
+For each text the file contains the tokens of each model, and the decoded text. Text that is not UTF-8
+is first decoded with errors="replace", as Python programs do.
 
-`--check` makes the tokens anew with the models in the file and compares.
+`--check` recomputes the tokens with the models in the file and compares.
 """
 
 import base64
@@ -68,9 +68,8 @@ def train(options):
 
 
 def cases(model, words):
-    """Of each text the tokens, and those of its words one by one where they are others: the scores of
-    a unigram model are summed up in fp32 from the start of the text on, so that what stands before
-    a word can decide between equal scores."""
+    """The tokens of each text and, if they differ, those of its words one by one: a unigram model sums
+    scores in fp32 from the start of the text, so the preceding text can decide between equal scores."""
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     made = []
     for raw in RAW:

@@ -1,11 +1,11 @@
-"""Writes wordpiece_golden.json: what the Python package `tokenizers` makes of a varied text.
+"""Writes wordpiece_golden.json: the tokens that the Python package `tokenizers` produces with WordPiece.
 
     python make_wordpiece_goldens.py [--check]
 
-Two small vocabularies are made of the texts below, uncased and cased. Of each text the file holds
-the tokens in both, and how they are shown again. Text that is not UTF-8 is decoded with
-errors="replace" first, as Python programs do. For the characters of Unicode 14, block by block, it
-holds a hash of the words that "a" + character + "b" falls into.
+Two small vocabularies are built from the texts below, uncased and cased. For each text the file
+contains the tokens in both, and the decoded text. Text that is not UTF-8 is first decoded with
+errors="replace", as Python programs do. For the characters of Unicode 14, block by block, it contains
+a hash of the words that "a" + character + "b" is split into.
 
 `--check` compares with the file instead of writing it.
 """
@@ -23,7 +23,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 GOLDEN = pathlib.Path(__file__).parent / "wordpiece_golden.json"
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 BLOCK = 4096
-# `tokenizers` has normalization tables of an earlier Unicode, in which this vowel is not composed.
+# `tokenizers` has the normalization tables of an earlier Unicode version, which do not compose this vowel.
 LATER_COMPOSED = {0x11938}
 
 
@@ -33,7 +33,7 @@ def normalizer_of(cased):
 
 
 def make_vocabulary(cased):
-    """Of words of the first texts some as a whole, of all their characters and longer pieces."""
+    """A vocabulary of some whole words of the first texts, and of all their characters and longer pieces."""
     normalizer, words = normalizer_of(cased), BertPreTokenizer()
     tokens = set()
     for text in TEXTS[:23]:

@@ -20,7 +20,7 @@ def softmax(x):
 
 
 def attention(x, weights, name, heads, hidden):
-    """Of x (B, T, C); `hidden`, true where a key may not be seen, fits (B, H, T, T)."""
+    """Attention over x (B, T, C); `hidden` broadcasts to (B, H, T, T) and is true where a key is hidden."""
     B, T, C = x.shape
 
     def project(j):  # (B, H, T, D): head h has the columns from h * D on

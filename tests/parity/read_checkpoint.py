@@ -14,7 +14,7 @@ import pathlib
 import numpy as np
 from safetensors import safe_open
 
-# numpy has no bfloat16, so such files are read by hand and widened to float32.
+# numpy has no bfloat16, so such tensors are parsed here and widened to float32.
 NUMPY_DTYPES = {"F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U8": "u1", "BF16": "<u2"}
 
 
@@ -39,7 +39,7 @@ def read_slice(folder, piece, dtype):
 
 
 def read_tensor(folder, tensor):
-    """The global tensor as a numpy array, put together from all of its slices."""
+    """Assembles the global tensor from its slices, as a numpy array."""
     dtype = tensor["dtype"]
     whole = np.zeros(tensor["shape"], "<f4" if dtype == "BF16" else NUMPY_DTYPES[dtype])
     for piece in tensor["slices"]:

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by check.sh: what all parts use.
+# Sourced by check.sh: helpers of all parts.
 
 program() { if [ -x "$bin/$1" ]; then echo "$bin/$1"; else echo "$bin/tests/$1"; fi; }
 tessera=$(program tessera)
@@ -8,7 +8,7 @@ mpirun=mpirun
 start_ranks() { # start_ranks N: sets $launcher to what starts N ranks; one needs no mpirun
   launcher=()
   [ "$1" = 1 ] && return
-  # Ranks that are no longer wanted end at once.
+  # mpirun kills the remaining ranks without a delay.
   launcher=("$mpirun" --allow-run-as-root --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 0 -np "$1")
 }
 ranks() { # ranks N PROGRAM...
@@ -27,4 +27,4 @@ gpus() { # how many there are
     nvidia-smi -L 2>/dev/null | grep -c '^GPU'
   fi
 }
-seconds_left() { echo $((${PART_SECONDS:-60} - SECONDS)); } # of the part that this is
+seconds_left() { echo $((${PART_SECONDS:-60} - SECONDS)); } # of the current part

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Sourced by check.sh: what models are trained on.
+# Sourced by check.sh: training data.
 
-# Words, some far more often than others: as text, for a vocabulary of the size that a model wants.
+# Text of words with very different frequencies, for a vocabulary of the size that a model needs.
 words() { # words VOCABULARY LINES
   awk -v n="$1" -v lines="$2" 'BEGIN {
     srand(1)

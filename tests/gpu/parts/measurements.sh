@@ -1,14 +1,14 @@
 # shellcheck shell=bash
-# Sourced by check.sh: kernels, steps of models, and PyTorch's beside them.
+# Sourced by check.sh: times kernels and steps of models, and compares them with PyTorch.
 
 part_kernels() {
   local options=()
   [ $tiny = 1 ] && options=(--tiny)
-  # cuBLASLt's errors and hints: which products it declines, so that kernels of ours do what epilogues would.
+  # Logs cuBLASLt's errors and hints: products without an epilogue, for which our own kernels run.
   CUBLASLT_LOG_MASK=5 CUBLASLT_LOG_FILE="$out/logs/cublaslt.txt" "$(program kernel_times)" "${options[@]}"
 }
 
-# model | T | rows of a micro-batch, of both kinds first: time may not be enough for all
+# model | T | rows of a micro-batch. Both kinds come first, in case time runs out.
 measured='gpt2_124m 1024 32
 bert_base 128 256
 gpt2_1.5b 1024 8
@@ -19,7 +19,7 @@ bert_large 128 128'
 [ $tiny = 1 ] && measured='gpt2_124m 64 4
 bert_base 64 4'
 
-# measure MODEL T ROWS [GPUS [TENSOR]]: steps until there are enough or the time is up, without a checkpoint.
+# measure MODEL T ROWS [GPUS [TENSOR]]: runs until it has enough steps or the time is up, without a checkpoint.
 measure() {
   local model=$1 length=$2 rows=$3 n=${4:-1} tensor=${5:-1} settings=() key lines=0 until pid used most=0 enough=24
   local name=$model-$length-$n-$tensor data_ranks=$((n / tensor))
@@ -46,11 +46,11 @@ measure() {
     [ "${used:-0}" -gt "$most" ] && most=$used
     [ -e "$run/metrics.jsonl" ] && lines=$(wc -l <"$run/metrics.jsonl")
   done
-  # A checkpoint is not wanted. What mpirun is told to end it kills.
+  # No checkpoint is needed. On SIGTERM, mpirun kills its ranks.
   kill "-$([ "$n" = 1 ] && echo KILL || echo TERM)" $pid 2>/dev/null
   wait $pid 2>/dev/null
   [ "$lines" -ge 7 ] || { tail -n 5 "$log"; echo "$name: only $lines lines of the log"; return 1; }
-  # The median of the lines after five.
+  # The median, without the first five lines.
   numbers "$run/metrics.jsonl" | sed 1,5d | sort -g |
     awk -v model="$model" -v T="$length" -v rows="$rows" -v mib="$most" -v gpus="$n" -v tensor="$tensor" '
     {line[NR] = $0} END {
@@ -80,7 +80,7 @@ part_measure() {
   done <<<"$measured"
   return $status
 }
-# One model on more and more GPUs, its batch growing with the data ranks.
+# One model on an increasing number of GPUs; the batch grows with the data ranks.
 part_scaling() {
   [ "$(gpus)" -ge 2 ] || { note 'there is one GPU'; return 77; }
   local status=0 model=gpt2_350m length=1024 rows=16 n tensor

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # Sourced by check.sh: compute-sanitizer on the tests of ops.
 
-# sanitize TOOL FILTER...: groups of tests, each in its share of the time that is left. What is checked takes
-# ten to a hundred times as long, so that each group is of few and small kernels.
+# sanitize TOOL FILTER...: runs groups of tests, each in its share of the remaining time. Checked kernels take
+# ten to a hundred times as long, so each group has few and small kernels.
 sanitize() {
   local tool=$1 filter status=0 finished=0 ended limit log
   shift
@@ -13,7 +13,7 @@ sanitize() {
   done
   emulated && note "$tool is for a real GPU" && return 77
   PATH=$PATH:/usr/local/cuda/bin
-  command -v compute-sanitizer >/dev/null || { note 'compute-sanitizer is not here'; return 77; }
+  command -v compute-sanitizer >/dev/null || { note 'compute-sanitizer is not installed'; return 77; }
   for filter in "$@"; do
     limit=$((($(seconds_left) - 2) / groups))
     groups=$((groups - 1))
@@ -22,7 +22,7 @@ sanitize() {
       continue
     fi
     log=$out/logs/$tool-$groups.txt
-    # Libraries ask the driver for what it may not have; our own calls look at what they return.
+    # Libraries query the driver for optional features; our own calls check their results.
     local options=(--target-processes all --error-exitcode 1)
     [ "$tool" = memcheck ] && options+=(--report-api-errors no)
     TESSERA_TEST_DEVICE=cuda CUDA_LAUNCH_BLOCKING=1 timeout -k 1 $limit compute-sanitizer --tool "$tool" \
@@ -43,7 +43,7 @@ sanitize() {
       *) note "$filter: FAILED"; status=1 ;;
     esac
   done
-  [ $status = 0 ] && [ $finished = 0 ] && note 'not one test came to its end' && return 77
+  [ $status = 0 ] && [ $finished = 0 ] && note 'no test finished' && return 77
   return $status
 }
 part_memcheck() {
@@ -51,7 +51,7 @@ part_memcheck() {
     'KeyValues*:Rotary*:*/Matmul.*/3x5x7_*:*/Matmul.*/65x33x129_*' 'Elementwise*:Gelu*:Embedding*:CrossEntropy*:Dropout*:Reduce*' \
     '*/AttentionMasks.MatchReference*'
 }
-# Without products, whose kernels are cuBLASLt's.
+# Without products, whose kernels belong to cuBLASLt.
 part_racecheck() {
   sanitize racecheck '*/Attention.*MatchesReference*:AttentionProperties.*' '*LayerNorm*:KernelRows.*:CrossEntropy*:Reduce*' \
     'KeyValues*:Rotary*:Embedding*' '*/AttentionMasks.MatchReference*'

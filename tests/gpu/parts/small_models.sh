@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Sourced by check.sh: small models, whose losses and answers are compared.
+# Sourced by check.sh: trains small models and compares their losses and outputs.
 
-# small KIND RUN STEPS [KEY=VALUE...]: trains a small model in $out/runs/RUN; RANKS of them.
+# small KIND RUN STEPS [KEY=VALUE...]: trains a small model in $out/runs/RUN, on RANKS ranks.
 small() {
   local kind=$1 run=$2 stop=$3 key settings=()
   shift 3
@@ -21,7 +21,7 @@ small() {
 
 losses() { sed -n 's/.*"loss":\([-0-9.e+]*\).*"step":\([0-9]*\).*/\2 \1/p' "$out/runs/$1/metrics.jsonl"; }
 
-# same_weights A B: the newest checkpoints' tensors, byte for byte.
+# same_weights A B: compares the tensors of the newest checkpoints byte for byte.
 same_weights() {
   local a b file status=0
   a=$(find "$out/runs/$1/checkpoints" -maxdepth 1 -name 'step_*' | sort | tail -n 1)
@@ -33,7 +33,7 @@ same_weights() {
   return $status
 }
 
-# same A B STEPS TOLERANCE: the losses of two runs, relatively.
+# same A B STEPS TOLERANCE: compares the losses of two runs; TOLERANCE is relative.
 same() {
   { losses "$1" | sed 's/^/a /'; losses "$2" | sed 's/^/b /'; } | awk -v steps="$3" -v tolerance="$4" -v what="$2 against $1" '
     $1 == "a" {a[$2] = $3} $1 == "b" {b[$2] = $3}
@@ -48,11 +48,11 @@ same() {
     }'
 }
 
-# fp32: a sum in another order differs by about 2⁻²⁴ × √length, 1e-6; AdamW turns what that changes in
-# gradients near zero into steps of up to lr = 1e-3 of a few weights, 50 times.
+# fp32: a sum in another order differs by about 2⁻²⁴ × √length, 1e-6. For gradients near zero, AdamW turns
+# such differences into steps of up to lr = 1e-3 of a few weights, 50 times.
 fp32=1e-4
-# bf16: weights and activations are rounded to 2⁻⁹ = 2e-3; a loss is a mean over 512 tokens, so that the
-# roundings of one step mostly cancel, but those of the weights' are fed back for 50 steps.
+# bf16: weights and activations are rounded to 2⁻⁹ = 2e-3. A loss is a mean over 512 tokens, so the rounding
+# errors of one step mostly cancel, but those of the weights are fed back for 50 steps.
 bf16=1e-2
 
 losses_of() {
@@ -76,7 +76,7 @@ part_layouts() {
   done
   return $status
 }
-# With one rank, and over as many GPUs as there are, up to four.
+# With one rank, and on up to four GPUs if there are that many.
 part_nccl() {
   local status=0 n settings run
   small gpt gpt-one $few run.device=cuda && small gpt gpt-nccl $few run.device=cuda parallel.backend=nccl || return 1
@@ -102,7 +102,7 @@ part_resume() {
   same resume-cpu gpu-to-cpu $steps $fp32 || status=1
   return $status
 }
-# One configuration is the same bits each time, and with CUDA graphs or without.
+# One configuration produces the same bits each time, with and without CUDA graphs.
 part_bitwise() {
   local status=0 bf16=(run.device=cuda run.precision=bf16 optimizer.stochastic_rounding=true)
   local dropout=(run.device=cuda model.dropout=0.1 model.attention_dropout=0.1)
@@ -115,7 +115,7 @@ part_bitwise() {
   return $status
 }
 
-# Greedy texts and the loss of an evaluation, on a GPU and on the CPU, of one checkpoint.
+# Greedy generation and the loss of an evaluation, on a GPU and on the CPU, from one checkpoint.
 part_answers() {
   local status=0 device
   small gpt answers $few run.device=cpu || return 1
@@ -130,7 +130,7 @@ part_answers() {
   else
     status=1
   fi
-  # As fp32 above, without steps that would feed differences back.
+  # As for fp32 above, without steps that would feed differences back.
   paste -d ' ' <(loss_of "$out/evaluated-cpu.json") <(loss_of "$out/evaluated-cuda.json") | awk '
     NF != 2 {print "eval printed no loss"; exit 1}
     {d = ($2 - $1) / $1; if (d < 0) d = -d; printf "note: eval: %.2g apart, 1e-5 allowed\n", d; exit !(d <= 1e-5)}' || status=1

@@ -4,12 +4,12 @@
 part_versions() {
   "$tessera" --version || return 1
   nvidia-smi || note 'there is no nvidia-smi'
-  # Ranks of one host talk through it, and hosts without a network may have left it down.
+  # Ranks on one host communicate through the loopback interface, which may be down on hosts without a network.
   ip link set lo up 2>/dev/null || true
 }
-# The emulator wants a thread to choose among several GPUs, which these tests do not.
+# With several GPUs, the emulator requires each thread to select one, which these tests do not.
 on_one_gpu() { (if emulated; then export TESSERA_EMULATOR_DEVICES=1; fi; TESSERA_TEST_DEVICE=cuda CUDA_LAUNCH_BLOCKING=1 "$@"); }
-# Attention last, for which cuDNN compiles some fifty plans.
+# Attention comes last, because cuDNN compiles about fifty plans for it.
 part_ops() {
   local status=0 filter
   for filter in '-*Attention*' '*Attention*'; do
