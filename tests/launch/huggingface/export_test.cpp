@@ -13,9 +13,9 @@ namespace {
 
 using namespace testing_interop;
 
-class InteropExport : public Interop {};
+class HuggingFaceExport : public HuggingFaceFolder {};
 
-TEST_F(InteropExport, RoundTripsBitForBit) {
+TEST_F(HuggingFaceExport, RoundTripsBitForBit) {
   const std::pair<const char*, ModelConfig> kModels[] = {{"gpt", small_gpt()},
                                                          {"masked", small_masked_lm()},
                                                          {"pairs", small_pretraining()},
@@ -35,7 +35,7 @@ TEST_F(InteropExport, RoundTripsBitForBit) {
   }
 }
 
-TEST_F(InteropExport, MatchesHuggingFaceLayouts) {
+TEST_F(HuggingFaceExport, MatchesHuggingFaceLayouts) {
   const ModelConfig model = small_gpt();
   const std::string run = save_model("gpt", model);
   const FileTensors ours = weights_of(run + "/checkpoints/step_00000003");
@@ -67,7 +67,7 @@ TEST_F(InteropExport, MatchesHuggingFaceLayouts) {
   EXPECT_EQ(bert_theirs.at("cls.seq_relationship.weight"), bert_ours.at("next_sentence.weight"));
 }
 
-TEST_F(InteropExport, IndexMapsTensorsToFiles) {
+TEST_F(HuggingFaceExport, IndexMapsTensorsToFiles) {
   const fs::path out = export_run(save_model("gpt", small_gpt()), "out", 3000);
   const Json index = parse_json(read_file(out / "model.safetensors.index.json"), "index");
   std::set<std::string> files;
@@ -89,7 +89,7 @@ TEST_F(InteropExport, IndexMapsTensorsToFiles) {
   EXPECT_FALSE(fs::exists(out / "model.safetensors"));
 }
 
-TEST_F(InteropExport, ConfigDescribesModel) {
+TEST_F(HuggingFaceExport, ConfigDescribesModel) {
   ModelConfig model = small_gpt();
   model.layer_norm_eps = 3e-5;
   const fs::path out = export_run(save_model("gpt", model), "out");
@@ -115,7 +115,7 @@ TEST_F(InteropExport, ConfigDescribesModel) {
   EXPECT_FALSE(fs::exists(bert_out / "generation_config.json"));
 }
 
-TEST_F(InteropExport, RoundsToBf16AndWritesMissingBiasesAsZeros) {
+TEST_F(HuggingFaceExport, RoundsToBf16AndWritesMissingBiasesAsZeros) {
   ModelConfig model = small_masked_lm();
   model.bias = false;
   model.token_types = 0;
@@ -146,7 +146,7 @@ TEST_F(InteropExport, RoundsToBf16AndWritesMissingBiasesAsZeros) {
   }
 }
 
-TEST_F(InteropExport, ReplacesEarlierExportOnlyOnRequest) {
+TEST_F(HuggingFaceExport, ReplacesEarlierExportOnlyOnRequest) {
   const std::string run = save_model("gpt", small_gpt());
   const fs::path out = export_run(run, "out", 3000);
   expect_error([&] { export_run(run, "out"); }, {"out already exists", "--overwrite"});
@@ -170,7 +170,7 @@ TEST_F(InteropExport, ReplacesEarlierExportOnlyOnRequest) {
   expect_error([&] { export_model(options); }, {"is not the path of a folder"});
 }
 
-TEST_F(InteropExport, ReplacesOnlyEarlierExports) {
+TEST_F(HuggingFaceExport, ReplacesOnlyEarlierExports) {
   ExportOptions options;
   options.checkpoint = save_model("gpt", small_gpt());
   options.overwrite = true;
@@ -200,7 +200,7 @@ TEST_F(InteropExport, ReplacesOnlyEarlierExports) {
   EXPECT_NO_THROW(export_model(options));
 }
 
-TEST_F(InteropExport, ErrorsLeaveFilesUnchanged) {
+TEST_F(HuggingFaceExport, ErrorsLeaveFilesUnchanged) {
   const std::string run = save_model("gpt", small_gpt());
   const fs::path out = export_run(run, "out");
   const std::string before = read_file(out / "model.safetensors");
@@ -227,7 +227,7 @@ TEST_F(InteropExport, ErrorsLeaveFilesUnchanged) {
   EXPECT_FALSE(fs::exists(folder_ / "none"));
 }
 
-TEST_F(InteropExport, KeepsLabelNames) {
+TEST_F(HuggingFaceExport, KeepsLabelNames) {
   const fs::path out = export_run(
       save_model("labels", small_classifier(), "", {{"labels", "good, bad,so-so"}}), "out");
   const Json config = config_of(out);

@@ -95,9 +95,9 @@ inline void write_tensors(const fs::path& path, const FileTensors& tensors) {
 }
 
 /// A folder with checkpoints of small models, their exports and imports.
-class Interop : public testing::Test {
+class HuggingFaceFolder : public testing::Test {
  protected:
-  Interop() { test::write_vocabulary(folder_ / "vocab.txt", test::kSmallVocabulary); }
+  HuggingFaceFolder() { test::write_vocabulary(folder_ / "vocab.txt", test::kSmallVocabulary); }
 
   std::string wordpiece() const { return "wordpiece:" + (folder_ / "vocab.txt"); }
 

@@ -14,7 +14,7 @@ namespace {
 using namespace testing_interop;
 
 /// Imports folders that differ from an export in one detail.
-class InteropImport : public Interop {
+class HuggingFaceImport : public HuggingFaceFolder {
  protected:
   /// The folder of a model's export, a new one for each call.
   fs::path folder_of(const ModelConfig& model) {
@@ -60,7 +60,7 @@ class InteropImport : public Interop {
   int folders_ = 0;
 };
 
-TEST_F(InteropImport, AcceptsAlternativeTensorNames) {
+TEST_F(HuggingFaceImport, AcceptsAlternativeTensorNames) {
   const FileTensors gpt = weights_from(folder_of(small_gpt()));
   const FileTensors bert = weights_from(folder_of(small_pretraining()));
   // A base model's names, with the buffers of earlier versions.
@@ -99,7 +99,7 @@ TEST_F(InteropImport, AcceptsAlternativeTensorNames) {
             bert);
 }
 
-TEST_F(InteropImport, OmitsHeadsMissingFromClass) {
+TEST_F(HuggingFaceImport, OmitsHeadsMissingFromClass) {
   const fs::path folder = folder_of(small_pretraining());
   set_config(folder, "architectures", {"BertForMaskedLM"});
   const ImportReport report = import_folder(folder, "masked");
@@ -118,7 +118,7 @@ TEST_F(InteropImport, OmitsHeadsMissingFromClass) {
                {"--architecture: the architecture \"BertModel\" cannot be imported"});
 }
 
-TEST_F(InteropImport, NamesMissingAndUnexpectedTensors) {
+TEST_F(HuggingFaceImport, NamesMissingAndUnexpectedTensors) {
   const ModelConfig model = small_masked_lm();
   expect_refused(
       changed(model,
@@ -165,7 +165,7 @@ TEST_F(InteropImport, NamesMissingAndUnexpectedTensors) {
   expect_refused(deep, {"bert.encoder.layer.2.", "and 159948 more"});
 }
 
-TEST_F(InteropImport, RejectsUntiedHeads) {
+TEST_F(HuggingFaceImport, RejectsUntiedHeads) {
   const auto other_head = [](FileTensors& tensors) {
     tensors["lm_head.weight"] = tensors["transformer.wte.weight"];
     tensors["lm_head.weight"].values.back() += 1.0f;
@@ -188,7 +188,7 @@ TEST_F(InteropImport, RejectsUntiedHeads) {
       {"\"cls.predictions.decoder.bias\" and \"cls.predictions.bias\" differ"});
 }
 
-TEST_F(InteropImport, RejectsNonFiniteWeights) {
+TEST_F(HuggingFaceImport, RejectsNonFiniteWeights) {
   for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
     expect_refused(changed(small_gpt(),
                            [&](FileTensors& tensors) {
@@ -198,7 +198,7 @@ TEST_F(InteropImport, RejectsNonFiniteWeights) {
   }
 }
 
-TEST_F(InteropImport, RejectsUnsupportedOptions) {
+TEST_F(HuggingFaceImport, RejectsUnsupportedOptions) {
   const auto refused = [&](const ModelConfig& model, const char* key, const Json& value,
                            std::initializer_list<const char*> facts) {
     const fs::path folder = folder_of(model);
@@ -240,7 +240,7 @@ TEST_F(InteropImport, RejectsUnsupportedOptions) {
   refused(labels, "id2label", {{"0", "a"}, {"2", "b"}}, {"\"id2label\" has 2 labels"});
 }
 
-TEST_F(InteropImport, DefaultsMatchTransformers) {
+TEST_F(HuggingFaceImport, DefaultsMatchTransformers) {
   const fs::path folder = folder_of(small_gpt());
   Json config = config_of(folder);
   for (const char* key : {"activation_function", "tie_word_embeddings", "model_type", "resid_pdrop",
@@ -256,7 +256,7 @@ TEST_F(InteropImport, DefaultsMatchTransformers) {
   EXPECT_NE(report.notes[0].find("\"embd_pdrop\" is 0.3"), std::string::npos);
 }
 
-TEST_F(InteropImport, RejectsMissingAndEscapingFiles) {
+TEST_F(HuggingFaceImport, RejectsMissingAndEscapingFiles) {
   const fs::path folder = export_run(save_model("run", small_gpt()), "out", 3000);
   const fs::path index = folder / "model.safetensors.index.json";
   const std::string good = read_file(index);
@@ -289,7 +289,7 @@ std::string safetensors_bytes(const std::string& header, const std::string& data
   return bytes_of<uint64_t>(header.size()) + header + data;
 }
 
-TEST_F(InteropImport, WidensFloatsAndRejectsOtherDTypes) {
+TEST_F(HuggingFaceImport, WidensFloatsAndRejectsOtherDTypes) {
   const fs::path folder = folder_of(small_gpt());
   const FileTensors tensors = read_tensors(folder / "model.safetensors");
   const auto written = [&](const std::string& dtype, const std::string& element, size_t cut = 0) {
@@ -329,7 +329,7 @@ TEST_F(InteropImport, WidensFloatsAndRejectsOtherDTypes) {
   expect_refused(folder, {"is I32, but F32"});
 }
 
-TEST_F(InteropImport, AcceptsPaddedButNotTooSmallVocabulary) {
+TEST_F(HuggingFaceImport, AcceptsPaddedButNotTooSmallVocabulary) {
   ModelConfig model = small_gpt();
   model.vocab_size = test::kSmallVocabulary;
   const fs::path folder = folder_of(model);
@@ -338,13 +338,13 @@ TEST_F(InteropImport, AcceptsPaddedButNotTooSmallVocabulary) {
   expect_refused(folder, {"has 54 tokens, but \"vocab_size\" in", "is 53"});
 }
 
-TEST_F(InteropImport, KeepsExistingCheckpoint) {
+TEST_F(HuggingFaceImport, KeepsExistingCheckpoint) {
   const fs::path folder = folder_of(small_gpt());
   import_folder(folder, "run");
   expect_error([&] { import_folder(folder, "run"); }, {"holds", "step_00000000", "another folder"});
 }
 
-TEST_F(InteropImport, FailureNamesReasonAndLeavesNothing) {
+TEST_F(HuggingFaceImport, FailureNamesReasonAndLeavesNothing) {
   const fs::path folder = changed(small_gpt(), [&](FileTensors& tensors) {
     tensors["transformer.ln_f.bias"].values[7] = std::nanf("");
   });
@@ -366,7 +366,7 @@ TEST_F(InteropImport, FailureNamesReasonAndLeavesNothing) {
   EXPECT_TRUE(fs::is_empty(folder_ / "there"));
 }
 
-TEST_F(InteropImport, RejectsFolderOfActiveRun) {
+TEST_F(HuggingFaceImport, RejectsFolderOfActiveRun) {
   const fs::path folder = folder_of(small_gpt());
   fs::create_directory(folder_ / "run");
   const RunLock lock(folder_ / "run");
@@ -374,7 +374,7 @@ TEST_F(InteropImport, RejectsFolderOfActiveRun) {
   EXPECT_TRUE(fs::is_empty(folder_ / "run"));
 }
 
-TEST_F(InteropImport, RunInFolderStartsAtStepZero) {
+TEST_F(HuggingFaceImport, RunInFolderStartsAtStepZero) {
   test::write_small_data(folder_);
   RunConfig config = test::small_run(folder_, "fresh", test::SmallKind::bert_pairs);
   const std::string run = save_model("run", config.model);

@@ -10,7 +10,7 @@ namespace {
 
 using namespace testing_interop;
 
-class InteropTokenizer : public Interop {
+class HuggingFaceTokenizer : public HuggingFaceFolder {
  protected:
   ExportedTokenizer files_of(const std::string& spec, const ModelConfig& model) const {
     return export_tokenizer(*make_tokenizer(spec), model);
@@ -31,7 +31,7 @@ class InteropTokenizer : public Interop {
   int folders_ = 0;
 };
 
-TEST_F(InteropTokenizer, ExportsBytesWithoutMerges) {
+TEST_F(HuggingFaceTokenizer, ExportsBytesWithoutMerges) {
   ModelConfig model = small_gpt();
   model.vocab_size = 257;
   const ExportedTokenizer exported = files_of("byte", model);
@@ -51,7 +51,7 @@ TEST_F(InteropTokenizer, ExportsBytesWithoutMerges) {
   EXPECT_TRUE(exported.ids.at("pad_token_id").is_null());
 }
 
-TEST_F(InteropTokenizer, WordPieceAddsSpecialTokensOnlyForBert) {
+TEST_F(HuggingFaceTokenizer, WordPieceAddsSpecialTokensOnlyForBert) {
   const ExportedTokenizer bert = files_of(wordpiece(), small_masked_lm());
   EXPECT_EQ(bert.files.at("vocab.txt"), read_file(folder_ / "vocab.txt"));
   const Json config = json_of(bert, "tokenizer_config.json");
@@ -77,7 +77,7 @@ TEST_F(InteropTokenizer, WordPieceAddsSpecialTokensOnlyForBert) {
                {"the tokenizer has 257 tokens, but model.vocab_size is 56"});
 }
 
-TEST_F(InteropTokenizer, DetectsWordPieceCasing) {
+TEST_F(HuggingFaceTokenizer, DetectsWordPieceCasing) {
   const std::string vocabulary = read_file(folder_ / "vocab.txt");
   EXPECT_EQ(import_tokenizer(folder_with({{"vocab.txt", vocabulary}}), {}).tokenizer->kind(),
             "wordpiece");
@@ -94,7 +94,7 @@ TEST_F(InteropTokenizer, DetectsWordPieceCasing) {
   expect_error([&] { kind_with("["); }, {"tokenizer_config.json is not valid JSON"});
 }
 
-TEST_F(InteropTokenizer, RejectsUnsupportedSettings) {
+TEST_F(HuggingFaceTokenizer, RejectsUnsupportedSettings) {
   const std::string vocabulary = read_file(folder_ / "vocab.txt");
   const auto words = [&](const std::string& config, const std::string& added = "{}") {
     return folder_tokenizer(folder_with({{"vocab.txt", vocabulary},
@@ -134,7 +134,7 @@ TEST_F(InteropTokenizer, RejectsUnsupportedSettings) {
   EXPECT_FALSE(folder_tokenizer(folder_with({})));
 }
 
-TEST_F(InteropTokenizer, RoundTripsEveryKind) {
+TEST_F(HuggingFaceTokenizer, RoundTripsEveryKind) {
   // One merge of two bytes, and two special tokens.
   ModelConfig model = small_gpt();
   model.vocab_size = 300;
@@ -170,7 +170,7 @@ TEST_F(InteropTokenizer, RoundTripsEveryKind) {
             "GPT2Tokenizer");
 }
 
-TEST_F(InteropTokenizer, ExplainsMissingOrBrokenTokenizer) {
+TEST_F(HuggingFaceTokenizer, ExplainsMissingOrBrokenTokenizer) {
   expect_error([&] { import_tokenizer(folder_with({}), {}); },
                {"has no tokenizer (tokenizer.json, vocab.txt", "name one with --tokenizer",
                 "wordpiece:path/to/vocab.txt"});
