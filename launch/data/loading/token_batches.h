@@ -5,10 +5,18 @@
 
 #include "core/range.h"
 #include "launch/data/loading/batch_buffers.h"
-#include "launch/data/loading/batch_layout.h"
 #include "launch/data/sample.h"
 
 namespace tessera {
+
+/// How a step's batch is divided: each data rank gets a contiguous part, and each of its
+/// micro-batches a contiguous part of that.
+struct BatchLayout {
+  int64_t global_batch = 1;  ///< sequences per step
+  int64_t micro_batch = 1;   ///< sequences per forward pass on a rank
+  int data_rank = 0;
+  int data_size = 1;
+};
 
 /// Loads this data rank's micro-batches. The samples of a step and their order over all data ranks
 /// and micro-batches are the same for every layout.
