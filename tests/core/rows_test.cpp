@@ -134,7 +134,9 @@ TEST(Tanh, BothPassesMatchReference) {
     tanh_forward(x.tensor, y.tensor);
     auto expected = to_doubles(x.tensor);
     for (double& value : expected) value = std::tanh(value);
-    expect_close(y.tensor, expected, 2 * unit_roundoff(dtype), "y");
+    // CUDA's tanh is off by up to 2 units in the last place, each two fp32 roundings.
+    const double tolerance = unit_roundoff(dtype) + 4 * unit_roundoff(DType::f32);
+    expect_close(y.tensor, expected, tolerance, "y");
 
     tanh_backward(dy.tensor, y.tensor, dx.tensor);
     auto slope = to_doubles(y.tensor);  // 1 − y² from the rounded y

@@ -41,6 +41,7 @@ void run_grid(const Launch& launch, const std::function<void()>& thread) {
   gridDim = {launch.grid.x, launch.grid.y, launch.grid.z};
   blockDim = {launch.block.x, launch.block.y, launch.block.z};
   poison_static_shared();
+  inexact_math = Inexact::from_environment();
   Order order = Order::from_environment();
   std::vector<unsigned> turns;
   order.put(static_cast<unsigned>(launch.grid.count()), turns);

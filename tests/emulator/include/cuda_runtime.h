@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "device_math.h"
 #include "emulator.h"
 
 // --- the language
@@ -132,11 +133,9 @@ inline float __uint_as_float(unsigned bits) {
 inline unsigned __umulhi(unsigned a, unsigned b) {
   return static_cast<unsigned>(static_cast<uint64_t>(a) * b >> 32);
 }
-inline float __fdividef(float x, float y) { return x / y; }
-inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
+inline float __fdividef(float x, float y) { return emulator::fast_divide(x, y); }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
-inline float __expf(float x) { return std::exp(x); }
-inline float __logf(float x) { return std::log(x); }
+inline float __expf(float x) { return emulator::fast_exp(x); }
 inline float __fmul_rn(float a, float b) { return a * b; }
 template <typename T>
 T __ldg(const T* p) {
