@@ -1,5 +1,6 @@
 #include "tests/emulator/device_memory.h"
 
+#include <emulator.h>
 #include <sys/mman.h>
 
 #include <cstdint>
@@ -16,7 +17,7 @@
 #include <sanitizer/asan_interface.h>
 #else
 #define ASAN_POISON_MEMORY_REGION(data, bytes)
-#define ASAN_UNPOISON_MEMORY_REGION(data, bytes)
+#define ASAN_UNPOISON_MEMORY_REGION(data, bytes) static_cast<void>(0)
 #endif
 
 namespace emulator {
@@ -31,6 +32,7 @@ struct Allocation {
   size_t pages;  // size of the accessible pages in bytes
   size_t bytes;  // requested size; the bytes end with the pages, up to alignment
   int device;
+  size_t used;  // of the GPU's memory; 0 if sparse
 };
 
 struct Memory {
@@ -84,7 +86,7 @@ Allocation reserve(size_t bytes, size_t pages, int device) {
       static_cast<std::byte*>(reserved) + (end - pages - reinterpret_cast<uintptr_t>(reserved));
   mprotect(first, pages, PROT_READ | PROT_WRITE);
   if (alignment == kHugePage) madvise(first, pages, MADV_HUGEPAGE);
-  return {reserved, reserved_bytes, first, pages, bytes, device};
+  return {reserved, reserved_bytes, first, pages, bytes, device, pages};
 }
 
 }  // namespace
@@ -125,15 +127,33 @@ void* allocate_device(size_t bytes, int device) {
   return data;
 }
 
+void* allocate_sparse_device(size_t bytes, int device) {
+  constexpr size_t kAround = size_t{32} << 30;
+  if (bytes % 256 != 0) fail_call("allocate_sparse_device", "the size is not a multiple of 256");
+  const size_t pages = round_up(bytes, kPage), reserved_bytes = pages + 2 * kAround;
+  Memory& state = memory();
+  const std::lock_guard lock(state.mutex);
+  void* reserved =
+      mmap(nullptr, reserved_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) return nullptr;
+  auto* first = static_cast<std::byte*>(reserved) + kAround;
+  madvise(first, pages, MADV_NOHUGEPAGE);  // a page where one byte is accessed, and not 512
+  if (state.users > 0) mprotect(first, pages, PROT_READ | PROT_WRITE);
+  std::byte* data = first + pages - bytes;
+  state.blocks[data] = {reserved, reserved_bytes, first, pages, bytes, device, 0};
+  return data;
+}
+
 bool free_device(void* data) {
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
   const auto found = state.blocks.find(static_cast<std::byte*>(data));
   if (found == state.blocks.end()) return false;
   const Allocation& block = found->second;
-  ASAN_UNPOISON_MEMORY_REGION(block.first, block.pages);
+  const bool is_sparse = block.used == 0;  // then nothing is poisoned
+  if (!is_sparse) ASAN_UNPOISON_MEMORY_REGION(block.first, block.pages);
   munmap(block.reserved, block.reserved_bytes);
-  state.used[block.device] -= block.pages;
+  state.used[block.device] -= block.used;
   state.blocks.erase(found);
   return true;
 }

@@ -21,7 +21,13 @@ size_t free_device_bytes(int device);
 /// Returns a block that ends at an inaccessible page, is aligned to 256 bytes and filled with 0xff.
 /// Returns null if the GPU is out of memory.
 void* allocate_device(size_t bytes, int device);
-/// Returns false if `data` is not such a block.
+/// Returns a block of zeros of any size, of which only pages that are accessed take memory of this
+/// machine, and none of the emulated GPU's. An index that has lost its upper bits does not reach
+/// another block: 32 GiB on both sides are inaccessible. `bytes` is a multiple of 256. Returns null
+/// if there are not enough addresses.
+void* allocate_sparse_device(size_t bytes, int device);
+
+/// Returns false if `data` is no block of either kind.
 bool free_device(void* data);
 
 /// Returns whether `data` is in such a block.
