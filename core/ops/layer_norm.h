@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/accumulate.h"
 #include "core/ops/dropout.h"
 #include "core/tensor.h"
 
@@ -24,12 +25,13 @@ void bias_dropout_add_norm(const Tensor& x, const Tensor& bias, const Tensor& re
 
 /// dx = residual + the gradient through the norm of dy or, if `addend` is defined, of dy + addend
 /// rounded to the dtype: add() and this in one, with the same bits; dweight and dbias (C) fp32 are
-/// added to, dbias may be undefined. `residual`, of x's shape, may be undefined (zero). dx may
-/// alias dy, residual or addend. The sums over rows do not depend on the number of threads. On a
-/// GPU their order depends on the number of its multiprocessors (cuda::multiprocessors()); dx does
-/// not.
+/// added to or overwritten, dbias may be undefined. `residual`, of x's shape, may be undefined
+/// (zero). dx may alias dy, residual or addend. The sums over rows do not depend on the number of
+/// threads. On a GPU their order depends on the number of its multiprocessors
+/// (cuda::multiprocessors()); dx does not.
 void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                          const Tensor& mean, const Tensor& rstd, const Tensor& residual, Tensor dx,
-                         Tensor dweight, Tensor dbias, const Tensor& addend = {});
+                         Tensor dweight, Tensor dbias, const Tensor& addend = {},
+                         Accumulate accumulate = Accumulate::yes);
 
 }  // namespace tessera

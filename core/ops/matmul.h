@@ -30,9 +30,10 @@ void linear_gelu_backward_input(const Tensor& dy, const Tensor& w, const Tensor&
 /// dw = dyᵀ x, or dw += dyᵀ x. dy and x of one dtype, dw (N, K) fp32.
 void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor dw, Accumulate accumulate);
 
-/// The same, and dbias[n] += Σ_rows dy[row, n], (N) fp32 or undefined: linear_backward_weight and
-/// column_sum in one. A GPU may read dy once for both.
+/// The same, and dbias[n] += Σ_rows dy[row, n] or dbias[n] = that sum, (N) fp32 or undefined:
+/// linear_backward_weight and column_sum in one. A GPU may read dy once for both.
 void linear_backward_weight_bias(const Tensor& dy, const Tensor& x, Tensor dw,
-                                 Accumulate accumulate, Tensor dbias);
+                                 Accumulate accumulate, Tensor dbias,
+                                 Accumulate accumulate_bias = Accumulate::yes);
 
 }  // namespace tessera

@@ -225,11 +225,19 @@ std::vector<ShardRange> ParameterStore::shard_ranges_by(
 
 void ParameterStore::zero_grads() {
   fill(flat_grads(), 0.0);
-  for (Parameter& parameter : parameters_) parameter.grad_is_invalid = false;
+  mark_grads_valid();
 }
 
 void ParameterStore::invalidate_grads() {
   for (Parameter& parameter : parameters_) parameter.grad_is_invalid = true;
+}
+
+size_t ParameterStore::invalid_grads() const {
+  return static_cast<size_t>(std::ranges::count_if(parameters_, &Parameter::grad_is_invalid));
+}
+
+void ParameterStore::mark_grads_valid() {
+  for (Parameter& parameter : parameters_) parameter.grad_is_invalid = false;
 }
 
 Tensor ParameterStore::flat_masters() const {

@@ -97,7 +97,8 @@ struct Parameter {
   /// Whether the next product adds to `grad` or, if it is invalid, overwrites it. Marks it as
   /// valid.
   Accumulate next_accumulate();
-  /// `grad` for an op that can only add; zeroed first if it is invalid.
+  /// `grad` for an op that can only add, such as the gradient of an embedding; zeroed first if it
+  /// is invalid.
   const Tensor& grad_to_add_to();
 
   /// The leading part of a local tensor that is not padding; its shape is real_shape().
@@ -147,6 +148,10 @@ class ParameterStore {
   /// Layers access `grad` through next_accumulate() and grad_to_add_to(). The flat gradients are
   /// valid again when the backward pass has visited every parameter.
   void invalidate_grads();
+  /// Number of parameters whose gradient is invalid.
+  size_t invalid_grads() const;
+  /// Marks all gradients as valid, after kernels of a captured backward pass have written them.
+  void mark_grads_valid();
 
   std::deque<Parameter>& parameters() { return parameters_; }
   const std::deque<Parameter>& parameters() const { return parameters_; }

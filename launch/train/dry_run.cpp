@@ -1,8 +1,9 @@
 #include "launch/train/dry_run.h"
 
+#include <array>
+
 #include "launch/data/loading/batch_buffers.h"
 #include "launch/train/evaluation_pass.h"
-#include "launch/train/micro_steps.h"
 #include "launch/train/run_layout.h"
 
 namespace tessera {
@@ -31,10 +32,8 @@ class OneBatch final : public MicroBatchSource {
 /// second, so only their traffic and work are counted.
 class DryMicroSteps final : public MicroStepRunner {
  public:
-  DryMicroSteps(Model& model, MetaGroups& meta, int64_t micro_batches, bool always_adds)
-      : model_(model), meta_(meta), micro_batches_(micro_batches), always_adds_(always_adds) {}
-
-  bool always_adds() const override { return always_adds_; }
+  DryMicroSteps(Model& model, MetaGroups& meta, int64_t micro_batches)
+      : model_(model), meta_(meta), micro_batches_(micro_batches) {}
 
   void run(const StepContext& ctx, const TokenBatch& batch, const LossWeights& weights,
            const LossSums& sums) override {
@@ -58,7 +57,6 @@ class DryMicroSteps final : public MicroStepRunner {
   Model& model_;
   MetaGroups& meta_;
   int64_t micro_batches_;
-  bool always_adds_;
   int64_t done_ = 0;
 };
 
@@ -80,7 +78,7 @@ DryRun::DryRun(const RunConfig& config, MetaGroups& meta)
 void DryRun::train_step(const TokenBatch& batch, const TargetCounts& counts, WorkLog* work) {
   const ParallelGroups& groups = meta_.groups();
   const int64_t size = batch_share(config_.batch, groups.dp->size()).micro_batches;
-  DryMicroSteps runner(model_, meta_, size, work != nullptr && repeats_micro_batches(config_));
+  DryMicroSteps runner(model_, meta_, size);
   OneBatch batches(batch, counts, size);
   TrainStep step(config_, runner, store_, groups, arena_);
   const WorkLog::Scope scope(work);

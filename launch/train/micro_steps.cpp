@@ -1,11 +1,11 @@
 #include "launch/train/micro_steps.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "core/cuda/workspace.h"
 #include "core/error.h"
 #include "core/ops/elementwise.h"
-#include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
 
 namespace tessera {
@@ -23,22 +23,15 @@ std::optional<std::string> cuda_graph_unsupported_reason(const RunConfig& config
   return groups.tp->size() > 1 ? groups.tp->capture_unsupported_reason() : std::nullopt;
 }
 
-bool repeats_micro_batches(const RunConfig& config) {
-  const DataSection& data = config.data;
-  return config.train.cuda_graph != CudaGraph::off &&
-         traits_of(config.model).objective == Objective::causal_lm &&
-         data.packing == Packing::concatenate && !data.separate_documents &&
-         data.loss_across_documents;
-}
-
 MicroSteps::Shape::Shape(const TokenBatch& batch) : document_length(batch.document_length) {
   std::ranges::transform(tensors_of(batch), tensors.begin(), [](const Tensor* tensor) {
     return std::pair(static_cast<const void*>(tensor->raw()), tensor->numel());
   });
 }
 
-MicroSteps::MicroSteps(Model& model, Communicator& tensor, Device device, bool use_graphs)
-    : model_(model), tensor_(tensor), use_graphs_(use_graphs) {
+MicroSteps::MicroSteps(Model& model, ParameterStore& store, Communicator& tensor, Device device,
+                       bool use_graphs)
+    : model_(model), store_(store), tensor_(tensor), use_graphs_(use_graphs) {
   if (!use_graphs) return;
   rng_offset_ = OwnedTensor({2}, DType::i64, device);
   scale_ = OwnedTensor({2}, DType::f32, device);
@@ -49,10 +42,7 @@ void MicroSteps::run(const StepContext& ctx, const TokenBatch& batch, const Loss
   if (use_graphs_) {
     const Arena::Scope scope(ctx.arena);  // leaves nothing behind if the capture fails
     const Pass pass{ctx, batch, scale, sums};
-    ShapeGraphs* known = find_or_add(Shape(batch));
-    Captured* captured = known == nullptr         ? nullptr
-                         : ctx.reducer == nullptr ? &known->alone
-                                                  : &known->summing;
+    Captured* captured = find_or_add(pass);
     const Action action = agree(preferred_action(captured));
     std::optional<std::string> why_not;
     if (action == Action::stop) {
@@ -69,11 +59,19 @@ void MicroSteps::run(const StepContext& ctx, const TokenBatch& batch, const Loss
   model_.train(ctx, batch, scale, sums);
 }
 
-MicroSteps::ShapeGraphs* MicroSteps::find_or_add(const Shape& shape) {
-  const auto known = std::ranges::find(known_, shape, &ShapeGraphs::shape);
-  if (known != known_.end()) return &*known;
-  known_.push_back({shape});
-  return nullptr;
+MicroSteps::Captured* MicroSteps::find_or_add(const Pass& pass) {
+  const Shape shape(pass.batch);
+  auto known = std::ranges::find(known_, shape, &ShapeGraphs::shape);
+  if (known == known_.end()) {
+    known_.push_back({shape});
+    known = std::prev(known_.end());
+  }
+  const size_t invalid = store_.invalid_grads();
+  // A backward pass visits all parameters. One that left some out would need a graph of its own.
+  if (invalid != 0 && invalid != store_.parameters().size()) return nullptr;
+  Passes& passes = invalid == 0 ? known->later : known->first;
+  if (!std::exchange(passes.ran, true)) return nullptr;
+  return pass.ctx.reducer == nullptr ? &passes.alone : &passes.summing;
 }
 
 MicroSteps::Action MicroSteps::preferred_action(const Captured* captured) const {
@@ -94,8 +92,10 @@ MicroSteps::Action MicroSteps::agree(Action action) {
 }
 
 std::optional<std::string> MicroSteps::capture(Captured& captured, const Pass& pass) {
+  const bool overwrites = store_.invalid_grads() > 0;
   const std::optional<std::string> local = capture_local(captured, pass);
   if (agree(local ? Action::stop : Action::capture) == Action::capture) return std::nullopt;
+  if (overwrites) store_.invalidate_grads();  // the layers have marked them as valid
   const std::vector<std::string> all = all_gather_strings(tensor_, local.value_or(""));
   return *std::ranges::find_if_not(all, &std::string::empty);
 }
@@ -130,6 +130,7 @@ void MicroSteps::launch(const Captured& captured, const Pass& pass) {
     fill(scale_.tensor.slice(0, 1), static_cast<double>(pass.scale.token.value));
     fill(scale_.tensor.slice(1, 2), static_cast<double>(pass.scale.document.value));
     captured.graph->launch([&](size_t cut) { pass.ctx.reducer->start(captured.buckets[cut]); });
+    store_.mark_grads_valid();
     ++launches_;
   }
 }

@@ -24,15 +24,14 @@ namespace tessera {
 std::optional<std::string> cuda_graph_unsupported_reason(const RunConfig& config, Device device,
                                                          const ParallelGroups& groups);
 
-/// Whether the micro-batches of a run repeat, so that its GPUs launch them as CUDA graphs: rows of
-/// seq_length tokens that all have a target. The target counts of BERT and the documents of packed
-/// rows differ.
-bool repeats_micro_batches(const RunConfig& config);
-
 /// Runs the micro-steps of a trainer. On a GPU, a micro-step whose shapes repeat is captured, and
 /// afterwards the host launches one CUDA graph instead of some hundred kernels. Kernels read what
 /// still differs from step to step, the loss scale and the random state of dropout, from the
 /// device. The results are bitwise the same.
+///
+/// A step's first micro-batch overwrites gradients and later ones add to them, so each has graphs
+/// of its own, and no step clears gradients. With the parts below, a shape has at most three
+/// graphs: the first micro-batch, the ones between, and the last; or one that is first and last.
 ///
 /// A micro-step that overlaps with the gradient sum over the data ranks is cut where a bucket is
 /// final, and the host starts the bucket's sum between two parts. Gradient sums are therefore never
@@ -41,19 +40,16 @@ bool repeats_micro_batches(const RunConfig& config);
 /// vote on each micro-step, which costs the host an exchange of one number.
 class MicroSteps final : public MicroStepRunner {
  public:
-  /// Set `use_graphs` only if cuda_graph_unsupported_reason() is nullopt. The model, on `device`,
-  /// and the tensor ranks' communicator must outlive this.
-  MicroSteps(Model& model, Communicator& tensor, Device device, bool use_graphs);
+  /// Set `use_graphs` only if cuda_graph_unsupported_reason() is nullopt. The model, its parameters
+  /// in `store`, on `device`, and the tensor ranks' communicator must outlive this.
+  MicroSteps(Model& model, ParameterStore& store, Communicator& tensor, Device device,
+             bool use_graphs);
 
   /// Like Model::train. Always pass the same empty arena, the same reducer or none, and the same
   /// sums; the scale is passed by value. Falls back to a plain run if any tensor rank cannot
   /// capture. Collective over the tensor ranks.
   void run(const StepContext& ctx, const TokenBatch& batch, const LossWeights& scale,
            const LossSums& sums) override;
-
-  /// True while micro-steps may be captured: the same graph serves the first micro-batch and all
-  /// others, so it always adds to the gradients.
-  bool always_adds() const override { return use_graphs_; }
 
   /// Number of graph launches.
   int64_t launches() const { return launches_; }
@@ -78,11 +74,16 @@ class MicroSteps final : public MicroStepRunner {
     int64_t workspace_moves = 0;       ///< at the time of capture
   };
 
-  /// A shape that has run once, so that all libraries are warmed up, and its graphs once it has
-  /// repeated.
+  /// Micro-steps of one shape that all overwrite gradients or all add to them. The first one runs
+  /// without a graph, so that all libraries are warmed up.
+  struct Passes {
+    bool ran = false;
+    Captured alone = {}, summing = {};  ///< without and with a reducer
+  };
+
   struct ShapeGraphs {
     Shape shape;
-    Captured alone = {}, summing = {};  ///< without and with a reducer
+    Passes first = {}, later = {};  ///< by whether a micro-batch is the first of its step
   };
 
   /// How a micro-step is executed; the highest value of all tensor ranks wins.
@@ -96,18 +97,20 @@ class MicroSteps final : public MicroStepRunner {
     const LossSums& sums;
   };
 
-  /// Returns null for a new shape, and adds it.
-  ShapeGraphs* find_or_add(const Shape& shape);
+  /// Returns null for passes that have not run yet, and notes that they have.
+  Captured* find_or_add(const Pass& pass);
   /// The action this rank prefers, given the captured graph, if any.
   Action preferred_action(const Captured* captured) const;
   Action agree(Action action);
-  /// Returns why capturing failed on any tensor rank; nullopt if it succeeded.
+  /// Returns why capturing failed on any tensor rank; nullopt if it succeeded. After a failure,
+  /// gradients are as invalid as before.
   std::optional<std::string> capture(Captured& captured, const Pass& pass);
   std::optional<std::string> capture_local(Captured& captured, const Pass& pass);
   void launch(const Captured& captured, const Pass& pass);
   void stop(const std::string& why);
 
   Model& model_;
+  ParameterStore& store_;
   Communicator& tensor_;
   bool use_graphs_;
   // Inputs that graphs read on each launch.

@@ -64,11 +64,7 @@ TrainStep::Loaded TrainStep::load(MicroBatchSource& batches) const {
 void TrainStep::forward_and_backward(int64_t step, MicroBatchSource& batches,
                                      const TargetCounts& counts) {
   const LossWeights weights = {one_over(counts.token_targets), one_over(counts.document_targets)};
-  if (runner_.always_adds()) {
-    store_.zero_grads();
-  } else {
-    store_.invalidate_grads();  // the first product that adds to a gradient overwrites it
-  }
+  store_.invalidate_grads();  // the first product that adds to a gradient overwrites it
   fill(sums_.tensor, 0.0);
   for (int64_t i = 0; i < batches.size(); ++i) {
     arena_.reset();

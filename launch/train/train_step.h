@@ -39,8 +39,6 @@ class MicroStepRunner {
   /// See Model::train().
   virtual void run(const StepContext& ctx, const TokenBatch& batch, const LossWeights& weights,
                    const LossSums& sums) = 0;
-  /// Whether every run() adds to the gradients, so that they must be zero before the first.
-  virtual bool always_adds() const { return false; }
 };
 
 /// One optimizer step on one rank: load, forward and backward of each micro-batch, reduce, clip,

@@ -70,7 +70,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
       prefetched_(batches_, config.batch.micro, config.model.seq_length, device),
       eval_batches_(batches_, config.batch.micro, config.model.seq_length, device),
       device_batch_(config.batch.micro, config.model.seq_length, device),
-      micro_steps_(*model_, *groups.tp, device,
+      micro_steps_(*model_, store_, *groups.tp, device,
                    !cuda_graph_unsupported_reason(config, device, groups)),
       background_save_(groups.world) {
   store_.allocate(device, config.run.precision, StoreFor::training,

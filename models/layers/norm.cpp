@@ -40,8 +40,11 @@ Tensor Norm::forward_sum(const StepContext& ctx, const Tensor& x, const Tensor& 
 
 void Norm::backward(const StepContext& ctx, const Tensor& dy, const Tensor& residual, Tensor dx,
                     const Tensor& addend) {
-  layer_norm_backward(dy, x_, weight_->value, mean_, rstd_, residual, dx, weight_->grad_to_add_to(),
-                      bias_ != nullptr ? bias_->grad_to_add_to() : Tensor(), addend);
+  // Nothing else touches these gradients, so both are valid or neither is.
+  const Accumulate accumulate = weight_->next_accumulate();
+  if (bias_ != nullptr) bias_->next_accumulate();
+  layer_norm_backward(dy, x_, weight_->value, mean_, rstd_, residual, dx, weight_->grad,
+                      bias_ != nullptr ? bias_->grad : Tensor(), addend, accumulate);
   if (bias_ != nullptr) ctx.gradient_is_final(*bias_);
   ctx.gradient_is_final(*weight_);
 }

@@ -63,13 +63,15 @@ void ColumnParallelLinear::backward(const StepContext& ctx, const Tensor& dy, Te
   linear_backward_input(dy, weight_matrix(weight_->value), sum.part());
   x.wait();
   const auto summing = sum.start();
-  linear_backward_weight_bias(
-      dy, x.wait(), weight_matrix(weight_->grad), weight_->next_accumulate(),
-      bias_ != nullptr ? bias_->grad_to_add_to().view({bias_->grad.numel()}) : Tensor());
+  const bool has_bias = bias_ != nullptr;
+  linear_backward_weight_bias(dy, x.wait(), weight_matrix(weight_->grad),
+                              weight_->next_accumulate(),
+                              has_bias ? bias_->grad.view({bias_->grad.numel()}) : Tensor(),
+                              has_bias ? bias_->next_accumulate() : Accumulate::no);
   // Wait before a gradient is final: a captured pass may be cut there, and nothing may be pending
   // on another stream at a cut.
   summing->wait();
-  if (bias_ != nullptr) ctx.gradient_is_final(*bias_);
+  if (has_bias) ctx.gradient_is_final(*bias_);
   ctx.gradient_is_final(*weight_);
 }
 

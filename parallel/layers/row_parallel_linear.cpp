@@ -56,9 +56,10 @@ void RowParallelLinear::backward_gelu(const StepContext& ctx, const Tensor& dy,
 void RowParallelLinear::add_gradients(const StepContext& ctx, const Tensor& local,
                                       const Tensor& all) {
   const bool has_bias = bias_ != nullptr, together = has_bias && !ctx.rows.split();
+  const Accumulate accumulate_bias = has_bias ? bias_->next_accumulate() : Accumulate::no;
   linear_backward_weight_bias(all, x_, weight_->grad, weight_->next_accumulate(),
-                              together ? bias_->grad_to_add_to() : Tensor());
-  if (has_bias && !together) column_sum(local, bias_->grad_to_add_to());
+                              together ? bias_->grad : Tensor(), accumulate_bias);
+  if (has_bias && !together) column_sum(local, bias_->grad, accumulate_bias);
   if (has_bias) ctx.gradient_is_final(*bias_);
   ctx.gradient_is_final(*weight_);
 }

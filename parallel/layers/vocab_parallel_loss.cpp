@@ -98,7 +98,8 @@ void VocabParallelLoss::loss_and_gradient(const StepContext& ctx, const Tensor& 
     linear_backward_input(dlogits, table_.value, dx_rows);
     const auto summing = tp_.all_reduce_async(dx_rows);
     linear_backward_weight_bias(dlogits, x_rows, table_.grad, table_.next_accumulate(),
-                                bias_ != nullptr ? bias_->grad_to_add_to() : Tensor());
+                                bias_ != nullptr ? bias_->grad : Tensor(),
+                                bias_ != nullptr ? bias_->next_accumulate() : Accumulate::no);
     summing->wait();
   });
   if (bias_ == nullptr) return;

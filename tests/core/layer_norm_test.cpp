@@ -166,6 +166,23 @@ TEST(LayerNorm, AddendHasTheBitsOfAdd) {
   }
 }
 
+TEST(LayerNorm, OverwritesParameterGradients) {
+  for (const int64_t rows : {0, 67}) {
+    for (const int64_t columns : {3, 264, 1032}) {
+      SCOPED_TRACE(fmt::format("({}, {})", rows, columns));
+      Case added(rows, columns, DType::bf16), overwritten(rows, columns, DType::bf16);
+      fill(added.dweight.tensor, 0.0);
+      fill(added.dbias.tensor, 0.0);
+      added.backward({}, added.dx.tensor);
+      const Case& c = overwritten;
+      layer_norm_backward(c.dy.tensor, c.x.tensor, c.weight.tensor, c.mean.tensor, c.rstd.tensor,
+                          {}, c.dx.tensor, c.dweight.tensor, c.dbias.tensor, {}, Accumulate::no);
+      EXPECT_EQ(to_doubles(c.dweight.tensor), to_doubles(added.dweight.tensor));
+      EXPECT_EQ(to_doubles(c.dbias.tensor), to_doubles(added.dbias.tensor));
+    }
+  }
+}
+
 TEST(LayerNorm, SupportsUndefinedArguments) {
   Case c(5, 33, DType::f32), zero(5, 33, DType::f32);
   std::fill_n(zero.residual.tensor.data<float>(), 5 * 33, 0.0f);

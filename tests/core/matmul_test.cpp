@@ -105,6 +105,11 @@ TEST_P(Matmul, BackwardWeightWithBias) {
     test::expect_close(dw.tensor, to_doubles(apart.tensor), 2 * tolerance, "dw");
     test::expect_close(dbias.tensor, sums, tolerance, "dbias");
     linear_backward_weight_bias(dy.tensor, x.tensor, without.tensor, accumulate, {});
+    const TestTensor fresh = test::copy_of(bias_before.tensor), zeros({n}, DType::f32);
+    linear_backward_weight_bias(dy.tensor, x.tensor, dw.tensor, accumulate, fresh.tensor,
+                                Accumulate::no);
+    linear_backward_weight_bias(dy.tensor, x.tensor, dw.tensor, accumulate, zeros.tensor);
+    EXPECT_EQ(to_doubles(fresh.tensor), to_doubles(zeros.tensor)) << "overwritten dbias";
     test::expect_same_bits(without.tensor, apart.tensor, "dw without a bias");
   }
 }

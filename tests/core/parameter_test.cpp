@@ -176,6 +176,14 @@ TEST(ParameterStore, InvalidGradientsAreOverwrittenOrCleared) {
   EXPECT_EQ(to_doubles(sum.grad_to_add_to()), std::vector<double>(9, 2.0));
 
   store.invalidate_grads();
+  EXPECT_EQ(store.invalid_grads(), 2u);
+  EXPECT_EQ(product.next_accumulate(), Accumulate::no);
+  EXPECT_EQ(store.invalid_grads(), 1u);
+  store.mark_grads_valid();
+  EXPECT_EQ(store.invalid_grads(), 0u);
+  EXPECT_EQ(sum.next_accumulate(), Accumulate::yes);
+
+  store.invalidate_grads();
   store.zero_grads();
   EXPECT_EQ(product.next_accumulate(), Accumulate::yes);
   EXPECT_FALSE(sum.grad_is_invalid);

@@ -61,7 +61,11 @@ TEST(Reduce, ColumnSumAccumulates) {
       for (const int64_t columns : {1, 3, 17, 127, 769}) {
         const TestTensor x = random_tensor({rows, columns}, dtype, 1);
         const TestTensor out = random_tensor({columns}, DType::f32, 2);
+        const TestTensor fresh = copy_of(out.tensor), zeros({columns}, DType::f32);
         auto expected = reference::column_sum(to_doubles(x.tensor), columns);
+        column_sum(x.tensor, zeros.tensor);
+        column_sum(x.tensor, fresh.tensor, Accumulate::no);
+        EXPECT_EQ(to_doubles(fresh.tensor), to_doubles(zeros.tensor)) << "overwritten";
         const auto before = to_doubles(out.tensor);
         for (size_t c = 0; c < expected.size(); ++c) expected[c] += before[c];
         column_sum(x.tensor, out.tensor);

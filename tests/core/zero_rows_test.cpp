@@ -124,6 +124,8 @@ TEST_P(ZeroRows, Sums) {
   fill(out.tensor, 3.0);
   column_sum(x.tensor, out.tensor);
   expect_all(out.tensor, 3.0);
+  column_sum(x.tensor, out.tensor, Accumulate::no);
+  expect_all(out.tensor, 0.0);
   const TestTensor squares({1}, DType::f64);
   add_sum_of_squares(empty.tensor, squares.tensor);
   expect_all(squares.tensor, 0.0);

@@ -4,6 +4,7 @@
 
 #include "tests/emulator/streams.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -38,6 +39,8 @@ Streams& streams() {
   static auto* instance = new Streams;
   return *instance;
 }
+
+std::atomic<uint64_t> zeroed = 0;
 
 bool is_set(const char* name) {
   const char* value = std::getenv(name);
@@ -146,6 +149,8 @@ void enqueue_work(Stream& stream, Work work) {
   if (!lazy()) run_until(stream, stream.enqueued);
 }
 
+uint64_t zeroed_bytes() { return zeroed; }
+
 void enqueue(Stream* stream, std::function<void()> work) {
   if (stream == nullptr) finish_device();  // the null stream waits for all others
   enqueue_node(named(stream), [work = std::move(work)](Stream& on) {
@@ -201,6 +206,7 @@ cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stre
   emulator::enqueue(stream, [=] {
     const emulator::DeviceAccess access;
     std::memset(to, value, bytes);
+    if (value == 0) emulator::zeroed += bytes;
   });
   return cudaSuccess;
 }

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "core/cuda/workspace.h"
 #include "launch/data/training_data.h"
 #include "tests/support/device_ranks.h"
@@ -16,6 +18,13 @@ using test::SmallKind;
 using test::WholeRun;
 
 constexpr int64_t kSteps = 4, kMicroBatches = 4;
+
+/// Launches of a data rank with this many micro-batches per step: the first step runs a first and
+/// a later micro-batch without graphs.
+constexpr int64_t launches_with(int64_t micro_batches) {
+  return kSteps * micro_batches - std::min<int64_t>(micro_batches, 2);
+}
+
 constexpr int32_t kSomeToken = 20;
 
 /// Tests of CUDA graphs of micro-steps.
@@ -52,20 +61,20 @@ class Graphs : public testing::Test {
 };
 
 TEST_F(Graphs, ReplayIsBitExact) {
-  EXPECT_EQ(expect_launches(kSteps * kMicroBatches - 1, config()), "");
+  EXPECT_EQ(expect_launches(launches_with(kMicroBatches), config()), "");
 }
 
 TEST_F(Graphs, CaptureRecomputation) {
   RunConfig again = config();
   again.run.precision = DType::bf16;
   again.train.recompute = Recompute::block;
-  EXPECT_EQ(expect_launches(kSteps * kMicroBatches - 1, again), "");
+  EXPECT_EQ(expect_launches(launches_with(kMicroBatches), again), "");
 }
 
 TEST_F(Graphs, DropDifferentElementsInEachMicroStep) {
   const RunConfig dropout = config(SmallKind::gpt_blend);
   EXPECT_GT(dropout.model.dropout * dropout.model.attention_dropout, 0.0);
-  EXPECT_EQ(expect_launches(kSteps * kMicroBatches - 1, dropout), "");
+  EXPECT_EQ(expect_launches(launches_with(kMicroBatches), dropout), "");
 }
 
 // A data rank has two micro-batches or one. The last one overlaps with gradient reduction.
@@ -74,15 +83,16 @@ TEST_F(Graphs, SplitAtGradientReductions) {
     for (const int64_t zero : {0, 1}) {
       RunConfig run = config(zero == 0 ? SmallKind::gpt : SmallKind::gpt_blend);
       run.parallel.zero = zero;
-      const int64_t micro_batches = kSteps * kMicroBatches / data_ranks;
-      EXPECT_EQ(expect_launches(micro_batches - 1, run, {1, data_ranks}), "");
+      EXPECT_EQ(expect_launches(launches_with(kMicroBatches / data_ranks), run, {1, data_ranks}),
+                "");
     }
   }
 }
 
 // Documents of 12 tokens split rows of 16 in three ways: 12 + 4, 8 + 8 and 4 + 12. Two rows then
 // have 28, 29 or 30 targets, and 28 also occurs with documents of equal length: four shapes. The
-// loss is divided by the number of targets in a step, which differs from step to step.
+// loss is divided by the number of targets in a step, which differs from step to step. Seven kinds
+// of micro-batches occur, of a shape and first in a step or not, and run once without a graph.
 TEST_F(Graphs, AcceptAnyLossScale) {
   test::write_documents(folder_ / "even", std::vector<std::vector<int32_t>>(
                                               300, std::vector<int32_t>(12, kSomeToken)));
@@ -90,7 +100,7 @@ TEST_F(Graphs, AcceptAnyLossScale) {
   run.data.train = folder_ / "even";
   run.data.separate_documents = true;
   run.data.loss_across_documents = false;
-  EXPECT_EQ(expect_launches(kSteps * kMicroBatches - 4, run), "");
+  EXPECT_EQ(expect_launches(kSteps * kMicroBatches - 7, run), "");
 }
 
 /// Trains two steps, lets the workspace grow, and trains two more.
@@ -120,7 +130,7 @@ TEST_F(Graphs, RecaptureAfterWorkspaceMoves) {
   const GrowingRun with(run);
   run.train.cuda_graph = CudaGraph::off;
   EXPECT_EQ(with.losses, GrowingRun(run).losses);
-  EXPECT_EQ(with.launches, kSteps * kMicroBatches - 1);
+  EXPECT_EQ(with.launches, launches_with(kMicroBatches));
 }
 
 TEST_F(Graphs, DisabledWhenShapesVary) {
@@ -140,7 +150,7 @@ class GraphsOfTensorRanks : public Graphs, public testing::WithParamInterface<La
   void SetUp() override {
     if (!test::on_nccl()) GTEST_SKIP() << "this needs NCCL: set TESSERA_TEST_BACKEND=nccl";
   }
-  static int64_t launches() { return kSteps * kMicroBatches / GetParam().data - 1; }
+  static int64_t launches() { return launches_with(kMicroBatches / GetParam().data); }
 };
 
 TEST_P(GraphsOfTensorRanks, ReplayIsBitExact) {

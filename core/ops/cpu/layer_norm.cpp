@@ -123,7 +123,8 @@ void layer_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bia
 // A block's sums for dweight and dbias stay in the cache while its rows are read once.
 void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                          const Tensor& mean, const Tensor& rstd, const Tensor& residual, Tensor dx,
-                         Tensor dweight, Tensor dbias, const Tensor& addend) {
+                         Tensor dweight, Tensor dbias, const Tensor& addend,
+                         Accumulate accumulate) {
   const int64_t columns = x.dim(-1);
   const RowBlocks blocks(mean.numel(), 2 * columns);
   dispatch_float(x.dtype(), [&]<typename T>() {
@@ -158,8 +159,8 @@ void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight
       }
     });
   });
-  blocks.add_up(0, columns, dweight.data<float>());
-  if (dbias.defined()) blocks.add_up(columns, columns, dbias.data<float>());
+  blocks.add_up(0, columns, accumulate, dweight.data<float>());
+  if (dbias.defined()) blocks.add_up(columns, columns, accumulate, dbias.data<float>());
 }
 
 void bias_dropout_add_norm(const Tensor& x, const Tensor& bias, const Tensor& residual,

@@ -76,7 +76,7 @@ void add_sum_of_squares(const Tensor& x, Tensor out) {
   out.data<double>()[0] += ordered_sum_of_squares(x);
 }
 
-void column_sum(const Tensor& x, Tensor out) {
+void column_sum(const Tensor& x, Tensor out, Accumulate accumulate) {
   const int64_t columns = out.numel();
   const RowBlocks blocks(columns == 0 ? 0 : x.numel() / columns, columns);
   dispatch_float(x.dtype(), [&]<typename T>() {
@@ -90,7 +90,7 @@ void column_sum(const Tensor& x, Tensor out) {
       }
     });
   });
-  blocks.add_up(0, columns, out.data<float>());
+  blocks.add_up(0, columns, accumulate, out.data<float>());
 }
 
 }  // namespace tessera::cpu

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/accumulate.h"
 #include "core/checked.h"
 #include "core/range.h"
 #include "core/threads/parallel_for.h"
@@ -42,11 +43,11 @@ class RowBlocks {
   /// The partial sums of a block, uninitialized.
   float* partial(int64_t block) const { return partials_ + block * stride_; }
 
-  /// out[i] += Σ_blocks partial(block)[first + i] for i < n.
-  void add_up(int64_t first, int64_t n, float* out) const {
+  /// out[i] += Σ_blocks partial(block)[first + i] for i < n, or out[i] = that sum.
+  void add_up(int64_t first, int64_t n, Accumulate accumulate, float* out) const {
     parallel_for(n, round_up(grain_for(count()), 16), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; i += kTile) {
-        add_up_tile(first + i, std::min(kTile, end - i), out + i);
+        add_up_tile(first + i, std::min(kTile, end - i), accumulate, out + i);
       }
     });
   }
@@ -56,12 +57,16 @@ class RowBlocks {
   static constexpr int64_t kMinRows = 32;
   static constexpr int64_t kTile = 256;
 
-  void add_up_tile(int64_t first, int64_t n, float* out) const {
+  void add_up_tile(int64_t first, int64_t n, Accumulate accumulate, float* out) const {
     float total[kTile] = {};
     for (int64_t block = 0; block < count(); ++block) {
       const float* sums = partial(block) + first;
 #pragma omp simd
       for (int64_t i = 0; i < n; ++i) total[i] += sums[i];
+    }
+    if (accumulate == Accumulate::no) {
+      std::copy_n(total, n, out);
+      return;
     }
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) out[i] += total[i];

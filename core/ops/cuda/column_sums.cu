@@ -9,7 +9,7 @@ constexpr int kWarps = 16;
 
 // A block adds 32 columns of one of the sums; each of its warps adds every 16th piece.
 __global__ void add_pieces_kernel(const float* partials, int64_t pieces, int64_t sums,
-                                  int64_t columns, float* first, float* second) {
+                                  int64_t columns, bool adds, float* first, float* second) {
   __shared__ float totals[kWarps][kWarpSize];
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
@@ -26,18 +26,19 @@ __global__ void add_pieces_kernel(const float* partials, int64_t pieces, int64_t
   if (warp != 0 || column >= columns) return;
   float all = 0.0f;
   for (int i = 0; i < kWarps; ++i) all += totals[i][lane];
-  (blockIdx.y == 0 ? first : second)[column] += all;
+  float* to = (blockIdx.y == 0 ? first : second) + column;
+  *to = adds ? *to + all : all;
 }
 
 }  // namespace
 
-void add_pieces(const float* partials, int64_t pieces, int64_t sums, int64_t columns, float* first,
-                float* second) {
+void add_pieces(const float* partials, int64_t pieces, int64_t sums, int64_t columns,
+                Accumulate accumulate, float* first, float* second) {
   const LaunchShape shape{
       dim3(static_cast<unsigned>(ceil_div(columns, kWarpSize)), second == nullptr ? 1 : 2),
       dim3(kWarps * kWarpSize)};
-  launch("a sum over rows", shape, add_pieces_kernel, partials, pieces, sums, columns, first,
-         second);
+  launch("a sum over rows", shape, add_pieces_kernel, partials, pieces, sums, columns,
+         accumulate == Accumulate::yes, first, second);
 }
 
 }  // namespace tessera::cuda

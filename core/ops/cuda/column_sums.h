@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/accumulate.h"
 #include "core/checked.h"
 
 namespace tessera::cuda {
@@ -23,8 +24,9 @@ struct RowPieces {
 };
 
 /// first[c] += Σ_pieces partials[piece][0][c], and second[c] += Σ_pieces partials[piece][1][c] if
-/// there is a `second`. partials (pieces, sums, C) with 1 or 2 sums.
-void add_pieces(const float* partials, int64_t pieces, int64_t sums, int64_t columns, float* first,
-                float* second);
+/// there is a `second`; or overwrites both with these sums. partials (pieces, sums, C) with 1 or 2
+/// sums.
+void add_pieces(const float* partials, int64_t pieces, int64_t sums, int64_t columns,
+                Accumulate accumulate, float* first, float* second);
 
 }  // namespace tessera::cuda

@@ -264,7 +264,8 @@ void choose(Backward<T>& b) {
 
 void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                          const Tensor& mean, const Tensor& rstd, const Tensor& residual, Tensor dx,
-                         Tensor dweight, Tensor dbias, const Tensor& addend) {
+                         Tensor dweight, Tensor dbias, const Tensor& addend,
+                         Accumulate accumulate) {
   if (x.numel() == 0) return;
   dispatch_float(x.dtype(), [&]<typename T>() {
     Backward<T> b{dy.data<T>(),
@@ -279,7 +280,7 @@ void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight
                   RowPieces(mean.numel(), 1, 1),
                   nullptr};
     choose(b);
-    add_pieces(b.partials, b.pieces.count(), 2, b.columns, dweight.data<float>(),
+    add_pieces(b.partials, b.pieces.count(), 2, b.columns, accumulate, dweight.data<float>(),
                dbias.defined() ? dbias.data<float>() : nullptr);
   });
 }

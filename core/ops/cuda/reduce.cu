@@ -74,7 +74,7 @@ __global__ void column_sum_kernel(const T* x, RowPieces pieces, int64_t columns,
 }
 
 template <int N, typename T>
-void add_column_sum(const Tensor& x, int64_t columns, float* out) {
+void add_column_sum(const Tensor& x, int64_t columns, Accumulate accumulate, float* out) {
   // About a thousand blocks; an SM holds eight at a time.
   constexpr int64_t kBlocks = 1024, kMaxPieces = 256, kMinRows = 64;
   const int64_t tiles = ceil_div(columns, kWarpSize * N);
@@ -85,7 +85,7 @@ void add_column_sum(const Tensor& x, int64_t columns, float* out) {
   const LaunchShape shape{dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(pieces.count())),
                           dim3(kThreads)};
   launch("column_sum", shape, column_sum_kernel<N, T>, x.data<T>(), pieces, columns, partials);
-  add_pieces(partials, pieces.count(), 1, columns, out, nullptr);
+  add_pieces(partials, pieces.count(), 1, columns, accumulate, out, nullptr);
 }
 
 }  // namespace
@@ -103,15 +103,15 @@ void add_sum_of_squares(const Tensor& x, Tensor out) {
          static_cast<int>(shape.grid.x), out.data<double>());
 }
 
-void column_sum(const Tensor& x, Tensor out) {
+void column_sum(const Tensor& x, Tensor out, Accumulate accumulate) {
   const int64_t columns = out.numel();
   if (x.numel() == 0) return;
   dispatch_float(x.dtype(), [&]<typename T>() {
     constexpr int kPack = kPackSize<T>;
     if (columns % kPack == 0 && takes_packs<kPack>(x.data<T>())) {
-      add_column_sum<kPack, T>(x, columns, out.data<float>());
+      add_column_sum<kPack, T>(x, columns, accumulate, out.data<float>());
     } else {
-      add_column_sum<1, T>(x, columns, out.data<float>());
+      add_column_sum<1, T>(x, columns, accumulate, out.data<float>());
     }
   });
 }

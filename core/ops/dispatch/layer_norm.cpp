@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/ops/dispatch/checks.h"
 #include "core/ops/dispatch/dispatch.h"
+#include "core/ops/elementwise.h"
 
 namespace tessera {
 namespace {
@@ -68,7 +69,8 @@ void bias_dropout_add_norm(const Tensor& x, const Tensor& bias, const Tensor& re
 
 void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                          const Tensor& mean, const Tensor& rstd, const Tensor& residual, Tensor dx,
-                         Tensor dweight, Tensor dbias, const Tensor& addend) {
+                         Tensor dweight, Tensor dbias, const Tensor& addend,
+                         Accumulate accumulate) {
   const OpRange range("layer_norm_backward");
   constexpr const char* kOp = "layer_norm_backward";
   require_float(x, kOp, "x");
@@ -87,8 +89,13 @@ void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight
   require_same_or_disjoint(dx, "dx", addend, "addend", kOp);
   const Device device =
       common_device(kOp, dy, x, weight, mean, rstd, residual, dx, dweight, dbias, addend);
+  if (x.numel() == 0 && accumulate == Accumulate::no) {
+    fill(dweight, 0.0);
+    if (dbias.defined()) fill(dbias, 0.0);
+    return;
+  }
   dispatch<cpu::layer_norm_backward, cuda::layer_norm_backward, meta::layer_norm_backward>(
-      device, dy, x, weight, mean, rstd, residual, dx, dweight, dbias, addend);
+      device, dy, x, weight, mean, rstd, residual, dx, dweight, dbias, addend, accumulate);
 }
 
 }  // namespace tessera

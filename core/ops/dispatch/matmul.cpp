@@ -117,7 +117,7 @@ void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor dw, Accumu
 }
 
 void linear_backward_weight_bias(const Tensor& dy, const Tensor& x, Tensor dw,
-                                 Accumulate accumulate, Tensor dbias) {
+                                 Accumulate accumulate, Tensor dbias, Accumulate accumulate_bias) {
   constexpr const char* kOp = "linear_backward_weight_bias";
   if (!dbias.defined()) return linear_backward_weight(dy, x, dw, accumulate);
   const OpRange range(kOp);
@@ -128,10 +128,10 @@ void linear_backward_weight_bias(const Tensor& dy, const Tensor& x, Tensor dw,
   if (!device.is_cpu() && rows_of(dy) > 0) {
     common_device(kOp, dw, dbias);
     return dispatch_fused<cuda::matmul_row_sums, meta::matmul_row_sums>(
-        device, transposed_rows(dy), rows_as_matrix(x), dw, accumulate, dbias);
+        device, transposed_rows(dy), rows_as_matrix(x), dw, accumulate, dbias, accumulate_bias);
   }
   linear_backward_weight(dy, x, dw, accumulate);
-  column_sum(dy, dbias);
+  column_sum(dy, dbias, accumulate_bias);
 }
 
 }  // namespace tessera

@@ -2,6 +2,7 @@
 
 #include "core/ops/dispatch/checks.h"
 #include "core/ops/dispatch/dispatch.h"
+#include "core/ops/elementwise.h"
 
 namespace tessera {
 
@@ -17,7 +18,7 @@ void add_sum_of_squares(const Tensor& x, Tensor out) {
                                                                                         out);
 }
 
-void column_sum(const Tensor& x, Tensor out) {
+void column_sum(const Tensor& x, Tensor out, Accumulate accumulate) {
   const OpRange range("column_sum");
   constexpr const char* kOp = "column_sum";
   require_float(x, kOp, "x");
@@ -25,7 +26,8 @@ void column_sum(const Tensor& x, Tensor out) {
   require_dtype(out, DType::f32, kOp, "out");
   require_disjoint(out, "out", x, "x", kOp);
   const Device device = common_device(kOp, x, out);
-  dispatch<cpu::column_sum, cuda::column_sum, meta::column_sum>(device, x, out);
+  if (x.numel() == 0 && accumulate == Accumulate::no) return fill(out, 0.0);
+  dispatch<cpu::column_sum, cuda::column_sum, meta::column_sum>(device, x, out, accumulate);
 }
 
 }  // namespace tessera

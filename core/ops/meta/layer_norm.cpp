@@ -33,11 +33,13 @@ void bias_dropout_add_norm(const Tensor& x, const Tensor& bias, const Tensor& re
 // weight 2, bias 1, the residual 1 and the addend 1.
 void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                          const Tensor& mean, const Tensor& rstd, const Tensor& residual, Tensor dx,
-                         Tensor dweight, Tensor dbias, const Tensor& addend) {
+                         Tensor dweight, Tensor dbias, const Tensor& addend,
+                         Accumulate accumulate) {
   const double flops = 12.0 + (dbias.defined() ? 1.0 : 0.0) + (residual.defined() ? 1.0 : 0.0) +
                        (addend.defined() ? 1.0 : 0.0);
   log_work({.flops = flops * elements_of(x),
-            .bytes_read = bytes_of(dy, x, weight, mean, rstd, residual, dweight, dbias, addend),
+            .bytes_read = bytes_of(dy, x, weight, mean, rstd, residual, addend) +
+                          (accumulate == Accumulate::yes ? bytes_of(dweight, dbias) : 0.0),
             .bytes_written = bytes_of(dx, dweight, dbias)});
 }
 

@@ -34,10 +34,10 @@ void matmul(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor out,
 }
 
 void matmul_row_sums(const Matrix& a, const Matrix& b, Tensor out, Accumulate accumulate,
-                     Tensor sums) {
+                     Tensor sums, Accumulate accumulate_sums) {
   OpWork work = product(a, b, {}, out, accumulate);
   work += {.flops = elements_of(a.tensor),
-           .bytes_read = bytes_of(sums),
+           .bytes_read = accumulate_sums == Accumulate::yes ? bytes_of(sums) : 0.0,
            .bytes_written = bytes_of(sums)};
   log_work(work);
   log_product(a, b, out, cuda::Epilogue::row_sums, accumulate);

@@ -7,7 +7,7 @@
 namespace tessera::meta {
 
 void matmul_row_sums(const Matrix& a, const Matrix& b, Tensor out, Accumulate accumulate,
-                     Tensor sums);
+                     Tensor sums, Accumulate accumulate_sums);
 void matmul_gelu(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor hidden,
                  Tensor active);
 void matmul_gelu_backward(const Matrix& a, const Matrix& b, const Tensor& hidden, Tensor out);

@@ -37,17 +37,13 @@ double bytes_of_element(const RunPlan& plan) {
 }
 
 /// Bytes of AdamW (reads a gradient, a master and two moments; writes the latter three, and a value
-/// if it is not the master), of the gradient norm, and of clearing gradients if micro-batches may
-/// be CUDA graphs.
+/// if it is not the master) and of the gradient norm.
 double update_bytes(const RunPlan& plan) {
   const auto local = static_cast<double>(plan.memory.local_parameters);
   const double owners = plan.config.parallel.zero == 1 ? plan.grid.data() : 1.0;
   const double value = plan.config.run.precision == DType::f32 ? 0.0 : bytes_of_element(plan);
   const double gradient = sizeof(float);
-  const bool clears =
-      plan.config.run.device != DeviceChoice::cpu && plan.config.train.cuda_graph != CudaGraph::off;
-  return local / owners * (4.0 * (4.0 + 3.0) + value + gradient) +
-         (clears ? local * gradient : 0.0);
+  return local / owners * (4.0 * (4.0 + 3.0) + value + gradient);
 }
 
 /// Bytes of the passes that train.recompute repeats.

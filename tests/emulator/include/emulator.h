@@ -47,6 +47,9 @@ struct GraphExec;
 /// for it. Adds it to a graph if the stream is being captured.
 void enqueue(Stream* stream, std::function<void()> work);
 
+/// Bytes that memsets of the process have set to zero on its GPUs so far.
+uint64_t zeroed_bytes();
+
 // --- calls of a running kernel ---
 
 /// The launch's dynamic shared memory.

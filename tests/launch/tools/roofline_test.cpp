@@ -141,26 +141,25 @@ TEST_F(RooflineOfRun, CountsEveryMicroBatch) {
   }
 }
 
-// Micro-batches that repeat are CUDA graphs, which add to gradients that are cleared before.
-// Otherwise the first micro-batch overwrites gradients of products, and fill() clears the others.
+// The first micro-batch of a step overwrites gradients, and later ones add to them.
 TEST_F(RooflineOfRun, CountsGradientsAsGpusAddThem) {
   RunConfig run = config();
-  const Roofline graphs = roofline(run, 1, unit_gpu());
-  run.train.cuda_graph = CudaGraph::off;
-  const Roofline none = roofline(run, 1, unit_gpu());
+  run.batch.global = run.batch.micro;
+  const Roofline one = roofline(run, 1, unit_gpu());
+  run.batch.global = 4 * run.batch.micro;
+  const Roofline four = roofline(run, 1, unit_gpu());
   const auto bytes_of = [](const Roofline& bound, const char* part, const char* op) {
     const RooflineLine* line = find(bound, part, op);
     return line == nullptr ? 0.0 : line->work.bytes();
   };
-  const double layers = 2.0, weights = 2.0 * 4.0 * 32.0 * 32.0;
-  EXPECT_EQ(bytes_of(graphs, "mlp backward", "linear_backward_weight_bias") -
-                bytes_of(none, "mlp backward", "linear_backward_weight_bias"),
-            4.0 * layers * weights);
-  EXPECT_EQ(bytes_of(graphs, "mlp backward", "fill"), 0.0);
-  EXPECT_EQ(bytes_of(none, "mlp backward", "fill"), 4.0 * layers * (4 + 1) * 32);
-  const RooflineLine* clears = find(graphs, "step", "fill");
-  EXPECT_EQ(clears->calls, 2);  // gradients and losses
-  EXPECT_EQ(find(none, "step", "fill")->calls, 1);
+  const double layers = 2.0, weights = 2.0 * 4.0 * 32.0 * 32.0, biases = (4 + 1) * 32;
+  EXPECT_EQ(bytes_of(four, "mlp backward", "linear_backward_weight_bias") -
+                4.0 * bytes_of(one, "mlp backward", "linear_backward_weight_bias"),
+            3.0 * 4.0 * layers * (weights + biases));
+  for (const Roofline* bound : {&one, &four}) {
+    EXPECT_EQ(bytes_of(*bound, "mlp backward", "fill"), 0.0);
+    EXPECT_EQ(find(*bound, "step", "fill")->calls, 1);  // losses
+  }
 }
 
 TEST_F(RooflineOfRun, ExchangesMatchPlan) {

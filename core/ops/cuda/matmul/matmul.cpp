@@ -103,19 +103,22 @@ void matmul(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor out,
        to_string(a.tensor.dtype()), a.rows, a.cols, b.rows, b.cols, to_string(out.dtype()));
 }
 
-// cuBLASLt overwrites the sums, so they go behind its scratch first. Nothing moves them there,
-// because the product requests less workspace.
+// cuBLASLt overwrites the sums. Sums to add, or that are less aligned than the product, go behind
+// its scratch first. Nothing moves them there, because the product requests less workspace.
 void matmul_row_sums(const Matrix& a, const Matrix& b, Tensor out, Accumulate accumulate,
-                     Tensor sums) {
+                     Tensor sums, Accumulate accumulate_sums) {
   auto* scratch = static_cast<std::byte*>(workspace(kWorkspaceBytes + sums.bytes()));
-  const Tensor fresh(scratch + kWorkspaceBytes, sums.shape(), sums.dtype(), sums.device());
+  const bool direct = accumulate_sums == Accumulate::no && alignment_of(sums.raw()) == 16;
+  const Tensor fresh(direct ? sums.raw() : scratch + kWorkspaceBytes, sums.shape(), sums.dtype(),
+                     sums.device());
   const Tensor nothing;
   if (has_gradient_epilogues(a) &&
       run({a, b, fresh, nothing, out, Epilogue::row_sums, accumulate == Accumulate::yes})) {
-    return add_bias(fresh, sums, Accumulate::yes);
+    if (!direct) add_bias(fresh, sums, accumulate_sums);
+    return;
   }
   matmul(a, b, nothing, out, accumulate);
-  column_sum(a.tensor, sums);
+  column_sum(a.tensor, sums, accumulate_sums);
 }
 
 void matmul_gelu(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor hidden,

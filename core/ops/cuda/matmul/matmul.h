@@ -12,10 +12,10 @@
 /// What cuBLASLt does beyond matmul() of core/ops/device_ops.inc.
 namespace tessera::cuda {
 
-/// matmul, and sums[m] += Σ_k a[m, k], (M) fp32. a is the transpose of a tensor that is stored by
-/// rows, and not empty.
+/// matmul, and sums[m] += Σ_k a[m, k] or sums[m] = that sum, (M) fp32. a is the transpose of a
+/// tensor that is stored by rows, and not empty.
 void matmul_row_sums(const Matrix& a, const Matrix& b, Tensor out, Accumulate accumulate,
-                     Tensor sums);
+                     Tensor sums, Accumulate accumulate_sums);
 
 /// Sets whether the calling thread's fp32 products use tensor cores, which truncate operands to
 /// TF32 (fp32's range, 11 significant bits) and sum in fp32. Off at first.
