@@ -3,12 +3,15 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/ops/elementwise.h"
 #include "parallel/communicators/traffic.h"
 
 namespace tessera {
 
-GradientReducer::GradientReducer(const ParameterStore& store, Communicator& dp)
+GradientReducer::GradientReducer(const ParameterStore& store, Communicator& dp, DType dtype)
     : store_(store), dp_(dp) {
+  require(dtype == DType::f32 || dtype == DType::bf16,
+          "gradient reducer: gradients are reduced in fp32 or bf16, not in {}", to_string(dtype));
   const OptimizerSharding& sharding = store.layout().sharding();
   require(
       !sharding.sharded() || (sharding.num_shards == dp.size() && sharding.shard == dp.rank()),
@@ -16,7 +19,14 @@ GradientReducer::GradientReducer(const ParameterStore& store, Communicator& dp)
       sharding.shard, sharding.num_shards, dp.rank(), dp.size());
   for (const Parameter& parameter : store.parameters()) parameters_.push_back(&parameter);
   reset();
-  pending_.reserve(missing_.size());
+  reductions_.reserve(missing_.size());
+  if (dtype == DType::f32) return;
+  const MemoryUse use("copies of gradients in bf16", "choose fp32 as parallel.grad_reduce_dtype");
+  copies_ = OwnedTensor({store.flat_size()}, dtype, store.device());
+}
+
+size_t GradientReducer::copy_bytes(const ParameterStore& store, DType dtype) {
+  return dtype == DType::f32 ? 0 : static_cast<size_t>(store.flat_size()) * size_of(dtype);
 }
 
 void GradientReducer::reset() {
@@ -48,7 +58,7 @@ void GradientReducer::add(const Parameter& parameter) {
 
 void GradientReducer::record(const std::function<void()>& pass,
                              const std::function<void(size_t)>& at) {
-  require(pending_.empty(), "gradient reducer: a pass is captured while gradients are summed");
+  require(reductions_.empty(), "gradient reducer: a pass is captured while gradients are summed");
   recorded_ = at;
   const auto end = [&] {
     recorded_ = nullptr;
@@ -69,18 +79,26 @@ void GradientReducer::start(size_t bucket) {
   if (dp_.size() == 1) return;
   progress();
   const TrafficScope traffic(Traffic::gradients);
-  pending_.push_back(sum(all));
+  reductions_.push_back({bucket, sum(all)});
 }
 
 std::unique_ptr<PendingCollective> GradientReducer::sum(const FlatBucket& bucket) const {
-  const Tensor flat = store_.flat_grads();
+  const Tensor flat = reduces_copies() ? copies_.tensor : store_.flat_grads();
   const Tensor all = flat.slice(bucket.elements.begin, bucket.elements.end);
+  if (reduces_copies()) {
+    copy(store_.flat_grads().slice(bucket.elements.begin, bucket.elements.end), all);
+  }
   if (!store_.layout().sharding().sharded()) return dp_.all_reduce_async(all);
   return dp_.reduce_scatter_async(all, flat.slice(bucket.shard.begin, bucket.shard.end));
 }
 
+void GradientReducer::take_sums(const FlatBucket& bucket) const {
+  const Range mine = store_.layout().sharding().sharded() ? bucket.shard : bucket.elements;
+  copy(copies_.tensor.slice(mine.begin, mine.end), store_.flat_grads().slice(mine.begin, mine.end));
+}
+
 void GradientReducer::progress() {
-  for (const auto& collective : pending_) collective->progress();
+  for (const Reduction& reduction : reductions_) reduction.pending->progress();
 }
 
 void GradientReducer::finalize() {
@@ -88,8 +106,11 @@ void GradientReducer::finalize() {
     require(added_[i], "gradient reducer: the backward pass never finished parameter {}",
             parameters_[i]->name);
   }
-  for (const auto& collective : pending_) collective->wait();
-  pending_.clear();
+  for (const Reduction& reduction : reductions_) {
+    reduction.pending->wait();
+    if (reduces_copies()) take_sums(store_.layout().buckets()[reduction.bucket]);
+  }
+  reductions_.clear();
   reset();
 }
 

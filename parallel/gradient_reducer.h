@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/memory.h"
 #include "core/parameters/parameter.h"
 #include "parallel/communicators/communicator.h"
 
@@ -15,11 +16,19 @@ namespace tessera {
 /// starts when its last gradient is final. Without ZeRO it is an all-reduce, and every rank gets
 /// all sums. With ZeRO it is an in-place reduce-scatter: each rank gets the sums of its optimizer
 /// shard, and the other gradients are undefined afterwards.
+///
+/// In bf16 a bucket's gradients are rounded to a copy, which is reduced instead, and its sums are
+/// converted back: half the bytes, and two more passes over the gradients. Gradients of a rank's
+/// micro-batches have been accumulated in fp32 before, and all that follows is in fp32.
 class GradientReducer {
  public:
-  /// `store` must be allocated; both arguments must outlive this object. Throws if the store is
-  /// sharded over ranks other than `dp`.
-  GradientReducer(const ParameterStore& store, Communicator& dp);
+  /// `store` must be allocated; both arguments must outlive this object. `dtype` is fp32 or bf16.
+  /// Throws if the store is sharded over ranks other than `dp`.
+  GradientReducer(const ParameterStore& store, Communicator& dp, DType dtype = DType::f32);
+
+  /// Bytes of the copies that reduce gradients of `store` in `dtype`.
+  static size_t copy_bytes(const ParameterStore& store, DType dtype);
+  size_t copy_bytes() const { return copies_.buffer.bytes(); }
 
   /// Marks a parameter's gradient as final. Call it once per parameter and step, in the same order
   /// on all data ranks.
@@ -37,16 +46,25 @@ class GradientReducer {
   void finalize();
 
  private:
+  struct Reduction {
+    size_t bucket;
+    std::unique_ptr<PendingCollective> pending;
+  };
+
+  bool reduces_copies() const { return copies_.tensor.defined(); }
   std::unique_ptr<PendingCollective> sum(const FlatBucket& bucket) const;
+  /// Converts the sums of a bucket that this rank got.
+  void take_sums(const FlatBucket& bucket) const;
   void progress();
   void reset();
 
   const ParameterStore& store_;
   Communicator& dp_;
+  OwnedTensor copies_;            ///< (flat_size()) bf16; undefined in fp32
   std::vector<int64_t> missing_;  ///< gradients of each bucket that are not final yet
   std::vector<bool> added_;       ///< by parameter, in the store's order
   std::vector<const Parameter*> parameters_;
-  std::vector<std::unique_ptr<PendingCollective>> pending_;
+  std::vector<Reduction> reductions_;
   std::function<void(size_t)> recorded_;  ///< called instead of start() during record()
 };
 

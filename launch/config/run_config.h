@@ -57,6 +57,7 @@ struct ParallelSection {
   int64_t tensor = 1;                    ///< ranks that share one replica of the model
   int64_t zero = 0;                      ///< stage of ZeRO: 0 or 1
   bool sequence = false;                 ///< and the rows of activations outside tensor regions
+  DType grad_reduce_dtype = DType::f32;  ///< of gradient sums over data ranks: f32 or bf16
   Backend backend = Backend::automatic;  ///< for tensors on GPUs
 
   bool operator==(const ParallelSection&) const = default;

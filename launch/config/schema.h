@@ -226,6 +226,13 @@ void describe(Section& parallel, auto& field) {
         "A block's activations then take 1/`tensor` of the memory. Communication stays the same "
         "except that the backward pass gathers the inputs of attention and MLP once more. No "
         "effect with `tensor: 1`.");
+  field(
+      "grad_reduce_dtype", parallel.grad_reduce_dtype,
+      OneOf<DType>{{{"fp32", DType::f32}, {"bf16", DType::bf16}}},
+      "Precision in which gradients are summed over the data ranks. `bf16` sends half the bytes, "
+      "rounds each rank's gradients and the sums to 8 significant bits, and needs 2 more bytes of "
+      "memory per parameter. Micro-batches accumulate, and norm, clipping and AdamW compute, in "
+      "fp32 either way. Needs several data ranks.");
   field("backend", parallel.backend,
         OneOf<Backend>{
             {{"auto", Backend::automatic}, {"nccl", Backend::nccl}, {"mpi", Backend::mpi}}},

@@ -66,6 +66,18 @@ void check_tensor_parallel(const RunConfig& config, int world_size, LayoutRules&
       tensor, mlp_size, tensor, nearest_multiples(mlp_size, tensor));
 }
 
+void check_gradients(const RunConfig& config, int world_size, LayoutRules& rules) {
+  const int64_t tensor = config.parallel.tensor;
+  rules.require(
+      config.parallel.grad_reduce_dtype == DType::f32 || world_size != tensor, "parallel.tensor",
+      tensor,
+      "parallel.grad_reduce_dtype is bf16, but there is one data rank ({} rank{} / parallel.tensor "
+      "= {}), which has no gradients to reduce: choose fp32, or a smaller parallel.tensor, or "
+      "start "
+      "more ranks",
+      world_size, world_size == 1 ? "" : "s", tensor);
+}
+
 void check_batch(const RunConfig& config, int world_size, LayoutRules& rules) {
   if (world_size % config.parallel.tensor != 0) return;  // the number of data ranks is undefined
   const int64_t global = config.batch.global;
@@ -165,6 +177,7 @@ void check_token_count(const RunConfig& config) {
 std::vector<BrokenRule> broken_layout_rules(const RunConfig& config, int world_size) {
   LayoutRules rules;
   check_tensor_parallel(config, world_size, rules);
+  check_gradients(config, world_size, rules);
   check_batch(config, world_size, rules);
   return rules.broken;
 }

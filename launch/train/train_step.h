@@ -69,6 +69,9 @@ class TrainStep {
   /// Call it after loading or initializing weights: forgets all steps and failures.
   void reset();
 
+  /// Bytes of gradients that are reduced in bf16.
+  size_t gradient_copy_bytes() const { return update_.gradient_copy_bytes(); }
+
   /// Losses and gradient norm of the last step, or of the first that was not finite.
   const StepRecord& record() { return update_.clip().record(); }
 

@@ -132,6 +132,7 @@ void Trainer::load_first_step(int64_t step, int64_t samples) {
 std::vector<MemoryPlan::Line> Trainer::memory_in_use() const {
   WorkingMemory working;
   working.activations = arena_.peak();
+  working.gradient_copies = train_step_->gradient_copy_bytes();
   working.device_batch = device_batch_.bytes();
   working.checkpoint_copy = background_save_.copy_bytes();
   working.host_batches = prefetched_.bytes() + eval_batches_.bytes();

@@ -105,6 +105,54 @@ TEST_P(Buckets, StartInRecordedOrder) {
   }
 }
 
+/// A rank's gradient of flat element i: 23 significant bits, of varying magnitude and sign.
+float gradient_of(int rank, int64_t i) {
+  const auto x = static_cast<float>((i * 7919 + rank * 104729) % 1000003 - 500000);
+  return x * (i % 3 == 0 ? 1e-7f : 3e-3f);
+}
+
+float rounded(float x) { return static_cast<float>(bfloat16(x)); }
+
+// Each rank rounds its gradients; host ranks sum them in rank order in fp32 and round the sum once.
+TEST_P(Buckets, SumRoundedGradientsInBf16) {
+  for (const int ranks : {2, 3, 4}) {
+    for (const bool sharded : {false, true}) {
+      run_thread_ranks(ranks, [&](Communicator& dp) {
+        ParameterStore store;
+        if (sharded) {
+          declare_five(store, {dp.size(), dp.rank(), GetParam()});
+        } else {
+          declare_five(store, {.bucket_elements = GetParam()});
+        }
+        GradientReducer reducer(store, dp, DType::bf16);
+        EXPECT_EQ(reducer.copy_bytes(), static_cast<size_t>(2 * store.flat_size()));
+        EXPECT_EQ(GradientReducer::copy_bytes(store, DType::bf16), reducer.copy_bytes());
+        EXPECT_EQ(GradientReducer::copy_bytes(store, DType::f32), 0u);
+        for (int step = 0; step < 2; ++step) {
+          const std::span<float> grads = store.flat_grads().span<float>();
+          for (size_t i = 0; i < grads.size(); ++i) {
+            grads[i] = gradient_of(dp.rank() + step, static_cast<int64_t>(i));
+          }
+          for (const int i : {4, 2, 3, 1, 0}) {
+            reducer.add(store.parameters()[static_cast<size_t>(i)]);
+          }
+          reducer.finalize();
+          for (const FlatBucket& bucket : store.layout().buckets()) {
+            const Range mine = sharded ? bucket.shard : bucket.elements;
+            for (int64_t i = mine.begin; i < mine.end; ++i) {
+              float sum = 0.0f;
+              for (int rank = 0; rank < dp.size(); ++rank) {
+                sum += rounded(gradient_of(rank + step, i));
+              }
+              ASSERT_EQ(grads[static_cast<size_t>(i)], rounded(sum)) << "element " << i;
+            }
+          }
+        }
+      });
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Sizes, Buckets, testing::Values(1, 100, 1000));
 
 TEST(GradientReducerTest, RefusesShardingThatDiffersFromDataRanks) {
@@ -116,6 +164,19 @@ TEST(GradientReducerTest, RefusesShardingThatDiffersFromDataRanks) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("optimizer shard 1 of 2"), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(GradientReducerTest, RefusesOtherTypes) {
+  const auto self = make_self_communicator();
+  ParameterStore store;
+  declare_five(store);
+  try {
+    const GradientReducer reducer(store, *self, DType::f64);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("in fp32 or bf16, not in fp64"), std::string::npos)
         << error.what();
   }
 }

@@ -37,13 +37,16 @@ double bytes_of_element(const RunPlan& plan) {
 }
 
 /// Bytes of AdamW (reads a gradient, a master and two moments; writes the latter three, and a value
-/// if it is not the master) and of the gradient norm.
+/// if it is not the master), of the gradient norm, and of converting gradients to bf16 and their
+/// sums back.
 double update_bytes(const RunPlan& plan) {
   const auto local = static_cast<double>(plan.memory.local_parameters);
   const double owners = plan.config.parallel.zero == 1 ? plan.grid.data() : 1.0;
   const double value = plan.config.run.precision == DType::f32 ? 0.0 : bytes_of_element(plan);
   const double gradient = sizeof(float);
-  return local / owners * (4.0 * (4.0 + 3.0) + value + gradient);
+  const bool converts = plan.config.parallel.grad_reduce_dtype == DType::bf16;
+  const double conversion = converts ? gradient + size_of(DType::bf16) : 0.0;
+  return local / owners * (4.0 * (4.0 + 3.0) + value + gradient + conversion) + local * conversion;
 }
 
 /// Bytes of the passes that train.recompute repeats.

@@ -36,8 +36,8 @@ struct PredictedTime {
 double product_efficiency(const RunConfig& config, const AssumedMachine& machine);
 
 /// Bytes that a rank reads and writes in a step besides products, each tensor once per pass: norms,
-/// residual sums, GELUs, biases and the loss, forward and backward; then AdamW and the gradient
-/// norm.
+/// residual sums, GELUs, biases and the loss, forward and backward; then AdamW, the gradient norm
+/// and, with parallel.grad_reduce_dtype: bf16, converting gradients.
 double pass_bytes(const RunPlan& plan);
 
 /// Predicts a step's time: (FLOPs + recomputed FLOPs) / (ranks × FLOP/s × product_efficiency()),

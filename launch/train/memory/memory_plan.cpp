@@ -9,6 +9,7 @@
 #include "launch/train/run_layout.h"
 #include "launch/train/train_step.h"
 #include "models/model.h"
+#include "parallel/gradient_reducer.h"
 #include "parallel/meta_communicator.h"
 
 namespace tessera {
@@ -51,6 +52,7 @@ std::vector<MemoryPlan::Line> memory_lines(const ParameterStore& store,
           {"gradients", store.grad_bytes()},
           {"master weights", store.master_bytes()},
           {"AdamW moments", store.moment_bytes()},
+          {"gradient copies", working.gradient_copies},
           {"activations", working.activations},
           {"micro-batch", working.device_batch},
           {kCheckpointCopyLine, working.checkpoint_copy, /*in_host=*/true},
@@ -80,6 +82,9 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
   plan.global_parameters = count_global(store);
   WorkingMemory working;
   working.activations = plan.arena_bytes;
+  if (groups.dp->size() > 1) {
+    working.gradient_copies = GradientReducer::copy_bytes(store, config.parallel.grad_reduce_dtype);
+  }
   working.device_batch = device.is_cuda() ? batch_bytes(config.batch.micro, seq_length) : 0;
   working.checkpoint_copy =
       copies_checkpoints(config) ? checkpoint_copy_bytes(store, groups.dp->size()) : 0;

@@ -42,6 +42,7 @@ struct MemoryPlan {
 /// A rank's memory besides its parameters, in bytes.
 struct WorkingMemory {
   size_t activations = 0;      ///< capacity of the arena
+  size_t gradient_copies = 0;  ///< in bf16, to be reduced over data ranks
   size_t device_batch = 0;     ///< the current micro-batch on the GPU
   size_t checkpoint_copy = 0;  ///< in host memory, for a background save
   size_t host_batches = 0;     ///< in host memory: loaded micro-batches

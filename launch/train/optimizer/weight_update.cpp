@@ -10,7 +10,10 @@ WeightUpdate::WeightUpdate(const RunConfig& config, ParameterStore& store,
     : groups_(groups),
       clip_(store, *groups.tp, config.optimizer.grad_clip, groups.dp.get()),
       optimizer_(config.optimizer, store, groups.dp.get(), static_cast<uint64_t>(config.run.seed)) {
-  if (groups.dp->size() > 1) reducer_ = std::make_unique<GradientReducer>(store, *groups.dp);
+  if (groups.dp->size() > 1) {
+    reducer_ =
+        std::make_unique<GradientReducer>(store, *groups.dp, config.parallel.grad_reduce_dtype);
+  }
   if (sequence_shard(config, groups).split()) {
     local_row_gradients_ = std::make_unique<LocalRowGradients>(store, *groups.tp);
   }

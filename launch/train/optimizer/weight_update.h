@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -23,6 +24,8 @@ class WeightUpdate {
 
   /// Receives final gradients from the step's last backward pass; null with a single data rank.
   GradientReducer* reducer() const { return reducer_.get(); }
+  /// Bytes of gradients that are reduced in bf16.
+  size_t gradient_copy_bytes() const { return reducer_ ? reducer_->copy_bytes() : 0; }
   GradientClip& clip() { return clip_; }
 
   /// Finishes the sum of the gradients over the data ranks and, with sequence parallelism, over the

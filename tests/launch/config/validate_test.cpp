@@ -82,6 +82,17 @@ TEST(ConfigValidate, RejectsUnknownZeroStage) {
   EXPECT_THAT(error_of([&] { validate(config, 4); }), HasSubstr("parallel.zero is 2, but must be"));
 }
 
+TEST(ConfigValidate, GradReduceDtypeNeedsDataRanks) {
+  EXPECT_EQ(validate_error({"parallel.grad_reduce_dtype=bf16", "parallel.tensor=4"}, 4),
+            "parallel.grad_reduce_dtype is bf16, but there is one data rank (4 ranks / "
+            "parallel.tensor = 4), which has no gradients to reduce: choose fp32, or a smaller "
+            "parallel.tensor, or start more ranks");
+  EXPECT_THAT(validate_error({"parallel.grad_reduce_dtype=bf16"}, 1),
+              HasSubstr("one data rank (1 rank / parallel.tensor = 1)"));
+  EXPECT_NO_THROW(
+      validate(config_with({"parallel.grad_reduce_dtype=bf16", "parallel.tensor=2"}), 4));
+}
+
 TEST(ConfigValidate, HeadsMustDivideHiddenSize) {
   EXPECT_EQ(validate_error({"model.hidden_size=100", "model.num_heads=8"}, 1),
             "model.hidden_size is 100, but model.num_heads is 8: each head has hidden_size / "

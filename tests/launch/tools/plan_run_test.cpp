@@ -195,6 +195,8 @@ std::vector<RunConfig> memory_configs(const std::function<RunConfig(Grid, SmallK
           run.train.recompute = recompute;
           run.parallel.zero = count % 2;
           run.parallel.sequence = grid.tensor > 1 && count / 2 % 2 == 1;
+          const bool rounds = grid.data > 1 && count / 4 % 2 == 1;
+          run.parallel.grad_reduce_dtype = rounds ? DType::bf16 : DType::f32;
           run.checkpoint.background = count / 4 % 2 == 0;
           run.checkpoint.interval = 5;
           run.batch.micro = count / 8 % 2 + 1;
@@ -231,6 +233,25 @@ std::string describe(const RunConfig& run) {
       to_string(run.model.kind), run.model.num_labels, run.parallel.tensor,
       to_string(run.train.recompute), to_string(run.run.precision), run.parallel.zero,
       run.parallel.sequence, run.checkpoint.background, run.batch.micro);
+}
+
+TEST_F(PlanRun, ReducingGradientsInBf16SendsHalf) {
+  for (const int64_t zero : {0, 1}) {
+    for (const Grid grid : {Grid{1, 2}, Grid{2, 2}, Grid{1, 4}}) {
+      RunConfig run = config(grid);
+      run.parallel.zero = zero;
+      const RunPlan whole = plan_run(run, grid.ranks());
+      run.parallel.grad_reduce_dtype = DType::bf16;
+      const RunPlan half = plan_run(run, grid.ranks());
+      const double sent = whole.traffic.data.bytes_sent(Traffic::gradients);
+      EXPECT_GT(sent, 0.0);
+      EXPECT_EQ(2.0 * half.traffic.data.bytes_sent(Traffic::gradients), sent);
+      EXPECT_EQ(half.traffic.data.calls(), whole.traffic.data.calls());
+      EXPECT_EQ(half.traffic.data.bytes_sent(Traffic::weights),
+                whole.traffic.data.bytes_sent(Traffic::weights));
+      EXPECT_GT(half.memory.total(), whole.memory.total());
+    }
+  }
 }
 
 TEST_F(PlanRun, MemoryMatchesRunLineByLine) {
