@@ -1,5 +1,7 @@
 // Measures the time of each op on a GPU, and its share of the card's limit: necessary bytes at the
-// memory's bandwidth, or FLOPs at the data sheet's peak. Prints one line of JSON per op:
+// memory's bandwidth, or FLOPs at the data sheet's peak. Also measures products with and without
+// cuBLASLt's epilogues, and prints rows for core/ops/cuda/matmul/fusions.h. Prints one line of JSON
+// per op:
 //
 //     kernel_times [--tiny]
 //
@@ -23,6 +25,7 @@
 #include "core/ops/attention.h"
 #include "core/ops/cross_entropy.h"
 #include "core/ops/cuda/attention/cudnn_attention.h"
+#include "core/ops/cuda/matmul/fusions.h"
 #include "core/ops/device_ops.h"
 #include "core/ops/dropout.h"
 #include "core/ops/elementwise.h"
@@ -335,6 +338,88 @@ class Table {
       linear_backward_weight_bias(y.tensor, x.tensor, dw.tensor, Accumulate::yes, dbias.tensor);
     });
     language_head(x.tensor.slice(0, sizes_.loss_rows));
+    fusions();
+  }
+
+  /// The products of a block that can have each epilogue, with it and without: times, and a row of
+  /// core/ops/cuda/matmul/fusions.h.
+  void fusions() {
+    const int64_t rows = sizes_.rows(), width = sizes_.width(), mlp = 4 * width;
+    const OwnedTensor x = normal({rows, width}, DType::bf16), y = normal({rows, mlp}, DType::bf16);
+    const OwnedTensor w = normal({mlp, width}, DType::bf16, 0.02f);
+    const OwnedTensor back = normal({width, mlp}, DType::bf16, 0.02f);
+    const OwnedTensor bias = normal({mlp}, DType::bf16), active = zeros({rows, mlp}, DType::bf16);
+    const OwnedTensor qkv = zeros({rows, 3 * width}, DType::bf16);
+    const OwnedTensor dw = zeros({mlp, width}, DType::f32), dbias = zeros({mlp}, DType::f32);
+    const Tensor none;
+    const auto linear = [&](const Tensor& b, Epilogue epilogue) {
+      compare(epilogue, [&, b] {
+        linear_gelu_forward(x.tensor, w.tensor, b, Gelu::tanh, y.tensor, active.tensor);
+      });
+    };
+    compare(Epilogue::bias, [&] {
+      linear_forward(x.tensor, w.tensor.slice(0, 3 * width), bias.tensor.slice(0, 3 * width),
+                     qkv.tensor);
+    });
+    linear(none, Epilogue::gelu);
+    linear(bias.tensor, Epilogue::bias_gelu);
+    compare(Epilogue::gelu_backward, [&] {
+      linear_gelu_backward_input(x.tensor, back.tensor, y.tensor, Gelu::tanh, active.tensor);
+    });
+    // Queries, keys and values; the attention's output; both layers of the MLP.
+    compare(Epilogue::row_sums, [&] {
+      const auto weights = [&](const Tensor& dy, const Tensor& input) {
+        const int64_t out = dy.dim(1), in = input.dim(1);
+        linear_backward_weight_bias(
+            dy, input, dw.tensor.view({mlp * width}).slice(0, out * in).view({out, in}),
+            Accumulate::yes, dbias.tensor.slice(0, out));
+      };
+      weights(qkv.tensor, x.tensor);
+      weights(x.tensor, x.tensor);
+      weights(y.tensor, x.tensor);
+      weights(x.tensor, y.tensor);
+    });
+  }
+
+  using Epilogue = cuda::Epilogue;
+
+  static const char* name_of(Epilogue epilogue) {
+    switch (epilogue) {
+      case Epilogue::none:
+        return "none";
+      case Epilogue::bias:
+        return "bias";
+      case Epilogue::gelu:
+        return "gelu";
+      case Epilogue::bias_gelu:
+        return "bias_gelu";
+      case Epilogue::gelu_backward:
+        return "gelu_backward";
+      case Epilogue::row_sums:
+        return "row_sums";
+    }
+    fail("an epilogue that there is not");
+  }
+
+  void compare(Epilogue epilogue, const std::function<void()>& op) {
+    const int capability = cuda::compute_capability();
+    const auto time_with = [&](bool fuse) {
+      const cuda::Fusion table[] = {{capability, epilogue, fuse}};
+      cuda::use_fusions(table);
+      const double seconds = time_of(op);
+      cuda::use_fusions(cuda::kFusions);
+      return seconds;
+    };
+    const double fused = time_with(true), apart = time_with(false);
+    const char* name = name_of(epilogue);
+    fmt::print(
+        "measured: {{\"what\": \"fusion\", \"epilogue\": \"{}\", \"fused_microseconds\": {:.1f}, "
+        "\"unfused_microseconds\": {:.1f}}}\n",
+        name, 1e6 * fused, 1e6 * apart);
+    fmt::print("fusion: {{{}, Epilogue::{}, {}, \"{}: {:.1f} us fused, {:.1f} us unfused\"}},\n",
+               capability, name, fused <= apart, cuda::device_kind(0).name, 1e6 * fused,
+               1e6 * apart);
+    std::fflush(stdout);
   }
 
   /// With a rank's rows of a vocabulary that is no round number.

@@ -52,12 +52,14 @@ results_md() {
     printf '\nKernels relative to the data sheet: bytes by the memory bandwidth, FLOPs by the peak. A kernel that one of\n'
     printf 'them limits comes close to 100 %% of it.\n'
     printf '\n| kernel | µs | GB/s | of the bandwidth | TFLOP/s | of the peak |\n|---|---|---|---|---|---|\n'
-    sed -n 's/^measured: //p' "$out/logs/kernels.log" 2>/dev/null | awk "$value_of"'
+    sed -n '/"what": "fusion"/d; s/^measured: //p' "$out/logs/kernels.log" 2>/dev/null | awk "$value_of"'
       function share(key) {text = value(key); return text == "null" ? "" : sprintf("%.0f%%", 100 * text)}
       {
         time = value("microseconds")
         printf "| %s | %.1f | %.0f | %s | %s | %s |\n", value("kernel"), time, value("bytes") / time / 1e3, share("share_of_bandwidth"),
           (value("flops") > 0 ? sprintf("%.1f", value("flops") / time / 1e6) : ""), share("share_of_flops")
       }'
+    printf '\nRows for core/ops/cuda/matmul/fusions.h:\n\n'
+    sed -n 's/^fusion: /    /p' "$out/logs/kernels.log" 2>/dev/null
   fi
 }

@@ -1,6 +1,7 @@
 // Tests how core/ops/cuda/matmul/matmul.cpp chooses algorithms, and how it replaces missing
 // epilogues.
 
+#include "core/ops/cuda/matmul/fusions.h"
 #include "core/ops/cuda/matmul/matmul.h"
 #include "core/ops/matmul.h"
 #include "tests/emulator/cublaslt/cublaslt.h"
@@ -87,6 +88,52 @@ TEST(CublasLtFallbacks, MatchEpilogues) {
   const Layer apart(40);
   EXPECT_EQ(apart.fused_products, 0);
   apart.expect_near(fused);
+}
+
+/// Replaces the table of fusions for its lifetime.
+class FusionScope {
+ public:
+  explicit FusionScope(std::span<const Fusion> fusions) { use_fusions(fusions); }
+  ~FusionScope() { use_fusions(kFusions); }
+  FusionScope(const FusionScope&) = delete;
+  FusionScope& operator=(const FusionScope&) = delete;
+};
+
+TEST(CublasLtFusions, FollowTheTableOfTheGpu) {
+  const int here = compute_capability();
+  const Layer fused(40);
+  EXPECT_EQ(fused.fused_products, 4);
+  for (const Epilogue epilogue :
+       {Epilogue::bias, Epilogue::bias_gelu, Epilogue::gelu_backward, Epilogue::row_sums}) {
+    const Fusion off[] = {{here, epilogue, /*fuse=*/false}};
+    const FusionScope scope(off);
+    const Layer apart(40);
+    // Without GELU in the product, its bias still is.
+    EXPECT_EQ(apart.fused_products, epilogue == Epilogue::bias_gelu ? 4 : 3);
+    apart.expect_near(fused);
+  }
+  const Fusion elsewhere[] = {{here + 10, Epilogue::bias, /*fuse=*/false}};
+  const FusionScope scope(elsewhere);
+  EXPECT_EQ(Layer(40).fused_products, 4);
+}
+
+TEST(CublasLtFusions, DecideWhichProductIsTuned) {
+  const auto key = [](Epilogue epilogue) {
+    return ProductKey{64,          48,          32,       Layout::rows,         Layout::columns,
+                      DType::bf16, DType::bf16, epilogue, /*accumulate=*/false, /*alignment=*/16};
+  };
+  ProductKey adds = key(Epilogue::none);
+  adds.accumulate = true;
+  const int here = compute_capability();
+  EXPECT_EQ(with_fusions(key(Epilogue::bias_gelu)), key(Epilogue::bias_gelu));
+  const Fusion gelu[] = {{here, Epilogue::bias_gelu, false}, {here, Epilogue::row_sums, false}};
+  const FusionScope scope(gelu);
+  EXPECT_EQ(with_fusions(key(Epilogue::bias_gelu)), key(Epilogue::bias));
+  EXPECT_EQ(with_fusions(key(Epilogue::row_sums)), key(Epilogue::none));
+  const Fusion both[] = {{here, Epilogue::bias_gelu, false}, {here, Epilogue::bias, false}};
+  use_fusions(both);
+  EXPECT_EQ(with_fusions(key(Epilogue::bias_gelu)), adds);
+  EXPECT_EQ(with_fusions(key(Epilogue::bias)), adds);
 }
 
 TEST(CublasLtFallbacks, AddBiasOfOtherType) {

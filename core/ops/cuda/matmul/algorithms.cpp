@@ -15,6 +15,7 @@
 #include "core/cuda/workspace.h"
 #include "core/lru_cache.h"
 #include "core/ops/cuda/matmul/cublas.h"
+#include "core/ops/cuda/matmul/fusions.h"
 #include "core/ops/cuda/matmul/matmul.h"
 
 namespace tessera::cuda {
@@ -158,7 +159,7 @@ std::string time_algorithms(std::span<const ProductKey> products, const Tensor& 
   std::string choices;
   for (ProductKey key : products) {
     key.tf32 = uses_tf32() && key.in == DType::f32;
-    key = algorithm_key(key);
+    key = algorithm_key(with_fusions(key));
     const auto algorithms = find_algorithms(key, kMost);
     if (algorithms.size() < 2 || Trial::bytes(key) > scratch.bytes()) continue;
     const Trial trial(key, static_cast<std::byte*>(scratch.raw()));

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/ops/cuda/matmul/algorithms.h"
 #include "core/ops/cuda/matmul/cublas.h"
+#include "core/ops/cuda/matmul/fusions.h"
 #include "core/ops/device_ops.h"
 
 namespace tessera::cuda {
@@ -64,8 +65,10 @@ cublasStatus_t enqueue(const Product& product, const ProductKey& sizes, const Pr
                         &*algorithm, scratch, kWorkspaceBytes, stream());
 }
 
-/// Returns false, without doing anything, if cuBLASLt has no such product.
+/// Returns false, without doing anything, if cuBLASLt has no such product, or if the GPU is faster
+/// without its epilogue.
 bool run(const Product& product) {
+  if (product.epilogue != Epilogue::none && !fuses(product.epilogue)) return false;
   const ProductKey sizes = product.key(), rounded = algorithm_key(sizes);
   cublasStatus_t status = enqueue(product, sizes, rounded);
   if (is_not_taken(status) && rounded != sizes) status = enqueue(product, sizes, sizes);
