@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -151,6 +152,25 @@ void random_bits(const RandomKey& key, uint64_t first, int64_t n, uint32_t* out)
       store_words(blocks, words);
       std::copy_n(words + skip, count, out);
     }
+    first += static_cast<uint64_t>(count);
+    out += count;
+    n -= count;
+  }
+}
+
+uint8_t random_byte(const RandomKey& key, uint64_t element) {
+  return static_cast<uint8_t>(random_bits(key, element / 4) >> 8 * (element % 4));
+}
+
+void random_bytes(const RandomKey& key, uint64_t first, int64_t n, uint8_t* out) {
+  static_assert(std::endian::native == std::endian::little);
+  constexpr int64_t kWords = 4 * kBlocks;
+  uint32_t words[kWords];
+  while (n > 0) {
+    const auto skip = static_cast<int64_t>(first % 16);
+    store_words(philox_blocks(key, first / 16), words);
+    const int64_t count = std::min(n, 4 * kWords - skip);
+    std::memcpy(out, reinterpret_cast<const uint8_t*>(words) + skip, static_cast<size_t>(count));
     first += static_cast<uint64_t>(count);
     out += count;
     n -= count;

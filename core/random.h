@@ -51,6 +51,14 @@ float random_uniform(const RandomKey& key, uint64_t element);
 /// element.
 void random_bits(const RandomKey& key, uint64_t first, int64_t n, uint32_t* out);
 
+/// The random byte of one element: byte element % 4, counted from the lowest, of word element / 4.
+/// It costs a quarter of a word. A stream's bytes are its words in other units, so a stream that is
+/// drawn as bytes must not also be drawn as words.
+uint8_t random_byte(const RandomKey& key, uint64_t element);
+
+/// Writes the bytes of elements [first, first + n) to `out`. `first` may be any element.
+void random_bytes(const RandomKey& key, uint64_t first, int64_t n, uint8_t* out);
+
 /// Derives a seed for a name. Streams of different names are independent.
 uint64_t seed_for(uint64_t seed, std::string_view name);
 

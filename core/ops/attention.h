@@ -16,6 +16,21 @@ struct PaddedRows {
   int64_t seq_length = 0;
 };
 
+/// Dropout of attention weights. A weight draws one random byte, a quarter of what an element of
+/// other tensors draws, and is dropped if random_byte() is below `threshold`. So the probability is
+/// threshold / 256: Dropout::probability rounded to a multiple of 1/256. `scale`, the factor of
+/// kept weights, is 1 / (1 − threshold / 256), the inverse of the probability that is kept, rounded
+/// once.
+struct WeightDropout {
+  uint32_t threshold;  ///< 1 to 255; 0 without dropout
+  float scale;
+};
+WeightDropout weight_dropout(const Dropout& dropout);
+
+/// Why attention weights cannot have a dropout of this probability, which must be in [0, 1): it is
+/// not 0, but a multiple of 1/256 near it is 0 or 1. None if they can.
+std::optional<std::string> weight_dropout_unsupported_reason(double probability);
+
 /// The options of attention for the heads of this rank. The dropout of weight (b, h, t, s) has the
 /// global index (((first_row + b) × total_heads + first_head + h) × T + t) × T + s.
 ///

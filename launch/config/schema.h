@@ -99,7 +99,8 @@ void describe(Section& model, auto& field) {
   field("dropout", model.dropout, NumberIn{0.0, 1.0, true},
         "Dropout probability after the embeddings and before each residual sum.");
   field("attention_dropout", model.attention_dropout, NumberIn{0.0, 1.0, true},
-        "Dropout probability of the attention weights.");
+        "Dropout probability of the attention weights, rounded to a multiple of 1/256: 0.1 is "
+        "26/256. The weights that are kept are divided by exactly what is kept.");
   field("bias", model.bias, TrueOrFalse{}, "Whether linear layers and norms have a bias.");
   field("layer_norm_eps", model.layer_norm_eps, NumberIn{1e-30, 1.0},
         "Added to the variance in layer norms, to avoid division by zero.");

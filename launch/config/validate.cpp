@@ -6,6 +6,7 @@
 
 #include "core/divisors.h"
 #include "core/error.h"
+#include "core/ops/attention.h"
 #include "launch/config/schema.h"
 #include "launch/config/validate_kind.h"
 #include "parallel/process_grid.h"
@@ -161,6 +162,13 @@ void check_precision(const RunConfig& config) {
           "or cuda as run.device");
 }
 
+void check_attention_dropout(const RunConfig& config) {
+  const double probability = config.model.attention_dropout;
+  if (const auto reason = weight_dropout_unsupported_reason(probability)) {
+    fail("model.attention_dropout is {}, but {}", probability, *reason);
+  }
+}
+
 void check_token_count(const RunConfig& config) {
   int64_t tokens = 0;
   const bool overflows =
@@ -193,6 +201,7 @@ void validate(const RunConfig& config, int world_size) {
   check_schedule(config);
   check_backend(config);
   check_precision(config);
+  check_attention_dropout(config);
   check_token_count(config);
 }
 

@@ -50,8 +50,9 @@ AttentionReference reference_of(const Sizes& sizes, const AttentionOptions& opti
   };
   reference.factor = [=, dropout = options.dropout](int64_t b, int64_t h, int64_t t, int64_t s) {
     const int64_t row = ((dropout.first_row + b) * heads + h) * seq + t;
-    const uint32_t bits = random_bits(dropout.key, static_cast<uint64_t>(row * seq + s));
-    return bits < dropout.threshold() ? 0.0 : double{dropout.scale()};
+    const uint8_t byte = random_byte(dropout.key, static_cast<uint64_t>(row * seq + s));
+    const auto [threshold, scale] = weight_dropout(dropout);
+    return byte < threshold ? 0.0 : double{scale};
   };
   return reference;
 }

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/ops/elementwise.h"
 #include "tests/support/attention_reference.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/finite_difference.h"
 #include "tests/support/tensors.h"
 
@@ -52,8 +53,9 @@ AttentionReference reference_of(const Case& c, const AttentionOptions& options) 
     const int64_t row =
         ((options.dropout.first_row + b) * options.total_heads + options.first_head + h) * c.seq +
         t;
-    const uint32_t bits = random_bits(options.dropout.key, static_cast<uint64_t>(row * c.seq + s));
-    return bits < options.dropout.threshold() ? 0.0 : double{options.dropout.scale()};
+    const uint8_t byte = random_byte(options.dropout.key, static_cast<uint64_t>(row * c.seq + s));
+    const WeightDropout dropout = weight_dropout(options.dropout);
+    return byte < dropout.threshold ? 0.0 : double{dropout.scale};
   };
   return reference;
 }
@@ -204,6 +206,34 @@ TEST(AttentionProperties, DecodeMatchesLastRowOfForward) {
     attention_decode(q.tensor, keys.tensor, values.tensor, c.seq, 0, options.scale, last.tensor);
     test::expect_close(last.tensor, expected, tolerance(c), "last row");
   }
+}
+
+TEST(AttentionDropout, ScaleIsInverseOfProbabilityKept) {
+  EXPECT_EQ(weight_dropout({}).threshold, 0u);
+  EXPECT_EQ(weight_dropout({}).scale, 1.0f);
+  for (const auto& [probability, threshold] :
+       {std::pair(0.002f, 1u), std::pair(0.1f, 26u), std::pair(0.25f, 64u), std::pair(0.3f, 77u),
+        std::pair(0.5f, 128u), std::pair(0.9f, 230u), std::pair(0.998f, 255u)}) {
+    const WeightDropout dropout = weight_dropout({probability});
+    EXPECT_EQ(dropout.threshold, threshold) << probability;
+    EXPECT_EQ(dropout.scale, static_cast<float>(256.0 / (256.0 - threshold))) << probability;
+  }
+}
+
+TEST(AttentionDropout, RefusesProbabilitiesThatRoundToNoneOrAll) {
+  const Case c{1, 4, 1, 8, false, 0.0f, DType::f32};
+  const TestTensor qkv = random_tensor({1, 4, 3, 1, 8}, c.dtype, 1);
+  TestTensor out({1, 4, 1, 8}, c.dtype), lse({1, 1, 4}, DType::f32);
+  AttentionOptions options = options_of(c);
+  for (const float probability : {0.001f, 0.999f}) {
+    options.dropout.probability = probability;
+    test::expect_error([&] { attention_forward(qkv.tensor, options, out.tensor, lse.tensor); },
+                       {"attention_forward: dropout.probability is 0.", "multiple of 1/256",
+                        "from 0.002 to 0.998"});
+  }
+  options.dropout.probability = 1.0f;
+  test::expect_error([&] { attention_forward(qkv.tensor, options, out.tensor, lse.tensor); },
+                     {"dropout.probability must be in [0, 1), but is 1"});
 }
 
 TEST(AttentionErrors, RefusesWrongShapes) {

@@ -47,6 +47,28 @@ TEST(RandomBits, BulkEqualsSingleWords) {
   }
 }
 
+TEST(RandomBytes, AreTheBytesOfWords) {
+  for (uint64_t element = 0; element < 40; ++element) {
+    const uint32_t word = random_bits(kKey, element / 4);
+    EXPECT_EQ(random_byte(kKey, element), (word >> 8 * (element % 4)) & 0xffu) << element;
+  }
+}
+
+TEST(RandomBytes, BulkEqualsSingleBytes) {
+  // Includes the carry into the upper half of the block.
+  for (const uint64_t first : {uint64_t{0}, uint64_t{1}, uint64_t{5}, uint64_t{15}, uint64_t{4093},
+                               (uint64_t{1} << 36) - 37}) {
+    for (const int64_t n : {0, 1, 3, 16, 64, 511, 512, 513, 1100}) {
+      std::vector<uint8_t> bytes(static_cast<size_t>(n) + 1, 0xa5);
+      random_bytes(kKey, first, n, bytes.data());
+      for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
+        ASSERT_EQ(bytes[i], random_byte(kKey, first + i)) << first << " + " << i << ", n " << n;
+      }
+      EXPECT_EQ(bytes.back(), 0xa5) << "a byte past the end was written";
+    }
+  }
+}
+
 TEST(RandomBits, DependOnEveryPartOfKey) {
   std::set<uint32_t> words;
   for (const RandomKey& key : {kKey, RandomKey{1, kKey.purpose, kKey.id, kKey.step},

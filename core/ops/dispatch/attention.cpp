@@ -1,5 +1,7 @@
 #include "core/ops/attention.h"
 
+#include <cmath>
+
 #include "core/error.h"
 #include "core/ops/cuda/attention/cudnn_attention.h"
 #include "core/ops/dispatch/attention_checks.h"
@@ -37,7 +39,23 @@ Device attention_device(const char* op, const AttentionOptions& options,
                        mask.additive, options.padded_rows.index, options.dropout.rng_offset);
 }
 
+/// A probability as multiples of 1/256.
+double in_steps(double probability) { return std::round(probability * 256.0); }
+
 }  // namespace
+
+WeightDropout weight_dropout(const Dropout& dropout) {
+  const double threshold = in_steps(double{dropout.probability});
+  return {static_cast<uint32_t>(threshold), static_cast<float>(256.0 / (256.0 - threshold))};
+}
+
+std::optional<std::string> weight_dropout_unsupported_reason(double probability) {
+  const double threshold = in_steps(probability);
+  if (probability == 0.0 || (1.0 <= threshold && threshold <= 255.0)) return std::nullopt;
+  return "weights are dropped by 8 random bits each, so the probability is rounded to a multiple "
+         "of "
+         "1/256: choose 0 or a number from 0.002 to 0.998";
+}
 
 void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tensor out,
                        Tensor log_sum_exp) {

@@ -146,6 +146,12 @@ void require_attention_options(const Tensor& qkv, const AttentionOptions& option
     require_plane(mask.additive, DType::f32, "mask.additive", qkv, options.total_heads, op);
   }
   if (kinds.compact) require_padded_rows(options.padded_rows, mask, seq, op);
+  const double probability = options.dropout.probability;
+  require(0.0 <= probability && probability < 1.0,
+          "{}: dropout.probability must be in [0, 1), but is {}", op, probability);
+  if (const auto reason = weight_dropout_unsupported_reason(probability)) {
+    fail("{}: dropout.probability is {}, but {}", op, probability, *reason);
+  }
   if (options.dropout.rng_offset.defined()) {
     require_shape(options.dropout.rng_offset, {2}, op, "dropout.rng_offset");
     require_dtype(options.dropout.rng_offset, DType::i64, op, "dropout.rng_offset");

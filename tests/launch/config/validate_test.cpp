@@ -73,6 +73,19 @@ TEST(ConfigValidate, Tf32NeedsFp32OnGpus) {
   }
 }
 
+TEST(ConfigValidate, AttentionDropoutHasStepsOfOne256th) {
+  for (const char* probability : {"0.001", "0.999"}) {
+    EXPECT_EQ(validate_error({std::string("model.attention_dropout=") + probability}, 1),
+              std::string("model.attention_dropout is ") + probability +
+                  ", but weights are dropped by 8 random bits each, so the probability is rounded "
+                  "to a multiple of 1/256: choose 0 or a number from 0.002 to 0.998");
+  }
+  for (const char* probability : {"0.0", "0.002", "0.998"}) {
+    EXPECT_NO_THROW(
+        validate(config_with({std::string("model.attention_dropout=") + probability}), 1));
+  }
+}
+
 TEST(ConfigValidate, RejectsUnknownZeroStage) {
   for (const int world_size : {1, 2, 4}) {
     EXPECT_NO_THROW(validate(config_with({"parallel.zero=1"}), world_size));

@@ -175,7 +175,7 @@ class HeadBackward {
   const AttentionShape& shape_;
   const AttentionOptions& options_;
   SegmentMask mask_;
-  WeightDropout dropout_;
+  TileDropout dropout_;
   int64_t length_, ld_;
   const T *q_, *k_, *v_, *out_, *dout_;
   const float* lse_;

@@ -150,7 +150,7 @@ class ForwardTile {
 
   const AttentionShape& shape_;
   SegmentMask mask_;
-  WeightDropout dropout_;
+  TileDropout dropout_;
   const T *k_, *v_;
   int64_t ld_;
   float scale_;

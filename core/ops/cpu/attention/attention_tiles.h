@@ -102,11 +102,12 @@ void dispatch_tiles(DType dtype, Body&& body) {
 
 /// Dropout of the attention weights of one row of a tile. Queries and keys are counted from the
 /// first row of a segment, whose position in the padded batch is `place`.
-class WeightDropout {
+class TileDropout {
  public:
-  WeightDropout(const AttentionOptions& options, const AttentionShape& shape, int64_t place,
-                int64_t h)
+  TileDropout(const AttentionOptions& options, const AttentionShape& shape, int64_t place,
+              int64_t h)
       : dropout_(options.dropout),
+        weights_(weight_dropout(options.dropout)),
         seq_(options.padded_rows.index.defined() ? options.padded_rows.seq_length : shape.seq) {
     const int64_t b = place / seq_, t = place % seq_;
     const int64_t head = (dropout_.first_row + b) * options.total_heads + options.first_head + h;
@@ -115,18 +116,19 @@ class WeightDropout {
 
   bool active() const { return dropout_.active(); }
 
-  /// factors[i] = 0 or 1/(1 − p) for the weights of query t and keys [s, s + n).
+  /// factors[i] = 0 or the scale for the weights of query t and keys [s, s + n).
   void factors(int64_t t, int64_t s, int64_t n, float* factors) const {
-    uint32_t bits[kKeyTile];
-    random_bits(dropout_.key, static_cast<uint64_t>(corner_ + t * seq_ + s), n, bits);
-    const uint32_t threshold = dropout_.threshold();
-    const float scale = dropout_.scale();
+    uint8_t bytes[kKeyTile];
+    random_bytes(dropout_.key, static_cast<uint64_t>(corner_ + t * seq_ + s), n, bytes);
+    const uint32_t threshold = weights_.threshold;
+    const float scale = weights_.scale;
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) factors[i] = bits[i] < threshold ? 0.0f : scale;
+    for (int64_t i = 0; i < n; ++i) factors[i] = bytes[i] < threshold ? 0.0f : scale;
   }
 
  private:
   const Dropout& dropout_;
+  WeightDropout weights_;
   int64_t seq_;
   int64_t corner_;  ///< global index of the weight of the segment's first query and key
 };

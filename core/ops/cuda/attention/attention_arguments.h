@@ -35,8 +35,8 @@ struct AttentionArguments {
   MaskPlane<float> additive;
 
   bool drops;
-  uint32_t drop_threshold;
-  float drop_factor;  ///< scales the kept weights
+  uint32_t drop_threshold;  ///< of a random byte
+  float drop_factor;        ///< scales the kept weights
   RandomKey drop_key;
   DropoutRng dropout_rng;
   int64_t first_head, total_heads;
@@ -97,8 +97,9 @@ inline AttentionArguments attention_arguments(const Tensor& qkv, const Attention
   a.additive = detail::mask_plane<float>(mask.additive, options);
 
   a.drops = options.dropout.active();
-  a.drop_threshold = options.dropout.threshold();
-  a.drop_factor = options.dropout.scale();
+  const WeightDropout dropout = weight_dropout(options.dropout);
+  a.drop_threshold = dropout.threshold;
+  a.drop_factor = dropout.scale;
   a.drop_key = options.dropout.key;
   a.dropout_rng = rng_of(options.dropout);
   a.first_head = options.first_head;

@@ -13,6 +13,16 @@ struct Positions {
   int begin, end;
 };
 
+/// Bit i: whether byte i of a word is at least that of `threshold`.
+__device__ inline uint32_t bytes_at_least(uint32_t word, uint32_t threshold) {
+  constexpr uint32_t kHigh = 0x80808080u;
+  // The high bit of each byte of `low` compares the lower seven bits, without a borrow from the
+  // next byte. The high bits of the operands decide if they differ.
+  const uint32_t low = (word | kHigh) - (threshold & ~kHigh);
+  const uint32_t at_least = ((word & ~threshold) | (~(word ^ threshold) & low)) & kHigh;
+  return (at_least >> 7) * 0x01020408u >> 24;  // moves bits 0, 8, 16, 24 to 24, 25, 26, 27
+}
+
 /// Mask and dropout of one head of one sequence, whose positions are counted from its first.
 class HeadMask {
  public:
@@ -79,19 +89,22 @@ class HeadMask {
   __device__ uint32_t kept(uint64_t first) const {
     RandomKey key = a_.drop_key;
     key.step = a_.dropout_rng.step();
-    const int skip = static_cast<int>(first % 4);
-    uint32_t bits = 0;
-    for (int i = 0; i < (skip == 0 ? 8 : 9); ++i) {
-      const uint4 words = philox_words(key, first / 4 + static_cast<uint64_t>(i));
-      const uint32_t four =
-          (words.x >= a_.drop_threshold ? 1u : 0u) | (words.y >= a_.drop_threshold ? 2u : 0u) |
-          (words.z >= a_.drop_threshold ? 4u : 0u) | (words.w >= a_.drop_threshold ? 8u : 0u);
-      bits |= i == 0 ? four >> skip : four << (4 * i - skip);
-    }
+    const auto skip = static_cast<uint32_t>(first % 16);
+    uint32_t bits = kept_block(key, first / 16) >> skip | kept_block(key, first / 16 + 1)
+                                                              << (16 - skip);
+    if (skip != 0) bits |= kept_block(key, first / 16 + 2) << (32 - skip);
     return bits;
   }
 
  private:
+  /// The bits of the 16 weights whose bytes are one Philox block.
+  __device__ uint32_t kept_block(const RandomKey& key, uint64_t block) const {
+    const uint4 words = philox_words(key, block);
+    const uint32_t threshold = 0x01010101u * a_.drop_threshold;
+    return bytes_at_least(words.x, threshold) | bytes_at_least(words.y, threshold) << 4 |
+           bytes_at_least(words.z, threshold) << 8 | bytes_at_least(words.w, threshold) << 12;
+  }
+
   template <typename T>
   __device__ const T* plane_of(const MaskPlane<T>& plane) const {
     if (plane.data == nullptr) return nullptr;
