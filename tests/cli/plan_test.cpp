@@ -118,13 +118,13 @@ TEST_F(CliPlan, RejectsInvalidOptions) {
     swept({memory}, {"is not a size"});
   }
   for (const char* flops : {"400t", "0T", "-1T", "T", "infT", "1TT"}) {
-    swept({"80GB", "--flops", flops}, {"--flops is ", "as in 400T"});
+    swept({"80GB", "--flops", flops}, {"--flops is ", "such as 400T"});
   }
   swept({"80GB", "--latency", "-1"}, {"--latency is ", "microseconds"});
-  swept({"80GB", "--latency", "20us"}, {"--latency is ", "as in 20"});
-  swept({"80GB", "--data-bandwidth", "40GB"}, {"--data-bandwidth: ", "is no bandwidth"});
-  swept({"80GB", "--tensor-bandwidth", "0"}, {"--tensor-bandwidth: ", "is no bandwidth"});
-  swept({"80GB", "--memory-bandwidth", "-3"}, {"--memory-bandwidth: ", "is no bandwidth"});
+  swept({"80GB", "--latency", "20us"}, {"--latency is ", "such as 20"});
+  swept({"80GB", "--data-bandwidth", "40GB"}, {"--data-bandwidth: ", "is not a bandwidth"});
+  swept({"80GB", "--tensor-bandwidth", "0"}, {"--tensor-bandwidth: ", "is not a bandwidth"});
+  swept({"80GB", "--memory-bandwidth", "-3"}, {"--memory-bandwidth: ", "is not a bandwidth"});
   EXPECT_EQ(run_plan({"--ranks", "4", "--set", "model.num_layer=3"}).exit_code, 1);
 }
 

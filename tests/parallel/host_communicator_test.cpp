@@ -124,7 +124,7 @@ TEST(HostRanks, AbortFreesWaitingRanks) {
     const auto group = shared.group(world.rank());
     if (world.rank() == 1) {
       group->abort();
-      test::expect_error([&] { group->wait(group->start({})); }, {"was given up"});
+      test::expect_error([&] { group->wait(group->start({})); }, {"was aborted"});
     } else {
       test::expect_error([&] { group->wait(group->start({})); },
                          {"rank 1 of a group of 2 has failed"});

@@ -83,11 +83,11 @@ TEST(ConfigBlend, RejectsFractionsThatLeaveNoTrainingData) {
   };
   EXPECT_NO_THROW(validate(config({"data.eval_fraction=0.5", "data.test_fraction=0.4"}), 1));
   EXPECT_NO_THROW(validate(config({"data.eval=e", "data.test_fraction=0.4"}), 1));
-  EXPECT_THAT(
-      error_of([&] {
-        validate(config({"data.eval_fraction=0.5", "data.test_fraction=0.5"}), 1);
-      }),
-      HasSubstr("data.eval_fraction is 0.5 and data.test_fraction is 0.5: nothing of data.train "));
+  EXPECT_THAT(error_of([&] {
+                validate(config({"data.eval_fraction=0.5", "data.test_fraction=0.5"}), 1);
+              }),
+              HasSubstr("data.eval_fraction is 0.5 and data.test_fraction is 0.5: they leave "
+                        "nothing of data.train "));
 }
 
 }  // namespace

@@ -205,7 +205,7 @@ TEST_F(IndexedDatasetTest, ExplainsMissingFilesAndWrongNames) {
   EXPECT_TRUE(names_all(error_of([&] { IndexedDataset dataset(folder_ / "none"); }),
                         {folder_ / "none.idx", "nor", "tessera prepare"}));
   EXPECT_TRUE(
-      names_all(error_of([&] { IndexedDataset dataset(prefix_ + ".bin"); }), {"leave .bin off"}));
+      names_all(error_of([&] { IndexedDataset dataset(prefix_ + ".bin"); }), {"leave out .bin"}));
   std::filesystem::remove(prefix_ + ".bin");
   EXPECT_TRUE(names_all(error_of([&] { IndexedDataset dataset(prefix_); }),
                         {prefix_ + ".bin", "No such file"}));

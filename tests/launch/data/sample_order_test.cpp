@@ -122,7 +122,7 @@ TEST(SampleAt, CrossesEpochs) {
 }
 
 TEST(SampleOrder, RejectsInvalidPlaces) {
-  EXPECT_TRUE(names_all(error_of([] { permuted(0, 1, 10, 11); }), {"place 11", "10 samples"}));
+  EXPECT_TRUE(names_all(error_of([] { permuted(0, 1, 10, 11); }), {"position 11", "10 samples"}));
   EXPECT_THROW(permuted(0, 0, 10, -1), Error);
   EXPECT_THROW(permuted(0, 0, 0, 0), Error);
   EXPECT_THROW(permuted(0, -1, 10, 0), Error);

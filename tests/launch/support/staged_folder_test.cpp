@@ -87,7 +87,7 @@ TEST_F(StagedFolderTest, KeepsFolderChangedMeanwhile) {
     auto folder = staged(true, "new");
     put("notes.txt", "mine");
     expect_error([&] { folder->publish(may_exchange); },
-                 {"out holds notes.txt: nothing is deleted"});
+                 {"out holds notes.txt: nothing was deleted"});
     folder.reset();
     EXPECT_EQ(ours(), "old");
     EXPECT_EQ(read_file(path_ / "notes.txt"), "mine");
@@ -98,7 +98,7 @@ TEST_F(StagedFolderTest, KeepsFolderChangedMeanwhile) {
     fs::remove_all(path_);
     write_file(path_, "a file");
     expect_error([&] { folder->publish(may_exchange); },
-                 {"out is not a folder: nothing is deleted"});
+                 {"out is not a folder: nothing was deleted"});
     folder.reset();
     EXPECT_EQ(read_file(path_), "a file");
     EXPECT_EQ(folder_.names(), alone_);
