@@ -10,18 +10,36 @@ namespace tessera {
 namespace {
 
 // clang-format off
-constexpr std::array<Architecture, 2> kArchitectures = {{
+constexpr std::array<Architecture, 5> kArchitectures = {{
     // Radford et al., "Language Models are Unsupervised Multitask Learners", 2019.
-    {.kind = ModelKind::gpt, .name = "gpt", .display_name = "GPT",
+    {.kind = ModelKind::gpt2, .name = "gpt2", .display_name = "GPT-2",
      .summary = "a decoder that predicts the next token",
-     .pretraining = Objective::causal_lm, .norm = NormPosition::pre, .gelu = Gelu::tanh,
+     .pretraining = Objective::causal_lm,
      .embedding_norm = false, .head_transform = false, .scaled_residual_init = true,
+     .token_types = false, .classification = false, .special_tokens = false, .min_seq_length = 1},
+    // Touvron et al., "LLaMA: Open and Efficient Foundation Language Models", 2023.
+    {.kind = ModelKind::llama, .name = "llama", .display_name = "Llama",
+     .summary = "a decoder with RMSNorm, SwiGLU and rotary positions",
+     .pretraining = Objective::causal_lm,
+     .embedding_norm = false, .head_transform = false, .scaled_residual_init = false,
+     .token_types = false, .classification = false, .special_tokens = false, .min_seq_length = 1},
+    // Jiang et al., "Mistral 7B", 2023.
+    {.kind = ModelKind::mistral, .name = "mistral", .display_name = "Mistral",
+     .summary = "a Llama with a sliding window",
+     .pretraining = Objective::causal_lm,
+     .embedding_norm = false, .head_transform = false, .scaled_residual_init = false,
+     .token_types = false, .classification = false, .special_tokens = false, .min_seq_length = 1},
+    // Yang et al., "Qwen2 Technical Report", 2024.
+    {.kind = ModelKind::qwen2, .name = "qwen2", .display_name = "Qwen2",
+     .summary = "a Llama with biases of queries, keys and values",
+     .pretraining = Objective::causal_lm,
+     .embedding_norm = false, .head_transform = false, .scaled_residual_init = false,
      .token_types = false, .classification = false, .special_tokens = false, .min_seq_length = 1},
     // Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers", 2019. A sample has up
     // to three special tokens.
     {.kind = ModelKind::bert, .name = "bert", .display_name = "BERT",
      .summary = "an encoder that predicts masked tokens",
-     .pretraining = Objective::masked_lm, .norm = NormPosition::post, .gelu = Gelu::erf,
+     .pretraining = Objective::masked_lm,
      .embedding_norm = true, .head_transform = true, .scaled_residual_init = false,
      .token_types = true, .classification = true, .special_tokens = true, .min_seq_length = 8},
 }};
@@ -65,9 +83,45 @@ ModelTraits traits_of(const ModelConfig& config) {
   return traits;
 }
 
-bool ModelConfig::pre_norm() const {
-  const NormPosition position = norm == NormPosition::automatic ? architecture_of(kind).norm : norm;
-  return position == NormPosition::pre;
+void apply_preset(ModelConfig& config, ModelKind kind) {
+  const ModelConfig defaults;
+  config.kind = kind;
+  config.bias = defaults.bias;
+  config.norm = defaults.norm;
+  config.norm_position = defaults.norm_position;
+  config.norm_eps = defaults.norm_eps;
+  config.activation = defaults.activation;
+  config.gated_mlp = defaults.gated_mlp;
+  config.positions = defaults.positions;
+  config.attention_window = defaults.attention_window;
+  config.tie_embeddings = defaults.tie_embeddings;
+  switch (kind) {
+    case ModelKind::gpt2:
+      break;
+    case ModelKind::bert:
+      config.norm_position = NormPosition::post;
+      config.norm_eps = 1e-12;
+      config.activation = Activation::gelu;
+      break;
+    case ModelKind::llama:
+    case ModelKind::mistral:
+    case ModelKind::qwen2:
+      config.norm = NormType::rms;
+      config.norm_eps = 1e-6;
+      config.bias = kind == ModelKind::qwen2 ? Bias::qkv : Bias::none;
+      config.activation = Activation::silu;
+      config.gated_mlp = true;
+      config.positions = Positions::rotary;
+      config.attention_window = kind == ModelKind::mistral ? 4096 : 0;
+      config.tie_embeddings = false;
+      break;
+  }
+}
+
+ModelConfig preset(ModelKind kind) {
+  ModelConfig config;
+  apply_preset(config, kind);
+  return config;
 }
 
 }  // namespace tessera

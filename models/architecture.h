@@ -5,21 +5,18 @@
 #include <string_view>
 
 #include "core/masks/attention_mask.h"
-#include "core/ops/gelu.h"
 #include "models/model_config.h"
 
 namespace tessera {
 
-/// An architecture described as data. The layers in models/ read this table; only models/ and
-/// launch/huggingface know which architecture a model has.
+/// An architecture described as data. The layers in models/ read this table and the ModelConfig;
+/// only models/ and launch/huggingface know which architecture a model has.
 struct Architecture {
   ModelKind kind;
-  std::string_view name;          ///< the value of model.kind
+  std::string_view name;          ///< the value of model.kind, "model_type" in Hugging Face
   std::string_view display_name;  ///< for messages
   std::string_view summary;       ///< for the documentation of model.kind: "a decoder that ..."
   Objective pretraining;
-  NormPosition norm;          ///< the default; model.norm overrides it
-  Gelu gelu;                  ///< the activation of the MLPs
   bool embedding_norm;        ///< apply a norm to the sum of the embeddings
   bool head_transform;        ///< dense, GELU and norm before the logits; the logits have a bias
   bool scaled_residual_init;  ///< scale initial output projections by 1/sqrt(2 L)
@@ -34,7 +31,14 @@ std::span<const Architecture> architectures();
 
 const Architecture& architecture_of(ModelKind kind);
 
-/// The value of model.kind: "gpt".
+/// Sets the kind and the members whose default depends on it to the defaults of the kind's
+/// configuration class in `transformers`. Leaves sizes and dropout as they are.
+void apply_preset(ModelConfig& config, ModelKind kind);
+
+/// The defaults of a kind.
+ModelConfig preset(ModelKind kind);
+
+/// The value of model.kind: "gpt2".
 inline std::string_view to_string(ModelKind kind) { return architecture_of(kind).name; }
 
 /// What the rest of the program needs to know about a model. Because the model answers as data, the

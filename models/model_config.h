@@ -2,18 +2,26 @@
 
 #include <cstdint>
 
+#include "core/ops/activation.h"
+
 namespace tessera {
 
 /// The architectures; models/architecture.h describes how they differ.
-enum class ModelKind : uint8_t { gpt, bert };
+enum class ModelKind : uint8_t { gpt2, llama, mistral, qwen2, bert };
 
 /// What a model learns to predict: the next token, masked tokens (with model.next_sentence also
 /// whether two sentences are consecutive), or the class of a text.
 enum class Objective : uint8_t { causal_lm, masked_lm, classification };
 
-/// Where a block normalizes: before each branch, after each residual sum, or as in the
-/// architecture's paper.
-enum class NormPosition : uint8_t { automatic, pre, post };
+/// Layer norm (Ba, Kiros, Hinton, 2016) or RMSNorm (Zhang, Sennrich, 2019), which has no bias.
+enum class NormType : uint8_t { layer, rms };
+
+/// Where a block normalizes: before each branch, or after each residual sum.
+enum class NormPosition : uint8_t { pre, post };
+
+/// Which layers have a bias: none, all linear layers and layer norms, or only the projection to
+/// queries, keys and values.
+enum class Bias : uint8_t { none, all, qkv };
 
 /// How a model encodes positions: a learned embedding of each position, or rotary embeddings of
 /// queries and keys (Su et al., "RoFormer", 2021).
@@ -23,22 +31,28 @@ enum class Positions : uint8_t { learned, rotary };
 enum class Head : uint8_t { pretraining, classification };
 
 /// The hyperparameters of a model, named as in Hugging Face and Megatron-LM. The defaults are a
-/// small GPT without a vocabulary.
+/// small GPT-2 without a vocabulary; preset() has those of the other kinds.
 struct ModelConfig {
-  ModelKind kind = ModelKind::gpt;
+  ModelKind kind = ModelKind::gpt2;
   int64_t num_layers = 4;
   int64_t hidden_size = 128;
   int64_t num_heads = 4;
-  int64_t mlp_size = 0;  ///< 0: 4 × hidden_size; see resolved_mlp_size()
+  int64_t num_kv_heads = 0;  ///< 0: num_heads; see resolved_kv_heads()
+  int64_t head_size = 0;     ///< 0: hidden_size / num_heads; see head_dim()
+  int64_t mlp_size = 0;      ///< 0: see resolved_mlp_size()
   int64_t seq_length = 128;
   int64_t vocab_size = 0;          ///< the tokenizer's, unless given
   double dropout = 0.0;            ///< after the embeddings and before each residual sum
   double attention_dropout = 0.0;  ///< on the attention weights
-  bool bias = true;                ///< on linear layers and norms
-  double layer_norm_eps = 1e-5;
-  double init_stddev = 0.02;
-  NormPosition norm = NormPosition::automatic;
+  Bias bias = Bias::all;
+  NormType norm = NormType::layer;
+  NormPosition norm_position = NormPosition::pre;
+  Activation activation = Activation::gelu_tanh;
+  bool gated_mlp = false;  ///< down(f(gate(x)) × up(x)) instead of down(f(up(x)))
   Positions positions = Positions::learned;
+  bool tie_embeddings = true;  ///< the output head is the word embedding
+  double norm_eps = 1e-5;
+  double init_stddev = 0.02;
   double rotary_base = 10000.0;
   int64_t attention_window = 0;  ///< tokens with |t − s| < attention_window are visible; 0: all
   int64_t token_types = 0;       ///< BERT's segments; 0: none
@@ -46,9 +60,19 @@ struct ModelConfig {
   Head head = Head::pretraining;
   int64_t num_labels = 0;  ///< classes of the classification head
 
-  int64_t resolved_mlp_size() const { return mlp_size == 0 ? 4 * hidden_size : mlp_size; }
-  int64_t head_dim() const { return hidden_size / num_heads; }
-  bool pre_norm() const;
+  /// A gated MLP has three matrices instead of two: 8/3 of hidden_size, rounded up to a multiple of
+  /// 64, has about the parameters of 4 × hidden_size without a gate.
+  int64_t resolved_mlp_size() const {
+    if (mlp_size != 0) return mlp_size;
+    return gated_mlp ? (8 * hidden_size + 191) / 192 * 64 : 4 * hidden_size;
+  }
+  int64_t resolved_kv_heads() const { return num_kv_heads == 0 ? num_heads : num_kv_heads; }
+  int64_t head_dim() const { return head_size == 0 ? hidden_size / num_heads : head_size; }
+  int64_t attention_size() const { return num_heads * head_dim(); }  ///< of all heads' outputs
+  bool pre_norm() const { return norm_position == NormPosition::pre; }
+  bool linear_bias() const { return bias == Bias::all; }  ///< except the QKV projection's
+  bool qkv_bias() const { return bias != Bias::none; }
+  bool norm_bias() const { return bias == Bias::all && norm == NormType::layer; }
 
   bool operator==(const ModelConfig&) const = default;
 };

@@ -13,10 +13,9 @@ namespace tessera {
 namespace {
 
 std::deque<Block> make_blocks(ParameterStore& store, const ModelConfig& config, Communicator& tp) {
-  const Gelu gelu = architecture_of(config.kind).gelu;
   std::deque<Block> blocks;
   for (int layer = 0; layer < config.num_layers; ++layer) {
-    blocks.emplace_back(store, fmt::format("blocks.{}", layer), config, layer, gelu, tp);
+    blocks.emplace_back(store, fmt::format("blocks.{}", layer), config, layer, tp);
   }
   return blocks;
 }
@@ -32,8 +31,7 @@ Transformer::Transformer(ParameterStore& store, const ModelConfig& config, Commu
     fail("no attention implementation supports the masks of this model: {}", *reason);
   }
   if (config.pre_norm()) {
-    final_norm_.emplace(store, "final_norm", config.hidden_size, config.bias, config.layer_norm_eps,
-                        GradientRows::local);
+    final_norm_.emplace(store, "final_norm", config, GradientRows::local);
   }
 }
 

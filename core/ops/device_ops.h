@@ -3,11 +3,11 @@
 #include <cstdint>
 
 #include "core/accumulate.h"
+#include "core/ops/activation.h"
 #include "core/ops/adamw.h"
 #include "core/ops/attention.h"
 #include "core/ops/clip.h"
 #include "core/ops/dropout.h"
-#include "core/ops/gelu.h"
 #include "core/ops/matrix.h"
 #include "core/ops/scalar.h"
 #include "core/range.h"

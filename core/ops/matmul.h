@@ -1,7 +1,7 @@
 #pragma once
 
 #include "core/accumulate.h"
-#include "core/ops/gelu.h"
+#include "core/ops/activation.h"
 #include "core/tensor.h"
 
 namespace tessera {
@@ -16,16 +16,16 @@ void linear_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor
 /// dx = dy w, all of one dtype.
 void linear_backward_input(const Tensor& dy, const Tensor& w, Tensor dx);
 
-/// hidden = x wᵀ + bias, active = gelu(hidden): linear_forward and gelu_forward in one. A GPU may
-/// apply the GELU before hidden is rounded. active has hidden's shape and dtype and does not alias
-/// it.
-void linear_gelu_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Gelu kind,
-                         Tensor hidden, Tensor active);
+/// hidden = x wᵀ + bias, active = f(hidden): linear_forward and activation_forward in one. A GPU
+/// may apply the GELU before hidden is rounded. active has hidden's shape and dtype and does not
+/// alias it.
+void linear_activation_forward(const Tensor& x, const Tensor& w, const Tensor& bias,
+                               Activation kind, Tensor hidden, Tensor active);
 
-/// dhidden = (dy w) × gelu'(hidden), the gradient of y = gelu(hidden) wᵀ: linear_backward_input and
-/// gelu_backward in one. dhidden has hidden's shape and dtype and does not alias it.
-void linear_gelu_backward_input(const Tensor& dy, const Tensor& w, const Tensor& hidden, Gelu kind,
-                                Tensor dhidden);
+/// dhidden = (dy w) × f'(hidden), the gradient of y = f(hidden) wᵀ: linear_backward_input and
+/// activation_backward in one. dhidden has hidden's shape and dtype and does not alias it.
+void linear_activation_backward_input(const Tensor& dy, const Tensor& w, const Tensor& hidden,
+                                      Activation kind, Tensor dhidden);
 
 /// dw = dyᵀ x, or dw += dyᵀ x. dy and x of one dtype, dw (N, K) fp32.
 void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor dw, Accumulate accumulate);

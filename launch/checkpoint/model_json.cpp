@@ -62,7 +62,8 @@ struct JsonReader {
 Json architecture_json(const ModelConfig& config) {
   ModelConfig resolved = config;
   resolved.mlp_size = config.resolved_mlp_size();
-  resolved.norm = config.pre_norm() ? NormPosition::pre : NormPosition::post;
+  resolved.num_kv_heads = config.resolved_kv_heads();
+  resolved.head_size = config.head_dim();
   JsonWriter writer;
   describe(std::as_const(resolved), writer);
   return writer.json;

@@ -1,6 +1,8 @@
 #include "launch/config/load_config.h"
 
 #include <algorithm>
+#include <any>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -8,14 +10,42 @@
 #include "launch/config/key_reader.h"
 #include "launch/config/schema_list.h"
 #include "launch/config/values/config_issues.h"
+#include "models/architecture.h"
 
 namespace tessera {
 namespace {
 
+/// Visits the keys of a model and collects the values of those whose default depends on its kind.
+struct PresetValues {
+  std::map<std::string_view, std::any> values = {};
+
+  template <typename T>
+  void operator()(const Key& key, const T& value, const auto&, std::string_view) {
+    if (key.by_kind) values.emplace(key.name, value);
+  }
+};
+
+/// Visits the keys of a model and sets those in `values`, except the given ones.
+struct PresetWriter {
+  const std::map<std::string_view, std::any>& values;
+  const std::set<std::string>& given;
+
+  template <typename T>
+  void operator()(const Key& key, T& value, const auto&, std::string_view) {
+    const auto found = values.find(key.name);
+    if (found == values.end() || given.contains(fmt::format("model.{}", key.name))) return;
+    value = std::any_cast<T>(found->second);
+  }
+};
+
 /// Reads sources one after the other into the same configuration.
 class Loader {
  public:
-  explicit Loader(RunConfig config = {}) : config_(std::move(config)) {}
+  /// Starts from the defaults; a source that gives model.kind also sets what depends on it, except
+  /// keys that were given before.
+  Loader() = default;
+  /// Starts from a complete configuration: each source changes its own keys alone.
+  explicit Loader(RunConfig config) : config_(std::move(config)), is_complete_(true) {}
 
   void read_file(const SourceText& source) {
     const ConfigValue root = read_yaml(source);
@@ -84,6 +114,15 @@ class Loader {
     describe(config_, reader);
     reader.report_unknown();
     issues_.sort_since_last();
+    if (!is_complete_) apply_preset();
+  }
+
+  void apply_preset() {
+    const ModelConfig defaults = preset(config_.model.kind);
+    PresetValues reader;
+    describe(defaults, reader);
+    PresetWriter writer{reader.values, given_};
+    describe(config_.model, writer);
   }
 
   static ConfigValue map_of(std::string key, ConfigValue value) {
@@ -97,6 +136,7 @@ class Loader {
   }
 
   RunConfig config_;
+  bool is_complete_ = false;
   ConfigIssues issues_;
   std::set<std::string> given_;
 };

@@ -20,15 +20,6 @@ std::string model_kind_summaries() {
   return fmt::format("{}", fmt::join(summaries, "; "));
 }
 
-std::string default_norms() {
-  std::vector<std::string> norms;
-  for (const Architecture& architecture : architectures()) {
-    const std::string_view norm = architecture.norm == NormPosition::pre ? "pre" : "post";
-    norms.push_back(fmt::format("`{}` for `{}`", norm, architecture.name));
-  }
-  return fmt::format("{}", fmt::join(norms, ", "));
-}
-
 std::string kinds_with(bool Architecture::*has, std::string_view quote) {
   std::vector<std::string> names;
   for (const Architecture& architecture : architectures()) {

@@ -17,9 +17,6 @@ std::vector<std::pair<std::string_view, ModelKind>> model_kinds();
 /// "`gpt` is a decoder that predicts the next token; `bert` is ..."
 std::string model_kind_summaries();
 
-/// "`pre` for `gpt`, `post` for `bert`"
-std::string default_norms();
-
 /// The architectures for which `has` is true: "bert or roberta", each between two `quote`s.
 std::string kinds_with(bool Architecture::*has, std::string_view quote = "");
 

@@ -19,12 +19,13 @@ namespace tessera {
 // describe(config, section) calls `section(name, member, meaning)` for each section. The first
 // argument may be const.
 
-/// A key's name, whether a file must provide it, and whether it is derived without a value or with
-/// the value `auto`.
+/// A key's name, whether a file must provide it, whether it is derived without a value or with the
+/// value `auto`, and whether its default depends on model.kind (preset() in models/architecture.h).
 struct Key {
   std::string_view name;
   bool required = false;
   bool derived = false;
+  bool by_kind = false;
 
   constexpr Key(const char* key) : name(key) {}  // NOLINT: a name alone is an optional key
 };
@@ -38,6 +39,12 @@ constexpr Key required(const char* name) {
 constexpr Key derived(const char* name) {
   Key key(name);
   key.derived = true;
+  return key;
+}
+
+constexpr Key by_kind(const char* name) {
+  Key key(name);
+  key.by_kind = true;
   return key;
 }
 
@@ -81,16 +88,23 @@ void describe(Section& run, auto& field) {
 template <MaybeConst<ModelConfig> Section>
 void describe(Section& model, auto& field) {
   field("kind", model.kind, OneOf<ModelKind>{model_kinds()},
-        "The architecture: " + model_kind_summaries() + ".");
+        "The architecture, which sets the defaults of the keys that say so: " +
+            model_kind_summaries() + ".");
   field("num_layers", model.num_layers, IntegerIn{1, 10'000}, "Number of transformer blocks.");
   field("hidden_size", model.hidden_size, IntegerIn{1, kMaxWidth},
-        "Width of the residual stream; a multiple of `num_heads`.");
+        "Width of the residual stream; a multiple of `num_heads` unless `head_size` is given.");
   field(
       "num_heads", model.num_heads, IntegerIn{1, kMaxWidth},
       "Number of attention heads; a multiple of `parallel.tensor`, whose ranks share them evenly.");
+  field("num_kv_heads", model.num_kv_heads, IntegerIn{0, kMaxWidth},
+        "Number of key-value heads; a divisor of `num_heads` and a multiple of `parallel.tensor`. "
+        "With fewer than `num_heads`, a group of heads shares a key and a value (grouped-query "
+        "attention). 0 means `num_heads`.");
+  field("head_size", model.head_size, IntegerIn{0, kMaxWidth},
+        "Width of a head's queries, keys and values; 0 means `hidden_size` / `num_heads`.");
   field("mlp_size", model.mlp_size, IntegerIn{0, 10 * kMaxWidth},
         "Width of the MLP's hidden layer, split over the `parallel.tensor` ranks; 0 means 4 × "
-        "`hidden_size`.");
+        "`hidden_size` or, with `gated_mlp`, 8/3 × `hidden_size` rounded up to a multiple of 64.");
   field("seq_length", model.seq_length, IntegerIn{1, 10'000'000},
         "Maximum number of tokens in a sequence. Also the number of learned positions.");
   field(derived("vocab_size"), model.vocab_size, IntegerIn{1, INT32_MAX},
@@ -101,27 +115,42 @@ void describe(Section& model, auto& field) {
   field("attention_dropout", model.attention_dropout, NumberIn{0.0, 1.0, true},
         "Dropout probability of the attention weights, rounded to a multiple of 1/256: 0.1 is "
         "26/256. The weights that are kept are divided by exactly what is kept.");
-  field("bias", model.bias, TrueOrFalse{}, "Whether linear layers and norms have a bias.");
-  field("layer_norm_eps", model.layer_norm_eps, NumberIn{1e-30, 1.0},
-        "Added to the variance in layer norms, to avoid division by zero.");
+  field(by_kind("bias"), model.bias,
+        OneOf<Bias>{{{"true", Bias::all}, {"false", Bias::none}, {"qkv", Bias::qkv}}},
+        "Which layers have a bias: all linear layers and layer norms (`true`), none (`false`), or "
+        "only the projection to queries, keys and values (`qkv`).");
+  field(by_kind("norm"), model.norm,
+        OneOf<NormType>{{{"layer", NormType::layer}, {"rms", NormType::rms}}},
+        "The norms: `layer` is layer normalization; `rms` is RMSNorm, which subtracts no mean and "
+        "has no bias.");
+  field(by_kind("norm_position"), model.norm_position,
+        OneOf<NormPosition>{{{"pre", NormPosition::pre}, {"post", NormPosition::post}}},
+        "Where blocks normalize: `pre`, before attention and MLP, with a final norm at the end; or "
+        "`post`, after each residual sum.");
+  field(by_kind("norm_eps"), model.norm_eps, NumberIn{1e-30, 1.0},
+        "Added to the variance, or the mean square, in norms to avoid division by zero.");
+  field(by_kind("activation"), model.activation,
+        OneOf<Activation>{{{"gelu", Activation::gelu},
+                           {"gelu_tanh", Activation::gelu_tanh},
+                           {"silu", Activation::silu},
+                           {"relu", Activation::relu}}},
+        "The activation function of the MLP. `gelu_tanh` is the tanh approximation of GELU.");
+  field(by_kind("gated_mlp"), model.gated_mlp, TrueOrFalse{},
+        "Whether the MLP multiplies the activation of one projection, the gate, by another one: "
+        "SwiGLU with `silu`, GeGLU with `gelu`.");
   field("init_stddev", model.init_stddev, NumberIn{0.0, 1000.0},
         "Standard deviation of the initial weights.");
-  field("norm", model.norm,
-        OneOf<NormPosition>{{{"auto", NormPosition::automatic},
-                             {"pre", NormPosition::pre},
-                             {"post", NormPosition::post}}},
-        "Where blocks normalize: `pre`, before attention and MLP, with a final norm at the end; or "
-        "`post`, after each residual sum. `auto` follows the papers: " +
-            default_norms() + ".");
-  field("positions", model.positions,
+  field(by_kind("positions"), model.positions,
         OneOf<Positions>{{{"learned", Positions::learned}, {"rotary", Positions::rotary}}},
         "How positions are encoded: `learned` adds an embedding of each position; `rotary` (RoPE) "
         "rotates queries and keys, and needs an even head size.");
   field("rotary_base", model.rotary_base, NumberIn{1.0, 1e12},
         "Base of the rotary wavelengths, for `positions: rotary`.");
-  field("attention_window", model.attention_window, IntegerIn{0, 10'000'000},
+  field(by_kind("attention_window"), model.attention_window, IntegerIn{0, 10'000'000},
         "Sliding window: a token attends only to tokens fewer than this many positions away. 0 "
         "disables it.");
+  field(by_kind("tie_embeddings"), model.tie_embeddings, TrueOrFalse{},
+        "Whether the output head is the token embedding, or has a matrix of its own.");
   field("token_types", model.token_types, IntegerIn{0, 1000},
         "Rows of the token type embedding, which distinguishes the two parts of a pair: 2 in BERT, "
         "0 for none. Only for " +
@@ -258,12 +287,14 @@ void describe(Section& train, auto& field) {
   field(required("steps"), train.steps, IntegerIn{1, kMaxSteps},
         "Total number of steps, including those before a resume.");
   field("recompute", train.recompute,
-        OneOf<Recompute>{
-            {{"none", Recompute::none}, {"gelu", Recompute::gelu}, {"block", Recompute::block}}},
-        "Activations to recompute in the backward pass instead of storing them: `gelu` those of "
-        "the MLP's GELU; `block` everything in a block except its input, at the cost of a third "
-        "more computation. The results have the same bits, with one exception: `gelu` in bf16 on a "
-        "GPU applies the tanh GELU to sums that are already rounded.");
+        OneOf<Recompute>{{{"none", Recompute::none},
+                          {"activation", Recompute::activation},
+                          {"block", Recompute::block}}},
+        "Activations to recompute in the backward pass instead of storing them: `activation` the "
+        "outputs of the MLP's activation function; `block` everything in a block except its input, "
+        "at the cost of a third more computation. The results have the same bits, with one "
+        "exception: `activation` in bf16 on a GPU applies the tanh GELU to sums that are already "
+        "rounded.");
   field("cuda_graph", train.cuda_graph,
         OneOf<CudaGraph>{{{"auto", CudaGraph::automatic}, {"off", CudaGraph::off}}},
         "Whether to launch a micro-batch's kernels as one captured CUDA graph. `auto` does so if "

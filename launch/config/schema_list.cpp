@@ -14,7 +14,7 @@ struct KeyLister {
   template <typename Rule>
   void operator()(Key key, const typename Rule::Value& value, const Rule& rule,
                   std::string_view meaning) {
-    keys.push_back({std::string(key.name), key.required, key.derived,
+    keys.push_back({std::string(key.name), key.required, key.derived, key.by_kind,
                     rule.allowed() + (key.derived ? ", or auto" : ""), rule.write(value),
                     std::string(meaning)});
   }

@@ -11,6 +11,7 @@ struct KeyInfo {
   std::string name;
   bool required = false;
   bool derived = false;
+  bool by_kind = false;  ///< whether the default depends on model.kind
   std::string allowed;
   std::string default_value;  ///< YAML; meaningless for a required or derived key
   std::string meaning;

@@ -59,6 +59,12 @@ void check_tensor_parallel(const RunConfig& config, int world_size, LayoutRules&
       "parallel.tensor is {}, but model.num_heads is {}: heads are split evenly, so choose a "
       "divisor of {} {}",
       tensor, model.num_heads, model.num_heads, divisors(model.num_heads));
+  const int64_t groups = model.resolved_kv_heads();
+  rules.require(
+      groups == model.num_heads || groups % tensor == 0, "parallel.tensor", tensor,
+      "parallel.tensor is {}, but model.num_kv_heads is {}: key-value heads are split evenly, so "
+      "choose a divisor of {} {}",
+      tensor, groups, groups, divisors(groups));
   const int64_t mlp_size = model.resolved_mlp_size();
   rules.require(
       mlp_size % tensor == 0, "model.mlp_size", mlp_size,

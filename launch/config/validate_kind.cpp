@@ -103,6 +103,16 @@ void check_other_run(const RunConfig& config) {
   require_default(!config.data.truncate, "data.truncate", kReason);
 }
 
+void check_embeddings(const ModelConfig& model) {
+  constexpr const char* kTied = "its output head is the token embedding, so choose true";
+  require(model.tie_embeddings || model.head == Head::pretraining,
+          "model.tie_embeddings is false, but model.head is classification: there is no matrix to "
+          "tie, so leave it out");
+  require(model.tie_embeddings || !traits_of(model).head_transform,
+          "model.tie_embeddings is false, but model.kind is {}: {}",
+          architecture_of(model.kind).name, kTied);
+}
+
 void check_head(const ModelConfig& model) {
   if (model.head == Head::classification) {
     require(model.num_labels >= 2,
@@ -116,11 +126,17 @@ void check_head(const ModelConfig& model) {
 }
 
 void check_heads(const ModelConfig& model) {
+  const int64_t groups = model.resolved_kv_heads();
   require(
-      model.hidden_size % model.num_heads == 0,
+      model.num_heads % groups == 0,
+      "model.num_kv_heads is {}, but model.num_heads is {}: each key-value head serves the same "
+      "number of heads, so choose {} as num_kv_heads",
+      groups, model.num_heads, divisors(model.num_heads));
+  require(
+      model.head_size > 0 || model.hidden_size % model.num_heads == 0,
       "model.hidden_size is {}, but model.num_heads is {}: each head has hidden_size / num_heads "
-      "columns, so choose a multiple of {} ({}) as hidden_size, or a divisor of {} {} as "
-      "num_heads",
+      "columns, so choose a multiple of {} ({}) as hidden_size, a divisor of {} {} as "
+      "num_heads, or give model.head_size",
       model.hidden_size, model.num_heads, model.num_heads,
       nearest_multiples(model.hidden_size, model.num_heads), model.hidden_size,
       divisors(model.hidden_size));
@@ -128,11 +144,10 @@ void check_heads(const ModelConfig& model) {
 
 void check_positions(const ModelConfig& model) {
   const bool rotary = model.positions == Positions::rotary;
-  require(
-      !rotary || model.head_dim() % 2 == 0,
-      "model.positions is rotary, but a head has hidden_size / num_heads = {} columns: they are "
-      "rotated in pairs, so choose an even number",
-      model.head_dim());
+  require(!rotary || model.head_dim() % 2 == 0,
+          "model.positions is rotary, but a head has {} columns: they are "
+          "rotated in pairs, so choose an even number",
+          model.head_dim());
   require_default(rotary || model.rotary_base == ModelConfig{}.rotary_base, "model.rotary_base",
                   "model.positions is learned");
 }
@@ -144,6 +159,7 @@ void check_model_kind(const ModelConfig& model) {
   check_head(model);
   check_heads(model);
   check_positions(model);
+  check_embeddings(model);
 }
 
 void check_kind(const RunConfig& config) {

@@ -10,6 +10,9 @@ namespace tessera {
 /// The classes of the Python package `transformers` that Tessera's models can express.
 enum class ModelClass : uint8_t {
   gpt2_lm_head,         ///< GPT2LMHeadModel
+  llama_causal_lm,      ///< LlamaForCausalLM
+  mistral_causal_lm,    ///< MistralForCausalLM
+  qwen2_causal_lm,      ///< Qwen2ForCausalLM
   bert_pretraining,     ///< BertForPreTraining: masked words and next sentences
   bert_masked_lm,       ///< BertForMaskedLM: masked words alone, without a pooler
   bert_classification,  ///< BertForSequenceClassification
@@ -17,7 +20,7 @@ enum class ModelClass : uint8_t {
 
 std::string_view to_string(ModelClass model_class);
 
-/// "gpt2" or "bert": "model_type" in config.json.
+/// "gpt2" or "llama": "model_type" in config.json.
 std::string_view model_type(ModelClass model_class);
 
 /// Parses a name in "architectures". GPT2Model maps to GPT2LMHeadModel, because it has all of its

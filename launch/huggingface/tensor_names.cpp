@@ -1,5 +1,9 @@
 #include "launch/huggingface/tensor_names.h"
 
+#include <array>
+#include <optional>
+#include <utility>
+
 #include "core/error.h"
 
 namespace tessera {
@@ -31,39 +35,61 @@ class Names {
 
   /// A Conv1D layer of GPT-2.
   void conv1d(const std::string& ours, int64_t out, int64_t in, const std::string& theirs) {
-    names.push_back({ours + ".weight", {out, in}, {theirs + ".weight"}, {in, out}, true});
+    add_transposed(ours + ".weight", {out, in}, theirs + ".weight", {in, out});
     bias(ours, out, theirs);
   }
 
   /// GPT-2's queries, keys and values: columns of one matrix.
   void query_key_value_conv1d(const std::string& ours, const std::string& theirs) {
     const int64_t width = model_.hidden_size;
-    names.push_back(
-        {ours + ".weight", {3, width, width}, {theirs + ".weight"}, {width, 3 * width}, true});
-    names.push_back({bias_name(ours), {3, width}, {theirs + ".bias"}, {3 * width}});
+    add_transposed(ours + ".weight", {3, width, width}, theirs + ".weight", {width, 3 * width});
+    names.push_back({bias_name(ours), {3, width}, {{theirs + ".bias", {3 * width}}}});
   }
 
-  /// BERT's queries, keys and values: three layers.
-  void query_key_value(const std::string& ours, const std::string& theirs) {
-    const int64_t width = model_.hidden_size;
-    std::vector<std::string> weights, biases;
-    for (const char* part : {".query", ".key", ".value"}) {
-      weights.push_back(theirs + part + ".weight");
-      biases.push_back(theirs + part + ".bias");
+  /// Linear layers of theirs, with `rows` outputs each, that are one of ours of shape `shape`, with
+  /// `in` inputs: queries, keys and values, or gate and up.
+  void joint(const std::string& ours, const Shape& shape, int64_t in,
+             const std::vector<std::pair<std::string, int64_t>>& parts, int64_t groups,
+             const std::optional<std::string>& bias) {
+    std::vector<TheirTensor> weights, biases;
+    for (const auto& [name, rows] : parts) {
+      weights.push_back({name + ".weight", {rows, in}});
+      biases.push_back({name + ".bias", {rows}});
     }
-    names.push_back({ours + ".weight", {3, width, width}, weights, {width, width}});
-    names.push_back({bias_name(ours), {3, width}, biases, {width}});
+    Shape weight = shape;
+    weight.push_back(in);
+    names.push_back({ours + ".weight", weight, weights, groups});
+    if (bias) names.push_back({*bias, shape, biases, groups});
+  }
+
+  /// Three layers: `parts` are their names.
+  void query_key_value(const std::string& ours, const std::array<std::string, 3>& parts,
+                       const std::optional<std::string>& bias) {
+    const int64_t d = model_.head_dim(), queries = model_.num_heads * d;
+    const int64_t groups = model_.resolved_kv_heads(), keys = groups * d;
+    const bool grouped = groups != model_.num_heads;
+    const Shape shape = grouped ? Shape{queries + 2 * keys} : Shape{3, queries};
+    joint(ours, shape, model_.hidden_size,
+          {{parts[0], queries}, {parts[1], keys}, {parts[2], keys}}, grouped ? groups : 1, bias);
   }
 
   /// A tensor with the same shape on both sides; all zeros if `ours` is empty.
   void add(const std::string& ours, const Shape& shape, const std::string& theirs) {
-    names.push_back({ours, shape, {theirs}, shape});
+    names.push_back({ours, shape, {{theirs, shape}}});
+  }
+
+  std::string bias_name(const std::string& ours) const {
+    return model_.linear_bias() ? ours + ".bias" : "";
   }
 
   std::vector<TensorName> names;
 
  private:
-  std::string bias_name(const std::string& ours) const { return model_.bias ? ours + ".bias" : ""; }
+  void add_transposed(const std::string& ours, const Shape& shape, const std::string& theirs,
+                      const Shape& their_shape) {
+    TensorName& name = names.emplace_back(TensorName{ours, shape, {{theirs, their_shape}}});
+    name.transposed = true;
+  }
 
   const ModelConfig& model_;
 };
@@ -114,7 +140,9 @@ std::vector<TensorName> bert_names(const ModelConfig& model) {
   for (int64_t i = 0; i < model.num_layers; ++i) {
     const std::string ours = fmt::format("blocks.{}.", i);
     const std::string theirs = fmt::format("bert.encoder.layer.{}.", i);
-    names.query_key_value(ours + "attention.qkv", theirs + "attention.self");
+    const std::string qkv = ours + "attention.qkv", self = theirs + "attention.self.";
+    names.query_key_value(qkv, {self + "query", self + "key", self + "value"},
+                          names.bias_name(qkv));
     names.linear(ours + "attention.output", width, width, theirs + "attention.output.dense");
     names.norm(ours + "attention_norm", theirs + "attention.output.LayerNorm");
     names.linear(ours + "mlp.up", mlp, width, theirs + "intermediate.dense");
@@ -125,12 +153,40 @@ std::vector<TensorName> bert_names(const ModelConfig& model) {
   return std::move(names.names);
 }
 
+/// Llama's, Mistral's and Qwen2's names. Layers without a bias have none there either.
+std::vector<TensorName> llama_names(const ModelConfig& model) {
+  const int64_t width = model.hidden_size, mlp = model.resolved_mlp_size();
+  Names names(model);
+  names.table("embedding.word", model.vocab_size, "model.embed_tokens.weight");
+  for (int64_t i = 0; i < model.num_layers; ++i) {
+    const std::string ours = fmt::format("blocks.{}.", i);
+    const std::string theirs = fmt::format("model.layers.{}.", i);
+    const std::string qkv = ours + "attention.qkv", self = theirs + "self_attn.";
+    names.add(ours + "attention_norm.weight", {width}, theirs + "input_layernorm.weight");
+    names.query_key_value(qkv, {self + "q_proj", self + "k_proj", self + "v_proj"},
+                          model.qkv_bias() ? std::optional(qkv + ".bias") : std::nullopt);
+    names.add(ours + "attention.output.weight", {width, model.attention_size()},
+              self + "o_proj.weight");
+    names.add(ours + "mlp_norm.weight", {width}, theirs + "post_attention_layernorm.weight");
+    names.joint(ours + "mlp.gate_up", {2, mlp}, width,
+                {{theirs + "mlp.gate_proj", mlp}, {theirs + "mlp.up_proj", mlp}}, 1, std::nullopt);
+    names.add(ours + "mlp.down.weight", {width, mlp}, theirs + "mlp.down_proj.weight");
+  }
+  names.add("final_norm.weight", {width}, "model.norm.weight");
+  if (!model.tie_embeddings) names.table("head.weight", model.vocab_size, "lm_head.weight");
+  return std::move(names.names);
+}
+
 }  // namespace
 
 std::vector<TensorName> tensor_names(const ModelConfig& model) {
   switch (model.kind) {
-    case ModelKind::gpt:
+    case ModelKind::gpt2:
       return gpt2_names(model);
+    case ModelKind::llama:
+    case ModelKind::mistral:
+    case ModelKind::qwen2:
+      return llama_names(model);
     case ModelKind::bert:
       return bert_names(model);
   }

@@ -12,16 +12,21 @@ namespace tessera {
 /// types, and zeros add nothing.
 inline constexpr int64_t kZeroTokenTypes = 2;
 
+struct TheirTensor {
+  std::string name;
+  Shape shape;
+};
+
 /// A parameter with its names on both sides.
 struct TensorName {
   /// Tessera's name; empty for a tensor that Tessera's model omits and that is all zeros in Hugging
   /// Face's: a bias if model.bias is false, or absent token types.
   std::string ours;
   Shape shape;  ///< Tessera's shape
-  /// Hugging Face's names: one tensor with all elements, or one per row of the first dim, as for
-  /// BERT's queries, keys and values.
-  std::vector<std::string> theirs;
-  Shape their_shape;  ///< of each of `theirs`
+  /// Hugging Face's tensors: one with all elements, or several, as for BERT's queries, keys and
+  /// values. Ours has the first 1/groups of each in turn, then the second, and so on.
+  std::vector<TheirTensor> theirs;
+  int64_t groups = 1;
   /// Theirs is (in, out), as in GPT-2's Conv1D; ours is (out, in), or (3, out, in).
   bool transposed = false;
 };

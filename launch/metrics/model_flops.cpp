@@ -13,11 +13,14 @@ double model_flops(const ModelConfig& config, const TargetCounts& counts) {
   const auto labels = static_cast<double>(counts.document_targets);
   const auto pairs = static_cast<double>(counts.pairs);
 
-  const double block_weights = 4.0 * width * width + 2.0 * width * mlp;
+  const auto attention = static_cast<double>(config.attention_size());
+  const auto keys = static_cast<double>(config.resolved_kv_heads() * config.head_dim());
+  const double block_weights =
+      2.0 * width * (attention + keys) + (config.gated_mlp ? 3.0 : 2.0) * width * mlp;
   const double transform = traits_of(config).head_transform ? width * width : 0.0;
   const double head_weights = static_cast<double>(config.vocab_size) * width + transform;
   return 6.0 * (layers * block_weights * tokens + head_weights * targets + width * width * labels) +
-         12.0 * layers * width * pairs;
+         12.0 * layers * attention * pairs;
 }
 
 }  // namespace tessera

@@ -5,14 +5,14 @@
 namespace tessera {
 
 Block::Block(ParameterStore& store, const std::string& name, const ModelConfig& config, int layer,
-             Gelu gelu, Communicator& tp)
+             Communicator& tp)
     : name_(name),
       backward_name_(name + " backward"),
       attention_residual_(store, name + ".attention_norm", config, layer,
                           RandomPurpose::attention_output_dropout),
       attention_(store, name + ".attention", config, layer, tp),
       mlp_residual_(store, name + ".mlp_norm", config, layer, RandomPurpose::mlp_dropout),
-      mlp_(store, name + ".mlp", config, gelu, tp) {}
+      mlp_(store, name + ".mlp", config, tp) {}
 
 Tensor Block::finish(const StepContext& ctx, const Tensor& branch, const Tensor& x) {
   const auto [attended, input] = attention_residual_.output_and_next_input(

@@ -12,7 +12,7 @@ namespace tessera {
 class Block {
  public:
   Block(ParameterStore& store, const std::string& name, const ModelConfig& config, int layer,
-        Gelu gelu, Communicator& tp);
+        Communicator& tp);
 
   /// x (B, T, C) → (B, T, C) in ctx.arena. If rows are sharded (ctx.rows): (1, n, C), the local
   /// rows.

@@ -14,8 +14,8 @@ namespace tessera {
 namespace {
 
 LinearSpec linear(const ModelConfig& config, const std::string& name, int64_t out_features) {
-  return {name, config.hidden_size, out_features,
-          1,    config.bias,        static_cast<float>(config.init_stddev)};
+  return {name, config.hidden_size,   out_features,
+          1,    config.linear_bias(), static_cast<float>(config.init_stddev)};
 }
 
 /// The first row of each document (S).

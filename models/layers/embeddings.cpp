@@ -44,8 +44,7 @@ Embeddings::Embeddings(ParameterStore& store, const ModelConfig& config, Communi
     token_types_ = declare_table(store, config, "embedding.token_type", config.token_types);
   }
   if (architecture_of(config.kind).embedding_norm) {
-    norm_.emplace(store, "embedding.norm", config.hidden_size, config.bias, config.layer_norm_eps,
-                  GradientRows::local);
+    norm_.emplace(store, "embedding.norm", config, GradientRows::local);
   }
 }
 

@@ -14,15 +14,14 @@ bool all_are_targets(const TokenBatch& batch) { return batch.num_targets() == ba
 }  // namespace
 
 LanguageHead::Transform::Transform(ParameterStore& store, const ModelConfig& config)
-    : dense(store, {"head.transform", config.hidden_size, config.hidden_size, 1, config.bias,
-                    static_cast<float>(config.init_stddev)}),
-      norm(store, "head.norm", config.hidden_size, config.bias, config.layer_norm_eps,
-           GradientRows::all) {}
+    : dense(store, {"head.transform", config.hidden_size, config.hidden_size, 1,
+                    config.linear_bias(), static_cast<float>(config.init_stddev)}),
+      norm(store, "head.norm", config, GradientRows::all) {}
 
 Tensor LanguageHead::Transform::forward(const StepContext& ctx, const Tensor& x) {
   hidden = dense.forward(ctx, x);
   const Tensor active = ctx.arena.allocate(hidden.shape(), hidden.dtype());
-  gelu_forward(hidden, Gelu::erf, active);
+  activation_forward(hidden, Activation::gelu, active);
   return norm.forward(ctx, active);
 }
 
@@ -30,16 +29,27 @@ Tensor LanguageHead::Transform::forward(const StepContext& ctx, const Tensor& x)
 void LanguageHead::Transform::backward(const StepContext& ctx, Tensor gradient) {
   norm.backward(ctx, gradient, {}, gradient);
   const Tensor ddense = ctx.arena.allocate(gradient.shape(), gradient.dtype());
-  gelu_backward(gradient, hidden, Gelu::erf, ddense);
+  activation_backward(gradient, hidden, Activation::gelu, ddense);
   dense.backward(ctx, ddense, gradient);
 }
 
 LanguageHead::LanguageHead(ParameterStore& store, const ModelConfig& config,
                            VocabParallelEmbedding& words, Communicator& tp)
-    : tp_(tp), loss_(words.table(), words.vocab(), tp) {
-  if (!architecture_of(config.kind).head_transform) return;
-  transform_.emplace(store, config);
-  if (config.bias) loss_.declare_bias(store, "head.bias");
+    : tp_(tp),
+      transform_(make_transform(store, config)),
+      own_table_(config.tie_embeddings
+                     ? nullptr
+                     : &declare_vocab_table(store, "head.weight", config.vocab_size,
+                                            config.hidden_size,
+                                            static_cast<float>(config.init_stddev), words.vocab())),
+      loss_(own_table_ != nullptr ? *own_table_ : words.table(), words.vocab(), tp) {
+  if (transform_ && config.linear_bias()) loss_.declare_bias(store, "head.bias");
+}
+
+std::optional<LanguageHead::Transform> LanguageHead::make_transform(ParameterStore& store,
+                                                                    const ModelConfig& config) {
+  if (!architecture_of(config.kind).head_transform) return std::nullopt;
+  return Transform(store, config);
 }
 
 Tensor LanguageHead::target_states(const StepContext& ctx, const Tensor& hidden,
@@ -71,6 +81,7 @@ void LanguageHead::loss_and_gradient(const StepContext& ctx, const Tensor& hidde
   const Tensor x = transformed(ctx, states);
   const Tensor dx = in_place ? dhidden : ctx.arena.allocate(x.shape(), x.dtype());
   loss_.loss_and_gradient(ctx, x, batch.targets, scale, sums.token_loss(), dx);
+  if (own_table_ != nullptr) ctx.gradient_is_final(*own_table_);
   if (transform_) transform_->backward(ctx, dx);
   if (in_place) return;
   if (all) return copy(ctx.rows.local_of(dx), dhidden);

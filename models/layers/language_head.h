@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "core/ops/gelu.h"
+#include "core/ops/activation.h"
 #include "models/layers/embeddings.h"
 #include "models/losses.h"
 #include "models/model_config.h"
@@ -13,9 +13,10 @@
 
 namespace tessera {
 
-/// The output head, tied to the word embedding, and its loss. It computes logits only for tokens
-/// that have a target. BERT's head first applies norm(gelu(dense(x))) and has a bias for each word.
-/// Its input is the n local rows (ctx.rows); rows with a target are gathered on every tensor rank.
+/// The output head, tied to the word embedding or with a table of its own, and its loss. It
+/// computes logits only for tokens that have a target. BERT's head first applies
+/// norm(gelu(dense(x))) and has a bias for each word. Its input is the n local rows (ctx.rows);
+/// rows with a target are gathered on every tensor rank.
 class LanguageHead {
  public:
   LanguageHead(ParameterStore& store, const ModelConfig& config, VocabParallelEmbedding& words,
@@ -26,7 +27,7 @@ class LanguageHead {
             const LossSums& sums);
 
   /// Adds to the token losses and sets dhidden (n, C) to the gradient of scale × loss. dhidden may
-  /// not alias hidden. Marks all gradients as final except that of the word table.
+  /// not alias hidden. Marks all gradients of the head as final, not that of a tied word table.
   void loss_and_gradient(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch,
                          const Scalar& scale, const LossSums& sums, Tensor dhidden);
 
@@ -45,6 +46,7 @@ class LanguageHead {
     Tensor hidden;  // (M, C), before GELU
   };
 
+  static std::optional<Transform> make_transform(ParameterStore& store, const ModelConfig& config);
   /// Returns the hidden states (M, C) of the tokens with a target, on every rank. This is `hidden`
   /// itself if all tokens have a target and rows are not sharded.
   Tensor target_states(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch);
@@ -52,6 +54,7 @@ class LanguageHead {
 
   Communicator& tp_;
   std::optional<Transform> transform_;
+  Parameter* own_table_ = nullptr;  // (V, C); null if tied to the word embedding
   VocabParallelLoss loss_;
 };
 

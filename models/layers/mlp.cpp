@@ -5,44 +5,66 @@
 
 namespace tessera {
 
-Mlp::Mlp(ParameterStore& store, const std::string& name, const ModelConfig& config, Gelu gelu,
+Mlp::Mlp(ParameterStore& store, const std::string& name, const ModelConfig& config,
          Communicator& tp)
-    : gelu_(gelu),
+    : activation_(config.activation),
+      gated_(config.gated_mlp),
       up_(store,
-          {name + ".up", config.hidden_size, config.resolved_mlp_size(), 1, config.bias,
+          {name + (config.gated_mlp ? ".gate_up" : ".up"), config.hidden_size,
+           config.resolved_mlp_size(), config.gated_mlp ? 2 : 1, config.linear_bias(),
            static_cast<float>(config.init_stddev)},
           tp),
       down_(store,
-            {name + ".down", config.resolved_mlp_size(), config.hidden_size, 1, config.bias,
-             residual_init_stddev(config)},
+            {name + ".down", config.resolved_mlp_size(), config.hidden_size, 1,
+             config.linear_bias(), residual_init_stddev(config)},
             tp) {}
 
 Tensor Mlp::forward(const StepContext& ctx, const Tensor& x) {
   const TraceRange range("mlp");
-  if (ctx.recompute != Recompute::gelu) {
-    const auto [hidden, active] = up_.forward_gelu(ctx, x, gelu_);  // (B, T, Fl)
-    hidden_ = hidden;
-    return down_.forward(ctx, active);
-  }
-  hidden_ = up_.forward(ctx, x);  // (B, T, Fl)
+  if (ctx.recompute != Recompute::activation) return down_.forward(ctx, activated_up(ctx, x));
+  hidden_ = up_.forward(ctx, x);
   const Tensor y = ctx.arena.allocate(x.shape(), x.dtype());
   const Arena::Scope scope(ctx.arena);
   down_.forward(ctx, activated(ctx), y);
   return y;
 }
 
+Tensor Mlp::activated_up(const StepContext& ctx, const Tensor& x) {
+  if (gated_) {
+    hidden_ = up_.forward(ctx, x);  // (B, T, 2 Fl)
+    return activated(ctx);
+  }
+  const auto [hidden, active] = up_.forward_activation(ctx, x, activation_);  // (B, T, Fl)
+  hidden_ = hidden;
+  return active;
+}
+
 Tensor Mlp::activated(const StepContext& ctx) const {
-  const Tensor active = ctx.arena.allocate(hidden_.shape(), hidden_.dtype());
-  gelu_forward(hidden_, gelu_, active);
+  Shape shape = hidden_.shape();
+  if (gated_) shape.set(-1, hidden_.dim(-1) / 2);
+  const Tensor active = ctx.arena.allocate(shape, hidden_.dtype());  // (B, T, Fl)
+  if (gated_) {
+    gated_activation_forward(hidden_, activation_, active);
+  } else {
+    activation_forward(hidden_, activation_, active);
+  }
   return active;
 }
 
 void Mlp::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
   const TraceRange range("mlp backward");
   const Arena::Scope scope(ctx.arena);
-  if (ctx.recompute == Recompute::gelu) down_.keep(activated(ctx));
-  const Tensor dhidden = ctx.arena.allocate(hidden_.shape(), hidden_.dtype());  // (B, T, Fl)
-  down_.backward_gelu(ctx, dy, hidden_, gelu_, dhidden);
+  if (ctx.recompute == Recompute::activation) down_.keep(activated(ctx));
+  const Tensor dhidden = ctx.arena.allocate(hidden_.shape(), hidden_.dtype());
+  if (gated_) {
+    Shape shape = hidden_.shape();
+    shape.set(-1, hidden_.dim(-1) / 2);
+    const Tensor dactive = ctx.arena.allocate(shape, hidden_.dtype());  // (B, T, Fl)
+    down_.backward(ctx, dy, dactive);
+    gated_activation_backward(dactive, hidden_, activation_, dhidden);
+  } else {
+    down_.backward_activation(ctx, dy, hidden_, activation_, dhidden);
+  }
   up_.backward(ctx, dhidden, dx);
 }
 

@@ -2,18 +2,17 @@
 
 #include <string>
 
-#include "core/ops/gelu.h"
 #include "models/model_config.h"
 #include "parallel/layers/column_parallel_linear.h"
 #include "parallel/layers/row_parallel_linear.h"
 
 namespace tessera {
 
-/// down(gelu(up(x))), with the inner width F sharded over the tensor ranks.
+/// down(f(up(x))) or, if config.gated_mlp, down(f(gate(x)) × up(x)), with the inner width F sharded
+/// over the tensor ranks. f is config.activation. Gate and up are one product.
 class Mlp {
  public:
-  Mlp(ParameterStore& store, const std::string& name, const ModelConfig& config, Gelu gelu,
-      Communicator& tp);
+  Mlp(ParameterStore& store, const std::string& name, const ModelConfig& config, Communicator& tp);
 
   /// x (B, T, C) → (B, T, C), without the output bias. If rows are sharded (ctx.rows), both are the
   /// local rows (1, n, C).
@@ -25,13 +24,16 @@ class Mlp {
   Tensor output_bias() const { return down_.bias(); }
 
  private:
-  /// gelu(hidden_) (B, T, Fl).
+  /// Computes `hidden_` from x and returns the input of `down_`, (B, T, Fl).
+  Tensor activated_up(const StepContext& ctx, const Tensor& x);
+  /// The input of `down_` from `hidden_`.
   Tensor activated(const StepContext& ctx) const;
 
-  Gelu gelu_;
-  ColumnParallelLinear up_;
+  Activation activation_;
+  bool gated_;
+  ColumnParallelLinear up_;  // with the gate, its first part
   RowParallelLinear down_;
-  Tensor hidden_;  // (B, T, Fl), before GELU
+  Tensor hidden_;  // (B, T, Fl), or (B, T, 2 Fl) with the gate: before the activation
 };
 
 }  // namespace tessera

@@ -4,22 +4,22 @@
 
 namespace tessera {
 
-Norm::Norm(ParameterStore& store, const std::string& name, int64_t hidden_size, bool bias,
-           double eps, GradientRows rows)
-    : eps_(static_cast<float>(eps)) {
+Norm::Norm(ParameterStore& store, const std::string& name, const ModelConfig& config,
+           GradientRows rows)
+    : eps_(static_cast<float>(config.norm_eps)), has_mean_(config.norm == NormType::layer) {
   const auto declare = [&](const char* what, Init init) {
-    ParameterSpec spec{name + what, {hidden_size}, {}, init};
+    ParameterSpec spec{name + what, {config.hidden_size}, {}, init};
     spec.gradient_rows = rows;
     return &store.declare(spec);
   };
   weight_ = declare(".weight", Init::ones());
-  if (bias) bias_ = declare(".bias", Init::zeros());
+  if (config.norm_bias()) bias_ = declare(".bias", Init::zeros());
 }
 
 Tensor Norm::allocate(const StepContext& ctx, const Tensor& x) {
   const int64_t rows = x.numel() / x.dim(-1);
   x_ = x;
-  mean_ = ctx.arena.allocate({rows}, DType::f32);
+  if (has_mean_) mean_ = ctx.arena.allocate({rows}, DType::f32);
   rstd_ = ctx.arena.allocate({rows}, DType::f32);
   return ctx.arena.allocate(x.shape(), x.dtype());
 }

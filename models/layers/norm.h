@@ -3,15 +3,17 @@
 #include <string>
 
 #include "core/parameters/parameter.h"
+#include "models/model_config.h"
 #include "parallel/step_context.h"
 
 namespace tessera {
 
-/// Layer normalization with its parameters, which are replicated on the tensor ranks.
+/// Layer norm or RMSNorm (config.norm) with its parameters, which are replicated on the tensor
+/// ranks.
 class Norm {
  public:
   /// `rows`: which rows the norm sees, all or the local ones.
-  Norm(ParameterStore& store, const std::string& name, int64_t hidden_size, bool bias, double eps,
+  Norm(ParameterStore& store, const std::string& name, const ModelConfig& config,
        GradientRows rows);
 
   /// x (..., C) → y (..., C) in ctx.arena. Keeps a view of x.
@@ -31,9 +33,10 @@ class Norm {
   Tensor bias_value() const { return bias_ != nullptr ? bias_->value : Tensor(); }
 
   float eps_;
+  bool has_mean_;
   Parameter* weight_;
   Parameter* bias_ = nullptr;
-  Tensor x_, mean_, rstd_;
+  Tensor x_, mean_, rstd_;  // mean_: undefined for RMSNorm
 };
 
 }  // namespace tessera

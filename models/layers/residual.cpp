@@ -11,8 +11,7 @@ Residual::Residual(ParameterStore& store, const std::string& norm_name, const Mo
       layer_(layer),
       dropout_(config.dropout),
       purpose_(purpose),
-      norm_(store, norm_name, config.hidden_size, config.bias, config.layer_norm_eps,
-            GradientRows::local) {}
+      norm_(store, norm_name, config, GradientRows::local) {}
 
 Tensor Residual::input(const StepContext& ctx, const Tensor& x) {
   const TraceRange range("residual");

@@ -4,12 +4,29 @@
 
 #include "core/error.h"
 #include "core/ops/elementwise.h"
+#include "core/ops/query_groups.h"
 #include "core/ops/rotary.h"
 #include "core/trace/trace.h"
 #include "models/layers/init.h"
 #include "parallel/layers/partition.h"
 
 namespace tessera {
+namespace {
+
+/// The projection to queries, keys and values: three matrices or, in grouped-query attention, one
+/// whose rows are the queries, key and value of one group after the other, so that a range of rows
+/// has whole groups.
+LinearSpec qkv_spec(const std::string& name, const ModelConfig& config) {
+  const auto stddev = static_cast<float>(config.init_stddev);
+  const int64_t groups = config.resolved_kv_heads();
+  if (groups == config.num_heads) {
+    return {name, config.hidden_size, config.attention_size(), 3, config.qkv_bias(), stddev};
+  }
+  const int64_t rows = (config.num_heads + 2 * groups) * config.head_dim();
+  return {name, config.hidden_size, rows, 1, config.qkv_bias(), stddev};
+}
+
+}  // namespace
 
 SelfAttention::SelfAttention(ParameterStore& store, const std::string& name,
                              const ModelConfig& config, int layer, Communicator& tp)
@@ -17,15 +34,15 @@ SelfAttention::SelfAttention(ParameterStore& store, const std::string& name,
       total_heads_(config.num_heads),
       local_heads_(even_range(config.num_heads, tp.size(), tp.rank(), "model.num_heads").size()),
       first_head_(tp.rank() * local_heads_),
+      local_groups_(
+          even_range(config.resolved_kv_heads(), tp.size(), tp.rank(), "model.num_kv_heads")
+              .size()),
       head_dim_(config.head_dim()),
       dropout_(config.attention_dropout),
-      qkv_(store,
-           {name + ".qkv", config.hidden_size, config.hidden_size, 3, config.bias,
-            static_cast<float>(config.init_stddev)},
-           tp),
+      qkv_(store, qkv_spec(name + ".qkv", config), tp),
       output_(store,
-              {name + ".output", config.hidden_size, config.hidden_size, 1, config.bias,
-               residual_init_stddev(config)},
+              {name + ".output", config.attention_size(), config.hidden_size, 1,
+               config.linear_bias(), residual_init_stddev(config)},
               tp) {}
 
 AttentionOptions SelfAttention::options(const StepContext& ctx, const AttentionMask& mask) const {
@@ -43,10 +60,22 @@ AttentionOptions SelfAttention::options(const StepContext& ctx, const AttentionM
 
 Tensor SelfAttention::project(const StepContext& ctx, const Tensor& x,
                               const Visibility& visibility) {
-  const Tensor rows = qkv_.forward(ctx, x);  // (B, T, 3 × Hl × D)
-  Tensor qkv = rows.view({rows.dim(0), rows.dim(1), 3, local_heads_, head_dim_});
+  Shape shape = ctx.rows.global_shape_of(x.shape());
+  shape = {shape[0], shape[1], 3, local_heads_, head_dim_};
+  Tensor qkv;
+  if (is_grouped()) {
+    qkv = ctx.arena.allocate(shape, x.dtype());
+    const Arena::Scope scope(ctx.arena);
+    repeat_key_values(qkv_.forward(ctx, x).view(grouped_shape(shape)), qkv);
+  } else {
+    qkv = qkv_.forward(ctx, x).view(shape);
+  }
   if (visibility.rotary.defined()) rotary_forward(visibility.rotary, qkv);
   return qkv;
+}
+
+Shape SelfAttention::grouped_shape(const Shape& qkv) const {
+  return {qkv[0], qkv[1], local_groups_, local_heads_ / local_groups_ + 2, head_dim_};
 }
 
 Tensor SelfAttention::forward(const StepContext& ctx, const Tensor& x,
@@ -72,7 +101,10 @@ void SelfAttention::backward(const StepContext& ctx, const Tensor& dy, Tensor dx
   attention_backward(dout, saved_.qkv, saved_.out, saved_.log_sum_exp,
                      options(ctx, saved_.visibility.mask), dqkv);
   if (saved_.visibility.rotary.defined()) rotary_backward(saved_.visibility.rotary, dqkv);
-  qkv_.backward(ctx, dqkv.view({batch, seq, 3 * local_width}), dx);
+  if (!is_grouped()) return qkv_.backward(ctx, dqkv.view({batch, seq, 3 * local_width}), dx);
+  const Tensor dgrouped = ctx.arena.allocate(grouped_shape(dqkv.shape()), dy.dtype());
+  repeat_key_values_backward(dqkv, dgrouped);
+  qkv_.backward(ctx, dgrouped.view({batch, seq, local_width + 2 * local_groups_ * head_dim_}), dx);
 }
 
 void SelfAttention::weights(const StepContext& ctx, Tensor weights) const {

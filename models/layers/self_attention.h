@@ -16,9 +16,10 @@ struct Visibility {
   Tensor rotary = {};  ///< (B × T, D) fp32, see rotary_table(); undefined: no rotation
 };
 
-/// Multi-head self-attention with heads sharded over the tensor ranks: a column-parallel projection
-/// to the queries, keys and values of the local heads, attention, and a row-parallel projection
-/// back.
+/// Multi-head or grouped-query self-attention (Ainslie et al., "GQA", 2023) with heads sharded over
+/// the tensor ranks: a column-parallel projection to the queries, keys and values of the local
+/// heads, attention, and a row-parallel projection back. With fewer key-value heads than heads, a
+/// rank has whole groups, and each key and value is repeated for the queries of its group.
 class SelfAttention {
  public:
   SelfAttention(ParameterStore& store, const std::string& name, const ModelConfig& config,
@@ -50,11 +51,15 @@ class SelfAttention {
     Visibility visibility;
   };
 
+  bool is_grouped() const { return local_groups_ != local_heads_; }
+  /// (B, T, Kl, G + 2, D), as in query_groups.h, for queries, keys and values (B, T, 3, Hl, D).
+  Shape grouped_shape(const Shape& qkv) const;
   AttentionOptions options(const StepContext& ctx, const AttentionMask& mask) const;
+  /// The queries, keys and values (B, T, 3, Hl, D) of x, rotated.
   Tensor project(const StepContext& ctx, const Tensor& x, const Visibility& visibility);
 
   int layer_;
-  int64_t total_heads_, local_heads_, first_head_, head_dim_;
+  int64_t total_heads_, local_heads_, first_head_, local_groups_, head_dim_;
   double dropout_;
   ColumnParallelLinear qkv_;
   RowParallelLinear output_;

@@ -44,13 +44,14 @@ Tensor ColumnParallelLinear::forward(const StepContext& ctx, const Tensor& x) {
   return y;
 }
 
-ColumnParallelLinear::Activated ColumnParallelLinear::forward_gelu(const StepContext& ctx,
-                                                                   const Tensor& x, Gelu kind) {
+ColumnParallelLinear::Activated ColumnParallelLinear::forward_activation(const StepContext& ctx,
+                                                                         const Tensor& x,
+                                                                         Activation kind) {
   x_ = x;
   const Activated y{allocate_output(ctx, x), allocate_output(ctx, x)};
   const Arena::Scope scope(ctx.arena);
-  linear_gelu_forward(all_rows(ctx, x, tp_), weight_matrix(weight_->value), bias_vector(), kind,
-                      y.hidden, y.active);
+  linear_activation_forward(all_rows(ctx, x, tp_), weight_matrix(weight_->value), bias_vector(),
+                            kind, y.hidden, y.active);
   return y;
 }
 

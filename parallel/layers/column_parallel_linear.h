@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "core/ops/gelu.h"
+#include "core/ops/activation.h"
 #include "core/parameters/parameter.h"
 #include "parallel/communicators/communicator.h"
 #include "parallel/step_context.h"
@@ -32,11 +32,11 @@ class ColumnParallelLinear {
   /// backward.
   Tensor forward(const StepContext& ctx, const Tensor& x);
 
-  /// Like forward(), but returns y as `hidden` and gelu(hidden) as `active`, both in ctx.arena.
+  /// Like forward(), but returns y as `hidden` and f(hidden) as `active`, both in ctx.arena.
   struct Activated {
     Tensor hidden, active;
   };
-  Activated forward_gelu(const StepContext& ctx, const Tensor& x, Gelu kind);
+  Activated forward_activation(const StepContext& ctx, const Tensor& x, Activation f);
 
   /// dy (..., N, parts × out_features / tp). Overwrites dx (..., n, in_features) with the sum over
   /// the tensor ranks; accumulates into the gradients of W and b.

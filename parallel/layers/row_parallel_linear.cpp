@@ -45,11 +45,11 @@ void RowParallelLinear::backward(const StepContext& ctx, const Tensor& dy, Tenso
   add_gradients(ctx, dy, all);
 }
 
-void RowParallelLinear::backward_gelu(const StepContext& ctx, const Tensor& dy,
-                                      const Tensor& hidden, Gelu kind, Tensor dhidden) {
+void RowParallelLinear::backward_activation(const StepContext& ctx, const Tensor& dy,
+                                            const Tensor& hidden, Activation kind, Tensor dhidden) {
   const Arena::Scope scope(ctx.arena);
   const Tensor all = all_rows(ctx, dy, tp_);
-  linear_gelu_backward_input(all, weight_->value, hidden, kind, dhidden);
+  linear_activation_backward_input(all, weight_->value, hidden, kind, dhidden);
   add_gradients(ctx, dy, all);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/ops/gelu.h"
+#include "core/ops/activation.h"
 #include "core/parameters/parameter.h"
 #include "parallel/communicators/communicator.h"
 #include "parallel/layers/column_parallel_linear.h"
@@ -28,9 +28,9 @@ class RowParallelLinear {
   /// gradients of W and of the bias.
   void backward(const StepContext& ctx, const Tensor& dy, Tensor dx);
 
-  /// Like backward() for x = gelu(hidden); overwrites dhidden instead of dx.
-  void backward_gelu(const StepContext& ctx, const Tensor& dy, const Tensor& hidden, Gelu kind,
-                     Tensor dhidden);
+  /// Like backward() for x = f(hidden); overwrites dhidden instead of dx.
+  void backward_activation(const StepContext& ctx, const Tensor& dy, const Tensor& hidden,
+                           Activation f, Tensor dhidden);
 
   /// (out_features), the same on every rank. Undefined if the layer has no bias.
   Tensor bias() const { return bias_ != nullptr ? bias_->value : Tensor(); }

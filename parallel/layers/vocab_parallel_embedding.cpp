@@ -6,17 +6,23 @@
 
 namespace tessera {
 
+Parameter& declare_vocab_table(ParameterStore& store, const std::string& name, int64_t vocab_size,
+                               int64_t hidden_size, float init_stddev,
+                               const VocabPartition& vocab) {
+  return store.declare({name,
+                        {vocab_size, hidden_size},
+                        {0, vocab.local},
+                        Init::normal(init_stddev),
+                        /*decay=*/true,
+                        vocab.padded});
+}
+
 VocabParallelEmbedding::VocabParallelEmbedding(ParameterStore& store, const std::string& name,
                                                int64_t vocab_size, int64_t hidden_size,
                                                float init_stddev, Communicator& tp)
-    : tp_(tp), vocab_(partition_vocab(vocab_size, tp.size(), tp.rank())) {
-  table_ = &store.declare({name,
-                           {vocab_size, hidden_size},
-                           {0, vocab_.local},
-                           Init::normal(init_stddev),
-                           /*decay=*/true,
-                           vocab_.padded});
-}
+    : tp_(tp),
+      vocab_(partition_vocab(vocab_size, tp.size(), tp.rank())),
+      table_(&declare_vocab_table(store, name, vocab_size, hidden_size, init_stddev, vocab_)) {}
 
 Tensor VocabParallelEmbedding::forward(const StepContext& ctx, const Tensor& ids) {
   ids_ = ids;

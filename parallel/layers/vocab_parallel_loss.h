@@ -10,10 +10,10 @@
 
 namespace tessera {
 
-/// The output head, tied to a word embedding, and its softmax cross-entropy, with the vocabulary
-/// sharded over the tensor ranks. A rank computes the logits of its own shard; ranks exchange only
-/// three numbers per position. Positions are processed in chunks, so the logits of all positions
-/// never exist at once.
+/// The output head, whose `table` may be that of a word embedding, and its softmax cross-entropy,
+/// with the vocabulary sharded over the tensor ranks. A rank computes the logits of its own shard;
+/// ranks exchange only three numbers per position. Positions are processed in chunks, so the logits
+/// of all positions never exist at once.
 class VocabParallelLoss {
  public:
   /// Positions per chunk; the logits in memory are (kChunkRows, Vl). On a GPU, fewer rows would

@@ -34,7 +34,7 @@ RunConfig gpt_shakespeare(DType precision) {
   config.model.num_heads = 4;
   config.model.seq_length = 64;
   config.model.vocab_size = 257;
-  config.model.bias = false;
+  config.model.bias = Bias::none;
   config.batch.global = 12;
   config.batch.micro = 12;
   return config;
@@ -43,7 +43,7 @@ RunConfig gpt_shakespeare(DType precision) {
 RunConfig bert_4x768(DType precision, int64_t seq_length) {
   RunConfig config;
   config.run.precision = precision;
-  config.model.kind = ModelKind::bert;
+  apply_preset(config.model, ModelKind::bert);
   config.model.num_layers = 4;
   config.model.hidden_size = 768;
   config.model.num_heads = 12;
@@ -68,7 +68,7 @@ RunConfig bert_base(DType precision, int64_t seq_length) {
 
 RunConfig bert_tiny(DType precision) {
   RunConfig config = without_dropout(precision);
-  config.model.kind = ModelKind::bert;
+  apply_preset(config.model, ModelKind::bert);
   config.model.num_layers = 4;
   config.model.hidden_size = 128;
   config.model.num_heads = 4;

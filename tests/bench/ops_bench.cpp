@@ -3,13 +3,13 @@
 #include <vector>
 
 #include "core/memory.h"
+#include "core/ops/activation.h"
 #include "core/ops/adamw.h"
 #include "core/ops/attention.h"
 #include "core/ops/cross_entropy.h"
 #include "core/ops/dropout.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/embedding.h"
-#include "core/ops/gelu.h"
 #include "core/ops/layer_norm.h"
 #include "core/ops/reduce.h"
 #include "core/random.h"
@@ -83,20 +83,20 @@ void layer_norm_backward_width(benchmark::State& state) {
   moves(state, x.tensor, dy.tensor, dx.tensor);
 }
 
-void gelu_forward_mlp(benchmark::State& state) {
+void activation_forward_mlp(benchmark::State& state) {
   const OwnedTensor x = normal({kRows, kMlp}, dtype_of_run(state)),
                     y = normal({kRows, kMlp}, dtype_of_run(state));
-  const Gelu kind = state.range(1) == 0 ? Gelu::tanh : Gelu::erf;
-  for (auto _ : state) gelu_forward(x.tensor, kind, y.tensor);
+  const Activation kind = state.range(1) == 0 ? Activation::gelu_tanh : Activation::gelu;
+  for (auto _ : state) activation_forward(x.tensor, kind, y.tensor);
   moves(state, x.tensor, y.tensor);
 }
 
-void gelu_backward_mlp(benchmark::State& state) {
+void activation_backward_mlp(benchmark::State& state) {
   const OwnedTensor x = normal({kRows, kMlp}, dtype_of_run(state)),
                     dy = normal({kRows, kMlp}, dtype_of_run(state));
   const OwnedTensor dx = normal({kRows, kMlp}, dtype_of_run(state));
-  const Gelu kind = state.range(1) == 0 ? Gelu::tanh : Gelu::erf;
-  for (auto _ : state) gelu_backward(dy.tensor, x.tensor, kind, dx.tensor);
+  const Activation kind = state.range(1) == 0 ? Activation::gelu_tanh : Activation::gelu;
+  for (auto _ : state) activation_backward(dy.tensor, x.tensor, kind, dx.tensor);
   moves(state, x.tensor, dy.tensor, dx.tensor);
 }
 
@@ -311,11 +311,11 @@ BENCHMARK(copy_mlp)->ArgName("bits")->Arg(32)->Arg(16)->UseRealTime();
 BENCHMARK(round_mlp)->UseRealTime();
 BENCHMARK(layer_norm_forward_width)->ArgName("bits")->Arg(32)->Arg(16)->UseRealTime();
 BENCHMARK(layer_norm_backward_width)->ArgName("bits")->Arg(32)->Arg(16)->UseRealTime();
-BENCHMARK(gelu_forward_mlp)
+BENCHMARK(activation_forward_mlp)
     ->ArgNames({"bits", "erf"})
     ->ArgsProduct({{32, 16}, {0, 1}})
     ->UseRealTime();
-BENCHMARK(gelu_backward_mlp)
+BENCHMARK(activation_backward_mlp)
     ->ArgNames({"bits", "erf"})
     ->ArgsProduct({{32, 16}, {0, 1}})
     ->UseRealTime();

@@ -2,11 +2,11 @@
 
 #include <cmath>
 
+#include "core/ops/activation.h"
 #include "core/ops/cross_entropy.h"
 #include "core/ops/dropout.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/embedding.h"
-#include "core/ops/gelu.h"
 #include "core/ops/layer_norm.h"
 #include "core/ops/reduce.h"
 #include "parallel/layers/partition.h"
@@ -114,15 +114,16 @@ void StepParts::attention_backward_part() {
   }
 }
 
-void StepParts::gelu_forward_part() {
+void StepParts::activation_forward_part() {
   for (const Layer& layer : layers_) {
-    gelu_forward(layer.hidden.tensor, Gelu::tanh, layer.active.tensor);
+    activation_forward(layer.hidden.tensor, Activation::gelu_tanh, layer.active.tensor);
   }
 }
 
-void StepParts::gelu_backward_part() {
+void StepParts::activation_backward_part() {
   for (const Layer& layer : layers_) {
-    gelu_backward(layer.active.tensor, layer.hidden.tensor, Gelu::tanh, dhidden_.tensor);
+    activation_backward(layer.active.tensor, layer.hidden.tensor, Activation::gelu_tanh,
+                        dhidden_.tensor);
   }
 }
 
@@ -135,7 +136,7 @@ void StepParts::residual_part() {
 }
 
 void StepParts::bias_gradient_part() {
-  if (!config_.model.bias) return;
+  if (config_.model.bias == Bias::none) return;
   const auto sum = [&](const Tensor& dy, int64_t columns) {
     column_sum(dy.view({dy.numel() / columns, columns}), sums_.tensor.slice(0, columns));
   };

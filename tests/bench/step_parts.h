@@ -22,8 +22,8 @@ class StepParts {
   void norm_backward_part();
   void attention_forward_part();
   void attention_backward_part();
-  void gelu_forward_part();
-  void gelu_backward_part();
+  void activation_forward_part();
+  void activation_backward_part();
   void residual_part();
   void bias_gradient_part();
   void loss_part();

@@ -114,7 +114,7 @@ TEST_F(CliGenerate, RejectsInvalidOptions) {
                    {nowhere + " is not a folder: pass a run's folder, or one of its steps"});
   }
   expect_refused(run_generate(3, {"--prompt", "a"}),
-                 {"3 ranks were started, but the model has 4 heads and an MLP of 128"});
+                 {"3 ranks were started, but the model has 4 key-value heads and an MLP of 128"});
 }
 
 }  // namespace

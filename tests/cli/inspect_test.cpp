@@ -23,7 +23,7 @@ class CliInspect : public SmallRun {
 
 TEST_F(CliInspect, DescribesRunAndCheckpoints) {
   expect_success(run_train(2, "run", {"parallel.tensor=2", "checkpoint.interval=10"}));
-  const Arguments model = {"gpt: 2 layers, 32 wide, 4 heads, context 16, vocabulary 257"};
+  const Arguments model = {"gpt2: 2 layers, 32 wide, 4 heads, context 16, vocabulary 257"};
   expect_describes({path("run").string()}, {model[0], "step 20, loss", "step_00000010",
                                             "step_00000020", "weights and optimizer"});
   expect_describes({(path("run") / "").string()}, {"step_00000010"});

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
+#include "core/ops/activation.h"
 #include "core/ops/dropout.h"
 #include "core/ops/elementwise.h"
-#include "core/ops/gelu.h"
 #include "core/ops/layer_norm.h"
 #include "core/ops/reduce.h"
 #include "core/ops/rotary.h"
@@ -29,17 +29,17 @@ TEST(KernelShapes, ElementsAroundPacksWarpsAndBlocks) {
   for (const DType dtype : kDTypes) {
     const TestTensor x = random_tensor({9000}, dtype, 1), dy = random_tensor({9000}, dtype, 2);
     const TestTensor gelu({9000}, dtype), dgelu({9000}, dtype), dtanh({9000}, dtype);
-    gelu_forward(x.tensor, Gelu::erf, gelu.tensor);
-    gelu_backward(dy.tensor, x.tensor, Gelu::tanh, dgelu.tensor);
+    activation_forward(x.tensor, Activation::gelu, gelu.tensor);
+    activation_backward(dy.tensor, x.tensor, Activation::gelu_tanh, dgelu.tensor);
     tanh_backward(dy.tensor, x.tensor, dtanh.tensor);
     for (const int64_t n : {4, 5, 7, 8, 9, 31, 32, 33, 255, 257, 1023, 1025, 2047, 2049, 8193}) {
       for (const int64_t offset : {0, 1, 4}) {
         SCOPED_TRACE(fmt::format("{} of {}, {} off", to_string(dtype), n, offset));
         const Shifted in(x.tensor.slice(0, n), offset), grad(dy.tensor.slice(0, n), offset);
         const TestTensor out({n}, dtype);
-        gelu_forward(in.view, Gelu::erf, out.tensor);
+        activation_forward(in.view, Activation::gelu, out.tensor);
         expect_same_bits(out.tensor, gelu.tensor.slice(0, n), "gelu");
-        gelu_backward(grad.view, in.view, Gelu::tanh, out.tensor);
+        activation_backward(grad.view, in.view, Activation::gelu_tanh, out.tensor);
         expect_same_bits(out.tensor, dgelu.tensor.slice(0, n), "gelu's gradient");
         tanh_backward(grad.view, in.view, grad.view);
         expect_same_bits(grad.view, dtanh.tensor.slice(0, n), "tanh's gradient");
@@ -84,7 +84,7 @@ struct NormCase {
 
 // In bf16 a warp processes rows of up to 2048 columns forward and 1024 backward; a block, rows of
 // up to 32768 and 16384; in fp32 half of that. Longer or unaligned rows go column by column.
-TEST(KernelShapes, LayerNormOfEveryRowLength) {
+TEST(KernelShapes, NormsOfEveryRowLength) {
   for (const DType dtype : kDTypes) {
     for (const NormCase& shape :
          {NormCase{1, 8}, NormCase{35, 40}, NormCase{5, 128}, NormCase{33, 136}, NormCase{5, 264},
@@ -92,37 +92,45 @@ TEST(KernelShapes, LayerNormOfEveryRowLength) {
           NormCase{9, 1600}, NormCase{5, 2056}, NormCase{5, 4096}, NormCase{2, 8200},
           NormCase{2, 16384}, NormCase{2, 16392}, NormCase{1, 33000}, NormCase{9, 264, 1},
           NormCase{5, 1032, 3}}) {
-      SCOPED_TRACE(fmt::format("{} ({}, {})", to_string(dtype), shape.rows, shape.columns));
-      const auto make = [&](const Shape& of, uint64_t seed) {
-        return Shifted(random_tensor(of, dtype, seed).tensor, shape.offset);
-      };
-      const Shape rows{shape.rows, shape.columns}, row{shape.columns};
-      const Shifted x = make(rows, 1), dy = make(rows, 2), residual = make(rows, 3);
-      const Shifted weight = make(row, 4), bias = make(row, 5);
-      const TestTensor y(rows, dtype), dx(rows, dtype), mean({shape.rows}, DType::f32);
-      const TestTensor rstd({shape.rows}, DType::f32);
-      const TestTensor dweight = random_tensor(row, DType::f32, 6), dbias(row, DType::f32);
-      constexpr float kEps = 1e-5f;
-      layer_norm_forward(x.view, weight.view, bias.view, kEps, y.tensor, mean.tensor, rstd.tensor);
-      const auto forward = reference::layer_norm(to_doubles(x.view), to_doubles(weight.view),
-                                                 to_doubles(bias.view), shape.columns, kEps);
-      expect_close(y.tensor, forward.y, sum_tolerance(dtype, shape.columns), "y");
-      expect_close(mean.tensor, forward.mean, sum_tolerance(DType::f32, shape.columns), "mean");
-      expect_close(rstd.tensor, forward.rstd, sum_tolerance(DType::f32, shape.columns), "rstd");
+      for (const reference::Norm norm : {reference::Norm::layer, reference::Norm::rms}) {
+        SCOPED_TRACE(fmt::format("{} ({}, {}){}", to_string(dtype), shape.rows, shape.columns,
+                                 norm == reference::Norm::rms ? " RMS" : ""));
+        const auto make = [&](const Shape& of, uint64_t seed) {
+          return Shifted(random_tensor(of, dtype, seed).tensor, shape.offset);
+        };
+        const Shape rows{shape.rows, shape.columns}, row{shape.columns};
+        const Shifted x = make(rows, 1), dy = make(rows, 2), residual = make(rows, 3);
+        const Shifted weight = make(row, 4), bias = make(row, 5);
+        const TestTensor y(rows, dtype), dx(rows, dtype), means({shape.rows}, DType::f32);
+        const TestTensor rstd({shape.rows}, DType::f32);
+        const TestTensor dweight = random_tensor(row, DType::f32, 6), dbias(row, DType::f32);
+        const Tensor mean = norm == reference::Norm::layer ? means.tensor : Tensor();
+        constexpr float kEps = 1e-5f;
+        layer_norm_forward(x.view, weight.view, bias.view, kEps, y.tensor, mean, rstd.tensor);
+        const auto forward =
+            reference::layer_norm(to_doubles(x.view), to_doubles(weight.view),
+                                  to_doubles(bias.view), shape.columns, kEps, norm);
+        expect_close(y.tensor, forward.y, sum_tolerance(dtype, shape.columns), "y");
+        if (mean.defined()) {
+          expect_close(mean, forward.mean, sum_tolerance(DType::f32, shape.columns), "mean");
+        }
+        expect_close(rstd.tensor, forward.rstd, sum_tolerance(DType::f32, shape.columns), "rstd");
 
-      const auto backward = reference::layer_norm_gradient(
-          to_doubles(dy.view), to_doubles(x.view), to_doubles(weight.view), shape.columns, kEps);
-      const auto dweight_before = to_doubles(dweight.tensor);
-      layer_norm_backward(dy.view, x.view, weight.view, mean.tensor, rstd.tensor, residual.view,
-                          dx.tensor, dweight.tensor, dbias.tensor);
-      const double sums = sum_tolerance(DType::f32, shape.rows + shape.columns);
-      expect_close(dx.tensor, plus(backward.dx, to_doubles(residual.view)),
-                   sum_tolerance(dtype, shape.columns) + sums, "dx");
-      expect_close(dweight.tensor, plus(backward.dweight, dweight_before), sums, "dweight");
-      expect_close(dbias.tensor, backward.dbias, sums, "dbias");
-      layer_norm_backward(dy.view, x.view, weight.view, mean.tensor, rstd.tensor, residual.view,
-                          dy.view, dweight.tensor, {});
-      expect_same_bits(dy.view, dx.tensor, "dx in place of dy");
+        const auto backward =
+            reference::layer_norm_gradient(to_doubles(dy.view), to_doubles(x.view),
+                                           to_doubles(weight.view), shape.columns, kEps, norm);
+        const auto dweight_before = to_doubles(dweight.tensor);
+        layer_norm_backward(dy.view, x.view, weight.view, mean, rstd.tensor, residual.view,
+                            dx.tensor, dweight.tensor, dbias.tensor);
+        const double sums = sum_tolerance(DType::f32, shape.rows + shape.columns);
+        expect_close(dx.tensor, plus(backward.dx, to_doubles(residual.view)),
+                     sum_tolerance(dtype, shape.columns) + sums, "dx");
+        expect_close(dweight.tensor, plus(backward.dweight, dweight_before), sums, "dweight");
+        expect_close(dbias.tensor, backward.dbias, sums, "dbias");
+        layer_norm_backward(dy.view, x.view, weight.view, mean, rstd.tensor, residual.view, dy.view,
+                            dweight.tensor, {});
+        expect_same_bits(dy.view, dx.tensor, "dx in place of dy");
+      }
     }
   }
 }

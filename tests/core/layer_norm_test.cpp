@@ -17,6 +17,7 @@ constexpr float kEps = 1e-5f;
 constexpr int64_t kRowCounts[] = {1, 3, 65, 200};
 constexpr int64_t kColumnCounts[] = {1, 3, 17, 127, 769};
 constexpr DType kDTypes[] = {DType::f32, DType::bf16};
+constexpr reference::Norm kNorms[] = {reference::Norm::layer, reference::Norm::rms};
 
 std::vector<double> plus(std::vector<double> a, std::span<const double> b) {
   for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
@@ -25,8 +26,9 @@ std::vector<double> plus(std::vector<double> a, std::span<const double> b) {
 
 /// Arguments of both passes, after the forward pass.
 struct Case {
-  Case(int64_t rows, int64_t columns, DType dtype)
-      : x(random_tensor({rows, columns}, dtype, 1)),
+  Case(int64_t rows, int64_t columns, DType dtype, reference::Norm norm = reference::Norm::layer)
+      : type(norm),
+        x(random_tensor({rows, columns}, dtype, 1)),
         weight(random_tensor({columns}, dtype, 2)),
         bias(random_tensor({columns}, dtype, 3)),
         dy(random_tensor({rows, columns}, dtype, 4)),
@@ -37,28 +39,35 @@ struct Case {
         dx({rows, columns}, dtype),
         mean({rows}, DType::f32),
         rstd({rows}, DType::f32) {
-    layer_norm_forward(x.tensor, weight.tensor, bias.tensor, kEps, y.tensor, mean.tensor,
-                       rstd.tensor);
+    layer_norm_forward(x.tensor, weight.tensor, bias.tensor, kEps, y.tensor, means(), rstd.tensor);
   }
+  Tensor means() const { return type == reference::Norm::layer ? mean.tensor : Tensor(); }
   void backward(const Tensor& add, const Tensor& out) {
-    layer_norm_backward(dy.tensor, x.tensor, weight.tensor, mean.tensor, rstd.tensor, add, out,
+    layer_norm_backward(dy.tensor, x.tensor, weight.tensor, means(), rstd.tensor, add, out,
                         dweight.tensor, dbias.tensor);
   }
 
+  reference::Norm type;
   TestTensor x, weight, bias, dy, residual, dweight, dbias, y, dx, mean, rstd;
 };
 
-TEST(LayerNorm, ForwardMatchesReference) {
+class Norms : public testing::TestWithParam<reference::Norm> {};
+
+INSTANTIATE_TEST_SUITE_P(LayerNorm, Norms, testing::ValuesIn(kNorms), [](const auto& instance) {
+  return instance.param == reference::Norm::layer ? "layer" : "rms";
+});
+
+TEST_P(Norms, ForwardMatchesReference) {
   for (const DType dtype : kDTypes) {
     for (const int64_t rows : kRowCounts) {
       for (const int64_t columns : kColumnCounts) {
         SCOPED_TRACE(fmt::format("{} ({}, {})", to_string(dtype), rows, columns));
-        const Case c(rows, columns, dtype);
+        const Case c(rows, columns, dtype, GetParam());
         const auto expected =
             reference::layer_norm(to_doubles(c.x.tensor), to_doubles(c.weight.tensor),
-                                  to_doubles(c.bias.tensor), columns, kEps);
+                                  to_doubles(c.bias.tensor), columns, kEps, GetParam());
         const double statistics = sum_tolerance(DType::f32, columns);
-        expect_close(c.mean.tensor, expected.mean, statistics, "mean");
+        if (c.means().defined()) expect_close(c.means(), expected.mean, statistics, "mean");
         expect_close(c.rstd.tensor, expected.rstd, statistics, "rstd");
         expect_close(c.y.tensor, expected.y, sum_tolerance(dtype, columns), "y");
       }
@@ -78,16 +87,16 @@ TEST(LayerNorm, LargeMeanDoesNotCancel) {
   expect_close(y.tensor, expected.y, 4 * 0x1p-12, "y");
 }
 
-TEST(LayerNorm, BackwardMatchesReferenceAndAccumulates) {
+TEST_P(Norms, BackwardMatchesReferenceAndAccumulates) {
   for (const DType dtype : kDTypes) {
     for (const int64_t rows : kRowCounts) {
       for (const int64_t columns : kColumnCounts) {
         if (columns == 1) continue;  // x̂ is 0 / sqrt(eps): only rounding errors
         SCOPED_TRACE(fmt::format("{} ({}, {})", to_string(dtype), rows, columns));
-        Case c(rows, columns, dtype);
+        Case c(rows, columns, dtype, GetParam());
         const auto expected =
             reference::layer_norm_gradient(to_doubles(c.dy.tensor), to_doubles(c.x.tensor),
-                                           to_doubles(c.weight.tensor), columns, kEps);
+                                           to_doubles(c.weight.tensor), columns, kEps, GetParam());
         const auto dweight = plus(to_doubles(c.dweight.tensor), expected.dweight);
         const auto dbias = plus(to_doubles(c.dbias.tensor), expected.dbias);
         c.backward(c.residual.tensor, c.dx.tensor);
@@ -102,15 +111,15 @@ TEST(LayerNorm, BackwardMatchesReferenceAndAccumulates) {
   }
 }
 
-TEST(LayerNorm, ReferenceMatchesFiniteDifferences) {
+TEST_P(Norms, ReferenceMatchesFiniteDifferences) {
   constexpr int64_t kRows = 2, kColumns = 5;
   const auto x = to_doubles(random_tensor({kRows, kColumns}, DType::f32, 1).tensor);
   const auto weight = to_doubles(random_tensor({kColumns}, DType::f32, 2).tensor);
   const auto bias = to_doubles(random_tensor({kColumns}, DType::f32, 3).tensor);
   const auto dy = to_doubles(random_tensor({kRows, kColumns}, DType::f32, 4).tensor);
-  const auto gradient = reference::layer_norm_gradient(dy, x, weight, kColumns, kEps);
+  const auto gradient = reference::layer_norm_gradient(dy, x, weight, kColumns, kEps, GetParam());
   const auto loss = [&](reference::View in, reference::View w, reference::View b) {
-    return dot(dy, reference::layer_norm(in, w, b, kColumns, kEps).y);
+    return dot(dy, reference::layer_norm(in, w, b, kColumns, kEps, GetParam()).y);
   };
   constexpr double kTolerance = 1e-7;  // the error of central differences at h = 1e-5
   expect_close(gradient.dx,
@@ -141,21 +150,21 @@ TEST(LayerNorm, SupportsAliases) {
   }
 }
 
-TEST(LayerNorm, AddendHasTheBitsOfAdd) {
+TEST_P(Norms, AddendHasTheBitsOfAdd) {
   for (const DType dtype : kDTypes) {
     // Rows of any length, of a warp and of a block.
     for (const int64_t columns : {3, 127, 264, 768, 1032, 4104}) {
       SCOPED_TRACE(fmt::format("{} {} columns", to_string(dtype), columns));
       constexpr int64_t kRows = 67;
-      Case apart(kRows, columns, dtype), fused(kRows, columns, dtype);
+      Case apart(kRows, columns, dtype, GetParam()), fused(kRows, columns, dtype, GetParam());
       const TestTensor addend = random_tensor({kRows, columns}, dtype, 8);
       for (const Tensor& residual : {Tensor(), fused.residual.tensor}) {
         const TestTensor dy({kRows, columns}, dtype), in_place = copy_of(addend.tensor);
         add(apart.dy.tensor, addend.tensor, dy.tensor);
-        layer_norm_backward(dy.tensor, apart.x.tensor, apart.weight.tensor, apart.mean.tensor,
+        layer_norm_backward(dy.tensor, apart.x.tensor, apart.weight.tensor, apart.means(),
                             apart.rstd.tensor, residual, apart.dx.tensor, apart.dweight.tensor,
                             apart.dbias.tensor);
-        layer_norm_backward(fused.dy.tensor, fused.x.tensor, fused.weight.tensor, fused.mean.tensor,
+        layer_norm_backward(fused.dy.tensor, fused.x.tensor, fused.weight.tensor, fused.means(),
                             fused.rstd.tensor, residual, in_place.tensor, fused.dweight.tensor,
                             fused.dbias.tensor, in_place.tensor);
         expect_same_bits(in_place.tensor, apart.dx.tensor, "dx in place of addend");
@@ -260,9 +269,11 @@ TEST(LayerNorm, RefusesWrongArguments) {
       {"layer_norm_forward", "y overlaps a part of x"});
 }
 
-TEST(BiasDropoutAddNorm, MatchesReference) {
+TEST_P(Norms, BiasDropoutAddNormMatchesReference) {
   for (const DType dtype : kDTypes) {
     for (const int64_t columns : {1, 17, 64, 769}) {
+      // x̂ of one column is ±1 in RMSNorm: weight and bias may cancel.
+      if (columns == 1 && GetParam() == reference::Norm::rms) continue;
       constexpr int64_t kRows = 5;
       const TestTensor x = random_tensor({kRows, columns}, dtype, 1);
       const TestTensor residual = random_tensor({kRows, columns}, dtype, 2);
@@ -271,16 +282,18 @@ TEST(BiasDropoutAddNorm, MatchesReference) {
       const TestTensor norm_bias = random_tensor({columns}, dtype, 5);
       const TestTensor sum({kRows, columns}, dtype), y({kRows, columns}, dtype);
       const TestTensor mean({kRows}, DType::f32), rstd({kRows}, DType::f32);
+      const Tensor means = GetParam() == reference::Norm::layer ? mean.tensor : Tensor();
       bias_dropout_add_norm(x.tensor, bias.tensor, residual.tensor, {}, sum.tensor, weight.tensor,
-                            norm_bias.tensor, kEps, y.tensor, mean.tensor, rstd.tensor);
+                            norm_bias.tensor, kEps, y.tensor, means, rstd.tensor);
       auto sums = plus(to_doubles(x.tensor), to_doubles(residual.tensor));
       const auto biases = to_doubles(bias.tensor);
       for (size_t i = 0; i < sums.size(); ++i) sums[i] += biases[i % biases.size()];
       // Two roundings in fp32 of terms slightly larger than their sum.
       expect_close(sum.tensor, sums, unit_roundoff(dtype) + 4 * unit_roundoff(DType::f32), "sum");
       // The norm uses the rounded sum.
-      const auto expected = reference::layer_norm(to_doubles(sum.tensor), to_doubles(weight.tensor),
-                                                  to_doubles(norm_bias.tensor), columns, kEps);
+      const auto expected =
+          reference::layer_norm(to_doubles(sum.tensor), to_doubles(weight.tensor),
+                                to_doubles(norm_bias.tensor), columns, kEps, GetParam());
       expect_close(y.tensor, expected.y, sum_tolerance(dtype, columns), "y");
     }
   }

@@ -114,30 +114,30 @@ TEST_P(Matmul, BackwardWeightWithBias) {
   }
 }
 
-double gelu(Gelu kind, double x) {
-  if (kind == Gelu::erf) return x * 0.5 * std::erfc(-x / std::sqrt(2.0));
+double activation(Activation kind, double x) {
+  if (kind == Activation::gelu) return x * 0.5 * std::erfc(-x / std::sqrt(2.0));
   return 0.5 * x * (1.0 + std::tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
-double gelu_slope(Gelu kind, double x) {
+double activation_slope(Activation kind, double x) {
   constexpr double kStep = 1e-5;
-  return (gelu(kind, x + kStep) - gelu(kind, x - kStep)) / (2.0 * kStep);
+  return (activation(kind, x + kStep) - activation(kind, x - kStep)) / (2.0 * kStep);
 }
 
 // `active` may or may not include the rounding error of `hidden`; gelu's slope is at most 1.13.
 TEST_P(Matmul, ForwardWithGelu) {
   const TestTensor bias = random_tensor({n}, dtype, 4);
   const std::vector<double> biases = to_doubles(bias.tensor);
-  for (const Gelu kind : {Gelu::tanh, Gelu::erf}) {
+  for (const Activation kind : {Activation::gelu_tanh, Activation::gelu}) {
     TestTensor hidden({m, n}, dtype), active({m, n}, dtype);
-    linear_gelu_forward(x.tensor, w.tensor, bias.tensor, kind, hidden.tensor, active.tensor);
+    linear_activation_forward(x.tensor, w.tensor, bias.tensor, kind, hidden.tensor, active.tensor);
     std::vector<double> expected = product(
         m, n, k, [&](int64_t i, int64_t l) { return at(xs, k, i, l); },
         [&](int64_t l, int64_t j) { return at(ws, k, j, l); });
     for (size_t i = 0; i < expected.size(); ++i) expected[i] += biases[i % biases.size()];
     const double tolerance = test::sum_tolerance(dtype, k + 1);
     test::expect_close(hidden.tensor, expected, tolerance, "hidden");
-    for (double& value : expected) value = gelu(kind, value);
+    for (double& value : expected) value = activation(kind, value);
     test::expect_close(active.tensor, expected, 2.13 * tolerance, "active");
   }
 }
@@ -145,13 +145,13 @@ TEST_P(Matmul, ForwardWithGelu) {
 TEST_P(Matmul, BackwardInputThroughGelu) {
   const TestTensor hidden = random_tensor({m, k}, dtype, 6);
   const std::vector<double> hiddens = to_doubles(hidden.tensor);
-  for (const Gelu kind : {Gelu::tanh, Gelu::erf}) {
+  for (const Activation kind : {Activation::gelu_tanh, Activation::gelu}) {
     TestTensor dhidden({m, k}, dtype);
-    linear_gelu_backward_input(dy.tensor, w.tensor, hidden.tensor, kind, dhidden.tensor);
+    linear_activation_backward_input(dy.tensor, w.tensor, hidden.tensor, kind, dhidden.tensor);
     std::vector<double> expected = product(
         m, k, n, [&](int64_t i, int64_t l) { return at(dys, n, i, l); },
         [&](int64_t l, int64_t j) { return at(ws, k, l, j); });
-    for (size_t i = 0; i < expected.size(); ++i) expected[i] *= gelu_slope(kind, hiddens[i]);
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] *= activation_slope(kind, hiddens[i]);
     test::expect_close(dhidden.tensor, expected, 2.13 * test::sum_tolerance(dtype, n), "dhidden");
   }
 }
@@ -160,15 +160,17 @@ TEST_P(Matmul, BackwardInputThroughGelu) {
 TEST_P(Matmul, CpuAppliesGeluToRoundedSums) {
   if (test::on_gpu()) GTEST_SKIP() << "a GPU applies GELU to unrounded sums";
   const TestTensor hidden({m, n}, dtype), active({m, n}, dtype), apart({m, n}, dtype);
-  linear_gelu_forward(x.tensor, w.tensor, {}, Gelu::tanh, hidden.tensor, active.tensor);
-  gelu_forward(hidden.tensor, Gelu::tanh, apart.tensor);
+  linear_activation_forward(x.tensor, w.tensor, {}, Activation::gelu_tanh, hidden.tensor,
+                            active.tensor);
+  activation_forward(hidden.tensor, Activation::gelu_tanh, apart.tensor);
   test::expect_same_bits(active.tensor, apart.tensor, "active");
 
   const TestTensor before = random_tensor({m, k}, dtype, 6);
   const TestTensor dx({m, k}, dtype), dbefore({m, k}, dtype);
-  linear_gelu_backward_input(dy.tensor, w.tensor, before.tensor, Gelu::tanh, dbefore.tensor);
+  linear_activation_backward_input(dy.tensor, w.tensor, before.tensor, Activation::gelu_tanh,
+                                   dbefore.tensor);
   linear_backward_input(dy.tensor, w.tensor, dx.tensor);
-  gelu_backward(dx.tensor, before.tensor, Gelu::tanh, dx.tensor);
+  activation_backward(dx.tensor, before.tensor, Activation::gelu_tanh, dx.tensor);
   test::expect_same_bits(dbefore.tensor, dx.tensor, "dhidden");
 }
 
@@ -289,14 +291,15 @@ TEST(MatmulEdges, RefusesWrongShapes) {
   const TestTensor square({3, 3}, DType::f32);
   EXPECT_THROW(linear_forward(square.tensor, square.tensor, {}, square.tensor), Error);
   const TestTensor three({4, 3}, DType::f32);
-  EXPECT_THROW(
-      linear_gelu_forward(x.tensor, square.tensor, {}, Gelu::tanh, three.tensor, three.tensor),
-      Error);
-  EXPECT_THROW(linear_gelu_forward(x.tensor, square.tensor, {}, Gelu::tanh, three.tensor, y.tensor),
+  EXPECT_THROW(linear_activation_forward(x.tensor, square.tensor, {}, Activation::gelu_tanh,
+                                         three.tensor, three.tensor),
                Error);
-  EXPECT_THROW(
-      linear_gelu_backward_input(three.tensor, square.tensor, y.tensor, Gelu::tanh, three.tensor),
-      Error);
+  EXPECT_THROW(linear_activation_forward(x.tensor, square.tensor, {}, Activation::gelu_tanh,
+                                         three.tensor, y.tensor),
+               Error);
+  EXPECT_THROW(linear_activation_backward_input(three.tensor, square.tensor, y.tensor,
+                                                Activation::gelu_tanh, three.tensor),
+               Error);
   TestTensor half({4, 5}, DType::bf16);
   EXPECT_THROW(linear_forward(half.tensor, w.tensor, {}, y.tensor), Error);
 }

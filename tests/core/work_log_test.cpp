@@ -68,12 +68,12 @@ TEST(WorkLog, AddsKernelsToTheOuterOp) {
   const WorkLog::Scope scope(&log);
   const Tensor hidden = on_meta({8, 16});
   for (int call = 0; call < 2; ++call) {
-    linear_gelu_forward(on_meta({8, 3}), on_meta({16, 3}), on_meta({16}), Gelu::erf, hidden,
-                        on_meta({8, 16}));
+    linear_activation_forward(on_meta({8, 3}), on_meta({16, 3}), on_meta({16}), Activation::gelu,
+                              hidden, on_meta({8, 16}));
   }
   ASSERT_EQ(log.events().size(), 4u);
   for (size_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(log.events()[i].op, "linear_gelu_forward");
+    EXPECT_EQ(log.events()[i].op, "linear_activation_forward");
     EXPECT_EQ(log.events()[i].continues, i % 2 == 1);
   }
   EXPECT_EQ(log.events()[0].work.matmul_flops, 2 * 8 * 3 * 16);
@@ -119,11 +119,12 @@ TEST(WorkOfOps, Products) {
   EXPECT_EQ(work_of([&] { linear_backward_weight_bias(y, x, dw, Accumulate::no, dbias); }),
             (OpWork{flops, 8 * 16, read_y + read_x + 4 * 16, 4 * 16 * 3 + 4 * 16}));
   // As on a GPU, one kernel: the GELU reads nothing.
-  const OpWork fused = work_of([&] { linear_gelu_forward(x, w, bias, Gelu::tanh, y, active); });
+  const OpWork fused =
+      work_of([&] { linear_activation_forward(x, w, bias, Activation::gelu_tanh, y, active); });
   EXPECT_EQ(fused.bytes_read, read_x + read_w + read_bias);
   EXPECT_EQ(fused.bytes_written, 2 * read_y);
   const OpWork back = work_of([&] {
-    linear_gelu_backward_input(x, on_meta({3, 16}), y, Gelu::tanh, active);
+    linear_activation_backward_input(x, on_meta({3, 16}), y, Activation::gelu_tanh, active);
   });
   EXPECT_EQ(back.bytes_read, read_x + read_w + read_y);
   EXPECT_EQ(back.bytes_written, read_y);

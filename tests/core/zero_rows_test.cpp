@@ -1,11 +1,11 @@
 #include <gtest/gtest.h>
 
+#include "core/ops/activation.h"
 #include "core/ops/attention.h"
 #include "core/ops/cross_entropy.h"
 #include "core/ops/dropout.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/embedding.h"
-#include "core/ops/gelu.h"
 #include "core/ops/layer_norm.h"
 #include "core/ops/matmul.h"
 #include "core/ops/reduce.h"
@@ -77,8 +77,8 @@ TEST_P(ZeroRows, ElementByElement) {
   const TestTensor rows_of_y = rows({4, kWidth});
   const TestTensor rows_of_copy({4, kWidth}, DType::f32);
   const Between out(rows_of_y), wide(rows_of_copy);
-  gelu_forward(x.tensor, Gelu::erf, out.none);
-  gelu_backward(y.tensor, x.tensor, Gelu::tanh, out.none);
+  activation_forward(x.tensor, Activation::gelu, out.none);
+  activation_backward(y.tensor, x.tensor, Activation::gelu_tanh, out.none);
   fill(out.none, 1.0);
   copy(x.tensor, out.none);
   copy(x.tensor, wide.none);

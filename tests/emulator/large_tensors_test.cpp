@@ -16,6 +16,7 @@
 #include "core/cuda/launch.h"
 #include "core/cuda/runtime.h"
 #include "core/cuda/workspace.h"
+#include "core/ops/activation.h"
 #include "core/ops/adamw.h"
 #include "core/ops/attention.h"
 #include "core/ops/columns.h"
@@ -26,7 +27,6 @@
 #include "core/ops/dropout.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/embedding.h"
-#include "core/ops/gelu.h"
 #include "core/ops/key_values.h"
 #include "core/ops/layer_norm.h"
 #include "core/ops/positions.h"
@@ -142,10 +142,10 @@ TEST_P(LargeTensorsOf, Elementwise) {
   const Both a(kElements, dtype, 1), b(kElements, dtype, 2), out(kElements, dtype);
   run_both([&](auto of) { add(of(a), of(b), of(out)); });
   out.expect_same("add");
-  run_both([&](auto of) { gelu_forward(of(a), Gelu::tanh, of(out)); });
-  out.expect_same("gelu");
-  run_both([&](auto of) { gelu_backward(of(b), of(a), Gelu::erf, of(out)); });
-  out.expect_same("gelu_backward");
+  run_both([&](auto of) { activation_forward(of(a), Activation::gelu_tanh, of(out)); });
+  out.expect_same("activation");
+  run_both([&](auto of) { activation_backward(of(b), of(a), Activation::gelu, of(out)); });
+  out.expect_same("activation_backward");
   run_both([&](auto of) { tanh_forward(of(a), of(out)); });
   out.expect_same("tanh");
   run_both([&](auto of) { tanh_backward(of(b), of(a), of(out)); });
@@ -452,8 +452,8 @@ TEST_F(LargeTensors, PiecesOfColumnSums) {
   const auto sums_of = [&](const Tensor& tensor) {
     fill(sums.tensor, 0.0);
     const OnlyLastBlocks only(1);
-    cuda::add_pieces(tensor.data<float>(), tensor.dim(0), 1, kWide, sums.tensor.data<float>(),
-                     nullptr);
+    cuda::add_pieces(tensor.data<float>(), tensor.dim(0), 1, kWide, Accumulate::yes,
+                     sums.tensor.data<float>(), nullptr);
     return to_doubles(on_host(sums.tensor).tensor);
   };
   const std::vector<double> expected = sums_of(partials.small.tensor);

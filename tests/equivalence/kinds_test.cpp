@@ -30,7 +30,7 @@ const Layout kLayouts[] = {{1, 2}, {1, 4}, {2, 1}, {2, 2}, {2, 4}, {4, 1}, {4, 2
 INSTANTIATE_TEST_SUITE_P(
     All, KindsOnLayouts,
     testing::Combine(testing::Values(SmallKind::gpt_documents, SmallKind::gpt_packed,
-                                     SmallKind::gpt_blend, SmallKind::bert_blend,
+                                     SmallKind::gpt_blend, SmallKind::qwen2, SmallKind::bert_blend,
                                      SmallKind::bert_pairs, SmallKind::bert_packed,
                                      SmallKind::bert_options, SmallKind::classifier),
                      testing::ValuesIn(kLayouts)),
@@ -74,7 +74,7 @@ TEST_P(EachKind, MicroBatchSizeDoesNotMatter) {
 TEST_P(EachKind, RecomputationIsBitExact) {
   const RunConfig kept = config(GetParam());
   const WholeRun whole = test::train_whole(kept, {{2, 1}, 3});
-  for (const Recompute recompute : {Recompute::gelu, Recompute::block}) {
+  for (const Recompute recompute : {Recompute::activation, Recompute::block}) {
     RunConfig again = kept;
     again.train.recompute = recompute;
     const WholeRun recomputed = test::train_whole(again, {{2, 1}, 3});
@@ -89,8 +89,8 @@ TEST_F(Kinds, RecomputationInBf16IsBitExactExceptGpuGelu) {
   RunConfig kept = config(SmallKind::gpt);
   kept.run.precision = DType::bf16;
   const WholeRun whole = test::train_whole(kept, {{2, 1}, 3});
-  for (const Recompute recompute : {Recompute::gelu, Recompute::block}) {
-    if (recompute == Recompute::gelu && test::on_gpu()) continue;
+  for (const Recompute recompute : {Recompute::activation, Recompute::block}) {
+    if (recompute == Recompute::activation && test::on_gpu()) continue;
     RunConfig again = kept;
     again.train.recompute = recompute;
     const WholeRun recomputed = test::train_whole(again, {{2, 1}, 3});
@@ -107,15 +107,16 @@ TEST_F(Kinds, RecomputationSavesMemory) {
     run.train.recompute = recompute;
     return plan_memory(run, groups).arena_bytes;
   };
-  EXPECT_LT(arena(Recompute::gelu), arena(Recompute::none));
-  EXPECT_LT(arena(Recompute::block), arena(Recompute::gelu));
+  EXPECT_LT(arena(Recompute::activation), arena(Recompute::none));
+  EXPECT_LT(arena(Recompute::block), arena(Recompute::activation));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EachKind,
                          testing::Values(SmallKind::gpt_documents, SmallKind::gpt_packed,
-                                         SmallKind::gpt_blend, SmallKind::bert_blend,
-                                         SmallKind::bert_pairs, SmallKind::bert_packed,
-                                         SmallKind::bert_options, SmallKind::classifier),
+                                         SmallKind::gpt_blend, SmallKind::qwen2,
+                                         SmallKind::bert_blend, SmallKind::bert_pairs,
+                                         SmallKind::bert_packed, SmallKind::bert_options,
+                                         SmallKind::classifier),
                          [](const auto& instance) { return to_string(instance.param); });
 
 TEST_F(Kinds, AllowsRankWithoutVocabulary) {

@@ -116,9 +116,10 @@ TEST_P(ResumeKind, OnOtherLayoutMatchesUninterruptedRun) {
 
 INSTANTIATE_TEST_SUITE_P(All, ResumeKind,
                          testing::Values(SmallKind::gpt_documents, SmallKind::gpt_packed,
-                                         SmallKind::gpt_blend, SmallKind::bert_blend,
-                                         SmallKind::bert_pairs, SmallKind::bert_packed,
-                                         SmallKind::bert_options, SmallKind::classifier),
+                                         SmallKind::gpt_blend, SmallKind::qwen2,
+                                         SmallKind::bert_blend, SmallKind::bert_pairs,
+                                         SmallKind::bert_packed, SmallKind::bert_options,
+                                         SmallKind::classifier),
                          [](const auto& instance) { return to_string(instance.param); });
 
 struct Change {

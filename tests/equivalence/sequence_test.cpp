@@ -65,7 +65,7 @@ class SequenceOfEachKind : public Sequence, public testing::WithParamInterface<S
 TEST_P(SequenceOfEachKind, IsBitExactWithRecomputation) {
   const RunConfig kept = with_sequence(config(GetParam()));
   const WholeRun whole = test::train_whole(kept, {{2, 1}, 3});
-  for (const Recompute recompute : {Recompute::gelu, Recompute::block}) {
+  for (const Recompute recompute : {Recompute::activation, Recompute::block}) {
     RunConfig again = kept;
     again.train.recompute = recompute;
     const WholeRun recomputed = test::train_whole(again, {{2, 1}, 3});

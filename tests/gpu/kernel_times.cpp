@@ -21,6 +21,7 @@
 #include "core/cuda/runtime.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/ops/activation.h"
 #include "core/ops/adamw.h"
 #include "core/ops/attention.h"
 #include "core/ops/cross_entropy.h"
@@ -30,7 +31,6 @@
 #include "core/ops/dropout.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/embedding.h"
-#include "core/ops/gelu.h"
 #include "core/ops/layer_norm.h"
 #include "core/ops/matmul.h"
 #include "core/ops/reduce.h"
@@ -191,9 +191,10 @@ class Table {
     const double one = bytes_of(wide.numel());
     measure("copy", {2 * one}, [&] { copy(a.tensor, c.tensor); });
     measure("add", {3 * one}, [&] { add(a.tensor, b.tensor, c.tensor); });
-    measure("gelu_forward", {2 * one}, [&] { gelu_forward(a.tensor, Gelu::tanh, c.tensor); });
-    measure("gelu_backward", {3 * one},
-            [&] { gelu_backward(a.tensor, b.tensor, Gelu::tanh, c.tensor); });
+    measure("activation_forward", {2 * one},
+            [&] { activation_forward(a.tensor, Activation::gelu_tanh, c.tensor); });
+    measure("activation_backward", {3 * one},
+            [&] { activation_backward(a.tensor, b.tensor, Activation::gelu_tanh, c.tensor); });
     measure("column_sum", {one}, [&] { column_sum(a.tensor, sums.tensor); });
 
     const OwnedTensor x = normal(narrow, DType::bf16), y = normal(narrow, DType::bf16);
@@ -312,16 +313,18 @@ class Table {
     const double narrow = bytes_of(rows * width), weights = bytes_of(4 * width * width);
     measure("linear_forward", {5 * narrow + weights, flops},
             [&] { linear_forward(x.tensor, w.tensor, bias.tensor, y.tensor); });
-    measure("linear_gelu_forward", {9 * narrow + weights, flops}, [&] {
-      linear_gelu_forward(x.tensor, w.tensor, bias.tensor, Gelu::tanh, y.tensor, active.tensor);
+    measure("linear_activation_forward", {9 * narrow + weights, flops}, [&] {
+      linear_activation_forward(x.tensor, w.tensor, bias.tensor, Activation::gelu_tanh, y.tensor,
+                                active.tensor);
     });
     measure("linear_backward_input", {5 * narrow + weights, flops},
             [&] { linear_backward_input(y.tensor, w.tensor, dx.tensor); });
     measure("linear_backward_weight", {5 * narrow + 4 * weights, flops},
             [&] { linear_backward_weight(y.tensor, x.tensor, dw.tensor, Accumulate::yes); });
     // Compare with the product alone, linear_forward, and gelu_backward.
-    measure("linear_gelu_backward_input", {9 * narrow + weights, flops}, [&] {
-      linear_gelu_backward_input(x.tensor, out.tensor, y.tensor, Gelu::tanh, active.tensor);
+    measure("linear_activation_backward_input", {9 * narrow + weights, flops}, [&] {
+      linear_activation_backward_input(x.tensor, out.tensor, y.tensor, Activation::gelu_tanh,
+                                       active.tensor);
     });
     // Batches without padding have any number of rows.
     const int64_t odd = rows - 3;
@@ -354,7 +357,8 @@ class Table {
     const Tensor none;
     const auto linear = [&](const Tensor& b, Epilogue epilogue) {
       compare(epilogue, [&, b] {
-        linear_gelu_forward(x.tensor, w.tensor, b, Gelu::tanh, y.tensor, active.tensor);
+        linear_activation_forward(x.tensor, w.tensor, b, Activation::gelu_tanh, y.tensor,
+                                  active.tensor);
       });
     };
     compare(Epilogue::bias, [&] {
@@ -364,7 +368,8 @@ class Table {
     linear(none, Epilogue::gelu);
     linear(bias.tensor, Epilogue::bias_gelu);
     compare(Epilogue::gelu_backward, [&] {
-      linear_gelu_backward_input(x.tensor, back.tensor, y.tensor, Gelu::tanh, active.tensor);
+      linear_activation_backward_input(x.tensor, back.tensor, y.tensor, Activation::gelu_tanh,
+                                       active.tensor);
     });
     // Queries, keys and values; the attention's output; both layers of the MLP.
     compare(Epilogue::row_sums, [&] {
@@ -394,7 +399,7 @@ class Table {
       case Epilogue::bias_gelu:
         return "bias_gelu";
       case Epilogue::gelu_backward:
-        return "gelu_backward";
+        return "activation_backward";
       case Epilogue::row_sums:
         return "row_sums";
     }

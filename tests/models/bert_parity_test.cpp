@@ -12,6 +12,7 @@
 #include "core/ops/elementwise.h"
 #include "launch/train/optimizer/gradient_clip.h"
 #include "launch/train/optimizer/optimizer.h"
+#include "models/architecture.h"
 #include "models/model.h"
 #include "tests/support/device_ranks.h"
 #include "tests/support/golden.h"
@@ -94,8 +95,7 @@ class GoldenBatch {
 };
 
 ModelConfig pretraining_config() {
-  ModelConfig config;
-  config.kind = ModelKind::bert;
+  ModelConfig config = preset(ModelKind::bert);
   config.num_layers = 2;
   config.hidden_size = 24;
   config.num_heads = 3;
@@ -103,7 +103,7 @@ ModelConfig pretraining_config() {
   config.vocab_size = 53;
   config.dropout = 0.0;
   config.attention_dropout = 0.0;
-  config.layer_norm_eps = 1e-12;
+  config.norm_eps = 1e-12;
   config.token_types = 2;
   config.next_sentence = true;
   return config;

@@ -9,6 +9,7 @@
 #include "core/ops/elementwise.h"
 #include "launch/data/loading/batch_buffers.h"
 #include "launch/data/loading/device_batch.h"
+#include "models/architecture.h"
 #include "models/model.h"
 #include "tests/support/device_ranks.h"
 #include "tests/support/finite_difference.h"
@@ -20,8 +21,7 @@ namespace {
 constexpr int64_t kVocab = 29;
 
 ModelConfig small_config() {
-  ModelConfig config;
-  config.kind = ModelKind::bert;
+  ModelConfig config = preset(ModelKind::bert);
   config.num_layers = 2;
   config.hidden_size = 32;
   config.num_heads = 4;
@@ -189,7 +189,7 @@ TEST(Bert, GradientMatchesFiniteDifferences) { expect_gradient_is_slope(small_co
 
 TEST(Bert, GradientMatchesFiniteDifferencesWithPreNorm) {
   ModelConfig config = small_config();
-  config.norm = NormPosition::pre;
+  config.norm_position = NormPosition::pre;
   expect_gradient_is_slope(config);
 }
 

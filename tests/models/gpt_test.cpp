@@ -56,7 +56,7 @@ TEST(Gpt, ExtendMatchesForwardWithRotaryWindowAndPostNorm) {
   config.positions = Positions::rotary;
   config.attention_window = 4;
   expect_extending_is_forward(config);
-  config.norm = NormPosition::post;
+  config.norm_position = NormPosition::post;
   expect_extending_is_forward(config);
 }
 

@@ -9,6 +9,7 @@
 
 #include "core/arena.h"
 #include "core/trace/work_log.h"
+#include "models/architecture.h"
 #include "tests/support/device_ranks.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/shards.h"
@@ -20,8 +21,7 @@ namespace {
 constexpr int64_t kBatch = 2, kLength = 12, kHeads = 4, kWidth = 32;
 
 ModelConfig small_config() {
-  ModelConfig config;
-  config.kind = ModelKind::bert;
+  ModelConfig config = preset(ModelKind::bert);
   config.num_layers = 2;
   config.hidden_size = kWidth;
   config.num_heads = kHeads;
@@ -212,7 +212,7 @@ int64_t backward_calls(const char* op, ModelConfig config, int num_layers) {
 
 TEST(Transformer, NormsAddTheGradientsOfResidualsInTheirBackward) {
   ModelConfig pre_norm = small_config();
-  pre_norm.kind = ModelKind::gpt;
+  apply_preset(pre_norm, ModelKind::gpt2);
   for (const int layers : {1, 5}) {
     // Below a post-norm model there is no norm to add the last one.
     EXPECT_EQ(backward_calls("add", small_config(), layers), 1);

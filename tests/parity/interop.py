@@ -35,6 +35,13 @@ from transformers import (
     BertForSequenceClassification,
     GPT2Config,
     GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2ForCausalLM,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,7 +54,6 @@ MODEL = f"""
 model:
   num_layers: 2
   hidden_size: 48
-  num_heads: 3
   mlp_size: 160
   seq_length: {SEQ_LENGTH}
   init_stddev: 0.1
@@ -105,17 +111,32 @@ def gpt2_config(vocab_size):
     )
 
 
+def llama_config(make, **more):
+    return make(
+        vocab_size=VOCABULARY,
+        hidden_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=6,
+        num_key_value_heads=2,
+        intermediate_size=160,
+        max_position_embeddings=SEQ_LENGTH,
+        **more,
+    )
+
+
 def kinds():
-    bert = "  kind: bert\n  layer_norm_eps: 1.0e-12\n  token_types: 2\n"
+    llama = "  num_heads: 6\n  num_kv_heads: 2\n"
+    bert = "  num_heads: 3\n  kind: bert\n  norm_eps: 1.0e-12\n  token_types: 2\n"
     # More rows than tokens: a padded vocabulary.
     size = f"  vocab_size: {VOCABULARY}\n"
+    gpt = "  num_heads: 3\n"
     return [
-        Kind("gpt of bytes", "byte", "  vocab_size: 257\n", "", GPT2LMHeadModel, gpt2_config(257)),
-        Kind("gpt of BPE", "bpe", size, "", GPT2LMHeadModel, gpt2_config(VOCABULARY)),
+        Kind("gpt of bytes", "byte", gpt + "  vocab_size: 257\n", "", GPT2LMHeadModel, gpt2_config(257)),
+        Kind("gpt of BPE", "bpe", gpt + size, "", GPT2LMHeadModel, gpt2_config(VOCABULARY)),
         Kind(
             "gpt of SentencePiece",
             "sentencepiece",
-            size,
+            gpt + size,
             "",
             GPT2LMHeadModel,
             gpt2_config(VOCABULARY),
@@ -123,10 +144,38 @@ def kinds():
         Kind(
             "gpt of WordPiece",
             "wordpiece",
-            f"  vocab_size: {VOCABULARY + 12}\n",
+            gpt + f"  vocab_size: {VOCABULARY + 12}\n",
             "",
             GPT2LMHeadModel,
             gpt2_config(VOCABULARY + 12),
+        ),
+        Kind(
+            "llama",
+            "bpe",
+            llama + "  kind: llama\n  rotary_base: 500000\n" + size,
+            "",
+            LlamaForCausalLM,
+            llama_config(
+                LlamaConfig,
+                rope_parameters={"rope_type": "default", "rope_theta": 500000.0},
+                rms_norm_eps=1e-5,
+            ),
+        ),
+        Kind(
+            "mistral with wide heads and a window",
+            "bpe",
+            llama + "  kind: mistral\n  head_size: 12\n  attention_window: 20\n" + size,
+            "",
+            MistralForCausalLM,
+            llama_config(MistralConfig, head_dim=12, sliding_window=20),
+        ),
+        Kind(
+            "qwen2 with a tied head",
+            "bpe",
+            llama + "  kind: qwen2\n  tie_embeddings: true\n" + size,
+            "",
+            Qwen2ForCausalLM,
+            llama_config(Qwen2Config, tie_word_embeddings=True),
         ),
         Kind(
             "bert with sentence pairs",
@@ -254,7 +303,7 @@ def loss_of(model, dump):
     for document, length in enumerate(dump["document_lengths"].tolist()):
         end = begin + length
         inputs = {"input_ids": tokens[None, begin:end]}
-        if not isinstance(model, GPT2LMHeadModel):
+        if "Bert" in type(model).__name__:
             inputs["token_type_ids"] = types[None, begin:end]
         with torch.no_grad():
             made = model(**inputs)
@@ -303,14 +352,16 @@ def check_tokenizer(tessera, kind, folder):
     if kind.tokenizer == "sentencepiece":
         processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
     else:
-        tokenizer = AutoTokenizer.from_pretrained(folder)
+        # AutoTokenizer replaces the tokenizer of any Qwen2 folder by Qwen2's own, which splits texts differently.
+        loader = PreTrainedTokenizerFast if kind.theirs is Qwen2ForCausalLM else AutoTokenizer
+        tokenizer = loader.from_pretrained(folder)
     for text, ours in zip(TEXTS, tessera.ids(spec, TEXTS), strict=True):
         if kind.tokenizer == "sentencepiece":
             theirs = processor.encode(text)
         else:
             theirs = tokenizer.encode(text, add_special_tokens=False)
         check(f"{kind.name}: tokens of {text[:20]!r}", ours == theirs, f"{len(ours)} tokens")
-    if issubclass(kind.theirs, GPT2LMHeadModel):
+    if "Bert" not in kind.theirs.__name__:
         return
     pair = tokenizer("one two", "three")
     names = tokenizer.convert_ids_to_tokens(pair["input_ids"])

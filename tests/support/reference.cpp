@@ -6,12 +6,12 @@
 
 namespace tessera::test::reference {
 
-LayerNorm layer_norm(View x, View weight, View bias, int64_t columns, double eps) {
+LayerNorm layer_norm(View x, View weight, View bias, int64_t columns, double eps, Norm type) {
   const auto n = static_cast<size_t>(columns);
   LayerNorm result;
   for (size_t row = 0; row + n <= x.size(); row += n) {
     double mean = 0.0;
-    for (size_t c = 0; c < n; ++c) mean += x[row + c];
+    for (size_t c = 0; c < n && type == Norm::layer; ++c) mean += x[row + c];
     mean /= static_cast<double>(n);
     double variance = 0.0;
     for (size_t c = 0; c < n; ++c) variance += (x[row + c] - mean) * (x[row + c] - mean);
@@ -26,9 +26,10 @@ LayerNorm layer_norm(View x, View weight, View bias, int64_t columns, double eps
   return result;
 }
 
-LayerNormGradient layer_norm_gradient(View dy, View x, View weight, int64_t columns, double eps) {
+LayerNormGradient layer_norm_gradient(View dy, View x, View weight, int64_t columns, double eps,
+                                      Norm type) {
   const auto n = static_cast<size_t>(columns);
-  const LayerNorm forward = layer_norm(x, weight, {}, columns, eps);
+  const LayerNorm forward = layer_norm(x, weight, {}, columns, eps, type);
   LayerNormGradient result{Doubles(x.size()), Doubles(n), Doubles(n)};
   for (size_t r = 0; r < forward.mean.size(); ++r) {
     const double rstd = forward.rstd[r];
@@ -36,7 +37,7 @@ LayerNormGradient layer_norm_gradient(View dy, View x, View weight, int64_t colu
     for (size_t c = 0; c < n; ++c) {
       const size_t i = r * n + c;
       const double norm = (x[i] - forward.mean[r]) * rstd;
-      mean += dy[i] * weight[c] / static_cast<double>(n);
+      if (type == Norm::layer) mean += dy[i] * weight[c] / static_cast<double>(n);
       along += dy[i] * weight[c] * norm / static_cast<double>(n);
       result.dweight[c] += dy[i] * norm;
       result.dbias[c] += dy[i];
@@ -50,20 +51,40 @@ LayerNormGradient layer_norm_gradient(View dy, View x, View weight, int64_t colu
   return result;
 }
 
-double gelu(double x, Gelu kind) {
-  if (kind == Gelu::erf) return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
-  const double u = std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x);
-  return 0.5 * x * (1.0 + std::tanh(u));
+double activation(double x, Activation f) {
+  switch (f) {
+    case Activation::gelu:
+      return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
+    case Activation::gelu_tanh:
+      return 0.5 * x *
+             (1.0 + std::tanh(std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+    case Activation::silu:
+      return x / (1.0 + std::exp(-x));
+    case Activation::relu:
+      return std::max(x, 0.0);
+  }
+  return 0.0;
 }
 
-double gelu_slope(double x, Gelu kind) {
-  if (kind == Gelu::erf) {
-    const double density = std::exp(-0.5 * x * x) / std::sqrt(2.0 * std::numbers::pi);
-    return 0.5 * std::erfc(-x / std::numbers::sqrt2) + x * density;
+double activation_slope(double x, Activation f) {
+  switch (f) {
+    case Activation::gelu: {
+      const double density = std::exp(-0.5 * x * x) / std::sqrt(2.0 * std::numbers::pi);
+      return 0.5 * std::erfc(-x / std::numbers::sqrt2) + x * density;
+    }
+    case Activation::gelu_tanh: {
+      const double k = std::sqrt(2.0 / std::numbers::pi);
+      const double t = std::tanh(k * (x + 0.044715 * x * x * x));
+      return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * k * (1.0 + 3.0 * 0.044715 * x * x);
+    }
+    case Activation::silu: {
+      const double logistic = 1.0 / (1.0 + std::exp(-x));
+      return logistic * (1.0 + x * (1.0 - logistic));
+    }
+    case Activation::relu:
+      return x > 0.0 ? 1.0 : 0.0;
   }
-  const double k = std::sqrt(2.0 / std::numbers::pi);
-  const double t = std::tanh(k * (x + 0.044715 * x * x * x));
-  return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * k * (1.0 + 3.0 * 0.044715 * x * x);
+  return 0.0;
 }
 
 namespace {

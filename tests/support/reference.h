@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "core/ops/activation.h"
 #include "core/ops/adamw.h"
-#include "core/ops/gelu.h"
 
 /// Textbook loops in double precision, the reference for ops. Arrays are row-major.
 namespace tessera::test::reference {
@@ -16,15 +16,19 @@ using View = std::span<const double>;
 struct LayerNorm {
   Doubles y, mean, rstd;
 };
-LayerNorm layer_norm(View x, View weight, View bias, int64_t columns, double eps);
+/// Layer norm, or RMS norm, whose mean is 0.
+enum class Norm { layer, rms };
+LayerNorm layer_norm(View x, View weight, View bias, int64_t columns, double eps,
+                     Norm type = Norm::layer);
 
 struct LayerNormGradient {
   Doubles dx, dweight, dbias;
 };
-LayerNormGradient layer_norm_gradient(View dy, View x, View weight, int64_t columns, double eps);
+LayerNormGradient layer_norm_gradient(View dy, View x, View weight, int64_t columns, double eps,
+                                      Norm type = Norm::layer);
 
-double gelu(double x, Gelu kind);
-double gelu_slope(double x, Gelu kind);
+double activation(double x, Activation f);
+double activation_slope(double x, Activation f);
 
 /// Returns the loss of each row; 0 if the target is negative.
 Doubles cross_entropy(View logits, std::span<const int32_t> targets, int64_t columns);

@@ -8,6 +8,7 @@
 #include "core/random.h"
 #include "launch/data/indexed/indexed_dataset_writer.h"
 #include "launch/tokenizers/wordpiece/wordpiece_vocabulary.h"
+#include "models/architecture.h"
 
 namespace tessera::test {
 namespace {
@@ -71,7 +72,7 @@ void write_sentences(const std::string& prefix, int64_t tokens) {
 }
 
 void make_bert(RunConfig& config) {
-  config.model.kind = ModelKind::bert;
+  apply_preset(config.model, ModelKind::bert);
   config.model.token_types = 2;
 }
 
@@ -103,6 +104,14 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       add_dropout(config);
       config.data.train = small_blend(folder);
       return;
+    case SmallKind::qwen2:
+      apply_preset(config.model, ModelKind::qwen2);
+      config.model.num_heads = 8;
+      config.model.num_kv_heads = 4;
+      config.model.head_size = 6;  // heads are not as wide together as the model
+      config.model.mlp_size = 44;
+      add_dropout(config);
+      return;
     case SmallKind::bert_pairs:
       make_bert(config);
       config.model.next_sentence = true;
@@ -115,10 +124,10 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       return;
     case SmallKind::bert_options:
       make_bert(config);
-      config.model.norm = NormPosition::pre;
+      config.model.norm_position = NormPosition::pre;
       config.model.positions = Positions::rotary;
       config.model.attention_window = 4;
-      config.model.bias = false;
+      config.model.bias = Bias::none;
       config.model.token_types = 0;
       config.mlm.unit = MaskUnit::span;
       config.mlm.max_span = 3;
@@ -149,6 +158,8 @@ std::string to_string(SmallKind kind) {
       return "gpt_packed";
     case SmallKind::gpt_blend:
       return "gpt_blend";
+    case SmallKind::qwen2:
+      return "qwen2";
     case SmallKind::bert_pairs:
       return "bert_pairs";
     case SmallKind::bert_packed:

@@ -17,6 +17,7 @@ enum class SmallKind {
   gpt_documents,  ///< separate documents, rotary positions, a window, no loss across documents
   gpt_packed,     ///< packed whole documents, with dropout
   gpt_blend,      ///< two datasets, with dropout
+  qwen2,          ///< RMSNorm, SwiGLU, rotary, grouped queries with biases, a head of its own
   bert_pairs,     ///< padded sentence pairs, with the next-sentence head
   bert_packed,    ///< whole-word masking, packed, with dropout
   bert_options,   ///< pre-norm, rotary positions, a window, spans, no biases and no token types
@@ -24,10 +25,11 @@ enum class SmallKind {
   classifier,     ///< pairs of texts, with dropout
 };
 
-inline constexpr SmallKind kSmallKinds[] = {
-    SmallKind::gpt,          SmallKind::gpt_documents, SmallKind::gpt_packed,
-    SmallKind::gpt_blend,    SmallKind::bert_pairs,    SmallKind::bert_packed,
-    SmallKind::bert_options, SmallKind::bert_blend,    SmallKind::classifier};
+inline constexpr SmallKind kSmallKinds[] = {SmallKind::gpt,         SmallKind::gpt_documents,
+                                            SmallKind::gpt_packed,  SmallKind::gpt_blend,
+                                            SmallKind::qwen2,       SmallKind::bert_pairs,
+                                            SmallKind::bert_packed, SmallKind::bert_options,
+                                            SmallKind::bert_blend,  SmallKind::classifier};
 
 std::string to_string(SmallKind kind);
 

@@ -16,14 +16,20 @@ struct Moments {
 
 // Two passes over a row, the second from the cache: E[x²] − E[x]² would suffer cancellation.
 template <typename T>
-Moments moments(const T* x, int64_t n, float eps) {
+float mean_of(const T* x, int64_t n) {
   float sum = 0.0f;
   const auto block = [&](int64_t first, auto count) {
 #pragma omp simd reduction(+ : sum)
     for (int64_t c = first; c < first + count; ++c) sum += to_float(x[c]);
   };
   for_each_block<kSumBlock>(n, block, x);
-  const float mean = sum / static_cast<float>(n);
+  return sum / static_cast<float>(n);
+}
+
+/// Those of a layer norm or, without a mean, of an RMS norm, whose mean is taken as 0.
+template <typename T>
+Moments moments(const T* x, int64_t n, bool with_mean, float eps) {
+  const float mean = with_mean ? mean_of(x, n) : 0.0f;
   float squares = 0.0f;
 #pragma omp simd reduction(+ : squares)
   for (int64_t c = 0; c < n; ++c) {
@@ -43,14 +49,15 @@ void normalise(const T* x, const T* weight, const T* bias, Moments m, int64_t n,
   map_blocks(n, y, value);
 }
 
-/// Σ dy·w / n and Σ dy·w·x̂ / n.
+/// Σ dy·w / n, or 0 in an RMS norm, and Σ dy·w·x̂ / n.
 struct Projections {
   float mean;
   float along;
 };
 
 template <typename T>
-Projections project(const T* dy, const T* x, const T* weight, Moments m, int64_t n) {
+Projections project(const T* dy, const T* x, const T* weight, Moments m, bool with_mean,
+                    int64_t n) {
   float sum = 0.0f, along = 0.0f;
   const auto block = [&](int64_t first, auto count) {
 #pragma omp simd reduction(+ : sum, along)
@@ -61,13 +68,13 @@ Projections project(const T* dy, const T* x, const T* weight, Moments m, int64_t
     }
   };
   for_each_block<kSumBlock>(n, block, dy, x);
-  return {sum / static_cast<float>(n), along / static_cast<float>(n)};
+  return {with_mean ? sum / static_cast<float>(n) : 0.0f, along / static_cast<float>(n)};
 }
 
 template <bool kResidual, typename T>
-void backward_row(const T* dy, const T* x, const T* weight, const T* residual, Moments m, int64_t n,
-                  T* dx, float* dweight, float* dbias) {
-  const Projections p = project(dy, x, weight, m, n);
+void backward_row(const T* dy, const T* x, const T* weight, const T* residual, Moments m,
+                  bool with_mean, int64_t n, T* dx, float* dweight, float* dbias) {
+  const Projections p = project(dy, x, weight, m, with_mean, n);
   const auto block = [=](int64_t first, auto count) {
 #pragma omp simd
     for (int64_t c = first; c < first + count; ++c) {
@@ -102,13 +109,14 @@ void layer_norm_forward(const Tensor& x, const Tensor& weight, const Tensor& bia
     const T *in = x.data<T>(), *w = weight.data<T>();
     const T* b = bias.defined() ? bias.data<T>() : nullptr;
     T* out = y.data<T>();
-    float *means = mean.data<float>(), *rstds = rstd.data<float>();
-    parallel_for(mean.numel(), grain_for(columns), [=](int64_t begin, int64_t end) {
+    float* means = mean.defined() ? mean.data<float>() : nullptr;
+    float* rstds = rstd.data<float>();
+    parallel_for(rstd.numel(), grain_for(columns), [=](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         const T* in_row = in + row * columns;
         T* out_row = out + row * columns;
-        const Moments m = moments(in_row, columns, eps);
-        means[row] = m.mean;
+        const Moments m = moments(in_row, columns, means != nullptr, eps);
+        if (means != nullptr) means[row] = m.mean;
         rstds[row] = m.rstd;
         if (b != nullptr) {
           normalise<true>(in_row, w, b, m, columns, out_row);
@@ -126,13 +134,14 @@ void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight
                          Tensor dweight, Tensor dbias, const Tensor& addend,
                          Accumulate accumulate) {
   const int64_t columns = x.dim(-1);
-  const RowBlocks blocks(mean.numel(), 2 * columns);
+  const RowBlocks blocks(rstd.numel(), 2 * columns);
   dispatch_float(x.dtype(), [&]<typename T>() {
     const T *dys = dy.data<T>(), *xs = x.data<T>(), *w = weight.data<T>();
     const T* add = residual.defined() ? residual.data<T>() : nullptr;
     const T* more = addend.defined() ? addend.data<T>() : nullptr;
     T* dxs = dx.data<T>();
-    const float *means = mean.data<float>(), *rstds = rstd.data<float>();
+    const float* means = mean.defined() ? mean.data<float>() : nullptr;
+    const float* rstds = rstd.data<float>();
     const int64_t grain = grain_for(blocks.rows_per_block() * columns);
     parallel_for(blocks.count(), grain, [=, &blocks](int64_t begin, int64_t end) {
       std::vector<T> dy_sum(more != nullptr ? static_cast<size_t>(columns) : 0);
@@ -141,7 +150,7 @@ void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight
         std::fill_n(sums, 2 * columns, 0.0f);
         const Range rows = blocks.rows(block);
         for (int64_t row = rows.begin; row < rows.end; ++row) {
-          const Moments m{means[row], rstds[row]};
+          const Moments m{means != nullptr ? means[row] : 0.0f, rstds[row]};
           const int64_t at = row * columns;
           const T* dy_row = dys + at;
           if (more != nullptr) {
@@ -149,11 +158,11 @@ void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight
             dy_row = dy_sum.data();
           }
           if (add != nullptr) {
-            backward_row<true>(dy_row, xs + at, w, add + at, m, columns, dxs + at, sums,
-                               sums + columns);
+            backward_row<true>(dy_row, xs + at, w, add + at, m, means != nullptr, columns, dxs + at,
+                               sums, sums + columns);
           } else {
-            backward_row<false>(dy_row, xs + at, w, add, m, columns, dxs + at, sums,
-                                sums + columns);
+            backward_row<false>(dy_row, xs + at, w, add, m, means != nullptr, columns, dxs + at,
+                                sums, sums + columns);
           }
         }
       }

@@ -19,7 +19,7 @@ constexpr int kMostThreads = 512;
 template <typename T>
 struct Backward {
   const T *dy, *x, *weight;
-  const float *means, *rstds;
+  const float *means, *rstds;  ///< means: null in an RMS norm
   const T* residual;
   const T* addend;  ///< to dy; may be null
   T* dx;
@@ -27,6 +27,12 @@ struct Backward {
   RowPieces pieces;
   float* partials;  ///< (pieces, 2, C): dweight, then dbias
 
+  __device__ float mean(int64_t row) const { return means == nullptr ? 0.0f : means[row]; }
+  /// The means over a row from its sums of dy·w, which an RMS norm ignores, and of dy·w·x̂.
+  __device__ float2 row_means(float2 sums) const {
+    const auto n = static_cast<float>(columns);
+    return make_float2(means == nullptr ? 0.0f : sums.x / n, sums.y / n);
+  }
   /// N elements of dy + addend from element `at` on, rounded like the result of add().
   template <int N>
   __device__ Pack<T, N> gradient(int64_t at) const {
@@ -112,7 +118,7 @@ __global__ void __launch_bounds__(kWholeBlock ? kMostThreads : kWarpTeams* kWarp
       dy[k] = b.template gradient<N>(start + pack * N);
       x[k] = load<N>(b.x + start + pack * N);
     }
-    const float mean = b.means[row], rstd = b.rstds[row];
+    const float mean = b.mean(row), rstd = b.rstds[row];
     float2 p = make_float2(0.0f, 0.0f);
 #pragma unroll
     for (int k = 0; k < K; ++k) {
@@ -128,8 +134,7 @@ __global__ void __launch_bounds__(kWholeBlock ? kMostThreads : kWarpTeams* kWarp
         sums.dbias[k].at[i] += g;
       }
     }
-    p = row_sums(team, p, turn);
-    p = make_float2(p.x / static_cast<float>(columns), p.y / static_cast<float>(columns));
+    p = b.row_means(row_sums(team, p, turn));
 #pragma unroll
     for (int k = 0; k < K; ++k) {
       const int pack = team.thread + k * team.size;
@@ -164,7 +169,7 @@ __global__ void any_columns_kernel(Backward<T> b) {
   float2 total = make_float2(0.0f, 0.0f);
   for (int64_t row = begin + warp; column < b.columns && row < end; row += kWarps) {
     const float g = to_float(b.template gradient<1>(row * b.columns + column).at[0]);
-    const float norm = (to_float(b.x[row * b.columns + column]) - b.means[row]) * b.rstds[row];
+    const float norm = (to_float(b.x[row * b.columns + column]) - b.mean(row)) * b.rstds[row];
     total = make_float2(fmaf(g, norm, total.x), total.y + g);
   }
   totals[warp][lane] = total;
@@ -182,15 +187,14 @@ template <typename T>
 __global__ void any_rows_kernel(Backward<T> b) {
   const RowTeam<true> team;
   const int64_t row = blockIdx.x, start = row * b.columns;
-  const float mean = b.means[row], rstd = b.rstds[row];
+  const float mean = b.mean(row), rstd = b.rstds[row];
   float2 p = make_float2(0.0f, 0.0f);
   for (int64_t c = team.thread; c < b.columns; c += team.size) {
     const float dnorm = to_float(b.template gradient<1>(start + c).at[0]) * to_float(b.weight[c]);
     const float norm = (to_float(b.x[start + c]) - mean) * rstd;
     p = make_float2(p.x + dnorm, fmaf(dnorm, norm, p.y));
   }
-  p = row_sums(team, p, 0);
-  p = make_float2(p.x / static_cast<float>(b.columns), p.y / static_cast<float>(b.columns));
+  p = b.row_means(row_sums(team, p, 0));
   for (int64_t c = team.thread; c < b.columns; c += team.size) {
     const float dnorm = to_float(b.template gradient<1>(start + c).at[0]) * to_float(b.weight[c]);
     const float norm = (to_float(b.x[start + c]) - mean) * rstd;
@@ -271,13 +275,13 @@ void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight
     Backward<T> b{dy.data<T>(),
                   x.data<T>(),
                   weight.data<T>(),
-                  mean.data<float>(),
+                  mean.defined() ? mean.data<float>() : nullptr,
                   rstd.data<float>(),
                   residual.defined() ? residual.data<T>() : nullptr,
                   addend.defined() ? addend.data<T>() : nullptr,
                   dx.data<T>(),
                   x.dim(-1),
-                  RowPieces(mean.numel(), 1, 1),
+                  RowPieces(rstd.numel(), 1, 1),
                   nullptr};
     choose(b);
     add_pieces(b.partials, b.pieces.count(), 2, b.columns, accumulate, dweight.data<float>(),

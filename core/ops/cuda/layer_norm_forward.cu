@@ -6,8 +6,8 @@
 #include "core/ops/layer_norm.h"
 
 // Reads x and writes y, nothing else of that size: a row stays in the registers of its team between
-// its two sums, E[x] and E[(x − E[x])²]. If x is the sum at the end of a branch, it is computed
-// here and written too.
+// its two sums, E[x] and E[(x − E[x])²]. An RMS norm has no first sum: its mean is taken as 0. If x
+// is the sum at the end of a branch, it is computed here and written too.
 namespace tessera::cuda {
 namespace {
 
@@ -47,10 +47,11 @@ struct Forward {
   float eps;
   int64_t rows, columns;
   T* y;
-  float *means, *rstds;
+  float *means, *rstds;  ///< means: null in an RMS norm
 
+  __device__ bool has_mean() const { return means != nullptr; }
   __device__ void keep(int64_t row, float mean, float rstd) const {
-    means[row] = mean;
+    if (has_mean()) means[row] = mean;
     rstds[row] = rstd;
   }
   __device__ float rstd(float squares) const {
@@ -75,12 +76,15 @@ __global__ void __launch_bounds__(kWholeBlock ? 1024 : kThreads)
     const int pack = team.thread + k * team.size;
     if (pack < packs) x[k] = source.template take<N>(start + pack * N, pack * N);
   }
-  float sum = 0.0f;
+  float mean = 0.0f;
+  if (f.has_mean()) {
+    float sum = 0.0f;
 #pragma unroll
-  for (int k = 0; k < K; ++k) {  // zero beyond the row
-    for (int i = 0; i < N; ++i) sum += to_float(x[k].at[i]);
+    for (int k = 0; k < K; ++k) {  // zero beyond the row
+      for (int i = 0; i < N; ++i) sum += to_float(x[k].at[i]);
+    }
+    mean = team.sum(sum) / static_cast<float>(f.columns);
   }
-  const float mean = team.sum(sum) / static_cast<float>(f.columns);
   float squares = 0.0f;
 #pragma unroll
   for (int k = 0; k < K; ++k) {
@@ -112,9 +116,12 @@ __global__ void any_forward_kernel(const T* all, Forward<T> f) {
   const RowTeam<true> team;
   const int64_t row = blockIdx.x;
   const T* x = all + row * f.columns;
-  float sum = 0.0f;
-  for (int64_t c = team.thread; c < f.columns; c += team.size) sum += to_float(x[c]);
-  const float mean = team.sum(sum) / static_cast<float>(f.columns);
+  float mean = 0.0f;
+  if (f.has_mean()) {
+    float sum = 0.0f;
+    for (int64_t c = team.thread; c < f.columns; c += team.size) sum += to_float(x[c]);
+    mean = team.sum(sum) / static_cast<float>(f.columns);
+  }
   float squares = 0.0f;
   for (int64_t c = team.thread; c < f.columns; c += team.size) {
     const float centred = to_float(x[c]) - mean;
@@ -166,10 +173,10 @@ Forward<T> forward(const Tensor& weight, const Tensor& bias, float eps, const Te
   return {weight.data<T>(),
           bias.defined() ? bias.data<T>() : nullptr,
           eps,
-          mean.numel(),
+          rstd.numel(),
           y.dim(-1),
           y.data<T>(),
-          mean.data<float>(),
+          mean.defined() ? mean.data<float>() : nullptr,
           rstd.data<float>()};
 }
 

@@ -28,7 +28,7 @@ Device check_forward(const char* op, const char* name, const Tensor& x, const Te
   require_vector(weight, x, x.dtype(), op, "weight");
   if (bias.defined()) require_vector(bias, x, x.dtype(), op, "bias");
   require_like(y, x, op, "y");
-  require_statistic(mean, x, op, "mean");
+  if (mean.defined()) require_statistic(mean, x, op, "mean");
   require_statistic(rstd, x, op, "rstd");
   require(eps >= 0.0f, "{}: eps must not be negative, but is {}", op, eps);
   return common_device(op, x, weight, bias, y, mean, rstd);
@@ -76,7 +76,7 @@ void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight
   require_float(x, kOp, "x");
   require_like(dy, x, kOp, "dy");
   require_vector(weight, x, x.dtype(), kOp, "weight");
-  require_statistic(mean, x, kOp, "mean");
+  if (mean.defined()) require_statistic(mean, x, kOp, "mean");
   require_statistic(rstd, x, kOp, "rstd");
   if (residual.defined()) require_like(residual, x, kOp, "residual");
   if (addend.defined()) require_like(addend, x, kOp, "addend");

@@ -66,10 +66,10 @@ void linear_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor
   dispatch<cpu::matmul, cuda::matmul, meta::matmul>(device, a, b, bias, y, Accumulate::no);
 }
 
-void linear_gelu_forward(const Tensor& x, const Tensor& w, const Tensor& bias, Gelu kind,
-                         Tensor hidden, Tensor active) {
-  const OpRange range("linear_gelu_forward");
-  constexpr const char* kOp = "linear_gelu_forward";
+void linear_activation_forward(const Tensor& x, const Tensor& w, const Tensor& bias,
+                               Activation kind, Tensor hidden, Tensor active) {
+  const OpRange range("linear_activation_forward");
+  constexpr const char* kOp = "linear_activation_forward";
   const Device device = check_forward(kOp, x, w, bias, hidden);
   require_like(active, hidden, kOp, "active");
   require_disjoint(active, "active", x, "x", kOp);
@@ -82,7 +82,7 @@ void linear_gelu_forward(const Tensor& x, const Tensor& w, const Tensor& bias, G
                                                                 bias, hidden, active);
   }
   linear_forward(x, w, bias, hidden);
-  gelu_forward(hidden, kind, active);
+  activation_forward(hidden, kind, active);
 }
 
 void linear_backward_input(const Tensor& dy, const Tensor& w, Tensor dx) {
@@ -92,10 +92,10 @@ void linear_backward_input(const Tensor& dy, const Tensor& w, Tensor dx) {
   dispatch<cpu::matmul, cuda::matmul, meta::matmul>(device, a, b, Tensor(), dx, Accumulate::no);
 }
 
-void linear_gelu_backward_input(const Tensor& dy, const Tensor& w, const Tensor& hidden, Gelu kind,
-                                Tensor dhidden) {
-  const OpRange range("linear_gelu_backward_input");
-  constexpr const char* kOp = "linear_gelu_backward_input";
+void linear_activation_backward_input(const Tensor& dy, const Tensor& w, const Tensor& hidden,
+                                      Activation kind, Tensor dhidden) {
+  const OpRange range("linear_activation_backward_input");
+  constexpr const char* kOp = "linear_activation_backward_input";
   const Device device = check_backward_input(kOp, dy, w, dhidden);
   require_like(hidden, dhidden, kOp, "hidden");
   require_disjoint(dhidden, "dhidden", hidden, "hidden", kOp);
@@ -106,7 +106,7 @@ void linear_gelu_backward_input(const Tensor& dy, const Tensor& w, const Tensor&
         device, a, weights(w), hidden, dhidden);
   }
   linear_backward_input(dy, w, dhidden);
-  gelu_backward(dhidden, hidden, kind, dhidden);
+  activation_backward(dhidden, hidden, kind, dhidden);
 }
 
 void linear_backward_weight(const Tensor& dy, const Tensor& x, Tensor dw, Accumulate accumulate) {

@@ -1,6 +1,6 @@
 #include "core/ops/meta/matmul.h"
 
-#include "core/ops/meta/gelu.h"
+#include "core/ops/meta/activation.h"
 #include "core/ops/meta/log_work.h"
 #include "core/ops/meta/product_log.h"
 
@@ -46,8 +46,8 @@ void matmul_row_sums(const Matrix& a, const Matrix& b, Tensor out, Accumulate ac
 void matmul_gelu(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor hidden,
                  Tensor active) {
   OpWork work = product(a, b, bias, hidden, Accumulate::no);
-  work +=
-      {.flops = gelu_flops(Gelu::tanh) * elements_of(active), .bytes_written = bytes_of(active)};
+  work += {.flops = activation_flops(Activation::gelu_tanh) * elements_of(active),
+           .bytes_written = bytes_of(active)};
   log_work(work);
   log_product(a, b, active, bias.defined() ? cuda::Epilogue::bias_gelu : cuda::Epilogue::gelu,
               Accumulate::no);
@@ -55,8 +55,8 @@ void matmul_gelu(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor hi
 
 void matmul_gelu_backward(const Matrix& a, const Matrix& b, const Tensor& hidden, Tensor out) {
   OpWork work = product(a, b, {}, out, Accumulate::no);
-  work +=
-      {.flops = gelu_backward_flops(Gelu::tanh) * elements_of(out), .bytes_read = bytes_of(hidden)};
+  work += {.flops = activation_backward_flops(Activation::gelu_tanh) * elements_of(out),
+           .bytes_read = bytes_of(hidden)};
   log_work(work);
   log_product(a, b, out, cuda::Epilogue::gelu_backward, Accumulate::no);
 }

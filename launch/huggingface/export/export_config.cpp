@@ -12,11 +12,11 @@ Json gpt2_config(const ModelConfig& model) {
           {"n_layer", model.num_layers},
           {"n_head", model.num_heads},
           {"n_inner", model.resolved_mlp_size()},
-          {"activation_function", "gelu_new"},  // Gelu::tanh
+          {"activation_function", "gelu_new"},  // Activation::gelu_tanh
           {"resid_pdrop", model.dropout},
           {"embd_pdrop", model.dropout},
           {"attn_pdrop", model.attention_dropout},
-          {"layer_norm_epsilon", model.layer_norm_eps},
+          {"layer_norm_epsilon", model.norm_eps},
           {"initializer_range", model.init_stddev},
           {"scale_attn_weights", true},
           {"scale_attn_by_inverse_layer_idx", false},
@@ -32,14 +32,57 @@ Json bert_config(const ModelConfig& model) {
           {"num_attention_heads", model.num_heads},
           {"intermediate_size", model.resolved_mlp_size()},
           {"type_vocab_size", model.token_types > 0 ? model.token_types : kZeroTokenTypes},
-          {"hidden_act", "gelu"},  // Gelu::erf
+          {"hidden_act", "gelu"},  // Activation::gelu
           {"hidden_dropout_prob", model.dropout},
           {"attention_probs_dropout_prob", model.attention_dropout},
-          {"layer_norm_eps", model.layer_norm_eps},
+          {"layer_norm_eps", model.norm_eps},
           {"initializer_range", model.init_stddev},
           {"position_embedding_type", "absolute"},
           {"is_decoder", false},
           {"add_cross_attention", false}};
+}
+
+/// The names of `transformers`; "gelu_new" has the name that its decoders of today use.
+std::string_view name_of(Activation activation) {
+  switch (activation) {
+    case Activation::gelu:
+      return "gelu";
+    case Activation::gelu_tanh:
+      return "gelu_pytorch_tanh";
+    case Activation::silu:
+      return "silu";
+    case Activation::relu:
+      return "relu";
+  }
+  return "?";
+}
+
+Json llama_config(const ModelConfig& model) {
+  Json config = {{"vocab_size", model.vocab_size},
+                 {"max_position_embeddings", model.seq_length},
+                 {"hidden_size", model.hidden_size},
+                 {"num_hidden_layers", model.num_layers},
+                 {"num_attention_heads", model.num_heads},
+                 {"num_key_value_heads", model.resolved_kv_heads()},
+                 {"intermediate_size", model.resolved_mlp_size()},
+                 {"hidden_act", name_of(model.activation)},
+                 {"attention_dropout", model.attention_dropout},
+                 {"rms_norm_eps", model.norm_eps},
+                 {"rope_theta", model.rotary_base},
+                 {"initializer_range", model.init_stddev}};
+  // transformers 5 reads the base from here.
+  config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", model.rotary_base}};
+  if (model.kind != ModelKind::qwen2) config["head_dim"] = model.head_dim();
+  if (model.kind == ModelKind::llama) {
+    config["attention_bias"] = false;
+    config["mlp_bias"] = false;
+  } else if (model.kind == ModelKind::mistral) {
+    config["sliding_window"] =
+        model.attention_window > 0 ? Json(model.attention_window) : Json(nullptr);
+  } else {
+    config["use_sliding_window"] = false;
+  }
+  return config;
 }
 
 void add_labels(const ModelConfig& model, const std::vector<std::string>& labels, Json& config) {
@@ -57,8 +100,12 @@ void add_labels(const ModelConfig& model, const std::vector<std::string>& labels
 
 Json config_of(const ModelConfig& model) {
   switch (model.kind) {
-    case ModelKind::gpt:
+    case ModelKind::gpt2:
       return gpt2_config(model);
+    case ModelKind::llama:
+    case ModelKind::mistral:
+    case ModelKind::qwen2:
+      return llama_config(model);
     case ModelKind::bert:
       return bert_config(model);
   }
@@ -72,7 +119,7 @@ Json export_config(const ModelConfig& model, ModelClass model_class, DType preci
   Json config = config_of(model);
   config["architectures"] = {to_string(model_class)};
   config["model_type"] = model_type(model_class);
-  config["tie_word_embeddings"] = true;
+  config["tie_word_embeddings"] = model.tie_embeddings;
   // Earlier versions of transformers call this torch_dtype.
   config["dtype"] = precision == DType::bf16 ? "bfloat16" : "float32";
   config["torch_dtype"] = config["dtype"];

@@ -12,6 +12,7 @@
 #include "launch/huggingface/tensor_names.h"
 #include "launch/support/files/output_file.h"
 #include "launch/support/files/staged_folder.h"
+#include "models/architecture.h"
 
 namespace tessera {
 
@@ -27,7 +28,7 @@ void write_file(const fs::path& path, const std::string& text) {
 
 std::vector<std::string> notes_on(const ModelConfig& model, const Tokenizer& tokenizer) {
   std::vector<std::string> notes;
-  if (!model.bias) {
+  if (!model.linear_bias() && preset(model.kind).linear_bias()) {
     notes.emplace_back("model.bias is false: the biases of Hugging Face's model are zeros");
   }
   if (model.kind == ModelKind::bert && model.token_types == 0) {
@@ -71,7 +72,7 @@ ExportReport export_model(const ExportOptions& options) {
                                        checkpoint_labels(checkpoint.manifest().extra))
                              .dump(2) +
                          "\n";
-  if (model_class == ModelClass::gpt2_lm_head) {
+  if (traits_of(model).objective == Objective::causal_lm) {
     files["generation_config.json"] = exported.ids.dump(2) + "\n";
   }
   for (const auto& [name, text] : files) {

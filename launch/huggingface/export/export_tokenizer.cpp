@@ -21,7 +21,7 @@ bool adds_special(const Vocabulary& vocabulary, const ModelConfig& model) {
 
 void export_bpe(const Vocabulary& vocabulary, const ModelConfig& model, ExportedTokenizer& out) {
   // GPT2Tokenizer has one special token, and adds it to a vocabulary without it.
-  const bool as_gpt2 = model.kind == ModelKind::gpt && vocabulary.special.size() == 1 &&
+  const bool as_gpt2 = model.kind == ModelKind::gpt2 && vocabulary.special.size() == 1 &&
                        vocabulary.token(vocabulary.end_of_document) == "<|endoftext|>";
   Json config =
       tokenizer_config(vocabulary, as_gpt2 ? "GPT2Tokenizer" : kAnyTokenizer, model.seq_length);

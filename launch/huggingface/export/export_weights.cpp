@@ -1,5 +1,7 @@
 #include "launch/huggingface/export/export_weights.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/ops/elementwise.h"
@@ -21,7 +23,7 @@ struct Piece {
   const TensorName* name;
   size_t part;  ///< index into name->theirs
 
-  const std::string& theirs() const { return name->theirs[part]; }
+  const TheirTensor& theirs() const { return name->theirs[part]; }
 };
 
 using FileOfPieces = std::vector<Piece>;
@@ -32,8 +34,8 @@ std::vector<FileOfPieces> plan_shards(const std::vector<TensorName>& names, DTyp
   std::vector<FileOfPieces> shards;
   int64_t room = -1;
   for (const TensorName& name : names) {
-    const auto bytes = name.their_shape.numel() * static_cast<int64_t>(size_of(precision));
     for (size_t part = 0; part < name.theirs.size(); ++part) {
+      const auto bytes = name.theirs[part].shape.numel() * static_cast<int64_t>(size_of(precision));
       if (shards.empty() || bytes > room) {
         shards.emplace_back();
         room = max_shard_bytes;
@@ -52,7 +54,7 @@ class PieceReader {
 
   OwnedTensor read(const Piece& piece) {
     const TensorName& name = *piece.name;
-    OwnedTensor result(name.their_shape, DType::f32);
+    OwnedTensor result(piece.theirs().shape, DType::f32);
     if (name.ours.empty()) {
       fill(result.tensor, 0.0);
       return result;
@@ -70,16 +72,23 @@ class PieceReader {
   }
 
  private:
+  /// Collects the piece's part of each group from the whole tensor.
   void read_part(const Piece& piece, const Tensor& result) {
     const TensorName& name = *piece.name;
-    Shard shard;
-    Shape shape = name.shape;
-    if (name.theirs.size() > 1) {
-      const auto row = static_cast<int64_t>(piece.part);
-      shard = {0, {row, row + 1}};
-      shape.set(0, 1);
+    if (name.theirs.size() == 1) {
+      return checkpoint_.read(name.ours, name.shape, {}, result.view(name.shape));
     }
-    checkpoint_.read(name.ours, name.shape, shard, result.view(shape));
+    const OwnedTensor ours(name.shape, DType::f32);
+    checkpoint_.read(name.ours, name.shape, {}, ours.tensor);
+    int64_t first = 0;
+    for (size_t part = 0; part < piece.part; ++part) {
+      first += name.theirs[part].shape.numel() / name.groups;
+    }
+    const int64_t group = name.shape.numel() / name.groups, count = result.numel() / name.groups;
+    for (int64_t i = 0; i < name.groups; ++i) {
+      std::copy_n(ours.tensor.data<float>() + i * group + first, count,
+                  result.data<float>() + i * count);
+    }
   }
 
   Checkpoint& checkpoint_;
@@ -89,7 +98,7 @@ void write_shard(const fs::path& path, const FileOfPieces& shard, DType precisio
                  PieceReader& reader) {
   std::vector<SafetensorsEntry> entries;
   for (const Piece& piece : shard) {
-    entries.push_back({piece.theirs(), precision, piece.name->their_shape});
+    entries.push_back({piece.theirs().name, precision, piece.theirs().shape});
   }
   SafetensorsWriter writer(path, std::move(entries), {{"format", "pt"}, {kExportMark, kVersion}});
   for (const Piece& piece : shard) {
@@ -111,8 +120,8 @@ std::string index_text(const std::vector<FileOfPieces>& shards,
   int64_t elements = 0;
   for (size_t i = 0; i < shards.size(); ++i) {
     for (const Piece& piece : shards[i]) {
-      weight_map[piece.theirs()] = files[i];
-      elements += piece.name->their_shape.numel();
+      weight_map[piece.theirs().name] = files[i];
+      elements += piece.theirs().shape.numel();
     }
   }
   const Json index = {{"metadata",

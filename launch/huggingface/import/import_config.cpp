@@ -1,10 +1,13 @@
 #include "launch/huggingface/import/import_config.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/error.h"
 #include "launch/checkpoint/model_json.h"
 #include "launch/config/label_names.h"
+#include "launch/config/validate_kind.h"
+#include "models/architecture.h"
 
 namespace tessera {
 namespace {
@@ -99,24 +102,88 @@ void read_gpt2(const Reader& config, ModelConfig& model) {
   config.require_flag("scale_attn_weights", true, kNoSuchThing);
   config.require_flag("scale_attn_by_inverse_layer_idx", false, kNoSuchThing);
   config.require_flag("reorder_and_upcast_attn", false, kNoSuchThing);
-  model.kind = ModelKind::gpt;
+  model = preset(ModelKind::gpt2);
   model.vocab_size = config.count({"vocab_size"}, 50257);
   model.seq_length = config.count({"n_positions", "max_position_embeddings"}, 1024);
   model.hidden_size = config.count({"n_embd", "hidden_size"}, 768);
   model.num_layers = config.count({"n_layer", "num_hidden_layers"}, 12);
   model.num_heads = config.count({"n_head", "num_attention_heads"}, 12);
   model.mlp_size = config.count({"n_inner"}, 0);
-  model.layer_norm_eps = config.number("layer_norm_epsilon", 1e-5);
+  model.norm_eps = config.number("layer_norm_epsilon", 1e-5);
   model.init_stddev = config.number("initializer_range", 0.02);
   model.dropout = config.number("resid_pdrop", 0.1);
   model.attention_dropout = config.number("attn_pdrop", 0.1);
+}
+
+Activation activation_of(const Reader& config) {
+  const std::string name = config.text("hidden_act", "silu");
+  constexpr std::pair<const char*, Activation> kKnown[] = {
+      {"silu", Activation::silu},          {"swish", Activation::silu},
+      {"gelu", Activation::gelu},          {"gelu_pytorch_tanh", Activation::gelu_tanh},
+      {"gelu_new", Activation::gelu_tanh}, {"relu", Activation::relu}};
+  for (const auto& [known, activation] : kKnown) {
+    if (name == known) return activation;
+  }
+  fail("{}: \"hidden_act\" is {}, but must be silu, gelu, gelu_pytorch_tanh or relu",
+       config.where(), quote(name));
+}
+
+/// The base of the rotary positions. Scaled positions are refused.
+double rotary_base_of(const Reader& config) {
+  constexpr const char* kScaled = "scaled rotary positions cannot be imported";
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    if (!config.has(key)) continue;
+    const Reader rope(config.object(key), fmt::format("{}: \"{}\"", config.where(), key));
+    const std::string type = rope.text("rope_type", rope.text("type", "default").c_str());
+    require(type == "default", "{}: \"{}\" has the type {}: {}", config.where(), key, quote(type),
+            kScaled);
+    if (rope.has("rope_theta")) return rope.number("rope_theta", 0.0);
+  }
+  return config.number("rope_theta", 10000.0);
+}
+
+/// The window of Mistral. Qwen2's applies to some layers only, so it must be off.
+int64_t window_of(const Reader& config, ModelKind kind) {
+  if (kind == ModelKind::mistral) return config.count({"sliding_window"}, 0);
+  config.require_flag("use_sliding_window", false,
+                      "the layers of Tessera's models have the same window");
+  return 0;
+}
+
+void read_llama(const Reader& config, ModelKind kind, bool tied, ModelConfig& model) {
+  config.require_flag("attention_bias", false, kNoSuchThing);
+  config.require_flag("mlp_bias", false, kNoSuchThing);
+  model = preset(kind);
+  model.activation = activation_of(config);
+  model.vocab_size = config.count({"vocab_size"}, kind == ModelKind::qwen2 ? 151936 : 32000);
+  model.seq_length =
+      config.count({"max_position_embeddings"}, kind == ModelKind::llama     ? 2048
+                                                : kind == ModelKind::mistral ? 131072
+                                                                             : 32768);
+  model.hidden_size = config.count({"hidden_size"}, 4096);
+  model.num_layers = config.count({"num_hidden_layers"}, 32);
+  model.num_heads = config.count({"num_attention_heads"}, 32);
+  model.num_kv_heads =
+      config.count({"num_key_value_heads"}, kind == ModelKind::mistral ? 8
+                                            : kind == ModelKind::qwen2 ? 32
+                                                                       : model.num_heads);
+  model.head_size = config.count({"head_dim"}, 0);
+  model.mlp_size = config.count({"intermediate_size"}, kind == ModelKind::llama     ? 11008
+                                                       : kind == ModelKind::mistral ? 14336
+                                                                                    : 22016);
+  model.norm_eps = config.number("rms_norm_eps", 1e-6);
+  model.rotary_base = rotary_base_of(config);
+  model.attention_window = window_of(config, kind);
+  model.init_stddev = config.number("initializer_range", 0.02);
+  model.attention_dropout = config.number("attention_dropout", 0.0);
+  model.tie_embeddings = tied;
 }
 
 void read_bert(const Reader& config, ModelConfig& model) {
   config.require_text("hidden_act", {"gelu", "gelu_python"});
   config.require_text("position_embedding_type", {"absolute"});
   config.require_flag("is_decoder", false, kNoSuchThing);
-  model.kind = ModelKind::bert;
+  model = preset(ModelKind::bert);
   model.vocab_size = config.count({"vocab_size"}, 30522);
   model.seq_length = config.count({"max_position_embeddings"}, 512);
   model.hidden_size = config.count({"hidden_size"}, 768);
@@ -124,7 +191,7 @@ void read_bert(const Reader& config, ModelConfig& model) {
   model.num_heads = config.count({"num_attention_heads"}, 12);
   model.mlp_size = config.count({"intermediate_size"}, 3072);
   model.token_types = config.count({"type_vocab_size"}, 2);
-  model.layer_norm_eps = config.number("layer_norm_eps", 1e-12);
+  model.norm_eps = config.number("layer_norm_eps", 1e-12);
   model.init_stddev = config.number("initializer_range", 0.02);
   model.dropout = config.number("hidden_dropout_prob", 0.1);
   model.attention_dropout = config.number("attention_probs_dropout_prob", 0.1);
@@ -191,12 +258,24 @@ ImportedConfig import_config(const Json& json, const std::string& where,
   ImportedConfig result;
   result.model_class = class_of(config, architecture);
   check_common(config, result.model_class);
-  result.tied = config.flag("tie_word_embeddings", true);
+  const bool ties_by_default = result.model_class != ModelClass::llama_causal_lm &&
+                               result.model_class != ModelClass::mistral_causal_lm &&
+                               result.model_class != ModelClass::qwen2_causal_lm;
+  result.tied = config.flag("tie_word_embeddings", ties_by_default);
   ModelConfig& model = result.model;
   switch (result.model_class) {
     case ModelClass::gpt2_lm_head:
       read_gpt2(config, model);
       note_dropout(config, "embd_pdrop", result);
+      break;
+    case ModelClass::llama_causal_lm:
+      read_llama(config, ModelKind::llama, result.tied, model);
+      break;
+    case ModelClass::mistral_causal_lm:
+      read_llama(config, ModelKind::mistral, result.tied, model);
+      break;
+    case ModelClass::qwen2_causal_lm:
+      read_llama(config, ModelKind::qwen2, result.tied, model);
       break;
     case ModelClass::bert_pretraining:
     case ModelClass::bert_masked_lm:
@@ -211,11 +290,14 @@ ImportedConfig import_config(const Json& json, const std::string& where,
   }
   try {
     require(model.hidden_size > 0 && model.num_heads > 0, "hidden_size and num_heads cannot be 0");
+    check_model_kind(model);  // before sizes are derived from invalid ones
     const ModelConfig checked = model_from_json(architecture_json(model), "model");
     require(0.0 <= model.dropout && model.dropout < 1.0 && 0.0 <= model.attention_dropout &&
                 model.attention_dropout < 1.0 && model.init_stddev >= 0.0,
             "a dropout must be at least 0 and less than 1, and \"initializer_range\" not negative");
     model.mlp_size = checked.mlp_size;
+    model.num_kv_heads = checked.num_kv_heads;
+    model.head_size = checked.head_size;
   } catch (const Error& error) {
     fail("{} describes a model that Tessera does not support: {}", where, error.what());
   }

@@ -44,14 +44,19 @@ class TensorMaker {
     made_ = {};  // freed before the next is allocated
     made_ = OwnedTensor(name.shape, DType::f32);
     const auto out = made_.tensor.span<float>();
-    const size_t part = out.size() / name.theirs.size();
-    for (size_t i = 0; i < name.theirs.size(); ++i) {
-      const std::string& stored = matched_.stored.at(name.theirs[i]);
+    const size_t group = out.size() / static_cast<size_t>(name.groups);
+    size_t first = 0;  // of this part within each group
+    for (const TheirTensor& theirs : name.theirs) {
+      const std::string& stored = matched_.stored.at(theirs.name);
+      const size_t count = static_cast<size_t>(theirs.shape.numel() / name.groups);
       if (name.transposed) {
-        read_transposed(stored, name.their_shape, out);
+        read_transposed(stored, theirs.shape, out);
+      } else if (name.groups == 1) {
+        weights_.read(stored, out.subspan(first, count));
       } else {
-        weights_.read(stored, out.subspan(i * part, part));
+        read_groups(stored, theirs.shape, count, out.subspan(first), group);
       }
+      first += count;
     }
     return made_.tensor;
   }
@@ -61,6 +66,17 @@ class TensorMaker {
     const OwnedTensor read(shape, DType::f32);
     weights_.read(stored, read.tensor.span<float>());
     transpose(read.tensor.data<float>(), shape[0], shape[1], out.data());
+  }
+
+  /// Writes each `count` elements of the stored tensor to the start of a group of `out`.
+  void read_groups(const std::string& stored, const Shape& shape, size_t count,
+                   std::span<float> out, size_t group) const {
+    const OwnedTensor read(shape, DType::f32);
+    const std::span<float> all = read.tensor.span<float>();
+    weights_.read(stored, all);
+    for (size_t i = 0; i * count < all.size(); ++i) {
+      std::ranges::copy(all.subspan(i * count, count), out.subspan(i * group).begin());
+    }
   }
 
   const ForeignWeights& weights_;

@@ -27,6 +27,10 @@ std::string_view base_prefix(ModelClass model_class) {
   switch (model_class) {
     case ModelClass::gpt2_lm_head:
       return "transformer.";
+    case ModelClass::llama_causal_lm:
+    case ModelClass::mistral_causal_lm:
+    case ModelClass::qwen2_causal_lm:
+      return "model.";
     case ModelClass::bert_pretraining:
     case ModelClass::bert_masked_lm:
     case ModelClass::bert_classification:
@@ -50,6 +54,7 @@ std::string plain_name(std::string name, ModelClass model_class) {
 /// Whether a tensor is not a weight: masks and position ids that earlier versions saved.
 bool is_buffer(std::string_view plain) {
   return ends_with(plain, ".attn.bias") || ends_with(plain, ".attn.masked_bias") ||
+         ends_with(plain, ".self_attn.rotary_emb.inv_freq") || plain == "rotary_emb.inv_freq" ||
          plain == "embeddings.position_ids" || plain == "embeddings.token_type_ids";
 }
 
@@ -113,18 +118,39 @@ class UnmatchedTensors {
   std::set<std::string> taken_;
 };
 
-void take_tied_heads(UnmatchedTensors& shelf, ModelClass model_class, bool tied) {
-  const bool gpt2 = model_class == ModelClass::gpt2_lm_head;
-  const char* head = gpt2 ? "lm_head.weight" : "cls.predictions.decoder.weight";
-  const char* words = gpt2 ? "transformer.wte.weight" : "bert.embeddings.word_embeddings.weight";
-  if (model_class != ModelClass::bert_classification) {
-    require(tied || shelf.find(head).has_value(),
-            "\"tie_word_embeddings\" is false, but the output head of Tessera's models is the "
-            "embedding of words, and there is no tensor \"{}\" to compare it with",
-            head);
-    shelf.take_copy(head, words, "the output head of Tessera's models is the embedding of words");
-    shelf.take_copy(kBertDecoderBias, kBertBias, "both are the bias of the same head");
+/// The stored head of a model whose head is its word embedding, and the embedding.
+struct TiedHead {
+  const char* head;
+  const char* words;
+};
+
+TiedHead tied_head(ModelClass model_class) {
+  switch (model_class) {
+    case ModelClass::gpt2_lm_head:
+      return {"lm_head.weight", "transformer.wte.weight"};
+    case ModelClass::llama_causal_lm:
+    case ModelClass::mistral_causal_lm:
+    case ModelClass::qwen2_causal_lm:
+      return {"lm_head.weight", "model.embed_tokens.weight"};
+    case ModelClass::bert_pretraining:
+    case ModelClass::bert_masked_lm:
+    case ModelClass::bert_classification:
+      break;
   }
+  return {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"};
+}
+
+/// `tied`: whether config.json says so.
+void take_tied_heads(UnmatchedTensors& shelf, ModelClass model_class, bool tied) {
+  if (model_class == ModelClass::bert_classification) return;
+  const TiedHead names = tied_head(model_class);
+  require(
+      tied || shelf.find(names.head).has_value(),
+      "\"tie_word_embeddings\" is false, but the output head of a {} is the embedding of words, "
+      "and there is no tensor \"{}\" to compare it with",
+      to_string(model_class), names.head);
+  shelf.take_copy(names.head, names.words, "the output head is the embedding of words");
+  shelf.take_copy(kBertDecoderBias, kBertBias, "both are the bias of the same head");
 }
 
 /// Finds and takes the model's tensors.
@@ -132,7 +158,7 @@ void take_all(UnmatchedTensors& shelf, const ForeignWeights& weights,
               const std::vector<TensorName>& names, MatchedTensors& matched) {
   std::vector<std::string> missing, other_shapes;
   for (const TensorName& name : names) {
-    for (const std::string& theirs : name.theirs) {
+    for (const auto& [theirs, their_shape] : name.theirs) {
       std::optional<std::string> stored = shelf.find(theirs);
       shelf.take(theirs);
       if (!stored && theirs == kBertBias) {
@@ -144,9 +170,9 @@ void take_all(UnmatchedTensors& shelf, const ForeignWeights& weights,
         continue;
       }
       const Shape& shape = weights.tensors().at(*stored).shape();
-      if (shape != name.their_shape) {
+      if (shape != their_shape) {
         other_shapes.push_back(fmt::format("{} is {}, but must be {}", quote(*stored),
-                                           to_string(shape), to_string(name.their_shape)));
+                                           to_string(shape), to_string(their_shape)));
       }
       weights.require_float(*stored);
       matched.stored.emplace(theirs, *stored);
@@ -165,11 +191,13 @@ MatchedTensors match_tensors(const ForeignWeights& weights, const std::vector<Te
   UnmatchedTensors shelf(weights, model_class);
   MatchedTensors matched;
   take_all(shelf, weights, names, matched);
-  take_tied_heads(shelf, model_class, tied);
+  const bool has_own_head =
+      std::ranges::any_of(names, [](const TensorName& name) { return name.ours == "head.weight"; });
+  if (!has_own_head) take_tied_heads(shelf, model_class, tied);
   std::vector<std::string> unexpected;
   shelf.for_each_left([&](const std::string& plain, const std::string& name) {
     if (is_buffer(plain)) return;
-    const bool of_a_head = model_class != ModelClass::gpt2_lm_head && is_of_a_head(plain);
+    const bool of_a_head = model_type(model_class) == "bert" && is_of_a_head(plain);
     (of_a_head ? matched.left_out : unexpected).push_back(of_a_head ? name : quote(name));
   });
   require(unexpected.empty(), "{} of the files' tensors {} not in the model:{}", unexpected.size(),

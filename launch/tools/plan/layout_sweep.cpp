@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-constexpr Recompute kRecomputes[] = {Recompute::none, Recompute::gelu, Recompute::block};
+constexpr Recompute kRecomputes[] = {Recompute::none, Recompute::activation, Recompute::block};
 
 std::vector<int64_t> divisors_of(int64_t number) {
   std::vector<int64_t> divisors;

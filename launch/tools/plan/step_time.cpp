@@ -5,7 +5,8 @@
 namespace tessera {
 namespace {
 
-/// Elements that a forward pass reads and writes per block and token. MLP width: GELU. Model width:
+/// Elements that a forward pass reads and writes per block and token. MLP width: the activation, or
+/// half as much again with a gate. Model width:
 /// two norms (one tensor read, one written) and two residual sums (two read, one written).
 constexpr double kForwardMlp = 2.0, kForwardWidth = 2.0 * 2.0 + 2.0 * 3.0;
 /// The same for a backward pass: GELU (two read, one written), norms likewise, and sums of
@@ -29,7 +30,8 @@ Elements elements_of(const RunPlan& plan) {
   const double width = tokens * static_cast<double>(model.hidden_size);
   const double tensor = plan.grid.tensor();
   return {width / (plan.config.parallel.sequence ? tensor : 1.0), width / tensor,
-          tokens * static_cast<double>(model.resolved_mlp_size()) / tensor};
+          tokens * (model.gated_mlp ? 1.5 : 1.0) * static_cast<double>(model.resolved_mlp_size()) /
+              tensor};
 }
 
 double bytes_of_element(const RunPlan& plan) {
@@ -55,7 +57,7 @@ double recomputed_bytes(const RunPlan& plan) {
   switch (plan.config.train.recompute) {
     case Recompute::none:
       return 0.0;
-    case Recompute::gelu:
+    case Recompute::activation:
       return bytes_of_element(plan) * kForwardMlp * elements.mlp;
     case Recompute::block:
       return bytes_of_element(plan) * (kForwardMlp * elements.mlp + kForwardWidth * elements.width);
@@ -94,16 +96,18 @@ double product_efficiency(const RunConfig& config, const AssumedMachine& machine
     flops += k * n;
     time += k * n * (1.0 + flops_of_byte / 2.0 * (bytes * (1.0 / k + 1.0 / n) + of_weights / rows));
   };
-  add(width, 3.0 * width / tensor);
-  add(width / tensor, width);
-  add(width, mlp / tensor);
+  const auto attention = static_cast<double>(model.attention_size());
+  const auto keys = static_cast<double>(model.resolved_kv_heads() * model.head_dim());
+  add(width, (attention + 2.0 * keys) / tensor);
+  add(attention / tensor, width);
+  add(width, (model.gated_mlp ? 2.0 : 1.0) * mlp / tensor);
   add(mlp / tensor, width);
   return flops / time;
 }
 
 double pass_bytes(const RunPlan& plan) {
   const Elements elements = elements_of(plan);
-  const double biases = plan.config.model.bias ? 1.0 : 0.0;
+  const double biases = plan.config.model.linear_bias() ? 1.0 : 0.0;
   const double words = static_cast<double>(plan.counts.token_targets) / plan.grid.data() *
                        static_cast<double>(plan.config.model.vocab_size) / plan.grid.tensor();
   return bytes_of_element(plan) *

@@ -40,10 +40,10 @@ std::string_view use_of(Objective objective) {
 }  // namespace
 
 const ModelConfig& splittable(const ModelConfig& config, int ranks) {
-  require(config.num_heads % ranks == 0 && config.resolved_mlp_size() % ranks == 0,
-          "{} ranks were started, but the model has {} heads and an MLP of {}: start a number of "
-          "ranks that divides both",
-          ranks, config.num_heads, config.resolved_mlp_size());
+  require(config.resolved_kv_heads() % ranks == 0 && config.resolved_mlp_size() % ranks == 0,
+          "{} ranks were started, but the model has {} key-value heads and an MLP of {}: start a "
+          "number of ranks that divides both",
+          ranks, config.resolved_kv_heads(), config.resolved_mlp_size());
   return config;
 }
 

@@ -51,8 +51,10 @@ struct Layer {
         dbias({24}, DType::f32, 6) {
     const int64_t before = fused();
     linear_forward(x.tensor, w.tensor, bias.tensor, y.tensor);
-    linear_gelu_forward(x.tensor, w.tensor, bias.tensor, Gelu::tanh, hidden.tensor, active.tensor);
-    linear_gelu_backward_input(dy.tensor, w.tensor, x.tensor, Gelu::tanh, dhidden.tensor);
+    linear_activation_forward(x.tensor, w.tensor, bias.tensor, Activation::gelu_tanh, hidden.tensor,
+                              active.tensor);
+    linear_activation_backward_input(dy.tensor, w.tensor, x.tensor, Activation::gelu_tanh,
+                                     dhidden.tensor);
     linear_backward_weight_bias(dy.tensor, x.tensor, dw.tensor, Accumulate::yes, dbias.tensor);
     fused_products = fused() - before;
   }

@@ -128,10 +128,11 @@ void apply_gelu(const Problem& problem, const Tensor& sums) {
   const MatrixDesc auxiliary = auxiliary_of(problem);
   if (problem.has(CUBLASLT_EPILOGUE_DGELU)) {
     const OwnedTensor input = loaded(auxiliary, problem.desc.auxiliary, DType::f32);
-    return tessera::cpu::gelu_backward(sums, input.tensor, tessera::Gelu::tanh, sums);
+    return tessera::cpu::activation_backward(sums, input.tensor, tessera::Activation::gelu_tanh,
+                                             sums);
   }
   store(sums, auxiliary, problem.desc.auxiliary);
-  tessera::cpu::gelu_forward(sums, tessera::Gelu::tanh, sums);
+  tessera::cpu::activation_forward(sums, tessera::Activation::gelu_tanh, sums);
 }
 
 /// Σ_k op(B)[k, j] over the values in memory, before operands are rounded.

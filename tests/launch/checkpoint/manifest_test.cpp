@@ -14,7 +14,7 @@ Manifest small_manifest() {
   manifest.tessera_version = "0.1.0";
   manifest.step = 100;
   manifest.samples = 6400;
-  manifest.model = {{"kind", "gpt"}, {"layer_norm_eps", 1e-5}};
+  manifest.model = {{"kind", "gpt"}, {"norm_eps", 1e-5}};
   manifest.extra = {{"seed", 7}};
   manifest.files["model_00000.safetensors"] = {120, "xxh3-64:00000000000000aa"};
   manifest.attachments["tokenizer.json"] = {17, "xxh3-64:00000000000000bb"};

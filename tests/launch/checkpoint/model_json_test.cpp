@@ -16,7 +16,8 @@ ModelConfig without_training_keys(ModelConfig model) {
   model.dropout = model.attention_dropout = 0.0;
   model.init_stddev = ModelConfig{}.init_stddev;
   model.mlp_size = model.resolved_mlp_size();
-  model.norm = model.pre_norm() ? NormPosition::pre : NormPosition::post;
+  model.num_kv_heads = model.resolved_kv_heads();
+  model.head_size = model.head_dim();
   return model;
 }
 
@@ -28,16 +29,16 @@ void expect_round_trip(const ModelConfig& model) {
 TEST(ModelJson, RoundTripsEveryKind) {
   const test::TestFolder folder;
   for (const SmallKind kind :
-       {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::bert_pairs, SmallKind::bert_packed,
-        SmallKind::bert_options, SmallKind::classifier}) {
+       {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::qwen2, SmallKind::bert_pairs,
+        SmallKind::bert_packed, SmallKind::bert_options, SmallKind::classifier}) {
     SCOPED_TRACE(to_string(kind));
     ModelConfig model = test::small_run(folder, "run", kind).model;
     expect_round_trip(model);
     model.mlp_size = 44;
-    model.bias = false;
+    model.bias = Bias::none;
     if (model.positions == Positions::rotary) model.rotary_base = 500.0;
     for (const NormPosition norm : {NormPosition::pre, NormPosition::post}) {
-      model.norm = norm;
+      model.norm_position = norm;
       expect_round_trip(model);
     }
   }
@@ -50,7 +51,8 @@ TEST(ModelJson, OmitsKeysThatDoNotChangeOutputs) {
   model.attention_dropout = 0.6;
   model.init_stddev = 0.5;
   model.mlp_size = 4 * model.hidden_size;  // the meaning of 0
-  model.norm = NormPosition::pre;          // GPT's default
+  model.num_kv_heads = model.num_heads;
+  model.head_size = model.hidden_size / model.num_heads;
   EXPECT_EQ(architecture_json(model), json);
 }
 
@@ -63,9 +65,11 @@ TEST(ModelJson, NamesInvalidValues) {
     expect_error([&] { model_from_json(json); }, facts);
   };
   error("kind", "t5",
-        {"the checkpoint's model.kind is the quoted text \"t5\"", "one of: gpt, bert"});
-  error("norm", "sideways",
-        {"the checkpoint's model.norm is the quoted text \"sideways\"", "one of: auto, pre, post"});
+        {"the checkpoint's model.kind is the quoted text \"t5\"",
+         "one of: gpt2, llama, mistral, qwen2, bert"});
+  error("norm_position", "sideways",
+        {"the checkpoint's model.norm_position is the quoted text \"sideways\"",
+         "one of: pre, post"});
   error("positions", "", {"the checkpoint's model.positions", "one of: learned, rotary"});
   error("head", "tail",
         {"model.head is the quoted text \"tail\"", "one of: pretraining, classification"});
@@ -75,7 +79,7 @@ TEST(ModelJson, NamesInvalidValues) {
   error("num_layers", "2", {"the checkpoint's model.num_layers is the quoted text \"2\""});
   error("bias", Json::array({true}), {"the checkpoint's model.bias is [true]"});
   error("rotary_base", 0.5, {"the checkpoint's model.rotary_base is 0.5"});
-  error("head", "classification", {"the checkpoint's model is invalid", "model.kind is gpt"});
+  error("head", "classification", {"the checkpoint's model is invalid", "model.kind is gpt2"});
   error("num_head", 3, {"has a key 'num_head', which this version does not know"});
 }
 

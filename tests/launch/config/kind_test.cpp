@@ -45,10 +45,10 @@ void expect_without_effect(const Sets& base, const std::string& set, const std::
 TEST(ConfigKind, AcceptsOptionsOfEachKind) {
   expect_valid(kGpt, {"data.separate_documents=true", "data.loss_across_documents=false",
                       "model.attention_window=8", "model.positions=rotary",
-                      "model.rotary_base=500.0", "model.norm=post"});
+                      "model.rotary_base=500.0", "model.norm_position=post"});
   expect_valid(kGpt, {"data.packing=documents"});
   expect_valid(kBert, {});
-  expect_valid(kBert, {"model.next_sentence=true", "model.norm=pre"});
+  expect_valid(kBert, {"model.next_sentence=true", "model.norm_position=pre"});
   expect_valid(kBert, {"data.short_samples=pack", "mlm.unit=span", "mlm.max_span=3",
                        "model.token_types=0", "model.positions=rotary"});
   expect_valid(kBert, {"mlm.probability=1.0", "mlm.mask_fraction=1.0", "mlm.random_fraction=0.0"});
@@ -57,13 +57,13 @@ TEST(ConfigKind, AcceptsOptionsOfEachKind) {
 }
 
 TEST(ConfigKind, RejectsKeysThatGptIgnores) {
-  const std::string reason = "model.kind is gpt, which does not support it";
+  const std::string reason = "model.kind is gpt2, which does not support it";
   expect_without_effect(kGpt, "model.token_types=2", "model.token_types", reason);
   expect_without_effect(kGpt, "model.next_sentence=true", "model.next_sentence", reason);
   expect_without_effect(kGpt, "mlm.probability=0.2", "a key of mlm", reason);
   expect_without_effect(kGpt, "data.short_samples=pack", "data.short_samples", reason);
   EXPECT_EQ(kind_error(kGpt, {"model.head=classification", "model.num_labels=2"}),
-            "model.head is classification, but model.kind is gpt: choose bert as the kind, or "
+            "model.head is classification, but model.kind is gpt2: choose bert as the kind, or "
             "pretraining as the head");
 }
 
@@ -130,7 +130,7 @@ TEST(ConfigKind, BertSamplesNeedRoomForText) {
 
 TEST(ConfigKind, RotaryPositionsNeedEvenHeadSize) {
   EXPECT_EQ(kind_error(kGpt, {"model.positions=rotary", "model.hidden_size=48"}),
-            "model.positions is rotary, but a head has hidden_size / num_heads = 3 columns: they "
+            "model.positions is rotary, but a head has 3 columns: they "
             "are rotated in pairs, so choose an even number");
   for (const Sets& base : {kGpt, kBert, kClassifier}) {
     expect_without_effect(base, "model.rotary_base=500.0", "model.rotary_base",

@@ -41,7 +41,7 @@ checkpoint: {resume: required, from: null}
   EXPECT_EQ(config.model.num_layers, 3);
   EXPECT_EQ(config.model.hidden_size, ModelConfig().hidden_size);
   EXPECT_EQ(config.model.dropout, 0.0);
-  EXPECT_FALSE(config.model.bias);
+  EXPECT_EQ(config.model.bias, Bias::none);
   EXPECT_EQ(config.data.eval, "it's");
   EXPECT_EQ(config.batch.global, 100);
   EXPECT_EQ(config.optimizer.lr, 3e-4);
@@ -212,11 +212,11 @@ TEST(ConfigLoad, ReportsFoundAndAllowedValues) {
       {"model.dropout", "1e999", "1e999", below_one},
       {"model.dropout", "'0.1'", "the quoted text \"0.1\"", below_one},
       {"model.dropout", "false", "false", below_one},
-      {"model.bias", "yes", "yes", truth},
-      {"model.bias", "1", "1", truth},
-      {"model.bias", "True", "True", truth},
-      {"model.bias", "'true'", "the quoted text \"true\"", truth},
-      {"model.kind", "t5", "t5", "one of: gpt, bert"},
+      {"model.gated_mlp", "yes", "yes", truth},
+      {"model.gated_mlp", "1", "1", truth},
+      {"model.gated_mlp", "True", "True", truth},
+      {"model.gated_mlp", "'true'", "the quoted text \"true\"", truth},
+      {"model.kind", "t5", "t5", "one of: gpt2, llama, mistral, qwen2, bert"},
       {"run.device", "GPU", "GPU", "one of: auto, cpu, cuda"},
       {"run.precision", "fp16", "fp16", "one of: fp32, bf16"},
       {"data.tokenizer", "[byte]", "a list of 1", tokenizers},

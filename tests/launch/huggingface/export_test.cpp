@@ -16,10 +16,14 @@ using namespace testing_interop;
 class HuggingFaceExport : public HuggingFaceFolder {};
 
 TEST_F(HuggingFaceExport, RoundTripsBitForBit) {
-  const std::pair<const char*, ModelConfig> kModels[] = {{"gpt", small_gpt()},
-                                                         {"masked", small_masked_lm()},
-                                                         {"pairs", small_pretraining()},
-                                                         {"labels", small_classifier()}};
+  const std::pair<const char*, ModelConfig> kModels[] = {
+      {"gpt", small_gpt()},
+      {"llama", small_llama()},
+      {"mistral", small_llama(ModelKind::mistral)},
+      {"qwen2", small_llama(ModelKind::qwen2)},
+      {"masked", small_masked_lm()},
+      {"pairs", small_pretraining()},
+      {"labels", small_classifier()}};
   for (const auto& [name, model] : kModels) {
     for (const int64_t shard : {int64_t{1'000'000'000}, int64_t{3000}}) {
       const std::string tag = fmt::format("{}_{}", name, shard);
@@ -91,7 +95,7 @@ TEST_F(HuggingFaceExport, IndexMapsTensorsToFiles) {
 
 TEST_F(HuggingFaceExport, ConfigDescribesModel) {
   ModelConfig model = small_gpt();
-  model.layer_norm_eps = 3e-5;
+  model.norm_eps = 3e-5;
   const fs::path out = export_run(save_model("gpt", model), "out");
   const Json gpt = config_of(out);
   EXPECT_EQ(gpt.at("architectures"), Json({"GPT2LMHeadModel"}));
@@ -117,7 +121,7 @@ TEST_F(HuggingFaceExport, ConfigDescribesModel) {
 
 TEST_F(HuggingFaceExport, RoundsToBf16AndWritesMissingBiasesAsZeros) {
   ModelConfig model = small_masked_lm();
-  model.bias = false;
+  model.bias = Bias::none;
   model.token_types = 0;
   ExportOptions options;
   options.checkpoint = save_model("bert", model);
@@ -159,7 +163,7 @@ TEST_F(HuggingFaceExport, ReplacesEarlierExportOnlyOnRequest) {
   EXPECT_FALSE(fs::exists(out / "model.safetensors.index.json"));
 
   write_file(out / "notes.txt", "mine");
-  expect_error([&] { export_model(options); }, {"holds notes.txt", "nothing is deleted"});
+  expect_error([&] { export_model(options); }, {"holds notes.txt", "nothing was deleted"});
   fs::remove(out / "notes.txt");
   fs::create_directory(out / "config.json.d");
   expect_error([&] { export_model(options); }, {"holds config.json.d"});
@@ -180,7 +184,7 @@ TEST_F(HuggingFaceExport, ReplacesOnlyEarlierExports) {
   };
   const fs::path out = export_run(options.checkpoint, "out", 3000);
   write_file(out / "README.md", "mine");
-  refused(out, {"holds README.md, which no export writes: nothing is deleted"});
+  refused(out, {"holds README.md, which no export writes: nothing was deleted"});
   EXPECT_EQ(read_file(out / "README.md"), "mine");
 
   // Python has fine-tuned the export and saved over it.

@@ -17,6 +17,7 @@
 #include "launch/checkpoint/save/save.h"
 #include "launch/huggingface/export/export_model.h"
 #include "launch/huggingface/import/import_model.h"
+#include "models/architecture.h"
 #include "models/model.h"
 #include "tests/launch/data/test_files.h"
 #include "tests/support/expect_error.h"
@@ -28,7 +29,7 @@ namespace fs = std::filesystem;
 
 using test::expect_error;
 
-/// These four models each have a Hugging Face class.
+/// These models each have a Hugging Face class.
 inline ModelConfig small_gpt() {
   ModelConfig model;
   model.num_layers = 2;
@@ -40,11 +41,24 @@ inline ModelConfig small_gpt() {
   return model;
 }
 
+/// Llama with shared key-value heads, Mistral with a window and wide heads, and Qwen2, whose heads
+/// all have keys and values, with a tied head.
+inline ModelConfig small_llama(ModelKind kind = ModelKind::llama) {
+  ModelConfig model = small_gpt();
+  apply_preset(model, kind);
+  model.num_heads = 6;
+  if (kind != ModelKind::qwen2) model.num_kv_heads = 2;
+  if (kind == ModelKind::mistral) model.head_size = 4;
+  model.attention_window = kind == ModelKind::mistral ? 4 : 0;
+  model.tie_embeddings = kind == ModelKind::qwen2;
+  return model;
+}
+
 inline ModelConfig small_masked_lm() {
   ModelConfig model = small_gpt();
-  model.kind = ModelKind::bert;
+  apply_preset(model, ModelKind::bert);
   model.token_types = 2;
-  model.layer_norm_eps = 1e-12;
+  model.norm_eps = 1e-12;
   return model;
 }
 

@@ -215,21 +215,33 @@ TEST_F(HuggingFaceImport, RejectsUnsupportedOptions) {
           {"\"activation_function\" is \"relu\", but must be \"gelu_new\""});
   refused(gpt, "quantization_config", {{"bits", 4}}, {"\"quantization_config\" is set"});
   refused(gpt, "model_type", "llama", {"\"model_type\" is \"llama\""});
-  refused(gpt, "architectures", {"LlamaForCausalLM"},
-          {"the architecture \"LlamaForCausalLM\" cannot be imported", "GPT2LMHeadModel"});
+  refused(gpt, "architectures", {"MambaForCausalLM"},
+          {"the architecture \"MambaForCausalLM\" cannot be imported", "GPT2LMHeadModel"});
   refused(gpt, "architectures", Json::array(), {"must be one name", "--architecture"});
   refused(gpt, "architectures", nullptr, {"has no \"architectures\"", "--architecture"});
   refused(gpt, "n_layer", -1, {"\"n_layer\" must be an integer from 0"});
   refused(gpt, "n_layer", 0, {"config.json describes a model that Tessera does not support"});
   refused(gpt, "n_head", 0, {"cannot be 0"});
   refused(gpt, "n_head", 5,
-          {"config.json describes a model that Tessera does not support: model is invalid: "
+          {"config.json describes a model that Tessera does not support: "
            "model.hidden_size is 12, but model.num_heads is 5"});
   refused(gpt, "tie_word_embeddings", "false",
           {"config.json: \"tie_word_embeddings\" must be true or false, but is a string"});
   refused(gpt, "resid_pdrop", 1.5, {"a dropout must be"});
   refused(gpt, "layer_norm_epsilon", "small", {"\"layer_norm_epsilon\" must be a number"});
   refused(gpt, "vocab_size", int64_t{1} << 40, {"vocab_size"});
+  const ModelConfig llama = small_llama();
+  refused(llama, "attention_bias", true, {"\"attention_bias\" is true, but must be false"});
+  refused(llama, "mlp_bias", true, {"\"mlp_bias\" is true"});
+  refused(llama, "hidden_act", "mish", {"\"hidden_act\" is \"mish\", but must be silu"});
+  refused(llama, "rope_parameters", {{"rope_type", "llama3"}},
+          {"\"rope_parameters\" has the type \"llama3\"", "scaled"});
+  refused(llama, "rope_scaling", {{"type", "linear"}, {"factor", 2.0}},
+          {"\"rope_scaling\" has the type \"linear\""});
+  refused(llama, "num_key_value_heads", 4, {"model.num_kv_heads is 4, but model.num_heads is 6"});
+  refused(llama, "tie_word_embeddings", true, {"lm_head.weight"});
+  refused(small_llama(ModelKind::qwen2), "use_sliding_window", true,
+          {"\"use_sliding_window\" is true"});
   refused(bert, "hidden_act", "gelu_new", {"\"hidden_act\" is \"gelu_new\""});
   refused(bert, "position_embedding_type", "relative_key",
           {"\"position_embedding_type\" is \"relative_key\", but must be \"absolute\""});
@@ -250,7 +262,7 @@ TEST_F(HuggingFaceImport, DefaultsMatchTransformers) {
   config["embd_pdrop"] = 0.3;
   write_file(folder / "config.json", config.dump());
   const ImportReport report = import_folder(folder, "back");
-  EXPECT_EQ(report.model.layer_norm_eps, 1e-5);
+  EXPECT_EQ(report.model.norm_eps, 1e-5);
   EXPECT_EQ(report.model.dropout, 0.1);
   ASSERT_EQ(report.notes.size(), 1u);
   EXPECT_NE(report.notes[0].find("\"embd_pdrop\" is 0.3"), std::string::npos);

@@ -24,17 +24,21 @@ std::map<std::string, Shape> parameters_of(const ModelConfig& model) {
   return parameters;
 }
 
-TEST(InteropNames, CoverEachParameterOnce) {
+TEST(HuggingFaceNames, CoverEachParameterOnce) {
   for (ModelConfig model :
        {small_gpt(), small_masked_lm(), small_pretraining(), small_classifier()}) {
-    for (const bool bias : {true, false}) {
+    for (const Bias bias : {Bias::all, Bias::none}) {
       model.bias = bias;
       std::map<std::string, Shape> ours;
       std::set<std::string> theirs;
       for (const TensorName& name : tensor_names(model)) {
-        for (const std::string& other : name.theirs) EXPECT_TRUE(theirs.insert(other).second);
-        const int64_t count = name.shape.numel();
-        EXPECT_EQ(name.their_shape.numel() * std::ssize(name.theirs), count) << name.theirs[0];
+        int64_t count = 0;
+        for (const TheirTensor& other : name.theirs) {
+          EXPECT_TRUE(theirs.insert(other.name).second);
+          count += other.shape.numel();
+          EXPECT_EQ(other.shape.numel() % name.groups, 0) << other.name;
+        }
+        EXPECT_EQ(count, name.shape.numel()) << name.theirs[0].name;
         if (name.ours.empty()) continue;
         EXPECT_TRUE(ours.emplace(name.ours, name.shape).second) << name.ours;
       }
@@ -43,18 +47,29 @@ TEST(InteropNames, CoverEachParameterOnce) {
   }
 }
 
-TEST(InteropNames, FillOmittedParametersWithZeros) {
+TEST(HuggingFaceNames, CoverEachParameterOfLlamaOnce) {
+  for (const ModelKind kind : {ModelKind::llama, ModelKind::mistral, ModelKind::qwen2}) {
+    const ModelConfig model = small_llama(kind);
+    std::map<std::string, Shape> ours;
+    for (const TensorName& name : tensor_names(model)) {
+      EXPECT_TRUE(ours.emplace(name.ours, name.shape).second) << name.ours;
+    }
+    EXPECT_EQ(ours, parameters_of(model)) << to_string(kind);
+  }
+}
+
+TEST(HuggingFaceNames, FillOmittedParametersWithZeros) {
   ModelConfig model = small_masked_lm();
   model.token_types = 0;
-  model.bias = false;
+  model.bias = Bias::none;
   int zeros = 0;
   for (const TensorName& name : tensor_names(model)) {
     if (!name.ours.empty()) continue;
     ++zeros;
-    if (name.theirs[0] == "bert.embeddings.token_type_embeddings.weight") {
-      EXPECT_EQ(name.their_shape, Shape({2, model.hidden_size}));
+    if (name.theirs[0].name == "bert.embeddings.token_type_embeddings.weight") {
+      EXPECT_EQ(name.theirs[0].shape, Shape({2, model.hidden_size}));
     } else {
-      EXPECT_NE(name.theirs[0].find("bias"), std::string::npos) << name.theirs[0];
+      EXPECT_NE(name.theirs[0].name.find("bias"), std::string::npos) << name.theirs[0].name;
     }
   }
   // The token types; 2 norms, qkv and 3 linear layers per block; the embedding's norm; the head's
@@ -62,7 +77,7 @@ TEST(InteropNames, FillOmittedParametersWithZeros) {
   EXPECT_EQ(zeros, 1 + 2 * 6 + 1 + 3);
 }
 
-TEST(InteropNames, TransposeSwapsRowsAndColumns) {
+TEST(HuggingFaceNames, TransposeSwapsRowsAndColumns) {
   constexpr int64_t kRows = 37, kColumns = 70;
   std::vector<float> matrix(kRows * kColumns), turned(matrix.size());
   for (size_t i = 0; i < matrix.size(); ++i) matrix[i] = static_cast<float>(i);
@@ -75,19 +90,22 @@ TEST(InteropNames, TransposeSwapsRowsAndColumns) {
   }
 }
 
-TEST(InteropNames, MapModelsToClasses) {
+TEST(HuggingFaceNames, MapModelsToClasses) {
   EXPECT_EQ(to_string(model_class_of(small_gpt())), "GPT2LMHeadModel");
+  EXPECT_EQ(to_string(model_class_of(small_llama())), "LlamaForCausalLM");
+  EXPECT_EQ(to_string(model_class_of(small_llama(ModelKind::mistral))), "MistralForCausalLM");
+  EXPECT_EQ(to_string(model_class_of(small_llama(ModelKind::qwen2))), "Qwen2ForCausalLM");
   EXPECT_EQ(to_string(model_class_of(small_masked_lm())), "BertForMaskedLM");
   EXPECT_EQ(to_string(model_class_of(small_pretraining())), "BertForPreTraining");
   EXPECT_EQ(to_string(model_class_of(small_classifier())), "BertForSequenceClassification");
   EXPECT_EQ(model_class_of("GPT2Model", "x"), ModelClass::gpt2_lm_head);
-  expect_error([] { model_class_of("LlamaForCausalLM", "DIR/config.json"); },
-               {"DIR/config.json: the architecture \"LlamaForCausalLM\" cannot be imported",
-                "GPT2LMHeadModel, BertForPreTraining, BertForMaskedLM, "
-                "BertForSequenceClassification"});
+  expect_error([] { model_class_of("MambaForCausalLM", "DIR/config.json"); },
+               {"DIR/config.json: the architecture \"MambaForCausalLM\" cannot be imported",
+                "GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, "
+                "BertForPreTraining, BertForMaskedLM, BertForSequenceClassification"});
 }
 
-TEST(InteropNames, RejectUnsupportedOptionsByKey) {
+TEST(HuggingFaceNames, RejectUnsupportedOptionsByKey) {
   const auto refused = [](ModelConfig model, auto change,
                           std::initializer_list<const char*> facts) {
     change(model);
@@ -97,10 +115,22 @@ TEST(InteropNames, RejectUnsupportedOptionsByKey) {
           {"model.positions is rotary"});
   refused(small_gpt(), [](ModelConfig& model) { model.attention_window = 4; },
           {"model.attention_window is 4"});
-  refused(small_gpt(), [](ModelConfig& model) { model.norm = NormPosition::post; },
-          {"model.norm is post", "GPT-2 normalizes before"});
-  refused(small_masked_lm(), [](ModelConfig& model) { model.norm = NormPosition::pre; },
-          {"model.norm is pre", "BERT normalizes after"});
+  refused(small_gpt(), [](ModelConfig& model) { model.norm_position = NormPosition::post; },
+          {"model.norm_position is post", "GPT-2 normalizes before"});
+  refused(small_masked_lm(), [](ModelConfig& model) { model.norm_position = NormPosition::pre; },
+          {"model.norm_position is pre", "BERT normalizes after"});
+  refused(small_gpt(), [](ModelConfig& model) { model.norm = NormType::rms; }, {"model.norm"});
+  refused(small_gpt(), [](ModelConfig& model) { model.gated_mlp = true; }, {"model.gated_mlp"});
+  refused(small_gpt(), [](ModelConfig& model) { model.num_kv_heads = 1; },
+          {"model.num_kv_heads is not the default of GPT-2"});
+  refused(small_llama(), [](ModelConfig& model) { model.bias = Bias::qkv; }, {"model.bias"});
+  refused(small_llama(), [](ModelConfig& model) { model.dropout = 0.1; }, {"model.dropout is 0.1"});
+  refused(small_llama(), [](ModelConfig& model) { model.attention_window = 4; },
+          {"model.attention_window is 4", "Llama"});
+  refused(small_llama(), [](ModelConfig& model) { model.positions = Positions::learned; },
+          {"model.positions is learned"});
+  refused(small_llama(ModelKind::qwen2), [](ModelConfig& model) { model.head_size = 4; },
+          {"model.head_size is 4", "Qwen2"});
   ModelConfig whole = small_gpt();
   whole.attention_window = whole.seq_length;  // hides nothing
   EXPECT_EQ(model_class_of(whole), ModelClass::gpt2_lm_head);

@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "launch/metrics/gpu_peaks.h"
+#include "models/architecture.h"
 
 namespace tessera {
 namespace {
 
 TEST(ModelFlops, MatchPaLMPaperForGpt2) {
-  ModelConfig config;
-  config.kind = ModelKind::gpt;
+  ModelConfig config = preset(ModelKind::gpt2);
   config.num_layers = 12;
   config.hidden_size = 768;
   config.num_heads = 12;
@@ -25,8 +25,7 @@ TEST(ModelFlops, MatchPaLMPaperForGpt2) {
 }
 
 TEST(ModelFlops, CountBertHeadOnlyForTargets) {
-  ModelConfig config;
-  config.kind = ModelKind::bert;
+  ModelConfig config = preset(ModelKind::bert);
   config.num_layers = 1;
   config.hidden_size = 8;
   config.num_heads = 2;

@@ -117,8 +117,9 @@ class PlanRun : public testing::Test {
 };
 
 TEST_F(PlanRun, ExchangesMatchStep) {
-  for (const SmallKind kind : {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::bert_pairs,
-                               SmallKind::bert_options, SmallKind::classifier}) {
+  for (const SmallKind kind :
+       {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::qwen2, SmallKind::bert_pairs,
+        SmallKind::bert_options, SmallKind::classifier}) {
     SCOPED_TRACE(to_string(kind));
     for (const Grid grid : kGrids) expect_traffic(config(grid, kind), grid);
   }
@@ -152,7 +153,7 @@ TEST_F(PlanRun, ExchangesMatchStepWithSequenceParallelism) {
 }
 
 TEST_F(PlanRun, ExchangesMatchStepWithRecompute) {
-  for (const Recompute recompute : {Recompute::gelu, Recompute::block}) {
+  for (const Recompute recompute : {Recompute::activation, Recompute::block}) {
     RunConfig run = config({2, 2});
     run.train.recompute = recompute;
     run.run.precision = DType::bf16;
@@ -188,7 +189,7 @@ std::vector<RunConfig> memory_configs(const std::function<RunConfig(Grid, SmallK
   int count = 0;
   for (const SmallKind kind : {SmallKind::gpt, SmallKind::bert_pairs, SmallKind::classifier}) {
     for (const Grid grid : kGrids) {
-      for (const Recompute recompute : {Recompute::none, Recompute::gelu, Recompute::block}) {
+      for (const Recompute recompute : {Recompute::none, Recompute::activation, Recompute::block}) {
         for (const DType precision : {DType::f32, DType::bf16}) {
           RunConfig run = config(grid, kind);
           run.run.precision = precision;
@@ -345,8 +346,9 @@ TEST_F(PlanRun, MemoryMatchesTrainerAllocation) {
 #endif
 
 TEST_F(PlanRun, GroupsCoverAllParameters) {
-  for (const SmallKind kind : {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::bert_pairs,
-                               SmallKind::bert_options, SmallKind::classifier}) {
+  for (const SmallKind kind :
+       {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::qwen2, SmallKind::bert_pairs,
+        SmallKind::bert_options, SmallKind::classifier}) {
     const RunPlan plan = plan_run(config({2, 1}, kind), 2);
     int64_t global = 0, local = 0;
     for (const ParameterGroup& group : plan.parameters) {

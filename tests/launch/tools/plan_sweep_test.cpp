@@ -197,7 +197,7 @@ TEST(StepTime, CountsPassesOverMemory) {
   run.model.num_heads = 2;
   run.model.seq_length = 3;
   run.model.vocab_size = 320;
-  run.model.bias = false;
+  run.model.bias = Bias::none;
   run.batch = {4, 2};
   run.run.precision = DType::f32;
   run.run.device = DeviceChoice::cpu;
@@ -256,8 +256,8 @@ TEST(StepTime, RecomputingCostsTime) {
     machine.data_bandwidth = 1e18;  // otherwise it may hide the gradients' all-reduce
     return predict_time(plan_run(run, 4), machine).total();
   };
-  EXPECT_LT(total(Recompute::none), total(Recompute::gelu));
-  EXPECT_LT(total(Recompute::gelu), total(Recompute::block));
+  EXPECT_LT(total(Recompute::none), total(Recompute::activation));
+  EXPECT_LT(total(Recompute::activation), total(Recompute::block));
 }
 
 TEST(HumanText, FormatsAmounts) {

@@ -143,7 +143,7 @@ TEST_F(Predict, RejectsUnsupportedModelsAndTexts) {
     fill_masks(model, text(), kPlaces, 1, kSmallVocabulary);
   };
   with_model(train_checkpoint(SmallKind::gpt), 1, [&](TextModel& model) {
-    expect_error([&] { fill(model); }, {"is a GPT that this command cannot use"});
+    expect_error([&] { fill(model); }, {"is a GPT-2 that this command cannot use"});
     expect_error([&] { label_probabilities(model, text()); }, {"that this command cannot use"});
   });
   with_model(train_checkpoint(SmallKind::classifier), 1, [&](TextModel& model) {
@@ -168,7 +168,7 @@ TEST_F(Predict, RejectsUnsupportedModelsAndTexts) {
 TEST_F(Predict, RejectsRanksThatDoNotDivideHeads) {
   const fs::path path = train_checkpoint(SmallKind::bert_pairs);
   expect_error([&] { with_model(path, 3, [](TextModel&) {}); },
-               {"3 ranks were started, but the model has 4 heads and an MLP of 128"});
+               {"3 ranks were started, but the model has 4 key-value heads and an MLP of 128"});
 }
 
 }  // namespace

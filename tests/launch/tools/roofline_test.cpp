@@ -70,9 +70,9 @@ double flops_of_linear_layers(const RunConfig& run) {
 }
 
 TEST_F(RooflineOfRun, ProductsOfLinearLayersMatchModelFlops) {
-  for (const SmallKind kind :
-       {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::gpt_packed, SmallKind::bert_pairs,
-        SmallKind::bert_packed, SmallKind::bert_options, SmallKind::classifier}) {
+  for (const SmallKind kind : {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::gpt_packed,
+                               SmallKind::qwen2, SmallKind::bert_pairs, SmallKind::bert_packed,
+                               SmallKind::bert_options, SmallKind::classifier}) {
     SCOPED_TRACE(to_string(kind));
     const RunConfig run = config(kind);
     EXPECT_EQ(matmul_flops(roofline(run, 1, unit_gpu()), false), flops_of_linear_layers(run));
@@ -117,10 +117,10 @@ TEST_F(RooflineOfRun, RecomputationAddsForwardPassOfBlocks) {
 TEST_F(RooflineOfRun, RecomputationOfGeluAddsNoProducts) {
   RunConfig run = config();
   const Roofline without = roofline(run, 1, unit_gpu());
-  run.train.recompute = Recompute::gelu;
+  run.train.recompute = Recompute::activation;
   const Roofline with = roofline(run, 1, unit_gpu());
   EXPECT_EQ(matmul_flops(with, false), matmul_flops(without, false));
-  const RooflineLine* again = find(with, "mlp backward", "gelu_forward");
+  const RooflineLine* again = find(with, "mlp backward", "activation_forward");
   ASSERT_NE(again, nullptr);
   const int64_t micro_batches = 4, elements = 2 * 16 * 4 * 32;
   EXPECT_EQ(again->calls, micro_batches * run.model.num_layers);
@@ -309,7 +309,8 @@ TEST_F(RooflineOfRun, DescribesBound) {
 }
 
 TEST_F(RooflineOfRun, RefusesUnknownGpusAndMissingLinks) {
-  EXPECT_THAT(test::error_of([] { RooflineGpu::of("H900"); }), HasSubstr("known are GB200, B200"));
+  EXPECT_THAT(test::error_of([] { RooflineGpu::of("H900"); }),
+              HasSubstr("known are those of GB200, B200"));
   EXPECT_NO_THROW(roofline(config(), 1, RooflineGpu::of("L4")));
   EXPECT_THAT(test::error_of([&] { roofline(config(), 2, RooflineGpu::of("L4")); }),
               HasSubstr("L4 has no NVLink"));

@@ -189,7 +189,9 @@ TEST_F(DeriveConfig, ModelComesFromCheckpoint) {
   expected.head = Head::classification;
   expected.num_labels = 2;
   expected.mlp_size = 64;
-  expected.norm = NormPosition::post;
+  expected.num_kv_heads = expected.num_heads;
+  expected.head_size = expected.hidden_size / expected.num_heads;
+  expected.norm_position = NormPosition::post;
   EXPECT_EQ(derived.config.model, expected);
   EXPECT_EQ(derived.config.data.labels, "bad,good");
   EXPECT_THAT(derived.origins.at("data.tokenizer"), HasSubstr("moved/checkpoints"));

@@ -144,7 +144,7 @@ TEST_F(FineTune, RejectsDifferentBody) {
   run.model.positions = Positions::rotary;
   expect_refused(run, {"model.positions is \"learned\" in the checkpoint and \"rotary\""});
   expect_refused(config(SmallKind::classifier, "run", "gpt"),
-                 {"model.kind is \"gpt\" in the checkpoint and \"bert\" in this run"});
+                 {"model.kind is \"gpt2\" in the checkpoint and \"bert\" in this run"});
 }
 
 TEST_F(FineTune, ReinitializesHeadForDifferentLabels) {

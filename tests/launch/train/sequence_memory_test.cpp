@@ -48,14 +48,14 @@ int64_t bytes_of_a_layer(ModelKind kind, int ranks, bool sequence, Recompute rec
 ///         split over the tensor ranks
 /// In addition, in fp32: the norms' means and deviations, and attention's log-sum-exps.
 int64_t expected_bytes_of_a_layer(int ranks, bool sequence) {
-  const ModelConfig config = model(ModelKind::gpt, 1);
+  const ModelConfig config = model(ModelKind::gpt2, 1);
   const int64_t tokens = kMicro * config.seq_length, width = config.hidden_size;
   const int64_t shared = 2 * 12 * width + 4 * config.num_heads, norms = 2 * 4 * width + 4 * 4;
   return tokens * shared / ranks + tokens * norms / (sequence ? ranks : 1);
 }
 
 TEST(SequenceMemory, LayerMatchesPaper) {
-  for (const ModelKind kind : {ModelKind::gpt, ModelKind::bert}) {
+  for (const ModelKind kind : {ModelKind::gpt2, ModelKind::bert}) {
     for (const int ranks : {1, 2, 4, 8}) {
       for (const bool sequence : {false, true}) {
         SCOPED_TRACE(fmt::format("{}, {} ranks, sequence {}", to_string(kind), ranks, sequence));
@@ -67,14 +67,14 @@ TEST(SequenceMemory, LayerMatchesPaper) {
 }
 
 TEST(SequenceMemory, RecomputedBlockKeepsOnlyItsShareOfInput) {
-  const ModelConfig config = model(ModelKind::gpt, 1);
+  const ModelConfig config = model(ModelKind::gpt2, 1);
   const int64_t input = kMicro * config.seq_length * config.hidden_size * 2;
-  EXPECT_EQ(bytes_of_a_layer(ModelKind::gpt, 4, false, Recompute::block), input);
-  EXPECT_EQ(bytes_of_a_layer(ModelKind::gpt, 4, true, Recompute::block), input / 4);
+  EXPECT_EQ(bytes_of_a_layer(ModelKind::gpt2, 4, false, Recompute::block), input);
+  EXPECT_EQ(bytes_of_a_layer(ModelKind::gpt2, 4, true, Recompute::block), input / 4);
 }
 
 TEST(SequenceMemory, ReducesActivationsOfDeepModel) {
-  const ModelConfig deep = model(ModelKind::gpt, 24);
+  const ModelConfig deep = model(ModelKind::gpt2, 24);
   // A layer's 4 C + 12 C / 8 become 16 C / 8, but gathered activations and the head stay.
   EXPECT_LT(activations(deep, 8, true), 45 * activations(deep, 8, false) / 100);
 }

@@ -129,7 +129,7 @@ void matmul_gelu(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor hi
   const Epilogue epilogue = bias.defined() ? Epilogue::bias_gelu : Epilogue::gelu;
   if (run({a, b, bias, hidden, active, epilogue, /*accumulate=*/false})) return;
   matmul(a, b, bias, hidden, Accumulate::no);
-  cuda::gelu_forward(hidden, Gelu::tanh, active);
+  cuda::activation_forward(hidden, Activation::gelu_tanh, active);
 }
 
 void matmul_gelu_backward(const Matrix& a, const Matrix& b, const Tensor& hidden, Tensor out) {
@@ -139,7 +139,7 @@ void matmul_gelu_backward(const Matrix& a, const Matrix& b, const Tensor& hidden
     return;
   }
   matmul(a, b, nothing, out, Accumulate::no);
-  cuda::gelu_backward(out, hidden, Gelu::tanh, out);
+  cuda::activation_backward(out, hidden, Activation::gelu_tanh, out);
 }
 
 }  // namespace tessera::cuda

@@ -42,9 +42,9 @@ void add_bias(const Tensor& bias, Tensor y, Accumulate accumulate);
 /// Whether matmul_gelu and matmul_gelu_backward support a product a b with this result. cuBLASLt's
 /// GELU is the tanh approximation, precise enough for bf16, on rows that start at multiples of 16
 /// bytes.
-inline bool fuses_gelu(const Matrix& a, const Tensor& out, Gelu kind) {
-  return kind == Gelu::tanh && out.dtype() == DType::bf16 && out.dim(-1) % 8 == 0 && a.cols > 0 &&
-         out.numel() > 0;
+inline bool fuses_gelu(const Matrix& a, const Tensor& out, Activation kind) {
+  return kind == Activation::gelu_tanh && out.dtype() == DType::bf16 && out.dim(-1) % 8 == 0 &&
+         a.cols > 0 && out.numel() > 0;
 }
 
 /// hidden = a b + bias, active = gelu(hidden), both from the sums before rounding.
