@@ -14,34 +14,26 @@ constexpr std::array<Architecture, 5> kArchitectures = {{
     // Radford et al., "Language Models are Unsupervised Multitask Learners", 2019.
     {.kind = ModelKind::gpt2, .name = "gpt2", .display_name = "GPT-2",
      .summary = "a decoder that predicts the next token",
-     .pretraining = Objective::causal_lm,
-     .embedding_norm = false, .head_transform = false, .scaled_residual_init = true,
-     .token_types = false, .classification = false, .special_tokens = false, .min_seq_length = 1},
+     .pretraining = Objective::causal_lm, .scaled_residual_init = true},
     // Touvron et al., "LLaMA: Open and Efficient Foundation Language Models", 2023.
     {.kind = ModelKind::llama, .name = "llama", .display_name = "Llama",
      .summary = "a decoder with RMSNorm, SwiGLU and rotary positions",
-     .pretraining = Objective::causal_lm,
-     .embedding_norm = false, .head_transform = false, .scaled_residual_init = false,
-     .token_types = false, .classification = false, .special_tokens = false, .min_seq_length = 1},
+     .pretraining = Objective::causal_lm},
     // Jiang et al., "Mistral 7B", 2023.
     {.kind = ModelKind::mistral, .name = "mistral", .display_name = "Mistral",
      .summary = "a Llama with a sliding window",
-     .pretraining = Objective::causal_lm,
-     .embedding_norm = false, .head_transform = false, .scaled_residual_init = false,
-     .token_types = false, .classification = false, .special_tokens = false, .min_seq_length = 1},
+     .pretraining = Objective::causal_lm},
     // Yang et al., "Qwen2 Technical Report", 2024.
     {.kind = ModelKind::qwen2, .name = "qwen2", .display_name = "Qwen2",
      .summary = "a Llama with biases of queries, keys and values",
-     .pretraining = Objective::causal_lm,
-     .embedding_norm = false, .head_transform = false, .scaled_residual_init = false,
-     .token_types = false, .classification = false, .special_tokens = false, .min_seq_length = 1},
+     .pretraining = Objective::causal_lm},
     // Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers", 2019. A sample has up
     // to three special tokens.
     {.kind = ModelKind::bert, .name = "bert", .display_name = "BERT",
      .summary = "an encoder that predicts masked tokens",
      .pretraining = Objective::masked_lm,
-     .embedding_norm = true, .head_transform = true, .scaled_residual_init = false,
-     .token_types = true, .classification = true, .special_tokens = true, .min_seq_length = 8},
+     .embedding_norm = true, .head_transform = true, .token_types = true,
+     .classification = true, .special_tokens = true, .min_seq_length = 8},
 }};
 // clang-format on
 

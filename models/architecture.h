@@ -17,13 +17,13 @@ struct Architecture {
   std::string_view display_name;  ///< for messages
   std::string_view summary;       ///< for the documentation of model.kind: "a decoder that ..."
   Objective pretraining;
-  bool embedding_norm;        ///< apply a norm to the sum of the embeddings
-  bool head_transform;        ///< dense, GELU and norm before the logits; the logits have a bias
-  bool scaled_residual_init;  ///< scale initial output projections by 1/sqrt(2 L)
-  bool token_types;           ///< allow model.token_types and model.next_sentence
-  bool classification;        ///< allow model.head: classification
-  bool special_tokens;        ///< each text has a start and an end token
-  int64_t min_seq_length;     ///< room for the special tokens and some text
+  bool embedding_norm = false;  ///< apply a norm to the sum of the embeddings
+  bool head_transform = false;  ///< dense, GELU and norm before the logits; the logits have a bias
+  bool scaled_residual_init = false;  ///< scale initial output projections by 1/sqrt(2 L)
+  bool token_types = false;           ///< allow model.token_types and model.next_sentence
+  bool classification = false;        ///< allow model.head: classification
+  bool special_tokens = false;        ///< each text has a start and an end token
+  int64_t min_seq_length = 1;         ///< room for the special tokens and some text
 };
 
 /// All architectures, in the order used by the documentation.

@@ -129,7 +129,7 @@ Tensor Model::extend(const StepContext& ctx, const Tensor& tokens, KeyValueCache
 KeyValueCache Model::make_cache(int64_t batch) const {
   const int64_t heads = config_.num_heads / tp_.size();
   return {config_.num_layers,
-          {batch, heads, config_.seq_length, config_.head_dim()},
+          {batch, heads, config_.seq_length, config_.resolved_head_dim()},
           store_.precision(),
           store_.device()};
 }

@@ -19,7 +19,7 @@ class KeyValueCache;
 
 /// Embeddings, a stack of blocks and the configured heads. Attention heads, MLP width and
 /// vocabulary are sharded over the tensor ranks. Architectures differ only in data
-/// (models/architecture.h). The `gpt` defaults match the function and parameters of Hugging Face's
+/// (models/architecture.h). The `gpt2` defaults match the function and parameters of Hugging Face's
 /// GPT2LMHeadModel; `bert` matches BertForPreTraining with a next-sentence head, and
 /// BertForSequenceClassification with a classification head.
 class Model {

@@ -38,7 +38,7 @@ struct ModelConfig {
   int64_t hidden_size = 128;
   int64_t num_heads = 4;
   int64_t num_kv_heads = 0;  ///< 0: num_heads; see resolved_kv_heads()
-  int64_t head_size = 0;     ///< 0: hidden_size / num_heads; see head_dim()
+  int64_t head_dim = 0;      ///< 0: hidden_size / num_heads; see resolved_head_dim()
   int64_t mlp_size = 0;      ///< 0: see resolved_mlp_size()
   int64_t seq_length = 128;
   int64_t vocab_size = 0;          ///< the tokenizer's, unless given
@@ -67,8 +67,10 @@ struct ModelConfig {
     return gated_mlp ? (8 * hidden_size + 191) / 192 * 64 : 4 * hidden_size;
   }
   int64_t resolved_kv_heads() const { return num_kv_heads == 0 ? num_heads : num_kv_heads; }
-  int64_t head_dim() const { return head_size == 0 ? hidden_size / num_heads : head_size; }
-  int64_t attention_size() const { return num_heads * head_dim(); }  ///< of all heads' outputs
+  int64_t resolved_head_dim() const { return head_dim == 0 ? hidden_size / num_heads : head_dim; }
+  int64_t attention_size() const {
+    return num_heads * resolved_head_dim();
+  }  ///< of all heads' outputs
   bool pre_norm() const { return norm_position == NormPosition::pre; }
   bool linear_bias() const { return bias == Bias::all; }  ///< except the QKV projection's
   bool qkv_bias() const { return bias != Bias::none; }

@@ -42,7 +42,8 @@ Visibility Transformer::visibility(const StepContext& ctx, AttentionMask mask,
   if (window > 0) mask.window = mask.window > 0 ? std::min(mask.window, window) : window;
   Visibility result{mask};
   if (config_.positions == Positions::rotary) {
-    result.rotary = ctx.arena.allocate({positions.numel(), config_.head_dim()}, DType::f32);
+    result.rotary =
+        ctx.arena.allocate({positions.numel(), config_.resolved_head_dim()}, DType::f32);
     rotary_table(positions, static_cast<float>(config_.rotary_base), result.rotary);
   }
   return result;

@@ -63,7 +63,7 @@ Json architecture_json(const ModelConfig& config) {
   ModelConfig resolved = config;
   resolved.mlp_size = config.resolved_mlp_size();
   resolved.num_kv_heads = config.resolved_kv_heads();
-  resolved.head_size = config.head_dim();
+  resolved.head_dim = config.resolved_head_dim();
   JsonWriter writer;
   describe(std::as_const(resolved), writer);
   return writer.json;

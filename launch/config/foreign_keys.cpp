@@ -21,7 +21,7 @@ constexpr ForeignKey kForeignKeys[] = {
      {"hidden", "hidden_dim", "n_embd", "d_model", "embed_dim", "embedding_dim", "dim"}},
     {"model.num_heads", {"heads", "n_head", "n_heads", "nhead", "num_attention_heads"}},
     {"model.num_kv_heads", {"num_key_value_heads", "num_query_groups", "n_kv_heads"}},
-    {"model.head_size", {"head_dim", "kv_channels", "d_head"}},
+    {"model.head_dim", {"kv_channels", "d_head", "head_size"}},
     {"model.mlp_size",
      {"intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner", "d_ff", "dim_feedforward"}},
     {"model.seq_length",

@@ -14,7 +14,7 @@ namespace tessera {
 /// The values of model.kind.
 std::vector<std::pair<std::string_view, ModelKind>> model_kinds();
 
-/// "`gpt` is a decoder that predicts the next token; `bert` is ..."
+/// "`gpt2` is a decoder that predicts the next token; `bert` is ..."
 std::string model_kind_summaries();
 
 /// The architectures for which `has` is true: "bert or roberta", each between two `quote`s.

@@ -92,7 +92,7 @@ void describe(Section& model, auto& field) {
             model_kind_summaries() + ".");
   field("num_layers", model.num_layers, IntegerIn{1, 10'000}, "Number of transformer blocks.");
   field("hidden_size", model.hidden_size, IntegerIn{1, kMaxWidth},
-        "Width of the residual stream; a multiple of `num_heads` unless `head_size` is given.");
+        "Width of the residual stream; a multiple of `num_heads` unless `head_dim` is given.");
   field(
       "num_heads", model.num_heads, IntegerIn{1, kMaxWidth},
       "Number of attention heads; a multiple of `parallel.tensor`, whose ranks share them evenly.");
@@ -100,7 +100,7 @@ void describe(Section& model, auto& field) {
         "Number of key-value heads; a divisor of `num_heads` and a multiple of `parallel.tensor`. "
         "With fewer than `num_heads`, a group of heads shares a key and a value (grouped-query "
         "attention). 0 means `num_heads`.");
-  field("head_size", model.head_size, IntegerIn{0, kMaxWidth},
+  field("head_dim", model.head_dim, IntegerIn{0, kMaxWidth},
         "Width of a head's queries, keys and values; 0 means `hidden_size` / `num_heads`.");
   field("mlp_size", model.mlp_size, IntegerIn{0, 10 * kMaxWidth},
         "Width of the MLP's hidden layer, split over the `parallel.tensor` ranks; 0 means 4 × "

@@ -80,8 +80,7 @@ void check_gradients(const RunConfig& config, int world_size, LayoutRules& rules
       tensor,
       "parallel.grad_reduce_dtype is bf16, but there is one data rank ({} rank{} / parallel.tensor "
       "= {}), which has no gradients to reduce: choose fp32, or a smaller parallel.tensor, or "
-      "start "
-      "more ranks",
+      "start more ranks",
       world_size, world_size == 1 ? "" : "s", tensor);
 }
 

@@ -104,13 +104,13 @@ void check_other_run(const RunConfig& config) {
 }
 
 void check_embeddings(const ModelConfig& model) {
-  constexpr const char* kTied = "its output head is the token embedding, so choose true";
   require(model.tie_embeddings || model.head == Head::pretraining,
           "model.tie_embeddings is false, but model.head is classification: there is no matrix to "
           "tie, so leave it out");
   require(model.tie_embeddings || !traits_of(model).head_transform,
-          "model.tie_embeddings is false, but model.kind is {}: {}",
-          architecture_of(model.kind).name, kTied);
+          "model.tie_embeddings is false, but model.kind is {}: its output head is the token "
+          "embedding, so choose true",
+          architecture_of(model.kind).name);
 }
 
 void check_head(const ModelConfig& model) {
@@ -133,10 +133,10 @@ void check_heads(const ModelConfig& model) {
       "number of heads, so choose {} as num_kv_heads",
       groups, model.num_heads, divisors(model.num_heads));
   require(
-      model.head_size > 0 || model.hidden_size % model.num_heads == 0,
+      model.head_dim > 0 || model.hidden_size % model.num_heads == 0,
       "model.hidden_size is {}, but model.num_heads is {}: each head has hidden_size / num_heads "
       "columns, so choose a multiple of {} ({}) as hidden_size, a divisor of {} {} as "
-      "num_heads, or give model.head_size",
+      "num_heads, or give model.head_dim",
       model.hidden_size, model.num_heads, model.num_heads,
       nearest_multiples(model.hidden_size, model.num_heads), model.hidden_size,
       divisors(model.hidden_size));
@@ -144,10 +144,10 @@ void check_heads(const ModelConfig& model) {
 
 void check_positions(const ModelConfig& model) {
   const bool rotary = model.positions == Positions::rotary;
-  require(!rotary || model.head_dim() % 2 == 0,
+  require(!rotary || model.resolved_head_dim() % 2 == 0,
           "model.positions is rotary, but a head has {} columns: they are "
           "rotated in pairs, so choose an even number",
-          model.head_dim());
+          model.resolved_head_dim());
   require_default(rotary || model.rotary_base == ModelConfig{}.rotary_base, "model.rotary_base",
                   "model.positions is learned");
 }

@@ -1,10 +1,10 @@
 #include "launch/huggingface/model_class.h"
 
-#include <algorithm>
 #include <array>
 #include <initializer_list>
 
 #include "core/error.h"
+#include "launch/checkpoint/model_json.h"
 #include "launch/support/text/json.h"
 #include "models/architecture.h"
 
@@ -45,22 +45,26 @@ std::string_view to_string(ModelClass model_class) {
   return "?";
 }
 
-std::string_view model_type(ModelClass model_class) {
+ModelKind kind_of(ModelClass model_class) {
   switch (model_class) {
     case ModelClass::gpt2_lm_head:
-      return "gpt2";
+      return ModelKind::gpt2;
     case ModelClass::llama_causal_lm:
-      return "llama";
+      return ModelKind::llama;
     case ModelClass::mistral_causal_lm:
-      return "mistral";
+      return ModelKind::mistral;
     case ModelClass::qwen2_causal_lm:
-      return "qwen2";
+      return ModelKind::qwen2;
     case ModelClass::bert_pretraining:
     case ModelClass::bert_masked_lm:
     case ModelClass::bert_classification:
-      return "bert";
+      return ModelKind::bert;
   }
-  return "?";
+  fail("{} is not a class of a model", static_cast<int>(model_class));
+}
+
+std::string_view model_type(ModelClass model_class) {
+  return architecture_of(kind_of(model_class)).name;
 }
 
 ModelClass model_class_of(std::string_view name, const std::string& where) {
@@ -75,61 +79,49 @@ ModelClass model_class_of(std::string_view name, const std::string& where) {
 
 namespace {
 
-/// Requires what the kind's class in transformers fixes, and `except` leaves out.
-void require_preset(const ModelConfig& config, std::initializer_list<std::string_view> except) {
-  const ModelConfig defaults = preset(config.kind);
-  const std::string_view name = architecture_of(config.kind).display_name;
-  const auto same = [&](std::string_view key, bool equal) {
-    if (std::ranges::find(except, key) != except.end()) return;
-    require_expressible(equal, fmt::format("model.{} is not the default of {}", key, name),
-                        fmt::format("{} has no such option in transformers", name));
-  };
-  same("norm", config.norm == defaults.norm);
-  same("activation", config.activation == defaults.activation);
-  same("gated_mlp", config.gated_mlp == defaults.gated_mlp);
-  same("bias", config.bias == defaults.bias);
-  same("tie_embeddings", config.tie_embeddings == defaults.tie_embeddings);
-  same("num_kv_heads", config.resolved_kv_heads() == config.num_heads);
-  same("head_size", config.attention_size() == config.hidden_size);
-}
+std::string_view name_of(ModelKind kind) { return architecture_of(kind).display_name; }
 
-ModelClass class_of_llama(const ModelConfig& config) {
-  require_expressible(config.positions == Positions::rotary, "model.positions is learned",
-                      "its positions are rotary");
-  require_expressible(config.pre_norm(), "model.norm_position is post",
-                      "it normalizes before each branch");
-  require_expressible(config.dropout == 0.0, fmt::format("model.dropout is {}", config.dropout),
-                      "it has no dropout");
-  require_preset(config, {"activation", "tie_embeddings", "num_kv_heads", "head_size"});
-  const bool window = config.attention_window > 0 && config.attention_window < config.seq_length;
-  switch (config.kind) {
-    case ModelKind::mistral:
-      return ModelClass::mistral_causal_lm;
-    case ModelKind::qwen2:
-      require_expressible(config.attention_size() == config.hidden_size,
-                          fmt::format("model.head_size is {}", config.head_size),
-                          "the size of Qwen2's heads is hidden_size / num_heads");
-      require_expressible(!window,
-                          fmt::format("model.attention_window is {}", config.attention_window),
-                          "Qwen2's first layers see all of the text");
-      return ModelClass::qwen2_causal_lm;
-    default:
-      require_expressible(!window,
-                          fmt::format("model.attention_window is {}", config.attention_window),
-                          "attention of Llama reaches all of the text");
-      return ModelClass::llama_causal_lm;
+/// Requires the keys to have the kind's defaults, which its class in transformers fixes.
+void require_defaults(const ModelConfig& config, std::initializer_list<const char*> keys) {
+  const Json model = architecture_json(config), defaults = architecture_json(preset(config.kind));
+  const auto text = [](const Json& value) {
+    return value.is_string() ? value.get<std::string>() : value.dump();
+  };
+  for (const char* key : keys) {
+    require_expressible(
+        model.at(key) == defaults.at(key), fmt::format("model.{} is {}", key, text(model.at(key))),
+        fmt::format("{} in transformers has {}", name_of(config.kind), text(defaults.at(key))));
   }
 }
 
-void require_whole_learned(const ModelConfig& config) {
-  require_expressible(config.positions == Positions::learned, "model.positions is rotary",
-                      "GPT-2 and BERT learn an embedding of each position");
+void require_no_window(const ModelConfig& config) {
   require_expressible(config.attention_window == 0 || config.attention_window >= config.seq_length,
                       fmt::format("model.attention_window is {}", config.attention_window),
-                      "GPT-2 and BERT attend to all of the text");
-  require_preset(config, {"bias"});
+                      fmt::format("{} attends to all of the text", name_of(config.kind)));
+}
+
+void require_heads_as_wide_as_model(const ModelConfig& config) {
+  require_expressible(
+      config.attention_size() == config.hidden_size,
+      fmt::format("model.head_dim is {}", config.resolved_head_dim()),
+      fmt::format("the heads of {} have hidden_size / num_heads columns", name_of(config.kind)));
+}
+
+/// GPT-2 or BERT. A missing bias is one of zeros.
+void require_gpt2_or_bert(const ModelConfig& config) {
+  require_defaults(
+      config, {"norm", "norm_position", "gated_mlp", "positions", "activation", "tie_embeddings"});
   require_expressible(config.bias != Bias::qkv, "model.bias is qkv",
                       "GPT-2 and BERT have a bias in all layers");
+  require_expressible(config.resolved_kv_heads() == config.num_heads,
+                      fmt::format("model.num_kv_heads is {}", config.num_kv_heads),
+                      "each head of GPT-2 and BERT has a key and a value");
+  require_heads_as_wide_as_model(config);
+  require_no_window(config);
+}
+
+void require_llama(const ModelConfig& config) {
+  require_defaults(config, {"norm", "norm_position", "gated_mlp", "positions", "bias"});
 }
 
 }  // namespace
@@ -137,18 +129,22 @@ void require_whole_learned(const ModelConfig& config) {
 ModelClass model_class_of(const ModelConfig& config) {
   switch (config.kind) {  // no default: the compiler names an architecture without a mapping
     case ModelKind::gpt2:
-      require_whole_learned(config);
-      require_expressible(config.pre_norm(), "model.norm_position is post",
-                          "GPT-2 normalizes before each branch");
+      require_gpt2_or_bert(config);
       return ModelClass::gpt2_lm_head;
     case ModelKind::llama:
+      require_llama(config);
+      require_no_window(config);
+      return ModelClass::llama_causal_lm;
     case ModelKind::mistral:
+      require_llama(config);
+      return ModelClass::mistral_causal_lm;
     case ModelKind::qwen2:
-      return class_of_llama(config);
+      require_llama(config);
+      require_heads_as_wide_as_model(config);
+      require_no_window(config);
+      return ModelClass::qwen2_causal_lm;
     case ModelKind::bert:
-      require_whole_learned(config);
-      require_expressible(!config.pre_norm(), "model.norm_position is pre",
-                          "BERT normalizes after each residual sum");
+      require_gpt2_or_bert(config);
       if (config.head == Head::classification) return ModelClass::bert_classification;
       return config.next_sentence ? ModelClass::bert_pretraining : ModelClass::bert_masked_lm;
   }

@@ -20,7 +20,9 @@ enum class ModelClass : uint8_t {
 
 std::string_view to_string(ModelClass model_class);
 
-/// "gpt2" or "llama": "model_type" in config.json.
+ModelKind kind_of(ModelClass model_class);
+
+/// "gpt2" or "llama": "model_type" in config.json, which is also the name of the kind.
 std::string_view model_type(ModelClass model_class);
 
 /// Parses a name in "architectures". GPT2Model maps to GPT2LMHeadModel, because it has all of its

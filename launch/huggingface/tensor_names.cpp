@@ -65,7 +65,7 @@ class Names {
   /// Three layers: `parts` are their names.
   void query_key_value(const std::string& ours, const std::array<std::string, 3>& parts,
                        const std::optional<std::string>& bias) {
-    const int64_t d = model_.head_dim(), queries = model_.num_heads * d;
+    const int64_t d = model_.resolved_head_dim(), queries = model_.num_heads * d;
     const int64_t groups = model_.resolved_kv_heads(), keys = groups * d;
     const bool grouped = groups != model_.num_heads;
     const Shape shape = grouped ? Shape{queries + 2 * keys} : Shape{3, queries};

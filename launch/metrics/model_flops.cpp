@@ -14,7 +14,7 @@ double model_flops(const ModelConfig& config, const TargetCounts& counts) {
   const auto pairs = static_cast<double>(counts.pairs);
 
   const auto attention = static_cast<double>(config.attention_size());
-  const auto keys = static_cast<double>(config.resolved_kv_heads() * config.head_dim());
+  const auto keys = static_cast<double>(config.resolved_kv_heads() * config.resolved_head_dim());
   const double block_weights =
       2.0 * width * (attention + keys) + (config.gated_mlp ? 3.0 : 2.0) * width * mlp;
   const double transform = traits_of(config).head_transform ? width * width : 0.0;

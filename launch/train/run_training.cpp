@@ -41,7 +41,7 @@ std::string attention_of(const RunConfig& config) {
   cuda::AttentionSetup setup;
   setup.mask = traits_of(config.model).mask_kinds();
   setup.dtype = config.run.precision;
-  setup.head_dim = config.model.head_dim();
+  setup.head_dim = config.model.resolved_head_dim();
   setup.dropout = config.model.attention_dropout > 0.0;
   const std::string implementation = cuda::attention_implementation(setup);
   return implementation.starts_with("own")

@@ -39,10 +39,14 @@ Tensor Mlp::activated_up(const StepContext& ctx, const Tensor& x) {
   return active;
 }
 
-Tensor Mlp::activated(const StepContext& ctx) const {
+Shape Mlp::active_shape() const {
   Shape shape = hidden_.shape();
   if (gated_) shape.set(-1, hidden_.dim(-1) / 2);
-  const Tensor active = ctx.arena.allocate(shape, hidden_.dtype());  // (B, T, Fl)
+  return shape;
+}
+
+Tensor Mlp::activated(const StepContext& ctx) const {
+  const Tensor active = ctx.arena.allocate(active_shape(), hidden_.dtype());
   if (gated_) {
     gated_activation_forward(hidden_, activation_, active);
   } else {
@@ -57,9 +61,7 @@ void Mlp::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
   if (ctx.recompute == Recompute::activation) down_.keep(activated(ctx));
   const Tensor dhidden = ctx.arena.allocate(hidden_.shape(), hidden_.dtype());
   if (gated_) {
-    Shape shape = hidden_.shape();
-    shape.set(-1, hidden_.dim(-1) / 2);
-    const Tensor dactive = ctx.arena.allocate(shape, hidden_.dtype());  // (B, T, Fl)
+    const Tensor dactive = ctx.arena.allocate(active_shape(), hidden_.dtype());
     down_.backward(ctx, dy, dactive);
     gated_activation_backward(dactive, hidden_, activation_, dhidden);
   } else {

@@ -26,6 +26,7 @@ class Mlp {
  private:
   /// Computes `hidden_` from x and returns the input of `down_`, (B, T, Fl).
   Tensor activated_up(const StepContext& ctx, const Tensor& x);
+  Shape active_shape() const;  // (B, T, Fl)
   /// The input of `down_` from `hidden_`.
   Tensor activated(const StepContext& ctx) const;
 

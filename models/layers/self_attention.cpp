@@ -22,7 +22,7 @@ LinearSpec qkv_spec(const std::string& name, const ModelConfig& config) {
   if (groups == config.num_heads) {
     return {name, config.hidden_size, config.attention_size(), 3, config.qkv_bias(), stddev};
   }
-  const int64_t rows = (config.num_heads + 2 * groups) * config.head_dim();
+  const int64_t rows = (config.num_heads + 2 * groups) * config.resolved_head_dim();
   return {name, config.hidden_size, rows, 1, config.qkv_bias(), stddev};
 }
 
@@ -37,7 +37,7 @@ SelfAttention::SelfAttention(ParameterStore& store, const std::string& name,
       local_groups_(
           even_range(config.resolved_kv_heads(), tp.size(), tp.rank(), "model.num_kv_heads")
               .size()),
-      head_dim_(config.head_dim()),
+      head_dim_(config.resolved_head_dim()),
       dropout_(config.attention_dropout),
       qkv_(store, qkv_spec(name + ".qkv", config), tp),
       output_(store,
@@ -60,8 +60,8 @@ AttentionOptions SelfAttention::options(const StepContext& ctx, const AttentionM
 
 Tensor SelfAttention::project(const StepContext& ctx, const Tensor& x,
                               const Visibility& visibility) {
-  Shape shape = ctx.rows.global_shape_of(x.shape());
-  shape = {shape[0], shape[1], 3, local_heads_, head_dim_};
+  const Shape rows = ctx.rows.global_shape_of(x.shape());
+  const Shape shape = {rows[0], rows[1], 3, local_heads_, head_dim_};
   Tensor qkv;
   if (is_grouped()) {
     qkv = ctx.arena.allocate(shape, x.dtype());

@@ -28,18 +28,19 @@ StepParts::StepParts(const RunConfig& config)
   const int64_t batch = config.batch.micro, seq = model.seq_length, width = model.hidden_size;
   const int64_t heads = model.num_heads, wide = model.resolved_mlp_size(), rows = batch * seq;
   const Shape x = {batch, seq, width}, hidden = {batch, seq, wide};
-  const Shape qkv = {batch, seq, 3, heads, model.head_dim()};
+  const Shape qkv = {batch, seq, 3, heads, model.resolved_head_dim()};
 
   store_.allocate(kCpu, dtype, StoreFor::training);
   store_.initialize(1);
   fill(grad_scale_.tensor, 1.0);
   clip_ = std::make_unique<GradientClip>(store_, *self_, config.optimizer.grad_clip);
   optimizer_ = std::make_unique<Optimizer>(config.optimizer, store_);
-  attention_.scale = 1.0f / std::sqrt(static_cast<float>(model.head_dim()));
+  attention_.scale = 1.0f / std::sqrt(static_cast<float>(model.resolved_head_dim()));
   attention_.mask = AttentionMask::make_causal();
   attention_.total_heads = heads;
   for (int64_t layer = 0; layer < model.num_layers; ++layer) {
-    layers_.push_back({filled(qkv, dtype), filled({batch, seq, heads, model.head_dim()}, dtype),
+    layers_.push_back({filled(qkv, dtype),
+                       filled({batch, seq, heads, model.resolved_head_dim()}, dtype),
                        filled({batch, heads, seq}, DType::f32), filled(x, dtype), filled(x, dtype),
                        filled({rows}, DType::f32), filled({rows}, DType::f32),
                        filled(hidden, dtype), filled(hidden, dtype)});

@@ -2,6 +2,7 @@
 
 #include "core/arena.h"
 #include "core/error.h"
+#include "models/architecture.h"
 #include "models/layers/key_value_cache.h"
 #include "models/model.h"
 #include "tests/support/device_ranks.h"
@@ -57,6 +58,15 @@ TEST(Gpt, ExtendMatchesForwardWithRotaryWindowAndPostNorm) {
   config.attention_window = 4;
   expect_extending_is_forward(config);
   config.norm_position = NormPosition::post;
+  expect_extending_is_forward(config);
+}
+
+TEST(Gpt, ExtendMatchesForwardWithGroupedQueries) {
+  ModelConfig config = small_config();
+  apply_preset(config, ModelKind::llama);
+  config.num_heads = 8;
+  config.num_kv_heads = 4;
+  config.head_dim = 6;
   expect_extending_is_forward(config);
 }
 

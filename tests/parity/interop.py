@@ -164,7 +164,7 @@ def kinds():
         Kind(
             "mistral with wide heads and a window",
             "bpe",
-            llama + "  kind: mistral\n  head_size: 12\n  attention_window: 20\n" + size,
+            llama + "  kind: mistral\n  head_dim: 12\n  attention_window: 20\n" + size,
             "",
             MistralForCausalLM,
             llama_config(MistralConfig, head_dim=12, sliding_window=20),

@@ -108,7 +108,7 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       apply_preset(config.model, ModelKind::qwen2);
       config.model.num_heads = 8;
       config.model.num_kv_heads = 4;
-      config.model.head_size = 6;  // heads are not as wide together as the model
+      config.model.head_dim = 6;  // heads are not as wide together as the model
       config.model.mlp_size = 44;
       add_dropout(config);
       return;

@@ -72,7 +72,7 @@ Json llama_config(const ModelConfig& model) {
                  {"initializer_range", model.init_stddev}};
   // transformers 5 reads the base from here.
   config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", model.rotary_base}};
-  if (model.kind != ModelKind::qwen2) config["head_dim"] = model.head_dim();
+  if (model.kind != ModelKind::qwen2) config["head_dim"] = model.resolved_head_dim();
   if (model.kind == ModelKind::llama) {
     config["attention_bias"] = false;
     config["mlp_bias"] = false;

@@ -22,6 +22,8 @@ class Reader {
     const auto found = json_.find(key);
     return found != json_.end() && !found->is_null();
   }
+  /// Whether the key is present, perhaps as null.
+  bool names(const char* key) const { return json_.contains(key); }
   /// The value of the first name that is present.
   int64_t count(std::initializer_list<const char*> names, int64_t by_default) const {
     for (const char* name : names) {
@@ -144,33 +146,48 @@ double rotary_base_of(const Reader& config) {
 
 /// The window of Mistral. Qwen2's applies to some layers only, so it must be off.
 int64_t window_of(const Reader& config, ModelKind kind) {
-  if (kind == ModelKind::mistral) return config.count({"sliding_window"}, 0);
+  if (kind == ModelKind::mistral) {
+    constexpr const char* kKey = "sliding_window";  // null: none
+    return config.names(kKey) ? config.count({kKey}, 0) : preset(kind).attention_window;
+  }
   config.require_flag("use_sliding_window", false,
                       "the layers of Tessera's models have the same window");
   return 0;
 }
 
+/// What `transformers` takes for keys of Llama's kind that are missing; the other defaults are
+/// alike.
+struct LlamaDefaults {
+  int64_t vocab_size, seq_length, mlp_size;
+  int64_t num_kv_heads;  ///< 0: as many as heads
+};
+
+LlamaDefaults llama_defaults(ModelKind kind) {
+  switch (kind) {
+    case ModelKind::mistral:
+      return {32000, 131072, 14336, 8};
+    case ModelKind::qwen2:
+      return {151936, 32768, 22016, 32};
+    default:
+      return {32000, 2048, 11008, 0};
+  }
+}
+
 void read_llama(const Reader& config, ModelKind kind, bool tied, ModelConfig& model) {
   config.require_flag("attention_bias", false, kNoSuchThing);
   config.require_flag("mlp_bias", false, kNoSuchThing);
+  const LlamaDefaults defaults = llama_defaults(kind);
   model = preset(kind);
   model.activation = activation_of(config);
-  model.vocab_size = config.count({"vocab_size"}, kind == ModelKind::qwen2 ? 151936 : 32000);
-  model.seq_length =
-      config.count({"max_position_embeddings"}, kind == ModelKind::llama     ? 2048
-                                                : kind == ModelKind::mistral ? 131072
-                                                                             : 32768);
+  model.vocab_size = config.count({"vocab_size"}, defaults.vocab_size);
+  model.seq_length = config.count({"max_position_embeddings"}, defaults.seq_length);
   model.hidden_size = config.count({"hidden_size"}, 4096);
   model.num_layers = config.count({"num_hidden_layers"}, 32);
   model.num_heads = config.count({"num_attention_heads"}, 32);
-  model.num_kv_heads =
-      config.count({"num_key_value_heads"}, kind == ModelKind::mistral ? 8
-                                            : kind == ModelKind::qwen2 ? 32
-                                                                       : model.num_heads);
-  model.head_size = config.count({"head_dim"}, 0);
-  model.mlp_size = config.count({"intermediate_size"}, kind == ModelKind::llama     ? 11008
-                                                       : kind == ModelKind::mistral ? 14336
-                                                                                    : 22016);
+  constexpr const char* kGroups = "num_key_value_heads";  // null: as many as heads
+  model.num_kv_heads = config.count({kGroups}, config.names(kGroups) ? 0 : defaults.num_kv_heads);
+  model.head_dim = config.count({"head_dim"}, 0);
+  model.mlp_size = config.count({"intermediate_size"}, defaults.mlp_size);
   model.norm_eps = config.number("rms_norm_eps", 1e-6);
   model.rotary_base = rotary_base_of(config);
   model.attention_window = window_of(config, kind);
@@ -258,10 +275,8 @@ ImportedConfig import_config(const Json& json, const std::string& where,
   ImportedConfig result;
   result.model_class = class_of(config, architecture);
   check_common(config, result.model_class);
-  const bool ties_by_default = result.model_class != ModelClass::llama_causal_lm &&
-                               result.model_class != ModelClass::mistral_causal_lm &&
-                               result.model_class != ModelClass::qwen2_causal_lm;
-  result.tied = config.flag("tie_word_embeddings", ties_by_default);
+  const ModelKind kind = kind_of(result.model_class);
+  result.tied = config.flag("tie_word_embeddings", preset(kind).tie_embeddings);
   ModelConfig& model = result.model;
   switch (result.model_class) {
     case ModelClass::gpt2_lm_head:
@@ -269,13 +284,9 @@ ImportedConfig import_config(const Json& json, const std::string& where,
       note_dropout(config, "embd_pdrop", result);
       break;
     case ModelClass::llama_causal_lm:
-      read_llama(config, ModelKind::llama, result.tied, model);
-      break;
     case ModelClass::mistral_causal_lm:
-      read_llama(config, ModelKind::mistral, result.tied, model);
-      break;
     case ModelClass::qwen2_causal_lm:
-      read_llama(config, ModelKind::qwen2, result.tied, model);
+      read_llama(config, kind, result.tied, model);
       break;
     case ModelClass::bert_pretraining:
     case ModelClass::bert_masked_lm:
@@ -297,7 +308,7 @@ ImportedConfig import_config(const Json& json, const std::string& where,
             "a dropout must be at least 0 and less than 1, and \"initializer_range\" not negative");
     model.mlp_size = checked.mlp_size;
     model.num_kv_heads = checked.num_kv_heads;
-    model.head_size = checked.head_size;
+    model.head_dim = checked.head_dim;
   } catch (const Error& error) {
     fail("{} describes a model that Tessera does not support: {}", where, error.what());
   }

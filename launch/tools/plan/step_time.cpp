@@ -97,7 +97,7 @@ double product_efficiency(const RunConfig& config, const AssumedMachine& machine
     time += k * n * (1.0 + flops_of_byte / 2.0 * (bytes * (1.0 / k + 1.0 / n) + of_weights / rows));
   };
   const auto attention = static_cast<double>(model.attention_size());
-  const auto keys = static_cast<double>(model.resolved_kv_heads() * model.head_dim());
+  const auto keys = static_cast<double>(model.resolved_kv_heads() * model.resolved_head_dim());
   add(width, (attention + 2.0 * keys) / tensor);
   add(attention / tensor, width);
   add(width, (model.gated_mlp ? 2.0 : 1.0) * mlp / tensor);

@@ -17,7 +17,7 @@ ModelConfig without_training_keys(ModelConfig model) {
   model.init_stddev = ModelConfig{}.init_stddev;
   model.mlp_size = model.resolved_mlp_size();
   model.num_kv_heads = model.resolved_kv_heads();
-  model.head_size = model.head_dim();
+  model.head_dim = model.resolved_head_dim();
   return model;
 }
 
@@ -52,7 +52,7 @@ TEST(ModelJson, OmitsKeysThatDoNotChangeOutputs) {
   model.init_stddev = 0.5;
   model.mlp_size = 4 * model.hidden_size;  // the meaning of 0
   model.num_kv_heads = model.num_heads;
-  model.head_size = model.hidden_size / model.num_heads;
+  model.head_dim = model.hidden_size / model.num_heads;
   EXPECT_EQ(architecture_json(model), json);
 }
 

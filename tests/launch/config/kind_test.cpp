@@ -1,7 +1,11 @@
+#include <set>
 #include <string>
 #include <vector>
 
+#include "launch/checkpoint/model_json.h"
+#include "launch/config/schema_list.h"
 #include "launch/config/validate.h"
+#include "models/architecture.h"
 #include "tests/launch/config/support.h"
 
 namespace tessera {
@@ -54,6 +58,51 @@ TEST(ConfigKind, AcceptsOptionsOfEachKind) {
   expect_valid(kBert, {"mlm.probability=1.0", "mlm.mask_fraction=1.0", "mlm.random_fraction=0.0"});
   expect_valid(kClassifier, {"data.labels=\"a,b,c\"", "data.truncate=true"});
   expect_valid(kClassifier, {"model.token_types=0"});
+}
+
+TEST(ConfigKind, SetsDefaultsThatGivenKeysOverride) {
+  const auto model = [](const Sets& sets) { return config_of(kGpt, sets).model; };
+  ModelConfig llama = model({});
+  apply_preset(llama, ModelKind::llama);
+  EXPECT_EQ(model({"model.kind=llama"}), llama);
+  llama.norm = NormType::layer;
+  llama.bias = Bias::qkv;
+  EXPECT_EQ(model({"model.norm=layer", "model.kind=llama", "model.bias=qkv"}), llama);
+  EXPECT_EQ(model({"model.kind=llama", "model.kind=gpt2"}), model({}));
+}
+
+// Otherwise a kind would change a default without a word in the reference.
+TEST(ConfigKind, DefaultsOfKindsDifferOnlyInKeysThatSaySo) {
+  std::set<std::string> by_kind = {"kind"};
+  for (const SectionInfo& section : config_sections()) {
+    for (const KeyInfo& key : section.keys) {
+      if (key.by_kind) by_kind.insert(key.name);
+    }
+  }
+  const Json base = architecture_json(ModelConfig{});
+  EXPECT_EQ(preset(ModelKind::gpt2), ModelConfig{});
+  for (const Architecture& architecture : architectures()) {
+    ModelConfig model = preset(architecture.kind);
+    model.mlp_size = ModelConfig{}.resolved_mlp_size();  // a gate changes the meaning of 0
+    const Json json = architecture_json(model);
+    for (const auto& [key, value] : json.items()) {
+      const bool is_default = value == base.at(key);
+      EXPECT_TRUE(is_default || by_kind.contains(key)) << architecture.name << ": " << key;
+    }
+  }
+}
+
+TEST(ConfigKind, NamesHeadsThatDoNotFit) {
+  EXPECT_THAT(kind_error(kGpt, {"model.num_kv_heads=3"}),
+              HasSubstr("model.num_kv_heads is 3, but model.num_heads is 16"));
+  EXPECT_THAT(kind_error(kBert, {"model.tie_embeddings=false"}),
+              HasSubstr("model.tie_embeddings is false, but model.kind is bert"));
+  EXPECT_THAT(kind_error(kClassifier, {"model.tie_embeddings=false"}),
+              HasSubstr("model.tie_embeddings is false, but model.head is classification"));
+  const RunConfig four = config_of(kGpt, {"model.num_kv_heads=2", "parallel.tensor=4"});
+  EXPECT_THAT(error_of([&] { validate(four, 4); }),
+              HasSubstr("parallel.tensor is 4, but model.num_kv_heads is 2"));
+  expect_valid(kGpt, {"model.num_kv_heads=2", "model.head_dim=5"});
 }
 
 TEST(ConfigKind, RejectsKeysThatGptIgnores) {

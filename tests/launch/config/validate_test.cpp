@@ -111,7 +111,7 @@ TEST(ConfigValidate, HeadsMustDivideHiddenSize) {
             "model.hidden_size is 100, but model.num_heads is 8: each head has hidden_size / "
             "num_heads columns, so choose a multiple of 8 (96 or 104) as hidden_size, a divisor "
             "of 100 (1, 2, 4, 5, 10, 20, 25, 50, 100) as num_heads, or "
-            "give model.head_size");
+            "give model.head_dim");
   EXPECT_THAT(validate_error({"model.hidden_size=5", "model.num_heads=8"}, 1),
               HasSubstr("a multiple of 8 (8) as hidden_size"));
   EXPECT_THAT(validate_error({"model.hidden_size=5040", "model.num_heads=11"}, 1),

@@ -48,7 +48,7 @@ inline ModelConfig small_llama(ModelKind kind = ModelKind::llama) {
   apply_preset(model, kind);
   model.num_heads = 6;
   if (kind != ModelKind::qwen2) model.num_kv_heads = 2;
-  if (kind == ModelKind::mistral) model.head_size = 4;
+  if (kind == ModelKind::mistral) model.head_dim = 4;
   model.attention_window = kind == ModelKind::mistral ? 4 : 0;
   model.tie_embeddings = kind == ModelKind::qwen2;
   return model;

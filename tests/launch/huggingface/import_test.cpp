@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "launch/data/training_data.h"
+#include "launch/huggingface/import/import_config.h"
 #include "launch/train/run_lock.h"
 #include "launch/train/start.h"
 #include "tests/launch/huggingface/fixture.h"
@@ -266,6 +267,25 @@ TEST_F(HuggingFaceImport, DefaultsMatchTransformers) {
   EXPECT_EQ(report.model.dropout, 0.1);
   ASSERT_EQ(report.notes.size(), 1u);
   EXPECT_NE(report.notes[0].find("\"embd_pdrop\" is 0.3"), std::string::npos);
+}
+
+// A missing key has the default of transformers; null means none.
+TEST(HuggingFaceConfig, DefaultsOfLlamaMatchTransformers) {
+  const auto imported = [](const char* architecture, Json json) {
+    json["architectures"] = {architecture};
+    return import_config(json, "config.json", std::nullopt).model;
+  };
+  const ModelConfig llama = imported("LlamaForCausalLM", Json::object());
+  EXPECT_EQ(llama.num_kv_heads, 32);
+  EXPECT_EQ(llama.mlp_size, 11008);
+  EXPECT_FALSE(llama.tie_embeddings);
+  const ModelConfig mistral = imported("MistralForCausalLM", Json::object());
+  EXPECT_EQ(mistral.num_kv_heads, 8);
+  EXPECT_EQ(mistral.attention_window, 4096);
+  const Json none = {{"sliding_window", nullptr}, {"num_key_value_heads", nullptr}};
+  EXPECT_EQ(imported("MistralForCausalLM", none).attention_window, 0);
+  EXPECT_EQ(imported("MistralForCausalLM", none).num_kv_heads, 32);
+  EXPECT_EQ(imported("Qwen2ForCausalLM", Json::object()).bias, Bias::qkv);
 }
 
 TEST_F(HuggingFaceImport, RejectsMissingAndEscapingFiles) {

@@ -116,21 +116,23 @@ TEST(HuggingFaceNames, RejectUnsupportedOptionsByKey) {
   refused(small_gpt(), [](ModelConfig& model) { model.attention_window = 4; },
           {"model.attention_window is 4"});
   refused(small_gpt(), [](ModelConfig& model) { model.norm_position = NormPosition::post; },
-          {"model.norm_position is post", "GPT-2 normalizes before"});
+          {"model.norm_position is post", "GPT-2 in transformers has pre"});
   refused(small_masked_lm(), [](ModelConfig& model) { model.norm_position = NormPosition::pre; },
-          {"model.norm_position is pre", "BERT normalizes after"});
-  refused(small_gpt(), [](ModelConfig& model) { model.norm = NormType::rms; }, {"model.norm"});
-  refused(small_gpt(), [](ModelConfig& model) { model.gated_mlp = true; }, {"model.gated_mlp"});
+          {"model.norm_position is pre", "BERT in transformers has post"});
+  refused(small_gpt(), [](ModelConfig& model) { model.norm = NormType::rms; },
+          {"model.norm is rms", "GPT-2 in transformers has layer"});
+  refused(small_gpt(), [](ModelConfig& model) { model.gated_mlp = true; },
+          {"model.gated_mlp is true"});
   refused(small_gpt(), [](ModelConfig& model) { model.num_kv_heads = 1; },
-          {"model.num_kv_heads is not the default of GPT-2"});
-  refused(small_llama(), [](ModelConfig& model) { model.bias = Bias::qkv; }, {"model.bias"});
-  refused(small_llama(), [](ModelConfig& model) { model.dropout = 0.1; }, {"model.dropout is 0.1"});
+          {"model.num_kv_heads is 1", "GPT-2 and BERT"});
+  refused(small_llama(), [](ModelConfig& model) { model.bias = Bias::qkv; },
+          {"model.bias is qkv", "Llama in transformers has false"});
   refused(small_llama(), [](ModelConfig& model) { model.attention_window = 4; },
           {"model.attention_window is 4", "Llama"});
   refused(small_llama(), [](ModelConfig& model) { model.positions = Positions::learned; },
           {"model.positions is learned"});
-  refused(small_llama(ModelKind::qwen2), [](ModelConfig& model) { model.head_size = 4; },
-          {"model.head_size is 4", "Qwen2"});
+  refused(small_llama(ModelKind::qwen2), [](ModelConfig& model) { model.head_dim = 4; },
+          {"model.head_dim is 4", "Qwen2"});
   ModelConfig whole = small_gpt();
   whole.attention_window = whole.seq_length;  // hides nothing
   EXPECT_EQ(model_class_of(whole), ModelClass::gpt2_lm_head);

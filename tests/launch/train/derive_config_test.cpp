@@ -190,7 +190,7 @@ TEST_F(DeriveConfig, ModelComesFromCheckpoint) {
   expected.num_labels = 2;
   expected.mlp_size = 64;
   expected.num_kv_heads = expected.num_heads;
-  expected.head_size = expected.hidden_size / expected.num_heads;
+  expected.head_dim = expected.hidden_size / expected.num_heads;
   expected.norm_position = NormPosition::post;
   EXPECT_EQ(derived.config.model, expected);
   EXPECT_EQ(derived.config.data.labels, "bad,good");
