@@ -321,7 +321,7 @@ class Table {
             [&] { linear_backward_input(y.tensor, w.tensor, dx.tensor); });
     measure("linear_backward_weight", {5 * narrow + 4 * weights, flops},
             [&] { linear_backward_weight(y.tensor, x.tensor, dw.tensor, Accumulate::yes); });
-    // Compare with the product alone, linear_forward, and gelu_backward.
+    // Compare with the product alone, linear_forward, and activation_backward.
     measure("linear_activation_backward_input", {9 * narrow + weights, flops}, [&] {
       linear_activation_backward_input(x.tensor, out.tensor, y.tensor, Activation::gelu_tanh,
                                        active.tensor);
