@@ -77,8 +77,9 @@ inline int64_t columns_of(const Tensor& tensor) { return tensor.dim(-1); }
 
 /// The product of all dims but the last.
 inline int64_t rows_of(const Tensor& tensor) {
-  const int64_t columns = columns_of(tensor);
-  return columns == 0 ? 0 : tensor.numel() / columns;
+  int64_t rows = 1;
+  for (int i = 0; i + 1 < tensor.shape().rank(); ++i) rows *= tensor.dim(i);
+  return rows;
 }
 
 }  // namespace tessera

@@ -10,7 +10,7 @@ namespace tessera {
 namespace {
 
 // clang-format off
-constexpr std::array<Architecture, 5> kArchitectures = {{
+constexpr std::array<Architecture, 8> kArchitectures = {{
     // Radford et al., "Language Models are Unsupervised Multitask Learners", 2019.
     {.kind = ModelKind::gpt2, .name = "gpt2", .display_name = "GPT-2",
      .summary = "a decoder that predicts the next token",
@@ -27,13 +27,30 @@ constexpr std::array<Architecture, 5> kArchitectures = {{
     {.kind = ModelKind::qwen2, .name = "qwen2", .display_name = "Qwen2",
      .summary = "a Llama with biases of queries, keys and values",
      .pretraining = Objective::causal_lm},
+    // Yang et al., "Qwen3 Technical Report", 2025.
+    {.kind = ModelKind::qwen3, .name = "qwen3", .display_name = "Qwen3",
+     .summary = "a Llama that normalizes the queries and keys of each head",
+     .pretraining = Objective::causal_lm},
     // Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers", 2019. A sample has up
     // to three special tokens.
     {.kind = ModelKind::bert, .name = "bert", .display_name = "BERT",
      .summary = "an encoder that predicts masked tokens",
      .pretraining = Objective::masked_lm,
+     .embedding_norm = true, .head_transform = true, .token_types = true, .next_sentence = true,
+     .classification = true, .special_tokens = true, .min_seq_length = 8},
+    // Liu et al., "RoBERTa: A Robustly Optimized BERT Pretraining Approach", 2019.
+    {.kind = ModelKind::roberta, .name = "roberta", .display_name = "RoBERTa",
+     .summary = "a BERT without sentence pairs in pre-training",
+     .pretraining = Objective::masked_lm,
      .embedding_norm = true, .head_transform = true, .token_types = true,
      .classification = true, .special_tokens = true, .min_seq_length = 8},
+    // Warner et al., "Smarter, Better, Faster, Longer: A Modern Bidirectional Encoder", 2024.
+    {.kind = ModelKind::modernbert, .name = "modernbert", .display_name = "ModernBERT",
+     .summary = "an encoder with GeGLU and rotary positions, in which two of three layers have a "
+                "window",
+     .pretraining = Objective::masked_lm,
+     .embedding_norm = true, .head_transform = true, .head_bias = true, .pooler = Pooler::norm,
+     .first_norm = false, .classification = true, .special_tokens = true, .min_seq_length = 8},
 }};
 // clang-format on
 
@@ -48,8 +65,8 @@ const Architecture& architecture_of(ModelKind kind) {
   return *found;
 }
 
-bool ModelTraits::hides(int64_t t, int64_t s) const {
-  return (causal && s > t) || (attention_window > 0 && std::abs(t - s) >= attention_window);
+bool ModelTraits::hides(int64_t t, int64_t s, bool is_local) const {
+  return (causal && s > t) || (is_local && std::abs(t - s) >= attention_window);
 }
 
 MaskKinds ModelTraits::mask_kinds() const {
@@ -85,25 +102,42 @@ void apply_preset(ModelConfig& config, ModelKind kind) {
   config.activation = defaults.activation;
   config.gated_mlp = defaults.gated_mlp;
   config.positions = defaults.positions;
+  config.rotary.base = defaults.rotary.base;
+  config.local_rotary_base = defaults.local_rotary_base;
+  config.qk_norm = defaults.qk_norm;
   config.attention_window = defaults.attention_window;
+  config.window_pattern = defaults.window_pattern;
   config.tie_embeddings = defaults.tie_embeddings;
   switch (kind) {
     case ModelKind::gpt2:
       break;
     case ModelKind::bert:
+    case ModelKind::roberta:
       config.norm_position = NormPosition::post;
-      config.norm_eps = 1e-12;
+      config.norm_eps = kind == ModelKind::bert ? 1e-12 : 1e-5;
       config.activation = Activation::gelu;
+      break;
+    case ModelKind::modernbert:
+      config.bias = Bias::none;
+      config.activation = Activation::gelu;
+      config.gated_mlp = true;
+      config.positions = Positions::rotary;
+      config.rotary.base = 160000.0;
+      config.local_rotary_base = 10000.0;
+      config.attention_window = 65;  // 64 tokens on each side
+      config.window_pattern = "GLL";
       break;
     case ModelKind::llama:
     case ModelKind::mistral:
     case ModelKind::qwen2:
+    case ModelKind::qwen3:
       config.norm = NormType::rms;
       config.norm_eps = 1e-6;
       config.bias = kind == ModelKind::qwen2 ? Bias::qkv : Bias::none;
       config.activation = Activation::silu;
       config.gated_mlp = true;
       config.positions = Positions::rotary;
+      config.qk_norm = kind == ModelKind::qwen3;
       config.attention_window = kind == ModelKind::mistral ? 4096 : 0;
       config.tie_embeddings = false;
       break;

@@ -9,6 +9,10 @@
 
 namespace tessera {
 
+/// How a head for documents pools the hidden state of the first token: tanh(dense(x)) as in BERT,
+/// or norm(gelu(dense(x))) as in ModernBERT.
+enum class Pooler : uint8_t { tanh, norm };
+
 /// An architecture described as data. The layers in models/ read this table and the ModelConfig;
 /// only models/ and launch/huggingface know which architecture a model has.
 struct Architecture {
@@ -19,8 +23,12 @@ struct Architecture {
   Objective pretraining;
   bool embedding_norm = false;  ///< apply a norm to the sum of the embeddings
   bool head_transform = false;  ///< dense, GELU and norm before the logits; the logits have a bias
+  bool head_bias = false;       ///< the last layer of a head has a bias, whatever model.bias is
+  Pooler pooler = Pooler::tanh;
+  bool first_norm = true;  ///< the first block of a pre-norm model normalizes before attention
   bool scaled_residual_init = false;  ///< scale initial output projections by 1/sqrt(2 L)
-  bool token_types = false;           ///< allow model.token_types and model.next_sentence
+  bool token_types = false;           ///< allow model.token_types
+  bool next_sentence = false;         ///< allow model.next_sentence
   bool classification = false;        ///< allow model.head: classification
   bool special_tokens = false;        ///< each text has a start and an end token
   int64_t min_seq_length = 1;         ///< room for the special tokens and some text
@@ -47,15 +55,15 @@ struct ModelTraits {
   std::string_view name;     ///< for messages: "GPT"
   Objective objective;       ///< the objective of its head
   bool causal;               ///< a token attends only to itself and earlier tokens
-  int64_t attention_window;  ///< tokens with |t − s| < attention_window are visible; 0: all
+  int64_t attention_window;  ///< of layers with a window: tokens with |t − s| < it are visible
   bool sentence_pairs;       ///< samples are labeled sentence pairs
   bool document_labels;      ///< documents have labels: next sentence or class
   bool special_tokens;       ///< see Architecture::special_tokens
   bool head_transform;       ///< see Architecture::head_transform
 
   /// Returns whether the model's own mask hides the key at position s of a document from the query
-  /// at t.
-  bool hides(int64_t t, int64_t s) const;
+  /// at t, in layers with a window (ModelConfig::is_local) or in all others.
+  bool hides(int64_t t, int64_t s, bool is_local) const;
 
   /// The mask kinds that attention must implement to train this model: the model's own mask, per
   /// document, in a batch without padding.

@@ -8,6 +8,7 @@
 #include "models/layers/embeddings.h"
 #include "models/layers/key_value_cache.h"
 #include "models/layers/language_head.h"
+#include "models/layers/self_attention.h"
 #include "models/transformer.h"
 #include "parallel/layers/tensor_regions.h"
 
@@ -127,7 +128,7 @@ Tensor Model::extend(const StepContext& ctx, const Tensor& tokens, KeyValueCache
 }
 
 KeyValueCache Model::make_cache(int64_t batch) const {
-  const int64_t heads = config_.num_heads / tp_.size();
+  const int64_t heads = local_heads(config_, tp_.size(), tp_.rank()).size();
   return {config_.num_layers,
           {batch, heads, config_.seq_length, config_.resolved_head_dim()},
           store_.precision(),

@@ -1,13 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "core/ops/activation.h"
+#include "core/ops/rotary.h"
 
 namespace tessera {
 
 /// The architectures; models/architecture.h describes how they differ.
-enum class ModelKind : uint8_t { gpt2, llama, mistral, qwen2, bert };
+enum class ModelKind : uint8_t { gpt2, llama, mistral, qwen2, qwen3, bert, roberta, modernbert };
 
 /// What a model learns to predict: the next token, masked tokens (with model.next_sentence also
 /// whether two sentences are consecutive), or the class of a text.
@@ -53,10 +55,15 @@ struct ModelConfig {
   bool tie_embeddings = true;  ///< the output head is the word embedding
   double norm_eps = 1e-5;
   double init_stddev = 0.02;
-  double rotary_base = 10000.0;
-  int64_t attention_window = 0;  ///< tokens with |t − s| < attention_window are visible; 0: all
-  int64_t token_types = 0;       ///< BERT's segments; 0: none
-  bool next_sentence = false;    ///< BERT's second pre-training head and its pooler
+  RotaryFrequencies rotary = {};
+  double local_rotary_base = 0.0;  ///< of layers with a window, unscaled; 0: as in all others
+  bool qk_norm = false;            ///< RMSNorm of each head's query and key
+  int64_t attention_window = 0;    ///< tokens with |t − s| < attention_window are visible; 0: all
+  /// Which layers have the window: a letter per layer, L (local) or G (global: they see all),
+  /// repeated until the last layer.
+  std::string window_pattern = "L";
+  int64_t token_types = 0;     ///< BERT's segments; 0: none
+  bool next_sentence = false;  ///< BERT's second pre-training head and its pooler
   Head head = Head::pretraining;
   int64_t num_labels = 0;  ///< classes of the classification head
 
@@ -71,6 +78,16 @@ struct ModelConfig {
   int64_t attention_size() const {
     return num_heads * resolved_head_dim();
   }  ///< of all heads' outputs
+  /// Whether a layer has the window.
+  bool is_local(int64_t layer) const {
+    return attention_window > 0 &&
+           window_pattern[static_cast<size_t>(layer) % window_pattern.size()] == 'L';
+  }
+  /// The rotary frequencies of a layer.
+  RotaryFrequencies rotary_of(int64_t layer) const {
+    if (local_rotary_base == 0.0 || !is_local(layer)) return rotary;
+    return {.base = local_rotary_base};
+  }
   bool pre_norm() const { return norm_position == NormPosition::pre; }
   bool linear_bias() const { return bias == Bias::all; }  ///< except the QKV projection's
   bool qkv_bias() const { return bias != Bias::none; }

@@ -31,20 +31,36 @@ Transformer::Transformer(ParameterStore& store, const ModelConfig& config, Commu
     fail("no attention implementation supports the masks of this model: {}", *reason);
   }
   if (config.pre_norm()) {
-    final_norm_.emplace(store, "final_norm", config, GradientRows::local);
+    final_norm_.emplace(store, "final_norm", config, GradientSum::local_rows);
   }
 }
 
-Visibility Transformer::visibility(const StepContext& ctx, AttentionMask mask,
-                                   const Tensor& positions) const {
+Transformer::Views Transformer::views(const StepContext& ctx, const AttentionMask& mask,
+                                      const Tensor& positions) const {
   const int64_t window = config_.attention_window;
-  mask.causal |= causal_;
-  if (window > 0) mask.window = mask.window > 0 ? std::min(mask.window, window) : window;
-  Visibility result{mask};
-  if (config_.positions == Positions::rotary) {
-    result.rotary =
+  Views result{{mask}, {mask}};
+  result.local.mask.causal |= causal_;
+  result.global.mask.causal |= causal_;
+  int64_t& local = result.local.mask.window;
+  if (window > 0) local = local > 0 ? std::min(local, window) : window;
+  if (config_.positions != Positions::rotary) return result;
+  const auto make_table = [&](const RotaryFrequencies& frequencies) {
+    const Tensor table =
         ctx.arena.allocate({positions.numel(), config_.resolved_head_dim()}, DType::f32);
-    rotary_table(positions, static_cast<float>(config_.rotary_base), result.rotary);
+    rotary_table(positions, frequencies, table);
+    return table;
+  };
+  Tensor common;  // of all layers without frequencies of their own
+  for (int64_t layer = 0; layer < config_.num_layers; ++layer) {
+    Tensor& table = (config_.is_local(layer) ? result.local : result.global).rotary;
+    if (table.defined()) continue;
+    const RotaryFrequencies frequencies = config_.rotary_of(layer);
+    if (frequencies != config_.rotary) {
+      table = make_table(frequencies);
+    } else {
+      if (!common.defined()) common = make_table(frequencies);
+      table = common;
+    }
   }
   return result;
 }
@@ -58,7 +74,7 @@ Tensor Transformer::last_norm(const StepContext& ctx, const Tensor& x) {
 Tensor Transformer::forward(const StepContext& ctx, const Tensor& x, const AttentionMask& mask,
                             const Tensor& positions) {
   const TrafficScope traffic(Traffic::forward);
-  visible_ = visibility(ctx, mask, positions);
+  views_ = views(ctx, mask, positions);
   Tensor y = x;
   for (size_t i = 0; i < blocks_.size(); ++i) {
     inputs_[i] = y;
@@ -69,10 +85,11 @@ Tensor Transformer::forward(const StepContext& ctx, const Tensor& x, const Atten
 
 Tensor Transformer::block_forward(const StepContext& ctx, size_t i) {
   const Tensor& x = inputs_[i];
-  if (ctx.recompute != Recompute::block) return blocks_[i].forward(ctx, x, visible_);
+  const Visibility& view = view_of(views_, i);
+  if (ctx.recompute != Recompute::block) return blocks_[i].forward(ctx, x, view);
   const Tensor y = ctx.arena.allocate(x.shape(), x.dtype());
   const Arena::Scope scope(ctx.arena);
-  copy(blocks_[i].forward(ctx, x, visible_), y);
+  copy(blocks_[i].forward(ctx, x, view), y);
   return y;
 }
 
@@ -90,7 +107,7 @@ void Transformer::backward(const StepContext& ctx, Tensor gradient) {
     if (ctx.recompute == Recompute::block) {
       const TrafficScope again(Traffic::recompute);
       const TraceRange range("recompute");
-      blocks_[i].forward(ctx, inputs_[i], visible_);
+      blocks_[i].forward(ctx, inputs_[i], view_of(views_, i));
     }
     blocks_[i].backward(ctx, parts);
   }
@@ -100,9 +117,11 @@ void Transformer::backward(const StepContext& ctx, Tensor gradient) {
 
 Tensor Transformer::extend(const StepContext& ctx, const Tensor& x, KeyValueCache& cache,
                            const Tensor& positions) {
-  const Visibility visible = visibility(ctx, {}, positions);
+  const Views seen = views(ctx, {}, positions);
   Tensor y = x;
-  for (Block& block : blocks_) y = block.extend(ctx, y, cache, visible);
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    y = blocks_[i].extend(ctx, y, cache, view_of(seen, i));
+  }
   return last_norm(ctx, y);
 }
 

@@ -35,14 +35,21 @@ class Transformer {
  private:
   Tensor block_forward(const StepContext& ctx, size_t i);
   Tensor last_norm(const StepContext& ctx, const Tensor& x);
-  Visibility visibility(const StepContext& ctx, AttentionMask mask, const Tensor& positions) const;
+  /// What layers with a window see, and all others.
+  struct Views {
+    Visibility local, global;
+  };
+  Views views(const StepContext& ctx, const AttentionMask& mask, const Tensor& positions) const;
+  const Visibility& view_of(const Views& views, size_t layer) const {
+    return config_.is_local(static_cast<int64_t>(layer)) ? views.local : views.global;
+  }
 
   ModelConfig config_;
   bool causal_;
   std::deque<Block> blocks_;
   std::optional<Norm> final_norm_;
   std::vector<Tensor> inputs_;  // input of each block in the last forward pass, shaped like x
-  Visibility visible_;          // of the last forward pass
+  Views views_;                 // of the last forward pass
 };
 
 /// Returns the mask of a batch: tokens attend within their own document.

@@ -1,4 +1,4 @@
-#include "parallel/local_row_gradients.h"
+#include "parallel/partial_gradients.h"
 
 #include <numeric>
 
@@ -15,17 +15,20 @@ int64_t count(const std::vector<Tensor>& tensors) {
 
 }  // namespace
 
-LocalRowGradients::LocalRowGradients(const ParameterStore& store, Communicator& tp) : tp_(tp) {
-  const auto of_local_rows = [](const Parameter& p) {
-    return p.gradient_rows == GradientRows::local;
+PartialGradients::PartialGradients(const ParameterStore& store, Communicator& tp,
+                                   bool sequence_parallel)
+    : tp_(tp) {
+  const auto is_partial = [=](const Parameter& p) {
+    return p.gradient_sum == GradientSum::local_heads ||
+           (p.gradient_sum == GradientSum::local_rows && sequence_parallel);
   };
-  for (const ShardRange& range : store.shard_ranges_by(of_local_rows)) {
+  for (const ShardRange& range : store.shard_ranges_by(is_partial)) {
     if (!range.property) continue;
     (range.shard.grad.numel() < kAlone ? together_ : alone_).push_back(range.shard.grad);
   }
 }
 
-void LocalRowGradients::sum(Arena& arena) const {
+void PartialGradients::sum(Arena& arena) const {
   const TrafficScope traffic(Traffic::gradients);
   std::vector<std::unique_ptr<PendingCollective>> pending;
   for (const Tensor& grads : alone_) pending.push_back(tp_.all_reduce_async(grads));
@@ -45,6 +48,6 @@ void LocalRowGradients::sum(Arena& arena) const {
   for (const auto& collective : pending) collective->wait();
 }
 
-int64_t LocalRowGradients::num_elements() const { return count(alone_) + count(together_); }
+int64_t PartialGradients::num_elements() const { return count(alone_) + count(together_); }
 
 }  // namespace tessera

@@ -9,17 +9,18 @@
 
 namespace tessera {
 
-/// With sequence parallelism, sums over the tensor ranks the gradients of parameters that see only
-/// a rank's local rows (GradientRows::local): norms, biases after row-parallel layers, and position
-/// and type embeddings.
-class LocalRowGradients {
+/// Sums over the tensor ranks the gradients of which each has a part (GradientSum): always those of
+/// parameters that see only the local heads, the weights of QK norm; with sequence parallelism also
+/// those that see only the local rows: norms, biases after row-parallel layers, and position and
+/// type embeddings.
+class PartialGradients {
  public:
   /// A contiguous range with at least this many elements is reduced in place. The many shorter
   /// ranges are copied into one buffer and reduced together.
   static constexpr int64_t kAlone = int64_t{1} << 18;
 
   /// `store` must be allocated. `store` and `tp` must outlive this object.
-  LocalRowGradients(const ParameterStore& store, Communicator& tp);
+  PartialGradients(const ParameterStore& store, Communicator& tp, bool sequence_parallel);
 
   /// Sums the gradients that this rank updates; every tensor rank gets the same bits. Call it once
   /// per step, after gradients are summed over the data ranks. Allocates scratch memory in `arena`.

@@ -9,6 +9,8 @@
 #include "core/ops/clip.h"
 #include "core/ops/dropout.h"
 #include "core/ops/matrix.h"
+#include "core/ops/query_groups.h"
+#include "core/ops/rotary.h"
 #include "core/ops/scalar.h"
 #include "core/range.h"
 #include "core/tensor.h"

@@ -87,7 +87,7 @@ Tensor Parameter::real_part(const Tensor& local) const {
 Parameter& ParameterStore::declare(const ParameterSpec& spec) {
   require(!allocated_, "parameter {} was declared after the store was allocated", spec.name);
   const Shard& shard = spec.shard;
-  Shape local = spec.global_shape;
+  Shape local = spec.global_shape, slot = local;
   if (!shard.replicated()) {
     require(shard.dim >= 0 && shard.dim < local.rank() && 0 <= shard.range.begin &&
                 shard.range.begin <= shard.range.end && shard.range.end <= local[shard.dim],
@@ -97,6 +97,7 @@ Parameter& ParameterStore::declare(const ParameterSpec& spec) {
     require(extent == shard.range.size() || shard.dim == 0,
             "parameter {} can be padded only along dim 0", spec.name);
     local.set(shard.dim, extent);
+    slot.set(shard.dim, std::max(spec.slot_extent, extent));
   }
   Parameter& parameter = parameters_.emplace_back();
   parameter.name = spec.name;
@@ -104,8 +105,9 @@ Parameter& ParameterStore::declare(const ParameterSpec& spec) {
   parameter.shard = shard;
   parameter.init = spec.init;
   parameter.decay = spec.decay;
-  parameter.gradient_rows = spec.gradient_rows;
+  parameter.gradient_sum = spec.gradient_sum;
   parameter.local_shape = local;
+  parameter.slot_size = slot.numel();
   return parameter;
 }
 
@@ -120,7 +122,7 @@ void ParameterStore::allocate(Device device, DType precision, StoreFor purpose,
   std::vector<int64_t> sizes;
   for (const Parameter& parameter : parameters_) {
     require(names.insert(parameter.name).second, "two parameters are named {}", parameter.name);
-    sizes.push_back(parameter.local_shape.numel());
+    sizes.push_back(parameter.slot_size);
   }
   layout_ = FlatLayout(sizes, sharding);
 

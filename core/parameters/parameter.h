@@ -37,10 +37,10 @@ struct Init {
   static Init normal(float stddev) { return {Kind::normal, stddev}; }
 };
 
-/// Which rows of the activations contribute to a rank's gradient of a parameter. `local`: with
-/// sequence parallelism (parallel/sequence_shard.h), only this rank's rows, so the gradient must be
-/// summed over the tensor ranks.
-enum class GradientRows : uint8_t { all, local };
+/// Why a rank's gradient of a replicated parameter is only a part, to be summed over the tensor
+/// ranks. `none`: it is whole. `local_rows`: with sequence parallelism (parallel/sequence_shard.h),
+/// only this rank's rows contribute. `local_heads`: only this rank's heads do.
+enum class GradientSum : uint8_t { none, local_rows, local_heads };
 
 /// A layer's declaration of a parameter.
 struct ParameterSpec {
@@ -53,7 +53,10 @@ struct ParameterSpec {
   /// The extent of the sharded dim in memory; 0 means the shard's size. Padding (only along dim 0)
   /// is zero, has no gradient and is in no checkpoint.
   int64_t padded_extent = 0;
-  GradientRows gradient_rows = GradientRows::all;
+  /// The extent of the sharded dim that the flat buffers have room for; 0 means that in memory.
+  /// Where ranks have unequal shards it is the largest, so that their flat layouts are equal.
+  int64_t slot_extent = 0;
+  GradientSum gradient_sum = GradientSum::none;
 };
 
 /// The elements that this rank updates: 1-D views of the same elements of each flat buffer. With
@@ -74,9 +77,10 @@ struct Parameter {
   Shard shard;
   Init init;
   bool decay = false;
-  GradientRows gradient_rows = GradientRows::all;
-  Shape local_shape;   ///< in memory, padding included
-  int64_t offset = 0;  ///< first element in the flat buffers
+  GradientSum gradient_sum = GradientSum::none;
+  Shape local_shape;      ///< in memory, padding included
+  int64_t offset = 0;     ///< first element in the flat buffers
+  int64_t slot_size = 0;  ///< elements there; those beyond local_shape are an unused gap of zeros
 
   Tensor value;  ///< local_shape, compute precision
   Tensor grad;   ///< local_shape, fp32

@@ -95,11 +95,13 @@ void describe(Section& model, auto& field) {
         "Width of the residual stream; a multiple of `num_heads` unless `head_dim` is given.");
   field(
       "num_heads", model.num_heads, IntegerIn{1, kMaxWidth},
-      "Number of attention heads; a multiple of `parallel.tensor`, whose ranks share them evenly.");
+      "Number of attention heads. The `parallel.tensor` ranks share them as evenly as possible: 25 "
+      "heads on 4 ranks are 7, 6, 6 and 6.");
   field("num_kv_heads", model.num_kv_heads, IntegerIn{0, kMaxWidth},
-        "Number of key-value heads; a divisor of `num_heads` and a multiple of `parallel.tensor`. "
-        "With fewer than `num_heads`, a group of heads shares a key and a value (grouped-query "
-        "attention). 0 means `num_heads`.");
+        "Number of key-value heads; a divisor of `num_heads`. With fewer than `num_heads`, a group "
+        "of heads shares a key and a value (grouped-query attention). A group stays on one of the "
+        "`parallel.tensor` ranks; if there are more ranks than groups, some compute no attention. "
+        "0 means `num_heads`.");
   field("head_dim", model.head_dim, IntegerIn{0, kMaxWidth},
         "Width of a head's queries, keys and values; 0 means `hidden_size` / `num_heads`.");
   field("mlp_size", model.mlp_size, IntegerIn{0, 10 * kMaxWidth},
@@ -144,11 +146,47 @@ void describe(Section& model, auto& field) {
         OneOf<Positions>{{{"learned", Positions::learned}, {"rotary", Positions::rotary}}},
         "How positions are encoded: `learned` adds an embedding of each position; `rotary` (RoPE) "
         "rotates queries and keys, and needs an even head size.");
-  field("rotary_base", model.rotary_base, NumberIn{1.0, 1e12},
+  field(by_kind("rotary_base"), model.rotary.base, NumberIn{1.0, 1e12},
         "Base of the rotary wavelengths, for `positions: rotary`.");
+  field("rotary_scaling", model.rotary.scaling,
+        OneOf<RotaryScaling>{{{"none", RotaryScaling::none},
+                              {"linear", RotaryScaling::linear},
+                              {"llama3", RotaryScaling::llama3},
+                              {"yarn", RotaryScaling::yarn}}},
+        "How rotary wavelengths are stretched for longer texts: `linear` stretches all by "
+        "`rotary_factor`; `llama3` and `yarn` leave the short ones as they are. The keys below are "
+        "named as in `rope_parameters` of Hugging Face.");
+  field("rotary_factor", model.rotary.factor, NumberIn{1.0, 1e6},
+        "By how much `rotary_scaling` stretches the longest wavelengths.");
+  field("rotary_original_length", model.rotary.original_length, IntegerIn{0, 1'000'000'000},
+        "Sequence length before the stretching (`original_max_position_embeddings`). `llama3` and "
+        "`yarn` need it.");
+  field("rotary_low_freq_factor", model.rotary.low_freq_factor, NumberIn{1e-6, 1e6},
+        "For `llama3`: wavelengths above `rotary_original_length` / this are stretched fully.");
+  field("rotary_high_freq_factor", model.rotary.high_freq_factor, NumberIn{1e-6, 1e6},
+        "For `llama3`: wavelengths below `rotary_original_length` / this are not stretched. Larger "
+        "than `rotary_low_freq_factor`.");
+  field(
+      "rotary_beta_fast", model.rotary.beta_fast, NumberIn{1e-6, 1e6},
+      "For `yarn`: wavelengths with more than this many turns in `rotary_original_length` are not "
+      "stretched.");
+  field("rotary_beta_slow", model.rotary.beta_slow, NumberIn{1e-6, 1e6},
+        "For `yarn`: wavelengths with fewer turns than this are stretched fully.");
+  field("rotary_attention_factor", model.rotary.attention_factor, NumberIn{0.0, 1000.0},
+        "For `yarn`: multiplies the rotated queries and keys. 0 means 0.1 × ln(`rotary_factor`) + "
+        "1.");
+  field(by_kind("local_rotary_base"), model.local_rotary_base, NumberIn{0.0, 1e12},
+        "Base of the rotary wavelengths of layers with a window, which are not stretched. 0 means "
+        "that these layers rotate like all others.");
+  field(by_kind("qk_norm"), model.qk_norm, TrueOrFalse{},
+        "Whether RMSNorm normalizes each head's query and key, with weights that all heads of a "
+        "layer share.");
   field(by_kind("attention_window"), model.attention_window, IntegerIn{0, 10'000'000},
         "Sliding window: a token attends only to tokens fewer than this many positions away. 0 "
         "disables it.");
+  field(by_kind("window_pattern"), model.window_pattern, Letters{"GL"},
+        "Which layers have the window: a letter per layer, `L` (local, with the window) or `G` "
+        "(global, without), repeated until the last layer. `GLL` is ModernBERT's.");
   field(by_kind("tie_embeddings"), model.tie_embeddings, TrueOrFalse{},
         "Whether the output head is the token embedding, or has a matrix of its own.");
   field("token_types", model.token_types, IntegerIn{0, 1000},
@@ -158,7 +196,8 @@ void describe(Section& model, auto& field) {
   field("next_sentence", model.next_sentence, TrueOrFalse{},
         "Whether the model also predicts if the second part of a pair follows the first, as in "
         "BERT. Samples are then sentence pairs, half of them random. Needs `token_types: 2` or "
-        "more.");
+        "more. Only for " +
+            kinds_with(&Architecture::next_sentence, "`") + ".");
   field(derived("head"), model.head,
         OneOf<Head>{{{"pretraining", Head::pretraining}, {"classification", Head::classification}}},
         "The output head: `pretraining` has the head or heads of the architecture's pre-training; "

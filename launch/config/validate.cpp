@@ -55,22 +55,10 @@ void check_tensor_parallel(const RunConfig& config, int world_size, LayoutRules&
     rules.broken.push_back({"parallel.tensor", tensor, *std::move(problem)});
   }
   rules.require(
-      model.num_heads % tensor == 0, "parallel.tensor", tensor,
-      "parallel.tensor is {}, but model.num_heads is {}: heads are split evenly, so choose a "
-      "divisor of {} {}",
-      tensor, model.num_heads, model.num_heads, divisors(model.num_heads));
-  const int64_t groups = model.resolved_kv_heads();
-  rules.require(
-      groups == model.num_heads || groups % tensor == 0, "parallel.tensor", tensor,
-      "parallel.tensor is {}, but model.num_kv_heads is {}: key-value heads are split evenly, so "
-      "choose a divisor of {} {}",
-      tensor, groups, groups, divisors(groups));
-  const int64_t mlp_size = model.resolved_mlp_size();
-  rules.require(
-      mlp_size % tensor == 0, "model.mlp_size", mlp_size,
-      "parallel.tensor is {}, but model.mlp_size is {}: the MLP's columns are split evenly, so "
-      "choose a multiple of {} ({}) as mlp_size, or another parallel.tensor",
-      tensor, mlp_size, tensor, nearest_multiples(mlp_size, tensor));
+      tensor <= model.num_heads, "parallel.tensor", tensor,
+      "parallel.tensor is {}, but model.num_heads is {}: more tensor ranks than heads would leave "
+      "ranks without attention, so choose at most {}",
+      tensor, model.num_heads, model.num_heads);
 }
 
 void check_gradients(const RunConfig& config, int world_size, LayoutRules& rules) {

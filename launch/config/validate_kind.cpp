@@ -28,11 +28,10 @@ void check_architecture(const ModelConfig& model) {
           "model.head is classification, but model.kind is {}: choose {} as the kind, or "
           "pretraining as the head",
           architecture.name, kinds_with(&Architecture::classification));
-  if (!architecture.token_types) {
-    const std::string reason = no_such_thing(architecture);
-    require_default(model.token_types == 0, "model.token_types", reason);
-    require_default(!model.next_sentence, "model.next_sentence", reason);
-  }
+  const std::string reason = no_such_thing(architecture);
+  require_default(architecture.token_types || model.token_types == 0, "model.token_types", reason);
+  require_default(architecture.next_sentence || !model.next_sentence, "model.next_sentence",
+                  reason);
   require(!model.next_sentence || model.token_types >= 2,
           "model.next_sentence is true, but model.token_types is {}: a pair needs 2 token types, "
           "so choose 2",
@@ -142,14 +141,78 @@ void check_heads(const ModelConfig& model) {
       divisors(model.hidden_size));
 }
 
+/// Keys that only some values of model.rotary_scaling use.
+void check_rotary_scaling(const RotaryFrequencies& rotary) {
+  using enum RotaryScaling;
+  constexpr const char* kNone = "model.rotary_scaling is none";
+  const RotaryScaling scaling = rotary.scaling;
+  const RotaryFrequencies defaults;
+  require_default(scaling != none || rotary.factor == defaults.factor, "model.rotary_factor",
+                  kNone);
+  require(scaling == none || rotary.factor > 1.0,
+          "model.rotary_scaling is set, but model.rotary_factor is {}, which stretches nothing: "
+          "choose a number above 1, or none as rotary_scaling",
+          rotary.factor);
+  const bool has_length = scaling == llama3 || scaling == yarn;
+  require_default(has_length || rotary.original_length == 0, "model.rotary_original_length",
+                  "model.rotary_scaling is neither llama3 nor yarn");
+  require(!has_length || rotary.original_length > 0,
+          "model.rotary_original_length is 0, but model.rotary_scaling is {}: give the sequence "
+          "length that the model was trained with first",
+          scaling == llama3 ? "llama3" : "yarn");
+  constexpr const char* kLlama3 = "model.rotary_scaling is not llama3";
+  require_default(scaling == llama3 || rotary.low_freq_factor == defaults.low_freq_factor,
+                  "model.rotary_low_freq_factor", kLlama3);
+  require_default(scaling == llama3 || rotary.high_freq_factor == defaults.high_freq_factor,
+                  "model.rotary_high_freq_factor", kLlama3);
+  require(rotary.low_freq_factor < rotary.high_freq_factor,
+          "model.rotary_low_freq_factor is {}, but model.rotary_high_freq_factor is {}: choose a "
+          "larger high_freq_factor",
+          rotary.low_freq_factor, rotary.high_freq_factor);
+  constexpr const char* kYarn = "model.rotary_scaling is not yarn";
+  require_default(scaling == yarn || rotary.beta_fast == defaults.beta_fast,
+                  "model.rotary_beta_fast", kYarn);
+  require_default(scaling == yarn || rotary.beta_slow == defaults.beta_slow,
+                  "model.rotary_beta_slow", kYarn);
+  require_default(scaling == yarn || rotary.attention_factor == 0.0,
+                  "model.rotary_attention_factor", kYarn);
+  require(rotary.beta_slow < rotary.beta_fast,
+          "model.rotary_beta_slow is {}, but model.rotary_beta_fast is {}: choose a larger "
+          "beta_fast",
+          rotary.beta_slow, rotary.beta_fast);
+}
+
+/// Defaults that depend on the kind stay without effect silently.
+void check_windows(const ModelConfig& model) {
+  const ModelConfig defaults = preset(model.kind);
+  require_default(model.attention_window > 0 || model.window_pattern == defaults.window_pattern,
+                  "model.window_pattern", "model.attention_window is 0");
+  require(model.attention_window == 0 || model.window_pattern.find('L') != std::string::npos,
+          "model.attention_window is {}, but model.window_pattern is {}, in which no layer has a "
+          "window: put an L into the pattern, or choose 0 as attention_window",
+          model.attention_window, model.window_pattern);
+  const bool rotary = model.positions == Positions::rotary;
+  require_default((rotary && model.attention_window > 0) ||
+                      model.local_rotary_base == defaults.local_rotary_base,
+                  "model.local_rotary_base",
+                  rotary ? "model.attention_window is 0" : "model.positions is learned");
+  require(model.local_rotary_base == 0.0 || model.local_rotary_base >= 1.0,
+          "model.local_rotary_base is {}: choose a base of 1 or more, or 0 for that of all layers",
+          model.local_rotary_base);
+}
+
 void check_positions(const ModelConfig& model) {
   const bool rotary = model.positions == Positions::rotary;
   require(!rotary || model.resolved_head_dim() % 2 == 0,
           "model.positions is rotary, but a head has {} columns: they are "
           "rotated in pairs, so choose an even number",
           model.resolved_head_dim());
-  require_default(rotary || model.rotary_base == ModelConfig{}.rotary_base, "model.rotary_base",
-                  "model.positions is learned");
+  constexpr const char* kLearned = "model.positions is learned";
+  require_default(rotary || model.rotary.base == preset(model.kind).rotary.base,
+                  "model.rotary_base", kLearned);
+  require_default(rotary || model.rotary.scaling == RotaryScaling::none, "model.rotary_scaling",
+                  kLearned);
+  check_rotary_scaling(model.rotary);
 }
 
 }  // namespace
@@ -159,6 +222,7 @@ void check_model_kind(const ModelConfig& model) {
   check_head(model);
   check_heads(model);
   check_positions(model);
+  check_windows(model);
   check_embeddings(model);
 }
 

@@ -17,15 +17,20 @@ struct NamedClass {
 };
 
 /// The first name of a class is its canonical one.
-constexpr std::array<NamedClass, 8> kClasses = {{
+constexpr std::array<NamedClass, 13> kClasses = {{
     {"GPT2LMHeadModel", ModelClass::gpt2_lm_head},
     {"GPT2Model", ModelClass::gpt2_lm_head},
     {"LlamaForCausalLM", ModelClass::llama_causal_lm},
     {"MistralForCausalLM", ModelClass::mistral_causal_lm},
     {"Qwen2ForCausalLM", ModelClass::qwen2_causal_lm},
+    {"Qwen3ForCausalLM", ModelClass::qwen3_causal_lm},
     {"BertForPreTraining", ModelClass::bert_pretraining},
     {"BertForMaskedLM", ModelClass::bert_masked_lm},
     {"BertForSequenceClassification", ModelClass::bert_classification},
+    {"RobertaForMaskedLM", ModelClass::roberta_masked_lm},
+    {"RobertaForSequenceClassification", ModelClass::roberta_classification},
+    {"ModernBertForMaskedLM", ModelClass::modernbert_masked_lm},
+    {"ModernBertForSequenceClassification", ModelClass::modernbert_classification},
 }};
 
 /// `key_and_value`: "model.norm_position is pre".
@@ -55,12 +60,26 @@ ModelKind kind_of(ModelClass model_class) {
       return ModelKind::mistral;
     case ModelClass::qwen2_causal_lm:
       return ModelKind::qwen2;
+    case ModelClass::qwen3_causal_lm:
+      return ModelKind::qwen3;
     case ModelClass::bert_pretraining:
     case ModelClass::bert_masked_lm:
     case ModelClass::bert_classification:
       return ModelKind::bert;
+    case ModelClass::roberta_masked_lm:
+    case ModelClass::roberta_classification:
+      return ModelKind::roberta;
+    case ModelClass::modernbert_masked_lm:
+    case ModelClass::modernbert_classification:
+      return ModelKind::modernbert;
   }
   fail("{} is not a class of a model", static_cast<int>(model_class));
+}
+
+bool classifies(ModelClass model_class) {
+  return model_class == ModelClass::bert_classification ||
+         model_class == ModelClass::roberta_classification ||
+         model_class == ModelClass::modernbert_classification;
 }
 
 std::string_view model_type(ModelClass model_class) {
@@ -100,6 +119,12 @@ void require_no_window(const ModelConfig& config) {
                       fmt::format("{} attends to all of the text", name_of(config.kind)));
 }
 
+void require_key_of_each_head(const ModelConfig& config) {
+  require_expressible(config.resolved_kv_heads() == config.num_heads,
+                      fmt::format("model.num_kv_heads is {}", config.num_kv_heads),
+                      fmt::format("each head of {} has a key and a value", name_of(config.kind)));
+}
+
 void require_heads_as_wide_as_model(const ModelConfig& config) {
   require_expressible(
       config.attention_size() == config.hidden_size,
@@ -107,21 +132,36 @@ void require_heads_as_wide_as_model(const ModelConfig& config) {
       fmt::format("the heads of {} have hidden_size / num_heads columns", name_of(config.kind)));
 }
 
-/// GPT-2 or BERT. A missing bias is one of zeros.
+/// GPT-2, BERT or RoBERTa. A missing bias is one of zeros.
 void require_gpt2_or_bert(const ModelConfig& config) {
-  require_defaults(
-      config, {"norm", "norm_position", "gated_mlp", "positions", "activation", "tie_embeddings"});
+  require_defaults(config, {"norm", "norm_position", "gated_mlp", "positions", "activation",
+                            "tie_embeddings", "qk_norm"});
   require_expressible(config.bias != Bias::qkv, "model.bias is qkv",
-                      "GPT-2 and BERT have a bias in all layers");
-  require_expressible(config.resolved_kv_heads() == config.num_heads,
-                      fmt::format("model.num_kv_heads is {}", config.num_kv_heads),
-                      "each head of GPT-2 and BERT has a key and a value");
+                      fmt::format("{} has a bias in all layers", name_of(config.kind)));
+  require_key_of_each_head(config);
   require_heads_as_wide_as_model(config);
   require_no_window(config);
 }
 
 void require_llama(const ModelConfig& config) {
-  require_defaults(config, {"norm", "norm_position", "gated_mlp", "positions", "bias"});
+  require_defaults(config, {"norm", "norm_position", "gated_mlp", "positions", "bias", "qk_norm",
+                            "local_rotary_base"});
+}
+
+void require_same_window(const ModelConfig& config) {
+  bool same = true;
+  for (int64_t layer = 1; layer < config.num_layers; ++layer) {
+    same = same && config.is_local(layer) == config.is_local(0);
+  }
+  require_expressible(same, fmt::format("model.window_pattern is {}", config.window_pattern),
+                      fmt::format("all layers of {} have the same window", name_of(config.kind)));
+}
+
+void require_modernbert(const ModelConfig& config) {
+  require_defaults(config, {"norm", "norm_position", "gated_mlp", "positions", "bias",
+                            "tie_embeddings", "qk_norm"});
+  require_key_of_each_head(config);
+  require_heads_as_wide_as_model(config);
 }
 
 }  // namespace
@@ -137,16 +177,27 @@ ModelClass model_class_of(const ModelConfig& config) {
       return ModelClass::llama_causal_lm;
     case ModelKind::mistral:
       require_llama(config);
+      require_same_window(config);
       return ModelClass::mistral_causal_lm;
     case ModelKind::qwen2:
       require_llama(config);
       require_heads_as_wide_as_model(config);
-      require_no_window(config);
       return ModelClass::qwen2_causal_lm;
+    case ModelKind::qwen3:
+      require_llama(config);
+      return ModelClass::qwen3_causal_lm;
     case ModelKind::bert:
       require_gpt2_or_bert(config);
       if (config.head == Head::classification) return ModelClass::bert_classification;
       return config.next_sentence ? ModelClass::bert_pretraining : ModelClass::bert_masked_lm;
+    case ModelKind::roberta:
+      require_gpt2_or_bert(config);
+      return config.head == Head::classification ? ModelClass::roberta_classification
+                                                 : ModelClass::roberta_masked_lm;
+    case ModelKind::modernbert:
+      require_modernbert(config);
+      return config.head == Head::classification ? ModelClass::modernbert_classification
+                                                 : ModelClass::modernbert_masked_lm;
   }
   fail("{} is not an architecture", static_cast<int>(config.kind));
 }

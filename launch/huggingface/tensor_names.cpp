@@ -67,10 +67,19 @@ class Names {
                        const std::optional<std::string>& bias) {
     const int64_t d = model_.resolved_head_dim(), queries = model_.num_heads * d;
     const int64_t groups = model_.resolved_kv_heads(), keys = groups * d;
-    const bool grouped = groups != model_.num_heads;
+    const bool grouped = groups != model_.num_heads || model_.qk_norm;
     const Shape shape = grouped ? Shape{queries + 2 * keys} : Shape{3, queries};
     joint(ours, shape, model_.hidden_size,
           {{parts[0], queries}, {parts[1], keys}, {parts[2], keys}}, grouped ? groups : 1, bias);
+  }
+
+  /// The positions' table of RoBERTa.
+  void table_after(int64_t unused_rows, const std::string& ours, int64_t rows,
+                   const std::string& theirs) {
+    const int64_t width = model_.hidden_size;
+    TensorName& name = names.emplace_back(
+        TensorName{ours, {rows, width}, {{theirs, {unused_rows + rows, width}}}});
+    name.unused_rows = unused_rows;
   }
 
   /// A tensor with the same shape on both sides; all zeros if `ours` is empty.
@@ -126,12 +135,27 @@ void add_bert_heads(Names& names, const ModelConfig& model) {
   if (classifies) names.linear("classifier", model.num_labels, width, "classifier");
 }
 
-std::vector<TensorName> bert_names(const ModelConfig& model) {
+void add_roberta_heads(Names& names, const ModelConfig& model) {
+  const int64_t width = model.hidden_size;
+  if (model.head == Head::classification) {
+    names.linear("pooler", width, width, "classifier.dense");
+    names.linear("classifier", model.num_labels, width, "classifier.out_proj");
+  } else {
+    names.linear("head.transform", width, width, "lm_head.dense");
+    names.norm("head.norm", "lm_head.layer_norm");
+    names.bias("head", model.vocab_size, "lm_head");
+  }
+}
+
+/// BERT and RoBERTa.
+std::vector<TensorName> bert_names(const ModelConfig& model, int64_t padding_token) {
   const int64_t width = model.hidden_size, mlp = model.resolved_mlp_size();
-  const std::string embeddings = "bert.embeddings.";
+  const bool is_roberta = model.kind == ModelKind::roberta;
+  const std::string base = is_roberta ? "roberta." : "bert.", embeddings = base + "embeddings.";
   Names names(model);
   names.table("embedding.word", model.vocab_size, embeddings + "word_embeddings.weight");
-  names.table("embedding.position", model.seq_length, embeddings + "position_embeddings.weight");
+  names.table_after(is_roberta ? unused_positions(padding_token) : 0, "embedding.position",
+                    model.seq_length, embeddings + "position_embeddings.weight");
   const std::string types = embeddings + "token_type_embeddings.weight";
   const bool has_types = model.token_types > 0;
   names.table(has_types ? "embedding.token_type" : "",
@@ -139,7 +163,7 @@ std::vector<TensorName> bert_names(const ModelConfig& model) {
   names.norm("embedding.norm", embeddings + "LayerNorm");
   for (int64_t i = 0; i < model.num_layers; ++i) {
     const std::string ours = fmt::format("blocks.{}.", i);
-    const std::string theirs = fmt::format("bert.encoder.layer.{}.", i);
+    const std::string theirs = fmt::format("{}encoder.layer.{}.", base, i);
     const std::string qkv = ours + "attention.qkv", self = theirs + "attention.self.";
     names.query_key_value(qkv, {self + "query", self + "key", self + "value"},
                           names.bias_name(qkv));
@@ -149,11 +173,45 @@ std::vector<TensorName> bert_names(const ModelConfig& model) {
     names.linear(ours + "mlp.down", width, mlp, theirs + "output.dense");
     names.norm(ours + "mlp_norm", theirs + "output.LayerNorm");
   }
-  add_bert_heads(names, model);
+  is_roberta ? add_roberta_heads(names, model) : add_bert_heads(names, model);
   return std::move(names.names);
 }
 
-/// Llama's, Mistral's and Qwen2's names. Layers without a bias have none there either.
+/// Layers have no biases on either side, but the last one of each head has.
+std::vector<TensorName> modernbert_names(const ModelConfig& model) {
+  const int64_t width = model.hidden_size, mlp = model.resolved_mlp_size();
+  Names names(model);
+  names.table("embedding.word", model.vocab_size, "model.embeddings.tok_embeddings.weight");
+  names.add("embedding.norm.weight", {width}, "model.embeddings.norm.weight");
+  for (int64_t i = 0; i < model.num_layers; ++i) {
+    const std::string ours = fmt::format("blocks.{}.", i);
+    const std::string theirs = fmt::format("model.layers.{}.", i);
+    if (i > 0) {
+      names.add(ours + "attention_norm.weight", {width}, theirs + "attn_norm.weight");
+    }
+    names.joint(ours + "attention.qkv", {3, width}, width, {{theirs + "attn.Wqkv", 3 * width}}, 1,
+                std::nullopt);
+    names.add(ours + "attention.output.weight", {width, width}, theirs + "attn.Wo.weight");
+    names.add(ours + "mlp_norm.weight", {width}, theirs + "mlp_norm.weight");
+    names.joint(ours + "mlp.gate_up", {2, mlp}, width, {{theirs + "mlp.Wi", 2 * mlp}}, 1,
+                std::nullopt);
+    names.add(ours + "mlp.down.weight", {width, mlp}, theirs + "mlp.Wo.weight");
+  }
+  names.add("final_norm.weight", {width}, "model.final_norm.weight");
+  const bool classifies = model.head == Head::classification;
+  names.add(classifies ? "pooler.weight" : "head.transform.weight", {width, width},
+            "head.dense.weight");
+  names.add(classifies ? "pooler.norm.weight" : "head.norm.weight", {width}, "head.norm.weight");
+  if (classifies) {
+    names.add("classifier.weight", {model.num_labels, width}, "classifier.weight");
+    names.add("classifier.bias", {model.num_labels}, "classifier.bias");
+  } else {
+    names.add("head.bias", {model.vocab_size}, "decoder.bias");
+  }
+  return std::move(names.names);
+}
+
+/// The names of Llama, Mistral, Qwen2 and Qwen3. Layers without a bias have none there either.
 std::vector<TensorName> llama_names(const ModelConfig& model) {
   const int64_t width = model.hidden_size, mlp = model.resolved_mlp_size();
   Names names(model);
@@ -165,6 +223,11 @@ std::vector<TensorName> llama_names(const ModelConfig& model) {
     names.add(ours + "attention_norm.weight", {width}, theirs + "input_layernorm.weight");
     names.query_key_value(qkv, {self + "q_proj", self + "k_proj", self + "v_proj"},
                           model.qkv_bias() ? std::optional(qkv + ".bias") : std::nullopt);
+    if (model.qk_norm) {
+      const int64_t d = model.resolved_head_dim();
+      names.add(ours + "attention.query_norm.weight", {d}, self + "q_norm.weight");
+      names.add(ours + "attention.key_norm.weight", {d}, self + "k_norm.weight");
+    }
     names.add(ours + "attention.output.weight", {width, model.attention_size()},
               self + "o_proj.weight");
     names.add(ours + "mlp_norm.weight", {width}, theirs + "post_attention_layernorm.weight");
@@ -179,16 +242,20 @@ std::vector<TensorName> llama_names(const ModelConfig& model) {
 
 }  // namespace
 
-std::vector<TensorName> tensor_names(const ModelConfig& model) {
+std::vector<TensorName> tensor_names(const ModelConfig& model, int64_t padding_token) {
   switch (model.kind) {
     case ModelKind::gpt2:
       return gpt2_names(model);
     case ModelKind::llama:
     case ModelKind::mistral:
     case ModelKind::qwen2:
+    case ModelKind::qwen3:
       return llama_names(model);
     case ModelKind::bert:
-      return bert_names(model);
+    case ModelKind::roberta:
+      return bert_names(model, padding_token);
+    case ModelKind::modernbert:
+      return modernbert_names(model);
   }
   fail("{} is not an architecture", static_cast<int>(model.kind));
 }

@@ -29,10 +29,21 @@ struct TensorName {
   int64_t groups = 1;
   /// Theirs is (in, out), as in GPT-2's Conv1D; ours is (out, in), or (3, out, in).
   bool transposed = false;
+  /// Leading rows of theirs that ours lacks, such as those before RoBERTa's first position: ignored
+  /// by an import, zeros in an export.
+  int64_t unused_rows = 0;
 };
+
+/// The leading rows of RoBERTa's position embedding that no position uses: positions are counted
+/// from the one after the padding token's id.
+constexpr int64_t unused_positions(int64_t padding_token) { return padding_token + 1; }
+/// The id that RoBERTa's configuration class has.
+inline constexpr int64_t kRobertaPadding = 1;
 
 /// All tensors of a model, in the order of the forward pass, under the names that `transformers`
 /// writes. If model_class_of() accepts `model`, these are all the tensors that it reads.
-std::vector<TensorName> tensor_names(const ModelConfig& model);
+/// `padding_token` matters only for RoBERTa.
+std::vector<TensorName> tensor_names(const ModelConfig& model,
+                                     int64_t padding_token = kRobertaPadding);
 
 }  // namespace tessera

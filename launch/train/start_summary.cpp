@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <string>
 
+#include "core/checked.h"
 #include "core/version.h"
 #include "launch/support/text/human_text.h"
+#include "models/layers/self_attention.h"
 
 namespace tessera {
 namespace {
@@ -31,6 +33,17 @@ std::string zero_text(const RunConfig& config, const ProcessGrid& grid) {
   return fmt::format("; a data rank updates 1/{} of them", owners);
 }
 
+/// A line if tensor ranks have different numbers of heads.
+std::string heads_line(const RunConfig& config) {
+  const ModelConfig& model = config.model;
+  const auto tensor = narrow<int>(config.parallel.tensor);
+  const int64_t most = local_heads(model, tensor, 0).size();
+  const int64_t fewest = local_heads(model, tensor, tensor - 1).size();
+  if (most == fewest) return "";
+  return fmt::format("heads      {} of {} on the first tensor rank, {} on the last\n", most,
+                     model.num_heads, fewest);
+}
+
 }  // namespace
 
 std::string size_summary(const RunConfig& config, const ProcessGrid& grid,
@@ -44,7 +57,7 @@ std::string size_summary(const RunConfig& config, const ProcessGrid& grid,
   text += fmt::format("batch      {} sequences, {} tokens a step; {} micro-batch{} of {} a rank\n",
                       config.batch.global, grouped(config.batch.global * model.seq_length),
                       micro_steps, micro_steps == 1 ? "" : "es", config.batch.micro);
-  return text + memory_lines(memory);
+  return text + heads_line(config) + memory_lines(memory);
 }
 
 std::string start_summary(const RunConfig& config, const ParallelGroups& groups,

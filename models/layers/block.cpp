@@ -1,6 +1,7 @@
 #include "models/layers/block.h"
 
 #include "core/trace/trace.h"
+#include "models/architecture.h"
 
 namespace tessera {
 
@@ -8,8 +9,9 @@ Block::Block(ParameterStore& store, const std::string& name, const ModelConfig& 
              Communicator& tp)
     : name_(name),
       backward_name_(name + " backward"),
-      attention_residual_(store, name + ".attention_norm", config, layer,
-                          RandomPurpose::attention_output_dropout),
+      attention_residual_(
+          store, name + ".attention_norm", config, layer, RandomPurpose::attention_output_dropout,
+          layer > 0 || !config.pre_norm() || architecture_of(config.kind).first_norm),
       attention_(store, name + ".attention", config, layer, tp),
       mlp_residual_(store, name + ".mlp_norm", config, layer, RandomPurpose::mlp_dropout),
       mlp_(store, name + ".mlp", config, tp) {}

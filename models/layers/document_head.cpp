@@ -1,21 +1,28 @@
 #include "models/layers/document_head.h"
 
 #include "core/arena.h"
+#include "core/ops/activation.h"
 #include "core/ops/cross_entropy.h"
 #include "core/ops/dropout.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/rows.h"
 #include "core/ops/tanh.h"
 #include "core/trace/trace.h"
+#include "models/architecture.h"
 #include "parallel/communicators/traffic.h"
 #include "parallel/layers/tensor_regions.h"
 
 namespace tessera {
 namespace {
 
-LinearSpec linear(const ModelConfig& config, const std::string& name, int64_t out_features) {
-  return {name, config.hidden_size,   out_features,
-          1,    config.linear_bias(), static_cast<float>(config.init_stddev)};
+LinearSpec linear(const ModelConfig& config, const std::string& name, int64_t out_features,
+                  bool bias) {
+  return {name, config.hidden_size, out_features, 1, bias, static_cast<float>(config.init_stddev)};
+}
+
+std::optional<Norm> make_norm(ParameterStore& store, const ModelConfig& config) {
+  if (architecture_of(config.kind).pooler != Pooler::norm) return std::nullopt;
+  return Norm(store, "pooler.norm", config, GradientSum::none);
 }
 
 /// The first row of each document (S).
@@ -42,8 +49,10 @@ DocumentHead::DocumentHead(ParameterStore& store, const ModelConfig& config,
                            Communicator& tp)
     : tp_(tp),
       dropout_(dropout),
-      pooler_(store, linear(config, "pooler", config.hidden_size)),
-      classifier_(store, linear(config, name, num_labels)) {}
+      pooler_(store, linear(config, "pooler", config.hidden_size, config.linear_bias())),
+      norm_(make_norm(store, config)),
+      classifier_(store, linear(config, name, num_labels,
+                                config.linear_bias() || architecture_of(config.kind).head_bias)) {}
 
 Dropout DocumentHead::dropout(const StepContext& ctx, const TokenBatch& batch) const {
   if (!ctx.training || dropout_ == 0.0) return {};
@@ -52,14 +61,30 @@ Dropout DocumentHead::dropout(const StepContext& ctx, const TokenBatch& batch) c
   return ctx.dropout(dropout_, RandomPurpose::pooled_dropout, 0, rows);
 }
 
+Tensor DocumentHead::pool(const StepContext& ctx, const Tensor& first) {
+  hidden_ = pooler_.forward(ctx, first);
+  if (!norm_) {
+    tanh_forward(hidden_, hidden_);
+    return hidden_;
+  }
+  const Tensor active = ctx.arena.allocate(hidden_.shape(), hidden_.dtype());
+  activation_forward(hidden_, Activation::gelu, active);
+  return norm_->forward(ctx, active);
+}
+
+void DocumentHead::pool_backward(const StepContext& ctx, Tensor gradient) {
+  if (!norm_) return tanh_backward(gradient, hidden_, gradient);
+  norm_->backward(ctx, gradient, {}, gradient);
+  activation_backward(gradient, hidden_, Activation::gelu, gradient);
+}
+
 Tensor DocumentHead::logits(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch) {
   const TrafficScope traffic(Traffic::loss);
-  pooled_ = pooler_.forward(ctx, chosen_rows(ctx, hidden, first_rows(batch), tp_));
-  tanh_forward(pooled_, pooled_);
+  const Tensor pooled = pool(ctx, chosen_rows(ctx, hidden, first_rows(batch), tp_));
   const Dropout drop = dropout(ctx, batch);
-  if (!drop.active()) return classifier_.forward(ctx, pooled_);
-  const Tensor dropped = ctx.arena.allocate(pooled_.shape(), pooled_.dtype());
-  dropout_forward(pooled_, drop, dropped);
+  if (!drop.active()) return classifier_.forward(ctx, pooled);
+  const Tensor dropped = ctx.arena.allocate(pooled.shape(), pooled.dtype());
+  dropout_forward(pooled, drop, dropped);
   return classifier_.forward(ctx, dropped);
 }
 
@@ -83,12 +108,12 @@ void DocumentHead::loss_and_gradient(const StepContext& ctx, const Tensor& hidde
   const Tensor dlogits = logits(ctx, hidden, batch);  // overwritten by its gradient
   const Tensor log_sum_exp = add_loss(ctx, dlogits, batch.labels, sums.document_loss());
   cross_entropy_gradient(dlogits, batch.labels, 0, dlogits.dim(1), log_sum_exp, scale);
-  const Tensor dpooled = ctx.arena.allocate(pooled_.shape(), pooled_.dtype());
+  const Tensor dpooled = ctx.arena.allocate(hidden_.shape(), hidden_.dtype());
   classifier_.backward(ctx, dlogits, dpooled);
   const Dropout drop = dropout(ctx, batch);
   if (drop.active()) dropout_backward(dpooled, drop, dpooled);
-  tanh_backward(dpooled, pooled_, dpooled);
-  const Tensor dfirst = ctx.arena.allocate(pooled_.shape(), pooled_.dtype());
+  pool_backward(ctx, dpooled);
+  const Tensor dfirst = ctx.arena.allocate(hidden_.shape(), hidden_.dtype());
   pooler_.backward(ctx, dpooled, dfirst);
   chosen_rows_backward(ctx, dfirst, first_rows(batch), dhidden);
 }

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "models/layers/norm.h"
 #include "models/losses.h"
 #include "models/model_config.h"
 #include "models/token_batch.h"
@@ -10,10 +12,10 @@
 
 namespace tessera {
 
-/// Classifies whole documents: pools the hidden state of the first token, [CLS], with
-/// tanh(dense(x)), applies dropout, and maps it to K label logits. It is BERT's next-sentence head
-/// (K = 2, no dropout) and its classification head. Its parameters are replicated on the tensor
-/// ranks; its input is the n local rows (ctx.rows).
+/// Classifies whole documents: pools the hidden state of the first token, [CLS] (Pooler), applies
+/// dropout, and maps it to K label logits. It is BERT's next-sentence head (K = 2, no dropout) and
+/// the classification head of all encoders. Its parameters are replicated on the tensor ranks; its
+/// input is the n local rows (ctx.rows).
 class DocumentHead {
  public:
   DocumentHead(ParameterStore& store, const ModelConfig& config, const std::string& name,
@@ -34,12 +36,17 @@ class DocumentHead {
 
  private:
   Dropout dropout(const StepContext& ctx, const TokenBatch& batch) const;
+  /// The pooled states of the documents (S, C), given the hidden states of their first tokens.
+  Tensor pool(const StepContext& ctx, const Tensor& first);
+  /// Replaces the gradient of the pooled states by that of the pooler's linear layer.
+  void pool_backward(const StepContext& ctx, Tensor gradient);
 
   Communicator& tp_;
   double dropout_;
   ReplicatedLinear pooler_;
+  std::optional<Norm> norm_;  // of Pooler::norm
   ReplicatedLinear classifier_;
-  Tensor pooled_;  // (S, C), after tanh and before dropout
+  Tensor hidden_;  // (S, C), after the pooler's linear layer; with Pooler::tanh after tanh
 };
 
 }  // namespace tessera

@@ -15,7 +15,7 @@ Parameter* declare_table(ParameterStore& store, const ModelConfig& config, const
                      {},
                      Init::normal(static_cast<float>(config.init_stddev)),
                      /*decay=*/true};
-  spec.gradient_rows = GradientRows::local;
+  spec.gradient_sum = GradientSum::local_rows;
   return &store.declare(spec);
 }
 
@@ -44,7 +44,7 @@ Embeddings::Embeddings(ParameterStore& store, const ModelConfig& config, Communi
     token_types_ = declare_table(store, config, "embedding.token_type", config.token_types);
   }
   if (architecture_of(config.kind).embedding_norm) {
-    norm_.emplace(store, "embedding.norm", config, GradientRows::local);
+    norm_.emplace(store, "embedding.norm", config, GradientSum::local_rows);
   }
 }
 

@@ -16,7 +16,7 @@ bool all_are_targets(const TokenBatch& batch) { return batch.num_targets() == ba
 LanguageHead::Transform::Transform(ParameterStore& store, const ModelConfig& config)
     : dense(store, {"head.transform", config.hidden_size, config.hidden_size, 1,
                     config.linear_bias(), static_cast<float>(config.init_stddev)}),
-      norm(store, "head.norm", config, GradientRows::all) {}
+      norm(store, "head.norm", config, GradientSum::none) {}
 
 Tensor LanguageHead::Transform::forward(const StepContext& ctx, const Tensor& x) {
   hidden = dense.forward(ctx, x);
@@ -43,7 +43,9 @@ LanguageHead::LanguageHead(ParameterStore& store, const ModelConfig& config,
                                             config.hidden_size,
                                             static_cast<float>(config.init_stddev), words.vocab())),
       loss_(own_table_ != nullptr ? *own_table_ : words.table(), words.vocab(), tp) {
-  if (transform_ && config.linear_bias()) loss_.declare_bias(store, "head.bias");
+  if (transform_ && (config.linear_bias() || architecture_of(config.kind).head_bias)) {
+    loss_.declare_bias(store, "head.bias");
+  }
 }
 
 std::optional<LanguageHead::Transform> LanguageHead::make_transform(ParameterStore& store,

@@ -5,11 +5,11 @@
 namespace tessera {
 
 Norm::Norm(ParameterStore& store, const std::string& name, const ModelConfig& config,
-           GradientRows rows)
+           GradientSum sum)
     : eps_(static_cast<float>(config.norm_eps)), has_mean_(config.norm == NormType::layer) {
   const auto declare = [&](const char* what, Init init) {
     ParameterSpec spec{name + what, {config.hidden_size}, {}, init};
-    spec.gradient_rows = rows;
+    spec.gradient_sum = sum;
     return &store.declare(spec);
   };
   weight_ = declare(".weight", Init::ones());

@@ -13,8 +13,7 @@ namespace tessera {
 class Norm {
  public:
   /// `rows`: which rows the norm sees, all or the local ones.
-  Norm(ParameterStore& store, const std::string& name, const ModelConfig& config,
-       GradientRows rows);
+  Norm(ParameterStore& store, const std::string& name, const ModelConfig& config, GradientSum sum);
 
   /// x (..., C) → y (..., C) in ctx.arena. Keeps a view of x.
   Tensor forward(const StepContext& ctx, const Tensor& x);

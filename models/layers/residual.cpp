@@ -6,16 +6,14 @@
 namespace tessera {
 
 Residual::Residual(ParameterStore& store, const std::string& norm_name, const ModelConfig& config,
-                   int layer, RandomPurpose purpose)
-    : pre_norm_(config.pre_norm()),
-      layer_(layer),
-      dropout_(config.dropout),
-      purpose_(purpose),
-      norm_(store, norm_name, config, GradientRows::local) {}
+                   int layer, RandomPurpose purpose, bool has_norm)
+    : pre_norm_(config.pre_norm()), layer_(layer), dropout_(config.dropout), purpose_(purpose) {
+  if (has_norm) norm_.emplace(store, norm_name, config, GradientSum::local_rows);
+}
 
 Tensor Residual::input(const StepContext& ctx, const Tensor& x) {
   const TraceRange range("residual");
-  return pre_norm_ ? norm_.forward(ctx, x) : x;
+  return pre_norm_ && norm_ ? norm_->forward(ctx, x) : x;
 }
 
 // Overwrites the branch's output with the sum; nothing else reads it.
@@ -23,7 +21,7 @@ Tensor Residual::output(const StepContext& ctx, const Tensor& branch, const Tens
                         const Tensor& x) {
   const TraceRange range("residual");
   const Dropout dropout = ctx.dropout(dropout_, purpose_, layer_);
-  if (!pre_norm_) return norm_.forward_sum(ctx, branch, bias, x, dropout, branch);
+  if (!pre_norm_) return norm_->forward_sum(ctx, branch, bias, x, dropout, branch);
   bias_dropout_add(branch, bias, x, dropout, branch);
   return branch;
 }
@@ -37,14 +35,14 @@ Residual::OutputAndInput Residual::output_and_next_input(Residual& next, const S
   }
   const TraceRange range("residual");
   const Dropout dropout = ctx.dropout(dropout_, purpose_, layer_);
-  return {branch, next.norm_.forward_sum(ctx, branch, bias, x, dropout, branch)};
+  return {branch, next.norm_->forward_sum(ctx, branch, bias, x, dropout, branch)};
 }
 
 Tensor Residual::before_branch(const StepContext& ctx, ResidualGradient& gradient) {
   const TraceRange range("residual backward");
   const Tensor& sum = gradient.sum;
   if (!pre_norm_) {
-    norm_.backward(ctx, sum, {}, sum, gradient.has_branch ? gradient.branch : Tensor());
+    norm_->backward(ctx, sum, {}, sum, gradient.has_branch ? gradient.branch : Tensor());
     gradient.has_branch = false;
   }
   const Dropout dropout = ctx.dropout(dropout_, purpose_, layer_);
@@ -57,10 +55,12 @@ Tensor Residual::before_branch(const StepContext& ctx, ResidualGradient& gradien
 void Residual::after_branch(const StepContext& ctx, const Tensor& dinput,
                             ResidualGradient& gradient) {
   const TraceRange range("residual backward");
-  if (pre_norm_) {
-    norm_.backward(ctx, dinput, /*residual=*/gradient.sum, gradient.sum);
-  } else {
+  if (!pre_norm_) {
     gradient.has_branch = true;
+  } else if (norm_) {
+    norm_->backward(ctx, dinput, /*residual=*/gradient.sum, gradient.sum);
+  } else {
+    add(gradient.sum, dinput, gradient.sum);
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "core/arena.h"
@@ -26,8 +27,9 @@ struct ResidualGradient {
 /// Works on local rows (ctx.rows): T below may be smaller than the batch's.
 class Residual {
  public:
+  /// `has_norm`: only the first branch of a pre-norm model may have none.
   Residual(ParameterStore& store, const std::string& norm_name, const ModelConfig& config,
-           int layer, RandomPurpose purpose);
+           int layer, RandomPurpose purpose, bool has_norm = true);
 
   /// Returns the input of the branch. x (B, T, C).
   Tensor input(const StepContext& ctx, const Tensor& x);
@@ -39,8 +41,8 @@ class Residual {
   struct OutputAndInput {
     Tensor y, input;
   };
-  /// Returns y and next.input(y). Fuses the residual sum of this branch with the norm that follows
-  /// it, whichever of the two residuals owns the norm.
+  /// Returns y and next.input(y); `next` has a norm. Fuses the residual sum of this branch with the
+  /// norm that follows it, whichever of the two residuals owns the norm.
   OutputAndInput output_and_next_input(Residual& next, const StepContext& ctx, const Tensor& branch,
                                        const Tensor& bias, const Tensor& x);
 
@@ -66,7 +68,7 @@ class Residual {
   int layer_;
   double dropout_;
   RandomPurpose purpose_;
-  Norm norm_;
+  std::optional<Norm> norm_;
 };
 
 }  // namespace tessera

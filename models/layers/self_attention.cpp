@@ -4,7 +4,6 @@
 
 #include "core/error.h"
 #include "core/ops/elementwise.h"
-#include "core/ops/query_groups.h"
 #include "core/ops/rotary.h"
 #include "core/trace/trace.h"
 #include "models/layers/init.h"
@@ -13,36 +12,57 @@
 namespace tessera {
 namespace {
 
-/// The projection to queries, keys and values: three matrices or, in grouped-query attention, one
-/// whose rows are the queries, key and value of one group after the other, so that a range of rows
-/// has whole groups.
+int64_t heads_in_group(const ModelConfig& config) {
+  return config.num_heads / config.resolved_kv_heads();
+}
+
+/// Whether rows of the projection are groups: with grouped-query attention or QK norm.
+bool is_grouped(const ModelConfig& config) { return heads_in_group(config) > 1 || config.qk_norm; }
+
+/// The projection to queries, keys and values: three matrices, or one whose rows are the queries,
+/// key and value of one group after the other, so that a range of rows has whole groups.
 LinearSpec qkv_spec(const std::string& name, const ModelConfig& config) {
   const auto stddev = static_cast<float>(config.init_stddev);
-  const int64_t groups = config.resolved_kv_heads();
-  if (groups == config.num_heads) {
-    return {name, config.hidden_size, config.attention_size(), 3, config.qkv_bias(), stddev};
+  const int64_t d = config.resolved_head_dim(), groups = config.resolved_kv_heads();
+  if (!is_grouped(config)) {
+    return {name, config.hidden_size, config.attention_size(), 3, config.qkv_bias(), stddev, d};
   }
-  const int64_t rows = (config.num_heads + 2 * groups) * config.resolved_head_dim();
-  return {name, config.hidden_size, rows, 1, config.qkv_bias(), stddev};
+  const int64_t rows = (heads_in_group(config) + 2) * d;
+  return {name, config.hidden_size, groups * rows, 1, config.qkv_bias(), stddev, rows};
+}
+
+Parameter* declare_norm(ParameterStore& store, const std::string& name, const ModelConfig& config) {
+  if (!config.qk_norm) return nullptr;
+  ParameterSpec spec{name + ".weight", {config.resolved_head_dim()}, {}, Init::ones()};
+  spec.gradient_sum = GradientSum::local_heads;
+  return &store.declare(spec);
 }
 
 }  // namespace
+
+Range local_heads(const ModelConfig& config, int tensor_ranks, int rank) {
+  const Range groups = split_range(config.resolved_kv_heads(), tensor_ranks, rank);
+  const int64_t in_group = heads_in_group(config);
+  return {groups.begin * in_group, groups.end * in_group};
+}
 
 SelfAttention::SelfAttention(ParameterStore& store, const std::string& name,
                              const ModelConfig& config, int layer, Communicator& tp)
     : layer_(layer),
       total_heads_(config.num_heads),
-      local_heads_(even_range(config.num_heads, tp.size(), tp.rank(), "model.num_heads").size()),
-      first_head_(tp.rank() * local_heads_),
-      local_groups_(
-          even_range(config.resolved_kv_heads(), tp.size(), tp.rank(), "model.num_kv_heads")
-              .size()),
+      first_head_(local_heads(config, tp.size(), tp.rank()).begin),
+      local_heads_(local_heads(config, tp.size(), tp.rank()).size()),
+      in_group_(heads_in_group(config)),
       head_dim_(config.resolved_head_dim()),
+      is_grouped_(is_grouped(config)),
       dropout_(config.attention_dropout),
+      norm_eps_(static_cast<float>(config.norm_eps)),
       qkv_(store, qkv_spec(name + ".qkv", config), tp),
+      query_norm_(declare_norm(store, name + ".query_norm", config)),
+      key_norm_(declare_norm(store, name + ".key_norm", config)),
       output_(store,
               {name + ".output", config.attention_size(), config.hidden_size, 1,
-               config.linear_bias(), residual_init_stddev(config)},
+               config.linear_bias(), residual_init_stddev(config), in_group_ * head_dim_},
               tp) {}
 
 AttentionOptions SelfAttention::options(const StepContext& ctx, const AttentionMask& mask) const {
@@ -63,7 +83,14 @@ Tensor SelfAttention::project(const StepContext& ctx, const Tensor& x,
   const Shape rows = ctx.rows.global_shape_of(x.shape());
   const Shape shape = {rows[0], rows[1], 3, local_heads_, head_dim_};
   Tensor qkv;
-  if (is_grouped()) {
+  if (query_norm_ != nullptr) {
+    const Shape groups = grouped_shape(shape);
+    saved_.grouped = qkv_.forward(ctx, x).view(groups);
+    saved_.rstd =
+        ctx.arena.allocate({groups[0] * groups[1] * groups[2], in_group_ + 1}, DType::f32);
+    qkv = ctx.arena.allocate(shape, x.dtype());
+    normalize_and_repeat(saved_.grouped, norm(), qkv, saved_.rstd);
+  } else if (is_grouped_) {
     qkv = ctx.arena.allocate(shape, x.dtype());
     const Arena::Scope scope(ctx.arena);
     repeat_key_values(qkv_.forward(ctx, x).view(grouped_shape(shape)), qkv);
@@ -75,7 +102,7 @@ Tensor SelfAttention::project(const StepContext& ctx, const Tensor& x,
 }
 
 Shape SelfAttention::grouped_shape(const Shape& qkv) const {
-  return {qkv[0], qkv[1], local_groups_, local_heads_ / local_groups_ + 2, head_dim_};
+  return {qkv[0], qkv[1], local_heads_ / in_group_, in_group_ + 2, head_dim_};
 }
 
 Tensor SelfAttention::forward(const StepContext& ctx, const Tensor& x,
@@ -101,10 +128,23 @@ void SelfAttention::backward(const StepContext& ctx, const Tensor& dy, Tensor dx
   attention_backward(dout, saved_.qkv, saved_.out, saved_.log_sum_exp,
                      options(ctx, saved_.visibility.mask), dqkv);
   if (saved_.visibility.rotary.defined()) rotary_backward(saved_.visibility.rotary, dqkv);
-  if (!is_grouped()) return qkv_.backward(ctx, dqkv.view({batch, seq, 3 * local_width}), dx);
-  const Tensor dgrouped = ctx.arena.allocate(grouped_shape(dqkv.shape()), dy.dtype());
-  repeat_key_values_backward(dqkv, dgrouped);
-  qkv_.backward(ctx, dgrouped.view({batch, seq, local_width + 2 * local_groups_ * head_dim_}), dx);
+  if (!is_grouped_) return qkv_.backward(ctx, dqkv.view({batch, seq, 3 * local_width}), dx);
+  const Shape groups = grouped_shape(dqkv.shape());
+  const Tensor dgrouped = ctx.arena.allocate(groups, dy.dtype());
+  groups_backward(ctx, dqkv, dgrouped);
+  qkv_.backward(ctx, dgrouped.view({batch, seq, groups[2] * groups[3] * head_dim_}), dx);
+}
+
+void SelfAttention::groups_backward(const StepContext& ctx, const Tensor& dqkv,
+                                    const Tensor& dgrouped) {
+  if (query_norm_ == nullptr) return repeat_key_values_backward(dqkv, dgrouped);
+  // Nothing else touches these gradients, so both are valid or neither is.
+  const Accumulate accumulate = query_norm_->next_accumulate();
+  key_norm_->next_accumulate();
+  normalize_and_repeat_backward(dqkv, saved_.grouped, norm(), saved_.rstd, dgrouped,
+                                query_norm_->grad, key_norm_->grad, accumulate);
+  ctx.gradient_is_final(*key_norm_);
+  ctx.gradient_is_final(*query_norm_);
 }
 
 void SelfAttention::weights(const StepContext& ctx, Tensor weights) const {

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/ops/attention.h"
+#include "core/ops/query_groups.h"
 #include "models/layers/key_value_cache.h"
 #include "models/model_config.h"
 #include "parallel/layers/column_parallel_linear.h"
@@ -16,10 +17,14 @@ struct Visibility {
   Tensor rotary = {};  ///< (B × T, D) fp32, see rotary_table(); undefined: no rotation
 };
 
+/// The heads of a tensor rank: whole groups that share a key and a value, as evenly as possible. A
+/// rank may have none.
+Range local_heads(const ModelConfig& config, int tensor_ranks, int rank);
+
 /// Multi-head or grouped-query self-attention (Ainslie et al., "GQA", 2023) with heads sharded over
 /// the tensor ranks: a column-parallel projection to the queries, keys and values of the local
-/// heads, attention, and a row-parallel projection back. With fewer key-value heads than heads, a
-/// rank has whole groups, and each key and value is repeated for the queries of its group.
+/// heads, attention, and a row-parallel projection back. With fewer key-value heads than heads,
+/// each key and value is repeated for the queries of its group.
 class SelfAttention {
  public:
   SelfAttention(ParameterStore& store, const std::string& name, const ModelConfig& config,
@@ -45,13 +50,17 @@ class SelfAttention {
 
  private:
   struct Saved {
+    Tensor grouped;      // (B, T, Kl, G + 2, D), before QK norm; undefined without it
+    Tensor rstd;         // (B × T × Kl, G + 1), of QK norm
     Tensor qkv;          // (B, T, 3, Hl, D)
     Tensor out;          // (B, T, Hl, D)
     Tensor log_sum_exp;  // (B, Hl, T)
     Visibility visibility;
   };
 
-  bool is_grouped() const { return local_groups_ != local_heads_; }
+  QueryKeyNorm norm() const { return {query_norm_->value, key_norm_->value, norm_eps_}; }
+  /// dgrouped from dqkv, and the gradients of QK norm.
+  void groups_backward(const StepContext& ctx, const Tensor& dqkv, const Tensor& dgrouped);
   /// (B, T, Kl, G + 2, D), as in query_groups.h, for queries, keys and values (B, T, 3, Hl, D).
   Shape grouped_shape(const Shape& qkv) const;
   AttentionOptions options(const StepContext& ctx, const AttentionMask& mask) const;
@@ -59,9 +68,12 @@ class SelfAttention {
   Tensor project(const StepContext& ctx, const Tensor& x, const Visibility& visibility);
 
   int layer_;
-  int64_t total_heads_, local_heads_, first_head_, local_groups_, head_dim_;
+  int64_t total_heads_, first_head_, local_heads_, in_group_, head_dim_;
+  bool is_grouped_;  // whether the projection's rows are groups
   double dropout_;
+  float norm_eps_;
   ColumnParallelLinear qkv_;
+  Parameter *query_norm_ = nullptr, *key_norm_ = nullptr;  // (D), of QK norm
   RowParallelLinear output_;
   Saved saved_;
 };

@@ -1,35 +1,46 @@
 #include "parallel/layers/column_parallel_linear.h"
 
+#include "core/checked.h"
 #include "core/ops/matmul.h"
 #include "parallel/layers/partition.h"
 #include "parallel/layers/tensor_regions.h"
 
 namespace tessera {
 
+FeatureShard split_features(const LinearSpec& spec, int64_t features, const Communicator& tp) {
+  const int64_t units = div_exact(features, spec.unit, spec.name, "the size of a unit");
+  const Range local = split_range(units, tp.size(), tp.rank());
+  return {{local.begin * spec.unit, local.end * spec.unit},
+          split_range(units, tp.size(), 0).size() * spec.unit};
+}
+
 ColumnParallelLinear::ColumnParallelLinear(ParameterStore& store, const LinearSpec& spec,
                                            Communicator& tp)
     : tp_(tp) {
   const bool joint = spec.parts > 1;
-  const Range rows = even_range(spec.out_features, tp.size(), tp.rank(), spec.name);
-  const Shard shard{joint ? 1 : 0, rows};
+  const FeatureShard features = split_features(spec, spec.out_features, tp);
   const Shape weight = joint ? Shape{spec.parts, spec.out_features, spec.in_features}
                              : Shape{spec.out_features, spec.in_features};
-  weight_ = &store.declare(
-      {spec.name + ".weight", weight, shard, Init::normal(spec.init_stddev), /*decay=*/true});
+  const auto declare = [&](const char* what, const Shape& shape, Init init, bool decay) {
+    ParameterSpec parameter{spec.name + what, shape, {joint ? 1 : 0, features.local}, init, decay};
+    parameter.slot_extent = features.largest;
+    return &store.declare(parameter);
+  };
+  weight_ = declare(".weight", weight, Init::normal(spec.init_stddev), /*decay=*/true);
   if (!spec.bias) return;
   const Shape bias = joint ? Shape{spec.parts, spec.out_features} : Shape{spec.out_features};
-  bias_ = &store.declare({spec.name + ".bias", bias, shard, Init::zeros(), /*decay=*/false});
+  bias_ = declare(".bias", bias, Init::zeros(), /*decay=*/false);
 }
 
 Tensor ColumnParallelLinear::weight_matrix(const Tensor& local) const {
-  return local.view({local.numel() / local.dim(-1), local.dim(-1)});
+  return local.view({rows_of(local), local.dim(-1)});
 }
 
 Tensor ColumnParallelLinear::bias_vector() const {
   return bias_ != nullptr ? bias_->value.view({bias_->value.numel()}) : Tensor();
 }
 
-// (..., N, parts × out_features / tp)
+// (..., N, parts × local features)
 Tensor ColumnParallelLinear::allocate_output(const StepContext& ctx, const Tensor& x) const {
   Shape shape = ctx.rows.global_shape_of(x.shape());
   shape.set(-1, weight_matrix(weight_->value).dim(0));

@@ -19,16 +19,29 @@ struct LinearSpec {
   int64_t parts = 1;
   bool bias = true;
   float init_stddev = 0.02f;
+  /// Neighboring features that stay on one rank: those of a head or of a group of heads. Ranks may
+  /// have unequal numbers of such units, or none.
+  int64_t unit = 1;
 };
 
-/// y = x Wᵀ + b with W's rows, and so y's features, sharded over the tensor ranks. It enters a
+/// The features of a linear layer on one tensor rank.
+struct FeatureShard {
+  Range local;
+  int64_t largest;  ///< the number on the rank with the most
+};
+
+/// Splits `features`, whose units are those of `spec`.
+FeatureShard split_features(const LinearSpec& spec, int64_t features, const Communicator& tp);
+
+/// y = x Wᵀ + b with W's rows, and so y's features, sharded over the tensor ranks as evenly as the
+/// units allow. It enters a
 /// tensor region: x has the n local rows (ctx.rows), y has all N rows and stays sharded by
 /// features.
 class ColumnParallelLinear {
  public:
   ColumnParallelLinear(ParameterStore& store, const LinearSpec& spec, Communicator& tp);
 
-  /// x (..., n, in_features) → y (..., N, parts × out_features / tp) in ctx.arena. Stores x for
+  /// x (..., n, in_features) → y (..., N, parts × local features) in ctx.arena. Stores x for
   /// backward.
   Tensor forward(const StepContext& ctx, const Tensor& x);
 
@@ -38,7 +51,7 @@ class ColumnParallelLinear {
   };
   Activated forward_activation(const StepContext& ctx, const Tensor& x, Activation f);
 
-  /// dy (..., N, parts × out_features / tp). Overwrites dx (..., n, in_features) with the sum over
+  /// dy (..., N, parts × local features). Overwrites dx (..., n, in_features) with the sum over
   /// the tensor ranks; accumulates into the gradients of W and b.
   void backward(const StepContext& ctx, const Tensor& dy, Tensor dx);
 

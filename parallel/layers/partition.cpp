@@ -6,9 +6,10 @@
 
 namespace tessera {
 
-Range even_range(int64_t total, int parts, int index, std::string_view what) {
-  const int64_t size = div_exact(total, parts, what, "the number of tensor ranks");
-  return {index * size, (index + 1) * size};
+Range split_range(int64_t total, int parts, int index) {
+  const int64_t size = total / parts, longer = total % parts;
+  const auto begin = [=](int64_t i) { return i * size + std::min(i, longer); };
+  return {begin(index), begin(index + 1)};
 }
 
 VocabPartition partition_vocab(int64_t vocab_size, int parts, int index) {

@@ -2,7 +2,6 @@
 
 #include "core/ops/matmul.h"
 #include "core/ops/reduce.h"
-#include "parallel/layers/partition.h"
 #include "parallel/layers/tensor_regions.h"
 
 namespace tessera {
@@ -10,15 +9,17 @@ namespace tessera {
 RowParallelLinear::RowParallelLinear(ParameterStore& store, const LinearSpec& spec,
                                      Communicator& tp)
     : tp_(tp) {
-  const Range columns = even_range(spec.in_features, tp.size(), tp.rank(), spec.name);
-  weight_ = &store.declare({spec.name + ".weight",
-                            {spec.out_features, spec.in_features},
-                            {1, columns},
-                            Init::normal(spec.init_stddev),
-                            /*decay=*/true});
+  const FeatureShard columns = split_features(spec, spec.in_features, tp);
+  ParameterSpec weight{spec.name + ".weight",
+                       {spec.out_features, spec.in_features},
+                       {1, columns.local},
+                       Init::normal(spec.init_stddev),
+                       /*decay=*/true};
+  weight.slot_extent = columns.largest;
+  weight_ = &store.declare(weight);
   if (!spec.bias) return;
   ParameterSpec bias{spec.name + ".bias", {spec.out_features}};
-  bias.gradient_rows = GradientRows::local;
+  bias.gradient_sum = GradientSum::local_rows;
   bias_ = &store.declare(bias);
 }
 

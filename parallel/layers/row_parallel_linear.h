@@ -16,7 +16,7 @@ class RowParallelLinear {
  public:
   RowParallelLinear(ParameterStore& store, const LinearSpec& spec, Communicator& tp);
 
-  /// x (..., N, in_features / tp) → y (..., n, out_features) in ctx.arena, without bias. Stores x
+  /// x (..., N, local features) → y (..., n, out_features) in ctx.arena, without bias. Stores x
   /// for backward.
   Tensor forward(const StepContext& ctx, const Tensor& x);
   void forward(const StepContext& ctx, const Tensor& x, Tensor y);
@@ -24,7 +24,7 @@ class RowParallelLinear {
   /// Sets x for a backward pass after the caller has recomputed it.
   void keep(const Tensor& x) { x_ = x; }
 
-  /// dy (..., n, out_features). Overwrites dx (..., N, in_features / tp); accumulates into the
+  /// dy (..., n, out_features). Overwrites dx (..., N, local features); accumulates into the
   /// gradients of W and of the bias.
   void backward(const StepContext& ctx, const Tensor& dy, Tensor dx);
 

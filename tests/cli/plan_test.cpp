@@ -48,17 +48,17 @@ TEST_F(CliPlan, ReportsRequirements) {
 }
 
 TEST_F(CliPlan, NamesAllBrokenRules) {
-  const Arguments broken = {"--ranks", "4", "--tensor", "3"};
-  expect_refused(run_plan(broken), {"but the run has 4 ranks", "a divisor of 4 (1, 2, 4)",
-                                    "model.mlp_size is 128", "(126 or 129)"});
+  const Arguments broken = {"--ranks", "7", "--tensor", "5"};
+  expect_refused(run_plan(broken), {"but the run has 7 ranks", "a divisor of 7 (1, 7)",
+                                    "model.num_heads is 4", "at most 4"});
   Arguments as_json = broken;
   as_json.push_back("--json");
   const Outcome outcome = run_plan(as_json);
   EXPECT_EQ(outcome.exit_code, 1);
   const Json rules = Json::parse(outcome.output)["broken_rules"];
-  ASSERT_EQ(rules.size(), 3U);
+  ASSERT_EQ(rules.size(), 2U);
   EXPECT_EQ(rules[0]["key"], "parallel.tensor");
-  EXPECT_EQ(rules[0]["value"], 3);
+  EXPECT_EQ(rules[0]["value"], 5);
 }
 
 TEST_F(CliPlan, SweepsLayouts) {

@@ -30,9 +30,9 @@ const Layout kLayouts[] = {{1, 2}, {1, 4}, {2, 1}, {2, 2}, {2, 4}, {4, 1}, {4, 2
 INSTANTIATE_TEST_SUITE_P(
     All, KindsOnLayouts,
     testing::Combine(testing::Values(SmallKind::gpt_documents, SmallKind::gpt_packed,
-                                     SmallKind::gpt_blend, SmallKind::qwen2, SmallKind::bert_blend,
+                                     SmallKind::gpt_blend, SmallKind::qwen3, SmallKind::bert_blend,
                                      SmallKind::bert_pairs, SmallKind::bert_packed,
-                                     SmallKind::bert_options, SmallKind::classifier),
+                                     SmallKind::modernbert, SmallKind::classifier),
                      testing::ValuesIn(kLayouts)),
     test::kind_and_layout);
 
@@ -113,9 +113,9 @@ TEST_F(Kinds, RecomputationSavesMemory) {
 
 INSTANTIATE_TEST_SUITE_P(All, EachKind,
                          testing::Values(SmallKind::gpt_documents, SmallKind::gpt_packed,
-                                         SmallKind::gpt_blend, SmallKind::qwen2,
+                                         SmallKind::gpt_blend, SmallKind::qwen3,
                                          SmallKind::bert_blend, SmallKind::bert_pairs,
-                                         SmallKind::bert_packed, SmallKind::bert_options,
+                                         SmallKind::bert_packed, SmallKind::modernbert,
                                          SmallKind::classifier),
                          [](const auto& instance) { return to_string(instance.param); });
 

@@ -116,9 +116,9 @@ TEST_P(ResumeKind, OnOtherLayoutMatchesUninterruptedRun) {
 
 INSTANTIATE_TEST_SUITE_P(All, ResumeKind,
                          testing::Values(SmallKind::gpt_documents, SmallKind::gpt_packed,
-                                         SmallKind::gpt_blend, SmallKind::qwen2,
+                                         SmallKind::gpt_blend, SmallKind::qwen3,
                                          SmallKind::bert_blend, SmallKind::bert_pairs,
-                                         SmallKind::bert_packed, SmallKind::bert_options,
+                                         SmallKind::bert_packed, SmallKind::modernbert,
                                          SmallKind::classifier),
                          [](const auto& instance) { return to_string(instance.param); });
 

@@ -90,8 +90,8 @@ TEST_P(ZeroKinds, MatchesReplicatedOptimizerWithRecomputation) {
 
 INSTANTIATE_TEST_SUITE_P(All, ZeroKinds,
                          testing::Values(SmallKind::gpt_documents, SmallKind::gpt_blend,
-                                         SmallKind::qwen2, SmallKind::bert_packed,
-                                         SmallKind::bert_options, SmallKind::classifier),
+                                         SmallKind::qwen3, SmallKind::bert_packed,
+                                         SmallKind::modernbert, SmallKind::classifier),
                          [](const auto& instance) { return to_string(instance.param); });
 
 // --- checkpoints

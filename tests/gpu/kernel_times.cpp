@@ -444,7 +444,7 @@ class Table {
     options.mask.causal = true;
     const OwnedTensor table = zeros({sizes_.rows(), sizes_.head_dim}, DType::f32);
     const OwnedTensor positions = ids(sizes_.rows(), sizes_.length);
-    rotary_table(positions.tensor, 10000.0f, table.tensor);
+    rotary_table(positions.tensor, {}, table.tensor);
     const int64_t elements = tensors.out.tensor.numel();
     const double one = bytes_of(elements);
     measure("rotary_forward", {4 * one + bytes_of(table.tensor.numel(), DType::f32)},

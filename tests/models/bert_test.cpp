@@ -210,6 +210,27 @@ TEST(Bert, GradientMatchesFiniteDifferencesWithClassifier) {
   expect_gradient_is_slope(config);
 }
 
+/// ModernBERT with grouped queries and QK norm.
+ModelConfig small_modernbert() {
+  ModelConfig config = small_config();
+  apply_preset(config, ModelKind::modernbert);
+  config.token_types = 0;
+  config.next_sentence = false;
+  config.num_kv_heads = 2;
+  config.qk_norm = true;
+  config.attention_window = 3;
+  config.window_pattern = "GL";
+  return config;
+}
+
+TEST(Bert, GradientMatchesFiniteDifferencesOfModernBert) {
+  expect_gradient_is_slope(small_modernbert());
+  ModelConfig classifier = small_modernbert();
+  classifier.head = Head::classification;
+  classifier.num_labels = 3;
+  expect_gradient_is_slope(classifier);
+}
+
 TEST(Bert, EmptyBatchHasZeroLossAndGradient) {
   test::run_device_ranks(2, [](Communicator& tp) {
     SmallBert bert(small_config(), tp);

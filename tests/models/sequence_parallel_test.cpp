@@ -12,7 +12,7 @@
 #include "launch/data/loading/device_batch.h"
 #include "models/architecture.h"
 #include "models/model.h"
-#include "parallel/local_row_gradients.h"
+#include "parallel/partial_gradients.h"
 #include "tests/support/device_ranks.h"
 #include "tests/support/shards.h"
 #include "tests/support/tensors.h"
@@ -86,7 +86,7 @@ Pass train(const ModelConfig& config, const std::vector<int64_t>& lengths, bool 
   ctx.rows = {tp.size(), tp.rank()};
   model.train(ctx, batch, {0.3f, 0.7f}, {sums.tensor});
   arena.reset();
-  if (ctx.rows.split()) LocalRowGradients(store, tp).sum(arena);
+  if (ctx.rows.split()) PartialGradients(store, tp, true).sum(arena);
   Pass pass{test::to_doubles(sums.tensor), {}};
   for (const Parameter& parameter : store.parameters()) {
     pass.gradients[parameter.name] = test::to_doubles(parameter.real_part(parameter.grad));

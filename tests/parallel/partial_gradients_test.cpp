@@ -1,6 +1,8 @@
-#include "parallel/local_row_gradients.h"
+#include "parallel/partial_gradients.h"
 
 #include <gtest/gtest.h>
+
+#include <utility>
 
 #include "core/ops/elementwise.h"
 #include "tests/support/device_ranks.h"
@@ -9,36 +11,39 @@
 namespace tessera {
 namespace {
 
-/// Declares parameters with complete and with local-row gradients; "long" is reduced in place.
+/// Declares parameters with whole and with partial gradients; "long" is reduced in place.
 void declare_and_fill(ParameterStore& store, int rank, const OptimizerSharding& sharding = {}) {
-  const auto declare = [&](const char* name, int64_t elements, GradientRows rows) {
+  const auto declare = [&](const char* name, int64_t elements, GradientSum sum) {
     ParameterSpec spec{name, {elements}};
-    spec.gradient_rows = rows;
+    spec.gradient_sum = sum;
     store.declare(spec);
   };
-  declare("long", LocalRowGradients::kAlone, GradientRows::local);
-  declare("weight", 100, GradientRows::all);
-  declare("bias", 7, GradientRows::local);
-  declare("norm", 9, GradientRows::local);
-  declare("other_weight", 100, GradientRows::all);
-  declare("last_norm", 3, GradientRows::local);
+  declare("long", PartialGradients::kAlone, GradientSum::local_rows);
+  declare("weight", 100, GradientSum::none);
+  declare("bias", 7, GradientSum::local_rows);
+  declare("norm", 9, GradientSum::local_rows);
+  declare("other_weight", 100, GradientSum::none);
+  declare("last_norm", 3, GradientSum::local_rows);
+  declare("query_norm", 5, GradientSum::local_heads);
   store.allocate(test::test_device(), DType::f32, StoreFor::training, sharding);
   double value = 0.0;
   for (Parameter& parameter : store.parameters()) fill(parameter.grad, ++value * (rank + 1));
 }
 
-TEST(LocalRowGradientsTest, SumsOnlyLocalRowGradients) {
-  for (const int ranks : {1, 2, 4}) {
-    test::run_device_ranks(ranks, [&](Communicator& tp) {
+TEST(PartialGradientsTest, SumsOnlyPartialGradients) {
+  for (const auto& [ranks, sequence] :
+       {std::pair(1, true), std::pair(2, false), std::pair(2, true), std::pair(4, true)}) {
+    test::run_device_ranks(ranks, [ranks = ranks, sequence = sequence](Communicator& tp) {
       ParameterStore store;
       declare_and_fill(store, tp.rank());
       Arena arena(test::test_device(), size_t{1} << 16);
-      LocalRowGradients(store, tp).sum(arena);
+      PartialGradients(store, tp, sequence).sum(arena);
       EXPECT_EQ(arena.used(), 0U);
       double value = 0.0;
       for (const Parameter& parameter : store.parameters()) {
         ++value;
-        const bool local = parameter.gradient_rows == GradientRows::local;
+        const bool local = parameter.gradient_sum == GradientSum::local_heads ||
+                           (sequence && parameter.gradient_sum == GradientSum::local_rows);
         const double factor = local ? ranks * (ranks + 1) / 2 : tp.rank() + 1;
         for (const double grad : test::to_doubles(parameter.grad)) {
           ASSERT_EQ(grad, value * factor) << parameter.name;
@@ -48,19 +53,19 @@ TEST(LocalRowGradientsTest, SumsOnlyLocalRowGradients) {
   }
 }
 
-TEST(LocalRowGradientsTest, SumsOnlyOptimizerShard) {
+TEST(PartialGradientsTest, SumsOnlyOptimizerShard) {
   for (const int owner : {0, 1, 2}) {
     test::run_device_ranks(2, [&](Communicator& tp) {
       ParameterStore store;
       declare_and_fill(store, tp.rank(), {.num_shards = 3, .shard = owner, .bucket_elements = 200});
       Arena arena(test::test_device(), size_t{1} << 20);
-      const LocalRowGradients gradients(store, tp);
+      const PartialGradients gradients(store, tp, true);
       EXPECT_LT(gradients.num_elements(), store.flat_size() / 2);
       gradients.sum(arena);
       double value = 0.0;
       for (const Parameter& parameter : store.parameters()) {
         ++value;
-        const bool local = parameter.gradient_rows == GradientRows::local;
+        const bool local = parameter.gradient_sum != GradientSum::none;
         const auto grads = test::to_doubles(parameter.grad);
         for (int64_t i = 0; i < std::ssize(grads); ++i) {
           const bool sum = local && parameter.optimizer_shard.elements.contains(i);
@@ -72,13 +77,13 @@ TEST(LocalRowGradientsTest, SumsOnlyOptimizerShard) {
   }
 }
 
-TEST(LocalRowGradientsTest, ExchangesNothingWithoutLocalRowGradients) {
+TEST(PartialGradientsTest, ExchangesNothingWithoutPartialGradients) {
   test::run_device_ranks(2, [](Communicator& tp) {
     ParameterStore store;
     store.declare({"weight", {100}});
     store.allocate(test::test_device(), DType::f32, StoreFor::training);
     Arena arena(test::test_device(), size_t{1} << 12);
-    const LocalRowGradients none(store, tp);
+    const PartialGradients none(store, tp, true);
     EXPECT_EQ(none.num_elements(), 0);
     if (tp.rank() == 0) none.sum(arena);  // the other rank does not call it
   });

@@ -2,16 +2,22 @@
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
-
 namespace tessera {
 namespace {
 
-TEST(Partition, EvenRangesCoverDimension) {
-  for (int index = 0; index < 4; ++index) {
-    EXPECT_EQ(even_range(12, 4, index, "heads"), (Range{index * 3, index * 3 + 3}));
+TEST(Partition, RangesDifferByAtMostOne) {
+  for (const int64_t total : {0, 2, 12, 25}) {
+    for (const int parts : {1, 4, 8}) {
+      int64_t next = 0;
+      for (int index = 0; index < parts; ++index) {
+        const Range part = split_range(total, parts, index);
+        EXPECT_EQ(part.begin, next);
+        EXPECT_EQ(part.size(), total / parts + (index < total % parts ? 1 : 0));
+        next = part.end;
+      }
+      EXPECT_EQ(next, total);
+    }
   }
-  EXPECT_THROW(even_range(10, 4, 0, "heads"), Error);
 }
 
 TEST(Partition, VocabRangesCoverAnySizeWithEqualPadding) {

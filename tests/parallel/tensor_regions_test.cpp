@@ -11,7 +11,7 @@
 #include "parallel/layers/column_parallel_linear.h"
 #include "parallel/layers/row_parallel_linear.h"
 #include "parallel/layers/vocab_parallel_embedding.h"
-#include "parallel/local_row_gradients.h"
+#include "parallel/partial_gradients.h"
 #include "tests/support/device_ranks.h"
 #include "tests/support/shards.h"
 #include "tests/support/tensors.h"
@@ -153,7 +153,7 @@ void run_pair(Communicator& tp, int64_t rows, Look&& look) {
   pair.down.backward(rank.ctx, dy.tensor, dhidden.tensor);
   pair.up.backward(rank.ctx, dhidden.tensor, dx.tensor);
   EXPECT_EQ(rank.arena.used(), kept) << "the backward pass frees the rows it gathers";
-  if (rank.ctx.rows.split()) LocalRowGradients(store, tp).sum(rank.arena);
+  if (rank.ctx.rows.split()) PartialGradients(store, tp, true).sum(rank.arena);
   look(y, dx.tensor, store, rank.ctx.rows);
 }
 

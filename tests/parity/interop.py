@@ -6,7 +6,7 @@ For each kind of model, with a vocabulary trained on this repository's own text:
 
 1. text, `tessera prepare`, a short `tessera train`, `tessera export`: transformers loads the folder
    without missing or unexpected weights, computes the same loss on the same tokens, and its tokenizer
-   produces the same tokens.
+   produces the same tokens. A decoder continues a text as `tessera generate --temperature 0` does.
 2. A transformers model with random normal parameters, `tessera import`, `tessera eval`: the loss is the
    same. `tessera export` of the import has the same weights.
 
@@ -39,9 +39,17 @@ from transformers import (
     LlamaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
+    ModernBertConfig,
+    ModernBertForMaskedLM,
+    ModernBertForSequenceClassification,
     PreTrainedTokenizerFast,
     Qwen2Config,
     Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+    RobertaConfig,
+    RobertaForMaskedLM,
+    RobertaForSequenceClassification,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -98,6 +106,35 @@ def bert_config(**more):
     )
 
 
+def roberta_config(**more):
+    return RobertaConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        intermediate_size=160,
+        pad_token_id=0,  # that of the vocabulary, after which positions are counted
+        max_position_embeddings=SEQ_LENGTH + 1,
+        type_vocab_size=1,
+        layer_norm_eps=1e-5,
+        **more,
+    )
+
+
+def modernbert_config(**more):
+    return ModernBertConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=48,
+        num_hidden_layers=3,
+        num_attention_heads=3,
+        intermediate_size=160,
+        max_position_embeddings=SEQ_LENGTH,
+        local_attention=16,
+        pad_token_id=0,
+        **more,
+    )
+
+
 def gpt2_config(vocab_size):
     return GPT2Config(
         vocab_size=vocab_size,
@@ -127,6 +164,12 @@ def llama_config(make, **more):
 def kinds():
     llama = "  num_heads: 6\n  num_kv_heads: 2\n"
     bert = "  num_heads: 3\n  kind: bert\n  norm_eps: 1.0e-12\n  token_types: 2\n"
+    roberta = "  num_heads: 3\n  kind: roberta\n  norm_eps: 1.0e-5\n  token_types: 1\n"
+    modern = "  num_heads: 3\n  kind: modernbert\n  num_layers: 3\n  attention_window: 9\n"
+    labels = "  head: classification\n  num_labels: 3\n"
+    label_data = "  labels: docs,code,tests\n  truncate: true\n"
+    label_names = {"num_labels": 3, "id2label": {0: "docs", 1: "code", 2: "tests"}}
+    scaled = "  rotary_scaling: {}\n  rotary_factor: 4\n"
     # More rows than tokens: a padded vocabulary.
     size = f"  vocab_size: {VOCABULARY}\n"
     gpt = "  num_heads: 3\n"
@@ -152,30 +195,68 @@ def kinds():
         Kind(
             "llama",
             "bpe",
-            llama + "  kind: llama\n  rotary_base: 500000\n" + size,
+            llama + "  kind: llama\n  rotary_base: 500000\n" + scaled.format("llama3")
+            + "  rotary_original_length: 16\n" + size,
             "",
             LlamaForCausalLM,
             llama_config(
                 LlamaConfig,
-                rope_parameters={"rope_type": "default", "rope_theta": 500000.0},
+                rope_parameters={
+                    "rope_type": "llama3",
+                    "rope_theta": 500000.0,
+                    "factor": 4.0,
+                    "low_freq_factor": 1.0,
+                    "high_freq_factor": 4.0,
+                    "original_max_position_embeddings": 16,
+                },
                 rms_norm_eps=1e-5,
             ),
         ),
         Kind(
             "mistral with wide heads and a window",
             "bpe",
-            llama + "  kind: mistral\n  head_dim: 12\n  attention_window: 20\n" + size,
+            llama + "  kind: mistral\n  head_dim: 12\n  attention_window: 20\n"
+            + scaled.format("linear") + size,
             "",
             MistralForCausalLM,
-            llama_config(MistralConfig, head_dim=12, sliding_window=20),
+            llama_config(
+                MistralConfig,
+                head_dim=12,
+                sliding_window=20,
+                rope_parameters={"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0},
+            ),
         ),
         Kind(
             "qwen2 with a tied head",
             "bpe",
-            llama + "  kind: qwen2\n  tie_embeddings: true\n" + size,
+            llama + "  kind: qwen2\n  tie_embeddings: true\n" + scaled.format("yarn")
+            + "  rotary_original_length: 16\n" + size,
             "",
             Qwen2ForCausalLM,
-            llama_config(Qwen2Config, tie_word_embeddings=True),
+            llama_config(
+                Qwen2Config,
+                tie_word_embeddings=True,
+                rope_parameters={
+                    "rope_type": "yarn",
+                    "rope_theta": 10000.0,
+                    "factor": 4.0,
+                    "original_max_position_embeddings": 16,
+                },
+            ),
+        ),
+        Kind(
+            "qwen3 with a window in its second layer",
+            "bpe",
+            llama + "  kind: qwen3\n  attention_window: 20\n  window_pattern: GL\n" + size,
+            "",
+            Qwen3ForCausalLM,
+            llama_config(
+                Qwen3Config,
+                head_dim=8,
+                use_sliding_window=True,
+                sliding_window=20,
+                layer_types=["full_attention", "sliding_attention"],
+            ),
         ),
         Kind(
             "bert with sentence pairs",
@@ -192,12 +273,40 @@ def kinds():
         Kind(
             "bert that classifies",
             "wordpiece",
-            bert + size + "  head: classification\n  num_labels: 3\n",
-            "  labels: docs,code,tests\n  truncate: true\n",
+            bert + size + labels,
+            label_data,
             BertForSequenceClassification,
-            bert_config(num_labels=3, id2label={0: "docs", 1: "code", 2: "tests"}),
+            bert_config(**label_names),
+        ),
+        Kind("roberta", "wordpiece", roberta + size, "", RobertaForMaskedLM, roberta_config()),
+        Kind(
+            "roberta that classifies",
+            "wordpiece",
+            roberta + size + labels,
+            label_data,
+            RobertaForSequenceClassification,
+            roberta_config(**label_names),
+        ),
+        Kind(
+            "modernbert", "wordpiece", modern + size, "", ModernBertForMaskedLM, modernbert_config()
+        ),
+        Kind(
+            "modernbert that classifies",
+            "wordpiece",
+            modern + size + labels,
+            label_data,
+            ModernBertForSequenceClassification,
+            modernbert_config(**label_names),
         ),
     ]
+
+
+def is_decoder(theirs):
+    return theirs.__name__.endswith(("ForCausalLM", "LMHeadModel"))
+
+
+def classifies(theirs):
+    return theirs.__name__.endswith("ForSequenceClassification")
 
 
 class Workshop:
@@ -232,12 +341,15 @@ class Workshop:
     def dataset(self, kind):
         """The prefix of the dataset of the sources."""
         prefix = self.folder / f"data_{kind.tokenizer}_{kind.theirs.__name__}"
-        if kind.theirs is BertForSequenceClassification:
+        if classifies(kind.theirs):
             return self.labeled()
         if not prefix.with_suffix(".bin").exists():
             # Lines are sentences for pairs; otherwise they are documents, so that none is too long.
-            parts = {BertForPreTraining: ["paragraph", "line"], BertForMaskedLM: ["line", "none"]}
-            documents, sentences = parts.get(kind.theirs, ["file", "none"])
+            documents, sentences = "file", "none"
+            if kind.theirs is BertForPreTraining:
+                documents, sentences = "paragraph", "line"
+            elif not is_decoder(kind.theirs):
+                documents = "line"
             self(
                 *["prepare", "--tokenizer", self.spec(kind.tokenizer), "--output", prefix],
                 *["--documents", documents, "--sentences", sentences, "--input", *self.sources],
@@ -303,11 +415,11 @@ def loss_of(model, dump):
     for document, length in enumerate(dump["document_lengths"].tolist()):
         end = begin + length
         inputs = {"input_ids": tokens[None, begin:end]}
-        if "Bert" in type(model).__name__:
+        if isinstance(model.config, BertConfig):
             inputs["token_type_ids"] = types[None, begin:end]
         with torch.no_grad():
             made = model(**inputs)
-        if isinstance(model, BertForSequenceClassification):
+        if classifies(type(model)):
             label_logits, token_logits = made.logits, None
         elif isinstance(model, BertForPreTraining):
             label_logits, token_logits = made.seq_relationship_logits, made.prediction_logits
@@ -340,30 +452,54 @@ def load(kind, folder):
         folder, output_loading_info=True, dtype=torch.float32, attn_implementation="eager"
     )
     # Tied heads are not separate weights, so no file contains them.
-    tied = {"lm_head.weight", "cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}
+    tied = {
+        "lm_head.weight",
+        "cls.predictions.decoder.weight",
+        "cls.predictions.decoder.bias",
+        "lm_head.decoder.weight",
+        "lm_head.decoder.bias",
+        "decoder.weight",
+    }
     problems = {key: sorted(set(info[key]) - tied) for key in ("missing_keys", "unexpected_keys")}
     problems["mismatched_keys"] = sorted(map(str, info["mismatched_keys"]))
     check(f"{kind.name}: transformers finds all weights", not any(problems.values()), str(problems))
     return model
 
 
-def check_tokenizer(tessera, kind, folder):
+def check_generation(tessera, kind, run, model, tokenizer):
+    prompt, count = "#include ", 30
+    said = tessera(
+        *["generate", tessera.folder / run, "--prompt", prompt, "--temperature", 0],
+        *["--max-tokens", count],
+    )
+    ids = torch.tensor([tokenizer.encode(prompt, add_special_tokens=False)])
+    with torch.no_grad():
+        for _ in range(count):
+            ids = torch.cat([ids, model(ids).logits[:, -1].argmax(-1, keepdim=True)], dim=1)
+    text = tokenizer.decode(ids[0], clean_up_tokenization_spaces=False)
+    check(f"{kind.name}: the likeliest continuation", said.rstrip("\n") == text.rstrip("\n"), repr(text))
+
+
+def check_tokenizer(tessera, kind, run, model, folder):
     spec = tessera.spec(kind.tokenizer)
     if kind.tokenizer == "sentencepiece":
         processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
     else:
-        # AutoTokenizer replaces the tokenizer of any Qwen2 folder by Qwen2's own, which splits texts differently.
-        loader = PreTrainedTokenizerFast if kind.theirs is Qwen2ForCausalLM else AutoTokenizer
-        tokenizer = loader.from_pretrained(folder)
+        # AutoTokenizer replaces the tokenizer of any Qwen or RoBERTa folder by their own.
+        own = ("Qwen", "Roberta")
+        is_own = kind.theirs.__name__.startswith(own)
+        tokenizer = (PreTrainedTokenizerFast if is_own else AutoTokenizer).from_pretrained(folder)
     for text, ours in zip(TEXTS, tessera.ids(spec, TEXTS), strict=True):
         if kind.tokenizer == "sentencepiece":
             theirs = processor.encode(text)
         else:
             theirs = tokenizer.encode(text, add_special_tokens=False)
         check(f"{kind.name}: tokens of {text[:20]!r}", ours == theirs, f"{len(ours)} tokens")
-    if "Bert" not in kind.theirs.__name__:
+    if is_decoder(kind.theirs):
+        if kind.tokenizer == "bpe":
+            check_generation(tessera, kind, run, model, tokenizer)
         return
-    pair = tokenizer("one two", "three")
+    pair = tokenizer("one two", "three", return_token_type_ids=True)
     names = tokenizer.convert_ids_to_tokens(pair["input_ids"])
     ends = [i for i, name in enumerate(names) if name == "[SEP]"]
     types = pair["token_type_ids"]
@@ -382,9 +518,10 @@ def check_export(tessera, kind, run, config):
         tessera("export", tessera.folder / run, "--to", out, "--overwrite", *options)
         shards = len(list(out.glob("*.safetensors")))
         what = f"{kind.name}: exported in {shards} file{'s' if shards > 1 else ''}"
-        check_loss(what, ours, loss_of(load(kind, out), dump))
+        model = load(kind, out)
+        check_loss(what, ours, loss_of(model, dump))
         check(what, (shards > 1) == bool(options))
-    check_tokenizer(tessera, kind, out)
+    check_tokenizer(tessera, kind, run, model, out)
 
 
 def check_import(tessera, kind, run, config):
@@ -395,6 +532,8 @@ def check_import(tessera, kind, run, config):
             parameter.normal_(0.0, 0.15)
             if "norm" in name.lower() or ".ln_" in name:
                 parameter.add_(1.0)
+            if isinstance(model.config, RobertaConfig) and "position_embeddings" in name:
+                parameter[: model.config.pad_token_id + 1] = 0.0  # of no position
     saved, imported = tessera.folder / f"{run}_saved", tessera.folder / f"{run}_imported"
     model.save_pretrained(saved, max_shard_size="100KB")
     spec = tessera.spec(kind.tokenizer)
@@ -417,17 +556,21 @@ def check_import(tessera, kind, run, config):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default=ROOT / "build" / "cpu", help="where tessera is")
-    build = parser.parse_args().build
+    parser.add_argument("--only", default="", help="only kinds whose name contains this")
+    arguments = parser.parse_args()
+    build = arguments.build
     transformers.utils.logging.set_verbosity_error()
     print(f"transformers {transformers.__version__}, torch {torch.__version__}")
     with tempfile.TemporaryDirectory() as folder:
         tessera = Workshop(build, folder)
-        for i, kind in enumerate(kinds()):
+        chosen = [kind for kind in kinds() if arguments.only in kind.name]
+        check(f"there are kinds named {arguments.only!r}", bool(chosen))
+        for i, kind in enumerate(chosen):
             run = f"run{i}"
             config = tessera.config(kind, run)
             check_export(tessera, kind, run, config)
             check_import(tessera, kind, run, config)
-    print("all agree")
+    print("all agree" if len(chosen) == len(kinds()) else "these agree")
 
 
 if __name__ == "__main__":

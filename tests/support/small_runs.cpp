@@ -104,12 +104,16 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       add_dropout(config);
       config.data.train = small_blend(folder);
       return;
-    case SmallKind::qwen2:
-      apply_preset(config.model, ModelKind::qwen2);
-      config.model.num_heads = 8;
-      config.model.num_kv_heads = 4;
-      config.model.head_dim = 6;  // heads are not as wide together as the model
-      config.model.mlp_size = 44;
+    case SmallKind::qwen3:
+      apply_preset(config.model, ModelKind::qwen3);
+      config.model.num_heads = 6;
+      config.model.num_kv_heads = 3;  // of 4 tensor ranks, one has none
+      config.model.head_dim = 6;      // heads are not as wide together as the model
+      config.model.mlp_size = 45;
+      config.model.bias = Bias::qkv;
+      config.model.rotary.scaling = RotaryScaling::yarn;
+      config.model.rotary.factor = 4.0;
+      config.model.rotary.original_length = 8;
       add_dropout(config);
       return;
     case SmallKind::bert_pairs:
@@ -122,13 +126,12 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       config.data.short_samples = ShortSamples::pack;
       config.mlm.unit = MaskUnit::whole_word;
       return;
-    case SmallKind::bert_options:
-      make_bert(config);
-      config.model.norm_position = NormPosition::pre;
-      config.model.positions = Positions::rotary;
+    case SmallKind::modernbert:
+      apply_preset(config.model, ModelKind::modernbert);
+      config.model.num_heads = 3;
+      config.model.head_dim = 10;
       config.model.attention_window = 4;
-      config.model.bias = Bias::none;
-      config.model.token_types = 0;
+      config.model.window_pattern = "GL";
       config.mlm.unit = MaskUnit::span;
       config.mlm.max_span = 3;
       return;
@@ -158,14 +161,14 @@ std::string to_string(SmallKind kind) {
       return "gpt_packed";
     case SmallKind::gpt_blend:
       return "gpt_blend";
-    case SmallKind::qwen2:
-      return "qwen2";
+    case SmallKind::qwen3:
+      return "qwen3";
     case SmallKind::bert_pairs:
       return "bert_pairs";
     case SmallKind::bert_packed:
       return "bert_packed";
-    case SmallKind::bert_options:
-      return "bert_options";
+    case SmallKind::modernbert:
+      return "modernbert";
     case SmallKind::bert_blend:
       return "bert_blend";
     case SmallKind::classifier:

@@ -17,19 +17,20 @@ enum class SmallKind {
   gpt_documents,  ///< separate documents, rotary positions, a window, no loss across documents
   gpt_packed,     ///< packed whole documents, with dropout
   gpt_blend,      ///< two datasets, with dropout
-  qwen2,          ///< RMSNorm, SwiGLU, rotary, grouped queries with biases, a head of its own
+  qwen3,          ///< RMSNorm, SwiGLU, rotary with YaRN, grouped queries with biases, QK norm, an
+                  ///< untied head; tensor ranks have unequal numbers of heads, and of MLP columns
   bert_pairs,     ///< padded sentence pairs, with the next-sentence head
   bert_packed,    ///< whole-word masking, packed, with dropout
-  bert_options,   ///< pre-norm, rotary positions, a window, spans, no biases and no token types
+  modernbert,     ///< pre-norm, GeGLU, layers with and without a window, whose rotary bases differ;
+                  ///< unequal heads, spans, no biases and no token types
   bert_blend,     ///< two datasets, masked
   classifier,     ///< pairs of texts, with dropout
 };
 
-inline constexpr SmallKind kSmallKinds[] = {SmallKind::gpt,         SmallKind::gpt_documents,
-                                            SmallKind::gpt_packed,  SmallKind::gpt_blend,
-                                            SmallKind::qwen2,       SmallKind::bert_pairs,
-                                            SmallKind::bert_packed, SmallKind::bert_options,
-                                            SmallKind::bert_blend,  SmallKind::classifier};
+inline constexpr SmallKind kSmallKinds[] = {
+    SmallKind::gpt,        SmallKind::gpt_documents, SmallKind::gpt_packed,  SmallKind::gpt_blend,
+    SmallKind::qwen3,      SmallKind::bert_pairs,    SmallKind::bert_packed, SmallKind::modernbert,
+    SmallKind::bert_blend, SmallKind::classifier};
 
 std::string to_string(SmallKind kind);
 
@@ -42,8 +43,8 @@ void write_vocabulary(const std::string& path, int32_t tokens);
 /// can learn.
 void write_small_data(const TestFolder& folder, int64_t tokens = 4000);
 
-/// A run in `folder`/`run` on the data of write_small_data(). Its heads, width and vocabulary split
-/// over up to 4 tensor ranks, and its batch over up to 4 data ranks with several micro-batches.
+/// A run in `folder`/`run` on the data of write_small_data(). It splits over up to 4 tensor ranks,
+/// and its batch over up to 4 data ranks with several micro-batches.
 RunConfig small_run(const TestFolder& folder, const std::string& run,
                     SmallKind kind = SmallKind::gpt);
 

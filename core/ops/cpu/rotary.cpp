@@ -9,20 +9,18 @@
 namespace tessera::cpu {
 
 // Angles in double: at late positions fp32 has lost their last digits.
-void rotary_table(const Tensor& positions, float base, Tensor table) {
+void rotary_table(const Tensor& positions, const RotaryFormula& formula, Tensor table) {
   constexpr int64_t kSineCost = 16;  // a sine costs as much as copying this many elements
   const int64_t d = table.dim(1), half = d / 2;
-  const double log_base = std::log(static_cast<double>(base));
   const int32_t* position = positions.data<int32_t>();
   float* to = table.data<float>();
   parallel_for(positions.numel(), grain_for(kSineCost * d), [=](int64_t begin, int64_t end) {
     for (int64_t i = 0; i < half; ++i) {
-      const double frequency =
-          std::exp(-log_base * 2.0 * static_cast<double>(i) / static_cast<double>(d));
+      const double frequency = formula.scaled(std::exp(formula.log_frequency(i, half)), i);
       for (int64_t n = begin; n < end; ++n) {
         const double angle = position[n] * frequency;
-        to[n * d + i] = static_cast<float>(std::cos(angle));
-        to[n * d + half + i] = static_cast<float>(std::sin(angle));
+        to[n * d + i] = static_cast<float>(formula.amplitude * std::cos(angle));
+        to[n * d + half + i] = static_cast<float>(formula.amplitude * std::sin(angle));
       }
     }
   });

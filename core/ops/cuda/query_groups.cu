@@ -1,6 +1,9 @@
 #include "core/cuda/launch.h"
 #include "core/cuda/packs.h"
+#include "core/cuda/row_team.h"
 #include "core/cuda/rows.h"
+#include "core/cuda/workspace.h"
+#include "core/ops/cuda/column_sums.h"
 #include "core/ops/device_ops.h"
 #include "core/ops/query_groups.h"
 
@@ -54,7 +57,184 @@ __global__ void sum_kernel(const T* dqkv, Groups of, T* dgrouped) {
   }
 }
 
+// --- with QK norm: a warp per query, key or value of a group
+// --------------------------------------
+constexpr int kThreads = 128;
+
+/// Where a row of grouped, (token, group, slot), is in qkv. A key or value is there for each head
+/// of its group.
+struct Slot {
+  int64_t group;  ///< of all tokens
+  int64_t index;  ///< in the group
+  int64_t place;  ///< of the first head, in elements of qkv
+  bool is_query, is_value;
+
+  __device__ Slot(const Groups& of, int64_t row) {
+    const int64_t slots = of.in_group + 2;
+    index = row % slots;
+    group = row / slots;
+    is_query = index < of.in_group;
+    is_value = index == of.in_group + 1;
+    const int64_t part = is_query ? 0 : index - of.in_group + 1;
+    const int64_t head = group % of.groups * of.in_group + (is_query ? index : 0);
+    place = ((group / of.groups * 3 + part) * of.heads() + head) * of.d;
+  }
+};
+
+/// The gradient of elements [i, i + N) of a slot: the sum over the heads that share it.
+template <int N, typename T>
+__device__ Floats<N> sum_of_heads(const T* dqkv, const Groups& of, const Slot& slot, int64_t i) {
+  const T* from = dqkv + slot.place + i;
+  Floats<N> sum = load_floats<N>(from);
+  for (int64_t h = 1; !slot.is_query && h < of.in_group; ++h) {
+    const Floats<N> more = load_floats<N>(from + h * of.d);
+    for (int j = 0; j < N; ++j) sum.at[j] += more.at[j];
+  }
+  return sum;
+}
+
+template <int N, typename T>
+__global__ void norm_kernel(const T* grouped, Groups of, const T* query_weight, const T* key_weight,
+                            float eps, T* qkv, float* rstds) {
+  const RowTeam<false> team;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * team.count + team.index;
+  if (row >= of.tokens * of.groups * (of.in_group + 2)) return;
+  const Slot slot(of, row);
+  const T *x = grouped + row * of.d, *weight = slot.is_query ? query_weight : key_weight;
+  float rstd = 1.0f;
+  if (!slot.is_value) {
+    float squares = 0.0f;
+    for (int64_t i = team.thread * N; i < of.d; i += kWarpSize * N) {
+      const Floats<N> pack = load_floats<N>(x + i);
+      for (int j = 0; j < N; ++j) squares = fmaf(pack.at[j], pack.at[j], squares);
+    }
+    rstd = 1.0f / sqrtf(team.sum(squares) / static_cast<float>(of.d) + eps);
+    if (team.thread == 0) rstds[slot.group * (of.in_group + 1) + slot.index] = rstd;
+  }
+  for (int64_t i = team.thread * N; i < of.d; i += kWarpSize * N) {
+    Floats<N> pack = load_floats<N>(x + i);
+    if (!slot.is_value) {
+      const Floats<N> w = load_floats<N>(weight + i);
+      for (int j = 0; j < N; ++j) pack.at[j] = pack.at[j] * rstd * w.at[j];
+    }
+    for (int64_t h = 0; h < (slot.is_query ? 1 : of.in_group); ++h) {
+      store_floats(pack, qkv + slot.place + h * of.d + i);
+    }
+  }
+}
+
+template <int N, typename T>
+__global__ void norm_backward_kernel(const T* dqkv, const T* grouped, Groups of,
+                                     const T* query_weight, const T* key_weight, const float* rstds,
+                                     T* dgrouped) {
+  const RowTeam<false> team;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * team.count + team.index;
+  if (row >= of.tokens * of.groups * (of.in_group + 2)) return;
+  const Slot slot(of, row);
+  const T *x = grouped + row * of.d, *weight = slot.is_query ? query_weight : key_weight;
+  float rstd = 0.0f, along = 0.0f;
+  if (!slot.is_value) {
+    rstd = rstds[slot.group * (of.in_group + 1) + slot.index];
+    for (int64_t i = team.thread * N; i < of.d; i += kWarpSize * N) {
+      const Floats<N> dy = sum_of_heads<N>(dqkv, of, slot, i), w = load_floats<N>(weight + i);
+      const Floats<N> pack = load_floats<N>(x + i);
+      for (int j = 0; j < N; ++j) along = fmaf(dy.at[j] * w.at[j], pack.at[j] * rstd, along);
+    }
+    along = team.sum(along) / static_cast<float>(of.d);
+  }
+  for (int64_t i = team.thread * N; i < of.d; i += kWarpSize * N) {
+    Floats<N> dx = sum_of_heads<N>(dqkv, of, slot, i);
+    if (!slot.is_value) {
+      const Floats<N> w = load_floats<N>(weight + i), pack = load_floats<N>(x + i);
+      for (int j = 0; j < N; ++j) {
+        dx.at[j] = rstd * (dx.at[j] * w.at[j] - pack.at[j] * rstd * along);
+      }
+    }
+    store_floats(dx, dgrouped + row * of.d + i);
+  }
+}
+
+/// A block sums 32 columns of the gradients of both weights over a piece of the groups.
+template <typename T>
+__global__ void norm_weights_kernel(const T* dqkv, const T* grouped, Groups of, const float* rstds,
+                                    RowPieces pieces, float* partials) {
+  constexpr int kWarps = kThreads / kWarpSize;
+  __shared__ float2 totals[kWarps][kWarpSize];
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * kWarpSize + lane;
+  const int64_t begin = blockIdx.y * pieces.per_piece;
+  const int64_t end = min(pieces.rows, begin + pieces.per_piece);
+  float2 total = make_float2(0.0f, 0.0f);
+  for (int64_t group = begin + warp; column < of.d && group < end; group += kWarps) {
+    for (int64_t index = 0; index <= of.in_group; ++index) {
+      const int64_t row = group * (of.in_group + 2) + index;
+      const Slot slot(of, row);
+      const float norm =
+          to_float(grouped[row * of.d + column]) * rstds[group * (of.in_group + 1) + index];
+      const float dy = sum_of_heads<1>(dqkv, of, slot, column).at[0];
+      float& sum = slot.is_query ? total.x : total.y;
+      sum = fmaf(dy, norm, sum);
+    }
+  }
+  totals[warp][lane] = total;
+  __syncthreads();
+  if (warp != 0 || column >= of.d) return;
+  for (int w = 1; w < kWarps; ++w) {
+    total = make_float2(total.x + totals[w][lane].x, total.y + totals[w][lane].y);
+  }
+  float* partial = partials + blockIdx.y * 2 * of.d + column;
+  partial[0] = total.x;
+  partial[of.d] = total.y;
+}
+
+LaunchShape warp_per_slot(const Groups& of) {
+  const int64_t rows = of.tokens * of.groups * (of.in_group + 2);
+  return {dim3(static_cast<unsigned>(ceil_div(rows, kThreads / kWarpSize))), dim3(kThreads)};
+}
+
 }  // namespace
+
+void normalize_and_repeat(const Tensor& grouped, const QueryKeyNorm& norm, Tensor qkv,
+                          Tensor rstd) {
+  if (qkv.numel() == 0) return;
+  const Groups of(grouped);
+  dispatch_float(qkv.dtype(), [&]<typename T>() {
+    dispatch_pack<T>(of.d, {&grouped, &qkv, &norm.query_weight, &norm.key_weight}, [&]<int N>() {
+      launch("normalize_and_repeat", warp_per_slot(of), norm_kernel<N, T>, grouped.data<T>(), of,
+             norm.query_weight.data<T>(), norm.key_weight.data<T>(), norm.eps, qkv.data<T>(),
+             rstd.data<float>());
+    });
+  });
+}
+
+void normalize_and_repeat_backward(const Tensor& dqkv, const Tensor& grouped,
+                                   const QueryKeyNorm& norm, const Tensor& rstd, Tensor dgrouped,
+                                   Tensor dquery_weight, Tensor dkey_weight,
+                                   Accumulate accumulate) {
+  constexpr const char* kName = "normalize_and_repeat_backward";
+  const Groups of(grouped);
+  const int64_t tiles = ceil_div(of.d, kWarpSize);
+  const RowPieces pieces(of.tokens * of.groups, std::clamp<int64_t>(1024 / tiles, 1, 256), 64);
+  const auto elements = static_cast<size_t>(pieces.count() * 2 * of.d);
+  auto* partials = static_cast<float*>(workspace(elements * sizeof(float)));
+  dispatch_float(dqkv.dtype(), [&]<typename T>() {
+    const T *dy = dqkv.data<T>(), *x = grouped.data<T>();
+    launch(
+        kName,
+        {dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(pieces.count())), dim3(kThreads)},
+        norm_weights_kernel<T>, dy, x, of, rstd.data<float>(), pieces, partials);
+    const std::initializer_list<const Tensor*> tensors = {&dqkv, &grouped, &dgrouped,
+                                                          &norm.query_weight, &norm.key_weight};
+    dispatch_pack<T>(of.d, tensors, [&]<int N>() {
+      launch(kName, warp_per_slot(of), norm_backward_kernel<N, T>, dy, x, of,
+             norm.query_weight.data<T>(), norm.key_weight.data<T>(), rstd.data<float>(),
+             dgrouped.data<T>());
+    });
+  });
+  add_pieces(partials, pieces.count(), 2, of.d, accumulate, dquery_weight.data<float>(),
+             dkey_weight.data<float>());
+}
 
 void repeat_key_values(const Tensor& grouped, Tensor qkv) {
   if (qkv.numel() == 0) return;

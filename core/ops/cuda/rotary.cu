@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include "core/cuda/launch.h"
 #include "core/cuda/packs.h"
 #include "core/ops/device_ops.h"
@@ -11,15 +9,15 @@ namespace {
 constexpr int kThreads = 256;
 
 // Angles in double: at late positions fp32 has lost their last digits. Runs once per step.
-__global__ void table_kernel(const int32_t* positions, double log_base, int64_t n, int64_t half,
-                             float* table) {
+__global__ void table_kernel(const int32_t* positions, RotaryFormula formula, int64_t n,
+                             int64_t half, float* table) {
   for (int64_t at = global_thread(); at < n * half; at += global_threads()) {
     const int64_t row = at / half, i = at % half;
-    const double frequency = exp(-log_base * static_cast<double>(i) / static_cast<double>(half));
+    const double frequency = formula.scaled(exp(formula.log_frequency(i, half)), i);
     double sine, cosine;
     sincos(positions[row] * frequency, &sine, &cosine);
-    table[row * 2 * half + i] = static_cast<float>(cosine);
-    table[row * 2 * half + half + i] = static_cast<float>(sine);
+    table[row * 2 * half + i] = static_cast<float>(formula.amplitude * cosine);
+    table[row * 2 * half + half + i] = static_cast<float>(formula.amplitude * sine);
   }
 }
 
@@ -49,11 +47,10 @@ __global__ void rotary_kernel(const float* table, float direction, int64_t token
 
 }  // namespace
 
-void rotary_table(const Tensor& positions, float base, Tensor table) {
+void rotary_table(const Tensor& positions, const RotaryFormula& formula, Tensor table) {
   const int64_t n = positions.numel(), half = table.dim(1) / 2;
   launch("rotary_table", one_dimensional(n * half, kThreads), table_kernel,
-         positions.data<int32_t>(), std::log(static_cast<double>(base)), n, half,
-         table.data<float>());
+         positions.data<int32_t>(), formula, n, half, table.data<float>());
 }
 
 void rotary(const Tensor& table, float direction, Tensor qkv) {

@@ -125,7 +125,7 @@ void linear_backward_weight_bias(const Tensor& dy, const Tensor& x, Tensor dw,
   require_shape(dbias, {dy.dim(-1)}, kOp, "dbias");
   require_dtype(dbias, DType::f32, kOp, "dbias");
   require_disjoint(dbias, "dbias", dw, "dw", kOp);
-  if (!device.is_cpu() && rows_of(dy) > 0) {
+  if (!device.is_cpu() && dy.numel() > 0) {
     common_device(kOp, dw, dbias);
     return dispatch_fused<cuda::matmul_row_sums, meta::matmul_row_sums>(
         device, transposed_rows(dy), rows_as_matrix(x), dw, accumulate, dbias, accumulate_bias);

@@ -1,5 +1,9 @@
 #include "core/ops/rotary.h"
 
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
 #include "core/error.h"
 #include "core/ops/dispatch/checks.h"
 #include "core/ops/dispatch/dispatch.h"
@@ -20,9 +24,58 @@ void turn(const Tensor& table, float direction, const Tensor& qkv, const char* n
   dispatch<cpu::rotary, cuda::rotary, meta::rotary>(device, table, direction, qkv);
 }
 
+/// YaRN's index of the frequency that makes this many turns within the original length.
+double index_of_turns(const RotaryFrequencies& f, double turns, double head_dim) {
+  return head_dim *
+         std::log(static_cast<double>(f.original_length) / (turns * 2.0 * std::numbers::pi)) /
+         (2.0 * std::log(f.base));
+}
+
+void check(const RotaryFrequencies& f, const char* op) {
+  require(f.base > 0.0, "{}: the base must be positive, but is {}", op, f.base);
+  if (f.scaling == RotaryScaling::none) return;
+  require(f.factor > 0.0, "{}: the factor must be positive, but is {}", op, f.factor);
+  if (f.scaling == RotaryScaling::linear) return;
+  require(f.original_length > 0, "{}: the original length must be positive, but is {}", op,
+          f.original_length);
+  require(f.scaling == RotaryScaling::yarn || f.high_freq_factor > f.low_freq_factor,
+          "{}: high_freq_factor must be above low_freq_factor, but they are {} and {}", op,
+          f.high_freq_factor, f.low_freq_factor);
+}
+
 }  // namespace
 
-void rotary_table(const Tensor& positions, float base, Tensor table) {
+RotaryFormula rotary_formula(const RotaryFrequencies& f, int64_t head_dim) {
+  RotaryFormula formula{.log_base = std::log(f.base), .inverse_factor = 1.0 / f.factor};
+  switch (f.scaling) {
+    case RotaryScaling::none:
+      formula.constant = 1.0;
+      break;
+    case RotaryScaling::linear:
+      break;
+    case RotaryScaling::llama3: {
+      const double span = f.high_freq_factor - f.low_freq_factor;
+      formula.of_frequency =
+          static_cast<double>(f.original_length) / (2.0 * std::numbers::pi * span);
+      formula.constant = -f.low_freq_factor / span;
+      break;
+    }
+    case RotaryScaling::yarn: {
+      const auto d = static_cast<double>(head_dim);
+      const double low = std::max(std::floor(index_of_turns(f, f.beta_fast, d)), 0.0);
+      double high = std::min(std::ceil(index_of_turns(f, f.beta_slow, d)), d - 1.0);
+      if (high == low) high += 0.001;  // as transformers avoids the division by zero
+      formula.of_index = -1.0 / (high - low);
+      formula.constant = 1.0 + low / (high - low);
+      formula.amplitude =
+          f.attention_factor > 0.0 ? f.attention_factor : 0.1 * std::log(f.factor) + 1.0;
+      break;
+    }
+  }
+  return formula;
+}
+
+void rotary_table(const Tensor& positions, const RotaryFrequencies& frequencies, Tensor table) {
   constexpr const char* kOp = "rotary_table";
   const OpRange range(kOp);
   require_dtype(positions, DType::i32, kOp, "positions");
@@ -31,10 +84,10 @@ void rotary_table(const Tensor& positions, float base, Tensor table) {
           "{}: table must have shape ({}, D) with an even D, a row for each of positions {}, but "
           "is {}",
           kOp, positions.numel(), describe(positions), describe(table));
-  require(base > 0.0f, "{}: the base must be positive, but is {}", kOp, base);
+  check(frequencies, kOp);
   const Device device = common_device(kOp, positions, table);
-  dispatch<cpu::rotary_table, cuda::rotary_table, meta::rotary_table>(device, positions, base,
-                                                                      table);
+  dispatch<cpu::rotary_table, cuda::rotary_table, meta::rotary_table>(
+      device, positions, rotary_formula(frequencies, table.dim(1)), table);
 }
 
 void rotary_forward(const Tensor& table, Tensor qkv) {

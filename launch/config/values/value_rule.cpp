@@ -84,6 +84,21 @@ std::string Text::write(const std::string& value) const {
   return quoted + "\"";
 }
 
+std::string Letters::allowed() const {
+  std::string list;
+  for (const char letter : letters) list += (list.empty() ? "" : " and ") + std::string(1, letter);
+  return "a text of the letters " + list;
+}
+
+bool Letters::accepts(const std::string& value) const {
+  return !value.empty() && value.find_first_not_of(letters) == std::string::npos;
+}
+
+std::string Letters::read(const ConfigValue& node) const {
+  if (node.kind != ConfigValue::Kind::scalar || !accepts(node.text)) refuse(node, allowed());
+  return node.text;
+}
+
 std::string TokenizerName::allowed() const { return tokenizer_specs_allowed(); }
 
 bool TokenizerName::accepts(const std::string& value) const {

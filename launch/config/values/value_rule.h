@@ -81,6 +81,17 @@ struct Text {
   std::string write(const std::string& value) const;
 };
 
+/// Some of the given letters, at least one, in any order.
+struct Letters {
+  using Value = std::string;
+  std::string_view letters;
+
+  std::string allowed() const;
+  bool accepts(const std::string& value) const;
+  std::string read(const ConfigValue& node) const;
+  std::string write(const std::string& value) const { return value; }
+};
+
 /// A path, or a map from paths to weights: positive numbers, of which only the ratio matters. A
 /// single path is written without a map.
 struct PathOrBlend {

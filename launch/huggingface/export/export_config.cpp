@@ -1,5 +1,7 @@
 #include "launch/huggingface/export/export_config.h"
 
+#include <algorithm>
+
 #include "launch/huggingface/tensor_names.h"
 
 namespace tessera {
@@ -57,6 +59,67 @@ std::string_view name_of(Activation activation) {
   return "?";
 }
 
+/// "rope_parameters".
+Json rope_json(const RotaryFrequencies& rotary) {
+  Json rope = {{"rope_type", "default"}, {"rope_theta", rotary.base}};
+  if (rotary.scaling == RotaryScaling::none) return rope;
+  rope["factor"] = rotary.factor;
+  if (rotary.scaling == RotaryScaling::linear) {
+    rope["rope_type"] = "linear";
+    return rope;
+  }
+  rope["original_max_position_embeddings"] = rotary.original_length;
+  if (rotary.scaling == RotaryScaling::llama3) {
+    rope["rope_type"] = "llama3";
+    rope["low_freq_factor"] = rotary.low_freq_factor;
+    rope["high_freq_factor"] = rotary.high_freq_factor;
+    return rope;
+  }
+  rope["rope_type"] = "yarn";
+  rope["beta_fast"] = rotary.beta_fast;
+  rope["beta_slow"] = rotary.beta_slow;
+  if (rotary.attention_factor > 0.0) rope["attention_factor"] = rotary.attention_factor;
+  return rope;
+}
+
+Json layer_types(const ModelConfig& model) {
+  Json types = Json::array();
+  for (int64_t layer = 0; layer < model.num_layers; ++layer) {
+    types.push_back(model.is_local(layer) ? "sliding_attention" : "full_attention");
+  }
+  return types;
+}
+
+Json modernbert_config(const ModelConfig& model) {
+  const bool has_local_base = model.local_rotary_base > 0.0;
+  return {{"vocab_size", model.vocab_size},
+          {"max_position_embeddings", model.seq_length},
+          {"hidden_size", model.hidden_size},
+          {"num_hidden_layers", model.num_layers},
+          {"num_attention_heads", model.num_heads},
+          {"intermediate_size", model.resolved_mlp_size()},
+          {"hidden_activation", name_of(model.activation)},
+          {"norm_eps", model.norm_eps},
+          {"norm_bias", false},
+          {"attention_bias", false},
+          {"mlp_bias", false},
+          {"decoder_bias", true},
+          {"classifier_bias", false},
+          {"classifier_pooling", "cls"},
+          {"classifier_dropout", model.dropout},
+          {"embedding_dropout", model.dropout},
+          {"mlp_dropout", model.dropout},
+          {"attention_dropout", model.attention_dropout},
+          {"initializer_range", model.init_stddev},
+          {"layer_types", layer_types(model)},
+          {"local_attention", std::max<int64_t>(0, model.attention_window - 1) * 2},
+          {"rope_parameters",
+           {{"full_attention", rope_json(model.rotary)},
+            {"sliding_attention",
+             rope_json(has_local_base ? RotaryFrequencies{.base = model.local_rotary_base}
+                                      : model.rotary)}}}};
+}
+
 Json llama_config(const ModelConfig& model) {
   Json config = {{"vocab_size", model.vocab_size},
                  {"max_position_embeddings", model.seq_length},
@@ -68,10 +131,11 @@ Json llama_config(const ModelConfig& model) {
                  {"hidden_act", name_of(model.activation)},
                  {"attention_dropout", model.attention_dropout},
                  {"rms_norm_eps", model.norm_eps},
-                 {"rope_theta", model.rotary_base},
+                 {"rope_theta", model.rotary.base},
                  {"initializer_range", model.init_stddev}};
-  // transformers 5 reads the base from here.
-  config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", model.rotary_base}};
+  // transformers 5 reads rotary positions from here, earlier versions from "rope_scaling".
+  config["rope_parameters"] = rope_json(model.rotary);
+  if (model.rotary.scaling != RotaryScaling::none) config["rope_scaling"] = rope_json(model.rotary);
   if (model.kind != ModelKind::qwen2) config["head_dim"] = model.resolved_head_dim();
   if (model.kind == ModelKind::llama) {
     config["attention_bias"] = false;
@@ -80,7 +144,9 @@ Json llama_config(const ModelConfig& model) {
     config["sliding_window"] =
         model.attention_window > 0 ? Json(model.attention_window) : Json(nullptr);
   } else {
-    config["use_sliding_window"] = false;
+    config["use_sliding_window"] = model.attention_window > 0;
+    config["layer_types"] = layer_types(model);
+    if (model.attention_window > 0) config["sliding_window"] = model.attention_window;
   }
   return config;
 }
@@ -105,9 +171,13 @@ Json config_of(const ModelConfig& model) {
     case ModelKind::llama:
     case ModelKind::mistral:
     case ModelKind::qwen2:
+    case ModelKind::qwen3:
       return llama_config(model);
     case ModelKind::bert:
+    case ModelKind::roberta:
       return bert_config(model);
+    case ModelKind::modernbert:
+      return modernbert_config(model);
   }
   fail("{} is not an architecture", static_cast<int>(model.kind));
 }
@@ -124,7 +194,11 @@ Json export_config(const ModelConfig& model, ModelClass model_class, DType preci
   config["dtype"] = precision == DType::bf16 ? "bfloat16" : "float32";
   config["torch_dtype"] = config["dtype"];
   config.update(token_ids);
-  if (model_class == ModelClass::bert_classification) add_labels(model, labels, config);
+  if (model.kind == ModelKind::roberta) {
+    config["max_position_embeddings"] =
+        model.seq_length + unused_positions(token_ids.at("pad_token_id").get<int64_t>());
+  }
+  if (classifies(model_class)) add_labels(model, labels, config);
   return config;
 }
 

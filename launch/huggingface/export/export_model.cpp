@@ -31,7 +31,7 @@ std::vector<std::string> notes_on(const ModelConfig& model, const Tokenizer& tok
   if (!model.linear_bias() && preset(model.kind).linear_bias()) {
     notes.emplace_back("model.bias is false: the biases of Hugging Face's model are zeros");
   }
-  if (model.kind == ModelKind::bert && model.token_types == 0) {
+  if (architecture_of(model.kind).token_types && model.token_types == 0) {
     notes.emplace_back(
         "model.token_types is 0: the embedding of token types of Hugging Face's model is zeros");
   }
@@ -40,6 +40,16 @@ std::vector<std::string> notes_on(const ModelConfig& model, const Tokenizer& tok
                                 model.vocab_size - tokenizer.vocab_size(), model.vocab_size));
   }
   return notes;
+}
+
+/// The id of the padding token, after which RoBERTa counts positions.
+int64_t padding_token_of(const ModelConfig& model, const Tokenizer& tokenizer) {
+  if (model.kind != ModelKind::roberta) return kRobertaPadding;
+  const std::optional<int32_t> padding = tokenizer.special().padding;
+  require(padding.has_value(),
+          "the model cannot be exported: RoBERTa in transformers counts positions from the id of "
+          "the padding token, but the tokenizer has none; choose bert as model.kind for such data");
+  return *padding;
 }
 
 int64_t count_parameters(const ModelConfig& model) {
@@ -58,6 +68,7 @@ ExportReport export_model(const ExportOptions& options) {
   const ModelConfig model = model_from_json(checkpoint.manifest().model);
   const ModelClass model_class = model_class_of(model);
   const auto tokenizer = tokenizer_of(checkpoint);
+  const int64_t padding_token = padding_token_of(model, *tokenizer);
   ExportedTokenizer exported = export_tokenizer(*tokenizer, model);
 
   StagedFolder folder(options.to, options.overwrite, not_an_export_reason);
@@ -79,7 +90,7 @@ ExportReport export_model(const ExportOptions& options) {
     write_file(folder.staged() / name, text);
     report.files.push_back(name);
   }
-  for (std::string& name : export_weights(checkpoint, model, options.precision,
+  for (std::string& name : export_weights(checkpoint, model, padding_token, options.precision,
                                           options.max_shard_bytes, folder.staged())) {
     report.files.push_back(std::move(name));
   }

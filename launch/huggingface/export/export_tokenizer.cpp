@@ -5,6 +5,7 @@
 #include "launch/support/text/base64.h"
 #include "launch/tokenizers/bpe/bpe_description.h"
 #include "launch/tokenizers/wordpiece/wordpiece_vocabulary.h"
+#include "models/architecture.h"
 
 namespace tessera {
 namespace {
@@ -16,7 +17,7 @@ std::string pretty(const Json& json) { return json.dump(2) + "\n"; }
 
 /// Whether texts of the model start and end with special tokens.
 bool adds_special(const Vocabulary& vocabulary, const ModelConfig& model) {
-  return model.kind == ModelKind::bert && vocabulary.roles.start && vocabulary.roles.end;
+  return traits_of(model).special_tokens && vocabulary.roles.start && vocabulary.roles.end;
 }
 
 void export_bpe(const Vocabulary& vocabulary, const ModelConfig& model, ExportedTokenizer& out) {
@@ -38,7 +39,8 @@ void export_wordpiece(const Vocabulary& vocabulary, const ModelConfig& model,
                       ExportedTokenizer& out) {
   // BertTokenizer would add missing special tokens.
   const SpecialTokens& roles = vocabulary.roles;
-  const bool as_bert = adds_special(vocabulary, model) && roles.padding && roles.mask;
+  const bool as_bert = model.kind == ModelKind::bert && adds_special(vocabulary, model) &&
+                       roles.padding && roles.mask;
   Json config =
       tokenizer_config(vocabulary, as_bert ? "BertTokenizer" : kAnyTokenizer, model.seq_length);
   if (as_bert) {

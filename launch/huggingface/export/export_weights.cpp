@@ -59,6 +59,12 @@ class PieceReader {
       fill(result.tensor, 0.0);
       return result;
     }
+    if (name.unused_rows > 0) {
+      fill(result.tensor, 0.0);
+      const Tensor used = result.tensor.slice(name.unused_rows, result.tensor.dim(0));
+      checkpoint_.read(name.ours, name.shape, {}, used);
+      return result;
+    }
     if (!name.transposed) {
       read_part(piece, result.tensor);
       return result;
@@ -134,10 +140,10 @@ std::string index_text(const std::vector<FileOfPieces>& shards,
 }  // namespace
 
 std::vector<std::string> export_weights(Checkpoint& checkpoint, const ModelConfig& model,
-                                        DType precision, int64_t max_shard_bytes,
-                                        const fs::path& folder) {
+                                        int64_t padding_token, DType precision,
+                                        int64_t max_shard_bytes, const fs::path& folder) {
   require(max_shard_bytes > 0, "a file of weights cannot have at most {} bytes", max_shard_bytes);
-  const std::vector<TensorName> names = tensor_names(model);
+  const std::vector<TensorName> names = tensor_names(model, padding_token);
   const std::vector<FileOfPieces> shards = plan_shards(names, precision, max_shard_bytes);
   PieceReader reader(checkpoint);
   std::vector<std::string> files;

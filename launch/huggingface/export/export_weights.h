@@ -14,9 +14,10 @@ namespace tessera {
 /// model-00001-of-N.safetensors and so on with model.safetensors.index.json. Only a file with a
 /// single tensor may exceed that size. Keeps one tensor in memory at a time. Returns the names of
 /// the files, which are on disk. Throws if a weight is missing, damaged or of another shape than
-/// `model`'s.
+/// `model`'s. `padding_token`: see tensor_names().
 std::vector<std::string> export_weights(Checkpoint& checkpoint, const ModelConfig& model,
-                                        DType precision, int64_t max_shard_bytes,
+                                        int64_t padding_token, DType precision,
+                                        int64_t max_shard_bytes,
                                         const std::filesystem::path& folder);
 
 }  // namespace tessera

@@ -1,12 +1,15 @@
 #include "launch/huggingface/import/import_config.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "core/error.h"
 #include "launch/checkpoint/model_json.h"
 #include "launch/config/label_names.h"
 #include "launch/config/validate_kind.h"
+#include "launch/huggingface/tensor_names.h"
 #include "models/architecture.h"
 
 namespace tessera {
@@ -117,8 +120,8 @@ void read_gpt2(const Reader& config, ModelConfig& model) {
   model.attention_dropout = config.number("attn_pdrop", 0.1);
 }
 
-Activation activation_of(const Reader& config) {
-  const std::string name = config.text("hidden_act", "silu");
+Activation activation_of(const Reader& config, const char* key, const char* by_default) {
+  const std::string name = config.text(key, by_default);
   constexpr std::pair<const char*, Activation> kKnown[] = {
       {"silu", Activation::silu},          {"swish", Activation::silu},
       {"gelu", Activation::gelu},          {"gelu_pytorch_tanh", Activation::gelu_tanh},
@@ -126,33 +129,121 @@ Activation activation_of(const Reader& config) {
   for (const auto& [known, activation] : kKnown) {
     if (name == known) return activation;
   }
-  fail("{}: \"hidden_act\" is {}, but must be silu, gelu, gelu_pytorch_tanh or relu",
-       config.where(), quote(name));
+  fail("{}: \"{}\" is {}, but must be silu, gelu, gelu_pytorch_tanh or relu", config.where(), key,
+       quote(name));
 }
 
-/// The base of the rotary positions. Scaled positions are refused.
-double rotary_base_of(const Reader& config) {
-  constexpr const char* kScaled = "scaled rotary positions cannot be imported";
+/// YaRN's attention factor, which DeepSeek's models give as two numbers.
+double yarn_attention_factor(const Reader& rope, double factor) {
+  if (rope.has("attention_factor")) return rope.number("attention_factor", 0.0);
+  const double scale = rope.number("mscale", 0.0), all = rope.number("mscale_all_dim", 0.0);
+  if (scale == 0.0 || all == 0.0) return 0.0;
+  const auto of = [&](double times) { return 0.1 * times * std::log(factor) + 1.0; };
+  return of(scale) / of(all);
+}
+
+/// Reads the scaling of rotary positions from an object with the keys of `rope_parameters`.
+void read_scaling(const Reader& config, const Reader& rope, RotaryFrequencies& rotary) {
+  const std::string type = rope.text("rope_type", rope.text("type", "default").c_str());
+  constexpr std::pair<const char*, RotaryScaling> kKnown[] = {{"default", RotaryScaling::none},
+                                                              {"linear", RotaryScaling::linear},
+                                                              {"llama3", RotaryScaling::llama3},
+                                                              {"yarn", RotaryScaling::yarn}};
+  const auto found =
+      std::ranges::find_if(kKnown, [&](const auto& known) { return type == known.first; });
+  require(found != std::end(kKnown),
+          "{}: the type is {}, but only default, linear, llama3 and yarn can be imported",
+          rope.where(), quote(type));
+  require(rope.number("partial_rotary_factor", 1.0) == 1.0,
+          "{}: \"partial_rotary_factor\" must be 1: Tessera rotates all columns of a head",
+          rope.where());
+  rotary.scaling = found->second;
+  if (rotary.scaling == RotaryScaling::none) return;
+  rotary.factor = rope.number("factor", 0.0);
+  require(rotary.factor >= 1.0, "{}: \"factor\" must be a number of at least 1", rope.where());
+  if (rotary.factor == 1.0) {  // as published for models that are not stretched yet
+    rotary = {.base = rotary.base};
+    return;
+  }
+  if (rotary.scaling == RotaryScaling::linear) return;
+  constexpr const char* kLength = "original_max_position_embeddings";
+  rotary.original_length =
+      rope.count({kLength}, config.count({kLength, "max_position_embeddings"}, 0));
+  if (rotary.scaling == RotaryScaling::llama3) {
+    rotary.low_freq_factor = rope.number("low_freq_factor", rotary.low_freq_factor);
+    rotary.high_freq_factor = rope.number("high_freq_factor", rotary.high_freq_factor);
+    return;
+  }
+  rope.require_flag("truncate", true, "Tessera rounds the range of frequencies in between");
+  rotary.beta_fast = rope.number("beta_fast", rotary.beta_fast);
+  rotary.beta_slow = rope.number("beta_slow", rotary.beta_slow);
+  rotary.attention_factor = yarn_attention_factor(rope, rotary.factor);
+}
+
+RotaryFrequencies rotary_of(const Reader& config) {
+  RotaryFrequencies rotary{.base = config.number("rope_theta", 10000.0)};
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     if (!config.has(key)) continue;
     const Reader rope(config.object(key), fmt::format("{}: \"{}\"", config.where(), key));
-    const std::string type = rope.text("rope_type", rope.text("type", "default").c_str());
-    require(type == "default", "{}: \"{}\" has the type {}: {}", config.where(), key, quote(type),
-            kScaled);
-    if (rope.has("rope_theta")) return rope.number("rope_theta", 0.0);
+    rotary.base = rope.number("rope_theta", rotary.base);
+    read_scaling(config, rope, rotary);
   }
-  return config.number("rope_theta", 10000.0);
+  return rotary;
 }
 
-/// The window of Mistral. Qwen2's applies to some layers only, so it must be off.
-int64_t window_of(const Reader& config, ModelKind kind) {
-  if (kind == ModelKind::mistral) {
-    constexpr const char* kKey = "sliding_window";  // null: none
-    return config.names(kKey) ? config.count({kKey}, 0) : preset(kind).attention_window;
+/// The shortest pattern that repeats to these letters.
+std::string shortest_pattern(const std::string& letters) {
+  for (size_t length = 1; length < letters.size(); ++length) {
+    bool repeats = true;
+    for (size_t i = length; i < letters.size(); ++i) {
+      repeats = repeats && letters[i] == letters[i - length];
+    }
+    if (repeats) return letters.substr(0, length);
   }
-  config.require_flag("use_sliding_window", false,
-                      "the layers of Tessera's models have the same window");
-  return 0;
+  return letters;
+}
+
+/// The window pattern of "layer_types" or, without it, of the layers for which is_local() is true.
+template <typename IsLocal>
+std::string pattern_of(const Reader& config, int64_t num_layers, IsLocal&& is_local) {
+  constexpr const char* kKey = "layer_types";
+  std::string letters;
+  if (!config.has(kKey)) {
+    for (int64_t layer = 0; layer < num_layers; ++layer) letters += is_local(layer) ? 'L' : 'G';
+    return shortest_pattern(letters);
+  }
+  for (const Json& type : config.list(kKey)) {
+    const bool local = type == "sliding_attention";
+    require(local || type == "full_attention",
+            "{}: \"{}\" has {}, but only \"full_attention\" and \"sliding_attention\" are "
+            "supported",
+            config.where(), kKey, type.dump());
+    letters += local ? 'L' : 'G';
+  }
+  require(std::ssize(letters) == num_layers, "{}: \"{}\" has {} items, but there are {} layers",
+          config.where(), kKey, letters.size(), num_layers);
+  return shortest_pattern(letters);
+}
+
+/// Sets the window, and the layers that have it.
+void set_window(int64_t window, const std::string& pattern, ModelConfig& model) {
+  const bool none = window == 0 || pattern.find('L') == std::string::npos;
+  model.attention_window = none ? 0 : window;
+  model.window_pattern = none ? preset(model.kind).window_pattern : pattern;
+}
+
+/// The window of all of Mistral's layers, or of some of Qwen's.
+void read_window(const Reader& config, ModelConfig& model) {
+  constexpr const char* kKey = "sliding_window";
+  if (model.kind == ModelKind::mistral) {  // null: none
+    const int64_t by_default = config.names(kKey) ? 0 : preset(model.kind).attention_window;
+    return set_window(config.count({kKey}, by_default), "L", model);
+  }
+  if (!config.flag("use_sliding_window", false)) return set_window(0, "", model);
+  const int64_t first = config.count({"max_window_layers"}, 28);
+  set_window(config.count({kKey}, 4096),
+             pattern_of(config, model.num_layers, [=](int64_t layer) { return layer >= first; }),
+             model);
 }
 
 /// What `transformers` takes for keys of Llama's kind that are missing; the other defaults are
@@ -160,6 +251,7 @@ int64_t window_of(const Reader& config, ModelKind kind) {
 struct LlamaDefaults {
   int64_t vocab_size, seq_length, mlp_size;
   int64_t num_kv_heads;  ///< 0: as many as heads
+  int64_t head_dim = 0;  ///< 0: hidden_size / num_heads
 };
 
 LlamaDefaults llama_defaults(ModelKind kind) {
@@ -168,6 +260,8 @@ LlamaDefaults llama_defaults(ModelKind kind) {
       return {32000, 131072, 14336, 8};
     case ModelKind::qwen2:
       return {151936, 32768, 22016, 32};
+    case ModelKind::qwen3:
+      return {151936, 32768, 22016, 32, 128};
     default:
       return {32000, 2048, 11008, 0};
   }
@@ -178,7 +272,7 @@ void read_llama(const Reader& config, ModelKind kind, bool tied, ModelConfig& mo
   config.require_flag("mlp_bias", false, kNoSuchThing);
   const LlamaDefaults defaults = llama_defaults(kind);
   model = preset(kind);
-  model.activation = activation_of(config);
+  model.activation = activation_of(config, "hidden_act", "silu");
   model.vocab_size = config.count({"vocab_size"}, defaults.vocab_size);
   model.seq_length = config.count({"max_position_embeddings"}, defaults.seq_length);
   model.hidden_size = config.count({"hidden_size"}, 4096);
@@ -186,22 +280,22 @@ void read_llama(const Reader& config, ModelKind kind, bool tied, ModelConfig& mo
   model.num_heads = config.count({"num_attention_heads"}, 32);
   constexpr const char* kGroups = "num_key_value_heads";  // null: as many as heads
   model.num_kv_heads = config.count({kGroups}, config.names(kGroups) ? 0 : defaults.num_kv_heads);
-  model.head_dim = config.count({"head_dim"}, 0);
+  model.head_dim = config.count({"head_dim"}, defaults.head_dim);
   model.mlp_size = config.count({"intermediate_size"}, defaults.mlp_size);
   model.norm_eps = config.number("rms_norm_eps", 1e-6);
-  model.rotary_base = rotary_base_of(config);
-  model.attention_window = window_of(config, kind);
+  model.rotary = rotary_of(config);
+  read_window(config, model);
   model.init_stddev = config.number("initializer_range", 0.02);
   model.attention_dropout = config.number("attention_dropout", 0.0);
   model.tie_embeddings = tied;
 }
 
-void read_bert(const Reader& config, ModelConfig& model) {
+void read_bert(const Reader& config, ModelKind kind, ModelConfig& model) {
   config.require_text("hidden_act", {"gelu", "gelu_python"});
   config.require_text("position_embedding_type", {"absolute"});
   config.require_flag("is_decoder", false, kNoSuchThing);
-  model = preset(ModelKind::bert);
-  model.vocab_size = config.count({"vocab_size"}, 30522);
+  model = preset(kind);
+  model.vocab_size = config.count({"vocab_size"}, kind == ModelKind::bert ? 30522 : 50265);
   model.seq_length = config.count({"max_position_embeddings"}, 512);
   model.hidden_size = config.count({"hidden_size"}, 768);
   model.num_layers = config.count({"num_hidden_layers"}, 12);
@@ -213,8 +307,71 @@ void read_bert(const Reader& config, ModelConfig& model) {
   model.dropout = config.number("hidden_dropout_prob", 0.1);
   model.attention_dropout = config.number("attention_probs_dropout_prob", 0.1);
   require(model.token_types > 0,
-          "{}: \"type_vocab_size\" is 0, but BERT adds the embedding of a token's type",
-          config.where());
+          "{}: \"type_vocab_size\" is 0, but {} adds the embedding of a token's type",
+          config.where(), architecture_of(kind).display_name);
+}
+
+/// Like BERT's, but positions are counted from the id of the padding token.
+void read_roberta(const Reader& config, ImportedConfig& result) {
+  read_bert(config, ModelKind::roberta, result.model);
+  result.padding_token = config.count({"pad_token_id"}, kRobertaPadding);
+  const int64_t unused = unused_positions(result.padding_token);
+  require(result.model.seq_length > unused,
+          "{}: \"max_position_embeddings\" is {}, but RoBERTa does not use the first {}",
+          config.where(), result.model.seq_length, unused);
+  result.model.seq_length -= unused;
+}
+
+/// Reads the rotary positions of ModernBERT: "rope_parameters" has those of each type of layer, or
+/// there are two keys for their bases.
+void read_modernbert_rotary(const Reader& config, ModelConfig& model) {
+  const ModelConfig defaults = preset(ModelKind::modernbert);
+  model.rotary.base = config.number("global_rope_theta", defaults.rotary.base);
+  model.local_rotary_base = config.number("local_rope_theta", defaults.local_rotary_base);
+  config.require_empty("rope_scaling", "scaled rotary positions of ModernBERT cannot be imported");
+  constexpr const char* kKey = "rope_parameters";
+  if (!config.has(kKey)) return;
+  const Reader types(config.object(kKey), fmt::format("{}: \"{}\"", config.where(), kKey));
+  if (types.has("full_attention")) {
+    const Reader rope(types.object("full_attention"), types.where() + ": \"full_attention\"");
+    model.rotary.base = rope.number("rope_theta", model.rotary.base);
+    read_scaling(config, rope, model.rotary);
+  }
+  if (types.has("sliding_attention")) {
+    const Reader rope(types.object("sliding_attention"), types.where() + ": \"sliding_attention\"");
+    model.local_rotary_base = rope.number("rope_theta", model.local_rotary_base);
+    rope.require_text("rope_type", {"default"});
+  }
+}
+
+void read_modernbert(const Reader& config, ImportedConfig& result) {
+  config.require_flag("norm_bias", false, kNoSuchThing);
+  config.require_flag("attention_bias", false, kNoSuchThing);
+  config.require_flag("mlp_bias", false, kNoSuchThing);
+  config.require_flag("decoder_bias", true, "Tessera's ModernBERT has this bias");
+  config.require_flag("classifier_bias", false, kNoSuchThing);
+  config.require_text("classifier_activation", {"gelu"});
+  if (classifies(result.model_class)) config.require_text("classifier_pooling", {"cls"});
+  ModelConfig& model = result.model;
+  model = preset(ModelKind::modernbert);
+  model.activation = activation_of(config, "hidden_activation", "gelu");
+  model.vocab_size = config.count({"vocab_size"}, 50368);
+  model.seq_length = config.count({"max_position_embeddings"}, 8192);
+  model.hidden_size = config.count({"hidden_size"}, 768);
+  model.num_layers = config.count({"num_hidden_layers"}, 22);
+  model.num_heads = config.count({"num_attention_heads"}, 12);
+  model.mlp_size = config.count({"intermediate_size"}, 1152);
+  model.norm_eps = config.number("norm_eps", 1e-5);
+  model.init_stddev = config.number("initializer_range", 0.02);
+  model.dropout = config.number("embedding_dropout", 0.0);
+  model.attention_dropout = config.number("attention_dropout", 0.0);
+  const int64_t every = config.count({"global_attn_every_n_layers"}, 3);
+  require(every > 0, "{}: \"global_attn_every_n_layers\" must not be 0", config.where());
+  // Half of the window is on each side.
+  set_window(config.count({"local_attention"}, 128) / 2 + 1,
+             pattern_of(config, model.num_layers, [=](int64_t layer) { return layer % every > 0; }),
+             model);
+  read_modernbert_rotary(config, model);
 }
 
 /// Whether these are the names that transformers gives to unnamed labels.
@@ -286,16 +443,26 @@ ImportedConfig import_config(const Json& json, const std::string& where,
     case ModelClass::llama_causal_lm:
     case ModelClass::mistral_causal_lm:
     case ModelClass::qwen2_causal_lm:
+    case ModelClass::qwen3_causal_lm:
       read_llama(config, kind, result.tied, model);
       break;
     case ModelClass::bert_pretraining:
     case ModelClass::bert_masked_lm:
     case ModelClass::bert_classification:
-      read_bert(config, model);
+      read_bert(config, kind, model);
       model.next_sentence = result.model_class == ModelClass::bert_pretraining;
       break;
+    case ModelClass::roberta_masked_lm:
+    case ModelClass::roberta_classification:
+      read_roberta(config, result);
+      break;
+    case ModelClass::modernbert_masked_lm:
+    case ModelClass::modernbert_classification:
+      read_modernbert(config, result);
+      note_dropout(config, "mlp_dropout", result);
+      break;
   }
-  if (result.model_class == ModelClass::bert_classification) {
+  if (classifies(result.model_class)) {
     read_labels(config, result);
     note_dropout(config, "classifier_dropout", result);
   }

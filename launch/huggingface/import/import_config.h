@@ -15,6 +15,8 @@ struct ImportedConfig {
   ModelClass model_class = ModelClass::gpt2_lm_head;
   /// Whether the output head is tied to the word embedding.
   bool tied = true;
+  /// The id of the padding token, which only tensor_names() of RoBERTa reads.
+  int64_t padding_token = 0;
   /// Label names of a classifier, by number; empty if config.json has only default names, or one
   /// that is not valid in data.labels.
   std::vector<std::string> labels;

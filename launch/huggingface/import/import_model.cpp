@@ -49,7 +49,9 @@ class TensorMaker {
     for (const TheirTensor& theirs : name.theirs) {
       const std::string& stored = matched_.stored.at(theirs.name);
       const size_t count = static_cast<size_t>(theirs.shape.numel() / name.groups);
-      if (name.transposed) {
+      if (name.unused_rows > 0) {
+        read_rows(stored, theirs.shape, name.unused_rows, out);
+      } else if (name.transposed) {
         read_transposed(stored, theirs.shape, out);
       } else if (name.groups == 1) {
         weights_.read(stored, out.subspan(first, count));
@@ -66,6 +68,14 @@ class TensorMaker {
     const OwnedTensor read(shape, DType::f32);
     weights_.read(stored, read.tensor.span<float>());
     transpose(read.tensor.data<float>(), shape[0], shape[1], out.data());
+  }
+
+  /// Reads the rows from `first` on.
+  void read_rows(const std::string& stored, const Shape& shape, int64_t first,
+                 std::span<float> out) const {
+    const OwnedTensor read(shape, DType::f32);
+    weights_.read(stored, read.tensor.span<float>());
+    std::ranges::copy(read.tensor.slice(first, shape[0]).span<float>(), out.begin());
   }
 
   /// Writes each `count` elements of the stored tensor to the start of a group of `out`.
@@ -107,7 +117,7 @@ ImportReport import_model(const ImportOptions& options) {
   const ImportedConfig config =
       import_config(read_config(config_path), config_path.string(), options.architecture);
   const ForeignWeights weights(options.from);
-  const std::vector<TensorName> names = tensor_names(config.model);
+  const std::vector<TensorName> names = tensor_names(config.model, config.padding_token);
   const MatchedTensors matched = match_tensors(weights, names, config.model_class, config.tied);
   const ImportedTokenizer tokenizer = import_tokenizer(options.from, options.tokenizer);
   require(tokenizer.tokenizer->vocab_size() <= config.model.vocab_size,

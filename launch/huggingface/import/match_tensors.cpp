@@ -7,12 +7,10 @@
 
 #include "core/error.h"
 #include "launch/support/text/json.h"
+#include "models/architecture.h"
 
 namespace tessera {
 namespace {
-
-constexpr const char* kBertBias = "cls.predictions.bias";
-constexpr const char* kBertDecoderBias = "cls.predictions.decoder.bias";
 
 bool starts_with(std::string_view text, std::string_view start) {
   return text.substr(0, start.size()) == start;
@@ -30,11 +28,17 @@ std::string_view base_prefix(ModelClass model_class) {
     case ModelClass::llama_causal_lm:
     case ModelClass::mistral_causal_lm:
     case ModelClass::qwen2_causal_lm:
+    case ModelClass::qwen3_causal_lm:
+    case ModelClass::modernbert_masked_lm:
+    case ModelClass::modernbert_classification:
       return "model.";
     case ModelClass::bert_pretraining:
     case ModelClass::bert_masked_lm:
     case ModelClass::bert_classification:
       return "bert.";
+    case ModelClass::roberta_masked_lm:
+    case ModelClass::roberta_classification:
+      return "roberta.";
   }
   return "";
 }
@@ -58,9 +62,10 @@ bool is_buffer(std::string_view plain) {
          plain == "embeddings.position_ids" || plain == "embeddings.token_type_ids";
 }
 
-/// Whether a tensor belongs to a head of another class of this kind of model.
+/// Whether a tensor belongs to a head of another class of this kind of encoder.
 bool is_of_a_head(std::string_view plain) {
-  constexpr std::array<std::string_view, 3> kHeads = {"cls.", "pooler.", "classifier."};
+  constexpr std::array<std::string_view, 6> kHeads = {"cls.",     "pooler.", "classifier.",
+                                                      "lm_head.", "head.",   "decoder."};
   return std::any_of(kHeads.begin(), kHeads.end(),
                      [&](std::string_view head) { return starts_with(plain, head); });
 }
@@ -118,10 +123,13 @@ class UnmatchedTensors {
   std::set<std::string> taken_;
 };
 
-/// The stored head of a model whose head is its word embedding, and the embedding.
+/// The stored head of a model whose head is its word embedding, and the embedding; the head's bias
+/// and its copy, if it has one.
 struct TiedHead {
   const char* head;
   const char* words;
+  const char* bias = nullptr;
+  const char* bias_copy = nullptr;
 };
 
 TiedHead tied_head(ModelClass model_class) {
@@ -131,18 +139,27 @@ TiedHead tied_head(ModelClass model_class) {
     case ModelClass::llama_causal_lm:
     case ModelClass::mistral_causal_lm:
     case ModelClass::qwen2_causal_lm:
+    case ModelClass::qwen3_causal_lm:
       return {"lm_head.weight", "model.embed_tokens.weight"};
     case ModelClass::bert_pretraining:
     case ModelClass::bert_masked_lm:
     case ModelClass::bert_classification:
       break;
+    case ModelClass::roberta_masked_lm:
+    case ModelClass::roberta_classification:
+      return {"lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight", "lm_head.bias",
+              "lm_head.decoder.bias"};
+    case ModelClass::modernbert_masked_lm:
+    case ModelClass::modernbert_classification:
+      return {"decoder.weight", "model.embeddings.tok_embeddings.weight"};
   }
-  return {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"};
+  return {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight",
+          "cls.predictions.bias", "cls.predictions.decoder.bias"};
 }
 
 /// `tied`: whether config.json says so.
 void take_tied_heads(UnmatchedTensors& shelf, ModelClass model_class, bool tied) {
-  if (model_class == ModelClass::bert_classification) return;
+  if (classifies(model_class)) return;
   const TiedHead names = tied_head(model_class);
   require(
       tied || shelf.find(names.head).has_value(),
@@ -150,20 +167,21 @@ void take_tied_heads(UnmatchedTensors& shelf, ModelClass model_class, bool tied)
       "and there is no tensor \"{}\" to compare it with",
       to_string(model_class), names.head);
   shelf.take_copy(names.head, names.words, "the output head is the embedding of words");
-  shelf.take_copy(kBertDecoderBias, kBertBias, "both are the bias of the same head");
+  if (names.bias == nullptr) return;
+  shelf.take_copy(names.bias_copy, names.bias, "both are the bias of the same head");
 }
 
 /// Finds and takes the model's tensors.
 void take_all(UnmatchedTensors& shelf, const ForeignWeights& weights,
-              const std::vector<TensorName>& names, MatchedTensors& matched) {
+              const std::vector<TensorName>& names, const TiedHead& head, MatchedTensors& matched) {
   std::vector<std::string> missing, other_shapes;
   for (const TensorName& name : names) {
     for (const auto& [theirs, their_shape] : name.theirs) {
       std::optional<std::string> stored = shelf.find(theirs);
       shelf.take(theirs);
-      if (!stored && theirs == kBertBias) {
-        stored = shelf.find(kBertDecoderBias);
-        shelf.take(kBertDecoderBias);
+      if (!stored && head.bias != nullptr && theirs == head.bias) {
+        stored = shelf.find(head.bias_copy);
+        shelf.take(head.bias_copy);
       }
       if (!stored) {
         missing.push_back(theirs);
@@ -190,14 +208,15 @@ MatchedTensors match_tensors(const ForeignWeights& weights, const std::vector<Te
                              ModelClass model_class, bool tied) {
   UnmatchedTensors shelf(weights, model_class);
   MatchedTensors matched;
-  take_all(shelf, weights, names, matched);
+  take_all(shelf, weights, names, tied_head(model_class), matched);
   const bool has_own_head =
       std::ranges::any_of(names, [](const TensorName& name) { return name.ours == "head.weight"; });
   if (!has_own_head) take_tied_heads(shelf, model_class, tied);
   std::vector<std::string> unexpected;
   shelf.for_each_left([&](const std::string& plain, const std::string& name) {
     if (is_buffer(plain)) return;
-    const bool of_a_head = model_type(model_class) == "bert" && is_of_a_head(plain);
+    const bool of_a_head =
+        architecture_of(kind_of(model_class)).classification && is_of_a_head(plain);
     (of_a_head ? matched.left_out : unexpected).push_back(of_a_head ? name : quote(name));
   });
   require(unexpected.empty(), "{} of the files' tensors {} not in the model:{}", unexpected.size(),

@@ -50,14 +50,20 @@ Json to_json(const SequenceAttention& sequence) {
   for (const std::string& token : sequence.tokens) tokens.push_back(valid_utf8(token));
   Json heads = Json::array();
   for (const HeadAttention& head : sequence.heads) {
-    heads.push_back({{"layer", head.layer},
-                     {"head", head.head},
-                     {"weights", rows(head.weights, num_tokens, shortened)}});
+    Json& item = heads.emplace_back(Json{{"layer", head.layer},
+                                         {"head", head.head},
+                                         {"weights", rows(head.weights, num_tokens, shortened)}});
+    if (!sequence.local_hidden.empty()) item["local"] = head.is_local;
   }
-  return {{"ids", sequence.ids},
-          {"tokens", std::move(tokens)},
-          {"hidden", rows(sequence.hidden, num_tokens, [](uint8_t h) { return h != 0 ? 1 : 0; })},
-          {"heads", std::move(heads)}};
+  const auto mask = [&](const std::vector<uint8_t>& hidden) {
+    return rows(hidden, num_tokens, [](uint8_t h) { return h != 0 ? 1 : 0; });
+  };
+  Json json = {{"ids", sequence.ids},
+               {"tokens", std::move(tokens)},
+               {"hidden", mask(sequence.hidden)},
+               {"heads", std::move(heads)}};
+  if (!sequence.local_hidden.empty()) json["local_hidden"] = mask(sequence.local_hidden);
+  return json;
 }
 
 }  // namespace
@@ -69,9 +75,16 @@ void check(const AttentionReport& report) {
     require(sequence.ids.size() == num_tokens && sequence.hidden.size() == num_tokens * num_tokens,
             "attention report: sequence {} has {} tokens, {} ids and a mask of {} elements", i,
             num_tokens, sequence.ids.size(), sequence.hidden.size());
+    require(
+        sequence.local_hidden.empty() || sequence.local_hidden.size() == num_tokens * num_tokens,
+        "attention report: sequence {} has {} tokens and a local mask of {} elements", i,
+        num_tokens, sequence.local_hidden.size());
     for (size_t h = 0; h < sequence.heads.size(); ++h) {
       const HeadAttention& head = sequence.heads[h];
-      check_head(head, sequence.hidden, num_tokens, i);
+      require(!head.is_local || !sequence.local_hidden.empty(),
+              "attention report: layer {} of sequence {} is local, but there is no local mask",
+              head.layer, i);
+      check_head(head, sequence.hidden_of(head), num_tokens, i);
       if (h == 0) continue;
       const HeadAttention& before = sequence.heads[h - 1];
       require(std::pair(before.layer, before.head) < std::pair(head.layer, head.head),

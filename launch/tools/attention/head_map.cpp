@@ -63,10 +63,10 @@ HeadMaps::HeadMaps(const SequenceAttention& sequence, std::string id)
 }
 
 /// Contiguous hidden cells, row by row, in units of cells.
-std::string HeadMaps::hidden_path() const {
+std::string HeadMaps::hidden_path(const std::vector<uint8_t>& hidden) const {
   std::string path;
   for (int64_t t = 0; t < count_; ++t) {
-    const uint8_t* row = sequence_.hidden.data() + t * count_;
+    const uint8_t* row = hidden.data() + t * count_;
     for (int64_t s = 0; s < count_;) {
       const int64_t begin = s;
       while (s < count_ && row[s] != 0) ++s;
@@ -75,6 +75,10 @@ std::string HeadMaps::hidden_path() const {
     }
   }
   return path;
+}
+
+std::string HeadMaps::hidden_id(const HeadAttention& head) const {
+  return id_ + (head.is_local ? "-local-hidden" : "-hidden");
 }
 
 std::string HeadMaps::label(size_t token, bool query) const {
@@ -99,7 +103,7 @@ std::string HeadMaps::definitions() const {
       "height=\"{1:.4f}\" fill=\"#b3aa99\"/></pattern></defs>"
       "<path id=\"{0}-hidden\" d=\"{3}\"/><g id=\"{0}-axes\"><g class=\"labels\" "
       "font-size=\"{4:.1f}\">",
-      id_, 5.0 / cell_, 1.3 / cell_, hidden_path(), font_);
+      id_, 5.0 / cell_, 1.3 / cell_, hidden_path(sequence_.hidden), font_);
   // If cells are too small for a label each, only every `step`-th token has one.
   const auto step = static_cast<size_t>(std::ceil(9.0 / cell_));
   for (size_t t = 0; t < labels_.size(); t += step) svg += label(t, true) + label(t, false);
@@ -125,6 +129,10 @@ std::string HeadMaps::definitions() const {
         "href=\"{3}\"/>",
         id_, i, count_, heat_image_url(sequence_.heads[i].weights, count_));
   }
+  if (!sequence_.local_hidden.empty()) {
+    svg += fmt::format("<path id=\"{}-local-hidden\" d=\"{}\"/>", id_,
+                       hidden_path(sequence_.local_hidden));
+  }
   return svg + "</svg>\n";
 }
 
@@ -133,7 +141,7 @@ std::string HeadMaps::numbers(const HeadAttention& head) const {
   for (int64_t t = 0; t < count_; ++t) {
     for (int64_t s = 0; s < count_; ++s) {
       const auto i = static_cast<size_t>(t * count_ + s);
-      if (sequence_.hidden[i] != 0) continue;
+      if (sequence_.hidden_of(head)[i] != 0) continue;
       std::string number = fmt::format("{:.2f}", head.weights[i]);
       if (number[0] == '0') number.erase(0, 1);
       svg += fmt::format("<text class=\"number\" x=\"{:.1f}\" y=\"{:.1f}\" fill=\"{}\">{}</text>",
@@ -154,10 +162,10 @@ std::string HeadMaps::map(size_t index) const {
       "<svg class=\"map\" tabindex=\"0\" role=\"img\" aria-label=\"layer {0}, head {1}\" "
       "data-index=\"{2}\" data-left=\"{3:.1f}\" data-top=\"{4:.1f}\" data-cell=\"{5:.4f}\" "
       "data-count=\"{6}\" width=\"{7:.0f}\" height=\"{8:.0f}\"><g transform=\"translate({3:.1f} "
-      "{4:.1f}) scale({5:.4f})\"><use href=\"#{9}-i{2}\"/><use href=\"#{9}-hidden\" "
+      "{4:.1f}) scale({5:.4f})\"><use href=\"#{9}-i{2}\"/><use href=\"#{10}\" "
       "fill=\"url(#{9}-hatch)\"/></g><use href=\"#{9}-axes\"/>",
-      head.layer, head.head, index, left_, top_, cell_, count_, map_width(), top_ + side + 6.0,
-      id_);
+      head.layer, head.head, index, left_, top_, cell_, count_, map_width(), top_ + side + 6.0, id_,
+      hidden_id(head));
   if (count_ <= kMostWithNumbers) svg += numbers(head);
   return svg + "</svg>";
 }
@@ -165,8 +173,8 @@ std::string HeadMaps::map(size_t index) const {
 std::string HeadMaps::thumbnail(size_t index) const {
   return fmt::format(
       "<svg viewBox=\"0 0 {0} {0}\" aria-hidden=\"true\"><use href=\"#{1}-i{2}\"/>"
-      "<use href=\"#{1}-hidden\" fill=\"#d8d1c3\"/></svg>",
-      count_, id_, index);
+      "<use href=\"#{3}\" fill=\"#d8d1c3\"/></svg>",
+      count_, id_, index, hidden_id(sequence_.heads[index]));
 }
 
 }  // namespace tessera

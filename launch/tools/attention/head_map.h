@@ -30,7 +30,9 @@ class HeadMaps {
   std::string thumbnail(size_t index) const;
 
  private:
-  std::string hidden_path() const;
+  std::string hidden_path(const std::vector<uint8_t>& hidden) const;
+  /// The id of the path of what a head must not see.
+  std::string hidden_id(const HeadAttention& head) const;
   std::string label(size_t token, bool query) const;
   std::string numbers(const HeadAttention& head) const;
 

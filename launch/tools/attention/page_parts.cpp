@@ -106,7 +106,8 @@ const std::string_view kPageScript = R"(
     const sequence = report.sequences[Number(section.dataset.sequence)];
     const count = sequence.tokens.length;
     if (!(t >= 0 && s >= 0 && t < count && s < count)) return clear(section);
-    const hidden = sequence.hidden[t][s] === 1;
+    const isLocal = sequence.heads[Number(svg.dataset.index)].local;
+    const hidden = (isLocal ? sequence.local_hidden : sequence.hidden)[t][s] === 1;
     const text = (map) => {
       if (hidden) return "hidden";
       return shown(sequence.heads[Number(map.dataset.index)].weights[t][s]);

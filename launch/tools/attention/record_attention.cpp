@@ -38,26 +38,36 @@ std::vector<size_t> documents_of(const Sample& sample) {
   return documents;
 }
 
-/// The cells hidden by the model's mask: the future if it is causal, keys beyond its window, and
-/// other documents.
-std::vector<uint8_t> hidden_in(const ModelTraits& traits, const Sample& sample) {
+/// Whether some of the layers have a window and others have none.
+bool has_both(const ModelConfig& config) {
+  for (int64_t layer = 1; layer < config.num_layers; ++layer) {
+    if (config.is_local(layer) != config.is_local(0)) return true;
+  }
+  return false;
+}
+
+/// The cells hidden by the model's mask: the future if it is causal, keys beyond its window in
+/// layers that have it, and other documents.
+std::vector<uint8_t> hidden_in(const ModelTraits& traits, bool is_local, const Sample& sample) {
   const auto documents = documents_of(sample);
   const auto count = static_cast<int64_t>(sample.tokens.size());
   std::vector<uint8_t> hidden;
   for (int64_t t = 0; t < count; ++t) {
     for (int64_t s = 0; s < count; ++s) {
       const bool apart = documents[static_cast<size_t>(t)] != documents[static_cast<size_t>(s)];
-      hidden.push_back(traits.hides(t, s) || apart ? 1 : 0);
+      hidden.push_back(traits.hides(t, s, is_local) || apart ? 1 : 0);
     }
   }
   return hidden;
 }
 
-std::string mask_in_words(const ModelTraits& traits, const std::vector<Sample>& samples) {
+std::string mask_in_words(const ModelConfig& config, const std::vector<Sample>& samples) {
+  const ModelTraits traits = traits_of(config);
   std::string words = traits.causal ? "causal: each token sees itself and those before it"
                                     : "each token sees all of its text";
   if (traits.attention_window > 0) {
-    words += fmt::format("; window: none that is {} or more away", traits.attention_window);
+    words += fmt::format("; window{}: none that is {} or more away",
+                         has_both(config) ? " of local layers" : "", traits.attention_window);
   }
   for (const Sample& sample : samples) {
     if (sample.document_lengths.size() < 2) continue;
@@ -72,13 +82,20 @@ SequenceAttention sequence_of(TextModel& model, const Tokenizer& tokenizer, cons
   SequenceAttention sequence;
   sequence.ids = sample.tokens;
   for (const int32_t token : sample.tokens) sequence.tokens.push_back(tokenizer.token_text(token));
-  sequence.hidden = hidden_in(traits_of(model.config()), sample);
+  const ModelConfig& config = model.config();
+  const ModelTraits traits = traits_of(config);
+  const bool both = has_both(config);
+  sequence.hidden = hidden_in(traits, !both && config.is_local(0), sample);
+  if (both) sequence.local_hidden = hidden_in(traits, true, sample);
   const auto square = std::ssize(sample.tokens) * std::ssize(sample.tokens);
   const auto weights = attention_weights_of(model, sample, choice.layers);  // (H, N, N) each
   for (size_t i = 0; i < weights.size(); ++i) {
     for (const int64_t head : choice.heads) {
       const auto begin = weights[i].begin() + head * square;
-      sequence.heads.push_back({choice.layers[i], head, {begin, begin + square}});
+      sequence.heads.push_back({choice.layers[i],
+                                head,
+                                {begin, begin + square},
+                                both && config.is_local(choice.layers[i])});
     }
   }
   return sequence;
@@ -96,7 +113,7 @@ AttentionReport record_attention(TextModel& model, const Tokenizer& tokenizer,
   AttentionReport report;
   report.model = fmt::format("{} of {} layers with {} heads, {} wide", traits.name,
                              config.num_layers, config.num_heads, config.hidden_size);
-  report.mask = mask_in_words(traits, samples);
+  report.mask = mask_in_words(config, samples);
   for (const Sample& sample : samples) {
     report.sequences.push_back(sequence_of(model, tokenizer, sample, found));
   }

@@ -166,8 +166,7 @@ class EvalRun {
       samples = std::make_shared<const FirstSamples>(samples, *options_.max_samples);
     }
     report_.samples = samples->num_samples();
-    model_ =
-        std::make_unique<Model>(splittable(config_.model, groups_.tp->size()), store_, *groups_.tp);
+    model_ = std::make_unique<Model>(config_.model, store_, *groups_.tp);
     store_.allocate(device_, DType::f32, StoreFor::inference);
     load_weights(checkpoint, store_);
     const int64_t micro = options_.micro_batch;

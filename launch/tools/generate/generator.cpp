@@ -38,7 +38,7 @@ ModelConfig decoder_of(const Checkpoint& checkpoint) {
 }  // namespace
 
 Generator::Generator(Checkpoint& checkpoint, Communicator& tp, Device device)
-    : model_(splittable(decoder_of(checkpoint), tp.size()), store_, tp),
+    : model_(decoder_of(checkpoint), store_, tp),
       cache_((store_.allocate(device, DType::f32, StoreFor::inference), model_.make_cache(1))),
       tokens_({config().seq_length}, DType::i32),
       on_device_({config().seq_length}, DType::i32, device),

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "models/layers/self_attention.h"
+
 namespace tessera {
 namespace {
 
@@ -92,16 +94,21 @@ double product_efficiency(const RunConfig& config, const AssumedMachine& machine
   // Over three products, weights are read twice, and their gradient is read and written.
   const double of_weights = (2.0 * bytes + 2.0 * sizeof(float)) / 3.0;
   double flops = 0.0, time = 0.0;
-  const auto add = [&](double k, double n) {
+  // `most`: how much more than its share the tensor rank with the most columns has.
+  const auto add = [&](double k, double n, double most) {
     flops += k * n;
-    time += k * n * (1.0 + flops_of_byte / 2.0 * (bytes * (1.0 / k + 1.0 / n) + of_weights / rows));
+    time += most * k * n *
+            (1.0 + flops_of_byte / 2.0 * (bytes * (1.0 / k + 1.0 / n) + of_weights / rows));
   };
   const auto attention = static_cast<double>(model.attention_size());
   const auto keys = static_cast<double>(model.resolved_kv_heads() * model.resolved_head_dim());
-  add(width, (attention + 2.0 * keys) / tensor);
-  add(attention / tensor, width);
-  add(width, (model.gated_mlp ? 2.0 : 1.0) * mlp / tensor);
-  add(mlp / tensor, width);
+  const auto heads =
+      static_cast<double>(local_heads(model, static_cast<int>(config.parallel.tensor), 0).size());
+  const double most = heads * tensor / static_cast<double>(model.num_heads);
+  add(width, (attention + 2.0 * keys) / tensor, most);
+  add(attention / tensor, width, most);
+  add(width, (model.gated_mlp ? 2.0 : 1.0) * mlp / tensor, 1.0);
+  add(mlp / tensor, width, 1.0);
   return flops / time;
 }
 

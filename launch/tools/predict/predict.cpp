@@ -6,8 +6,10 @@
 
 #include "core/error.h"
 #include "core/ops/cross_entropy.h"
+#include "core/ops/elementwise.h"
 #include "launch/tools/predict/text_model.h"
 #include "models/architecture.h"
+#include "models/layers/self_attention.h"
 #include "models/model.h"
 #include "models/transformer.h"
 
@@ -80,23 +82,33 @@ std::vector<double> label_probabilities(TextModel& model, const Sample& text) {
 std::vector<std::vector<float>> attention_weights_of(TextModel& model, const Sample& text,
                                                      const std::vector<int64_t>& layers) {
   Communicator& tp = model.tp();
+  const auto heads_of = [&](int rank) { return local_heads(model.config(), tp.size(), rank); };
   const Tensor found = model.run(text, [&](Model& any, const StepContext& outer,
                                            const TokenBatch& batch) {
     const StepContext ctx = context_for(outer, batch);
-    const int64_t heads = model.config().num_heads / tp.size(), n = batch.num_tokens();
+    const int64_t n = batch.num_tokens(), most = heads_of(0).size();
     any.hidden_states(ctx, batch);
-    const Tensor local = ctx.arena.allocate({1, heads, n, n}, DType::f32);
-    const Tensor all = ctx.arena.allocate({std::ssize(layers), tp.size(), heads, n, n}, DType::f32);
+    // Every rank sends as many heads as the first, which has the most.
+    const Tensor padded = ctx.arena.allocate({most, n, n}, DType::f32);
+    fill(padded, 0.0);
+    const int64_t heads = heads_of(tp.rank()).size();
+    const Tensor local = padded.slice(0, heads).view({1, heads, n, n});
+    const Tensor all = ctx.arena.allocate({std::ssize(layers), tp.size(), most, n, n}, DType::f32);
     for (int64_t i = 0; i < std::ssize(layers); ++i) {
       any.transformer().attention(layers[static_cast<size_t>(i)]).weights(ctx, local);
-      tp.all_gather(local, all.slice(i, i + 1).view({tp.size(), heads, n, n}));
+      tp.all_gather(padded, all.slice(i, i + 1).view({tp.size(), most, n, n}));
     }
     return all;
   });
-  std::vector<std::vector<float>> weights;
+  const int64_t of_head = found.dim(3) * found.dim(4);
+  std::vector<std::vector<float>> weights(layers.size());
   for (int64_t i = 0; i < found.dim(0); ++i) {
     const auto layer = found.slice(i, i + 1).span<float>();
-    weights.emplace_back(layer.begin(), layer.end());
+    for (int rank = 0; rank < tp.size(); ++rank) {
+      const auto begin = layer.begin() + rank * found.dim(2) * of_head;
+      std::vector<float>& all = weights[static_cast<size_t>(i)];
+      all.insert(all.end(), begin, begin + heads_of(rank).size() * of_head);
+    }
   }
   return weights;
 }

@@ -39,16 +39,8 @@ std::string_view use_of(Objective objective) {
 
 }  // namespace
 
-const ModelConfig& splittable(const ModelConfig& config, int ranks) {
-  require(config.resolved_kv_heads() % ranks == 0 && config.resolved_mlp_size() % ranks == 0,
-          "{} ranks were started, but the model has {} key-value heads and an MLP of {}: start a "
-          "number of ranks that divides both",
-          ranks, config.resolved_kv_heads(), config.resolved_mlp_size());
-  return config;
-}
-
 TextModel::TextModel(Checkpoint& checkpoint, Communicator& tp, Device device)
-    : config_(splittable(model_from_json(checkpoint.manifest().model), tp.size())),
+    : config_(model_from_json(checkpoint.manifest().model)),
       tp_(tp),
       model_(std::make_unique<Model>(config_, store_, tp)),
       buffers_(1, config_.seq_length),

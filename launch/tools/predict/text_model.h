@@ -45,7 +45,4 @@ class TextModel {
 /// to use instead.
 void require_objective(const ModelConfig& config, Objective objective, std::string_view owner);
 
-/// Returns `config` if it can be split over `ranks` ranks; otherwise throws.
-const ModelConfig& splittable(const ModelConfig& config, int ranks);
-
 }  // namespace tessera

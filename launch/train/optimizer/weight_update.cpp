@@ -14,15 +14,19 @@ WeightUpdate::WeightUpdate(const RunConfig& config, ParameterStore& store,
     reducer_ =
         std::make_unique<GradientReducer>(store, *groups.dp, config.parallel.grad_reduce_dtype);
   }
-  if (sequence_shard(config, groups).split()) {
-    local_row_gradients_ = std::make_unique<LocalRowGradients>(store, *groups.tp);
+  if (groups.tp->size() > 1) {
+    partial_gradients_ = std::make_unique<PartialGradients>(store, *groups.tp,
+                                                            sequence_shard(config, groups).split());
+    // An optimizer shard may have none of them where another rank's has some, but not where a
+    // tensor rank's has: their flat layouts are equal.
+    if (partial_gradients_->num_elements() == 0) partial_gradients_.reset();
   }
 }
 
 void WeightUpdate::reduce(const LossSums& sums, Arena& arena) {
   const TraceRange range("gradient reduction");
   if (reducer_) reducer_->finalize();
-  if (local_row_gradients_) local_row_gradients_->sum(arena);
+  if (partial_gradients_) partial_gradients_->sum(arena);
   groups_.dp->all_reduce(sums.values);
 }
 

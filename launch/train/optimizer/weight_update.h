@@ -10,7 +10,7 @@
 #include "launch/train/optimizer/optimizer.h"
 #include "models/losses.h"
 #include "parallel/gradient_reducer.h"
-#include "parallel/local_row_gradients.h"
+#include "parallel/partial_gradients.h"
 #include "parallel/process_grid.h"
 
 namespace tessera {
@@ -41,7 +41,7 @@ class WeightUpdate {
  private:
   const ParallelGroups& groups_;
   std::unique_ptr<GradientReducer> reducer_;
-  std::unique_ptr<LocalRowGradients> local_row_gradients_;  // null without sequence parallelism
+  std::unique_ptr<PartialGradients> partial_gradients_;  // null if there are none
   GradientClip clip_;
   Optimizer optimizer_;
 };

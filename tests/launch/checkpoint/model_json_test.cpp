@@ -29,14 +29,14 @@ void expect_round_trip(const ModelConfig& model) {
 TEST(ModelJson, RoundTripsEveryKind) {
   const test::TestFolder folder;
   for (const SmallKind kind :
-       {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::qwen2, SmallKind::bert_pairs,
-        SmallKind::bert_packed, SmallKind::bert_options, SmallKind::classifier}) {
+       {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::qwen3, SmallKind::bert_pairs,
+        SmallKind::bert_packed, SmallKind::modernbert, SmallKind::classifier}) {
     SCOPED_TRACE(to_string(kind));
     ModelConfig model = test::small_run(folder, "run", kind).model;
     expect_round_trip(model);
     model.mlp_size = 44;
     model.bias = Bias::none;
-    if (model.positions == Positions::rotary) model.rotary_base = 500.0;
+    if (model.positions == Positions::rotary) model.rotary.base = 500.0;
     for (const NormPosition norm : {NormPosition::pre, NormPosition::post}) {
       model.norm_position = norm;
       expect_round_trip(model);
@@ -66,7 +66,7 @@ TEST(ModelJson, NamesInvalidValues) {
   };
   error("kind", "t5",
         {"the checkpoint's model.kind is the quoted text \"t5\"",
-         "one of: gpt2, llama, mistral, qwen2, bert"});
+         "one of: gpt2, llama, mistral, qwen2, qwen3, bert, roberta, modernbert"});
   error("norm_position", "sideways",
         {"the checkpoint's model.norm_position is the quoted text \"sideways\"",
          "one of: pre, post"});

@@ -100,8 +100,7 @@ TEST(ConfigKind, NamesHeadsThatDoNotFit) {
   EXPECT_THAT(kind_error(kClassifier, {"model.tie_embeddings=false"}),
               HasSubstr("model.tie_embeddings is false, but model.head is classification"));
   const RunConfig four = config_of(kGpt, {"model.num_kv_heads=2", "parallel.tensor=4"});
-  EXPECT_THAT(error_of([&] { validate(four, 4); }),
-              HasSubstr("parallel.tensor is 4, but model.num_kv_heads is 2"));
+  EXPECT_NO_THROW(validate(four, 4));
   expect_valid(kGpt, {"model.num_kv_heads=2", "model.head_dim=5"});
 }
 
@@ -112,8 +111,8 @@ TEST(ConfigKind, RejectsKeysThatGptIgnores) {
   expect_without_effect(kGpt, "mlm.probability=0.2", "a key of mlm", reason);
   expect_without_effect(kGpt, "data.short_samples=pack", "data.short_samples", reason);
   EXPECT_EQ(kind_error(kGpt, {"model.head=classification", "model.num_labels=2"}),
-            "model.head is classification, but model.kind is gpt2: choose bert as the kind, or "
-            "pretraining as the head");
+            "model.head is classification, but model.kind is gpt2: choose bert or roberta or "
+            "modernbert as the kind, or pretraining as the head");
 }
 
 TEST(ConfigKind, RejectsKeysThatPackedDocumentsIgnore) {
@@ -184,7 +183,55 @@ TEST(ConfigKind, RotaryPositionsNeedEvenHeadSize) {
   for (const Sets& base : {kGpt, kBert, kClassifier}) {
     expect_without_effect(base, "model.rotary_base=500.0", "model.rotary_base",
                           "model.positions is learned");
+    expect_without_effect(base, "model.rotary_scaling=linear", "model.rotary_scaling",
+                          "model.positions is learned");
   }
+}
+
+const Sets kModernBert = {"model.kind=modernbert", "model.hidden_size=64", "model.num_heads=4",
+                          "data.tokenizer=wordpiece:vocab.txt"};
+
+TEST(ConfigKind, RotaryScalingTakesItsOwnKeys) {
+  const Sets llama = joined(kGpt, {"model.kind=llama"});
+  const Sets yarn = {"model.rotary_scaling=yarn", "model.rotary_factor=4",
+                     "model.rotary_original_length=64"};
+  expect_valid(llama, {"model.rotary_scaling=linear", "model.rotary_factor=2"});
+  expect_valid(llama,
+               joined(yarn, {"model.rotary_beta_fast=16", "model.rotary_attention_factor=2"}));
+  expect_valid(llama, {"model.rotary_scaling=llama3", "model.rotary_factor=8",
+                       "model.rotary_original_length=64", "model.rotary_low_freq_factor=2"});
+  expect_without_effect(llama, "model.rotary_factor=2", "model.rotary_factor",
+                        "model.rotary_scaling is none");
+  expect_without_effect(llama, "model.rotary_original_length=64", "model.rotary_original_length",
+                        "model.rotary_scaling is neither llama3 nor yarn");
+  expect_without_effect(joined(llama, yarn), "model.rotary_low_freq_factor=2",
+                        "model.rotary_low_freq_factor", "model.rotary_scaling is not llama3");
+  expect_without_effect(llama, "model.rotary_beta_slow=2", "model.rotary_beta_slow",
+                        "model.rotary_scaling is not yarn");
+  EXPECT_THAT(kind_error(llama, {"model.rotary_scaling=linear"}),
+              HasSubstr("model.rotary_factor is 1, which stretches nothing"));
+  EXPECT_THAT(kind_error(llama, {"model.rotary_scaling=yarn", "model.rotary_factor=2"}),
+              HasSubstr("model.rotary_original_length is 0, but model.rotary_scaling is yarn"));
+  EXPECT_THAT(kind_error(joined(llama, yarn), {"model.rotary_beta_fast=0.5"}),
+              HasSubstr("model.rotary_beta_slow is 1, but model.rotary_beta_fast is 0.5"));
+}
+
+TEST(ConfigKind, WindowPatternNeedsWindow) {
+  expect_valid(kModernBert, {});
+  expect_valid(kModernBert, {"model.attention_window=0"});  // its defaults then have no effect
+  expect_valid(kGpt, {"model.attention_window=8", "model.window_pattern=GL"});
+  expect_without_effect(kGpt, "model.window_pattern=GL", "model.window_pattern",
+                        "model.attention_window is 0");
+  expect_without_effect(kGpt, "model.local_rotary_base=100.0", "model.local_rotary_base",
+                        "model.positions is learned");
+  EXPECT_THAT(kind_error(kModernBert, {"model.window_pattern=GG"}),
+              HasSubstr("model.attention_window is 65, but model.window_pattern is GG"));
+  EXPECT_THAT(kind_error(kModernBert, {"model.local_rotary_base=0.5"}),
+              HasSubstr("model.local_rotary_base is 0.5"));
+  EXPECT_THAT(error_of([] { config_of(kModernBert, {"model.window_pattern=GXL"}); }),
+              HasSubstr("but must be a text of the letters G and L"));
+  expect_without_effect(joined(kBert, {"model.kind=roberta"}), "model.next_sentence=true",
+                        "model.next_sentence", "model.kind is roberta, which does not support it");
 }
 
 }  // namespace

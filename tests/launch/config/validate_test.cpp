@@ -36,13 +36,12 @@ TEST(ConfigValidate, TensorRanksMustDivideRanks) {
   EXPECT_THAT(validate_error({"parallel.tensor=2"}, 1), HasSubstr("has 1 rank: "));
 }
 
-TEST(ConfigValidate, TensorRanksMustDivideHeadsAndMlp) {
-  EXPECT_EQ(validate_error({"parallel.tensor=3"}, 3),
-            "parallel.tensor is 3, but model.num_heads is 16: heads are split evenly, so choose a "
-            "divisor of 16 (1, 2, 4, 8, 16)");
-  EXPECT_EQ(validate_error({"parallel.tensor=4", "model.mlp_size=102"}, 4),
-            "parallel.tensor is 4, but model.mlp_size is 102: the MLP's columns are split evenly, "
-            "so choose a multiple of 4 (100 or 104) as mlp_size, or another parallel.tensor");
+TEST(ConfigValidate, TensorRanksMayHaveUnequalHeadsButEachHasSome) {
+  EXPECT_NO_THROW(
+      validate(config_with({"parallel.tensor=3", "model.mlp_size=100", "batch.global=8"}), 3));
+  EXPECT_EQ(validate_error({"parallel.tensor=17"}, 17),
+            "parallel.tensor is 17, but model.num_heads is 16: more tensor ranks than heads would "
+            "leave ranks without attention, so choose at most 16");
 }
 
 TEST(ConfigValidate, NcclNeedsGpus) {

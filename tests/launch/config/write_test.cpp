@@ -63,6 +63,13 @@ class Randomizer {
     if (random_() % 2 == 0) return "byte";
     return (random_() % 2 == 0 ? "wordpiece:" : "wordpiece-cased:") + make(Text{});
   }
+  std::string make(const Letters& rule) {
+    std::string text;
+    do {
+      text += rule.letters[random_() % rule.letters.size()];
+    } while (random_() % 4 != 0);
+    return text;
+  }
   template <typename T>
   T make(const OneOf<T>& rule) {
     return rule.choices[random_() % rule.choices.size()].second;

@@ -21,6 +21,11 @@ TEST_F(HuggingFaceExport, RoundTripsBitForBit) {
       {"llama", small_llama()},
       {"mistral", small_llama(ModelKind::mistral)},
       {"qwen2", small_llama(ModelKind::qwen2)},
+      {"qwen3", small_llama(ModelKind::qwen3)},
+      {"roberta", small_encoder(ModelKind::roberta)},
+      {"roberta_labels", small_encoder(ModelKind::roberta, Head::classification)},
+      {"modernbert", small_encoder(ModelKind::modernbert)},
+      {"modernbert_labels", small_encoder(ModelKind::modernbert, Head::classification)},
       {"masked", small_masked_lm()},
       {"pairs", small_pretraining()},
       {"labels", small_classifier()}};

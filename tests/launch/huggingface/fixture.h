@@ -41,15 +41,22 @@ inline ModelConfig small_gpt() {
   return model;
 }
 
-/// Llama with shared key-value heads, Mistral with a window and wide heads, and Qwen2, whose heads
-/// all have keys and values, with a tied head.
+/// Llama with shared key-value heads and Llama 3's rotary scaling, Mistral with a window and wide
+/// heads, Qwen2, whose heads all have keys and values, with a tied head, and Qwen3 with a window in
+/// every other layer.
 inline ModelConfig small_llama(ModelKind kind = ModelKind::llama) {
   ModelConfig model = small_gpt();
   apply_preset(model, kind);
   model.num_heads = 6;
   if (kind != ModelKind::qwen2) model.num_kv_heads = 2;
   if (kind == ModelKind::mistral) model.head_dim = 4;
-  model.attention_window = kind == ModelKind::mistral ? 4 : 0;
+  model.attention_window = kind == ModelKind::mistral || kind == ModelKind::qwen3 ? 4 : 0;
+  if (kind == ModelKind::qwen3) model.window_pattern = "GL";
+  if (kind == ModelKind::llama) {
+    model.rotary.scaling = RotaryScaling::llama3;
+    model.rotary.factor = 8.0;
+    model.rotary.original_length = 5;
+  }
   model.tie_embeddings = kind == ModelKind::qwen2;
   return model;
 }
@@ -72,6 +79,20 @@ inline ModelConfig small_classifier() {
   ModelConfig model = small_masked_lm();
   model.head = Head::classification;
   model.num_labels = 3;
+  return model;
+}
+
+/// RoBERTa and ModernBERT.
+inline ModelConfig small_encoder(ModelKind kind, Head head = Head::pretraining) {
+  ModelConfig model = small_gpt();
+  apply_preset(model, kind);
+  if (kind == ModelKind::roberta) model.token_types = 1;
+  if (kind == ModelKind::modernbert) {
+    model.attention_window = 3;
+    model.window_pattern = "GL";
+  }
+  model.head = head;
+  model.num_labels = head == Head::classification ? 3 : 0;
   return model;
 }
 
@@ -123,13 +144,23 @@ class HuggingFaceFolder : public testing::Test {
     ParameterStore store;
     Model made(model, store, *world);
     store.allocate(kCpu, DType::f32, StoreFor::inference);
-    SaveRequest request;
     float next = 0.0f;
     for (const Parameter& parameter : store.parameters()) {
       for (float& value : parameter.value.span<float>()) value = std::sin(next += 0.37f);
+    }
+    save_store(run, model, store, &Parameter::value, *world, tokenizer, extra);
+    return folder_ / run;
+  }
+
+  /// Saves the values or gradients of a model as the weights of a checkpoint. Collective.
+  void save_store(const std::string& run, const ModelConfig& model, const ParameterStore& store,
+                  Tensor Parameter::*what, Communicator& tp, const std::string& tokenizer = "",
+                  const Json& extra = Json::object()) const {
+    SaveRequest request;
+    for (const Parameter& parameter : store.parameters()) {
       request.tensors.push_back({parameter.name, kModelKind, parameter.global_shape,
                                  box_of(parameter.shard, parameter.global_shape),
-                                 parameter.real_part(parameter.value)});
+                                 parameter.real_part(parameter.*what)});
     }
     request.run_dir = folder_ / run;
     request.step = 3;
@@ -137,8 +168,7 @@ class HuggingFaceFolder : public testing::Test {
     request.extra = extra;
     request.attachments[kTokenizerAttachment] =
         tokenizer_attachment(*make_tokenizer(tokenizer.empty() ? wordpiece() : tokenizer));
-    save_checkpoint(request, *world);
-    return folder_ / run;
+    save_checkpoint(request, tp);
   }
 
   /// Exports a run to folder `to`.

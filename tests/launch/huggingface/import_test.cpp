@@ -235,14 +235,26 @@ TEST_F(HuggingFaceImport, RejectsUnsupportedOptions) {
   refused(llama, "attention_bias", true, {"\"attention_bias\" is true, but must be false"});
   refused(llama, "mlp_bias", true, {"\"mlp_bias\" is true"});
   refused(llama, "hidden_act", "mish", {"\"hidden_act\" is \"mish\", but must be silu"});
-  refused(llama, "rope_parameters", {{"rope_type", "llama3"}},
-          {"\"rope_parameters\" has the type \"llama3\"", "scaled"});
-  refused(llama, "rope_scaling", {{"type", "linear"}, {"factor", 2.0}},
-          {"\"rope_scaling\" has the type \"linear\""});
+  refused(llama, "rope_parameters", {{"rope_type", "longrope"}},
+          {"\"rope_parameters\": the type is \"longrope\", but only default, linear, llama3 and"});
+  refused(llama, "rope_scaling", {{"type", "linear"}, {"factor", 0.5}},
+          {"\"rope_scaling\": \"factor\" must be a number of at least 1"});
+  refused(llama, "rope_parameters", {{"partial_rotary_factor", 0.5}},
+          {"\"partial_rotary_factor\" must be 1"});
   refused(llama, "num_key_value_heads", 4, {"model.num_kv_heads is 4, but model.num_heads is 6"});
   refused(llama, "tie_word_embeddings", true, {"lm_head.weight"});
-  refused(small_llama(ModelKind::qwen2), "use_sliding_window", true,
-          {"\"use_sliding_window\" is true"});
+  const ModelConfig qwen = small_llama(ModelKind::qwen3);
+  refused(qwen, "layer_types", {"full_attention", "chunked_attention"},
+          {"\"layer_types\" has \"chunked_attention\""});
+  refused(qwen, "layer_types", {"full_attention"},
+          {"\"layer_types\" has 1 items, but there are 2"});
+  const ModelConfig modern = small_encoder(ModelKind::modernbert);
+  refused(modern, "norm_bias", true, {"\"norm_bias\" is true, but must be false"});
+  refused(modern, "decoder_bias", false, {"\"decoder_bias\" is false"});
+  refused(small_encoder(ModelKind::modernbert, Head::classification), "classifier_pooling", "mean",
+          {"\"classifier_pooling\" is \"mean\", but must be \"cls\""});
+  refused(small_encoder(ModelKind::roberta), "pad_token_id", 40,
+          {"\"max_position_embeddings\" is 11, but RoBERTa does not use the first 41"});
   refused(bert, "hidden_act", "gelu_new", {"\"hidden_act\" is \"gelu_new\""});
   refused(bert, "position_embedding_type", "relative_key",
           {"\"position_embedding_type\" is \"relative_key\", but must be \"absolute\""});
@@ -286,6 +298,40 @@ TEST(HuggingFaceConfig, DefaultsOfLlamaMatchTransformers) {
   EXPECT_EQ(imported("MistralForCausalLM", none).attention_window, 0);
   EXPECT_EQ(imported("MistralForCausalLM", none).num_kv_heads, 32);
   EXPECT_EQ(imported("Qwen2ForCausalLM", Json::object()).bias, Bias::qkv);
+  EXPECT_EQ(imported("Qwen3ForCausalLM", Json::object()).head_dim, 128);
+  const ModelConfig windows = imported("Qwen3ForCausalLM", {{"use_sliding_window", true}});
+  EXPECT_EQ(windows.window_pattern, std::string(28, 'G') + "LLLL");  // of 32 layers
+  EXPECT_EQ(windows.attention_window, 4096);
+  const Json scaled = {
+      {"rope_theta", 5e5},
+      {"rope_scaling",
+       {{"rope_type", "yarn"}, {"factor", 4.0}, {"mscale", 2.0}, {"mscale_all_dim", 1.0}}}};
+  const RotaryFrequencies rotary = imported("LlamaForCausalLM", scaled).rotary;
+  EXPECT_EQ(rotary.base, 5e5);
+  EXPECT_EQ(rotary.original_length, 2048);
+  EXPECT_NEAR(rotary.attention_factor, (0.2 * std::log(4.0) + 1) / (0.1 * std::log(4.0) + 1),
+              1e-12);
+}
+
+TEST(HuggingFaceConfig, DefaultsOfEncodersMatchTransformers) {
+  const auto imported = [](const char* architecture, Json json) {
+    json["architectures"] = {architecture};
+    return import_config(json, "config.json", std::nullopt).model;
+  };
+  ModelConfig modern = imported("ModernBertForMaskedLM", Json::object());
+  EXPECT_EQ(modern.window_pattern, "GLL");
+  EXPECT_EQ(modern.attention_window, 65);
+  EXPECT_EQ(modern.rotary.base, 160000.0);
+  EXPECT_EQ(modern.local_rotary_base, 10000.0);
+  EXPECT_EQ(modern.vocab_size, 50368);
+  modern = imported("ModernBertForMaskedLM",
+                    {{"global_attn_every_n_layers", 2}, {"local_rope_theta", 500.0}});
+  EXPECT_EQ(modern.window_pattern, "GL");
+  EXPECT_EQ(modern.local_rotary_base, 500.0);
+  const ModelConfig roberta =
+      imported("RobertaForMaskedLM", {{"max_position_embeddings", 514}, {"type_vocab_size", 1}});
+  EXPECT_EQ(roberta.seq_length, 512);
+  EXPECT_EQ(roberta.token_types, 1);
 }
 
 TEST_F(HuggingFaceImport, RejectsMissingAndEscapingFiles) {

@@ -25,8 +25,9 @@ std::map<std::string, Shape> parameters_of(const ModelConfig& model) {
 }
 
 TEST(HuggingFaceNames, CoverEachParameterOnce) {
-  for (ModelConfig model :
-       {small_gpt(), small_masked_lm(), small_pretraining(), small_classifier()}) {
+  for (ModelConfig model : {small_gpt(), small_masked_lm(), small_pretraining(), small_classifier(),
+                            small_encoder(ModelKind::roberta),
+                            small_encoder(ModelKind::roberta, Head::classification)}) {
     for (const Bias bias : {Bias::all, Bias::none}) {
       model.bias = bias;
       std::map<std::string, Shape> ours;
@@ -38,7 +39,8 @@ TEST(HuggingFaceNames, CoverEachParameterOnce) {
           count += other.shape.numel();
           EXPECT_EQ(other.shape.numel() % name.groups, 0) << other.name;
         }
-        EXPECT_EQ(count, name.shape.numel()) << name.theirs[0].name;
+        const int64_t unused = name.unused_rows * model.hidden_size;
+        EXPECT_EQ(count, name.shape.numel() + unused) << name.theirs[0].name;
         if (name.ours.empty()) continue;
         EXPECT_TRUE(ours.emplace(name.ours, name.shape).second) << name.ours;
       }
@@ -47,14 +49,16 @@ TEST(HuggingFaceNames, CoverEachParameterOnce) {
   }
 }
 
-TEST(HuggingFaceNames, CoverEachParameterOfLlamaOnce) {
-  for (const ModelKind kind : {ModelKind::llama, ModelKind::mistral, ModelKind::qwen2}) {
-    const ModelConfig model = small_llama(kind);
+TEST(HuggingFaceNames, CoverEachParameterOfLlamaAndModernBertOnce) {
+  for (const ModelConfig& model :
+       {small_llama(), small_llama(ModelKind::mistral), small_llama(ModelKind::qwen2),
+        small_llama(ModelKind::qwen3), small_encoder(ModelKind::modernbert),
+        small_encoder(ModelKind::modernbert, Head::classification)}) {
     std::map<std::string, Shape> ours;
     for (const TensorName& name : tensor_names(model)) {
       EXPECT_TRUE(ours.emplace(name.ours, name.shape).second) << name.ours;
     }
-    EXPECT_EQ(ours, parameters_of(model)) << to_string(kind);
+    EXPECT_EQ(ours, parameters_of(model)) << to_string(model.kind);
   }
 }
 
@@ -95,6 +99,10 @@ TEST(HuggingFaceNames, MapModelsToClasses) {
   EXPECT_EQ(to_string(model_class_of(small_llama())), "LlamaForCausalLM");
   EXPECT_EQ(to_string(model_class_of(small_llama(ModelKind::mistral))), "MistralForCausalLM");
   EXPECT_EQ(to_string(model_class_of(small_llama(ModelKind::qwen2))), "Qwen2ForCausalLM");
+  EXPECT_EQ(to_string(model_class_of(small_llama(ModelKind::qwen3))), "Qwen3ForCausalLM");
+  EXPECT_EQ(to_string(model_class_of(small_encoder(ModelKind::roberta))), "RobertaForMaskedLM");
+  EXPECT_EQ(to_string(model_class_of(small_encoder(ModelKind::modernbert, Head::classification))),
+            "ModernBertForSequenceClassification");
   EXPECT_EQ(to_string(model_class_of(small_masked_lm())), "BertForMaskedLM");
   EXPECT_EQ(to_string(model_class_of(small_pretraining())), "BertForPreTraining");
   EXPECT_EQ(to_string(model_class_of(small_classifier())), "BertForSequenceClassification");
@@ -102,7 +110,10 @@ TEST(HuggingFaceNames, MapModelsToClasses) {
   expect_error([] { model_class_of("MambaForCausalLM", "DIR/config.json"); },
                {"DIR/config.json: the architecture \"MambaForCausalLM\" cannot be imported",
                 "GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, "
-                "BertForPreTraining, BertForMaskedLM, BertForSequenceClassification"});
+                "Qwen3ForCausalLM, BertForPreTraining, BertForMaskedLM, "
+                "BertForSequenceClassification, RobertaForMaskedLM, "
+                "RobertaForSequenceClassification, ModernBertForMaskedLM, "
+                "ModernBertForSequenceClassification"});
 }
 
 TEST(HuggingFaceNames, RejectUnsupportedOptionsByKey) {
@@ -124,13 +135,19 @@ TEST(HuggingFaceNames, RejectUnsupportedOptionsByKey) {
   refused(small_gpt(), [](ModelConfig& model) { model.gated_mlp = true; },
           {"model.gated_mlp is true"});
   refused(small_gpt(), [](ModelConfig& model) { model.num_kv_heads = 1; },
-          {"model.num_kv_heads is 1", "GPT-2 and BERT"});
+          {"model.num_kv_heads is 1", "each head of GPT-2 has a key"});
   refused(small_llama(), [](ModelConfig& model) { model.bias = Bias::qkv; },
           {"model.bias is qkv", "Llama in transformers has false"});
   refused(small_llama(), [](ModelConfig& model) { model.attention_window = 4; },
           {"model.attention_window is 4", "Llama"});
   refused(small_llama(), [](ModelConfig& model) { model.positions = Positions::learned; },
           {"model.positions is learned"});
+  refused(small_llama(), [](ModelConfig& model) { model.qk_norm = true; },
+          {"model.qk_norm is true", "Llama in transformers has false"});
+  refused(small_llama(ModelKind::mistral), [](ModelConfig& model) { model.window_pattern = "LG"; },
+          {"model.window_pattern is LG", "all layers of Mistral"});
+  refused(small_encoder(ModelKind::modernbert), [](ModelConfig& model) { model.bias = Bias::all; },
+          {"model.bias is true", "ModernBERT in transformers has false"});
   refused(small_llama(ModelKind::qwen2), [](ModelConfig& model) { model.head_dim = 4; },
           {"model.head_dim is 4", "Qwen2"});
   ModelConfig whole = small_gpt();

@@ -118,8 +118,8 @@ class PlanRun : public testing::Test {
 
 TEST_F(PlanRun, ExchangesMatchStep) {
   for (const SmallKind kind :
-       {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::qwen2, SmallKind::bert_pairs,
-        SmallKind::bert_options, SmallKind::classifier}) {
+       {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::qwen3, SmallKind::bert_pairs,
+        SmallKind::modernbert, SmallKind::classifier}) {
     SCOPED_TRACE(to_string(kind));
     for (const Grid grid : kGrids) expect_traffic(config(grid, kind), grid);
   }
@@ -347,8 +347,8 @@ TEST_F(PlanRun, MemoryMatchesTrainerAllocation) {
 
 TEST_F(PlanRun, GroupsCoverAllParameters) {
   for (const SmallKind kind :
-       {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::qwen2, SmallKind::bert_pairs,
-        SmallKind::bert_options, SmallKind::classifier}) {
+       {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::qwen3, SmallKind::bert_pairs,
+        SmallKind::modernbert, SmallKind::classifier}) {
     const RunPlan plan = plan_run(config({2, 1}, kind), 2);
     int64_t global = 0, local = 0;
     for (const ParameterGroup& group : plan.parameters) {

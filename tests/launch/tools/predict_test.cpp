@@ -165,11 +165,5 @@ TEST_F(Predict, RejectsUnsupportedModelsAndTexts) {
   });
 }
 
-TEST_F(Predict, RejectsRanksThatDoNotDivideHeads) {
-  const fs::path path = train_checkpoint(SmallKind::bert_pairs);
-  expect_error([&] { with_model(path, 3, [](TextModel&) {}); },
-               {"3 ranks were started, but the model has 4 key-value heads and an MLP of 128"});
-}
-
 }  // namespace
 }  // namespace tessera

@@ -71,8 +71,8 @@ double flops_of_linear_layers(const RunConfig& run) {
 
 TEST_F(RooflineOfRun, ProductsOfLinearLayersMatchModelFlops) {
   for (const SmallKind kind : {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::gpt_packed,
-                               SmallKind::qwen2, SmallKind::bert_pairs, SmallKind::bert_packed,
-                               SmallKind::bert_options, SmallKind::classifier}) {
+                               SmallKind::qwen3, SmallKind::bert_pairs, SmallKind::bert_packed,
+                               SmallKind::modernbert, SmallKind::classifier}) {
     SCOPED_TRACE(to_string(kind));
     const RunConfig run = config(kind);
     EXPECT_EQ(matmul_flops(roofline(run, 1, unit_gpu()), false), flops_of_linear_layers(run));

@@ -1,0 +1,218 @@
+"""Writes tests/parity/classes/: a tiny model of each class of transformers, with its gradients in float64.
+
+    python tests/parity/make_class_goldens.py [--compare]
+
+Each folder has config.json and model.safetensors, as save_pretrained() writes them, and
+gradients.safetensors: the batch, its loss, and the gradient of each tensor. README.md says more. With
+--compare, writes nothing and fails if a new computation differs from the files by more than their
+rounding to float32.
+"""
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+from safetensors.numpy import load_file, save_file
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    ModernBertConfig,
+    ModernBertForMaskedLM,
+    ModernBertForSequenceClassification,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+    RobertaConfig,
+    RobertaForMaskedLM,
+    RobertaForSequenceClassification,
+)
+
+FOLDER = Path(__file__).with_name("classes")
+VOCABULARY, WIDTH, LENGTH, CLASSES = 56, 24, 16, 3
+ROWS = (11, 16, 5, 14)  # tokens of each row
+SEED = 77
+
+
+def rope(kind, **more):
+    return {"rope_type": kind, "rope_theta": 10000.0, "factor": 4.0, **more}
+
+
+def decoder(make, **more):
+    return make(
+        vocab_size=VOCABULARY,
+        hidden_size=WIDTH,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=40,
+        max_position_embeddings=LENGTH,
+        pad_token_id=None,
+        **more,
+    )
+
+
+def encoder(make, **more):
+    return make(
+        vocab_size=VOCABULARY,
+        hidden_size=WIDTH,
+        num_attention_heads=4,
+        intermediate_size=40,
+        # Hugging Face gives the padding token's embedding no gradient, even at real positions, so no
+        # row contains it.
+        pad_token_id=0,
+        num_labels=CLASSES,
+        **more,
+    )
+
+
+def roberta():
+    return encoder(
+        RobertaConfig,
+        num_hidden_layers=2,
+        max_position_embeddings=LENGTH + 1,  # positions are counted from the padding token's id
+        type_vocab_size=1,
+        layer_norm_eps=1e-5,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+
+
+def modernbert():
+    return encoder(
+        ModernBertConfig,
+        num_hidden_layers=3,
+        max_position_embeddings=LENGTH,
+        local_attention=6,
+    )
+
+
+def models():
+    length = {"original_max_position_embeddings": 8}
+    return {
+        "llama": (LlamaForCausalLM, decoder(
+            LlamaConfig,
+            rope_parameters=rope("llama3", low_freq_factor=1.0, high_freq_factor=4.0, **length),
+        )),
+        "mistral": (MistralForCausalLM, decoder(
+            MistralConfig, head_dim=8, sliding_window=5, rope_parameters=rope("linear")
+        )),
+        "qwen2": (Qwen2ForCausalLM, decoder(
+            Qwen2Config, tie_word_embeddings=True, rope_parameters=rope("yarn", **length)
+        )),
+        "qwen3": (Qwen3ForCausalLM, decoder(
+            Qwen3Config,
+            head_dim=8,
+            use_sliding_window=True,
+            sliding_window=5,
+            layer_types=["full_attention", "sliding_attention"],
+        )),
+        "roberta": (RobertaForMaskedLM, roberta()),
+        "roberta_classifier": (RobertaForSequenceClassification, roberta()),
+        "modernbert": (ModernBertForMaskedLM, modernbert()),
+        "modernbert_classifier": (ModernBertForSequenceClassification, modernbert()),
+    }
+
+
+def draw_weights(model, random):
+    """Normal numbers that float32 represents; no bias is 0 and no norm's weight is 1."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            is_norm = "norm" in name.lower() and name.endswith("weight")
+            mean, stddev = (1.0, 0.3) if is_norm else (0.0, 0.25)
+            drawn = mean + stddev * random.standard_normal(tuple(parameter.shape))
+            if "position_embeddings" in name:
+                drawn[: model.config.pad_token_id + 1] = 0.0  # of no position
+            parameter.copy_(torch.from_numpy(drawn.astype(np.float32).astype(np.float64)))
+
+
+def draw_batch(model, random):
+    """Tokens of all rows, one after the other; targets, −1 where there is none; a label for each row."""
+    tokens = random.randint(1, VOCABULARY, size=sum(ROWS))
+    if type(model).__name__.endswith("ForCausalLM"):
+        targets, begin = np.full(tokens.shape, -1), 0
+        for row in ROWS:
+            targets[begin : begin + row - 1] = tokens[begin + 1 : begin + row]
+            begin += row
+    else:
+        chosen = random.uniform(size=tokens.shape) < 0.3
+        targets = np.where(chosen, random.randint(1, VOCABULARY, size=tokens.shape), -1)
+    return tokens, targets, np.array([2, 0, 1, 2])
+
+
+def loss_of(model, tokens, targets, labels):
+    """The mean over all targets, or over the rows of a classifier; each row is a pass of its own."""
+    classifies = type(model).__name__.endswith("ForSequenceClassification")
+    total, count, begin = 0.0, 0, 0
+    for row, label in zip(ROWS, labels):
+        ids = torch.from_numpy(tokens[None, begin : begin + row])
+        logits = model(input_ids=ids).logits[0]
+        wanted = torch.tensor(label) if classifies else torch.from_numpy(targets[begin : begin + row])
+        total = total + torch.nn.functional.cross_entropy(
+            logits, wanted, ignore_index=-1, reduction="sum"
+        )
+        count += 1 if classifies else int((wanted >= 0).sum())
+        begin += row
+    return total / count
+
+
+def make(name, theirs, config):
+    random = np.random.RandomState(SEED)  # a stream that numpy's policy freezes
+    config._attn_implementation = "eager"
+    model = theirs(config).double().train()
+    draw_weights(model, random)
+    tokens, targets, labels = draw_batch(model, random)
+    loss = loss_of(model, tokens, targets, labels)
+    loss.backward()
+    made = {
+        "tokens": tokens.astype(np.int32),
+        "targets": targets.astype(np.int32),
+        "rows": np.array(ROWS, dtype=np.int32),
+        "labels": labels.astype(np.int32),
+        "loss": np.array([loss.item()], dtype=np.float32),
+    }
+    for parameter_name, parameter in model.named_parameters():
+        # A parameter that does nothing, such as the key's bias, may have no gradient.
+        assert parameter.grad is not None, parameter_name
+        made["grad/" + parameter_name] = parameter.grad.numpy().astype(np.float32)
+    print(f"{name}: loss {loss.item():.6f}, {len(made) - 5} tensors")
+    return model.float(), made
+
+
+def compare(folder, made):
+    stored = load_file(folder / "gradients.safetensors")
+    assert stored.keys() == made.keys(), folder
+    for key, value in made.items():
+        # Another order of sums in float64, rounded to float32.
+        if not np.allclose(stored[key], value, rtol=2e-7, atol=1e-9):
+            sys.exit(f"FAILED: {folder.name}: {key} differs")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--compare", action="store_true", help="compare with the files")
+    only_compare = parser.parse_args().compare
+    transformers.utils.logging.set_verbosity_error()
+    for name, (theirs, config) in models().items():
+        model, made = make(name, theirs, config)
+        folder = FOLDER / name
+        if only_compare:
+            compare(folder, made)
+            continue
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory() as saved:
+            model.save_pretrained(saved)
+            for file in ("config.json", "model.safetensors"):
+                (folder / file).write_bytes((Path(saved) / file).read_bytes())
+        save_file(made, folder / "gradients.safetensors")
+    print("the files agree" if only_compare else f"written to {FOLDER}")
+
+
+if __name__ == "__main__":
+    main()
