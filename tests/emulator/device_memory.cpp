@@ -3,6 +3,7 @@
 #include <emulator.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -107,6 +108,20 @@ size_t free_device_bytes(int device) {
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
   return kDeviceBytes - state.used[device];
+}
+
+void take_device_bytes(size_t bytes, int device) {
+  Memory& state = memory();
+  const std::lock_guard lock(state.mutex);
+  size_t& used = state.used[device];
+  used += std::min(bytes, kDeviceBytes - used);
+}
+
+void return_device_bytes(size_t bytes, int device) {
+  Memory& state = memory();
+  const std::lock_guard lock(state.mutex);
+  size_t& used = state.used[device];
+  used -= std::min(bytes, used);
 }
 
 void* allocate_device(size_t bytes, int device) {

@@ -18,6 +18,14 @@ class DeviceAccess {
 inline constexpr size_t kDeviceBytes = size_t{12} << 30;
 size_t free_device_bytes(int device);
 
+/// Memory that a library takes for itself, which nobody accesses: only free_device_bytes() shows
+/// it.
+inline constexpr size_t kCublasLtBytes = size_t{8} << 20;  ///< a handle
+inline constexpr size_t kCudnnBytes = size_t{16} << 20;    ///< a handle
+inline constexpr size_t kNcclBytes = size_t{64} << 20;     ///< a rank's end of a communicator
+void take_device_bytes(size_t bytes, int device);
+void return_device_bytes(size_t bytes, int device);
+
 /// Returns a block that ends at an inaccessible page, is aligned to 256 bytes and filled with 0xff.
 /// Returns null if the GPU is out of memory.
 void* allocate_device(size_t bytes, int device);

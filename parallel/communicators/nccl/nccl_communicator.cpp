@@ -1,6 +1,8 @@
 #include "parallel/communicators/nccl/nccl_communicator.h"
 
 #include <chrono>
+#include <exception>
+#include <memory>
 #include <utility>
 
 #include "core/cuda/graph.h"
@@ -50,9 +52,17 @@ bool needs_keys(DType dtype, ReduceOp op) {
 
 DType key_type(DType dtype) { return dtype == DType::f32 ? DType::i32 : DType::i64; }
 
+/// A communicator of NCCL and the stream of its collectives.
+struct Connection {
+  explicit Connection(std::unique_ptr<NcclHandle> handle_) : handle(std::move(handle_)) {}
+
+  NcclStream stream;
+  std::unique_ptr<NcclHandle> handle;
+};
+
 /// Connects the ranks of `group`. All ranks of `all`, its parent or itself, start at the same time,
 /// and all throw if any fails. Returns null, without using NCCL, if `alone`.
-std::unique_ptr<NcclHandle> connect(Communicator& group, Communicator& all, bool alone) {
+std::shared_ptr<Connection> connect(Communicator& group, Communicator& all, bool alone) {
   constexpr auto kLimit = std::chrono::minutes(5);
   std::string id;
   all_or_none(all, [&] {
@@ -65,17 +75,23 @@ std::unique_ptr<NcclHandle> connect(Communicator& group, Communicator& all, bool
     if (handle == nullptr) handle = std::make_unique<NcclHandle>(id, group);
     return handle->ready();
   });
-  return handle;
+  return alone ? nullptr : std::make_shared<Connection>(std::move(handle));
+}
+
+/// Whether `group`, a part of `all`, has the same ranks in the same order. The same on all ranks.
+bool is_whole(const Communicator& group, Communicator& all) {
+  int32_t differs = group.size() != all.size() || group.rank() != all.rank() ? 1 : 0;
+  all.all_reduce(Tensor(&differs, {1}, DType::i32, kCpu), ReduceOp::max);
+  return differs == 0;
 }
 
 /// A collective enqueued on the communicator's stream.
 class NcclPending final : public PendingCollective {
  public:
   /// If `tensor` holds order keys, wait() converts them back to numbers.
-  NcclPending(std::shared_ptr<NcclHandle> handle, const NcclStream& stream, Tensor tensor,
-              bool has_keys)
-      : handle_(std::move(handle)), tensor_(tensor), has_keys_(has_keys) {
-    after_.record(stream.get());
+  NcclPending(std::shared_ptr<Connection> connection, Tensor tensor, bool has_keys)
+      : connection_(std::move(connection)), tensor_(tensor), has_keys_(has_keys) {
+    after_.record(connection_->stream.get());
   }
   NcclPending(const NcclPending&) = delete;
   NcclPending& operator=(const NcclPending&) = delete;
@@ -98,14 +114,14 @@ class NcclPending final : public PendingCollective {
   bool progress() override {
     if (waited_) return true;
     if (cuda::is_recording()) return waited_;  // events cannot be queried during capture
-    handle_->look();
+    connection_->handle->look();
     if (!after_.done()) return false;
     wait();
     return true;
   }
 
  private:
-  std::shared_ptr<NcclHandle> handle_;
+  std::shared_ptr<Connection> connection_;
   Tensor tensor_;
   bool has_keys_;
   NcclEvent after_;
@@ -115,25 +131,26 @@ class NcclPending final : public PendingCollective {
 
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(std::unique_ptr<Communicator> host, std::unique_ptr<NcclHandle> handle,
+  NcclCommunicator(std::unique_ptr<Communicator> host, std::shared_ptr<Connection> connection,
                    std::shared_ptr<NcclEvent> last_launch)
       : Communicator(host->rank(), host->size()),
         host_(std::move(host)),
         staged_(make_staged_communicator(host_->split(0, host_->rank()))),
-        handle_(std::move(handle)),
+        connection_(std::move(connection)),
         last_launch_(std::move(last_launch)) {}
 
   ~NcclCommunicator() override {
-    if (handle_ != nullptr) handle_->wait_for(stream_.get());
+    if (connection_ != nullptr) connection_->handle->wait_for(connection_->stream.get());
   }
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   std::unique_ptr<Communicator> split(int color, int key) override {
     std::unique_ptr<Communicator> group = host_->split(color, key);
-    const bool alone = group->size() == 1 && size() > 1;
-    std::unique_ptr<NcclHandle> handle = connect(*group, *host_, alone);
-    return std::make_unique<NcclCommunicator>(std::move(group), std::move(handle), last_launch_);
+    std::shared_ptr<Connection> connection = connection_;
+    if (!is_whole(*group, *host_)) connection = connect(*group, *host_, group->size() == 1);
+    return std::make_unique<NcclCommunicator>(std::move(group), std::move(connection),
+                                              last_launch_);
   }
 
   std::string name() const override { return "nccl"; }
@@ -152,30 +169,33 @@ class NcclCommunicator final : public Communicator {
   /// The communicator for tensors that NCCL does not support; null if NCCL does.
   Communicator* instead(const Tensor& tensor) const {
     if (tensor.device().is_cpu()) return host_.get();
-    return handle_ == nullptr ? staged_.get() : nullptr;  // which has nothing to do for one rank
+    return connection_ == nullptr ? staged_.get()
+                                  : nullptr;  // which has nothing to do for one rank
   }
 
   /// Enqueues `call(comm, stream)` after the work on the ops' stream.
   template <typename Call>
   void enqueue(const char* operation, const Tensor& tensor, Call&& call) {
-    stream_.follow_ops();
-    if (last_launch_ != nullptr) last_launch_->hold(stream_.get());
-    handle_->enqueue(operation, tensor, [&](ncclComm_t comm) { return call(comm, stream_.get()); });
-    if (last_launch_ != nullptr) last_launch_->record(stream_.get());
+    NcclStream& stream = connection_->stream;
+    stream.follow_ops();
+    if (last_launch_ != nullptr) last_launch_->hold(stream.get());
+    connection_->handle->enqueue(operation, tensor,
+                                 [&](ncclComm_t comm) { return call(comm, stream.get()); });
+    if (last_launch_ != nullptr) last_launch_->record(stream.get());
   }
 
   /// Like enqueue(), and makes later ops wait for it.
   template <typename Call>
   void run(const char* operation, const Tensor& tensor, Call&& call) {
     enqueue(operation, tensor, std::forward<Call>(call));
-    after_.record(stream_.get());
+    after_.record(connection_->stream.get());
     after_.hold(cuda::stream());
   }
 
   // Blocking and pending collectives are the same here: wait() only makes the ops' stream wait, and
   // a CUDA graph can capture both.
   Pending pending(Tensor result, bool has_keys = false) {
-    return std::make_unique<NcclPending>(handle_, stream_, result, has_keys);
+    return std::make_unique<NcclPending>(connection_, result, has_keys);
   }
 
   Pending do_all_reduce(Tensor tensor, ReduceOp op, Wait wait) override {
@@ -241,9 +261,10 @@ class NcclCommunicator final : public Communicator {
 
   std::unique_ptr<Communicator> host_;
   std::unique_ptr<Communicator> staged_;  ///< for maxima that NCCL does not support
-  NcclStream stream_;
   NcclEvent after_;
-  std::shared_ptr<NcclHandle> handle_;  ///< null in a group of one
+  /// Null in a group of one of several ranks. Groups of the same ranks share one, because NCCL's
+  /// buffers take hundreds of MiB of GPU memory per communicator.
+  std::shared_ptr<Connection> connection_;
   /// The end of the last collective of any communicator of this rank, for which the next one waits;
   /// null if NCCL keeps the order of launches itself.
   std::shared_ptr<NcclEvent> last_launch_;
@@ -252,9 +273,9 @@ class NcclCommunicator final : public Communicator {
 }  // namespace
 
 std::unique_ptr<Communicator> make_nccl_communicator(std::unique_ptr<Communicator> host) {
-  std::unique_ptr<NcclHandle> handle = connect(*host, *host, /*alone=*/false);
+  std::shared_ptr<Connection> connection = connect(*host, *host, /*alone=*/false);
   auto last_launch = nccl_keeps_launch_order() ? nullptr : std::make_shared<NcclEvent>();
-  return std::make_unique<NcclCommunicator>(std::move(host), std::move(handle),
+  return std::make_unique<NcclCommunicator>(std::move(host), std::move(connection),
                                             std::move(last_launch));
 }
 

@@ -18,6 +18,9 @@ inline constexpr bool kHasNccl = false;
 /// rank fails to connect, all throw SharedError. Call set_nccl_environment() before. Defined if
 /// kHasNccl.
 ///
+/// split() shares the ncclComm_t and its stream with a group of the same ranks in the same order:
+/// each takes hundreds of MiB of GPU memory. A group of one rank has none.
+///
 /// Collectives of all communicators of a rank start on its GPU in the order of their calls, which
 /// must be the same on all ranks: ranks that start two of them in different orders deadlock.
 ///

@@ -185,6 +185,7 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
                      cudaGetDevice(&device) == cudaSuccess && handle != nullptr;
   if (!works) return CUBLAS_STATUS_NOT_INITIALIZED;
   *handle = new cublasLtContext{device};
+  emulator::take_device_bytes(emulator::kCublasLtBytes, device);
   const std::lock_guard lock(handles().mutex);
   handles().alive.insert(*handle);
   return CUBLAS_STATUS_SUCCESS;
@@ -193,6 +194,7 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
   require_handle(handle, "cublasLtDestroy");
   const std::lock_guard lock(handles().mutex);
   handles().alive.erase(handle);
+  emulator::return_device_bytes(emulator::kCublasLtBytes, handle->device);
   delete handle;
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -5,4 +5,5 @@
 /// What a cudnnHandle_t points to.
 struct cudnnContext {
   cudaStream_t stream = nullptr;
+  int device = 0;
 };

@@ -3,6 +3,7 @@
 #include <cudnn.h>
 
 #include "tests/emulator/cudnn/context.h"
+#include "tests/emulator/device_memory.h"
 
 size_t cudnnGetVersion() { return CUDNN_VERSION; }
 
@@ -22,9 +23,14 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   if (handle == nullptr) return CUDNN_STATUS_BAD_PARAM;
   if (cudaGetDeviceCount(&devices) != cudaSuccess) return CUDNN_STATUS_NOT_INITIALIZED;
   *handle = new cudnnContext;
+  cudaGetDevice(&(*handle)->device);
+  emulator::take_device_bytes(emulator::kCudnnBytes, (*handle)->device);
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
+  if (handle != nullptr) {
+    emulator::return_device_bytes(emulator::kCudnnBytes, handle->device);
+  }
   delete handle;
   return CUDNN_STATUS_SUCCESS;
 }

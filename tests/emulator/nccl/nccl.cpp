@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "tests/emulator/deadlock.h"
+#include "tests/emulator/device_memory.h"
 #include "tests/emulator/nccl/check.h"
 #include "tests/emulator/nccl/connection.h"
 #include "tests/emulator/nccl/faults.h"
@@ -60,6 +61,7 @@ ncclResult_t refuse(ncclResult_t code, const std::string& why) {
 
 void enter(ncclComm& comm, State state) {
   comm.state = state;
+  if (state == State::ended) emulator::return_device_bytes(emulator::kNcclBytes, comm.device);
   comm.clique->state_changed(comm);
   emulator::something_happens();
   emulator::wake_waiting_hosts();
@@ -177,6 +179,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   int device = 0;
   cudaGetDevice(&device);
   ncclComm& mine = emulator::new_comm(*clique, rank, device);
+  emulator::take_device_bytes(emulator::kNcclBytes, device);
   clique->join(mine);
   const ncclResult_t fault = emulator::nccl_fault(rank, -1);
   if (fault != ncclSuccess && ranks > 1) mine.fail(fault, "a fault injected by a test");
