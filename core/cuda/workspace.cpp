@@ -47,6 +47,11 @@ void* workspace(size_t bytes) {
   return scratch.data;
 }
 
+void release_workspace() {
+  synchronize();
+  scratch.clear();
+}
+
 int64_t workspace_moves() { return scratch.moves; }
 
 }  // namespace tessera::cuda

@@ -15,6 +15,9 @@ namespace tessera::cuda {
 /// is out of memory, or if the block must grow while a graph is captured (core/cuda/graph.h).
 void* workspace(size_t bytes);
 
+/// Waits for the stream and frees the block; the next request allocates another one.
+void release_workspace();
+
 /// How often the calling thread's workspace has moved. A graph is valid only as long as the
 /// workspace does not move.
 int64_t workspace_moves();

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/checked.h"
 #include "core/cuda/runtime.h"
 #include "core/error.h"
 #include "launch/devices/device_plan.h"
@@ -61,10 +60,8 @@ DevicePlan agree_on_plan(DeviceChoice device, Backend backend, Communicator& wor
   return plan;
 }
 
-/// Selects this rank's GPU for the calling thread. Returns the GPUs of all ranks, and in
-/// `free_bytes` the free memory of its own before any rank allocates.
-std::vector<RankGpu> use_gpus([[maybe_unused]] int index, [[maybe_unused]] Communicator& world,
-                              [[maybe_unused]] size_t* free_bytes) {
+/// Selects this rank's GPU for the calling thread. Returns the GPUs of all ranks.
+std::vector<RankGpu> use_gpus([[maybe_unused]] int index, [[maybe_unused]] Communicator& world) {
   std::vector<RankGpu> gpus;
   if constexpr (kHasCuda) {
     std::string mine;
@@ -79,7 +76,6 @@ std::vector<RankGpu> use_gpus([[maybe_unused]] int index, [[maybe_unused]] Commu
               info.minor);
       mine =
           to_string(RankGpu{info.name, info.total_bytes, host_name(), index, info.multiprocessors});
-      *free_bytes = info.free_bytes;
     });
     for (const std::string& text : all_gather_strings(world, mine)) {
       gpus.push_back(parse_rank_gpu(text));
@@ -129,10 +125,8 @@ OpenedDevices open_devices(const DeviceRequest& request, Communicator& world) {
     if (!found.why_not.empty()) {
       opened.note += (opened.note.empty() ? "not used: " : ". Not used: ") + found.why_not;
     }
-    gpus = use_gpus(index, world, &opened.free_bytes);
+    gpus = use_gpus(index, world);
     opened.gpus = plan.gpus;
-    // Ranks share GPUs evenly; some GPUs may have one rank more.
-    opened.free_bytes /= static_cast<size_t>(ceil_div(world.size(), plan.gpus));
     opened.device = {DeviceType::cuda, static_cast<int8_t>(index)};
   }
   opened.world = connect(plan, request.deterministic, world);

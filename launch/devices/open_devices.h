@@ -19,8 +19,6 @@ struct DeviceRequest {
 /// The device a rank computes on, and its connections.
 struct OpenedDevices {
   Device device = kCpu;
-  /// This rank's even share of the device memory that was free at the start; 0 on the CPU.
-  size_t free_bytes = 0;
   int gpus = 0;  ///< GPUs in use by all ranks
   /// All ranks, for tensors of `device` and of the host. Pass it to make_parallel_groups. Destroy
   /// it after its groups and before MPI.

@@ -15,7 +15,9 @@
 #include "launch/config/load_config.h"
 #include "launch/config/validate.h"
 #include "launch/data/training_data.h"
+#include "launch/devices/attention_setup.h"
 #include "launch/devices/open_devices.h"
+#include "launch/devices/warm_up.h"
 #include "launch/logging/console.h"
 #include "launch/metrics/gpu_peaks.h"
 #include "launch/metrics/product_speed.h"
@@ -27,7 +29,6 @@
 #include "launch/train/start_summary.h"
 #include "launch/train/trainer.h"
 #include "launch/train/training_loop.h"
-#include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
 #include "parallel/host/host_memory.h"
 #include "parallel/host/host_threads.h"
@@ -38,12 +39,7 @@ namespace {
 
 /// Describes the attention implementation of the run's steps on a GPU.
 std::string attention_of(const RunConfig& config) {
-  cuda::AttentionSetup setup;
-  setup.mask = traits_of(config.model).mask_kinds();
-  setup.dtype = config.run.precision;
-  setup.head_dim = config.model.resolved_head_dim();
-  setup.dropout = config.model.attention_dropout > 0.0;
-  const std::string implementation = cuda::attention_implementation(setup);
+  const std::string implementation = cuda::attention_implementation(attention_setup(config));
   return implementation.starts_with("own")
              ? implementation
              : implementation + ", and Tessera's kernels for shapes that it has no plan for";
@@ -171,17 +167,18 @@ void run_training(const TrainOptions& options, Communicator& world) {
     check_timeline(config.log, devices);
     peak = peak_of(devices, config.run, world.rank() == 0);
   });
+  const size_t free_bytes = free_bytes_after_warm_up(config, devices, groups);
   std::optional<size_t> available;  // before any rank allocates
   all_or_none(world, [&] { available = find_available_memory(); });
   if (config.automatic.erase("batch.micro") > 0) {
     const MicroBatch chosen =
-        choose_micro_batch(config, groups, devices.device, devices.free_bytes, available);
+        choose_micro_batch(config, groups, devices.device, free_bytes, available);
     config.batch.micro = chosen.size;
     derived.origins["batch.micro"] = chosen.reason;
   }
   std::unique_ptr<Trainer> trainer;
   all_or_none(world, [&] {
-    trainer = std::make_unique<Trainer>(config, groups, data, devices.device, devices.free_bytes);
+    trainer = std::make_unique<Trainer>(config, groups, data, devices.device, free_bytes);
   });
   const auto shortage = find_host_memory_shortage(trainer->memory(), available, world);
 

@@ -1,10 +1,16 @@
-// What communicators take of a GPU's memory.
+// What communicators and libraries take of a GPU's memory, and when it is read.
 
 #include <gtest/gtest.h>
 
+#include "core/cuda/runtime.h"
+#include "launch/devices/open_devices.h"
+#include "launch/devices/warm_up.h"
+#include "parallel/communicators/thread/thread_communicator.h"
 #include "parallel/process_grid.h"
 #include "tests/emulator/device_memory.h"
+#include "tests/emulator/test_launch.h"
 #include "tests/support/device_ranks.h"
+#include "tests/support/small_runs.h"
 
 namespace tessera {
 namespace {
@@ -35,6 +41,25 @@ TEST(NcclMemory, GroupsOfSameRanksShareCommunicator) {
                          tensor = make_parallel_groups(world, 4);
     EXPECT_EQ(communicators(), 0u);
     world.barrier();
+  });
+}
+
+TEST(NcclMemory, FreeMemoryIsReadAfterWarmUp) {
+  const cuda::Environment on("TESSERA_EMULATOR_CUDNN", "1");
+  RunConfig config;
+  config.model = test::gpt2_model();
+  config.model.attention_dropout = 0.0;
+  config.run.precision = DType::bf16;
+  run_thread_ranks(4, [&](Communicator& host) {
+    const size_t before = free_device_bytes(host.rank());
+    const OpenedDevices devices = open_devices({DeviceChoice::cuda, Backend::nccl}, host);
+    const ParallelGroups groups = make_parallel_groups(*devices.world, 2);
+    const size_t free_bytes = free_bytes_after_warm_up(config, devices, groups);
+    // The communicators of the world, of the tensor and of the data ranks.
+    EXPECT_EQ(before - free_bytes,
+              3 * kNcclBytes + emulator::kCublasLtBytes + emulator::kCudnnBytes);
+    EXPECT_EQ(free_bytes, free_device_bytes(host.rank())) << "the warm-up keeps memory";
+    host.barrier();
   });
 }
 

@@ -43,7 +43,8 @@ TEST_F(GpuPrograms, TrainAndResumeLikeCpus) {
   expect_near(losses("both"), losses("cpus"));
 }
 
-/// The rank whose NCCL fails, and the index of the failing call in each group; −1: connecting.
+/// The rank whose NCCL fails, and the index of the failing call in each group, whose first are the
+/// warm-up's; −1: connecting.
 struct Fault {
   int rank, call;
 };
@@ -77,7 +78,8 @@ TEST_P(GpuProgramsWithAFault, ReportCauseAndEnd) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, GpuProgramsWithAFault,
-                         testing::Values(Fault{1, -1}, Fault{0, 5}, Fault{1, 16}, Fault{1, 20}),
+                         testing::Values(Fault{1, -1}, Fault{0, 1}, Fault{0, 17}, Fault{1, 28},
+                                         Fault{1, 32}),
                          [](const auto& test) { return to_string(test.param); });
 
 TEST_F(GpuPrograms, EndWhenRankIsKilled) {

@@ -255,6 +255,8 @@ bool cudnn_attention_backward(const Tensor& dout, const Tensor& qkv, const Tenso
   return true;
 }
 
+void create_cudnn_handle() { handle(); }
+
 std::string cudnn_name() {
   const size_t version = cudnnGetVersion();
   return fmt::format("cuDNN {}.{}.{}", version / 10000, version % 10000 / 100, version % 100);

@@ -21,6 +21,10 @@ bool cudnn_attention_backward(const Tensor& dout, const Tensor& qkv, const Tenso
                               const Tensor& log_sum_exp, const AttentionOptions& options,
                               Tensor dqkv);
 
+/// Creates the calling thread's handle, which takes GPU memory, unless it exists. Defined where
+/// kHasCudnn.
+void create_cudnn_handle();
+
 /// "cuDNN 9.19.0". Defined where kHasCudnn.
 std::string cudnn_name();
 
