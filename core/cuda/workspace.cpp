@@ -1,15 +1,11 @@
 #include "core/cuda/workspace.h"
 
-#include <algorithm>
-
 #include "core/cuda/graph.h"
 #include "core/cuda/runtime.h"
 #include "core/memory.h"
 
 namespace tessera::cuda {
 namespace {
-
-constexpr size_t kSmallest = 1 << 20;
 
 /// Freed when the thread ends; by then it has waited for its stream.
 struct Scratch {
@@ -35,7 +31,7 @@ thread_local Scratch scratch;
 
 void* workspace(size_t bytes) {
   if (bytes > scratch.bytes || scratch.data == nullptr) {
-    const size_t grown = (std::max(bytes, kSmallest) + kSmallest - 1) / kSmallest * kSmallest;
+    const size_t grown = workspace_block_bytes(bytes);
     require_not_recording("scratch memory has to grow");
     synchronize();
     scratch.clear();
@@ -46,6 +42,8 @@ void* workspace(size_t bytes) {
   }
   return scratch.data;
 }
+
+size_t workspace_bytes() { return scratch.bytes; }
 
 void release_workspace() {
   synchronize();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -14,6 +15,15 @@ namespace tessera::cuda {
 /// the first step. Call it once per op: a second call may move the first block. Throws if the GPU
 /// is out of memory, or if the block must grow while a graph is captured (core/cuda/graph.h).
 void* workspace(size_t bytes);
+
+/// The size of the block after a first request of `bytes`: whole MiB.
+inline size_t workspace_block_bytes(size_t bytes) {
+  constexpr size_t kMiB = size_t{1} << 20;
+  return (std::max(bytes, kMiB) + kMiB - 1) / kMiB * kMiB;
+}
+
+/// The size of the calling thread's block.
+size_t workspace_bytes();
 
 /// Waits for the stream and frees the block; the next request allocates another one.
 void release_workspace();

@@ -1,10 +1,12 @@
 #include "launch/train/dry_run.h"
 
+#include <algorithm>
 #include <array>
 
 #include "launch/data/loading/batch_buffers.h"
 #include "launch/train/evaluation_pass.h"
 #include "launch/train/run_layout.h"
+#include "models/architecture.h"
 
 namespace tessera {
 namespace {
@@ -99,6 +101,21 @@ size_t plan_evaluation_arena(const ModelConfig& config, DType precision, int64_t
     dry_evaluate(model, batch, {}, arena);
   }
   return arena.peak();
+}
+
+TokenBatch full_batch_of_documents(const RunConfig& config) {
+  constexpr int64_t kDocumentsOfRow = 64;  // so many that a call of cuDNN is full
+  const DataSection& data = config.data;
+  const bool is_causal = traits_of(config.model).objective == Objective::causal_lm;
+  const bool is_packed = is_causal ? data.packing == Packing::documents || data.separate_documents
+                                   : data.short_samples == ShortSamples::pack;
+  TokenBatch batch = full_batch_on_meta(config.batch.micro, config.model.seq_length);
+  int64_t documents = batch.sequences;
+  if (is_packed) documents = std::min(documents * kDocumentsOfRow, batch.num_tokens());
+  batch.documents = batch.documents.slice(0, documents + 1);
+  batch.labels = batch.labels.slice(0, documents);
+  if (is_causal && !is_packed) batch.document_length = batch.seq_length;
+  return batch;
 }
 
 std::vector<TokenBatch> largest_batches(const ModelConfig& config, int64_t micro_batch) {

@@ -41,6 +41,10 @@ class DryRun {
 size_t plan_evaluation_arena(const ModelConfig& config, DType precision, int64_t micro_batch,
                              Communicator& tp);
 
+/// A full micro-batch with the documents of a run: rows of one length, or several documents of any
+/// lengths in a row, of which 64 are assumed.
+TokenBatch full_batch_of_documents(const RunConfig& config);
+
 /// The micro-batches that need the most memory: every token has a target, or all but one, so that
 /// the rows with targets have to be gathered.
 std::vector<TokenBatch> largest_batches(const ModelConfig& config, int64_t micro_batch);

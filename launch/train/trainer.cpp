@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/checked.h"
+#include "core/cuda/workspace.h"
 #include "core/error.h"
 #include "core/ops/elementwise.h"
 #include "core/trace/trace.h"
@@ -35,7 +36,7 @@ MemoryPlan plan_for(const RunConfig& config, const ParallelGroups& groups, Devic
   const auto plan_for_micro = [&](int64_t micro_batch) {
     RunConfig smaller = config;
     smaller.batch.micro = micro_batch;
-    return plan_memory(smaller, groups, device);
+    return plan_memory(smaller, groups, device, device.is_cuda());
   };
   MemoryPlan plan = plan_for_micro(config.batch.micro);
   if (device.is_cuda()) {
@@ -73,6 +74,9 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
       micro_steps_(*model_, store_, *groups.tp, device,
                    !cuda_graph_unsupported_reason(config, device, groups)),
       background_save_(groups.world) {
+  if constexpr (kHasCuda) {
+    if (device.is_cuda()) cuda::workspace(memory_.workspace_bytes);  // so that it need not grow
+  }
   store_.allocate(device, config.run.precision, StoreFor::training,
                   optimizer_sharding(config, groups));
   train_step_ = std::make_unique<TrainStep>(config, micro_steps_, store_, groups, arena_);
@@ -133,6 +137,9 @@ std::vector<MemoryPlan::Line> Trainer::memory_in_use() const {
   WorkingMemory working;
   working.activations = arena_.peak();
   working.gradient_copies = train_step_->gradient_copy_bytes();
+  if constexpr (kHasCuda) {
+    if (store_.device().is_cuda()) working.workspace = cuda::workspace_bytes();
+  }
   working.device_batch = device_batch_.bytes();
   working.checkpoint_copy = background_save_.copy_bytes();
   working.host_batches = prefetched_.bytes() + eval_batches_.bytes();

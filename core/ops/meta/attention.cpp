@@ -1,7 +1,10 @@
 #include <algorithm>
 
+#include "core/ops/cuda/attention/cudnn_attention.h"
+#include "core/ops/cuda/workspace_sizes.h"
 #include "core/ops/device_ops.h"
 #include "core/ops/meta/log_work.h"
+#include "core/ops/meta/workspace_log.h"
 
 namespace tessera::meta {
 namespace {
@@ -38,6 +41,17 @@ double bytes_of_mask(const AttentionOptions& options) {
                   options.padded_rows.index);
 }
 
+/// What cuDNN needs, or may need if there is no GPU to ask.
+void log_cudnn_workspace(const Tensor& qkv, const AttentionOptions& options, bool backward) {
+  const WorkspaceLog* log = WorkspaceLog::current();
+  if (log == nullptr || qkv.numel() == 0) return;
+  if (!log->has_gpu()) {
+    log_workspace(cuda::estimated_cudnn_workspace(qkv, options, backward));
+  } else if constexpr (cuda::kHasCudnn) {
+    log_workspace(cuda::cudnn_attention_workspace(qkv, options, backward));
+  }
+}
+
 }  // namespace
 
 // Two products of 2 D FLOPs per pair. The softmax scales, subtracts the maximum, takes exp and adds
@@ -50,6 +64,7 @@ void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tenso
   work.bytes_read = bytes_of(qkv) + bytes_of_mask(options);
   work.bytes_written = bytes_of(out, log_sum_exp);
   log_work(work);
+  log_cudnn_workspace(qkv, options, /*backward=*/false);
 }
 
 // Five products: the scores again, the gradients of weights, queries, keys and values. Per pair the
@@ -62,6 +77,8 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
   work.bytes_read = bytes_of(dout, qkv, out, log_sum_exp) + bytes_of_mask(options);
   work.bytes_written = bytes_of(dqkv);
   log_work(work);
+  log_workspace(cuda::attention_backward_scratch(log_sum_exp.numel()));
+  log_cudnn_workspace(qkv, options, /*backward=*/true);
 }
 
 void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,

@@ -1,7 +1,9 @@
 #include <algorithm>
 
+#include "core/ops/cuda/workspace_sizes.h"
 #include "core/ops/device_ops.h"
 #include "core/ops/meta/log_work.h"
+#include "core/ops/meta/workspace_log.h"
 
 namespace tessera::meta {
 namespace {
@@ -23,6 +25,7 @@ void embedding_backward(const Tensor& ids, const Tensor& dout, Range local_rows,
   log_work({.flops = elements_of(dout),
             .bytes_read = bytes_of(ids, dout) + rows,
             .bytes_written = rows});
+  log_workspace(cuda::EmbeddingScratch(ids.numel(), dtable.dim(1)).bytes());
 }
 
 void embedding_add(const Tensor& x, const Tensor& ids, const Tensor& table, Tensor out) {

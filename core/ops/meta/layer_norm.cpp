@@ -1,5 +1,9 @@
+#include "core/cuda/runtime.h"
+#include "core/device.h"
+#include "core/ops/cuda/workspace_sizes.h"
 #include "core/ops/device_ops.h"
 #include "core/ops/meta/log_work.h"
+#include "core/ops/meta/workspace_log.h"
 
 namespace tessera::meta {
 namespace {
@@ -9,6 +13,17 @@ namespace {
 double norm_flops(const Tensor& x, const Tensor& bias, const Tensor& mean) {
   const double flops = (mean.defined() ? 6.0 : 3.0) + (bias.defined() ? 2.0 : 1.0);
   return flops * elements_of(x);
+}
+
+void log_backward_workspace(int64_t columns) {
+  constexpr int64_t kMostMultiprocessors = 160;  // of any GPU until 2026
+  const WorkspaceLog* log = WorkspaceLog::current();
+  if (log == nullptr) return;
+  int64_t multiprocessors = kMostMultiprocessors;
+  if constexpr (kHasCuda) {
+    if (log->has_gpu()) multiprocessors = cuda::multiprocessors();
+  }
+  log_workspace(cuda::most_norm_scratch(columns, multiprocessors));
 }
 
 }  // namespace
@@ -43,6 +58,7 @@ void layer_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& weight
             .bytes_read = bytes_of(dy, x, weight, mean, rstd, residual, addend) +
                           (accumulate == Accumulate::yes ? bytes_of(dweight, dbias) : 0.0),
             .bytes_written = bytes_of(dx, dweight, dbias)});
+  log_backward_workspace(x.dim(-1));
 }
 
 }  // namespace tessera::meta

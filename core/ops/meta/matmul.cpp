@@ -1,8 +1,10 @@
 #include "core/ops/meta/matmul.h"
 
+#include "core/ops/cuda/workspace_sizes.h"
 #include "core/ops/meta/activation.h"
 #include "core/ops/meta/log_work.h"
 #include "core/ops/meta/product_log.h"
+#include "core/ops/meta/workspace_log.h"
 
 namespace tessera::meta {
 namespace {
@@ -18,6 +20,7 @@ OpWork product(const Matrix& a, const Matrix& b, const Tensor& bias, const Tenso
 
 void log_product(const Matrix& a, const Matrix& b, const Tensor& out, cuda::Epilogue epilogue,
                  Accumulate accumulate) {
+  log_workspace(cuda::kCublasLtWorkspaceBytes);
   ProductLog* log = ProductLog::current();
   if (log == nullptr || out.numel() == 0 || a.cols == 0) return;
   constexpr uint8_t kAlignment = 16;
@@ -41,6 +44,7 @@ void matmul_row_sums(const Matrix& a, const Matrix& b, Tensor out, Accumulate ac
            .bytes_written = bytes_of(sums)};
   log_work(work);
   log_product(a, b, out, cuda::Epilogue::row_sums, accumulate);
+  log_workspace(cuda::kCublasLtWorkspaceBytes + sums.bytes());
 }
 
 void matmul_gelu(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor hidden,

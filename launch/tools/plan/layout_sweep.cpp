@@ -52,7 +52,7 @@ class Sweep {
     result_.options = options;
     result_.hides_gradients = config.run.device != DeviceChoice::cpu;
     if (config.run.device == DeviceChoice::cpu) return;
-    result_.left_free = kUnplannedBytes;
+    result_.left_free = kUnplannedOfEmptyGpu;
     config_.run.device = DeviceChoice::cuda;  // the memory that has to suffice
   }
 

@@ -61,8 +61,8 @@ struct LayoutSweep {
 /// Plans `config` in all layouts on `ranks` ranks: tensor ranks that divide the ranks, batch.micro
 /// that divides a data rank's batch (at most 2^31 - 1 tokens), each train.recompute, and
 /// parallel.zero and parallel.sequence on and off if there are ranks to share with. On a GPU (any
-/// run.device but cpu), kUnplannedBytes (gpu_memory_check.h) stay free. Throws if the configuration
-/// is invalid in every layout.
+/// run.device but cpu), kUnplannedOfEmptyGpu (gpu_memory_check.h) stay free. Throws if the
+/// configuration is invalid in every layout.
 LayoutSweep sweep_layouts(const RunConfig& config, const SweepOptions& options);
 
 /// The table of the layouts that fit, at most `most` of them, with the assumptions, and why the

@@ -3,7 +3,10 @@
 #include <utility>
 
 #include "core/checked.h"
+#include "core/cuda/workspace.h"
+#include "core/deterministic.h"
 #include "core/memory.h"
+#include "core/ops/meta/workspace_log.h"
 #include "launch/checkpoint/save/save_plan.h"
 #include "launch/train/dry_run.h"
 #include "launch/train/run_layout.h"
@@ -18,6 +21,31 @@ namespace {
 /// Eight int32 per token (models/token_batch.h).
 size_t batch_bytes(int64_t sequences, int64_t seq_length) {
   return static_cast<size_t>(sequences * seq_length) * 8 * sizeof(int32_t);
+}
+
+/// Makes the calling thread's ops use the algorithms of a run for the lifetime of this.
+class AlgorithmsOf {
+ public:
+  explicit AlgorithmsOf(const RunConfig& config) {
+    use_deterministic_algorithms(config.run.deterministic);
+  }
+  ~AlgorithmsOf() { use_deterministic_algorithms(deterministic_); }
+  AlgorithmsOf(const AlgorithmsOf&) = delete;
+  AlgorithmsOf& operator=(const AlgorithmsOf&) = delete;
+
+ private:
+  bool deterministic_ = deterministic_algorithms();
+};
+
+/// The block that the ops of a run's steps request from a GPU as scratch memory.
+size_t plan_workspace(const RunConfig& config, DryRun& dry_run, bool has_gpu) {
+  WorkspaceLog log(has_gpu);
+  const WorkspaceLog::Scope scope(&log);
+  const AlgorithmsOf algorithms(config);
+  const TokenBatch batch = full_batch_of_documents(config);
+  dry_run.train_step(batch, {});
+  dry_run.evaluate(batch);
+  return cuda::workspace_block_bytes(log.largest());
 }
 
 int64_t count_global(const ParameterStore& store) {
@@ -54,12 +82,14 @@ std::vector<MemoryPlan::Line> memory_lines(const ParameterStore& store,
           {"AdamW moments", store.moment_bytes()},
           {"gradient copies", working.gradient_copies},
           {"activations", working.activations},
+          {"workspace", working.workspace},
           {"micro-batch", working.device_batch},
           {kCheckpointCopyLine, working.checkpoint_copy, /*in_host=*/true},
           {"batch", working.host_batches, /*in_host=*/true}};
 }
 
-MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, Device device) {
+MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, Device device,
+                       bool has_gpu) {
   ParameterStore store;
   Model model(config.model, store, *groups.tp);
   store.allocate(kMeta, config.run.precision, StoreFor::training,
@@ -85,6 +115,8 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
   if (groups.dp->size() > 1) {
     working.gradient_copies = GradientReducer::copy_bytes(store, config.parallel.grad_reduce_dtype);
   }
+  if (device.is_cuda()) plan.workspace_bytes = plan_workspace(config, dry_run, has_gpu);
+  working.workspace = plan.workspace_bytes;
   working.device_batch = device.is_cuda() ? batch_bytes(config.batch.micro, seq_length) : 0;
   working.checkpoint_copy =
       copies_checkpoints(config) ? checkpoint_copy_bytes(store, groups.dp->size()) : 0;

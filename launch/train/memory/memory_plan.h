@@ -26,8 +26,9 @@ struct MemoryPlan {
   };
 
   std::vector<Line> lines;
-  Device device;           ///< where the model is
-  size_t arena_bytes = 0;  ///< the line of activations, which is the arena's capacity
+  Device device;               ///< where the model is
+  size_t arena_bytes = 0;      ///< the line of activations, which is the arena's capacity
+  size_t workspace_bytes = 0;  ///< the line of the workspace (core/cuda/workspace.h)
   int64_t local_parameters = 0;
   int64_t global_parameters = 0;
 
@@ -43,6 +44,7 @@ struct MemoryPlan {
 struct WorkingMemory {
   size_t activations = 0;      ///< capacity of the arena
   size_t gradient_copies = 0;  ///< in bf16, to be reduced over data ranks
+  size_t workspace = 0;        ///< scratch memory of ops and libraries on the GPU
   size_t device_batch = 0;     ///< the current micro-batch on the GPU
   size_t checkpoint_copy = 0;  ///< in host memory, for a background save
   size_t host_batches = 0;     ///< in host memory: loaded micro-batches
@@ -54,8 +56,11 @@ std::vector<MemoryPlan::Line> memory_lines(const ParameterStore& store,
 
 /// Plans the memory of one rank by a dry run: the model's own step on the meta device, which
 /// allocates and computes nothing. Not collective. `groups` only identify the rank, and `device`
-/// the memory.
-MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, Device device = kCpu);
+/// the memory. `has_gpu` says that `device` is the calling thread's GPU: cuDNN is then asked for
+/// the scratch memory of its attention, for which it compiles the plans that the run needs;
+/// otherwise that is estimated.
+MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, Device device = kCpu,
+                       bool has_gpu = false);
 
 /// Whether a run saves in the background from a copy. The save at the end of a run needs no copy.
 bool copies_checkpoints(const RunConfig& config);

@@ -60,7 +60,7 @@ MicroBatch choose_micro_batch(const RunConfig& config, const ParallelGroups& gro
     chosen = choose_micro_batch(config, groups.dp->size(), device, [&](int64_t micro) {
       RunConfig candidate = config;
       candidate.batch.micro = micro;
-      return plan_memory(candidate, groups, device).total() <= memory;
+      return plan_memory(candidate, groups, device, device.is_cuda()).total() <= memory;
     });
   });
   int64_t negative = -chosen.size;  // there is no minimum

@@ -37,12 +37,12 @@ TEST(LayoutSweep, ListsFittingLayoutsFastestFirst) {
   RunConfig on_gpus = gpt2();
   on_gpus.run.device = DeviceChoice::cuda;
   ASSERT_FALSE(sweep.fitting.empty());
-  EXPECT_EQ(sweep.left_free, kUnplannedBytes);
+  EXPECT_EQ(sweep.left_free, kUnplannedOfEmptyGpu);
   EXPECT_TRUE(
       std::is_sorted(sweep.fitting.begin(), sweep.fitting.end(),
                      [](const auto& a, const auto& b) { return a.time.total() < b.time.total(); }));
   for (const SweptLayout& swept : sweep.fitting) {
-    EXPECT_LE(swept.memory + kUnplannedBytes, 4 * kGiB);
+    EXPECT_LE(swept.memory + kUnplannedOfEmptyGpu, 4 * kGiB);
     EXPECT_EQ(swept.layout.tensor * swept.data, 8);
     // A plan of this layout by itself, on GPUs, is the same.
     const RunPlan plan = plan_run(swept.layout.of(on_gpus), 8);
@@ -55,7 +55,7 @@ TEST(LayoutSweep, ListsFittingLayoutsFastestFirst) {
   EXPECT_EQ(sweep.broken, 0);
   EXPECT_EQ(std::ssize(sweep.fitting) + sweep.too_large, 2 * 3 * (2 + 2 * 4 + 2 * 6) + 3 * 2 * 8);
   ASSERT_GT(sweep.too_large, 0);
-  EXPECT_GT(sweep.smallest_memory + kUnplannedBytes, 4 * kGiB);
+  EXPECT_GT(sweep.smallest_memory + kUnplannedOfEmptyGpu, 4 * kGiB);
   EXPECT_EQ(plan_run(sweep.smallest->of(on_gpus), 8).memory.total(), sweep.smallest_memory);
 }
 
@@ -71,7 +71,7 @@ TEST(LayoutSweep, ReservesNoMemoryOnCpu) {
     });
   };
   EXPECT_FALSE(fits(needed));
-  EXPECT_TRUE(fits(needed + kUnplannedBytes));
+  EXPECT_TRUE(fits(needed + kUnplannedOfEmptyGpu));
   run.run.device = DeviceChoice::cpu;
   EXPECT_TRUE(fits(needed));
   EXPECT_FALSE(fits(needed - 1));

@@ -27,8 +27,8 @@ TEST(GpuMemoryCheck, ReturnsNothingIfThePlanFits) {
 
 TEST(GpuMemoryCheck, NamesTheLargestMicroBatchThatFits) {
   EXPECT_EQ(why(8, 16 * kGiB),
-            "a rank needs 18.0 GiB of GPU memory (weights 10.0 GiB, activations 8.0 GiB) and 2.0 "
-            "GiB for CUDA itself, but 16.0 GiB are free; batch.micro=4 would fit");
+            "a rank needs 18.0 GiB of GPU memory (weights 10.0 GiB, activations 8.0 GiB) and 512.0 "
+            "MiB for CUDA itself, but 16.0 GiB are free; batch.micro=4 would fit");
   EXPECT_NE(why(6, 15 * kGiB).find("batch.micro=3 would fit"), std::string::npos);
 }
 

@@ -1,6 +1,7 @@
 #include "core/cuda/workspace.h"
 #include "core/ops/cuda/attention/attention_columns.h"
 #include "core/ops/cuda/attention/attention_tiles.h"
+#include "core/ops/cuda/workspace_sizes.h"
 #include "core/ops/device_ops.h"
 
 // With S = scale × q kᵀ, P = softmax(S), Z the dropout factors and O = (P ∘ Z) v:
@@ -195,7 +196,7 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
   const AttentionArguments a = attention_arguments(qkv, options, {&dout, &qkv, &dqkv});
   const int64_t rows = log_sum_exp.numel();
   if (rows == 0) return;
-  auto* delta = static_cast<float*>(workspace(static_cast<size_t>(rows) * sizeof(float)));
+  auto* delta = static_cast<float*>(workspace(attention_backward_scratch(rows)));
   const float* lse = log_sum_exp.data<float>();
   dispatch_float(qkv.dtype(), [&]<typename T>() {
     const T *in = qkv.data<T>(), *d_out = dout.data<T>();

@@ -20,10 +20,6 @@ namespace {
 
 constexpr size_t kMostPlans = 64;
 
-/// Above this our own kernels, which need no workspace, are better: documents are then so long that
-/// most_documents() is 1.
-constexpr size_t kMostWorkspaceBytes = size_t{1} << 30;
-
 void check(cudnnStatus_t status, const char* what) {
   if (status == CUDNN_STATUS_SUCCESS) return;
   fail("{} failed on the GPU: {}", what, cudnnGetErrorString(status));
@@ -60,23 +56,13 @@ const AttentionPlan* plan_for(const AttentionPlanKey& key) {
     require_not_recording("cuDNN has to compile a plan of attention");
     if (plans.size() == kMostPlans) synchronize();  // the evicted plan may be running
     auto made = std::make_shared<const AttentionPlan>(key, its_handle);
-    const bool usable =
-        !made->unsupported_reason() && made->workspace_bytes() <= kMostWorkspaceBytes;
+    const bool usable = !made->unsupported_reason() && made->workspace_bytes() <= kMostPlanBytes;
     return usable ? made : nullptr;
   });
   // A plan owns its kernels; a graph may launch them long after the plan is evicted here.
   if (plan != nullptr) keep_for_recording(plan);
   return plan.get();
 }
-
-/// How the documents of a batch are divided into calls of a plan.
-struct Calls {
-  int64_t count, rows;
-
-  Calls(const AttentionPlanKey& key, const Tensor& qkv, const AttentionMask& mask)
-      : count(ceil_div(BatchDocuments(qkv, mask).count, key.documents)),
-        rows(qkv.dim(0) * qkv.dim(1)) {}
-};
 
 /// The scratch of a batch in one block: the plan's workspace, cuDNN's statistics, and the tables of
 /// documents.
@@ -85,27 +71,14 @@ struct Scratch {
   float* statistics;
   DocumentTables tables;
 
-  Scratch(const AttentionPlan& for_plan, const AttentionPlanKey& key, const Calls& calls) {
-    size_t bytes = 0;
-    const auto add = [&](size_t part) {
-      constexpr size_t kAlignedTo = 256;
-      const size_t place = bytes;
-      bytes += (part + kAlignedTo - 1) / kAlignedTo * kAlignedTo;
-      return place;
+  Scratch(const AttentionPlan& for_plan, const AttentionPlanKey& key, const AttentionCalls& calls) {
+    const AttentionScratch parts(for_plan.workspace_bytes(), key, calls);
+    plan = static_cast<std::byte*>(workspace(parts.bytes));
+    const auto ints = [&](size_t i) {
+      return reinterpret_cast<int32_t*>(plan + parts.tables + i * parts.table_bytes);
     };
-    tables.documents = key.documents;
-    const size_t table_bytes = sizeof(int32_t) * static_cast<size_t>(calls.count * tables.stride());
-    const size_t places[] = {add(for_plan.workspace_bytes()),
-                             add(sizeof(float) * static_cast<size_t>(calls.rows * key.heads)),
-                             add(table_bytes),
-                             add(table_bytes),
-                             add(table_bytes),
-                             add(table_bytes),
-                             add(table_bytes)};
-    plan = static_cast<std::byte*>(workspace(bytes));
-    const auto ints = [&](int i) { return reinterpret_cast<int32_t*>(plan + places[i]); };
-    statistics = reinterpret_cast<float*>(plan + places[1]);
-    tables = {key.documents, ints(2), ints(3), ints(4), ints(5), ints(6)};
+    statistics = reinterpret_cast<float*>(plan + parts.statistics);
+    tables = {key.documents, ints(0), ints(1), ints(2), ints(3), ints(4)};
   }
 };
 
@@ -194,7 +167,7 @@ class Batch {
   const AttentionPlan& plan_;
   AttentionPlanKey key_;
   AttentionMask mask_;
-  Calls calls_;
+  AttentionCalls calls_;
   Scratch scratch_;
   DocumentPlaces places_;
   StatisticsLayout ours_, plans_;
@@ -209,12 +182,7 @@ bool is_aligned(const Tensor& tensor) {
 }
 
 bool is_supported(const Tensor& qkv, const AttentionOptions& options) {
-  AttentionSetup setup;
-  setup.mask = kinds_of(options.mask);
-  setup.dtype = qkv.dtype();
-  setup.head_dim = qkv.dim(4);
-  setup.dropout = options.dropout.active();
-  return qkv.numel() > 0 && !cudnn_attention_unsupported_reason(setup);
+  return qkv.numel() > 0 && !cudnn_attention_unsupported_reason(setup_of(qkv, options));
 }
 
 }  // namespace
@@ -253,6 +221,15 @@ bool cudnn_attention_backward(const Tensor& dout, const Tensor& qkv, const Tenso
   batch.run();
   batch.clear_blind_gradients(dqkv);
   return true;
+}
+
+size_t cudnn_attention_workspace(const Tensor& qkv, const AttentionOptions& options,
+                                 bool backward) {
+  if (!is_supported(qkv, options)) return 0;
+  const AttentionPlanKey key = attention_plan_key(qkv, options, backward);
+  const AttentionPlan* plan = plan_for(key);
+  if (plan == nullptr) return 0;
+  return AttentionScratch(plan->workspace_bytes(), key, {key, qkv, options.mask}).bytes;
 }
 
 void create_cudnn_handle() { handle(); }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "core/ops/cuda/attention/cudnn_attention_plan.h"
@@ -20,6 +21,11 @@ bool cudnn_attention_forward(const Tensor& qkv, const AttentionOptions& options,
 bool cudnn_attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
                               const Tensor& log_sum_exp, const AttentionOptions& options,
                               Tensor dqkv);
+
+/// The scratch memory of the two with such tensors, which may be on the meta device; 0 if cuDNN
+/// does not support them. Compiles the plan, like the first use of its key. Defined where
+/// kHasCudnn.
+size_t cudnn_attention_workspace(const Tensor& qkv, const AttentionOptions& options, bool backward);
 
 /// Creates the calling thread's handle, which takes GPU memory, unless it exists. Defined where
 /// kHasCudnn.

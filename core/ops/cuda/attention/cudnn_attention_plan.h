@@ -10,6 +10,7 @@
 #include "core/checked.h"
 #include "core/deterministic.h"
 #include "core/ops/attention.h"
+#include "core/ops/cuda/attention/cudnn_layouts.h"
 
 /// Which attention cuDNN computes, as far as this is known without cuDNN.
 namespace tessera::cuda {
@@ -47,6 +48,16 @@ inline std::optional<std::string> cudnn_attention_unsupported_reason(const Atten
     return "cuDNN's attention is for batches of documents, or with lengths";
   }
   return std::nullopt;
+}
+
+/// The setup of one call.
+inline AttentionSetup setup_of(const Tensor& qkv, const AttentionOptions& options) {
+  AttentionSetup setup;
+  setup.mask = kinds_of(options.mask);
+  setup.dtype = qkv.dtype();
+  setup.head_dim = qkv.dim(4);
+  setup.dropout = options.dropout.active();
+  return setup;
 }
 
 /// Identifies an execution plan of cuDNN: `documents` sequences of `length` rows or, if ragged, at
@@ -157,6 +168,53 @@ inline AttentionPlanKey attention_plan_key(const Tensor& qkv, const AttentionOpt
 /// Whether all element offsets in qkv fit into cuDNN's 32 bits.
 inline bool offsets_fit(const AttentionPlanKey& key) {
   return key.rows * 3 * key.heads * key.head_dim <= std::numeric_limits<int32_t>::max();
+}
+
+/// How the documents of a batch are divided into calls of a plan.
+struct AttentionCalls {
+  int64_t count, rows;
+
+  AttentionCalls(const AttentionPlanKey& key, const Tensor& qkv, const AttentionMask& mask)
+      : count(ceil_div(BatchDocuments(qkv, mask).count, key.documents)),
+        rows(qkv.dim(0) * qkv.dim(1)) {}
+};
+
+/// The parts of a batch's scratch, in bytes: the workspace of the plan at 0, then cuDNN's
+/// statistics, then five tables of documents.
+struct AttentionScratch {
+  size_t statistics, tables, table_bytes, bytes;
+
+  AttentionScratch(size_t plan_bytes, const AttentionPlanKey& key, const AttentionCalls& calls) {
+    constexpr int kTables = 5;
+    const auto aligned = [](size_t part) { return (part + 255) / 256 * 256; };
+    DocumentTables of_key{};
+    of_key.documents = key.documents;
+    statistics = aligned(plan_bytes);
+    tables = statistics + aligned(sizeof(float) * static_cast<size_t>(calls.rows * key.heads));
+    table_bytes = aligned(sizeof(int32_t) * static_cast<size_t>(calls.count * of_key.stride()));
+    bytes = tables + kTables * table_bytes;
+  }
+};
+
+/// Above this workspace of a plan our own kernels, which need none, are better: documents are then
+/// so long that most_documents() is 1.
+inline constexpr size_t kMostPlanBytes = size_t{1} << 30;
+
+/// The scratch of a batch like qkv, as far as it is known without cuDNN; 0 if cuDNN does not
+/// support it. On Hopper, gradients need two bytes for each pair of positions if deterministic,
+/// otherwise sums of the query gradients in fp32.
+inline size_t estimated_cudnn_workspace(const Tensor& qkv, const AttentionOptions& options,
+                                        bool backward) {
+  if (qkv.numel() == 0 || cudnn_attention_unsupported_reason(setup_of(qkv, options))) return 0;
+  const AttentionPlanKey key = attention_plan_key(qkv, options, backward);
+  if (!offsets_fit(key)) return 0;
+  const int64_t length = round_up(key.length, 64);
+  const int64_t of_pairs = 2 * key.documents * length * round_up(key.length, 128);
+  const int64_t of_rows = 4 * (1 + key.head_dim) * (key.ragged ? key.rows : key.documents * length);
+  const int64_t of_head = key.deterministic ? of_pairs : of_rows;
+  const auto plan_bytes = static_cast<size_t>(backward ? key.heads * of_head : 0);
+  if (plan_bytes > kMostPlanBytes) return 0;
+  return AttentionScratch(plan_bytes, key, {key, qkv, options.mask}).bytes;
 }
 
 }  // namespace tessera::cuda

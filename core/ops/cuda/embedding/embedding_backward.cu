@@ -2,6 +2,7 @@
 #include "core/cuda/workspace.h"
 #include "core/ops/cuda/embedding/sort_ids.h"
 #include "core/ops/cuda/embedding/sorted_search.h"
+#include "core/ops/cuda/workspace_sizes.h"
 #include "core/ops/device_ops.h"
 #include "core/ops/embedding.h"
 
@@ -13,7 +14,7 @@
 namespace tessera::cuda {
 namespace {
 
-constexpr int kPiece = 64;
+constexpr int kPiece = kEmbeddingPiece;
 constexpr int kWindow = 16;  // a block sums the pieces that begin in so many sorted tokens
 constexpr int kThreads = 64;
 constexpr int kSumLanes = 8;  // threads per row in the second pass
@@ -129,16 +130,14 @@ void embedding_backward(const Tensor& ids, const Tensor& dout, Range local_rows,
   const int64_t count = ids.numel(), columns = dtable.dim(1);
   if (count == 0 || columns == 0 || local_rows.empty()) return;
   const int64_t cells = ceil_div(count, kPiece);
-  const auto key_bytes = static_cast<size_t>(2 * count) * sizeof(SortKey);
-  const auto sum_bytes = static_cast<size_t>(round_up(cells * columns, 4)) * sizeof(float);
-  const auto row_bytes = static_cast<size_t>(cells) * sizeof(int32_t);
-  auto* scratch = static_cast<std::byte*>(workspace(sum_bytes + key_bytes + row_bytes));
+  const EmbeddingScratch parts(count, columns);
+  auto* scratch = static_cast<std::byte*>(workspace(parts.bytes()));
   const Pieces pieces{reinterpret_cast<float*>(scratch),
-                      reinterpret_cast<int32_t*>(scratch + sum_bytes + key_bytes)};
-  auto* keys = reinterpret_cast<SortKey*>(scratch + sum_bytes);
+                      reinterpret_cast<int32_t*>(scratch + parts.sums + parts.keys)};
+  auto* keys = reinterpret_cast<SortKey*>(scratch + parts.sums);
 
   const SortKey* sorted = sort_ids(ids.data<int32_t>(), count, local_rows, keys);
-  check(cudaMemsetAsync(pieces.rows, 0xff, row_bytes, stream()), "embedding_backward");
+  check(cudaMemsetAsync(pieces.rows, 0xff, parts.rows, stream()), "embedding_backward");
   float* table = dtable.data<float>();
   dispatch_float(dout.dtype(), [&]<typename T>() {
     dispatch_pack<T>(columns, {&dout, &dtable}, [&]<int N>() {

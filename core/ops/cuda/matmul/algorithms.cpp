@@ -17,6 +17,7 @@
 #include "core/ops/cuda/matmul/cublas.h"
 #include "core/ops/cuda/matmul/fusions.h"
 #include "core/ops/cuda/matmul/matmul.h"
+#include "core/ops/cuda/workspace_sizes.h"
 
 namespace tessera::cuda {
 namespace {
@@ -115,10 +116,10 @@ class Trial {
     Descriptors descriptors(key_, {has_vector(key_.epilogue) ? vector_ : nullptr,
                                    has_second_matrix(key_.epilogue) ? auxiliary_ : nullptr});
     const float alpha = 1.0f, beta = key_.accumulate ? 1.0f : 0.0f;
-    void* const scratch = workspace(kWorkspaceBytes);
+    void* const scratch = workspace(kCublasLtWorkspaceBytes);
     return cublasLtMatmul(cublas_handle(), descriptors.product(), &alpha, b_, descriptors.first(),
                           a_, descriptors.second(), &beta, out_, descriptors.out(), out_,
-                          descriptors.out(), &algorithm, scratch, kWorkspaceBytes,
+                          descriptors.out(), &algorithm, scratch, kCublasLtWorkspaceBytes,
                           stream()) == CUBLAS_STATUS_SUCCESS;
   }
 

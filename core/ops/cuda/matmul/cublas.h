@@ -6,12 +6,10 @@
 
 #include "core/error.h"
 #include "core/ops/cuda/matmul/product_key.h"
+#include "core/ops/cuda/workspace_sizes.h"
 
 /// Descriptors of a product for cuBLASLt. Used by matmul.cpp and algorithms.cpp.
 namespace tessera::cuda {
-
-/// NVIDIA's recommendation for sm_90; enough for sm_80.
-inline constexpr size_t kWorkspaceBytes = 32 << 20;
 
 inline void check(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
@@ -103,7 +101,7 @@ class Preference {
  public:
   explicit Preference(const ProductKey& key) {
     check(cublasLtMatmulPreferenceInit(&preference_), "cublasLtMatmulPreferenceInit");
-    set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kWorkspaceBytes});
+    set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kCublasLtWorkspaceBytes});
     // Partial sums are added in fp32 and in one order.
     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));

@@ -10,6 +10,7 @@
 #include "core/ops/cuda/matmul/algorithms.h"
 #include "core/ops/cuda/matmul/cublas.h"
 #include "core/ops/cuda/matmul/fusions.h"
+#include "core/ops/cuda/workspace_sizes.h"
 #include "core/ops/device_ops.h"
 
 namespace tessera::cuda {
@@ -58,11 +59,11 @@ cublasStatus_t enqueue(const Product& product, const ProductKey& sizes, const Pr
   };
   Descriptors descriptors(sizes, {pointer(product.vector), pointer(product.auxiliary)});
   const float alpha = 1.0f, beta = product.accumulate ? 1.0f : 0.0f;
-  void* const scratch = workspace(kWorkspaceBytes);
+  void* const scratch = workspace(kCublasLtWorkspaceBytes);
   return cublasLtMatmul(cublas_handle(), descriptors.product(), &alpha, product.b.tensor.raw(),
                         descriptors.first(), product.a.tensor.raw(), descriptors.second(), &beta,
                         product.out.raw(), descriptors.out(), product.out.raw(), descriptors.out(),
-                        &*algorithm, scratch, kWorkspaceBytes, stream());
+                        &*algorithm, scratch, kCublasLtWorkspaceBytes, stream());
 }
 
 /// Returns false, without doing anything, if cuBLASLt has no such product, or if the GPU is faster
@@ -110,10 +111,10 @@ void matmul(const Matrix& a, const Matrix& b, const Tensor& bias, Tensor out,
 // its scratch first. Nothing moves them there, because the product requests less workspace.
 void matmul_row_sums(const Matrix& a, const Matrix& b, Tensor out, Accumulate accumulate,
                      Tensor sums, Accumulate accumulate_sums) {
-  auto* scratch = static_cast<std::byte*>(workspace(kWorkspaceBytes + sums.bytes()));
+  auto* scratch = static_cast<std::byte*>(workspace(kCublasLtWorkspaceBytes + sums.bytes()));
   const bool direct = accumulate_sums == Accumulate::no && alignment_of(sums.raw()) == 16;
-  const Tensor fresh(direct ? sums.raw() : scratch + kWorkspaceBytes, sums.shape(), sums.dtype(),
-                     sums.device());
+  const Tensor fresh(direct ? sums.raw() : scratch + kCublasLtWorkspaceBytes, sums.shape(),
+                     sums.dtype(), sums.device());
   const Tensor nothing;
   if (has_gradient_epilogues(a) &&
       run({a, b, fresh, nothing, out, Epilogue::row_sums, accumulate == Accumulate::yes})) {

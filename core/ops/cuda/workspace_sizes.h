@@ -1,0 +1,46 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/checked.h"
+
+/// How much scratch memory ops request from cuda::workspace(), for plans of memory. Left out are
+/// decoding and the small amounts of sums (core/ops/cuda/reduce.cu), below kCublasLtWorkspaceBytes.
+namespace tessera::cuda {
+
+/// Of every product: NVIDIA's recommendation for sm_90, and enough for sm_80.
+inline constexpr size_t kCublasLtWorkspaceBytes = size_t{32} << 20;
+
+/// The tokens of a piece of embedding_backward's sums.
+inline constexpr int kEmbeddingPiece = 64;
+
+/// The parts of embedding_backward's scratch for `count` tokens.
+struct EmbeddingScratch {
+  size_t sums, keys, rows;
+
+  EmbeddingScratch(int64_t count, int64_t columns) {
+    const int64_t cells = ceil_div(count, kEmbeddingPiece);
+    sums = static_cast<size_t>(round_up(cells * columns, 4)) * sizeof(float);
+    keys = static_cast<size_t>(2 * count) * sizeof(uint64_t);
+    rows = static_cast<size_t>(cells) * sizeof(int32_t);
+  }
+  size_t bytes() const { return sums + keys + rows; }
+};
+
+/// delta of our own kernels' attention_backward.
+inline size_t attention_backward_scratch(int64_t rows_of_heads) {
+  return static_cast<size_t>(rows_of_heads) * sizeof(float);
+}
+
+/// The most that layer_norm_backward requests for rows of `columns` on a GPU with so many
+/// multiprocessors: two partial sums per column and block.
+inline size_t most_norm_scratch(int64_t columns, int64_t multiprocessors) {
+  const int64_t unaligned =
+      std::clamp<int64_t>(1024 / std::max<int64_t>(ceil_div(columns, 32), 1), 1, 256);
+  const int64_t blocks = std::max(4 * multiprocessors, unaligned);
+  return static_cast<size_t>(blocks * 2 * columns) * sizeof(float);
+}
+
+}  // namespace tessera::cuda
