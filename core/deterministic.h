@@ -7,4 +7,9 @@ namespace tessera {
 bool deterministic_algorithms();
 void use_deterministic_algorithms(bool on);
 
+/// Whether the calling thread's attention may leave dropout to cuDNN, whose random bits are not
+/// those of core/random.h. Off at first.
+bool cudnn_dropout_allowed();
+void allow_cudnn_dropout(bool on);
+
 }  // namespace tessera

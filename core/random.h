@@ -21,6 +21,7 @@ enum class RandomPurpose : uint8_t {
   sentence_pairs,
   pooled_dropout,
   stochastic_rounding,
+  cudnn_seeds,
 };
 
 /// Names one stream of random bits. Random numbers are stateless: the number of an element is a

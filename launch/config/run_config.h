@@ -75,6 +75,7 @@ struct TrainSection {
   int64_t steps = 0;
   Recompute recompute = Recompute::none;
   CudaGraph cuda_graph = CudaGraph::automatic;
+  bool cudnn_dropout = false;  ///< attention dropout may be cuDNN's
 
   bool operator==(const TrainSection&) const = default;
 };

@@ -339,6 +339,12 @@ void describe(Section& train, auto& field) {
         "Whether to launch a micro-batch's kernels as one captured CUDA graph. `auto` does so if "
         "micro-batches have few shapes and tensor ranks use NCCL; `off` launches each kernel. The "
         "results have the same bits.");
+  field("cudnn_dropout", train.cudnn_dropout, TrueOrFalse{},
+        "With `run.precision: bf16` and `model.attention_dropout` on a GPU: whether cuDNN may "
+        "compute attention and draw its dropout. Its random bits are not a CPU's, and they depend "
+        "on `batch.micro`, the number of ranks, cuDNN's version and the GPU; a repeated run on the "
+        "same ones has the same bits. Shapes that cuDNN has no plan for keep Tessera's kernels and "
+        "their bits. An error without a GPU or without cuDNN.");
 }
 
 template <MaybeConst<OptimizerSection> Section>

@@ -155,6 +155,16 @@ void check_precision(const RunConfig& config) {
           "or cuda as run.device");
 }
 
+void check_cudnn_dropout(const RunConfig& config) {
+  if (!config.train.cudnn_dropout) return;
+  require(config.run.device != DeviceChoice::cpu,
+          "train.cudnn_dropout is true, but run.device is cpu, and cuDNN runs only on GPUs: choose "
+          "false, or auto or cuda as run.device");
+  require(config.run.precision == DType::bf16,
+          "train.cudnn_dropout is true, but run.precision is fp32, and cuDNN's attention supports "
+          "only bf16: choose false, or bf16 as run.precision");
+}
+
 void check_attention_dropout(const RunConfig& config) {
   const double probability = config.model.attention_dropout;
   if (const auto reason = weight_dropout_unsupported_reason(probability)) {
@@ -194,6 +204,7 @@ void validate(const RunConfig& config, int world_size) {
   check_schedule(config);
   check_backend(config);
   check_precision(config);
+  check_cudnn_dropout(config);
   check_attention_dropout(config);
   check_token_count(config);
 }

@@ -82,13 +82,23 @@ void check_timeline(const LogSection& log, const OpenedDevices& devices) {
           log.timeline_steps);
 }
 
-/// Sets which algorithms the calling thread's ops use. Throws if the run asks for TF32 on CPUs.
+/// Sets which algorithms the calling thread's ops use. Throws if the run asks for what only GPUs
+/// have, on CPUs.
 void choose_algorithms(const RunConfig& config, const OpenedDevices& devices) {
+  const std::string why_cpus = devices.note.empty() ? "" : " (" + devices.note + ")";
   require(!config.run.tf32 || devices.device.is_cuda(),
-          "run.tf32 is true, but only GPUs have TF32, and this run uses CPUs{}{}: choose false, or "
+          "run.tf32 is true, but only GPUs have TF32, and this run uses CPUs{}: choose false, or "
           "start it on a machine with GPUs",
-          devices.note.empty() ? "" : " (", devices.note.empty() ? "" : devices.note + ")");
+          why_cpus);
+  require(!config.train.cudnn_dropout || devices.device.is_cuda(),
+          "train.cudnn_dropout is true, but cuDNN runs only on GPUs, and this run uses CPUs{}: "
+          "choose false, or start it on a machine with GPUs",
+          why_cpus);
+  require(!config.train.cudnn_dropout || cuda::kHasCudnn,
+          "train.cudnn_dropout is true, but this build has no cuDNN: choose false, or build with "
+          "cuDNN (docs/gpu.md)");
   use_deterministic_algorithms(config.run.deterministic);
+  allow_cudnn_dropout(config.train.cudnn_dropout);
   if constexpr (kHasCuda) {
     if (devices.device.is_cuda()) cuda::use_tf32(config.run.tf32);
   }

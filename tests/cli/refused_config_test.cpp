@@ -98,7 +98,7 @@ TEST_F(CliBadFile, RejectsDeviceMissingFromBuild) {
                  {"run.device is cuda, but this build of Tessera has no CUDA support"});
 }
 
-TEST_F(CliBadFile, RejectsTf32WithoutGpu) {
+TEST_F(CliBadFile, RejectsTf32AndCudnnDropoutWithoutGpu) {
   if constexpr (kHasCuda) {
     if (cuda::device_count() > 0) GTEST_SKIP() << "there is a GPU";
   }
@@ -106,6 +106,11 @@ TEST_F(CliBadFile, RejectsTf32WithoutGpu) {
     expect_refused(run_train(ranks, "run", {"run.device=auto", "run.tf32=true"}),
                    {"run.tf32 is true, but only GPUs have TF32, and this run uses CPUs",
                     "choose false, or start it on a machine with GPUs"});
+    expect_refused(
+        run_train(ranks, "run",
+                  {"run.device=auto", "run.precision=bf16", "train.cudnn_dropout=true"}),
+        {"train.cudnn_dropout is true, but cuDNN runs only on GPUs, and this run uses CPUs",
+         "choose false, or start it on a machine with GPUs"});
   }
 }
 

@@ -30,6 +30,16 @@ TEST(CudnnAttentionUnsupportedReason, SupportsCommonTrainingSetups) {
   EXPECT_EQ(cudnn_attention_unsupported_reason(setup), std::nullopt);
 }
 
+TEST(CudnnAttentionUnsupportedReason, SupportsDropoutIfAllowed) {
+  AttentionSetup setup = gpt();
+  setup.dropout = true;
+  allow_cudnn_dropout(true);
+  EXPECT_EQ(cudnn_attention_unsupported_reason(setup), std::nullopt);
+  allow_cudnn_dropout(false);
+  EXPECT_NE(cudnn_attention_unsupported_reason(setup)->find("train.cudnn_dropout allows it"),
+            std::string::npos);
+}
+
 TEST(CudnnAttentionUnsupportedReason, NamesUnsupportedFeature) {
   const auto expect = [](auto change, const char* words) {
     AttentionSetup setup = gpt();
@@ -147,6 +157,24 @@ TEST(AttentionPlanKey, EveryPartDistinguishesKeys) {
   insert([](AttentionPlanKey& key) { key.backward = true; });
   insert([](AttentionPlanKey& key) { key.padded = true; });
   insert([](AttentionPlanKey& key) { key.deterministic = true; });
+  insert([](AttentionPlanKey& key) { key.dropout = 0.5f; });
+}
+
+// cuDNN's random bits depend on the place of a document within its call.
+TEST(AttentionPlanKey, PassesWithDropoutHaveSameCalls) {
+  for (const int64_t document_length : {1024, 0}) {
+    const Tensor qkv(nullptr, {1, 64 * 1024, 3, 16, 64}, DType::bf16, kMeta);
+    AttentionOptions options;
+    options.mask.documents = Tensor(nullptr, {65}, DType::i32, kMeta);
+    options.mask.document_length = document_length;
+    options.padded_rows = {Tensor(nullptr, {64 * 1024}, DType::i32, kMeta), 1024};
+    EXPECT_NE(attention_plan_key(qkv, options, false).documents,
+              attention_plan_key(qkv, options, true).documents);
+    options.dropout.probability = 0.1f;
+    AttentionPlanKey forward = attention_plan_key(qkv, options, false);
+    forward.backward = true;
+    EXPECT_EQ(forward, attention_plan_key(qkv, options, true));
+  }
 }
 
 TEST(AttentionPlanKey, PadsGradientsUnlessMultipleOf128Rows) {

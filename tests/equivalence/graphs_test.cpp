@@ -77,6 +77,14 @@ TEST_F(Graphs, DropDifferentElementsInEachMicroStep) {
   EXPECT_EQ(expect_launches(launches_with(kMicroBatches), dropout), "");
 }
 
+// By cuDNN, where it has plans.
+TEST_F(Graphs, DropDifferentWeightsByCudnn) {
+  RunConfig dropout = config(SmallKind::gpt_blend);
+  dropout.run.precision = DType::bf16;
+  dropout.train.cudnn_dropout = true;
+  EXPECT_EQ(expect_launches(launches_with(kMicroBatches), dropout), "");
+}
+
 // A data rank has two micro-batches or one. The last one overlaps with gradient reduction.
 TEST_F(Graphs, SplitAtGradientReductions) {
   for (const int data_ranks : {2, 4}) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "core/deterministic.h"
 #include "launch/checkpoint/find.h"
 #include "launch/data/training_data.h"
 #include "launch/train/start.h"
@@ -116,6 +117,7 @@ WholeRun train_whole(const RunConfig& base, const RunPlan& plan) {
   run_device_ranks(plan.layout.ranks(), [&](Communicator& world) {
     const ParallelGroups groups = make_parallel_groups(world, plan.layout.tensor);
     const Device device = plan.device.is_cuda() ? test_device() : plan.device;
+    allow_cudnn_dropout(config.train.cudnn_dropout);
     Trainer trainer(config, groups, open_training_data(config), device);
     if (plan.resume) {
       const auto newest = newest_intact_checkpoint(

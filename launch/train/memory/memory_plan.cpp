@@ -28,13 +28,18 @@ class AlgorithmsOf {
  public:
   explicit AlgorithmsOf(const RunConfig& config) {
     use_deterministic_algorithms(config.run.deterministic);
+    allow_cudnn_dropout(config.train.cudnn_dropout);
   }
-  ~AlgorithmsOf() { use_deterministic_algorithms(deterministic_); }
+  ~AlgorithmsOf() {
+    use_deterministic_algorithms(deterministic_);
+    allow_cudnn_dropout(cudnn_dropout_);
+  }
   AlgorithmsOf(const AlgorithmsOf&) = delete;
   AlgorithmsOf& operator=(const AlgorithmsOf&) = delete;
 
  private:
   bool deterministic_ = deterministic_algorithms();
+  bool cudnn_dropout_ = cudnn_dropout_allowed();
 };
 
 /// The block that the ops of a run's steps request from a GPU as scratch memory.

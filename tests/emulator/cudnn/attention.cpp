@@ -101,6 +101,27 @@ class Attention {
     return scores;
   }
 
+  int64_t number(const CudnnTensor& tensor) const {
+    return *static_cast<const int64_t*>(pointers_.at(*tensor->uid()));
+  }
+
+  /// The factor of a weight after the softmax. The bits are not cuDNN's, which are undocumented,
+  /// but depend on the same things: seed, offset, and the place within the call.
+  double dropout(int64_t b, int64_t h, int64_t t, int64_t s) const {
+    if (!options_.dropout_probability) return 1;
+    const std::vector<int64_t>& dim = operation_.q->get_dim();
+    const auto place = static_cast<uint64_t>(((b * dim[1] + h) * dim[2] + t) * dim[2] + s);
+    uint64_t bits = static_cast<uint64_t>(number(options_.seed)) * 0x9e3779b97f4a7c15u;
+    for (const uint64_t part : {static_cast<uint64_t>(number(options_.offset)), place}) {
+      bits = (bits ^ part) * 0xbf58476d1ce4e5b9u;
+      bits = (bits ^ bits >> 27) * 0x94d049bb133111ebu;
+      bits ^= bits >> 31;
+    }
+    const double uniform = static_cast<double>(bits >> 11) * 0x1p-53;
+    const double probability = double{*options_.dropout_probability};
+    return uniform < probability ? 0 : 1 / (1 - probability);
+  }
+
   void forward(int64_t b, int64_t h) const {
     const int64_t queries = query_length(b), keys = key_length(b), features = v_.features();
     const auto q = q_.read(b, h, queries), k = k_.read(b, h, keys), v = v_.read(b, h, keys);
@@ -112,7 +133,7 @@ class Attention {
       for (int64_t s = 0; s < keys; ++s) {
         const double weight = std::exp(row[s] - largest);
         sum += weight;
-        add_scaled(&out[t * features], weight, &v[s * features], features);
+        add_scaled(&out[t * features], weight * dropout(b, h, t, s), &v[s * features], features);
       }
       for (int64_t d = 0; d < features; ++d) out[t * features + d] /= sum;
       stats.push_back(keys > 0 ? largest + std::log(sum) : kCudnnGarbage);
@@ -142,12 +163,13 @@ class Attention {
       const std::vector<double> row = scores(b, h, t, q, k);
       for (int64_t s = 0; s < keys; ++s) {
         const double weight = std::exp(row[s] - stats[t]);
-        const double of_weight = dot(gradient, &v[s * features], features);
+        const double factor = dropout(b, h, t, s);
+        const double of_weight = factor * dot(gradient, &v[s * features], features);
         const double of_score =
             double{options_.scale.value_or(1.0f)} * weight * (of_weight - from_sum);
         add_scaled(&dq[t * features], of_score, &k[s * features], features);
         add_scaled(&dk[s * features], of_score, &q[t * features], features);
-        add_scaled(&dv[s * features], weight, gradient, features);
+        add_scaled(&dv[s * features], factor * weight, gradient, features);
       }
     }
     disturb(dq, random);
@@ -165,6 +187,7 @@ class Attention {
 }  // namespace
 
 int64_t size_of(DataType_t type) {
+  if (type == DataType_t::INT64) return 8;
   return type == DataType_t::FLOAT || type == DataType_t::INT32 ? 4 : 2;
 }
 

@@ -23,9 +23,10 @@ error_t DeviceProperties::deserialize(const std::vector<uint8_t>& json) {
 namespace graph {
 namespace {
 
-bool is_switched_on() {
+bool is_switched_on(bool backward) {
   const char* value = std::getenv("TESSERA_EMULATOR_CUDNN");
-  return value != nullptr && std::string_view(value) == "1";
+  if (value == nullptr) return false;
+  return std::string_view(value) == "1" || (std::string_view(value) == "forward" && !backward);
 }
 
 template <typename Check>
@@ -116,7 +117,7 @@ error_t Graph::create_execution_plans(const std::vector<HeurMode_t>& modes) {
     return error;
   }
   if (modes.empty()) return {error_code_t::INVALID_VALUE, "no heuristic modes are given"};
-  if (!is_switched_on()) {
+  if (!is_switched_on(operations_[0].backward)) {
     return {error_code_t::GRAPH_NOT_SUPPORTED,
             "the emulated cuDNN supports attention only with TESSERA_EMULATOR_CUDNN=1"};
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "tests/emulator/device_memory.h"
 
@@ -101,6 +102,19 @@ void require_bias(const CudnnTensor& bias, const Dims& q) {
             "Bias's stride of the last dimension must be 1");
 }
 
+void require_dropout(const AttentionOptions& options) {
+  const float probability = *options.dropout_probability;
+  refuse_if(!(probability >= 0.0f && probability < 1.0f), error_code_t::ATTRIBUTE_NOT_SET,
+            "Dropout probability cannot be 1 as corresponding scale wont be well formed.");
+  for (const auto& [tensor, name] :
+       {std::pair(options.seed, "Seed"), std::pair(options.offset, "Offset")}) {
+    require_described(tensor, name);
+    require_dim(tensor, name, {1, 1, 1, 1});
+    refuse_if(tensor->get_data_type() != DataType_t::INT64, error_code_t::GRAPH_NOT_SUPPORTED,
+              std::string(name) + " must be INT64, the only type that is emulated");
+  }
+}
+
 bool is_ragged(const AttentionOperation& operation) {
   const auto operands = {operation.q, operation.k, operation.v, operation.o};
   return std::any_of(operands.begin(), operands.end(),
@@ -135,7 +149,8 @@ std::vector<CudnnTensor> tensors_of(const AttentionOperation& operation) {
     if (tensor != nullptr) add(tensor->get_ragged_offset());
   }
   for (const CudnnTensor& tensor :
-       {operation.options.seq_len_q, operation.options.seq_len_kv, operation.options.bias}) {
+       {operation.options.seq_len_q, operation.options.seq_len_kv, operation.options.bias,
+        operation.options.seed, operation.options.offset}) {
     add(tensor);
   }
   return all;
@@ -162,6 +177,7 @@ void require_whole(const AttentionOperation& operation) {
   }
   require_lengths(operation, dim[0]);
   if (options.bias != nullptr) require_bias(options.bias, dim);
+  if (options.dropout_probability) require_dropout(options);
   refuse_if(
       options.left_bound.value_or(1) <= 0, error_code_t::INVALID_VALUE,
       "the left bound must be positive, but is " + std::to_string(options.left_bound.value_or(1)));
@@ -191,6 +207,10 @@ void require_supported(const AttentionOperation& operation, int sm_version) {
   refuse_if(operation.options.deterministic && is_ragged(operation) && sm_version / 10 == 8,
             error_code_t::GRAPH_NOT_SUPPORTED,
             "Deterministic gradients of ragged tensors are not supported on this GPU");
+  refuse_if(operation.options.deterministic && operation.options.dropout_probability &&
+                sm_version / 10 == 10,
+            error_code_t::GRAPH_NOT_SUPPORTED,
+            "Deterministic gradients with dropout are not supported on this GPU");
 }
 
 void require_device_memory(const void* data, int64_t bytes, const std::string& what) {

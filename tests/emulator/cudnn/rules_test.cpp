@@ -21,6 +21,14 @@ TEST_F(Cudnn, RefusesUndocumentedGraphs) {
   change([](Forward& f) { f.attributes.set_diagonal_band_left_bound(0); }, "left bound");
   change([](Forward& f) { f.attributes.set_diagonal_band_right_bound(-1); }, "right bound");
   change([](Forward& f) { f.attributes.set_padding_mask(true); }, "seq_len_q");
+  change([](Forward& f) { f.attributes.set_dropout(0.5f, nullptr, nullptr); }, "Seed is not set");
+  const auto number = [](int64_t uid) {
+    return std::make_shared<Tensor_attributes>(integers(uid, 1));
+  };
+  change([&](Forward& f) { f.attributes.set_dropout(0.5f, number(98), number(99)); },
+         "Seed must be INT64");
+  change([&](Forward& f) { f.attributes.set_dropout(1.0f, number(98), number(99)); },
+         "probability cannot be 1");
   change(
       [](Forward& f) {
         f.pad();

@@ -13,8 +13,9 @@
 
 // The part of nvidia-cudnn-frontend that Tessera uses, under the same names: graphs of one
 // attention, or of its gradients. With TESSERA_EMULATOR_CUDNN=1, the emulated GPU supports in bf16
-// what cuDNN 9.19 documents for Hopper (docs/operations/Attention.md of cudnn-frontend); otherwise,
-// it supports nothing. Mistakes are reported as errors with a reason, as in the original.
+// what cuDNN 9.19 documents for Hopper (docs/operations/Attention.md of cudnn-frontend); with
+// `forward`, only forward passes; otherwise, it supports nothing. Mistakes are reported as errors
+// with a reason, as in the original.
 namespace cudnn_frontend {
 
 enum class error_code_t {
@@ -44,7 +45,7 @@ class [[nodiscard]] error_object {
 };
 using error_t = error_object;
 
-enum class DataType_t { NOT_SET, FLOAT, HALF, BFLOAT16, INT32, BOOLEAN };
+enum class DataType_t { NOT_SET, FLOAT, HALF, BFLOAT16, INT32, INT64, BOOLEAN };
 enum class HeurMode_t { A, B, FALLBACK };
 enum class DiagonalAlignment_t { TOP_LEFT, BOTTOM_RIGHT };
 
@@ -96,6 +97,8 @@ struct AttentionOptions {
   std::optional<int64_t> left_bound, right_bound;
   bool padding_mask = false;
   Tensor seq_len_q, seq_len_kv, bias;
+  std::optional<float> dropout_probability;
+  Tensor seed, offset;                                               // of dropout
   std::optional<bool> generate_stats;                                // forward
   bool deterministic = false;                                        // backward
   std::optional<int64_t> max_total_seq_len_q, max_total_seq_len_kv;  // backward
@@ -118,6 +121,11 @@ class CommonAttributes {
   Self& set_seq_len_q(const Tensor& lengths) { return options.seq_len_q = lengths, self(); }
   Self& set_seq_len_kv(const Tensor& lengths) { return options.seq_len_kv = lengths, self(); }
   Self& set_bias(const Tensor& bias) { return options.bias = bias, self(); }
+  Self& set_dropout(float probability, const Tensor& seed, const Tensor& offset) {
+    options.dropout_probability = probability;
+    options.seed = seed;
+    return options.offset = offset, self();
+  }
 
   AttentionOptions options;
 

@@ -72,6 +72,19 @@ TEST(ConfigValidate, Tf32NeedsFp32OnGpus) {
   }
 }
 
+TEST(ConfigValidate, CudnnDropoutNeedsBf16OnGpus) {
+  EXPECT_EQ(validate_error({"train.cudnn_dropout=true"}, 1),
+            "train.cudnn_dropout is true, but run.precision is fp32, and cuDNN's attention "
+            "supports only bf16: choose false, or bf16 as run.precision");
+  EXPECT_EQ(validate_error({"train.cudnn_dropout=true", "run.precision=bf16", "run.device=cpu"}, 1),
+            "train.cudnn_dropout is true, but run.device is cpu, and cuDNN runs only on GPUs: "
+            "choose false, or auto or cuda as run.device");
+  for (const char* device : {"run.device=auto", "run.device=cuda"}) {
+    EXPECT_NO_THROW(
+        validate(config_with({"train.cudnn_dropout=true", "run.precision=bf16", device}), 1));
+  }
+}
+
 TEST(ConfigValidate, AttentionDropoutHasStepsOfOne256th) {
   for (const char* probability : {"0.001", "0.999"}) {
     EXPECT_EQ(validate_error({std::string("model.attention_dropout=") + probability}, 1),

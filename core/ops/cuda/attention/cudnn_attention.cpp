@@ -70,6 +70,7 @@ struct Scratch {
   std::byte* plan;
   float* statistics;
   DocumentTables tables;
+  int64_t* seeds;
 
   Scratch(const AttentionPlan& for_plan, const AttentionPlanKey& key, const AttentionCalls& calls) {
     const AttentionScratch parts(for_plan.workspace_bytes(), key, calls);
@@ -78,6 +79,7 @@ struct Scratch {
       return reinterpret_cast<int32_t*>(plan + parts.tables + i * parts.table_bytes);
     };
     statistics = reinterpret_cast<float*>(plan + parts.statistics);
+    seeds = reinterpret_cast<int64_t*>(plan + parts.seeds);
     tables = {key.documents, ints(0), ints(1), ints(2), ints(3), ints(4)};
   }
 };
@@ -101,6 +103,11 @@ class Batch {
     const bool as_they_are = ours_ == plans_ && !(mask_.lengths.defined() && key.backward);
     statistics_ = as_they_are ? log_sum_exp_ : scratch_.statistics;
     add_rows(kStatistics, statistics_, key.heads);
+    if (key.dropout > 0.0f) {
+      write_dropout_seeds(options, calls_.count, scratch_.seeds);
+      add(kDropoutSeed, scratch_.seeds, kSeedStride);
+      add(kDropoutOffset, scratch_.seeds + kOffsetInSeeds, kSeedStride);
+    }
     if (!key.ragged && !key.padded) return;
     const DocumentTables& tables = scratch_.tables;
     describe_documents(mask_, places_, calls_.count, key.heads, key.head_dim, tables);
@@ -176,6 +183,17 @@ class Batch {
   std::vector<int64_t> steps_;  // bytes from one call to the next
 };
 
+/// The plan of one pass. With dropout, which our own kernels draw from other bits, cuDNN must have
+/// plans for both passes: null if it has not.
+const AttentionPlan* plan_of_pass(const Tensor& qkv, const AttentionOptions& options,
+                                  bool backward) {
+  if (options.dropout.active() &&
+      plan_for(attention_plan_key(qkv, options, !backward)) == nullptr) {
+    return nullptr;
+  }
+  return plan_for(attention_plan_key(qkv, options, backward));
+}
+
 /// The alignment that cuDNN's frontend assumes for every tensor.
 bool is_aligned(const Tensor& tensor) {
   return reinterpret_cast<uintptr_t>(tensor.raw()) % 16 == 0;
@@ -190,9 +208,9 @@ bool is_supported(const Tensor& qkv, const AttentionOptions& options) {
 bool cudnn_attention_forward(const Tensor& qkv, const AttentionOptions& options, Tensor out,
                              Tensor log_sum_exp) {
   if (!is_supported(qkv, options) || !is_aligned(qkv) || !is_aligned(out)) return false;
-  const AttentionPlanKey key = attention_plan_key(qkv, options, /*backward=*/false);
-  const AttentionPlan* plan = plan_for(key);
+  const AttentionPlan* plan = plan_of_pass(qkv, options, /*backward=*/false);
   if (plan == nullptr) return false;
+  const AttentionPlanKey key = attention_plan_key(qkv, options, /*backward=*/false);
   Batch batch(*plan, key, qkv, options, log_sum_exp);
   batch.add_qkv(kQueries, kKeys, kValues, qkv);
   batch.add_out(kOut, out);
@@ -205,13 +223,15 @@ bool cudnn_attention_forward(const Tensor& qkv, const AttentionOptions& options,
 bool cudnn_attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
                               const Tensor& log_sum_exp, const AttentionOptions& options,
                               Tensor dqkv) {
-  if (!is_supported(qkv, options)) return false;
-  for (const Tensor* tensor : {&dout, &qkv, &out, static_cast<const Tensor*>(&dqkv)}) {
-    if (!is_aligned(*tensor)) return false;
-  }
-  const AttentionPlanKey key = attention_plan_key(qkv, options, /*backward=*/true);
-  const AttentionPlan* plan = plan_for(key);
+  if (!is_supported(qkv, options) || !is_aligned(qkv) || !is_aligned(out)) return false;
+  const bool aligned = is_aligned(dout) && is_aligned(dqkv);
+  if (!aligned && !options.dropout.active()) return false;
+  const AttentionPlan* plan = plan_of_pass(qkv, options, /*backward=*/true);
   if (plan == nullptr) return false;
+  require(aligned,
+          "attention_backward: dout and dqkv must be aligned to 16 bytes, because cuDNN has drawn "
+          "the dropout of out");
+  const AttentionPlanKey key = attention_plan_key(qkv, options, /*backward=*/true);
   Batch batch(*plan, key, qkv, options, log_sum_exp);
   batch.add_qkv(kQueries, kKeys, kValues, qkv);
   batch.add_out(kOut, out);
@@ -226,9 +246,9 @@ bool cudnn_attention_backward(const Tensor& dout, const Tensor& qkv, const Tenso
 size_t cudnn_attention_workspace(const Tensor& qkv, const AttentionOptions& options,
                                  bool backward) {
   if (!is_supported(qkv, options)) return 0;
-  const AttentionPlanKey key = attention_plan_key(qkv, options, backward);
-  const AttentionPlan* plan = plan_for(key);
+  const AttentionPlan* plan = plan_of_pass(qkv, options, backward);
   if (plan == nullptr) return 0;
+  const AttentionPlanKey key = attention_plan_key(qkv, options, backward);
   return AttentionScratch(plan->workspace_bytes(), key, {key, qkv, options.mask}).bytes;
 }
 

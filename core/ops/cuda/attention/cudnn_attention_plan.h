@@ -34,7 +34,9 @@ inline std::optional<std::string> cudnn_attention_unsupported_reason(const Atten
         "cuDNN's attention supports head sizes that are multiples of 8 up to 128, not {}",
         setup.head_dim);
   }
-  if (setup.dropout) return "cuDNN would drop other weights than a CPU does";
+  if (setup.dropout && !cudnn_dropout_allowed()) {
+    return "cuDNN would drop other weights than a CPU does (train.cudnn_dropout allows it)";
+  }
   if (mask.hidden_keys || mask.hidden || mask.additive) {
     // cuDNN supports biases. But its documentation does not define fully masked rows, which such a
     // mask allows anywhere, and it would round fp32 biases to bf16.
@@ -70,6 +72,7 @@ struct AttentionPlanKey {
   float scale;
   bool causal, ragged, backward, padded = false;
   bool deterministic = false;  ///< gradients; out is always
+  float dropout = 0.0f;        ///< the probability
 
   bool operator==(const AttentionPlanKey&) const = default;
 };
@@ -79,7 +82,7 @@ struct AttentionPlanKeyHash {
     size_t hash = 0;
     for (const int64_t part :
          {key.documents, key.length, key.rows, key.heads, key.head_dim, key.window,
-          int64_t{std::bit_cast<int32_t>(key.scale)},
+          int64_t{std::bit_cast<int32_t>(key.scale)}, int64_t{std::bit_cast<int32_t>(key.dropout)},
           int64_t{key.causal} | int64_t{key.ragged} << 1 | int64_t{key.backward} << 2 |
               int64_t{key.padded} << 3 | int64_t{key.deterministic} << 4}) {
       hash = (hash ^ static_cast<size_t>(part)) * 0x9e3779b97f4a7c15u + (hash >> 29);
@@ -146,9 +149,13 @@ inline AttentionPlanKey attention_plan_key(const Tensor& qkv, const AttentionOpt
   key.window = mask.window, key.causal = mask.causal;
   key.scale = options.scale;
   key.backward = backward;
-  key.deterministic = backward && deterministic_algorithms();
+  if (options.dropout.active()) key.dropout = options.dropout.probability;
+  // cuDNN draws dropout by the place of a document within its call, so both passes need the same
+  // calls.
+  const bool as_backward = backward || key.dropout > 0.0f;
+  key.deterministic = as_backward && deterministic_algorithms();
   key.ragged = documents.length == 0;
-  key.padded = mask.lengths.defined() || is_padded_to_be_safe(documents.length, backward);
+  key.padded = mask.lengths.defined() || is_padded_to_be_safe(documents.length, as_backward);
   if (key.ragged) {
     const int64_t longest =
         options.padded_rows.index.defined() ? options.padded_rows.seq_length : qkv.dim(1);
@@ -180,9 +187,9 @@ struct AttentionCalls {
 };
 
 /// The parts of a batch's scratch, in bytes: the workspace of the plan at 0, then cuDNN's
-/// statistics, then five tables of documents.
+/// statistics, five tables of documents and, with dropout, the seeds of each call.
 struct AttentionScratch {
-  size_t statistics, tables, table_bytes, bytes;
+  size_t statistics, tables, table_bytes, seeds, bytes;
 
   AttentionScratch(size_t plan_bytes, const AttentionPlanKey& key, const AttentionCalls& calls) {
     constexpr int kTables = 5;
@@ -192,7 +199,9 @@ struct AttentionScratch {
     statistics = aligned(plan_bytes);
     tables = statistics + aligned(sizeof(float) * static_cast<size_t>(calls.rows * key.heads));
     table_bytes = aligned(sizeof(int32_t) * static_cast<size_t>(calls.count * of_key.stride()));
-    bytes = tables + kTables * table_bytes;
+    seeds = tables + kTables * table_bytes;
+    const auto seed_bytes = sizeof(int64_t) * static_cast<size_t>(calls.count * kSeedStride);
+    bytes = seeds + (key.dropout > 0.0f ? aligned(seed_bytes) : 0);
   }
 };
 

@@ -16,6 +16,10 @@ using GraphTensor = std::shared_ptr<Tensor_attributes>;
 class Tensors {
  public:
   Tensors(Graph& graph, const AttentionPlanKey& key) : graph_(graph), key_(key) {
+    if (key.dropout > 0.0f) {
+      dropout_seed_ = integers(kDropoutSeed, 1, fe::DataType_t::INT64);
+      dropout_offset_ = integers(kDropoutOffset, 1, fe::DataType_t::INT64);
+    }
     if (key.ragged || key.padded) {
       query_lengths_ = integers(kQueryLengths, key.documents);
       key_lengths_ = integers(kKeyLengths, key.documents);
@@ -28,6 +32,8 @@ class Tensors {
 
   const GraphTensor& query_lengths() const { return query_lengths_; }
   const GraphTensor& key_lengths() const { return key_lengths_; }
+  const GraphTensor& dropout_seed() const { return dropout_seed_; }
+  const GraphTensor& dropout_offset() const { return dropout_offset_; }
 
   GraphTensor input_of_qkv(AttentionTensor uid) { return described(uid, 3, qkv_offsets_); }
   GraphTensor input_of_out(AttentionTensor uid) { return described(uid, 1, out_offsets_); }
@@ -57,12 +63,13 @@ class Tensors {
   }
 
  private:
-  GraphTensor integers(AttentionTensor uid, int64_t count) {
+  GraphTensor integers(AttentionTensor uid, int64_t count,
+                       fe::DataType_t type = fe::DataType_t::INT32) {
     return graph_.tensor(Tensor_attributes()
                              .set_uid(uid)
                              .set_dim({count, 1, 1, 1})
                              .set_stride({1, 1, 1, 1})
-                             .set_data_type(fe::DataType_t::INT32));
+                             .set_data_type(type));
   }
 
   /// (documents, heads, length, head_dim) in rows of `parts` × heads × head_dim.
@@ -84,12 +91,13 @@ class Tensors {
   Graph& graph_;
   const AttentionPlanKey& key_;
   GraphTensor query_lengths_, key_lengths_, qkv_offsets_, out_offsets_, statistics_offsets_;
+  GraphTensor dropout_seed_, dropout_offset_;
 };
 
-/// The attributes that forward and backward share. A query at t sees keys s with t − window < s,
-/// and s ≤ t or s < t + window.
+/// The scale, mask and dropout, which forward and backward share. A query at t sees keys s with t −
+/// window < s, and s ≤ t or s < t + window.
 template <typename Attributes>
-void set_mask(Attributes& attributes, const AttentionPlanKey& key, const Tensors& tensors) {
+void set_shared(Attributes& attributes, const AttentionPlanKey& key, const Tensors& tensors) {
   attributes.set_attn_scale(key.scale);
   attributes.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT);
   if (key.causal) attributes.set_diagonal_band_right_bound(0);
@@ -101,12 +109,15 @@ void set_mask(Attributes& attributes, const AttentionPlanKey& key, const Tensors
     attributes.set_padding_mask(true);
     attributes.set_seq_len_q(tensors.query_lengths()).set_seq_len_kv(tensors.key_lengths());
   }
+  if (key.dropout > 0.0f) {
+    attributes.set_dropout(key.dropout, tensors.dropout_seed(), tensors.dropout_offset());
+  }
 }
 
 void add_forward(Graph& graph, const AttentionPlanKey& key, Tensors& tensors) {
   fe::graph::SDPA_attributes attributes;
   attributes.set_name("attention_forward").set_generate_stats(true);
-  set_mask(attributes, key, tensors);
+  set_shared(attributes, key, tensors);
   const GraphTensor queries = tensors.input_of_qkv(kQueries), keys = tensors.input_of_qkv(kKeys),
                     values = tensors.input_of_qkv(kValues);
   const auto [out, statistics] = graph.sdpa(queries, keys, values, attributes);
@@ -120,7 +131,7 @@ void add_backward(Graph& graph, const AttentionPlanKey& key, Tensors& tensors) {
   // Unless deterministic, gradients of queries are summed by atomics, in a different order each
   // time.
   attributes.set_name("attention_backward").set_deterministic_algorithm(key.deterministic);
-  set_mask(attributes, key, tensors);
+  set_shared(attributes, key, tensors);
   if (key.ragged) attributes.set_max_total_seq_len_q(key.rows).set_max_total_seq_len_kv(key.rows);
   const GraphTensor queries = tensors.input_of_qkv(kQueries), keys = tensors.input_of_qkv(kKeys),
                     values = tensors.input_of_qkv(kValues), out = tensors.input_of_out(kOut),

@@ -35,6 +35,9 @@ enum AttentionTensor : int64_t {
   kQkvOffsets,
   kOutOffsets,
   kStatisticsOffsets,
+  // With dropout, int64.
+  kDropoutSeed,
+  kDropoutOffset,
 };
 
 /// A graph of cudnn_frontend with its compiled execution plan.

@@ -1,6 +1,8 @@
 #include "core/cuda/device_code.h"
 #include "core/cuda/launch.h"
+#include "core/cuda/philox.h"
 #include "core/ops/cuda/attention/cudnn_layouts.h"
+#include "core/ops/cuda/dropout_rng.h"
 
 namespace tessera::cuda {
 namespace {
@@ -56,6 +58,19 @@ __global__ void describe_kernel(Documents documents, int64_t calls, int32_t head
     to.qkv_offsets[at] = first * 3 * heads * head_dim;
     to.out_offsets[at] = first * heads * head_dim;
     to.statistics_offsets[at] = first * heads;
+  }
+}
+
+__global__ void seeds_kernel(RandomKey key, DropoutRng rng, int64_t first_head, int64_t total_heads,
+                             int64_t calls, int64_t* seeds) {
+  key.step = rng.step();
+  for (int64_t i = global_thread(); i < calls; i += global_threads()) {
+    constexpr int kCallBits = 24;
+    const auto head = static_cast<uint64_t>(rng.first_row() * total_heads + first_head);
+    const uint4 words = philox_words(key, head << kCallBits | static_cast<uint64_t>(i));
+    const uint64_t seed = static_cast<uint64_t>(words.y & 0x7fffffffu) << 32 | words.x;
+    seeds[i * kSeedStride] = static_cast<int64_t>(seed);
+    seeds[i * kSeedStride + kOffsetInSeeds] = 0;
   }
 }
 
@@ -123,6 +138,13 @@ void describe_documents(const AttentionMask& mask, const DocumentPlaces& places,
   launch("describe_documents", one_dimensional(calls * (tables.documents + 1), kThreads),
          describe_kernel, Documents(mask, places), calls, narrow<int32_t>(heads),
          narrow<int32_t>(head_dim), tables);
+}
+
+void write_dropout_seeds(const AttentionOptions& options, int64_t calls, int64_t* seeds) {
+  RandomKey key = options.dropout.key;
+  key.purpose = RandomPurpose::cudnn_seeds;
+  launch("write_dropout_seeds", one_dimensional(calls, kThreads), seeds_kernel, key,
+         rng_of(options.dropout), options.first_head, options.total_heads, calls, seeds);
 }
 
 void copy_statistics(const float* from, const StatisticsLayout& from_layout, float* to,

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/masks/attention_mask.h"
+#include "core/ops/attention.h"
 #include "core/tensor.h"
 
 /// Conversions between our tensors and those of cuDNN's attention.
@@ -41,6 +42,14 @@ struct DocumentTables {
 /// `heads` × `head_dim` features in out and three times as many in qkv.
 void describe_documents(const AttentionMask& mask, const DocumentPlaces& places, int64_t calls,
                         int64_t heads, int64_t head_dim, const DocumentTables& tables);
+
+/// Elements of int64 per call in a table of seeds for cuDNN's dropout: a seed, and at
+/// kOffsetInSeeds the offset, each aligned to 16 bytes.
+inline constexpr int64_t kSeedStride = 4, kOffsetInSeeds = 2;
+
+/// Writes the seeds (calls, kSeedStride) of an attention's dropout. They depend on the dropout's
+/// seed, layer, step and first sequence, on this rank's first head and on the call.
+void write_dropout_seeds(const AttentionOptions& options, int64_t calls, int64_t* seeds);
 
 /// The layout of one number per head h and row n: at n / block × block × heads + h × head_stride +
 /// n % block × row_stride.
