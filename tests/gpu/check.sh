@@ -51,10 +51,10 @@ if [ -n "$part" ]; then
   exit
 fi
 
-# part | maximum seconds. All parts together end within 530 s, or 730 s with several GPUs. Estimated times on one
+# part | maximum seconds. All parts together end within 530 s, or 850 s with several GPUs. Estimated times on one
 # H200 if nothing fails: versions 3, data 15, ops 40, models 25, communicators 10, gpt and bert 25 each, layouts
-# 30, nccl 12, resume 25, bitwise 20, answers 12, kernels 15, together 257 s; measure, 7 models of 15 s, 105 s.
-# That leaves 168 s for pytorch, memcheck and racecheck. These, measure, and scaling on several GPUs stop when
+# 30, nccl 12, resume 25, bitwise 20, answers 12, kernels 20, together 262 s; measure, 8 models of 15 s, 120 s.
+# That leaves 148 s for pytorch, memcheck and racecheck. These, measure, and scaling on several GPUs stop when
 # their time is up and report what they left out; run them again with --only and another --out.
 parts='versions 20
 data 60
@@ -67,15 +67,17 @@ layouts 60
 nccl 60
 resume 40
 bitwise 40
+repeated 60
+long 60
 answers 40
 kernels 40
-measure 150
+measure 160
 scaling 200
 pytorch 110
 memcheck 60
 racecheck 60'
 most=530
-[ "$(gpus)" -ge 2 ] && most=730
+[ "$(gpus)" -ge 2 ] && most=850
 began=$SECONDS
 rm -rf "$out/logs" "$out/runs"
 mkdir -p "$out/logs"

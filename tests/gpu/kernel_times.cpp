@@ -19,6 +19,7 @@
 #include <string_view>
 
 #include "core/cuda/runtime.h"
+#include "core/deterministic.h"
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/ops/activation.h"
@@ -485,6 +486,7 @@ class Table {
     mask = {};
     mask.documents = cut.tensor;
     attention_by_each("documents", mask, 0.5);
+    attention_by_each("documents, dropout", mask, 0.5, 0.1f);  // BERT's
     mask.causal = true;
     attention_by_each("causal, documents", mask, 0.25);
     mask = {};
@@ -493,10 +495,13 @@ class Table {
   }
 
   /// `seen` is the approximate share of visible pairs.
-  void attention_by_each(const char* name, const AttentionMask& mask, double seen) {
+  void attention_by_each(const char* name, const AttentionMask& mask, double seen,
+                         float dropout = 0.0f) {
     AttentionTensors tensors(sizes_);
     AttentionOptions& options = tensors.options;
     options.mask = mask;
+    options.dropout.probability = dropout;
+    allow_cudnn_dropout(true);
     const int64_t elements = tensors.out.tensor.numel();
     const double one = bytes_of(elements);
     const double product = 2.0 * seen * static_cast<double>(elements * sizes_.length);

@@ -8,21 +8,29 @@ part_kernels() {
   CUBLASLT_LOG_MASK=5 CUBLASLT_LOG_FILE="$out/logs/cublaslt.txt" "$(program kernel_times)" "${options[@]}"
 }
 
-# model | T | rows of a micro-batch. Both kinds come first, in case time runs out.
-measured='gpt2_124m 1024 32
+# model | T | rows of a micro-batch, "shipped" for those of its configuration | a setting. Both kinds come first,
+# in case time runs out.
+measured='gpt2_124m 1024 shipped
 bert_base 128 256
-gpt2_1.5b 1024 8
-bert_large 512 32
-gpt2_350m 1024 16
-bert_base 512 64
+gpt2_1.5b 1024 shipped
+bert_large 512 shipped
+bert_large 512 shipped train.cudnn_dropout=true
+gpt2_350m 1024 shipped
+bert_base 512 shipped
 bert_large 128 128'
 [ $tiny = 1 ] && measured='gpt2_124m 64 4
-bert_base 64 4'
+bert_base 64 4
+bert_base 64 4 train.cudnn_dropout=true'
 
-# measure MODEL T ROWS [GPUS [TENSOR]]: runs until it has enough steps or the time is up, without a checkpoint.
+rows_of() { # rows_of MODEL ROWS
+  if [ "$2" = shipped ]; then sed -n 's/^ *micro: *\([0-9]*\).*/\1/p' "$root/configs/$1.yaml"; else echo "$2"; fi
+}
+
+# measure MODEL T ROWS [GPUS [TENSOR [SETTING]]]: runs until it has enough steps or the time is up, without a checkpoint.
 measure() {
-  local model=$1 length=$2 rows=$3 n=${4:-1} tensor=${5:-1} settings=() key lines=0 until pid used most=0 enough=24
-  local name=$model-$length-$n-$tensor data_ranks=$((n / tensor))
+  local model=$1 length=$2 rows=$3 n=${4:-1} tensor=${5:-1} setting=${6:-} settings=() key lines=0 until pid used most=0
+  local enough=24 data_ranks=$((n / tensor)) name
+  name=$model-$length-$n-$tensor${setting:+-${setting%=*}}
   local run=$out/runs/$name log=$out/logs/$name.log
   rm -rf "$run"
   local vocabulary=50257 every=3 # asking each step would make each wait
@@ -31,6 +39,7 @@ measure() {
     enough=8 every=1 vocabulary=1000
     settings+=(--set model.vocab_size=1000 --set model.num_layers=2 --set model.hidden_size=64 --set model.num_heads=4)
   fi
+  [ -n "$setting" ] && settings+=(--set "$setting")
   for key in run.dir="$run" run.device=cuda model.seq_length="$length" data.train="$data/$vocabulary" data.eval_fraction=0 \
     eval.interval=0 data.tokenizer="wordpiece:$data/$vocabulary.txt" batch.global=$((rows * data_ranks)) batch.micro="$rows" \
     parallel.tensor="$tensor" train.steps=100000 checkpoint.interval=0 log.interval=$every; do
@@ -49,13 +58,18 @@ measure() {
   # No checkpoint is needed. On SIGTERM, mpirun kills its ranks.
   kill "-$([ "$n" = 1 ] && echo KILL || echo TERM)" $pid 2>/dev/null
   wait $pid 2>/dev/null
+  if grep -q 'this build has no cuDNN' "$log"; then
+    note "$name: this build has no cuDNN"
+    return
+  fi
   [ "$lines" -ge 7 ] || { tail -n 5 "$log"; echo "$name: only $lines lines of the log"; return 1; }
   # The median, without the first five lines.
   numbers "$run/metrics.jsonl" | sed 1,5d | sort -g |
-    awk -v model="$model" -v T="$length" -v rows="$rows" -v mib="$most" -v gpus="$n" -v tensor="$tensor" '
+    awk -v model="$model" -v T="$length" -v rows="$rows" -v mib="$most" -v gpus="$n" -v tensor="$tensor" \
+      -v what="tessera${setting:+, $setting}" '
     {line[NR] = $0} END {
       split(line[int((NR + 1) / 2)], x)
-      printf "measured: {\"what\": \"tessera\", \"model\": \"%s\", \"seq_length\": %d, \"batch\": %d, ", model, T, rows
+      printf "measured: {\"what\": \"%s\", \"model\": \"%s\", \"seq_length\": %d, \"batch\": %d, ", what, model, T, rows
       printf "\"gpus\": %d, \"tensor\": %d, \"steps\": %d, ", gpus, tensor, NR
       printf "\"tokens_per_second\": %s, \"model_flops_per_second\": %s, \"mfu\": %s, \"memory_gib\": %s}\n",
         x[1], x[2], x[3], (mib > 0 ? mib / 1024 : "null")
@@ -70,20 +84,21 @@ numbers() { # tokens/s, FLOP/s and MFU of each line
     /"loss"/ {print value("tokens_per_second"), value("model_flops_per_second"), value("mfu")}' "$1"
 }
 part_measure() {
-  local status=0 model length rows
-  while read -r model length rows; do
+  local status=0 model length rows setting
+  while read -r model length rows setting; do
     if [ "$(seconds_left)" -lt 10 ]; then
-      note "no time was left for $model, T=$length"
+      note "no time was left for $model, T=$length $setting"
       continue
     fi
-    measure "$model" "$length" "$rows" </dev/null || status=1
+    measure "$model" "$length" "$(rows_of "$model" "$rows")" 1 1 "$setting" </dev/null || status=1
   done <<<"$measured"
   return $status
 }
 # One model on an increasing number of GPUs; the batch grows with the data ranks.
 part_scaling() {
   [ "$(gpus)" -ge 2 ] || { note 'there is one GPU'; return 77; }
-  local status=0 model=gpt2_350m length=1024 rows=16 n tensor
+  local status=0 model=gpt2_350m length=1024 rows n tensor
+  rows=$(rows_of $model shipped)
   [ $tiny = 1 ] && model=gpt2_124m length=64 rows=4
   while read -r n tensor; do
     [ "$(gpus)" -ge "$n" ] || continue
@@ -101,19 +116,22 @@ part_scaling() {
 8 2"
   return $status
 }
+peer() { "$python" "$here/peer_pytorch.py" "$model" --seq-length "$length" --batch "$1" "${options[@]}" </dev/null; }
 part_pytorch() {
-  local python=${PYTHON:-python3} status=0 model length rows line
+  local python=${PYTHON:-python3} status=0 model length rows setting line
   "$python" -c 'import torch' 2>/dev/null || { note "$python has no torch (set PYTHON)"; return 77; }
   local options=(--seconds 6 --compile blocks)
   [ $tiny = 1 ] && options=(--seconds 20 --steps 3 --warm-up 1 --device cpu --compile none)
-  while read -r model length rows; do
+  while read -r model length rows setting; do
+    [ -n "$setting" ] && continue
+    rows=$(rows_of "$model" "$rows")
     if [ "$(seconds_left)" -lt 30 ]; then # to compile takes most of it
       note "no time was left for $model, T=$length"
       continue
     fi
     [ $tiny = 1 ] && model=tiny_${model%%[2_]*}
-    line=$("$python" "$here/peer_pytorch.py" "$model" --seq-length "$length" --batch "$rows" "${options[@]}" </dev/null) ||
-      { status=1; continue; }
+    # PyTorch keeps whole logits, so the largest models may fit only with half of the rows.
+    line=$(peer "$rows") || line=$(peer $((rows / 2))) || { status=1; continue; }
     echo "measured: {\"what\": \"pytorch\", ${line#\{}"
   done <<<"$measured"
   return $status

@@ -115,6 +115,42 @@ part_bitwise() {
   return $status
 }
 
+# Two identical runs of several GPUs have the same bits. With two ranks, a sum has only one order; with four, NCCL
+# must keep to one.
+part_repeated() {
+  local status=0 n settings run on_gpus=(run.device=cuda run.precision=bf16 parallel.backend=nccl) compared=0
+  while read -r n settings; do
+    [ "$(gpus)" -ge "$n" ] || { note "no $n GPUs for $settings"; continue; }
+    run=repeated-$n-${settings//[^a-z0-9]/-} compared=$((compared + 1))
+    # shellcheck disable=SC2086 # words
+    RANKS=$n small gpt "$run-a" $few "${on_gpus[@]}" $settings </dev/null &&
+      RANKS=$n small gpt "$run-b" $few "${on_gpus[@]}" $settings </dev/null || return 1
+    same "$run-a" "$run-b" $few 0 && same_weights "$run-a" "$run-b" || status=1
+  done <<<"2 parallel.tensor=1 parallel.zero=1
+4 parallel.tensor=1 parallel.zero=1 batch.micro=2
+4 parallel.tensor=4
+4 parallel.tensor=2 parallel.zero=1 parallel.sequence=true"
+  [ $compared -gt 0 ] || return 77
+  return $status
+}
+# Many steps of tensor × data ranks with ZeRO and CUDA graphs: collectives of both groups are in flight at once, and
+# the host runs ahead of the GPUs.
+part_long() {
+  local many=1000 log=$out/logs/long-run.txt
+  [ $tiny = 1 ] && many=40
+  [ "$(gpus)" -ge 4 ] || { note 'there are fewer than 4 GPUs'; return 77; }
+  RANKS=4 small gpt long $many run.device=cuda run.precision=bf16 parallel.backend=nccl parallel.tensor=2 \
+    parallel.zero=1 parallel.sequence=true batch.micro=1 train.steps=$many log.interval=$((many / 10)) >"$log" 2>&1 </dev/null ||
+    { tail -n 12 "$log"; return 1; }
+  if grep 'no CUDA graphs' "$log"; then return 1; fi
+  losses long | awk -v steps=$many '
+    NR == 1 {first = $2} {last = $2; step = $1}
+    END {
+      printf "note: %d steps, loss from %.3f to %.3f\n", step, first, last
+      exit !(step == steps && last < first)
+    }'
+}
+
 # Greedy generation and the loss of an evaluation, on a GPU and on the CPU, from one checkpoint.
 part_answers() {
   local status=0 device
