@@ -6,7 +6,7 @@
 using namespace tessera;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const JsonLines lines{"fuzz", 1, std::string(fuzz::text_of(data, size))};
+  const TextLines lines{"fuzz", 1, std::string(fuzz::text_of(data, size))};
   for (const Sentences sentences : {Sentences::none, Sentences::line}) {
     fuzz::refuse_or_take([&] { read_json_lines(lines, {"text", sentences, false}); });
     const JsonDocuments all = read_json_lines(lines, {"text", sentences, true});

@@ -50,7 +50,7 @@ class PartEncoder {
 }  // namespace
 
 size_t InputPart::size() const {
-  if (const auto* lines = std::get_if<JsonLines>(&content)) return lines->text.size();
+  if (const auto* lines = std::get_if<TextLines>(&content)) return lines->text.size();
   const auto& part = std::get<TextPart>(content);
   return part.text.size() + part.marks.size() * sizeof(Mark);
 }

@@ -14,7 +14,7 @@ namespace tessera {
 
 /// The unit of work of a tokenizing thread.
 struct InputPart {
-  std::variant<TextPart, JsonLines> content;
+  std::variant<TextPart, TextLines> content;
   int64_t position = 0;  ///< bytes of all inputs, as stored, that were read up to here
 
   /// Returns the bytes in memory.
@@ -26,7 +26,7 @@ struct TokenPart {
   std::vector<int32_t> tokens;
   std::vector<Mark> marks;
   int64_t position = 0;
-  int64_t bytes = 0;    ///< of text
+  int64_t bytes = 0;    ///< of text, or of lines of ids
   int64_t unknown = 0;  ///< number of tokens
   int64_t invalid = 0;  ///< characters that replace invalid UTF-8
   int64_t malformed_lines = 0;

@@ -40,7 +40,7 @@ class PartBuilder final : public TextSink {
 };
 
 /// Reads inputs once, in order, into parts to tokenize. Buffers a few pieces of text, or one line
-/// of JSON if that is longer.
+/// of JSON or ids if that is longer.
 class PartReader {
  public:
   PartReader(std::vector<InputFile> inputs, Documents documents, Sentences sentences,
@@ -65,7 +65,7 @@ class PartReader {
   int64_t read_before_ = 0;   ///< bytes of all inputs that were read completely
 
   std::deque<TextPart> texts_;
-  std::deque<JsonLines> lines_;
+  std::deque<TextLines> lines_;
   PartBuilder builder_;
 
   // State of the current file.

@@ -113,7 +113,7 @@ TokenPart encode(const Tokenizer& tokenizer, const InputPart& part, const JsonLi
   if (const auto* text = std::get_if<TextPart>(&part.content)) {
     return encode_part(tokenizer, *text);
   }
-  JsonDocuments documents = read_json_lines(std::get<JsonLines>(part.content), json);
+  JsonDocuments documents = read_json_lines(std::get<TextLines>(part.content), json);
   TokenPart tokens = encode_part(tokenizer, documents.text);
   tokens.malformed_lines = documents.malformed_lines;
   tokens.first_malformed = std::move(documents.first_malformed);

@@ -22,7 +22,7 @@ bool is_named_jsonl(std::string_view path) {
   return path.ends_with(".jsonl") || path.ends_with(".json");
 }
 
-void for_each_document(const JsonLines& lines, const JsonLinesOptions& options,
+void for_each_document(const TextLines& lines, const JsonLinesOptions& options,
                        const std::function<void(std::string_view)>& on_piece,
                        const std::function<void()>& on_end) {
   const TextPart part = read_json_lines(lines, options).text;
@@ -66,7 +66,7 @@ void for_each_text(const InputText& input, const std::function<void(std::string_
       on_end();
       continue;
     }
-    std::deque<JsonLines> parts;
+    std::deque<TextLines> parts;
     LineBuilder lines(file.path, parts);
     const auto emit = [&] {
       for (; !parts.empty(); parts.pop_front()) {

@@ -144,7 +144,7 @@ std::optional<std::string> read_json_field(std::string_view line, const std::str
   return reader.problem();
 }
 
-JsonDocuments read_json_lines(const JsonLines& lines, const JsonLinesOptions& options) {
+JsonDocuments read_json_lines(const TextLines& lines, const JsonLinesOptions& options) {
   JsonDocuments result;
   TextCollector documents(result.text);
   std::string text;

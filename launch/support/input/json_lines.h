@@ -30,6 +30,6 @@ struct JsonDocuments {
   int64_t malformed_lines = 0;
   std::string first_malformed;
 };
-JsonDocuments read_json_lines(const JsonLines& lines, const JsonLinesOptions& options);
+JsonDocuments read_json_lines(const TextLines& lines, const JsonLinesOptions& options);
 
 }  // namespace tessera

@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-LineBuilder::LineBuilder(std::string path, std::deque<JsonLines>& parts) : parts_(parts) {
+LineBuilder::LineBuilder(std::string path, std::deque<TextLines>& parts) : parts_(parts) {
   lines_.path = std::move(path);
 }
 
@@ -39,7 +39,7 @@ void LineBuilder::emit(size_t size) {
   std::string rest = lines_.text.substr(size);
   lines_.text.resize(size);
   const auto count = std::count(lines_.text.begin(), lines_.text.end(), '\n');
-  JsonLines next{lines_.path, lines_.first_line + count, std::move(rest)};
+  TextLines next{lines_.path, lines_.first_line + count, std::move(rest)};
   parts_.push_back(std::exchange(lines_, std::move(next)));
   whole_ = 0;
 }

@@ -13,7 +13,7 @@ namespace tessera {
 /// Groups a file's text into whole lines, in parts of about one piece or one longer line.
 class LineBuilder {
  public:
-  LineBuilder(std::string path, std::deque<JsonLines>& parts);
+  LineBuilder(std::string path, std::deque<TextLines>& parts);
 
   /// `position` is the number of bytes read from the file, before decompression. Throws, naming
   /// file and line, if a line is so much longer than `position` that the file must be a
@@ -27,8 +27,8 @@ class LineBuilder {
   void check_length(int64_t position) const;
   void emit(size_t size);
 
-  std::deque<JsonLines>& parts_;
-  JsonLines lines_;
+  std::deque<TextLines>& parts_;
+  TextLines lines_;
   size_t whole_ = 0;  ///< bytes of whole lines
 };
 

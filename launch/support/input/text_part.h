@@ -21,8 +21,8 @@ struct TextPart {
   std::vector<Mark> marks;  ///< in ascending order; the last is the end of the text
 };
 
-/// Whole lines of a JSON lines file.
-struct JsonLines {
+/// Whole lines of a file of JSON lines or of ids.
+struct TextLines {
   std::string path;
   int64_t first_line = 1;
   std::string text;

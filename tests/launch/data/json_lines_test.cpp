@@ -57,7 +57,7 @@ TEST(JsonField, NamesErrors) {
   EXPECT_TRUE(refused(deep, {"more than 32 levels deep"}));
 }
 
-JsonLines lines(std::string text) { return {"file.jsonl", 7, std::move(text)}; }
+TextLines lines(std::string text) { return {"file.jsonl", 7, std::move(text)}; }
 
 TEST(JsonLinesText, EachLineIsADocument) {
   const JsonDocuments found = read_json_lines(
