@@ -25,11 +25,11 @@ struct PairPlaces {
 };
 
 /// A pair with its count when it was queued. The most frequent is first, then the smallest.
-struct Candidate {
+struct PairCandidate {
   int64_t count = 0;
   TokenPair pair;
 
-  bool operator<(const Candidate& other) const {
+  bool operator<(const PairCandidate& other) const {
     return count != other.count ? count < other.count : pair > other.pair;
   }
 };
@@ -47,7 +47,7 @@ class PairJoiner {
     for (const auto& [pair, places] : pairs_) queue_.push({places.count, pair});
     std::vector<TokenPair> joined;
     while (static_cast<int64_t>(tokens_.size()) < vocab_size && !queue_.empty()) {
-      const Candidate best = queue_.top();
+      const PairCandidate best = queue_.top();
       queue_.pop();
       const int64_t count = pairs_[best.pair].count;
       if (count != best.count) {  // stale: other merges have changed the count
@@ -128,7 +128,7 @@ class PairJoiner {
   std::unordered_map<std::string, int32_t> ids_;
   std::vector<CountedWord> words_;
   std::unordered_map<TokenPair, PairPlaces, PairHash> pairs_;
-  std::priority_queue<Candidate> queue_;
+  std::priority_queue<PairCandidate> queue_;
 };
 
 }  // namespace
