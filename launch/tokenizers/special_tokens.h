@@ -1,7 +1,12 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace tessera {
@@ -15,11 +20,19 @@ struct SpecialTokens {
   std::optional<int32_t> mask;     ///< [MASK]
 };
 
+/// The names of special tokens in data without a tokenizer, as in Hugging Face's `mask_token_id`.
+inline constexpr std::array<std::string_view, 6> kSpecialTokenNames = {"cls", "sep", "mask",
+                                                                       "pad", "unk", "eos"};
+
+/// The ids of some of these special tokens, by name. "eos" ends a document.
+using SpecialTokenIds = std::map<std::string, int32_t, std::less<>>;
+
 /// The properties of a vocabulary that masking needs.
 struct VocabularyTraits {
   int64_t vocab_size = 0;
   SpecialTokens special;
   /// For each token, whether it continues the word of the previous token, like WordPiece's "##ing".
+  /// Empty if none does.
   std::vector<bool> continues_word;
 };
 

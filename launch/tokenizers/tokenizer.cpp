@@ -4,6 +4,7 @@
 #include "launch/tokenizers/bpe/bpe_tokenizer.h"
 #include "launch/tokenizers/byte_tokenizer.h"
 #include "launch/tokenizers/huggingface_json.h"
+#include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tokenizers/sentencepiece/sentencepiece_tokenizer.h"
 #include "launch/tokenizers/tokenizer_spec.h"
 #include "launch/tokenizers/wordpiece/wordpiece_tokenizer.h"
@@ -43,6 +44,9 @@ std::unique_ptr<Tokenizer> make_tokenizer(std::string_view text) {
       return SentencePieceTokenizer::read(spec.path);
     case TokenizerKind::huggingface:
       return read_huggingface_tokenizer(spec.path);
+    case TokenizerKind::none:
+      fail("none is no tokenizer, but stands for data of ids: name the tokenizer here, {}",
+           tokenizer_specs_allowed());
   }
   fail("there is no tokenizer {}", quote(text));
 }
@@ -61,6 +65,8 @@ std::unique_ptr<Tokenizer> tokenizer_from_json(const Json& json, const std::stri
       return std::make_unique<BpeTokenizer>(BpeVocabulary(bpe_from_json(object)));
     case TokenizerKind::sentencepiece:
       return SentencePieceTokenizer::from_json(object);
+    case TokenizerKind::none:
+      return id_tokenizer_from_json(object);
     case TokenizerKind::huggingface:  // its tokenizers are of the other kinds
       break;
   }

@@ -61,7 +61,8 @@ class Tokenizer {
   /// The special tokens, if the kind has any.
   virtual SpecialTokens special() const = 0;
 
-  /// For each token, whether it continues the word of the previous token.
+  /// For each token, whether it continues the word of the previous token. May be empty if none
+  /// does.
   virtual std::vector<bool> continues_word() const = 0;
 
   /// Returns everything that tokenizer_from_json() needs, including the vocabulary.
@@ -74,8 +75,8 @@ class Tokenizer {
   void require_token(int32_t token) const;
 };
 
-/// Creates the tokenizer of a specification (tokenizer_spec.h). Throws if there is no such kind or
-/// its file cannot be read.
+/// Creates the tokenizer of a specification (tokenizer_spec.h). Throws if there is no such kind, if
+/// its file cannot be read, and for "none", which is an IdTokenizer of a given size.
 std::unique_ptr<Tokenizer> make_tokenizer(std::string_view spec);
 
 /// The inverse of to_json(); `source` names the text in messages. Treats `json` as untrusted and

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "launch/support/files/checksum.h"
+#include "launch/tokenizers/id_tokenizer.h"
 
 namespace tessera {
 
@@ -14,6 +15,9 @@ TokenizerIdentity identity_of(const Tokenizer& tokenizer) {
 }
 
 std::string to_string(const TokenizerIdentity& identity) {
+  if (identity.kind == kNoTokenizer) {
+    return fmt::format("{} (ids 0 to {})", identity.kind, identity.vocab_size - 1);
+  }
   return fmt::format("{} with {} tokens ({})", identity.kind, identity.vocab_size,
                      identity.checksum);
 }

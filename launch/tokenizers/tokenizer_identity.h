@@ -19,7 +19,7 @@ struct TokenizerIdentity {
 
 TokenizerIdentity identity_of(const Tokenizer& tokenizer);
 
-/// "wordpiece with 4000 tokens (xxh3-64:0123456789abcdef)"
+/// "wordpiece with 4000 tokens (xxh3-64:0123456789abcdef)", or "none (ids 0 to 3999)"
 std::string to_string(const TokenizerIdentity& identity);
 
 /// Convert to and from an object with "kind", "vocab_size" and "checksum". The second treats `json`

@@ -13,9 +13,10 @@ enum class TokenizerKind : uint8_t {
   bpe,              ///< GPT-2's byte-level BPE
   sentencepiece,    ///< a SentencePiece model
   huggingface,      ///< reads a tokenizer.json of one of these kinds
+  none,             ///< data of ids, without a tokenizer (id_tokenizer.h)
 };
 
-/// A tokenizer specification: "byte", "wordpiece:vocab.txt", "bpe:FOLDER" and so on. The
+/// A tokenizer specification: "byte", "none", "wordpiece:vocab.txt", "bpe:FOLDER" and so on. The
 /// specification says whether a vocab.txt is cased, because the file does not.
 struct TokenizerSpec {
   TokenizerKind kind = TokenizerKind::byte;

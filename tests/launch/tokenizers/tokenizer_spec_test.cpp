@@ -21,13 +21,15 @@ TEST(TokenizerSpec, ErrorsListChoices) {
             "there is no tokenizer \"vocab.txt\": choose one of: byte, "
             "wordpiece:path/to/vocab.txt, wordpiece-cased:path/to/vocab.txt, "
             "bpe:path/to/folder, huggingface:path/to/tokenizer.json, "
-            "sentencepiece:path/to/file.model");
+            "sentencepiece:path/to/file.model, none");
   for (const char* text : {"wordpiece", "wordpiece:"}) {
     EXPECT_TRUE(names_all(error_of([&] { parse_tokenizer_spec(text); }),
                           {"does not say which vocabulary: write wordpiece:path/to/vocab.txt"}));
   }
   EXPECT_TRUE(names_all(error_of([] { parse_tokenizer_spec("byte:file"); }),
                         {"\"byte:file\" accepts no file: write byte"}));
+  EXPECT_TRUE(names_all(error_of([] { make_tokenizer("none"); }),
+                        {"none is no tokenizer", "one of: byte"}));
   EXPECT_THROW(parse_tokenizer_spec(""), Error);
 }
 
