@@ -55,6 +55,10 @@ constexpr ForeignKey kForeignKeys[] = {
     {"data.eval_fraction", {"split"}, "and data.test_fraction; they are fractions"},
     {"data.tokenizer",
      {"tokenizer_type", "tokenizer_model", "tokenizer_name", "tokenizer_path", "vocab_file"}},
+    {"data.special_tokens",
+     {"mask_token_id", "cls_token_id", "sep_token_id", "pad_token_id", "eos_token_id",
+      "unk_token_id", "eod_token_id"},
+     "a map, as in {cls: 2, sep: 3, mask: 4}"},
     {"mlm.probability", {"mlm_probability", "mask_prob"}},
 
     {"parallel.tensor",

@@ -10,6 +10,7 @@
 #include "core/dtype.h"
 #include "launch/config/data_blend.h"
 #include "launch/config/masking_options.h"
+#include "launch/tokenizers/special_tokens.h"
 #include "models/model_config.h"
 #include "parallel/recompute.h"
 
@@ -38,11 +39,12 @@ struct RunSection {
 };
 
 struct DataSection {
-  DataBlend train;                ///< dataset prefixes
-  std::optional<DataBlend> eval;  ///< dataset prefixes
-  double eval_fraction = 0.0;     ///< of each part of `train`, near its end; in [0, 1)
-  double test_fraction = 0.0;     ///< of each part of `train`, at its end; in [0, 1)
-  std::string tokenizer;          ///< a specification; empty: the dataset's or the checkpoint's
+  DataBlend train;                 ///< dataset prefixes
+  std::optional<DataBlend> eval;   ///< dataset prefixes
+  double eval_fraction = 0.0;      ///< of each part of `train`, near its end; in [0, 1)
+  double test_fraction = 0.0;      ///< of each part of `train`, at its end; in [0, 1)
+  std::string tokenizer;           ///< a specification; empty: the dataset's or the checkpoint's
+  SpecialTokenIds special_tokens;  ///< of data without a tokenizer
   Packing packing = Packing::concatenate;          ///< causal LM: what makes a row
   bool separate_documents = false;                 ///< causal LM: attention ends with a document
   bool loss_across_documents = true;               ///< causal LM: documents predict the next one

@@ -233,7 +233,14 @@ void describe(Section& data, auto& field) {
         "256 bytes and a separator; `wordpiece:` is uncased BERT's, with its vocabulary file, "
         "`wordpiece-cased:` cased BERT's; `bpe:` is GPT-2's byte-level BPE, a folder with "
         "vocab.json and merges.txt; `huggingface:` is a tokenizer.json of either kind; "
-        "`sentencepiece:` is a SentencePiece model. Checkpoints include it.");
+        "`sentencepiece:` is a SentencePiece model. Checkpoints include it. `none` is for data of "
+        "ids without a tokenizer: `model.vocab_size` is then required, unless the model comes from "
+        "a checkpoint.");
+  field("special_tokens", data.special_tokens, SpecialTokenMap{},
+        "With `tokenizer: none`: the ids of special tokens, as in `{cls: 2, sep: 3, mask: 4}`. "
+        "Masked language models need these three, `head: classification` the first two. None of "
+        "`cls`, `sep`, `mask`, `pad` and `unk` is masked or a random replacement. `eos` ends a "
+        "document: `tessera generate` stops there.");
   field("packing", data.packing,
         OneOf<Packing>{{{"concatenate", Packing::concatenate}, {"documents", Packing::documents}}},
         "For models that predict the next token: how rows of `model.seq_length` tokens are formed. "

@@ -9,6 +9,7 @@
 #include "core/ops/attention.h"
 #include "launch/config/schema.h"
 #include "launch/config/validate_kind.h"
+#include "launch/tokenizers/id_tokenizer.h"
 #include "parallel/process_grid.h"
 
 namespace tessera {
@@ -101,6 +102,22 @@ void check_batch(const RunConfig& config, int world_size, LayoutRules& rules) {
       data_ranks, micro * data_ranks, nearest_multiples(global, micro * data_ranks), smaller_micro);
 }
 
+/// Only data without a tokenizer needs to be told its special tokens.
+void check_special_tokens(const RunConfig& config) {
+  const SpecialTokenIds& special = config.data.special_tokens;
+  if (special.empty()) return;
+  const std::string value = SpecialTokenMap{}.write(special);
+  require(config.automatic.contains("data.tokenizer") || config.data.tokenizer == kNoTokenizer,
+          "data.special_tokens is {}, but data.tokenizer is {}, which has its own: leave "
+          "special_tokens out, or set tokenizer to none",
+          value, config.data.tokenizer);
+  for (const auto& [name, id] : special) {
+    require(id < config.model.vocab_size,
+            "data.special_tokens is {}, but model.vocab_size is {}: {} must be from 0 to {}", value,
+            config.model.vocab_size, name, config.model.vocab_size - 1);
+  }
+}
+
 void check_data(const RunConfig& config) {
   // 256 bytes and the token between documents.
   constexpr int64_t kByteTokens = 257;
@@ -109,6 +126,7 @@ void check_data(const RunConfig& config) {
           "model.vocab_size is {}, but data.tokenizer is byte, which has {} tokens: choose {} or "
           "more, or leave the key out",
           config.model.vocab_size, kByteTokens, kByteTokens);
+  check_special_tokens(config);
   require(!data.eval || data.eval_fraction == 0.0,
           "data.eval is {} and data.eval_fraction is {}: data.train has held-out data only without "
           "data.eval, so set eval_fraction to 0, or eval to null",

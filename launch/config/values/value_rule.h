@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "launch/config/data_blend.h"
 #include "launch/config/values/config_value.h"
+#include "launch/tokenizers/special_tokens.h"
 
 namespace tessera {
 
@@ -111,6 +112,16 @@ struct TokenizerName {
   bool accepts(const std::string& value) const;
   std::string read(const ConfigValue& node) const;
   std::string write(const std::string& value) const;
+};
+
+/// A map from names of special tokens to ids, in braces. May be empty.
+struct SpecialTokenMap {
+  using Value = SpecialTokenIds;
+
+  std::string allowed() const;
+  bool accepts(const SpecialTokenIds& value) const;
+  SpecialTokenIds read(const ConfigValue& node) const;
+  std::string write(const SpecialTokenIds& value) const;
 };
 
 /// Listed words, each with a value.

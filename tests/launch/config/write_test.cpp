@@ -70,6 +70,13 @@ class Randomizer {
     } while (random_() % 4 != 0);
     return text;
   }
+  SpecialTokenIds make(const SpecialTokenMap&) {
+    SpecialTokenIds ids;
+    for (const std::string_view name : kSpecialTokenNames) {
+      if (random_() % 2 == 0) ids.emplace(name, static_cast<int32_t>(random_() % 1000));
+    }
+    return ids;
+  }
   template <typename T>
   T make(const OneOf<T>& rule) {
     return rule.choices[random_() % rule.choices.size()].second;
