@@ -68,13 +68,21 @@ void print(const PrepareOptions& options, const PrepareReport& report) {
   std::fflush(stdout);
 }
 
-void add_document_options(CLI::App& command, PrepareOptions& options) {
+/// `documents` is used if the option is given.
+void add_document_options(CLI::App& command, PrepareOptions& options, Documents& documents) {
   command
       .add_option("--tokenizer", options.tokenizer,
-                  fmt::format("{} (default: {})", tokenizer_specs_allowed(), options.tokenizer))
+                  fmt::format("{} (default: {}); with none the inputs are ids in decimal, "
+                              "separated by white space, and each line is a document",
+                              tokenizer_specs_allowed(), options.tokenizer))
       ->type_name("SPEC");
+  command
+      .add_option("--vocab-size", options.vocab_size,
+                  "With --tokenizer none: number of ids, which are 0 to N - 1")
+      ->type_name("N")
+      ->check(whole_number_from(1));
   add_choice(
-      command, "--documents", options.documents,
+      command, "--documents", documents,
       {{"file", Documents::file}, {"paragraph", Documents::paragraph}, {"line", Documents::line}},
       "What counts as a document in text files: a file, a paragraph (ends at a blank line) or a "
       "line; in JSON Lines every object is one");
@@ -93,7 +101,8 @@ void add_prepare_command(CLI::App& app) {
   options->threads = 0;  // all
   CLI::App* command = app.add_subcommand("prepare", "Tokenize text files into a dataset");
   add_input_options(*command, options->input);
-  add_document_options(*command, *options);
+  const auto documents = std::make_shared<Documents>(Documents::file);
+  add_document_options(*command, *options, *documents);
   command
       ->add_option("--output", options->output,
                    "Write the dataset to PREFIX.bin, .idx, .meta.json and .tokenizer.json")
@@ -106,7 +115,8 @@ void add_prepare_command(CLI::App& app) {
           "Number of threads (default: one per available core); the output does not depend on it")
       ->type_name("N")
       ->check(whole_number_from(1));
-  command->callback([command, options] {
+  command->callback([command, options, documents] {
+    if (command->count("--documents") > 0) options->documents = *documents;
     run_on_first_rank(command_line_of(*command),
                       [&] { print(*options, prepare_watched(*options)); });
   });

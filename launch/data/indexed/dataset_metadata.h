@@ -17,11 +17,11 @@ namespace tessera {
 /// PREFIX.meta.json. Datasets written by other programs have none.
 struct DatasetMetadata {
   std::string tessera_version;  ///< of the program that wrote it
-  TokenizerIdentity tokenizer;  ///< that encoded the text
+  TokenizerIdentity tokenizer;  ///< that encoded the text; "none" for ids
   int64_t documents = 0;
   int64_t sequences = 0;
   int64_t tokens = 0;            ///< including ends of documents
-  int64_t bytes = 0;             ///< of the text that the tokens encode
+  int64_t bytes = 0;             ///< of the text that the tokens encode; 0 for ids
   int64_t unknown = 0;           ///< tokens for text outside the vocabulary
   int64_t invalid = 0;           ///< characters that replace invalid UTF-8
   bool end_of_document = false;  ///< whether an extra token ends each document

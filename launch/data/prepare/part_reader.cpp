@@ -76,12 +76,12 @@ std::optional<InputPart> PartReader::next() {
 
 void PartReader::start_file() {
   const bool all_read = next_input_ == inputs_.size();
-  if (all_read || inputs_[next_input_].format == InputFormat::jsonl) builder_.finish();
+  if (all_read || inputs_[next_input_].format != InputFormat::text) builder_.finish();
   finished_ = all_read;
   if (all_read) return;
   const InputFile& input = inputs_[next_input_++];
   file_.emplace(input.path, stop_);
-  if (input.format == InputFormat::jsonl) {
+  if (input.format != InputFormat::text) {
     line_builder_.emplace(input.path, lines_);
   } else {
     splitter_.emplace(documents_, sentences_, builder_);

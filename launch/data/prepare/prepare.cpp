@@ -11,12 +11,14 @@
 #include "core/version.h"
 #include "launch/data/indexed/dataset_metadata.h"
 #include "launch/data/indexed/indexed_dataset_writer.h"
+#include "launch/data/prepare/id_lines.h"
 #include "launch/data/prepare/ordered_work.h"
 #include "launch/data/prepare/part_reader.h"
 #include "launch/data/prepare/token_part_writer.h"
 #include "launch/support/files/file_pieces.h"
 #include "launch/support/files/folders.h"
 #include "launch/support/input/json_lines.h"
+#include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tokenizers/tokenizer.h"
 #include "launch/tokenizers/tokenizer_identity.h"
 
@@ -31,6 +33,34 @@ void check_documents(const PrepareOptions& options, const std::vector<InputFile>
   require(jsonl == inputs.end() || options.documents != Documents::paragraph,
           "prepare: documents cannot be paragraphs in {}: each line of JSON is a document",
           jsonl == inputs.end() ? "" : jsonl->path);
+}
+
+std::unique_ptr<Tokenizer> open_tokenizer(const PrepareOptions& options) {
+  const bool none = options.tokenizer == kNoTokenizer;
+  require(
+      none || !options.vocab_size,
+      "prepare: --vocab-size is {}, but tokenizer {} has its own number of tokens: leave it out",
+      options.vocab_size.value_or(0), options.tokenizer);
+  if (!none) return make_tokenizer(options.tokenizer);
+  require(options.vocab_size.has_value(),
+          "prepare: --tokenizer none needs --vocab-size, the number of ids, which ids are checked "
+          "against: choose the largest id + 1 or more");
+  return std::make_unique<IdTokenizer>(*options.vocab_size);
+}
+
+/// Inputs without a tokenizer are lines of ids.
+void set_format_of_ids(const PrepareOptions& options, std::vector<InputFile>& inputs) {
+  require(options.documents.value_or(Documents::line) == Documents::line &&
+              options.sentences == Sentences::none,
+          "prepare: with --tokenizer none each line of ids is a document: leave --documents and "
+          "--sentences out");
+  for (InputFile& input : inputs) {
+    require(input.format == InputFormat::text,
+            "prepare: {} is JSON lines, but with --tokenizer none inputs are lines of ids: convert "
+            "it, or add --format text if it is not JSON",
+            input.path);
+    input.format = InputFormat::ids;
+  }
 }
 
 /// Writing to an input file would destroy it.
@@ -53,8 +83,10 @@ std::optional<int32_t> end_of_document(const PrepareOptions& options, const Toke
   const std::optional<int32_t> end = tokenizer.end_of_document();
   require(
       end.has_value(),
-      "prepare: --append-eod is given, but tokenizer {} has no end-of-document token: leave it out",
-      options.tokenizer);
+      "prepare: --append-eod is given, but tokenizer {} has no end-of-document token: leave it "
+      "out{}",
+      options.tokenizer,
+      is_none(tokenizer) ? ", and write the id that ends a document at the end of its line" : "");
   return end;
 }
 
@@ -113,7 +145,9 @@ TokenPart encode(const Tokenizer& tokenizer, const InputPart& part, const JsonLi
   if (const auto* text = std::get_if<TextPart>(&part.content)) {
     return encode_part(tokenizer, *text);
   }
-  JsonDocuments documents = read_json_lines(std::get<TextLines>(part.content), json);
+  const auto& lines = std::get<TextLines>(part.content);
+  if (is_none(tokenizer)) return read_id_lines(lines, tokenizer.vocab_size());
+  JsonDocuments documents = read_json_lines(lines, json);
   TokenPart tokens = encode_part(tokenizer, documents.text);
   tokens.malformed_lines = documents.malformed_lines;
   tokens.first_malformed = std::move(documents.first_malformed);
@@ -127,7 +161,7 @@ DatasetMetadata metadata_of(const PrepareReport& report, const Tokenizer& tokeni
   metadata.documents = report.documents;
   metadata.sequences = report.sequences;
   metadata.tokens = report.tokens;
-  metadata.bytes = report.bytes;
+  metadata.bytes = is_none(tokenizer) ? 0 : report.bytes;
   metadata.unknown = report.unknown;
   metadata.invalid = report.invalid;
   metadata.end_of_document = ends;
@@ -137,9 +171,10 @@ DatasetMetadata metadata_of(const PrepareReport& report, const Tokenizer& tokeni
 }  // namespace
 
 PrepareReport prepare(const PrepareOptions& options) {
-  const auto tokenizer = make_tokenizer(options.tokenizer);
+  const auto tokenizer = open_tokenizer(options);
   const std::optional<int32_t> end = end_of_document(options, *tokenizer);
-  const std::vector<InputFile> inputs = find_input_files(options.input, "prepare");
+  std::vector<InputFile> inputs = find_input_files(options.input, "prepare");
+  if (is_none(*tokenizer)) set_format_of_ids(options, inputs);
   check_documents(options, inputs);
   check_apart(inputs, options.output);
   create_folder_of(options.output);
@@ -166,12 +201,14 @@ PrepareReport prepare(const PrepareOptions& options) {
                                                 progress.add(part);
                                               }},
                                          2 * kPieceBytes * static_cast<size_t>(options.threads));
-  reader.emplace(inputs, options.documents, options.sentences, *tokenizer, work.stop_token());
+  reader.emplace(inputs, options.documents.value_or(Documents::file), options.sentences, *tokenizer,
+                 work.stop_token());
   work.run(options.threads);
 
   PrepareReport report = progress.report(writer, documents.empty_documents());
   require(report.documents > 0,
-          "prepare: none of the {} inputs has any text: nothing was written{}{}", inputs.size(),
+          "prepare: none of the {} inputs has any {}: nothing was written{}{}", inputs.size(),
+          is_none(*tokenizer) ? "ids" : "text",
           report.malformed_lines > 0 ? "; the first skipped line: " : "", report.first_malformed);
   writer.finish(metadata_text(metadata_of(report, *tokenizer, end.has_value())),
                 to_text(tokenizer->to_json()) + "\n");

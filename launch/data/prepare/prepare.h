@@ -22,8 +22,13 @@ struct PrepareProgress {
 
 struct PrepareOptions {
   std::string tokenizer = "byte";  ///< a specification (tokenizer_spec.h)
+  /// Required for tokenizer "none", whose inputs are lines of ids (id_lines.h), and only for it:
+  /// ids are 0 to *vocab_size - 1.
+  std::optional<int64_t> vocab_size = {};
   InputOptions input = {};
-  Documents documents = Documents::file;  ///< for plain text
+  /// For plain text, and for lines of ids only Documents::line; by default files, and for ids
+  /// lines.
+  std::optional<Documents> documents = {};
   Sentences sentences = Sentences::none;
   bool append_end = false;  ///< append the tokenizer's end-of-document token to each document
   /// Writes OUTPUT.bin, .idx, .meta.json and .tokenizer.json, and creates missing folders.

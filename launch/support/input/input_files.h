@@ -13,6 +13,7 @@ namespace tessera {
 enum class InputFormat : uint8_t {
   text,   ///< plain text
   jsonl,  ///< one JSON object per line; one field is the document (json_lines.h)
+  ids,    ///< lines of ids, each a document
 };
 
 struct InputFile {
