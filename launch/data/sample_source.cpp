@@ -11,6 +11,7 @@
 #include "launch/data/datasets/gpt_packed_dataset.h"
 #include "launch/data/indexed/dataset_metadata.h"
 #include "launch/support/files/mapped_file.h"
+#include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tokenizers/tokenizer_identity.h"
 #include "models/architecture.h"
 
@@ -32,10 +33,33 @@ std::string what_to_do(const RunConfig& config) {
       config.data.tokenizer);
 }
 
+/// Without a tokenizer, a run accepts tokens of any, but only if the config asks for that.
+void check_ids(const RunConfig& config, const DatasetMetadata& metadata,
+               const IndexedDataset& tokens, std::vector<std::string>& notes) {
+  const std::string path = metadata_path(tokens.prefix());
+  const std::string made_by = excerpt(to_string(metadata.tokenizer), 200);
+  require(metadata.tokenizer.vocab_size <= tokens.vocab_size(),
+          "{} says that its tokens were made by {}, but model.vocab_size is {}: choose {} or more",
+          path, made_by, tokens.vocab_size(), metadata.tokenizer.vocab_size);
+  if (metadata.tokenizer.kind == kNoTokenizer) return;
+  require(!config.automatic.contains("data.tokenizer"),
+          "{} says that its tokens were made by {}, but the run has no tokenizer: to train on ids "
+          "alone set data.tokenizer to none",
+          path, made_by);
+  notes.push_back(fmt::format("{}: its tokens were made by {}, and are used as ids, because {}",
+                              tokens.prefix(), made_by,
+                              config.data.tokenizer.empty() ? "the checkpoint has no tokenizer"
+                                                            : "data.tokenizer is none"));
+}
+
 /// Refuses tokens of another tokenizer, which would mean something else.
 void check_tokenizer(const RunConfig& config, const Tokenizer& tokenizer,
                      const IndexedDataset& tokens, std::vector<std::string>& notes) {
   const std::optional<DatasetMetadata> metadata = read_metadata(tokens);
+  if (is_none(tokenizer)) {
+    if (metadata) check_ids(config, *metadata, tokens, notes);
+    return;
+  }
   if (!metadata) {
     notes.push_back(
         fmt::format("{}: there is no {}, so Tessera cannot check whether {} made its tokens",

@@ -1,15 +1,20 @@
 #include "launch/data/training_data.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
 
 #include "core/error.h"
 #include "core/random.h"
+#include "launch/config/values/value_rule.h"
 #include "launch/data/sample_source.h"
 #include "launch/data/sampling/blended_dataset.h"
 #include "launch/support/text/human_text.h"
+#include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tokenizers/tokenizer_identity.h"
+#include "models/architecture.h"
 
 namespace tessera {
 namespace {
@@ -21,6 +26,9 @@ std::string tokenizer_name(const RunConfig& config, const Tokenizer& tokenizer) 
 }
 
 std::shared_ptr<const Tokenizer> open_tokenizer(const RunConfig& config) {
+  if (config.data.tokenizer == kNoTokenizer) {
+    return std::make_shared<const IdTokenizer>(config.model.vocab_size);
+  }
   try {
     return make_tokenizer(config.data.tokenizer);
   } catch (const Error& error) {
@@ -37,6 +45,40 @@ void check_vocabulary(const RunConfig& config, const Tokenizer& tokenizer) {
           "leave the key out",
           config.model.vocab_size, tokenizer_name(config, tokenizer), tokenizer.vocab_size(),
           tokenizer.vocab_size());
+}
+
+/// "cls, sep and mask", or nothing: what the model needs and `special` lacks.
+std::string missing_special_tokens(const ModelTraits& traits, const SpecialTokens& special) {
+  if (!traits.special_tokens) return "";
+  std::vector<std::string> missing;
+  if (!special.start) missing.emplace_back("cls");
+  if (!special.end) missing.emplace_back("sep");
+  if (!special.mask && traits.objective == Objective::masked_lm) missing.emplace_back("mask");
+  return fmt::format("{}", fmt::join(missing, ", "));
+}
+
+/// Without a tokenizer, the config says which ids the model has and which of them are special.
+std::shared_ptr<const Tokenizer> with_special_tokens(const RunConfig& config,
+                                                     std::shared_ptr<const Tokenizer> tokenizer) {
+  const SpecialTokenIds& given = config.data.special_tokens;
+  const auto* ids = dynamic_cast<const IdTokenizer*>(tokenizer.get());
+  if (ids == nullptr) {
+    require(given.empty(),
+            "data.special_tokens is {}, but data.tokenizer is {}, which has its own: leave "
+            "special_tokens out",
+            SpecialTokenMap{}.write(given), tokenizer_name(config, *tokenizer));
+    return tokenizer;
+  }
+  check_vocabulary(config, *tokenizer);
+  auto result = std::make_shared<const IdTokenizer>(config.model.vocab_size,
+                                                    given.empty() ? ids->special_ids() : given);
+  const ModelTraits traits = traits_of(config.model);
+  const std::string missing = missing_special_tokens(traits, result->special());
+  require(missing.empty(),
+          "data.tokenizer is none, and data.special_tokens is {}, but {} needs the ids of {}: add "
+          "them, as in data.special_tokens={{cls: 2, sep: 3, mask: 4}}",
+          SpecialTokenMap{}.write(result->special_ids()), traits.name, missing);
+  return result;
 }
 
 /// Notes a vocabulary with more unused rows than rounding up explains, and what they cost.
@@ -176,7 +218,8 @@ void add_warnings(const RunConfig& config, std::vector<std::string>& notes) {
 TrainingData open_training_data(const RunConfig& config,
                                 std::shared_ptr<const Tokenizer> tokenizer) {
   TrainingData data;
-  data.tokenizer = tokenizer ? std::move(tokenizer) : open_tokenizer(config);
+  data.tokenizer =
+      with_special_tokens(config, tokenizer ? std::move(tokenizer) : open_tokenizer(config));
   DataOpener opener(config, data.tokenizer, DataFor::training);
   data.train = opener.open(DataPart::train);
   if (has_part(config.data, DataPart::eval)) data.eval = opener.open(DataPart::eval);
@@ -196,7 +239,7 @@ OpenedPart open_part(RunConfig config, std::shared_ptr<const Tokenizer> tokenize
           "evaluate the training data choose --part train, or another dataset with --data",
           to_string(part));
   config.data.tokenizer.clear();  // a checkpoint's tokenizer has no specification
-  DataOpener opener(config, std::move(tokenizer), DataFor::evaluation);
+  DataOpener opener(config, with_special_tokens(config, std::move(tokenizer)), DataFor::evaluation);
   std::shared_ptr<const Dataset> samples = opener.open(part);
   return {std::move(samples), opener.take_notes()};
 }

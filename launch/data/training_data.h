@@ -28,8 +28,10 @@ struct TrainingData {
 
 /// Opens the datasets of a config as samples for its model's objective, and blends them. Also opens
 /// held-out test data, to check it, and closes it again. `tokenizer` is that of data.tokenizer:
-/// auto; null opens the one that data.tokenizer names. Throws if datasets are missing, damaged or
-/// too short, if the tokenizer lacks what the model needs, or if another tokenizer made a dataset.
+/// auto; null opens the one that data.tokenizer names. Without a tokenizer, data.special_tokens
+/// replaces the special tokens of a dataset or checkpoint. Throws if datasets are missing, damaged
+/// or too short, if the tokenizer lacks what the model needs, or if another tokenizer made a
+/// dataset.
 TrainingData open_training_data(const RunConfig& config,
                                 std::shared_ptr<const Tokenizer> tokenizer = nullptr);
 

@@ -24,6 +24,7 @@
 #include "launch/config/values/value_rule.h"
 #include "launch/data/datasets/labeled_lines.h"
 #include "launch/data/indexed/dataset_metadata.h"
+#include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tokenizers/tokenizer_identity.h"
 #include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
@@ -222,9 +223,15 @@ class Deriver {
   }
 
   void derive_vocab_size() {
+    require(
+        config().data.tokenizer != kNoTokenizer,
+        "model.vocab_size is auto, but data.tokenizer is none, so nothing says how many ids "
+        "there are: set model.vocab_size to the largest id + 1 or more, or start from a trained "
+        "model with checkpoint.from");
     std::shared_ptr<const Tokenizer> tokenizer = derived_.tokenizer;
     if (tokenizer == nullptr) tokenizer = make_tokenizer(config().data.tokenizer);
-    set("model.vocab_size", fmt::to_string(tokenizer->vocab_size()), "the tokenizer's");
+    set("model.vocab_size", fmt::to_string(tokenizer->vocab_size()),
+        is_none(*tokenizer) ? "the dataset's" : "the tokenizer's");
   }
 
   /// Opened on first use, because that verifies the whole checkpoint.

@@ -15,8 +15,11 @@
 #include "launch/checkpoint/model_state.h"
 #include "launch/checkpoint/same_model.h"
 #include "launch/config/values/source_text.h"
+#include "launch/config/values/value_rule.h"
 #include "launch/support/files/file_descriptor.h"
 #include "launch/support/files/staged_file.h"
+#include "launch/tokenizers/id_tokenizer.h"
+#include "launch/tokenizers/tokenizer_identity.h"
 #include "parallel/communicators/exchange.h"
 
 namespace tessera {
@@ -92,10 +95,26 @@ void report_other_tokenizer(const RunConfig& config, const Trainer& trainer,
   const Tokenizer* now = trainer.tokenizer();
   if (now == nullptr || !checkpoint.has_attachment(kTokenizerAttachment)) return;
   if (checkpoint.attachment(kTokenizerAttachment) == tokenizer_attachment(*now)) return;
+  const std::string path = checkpoint.path().string();
+  const std::unique_ptr<Tokenizer> saved = tokenizer_of(checkpoint);
+  const auto* saved_ids = dynamic_cast<const IdTokenizer*>(saved.get());
+  const auto* ids = dynamic_cast<const IdTokenizer*>(now);
+  if (ids != nullptr && saved_ids != nullptr) {
+    if (saved_ids->special_ids().empty()) return;  // not known when it was imported
+    return report(fmt::format(
+        "data.special_tokens is {}, but {} has {}: ids mean something else from here on",
+        SpecialTokenMap{}.write(ids->special_ids()), path,
+        SpecialTokenMap{}.write(saved_ids->special_ids())));
+  }
+  if (ids != nullptr) {
+    return report(fmt::format(
+        "data.tokenizer is none, but {} has a tokenizer, {}: from here on checkpoints have none",
+        path, to_string(identity_of(*saved))));
+  }
   report(fmt::format(
       "data.tokenizer is {}, which is not the tokenizer stored in {}: tokens may mean other words "
       "from here on",
-      config.data.tokenizer.empty() ? "auto" : config.data.tokenizer, checkpoint.path().string()));
+      config.data.tokenizer.empty() ? "auto" : config.data.tokenizer, path));
 }
 
 void check_resume_never(const RunConfig& config) {

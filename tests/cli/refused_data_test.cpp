@@ -92,7 +92,8 @@ TEST_F(CliBadData, RejectsDifferentTokenizer) {
 
 TEST_F(CliBadData, RejectsTokensOutsideVocabulary) {
   write_text(bin(), std::string(fs::file_size(bin()), '\x7f'));
-  expect_data_refused({bin().string(), "is 32639, but the vocabulary has 257 tokens"});
+  expect_data_refused({bin().string(), "is 32639, but the vocabulary has 257 tokens",
+                       "in document 0, counted from 0", "is model.vocab_size too small"});
 }
 
 }  // namespace

@@ -37,8 +37,15 @@ ClassificationEncoder::ClassificationEncoder(EncodeText encode, const Vocabulary
 
 bool ClassificationEncoder::encode(std::string_view text, std::optional<std::string_view> text_pair,
                                    std::string_view where, Sample& out) const {
-  std::vector<int32_t> first = encode_(text), second;
-  if (text_pair) second = encode_(*text_pair);
+  const auto tokens_of = [&](std::string_view any) {
+    try {
+      return encode_(any);
+    } catch (const Error& error) {
+      fail("{}: {}", where, error.what());
+    }
+  };
+  std::vector<int32_t> first = tokens_of(text), second;
+  if (text_pair) second = tokens_of(*text_pair);
   const char* empty = first.empty() ? "text" : text_pair && second.empty() ? "text_pair" : nullptr;
   require(empty == nullptr, "{}: the {} has no tokens, but needs at least one", where,
           empty == nullptr ? "" : empty);

@@ -31,7 +31,7 @@ class ClassificationEncoder {
   int64_t seq_length() const { return seq_length_; }
 
   /// Overwrites `out` without setting a label. Returns whether the text was truncated. Throws a
-  /// message that starts with `where` if a text has no tokens or is too long.
+  /// message that starts with `where` if a text has no tokens, is too long or cannot be encoded.
   bool encode(std::string_view text, std::optional<std::string_view> text_pair,
               std::string_view where, Sample& out) const;
 

@@ -81,7 +81,8 @@ std::unique_ptr<Tokenizer> tokenizer_of_dataset(const std::string& prefix) {
     const IndexedDataset dataset(prefix);  // throws if that is what is missing
     fail(
         "{} does not exist, where `tessera prepare` keeps a dataset's tokenizer: set "
-        "data.tokenizer to the tokenizer that made the tokens, or prepare the text again",
+        "data.tokenizer to the tokenizer that made the tokens, or to none to use them as ids, or "
+        "prepare the text again",
         path);
   }
   auto tokenizer = tokenizer_from_json(parse_json(MappedFile(path).text(), path), path);

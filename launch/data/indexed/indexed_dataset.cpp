@@ -273,9 +273,10 @@ void IndexedDataset::copy_tokens(size_t byte, int64_t position, std::span<int32_
       if (static_cast<uint64_t>(token) < limit) continue;
       fail(
           "{}: the token at position {} (byte {}) is {}, but the vocabulary has {} tokens, 0 to "
-          "{}: was the dataset made with another tokenizer?",
+          "{}; it is in document {}, counted from 0: was the dataset made with another tokenizer, "
+          "or is model.vocab_size too small?",
           bin_.path(), position + static_cast<int64_t>(i), byte + i * sizeof(T), token, vocab_size_,
-          vocab_size_ - 1);
+          vocab_size_ - 1, document_at(position + static_cast<int64_t>(i)));
     }
   });
 }

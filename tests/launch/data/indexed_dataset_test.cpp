@@ -239,8 +239,11 @@ TEST_F(IndexedDatasetTest, NamesTokenOutsideVocabulary) {
   std::vector<int32_t> four(4);
   dataset.read_tokens(0, four);
   const std::string message = error_of([&] { dataset.read_tokens(1, four); });
-  EXPECT_TRUE(names_all(message, {prefix_ + ".bin", "position 4 (byte 8)", "is 22", "22 tokens"}));
+  EXPECT_TRUE(names_all(message, {prefix_ + ".bin", "position 4 (byte 8)", "is 22", "22 tokens",
+                                  "document 0, counted from 0"}));
   EXPECT_EQ(error_of([&] { dataset.read(1, 2, std::span(four).first(1)); }), message);
+  EXPECT_TRUE(names_all(error_of([&] { dataset.read(2, 0, std::span(four).first(1)); }),
+                        {"position 5", "is 30", "document 1, counted from 0"}));
   EXPECT_THROW(IndexedDataset(prefix_, 0), Error);
   EXPECT_THROW(IndexedDataset(prefix_, IndexedDataset::kAnyVocabulary + 1), Error);
 }

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 #include "launch/data/indexed/dataset_metadata.h"
 #include "launch/data/loading/token_batches.h"
+#include "launch/tokenizers/id_tokenizer.h"
 #include "tests/launch/data/test_files.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/small_runs.h"
@@ -17,6 +19,7 @@ namespace tessera {
 namespace {
 
 using test::expect_error;
+using test::kSmallVocabulary;
 using test::SmallKind;
 using testing::Contains;
 using testing::HasSubstr;
@@ -211,6 +214,107 @@ TEST_F(OpenData, ChecksTokenizerAgainstMetadata) {
                     to_string(identity).c_str(), "prepare the text again with `tessera prepare "});
     }
   }
+}
+
+/// The run of a kind without a tokenizer.
+RunConfig without_tokenizer(RunConfig run, const SpecialTokenIds& special = {}) {
+  run.data.tokenizer = kNoTokenizer;
+  run.data.special_tokens = special;
+  return run;
+}
+
+const SpecialTokenIds kSpecial = {{"cls", 2}, {"sep", 3}, {"mask", 4}};
+
+// The small vocabulary has [PAD], [UNK], [CLS], [SEP] and [MASK] first.
+TEST_F(OpenData, IdsMakeSameSamplesAsTheirTokenizer) {
+  SpecialTokenIds all = kSpecial;
+  all["pad"] = 0;
+  all["unk"] = 1;
+  for (const SmallKind kind : {SmallKind::gpt, SmallKind::gpt_packed, SmallKind::bert_options,
+                               SmallKind::bert_pairs, SmallKind::bert_blend}) {
+    RunConfig run = config(kind);
+    run.mlm.unit = MaskUnit::token;  // ids have no words
+    run.mlm.max_span = MaskingOptions{}.max_span;
+    const TrainingData with = open_training_data(run);
+    const TrainingData without = open_training_data(without_tokenizer(run, all));
+    EXPECT_EQ(tokens_of(*without.train), tokens_of(*with.train)) << to_string(kind);
+    EXPECT_TRUE(is_none(*without.tokenizer));
+    EXPECT_EQ(without.tokenizer->vocab_size(), run.model.vocab_size);
+    EXPECT_EQ(tokens_of(*open_part(run, without.tokenizer, DataPart::eval).samples),
+              tokens_of(*without.eval));
+  }
+}
+
+TEST_F(OpenData, LabeledTextsMayBeIds) {
+  write_file(folder_ / "texts.tsv", "text\tlabel\n7 8 9\t0\n10 11\t1\n12\t2\n13\t0\n");
+  RunConfig run = without_tokenizer(config(SmallKind::classifier), {{"cls", 2}, {"sep", 3}});
+  run.data.eval_fraction = 0.0;
+  const std::vector<int32_t> tokens = tokens_of(*open_training_data(run).train);
+  EXPECT_EQ(std::ranges::count(tokens, 2), 4);
+  EXPECT_EQ(std::ranges::count(tokens, 3), 4);
+  EXPECT_EQ(std::ranges::count(tokens, 12), 1);
+  write_file(folder_ / "texts.tsv", "text\tlabel\n7 8 9\t0\n10 x\t1\n");
+  expect_error([&] { open_training_data(run); },
+               {"texts.tsv:3", "word 2 is \"x\", but must be an id from 0 to 52"});
+}
+
+TEST_F(OpenData, NamesMissingSpecialTokensOfIds) {
+  const std::tuple<SmallKind, SpecialTokenIds, const char*> cases[] = {
+      {SmallKind::bert_packed, {}, "needs the ids of cls, sep, mask"},
+      {SmallKind::bert_packed, {{"cls", 2}, {"sep", 3}}, "needs the ids of mask"},
+      {SmallKind::classifier, {{"cls", 2}}, "needs the ids of sep"}};
+  for (const auto& [kind, special, fact] : cases) {
+    const RunConfig run = without_tokenizer(config(kind), special);
+    expect_error([&] { open_training_data(run); },
+                 {"data.tokenizer is none", "data.special_tokens is {", fact,
+                  "data.special_tokens={cls: 2, sep: 3, mask: 4}"});
+  }
+}
+
+TEST_F(OpenData, UsesTokensOfATokenizerAsIdsOnlyIfAsked) {
+  write_metadata("data", {"wordpiece", 53, "xxh3-64:0123456789abcdef"});
+  const auto used_as_ids = HasSubstr(
+      "data: its tokens were made by wordpiece with 53 tokens "
+      "(xxh3-64:0123456789abcdef), and are used as ids, because");
+  RunConfig run = without_tokenizer(config());
+  EXPECT_THAT(open_training_data(run).notes, Contains(used_as_ids));
+  const auto none = std::make_shared<const IdTokenizer>(kSmallVocabulary);
+  EXPECT_THAT(open_part(run, none, DataPart::eval).notes, Contains(used_as_ids));
+  run.data.tokenizer.clear();
+  run.automatic = {"data.tokenizer"};
+  expect_error([&] { open_training_data(run, none); },
+               {"data.meta.json", "wordpiece with 53 tokens", "set data.tokenizer to none"});
+
+  // Ids are not tokens of a tokenizer.
+  write_metadata("data", {"none", 53, "xxh3-64:0123456789abcdef"});
+  EXPECT_THAT(open_training_data(run, none).notes, Not(Contains(HasSubstr("used as ids"))));
+  expect_error([&] { open_training_data(config()); },
+               {"data.meta.json says that its tokens were made by none (ids 0 to 52), but "
+                "data.tokenizer, wordpiece:"});
+}
+
+TEST_F(OpenData, ModelNeedsRowForEachId) {
+  write_metadata("data", {"none", 100, "xxh3-64:0123456789abcdef"});
+  expect_error([&] { open_training_data(without_tokenizer(config())); },
+               {"data.meta.json", "ids 0 to 99", "model.vocab_size is 53: choose 100 or more"});
+  RunConfig run = config();
+  run.data.tokenizer.clear();
+  run.automatic = {"data.tokenizer"};
+  expect_error([&] { open_training_data(run, std::make_shared<const IdTokenizer>(100)); },
+               {"model.vocab_size is 53, but data.tokenizer is auto (none), which has 100 tokens"});
+}
+
+TEST_F(OpenData, SpecialTokensReplaceThoseOfDataset) {
+  RunConfig run = config();
+  run.data.tokenizer.clear();
+  run.automatic = {"data.tokenizer"};
+  const auto kept =
+      std::make_shared<const IdTokenizer>(kSmallVocabulary, SpecialTokenIds{{"eos", 7}});
+  EXPECT_EQ(open_training_data(run, kept).tokenizer->end_of_document(), 7);
+  run.data.special_tokens = {{"eos", 8}};
+  EXPECT_EQ(open_training_data(run, kept).tokenizer->end_of_document(), 8);
+  expect_error([&] { open_training_data(run, make_tokenizer("byte")); },
+               {"data.special_tokens is {eos: 8}, but data.tokenizer is auto (byte)"});
 }
 
 TEST_F(OpenData, RejectsMetadataOfDifferentDataset) {

@@ -118,6 +118,31 @@ TEST_F(DeriveConfig, ReportsWhatIsMissing) {
               AllOf(HasSubstr("data.tokenizer is auto"), HasSubstr("checkpoint.from")));
 }
 
+TEST_F(DeriveConfig, IdsNeedAVocabularySize) {
+  PrepareOptions options;
+  options.tokenizer = "none";
+  options.vocab_size = 70;
+  write_file(folder_ / "ids.txt", "1 2 3 69\n");
+  options.input.inputs = {folder_ / "ids.txt"};
+  options.output = folder_ / "ids";
+  prepare(options);
+  const DerivedConfig derived = derive(load(least("ids")));
+  EXPECT_EQ(derived.config.model.vocab_size, 70);
+  EXPECT_EQ(derived.origins.at("model.vocab_size"), "the dataset's");
+  EXPECT_EQ(derived.origins.at("data.tokenizer"), "none (ids 0 to 69), from " + (folder_ / "ids"));
+
+  const std::string none = "data.tokenizer=none";
+  for (const DeriveFor purpose : {DeriveFor::training, DeriveFor::planning}) {
+    EXPECT_THAT(error_of([&] { derive_config(load(least("ids"), {none}), 1, purpose, ignore); }),
+                AllOf(HasSubstr("model.vocab_size is auto, but data.tokenizer is none"),
+                      HasSubstr("checkpoint.from")));
+    const RunConfig given = load(least("ids"), {none, "model.vocab_size=300"});
+    const DerivedConfig found = derive_config(given, 1, purpose, ignore);
+    EXPECT_EQ(found.config.model.vocab_size, 300);
+    EXPECT_EQ(found.config.data.tokenizer, "none");
+  }
+}
+
 TEST_F(DeriveConfig, RejectsTokenizerOfAnotherDataset) {
   prepare_text("data");
   test::write_vocabulary(folder_ / "vocab.txt", 40);

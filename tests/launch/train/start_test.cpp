@@ -79,6 +79,26 @@ TEST_F(Resume, ReportsChangedNumberOfSamples) {
               ElementsAre(HasSubstr("the number of training samples is ")));
 }
 
+TEST_F(Resume, ReportsTokenizerThatComesOrGoes) {
+  RunConfig run = run_on({{"data", 1.0}});
+  reports_of(run);
+  const std::string spec = run.data.tokenizer;
+  run.data.tokenizer = "none";
+  EXPECT_THAT(reports_of(run),
+              ElementsAre(AllOf(HasSubstr("data.tokenizer is none, but "),
+                                HasSubstr("step_00000001 has a tokenizer, wordpiece with 53"),
+                                HasSubstr("from here on checkpoints have none"))));
+  EXPECT_THAT(reports_of(run), IsEmpty());
+  run.data.special_tokens = {{"eos", 5}};
+  EXPECT_THAT(reports_of(run), IsEmpty());  // it had none
+  run.data.special_tokens = {{"eos", 6}};
+  EXPECT_THAT(reports_of(run), ElementsAre(AllOf(HasSubstr("data.special_tokens is {eos: 6}, but "),
+                                                 HasSubstr("step_00000004 has {eos: 5}"))));
+  run.data.tokenizer = spec;
+  run.data.special_tokens.clear();
+  EXPECT_THAT(reports_of(run), ElementsAre(HasSubstr("tokens may mean other words from here on")));
+}
+
 TEST(TrainParts, DamagedPartsCompareUnequal) {
   const std::vector<TrainPart> parts = {{93, 1.0 / 3.0}, {46, 2.0 / 3.0}};
   EXPECT_TRUE(has_same_parts(Json::object(), parts));
