@@ -4,6 +4,7 @@
 #include "launch/huggingface/tokenizer_files.h"
 #include "launch/support/text/base64.h"
 #include "launch/tokenizers/bpe/bpe_description.h"
+#include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tokenizers/wordpiece/wordpiece_vocabulary.h"
 #include "models/architecture.h"
 
@@ -65,6 +66,14 @@ void export_sentencepiece(const Tokenizer& tokenizer, ExportedTokenizer& out) {
       "AutoTokenizer has no class for it";
 }
 
+/// There are no files; config.json has the ids.
+void export_ids(const Tokenizer& tokenizer, ExportedTokenizer& out) {
+  for (const auto& [name, id] : dynamic_cast<const IdTokenizer&>(tokenizer).special_ids()) {
+    out.ids[name + "_token_id"] = id;
+  }
+  out.note = "the model has no tokenizer (data.tokenizer: none), so no file of one was written";
+}
+
 Json id_or_null(std::optional<int32_t> id) { return id ? Json(*id) : Json(nullptr); }
 
 }  // namespace
@@ -84,6 +93,8 @@ ExportedTokenizer export_tokenizer(const Tokenizer& tokenizer, const ModelConfig
     export_wordpiece(vocabulary_of(tokenizer), model, out);
   } else if (kind == "sentencepiece") {
     export_sentencepiece(tokenizer, out);
+  } else if (is_none(tokenizer)) {
+    export_ids(tokenizer, out);
   } else {
     fail("the tokenizer {} has no form that transformers reads", kind);
   }

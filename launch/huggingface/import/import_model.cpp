@@ -16,6 +16,7 @@
 #include "launch/huggingface/transpose.h"
 #include "launch/support/files/mapped_file.h"
 #include "launch/support/files/new_folders.h"
+#include "launch/tokenizers/id_tokenizer.h"
 #include "launch/train/run_lock.h"
 
 namespace tessera {
@@ -114,12 +115,18 @@ void require_no_checkpoints(const fs::path& run) {
 
 ImportReport import_model(const ImportOptions& options) {
   const fs::path config_path = options.from / "config.json";
-  const ImportedConfig config =
-      import_config(read_config(config_path), config_path.string(), options.architecture);
+  const Json json = read_config(config_path);
+  const ImportedConfig config = import_config(json, config_path.string(), options.architecture);
   const ForeignWeights weights(options.from);
   const std::vector<TensorName> names = tensor_names(config.model, config.padding_token);
   const MatchedTensors matched = match_tensors(weights, names, config.model_class, config.tied);
-  const ImportedTokenizer tokenizer = import_tokenizer(options.from, options.tokenizer);
+  const bool none = options.tokenizer == kNoTokenizer;
+  require(
+      none || options.special_tokens.empty(),
+      "--special-token is for models without a tokenizer: leave it out, or add --tokenizer none");
+  const ImportedTokenizer tokenizer =
+      none ? import_ids(json, config.model.vocab_size, options.special_tokens)
+           : import_tokenizer(options.from, options.tokenizer);
   require(tokenizer.tokenizer->vocab_size() <= config.model.vocab_size,
           "the tokenizer {} has {} tokens, but \"vocab_size\" in {} is {}", tokenizer.spec,
           tokenizer.tokenizer->vocab_size(), config_path.string(), config.model.vocab_size);

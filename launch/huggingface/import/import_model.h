@@ -15,6 +15,7 @@ struct ImportOptions {
   std::filesystem::path to;                 ///< a run's folder, without checkpoints
   std::optional<std::string> tokenizer;     ///< a specification that replaces the folder's
   std::optional<std::string> architecture;  ///< replaces config.json's: "BertForPreTraining"
+  SpecialTokenIds special_tokens = {};      ///< with tokenizer "none"
 };
 
 struct ImportReport {

@@ -444,6 +444,40 @@ TEST_F(HuggingFaceImport, FailureNamesReasonAndLeavesNothing) {
   EXPECT_TRUE(fs::is_empty(folder_ / "there"));
 }
 
+TEST_F(HuggingFaceImport, ImportsWithoutTokenizer) {
+  const fs::path folder = folder_of(small_masked_lm());
+  fs::remove(folder / "tokenizer.json");
+  fs::remove(folder / "vocab.txt");
+  ImportOptions options;
+  options.from = folder;
+  options.to = folder_ / "back";
+  expect_error([&] { import_model(options); }, {"has no tokenizer"});
+  options.tokenizer = "none";
+  options.special_tokens = {{"cls", 2}, {"sep", 3}, {"mask", 4}};
+  const ImportReport report = import_model(options);
+  EXPECT_EQ(to_string(report.identity), "none (ids 0 to 55)");
+  const auto tokenizer = tokenizer_of(Checkpoint::open(report.checkpoint));
+  EXPECT_EQ(tokenizer->special().mask, 4);
+  EXPECT_EQ(tokenizer->special().padding, 0);  // config.json has it
+
+  const fs::path again = export_run(options.to, "again");
+  EXPECT_FALSE(fs::exists(again / "tokenizer.json"));
+  EXPECT_FALSE(fs::exists(again / "tokenizer_config.json"));
+  ImportOptions back;
+  back.from = again;
+  back.to = folder_ / "third";
+  back.tokenizer = "none";
+  const ImportReport third = import_model(back);
+  EXPECT_EQ(weights_of(third.checkpoint), weights_of(report.checkpoint));
+  EXPECT_EQ(tokenizer_of(Checkpoint::open(third.checkpoint))->to_json(), tokenizer->to_json());
+
+  options.to = folder_ / "other";
+  options.tokenizer = wordpiece();
+  expect_error([&] { import_model(options); },
+               {"--special-token is for models without a tokenizer", "--tokenizer none"});
+  EXPECT_FALSE(fs::exists(folder_ / "other"));
+}
+
 TEST_F(HuggingFaceImport, RejectsFolderOfActiveRun) {
   const fs::path folder = folder_of(small_gpt());
   fs::create_directory(folder_ / "run");

@@ -3,6 +3,7 @@
 #include "launch/huggingface/export/export_tokenizer.h"
 #include "launch/huggingface/import/folder_tokenizer.h"
 #include "launch/huggingface/import/import_tokenizer.h"
+#include "launch/tokenizers/id_tokenizer.h"
 #include "tests/launch/huggingface/fixture.h"
 
 namespace tessera {
@@ -173,7 +174,7 @@ TEST_F(HuggingFaceTokenizer, RoundTripsEveryKind) {
 TEST_F(HuggingFaceTokenizer, ExplainsMissingOrBrokenTokenizer) {
   expect_error([&] { import_tokenizer(folder_with({}), {}); },
                {"has no tokenizer (tokenizer.json, vocab.txt", "name one with --tokenizer",
-                "wordpiece:path/to/vocab.txt"});
+                "wordpiece:path/to/vocab.txt", "with none the model's tokens are ids"});
   expect_error(
       [&] {
         import_tokenizer(folder_with({{"vocab.txt", "a\n\nb\n"}}), {});
@@ -190,6 +191,36 @@ TEST_F(HuggingFaceTokenizer, ExplainsMissingOrBrokenTokenizer) {
       },
       {"cannot be imported", "--tokenizer"});
   EXPECT_EQ(import_tokenizer(folder_with({}), "byte").spec, "byte");
+}
+
+TEST_F(HuggingFaceTokenizer, IdsHaveNoFiles) {
+  const ModelConfig model = small_masked_lm();
+  const IdTokenizer ids(model.vocab_size, {{"cls", 2}, {"mask", 4}, {"eos", 9}});
+  const ExportedTokenizer exported = export_tokenizer(ids, model);
+  EXPECT_TRUE(exported.files.empty());
+  EXPECT_TRUE(names_all(exported.note, {"no tokenizer", "data.tokenizer: none"}));
+  const Json expected = {{"bos_token_id", 9},
+                         {"eos_token_id", 9},
+                         {"pad_token_id", nullptr},
+                         {"cls_token_id", 2},
+                         {"mask_token_id", 4}};
+  EXPECT_EQ(exported.ids, expected);
+  EXPECT_EQ(import_ids(exported.ids, model.vocab_size, {}).tokenizer->to_json(), ids.to_json());
+}
+
+TEST_F(HuggingFaceTokenizer, TakesSpecialIdsFromConfig) {
+  const auto special = [](const Json& config, const SpecialTokenIds& given) {
+    return import_ids(config, 50, given).tokenizer->to_json().value("special_tokens", Json());
+  };
+  EXPECT_EQ(special({{"eos_token_id", 1}, {"pad_token_id", 0}}, {}),
+            Json({{"eos", 1}, {"pad", 0}}));
+  EXPECT_EQ(special({{"eos_token_id", 1}}, {{"eos", 2}, {"mask", 3}}),
+            Json({{"eos", 2}, {"mask", 3}}));
+  // Defaults of GPT2Config, lists of Llama 3, and no token.
+  for (const Json& other : {Json(50256), Json({1, 2}), Json(nullptr), Json(-1), Json("x")}) {
+    EXPECT_TRUE(special({{"eos_token_id", other}}, {}).is_null()) << other;
+  }
+  expect_error([&] { special({}, {{"mask", 50}}); }, {"mask is 50, but ids are 0 to 49"});
 }
 
 }  // namespace
