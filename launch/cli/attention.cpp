@@ -21,6 +21,7 @@ namespace {
 struct AttentionPageOptions {
   std::string checkpoint;
   std::vector<std::string> texts;
+  bool ids = false;  ///< whether the texts are ids
   bool pack = false;
   AttentionChoice choice;
   std::string output = "attention";
@@ -40,13 +41,16 @@ void look(const AttentionPageOptions& options, Communicator& world) {
   const LoadedModel loaded = load_model(options.checkpoint, options.devices, world);
   // All ranks see the same texts, so only writing can fail on one rank alone.
   all_alike(world, [&] {
+    const Tokenizer& tokenizer = *loaded.tokenizer;
+    const ModelConfig& config = loaded.model->config();
+    if (!options.ids) require_tokenizer(tokenizer, "--text", loaded.path);
     std::vector<Sample> samples;
     for (const std::string& text : options.texts) {
-      samples.push_back(sample_of_text(*loaded.tokenizer, loaded.model->config(), text));
+      samples.push_back(options.ids ? sample_of_ids(tokenizer, config, text, "--ids")
+                                    : sample_of_text(tokenizer, config, text));
     }
     if (options.pack) samples = {packed(samples)};
-    AttentionReport report =
-        record_attention(*loaded.model, *loaded.tokenizer, samples, options.choice);
+    AttentionReport report = record_attention(*loaded.model, tokenizer, samples, options.choice);
     if (world.rank() != 0) return;
     report.checkpoint = loaded.path.string();
     write_file(options.output + ".json", to_json(report).dump() + "\n");
@@ -62,9 +66,9 @@ void add_attention_command(CLI::App& app, int& exit_code) {
       "attention", "Write an HTML page of what each attention head attends to in a text");
   add_run_argument(*command, options->checkpoint);
   command->add_option("--text", options->texts, "A text; may be repeated")
-      ->required()
       ->allow_extra_args(false)
       ->type_name("TEXT");
+  add_ids_option(*command, options->texts, "--text", "; may be repeated")->allow_extra_args(false);
   command->add_flag("--pack", options->pack,
                     "Pack the texts into one row, where they do not attend to each other");
   command
@@ -86,6 +90,7 @@ void add_attention_command(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   add_device_options(*command, options->devices);
   command->callback([command, options, &exit_code] {
+    options->ids = has_ids(*command, "--text");
     exit_code = run_on_ranks(command_line_of(*command),
                              [&](Communicator& world) { look(*options, world); });
   });

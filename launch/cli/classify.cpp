@@ -15,6 +15,7 @@
 #include "launch/cli/loaded_model.h"
 #include "launch/cli/process.h"
 #include "launch/data/datasets/classification_dataset.h"
+#include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tools/predict/predict.h"
 #include "launch/tools/predict/text_model.h"
 #include "models/architecture.h"
@@ -27,6 +28,7 @@ struct ClassifyOptions {
   std::string checkpoint;
   std::string text;
   std::optional<std::string> text_pair;
+  bool ids = false;  ///< whether the texts are ids
   bool truncate = false;
   DeviceOptions devices;
 };
@@ -57,11 +59,15 @@ void classify(const ClassifyOptions& options, Communicator& world) {
     require(!options.text_pair || config.token_types != 1,
             "--text-pair needs a model with 2 token types, but the model of {} has 1",
             loaded.path.string());
-    const ClassificationEncoder encoder(
-        [&](std::string_view text) { return loaded.tokenizer->encode(text); },
-        loaded.tokenizer->traits(), config.seq_length, options.truncate);
+    if (!options.ids) require_tokenizer(*loaded.tokenizer, "--text", loaded.path);
+    const auto encode = [&](std::string_view text) {
+      return options.ids ? parse_ids(text, config.vocab_size, "the ids")
+                         : loaded.tokenizer->encode(text);
+    };
+    const ClassificationEncoder encoder(encode, loaded.tokenizer->traits(), config.seq_length,
+                                        options.truncate);
     Sample sample;
-    encoder.encode(options.text, options.text_pair, "--text", sample);
+    encoder.encode(options.text, options.text_pair, options.ids ? "--ids" : "--text", sample);
     const std::vector<double> probabilities = label_probabilities(*loaded.model, sample);
     if (world.rank() == 0) print(probabilities, names_of_labels(loaded.extra, config.num_labels));
   });
@@ -73,13 +79,17 @@ void add_classify_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<ClassifyOptions>();
   CLI::App* command = app.add_subcommand("classify", "Classify a text with a fine-tuned BERT");
   add_run_argument(*command, options->checkpoint);
-  command->add_option("--text", options->text, "The text")->required()->type_name("TEXT");
-  command->add_option("--text-pair", options->text_pair, "The second text of a pair")
+  command->add_option("--text", options->text, "The text")->type_name("TEXT");
+  add_ids_option(*command, options->text, "--text");
+  command
+      ->add_option("--text-pair", options->text_pair,
+                   "The second text of a pair; its ids with --ids")
       ->type_name("TEXT");
   command->add_flag("--truncate", options->truncate,
                     "Truncate a text that is too long for the model");
   add_device_options(*command, options->devices);
   command->callback([command, options, &exit_code] {
+    options->ids = has_ids(*command, "--text");
     exit_code = run_on_ranks(command_line_of(*command),
                              [&](Communicator& world) { classify(*options, world); });
   });

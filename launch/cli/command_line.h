@@ -30,6 +30,21 @@ std::vector<NamedValue> command_line_of(const CLI::App& command,
 /// live until the command line has been parsed.
 void add_run_argument(CLI::App& command, std::string& run);
 
+/// Adds the option --ids, which excludes the option `text` and sets the same `value`: a string, or
+/// a list of them. `value` must live until the command line has been parsed.
+template <typename Value>
+CLI::Option* add_ids_option(CLI::App& command, Value& value, const std::string& text,
+                            const std::string& more = "") {
+  const std::string description =
+      fmt::format("Token ids instead of {}, as in \"1 2 3\"{}", text, more);
+  return command.add_option("--ids", value, description)
+      ->type_name("IDS")
+      ->excludes(command.get_option(text));
+}
+
+/// Returns whether --ids was given. Throws CLI::RequiredError if neither it nor `text` was.
+bool has_ids(const CLI::App& command, const std::string& text);
+
 /// Accepts integers from `least` on, and rejects others with a message that says so.
 CLI::Validator whole_number_from(int64_t least);
 

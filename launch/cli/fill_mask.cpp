@@ -23,13 +23,14 @@ namespace {
 struct FillMaskOptions {
   std::string checkpoint;
   std::string text;
+  bool ids = false;  ///< whether the text is ids
   int64_t top = 5;
   DeviceOptions devices;
 };
 
 /// The positions of the mask tokens.
 std::vector<int32_t> masked_places(const Sample& sample, const Tokenizer& tokenizer,
-                                   const std::string& text) {
+                                   const FillMaskOptions& options) {
   const auto mask = tokenizer.special().mask;
   require(mask.has_value(), "the checkpoint's tokenizer, {}, has no [MASK] to fill",
           tokenizer.kind());
@@ -37,8 +38,9 @@ std::vector<int32_t> masked_places(const Sample& sample, const Tokenizer& tokeni
   for (size_t t = 0; t < sample.tokens.size(); ++t) {
     if (sample.tokens[t] == *mask) places.push_back(static_cast<int32_t>(t));
   }
-  require(!places.empty(), "--text is \"{}\", which has no mask: write {} where a word is missing",
-          text, tokenizer.token_text(*mask));
+  require(!places.empty(), "{} is \"{}\", which has no mask: write {} where a word is missing",
+          options.ids ? "--ids" : "--text", options.text,
+          options.ids ? std::to_string(*mask) : tokenizer.token_text(*mask));
   return places;
 }
 
@@ -65,8 +67,12 @@ void fill_mask(const FillMaskOptions& options, Communicator& world) {
   // All ranks see the same text, so none fails alone.
   all_alike(world, [&] {
     require_objective(loaded.model->config(), Objective::masked_lm, loaded.path.string());
-    const Sample sample = sample_of_text(*loaded.tokenizer, loaded.model->config(), options.text);
-    const auto places = masked_places(sample, *loaded.tokenizer, options.text);
+    if (!options.ids) require_tokenizer(*loaded.tokenizer, "--text", loaded.path);
+    const ModelConfig& config = loaded.model->config();
+    const Sample sample = options.ids
+                              ? sample_of_ids(*loaded.tokenizer, config, options.text, "--ids")
+                              : sample_of_text(*loaded.tokenizer, config, options.text);
+    const auto places = masked_places(sample, *loaded.tokenizer, options);
     const auto candidates =
         fill_masks(*loaded.model, sample, places, options.top, loaded.tokenizer->vocab_size());
     if (world.rank() == 0) print(sample, places, candidates, *loaded.tokenizer);
@@ -81,13 +87,14 @@ void add_fill_mask_command(CLI::App& app, int& exit_code) {
       app.add_subcommand("fill-mask", "Predict the tokens at [MASK] with a trained BERT");
   add_run_argument(*command, options->checkpoint);
   command->add_option("--text", options->text, "A text with at least one [MASK]")
-      ->required()
       ->type_name("TEXT");
+  add_ids_option(*command, options->text, "--text");
   command->add_option("--top", options->top, "Number of candidates to print for each mask")
       ->check(whole_number_from(1))
       ->capture_default_str();
   add_device_options(*command, options->devices);
   command->callback([command, options, &exit_code] {
+    options->ids = has_ids(*command, "--text");
     exit_code = run_on_ranks(command_line_of(*command),
                              [&](Communicator& world) { fill_mask(*options, world); });
   });

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -15,8 +16,10 @@
 #include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
 #include "launch/cli/device_options.h"
+#include "launch/cli/loaded_model.h"
 #include "launch/cli/process.h"
 #include "launch/support/files/file_pieces.h"
+#include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tools/generate/generator.h"
 #include "parallel/communicators/exchange.h"
 #include "parallel/host/host_threads.h"
@@ -27,51 +30,79 @@ namespace {
 struct GenerateOptions {
   std::string checkpoint;
   std::string prompt;
+  bool ids = false;  ///< whether the prompt is ids
   int64_t max_tokens = 200;
   SamplingOptions sampling;
   DeviceOptions devices;
 };
 
+void print(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+/// Writes the tokens of a prompt and of its continuation.
+class Writer {
+ public:
+  virtual ~Writer() = default;
+  virtual void start() = 0;
+  virtual void add(int32_t token) = 0;
+  virtual void finish() = 0;
+};
+
+/// Writes tokens as ids.
+class IdWriter final : public Writer {
+ public:
+  explicit IdWriter(std::span<const int32_t> prompt) : prompt_(prompt) {}
+
+  void start() override { print(fmt::format("{}", fmt::join(prompt_, " "))); }
+  void add(int32_t token) override { print(fmt::format(" {}", token)); }
+  void finish() override { print("\n"); }
+
+ private:
+  std::span<const int32_t> prompt_;
+};
+
 /// Writes a text token by token if the tokenizer allows it. Otherwise writes it at the end, because
 /// later tokens may change how earlier ones decode.
-class TextWriter {
+class TextWriter final : public Writer {
  public:
-  TextWriter(const Tokenizer& tokenizer, bool prints, std::span<const int32_t> prompt)
-      : tokenizer_(tokenizer), prints_(prints), tokens_(prompt.begin(), prompt.end()) {}
+  /// `text` is that of the prompt.
+  TextWriter(const Tokenizer& tokenizer, std::string text, std::span<const int32_t> prompt)
+      : tokenizer_(tokenizer),
+        text_(std::move(text)),
+        prompt_size_(prompt.size()),
+        tokens_(prompt.begin(), prompt.end()) {}
 
-  void write(std::string_view text) const {
-    if (!prints_) return;
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
-  }
+  void start() override { print(text_); }
 
-  void add(int32_t token) {
+  void add(int32_t token) override {
     if (tokenizer_.decodes_piecewise()) {
-      write(tokenizer_.decode({&token, 1}));
+      print(tokenizer_.decode({&token, 1}));
     } else {
       tokens_.push_back(token);
     }
   }
 
-  /// The first `prompt_size` tokens are the prompt, which is already written.
-  void finish(size_t prompt_size) const {
+  void finish() override {
     if (!tokenizer_.decodes_piecewise()) {
-      const std::string prompt = tokenizer_.decode(std::span(tokens_).first(prompt_size));
+      const std::string prompt = tokenizer_.decode(std::span(tokens_).first(prompt_size_));
       const std::string all = tokenizer_.decode(tokens_);
       const bool goes_on = all.compare(0, prompt.size(), prompt) == 0;
-      write(goes_on ? all.substr(prompt.size()) : "\n" + all);
+      print(goes_on ? all.substr(prompt.size()) : "\n" + all);
     }
-    write("\n");
+    print("\n");
   }
 
  private:
   const Tokenizer& tokenizer_;
-  bool prints_;
+  std::string text_;
+  size_t prompt_size_;
   std::vector<int32_t> tokens_;
 };
 
-/// The text of --prompt, on all ranks; "-" stands for rank 0's standard input. Throws on all ranks
-/// or none. Collective.
+/// The value of --prompt or --ids, on all ranks; "-" stands for rank 0's standard input. Throws on
+/// all ranks or none. Collective.
 std::string read_prompt(const std::string& prompt, Communicator& world) {
   if (prompt != kStdin) return prompt;
   std::string text;
@@ -82,15 +113,16 @@ std::string read_prompt(const std::string& prompt, Communicator& world) {
   return broadcast_string(world, text, 0);
 }
 
-std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, const std::string& text) {
-  std::vector<int32_t> prompt = tokenizer.encode(text);
+std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, const GenerateOptions& options,
+                                   const std::string& text, int64_t vocab_size) {
+  std::vector<int32_t> prompt =
+      options.ids ? parse_ids(text, vocab_size, "--ids") : tokenizer.encode(text);
   if (!prompt.empty()) return prompt;
   // A document begins where the previous one ended.
   const auto begin = tokenizer.end_of_document();
   require(begin.has_value(),
-          "--prompt is empty, and tokenizer {} has no end-of-document token to start from: pass a "
-          "prompt",
-          tokenizer.kind());
+          "{} is empty, and tokenizer {} has no end-of-document token to start from: pass a prompt",
+          options.ids ? "--ids" : "--prompt", tokenizer.kind());
   return {*begin};
 }
 
@@ -108,23 +140,28 @@ void generate(const GenerateOptions& options, Communicator& world) {
     check(options.sampling);
     Checkpoint checkpoint = Checkpoint::open(path);
     tokenizer = tokenizer_of(checkpoint);
+    if (!options.ids) require_tokenizer(*tokenizer, "--prompt", path);
     generator = std::make_unique<Generator>(checkpoint, *devices.world, devices.device);
-    prompt = encode_prompt(*tokenizer, text);
+    prompt = encode_prompt(*tokenizer, options, text, generator->config().vocab_size);
   });
 
-  TextWriter writer(*tokenizer, world.rank() == 0, prompt);
-  writer.write(text);
+  std::unique_ptr<Writer> writer;  // on the first rank
+  if (world.rank() == 0 && options.ids) writer = std::make_unique<IdWriter>(prompt);
+  if (world.rank() == 0 && !options.ids) {
+    writer = std::make_unique<TextWriter>(*tokenizer, text, prompt);
+  }
+  if (writer) writer->start();
   SamplingOptions sampling = options.sampling;
   sampling.vocab_size = tokenizer->vocab_size();
   // All ranks see the same tokens and logits, so none fails alone.
   all_alike(world, [&] {
     generator->generate(prompt, options.max_tokens, sampling, [&](int32_t token) {
       if (token == tokenizer->end_of_document()) return false;
-      writer.add(token);
+      if (writer) writer->add(token);
       return true;
     });
   });
-  writer.finish(prompt.size());
+  if (writer) writer->finish();
 }
 
 }  // namespace
@@ -136,8 +173,9 @@ void add_generate_command(CLI::App& app, int& exit_code) {
   command
       ->add_option("--prompt", options->prompt,
                    "Text to continue, or - to read it from standard input; may be empty")
-      ->required()
       ->type_name("TEXT");
+  add_ids_option(*command, options->prompt, "--prompt",
+                 "; - reads them from standard input; prints ids");
   command->add_option("--max-tokens", options->max_tokens, "Maximum number of tokens to generate")
       ->check(whole_number_from(0))
       ->capture_default_str();
@@ -161,6 +199,7 @@ void add_generate_command(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   add_device_options(*command, options->devices);
   command->callback([command, options, &exit_code] {
+    options->ids = has_ids(*command, "--prompt");
     exit_code = run_on_ranks(command_line_of(*command),
                              [&](Communicator& world) { generate(*options, world); });
   });

@@ -1,11 +1,22 @@
 #include "launch/cli/loaded_model.h"
 
+#include "core/error.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/checkpoint/find.h"
+#include "launch/tokenizers/id_tokenizer.h"
 #include "parallel/communicators/exchange.h"
 #include "parallel/host/host_threads.h"
 
 namespace tessera {
+
+void require_tokenizer(const Tokenizer& tokenizer, std::string_view option,
+                       const std::filesystem::path& path) {
+  require(
+      !is_none(tokenizer),
+      "{} is a text, but the model of {} has no tokenizer (data.tokenizer: none): pass ids with "
+      "--ids, as in --ids \"1 2 3\"",
+      option, path.string());
+}
 
 LoadedModel load_model(const std::string& checkpoint, const DeviceOptions& devices,
                        Communicator& world) {

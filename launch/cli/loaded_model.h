@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "launch/cli/device_options.h"
 #include "launch/tokenizers/tokenizer.h"
@@ -20,6 +21,11 @@ struct LoadedModel {
   std::unique_ptr<TextModel> model;
   std::unique_ptr<Tokenizer> tokenizer;
 };
+
+/// Throws if a model without a tokenizer is asked about texts, which `option` names: "--text".
+/// `path` is that of the checkpoint.
+void require_tokenizer(const Tokenizer& tokenizer, std::string_view option,
+                       const std::filesystem::path& path);
 
 /// Opens the checkpoint that a user's path stands for. Throws on all ranks or none. Collective.
 LoadedModel load_model(const std::string& checkpoint, const DeviceOptions& devices,

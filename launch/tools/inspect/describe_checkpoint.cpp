@@ -6,9 +6,11 @@
 #include "launch/checkpoint/checkpoint.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/checkpoint/model_json.h"
+#include "launch/config/values/value_rule.h"
 #include "launch/support/text/human_text.h"
 #include "launch/support/text/printable_text.h"
 #include "launch/support/text/table.h"
+#include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tokenizers/tokenizer_identity.h"
 #include "launch/tools/inspect/inspect.h"
 
@@ -60,7 +62,13 @@ std::string count_text(const Manifest& manifest, const std::string& kind) {
 
 std::string tokenizer_text(const Checkpoint& checkpoint) {
   try {
-    return to_string(identity_of(*tokenizer_of(checkpoint)));
+    const auto tokenizer = tokenizer_of(checkpoint);
+    std::string text = to_string(identity_of(*tokenizer));
+    const auto* ids = dynamic_cast<const IdTokenizer*>(tokenizer.get());
+    if (ids != nullptr && !ids->special_ids().empty()) {
+      text += ", special tokens " + SpecialTokenMap{}.write(ids->special_ids());
+    }
+    return text;
   } catch (const Error& error) {
     return fmt::format("none: {}", error.what());
   }

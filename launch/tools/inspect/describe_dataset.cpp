@@ -12,6 +12,7 @@
 #include "launch/support/text/human_text.h"
 #include "launch/support/text/table.h"
 #include "launch/tokenizers/byte_tokenizer.h"
+#include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tools/attention/token_label.h"
 #include "launch/tools/inspect/inspect.h"
 
@@ -52,6 +53,9 @@ std::string sequence_lengths(const IndexedDataset& dataset) {
 }
 
 std::string metadata_lines(const DatasetMetadata& metadata) {
+  if (metadata.tokenizer.kind == kNoTokenizer) {
+    return description_line("tokenizer", to_string(metadata.tokenizer));
+  }
   std::string text = description_line(
       "text", fmt::format("{}, {:.2f} bytes a token, {} unknown tokens, {} characters for invalid "
                           "UTF-8",
@@ -115,7 +119,8 @@ std::string describe_dataset(const std::string& prefix, const Tokenizer* tokeniz
   for (int64_t i = 0; i < std::min(documents, dataset.num_documents()); ++i) {
     text += document_text(dataset, i, tokenizer);
   }
-  if (tokenizer == nullptr && documents > 0) {
+  const bool has_text = !metadata || metadata->tokenizer.kind != kNoTokenizer;
+  if (tokenizer == nullptr && documents > 0 && has_text) {
     text += "--tokenizer shows documents as text\n";
   }
   return text;

@@ -15,6 +15,11 @@ namespace tessera {
 Sample sample_of_text(const Tokenizer& tokenizer, const ModelConfig& config,
                       const std::string& text);
 
+/// Ids in decimal as model input, with the same start and end. `where` starts the message about a
+/// word that is not an id of the model. Throws also as sample_of_text() does.
+Sample sample_of_ids(const Tokenizer& tokenizer, const ModelConfig& config, const std::string& ids,
+                     const std::string& where);
+
 /// `samples` one after the other in one row, one document each.
 Sample packed(const std::vector<Sample>& samples);
 
