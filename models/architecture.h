@@ -40,7 +40,8 @@ std::span<const Architecture> architectures();
 const Architecture& architecture_of(ModelKind kind);
 
 /// Sets the kind and the members whose default depends on it to the defaults of the kind's
-/// configuration class in `transformers`. Leaves sizes and dropout as they are.
+/// configuration class in `transformers`, but RoBERTa's norm_eps to that of the published models.
+/// Leaves sizes and dropout as they are.
 void apply_preset(ModelConfig& config, ModelKind kind);
 
 /// The defaults of a kind.

@@ -15,8 +15,8 @@ namespace tessera {
 /// several owners share them, only this rank's part.
 std::vector<LocalTensor> local_tensors(const ParameterStore& store);
 
-/// The name of a parameter with a NaN or infinite weight among those this rank updates; "" if there
-/// is none.
+/// The name of a parameter with a NaN or infinite weight among those this rank updates; nullopt if
+/// there is none.
 std::optional<std::string> not_finite_parameter(const ParameterStore& store);
 
 /// Loads only the weights, also into a store allocated for inference.

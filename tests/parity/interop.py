@@ -125,7 +125,7 @@ def modernbert_config(**more):
     return ModernBertConfig(
         vocab_size=VOCABULARY,
         hidden_size=48,
-        num_hidden_layers=3,
+        num_hidden_layers=2,
         num_attention_heads=3,
         intermediate_size=160,
         max_position_embeddings=SEQ_LENGTH,
@@ -165,7 +165,7 @@ def kinds():
     llama = "  num_heads: 6\n  num_kv_heads: 2\n"
     bert = "  num_heads: 3\n  kind: bert\n  norm_eps: 1.0e-12\n  token_types: 2\n"
     roberta = "  num_heads: 3\n  kind: roberta\n  norm_eps: 1.0e-5\n  token_types: 1\n"
-    modern = "  num_heads: 3\n  kind: modernbert\n  num_layers: 3\n  attention_window: 9\n"
+    modern = "  num_heads: 3\n  kind: modernbert\n  attention_window: 9\n"
     labels = "  head: classification\n  num_labels: 3\n"
     label_data = "  labels: docs,code,tests\n  truncate: true\n"
     label_names = {"num_labels": 3, "id2label": {0: "docs", 1: "code", 2: "tests"}}

@@ -1,5 +1,7 @@
 // cuBLASLt's handles and its matmul call, which checks whether a GPU could run the product.
 
+#include <omp.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -11,6 +13,23 @@
 #include "tests/emulator/cublaslt/cublaslt.h"
 #include "tests/emulator/device_memory.h"
 #include "tests/emulator/streams.h"
+
+namespace {
+
+/// The number of threads of the CPU's library, on which its order of sums depends: that of the
+/// caller, whichever thread runs the stream.
+class ThreadCount {
+ public:
+  explicit ThreadCount(int count) { omp_set_num_threads(count); }
+  ~ThreadCount() { omp_set_num_threads(before_); }
+  ThreadCount(const ThreadCount&) = delete;
+  ThreadCount& operator=(const ThreadCount&) = delete;
+
+ private:
+  int before_ = omp_get_max_threads();
+};
+
+}  // namespace
 
 struct cublasLtContext {
   int device;
@@ -228,13 +247,15 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
 
   ++counts()[problem.desc.epilogue];
   ++counts_of_algorithms()[algorithm->index];
-  emulator::enqueue(stream, [=, problem = problem, scratch = algorithm->workspace_bytes,
-                             index = algorithm->index, device = handle->device] {
-    const emulator::DeviceAccess access;
-    if (scratch > 0) std::memset(workspace, 0xff, scratch);  // destroys previous contents
-    multiply(problem, at);
-    round_differently(problem, at.d, index);
-    spend_time(index, device);
-  });
+  emulator::enqueue(
+      stream, [=, problem = problem, scratch = algorithm->workspace_bytes, index = algorithm->index,
+               device = handle->device, threads = omp_get_max_threads()] {
+        const emulator::DeviceAccess access;
+        const ThreadCount caller_threads(threads);
+        if (scratch > 0) std::memset(workspace, 0xff, scratch);  // destroys previous contents
+        multiply(problem, at);
+        round_differently(problem, at.d, index);
+        spend_time(index, device);
+      });
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -63,14 +63,14 @@ losses_of() {
   same "$kind-cpu" "$kind-gpu-bf16" $steps $bf16 || status=1
   return $status
 }
-part_gpt() { losses_of gpt; }
+part_gpt() { losses_of gpt2; }
 part_bert() { losses_of bert; }
 few=$((steps * 2 / 5))
 part_layouts() {
   local status=0 layout
-  small gpt gpt-whole $few run.device=cuda || return 1
+  small gpt2 gpt-whole $few run.device=cuda || return 1
   for layout in tensor data; do
-    RANKS=2 small gpt "gpt-$layout" $few run.device=cuda parallel.backend=mpi \
+    RANKS=2 small gpt2 "gpt-$layout" $few run.device=cuda parallel.backend=mpi \
       parallel.tensor=$([ $layout = tensor ] && echo 2 || echo 1) || return 1
     same gpt-whole "gpt-$layout" $few $fp32 || status=1
   done
@@ -79,13 +79,13 @@ part_layouts() {
 # With one rank, and on up to four GPUs if there are that many.
 part_nccl() {
   local status=0 n settings run
-  small gpt gpt-one $few run.device=cuda && small gpt gpt-nccl $few run.device=cuda parallel.backend=nccl || return 1
+  small gpt2 gpt-one $few run.device=cuda && small gpt2 gpt-nccl $few run.device=cuda parallel.backend=nccl || return 1
   same gpt-one gpt-nccl $few 0 || status=1
   while read -r n settings; do
     [ "$(gpus)" -ge "$n" ] || { note "no $n GPUs for $settings"; continue; }
     run=nccl-$n-${settings//[^a-z0-9]/-}
     # shellcheck disable=SC2086 # words
-    RANKS=$n small gpt "$run" $few run.device=cuda parallel.backend=nccl $settings </dev/null || return 1
+    RANKS=$n small gpt2 "$run" $few run.device=cuda parallel.backend=nccl $settings </dev/null || return 1
     same gpt-one "$run" $few $fp32 || status=1
   done <<<"2 parallel.tensor=2
 2 parallel.tensor=1
@@ -95,10 +95,10 @@ part_nccl() {
 }
 part_resume() {
   local status=0
-  small gpt resume-cpu $steps run.device=cpu || return 1
-  small gpt cpu-to-gpu $((steps / 2)) run.device=cpu && small gpt cpu-to-gpu $steps run.device=cuda checkpoint.resume=required || return 1
+  small gpt2 resume-cpu $steps run.device=cpu || return 1
+  small gpt2 cpu-to-gpu $((steps / 2)) run.device=cpu && small gpt2 cpu-to-gpu $steps run.device=cuda checkpoint.resume=required || return 1
   same resume-cpu cpu-to-gpu $steps $fp32 || status=1
-  small gpt gpu-to-cpu $((steps / 2)) run.device=cuda && small gpt gpu-to-cpu $steps run.device=cpu checkpoint.resume=required || return 1
+  small gpt2 gpu-to-cpu $((steps / 2)) run.device=cuda && small gpt2 gpu-to-cpu $steps run.device=cpu checkpoint.resume=required || return 1
   same resume-cpu gpu-to-cpu $steps $fp32 || status=1
   return $status
 }
@@ -106,11 +106,11 @@ part_resume() {
 part_bitwise() {
   local status=0 bf16=(run.device=cuda run.precision=bf16 optimizer.stochastic_rounding=true)
   local dropout=(run.device=cuda model.dropout=0.1 model.attention_dropout=0.1)
-  small gpt bits-a $few "${bf16[@]}" && small gpt bits-b $few "${bf16[@]}" || return 1
+  small gpt2 bits-a $few "${bf16[@]}" && small gpt2 bits-b $few "${bf16[@]}" || return 1
   same bits-a bits-b $few 0 && same_weights bits-a bits-b || status=1
-  small gpt graph $few run.device=cuda && small gpt no-graph $few run.device=cuda train.cuda_graph=off || return 1
+  small gpt2 graph $few run.device=cuda && small gpt2 no-graph $few run.device=cuda train.cuda_graph=off || return 1
   same graph no-graph $few 0 && same_weights graph no-graph || status=1
-  small gpt graph-dropout $few "${dropout[@]}" && small gpt no-graph-dropout $few "${dropout[@]}" train.cuda_graph=off || return 1
+  small gpt2 graph-dropout $few "${dropout[@]}" && small gpt2 no-graph-dropout $few "${dropout[@]}" train.cuda_graph=off || return 1
   same graph-dropout no-graph-dropout $few 0 && same_weights graph-dropout no-graph-dropout || status=1
   return $status
 }
@@ -123,8 +123,8 @@ part_repeated() {
     [ "$(gpus)" -ge "$n" ] || { note "no $n GPUs for $settings"; continue; }
     run=repeated-$n-${settings//[^a-z0-9]/-} compared=$((compared + 1))
     # shellcheck disable=SC2086 # words
-    RANKS=$n small gpt "$run-a" $few "${on_gpus[@]}" $settings </dev/null &&
-      RANKS=$n small gpt "$run-b" $few "${on_gpus[@]}" $settings </dev/null || return 1
+    RANKS=$n small gpt2 "$run-a" $few "${on_gpus[@]}" $settings </dev/null &&
+      RANKS=$n small gpt2 "$run-b" $few "${on_gpus[@]}" $settings </dev/null || return 1
     same "$run-a" "$run-b" $few 0 && same_weights "$run-a" "$run-b" || status=1
   done <<<"2 parallel.tensor=1 parallel.zero=1
 4 parallel.tensor=1 parallel.zero=1 batch.micro=2
@@ -139,7 +139,7 @@ part_long() {
   local many=1000 log=$out/logs/long-run.txt
   [ $tiny = 1 ] && many=40
   [ "$(gpus)" -ge 4 ] || { note 'there are fewer than 4 GPUs'; return 77; }
-  RANKS=4 small gpt long $many run.device=cuda run.precision=bf16 parallel.backend=nccl parallel.tensor=2 \
+  RANKS=4 small gpt2 long $many run.device=cuda run.precision=bf16 parallel.backend=nccl parallel.tensor=2 \
     parallel.zero=1 parallel.sequence=true batch.micro=1 train.steps=$many log.interval=$((many / 10)) >"$log" 2>&1 </dev/null ||
     { tail -n 12 "$log"; return 1; }
   if grep 'no CUDA graphs' "$log"; then return 1; fi
@@ -154,7 +154,7 @@ part_long() {
 # Greedy generation and the loss of an evaluation, on a GPU and on the CPU, from one checkpoint.
 part_answers() {
   local status=0 device
-  small gpt answers $few run.device=cpu || return 1
+  small gpt2 answers $few run.device=cpu || return 1
   for device in cpu cuda; do
     "$tessera" generate "$out/runs/answers" --prompt 'w1 w2 w3' --max-tokens 40 --temperature 0 \
       --device $device >"$out/generated-$device.txt" || return 1

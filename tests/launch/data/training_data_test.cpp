@@ -230,8 +230,8 @@ TEST_F(OpenData, IdsMakeSameSamplesAsTheirTokenizer) {
   SpecialTokenIds all = kSpecial;
   all["pad"] = 0;
   all["unk"] = 1;
-  for (const SmallKind kind : {SmallKind::gpt, SmallKind::gpt_packed, SmallKind::bert_options,
-                               SmallKind::bert_pairs, SmallKind::bert_blend}) {
+  for (const SmallKind kind :
+       {SmallKind::gpt, SmallKind::gpt_packed, SmallKind::bert_pairs, SmallKind::bert_blend}) {
     RunConfig run = config(kind);
     run.mlm.unit = MaskUnit::token;  // ids have no words
     run.mlm.max_span = MaskingOptions{}.max_span;

@@ -85,7 +85,7 @@ TEST_P(HuggingFaceGradients, MatchFloat64) {
   for (const int ranks : {1, 4}) {  // of two groups of heads, two ranks have none
     const std::string run = fmt::format("gradients{}", ranks);
     double loss = 0.0;
-    test::run_thread_ranks(ranks, [&](Communicator& tp) {
+    run_thread_ranks(ranks, [&](Communicator& tp) {
       ParameterStore store;
       Model model(config, store, tp);
       store.allocate(kCpu, DType::f32, StoreFor::training);
