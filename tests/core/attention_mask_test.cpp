@@ -114,8 +114,10 @@ void expect_the_textbooks(const MaskParts& parts, const Sizes& sizes, DType dtyp
   expect_close(run.out.tensor, expected.out, tolerance(sizes, dtype), "out");
   expect_close(run.log_sum_exp.tensor, expected.log_sum_exp, sum_tolerance(DType::f32, d) * 4,
                "log_sum_exp");
+  // The gradient of a score is the difference of two rounded terms. Where a query sees few keys,
+  // both are several times as large as typical gradients.
   expect_close(run.dqkv.tensor, reference.backward(to_doubles(qkv.tensor), to_doubles(dout.tensor)),
-               4 * tolerance(sizes, dtype), "dqkv");
+               8 * tolerance(sizes, dtype), "dqkv");
 
   const TestTensor weights({batch, heads, seq, seq}, DType::f32);
   attention_weights(qkv.tensor, run.log_sum_exp.tensor, options, weights.tensor);

@@ -159,7 +159,8 @@ TEST_F(ResumeSequence, FromAndToLayoutsWithoutSequenceParallelism) {
         const double expected = uninterrupted.steps[kBefore + i].loss();
         EXPECT_NEAR(resumed->steps[i].loss(), expected, kTolerance * expected);
       }
-      test::expect_close(resumed->weights, uninterrupted.weights, 10 * kTolerance, "weights");
+      // The gradients of the sentence head's biases almost cancel, so their roundings count more.
+      test::expect_close(resumed->weights, uninterrupted.weights, 20 * kTolerance, "weights");
     }
   }
 }

@@ -143,7 +143,8 @@ double yarn_attention_factor(const Reader& rope, double factor) {
 }
 
 /// Reads the scaling of rotary positions from an object with the keys of `rope_parameters`.
-void read_scaling(const Reader& config, const Reader& rope, RotaryFrequencies& rotary) {
+void read_scaling(const Reader& config, const Reader& rope, int64_t seq_length,
+                  RotaryFrequencies& rotary) {
   const std::string type = rope.text("rope_type", rope.text("type", "default").c_str());
   constexpr std::pair<const char*, RotaryScaling> kKnown[] = {{"default", RotaryScaling::none},
                                                               {"linear", RotaryScaling::linear},
@@ -167,8 +168,7 @@ void read_scaling(const Reader& config, const Reader& rope, RotaryFrequencies& r
   }
   if (rotary.scaling == RotaryScaling::linear) return;
   constexpr const char* kLength = "original_max_position_embeddings";
-  rotary.original_length =
-      rope.count({kLength}, config.count({kLength, "max_position_embeddings"}, 0));
+  rotary.original_length = rope.count({kLength}, config.count({kLength}, seq_length));
   if (rotary.scaling == RotaryScaling::llama3) {
     rotary.low_freq_factor = rope.number("low_freq_factor", rotary.low_freq_factor);
     rotary.high_freq_factor = rope.number("high_freq_factor", rotary.high_freq_factor);
@@ -180,13 +180,13 @@ void read_scaling(const Reader& config, const Reader& rope, RotaryFrequencies& r
   rotary.attention_factor = yarn_attention_factor(rope, rotary.factor);
 }
 
-RotaryFrequencies rotary_of(const Reader& config) {
+RotaryFrequencies rotary_of(const Reader& config, int64_t seq_length) {
   RotaryFrequencies rotary{.base = config.number("rope_theta", 10000.0)};
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     if (!config.has(key)) continue;
     const Reader rope(config.object(key), fmt::format("{}: \"{}\"", config.where(), key));
     rotary.base = rope.number("rope_theta", rotary.base);
-    read_scaling(config, rope, rotary);
+    read_scaling(config, rope, seq_length, rotary);
   }
   return rotary;
 }
@@ -283,7 +283,7 @@ void read_llama(const Reader& config, ModelKind kind, bool tied, ModelConfig& mo
   model.head_dim = config.count({"head_dim"}, defaults.head_dim);
   model.mlp_size = config.count({"intermediate_size"}, defaults.mlp_size);
   model.norm_eps = config.number("rms_norm_eps", 1e-6);
-  model.rotary = rotary_of(config);
+  model.rotary = rotary_of(config, model.seq_length);
   read_window(config, model);
   model.init_stddev = config.number("initializer_range", 0.02);
   model.attention_dropout = config.number("attention_dropout", 0.0);
@@ -335,7 +335,7 @@ void read_modernbert_rotary(const Reader& config, ModelConfig& model) {
   if (types.has("full_attention")) {
     const Reader rope(types.object("full_attention"), types.where() + ": \"full_attention\"");
     model.rotary.base = rope.number("rope_theta", model.rotary.base);
-    read_scaling(config, rope, model.rotary);
+    read_scaling(config, rope, model.seq_length, model.rotary);
   }
   if (types.has("sliding_attention")) {
     const Reader rope(types.object("sliding_attention"), types.where() + ": \"sliding_attention\"");
