@@ -44,9 +44,12 @@ struct AttentionOptions {
   int64_t first_head = 0;  ///< global index of this rank's head 0
   int64_t total_heads = 1;
   PaddedRows padded_rows = {};
+  /// (Hl, 2R − 1) fp32: column R − 1 + (s − t) is added to the scaled score of query t and key s
+  /// (core/ops/position_bias.h). R is at least T or, without padding, padded_rows.seq_length.
+  Tensor position_bias = {};
 };
 
-/// out = softmax(scale × q kᵀ + additive, masked) v for each of this rank's Hl heads. qkv (B, T, 3,
+/// out = softmax(scale × q kᵀ + biases, masked) v for each of this rank's Hl heads. qkv (B, T, 3,
 /// Hl, D), fp32 or bf16, holds queries, keys and values; out (B, T, Hl, D) has its dtype;
 /// log_sum_exp (B, Hl, T) fp32 is written for the backward pass. The outputs may not alias qkv. The
 /// (T, T) matrix is never stored: tiles with a running softmax (Milakov, Gimelshein, 2018; Dao et
@@ -84,9 +87,10 @@ std::optional<std::string> attention_unsupported_reason(const MaskKinds& kinds);
 /// Attention of one new position per sequence to cached keys and values, for generation. q, out (B,
 /// Hl, D); keys, values (B, Hl, capacity, D); all of one dtype, fp32 or bf16. The query sees the
 /// first `length` positions, or the last `window` of these if that is not 0; the new position is
-/// one of them. The bits of a head do not depend on other heads.
+/// one of them. position_bias (Hl, 2R − 1), as in AttentionOptions with R of at least `length`, may
+/// be undefined. The bits of a head do not depend on other heads.
 void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
-                      int64_t window, float scale, Tensor out);
+                      int64_t window, float scale, const Tensor& position_bias, Tensor out);
 
 /// The same for attention_decode, which supports causal, window, and no mask.
 std::optional<std::string> attention_decode_unsupported_reason(const MaskKinds& kinds);

@@ -65,10 +65,12 @@ SelfAttention::SelfAttention(ParameterStore& store, const std::string& name,
                config.linear_bias(), residual_init_stddev(config), in_group_ * head_dim_},
               tp) {}
 
-AttentionOptions SelfAttention::options(const StepContext& ctx, const AttentionMask& mask) const {
+AttentionOptions SelfAttention::options(const StepContext& ctx,
+                                        const Visibility& visibility) const {
   AttentionOptions options;
   options.scale = 1.0f / std::sqrt(static_cast<float>(head_dim_));
-  options.mask = mask;
+  options.mask = visibility.mask;
+  options.position_bias = visibility.position_bias;
   options.dropout = ctx.dropout(dropout_, RandomPurpose::attention_dropout, layer_, {});
   options.dropout.first_row = ctx.first_sequence;  // rows of this op are sequences
   options.dropout.sequence_rows = 1;
@@ -113,7 +115,7 @@ Tensor SelfAttention::forward(const StepContext& ctx, const Tensor& x,
   saved_.out = ctx.arena.allocate({batch, seq, local_heads_, head_dim_}, x.dtype());
   saved_.log_sum_exp = ctx.arena.allocate({batch, local_heads_, seq}, DType::f32);
   saved_.visibility = visibility;
-  attention_forward(saved_.qkv, options(ctx, visibility.mask), saved_.out, saved_.log_sum_exp);
+  attention_forward(saved_.qkv, options(ctx, visibility), saved_.out, saved_.log_sum_exp);
   return output_.forward(ctx, saved_.out.view({batch, seq, local_heads_ * head_dim_}));
 }
 
@@ -126,7 +128,7 @@ void SelfAttention::backward(const StepContext& ctx, const Tensor& dy, Tensor dx
   const Tensor dqkv = ctx.arena.allocate(saved_.qkv.shape(), dy.dtype());
   output_.backward(ctx, dy, dout.view({batch, seq, local_width}));
   attention_backward(dout, saved_.qkv, saved_.out, saved_.log_sum_exp,
-                     options(ctx, saved_.visibility.mask), dqkv);
+                     options(ctx, saved_.visibility), dqkv);
   if (saved_.visibility.rotary.defined()) rotary_backward(saved_.visibility.rotary, dqkv);
   if (!is_grouped_) return qkv_.backward(ctx, dqkv.view({batch, seq, 3 * local_width}), dx);
   const Shape groups = grouped_shape(dqkv.shape());
@@ -148,7 +150,7 @@ void SelfAttention::groups_backward(const StepContext& ctx, const Tensor& dqkv,
 }
 
 void SelfAttention::weights(const StepContext& ctx, Tensor weights) const {
-  attention_weights(saved_.qkv, saved_.log_sum_exp, options(ctx, saved_.visibility.mask), weights);
+  attention_weights(saved_.qkv, saved_.log_sum_exp, options(ctx, saved_.visibility), weights);
 }
 
 Tensor SelfAttention::extend(const StepContext& ctx, const Tensor& x, KeyValueCache& cache,
@@ -174,9 +176,9 @@ Tensor SelfAttention::extend(const StepContext& ctx, const Tensor& x, KeyValueCa
     const Tensor parts = qkv.view({batch * 3, local_heads_, head_dim_});  // queries, keys, values
     copy(parts.slice(3 * b, 3 * b + 1), q.slice(b, b + 1));
   }
-  const float scale = options(ctx, visibility.mask).scale;
+  const float scale = options(ctx, visibility).scale;
   attention_decode(q, cache.keys(layer_), cache.values(layer_), cache.length() + 1,
-                   visibility.mask.window, scale, out);
+                   visibility.mask.window, scale, visibility.position_bias, out);
   return output_.forward(ctx, out.view({batch, 1, local_width}));
 }
 

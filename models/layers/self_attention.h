@@ -11,10 +11,11 @@
 
 namespace tessera {
 
-/// The attention mask and the rotary embedding of a pass.
+/// The attention mask of a pass, and how its attention knows positions.
 struct Visibility {
   AttentionMask mask = {};
-  Tensor rotary = {};  ///< (B × T, D) fp32, see rotary_table(); undefined: no rotation
+  Tensor rotary = {};         ///< (B × T, D) fp32, see rotary_table(); undefined: no rotation
+  Tensor position_bias = {};  ///< (Hl, 2R − 1) fp32, see AttentionOptions; undefined: no bias
 };
 
 /// The heads of a tensor rank: whole groups that share a key and a value, as evenly as possible. A
@@ -63,7 +64,7 @@ class SelfAttention {
   void groups_backward(const StepContext& ctx, const Tensor& dqkv, const Tensor& dgrouped);
   /// (B, T, Kl, G + 2, D), as in query_groups.h, for queries, keys and values (B, T, 3, Hl, D).
   Shape grouped_shape(const Shape& qkv) const;
-  AttentionOptions options(const StepContext& ctx, const AttentionMask& mask) const;
+  AttentionOptions options(const StepContext& ctx, const Visibility& visibility) const;
   /// The queries, keys and values (B, T, 3, Hl, D) of x, rotated.
   Tensor project(const StepContext& ctx, const Tensor& x, const Visibility& visibility);
 

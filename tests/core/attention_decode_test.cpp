@@ -29,6 +29,7 @@ struct Inputs {
   Sizes sizes;
   float scale;
   TestTensor q, keys, values;
+  Tensor position_bias = {};
 
   /// The standard deviation of scores is about `score_size`.
   Inputs(const Sizes& its_sizes, DType dtype, float score_size = 1.0f)
@@ -41,7 +42,8 @@ struct Inputs {
   TestTensor run() const { return run(q.tensor, keys.tensor, values.tensor); }
   TestTensor run(const Tensor& of, const Tensor& its_keys, const Tensor& its_values) const {
     TestTensor out(of.shape(), of.dtype());
-    attention_decode(of, its_keys, its_values, sizes.length, sizes.window, scale, out.tensor);
+    attention_decode(of, its_keys, its_values, sizes.length, sizes.window, scale, position_bias,
+                     out.tensor);
     return out;
   }
 
@@ -59,7 +61,7 @@ struct Inputs {
       for (int64_t s = sizes.begin(); s < sizes.length; ++s) {
         double product = 0.0;
         for (size_t i = 0; i < d; ++i) product += queries[head * d + i] * k[row(s) + i];
-        scores.push_back(double{scale} * product);
+        scores.push_back(double{scale} * product + bias(head, s));
       }
       const double max = *std::max_element(scores.begin(), scores.end());
       double sum = 0.0;
@@ -73,6 +75,14 @@ struct Inputs {
   }
 
  private:
+  /// The position bias of key s.
+  double bias(size_t head, int64_t s) const {
+    if (!position_bias.defined()) return 0.0;
+    const int64_t columns = position_bias.dim(1), h = static_cast<int64_t>(head) % sizes.heads;
+    const int64_t distance = s - (sizes.length - 1);
+    return double{position_bias.data<float>()[h * columns + columns / 2 + distance]};
+  }
+
   TestTensor cache(DType dtype, uint64_t seed) const {
     TestTensor result =
         random_tensor({sizes.batch, sizes.heads, sizes.capacity(), sizes.d}, dtype, seed);
@@ -134,6 +144,20 @@ TEST_P(AttentionDecode, MatchesReferenceForLargeScores) {
   expect_the_textbooks({kChunk, 20}, 40.0f);
 }
 
+TEST_P(AttentionDecode, MatchesReferenceWithPositionBias) {
+  for (const Sizes& sizes : {Sizes{1, 8}, Sizes{kChunk + 3, 20}, Sizes{3 * kChunk + 21, 64},
+                             Sizes{3 * kChunk + 21, 130, kChunk + 5}}) {
+    for (const int64_t more : {0, 7}) {  // positions that the table covers beyond the cache
+      SCOPED_TRACE(fmt::format("{} keys of {}, window {}", sizes.length, sizes.d, sizes.window));
+      Inputs inputs(sizes, GetParam());
+      const TestTensor table =
+          random_tensor({sizes.heads, 2 * (sizes.length + more) - 1}, DType::f32, 4);
+      inputs.position_bias = table.tensor;
+      expect_close(inputs.run().tensor, inputs.expected(), tolerance(sizes), "out");
+    }
+  }
+}
+
 TEST_P(AttentionDecode, SupportsAnyAlignment) {
   for (const int64_t d : {24, 64, 128, 256}) {
     const Inputs inputs({kChunk + 6, d}, GetParam());
@@ -181,7 +205,7 @@ TEST_P(AttentionDecode, WindowMatchesCacheOfItsKeysOnly) {
     };
     const TestTensor found = inputs.run(), expected(inputs.q.tensor.shape(), GetParam());
     attention_decode(inputs.q.tensor, last_keys(inputs.keys.tensor).tensor,
-                     last_keys(inputs.values.tensor).tensor, sizes.window, 0, inputs.scale,
+                     last_keys(inputs.values.tensor).tensor, sizes.window, 0, inputs.scale, {},
                      expected.tensor);
     expect_same_bits(found.tensor, expected.tensor, "out");
   }

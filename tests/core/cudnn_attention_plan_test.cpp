@@ -52,6 +52,7 @@ TEST(CudnnAttentionUnsupportedReason, NamesUnsupportedFeature) {
   expect([](AttentionSetup& setup) { setup.head_dim = 60; }, "not 60");
   expect([](AttentionSetup& setup) { setup.head_dim = 256; }, "up to 128, not 256");
   expect([](AttentionSetup& setup) { setup.dropout = true; }, "drop");
+  expect([](AttentionSetup& setup) { setup.position_bias = true; }, "position bias");
   expect([](AttentionSetup& setup) { setup.mask.additive = true; }, "documents, additive");
   expect([](AttentionSetup& setup) { setup.mask.hidden_keys = true; }, "causal, hidden_keys");
   expect([](AttentionSetup& setup) { setup.mask.documents = false; }, "batches of documents");

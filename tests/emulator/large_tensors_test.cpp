@@ -498,7 +498,7 @@ TEST_P(LargeTensorsOf, KeyValueCache) {
   // Two chunks of keys per head.
   run_both(
       [&](auto of) {
-        attention_decode(of(q), of(keys), of(values), kCapacity, 100, 0.125f, of(out));
+        attention_decode(of(q), of(keys), of(values), kCapacity, 100, 0.125f, {}, of(out));
       },
       /*blocks=*/2 * kHeads);
   out.expect_same("attention_decode");

@@ -543,7 +543,7 @@ class Table {
               const int64_t first = call++ % calls * batch;
               attention_decode(q.tensor, keys.tensor.slice(first, first + batch),
                                values.tensor.slice(first, first + batch), sizes_.length, 0, scale,
-                               out.tensor);
+                               {}, out.tensor);
             });
   }
 

@@ -146,6 +146,10 @@ void require_attention_options(const Tensor& qkv, const AttentionOptions& option
     require_plane(mask.additive, DType::f32, "mask.additive", qkv, options.total_heads, op);
   }
   if (kinds.compact) require_padded_rows(options.padded_rows, mask, seq, op);
+  if (options.position_bias.defined()) {
+    const int64_t length = kinds.compact ? options.padded_rows.seq_length : seq;
+    require_position_bias(options.position_bias, heads, length, op);
+  }
   const double probability = options.dropout.probability;
   require(0.0 <= probability && probability < 1.0,
           "{}: dropout.probability must be in [0, 1), but is {}", op, probability);
@@ -156,6 +160,15 @@ void require_attention_options(const Tensor& qkv, const AttentionOptions& option
     require_shape(options.dropout.rng_offset, {2}, op, "dropout.rng_offset");
     require_dtype(options.dropout.rng_offset, DType::i64, op, "dropout.rng_offset");
   }
+}
+
+void require_position_bias(const Tensor& table, int64_t heads, int64_t length, const char* op) {
+  require_dtype(table, DType::f32, op, "position_bias");
+  require(table.shape().rank() == 2 && table.dim(0) == heads && table.dim(1) % 2 == 1 &&
+              table.dim(1) >= 2 * length - 1,
+          "{}: position_bias must have shape (Hl, 2R - 1) with {} heads and an R of at least {}, "
+          "because positions are up to {} apart, but is {}",
+          op, heads, length, length - 1, describe(table));
 }
 
 }  // namespace tessera

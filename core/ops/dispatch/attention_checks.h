@@ -8,4 +8,8 @@ namespace tessera {
 /// masks in host memory, except for hidden, additive and hidden_keys, where any value is valid.
 void require_attention_options(const Tensor& qkv, const AttentionOptions& options, const char* op);
 
+/// Throws, naming `op`, unless the table has a row per head and covers positions that are less than
+/// `length` apart.
+void require_position_bias(const Tensor& table, int64_t heads, int64_t length, const char* op);
+
 }  // namespace tessera

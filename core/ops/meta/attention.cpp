@@ -38,7 +38,12 @@ OpWork flops_of(DType dtype, double products, double others) {
 double bytes_of_mask(const AttentionOptions& options) {
   const AttentionMask& mask = options.mask;
   return bytes_of(mask.lengths, mask.hidden_keys, mask.documents, mask.hidden, mask.additive,
-                  options.padded_rows.index);
+                  options.padded_rows.index, options.position_bias);
+}
+
+/// FLOPs that add the position bias to `pairs` scores.
+double flops_of_bias(double pairs, const AttentionOptions& options) {
+  return options.position_bias.defined() ? pairs : 0.0;
 }
 
 /// What cuDNN needs, or may need if there is no GPU to ask.
@@ -60,7 +65,7 @@ void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tenso
                        Tensor log_sum_exp) {
   const double pairs = visible_pairs(qkv, options.mask);
   OpWork work = flops_of(qkv.dtype(), 4.0 * pairs * static_cast<double>(qkv.dim(4)),
-                         5.0 * pairs + elements_of(out));
+                         5.0 * pairs + flops_of_bias(pairs, options) + elements_of(out));
   work.bytes_read = bytes_of(qkv) + bytes_of_mask(options);
   work.bytes_written = bytes_of(out, log_sum_exp);
   log_work(work);
@@ -73,7 +78,7 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
                         const Tensor& log_sum_exp, const AttentionOptions& options, Tensor dqkv) {
   const double pairs = visible_pairs(qkv, options.mask);
   OpWork work = flops_of(qkv.dtype(), 10.0 * pairs * static_cast<double>(qkv.dim(4)),
-                         6.0 * pairs + 2.0 * elements_of(out));
+                         6.0 * pairs + flops_of_bias(pairs, options) + 2.0 * elements_of(out));
   work.bytes_read = bytes_of(dout, qkv, out, log_sum_exp) + bytes_of_mask(options);
   work.bytes_written = bytes_of(dqkv);
   log_work(work);
@@ -84,20 +89,22 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
 void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
                        const AttentionOptions& options, Tensor weights) {
   const double pairs = visible_pairs(qkv, options.mask);
-  OpWork work = flops_of(qkv.dtype(), 2.0 * pairs * static_cast<double>(qkv.dim(4)), 3.0 * pairs);
+  OpWork work = flops_of(qkv.dtype(), 2.0 * pairs * static_cast<double>(qkv.dim(4)),
+                         3.0 * pairs + flops_of_bias(pairs, options));
   work.bytes_read = bytes_of(qkv) * 2.0 / 3.0 + bytes_of(log_sum_exp) + bytes_of_mask(options);
   work.bytes_written = bytes_of(weights);
   log_work(work);
 }
 
 void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
-                      int64_t window, float /*scale*/, Tensor out) {
+                      int64_t window, float /*scale*/, const Tensor& position_bias, Tensor out) {
   const int64_t visible = window > 0 ? std::min(length, window) : length;
   const double share = static_cast<double>(visible) / static_cast<double>(keys.dim(2));
+  const double per_score = position_bias.defined() ? 6.0 : 5.0;
   OpWork work =
       flops_of(q.dtype(), 4.0 * static_cast<double>(visible) * elements_of(q),
-               5.0 * static_cast<double>(visible * q.dim(0) * q.dim(1)) + elements_of(out));
-  work.bytes_read = bytes_of(q) + share * bytes_of(keys, values);
+               per_score * static_cast<double>(visible * q.dim(0) * q.dim(1)) + elements_of(out));
+  work.bytes_read = bytes_of(q) + share * bytes_of(keys, values) + bytes_of(position_bias);
   work.bytes_written = bytes_of(out);
   log_work(work);
 }

@@ -10,9 +10,10 @@
 namespace tessera::cpu {
 namespace {
 
+/// `bias` is that of key 0; nullptr if there is none.
 template <typename T>
 void decode_head(const T* q, const T* keys, const T* values, Range seen, int64_t d, float scale,
-                 float* sums, T* out) {
+                 const float* bias, float* sums, T* out) {
   std::fill_n(sums, d, 0.0f);
   float max = -std::numeric_limits<float>::infinity();
   float weight_sum = 0.0f;
@@ -22,6 +23,7 @@ void decode_head(const T* q, const T* keys, const T* values, Range seen, int64_t
 #pragma omp simd reduction(+ : score)
     for (int64_t i = 0; i < d; ++i) score += static_cast<float>(q[i]) * static_cast<float>(key[i]);
     score *= scale;
+    if (bias != nullptr) score += bias[s];
     const float new_max = std::max(max, score);
     const float shrink = vec::exp(max - new_max);
     const float weight = vec::exp(score - new_max);
@@ -39,18 +41,23 @@ void decode_head(const T* q, const T* keys, const T* values, Range seen, int64_t
 }  // namespace
 
 void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
-                      int64_t window, float scale, Tensor out) {
+                      int64_t window, float scale, const Tensor& position_bias, Tensor out) {
   const Range seen{window == 0 ? 0 : std::max<int64_t>(0, length - window), length};
   const int64_t capacity = keys.dim(2);
-  const int64_t d = keys.dim(3);
+  const int64_t d = keys.dim(3), heads = q.dim(1);
+  const auto bias_of = [&](int64_t h) -> const float* {
+    if (!position_bias.defined()) return nullptr;
+    const int64_t columns = position_bias.dim(1);
+    return position_bias.data<float>() + h * columns + columns / 2 - (length - 1);
+  };
   dispatch_float(q.dtype(), [&]<typename T>() {
-    parallel_for(q.dim(0) * q.dim(1), 1, [&](int64_t first, int64_t last) {
+    parallel_for(q.dim(0) * heads, 1, [&](int64_t first, int64_t last) {
       thread_local std::vector<float> sums;
       sums.resize(static_cast<size_t>(d));
       for (int64_t bh = first; bh < last; ++bh) {
         const int64_t cache = bh * capacity * d;
         decode_head(q.data<T>() + bh * d, keys.data<T>() + cache, values.data<T>() + cache, seen, d,
-                    scale, sums.data(), out.data<T>() + bh * d);
+                    scale, bias_of(bh % heads), sums.data(), out.data<T>() + bh * d);
       }
     });
   });

@@ -9,8 +9,8 @@
 
 namespace tessera::cpu {
 
-/// What a mask hides from the queries of one segment and one head. Queries and keys are counted
-/// from the segment's first row.
+/// What a mask hides from the queries of one segment and one head, and what is added to their
+/// scores. Queries and keys are counted from the segment's first row.
 class SegmentMask {
  public:
   SegmentMask(const AttentionShape& shape, const AttentionOptions& options, const Segment& segment,
@@ -38,6 +38,9 @@ class SegmentMask {
     };
     if (mask.hidden.defined()) hidden_ = mask.hidden.data<uint8_t>() + corner(mask.hidden);
     if (mask.additive.defined()) additive_ = mask.additive.data<float>() + corner(mask.additive);
+    if (const Tensor& bias = options.position_bias; bias.defined()) {
+      position_bias_ = bias.data<float>() + head * bias.dim(1) + bias.dim(1) / 2;
+    }
   }
 
   /// A range that contains all keys visible to these queries, by arithmetic alone.
@@ -66,10 +69,12 @@ class SegmentMask {
     return hidden || additive;
   }
 
-  /// Adds the additive mask to scores[r][c] of query queries.begin + r and key keys.begin + c, and
-  /// sets hidden keys and the padding columns to −inf. Rows are kKeyTile apart.
+  /// Adds the position bias and the additive mask to scores[r][c] of query queries.begin + r and
+  /// key keys.begin + c, and sets hidden keys and the padding columns to −inf. Rows are kKeyTile
+  /// apart.
   void apply(Range queries, Range keys, float* scores) const {
     const int64_t size = keys.size(), padded = round_up(size, kTilePadding);
+    if (position_bias_ != nullptr) add_position_bias(queries, keys, scores);
     if (!looks_at_tensors() && size == padded && sees_all(queries, keys)) return;
     for (int64_t r = 0; r < queries.size(); ++r) {
       const int64_t t = queries.begin + r;
@@ -115,6 +120,15 @@ class SegmentMask {
     }
   }
 
+  void add_position_bias(Range queries, Range keys, float* scores) const {
+    for (int64_t r = 0; r < queries.size(); ++r) {
+      const float* bias = position_bias_ + keys.begin - (queries.begin + r);
+      float* row = scores + r * kKeyTile;
+#pragma omp simd
+      for (int64_t i = 0; i < keys.size(); ++i) row[i] += bias[i];
+    }
+  }
+
   static void hide(const uint8_t* hidden, int64_t n, float* scores) {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) scores[i] = hidden[i] != 0 ? kMinusInf : scores[i];
@@ -127,6 +141,7 @@ class SegmentMask {
   const uint8_t* hidden_keys_ = nullptr;
   const uint8_t* hidden_ = nullptr;
   const float* additive_ = nullptr;
+  const float* position_bias_ = nullptr;  ///< of distance 0
 };
 
 }  // namespace tessera::cpu

@@ -33,6 +33,8 @@ struct AttentionArguments {
   int document_count;
   MaskPlane<uint8_t> hidden;
   MaskPlane<float> additive;
+  const float* position_bias;  ///< of head 0 and distance 0; nullptr if there is none
+  int64_t position_bias_stride;
 
   bool drops;
   uint32_t drop_threshold;  ///< of a random byte
@@ -96,6 +98,11 @@ inline AttentionArguments attention_arguments(const Tensor& qkv, const Attention
   a.hidden = detail::mask_plane<uint8_t>(mask.hidden, options);
   a.additive = detail::mask_plane<float>(mask.additive, options);
 
+  if (const Tensor& bias = options.position_bias; bias.defined()) {
+    a.position_bias_stride = bias.dim(1);
+    a.position_bias = bias.data<float>() + bias.dim(1) / 2;
+  }
+
   a.drops = options.dropout.active();
   const WeightDropout dropout = weight_dropout(options.dropout);
   a.drop_threshold = dropout.threshold;
@@ -107,6 +114,14 @@ inline AttentionArguments attention_arguments(const Tensor& qkv, const Attention
   a.places = detail::data_or_null<int32_t>(options.padded_rows.index);
   a.place_seq = a.places == nullptr ? a.seq : narrow<int>(options.padded_rows.seq_length);
   return a;
+}
+
+/// Calls body.operator()<kBias>(): kernels for attention with and without a position bias differ,
+/// so that the bias costs nothing where there is none.
+template <typename Body>
+void dispatch_bias(const AttentionArguments& a, const Body& body) {
+  if (a.position_bias != nullptr) return body.template operator()<true>();
+  body.template operator()<false>();
 }
 
 }  // namespace tessera::cuda

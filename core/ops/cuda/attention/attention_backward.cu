@@ -63,7 +63,7 @@ struct KeysShared {
 };
 
 /// dk and dv of one tile of keys. Scores are transposed: one row per key.
-template <typename E>
+template <typename E, bool kBias>
 __global__ void __launch_bounds__(kAttentionThreads)
     keys_kernel(AttentionArguments a, const typename E::Element* qkv,
                 const typename E::Element* dout, const float* log_sum_exp, const float* delta,
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
   const auto work = [&](int query, const Columns& columns, bool whole) {
     typename E::Scores weights, dscores;
     E::multiply(shared.keys, columns.queries, weights);
-    mask_scores<E, Rows::keys>(mask, columns.bits, whole, a.scale, first, query, weights);
+    mask_scores<E, Rows::keys, kBias>(mask, columns.bits, whole, a.scale, first, query, weights);
     E::multiply(shared.values, columns.douts, dscores);
 #pragma unroll
     for (int j = 0; j < E::kMyColumns; ++j) {
@@ -137,7 +137,7 @@ struct QueriesShared {
 };
 
 /// dq of one tile of queries.
-template <typename E>
+template <typename E, bool kBias>
 __global__ void __launch_bounds__(kAttentionThreads)
     queries_kernel(AttentionArguments a, const typename E::Element* qkv,
                    const typename E::Element* dout, const float* log_sum_exp, const float* delta,
@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
   const auto work = [&](int key, const KeyColumns<E>& columns, bool whole) {
     typename E::Scores weights, dscores;
     E::multiply(shared.queries, columns.keys, weights);
-    mask_scores<E, Rows::queries>(mask, columns.bits, whole, a.scale, first, key, weights);
+    mask_scores<E, Rows::queries, kBias>(mask, columns.bits, whole, a.scale, first, key, weights);
     E::multiply(shared.douts, columns.values, dscores);
 #pragma unroll
     for (int i = 0; i < E::kMyRows; ++i) {
@@ -205,10 +205,12 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
     launch("attention_backward", one_dimensional(rows * kWarpSize, kThreads), delta_kernel<T>, a,
            d_out, out.data<T>(), delta);
     dispatch_tiles<T, true>(a.d, [&]<typename E>() {
-      launch("attention_backward", attention_launch<E>(a, sizeof(KeysShared<E>)), keys_kernel<E>, a,
-             in, d_out, lse, delta, to);
-      launch("attention_backward", attention_launch<E>(a, sizeof(QueriesShared<E>)),
-             queries_kernel<E>, a, in, d_out, lse, delta, to);
+      dispatch_bias(a, [&]<bool kBias>() {
+        launch("attention_backward", attention_launch<E>(a, sizeof(KeysShared<E>)),
+               keys_kernel<E, kBias>, a, in, d_out, lse, delta, to);
+        launch("attention_backward", attention_launch<E>(a, sizeof(QueriesShared<E>)),
+               queries_kernel<E, kBias>, a, in, d_out, lse, delta, to);
+      });
     });
   });
 }

@@ -81,7 +81,10 @@ struct Decode {
   int64_t capacity;
   Positions seen;
   int chunks, d;
-  float to_powers;  ///< scales q·k to a score in powers of two
+  float to_powers;    ///< scales q·k to a score in powers of two
+  const float* bias;  ///< of head 0 and key 0; nullptr if there is none
+  int64_t bias_stride;
+  int heads;  ///< of a sequence
   Partials partials;
   T* out;
 };
@@ -120,7 +123,7 @@ __device__ void combine_teams(const Decode<T>& a, const TeamSoftmaxes<N, kColumn
 }
 
 /// A block processes one chunk of a head's keys; a team, every 16th of them.
-template <typename T, int N, int kColumns>
+template <typename T, int N, int kColumns, bool kBias>
 __global__ void __launch_bounds__(RowShare<T, N, kColumns>::kThreads,
                                   RowShare<T, N, kColumns>::kBlocksOnSm) chunk_kernel(Decode<T> a) {
   using Share = RowShare<T, N, kColumns>;
@@ -147,6 +150,10 @@ __global__ void __launch_bounds__(RowShare<T, N, kColumns>::kThreads,
   for (int r = 0; r < kRows; ++r) {
     const float product = sum_of_row<Share>(query.dot(keys[r]));
     scores[r] = seen(r) ? product * a.to_powers : kMinusInfinity;
+    if constexpr (kBias) {
+      const float* bias = a.bias + head % a.heads * a.bias_stride;
+      if (seen(r)) scores[r] = fmaf(product, a.to_powers, bias[first + r * kTeams] * kLog2E);
+    }
     max = fmaxf(max, scores[r]);
   }
   Floats<N> sums[Share::kPacks] = {};
@@ -215,8 +222,12 @@ void run(const Decode<T>& decode, int64_t heads, const Tensor& q, const Tensor& 
   dispatch_pack<T>(decode.d, {&q, &keys, &values}, [&]<int N>() {
     const auto take = [&]<int kColumns>() {
       const auto blocks = static_cast<unsigned>(narrow<int>(heads * decode.chunks));
-      launch(kOp, {dim3(blocks), dim3(RowShare<T, N, kColumns>::kThreads)},
-             chunk_kernel<T, N, kColumns>, decode);
+      const LaunchShape shape{dim3(blocks), dim3(RowShare<T, N, kColumns>::kThreads)};
+      if (decode.bias != nullptr) {
+        launch(kOp, shape, chunk_kernel<T, N, kColumns, true>, decode);
+      } else {
+        launch(kOp, shape, chunk_kernel<T, N, kColumns, false>, decode);
+      }
     };
     if (decode.d <= 64) return take.template operator()<64>();
     if (decode.d <= 128) return take.template operator()<128>();
@@ -232,7 +243,7 @@ void run(const Decode<T>& decode, int64_t heads, const Tensor& q, const Tensor& 
 }  // namespace
 
 void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values, int64_t length,
-                      int64_t window, float scale, Tensor out) {
+                      int64_t window, float scale, const Tensor& position_bias, Tensor out) {
   const int64_t heads = q.dim(0) * q.dim(1), capacity = keys.dim(2);
   const int end = narrow<int>(length), d = narrow<int>(keys.dim(3));
   const int begin = window == 0 ? 0 : narrow<int>(std::max<int64_t>(0, length - window));
@@ -241,6 +252,12 @@ void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values,
       "attention on a GPU supports heads of up to {} columns, but these have {}: choose more heads",
       kMaxHeadColumns, d);
   const int64_t most = window == 0 ? capacity : std::min(window, capacity);
+  const float* bias = nullptr;
+  int64_t bias_stride = 0;
+  if (position_bias.defined()) {
+    bias_stride = position_bias.dim(1);
+    bias = position_bias.data<float>() + bias_stride / 2 - (length - 1);
+  }
   dispatch_float(q.dtype(), [&]<typename T>() {
     const Decode<T> decode{q.data<T>(),
                            keys.data<T>(),
@@ -250,6 +267,9 @@ void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values,
                            narrow<int>(ceil_div(end - begin, kChunk)),
                            d,
                            scale * kLog2E,
+                           bias,
+                           bias_stride,
+                           narrow<int>(q.dim(1)),
                            partials(heads, most, d),
                            out.data<T>()};
     run(decode, heads, q, keys, values);

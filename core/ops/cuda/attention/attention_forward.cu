@@ -51,7 +51,7 @@ struct RunningSoftmax {
 };
 
 /// One tile of queries of one head of one sequence.
-template <typename E>
+template <typename E, bool kBias>
 __global__ void __launch_bounds__(kAttentionThreads)
     forward_kernel(AttentionArguments a, const typename E::Element* qkv, typename E::Element* out,
                    float* log_sum_exp) {
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
   const auto work = [&](int key, const KeyColumns<E>& columns, bool whole) {
     typename E::Scores scores;
     E::multiply(shared.queries, columns.keys, scores);
-    mask_scores<E, Rows::queries>(mask, columns.bits, whole, a.scale, first, key, scores);
+    mask_scores<E, Rows::queries, kBias>(mask, columns.bits, whole, a.scale, first, key, scores);
     softmax.absorb(scores, sums);
     if (mask.drops()) {
 #pragma unroll
@@ -111,8 +111,11 @@ void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tenso
   const AttentionArguments a = attention_arguments(qkv, options, {&qkv, &out});
   dispatch_float(qkv.dtype(), [&]<typename T>() {
     dispatch_tiles<T, false>(a.d, [&]<typename E>() {
-      launch("attention_forward", attention_launch<E>(a, sizeof(ForwardShared<E>)),
-             forward_kernel<E>, a, qkv.data<T>(), out.data<T>(), log_sum_exp.data<float>());
+      dispatch_bias(a, [&]<bool kBias>() {
+        launch("attention_forward", attention_launch<E>(a, sizeof(ForwardShared<E>)),
+               forward_kernel<E, kBias>, a, qkv.data<T>(), out.data<T>(),
+               log_sum_exp.data<float>());
+      });
     });
   });
 }

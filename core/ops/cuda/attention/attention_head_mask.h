@@ -71,6 +71,11 @@ class HeadMask {
     return additive_[static_cast<int64_t>(t) * a_.seq + s];
   }
 
+  /// The position bias of a key `distance` after its query, if there is one.
+  __device__ float position_bias(int distance) const {
+    return a_.position_bias[h_ * a_.position_bias_stride + distance];
+  }
+
   __device__ bool drops() const { return a_.drops; }
   __device__ float drop_factor() const { return a_.drops ? a_.drop_factor : 1.0f; }
 

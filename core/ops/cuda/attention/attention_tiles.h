@@ -186,19 +186,29 @@ __device__ bool bit_of(const uint32_t (&words)[kWords], int j) {
   return (words[E::column(j) / 32] >> E::lane_column() >> (E::column(j) % 32) & 1u) != 0;
 }
 
-/// Turns products q·k into scores in powers of two: scaled, with the additive mask, −inf where
-/// hidden. −inf is assigned, not added: a hidden product may be infinite or NaN. If the tile is
-/// seen `whole`, the bits are not read.
-template <typename E, Rows kOrder, typename Bits>
+/// Turns products q·k into scores in powers of two: scaled, with the position bias (kBias) and the
+/// additive mask, −inf where hidden. −inf is assigned, not added: a hidden product may be infinite
+/// or NaN. If the tile is seen `whole`, the bits are not read.
+template <typename E, Rows kOrder, bool kBias, typename Bits>
 __device__ void mask_scores(const HeadMask& mask, const Bits& bits, bool whole, float scale,
                             int first_row, int first_column, typename E::Scores& scores) {
   const float to_powers = scale * kLog2E;
+  const auto bias_of = [&](int i, int j) {
+    const int row = first_row + E::row(i);
+    const int column = first_column + E::lane_column() + E::column(j);
+    return mask.position_bias(kOrder == Rows::queries ? column - row : row - column);
+  };
   if (whole) {
 #pragma unroll
     for (int i = 0; i < E::kMyRows; ++i) {
 #pragma unroll
       for (int j = 0; j < E::kMyColumns; ++j) {
-        scores.at[i][j] = __fmul_rn(scores.at[i][j], to_powers);
+        float& score = scores.at[i][j];
+        if constexpr (kBias) {
+          score = fmaf(score, to_powers, bias_of(i, j) * kLog2E);
+        } else {
+          score = __fmul_rn(score, to_powers);
+        }
       }
     }
     return;
@@ -210,11 +220,14 @@ __device__ void mask_scores(const HeadMask& mask, const Bits& bits, bool whole, 
     for (int j = 0; j < E::kMyColumns; ++j) {
       float& score = scores.at[i][j];
       const bool seen = bit_of<E>(words, j);
-      if (mask.adds() && seen) {
-        const int row = first_row + E::row(i);
-        const int column = first_column + E::lane_column() + E::column(j);
-        const float added =
-            kOrder == Rows::queries ? mask.additive(row, column) : mask.additive(column, row);
+      if ((kBias || mask.adds()) && seen) {
+        float added = 0.0f;
+        if (mask.adds()) {
+          const int row = first_row + E::row(i);
+          const int column = first_column + E::lane_column() + E::column(j);
+          added = kOrder == Rows::queries ? mask.additive(row, column) : mask.additive(column, row);
+        }
+        if constexpr (kBias) added += bias_of(i, j);
         score = fmaf(score, to_powers, added * kLog2E);
       } else {
         // Not fused with what follows: adding a mask of zeros must not change a bit.

@@ -13,7 +13,7 @@ struct WeightsShared {
 };
 
 /// The weights of one tile of queries of one head, and zeros for the keys that none of them sees.
-template <typename E>
+template <typename E, bool kBias>
 __global__ void __launch_bounds__(kAttentionThreads)
     weights_kernel(AttentionArguments a, const typename E::Element* qkv, const float* log_sum_exp,
                    float* weights) {
@@ -34,7 +34,8 @@ __global__ void __launch_bounds__(kAttentionThreads)
     __syncthreads();
     typename E::Scores scores;
     E::multiply(shared.queries, shared.keys, scores);
-    mask_scores<E, Rows::queries>(mask, shared.bits, /*whole=*/false, a.scale, first, key, scores);
+    mask_scores<E, Rows::queries, kBias>(mask, shared.bits, /*whole=*/false, a.scale, first, key,
+                                         scores);
 #pragma unroll
     for (int i = 0; i < E::kMyRows; ++i) {
       const int t = first + E::row(i);
@@ -58,8 +59,11 @@ void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
   const AttentionArguments a = attention_arguments(qkv, options, {&qkv});
   dispatch_float(qkv.dtype(), [&]<typename T>() {
     dispatch_tiles<T, false>(a.d, [&]<typename E>() {
-      launch("attention_weights", attention_launch<E>(a, sizeof(WeightsShared<E>)),
-             weights_kernel<E>, a, qkv.data<T>(), log_sum_exp.data<float>(), weights.data<float>());
+      dispatch_bias(a, [&]<bool kBias>() {
+        launch("attention_weights", attention_launch<E>(a, sizeof(WeightsShared<E>)),
+               weights_kernel<E, kBias>, a, qkv.data<T>(), log_sum_exp.data<float>(),
+               weights.data<float>());
+      });
     });
   });
 }

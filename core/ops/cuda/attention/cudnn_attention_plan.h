@@ -21,6 +21,7 @@ struct AttentionSetup {
   DType dtype = DType::bf16;
   int64_t head_dim = 0;
   bool dropout = false;
+  bool position_bias = false;
 };
 
 /// Why cuDNN's attention does not support this setup; none if it does.
@@ -45,6 +46,10 @@ inline std::optional<std::string> cudnn_attention_unsupported_reason(const Atten
         "{}",
         to_string(mask));
   }
+  if (setup.position_bias) {
+    // It would have to be a (H, T, T) plane, rounded to bf16.
+    return "cuDNN's attention has no position bias that is a function of the distance";
+  }
   // A plan pays off for shapes that recur; prompts have any length.
   if (!mask.documents && !mask.lengths) {
     return "cuDNN's attention is for batches of documents, or with lengths";
@@ -59,6 +64,7 @@ inline AttentionSetup setup_of(const Tensor& qkv, const AttentionOptions& option
   setup.dtype = qkv.dtype();
   setup.head_dim = qkv.dim(4);
   setup.dropout = options.dropout.active();
+  setup.position_bias = options.position_bias.defined();
   return setup;
 }
 

@@ -1,0 +1,189 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/ops/attention.h"
+#include "tests/support/attention_masks.h"
+#include "tests/support/attention_reference.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/tensors.h"
+
+namespace tessera {
+namespace {
+
+using namespace test;
+
+struct Sizes {
+  int64_t batch, seq, heads, d;
+};
+
+struct Case {
+  MaskParts parts;
+  Sizes sizes;
+  float dropout;
+  DType dtype;
+};
+
+/// A random table that covers a few positions more than the sequence has.
+TestTensor random_table(const Sizes& sizes) {
+  return random_tensor({sizes.heads, 2 * (sizes.seq + 3) - 1}, DType::f32, 4);
+}
+
+double bias_of(const Tensor& table, int64_t h, int64_t t, int64_t s) {
+  const int64_t columns = table.dim(1);
+  return double{table.data<float>()[h * columns + columns / 2 + s - t]};
+}
+
+AttentionOptions options_of(const Sizes& sizes, const AttentionMask& mask, float dropout,
+                            const Tensor& table) {
+  AttentionOptions options;
+  options.scale = 1.0f / std::sqrt(static_cast<float>(sizes.d));
+  options.mask = mask;
+  options.dropout = {dropout, {7, RandomPurpose::attention_dropout, 3, 11}, 5};
+  options.total_heads = sizes.heads;
+  options.position_bias = table;
+  return options;
+}
+
+AttentionReference reference_of(const Sizes& sizes, const AttentionOptions& options) {
+  const auto [batch, seq, heads, d] = sizes;
+  AttentionReference reference{batch, seq, heads, d, options.scale, {}, {}};
+  const AttentionMask mask = options.mask;
+  reference.hidden = [=](int64_t b, int64_t h, int64_t t, int64_t s) {
+    return hides(mask, seq, heads, b, h, t, s);
+  };
+  reference.additive = [=, table = options.position_bias](int64_t b, int64_t h, int64_t t,
+                                                          int64_t s) {
+    return additive_of(mask, seq, heads, b, h, t, s) + bias_of(table, h, t, s);
+  };
+  reference.factor = [=, dropout = options.dropout](int64_t b, int64_t h, int64_t t, int64_t s) {
+    const int64_t row = ((dropout.first_row + b) * heads + h) * seq + t;
+    const uint8_t byte = random_byte(dropout.key, static_cast<uint64_t>(row * seq + s));
+    const auto [threshold, scale] = weight_dropout(dropout);
+    return byte < threshold ? 0.0 : double{scale};
+  };
+  return reference;
+}
+
+/// As in attention_test.cpp: roundings of scores become relative errors of weights.
+double tolerance(const Case& c) {
+  return sum_tolerance(c.dtype, c.sizes.d) * 4 + sum_tolerance(c.dtype, c.sizes.seq);
+}
+
+class AttentionPositionBias : public testing::TestWithParam<Case> {
+ protected:
+  const Case c = GetParam();
+  const Shape rows{c.sizes.batch, c.sizes.seq, c.sizes.heads, c.sizes.d};
+  const RandomMask random{c.parts, c.sizes.batch, c.sizes.seq, c.sizes.heads, 3};
+  const TestTensor table = random_table(c.sizes);
+  const AttentionOptions options = options_of(c.sizes, random.mask, c.dropout, table.tensor);
+  const TestTensor qkv = random_tensor({rows[0], rows[1], 3, rows[2], rows[3]}, c.dtype, 1);
+  const TestTensor dout = random_tensor(rows, c.dtype, 2);
+};
+
+TEST_P(AttentionPositionBias, MatchesReference) {
+  const AttentionRun run(qkv.tensor, dout.tensor, options);
+  const AttentionReference reference = reference_of(c.sizes, options);
+  const auto in = to_doubles(qkv.tensor);
+  const auto expected = reference.forward(in);
+  expect_close(run.out.tensor, expected.out, tolerance(c), "out");
+  expect_close(run.log_sum_exp.tensor, expected.log_sum_exp,
+               sum_tolerance(DType::f32, c.sizes.d) * 4, "log_sum_exp");
+  expect_close(run.dqkv.tensor, reference.backward(in, to_doubles(dout.tensor)), 4 * tolerance(c),
+               "dqkv");
+  const TestTensor weights({rows[0], rows[2], rows[1], rows[1]}, DType::f32);
+  attention_weights(qkv.tensor, run.log_sum_exp.tensor, options, weights.tensor);
+  expect_close(weights.tensor, reference.all_weights(in), 8 * sum_tolerance(DType::f32, c.sizes.d),
+               "weights");
+}
+
+TEST_P(AttentionPositionBias, BitsDoNotDependOnTensorRanks) {
+  const AttentionRun whole(qkv.tensor, dout.tensor, options);
+  const int64_t columns = table.tensor.dim(1);
+  for (const Range local : {Range{0, 1}, Range{1, c.sizes.heads}}) {
+    AttentionOptions part_options = options;
+    part_options.first_head = local.begin;
+    part_options.position_bias =
+        table.tensor.view({c.sizes.heads, columns}).slice(local.begin, local.end);
+    const AttentionRun part(heads_of(qkv.tensor, local.begin, local.end).tensor,
+                            heads_of(dout.tensor, local.begin, local.end).tensor, part_options);
+    expect_same_bits(part.out.tensor, heads_of(whole.out.tensor, local.begin, local.end).tensor,
+                     "out");
+    expect_same_bits(part.dqkv.tensor, heads_of(whole.dqkv.tensor, local.begin, local.end).tensor,
+                     "dqkv");
+  }
+}
+
+constexpr Sizes kSmall{2, 21, 3, 8}, kTiles{1, 130, 2, 16};
+const Case kCases[] = {
+    {{}, kSmall, 0.0f, DType::f32},
+    {{.causal = true}, kTiles, 0.1f, DType::f32},
+    {{.causal = true}, {1, 70, 2, 100}, 0.0f, DType::f32},
+    {{.window = 30}, kTiles, 0.0f, DType::bf16},
+    {{.lengths = true}, kSmall, 0.1f, DType::bf16},
+    {{.causal = true, .documents = true}, {2, 90, 2, 64}, 0.0f, DType::bf16},
+    {{.documents = true}, kTiles, 0.1f, DType::f32},
+    {{.hidden_keys = true, .additive = Plane::heads}, kSmall, 0.0f, DType::f32},
+    {{.causal = true, .window = 40, .documents = true, .hidden = Plane::heads},
+     kTiles,
+     0.1f,
+     DType::bf16},
+    {{}, {1, 40, 2, 136}, 0.0f, DType::bf16},
+    {{.causal = true}, {1, 80, 2, 128}, 0.1f, DType::bf16},
+    {{}, {1, 30, 2, 200}, 0.0f, DType::f32},
+};
+
+INSTANTIATE_TEST_SUITE_P(Masks, AttentionPositionBias, testing::ValuesIn(kCases),
+                         [](const auto& instance) {
+                           return fmt::format("{}_{}", instance.index,
+                                              to_string(instance.param.dtype));
+                         });
+
+/// Attention of documents without padding, whose distances are those within a document.
+TEST(AttentionPositionBiasWithoutPadding, TableCoversOneSequence) {
+  constexpr Sizes kSizes{1, 17, 2, 8};
+  constexpr int64_t kSequence = 10;
+  const TestTensor documents = from_ints(std::vector<int32_t>{0, 7, 17}, {3});
+  TestTensor places = from_ints(
+      std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}, {17});
+  const TestTensor table = random_tensor({2, 2 * kSequence - 1}, DType::f32, 4);
+  AttentionMask mask;
+  mask.documents = documents.tensor;
+  AttentionOptions options = options_of(kSizes, mask, 0.0f, table.tensor);
+  options.padded_rows = {places.tensor, kSequence};
+  const TestTensor qkv = random_tensor({1, 17, 3, 2, 8}, DType::f32, 1);
+  const TestTensor dout = random_tensor({1, 17, 2, 8}, DType::f32, 2);
+  const AttentionRun run(qkv.tensor, dout.tensor, options);
+  AttentionReference reference = reference_of(kSizes, options);
+  reference.additive = [&](int64_t, int64_t h, int64_t t, int64_t s) {
+    return hides(mask, 17, 2, 0, h, t, s) ? 0.0 : bias_of(table.tensor, h, t, s);
+  };
+  const Case c{{}, kSizes, 0.0f, DType::f32};
+  const auto in = to_doubles(qkv.tensor);
+  expect_close(run.out.tensor, reference.forward(in).out, tolerance(c), "out");
+  expect_close(run.dqkv.tensor, reference.backward(in, to_doubles(dout.tensor)), 4 * tolerance(c),
+               "dqkv");
+}
+
+TEST(AttentionPositionBiasErrors, RefusesTablesThatDoNotFit) {
+  const TestTensor qkv({1, 5, 3, 2, 8}, DType::f32), out({1, 5, 2, 8}, DType::f32),
+      lse({1, 2, 5}, DType::f32);
+  const auto refuse = [&](const Shape& shape) {
+    const TestTensor table(shape, DType::f32);
+    AttentionOptions options;
+    options.total_heads = 2;
+    options.position_bias = table.tensor;
+    expect_error([&] { attention_forward(qkv.tensor, options, out.tensor, lse.tensor); },
+                 {"attention_forward: position_bias must have shape (Hl, 2R - 1) with 2 heads and "
+                  "an R of at least 5",
+                  to_string(shape).c_str()});
+  };
+  refuse({3, 9});
+  refuse({2, 7});
+  refuse({2, 10});
+  refuse({18});
+}
+
+}  // namespace
+}  // namespace tessera
