@@ -25,9 +25,10 @@ enum class NormPosition : uint8_t { pre, post };
 /// queries, keys and values.
 enum class Bias : uint8_t { none, all, qkv };
 
-/// How a model encodes positions: a learned embedding of each position, or rotary embeddings of
-/// queries and keys (Su et al., "RoFormer", 2021).
-enum class Positions : uint8_t { learned, rotary };
+/// How a model encodes positions: a learned embedding of each position, rotary embeddings of
+/// queries and keys (Su et al., "RoFormer", 2021), or a bias of attention scores that falls with
+/// the distance (Press et al., "ALiBi", 2022).
+enum class Positions : uint8_t { learned, rotary, alibi };
 
 /// The heads of a BERT: those of pre-training, or one that classifies a text.
 enum class Head : uint8_t { pretraining, classification };
@@ -88,6 +89,8 @@ struct ModelConfig {
     if (local_rotary_base == 0.0 || !is_local(layer)) return rotary;
     return {.base = local_rotary_base};
   }
+  /// Whether attention adds a bias to its scores that depends on the distance.
+  bool has_position_bias() const { return positions == Positions::alibi; }
   bool pre_norm() const { return norm_position == NormPosition::pre; }
   bool linear_bias() const { return bias == Bias::all; }  ///< except the QKV projection's
   bool qkv_bias() const { return bias != Bias::none; }

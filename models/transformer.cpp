@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/ops/elementwise.h"
+#include "core/ops/position_bias.h"
 #include "core/ops/rotary.h"
 #include "core/trace/trace.h"
 #include "models/architecture.h"
@@ -25,6 +26,7 @@ std::deque<Block> make_blocks(ParameterStore& store, const ModelConfig& config, 
 Transformer::Transformer(ParameterStore& store, const ModelConfig& config, Communicator& tp)
     : config_(config),
       causal_(traits_of(config).causal),
+      heads_(local_heads(config, tp.size(), tp.rank())),
       blocks_(make_blocks(store, config, tp)),
       inputs_(blocks_.size()) {
   if (const auto reason = attention_unsupported_reason(traits_of(config).mask_kinds())) {
@@ -43,6 +45,11 @@ Transformer::Views Transformer::views(const StepContext& ctx, const AttentionMas
   result.global.mask.causal |= causal_;
   int64_t& local = result.local.mask.window;
   if (window > 0) local = local > 0 ? std::min(local, window) : window;
+  if (config_.positions == Positions::alibi) {
+    const Tensor bias = ctx.arena.allocate({heads_.size(), 2 * config_.seq_length - 1}, DType::f32);
+    alibi_bias(heads_.begin, config_.num_heads, bias);
+    result.local.position_bias = result.global.position_bias = bias;
+  }
   if (config_.positions != Positions::rotary) return result;
   const auto make_table = [&](const RotaryFrequencies& frequencies) {
     const Tensor table =

@@ -46,6 +46,7 @@ class Transformer {
 
   ModelConfig config_;
   bool causal_;
+  Range heads_;  // of this tensor rank
   std::deque<Block> blocks_;
   std::optional<Norm> final_norm_;
   std::vector<Tensor> inputs_;  // input of each block in the last forward pass, shaped like x

@@ -143,9 +143,12 @@ void describe(Section& model, auto& field) {
   field("init_stddev", model.init_stddev, NumberIn{0.0, 1000.0},
         "Standard deviation of the initial weights.");
   field(by_kind("positions"), model.positions,
-        OneOf<Positions>{{{"learned", Positions::learned}, {"rotary", Positions::rotary}}},
+        OneOf<Positions>{{{"learned", Positions::learned},
+                          {"rotary", Positions::rotary},
+                          {"alibi", Positions::alibi}}},
         "How positions are encoded: `learned` adds an embedding of each position; `rotary` (RoPE) "
-        "rotates queries and keys, and needs an even head size.");
+        "rotates queries and keys, and needs an even head size; `alibi` subtracts from each "
+        "attention score its distance times the slope of the head.");
   field(by_kind("rotary_base"), model.rotary.base, NumberIn{1.0, 1e12},
         "Base of the rotary wavelengths, for `positions: rotary`.");
   field("rotary_scaling", model.rotary.scaling,

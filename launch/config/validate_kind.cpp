@@ -195,7 +195,7 @@ void check_windows(const ModelConfig& model) {
   require_default((rotary && model.attention_window > 0) ||
                       model.local_rotary_base == defaults.local_rotary_base,
                   "model.local_rotary_base",
-                  rotary ? "model.attention_window is 0" : "model.positions is learned");
+                  rotary ? "model.attention_window is 0" : "model.positions is not rotary");
   require(model.local_rotary_base == 0.0 || model.local_rotary_base >= 1.0,
           "model.local_rotary_base is {}: choose a base of 1 or more, or 0 for that of all layers",
           model.local_rotary_base);
@@ -207,11 +207,11 @@ void check_positions(const ModelConfig& model) {
           "model.positions is rotary, but a head has {} columns: they are "
           "rotated in pairs, so choose an even number",
           model.resolved_head_dim());
-  constexpr const char* kLearned = "model.positions is learned";
+  constexpr const char* kNotRotary = "model.positions is not rotary";
   require_default(rotary || model.rotary.base == preset(model.kind).rotary.base,
-                  "model.rotary_base", kLearned);
+                  "model.rotary_base", kNotRotary);
   require_default(rotary || model.rotary.scaling == RotaryScaling::none, "model.rotary_scaling",
-                  kLearned);
+                  kNotRotary);
   check_rotary_scaling(model.rotary);
 }
 

@@ -13,6 +13,7 @@ inline cuda::AttentionSetup attention_setup(const RunConfig& config) {
   setup.dtype = config.run.precision;
   setup.head_dim = config.model.resolved_head_dim();
   setup.dropout = config.model.attention_dropout > 0.0;
+  setup.position_bias = config.model.has_position_bias();
   return setup;
 }
 

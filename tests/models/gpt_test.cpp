@@ -86,6 +86,17 @@ TEST(Gpt, ExtendMatchesForwardWithUnequalRanksAndLayers) {
   expect_extending_is_forward(config);
 }
 
+TEST(Gpt, ExtendMatchesForwardWithAlibi) {
+  ModelConfig config = small_config();
+  config.positions = Positions::alibi;
+  expect_extending_is_forward(config);
+  config.num_heads = 6;  // no power of two, and 4 ranks have unequal numbers
+  config.head_dim = 6;
+  config.attention_window = 4;
+  config.window_pattern = "GL";
+  expect_extending_is_forward(config);
+}
+
 TEST(Gpt, LaterTokensDoNotAffectEarlierLogits) {
   test::run_device_ranks(1, [](Communicator& tp) {
     ParameterStore store;

@@ -15,7 +15,7 @@ inline constexpr int32_t kSmallVocabulary = 53;
 enum class SmallKind {
   gpt,
   gpt_documents,  ///< separate documents, rotary positions, a window, no loss across documents
-  gpt_packed,     ///< packed whole documents, with dropout
+  gpt_packed,     ///< packed whole documents, ALiBi, unequal heads, with dropout
   gpt_blend,      ///< two datasets, with dropout
   qwen3,          ///< RMSNorm, SwiGLU, rotary with YaRN, grouped queries with biases, QK norm, an
                   ///< untied head; tensor ranks have unequal numbers of heads, and of MLP columns

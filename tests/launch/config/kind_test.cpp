@@ -182,9 +182,9 @@ TEST(ConfigKind, RotaryPositionsNeedEvenHeadSize) {
             "are rotated in pairs, so choose an even number");
   for (const Sets& base : {kGpt, kBert, kClassifier}) {
     expect_without_effect(base, "model.rotary_base=500.0", "model.rotary_base",
-                          "model.positions is learned");
+                          "model.positions is not rotary");
     expect_without_effect(base, "model.rotary_scaling=linear", "model.rotary_scaling",
-                          "model.positions is learned");
+                          "model.positions is not rotary");
   }
 }
 
@@ -223,7 +223,7 @@ TEST(ConfigKind, WindowPatternNeedsWindow) {
   expect_without_effect(kGpt, "model.window_pattern=GL", "model.window_pattern",
                         "model.attention_window is 0");
   expect_without_effect(kGpt, "model.local_rotary_base=100.0", "model.local_rotary_base",
-                        "model.positions is learned");
+                        "model.positions is not rotary");
   EXPECT_THAT(kind_error(kModernBert, {"model.window_pattern=GG"}),
               HasSubstr("model.attention_window is 65, but model.window_pattern is GG"));
   EXPECT_THAT(kind_error(kModernBert, {"model.local_rotary_base=0.5"}),
