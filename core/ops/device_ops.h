@@ -9,6 +9,7 @@
 #include "core/ops/clip.h"
 #include "core/ops/dropout.h"
 #include "core/ops/matrix.h"
+#include "core/ops/position_bias.h"
 #include "core/ops/query_groups.h"
 #include "core/ops/rotary.h"
 #include "core/ops/scalar.h"

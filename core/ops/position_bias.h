@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "core/range.h"
 #include "core/tensor.h"
 
 namespace tessera {
@@ -26,5 +27,51 @@ constexpr double alibi_log2_slope(int64_t head, int64_t n) {
 /// table[h][R − 1 + d] = −slope × |d| for heads first_head + h of total_heads. A causal mask hides
 /// d > 0.
 void alibi_bias(int64_t first_head, int64_t total_heads, Tensor table);
+
+/// The buckets of distances that share a learned bias (Raffel et al., "T5", 2020, and
+/// `_relative_position_bucket` in transformers). An encoder (`bidirectional`) has one half of them
+/// for keys up to the query, and the other for later keys; a decoder has all for keys up to the
+/// query, and later keys, which its mask hides, are in bucket 0. Of the n buckets of a direction,
+/// n / 2 hold one distance each, 0, 1, ...; the next ones grow logarithmically up to max_distance,
+/// and the last also holds all that are farther.
+struct RelativeBuckets {
+  int64_t count = 32;
+  int64_t max_distance = 128;
+  bool bidirectional = true;
+
+  int64_t per_direction() const { return bidirectional ? count / 2 : count; }
+  bool operator==(const RelativeBuckets&) const = default;
+};
+
+inline constexpr int64_t kMostRelativeBuckets = 256;
+
+/// The bucket of distance s − t.
+int64_t relative_bucket(const RelativeBuckets& buckets, int64_t distance);
+
+/// The distances of each bucket, for the kernels.
+struct BucketRanges {
+  int32_t nearest[kMostRelativeBuckets];  ///< the smallest |s − t| of a direction's buckets
+  int32_t per_direction;
+  bool bidirectional;
+
+  /// The distances s − t of a bucket, among those from 1 − reach to reach − 1.
+  constexpr Range of(int64_t bucket, int64_t reach) const {
+    const bool later = bucket >= per_direction;
+    const int64_t i = later ? bucket - per_direction : bucket;
+    const int64_t next = i + 1 < per_direction ? nearest[i + 1] : reach;
+    const int64_t begin = nearest[i] < reach ? nearest[i] : reach,
+                  end = next < reach ? next : reach;
+    if (later) return {begin == 0 ? 1 : begin, end};
+    return {1 - end, i == 0 && !bidirectional ? reach : 1 - begin};
+  }
+};
+BucketRanges bucket_ranges(const RelativeBuckets& buckets);
+
+/// table[h][R − 1 + d] = weights[bucket of d][h]. weights (count, Hl), fp32 or bf16.
+void relative_bias(const Tensor& weights, const RelativeBuckets& buckets, Tensor table);
+
+/// dweights[b][h] += Σ dtable[h][R − 1 + d] over the distances d of bucket b, in a fixed order.
+/// dweights (count, Hl) fp32.
+void relative_bias_backward(const Tensor& dtable, const RelativeBuckets& buckets, Tensor dweights);
 
 }  // namespace tessera

@@ -7,6 +7,7 @@
 #include "tests/support/attention_masks.h"
 #include "tests/support/attention_reference.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/finite_difference.h"
 #include "tests/support/tensors.h"
 
 namespace tessera {
@@ -66,6 +67,23 @@ AttentionReference reference_of(const Sizes& sizes, const AttentionOptions& opti
   return reference;
 }
 
+/// The sums of all scores' gradients of a distance, shaped like the table.
+std::vector<double> bias_gradient(const AttentionReference& reference, const Tensor& table,
+                                  const std::vector<double>& qkv, const std::vector<double>& dout) {
+  std::vector<double> sums(static_cast<size_t>(table.numel()), 0.0);
+  const std::vector<double> dscores = reference.score_gradients(qkv, dout);
+  const int64_t seq = reference.seq, columns = table.dim(1);
+  for (size_t i = 0; i < dscores.size(); ++i) {
+    const auto pair = static_cast<int64_t>(i);
+    const int64_t s = pair % seq, t = pair / seq % seq, h = pair / seq / seq % reference.heads;
+    const int64_t column = columns / 2 + s - t;
+    // Pairs of different documents may be farther apart than the table reaches.
+    if (column < 0 || column >= columns) continue;
+    sums[static_cast<size_t>(h * columns + column)] += dscores[i];
+  }
+  return sums;
+}
+
 /// As in attention_test.cpp: roundings of scores become relative errors of weights.
 double tolerance(const Case& c) {
   return sum_tolerance(c.dtype, c.sizes.d) * 4 + sum_tolerance(c.dtype, c.sizes.seq);
@@ -92,6 +110,10 @@ TEST_P(AttentionPositionBias, MatchesReference) {
                sum_tolerance(DType::f32, c.sizes.d) * 4, "log_sum_exp");
   expect_close(run.dqkv.tensor, reference.backward(in, to_doubles(dout.tensor)), 4 * tolerance(c),
                "dqkv");
+  // A sum of gradients of scores, each of which is a difference as in dqkv.
+  expect_close(run.dposition_bias.tensor,
+               bias_gradient(reference, table.tensor, in, to_doubles(dout.tensor)),
+               4 * tolerance(c), "dposition_bias");
   const TestTensor weights({rows[0], rows[2], rows[1], rows[1]}, DType::f32);
   attention_weights(qkv.tensor, run.log_sum_exp.tensor, options, weights.tensor);
   expect_close(weights.tensor, reference.all_weights(in), 8 * sum_tolerance(DType::f32, c.sizes.d),
@@ -112,7 +134,32 @@ TEST_P(AttentionPositionBias, BitsDoNotDependOnTensorRanks) {
                      "out");
     expect_same_bits(part.dqkv.tensor, heads_of(whole.dqkv.tensor, local.begin, local.end).tensor,
                      "dqkv");
+    expect_same_bits(part.dposition_bias.tensor,
+                     whole.dposition_bias.tensor.slice(local.begin, local.end), "dposition_bias");
   }
+}
+
+TEST_P(AttentionPositionBias, BitsDoNotDependOnThreads) {
+  if (on_gpu()) GTEST_SKIP() << "a GPU's blocks do not depend on the host's threads";
+  const auto run = [&](int threads) {
+    const ThreadCount count(threads);
+    return AttentionRun(qkv.tensor, dout.tensor, options);
+  };
+  const AttentionRun one = run(1), three = run(3);
+  expect_same_bits(three.dqkv.tensor, one.dqkv.tensor, "dqkv");
+  expect_same_bits(three.dposition_bias.tensor, one.dposition_bias.tensor, "dposition_bias");
+}
+
+TEST_P(AttentionPositionBias, GradientIsAccumulated) {
+  AttentionRun run(qkv.tensor, dout.tensor, options);
+  const std::vector<double> once = to_doubles(run.dposition_bias.tensor);
+  attention_backward(dout.tensor, qkv.tensor, run.out.tensor, run.log_sum_exp.tensor, options,
+                     run.dqkv.tensor, run.dposition_bias.tensor);
+  std::vector<double> twice;
+  for (const double x : once) twice.push_back(2.0 * x);
+  // The sums of the documents or sequences are added to what was there.
+  expect_close(run.dposition_bias.tensor, twice, sum_tolerance(DType::f32, c.sizes.seq),
+               "dposition_bias");
 }
 
 constexpr Sizes kSmall{2, 21, 3, 8}, kTiles{1, 130, 2, 16};
@@ -140,6 +187,28 @@ INSTANTIATE_TEST_SUITE_P(Masks, AttentionPositionBias, testing::ValuesIn(kCases)
                                               to_string(instance.param.dtype));
                          });
 
+TEST(AttentionPositionBiasReference, GradientMatchesFiniteDifferences) {
+  constexpr Sizes kTiny{2, 5, 2, 3};
+  AttentionMask mask;
+  mask.causal = true;
+  const TestTensor table = random_table(kTiny);
+  const AttentionOptions options = options_of(kTiny, mask, 0.3f, table.tensor);
+  AttentionReference reference = reference_of(kTiny, options);
+  const auto qkv = to_doubles(random_tensor({2, 5, 3, 2, 3}, DType::f32, 1).tensor);
+  const auto dout = to_doubles(random_tensor({2, 5, 2, 3}, DType::f32, 2).tensor);
+  const auto found = bias_gradient(reference, table.tensor, qkv, dout);
+  const int64_t columns = table.tensor.dim(1);
+  const auto numeric = finite_difference(
+      [&](std::span<const double> x) {
+        reference.additive = [&](int64_t, int64_t h, int64_t t, int64_t s) {
+          return x[static_cast<size_t>(h * columns + columns / 2 + s - t)];
+        };
+        return dot(reference.forward(qkv).out, dout);
+      },
+      to_doubles(table.tensor));
+  expect_close(found, numeric, 1e-8, "dposition_bias");
+}
+
 /// Attention of documents without padding, whose distances are those within a document.
 TEST(AttentionPositionBiasWithoutPadding, TableCoversOneSequence) {
   constexpr Sizes kSizes{1, 17, 2, 8};
@@ -164,6 +233,22 @@ TEST(AttentionPositionBiasWithoutPadding, TableCoversOneSequence) {
   expect_close(run.out.tensor, reference.forward(in).out, tolerance(c), "out");
   expect_close(run.dqkv.tensor, reference.backward(in, to_doubles(dout.tensor)), 4 * tolerance(c),
                "dqkv");
+  expect_close(run.dposition_bias.tensor,
+               bias_gradient(reference, table.tensor, in, to_doubles(dout.tensor)),
+               4 * tolerance(c), "dposition_bias");
+}
+
+TEST(AttentionPositionBiasErrors, RefusesGradientOfNothing) {
+  const TestTensor qkv({1, 5, 3, 2, 8}, DType::f32), out({1, 5, 2, 8}, DType::f32),
+      lse({1, 2, 5}, DType::f32), dqkv({1, 5, 3, 2, 8}, DType::f32), table({2, 9}, DType::f32);
+  AttentionOptions options;
+  options.total_heads = 2;
+  expect_error(
+      [&] {
+        attention_backward(out.tensor, qkv.tensor, out.tensor, lse.tensor, options, dqkv.tensor,
+                           table.tensor);
+      },
+      {"attention_backward: dposition_bias is given, but there is no position_bias"});
 }
 
 TEST(AttentionPositionBiasErrors, RefusesTablesThatDoNotFit) {

@@ -81,9 +81,13 @@ RandomMask::RandomMask(const MaskParts& parts, int64_t batch, int64_t seq, int64
 AttentionRun::AttentionRun(const Tensor& qkv, const Tensor& dout, const AttentionOptions& options)
     : out({qkv.dim(0), qkv.dim(1), qkv.dim(3), qkv.dim(4)}, qkv.dtype()),
       log_sum_exp({qkv.dim(0), qkv.dim(3), qkv.dim(1)}, DType::f32),
-      dqkv(qkv.shape(), qkv.dtype()) {
+      dqkv(qkv.shape(), qkv.dtype()),
+      dposition_bias(options.position_bias.defined() ? options.position_bias.shape() : Shape{0},
+                     DType::f32) {
+  const bool has_bias = options.position_bias.defined();
   attention_forward(qkv, options, out.tensor, log_sum_exp.tensor);
-  attention_backward(dout, qkv, out.tensor, log_sum_exp.tensor, options, dqkv.tensor);
+  attention_backward(dout, qkv, out.tensor, log_sum_exp.tensor, options, dqkv.tensor,
+                     has_bias ? dposition_bias.tensor : Tensor());
 }
 
 TestTensor heads_of(const Tensor& tensor, int64_t begin, int64_t end) {

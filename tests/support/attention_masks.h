@@ -32,9 +32,10 @@ struct RandomMask {
   std::vector<TestTensor> tensors;
 };
 
-/// All inputs and outputs of one attention, with B × T rows of qkv (B, T, 3, Hl, D).
+/// All outputs of one attention, with B × T rows of qkv (B, T, 3, Hl, D).
 struct AttentionRun {
   TestTensor out, log_sum_exp, dqkv;
+  TestTensor dposition_bias;  ///< (Hl, 2R − 1), or of no elements if there is no position bias
 
   AttentionRun(const Tensor& qkv, const Tensor& dout, const AttentionOptions& options);
 };

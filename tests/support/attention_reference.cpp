@@ -56,29 +56,19 @@ AttentionReference::Result AttentionReference::forward(const std::vector<double>
 std::vector<double> AttentionReference::backward(const std::vector<double>& qkv,
                                                  const std::vector<double>& dout) const {
   std::vector<double> dqkv(qkv.size(), 0.0);
-  const auto n = static_cast<size_t>(seq);
+  const std::vector<double> dscores = score_gradients(qkv, dout);
+  size_t pair = 0;
   for (int64_t b = 0; b < batch; ++b) {
     for (int64_t h = 0; h < heads; ++h) {
       for (int64_t t = 0; t < seq; ++t) {
         double lse = 0.0;
         const std::vector<double> p = weights(qkv, b, h, t, &lse);
-        std::vector<double> dp(n, 0.0);
-        double mean = 0.0;
         for (int64_t s = 0; s < seq; ++s) {
-          const auto k = static_cast<size_t>(s);
-          const double z = factor(b, h, t, s);
-          for (int64_t i = 0; i < d; ++i) {
-            const double g = dout[out_at(b, t, h) + static_cast<size_t>(i)];
-            dp[k] += z * g * qkv[at(b, s, 2, h) + static_cast<size_t>(i)];
-            dqkv[at(b, s, 2, h) + static_cast<size_t>(i)] += p[k] * z * g;
-          }
-          mean += p[k] * dp[k];
-        }
-        for (int64_t s = 0; s < seq; ++s) {
-          const auto k = static_cast<size_t>(s);
-          const double ds = p[k] * (dp[k] - mean) * scale;
+          const double weight = p[static_cast<size_t>(s)] * factor(b, h, t, s);
+          const double ds = dscores[pair++] * scale;
           for (int64_t i = 0; i < d; ++i) {
             const auto j = static_cast<size_t>(i);
+            dqkv[at(b, s, 2, h) + j] += weight * dout[out_at(b, t, h) + j];
             dqkv[at(b, t, 0, h) + j] += ds * qkv[at(b, s, 1, h) + j];
             dqkv[at(b, s, 1, h) + j] += ds * qkv[at(b, t, 0, h) + j];
           }
@@ -87,6 +77,30 @@ std::vector<double> AttentionReference::backward(const std::vector<double>& qkv,
     }
   }
   return dqkv;
+}
+
+std::vector<double> AttentionReference::score_gradients(const std::vector<double>& qkv,
+                                                        const std::vector<double>& dout) const {
+  std::vector<double> all;
+  for (int64_t b = 0; b < batch; ++b) {
+    for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t t = 0; t < seq; ++t) {
+        double lse = 0.0, mean = 0.0;
+        const std::vector<double> p = weights(qkv, b, h, t, &lse);
+        std::vector<double> dp(p.size(), 0.0);
+        for (int64_t s = 0; s < seq; ++s) {
+          const auto k = static_cast<size_t>(s);
+          for (int64_t i = 0; i < d; ++i) {
+            const auto j = static_cast<size_t>(i);
+            dp[k] += factor(b, h, t, s) * dout[out_at(b, t, h) + j] * qkv[at(b, s, 2, h) + j];
+          }
+          mean += p[k] * dp[k];
+        }
+        for (size_t k = 0; k < p.size(); ++k) all.push_back(p[k] * (dp[k] - mean));
+      }
+    }
+  }
+  return all;
 }
 
 std::vector<double> AttentionReference::all_weights(const std::vector<double>& qkv) const {

@@ -28,6 +28,9 @@ struct AttentionReference {
   /// Returns dqkv for the gradient `dout` of out.
   std::vector<double> backward(const std::vector<double>& qkv,
                                const std::vector<double>& dout) const;
+  /// The gradients of the scores, (B, H, T, T).
+  std::vector<double> score_gradients(const std::vector<double>& qkv,
+                                      const std::vector<double>& dout) const;
   /// The weights without dropout, (B, H, T, T).
   std::vector<double> all_weights(const std::vector<double>& qkv) const;
 

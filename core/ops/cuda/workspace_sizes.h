@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "core/checked.h"
 
@@ -32,6 +33,36 @@ struct EmbeddingScratch {
 /// delta of our own kernels' attention_backward.
 inline size_t attention_backward_scratch(int64_t rows_of_heads) {
   return static_cast<size_t>(rows_of_heads) * sizeof(float);
+}
+
+/// The tiles that attention_backward visits for the gradient of the position bias: `columns` keys,
+/// from one of `rows` queries on or an offset before or after it. A block has all tiles of a head
+/// with one offset, and a sum for each distance in them.
+struct DiagonalTiles {
+  int64_t rows, columns;
+  int64_t before, count;  ///< offsets: count times `columns`, from −before × columns on
+
+  /// For the distances −back to `ahead`.
+  DiagonalTiles(int64_t tile_rows, int64_t tile_columns, int64_t back, int64_t ahead)
+      : rows(tile_rows),
+        columns(tile_columns),
+        before((back + columns - 1) / columns),
+        count(before + (ahead + rows - 1) / columns + 1) {}
+
+  constexpr int64_t distances() const { return rows + columns - 1; }
+  size_t bytes(int64_t heads) const {
+    return static_cast<size_t>(heads * count * distances()) * sizeof(float);
+  }
+};
+
+/// The most of all kinds of tiles, for distances below `reach`.
+inline size_t position_bias_scratch(int64_t heads, int64_t reach) {
+  size_t most = 0;
+  constexpr std::pair<int, int> kTiles[] = {{64, 64}, {64, 32}, {32, 32}, {16, 16}};
+  for (const auto& [rows, columns] : kTiles) {
+    most = std::max(most, DiagonalTiles(rows, columns, reach - 1, reach - 1).bytes(heads));
+  }
+  return most;
 }
 
 /// The most that layer_norm_backward requests for rows of `columns` on a GPU with so many

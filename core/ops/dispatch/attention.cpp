@@ -72,7 +72,8 @@ void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tenso
 }
 
 void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
-                        const Tensor& log_sum_exp, const AttentionOptions& options, Tensor dqkv) {
+                        const Tensor& log_sum_exp, const AttentionOptions& options, Tensor dqkv,
+                        Tensor dposition_bias) {
   const OpRange range("attention_backward");
   constexpr const char* kOp = "attention_backward";
   check_forward_tensors(kOp, qkv, options, out, log_sum_exp);
@@ -83,7 +84,14 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
   for (const Tensor* tensor : {&dout, &qkv, &out, &log_sum_exp}) {
     require_disjoint(dqkv, "dqkv", *tensor, "an input", kOp);
   }
-  const Device device = attention_device(kOp, options, dout, qkv, out, log_sum_exp, dqkv);
+  if (dposition_bias.defined()) {
+    require(options.position_bias.defined(),
+            "{}: dposition_bias is given, but there is no position_bias", kOp);
+    require_like(dposition_bias, options.position_bias, kOp, "dposition_bias");
+    require_disjoint(dposition_bias, "dposition_bias", options.position_bias, "an input", kOp);
+  }
+  const Device device =
+      attention_device(kOp, options, dout, qkv, out, log_sum_exp, dqkv, dposition_bias);
   if constexpr (cuda::kHasCudnn) {
     if (device.is_cuda() &&
         cuda::cudnn_attention_backward(dout, qkv, out, log_sum_exp, options, dqkv)) {
@@ -91,7 +99,7 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
     }
   }
   dispatch<cpu::attention_backward, cuda::attention_backward, meta::attention_backward>(
-      device, dout, qkv, out, log_sum_exp, options, dqkv);
+      device, dout, qkv, out, log_sum_exp, options, dqkv, dposition_bias);
 }
 
 void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,

@@ -35,6 +35,10 @@ OpWork flops_of(DType dtype, double products, double others) {
   return {.matmul_flops = products, .flops = others};
 }
 
+void add_products(OpWork& work, DType dtype, double products) {
+  (dtype == DType::f32 ? work.flops : work.matmul_flops) += products;
+}
+
 double bytes_of_mask(const AttentionOptions& options) {
   const AttentionMask& mask = options.mask;
   return bytes_of(mask.lengths, mask.hidden_keys, mask.documents, mask.hidden, mask.additive,
@@ -75,14 +79,24 @@ void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tenso
 // Five products: the scores again, the gradients of weights, queries, keys and values. Per pair the
 // weight (3) and the gradient of its score (3); per output its product with dout.
 void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
-                        const Tensor& log_sum_exp, const AttentionOptions& options, Tensor dqkv) {
+                        const Tensor& log_sum_exp, const AttentionOptions& options, Tensor dqkv,
+                        Tensor dposition_bias) {
   const double pairs = visible_pairs(qkv, options.mask);
   OpWork work = flops_of(qkv.dtype(), 10.0 * pairs * static_cast<double>(qkv.dim(4)),
                          6.0 * pairs + flops_of_bias(pairs, options) + 2.0 * elements_of(out));
   work.bytes_read = bytes_of(dout, qkv, out, log_sum_exp) + bytes_of_mask(options);
   work.bytes_written = bytes_of(dqkv);
+  size_t scratch = cuda::attention_backward_scratch(log_sum_exp.numel());
+  if (dposition_bias.defined()) {
+    // On a GPU, the scores and the gradients of their weights once more.
+    add_products(work, qkv.dtype(), 4.0 * pairs * static_cast<double>(qkv.dim(4)));
+    work.flops += 7.0 * pairs;
+    work.bytes_read += bytes_of(dout, qkv, dposition_bias);
+    work.bytes_written += bytes_of(dposition_bias);
+    scratch += cuda::position_bias_scratch(qkv.dim(3), (dposition_bias.dim(1) + 1) / 2);
+  }
   log_work(work);
-  log_workspace(cuda::attention_backward_scratch(log_sum_exp.numel()));
+  log_workspace(scratch);
   log_cudnn_workspace(qkv, options, /*backward=*/true);
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "core/ops/cpu/attention/attention_mask_tiles.h"
 #include "core/ops/cpu/attention/attention_segments.h"
@@ -23,13 +24,14 @@ class HeadBackward {
 
  public:
   HeadBackward(const AttentionShape& shape, const AttentionOptions& options, const T* qkv,
-               const T* out, const T* dout, const float* log_sum_exp, T* dqkv,
+               const T* out, const T* dout, const float* log_sum_exp, T* dqkv, float* dbias,
                const AttentionWork::Item& item)
       : shape_(shape),
         options_(options),
         mask_(shape, options, item.segment, item.head),
         dropout_(options, shape, item.segment.place, item.head),
         length_(item.segment.rows.size()),
+        dbias_(dbias),
         ld_(Products::padded(shape.d)) {
     const int64_t row = item.segment.rows.begin, h = item.head;
     q_ = qkv + shape.qkv_offset(row, 0, h);
@@ -75,6 +77,7 @@ class HeadBackward {
 
   void run() {
     std::fill_n(dq_, length_ * ld_, 0.0f);
+    if (dbias_ != nullptr) std::fill_n(dbias_, 2 * length_ - 1, 0.0f);
     sum_dout_times_out();
     for (int64_t begin = 0; begin < length_; begin += kKeyTile) {
       key_tile({begin, std::min(begin + kKeyTile, length_)});
@@ -133,6 +136,7 @@ class HeadBackward {
     Products::multiply(rows, cols, d, Products::left(douts_ + first, ld_), values_t_, kKeyTile,
                        dscores_, kKeyTile, false);
     for (int64_t r = 0; r < rows; ++r) row_gradient(queries.begin + r, r, keys);
+    if (dbias_ != nullptr) add_to_bias(queries, keys);
     const Element* weights = Products::as_right(weights_, rows, cols, kKeyTile, right_);
     Products::multiply(d, cols, rows, douts_t_.from(queries.begin), weights, kKeyTile, dv_t_,
                        kKeyTile, true);
@@ -172,11 +176,23 @@ class HeadBackward {
     }
   }
 
+  /// Adds dS along its diagonals.
+  void add_to_bias(Range queries, Range keys) {
+    for (int64_t r = 0; r < queries.size(); ++r) {
+      const float* from = dscores_ + r * kKeyTile;
+      float* to = dbias_ + length_ - 1 + keys.begin - (queries.begin + r);
+#pragma omp simd
+      for (int64_t c = 0; c < keys.size(); ++c) to[c] += from[c];
+    }
+  }
+
   const AttentionShape& shape_;
   const AttentionOptions& options_;
   SegmentMask mask_;
   TileDropout dropout_;
-  int64_t length_, ld_;
+  int64_t length_;
+  float* dbias_;  // (2 length − 1), of the segment's distances; nullptr if not needed
+  int64_t ld_;
   const T *q_, *k_, *v_, *out_, *dout_;
   const float* lse_;
   T *dq_out_, *dk_out_, *dv_out_;
@@ -190,14 +206,61 @@ class HeadBackward {
   TransposedLeft<Element> queries_t_, douts_t_;  // (D, T)
 };
 
+/// The gradient of the position bias by distance, for each head of each segment: segments run in
+/// parallel, and are added in order afterwards.
+class BiasGradients {
+ public:
+  BiasGradients(const AttentionShape& shape, const Tensor& sum)
+      : heads_(shape.heads), sum_(sum), parts_(scratch()) {
+    if (!sum.defined()) return;
+    const auto floats = static_cast<size_t>(2 * shape.batch * shape.seq * heads_);
+    if (parts_.size() < floats) parts_.resize(floats);
+  }
+
+  float* of(const AttentionWork::Item& item) const {
+    if (!sum_.defined()) return nullptr;
+    const Range rows = item.segment.rows;
+    return parts_.data() + 2 * (rows.begin * heads_ + item.head * rows.size());
+  }
+
+  void add(const AttentionWork& work) const {
+    if (!sum_.defined() || heads_ == 0) return;
+    const int64_t columns = sum_.dim(1), segments = work.heads_of_segments() / heads_;
+    parallel_for_each(heads_, [&](int64_t h) {
+      for (int64_t i = 0; i < segments; ++i) {
+        const AttentionWork::Item item = work.whole(i * heads_ + h);
+        const int64_t length = item.segment.rows.size();
+        if (length == 0) continue;
+        const float* from = of(item);
+        float* to = sum_.data<float>() + h * columns + columns / 2 - (length - 1);
+#pragma omp simd
+        for (int64_t d = 0; d < 2 * length - 1; ++d) to[d] += from[d];
+      }
+    });
+  }
+
+ private:
+  /// Belongs to the calling thread and only grows, so steps do not allocate.
+  static std::vector<float>& scratch() {
+    thread_local std::vector<float> parts;
+    return parts;
+  }
+
+  int64_t heads_;
+  Tensor sum_;                 // (Hl, 2R − 1)
+  std::vector<float>& parts_;  // (segments, Hl, 2 length − 1)
+};
+
 }  // namespace
 
 void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
-                        const Tensor& log_sum_exp, const AttentionOptions& given, Tensor dqkv) {
+                        const Tensor& log_sum_exp, const AttentionOptions& given, Tensor dqkv,
+                        Tensor dposition_bias) {
   AttentionOptions options = given;
   options.dropout = given.dropout.resolved();
   const AttentionShape shape(qkv);
   const AttentionWork work(shape, options);
+  const BiasGradients bias(shape, dposition_bias);
   dispatch_tiles(qkv.dtype(), [&]<typename T, typename Element>() {
     const T *in = qkv.data<T>(), *o = out.data<T>(), *d_o = dout.data<T>();
     const float* lse = log_sum_exp.data<float>();
@@ -206,9 +269,10 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
       const AttentionWork::Item item = work.whole(i);
       if (item.segment.rows.empty()) return;
       [[maybe_unused]] const typename TileProducts<Element>::Scope scope;
-      HeadBackward<T, Element>(shape, options, in, o, d_o, lse, to, item).run();
+      HeadBackward<T, Element>(shape, options, in, o, d_o, lse, to, bias.of(item), item).run();
     });
   });
+  bias.add(work);
 }
 
 }  // namespace tessera::cpu

@@ -35,6 +35,7 @@ struct AttentionArguments {
   MaskPlane<float> additive;
   const float* position_bias;  ///< of head 0 and distance 0; nullptr if there is none
   int64_t position_bias_stride;
+  int reach;  ///< positions are less than this apart, as far as the host knows
 
   bool drops;
   uint32_t drop_threshold;  ///< of a random byte
@@ -100,6 +101,7 @@ inline AttentionArguments attention_arguments(const Tensor& qkv, const Attention
 
   if (const Tensor& bias = options.position_bias; bias.defined()) {
     a.position_bias_stride = bias.dim(1);
+    a.reach = narrow<int>(std::min(qkv.dim(1), (bias.dim(1) + 1) / 2));
     a.position_bias = bias.data<float>() + bias.dim(1) / 2;
   }
 

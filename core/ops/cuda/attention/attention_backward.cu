@@ -189,14 +189,123 @@ __global__ void __launch_bounds__(kAttentionThreads)
   store_tile<E, E::kRows>(a, shared.queries, a.qkv_stride, first, dqkv + place.in_qkv(a, 0, first));
 }
 
+template <typename E>
+struct BiasShared {
+  TileMask<Rows::queries, E::kRows, E::kColumns> mask;
+  TileBits<E::kRows, E::kColumns> bits;
+  alignas(16) typename E::Stored queries[E::kRows * E::kStride];
+  alignas(16) typename E::Stored douts[E::kRows * E::kStride];
+  alignas(16) typename E::Stored keys[E::kColumns * E::kStride];
+  alignas(16) typename E::Stored values[E::kColumns * E::kStride];
+  float gradients[E::kRows]
+                 [E::kColumns + 1];  ///< padded: lanes that sum diagonals use different banks
+};
+
+/// The sums of dS over the diagonals of all tiles of a head whose keys start a fixed offset from
+/// their queries, in all sequences: one thread per distance. Recomputing dS costs two products, but
+/// no sum has a second owner, and there are only a few partial sums per distance.
+template <typename E>
+__global__ void __launch_bounds__(kAttentionThreads)
+    bias_kernel(AttentionArguments a, int before, int count, const typename E::Element* qkv,
+                const typename E::Element* dout, const float* log_sum_exp, const float* delta,
+                float* sums) {
+  constexpr int kDistances = E::kRows + E::kColumns - 1;
+  static_assert(kDistances <= kAttentionThreads && E::kRows % E::kColumns == 0);
+  auto& shared = *dynamic_shared<BiasShared<E>>();
+  const int thread = static_cast<int>(threadIdx.x), block = static_cast<int>(blockIdx.x);
+  const int h = block / count, offset = (block % count - before) * E::kColumns;
+  // The rows that this thread's diagonal crosses.
+  const int first_row_of_sum = max(E::kRows - 1 - thread, 0);
+  const int end_row_of_sum = min(E::kRows, kDistances - thread);
+  float sum = 0.0f;
+  const auto add_tile = [&](int b, int first, int key) {
+    const BlockPlace place(b, h, first);
+    const HeadMask mask(a, b, h);
+    __syncthreads();  // all threads are done with the tile before
+    const SeenColumns seen = shared.mask.begin(mask, first);
+    if (key >= seen.any.end || key + E::kColumns <= seen.any.begin) return;
+    const bool whole = !mask.looks_at_tensors() && seen.whole(key, key + E::kColumns);
+    if (!whole) shared.mask.look(mask, first, key, shared.bits);
+    if (mask.drops()) shared.mask.draw(mask, first, key, shared.bits);
+    AsyncCopies copies;
+    load_tile<E, E::kRows>(a, qkv + place.in_qkv(a, 0, first), a.qkv_stride, first, shared.queries,
+                           copies);
+    load_tile<E, E::kRows>(a, dout + place.in_out(a, first), a.out_stride, first, shared.douts,
+                           copies);
+    load_tile<E, E::kColumns>(a, qkv + place.in_qkv(a, 1, key), a.qkv_stride, key, shared.keys,
+                              copies);
+    load_tile<E, E::kColumns>(a, qkv + place.in_qkv(a, 2, key), a.qkv_stride, key, shared.values,
+                              copies);
+    copies.wait();
+    __syncthreads();
+    typename E::Scores weights, dscores;
+    E::multiply(shared.queries, shared.keys, weights);
+    mask_scores<E, Rows::queries, true>(mask, shared.bits, whole, a.scale, first, key, weights);
+    E::multiply(shared.douts, shared.values, dscores);
+#pragma unroll
+    for (int i = 0; i < E::kMyRows; ++i) {
+      const int t = first + E::row(i);
+      const int64_t at = place.in_log_sum_exp(a, t);
+      const float reference = t < a.seq ? reference_of(log_sum_exp[at]) : 0.0f;
+      const float row_delta = t < a.seq ? delta[at] : 0.0f;
+#pragma unroll
+      for (int j = 0; j < E::kMyColumns; ++j) {
+        const bool kept = !mask.drops() || bit_of<E>(shared.bits.kept[E::row(i)], j);
+        weigh(reference, row_delta, mask.drop_factor(), kept, weights.at[i][j], dscores.at[i][j]);
+        shared.gradients[E::row(i)][E::lane_column() + E::column(j)] = dscores.at[i][j];
+      }
+    }
+    __syncthreads();
+    for (int r = first_row_of_sum; r < end_row_of_sum; ++r) {
+      sum += shared.gradients[r][r + thread - (E::kRows - 1)];
+    }
+  };
+  for (int b = 0; b < a.batch; ++b) {
+    for (int first = 0; first < a.seq; first += E::kRows) {
+      const int key = first + offset;
+      if (key >= 0 && key < a.seq) add_tile(b, first, key);
+    }
+  }
+  if (thread < kDistances) sums[static_cast<int64_t>(block) * kDistances + thread] = sum;
+}
+
+/// dbias += the sums of bias_kernel's blocks. A thread has one distance of one head.
+__global__ void add_bias_kernel(AttentionArguments a, DiagonalTiles tiles, const float* sums,
+                                float* dbias) {
+  const int64_t distances = 2 * int64_t{a.reach} - 1;
+  for (int64_t at = global_thread(); at < a.heads * distances; at += global_threads()) {
+    const int64_t h = at / distances, distance = at % distances - (a.reach - 1);
+    const int64_t from_first = distance + tiles.before * tiles.columns;
+    if (from_first < 1 - tiles.rows) continue;  // outside the window
+    // Tiles whose offset is above distance − columns and at most distance + rows − 1.
+    const int64_t begin = max(from_first, int64_t{0}) / tiles.columns;
+    const int64_t end = min((from_first + tiles.rows - 1) / tiles.columns + 1, tiles.count);
+    float sum = 0.0f;
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t place = from_first - i * tiles.columns + tiles.rows - 1;
+      sum += sums[(h * tiles.count + i) * tiles.distances() + place];
+    }
+    dbias[h * a.position_bias_stride + a.position_bias_stride / 2 + distance] += sum;
+  }
+}
+
+DiagonalTiles diagonal_tiles(const AttentionArguments& a, int64_t rows, int64_t columns) {
+  const int farthest = (a.window > 0 ? std::min(a.reach, a.window) : a.reach) - 1;
+  return {rows, columns, farthest, a.causal ? 0 : farthest};
+}
+
 }  // namespace
 
 void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
-                        const Tensor& log_sum_exp, const AttentionOptions& options, Tensor dqkv) {
+                        const Tensor& log_sum_exp, const AttentionOptions& options, Tensor dqkv,
+                        Tensor dposition_bias) {
   const AttentionArguments a = attention_arguments(qkv, options, {&dout, &qkv, &dqkv});
   const int64_t rows = log_sum_exp.numel();
   if (rows == 0) return;
-  auto* delta = static_cast<float*>(workspace(attention_backward_scratch(rows)));
+  const bool has_dbias = dposition_bias.defined();
+  size_t scratch = attention_backward_scratch(rows);
+  if (has_dbias) scratch += position_bias_scratch(a.heads, a.reach);
+  auto* delta = static_cast<float*>(workspace(scratch));
   const float* lse = log_sum_exp.data<float>();
   dispatch_float(qkv.dtype(), [&]<typename T>() {
     const T *in = qkv.data<T>(), *d_out = dout.data<T>();
@@ -211,6 +320,15 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
         launch("attention_backward", attention_launch<E>(a, sizeof(QueriesShared<E>)),
                queries_kernel<E, kBias>, a, in, d_out, lse, delta, to);
       });
+      if (!has_dbias) return;
+      const DiagonalTiles tiles = diagonal_tiles(a, E::kRows, E::kColumns);
+      float* sums = delta + rows;
+      const auto blocks = static_cast<unsigned>(narrow<int>(a.heads * tiles.count));
+      launch("attention_backward", {dim3(blocks), dim3(kAttentionThreads), sizeof(BiasShared<E>)},
+             bias_kernel<E>, a, narrow<int>(tiles.before), narrow<int>(tiles.count), in, d_out, lse,
+             delta, sums);
+      launch("attention_backward", one_dimensional(a.heads * (2 * int64_t{a.reach} - 1), kThreads),
+             add_bias_kernel, a, tiles, sums, dposition_bias.data<float>());
     });
   });
 }

@@ -53,6 +53,8 @@ struct BlockPlace {
     first_row = (reversed ? tiles - 1 - tile : tile) * rows;
   }
 
+  __device__ BlockPlace(int sequence, int head, int row) : b(sequence), h(head), first_row(row) {}
+
   /// Offsets in qkv (which = 0, 1, 2 for queries, keys, values), in out, and in log_sum_exp.
   __device__ int64_t in_qkv(const AttentionArguments& a, int which, int t) const {
     return row(a, t) * a.qkv_stride + static_cast<int64_t>(which * a.heads + h) * a.d;
