@@ -26,9 +26,10 @@ enum class NormPosition : uint8_t { pre, post };
 enum class Bias : uint8_t { none, all, qkv };
 
 /// How a model encodes positions: a learned embedding of each position, rotary embeddings of
-/// queries and keys (Su et al., "RoFormer", 2021), or a bias of attention scores that falls with
-/// the distance (Press et al., "ALiBi", 2022).
-enum class Positions : uint8_t { learned, rotary, alibi };
+/// queries and keys (Su et al., "RoFormer", 2021), or a bias of attention scores that depends on
+/// the distance: one that falls with it (Press et al., "ALiBi", 2022), or one learned for each
+/// bucket of distances, which all layers share (Raffel et al., "T5", 2020).
+enum class Positions : uint8_t { learned, rotary, alibi, relative };
 
 /// The heads of a BERT: those of pre-training, or one that classifies a text.
 enum class Head : uint8_t { pretraining, classification };
@@ -57,9 +58,11 @@ struct ModelConfig {
   double norm_eps = 1e-5;
   double init_stddev = 0.02;
   RotaryFrequencies rotary = {};
-  double local_rotary_base = 0.0;  ///< of layers with a window, unscaled; 0: as in all others
-  bool qk_norm = false;            ///< RMSNorm of each head's query and key
-  int64_t attention_window = 0;    ///< tokens with |t − s| < attention_window are visible; 0: all
+  double local_rotary_base = 0.0;       ///< of layers with a window, unscaled; 0: as in all others
+  int64_t relative_buckets = 32;        ///< of positions: relative, for all directions together
+  int64_t relative_max_distance = 128;  ///< where the last bucket of a direction begins
+  bool qk_norm = false;                 ///< RMSNorm of each head's query and key
+  int64_t attention_window = 0;  ///< tokens with |t − s| < attention_window are visible; 0: all
   /// Which layers have the window: a letter per layer, L (local) or G (global: they see all),
   /// repeated until the last layer.
   std::string window_pattern = "L";
@@ -90,7 +93,9 @@ struct ModelConfig {
     return {.base = local_rotary_base};
   }
   /// Whether attention adds a bias to its scores that depends on the distance.
-  bool has_position_bias() const { return positions == Positions::alibi; }
+  bool has_position_bias() const {
+    return positions == Positions::alibi || positions == Positions::relative;
+  }
   bool pre_norm() const { return norm_position == NormPosition::pre; }
   bool linear_bias() const { return bias == Bias::all; }  ///< except the QKV projection's
   bool qkv_bias() const { return bias != Bias::none; }

@@ -4,7 +4,6 @@
 
 #include "core/error.h"
 #include "core/ops/elementwise.h"
-#include "core/ops/position_bias.h"
 #include "core/ops/rotary.h"
 #include "core/trace/trace.h"
 #include "models/architecture.h"
@@ -26,7 +25,7 @@ std::deque<Block> make_blocks(ParameterStore& store, const ModelConfig& config, 
 Transformer::Transformer(ParameterStore& store, const ModelConfig& config, Communicator& tp)
     : config_(config),
       causal_(traits_of(config).causal),
-      heads_(local_heads(config, tp.size(), tp.rank())),
+      position_bias_(store, config, tp),
       blocks_(make_blocks(store, config, tp)),
       inputs_(blocks_.size()) {
   if (const auto reason = attention_unsupported_reason(traits_of(config).mask_kinds())) {
@@ -45,11 +44,7 @@ Transformer::Views Transformer::views(const StepContext& ctx, const AttentionMas
   result.global.mask.causal |= causal_;
   int64_t& local = result.local.mask.window;
   if (window > 0) local = local > 0 ? std::min(local, window) : window;
-  if (config_.positions == Positions::alibi) {
-    const Tensor bias = ctx.arena.allocate({heads_.size(), 2 * config_.seq_length - 1}, DType::f32);
-    alibi_bias(heads_.begin, config_.num_heads, bias);
-    result.local.position_bias = result.global.position_bias = bias;
-  }
+  result.local.position_bias = result.global.position_bias = position_bias_.table(ctx);
   if (config_.positions != Positions::rotary) return result;
   const auto make_table = [&](const RotaryFrequencies& frequencies) {
     const Tensor table =
@@ -82,6 +77,10 @@ Tensor Transformer::forward(const StepContext& ctx, const Tensor& x, const Atten
                             const Tensor& positions) {
   const TrafficScope traffic(Traffic::forward);
   views_ = views(ctx, mask, positions);
+  if (position_bias_.is_learned()) {
+    const Tensor gradient = ctx.arena.allocate(views_.global.position_bias.shape(), DType::f32);
+    views_.local.dposition_bias = views_.global.dposition_bias = gradient;
+  }
   Tensor y = x;
   for (size_t i = 0; i < blocks_.size(); ++i) {
     inputs_[i] = y;
@@ -106,6 +105,8 @@ void Transformer::backward(const StepContext& ctx, Tensor gradient) {
     const TraceRange range("final norm backward");
     final_norm_->backward(ctx, gradient, {}, gradient);
   }
+  const Tensor bias_gradient = views_.global.dposition_bias;
+  if (bias_gradient.defined()) fill(bias_gradient, 0.0);
   const Arena::Scope of_all(ctx.arena);
   ResidualGradient parts{gradient};
   if (!config_.pre_norm()) parts.branch = ctx.arena.allocate(gradient.shape(), gradient.dtype());
@@ -118,6 +119,7 @@ void Transformer::backward(const StepContext& ctx, Tensor gradient) {
     }
     blocks_[i].backward(ctx, parts);
   }
+  if (bias_gradient.defined()) position_bias_.backward(ctx, bias_gradient);
   const TraceRange range("residual backward");
   parts.join();
 }

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "models/layers/block.h"
+#include "models/layers/position_bias.h"
 #include "models/token_batch.h"
 
 namespace tessera {
@@ -46,7 +47,7 @@ class Transformer {
 
   ModelConfig config_;
   bool causal_;
-  Range heads_;  // of this tensor rank
+  PositionBias position_bias_;
   std::deque<Block> blocks_;
   std::optional<Norm> final_norm_;
   std::vector<Tensor> inputs_;  // input of each block in the last forward pass, shaped like x

@@ -41,6 +41,8 @@ constexpr ForeignKey kForeignKeys[] = {
     {"model.tie_embeddings", {"untie_embeddings_and_output_weights"}, "with the opposite meaning"},
     {"model.init_stddev", {"initializer_range", "init_method_std", "init_std"}},
     {"model.positions", {"position_embedding_type"}},
+    {"model.relative_buckets", {"relative_attention_num_buckets"}},
+    {"model.relative_max_distance", {"relative_attention_max_distance"}},
     {"model.rotary_base", {"rope_theta", "rope_base"}},
     {"model.rotary_scaling", {"rope_scaling", "rope_type"}},
     {"model.qk_norm", {"qk_layernorm", "use_qk_norm"}},

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "core/ops/position_bias.h"
 #include "launch/config/model_kinds.h"
 #include "launch/config/run_config.h"
 #include "launch/config/values/value_rule.h"
@@ -145,10 +146,21 @@ void describe(Section& model, auto& field) {
   field(by_kind("positions"), model.positions,
         OneOf<Positions>{{{"learned", Positions::learned},
                           {"rotary", Positions::rotary},
-                          {"alibi", Positions::alibi}}},
+                          {"alibi", Positions::alibi},
+                          {"relative", Positions::relative}}},
         "How positions are encoded: `learned` adds an embedding of each position; `rotary` (RoPE) "
         "rotates queries and keys, and needs an even head size; `alibi` subtracts from each "
-        "attention score its distance times the slope of the head.");
+        "attention score its distance times the slope of the head; `relative` adds to each score "
+        "a bias that is learned for each head and bucket of distances, as in T5, and that all "
+        "layers share.");
+  field("relative_buckets", model.relative_buckets, IntegerIn{2, kMostRelativeBuckets},
+        "For `positions: relative`: the number of buckets of distances "
+        "(`relative_attention_num_buckets`). An encoder has half of them for earlier tokens and "
+        "half for later ones. Half of a direction's buckets are single distances; the others grow "
+        "logarithmically.");
+  field("relative_max_distance", model.relative_max_distance, IntegerIn{2, 10'000'000},
+        "For `positions: relative`: the distance up to which buckets grow "
+        "(`relative_attention_max_distance`). All larger distances share a bucket.");
   field(by_kind("rotary_base"), model.rotary.base, NumberIn{1.0, 1e12},
         "Base of the rotary wavelengths, for `positions: rotary`.");
   field("rotary_scaling", model.rotary.scaling,

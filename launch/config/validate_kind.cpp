@@ -201,6 +201,28 @@ void check_windows(const ModelConfig& model) {
           model.local_rotary_base);
 }
 
+void check_relative(const ModelConfig& model) {
+  const bool relative = model.positions == Positions::relative;
+  const ModelConfig defaults;
+  constexpr const char* kNotRelative = "model.positions is not relative";
+  require_default(relative || model.relative_buckets == defaults.relative_buckets,
+                  "model.relative_buckets", kNotRelative);
+  require_default(relative || model.relative_max_distance == defaults.relative_max_distance,
+                  "model.relative_max_distance", kNotRelative);
+  if (!relative) return;
+  const bool both = !traits_of(model).causal;
+  require(
+      !both || (model.relative_buckets % 2 == 0 && model.relative_buckets >= 4),
+      "model.relative_buckets is {}, but model.kind is {}, an encoder: earlier and later tokens "
+      "have half of the buckets each, so choose an even number from 4 on",
+      model.relative_buckets, architecture_of(model.kind).name);
+  const int64_t exact = (both ? model.relative_buckets / 2 : model.relative_buckets) / 2;
+  require(model.relative_max_distance > exact,
+          "model.relative_max_distance is {}, but model.relative_buckets is {}: distances below {} "
+          "have a bucket each, so choose a max_distance above {}, or fewer buckets",
+          model.relative_max_distance, model.relative_buckets, exact, exact);
+}
+
 void check_positions(const ModelConfig& model) {
   const bool rotary = model.positions == Positions::rotary;
   require(!rotary || model.resolved_head_dim() % 2 == 0,
@@ -213,6 +235,7 @@ void check_positions(const ModelConfig& model) {
   require_default(rotary || model.rotary.scaling == RotaryScaling::none, "model.rotary_scaling",
                   kNotRotary);
   check_rotary_scaling(model.rotary);
+  check_relative(model);
 }
 
 }  // namespace

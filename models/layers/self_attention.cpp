@@ -128,7 +128,7 @@ void SelfAttention::backward(const StepContext& ctx, const Tensor& dy, Tensor dx
   const Tensor dqkv = ctx.arena.allocate(saved_.qkv.shape(), dy.dtype());
   output_.backward(ctx, dy, dout.view({batch, seq, local_width}));
   attention_backward(dout, saved_.qkv, saved_.out, saved_.log_sum_exp,
-                     options(ctx, saved_.visibility), dqkv);
+                     options(ctx, saved_.visibility), dqkv, saved_.visibility.dposition_bias);
   if (saved_.visibility.rotary.defined()) rotary_backward(saved_.visibility.rotary, dqkv);
   if (!is_grouped_) return qkv_.backward(ctx, dqkv.view({batch, seq, 3 * local_width}), dx);
   const Shape groups = grouped_shape(dqkv.shape());

@@ -16,6 +16,9 @@ struct Visibility {
   AttentionMask mask = {};
   Tensor rotary = {};         ///< (B × T, D) fp32, see rotary_table(); undefined: no rotation
   Tensor position_bias = {};  ///< (Hl, 2R − 1) fp32, see AttentionOptions; undefined: no bias
+  /// Shaped like position_bias: the backward pass of each layer adds its gradient. Undefined if the
+  /// bias is not learned.
+  Tensor dposition_bias = {};
 };
 
 /// The heads of a tensor rank: whole groups that share a key and a value, as evenly as possible. A

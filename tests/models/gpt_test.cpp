@@ -97,6 +97,16 @@ TEST(Gpt, ExtendMatchesForwardWithAlibi) {
   expect_extending_is_forward(config);
 }
 
+TEST(Gpt, ExtendMatchesForwardWithRelativeBias) {
+  ModelConfig config = small_config();
+  config.positions = Positions::relative;
+  config.relative_buckets = 6;
+  config.relative_max_distance = 10;
+  config.num_heads = 6;
+  config.head_dim = 6;
+  expect_extending_is_forward(config);
+}
+
 TEST(Gpt, LaterTokensDoNotAffectEarlierLogits) {
   test::run_device_ranks(1, [](Communicator& tp) {
     ParameterStore store;

@@ -105,6 +105,9 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       return;
     case SmallKind::gpt_blend:
       add_dropout(config);
+      config.model.positions = Positions::relative;
+      config.model.relative_buckets = 8;
+      config.model.relative_max_distance = 12;
       config.data.train = small_blend(folder);
       return;
     case SmallKind::qwen3:
@@ -140,6 +143,10 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       return;
     case SmallKind::bert_blend:
       make_bert(config);
+      config.model.positions = Positions::relative;
+      config.model.num_heads = 3;
+      config.model.head_dim = 10;
+      config.model.relative_max_distance = 12;
       config.data.train = small_blend(folder);
       return;
     case SmallKind::classifier:

@@ -28,6 +28,7 @@ Group group_of(std::string_view name) {
   const std::string_view first = part(name, 0);
   if (first == "embedding") return kEmbeddings;
   if (first == "blocks" && part(name, 2) == "attention") return kAttention;
+  if (first == "position_bias") return kAttention;  // of all layers
   if (first == "blocks" && part(name, 2) == "mlp") return kMlp;
   const bool head =
       first == "head" || first == "pooler" || first == "next_sentence" || first == "classifier";

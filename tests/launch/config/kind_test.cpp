@@ -188,6 +188,25 @@ TEST(ConfigKind, RotaryPositionsNeedEvenHeadSize) {
   }
 }
 
+TEST(ConfigKind, RelativePositionsNeedBucketsOfTheirOwn) {
+  expect_valid(kGpt, {"model.positions=relative"});
+  expect_valid(kBert, {"model.positions=relative"});
+  expect_valid(kGpt, {"model.positions=relative", "model.relative_buckets=5",
+                      "model.relative_max_distance=3"});
+  for (const Sets& base : {kGpt, kBert, joined(kGpt, {"model.positions=alibi"})}) {
+    expect_without_effect(base, "model.relative_buckets=16", "model.relative_buckets",
+                          "model.positions is not relative");
+    expect_without_effect(base, "model.relative_max_distance=64", "model.relative_max_distance",
+                          "model.positions is not relative");
+  }
+  EXPECT_THAT(kind_error(kBert, {"model.positions=relative", "model.relative_buckets=7"}),
+              HasSubstr("model.relative_buckets is 7, but model.kind is bert, an encoder"));
+  EXPECT_THAT(kind_error(kBert, {"model.positions=relative", "model.relative_max_distance=8"}),
+              HasSubstr("model.relative_max_distance is 8, but model.relative_buckets is 32"));
+  EXPECT_THAT(kind_error(kGpt, {"model.positions=relative", "model.relative_max_distance=16"}),
+              HasSubstr("model.relative_max_distance is 16, but model.relative_buckets is 32"));
+}
+
 const Sets kModernBert = {"model.kind=modernbert", "model.hidden_size=64", "model.num_heads=4",
                           "data.tokenizer=wordpiece:vocab.txt"};
 
