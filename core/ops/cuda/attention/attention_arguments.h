@@ -33,9 +33,6 @@ struct AttentionArguments {
   int document_count;
   MaskPlane<uint8_t> hidden;
   MaskPlane<float> additive;
-  const float* position_bias;  ///< of head 0 and distance 0; nullptr if there is none
-  int64_t position_bias_stride;
-  int reach;  ///< positions are less than this apart, as far as the host knows
 
   bool drops;
   uint32_t drop_threshold;  ///< of a random byte
@@ -45,6 +42,10 @@ struct AttentionArguments {
   int64_t first_head, total_heads;
   const int32_t* places;
   int place_seq;  ///< positions per sequence in dropout's indices
+
+  const float* position_bias;  ///< of head 0 and distance 0; nullptr if there is none
+  int64_t position_bias_stride;
+  int reach;  ///< positions are less than this apart, as far as the host knows
 };
 
 namespace detail {

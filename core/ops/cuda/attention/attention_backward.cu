@@ -322,6 +322,9 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
       });
       if (!has_dbias) return;
       const DiagonalTiles tiles = diagonal_tiles(a, E::kRows, E::kColumns);
+      require(tiles.bytes(a.heads) <= position_bias_scratch(a.heads, a.reach),
+              "attention_backward: tiles of {} x {} are not among those of position_bias_scratch()",
+              E::kRows, E::kColumns);
       float* sums = delta + rows;
       const auto blocks = static_cast<unsigned>(narrow<int>(a.heads * tiles.count));
       launch("attention_backward", {dim3(blocks), dim3(kAttentionThreads), sizeof(BiasShared<E>)},

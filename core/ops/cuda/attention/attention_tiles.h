@@ -195,11 +195,6 @@ template <typename E, Rows kOrder, bool kBias, typename Bits>
 __device__ void mask_scores(const HeadMask& mask, const Bits& bits, bool whole, float scale,
                             int first_row, int first_column, typename E::Scores& scores) {
   const float to_powers = scale * kLog2E;
-  const auto bias_of = [&](int i, int j) {
-    const int row = first_row + E::row(i);
-    const int column = first_column + E::lane_column() + E::column(j);
-    return mask.position_bias(kOrder == Rows::queries ? column - row : row - column);
-  };
   if (whole) {
 #pragma unroll
     for (int i = 0; i < E::kMyRows; ++i) {
@@ -207,7 +202,10 @@ __device__ void mask_scores(const HeadMask& mask, const Bits& bits, bool whole, 
       for (int j = 0; j < E::kMyColumns; ++j) {
         float& score = scores.at[i][j];
         if constexpr (kBias) {
-          score = fmaf(score, to_powers, bias_of(i, j) * kLog2E);
+          const int row = first_row + E::row(i);
+          const int column = first_column + E::lane_column() + E::column(j);
+          const int distance = kOrder == Rows::queries ? column - row : row - column;
+          score = fmaf(score, to_powers, mask.position_bias(distance) * kLog2E);
         } else {
           score = __fmul_rn(score, to_powers);
         }
@@ -223,13 +221,17 @@ __device__ void mask_scores(const HeadMask& mask, const Bits& bits, bool whole, 
       float& score = scores.at[i][j];
       const bool seen = bit_of<E>(words, j);
       if ((kBias || mask.adds()) && seen) {
-        float added = 0.0f;
-        if (mask.adds()) {
-          const int row = first_row + E::row(i);
-          const int column = first_column + E::lane_column() + E::column(j);
-          added = kOrder == Rows::queries ? mask.additive(row, column) : mask.additive(column, row);
+        const int row = first_row + E::row(i);
+        const int column = first_column + E::lane_column() + E::column(j);
+        const int query = kOrder == Rows::queries ? row : column;
+        const int key = kOrder == Rows::queries ? column : row;
+        float added;
+        if constexpr (kBias) {
+          added = mask.position_bias(key - query);
+          if (mask.adds()) added += mask.additive(query, key);
+        } else {
+          added = mask.additive(query, key);
         }
-        if constexpr (kBias) added += bias_of(i, j);
         score = fmaf(score, to_powers, added * kLog2E);
       } else {
         // Not fused with what follows: adding a mask of zeros must not change a bit.
