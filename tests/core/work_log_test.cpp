@@ -13,6 +13,8 @@
 #include "core/ops/layer_norm.h"
 #include "core/ops/matmul.h"
 #include "core/ops/meta/log_work.h"
+#include "core/ops/meta/workspace_log.h"
+#include "core/ops/position_bias.h"
 #include "core/ops/rows.h"
 #include "core/trace/trace.h"
 #include "tests/support/expect_error.h"
@@ -163,6 +165,43 @@ TEST(WorkOfOps, Attention) {
   });
   EXPECT_EQ(work.matmul_flops, 0.0);
   EXPECT_EQ(work.flops, (4 * 4 + 5) * 3 * 2 * 5 * 5 + 2 * 5 * 3 * 4);
+}
+
+// A bias costs an addition per pair, and its gradient the scores and their gradients again.
+TEST(WorkOfOps, AttentionWithPositionBias) {
+  const Tensor qkv = on_meta({2, 5, 3, 3, 4}), out = on_meta({2, 5, 3, 4});
+  const Tensor sums = on_meta({2, 3, 5}, DType::f32), table = on_meta({3, 9}, DType::f32);
+  AttentionOptions options;
+  options.total_heads = 3;
+  const auto forward = [&] { attention_forward(qkv, options, out, sums); };
+  const auto backward = [&] { attention_backward(out, qkv, out, sums, options, qkv); };
+  const OpWork plain = work_of(forward), plain_back = work_of(backward);
+  options.position_bias = table;
+  const OpWork biased = work_of(forward), biased_back = work_of(backward);
+  constexpr double kPairs = 2 * 3 * 5 * 5, kTable = 4 * 3 * 9;
+  EXPECT_EQ(biased.matmul_flops, plain.matmul_flops);
+  EXPECT_EQ(biased.flops, plain.flops + kPairs);
+  EXPECT_EQ(biased.bytes_read, plain.bytes_read + kTable);
+  EXPECT_EQ(biased_back.flops, plain_back.flops + kPairs);
+  WorkspaceLog log(/*has_gpu=*/false);
+  const WorkspaceLog::Scope scope(&log);
+  const OpWork learned =
+      work_of([&] { attention_backward(out, qkv, out, sums, options, qkv, table); });
+  EXPECT_EQ(learned.matmul_flops, plain_back.matmul_flops * 7 / 5);
+  EXPECT_EQ(learned.bytes_written, biased_back.bytes_written + kTable);
+  // In fp32, for each head: at least 3 offsets between tiles of 16, with 31 distances each.
+  EXPECT_GE(log.largest(), size_t{4 * 3 * 3 * 31});
+
+  const Tensor weights = on_meta({8, 3});
+  const RelativeBuckets buckets{8, 16, true};
+  EXPECT_EQ(work_of([&] { alibi_bias(0, 3, table); }).bytes_written, kTable);
+  const OpWork relative = work_of([&] { relative_bias(weights, buckets, table); });
+  EXPECT_EQ(relative.bytes_read, 2 * 8 * 3);
+  EXPECT_EQ(relative.bytes_written, kTable);
+  const OpWork gradient = work_of([&] {
+    relative_bias_backward(table, buckets, on_meta({8, 3}, DType::f32));
+  });
+  EXPECT_EQ(gradient.bytes_written, 4 * 8 * 3);
 }
 
 TEST(WorkOfOps, Norms) {

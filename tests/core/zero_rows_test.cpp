@@ -133,6 +133,8 @@ TEST_P(ZeroRows, Sums) {
 
 TEST_P(ZeroRows, Attention) {
   const TestTensor no_documents({1}, DType::i32);
+  const TestTensor bias({2, 7}, DType::f32), dbias({2, 7}, DType::f32);
+  fill(dbias.tensor, 0.0);
   const TestTensor rows_of_out = rows({4, 4, 2, 8});
   const Between between(rows_of_out);
   for (const Shape& shape : {Shape{0, 4, 3, 2, 8}, Shape{2, 0, 3, 2, 8}, Shape{1, 0, 3, 2, 8}}) {
@@ -149,8 +151,14 @@ TEST_P(ZeroRows, Attention) {
       attention_weights(qkv.tensor, lse.tensor, options, weights.tensor);
     };
     run();
+    options.position_bias = bias.tensor;
+    run();
+    attention_backward(out, qkv.tensor, out, lse.tensor, options, qkv.tensor, dbias.tensor);
+    expect_all(dbias.tensor, 0.0);
     options.mask.documents = no_documents.tensor;
     run();
+    attention_backward(out, qkv.tensor, out, lse.tensor, options, qkv.tensor, dbias.tensor);
+    expect_all(dbias.tensor, 0.0);
     if (shape[0] != 1) continue;
     options.padded_rows = {ids.tensor, 4};
     run();

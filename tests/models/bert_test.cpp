@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
+#include <string>
 
 #include "core/arena.h"
 #include "core/error.h"
@@ -122,7 +124,8 @@ void expect_same(const Tensor& actual, const Tensor& expected, const char* what)
 }
 
 TEST(Bert, LogitsDoNotDependOnPositionInBatch) {
-  for (const Positions positions : {Positions::learned, Positions::rotary}) {
+  for (const Positions positions :
+       {Positions::learned, Positions::rotary, Positions::alibi, Positions::relative}) {
     test::run_device_ranks(2, [&](Communicator& tp) {
       ModelConfig config = small_config();
       config.positions = positions;
@@ -140,27 +143,40 @@ TEST(Bert, LogitsDoNotDependOnPositionInBatch) {
 }
 
 TEST(Bert, PackedRowsMatchSeparateRows) {
-  test::run_device_ranks(1, [](Communicator& tp) {
-    SmallBert bert(small_config(), tp);
-    const Sample a = text(9, 1), b = text(5, 2);
-    bert.load({a, b});
-    const double apart = bert.train();
-    const test::TestTensor gradient = test::copy_of(bert.store_.flat_grads());
-    bert.load({packed({a, b})});
-    EXPECT_EQ(bert.train(), apart);
-    test::expect_same_bits(bert.store_.flat_grads(), gradient.tensor, "gradients");
-  });
+  for (const Positions positions : {Positions::learned, Positions::alibi, Positions::relative}) {
+    test::run_device_ranks(1, [&](Communicator& tp) {
+      ModelConfig config = small_config();
+      config.positions = positions;
+      SmallBert bert(config, tp);
+      const Sample a = text(9, 1), b = text(5, 2);
+      bert.load({a, b});
+      const double apart = bert.train();
+      const test::TestTensor gradient = test::copy_of(bert.store_.flat_grads());
+      bert.load({packed({a, b})});
+      EXPECT_EQ(bert.train(), apart);
+      test::expect_same_bits(bert.store_.flat_grads(), gradient.tensor, "gradients");
+    });
+  }
 }
 
 /// Compares gradients with finite differences along directions near the gradient's, where slopes
 /// are a few hundred. In fp32, a difference of losses of about 10 has an error of 1e-6 / h;
-/// curvature contributes an error in h², 1% at h = 1e-3.
-void expect_gradient_is_slope(const ModelConfig& config) {
+/// curvature contributes an error in h², 1% at h = 1e-3. If `only` is given, the directions change
+/// only this parameter, whose slopes are smaller, so h is larger.
+void expect_gradient_is_slope(const ModelConfig& config, const std::string& only = "") {
   test::run_device_ranks(1, [&](Communicator& tp) {
     SmallBert bert(config, tp);
     bert.load({text(9, 1), packed({text(5, 2), text(7, 3)})});
     bert.train();
-    const auto gradient = test::to_doubles(bert.store_.flat_grads());
+    auto gradient = test::to_doubles(bert.store_.flat_grads());
+    if (!only.empty()) {
+      const auto& all = bert.store_.parameters();
+      const auto found = std::ranges::find(all, only, &Parameter::name);
+      ASSERT_NE(found, all.end());
+      const auto begin = gradient.begin() + found->offset, end = begin + found->value.numel();
+      std::fill(gradient.begin(), begin, 0.0);
+      std::fill(end, gradient.end(), 0.0);
+    }
     const Tensor weights = bert.store_.flat_values();
     const auto start = test::to_doubles(weights);
     for (const uint64_t seed : {11, 12, 13}) {
@@ -177,9 +193,10 @@ void expect_gradient_is_slope(const ModelConfig& config) {
         }
         return bert.train();
       };
-      constexpr double kStep = 1e-4;
-      const double slope = (loss_at(kStep) - loss_at(-kStep)) / (2.0 * kStep);
+      const double step = only.empty() ? 1e-4 : 1e-2;
+      const double slope = (loss_at(step) - loss_at(-step)) / (2.0 * step);
       const double expected = test::dot(gradient, direction);
+      EXPECT_NE(expected, 0.0);
       EXPECT_NEAR(slope, expected, 2e-3 * std::abs(expected));
     }
   });
@@ -200,6 +217,19 @@ TEST(Bert, GradientMatchesFiniteDifferencesWithRotaryAndWindow) {
   config.positions = Positions::rotary;
   config.attention_window = 3;
   expect_gradient_is_slope(config);
+}
+
+TEST(Bert, GradientMatchesFiniteDifferencesWithPositionBias) {
+  ModelConfig config = small_config();
+  config.positions = Positions::alibi;
+  expect_gradient_is_slope(config);
+  config.positions = Positions::relative;
+  config.relative_max_distance = 12;
+  expect_gradient_is_slope(config);
+  expect_gradient_is_slope(config, "position_bias.weight");
+  config.attention_window = 4;
+  config.window_pattern = "GL";
+  expect_gradient_is_slope(config, "position_bias.weight");
 }
 
 TEST(Bert, GradientMatchesFiniteDifferencesWithClassifier) {
