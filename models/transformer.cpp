@@ -106,7 +106,10 @@ void Transformer::backward(const StepContext& ctx, Tensor gradient) {
     final_norm_->backward(ctx, gradient, {}, gradient);
   }
   const Tensor bias_gradient = views_.global.dposition_bias;
-  if (bias_gradient.defined()) fill(bias_gradient, 0.0);
+  if (bias_gradient.defined()) {
+    const TraceRange range("position bias backward");
+    fill(bias_gradient, 0.0);
+  }
   const Arena::Scope of_all(ctx.arena);
   ResidualGradient parts{gradient};
   if (!config_.pre_norm()) parts.branch = ctx.arena.allocate(gradient.shape(), gradient.dtype());
