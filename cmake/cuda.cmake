@@ -57,13 +57,18 @@ function(tessera_add_cuda)
     # The same kernels, compiled as C++ with tests/emulator/include/cuda_runtime.h.
     set_source_files_properties(${kernels} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++;-Wno-unknown-pragmas")
     target_include_directories(tessera_flags INTERFACE ${CMAKE_SOURCE_DIR}/tests/emulator/include)
+    # The emulator's hot loops, which no sanitizer needs to check.
+    set(unchecked block mma)
     if(TESSERA_SANITIZE MATCHES address)
       target_compile_options(tessera_flags INTERFACE "-fsanitize-sections=emulator_shared_*")
+    elseif(TESSERA_SANITIZE STREQUAL "thread")
+      # ThreadSanitizer finds races between a kernel's threads. These serve several threads at once.
+      target_compile_definitions(tessera_flags INTERFACE EMULATOR_FINDS_RACES)
+      list(APPEND unchecked fiber ldmatrix order)
     endif()
     file(GLOB_RECURSE emulator CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/emulator/*.cpp)
     list(FILTER emulator EXCLUDE REGEX "_test\\.cpp$")
-    # The emulator's hot loops, which no sanitizer needs to check.
-    foreach(source block mma)
+    foreach(source ${unchecked})
       set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/emulator/${source}.cpp PROPERTIES
         COMPILE_OPTIONS "-O3;-fno-sanitize=all")
     endforeach()

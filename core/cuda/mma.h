@@ -64,7 +64,7 @@ __device__ void load_matrices(uint32_t (&registers)[4], const bfloat16* row) {
                  : "memory");
   }
 #elif !defined(__CUDACC__)
-  emulator::MatrixRow matrices{row, {}};
+  emulator::MatrixRow matrices = emulator::matrix_row(row);
   emulator::together<emulator::ldmatrix<kTransposed> >(matrices, emulator::Site::current());
   for (int m = 0; m < 4; ++m) registers[m] = matrices.registers[m];
 #endif

@@ -17,7 +17,7 @@ void Block::prepare(const Launch& launch) {
     shape_ = shape;
     count_ = static_cast<unsigned>(shape.count());
     threads_.resize(count_);
-    waiting_.assign((count_ + kWarp - 1) / kWarp, 0);
+    warps_ = std::vector<Warp>((count_ + kWarp - 1) / kWarp);
     for (unsigned i = 0; i < count_; ++i) {
       threads_[i].index = {i % shape.x, i / shape.x % shape.y, i / (shape.x * shape.y)};
     }
@@ -26,11 +26,14 @@ void Block::prepare(const Launch& launch) {
     thread.state = State::ready;
     thread.fiber = nullptr;
   }
+  // Here, because what came before a fiber's creation comes before all that it does.
+  while (kFindsRaces && idle_.size() < count_) idle_.push_back(make_fiber(&Block::fiber_main));
   ready_ = count_;
   ended_ = at_barrier_ = turn_ = 0;
   // Exactly this size, so that a sanitizer detects overruns; filled with NaN.
   shared_.reset(new std::byte[launch.shared_bytes]);
   std::memset(shared_.get(), 0xff, launch.shared_bytes);
+  starts_.release();
 }
 
 void Block::run(const Launch& launch, Order& order, const std::function<void()>& body) {
@@ -38,9 +41,10 @@ void Block::run(const Launch& launch, Order& order, const std::function<void()>&
   order_ = &order;
   order.put(count_, turns_);
   body_ = &body;
-  fiber_ = idle_fiber();
   become(next());
+  fiber_ = fiber_of(current_);
   enter_fiber(host_, *fiber_);
+  ends_.acquire();
 }
 
 bool Block::overflows_stack(const void* address) const {
@@ -52,15 +56,17 @@ void Block::fiber_main() {
   fiber_entered();
   Block& block = the_block();
   for (;;) {
+    block.starts_.acquire();
     (*block.body_)();
+    block.ends_.release();
     block.threads_[block.current_].state = State::ended;
     ++block.ended_;
     const unsigned next = block.next();
     if (next != kNone) block.become(next);
-    if (next != kNone && block.threads_[next].fiber == nullptr) continue;
+    if (!kFindsRaces && next != kNone && block.threads_[next].fiber == nullptr) continue;
     Fiber& mine = *block.fiber_;
-    block.idle_.push_back(&mine);
-    block.fiber_ = next == kNone ? nullptr : block.threads_[next].fiber;
+    if (!kFindsRaces) block.idle_.push_back(&mine);
+    block.fiber_ = next == kNone ? nullptr : block.fiber_of(next);
     if (next == kNone) {
       leave_fiber(mine, block.host_);
     } else {
@@ -69,7 +75,10 @@ void Block::fiber_main() {
   }
 }
 
-Fiber* Block::idle_fiber() {
+/// The fiber of a thread that waits, or one for a thread that has not started.
+Fiber* Block::fiber_of(unsigned thread) {
+  if (threads_[thread].fiber != nullptr) return threads_[thread].fiber;
+  if (kFindsRaces) return idle_[thread];
   if (idle_.empty()) return make_fiber(&Block::fiber_main);
   Fiber* fiber = idle_.back();
   idle_.pop_back();
@@ -104,9 +113,8 @@ void Block::yield() {
   Thread& mine = threads_[current_];
   mine.fiber = fiber_;
   become(next());
-  const Thread& other = threads_[current_];
-  if (&other == &mine) return;
-  fiber_ = other.fiber == nullptr ? idle_fiber() : other.fiber;
+  if (&threads_[current_] == &mine) return;
+  fiber_ = fiber_of(current_);
   switch_fiber(*mine.fiber, *fiber_);
 }
 
@@ -114,6 +122,8 @@ void Block::barrier(const Site& site) {
   Thread& mine = threads_[current_];
   mine.state = State::at_barrier;
   mine.site = site;
+  OrderPoint& point = barriers_.current();
+  point.release();
   if (++at_barrier_ == count_) {
     for (unsigned i = 0; i < count_; ++i) {
       if (threads_[i].site.line() != site.line()) {
@@ -123,8 +133,10 @@ void Block::barrier(const Site& site) {
     }
     ready_ = count_;
     at_barrier_ = 0;
+    ++barriers_.passed;
   }
   yield();
+  point.acquire();
 }
 
 void Block::exchange(Parcel& parcel, const Site& site) {
@@ -137,13 +149,19 @@ void Block::exchange(Parcel& parcel, const Site& site) {
   if (parcel.kind == Exchange::shuffle && (mask >> parcel.source & 1u) == 0) {
     fail("a shuffle reads a lane that its mask excludes");
   }
-  unsigned& waiting = waiting_[current_ / kWarp];
-  waiting |= 1u << lane;
-  if ((waiting & mask) == mask) {
+  Warp& warp = warps_[current_ / kWarp];
+  // CUDA lets only barriers order accesses to memory.
+  const bool orders = parcel.kind == Exchange::barrier;
+  OrderPoint& point = warp.points.current();
+  if (orders) point.release();
+  warp.waiting |= 1u << lane;
+  if ((warp.waiting & mask) == mask) {
     complete(first, mask);
-    waiting &= ~mask;
+    warp.waiting &= ~mask;
+    if (orders) ++warp.points.passed;
   }
   yield();
+  if (orders) point.acquire();
 }
 
 /// All lanes of the mask have reached an exchange: delivers their results.

@@ -10,6 +10,7 @@
 
 #include "tests/emulator/fiber.h"
 #include "tests/emulator/order.h"
+#include "tests/emulator/order_point.h"
 
 namespace emulator {
 
@@ -35,9 +36,22 @@ class Block {
   struct Thread {
     uint3 index;
     State state;
-    Fiber* fiber;    // null until it waits: a fiber runs the next thread when one has ended
+    Fiber* fiber;    // null until it waits, unless each thread has one
     Parcel* parcel;  // what it passes to an exchange
     Site site;       // number of threads
+  };
+
+  // What orders the accesses of threads that wait for each other. While some leave a point, others
+  // may reach the next one.
+  struct OrderPoints {
+    OrderPoint& current() { return two[passed % 2]; }
+    OrderPoint two[2];
+    unsigned passed = 0;
+  };
+
+  struct Warp {
+    unsigned waiting = 0;  // lanes at an exchange
+    OrderPoints points;
   };
 
   static void fiber_main();
@@ -45,7 +59,7 @@ class Block {
   unsigned next();
   void become(unsigned thread);
   void yield();
-  Fiber* idle_fiber();
+  Fiber* fiber_of(unsigned thread);
   void complete(unsigned first, unsigned mask);
   [[noreturn]] void fail_stuck() const;
   std::string place_of(unsigned thread) const;
@@ -53,15 +67,17 @@ class Block {
   Shape shape_;
   unsigned count_ = 0;  // of threads
   std::vector<Thread> threads_;
-  std::vector<unsigned> waiting_;  // by warp: lanes waiting at an exchange
+  std::vector<Warp> warps_;
+  OrderPoints barriers_;
+  OrderPoint starts_, ends_;
   Order* order_ = nullptr;
   std::vector<unsigned> turns_;  // order of the threads in this round
   unsigned turn_ = 0, current_ = 0;
   unsigned ready_ = 0, ended_ = 0, at_barrier_ = 0;
   const std::function<void()>* body_ = nullptr;
   HostThread host_;
-  Fiber* fiber_ = nullptr;  // the running one
-  std::vector<Fiber*> idle_;
+  Fiber* fiber_ = nullptr;    // the running one
+  std::vector<Fiber*> idle_;  // or, if each thread has its own, all
   std::unique_ptr<std::byte[]> shared_;
 };
 

@@ -12,6 +12,9 @@
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/common_interface_defs.h>
 #endif
+#ifdef EMULATOR_FINDS_RACES
+#include <sanitizer/tsan_interface.h>
+#endif
 
 extern "C" void emulator_switch_stacks(void** save, void* load);
 
@@ -95,6 +98,27 @@ class HostStack {
   [[maybe_unused]] size_t bytes_ = 0;
 } host_stack;
 
+// TSan takes fibers for threads. A switch alone does not order their accesses.
+void* create_tsan_fiber() {
+#ifdef EMULATOR_FINDS_RACES
+  return __tsan_create_fiber(0);
+#else
+  return nullptr;
+#endif
+}
+void* running_tsan_fiber() {
+#ifdef EMULATOR_FINDS_RACES
+  return __tsan_get_current_fiber();
+#else
+  return nullptr;
+#endif
+}
+void switch_tsan_fiber([[maybe_unused]] void* to) {
+#ifdef EMULATOR_FINDS_RACES
+  __tsan_switch_to_fiber(to, __tsan_switch_to_fiber_no_sync);
+#endif
+}
+
 }  // namespace
 
 Fiber* make_fiber(void (*entry)()) {
@@ -108,11 +132,13 @@ Fiber* make_fiber(void (*entry)()) {
   // Six registers, the entry address to return to, and no return address above it.
   auto* top = reinterpret_cast<void**>(page + kPage + kStackBytes) - 8;
   top[6] = reinterpret_cast<void*>(entry);
-  return new Fiber{top, page + kPage};
+  return new Fiber{top, page + kPage, create_tsan_fiber()};
 }
 
 void enter_fiber(HostThread& from, Fiber& to) {
   host_stack.leaves();
+  from.tsan = running_tsan_fiber();
+  switch_tsan_fiber(to.tsan);
   emulator_switch_stacks(&from.stack_pointer, to.stack_pointer);
   host_stack.has_returned();
 }
@@ -120,12 +146,14 @@ void enter_fiber(HostThread& from, Fiber& to) {
 void fiber_entered() { host_stack.may_have_left(); }
 
 void switch_fiber(Fiber& from, Fiber& to) {
+  switch_tsan_fiber(to.tsan);
   emulator_switch_stacks(&from.stack_pointer, to.stack_pointer);
   host_stack.may_have_left();
 }
 
 void leave_fiber(Fiber& from, HostThread& to) {
   host_stack.returns();
+  switch_tsan_fiber(to.tsan);
   emulator_switch_stacks(&from.stack_pointer, to.stack_pointer);
   host_stack.may_have_left();
 }

@@ -114,10 +114,20 @@ void mma_m16n8k16(MmaOperands* const* lanes);
 
 /// A lane's input and output of PTX's ldmatrix for four matrices of 16-bit elements.
 struct MatrixRow {
-  const void* row;
+  uint16_t row[8];  ///< read by the lane itself, when it arrives
   uint32_t registers[4];
 };
 template <bool kTransposed>
 void ldmatrix(MatrixRow* const* lanes);
+
+/// Reads a row of shared memory. Fails if it is not aligned to 16 bytes.
+inline MatrixRow matrix_row(const void* address) {
+  if (reinterpret_cast<uintptr_t>(address) % 16 != 0) {
+    fail("ldmatrix of a row that is not aligned to 16 bytes");
+  }
+  MatrixRow row{};
+  std::memcpy(row.row, address, sizeof(row.row));
+  return row;
+}
 
 }  // namespace emulator
