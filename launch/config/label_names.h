@@ -11,7 +11,7 @@ namespace tessera {
 std::vector<std::string> label_names(std::string_view labels);
 
 /// Why these names are not valid in data.labels, such as "each label has to have a name of its
-/// own"; "" if they are.
+/// own"; nullopt if they are.
 std::optional<std::string> label_problem(const std::vector<std::string>& names);
 
 }  // namespace tessera

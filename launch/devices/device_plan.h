@@ -13,7 +13,7 @@ struct RankGpus {
   std::string host;
   /// The address of each usable GPU within the host, in the rank's own order.
   std::vector<std::string> addresses;
-  std::string why_none;  ///< why there is no usable GPU; "" if there is one
+  std::string why_none;  ///< why there is no usable GPU, if `addresses` is empty
 };
 
 /// What this program was built with.

@@ -16,7 +16,7 @@ struct SeenGpu {
 };
 
 /// Why a build whose kernels were compiled for `architectures` (cuda::compiled_architectures)
-/// cannot use the rank's GPU `index`, as half a sentence; "" if it can:
+/// cannot use the rank's GPU `index`, as half a sentence; nullopt if it can:
 ///
 ///     GPU 0, Tesla V100-SXM2-16GB, has compute capability 7.0, but Tessera's kernels need 8.0 or
 ///     later

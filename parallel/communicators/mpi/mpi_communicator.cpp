@@ -4,6 +4,7 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,11 +54,13 @@ class MpiCommunicator final : public Communicator {
   }
 
   std::string name() const override {
-    return why_not_direct_.empty() ? "mpi" : "mpi, no direct copies because " + why_not_direct_;
+    return why_not_direct_ ? "mpi, no direct copies because " + *why_not_direct_ : "mpi";
   }
 
-  /// Why ranks of one host do not copy directly; empty if there is no reason to report.
-  void say_why_not_direct(const std::string& why_not) { why_not_direct_ = why_not; }
+  /// Why ranks of one host do not copy directly, if there is a reason to report.
+  void say_why_not_direct(std::optional<std::string> why_not) {
+    why_not_direct_ = std::move(why_not);
+  }
 
  private:
   using Lock = std::lock_guard<std::timed_mutex>;
@@ -208,7 +211,7 @@ class MpiCommunicator final : public Communicator {
   MPI_Comm comm_;
   std::shared_ptr<MpiContext> context_;
   Transport transport_;
-  std::string why_not_direct_;
+  std::optional<std::string> why_not_direct_;
   int exceptions_ = std::uncaught_exceptions();
 };
 

@@ -68,8 +68,8 @@ MpiHost::MpiHost() {
   } catch (const Error& error) {
     why_not_ = error.what();
   }
-  if (on_all(comm_, why_not_.empty())) return;
-  if (why_not_.empty()) why_not_ = "another rank of the host may not";
+  if (on_all(comm_, !why_not_)) return;
+  if (!why_not_) why_not_ = "another rank of the host may not";
   memory_ = nullptr;
   event_ = &alone_;
 }
@@ -125,7 +125,7 @@ MpiHost::Group MpiHost::make_group(MPI_Comm comm) const {
   for (const Member& member : members) {
     if (member.host != id_) return made;
   }
-  if (!why_not_.empty()) return made;
+  if (why_not_) return made;
   try {
     made.memory = std::make_unique<MpiSharedMemory>(comm, sizeof(HostRankPart));
   } catch (const Error& error) {

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,7 +50,7 @@ class MpiHost {
   struct Group {
     std::unique_ptr<HostGroup> group;
     std::unique_ptr<MpiSharedMemory> memory;
-    std::string why_not;
+    std::optional<std::string> why_not;
   };
   /// Collective over `comm`.
   Group make_group(MPI_Comm comm) const;
@@ -64,7 +65,7 @@ class MpiHost {
   std::unique_ptr<MpiSharedMemory> memory_;
   HostEventCount alone_;
   HostEventCount* event_ = &alone_;
-  std::string why_not_;  // why ranks of this host may not copy directly; "" if they may
+  std::optional<std::string> why_not_;  // why ranks of this host may not copy directly
 };
 
 }  // namespace tessera
