@@ -1,27 +1,21 @@
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "launch/support/files/temporary_folder.h"
+
 namespace tessera::test {
 
-/// A new folder that is deleted with its contents on destruction.
-class TestFolder {
+/// A temporary folder of a test.
+class TestFolder : public TemporaryFolder {
  public:
-  TestFolder();
-  ~TestFolder();
-  TestFolder(const TestFolder&) = delete;
-  TestFolder& operator=(const TestFolder&) = delete;
+  TestFolder() : TemporaryFolder("tessera_test") {}
 
-  const std::filesystem::path& path() const { return path_; }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+  std::string operator/(const std::string& name) const { return (path() / name).string(); }
 
   /// The names of its contents, sorted.
   std::vector<std::string> names() const;
-
- private:
-  std::filesystem::path path_;
 };
 
 }  // namespace tessera::test

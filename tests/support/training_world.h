@@ -1,13 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "launch/config/run_config.h"
-#include "launch/train/trainer.h"
+#include "launch/train/gathered_run.h"
 #include "tests/support/tensors.h"
 
 namespace tessera::test {
@@ -22,20 +20,7 @@ struct Layout {
 
 std::string to_string(const Layout& layout);
 
-/// Whole tensors by name, assembled from the ranks' shards. The test fails unless replicas are
-/// bitwise equal.
-using WholeTensors = std::map<std::string, std::vector<float>>;
-
-/// The results of a layout.
-struct WholeRun {
-  std::vector<StepResult> steps;
-  WholeTensors initial_weights;
-  WholeTensors first_gradients;  ///< of the first step of the run
-  WholeTensors weights;          ///< final master weights
-  WholeTensors exp_avg;
-  Evaluation evaluation;  ///< at the end
-  int64_t graph_launches = 0;
-};
+using WholeRun = GatheredRun;
 
 struct RunPlan {
   Layout layout;

@@ -1,0 +1,226 @@
+#include "launch/train/gathered_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+
+#include "core/deterministic.h"
+#include "core/error.h"
+#include "core/parameters/shard_runs.h"
+#include "launch/checkpoint/find.h"
+#include "launch/data/training_data.h"
+#include "launch/train/trainer.h"
+#include "parallel/communicators/thread/thread_communicator.h"
+
+namespace tessera {
+namespace {
+
+/// Some elements of a parameter's shard, indexed in row-major order.
+struct LocalValues {
+  Range elements;
+  Tensor data;
+};
+using Pick = std::function<LocalValues(const Parameter&)>;
+
+/// Returns a parameter's whole shard if it is complete, otherwise the part that this rank owns.
+LocalValues local_values(const Parameter& parameter, const Tensor& local, const Tensor& owned) {
+  if (!local.defined()) return {parameter.optimizer_shard.elements, owned};
+  return {{0, parameter.real_shape().numel()}, parameter.real_part(local)};
+}
+
+LocalValues masters(const Parameter& p) {
+  return local_values(p, p.master, p.optimizer_shard.master);
+}
+LocalValues moments(const Parameter& p) {
+  return local_values(p, p.exp_avg, p.optimizer_shard.exp_avg);
+}
+/// If moments are sharded (ZeRO), gradients are summed only where the moments are.
+LocalValues grads(const Parameter& p) {
+  return local_values(p, p.exp_avg.defined() ? p.grad : Tensor(), p.optimizer_shard.grad);
+}
+
+/// Assembles whole tensors from all ranks.
+class Gatherer {
+ public:
+  void add(const ParameterStore& store, const Pick& pick, WholeTensors& into) {
+    const std::lock_guard lock(mutex_);
+    for (const Parameter& parameter : store.parameters()) {
+      std::vector<float>& whole = into[parameter.name];
+      std::vector<bool>& known = known_[{&into, parameter.name}];
+      whole.resize(static_cast<size_t>(parameter.global_shape.numel()));
+      known.resize(whole.size());
+      add(parameter, pick(parameter), whole, known);
+    }
+  }
+
+  /// Throws unless every element of every tensor was on some rank.
+  void check_complete() const {
+    for (const auto& [key, known] : known_) {
+      const auto hole = std::ranges::find(known, false);
+      require(hole == known.end(), "no rank has element {} of {}", hole - known.begin(),
+              key.second);
+    }
+  }
+
+ private:
+  static void add(const Parameter& parameter, const LocalValues& part, std::vector<float>& whole,
+                  std::vector<bool>& known) {
+    const float* from = part.data.data<float>();
+    for_each_run(parameter.global_shape, parameter.shard,
+                 [&](int64_t global, int64_t local, int64_t count) {
+                   const Range run = intersect({local, local + count}, part.elements);
+                   for (int64_t i = run.begin - local; i < run.end - local; ++i) {
+                     const auto at = static_cast<size_t>(global + i);
+                     const float value = from[local + i - part.elements.begin];
+                     require(!known[at] || std::memcmp(&whole[at], &value, sizeof(value)) == 0,
+                             "{}: replicas differ at element {}: {} and {}", parameter.name, at,
+                             whole[at], value);
+                     whole[at] = value;
+                     known[at] = true;
+                   }
+                 });
+  }
+
+  std::mutex mutex_;
+  std::map<std::pair<const WholeTensors*, std::string>, std::vector<bool>> known_;
+};
+
+double root_mean_square(const std::vector<float>& values) {
+  double squares = 0.0;
+  for (const float value : values) squares += double{value} * double{value};
+  return values.empty() ? 0.0 : std::sqrt(squares / static_cast<double>(values.size()));
+}
+
+/// Calls `compare(name, actual, expected)` for tensors of one name until it returns a difference.
+template <typename Compare>
+std::optional<std::string> first_difference(const WholeTensors& actual,
+                                            const WholeTensors& expected, Compare&& compare) {
+  if (actual.size() != expected.size()) {
+    return fmt::format("{} tensors instead of {}", actual.size(), expected.size());
+  }
+  for (const auto& [name, values] : expected) {
+    const auto found = actual.find(name);
+    if (found == actual.end()) return fmt::format("{} is missing", name);
+    if (found->second.size() != values.size()) {
+      return fmt::format("{} has {} elements instead of {}", name, found->second.size(),
+                         values.size());
+    }
+    if (auto different = compare(name, found->second, values)) return different;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+GatheredRun train_and_gather(const RunConfig& config, const GatherOptions& options) {
+  GatheredRun result;
+  Gatherer gatherer;
+  const auto body = [&](Communicator& world) {
+    const ParallelGroups groups =
+        make_parallel_groups(world, static_cast<int>(config.parallel.tensor));
+    allow_cudnn_dropout(config.train.cudnn_dropout);
+    Trainer trainer(config, groups, open_training_data(config),
+                    options.device ? options.device() : kCpu);
+    if (options.resume) {
+      const auto newest = newest_intact_checkpoint(
+          config.run.dir, [](const std::string&) {}, world);
+      require(newest.has_value(), "no checkpoint to resume from in {}", config.run.dir);
+      Checkpoint checkpoint = Checkpoint::open(*newest);
+      trainer.restore(checkpoint);
+    } else {
+      trainer.initialize();
+    }
+    const ParameterStore& store = trainer.parameters();
+    gatherer.add(store, masters, result.initial_weights);
+    std::vector<StepResult> steps;
+    for (int64_t i = 0; i < options.steps; ++i) {
+      trainer.step();
+      steps.push_back(trainer.result());
+      if (i == 0) gatherer.add(store, grads, result.first_gradients);
+    }
+    gatherer.add(store, masters, result.weights);
+    gatherer.add(store, moments, result.exp_avg);
+    const Evaluation evaluation = trainer.evaluate();
+    if (options.save) trainer.save();
+    if (world.rank() == 0) {
+      result.steps = steps;
+      result.evaluation = evaluation;
+      result.graph_launches = trainer.graph_launches();
+    }
+  };
+  if (options.run_ranks) {
+    options.run_ranks(options.ranks, body);
+  } else {
+    run_thread_ranks(options.ranks, body);
+  }
+  gatherer.check_complete();
+  return result;
+}
+
+std::optional<std::string> difference(const WholeTensors& actual, const WholeTensors& expected,
+                                      double tolerance) {
+  return first_difference(
+      actual, expected,
+      [&](const std::string& name, const std::vector<float>& found,
+          const std::vector<float>& values) -> std::optional<std::string> {
+        const double typical = root_mean_square(values);
+        size_t wrong = 0, worst = 0;
+        double worst_ratio = 0.0;
+        for (size_t i = 0; i < values.size(); ++i) {
+          if (found[i] == values[i]) continue;
+          const double allowed = tolerance * std::max(std::abs(double{values[i]}), typical);
+          const double error = std::abs(double{found[i]} - double{values[i]});
+          if (error <= allowed) continue;
+          const double ratio = std::isfinite(error) ? error / allowed : INFINITY;
+          if (wrong++ == 0 || ratio > worst_ratio) {
+            worst_ratio = ratio;
+            worst = i;
+          }
+        }
+        if (wrong == 0) return std::nullopt;
+        return fmt::format(
+            "{}: {} of {} elements differ; element {} is {} instead of {}, {:.3g} × the tolerance "
+            "of {:.1e} × their typical magnitude {:.3g}",
+            name, wrong, values.size(), worst, found[worst], values[worst], worst_ratio, tolerance,
+            typical);
+      });
+}
+
+std::optional<std::string> mean_difference(const WholeTensors& actual, const WholeTensors& expected,
+                                           double tolerance) {
+  std::vector<float> all;
+  for (const auto& [name, values] : expected) all.insert(all.end(), values.begin(), values.end());
+  const double least = root_mean_square(all) / 100.0;
+  return first_difference(
+      actual, expected,
+      [&](const std::string& name, const std::vector<float>& found,
+          const std::vector<float>& values) -> std::optional<std::string> {
+        std::vector<float> differences(values.size());
+        std::ranges::transform(found, values, differences.begin(), std::minus<>());
+        const double allowed = tolerance * std::max(root_mean_square(values), least);
+        const double error = root_mean_square(differences);
+        if (error <= allowed) return std::nullopt;
+        return fmt::format(
+            "{}: the root mean square of the difference is {:.3g}, but at most {:.3g} is expected",
+            name, error, allowed);
+      });
+}
+
+std::optional<std::string> bit_difference(const WholeTensors& actual,
+                                          const WholeTensors& expected) {
+  return first_difference(actual, expected,
+                          [](const std::string& name, const std::vector<float>& found,
+                             const std::vector<float>& values) -> std::optional<std::string> {
+                            for (size_t i = 0; i < values.size(); ++i) {
+                              if (std::memcmp(&found[i], &values[i], sizeof(float)) == 0) continue;
+                              return fmt::format("{}: element {} is {} instead of {}", name, i,
+                                                 found[i], values[i]);
+                            }
+                            return std::nullopt;
+                          });
+}
+
+}  // namespace tessera
