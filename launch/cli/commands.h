@@ -100,4 +100,10 @@ void add_config_command(CLI::App& app);
 /// The exit code is nonzero if the layout breaks a rule or no layout fits.
 void add_plan_command(CLI::App& app, int& exit_code);
 
+/// Adds `prove`, which trains a small version of a run on every layout of some thread ranks,
+/// compares the results with those of one rank, and checks the masks:
+///
+///     tessera prove CONFIG [--ranks N] [--set KEY=VALUE ...] [--json]
+void add_prove_command(CLI::App& app, int& exit_code);
+
 }  // namespace tessera

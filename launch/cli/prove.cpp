@@ -1,0 +1,80 @@
+#include "launch/tools/prove/prove.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launch/cli/command_line.h"
+#include "launch/cli/commands.h"
+#include "launch/cli/process.h"
+#include "launch/config/load_config.h"
+#include "launch/support/files/temporary_folder.h"
+#include "launch/support/text/json.h"
+#include "launch/train/derive_config.h"
+
+namespace tessera {
+namespace {
+
+/// Odd, like most.
+constexpr int64_t kUnknownVocabulary = 50257;
+
+struct ProveCommand {
+  std::string config;
+  std::vector<std::string> overrides;
+  int ranks = 4;
+  bool json = false;
+};
+
+void print_check(const Check& check) {
+  if (check.failure) {
+    fmt::print("FAILED      {}:\n            {}\n", check.what, *check.failure);
+  } else {
+    fmt::print("ok          {}\n", check.what);
+  }
+  std::fflush(stdout);
+}
+
+/// Returns whether all checks passed.
+bool run_prove(const ProveCommand& command) {
+  RunConfig config = load_config(command.config, command.overrides);
+  // The small run has a vocabulary of its own.
+  if (config.automatic.erase("model.vocab_size") > 0) config.model.vocab_size = kUnknownVocabulary;
+  config = derive_config(config, 1, DeriveFor::planning).config;
+  const TemporaryFolder folder("tessera-prove");
+  ProveOptions options{.ranks = command.ranks, .folder = folder.path()};
+  if (!command.json) options.report = print_check;
+  const Certificate certificate = prove(config, options);
+  fmt::print("{}", command.json ? to_text(to_json(certificate)) + "\n" : to_string(certificate));
+  std::fflush(stdout);
+  return certificate.failures() == 0;
+}
+
+}  // namespace
+
+void add_prove_command(CLI::App& app, int& exit_code) {
+  const auto options = std::make_shared<ProveCommand>();
+  CLI::App* command = app.add_subcommand(
+      "prove", "Check that a small version of a run gives the same results on every layout");
+  command->add_option("config", options->config, "YAML file of the run")
+      ->required()
+      ->type_name("CONFIG");
+  command->add_option("--ranks", options->ranks, "Check layouts of up to this many ranks")
+      ->check(CLI::Range(1, 12))
+      ->capture_default_str();
+  command->add_option("--set", options->overrides, "Override a key, as for train")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->add_flag("--json", options->json, "Print one JSON object");
+  command->callback([command, options, &exit_code] {
+    run_on_first_rank(command_line_of(*command), [&] {
+      if (!run_prove(*options)) exit_code = EXIT_FAILURE;
+    });
+  });
+}
+
+}  // namespace tessera

@@ -1,0 +1,207 @@
+#include "launch/tools/prove/shrink.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/random.h"
+#include "launch/data/indexed/indexed_dataset_writer.h"
+#include "launch/support/files/staged_file.h"
+#include "launch/tokenizers/id_tokenizer.h"
+#include "models/architecture.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kSeqLength = 32;
+constexpr int64_t kVocabulary = 130;
+constexpr int64_t kWindow = 6;
+constexpr int64_t kLabels = 3;
+constexpr int32_t kSpecials = 6;
+const SpecialTokenIds kSpecialTokens = {{"pad", 0}, {"unk", 1},  {"cls", 2},
+                                        {"sep", 3}, {"mask", 4}, {"eos", 5}};
+
+/// The larger of `small` and `small` + 1 that is as even or odd as `size`; `size` if that is less.
+int64_t smaller(int64_t size, int64_t small) { return std::min(size, small + (size - small) % 2); }
+
+/// A reproducible sequence of random numbers.
+class Draws {
+ public:
+  explicit Draws(uint64_t seed) : seed_(seed) {}
+  int64_t below(int64_t n) {
+    return static_cast<int64_t>(random_bits({seed_, RandomPurpose::sampling, 0, 0}, next_++) %
+                                static_cast<uint64_t>(n));
+  }
+
+ private:
+  uint64_t seed_;
+  uint64_t next_ = 0;
+};
+
+/// Random ids, of which three quarters are determined by the previous one.
+class Ids {
+ public:
+  Ids(int64_t vocab_size, uint64_t seed) : words_(vocab_size - kSpecials), draws_(seed) {}
+
+  int32_t next() {
+    last_ = draws_.below(4) != 0 ? (last_ * 5 + 1) % words_ : draws_.below(words_);
+    return static_cast<int32_t>(kSpecials + last_);
+  }
+  int64_t below(int64_t n) { return draws_.below(n); }
+
+ private:
+  int64_t words_;
+  int64_t last_ = 0;
+  Draws draws_;
+};
+
+/// Documents of sentences, one of which has more than a row of tokens.
+void write_documents(const std::string& prefix, const ModelConfig& model, int64_t tokens,
+                     uint64_t seed) {
+  IndexedDatasetWriter writer(prefix, {.type = TokenType::i32, .overwrite = true});
+  Ids ids(model.vocab_size, seed);
+  std::vector<int32_t> sentence;
+  while (tokens > 0) {
+    for (int64_t sentences = 1 + ids.below(6); sentences > 0 && tokens > 0; --sentences) {
+      sentence.clear();
+      for (int64_t left = 1 + ids.below(model.seq_length / 3); left > 0; --left, --tokens) {
+        sentence.push_back(ids.next());
+      }
+      writer.append(sentence);
+      writer.end_sequence();
+    }
+    writer.append(std::vector<int32_t>{kSpecialTokens.at("eos")});
+    writer.end_document();
+  }
+  writer.finish();
+}
+
+/// Pairs of texts of ids; the first id determines the label.
+void write_labeled_texts(const std::string& path, const ModelConfig& model) {
+  std::string lines = "text\tlabel\ttext_pair\n";
+  Ids ids(model.vocab_size, 5);
+  for (int line = 0; line < 400; ++line) {
+    const int32_t first = ids.next();
+    const auto text = [&](int32_t id) {
+      std::string words = fmt::format("{}", id);
+      for (int64_t left = ids.below(model.seq_length / 4); left > 0; --left) {
+        words += fmt::format(" {}", ids.next());
+      }
+      return words;
+    };
+    const std::string text_before = text(first);
+    lines += fmt::format("{}\t{}\t{}\n", text_before, first % model.num_labels, text(ids.next()));
+  }
+  StagedFile file(path);
+  file.write(lines);
+  file.close();
+  file.publish();
+}
+
+void shrink_model(ModelConfig& model) {
+  const ModelConfig before = model;
+  const bool has_both = before.attention_window > 0 &&
+                        before.window_pattern.find('L') != std::string::npos &&
+                        before.window_pattern.find('G') != std::string::npos;
+  model.num_layers = std::min<int64_t>(before.num_layers, 2);
+  if (has_both) model.window_pattern = before.window_pattern.front() == 'G' ? "GL" : "LG";
+  const int64_t head_dim = before.num_heads > 16 ? 2 : 4;
+  const int64_t attention_size = head_dim * before.num_heads;
+  model.head_dim = before.head_dim == 0 ? 0 : head_dim;
+  model.hidden_size =
+      before.head_dim == 0
+          ? attention_size
+          : std::max<int64_t>(8, attention_size * before.hidden_size / before.attention_size());
+  const double wider =
+      static_cast<double>(before.resolved_mlp_size()) / static_cast<double>(before.hidden_size);
+  model.mlp_size =
+      smaller(before.resolved_mlp_size(),
+              std::max<int64_t>(2, std::lround(wider * static_cast<double>(model.hidden_size))));
+  model.seq_length = smaller(before.seq_length, kSeqLength);
+  model.vocab_size = smaller(before.vocab_size, kVocabulary);
+  model.vocab_size = std::max<int64_t>(model.vocab_size, 2 * kSpecials);
+  if (before.attention_window > 0) {
+    model.attention_window = std::min(before.attention_window, kWindow);
+  }
+  if (before.rotary.original_length > 0) {
+    model.rotary.original_length =
+        std::max<int64_t>(1, before.rotary.original_length * model.seq_length / before.seq_length);
+  }
+  if (model.num_labels > 0) model.num_labels = std::min(model.num_labels, kLabels);
+  // All parts of the model have significant gradients.
+  model.init_stddev = 0.1;
+}
+
+void shrink_data(ShrunkRun& run, const std::filesystem::path& folder) {
+  RunConfig& config = run.config;
+  const RunConfig before = config;
+  config.data.tokenizer = kNoTokenizer;
+  config.data.special_tokens = kSpecialTokens;
+  config.data.eval = std::nullopt;
+  config.data.eval_fraction = 0.1;
+  config.data.test_fraction = 0.0;
+  config.data.labels = std::nullopt;
+  if (traits_of(config.model).objective == Objective::classification) {
+    const std::string path = folder / "texts.tsv";
+    write_labeled_texts(path, config.model);
+    config.data.train = path;
+    config.data.truncate = true;
+    return;
+  }
+  const auto parts = std::min<size_t>(before.data.train.parts.size(), 2);
+  std::vector<DataBlend::Part> blend;
+  for (size_t i = 0; i < parts; ++i) {
+    const std::string prefix = folder / fmt::format("data{}", i);
+    const auto tokens = static_cast<int64_t>(12000 / (i + 1));
+    write_documents(prefix, config.model, tokens, i);
+    blend.push_back({prefix, before.data.train.parts[i].weight});
+  }
+  config.data.train = DataBlend(blend);
+  if (before.mlm.unit != MaskUnit::token) {
+    config.mlm.unit = MaskUnit::token;
+    config.mlm.max_span = MaskingOptions{}.max_span;
+    run.left_out.emplace_back("mlm.unit is token here, because ids have no words");
+  }
+}
+
+}  // namespace
+
+ShrunkRun shrink(const RunConfig& config, const std::filesystem::path& folder) {
+  ShrunkRun run{config, {}};
+  RunConfig& small = run.config;
+  small.run.dir = folder / "run";
+  small.run.device = DeviceChoice::cpu;
+  small.run.precision = DType::f32;
+  small.run.tf32 = false;
+  shrink_model(small.model);
+  shrink_data(run, folder);
+  small.parallel.tensor = 1;
+  small.parallel.zero = 0;
+  small.parallel.sequence = false;
+  small.parallel.grad_reduce_dtype = DType::f32;
+  small.parallel.backend = Backend::automatic;
+  small.batch.global = 24;
+  small.batch.micro = 1;
+  small.train.cuda_graph = CudaGraph::automatic;
+  if (config.train.cudnn_dropout) {
+    small.train.cudnn_dropout = false;
+    run.left_out.emplace_back("train.cudnn_dropout is false here, because ranks use the CPU");
+  }
+  small.train.steps = 20;
+  small.optimizer.lr = 1e-2;
+  small.optimizer.min_lr = 0.0;
+  small.optimizer.warmup_steps = 2;
+  // An update is at most lr × (gradient error) / eps. A large eps thus keeps weights whose gradient
+  // is only rounding error from moving by a full lr in a random direction.
+  small.optimizer.eps = 1e-2;
+  small.optimizer.stochastic_rounding = false;
+  small.eval.interval = 0;
+  small.eval.batches = 2;
+  small.checkpoint = {};
+  small.log = {};
+  small.automatic.clear();
+  return run;
+}
+
+}  // namespace tessera

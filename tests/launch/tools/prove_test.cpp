@@ -1,0 +1,186 @@
+#include "launch/tools/prove/prove.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "core/ops/elementwise.h"
+#include "launch/tools/prove/shrink.h"
+#include "models/architecture.h"
+#include "parallel/communicators/thread/thread_communicator.h"
+#include "tests/support/small_runs.h"
+#include "tests/support/test_folder.h"
+
+namespace tessera {
+namespace {
+
+using test::SmallKind;
+using testing::HasSubstr;
+
+/// What goes wrong in every group of several ranks.
+enum class Fault {
+  none,
+  no_sum,             ///< all-reduces of sums do nothing
+  no_max,             ///< all-reduces of maxima do nothing
+  max_for_sum,        ///< all-reduces take maxima instead of sums
+  one_sum_is_lost,    ///< one all-reduce of many does nothing
+  no_gather,          ///< all-gathers leave what was there
+  swapped_gather,     ///< all-gathers put the last rank's part first
+  no_reduce_scatter,  ///< reduce-scatters return this rank's part unsummed
+};
+
+/// A communicator with a fault, whose groups have it, too.
+class FaultyCommunicator final : public Communicator {
+ public:
+  FaultyCommunicator(Communicator& inner, Fault fault)
+      : Communicator(inner.rank(), inner.size()), inner_(inner), fault_(fault) {}
+  FaultyCommunicator(std::unique_ptr<Communicator> owned, Fault fault)
+      : Communicator(owned->rank(), owned->size()),
+        owned_(std::move(owned)),
+        inner_(*owned_),
+        fault_(fault) {}
+
+  std::unique_ptr<Communicator> split(int color, int key) override {
+    return std::make_unique<FaultyCommunicator>(inner_.split(color, key), fault_);
+  }
+  std::string name() const override { return "faulty"; }
+
+ private:
+  static Pending done() { return std::make_unique<CompletedCollective>(); }
+  bool faulty(Fault fault, const Tensor& tensor) const {
+    return fault_ == fault && size() > 1 && is_floating(tensor.dtype());
+  }
+
+  Pending do_all_reduce(Tensor tensor, ReduceOp op, Wait wait) override {
+    if (op == ReduceOp::sum) {
+      if (faulty(Fault::no_sum, tensor)) return done();
+      if (faulty(Fault::one_sum_is_lost, tensor) && sums_++ == 9) return done();
+      if (faulty(Fault::max_for_sum, tensor)) op = ReduceOp::max;
+    } else if (faulty(Fault::no_max, tensor)) {
+      return done();
+    }
+    return inner_.all_reduce_async(tensor, op, wait);
+  }
+  Pending do_all_gather(const Tensor& input, Tensor output, Wait wait) override {
+    if (faulty(Fault::no_gather, output)) return done();
+    if (faulty(Fault::swapped_gather, output)) {
+      inner_.all_gather(input, output);
+      const int64_t part = output.numel() / size();
+      const Tensor flat = output.view({output.numel()});
+      const OwnedTensor last({part}, output.dtype());
+      copy(flat.slice(output.numel() - part, output.numel()), last.tensor);
+      copy(flat.slice(0, part), flat.slice(output.numel() - part, output.numel()));
+      copy(last.tensor, flat.slice(0, part));
+      return done();
+    }
+    return inner_.all_gather_async(input, output, wait);
+  }
+  Pending do_reduce_scatter(const Tensor& input, Tensor output, ReduceOp op, Wait wait) override {
+    if (!faulty(Fault::no_reduce_scatter, output)) {
+      return inner_.reduce_scatter_async(input, output, op, wait);
+    }
+    const int64_t part = output.numel();
+    const Tensor mine = input.view({input.numel()}).slice(rank() * part, (rank() + 1) * part);
+    if (!is_own_part(output, input)) copy(mine, output.view({part}));
+    return done();
+  }
+  void do_broadcast(Tensor tensor, int root) override { inner_.broadcast(tensor, root); }
+  void do_send(const Tensor& tensor, int destination) override { inner_.send(tensor, destination); }
+  void do_recv(Tensor tensor, int source) override { inner_.recv(tensor, source); }
+  void do_barrier() override { inner_.barrier(); }
+
+  static bool is_floating(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }
+
+  std::unique_ptr<Communicator> owned_;
+  Communicator& inner_;
+  Fault fault_;
+  int64_t sums_ = 0;
+};
+
+class Prove : public testing::Test {
+ protected:
+  Certificate prove(SmallKind kind, int ranks, Fault fault = Fault::none) const {
+    const test::TestFolder folder;
+    ProveOptions options{.ranks = ranks, .folder = folder.path()};
+    options.run_ranks = [=](int count, const std::function<void(Communicator&)>& body) {
+      run_thread_ranks(count, [&](Communicator& world) {
+        FaultyCommunicator faulty(world, fault);
+        body(faulty);
+      });
+    };
+    RunConfig config = test::small_run(folder_, "run", kind);
+    config.run.precision = DType::bf16;
+    return tessera::prove(config, options);
+  }
+
+  test::TestFolder folder_;
+};
+
+TEST_F(Prove, SmallRunsPass) {
+  for (const SmallKind kind : test::kSmallKinds) {
+    SCOPED_TRACE(to_string(kind));
+    const Certificate found = prove(kind, 2);
+    EXPECT_EQ(found.failures(), 0) << to_json(found).dump(2);
+    EXPECT_GT(found.masks.hidden, 0);
+    EXPECT_THAT(to_string(found), HasSubstr("checks passed"));
+  }
+}
+
+TEST_F(Prove, FindsFaultsOfCommunication) {
+  for (const auto& [fault, kind] :
+       {std::pair(Fault::no_sum, SmallKind::gpt), std::pair(Fault::no_max, SmallKind::gpt),
+        std::pair(Fault::max_for_sum, SmallKind::gpt),
+        std::pair(Fault::one_sum_is_lost, SmallKind::gpt),
+        std::pair(Fault::no_gather, SmallKind::gpt),
+        std::pair(Fault::swapped_gather, SmallKind::gpt),
+        std::pair(Fault::no_reduce_scatter, SmallKind::gpt)}) {
+    const Certificate found = prove(kind, 2, fault);
+    EXPECT_GT(found.failures(), 0) << "fault " << static_cast<int>(fault);
+    EXPECT_THAT(to_string(found), HasSubstr("FAILED"));
+  }
+}
+
+TEST_F(Prove, KeepsWhatIsOdd) {
+  RunConfig config = test::small_run(folder_, "run");
+  config.model = test::gpt2_model();
+  config.model.num_layers = 48;
+  config.model.num_heads = 25;
+  config.model.hidden_size = 1600;
+  config.model.attention_window = 256;
+  config.model.window_pattern = "GLLL";
+  const ShrunkRun shrunk = shrink(config, folder_.path());
+  const ModelConfig& small = shrunk.config.model;
+  EXPECT_EQ(small.num_heads, 25);
+  EXPECT_EQ(small.vocab_size % 2, 1);
+  EXPECT_LT(small.vocab_size, 200);
+  EXPECT_EQ(small.num_layers, 2);
+  EXPECT_FALSE(small.is_local(0));
+  EXPECT_TRUE(small.is_local(1));
+  EXPECT_LT(small.attention_window, small.seq_length);
+  EXPECT_EQ(layouts_to_prove(shrunk.config, 4).size(), 16U);
+}
+
+// A model whose masks hide less than claimed leaks.
+TEST(Leaks, AreFound) {
+  ModelConfig wide;
+  wide.num_layers = 2;
+  wide.hidden_size = 16;
+  wide.seq_length = 16;
+  wide.vocab_size = 11;
+  ModelConfig narrow = wide;
+  narrow.attention_window = 3;
+  for (const bool sequence : {false, true}) {
+    EXPECT_EQ(find_leaks(wide, wide, 2, sequence).leak_count, 0);
+    EXPECT_EQ(find_leaks(narrow, narrow, 2, sequence).leak_count, 0);
+    const LeakReport report = find_leaks(wide, narrow, 2, sequence);
+    EXPECT_GT(report.leak_count, 0);
+    EXPECT_THAT(to_string(report.leaks.front()), HasSubstr("which its masks hide"));
+  }
+  ModelConfig both = wide;
+  apply_preset(both, ModelKind::bert);
+  EXPECT_GT(find_leaks(both, wide, 1, false).leak_count, 0);
+}
+
+}  // namespace
+}  // namespace tessera
