@@ -106,4 +106,9 @@ void add_plan_command(CLI::App& app, int& exit_code);
 ///     tessera prove CONFIG [--ranks N] [--set KEY=VALUE ...] [--json]
 void add_prove_command(CLI::App& app, int& exit_code);
 
+/// Adds `mask`, which draws what the layers of a model hide from attention:
+///
+///     tessera mask CONFIG [--documents N,N] [--set KEY=VALUE ...] [--json]
+void add_mask_command(CLI::App& app);
+
 }  // namespace tessera

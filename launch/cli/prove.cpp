@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
 #include "launch/cli/process.h"
@@ -41,6 +42,9 @@ void print_check(const Check& check) {
 
 /// Returns whether all checks passed.
 bool run_prove(const ProveCommand& command) {
+  constexpr int kMostRanks = 12;
+  require(command.ranks <= kMostRanks, "prove: --ranks is {}, but must be at most {}",
+          command.ranks, kMostRanks);
   RunConfig config = load_config(command.config, command.overrides);
   // The small run has a vocabulary of its own.
   if (config.automatic.erase("model.vocab_size") > 0) config.model.vocab_size = kUnknownVocabulary;
@@ -64,7 +68,8 @@ void add_prove_command(CLI::App& app, int& exit_code) {
       ->required()
       ->type_name("CONFIG");
   command->add_option("--ranks", options->ranks, "Check layouts of up to this many ranks")
-      ->check(CLI::Range(1, 12))
+      ->check(whole_number_from(1))
+      ->type_name("N")
       ->capture_default_str();
   command->add_option("--set", options->overrides, "Override a key, as for train")
       ->type_name("KEY=VALUE")

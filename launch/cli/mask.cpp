@@ -1,0 +1,60 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launch/cli/command_line.h"
+#include "launch/cli/commands.h"
+#include "launch/cli/process.h"
+#include "launch/config/load_config.h"
+#include "launch/tools/mask/mask_view.h"
+
+namespace tessera {
+namespace {
+
+struct MaskCommand {
+  std::string config;
+  std::vector<std::string> overrides;
+  std::vector<int64_t> documents;
+  bool json = false;
+};
+
+void print_mask(const MaskCommand& command) {
+  const ModelConfig model = load_config(command.config, command.overrides).model;
+  const bool one = command.documents.empty();
+  const MaskView view =
+      view_mask(model, one ? std::vector<int64_t>{model.seq_length} : command.documents);
+  fmt::print("{}", command.json ? to_text(to_json(view)) + "\n" : to_string(view));
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+void add_mask_command(CLI::App& app) {
+  const auto options = std::make_shared<MaskCommand>();
+  CLI::App* command =
+      app.add_subcommand("mask", "Draw what the layers of a model hide from attention");
+  command->add_option("config", options->config, "YAML file of the run")
+      ->required()
+      ->type_name("CONFIG");
+  command
+      ->add_option("--documents", options->documents,
+                   "Lengths of the documents of a row, as in 5,3,8 (default: one of "
+                   "model.seq_length tokens)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(whole_number_from(1))
+      ->type_name("N,N");
+  command->add_option("--set", options->overrides, "Override a key, as for train")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->add_flag("--json", options->json, "Print one JSON object");
+  command->callback([command, options] {
+    run_on_first_rank(command_line_of(*command), [&] { print_mask(*options); });
+  });
+}
+
+}  // namespace tessera

@@ -1,0 +1,75 @@
+#include "launch/tools/mask/mask_view.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "models/architecture.h"
+#include "tests/support/expect_error.h"
+
+namespace tessera {
+namespace {
+
+using test::expect_error;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+ModelConfig model(ModelKind kind) {
+  ModelConfig config = preset(kind);
+  config.num_layers = 4;
+  config.seq_length = 256;
+  return config;
+}
+
+TEST(MaskView, DrawsDocumentsAndWindow) {
+  ModelConfig config = model(ModelKind::gpt2);
+  config.attention_window = 2;
+  config.window_pattern = "GL";
+  EXPECT_EQ(to_string(view_mask(config, {3, 2})),
+            "5 tokens in 2 documents of 3, 2\n"
+            "a line is a query, a column a key: █ visible, · hidden\n"
+            "\n"
+            "layers 0, 2 (2 of 4): causal\n"
+            "  █····\n"
+            "  ██···\n"
+            "  ███··\n"
+            "  ···█·\n"
+            "  ···██\n"
+            "  9 of 25 pairs are visible (36.0 %)\n"
+            "\n"
+            "layers 1, 3 (2 of 4): causal, window of 2 tokens\n"
+            "  █····\n"
+            "  ██···\n"
+            "  ·██··\n"
+            "  ···█·\n"
+            "  ···██\n"
+            "  8 of 25 pairs are visible (32.0 %)\n");
+}
+
+TEST(MaskView, CountsTilesOfLongRows) {
+  const MaskView causal = view_mask(model(ModelKind::gpt2), {256});
+  ASSERT_EQ(causal.kinds.size(), 1U);
+  EXPECT_EQ(causal.cell, 4);
+  EXPECT_EQ(causal.kinds[0].visible, 256 * 257 / 2);
+  EXPECT_EQ(causal.kinds[0].tiles, 16);
+  EXPECT_EQ(causal.kinds[0].skipped, 6);
+  EXPECT_THAT(to_string(causal), HasSubstr("6 of 16 tiles of 64 × 64 are skipped"));
+  EXPECT_THAT(to_string(causal), HasSubstr("▒"));
+  const MaskView bert = view_mask(model(ModelKind::bert), {100, 128});
+  EXPECT_EQ(bert.length, 228);
+  EXPECT_EQ(bert.kinds[0].visible, 100 * 100 + 128 * 128);
+  const Json json = to_json(bert);
+  EXPECT_EQ(json["layers"][0]["visible"], 26384);
+  EXPECT_EQ(json["layers"][0]["counts"].size(), 57U);
+  EXPECT_THAT(bert.kinds[0].layers, ElementsAre(0, 1, 2, 3));
+}
+
+TEST(MaskView, RejectsDocumentsThatDoNotFit) {
+  expect_error(
+      [] {
+        view_mask(model(ModelKind::bert), {200, 100});
+      },
+      {"have 300 tokens together", "model.seq_length is 256"});
+}
+
+}  // namespace
+}  // namespace tessera
