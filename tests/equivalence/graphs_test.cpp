@@ -4,6 +4,7 @@
 
 #include "core/cuda/workspace.h"
 #include "launch/data/training_data.h"
+#include "launch/train/trainer.h"
 #include "tests/support/device_ranks.h"
 #include "tests/support/small_runs.h"
 #include "tests/support/tensors.h"

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "launch/train/memory/memory_plan.h"
+#include "parallel/process_grid.h"
 #include "tests/equivalence/small_run_fixtures.h"
 
 namespace tessera {

@@ -6,6 +6,7 @@
 
 #include "launch/checkpoint/find.h"
 #include "launch/data/training_data.h"
+#include "launch/train/trainer.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/equivalence/small_run_fixtures.h"
 #include "tests/support/device_ranks.h"

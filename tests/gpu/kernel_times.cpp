@@ -515,7 +515,10 @@ class Table {
                          tensors.sums.tensor, options, tensors.dqkv.tensor);
               });
     };
-    measure_by("own kernels", cuda::attention_forward, cuda::attention_backward);
+    const auto own_backward = [](const auto&... arguments) {
+      cuda::attention_backward(arguments..., /*dposition_bias=*/Tensor());
+    };
+    measure_by("own kernels", cuda::attention_forward, own_backward);
     if constexpr (cuda::kHasCudnn) {
       const bool is_taken =
           cuda::cudnn_attention_forward(tensors.qkv.tensor, options, tensors.out.tensor,
