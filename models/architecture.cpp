@@ -77,6 +77,15 @@ MaskKinds ModelTraits::mask_kinds() const {
   return kinds;
 }
 
+namespace {
+
+int64_t label_width_of(const ModelConfig& config) {
+  const bool one_class = config.problem_type == ProblemType::single_label_classification;
+  return config.head != Head::classification || one_class ? 0 : config.num_labels;
+}
+
+}  // namespace
+
 ModelTraits traits_of(const ModelConfig& config) {
   const Architecture& architecture = architecture_of(config.kind);
   const bool classifies = config.head == Head::classification;
@@ -87,6 +96,8 @@ ModelTraits traits_of(const ModelConfig& config) {
   traits.attention_window = config.attention_window;
   traits.sentence_pairs = config.next_sentence;
   traits.document_labels = config.next_sentence || classifies;
+  traits.problem_type = config.problem_type;
+  traits.label_width = label_width_of(config);
   traits.special_tokens = architecture.special_tokens;
   traits.head_transform = architecture.head_transform;
   return traits;

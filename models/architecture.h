@@ -58,9 +58,13 @@ struct ModelTraits {
   bool causal;               ///< a token attends only to itself and earlier tokens
   int64_t attention_window;  ///< of layers with a window: tokens with |t − s| < it are visible
   bool sentence_pairs;       ///< samples are labeled sentence pairs
-  bool document_labels;      ///< documents have labels: next sentence or class
-  bool special_tokens;       ///< see Architecture::special_tokens
-  bool head_transform;       ///< see Architecture::head_transform
+  bool document_labels;      ///< documents have labels: next sentence, class, labels or a number
+  ProblemType problem_type;  ///< of a classification head
+  /// The numbers that a classification head predicts for a document (TokenBatch::label_values); 0
+  /// if it predicts a class.
+  int64_t label_width;
+  bool special_tokens;  ///< see Architecture::special_tokens
+  bool head_transform;  ///< see Architecture::head_transform
 
   /// Returns whether the model's own mask hides the key at position s of a document from the query
   /// at t, in layers with a window (ModelConfig::is_local) or in all others.

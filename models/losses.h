@@ -22,7 +22,7 @@ struct LossSums {
 
   Tensor token_loss() const { return values.slice(0, 1); }  ///< Σ −log p(target)
   Tensor token_correct() const { return values.slice(1, 2); }
-  Tensor document_loss() const { return values.slice(2, 3); }  ///< Σ −log p(label)
+  Tensor document_loss() const { return values.slice(2, 3); }  ///< Σ −log p(label), or ValueLoss
   Tensor document_correct() const { return values.slice(3, 4); }
 };
 

@@ -13,6 +13,22 @@
 #include "parallel/layers/tensor_regions.h"
 
 namespace tessera {
+namespace {
+
+/// The loss of a classification head that predicts numbers.
+std::optional<ValueLoss> value_loss_of(const ModelConfig& config) {
+  switch (config.problem_type) {
+    case ProblemType::single_label_classification:
+      return std::nullopt;
+    case ProblemType::multi_label_classification:
+      return ValueLoss::bce_with_logits;
+    case ProblemType::regression:
+      return ValueLoss::mse;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 Model::Model(const ModelConfig& config, ParameterStore& store, Communicator& tp)
     : config_(config),
@@ -22,12 +38,13 @@ Model::Model(const ModelConfig& config, ParameterStore& store, Communicator& tp)
       transformer_(std::make_unique<Transformer>(store, config, tp)) {
   if (config.head == Head::classification) {
     document_head_ = std::make_unique<DocumentHead>(store, config, "classifier", config.num_labels,
-                                                    config.dropout, tp);
+                                                    config.dropout, value_loss_of(config), tp);
     return;
   }
   language_head_ = std::make_unique<LanguageHead>(store, config, embeddings_->words(), tp);
   if (config.next_sentence) {
-    document_head_ = std::make_unique<DocumentHead>(store, config, "next_sentence", 2, 0.0, tp);
+    document_head_ =
+        std::make_unique<DocumentHead>(store, config, "next_sentence", 2, 0.0, std::nullopt, tp);
   }
 }
 

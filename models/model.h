@@ -37,9 +37,9 @@ class Model {
   void train(const StepContext& ctx, const TokenBatch& batch, const LossWeights& weights,
              const LossSums& sums);
 
-  /// Adds the losses and the numbers of correct predictions to `sums`. If `predictions` (S) int32
-  /// is defined and the model has a document head, sets it to the most likely label of each
-  /// document.
+  /// Adds the losses and the numbers of correct predictions to `sums`. If `predictions` is defined
+  /// and the model has a document head, sets it to the most likely label of each document, (S)
+  /// int32, or with ModelTraits::label_width to the logits, (S, K) fp32.
   void evaluate(const StepContext& ctx, const TokenBatch& batch, const LossSums& sums,
                 Tensor predictions);
 

@@ -34,6 +34,14 @@ enum class Positions : uint8_t { learned, rotary, alibi, relative };
 /// The heads of a BERT: those of pre-training, or one that classifies a text.
 enum class Head : uint8_t { pretraining, classification };
 
+/// What the classification head predicts for a text, named as in Hugging Face: one of the classes,
+/// any number of labels, or a number.
+enum class ProblemType : uint8_t {
+  single_label_classification,
+  multi_label_classification,
+  regression
+};
+
 /// The hyperparameters of a model, named as in Hugging Face and Megatron-LM. The defaults are a
 /// small GPT-2 without a vocabulary; preset() has those of the other kinds.
 struct ModelConfig {
@@ -69,7 +77,8 @@ struct ModelConfig {
   int64_t token_types = 0;     ///< BERT's segments; 0: none
   bool next_sentence = false;  ///< BERT's second pre-training head and its pooler
   Head head = Head::pretraining;
-  int64_t num_labels = 0;  ///< classes of the classification head
+  int64_t num_labels = 0;  ///< classes of the classification head; 1 for a number
+  ProblemType problem_type = ProblemType::single_label_classification;
 
   /// A gated MLP has three matrices instead of two: 8/3 of hidden_size, rounded up to a multiple of
   /// 64, has about the parameters of 4 × hidden_size without a gate.

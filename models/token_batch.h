@@ -8,7 +8,8 @@ namespace tessera {
 
 /// One micro-batch of a data rank: the tokens of up to `sequences` rows of up to `seq_length`
 /// tokens, concatenated without padding. The N tokens form S documents; tokens attend only within
-/// their document. All tensors are int32 on the model's device. N, S and M may be 0.
+/// their document. All tensors are on the model's device, and int32 except label_values. N, S and M
+/// may be 0.
 struct TokenBatch {
   int64_t sequences = 0;   ///< B
   int64_t seq_length = 0;  ///< T
@@ -27,6 +28,9 @@ struct TokenBatch {
 
   /// The label of each document; kIgnoreTarget: no loss.
   Tensor labels;  // (S)
+  /// Instead of classes: the numbers that each document's head must predict, of which there are K =
+  /// ModelTraits::label_width. Each document then has a row to itself. 0 × 0 if K is 0.
+  Tensor label_values;  // (S, K) fp32
 
   int64_t num_tokens() const { return tokens.numel(); }
   int64_t num_documents() const { return documents.numel() - 1; }

@@ -13,6 +13,7 @@
 #include "core/ops/query_groups.h"
 #include "core/ops/rotary.h"
 #include "core/ops/scalar.h"
+#include "core/ops/value_loss.h"
 #include "core/range.h"
 #include "core/tensor.h"
 

@@ -40,13 +40,19 @@ std::vector<std::string> names_of_labels(const Json& extra, int64_t num_labels) 
   return names;
 }
 
-void print(const std::vector<double>& probabilities, const std::vector<std::string>& names) {
-  std::vector<size_t> order(probabilities.size());
+/// The number, or a line per label, likeliest first.
+void print(const std::vector<double>& values, const ModelConfig& config,
+           const std::vector<std::string>& names) {
+  if (config.problem_type == ProblemType::regression) {
+    fmt::print("{:.6g}\n", values[0]);
+    return;
+  }
+  std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return probabilities[a] > probabilities[b]; });
+                   [&](size_t a, size_t b) { return values[a] > values[b]; });
   for (const size_t label : order) {
-    fmt::print("{:6.2f}%  {}\n", 100.0 * probabilities[label], names[label]);
+    fmt::print("{:6.2f}%  {}\n", 100.0 * values[label], names[label]);
   }
 }
 
@@ -68,8 +74,8 @@ void classify(const ClassifyOptions& options, Communicator& world) {
                                         options.truncate);
     Sample sample;
     encoder.encode(options.text, options.text_pair, options.ids ? "--ids" : "--text", sample);
-    const std::vector<double> probabilities = label_probabilities(*loaded.model, sample);
-    if (world.rank() == 0) print(probabilities, names_of_labels(loaded.extra, config.num_labels));
+    const std::vector<double> values = predict_labels(*loaded.model, {&sample, 1})[0];
+    if (world.rank() == 0) print(values, config, names_of_labels(loaded.extra, config.num_labels));
   });
 }
 

@@ -218,11 +218,21 @@ void describe(Section& model, auto& field) {
         "The output head: `pretraining` has the head or heads of the architecture's pre-training; "
         "`classification`, for " +
             kinds_with(&Architecture::classification, "`") +
-            ", predicts the class of a text. `auto` is `classification` if `data.train` is a file "
+            ", predicts what `problem_type` says about a text. `auto` is `classification` if "
+            "`data.train` is a file "
             "of labeled texts and the architecture supports it.");
   field(derived("num_labels"), model.num_labels, IntegerIn{0, 1'000'000},
-        "Number of classes with `head: classification`, at least 2. `auto` counts the labels in "
-        "`data.labels` or in the training file.");
+        "Number of labels with `head: classification`: at least 2, but 1 with `problem_type: "
+        "regression`. `auto` counts the labels in `data.labels` or in the training file.");
+  field(
+      "problem_type", model.problem_type,
+      OneOf<ProblemType>{{{"single_label_classification", ProblemType::single_label_classification},
+                          {"multi_label_classification", ProblemType::multi_label_classification},
+                          {"regression", ProblemType::regression}}},
+      "With `head: classification`, named as in Hugging Face: what a text has. "
+      "`single_label_classification`: one of the labels; the loss is the cross-entropy. "
+      "`multi_label_classification`: any number of them; the loss is the binary cross-entropy, "
+      "the mean over the labels. `regression`: a number; the loss is the squared error.");
 }
 
 template <MaybeConst<DataSection> Section>
@@ -277,8 +287,8 @@ void describe(Section& data, auto& field) {
         "classification.");
   field(derived("labels"), data.labels, OrNull<Text>{},
         "With `head: classification`: the label names in order, separated by commas, as in "
-        "`negative,positive`. With null, the data contains label numbers. `auto` uses the labels "
-        "in the training file, sorted.");
+        "`negative,positive`. With null, the data contains label numbers or, with `problem_type: "
+        "regression`, numbers. `auto` uses the labels in the training file, sorted.");
   field("truncate", data.truncate, TrueOrFalse{},
         "With `head: classification`: whether to truncate texts of more than `model.seq_length` "
         "tokens. If false, they are errors.");

@@ -91,6 +91,11 @@ void check_label_names(const std::string& labels, int64_t num_labels) {
 
 void check_classification_run(const RunConfig& config) {
   constexpr const char* kReason = "model.head is classification";
+  require(config.model.problem_type != ProblemType::regression || !config.data.labels,
+          "data.labels is \"{}\", but model.problem_type is regression, whose labels are numbers: "
+          "leave "
+          "labels out, or choose another problem_type",
+          config.data.labels.value_or(""));
   if (config.data.labels) check_label_names(*config.data.labels, config.model.num_labels);
   require_default(config.mlm == MaskingOptions{}, "a key of mlm", kReason);
   require_default(config.data.short_samples == ShortSamples::pad, "data.short_samples", kReason);
@@ -114,13 +119,20 @@ void check_embeddings(const ModelConfig& model) {
 
 void check_head(const ModelConfig& model) {
   if (model.head == Head::classification) {
-    require(model.num_labels >= 2,
+    const bool one = model.problem_type == ProblemType::regression;
+    require(!one || model.num_labels == 1,
+            "model.num_labels is {}, but model.problem_type is regression, which predicts one "
+            "number: choose 1, or leave the key out",
+            model.num_labels);
+    require(one || model.num_labels >= 2,
             "model.num_labels is {}, but model.head is classification: choose the number of "
             "classes, at least 2",
             model.num_labels);
     require_default(!model.next_sentence, "model.next_sentence", "model.head is classification");
   } else {
     require_default(model.num_labels == 0, "model.num_labels", "model.head is pretraining");
+    require_default(model.problem_type == ProblemType::single_label_classification,
+                    "model.problem_type", "model.head is pretraining");
   }
 }
 

@@ -13,6 +13,7 @@ struct Sample {
   std::vector<int32_t> targets;           ///< n; kIgnoreTarget: no loss
   std::vector<int32_t> document_lengths;  ///< each at least 1; they sum to n
   std::vector<int32_t> labels;            ///< one per document, or kIgnoreTarget; empty: no labels
+  std::vector<float> label_values = {};   ///< of its document, as in TokenBatch::label_values
 
   /// Clears all parts and keeps their memory.
   void clear() {
@@ -21,6 +22,7 @@ struct Sample {
     targets.clear();
     document_lengths.clear();
     labels.clear();
+    label_values.clear();
   }
 };
 

@@ -140,7 +140,7 @@ void check_token_types(const RunConfig& config, const LabeledTexts& texts) {
 }
 
 Labels labels_of(const RunConfig& config) {
-  Labels labels{config.model.num_labels};
+  Labels labels{config.model.num_labels, {}, config.model.problem_type};
   if (config.data.labels) labels.names = label_names(*config.data.labels);
   return labels;
 }

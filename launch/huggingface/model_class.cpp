@@ -82,6 +82,27 @@ bool classifies(ModelClass model_class) {
          model_class == ModelClass::modernbert_classification;
 }
 
+std::string_view problem_type_name(ProblemType type) {
+  switch (type) {
+    case ProblemType::single_label_classification:
+      return "single_label_classification";
+    case ProblemType::multi_label_classification:
+      return "multi_label_classification";
+    case ProblemType::regression:
+      return "regression";
+  }
+  return "?";
+}
+
+std::optional<ProblemType> problem_type_of(std::string_view name) {
+  for (const ProblemType type :
+       {ProblemType::single_label_classification, ProblemType::multi_label_classification,
+        ProblemType::regression}) {
+    if (problem_type_name(type) == name) return type;
+  }
+  return std::nullopt;
+}
+
 std::string_view model_type(ModelClass model_class) {
   return architecture_of(kind_of(model_class)).name;
 }

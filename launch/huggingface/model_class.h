@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -29,6 +30,12 @@ ModelKind kind_of(ModelClass model_class);
 
 /// Whether the class has a head that classifies texts.
 bool classifies(ModelClass model_class);
+
+/// "problem_type" in config.json: "regression".
+std::string_view problem_type_name(ProblemType type);
+
+/// The problem type with this name; nullopt if there is none.
+std::optional<ProblemType> problem_type_of(std::string_view name);
 
 /// "gpt2" or "llama": "model_type" in config.json, which is also the name of the kind.
 std::string_view model_type(ModelClass model_class);

@@ -60,10 +60,12 @@ void MetricsLog::evaluation(int64_t step, const Evaluation& found) {
   }
   if (found.counts.document_targets > 0) {
     line["eval_document_loss"] = found.losses.document;
-    line["eval_document_accuracy"] = found.document_accuracy;
+    if (found.one_label) line["eval_document_accuracy"] = found.document_accuracy;
   }
+  for (const Metric& metric : found.metrics)
+    line[fmt::format("eval_{}", metric.key)] = metric.value;
   if (!found.f1.empty()) {
-    line["eval_most_frequent_label"] = found.most_frequent_label;
+    if (found.one_label) line["eval_most_frequent_label"] = found.most_frequent_label;
     line["eval_f1"] = found.f1;
     line["eval_macro_f1"] = found.macro_f1();
   }

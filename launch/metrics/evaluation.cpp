@@ -4,10 +4,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <compare>
+#include <cstring>
 #include <numeric>
+#include <span>
 #include <tuple>
 
 #include "core/ops/cross_entropy.h"
+#include "parallel/communicators/exchange.h"
 
 namespace tessera {
 namespace {
@@ -33,6 +38,77 @@ std::vector<double> f1_scores(const std::vector<int64_t>& labeled,
   }
   return scores;
 }
+
+int64_t sum(const std::vector<int64_t>& counts) {
+  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
+}
+
+using Pairs = std::vector<EvaluatedNumber>;
+
+/// The pairs of all ranks, sorted, so that their order does not depend on the number of ranks.
+Pairs gather(const Pairs& local, Communicator& dp) {
+  const std::string_view bytes(reinterpret_cast<const char*>(local.data()),
+                               local.size() * sizeof(EvaluatedNumber));
+  Pairs all;
+  for (const std::string& part : all_gather_strings(dp, bytes)) {
+    const size_t before = all.size();
+    all.resize(before + part.size() / sizeof(EvaluatedNumber));
+    if (!part.empty()) std::memcpy(&all[before], part.data(), part.size());
+  }
+  std::ranges::sort(all, [](const EvaluatedNumber& a, const EvaluatedNumber& b) {
+    // Orders NaN too.
+    const auto by_target = std::strong_order(a.target, b.target);
+    return by_target != 0 ? by_target < 0 : std::strong_order(a.prediction, b.prediction) < 0;
+  });
+  return all;
+}
+
+/// Pearson's correlation; NaN if either side is constant.
+double correlation(std::span<const double> x, std::span<const double> y) {
+  const auto n = static_cast<double>(x.size());
+  const double mean_x = std::accumulate(x.begin(), x.end(), 0.0) / n;
+  const double mean_y = std::accumulate(y.begin(), y.end(), 0.0) / n;
+  double xx = 0.0, yy = 0.0, xy = 0.0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double dx = x[i] - mean_x, dy = y[i] - mean_y;
+    xx += dx * dx;
+    yy += dy * dy;
+    xy += dx * dy;
+  }
+  return xy / std::sqrt(xx * yy);
+}
+
+/// The place of each value in ascending order; the mean of their places for equal values.
+std::vector<double> ranks_of(std::span<const double> values) {
+  std::vector<size_t> order(values.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return values[i]; });
+  std::vector<double> ranks(values.size());
+  for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    while (end < order.size() && values[order[end]] == values[order[begin]]) ++end;
+    for (size_t i = begin; i < end; ++i) {
+      ranks[order[i]] = 0.5 * static_cast<double>(begin + end - 1);
+    }
+  }
+  return ranks;
+}
+
+/// Targets and predictions of a regression.
+class Numbers {
+ public:
+  explicit Numbers(const Pairs& pairs) {
+    for (const auto& [target, prediction] : pairs) {
+      targets_.push_back(static_cast<double>(target));
+      predictions_.push_back(static_cast<double>(prediction));
+    }
+  }
+
+  double pearson() const { return correlation(targets_, predictions_); }
+  double spearman() const { return correlation(ranks_of(targets_), ranks_of(predictions_)); }
+
+ private:
+  std::vector<double> targets_, predictions_;
+};
 
 }  // namespace
 
@@ -77,27 +153,47 @@ std::string describe(const Evaluation& found) {
     text += fmt::format("  token accuracy {:.1f}% (always the most frequent: {:.1f}%)",
                         100.0 * found.token_accuracy, 100.0 * found.most_frequent_token);
   }
-  if (found.counts.document_targets > 0) {
+  if (found.counts.document_targets > 0 && found.one_label) {
     text += fmt::format("  {} accuracy {:.1f}%", found.f1.empty() ? "next-sentence" : "label",
                         100.0 * found.document_accuracy);
   }
-  if (!found.f1.empty()) {
-    text += fmt::format(" (always the most frequent: {:.1f}%)  macro F1 {:.3f}",
-                        100.0 * found.most_frequent_label, found.macro_f1());
+  if (!found.f1.empty() && found.one_label) {
+    text += fmt::format(" (always the most frequent: {:.1f}%)", 100.0 * found.most_frequent_label);
   }
+  for (const Metric& metric : found.metrics) {
+    text += fmt::format("  {} {:.3f}", metric.name, metric.value);
+  }
+  if (!found.f1.empty()) text += fmt::format("  macro F1 {:.3f}", found.macro_f1());
   return text;
 }
 
-EvaluationCounts::EvaluationCounts(int64_t vocab_size, int64_t num_labels)
-    : targets_(static_cast<size_t>(vocab_size)),
-      labeled_(static_cast<size_t>(num_labels)),
-      predicted_(static_cast<size_t>(num_labels)),
-      correct_(static_cast<size_t>(num_labels)) {}
+EvaluationCounts::EvaluationCounts(const ModelConfig& config)
+    : targets_(static_cast<size_t>(config.vocab_size)) {
+  if (config.head != Head::classification) return;
+  type_ = config.problem_type;
+  if (type_ == ProblemType::regression) return;
+  const auto labels = static_cast<size_t>(config.num_labels);
+  labeled_.resize(labels);
+  predicted_.resize(labels);
+  correct_.resize(labels);
+  if (type_ == ProblemType::multi_label_classification) exact_.resize(1);
+}
 
 void EvaluationCounts::add(const TokenBatch& batch, const Tensor& predictions) {
   for (const int32_t target : batch.targets.span<int32_t>())
     ++targets_[static_cast<size_t>(target)];
-  if (labeled_.empty()) return;
+  if (!type_) return;
+  switch (*type_) {
+    case ProblemType::single_label_classification:
+      return add_classes(batch, predictions);
+    case ProblemType::multi_label_classification:
+      return add_label_sets(batch, predictions);
+    case ProblemType::regression:
+      return add_numbers(batch, predictions);
+  }
+}
+
+void EvaluationCounts::add_classes(const TokenBatch& batch, const Tensor& predictions) {
   for (int64_t i = 0; i < batch.num_documents(); ++i) {
     const int32_t label = batch.labels.data<int32_t>()[i];
     const int32_t prediction = predictions.data<int32_t>()[i];
@@ -108,9 +204,31 @@ void EvaluationCounts::add(const TokenBatch& batch, const Tensor& predictions) {
   }
 }
 
+void EvaluationCounts::add_label_sets(const TokenBatch& batch, const Tensor& predictions) {
+  const size_t width = labeled_.size();
+  const auto logits = predictions.span<float>(), targets = batch.label_values.span<float>();
+  for (size_t i = 0; i < targets.size(); i += width) {
+    bool exact = true;
+    for (size_t label = 0; label < width; ++label) {
+      const bool labeled = targets[i + label] == 1.0f;
+      const bool predicted = logits[i + label] > 0.0f;  // a probability above 0.5
+      labeled_[label] += labeled ? 1 : 0;
+      predicted_[label] += predicted ? 1 : 0;
+      correct_[label] += labeled && predicted ? 1 : 0;
+      exact = exact && labeled == predicted;
+    }
+    exact_[0] += exact ? 1 : 0;
+  }
+}
+
+void EvaluationCounts::add_numbers(const TokenBatch& batch, const Tensor& predictions) {
+  const auto targets = batch.label_values.span<float>(), found = predictions.span<float>();
+  for (size_t i = 0; i < targets.size(); ++i) numbers_.push_back({targets[i], found[i]});
+}
+
 Evaluation EvaluationCounts::finish(const LossSums& sums, const TargetCounts& counts,
                                     Communicator& dp) {
-  for (std::vector<int64_t>* counted : {&targets_, &labeled_, &predicted_, &correct_}) {
+  for (std::vector<int64_t>* counted : {&targets_, &labeled_, &predicted_, &correct_, &exact_}) {
     sum_over(dp, *counted);
   }
   Evaluation result;
@@ -121,7 +239,19 @@ Evaluation EvaluationCounts::finish(const LossSums& sums, const TargetCounts& co
   result.most_frequent_token = ratio(static_cast<double>(most), counts.token_targets);
   result.document_accuracy = ratio(value(sums.document_correct()), counts.document_targets);
   result.f1 = f1_scores(labeled_, predicted_, correct_);
-  if (!labeled_.empty()) {
+  result.one_label = !type_ || type_ == ProblemType::single_label_classification;
+  if (type_ == ProblemType::multi_label_classification) {
+    result.metrics = {
+        {"exact_match", "exact match",
+         ratio(static_cast<double>(exact_[0]), counts.document_targets)},
+        {"micro_f1", "micro F1",
+         ratio(2.0 * static_cast<double>(sum(correct_)), sum(labeled_) + sum(predicted_))}};
+  } else if (type_ == ProblemType::regression) {
+    const Numbers all(gather(numbers_, dp));
+    result.metrics = {{"mse", "MSE", result.losses.document},
+                      {"pearson", "Pearson", all.pearson()},
+                      {"spearman", "Spearman", all.spearman()}};
+  } else if (!labeled_.empty()) {
     const auto most_labeled = *std::max_element(labeled_.begin(), labeled_.end());
     result.most_frequent_label = ratio(static_cast<double>(most_labeled), counts.document_targets);
   }

@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/losses.h"
+#include "models/model_config.h"
 #include "models/token_batch.h"
 #include "parallel/communicators/communicator.h"
 
@@ -35,6 +37,13 @@ struct Losses {
 /// `sums` are already reduced over the data ranks.
 Losses mean_losses(const LossSums& sums, const TargetCounts& counts);
 
+/// A number that only some heads have.
+struct Metric {
+  std::string_view key;   ///< in metrics.jsonl and JSON reports: "micro_f1"
+  std::string_view name;  ///< "micro F1"
+  double value = 0.0;
+};
+
 /// The result of an evaluation.
 struct Evaluation {
   Losses losses;
@@ -44,9 +53,11 @@ struct Evaluation {
   double token_accuracy = 0.0;
   /// Accuracy of always guessing the most frequent target.
   double most_frequent_token = 0.0;
+  bool one_label = true;  ///< documents have one label each, so that they have an accuracy
   double document_accuracy = 0.0;
   double most_frequent_label = 0.0;  ///< likewise, for a classification head
-  std::vector<double> f1;            ///< per label, for a classification head
+  std::vector<double> f1;            ///< per label, for a head that predicts labels
+  std::vector<Metric> metrics;       ///< of multi-label classification and regression
 
   /// The mean of `f1` over the labels.
   double macro_f1() const;
@@ -55,24 +66,39 @@ struct Evaluation {
 /// "loss 1.2345  token accuracy 56.7% (always the most frequent: 8.9%)", plus label metrics if any.
 std::string describe(const Evaluation& found);
 
-/// Collects what an evaluation needs besides the sums of losses.
+/// A document's number, for regression.
+struct EvaluatedNumber {
+  float target = 0.0f;
+  float prediction = 0.0f;
+};
+
+/// Collects what an evaluation needs besides the sums of losses. Its results do not depend on how
+/// samples are distributed over the data ranks.
 class EvaluationCounts {
  public:
-  /// `num_labels` is 0 for a model without a classification head.
-  EvaluationCounts(int64_t vocab_size, int64_t num_labels);
+  explicit EvaluationCounts(const ModelConfig& config);
 
-  /// `predictions` (S) is read only if the batch has labels. Predictions and labels are below
-  /// num_labels.
+  /// `predictions` are those of Model::evaluate(), in host memory; read only with a classification
+  /// head.
   void add(const TokenBatch& batch, const Tensor& predictions);
 
   /// Returns the evaluation of all data ranks. Collective over `dp`.
   Evaluation finish(const LossSums& sums, const TargetCounts& counts, Communicator& dp);
 
  private:
+  void add_classes(const TokenBatch& batch, const Tensor& predictions);
+  void add_label_sets(const TokenBatch& batch, const Tensor& predictions);
+  void add_numbers(const TokenBatch& batch, const Tensor& predictions);
+
+  /// What the classification head predicts; nullopt if there is none.
+  std::optional<ProblemType> type_;
   /// How often each token was a target.
   std::vector<int64_t> targets_;
   /// How often each label occurred, was predicted, and was predicted correctly.
   std::vector<int64_t> labeled_, predicted_, correct_;
+  /// {documents whose labels were all predicted, and no others}
+  std::vector<int64_t> exact_;
+  std::vector<EvaluatedNumber> numbers_;  ///< of this rank's documents
 };
 
 }  // namespace tessera

@@ -53,7 +53,8 @@ std::optional<Checkpoint> newest_checkpoint(const std::string& run_dir) {
 }
 
 bool is_of_heads(std::string_view key) {
-  return key == "model.head" || key == "model.num_labels" || key == "model.next_sentence";
+  return key == "model.head" || key == "model.num_labels" || key == "model.problem_type" ||
+         key == "model.next_sentence";
 }
 
 /// Derives one key after the other.
@@ -166,13 +167,20 @@ class Deriver {
       use_default("data.labels");
       return;
     }
+    const ProblemType type = config().model.problem_type;
+    if (type == ProblemType::regression) {
+      if (wants("model.num_labels"))
+        set("model.num_labels", "1", "model.problem_type is regression");
+      if (wants("data.labels")) use_default("data.labels");
+      return;
+    }
     const std::vector<std::string> paths = paths_of(config().data.train);
     const std::string origin = fmt::format("the labels in {}", fmt::join(paths, ", "));
     std::optional<Labels> found;
     if (wants("data.labels")) {
       std::optional<int64_t> count;
       if (!wants("model.num_labels")) count = config().model.num_labels;
-      found = find_labels(paths, count);
+      found = find_labels(paths, type, count);
       set_label_names(names_of_classifier(found->names), origin);
     }
     if (!wants("model.num_labels")) return;
@@ -180,7 +188,7 @@ class Deriver {
       set("model.num_labels", fmt::to_string(label_names(*config().data.labels).size()),
           found ? origin : "data.labels");
     } else {
-      if (!found) found = find_labels(paths);
+      if (!found) found = find_labels(paths, type);
       set("model.num_labels", fmt::to_string(found->count), origin);
     }
   }

@@ -65,7 +65,7 @@ class DryMicroSteps final : public MicroStepRunner {
 void dry_evaluate(Model& model, const TokenBatch& batch, const SequenceShard& rows, Arena& arena) {
   arena.reset();
   const StepContext ctx = evaluation_context(arena, rows);
-  const Tensor predictions = arena.allocate({batch.num_documents()}, DType::i32);
+  const Tensor predictions = allocate_predictions(arena, model.config(), batch);
   model.evaluate(ctx, batch, {Tensor(nullptr, {LossSums::kCount}, DType::f64, kMeta)}, predictions);
 }
 
@@ -109,7 +109,8 @@ TokenBatch full_batch_of_documents(const RunConfig& config) {
   const bool is_causal = traits_of(config.model).objective == Objective::causal_lm;
   const bool is_packed = is_causal ? data.packing == Packing::documents || data.separate_documents
                                    : data.short_samples == ShortSamples::pack;
-  TokenBatch batch = full_batch_on_meta(config.batch.micro, config.model.seq_length);
+  TokenBatch batch = full_batch_on_meta(config.batch.micro, config.model.seq_length,
+                                        traits_of(config.model).label_width);
   int64_t documents = batch.sequences;
   if (is_packed) documents = std::min(documents * kDocumentsOfRow, batch.num_tokens());
   batch.documents = batch.documents.slice(0, documents + 1);
@@ -119,7 +120,8 @@ TokenBatch full_batch_of_documents(const RunConfig& config) {
 }
 
 std::vector<TokenBatch> largest_batches(const ModelConfig& config, int64_t micro_batch) {
-  TokenBatch full = full_batch_on_meta(micro_batch, config.seq_length);
+  TokenBatch full =
+      full_batch_on_meta(micro_batch, config.seq_length, traits_of(config).label_width);
   full.documents =
       full.documents.slice(0, full.sequences + 1);  // one row with a label is one document
   full.labels = full.labels.slice(0, full.sequences);

@@ -2,6 +2,7 @@
 
 #include "core/memory.h"
 #include "core/ops/elementwise.h"
+#include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
 
 namespace tessera {
@@ -23,10 +24,17 @@ StepContext evaluation_context(Arena& arena, const SequenceShard& rows) {
   return ctx;
 }
 
+Tensor allocate_predictions(Arena& arena, const ModelConfig& config, const TokenBatch& batch) {
+  const ModelTraits traits = traits_of(config);
+  if (config.head != Head::classification) return {};
+  const int64_t documents = batch.num_documents();
+  if (traits.label_width == 0) return arena.allocate({documents}, DType::i32);
+  return arena.allocate({documents, traits.label_width}, DType::f32);
+}
+
 Evaluation evaluate(const EvaluationPass& pass, int64_t num_batches,
                     const OnEvaluated& on_evaluated) {
-  const bool classifies = pass.config.head == Head::classification;
-  EvaluationCounts found(pass.config.vocab_size, classifies ? pass.config.num_labels : 0);
+  EvaluationCounts found(pass.config);
   TargetCounts counts;
   const Device device = pass.arena.device();
   const OwnedTensor owned_sums({LossSums::kCount}, DType::f64, device);
@@ -40,10 +48,9 @@ Evaluation evaluate(const EvaluationPass& pass, int64_t num_batches,
     const TokenBatch micro_batch = loaded->batch();
     pass.arena.reset();
     const StepContext ctx = evaluation_context(pass.arena, pass.rows);
-    Tensor predictions;
-    if (classifies) predictions = pass.arena.allocate({micro_batch.num_documents()}, DType::i32);
+    const Tensor predictions = allocate_predictions(pass.arena, pass.config, micro_batch);
     pass.model.evaluate(ctx, pass.device_batch.upload(*loaded), sums, predictions);
-    found.add(micro_batch, classifies ? on_host(predictions).tensor : Tensor());
+    found.add(micro_batch, predictions.defined() ? on_host(predictions).tensor : Tensor());
     counts.add(micro_batch);
     if (on_evaluated) on_evaluated(micro_batch);
   }

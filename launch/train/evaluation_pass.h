@@ -31,6 +31,9 @@ using OnEvaluated = std::function<void(const TokenBatch& batch)>;
 /// The context for evaluating one micro-batch.
 StepContext evaluation_context(Arena& arena, const SequenceShard& rows);
 
+/// Memory for the predictions of Model::evaluate() with a classification head; otherwise undefined.
+Tensor allocate_predictions(Arena& arena, const ModelConfig& config, const TokenBatch& batch);
+
 /// Evaluates the first `num_batches` batches of the evaluation data, without dropout. Throws on all
 /// ranks or none, as TokenBatches::load_eval does. Collective over the world.
 Evaluation evaluate(const EvaluationPass& pass, int64_t num_batches,

@@ -55,7 +55,7 @@ Checkpoint open_of_same_model(const RunConfig& config, const fs::path& path) {
 Checkpoint open_of_same_body(const RunConfig& config, const fs::path& path) {
   Checkpoint checkpoint = Checkpoint::open(path);
   Json saved = saved_architecture(checkpoint), run = architecture_json(config.model);
-  for (const char* of_heads : {"head", "num_labels", "next_sentence"}) {
+  for (const char* of_heads : {"head", "num_labels", "problem_type", "next_sentence"}) {
     saved.erase(of_heads);
     run.erase(of_heads);
   }

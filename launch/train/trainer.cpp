@@ -21,6 +21,7 @@
 #include "launch/train/optimizer/lr_schedule.h"
 #include "launch/train/product_tuning.h"
 #include "launch/train/run_layout.h"
+#include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
 
 namespace tessera {
@@ -68,9 +69,12 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
       train_parts_(data.train_parts),
       has_eval_(data.eval != nullptr),
       tokenizer_(data.tokenizer),
-      prefetched_(batches_, config.batch.micro, config.model.seq_length, device),
-      eval_batches_(batches_, config.batch.micro, config.model.seq_length, device),
-      device_batch_(config.batch.micro, config.model.seq_length, device),
+      prefetched_(batches_, config.batch.micro, config.model.seq_length, device,
+                  traits_of(config.model).label_width),
+      eval_batches_(batches_, config.batch.micro, config.model.seq_length, device,
+                    traits_of(config.model).label_width),
+      device_batch_(config.batch.micro, config.model.seq_length, device,
+                    traits_of(config.model).label_width),
       micro_steps_(*model_, store_, *groups.tp, device,
                    !cuda_graph_unsupported_reason(config, device, groups)),
       background_save_(groups.world) {

@@ -46,9 +46,10 @@ Tensor add_loss(const StepContext& ctx, const Tensor& logits, const Tensor& labe
 
 DocumentHead::DocumentHead(ParameterStore& store, const ModelConfig& config,
                            const std::string& name, int64_t num_labels, double dropout,
-                           Communicator& tp)
+                           std::optional<ValueLoss> value_loss, Communicator& tp)
     : tp_(tp),
       dropout_(dropout),
+      value_loss_(value_loss),
       pooler_(store, linear(config, "pooler", config.hidden_size, config.linear_bias())),
       norm_(make_norm(store, config)),
       classifier_(store, linear(config, name, num_labels,
@@ -93,6 +94,11 @@ void DocumentHead::loss(const StepContext& ctx, const Tensor& hidden, const Toke
   const TraceRange range("document head");
   const Arena::Scope scope(ctx.arena);
   const Tensor logit = logits(ctx, hidden, batch);
+  if (value_loss_) {
+    value_loss(logit, batch.label_values, *value_loss_, sums.document_loss());
+    if (predictions.defined()) copy(logit, predictions);
+    return;
+  }
   add_loss(ctx, logit, batch.labels, sums.document_loss());
   const Tensor likeliest =
       predictions.defined() ? predictions : ctx.arena.allocate({batch.num_documents()}, DType::i32);
@@ -106,8 +112,13 @@ void DocumentHead::loss_and_gradient(const StepContext& ctx, const Tensor& hidde
   const TraceRange range("document head");
   const Arena::Scope scope(ctx.arena);
   const Tensor dlogits = logits(ctx, hidden, batch);  // overwritten by its gradient
-  const Tensor log_sum_exp = add_loss(ctx, dlogits, batch.labels, sums.document_loss());
-  cross_entropy_gradient(dlogits, batch.labels, 0, dlogits.dim(1), log_sum_exp, scale);
+  if (value_loss_) {
+    value_loss(dlogits, batch.label_values, *value_loss_, sums.document_loss());
+    value_loss_gradient(dlogits, batch.label_values, *value_loss_, scale);
+  } else {
+    const Tensor log_sum_exp = add_loss(ctx, dlogits, batch.labels, sums.document_loss());
+    cross_entropy_gradient(dlogits, batch.labels, 0, dlogits.dim(1), log_sum_exp, scale);
+  }
   const Tensor dpooled = ctx.arena.allocate(hidden_.shape(), hidden_.dtype());
   classifier_.backward(ctx, dlogits, dpooled);
   const Dropout drop = dropout(ctx, batch);

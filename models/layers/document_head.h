@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "core/ops/value_loss.h"
 #include "models/layers/norm.h"
 #include "models/losses.h"
 #include "models/model_config.h"
@@ -14,18 +15,20 @@ namespace tessera {
 
 /// Classifies whole documents: pools the hidden state of the first token, [CLS] (Pooler), applies
 /// dropout, and maps it to K label logits. It is BERT's next-sentence head (K = 2, no dropout) and
-/// the classification head of all encoders. Its parameters are replicated on the tensor ranks; its
-/// input is the n local rows (ctx.rows).
+/// the classification head of all encoders. The loss is the cross-entropy with the document's label
+/// or, of a head that predicts numbers, a ValueLoss of its label_values. Its parameters are
+/// replicated on the tensor ranks; its input is the n local rows (ctx.rows).
 class DocumentHead {
  public:
   DocumentHead(ParameterStore& store, const ModelConfig& config, const std::string& name,
-               int64_t num_labels, double dropout, Communicator& tp);
+               int64_t num_labels, double dropout, std::optional<ValueLoss> value_loss,
+               Communicator& tp);
 
   /// hidden (n, C) → logits (S, K) in ctx.arena. Saves what the backward pass needs.
   Tensor logits(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch);
 
-  /// Adds to the document losses and to the number of correct predictions. Writes `predictions` (S)
-  /// int32 if defined.
+  /// Adds to the document losses and, unless it predicts numbers, to the number of correct
+  /// predictions. Writes `predictions` if defined: (S) int32, or the logits, (S, K) fp32.
   void loss(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch,
             const LossSums& sums, Tensor predictions);
 
@@ -43,6 +46,7 @@ class DocumentHead {
 
   Communicator& tp_;
   double dropout_;
+  std::optional<ValueLoss> value_loss_;
   ReplicatedLinear pooler_;
   std::optional<Norm> norm_;  // of Pooler::norm
   ReplicatedLinear classifier_;

@@ -16,6 +16,7 @@
 #include "core/ops/meta/workspace_log.h"
 #include "core/ops/position_bias.h"
 #include "core/ops/rows.h"
+#include "core/ops/value_loss.h"
 #include "core/trace/trace.h"
 #include "tests/support/expect_error.h"
 
@@ -265,6 +266,15 @@ TEST(WorkOfOps, CrossEntropy) {
               cross_entropy_with_gradient(logits, targets, 48, 1.0f, rows, rows, rows);
             }).bytes(),
             2 * 9 * 48 + 2 * 9 * 64 + 4 * 9 + 3 * 4 * 9);
+}
+
+TEST(WorkOfOps, ValueLoss) {
+  const Tensor logits = on_meta({9, 4}), targets = on_meta({9, 4}, DType::f32);
+  const Tensor sum = on_meta({1}, DType::f64);
+  EXPECT_EQ(work_of([&] { value_loss(logits, targets, ValueLoss::mse, sum); }).bytes(),
+            (2 + 4) * 36 + 2 * 8);
+  EXPECT_EQ(work_of([&] { value_loss_gradient(logits, targets, ValueLoss::mse, 1.0f); }).bytes(),
+            (2 + 2 + 4) * 36);
 }
 
 }  // namespace

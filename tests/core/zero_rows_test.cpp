@@ -10,6 +10,7 @@
 #include "core/ops/matmul.h"
 #include "core/ops/reduce.h"
 #include "core/ops/rotary.h"
+#include "core/ops/value_loss.h"
 #include "tests/support/tensors.h"
 
 /// A batch may have no rows, only padding, or no position with a loss. Ops then do nothing, and
@@ -117,6 +118,13 @@ TEST_P(ZeroRows, CrossEntropy) {
   cross_entropy_gradient(x.tensor, ids.tensor, 0, kWidth, empty.tensor, 1.0f);
   cross_entropy_with_gradient(x.tensor, ids.tensor, kWidth, 1.0f, empty.tensor, empty.tensor,
                               empty.tensor);
+}
+
+TEST_P(ZeroRows, ValueLoss) {
+  const TestTensor loss({1}, DType::f64), targets({0, kWidth}, DType::f32);
+  value_loss(x.tensor, targets.tensor, ValueLoss::mse, loss.tensor);
+  expect_all(loss.tensor, 0.0);
+  value_loss_gradient(x.tensor, targets.tensor, ValueLoss::mse, 1.0f);
 }
 
 TEST_P(ZeroRows, Sums) {

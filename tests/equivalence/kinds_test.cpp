@@ -34,7 +34,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values(SmallKind::gpt_documents, SmallKind::gpt_packed,
                                      SmallKind::gpt_blend, SmallKind::qwen3, SmallKind::bert_blend,
                                      SmallKind::bert_pairs, SmallKind::bert_packed,
-                                     SmallKind::modernbert, SmallKind::classifier),
+                                     SmallKind::modernbert, SmallKind::classifier,
+                                     SmallKind::multi_label),
                      testing::ValuesIn(kLayouts)),
     test::kind_and_layout);
 
@@ -118,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(All, EachKind,
                                          SmallKind::gpt_blend, SmallKind::qwen3,
                                          SmallKind::bert_blend, SmallKind::bert_pairs,
                                          SmallKind::bert_packed, SmallKind::modernbert,
-                                         SmallKind::classifier),
+                                         SmallKind::classifier, SmallKind::multi_label),
                          [](const auto& instance) { return to_string(instance.param); });
 
 TEST_F(Kinds, AllowsRankWithoutVocabulary) {

@@ -92,7 +92,8 @@ TEST_P(ZeroKinds, MatchesReplicatedOptimizerWithRecomputation) {
 INSTANTIATE_TEST_SUITE_P(All, ZeroKinds,
                          testing::Values(SmallKind::gpt_documents, SmallKind::gpt_blend,
                                          SmallKind::qwen3, SmallKind::bert_packed,
-                                         SmallKind::modernbert, SmallKind::classifier),
+                                         SmallKind::modernbert, SmallKind::classifier,
+                                         SmallKind::multi_label),
                          [](const auto& instance) { return to_string(instance.param); });
 
 // --- checkpoints

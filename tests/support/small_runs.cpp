@@ -53,6 +53,25 @@ void write_texts(const std::string& path) {
   require(file.flush().good(), "{} cannot be written", path);
 }
 
+/// Writes lines of words; the first determines the labels.
+void write_label_sets(const std::string& path) {
+  std::ofstream file(path);
+  file << "text\tlabels\n";
+  Draws draws;
+  for (int line = 0; line < 200; ++line) {
+    const int64_t first = draws.below(kWords / 3);
+    file << fmt::format("w{} w{}", 3 * first, 3 * draws.below(kWords / 3)) << '\t';
+    std::string separator;
+    for (int64_t label = 0; label < kLabels; ++label) {
+      if (first % (label + 2) != 0) continue;
+      file << separator << label;
+      separator = "|";
+    }
+    file << '\n';
+  }
+  require(file.flush().good(), "{} cannot be written", path);
+}
+
 void write_sentences(const std::string& prefix, int64_t tokens) {
   IndexedDatasetWriter writer(prefix, {TokenType::u16, /*overwrite=*/true});
   Draws draws;
@@ -156,6 +175,13 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       config.model.num_labels = kLabels;
       config.data.train = folder / "texts.tsv";
       return;
+    case SmallKind::multi_label:
+      apply_preset(config.model, ModelKind::roberta);
+      config.model.head = Head::classification;
+      config.model.problem_type = ProblemType::multi_label_classification;
+      config.model.num_labels = kLabels;
+      config.data.train = folder / "label_sets.tsv";
+      return;
   }
 }
 
@@ -183,6 +209,8 @@ std::string to_string(SmallKind kind) {
       return "bert_blend";
     case SmallKind::classifier:
       return "classifier";
+    case SmallKind::multi_label:
+      return "multi_label";
   }
   return "?";
 }
@@ -201,6 +229,7 @@ void write_small_data(const TestFolder& folder, int64_t tokens) {
   write_sentences(folder / "data", tokens);
   write_sentences(folder / "half", tokens / 2);
   write_texts(folder / "texts.tsv");
+  write_label_sets(folder / "label_sets.tsv");
 }
 
 RunConfig small_run(const TestFolder& folder, const std::string& run, SmallKind kind) {

@@ -21,6 +21,10 @@ void expect_equal(const Evaluation& sharded, const Evaluation& whole, double tol
   EXPECT_EQ(sharded.most_frequent_token, whole.most_frequent_token);
   EXPECT_EQ(sharded.document_accuracy, whole.document_accuracy);
   EXPECT_EQ(sharded.f1, whole.f1);
+  ASSERT_EQ(sharded.metrics.size(), whole.metrics.size());
+  for (size_t i = 0; i < whole.metrics.size(); ++i) {
+    EXPECT_EQ(sharded.metrics[i].value, whole.metrics[i].value) << whole.metrics[i].key;
+  }
 }
 
 }  // namespace

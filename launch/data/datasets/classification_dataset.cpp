@@ -87,6 +87,8 @@ LabeledTexts::LabeledTexts(const std::string& path, const Labels& labels,
     begins_.push_back(static_cast<int64_t>(tokens_.size()));
     first_lengths_.push_back(static_cast<int32_t>(std::ranges::count(sample.token_types, 0)));
     labels_.push_back(line.label);
+    label_values_.insert(label_values_.end(), line.values.begin(), line.values.end());
+    label_width_ = line.values.size();
   });
   require(!labels_.empty(), "{}: there is no text", path);
 }
@@ -109,6 +111,8 @@ void LabeledTexts::fill(int64_t i, Sample& out) const {
   out.targets.assign(out.tokens.size(), kIgnoreTarget);
   out.document_lengths.push_back(static_cast<int32_t>(out.tokens.size()));
   out.labels.push_back(labels_[index]);
+  const auto values = label_values_.begin() + static_cast<std::ptrdiff_t>(index * label_width_);
+  out.label_values.assign(values, values + static_cast<std::ptrdiff_t>(label_width_));
 }
 
 ClassificationDataset::ClassificationDataset(std::shared_ptr<const LabeledTexts> texts,

@@ -71,6 +71,8 @@ class LabeledTexts {
   std::vector<int64_t> begins_{0};      ///< start of each text in tokens_, then the total size
   std::vector<int32_t> first_lengths_;  ///< number of tokens of type 0 in each text
   std::vector<int32_t> labels_;
+  std::vector<float> label_values_;  ///< `label_width_` of each text
+  size_t label_width_ = 0;
   int64_t num_truncated_ = 0;
 };
 

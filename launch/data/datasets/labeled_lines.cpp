@@ -4,22 +4,39 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <set>
 #include <span>
 
 #include "core/error.h"
 #include "launch/support/files/mapped_file.h"
 #include "launch/support/text/json.h"
+#include "launch/support/text/number_text.h"
 
 namespace tessera {
 namespace {
 
 constexpr size_t kMaxLineBytes = size_t{16} << 20;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-constexpr std::string_view kKnown = "text, text_pair and label";
+
+/// The field or column of a text's labels.
+std::string_view label_field(ProblemType type) {
+  return type == ProblemType::multi_label_classification ? "labels" : "label";
+}
+
+/// Advice if a file has the field of another problem type; otherwise "".
+std::string_view problem_type_advice(std::string_view found, ProblemType type) {
+  if (found == label_field(type)) return "";
+  if (found == "labels") {
+    return " (for several labels per text, set model.problem_type to multi_label_classification)";
+  }
+  return found == "label" ? " (model.problem_type is multi_label_classification)" : "";
+}
 
 void check_labels(const Labels& labels) {
+  if (labels.problem_type == ProblemType::regression) return;
   require(labels.count >= 2, "there are {} labels, but classification needs at least 2",
           labels.count);
   if (labels.names.empty()) return;
@@ -53,13 +70,23 @@ std::string allowed(const Labels& labels) {
                             : "for numbers, set data.labels to null");
 }
 
-/// Converts the label of a line, as it stands in the file, to a class.
+/// Reads one label as it stands in the file; a text may have several.
 class LabelReader {
  public:
   virtual ~LabelReader() = default;
   virtual int32_t of_json(const Json& value, const std::string& where) = 0;
   virtual int32_t of_column(std::string_view text, const std::string& where) = 0;
 };
+
+std::vector<std::string_view> split(std::string_view line, char separator) {
+  std::vector<std::string_view> fields;
+  while (true) {
+    const size_t end = line.find(separator);
+    fields.push_back(line.substr(0, end));
+    if (end == std::string_view::npos) return fields;
+    line.remove_prefix(end + 1);
+  }
+}
 
 /// An integer that is the whole text.
 std::optional<int64_t> integer_of(std::string_view text) {
@@ -168,6 +195,87 @@ class FoundLabels final : public LabelReader {
   std::set<std::string, std::less<>> names_;
 };
 
+/// Reads the labels of a text, of one problem type.
+class TextLabels {
+ public:
+  TextLabels(LabelReader& reader, ProblemType type, int64_t count)
+      : reader_(reader),
+        type_(type),
+        values_(type == ProblemType::single_label_classification ? 0 : static_cast<size_t>(count)) {
+  }
+
+  ProblemType type() const { return type_; }
+
+  void of_json(const Json& value, const std::string& where, LabeledLine& line) {
+    switch (type_) {
+      case ProblemType::single_label_classification:
+        line.label = reader_.of_json(value, where);
+        return;
+      case ProblemType::regression:
+        require(value.is_number(), "{}: the label is {}, but must be a number", where,
+                shown(value));
+        set_number(value.get<double>(), shown(value), where);
+        break;
+      case ProblemType::multi_label_classification:
+        require(value.is_array(), "{}: \"labels\" is {}, but must be a list, as in [\"a\", \"b\"]",
+                where, shown(value));
+        clear();
+        for (const Json& label : value) add(reader_.of_json(label, where), shown(label), where);
+        break;
+    }
+    line.values = values_;
+  }
+
+  void of_column(std::string_view text, const std::string& where, LabeledLine& line) {
+    switch (type_) {
+      case ProblemType::single_label_classification:
+        line.label = reader_.of_column(text, where);
+        return;
+      case ProblemType::regression: {
+        const std::optional<double> number = parse_number(text);
+        require(number.has_value(), "{}: the label is {}, but must be a number, as in 3.5 or -1e-2",
+                where, quote(text));
+        set_number(*number, quote(text), where);
+        break;
+      }
+      case ProblemType::multi_label_classification:
+        clear();
+        if (text.empty()) break;
+        for (const std::string_view label : split(text, '|')) {
+          require(!label.empty(),
+                  "{}: the labels are {}, and one of them is empty: separate labels by one |",
+                  where, quote(text));
+          add(reader_.of_column(label, where), quote(label), where);
+        }
+        break;
+    }
+    line.values = values_;
+  }
+
+ private:
+  void set_number(double number, std::string_view found, const std::string& where) {
+    require(std::fabs(number) <= static_cast<double>(std::numeric_limits<float>::max()),
+            "{}: the label is {}, which is beyond fp32's range", where, found);
+    values_.assign(1, static_cast<float>(number));
+  }
+
+  void clear() {
+    std::ranges::fill(values_, 0.0f);
+    found_.clear();
+  }
+
+  /// `label` is its number or, while labels are collected, 0.
+  void add(int32_t label, std::string_view found, const std::string& where) {
+    require(found_.emplace(found).second, "{}: the label {} is given twice", where, found);
+    if (static_cast<size_t>(label) < values_.size()) values_[static_cast<size_t>(label)] = 1.0f;
+  }
+
+  LabelReader& reader_;
+  ProblemType type_;
+  std::vector<float> values_;
+  std::set<std::string, std::less<>> found_;  // of this text
+};
+
 /// Reads the lines of a file without their line ends and counts them from 1.
 class LineReader {
  public:
@@ -206,21 +314,24 @@ std::string_view json_text(const Json& object, const char* key, const std::strin
   return value.get_ref<const std::string&>();
 }
 
-void read_jsonl(LineReader& lines, LabelReader& labels,
+void read_jsonl(LineReader& lines, TextLabels& labels,
                 const std::function<void(const LabeledLine&)>& visit) {
   bool pairs = false;
+  const std::string field(label_field(labels.type()));
+  const std::string known = fmt::format("text, text_pair and {}", field);
   while (lines.next()) {
     const std::string where = lines.where();
     const std::string_view text = lines.line();
     const size_t first = text.find_first_not_of(" \t");
     require(first != std::string_view::npos && text[first] == '{',
-            "{}: must be one object with {}, from {{ to }} on one line", where, kKnown);
+            "{}: must be one object with {}, from {{ to }} on one line", where, known);
     const Json object = parse_json(text, where);
     for (const auto& [key, value] : object.items()) {
-      require(key == "text" || key == "text_pair" || key == "label",
-              "{}: has a field {}, but only {} are allowed", where, quote(key), kKnown);
+      require(key == "text" || key == "text_pair" || key == field,
+              "{}: has a field {}, but only {} are allowed{}", where, quote(key), known,
+              problem_type_advice(key, labels.type()));
     }
-    for (const char* key : {"text", "label"}) {
+    for (const std::string& key : {std::string("text"), field}) {
       require(object.contains(key), "{}: there is no \"{}\"", where, key);
     }
     const bool has_pair = object.contains("text_pair");
@@ -228,20 +339,10 @@ void read_jsonl(LineReader& lines, LabelReader& labels,
     require(has_pair == pairs,
             "{}: there is {} \"text_pair\", unlike in line 1: all lines must have it, or none",
             where, has_pair ? "a" : "no");
-    LabeledLine line{lines.number(), json_text(object, "text", where), std::nullopt,
-                     labels.of_json(object.at("label"), where)};
+    LabeledLine line{lines.number(), json_text(object, "text", where)};
+    labels.of_json(object.at(field), where, line);
     if (pairs) line.text_pair = json_text(object, "text_pair", where);
     visit(line);
-  }
-}
-
-std::vector<std::string_view> split_at_tabs(std::string_view line) {
-  std::vector<std::string_view> fields;
-  while (true) {
-    const size_t tab = line.find('\t');
-    fields.push_back(line.substr(0, tab));
-    if (tab == std::string_view::npos) return fields;
-    line.remove_prefix(tab + 1);
   }
 }
 
@@ -252,51 +353,52 @@ struct Columns {
 };
 
 /// The line that names `columns` columns, in the order most files have.
-std::string header_advice(size_t columns) {
+std::string header_advice(size_t columns, std::string_view label) {
   return fmt::format(
-      "the first line must name the columns text and label, and text_pair for pairs; if there is "
-      "no "
-      "such line, add \"{}\" at the top, where \\t is a tab, in the order of the columns",
-      columns == 3 ? "text\\ttext_pair\\tlabel" : "text\\tlabel");
+      "the first line must name the columns text and {}, and text_pair for pairs; if there is no "
+      "such line, add \"{}\\t{}\" at the top, where \\t is a tab, in the order of the columns",
+      label, columns == 3 ? "text\\ttext_pair" : "text", label);
 }
 
-Columns read_header(const LineReader& lines) {
-  const std::vector<std::string_view> names = split_at_tabs(lines.line());
+Columns read_header(const LineReader& lines, ProblemType type) {
+  const std::string_view label = label_field(type);
+  const std::vector<std::string_view> names = split(lines.line(), '\t');
   Columns columns;
   columns.count = names.size();
   for (size_t i = 0; i < names.size(); ++i) {
     std::optional<size_t>* column = names[i] == "text"        ? &columns.text
                                     : names[i] == "text_pair" ? &columns.text_pair
-                                    : names[i] == "label"     ? &columns.label
+                                    : names[i] == label       ? &columns.label
                                                               : nullptr;
-    require(column != nullptr, "{}: column {} is {}, but {}", lines.where(), i + 1, quote(names[i]),
-            header_advice(names.size()));
+    require(column != nullptr, "{}: column {} is {}, but {}{}", lines.where(), i + 1,
+            quote(names[i]), header_advice(names.size(), label),
+            problem_type_advice(names[i], type));
     require(!*column, "{}: the column {} appears twice", lines.where(), names[i]);
     *column = i;
   }
   require(columns.text && columns.label, "{}: there is no column {}, but {}", lines.where(),
-          columns.text ? "label" : "text", header_advice(names.size()));
+          columns.text ? label : "text", header_advice(names.size(), label));
   return columns;
 }
 
-void read_tsv(LineReader& lines, LabelReader& labels,
+void read_tsv(LineReader& lines, TextLabels& labels,
               const std::function<void(const LabeledLine&)>& visit) {
   if (!lines.next()) return;
-  const Columns columns = read_header(lines);
+  const Columns columns = read_header(lines, labels.type());
   while (lines.next()) {
     const std::string where = lines.where();
-    const std::vector<std::string_view> fields = split_at_tabs(lines.line());
+    const std::vector<std::string_view> fields = split(lines.line(), '\t');
     require(fields.size() == columns.count,
             "{}: there are {} columns, but line 1 names {}: text must have no tabs", where,
             fields.size(), columns.count);
-    LabeledLine line{lines.number(), fields[*columns.text], std::nullopt,
-                     labels.of_column(fields[*columns.label], where)};
+    LabeledLine line{lines.number(), fields[*columns.text]};
+    labels.of_column(fields[*columns.label], where, line);
     if (columns.text_pair) line.text_pair = fields[*columns.text_pair];
     visit(line);
   }
 }
 
-void read_file(const std::string& path, LabelReader& labels,
+void read_file(const std::string& path, TextLabels& labels,
                const std::function<void(const LabeledLine&)>& visit) {
   require(is_labeled_file(path),
           "{}: a file of labeled texts must have a name that ends in .jsonl or .tsv", path);
@@ -318,19 +420,23 @@ bool is_labeled_file(std::string_view path) {
 void for_each_labeled_line(const std::string& path, const Labels& labels,
                            const std::function<void(const LabeledLine&)>& visit) {
   KnownLabels known(labels);
-  read_file(path, known, visit);
+  TextLabels of_text(known, labels.problem_type, labels.count);
+  read_file(path, of_text, visit);
 }
 
-Labels find_labels(std::span<const std::string> paths, std::optional<int64_t> count) {
+Labels find_labels(std::span<const std::string> paths, ProblemType type,
+                   std::optional<int64_t> count) {
   FoundLabels found;
+  TextLabels of_text(found, type, 0);
   bool has_lines = false;
   for (const std::string& path : paths) {
-    read_file(path, found, [&](const LabeledLine&) { has_lines = true; });
+    read_file(path, of_text, [&](const LabeledLine&) { has_lines = true; });
   }
   require(has_lines, "{}: there is no text", fmt::join(paths, ", "));
   Labels labels = found.labels(count);
-  require(labels.count >= 2, "{}: all texts have the same label, but classification needs two",
-          fmt::join(paths, ", "));
+  labels.problem_type = type;
+  require(labels.count >= 2, "{}: {}, but classification needs two labels", fmt::join(paths, ", "),
+          labels.count == 1 ? "all texts have the same label" : "no text has a label");
   return labels;
 }
 

@@ -8,21 +8,26 @@
 #include <string_view>
 #include <vector>
 
+#include "models/model_config.h"
+
 namespace tessera {
 
 /// The labels that a file may use: 0 to count − 1, or, if `names` is set, one of `count` names,
-/// which stand for 0 to count − 1 in order.
+/// which stand for 0 to count − 1 in order. `problem_type` says how many of them a text has; with
+/// regression, its label is any number.
 struct Labels {
   int64_t count = 0;
   std::vector<std::string> names = {};
+  ProblemType problem_type = ProblemType::single_label_classification;
 };
 
 /// One line of a file of labeled texts.
 struct LabeledLine {
   int64_t number = 0;  ///< from 1, including a header
-  std::string_view text;
-  std::optional<std::string_view> text_pair;  ///< in all lines of a file or in none
-  int32_t label = 0;
+  std::string_view text = {};
+  std::optional<std::string_view> text_pair = {};  ///< in all lines of a file or in none
+  int32_t label = 0;                               ///< of a single label
+  std::span<const float> values = {};  ///< otherwise: 1 or 0 for each label, or the number
 };
 
 /// Calls `visit` for each line of a UTF-8 file of labeled texts, in order. The views are valid
@@ -33,10 +38,13 @@ struct LabeledLine {
 ///              separated by tabs; then one text per line. There is no quoting: quotation marks are
 ///              text, and text contains neither tabs nor line ends.
 ///
-/// A label is an integer, or a name if `labels` has names. Other fields or columns are errors,
+/// A label is an integer, or a name if `labels` has names; with regression it is a number. With
+/// multi-label classification, the field or column is `labels`: a list in .jsonl, labels separated
+/// by | in .tsv, and empty for a text without any. Other fields or columns are errors,
 /// which catches misspellings; so are empty lines and lines of more than 16 MiB. Keeps one line in
 /// memory. Throws, naming file and line, what was found and what is allowed; also throws if
-/// `labels` has fewer than two labels, or names that are duplicated or not `count` many.
+/// `labels` has fewer than two labels, except for regression, or names that are duplicated or not
+/// `count` many.
 void for_each_labeled_line(const std::string& path, const Labels& labels,
                            const std::function<void(const LabeledLine&)>& visit);
 
@@ -46,7 +54,9 @@ bool is_labeled_file(std::string_view path);
 /// The labels in files of labeled texts: names, sorted by their bytes, or numbers. Integers in a
 /// .tsv file are numbers if they are exactly 0, 1, 2, …, or if the `count` of classes is given;
 /// stars from 1 to 5 are names. Throws as for_each_labeled_line does, and if there are fewer than
-/// two.
-Labels find_labels(std::span<const std::string> paths, std::optional<int64_t> count = {});
+/// two. Not for regression.
+Labels find_labels(std::span<const std::string> paths,
+                   ProblemType type = ProblemType::single_label_classification,
+                   std::optional<int64_t> count = {});
 
 }  // namespace tessera

@@ -23,7 +23,8 @@ int64_t checked_capacity(int64_t sequences, int64_t seq_length) {
 }
 
 /// Returns the problem with the sizes of a sample's parts, or an empty string.
-std::optional<std::string> find_wrong_size(const Sample& sample, int64_t seq_length) {
+std::optional<std::string> find_wrong_size(const Sample& sample, int64_t seq_length,
+                                           int64_t label_width) {
   const size_t n = sample.tokens.size();
   if (n > static_cast<size_t>(seq_length)) {
     return fmt::format("it has {} tokens, but seq_length is {}", n, seq_length);
@@ -37,6 +38,13 @@ std::optional<std::string> find_wrong_size(const Sample& sample, int64_t seq_len
   const size_t documents = sample.document_lengths.size();
   if (!sample.labels.empty() && sample.labels.size() != documents) {
     return fmt::format("it has {} labels for {} documents", sample.labels.size(), documents);
+  }
+  if (label_width > 0 && documents != 1) {
+    return fmt::format("it has {} documents, but each row must be one", documents);
+  }
+  if (std::ssize(sample.label_values) != label_width) {
+    return fmt::format("it has {} label values, but the model predicts {}",
+                       sample.label_values.size(), label_width);
   }
   int64_t sum = 0;
   for (const int32_t length : sample.document_lengths) {
@@ -61,9 +69,9 @@ std::optional<std::string> find_outside(std::span<const int32_t> values, int64_t
 }
 
 std::optional<std::string> find_problem(const Sample& sample, int64_t seq_length,
-                                        int64_t vocab_size) {
+                                        int64_t label_width, int64_t vocab_size) {
   constexpr int64_t kAny = int64_t{std::numeric_limits<int32_t>::max()} + 1;
-  if (auto problem = find_wrong_size(sample, seq_length)) return problem;
+  if (auto problem = find_wrong_size(sample, seq_length, label_width)) return problem;
   // Tokens have no exception: 0 is within the vocabulary.
   if (auto problem = find_outside(sample.tokens, vocab_size, 0, "token")) return problem;
   if (auto problem = find_outside(sample.targets, vocab_size, kIgnoreTarget, "target")) {
@@ -75,8 +83,12 @@ std::optional<std::string> find_problem(const Sample& sample, int64_t seq_length
 
 }  // namespace
 
-BatchBuffers::BatchBuffers(int64_t sequences, int64_t seq_length, Device for_device)
-    : sequences_(sequences), seq_length_(seq_length), uploaded_(for_device) {
+BatchBuffers::BatchBuffers(int64_t sequences, int64_t seq_length, Device for_device,
+                           int64_t label_width)
+    : sequences_(sequences),
+      seq_length_(seq_length),
+      label_width_(label_width),
+      uploaded_(for_device) {
   const int64_t capacity = checked_capacity(sequences, seq_length);
   const MemoryKind kind = for_device.is_cuda() ? MemoryKind::pinned : MemoryKind::ordinary;
   for (OwnedTensor* tensor :
@@ -84,12 +96,15 @@ BatchBuffers::BatchBuffers(int64_t sequences, int64_t seq_length, Device for_dev
     *tensor = OwnedTensor({capacity}, DType::i32, kCpu, kind);
   }
   documents_ = OwnedTensor({capacity + 1}, DType::i32, kCpu, kind);
+  label_values_ =
+      OwnedTensor({label_width == 0 ? 0 : sequences, label_width}, DType::f32, kCpu, kind);
 }
 
 size_t BatchBuffers::bytes() const {
   size_t sum = 0;
-  for (const OwnedTensor* tensor : {&tokens_, &positions_, &token_types_, &padded_rows_,
-                                    &documents_, &target_rows_, &targets_, &labels_}) {
+  for (const OwnedTensor* tensor :
+       {&tokens_, &positions_, &token_types_, &padded_rows_, &documents_, &target_rows_, &targets_,
+        &labels_, &label_values_}) {
     sum += tensor->buffer.bytes();
   }
   return sum;
@@ -104,7 +119,7 @@ void BatchBuffers::append(const Sample& sample, int64_t vocab_size, std::string_
                           int64_t number) {
   require(num_rows_ < sequences_, "{}: sample {} does not fit: the batch has {} rows", dataset,
           number, sequences_);
-  if (const auto problem = find_problem(sample, seq_length_, vocab_size)) {
+  if (const auto problem = find_problem(sample, seq_length_, label_width_, vocab_size)) {
     fail("{}: sample {} cannot be used: {}", dataset, number, *problem);
   }
 
@@ -114,6 +129,8 @@ void BatchBuffers::append(const Sample& sample, int64_t vocab_size, std::string_
   std::ranges::fill(types, 0);
   std::ranges::copy(sample.token_types, types.begin());
 
+  std::ranges::copy(sample.label_values,
+                    label_values_.tensor.data<float>() + num_documents_ * label_width_);
   int32_t* positions = positions_.tensor.data<int32_t>() + first;
   int32_t* documents = documents_.tensor.data<int32_t>();
   int32_t* labels = labels_.tensor.data<int32_t>();
@@ -158,10 +175,11 @@ TokenBatch BatchBuffers::batch() const {
   batch.target_rows = target_rows_.tensor.slice(0, num_targets_);
   batch.targets = targets_.tensor.slice(0, num_targets_);
   batch.labels = labels_.tensor.slice(0, num_documents_);
+  batch.label_values = label_values_.tensor.slice(0, label_width_ == 0 ? 0 : num_documents_);
   return batch;
 }
 
-TokenBatch full_batch_on_meta(int64_t sequences, int64_t seq_length) {
+TokenBatch full_batch_on_meta(int64_t sequences, int64_t seq_length, int64_t label_width) {
   const int64_t capacity = checked_capacity(sequences, seq_length);
   const Tensor all(nullptr, {capacity}, DType::i32, kMeta);
   TokenBatch batch;
@@ -170,6 +188,8 @@ TokenBatch full_batch_on_meta(int64_t sequences, int64_t seq_length) {
   batch.tokens = batch.positions = batch.token_types = batch.padded_rows = all;
   batch.documents = Tensor(nullptr, {capacity + 1}, DType::i32, kMeta);
   batch.target_rows = batch.targets = batch.labels = all;
+  batch.label_values =
+      Tensor(nullptr, {label_width == 0 ? 0 : sequences, label_width}, DType::f32, kMeta);
   return batch;
 }
 

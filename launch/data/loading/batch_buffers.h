@@ -15,9 +15,10 @@ namespace tessera {
 /// allocated once for the largest possible batch. Only scratch() may grow.
 class BatchBuffers {
  public:
-  /// Throws unless both sizes are at least 1 and B × T fits into an int32. Batches for a GPU use
-  /// pinned memory.
-  BatchBuffers(int64_t sequences, int64_t seq_length, Device for_device = kCpu);
+  /// Throws unless both sizes are at least 1 and B × T fits into an int32. `label_width` is that of
+  /// the model (ModelTraits). Batches for a GPU use pinned memory.
+  BatchBuffers(int64_t sequences, int64_t seq_length, Device for_device = kCpu,
+               int64_t label_width = 0);
 
   int64_t sequences() const { return sequences_; }
   int64_t seq_length() const { return seq_length_; }
@@ -34,7 +35,7 @@ class BatchBuffers {
   /// Appends a row. Throws, naming `dataset` and `number` (of the sample), and appends nothing if
   /// there are B rows already, if the sample has more than T tokens, a token or target outside [0,
   /// vocab_size), a negative token type, or a negative label other than kIgnoreTarget, or if its
-  /// parts do not have the sizes in sample.h.
+  /// parts do not have the sizes in sample.h. With a label width, a sample is one document.
   void append(const Sample& sample, int64_t vocab_size, std::string_view dataset, int64_t number);
 
   /// Appends a row of padding.
@@ -49,14 +50,16 @@ class BatchBuffers {
  private:
   int64_t sequences_;
   int64_t seq_length_;
-  OwnedTensor tokens_;       // (B × T), like the others; the batch is a prefix
-  OwnedTensor positions_;    // (B × T)
-  OwnedTensor token_types_;  // (B × T)
-  OwnedTensor padded_rows_;  // (B × T)
-  OwnedTensor documents_;    // (B × T + 1)
-  OwnedTensor target_rows_;  // (B × T)
-  OwnedTensor targets_;      // (B × T)
-  OwnedTensor labels_;       // (B × T)
+  int64_t label_width_;       // K
+  OwnedTensor tokens_;        // (B × T), like the others; the batch is a prefix
+  OwnedTensor positions_;     // (B × T)
+  OwnedTensor token_types_;   // (B × T)
+  OwnedTensor padded_rows_;   // (B × T)
+  OwnedTensor documents_;     // (B × T + 1)
+  OwnedTensor target_rows_;   // (B × T)
+  OwnedTensor targets_;       // (B × T)
+  OwnedTensor labels_;        // (B × T)
+  OwnedTensor label_values_;  // (B, K) fp32; 0 × 0 if K is 0
   DeviceMark uploaded_;
   int64_t num_rows_ = 0;
   int64_t num_tokens_ = 0;
@@ -68,6 +71,6 @@ class BatchBuffers {
 
 /// Returns the largest micro-batch of B rows of T tokens, N = S = M = B × T, without data, for dry
 /// runs.
-TokenBatch full_batch_on_meta(int64_t sequences, int64_t seq_length);
+TokenBatch full_batch_on_meta(int64_t sequences, int64_t seq_length, int64_t label_width = 0);
 
 }  // namespace tessera

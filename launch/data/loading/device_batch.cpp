@@ -11,9 +11,9 @@ int64_t padded(int64_t elements) {
   return round_up(elements, static_cast<int64_t>(kAlignment / sizeof(int32_t)));
 }
 
-size_t bytes_needed(int64_t sequences, int64_t seq_length, Device device) {
+size_t bytes_needed(int64_t sequences, int64_t seq_length, Device device, int64_t label_width) {
   if (!device.is_cuda()) return 0;
-  const TokenBatch largest = full_batch_on_meta(sequences, seq_length);
+  const TokenBatch largest = full_batch_on_meta(sequences, seq_length, label_width);
   int64_t elements = 0;
   for (const Tensor* tensor : tensors_of(largest)) elements += padded(tensor->numel());
   return static_cast<size_t>(elements) * sizeof(int32_t);
@@ -21,8 +21,8 @@ size_t bytes_needed(int64_t sequences, int64_t seq_length, Device device) {
 
 }  // namespace
 
-DeviceBatch::DeviceBatch(int64_t sequences, int64_t seq_length, Device device)
-    : memory_(bytes_needed(sequences, seq_length, device), device) {}
+DeviceBatch::DeviceBatch(int64_t sequences, int64_t seq_length, Device device, int64_t label_width)
+    : memory_(bytes_needed(sequences, seq_length, device, label_width), device) {}
 
 TokenBatch DeviceBatch::upload(BatchBuffers& buffers) {
   const TokenBatch batch = buffers.batch();
@@ -32,7 +32,8 @@ TokenBatch DeviceBatch::upload(BatchBuffers& buffers) {
       memory_.tensor({static_cast<int64_t>(memory_.bytes() / sizeof(int32_t))}, DType::i32);
   int64_t begin = 0;
   for (Tensor* tensor : tensors_of(result)) {
-    const Tensor on_device = all.slice(begin, begin + tensor->numel());
+    const Tensor words = all.slice(begin, begin + tensor->numel());  // int32 or fp32
+    const Tensor on_device(words.raw(), tensor->shape(), tensor->dtype(), words.device());
     copy(*tensor, on_device);
     *tensor = on_device;
     begin += padded(tensor->numel());

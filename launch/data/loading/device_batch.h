@@ -12,8 +12,8 @@ namespace tessera {
 /// Device memory for one micro-batch, filled from the host.
 class DeviceBatch {
  public:
-  /// For batches of up to B rows of T tokens. Allocates nothing on the CPU.
-  DeviceBatch(int64_t sequences, int64_t seq_length, Device device);
+  /// For batches of up to B rows of T tokens, as in BatchBuffers. Allocates nothing on the CPU.
+  DeviceBatch(int64_t sequences, int64_t seq_length, Device device, int64_t label_width = 0);
 
   /// Returns the batch of `buffers` on the device: the batch itself on the CPU, otherwise an
   /// asynchronous copy that replaces the previous one in stream order.
@@ -28,8 +28,9 @@ class DeviceBatch {
 /// Returns the tensors of a batch, in order of declaration.
 template <typename Batch>
 auto tensors_of(Batch& batch) {
-  return std::array{&batch.tokens,    &batch.positions,   &batch.token_types, &batch.padded_rows,
-                    &batch.documents, &batch.target_rows, &batch.targets,     &batch.labels};
+  return std::array{&batch.tokens,      &batch.positions, &batch.token_types,
+                    &batch.padded_rows, &batch.documents, &batch.target_rows,
+                    &batch.targets,     &batch.labels,    &batch.label_values};
 }
 
 }  // namespace tessera

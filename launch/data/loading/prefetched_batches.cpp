@@ -7,11 +7,11 @@
 namespace tessera {
 
 PrefetchedBatches::PrefetchedBatches(const TokenBatches& batches, int64_t micro_batch,
-                                     int64_t seq_length, Device for_device)
+                                     int64_t seq_length, Device for_device, int64_t label_width)
     : batches_(batches) {
   for (std::vector<BatchBuffers>& set : sets_) {
     for (int64_t micro = 0; micro < batches.num_micro_batches(); ++micro) {
-      set.emplace_back(micro_batch, seq_length, for_device);
+      set.emplace_back(micro_batch, seq_length, for_device, label_width);
     }
   }
 }

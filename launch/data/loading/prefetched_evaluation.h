@@ -16,9 +16,10 @@ namespace tessera {
 /// TokenBatches::load_eval().
 class PrefetchedEvaluation {
  public:
-  /// `batches` must outlive this object. Buffers have micro_batch rows of seq_length tokens.
+  /// `batches` must outlive this object. Buffers have micro_batch rows of seq_length tokens, as in
+  /// BatchBuffers.
   PrefetchedEvaluation(const TokenBatches& batches, int64_t micro_batch, int64_t seq_length,
-                       Device for_device = kCpu);
+                       Device for_device = kCpu, int64_t label_width = 0);
 
   /// Starts loading the first of `num_batches` eval batches and drops earlier loads.
   void start(int64_t num_batches);

@@ -161,7 +161,7 @@ void add_labels(const ModelConfig& model, const std::vector<std::string>& labels
   }
   config["id2label"] = names;
   config["label2id"] = ids;
-  config["problem_type"] = "single_label_classification";
+  config["problem_type"] = problem_type_name(model.problem_type);
 }
 
 Json config_of(const ModelConfig& model) {

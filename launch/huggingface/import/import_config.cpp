@@ -394,24 +394,38 @@ void take_labels(std::vector<std::string> labels, ImportedConfig& result) {
   }
 }
 
+/// Without "problem_type", `transformers` trains a class with one label as regression.
+ProblemType read_problem_type(const Reader& config, int64_t num_labels) {
+  if (!config.has("problem_type")) {
+    return num_labels == 1 ? ProblemType::regression : ProblemType::single_label_classification;
+  }
+  const std::string name = config.text("problem_type", "");
+  const std::optional<ProblemType> type = problem_type_of(name);
+  require(type.has_value(), "{}: \"problem_type\" is {}, but must be {}, {} or {}", config.where(),
+          quote(name), problem_type_name(ProblemType::single_label_classification),
+          problem_type_name(ProblemType::multi_label_classification),
+          problem_type_name(ProblemType::regression));
+  return *type;
+}
+
 void read_labels(const Reader& config, ImportedConfig& result) {
-  const std::string type = config.text("problem_type", "single_label_classification");
-  require(type == "single_label_classification",
-          "{}: \"problem_type\" is {}, but Tessera's classifier gives a text one label",
-          config.where(), quote(type));
   result.model.head = Head::classification;
   result.model.num_labels = config.count({"num_labels"}, 2);
-  if (!config.has("id2label")) return;
-  const Json& names = config.object("id2label");
-  result.model.num_labels = std::ssize(names);
-  std::vector<std::string> labels;
-  for (size_t i = 0; i < names.size(); ++i) {
-    const auto found = names.find(std::to_string(i));
-    require(found != names.end() && found->is_string(),
-            "{}: \"id2label\" has {} labels, but no name for {}", config.where(), names.size(), i);
-    labels.push_back(found->get<std::string>());
+  if (config.has("id2label")) {
+    const Json& names = config.object("id2label");
+    result.model.num_labels = std::ssize(names);
+    std::vector<std::string> labels;
+    for (size_t i = 0; i < names.size(); ++i) {
+      const auto found = names.find(std::to_string(i));
+      require(found != names.end() && found->is_string(),
+              "{}: \"id2label\" has {} labels, but no name for {}", config.where(), names.size(),
+              i);
+      labels.push_back(found->get<std::string>());
+    }
+    take_labels(std::move(labels), result);
   }
-  take_labels(std::move(labels), result);
+  result.model.problem_type = read_problem_type(config, result.model.num_labels);
+  if (result.model.problem_type == ProblemType::regression) result.labels.clear();
 }
 
 /// Notes what differs only in training.

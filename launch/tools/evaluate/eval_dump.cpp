@@ -23,6 +23,8 @@ void EvalDump::add(const TokenBatch& batch) {
   append(tokens_, batch.tokens);
   append(token_types_, batch.token_types);
   append(labels_, batch.labels);
+  const auto values = batch.label_values.span<float>();
+  label_values_.insert(label_values_.end(), values.begin(), values.end());
   targets_.resize(tokens_.size(), kIgnoreTarget);
   const auto rows = batch.target_rows.span<int32_t>(), targets = batch.targets.span<int32_t>();
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -38,13 +40,18 @@ void EvalDump::write(const std::string& path, const Losses& losses) {
   const OwnedTensor means({2}, DType::f64);
   means.tensor.data<double>()[0] = losses.token;
   means.tensor.data<double>()[1] = losses.document;
-  const std::vector<std::pair<std::string, Tensor>> tensors = {
+  std::vector<std::pair<std::string, Tensor>> tensors = {
       {"losses", means.tensor},
       {"tokens", view_of(tokens_)},
       {"targets", view_of(targets_)},
       {"token_types", view_of(token_types_)},
       {"document_lengths", view_of(document_lengths_)},
       {"labels", view_of(labels_)}};
+  if (!label_values_.empty()) {
+    const int64_t documents = std::ssize(labels_);
+    const Shape shape = {documents, std::ssize(label_values_) / documents};
+    tensors.emplace_back("label_values", Tensor(label_values_.data(), shape, DType::f32, kCpu));
+  }
   std::vector<SafetensorsEntry> entries;
   for (const auto& [name, tensor] : tensors) {
     entries.push_back({name, tensor.dtype(), tensor.shape()});

@@ -10,11 +10,12 @@
 namespace tessera {
 
 /// Collects the inputs of an evaluation, so that another program can repeat it: documents one after
-/// the other, without padding. It is written as a safetensors file, all int32 except the losses:
+/// the other, without padding. It is written as a safetensors file, int32 unless noted:
 ///
 ///     tokens, targets, token_types  (N)  targets are −1 where nothing is predicted
 ///     document_lengths              (S)  together N
 ///     labels                        (S)  −1 where a document has none
+///     label_values               (S, K)  float32: of a head that predicts numbers
 ///     losses                        (2)  float64: the mean of tokens' losses, and of labels'
 class EvalDump {
  public:
@@ -25,6 +26,7 @@ class EvalDump {
 
  private:
   std::vector<int32_t> tokens_, targets_, token_types_, document_lengths_, labels_;
+  std::vector<float> label_values_;
 };
 
 }  // namespace tessera

@@ -49,10 +49,11 @@ Json to_json(const EvalReport& report) {
   if (report.bits_per_byte) json["bits_per_byte"] = *report.bits_per_byte;
   if (found.counts.document_targets > 0) {
     json["document_loss"] = found.losses.document;
-    json["document_accuracy"] = found.document_accuracy;
+    if (found.one_label) json["document_accuracy"] = found.document_accuracy;
   }
+  for (const Metric& metric : found.metrics) json[std::string(metric.key)] = metric.value;
   if (!found.f1.empty()) {
-    json["most_frequent_label"] = found.most_frequent_label;
+    if (found.one_label) json["most_frequent_label"] = found.most_frequent_label;
     json["f1"] = found.f1;
     json["macro_f1"] = found.macro_f1();
   }

@@ -176,9 +176,11 @@ class EvalRun {
                                 groups_.dp->size()};
     batches_ = std::make_unique<TokenBatches>(nullptr, samples, config_.model.vocab_size,
                                               static_cast<uint64_t>(config_.run.seed), layout);
-    prefetched_ =
-        std::make_unique<PrefetchedEvaluation>(*batches_, micro, config_.model.seq_length, device_);
-    device_batch_ = std::make_unique<DeviceBatch>(micro, config_.model.seq_length, device_);
+    const int64_t label_width = traits_of(config_.model).label_width;
+    prefetched_ = std::make_unique<PrefetchedEvaluation>(*batches_, micro, config_.model.seq_length,
+                                                         device_, label_width);
+    device_batch_ =
+        std::make_unique<DeviceBatch>(micro, config_.model.seq_length, device_, label_width);
   }
 
   void set_bits_per_byte(const TextBytes& text_bytes) {

@@ -27,7 +27,8 @@ int64_t targets_of_row(const RunConfig& config) {
 /// A data rank's micro-batch in which each row is one document.
 TokenBatch full_micro_batch(const RunConfig& config) {
   const int64_t rows = config.batch.micro;
-  TokenBatch batch = full_batch_on_meta(rows, config.model.seq_length);
+  TokenBatch batch =
+      full_batch_on_meta(rows, config.model.seq_length, traits_of(config.model).label_width);
   batch.documents = batch.documents.slice(0, rows + 1);
   batch.document_length = config.model.seq_length;
   batch.labels = batch.labels.slice(0, rows);

@@ -26,6 +26,16 @@ std::vector<double> softmax(std::span<const float> logits) {
   return p;
 }
 
+/// The probabilities, or the number, of a document's logits.
+std::vector<double> values_of(std::span<const float> logits, ProblemType type) {
+  if (type == ProblemType::single_label_classification) return softmax(logits);
+  std::vector<double> values(logits.begin(), logits.end());
+  if (type == ProblemType::multi_label_classification) {
+    for (double& x : values) x = 1.0 / (1.0 + std::exp(-x));
+  }
+  return values;
+}
+
 std::vector<Candidate> likeliest(const std::vector<double>& probabilities, int64_t top) {
   std::vector<Candidate> all;
   for (size_t i = 0; i < probabilities.size(); ++i) {
@@ -70,13 +80,17 @@ std::vector<std::vector<Candidate>> fill_masks(TextModel& model, const Sample& t
   return found;
 }
 
-std::vector<double> label_probabilities(TextModel& model, const Sample& text) {
+std::vector<std::vector<double>> predict_labels(TextModel& model, std::span<const Sample> texts) {
   require_objective(model.config(), Objective::classification, "the checkpoint");
   const Tensor logits =
-      model.run(text, [](Model& any, const StepContext& ctx, const TokenBatch& batch) {
+      model.run(texts, [](Model& any, const StepContext& ctx, const TokenBatch& batch) {
         return any.document_logits(ctx, batch);
       });
-  return softmax(logits.span<float>());
+  std::vector<std::vector<double>> found;
+  for (int64_t i = 0; i < logits.dim(0); ++i) {
+    found.push_back(values_of(logits.slice(i, i + 1).span<float>(), model.config().problem_type));
+  }
+  return found;
 }
 
 std::vector<std::vector<float>> attention_weights_of(TextModel& model, const Sample& text,

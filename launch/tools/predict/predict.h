@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "launch/tools/predict/text_model.h"
@@ -20,9 +21,10 @@ std::vector<std::vector<Candidate>> fill_masks(TextModel& model, const Sample& t
                                                const std::vector<int32_t>& places, int64_t top,
                                                int64_t vocab_size);
 
-/// The probability of each label for a text, which is one document. Throws if the model has no
-/// classification head. Collective.
-std::vector<double> label_probabilities(TextModel& model, const Sample& text);
+/// What a classification head predicts for each text, which is one document: the probability of
+/// each label or, for regression, the number alone. There are at most model.rows() texts. Throws if
+/// the model has no classification head. Collective.
+std::vector<std::vector<double>> predict_labels(TextModel& model, std::span<const Sample> texts);
 
 /// The attention weights of some existing layers for a text, from one forward pass: for each layer
 /// (H, N, N) fp32 with all heads, the same on every rank. Collective.

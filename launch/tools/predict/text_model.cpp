@@ -39,25 +39,27 @@ std::string_view use_of(Objective objective) {
 
 }  // namespace
 
-TextModel::TextModel(Checkpoint& checkpoint, Communicator& tp, Device device)
+TextModel::TextModel(Checkpoint& checkpoint, Communicator& tp, Device device, int64_t rows)
     : config_(model_from_json(checkpoint.manifest().model)),
       tp_(tp),
       model_(std::make_unique<Model>(config_, store_, tp)),
-      buffers_(1, config_.seq_length),
-      device_batch_(1, config_.seq_length, device) {
+      buffers_(rows, config_.seq_length),
+      device_batch_(rows, config_.seq_length, device) {
   const MemoryUse use("", kAdvice);
   store_.allocate(device, DType::f32, StoreFor::inference);
   load_weights(checkpoint, store_);
 }
 
-Tensor TextModel::run(const Sample& text, const Ask& ask) {
+Tensor TextModel::run(std::span<const Sample> texts, const Ask& ask) {
   const MemoryUse use("", kAdvice);
-  require(std::ssize(text.tokens) <= config_.seq_length,
-          "the text has {} tokens, including special tokens, but the model supports at most {} "
-          "(model.seq_length): shorten it",
-          text.tokens.size(), config_.seq_length);
   buffers_.clear();
-  buffers_.append(text, config_.vocab_size, "the text", 0);
+  for (const Sample& text : texts) {
+    require(std::ssize(text.tokens) <= config_.seq_length,
+            "the text has {} tokens, including special tokens, but the model supports at most {} "
+            "(model.seq_length): shorten it",
+            text.tokens.size(), config_.seq_length);
+    buffers_.append(text, config_.vocab_size, "the text", 0);
+  }
   const TokenBatch batch = buffers_.batch();
 
   ParameterStore dry_store;

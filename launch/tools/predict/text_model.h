@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "core/arena.h"
@@ -12,21 +13,25 @@
 
 namespace tessera {
 
-/// A model from a checkpoint of any layout, in fp32, that is queried with one text at a time, with
-/// its heads split over the ranks of `tp`. All functions except getters are collective over `tp`.
+/// A model from a checkpoint of any layout, in fp32, that is queried with a few texts at a time,
+/// with its heads split over the ranks of `tp`. All functions except getters are collective over
+/// `tp`.
 class TextModel {
  public:
-  /// Throws if the checkpoint's model cannot be split over `tp`'s ranks.
-  TextModel(Checkpoint& checkpoint, Communicator& tp, Device device);
+  /// For up to `rows` texts at once. Throws if the checkpoint's model cannot be split over `tp`'s
+  /// ranks.
+  TextModel(Checkpoint& checkpoint, Communicator& tp, Device device, int64_t rows = 1);
 
-  /// Computes a result for one text by forward passes without dropout.
+  /// Computes a result for a batch of texts by forward passes without dropout.
   using Ask = std::function<Tensor(Model& model, const StepContext& ctx, const TokenBatch& batch)>;
 
-  /// Returns the result of `ask` for the text, in host memory until the next call. Calls `ask`
-  /// twice, first on the meta device to measure its memory. Throws if the text has more than
+  /// Returns the result of `ask` for the texts, in host memory until the next call. Calls `ask`
+  /// twice, first on the meta device to measure its memory. Throws if a text has more than
   /// seq_length tokens or one that is not in the vocabulary.
-  Tensor run(const Sample& text, const Ask& ask);
+  Tensor run(std::span<const Sample> texts, const Ask& ask);
+  Tensor run(const Sample& text, const Ask& ask) { return run({&text, 1}, ask); }
 
+  int64_t rows() const { return buffers_.sequences(); }
   const ModelConfig& config() const { return config_; }
   Communicator& tp() const { return tp_; }
 

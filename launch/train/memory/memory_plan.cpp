@@ -11,6 +11,7 @@
 #include "launch/train/dry_run.h"
 #include "launch/train/run_layout.h"
 #include "launch/train/train_step.h"
+#include "models/architecture.h"
 #include "models/model.h"
 #include "parallel/gradient_reducer.h"
 #include "parallel/meta_communicator.h"
@@ -18,9 +19,10 @@
 namespace tessera {
 namespace {
 
-/// Eight int32 per token (models/token_batch.h).
-size_t batch_bytes(int64_t sequences, int64_t seq_length) {
-  return static_cast<size_t>(sequences * seq_length) * 8 * sizeof(int32_t);
+/// Eight int32 per token, and the label values of each row (models/token_batch.h).
+size_t batch_bytes(int64_t sequences, const ModelConfig& model) {
+  const int64_t words = 8 * model.seq_length + traits_of(model).label_width;
+  return static_cast<size_t>(sequences * words) * sizeof(int32_t);
 }
 
 /// Makes the calling thread's ops use the algorithms of a run for the lifetime of this.
@@ -100,7 +102,6 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
   store.allocate(kMeta, config.run.precision, StoreFor::training,
                  optimizer_sharding(config, groups));
   const int64_t local_batch = batch_share(config.batch, groups.dp->size()).local_batch;
-  const int64_t seq_length = config.model.seq_length;
 
   // The first tensor rank has the most rows of activations.
   MetaGroups meta(groups.world.size(), groups.tp->size(), groups.world.rank() - groups.tp->rank());
@@ -122,11 +123,11 @@ MemoryPlan plan_memory(const RunConfig& config, const ParallelGroups& groups, De
   }
   if (device.is_cuda()) plan.workspace_bytes = plan_workspace(config, dry_run, has_gpu);
   working.workspace = plan.workspace_bytes;
-  working.device_batch = device.is_cuda() ? batch_bytes(config.batch.micro, seq_length) : 0;
+  working.device_batch = device.is_cuda() ? batch_bytes(config.batch.micro, config.model) : 0;
   working.checkpoint_copy =
       copies_checkpoints(config) ? checkpoint_copy_bytes(store, groups.dp->size()) : 0;
   // This step's batch and the next, and two micro-batches of an evaluation.
-  working.host_batches = 2 * batch_bytes(local_batch + config.batch.micro, seq_length);
+  working.host_batches = 2 * batch_bytes(local_batch + config.batch.micro, config.model);
   plan.lines = memory_lines(store, working);
   return plan;
 }

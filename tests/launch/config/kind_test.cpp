@@ -139,6 +139,7 @@ TEST(ConfigKind, RejectsKeysThatPretrainingIgnores) {
     expect_without_effect(base, "model.num_labels=2", "model.num_labels", reason);
     expect_without_effect(base, "data.labels=\"a,b\"", "data.labels", reason);
     expect_without_effect(base, "data.truncate=true", "data.truncate", reason);
+    expect_without_effect(base, "model.problem_type=regression", "model.problem_type", reason);
   }
 }
 
@@ -153,6 +154,18 @@ TEST(ConfigKind, ClassificationNeedsTwoLabels) {
   EXPECT_EQ(kind_error(kClassifier, {"model.num_labels=1"}),
             "model.num_labels is 1, but model.head is classification: choose the number of "
             "classes, at least 2");
+}
+
+TEST(ConfigKind, RegressionPredictsOneNumber) {
+  const Sets regression =
+      joined(kBert, {"model.head=classification", "model.problem_type=regression"});
+  expect_valid(regression, {"model.num_labels=1"});
+  EXPECT_EQ(kind_error(regression, {"model.num_labels=2"}),
+            "model.num_labels is 2, but model.problem_type is regression, which predicts one "
+            "number: choose 1, or leave the key out");
+  EXPECT_EQ(kind_error(regression, {"model.num_labels=1", "data.labels=a"}),
+            "data.labels is \"a\", but model.problem_type is regression, whose labels are numbers: "
+            "leave labels out, or choose another problem_type");
 }
 
 TEST(ConfigKind, RejectsInvalidMaskingOptions) {

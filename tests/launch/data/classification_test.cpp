@@ -139,6 +139,86 @@ TEST_F(LabeledLinesTest, NamesInvalidFilesAndLabels) {
   EXPECT_TRUE(names_all(message("a.tsv", "", {2, {"x", "x"}}), {"\"x\"", "twice"}));
 }
 
+using Values = std::vector<std::vector<float>>;
+
+class LabelValuesTest : public LabeledLinesTest {
+ protected:
+  /// The numbers of each line.
+  Values values(const std::string& name, const std::string& bytes, const Labels& labels) {
+    write_file(folder_ / name, bytes);
+    Values found;
+    for_each_labeled_line(folder_ / name, labels, [&](const LabeledLine& line) {
+      found.emplace_back(line.values.begin(), line.values.end());
+    });
+    return found;
+  }
+
+  std::string error(const std::string& name, const std::string& bytes, const Labels& labels) {
+    return error_of([&] { values(name, bytes, labels); });
+  }
+
+  const Labels sets_{3, {}, ProblemType::multi_label_classification};
+  const Labels named_sets_{2, {"new york", "x"}, ProblemType::multi_label_classification};
+  const Labels numbers_{1, {}, ProblemType::regression};
+};
+
+TEST_F(LabelValuesTest, ReadsSetsOfLabels) {
+  EXPECT_EQ(values("a.tsv", "labels\ttext\n2|0\ta\n\tb\n1\tc\n", sets_),
+            (Values{{1, 0, 1}, {0, 0, 0}, {0, 1, 0}}));
+  EXPECT_EQ(values("a.jsonl",
+                   "{\"text\": \"a\", \"labels\": [\"x\", \"new york\"]}\n"
+                   "{\"text\": \"b\", \"labels\": []}\n",
+                   named_sets_),
+            (Values{{1, 1}, {0, 0}}));
+  EXPECT_EQ(values("a.tsv", "text\tlabels\na\tx\nb\tnew york|x\n", named_sets_),
+            (Values{{0, 1}, {1, 1}}));
+}
+
+TEST_F(LabelValuesTest, ReadsNumbers) {
+  EXPECT_EQ(values("a.tsv", "text\tlabel\na\t2.5\nb\t-1e-2\nc\t3\n", numbers_),
+            (Values{{2.5f}, {-0.01f}, {3.0f}}));
+  EXPECT_EQ(values("a.jsonl", "{\"text\": \"a\", \"label\": -4}\n", numbers_), (Values{{-4.0f}}));
+}
+
+TEST_F(LabelValuesTest, NamesLineOfWrongValue) {
+  const std::string tsv = folder_ / "a.tsv", jsonl = folder_ / "a.jsonl";
+  const std::string header = "text\tlabels\n";
+  EXPECT_TRUE(names_all(error("a.tsv", header + "a\t0|3\n", sets_),
+                        {tsv + ":2", "the label is 3", "0 to 2"}));
+  EXPECT_TRUE(names_all(error("a.tsv", header + "a\t0|0\n", sets_),
+                        {tsv + ":2", "the label \"0\" is given twice"}));
+  EXPECT_TRUE(names_all(error("a.tsv", header + "a\t0||1\n", sets_), {tsv + ":2", "empty"}));
+  EXPECT_TRUE(names_all(error("a.tsv", header + "a\tz\n", named_sets_),
+                        {tsv + ":2", "\"z\"", "one of \"new york\", \"x\""}));
+  EXPECT_TRUE(names_all(error("a.tsv", "text\tlabel\na\t1\n", sets_),
+                        {tsv + ":1", "column 2 is \"label\"", "text and labels"}));
+  EXPECT_TRUE(names_all(error("a.tsv", header, {3}),
+                        {tsv + ":1", "\"labels\"", "multi_label_classification"}));
+  EXPECT_TRUE(names_all(error("a.jsonl", "{\"text\": \"a\", \"labels\": 1}", sets_),
+                        {jsonl + ":1", "must be a list"}));
+  EXPECT_TRUE(names_all(error("a.jsonl", "{\"text\": \"a\", \"label\": 1}", sets_),
+                        {jsonl + ":1", "\"label\"", "text, text_pair and labels"}));
+  for (const char* wrong : {"", "x", "1,5", "nan", "inf", " 1"}) {
+    EXPECT_TRUE(names_all(error("a.tsv", fmt::format("text\tlabel\na\t{}\n", wrong), numbers_),
+                          {tsv + ":2", "must be a number", wrong}));
+  }
+  EXPECT_TRUE(names_all(error("a.tsv", "text\tlabel\na\t1e39\n", numbers_),
+                        {tsv + ":2", "1e39", "beyond fp32's range"}));
+  EXPECT_TRUE(names_all(error("a.jsonl", "{\"text\": \"a\", \"label\": \"1\"}", numbers_),
+                        {jsonl + ":1", "is \"1\"", "must be a number"}));
+}
+
+TEST_F(LabelValuesTest, FindsLabelsInSets) {
+  write_file(folder_ / "a.tsv", "text\tlabels\na\tred|blue\nb\t\nc\tgreen|red\n");
+  const std::vector<std::string> paths = {folder_ / "a.tsv"};
+  const Labels found = find_labels(paths, ProblemType::multi_label_classification);
+  EXPECT_EQ(found.names, (std::vector<std::string>{"blue", "green", "red"}));
+  write_file(folder_ / "a.tsv", "text\tlabels\na\t\n");
+  EXPECT_TRUE(
+      names_all(error_of([&] { find_labels(paths, ProblemType::multi_label_classification); }),
+                {"a.tsv", "no text has a label"}));
+}
+
 /// Whatever bytes a file has, reading it may only throw Error.
 TEST_F(LabeledLinesTest, SurvivesEveryByteReplacedByExtremes) {
   const std::vector<std::pair<std::string, std::string>> files = {

@@ -82,6 +82,7 @@ using Values = std::vector<std::vector<int32_t>>;
 Values values_of(TokenBatch batch) {
   Values values;
   for (const Tensor* tensor : tensors_of(batch)) {
+    if (tensor->dtype() != DType::i32) continue;  // label values, which this data has not
     const auto all = tensor->span<int32_t>();
     values.emplace_back(all.begin(), all.end());
   }

@@ -7,6 +7,7 @@
 #include "core/ops/cross_entropy.h"
 #include "launch/data/sampling/sample_order.h"
 #include "tests/launch/data/test_files.h"
+#include "tests/support/tensors.h"
 
 namespace tessera {
 namespace {
@@ -215,6 +216,27 @@ TEST(BatchBuffers, CompactsRows) {
     EXPECT_EQ(to_row(batch.targets), (Row{4, 6, 5}));
     EXPECT_EQ(to_row(batch.labels), (Row{-1, -1, 3}));
   }
+}
+
+TEST(BatchBuffers, HoldsLabelValuesOfEachRow) {
+  BatchBuffers buffers(3, 4, kCpu, 2);
+  buffers.append({{1, 2}, {}, {-1, -1}, {2}, {0}, {0.5f, 1.0f}}, 5, "data", 0);
+  buffers.append_empty();
+  buffers.append({{3}, {}, {-1}, {1}, {0}, {0.0f, -2.0f}}, 5, "data", 1);
+  const Tensor values = buffers.batch().label_values;
+  EXPECT_EQ(values.shape(), (Shape{2, 2}));
+  EXPECT_EQ(test::to_doubles(values), (std::vector<double>{0.5, 1.0, 0.0, -2.0}));
+  EXPECT_EQ(full_batch_on_meta(3, 4, 2).label_values.shape(), (Shape{3, 2}));
+  buffers.clear();
+  EXPECT_TRUE(names_all(error_of([&] {
+                          buffers.append({{1}, {}, {-1}, {1}, {0}, {1.0f}}, 5, "data", 7);
+                        }),
+                        {"sample 7", "1 label values, but the model predicts 2"}));
+  EXPECT_TRUE(names_all(
+      error_of([&] {
+        buffers.append({{1, 2}, {}, {-1, -1}, {1, 1}, {0, 0}, {1.0f, 1.0f}}, 5, "data", 7);
+      }),
+      {"sample 7", "2 documents, but each row must be one"}));
 }
 
 TEST(BatchBuffers, HoldsAFullBatch) {

@@ -5,6 +5,7 @@
 
 #include "core/dtype.h"
 #include "launch/checkpoint/format/step_folder.h"
+#include "launch/huggingface/model_class.h"
 #include "launch/support/text/byte_size.h"
 #include "tests/launch/huggingface/fixture.h"
 
@@ -234,6 +235,27 @@ TEST_F(HuggingFaceExport, ErrorsLeaveFilesUnchanged) {
   expect_error([&] { export_run(save_model("window", window), "none"); },
                {"model.attention_window is 3"});
   EXPECT_FALSE(fs::exists(folder_ / "none"));
+}
+
+TEST_F(HuggingFaceExport, KeepsProblemType) {
+  ModelConfig sets = small_classifier(), number = small_encoder(ModelKind::roberta);
+  sets.problem_type = ProblemType::multi_label_classification;
+  number.head = Head::classification;
+  number.problem_type = ProblemType::regression;
+  number.num_labels = 1;
+  for (const auto& [name, model] : {std::pair("sets", sets), std::pair("number", number)}) {
+    const fs::path out = export_run(save_model(name, model), std::string(name) + "_out");
+    const Json config = config_of(out);
+    EXPECT_EQ(config.at("problem_type"), problem_type_name(model.problem_type));
+    const ImportReport report = import_folder(out, std::string(name) + "_back");
+    const Json saved = Checkpoint::open(report.checkpoint).manifest().model;
+    EXPECT_EQ(saved.at("problem_type"), problem_type_name(model.problem_type));
+    EXPECT_EQ(saved.at("num_labels"), model.num_labels);
+  }
+  // `transformers` trains one label without a problem type as a regression.
+  set_config(folder_ / "number_out", "problem_type", nullptr);
+  const ImportReport report = import_folder(folder_ / "number_out", "number_again");
+  EXPECT_EQ(Checkpoint::open(report.checkpoint).manifest().model.at("problem_type"), "regression");
 }
 
 TEST_F(HuggingFaceExport, KeepsLabelNames) {

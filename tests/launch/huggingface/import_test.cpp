@@ -261,7 +261,9 @@ TEST_F(HuggingFaceImport, RejectsUnsupportedOptions) {
   refused(bert, "is_decoder", true, {"\"is_decoder\" is true"});
   refused(bert, "type_vocab_size", 0, {"\"type_vocab_size\" is 0"});
   refused(bert, "pruned_heads", {{"0", {1}}}, {"\"pruned_heads\" is set"});
-  refused(labels, "problem_type", "regression", {"\"problem_type\" is \"regression\""});
+  refused(labels, "problem_type", "ranking",
+          {"\"problem_type\" is \"ranking\"", "multi_label_classification or regression"});
+  refused(labels, "problem_type", "regression", {"model.num_labels is 3"});
   refused(labels, "id2label", {{"0", "a"}, {"2", "b"}}, {"\"id2label\" has 2 labels"});
 }
 

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <string_view>
+
 #include "core/memory.h"
 #include "core/ops/cross_entropy.h"
 #include "launch/data/loading/batch_buffers.h"
@@ -13,6 +16,17 @@ namespace {
 
 constexpr int64_t kVocabulary = 10;
 constexpr int64_t kLabels = 3;
+
+/// Without labels: a model with a language head.
+ModelConfig classifier(int64_t labels,
+                       ProblemType type = ProblemType::single_label_classification) {
+  ModelConfig config;
+  config.vocab_size = kVocabulary;
+  config.num_labels = labels;
+  config.head = labels > 0 ? Head::classification : Head::pretraining;
+  config.problem_type = type;
+  return config;
+}
 
 /// A text of two tokens. The second may have a target.
 struct Text {
@@ -73,7 +87,7 @@ void expect_all_texts(const Evaluation& found) {
 
 TEST(Evaluation, RatesMatchConfusionMatrix) {
   const auto self = make_self_communicator();
-  EvaluationCounts found(kVocabulary, kLabels);
+  EvaluationCounts found(classifier(kLabels));
   TargetCounts counts;
   add(kTexts, found, counts);
   expect_all_texts(found.finish({loss_sums().tensor}, counts, *self));
@@ -82,7 +96,7 @@ TEST(Evaluation, RatesMatchConfusionMatrix) {
 TEST(Evaluation, SumsCountsOverRanks) {
   for (const int ranks : {2, 4, 12}) {  // some of the 12 have no text
     run_thread_ranks(ranks, [&](Communicator& dp) {
-      EvaluationCounts found(kVocabulary, kLabels);
+      EvaluationCounts found(classifier(kLabels));
       TargetCounts counts;
       std::vector<Text> own;
       for (size_t i = 0; i < kTexts.size(); ++i) {
@@ -95,11 +109,92 @@ TEST(Evaluation, SumsCountsOverRanks) {
   }
 }
 
+/// A text's label values and the logits predicted for them.
+struct Values {
+  std::vector<float> targets, logits;
+};
+
+void add(const std::vector<Values>& texts, int64_t width, EvaluationCounts& found,
+         TargetCounts& counts) {
+  BatchBuffers buffers(static_cast<int64_t>(texts.size()) + 1, 4, kCpu, width);
+  std::vector<float> logits;
+  for (const Values& text : texts) {
+    Sample sample;
+    sample.tokens = {1, 2};
+    sample.targets.assign(2, kIgnoreTarget);
+    sample.document_lengths = {2};
+    sample.labels = {0};
+    sample.label_values = text.targets;
+    buffers.append(sample, kVocabulary, "texts", 0);
+    logits.insert(logits.end(), text.logits.begin(), text.logits.end());
+  }
+  const Shape shape = {std::ssize(texts), width};
+  found.add(buffers.batch(), Tensor(logits.data(), shape, DType::f32, kCpu));
+  counts.add(buffers.batch());
+}
+
+/// Evaluates on each of `ranks`, which share the texts.
+void evaluate_on_ranks(const ModelConfig& config, int64_t width, const std::vector<Values>& texts,
+                       int ranks, const std::function<void(const Evaluation&)>& check) {
+  run_thread_ranks(ranks, [&](Communicator& dp) {
+    EvaluationCounts found(config);
+    TargetCounts counts;
+    std::vector<Values> own;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      if (static_cast<int>(i) % ranks == dp.rank()) own.push_back(texts[i]);
+    }
+    add(own, width, found, counts);
+    counts.all_reduce(dp);
+    check(found.finish({loss_sums().tensor}, counts, dp));
+  });
+}
+
+double metric(const Evaluation& found, std::string_view key) {
+  for (const Metric& metric : found.metrics) {
+    if (metric.key == key) return metric.value;
+  }
+  ADD_FAILURE() << "no metric " << key;
+  return 0.0;
+}
+
+TEST(Evaluation, CountsSetsOfLabels) {
+  // Label 0: 2 of 3 found. Label 1: 1 of 1 found, and 1 too many. Label 2: neither.
+  const std::vector<Values> texts = {{{1, 0, 0}, {2.0f, -1.0f, -3.0f}},
+                                     {{1, 1, 0}, {0.5f, 0.1f, -0.1f}},
+                                     {{1, 0, 0}, {-0.5f, 4.0f, -1.0f}},
+                                     {{0, 0, 0}, {-1.0f, -1.0f, 0.0f}}};
+  const ModelConfig config = classifier(kLabels, ProblemType::multi_label_classification);
+  for (const int ranks : {1, 2, 3, 8}) {
+    evaluate_on_ranks(config, kLabels, texts, ranks, [](const Evaluation& found) {
+      EXPECT_FALSE(found.one_label);
+      EXPECT_DOUBLE_EQ(metric(found, "exact_match"), 3.0 / 4);
+      EXPECT_DOUBLE_EQ(metric(found, "micro_f1"), 2.0 * 3 / (4 + 4));
+      EXPECT_EQ(found.f1, (std::vector<double>{4.0 / 5, 2.0 / 3, 0.0}));
+    });
+  }
+}
+
+// The values of scipy.stats.pearsonr and spearmanr.
+TEST(Evaluation, CorrelatesNumbers) {
+  const std::vector<Values> texts = {{{1.0f}, {2.0f}},  {{2.0f}, {1.0f}},  {{2.0f}, {4.0f}},
+                                     {{4.5f}, {3.5f}},  {{-3.0f}, {0.0f}}, {{0.5f}, {1.0f}},
+                                     {{10.0f}, {5.0f}}, {{4.5f}, {4.0f}}};
+  const ModelConfig config = classifier(1, ProblemType::regression);
+  for (const int ranks : {1, 2, 3, 12}) {
+    evaluate_on_ranks(config, 1, texts, ranks, [](const Evaluation& found) {
+      EXPECT_DOUBLE_EQ(metric(found, "mse"), 4.0 / 8);  // of loss_sums()
+      EXPECT_NEAR(metric(found, "pearson"), 0.8593104446205861, 1e-12);
+      EXPECT_NEAR(metric(found, "spearman"), 0.8597560975609758, 1e-12);
+      EXPECT_TRUE(found.f1.empty());
+    });
+  }
+}
+
 TEST(Evaluation, IsZeroWithoutTexts) {
   const auto self = make_self_communicator();
   const OwnedTensor sums({LossSums::kCount}, DType::f64);
   for (const int64_t labels : {int64_t{0}, kLabels}) {
-    EvaluationCounts none(kVocabulary, labels);
+    EvaluationCounts none(classifier(labels));
     TargetCounts counts;
     add({}, none, counts);
     const Evaluation found = none.finish({sums.tensor}, counts, *self);
@@ -114,7 +209,7 @@ TEST(Evaluation, IsZeroWithoutTexts) {
 
 TEST(Evaluation, HasNoF1WithoutClassifier) {
   const auto self = make_self_communicator();
-  EvaluationCounts found(kVocabulary, 0);
+  EvaluationCounts found(classifier(0));
   TargetCounts counts;
   add(kTexts, found, counts);
   const Evaluation result = found.finish({loss_sums().tensor}, counts, *self);

@@ -127,12 +127,12 @@ TEST_F(Predict, ExcludesTokensOutsideTokenizer) {
 TEST_F(Predict, PredictsSameLabelsOnEveryLayout) {
   const fs::path path = train_checkpoint(SmallKind::classifier);
   std::vector<double> whole;
-  with_model(path, 1, [&](TextModel& model) { whole = label_probabilities(model, text()); });
+  with_model(path, 1, [&](TextModel& model) { whole = predict_labels(model, {{text()}})[0]; });
   ASSERT_EQ(whole.size(), 3u);
   EXPECT_NEAR(std::accumulate(whole.begin(), whole.end(), 0.0), 1.0, 1e-12);
   for (const int ranks : {2, 4}) {
     with_model(path, ranks, [&](TextModel& model) {
-      const std::vector<double> found = label_probabilities(model, text());
+      const std::vector<double> found = predict_labels(model, {{text()}})[0];
       for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(found[i], whole[i], kTolerance);
     });
   }
@@ -144,13 +144,13 @@ TEST_F(Predict, RejectsUnsupportedModelsAndTexts) {
   };
   with_model(train_checkpoint(SmallKind::gpt), 1, [&](TextModel& model) {
     expect_error([&] { fill(model); }, {"is a GPT-2 that this command cannot use"});
-    expect_error([&] { label_probabilities(model, text()); }, {"that this command cannot use"});
+    expect_error([&] { predict_labels(model, {{text()}}); }, {"that this command cannot use"});
   });
   with_model(train_checkpoint(SmallKind::classifier), 1, [&](TextModel& model) {
     expect_error([&] { fill(model); }, {"it classifies texts, with tessera classify"});
   });
   with_model(train_checkpoint(SmallKind::bert_packed), 1, [&](TextModel& model) {
-    expect_error([&] { label_probabilities(model, text()); }, {"that this command cannot use"});
+    expect_error([&] { predict_labels(model, {{text()}}); }, {"that this command cannot use"});
     for (const std::vector<int32_t>& wrong :
          std::vector<std::vector<int32_t>>{{5, 2}, {2, 2}, {-1}, {8}}) {
       expect_error([&] { fill_masks(model, text(), wrong, 1, kSmallVocabulary); },

@@ -157,6 +157,7 @@ TEST_F(DeriveConfig, RejectsTokenizerOfAnotherDataset) {
 /// A file of labels, and what a run derives from it.
 struct LabelCase {
   std::string file, content, labels, count;
+  std::string problem_type = "single_label_classification";
 };
 
 TEST_F(DeriveConfig, FindsLabels) {
@@ -168,6 +169,11 @@ TEST_F(DeriveConfig, FindsLabels) {
        "\"a,b\"", "2"},
       {"numbers.jsonl", "{\"text\":\"x\",\"label\":3}\n{\"text\":\"y\",\"label\":0}\n", "null",
        "4"},
+      {"sets.tsv", "text\tlabels\nx\tgood|new\ny\t\nz\tbad\n", "\"bad,good,new\"", "3",
+       "multi_label_classification"},
+      {"sets.jsonl", "{\"text\":\"x\",\"labels\":[1,3]}\n", "null", "4",
+       "multi_label_classification"},
+      {"values.tsv", "text\tlabel\nx\t1.5\ny\t2\n", "null", "1", "regression"},
   };
   test::write_vocabulary(folder_ / "vocab.txt", 40);
   const std::vector<std::string> bert = {"model.kind=bert",
@@ -175,7 +181,9 @@ TEST_F(DeriveConfig, FindsLabels) {
   for (const LabelCase& one : cases) {
     SCOPED_TRACE(one.file);
     write_file(folder_ / one.file, one.content);
-    const RunConfig config = derive(load(least(one.file), bert)).config;
+    std::vector<std::string> keys = bert;
+    keys.push_back("model.problem_type=" + one.problem_type);
+    const RunConfig config = derive(load(least(one.file), keys)).config;
     EXPECT_EQ(config.model.head, Head::classification);
     EXPECT_EQ(value_of(config, "data.labels"), one.labels);
     EXPECT_EQ(value_of(config, "model.num_labels"), one.count);

@@ -190,8 +190,8 @@ TEST_F(TrainerSteps, LocalResultDoesNotThrow) {
 // The gradient norm and AdamW include them.
 TEST_F(TrainerSteps, GradientsOfPaddingAndGapsAreZero) {
   for (const Layout layout : {Layout{1, 1}, Layout{2, 1}, Layout{4, 1}, Layout{2, 2}}) {
-    for (const SmallKind kind :
-         {SmallKind::gpt, SmallKind::bert_pairs, SmallKind::bert_packed, SmallKind::classifier}) {
+    for (const SmallKind kind : {SmallKind::gpt, SmallKind::bert_pairs, SmallKind::bert_packed,
+                                 SmallKind::classifier, SmallKind::multi_label}) {
       train(config(kind), layout, [](Trainer& trainer) {
         trainer.step();
         const ParameterStore& store = trainer.parameters();
