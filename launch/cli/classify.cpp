@@ -12,6 +12,7 @@
 #include "launch/checkpoint/checkpoint_labels.h"
 #include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
+#include "launch/cli/file_options.h"
 #include "launch/cli/loaded_model.h"
 #include "launch/cli/process.h"
 #include "launch/data/datasets/classification_dataset.h"
@@ -30,6 +31,7 @@ struct ClassifyOptions {
   std::optional<std::string> text_pair;
   bool ids = false;  ///< whether the texts are ids
   bool truncate = false;
+  FileOptions file;  ///< instead of a text
   DeviceOptions devices;
 };
 
@@ -56,8 +58,21 @@ void print(const std::vector<double>& values, const ModelConfig& config,
   }
 }
 
+void classify_file(const ClassifyOptions& options, const LoadedModel& loaded, Communicator& world) {
+  const ModelConfig& config = loaded.model->config();
+  FilePredictionOptions how;
+  how.truncate = options.truncate;
+  const auto open = [&](const FilePredictionOptions& opened) {
+    require_objective(config, Objective::classification, loaded.path.string());
+    return label_prediction(config, *loaded.tokenizer, checkpoint_labels(loaded.extra), opened);
+  };
+  predict_for_file(loaded, options.file, how, open, world);
+}
+
 void classify(const ClassifyOptions& options, Communicator& world) {
-  const LoadedModel loaded = load_model(options.checkpoint, options.devices, world);
+  const LoadedModel loaded =
+      load_model(options.checkpoint, options.devices, world, options.file.rows());
+  if (options.file.given()) return classify_file(options, loaded, world);
   // All ranks see the same text, so none fails alone.
   all_alike(world, [&] {
     const ModelConfig& config = loaded.model->config();
@@ -83,7 +98,8 @@ void classify(const ClassifyOptions& options, Communicator& world) {
 
 void add_classify_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<ClassifyOptions>();
-  CLI::App* command = app.add_subcommand("classify", "Classify a text with a fine-tuned BERT");
+  CLI::App* command =
+      app.add_subcommand("classify", "Classify a text, or all of a file, with a fine-tuned BERT");
   add_run_argument(*command, options->checkpoint);
   command->add_option("--text", options->text, "The text")->type_name("TEXT");
   add_ids_option(*command, options->text, "--text");
@@ -91,11 +107,13 @@ void add_classify_command(CLI::App& app, int& exit_code) {
       ->add_option("--text-pair", options->text_pair,
                    "The second text of a pair; its ids with --ids")
       ->type_name("TEXT");
+  add_file_options(*command, options->file, "--text");
+  command->get_option("--text-pair")->excludes(command->get_option("--input"));
   command->add_flag("--truncate", options->truncate,
-                    "Truncate a text that is too long for the model");
+                    "Truncate texts that are too long for the model");
   add_device_options(*command, options->devices);
   command->callback([command, options, &exit_code] {
-    options->ids = has_ids(*command, "--text");
+    options->ids = has_ids_or_file(*command, options->file, "--text");
     exit_code = run_on_ranks(command_line_of(*command),
                              [&](Communicator& world) { classify(*options, world); });
   });

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
+#include "launch/cli/file_options.h"
 #include "launch/cli/loaded_model.h"
 #include "launch/cli/process.h"
 #include "launch/tools/predict/predict.h"
@@ -25,24 +26,9 @@ struct FillMaskOptions {
   std::string text;
   bool ids = false;  ///< whether the text is ids
   int64_t top = 5;
+  FileOptions file;  ///< instead of a text
   DeviceOptions devices;
 };
-
-/// The positions of the mask tokens.
-std::vector<int32_t> masked_places(const Sample& sample, const Tokenizer& tokenizer,
-                                   const FillMaskOptions& options) {
-  const auto mask = tokenizer.special().mask;
-  require(mask.has_value(), "the checkpoint's tokenizer, {}, has no [MASK] to fill",
-          tokenizer.kind());
-  std::vector<int32_t> places;
-  for (size_t t = 0; t < sample.tokens.size(); ++t) {
-    if (sample.tokens[t] == *mask) places.push_back(static_cast<int32_t>(t));
-  }
-  require(!places.empty(), "{} is \"{}\", which has no mask: write {} where a word is missing",
-          options.ids ? "--ids" : "--text", options.text,
-          options.ids ? std::to_string(*mask) : tokenizer.token_text(*mask));
-  return places;
-}
 
 void print(const Sample& sample, const std::vector<int32_t>& places,
            const std::vector<std::vector<Candidate>>& candidates, const Tokenizer& tokenizer) {
@@ -62,20 +48,35 @@ void print(const Sample& sample, const std::vector<int32_t>& places,
   }
 }
 
+void fill_masks_of_file(const FillMaskOptions& options, const LoadedModel& loaded,
+                        Communicator& world) {
+  FilePredictionOptions how;
+  how.top = options.top;
+  const auto open = [&](const FilePredictionOptions& opened) {
+    require_objective(loaded.model->config(), Objective::masked_lm, loaded.path.string());
+    return mask_prediction(loaded.model->config(), *loaded.tokenizer, opened);
+  };
+  predict_for_file(loaded, options.file, how, open, world);
+}
+
 void fill_mask(const FillMaskOptions& options, Communicator& world) {
-  const LoadedModel loaded = load_model(options.checkpoint, options.devices, world);
+  const LoadedModel loaded =
+      load_model(options.checkpoint, options.devices, world, options.file.rows());
+  if (options.file.given()) return fill_masks_of_file(options, loaded, world);
   // All ranks see the same text, so none fails alone.
   all_alike(world, [&] {
     require_objective(loaded.model->config(), Objective::masked_lm, loaded.path.string());
     if (!options.ids) require_tokenizer(*loaded.tokenizer, "--text", loaded.path);
     const ModelConfig& config = loaded.model->config();
-    const Sample sample = options.ids
-                              ? sample_of_ids(*loaded.tokenizer, config, options.text, "--ids")
+    const std::string option = options.ids ? "--ids" : "--text";
+    MaskedText text;
+    text.sample = options.ids ? sample_of_ids(*loaded.tokenizer, config, options.text, "--ids")
                               : sample_of_text(*loaded.tokenizer, config, options.text);
-    const auto places = masked_places(sample, *loaded.tokenizer, options);
+    text.places = masked_places(text.sample, *loaded.tokenizer,
+                                fmt::format("{} is \"{}\", which", option, options.text));
     const auto candidates =
-        fill_masks(*loaded.model, sample, places, options.top, loaded.tokenizer->vocab_size());
-    if (world.rank() == 0) print(sample, places, candidates, *loaded.tokenizer);
+        fill_masks(*loaded.model, {&text, 1}, options.top, loaded.tokenizer->vocab_size())[0];
+    if (world.rank() == 0) print(text.sample, text.places, candidates, *loaded.tokenizer);
   });
 }
 
@@ -83,8 +84,8 @@ void fill_mask(const FillMaskOptions& options, Communicator& world) {
 
 void add_fill_mask_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<FillMaskOptions>();
-  CLI::App* command =
-      app.add_subcommand("fill-mask", "Predict the tokens at [MASK] with a trained BERT");
+  CLI::App* command = app.add_subcommand(
+      "fill-mask", "Predict the tokens at [MASK], of a text or a file, with a trained BERT");
   add_run_argument(*command, options->checkpoint);
   command->add_option("--text", options->text, "A text with at least one [MASK]")
       ->type_name("TEXT");
@@ -92,9 +93,10 @@ void add_fill_mask_command(CLI::App& app, int& exit_code) {
   command->add_option("--top", options->top, "Number of candidates to print for each mask")
       ->check(whole_number_from(1))
       ->capture_default_str();
+  add_file_options(*command, options->file, "--text");
   add_device_options(*command, options->devices);
   command->callback([command, options, &exit_code] {
-    options->ids = has_ids(*command, "--text");
+    options->ids = has_ids_or_file(*command, options->file, "--text");
     exit_code = run_on_ranks(command_line_of(*command),
                              [&](Communicator& world) { fill_mask(*options, world); });
   });

@@ -19,7 +19,7 @@ void require_tokenizer(const Tokenizer& tokenizer, std::string_view option,
 }
 
 LoadedModel load_model(const std::string& checkpoint, const DeviceOptions& devices,
-                       Communicator& world) {
+                       Communicator& world, int64_t rows) {
   LoadedModel loaded;
   loaded.path = resolve_checkpoint(checkpoint, world);
   apply_host_threads(world);
@@ -29,7 +29,7 @@ LoadedModel load_model(const std::string& checkpoint, const DeviceOptions& devic
     loaded.extra = opened.manifest().extra;
     loaded.tokenizer = tokenizer_of(opened);
     loaded.model =
-        std::make_unique<TextModel>(opened, *loaded.devices.world, loaded.devices.device);
+        std::make_unique<TextModel>(opened, *loaded.devices.world, loaded.devices.device, rows);
   });
   return loaded;
 }

@@ -27,8 +27,9 @@ struct LoadedModel {
 void require_tokenizer(const Tokenizer& tokenizer, std::string_view option,
                        const std::filesystem::path& path);
 
-/// Opens the checkpoint that a user's path stands for. Throws on all ranks or none. Collective.
+/// Opens the checkpoint that a user's path stands for, for up to `rows` texts at once. Throws on
+/// all ranks or none. Collective.
 LoadedModel load_model(const std::string& checkpoint, const DeviceOptions& devices,
-                       Communicator& world);
+                       Communicator& world, int64_t rows = 1);
 
 }  // namespace tessera

@@ -180,6 +180,21 @@ TEST_F(CliBert, ClassifiesWithLabelNames) {
   EXPECT_THAT(sum.output, ContainsRegex("^ *[0-9.]+%  sum\n *[0-9.]+%  end\n$"));
   EXPECT_EQ(ask(2, "7 times 7").output, sum.output);
   EXPECT_THAT(ask(kAlone, "that is all").output, ContainsRegex("^ *[0-9.]+%  end\n"));
+
+  write_text(path("some.txt"), "7 times 7\nthat is all\n");
+  const auto ask_file = [&](const std::string& input, const std::string& output) {
+    return run(tessera(2, {"classify", path("run").string(), "--input", path(input).string(),
+                           "--output", path(output).string(), "--micro-batch", "1"}));
+  };
+  const Outcome file = ask_file("some.txt", "labels.tsv");
+  expect_success(file);
+  EXPECT_THAT(file.output, HasSubstr("labels.tsv: predictions for 2 texts"));
+  EXPECT_THAT(read_text(path("labels.tsv")),
+              ContainsRegex("^label\tprobability\nsum\t[0-9.]+\nend\t[0-9.]+\n$"));
+  write_text(path("some.txt"), "7 times 7\n\n");
+  expect_refused(ask_file("some.txt", "other.tsv"), {"some.txt:2: the line is empty"});
+  EXPECT_FALSE(std::filesystem::exists(path("other.tsv")));
+  expect_refused(ask_file("some.txt", "labels.csv"), {"labels.csv", ".tsv or .jsonl"});
   expect_refused(run(tessera(kAlone, {"fill-mask", path("run").string(), "--text", "[MASK]"})),
                  {"it classifies texts", "tessera classify"});
 }

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "core/error.h"
+#include "launch/data/datasets/line_reader.h"
 #include "launch/support/files/mapped_file.h"
 #include "launch/support/text/json.h"
 #include "launch/support/text/number_text.h"
@@ -18,17 +19,14 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kMaxLineBytes = size_t{16} << 20;
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-
 /// The field or column of a text's labels.
 std::string_view label_field(ProblemType type) {
   return type == ProblemType::multi_label_classification ? "labels" : "label";
 }
 
 /// Advice if a file has the field of another problem type; otherwise "".
-std::string_view problem_type_advice(std::string_view found, ProblemType type) {
-  if (found == label_field(type)) return "";
+std::string_view problem_type_advice(std::string_view found, std::string_view expected) {
+  if (found == expected) return "";
   if (found == "labels") {
     return " (for several labels per text, set model.problem_type to multi_label_classification)";
   }
@@ -77,16 +75,6 @@ class LabelReader {
   virtual int32_t of_json(const Json& value, const std::string& where) = 0;
   virtual int32_t of_column(std::string_view text, const std::string& where) = 0;
 };
-
-std::vector<std::string_view> split(std::string_view line, char separator) {
-  std::vector<std::string_view> fields;
-  while (true) {
-    const size_t end = line.find(separator);
-    fields.push_back(line.substr(0, end));
-    if (end == std::string_view::npos) return fields;
-    line.remove_prefix(end + 1);
-  }
-}
 
 /// An integer that is the whole text.
 std::optional<int64_t> integer_of(std::string_view text) {
@@ -276,37 +264,6 @@ class TextLabels {
   std::set<std::string, std::less<>> found_;  // of this text
 };
 
-/// Reads the lines of a file without their line ends and counts them from 1.
-class LineReader {
- public:
-  explicit LineReader(const MappedFile& file) : path_(file.path()), rest_(file.text()) {
-    if (rest_.starts_with(kByteOrderMark)) rest_.remove_prefix(kByteOrderMark.size());
-  }
-
-  /// Advances; returns false after the last line.
-  bool next() {
-    if (rest_.empty()) return false;
-    const size_t end = std::min(rest_.find('\n'), rest_.size());
-    line_ = rest_.substr(0, end);
-    rest_.remove_prefix(std::min(end + 1, rest_.size()));
-    if (line_.ends_with('\r')) line_.remove_suffix(1);
-    ++number_;
-    require(line_.size() <= kMaxLineBytes, "{}: has {} bytes, but a line has at most {}", where(),
-            line_.size(), kMaxLineBytes);
-    require(!line_.empty(), "{}: the line is empty: remove it", where());
-    return true;
-  }
-
-  std::string_view line() const { return line_; }
-  int64_t number() const { return number_; }
-  std::string where() const { return fmt::format("{}:{}", path_, number_); }
-
- private:
-  std::string path_;
-  std::string_view rest_, line_;
-  int64_t number_ = 0;
-};
-
 std::string_view json_text(const Json& object, const char* key, const std::string& where) {
   const Json& value = object.at(key);
   require(value.is_string(), "{}: \"{}\" must be a string, but is a {}", where, key,
@@ -314,10 +271,18 @@ std::string_view json_text(const Json& object, const char* key, const std::strin
   return value.get_ref<const std::string&>();
 }
 
-void read_jsonl(LineReader& lines, TextLabels& labels,
+/// Whether a field or column has labels of any problem type.
+bool has_labels(std::string_view name) { return name == "label" || name == "labels"; }
+
+std::string_view label_field_of(const TextLabels* labels) {
+  return labels == nullptr ? "label" : label_field(labels->type());
+}
+
+/// Without `labels`, those in the file are not read and may be missing.
+void read_jsonl(LineReader& lines, TextLabels* labels,
                 const std::function<void(const LabeledLine&)>& visit) {
   bool pairs = false;
-  const std::string field(label_field(labels.type()));
+  const std::string field(label_field_of(labels));
   const std::string known = fmt::format("text, text_pair and {}", field);
   while (lines.next()) {
     const std::string where = lines.where();
@@ -327,20 +292,20 @@ void read_jsonl(LineReader& lines, TextLabels& labels,
             "{}: must be one object with {}, from {{ to }} on one line", where, known);
     const Json object = parse_json(text, where);
     for (const auto& [key, value] : object.items()) {
-      require(key == "text" || key == "text_pair" || key == field,
+      require(key == "text" || key == "text_pair" || key == field ||
+                  (labels == nullptr && has_labels(key)),
               "{}: has a field {}, but only {} are allowed{}", where, quote(key), known,
-              problem_type_advice(key, labels.type()));
+              problem_type_advice(key, field));
     }
-    for (const std::string& key : {std::string("text"), field}) {
-      require(object.contains(key), "{}: there is no \"{}\"", where, key);
-    }
+    require(object.contains("text"), "{}: there is no \"text\"", where);
+    require(labels == nullptr || object.contains(field), "{}: there is no \"{}\"", where, field);
     const bool has_pair = object.contains("text_pair");
     if (lines.number() == 1) pairs = has_pair;
     require(has_pair == pairs,
             "{}: there is {} \"text_pair\", unlike in line 1: all lines must have it, or none",
             where, has_pair ? "a" : "no");
     LabeledLine line{lines.number(), json_text(object, "text", where)};
-    labels.of_json(object.at(field), where, line);
+    if (labels != nullptr) labels->of_json(object.at(field), where, line);
     if (pairs) line.text_pair = json_text(object, "text_pair", where);
     visit(line);
   }
@@ -360,31 +325,34 @@ std::string header_advice(size_t columns, std::string_view label) {
       label, columns == 3 ? "text\\ttext_pair" : "text", label);
 }
 
-Columns read_header(const LineReader& lines, ProblemType type) {
-  const std::string_view label = label_field(type);
+Columns read_header(const LineReader& lines, const TextLabels* labels) {
+  const std::string_view label = label_field_of(labels);
   const std::vector<std::string_view> names = split(lines.line(), '\t');
+  const auto is_label = [&](std::string_view name) {
+    return name == label || (labels == nullptr && has_labels(name));
+  };
   Columns columns;
   columns.count = names.size();
   for (size_t i = 0; i < names.size(); ++i) {
     std::optional<size_t>* column = names[i] == "text"        ? &columns.text
                                     : names[i] == "text_pair" ? &columns.text_pair
-                                    : names[i] == label       ? &columns.label
+                                    : is_label(names[i])      ? &columns.label
                                                               : nullptr;
     require(column != nullptr, "{}: column {} is {}, but {}{}", lines.where(), i + 1,
             quote(names[i]), header_advice(names.size(), label),
-            problem_type_advice(names[i], type));
+            problem_type_advice(names[i], label));
     require(!*column, "{}: the column {} appears twice", lines.where(), names[i]);
     *column = i;
   }
-  require(columns.text && columns.label, "{}: there is no column {}, but {}", lines.where(),
-          columns.text ? label : "text", header_advice(names.size(), label));
+  require(columns.text && (columns.label || labels == nullptr), "{}: there is no column {}, but {}",
+          lines.where(), columns.text ? label : "text", header_advice(names.size(), label));
   return columns;
 }
 
-void read_tsv(LineReader& lines, TextLabels& labels,
+void read_tsv(LineReader& lines, TextLabels* labels,
               const std::function<void(const LabeledLine&)>& visit) {
   if (!lines.next()) return;
-  const Columns columns = read_header(lines, labels.type());
+  const Columns columns = read_header(lines, labels);
   while (lines.next()) {
     const std::string where = lines.where();
     const std::vector<std::string_view> fields = split(lines.line(), '\t');
@@ -392,23 +360,37 @@ void read_tsv(LineReader& lines, TextLabels& labels,
             "{}: there are {} columns, but line 1 names {}: text must have no tabs", where,
             fields.size(), columns.count);
     LabeledLine line{lines.number(), fields[*columns.text]};
-    labels.of_column(fields[*columns.label], where, line);
+    if (labels != nullptr) labels->of_column(fields[*columns.label], where, line);
     if (columns.text_pair) line.text_pair = fields[*columns.text_pair];
     visit(line);
   }
 }
 
-void read_file(const std::string& path, TextLabels& labels,
+void read_texts(LineReader& lines, const std::function<void(const LabeledLine&)>& visit) {
+  while (lines.next()) {
+    LabeledLine line;
+    line.number = lines.number();
+    line.text = lines.line();
+    visit(line);
+  }
+}
+
+void read_file(const std::string& path, TextLabels* labels,
                const std::function<void(const LabeledLine&)>& visit) {
-  require(is_labeled_file(path),
-          "{}: a file of labeled texts must have a name that ends in .jsonl or .tsv", path);
   const MappedFile file(path);
   LineReader lines(file);
   if (path.ends_with(".jsonl")) {
     read_jsonl(lines, labels, visit);
-  } else {
+  } else if (path.ends_with(".tsv")) {
     read_tsv(lines, labels, visit);
+  } else {
+    read_texts(lines, visit);
   }
+}
+
+void require_labeled_file(const std::string& path) {
+  require(is_labeled_file(path),
+          "{}: a file of labeled texts must have a name that ends in .jsonl or .tsv", path);
 }
 
 }  // namespace
@@ -419,9 +401,17 @@ bool is_labeled_file(std::string_view path) {
 
 void for_each_labeled_line(const std::string& path, const Labels& labels,
                            const std::function<void(const LabeledLine&)>& visit) {
+  require_labeled_file(path);
   KnownLabels known(labels);
   TextLabels of_text(known, labels.problem_type, labels.count);
-  read_file(path, of_text, visit);
+  read_file(path, &of_text, visit);
+}
+
+void for_each_text_line(const std::string& path,
+                        const std::function<void(const LabeledLine&)>& visit) {
+  require(is_labeled_file(path) || path.ends_with(".txt"),
+          "{}: a file of texts must have a name that ends in .jsonl, .tsv or .txt", path);
+  read_file(path, nullptr, visit);
 }
 
 Labels find_labels(std::span<const std::string> paths, ProblemType type,
@@ -430,7 +420,8 @@ Labels find_labels(std::span<const std::string> paths, ProblemType type,
   TextLabels of_text(found, type, 0);
   bool has_lines = false;
   for (const std::string& path : paths) {
-    read_file(path, of_text, [&](const LabeledLine&) { has_lines = true; });
+    require_labeled_file(path);
+    read_file(path, &of_text, [&](const LabeledLine&) { has_lines = true; });
   }
   require(has_lines, "{}: there is no text", fmt::join(paths, ", "));
   Labels labels = found.labels(count);

@@ -48,6 +48,11 @@ struct LabeledLine {
 void for_each_labeled_line(const std::string& path, const Labels& labels,
                            const std::function<void(const LabeledLine&)>& visit);
 
+/// Likewise for the texts of a file without their labels, which are not read and may be missing. A
+/// file may also be .txt: a text per line.
+void for_each_text_line(const std::string& path,
+                        const std::function<void(const LabeledLine&)>& visit);
+
 /// Whether the extension is that of a file of labeled texts.
 bool is_labeled_file(std::string_view path);
 

@@ -50,32 +50,43 @@ std::vector<Candidate> likeliest(const std::vector<double>& probabilities, int64
   return all;
 }
 
+/// The text with a target at each of its places.
+Sample with_targets(const MaskedText& text) {
+  Sample asked = text.sample;
+  asked.targets.assign(asked.tokens.size(), kIgnoreTarget);
+  int64_t first_allowed = 0;
+  for (const int32_t place : text.places) {
+    require(first_allowed <= place && place < std::ssize(asked.tokens),
+            "position {} of a text of {} tokens cannot be filled: positions ascend, from 0 to {}",
+            place, asked.tokens.size(), std::ssize(asked.tokens) - 1);
+    first_allowed = place + 1;
+    asked.targets[static_cast<size_t>(place)] = 0;  // any token
+  }
+  return asked;
+}
+
 }  // namespace
 
-std::vector<std::vector<Candidate>> fill_masks(TextModel& model, const Sample& text,
-                                               const std::vector<int32_t>& places, int64_t top,
-                                               int64_t vocab_size) {
+std::vector<std::vector<std::vector<Candidate>>> fill_masks(TextModel& model,
+                                                            std::span<const MaskedText> texts,
+                                                            int64_t top, int64_t vocab_size) {
   require_objective(model.config(), Objective::masked_lm, "the checkpoint");
-  Sample asked = text;
-  asked.targets.assign(text.tokens.size(), kIgnoreTarget);
-  int64_t first_allowed = 0;
-  for (const int32_t place : places) {
-    require(first_allowed <= place && place < std::ssize(text.tokens),
-            "position {} of a text of {} tokens cannot be filled: positions ascend, from 0 to {}",
-            place, text.tokens.size(), std::ssize(text.tokens) - 1);
-    first_allowed = place + 1;
-  }
-  for (const int32_t place : places) asked.targets[static_cast<size_t>(place)] = 0;  // any token
+  std::vector<Sample> asked;
+  for (const MaskedText& text : texts) asked.push_back(with_targets(text));
   const Tensor logits =
       model.run(asked, [](Model& any, const StepContext& ctx, const TokenBatch& batch) {
         return any.token_logits(ctx, batch);
       });
-  std::vector<std::vector<Candidate>> found;
-  for (int64_t m = 0; m < logits.dim(0); ++m) {
-    const auto row = logits.slice(m, m + 1).span<float>();
-    // Embedding rows beyond the tokenizer's vocabulary are not candidates.
-    found.push_back(
-        likeliest(softmax(row.first(std::min(row.size(), static_cast<size_t>(vocab_size)))), top));
+  std::vector<std::vector<std::vector<Candidate>>> found;
+  int64_t m = 0;
+  for (const MaskedText& text : texts) {
+    auto& of_text = found.emplace_back();
+    for (size_t i = 0; i < text.places.size(); ++i, ++m) {
+      const auto row = logits.slice(m, m + 1).span<float>();
+      // Embedding rows beyond the tokenizer's vocabulary are not candidates.
+      const size_t known = std::min(row.size(), static_cast<size_t>(vocab_size));
+      of_text.push_back(likeliest(softmax(row.first(known)), top));
+    }
   }
   return found;
 }

@@ -13,13 +13,19 @@ struct Candidate {
   double probability = 0.0;
 };
 
-/// A BERT's predictions for some tokens: for each of the `places`, which are positions in the text
-/// in ascending order, the `top` likeliest tokens of the first `vocab_size`, likeliest first. Both
+/// A text, and the positions in it, in ascending order, whose tokens are unknown.
+struct MaskedText {
+  Sample sample;
+  std::vector<int32_t> places;
+};
+
+/// A BERT's predictions for the unknown tokens of at most model.rows() texts: for each text and
+/// each of its places, the `top` likeliest tokens of the first `vocab_size`, likeliest first. Both
 /// are at least 1. Throws for invalid places, or if the model is not a BERT with its pre-training
 /// heads. Collective.
-std::vector<std::vector<Candidate>> fill_masks(TextModel& model, const Sample& text,
-                                               const std::vector<int32_t>& places, int64_t top,
-                                               int64_t vocab_size);
+std::vector<std::vector<std::vector<Candidate>>> fill_masks(TextModel& model,
+                                                            std::span<const MaskedText> texts,
+                                                            int64_t top, int64_t vocab_size);
 
 /// What a classification head predicts for each text, which is one document: the probability of
 /// each label or, for regression, the number alone. There are at most model.rows() texts. Throws if

@@ -45,6 +45,20 @@ Sample sample_of_ids(const Tokenizer& tokenizer, const ModelConfig& config, cons
   return sample_of(std::move(tokens), tokenizer, config);
 }
 
+std::vector<int32_t> masked_places(const Sample& sample, const Tokenizer& tokenizer,
+                                   std::string_view what) {
+  const auto mask = tokenizer.special().mask;
+  require(mask.has_value(), "the checkpoint's tokenizer, {}, has no [MASK] to fill",
+          tokenizer.kind());
+  std::vector<int32_t> places;
+  for (size_t t = 0; t < sample.tokens.size(); ++t) {
+    if (sample.tokens[t] == *mask) places.push_back(static_cast<int32_t>(t));
+  }
+  require(!places.empty(), "{} has no mask: write {} where a word is missing", what,
+          is_none(tokenizer) ? std::to_string(*mask) : tokenizer.token_text(*mask));
+  return places;
+}
+
 Sample packed(const std::vector<Sample>& samples) {
   Sample row;
   for (const Sample& sample : samples) {

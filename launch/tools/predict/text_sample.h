@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launch/data/sample.h"
@@ -19,6 +20,11 @@ Sample sample_of_text(const Tokenizer& tokenizer, const ModelConfig& config,
 /// word that is not an id of the model. Throws also as sample_of_text() does.
 Sample sample_of_ids(const Tokenizer& tokenizer, const ModelConfig& config, const std::string& ids,
                      const std::string& where);
+
+/// The positions of mask tokens in `sample`. Throws, naming the text as `what`, if there is none,
+/// or if the tokenizer has no mask.
+std::vector<int32_t> masked_places(const Sample& sample, const Tokenizer& tokenizer,
+                                   std::string_view what);
 
 /// `samples` one after the other in one row, one document each.
 Sample packed(const std::vector<Sample>& samples);

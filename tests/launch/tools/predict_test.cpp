@@ -65,6 +65,15 @@ Sample text() {
 
 const std::vector<int32_t> kPlaces = {2, 5};
 
+using Candidates = std::vector<std::vector<Candidate>>;
+
+/// Of one text.
+Candidates fill_masks(TextModel& model, const Sample& sample, const std::vector<int32_t>& places,
+                      int64_t top, int64_t vocab_size) {
+  const MaskedText text{sample, places};
+  return tessera::fill_masks(model, {&text, 1}, top, vocab_size)[0];
+}
+
 double sum_of(const std::vector<Candidate>& candidates) {
   return std::accumulate(candidates.begin(), candidates.end(), 0.0,
                          [](double sum, const Candidate& c) { return sum + c.probability; });

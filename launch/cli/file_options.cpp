@@ -1,0 +1,61 @@
+#include "launch/cli/file_options.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "launch/cli/command_line.h"
+#include "launch/support/files/checksum.h"
+#include "launch/support/files/mapped_file.h"
+#include "launch/support/same_on_ranks.h"
+#include "parallel/communicators/exchange.h"
+
+namespace tessera {
+
+void add_file_options(CLI::App& command, FileOptions& options, const std::string& text) {
+  CLI::Option* const input =
+      command
+          .add_option("--input", options.input,
+                      "Predict for all texts of a .txt, .tsv or .jsonl file instead")
+          ->type_name("FILE")
+          ->excludes(command.get_option(text))
+          ->excludes(command.get_option("--ids"));
+  CLI::Option* const output =
+      command
+          .add_option("--output", options.output, "With --input: the .tsv or .jsonl file to write")
+          ->type_name("FILE")
+          ->needs(input);
+  input->needs(output);
+  command.add_option("--micro-batch", options.micro_batch, "With --input: texts computed at once")
+      ->check(whole_number_from(1))
+      ->capture_default_str()
+      ->needs(input);
+}
+
+bool has_ids_or_file(const CLI::App& command, const FileOptions& options, const std::string& text) {
+  const bool ids = command.count("--ids") > 0;
+  if (!ids && !options.given() && command.count(text) == 0) {
+    throw CLI::RequiredError(text + ", --ids or --input");
+  }
+  return ids;
+}
+
+void predict_for_file(const LoadedModel& loaded, const FileOptions& options,
+                      FilePredictionOptions how, const OpenPrediction& open, Communicator& world) {
+  std::unique_ptr<const FilePrediction> prediction;
+  std::string checksum;
+  all_or_none(world, [&] {
+    how.input = options.input;
+    how.format = prediction_format(options.output);
+    checksum = checksum_of(MappedFile(options.input).bytes());
+    prediction = open(how);
+  });
+  require_same_on_ranks(world, {{"the content of " + options.input, checksum}},
+                        "Give all hosts the same file");
+  predict_file(*prediction, *loaded.model, options.output, world);
+  if (world.rank() != 0) return;
+  fmt::print("{}: predictions for {} texts\n", options.output, prediction->size());
+  std::fflush(stdout);
+}
+
+}  // namespace tessera

@@ -1,0 +1,46 @@
+#include "launch/data/datasets/line_reader.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace tessera {
+namespace {
+
+constexpr size_t kMaxLineBytes = size_t{16} << 20;
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+}  // namespace
+
+LineReader::LineReader(const MappedFile& file, EmptyLines empty)
+    : path_(file.path()), empty_(empty), rest_(file.text()) {
+  if (rest_.starts_with(kByteOrderMark)) rest_.remove_prefix(kByteOrderMark.size());
+}
+
+bool LineReader::next() {
+  if (rest_.empty()) return false;
+  const size_t end = std::min(rest_.find('\n'), rest_.size());
+  line_ = rest_.substr(0, end);
+  rest_.remove_prefix(std::min(end + 1, rest_.size()));
+  if (line_.ends_with('\r')) line_.remove_suffix(1);
+  ++number_;
+  require(line_.size() <= kMaxLineBytes, "{}: has {} bytes, but a line has at most {}", where(),
+          line_.size(), kMaxLineBytes);
+  require(empty_ == EmptyLines::allowed || !line_.empty(), "{}: the line is empty: remove it",
+          where());
+  return true;
+}
+
+std::string LineReader::where() const { return fmt::format("{}:{}", path_, number_); }
+
+std::vector<std::string_view> split(std::string_view line, char separator) {
+  std::vector<std::string_view> fields;
+  while (true) {
+    const size_t end = line.find(separator);
+    fields.push_back(line.substr(0, end));
+    if (end == std::string_view::npos) return fields;
+    line.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/range.h"
+#include "launch/tokenizers/tokenizer.h"
+#include "launch/tools/predict/text_model.h"
+
+namespace tessera {
+
+/// The format of a file of predictions.
+enum class PredictionFormat : uint8_t { tsv, jsonl };
+
+/// That of a path, by its extension. Throws for any other extension.
+PredictionFormat prediction_format(const std::string& path);
+
+/// The texts of a file and what a model predicts for them, as lines of an output file.
+class FilePrediction {
+ public:
+  virtual ~FilePrediction() = default;
+
+  /// The number of texts.
+  virtual int64_t size() const = 0;
+
+  /// The first line of the output, or "".
+  virtual std::string header() const = 0;
+
+  /// The output for texts [begin, end), at most model.rows(). Collective.
+  virtual std::string lines(TextModel& model, Range texts) const = 0;
+};
+
+/// The options of a prediction over a file.
+struct FilePredictionOptions {
+  std::string input;
+  PredictionFormat format = PredictionFormat::tsv;
+  bool truncate = false;  ///< texts that are too long, which are errors otherwise
+  int64_t top = 1;        ///< candidates of each mask
+};
+
+/// What a classification head predicts for the texts or pairs of a file (for_each_text_line).
+/// `labels` are the labels' names, or empty for numbers. Throws, naming file and line, for a text
+/// that cannot be encoded.
+///
+///     tsv    a header and a line per text: label and its probability; labels and their
+///            probabilities, separated by |; or, for a regression, score
+///     jsonl  {"label": "good", "probabilities": {"good": 0.9, "bad": 0.1}}, "labels": [...]
+///            instead of "label", or {"score": 2.5}
+std::unique_ptr<const FilePrediction> label_prediction(const ModelConfig& config,
+                                                       const Tokenizer& tokenizer,
+                                                       const std::vector<std::string>& labels,
+                                                       const FilePredictionOptions& options);
+
+/// The likeliest tokens for the masks in the texts of a file. Throws like label_prediction(), and
+/// for a text without a mask.
+///
+///     tsv    a header and a line per candidate: line of the text, number of the mask in it, from 1,
+///            token, probability
+///     jsonl  an object per text: {"text": the text with its likeliest tokens, "masks": for each
+///            mask [{"token": "x", "probability": 0.5}, ...]}
+std::unique_ptr<const FilePrediction> mask_prediction(const ModelConfig& config,
+                                                      const Tokenizer& tokenizer,
+                                                      const FilePredictionOptions& options);
+
+/// Predicts for all texts, in batches of model.rows(). Rank 0 writes `output`, which appears only
+/// once it is complete and replaces an existing file. Throws on all ranks or none. Collective.
+void predict_file(const FilePrediction& prediction, TextModel& model, const std::string& output,
+                  Communicator& world);
+
+}  // namespace tessera

@@ -1,0 +1,214 @@
+#include "launch/tools/predict/file_prediction.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <sstream>
+
+#include "launch/data/datasets/line_reader.h"
+#include "launch/data/training_data.h"
+#include "launch/support/text/json.h"
+#include "launch/tools/predict/predict.h"
+#include "launch/tools/predict/text_sample.h"
+#include "launch/train/trainer.h"
+#include "parallel/communicators/thread/thread_communicator.h"
+#include "parallel/process_grid.h"
+#include "tests/launch/data/test_files.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/small_runs.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+using test::expect_error;
+using test::SmallKind;
+
+/// fp32 sums in a different order, once per layer, of logits of about 1.
+constexpr double kTolerance = 1e-5;
+
+class FilePredictions : public testing::Test {
+ protected:
+  FilePredictions() { test::write_small_data(folder_); }
+
+  RunConfig config(SmallKind kind) const { return test::small_run(folder_, to_string(kind), kind); }
+
+  /// Trains for a few steps. Returns the checkpoint.
+  static fs::path train_checkpoint(const RunConfig& run) {
+    fs::path path;
+    run_thread_ranks(1, [&](Communicator& world) {
+      const ParallelGroups groups = make_parallel_groups(world, 1);
+      Trainer trainer(run, groups, open_training_data(run));
+      trainer.initialize();
+      for (int i = 0; i < 5; ++i) trainer.step();
+      path = trainer.save().path;
+    });
+    return path;
+  }
+
+  using Open = std::function<std::unique_ptr<const FilePrediction>(const ModelConfig& model)>;
+
+  /// The lines of the output, of a model on `ranks` that is asked about `rows` texts at once.
+  std::vector<std::string> predict(const fs::path& checkpoint, int ranks, int64_t rows,
+                                   const Open& open) const {
+    const std::string output = folder_ / "output";
+    run_thread_ranks(ranks, [&](Communicator& world) {
+      Checkpoint opened = Checkpoint::open(checkpoint);
+      TextModel model(opened, world, kCpu, rows);
+      predict_file(*open(model.config()), model, output, world);
+    });
+    std::istringstream text(read_file(output));
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(text, line);) lines.push_back(line);
+    return lines;
+  }
+
+  FilePredictionOptions input(const std::string& name, const std::string& text,
+                              PredictionFormat format) const {
+    write_file(folder_ / name, text);
+    FilePredictionOptions options;
+    options.input = folder_ / name;
+    options.format = format;
+    return options;
+  }
+
+  test::TestFolder folder_;
+};
+
+TEST_F(FilePredictions, LabelsDoNotDependOnLayoutOrBatch) {
+  const auto tokenizer = make_tokenizer(config(SmallKind::classifier).data.tokenizer);
+  const std::vector<std::string> names = {"x", "y", "z"};
+  RunConfig number = config(SmallKind::multi_label);
+  number.run.dir = folder_ / "number";
+  number.model.problem_type = ProblemType::regression;
+  number.model.num_labels = 1;
+  number.data.train = DataBlend(folder_ / "numbers.tsv");
+  write_file(folder_ / "numbers.tsv",
+             "text\tlabel\nw0\t1\nw3\t2\nw6\t0.5\nw9\t0\nw0 w3\t3\nw3 w3\t1\nw0\t2\nw9\t1\n"
+             "w6\t1\nw0 w9\t1\n");
+  const std::string texts = "w0 w3\nw6\nw9 w9 w0 w3 w6\nw3\nw12 w0\n";
+  for (const RunConfig& run :
+       {config(SmallKind::classifier), config(SmallKind::multi_label), number}) {
+    SCOPED_TRACE(run.run.dir);
+    const fs::path checkpoint = train_checkpoint(run);
+    const auto json = input("texts.txt", texts, PredictionFormat::jsonl);
+    const auto open = [&](const ModelConfig& model) {
+      return label_prediction(model, *tokenizer, names, json);
+    };
+    const std::vector<std::string> whole = predict(checkpoint, 1, 1, open);
+    ASSERT_EQ(whole.size(), 5u);
+    for (const auto& [ranks, rows] : {std::pair(1, 2), std::pair(2, 3), std::pair(4, 8)}) {
+      const std::vector<std::string> found = predict(checkpoint, ranks, rows, open);
+      ASSERT_EQ(found.size(), whole.size());
+      for (size_t i = 0; i < whole.size(); ++i) {
+        const Json a = Json::parse(found[i]), b = Json::parse(whole[i]);
+        if (run.model.problem_type == ProblemType::regression) {
+          EXPECT_NEAR(a.at("score").get<double>(), b.at("score").get<double>(), kTolerance);
+          continue;
+        }
+        for (const std::string& name : names) {
+          EXPECT_NEAR(a.at("probabilities").at(name).get<double>(),
+                      b.at("probabilities").at(name).get<double>(), kTolerance);
+        }
+      }
+    }
+    // Labels in the input are not read, and columns say the same as JSON.
+    const auto columns = input("texts.tsv", "label\ttext\n?\tw0 w3\n\tw6\n", PredictionFormat::tsv);
+    const std::vector<std::string> table = predict(checkpoint, 1, 8, [&](const ModelConfig& model) {
+      return label_prediction(model, *tokenizer, names, columns);
+    });
+    ASSERT_EQ(table.size(), 3u);
+    const Json first = Json::parse(whole[0]);
+    const std::string column = table[1].substr(0, table[1].find('\t'));
+    switch (run.model.problem_type) {
+      case ProblemType::single_label_classification:
+        EXPECT_EQ(table[0], "label\tprobability");
+        EXPECT_EQ(column, first.at("label"));
+        break;
+      case ProblemType::multi_label_classification:
+        EXPECT_EQ(table[0], "labels\tprobabilities");
+        EXPECT_EQ(column.empty() ? 0 : split(column, '|').size(), first.at("labels").size());
+        break;
+      case ProblemType::regression:
+        EXPECT_EQ(table[0], "score");
+        EXPECT_NEAR(std::stod(column), first.at("score").get<double>(), kTolerance);
+        break;
+    }
+  }
+}
+
+TEST_F(FilePredictions, FillsMasksOfAFile) {
+  const RunConfig run = config(SmallKind::bert_packed);
+  const fs::path checkpoint = train_checkpoint(run);
+  const auto tokenizer = make_tokenizer(run.data.tokenizer);
+  auto json = input("masked.txt", "w0 [MASK]\n[MASK] w3 [MASK]\n", PredictionFormat::jsonl);
+  json.top = 2;
+  const auto lines = predict(checkpoint, 2, 8, [&](const ModelConfig& model) {
+    return mask_prediction(model, *tokenizer, json);
+  });
+  ASSERT_EQ(lines.size(), 2u);
+  auto columns = json;
+  columns.format = PredictionFormat::tsv;
+  const auto table = predict(checkpoint, 1, 1, [&](const ModelConfig& model) {
+    return mask_prediction(model, *tokenizer, columns);
+  });
+  ASSERT_EQ(table.size(), 1u + 3 * 2);
+  EXPECT_EQ(table[0], "line\tmask\ttoken\tprobability");
+  size_t row = 1;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const Json text = Json::parse(lines[i]);
+    ASSERT_EQ(text.at("masks").size(), i + 1);
+    for (size_t mask = 0; mask <= i; ++mask) {
+      for (const Json& candidate : text.at("masks")[mask]) {
+        const auto fields = split(table[row++], '\t');
+        EXPECT_EQ(fields[0], std::to_string(i + 1));
+        EXPECT_EQ(fields[1], std::to_string(mask + 1));
+        EXPECT_EQ(fields[2], candidate.at("token").get<std::string>());
+        EXPECT_NEAR(std::stod(std::string(fields[3])), candidate.at("probability").get<double>(),
+                    kTolerance);
+      }
+    }
+  }
+}
+
+TEST_F(FilePredictions, NamesLineAndLeavesNoOutput) {
+  const RunConfig run = config(SmallKind::classifier);
+  const auto tokenizer = make_tokenizer(run.data.tokenizer);
+  const auto labels = [&](const std::string& name, const std::string& text, bool truncate = false) {
+    auto options = input(name, text, PredictionFormat::tsv);
+    options.truncate = truncate;
+    return label_prediction(run.model, *tokenizer, {}, options)->size();
+  };
+  std::string longer;
+  for (int i = 0; i < 20; ++i) longer += "w0 ";
+  expect_error([&] { labels("a.txt", "w0\n" + longer + "\n"); }, {"a.txt:2", "22 tokens", "16"});
+  EXPECT_EQ(labels("a.txt", "w0\n" + longer + "\n", true), 2);
+  expect_error([&] { labels("a.txt", "w0\n\nw3\n"); }, {"a.txt:2", "empty"});
+  expect_error([&] { labels("a.tsv", "label\nx\n"); }, {"a.tsv:1", "no column text"});
+  expect_error([&] { labels("a.tsv", "text\tscore\n"); }, {"a.tsv:1", "\"score\""});
+  expect_error([&] { labels("a.jsonl", "{\"label\": 1}\n"); }, {"a.jsonl:1", "no \"text\""});
+  expect_error([&] { labels("a.csv", "text\n"); }, {"a.csv", ".jsonl, .tsv or .txt"});
+  const RunConfig masked = config(SmallKind::bert_packed);
+  const auto options = input("m.txt", "w0 [MASK]\nw3\n", PredictionFormat::tsv);
+  expect_error([&] { mask_prediction(masked.model, *tokenizer, options); },
+               {"m.txt:2", "\"w3\" has no mask", "[MASK]"});
+  expect_error([] { prediction_format("out.csv"); }, {"out.csv", ".tsv or .jsonl"});
+
+  // All ranks end, and an earlier output stays.
+  const fs::path checkpoint = train_checkpoint(config(SmallKind::gpt));
+  write_file(folder_ / "output", "earlier\n");
+  expect_error(
+      [&] {
+        predict(checkpoint, 2, 2, [&](const ModelConfig&) {
+          return label_prediction(run.model, *tokenizer, {},
+                                  input("a.txt", "w0\nw3\n", PredictionFormat::tsv));
+        });
+      },
+      {"that this command cannot use"});
+  EXPECT_EQ(read_file(folder_ / "output"), "earlier\n");
+}
+
+}  // namespace
+}  // namespace tessera
