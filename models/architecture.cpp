@@ -91,7 +91,10 @@ ModelTraits traits_of(const ModelConfig& config) {
   const bool classifies = config.head == Head::classification;
   ModelTraits traits;
   traits.name = architecture.display_name;
-  traits.objective = classifies ? Objective::classification : architecture.pretraining;
+  traits.token_labels = config.head == Head::token_classification;
+  traits.objective = classifies            ? Objective::classification
+                     : traits.token_labels ? Objective::token_classification
+                                           : architecture.pretraining;
   traits.causal = architecture.pretraining == Objective::causal_lm;
   traits.attention_window = config.attention_window;
   traits.sentence_pairs = config.next_sentence;
@@ -99,7 +102,8 @@ ModelTraits traits_of(const ModelConfig& config) {
   traits.problem_type = config.problem_type;
   traits.label_width = label_width_of(config);
   traits.special_tokens = architecture.special_tokens;
-  traits.head_transform = architecture.head_transform;
+  traits.head_transform =
+      traits.token_labels ? architecture.pooler == Pooler::norm : architecture.head_transform;
   return traits;
 }
 

@@ -29,7 +29,7 @@ struct Architecture {
   bool scaled_residual_init = false;  ///< scale initial output projections by 1/sqrt(2 L)
   bool token_types = false;           ///< allow model.token_types
   bool next_sentence = false;         ///< allow model.next_sentence
-  bool classification = false;        ///< allow model.head: classification
+  bool classification = false;        ///< allow model.head: classification, token_classification
   bool special_tokens = false;        ///< each text has a start and an end token
   int64_t min_seq_length = 1;         ///< room for the special tokens and some text
 };
@@ -59,12 +59,13 @@ struct ModelTraits {
   int64_t attention_window;  ///< of layers with a window: tokens with |t − s| < it are visible
   bool sentence_pairs;       ///< samples are labeled sentence pairs
   bool document_labels;      ///< documents have labels: next sentence, class, labels or a number
-  ProblemType problem_type;  ///< of a classification head
+  bool token_labels;         ///< targets are labels of words, on their first tokens
+  ProblemType problem_type;  ///< of a head that classifies documents
   /// The numbers that a classification head predicts for a document (TokenBatch::label_values); 0
   /// if it predicts a class.
   int64_t label_width;
   bool special_tokens;  ///< see Architecture::special_tokens
-  bool head_transform;  ///< see Architecture::head_transform
+  bool head_transform;  ///< the head of tokens has a dense layer before its last one
 
   /// Returns whether the model's own mask hides the key at position s of a document from the query
   /// at t, in layers with a window (ModelConfig::is_local) or in all others.

@@ -4,9 +4,9 @@
 #include "core/ops/elementwise.h"
 #include "core/ops/positions.h"
 #include "models/architecture.h"
-#include "models/layers/document_head.h"
 #include "models/layers/embeddings.h"
 #include "models/layers/key_value_cache.h"
+#include "models/layers/label_head.h"
 #include "models/layers/language_head.h"
 #include "models/layers/self_attention.h"
 #include "models/transformer.h"
@@ -28,6 +28,17 @@ std::optional<ValueLoss> value_loss_of(const ModelConfig& config) {
   return std::nullopt;
 }
 
+LabelHeadSpec classifier(const ModelConfig& config) {
+  LabelHeadSpec spec{.name = "classifier", .num_labels = config.num_labels};
+  spec.dropout = config.dropout;
+  if (config.head == Head::token_classification) {
+    spec.labels_of = LabelsOf::tokens;
+  } else {
+    spec.value_loss = value_loss_of(config);
+  }
+  return spec;
+}
+
 }  // namespace
 
 Model::Model(const ModelConfig& config, ParameterStore& store, Communicator& tp)
@@ -36,15 +47,14 @@ Model::Model(const ModelConfig& config, ParameterStore& store, Communicator& tp)
       tp_(tp),
       embeddings_(std::make_unique<Embeddings>(store, config, tp)),
       transformer_(std::make_unique<Transformer>(store, config, tp)) {
-  if (config.head == Head::classification) {
-    document_head_ = std::make_unique<DocumentHead>(store, config, "classifier", config.num_labels,
-                                                    config.dropout, value_loss_of(config), tp);
+  if (config.head != Head::pretraining) {
+    label_head_ = std::make_unique<LabelHead>(store, config, classifier(config), tp);
     return;
   }
   language_head_ = std::make_unique<LanguageHead>(store, config, embeddings_->words(), tp);
   if (config.next_sentence) {
-    document_head_ =
-        std::make_unique<DocumentHead>(store, config, "next_sentence", 2, 0.0, std::nullopt, tp);
+    label_head_ = std::make_unique<LabelHead>(
+        store, config, LabelHeadSpec{.name = "next_sentence", .num_labels = 2}, tp);
   }
 }
 
@@ -69,8 +79,8 @@ void Model::train(const StepContext& outer, const TokenBatch& batch, const LossW
   } else {
     fill(dx, 0.0);
   }
-  if (document_head_) {
-    document_head_->loss_and_gradient(ctx, x, batch, weights.document, sums, dx);
+  if (label_head_) {
+    label_head_->loss_and_gradient(ctx, x, batch, weights, sums, dx);
   }
   const Tensor gradient = dx.view({1, dx.dim(0), dx.dim(1)});
   transformer_->backward(ctx, gradient);
@@ -82,7 +92,7 @@ void Model::evaluate(const StepContext& outer, const TokenBatch& batch, const Lo
   const StepContext ctx = context_for(outer, batch);
   const Tensor x = hidden_states(ctx, batch);
   if (language_head_) language_head_->loss(ctx, x, batch, sums);
-  if (document_head_) document_head_->loss(ctx, x, batch, sums, predictions);
+  if (label_head_) label_head_->loss(ctx, x, batch, sums, predictions);
 }
 
 LanguageHead& Model::language_head() const {
@@ -102,10 +112,10 @@ Tensor Model::token_logits(const StepContext& outer, const TokenBatch& batch) {
   return logits;
 }
 
-Tensor Model::document_logits(const StepContext& outer, const TokenBatch& batch) {
-  require(document_head_ != nullptr, "this model has no head for documents");
+Tensor Model::label_logits(const StepContext& outer, const TokenBatch& batch) {
+  require(label_head_ != nullptr, "this model has no head for labels");
   const StepContext ctx = context_for(outer, batch);
-  return document_head_->logits(ctx, hidden_states(ctx, batch), batch);
+  return label_head_->logits(ctx, hidden_states(ctx, batch), batch);
 }
 
 Tensor Model::positions_from(const StepContext& ctx, const Tensor& tokens, int64_t first) const {

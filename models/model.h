@@ -14,14 +14,14 @@ namespace tessera {
 class Embeddings;
 class Transformer;
 class LanguageHead;
-class DocumentHead;
+class LabelHead;
 class KeyValueCache;
 
 /// Embeddings, a stack of blocks and the configured heads. Attention heads, MLP width and
 /// vocabulary are sharded over the tensor ranks. Architectures differ only in data
 /// (models/architecture.h). The `gpt2` defaults match the function and parameters of Hugging Face's
 /// GPT2LMHeadModel; `bert` matches BertForPreTraining with a next-sentence head, and
-/// BertForSequenceClassification with a classification head.
+/// BertForSequenceClassification or BertForTokenClassification with a classification head.
 class Model {
  public:
   /// Declares its parameters in `store`, which must be allocated before the first pass. `store` and
@@ -38,8 +38,9 @@ class Model {
              const LossSums& sums);
 
   /// Adds the losses and the numbers of correct predictions to `sums`. If `predictions` is defined
-  /// and the model has a document head, sets it to the most likely label of each document, (S)
-  /// int32, or with ModelTraits::label_width to the logits, (S, K) fp32.
+  /// and the model has a label head, sets it to the most likely label of each document, (S) int32,
+  /// or of each token with a target, (M) int32; with ModelTraits::label_width, to the logits, (S,
+  /// K) fp32.
   void evaluate(const StepContext& ctx, const TokenBatch& batch, const LossSums& sums,
                 Tensor predictions);
 
@@ -52,8 +53,9 @@ class Model {
   /// Throws if the model has no language head.
   Tensor token_logits(const StepContext& ctx, const TokenBatch& batch);
 
-  /// Returns the logits (S, K) of the document head. Throws if the model has none.
-  Tensor document_logits(const StepContext& ctx, const TokenBatch& batch);
+  /// Returns the logits of the label head: (S, K) of the documents, or (M, K) of the tokens with a
+  /// target. Throws if the model has none.
+  Tensor label_logits(const StepContext& ctx, const TokenBatch& batch);
 
   /// Returns the logits (B × T, V) fp32 of all positions of tokens (B, T), whole on every tensor
   /// rank.
@@ -82,7 +84,7 @@ class Model {
   std::unique_ptr<Embeddings> embeddings_;
   std::unique_ptr<Transformer> transformer_;
   std::unique_ptr<LanguageHead> language_head_;  // null for a classifier
-  std::unique_ptr<DocumentHead> document_head_;  // null unless documents have labels
+  std::unique_ptr<LabelHead> label_head_;        // null unless documents or words have labels
 };
 
 }  // namespace tessera

@@ -12,8 +12,8 @@ namespace tessera {
 enum class ModelKind : uint8_t { gpt2, llama, mistral, qwen2, qwen3, bert, roberta, modernbert };
 
 /// What a model learns to predict: the next token, masked tokens (with model.next_sentence also
-/// whether two sentences are consecutive), or the class of a text.
-enum class Objective : uint8_t { causal_lm, masked_lm, classification };
+/// whether two sentences are consecutive), the label of a text, or the label of each word.
+enum class Objective : uint8_t { causal_lm, masked_lm, classification, token_classification };
 
 /// Layer norm (Ba, Kiros, Hinton, 2016) or RMSNorm (Zhang, Sennrich, 2019), which has no bias.
 enum class NormType : uint8_t { layer, rms };
@@ -31,8 +31,8 @@ enum class Bias : uint8_t { none, all, qkv };
 /// bucket of distances, which all layers share (Raffel et al., "T5", 2020).
 enum class Positions : uint8_t { learned, rotary, alibi, relative };
 
-/// The heads of a BERT: those of pre-training, or one that classifies a text.
-enum class Head : uint8_t { pretraining, classification };
+/// The heads of a BERT: those of pre-training, or one that classifies a text or each word of it.
+enum class Head : uint8_t { pretraining, classification, token_classification };
 
 /// What the classification head predicts for a text, named as in Hugging Face: one of the classes,
 /// any number of labels, or a number.
@@ -77,7 +77,7 @@ struct ModelConfig {
   int64_t token_types = 0;     ///< BERT's segments; 0: none
   bool next_sentence = false;  ///< BERT's second pre-training head and its pooler
   Head head = Head::pretraining;
-  int64_t num_labels = 0;  ///< classes of the classification head; 1 for a number
+  int64_t num_labels = 0;  ///< classes of a classification head; 1 for a number
   ProblemType problem_type = ProblemType::single_label_classification;
 
   /// A gated MLP has three matrices instead of two: 8/3 of hidden_size, rounded up to a multiple of

@@ -16,6 +16,7 @@
 #include "launch/cli/loaded_model.h"
 #include "launch/cli/process.h"
 #include "launch/data/datasets/classification_dataset.h"
+#include "launch/data/datasets/labeled_words.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tools/predict/predict.h"
 #include "launch/tools/predict/text_model.h"
@@ -58,13 +59,40 @@ void print(const std::vector<double>& values, const ModelConfig& config,
   }
 }
 
+/// Labels the words of a text, which are separated by spaces.
+void label_words(const ClassifyOptions& options, const LoadedModel& loaded, Communicator& world) {
+  require(!options.text_pair,
+          "--text-pair is for a model of texts, but the model of {} labels words",
+          loaded.path.string());
+  require(!options.truncate,
+          "--truncate does not apply to words, each of which gets a label: split a long sentence");
+  if (!options.ids) require_tokenizer(*loaded.tokenizer, "--text", loaded.path);
+  const std::vector<std::string_view> words = words_of(options.text);
+  require(!words.empty(), "{} has no words", options.ids ? "--ids" : "--text");
+  const ModelConfig& config = loaded.model->config();
+  Sample sample;
+  WordEncoder(*loaded.tokenizer, config.seq_length, /*truncate=*/false)
+      .encode(words, {}, options.ids ? "--ids" : "--text", sample);
+  const std::vector<int32_t> found = predict_word_labels(*loaded.model, {&sample, 1})[0];
+  const std::vector<std::string> names = names_of_labels(loaded.extra, config.num_labels);
+  if (world.rank() != 0) return;
+  for (size_t i = 0; i < words.size(); ++i) {
+    fmt::print("{}\t{}\n", words[i], names[static_cast<size_t>(found[i])]);
+  }
+}
+
 void classify_file(const ClassifyOptions& options, const LoadedModel& loaded, Communicator& world) {
   const ModelConfig& config = loaded.model->config();
   FilePredictionOptions how;
   how.truncate = options.truncate;
-  const auto open = [&](const FilePredictionOptions& opened) {
+  const auto open =
+      [&](const FilePredictionOptions& opened) -> std::unique_ptr<const FilePrediction> {
+    const std::vector<std::string> labels = checkpoint_labels(loaded.extra);
+    if (traits_of(config).token_labels) {
+      return word_prediction(config, *loaded.tokenizer, labels, opened);
+    }
     require_objective(config, Objective::classification, loaded.path.string());
-    return label_prediction(config, *loaded.tokenizer, checkpoint_labels(loaded.extra), opened);
+    return label_prediction(config, *loaded.tokenizer, labels, opened);
   };
   predict_for_file(loaded, options.file, how, open, world);
 }
@@ -76,6 +104,7 @@ void classify(const ClassifyOptions& options, Communicator& world) {
   // All ranks see the same text, so none fails alone.
   all_alike(world, [&] {
     const ModelConfig& config = loaded.model->config();
+    if (traits_of(config).token_labels) return label_words(options, loaded, world);
     require_objective(config, Objective::classification, loaded.path.string());
     require(!options.text_pair || config.token_types != 1,
             "--text-pair needs a model with 2 token types, but the model of {} has 1",

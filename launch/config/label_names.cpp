@@ -22,6 +22,10 @@ std::vector<std::string> label_names(std::string_view labels) {
   }
 }
 
+std::vector<std::string> names_of_labels(const std::optional<std::string>& labels) {
+  return labels ? label_names(*labels) : std::vector<std::string>{};
+}
+
 std::optional<std::string> label_problem(const std::vector<std::string>& names) {
   const std::set<std::string> different(names.begin(), names.end());
   if (different.size() != names.size() || different.count("") == 1) {

@@ -213,16 +213,21 @@ void describe(Section& model, auto& field) {
         "BERT. Samples are then sentence pairs, half of them random. Needs `token_types: 2` or "
         "more. Only for " +
             kinds_with(&Architecture::next_sentence, "`") + ".");
-  field(derived("head"), model.head,
-        OneOf<Head>{{{"pretraining", Head::pretraining}, {"classification", Head::classification}}},
-        "The output head: `pretraining` has the head or heads of the architecture's pre-training; "
-        "`classification`, for " +
-            kinds_with(&Architecture::classification, "`") +
-            ", predicts what `problem_type` says about a text. `auto` is `classification` if "
-            "`data.train` is a file "
-            "of labeled texts and the architecture supports it.");
+  field(
+      derived("head"), model.head,
+      OneOf<Head>{{{"pretraining", Head::pretraining},
+                   {"classification", Head::classification},
+                   {"token_classification", Head::token_classification}}},
+      "The output head: `pretraining` has the head or heads of the architecture's pre-training; "
+      "`classification`, for " +
+          kinds_with(&Architecture::classification, "`") +
+          ", predicts what `problem_type` says about a text; `token_classification`, for the same, "
+          "predicts a label for each word, from its first token. `auto` is `classification` if "
+          "`data.train` is a file "
+          "of labeled texts and the architecture supports it.");
   field(derived("num_labels"), model.num_labels, IntegerIn{0, 1'000'000},
-        "Number of labels with `head: classification`: at least 2, but 1 with `problem_type: "
+        "Number of labels with a head other than `pretraining`: at least 2, but 1 with "
+        "`problem_type: "
         "regression`. `auto` counts the labels in `data.labels` or in the training file.");
   field(
       "problem_type", model.problem_type,
@@ -239,7 +244,8 @@ template <MaybeConst<DataSection> Section>
 void describe(Section& data, auto& field) {
   field(required("train"), data.train, PathOrBlend{},
         "Prefix of the training dataset, as passed to `tessera prepare`; with `model.head: "
-        "classification`, a `.jsonl` or `.tsv` file of labeled texts. Several datasets are blended "
+        "classification` or `token_classification`, a `.jsonl` or `.tsv` file of labeled texts. "
+        "Several datasets are blended "
         "by weight, as in `{data/books: 0.7, data/web: 0.3}`: each provides its share of the "
         "samples throughout the run and starts over when it is used up.");
   field("eval", data.eval, OrNull<PathOrBlend>{},
@@ -263,7 +269,7 @@ void describe(Section& data, auto& field) {
         "a checkpoint.");
   field("special_tokens", data.special_tokens, SpecialTokenMap{},
         "With `tokenizer: none`: the ids of special tokens, as in `{cls: 2, sep: 3, mask: 4}`. "
-        "Masked language models need these three, `head: classification` the first two. None of "
+        "Masked language models need these three, other heads the first two. None of "
         "`cls`, `sep`, `mask`, `pad` and `unk` is masked or a random replacement. `eos` ends a "
         "document: `tessera generate` stops there.");
   field("packing", data.packing,
@@ -286,11 +292,13 @@ void describe(Section& data, auto& field) {
         "is never computed; packing makes rows equally long. Does not apply to pairs or "
         "classification.");
   field(derived("labels"), data.labels, OrNull<Text>{},
-        "With `head: classification`: the label names in order, separated by commas, as in "
+        "With `head: classification` or `token_classification`: the label names in order, "
+        "separated by commas, as in "
         "`negative,positive`. With null, the data contains label numbers or, with `problem_type: "
         "regression`, numbers. `auto` uses the labels in the training file, sorted.");
   field("truncate", data.truncate, TrueOrFalse{},
-        "With `head: classification`: whether to truncate texts of more than `model.seq_length` "
+        "With `head: classification` or `token_classification`: whether to truncate texts of more "
+        "than `model.seq_length` "
         "tokens. If false, they are errors.");
 }
 

@@ -18,16 +18,28 @@ void require_default(bool is_default, const char* key, std::string_view reason) 
   require(is_default, "{} is set, but {}: it would have no effect, so leave it out", key, reason);
 }
 
+std::string_view name_of(Head head) {
+  switch (head) {
+    case Head::pretraining:
+      return "pretraining";
+    case Head::classification:
+      return "classification";
+    case Head::token_classification:
+      return "token_classification";
+  }
+  return "?";
+}
+
 std::string no_such_thing(const Architecture& architecture) {
   return fmt::format("model.kind is {}, which does not support it", architecture.name);
 }
 
 void check_architecture(const ModelConfig& model) {
   const Architecture& architecture = architecture_of(model.kind);
-  require(architecture.classification || model.head == Head::pretraining,
-          "model.head is classification, but model.kind is {}: choose {} as the kind, or "
-          "pretraining as the head",
-          architecture.name, kinds_with(&Architecture::classification));
+  require(
+      architecture.classification || model.head == Head::pretraining,
+      "model.head is {}, but model.kind is {}: choose {} as the kind, or pretraining as the head",
+      name_of(model.head), architecture.name, kinds_with(&Architecture::classification));
   const std::string reason = no_such_thing(architecture);
   require_default(architecture.token_types || model.token_types == 0, "model.token_types", reason);
   require_default(architecture.next_sentence || !model.next_sentence, "model.next_sentence",
@@ -90,15 +102,15 @@ void check_label_names(const std::string& labels, int64_t num_labels) {
 }
 
 void check_classification_run(const RunConfig& config) {
-  constexpr const char* kReason = "model.head is classification";
+  const std::string reason = fmt::format("model.head is {}", name_of(config.model.head));
   require(config.model.problem_type != ProblemType::regression || !config.data.labels,
           "data.labels is \"{}\", but model.problem_type is regression, whose labels are numbers: "
           "leave "
           "labels out, or choose another problem_type",
           config.data.labels.value_or(""));
   if (config.data.labels) check_label_names(*config.data.labels, config.model.num_labels);
-  require_default(config.mlm == MaskingOptions{}, "a key of mlm", kReason);
-  require_default(config.data.short_samples == ShortSamples::pad, "data.short_samples", kReason);
+  require_default(config.mlm == MaskingOptions{}, "a key of mlm", reason);
+  require_default(config.data.short_samples == ShortSamples::pad, "data.short_samples", reason);
 }
 
 void check_other_run(const RunConfig& config) {
@@ -108,9 +120,11 @@ void check_other_run(const RunConfig& config) {
 }
 
 void check_embeddings(const ModelConfig& model) {
-  require(model.tie_embeddings || model.head == Head::pretraining,
-          "model.tie_embeddings is false, but model.head is classification: there is no matrix to "
-          "tie, so leave it out");
+  require(
+      model.tie_embeddings || model.head == Head::pretraining,
+      "model.tie_embeddings is false, but model.head is {}: there is no matrix to tie, so leave "
+      "it out",
+      name_of(model.head));
   require(model.tie_embeddings || !traits_of(model).head_transform,
           "model.tie_embeddings is false, but model.kind is {}: its output head is the token "
           "embedding, so choose true",
@@ -118,17 +132,25 @@ void check_embeddings(const ModelConfig& model) {
 }
 
 void check_head(const ModelConfig& model) {
-  if (model.head == Head::classification) {
+  const bool words = model.head == Head::token_classification;
+  if (model.head == Head::classification || words) {
+    const std::string reason = fmt::format("model.head is {}", name_of(model.head));
+    require_default(!words || model.problem_type == ProblemType::single_label_classification,
+                    "model.problem_type", reason);
+    require(!words || model.vocab_size == 0 || model.num_labels <= model.vocab_size,
+            "model.num_labels is {}, but model.vocab_size is {}: words have at most as many labels "
+            "as there are tokens",
+            model.num_labels, model.vocab_size);
     const bool one = model.problem_type == ProblemType::regression;
     require(!one || model.num_labels == 1,
             "model.num_labels is {}, but model.problem_type is regression, which predicts one "
             "number: choose 1, or leave the key out",
             model.num_labels);
-    require(one || model.num_labels >= 2,
-            "model.num_labels is {}, but model.head is classification: choose the number of "
-            "classes, at least 2",
-            model.num_labels);
-    require_default(!model.next_sentence, "model.next_sentence", "model.head is classification");
+    require(
+        one || model.num_labels >= 2,
+        "model.num_labels is {}, but model.head is {}: choose the number of classes, at least 2",
+        model.num_labels, name_of(model.head));
+    require_default(!model.next_sentence, "model.next_sentence", reason);
   } else {
     require_default(model.num_labels == 0, "model.num_labels", "model.head is pretraining");
     require_default(model.problem_type == ProblemType::single_label_classification,
@@ -266,8 +288,8 @@ void check_kind(const RunConfig& config) {
   const Objective objective = traits_of(config.model).objective;
   objective == Objective::causal_lm ? check_causal_run(config) : check_document_run(config);
   if (objective == Objective::masked_lm) check_mlm(config.mlm);
-  objective == Objective::classification ? check_classification_run(config)
-                                         : check_other_run(config);
+  config.model.head == Head::pretraining ? check_other_run(config)
+                                         : check_classification_run(config);
 }
 
 }  // namespace tessera

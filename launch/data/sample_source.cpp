@@ -145,15 +145,26 @@ Labels labels_of(const RunConfig& config) {
   return labels;
 }
 
-/// Labeled texts, tokenized on loading.
+std::shared_ptr<const LabeledTexts> read_texts(const RunConfig& config, const Tokenizer& tokenizer,
+                                               const std::string& path) {
+  const int64_t seq_length = config.model.seq_length;
+  const bool truncate = config.data.truncate;
+  if (traits_of(config.model).token_labels) {
+    return std::make_shared<const LabeledTexts>(path, labels_of(config),
+                                                WordEncoder(tokenizer, seq_length, truncate));
+  }
+  const auto encode = [&](std::string_view text) { return tokenizer.encode(text); };
+  return std::make_shared<const LabeledTexts>(
+      path, labels_of(config),
+      ClassificationEncoder(encode, tokenizer.traits(), seq_length, truncate));
+}
+
+/// Labeled texts or words, tokenized on loading.
 class TextSource final : public SampleSource {
  public:
   TextSource(const RunConfig& config, const Tokenizer& tokenizer, const std::string& path,
              std::vector<std::string>& notes) {
-    const ClassificationEncoder encoder(
-        [&](std::string_view text) { return tokenizer.encode(text); }, tokenizer.traits(),
-        config.model.seq_length, config.data.truncate);
-    texts_ = std::make_shared<const LabeledTexts>(path, labels_of(config), encoder);
+    texts_ = read_texts(config, tokenizer, path);
     check_token_types(config, *texts_);
     if (texts_->num_truncated() == 0) return;
     notes.push_back(fmt::format("{}: {} of {} texts were truncated to {} tokens", path,
@@ -186,6 +197,7 @@ std::unique_ptr<const SampleSource> open_source(const RunConfig& config,
     case Objective::masked_lm:
       return std::make_unique<const BertSource>(config, tokenizer, path, notes);
     case Objective::classification:
+    case Objective::token_classification:
       return std::make_unique<const TextSource>(config, *tokenizer, path, notes);
   }
   fail("{}: there is no data for this objective", path);

@@ -17,7 +17,7 @@ struct NamedClass {
 };
 
 /// The first name of a class is its canonical one.
-constexpr std::array<NamedClass, 13> kClasses = {{
+constexpr std::array<NamedClass, 16> kClasses = {{
     {"GPT2LMHeadModel", ModelClass::gpt2_lm_head},
     {"GPT2Model", ModelClass::gpt2_lm_head},
     {"LlamaForCausalLM", ModelClass::llama_causal_lm},
@@ -27,10 +27,13 @@ constexpr std::array<NamedClass, 13> kClasses = {{
     {"BertForPreTraining", ModelClass::bert_pretraining},
     {"BertForMaskedLM", ModelClass::bert_masked_lm},
     {"BertForSequenceClassification", ModelClass::bert_classification},
+    {"BertForTokenClassification", ModelClass::bert_token_classification},
     {"RobertaForMaskedLM", ModelClass::roberta_masked_lm},
     {"RobertaForSequenceClassification", ModelClass::roberta_classification},
+    {"RobertaForTokenClassification", ModelClass::roberta_token_classification},
     {"ModernBertForMaskedLM", ModelClass::modernbert_masked_lm},
     {"ModernBertForSequenceClassification", ModelClass::modernbert_classification},
+    {"ModernBertForTokenClassification", ModelClass::modernbert_token_classification},
 }};
 
 /// `key_and_value`: "model.norm_position is pre".
@@ -65,21 +68,42 @@ ModelKind kind_of(ModelClass model_class) {
     case ModelClass::bert_pretraining:
     case ModelClass::bert_masked_lm:
     case ModelClass::bert_classification:
+    case ModelClass::bert_token_classification:
       return ModelKind::bert;
     case ModelClass::roberta_masked_lm:
     case ModelClass::roberta_classification:
+    case ModelClass::roberta_token_classification:
       return ModelKind::roberta;
     case ModelClass::modernbert_masked_lm:
     case ModelClass::modernbert_classification:
+    case ModelClass::modernbert_token_classification:
       return ModelKind::modernbert;
   }
   fail("{} is not a class of a model", static_cast<int>(model_class));
 }
 
-bool classifies(ModelClass model_class) {
-  return model_class == ModelClass::bert_classification ||
-         model_class == ModelClass::roberta_classification ||
-         model_class == ModelClass::modernbert_classification;
+Head head_of(ModelClass model_class) {
+  switch (model_class) {
+    case ModelClass::bert_classification:
+    case ModelClass::roberta_classification:
+    case ModelClass::modernbert_classification:
+      return Head::classification;
+    case ModelClass::bert_token_classification:
+    case ModelClass::roberta_token_classification:
+    case ModelClass::modernbert_token_classification:
+      return Head::token_classification;
+    case ModelClass::gpt2_lm_head:
+    case ModelClass::llama_causal_lm:
+    case ModelClass::mistral_causal_lm:
+    case ModelClass::qwen2_causal_lm:
+    case ModelClass::qwen3_causal_lm:
+    case ModelClass::bert_pretraining:
+    case ModelClass::bert_masked_lm:
+    case ModelClass::roberta_masked_lm:
+    case ModelClass::modernbert_masked_lm:
+      return Head::pretraining;
+  }
+  return Head::pretraining;
 }
 
 std::string_view problem_type_name(ProblemType type) {
@@ -185,6 +209,19 @@ void require_modernbert(const ModelConfig& config) {
   require_heads_as_wide_as_model(config);
 }
 
+ModelClass class_with_head(Head head, ModelClass pretraining, ModelClass classification,
+                           ModelClass token_classification) {
+  switch (head) {
+    case Head::pretraining:
+      return pretraining;
+    case Head::classification:
+      return classification;
+    case Head::token_classification:
+      return token_classification;
+  }
+  return pretraining;
+}
+
 }  // namespace
 
 ModelClass model_class_of(const ModelConfig& config) {
@@ -209,16 +246,20 @@ ModelClass model_class_of(const ModelConfig& config) {
       return ModelClass::qwen3_causal_lm;
     case ModelKind::bert:
       require_gpt2_or_bert(config);
-      if (config.head == Head::classification) return ModelClass::bert_classification;
-      return config.next_sentence ? ModelClass::bert_pretraining : ModelClass::bert_masked_lm;
+      return class_with_head(
+          config.head,
+          config.next_sentence ? ModelClass::bert_pretraining : ModelClass::bert_masked_lm,
+          ModelClass::bert_classification, ModelClass::bert_token_classification);
     case ModelKind::roberta:
       require_gpt2_or_bert(config);
-      return config.head == Head::classification ? ModelClass::roberta_classification
-                                                 : ModelClass::roberta_masked_lm;
+      return class_with_head(config.head, ModelClass::roberta_masked_lm,
+                             ModelClass::roberta_classification,
+                             ModelClass::roberta_token_classification);
     case ModelKind::modernbert:
       require_modernbert(config);
-      return config.head == Head::classification ? ModelClass::modernbert_classification
-                                                 : ModelClass::modernbert_masked_lm;
+      return class_with_head(config.head, ModelClass::modernbert_masked_lm,
+                             ModelClass::modernbert_classification,
+                             ModelClass::modernbert_token_classification);
   }
   fail("{} is not an architecture", static_cast<int>(config.kind));
 }

@@ -10,26 +10,32 @@ namespace tessera {
 
 /// The classes of the Python package `transformers` that Tessera's models can express.
 enum class ModelClass : uint8_t {
-  gpt2_lm_head,               ///< GPT2LMHeadModel
-  llama_causal_lm,            ///< LlamaForCausalLM
-  mistral_causal_lm,          ///< MistralForCausalLM
-  qwen2_causal_lm,            ///< Qwen2ForCausalLM
-  qwen3_causal_lm,            ///< Qwen3ForCausalLM
-  bert_pretraining,           ///< BertForPreTraining: masked words and next sentences
-  bert_masked_lm,             ///< BertForMaskedLM: masked words alone, without a pooler
-  bert_classification,        ///< BertForSequenceClassification
-  roberta_masked_lm,          ///< RobertaForMaskedLM
-  roberta_classification,     ///< RobertaForSequenceClassification
-  modernbert_masked_lm,       ///< ModernBertForMaskedLM
-  modernbert_classification,  ///< ModernBertForSequenceClassification
+  gpt2_lm_head,                     ///< GPT2LMHeadModel
+  llama_causal_lm,                  ///< LlamaForCausalLM
+  mistral_causal_lm,                ///< MistralForCausalLM
+  qwen2_causal_lm,                  ///< Qwen2ForCausalLM
+  qwen3_causal_lm,                  ///< Qwen3ForCausalLM
+  bert_pretraining,                 ///< BertForPreTraining: masked words and next sentences
+  bert_masked_lm,                   ///< BertForMaskedLM: masked words alone, without a pooler
+  bert_classification,              ///< BertForSequenceClassification
+  bert_token_classification,        ///< BertForTokenClassification
+  roberta_masked_lm,                ///< RobertaForMaskedLM
+  roberta_classification,           ///< RobertaForSequenceClassification
+  roberta_token_classification,     ///< RobertaForTokenClassification
+  modernbert_masked_lm,             ///< ModernBertForMaskedLM
+  modernbert_classification,        ///< ModernBertForSequenceClassification
+  modernbert_token_classification,  ///< ModernBertForTokenClassification
 };
 
 std::string_view to_string(ModelClass model_class);
 
 ModelKind kind_of(ModelClass model_class);
 
-/// Whether the class has a head that classifies texts.
-bool classifies(ModelClass model_class);
+/// The head of a class.
+Head head_of(ModelClass model_class);
+
+/// Whether the class has a head that classifies texts or words.
+inline bool classifies(ModelClass model_class) { return head_of(model_class) != Head::pretraining; }
 
 /// "problem_type" in config.json: "regression".
 std::string_view problem_type_name(ProblemType type);

@@ -125,14 +125,16 @@ std::vector<TensorName> gpt2_names(const ModelConfig& model) {
 void add_bert_heads(Names& names, const ModelConfig& model) {
   const int64_t width = model.hidden_size;
   const bool classifies = model.head == Head::classification;
-  if (!classifies) {
+  if (model.head == Head::pretraining) {
     names.linear("head.transform", width, width, "cls.predictions.transform.dense");
     names.norm("head.norm", "cls.predictions.transform.LayerNorm");
     names.bias("head", model.vocab_size, "cls.predictions");
   }
   if (classifies || model.next_sentence) names.linear("pooler", width, width, "bert.pooler.dense");
   if (model.next_sentence) names.linear("next_sentence", 2, width, "cls.seq_relationship");
-  if (classifies) names.linear("classifier", model.num_labels, width, "classifier");
+  if (model.head != Head::pretraining) {
+    names.linear("classifier", model.num_labels, width, "classifier");
+  }
 }
 
 void add_roberta_heads(Names& names, const ModelConfig& model) {
@@ -140,6 +142,8 @@ void add_roberta_heads(Names& names, const ModelConfig& model) {
   if (model.head == Head::classification) {
     names.linear("pooler", width, width, "classifier.dense");
     names.linear("classifier", model.num_labels, width, "classifier.out_proj");
+  } else if (model.head == Head::token_classification) {
+    names.linear("classifier", model.num_labels, width, "classifier");
   } else {
     names.linear("head.transform", width, width, "lm_head.dense");
     names.norm("head.norm", "lm_head.layer_norm");
@@ -198,7 +202,7 @@ std::vector<TensorName> modernbert_names(const ModelConfig& model) {
     names.add(ours + "mlp.down.weight", {width, mlp}, theirs + "mlp.Wo.weight");
   }
   names.add("final_norm.weight", {width}, "model.final_norm.weight");
-  const bool classifies = model.head == Head::classification;
+  const bool classifies = model.head != Head::pretraining;
   names.add(classifies ? "pooler.weight" : "head.transform.weight", {width, width},
             "head.dense.weight");
   names.add(classifies ? "pooler.norm.weight" : "head.norm.weight", {width}, "head.norm.weight");

@@ -167,8 +167,14 @@ std::string describe(const Evaluation& found) {
   return text;
 }
 
-EvaluationCounts::EvaluationCounts(const ModelConfig& config)
+EvaluationCounts::EvaluationCounts(const ModelConfig& config,
+                                   const std::vector<std::string>& label_names)
     : targets_(static_cast<size_t>(config.vocab_size)) {
+  const bool words = config.head == Head::token_classification;
+  if (words && EntityLabels::are_entities(label_names)) {
+    entity_labels_ = EntityLabels(label_names);
+    entities_.resize(3);
+  }
   if (config.head != Head::classification) return;
   type_ = config.problem_type;
   if (type_ == ProblemType::regression) return;
@@ -182,6 +188,7 @@ EvaluationCounts::EvaluationCounts(const ModelConfig& config)
 void EvaluationCounts::add(const TokenBatch& batch, const Tensor& predictions) {
   for (const int32_t target : batch.targets.span<int32_t>())
     ++targets_[static_cast<size_t>(target)];
+  if (!entities_.empty()) add_entities(batch, predictions);
   if (!type_) return;
   switch (*type_) {
     case ProblemType::single_label_classification:
@@ -221,6 +228,24 @@ void EvaluationCounts::add_label_sets(const TokenBatch& batch, const Tensor& pre
   }
 }
 
+void EvaluationCounts::add_entities(const TokenBatch& batch, const Tensor& predictions) {
+  const auto ends = batch.documents.span<int32_t>(), rows = batch.target_rows.span<int32_t>();
+  const auto targets = batch.targets.span<int32_t>(), found = predictions.span<int32_t>();
+  size_t first = 0;
+  for (size_t document = 1; document < ends.size(); ++document) {
+    size_t count = 0;
+    while (first + count < rows.size() && rows[first + count] < ends[document]) ++count;
+    const std::vector<Entity> labeled = entity_labels_.find(targets.subspan(first, count));
+    const std::vector<Entity> predicted = entity_labels_.find(found.subspan(first, count));
+    entities_[0] += std::ssize(labeled);
+    entities_[1] += std::ssize(predicted);
+    entities_[2] += std::ranges::count_if(labeled, [&](const Entity& entity) {
+      return std::ranges::find(predicted, entity) != predicted.end();
+    });
+    first += count;
+  }
+}
+
 void EvaluationCounts::add_numbers(const TokenBatch& batch, const Tensor& predictions) {
   const auto targets = batch.label_values.span<float>(), found = predictions.span<float>();
   for (size_t i = 0; i < targets.size(); ++i) numbers_.push_back({targets[i], found[i]});
@@ -228,7 +253,8 @@ void EvaluationCounts::add_numbers(const TokenBatch& batch, const Tensor& predic
 
 Evaluation EvaluationCounts::finish(const LossSums& sums, const TargetCounts& counts,
                                     Communicator& dp) {
-  for (std::vector<int64_t>* counted : {&targets_, &labeled_, &predicted_, &correct_, &exact_}) {
+  for (std::vector<int64_t>* counted :
+       {&targets_, &labeled_, &predicted_, &correct_, &exact_, &entities_}) {
     sum_over(dp, *counted);
   }
   Evaluation result;
@@ -240,6 +266,12 @@ Evaluation EvaluationCounts::finish(const LossSums& sums, const TargetCounts& co
   result.document_accuracy = ratio(value(sums.document_correct()), counts.document_targets);
   result.f1 = f1_scores(labeled_, predicted_, correct_);
   result.one_label = !type_ || type_ == ProblemType::single_label_classification;
+  if (!entities_.empty()) {
+    const auto correct = static_cast<double>(entities_[2]);
+    result.metrics = {{"entity_precision", "entity precision", ratio(correct, entities_[1])},
+                      {"entity_recall", "recall", ratio(correct, entities_[0])},
+                      {"entity_f1", "F1", ratio(2.0 * correct, entities_[0] + entities_[1])}};
+  }
   if (type_ == ProblemType::multi_label_classification) {
     result.metrics = {
         {"exact_match", "exact match",

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "launch/metrics/entities.h"
 #include "models/losses.h"
 #include "models/model_config.h"
 #include "models/token_batch.h"
@@ -57,7 +58,7 @@ struct Evaluation {
   double document_accuracy = 0.0;
   double most_frequent_label = 0.0;  ///< likewise, for a classification head
   std::vector<double> f1;            ///< per label, for a head that predicts labels
-  std::vector<Metric> metrics;       ///< of multi-label classification and regression
+  std::vector<Metric> metrics;       ///< of label sets, numbers and entities
 
   /// The mean of `f1` over the labels.
   double macro_f1() const;
@@ -76,10 +77,13 @@ struct EvaluatedNumber {
 /// samples are distributed over the data ranks.
 class EvaluationCounts {
  public:
-  explicit EvaluationCounts(const ModelConfig& config);
+  /// `label_names` are those of a model that labels words; its entities are only counted if they
+  /// are names of entities (entities.h).
+  explicit EvaluationCounts(const ModelConfig& config,
+                            const std::vector<std::string>& label_names = {});
 
-  /// `predictions` are those of Model::evaluate(), in host memory; read only with a classification
-  /// head.
+  /// `predictions` are those of Model::evaluate(), in host memory; read only with a head for
+  /// labels.
   void add(const TokenBatch& batch, const Tensor& predictions);
 
   /// Returns the evaluation of all data ranks. Collective over `dp`.
@@ -89,6 +93,7 @@ class EvaluationCounts {
   void add_classes(const TokenBatch& batch, const Tensor& predictions);
   void add_label_sets(const TokenBatch& batch, const Tensor& predictions);
   void add_numbers(const TokenBatch& batch, const Tensor& predictions);
+  void add_entities(const TokenBatch& batch, const Tensor& predictions);
 
   /// What the classification head predicts; nullopt if there is none.
   std::optional<ProblemType> type_;
@@ -98,6 +103,8 @@ class EvaluationCounts {
   std::vector<int64_t> labeled_, predicted_, correct_;
   /// {documents whose labels were all predicted, and no others}
   std::vector<int64_t> exact_;
+  EntityLabels entity_labels_;
+  std::vector<int64_t> entities_;         ///< {labeled, predicted, correct}; empty without entities
   std::vector<EvaluatedNumber> numbers_;  ///< of this rank's documents
 };
 

@@ -17,8 +17,11 @@ double model_flops(const ModelConfig& config, const TargetCounts& counts) {
   const auto keys = static_cast<double>(config.resolved_kv_heads() * config.resolved_head_dim());
   const double block_weights =
       2.0 * width * (attention + keys) + (config.gated_mlp ? 3.0 : 2.0) * width * mlp;
-  const double transform = traits_of(config).head_transform ? width * width : 0.0;
-  const double head_weights = static_cast<double>(config.vocab_size) * width + transform;
+  const ModelTraits traits = traits_of(config);
+  const double transform = traits.head_transform ? width * width : 0.0;
+  const auto classes =
+      static_cast<double>(traits.token_labels ? config.num_labels : config.vocab_size);
+  const double head_weights = classes * width + transform;
   return 6.0 * (layers * block_weights * tokens + head_weights * targets + width * width * labels) +
          12.0 * layers * attention * pairs;
 }

@@ -23,6 +23,7 @@
 #include "launch/config/load_config.h"
 #include "launch/config/values/value_rule.h"
 #include "launch/data/datasets/labeled_lines.h"
+#include "launch/data/datasets/labeled_words.h"
 #include "launch/data/indexed/dataset_metadata.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tokenizers/tokenizer_identity.h"
@@ -96,7 +97,7 @@ class Deriver {
     const auto next = config().automatic.lower_bound(kModel);
     return next != config().automatic.end() && next->starts_with(kModel);
   }
-  bool classifies() const { return config().model.head == Head::classification; }
+  bool classifies() const { return config().model.head != Head::pretraining; }
 
   /// `value` in YAML.
   void set(const std::string& name, const std::string& value, const std::string& origin) {
@@ -167,8 +168,7 @@ class Deriver {
       use_default("data.labels");
       return;
     }
-    const ProblemType type = config().model.problem_type;
-    if (type == ProblemType::regression) {
+    if (config().model.problem_type == ProblemType::regression) {
       if (wants("model.num_labels"))
         set("model.num_labels", "1", "model.problem_type is regression");
       if (wants("data.labels")) use_default("data.labels");
@@ -180,7 +180,7 @@ class Deriver {
     if (wants("data.labels")) {
       std::optional<int64_t> count;
       if (!wants("model.num_labels")) count = config().model.num_labels;
-      found = find_labels(paths, type, count);
+      found = labels_in(paths, count);
       set_label_names(names_of_classifier(found->names), origin);
     }
     if (!wants("model.num_labels")) return;
@@ -188,9 +188,14 @@ class Deriver {
       set("model.num_labels", fmt::to_string(label_names(*config().data.labels).size()),
           found ? origin : "data.labels");
     } else {
-      if (!found) found = find_labels(paths, type);
+      if (!found) found = labels_in(paths, {});
       set("model.num_labels", fmt::to_string(found->count), origin);
     }
+  }
+
+  Labels labels_in(const std::vector<std::string>& paths, std::optional<int64_t> count) const {
+    if (config().model.head == Head::token_classification) return find_word_labels(paths, count);
+    return find_labels(paths, config().model.problem_type, count);
   }
 
   /// `names`, or, if checkpoint.from classifies all of them, its names in their order.

@@ -26,7 +26,8 @@ StepContext evaluation_context(Arena& arena, const SequenceShard& rows) {
 
 Tensor allocate_predictions(Arena& arena, const ModelConfig& config, const TokenBatch& batch) {
   const ModelTraits traits = traits_of(config);
-  if (config.head != Head::classification) return {};
+  if (config.head == Head::pretraining) return {};
+  if (traits.token_labels) return arena.allocate({batch.num_targets()}, DType::i32);
   const int64_t documents = batch.num_documents();
   if (traits.label_width == 0) return arena.allocate({documents}, DType::i32);
   return arena.allocate({documents, traits.label_width}, DType::f32);
@@ -34,7 +35,7 @@ Tensor allocate_predictions(Arena& arena, const ModelConfig& config, const Token
 
 Evaluation evaluate(const EvaluationPass& pass, int64_t num_batches,
                     const OnEvaluated& on_evaluated) {
-  EvaluationCounts found(pass.config);
+  EvaluationCounts found(pass.config, pass.label_names);
   TargetCounts counts;
   const Device device = pass.arena.device();
   const OwnedTensor owned_sums({LossSums::kCount}, DType::f64, device);

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "core/arena.h"
 #include "launch/data/loading/device_batch.h"
@@ -19,9 +21,10 @@ struct EvaluationPass {
   Model& model;
   Arena& arena;  ///< has room for the model's evaluate() of the largest micro-batch
   const ParallelGroups& groups;
-  PrefetchedEvaluation& batches;  ///< of evaluation data
-  DeviceBatch& device_batch;      ///< on the arena's device
-  SequenceShard rows = {};        ///< how the tensor ranks share activations
+  PrefetchedEvaluation& batches;              ///< of evaluation data
+  DeviceBatch& device_batch;                  ///< on the arena's device
+  SequenceShard rows = {};                    ///< how the tensor ranks share activations
+  std::vector<std::string> label_names = {};  ///< as in data.labels, or empty
 };
 
 /// Called with each evaluated micro-batch of this data rank, in host memory. All tensor ranks of a
@@ -31,7 +34,7 @@ using OnEvaluated = std::function<void(const TokenBatch& batch)>;
 /// The context for evaluating one micro-batch.
 StepContext evaluation_context(Arena& arena, const SequenceShard& rows);
 
-/// Memory for the predictions of Model::evaluate() with a classification head; otherwise undefined.
+/// Memory for the predictions of Model::evaluate() with a head for labels; otherwise undefined.
 Tensor allocate_predictions(Arena& arena, const ModelConfig& config, const TokenBatch& batch);
 
 /// Evaluates the first `num_batches` batches of the evaluation data, without dropout. Throws on all

@@ -14,6 +14,7 @@
 #include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/checkpoint/model_json.h"
 #include "launch/checkpoint/model_state.h"
+#include "launch/config/label_names.h"
 #include "launch/config/values/source_text.h"
 #include "launch/metrics/model_flops.h"
 #include "launch/train/evaluation_pass.h"
@@ -208,9 +209,9 @@ Evaluation Trainer::evaluate() {
   require(has_eval_, "there is no eval data: set data.eval or data.eval_fraction");
   require_finite_steps();
   train_step_->round_values(steps_done_);
-  return tessera::evaluate(
-      {config_.model, *model_, arena_, groups_, eval_batches_, device_batch_, rows_},
-      std::min(config_.eval.batches, batches_.num_eval_batches()));
+  return tessera::evaluate({config_.model, *model_, arena_, groups_, eval_batches_, device_batch_,
+                            rows_, names_of_labels(config_.data.labels)},
+                           std::min(config_.eval.batches, batches_.num_eval_batches()));
 }
 
 SavedCheckpoint Trainer::save(const SaveObserver& observer) {

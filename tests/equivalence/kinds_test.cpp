@@ -35,7 +35,7 @@ INSTANTIATE_TEST_SUITE_P(
                                      SmallKind::gpt_blend, SmallKind::qwen3, SmallKind::bert_blend,
                                      SmallKind::bert_pairs, SmallKind::bert_packed,
                                      SmallKind::modernbert, SmallKind::classifier,
-                                     SmallKind::multi_label),
+                                     SmallKind::multi_label, SmallKind::words),
                      testing::ValuesIn(kLayouts)),
     test::kind_and_layout);
 
@@ -119,7 +119,8 @@ INSTANTIATE_TEST_SUITE_P(All, EachKind,
                                          SmallKind::gpt_blend, SmallKind::qwen3,
                                          SmallKind::bert_blend, SmallKind::bert_pairs,
                                          SmallKind::bert_packed, SmallKind::modernbert,
-                                         SmallKind::classifier, SmallKind::multi_label),
+                                         SmallKind::classifier, SmallKind::multi_label,
+                                         SmallKind::words),
                          [](const auto& instance) { return to_string(instance.param); });
 
 TEST_F(Kinds, AllowsRankWithoutVocabulary) {

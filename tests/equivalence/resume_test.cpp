@@ -119,7 +119,8 @@ INSTANTIATE_TEST_SUITE_P(All, ResumeKind,
                                          SmallKind::gpt_blend, SmallKind::qwen3,
                                          SmallKind::bert_blend, SmallKind::bert_pairs,
                                          SmallKind::bert_packed, SmallKind::modernbert,
-                                         SmallKind::classifier, SmallKind::multi_label),
+                                         SmallKind::classifier, SmallKind::multi_label,
+                                         SmallKind::words),
                          [](const auto& instance) { return to_string(instance.param); });
 
 struct Change {

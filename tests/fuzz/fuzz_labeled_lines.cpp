@@ -1,10 +1,29 @@
-// A .tsv or .jsonl file of labeled texts; the first byte of the input says which, and whether
-// labels are names.
+// A .tsv or .jsonl file of labeled texts or words. The first byte of the input says which, whether
+// labels are names, and how many a text has.
 
 #include "launch/data/datasets/labeled_lines.h"
+#include "launch/data/datasets/labeled_words.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace tessera;
+
+namespace {
+
+void read_words(const std::string& path, const Labels& labels, size_t size) {
+  for_each_labeled_sentence(path, labels, [&](const LabeledSentence& sentence) {
+    fuzz::expect(sentence.words.size() == sentence.labels.size(), "words without a label");
+    fuzz::expect(sentence.words.size() <= size, "more words than bytes");
+  });
+}
+
+void read_texts(const std::string& path, const Labels& labels, size_t size) {
+  for_each_labeled_line(path, labels, [&](const LabeledLine& line) {
+    fuzz::expect(line.label == 0 || line.label == 1, "a label out of range");
+    fuzz::expect(line.text.size() <= size, "a text longer than the file");
+  });
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
@@ -12,11 +31,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                                          fuzz::text_of(data + 1, size - 1));
   Labels labels{2};
   if ((data[0] & 2) != 0) labels.names = {"no", "yes"};
-  fuzz::refuse_or_take([&] {
-    for_each_labeled_line(path, labels, [&](const LabeledLine& line) {
-      fuzz::expect(line.label == 0 || line.label == 1, "a label out of range");
-      fuzz::expect(line.text.size() <= size, "a text longer than the file");
-    });
-  });
+  if ((data[0] & 4) != 0) labels.problem_type = ProblemType::multi_label_classification;
+  if ((data[0] & 8) != 0) labels = {1, {}, ProblemType::regression};
+  const bool words = (data[0] & 16) != 0;
+  fuzz::refuse_or_take(
+      [&] { words ? read_words(path, labels, size) : read_texts(path, labels, size); });
   return 0;
 }

@@ -220,11 +220,11 @@ TEST_P(BertParity, LogitsOfAllHeadsMatch) {
     all.target_rows = all.targets = target_rows.tensor;  // any targets
     expect_logits(model.model().token_logits(model.context(), all),
                   model.golden_.get<float>("mlm_logits"));
-    expect_logits(model.model().document_logits(model.context(), all),
+    expect_logits(model.model().label_logits(model.context(), all),
                   model.golden_.get<float>("next_sentence_logits"));
 
     GoldenModel classifier(classification_config(), tp);
-    expect_logits(classifier.model().document_logits(classifier.context(), golden.batch()),
+    expect_logits(classifier.model().label_logits(classifier.context(), golden.batch()),
                   model.golden_.get<float>("classification/logits"));
   });
 }

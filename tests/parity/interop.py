@@ -6,7 +6,8 @@ For each kind of model, with a vocabulary trained on this repository's own text:
 
 1. text, `tessera prepare`, a short `tessera train`, `tessera export`: transformers loads the folder
    without missing or unexpected weights, computes the same loss on the same tokens, and its tokenizer
-   produces the same tokens. A decoder continues a text as `tessera generate --temperature 0` does.
+   produces the same tokens. A decoder continues a text as `tessera generate --temperature 0` does, and a
+   classifier of words labels them as `tessera classify` does.
 2. A transformers model with random normal parameters, `tessera import`, `tessera eval`: the loss is the
    same. `tessera export` of the import has the same weights.
 
@@ -33,6 +34,7 @@ from transformers import (
     BertForMaskedLM,
     BertForPreTraining,
     BertForSequenceClassification,
+    BertForTokenClassification,
     GPT2Config,
     GPT2LMHeadModel,
     LlamaConfig,
@@ -42,6 +44,7 @@ from transformers import (
     ModernBertConfig,
     ModernBertForMaskedLM,
     ModernBertForSequenceClassification,
+    ModernBertForTokenClassification,
     PreTrainedTokenizerFast,
     Qwen2Config,
     Qwen2ForCausalLM,
@@ -50,6 +53,7 @@ from transformers import (
     RobertaConfig,
     RobertaForMaskedLM,
     RobertaForSequenceClassification,
+    RobertaForTokenClassification,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -169,6 +173,10 @@ def kinds():
     labels = "  head: classification\n  num_labels: 3\n"
     label_data = "  labels: docs,code,tests\n  truncate: true\n"
     label_names = {"num_labels": 3, "id2label": {0: "docs", 1: "code", 2: "tests"}}
+    sets, numbers = "multi_label_classification", "regression"
+    words = "  head: token_classification\n  num_labels: 3\n"
+    word_data = "  labels: O,B-A,I-A\n  truncate: true\n"
+    word_names = {"num_labels": 3, "id2label": {0: "O", 1: "B-A", 2: "I-A"}}
     scaled = "  rotary_scaling: {}\n  rotary_factor: 4\n"
     # More rows than tokens: a padded vocabulary.
     size = f"  vocab_size: {VOCABULARY}\n"
@@ -298,6 +306,46 @@ def kinds():
             ModernBertForSequenceClassification,
             modernbert_config(**label_names),
         ),
+        Kind(
+            "bert with sets of labels",
+            "wordpiece",
+            bert + size + labels + f"  problem_type: {sets}\n",
+            label_data,
+            BertForSequenceClassification,
+            bert_config(problem_type=sets, **label_names),
+        ),
+        Kind(
+            "roberta with numbers",
+            "wordpiece",
+            roberta + size + f"  head: classification\n  num_labels: 1\n  problem_type: {numbers}\n",
+            "  truncate: true\n",
+            RobertaForSequenceClassification,
+            roberta_config(problem_type=numbers, num_labels=1),
+        ),
+        Kind(
+            "bert that labels words",
+            "wordpiece",
+            bert + size + words,
+            word_data,
+            BertForTokenClassification,
+            bert_config(**word_names),
+        ),
+        Kind(
+            "roberta that labels words",
+            "wordpiece",
+            roberta + size + words,
+            word_data,
+            RobertaForTokenClassification,
+            roberta_config(**word_names),
+        ),
+        Kind(
+            "modernbert that labels words",
+            "wordpiece",
+            modern + size + words,
+            word_data,
+            ModernBertForTokenClassification,
+            modernbert_config(**word_names),
+        ),
     ]
 
 
@@ -307,6 +355,10 @@ def is_decoder(theirs):
 
 def classifies(theirs):
     return theirs.__name__.endswith("ForSequenceClassification")
+
+
+def labels_words(theirs):
+    return theirs.__name__.endswith("ForTokenClassification")
 
 
 class Workshop:
@@ -341,8 +393,8 @@ class Workshop:
     def dataset(self, kind):
         """The prefix of the dataset of the sources."""
         prefix = self.folder / f"data_{kind.tokenizer}_{kind.theirs.__name__}"
-        if classifies(kind.theirs):
-            return self.labeled()
+        if classifies(kind.theirs) or labels_words(kind.theirs):
+            return self.labeled(kind)
         if not prefix.with_suffix(".bin").exists():
             # Lines are sentences for pairs; otherwise they are documents, so that none is too long.
             documents, sentences = "file", "none"
@@ -356,11 +408,22 @@ class Workshop:
             )
         return prefix
 
-    def labeled(self):
+    def labeled(self, kind):
         path = self.folder / "texts.jsonl"
         lines = [line for p in self.sources for line in p.read_text().splitlines() if line.strip()]
         names = ("docs", "code", "tests")
-        rows = [{"text": line, "label": names[i % 3]} for i, line in enumerate(lines[:600])]
+        rows = []
+        for i, line in enumerate(lines[:600]):
+            if labels_words(kind.theirs):
+                tokens = line.split()
+                tags = [("O", "B-A", "I-A")[len(token) % 3] for token in tokens]
+                rows.append({"tokens": tokens, "tags": tags})
+            elif kind.config.problem_type == "multi_label_classification":
+                rows.append({"text": line, "labels": list(names[: i % 4])})
+            elif kind.config.problem_type == "regression":
+                rows.append({"text": line, "label": len(line) / 50})
+            else:
+                rows.append({"text": line, "label": names[i % 3]})
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         return path
 
@@ -427,7 +490,14 @@ def loss_of(model, dump):
             label_logits, token_logits = None, made.logits
         if token_logits is not None:
             token_sum += summed(token_logits[0], targets[begin:end])
-        if label_logits is not None:
+        problem = model.config.problem_type
+        if label_logits is not None and problem in ("multi_label_classification", "regression"):
+            values = torch.from_numpy(dump["label_values"][document : document + 1]).double()
+            loss = torch.nn.functional.mse_loss
+            if problem == "multi_label_classification":
+                loss = torch.nn.functional.binary_cross_entropy_with_logits
+            label_sum += loss(label_logits.double(), values).item()
+        elif label_logits is not None:
             label = torch.tensor([int(dump["labels"][document])])
             label_sum += summed(label_logits, label)
         begin = end
@@ -480,6 +550,23 @@ def check_generation(tessera, kind, run, model, tokenizer):
     check(f"{kind.name}: the likeliest continuation", said.rstrip("\n") == text.rstrip("\n"), repr(text))
 
 
+def check_words(tessera, kind, run, model, tokenizer):
+    sentences = [line.split() for line in tessera.sources[0].read_text().splitlines() if line.split()]
+    sentences = [words for words in sentences if sum(map(len, words)) < 40][:50]
+    path, output = tessera.folder / "words.jsonl", tessera.folder / "labels.jsonl"
+    path.write_text("".join(json.dumps({"tokens": words}) + "\n" for words in sentences))
+    tessera("classify", tessera.folder / run, "--input", path, "--output", output)
+    ours = [json.loads(line)["tags"] for line in output.read_text().splitlines()]
+    theirs = []
+    for words in sentences:
+        inputs = tokenizer(words, is_split_into_words=True, return_tensors="pt")
+        first = [inputs.word_ids().index(i) for i in range(len(words))]
+        with torch.no_grad():
+            logits = model(input_ids=inputs["input_ids"]).logits[0]
+        theirs.append([model.config.id2label[i] for i in logits[first].argmax(-1).tolist()])
+    check(f"{kind.name}: the same labels of words", ours == theirs, f"{sum(map(len, ours))} words")
+
+
 def check_tokenizer(tessera, kind, run, model, folder):
     spec = tessera.spec(kind.tokenizer)
     if kind.tokenizer == "sentencepiece":
@@ -499,6 +586,8 @@ def check_tokenizer(tessera, kind, run, model, folder):
         if kind.tokenizer == "bpe":
             check_generation(tessera, kind, run, model, tokenizer)
         return
+    if labels_words(kind.theirs):
+        check_words(tessera, kind, run, model, tokenizer)
     pair = tokenizer("one two", "three", return_token_type_ids=True)
     names = tokenizer.convert_ids_to_tokens(pair["input_ids"])
     ends = [i for i, name in enumerate(names) if name == "[SEP]"]

@@ -72,6 +72,24 @@ void write_label_sets(const std::string& path) {
   require(file.flush().good(), "{} cannot be written", path);
 }
 
+/// Writes sentences of words with labels that mostly follow from the word; some words are of two
+/// tokens.
+void write_labeled_words(const std::string& path) {
+  std::ofstream file(path);
+  Draws draws;
+  for (int sentence = 0; sentence < 200; ++sentence) {
+    for (int64_t left = 1 + draws.below(7); left > 0; --left) {
+      const int64_t word = draws.below(kWords / 3);
+      const char* continued = draws.below(3) == 0 ? "w2" : "";
+      const int64_t label = draws.below(5) == 0 ? draws.below(4) : word % 4;
+      constexpr std::string_view kNames[] = {"O", "B-X", "I-X", "B-Y"};
+      file << 'w' << 3 * word << continued << '\t' << kNames[label] << '\n';
+    }
+    file << '\n';
+  }
+  require(file.flush().good(), "{} cannot be written", path);
+}
+
 void write_sentences(const std::string& prefix, int64_t tokens) {
   IndexedDatasetWriter writer(prefix, {TokenType::u16, /*overwrite=*/true});
   Draws draws;
@@ -182,6 +200,15 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       config.model.num_labels = kLabels;
       config.data.train = folder / "label_sets.tsv";
       return;
+    case SmallKind::words:
+      apply_preset(config.model, ModelKind::modernbert);
+      add_dropout(config);
+      config.model.attention_window = 4;
+      config.model.head = Head::token_classification;
+      config.model.num_labels = 4;
+      config.data.labels = "O,B-X,I-X,B-Y";
+      config.data.train = folder / "words.tsv";
+      return;
   }
 }
 
@@ -211,6 +238,8 @@ std::string to_string(SmallKind kind) {
       return "classifier";
     case SmallKind::multi_label:
       return "multi_label";
+    case SmallKind::words:
+      return "words";
   }
   return "?";
 }
@@ -230,6 +259,7 @@ void write_small_data(const TestFolder& folder, int64_t tokens) {
   write_sentences(folder / "half", tokens / 2);
   write_texts(folder / "texts.tsv");
   write_label_sets(folder / "label_sets.tsv");
+  write_labeled_words(folder / "words.tsv");
 }
 
 RunConfig small_run(const TestFolder& folder, const std::string& run, SmallKind kind) {

@@ -26,12 +26,13 @@ enum class SmallKind {
   bert_blend,     ///< two datasets, masked, a learned bias of distances, unequal heads
   classifier,     ///< pairs of texts, with dropout
   multi_label,    ///< several labels of a text, in a RoBERTa
+  words,          ///< labels of words, in a ModernBERT, with dropout
 };
 
 inline constexpr SmallKind kSmallKinds[] = {
     SmallKind::gpt,        SmallKind::gpt_documents, SmallKind::gpt_packed,  SmallKind::gpt_blend,
     SmallKind::qwen3,      SmallKind::bert_pairs,    SmallKind::bert_packed, SmallKind::modernbert,
-    SmallKind::bert_blend, SmallKind::classifier,    SmallKind::multi_label};
+    SmallKind::bert_blend, SmallKind::classifier,    SmallKind::multi_label, SmallKind::words};
 
 std::string to_string(SmallKind kind);
 

@@ -5,8 +5,10 @@
 
 #include "core/error.h"
 #include "core/ops/cross_entropy.h"
+#include "launch/data/datasets/labeled_words.h"
 #include "launch/data/datasets/special_token_checks.h"
 #include "launch/data/sampling/sample_order.h"
+#include "launch/support/text/json.h"
 
 namespace tessera {
 namespace {
@@ -75,6 +77,55 @@ bool ClassificationEncoder::encode(std::string_view text, std::optional<std::str
   return too_long;
 }
 
+WordEncoder::WordEncoder(const Tokenizer& tokenizer, int64_t seq_length, bool truncate)
+    : tokenizer_(tokenizer), seq_length_(seq_length), truncate_(truncate) {
+  const VocabularyTraits traits = tokenizer.traits();
+  require_special_tokens(traits, {"start", "end"}, "token classification");
+  start_ = *traits.special.start;
+  end_ = *traits.special.end;
+  require(seq_length >= kShortest,
+          "seq_length is {}, but must be at least {} for token classification", seq_length,
+          kShortest);
+}
+
+bool WordEncoder::encode(std::span<const std::string_view> words, std::span<const int32_t> labels,
+                         std::string_view where, Sample& out) const {
+  out.clear();
+  out.tokens.push_back(start_);
+  out.targets.push_back(kIgnoreTarget);
+  const std::string space = tokenizer_.decodes_piecewise() ? " " : "";
+  for (size_t i = 0; i < words.size(); ++i) {
+    std::vector<int32_t> tokens;
+    try {
+      tokens = tokenizer_.encode(space + std::string(words[i]));
+    } catch (const Error& error) {
+      fail("{}: word {}: {}", where, i + 1, error.what());
+    }
+    require(!tokens.empty(),
+            "{}: word {} of the sentence, {}, has no tokens, but needs one for its "
+            "label: remove it",
+            where, i + 1, quote(words[i]));
+    out.tokens.insert(out.tokens.end(), tokens.begin(), tokens.end());
+    out.targets.push_back(labels.empty() ? 0 : labels[i]);
+    out.targets.resize(out.tokens.size(), kIgnoreTarget);
+  }
+  const size_t most = static_cast<size_t>(seq_length_) - 1, length = out.tokens.size() + 1;
+  const bool too_long = out.tokens.size() > most;
+  require(!too_long || truncate_,
+          "{}: the sentence has {} tokens, including 2 special ones, but seq_length is {}: split "
+          "it, truncate it (data.truncate=true), or train with a larger model.seq_length",
+          where, length, seq_length_);
+  if (too_long) {
+    out.tokens.resize(most);
+    out.targets.resize(most);
+  }
+  out.tokens.push_back(end_);
+  out.targets.push_back(kIgnoreTarget);
+  out.token_types.assign(out.tokens.size(), 0);
+  out.document_lengths.push_back(static_cast<int32_t>(out.tokens.size()));
+  return too_long;
+}
+
 LabeledTexts::LabeledTexts(const std::string& path, const Labels& labels,
                            const ClassificationEncoder& encoder)
     : path_(path), seq_length_(encoder.seq_length()) {
@@ -83,15 +134,34 @@ LabeledTexts::LabeledTexts(const std::string& path, const Labels& labels,
     const std::string where = fmt::format("{}:{}", path, line.number);
     const bool truncated = encoder.encode(line.text, line.text_pair, where, sample);
     num_truncated_ += truncated ? 1 : 0;
-    tokens_.insert(tokens_.end(), sample.tokens.begin(), sample.tokens.end());
-    begins_.push_back(static_cast<int64_t>(tokens_.size()));
-    first_lengths_.push_back(static_cast<int32_t>(std::ranges::count(sample.token_types, 0)));
+    add_tokens(sample);
     labels_.push_back(line.label);
     label_values_.insert(label_values_.end(), line.values.begin(), line.values.end());
     label_width_ = line.values.size();
   });
-  require(!labels_.empty(), "{}: there is no text", path);
+  require_texts();
 }
+
+LabeledTexts::LabeledTexts(const std::string& path, const Labels& labels,
+                           const WordEncoder& encoder)
+    : path_(path), seq_length_(encoder.seq_length()) {
+  Sample sample;
+  for_each_labeled_sentence(path, labels, [&](const LabeledSentence& sentence) {
+    const std::string where = fmt::format("{}:{}", path, sentence.number);
+    num_truncated_ += encoder.encode(sentence.words, sentence.labels, where, sample) ? 1 : 0;
+    add_tokens(sample);
+    targets_.insert(targets_.end(), sample.targets.begin(), sample.targets.end());
+  });
+  require_texts();
+}
+
+void LabeledTexts::add_tokens(const Sample& sample) {
+  tokens_.insert(tokens_.end(), sample.tokens.begin(), sample.tokens.end());
+  begins_.push_back(static_cast<int64_t>(tokens_.size()));
+  first_lengths_.push_back(static_cast<int32_t>(std::ranges::count(sample.token_types, 0)));
+}
+
+void LabeledTexts::require_texts() const { require(size() > 0, "{}: there is no text", path_); }
 
 bool LabeledTexts::has_pairs() const {
   for (size_t i = 0; i < first_lengths_.size(); ++i) {
@@ -108,8 +178,13 @@ void LabeledTexts::fill(int64_t i, Sample& out) const {
   out.tokens.assign(first + begins_[index], first + begins_[index + 1]);
   out.token_types.assign(static_cast<size_t>(first_lengths_[index]), 0);
   out.token_types.resize(out.tokens.size(), 1);
-  out.targets.assign(out.tokens.size(), kIgnoreTarget);
   out.document_lengths.push_back(static_cast<int32_t>(out.tokens.size()));
+  if (!targets_.empty()) {
+    const auto target = targets_.begin();
+    out.targets.assign(target + begins_[index], target + begins_[index + 1]);
+    return;
+  }
+  out.targets.assign(out.tokens.size(), kIgnoreTarget);
   out.labels.push_back(labels_[index]);
   const auto values = label_values_.begin() + static_cast<std::ptrdiff_t>(index * label_width_);
   out.label_values.assign(values, values + static_cast<std::ptrdiff_t>(label_width_));

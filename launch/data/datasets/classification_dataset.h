@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "launch/data/datasets/labeled_lines.h"
 #include "launch/data/sample.h"
 #include "launch/tokenizers/special_tokens.h"
+#include "launch/tokenizers/tokenizer.h"
 
 namespace tessera {
 
@@ -42,14 +44,42 @@ class ClassificationEncoder {
   bool truncate_;
 };
 
-/// The tokens of a file of labeled texts (labeled_lines.h), in memory.
+/// Builds the input of a classifier of words: [CLS] words [SEP] of one document, with the label of
+/// each word as the target of its first token, as is usual with `transformers`. The other tokens
+/// have no target.
+class WordEncoder {
+ public:
+  /// Encodes each word alone; of a tokenizer that keeps spaces, with a space before it. The other
+  /// arguments are as for ClassificationEncoder. `tokenizer` must outlive this.
+  WordEncoder(const Tokenizer& tokenizer, int64_t seq_length, bool truncate);
+
+  int64_t seq_length() const { return seq_length_; }
+
+  /// Overwrites `out`. Without `labels`, every word has the target 0. Returns whether the sentence
+  /// was truncated, perhaps within a word. Throws a message that starts with `where` if a word has
+  /// no token or cannot be encoded, or if the sentence is too long.
+  bool encode(std::span<const std::string_view> words, std::span<const int32_t> labels,
+              std::string_view where, Sample& out) const;
+
+ private:
+  const Tokenizer& tokenizer_;
+  int32_t start_ = 0, end_ = 0;
+  int64_t seq_length_;
+  bool truncate_;
+};
+
+/// The tokens of a file of labeled texts (labeled_lines.h) or sentences of labeled words
+/// (labeled_words.h), in memory.
 class LabeledTexts {
  public:
   /// Throws as for_each_labeled_line and ClassificationEncoder::encode do, and if there is no
   /// text.
   LabeledTexts(const std::string& path, const Labels& labels, const ClassificationEncoder& encoder);
 
-  int64_t size() const { return static_cast<int64_t>(labels_.size()); }
+  /// Likewise for words.
+  LabeledTexts(const std::string& path, const Labels& labels, const WordEncoder& encoder);
+
+  int64_t size() const { return std::ssize(begins_) - 1; }
   int64_t seq_length() const { return seq_length_; }
   const std::string& path() const { return path_; }
 
@@ -65,13 +95,17 @@ class LabeledTexts {
   void fill(int64_t i, Sample& out) const;
 
  private:
+  void add_tokens(const Sample& sample);
+  void require_texts() const;
+
   std::string path_;
   int64_t seq_length_;
   std::vector<int32_t> tokens_;         ///< of all texts
+  std::vector<int32_t> targets_;        ///< of all tokens; empty unless words have labels
   std::vector<int64_t> begins_{0};      ///< start of each text in tokens_, then the total size
   std::vector<int32_t> first_lengths_;  ///< number of tokens of type 0 in each text
-  std::vector<int32_t> labels_;
-  std::vector<float> label_values_;  ///< `label_width_` of each text
+  std::vector<int32_t> labels_;         ///< empty if words have labels
+  std::vector<float> label_values_;     ///< `label_width_` of each text
   size_t label_width_ = 0;
   int64_t num_truncated_ = 0;
 };

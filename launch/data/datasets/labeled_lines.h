@@ -8,18 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "models/model_config.h"
+#include "launch/data/datasets/label_reader.h"
 
 namespace tessera {
-
-/// The labels that a file may use: 0 to count − 1, or, if `names` is set, one of `count` names,
-/// which stand for 0 to count − 1 in order. `problem_type` says how many of them a text has; with
-/// regression, its label is any number.
-struct Labels {
-  int64_t count = 0;
-  std::vector<std::string> names = {};
-  ProblemType problem_type = ProblemType::single_label_classification;
-};
 
 /// One line of a file of labeled texts.
 struct LabeledLine {

@@ -161,6 +161,7 @@ void add_labels(const ModelConfig& model, const std::vector<std::string>& labels
   }
   config["id2label"] = names;
   config["label2id"] = ids;
+  if (model.head == Head::token_classification) return;
   config["problem_type"] = problem_type_name(model.problem_type);
 }
 

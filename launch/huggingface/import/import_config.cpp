@@ -409,7 +409,7 @@ ProblemType read_problem_type(const Reader& config, int64_t num_labels) {
 }
 
 void read_labels(const Reader& config, ImportedConfig& result) {
-  result.model.head = Head::classification;
+  result.model.head = head_of(result.model_class);
   result.model.num_labels = config.count({"num_labels"}, 2);
   if (config.has("id2label")) {
     const Json& names = config.object("id2label");
@@ -424,6 +424,7 @@ void read_labels(const Reader& config, ImportedConfig& result) {
     }
     take_labels(std::move(labels), result);
   }
+  if (result.model.head == Head::token_classification) return;
   result.model.problem_type = read_problem_type(config, result.model.num_labels);
   if (result.model.problem_type == ProblemType::regression) result.labels.clear();
 }
@@ -463,15 +464,18 @@ ImportedConfig import_config(const Json& json, const std::string& where,
     case ModelClass::bert_pretraining:
     case ModelClass::bert_masked_lm:
     case ModelClass::bert_classification:
+    case ModelClass::bert_token_classification:
       read_bert(config, kind, model);
       model.next_sentence = result.model_class == ModelClass::bert_pretraining;
       break;
     case ModelClass::roberta_masked_lm:
     case ModelClass::roberta_classification:
+    case ModelClass::roberta_token_classification:
       read_roberta(config, result);
       break;
     case ModelClass::modernbert_masked_lm:
     case ModelClass::modernbert_classification:
+    case ModelClass::modernbert_token_classification:
       read_modernbert(config, result);
       note_dropout(config, "mlp_dropout", result);
       break;

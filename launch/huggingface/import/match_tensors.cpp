@@ -31,13 +31,16 @@ std::string_view base_prefix(ModelClass model_class) {
     case ModelClass::qwen3_causal_lm:
     case ModelClass::modernbert_masked_lm:
     case ModelClass::modernbert_classification:
+    case ModelClass::modernbert_token_classification:
       return "model.";
     case ModelClass::bert_pretraining:
     case ModelClass::bert_masked_lm:
     case ModelClass::bert_classification:
+    case ModelClass::bert_token_classification:
       return "bert.";
     case ModelClass::roberta_masked_lm:
     case ModelClass::roberta_classification:
+    case ModelClass::roberta_token_classification:
       return "roberta.";
   }
   return "";
@@ -144,13 +147,16 @@ TiedHead tied_head(ModelClass model_class) {
     case ModelClass::bert_pretraining:
     case ModelClass::bert_masked_lm:
     case ModelClass::bert_classification:
+    case ModelClass::bert_token_classification:
       break;
     case ModelClass::roberta_masked_lm:
     case ModelClass::roberta_classification:
+    case ModelClass::roberta_token_classification:
       return {"lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight", "lm_head.bias",
               "lm_head.decoder.bias"};
     case ModelClass::modernbert_masked_lm:
     case ModelClass::modernbert_classification:
+    case ModelClass::modernbert_token_classification:
       return {"decoder.weight", "model.embeddings.tok_embeddings.weight"};
   }
   return {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight",

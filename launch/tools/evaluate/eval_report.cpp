@@ -16,13 +16,15 @@ std::string to_string(const EvalReport& report) {
                       counts.tokens);
   if (counts.token_targets > 0) {
     text += fmt::format(", {} {}", counts.token_targets,
-                        report.predicts_masked ? "masked" : "predicted");
+                        report.token_labels      ? "labels"
+                        : report.predicts_masked ? "masked"
+                                                 : "predicted");
   }
   if (counts.document_targets > 0) text += fmt::format(", {} labels", counts.document_targets);
   text += fmt::format(", {:.0f} tokens/s\n{}",
                       static_cast<double>(counts.tokens) / std::max(report.seconds, 1e-9),
                       describe(found));
-  if (counts.token_targets > 0) {
+  if (counts.token_targets > 0 && !report.token_labels) {
     text += fmt::format("  perplexity {:.2f}", std::exp(found.losses.token));
   }
   if (report.bits_per_byte) text += fmt::format("  bits per byte {:.4f}", *report.bits_per_byte);
@@ -41,7 +43,7 @@ Json to_json(const EvalReport& report) {
                {"seconds", report.seconds}};
   if (found.counts.token_targets > 0) {
     json["token_loss"] = found.losses.token;
-    json["perplexity"] = std::exp(found.losses.token);
+    if (!report.token_labels) json["perplexity"] = std::exp(found.losses.token);
     json["token_accuracy"] = found.token_accuracy;
     json["most_frequent_token"] = found.most_frequent_token;
   }

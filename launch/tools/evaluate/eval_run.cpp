@@ -15,6 +15,7 @@
 #include "launch/checkpoint/find.h"
 #include "launch/checkpoint/model_json.h"
 #include "launch/checkpoint/model_state.h"
+#include "launch/config/label_names.h"
 #include "launch/config/load_config.h"
 #include "launch/config/validate_kind.h"
 #include "launch/data/indexed/dataset_metadata.h"
@@ -124,8 +125,9 @@ class EvalRun {
     EvalDump dump;
     int64_t batches_done = 0;
     RedrawnLine progress(stderr, groups_.world.rank() == 0 && stderr_is_watched());
-    const EvaluationPass pass = {config_.model, *model_,      *arena_,
-                                 groups_,       *prefetched_, *device_batch_};
+    const EvaluationPass pass = {
+        config_.model, *model_,        *arena_, groups_,
+        *prefetched_,  *device_batch_, {},      names_of_labels(config_.data.labels)};
     report_.found = evaluate(pass, batches_->num_eval_batches(), [&](const TokenBatch& batch) {
       text_bytes.add(batch);
       if (options_.dump) dump.add(batch);
@@ -158,7 +160,9 @@ class EvalRun {
     Checkpoint checkpoint = Checkpoint::open(report_.checkpoint);
     report_.step = checkpoint.manifest().step;
     config_ = with_data(config_of(options_, checkpoint), options_.data);
-    report_.predicts_masked = traits_of(config_.model).objective != Objective::causal_lm;
+    const ModelTraits traits = traits_of(config_.model);
+    report_.predicts_masked = traits.objective == Objective::masked_lm;
+    report_.token_labels = traits.token_labels;
     tokenizer_ = tokenizer_of(checkpoint);
     auto [samples, notes] = open_part(config_, tokenizer_, options_.part);
     report_.notes = std::move(notes);
@@ -176,7 +180,7 @@ class EvalRun {
                                 groups_.dp->size()};
     batches_ = std::make_unique<TokenBatches>(nullptr, samples, config_.model.vocab_size,
                                               static_cast<uint64_t>(config_.run.seed), layout);
-    const int64_t label_width = traits_of(config_.model).label_width;
+    const int64_t label_width = traits.label_width;
     prefetched_ = std::make_unique<PrefetchedEvaluation>(*batches_, micro, config_.model.seq_length,
                                                          device_, label_width);
     device_batch_ =

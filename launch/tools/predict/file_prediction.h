@@ -53,6 +53,16 @@ std::unique_ptr<const FilePrediction> label_prediction(const ModelConfig& config
                                                        const std::vector<std::string>& labels,
                                                        const FilePredictionOptions& options);
 
+/// The likeliest label of each word of a file (for_each_sentence). Throws like label_prediction(),
+/// and if options.truncate: a word without a prediction would be missing.
+///
+///     tsv    a word, a tab and its label on each line, and an empty line after each sentence
+///     jsonl  {"tokens": [...], "tags": [...]}
+std::unique_ptr<const FilePrediction> word_prediction(const ModelConfig& config,
+                                                      const Tokenizer& tokenizer,
+                                                      const std::vector<std::string>& labels,
+                                                      const FilePredictionOptions& options);
+
 /// The likeliest tokens for the masks in the texts of a file. Throws like label_prediction(), and
 /// for a text without a mask.
 ///

@@ -95,11 +95,32 @@ std::vector<std::vector<double>> predict_labels(TextModel& model, std::span<cons
   require_objective(model.config(), Objective::classification, "the checkpoint");
   const Tensor logits =
       model.run(texts, [](Model& any, const StepContext& ctx, const TokenBatch& batch) {
-        return any.document_logits(ctx, batch);
+        return any.label_logits(ctx, batch);
       });
   std::vector<std::vector<double>> found;
   for (int64_t i = 0; i < logits.dim(0); ++i) {
     found.push_back(values_of(logits.slice(i, i + 1).span<float>(), model.config().problem_type));
+  }
+  return found;
+}
+
+std::vector<std::vector<int32_t>> predict_word_labels(TextModel& model,
+                                                      std::span<const Sample> texts) {
+  require_objective(model.config(), Objective::token_classification, "the checkpoint");
+  const Tensor logits =
+      model.run(texts, [](Model& any, const StepContext& ctx, const TokenBatch& batch) {
+        return any.label_logits(ctx, batch);
+      });
+  std::vector<std::vector<int32_t>> found;
+  int64_t m = 0;
+  for (const Sample& text : texts) {
+    std::vector<int32_t>& labels = found.emplace_back();
+    for (const int32_t target : text.targets) {
+      if (target == kIgnoreTarget) continue;
+      const auto row = logits.slice(m, m + 1).span<float>();
+      labels.push_back(static_cast<int32_t>(std::ranges::max_element(row) - row.begin()));
+      ++m;
+    }
   }
   return found;
 }

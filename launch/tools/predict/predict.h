@@ -32,6 +32,11 @@ std::vector<std::vector<std::vector<Candidate>>> fill_masks(TextModel& model,
 /// the model has no classification head. Collective.
 std::vector<std::vector<double>> predict_labels(TextModel& model, std::span<const Sample> texts);
 
+/// The likeliest label of each word of at most model.rows() texts, whose first tokens have targets
+/// (WordEncoder). Throws if the model does not label words. Collective.
+std::vector<std::vector<int32_t>> predict_word_labels(TextModel& model,
+                                                      std::span<const Sample> texts);
+
 /// The attention weights of some existing layers for a text, from one forward pass: for each layer
 /// (H, N, N) fp32 with all heads, the same on every rank. Collective.
 std::vector<std::vector<float>> attention_weights_of(TextModel& model, const Sample& text,

@@ -33,6 +33,8 @@ std::string_view use_of(Objective objective) {
              "classify texts";
     case Objective::classification:
       return "it classifies texts, with tessera classify";
+    case Objective::token_classification:
+      return "it labels words, with tessera classify";
   }
   return "";
 }

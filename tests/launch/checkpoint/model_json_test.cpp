@@ -30,7 +30,7 @@ TEST(ModelJson, RoundTripsEveryKind) {
   const test::TestFolder folder;
   for (const SmallKind kind : {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::qwen3,
                                SmallKind::bert_pairs, SmallKind::bert_packed, SmallKind::modernbert,
-                               SmallKind::classifier, SmallKind::multi_label}) {
+                               SmallKind::classifier, SmallKind::multi_label, SmallKind::words}) {
     SCOPED_TRACE(to_string(kind));
     ModelConfig model = test::small_run(folder, "run", kind).model;
     expect_round_trip(model);

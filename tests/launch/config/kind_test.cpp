@@ -156,6 +156,23 @@ TEST(ConfigKind, ClassificationNeedsTwoLabels) {
             "classes, at least 2");
 }
 
+TEST(ConfigKind, LabelsOfWords) {
+  const Sets words = joined(kBert, {"model.head=token_classification", "model.num_labels=3"});
+  expect_valid(words, {"data.labels=\"O,B-X,I-X\"", "data.truncate=true"});
+  const std::string reason = "model.head is token_classification";
+  expect_without_effect(words, "model.problem_type=regression", "model.problem_type", reason);
+  expect_without_effect(words, "model.next_sentence=true", "model.next_sentence", reason);
+  expect_without_effect(words, "mlm.unit=span", "a key of mlm", reason);
+  expect_without_effect(words, "data.short_samples=pack", "data.short_samples", reason);
+  EXPECT_EQ(kind_error(words, {"model.num_labels=1"}),
+            "model.num_labels is 1, but model.head is token_classification: choose the number of "
+            "classes, at least 2");
+  EXPECT_THAT(kind_error(words, {"model.num_labels=200", "model.vocab_size=100"}),
+              HasSubstr("words have at most as many labels as there are tokens"));
+  EXPECT_THAT(kind_error(kGpt, {"model.head=token_classification", "model.num_labels=2"}),
+              HasSubstr("model.head is token_classification, but model.kind is gpt2"));
+}
+
 TEST(ConfigKind, RegressionPredictsOneNumber) {
   const Sets regression =
       joined(kBert, {"model.head=classification", "model.problem_type=regression"});

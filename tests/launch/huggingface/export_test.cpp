@@ -27,6 +27,9 @@ TEST_F(HuggingFaceExport, RoundTripsBitForBit) {
       {"roberta_labels", small_encoder(ModelKind::roberta, Head::classification)},
       {"modernbert", small_encoder(ModelKind::modernbert)},
       {"modernbert_labels", small_encoder(ModelKind::modernbert, Head::classification)},
+      {"bert_words", small_encoder(ModelKind::bert, Head::token_classification)},
+      {"roberta_words", small_encoder(ModelKind::roberta, Head::token_classification)},
+      {"modernbert_words", small_encoder(ModelKind::modernbert, Head::token_classification)},
       {"masked", small_masked_lm()},
       {"pairs", small_pretraining()},
       {"labels", small_classifier()}};

@@ -86,13 +86,14 @@ inline ModelConfig small_classifier() {
 inline ModelConfig small_encoder(ModelKind kind, Head head = Head::pretraining) {
   ModelConfig model = small_gpt();
   apply_preset(model, kind);
+  if (kind == ModelKind::bert) model.token_types = 2;
   if (kind == ModelKind::roberta) model.token_types = 1;
   if (kind == ModelKind::modernbert) {
     model.attention_window = 3;
     model.window_pattern = "GL";
   }
   model.head = head;
-  model.num_labels = head == Head::classification ? 3 : 0;
+  model.num_labels = head == Head::pretraining ? 0 : 3;
   return model;
 }
 

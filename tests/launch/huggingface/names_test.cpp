@@ -111,9 +111,10 @@ TEST(HuggingFaceNames, MapModelsToClasses) {
                {"DIR/config.json: the architecture \"MambaForCausalLM\" cannot be imported",
                 "GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, "
                 "Qwen3ForCausalLM, BertForPreTraining, BertForMaskedLM, "
-                "BertForSequenceClassification, RobertaForMaskedLM, "
-                "RobertaForSequenceClassification, ModernBertForMaskedLM, "
-                "ModernBertForSequenceClassification"});
+                "BertForSequenceClassification, BertForTokenClassification, RobertaForMaskedLM, "
+                "RobertaForSequenceClassification, RobertaForTokenClassification, "
+                "ModernBertForMaskedLM, ModernBertForSequenceClassification, "
+                "ModernBertForTokenClassification"});
 }
 
 TEST(HuggingFaceNames, RejectUnsupportedOptionsByKey) {

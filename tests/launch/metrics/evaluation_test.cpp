@@ -174,6 +174,53 @@ TEST(Evaluation, CountsSetsOfLabels) {
   }
 }
 
+/// A sentence of words, and what was predicted for them.
+struct LabeledWords {
+  std::vector<int32_t> labels, found;
+};
+
+TEST(Evaluation, CountsEntities) {
+  // O, B-X, I-X, B-Y. Of 4 entities 2 are found, and 2 others.
+  const std::vector<LabeledWords> sentences = {
+      {{1, 2, 0, 3}, {1, 2, 0, 1}}, {{0, 3}, {0, 3}}, {{1, 2}, {1, 0}}, {{0, 0, 0}, {0, 0, 0}}};
+  ModelConfig config;
+  config.vocab_size = kVocabulary;
+  config.head = Head::token_classification;
+  config.num_labels = 4;
+  for (const int ranks : {1, 2, 3, 8}) {
+    run_thread_ranks(ranks, [&](Communicator& dp) {
+      EvaluationCounts found(config, {"O", "B-X", "I-X", "B-Y"});
+      TargetCounts counts;
+      BatchBuffers buffers(4, 8);
+      std::vector<int32_t> predictions;
+      for (size_t i = 0; i < sentences.size(); ++i) {
+        if (static_cast<int>(i) % ranks != dp.rank()) continue;
+        const size_t words = sentences[i].labels.size();
+        Sample sample;
+        sample.tokens.assign(words + 2, 1);
+        sample.targets.assign(words + 2, kIgnoreTarget);
+        std::ranges::copy(sentences[i].labels, sample.targets.begin() + 1);
+        sample.document_lengths = {static_cast<int32_t>(words + 2)};
+        buffers.append(sample, kVocabulary, "words", 0);
+        predictions.insert(predictions.end(), sentences[i].found.begin(), sentences[i].found.end());
+      }
+      const Shape shape = {std::ssize(predictions)};
+      found.add(buffers.batch(), Tensor(predictions.data(), shape, DType::i32, kCpu));
+      counts.add(buffers.batch());
+      counts.all_reduce(dp);
+      const Evaluation result = found.finish({loss_sums().tensor}, counts, dp);
+      EXPECT_DOUBLE_EQ(metric(result, "entity_precision"), 2.0 / 4);
+      EXPECT_DOUBLE_EQ(metric(result, "entity_recall"), 2.0 / 4);
+      EXPECT_DOUBLE_EQ(metric(result, "entity_f1"), 0.5);
+      EXPECT_DOUBLE_EQ(result.most_frequent_token, 5.0 / 11);
+      EXPECT_TRUE(result.f1.empty());
+    });
+  }
+  const auto self = make_self_communicator();
+  EvaluationCounts other(config, {"NOUN", "VERB", "ADJ", "DET"});
+  EXPECT_TRUE(other.finish({loss_sums().tensor}, {}, *self).metrics.empty());
+}
+
 // The values of scipy.stats.pearsonr and spearmanr.
 TEST(Evaluation, CorrelatesNumbers) {
   const std::vector<Values> texts = {{{1.0f}, {2.0f}},  {{2.0f}, {1.0f}},  {{2.0f}, {4.0f}},

@@ -139,6 +139,42 @@ TEST_F(FilePredictions, LabelsDoNotDependOnLayoutOrBatch) {
   }
 }
 
+TEST_F(FilePredictions, LabelsEachWord) {
+  const RunConfig run = config(SmallKind::words);
+  const fs::path checkpoint = train_checkpoint(run);
+  const auto tokenizer = make_tokenizer(run.data.tokenizer);
+  const std::vector<std::string> names = {"O", "B-X", "I-X", "B-Y"};
+  const auto json =
+      input("sentences.txt", "w0 w3w2  w6\nw9\nw12w5w8 w0\n", PredictionFormat::jsonl);
+  const auto columns =
+      input("sentences.tsv", "w0\tO\nw3w2\nw6\n\n\nw9\tB-X\n-DOCSTART-\tO\nw12w5w8\nw0\n",
+            PredictionFormat::tsv);
+  const auto lines = predict(checkpoint, 2, 2, [&](const ModelConfig& model) {
+    return word_prediction(model, *tokenizer, names, json);
+  });
+  ASSERT_EQ(lines.size(), 3u);
+  std::vector<std::string> expected;
+  for (const std::string& line : lines) {
+    const Json sentence = Json::parse(line);
+    ASSERT_EQ(sentence.at("tags").size(), sentence.at("tokens").size());
+    for (size_t i = 0; i < sentence.at("tags").size(); ++i) {
+      expected.push_back(sentence.at("tokens")[i].get<std::string>() + "\t" +
+                         sentence.at("tags")[i].get<std::string>());
+    }
+    expected.emplace_back();
+  }
+  EXPECT_EQ(expected[1].substr(0, 5), "w3w2\t");
+  EXPECT_EQ(predict(checkpoint, 1, 8,
+                    [&](const ModelConfig& model) {
+                      return word_prediction(model, *tokenizer, names, columns);
+                    }),
+            expected);
+  auto truncated = json;
+  truncated.truncate = true;
+  expect_error([&] { word_prediction(run.model, *tokenizer, names, truncated); },
+               {"--truncate does not apply to words"});
+}
+
 TEST_F(FilePredictions, FillsMasksOfAFile) {
   const RunConfig run = config(SmallKind::bert_packed);
   const fs::path checkpoint = train_checkpoint(run);

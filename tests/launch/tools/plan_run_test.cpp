@@ -119,7 +119,7 @@ class PlanRun : public testing::Test {
 TEST_F(PlanRun, ExchangesMatchStep) {
   for (const SmallKind kind :
        {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::qwen3, SmallKind::bert_pairs,
-        SmallKind::modernbert, SmallKind::classifier, SmallKind::multi_label}) {
+        SmallKind::modernbert, SmallKind::classifier, SmallKind::multi_label, SmallKind::words}) {
     SCOPED_TRACE(to_string(kind));
     for (const Grid grid : kGrids) {
       const RunConfig run = config(grid, kind);
@@ -351,7 +351,7 @@ TEST_F(PlanRun, MemoryMatchesTrainerAllocation) {
 TEST_F(PlanRun, GroupsCoverAllParameters) {
   for (const SmallKind kind :
        {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::qwen3, SmallKind::bert_pairs,
-        SmallKind::modernbert, SmallKind::classifier, SmallKind::multi_label}) {
+        SmallKind::modernbert, SmallKind::classifier, SmallKind::multi_label, SmallKind::words}) {
     const RunPlan plan = plan_run(config({2, 1}, kind), 2);
     int64_t global = 0, local = 0;
     for (const ParameterGroup& group : plan.parameters) {

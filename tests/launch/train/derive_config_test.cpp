@@ -189,6 +189,12 @@ TEST_F(DeriveConfig, FindsLabels) {
     EXPECT_EQ(value_of(config, "model.num_labels"), one.count);
     EXPECT_NO_THROW(validate(config, 1));
   }
+  std::vector<std::string> words = bert;
+  words.emplace_back("model.head=token_classification");
+  write_file(folder_ / "words.tsv", "x\tO\ny\tB-X\n\nz\tI-X\n");
+  const RunConfig of_words = derive(load(least("words.tsv"), words)).config;
+  EXPECT_EQ(of_words.data.labels, "B-X,I-X,O");
+  EXPECT_EQ(of_words.model.num_labels, 3);
   const auto error = [&](const std::string& content) {
     write_file(folder_ / "bad.jsonl", content);
     return error_of([&] { derive(load(least("bad.jsonl"), bert)); });

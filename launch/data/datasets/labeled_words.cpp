@@ -1,0 +1,166 @@
+#include "launch/data/datasets/labeled_words.h"
+
+#include <fmt/ranges.h>
+
+#include "core/error.h"
+#include "launch/data/datasets/labeled_lines.h"
+#include "launch/data/datasets/line_reader.h"
+#include "launch/support/files/mapped_file.h"
+#include "launch/support/text/json.h"
+
+namespace tessera {
+namespace {
+
+using Visit = std::function<void(const LabeledSentence&)>;
+
+constexpr std::string_view kDocumentStart = "-DOCSTART-";
+
+/// Collects the words of a sentence.
+class SentenceBuilder {
+ public:
+  explicit SentenceBuilder(const Visit& visit) : visit_(visit) {}
+
+  void add(int64_t number, std::string_view word, std::optional<int32_t> label) {
+    if (sentence_.words.empty()) sentence_.number = number;
+    sentence_.words.push_back(word);
+    if (label) sentence_.labels.push_back(*label);
+  }
+
+  void end() {
+    if (!sentence_.words.empty()) visit_(sentence_);
+    sentence_ = {};
+  }
+
+ private:
+  const Visit& visit_;
+  LabeledSentence sentence_;
+};
+
+constexpr const char* kColumns =
+    "a line is a word, a tab and its label, without a header, and empty lines separate sentences";
+
+void read_conll(const MappedFile& file, LabelReader* labels, const Visit& visit) {
+  LineReader lines(file, EmptyLines::allowed);
+  SentenceBuilder sentence(visit);
+  while (lines.next()) {
+    if (lines.line().empty() || lines.line().starts_with(kDocumentStart)) {
+      sentence.end();
+      continue;
+    }
+    const std::string where = lines.where();
+    const std::vector<std::string_view> fields = split(lines.line(), '\t');
+    const bool has_label = fields.size() == 2;
+    require(has_label || (labels == nullptr && fields.size() == 1),
+            "{}: there {} {} column{}, but {}", where, fields.size() == 1 ? "is" : "are",
+            fields.size(), fields.size() == 1 ? "" : "s", kColumns);
+    require(!fields[0].empty(), "{}: the word is empty, but {}", where, kColumns);
+    require(labels == nullptr || !fields[1].empty(), "{}: the label is empty, but {}", where,
+            kColumns);
+    require(!has_label || lines.number() > 1 || (fields[1] != "label" && fields[1] != "labels"),
+            "{}: looks like a header, but {}: remove it", where, kColumns);
+    std::optional<int32_t> label;
+    if (labels != nullptr) label = labels->of_column(fields[1], where);
+    sentence.add(lines.number(), fields[0], label);
+  }
+  sentence.end();
+}
+
+const Json& list_of(const Json& object, const char* key, const std::string& where) {
+  require(object.contains(key), "{}: there is no \"{}\"", where, key);
+  require(object.at(key).is_array(), "{}: \"{}\" must be a list, but is a {}", where, key,
+          object.at(key).type_name());
+  return object.at(key);
+}
+
+void read_json_sentences(const MappedFile& file, LabelReader* labels, const Visit& visit) {
+  LineReader lines(file);
+  while (lines.next()) {
+    const std::string where = lines.where();
+    const Json object = parse_json(lines.line(), where);
+    require(object.is_object(), "{}: must be one object with tokens and tags", where);
+    for (const auto& [key, value] : object.items()) {
+      require(key == "tokens" || key == "tags",
+              "{}: has a field {}, but only tokens and tags are allowed", where, quote(key));
+    }
+    LabeledSentence sentence;
+    sentence.number = lines.number();
+    for (const Json& word : list_of(object, "tokens", where)) {
+      require(word.is_string() && !word.get_ref<const std::string&>().empty(),
+              "{}: token {} must be a string with at least one character", where,
+              sentence.words.size() + 1);
+      sentence.words.emplace_back(word.get_ref<const std::string&>());
+    }
+    require(!sentence.words.empty(), "{}: there is no token", where);
+    if (labels != nullptr) {
+      const Json& tags = list_of(object, "tags", where);
+      require(tags.size() == sentence.words.size(),
+              "{}: there are {} tags for {} tokens: each token has one", where, tags.size(),
+              sentence.words.size());
+      for (const Json& tag : tags) sentence.labels.push_back(labels->of_json(tag, where));
+    }
+    visit(sentence);
+  }
+}
+
+void read_text_sentences(const MappedFile& file, const Visit& visit) {
+  LineReader lines(file);
+  while (lines.next()) {
+    LabeledSentence sentence;
+    sentence.number = lines.number();
+    sentence.words = words_of(lines.line());
+    require(!sentence.words.empty(), "{}: there is no word", lines.where());
+    visit(sentence);
+  }
+}
+
+void read_sentences(const std::string& path, LabelReader* labels, const Visit& visit) {
+  const MappedFile file(path);
+  if (path.ends_with(".jsonl")) {
+    read_json_sentences(file, labels, visit);
+  } else if (path.ends_with(".tsv")) {
+    read_conll(file, labels, visit);
+  } else {
+    read_text_sentences(file, visit);
+  }
+}
+
+void require_word_file(const std::string& path) {
+  require(is_labeled_file(path),
+          "{}: a file of labeled words must have a name that ends in .jsonl or .tsv", path);
+}
+
+}  // namespace
+
+void for_each_labeled_sentence(const std::string& path, const Labels& labels, const Visit& visit) {
+  require_word_file(path);
+  KnownLabels known(labels);
+  read_sentences(path, &known, visit);
+}
+
+void for_each_sentence(const std::string& path, const Visit& visit) {
+  require(is_labeled_file(path) || path.ends_with(".txt"),
+          "{}: a file of words must have a name that ends in .jsonl, .tsv or .txt", path);
+  read_sentences(path, nullptr, visit);
+}
+
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> words = split(text, ' ');
+  std::erase_if(words, [](std::string_view word) { return word.empty(); });
+  return words;
+}
+
+Labels find_word_labels(std::span<const std::string> paths, std::optional<int64_t> count) {
+  FoundLabels found;
+  bool has_words = false;
+  for (const std::string& path : paths) {
+    require_word_file(path);
+    read_sentences(path, &found, [&](const LabeledSentence&) { has_words = true; });
+  }
+  require(has_words, "{}: there is no word", fmt::join(paths, ", "));
+  Labels labels = found.labels(count);
+  require(labels.count >= 2, "{}: all words have the same label, but classification needs two",
+          fmt::join(paths, ", "));
+  return labels;
+}
+
+}  // namespace tessera
