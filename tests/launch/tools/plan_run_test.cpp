@@ -45,13 +45,17 @@ class FullRows : public Dataset {
   int64_t seq_length() const override { return model_.seq_length; }
   void fill(int64_t sample, int64_t /*epoch*/, Sample& out) const override {
     out.clear();
+    const ModelTraits traits = traits_of(model_);
+    const int64_t classes = traits.token_labels ? model_.num_labels : model_.vocab_size;
     for (int64_t i = 0; i < model_.seq_length; ++i) {
       const auto token = static_cast<int32_t>((sample + 7 * i) % model_.vocab_size);
+      const auto target = static_cast<int32_t>(token % classes);
       out.tokens.push_back(token);
-      out.targets.push_back(i < targets_of(sample) ? token : kIgnoreTarget);
+      out.targets.push_back(i < targets_of(sample) ? target : kIgnoreTarget);
     }
     out.document_lengths = {static_cast<int32_t>(model_.seq_length)};
     if (has_labels_) out.labels = {static_cast<int32_t>(sample % 2)};
+    out.label_values.assign(static_cast<size_t>(traits.label_width), 1.0f);
   }
 
  protected:
