@@ -58,7 +58,8 @@ Pairs gather(const Pairs& local, Communicator& dp) {
   std::ranges::sort(all, [](const EvaluatedNumber& a, const EvaluatedNumber& b) {
     // Orders NaN too.
     const auto by_target = std::strong_order(a.target, b.target);
-    return by_target != 0 ? by_target < 0 : std::strong_order(a.prediction, b.prediction) < 0;
+    if (std::is_neq(by_target)) return std::is_lt(by_target);
+    return std::is_lt(std::strong_order(a.prediction, b.prediction));
   });
   return all;
 }
@@ -171,7 +172,8 @@ EvaluationCounts::EvaluationCounts(const ModelConfig& config,
                                    const std::vector<std::string>& label_names)
     : targets_(static_cast<size_t>(config.vocab_size)) {
   const bool words = config.head == Head::token_classification;
-  if (words && EntityLabels::are_entities(label_names)) {
+  if (words && std::ssize(label_names) == config.num_labels &&
+      EntityLabels::are_entities(label_names)) {
     entity_labels_ = EntityLabels(label_names);
     entities_.resize(3);
   }

@@ -169,12 +169,14 @@ struct Columns {
   std::optional<size_t> text, text_pair, label;
 };
 
+constexpr std::string_view kWordAdvice =
+    " (for a label of each word, set model.head to token_classification)";
+
 /// The line that names `columns` columns, in the order most files have.
 std::string header_advice(size_t columns, std::string_view label) {
   return fmt::format(
       "the first line must name the columns text and {}, and text_pair for pairs; if there is no "
-      "such line, add \"{}\\t{}\" at the top, where \\t is a tab, in the order of the columns; for "
-      "words with labels, set model.head to token_classification",
+      "such line, add \"{}\\t{}\" at the top, where \\t is a tab, in the order of the columns",
       label, columns == 3 ? "text\\ttext_pair" : "text", label);
 }
 
@@ -191,9 +193,10 @@ Columns read_header(const LineReader& lines, const TextLabels* labels) {
                                     : names[i] == "text_pair" ? &columns.text_pair
                                     : is_label(names[i])      ? &columns.label
                                                               : nullptr;
+    const std::string_view advice = problem_type_advice(names[i], label);
     require(column != nullptr, "{}: column {} is {}, but {}{}", lines.where(), i + 1,
             quote(names[i]), header_advice(names.size(), label),
-            problem_type_advice(names[i], label));
+            advice.empty() ? kWordAdvice : advice);
     require(!*column, "{}: the column {} appears twice", lines.where(), names[i]);
     *column = i;
   }

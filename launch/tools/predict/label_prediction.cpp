@@ -56,12 +56,12 @@ class LabelPrediction final : public FilePrediction {
 
  private:
   std::string name_of(size_t label) const {
-    return labels_.empty() ? std::to_string(label) : labels_[label];
+    return label < labels_.size() ? labels_[label] : std::to_string(label);
   }
 
   /// A number if labels have no names, as in labeled texts.
   Json json_label(size_t label) const {
-    return labels_.empty() ? Json(label) : Json(labels_[label]);
+    return label < labels_.size() ? Json(labels_[label]) : Json(label);
   }
 
   static size_t likeliest(const std::vector<double>& values) {

@@ -49,7 +49,7 @@ class WordPrediction final : public FilePrediction {
     for (size_t i = 0; i < words.size(); ++i) {
       const auto label = static_cast<size_t>(found[i]);
       text += fmt::format("{}\t{}\n", words[i],
-                          labels_.empty() ? std::to_string(label) : labels_[label]);
+                          label < labels_.size() ? labels_[label] : std::to_string(label));
     }
     return text + "\n";
   }
@@ -57,8 +57,9 @@ class WordPrediction final : public FilePrediction {
   std::string json_of(const std::vector<std::string>& words,
                       const std::vector<int32_t>& found) const {
     Json tags = Json::array();
-    for (const int32_t label : found) {
-      tags.push_back(labels_.empty() ? Json(label) : Json(labels_[static_cast<size_t>(label)]));
+    for (const int32_t number : found) {
+      const auto label = static_cast<size_t>(number);
+      tags.push_back(label < labels_.size() ? Json(labels_[label]) : Json(label));
     }
     return to_text(Json{{"tokens", words}, {"tags", tags}}) + "\n";
   }
