@@ -77,26 +77,63 @@ void write_documents(const std::string& prefix, const ModelConfig& model, int64_
   writer.finish();
 }
 
-/// Pairs of texts of ids; the first id determines the label.
-void write_labeled_texts(const std::string& path, const ModelConfig& model) {
-  std::string lines = "text\tlabel\ttext_pair\n";
-  Ids ids(model.vocab_size, 5);
-  for (int line = 0; line < 400; ++line) {
-    const int32_t first = ids.next();
-    const auto text = [&](int32_t id) {
-      std::string words = fmt::format("{}", id);
-      for (int64_t left = ids.below(model.seq_length / 4); left > 0; --left) {
-        words += fmt::format(" {}", ids.next());
-      }
-      return words;
-    };
-    const std::string text_before = text(first);
-    lines += fmt::format("{}\t{}\t{}\n", text_before, first % model.num_labels, text(ids.next()));
-  }
+void write_file(const std::string& path, const std::string& text) {
   StagedFile file(path);
-  file.write(lines);
+  file.write(text);
   file.close();
   file.publish();
+}
+
+/// What a text with this first id is labeled with, as in a .tsv.
+std::string label_of(const ModelConfig& model, int64_t first) {
+  switch (model.problem_type) {
+    case ProblemType::single_label_classification:
+      return fmt::format("{}", first % model.num_labels);
+    case ProblemType::regression:
+      return fmt::format("{}", static_cast<double>(first % 7) / 2.0);
+    case ProblemType::multi_label_classification:
+      break;
+  }
+  std::vector<int64_t> labels;
+  for (int64_t label = 0; label < model.num_labels; ++label) {
+    if (first % (label + 2) == 0) labels.push_back(label);
+  }
+  return fmt::format("{}", fmt::join(labels, "|"));
+}
+
+/// Pairs of texts of ids; the first id determines the label.
+std::string labeled_texts(const ModelConfig& model) {
+  const bool several = model.problem_type == ProblemType::multi_label_classification;
+  std::string lines = fmt::format("text\t{}\ttext_pair\n", several ? "labels" : "label");
+  Ids ids(model.vocab_size, 5);
+  const auto text = [&](int32_t first) {
+    std::string words = fmt::format("{}", first);
+    for (int64_t left = ids.below(model.seq_length / 4); left > 0; --left) {
+      words += fmt::format(" {}", ids.next());
+    }
+    return words;
+  };
+  for (int line = 0; line < 400; ++line) {
+    const int32_t first = ids.next();
+    const std::string before = text(first);
+    lines += fmt::format("{}\t{}\t{}\n", before, label_of(model, first), text(ids.next()));
+  }
+  return lines;
+}
+
+/// Sentences of words of one id each; the id mostly determines the label.
+std::string labeled_words(const ModelConfig& model) {
+  std::string lines;
+  Ids ids(model.vocab_size, 5);
+  for (int sentence = 0; sentence < 400; ++sentence) {
+    for (int64_t left = 1 + ids.below(model.seq_length / 3); left > 0; --left) {
+      const int32_t id = ids.next();
+      const int64_t label = ids.below(5) == 0 ? ids.below(model.num_labels) : id % model.num_labels;
+      lines += fmt::format("{}\t{}\n", id, label);
+    }
+    lines += '\n';
+  }
+  return lines;
 }
 
 void shrink_model(ModelConfig& model) {
@@ -142,11 +179,12 @@ void shrink_data(ShrunkRun& run, const std::filesystem::path& folder) {
   config.data.eval_fraction = 0.1;
   config.data.test_fraction = 0.0;
   config.data.labels = std::nullopt;
-  if (traits_of(config.model).objective == Objective::classification) {
-    const std::string path = folder / "texts.tsv";
-    write_labeled_texts(path, config.model);
+  const Objective objective = traits_of(config.model).objective;
+  const bool words = objective == Objective::token_classification;
+  if (words || objective == Objective::classification) {
+    const std::string path = folder / "labeled.tsv";
+    write_file(path, words ? labeled_words(config.model) : labeled_texts(config.model));
     config.data.train = path;
-    config.data.truncate = true;
     return;
   }
   const auto parts = std::min<size_t>(before.data.train.parts.size(), 2);
