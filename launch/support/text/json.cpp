@@ -1,37 +1,92 @@
 #include "launch/support/text/json.h"
 
 #include <limits>
-#include <set>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
 
 namespace tessera {
 
-Json parse_json(std::string_view text, const std::string& source) {
-  std::vector<std::set<std::string>> keys;  // of the open objects
-  const auto check = [&](int depth, Json::parse_event_t event, Json& value) {
-    using Event = Json::parse_event_t;
-    if (event == Event::object_start || event == Event::array_start) {
-      require(depth < kMaxJsonDepth, "{} nests JSON more than {} levels deep", source,
-              kMaxJsonDepth);
-    }
-    if (event == Event::object_start) keys.emplace_back();
-    if (event == Event::object_end) keys.pop_back();
-    if (event == Event::key) {
-      const auto& key = value.get_ref<const std::string&>();
-      require(keys.back().insert(key).second, "{} has the key {} twice in one object", source,
-              quote(key));
-    }
+namespace {
+
+/// Builds the value of a text, and checks it on the way. (The library's callbacks take quadratic
+/// time: at the end of each object they search its parent for discarded values.)
+class Builder final : public Json::json_sax_t {
+ public:
+  explicit Builder(const std::string& source) : source_(source) {}
+
+  Json take() { return std::move(root_); }
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t& /*text*/) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t& value) override { return add(Json::binary(std::move(value))); }
+  bool start_object(size_t /*elements*/) override { return open(Json::object()); }
+  bool start_array(size_t /*elements*/) override { return open(Json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(string_t& name) override {
+    require(!open_.back()->contains(name), "{} has the key {} twice in one object", source_,
+            quote(name));
+    key_ = std::move(name);
     return true;
-  };
-  try {
-    return Json::parse(text.begin(), text.end(), check);
-  } catch (const Json::parse_error& error) {
-    fail("{} is not valid JSON, {}", source, json_problem(error.byte, error));
-  } catch (const Json::exception& error) {
-    fail("{} is not valid JSON: {}", source, quote(error.what()));
   }
+
+  bool parse_error(size_t byte, const std::string& /*token*/,
+                   const Json::exception& error) override {
+    if (dynamic_cast<const Json::parse_error*>(&error) != nullptr) {
+      fail("{} is not valid JSON, {}", source_, json_problem(byte, error));
+    }
+    fail("{} is not valid JSON: {}", source_, quote(error.what()));
+  }
+
+ private:
+  bool add(Json value) {
+    put(std::move(value));
+    return true;
+  }
+
+  bool open(Json value) {
+    require(open_.size() < size_t{kMaxJsonDepth}, "{} nests JSON more than {} levels deep", source_,
+            kMaxJsonDepth);
+    open_.push_back(put(std::move(value)));
+    return true;
+  }
+
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  /// Puts a value where it belongs: into the innermost open object or array.
+  Json* put(Json value) {
+    if (open_.empty()) {
+      root_ = std::move(value);
+      return &root_;
+    }
+    Json& parent = *open_.back();
+    if (parent.is_object()) return &(parent[key_] = std::move(value));
+    parent.push_back(std::move(value));
+    return &parent.back();
+  }
+
+  const std::string& source_;
+  Json root_;
+  std::vector<Json*> open_;  // stay in place: only the innermost one grows
+  std::string key_;          // of the next value in an object
+};
+
+}  // namespace
+
+Json parse_json(std::string_view text, const std::string& source) {
+  Builder builder(source);
+  Json::sax_parse(text.begin(), text.end(), &builder);
+  return builder.take();
 }
 
 std::string json_problem(size_t byte, const Json::exception& error) {
