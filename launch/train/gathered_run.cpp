@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
 #include <mutex>
 
 #include "core/deterministic.h"
@@ -42,6 +42,10 @@ LocalValues grads(const Parameter& p) {
   return local_values(p, p.exp_avg.defined() ? p.grad : Tensor(), p.optimizer_shard.grad);
 }
 
+bool same_bits(float a, float b) {
+  return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
+}
+
 /// Assembles whole tensors from all ranks.
 class Gatherer {
  public:
@@ -75,7 +79,7 @@ class Gatherer {
                    for (int64_t i = run.begin - local; i < run.end - local; ++i) {
                      const auto at = static_cast<size_t>(global + i);
                      const float value = from[local + i - part.elements.begin];
-                     require(!known[at] || std::memcmp(&whole[at], &value, sizeof(value)) == 0,
+                     require(!known[at] || same_bits(whole[at], value),
                              "{}: replicas differ at element {}: {} and {}", parameter.name, at,
                              whole[at], value);
                      whole[at] = value;
@@ -215,7 +219,7 @@ std::optional<std::string> bit_difference(const WholeTensors& actual,
                           [](const std::string& name, const std::vector<float>& found,
                              const std::vector<float>& values) -> std::optional<std::string> {
                             for (size_t i = 0; i < values.size(); ++i) {
-                              if (std::memcmp(&found[i], &values[i], sizeof(float)) == 0) continue;
+                              if (same_bits(found[i], values[i])) continue;
                               return fmt::format("{}: element {} is {} instead of {}", name, i,
                                                  found[i], values[i]);
                             }

@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
 #include <mutex>
 
 #include "core/arena.h"
+#include "core/ops/cross_entropy.h"
 #include "core/ops/elementwise.h"
 #include "core/random.h"
 #include "launch/data/loading/batch_buffers.h"
@@ -190,7 +191,7 @@ void search(Probe& probe, int64_t columns, bool counts, Findings& findings) {
     const std::vector<float> after = probe.outputs(changed);
     for (int64_t row = rows.begin; row < rows.end; ++row) {
       const auto differs = [&](size_t i) {
-        return std::memcmp(&before[i], &after[i], sizeof(float)) != 0;
+        return std::bit_cast<uint32_t>(before[i]) != std::bit_cast<uint32_t>(after[i]);
       };
       findings.add(
           {Leak::Where::output, row, changed, count_in_row(row - rows.begin, columns, differs)},

@@ -51,7 +51,7 @@ std::optional<std::string> losses_differ(const GatheredRun& run, const GatheredR
     if (found.tokens != expected.tokens) {
       return fmt::format("{}{} tokens instead of {}", step, found.tokens, expected.tokens);
     }
-    const auto problem = first_of(
+    auto problem = first_of(
         {not_near(step + "the token loss", found.losses.token, expected.losses.token, tolerance),
          not_near(step + "the document loss", found.losses.document, expected.losses.document,
                   tolerance),
@@ -77,7 +77,7 @@ std::optional<std::string> evaluations_differ(const Evaluation& found, const Eva
 
 std::optional<std::string> differs(const GatheredRun& run, const GatheredRun& whole,
                                    DType precision) {
-  if (const auto problem =
+  if (auto problem =
           named("initial weights", bit_difference(run.initial_weights, whole.initial_weights))) {
     return problem;
   }
