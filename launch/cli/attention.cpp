@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
-#include "launch/cli/loaded_model.h"
-#include "launch/cli/process.h"
+#include "launch/cli/support/command_line.h"
+#include "launch/cli/support/loaded_model.h"
+#include "launch/cli/support/process.h"
 #include "launch/support/files/folders.h"
 #include "launch/support/files/staged_file.h"
 #include "launch/tools/attention/attention_page.h"

@@ -10,13 +10,14 @@
 
 #include "core/error.h"
 #include "launch/checkpoint/checkpoint_labels.h"
-#include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
-#include "launch/cli/file_options.h"
-#include "launch/cli/loaded_model.h"
-#include "launch/cli/process.h"
+#include "launch/cli/support/command_line.h"
+#include "launch/cli/support/file_options.h"
+#include "launch/cli/support/loaded_model.h"
+#include "launch/cli/support/process.h"
 #include "launch/data/datasets/classification_dataset.h"
 #include "launch/data/datasets/labeled_words.h"
+#include "launch/support/text/terminal_text.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tools/predict/predict.h"
 #include "launch/tools/predict/text_model.h"
@@ -55,7 +56,7 @@ void print(const std::vector<double>& values, const ModelConfig& config,
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return values[a] > values[b]; });
   for (const size_t label : order) {
-    fmt::print("{:6.2f}%  {}\n", 100.0 * values[label], names[label]);
+    fmt::print("{:6.2f}%  {}\n", 100.0 * values[label], for_terminal(names[label]));
   }
 }
 
@@ -77,7 +78,7 @@ void label_words(const ClassifyOptions& options, const LoadedModel& loaded, Comm
   const std::vector<std::string> names = names_of_labels(loaded.extra, config.num_labels);
   if (world.rank() != 0) return;
   for (size_t i = 0; i < words.size(); ++i) {
-    fmt::print("{}\t{}\n", words[i], names[static_cast<size_t>(found[i])]);
+    fmt::print("{}\t{}\n", words[i], for_terminal(names[static_cast<size_t>(found[i])]));
   }
 }
 

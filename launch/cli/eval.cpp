@@ -5,10 +5,10 @@
 #include <memory>
 #include <string>
 
-#include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
-#include "launch/cli/device_options.h"
-#include "launch/cli/process.h"
+#include "launch/cli/support/command_line.h"
+#include "launch/cli/support/device_options.h"
+#include "launch/cli/support/process.h"
 #include "launch/tools/evaluate/eval_run.h"
 
 namespace tessera {

@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
-#include "launch/cli/process.h"
+#include "launch/cli/support/command_line.h"
+#include "launch/cli/support/process.h"
 #include "launch/huggingface/export/export_model.h"
 #include "launch/support/text/byte_size.h"
 

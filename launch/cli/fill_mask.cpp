@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "core/error.h"
-#include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
-#include "launch/cli/file_options.h"
-#include "launch/cli/loaded_model.h"
-#include "launch/cli/process.h"
+#include "launch/cli/support/command_line.h"
+#include "launch/cli/support/file_options.h"
+#include "launch/cli/support/loaded_model.h"
+#include "launch/cli/support/process.h"
+#include "launch/support/text/terminal_text.h"
 #include "launch/tools/predict/predict.h"
 #include "launch/tools/predict/text_model.h"
 #include "launch/tools/predict/text_sample.h"
@@ -43,7 +44,8 @@ void print(const Sample& sample, const std::vector<int32_t>& places,
       std::vector<int32_t> filled = likeliest;
       filled[static_cast<size_t>(places[i])] = candidate.token;
       fmt::print("{:6.2f}%  {:<14} {}\n", 100.0 * candidate.probability,
-                 tokenizer.token_text(candidate.token), tokenizer.decode(filled));
+                 for_terminal(tokenizer.token_text(candidate.token)),
+                 for_terminal(tokenizer.decode(filled)));
     }
   }
 }

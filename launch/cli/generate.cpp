@@ -13,12 +13,14 @@
 #include "core/memory.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/checkpoint/find.h"
-#include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
-#include "launch/cli/device_options.h"
-#include "launch/cli/loaded_model.h"
-#include "launch/cli/process.h"
+#include "launch/cli/support/command_line.h"
+#include "launch/cli/support/device_options.h"
+#include "launch/cli/support/loaded_model.h"
+#include "launch/cli/support/process.h"
 #include "launch/support/files/file_pieces.h"
+#include "launch/support/text/terminal.h"
+#include "launch/support/text/terminal_text.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tools/generate/generator.h"
 #include "parallel/communicators/exchange.h"
@@ -74,11 +76,11 @@ class TextWriter final : public Writer {
         prompt_size_(prompt.size()),
         tokens_(prompt.begin(), prompt.end()) {}
 
-  void start() override { print(text_); }
+  void start() override { show(text_); }
 
   void add(int32_t token) override {
     if (tokenizer_.decodes_piecewise()) {
-      print(tokenizer_.decode({&token, 1}));
+      show(tokenizer_.decode({&token, 1}));
     } else {
       tokens_.push_back(token);
     }
@@ -89,13 +91,18 @@ class TextWriter final : public Writer {
       const std::string prompt = tokenizer_.decode(std::span(tokens_).first(prompt_size_));
       const std::string all = tokenizer_.decode(tokens_);
       const bool goes_on = all.compare(0, prompt.size(), prompt) == 0;
-      print(goes_on ? all.substr(prompt.size()) : "\n" + all);
+      show(goes_on ? all.substr(prompt.size()) : "\n" + all);
     }
     print("\n");
   }
 
  private:
+  // A file or a pipe gets the bytes of the model, a terminal nothing that drives it.
+  void show(std::string_view text) { print(is_watched_ ? terminal_.add(text) : std::string(text)); }
+
   const Tokenizer& tokenizer_;
+  bool is_watched_ = stdout_is_watched();
+  TerminalText terminal_;
   std::string text_;
   size_t prompt_size_;
   std::vector<int32_t> tokens_;

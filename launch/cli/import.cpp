@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "core/error.h"
-#include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
-#include "launch/cli/process.h"
+#include "launch/cli/support/command_line.h"
+#include "launch/cli/support/process.h"
 #include "launch/config/write_config.h"
 #include "launch/huggingface/import/import_model.h"
 #include "launch/support/text/json.h"

@@ -6,9 +6,10 @@
 #include <cstdio>
 #include <memory>
 
-#include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
-#include "launch/cli/process.h"
+#include "launch/cli/support/command_line.h"
+#include "launch/cli/support/process.h"
+#include "launch/support/text/terminal_text.h"
 #include "launch/tokenizers/tokenizer_spec.h"
 
 namespace tessera {
@@ -36,7 +37,7 @@ void add_inspect_command(CLI::App& app) {
       ->type_name("TEXT");
   command->callback([command, options] {
     run_on_first_rank(command_line_of(*command), [&] {
-      fmt::print("{}", inspect(*options));
+      fmt::print("{}", for_terminal(inspect(*options)));
       std::fflush(stdout);
     });
   });

@@ -5,9 +5,10 @@
 #include <cstdlib>
 
 #include "core/version.h"
-#include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
-#include "launch/cli/process.h"
+#include "launch/cli/support/command_line.h"
+#include "launch/cli/support/process.h"
+#include "launch/support/text/terminal_text.h"
 
 namespace {
 
@@ -64,7 +65,7 @@ int main(int argc, char** argv) {
   } catch (const tessera::PrintedError&) {
     return EXIT_FAILURE;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
+    fmt::print(stderr, "error: {}\n", tessera::for_terminal(error.what()));
     return EXIT_FAILURE;
   }
   return exit_code;

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
-#include "launch/cli/process.h"
+#include "launch/cli/support/command_line.h"
+#include "launch/cli/support/process.h"
 #include "launch/config/load_config.h"
 #include "launch/tools/mask/mask_view.h"
 

@@ -11,16 +11,16 @@
 #include <vector>
 
 #include "core/error.h"
-#include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
-#include "launch/cli/process.h"
+#include "launch/cli/support/command_line.h"
+#include "launch/cli/support/process.h"
 #include "launch/config/load_config.h"
 #include "launch/support/text/byte_size.h"
 #include "launch/support/text/number_text.h"
 #include "launch/tools/plan/layout_sweep.h"
 #include "launch/tools/plan/roofline.h"
-#include "launch/train/derive_config.h"
 #include "launch/train/memory/micro_batch.h"
+#include "launch/train/start/derive_config.h"
 
 namespace tessera {
 namespace {

@@ -7,10 +7,10 @@
 #include <cstdio>
 #include <memory>
 
-#include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
-#include "launch/cli/input_options.h"
-#include "launch/cli/process.h"
+#include "launch/cli/support/command_line.h"
+#include "launch/cli/support/input_options.h"
+#include "launch/cli/support/process.h"
 #include "launch/support/text/human_text.h"
 #include "launch/support/text/redrawn_line.h"
 #include "launch/support/text/terminal.h"

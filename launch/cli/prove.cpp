@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "core/error.h"
-#include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
-#include "launch/cli/process.h"
+#include "launch/cli/support/command_line.h"
+#include "launch/cli/support/process.h"
 #include "launch/config/load_config.h"
 #include "launch/support/files/temporary_folder.h"
 #include "launch/support/text/json.h"
-#include "launch/train/derive_config.h"
+#include "launch/train/start/derive_config.h"
 
 namespace tessera {
 namespace {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "core/error.h"
-#include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
-#include "launch/cli/input_options.h"
-#include "launch/cli/process.h"
+#include "launch/cli/support/command_line.h"
+#include "launch/cli/support/input_options.h"
+#include "launch/cli/support/process.h"
 #include "launch/support/files/folders.h"
 #include "launch/support/files/staged_file.h"
 #include "launch/tokenizers/training/bpe_training.h"

@@ -1,9 +1,9 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
-#include "launch/cli/process.h"
+#include "launch/cli/support/command_line.h"
+#include "launch/cli/support/process.h"
 #include "launch/train/run_training.h"
 
 namespace tessera {

@@ -9,9 +9,9 @@
 #include "core/error.h"
 #include "launch/checkpoint/format/manifest.h"
 #include "launch/checkpoint/format/step_folder.h"
-#include "launch/cli/command_line.h"
 #include "launch/cli/commands.h"
-#include "launch/cli/process.h"
+#include "launch/cli/support/command_line.h"
+#include "launch/cli/support/process.h"
 
 namespace tessera {
 

@@ -135,7 +135,7 @@ struct RunConfig {
   CheckpointSection checkpoint;
   LogSection log;
   /// Full names of the keys that are to be derived from the data, from a checkpoint or from the
-  /// machine (launch/train/derive_config.h). Their members have no meaning until then.
+  /// machine (launch/train/start/derive_config.h). Their members have no meaning until then.
   std::set<std::string, std::less<>> automatic;
 
   bool operator==(const RunConfig&) const = default;

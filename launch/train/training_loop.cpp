@@ -9,8 +9,8 @@
 #include "core/trace/trace.h"
 #include "launch/config/config_changes.h"
 #include "launch/config/load_config.h"
-#include "launch/train/start.h"
-#include "launch/train/stop_signal.h"
+#include "launch/train/start/start.h"
+#include "launch/train/start/stop_signal.h"
 #include "parallel/communicators/exchange.h"
 
 namespace tessera {

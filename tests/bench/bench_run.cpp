@@ -1,6 +1,6 @@
 #include "tests/bench/bench_run.h"
 
-#include "launch/train/start.h"
+#include "launch/train/start/start.h"
 #include "models/architecture.h"
 
 namespace tessera::bench {

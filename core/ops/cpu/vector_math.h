@@ -8,8 +8,8 @@
 
 /// Elementary functions without branches or calls, which the compiler vectorizes in an `omp simd`
 /// loop. Every multiply-add that matters is an explicit fma, so the scalar remainder has the same
-/// bits as the vector loop. Polynomials are minimax fits; tests/core/vector_math_test.cpp measures
-/// the stated errors against double precision.
+/// bits as the vector loop. Polynomials are minimax fits; tests/core/ops/vector_math_test.cpp
+/// measures the stated errors against double precision.
 namespace tessera::cpu {
 
 inline float to_float(float x) { return x; }

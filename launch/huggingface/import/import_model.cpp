@@ -17,7 +17,7 @@
 #include "launch/support/files/mapped_file.h"
 #include "launch/support/files/new_folders.h"
 #include "launch/tokenizers/id_tokenizer.h"
-#include "launch/train/run_lock.h"
+#include "launch/train/start/run_lock.h"
 
 namespace tessera {
 

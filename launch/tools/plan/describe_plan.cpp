@@ -6,7 +6,7 @@
 #include "launch/support/text/human_text.h"
 #include "launch/support/text/table.h"
 #include "launch/tools/plan/run_plan.h"
-#include "launch/train/start_summary.h"
+#include "launch/train/start/start_summary.h"
 
 namespace tessera {
 namespace {

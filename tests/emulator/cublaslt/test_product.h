@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "core/dtype.h"
-#include "tests/emulator/test_launch.h"
+#include "tests/emulator/tests/test_launch.h"
 
 namespace tessera::cuda {
 

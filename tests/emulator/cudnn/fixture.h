@@ -5,7 +5,7 @@
 #include <cmath>
 #include <functional>
 
-#include "tests/emulator/test_launch.h"
+#include "tests/emulator/tests/test_launch.h"
 
 /// Shared by tests of cuDNN's emulation: a small forward pass.
 namespace tessera::cuda::cudnn_test {

@@ -7,7 +7,7 @@
 #include "parallel/communicators/nccl/nccl_environment.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/emulator/nccl/faults.h"
-#include "tests/emulator/test_launch.h"
+#include "tests/emulator/tests/test_launch.h"
 
 namespace tessera {
 namespace {

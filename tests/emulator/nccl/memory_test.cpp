@@ -8,7 +8,7 @@
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "parallel/process_grid.h"
 #include "tests/emulator/device_memory.h"
-#include "tests/emulator/test_launch.h"
+#include "tests/emulator/tests/test_launch.h"
 #include "tests/support/device_ranks.h"
 #include "tests/support/small_runs.h"
 

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/emulator/test_launch.h"
+#include "tests/emulator/tests/test_launch.h"
 
 /// Ranks for tests of the emulated NCCL.
 namespace tessera::cuda {

@@ -5,8 +5,8 @@
 
 #include "launch/data/training_data.h"
 #include "launch/huggingface/import/import_config.h"
-#include "launch/train/run_lock.h"
-#include "launch/train/start.h"
+#include "launch/train/start/run_lock.h"
+#include "launch/train/start/start.h"
 #include "tests/launch/huggingface/fixture.h"
 
 namespace tessera {

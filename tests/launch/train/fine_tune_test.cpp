@@ -7,7 +7,7 @@
 #include "launch/checkpoint/format/manifest.h"
 #include "launch/checkpoint/model_json.h"
 #include "launch/data/training_data.h"
-#include "launch/train/start.h"
+#include "launch/train/start/start.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/small_runs.h"

@@ -1,6 +1,6 @@
-#include "launch/cli/input_options.h"
+#include "launch/cli/support/input_options.h"
 
-#include "launch/cli/command_line.h"
+#include "launch/cli/support/command_line.h"
 
 namespace tessera {
 namespace {

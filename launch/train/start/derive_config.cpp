@@ -1,4 +1,4 @@
-#include "launch/train/derive_config.h"
+#include "launch/train/start/derive_config.h"
 
 #include <fmt/ranges.h>
 

@@ -10,7 +10,7 @@
 #include "launch/devices/warm_up.h"
 #include "launch/train/trainer.h"
 #include "parallel/communicators/thread/thread_communicator.h"
-#include "tests/emulator/test_launch.h"
+#include "tests/emulator/tests/test_launch.h"
 #include "tests/support/small_runs.h"
 
 namespace tessera {

@@ -1,4 +1,4 @@
-#include "launch/train/stop_signal.h"
+#include "launch/train/start/stop_signal.h"
 
 #include <array>
 #include <csignal>

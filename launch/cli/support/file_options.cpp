@@ -1,10 +1,10 @@
-#include "launch/cli/file_options.h"
+#include "launch/cli/support/file_options.h"
 
 #include <fmt/format.h>
 
 #include <cstdio>
 
-#include "launch/cli/command_line.h"
+#include "launch/cli/support/command_line.h"
 #include "launch/support/files/checksum.h"
 #include "launch/support/files/mapped_file.h"
 #include "launch/support/same_on_ranks.h"

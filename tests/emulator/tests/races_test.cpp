@@ -2,7 +2,7 @@
 // kernels without them.
 
 #include "core/cuda/mma.h"
-#include "tests/emulator/test_launch.h"
+#include "tests/emulator/tests/test_launch.h"
 
 namespace tessera::cuda {
 namespace {

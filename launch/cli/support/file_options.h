@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "launch/cli/loaded_model.h"
+#include "launch/cli/support/loaded_model.h"
 #include "launch/tools/predict/file_prediction.h"
 
 namespace tessera {

@@ -1,6 +1,6 @@
 // Errors that make a GPU hang or return anything must end the emulator with a message.
 
-#include "tests/emulator/test_launch.h"
+#include "tests/emulator/tests/test_launch.h"
 
 namespace tessera::cuda {
 namespace {

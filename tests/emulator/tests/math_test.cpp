@@ -3,7 +3,7 @@
 #include <set>
 #include <vector>
 
-#include "tests/emulator/test_launch.h"
+#include "tests/emulator/tests/test_launch.h"
 
 namespace tessera::cuda {
 namespace {

@@ -1,4 +1,4 @@
-#include "launch/train/start_summary.h"
+#include "launch/train/start/start_summary.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "launch/train/start.h"
+#include "launch/train/start/start.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

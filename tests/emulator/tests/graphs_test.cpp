@@ -1,6 +1,6 @@
 #include "core/cuda/graph.h"
 #include "core/cuda/workspace.h"
-#include "tests/emulator/test_launch.h"
+#include "tests/emulator/tests/test_launch.h"
 #include "tests/support/expect_error.h"
 
 namespace tessera::cuda {

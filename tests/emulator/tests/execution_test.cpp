@@ -1,7 +1,7 @@
 #include <vector>
 
 #include "core/cuda/dynamic_shared.h"
-#include "tests/emulator/test_launch.h"
+#include "tests/emulator/tests/test_launch.h"
 
 namespace tessera::cuda {
 namespace {

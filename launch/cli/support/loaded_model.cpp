@@ -1,4 +1,4 @@
-#include "launch/cli/loaded_model.h"
+#include "launch/cli/support/loaded_model.h"
 
 #include "core/error.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"

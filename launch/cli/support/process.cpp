@@ -1,4 +1,4 @@
-#include "launch/cli/process.h"
+#include "launch/cli/support/process.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "core/version.h"
+#include "launch/support/text/terminal_text.h"
 #include "parallel/communicators/exchange.h"
 #include "parallel/communicators/mpi/mpi_launch.h"
 #include "parallel/communicators/mpi/mpi_runtime.h"
@@ -20,7 +21,7 @@ namespace {
 
 void print_error(const char* message) {
   std::fflush(stdout);
-  fmt::print(stderr, "error: {}\n", message);
+  fmt::print(stderr, "error: {}\n", for_terminal(message));
 }
 
 int run_alone(const std::function<void(Communicator&)>& body) {
@@ -57,9 +58,9 @@ int run_under_mpi(const CommandLine& command_line, const std::function<void(Comm
   } catch (const PeerError& error) {
     // The rank that reports the cause ends this one, too, unless it died silently.
     std::this_thread::sleep_for(kPatience);
-    mpi.abort(error.what());
+    mpi.abort(for_terminal(error.what()));
   } catch (const std::exception& error) {
-    mpi.abort(error.what());
+    mpi.abort(for_terminal(error.what()));
   }
 }
 

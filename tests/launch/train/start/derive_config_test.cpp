@@ -1,4 +1,4 @@
-#include "launch/train/derive_config.h"
+#include "launch/train/start/derive_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include "launch/data/prepare/prepare.h"
 #include "launch/data/training_data.h"
 #include "launch/train/memory/micro_batch.h"
-#include "launch/train/start.h"
+#include "launch/train/start/start.h"
 #include "launch/train/trainer.h"
 #include "models/architecture.h"
 #include "parallel/communicators/thread/thread_communicator.h"

@@ -1,4 +1,4 @@
-#include "launch/train/run_lock.h"
+#include "launch/train/start/run_lock.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

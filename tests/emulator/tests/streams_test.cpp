@@ -1,4 +1,4 @@
-#include "tests/emulator/test_launch.h"
+#include "tests/emulator/tests/test_launch.h"
 
 namespace tessera::cuda {
 namespace {

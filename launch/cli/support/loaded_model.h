@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "launch/cli/device_options.h"
+#include "launch/cli/support/device_options.h"
 #include "launch/tokenizers/tokenizer.h"
 #include "launch/tools/predict/text_model.h"
 

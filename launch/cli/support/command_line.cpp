@@ -1,4 +1,4 @@
-#include "launch/cli/command_line.h"
+#include "launch/cli/support/command_line.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
