@@ -214,7 +214,7 @@ void run_training(const TrainOptions& options, Communicator& world) {
     return;
   }
   TrainingLoop(config, derived.origins, last_step(config, options), groups.world, *trainer, console,
-               peak.flops)
+               peak.flops, lock)
       .run();
 }
 

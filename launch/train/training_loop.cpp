@@ -23,19 +23,45 @@ bool is_due(int64_t interval, int64_t step) { return interval > 0 && step % inte
 
 TrainingLoop::TrainingLoop(const RunConfig& config, const KeyOrigins& origins, int64_t last_step,
                            Communicator& world, Trainer& trainer, Console& console,
-                           std::optional<double> peak_flops)
+                           std::optional<double> peak_flops, std::optional<RunLock>& lock)
     : config_(config),
+      origins_(origins),
       world_(world),
       trainer_(trainer),
       console_(console),
       last_step_(last_step),
+      lock_(lock),
       timeline_(config, world),
       clock_(peak_flops) {
   all_or_none(world, [&] {
     if (world.rank() != 0) return;
     if (trainer.steps_done() > 0) report_changed_keys();
-    write_run_config(config, origins);
-    metrics_ = std::make_unique<MetricsLog>(config.run.dir, trainer.steps_done());
+    open_run_folder();
+  });
+}
+
+void TrainingLoop::open_run_folder() {
+  write_run_config(config_, origins_);
+  metrics_ = std::make_unique<MetricsLog>(config_.run.dir, trainer_.steps_done());
+}
+
+// Whoever removes the folder of a running run does not mean to lose its weights, too.
+void TrainingLoop::keep_run_folder() {
+  all_or_none(world_, [&] {
+    if (!lock_) return;
+    const RunLock::Found found = lock_->find();
+    require(found != RunLock::Found::other,
+            "run.dir {} was replaced by another folder while the run was using it, so the "
+            "checkpoint of step {} is not saved there: choose another run.dir",
+            config_.run.dir, trainer_.steps_done());
+    if (found == RunLock::Found::locked) return;
+    make_run_folder(config_);
+    lock_.emplace(config_.run.dir);
+    open_run_folder();
+    console_.warning(fmt::format(
+        "run.dir {} was removed while the run was using it. It is made again, with the checkpoint "
+        "of step {}; earlier checkpoints and metrics are lost",
+        config_.run.dir, trainer_.steps_done()));
   });
 }
 
@@ -130,6 +156,7 @@ void TrainingLoop::evaluate() {
 
 void TrainingLoop::save(bool run_ends) {
   if (trainer_.saving()) finish_earlier_save(run_ends);
+  keep_run_folder();
   if (run_ends || !config_.checkpoint.background) {
     log_saved(trainer_.save());
   } else {

@@ -9,6 +9,7 @@
 #include "launch/logging/console.h"
 #include "launch/logging/metrics_log.h"
 #include "launch/logging/step_timeline.h"
+#include "launch/train/start/run_lock.h"
 #include "launch/train/trainer.h"
 #include "parallel/communicators/communicator.h"
 
@@ -20,10 +21,11 @@ class TrainingLoop {
  public:
   /// Writes RUN/config.yaml, with the `origins` of derived keys, and opens RUN/metrics.jsonl on
   /// rank 0, and reports which keys changed since the run's last start. `peak_flops` is the peak of
-  /// all ranks together, in FLOP/s, if known. The references must outlive this. Collective.
+  /// all ranks together, in FLOP/s, if known. `lock` is that of run.dir, on rank 0. The references
+  /// must outlive this. Collective.
   TrainingLoop(const RunConfig& config, const KeyOrigins& origins, int64_t last_step,
                Communicator& world, Trainer& trainer, Console& console,
-               std::optional<double> peak_flops);
+               std::optional<double> peak_flops, std::optional<RunLock>& lock);
 
   /// Runs the steps. Before rethrowing an error that all ranks share, it lets a background save
   /// finish.
@@ -38,6 +40,9 @@ class TrainingLoop {
   void log_step(bool needed);
   void log_result(const StepResult& result, bool line_is_due);
   void evaluate();
+  /// Makes run.dir again if it was removed. Throws if another folder is in its place. Collective.
+  void keep_run_folder();
+  void open_run_folder();
   /// Saves in the background unless the run ends, when no steps are left to overlap with.
   void save(bool run_ends);
   void finish_earlier_save(bool run_ends);
@@ -46,10 +51,12 @@ class TrainingLoop {
   void log_saved(const SavedCheckpoint& saved);
 
   const RunConfig& config_;
+  const KeyOrigins& origins_;
   Communicator& world_;
   Trainer& trainer_;
   Console& console_;
   int64_t last_step_;
+  std::optional<RunLock>& lock_;         // on rank 0
   std::unique_ptr<MetricsLog> metrics_;  // on rank 0
   StepTimeline timeline_;
   StepClock clock_;

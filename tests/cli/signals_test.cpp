@@ -104,5 +104,27 @@ TEST_F(CliSignals, EndsAllRanksWhenOneDies) {
   for (const pid_t rank : ranks) EXPECT_TRUE(ends_soon(rank)) << "rank " << rank << " still runs";
 }
 
+TEST_F(CliSignals, SavesIntoFolderThatWasRemoved) {
+  Program program(tessera(2, endless()));
+  const auto ranks = ranks_after(program, "step       8/", 2);
+  std::filesystem::remove_all(path("run"));
+  ::kill(ranks.front(), SIGTERM);
+  const Outcome outcome = program.wait();
+  expect_success(outcome);
+  EXPECT_EQ(outcome.count("was removed while the run was using it"), 1u) << outcome.output;
+  ASSERT_EQ(checkpoints("run").size(), 1u);
+  expect_intact_checkpoints();
+}
+
+TEST_F(CliSignals, SavesNothingIntoFolderOfOthers) {
+  Program program(tessera(2, endless()));
+  const auto ranks = ranks_after(program, "step       8/", 2);
+  std::filesystem::remove_all(path("run"));
+  std::filesystem::create_directory(path("run"));
+  ::kill(ranks.front(), SIGTERM);
+  expect_refused(program.wait(), {path("run").string(), "was replaced by another folder"});
+  EXPECT_TRUE(std::filesystem::is_empty(path("run")));
+}
+
 }  // namespace
 }  // namespace tessera::test

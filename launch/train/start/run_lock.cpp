@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 
@@ -10,13 +11,24 @@
 namespace tessera {
 
 RunLock::RunLock(const std::string& run_dir)
-    : folder_(::open(run_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    : run_dir_(run_dir), folder_(::open(run_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
   require(folder_.valid(), "run.dir {} cannot be opened: {}", run_dir, system_message(errno));
   if (::flock(folder_.get(), LOCK_EX | LOCK_NB) == 0) return;
   // Some network file systems have no locks; there, a second run cannot be kept out.
   require(errno != EWOULDBLOCK,
           "run.dir {} is in use by another run: wait for it to end, or choose another run.dir",
           run_dir);
+}
+
+RunLock::Found RunLock::find() const {
+  struct stat named = {}, locked = {};
+  if (::stat(run_dir_.c_str(), &named) != 0) {
+    // Of other errors, such as a lost connection, saving knows more.
+    return errno == ENOENT ? Found::nothing : Found::locked;
+  }
+  require(::fstat(folder_.get(), &locked) == 0, "run.dir {}: {}", run_dir_, system_message(errno));
+  const bool same = named.st_dev == locked.st_dev && named.st_ino == locked.st_ino;
+  return same ? Found::locked : Found::other;
 }
 
 }  // namespace tessera

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "launch/support/files/file_descriptor.h"
@@ -13,7 +14,12 @@ class RunLock {
   /// Throws if another process holds the lock.
   explicit RunLock(const std::string& run_dir);
 
+  /// What is at the folder's path now: the locked folder, nothing, or another folder.
+  enum class Found : uint8_t { locked, nothing, other };
+  Found find() const;
+
  private:
+  std::string run_dir_;
   FileDescriptor folder_;
 };
 

@@ -24,5 +24,17 @@ TEST(RunLockTest, RejectsSecondRunUntilFirstEnds) {
   const RunLock third(folder.path().string());
 }
 
+TEST(RunLockTest, FindsWhatIsInPlaceOfFolder) {
+  const test::TestFolder folder;
+  const std::filesystem::path run = folder.path() / "run";
+  std::filesystem::create_directory(run);
+  const RunLock lock(run.string());
+  EXPECT_EQ(lock.find(), RunLock::Found::locked);
+  std::filesystem::rename(run, folder.path() / "moved");
+  EXPECT_EQ(lock.find(), RunLock::Found::nothing);
+  std::filesystem::create_directory(run);
+  EXPECT_EQ(lock.find(), RunLock::Found::other);
+}
+
 }  // namespace
 }  // namespace tessera
