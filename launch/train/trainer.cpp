@@ -160,6 +160,7 @@ void Trainer::step() {
   tokens_ += counts_.tokens;
   ++since_result_.steps;
   since_result_.tokens += counts_.tokens;
+  since_result_.targets += counts_.token_targets + counts_.document_targets;
   since_result_.flops += model_flops(config_.model, counts_);
   since_result_.data_wait_seconds += loaded.wait_seconds;
 }
@@ -200,9 +201,21 @@ StepResult Trainer::local_result() {
   result.flops = since_result_.flops;
   result.seconds = elapsed.count();
   result.data_wait_seconds = since_result_.data_wait_seconds;
-  result.note = micro_steps_.take_note();
+  result.note = take_note();
   since_result_ = {};
   return result;
+}
+
+std::string Trainer::take_note() {
+  std::string note = micro_steps_.take_note();
+  if (since_result_.targets > 0 || said_no_targets_) return note;
+  said_no_targets_ = true;
+  if (!note.empty()) note += ". ";
+  return note + fmt::format(
+                    "No token or text of step {} has a target, so it teaches nothing: with "
+                    "data.loss_across_documents: false, a document of one token has none; "
+                    "otherwise look at mlm.probability. Later steps without a target are not named",
+                    steps_done_);
 }
 
 Evaluation Trainer::evaluate() {

@@ -113,6 +113,7 @@ class Trainer : private MicroBatchSource {
   struct SinceResult {
     int64_t steps = 0;
     int64_t tokens = 0;
+    int64_t targets = 0;
     std::chrono::steady_clock::time_point start;
     double flops = 0.0;
     double data_wait_seconds = 0.0;
@@ -129,6 +130,8 @@ class Trainer : private MicroBatchSource {
   TokenBatch batch(int64_t i) override;
 
   void require_finite_steps();
+  /// What the user should know about the work since the last result: a sentence, or "".
+  std::string take_note();
   /// Throws on all ranks if the weights must not be saved.
   SaveRequest save_request(const SaveObserver& observer);
 
@@ -150,6 +153,7 @@ class Trainer : private MicroBatchSource {
   std::unique_ptr<TrainStep> train_step_;
   TargetCounts counts_;  // of the current step
   SinceResult since_result_;
+  bool said_no_targets_ = false;
   int64_t steps_done_ = 0;
   int64_t samples_ = 0;  // the position in the global order of samples
   int64_t tokens_ = 0;

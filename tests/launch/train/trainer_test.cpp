@@ -165,6 +165,25 @@ TEST_F(TrainerSteps, LateResultCoversAllSteps) {
   }
 }
 
+TEST_F(TrainerSteps, SaysOnceThatStepsHaveNoTargets) {
+  test::write_documents(folder_ / "ones", std::vector<std::vector<int32_t>>(300, {7}));
+  RunConfig run = config(SmallKind::gpt_documents);
+  run.data.train = folder_ / "ones";
+  run.data.eval_fraction = 0.0;
+  train(run, {1, 2}, [](Trainer& trainer) {
+    trainer.step();
+    const StepResult first = trainer.result();
+    EXPECT_EQ(first.loss(), 0.0);
+    EXPECT_NE(first.note.find("No token or text of step 1 has a target"), std::string::npos);
+    trainer.step();
+    EXPECT_EQ(trainer.result().note, "");
+  });
+  train(config(), {1, 2}, [](Trainer& trainer) {
+    trainer.step();
+    EXPECT_EQ(trainer.result().note, "");
+  });
+}
+
 TEST_F(TrainerSteps, HasNoResultBeforeFirstStep) {
   train(config(), {1, 1}, [](Trainer& trainer) {
     test::expect_error([&] { trainer.result(); }, {"there is no result: no step has run"});
