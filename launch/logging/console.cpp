@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -78,7 +79,9 @@ void StepClock::add(const StepResult& result) {
   flops_ += result.flops;
   seconds_ += result.seconds;
   data_wait_seconds_ += result.data_wait_seconds;
-  const double seconds = result.seconds_per_step();
+  constexpr double kMostTimesMean = 10.0;  // more is a pause, which says nothing about later steps
+  double seconds = result.seconds_per_step();
+  if (mean_seconds_ > 0.0) seconds = std::min(seconds, kMostTimesMean * mean_seconds_);
   const double memory = std::pow(0.99, static_cast<double>(result.steps));
   mean_seconds_ =
       mean_seconds_ == 0.0 ? seconds : memory * mean_seconds_ + (1.0 - memory) * seconds;

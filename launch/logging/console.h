@@ -53,7 +53,8 @@ class StepClock {
   void add(const StepResult& result);
   /// Speed over the steps since the last restart().
   Speed speed() const;
-  /// Estimated from a running mean over about the last hundred steps.
+  /// Estimated from a running mean over about the last hundred steps, in which a pause counts
+  /// little.
   double seconds_left(int64_t steps_left) const {
     return mean_seconds_ * static_cast<double>(steps_left);
   }
