@@ -1,6 +1,12 @@
 #include "launch/logging/metrics_log.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
 #include <string>
+#include <string_view>
 
 #include "core/error.h"
 #include "launch/support/files/staged_file.h"
@@ -20,17 +26,27 @@ std::string lines_until(const std::filesystem::path& path, int64_t steps_done) {
   return kept;
 }
 
+/// Removes later lines than those of `steps_done`, and opens the log to append.
+int open_log(const std::filesystem::path& path, int64_t steps_done) {
+  std::error_code ignored;
+  require(
+      !std::filesystem::exists(path, ignored) || std::filesystem::is_regular_file(path, ignored),
+      "{} is no regular file: remove it", path.string());
+  StagedFile kept(path.string());
+  kept.write(lines_until(path, steps_done));
+  kept.close();
+  kept.publish();
+  const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  require(file >= 0, "{} cannot be written: {}", path.string(), system_message(errno));
+  return file;
+}
+
 }  // namespace
 
 MetricsLog::MetricsLog(const std::filesystem::path& run_dir, int64_t steps_done)
-    : path_(run_dir / "metrics.jsonl") {
-  StagedFile kept(path_.string());
-  kept.write(lines_until(path_, steps_done));
-  kept.close();
-  kept.publish();
-  file_.open(path_, std::ios::app);
-  require(file_.good(), "{} cannot be written", path_.string());
-}
+    : path_(run_dir / "metrics.jsonl"),
+      file_(open_log(path_, steps_done)),
+      written_(::lseek(file_.get(), 0, SEEK_END)) {}
 
 void MetricsLog::step(const StepResult& result, int64_t run_tokens, const Speed& speed) {
   Json line = {{"step", result.step},
@@ -79,8 +95,25 @@ void MetricsLog::saved(const SavedCheckpoint& saved) {
 }
 
 void MetricsLog::write(const Json& line) {
-  file_ << line.dump() << '\n';
-  require(file_.flush().good(), "{} cannot be written: is the disk full?", path_.string());
+  waiting_ += line.dump() + "\n";
+  problem();
+}
+
+std::optional<std::string> MetricsLog::problem() {
+  for (std::string_view rest = waiting_; !rest.empty();) {
+    const ssize_t count = ::write(file_.get(), rest.data(), rest.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      const std::string why = system_message(errno);
+      // Leaves no part of a line, which would be written twice.
+      if (::ftruncate(file_.get(), written_) != 0) return why + "; its last line is damaged";
+      return why;
+    }
+    rest.remove_prefix(static_cast<size_t>(count));
+  }
+  written_ += static_cast<off_t>(waiting_.size());
+  waiting_.clear();
+  return std::nullopt;
 }
 
 }  // namespace tessera

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
-#include <fstream>
+#include <optional>
+#include <string>
 
 #include "launch/logging/console.h"
+#include "launch/support/files/file_descriptor.h"
 
 namespace tessera {
 
@@ -19,22 +23,28 @@ namespace tessera {
 /// Checkpoints: step, save_seconds (how long training waited) and save_background_seconds (work in
 /// the background). They may follow lines of later steps.
 ///
-/// A number that is not finite is written as null.
+/// A number that is not finite is written as null. Lines that cannot be written, as on a full disk,
+/// are kept and written before the next one.
 class MetricsLog {
  public:
   /// Opens the log to continue after `steps_done`. Removes lines of later steps, which an earlier
-  /// run wrote but did not save. Throws if the file cannot be written.
+  /// run wrote but did not save. Throws if the file cannot be written, or is no regular file.
   MetricsLog(const std::filesystem::path& run_dir, int64_t steps_done);
 
   void step(const StepResult& result, int64_t run_tokens, const Speed& speed);
   void evaluation(int64_t step, const Evaluation& found);
   void saved(const SavedCheckpoint& saved);
 
+  /// Why the last lines could not be written, or nullopt. Tries again.
+  std::optional<std::string> problem();
+
  private:
   void write(const Json& line);
 
   std::filesystem::path path_;
-  std::ofstream file_;
+  FileDescriptor file_;
+  off_t written_ = 0;  // bytes of whole lines
+  std::string waiting_;
 };
 
 }  // namespace tessera

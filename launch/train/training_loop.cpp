@@ -79,6 +79,14 @@ void TrainingLoop::run() {
 
 void TrainingLoop::run_steps() {
   const StopSignal signal;
+  const auto require_metrics = [&] {
+    all_or_none(world_, [&] {
+      if (!metrics_) return;
+      const auto problem = metrics_->problem();
+      require(!problem, "{}/metrics.jsonl lacks its last lines: {}", config_.run.dir,
+              problem.value_or(""));
+    });
+  };
   while (trainer_.steps_done() < last_step_) {
     take_step();
     const int64_t step = trainer_.steps_done();
@@ -99,10 +107,11 @@ void TrainingLoop::run_steps() {
     }
     if (stop) {
       console_.line(fmt::format("asked to stop: saved after step {}", step));
-      return;
+      return require_metrics();
     }
     if (evaluates) evaluate();
   }
+  require_metrics();
 }
 
 void TrainingLoop::take_step() {
@@ -146,6 +155,21 @@ void TrainingLoop::log_result(const StepResult& result, bool line_is_due) {
     clock_.restart();
   }
   console_.progress(result, left);
+  check_metrics();
+}
+
+void TrainingLoop::check_metrics() {
+  if (!metrics_) return;
+  const std::optional<std::string> problem = metrics_->problem();
+  if (problem && !metrics_wait_) {
+    console_.warning(
+        fmt::format("{}/metrics.jsonl cannot be written: {}. Its lines are kept, and written when "
+                    "there is room",
+                    config_.run.dir, *problem));
+  } else if (!problem && metrics_wait_) {
+    console_.line("metrics.jsonl can be written again, and has all lines");
+  }
+  metrics_wait_ = problem.has_value();
 }
 
 void TrainingLoop::evaluate() {

@@ -38,6 +38,8 @@ class TrainingLoop {
   /// Logs the step if it is due. All ranks fetch the result if they `need` it, if a line is due, or
   /// if fetching it costs nothing; otherwise only a rank whose progress bar is due does.
   void log_step(bool needed);
+  /// Says once that metrics.jsonl cannot be written, and once that it can be again.
+  void check_metrics();
   void log_result(const StepResult& result, bool line_is_due);
   void evaluate();
   /// Makes run.dir again if it was removed. Throws if another folder is in its place. Collective.
@@ -61,6 +63,7 @@ class TrainingLoop {
   StepTimeline timeline_;
   StepClock clock_;
   bool is_first_ = true;
+  bool metrics_wait_ = false;  // for room on the disk
 };
 
 }  // namespace tessera

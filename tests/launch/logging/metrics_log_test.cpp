@@ -1,0 +1,79 @@
+#include "launch/logging/metrics_log.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <csignal>
+#include <fstream>
+#include <sstream>
+
+#include "tests/support/expect_error.h"
+#include "tests/support/test_folder.h"
+
+namespace tessera {
+namespace {
+
+std::string text_of(const std::filesystem::path& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+SavedCheckpoint saved_at(int64_t step) {
+  SavedCheckpoint saved;
+  saved.step = step;
+  return saved;
+}
+
+/// Files of this process may not grow beyond `bytes` during its lifetime.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    handler_ = std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  rlimit before_ = {};
+  void (*handler_)(int) = nullptr;
+};
+
+TEST(MetricsLog, KeepsLinesUntilThereIsRoom) {
+  const test::TestFolder folder;
+  MetricsLog log(folder.path(), 0);
+  log.saved(saved_at(1));
+  const std::filesystem::path path = folder.path() / "metrics.jsonl";
+  const std::string first = text_of(path);
+  {
+    const FileSizeLimit limit(first.size() + 10);  // room for a part of the next line
+    log.saved(saved_at(2));
+    log.saved(saved_at(3));
+    EXPECT_EQ(log.problem(), "File too large");
+    EXPECT_EQ(text_of(path), first);
+  }
+  EXPECT_EQ(log.problem(), std::nullopt);
+  std::string expected = first;
+  for (const char* step : {"2", "3"}) {
+    std::string line = first;
+    expected += line.replace(line.find("\"step\":1") + 7, 1, step);
+  }
+  EXPECT_EQ(text_of(path), expected);
+}
+
+TEST(MetricsLog, RefusesWhatIsNoFile) {
+  const test::TestFolder folder;
+  ASSERT_EQ(::mkfifo((folder.path() / "metrics.jsonl").c_str(), 0600), 0);
+  test::expect_error([&] { MetricsLog(folder.path(), 0); }, {"metrics.jsonl is no regular file"});
+}
+
+}  // namespace
+}  // namespace tessera
