@@ -25,14 +25,17 @@ void sync_parent(const std::string& path) {
 /// Returns whether `path` still names the open file.
 bool is_named(int file, const std::string& path) {
   struct stat open = {}, named = {};
-  return ::fstat(file, &open) == 0 && ::stat(path.c_str(), &named) == 0 &&
+  return ::fstat(file, &open) == 0 && ::lstat(path.c_str(), &named) == 0 &&
          open.st_dev == named.st_dev && open.st_ino == named.st_ino;
 }
 
 /// Opens and locks `staged_path`, then truncates it. The lock ensures that no other writer uses it.
 int open_locked(const std::string& path, const std::string& staged_path) {
   while (true) {
-    FileDescriptor file(::open(staged_path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+    // Somebody else's link at this predictable name must not choose what is overwritten.
+    FileDescriptor file(
+        ::open(staged_path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
+    require(file.valid() || errno != ELOOP, "{}: is a symbolic link: remove it", staged_path);
     if (!file.valid()) fail("{}: cannot be created: {}", staged_path, system_message(errno));
     // Some network file systems do not support locks. Other writers cannot be excluded there.
     require(::flock(file.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK,
