@@ -1,11 +1,8 @@
 #include "launch/data/indexed/indexed_dataset_writer.h"
 
-#include <sys/resource.h>
-
-#include <csignal>
-
 #include "launch/data/indexed/indexed_dataset.h"
 #include "tests/launch/data/test_files.h"
+#include "tests/support/file_size_limit.h"
 
 namespace tessera {
 namespace {
@@ -189,21 +186,11 @@ TEST(IndexedDatasetWriter, RemovesPublishedFilesWhenFinishFails) {
 
 TEST(IndexedDatasetWriter, LeavesNothingWhenDiskIsFull) {
   const TestFolder folder;
-  // A file size limit simulates a full disk.
-  rlimit old = {};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old), 0);
-  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
-  rlimit small = old;
-  small.rlim_cur = 100000;
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
   std::string message;
-  try {
-    write_dataset(folder / "set", {std::vector<int32_t>(1000000, 7)});
-  } catch (const Error& error) {
-    message = error.what();
+  {
+    const test::FileSizeLimit limit(100000);
+    message = error_of([&] { write_dataset(folder / "set", {std::vector<int32_t>(1000000, 7)}); });
   }
-  ::setrlimit(RLIMIT_FSIZE, &old);
-  std::signal(SIGXFSZ, old_handler);
   EXPECT_TRUE(names_all(message, {folder / "set.bin.tmp", "cannot be written"}));
   EXPECT_EQ(folder.names(), Names{});
 }

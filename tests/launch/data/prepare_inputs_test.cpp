@@ -1,8 +1,6 @@
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <array>
-#include <csignal>
 #include <fstream>
 #include <random>
 
@@ -12,6 +10,7 @@
 #include "launch/data/prepare/prepare.h"
 #include "tests/launch/data/test_files.h"
 #include "tests/support/compressed.h"
+#include "tests/support/file_size_limit.h"
 
 namespace tessera {
 namespace {
@@ -232,16 +231,11 @@ TEST_P(PrepareFailures, ReportsMalformedLineBeforeLaterTruncation) {
 
 TEST_P(PrepareFailures, FullDiskLeavesNothing) {
   write_file(folder / "a", some_text());
-  rlimit old = {};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old), 0);
-  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
-  rlimit small = old;
-  small.rlim_cur = 100000;
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  const std::string message =
-      prepare_error({.input = {.inputs = {folder / "a"}}, .threads = GetParam()});
-  ::setrlimit(RLIMIT_FSIZE, &old);
-  std::signal(SIGXFSZ, old_handler);
+  std::string message;
+  {
+    const test::FileSizeLimit limit(100000);
+    message = prepare_error({.input = {.inputs = {folder / "a"}}, .threads = GetParam()});
+  }
   EXPECT_TRUE(names_all(message, {"refused.bin.tmp: cannot be written"}));
 }
 

@@ -1,14 +1,13 @@
 #include "launch/logging/metrics_log.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <csignal>
 #include <fstream>
 #include <sstream>
 
 #include "tests/support/expect_error.h"
+#include "tests/support/file_size_limit.h"
 #include "tests/support/test_folder.h"
 
 namespace tessera {
@@ -26,27 +25,6 @@ SavedCheckpoint saved_at(int64_t step) {
   return saved;
 }
 
-/// Files of this process may not grow beyond `bytes` during its lifetime.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    handler_ = std::signal(SIGXFSZ, SIG_IGN);
-    const rlimit limit{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-  FileSizeLimit(const FileSizeLimit&) = delete;
-  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
-
- private:
-  rlimit before_ = {};
-  void (*handler_)(int) = nullptr;
-};
-
 TEST(MetricsLog, KeepsLinesUntilThereIsRoom) {
   const test::TestFolder folder;
   MetricsLog log(folder.path(), 0);
@@ -54,7 +32,7 @@ TEST(MetricsLog, KeepsLinesUntilThereIsRoom) {
   const std::filesystem::path path = folder.path() / "metrics.jsonl";
   const std::string first = text_of(path);
   {
-    const FileSizeLimit limit(first.size() + 10);  // room for a part of the next line
+    const test::FileSizeLimit limit(first.size() + 10);  // room for a part of the next line
     log.saved(saved_at(2));
     log.saved(saved_at(3));
     EXPECT_EQ(log.problem(), "File too large");
