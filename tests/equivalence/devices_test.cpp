@@ -5,10 +5,10 @@
 
 #include "launch/checkpoint/find.h"
 #include "launch/tools/generate/generator.h"
-#include "tests/support/device_ranks.h"
-#include "tests/support/small_runs.h"
+#include "tests/support/runs/device_ranks.h"
+#include "tests/support/runs/small_runs.h"
+#include "tests/support/runs/training_world.h"
 #include "tests/support/tensors.h"
-#include "tests/support/training_world.h"
 
 namespace tessera {
 namespace {

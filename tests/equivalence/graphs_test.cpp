@@ -5,11 +5,11 @@
 #include "core/cuda/workspace.h"
 #include "launch/data/training_data.h"
 #include "launch/train/trainer.h"
-#include "tests/support/device_ranks.h"
-#include "tests/support/small_runs.h"
+#include "tests/support/runs/device_ranks.h"
+#include "tests/support/runs/small_runs.h"
+#include "tests/support/runs/training_world.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_folder.h"
-#include "tests/support/training_world.h"
 
 namespace tessera {
 namespace {

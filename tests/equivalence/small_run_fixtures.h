@@ -6,9 +6,9 @@
 #include <string>
 #include <tuple>
 
-#include "tests/support/small_runs.h"
+#include "tests/support/runs/small_runs.h"
+#include "tests/support/runs/training_world.h"
 #include "tests/support/test_folder.h"
-#include "tests/support/training_world.h"
 
 namespace tessera::test {
 

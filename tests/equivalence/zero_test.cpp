@@ -9,7 +9,7 @@
 #include "launch/train/trainer.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/equivalence/small_run_fixtures.h"
-#include "tests/support/device_ranks.h"
+#include "tests/support/runs/device_ranks.h"
 
 namespace tessera {
 namespace {

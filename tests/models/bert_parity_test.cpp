@@ -14,8 +14,8 @@
 #include "launch/train/optimizer/optimizer.h"
 #include "models/architecture.h"
 #include "models/model.h"
-#include "tests/support/device_ranks.h"
 #include "tests/support/golden.h"
+#include "tests/support/runs/device_ranks.h"
 #include "tests/support/tensors.h"
 
 // Compares Tessera's BERT with Hugging Face's, as described in tests/parity/README.md. The README

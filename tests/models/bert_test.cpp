@@ -13,8 +13,8 @@
 #include "launch/data/loading/device_batch.h"
 #include "models/architecture.h"
 #include "models/model.h"
-#include "tests/support/device_ranks.h"
 #include "tests/support/finite_difference.h"
+#include "tests/support/runs/device_ranks.h"
 #include "tests/support/tensors.h"
 
 namespace tessera {

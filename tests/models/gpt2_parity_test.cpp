@@ -9,8 +9,8 @@
 #include "launch/train/optimizer/gradient_clip.h"
 #include "launch/train/optimizer/optimizer.h"
 #include "models/model.h"
-#include "tests/support/device_ranks.h"
 #include "tests/support/golden.h"
+#include "tests/support/runs/device_ranks.h"
 #include "tests/support/tensors.h"
 
 // Compares Tessera's GPT with Hugging Face's GPT2LMHeadModel, as described in

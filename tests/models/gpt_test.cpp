@@ -5,7 +5,7 @@
 #include "models/architecture.h"
 #include "models/layers/key_value_cache.h"
 #include "models/model.h"
-#include "tests/support/device_ranks.h"
+#include "tests/support/runs/device_ranks.h"
 #include "tests/support/tensors.h"
 
 namespace tessera {

@@ -13,8 +13,8 @@
 #include "models/architecture.h"
 #include "models/model.h"
 #include "parallel/partial_gradients.h"
-#include "tests/support/device_ranks.h"
-#include "tests/support/shards.h"
+#include "tests/support/runs/device_ranks.h"
+#include "tests/support/runs/shards.h"
 #include "tests/support/tensors.h"
 
 namespace tessera {

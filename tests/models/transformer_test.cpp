@@ -10,9 +10,9 @@
 #include "core/arena.h"
 #include "core/trace/work_log.h"
 #include "models/architecture.h"
-#include "tests/support/device_ranks.h"
 #include "tests/support/expect_error.h"
-#include "tests/support/shards.h"
+#include "tests/support/runs/device_ranks.h"
+#include "tests/support/runs/shards.h"
 #include "tests/support/tensors.h"
 
 namespace tessera {

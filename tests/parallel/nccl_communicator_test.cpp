@@ -15,7 +15,7 @@
 #include "tests/parallel/case_values.h"
 #include "tests/parallel/communicator_cases.h"
 #include "tests/parallel/device_mirror.h"
-#include "tests/support/device_ranks.h"
+#include "tests/support/runs/device_ranks.h"
 
 namespace tessera {
 namespace {

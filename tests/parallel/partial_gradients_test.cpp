@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/ops/elementwise.h"
-#include "tests/support/device_ranks.h"
+#include "tests/support/runs/device_ranks.h"
 #include "tests/support/tensors.h"
 
 namespace tessera {

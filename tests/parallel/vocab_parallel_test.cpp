@@ -12,8 +12,8 @@
 #include "parallel/layers/vocab_parallel_embedding.h"
 #include "parallel/layers/vocab_parallel_loss.h"
 #include "parallel/meta_communicator.h"
-#include "tests/support/device_ranks.h"
-#include "tests/support/shards.h"
+#include "tests/support/runs/device_ranks.h"
+#include "tests/support/runs/shards.h"
 #include "tests/support/tensors.h"
 
 namespace tessera {

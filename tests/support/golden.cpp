@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/support/shards.h"
+#include "tests/support/runs/shards.h"
 #include "tests/support/source_folder.h"
 
 namespace tessera::test {

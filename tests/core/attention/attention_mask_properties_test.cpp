@@ -7,7 +7,7 @@
 
 #include "core/ops/attention.h"
 #include "core/ops/elementwise.h"
-#include "tests/support/attention_masks.h"
+#include "tests/support/attention/attention_masks.h"
 #include "tests/support/tensors.h"
 
 /// Properties that hold bit for bit, for any numbers.

@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "core/ops/attention.h"
-#include "tests/support/attention_masks.h"
-#include "tests/support/attention_reference.h"
+#include "tests/support/attention/attention_masks.h"
+#include "tests/support/attention/attention_reference.h"
 #include "tests/support/tensors.h"
 
 namespace tessera {

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "core/ops/attention.h"
-#include "tests/support/attention_masks.h"
-#include "tests/support/attention_reference.h"
+#include "tests/support/attention/attention_masks.h"
+#include "tests/support/attention/attention_reference.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/finite_difference.h"
 #include "tests/support/tensors.h"

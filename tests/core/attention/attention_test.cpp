@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "core/ops/elementwise.h"
-#include "tests/support/attention_reference.h"
+#include "tests/support/attention/attention_reference.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/finite_difference.h"
 #include "tests/support/tensors.h"

@@ -10,7 +10,7 @@
 #include "core/cuda/runtime.h"
 #include "core/deterministic.h"
 #include "core/ops/device_ops.h"
-#include "tests/support/attention_reference.h"
+#include "tests/support/attention/attention_reference.h"
 #include "tests/support/tensors.h"
 
 namespace tessera {

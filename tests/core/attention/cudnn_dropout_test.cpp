@@ -11,7 +11,7 @@
 #include "core/deterministic.h"
 #include "core/ops/cuda/attention/cudnn_attention.h"
 #include "core/ops/device_ops.h"
-#include "tests/support/attention_reference.h"
+#include "tests/support/attention/attention_reference.h"
 #include "tests/support/tensors.h"
 
 namespace tessera {

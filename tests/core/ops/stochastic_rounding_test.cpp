@@ -10,7 +10,7 @@
 #include "core/ops/adamw.h"
 #include "core/parameters/parameter.h"
 #include "tests/support/expect_error.h"
-#include "tests/support/shards.h"
+#include "tests/support/runs/shards.h"
 #include "tests/support/tensors.h"
 
 namespace tessera {

@@ -16,7 +16,7 @@
 #include "parallel/communicators/staged/staged_communicator.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/emulator/cublaslt/cublaslt.h"
-#include "tests/support/small_runs.h"
+#include "tests/support/runs/small_runs.h"
 #include "tests/support/tensors.h"
 #include "tests/support/test_folder.h"
 

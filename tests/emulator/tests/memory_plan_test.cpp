@@ -11,7 +11,7 @@
 #include "launch/train/trainer.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/emulator/tests/test_launch.h"
-#include "tests/support/small_runs.h"
+#include "tests/support/runs/small_runs.h"
 
 namespace tessera {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/expect_error.h"
-#include "tests/support/small_runs.h"
+#include "tests/support/runs/small_runs.h"
 
 namespace tessera {
 namespace {

@@ -6,7 +6,7 @@
 #include "core/ops/cross_entropy.h"
 #include "launch/data/datasets/classification_dataset.h"
 #include "tests/launch/data/test_files.h"
-#include "tests/support/small_runs.h"
+#include "tests/support/runs/small_runs.h"
 
 namespace tessera {
 namespace {

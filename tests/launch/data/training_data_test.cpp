@@ -13,7 +13,7 @@
 #include "launch/tokenizers/id_tokenizer.h"
 #include "tests/launch/data/test_files.h"
 #include "tests/support/expect_error.h"
-#include "tests/support/small_runs.h"
+#include "tests/support/runs/small_runs.h"
 
 namespace tessera {
 namespace {

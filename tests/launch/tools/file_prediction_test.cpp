@@ -17,7 +17,7 @@
 #include "parallel/process_grid.h"
 #include "tests/launch/data/test_files.h"
 #include "tests/support/expect_error.h"
-#include "tests/support/small_runs.h"
+#include "tests/support/runs/small_runs.h"
 
 namespace tessera {
 namespace {

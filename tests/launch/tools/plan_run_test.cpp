@@ -15,8 +15,8 @@
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "parallel/meta_communicator.h"
 #include "tests/launch/config/support.h"
-#include "tests/support/counting_communicator.h"
-#include "tests/support/small_runs.h"
+#include "tests/support/runs/counting_communicator.h"
+#include "tests/support/runs/small_runs.h"
 
 namespace tessera {
 namespace {

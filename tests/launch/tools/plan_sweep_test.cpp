@@ -7,7 +7,7 @@
 #include "launch/tools/plan/layout_sweep.h"
 #include "launch/train/memory/gpu_memory_check.h"
 #include "tests/launch/config/support.h"
-#include "tests/support/small_runs.h"
+#include "tests/support/runs/small_runs.h"
 
 namespace tessera {
 namespace {

@@ -9,7 +9,7 @@
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "parallel/process_grid.h"
 #include "tests/support/expect_error.h"
-#include "tests/support/small_runs.h"
+#include "tests/support/runs/small_runs.h"
 
 namespace tessera {
 namespace {

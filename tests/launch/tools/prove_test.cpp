@@ -9,7 +9,7 @@
 #include "launch/tools/prove/shrink.h"
 #include "models/architecture.h"
 #include "parallel/communicators/thread/thread_communicator.h"
-#include "tests/support/small_runs.h"
+#include "tests/support/runs/small_runs.h"
 #include "tests/support/test_folder.h"
 
 namespace tessera {

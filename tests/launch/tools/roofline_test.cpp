@@ -8,7 +8,7 @@
 #include "launch/tools/plan/run_plan.h"
 #include "parallel/layers/partition.h"
 #include "tests/support/expect_error.h"
-#include "tests/support/small_runs.h"
+#include "tests/support/runs/small_runs.h"
 
 namespace tessera {
 namespace {

@@ -10,7 +10,7 @@
 #include "launch/train/start/start.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/support/expect_error.h"
-#include "tests/support/small_runs.h"
+#include "tests/support/runs/small_runs.h"
 
 namespace tessera {
 namespace {

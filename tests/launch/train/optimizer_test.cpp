@@ -12,8 +12,8 @@
 #include "launch/train/memory/memory_plan.h"
 #include "models/model.h"
 #include "parallel/communicators/thread/thread_communicator.h"
-#include "tests/support/shards.h"
-#include "tests/support/small_runs.h"
+#include "tests/support/runs/shards.h"
+#include "tests/support/runs/small_runs.h"
 #include "tests/support/tensors.h"
 
 namespace tessera {

@@ -11,9 +11,9 @@
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "parallel/process_grid.h"
 #include "tests/support/expect_error.h"
-#include "tests/support/small_runs.h"
+#include "tests/support/runs/small_runs.h"
+#include "tests/support/runs/training_world.h"
 #include "tests/support/tensors.h"
-#include "tests/support/training_world.h"
 
 namespace tessera {
 namespace {

@@ -19,7 +19,7 @@
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "tests/launch/data/test_files.h"
 #include "tests/support/expect_error.h"
-#include "tests/support/small_runs.h"
+#include "tests/support/runs/small_runs.h"
 #include "tests/support/test_folder.h"
 
 namespace tessera {

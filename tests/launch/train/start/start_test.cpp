@@ -6,7 +6,7 @@
 #include "launch/data/training_data.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "parallel/process_grid.h"
-#include "tests/support/small_runs.h"
+#include "tests/support/runs/small_runs.h"
 
 namespace tessera {
 namespace {

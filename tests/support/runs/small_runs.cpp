@@ -1,4 +1,4 @@
-#include "tests/support/small_runs.h"
+#include "tests/support/runs/small_runs.h"
 
 #include <fmt/format.h>
 

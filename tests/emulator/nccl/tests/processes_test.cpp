@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "tests/emulator/nccl/ranks.h"
+#include "tests/emulator/nccl/tests/ranks.h"
 
 namespace tessera::cuda {
 namespace {

@@ -4,11 +4,11 @@
 
 #include "core/error.h"
 #include "tests/emulator/nccl/faults.h"
-#include "tests/support/device_ranks.h"
 #include "tests/support/expect_error.h"
-#include "tests/support/small_runs.h"
+#include "tests/support/runs/device_ranks.h"
+#include "tests/support/runs/small_runs.h"
+#include "tests/support/runs/training_world.h"
 #include "tests/support/test_folder.h"
-#include "tests/support/training_world.h"
 
 namespace tessera {
 namespace {

@@ -7,7 +7,7 @@
 #include <set>
 #include <string_view>
 
-#include "tests/emulator/nccl/ranks.h"
+#include "tests/emulator/nccl/tests/ranks.h"
 
 namespace tessera::cuda {
 namespace {

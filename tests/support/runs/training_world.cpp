@@ -1,9 +1,9 @@
-#include "tests/support/training_world.h"
+#include "tests/support/runs/training_world.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/device_ranks.h"
+#include "tests/support/runs/device_ranks.h"
 #include "tests/support/tensors.h"
 
 namespace tessera::test {

@@ -1,4 +1,4 @@
-#include "tests/support/device_ranks.h"
+#include "tests/support/runs/device_ranks.h"
 
 #include <cstdlib>
 #include <string_view>

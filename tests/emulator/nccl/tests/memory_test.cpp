@@ -9,8 +9,8 @@
 #include "parallel/process_grid.h"
 #include "tests/emulator/device_memory.h"
 #include "tests/emulator/tests/test_launch.h"
-#include "tests/support/device_ranks.h"
-#include "tests/support/small_runs.h"
+#include "tests/support/runs/device_ranks.h"
+#include "tests/support/runs/small_runs.h"
 
 namespace tessera {
 namespace {

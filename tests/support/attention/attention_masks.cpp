@@ -1,4 +1,4 @@
-#include "tests/support/attention_masks.h"
+#include "tests/support/attention/attention_masks.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "tests/support/counting_communicator.h"
+#include "tests/support/runs/counting_communicator.h"
 
 #include "core/error.h"
 
