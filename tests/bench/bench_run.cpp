@@ -66,6 +66,37 @@ RunConfig bert_base(DType precision, int64_t seq_length) {
   return config;
 }
 
+RunConfig llama_100m(DType precision) {
+  RunConfig config = without_dropout(precision);
+  apply_preset(config.model, ModelKind::llama);
+  config.model.num_layers = 12;
+  config.model.hidden_size = 768;
+  config.model.num_heads = 12;
+  config.model.num_kv_heads = 4;
+  config.model.mlp_size = 2048;
+  config.model.seq_length = 256;
+  config.model.vocab_size = 32000;
+  config.model.tie_embeddings = true;
+  config.batch.global = 4;
+  config.batch.micro = 4;
+  return config;
+}
+
+RunConfig modernbert_base(DType precision, int64_t seq_length) {
+  RunConfig config = without_dropout(precision);
+  apply_preset(config.model, ModelKind::modernbert);
+  config.model.num_layers = 22;
+  config.model.hidden_size = 768;
+  config.model.num_heads = 12;
+  config.model.mlp_size = 1152;
+  config.model.attention_window = 65;
+  config.model.seq_length = seq_length;
+  config.model.vocab_size = 50368;
+  config.batch.global = 8;
+  config.batch.micro = 8;
+  return config;
+}
+
 RunConfig bert_tiny(DType precision) {
   RunConfig config = without_dropout(precision);
   apply_preset(config.model, ModelKind::bert);

@@ -22,6 +22,14 @@ RunConfig bert_4x768(DType precision, int64_t seq_length);
 /// BERT base; otherwise like bert_4x768(), without next sentence prediction.
 RunConfig bert_base(DType precision, int64_t seq_length);
 
+/// A Llama of 100 million weights: 12 layers, 768 wide, 4 key-value heads for 12 heads, a
+/// vocabulary of 32000; 4 sequences of 256 tokens.
+RunConfig llama_100m(DType precision);
+
+/// ModernBERT base: 22 layers, 768 wide, a vocabulary of 50368; 8 sequences of up to `seq_length`
+/// tokens.
+RunConfig modernbert_base(DType precision, int64_t seq_length);
+
 /// Like configs/bert_tiny.yaml: 4 layers, 128 wide, 16 sequences of 64 tokens, a vocabulary of
 /// 2048, no dropout.
 RunConfig bert_tiny(DType precision);

@@ -3,10 +3,10 @@
 cores, in turns within one run. PyTorch's figure is the better of eager and torch.compile, both with fused AdamW.
 The Python that runs this must have PyTorch.
 
-    peer_pytorch.py BENCH [--models gpt2_124m,bert_base,gpt_shakespeare] [--rounds N] [--json FILE]
+    peer_pytorch.py BENCH [--models gpt2_124m,llama_100m] [--precisions bf16] [--rounds N] [--json FILE]
 
-BENCH is the program tessera_bench (build/cpu/tests/bench). Prints a Markdown table of the tokens per second and
-their ratio within a round, as medians over the rounds.
+BENCH is the program tessera_bench (build/cpu/tests/bench). Prints a Markdown table of the tokens per second, without
+padding, and their ratio within a round, as medians over the rounds.
 """
 
 import argparse
@@ -17,11 +17,13 @@ import subprocess
 import sys
 
 PEER = pathlib.Path(__file__).parents[1] / "gpu" / "peer_pytorch.py"
-# Rows, length and steps per round, as in bench_run.cpp; the names in tessera_bench and in PEER.
+# Rows, length, lengths and steps per round, as in bench_run.cpp; the names in PEER and in tessera_bench.
 MODELS = {
-    "gpt2_124m": (4, 256, 4, "gpt2_124m"),
-    "bert_base": (8, 128, 4, "bert_base_128"),
-    "gpt_shakespeare": (12, 64, 100, "gpt_shakespeare"),
+    "gpt2_124m": (4, 256, "full", 4, "gpt2_124m"),
+    "bert_base": (8, 128, "full", 4, "bert_base_128"),
+    "gpt_shakespeare": (12, 64, "full", 100, "gpt_shakespeare"),
+    "llama_100m": (4, 256, "full", 4, "llama_100m"),
+    "modernbert_base": (8, 256, "around_half", 4, "modernbert_base_256"),
 }
 
 
@@ -33,7 +35,7 @@ def lines_of(command):
 
 
 def tessera(bench, model, precision):
-    out = lines_of([bench, f"--benchmark_filter=^peer/{MODELS[model][3]}_{precision}/", "--benchmark_format=json"])
+    out = lines_of([bench, f"--benchmark_filter=^peer/{MODELS[model][-1]}_{precision}/", "--benchmark_format=json"])
     found = json.loads(out)["benchmarks"]
     if len(found) != 1:
         sys.exit(f"{bench} has {len(found)} benchmarks for {model} in {precision}, not one")
@@ -41,9 +43,10 @@ def tessera(bench, model, precision):
 
 
 def pytorch(model, precision, compiled):
-    rows, length, steps, _ = MODELS[model]
+    rows, length, lengths, steps, _ = MODELS[model]
     command = [sys.executable, str(PEER), model, "--device", "cpu", "--precision", precision]
     command += ["--seq-length", str(length), "--batch", str(rows), "--steps", str(steps), "--warm-up", "2"]
+    command += ["--lengths", lengths]
     command += ["--seconds", "300", "--compile", "model" if compiled else "none"]
     return json.loads(lines_of(command).splitlines()[-1])["tokens_per_second"]
 

@@ -63,15 +63,25 @@ void fixed(benchmark::State& state, RunConfig config) {
 }
 
 // Steps alone, for peer_pytorch.py.
-void peer(benchmark::State& state, const RunConfig& config) {
-  BenchRun run(config);
+void peer_of_lengths(benchmark::State& state, const RunConfig& config, Lengths lengths) {
+  BenchRun run(config, lengths);
   for (int i = 0; i < 2; ++i) run.step();
-  std::vector<double> steps;
+  std::vector<double> speeds;
   for (auto _ : state) {
-    steps.push_back(time_of([&] { run.step(); }).wall);
-    state.SetIterationTime(steps.back());
+    StepResult result;
+    const double seconds = time_of([&] { result = run.step(); }).wall;
+    speeds.push_back(static_cast<double>(result.tokens) / seconds);
+    state.SetIterationTime(seconds);
   }
-  state.counters["tokens/s"] = static_cast<double>(rows_of(config)) / median(steps);
+  state.counters["tokens/s"] = median(speeds);
+}
+
+void peer(benchmark::State& state, const RunConfig& config) {
+  peer_of_lengths(state, config, Lengths::full);
+}
+
+void peer_around_half(benchmark::State& state, const RunConfig& config) {
+  peer_of_lengths(state, config, Lengths::around_half);
 }
 
 template <typename Run>
@@ -94,6 +104,8 @@ void register_run(const std::string& name, Run run, const RunConfig& config, int
     register_run("peer/gpt2_124m", peer, gpt2_124m(precision), 5);
     register_run("peer/bert_base_128", peer, bert_base(precision, 128), 5);
     register_run("peer/gpt_shakespeare", peer, gpt_shakespeare(precision), 200);
+    register_run("peer/llama_100m", peer, llama_100m(precision), 5);
+    register_run("peer/modernbert_base_256", peer_around_half, modernbert_base(precision, 256), 5);
   }
   return true;
 }();

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""Measures the models of configs/ in PyTorch on this machine's GPU, as check.sh measures them in Tessera, or
-on its CPU: bf16 autocast or fp32, scaled_dot_product_attention, torch.compile, fused AdamW, a clipped
-gradient norm, a vocabulary rounded up to 64. BERT learns masked tokens alone, as there.
+"""Measures models in PyTorch on this machine's GPU, as check.sh measures them in Tessera, or on its CPU: bf16
+autocast or fp32, scaled_dot_product_attention, torch.compile, fused AdamW, a clipped gradient norm, a vocabulary
+rounded up to 64. BERT learns masked tokens alone, as there. Llama and ModernBERT are transformers' own classes.
 
     peer_pytorch.py MODEL --seq-length T --batch ROWS [--steps N] [--seconds S] [--device cpu]
-                    [--compile model|blocks|none]
+                    [--compile model|blocks|none] [--lengths full|around_half]
 
-To compile the whole model takes longer than to compile one block, which serves for all, and the head.
+To compile the whole model takes longer than to compile one block, which serves for all, and the head. With
+--lengths around_half, sequences have T/4 to 3T/4 tokens and are padded to the longest of their batch or, for a
+compiled model, to 3T/4.
 
-A line of JSON: tokens_per_second (the median of the steps after the warm-up, of which three at a time
-are waited for), model_flops_per_second, mfu where the GPU's peak is known, memory_gib of the whole GPU. FLOPs are counted as by launch/metrics/model_flops.h.
+A line of JSON: tokens_per_second without padding (the median of the steps after the warm-up, of which three at a
+time are waited for), model_flops_per_second, mfu where the GPU's peak is known, memory_gib of the whole GPU. FLOPs
+are counted as by launch/metrics/model_flops.h, for the models that this file describes.
 """
 
 import argparse
@@ -37,6 +40,17 @@ MODELS = {
     "tiny_bert": ("bert", 2, 64, 4, 257),
 }
 WITHOUT_BIASES = {"gpt_shakespeare"}
+# Models of transformers, as arguments of their configuration.
+TRANSFORMERS = {
+    "llama_100m": (
+        "LlamaForCausalLM", "LlamaConfig",
+        {"num_hidden_layers": 12, "hidden_size": 768, "num_attention_heads": 12, "num_key_value_heads": 4,
+         "intermediate_size": 2048, "vocab_size": 32000, "tie_word_embeddings": True},
+    ),
+    "modernbert_base": (
+        "ModernBertForMaskedLM", "ModernBertConfig", {"vocab_size": 50368},  # the defaults are those of the base model
+    ),
+}
 TOGETHER = 3  # steps that are timed as one
 MASKED = 0.15  # of BERT's tokens have a target
 # Dense bf16 TFLOP/s, as in launch/metrics/gpu_peaks.cpp; longer names first.
@@ -110,7 +124,7 @@ class Model(nn.Module):
             if parameter.dim() > 1:
                 nn.init.normal_(parameter, std=0.02)
 
-    def forward(self, tokens, places, targets):
+    def forward(self, tokens, visible, places, targets):
         x = self.tokens(tokens) + self.positions.weight[: tokens.shape[1]]
         if self.is_bert:
             x = F.dropout(self.norm(x + self.types(torch.zeros_like(tokens))), self.dropout)
@@ -127,6 +141,35 @@ class Model(nn.Module):
                 part.compile()
 
 
+class TransformersModel(nn.Module):
+    def __init__(self, name, length):
+        super().__init__()
+        import transformers
+
+        model_class, config_class, arguments = TRANSFORMERS[name]
+        config = getattr(transformers, config_class)(
+            max_position_embeddings=length, attn_implementation="sdpa", **arguments
+        )
+        self.model = getattr(transformers, model_class)(config)
+        self.is_bert = model_class.endswith("MaskedLM")
+
+    def forward(self, tokens, visible, places, targets):
+        """`visible` is None, or 1 for tokens and 0 for padding."""
+        if not self.is_bert:
+            logits = self.model(tokens, attention_mask=visible, use_cache=False).logits
+            return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+        x = self.model.model(tokens, attention_mask=visible).last_hidden_state
+        chosen = self.model.head(x.flatten(0, 1)[places])
+        return F.cross_entropy(self.model.decoder(chosen), targets)
+
+    def compile_parts(self, parts):
+        if parts == "model":
+            self.compile()
+        elif parts == "blocks":
+            for part in self.model.model.layers:
+                part.compile()
+
+
 def step_flops(kind, layers, width, vocabulary, rows, length, targets):
     tokens = rows * length
     head = vocabulary * width + (width * width if kind == "bert" else 0)
@@ -136,7 +179,7 @@ def step_flops(kind, layers, width, vocabulary, rows, length, targets):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("model", choices=MODELS)
+    parser.add_argument("model", choices=[*MODELS, *TRANSFORMERS])
     parser.add_argument("--seq-length", type=int, required=True)
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--steps", type=int, default=30, help="after the warm-up")
@@ -145,29 +188,47 @@ def main():
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--precision", choices=["bf16", "fp32"], default="bf16")
     parser.add_argument("--compile", choices=["model", "blocks", "none"], default="model")
+    parser.add_argument("--lengths", choices=["full", "around_half"], default="full")
     options = parser.parse_args()
     on_gpu = options.device == "cuda"
     if on_gpu and not torch.cuda.is_available():
         sys.exit("peer_pytorch.py finds no GPU; --device cpu measures the CPU")
 
     torch.manual_seed(1)
-    kind, layers, width, heads, vocabulary = MODELS[options.model]
     rows, length = options.batch, options.seq_length
-    bias = options.model not in WITHOUT_BIASES
-    model = Model(kind, layers, width, heads, vocabulary, length, bias).to(options.device)
+    if options.model in MODELS:
+        kind, layers, width, heads, vocabulary = MODELS[options.model]
+        bias = options.model not in WITHOUT_BIASES
+        model = Model(kind, layers, width, heads, vocabulary, length, bias)
+    else:
+        vocabulary = TRANSFORMERS[options.model][2]["vocab_size"]
+        model = TransformersModel(options.model, length)
+    padded = options.lengths == "around_half"
+    if padded and not (options.model in TRANSFORMERS and model.is_bert):
+        sys.exit(f"--lengths around_half measures encoders of transformers, and {options.model} is none")
+    model = model.to(options.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     model.compile_parts(options.compile)
-    count = rows * length if kind == "gpt" else round(MASKED * rows * length)
+    tokens = rows * length // (2 if padded else 1)  # per step, on average
+    count = round(MASKED * tokens) if model.is_bert else tokens
 
     def wait():
         if on_gpu:
             torch.cuda.synchronize()
 
     def batch():
+        """The number of tokens, and the arguments of forward()."""
         draw = lambda high, shape: torch.randint(high, shape, device=options.device)  # noqa: E731
-        places = torch.randperm(rows * length, device=options.device)[:count]
-        targets = draw(vocabulary, (rows, length) if kind == "gpt" else (count,))
-        return draw(vocabulary, (rows, length)), places, targets
+        targets = draw(vocabulary, (count,) if model.is_bert else (rows, length))
+        if not padded:
+            places = torch.randperm(rows * length, device=options.device)[:count]
+            return rows * length, (draw(vocabulary, (rows, length)), None, places, targets)
+        lengths = torch.randint(length // 4, length * 3 // 4 + 1, (rows,), device=options.device)
+        longest = int(lengths.max()) if options.compile == "none" else length * 3 // 4
+        visible = (torch.arange(longest, device=options.device) < lengths[:, None]).long()
+        places = visible.flatten().nonzero().flatten()
+        places = places[torch.randint(len(places), (count,), device=options.device)]
+        return int(lengths.sum()), (draw(vocabulary, (rows, longest)), visible, places, targets)
 
     def step(arguments):
         with torch.autocast(options.device, dtype=torch.bfloat16, enabled=options.precision == "bf16"):
@@ -182,21 +243,23 @@ def main():
         batches = [batch() for _ in range(TOGETHER)]
         wait()
         start = time.monotonic()
-        for arguments in batches:
+        for _, arguments in batches:
             loss = step(arguments)
         wait()
-        return (time.monotonic() - start) / TOGETHER, loss
+        return sum(tokens for tokens, _ in batches) / (time.monotonic() - start), loss
 
     for _ in range(options.warm_up):
-        step(batch())
+        step(batch()[1])
     wait()
-    began, seconds = time.monotonic(), []
-    while not seconds or (len(seconds) * TOGETHER < options.steps and time.monotonic() - began < options.seconds):
-        taken, loss = timed_steps()
-        seconds.append(taken)
+    began, speeds = time.monotonic(), []
+    while not speeds or (len(speeds) * TOGETHER < options.steps and time.monotonic() - began < options.seconds):
+        speed, loss = timed_steps()
+        speeds.append(speed)
 
-    step_seconds = statistics.median(seconds)
-    flops = step_flops(kind, layers, width, vocabulary, rows, length, count) / step_seconds
+    tokens_per_second = statistics.median(speeds)
+    flops = None
+    if options.model in MODELS:
+        flops = step_flops(kind, layers, width, vocabulary, rows, length, count) * tokens_per_second / tokens
     name = torch.cuda.get_device_name() if on_gpu else "CPU"
     free, total = torch.cuda.mem_get_info() if on_gpu else (0, 0)
     memory = total - free  # as nvidia-smi counts: it keeps what it has reserved
@@ -205,10 +268,10 @@ def main():
         "model": options.model,
         "seq_length": length,
         "batch": rows,
-        "steps": len(seconds) * TOGETHER,
-        "tokens_per_second": rows * length / step_seconds,
+        "steps": len(speeds) * TOGETHER,
+        "tokens_per_second": tokens_per_second,
         "model_flops_per_second": flops,
-        "mfu": flops / peak if peak else None,
+        "mfu": flops / peak if flops and peak else None,
         "memory_gib": memory / 2**30 if on_gpu else None,
         "loss": loss.item(),
         "device": name,
