@@ -155,9 +155,9 @@ Tensor Model::extend(const StepContext& ctx, const Tensor& tokens, KeyValueCache
 }
 
 KeyValueCache Model::make_cache(int64_t batch) const {
-  const int64_t heads = local_heads(config_, tp_.size(), tp_.rank()).size();
+  const int64_t groups = split_range(config_.resolved_kv_heads(), tp_.size(), tp_.rank()).size();
   return {config_.num_layers,
-          {batch, heads, config_.seq_length, config_.resolved_head_dim()},
+          {batch, groups, config_.seq_length, config_.resolved_head_dim()},
           store_.precision(),
           store_.device()};
 }

@@ -4,13 +4,16 @@ namespace tessera {
 
 MaskKinds kinds_of(const AttentionMask& mask) {
   MaskKinds kinds;
-  kinds.causal = mask.causal;
-  kinds.window = mask.window > 0;
-  kinds.lengths = mask.lengths.defined();
-  kinds.hidden_keys = mask.hidden_keys.defined();
-  kinds.documents = mask.documents.defined();
-  kinds.hidden = mask.hidden.defined();
-  kinds.additive = mask.additive.defined();
+  // The bindings do not compile if a kind is missing here.
+  auto& [causal, window, lengths, hidden_keys, documents, hidden, additive, compact] = kinds;
+  causal = mask.causal;
+  window = mask.window > 0;
+  lengths = mask.lengths.defined();
+  hidden_keys = mask.hidden_keys.defined();
+  documents = mask.documents.defined();
+  hidden = mask.hidden.defined();
+  additive = mask.additive.defined();
+  compact = false;  // not known from the mask
   return kinds;
 }
 
@@ -21,14 +24,15 @@ std::string to_string(const MaskKinds& kinds) {
     if (!names.empty()) names += ", ";
     names += name;
   };
-  add(kinds.causal, "causal");
-  add(kinds.window, "window");
-  add(kinds.lengths, "lengths");
-  add(kinds.hidden_keys, "hidden_keys");
-  add(kinds.documents, "documents");
-  add(kinds.hidden, "hidden");
-  add(kinds.additive, "additive");
-  add(kinds.compact, "compact");
+  const auto& [causal, window, lengths, hidden_keys, documents, hidden, additive, compact] = kinds;
+  add(causal, "causal");
+  add(window, "window");
+  add(lengths, "lengths");
+  add(hidden_keys, "hidden_keys");
+  add(documents, "documents");
+  add(hidden, "hidden");
+  add(additive, "additive");
+  add(compact, "compact");
   return names.empty() ? "none" : names;
 }
 

@@ -56,6 +56,8 @@ struct MaskKinds {
   bool hidden = false;
   bool additive = false;
   bool compact = false;  ///< the batch has no padding (PaddedRows in core/ops/attention.h)
+
+  bool operator==(const MaskKinds&) const = default;
 };
 
 MaskKinds kinds_of(const AttentionMask& mask);

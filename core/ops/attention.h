@@ -43,15 +43,29 @@ struct AttentionOptions {
   Dropout dropout = {};
   int64_t first_head = 0;  ///< global index of this rank's head 0
   int64_t total_heads = 1;
+  int64_t kv_heads = 0;  ///< Kl, of this rank; 0: as many as heads
   PaddedRows padded_rows = {};
   /// (Hl, 2R − 1) fp32: column R − 1 + (s − t) is added to the scaled score of query t and key s
   /// (core/ops/position_bias.h). R is at least T or, without padding, padded_rows.seq_length.
   Tensor position_bias = {};
 };
 
-/// out = softmax(scale × q kᵀ + biases, masked) v for each of this rank's Hl heads. qkv (B, T, 3,
-/// Hl, D), fp32 or bf16, holds queries, keys and values; out (B, T, Hl, D) has its dtype;
-/// log_sum_exp (B, Hl, T) fp32 is written for the backward pass. The outputs may not alias qkv. The
+/// The heads of qkv (B, T, Hl + 2 Kl, D): Kl keys and values serve groups of Hl / Kl queries each
+/// (Ainslie et al., "GQA", 2023).
+struct AttentionHeads {
+  int64_t queries, key_values;
+
+  int64_t in_group() const { return key_values == 0 ? 1 : queries / key_values; }
+};
+inline AttentionHeads attention_heads(const Tensor& qkv, const AttentionOptions& options) {
+  const int64_t all = qkv.dim(2), key_values = options.kv_heads == 0 ? all / 3 : options.kv_heads;
+  return {all - 2 * key_values, key_values};
+}
+
+/// out = softmax(scale × q kᵀ + biases, masked) v for each of this rank's Hl heads. qkv (B, T, Hl +
+/// 2 Kl, D), fp32 or bf16, holds the queries of all heads, then the keys, then the values; head h
+/// has key and value h / (Hl / Kl). out (B, T, Hl, D) has its dtype; log_sum_exp (B, Hl, T) fp32 is
+/// written for the backward pass. The outputs may not alias qkv. The
 /// (T, T) matrix is never stored: tiles with a running softmax (Milakov, Gimelshein, 2018; Dao et
 /// al., "FlashAttention", 2022), in fp32. Products of bf16 round the weights and their gradients to
 /// bf16, on a GPU and on processors with bf16 products. Fully hidden tiles are skipped. A fully
@@ -68,7 +82,8 @@ struct AttentionOptions {
 void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tensor out,
                        Tensor log_sum_exp);
 
-/// Writes dqkv (B, T, 3, Hl, D), the gradient of qkv, from dout (B, T, Hl, D). Recomputes the
+/// Writes dqkv (B, T, Hl + 2 Kl, D), the gradient of qkv, from dout (B, T, Hl, D). Those of a key
+/// and value are summed over the heads of their group in fp32, in order. Recomputes the
 /// weights tile by tile. All have qkv's dtype; `out` and `log_sum_exp` are those of the forward
 /// pass. dqkv may not alias anything.
 ///
@@ -90,7 +105,7 @@ void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
 std::optional<std::string> attention_unsupported_reason(const MaskKinds& kinds);
 
 /// Attention of one new position per sequence to cached keys and values, for generation. q, out (B,
-/// Hl, D); keys, values (B, Hl, capacity, D); all of one dtype, fp32 or bf16. The query sees the
+/// Hl, D); keys, values (B, Kl, capacity, D); all of one dtype, fp32 or bf16. The query sees the
 /// first `length` positions, or the last `window` of these if that is not 0; the new position is
 /// one of them. position_bias (Hl, 2R − 1), as in AttentionOptions with R of at least `length`, may
 /// be undefined. The bits of a head do not depend on other heads.

@@ -4,9 +4,9 @@
 
 namespace tessera {
 
-/// Stores the keys and values of qkv (B, T, 3, Hl, D) in a cache: keys[b, h, first + t] and
-/// values[b, h, first + t], (B, Hl, capacity, D) in qkv's dtype, fp32 or bf16. Throws if positions
-/// [first, first + T) exceed the capacity.
+/// Stores the keys and values of qkv (B, T, Hl + 2 Kl, D), its last heads, in a cache: keys[b, k,
+/// first + t] and values[b, k, first + t], (B, Kl, capacity, D) in qkv's dtype, fp32 or bf16.
+/// Throws if positions [first, first + T) exceed the capacity.
 void store_key_values(const Tensor& qkv, int64_t first, Tensor keys, Tensor values);
 
 }  // namespace tessera

@@ -58,11 +58,12 @@ RotaryFormula rotary_formula(const RotaryFrequencies& frequencies, int64_t head_
 /// even.
 void rotary_table(const Tensor& positions, const RotaryFrequencies& frequencies, Tensor table);
 
-/// Rotates the queries and keys of qkv (B, T, 3, Hl, D) in place, fp32 or bf16, computed in fp32;
-/// values are unchanged. table (B × T, D) comes from rotary_table.
-void rotary_forward(const Tensor& table, Tensor qkv);
+/// Rotates the first `heads` heads of x (B, T, H, D) in place, fp32 or bf16, computed in fp32: the
+/// queries and keys of attention's qkv; values, which follow, are unchanged. table (B × T, D) comes
+/// from rotary_table.
+void rotary_forward(const Tensor& table, int64_t heads, Tensor x);
 
-/// Rotates the gradients of queries and keys back, in place: the transpose of rotary_forward.
-void rotary_backward(const Tensor& table, Tensor dqkv);
+/// Rotates their gradients back, in place: the transpose of rotary_forward.
+void rotary_backward(const Tensor& table, int64_t heads, Tensor dx);
 
 }  // namespace tessera

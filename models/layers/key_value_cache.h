@@ -7,8 +7,8 @@
 
 namespace tessera {
 
-/// Keys and values of the positions seen so far, for generation. Each is (B, Hl, capacity, D) per
-/// layer, with the heads of this tensor rank.
+/// Keys and values of the positions seen so far, for generation. Each is (B, Kl, capacity, D) per
+/// layer, with the key-value heads of this tensor rank.
 class KeyValueCache {
  public:
   KeyValueCache(int64_t num_layers, const Shape& shape, DType dtype, Device device);
@@ -25,7 +25,8 @@ class KeyValueCache {
     return layers_[static_cast<size_t>(layer)].values.tensor;
   }
 
-  /// Stores the keys and values of T new positions from qkv (B, T, 3, Hl, D), without advancing.
+  /// Stores the keys and values of T new positions from qkv (B, T, Hl + 2 Kl, D), without
+  /// advancing.
   void store(int64_t layer, const Tensor& qkv);
 
  private:

@@ -53,6 +53,7 @@ SelfAttention::SelfAttention(ParameterStore& store, const std::string& name,
       first_head_(local_heads(config, tp.size(), tp.rank()).begin),
       local_heads_(local_heads(config, tp.size(), tp.rank()).size()),
       in_group_(heads_in_group(config)),
+      local_kv_heads_(local_heads_ / in_group_),
       head_dim_(config.resolved_head_dim()),
       is_grouped_(is_grouped(config)),
       dropout_(config.attention_dropout),
@@ -77,13 +78,14 @@ AttentionOptions SelfAttention::options(const StepContext& ctx,
   options.padded_rows = ctx.padded_rows;
   options.first_head = first_head_;
   options.total_heads = total_heads_;
+  options.kv_heads = local_kv_heads_;
   return options;
 }
 
 Tensor SelfAttention::project(const StepContext& ctx, const Tensor& x,
                               const Visibility& visibility) {
   const Shape rows = ctx.rows.global_shape_of(x.shape());
-  const Shape shape = {rows[0], rows[1], 3, local_heads_, head_dim_};
+  const Shape shape = {rows[0], rows[1], local_heads_ + 2 * local_kv_heads_, head_dim_};
   Tensor qkv;
   if (query_norm_ != nullptr) {
     const Shape groups = grouped_shape(shape);
@@ -91,20 +93,22 @@ Tensor SelfAttention::project(const StepContext& ctx, const Tensor& x,
     saved_.rstd =
         ctx.arena.allocate({groups[0] * groups[1] * groups[2], in_group_ + 1}, DType::f32);
     qkv = ctx.arena.allocate(shape, x.dtype());
-    normalize_and_repeat(saved_.grouped, norm(), qkv, saved_.rstd);
+    normalize_and_split(saved_.grouped, norm(), qkv, saved_.rstd);
   } else if (is_grouped_) {
     qkv = ctx.arena.allocate(shape, x.dtype());
     const Arena::Scope scope(ctx.arena);
-    repeat_key_values(qkv_.forward(ctx, x).view(grouped_shape(shape)), qkv);
+    split_groups(qkv_.forward(ctx, x).view(grouped_shape(shape)), qkv);
   } else {
     qkv = qkv_.forward(ctx, x).view(shape);
   }
-  if (visibility.rotary.defined()) rotary_forward(visibility.rotary, qkv);
+  if (visibility.rotary.defined()) {
+    rotary_forward(visibility.rotary, local_heads_ + local_kv_heads_, qkv);
+  }
   return qkv;
 }
 
 Shape SelfAttention::grouped_shape(const Shape& qkv) const {
-  return {qkv[0], qkv[1], local_heads_ / in_group_, in_group_ + 2, head_dim_};
+  return {qkv[0], qkv[1], local_kv_heads_, in_group_ + 2, head_dim_};
 }
 
 Tensor SelfAttention::forward(const StepContext& ctx, const Tensor& x,
@@ -129,22 +133,25 @@ void SelfAttention::backward(const StepContext& ctx, const Tensor& dy, Tensor dx
   output_.backward(ctx, dy, dout.view({batch, seq, local_width}));
   attention_backward(dout, saved_.qkv, saved_.out, saved_.log_sum_exp,
                      options(ctx, saved_.visibility), dqkv, saved_.visibility.dposition_bias);
-  if (saved_.visibility.rotary.defined()) rotary_backward(saved_.visibility.rotary, dqkv);
-  if (!is_grouped_) return qkv_.backward(ctx, dqkv.view({batch, seq, 3 * local_width}), dx);
+  if (saved_.visibility.rotary.defined()) {
+    rotary_backward(saved_.visibility.rotary, local_heads_ + local_kv_heads_, dqkv);
+  }
+  const Shape projected = {batch, seq, dqkv.dim(2) * head_dim_};
+  if (!is_grouped_) return qkv_.backward(ctx, dqkv.view(projected), dx);
   const Shape groups = grouped_shape(dqkv.shape());
   const Tensor dgrouped = ctx.arena.allocate(groups, dy.dtype());
   groups_backward(ctx, dqkv, dgrouped);
-  qkv_.backward(ctx, dgrouped.view({batch, seq, groups[2] * groups[3] * head_dim_}), dx);
+  qkv_.backward(ctx, dgrouped.view(projected), dx);
 }
 
 void SelfAttention::groups_backward(const StepContext& ctx, const Tensor& dqkv,
                                     const Tensor& dgrouped) {
-  if (query_norm_ == nullptr) return repeat_key_values_backward(dqkv, dgrouped);
+  if (query_norm_ == nullptr) return split_groups_backward(dqkv, dgrouped);
   // Nothing else touches these gradients, so both are valid or neither is.
   const Accumulate accumulate = query_norm_->next_accumulate();
   key_norm_->next_accumulate();
-  normalize_and_repeat_backward(dqkv, saved_.grouped, norm(), saved_.rstd, dgrouped,
-                                query_norm_->grad, key_norm_->grad, accumulate);
+  normalize_and_split_backward(dqkv, saved_.grouped, norm(), saved_.rstd, dgrouped,
+                               query_norm_->grad, key_norm_->grad, accumulate);
   ctx.gradient_is_final(*key_norm_);
   ctx.gradient_is_final(*query_norm_);
 }
@@ -173,8 +180,10 @@ Tensor SelfAttention::extend(const StepContext& ctx, const Tensor& x, KeyValueCa
   const Tensor q = ctx.arena.allocate({batch, local_heads_, head_dim_}, x.dtype());
   const Tensor out = ctx.arena.allocate(q.shape(), x.dtype());
   for (int64_t b = 0; b < batch; ++b) {
-    const Tensor parts = qkv.view({batch * 3, local_heads_, head_dim_});  // queries, keys, values
-    copy(parts.slice(3 * b, 3 * b + 1), q.slice(b, b + 1));
+    const Tensor heads = qkv.view({batch * qkv.dim(2), head_dim_});
+    const int64_t first = b * qkv.dim(2);
+    copy(heads.slice(first, first + local_heads_),
+         q.slice(b, b + 1).view({local_heads_, head_dim_}));
   }
   const float scale = options(ctx, visibility).scale;
   attention_decode(q, cache.keys(layer_), cache.values(layer_), cache.length() + 1,

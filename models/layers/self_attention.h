@@ -27,8 +27,7 @@ Range local_heads(const ModelConfig& config, int tensor_ranks, int rank);
 
 /// Multi-head or grouped-query self-attention (Ainslie et al., "GQA", 2023) with heads sharded over
 /// the tensor ranks: a column-parallel projection to the queries, keys and values of the local
-/// heads, attention, and a row-parallel projection back. With fewer key-value heads than heads,
-/// each key and value is repeated for the queries of its group.
+/// heads, attention, and a row-parallel projection back.
 class SelfAttention {
  public:
   SelfAttention(ParameterStore& store, const std::string& name, const ModelConfig& config,
@@ -56,7 +55,7 @@ class SelfAttention {
   struct Saved {
     Tensor grouped;      // (B, T, Kl, G + 2, D), before QK norm; undefined without it
     Tensor rstd;         // (B × T × Kl, G + 1), of QK norm
-    Tensor qkv;          // (B, T, 3, Hl, D)
+    Tensor qkv;          // (B, T, Hl + 2 Kl, D)
     Tensor out;          // (B, T, Hl, D)
     Tensor log_sum_exp;  // (B, Hl, T)
     Visibility visibility;
@@ -65,14 +64,14 @@ class SelfAttention {
   QueryKeyNorm norm() const { return {query_norm_->value, key_norm_->value, norm_eps_}; }
   /// dgrouped from dqkv, and the gradients of QK norm.
   void groups_backward(const StepContext& ctx, const Tensor& dqkv, const Tensor& dgrouped);
-  /// (B, T, Kl, G + 2, D), as in query_groups.h, for queries, keys and values (B, T, 3, Hl, D).
+  /// (B, T, Kl, G + 2, D), as in query_groups.h, for queries, keys and values (B, T, Hl + 2 Kl, D).
   Shape grouped_shape(const Shape& qkv) const;
   AttentionOptions options(const StepContext& ctx, const Visibility& visibility) const;
-  /// The queries, keys and values (B, T, 3, Hl, D) of x, rotated.
+  /// The queries, keys and values (B, T, Hl + 2 Kl, D) of x, rotated.
   Tensor project(const StepContext& ctx, const Tensor& x, const Visibility& visibility);
 
   int layer_;
-  int64_t total_heads_, first_head_, local_heads_, in_group_, head_dim_;
+  int64_t total_heads_, first_head_, local_heads_, in_group_, local_kv_heads_, head_dim_;
   bool is_grouped_;  // whether the projection's rows are groups
   double dropout_;
   float norm_eps_;

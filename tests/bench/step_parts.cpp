@@ -28,7 +28,7 @@ StepParts::StepParts(const RunConfig& config)
   const int64_t batch = config.batch.micro, seq = model.seq_length, width = model.hidden_size;
   const int64_t heads = model.num_heads, wide = model.resolved_mlp_size(), rows = batch * seq;
   const Shape x = {batch, seq, width}, hidden = {batch, seq, wide};
-  const Shape qkv = {batch, seq, 3, heads, model.resolved_head_dim()};
+  const Shape qkv = {batch, seq, 3 * heads, model.resolved_head_dim()};
 
   store_.allocate(kCpu, dtype, StoreFor::training);
   store_.initialize(1);

@@ -33,7 +33,7 @@ class StepParts {
 
  private:
   struct Layer {
-    OwnedTensor qkv, attended, log_sum_exp;  // (B, T, 3, H, D), (B, T, H, D), (B, H, T)
+    OwnedTensor qkv, attended, log_sum_exp;  // (B, T, 3 H, D), (B, T, H, D), (B, H, T)
     OwnedTensor x, y, mean, rstd;            // (B, T, C), (B, T, C), (B × T), (B × T)
     OwnedTensor hidden, active;              // (B, T, F)
   };

@@ -68,13 +68,14 @@ std::string unsupported_reason(const AttentionPlanKey& key, const nlohmann::json
 }
 
 std::string name_of(const AttentionPlanKey& key) {
-  return fmt::format("{} documents of {} rows, {} heads of {}, window {}{}{}{}{}", key.documents,
-                     key.length, key.heads, key.head_dim, key.window, key.causal ? ", causal" : "",
-                     key.ragged ? ", ragged" : "", key.backward ? ", backward" : "",
-                     key.padded ? ", padded" : "");
+  return fmt::format("{} documents of {} rows, {} and {} heads of {}, window {}{}{}{}{}",
+                     key.documents, key.length, key.heads, key.kv_heads, key.head_dim, key.window,
+                     key.causal ? ", causal" : "", key.ragged ? ", ragged" : "",
+                     key.backward ? ", backward" : "", key.padded ? ", padded" : "");
 }
 
-/// GPT's dense and BERT's ragged batches, with and without masks and lengths, forward and backward.
+/// GPT's dense and BERT's ragged batches, with and without grouped queries, with and without masks
+/// and lengths, forward and backward.
 template <typename Visit>
 void for_each_key(Visit visit) {
   for (const bool ragged : {false, true}) {
@@ -84,8 +85,10 @@ void for_each_key(Visit visit) {
           for (const bool backward : {false, true}) {
             const int64_t length = ragged ? 512 : 1024, rows = ragged ? 6144 : 16 * length;
             for (const bool padded : {false, true}) {
-              visit(AttentionPlanKey{16, length, rows, 12, head_dim, window, 0.125f, causal, ragged,
-                                     backward, padded});
+              for (const int64_t kv_heads : {12, 4}) {
+                visit(AttentionPlanKey{16, length, rows, 12, kv_heads, head_dim, window, 0.125f,
+                                       causal, ragged, backward, padded});
+              }
             }
           }
         }
@@ -98,7 +101,7 @@ class CudnnSupport : public testing::Test {
  protected:
   void SetUp() override {
     const std::string why =
-        unsupported_reason({2, 128, 256, 2, 64, 0, 1.0f, true, false, false}, h100_);
+        unsupported_reason({2, 128, 256, 2, 2, 64, 0, 1.0f, true, false, false}, h100_);
     if (why.find("json_object") != std::string::npos) {
       GTEST_SKIP() << "this cuDNN wants GPUs to be described in another way: " << why;
     }
@@ -128,7 +131,7 @@ TEST_F(CudnnSupport, AmpereHasNoDeterministicGradientForRaggedDocuments) {
 }
 
 TEST_F(CudnnSupport, WhatThereIsNotIsSaidAndNotThrown) {
-  EXPECT_NE(unsupported_reason({2, 128, 256, 2, 60, 0, 1.0f, true, false, false}, h100_), "");
+  EXPECT_NE(unsupported_reason({2, 128, 256, 2, 2, 60, 0, 1.0f, true, false, false}, h100_), "");
 }
 
 TEST_F(CudnnSupport, ModelsOfTheBenchmarks) {
@@ -136,7 +139,8 @@ TEST_F(CudnnSupport, ModelsOfTheBenchmarks) {
        {std::array<int64_t, 3>{16, 1024, 12}, {16, 1024, 16}, {4, 1024, 25}, {64, 512, 16}}) {
     for (const bool backward : {false, true}) {
       const AttentionPlanKey dense{
-          documents, length, documents * length, heads, 64, 0, 0.125f, true, false, backward};
+          documents, length,  documents * length, heads, heads, 64, 0, 0.125f, true,
+          false,     backward};
       EXPECT_EQ(unsupported_reason(dense, h100_), "") << name_of(dense);
       AttentionPlanKey bert = dense;
       bert.causal = false, bert.ragged = true;

@@ -122,7 +122,7 @@ struct AttentionTensors {
 
   explicit AttentionTensors(const Sizes& sizes) {
     const Shape shape = {sizes.sequences, sizes.length, sizes.heads, sizes.head_dim};
-    const Shape all = {sizes.sequences, sizes.length, 3, sizes.heads, sizes.head_dim};
+    const Shape all = {sizes.sequences, sizes.length, 3 * sizes.heads, sizes.head_dim};
     qkv = normal(all, DType::bf16), dqkv = zeros(all, DType::bf16);
     out = zeros(shape, DType::bf16), dout = normal(shape, DType::bf16);
     sums = zeros({sizes.sequences, sizes.heads, sizes.length}, DType::f32);
@@ -449,7 +449,7 @@ class Table {
     const int64_t elements = tensors.out.tensor.numel();
     const double one = bytes_of(elements);
     measure("rotary_forward", {4 * one + bytes_of(table.tensor.numel(), DType::f32)},
-            [&] { rotary_forward(table.tensor, tensors.qkv.tensor); });
+            [&] { rotary_forward(table.tensor, 2 * sizes_.heads, tensors.qkv.tensor); });
     // Half of the two products of (T, D) and (D, T); backward has five.
     const double product = static_cast<double>(elements * sizes_.length);
     for (const float dropout : {0.0f, 0.1f}) {

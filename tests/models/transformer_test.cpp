@@ -231,7 +231,7 @@ TEST(Transformer, RefusesMaskOfWrongShape) {
     AttentionMask mask;
     mask.hidden = Tensor(nullptr, {kBatch, 2, kLength, kLength}, DType::u8, kMeta);
     test::expect_error([&] { transformer.forward(StepContext{arena}, x, mask, {}); },
-                       {"mask.hidden", "(2, 2, 12, 12)", "(2, 12, 3, 2, 8)", "4 heads",
+                       {"mask.hidden", "(2, 2, 12, 12)", "(2, 12, 6, 8)", "4 heads",
                         "(2, 1, 12, 12)", "(2, 4, 12, 12)"});
   });
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "core/ops/cpu/row_blocks.h"
 #include "core/ops/cpu/streams.h"
@@ -11,16 +10,6 @@
 
 namespace tessera::cpu {
 namespace {
-
-/// out[i] = the sum of x[h × n + i] over the heads h.
-template <typename T, typename Out>
-void sum_heads(const T* x, int64_t heads, int64_t n, Out* out) {
-  map_blocks(n, out, [=](int64_t i) {
-    float sum = to_float(x[i]);
-    for (int64_t h = 1; h < heads; ++h) sum += to_float(x[h * n + i]);
-    return sum;
-  });
-}
 
 /// y = the RMSNorm of x (n); returns rstd.
 template <typename T>
@@ -35,81 +24,85 @@ float normalize(const T* x, const T* weight, int64_t n, float eps, T* y) {
 
 /// The gradient of normalize(), given that of y. Adds to dweight.
 template <typename T>
-void normalize_backward(const float* dy, const T* x, const T* weight, float rstd, int64_t n, T* dx,
+void normalize_backward(const T* dy, const T* x, const T* weight, float rstd, int64_t n, T* dx,
                         float* dweight) {
   float along = 0.0f;
 #pragma omp simd reduction(+ : along)
-  for (int64_t i = 0; i < n; ++i) along += dy[i] * to_float(weight[i]) * (to_float(x[i]) * rstd);
+  for (int64_t i = 0; i < n; ++i) {
+    along += to_float(dy[i]) * to_float(weight[i]) * (to_float(x[i]) * rstd);
+  }
   along /= static_cast<float>(n);
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
     const float norm = to_float(x[i]) * rstd;
-    dx[i] = from_float<T>(rstd * (dy[i] * to_float(weight[i]) - norm * along));
-    dweight[i] += dy[i] * norm;
+    dx[i] = from_float<T>(rstd * (to_float(dy[i]) * to_float(weight[i]) - norm * along));
+    dweight[i] += to_float(dy[i]) * norm;
   }
 }
 
 /// The sizes of grouped (tokens, groups, in_group + 2, d).
 struct Groups {
-  int64_t tokens, groups, in_group, d, heads;
+  int64_t tokens, groups, in_group, d;
 
   explicit Groups(const Tensor& grouped)
       : tokens(grouped.dim(0) * grouped.dim(1)),
         groups(grouped.dim(2)),
         in_group(grouped.dim(3) - 2),
-        d(grouped.dim(4)),
-        heads(groups * in_group) {}
+        d(grouped.dim(4)) {}
 
-  /// The first element of the queries of group `row`, of all tokens, in qkv.
-  int64_t queries(int64_t row) const {
-    return (row / groups * 3 * heads + row % groups * in_group) * d;
+  int64_t row_elements() const { return (in_group + 2) * d; }
+  /// Where the queries, the key and the value of group `row`, of all tokens, are in qkv.
+  struct Places {
+    int64_t queries, key, value;
+  };
+  Places places(int64_t row) const {
+    const int64_t token = row / groups * groups * row_elements(), group = row % groups;
+    const int64_t keys = token + groups * in_group * d;
+    return {token + group * in_group * d, keys + group * d, keys + (groups + group) * d};
   }
 };
 
+/// Calls body(row, places) for each group of each token, in parallel.
+template <typename Body>
+void for_each_group(const Groups& of, const Body& body) {
+  parallel_for(of.tokens, grain_for(of.groups * of.row_elements()),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t row = begin * of.groups; row < end * of.groups; ++row)
+                   body(row, of.places(row));
+               });
+}
+
 }  // namespace
 
-void repeat_key_values(const Tensor& grouped, Tensor qkv) {
+void split_groups(const Tensor& grouped, Tensor qkv) {
   const Groups of(grouped);
   dispatch_float(qkv.dtype(), [&]<typename T>() {
     const T* from = grouped.data<T>();
     T* to = qkv.data<T>();
-    parallel_for(of.tokens, grain_for(3 * of.heads * of.d), [=](int64_t begin, int64_t end) {
-      for (int64_t row = begin * of.groups; row < end * of.groups; ++row) {
-        const T* group = from + row * (of.in_group + 2) * of.d;
-        T* queries = to + of.queries(row);
-        std::copy_n(group, of.in_group * of.d, queries);
-        for (int64_t part = 0; part < 2; ++part) {
-          for (int64_t h = 0; h < of.in_group; ++h) {
-            std::copy_n(group + (of.in_group + part) * of.d, of.d,
-                        queries + ((part + 1) * of.heads + h) * of.d);
-          }
-        }
-      }
+    for_each_group(of, [=](int64_t row, const Groups::Places& places) {
+      const T *group = from + row * of.row_elements(), *key = group + of.in_group * of.d;
+      std::copy_n(group, of.in_group * of.d, to + places.queries);
+      std::copy_n(key, of.d, to + places.key);
+      std::copy_n(key + of.d, of.d, to + places.value);
     });
   });
 }
 
-void repeat_key_values_backward(const Tensor& dqkv, Tensor dgrouped) {
+void split_groups_backward(const Tensor& dqkv, Tensor dgrouped) {
   const Groups of(dgrouped);
   dispatch_float(dqkv.dtype(), [&]<typename T>() {
     const T* from = dqkv.data<T>();
     T* to = dgrouped.data<T>();
-    parallel_for(of.tokens, grain_for(3 * of.heads * of.d), [=](int64_t begin, int64_t end) {
-      for (int64_t row = begin * of.groups; row < end * of.groups; ++row) {
-        T* group = to + row * (of.in_group + 2) * of.d;
-        const T* queries = from + of.queries(row);
-        std::copy_n(queries, of.in_group * of.d, group);
-        for (int64_t part = 0; part < 2; ++part) {
-          sum_heads(queries + (part + 1) * of.heads * of.d, of.in_group, of.d,
-                    group + (of.in_group + part) * of.d);
-        }
-      }
+    for_each_group(of, [=](int64_t row, const Groups::Places& places) {
+      T *group = to + row * of.row_elements(), *key = group + of.in_group * of.d;
+      std::copy_n(from + places.queries, of.in_group * of.d, group);
+      std::copy_n(from + places.key, of.d, key);
+      std::copy_n(from + places.value, of.d, key + of.d);
     });
   });
 }
 
-void normalize_and_repeat(const Tensor& grouped, const QueryKeyNorm& norm, Tensor qkv,
-                          Tensor rstd) {
+void normalize_and_split(const Tensor& grouped, const QueryKeyNorm& norm, Tensor qkv, Tensor rstd) {
   const Groups of(grouped);
   dispatch_float(qkv.dtype(), [&]<typename T>() {
     const T *from = grouped.data<T>(), *query_weight = norm.query_weight.data<T>();
@@ -117,30 +110,22 @@ void normalize_and_repeat(const Tensor& grouped, const QueryKeyNorm& norm, Tenso
     const float eps = norm.eps;
     T* to = qkv.data<T>();
     float* rstds = rstd.data<float>();
-    parallel_for(of.tokens, grain_for(3 * of.heads * of.d), [=](int64_t begin, int64_t end) {
-      for (int64_t row = begin * of.groups; row < end * of.groups; ++row) {
-        const T* group = from + row * (of.in_group + 2) * of.d;
-        T *queries = to + of.queries(row), *keys = queries + of.heads * of.d;
-        T* values = keys + of.heads * of.d;
-        float* stats = rstds + row * (of.in_group + 1);
-        for (int64_t h = 0; h < of.in_group; ++h) {
-          stats[h] = normalize(group + h * of.d, query_weight, of.d, eps, queries + h * of.d);
-        }
-        const T* key = group + of.in_group * of.d;
-        stats[of.in_group] = normalize(key, key_weight, of.d, eps, keys);
-        for (int64_t h = 0; h < of.in_group; ++h) {
-          if (h > 0) std::copy_n(keys, of.d, keys + h * of.d);
-          std::copy_n(key + of.d, of.d, values + h * of.d);
-        }
+    for_each_group(of, [=](int64_t row, const Groups::Places& places) {
+      const T *group = from + row * of.row_elements(), *key = group + of.in_group * of.d;
+      float* stats = rstds + row * (of.in_group + 1);
+      for (int64_t h = 0; h < of.in_group; ++h) {
+        T* query = to + places.queries + h * of.d;
+        stats[h] = normalize(group + h * of.d, query_weight, of.d, eps, query);
       }
+      stats[of.in_group] = normalize(key, key_weight, of.d, eps, to + places.key);
+      std::copy_n(key + of.d, of.d, to + places.value);
     });
   });
 }
 
-void normalize_and_repeat_backward(const Tensor& dqkv, const Tensor& grouped,
-                                   const QueryKeyNorm& norm, const Tensor& rstd, Tensor dgrouped,
-                                   Tensor dquery_weight, Tensor dkey_weight,
-                                   Accumulate accumulate) {
+void normalize_and_split_backward(const Tensor& dqkv, const Tensor& grouped,
+                                  const QueryKeyNorm& norm, const Tensor& rstd, Tensor dgrouped,
+                                  Tensor dquery_weight, Tensor dkey_weight, Accumulate accumulate) {
   const Groups of(grouped);
   const RowBlocks blocks(of.tokens * of.groups, 2 * of.d);
   dispatch_float(dqkv.dtype(), [&]<typename T>() {
@@ -148,26 +133,24 @@ void normalize_and_repeat_backward(const Tensor& dqkv, const Tensor& grouped,
     const T *query_weight = norm.query_weight.data<T>(), *key_weight = norm.key_weight.data<T>();
     const float* rstds = rstd.data<float>();
     T* to = dgrouped.data<T>();
-    const int64_t grain = grain_for(blocks.rows_per_block() * (3 * of.in_group) * of.d);
+    const int64_t grain = grain_for(blocks.rows_per_block() * of.row_elements());
     parallel_for(blocks.count(), grain, [=, &blocks](int64_t begin, int64_t end) {
-      std::vector<float> dy(static_cast<size_t>(of.d));
       for (int64_t block = begin; block < end; ++block) {
         float* sums = blocks.partial(block);
         std::fill_n(sums, 2 * of.d, 0.0f);
         const Range rows = blocks.rows(block);
         for (int64_t row = rows.begin; row < rows.end; ++row) {
-          const int64_t at = row * (of.in_group + 2) * of.d;
-          const T *x = xs + at, *dqueries = from + of.queries(row);
-          const T *dkeys = dqueries + of.heads * of.d, *dvalues = dkeys + of.heads * of.d;
+          const int64_t at = row * of.row_elements();
+          const Groups::Places places = of.places(row);
+          const T *x = xs + at, *dqueries = from + places.queries;
           const float* stats = rstds + row * (of.in_group + 1);
           T* dx = to + at;
           for (int64_t h = 0; h < of.in_group; ++h, x += of.d, dx += of.d) {
-            sum_heads(dqueries + h * of.d, 1, of.d, dy.data());
-            normalize_backward(dy.data(), x, query_weight, stats[h], of.d, dx, sums);
+            normalize_backward(dqueries + h * of.d, x, query_weight, stats[h], of.d, dx, sums);
           }
-          sum_heads(dkeys, of.in_group, of.d, dy.data());
-          normalize_backward(dy.data(), x, key_weight, stats[of.in_group], of.d, dx, sums + of.d);
-          sum_heads(dvalues, of.in_group, of.d, dx + of.d);
+          normalize_backward(from + places.key, x, key_weight, stats[of.in_group], of.d, dx,
+                             sums + of.d);
+          std::copy_n(from + places.value, of.d, dx + of.d);
         }
       }
     });

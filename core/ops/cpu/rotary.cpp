@@ -26,16 +26,16 @@ void rotary_table(const Tensor& positions, const RotaryFormula& formula, Tensor 
   });
 }
 
-void rotary(const Tensor& table, float direction, Tensor qkv) {
-  const int64_t heads = qkv.dim(3), d = qkv.dim(4), half = d / 2;
+void rotary(const Tensor& table, float direction, int64_t heads, Tensor in) {
+  const int64_t d = in.dim(3), half = d / 2, row = in.dim(2) * d;
   const float* angles = table.data<float>();
-  dispatch_float(qkv.dtype(), [&]<typename T>() {
-    T* rows = qkv.data<T>();
-    parallel_for(table.dim(0), grain_for(2 * heads * d), [=](int64_t begin, int64_t end) {
+  dispatch_float(in.dtype(), [&]<typename T>() {
+    T* rows = in.data<T>();
+    parallel_for(table.dim(0), grain_for(heads * d), [=](int64_t begin, int64_t end) {
       for (int64_t n = begin; n < end; ++n) {
         const float *cosines = angles + n * d, *sines = cosines + half;
-        for (int64_t h = 0; h < 2 * heads; ++h) {  // queries, then keys
-          T *x = rows + (n * 3 * heads + h) * d, *y = x + half;
+        for (int64_t h = 0; h < heads; ++h) {
+          T *x = rows + n * row + h * d, *y = x + half;
 #pragma omp simd
           for (int64_t i = 0; i < half; ++i) {
             const float a = to_float(x[i]), b = to_float(y[i]), sine = direction * sines[i];

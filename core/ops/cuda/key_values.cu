@@ -9,6 +9,7 @@ namespace {
 struct CacheShape {
   int64_t positions, first, capacity;
   int heads, units;
+  int row, first_key;  ///< units of a position of qkv, and the first of its keys
 };
 
 /// A row is one position of qkv, with the keys and values of all heads in order.
@@ -19,7 +20,7 @@ __global__ void store_kernel(const Unit* qkv, int64_t rows, CacheShape shape, Un
   if (row >= rows) return;
   const int64_t b = row / shape.positions, t = row % shape.positions;
   const int width = shape.heads * shape.units;
-  const Unit* from = qkv + (3 * row + 1) * width;
+  const Unit* from = qkv + row * shape.row + shape.first_key;
   for (int i = static_cast<int>(threadIdx.x); i < 2 * width; i += static_cast<int>(blockDim.x)) {
     const int within = i % width;
     const int64_t head = b * shape.heads + within / shape.units;
@@ -33,12 +34,19 @@ __global__ void store_kernel(const Unit* qkv, int64_t rows, CacheShape shape, Un
 
 void store_key_values(const Tensor& qkv, int64_t first, Tensor keys, Tensor values) {
   const int64_t rows = qkv.dim(0) * qkv.dim(1);
-  const auto bytes = qkv.dim(4) * static_cast<int64_t>(size_of(qkv.dtype()));
+  const int64_t heads = keys.dim(1);
+  const auto bytes = qkv.dim(3) * static_cast<int64_t>(size_of(qkv.dtype()));
   dispatch_unit(bytes, {&qkv, &keys, &values}, [&]<typename Unit>() {
     const int64_t units = bytes / static_cast<int64_t>(sizeof(Unit));
-    const CacheShape shape{qkv.dim(1), first, keys.dim(2), narrow<int>(qkv.dim(3)),
-                           narrow<int>(units)};
-    launch("store_key_values", rows_shape(rows, 2 * qkv.dim(3) * units), store_kernel<Unit>,
+    const int64_t row = qkv.dim(2) * units, width = 2 * heads * units;
+    const CacheShape shape{qkv.dim(1),
+                           first,
+                           keys.dim(2),
+                           narrow<int>(heads),
+                           narrow<int>(units),
+                           narrow<int>(row),
+                           narrow<int>(row - width)};
+    launch("store_key_values", rows_shape(rows, width), store_kernel<Unit>,
            static_cast<const Unit*>(qkv.raw()), rows, shape, static_cast<Unit*>(keys.raw()),
            static_cast<Unit*>(values.raw()));
   });

@@ -10,7 +10,7 @@
 namespace tessera::cuda {
 namespace {
 
-/// grouped (tokens, groups, in_group + 2, d) and qkv (tokens, 3, groups × in_group, d).
+/// grouped (tokens, groups, in_group + 2, d) and qkv (tokens, groups × in_group + 2 × groups, d).
 struct Groups {
   int64_t tokens, groups, in_group, d;
 
@@ -19,54 +19,14 @@ struct Groups {
         groups(grouped.dim(2)),
         in_group(grouped.dim(3) - 2),
         d(grouped.dim(4)) {}
-  __host__ __device__ int64_t heads() const { return groups * in_group; }
+  int64_t rows() const { return tokens * groups * (in_group + 2); }
 };
 
-// A row is a query, key or value of a token's head in qkv.
-template <int N, typename T>
-__global__ void repeat_kernel(const T* grouped, Groups of, T* qkv) {
-  const int64_t row = row_of_thread(), heads = of.heads();
-  if (row >= of.tokens * 3 * heads) return;
-  const int64_t head = row % heads, part = row / heads % 3, token = row / (3 * heads);
-  const int64_t slot = part == 0 ? head % of.in_group : of.in_group + part - 1;
-  const int64_t group = token * of.groups + head / of.in_group;
-  const T* from = grouped + (group * (of.in_group + 2) + slot) * of.d;
-  for (int64_t i = threadIdx.x * N; i < of.d; i += static_cast<int64_t>(blockDim.x) * N) {
-    store(load<N>(from + i), qkv + row * of.d + i);
-  }
-}
-
-// A row is a query, key or value of a group.
-template <int N, typename T>
-__global__ void sum_kernel(const T* dqkv, Groups of, T* dgrouped) {
-  const int64_t row = row_of_thread(), slots = of.in_group + 2, heads = of.heads();
-  if (row >= of.tokens * of.groups * slots) return;
-  const int64_t slot = row % slots, group = row / slots % of.groups;
-  const int64_t token = row / (slots * of.groups);
-  const bool is_query = slot < of.in_group;
-  const int64_t part = is_query ? 0 : slot - of.in_group + 1;
-  const int64_t head = group * of.in_group + (is_query ? slot : 0);
-  const T* from = dqkv + ((token * 3 + part) * heads + head) * of.d;
-  for (int64_t i = threadIdx.x * N; i < of.d; i += static_cast<int64_t>(blockDim.x) * N) {
-    Floats<N> sum = load_floats<N>(from + i);
-    for (int64_t h = 1; !is_query && h < of.in_group; ++h) {
-      const Floats<N> more = load_floats<N>(from + h * of.d + i);
-      for (int j = 0; j < N; ++j) sum.at[j] += more.at[j];
-    }
-    store_floats(sum, dgrouped + row * of.d + i);
-  }
-}
-
-// --- with QK norm: a warp per query, key or value of a group
-// --------------------------------------
-constexpr int kThreads = 128;
-
-/// Where a row of grouped, (token, group, slot), is in qkv. A key or value is there for each head
-/// of its group.
+/// Where a row of grouped, (token, group, slot), is in qkv.
 struct Slot {
   int64_t group;  ///< of all tokens
   int64_t index;  ///< in the group
-  int64_t place;  ///< of the first head, in elements of qkv
+  int64_t place;  ///< in elements of qkv
   bool is_query, is_value;
 
   __device__ Slot(const Groups& of, int64_t row) {
@@ -75,23 +35,35 @@ struct Slot {
     group = row / slots;
     is_query = index < of.in_group;
     is_value = index == of.in_group + 1;
-    const int64_t part = is_query ? 0 : index - of.in_group + 1;
-    const int64_t head = group % of.groups * of.in_group + (is_query ? index : 0);
-    place = ((group / of.groups * 3 + part) * of.heads() + head) * of.d;
+    const int64_t g = group % of.groups, first = group / of.groups * of.groups * slots;
+    const int64_t head = is_query ? g * of.in_group + index : of.groups * index + g;
+    place = (first + head) * of.d;
   }
 };
 
-/// The gradient of elements [i, i + N) of a slot: the sum over the heads that share it.
+// A row is a query, key or value of a group.
 template <int N, typename T>
-__device__ Floats<N> sum_of_heads(const T* dqkv, const Groups& of, const Slot& slot, int64_t i) {
-  const T* from = dqkv + slot.place + i;
-  Floats<N> sum = load_floats<N>(from);
-  for (int64_t h = 1; !slot.is_query && h < of.in_group; ++h) {
-    const Floats<N> more = load_floats<N>(from + h * of.d);
-    for (int j = 0; j < N; ++j) sum.at[j] += more.at[j];
+__global__ void split_kernel(const T* grouped, Groups of, T* qkv) {
+  const int64_t row = row_of_thread();
+  if (row >= of.tokens * of.groups * (of.in_group + 2)) return;
+  const Slot slot(of, row);
+  for (int64_t i = threadIdx.x * N; i < of.d; i += static_cast<int64_t>(blockDim.x) * N) {
+    store(load<N>(grouped + row * of.d + i), qkv + slot.place + i);
   }
-  return sum;
 }
+
+template <int N, typename T>
+__global__ void join_kernel(const T* dqkv, Groups of, T* dgrouped) {
+  const int64_t row = row_of_thread();
+  if (row >= of.tokens * of.groups * (of.in_group + 2)) return;
+  const Slot slot(of, row);
+  for (int64_t i = threadIdx.x * N; i < of.d; i += static_cast<int64_t>(blockDim.x) * N) {
+    store(load<N>(dqkv + slot.place + i), dgrouped + row * of.d + i);
+  }
+}
+
+// With QK norm: a warp per query, key or value of a group.
+constexpr int kThreads = 128;
 
 template <int N, typename T>
 __global__ void norm_kernel(const T* grouped, Groups of, const T* query_weight, const T* key_weight,
@@ -117,9 +89,7 @@ __global__ void norm_kernel(const T* grouped, Groups of, const T* query_weight, 
       const Floats<N> w = load_floats<N>(weight + i);
       for (int j = 0; j < N; ++j) pack.at[j] = pack.at[j] * rstd * w.at[j];
     }
-    for (int64_t h = 0; h < (slot.is_query ? 1 : of.in_group); ++h) {
-      store_floats(pack, qkv + slot.place + h * of.d + i);
-    }
+    store_floats(pack, qkv + slot.place + i);
   }
 }
 
@@ -136,14 +106,14 @@ __global__ void norm_backward_kernel(const T* dqkv, const T* grouped, Groups of,
   if (!slot.is_value) {
     rstd = rstds[slot.group * (of.in_group + 1) + slot.index];
     for (int64_t i = team.thread * N; i < of.d; i += kWarpSize * N) {
-      const Floats<N> dy = sum_of_heads<N>(dqkv, of, slot, i), w = load_floats<N>(weight + i);
+      const Floats<N> dy = load_floats<N>(dqkv + slot.place + i), w = load_floats<N>(weight + i);
       const Floats<N> pack = load_floats<N>(x + i);
       for (int j = 0; j < N; ++j) along = fmaf(dy.at[j] * w.at[j], pack.at[j] * rstd, along);
     }
     along = team.sum(along) / static_cast<float>(of.d);
   }
   for (int64_t i = team.thread * N; i < of.d; i += kWarpSize * N) {
-    Floats<N> dx = sum_of_heads<N>(dqkv, of, slot, i);
+    Floats<N> dx = load_floats<N>(dqkv + slot.place + i);
     if (!slot.is_value) {
       const Floats<N> w = load_floats<N>(weight + i), pack = load_floats<N>(x + i);
       for (int j = 0; j < N; ++j) {
@@ -172,7 +142,7 @@ __global__ void norm_weights_kernel(const T* dqkv, const T* grouped, Groups of, 
       const Slot slot(of, row);
       const float norm =
           to_float(grouped[row * of.d + column]) * rstds[group * (of.in_group + 1) + index];
-      const float dy = sum_of_heads<1>(dqkv, of, slot, column).at[0];
+      const float dy = to_float(dqkv[slot.place + column]);
       float& sum = slot.is_query ? total.x : total.y;
       sum = fmaf(dy, norm, sum);
     }
@@ -189,30 +159,27 @@ __global__ void norm_weights_kernel(const T* dqkv, const T* grouped, Groups of, 
 }
 
 LaunchShape warp_per_slot(const Groups& of) {
-  const int64_t rows = of.tokens * of.groups * (of.in_group + 2);
-  return {dim3(static_cast<unsigned>(ceil_div(rows, kThreads / kWarpSize))), dim3(kThreads)};
+  return {dim3(static_cast<unsigned>(ceil_div(of.rows(), kThreads / kWarpSize))), dim3(kThreads)};
 }
 
 }  // namespace
 
-void normalize_and_repeat(const Tensor& grouped, const QueryKeyNorm& norm, Tensor qkv,
-                          Tensor rstd) {
+void normalize_and_split(const Tensor& grouped, const QueryKeyNorm& norm, Tensor qkv, Tensor rstd) {
   if (qkv.numel() == 0) return;
   const Groups of(grouped);
   dispatch_float(qkv.dtype(), [&]<typename T>() {
     dispatch_pack<T>(of.d, {&grouped, &qkv, &norm.query_weight, &norm.key_weight}, [&]<int N>() {
-      launch("normalize_and_repeat", warp_per_slot(of), norm_kernel<N, T>, grouped.data<T>(), of,
+      launch("normalize_and_split", warp_per_slot(of), norm_kernel<N, T>, grouped.data<T>(), of,
              norm.query_weight.data<T>(), norm.key_weight.data<T>(), norm.eps, qkv.data<T>(),
              rstd.data<float>());
     });
   });
 }
 
-void normalize_and_repeat_backward(const Tensor& dqkv, const Tensor& grouped,
-                                   const QueryKeyNorm& norm, const Tensor& rstd, Tensor dgrouped,
-                                   Tensor dquery_weight, Tensor dkey_weight,
-                                   Accumulate accumulate) {
-  constexpr const char* kName = "normalize_and_repeat_backward";
+void normalize_and_split_backward(const Tensor& dqkv, const Tensor& grouped,
+                                  const QueryKeyNorm& norm, const Tensor& rstd, Tensor dgrouped,
+                                  Tensor dquery_weight, Tensor dkey_weight, Accumulate accumulate) {
+  constexpr const char* kName = "normalize_and_split_backward";
   const Groups of(grouped);
   const int64_t tiles = ceil_div(of.d, kWarpSize);
   const RowPieces pieces(of.tokens * of.groups, std::clamp<int64_t>(1024 / tiles, 1, 256), 64);
@@ -236,24 +203,23 @@ void normalize_and_repeat_backward(const Tensor& dqkv, const Tensor& grouped,
              dkey_weight.data<float>());
 }
 
-void repeat_key_values(const Tensor& grouped, Tensor qkv) {
+void split_groups(const Tensor& grouped, Tensor qkv) {
   if (qkv.numel() == 0) return;
   const Groups of(grouped);
   dispatch_float(qkv.dtype(), [&]<typename T>() {
     dispatch_pack<T>(of.d, {&grouped, &qkv}, [&]<int N>() {
-      launch("repeat_key_values", rows_shape(of.tokens * 3 * of.heads(), of.d / N),
-             repeat_kernel<N, T>, grouped.data<T>(), of, qkv.data<T>());
+      launch("split_groups", rows_shape(of.rows(), of.d / N), split_kernel<N, T>, grouped.data<T>(),
+             of, qkv.data<T>());
     });
   });
 }
 
-void repeat_key_values_backward(const Tensor& dqkv, Tensor dgrouped) {
+void split_groups_backward(const Tensor& dqkv, Tensor dgrouped) {
   if (dqkv.numel() == 0) return;
   const Groups of(dgrouped);
   dispatch_float(dqkv.dtype(), [&]<typename T>() {
     dispatch_pack<T>(of.d, {&dqkv, &dgrouped}, [&]<int N>() {
-      launch("repeat_key_values_backward",
-             rows_shape(of.tokens * of.groups * (of.in_group + 2), of.d / N), sum_kernel<N, T>,
+      launch("split_groups_backward", rows_shape(of.rows(), of.d / N), join_kernel<N, T>,
              dqkv.data<T>(), of, dgrouped.data<T>());
     });
   });

@@ -24,14 +24,14 @@ __global__ void table_kernel(const int32_t* positions, RotaryFormula formula, in
 // A thread rotates N pairs of a head. The heads of a token read the same angles from the cache.
 template <int N, typename T>
 __global__ void rotary_kernel(const float* table, float direction, int64_t tokens, int64_t heads,
-                              int64_t half, T* qkv) {
-  const int64_t head_packs = half / N, token_packs = 2 * heads * head_packs;
+                              int64_t all_heads, int64_t half, T* in) {
+  const int64_t head_packs = half / N, token_packs = heads * head_packs;
   for (int64_t at = global_thread(); at < tokens * token_packs; at += global_threads()) {
     const int64_t token = at / token_packs, rest = at % token_packs;
-    const int64_t head = rest / head_packs, i = rest % head_packs * N;  // queries, then keys
+    const int64_t head = rest / head_packs, i = rest % head_packs * N;
     const float* angles = table + token * 2 * half + i;
     const Floats<N> cosines = load_floats<N>(angles), sines = load_floats<N>(angles + half);
-    T* x = qkv + (token * 3 * heads + head) * 2 * half + i;
+    T* x = in + (token * all_heads + head) * 2 * half + i;
     Floats<N> a = load_floats<N>(x), b = load_floats<N>(x + half);
     for (int j = 0; j < N; ++j) {
       const float cosine = cosines.at[j], sine = direction * sines.at[j];
@@ -53,13 +53,13 @@ void rotary_table(const Tensor& positions, const RotaryFormula& formula, Tensor 
          positions.data<int32_t>(), formula, n, half, table.data<float>());
 }
 
-void rotary(const Tensor& table, float direction, Tensor qkv) {
-  const int64_t tokens = table.dim(0), heads = qkv.dim(3), half = qkv.dim(4) / 2;
-  dispatch_float(qkv.dtype(), [&]<typename T>() {
-    T* x = qkv.data<T>();
+void rotary(const Tensor& table, float direction, int64_t heads, Tensor in) {
+  const int64_t tokens = table.dim(0), all_heads = in.dim(2), half = in.dim(3) / 2;
+  dispatch_float(in.dtype(), [&]<typename T>() {
+    T* x = in.data<T>();
     const auto run = [&]<int N>() {
-      launch("rotary", one_dimensional(tokens * 2 * heads * (half / N), kThreads),
-             rotary_kernel<N, T>, table.data<float>(), direction, tokens, heads, half, x);
+      launch("rotary", one_dimensional(tokens * heads * (half / N), kThreads), rotary_kernel<N, T>,
+             table.data<float>(), direction, tokens, heads, all_heads, half, x);
     };
     constexpr int kPack = kPackSize<T>;
     if (half % kPack == 0 && takes_packs<kPack>(x)) {

@@ -11,22 +11,33 @@
 namespace tessera {
 namespace {
 
-void require_qkv(const Tensor& qkv, const char* op) {
-  require(qkv.defined() && qkv.shape().rank() == 5 && qkv.dim(2) == 3,
-          "{}: qkv must have shape (B, T, 3, Hl, D), but is {}", op, describe(qkv));
+/// Returns the number of heads.
+int64_t require_qkv(const Tensor& qkv, const AttentionOptions& options, const char* op) {
+  require(qkv.defined() && qkv.shape().rank() == 4,
+          "{}: qkv must have shape (B, T, Hl + 2 Kl, D), but is {}", op, describe(qkv));
+  const AttentionHeads heads = attention_heads(qkv, options);
+  require(options.kv_heads != 0 || qkv.dim(2) % 3 == 0,
+          "{}: without kv_heads, qkv must have as many keys and values as queries, but is {}", op,
+          describe(qkv));
+  require(heads.queries >= 0 && heads.key_values >= 0 &&
+              heads.queries == heads.key_values * heads.in_group(),
+          "{}: the queries of qkv {} are no multiple of the {} key-value heads", op, describe(qkv),
+          heads.key_values);
+  return heads.queries;
 }
 
-void require_log_sum_exp(const Tensor& log_sum_exp, const Tensor& qkv, const char* op) {
-  require_shape(log_sum_exp, {qkv.dim(0), qkv.dim(3), qkv.dim(1)}, op, "log_sum_exp");
+void require_log_sum_exp(const Tensor& log_sum_exp, const Tensor& qkv, int64_t heads,
+                         const char* op) {
+  require_shape(log_sum_exp, {qkv.dim(0), heads, qkv.dim(1)}, op, "log_sum_exp");
   require_dtype(log_sum_exp, DType::f32, op, "log_sum_exp");
 }
 
 void check_forward_tensors(const char* op, const Tensor& qkv, const AttentionOptions& options,
                            const Tensor& out, const Tensor& log_sum_exp) {
-  require_qkv(qkv, op);
-  require_shape(out, {qkv.dim(0), qkv.dim(1), qkv.dim(3), qkv.dim(4)}, op, "out");
+  const int64_t heads = require_qkv(qkv, options, op);
+  require_shape(out, {qkv.dim(0), qkv.dim(1), heads, qkv.dim(3)}, op, "out");
   require_dtype(out, qkv.dtype(), op, "out");
-  require_log_sum_exp(log_sum_exp, qkv, op);
+  require_log_sum_exp(log_sum_exp, qkv, heads, op);
   require_attention_options(qkv, options, op);
 }
 
@@ -106,9 +117,9 @@ void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
                        const AttentionOptions& options, Tensor weights) {
   constexpr const char* kOp = "attention_weights";
   const OpRange range(kOp);
-  require_qkv(qkv, kOp);
-  require_log_sum_exp(log_sum_exp, qkv, kOp);
-  require_shape(weights, {qkv.dim(0), qkv.dim(3), qkv.dim(1), qkv.dim(1)}, kOp, "weights");
+  const int64_t heads = require_qkv(qkv, options, kOp);
+  require_log_sum_exp(log_sum_exp, qkv, heads, kOp);
+  require_shape(weights, {qkv.dim(0), heads, qkv.dim(1), qkv.dim(1)}, kOp, "weights");
   require_dtype(weights, DType::f32, kOp, "weights");
   require_attention_options(qkv, options, kOp);
   const Device device = attention_device(kOp, options, qkv, log_sum_exp, weights);
@@ -123,9 +134,11 @@ void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values,
   require(q.defined() && q.shape().rank() == 3, "{}: q must have shape (B, Hl, D), but is {}", kOp,
           describe(q));
   require(keys.defined() && keys.shape().rank() == 4 && keys.dim(0) == q.dim(0) &&
-              keys.dim(1) == q.dim(1) && keys.dim(3) == q.dim(2),
-          "{}: keys must have shape (B, Hl, capacity, D) for q {}, but are {}", kOp, describe(q),
-          describe(keys));
+              keys.dim(3) == q.dim(2) &&
+              (keys.dim(1) == 0 ? q.dim(1) == 0 : q.dim(1) % keys.dim(1) == 0),
+          "{}: keys must have shape (B, Kl, capacity, D), with a Kl that divides Hl, for q {}, but "
+          "are {}",
+          kOp, describe(q), describe(keys));
   require_shape(values, keys.shape(), kOp, "values");
   require_shape(out, q.shape(), kOp, "out");
   for (const Tensor* tensor : {&keys, &values, static_cast<const Tensor*>(&out)}) {

@@ -4,8 +4,8 @@
 
 namespace tessera {
 
-/// Throws, naming `op`, unless every option fits qkv (B, T, 3, Hl, D). Also checks the values of
-/// masks in host memory, except for hidden, additive and hidden_keys, where any value is valid.
+/// Throws, naming `op`, unless every option fits qkv (B, T, Hl + 2 Kl, D). Also checks the values
+/// of masks in host memory, except for hidden, additive and hidden_keys, where any value is valid.
 void require_attention_options(const Tensor& qkv, const AttentionOptions& options, const char* op);
 
 /// Throws, naming `op`, unless the table has a row per head and covers positions that are less than

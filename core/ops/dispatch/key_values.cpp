@@ -10,11 +10,11 @@ void store_key_values(const Tensor& qkv, int64_t first, Tensor keys, Tensor valu
   constexpr const char* kOp = "store_key_values";
   const OpRange range(kOp);
   require_float(qkv, kOp, "qkv");
-  require(qkv.shape().rank() == 5 && qkv.dim(2) == 3,
-          "{}: qkv must have shape (B, T, 3, Hl, D), but is {}", kOp, describe(qkv));
+  require(qkv.shape().rank() == 4, "{}: qkv must have shape (B, T, Hl + 2 Kl, D), but is {}", kOp,
+          describe(qkv));
   require(keys.defined() && keys.shape().rank() == 4 && keys.dim(0) == qkv.dim(0) &&
-              keys.dim(1) == qkv.dim(3) && keys.dim(3) == qkv.dim(4),
-          "{}: keys must have shape (B, Hl, capacity, D) for qkv {}, but are {}", kOp,
+              2 * keys.dim(1) <= qkv.dim(2) && keys.dim(3) == qkv.dim(3),
+          "{}: keys must have shape (B, Kl, capacity, D) for qkv {}, but are {}", kOp,
           describe(qkv), describe(keys));
   require_dtype(keys, qkv.dtype(), kOp, "keys");
   require_like(values, keys, kOp, "values");

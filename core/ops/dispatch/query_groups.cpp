@@ -14,8 +14,8 @@ Device check(const char* op, const Tensor& grouped, const char* grouped_name, co
   require(grouped.shape().rank() == 5 && grouped.dim(3) >= 3,
           "{}: {} must have shape (B, T, K, G + 2, D), but is {}", op, grouped_name,
           describe(grouped));
-  const int64_t heads = grouped.dim(2) * (grouped.dim(3) - 2);
-  require_shape(qkv, {grouped.dim(0), grouped.dim(1), 3, heads, grouped.dim(4)}, op, qkv_name);
+  const int64_t heads = grouped.dim(2) * grouped.dim(3);
+  require_shape(qkv, {grouped.dim(0), grouped.dim(1), heads, grouped.dim(4)}, op, qkv_name);
   require_dtype(qkv, grouped.dtype(), op, qkv_name);
   require_disjoint(qkv, qkv_name, grouped, grouped_name, op);
   return common_device(op, grouped, qkv);
@@ -40,36 +40,33 @@ Device check_norm(const char* op, const Tensor& grouped, const char* grouped_nam
 
 }  // namespace
 
-void repeat_key_values(const Tensor& grouped, Tensor qkv) {
-  constexpr const char* kOp = "repeat_key_values";
+void split_groups(const Tensor& grouped, Tensor qkv) {
+  constexpr const char* kOp = "split_groups";
   const OpRange range(kOp);
   const Device device = check(kOp, grouped, "grouped", qkv, "qkv");
-  dispatch<cpu::repeat_key_values, cuda::repeat_key_values, meta::repeat_key_values>(device,
-                                                                                     grouped, qkv);
+  dispatch<cpu::split_groups, cuda::split_groups, meta::split_groups>(device, grouped, qkv);
 }
 
-void repeat_key_values_backward(const Tensor& dqkv, Tensor dgrouped) {
-  constexpr const char* kOp = "repeat_key_values_backward";
+void split_groups_backward(const Tensor& dqkv, Tensor dgrouped) {
+  constexpr const char* kOp = "split_groups_backward";
   const OpRange range(kOp);
   const Device device = check(kOp, dgrouped, "dgrouped", dqkv, "dqkv");
-  dispatch<cpu::repeat_key_values_backward, cuda::repeat_key_values_backward,
-           meta::repeat_key_values_backward>(device, dqkv, dgrouped);
+  dispatch<cpu::split_groups_backward, cuda::split_groups_backward, meta::split_groups_backward>(
+      device, dqkv, dgrouped);
 }
 
-void normalize_and_repeat(const Tensor& grouped, const QueryKeyNorm& norm, Tensor qkv,
-                          Tensor rstd) {
-  constexpr const char* kOp = "normalize_and_repeat";
+void normalize_and_split(const Tensor& grouped, const QueryKeyNorm& norm, Tensor qkv, Tensor rstd) {
+  constexpr const char* kOp = "normalize_and_split";
   const OpRange range(kOp);
   const Device device = check_norm(kOp, grouped, "grouped", qkv, "qkv", norm, rstd);
-  dispatch<cpu::normalize_and_repeat, cuda::normalize_and_repeat, meta::normalize_and_repeat>(
+  dispatch<cpu::normalize_and_split, cuda::normalize_and_split, meta::normalize_and_split>(
       device, grouped, norm, qkv, rstd);
 }
 
-void normalize_and_repeat_backward(const Tensor& dqkv, const Tensor& grouped,
-                                   const QueryKeyNorm& norm, const Tensor& rstd, Tensor dgrouped,
-                                   Tensor dquery_weight, Tensor dkey_weight,
-                                   Accumulate accumulate) {
-  constexpr const char* kOp = "normalize_and_repeat_backward";
+void normalize_and_split_backward(const Tensor& dqkv, const Tensor& grouped,
+                                  const QueryKeyNorm& norm, const Tensor& rstd, Tensor dgrouped,
+                                  Tensor dquery_weight, Tensor dkey_weight, Accumulate accumulate) {
+  constexpr const char* kOp = "normalize_and_split_backward";
   const OpRange range(kOp);
   const Device device = check_norm(kOp, grouped, "grouped", dqkv, "dqkv", norm, rstd);
   require_like(dgrouped, grouped, kOp, "dgrouped");
@@ -86,9 +83,9 @@ void normalize_and_repeat_backward(const Tensor& dqkv, const Tensor& grouped,
     fill(dkey_weight, 0.0);
     return;
   }
-  dispatch<cpu::normalize_and_repeat_backward, cuda::normalize_and_repeat_backward,
-           meta::normalize_and_repeat_backward>(device, dqkv, grouped, norm, rstd, dgrouped,
-                                                dquery_weight, dkey_weight, accumulate);
+  dispatch<cpu::normalize_and_split_backward, cuda::normalize_and_split_backward,
+           meta::normalize_and_split_backward>(device, dqkv, grouped, norm, rstd, dgrouped,
+                                               dquery_weight, dkey_weight, accumulate);
 }
 
 }  // namespace tessera

@@ -11,17 +11,18 @@
 namespace tessera {
 namespace {
 
-void turn(const Tensor& table, float direction, const Tensor& qkv, const char* name,
+void turn(const Tensor& table, float direction, int64_t heads, const Tensor& x, const char* name,
           const char* op) {
-  require_float(qkv, op, name);
-  require(qkv.shape().rank() == 5 && qkv.dim(2) == 3 && qkv.dim(4) % 2 == 0,
-          "{}: {} must have shape (B, T, 3, Hl, D) with an even D, but is {}", op, name,
-          describe(qkv));
-  require_shape(table, {qkv.dim(0) * qkv.dim(1), qkv.dim(4)}, op, "table");
+  require_float(x, op, name);
+  require(x.shape().rank() == 4 && x.dim(3) % 2 == 0,
+          "{}: {} must have shape (B, T, H, D) with an even D, but is {}", op, name, describe(x));
+  require(0 <= heads && heads <= x.dim(2), "{}: {} of the {} heads of {} are to be rotated", op,
+          heads, x.dim(2), name);
+  require_shape(table, {x.dim(0) * x.dim(1), x.dim(3)}, op, "table");
   require_dtype(table, DType::f32, op, "table");
-  require_disjoint(qkv, name, table, "table", op);
-  const Device device = common_device(op, table, qkv);
-  dispatch<cpu::rotary, cuda::rotary, meta::rotary>(device, table, direction, qkv);
+  require_disjoint(x, name, table, "table", op);
+  const Device device = common_device(op, table, x);
+  dispatch<cpu::rotary, cuda::rotary, meta::rotary>(device, table, direction, heads, x);
 }
 
 /// YaRN's index of the frequency that makes this many turns within the original length.
@@ -90,14 +91,14 @@ void rotary_table(const Tensor& positions, const RotaryFrequencies& frequencies,
       device, positions, rotary_formula(frequencies, table.dim(1)), table);
 }
 
-void rotary_forward(const Tensor& table, Tensor qkv) {
+void rotary_forward(const Tensor& table, int64_t heads, Tensor x) {
   const OpRange range("rotary_forward");
-  turn(table, 1.0f, qkv, "qkv", "rotary_forward");
+  turn(table, 1.0f, heads, x, "x", "rotary_forward");
 }
 
-void rotary_backward(const Tensor& table, Tensor dqkv) {
+void rotary_backward(const Tensor& table, int64_t heads, Tensor dx) {
   const OpRange range("rotary_backward");
-  turn(table, -1.0f, dqkv, "dqkv", "rotary_backward");
+  turn(table, -1.0f, heads, dx, "dx", "rotary_backward");
 }
 
 }  // namespace tessera

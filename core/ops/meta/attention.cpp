@@ -21,12 +21,14 @@ double visible_pairs(double length, const AttentionMask& mask) {
 /// The same for all heads of a batch. A dry run does not know the lengths of documents that differ:
 /// it counts equal ones, which have the fewest pairs. Nor does it know what other masks hide, so
 /// that counts as visible.
-double visible_pairs(const Tensor& qkv, const AttentionMask& mask) {
+double visible_pairs(const Tensor& qkv, const AttentionOptions& options) {
+  const AttentionMask& mask = options.mask;
   const auto rows = static_cast<double>(qkv.dim(0) * qkv.dim(1));
   double documents = static_cast<double>(qkv.dim(0));
   if (mask.documents.defined()) documents = static_cast<double>(mask.documents.numel() - 1);
   if (rows == 0.0 || documents == 0.0) return 0.0;
-  return static_cast<double>(qkv.dim(3)) * documents * visible_pairs(rows / documents, mask);
+  const auto heads = static_cast<double>(attention_heads(qkv, options).queries);
+  return heads * documents * visible_pairs(rows / documents, mask);
 }
 
 /// Products and other FLOPs: attention in fp32 never uses tensor cores.
@@ -67,8 +69,8 @@ void log_cudnn_workspace(const Tensor& qkv, const AttentionOptions& options, boo
 // to the maximum and to the sum; the sum of each row then divides the output.
 void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tensor out,
                        Tensor log_sum_exp) {
-  const double pairs = visible_pairs(qkv, options.mask);
-  OpWork work = flops_of(qkv.dtype(), 4.0 * pairs * static_cast<double>(qkv.dim(4)),
+  const double pairs = visible_pairs(qkv, options);
+  OpWork work = flops_of(qkv.dtype(), 4.0 * pairs * static_cast<double>(qkv.dim(3)),
                          5.0 * pairs + flops_of_bias(pairs, options) + elements_of(out));
   work.bytes_read = bytes_of(qkv) + bytes_of_mask(options);
   work.bytes_written = bytes_of(out, log_sum_exp);
@@ -81,19 +83,19 @@ void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tenso
 void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
                         const Tensor& log_sum_exp, const AttentionOptions& options, Tensor dqkv,
                         Tensor dposition_bias) {
-  const double pairs = visible_pairs(qkv, options.mask);
-  OpWork work = flops_of(qkv.dtype(), 10.0 * pairs * static_cast<double>(qkv.dim(4)),
+  const double pairs = visible_pairs(qkv, options);
+  OpWork work = flops_of(qkv.dtype(), 10.0 * pairs * static_cast<double>(qkv.dim(3)),
                          6.0 * pairs + flops_of_bias(pairs, options) + 2.0 * elements_of(out));
   work.bytes_read = bytes_of(dout, qkv, out, log_sum_exp) + bytes_of_mask(options);
   work.bytes_written = bytes_of(dqkv);
   size_t scratch = cuda::attention_backward_scratch(log_sum_exp.numel());
   if (dposition_bias.defined()) {
     // On a GPU, the scores and the gradients of their weights once more.
-    add_products(work, qkv.dtype(), 4.0 * pairs * static_cast<double>(qkv.dim(4)));
+    add_products(work, qkv.dtype(), 4.0 * pairs * static_cast<double>(qkv.dim(3)));
     work.flops += 7.0 * pairs;
     work.bytes_read += bytes_of(dout, qkv, dposition_bias);
     work.bytes_written += bytes_of(dposition_bias);
-    scratch += cuda::position_bias_scratch(qkv.dim(3), (dposition_bias.dim(1) + 1) / 2);
+    scratch += cuda::position_bias_scratch(out.dim(2), (dposition_bias.dim(1) + 1) / 2);
   }
   log_work(work);
   log_workspace(scratch);
@@ -102,10 +104,13 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
 
 void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
                        const AttentionOptions& options, Tensor weights) {
-  const double pairs = visible_pairs(qkv, options.mask);
-  OpWork work = flops_of(qkv.dtype(), 2.0 * pairs * static_cast<double>(qkv.dim(4)),
+  const double pairs = visible_pairs(qkv, options);
+  OpWork work = flops_of(qkv.dtype(), 2.0 * pairs * static_cast<double>(qkv.dim(3)),
                          3.0 * pairs + flops_of_bias(pairs, options));
-  work.bytes_read = bytes_of(qkv) * 2.0 / 3.0 + bytes_of(log_sum_exp) + bytes_of_mask(options);
+  const auto heads = static_cast<double>(qkv.dim(2));
+  const auto values = static_cast<double>(attention_heads(qkv, options).key_values);
+  const double used = heads == 0.0 ? 0.0 : (heads - values) / heads;
+  work.bytes_read = used * bytes_of(qkv) + bytes_of(log_sum_exp) + bytes_of_mask(options);
   work.bytes_written = bytes_of(weights);
   log_work(work);
 }

@@ -5,30 +5,27 @@
 
 namespace tessera::meta {
 
-void repeat_key_values(const Tensor& grouped, Tensor qkv) {
+void split_groups(const Tensor& grouped, Tensor qkv) {
   log_work({.bytes_read = bytes_of(grouped), .bytes_written = bytes_of(qkv)});
 }
 
-void repeat_key_values_backward(const Tensor& dqkv, Tensor dgrouped) {
-  log_work({.flops = elements_of(dqkv) - elements_of(dgrouped),
-            .bytes_read = bytes_of(dqkv),
-            .bytes_written = bytes_of(dgrouped)});
+void split_groups_backward(const Tensor& dqkv, Tensor dgrouped) {
+  log_work({.bytes_read = bytes_of(dqkv), .bytes_written = bytes_of(dgrouped)});
 }
 
 // The square, and its product with rstd and weight.
-void normalize_and_repeat(const Tensor& grouped, const QueryKeyNorm& norm, Tensor qkv,
-                          Tensor rstd) {
+void normalize_and_split(const Tensor& grouped, const QueryKeyNorm& norm, Tensor qkv, Tensor rstd) {
   log_work({.flops = 4.0 * elements_of(grouped),
             .bytes_read = bytes_of(grouped, norm.query_weight, norm.key_weight),
             .bytes_written = bytes_of(qkv, rstd)});
 }
 
 // As layer_norm_backward: the normalized value, two sums, the gradient.
-void normalize_and_repeat_backward(const Tensor& dqkv, const Tensor& grouped,
-                                   const QueryKeyNorm& norm, const Tensor& rstd, Tensor dgrouped,
-                                   Tensor dquery_weight, Tensor dkey_weight,
-                                   Accumulate /*accumulate*/) {
-  log_work({.flops = 10.0 * elements_of(grouped) + elements_of(dqkv) - elements_of(grouped),
+void normalize_and_split_backward(const Tensor& dqkv, const Tensor& grouped,
+                                  const QueryKeyNorm& norm, const Tensor& rstd, Tensor dgrouped,
+                                  Tensor dquery_weight, Tensor dkey_weight,
+                                  Accumulate /*accumulate*/) {
+  log_work({.flops = 10.0 * elements_of(grouped),
             .bytes_read = bytes_of(dqkv, grouped, norm.query_weight, norm.key_weight, rstd),
             .bytes_written = bytes_of(dgrouped, dquery_weight, dkey_weight)});
 }

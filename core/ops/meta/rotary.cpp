@@ -10,12 +10,13 @@ void rotary_table(const Tensor& positions, const RotaryFormula& /*formula*/, Ten
             .bytes_written = bytes_of(table)});
 }
 
-// 6 FLOPs for each pair of dims of queries and keys.
-void rotary(const Tensor& table, float /*direction*/, Tensor qkv) {
-  const double turned = 2.0 / 3.0;
-  log_work({.flops = 3.0 * turned * elements_of(qkv),
-            .bytes_read = bytes_of(table) + turned * bytes_of(qkv),
-            .bytes_written = turned * bytes_of(qkv)});
+// 6 FLOPs for each pair of dims.
+void rotary(const Tensor& table, float /*direction*/, int64_t heads, Tensor x) {
+  if (heads == 0) return;
+  const double turned = static_cast<double>(heads) / static_cast<double>(x.dim(2));
+  log_work({.flops = 3.0 * turned * elements_of(x),
+            .bytes_read = bytes_of(table) + turned * bytes_of(x),
+            .bytes_written = turned * bytes_of(x)});
 }
 
 }  // namespace tessera::meta

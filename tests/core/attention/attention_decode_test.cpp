@@ -18,7 +18,7 @@ using namespace test;
 constexpr int64_t kChunk = 64;  // keys per block on a GPU
 
 struct Sizes {
-  int64_t length, d, window = 0, batch = 2, heads = 3;
+  int64_t length, d, window = 0, batch = 2, heads = 3, kv_heads = heads;
 
   int64_t begin() const { return window == 0 ? 0 : std::max<int64_t>(0, length - window); }
   int64_t capacity() const { return length + 3; }
@@ -54,8 +54,9 @@ struct Inputs {
     std::vector<double> out(queries.size());
     const auto d = static_cast<size_t>(sizes.d);
     for (size_t head = 0; head < queries.size() / d; ++head) {
+      const size_t cache = head / static_cast<size_t>(sizes.heads / sizes.kv_heads);
       const auto row = [&](int64_t s) {
-        return (head * static_cast<size_t>(sizes.capacity()) + static_cast<size_t>(s)) * d;
+        return (cache * static_cast<size_t>(sizes.capacity()) + static_cast<size_t>(s)) * d;
       };
       std::vector<double> scores;
       for (int64_t s = sizes.begin(); s < sizes.length; ++s) {
@@ -85,8 +86,8 @@ struct Inputs {
 
   TestTensor cache(DType dtype, uint64_t seed) const {
     TestTensor result =
-        random_tensor({sizes.batch, sizes.heads, sizes.capacity(), sizes.d}, dtype, seed);
-    const Tensor rows = result.tensor.view({sizes.batch * sizes.heads * sizes.capacity(), sizes.d});
+        random_tensor({sizes.batch, sizes.kv_heads, sizes.capacity(), sizes.d}, dtype, seed);
+    const Tensor rows = result.tensor.view({result.tensor.numel() / sizes.d, sizes.d});
     for (int64_t row = 0; row < rows.dim(0); ++row) {
       const int64_t s = row % sizes.capacity();
       if (s >= sizes.begin() && s < sizes.length) continue;
@@ -127,6 +128,13 @@ TEST_P(AttentionDecode, MatchesReferenceForAnyHeadSize) {
   for (const int64_t d : {1, 3, 5, 8, 20, 24, 33, 64, 72, 100, 128, 130, 200, 256}) {
     expect_the_textbooks({kChunk - 7, d, 0, 1, 2});
     expect_the_textbooks({2 * kChunk + 5, d, 0, 2, 1});
+  }
+}
+
+TEST_P(AttentionDecode, MatchesReferenceForGroupedQueries) {
+  for (const Sizes& sizes : {Sizes{kChunk + 5, 64, 0, 2, 6, 2}, Sizes{3, 20, 0, 3, 4, 1},
+                             Sizes{3 * kChunk + 21, 128, 2 * kChunk, 2, 8, 4}}) {
+    expect_the_textbooks(sizes);
   }
 }
 

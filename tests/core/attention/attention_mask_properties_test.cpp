@@ -32,7 +32,7 @@ struct Inputs {
   TestTensor qkv, dout;
 
   Inputs(int64_t batch, int64_t seq, DType dtype)
-      : qkv(random_tensor({batch, seq, 3, kHeads, kDim}, dtype, 1)),
+      : qkv(random_tensor({batch, seq, 3 * kHeads, kDim}, dtype, 1)),
         dout(random_tensor({batch, seq, kHeads, kDim}, dtype, 2)) {}
 
   AttentionRun run(const AttentionOptions& options) const {

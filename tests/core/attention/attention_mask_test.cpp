@@ -17,12 +17,14 @@ namespace {
 using namespace test;
 
 struct Sizes {
-  int64_t batch, seq, heads, d;
+  int64_t batch, seq, heads, kv_heads, d;
+
+  Shape qkv() const { return {batch, seq, heads + 2 * kv_heads, d}; }
 };
 
-constexpr Sizes kSmall{2, 21, 4, 8};
-constexpr Sizes kLarge{2, 150, 4, 16};
-constexpr Sizes kThreeTiles{1, 130, 2, 8};  // small, because the reference is slow
+constexpr Sizes kSmall{2, 21, 4, 2, 8};
+constexpr Sizes kLarge{2, 150, 8, 4, 16};
+constexpr Sizes kThreeTiles{1, 130, 2, 2, 8};  // small, because the reference is slow
 
 AttentionOptions options_of(const Sizes& sizes, const AttentionMask& mask, float dropout = 0.1f) {
   AttentionOptions options;
@@ -30,6 +32,7 @@ AttentionOptions options_of(const Sizes& sizes, const AttentionMask& mask, float
   options.mask = mask;
   options.dropout = {dropout, {7, RandomPurpose::attention_dropout, 3, 11}, 5};
   options.total_heads = sizes.heads;
+  options.kv_heads = sizes.kv_heads;
   return options;
 }
 
@@ -39,8 +42,8 @@ double tolerance(const Sizes& sizes, DType dtype) {
 }
 
 AttentionReference reference_of(const Sizes& sizes, const AttentionOptions& options) {
-  const auto [batch, seq, heads, d] = sizes;
-  AttentionReference reference{batch, seq, heads, d, options.scale, {}, {}};
+  const auto [batch, seq, heads, kv_heads, d] = sizes;
+  AttentionReference reference{batch, seq, heads, d, options.scale, {}, {}, {}, kv_heads};
   const AttentionMask mask = options.mask;
   reference.hidden = [=](int64_t b, int64_t h, int64_t t, int64_t s) {
     return hides(mask, seq, heads, b, h, t, s);
@@ -103,10 +106,10 @@ class AttentionMasks : public testing::TestWithParam<std::tuple<size_t, DType>> 
 
 /// Both passes and the weights of one attention.
 void expect_the_textbooks(const MaskParts& parts, const Sizes& sizes, DType dtype, float dropout) {
-  const auto [batch, seq, heads, d] = sizes;
+  const auto [batch, seq, heads, kv_heads, d] = sizes;
   const RandomMask random(parts, batch, seq, heads, 3);
   const AttentionOptions options = options_of(sizes, random.mask, dropout);
-  const TestTensor qkv = random_tensor({batch, seq, 3, heads, d}, dtype, 1);
+  const TestTensor qkv = random_tensor(sizes.qkv(), dtype, 1);
   const TestTensor dout = random_tensor({batch, seq, heads, d}, dtype, 2);
   const AttentionRun run(qkv.tensor, dout.tensor, options);
   const AttentionReference reference = reference_of(sizes, options);
@@ -136,32 +139,37 @@ TEST_P(AttentionMasks, MatchReference) {
 
 TEST_P(AttentionMasks, BitsDoNotDependOnTensorRanks) {
   const Sizes sizes = on_gpu() ? kThreeTiles : kLarge;  // emulated GPUs are slow
-  const auto [batch, seq, heads, d] = sizes;
+  const auto [batch, seq, heads, kv_heads, d] = sizes;
   const RandomMask random(parts, batch, seq, heads, 3);
   AttentionOptions options = options_of(sizes, random.mask);
-  const TestTensor qkv = random_tensor({batch, seq, 3, heads, d}, dtype, 1);
+  const TestTensor qkv = random_tensor(sizes.qkv(), dtype, 1);
   const TestTensor dout = random_tensor({batch, seq, heads, d}, dtype, 2);
   const AttentionRun whole(qkv.tensor, dout.tensor, options);
-  for (const int64_t ranks : {heads / 2, heads}) {
+  for (const int64_t ranks : {kv_heads / 2, kv_heads}) {
     for (int64_t rank = 0; rank < ranks; ++rank) {
-      const Range local{rank * heads / ranks, (rank + 1) * heads / ranks};
-      options.first_head = local.begin;
-      const AttentionRun part(heads_of(qkv.tensor, local.begin, local.end).tensor,
-                              heads_of(dout.tensor, local.begin, local.end).tensor, options);
-      expect_same_bits(part.out.tensor, heads_of(whole.out.tensor, local.begin, local.end).tensor,
-                       "out");
-      expect_same_bits(part.dqkv.tensor, heads_of(whole.dqkv.tensor, local.begin, local.end).tensor,
-                       "dqkv");
+      const Range local{rank * kv_heads / ranks, (rank + 1) * kv_heads / ranks};
+      const Range local_heads{rank * heads / ranks, (rank + 1) * heads / ranks};
+      options.first_head = local_heads.begin;
+      options.kv_heads = local.size();
+      const auto groups = [&](const Tensor& of) {
+        return groups_of(of, kv_heads, local.begin, local.end);
+      };
+      const auto its_heads = [&](const Tensor& of) {
+        return heads_of(of, local_heads.begin, local_heads.end);
+      };
+      const AttentionRun part(groups(qkv.tensor).tensor, its_heads(dout.tensor).tensor, options);
+      expect_same_bits(part.out.tensor, its_heads(whole.out.tensor).tensor, "out");
+      expect_same_bits(part.dqkv.tensor, groups(whole.dqkv.tensor).tensor, "dqkv");
     }
   }
 }
 
 TEST_P(AttentionMasks, BitsDoNotDependOnThreads) {
   if (on_gpu()) GTEST_SKIP() << "a GPU's blocks do not depend on the host's threads";
-  const auto [batch, seq, heads, d] = kLarge;
+  const auto [batch, seq, heads, kv_heads, d] = kLarge;
   const RandomMask random(parts, batch, seq, heads, 3);
   const AttentionOptions options = options_of(kLarge, random.mask);
-  const TestTensor qkv = random_tensor({batch, seq, 3, heads, d}, dtype, 1);
+  const TestTensor qkv = random_tensor(kLarge.qkv(), dtype, 1);
   const TestTensor dout = random_tensor({batch, seq, heads, d}, dtype, 2);
   const auto run = [&](int threads) {
     const ThreadCount count(threads);

@@ -17,6 +17,9 @@ using namespace test;
 
 struct Sizes {
   int64_t batch, seq, heads, d;
+  int64_t kv_heads = heads;
+
+  Shape qkv() const { return {batch, seq, heads + 2 * kv_heads, d}; }
 };
 
 struct Case {
@@ -43,13 +46,14 @@ AttentionOptions options_of(const Sizes& sizes, const AttentionMask& mask, float
   options.mask = mask;
   options.dropout = {dropout, {7, RandomPurpose::attention_dropout, 3, 11}, 5};
   options.total_heads = sizes.heads;
+  options.kv_heads = sizes.kv_heads;
   options.position_bias = table;
   return options;
 }
 
 AttentionReference reference_of(const Sizes& sizes, const AttentionOptions& options) {
-  const auto [batch, seq, heads, d] = sizes;
-  AttentionReference reference{batch, seq, heads, d, options.scale, {}, {}};
+  const auto [batch, seq, heads, d, kv_heads] = sizes;
+  AttentionReference reference{batch, seq, heads, d, options.scale, {}, {}, {}, kv_heads};
   const AttentionMask mask = options.mask;
   reference.hidden = [=](int64_t b, int64_t h, int64_t t, int64_t s) {
     return hides(mask, seq, heads, b, h, t, s);
@@ -96,7 +100,7 @@ class AttentionPositionBias : public testing::TestWithParam<Case> {
   const RandomMask random{c.parts, c.sizes.batch, c.sizes.seq, c.sizes.heads, 3};
   const TestTensor table = random_table(c.sizes);
   const AttentionOptions options = options_of(c.sizes, random.mask, c.dropout, table.tensor);
-  const TestTensor qkv = random_tensor({rows[0], rows[1], 3, rows[2], rows[3]}, c.dtype, 1);
+  const TestTensor qkv = random_tensor(c.sizes.qkv(), c.dtype, 1);
   const TestTensor dout = random_tensor(rows, c.dtype, 2);
 };
 
@@ -123,17 +127,22 @@ TEST_P(AttentionPositionBias, MatchesReference) {
 TEST_P(AttentionPositionBias, BitsDoNotDependOnTensorRanks) {
   const AttentionRun whole(qkv.tensor, dout.tensor, options);
   const int64_t columns = table.tensor.dim(1);
-  for (const Range local : {Range{0, 1}, Range{1, c.sizes.heads}}) {
+  const int64_t kv_heads = c.sizes.kv_heads, in_group = c.sizes.heads / kv_heads;
+  for (const Range groups : {Range{0, 1}, Range{1, kv_heads}}) {
+    const Range local{groups.begin * in_group, groups.end * in_group};
     AttentionOptions part_options = options;
     part_options.first_head = local.begin;
+    part_options.kv_heads = groups.size();
     part_options.position_bias =
         table.tensor.view({c.sizes.heads, columns}).slice(local.begin, local.end);
-    const AttentionRun part(heads_of(qkv.tensor, local.begin, local.end).tensor,
+    const auto its_groups = [&](const Tensor& of) {
+      return groups_of(of, kv_heads, groups.begin, groups.end);
+    };
+    const AttentionRun part(its_groups(qkv.tensor).tensor,
                             heads_of(dout.tensor, local.begin, local.end).tensor, part_options);
     expect_same_bits(part.out.tensor, heads_of(whole.out.tensor, local.begin, local.end).tensor,
                      "out");
-    expect_same_bits(part.dqkv.tensor, heads_of(whole.dqkv.tensor, local.begin, local.end).tensor,
-                     "dqkv");
+    expect_same_bits(part.dqkv.tensor, its_groups(whole.dqkv.tensor).tensor, "dqkv");
     expect_same_bits(part.dposition_bias.tensor,
                      whole.dposition_bias.tensor.slice(local.begin, local.end), "dposition_bias");
   }
@@ -179,6 +188,8 @@ const Case kCases[] = {
     {{}, {1, 40, 2, 136}, 0.0f, DType::bf16},
     {{.causal = true}, {1, 80, 2, 128}, 0.1f, DType::bf16},
     {{}, {1, 30, 2, 200}, 0.0f, DType::f32},
+    {{.causal = true, .documents = true}, {1, 70, 6, 64, 2}, 0.1f, DType::bf16},
+    {{.window = 30}, {2, 21, 4, 8, 2}, 0.0f, DType::f32},
 };
 
 INSTANTIATE_TEST_SUITE_P(Masks, AttentionPositionBias, testing::ValuesIn(kCases),
@@ -194,7 +205,7 @@ TEST(AttentionPositionBiasReference, GradientMatchesFiniteDifferences) {
   const TestTensor table = random_table(kTiny);
   const AttentionOptions options = options_of(kTiny, mask, 0.3f, table.tensor);
   AttentionReference reference = reference_of(kTiny, options);
-  const auto qkv = to_doubles(random_tensor({2, 5, 3, 2, 3}, DType::f32, 1).tensor);
+  const auto qkv = to_doubles(random_tensor({2, 5, 6, 3}, DType::f32, 1).tensor);
   const auto dout = to_doubles(random_tensor({2, 5, 2, 3}, DType::f32, 2).tensor);
   const auto found = bias_gradient(reference, table.tensor, qkv, dout);
   const int64_t columns = table.tensor.dim(1);
@@ -221,7 +232,7 @@ TEST(AttentionPositionBiasWithoutPadding, TableCoversOneSequence) {
   mask.documents = documents.tensor;
   AttentionOptions options = options_of(kSizes, mask, 0.0f, table.tensor);
   options.padded_rows = {places.tensor, kSequence};
-  const TestTensor qkv = random_tensor({1, 17, 3, 2, 8}, DType::f32, 1);
+  const TestTensor qkv = random_tensor({1, 17, 6, 8}, DType::f32, 1);
   const TestTensor dout = random_tensor({1, 17, 2, 8}, DType::f32, 2);
   const AttentionRun run(qkv.tensor, dout.tensor, options);
   AttentionReference reference = reference_of(kSizes, options);
@@ -239,8 +250,8 @@ TEST(AttentionPositionBiasWithoutPadding, TableCoversOneSequence) {
 }
 
 TEST(AttentionPositionBiasErrors, RefusesGradientOfNothing) {
-  const TestTensor qkv({1, 5, 3, 2, 8}, DType::f32), out({1, 5, 2, 8}, DType::f32),
-      lse({1, 2, 5}, DType::f32), dqkv({1, 5, 3, 2, 8}, DType::f32), table({2, 9}, DType::f32);
+  const TestTensor qkv({1, 5, 6, 8}, DType::f32), out({1, 5, 2, 8}, DType::f32),
+      lse({1, 2, 5}, DType::f32), dqkv({1, 5, 6, 8}, DType::f32), table({2, 9}, DType::f32);
   AttentionOptions options;
   options.total_heads = 2;
   expect_error(
@@ -252,7 +263,7 @@ TEST(AttentionPositionBiasErrors, RefusesGradientOfNothing) {
 }
 
 TEST(AttentionPositionBiasErrors, RefusesTablesThatDoNotFit) {
-  const TestTensor qkv({1, 5, 3, 2, 8}, DType::f32), out({1, 5, 2, 8}, DType::f32),
+  const TestTensor qkv({1, 5, 6, 8}, DType::f32), out({1, 5, 2, 8}, DType::f32),
       lse({1, 2, 5}, DType::f32);
   const auto refuse = [&](const Shape& shape) {
     const TestTensor table(shape, DType::f32);

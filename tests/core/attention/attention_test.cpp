@@ -25,6 +25,9 @@ struct Case {
   bool causal;
   float dropout;
   DType dtype;
+  int64_t kv_heads = heads;
+
+  int64_t heads_of_qkv() const { return heads + 2 * kv_heads; }
 };
 
 /// Roundings of weights and values enter a weighted mean, so their error does not grow with T.
@@ -42,11 +45,12 @@ AttentionOptions options_of(const Case& c) {
   options.dropout.first_row = 5;
   options.first_head = 2;
   options.total_heads = c.heads + 3;
+  options.kv_heads = c.kv_heads;
   return options;
 }
 
 AttentionReference reference_of(const Case& c, const AttentionOptions& options) {
-  AttentionReference reference{c.batch, c.seq, c.heads, c.d, options.scale, {}, {}};
+  AttentionReference reference{c.batch, c.seq, c.heads, c.d, options.scale, {}, {}, {}, c.kv_heads};
   reference.hidden = [c](int64_t, int64_t, int64_t t, int64_t s) { return c.causal && s > t; };
   reference.factor = [c, options](int64_t b, int64_t h, int64_t t, int64_t s) {
     if (!options.dropout.active()) return 1.0;
@@ -65,7 +69,7 @@ class Attention : public testing::TestWithParam<Case> {
   const Case c = GetParam();
   const AttentionOptions options = options_of(c);
   const AttentionReference reference = reference_of(c, options);
-  const TestTensor qkv = random_tensor({c.batch, c.seq, 3, c.heads, c.d}, c.dtype, 1);
+  const TestTensor qkv = random_tensor({c.batch, c.seq, c.heads_of_qkv(), c.d}, c.dtype, 1);
   TestTensor out{{c.batch, c.seq, c.heads, c.d}, c.dtype};
   TestTensor lse{{c.batch, c.heads, c.seq}, DType::f32};
 };
@@ -84,8 +88,9 @@ TEST_P(Attention, BackwardMatchesReference) {
   attention_forward(qkv.tensor, options, out.tensor, lse.tensor);
   attention_backward(dout.tensor, qkv.tensor, out.tensor, lse.tensor, options, dqkv.tensor);
   const auto expected = reference.backward(to_doubles(qkv.tensor), to_doubles(dout.tensor));
-  // rowsum(dO ∘ O) reads the rounded output, and dS is a difference of two such numbers.
-  test::expect_close(dqkv.tensor, expected, 4 * tolerance(c), "dqkv");
+  // rowsum(dO ∘ O) reads the rounded output, and dS is a difference of two such numbers, which are
+  // several times as large as typical gradients where a query sees few keys.
+  test::expect_close(dqkv.tensor, expected, 8 * tolerance(c), "dqkv");
 }
 
 TEST_P(Attention, BitsDoNotDependOnThreads) {
@@ -132,10 +137,18 @@ INSTANTIATE_TEST_SUITE_P(
         Case{1, 70, 1, 128, false, 0.0f, DType::f32}, Case{2, 7, 3, 5, true, 0.0f, DType::bf16},
         Case{1, 130, 2, 64, true, 0.1f, DType::bf16}, Case{1, 65, 1, 32, false, 0.0f, DType::bf16},
         Case{1, 90, 2, 48, true, 0.1f, DType::bf16}, Case{1, 101, 2, 128, true, 0.1f, DType::bf16},
-        Case{2, 35, 2, 256, true, 0.1f, DType::f32}, Case{1, 50, 2, 136, false, 0.1f, DType::bf16}),
+        Case{2, 35, 2, 256, true, 0.1f, DType::f32}, Case{1, 50, 2, 136, false, 0.1f, DType::bf16},
+        Case{2, 70, 6, 20, true, 0.1f, DType::f32, 2},
+        Case{1, 35, 4, 64, false, 0.0f, DType::f32, 1},
+        Case{1, 130, 4, 64, true, 0.1f, DType::bf16, 2},
+        Case{2, 20, 6, 32, true, 0.0f, DType::bf16, 3},
+        Case{1, 66, 3, 128, true, 0.1f, DType::bf16, 1},
+        Case{1, 20, 4, 200, true, 0.1f, DType::f32, 2}),
     [](const auto& instance) {
       const Case& c = instance.param;
-      return fmt::format("{}x{}x{}x{}{}{}_{}", c.batch, c.seq, c.heads, c.d,
+      const std::string groups =
+          c.kv_heads == c.heads ? std::string() : fmt::format("of{}", c.kv_heads);
+      return fmt::format("{}x{}x{}{}x{}{}{}_{}", c.batch, c.seq, c.heads, groups, c.d,
                          c.causal ? "_causal" : "", c.dropout > 0 ? "_dropout" : "",
                          to_string(c.dtype));
     });
@@ -143,7 +156,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(AttentionReferenceTest, BackwardMatchesFiniteDifferences) {
   const Case c{1, 5, 2, 3, true, 0.3f, DType::f32};
   const AttentionReference reference = reference_of(c, options_of(c));
-  const auto qkv = to_doubles(random_tensor({1, 5, 3, 2, 3}, DType::f32, 1).tensor);
+  const auto qkv = to_doubles(random_tensor({1, 5, 6, 3}, DType::f32, 1).tensor);
   const auto dout = to_doubles(random_tensor({1, 5, 2, 3}, DType::f32, 2).tensor);
   const auto numeric = test::finite_difference(
       [&](std::span<const double> x) {
@@ -156,7 +169,7 @@ TEST(AttentionReferenceTest, BackwardMatchesFiniteDifferences) {
 TEST(AttentionProperties, HiddenKeyChangesNothing) {
   const Case c{1, 100, 2, 16, true, 0.0f, DType::f32};
   const AttentionOptions options = options_of(c);
-  TestTensor qkv = random_tensor({1, c.seq, 3, c.heads, c.d}, c.dtype, 1);
+  TestTensor qkv = random_tensor({1, c.seq, 3 * c.heads, c.d}, c.dtype, 1);
   TestTensor before({1, c.seq, c.heads, c.d}, c.dtype), after({1, c.seq, c.heads, c.d}, c.dtype);
   TestTensor lse({1, c.heads, c.seq}, DType::f32);
   attention_forward(qkv.tensor, options, before.tensor, lse.tensor);
@@ -173,16 +186,16 @@ TEST(AttentionProperties, HiddenKeyChangesNothing) {
 TEST(AttentionProperties, DecodeMatchesLastRowOfForward) {
   for (const Case& c :
        {Case{2, 37, 3, 20, true, 0.0f, DType::f32}, Case{1, 300, 2, 64, true, 0.0f, DType::bf16},
-        Case{1, 70, 2, 128, true, 0.0f, DType::f32},
-        Case{1, 70, 1, 200, true, 0.0f, DType::bf16}}) {
+        Case{1, 70, 2, 128, true, 0.0f, DType::f32}, Case{1, 70, 1, 200, true, 0.0f, DType::bf16},
+        Case{2, 37, 6, 64, true, 0.0f, DType::bf16, 2}}) {
     const AttentionOptions options = options_of(c);
-    const TestTensor qkv = random_tensor({c.batch, c.seq, 3, c.heads, c.d}, c.dtype, 1);
+    const TestTensor qkv = random_tensor({c.batch, c.seq, c.heads_of_qkv(), c.d}, c.dtype, 1);
     TestTensor out({c.batch, c.seq, c.heads, c.d}, c.dtype),
         lse({c.batch, c.heads, c.seq}, DType::f32);
     attention_forward(qkv.tensor, options, out.tensor, lse.tensor);
 
     const int64_t capacity = c.seq + 5;
-    TestTensor keys({c.batch, c.heads, capacity, c.d}, c.dtype),
+    TestTensor keys({c.batch, c.kv_heads, capacity, c.d}, c.dtype),
         values(keys.tensor.shape(), c.dtype);
     TestTensor q({c.batch, c.heads, c.d}, c.dtype), last(q.tensor.shape(), c.dtype);
     const auto row_of = [&](const Tensor& tensor, int64_t row) {
@@ -192,14 +205,16 @@ TEST(AttentionProperties, DecodeMatchesLastRowOfForward) {
     std::vector<double> expected;
     for (int64_t bh = 0; bh < c.batch * c.heads; ++bh) {
       const int64_t b = bh / c.heads, h = bh % c.heads;
-      const auto in_qkv = [&](int64_t t, int64_t which) {
-        return row_of(qkv.tensor, ((b * c.seq + t) * 3 + which) * c.heads + h);
+      const int64_t group = h / (c.heads / c.kv_heads);
+      const auto in_qkv = [&](int64_t t, int64_t head) {
+        return row_of(qkv.tensor, (b * c.seq + t) * c.heads_of_qkv() + head);
       };
       for (int64_t t = 0; t < c.seq; ++t) {
-        copy(in_qkv(t, 1), row_of(keys.tensor, bh * capacity + t));
-        copy(in_qkv(t, 2), row_of(values.tensor, bh * capacity + t));
+        const int64_t cached = (b * c.kv_heads + group) * capacity + t;
+        copy(in_qkv(t, c.heads + group), row_of(keys.tensor, cached));
+        copy(in_qkv(t, c.heads + c.kv_heads + group), row_of(values.tensor, cached));
       }
-      copy(in_qkv(c.seq - 1, 0), row_of(q.tensor, bh));
+      copy(in_qkv(c.seq - 1, h), row_of(q.tensor, bh));
       const auto first = outs.begin() + (((b + 1) * c.seq - 1) * c.heads + h) * c.d;
       expected.insert(expected.end(), first, first + c.d);
     }
@@ -223,7 +238,7 @@ TEST(AttentionDropout, ScaleIsInverseOfProbabilityKept) {
 
 TEST(AttentionDropout, RefusesProbabilitiesThatRoundToNoneOrAll) {
   const Case c{1, 4, 1, 8, false, 0.0f, DType::f32};
-  const TestTensor qkv = random_tensor({1, 4, 3, 1, 8}, c.dtype, 1);
+  const TestTensor qkv = random_tensor({1, 4, 3, 8}, c.dtype, 1);
   TestTensor out({1, 4, 1, 8}, c.dtype), lse({1, 1, 4}, DType::f32);
   AttentionOptions options = options_of(c);
   for (const float probability : {0.001f, 0.999f}) {
@@ -238,15 +253,20 @@ TEST(AttentionDropout, RefusesProbabilitiesThatRoundToNoneOrAll) {
 }
 
 TEST(AttentionErrors, RefusesWrongShapes) {
-  TestTensor qkv({1, 4, 3, 2, 8}, DType::f32), out({1, 4, 8, 2}, DType::f32),
+  TestTensor qkv({1, 4, 6, 8}, DType::f32), out({1, 4, 8, 2}, DType::f32),
       lse({1, 2, 4}, DType::f32);
-  try {
-    attention_forward(qkv.tensor, {}, out.tensor, lse.tensor);
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("out must have shape (1, 4, 2, 8)"), std::string::npos)
-        << error.what();
-  }
+  const auto refuse = [&](int64_t kv_heads, std::initializer_list<const char*> parts) {
+    AttentionOptions options;
+    options.kv_heads = kv_heads;
+    test::expect_error([&] { attention_forward(qkv.tensor, options, out.tensor, lse.tensor); },
+                       parts);
+  };
+  refuse(0, {"out must have shape (1, 4, 2, 8)"});
+  refuse(1, {"out must have shape (1, 4, 4, 8)"});
+  refuse(4, {"qkv fp32 (1, 4, 6, 8)", "4 key-value heads"});
+  const TestTensor five({1, 4, 5, 8}, DType::f32);
+  test::expect_error([&] { attention_forward(five.tensor, {}, out.tensor, lse.tensor); },
+                     {"without kv_heads", "(1, 4, 5, 8)"});
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ TEST(CudnnAttentionUnsupportedReason, NamesUnsupportedFeature) {
 
 /// qkv (1, N, 3, 16, 64) of a batch without padding, with these documents.
 AttentionPlanKey key_of(int64_t rows, int64_t num_documents, int64_t document_length) {
-  const Tensor qkv(nullptr, {1, rows, 3, 16, 64}, DType::bf16, kMeta);
+  const Tensor qkv(nullptr, {1, rows, 48, 64}, DType::bf16, kMeta);
   AttentionOptions options;
   options.mask.causal = true;
   options.mask.documents = Tensor(nullptr, {num_documents + 1}, DType::i32, kMeta);
@@ -78,7 +78,7 @@ TEST(AttentionPlanKey, EqualDocumentsAreDense) {
 }
 
 TEST(AttentionPlanKey, LengthsUseDensePaddedBatch) {
-  const Tensor qkv(nullptr, {3, 40, 3, 16, 64}, DType::bf16, kMeta);
+  const Tensor qkv(nullptr, {3, 40, 48, 64}, DType::bf16, kMeta);
   AttentionOptions options;
   options.mask.lengths = Tensor(nullptr, {3}, DType::i32, kMeta);
   const AttentionPlanKey key = attention_plan_key(qkv, options, false);
@@ -111,7 +111,7 @@ TEST(AttentionPlanKey, RaggedBatchesShareFewPlans) {
 TEST(AttentionPlanKey, BackwardIsSplitToLimitScratch) {
   const auto backward = [](int64_t documents, int64_t length, int64_t document_length) {
     const int64_t rows = documents * length;
-    const Tensor qkv(nullptr, {1, rows, 3, 16, 64}, DType::bf16, kMeta);
+    const Tensor qkv(nullptr, {1, rows, 48, 64}, DType::bf16, kMeta);
     AttentionOptions options;
     options.mask.documents = Tensor(nullptr, {documents + 1}, DType::i32, kMeta);
     options.mask.document_length = document_length;
@@ -150,6 +150,7 @@ TEST(AttentionPlanKey, EveryPartDistinguishesKeys) {
   insert([](AttentionPlanKey& key) { key.length = 9; });
   insert([](AttentionPlanKey& key) { key.rows = 9; });
   insert([](AttentionPlanKey& key) { key.heads = 9; });
+  insert([](AttentionPlanKey& key) { key.kv_heads = 4; });
   insert([](AttentionPlanKey& key) { key.head_dim = 9; });
   insert([](AttentionPlanKey& key) { key.window = 9; });
   insert([](AttentionPlanKey& key) { key.scale = 0.5f; });
@@ -164,7 +165,7 @@ TEST(AttentionPlanKey, EveryPartDistinguishesKeys) {
 // cuDNN's random bits depend on the place of a document within its call.
 TEST(AttentionPlanKey, PassesWithDropoutHaveSameCalls) {
   for (const int64_t document_length : {1024, 0}) {
-    const Tensor qkv(nullptr, {1, 64 * 1024, 3, 16, 64}, DType::bf16, kMeta);
+    const Tensor qkv(nullptr, {1, 64 * 1024, 48, 64}, DType::bf16, kMeta);
     AttentionOptions options;
     options.mask.documents = Tensor(nullptr, {65}, DType::i32, kMeta);
     options.mask.document_length = document_length;
@@ -180,7 +181,7 @@ TEST(AttentionPlanKey, PassesWithDropoutHaveSameCalls) {
 
 TEST(AttentionPlanKey, PadsGradientsUnlessMultipleOf128Rows) {
   const auto padded = [](int64_t length, bool backward) {
-    const Tensor qkv(nullptr, {4, length, 3, 16, 64}, DType::bf16, kMeta);
+    const Tensor qkv(nullptr, {4, length, 48, 64}, DType::bf16, kMeta);
     AttentionOptions options;
     options.mask.documents = Tensor(nullptr, {5}, DType::i32, kMeta);
     options.mask.document_length = length;

@@ -45,7 +45,7 @@ struct Case {
 };
 
 // Three sequences of 36 rows: lengths leave one complete, one empty and one short.
-constexpr int64_t kBatch = 3, kSeq = 36, kHeads = 3, kFeatures = 24;
+constexpr int64_t kBatch = 3, kSeq = 36, kHeads = 4, kFeatures = 24;
 const std::vector<int> kLengths = {36, 0, 5};
 const std::vector<int> kRagged = {0, 7, 36, 37, 50, 72, 76, 108};
 const std::vector<int> kDense = {0, 12, 24, 36, 48, 60, 72, 84, 96, 108};
@@ -66,11 +66,15 @@ const std::vector<Case> kCases = {
     {"window, lengths, documents of one length", false, 3, kLengths, kDense, 12},
 };
 
+Shape qkv_shape(int64_t kv_heads) { return {kBatch, kSeq, kHeads + 2 * kv_heads, kFeatures}; }
+
 /// The output, statistics and gradients of one implementation.
 struct Results {
   TestTensor out{{kBatch, kSeq, kHeads, kFeatures}, DType::bf16};
   TestTensor log_sum_exp{{kBatch, kHeads, kSeq}, DType::f32};
-  TestTensor dqkv{{kBatch, kSeq, 3, kHeads, kFeatures}, DType::bf16};
+  TestTensor dqkv;
+
+  explicit Results(int64_t kv_heads = kHeads) : dqkv(qkv_shape(kv_heads), DType::bf16) {}
 };
 
 AttentionReference reference_of(const AttentionOptions& options) {
@@ -83,13 +87,16 @@ AttentionReference reference_of(const AttentionOptions& options) {
           [=](int64_t b, int64_t h, int64_t t, int64_t s) {
             return hides(mask, kSeq, kHeads, b, h, t, s);
           },
-          [](int64_t, int64_t, int64_t, int64_t) { return 1.0; }};
+          [](int64_t, int64_t, int64_t, int64_t) { return 1.0; },
+          {},
+          options.kv_heads};
 }
 
 /// Exact zeros: for rows that see no key, and keys that no row sees.
 void expect_zeros_where_nothing_is_seen(const AttentionMask& mask, const Results& results) {
   const auto out = to_doubles(results.out.tensor), dqkv = to_doubles(results.dqkv.tensor);
   constexpr int64_t kRow = kHeads * kFeatures;
+  const int64_t row_of_qkv = results.dqkv.tensor.dim(2) * kFeatures;
   const auto expect_zeros = [](const std::vector<double>& values, int64_t begin, int64_t count) {
     for (int64_t i = begin; i < begin + count; ++i) {
       ASSERT_EQ(values[static_cast<size_t>(i)], 0) << "element " << i;
@@ -105,21 +112,24 @@ void expect_zeros_where_nothing_is_seen(const AttentionMask& mask, const Results
       const int64_t row = b * kSeq + t;
       if (!sees) {
         expect_zeros(out, row * kRow, kRow);
-        expect_zeros(dqkv, row * 3 * kRow, kRow);
+        expect_zeros(dqkv, row * row_of_qkv, kRow);
       }
-      if (!is_seen) expect_zeros(dqkv, (row * 3 + 1) * kRow, 2 * kRow);
+      if (!is_seen) expect_zeros(dqkv, row * row_of_qkv + kRow, row_of_qkv - kRow);
     }
   }
 }
 
 TEST_F(CudnnAttention, MatchesReferenceAndKernelsForSupportedMasks) {
   if constexpr (cuda::kHasCudnn) {
-    for (const Case& one : kCases) {
-      SCOPED_TRACE(one.name);
+    for (size_t i = 0; i < kCases.size(); ++i) {
+      const Case& one = kCases[i];
+      const int64_t kv_heads = i % 3 == 0 ? kHeads : i % 3;  // 1 or 2 groups
+      SCOPED_TRACE(fmt::format("{}, {} key-value heads", one.name, kv_heads));
       TestTensor lengths, documents;
       AttentionOptions options;
       options.scale = 1.0f / std::sqrt(static_cast<float>(kFeatures));
       options.total_heads = kHeads;
+      options.kv_heads = kv_heads;
       options.mask.causal = one.causal, options.mask.window = one.window;
       if (!one.lengths.empty()) {
         lengths = from_ints(one.lengths, {kBatch});
@@ -130,10 +140,10 @@ TEST_F(CudnnAttention, MatchesReferenceAndKernelsForSupportedMasks) {
         options.mask.documents = documents.tensor;
         options.mask.document_length = one.document_length;
       }
-      const TestTensor qkv = random_tensor({kBatch, kSeq, 3, kHeads, kFeatures}, DType::bf16, 1);
+      const TestTensor qkv = random_tensor(qkv_shape(kv_heads), DType::bf16, 1);
       const TestTensor dout = random_tensor({kBatch, kSeq, kHeads, kFeatures}, DType::bf16, 2);
 
-      const Results cudnns, ours;
+      const Results cudnns(kv_heads), ours(kv_heads);
       ASSERT_TRUE(cuda::cudnn_attention_forward(qkv.tensor, options, cudnns.out.tensor,
                                                 cudnns.log_sum_exp.tensor));
       const bool has_gradients =
@@ -169,7 +179,7 @@ TEST_F(CudnnAttention, MatchesReferenceAndKernelsForSupportedMasks) {
 
 TEST_F(CudnnAttention, GradientsHaveSameBitsIfDeterministic) {
   if constexpr (cuda::kHasCudnn) {
-    const TestTensor qkv = random_tensor({kBatch, kSeq, 3, kHeads, kFeatures}, DType::bf16, 1);
+    const TestTensor qkv = random_tensor({kBatch, kSeq, 3 * kHeads, kFeatures}, DType::bf16, 1);
     const TestTensor dout = random_tensor({kBatch, kSeq, kHeads, kFeatures}, DType::bf16, 2);
     const TestTensor documents = from_ints(kDense, {static_cast<int64_t>(kDense.size())});
     AttentionOptions options;
@@ -198,7 +208,7 @@ TEST_F(CudnnAttention, GradientsHaveSameBitsIfDeterministic) {
 TEST_F(CudnnAttention, GraphOutlivesEvictedPlan) {
   if constexpr (cuda::kHasCudnn) {
     if (!cuda::is_emulated()) GTEST_SKIP() << "compiling a hundred plans takes minutes";
-    const TestTensor qkv = random_tensor({1, 8, 3, 1, 8}, DType::bf16, 1);
+    const TestTensor qkv = random_tensor({1, 8, 3, 8}, DType::bf16, 1);
     const TestTensor lengths = from_ints(std::vector{5}, {1});
     const TestTensor out({1, 8, 1, 8}, DType::bf16), log_sum_exp({1, 1, 8}, DType::f32);
     AttentionOptions options;
@@ -219,7 +229,7 @@ TEST_F(CudnnAttention, GraphOutlivesEvictedPlan) {
 
 TEST_F(CudnnAttention, DeclinesUnsupportedArguments) {
   if constexpr (cuda::kHasCudnn) {
-    const TestTensor qkv = random_tensor({kBatch, kSeq, 3, kHeads, kFeatures}, DType::bf16, 1);
+    const TestTensor qkv = random_tensor({kBatch, kSeq, 3 * kHeads, kFeatures}, DType::bf16, 1);
     const TestTensor lengths = from_ints(kLengths, {kBatch});
     const TestTensor additive = random_tensor({kSeq, kSeq}, DType::f32, 2);
     const Results results;

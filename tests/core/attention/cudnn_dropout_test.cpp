@@ -110,7 +110,7 @@ TEST_F(CudnnDropout, BothPassesDropTheSameWeights) {
   if constexpr (cuda::kHasCudnn) {
     for (const std::vector<int>& documents : {kDense, kRagged}) {
       const AttentionOptions with = options(documents);
-      const TestTensor qkv = random_tensor({kBatch, kSeq, 3, kHeads, kFeatures}, DType::bf16, 1);
+      const TestTensor qkv = random_tensor({kBatch, kSeq, 3 * kHeads, kFeatures}, DType::bf16, 1);
       const TestTensor dout = random_tensor({kBatch, kSeq, kHeads, kFeatures}, DType::bf16, 2);
       const std::vector<double> weights = dropped_weights(qkv.tensor, with);
       const AttentionReference reference = reference_of(with, weights);
@@ -133,7 +133,7 @@ TEST_F(CudnnDropout, BothPassesDropTheSameWeights) {
 TEST_F(CudnnDropout, DropsTheProbabilityOfVisibleWeights) {
   if constexpr (cuda::kHasCudnn) {
     const AttentionOptions with = options(kDense);
-    const TestTensor qkv = random_tensor({kBatch, kSeq, 3, kHeads, kFeatures}, DType::bf16, 1);
+    const TestTensor qkv = random_tensor({kBatch, kSeq, 3 * kHeads, kFeatures}, DType::bf16, 1);
     const std::vector<double> weights = dropped_weights(qkv.tensor, with);
     int64_t visible = 0, dropped = 0;
     for (int64_t i = 0; i < std::ssize(weights); ++i) {
@@ -152,7 +152,7 @@ TEST_F(CudnnDropout, DropsTheProbabilityOfVisibleWeights) {
 TEST_F(CudnnDropout, EachStepLayerSequenceAndHeadDropsOthers) {
   if constexpr (cuda::kHasCudnn) {
     const AttentionOptions base = options(kDense);
-    const TestTensor qkv = random_tensor({kBatch, kSeq, 3, kHeads, kFeatures}, DType::bf16, 1);
+    const TestTensor qkv = random_tensor({kBatch, kSeq, 3 * kHeads, kFeatures}, DType::bf16, 1);
     const std::vector<double> weights = dropped_weights(qkv.tensor, base);
     EXPECT_EQ(dropped_weights(qkv.tensor, base), weights) << "a repeated call drops the same";
     const auto expect_others = [&](auto change, const char* what) {
@@ -171,7 +171,7 @@ TEST_F(CudnnDropout, EachStepLayerSequenceAndHeadDropsOthers) {
 TEST_F(CudnnDropout, GraphDrawsStepWhenLaunched) {
   if constexpr (cuda::kHasCudnn) {
     AttentionOptions with = options(kDense);
-    const TestTensor random = random_tensor({kBatch, kSeq, 3, kHeads, kFeatures}, DType::bf16, 1);
+    const TestTensor random = random_tensor({kBatch, kSeq, 3 * kHeads, kFeatures}, DType::bf16, 1);
     const TestTensor qkv = with_unit_values(random.tensor);
     const TestTensor rng_offset({2}, DType::i64);
     AttentionOptions captured = with;
@@ -200,7 +200,7 @@ TEST_F(CudnnDropout, NeitherPassIsCudnnsWithoutPlanForGradients) {
     setenv("TESSERA_EMULATOR_CUDNN", "forward", /*replace=*/1);
     AttentionOptions with = options(kRagged);
     with.scale = 0.125f;  // not among the plans of other tests
-    const TestTensor qkv = random_tensor({kBatch, kSeq, 3, kHeads, kFeatures}, DType::bf16, 1);
+    const TestTensor qkv = random_tensor({kBatch, kSeq, 3 * kHeads, kFeatures}, DType::bf16, 1);
     const TestTensor out({kBatch, kSeq, kHeads, kFeatures}, DType::bf16);
     const TestTensor log_sum_exp({kBatch, kHeads, kSeq}, DType::f32);
     EXPECT_FALSE(cuda::cudnn_attention_forward(qkv.tensor, with, out.tensor, log_sum_exp.tensor));

@@ -49,7 +49,7 @@ TEST_F(CudnnLayouts, MissingDocumentsAreEmptyAndLast) {
     AttentionMask mask;
     mask.documents = documents.tensor;
     const Tables to(5);
-    cuda::describe_documents(mask, {3, 10, 10, true}, 1, 2, 8, to.tables);
+    cuda::describe_documents(mask, {3, 10, 10, true}, 1, {48, 16, 2}, to.tables);
     EXPECT_EQ(ints_of(to.queries.tensor), (std::vector{3, 0, 7, 0, 0}));
     EXPECT_EQ(ints_of(to.keys.tensor), (std::vector{3, 0, 7, 0, 0}));
     EXPECT_EQ(ints_of(to.statistics.tensor), (std::vector{0, 6, 6, 20, 20, 20}));
@@ -67,7 +67,7 @@ TEST_F(CudnnLayouts, AlignsTablesOfEachCall) {
     to.tables.documents = 2;
     std::ranges::fill(to.queries.tensor.span<int32_t>(), -1);
     std::ranges::fill(to.statistics.tensor.span<int32_t>(), -1);
-    cuda::describe_documents(mask, {3, 10, 10, true}, 2, 2, 8, to.tables);
+    cuda::describe_documents(mask, {3, 10, 10, true}, 2, {48, 16, 2}, to.tables);
     EXPECT_EQ(ints_of(to.queries.tensor), (std::vector{3, 1, -1, -1, 6, 0, -1}));
     EXPECT_EQ(ints_of(to.statistics.tensor), (std::vector{0, 6, 8, -1, 8, 20, 20, -1}));
     EXPECT_EQ(to.tables.place_of(2), 4);
@@ -80,17 +80,17 @@ TEST_F(CudnnLayouts, LengthsAndWindowLimitKeysAndQueries) {
     AttentionMask mask;
     mask.lengths = lengths.tensor;
     const Tables whole(3);
-    cuda::describe_documents(mask, {3, 10, 10, false}, 1, 2, 8, whole.tables);
+    cuda::describe_documents(mask, {3, 10, 10, false}, 1, {48, 16, 2}, whole.tables);
     EXPECT_EQ(ints_of(whole.keys.tensor), (std::vector{10, 4, 0}));
     EXPECT_EQ(ints_of(whole.queries.tensor), (std::vector{10, 10, 0}));
     mask.window = 3;
-    cuda::describe_documents(mask, {3, 10, 10, false}, 1, 2, 8, whole.tables);
+    cuda::describe_documents(mask, {3, 10, 10, false}, 1, {48, 16, 2}, whole.tables);
     EXPECT_EQ(ints_of(whole.queries.tensor), (std::vector{10, 6, 0}));
 
     const TestTensor documents = from_ints(std::vector{0, 10, 13, 20, 25, 30}, {6});
     mask.documents = documents.tensor;
     const Tables cut(5);
-    cuda::describe_documents(mask, {5, 10, 10, true}, 1, 2, 8, cut.tables);
+    cuda::describe_documents(mask, {5, 10, 10, true}, 1, {48, 16, 2}, cut.tables);
     EXPECT_EQ(ints_of(cut.keys.tensor), (std::vector{10, 3, 1, 0, 0}));
     EXPECT_EQ(ints_of(cut.queries.tensor), (std::vector{10, 3, 3, 0, 0}));
   }

@@ -38,7 +38,7 @@ TestTensor rows_of_all() {
       qkv.insert(qkv.end(), (*part)[t].begin(), (*part)[t].end());
     }
   }
-  return test::from_doubles(qkv, {1, kPositions, 3, 1, 2}, DType::f32);
+  return test::from_doubles(qkv, {1, kPositions, 3, 2}, DType::f32);
 }
 
 /// Some roundings: a power of two comes from exp(ln 2 × q·k), with ln 2 rounded. Values are up to

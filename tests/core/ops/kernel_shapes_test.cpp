@@ -250,10 +250,10 @@ TEST(KernelShapes, RotaryDoesNotDependOnPacks) {
     for (const int64_t d : {8, 16, 24, 64, 128}) {
       const TestTensor positions = random_ints({6}, 0, 5000, 1), table({6, d}, DType::f32);
       rotary_table(positions.tensor, {}, table.tensor);
-      const TestTensor x = random_tensor({2, 3, 3, 5, d}, dtype, 2);
+      const TestTensor x = random_tensor({2, 3, 15, d}, dtype, 2);
       const Shifted shifted(x.tensor, 1);
-      rotary_forward(table.tensor, x.tensor);
-      rotary_forward(table.tensor, shifted.view);
+      rotary_forward(table.tensor, 10, x.tensor);
+      rotary_forward(table.tensor, 10, shifted.view);
       expect_same_bits(shifted.view, x.tensor, "qkv");
     }
   }

@@ -16,9 +16,10 @@ namespace {
 using namespace test;
 
 struct Sizes {
-  int64_t batch, seq, heads, d;
+  int64_t batch, seq, heads, d;  ///< of which all but the last head are rotated
 
-  Shape qkv() const { return {batch, seq, 3, heads, d}; }
+  Shape x() const { return {batch, seq, heads, d}; }
+  int64_t rotated() const { return heads - 1; }
 };
 
 constexpr double kTurn = 6.283185307179586;
@@ -65,8 +66,8 @@ std::vector<double> reference(std::span<const double> qkv, std::span<const int32
   std::vector<double> result(qkv.begin(), qkv.end());
   const int64_t d = sizes.d, half = d / 2;
   for (size_t n = 0; n < positions.size(); ++n) {
-    for (int64_t h = 0; h < 2 * sizes.heads; ++h) {
-      const int64_t at = (static_cast<int64_t>(n) * 3 * sizes.heads + h) * d;
+    for (int64_t h = 0; h < sizes.rotated(); ++h) {
+      const int64_t at = (static_cast<int64_t>(n) * sizes.heads + h) * d;
       for (int64_t i = 0; i < d; ++i) {
         const double angle = positions[n] * reference_frequency(f, i % half, d);
         const auto x = [&](int64_t j) { return qkv[static_cast<size_t>(at + j)]; };
@@ -87,13 +88,13 @@ TestTensor table_of(const Tensor& positions, int64_t d, const RotaryFrequencies&
 
 TEST(Rotary, MatchesReference) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    for (const Sizes& sizes : {Sizes{1, 1, 1, 2}, Sizes{2, 7, 3, 6}, Sizes{2, 70, 2, 64}}) {
+    for (const Sizes& sizes : {Sizes{1, 1, 2, 2}, Sizes{2, 7, 9, 6}, Sizes{2, 70, 5, 64}}) {
       const TestTensor positions = random_ints({sizes.batch * sizes.seq}, 0, 5000, 1);
       const TestTensor table = table_of(positions.tensor, sizes.d);
-      const TestTensor qkv = random_tensor(sizes.qkv(), dtype, 2);
+      const TestTensor qkv = random_tensor(sizes.x(), dtype, 2);
       const auto expected =
           reference(to_doubles(qkv.tensor), positions.tensor.span<int32_t>(), sizes);
-      rotary_forward(table.tensor, qkv.tensor);
+      rotary_forward(table.tensor, sizes.rotated(), qkv.tensor);
       expect_close(qkv.tensor, expected, sum_tolerance(dtype, 2), "qkv");
     }
   }
@@ -113,10 +114,10 @@ TEST(Rotary, ScalesFrequenciesLikeTransformers) {
   given.beta_fast = 16.0;
   for (const RotaryFrequencies& f : {linear, llama3, yarn, given}) {
     SCOPED_TRACE(static_cast<int>(f.scaling));
-    const TestTensor qkv = random_tensor(sizes.qkv(), DType::f32, 2);
+    const TestTensor qkv = random_tensor(sizes.x(), DType::f32, 2);
     const auto expected =
         reference(to_doubles(qkv.tensor), positions.tensor.span<int32_t>(), sizes, f);
-    rotary_forward(table_of(positions.tensor, sizes.d, f).tensor, qkv.tensor);
+    rotary_forward(table_of(positions.tensor, sizes.d, f).tensor, sizes.rotated(), qkv.tensor);
     expect_close(qkv.tensor, expected, sum_tolerance(DType::f32, 2), "qkv");
   }
 }
@@ -125,24 +126,24 @@ TEST(Rotary, BackwardIsTranspose) {
   const Sizes sizes{2, 5, 3, 8};
   const TestTensor positions = random_ints({sizes.batch * sizes.seq}, 0, 50, 1);
   const TestTensor table = table_of(positions.tensor, sizes.d);
-  const TestTensor x = random_tensor(sizes.qkv(), DType::f32, 2);
-  const TestTensor dy = random_tensor(sizes.qkv(), DType::f32, 3);
+  const TestTensor x = random_tensor(sizes.x(), DType::f32, 2);
+  const TestTensor dy = random_tensor(sizes.x(), DType::f32, 3);
   const auto dys = to_doubles(dy.tensor);
   const auto numeric = finite_difference(
       [&](std::span<const double> point) {
         return dot(reference(point, positions.tensor.span<int32_t>(), sizes), dys);
       },
       to_doubles(x.tensor));
-  rotary_backward(table.tensor, dy.tensor);
-  expect_close(dy.tensor, numeric, sum_tolerance(DType::f32, 2), "dqkv");
+  rotary_backward(table.tensor, sizes.rotated(), dy.tensor);
+  expect_close(dy.tensor, numeric, sum_tolerance(DType::f32, 2), "dx");
 }
 
 TEST(Rotary, ScoresDependOnDistanceOnly) {
-  const Sizes sizes{1, 2, 1, 16};
+  const Sizes sizes{1, 2, 3, 16};
   const auto score = [&](std::vector<int32_t> positions) {
     const TestTensor at = from_ints(positions, {2});
-    const TestTensor qkv = random_tensor(sizes.qkv(), DType::f32, 2);
-    rotary_forward(table_of(at.tensor, sizes.d).tensor, qkv.tensor);
+    const TestTensor qkv = random_tensor(sizes.x(), DType::f32, 2);
+    rotary_forward(table_of(at.tensor, sizes.d).tensor, 2, qkv.tensor);
     const auto x = to_doubles(qkv.tensor);
     return dot(std::span(x).subspan(0, 16), std::span(x).subspan(4 * 16, 16));
   };
@@ -156,8 +157,8 @@ TEST(Rotary, BitsDoNotDependOnThreads) {
   const TestTensor positions = random_ints({sizes.batch * sizes.seq}, 0, 512, 1);
   const auto run = [&](int threads) {
     const ThreadCount count(threads);
-    TestTensor qkv = random_tensor(sizes.qkv(), DType::f32, 2);
-    rotary_forward(table_of(positions.tensor, sizes.d).tensor, qkv.tensor);
+    TestTensor qkv = random_tensor(sizes.x(), DType::f32, 2);
+    rotary_forward(table_of(positions.tensor, sizes.d).tensor, sizes.rotated(), qkv.tensor);
     return qkv;
   };
   expect_same_bits(run(3).tensor, run(1).tensor, "qkv");
@@ -165,7 +166,7 @@ TEST(Rotary, BitsDoNotDependOnThreads) {
 
 TEST(Rotary, RefusesWrongArguments) {
   const TestTensor positions({4}, DType::i32), odd({4, 5}, DType::f32), table({4, 6}, DType::f32);
-  const TestTensor qkv({2, 2, 3, 1, 8}, DType::f32), odd_qkv({2, 2, 3, 1, 5}, DType::f32);
+  const TestTensor qkv({2, 2, 3, 8}, DType::f32), odd_qkv({2, 2, 3, 5}, DType::f32);
   expect_error([&] { rotary_table(positions.tensor, {}, odd.tensor); },
                {"rotary_table", "(4, D) with an even D", "(4, 5)"});
   const auto refused = [&](const RotaryFrequencies& f, std::initializer_list<const char*> parts) {
@@ -179,10 +180,12 @@ TEST(Rotary, RefusesWrongArguments) {
            .original_length = 8,
            .low_freq_factor = 4.0},
           {"high_freq_factor", "4"});
-  expect_error([&] { rotary_forward(odd.tensor, odd_qkv.tensor); },
-               {"rotary_forward", "even D", "(2, 2, 3, 1, 5)"});
-  expect_error([&] { rotary_backward(table.tensor, qkv.tensor); },
+  expect_error([&] { rotary_forward(odd.tensor, 2, odd_qkv.tensor); },
+               {"rotary_forward", "even D", "(2, 2, 3, 5)"});
+  expect_error([&] { rotary_backward(table.tensor, 2, qkv.tensor); },
                {"rotary_backward", "table must have shape (4, 8)", "(4, 6)"});
+  expect_error([&] { rotary_forward(table.tensor, 4, qkv.tensor); },
+               {"rotary_forward: 4 of the 3 heads of x"});
 }
 
 }  // namespace

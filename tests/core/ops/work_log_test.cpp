@@ -135,7 +135,7 @@ TEST(WorkOfOps, Products) {
 
 // 2 sequences of 5 rows, 3 heads of 4 columns.
 TEST(WorkOfOps, Attention) {
-  const Tensor qkv = on_meta({2, 5, 3, 3, 4}), out = on_meta({2, 5, 3, 4});
+  const Tensor qkv = on_meta({2, 5, 9, 4}), out = on_meta({2, 5, 3, 4});
   const Tensor sums = on_meta({2, 3, 5}, DType::f32);
   AttentionOptions options;
   options.total_heads = 3;
@@ -159,7 +159,7 @@ TEST(WorkOfOps, Attention) {
   EXPECT_EQ(pairs(), 5 * 2 * 2);
 
   // In fp32 without tensor cores.
-  const Tensor wide = on_meta({2, 5, 3, 3, 4}, DType::f32);
+  const Tensor wide = on_meta({2, 5, 9, 4}, DType::f32);
   options.mask = {};
   const OpWork work = work_of([&] {
     attention_forward(wide, options, on_meta({2, 5, 3, 4}, DType::f32), sums);
@@ -170,7 +170,7 @@ TEST(WorkOfOps, Attention) {
 
 // A bias costs an addition per pair, and its gradient the scores and their gradients again.
 TEST(WorkOfOps, AttentionWithPositionBias) {
-  const Tensor qkv = on_meta({2, 5, 3, 3, 4}), out = on_meta({2, 5, 3, 4});
+  const Tensor qkv = on_meta({2, 5, 9, 4}), out = on_meta({2, 5, 3, 4});
   const Tensor sums = on_meta({2, 3, 5}, DType::f32), table = on_meta({3, 9}, DType::f32);
   AttentionOptions options;
   options.total_heads = 3;

@@ -145,7 +145,7 @@ TEST_P(ZeroRows, Attention) {
   fill(dbias.tensor, 0.0);
   const TestTensor rows_of_out = rows({4, 4, 2, 8});
   const Between between(rows_of_out);
-  for (const Shape& shape : {Shape{0, 4, 3, 2, 8}, Shape{2, 0, 3, 2, 8}, Shape{1, 0, 3, 2, 8}}) {
+  for (const Shape& shape : {Shape{0, 4, 6, 8}, Shape{2, 0, 6, 8}, Shape{1, 0, 6, 8}}) {
     const TestTensor qkv = rows(shape), empty_out = rows({shape[0], shape[1], 2, 8});
     const Tensor out = shape[0] == 0 ? between.none : empty_out.tensor;
     const TestTensor lse({shape[0], 2, shape[1]}, DType::f32);
@@ -174,11 +174,11 @@ TEST_P(ZeroRows, Attention) {
 }
 
 TEST_P(ZeroRows, Rotary) {
-  const TestTensor rows_of_table({4, 8}, DType::f32), qkv = rows({1, 0, 3, 2, 8});
+  const TestTensor rows_of_table({4, 8}, DType::f32), qkv = rows({1, 0, 6, 8});
   const Between table(rows_of_table);
   rotary_table(ids.tensor, {}, table.none);
-  rotary_forward(table.none, qkv.tensor);
-  rotary_backward(table.none, qkv.tensor);
+  rotary_forward(table.none, 4, qkv.tensor);
+  rotary_backward(table.none, 4, qkv.tensor);
 }
 
 INSTANTIATE_TEST_SUITE_P(DTypes, ZeroRows, testing::Values(DType::f32, DType::bf16),

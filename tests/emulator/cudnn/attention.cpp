@@ -41,7 +41,7 @@ class Attention {
         stats_(operation.stats, pointers) {}
 
   void run() const {
-    const int64_t batch = operation_.q->get_dim()[0], heads = q_.heads();
+    const int64_t batch = operation_.q->get_dim()[0], groups = k_.heads();
     for (int64_t b = 0; b < batch; ++b) {
       require_end(q_.end(b, query_length(b)), options_.max_total_seq_len_q, "queries");
       require_end(k_.end(b, key_length(b)), options_.max_total_seq_len_kv, "keys");
@@ -50,13 +50,17 @@ class Attention {
     }
     static std::atomic<uint64_t> runs = 0;
     const uint64_t seed = ++runs;
-    tessera::parallel_for_each(batch * heads, [&](int64_t i) {
+    tessera::parallel_for_each(batch * groups, [&](int64_t i) {
       std::mt19937 random(static_cast<uint32_t>(seed * 1'000'003 + static_cast<uint64_t>(i)));
-      operation_.backward ? backward(i / heads, i % heads, random) : forward(i / heads, i % heads);
+      if (operation_.backward) return backward(i / groups, i % groups, random);
+      for (int64_t h = 0; h < in_group(); ++h) forward(i / groups, i % groups * in_group() + h);
     });
   }
 
  private:
+  /// Heads that share a key and a value.
+  int64_t in_group() const { return q_.heads() / k_.heads(); }
+
   /// Gaps between sequences count, because scratch memory has the layout of the rows.
   static void require_end(int64_t end, std::optional<int64_t> most, const char* of) {
     if (!most.has_value() || end <= *most) return;
@@ -124,7 +128,8 @@ class Attention {
 
   void forward(int64_t b, int64_t h) const {
     const int64_t queries = query_length(b), keys = key_length(b), features = v_.features();
-    const auto q = q_.read(b, h, queries), k = k_.read(b, h, keys), v = v_.read(b, h, keys);
+    const int64_t group = h / in_group();
+    const auto q = q_.read(b, h, queries), k = k_.read(b, group, keys), v = v_.read(b, group, keys);
     std::vector<double> out(static_cast<size_t>(queries * features)), stats;
     for (int64_t t = 0; t < queries; ++t) {
       const std::vector<double> row = scores(b, h, t, q, k);
@@ -150,13 +155,25 @@ class Attention {
     for (double& gradient : query_gradients) gradient *= 1.0 + noise(random);
   }
 
-  void backward(int64_t b, int64_t h, std::mt19937& random) const {
+  void backward(int64_t b, int64_t group, std::mt19937& random) const {
+    const int64_t keys = key_length(b), features = k_.features();
+    std::vector<double> dk(static_cast<size_t>(keys * features)), dv(dk.size());
+    for (int64_t h = 0; h < in_group(); ++h) {
+      backward(b, group, group * in_group() + h, random, dk, dv);
+    }
+    CudnnView(operation_.dk, pointers_).write(b, group, dk);
+    CudnnView(operation_.dv, pointers_).write(b, group, dv);
+  }
+
+  /// Adds to dk and dv.
+  void backward(int64_t b, int64_t group, int64_t h, std::mt19937& random, std::vector<double>& dk,
+                std::vector<double>& dv) const {
     const CudnnView d_o(operation_.d_o, pointers_);
     const int64_t queries = query_length(b), keys = key_length(b), features = q_.features();
-    const auto q = q_.read(b, h, queries), k = k_.read(b, h, keys), v = v_.read(b, h, keys),
+    const auto q = q_.read(b, h, queries), k = k_.read(b, group, keys), v = v_.read(b, group, keys),
                o = o_.read(b, h, queries), dout = d_o.read(b, h, queries),
                stats = stats_.read(b, h, queries);
-    std::vector<double> dq(q.size()), dk(k.size()), dv(v.size());
+    std::vector<double> dq(q.size());
     for (int64_t t = 0; t < queries; ++t) {
       const double* gradient = &dout[t * features];
       const double from_sum = dot(gradient, &o[t * features], features);
@@ -174,8 +191,6 @@ class Attention {
     }
     disturb(dq, random);
     CudnnView(operation_.dq, pointers_).write(b, h, dq);
-    CudnnView(operation_.dk, pointers_).write(b, h, dk);
-    CudnnView(operation_.dv, pointers_).write(b, h, dv);
   }
 
   const AttentionOperation& operation_;

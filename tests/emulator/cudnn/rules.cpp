@@ -165,15 +165,21 @@ void require_whole(const AttentionOperation& operation) {
   require_described(operation.q, "Q");
   const Dims& dim = operation.q->get_dim();
   require_operand(operation.q, "Q", dim);
-  require_operand(operation.k, "K", dim);
-  require_operand(operation.v, "V", dim);
+  require_described(operation.k, "K");
+  const int64_t groups = operation.k->get_dim()[1];
+  refuse_if(groups < 1 || dim[1] % groups != 0, error_code_t::INVALID_VALUE,
+            "the " + std::to_string(dim[1]) + " heads of Q are no multiple of the " +
+                std::to_string(groups) + " heads of K");
+  const Dims grouped = {dim[0], groups, dim[2], dim[3]};
+  require_operand(operation.k, "K", grouped);
+  require_operand(operation.v, "V", grouped);
   require_operand(operation.o, "O", dim);
   require_statistics(operation, dim);
   if (operation.backward) {
     require_operand(operation.d_o, "dO", dim);
     require_operand(operation.dq, "dQ", dim);
-    require_operand(operation.dk, "dK", dim);
-    require_operand(operation.dv, "dV", dim);
+    require_operand(operation.dk, "dK", grouped);
+    require_operand(operation.dv, "dV", grouped);
   }
   require_lengths(operation, dim[0]);
   if (options.bias != nullptr) require_bias(options.bias, dim);

@@ -469,9 +469,9 @@ TEST_F(LargeTensors, PiecesOfColumnSums) {
 TEST_P(LargeTensorsOf, Rotary) {
   constexpr int64_t kHeads = 16, kSize = 64, kTokens = 2 * k2To20;  // whole rounds of all threads
   static_assert(kTokens * 3 * kHeads * kSize > k2To32);
-  const Both qkv({kTokens, 1, 3, kHeads, kSize}, GetParam(), 1);
+  const Both qkv({kTokens, 1, 3 * kHeads, kSize}, GetParam(), 1);
   const Both table({kTokens, kSize}, DType::f32, 2);
-  run_both([&](auto of) { rotary_forward(of(table), of(qkv)); });
+  run_both([&](auto of) { rotary_forward(of(table), 2 * kHeads, of(qkv)); });
   qkv.expect_same("rotary_forward");
 }
 
@@ -488,7 +488,7 @@ TEST_P(LargeTensorsOf, KeyValueCache) {
   const DType dtype = GetParam();
   constexpr int64_t kSequences = 4096 + 16, kHeads = 32, kCapacity = 1024, kSize = 32;
   static_assert(kSequences * kHeads * kCapacity * kSize > k2To32);
-  const Both qkv({kSequences, 2, 3, kHeads, kSize}, dtype, 1);
+  const Both qkv({kSequences, 2, 3 * kHeads, kSize}, dtype, 1);
   const Shape cache{kSequences, kHeads, kCapacity, kSize}, heads{kSequences, kHeads, kSize};
   const Both keys(cache, dtype), values(cache, dtype), q(heads, dtype, 2), out(heads, dtype);
   run_both([&](auto of) { store_key_values(of(qkv), kCapacity - 2, of(keys), of(values)); },
@@ -510,7 +510,7 @@ TEST_P(LargeTensorsOf, AttentionWithMaskAndDropout) {
   static_assert(kSequences * kLength * 3 * kHeads * kSize > k2To32);
   static_assert(kSequences * kHeads * kLength * kLength > k2To32);
   const Shape pairs{kSequences, kHeads, kLength, kLength};
-  const Both qkv({kSequences, kLength, 3, kHeads, kSize}, dtype, 1);
+  const Both qkv({kSequences, kLength, 3 * kHeads, kSize}, dtype, 1);
   const Both added(pairs, DType::f32, 2), weights(pairs, DType::f32);
   const Both out({kSequences, kLength, kHeads, kSize}, dtype);
   const Both log_sum_exp({kSequences, kHeads, kLength}, DType::f32);
@@ -538,7 +538,7 @@ TEST_P(LargeTensorsOf, AttentionGradient) {
   constexpr int64_t kLength = 64, kHeads = 2, kBlocks = kLength * kHeads / 8;
   for (const int64_t size : {128, 250}) {  // tensor cores in bf16, unaligned
     const int64_t sequences = round_up(k2To32 / (kLength * 3 * kHeads * size) + 1, 256);
-    const Shape qkv_shape{sequences, kLength, 3, kHeads, size};
+    const Shape qkv_shape{sequences, kLength, 3 * kHeads, size};
     const Shape out_shape{sequences, kLength, kHeads, size};
     const Both qkv(qkv_shape, dtype, 1), dqkv(qkv_shape, dtype);
     const Both out(out_shape, dtype), dout(out_shape, dtype, 2);

@@ -79,8 +79,8 @@ RandomMask::RandomMask(const MaskParts& parts, int64_t batch, int64_t seq, int64
 }
 
 AttentionRun::AttentionRun(const Tensor& qkv, const Tensor& dout, const AttentionOptions& options)
-    : out({qkv.dim(0), qkv.dim(1), qkv.dim(3), qkv.dim(4)}, qkv.dtype()),
-      log_sum_exp({qkv.dim(0), qkv.dim(3), qkv.dim(1)}, DType::f32),
+    : out(dout.shape(), qkv.dtype()),
+      log_sum_exp({qkv.dim(0), dout.dim(2), qkv.dim(1)}, DType::f32),
       dqkv(qkv.shape(), qkv.dtype()),
       dposition_bias(options.position_bias.defined() ? options.position_bias.shape() : Shape{0},
                      DType::f32) {
@@ -90,19 +90,41 @@ AttentionRun::AttentionRun(const Tensor& qkv, const Tensor& dout, const Attentio
                      has_bias ? dposition_bias.tensor : Tensor());
 }
 
-TestTensor heads_of(const Tensor& tensor, int64_t begin, int64_t end) {
+namespace {
+
+/// Returns ranges of heads of a tensor (..., H, D), one after the other.
+TestTensor ranges_of(const Tensor& tensor, const std::vector<Range>& ranges) {
   Shape shape = tensor.shape();
   const int64_t heads = shape[-2], columns = shape[-1];
-  shape.set(-2, end - begin);
+  int64_t count = 0;
+  for (const Range& range : ranges) count += range.size();
+  shape.set(-2, count);
   TestTensor part(shape, tensor.dtype());
-  const size_t row = static_cast<size_t>(heads * columns) * size_of(tensor.dtype());
-  const size_t skip = static_cast<size_t>(begin * columns) * size_of(tensor.dtype());
-  const size_t bytes = static_cast<size_t>((end - begin) * columns) * size_of(tensor.dtype());
-  for (size_t i = 0; i < tensor.bytes() / row; ++i) {
-    std::memcpy(static_cast<std::byte*>(part.tensor.raw()) + i * bytes,
-                static_cast<const std::byte*>(tensor.raw()) + i * row + skip, bytes);
+  const size_t head = static_cast<size_t>(columns) * size_of(tensor.dtype());
+  auto* to = static_cast<std::byte*>(part.tensor.raw());
+  for (int64_t row = 0; row < tensor.numel() / (heads * columns); ++row) {
+    for (const Range& range : ranges) {
+      const auto* from = static_cast<const std::byte*>(tensor.raw());
+      const size_t bytes = static_cast<size_t>(range.size()) * head;
+      std::memcpy(to, from + static_cast<size_t>(row * heads + range.begin) * head, bytes);
+      to += bytes;
+    }
   }
   return part;
+}
+
+}  // namespace
+
+TestTensor heads_of(const Tensor& tensor, int64_t begin, int64_t end) {
+  return ranges_of(tensor, {{begin, end}});
+}
+
+TestTensor groups_of(const Tensor& qkv, int64_t kv_heads, int64_t begin, int64_t end) {
+  const int64_t heads = qkv.dim(2) - 2 * kv_heads, in_group = heads / kv_heads;
+  const int64_t values = heads + kv_heads;
+  return ranges_of(qkv, {{begin * in_group, end * in_group},
+                         {heads + begin, heads + end},
+                         {values + begin, values + end}});
 }
 
 Tensor rows_within(const Tensor& tensor, int64_t begin, int64_t end) {

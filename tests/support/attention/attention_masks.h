@@ -32,7 +32,7 @@ struct RandomMask {
   std::vector<TestTensor> tensors;
 };
 
-/// All outputs of one attention, with B × T rows of qkv (B, T, 3, Hl, D).
+/// All outputs of one attention, with B × T rows of qkv (B, T, Hl + 2 Kl, D).
 struct AttentionRun {
   TestTensor out, log_sum_exp, dqkv;
   TestTensor dposition_bias;  ///< (Hl, 2R − 1), or of no elements if there is no position bias
@@ -42,6 +42,8 @@ struct AttentionRun {
 
 /// Returns heads [begin, end) of a tensor (..., H, D).
 TestTensor heads_of(const Tensor& tensor, int64_t begin, int64_t end);
+/// Returns the queries, keys and values of groups [begin, end) of qkv (B, T, H + 2 K, D).
+TestTensor groups_of(const Tensor& qkv, int64_t kv_heads, int64_t begin, int64_t end);
 
 /// Returns rows [begin, end) of T in a tensor (1, T, ...).
 Tensor rows_within(const Tensor& tensor, int64_t begin, int64_t end);

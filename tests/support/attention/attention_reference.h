@@ -8,7 +8,7 @@
 
 namespace tessera::test {
 
-/// Textbook multi-head attention in double precision: qkv (B, T, 3, H, D).
+/// Textbook multi-head or grouped-query attention in double precision: qkv (B, T, H + 2 K, D).
 struct AttentionReference {
   int64_t batch, seq, heads, d;
   double scale;
@@ -18,6 +18,7 @@ struct AttentionReference {
   std::function<double(int64_t b, int64_t h, int64_t t, int64_t s)> factor;
   /// The bias of a scaled score; none if empty.
   std::function<double(int64_t b, int64_t h, int64_t t, int64_t s)> additive = {};
+  int64_t kv_heads = 0;  ///< 0: as many as heads
 
   struct Result {
     std::vector<double> out;          // (B, T, H, D)
@@ -35,8 +36,11 @@ struct AttentionReference {
   std::vector<double> all_weights(const std::vector<double>& qkv) const;
 
  private:
+  /// The query (which = 0), key (1) or value (2) of a head in qkv.
   size_t at(int64_t b, int64_t t, int which, int64_t h) const {
-    return static_cast<size_t>((((b * seq + t) * 3 + which) * heads + h) * d);
+    const int64_t groups = kv_heads == 0 ? heads : kv_heads;
+    const int64_t place = which == 0 ? h : heads + (which - 1) * groups + h / (heads / groups);
+    return static_cast<size_t>(((b * seq + t) * (heads + 2 * groups) + place) * d);
   }
   size_t out_at(int64_t b, int64_t t, int64_t h) const {
     return static_cast<size_t>(((b * seq + t) * heads + h) * d);

@@ -12,77 +12,111 @@
 namespace tessera::cpu {
 namespace {
 
+/// A thread's tiles for the gradients of a segment of `length` rows.
+template <typename Element>
+struct BackwardTiles {
+  int64_t ld;
+  float *dq, *delta;             // (T, D), (T)
+  Element *queries, *douts;      // (T, D)
+  Element *queries_t, *douts_t;  // for TransposedLeft
+  float *weights, *dscores;      // (queries, keys)
+  Element *left, *right;         // (queries, keys): weights or dscores as an operand
+  Element *keys, *keys_t;        // (keys, D), (D, keys)
+  Element* values_t;             // (D, keys)
+  float *dk_t, *dv_t;            // (D, keys) for each tile of keys
+  int64_t key_tile_stride;       // of dk_t and dv_t
+
+  BackwardTiles(const AttentionShape& shape, int64_t length)
+      : ld(TileProducts<Element>::padded(shape.d)) {
+    // Sums over the heads of a group have to wait for all of them.
+    const int64_t key_tiles = shape.in_group == 1 ? 1 : ceil_div(length, kKeyTile);
+    const int64_t rows = round_up(length, kQueryTile);
+    const int64_t transposed = TransposedLeft<Element>::elements(length, ld);
+    using Scratch = TileScratch;
+    Scratch& scratch = Scratch::of_this_thread();
+    scratch.begin(Scratch::floats<float>(rows, ld + 1) + 2 * Scratch::floats<Element>(rows, ld) +
+                  2 * Scratch::floats<Element>(transposed, 1) +
+                  2 * Scratch::floats<float>(kQueryTile, kKeyTile) +
+                  2 * Scratch::floats<Element>(kQueryTile, kKeyTile) +
+                  3 * Scratch::floats<Element>(kKeyTile, ld) +
+                  2 * Scratch::floats<float>(key_tiles * ld, kKeyTile) + kTilePadding);
+    dq = scratch.tile(rows, ld);
+    delta = scratch.tile(rows, 1);
+    queries = scratch.tile<Element>(rows, ld);
+    douts = scratch.tile<Element>(rows, ld);
+    queries_t = scratch.tile<Element>(transposed, 1);
+    douts_t = scratch.tile<Element>(transposed, 1);
+    weights = scratch.tile(kQueryTile, kKeyTile);
+    dscores = scratch.tile(kQueryTile, kKeyTile);
+    left = scratch.tile<Element>(kQueryTile, kKeyTile);
+    right = scratch.tile<Element>(kQueryTile, kKeyTile);
+    keys = scratch.tile<Element>(kKeyTile, ld);
+    keys_t = scratch.tile<Element>(ld, kKeyTile);
+    values_t = scratch.tile<Element>(ld, kKeyTile);
+    dk_t = scratch.tile(key_tiles * ld, kKeyTile);
+    dv_t = scratch.tile(key_tiles * ld, kKeyTile);
+    key_tile_stride = key_tiles == 1 ? 0 : ld * kKeyTile;
+  }
+};
+
+/// The tensors of a call.
+template <typename T>
+struct BackwardTensors {
+  const T *qkv, *out, *dout;
+  const float* log_sum_exp;
+  T* dqkv;
+};
+
 /// The gradient of one head of a segment; rows are counted from the segment's first. With S = scale
 /// × q kᵀ, P = softmax(S), Z the dropout factors and O = (P ∘ Z) v:
 ///     dv = (P ∘ Z)ᵀ dO,  dP = Z ∘ (dO vᵀ),  dS = P ∘ (dP − rowsum(dO ∘ O)),
 ///     dq = scale × dS k,  dk = scale × dSᵀ q.
 /// dv and dk are summed as dvᵀ = dOᵀ (P ∘ Z) and dkᵀ = qᵀ dS, so no tile is transposed in between.
+/// The first head of a group clears these sums, and the last stores them.
 template <typename T, typename Element>
 class HeadBackward {
   using Products = TileProducts<Element>;
-  using Scratch = TileScratch;
+  using Tiles = BackwardTiles<Element>;
 
  public:
-  HeadBackward(const AttentionShape& shape, const AttentionOptions& options, const T* qkv,
-               const T* out, const T* dout, const float* log_sum_exp, T* dqkv, float* dbias,
-               const AttentionWork::Item& item)
+  HeadBackward(const AttentionShape& shape, const AttentionOptions& options,
+               const BackwardTensors<T>& of, const Segment& segment, int64_t h, float* dbias,
+               const Tiles& tiles)
       : shape_(shape),
         options_(options),
-        mask_(shape, options, item.segment, item.head),
-        dropout_(options, shape, item.segment.place, item.head),
-        length_(item.segment.rows.size()),
+        mask_(shape, options, segment, h),
+        dropout_(options, shape, segment.place, h),
+        length_(segment.rows.size()),
+        is_first_(h % shape.in_group == 0),
+        is_last_((h + 1) % shape.in_group == 0),
         dbias_(dbias),
-        ld_(Products::padded(shape.d)) {
-    const int64_t row = item.segment.rows.begin, h = item.head;
-    q_ = qkv + shape.qkv_offset(row, 0, h);
-    k_ = qkv + shape.qkv_offset(row, 1, h);
-    v_ = qkv + shape.qkv_offset(row, 2, h);
-    out_ = out + shape.out_offset(row, h);
-    dout_ = dout + shape.out_offset(row, h);
-    lse_ = log_sum_exp + shape.log_sum_exp_offset(row, h);
-    dq_out_ = dqkv + shape.qkv_offset(row, 0, h);
-    dk_out_ = dqkv + shape.qkv_offset(row, 1, h);
-    dv_out_ = dqkv + shape.qkv_offset(row, 2, h);
+        tiles_(tiles),
+        ld_(tiles.ld) {
+    const int64_t row = segment.rows.begin;
+    q_ = of.qkv + shape.query_offset(row, h);
+    k_ = of.qkv + shape.key_offset(row, h);
+    v_ = of.qkv + shape.value_offset(row, h);
+    out_ = of.out + shape.out_offset(row, h);
+    dout_ = of.dout + shape.out_offset(row, h);
+    lse_ = of.log_sum_exp + shape.log_sum_exp_offset(row, h);
+    dq_out_ = of.dqkv + shape.query_offset(row, h);
+    dk_out_ = of.dqkv + shape.key_offset(row, h);
+    dv_out_ = of.dqkv + shape.value_offset(row, h);
 
-    const int64_t rows = round_up(length_, kQueryTile);
-    const int64_t transposed = TransposedLeft<Element>::elements(length_, ld_);
-    Scratch& scratch = Scratch::of_this_thread();
-    scratch.begin(Scratch::floats<float>(rows, ld_ + 1) + 2 * Scratch::floats<Element>(rows, ld_) +
-                  2 * Scratch::floats<Element>(transposed, 1) +
-                  2 * Scratch::floats<float>(kQueryTile, kKeyTile) +
-                  2 * Scratch::floats<Element>(kQueryTile, kKeyTile) +
-                  3 * Scratch::floats<Element>(kKeyTile, ld_) +
-                  2 * Scratch::floats<float>(ld_, kKeyTile) + kTilePadding);
-    dq_ = scratch.tile(rows, ld_);
-    delta_ = scratch.tile(rows, 1);
-    queries_ = scratch.tile<Element>(rows, ld_);
-    douts_ = scratch.tile<Element>(rows, ld_);
-    Element* queries_t = scratch.tile<Element>(transposed, 1);
-    Element* douts_t = scratch.tile<Element>(transposed, 1);
-    weights_ = scratch.tile(kQueryTile, kKeyTile);
-    dscores_ = scratch.tile(kQueryTile, kKeyTile);
-    left_ = scratch.tile<Element>(kQueryTile, kKeyTile);
-    right_ = scratch.tile<Element>(kQueryTile, kKeyTile);
-    keys_ = scratch.tile<Element>(kKeyTile, ld_);
-    keys_t_ = scratch.tile<Element>(ld_, kKeyTile);
-    values_t_ = scratch.tile<Element>(ld_, kKeyTile);
-    dk_t_ = scratch.tile(ld_, kKeyTile);
-    dv_t_ = scratch.tile(ld_, kKeyTile);
-
-    Products::load_left(q_, shape.row_stride, length_, shape.d, queries_, ld_);
-    Products::load_left(dout_, shape.out_stride, length_, shape.d, douts_, ld_);
-    queries_t_.load(q_, shape.row_stride, length_, shape.d, queries_, ld_, queries_t);
-    douts_t_.load(dout_, shape.out_stride, length_, shape.d, douts_, ld_, douts_t);
+    Products::load_left(q_, shape.row_stride, length_, shape.d, tiles.queries, ld_);
+    Products::load_left(dout_, shape.out_stride, length_, shape.d, tiles.douts, ld_);
+    queries_t_.load(q_, shape.row_stride, length_, shape.d, tiles.queries, ld_, tiles.queries_t);
+    douts_t_.load(dout_, shape.out_stride, length_, shape.d, tiles.douts, ld_, tiles.douts_t);
   }
 
   void run() {
-    std::fill_n(dq_, length_ * ld_, 0.0f);
+    std::fill_n(tiles_.dq, length_ * ld_, 0.0f);
     if (dbias_ != nullptr) std::fill_n(dbias_, 2 * length_ - 1, 0.0f);
     sum_dout_times_out();
     for (int64_t begin = 0; begin < length_; begin += kKeyTile) {
       key_tile({begin, std::min(begin + kKeyTile, length_)});
     }
-    Products::store(dq_, ld_, length_, shape_.d, options_.scale, dq_out_, shape_.row_stride);
+    Products::store(tiles_.dq, ld_, length_, shape_.d, options_.scale, dq_out_, shape_.row_stride);
   }
 
  private:
@@ -95,15 +129,19 @@ class HeadBackward {
       for (int64_t i = 0; i < shape_.d; ++i) {
         sum += static_cast<float>(a[i]) * static_cast<float>(b[i]);
       }
-      delta_[t] = sum;
+      tiles_.delta[t] = sum;
     }
   }
 
   void key_tile(Range keys) {
     const int64_t from = keys.begin * shape_.row_stride;
     bool loaded = false;
-    std::fill_n(dk_t_, ld_ * kKeyTile, 0.0f);
-    std::fill_n(dv_t_, ld_ * kKeyTile, 0.0f);
+    float* dk_t = tiles_.dk_t + keys.begin / kKeyTile * tiles_.key_tile_stride;
+    float* dv_t = tiles_.dv_t + keys.begin / kKeyTile * tiles_.key_tile_stride;
+    if (is_first_) {
+      std::fill_n(dk_t, ld_ * kKeyTile, 0.0f);
+      std::fill_n(dv_t, ld_ * kKeyTile, 0.0f);
+    }
     for (int64_t begin = 0; begin < length_; begin += kQueryTile) {
       const Range queries{begin, std::min(begin + kQueryTile, length_)};
       const Range visible = mask_.visible_keys(queries);
@@ -111,53 +149,56 @@ class HeadBackward {
       if (seen.empty() || visible.begin >= keys.end || mask_.hides_all(queries, seen)) continue;
       if (!loaded) load_keys(keys);
       loaded = true;
-      tile(queries, seen);
+      tile(queries, seen, dk_t, dv_t);
     }
-    Products::store_transposed(dk_t_, kKeyTile, keys.size(), shape_.d, options_.scale,
+    if (!is_last_) return;
+    Products::store_transposed(dk_t, kKeyTile, keys.size(), shape_.d, options_.scale,
                                dk_out_ + from, shape_.row_stride);
-    Products::store_transposed(dv_t_, kKeyTile, keys.size(), shape_.d, 1.0f, dv_out_ + from,
+    Products::store_transposed(dv_t, kKeyTile, keys.size(), shape_.d, 1.0f, dv_out_ + from,
                                shape_.row_stride);
   }
 
   void load_keys(Range keys) {
     const int64_t stride = shape_.row_stride, from = keys.begin * stride;
-    Products::load_right(k_ + from, stride, keys.size(), shape_.d, keys_, ld_);
-    Products::load_right_transposed(k_ + from, stride, keys.size(), shape_.d, keys_t_, kKeyTile);
-    Products::load_right_transposed(v_ + from, stride, keys.size(), shape_.d, values_t_, kKeyTile);
+    Products::load_right(k_ + from, stride, keys.size(), shape_.d, tiles_.keys, ld_);
+    Products::load_right_transposed(k_ + from, stride, keys.size(), shape_.d, tiles_.keys_t,
+                                    kKeyTile);
+    Products::load_right_transposed(v_ + from, stride, keys.size(), shape_.d, tiles_.values_t,
+                                    kKeyTile);
   }
 
-  void tile(Range queries, Range keys) {
+  void tile(Range queries, Range keys, float* dk_t, float* dv_t) {
     const int64_t rows = queries.size(), cols = round_up(keys.size(), kTilePadding);
     const int64_t first = queries.begin * ld_, d = shape_.d;
-    Products::multiply(rows, cols, d, Products::left(queries_ + first, ld_), keys_t_, kKeyTile,
-                       weights_, kKeyTile, false);
-    scale_tile(weights_, kKeyTile, rows, cols, options_.scale);
-    mask_.apply(queries, keys, weights_);
-    Products::multiply(rows, cols, d, Products::left(douts_ + first, ld_), values_t_, kKeyTile,
-                       dscores_, kKeyTile, false);
+    Products::multiply(rows, cols, d, Products::left(tiles_.queries + first, ld_), tiles_.keys_t,
+                       kKeyTile, tiles_.weights, kKeyTile, false);
+    scale_tile(tiles_.weights, kKeyTile, rows, cols, options_.scale);
+    mask_.apply(queries, keys, tiles_.weights);
+    Products::multiply(rows, cols, d, Products::left(tiles_.douts + first, ld_), tiles_.values_t,
+                       kKeyTile, tiles_.dscores, kKeyTile, false);
     for (int64_t r = 0; r < rows; ++r) row_gradient(queries.begin + r, r, keys);
     if (dbias_ != nullptr) add_to_bias(queries, keys);
-    const Element* weights = Products::as_right(weights_, rows, cols, kKeyTile, right_);
-    Products::multiply(d, cols, rows, douts_t_.from(queries.begin), weights, kKeyTile, dv_t_,
+    const Element* weights = Products::as_right(tiles_.weights, rows, cols, kKeyTile, tiles_.right);
+    Products::multiply(d, cols, rows, douts_t_.from(queries.begin), weights, kKeyTile, dv_t,
                        kKeyTile, true);
-    const Element* dscores = Products::as_right(dscores_, rows, cols, kKeyTile, right_);
-    Products::multiply(d, cols, rows, queries_t_.from(queries.begin), dscores, kKeyTile, dk_t_,
+    const Element* dscores = Products::as_right(tiles_.dscores, rows, cols, kKeyTile, tiles_.right);
+    Products::multiply(d, cols, rows, queries_t_.from(queries.begin), dscores, kKeyTile, dk_t,
                        kKeyTile, true);
-    dscores = Products::as_left(dscores_, rows, cols, kKeyTile, left_);
-    Products::multiply(rows, ld_, keys.size(), Products::left(dscores, kKeyTile), keys_, ld_,
-                       dq_ + first, ld_, true);
+    dscores = Products::as_left(tiles_.dscores, rows, cols, kKeyTile, tiles_.left);
+    Products::multiply(rows, ld_, keys.size(), Products::left(dscores, kKeyTile), tiles_.keys, ld_,
+                       tiles_.dq + first, ld_, true);
   }
 
   /// Turns `weights` from scores into P ∘ Z, and `dscores` from dO vᵀ into dS. dS is zero where P
   /// is, even if dO vᵀ is infinite: a hidden value may be anything.
   void row_gradient(int64_t t, int64_t r, Range keys) {
     const int64_t cols = round_up(keys.size(), kTilePadding);
-    float* weights = weights_ + r * kKeyTile;
-    float* dscores = dscores_ + r * kKeyTile;
+    float* weights = tiles_.weights + r * kKeyTile;
+    float* dscores = tiles_.dscores + r * kKeyTile;
     // A fully masked row has no gradient: any finite reference makes its weights exp(−inf) = 0.
     const bool blind = lse_[t] == -std::numeric_limits<float>::infinity();
     const float lse = blind ? 0.0f : lse_[t];
-    const float delta = delta_[t];
+    const float delta = tiles_.delta[t];
     if (!dropout_.active()) {
 #pragma omp simd
       for (int64_t c = 0; c < cols; ++c) {
@@ -179,7 +220,7 @@ class HeadBackward {
   /// Adds dS along its diagonals.
   void add_to_bias(Range queries, Range keys) {
     for (int64_t r = 0; r < queries.size(); ++r) {
-      const float* from = dscores_ + r * kKeyTile;
+      const float* from = tiles_.dscores + r * kKeyTile;
       float* to = dbias_ + length_ - 1 + keys.begin - (queries.begin + r);
 #pragma omp simd
       for (int64_t c = 0; c < keys.size(); ++c) to[c] += from[c];
@@ -191,18 +232,13 @@ class HeadBackward {
   SegmentMask mask_;
   TileDropout dropout_;
   int64_t length_;
-  float* dbias_;  // (2 length − 1), of the segment's distances; nullptr if not needed
+  bool is_first_, is_last_;  // of its group
+  float* dbias_;             // (2 length − 1), of the segment's distances; nullptr if not needed
+  const Tiles& tiles_;
   int64_t ld_;
   const T *q_, *k_, *v_, *out_, *dout_;
   const float* lse_;
   T *dq_out_, *dk_out_, *dv_out_;
-  float *dq_, *delta_;         // (T, D), (T)
-  Element *queries_, *douts_;  // (T, D)
-  float *weights_, *dscores_;  // (queries, keys)
-  Element *left_, *right_;     // (queries, keys): weights_ or dscores_ as an operand
-  Element *keys_, *keys_t_;    // (keys, D), (D, keys)
-  Element* values_t_;          // (D, keys)
-  float *dk_t_, *dv_t_;        // (D, keys)
   TransposedLeft<Element> queries_t_, douts_t_;  // (D, T)
 };
 
@@ -217,21 +253,21 @@ class BiasGradients {
     if (parts_.size() < floats) parts_.resize(floats);
   }
 
-  float* of(const AttentionWork::Item& item) const {
+  float* of(const Segment& segment, int64_t h) const {
     if (!sum_.defined()) return nullptr;
-    const Range rows = item.segment.rows;
-    return parts_.data() + 2 * (rows.begin * heads_ + item.head * rows.size());
+    const Range rows = segment.rows;
+    return parts_.data() + 2 * (rows.begin * heads_ + h * rows.size());
   }
 
   void add(const AttentionWork& work) const {
     if (!sum_.defined() || heads_ == 0) return;
-    const int64_t columns = sum_.dim(1), segments = work.heads_of_segments() / heads_;
+    const int64_t columns = sum_.dim(1);
     parallel_for_each(heads_, [&](int64_t h) {
-      for (int64_t i = 0; i < segments; ++i) {
-        const AttentionWork::Item item = work.whole(i * heads_ + h);
-        const int64_t length = item.segment.rows.size();
+      for (int64_t i = 0; i < work.segments(); ++i) {
+        const Segment segment = work.segment(i);
+        const int64_t length = segment.rows.size();
         if (length == 0) continue;
-        const float* from = of(item);
+        const float* from = of(segment, h);
         float* to = sum_.data<float>() + h * columns + columns / 2 - (length - 1);
 #pragma omp simd
         for (int64_t d = 0; d < 2 * length - 1; ++d) to[d] += from[d];
@@ -258,18 +294,21 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
                         Tensor dposition_bias) {
   AttentionOptions options = given;
   options.dropout = given.dropout.resolved();
-  const AttentionShape shape(qkv);
+  const AttentionShape shape(qkv, options);
   const AttentionWork work(shape, options);
   const BiasGradients bias(shape, dposition_bias);
   dispatch_tiles(qkv.dtype(), [&]<typename T, typename Element>() {
-    const T *in = qkv.data<T>(), *o = out.data<T>(), *d_o = dout.data<T>();
-    const float* lse = log_sum_exp.data<float>();
-    T* to = dqkv.data<T>();
-    parallel_for_each(work.heads_of_segments(), [&](int64_t i) {
-      const AttentionWork::Item item = work.whole(i);
+    const BackwardTensors<T> of{qkv.data<T>(), out.data<T>(), dout.data<T>(),
+                                log_sum_exp.data<float>(), dqkv.data<T>()};
+    parallel_for_each(work.groups_of_segments(), [&](int64_t i) {
+      const AttentionWork::Item item = work.group(i);
       if (item.segment.rows.empty()) return;
       [[maybe_unused]] const typename TileProducts<Element>::Scope scope;
-      HeadBackward<T, Element>(shape, options, in, o, d_o, lse, to, bias.of(item), item).run();
+      const BackwardTiles<Element> tiles(shape, item.segment.rows.size());
+      for (int64_t h = item.head; h < item.head + shape.in_group; ++h) {
+        float* dbias = bias.of(item.segment, h);
+        HeadBackward<T, Element>(shape, options, of, item.segment, h, dbias, tiles).run();
+      }
     });
   });
   bias.add(work);

@@ -45,6 +45,7 @@ void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values,
   const Range seen{window == 0 ? 0 : std::max<int64_t>(0, length - window), length};
   const int64_t capacity = keys.dim(2);
   const int64_t d = keys.dim(3), heads = q.dim(1);
+  const int64_t in_group = keys.dim(1) == 0 ? 1 : heads / keys.dim(1);
   const auto bias_of = [&](int64_t h) -> const float* {
     if (!position_bias.defined()) return nullptr;
     const int64_t columns = position_bias.dim(1);
@@ -55,7 +56,7 @@ void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values,
       thread_local std::vector<float> sums;
       sums.resize(static_cast<size_t>(d));
       for (int64_t bh = first; bh < last; ++bh) {
-        const int64_t cache = bh * capacity * d;
+        const int64_t cache = bh / in_group * capacity * d;
         decode_head(q.data<T>() + bh * d, keys.data<T>() + cache, values.data<T>() + cache, seen, d,
                     scale, bias_of(bh % heads), sums.data(), out.data<T>() + bh * d);
       }

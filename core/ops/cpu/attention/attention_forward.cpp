@@ -73,8 +73,8 @@ class ForwardTile {
       : shape_(shape),
         mask_(shape, options, item.segment, item.head),
         dropout_(options, shape, item.segment.place, item.head),
-        k_(qkv + shape.qkv_offset(item.segment.rows.begin, 1, item.head)),
-        v_(qkv + shape.qkv_offset(item.segment.rows.begin, 2, item.head)),
+        k_(qkv + shape.key_offset(item.segment.rows.begin, item.head)),
+        v_(qkv + shape.value_offset(item.segment.rows.begin, item.head)),
         ld_(Products::padded(shape.d)),
         scale_(options.scale),
         queries_{item.tile * kQueryTile,
@@ -92,7 +92,7 @@ class ForwardTile {
     values_ = scratch.tile<Element>(kKeyTile, ld_);
     weights_ = scratch.tile<Element>(kQueryTile, kKeyTile);
 
-    const T* q = qkv + shape.qkv_offset(item.segment.rows.begin + queries_.begin, 0, item.head);
+    const T* q = qkv + shape.query_offset(item.segment.rows.begin + queries_.begin, item.head);
     Products::load_left(q, shape.row_stride, queries_.size(), shape.d, q_, ld_);
     std::fill_n(result_, queries_.size() * ld_, 0.0f);
   }
@@ -170,7 +170,7 @@ void attention_forward(const Tensor& qkv, const AttentionOptions& given, Tensor 
                        Tensor log_sum_exp) {
   AttentionOptions options = given;
   options.dropout = given.dropout.resolved();
-  const AttentionShape shape(qkv);
+  const AttentionShape shape(qkv, options);
   const AttentionWork work(shape, options);
   dispatch_tiles(qkv.dtype(), [&]<typename T, typename Element>() {
     const T* from = qkv.data<T>();

@@ -17,7 +17,8 @@ struct Segment {
   int64_t place;  ///< of the first row, in the padded batch (PaddedRows)
 };
 
-/// The work of one call: every query tile of every head of every segment. Tiles are counted from a
+/// The work of one call: every query tile of every head of every segment, or every group of heads
+/// that share a key and a value. Tiles are counted from a
 /// segment's first row, so neighboring segments do not change them.
 class AttentionWork {
  public:
@@ -30,6 +31,8 @@ class AttentionWork {
   AttentionWork(const AttentionShape& shape, const AttentionOptions& options)
       : seq_(shape.seq),
         heads_(shape.heads),
+        groups_(shape.kv_heads),
+        in_group_(shape.in_group),
         ends_(options.mask.documents.defined() ? options.mask.documents.data<int32_t>() : nullptr),
         places_(options.padded_rows.index.defined() ? options.padded_rows.index.data<int32_t>()
                                                     : nullptr),
@@ -41,9 +44,16 @@ class AttentionWork {
     }
   }
 
-  /// Segments × heads, for work on whole segments.
-  int64_t heads_of_segments() const { return count_ * heads_; }
-  Item whole(int64_t i) const { return {segment(i / heads_), i % heads_, 0}; }
+  int64_t segments() const { return count_; }
+  Segment segment(int64_t i) const {
+    const Range range = rows(i);
+    const bool moved = places_ != nullptr && !range.empty();
+    return {range, moved ? places_[range.begin] : range.begin};
+  }
+
+  /// Segments × groups, for work on whole segments. The item's head is the first of its group.
+  int64_t groups_of_segments() const { return count_ * groups_; }
+  Item group(int64_t i) const { return {segment(i / groups_), i % groups_ * in_group_, 0}; }
 
   /// Query tiles × heads.
   int64_t tiles() const { return first_tiles_.back() * heads_; }
@@ -61,11 +71,6 @@ class AttentionWork {
     if (ends_ == nullptr) return {i * seq_, (i + 1) * seq_};
     return {ends_[i], ends_[i + 1]};
   }
-  Segment segment(int64_t i) const {
-    const Range range = rows(i);
-    const bool moved = places_ != nullptr && !range.empty();
-    return {range, moved ? places_[range.begin] : range.begin};
-  }
 
   /// Belongs to the calling thread and only grows, so steps do not allocate.
   static std::vector<int64_t>& scratch() {
@@ -73,7 +78,7 @@ class AttentionWork {
     return first_tiles;
   }
 
-  int64_t seq_, heads_;
+  int64_t seq_, heads_, groups_, in_group_;
   const int32_t* ends_;
   const int32_t* places_;
   int64_t count_;

@@ -66,26 +66,34 @@ inline void scale_tile(float* tile, int64_t ld, int64_t rows, int64_t cols, floa
 
 /// The extents of one call, and the addresses of a head's rows.
 struct AttentionShape {
-  int64_t batch, seq, heads, d;
+  int64_t batch, seq, heads, kv_heads, in_group, d;
   int64_t row_stride;  ///< elements between positions in qkv
   int64_t out_stride;  ///< elements between positions in out
 
-  explicit AttentionShape(const Tensor& qkv)
-      : batch(qkv.dim(0)),
-        seq(qkv.dim(1)),
-        heads(qkv.dim(3)),
-        d(qkv.dim(4)),
-        row_stride(3 * heads * d),
-        out_stride(heads * d) {}
+  AttentionShape(const Tensor& qkv, const AttentionOptions& options)
+      : AttentionShape(qkv, attention_heads(qkv, options)) {}
 
-  /// The offset of row b × T + t of a head in qkv; which = 0, 1, 2 for queries, keys, values.
-  int64_t qkv_offset(int64_t row, int which, int64_t h) const {
-    return row * row_stride + (which * heads + h) * d;
+  /// The offsets of row b × T + t of a head's query, key and value in qkv.
+  int64_t query_offset(int64_t row, int64_t h) const { return row * row_stride + h * d; }
+  int64_t key_offset(int64_t row, int64_t h) const {
+    return row * row_stride + (heads + h / in_group) * d;
   }
+  int64_t value_offset(int64_t row, int64_t h) const { return key_offset(row, h) + kv_heads * d; }
   int64_t out_offset(int64_t row, int64_t h) const { return row * out_stride + h * d; }
   int64_t log_sum_exp_offset(int64_t row, int64_t h) const {
     return (row / seq * heads + h) * seq + row % seq;
   }
+
+ private:
+  AttentionShape(const Tensor& qkv, const AttentionHeads& of)
+      : batch(qkv.dim(0)),
+        seq(qkv.dim(1)),
+        heads(of.queries),
+        kv_heads(of.key_values),
+        in_group(of.in_group()),
+        d(qkv.dim(3)),
+        row_stride(qkv.dim(2) * d),
+        out_stride(heads * d) {}
 };
 
 /// Calls body.operator()<T, Element>() with a tensor's dtype T and the element type of its tile

@@ -26,7 +26,7 @@ void weights_of_tile(const AttentionShape& shape, const AttentionOptions& option
   float* q = scratch.tile(kQueryTile, ld);             // (queries, D)
   float* keys_t = scratch.tile(ld, kKeyTile);          // (D, keys)
   float* scores = scratch.tile(kQueryTile, kKeyTile);  // (queries, keys)
-  Products::load_left(qkv + shape.qkv_offset(first + queries.begin, 0, item.head), shape.row_stride,
+  Products::load_left(qkv + shape.query_offset(first + queries.begin, item.head), shape.row_stride,
                       rows, shape.d, q, ld);
 
   const SegmentMask mask(shape, options, item.segment, item.head);
@@ -35,7 +35,7 @@ void weights_of_tile(const AttentionShape& shape, const AttentionOptions& option
   for (int64_t begin = visible.begin / kKeyTile * kKeyTile; begin < visible.end;
        begin += kKeyTile) {
     const Range keys{begin, std::min(begin + kKeyTile, visible.end)};
-    const T* k = qkv + shape.qkv_offset(first + keys.begin, 1, item.head);
+    const T* k = qkv + shape.key_offset(first + keys.begin, item.head);
     Products::load_right_transposed(k, shape.row_stride, keys.size(), shape.d, keys_t, kKeyTile);
     Products::multiply(rows, keys.size(), shape.d, Products::left(q, ld), keys_t, kKeyTile, scores,
                        kKeyTile, false);
@@ -56,7 +56,7 @@ void weights_of_tile(const AttentionShape& shape, const AttentionOptions& option
 
 void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
                        const AttentionOptions& options, Tensor weights) {
-  const AttentionShape shape(qkv);
+  const AttentionShape shape(qkv, options);
   const AttentionWork work(shape, options);
   dispatch_float(qkv.dtype(), [&]<typename T>() {
     parallel_for_each(work.tiles(), [&](int64_t i) {

@@ -20,7 +20,7 @@ struct MaskPlane {
 /// Arguments of attention kernels, passed by value: extents, parts of the mask, and dropout.
 /// Tensors are on the GPU; the host knows only their shapes.
 struct AttentionArguments {
-  int batch, seq, heads, d;
+  int batch, seq, heads, kv_heads, in_group, d;
   int64_t qkv_stride, out_stride;  ///< elements between positions
   bool aligned;                    ///< whether rows of heads start at multiples of 16 bytes
   float scale;
@@ -74,17 +74,21 @@ inline constexpr int64_t kMaxHeadColumns = 256;
 inline AttentionArguments attention_arguments(const Tensor& qkv, const AttentionOptions& options,
                                               std::initializer_list<const Tensor*> rows) {
   const AttentionMask& mask = options.mask;
+  const int64_t d = qkv.dim(3);
   require(
-      qkv.dim(4) <= kMaxHeadColumns,
+      d <= kMaxHeadColumns,
       "attention on a GPU supports heads of up to {} columns, but these have {}: choose more heads",
-      kMaxHeadColumns, qkv.dim(4));
+      kMaxHeadColumns, d);
+  const AttentionHeads heads = attention_heads(qkv, options);
   AttentionArguments a = {};
   a.batch = narrow<int>(qkv.dim(0));
   a.seq = narrow<int>(qkv.dim(1));
-  a.heads = narrow<int>(qkv.dim(3));
-  a.d = narrow<int>(qkv.dim(4));
-  a.qkv_stride = 3 * qkv.dim(3) * qkv.dim(4);
-  a.out_stride = qkv.dim(3) * qkv.dim(4);
+  a.heads = narrow<int>(heads.queries);
+  a.kv_heads = narrow<int>(heads.key_values);
+  a.in_group = narrow<int>(heads.in_group());
+  a.d = narrow<int>(d);
+  a.qkv_stride = qkv.dim(2) * d;
+  a.out_stride = heads.queries * d;
   a.aligned = static_cast<size_t>(a.d) * size_of(qkv.dtype()) % 16 == 0;
   for (const Tensor* tensor : rows) {
     a.aligned = a.aligned && reinterpret_cast<uintptr_t>(tensor->raw()) % 16 == 0;

@@ -62,25 +62,24 @@ struct KeysShared {
   typename E::Exchange exchange;
 };
 
-/// dk and dv of one tile of keys. Scores are transposed: one row per key.
+/// dk and dv of one tile of keys, summed over the heads of its group. Scores are transposed: one
+/// row per key.
 template <typename E, bool kBias>
 __global__ void __launch_bounds__(kAttentionThreads)
     keys_kernel(AttentionArguments a, const typename E::Element* qkv,
                 const typename E::Element* dout, const float* log_sum_exp, const float* delta,
                 typename E::Element* dqkv) {
   auto& shared = *dynamic_shared<KeysShared<E>>();
-  const BlockPlace place(a, E::kRows, false);
-  const HeadMask mask(a, place.b, place.h);
-  const int first = place.first_row;
+  BlockPlace place = BlockPlace::of_group(a, E::kRows);
+  const int first = place.first_row, end_head = place.h + a.in_group;
   AsyncCopies copies;
-  load_tile<E, E::kRows>(a, qkv + place.in_qkv(a, 1, first), a.qkv_stride, first, shared.keys,
-                         copies);
-  load_tile<E, E::kRows>(a, qkv + place.in_qkv(a, 2, first), a.qkv_stride, first, shared.values,
+  load_tile<E, E::kRows>(a, qkv + place.of_key(a, first), a.qkv_stride, first, shared.keys, copies);
+  load_tile<E, E::kRows>(a, qkv + place.of_value(a, first), a.qkv_stride, first, shared.values,
                          copies);
 
   using Columns = typename KeysShared<E>::Columns;
   const auto load = [&](int query, Columns& columns) {
-    load_tile<E, E::kColumns>(a, qkv + place.in_qkv(a, 0, query), a.qkv_stride, query,
+    load_tile<E, E::kColumns>(a, qkv + place.of_query(a, query), a.qkv_stride, query,
                               columns.queries, copies);
     load_tile<E, E::kColumns>(a, dout + place.in_out(a, query), a.out_stride, query, columns.douts,
                               copies);
@@ -92,39 +91,44 @@ __global__ void __launch_bounds__(kAttentionThreads)
     }
   };
   typename E::Sums dk, dv;
-  const auto work = [&](int query, const Columns& columns, bool whole) {
-    typename E::Scores weights, dscores;
-    E::multiply(shared.keys, columns.queries, weights);
-    mask_scores<E, Rows::keys, kBias>(mask, columns.bits, whole, a.scale, first, query, weights);
-    E::multiply(shared.values, columns.douts, dscores);
+  for (; place.h < end_head; ++place.h) {
+    const HeadMask mask(a, place.b, place.h);
+    const auto work = [&](int query, const Columns& columns, bool whole) {
+      typename E::Scores weights, dscores;
+      E::multiply(shared.keys, columns.queries, weights);
+      mask_scores<E, Rows::keys, kBias>(mask, columns.bits, whole, a.scale, first, query, weights);
+      E::multiply(shared.values, columns.douts, dscores);
 #pragma unroll
-    for (int j = 0; j < E::kMyColumns; ++j) {
-      const int column = E::lane_column() + E::column(j);
-      const float reference = columns.reference[column], row_delta = columns.delta[column];
+      for (int j = 0; j < E::kMyColumns; ++j) {
+        const int column = E::lane_column() + E::column(j);
+        const float reference = columns.reference[column], row_delta = columns.delta[column];
 #pragma unroll
-      for (int i = 0; i < E::kMyRows; ++i) {
-        const bool kept = !mask.drops() || bit_of<E>(columns.bits.kept[E::row(i)], j);
-        weigh(reference, row_delta, mask.drop_factor(), kept, weights.at[i][j], dscores.at[i][j]);
+        for (int i = 0; i < E::kMyRows; ++i) {
+          const bool kept = !mask.drops() || bit_of<E>(columns.bits.kept[E::row(i)], j);
+          weigh(reference, row_delta, mask.drop_factor(), kept, weights.at[i][j], dscores.at[i][j]);
+        }
       }
-    }
-    E::accumulate(weights, columns.douts, dv, shared.exchange);
-    E::accumulate(dscores, columns.queries, dk, shared.exchange);
-  };
-  for_each_tile<E>(mask, shared.mask, first, shared.columns, copies, load, work);
+      E::accumulate(weights, columns.douts, dv, shared.exchange);
+      E::accumulate(dscores, columns.queries, dk, shared.exchange);
+    };
+    for_each_tile<E>(mask, shared.mask, first, shared.columns, copies, load, work);
+    __syncthreads();  // all threads are done with the head's tiles
+  }
+  --place.h;
 
   float scales[E::kMyRows], factors[E::kMyRows];
 #pragma unroll
   for (int i = 0; i < E::kMyRows; ++i) {
     scales[i] = a.scale;
-    factors[i] = mask.drop_factor();
+    factors[i] = a.drops ? a.drop_factor : 1.0f;
   }
   copies.wait();    // in case there was no tile
   __syncthreads();  // all threads are done with keys and values
   put_sums<E>(dk, scales, shared.keys);
   put_sums<E>(dv, factors, shared.values);
   __syncthreads();
-  store_tile<E, E::kRows>(a, shared.keys, a.qkv_stride, first, dqkv + place.in_qkv(a, 1, first));
-  store_tile<E, E::kRows>(a, shared.values, a.qkv_stride, first, dqkv + place.in_qkv(a, 2, first));
+  store_tile<E, E::kRows>(a, shared.keys, a.qkv_stride, first, dqkv + place.of_key(a, first));
+  store_tile<E, E::kRows>(a, shared.values, a.qkv_stride, first, dqkv + place.of_value(a, first));
 }
 
 template <typename E>
@@ -147,7 +151,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
   const HeadMask mask(a, place.b, place.h);
   const int first = place.first_row;
   AsyncCopies copies;
-  load_tile<E, E::kRows>(a, qkv + place.in_qkv(a, 0, first), a.qkv_stride, first, shared.queries,
+  load_tile<E, E::kRows>(a, qkv + place.of_query(a, first), a.qkv_stride, first, shared.queries,
                          copies);
   load_tile<E, E::kRows>(a, dout + place.in_out(a, first), a.out_stride, first, shared.douts,
                          copies);
@@ -186,7 +190,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
   __syncthreads();  // all threads are done with the queries
   put_sums<E>(dq, scales, shared.queries);
   __syncthreads();
-  store_tile<E, E::kRows>(a, shared.queries, a.qkv_stride, first, dqkv + place.in_qkv(a, 0, first));
+  store_tile<E, E::kRows>(a, shared.queries, a.qkv_stride, first, dqkv + place.of_query(a, first));
 }
 
 template <typename E>
@@ -228,13 +232,13 @@ __global__ void __launch_bounds__(kAttentionThreads)
     if (!whole) shared.mask.look(mask, first, key, shared.bits);
     if (mask.drops()) shared.mask.draw(mask, first, key, shared.bits);
     AsyncCopies copies;
-    load_tile<E, E::kRows>(a, qkv + place.in_qkv(a, 0, first), a.qkv_stride, first, shared.queries,
+    load_tile<E, E::kRows>(a, qkv + place.of_query(a, first), a.qkv_stride, first, shared.queries,
                            copies);
     load_tile<E, E::kRows>(a, dout + place.in_out(a, first), a.out_stride, first, shared.douts,
                            copies);
-    load_tile<E, E::kColumns>(a, qkv + place.in_qkv(a, 1, key), a.qkv_stride, key, shared.keys,
+    load_tile<E, E::kColumns>(a, qkv + place.of_key(a, key), a.qkv_stride, key, shared.keys,
                               copies);
-    load_tile<E, E::kColumns>(a, qkv + place.in_qkv(a, 2, key), a.qkv_stride, key, shared.values,
+    load_tile<E, E::kColumns>(a, qkv + place.of_value(a, key), a.qkv_stride, key, shared.values,
                               copies);
     copies.wait();
     __syncthreads();
@@ -315,9 +319,9 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
            d_out, out.data<T>(), delta);
     dispatch_tiles<T, true>(a.d, [&]<typename E>() {
       dispatch_bias(a, [&]<bool kBias>() {
-        launch("attention_backward", attention_launch<E>(a, sizeof(KeysShared<E>)),
+        launch("attention_backward", attention_launch<E>(a, a.kv_heads, sizeof(KeysShared<E>)),
                keys_kernel<E, kBias>, a, in, d_out, lse, delta, to);
-        launch("attention_backward", attention_launch<E>(a, sizeof(QueriesShared<E>)),
+        launch("attention_backward", attention_launch<E>(a, a.heads, sizeof(QueriesShared<E>)),
                queries_kernel<E, kBias>, a, in, d_out, lse, delta, to);
       });
       if (!has_dbias) return;

@@ -84,7 +84,8 @@ struct Decode {
   float to_powers;    ///< scales q·k to a score in powers of two
   const float* bias;  ///< of head 0 and key 0; nullptr if there is none
   int64_t bias_stride;
-  int heads;  ///< of a sequence
+  int heads;     ///< of a sequence
+  int in_group;  ///< heads that share a key and a value
   Partials partials;
   T* out;
 };
@@ -132,7 +133,7 @@ __global__ void __launch_bounds__(RowShare<T, N, kColumns>::kThreads,
   const int64_t head = blockIdx.x / a.chunks;
   const int chunk = static_cast<int>(blockIdx.x % a.chunks);
   const int first = a.seen.begin + chunk * kChunk + team;
-  const int64_t offset = (head * a.capacity + first) * a.d;
+  const int64_t offset = (head / a.in_group * a.capacity + first) * a.d;
   const auto seen = [&](int r) { return first + r * kTeams < a.seen.end; };
   Share query, keys[kRows], values[kRows];
   query.read(a.q + head * a.d, a.d);
@@ -270,6 +271,7 @@ void attention_decode(const Tensor& q, const Tensor& keys, const Tensor& values,
                            bias,
                            bias_stride,
                            narrow<int>(q.dim(1)),
+                           narrow<int>(keys.dim(1) == 0 ? 1 : q.dim(1) / keys.dim(1)),
                            partials(heads, most, d),
                            out.data<T>()};
     run(decode, heads, q, keys, values);

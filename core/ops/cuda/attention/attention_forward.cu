@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
   const HeadMask mask(a, place.b, place.h);
   const int first = place.first_row;
   AsyncCopies copies;
-  load_tile<E, E::kRows>(a, qkv + place.in_qkv(a, 0, first), a.qkv_stride, first, shared.queries,
+  load_tile<E, E::kRows>(a, qkv + place.of_query(a, first), a.qkv_stride, first, shared.queries,
                          copies);
 
   const auto load = [&](int key, KeyColumns<E>& columns) {
@@ -112,7 +112,7 @@ void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tenso
   dispatch_float(qkv.dtype(), [&]<typename T>() {
     dispatch_tiles<T, false>(a.d, [&]<typename E>() {
       dispatch_bias(a, [&]<bool kBias>() {
-        launch("attention_forward", attention_launch<E>(a, sizeof(ForwardShared<E>)),
+        launch("attention_forward", attention_launch<E>(a, a.heads, sizeof(ForwardShared<E>)),
                forward_kernel<E, kBias>, a, qkv.data<T>(), out.data<T>(),
                log_sum_exp.data<float>());
       });

@@ -44,20 +44,27 @@ struct BlockPlace {
 
   /// Blocks process the tiles of one head before the next, the last tile first if `reversed`: with
   /// a causal mask the most expensive tiles should not start last.
-  __device__ BlockPlace(const AttentionArguments& a, int rows, bool reversed) {
-    const int tiles = (a.seq + rows - 1) / rows;
-    const int tile = static_cast<int>(blockIdx.x) % tiles;
-    const int head = static_cast<int>(blockIdx.x) / tiles;
-    b = head / a.heads;
-    h = head % a.heads;
-    first_row = (reversed ? tiles - 1 - tile : tile) * rows;
+  __device__ BlockPlace(const AttentionArguments& a, int rows, bool reversed)
+      : BlockPlace(a.seq, a.heads, rows, reversed) {}
+
+  /// Of one key-value head; h is the first head of its group.
+  __device__ static BlockPlace of_group(const AttentionArguments& a, int rows) {
+    BlockPlace place(a.seq, a.kv_heads, rows, false);
+    place.h *= a.in_group;
+    return place;
   }
 
   __device__ BlockPlace(int sequence, int head, int row) : b(sequence), h(head), first_row(row) {}
 
-  /// Offsets in qkv (which = 0, 1, 2 for queries, keys, values), in out, and in log_sum_exp.
-  __device__ int64_t in_qkv(const AttentionArguments& a, int which, int t) const {
-    return row(a, t) * a.qkv_stride + static_cast<int64_t>(which * a.heads + h) * a.d;
+  /// Offsets in qkv, in out, and in log_sum_exp.
+  __device__ int64_t of_query(const AttentionArguments& a, int t) const {
+    return row(a, t) * a.qkv_stride + static_cast<int64_t>(h) * a.d;
+  }
+  __device__ int64_t of_key(const AttentionArguments& a, int t) const {
+    return row(a, t) * a.qkv_stride + static_cast<int64_t>(a.heads + h / a.in_group) * a.d;
+  }
+  __device__ int64_t of_value(const AttentionArguments& a, int t) const {
+    return of_key(a, t) + static_cast<int64_t>(a.kv_heads) * a.d;
   }
   __device__ int64_t in_out(const AttentionArguments& a, int t) const {
     return row(a, t) * a.out_stride + static_cast<int64_t>(h) * a.d;
@@ -67,14 +74,24 @@ struct BlockPlace {
   }
 
  private:
+  __device__ BlockPlace(int seq, int heads, int rows, bool reversed) {
+    const int tiles = (seq + rows - 1) / rows;
+    const int tile = static_cast<int>(blockIdx.x) % tiles;
+    const int head = static_cast<int>(blockIdx.x) / tiles;
+    b = head / heads;
+    h = head % heads;
+    first_row = (reversed ? tiles - 1 - tile : tile) * rows;
+  }
+
   __device__ int64_t row(const AttentionArguments& a, int t) const {
     return static_cast<int64_t>(b) * a.seq + t;
   }
 };
 
+/// A block for each tile of each of `heads` heads.
 template <typename E>
-LaunchShape attention_launch(const AttentionArguments& a, size_t shared_bytes) {
-  const int64_t blocks = ceil_div(a.seq, E::kRows) * a.heads * a.batch;
+LaunchShape attention_launch(const AttentionArguments& a, int heads, size_t shared_bytes) {
+  const int64_t blocks = ceil_div(a.seq, E::kRows) * heads * a.batch;
   return {dim3(static_cast<unsigned>(narrow<int>(blocks))), dim3(kAttentionThreads), shared_bytes};
 }
 
@@ -136,9 +153,9 @@ template <typename E>
 __device__ void load_keys(const AttentionArguments& a, const BlockPlace& place,
                           const typename E::Element* qkv, int first, KeyColumns<E>& columns,
                           AsyncCopies& copies) {
-  load_tile<E, E::kColumns>(a, qkv + place.in_qkv(a, 1, first), a.qkv_stride, first, columns.keys,
+  load_tile<E, E::kColumns>(a, qkv + place.of_key(a, first), a.qkv_stride, first, columns.keys,
                             copies);
-  load_tile<E, E::kColumns>(a, qkv + place.in_qkv(a, 2, first), a.qkv_stride, first, columns.values,
+  load_tile<E, E::kColumns>(a, qkv + place.of_value(a, first), a.qkv_stride, first, columns.values,
                             copies);
 }
 

@@ -22,13 +22,13 @@ __global__ void __launch_bounds__(kAttentionThreads)
   const HeadMask mask(a, place.b, place.h);
   const int first = place.first_row;
   AsyncCopies copies;
-  load_tile<E, E::kRows>(a, qkv + place.in_qkv(a, 0, first), a.qkv_stride, first, shared.queries,
+  load_tile<E, E::kRows>(a, qkv + place.of_query(a, first), a.qkv_stride, first, shared.queries,
                          copies);
   shared.mask.begin(mask, first);
   for (int key = 0; key < a.seq; key += E::kColumns) {
     __syncthreads();  // all threads are done with the tile before
     shared.mask.look(mask, first, key, shared.bits);
-    load_tile<E, E::kColumns>(a, qkv + place.in_qkv(a, 1, key), a.qkv_stride, key, shared.keys,
+    load_tile<E, E::kColumns>(a, qkv + place.of_key(a, key), a.qkv_stride, key, shared.keys,
                               copies);
     copies.wait();
     __syncthreads();
@@ -60,7 +60,7 @@ void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
   dispatch_float(qkv.dtype(), [&]<typename T>() {
     dispatch_tiles<T, false>(a.d, [&]<typename E>() {
       dispatch_bias(a, [&]<bool kBias>() {
-        launch("attention_weights", attention_launch<E>(a, sizeof(WeightsShared<E>)),
+        launch("attention_weights", attention_launch<E>(a, a.heads, sizeof(WeightsShared<E>)),
                weights_kernel<E, kBias>, a, qkv.data<T>(), log_sum_exp.data<float>(),
                weights.data<float>());
       });

@@ -110,7 +110,9 @@ class Batch {
     }
     if (!key.ragged && !key.padded) return;
     const DocumentTables& tables = scratch_.tables;
-    describe_documents(mask_, places_, calls_.count, key.heads, key.head_dim, tables);
+    const RowElements elements{narrow<int32_t>(key.qkv_row()), narrow<int32_t>(width()),
+                               narrow<int32_t>(key.heads)};
+    describe_documents(mask_, places_, calls_.count, elements, tables);
     add(kQueryLengths, tables.query_lengths, tables.stride());
     add(kKeyLengths, tables.key_lengths, tables.stride());
     if (!key.ragged) return;
@@ -126,9 +128,9 @@ class Batch {
   void add_qkv(AttentionTensor queries, AttentionTensor keys, AttentionTensor values,
                const Tensor& at) {
     auto* data = at.data<bfloat16>();
-    add_rows(queries, data, 3 * width());
-    add_rows(keys, data + width(), 3 * width());
-    add_rows(values, data + 2 * width(), 3 * width());
+    add_rows(queries, data, key_.qkv_row());
+    add_rows(keys, data + width(), key_.qkv_row());
+    add_rows(values, data + width() + key_.kv_heads * key_.head_dim, key_.qkv_row());
   }
 
   /// cuDNN skips rows that see nothing; if it read them, their weights would be exp(−∞).
@@ -154,7 +156,7 @@ class Batch {
   }
   void clear_blind_gradients(const Tensor& dqkv) {
     if (!mask_.lengths.defined()) return;
-    cuda::clear_blind_gradients(mask_, places_, scratch_.tables, dqkv);
+    cuda::clear_blind_gradients(mask_, places_, scratch_.tables, key_.heads, dqkv);
   }
 
  private:

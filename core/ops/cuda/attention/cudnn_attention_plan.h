@@ -38,7 +38,9 @@ inline std::optional<std::string> cudnn_attention_unsupported_reason(const Atten
   if (setup.dropout && !cudnn_dropout_allowed()) {
     return "cuDNN would drop other weights than a CPU does (train.cudnn_dropout allows it)";
   }
-  if (mask.hidden_keys || mask.hidden || mask.additive) {
+  MaskKinds others = mask;
+  others.documents = others.lengths = others.causal = others.window = others.compact = false;
+  if (others != MaskKinds{}) {
     // cuDNN supports biases. But its documentation does not define fully masked rows, which such a
     // mask allows anywhere, and it would round fp32 biases to bf16.
     return fmt::format(
@@ -62,7 +64,7 @@ inline AttentionSetup setup_of(const Tensor& qkv, const AttentionOptions& option
   AttentionSetup setup;
   setup.mask = kinds_of(options.mask);
   setup.dtype = qkv.dtype();
-  setup.head_dim = qkv.dim(4);
+  setup.head_dim = qkv.dim(3);
   setup.dropout = options.dropout.active();
   setup.position_bias = options.position_bias.defined();
   return setup;
@@ -73,12 +75,15 @@ inline AttentionSetup setup_of(const Tensor& qkv, const AttentionOptions& option
 /// cuDNN gets the number of queries and keys of each document. A batch may need several calls.
 struct AttentionPlanKey {
   int64_t documents, length, rows;
-  int64_t heads, head_dim;
+  int64_t heads, kv_heads, head_dim;
   int64_t window;
   float scale;
   bool causal, ragged, backward, padded = false;
   bool deterministic = false;  ///< gradients; out is always
   float dropout = 0.0f;        ///< the probability
+
+  /// Elements of a position of qkv.
+  int64_t qkv_row() const { return (heads + 2 * kv_heads) * head_dim; }
 
   bool operator==(const AttentionPlanKey&) const = default;
 };
@@ -87,7 +92,7 @@ struct AttentionPlanKeyHash {
   size_t operator()(const AttentionPlanKey& key) const {
     size_t hash = 0;
     for (const int64_t part :
-         {key.documents, key.length, key.rows, key.heads, key.head_dim, key.window,
+         {key.documents, key.length, key.rows, key.heads, key.kv_heads, key.head_dim, key.window,
           int64_t{std::bit_cast<int32_t>(key.scale)}, int64_t{std::bit_cast<int32_t>(key.dropout)},
           int64_t{key.causal} | int64_t{key.ragged} << 1 | int64_t{key.backward} << 2 |
               int64_t{key.padded} << 3 | int64_t{key.deterministic} << 4}) {
@@ -143,7 +148,7 @@ inline bool is_padded_to_be_safe(int64_t document_length, bool backward) {
   return backward && document_length % 128 != 0;
 }
 
-/// The plan for qkv (B, T, 3, Hl, D) with supported options. Compiling a plan takes long, so
+/// The plan for qkv (B, T, Hl + 2 Kl, D) with supported options. Compiling a plan takes long, so
 /// documents of different lengths, in any number, share few plans.
 inline AttentionPlanKey attention_plan_key(const Tensor& qkv, const AttentionOptions& options,
                                            bool backward) {
@@ -151,7 +156,8 @@ inline AttentionPlanKey attention_plan_key(const Tensor& qkv, const AttentionOpt
   const BatchDocuments documents(qkv, mask);
   const int64_t rows = qkv.dim(0) * qkv.dim(1);
   AttentionPlanKey key{};
-  key.heads = qkv.dim(3), key.head_dim = qkv.dim(4);
+  const AttentionHeads heads = attention_heads(qkv, options);
+  key.heads = heads.queries, key.kv_heads = heads.key_values, key.head_dim = qkv.dim(3);
   key.window = mask.window, key.causal = mask.causal;
   key.scale = options.scale;
   key.backward = backward;
@@ -180,7 +186,7 @@ inline AttentionPlanKey attention_plan_key(const Tensor& qkv, const AttentionOpt
 
 /// Whether all element offsets in qkv fit into cuDNN's 32 bits.
 inline bool offsets_fit(const AttentionPlanKey& key) {
-  return key.rows * 3 * key.heads * key.head_dim <= std::numeric_limits<int32_t>::max();
+  return key.rows * key.qkv_row() <= std::numeric_limits<int32_t>::max();
 }
 
 /// How the documents of a batch are divided into calls of a plan.
@@ -217,7 +223,8 @@ inline constexpr size_t kMostPlanBytes = size_t{1} << 30;
 
 /// The scratch of a batch like qkv, as far as it is known without cuDNN; 0 if cuDNN does not
 /// support it. On Hopper, gradients need two bytes for each pair of positions if deterministic,
-/// otherwise sums of the query gradients in fp32.
+/// otherwise sums of the query gradients in fp32; and with grouped queries, the gradients of keys
+/// and values of all heads before they are summed.
 inline size_t estimated_cudnn_workspace(const Tensor& qkv, const AttentionOptions& options,
                                         bool backward) {
   if (qkv.numel() == 0 || cudnn_attention_unsupported_reason(setup_of(qkv, options))) return 0;
@@ -227,7 +234,9 @@ inline size_t estimated_cudnn_workspace(const Tensor& qkv, const AttentionOption
   const int64_t of_pairs = 2 * key.documents * length * round_up(key.length, 128);
   const int64_t of_rows = 4 * (1 + key.head_dim) * (key.ragged ? key.rows : key.documents * length);
   const int64_t of_head = key.deterministic ? of_pairs : of_rows;
-  const auto plan_bytes = static_cast<size_t>(backward ? key.heads * of_head : 0);
+  const int64_t of_groups =
+      key.kv_heads == key.heads ? 0 : 2 * 2 * key.head_dim * key.documents * length;
+  const auto plan_bytes = static_cast<size_t>(backward ? key.heads * (of_head + of_groups) : 0);
   if (plan_bytes > kMostPlanBytes) return 0;
   return AttentionScratch(plan_bytes, key, {key, qkv, options.mask}).bytes;
 }

@@ -35,22 +35,23 @@ class Tensors {
   const GraphTensor& dropout_seed() const { return dropout_seed_; }
   const GraphTensor& dropout_offset() const { return dropout_offset_; }
 
-  GraphTensor input_of_qkv(AttentionTensor uid) { return described(uid, 3, qkv_offsets_); }
-  GraphTensor input_of_out(AttentionTensor uid) { return described(uid, 1, out_offsets_); }
+  GraphTensor input_of_queries() { return described(kQueries, queries()); }
+  GraphTensor input_of_keys() { return described(kKeys, key_values()); }
+  GraphTensor input_of_values() { return described(kValues, key_values()); }
+  GraphTensor input_of_out(AttentionTensor uid) { return described(uid, out()); }
   GraphTensor input_of_statistics() {
     GraphTensor statistics = graph_.tensor(Tensor_attributes());
     describe_statistics(statistics);
     return statistics;
   }
 
-  void describe_gradient(const GraphTensor& tensor, AttentionTensor uid) {
-    describe(tensor, uid, 3, qkv_offsets_);
-    tensor->set_output(true);
+  void describe_gradients(const GraphTensor& of_queries, const GraphTensor& of_keys,
+                          const GraphTensor& of_values) {
+    describe_output(of_queries, kQueryGradient, queries());
+    describe_output(of_keys, kKeyGradient, key_values());
+    describe_output(of_values, kValueGradient, key_values());
   }
-  void describe_out(const GraphTensor& tensor) {
-    describe(tensor, kOut, 1, out_offsets_);
-    tensor->set_output(true);
-  }
+  void describe_out(const GraphTensor& tensor) { describe_output(tensor, kOut, out()); }
   void describe_statistics(const GraphTensor& tensor) {
     const int64_t heads = key_.heads, length = key_.length;
     tensor->set_uid(kStatistics).set_data_type(fe::DataType_t::FLOAT);
@@ -72,19 +73,30 @@ class Tensors {
                              .set_data_type(type));
   }
 
-  /// (documents, heads, length, head_dim) in rows of `parts` × heads × head_dim.
-  void describe(const GraphTensor& tensor, AttentionTensor uid, int64_t parts,
-                const GraphTensor& offsets) {
-    const int64_t row = parts * key_.heads * key_.head_dim;
+  /// Some of the heads in rows of `row` elements.
+  struct Heads {
+    int64_t count, row;
+    const GraphTensor& offsets;
+  };
+  Heads queries() const { return {key_.heads, key_.qkv_row(), qkv_offsets_}; }
+  Heads key_values() const { return {key_.kv_heads, key_.qkv_row(), qkv_offsets_}; }
+  Heads out() const { return {key_.heads, key_.heads * key_.head_dim, out_offsets_}; }
+
+  /// (documents, heads, length, head_dim).
+  void describe(const GraphTensor& tensor, AttentionTensor uid, const Heads& heads) {
     tensor->set_uid(uid).set_data_type(fe::DataType_t::BFLOAT16);
-    tensor->set_dim({key_.documents, key_.heads, key_.length, key_.head_dim});
-    tensor->set_stride({key_.length * row, key_.head_dim, row, 1});
-    if (offsets != nullptr) tensor->set_ragged_offset(offsets);
+    tensor->set_dim({key_.documents, heads.count, key_.length, key_.head_dim});
+    tensor->set_stride({key_.length * heads.row, key_.head_dim, heads.row, 1});
+    if (heads.offsets != nullptr) tensor->set_ragged_offset(heads.offsets);
+  }
+  void describe_output(const GraphTensor& tensor, AttentionTensor uid, const Heads& heads) {
+    describe(tensor, uid, heads);
+    tensor->set_output(true);
   }
 
-  GraphTensor described(AttentionTensor uid, int64_t parts, const GraphTensor& offsets) {
+  GraphTensor described(AttentionTensor uid, const Heads& heads) {
     GraphTensor tensor = graph_.tensor(Tensor_attributes());
-    describe(tensor, uid, parts, offsets);
+    describe(tensor, uid, heads);
     return tensor;
   }
 
@@ -118,8 +130,8 @@ void add_forward(Graph& graph, const AttentionPlanKey& key, Tensors& tensors) {
   fe::graph::SDPA_attributes attributes;
   attributes.set_name("attention_forward").set_generate_stats(true);
   set_shared(attributes, key, tensors);
-  const GraphTensor queries = tensors.input_of_qkv(kQueries), keys = tensors.input_of_qkv(kKeys),
-                    values = tensors.input_of_qkv(kValues);
+  const GraphTensor queries = tensors.input_of_queries(), keys = tensors.input_of_keys(),
+                    values = tensors.input_of_values();
   const auto [out, statistics] = graph.sdpa(queries, keys, values, attributes);
   tensors.describe_out(out);
   tensors.describe_statistics(statistics);
@@ -133,15 +145,13 @@ void add_backward(Graph& graph, const AttentionPlanKey& key, Tensors& tensors) {
   attributes.set_name("attention_backward").set_deterministic_algorithm(key.deterministic);
   set_shared(attributes, key, tensors);
   if (key.ragged) attributes.set_max_total_seq_len_q(key.rows).set_max_total_seq_len_kv(key.rows);
-  const GraphTensor queries = tensors.input_of_qkv(kQueries), keys = tensors.input_of_qkv(kKeys),
-                    values = tensors.input_of_qkv(kValues), out = tensors.input_of_out(kOut),
+  const GraphTensor queries = tensors.input_of_queries(), keys = tensors.input_of_keys(),
+                    values = tensors.input_of_values(), out = tensors.input_of_out(kOut),
                     out_gradient = tensors.input_of_out(kOutGradient),
                     statistics = tensors.input_of_statistics();
   const auto [query_gradient, key_gradient, value_gradient] =
       graph.sdpa_backward(queries, keys, values, out, out_gradient, statistics, attributes);
-  tensors.describe_gradient(query_gradient, kQueryGradient);
-  tensors.describe_gradient(key_gradient, kKeyGradient);
-  tensors.describe_gradient(value_gradient, kValueGradient);
+  tensors.describe_gradients(query_gradient, key_gradient, value_gradient);
 }
 
 /// The operation graph of a plan, not yet built.

@@ -15,7 +15,7 @@ class Graph;
 namespace tessera::cuda {
 
 /// The tensors of an attention plan. Queries, keys and values, and their gradients, are parts of
-/// (rows, 3, heads, head_dim); out and its gradient are (rows, heads, head_dim).
+/// (rows, heads + 2 kv_heads, head_dim); out and its gradient are (rows, heads, head_dim).
 enum AttentionTensor : int64_t {
   kQueries = 1,
   kKeys,

@@ -43,7 +43,7 @@ struct Documents {
   }
 };
 
-__global__ void describe_kernel(Documents documents, int64_t calls, int32_t heads, int32_t head_dim,
+__global__ void describe_kernel(Documents documents, int64_t calls, RowElements elements,
                                 DocumentTables to) {
   const int64_t entries = to.documents + 1;
   for (int64_t i = global_thread(); i < calls * entries; i += global_threads()) {
@@ -55,9 +55,9 @@ __global__ void describe_kernel(Documents documents, int64_t calls, int32_t head
     }
     if (documents.ends == nullptr) continue;
     const auto first = static_cast<int32_t>(documents.first(document));
-    to.qkv_offsets[at] = first * 3 * heads * head_dim;
-    to.out_offsets[at] = first * heads * head_dim;
-    to.statistics_offsets[at] = first * heads;
+    to.qkv_offsets[at] = first * elements.qkv;
+    to.out_offsets[at] = first * elements.out;
+    to.statistics_offsets[at] = first * elements.statistics;
   }
 }
 
@@ -118,12 +118,13 @@ __global__ void clear_rows_kernel(Documents documents, DocumentTables tables, Fe
   });
 }
 
+/// The first `query_packs` of the `packs` of a row are queries.
 __global__ void clear_gradients_kernel(Documents documents, DocumentTables tables, Features* dqkv,
-                                       int64_t packs) {
+                                       int64_t packs, int64_t query_packs) {
   for_rows_beyond(documents, tables, tables.query_lengths,
-                  [=](int64_t row, int lane) { clear_row(dqkv + row * 3 * packs, packs, lane); });
+                  [=](int64_t row, int lane) { clear_row(dqkv + row * packs, query_packs, lane); });
   for_rows_beyond(documents, tables, tables.key_lengths, [=](int64_t row, int lane) {
-    clear_row(dqkv + (row * 3 + 1) * packs, 2 * packs, lane);
+    clear_row(dqkv + row * packs + query_packs, packs - query_packs, lane);
   });
 }
 
@@ -134,10 +135,9 @@ LaunchShape a_warp_a_row(const DocumentPlaces& places) {
 }  // namespace
 
 void describe_documents(const AttentionMask& mask, const DocumentPlaces& places, int64_t calls,
-                        int64_t heads, int64_t head_dim, const DocumentTables& tables) {
+                        const RowElements& elements, const DocumentTables& tables) {
   launch("describe_documents", one_dimensional(calls * (tables.documents + 1), kThreads),
-         describe_kernel, Documents(mask, places), calls, narrow<int32_t>(heads),
-         narrow<int32_t>(head_dim), tables);
+         describe_kernel, Documents(mask, places), calls, elements, tables);
 }
 
 void write_dropout_seeds(const AttentionOptions& options, int64_t calls, int64_t* seeds) {
@@ -162,10 +162,11 @@ void clear_blind_rows(const AttentionMask& mask, const DocumentPlaces& places,
 }
 
 void clear_blind_gradients(const AttentionMask& mask, const DocumentPlaces& places,
-                           const DocumentTables& tables, Tensor dqkv) {
+                           const DocumentTables& tables, int64_t heads, Tensor dqkv) {
+  const int64_t packs = dqkv.dim(3) / kPackSize<bfloat16>;
   launch("clear_blind_gradients", a_warp_a_row(places), clear_gradients_kernel,
          Documents(mask, places), tables, reinterpret_cast<Features*>(dqkv.raw()),
-         dqkv.numel() / (dqkv.dim(0) * dqkv.dim(1)) / 3 / kPackSize<bfloat16>);
+         dqkv.dim(2) * packs, heads * packs);
 }
 
 }  // namespace tessera::cuda

@@ -38,10 +38,14 @@ struct DocumentTables {
   }
 };
 
-/// Writes `tables` (calls × stride each) from the mask's documents, lengths and window. Rows have
-/// `heads` × `head_dim` features in out and three times as many in qkv.
+/// The elements of a row of qkv, of out, and of the statistics.
+struct RowElements {
+  int32_t qkv, out, statistics;
+};
+
+/// Writes `tables` (calls × stride each) from the mask's documents, lengths and window.
 void describe_documents(const AttentionMask& mask, const DocumentPlaces& places, int64_t calls,
-                        int64_t heads, int64_t head_dim, const DocumentTables& tables);
+                        const RowElements& elements, const DocumentTables& tables);
 
 /// Elements of int64 per call in a table of seeds for cuDNN's dropout: a seed, and at
 /// kOffsetInSeeds the offset, each aligned to 16 bytes.
@@ -81,8 +85,8 @@ void clear_blind_rows(const AttentionMask& mask, const DocumentPlaces& places,
                       const DocumentTables& tables, const StatisticsLayout& layout, Tensor out,
                       float* log_sum_exp);
 /// The same for gradients: zeros for the query of each row that sees nothing, and for the key and
-/// value of each row that is not seen. dqkv (rows, 3, heads, head_dim), bf16.
+/// value of each row that is not seen. dqkv (B, T, heads + 2 kv_heads, head_dim), bf16.
 void clear_blind_gradients(const AttentionMask& mask, const DocumentPlaces& places,
-                           const DocumentTables& tables, Tensor dqkv);
+                           const DocumentTables& tables, int64_t heads, Tensor dqkv);
 
 }  // namespace tessera::cuda
