@@ -91,6 +91,7 @@ constexpr ForeignKey kForeignKeys[] = {
 
     {"train.steps", {"max_steps", "train_iters", "num_steps", "max_iters", "num_train_steps"}},
     {"train.steps", {"num_train_epochs", "num_epochs", "epochs"}, "in steps, not epochs"},
+    {"train.check_replicas_interval", {"check_weight_hash_across_dp_replicas_interval"}},
     {"train.recompute",
      {"gradient_checkpointing", "activation_checkpointing", "activation_checkpoint",
       "recompute_granularity", "recompute_activations"}},

@@ -77,7 +77,9 @@ struct TrainSection {
   int64_t steps = 0;
   Recompute recompute = Recompute::none;
   CudaGraph cuda_graph = CudaGraph::automatic;
-  bool cudnn_dropout = false;  ///< attention dropout may be cuDNN's
+  bool cudnn_dropout = false;           ///< attention dropout may be cuDNN's
+  int64_t max_skipped_steps = 0;        ///< steps that are not finite
+  int64_t check_replicas_interval = 0;  ///< steps; 0: never
 
   bool operator==(const TrainSection&) const = default;
 };

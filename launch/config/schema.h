@@ -385,6 +385,16 @@ void describe(Section& train, auto& field) {
         "on `batch.micro`, the number of ranks, cuDNN's version and the GPU; a repeated run on the "
         "same ones has the same bits. Shapes that cuDNN has no plan for keep Tessera's kernels and "
         "their bits. An error without a GPU or without cuDNN.");
+  field(
+      "max_skipped_steps", train.max_skipped_steps, IntegerIn{0, kMaxSteps},
+      "How many steps of the run may have a loss or gradient that is NaN or infinite. Such a step "
+      "changes neither weights nor AdamW's moments, on all ranks alike, and is reported; resumed "
+      "runs count on. The next one ends the run, and so does the first if this is 0.");
+  field("check_replicas_interval", train.check_replicas_interval, IntegerIn{0, kMaxSteps},
+        "Steps after which ranks compare checksums of the weights that they must have in common: "
+        "data ranks those of their shard, tensor ranks replicated ones. A run also compares them "
+        "before each checkpoint, and ends with an error that names the parameter and the ranks "
+        "that differ. 0 never compares.");
 }
 
 template <MaybeConst<OptimizerSection> Section>

@@ -60,6 +60,7 @@ void MetricsLog::step(const StepResult& result, int64_t run_tokens, const Speed&
   line["data_wait_seconds"] = speed.data_wait_seconds;
   line["model_flops_per_second"] = speed.flops;
   if (speed.mfu) line["mfu"] = *speed.mfu;
+  if (result.skipped_steps > 0) line["skipped_steps"] = result.skipped_steps;
   if (result.losses.token != 0.0 && result.losses.document != 0.0) {
     line["token_loss"] = result.losses.token;
     line["document_loss"] = result.losses.document;

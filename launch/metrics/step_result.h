@@ -14,6 +14,7 @@ struct StepResult {
   double loss() const { return losses.total(); }
   double grad_norm = 0.0;  ///< before clipping
   double lr = 0.0;
+  int64_t skipped_steps = 0;  ///< of the whole run, because they were not finite
 
   int64_t steps = 0;               ///< since the previous result
   int64_t tokens = 0;              ///< of these steps, all ranks, without padding

@@ -95,9 +95,9 @@ void TrainStep::round_values(int64_t steps_done) {
   values_are_rounded_ = true;
 }
 
-void TrainStep::reset() {
+void TrainStep::reset(int64_t skipped_steps) {
   values_are_rounded_ = false;
-  update_.clip().reset();
+  update_.clip().reset(skipped_steps);
 }
 
 BatchShare batch_share(const BatchSection& batch, int data_ranks) {

@@ -66,13 +66,15 @@ class TrainStep {
   /// Collective.
   void round_values(int64_t steps_done);
 
-  /// Call it after loading or initializing weights: forgets all steps and failures.
-  void reset();
+  /// Call it after loading or initializing weights: forgets all steps and failures, but counts the
+  /// steps that were skipped before.
+  void reset(int64_t skipped_steps = 0);
 
   /// Bytes of gradients that are reduced in bf16.
   size_t gradient_copy_bytes() const { return update_.gradient_copy_bytes(); }
 
-  /// Losses and gradient norm of the last step, or of the first that was not finite.
+  /// Losses and gradient norm of the last step, or of the one that was not finite and could not be
+  /// skipped.
   const StepRecord& record() { return update_.clip().record(); }
 
  private:

@@ -54,6 +54,25 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 /// Key in a checkpoint's extra data: the tokens of the run so far, without padding.
 constexpr const char* kTokensKey = "tokens";
+/// The same for the steps that were skipped because they were not finite.
+constexpr const char* kSkippedKey = "skipped_steps";
+
+/// A count in the extra data; 0 if it has none, as after an import.
+int64_t count_in(const Json& extra, const char* key) {
+  const bool counted = extra.contains(key) && extra[key].is_number_integer();
+  return counted ? extra[key].get<int64_t>() : 0;
+}
+
+/// "loss" or "gradient norm", and "NaN" or "infinite", of a step; nullopt if both are finite.
+std::optional<std::pair<std::string_view, std::string_view>> not_finite(const StepRecord& record) {
+  const auto losses = record.losses().span<double>();
+  const double loss = std::accumulate(losses.begin(), losses.end(), 0.0);
+  const double norm = record.norm().span<double>()[0];
+  if (std::isfinite(loss) && std::isfinite(norm)) return std::nullopt;
+  const bool of_loss = !std::isfinite(loss);
+  return std::pair(of_loss ? "loss" : "gradient norm",
+                   std::isnan(of_loss ? loss : norm) ? "NaN" : "infinite");
+}
 
 }  // namespace
 
@@ -85,6 +104,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
   store_.allocate(device, config.run.precision, StoreFor::training,
                   optimizer_sharding(config, groups));
   train_step_ = std::make_unique<TrainStep>(config, micro_steps_, store_, groups, arena_);
+  if (config.train.check_replicas_interval > 0) replica_check_.emplace(store_, groups_);
   if (copies_checkpoints(config)) {
     background_save_.reserve(checkpoint_copy_bytes(store_, groups.dp->size()), device);
   }
@@ -93,7 +113,7 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
 void Trainer::initialize() {
   load_first_step(0, 0);
   store_.initialize(static_cast<uint64_t>(config_.run.seed));
-  start_at(0, 0, 0);
+  start_at(0, 0, 0, 0);
 }
 
 void Trainer::restore(Checkpoint& checkpoint) {
@@ -101,9 +121,8 @@ void Trainer::restore(Checkpoint& checkpoint) {
   load_first_step(checkpoint.manifest().step, samples);
   load_training_state(checkpoint, store_);
   const Json& extra = checkpoint.manifest().extra;
-  const bool counted = extra.contains(kTokensKey) && extra[kTokensKey].is_number_integer();
-  start_at(checkpoint.manifest().step, samples,
-           counted ? extra[kTokensKey].get<int64_t>() : 0);  // none after an import
+  start_at(checkpoint.manifest().step, samples, count_in(extra, kTokensKey),
+           count_in(extra, kSkippedKey));
 }
 
 std::string Trainer::start_from(Checkpoint& checkpoint) {
@@ -126,11 +145,12 @@ std::optional<std::string> Trainer::tune_products() {
   return agree_on_algorithms(products_of_step(config_, groups_), scratch, groups_.world);
 }
 
-void Trainer::start_at(int64_t step, int64_t samples, int64_t tokens) {
+void Trainer::start_at(int64_t step, int64_t samples, int64_t tokens, int64_t skipped_steps) {
   steps_done_ = step;
   samples_ = samples;
   tokens_ = tokens;
-  train_step_->reset();
+  said_skipped_ = skipped_steps;
+  train_step_->reset(skipped_steps);
   since_result_ = {};
 }
 
@@ -163,6 +183,14 @@ void Trainer::step() {
   since_result_.targets += counts_.token_targets + counts_.document_targets;
   since_result_.flops += model_flops(config_.model, counts_);
   since_result_.data_wait_seconds += loaded.wait_seconds;
+  const int64_t interval = config_.train.check_replicas_interval;
+  if (interval > 0 && steps_done_ % interval == 0) check_replicas();
+}
+
+void Trainer::check_replicas() {
+  if (replicas_checked_at_ == steps_done_) return;
+  replica_check_->run(steps_done_);
+  replicas_checked_at_ = steps_done_;
 }
 
 TargetCounts Trainer::load() {
@@ -201,7 +229,9 @@ StepResult Trainer::local_result() {
   result.flops = since_result_.flops;
   result.seconds = elapsed.count();
   result.data_wait_seconds = since_result_.data_wait_seconds;
+  result.skipped_steps = static_cast<int64_t>(record.bad_steps().span<double>()[0]);
   result.note = take_note();
+  add_skipped_steps(record, result);
   since_result_ = {};
   return result;
 }
@@ -216,6 +246,21 @@ std::string Trainer::take_note() {
                     "data.loss_across_documents: false, a document of one token has none; "
                     "otherwise look at mlm.probability. Later steps without a target are not named",
                     steps_done_);
+}
+
+void Trainer::add_skipped_steps(const StepRecord& record, StepResult& result) {
+  const int64_t more = result.skipped_steps - said_skipped_;
+  said_skipped_ = result.skipped_steps;
+  if (more == 0) return;
+  const auto last = static_cast<int64_t>(record.last_bad_step().span<double>()[0]);
+  const auto what = last == result.step ? not_finite(record) : std::nullopt;
+  if (!result.note.empty()) result.note += ". ";
+  result.note += fmt::format(
+      "{} skipped, because {} NaN or infinite: {} of at most {} (train.max_skipped_steps)",
+      more == 1 ? fmt::format("Step {} was", last)
+                : fmt::format("{} steps up to step {} were", more, last),
+      what ? fmt::format("its {} was", what->first) : "a loss or gradient was",
+      result.skipped_steps, config_.train.max_skipped_steps);
 }
 
 Evaluation Trainer::evaluate() {
@@ -242,6 +287,7 @@ void Trainer::begin_save(const SaveObserver& observer) {
 
 SaveRequest Trainer::save_request(const SaveObserver& observer) {
   require_finite_steps();
+  if (replica_check_) check_replicas();
   // A checkpoint that cannot resume must not displace one that can.
   all_or_none(groups_.world, [&] {
     if (const auto name = not_finite_parameter(store_)) {
@@ -262,6 +308,10 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
                    {"train_samples", batches_.num_train_samples()},
                    {kTrainPartsKey, train_parts_json(train_parts_)},
                    {kTokensKey, tokens_}};
+  if (config_.train.max_skipped_steps > 0) {
+    request.extra[kSkippedKey] =
+        static_cast<int64_t>(train_step_->record().bad_steps().span<double>()[0]);
+  }
   if (config_.data.labels) request.extra[kLabelsKey] = *config_.data.labels;
   if (tokenizer_) request.attachments = {{kTokenizerAttachment, tokenizer_attachment(*tokenizer_)}};
   request.tensors = local_tensors(store_);
@@ -273,17 +323,18 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
 // The record is the same on all ranks.
 void Trainer::require_finite_steps() {
   const StepRecord& record = train_step_->record();
-  const auto losses = record.losses().span<double>();
-  const double loss = std::accumulate(losses.begin(), losses.end(), 0.0);
-  const double norm = record.norm().span<double>()[0];
-  if (std::isfinite(loss) && std::isfinite(norm)) return;
-  const bool of_loss = !std::isfinite(loss);
+  const auto bad_steps = static_cast<int64_t>(record.bad_steps().span<double>()[0]);
+  const int64_t most = config_.train.max_skipped_steps;
+  if (bad_steps <= most) return;
+  const auto what = not_finite(record);
+  const std::string earlier =
+      most == 0 ? "" : fmt::format(", and train.max_skipped_steps allows no more than {}", most);
   throw SharedError(fmt::format(
-      "the {} of step {} is {}: training stops before it changes a weight. Checkpoints "
+      "the {} of step {} is {}{}: training stops before it changes a weight. Checkpoints "
       "are unchanged; resume from an earlier step with a smaller optimizer.lr, or "
       "with optimizer.grad_clip",
-      of_loss ? "loss" : "gradient norm", static_cast<int64_t>(record.step().span<double>()[0]),
-      std::isnan(of_loss ? loss : norm) ? "NaN" : "infinite"));
+      what ? what->first : "loss", static_cast<int64_t>(record.step().span<double>()[0]),
+      what ? what->second : "not finite", earlier));
 }
 
 }  // namespace tessera

@@ -23,6 +23,7 @@
 #include "launch/tokenizers/tokenizer.h"
 #include "launch/train/memory/memory_plan.h"
 #include "launch/train/micro_steps.h"
+#include "launch/train/replica_check.h"
 #include "launch/train/train_step.h"
 #include "models/model.h"
 #include "parallel/process_grid.h"
@@ -56,9 +57,10 @@ class Trainer : private MicroBatchSource {
   std::optional<std::string> tune_products();
 
   /// Enqueues one optimizer step without waiting for it, and loads the next step's data meanwhile.
-  /// Throws on all ranks if a sample is damaged. If the loss or a gradient is not finite, neither
-  /// this step nor a later one changes a weight, and the next result(), evaluate() or save()
-  /// throws.
+  /// Throws on all ranks if a sample is damaged. If the loss or a gradient is not finite, this step
+  /// changes no weight. If train.max_skipped_steps allows no more of these, later ones do not
+  /// either, and the next result(), evaluate() or save() throws.
+  /// Steps that train.check_replicas_interval divides end with check_replicas().
   void step();
 
   /// Returns the work since the last result, which must be at least one step. Waits for the device.
@@ -119,7 +121,7 @@ class Trainer : private MicroBatchSource {
     double data_wait_seconds = 0.0;
   };
 
-  void start_at(int64_t step, int64_t samples, int64_t tokens);
+  void start_at(int64_t step, int64_t samples, int64_t tokens, int64_t skipped_steps);
   /// Starts loading the data of the first step here, before the weights are set.
   void load_first_step(int64_t step, int64_t samples);
   // MicroBatchSource: this data rank's micro-batches of the next step.
@@ -132,6 +134,10 @@ class Trainer : private MicroBatchSource {
   void require_finite_steps();
   /// What the user should know about the work since the last result: a sentence, or "".
   std::string take_note();
+  /// Adds a sentence about steps that were skipped since the last result.
+  void add_skipped_steps(const StepRecord& record, StepResult& result);
+  /// Throws on all ranks if ranks that must hold the same weights do not, and this is checked.
+  void check_replicas();
   /// Throws on all ranks if the weights must not be saved.
   SaveRequest save_request(const SaveObserver& observer);
 
@@ -154,9 +160,12 @@ class Trainer : private MicroBatchSource {
   TargetCounts counts_;  // of the current step
   SinceResult since_result_;
   bool said_no_targets_ = false;
+  int64_t said_skipped_ = 0;  // steps
   int64_t steps_done_ = 0;
   int64_t samples_ = 0;  // the position in the global order of samples
   int64_t tokens_ = 0;
+  std::optional<ReplicaCheck> replica_check_;  // with train.check_replicas_interval
+  int64_t replicas_checked_at_ = -1;           // step
   BackgroundSave background_save_;
 };
 

@@ -119,11 +119,12 @@ TEST_F(CudnnSupport, HopperAndBlackwellHaveAllThatWeAskFor) {
   });
 }
 
-TEST_F(CudnnSupport, AmpereHasNoDeterministicGradientForRaggedDocuments) {
+// Frontends give different reasons: determinism, or the layout of the statistics.
+TEST_F(CudnnSupport, AmpereHasNoGradientForRaggedDocuments) {
   for_each_key([&](const AttentionPlanKey& key) {
     const std::string why = unsupported_reason(key, a100_);
     if (key.ragged && key.backward) {
-      EXPECT_NE(why.find("eterministic"), std::string::npos) << name_of(key) << ": " << why;
+      EXPECT_NE(why, "") << name_of(key);
     } else {
       EXPECT_EQ(why, "") << name_of(key);
     }

@@ -10,9 +10,10 @@ constexpr int64_t kRecorded = StepRecord::kFirstLoss + LossSums::kCount;
 }  // namespace
 
 GradientClip::GradientClip(const ParameterStore& store, Communicator& tp, double max_norm,
-                           Communicator* dp)
+                           int64_t most_bad_steps, Communicator* dp)
     : norm_(store, tp, dp),
       max_norm_(max_norm),
+      most_bad_steps_(most_bad_steps),
       squares_({1}, DType::f64, store.device()),
       scale_({1}, DType::f32, store.device()),
       record_({kRecorded}, DType::f64, store.device()),
@@ -22,14 +23,16 @@ GradientClip::GradientClip(const ParameterStore& store, Communicator& tp, double
   reset();
 }
 
-void GradientClip::reset() {
+void GradientClip::reset(int64_t bad_steps) {
   fill(scale_.tensor, 1.0);
   fill(record_.tensor, 0.0);
+  fill(StepRecord{record_.tensor}.bad_steps(), static_cast<double>(bad_steps));
 }
 
 const Tensor& GradientClip::scale(int64_t step, const LossSums& sums) {
   norm_.sum_squares(squares_.tensor);
-  clip_scale(step, max_norm_, squares_.tensor, sums.values, {record_.tensor}, scale_.tensor);
+  clip_scale(step, max_norm_, most_bad_steps_, squares_.tensor, sums.values, {record_.tensor},
+             scale_.tensor);
   return scale_.tensor;
 }
 

@@ -11,17 +11,17 @@
 namespace tessera {
 
 /// Computes the global gradient norm, the gradient scale and a record of both on the gradients'
-/// device, without waiting for it. A step whose loss or norm is not finite is the last one
-/// recorded, and no later step changes a weight until reset().
+/// device, without waiting for it. A step whose loss or norm is not finite changes no weight. After
+/// more of these than are allowed, no later step is recorded or changes a weight until reset().
 class GradientClip {
  public:
   /// `store` must be allocated; it, `tp` and `dp` must outlive this. `max_norm` 0 disables
-  /// clipping. `dp` may be null if this rank owns the whole store.
+  /// clipping. `most_bad_steps` may be skipped. `dp` may be null if this rank owns the whole store.
   GradientClip(const ParameterStore& store, Communicator& tp, double max_norm,
-               Communicator* dp = nullptr);
+               int64_t most_bad_steps, Communicator* dp = nullptr);
 
-  /// Forgets all steps and failures.
-  void reset();
+  /// Forgets all steps and failures, but counts `bad_steps` of before.
+  void reset(int64_t bad_steps = 0);
 
   /// Returns the gradient scale for Optimizer::step(), (1) fp32, for step number `step`. `sums` are
   /// summed over the data ranks, as the gradients are. Collective like GradientNorm::sum_squares().
@@ -34,9 +34,10 @@ class GradientClip {
  private:
   GradientNorm norm_;
   double max_norm_;
+  int64_t most_bad_steps_;
   OwnedTensor squares_;     // (1) fp64
   OwnedTensor scale_;       // (1) fp32
-  OwnedTensor record_;      // (2 + LossSums::kCount) fp64
+  OwnedTensor record_;      // (4 + LossSums::kCount) fp64
   OwnedTensor host_;        // like record_, in host memory
   StepRecord host_record_;  // a view of host_
 };

@@ -24,14 +24,15 @@ TestTensor doubles(const std::vector<double>& values) {
 
 /// The tensors that a step reads and writes.
 struct Clip {
-  void call(int64_t step, double max_norm, double squares, const std::vector<double>& losses) {
-    clip_scale(step, max_norm, doubles({squares}).tensor, doubles(losses).tensor, {record.tensor},
-               scale.tensor);
+  void call(int64_t step, double max_norm, double squares, const std::vector<double>& losses,
+            int64_t most_bad_steps = 0) {
+    clip_scale(step, max_norm, most_bad_steps, doubles({squares}).tensor, doubles(losses).tensor,
+               {record.tensor}, scale.tensor);
   }
   double scale_now() const { return to_doubles(scale.tensor)[0]; }
   std::vector<double> record_now() const { return to_doubles(record.tensor); }
 
-  TestTensor record{{4}, DType::f64};
+  TestTensor record = doubles(std::vector<double>(6, 0.0));
   TestTensor scale = from_doubles({{1.0}}, {1}, DType::f32);
 };
 
@@ -43,7 +44,7 @@ TEST(ClipScale, MatchesReference) {
       const double root = std::sqrt(norm * norm);
       const double expected = root > max_norm ? max_norm / root : 1.0;
       EXPECT_EQ(clip.scale_now(), static_cast<double>(static_cast<float>(expected))) << norm;
-      EXPECT_EQ(clip.record_now(), (std::vector<double>{7.0, root, 2.5, -1.0}));
+      EXPECT_EQ(clip.record_now(), (std::vector<double>{7.0, root, 0.0, 0.0, 2.5, -1.0}));
     }
   }
 }
@@ -52,7 +53,7 @@ TEST(ClipScale, ZeroMaximumDisablesClipping) {
   Clip clip;
   clip.call(1, 0.0, 1e40, {1.0, 1.0});
   EXPECT_EQ(clip.scale_now(), 1.0);
-  EXPECT_EQ(clip.record_now(), (std::vector<double>{1.0, std::sqrt(1e40), 1.0, 1.0}));
+  EXPECT_EQ(clip.record_now(), (std::vector<double>{1.0, std::sqrt(1e40), 0.0, 0.0, 1.0, 1.0}));
 }
 
 TEST(ClipScale, IgnoresPreviousScale) {
@@ -77,6 +78,7 @@ TEST(ClipScale, StaysNaNAfterNonFiniteStep) {
       clip.call(4, max_norm, bad.squares, bad.losses);
       const TestTensor failed = copy_of(clip.record.tensor);
       EXPECT_EQ(to_doubles(failed.tensor)[0], 4.0);
+      EXPECT_EQ(to_doubles(failed.tensor)[2], 1.0);
       for (int64_t step = 4; step < 7; ++step) {
         EXPECT_TRUE(std::isnan(clip.scale_now())) << step;
         expect_same_bits(clip.record.tensor, failed.tensor, "the record");
@@ -86,18 +88,40 @@ TEST(ClipScale, StaysNaNAfterNonFiniteStep) {
   }
 }
 
+TEST(ClipScale, SkipsAsManyBadStepsAsAllowed) {
+  Clip clip;
+  const auto step = [&](int64_t number, double loss) {
+    clip.call(number, 1.0, 1.0, {loss, 0.0}, /*most_bad_steps=*/2);
+  };
+  step(1, kNaN);
+  EXPECT_TRUE(std::isnan(clip.scale_now()));
+  step(2, 1.0);
+  EXPECT_EQ(clip.scale_now(), 1.0);
+  EXPECT_EQ(clip.record_now(), (std::vector<double>{2.0, 1.0, 1.0, 1.0, 1.0, 0.0}));
+  step(3, kInf);
+  EXPECT_TRUE(std::isnan(clip.scale_now()));
+  step(4, 0.5);
+  EXPECT_EQ(clip.record_now(), (std::vector<double>{4.0, 1.0, 2.0, 3.0, 0.5, 0.0}));
+  step(5, kInf);
+  for (int64_t number = 6; number < 8; ++number) {
+    EXPECT_TRUE(std::isnan(clip.scale_now()));
+    EXPECT_EQ(clip.record_now(), (std::vector<double>{5.0, 1.0, 3.0, 5.0, kInf, 0.0}));
+    step(number, 1.0);
+  }
+}
+
 TEST(ClipScale, WorksWithoutLosses) {
-  const TestTensor record({2}, DType::f64), scale({1}, DType::f32);
-  clip_scale(1, 1.0, doubles({16.0}).tensor, TestTensor({0}, DType::f64).tensor, {record.tensor},
+  const TestTensor record = doubles({0.0, 0.0, 0.0, 0.0}), scale({1}, DType::f32);
+  clip_scale(1, 1.0, 0, doubles({16.0}).tensor, TestTensor({0}, DType::f64).tensor, {record.tensor},
              scale.tensor);
   EXPECT_EQ(to_doubles(scale.tensor)[0], 0.25);
 }
 
 TEST(ClipScale, RefusesWrongArguments) {
   const TestTensor squares({1}, DType::f64, kMeta), losses({3}, DType::f64, kMeta);
-  const TestTensor record({5}, DType::f64, kMeta), scale({1}, DType::f32, kMeta);
+  const TestTensor record({7}, DType::f64, kMeta), scale({1}, DType::f32, kMeta);
   const auto call = [&](double max_norm, const Tensor& s, const Tensor& l, const Tensor& r,
-                        const Tensor& out) { clip_scale(1, max_norm, s, l, {r}, out); };
+                        const Tensor& out) { clip_scale(1, max_norm, 0, s, l, {r}, out); };
   call(1.0, squares.tensor, losses.tensor, record.tensor, scale.tensor);
   const auto expect_refused = [&](const Tensor& s, const Tensor& l, const Tensor& r,
                                   const Tensor& out, const char* name) {
@@ -112,7 +136,8 @@ TEST(ClipScale, RefusesWrongArguments) {
   for (const double max_norm : {-1.0, kNaN, kInf}) {
     expect_error([&] { call(max_norm, s, l, r, out); }, {"clip_scale", "max_norm"});
   }
-  const TestTensor shared({5}, DType::f64);
+  expect_error([&] { clip_scale(1, 1.0, -1, s, l, {r}, out); }, {"clip_scale", "most_bad_steps"});
+  const TestTensor shared({7}, DType::f64);
   expect_error(
       [&] {
         call(1.0, TestTensor({1}, DType::f64).tensor, shared.tensor.slice(0, 3), shared.tensor,

@@ -71,6 +71,16 @@ TEST(ConfigKind, SetsDefaultsThatGivenKeysOverride) {
   EXPECT_EQ(model({"model.kind=llama", "model.kind=gpt2"}), model({}));
 }
 
+TEST(ConfigKind, LeavesNoDefaultOfAnotherKind) {
+  for (const Architecture& from : architectures()) {
+    for (const Architecture& to : architectures()) {
+      ModelConfig model = preset(from.kind);
+      apply_preset(model, to.kind);
+      EXPECT_EQ(model, preset(to.kind)) << from.name << " before " << to.name;
+    }
+  }
+}
+
 // Otherwise a kind would change a default without a word in the reference.
 TEST(ConfigKind, DefaultsOfKindsDifferOnlyInKeysThatSaySo) {
   std::set<std::string> by_kind = {"kind"};

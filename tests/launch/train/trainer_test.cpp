@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <mutex>
 
 #include "core/ops/elementwise.h"
 #include "launch/data/training_data.h"
@@ -121,6 +122,62 @@ TEST_F(TrainerSteps, NonFiniteGradientChangesNoWeights) {
       set(named(trainer, "blocks.0.attention.qkv.weight"), 0.0);
       set(named(trainer, "blocks.0.attention.qkv.bias"), 0.0);
       set(named(trainer, "blocks.0.attention.output.weight"), 1e20);
+    });
+  }
+}
+
+/// A step with NaN in a weight, which is then as before.
+void bad_step(Trainer& trainer) {
+  const Tensor weight = named(trainer, "blocks.1.mlp_norm.weight").value;
+  const OwnedTensor kept = test::copy_of(weight);
+  fill(weight, kNaN);
+  trainer.step();
+  copy(kept.tensor, weight);
+}
+
+TEST_F(TrainerSteps, SkipsAsManyNonFiniteStepsAsAllowed) {
+  for (const Layout layout : kLayouts) {
+    SCOPED_TRACE(to_string(layout));
+    RunConfig run = config();
+    run.run.dir = folder_ / to_string(layout);
+    run.train.max_skipped_steps = 2;
+    std::filesystem::path saved;
+    std::mutex mutex;
+    train(run, layout, [&](Trainer& trainer) {
+      trainer.step();
+      EXPECT_EQ(trainer.result().note, "");
+      const Weights before(trainer.parameters());
+      bad_step(trainer);
+      before.expect_same(trainer.parameters());
+      const StepResult skipped = trainer.result();
+      EXPECT_EQ(skipped.skipped_steps, 1);
+      EXPECT_NE(skipped.note.find("Step 2 was skipped, because its loss was NaN or infinite: 1 of "
+                                  "at most 2 (train.max_skipped_steps)"),
+                std::string::npos)
+          << skipped.note;
+      bad_step(trainer);
+      trainer.step();
+      const StepResult late = trainer.result();
+      EXPECT_TRUE(std::isfinite(late.loss()));
+      EXPECT_EQ(late.skipped_steps, 2);
+      EXPECT_NE(late.note.find("Step 3 was skipped"), std::string::npos) << late.note;
+      const SavedCheckpoint checkpoint = trainer.save();
+      const std::lock_guard lock(mutex);
+      saved = checkpoint.path;
+    });
+    // The resumed run counts on.
+    run_thread_ranks(layout.ranks(), [&](Communicator& world) {
+      const ParallelGroups groups = make_parallel_groups(world, layout.tensor);
+      run.parallel.tensor = layout.tensor;
+      Trainer trainer(run, groups, open_training_data(run));
+      Checkpoint checkpoint = Checkpoint::open(saved);
+      trainer.restore(checkpoint);
+      trainer.step();
+      EXPECT_EQ(trainer.result().note, "");
+      bad_step(trainer);
+      test::expect_error(
+          [&] { trainer.result(); },
+          {"the loss of step 6 is NaN, and train.max_skipped_steps allows no more than 2"});
     });
   }
 }
