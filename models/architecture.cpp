@@ -79,6 +79,20 @@ MaskKinds ModelTraits::mask_kinds() const {
 
 namespace {
 
+Objective objective_of(Head head, Objective pretraining) {
+  switch (head) {
+    case Head::pretraining:
+      return pretraining;
+    case Head::classification:
+      return Objective::classification;
+    case Head::token_classification:
+      return Objective::token_classification;
+    case Head::embedding:
+      return Objective::embedding;
+  }
+  return pretraining;
+}
+
 int64_t label_width_of(const ModelConfig& config) {
   const bool one_class = config.problem_type == ProblemType::single_label_classification;
   return config.head != Head::classification || one_class ? 0 : config.num_labels;
@@ -92,18 +106,19 @@ ModelTraits traits_of(const ModelConfig& config) {
   ModelTraits traits;
   traits.name = architecture.display_name;
   traits.token_labels = config.head == Head::token_classification;
-  traits.objective = classifies            ? Objective::classification
-                     : traits.token_labels ? Objective::token_classification
-                                           : architecture.pretraining;
+  traits.objective = objective_of(config.head, architecture.pretraining);
   traits.causal = architecture.pretraining == Objective::causal_lm;
   traits.attention_window = config.attention_window;
   traits.sentence_pairs = config.next_sentence;
   traits.document_labels = config.next_sentence || classifies;
   traits.problem_type = config.problem_type;
   traits.label_width = label_width_of(config);
+  const bool embeds = traits.objective == Objective::embedding;
+  traits.texts_of_sample = embeds ? (config.hard_negatives ? 3 : 2) : 0;
+  traits.row_length = config.seq_length * (embeds ? traits.texts_of_sample : 1);
   traits.special_tokens = architecture.special_tokens;
-  traits.head_transform =
-      traits.token_labels ? architecture.pooler == Pooler::norm : architecture.head_transform;
+  traits.head_transform = traits.token_labels ? architecture.pooler == Pooler::norm
+                                              : architecture.head_transform && !embeds;
   return traits;
 }
 

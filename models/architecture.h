@@ -29,7 +29,7 @@ struct Architecture {
   bool scaled_residual_init = false;  ///< scale initial output projections by 1/sqrt(2 L)
   bool token_types = false;           ///< allow model.token_types
   bool next_sentence = false;         ///< allow model.next_sentence
-  bool classification = false;        ///< allow model.head: classification, token_classification
+  bool classification = false;        ///< allow a model.head other than pretraining
   bool special_tokens = false;        ///< each text has a start and an end token
   int64_t min_seq_length = 1;         ///< room for the special tokens and some text
 };
@@ -64,6 +64,10 @@ struct ModelTraits {
   /// The numbers that a classification head predicts for a document (TokenBatch::label_values); 0
   /// if it predicts a class.
   int64_t label_width;
+  /// The texts of a sample, each a document, whose embeddings the loss compares: 2 or, with hard
+  /// negatives, 3. 0 for other objectives.
+  int64_t texts_of_sample;
+  int64_t row_length;   ///< the most tokens of a row of a batch
   bool special_tokens;  ///< see Architecture::special_tokens
   bool head_transform;  ///< the head of tokens has a dense layer before its last one
 

@@ -4,6 +4,7 @@
 #include "core/ops/elementwise.h"
 #include "core/ops/positions.h"
 #include "models/architecture.h"
+#include "models/layers/embedding_head.h"
 #include "models/layers/embeddings.h"
 #include "models/layers/key_value_cache.h"
 #include "models/layers/label_head.h"
@@ -31,6 +32,7 @@ std::optional<ValueLoss> value_loss_of(const ModelConfig& config) {
 LabelHeadSpec classifier(const ModelConfig& config) {
   LabelHeadSpec spec{.name = "classifier", .num_labels = config.num_labels};
   spec.dropout = config.dropout;
+  spec.pooling = config.classifier_pooling;
   if (config.head == Head::token_classification) {
     spec.labels_of = LabelsOf::tokens;
   } else {
@@ -47,6 +49,10 @@ Model::Model(const ModelConfig& config, ParameterStore& store, Communicator& tp)
       tp_(tp),
       embeddings_(std::make_unique<Embeddings>(store, config, tp)),
       transformer_(std::make_unique<Transformer>(store, config, tp)) {
+  if (config.head == Head::embedding) {
+    embedding_head_ = std::make_unique<EmbeddingHead>(config.embedding_pooling, tp);
+    return;
+  }
   if (config.head != Head::pretraining) {
     label_head_ = std::make_unique<LabelHead>(store, config, classifier(config), tp);
     return;
@@ -71,6 +77,8 @@ Tensor Model::hidden_states(const StepContext& ctx, const TokenBatch& batch) {
 
 void Model::train(const StepContext& outer, const TokenBatch& batch, const LossWeights& weights,
                   const LossSums& sums) {
+  require(embedding_head_ == nullptr,
+          "a model with an embedding head learns from the embeddings of a whole batch");
   const StepContext ctx = context_for(outer, batch);
   const Tensor x = hidden_states(ctx, batch);  // (n, C)
   const Tensor dx = ctx.arena.allocate(x.shape(), x.dtype());
@@ -82,6 +90,10 @@ void Model::train(const StepContext& outer, const TokenBatch& batch, const LossW
   if (label_head_) {
     label_head_->loss_and_gradient(ctx, x, batch, weights, sums, dx);
   }
+  backward(ctx, dx);
+}
+
+void Model::backward(const StepContext& ctx, const Tensor& dx) {
   const Tensor gradient = dx.view({1, dx.dim(0), dx.dim(1)});
   transformer_->backward(ctx, gradient);
   embeddings_->backward(ctx, gradient);
@@ -93,12 +105,34 @@ void Model::evaluate(const StepContext& outer, const TokenBatch& batch, const Lo
   const Tensor x = hidden_states(ctx, batch);
   if (language_head_) language_head_->loss(ctx, x, batch, sums);
   if (label_head_) label_head_->loss(ctx, x, batch, sums, predictions);
+  if (embedding_head_) copy(embedding_head_->forward(ctx, x, batch, 1.0f), predictions);
+}
+
+Tensor Model::embed(const StepContext& outer, const TokenBatch& batch, float length) {
+  EmbeddingHead& head = embedding_head();
+  const StepContext ctx = context_for(outer, batch);
+  return head.forward(ctx, hidden_states(ctx, batch), batch, length);
+}
+
+void Model::embed_backward(const StepContext& outer, const TokenBatch& batch,
+                           const Tensor& gradient) {
+  EmbeddingHead& head = embedding_head();
+  const StepContext ctx = context_for(outer, batch);
+  const Shape local = {ctx.rows.local().size(), config_.hidden_size};
+  const Tensor dx = ctx.arena.allocate(local, store_.precision());
+  fill(dx, 0.0);
+  head.backward(ctx, gradient, batch, dx);
+  backward(ctx, dx);
+}
+
+EmbeddingHead& Model::embedding_head() const {
+  require(embedding_head_ != nullptr, "this model has no embedding head");
+  return *embedding_head_;
 }
 
 LanguageHead& Model::language_head() const {
   require(language_head_ != nullptr,
-          "this model has a classification head instead of a language head, so it cannot predict "
-          "tokens");
+          "this model has another head instead of a language head, so it cannot predict tokens");
   return *language_head_;
 }
 

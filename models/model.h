@@ -15,13 +15,15 @@ class Embeddings;
 class Transformer;
 class LanguageHead;
 class LabelHead;
+class EmbeddingHead;
 class KeyValueCache;
 
 /// Embeddings, a stack of blocks and the configured heads. Attention heads, MLP width and
 /// vocabulary are sharded over the tensor ranks. Architectures differ only in data
 /// (models/architecture.h). The `gpt2` defaults match the function and parameters of Hugging Face's
 /// GPT2LMHeadModel; `bert` matches BertForPreTraining with a next-sentence head, and
-/// BertForSequenceClassification or BertForTokenClassification with a classification head.
+/// BertForSequenceClassification or BertForTokenClassification with a classification head, and a
+/// BertModel with the pooling of sentence-transformers with an embedding head.
 class Model {
  public:
   /// Declares its parameters in `store`, which must be allocated before the first pass. `store` and
@@ -34,15 +36,26 @@ class Model {
   /// Runs forward and backward of one micro-batch. Adds the losses to `sums`, and adds the gradient
   /// of weights.token × token losses + weights.document × document losses to all gradients.
   /// Activations are in ctx.arena, which the caller resets. `batch` must live until the next pass.
+  /// Not for an embedding head, whose loss compares the texts of all micro-batches.
   void train(const StepContext& ctx, const TokenBatch& batch, const LossWeights& weights,
              const LossSums& sums);
 
   /// Adds the losses and the numbers of correct predictions to `sums`. If `predictions` is defined
   /// and the model has a label head, sets it to the most likely label of each document, (S) int32,
   /// or of each token with a target, (M) int32; with ModelTraits::label_width, to the logits, (S,
-  /// K) fp32.
+  /// K) fp32. Of an embedding head, sets them to the embeddings of length 1, (S, C) fp32, and adds
+  /// no loss.
   void evaluate(const StepContext& ctx, const TokenBatch& batch, const LossSums& sums,
                 Tensor predictions);
+
+  /// For an embedding head: runs forward and returns the embeddings of the documents, of this
+  /// length, (S, C) fp32 in ctx.arena, the same on every tensor rank.
+  Tensor embed(const StepContext& ctx, const TokenBatch& batch, float length = 1.0f);
+
+  /// Runs backward of the last embed(), whose activations must still be in ctx.arena, with the same
+  /// ctx, except for its reducer, and batch. Adds to all gradients, given that of the embeddings,
+  /// (S, C) fp32.
+  void embed_backward(const StepContext& ctx, const TokenBatch& batch, const Tensor& gradient);
 
   /// The output of the blocks, after the final norm in a pre-norm model: (N, C) in ctx.arena.
   /// Returns the local rows with sequence parallelism. If dropout matters, pass context_for(batch)
@@ -76,6 +89,8 @@ class Model {
   /// The positions first, first + 1, ... of tokens (B, T).
   Tensor positions_from(const StepContext& ctx, const Tensor& tokens, int64_t first) const;
   LanguageHead& language_head() const;
+  EmbeddingHead& embedding_head() const;
+  void backward(const StepContext& ctx, const Tensor& dx);  // dx (n, C)
 
   ModelConfig config_;
   ParameterStore& store_;
@@ -83,8 +98,9 @@ class Model {
   // In forward order, which is the order of the flat buffers.
   std::unique_ptr<Embeddings> embeddings_;
   std::unique_ptr<Transformer> transformer_;
-  std::unique_ptr<LanguageHead> language_head_;  // null for a classifier
-  std::unique_ptr<LabelHead> label_head_;        // null unless documents or words have labels
+  std::unique_ptr<LanguageHead> language_head_;    // null for a classifier
+  std::unique_ptr<LabelHead> label_head_;          // null unless documents or words have labels
+  std::unique_ptr<EmbeddingHead> embedding_head_;  // null unless documents have embeddings
 };
 
 }  // namespace tessera

@@ -12,8 +12,15 @@ namespace tessera {
 enum class ModelKind : uint8_t { gpt2, llama, mistral, qwen2, qwen3, bert, roberta, modernbert };
 
 /// What a model learns to predict: the next token, masked tokens (with model.next_sentence also
-/// whether two sentences are consecutive), the label of a text, or the label of each word.
-enum class Objective : uint8_t { causal_lm, masked_lm, classification, token_classification };
+/// whether two sentences are consecutive), the label of a text, the label of each word, or which
+/// text of a batch belongs to another.
+enum class Objective : uint8_t {
+  causal_lm,
+  masked_lm,
+  classification,
+  token_classification,
+  embedding
+};
 
 /// Layer norm (Ba, Kiros, Hinton, 2016) or RMSNorm (Zhang, Sennrich, 2019), which has no bias.
 enum class NormType : uint8_t { layer, rms };
@@ -31,8 +38,13 @@ enum class Bias : uint8_t { none, all, qkv };
 /// bucket of distances, which all layers share (Raffel et al., "T5", 2020).
 enum class Positions : uint8_t { learned, rotary, alibi, relative };
 
-/// The heads of a BERT: those of pre-training, or one that classifies a text or each word of it.
-enum class Head : uint8_t { pretraining, classification, token_classification };
+/// The heads of a BERT: those of pre-training, one that classifies a text or each word of it, or
+/// none, for an embedding of a text.
+enum class Head : uint8_t { pretraining, classification, token_classification, embedding };
+
+/// How the hidden states of a text become one vector: that of its first token, [CLS], or the mean
+/// over all of its tokens, with special ones.
+enum class Pooling : uint8_t { cls, mean };
 
 /// What the classification head predicts for a text, named as in Hugging Face: one of the classes,
 /// any number of labels, or a number.
@@ -79,6 +91,11 @@ struct ModelConfig {
   Head head = Head::pretraining;
   int64_t num_labels = 0;  ///< classes of a classification head; 1 for a number
   ProblemType problem_type = ProblemType::single_label_classification;
+  Pooling classifier_pooling = Pooling::cls;  ///< of a head that classifies texts
+  Pooling embedding_pooling = Pooling::mean;  ///< of Head::embedding
+  double similarity_scale = 20.0;             ///< factor of the cosines in the contrastive loss
+  bool symmetric_loss = false;                ///< each positive must also find its anchor
+  bool hard_negatives = false;                ///< each pair has a third text, which is no answer
 
   /// A gated MLP has three matrices instead of two: 8/3 of hidden_size, rounded up to a multiple of
   /// 64, has about the parameters of 4 × hidden_size without a gate.

@@ -99,8 +99,8 @@ void classify_file(const ClassifyOptions& options, const LoadedModel& loaded, Co
 }
 
 void classify(const ClassifyOptions& options, Communicator& world) {
-  const LoadedModel loaded =
-      load_model(options.checkpoint, options.devices, world, options.file.rows());
+  const LoadedModel loaded = load_model(options.checkpoint, options.devices, world,
+                                        options.file.rows(), options.file.tensor_ranks());
   if (options.file.given()) return classify_file(options, loaded, world);
   // All ranks see the same text, so none fails alone.
   all_alike(world, [&] {

@@ -44,6 +44,9 @@ void add_fill_mask_command(CLI::App& app, int& exit_code);
 /// Adds `tessera classify`, which prints the label that a fine-tuned BERT predicts for a text.
 void add_classify_command(CLI::App& app, int& exit_code);
 
+/// Adds `tessera embed`, which prints or writes the embeddings of texts.
+void add_embed_command(CLI::App& app, int& exit_code);
+
 /// Adds `prepare`, which converts text files into a dataset and prints what it wrote:
 ///
 ///     tessera prepare --input FILES... --output PREFIX [--tokenizer SPEC] [--overwrite]

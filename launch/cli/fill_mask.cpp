@@ -62,8 +62,8 @@ void fill_masks_of_file(const FillMaskOptions& options, const LoadedModel& loade
 }
 
 void fill_mask(const FillMaskOptions& options, Communicator& world) {
-  const LoadedModel loaded =
-      load_model(options.checkpoint, options.devices, world, options.file.rows());
+  const LoadedModel loaded = load_model(options.checkpoint, options.devices, world,
+                                        options.file.rows(), options.file.tensor_ranks());
   if (options.file.given()) return fill_masks_of_file(options, loaded, world);
   // All ranks see the same text, so none fails alone.
   all_alike(world, [&] {

@@ -43,6 +43,7 @@ int main(int argc, char** argv) {
   tessera::add_generate_command(app, exit_code);
   tessera::add_attention_command(app, exit_code);
   tessera::add_fill_mask_command(app, exit_code);
+  tessera::add_embed_command(app, exit_code);
   tessera::add_classify_command(app, exit_code);
   tessera::add_prepare_command(app);
   tessera::add_tokenizer_command(app);

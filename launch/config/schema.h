@@ -217,17 +217,20 @@ void describe(Section& model, auto& field) {
       derived("head"), model.head,
       OneOf<Head>{{{"pretraining", Head::pretraining},
                    {"classification", Head::classification},
-                   {"token_classification", Head::token_classification}}},
+                   {"token_classification", Head::token_classification},
+                   {"embedding", Head::embedding}}},
       "The output head: `pretraining` has the head or heads of the architecture's pre-training; "
       "`classification`, for " +
           kinds_with(&Architecture::classification, "`") +
           ", predicts what `problem_type` says about a text; `token_classification`, for the same, "
-          "predicts a label for each word, from its first token. `auto` is `classification` if "
+          "predicts a label for each word, from its first token; `embedding`, for the same, makes "
+          "a "
+          "vector of each text, for search and similarity. `auto` is `classification` if "
           "`data.train` is a file "
-          "of labeled texts and the architecture supports it.");
+          "of labeled texts, and `embedding` if it has anchors and positives, if the architecture "
+          "supports it.");
   field(derived("num_labels"), model.num_labels, IntegerIn{0, 1'000'000},
-        "Number of labels with a head other than `pretraining`: at least 2, but 1 with "
-        "`problem_type: "
+        "Number of labels with a head that classifies: at least 2, but 1 with `problem_type: "
         "regression`. `auto` counts the labels in `data.labels` or in the training file.");
   field(
       "problem_type", model.problem_type,
@@ -238,13 +241,35 @@ void describe(Section& model, auto& field) {
       "`single_label_classification`: one of the labels; the loss is the cross-entropy. "
       "`multi_label_classification`: any number of them; the loss is the binary cross-entropy, "
       "the mean over the labels. `regression`: a number; the loss is the squared error.");
+  field("classifier_pooling", model.classifier_pooling,
+        OneOf<Pooling>{{{"cls", Pooling::cls}, {"mean", Pooling::mean}}},
+        "With `head: classification`, named as in ModernBERT: what the head sees of a text, the "
+        "hidden state of its first token, [CLS], or the mean over all of its tokens.");
+  field("embedding_pooling", model.embedding_pooling,
+        OneOf<Pooling>{{{"cls", Pooling::cls}, {"mean", Pooling::mean}}},
+        "With `head: embedding`: what becomes the embedding of a text, the mean of the hidden "
+        "states of all of its tokens, including [CLS] and [SEP], or that of [CLS]. Embeddings have "
+        "length 1.");
+  field("similarity_scale", model.similarity_scale, NumberIn{1e-3, 1e4},
+        "With `head: embedding`: the factor of the cosines in the loss, one over its temperature. "
+        "The loss is the cross-entropy of finding an anchor's positive among all positives and "
+        "hard negatives of the global batch (InfoNCE, MultipleNegativesRankingLoss in "
+        "sentence-transformers), so it depends on `batch.global`, but not on `batch.micro` or the "
+        "layout. With several micro-batches, each is computed forward twice.");
+  field("symmetric_loss", model.symmetric_loss, TrueOrFalse{},
+        "With `head: embedding`: whether the loss is the mean of this cross-entropy and that of "
+        "finding a positive's anchor among all anchors of the global batch.");
+  field(derived("hard_negatives"), model.hard_negatives, TrueOrFalse{},
+        "With `head: embedding`: whether each sample has a third text, `negative`, that resembles "
+        "an answer and is none. `auto` is true if the training file has them.");
 }
 
 template <MaybeConst<DataSection> Section>
 void describe(Section& data, auto& field) {
   field(required("train"), data.train, PathOrBlend{},
         "Prefix of the training dataset, as passed to `tessera prepare`; with `model.head: "
-        "classification` or `token_classification`, a `.jsonl` or `.tsv` file of labeled texts. "
+        "classification` or `token_classification`, a `.jsonl` or `.tsv` file of labeled texts; "
+        "with `embedding`, one of anchors and positives. "
         "Several datasets are blended "
         "by weight, as in `{data/books: 0.7, data/web: 0.3}`: each provides its share of the "
         "samples throughout the run and starts over when it is used up.");
@@ -297,9 +322,8 @@ void describe(Section& data, auto& field) {
         "`negative,positive`. With null, the data contains label numbers or, with `problem_type: "
         "regression`, numbers. `auto` uses the labels in the training file, sorted.");
   field("truncate", data.truncate, TrueOrFalse{},
-        "With `head: classification` or `token_classification`: whether to truncate texts of more "
-        "than `model.seq_length` "
-        "tokens. If false, they are errors.");
+        "With a `head` other than `pretraining`: whether to truncate texts of more than "
+        "`model.seq_length` tokens. If false, they are errors.");
 }
 
 template <MaybeConst<MaskingOptions> Section>

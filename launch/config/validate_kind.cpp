@@ -26,6 +26,8 @@ std::string_view name_of(Head head) {
       return "classification";
     case Head::token_classification:
       return "token_classification";
+    case Head::embedding:
+      return "embedding";
   }
   return "?";
 }
@@ -108,9 +110,16 @@ void check_classification_run(const RunConfig& config) {
           "leave "
           "labels out, or choose another problem_type",
           config.data.labels.value_or(""));
-  if (config.data.labels) check_label_names(*config.data.labels, config.model.num_labels);
+  const bool labels = config.data.labels && config.model.head != Head::embedding;
+  if (labels) check_label_names(*config.data.labels, config.model.num_labels);
   require_default(config.mlm == MaskingOptions{}, "a key of mlm", reason);
   require_default(config.data.short_samples == ShortSamples::pad, "data.short_samples", reason);
+  if (config.model.head != Head::embedding) return;
+  require_default(!config.data.labels, "data.labels", reason);
+  require(config.batch.global >= 2,
+          "batch.global is {}, but model.head is embedding, whose loss compares the texts of a "
+          "batch: choose 2 or more",
+          config.batch.global);
 }
 
 void check_other_run(const RunConfig& config) {
@@ -131,7 +140,27 @@ void check_embeddings(const ModelConfig& model) {
           architecture_of(model.kind).name);
 }
 
+/// Keys that only one head uses.
+void check_pooling(const ModelConfig& model) {
+  const std::string reason = fmt::format("model.head is {}", name_of(model.head));
+  const ModelConfig defaults;
+  const auto require_unset = [&](bool allowed, bool is_default, const char* key) {
+    require_default(allowed || is_default, key, reason);
+  };
+  require_unset(model.head == Head::classification,
+                model.classifier_pooling == defaults.classifier_pooling,
+                "model.classifier_pooling");
+  const bool embeds = model.head == Head::embedding;
+  require_unset(embeds, model.embedding_pooling == defaults.embedding_pooling,
+                "model.embedding_pooling");
+  require_unset(embeds, model.similarity_scale == defaults.similarity_scale,
+                "model.similarity_scale");
+  require_unset(embeds, !model.symmetric_loss, "model.symmetric_loss");
+  require_unset(embeds, !model.hard_negatives, "model.hard_negatives");
+}
+
 void check_head(const ModelConfig& model) {
+  check_pooling(model);
   const bool words = model.head == Head::token_classification;
   if (model.head == Head::classification || words) {
     const std::string reason = fmt::format("model.head is {}", name_of(model.head));
@@ -152,9 +181,12 @@ void check_head(const ModelConfig& model) {
         model.num_labels, name_of(model.head));
     require_default(!model.next_sentence, "model.next_sentence", reason);
   } else {
-    require_default(model.num_labels == 0, "model.num_labels", "model.head is pretraining");
+    const std::string reason = fmt::format("model.head is {}", name_of(model.head));
+    require_default(model.num_labels == 0, "model.num_labels", reason);
     require_default(model.problem_type == ProblemType::single_label_classification,
-                    "model.problem_type", "model.head is pretraining");
+                    "model.problem_type", reason);
+    require_default(model.head == Head::pretraining || !model.next_sentence, "model.next_sentence",
+                    reason);
   }
 }
 

@@ -9,6 +9,7 @@
 #include "launch/data/datasets/classification_dataset.h"
 #include "launch/data/datasets/gpt_dataset.h"
 #include "launch/data/datasets/gpt_packed_dataset.h"
+#include "launch/data/datasets/text_tuples.h"
 #include "launch/data/indexed/dataset_metadata.h"
 #include "launch/support/files/mapped_file.h"
 #include "launch/tokenizers/id_tokenizer.h"
@@ -185,6 +186,35 @@ class TextSource final : public SampleSource {
   std::shared_ptr<const LabeledTexts> texts_;
 };
 
+/// Texts that belong together, tokenized on loading.
+class TupleSource final : public SampleSource {
+ public:
+  TupleSource(const RunConfig& config, const Tokenizer& tokenizer, const std::string& path,
+              std::vector<std::string>& notes) {
+    const auto encode = [&](std::string_view text) { return tokenizer.encode(text); };
+    tuples_ = std::make_shared<const TextTuples>(
+        path, TupleUse{config.model.hard_negatives, config.model.symmetric_loss},
+        ClassificationEncoder(encode, tokenizer.traits(), config.model.seq_length,
+                              config.data.truncate));
+    if (tuples_->num_truncated() == 0) return;
+    notes.push_back(fmt::format("{}: texts of {} of {} samples were truncated to {} tokens", path,
+                                tuples_->num_truncated(), tuples_->size(), tuples_->seq_length()));
+  }
+
+  int64_t size() const override { return tuples_->size(); }
+
+  std::string identity() const override {
+    return fmt::format("{} samples, {}", size(), sampled_checksum(MappedFile(tuples_->path())));
+  }
+
+  std::shared_ptr<const Dataset> samples(Range range, uint64_t /*seed*/) const override {
+    return std::make_shared<const TextTupleDataset>(tuples_, range);
+  }
+
+ private:
+  std::shared_ptr<const TextTuples> tuples_;
+};
+
 }  // namespace
 
 std::unique_ptr<const SampleSource> open_source(const RunConfig& config,
@@ -199,6 +229,8 @@ std::unique_ptr<const SampleSource> open_source(const RunConfig& config,
     case Objective::classification:
     case Objective::token_classification:
       return std::make_unique<const TextSource>(config, *tokenizer, path, notes);
+    case Objective::embedding:
+      return std::make_unique<const TupleSource>(config, *tokenizer, path, notes);
   }
   fail("{}: there is no data for this objective", path);
 }

@@ -17,7 +17,7 @@ struct NamedClass {
 };
 
 /// The first name of a class is its canonical one.
-constexpr std::array<NamedClass, 16> kClasses = {{
+constexpr std::array<NamedClass, 19> kClasses = {{
     {"GPT2LMHeadModel", ModelClass::gpt2_lm_head},
     {"GPT2Model", ModelClass::gpt2_lm_head},
     {"LlamaForCausalLM", ModelClass::llama_causal_lm},
@@ -34,6 +34,9 @@ constexpr std::array<NamedClass, 16> kClasses = {{
     {"ModernBertForMaskedLM", ModelClass::modernbert_masked_lm},
     {"ModernBertForSequenceClassification", ModelClass::modernbert_classification},
     {"ModernBertForTokenClassification", ModelClass::modernbert_token_classification},
+    {"BertModel", ModelClass::bert_embedding},
+    {"RobertaModel", ModelClass::roberta_embedding},
+    {"ModernBertModel", ModelClass::modernbert_embedding},
 }};
 
 /// `key_and_value`: "model.norm_position is pre".
@@ -69,14 +72,17 @@ ModelKind kind_of(ModelClass model_class) {
     case ModelClass::bert_masked_lm:
     case ModelClass::bert_classification:
     case ModelClass::bert_token_classification:
+    case ModelClass::bert_embedding:
       return ModelKind::bert;
     case ModelClass::roberta_masked_lm:
     case ModelClass::roberta_classification:
     case ModelClass::roberta_token_classification:
+    case ModelClass::roberta_embedding:
       return ModelKind::roberta;
     case ModelClass::modernbert_masked_lm:
     case ModelClass::modernbert_classification:
     case ModelClass::modernbert_token_classification:
+    case ModelClass::modernbert_embedding:
       return ModelKind::modernbert;
   }
   fail("{} is not a class of a model", static_cast<int>(model_class));
@@ -92,6 +98,10 @@ Head head_of(ModelClass model_class) {
     case ModelClass::roberta_token_classification:
     case ModelClass::modernbert_token_classification:
       return Head::token_classification;
+    case ModelClass::bert_embedding:
+    case ModelClass::roberta_embedding:
+    case ModelClass::modernbert_embedding:
+      return Head::embedding;
     case ModelClass::gpt2_lm_head:
     case ModelClass::llama_causal_lm:
     case ModelClass::mistral_causal_lm:
@@ -179,6 +189,8 @@ void require_heads_as_wide_as_model(const ModelConfig& config) {
 
 /// GPT-2, BERT or RoBERTa. A missing bias is one of zeros.
 void require_gpt2_or_bert(const ModelConfig& config) {
+  require_expressible(config.classifier_pooling == Pooling::cls, "model.classifier_pooling is mean",
+                      fmt::format("{} classifies [CLS]", name_of(config.kind)));
   require_defaults(config, {"norm", "norm_position", "gated_mlp", "positions", "activation",
                             "tie_embeddings", "qk_norm"});
   require_expressible(config.bias != Bias::qkv, "model.bias is qkv",
@@ -209,17 +221,23 @@ void require_modernbert(const ModelConfig& config) {
   require_heads_as_wide_as_model(config);
 }
 
-ModelClass class_with_head(Head head, ModelClass pretraining, ModelClass classification,
-                           ModelClass token_classification) {
+/// The classes of an architecture's heads.
+struct HeadClasses {
+  ModelClass pretraining, classification, token_classification, embedding;
+};
+
+ModelClass class_with_head(Head head, const HeadClasses& classes) {
   switch (head) {
     case Head::pretraining:
-      return pretraining;
+      return classes.pretraining;
     case Head::classification:
-      return classification;
+      return classes.classification;
     case Head::token_classification:
-      return token_classification;
+      return classes.token_classification;
+    case Head::embedding:
+      return classes.embedding;
   }
-  return pretraining;
+  return classes.pretraining;
 }
 
 }  // namespace
@@ -248,18 +266,20 @@ ModelClass model_class_of(const ModelConfig& config) {
       require_gpt2_or_bert(config);
       return class_with_head(
           config.head,
-          config.next_sentence ? ModelClass::bert_pretraining : ModelClass::bert_masked_lm,
-          ModelClass::bert_classification, ModelClass::bert_token_classification);
+          {config.next_sentence ? ModelClass::bert_pretraining : ModelClass::bert_masked_lm,
+           ModelClass::bert_classification, ModelClass::bert_token_classification,
+           ModelClass::bert_embedding});
     case ModelKind::roberta:
       require_gpt2_or_bert(config);
-      return class_with_head(config.head, ModelClass::roberta_masked_lm,
-                             ModelClass::roberta_classification,
-                             ModelClass::roberta_token_classification);
+      return class_with_head(
+          config.head, {ModelClass::roberta_masked_lm, ModelClass::roberta_classification,
+                        ModelClass::roberta_token_classification, ModelClass::roberta_embedding});
     case ModelKind::modernbert:
       require_modernbert(config);
-      return class_with_head(config.head, ModelClass::modernbert_masked_lm,
-                             ModelClass::modernbert_classification,
-                             ModelClass::modernbert_token_classification);
+      return class_with_head(
+          config.head,
+          {ModelClass::modernbert_masked_lm, ModelClass::modernbert_classification,
+           ModelClass::modernbert_token_classification, ModelClass::modernbert_embedding});
   }
   fail("{} is not an architecture", static_cast<int>(config.kind));
 }

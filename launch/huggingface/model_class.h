@@ -25,6 +25,9 @@ enum class ModelClass : uint8_t {
   modernbert_masked_lm,             ///< ModernBertForMaskedLM
   modernbert_classification,        ///< ModernBertForSequenceClassification
   modernbert_token_classification,  ///< ModernBertForTokenClassification
+  bert_embedding,                   ///< BertModel, without a head
+  roberta_embedding,                ///< RobertaModel
+  modernbert_embedding,             ///< ModernBertModel
 };
 
 std::string_view to_string(ModelClass model_class);
@@ -35,7 +38,10 @@ ModelKind kind_of(ModelClass model_class);
 Head head_of(ModelClass model_class);
 
 /// Whether the class has a head that classifies texts or words.
-inline bool classifies(ModelClass model_class) { return head_of(model_class) != Head::pretraining; }
+inline bool classifies(ModelClass model_class) {
+  const Head head = head_of(model_class);
+  return head == Head::classification || head == Head::token_classification;
+}
 
 /// "problem_type" in config.json: "regression".
 std::string_view problem_type_name(ProblemType type);
@@ -47,8 +53,7 @@ std::optional<ProblemType> problem_type_of(std::string_view name);
 std::string_view model_type(ModelClass model_class);
 
 /// Parses a name in "architectures". GPT2Model maps to GPT2LMHeadModel, because it has all of its
-/// tensors; BertModel has no head and is refused. Throws for any other name, starting with `where`
-/// and listing the known ones.
+/// tensors. Throws for any other name, starting with `where` and listing the known ones.
 ModelClass model_class_of(std::string_view name, const std::string& where);
 
 /// The class that computes the same function as a model. Throws, naming the key and why, if there

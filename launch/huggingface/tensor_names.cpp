@@ -130,6 +130,7 @@ void add_bert_heads(Names& names, const ModelConfig& model) {
     names.norm("head.norm", "cls.predictions.transform.LayerNorm");
     names.bias("head", model.vocab_size, "cls.predictions");
   }
+  if (model.head == Head::embedding) return;
   if (classifies || model.next_sentence) names.linear("pooler", width, width, "bert.pooler.dense");
   if (model.next_sentence) names.linear("next_sentence", 2, width, "cls.seq_relationship");
   if (model.head != Head::pretraining) {
@@ -144,18 +145,24 @@ void add_roberta_heads(Names& names, const ModelConfig& model) {
     names.linear("classifier", model.num_labels, width, "classifier.out_proj");
   } else if (model.head == Head::token_classification) {
     names.linear("classifier", model.num_labels, width, "classifier");
-  } else {
+  } else if (model.head == Head::pretraining) {
     names.linear("head.transform", width, width, "lm_head.dense");
     names.norm("head.norm", "lm_head.layer_norm");
     names.bias("head", model.vocab_size, "lm_head");
   }
 }
 
+/// What precedes the names of the model without its head: nothing in a class without one.
+std::string base_of(const ModelConfig& model, const char* base) {
+  return model.head == Head::embedding ? "" : base;
+}
+
 /// BERT and RoBERTa.
 std::vector<TensorName> bert_names(const ModelConfig& model, int64_t padding_token) {
   const int64_t width = model.hidden_size, mlp = model.resolved_mlp_size();
   const bool is_roberta = model.kind == ModelKind::roberta;
-  const std::string base = is_roberta ? "roberta." : "bert.", embeddings = base + "embeddings.";
+  const std::string base = base_of(model, is_roberta ? "roberta." : "bert.");
+  const std::string embeddings = base + "embeddings.";
   Names names(model);
   names.table("embedding.word", model.vocab_size, embeddings + "word_embeddings.weight");
   names.table_after(is_roberta ? unused_positions(padding_token) : 0, "embedding.position",
@@ -185,11 +192,12 @@ std::vector<TensorName> bert_names(const ModelConfig& model, int64_t padding_tok
 std::vector<TensorName> modernbert_names(const ModelConfig& model) {
   const int64_t width = model.hidden_size, mlp = model.resolved_mlp_size();
   Names names(model);
-  names.table("embedding.word", model.vocab_size, "model.embeddings.tok_embeddings.weight");
-  names.add("embedding.norm.weight", {width}, "model.embeddings.norm.weight");
+  const std::string base = base_of(model, "model.");
+  names.table("embedding.word", model.vocab_size, base + "embeddings.tok_embeddings.weight");
+  names.add("embedding.norm.weight", {width}, base + "embeddings.norm.weight");
   for (int64_t i = 0; i < model.num_layers; ++i) {
     const std::string ours = fmt::format("blocks.{}.", i);
-    const std::string theirs = fmt::format("model.layers.{}.", i);
+    const std::string theirs = fmt::format("{}layers.{}.", base, i);
     if (i > 0) {
       names.add(ours + "attention_norm.weight", {width}, theirs + "attn_norm.weight");
     }
@@ -201,7 +209,8 @@ std::vector<TensorName> modernbert_names(const ModelConfig& model) {
                 std::nullopt);
     names.add(ours + "mlp.down.weight", {width, mlp}, theirs + "mlp.Wo.weight");
   }
-  names.add("final_norm.weight", {width}, "model.final_norm.weight");
+  names.add("final_norm.weight", {width}, base + "final_norm.weight");
+  if (model.head == Head::embedding) return std::move(names.names);
   const bool classifies = model.head != Head::pretraining;
   names.add(classifies ? "pooler.weight" : "head.transform.weight", {width, width},
             "head.dense.weight");

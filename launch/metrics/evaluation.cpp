@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "core/ops/cross_entropy.h"
+#include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
 
 namespace tessera {
@@ -177,6 +178,9 @@ EvaluationCounts::EvaluationCounts(const ModelConfig& config,
     entity_labels_ = EntityLabels(label_names);
     entities_.resize(3);
   }
+  if (config.head == Head::embedding) {
+    retrieval_.emplace(traits_of(config).texts_of_sample, config.similarity_scale);
+  }
   if (config.head != Head::classification) return;
   type_ = config.problem_type;
   if (type_ == ProblemType::regression) return;
@@ -191,6 +195,9 @@ void EvaluationCounts::add(const TokenBatch& batch, const Tensor& predictions) {
   for (const int32_t target : batch.targets.span<int32_t>())
     ++targets_[static_cast<size_t>(target)];
   if (!entities_.empty()) add_entities(batch, predictions);
+  if (retrieval_ && predictions.numel() > 0) {
+    retrieval_->add(predictions.span<float>(), predictions.dim(1));
+  }
   if (!type_) return;
   switch (*type_) {
     case ProblemType::single_label_classification:
@@ -268,6 +275,14 @@ Evaluation EvaluationCounts::finish(const LossSums& sums, const TargetCounts& co
   result.document_accuracy = ratio(value(sums.document_correct()), counts.document_targets);
   result.f1 = f1_scores(labeled_, predicted_, correct_);
   result.one_label = !type_ || type_ == ProblemType::single_label_classification;
+  if (retrieval_) {
+    const Retrieval found = retrieval_->finish(dp);
+    result.one_label = false;
+    result.losses.document = found.loss;
+    result.metrics = {{"accuracy_at_1", "accuracy@1", found.accuracy_at_1},
+                      {"accuracy_at_10", "accuracy@10", found.accuracy_at_10},
+                      {"mrr_at_10", "MRR@10", found.mrr_at_10}};
+  }
   if (!entities_.empty()) {
     const auto correct = static_cast<double>(entities_[2]);
     result.metrics = {{"entity_precision", "entity precision", ratio(correct, entities_[1])},

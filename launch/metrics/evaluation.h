@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "launch/metrics/entities.h"
+#include "launch/metrics/retrieval.h"
 #include "models/losses.h"
 #include "models/model_config.h"
 #include "models/token_batch.h"
@@ -30,7 +31,7 @@ struct TargetCounts {
 /// Means over all targets of a step or an evaluation. An empty mean is 0.
 struct Losses {
   double token = 0.0;     ///< of predicted tokens
-  double document = 0.0;  ///< of labels: next sentence, or class
+  double document = 0.0;  ///< of labels: next sentence, or class; of an embedding head's samples
 
   double total() const { return token + document; }
 };
@@ -58,7 +59,7 @@ struct Evaluation {
   double document_accuracy = 0.0;
   double most_frequent_label = 0.0;  ///< likewise, for a classification head
   std::vector<double> f1;            ///< per label, for a head that predicts labels
-  std::vector<Metric> metrics;       ///< of label sets, numbers and entities
+  std::vector<Metric> metrics;       ///< of label sets, numbers, entities and embeddings
 
   /// The mean of `f1` over the labels.
   double macro_f1() const;
@@ -82,8 +83,8 @@ class EvaluationCounts {
   explicit EvaluationCounts(const ModelConfig& config,
                             const std::vector<std::string>& label_names = {});
 
-  /// `predictions` are those of Model::evaluate(), in host memory; read only with a head for
-  /// labels.
+  /// `predictions` are those of Model::evaluate(), in host memory; read only with a head for labels
+  /// or embeddings.
   void add(const TokenBatch& batch, const Tensor& predictions);
 
   /// Returns the evaluation of all data ranks. Collective over `dp`.
@@ -106,6 +107,7 @@ class EvaluationCounts {
   EntityLabels entity_labels_;
   std::vector<int64_t> entities_;         ///< {labeled, predicted, correct}; empty without entities
   std::vector<EvaluatedNumber> numbers_;  ///< of this rank's documents
+  std::optional<RetrievalEvaluation> retrieval_;  ///< of an embedding head
 };
 
 }  // namespace tessera

@@ -39,7 +39,24 @@ class DryMicroSteps final : public MicroStepRunner {
 
   void run(const StepContext& ctx, const TokenBatch& batch, const LossWeights& weights,
            const LossSums& sums) override {
-    const int64_t micro = done_++;
+    run_or_repeat(done_, [&] { model_.train(ctx, batch, weights, sums); });
+  }
+
+  Tensor embed(const StepContext& ctx, const TokenBatch& batch, float length) override {
+    run_or_repeat(embedded_, [&] { embeddings_ = model_.embed(ctx, batch, length); });
+    return embeddings_;
+  }
+
+  void embed_backward(const StepContext& ctx, const TokenBatch& batch,
+                      const Tensor& gradient) override {
+    run_or_repeat(done_, [&] { model_.embed_backward(ctx, batch, gradient); });
+  }
+
+ private:
+  /// `done` counts the calls of one function over the passes of a step.
+  template <typename Pass>
+  void run_or_repeat(int64_t& done, Pass&& pass) {
+    const int64_t micro = done++ % micro_batches_;
     if (1 < micro && micro + 1 < micro_batches_) return;
     const bool repeats = micro == 1 && micro_batches_ > 2;
     std::array<TrafficTally, 3> before;
@@ -47,7 +64,7 @@ class DryMicroSteps final : public MicroStepRunner {
     for (size_t i = 0; i < before.size(); ++i) before[i] = *tallies[i];
     WorkLog* const work = WorkLog::current();
     const size_t first_event = work != nullptr ? work->events().size() : 0;
-    model_.train(ctx, batch, weights, sums);
+    pass();
     if (!repeats) return;
     for (size_t i = 0; i < before.size(); ++i) {
       tallies[i]->repeat_since(before[i], micro_batches_ - 2);
@@ -55,11 +72,12 @@ class DryMicroSteps final : public MicroStepRunner {
     if (work != nullptr) work->repeat_since(first_event, micro_batches_ - 2);
   }
 
- private:
   Model& model_;
   MetaGroups& meta_;
   int64_t micro_batches_;
   int64_t done_ = 0;
+  int64_t embedded_ = 0;
+  Tensor embeddings_;
 };
 
 void dry_evaluate(Model& model, const TokenBatch& batch, const SequenceShard& rows, Arena& arena) {
@@ -109,9 +127,9 @@ TokenBatch full_batch_of_documents(const RunConfig& config) {
   const bool is_causal = traits_of(config.model).objective == Objective::causal_lm;
   const bool is_packed = is_causal ? data.packing == Packing::documents || data.separate_documents
                                    : data.short_samples == ShortSamples::pack;
-  TokenBatch batch = full_batch_on_meta(config.batch.micro, config.model.seq_length,
-                                        traits_of(config.model).label_width);
-  int64_t documents = batch.sequences;
+  const ModelTraits traits = traits_of(config.model);
+  TokenBatch batch = full_batch_on_meta(config.batch.micro, traits.row_length, traits.label_width);
+  int64_t documents = batch.sequences * std::max<int64_t>(1, traits.texts_of_sample);
   if (is_packed) documents = std::min(documents * kDocumentsOfRow, batch.num_tokens());
   batch.documents = batch.documents.slice(0, documents + 1);
   batch.labels = batch.labels.slice(0, documents);
@@ -120,11 +138,12 @@ TokenBatch full_batch_of_documents(const RunConfig& config) {
 }
 
 std::vector<TokenBatch> largest_batches(const ModelConfig& config, int64_t micro_batch) {
-  TokenBatch full =
-      full_batch_on_meta(micro_batch, config.seq_length, traits_of(config).label_width);
-  full.documents =
-      full.documents.slice(0, full.sequences + 1);  // one row with a label is one document
-  full.labels = full.labels.slice(0, full.sequences);
+  const ModelTraits traits = traits_of(config);
+  TokenBatch full = full_batch_on_meta(micro_batch, traits.row_length, traits.label_width);
+  // One row with a label is one document, or one of each text.
+  const int64_t documents = full.sequences * std::max<int64_t>(1, traits.texts_of_sample);
+  full.documents = full.documents.slice(0, documents + 1);
+  full.labels = full.labels.slice(0, documents);
   TokenBatch fewer = full;
   const int64_t targets = full.num_targets() - 1;
   fewer.targets = full.targets.slice(0, targets);

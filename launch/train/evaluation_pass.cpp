@@ -29,6 +29,9 @@ Tensor allocate_predictions(Arena& arena, const ModelConfig& config, const Token
   if (config.head == Head::pretraining) return {};
   if (traits.token_labels) return arena.allocate({batch.num_targets()}, DType::i32);
   const int64_t documents = batch.num_documents();
+  if (traits.objective == Objective::embedding) {
+    return arena.allocate({documents, config.hidden_size}, DType::f32);
+  }
   if (traits.label_width == 0) return arena.allocate({documents}, DType::i32);
   return arena.allocate({documents, traits.label_width}, DType::f32);
 }

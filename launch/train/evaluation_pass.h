@@ -34,7 +34,8 @@ using OnEvaluated = std::function<void(const TokenBatch& batch)>;
 /// The context for evaluating one micro-batch.
 StepContext evaluation_context(Arena& arena, const SequenceShard& rows);
 
-/// Memory for the predictions of Model::evaluate() with a head for labels; otherwise undefined.
+/// Memory for the predictions of Model::evaluate() with a head for labels or embeddings; otherwise
+/// undefined.
 Tensor allocate_predictions(Arena& arena, const ModelConfig& config, const TokenBatch& batch);
 
 /// Evaluates the first `num_batches` batches of the evaluation data, without dropout. Throws on all

@@ -6,6 +6,7 @@
 #include "core/cuda/workspace.h"
 #include "core/error.h"
 #include "core/ops/elementwise.h"
+#include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
 
 namespace tessera {
@@ -20,6 +21,9 @@ std::optional<std::string> cuda_graph_unsupported_reason(const RunConfig& config
                                                          const ParallelGroups& groups) {
   if (config.train.cuda_graph == CudaGraph::off) return "train.cuda_graph is off";
   if (!device.is_cuda()) return "the ranks compute on CPUs";
+  if (traits_of(config.model).objective == Objective::embedding) {
+    return "the loss of model.head: embedding compares all micro-batches";
+  }
   return groups.tp->size() > 1 ? groups.tp->capture_unsupported_reason() : std::nullopt;
 }
 

@@ -51,6 +51,15 @@ class MicroSteps final : public MicroStepRunner {
   void run(const StepContext& ctx, const TokenBatch& batch, const LossWeights& scale,
            const LossSums& sums) override;
 
+  /// Never as graphs.
+  Tensor embed(const StepContext& ctx, const TokenBatch& batch, float length) override {
+    return model_.embed(ctx, batch, length);
+  }
+  void embed_backward(const StepContext& ctx, const TokenBatch& batch,
+                      const Tensor& gradient) override {
+    model_.embed_backward(ctx, batch, gradient);
+  }
+
   /// Number of graph launches.
   int64_t launches() const { return launches_; }
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <chrono>
+#include <cmath>
 
 #include "core/checked.h"
 #include "core/error.h"
@@ -9,7 +10,9 @@
 #include "core/trace/trace.h"
 #include "launch/train/optimizer/lr_schedule.h"
 #include "launch/train/run_layout.h"
+#include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
+#include "parallel/communicators/traffic.h"
 
 namespace tessera {
 namespace {
@@ -27,7 +30,11 @@ TrainStep::TrainStep(const RunConfig& config, MicroStepRunner& runner, Parameter
       groups_(groups),
       arena_(arena),
       update_(config, store, groups),
-      sums_({LossSums::kCount}, DType::f64, store.device()) {}
+      sums_({LossSums::kCount}, DType::f64, store.device()) {
+  const int64_t texts = traits_of(config.model).texts_of_sample;
+  if (texts == 0) return;
+  contrastive_.emplace(store.device(), config.batch.global, texts, config.model.symmetric_loss);
+}
 
 TrainStep::Loaded TrainStep::run(int64_t step, MicroBatchSource& batches) {
   const Loaded loaded = load(batches);
@@ -66,20 +73,73 @@ void TrainStep::forward_and_backward(int64_t step, MicroBatchSource& batches,
   const LossWeights weights = {one_over(counts.token_targets), one_over(counts.document_targets)};
   store_.invalidate_grads();  // the first product that adds to a gradient overwrites it
   fill(sums_.tensor, 0.0);
-  for (int64_t i = 0; i < batches.size(); ++i) {
-    arena_.reset();
-    StepContext ctx{arena_};
-    ctx.reducer = i + 1 == batches.size() ? update_.reducer() : nullptr;
-    ctx.training = true;
-    ctx.recompute = config_.train.recompute;
-    ctx.seed = static_cast<uint64_t>(config_.run.seed);
-    ctx.step = narrow<uint32_t>(step);
-    ctx.first_sequence = batches.first_sequence(i);
-    ctx.rows = sequence_shard(config_, groups_);
-    runner_.run(ctx, batches.batch(i), weights, {sums_.tensor});
+  if (contrastive_) {
+    embed_and_backward(step, batches, counts);
+  } else {
+    for (int64_t i = 0; i < batches.size(); ++i) {
+      arena_.reset();
+      runner_.run(context_of(step, batches, i), batches.batch(i), weights, {sums_.tensor});
+    }
   }
   arena_.reset();
   require_all_gradients();
+}
+
+StepContext TrainStep::context_of(int64_t step, const MicroBatchSource& batches, int64_t i) const {
+  StepContext ctx{arena_};
+  ctx.reducer = i + 1 == batches.size() ? update_.reducer() : nullptr;
+  ctx.training = true;
+  ctx.recompute = config_.train.recompute;
+  ctx.seed = static_cast<uint64_t>(config_.run.seed);
+  ctx.step = narrow<uint32_t>(step);
+  ctx.first_sequence = batches.first_sequence(i);
+  ctx.rows = sequence_shard(config_, groups_);
+  return ctx;
+}
+
+void TrainStep::embed_and_backward(int64_t step, MicroBatchSource& batches,
+                                   const TargetCounts& counts) {
+  arena_.reset();
+  const Communicator& dp = *groups_.dp;
+  const int64_t samples = config_.batch.global, local = samples / dp.size();
+  const int64_t texts = traits_of(config_.model).texts_of_sample;
+  const Range own = {dp.rank() * local, (dp.rank() + 1) * local};
+  const Shape shape = {samples * texts, config_.model.hidden_size};
+  const Tensor embeddings = arena_.allocate(shape, DType::f32);
+  const Tensor gradient = arena_.allocate(shape, DType::f32);
+  const auto length = static_cast<float>(std::sqrt(config_.model.similarity_scale));
+  const auto rows_of = [&](const Tensor& all, int64_t i) {  // of a micro-batch
+    const int64_t first = (own.begin + i * config_.batch.micro) * texts;
+    return all.slice(first, first + config_.batch.micro * texts);
+  };
+  const auto embed = [&](int64_t i) {
+    const TokenBatch batch = batches.batch(i);
+    const Tensor found = runner_.embed(context_of(step, batches, i), batch, length);
+    copy(found, rows_of(embeddings, i));
+    return batch;
+  };
+  const auto compare = [&] {
+    const TrafficScope traffic(Traffic::loss);
+    const Tensor own_rows = embeddings.slice(own.begin * texts, own.end * texts);
+    groups_.dp->all_gather(own_rows, embeddings);
+    contrastive_->loss_and_gradient(arena_, embeddings, own, one_over(counts.document_targets),
+                                    LossSums{sums_.tensor}.document_loss(), gradient);
+  };
+  if (batches.size() == 1) {  // nothing is computed twice
+    const TokenBatch batch = embed(0);
+    compare();
+    return runner_.embed_backward(context_of(step, batches, 0), batch, rows_of(gradient, 0));
+  }
+  for (int64_t i = 0; i < batches.size(); ++i) {
+    const Arena::Scope scope(arena_);
+    embed(i);
+  }
+  compare();
+  for (int64_t i = 0; i < batches.size(); ++i) {
+    const Arena::Scope scope(arena_);
+    const TokenBatch batch = embed(i);
+    runner_.embed_backward(context_of(step, batches, i), batch, rows_of(gradient, i));
+  }
 }
 
 void TrainStep::require_all_gradients() const {

@@ -2,12 +2,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "core/arena.h"
 #include "core/memory.h"
 #include "launch/config/run_config.h"
 #include "launch/metrics/evaluation.h"
 #include "launch/train/optimizer/weight_update.h"
+#include "models/layers/contrastive_loss.h"
 #include "models/model.h"
 #include "parallel/process_grid.h"
 
@@ -31,7 +33,8 @@ class MicroBatchSource {
   virtual TokenBatch batch(int64_t i) = 0;
 };
 
-/// Runs forward and backward of one micro-batch.
+/// Runs forward and backward of one micro-batch. An embedding head needs the second pair of
+/// functions, other heads the first one.
 class MicroStepRunner {
  public:
   virtual ~MicroStepRunner() = default;
@@ -39,6 +42,11 @@ class MicroStepRunner {
   /// See Model::train().
   virtual void run(const StepContext& ctx, const TokenBatch& batch, const LossWeights& weights,
                    const LossSums& sums) = 0;
+
+  /// See Model::embed() and embed_backward().
+  virtual Tensor embed(const StepContext& ctx, const TokenBatch& batch, float length) = 0;
+  virtual void embed_backward(const StepContext& ctx, const TokenBatch& batch,
+                              const Tensor& gradient) = 0;
 };
 
 /// One optimizer step on one rank: load, forward and backward of each micro-batch, reduce, clip,
@@ -80,6 +88,12 @@ class TrainStep {
  private:
   Loaded load(MicroBatchSource& batches) const;
   void forward_and_backward(int64_t step, MicroBatchSource& batches, const TargetCounts& counts);
+  /// Of an embedding head, whose loss compares the texts of the global batch. With several
+  /// micro-batches, embeds all of them without keeping activations, and then each again for its
+  /// backward pass (Gao et al., "Scaling Deep Contrastive Learning Batch Size under Memory Limited
+  /// Setup", 2021). Dropout draws the same numbers both times, so the gradients are exact.
+  void embed_and_backward(int64_t step, MicroBatchSource& batches, const TargetCounts& counts);
+  StepContext context_of(int64_t step, const MicroBatchSource& batches, int64_t i) const;
   void require_all_gradients() const;
 
   RunConfig config_;
@@ -88,8 +102,9 @@ class TrainStep {
   const ParallelGroups& groups_;
   Arena& arena_;
   WeightUpdate update_;
-  OwnedTensor sums_;                // (LossSums::kCount) fp64
-  bool values_are_rounded_ = true;  // false after reset(): masters came from elsewhere
+  OwnedTensor sums_;                            // (LossSums::kCount) fp64
+  std::optional<ContrastiveLoss> contrastive_;  // with an embedding head
+  bool values_are_rounded_ = true;              // false after reset(): masters came from elsewhere
 };
 
 /// A step's batch, split over the data ranks.

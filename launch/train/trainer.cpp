@@ -89,11 +89,11 @@ Trainer::Trainer(const RunConfig& config, const ParallelGroups& groups, const Tr
       train_parts_(data.train_parts),
       has_eval_(data.eval != nullptr),
       tokenizer_(data.tokenizer),
-      prefetched_(batches_, config.batch.micro, config.model.seq_length, device,
+      prefetched_(batches_, config.batch.micro, traits_of(config.model).row_length, device,
                   traits_of(config.model).label_width),
-      eval_batches_(batches_, config.batch.micro, config.model.seq_length, device,
+      eval_batches_(batches_, config.batch.micro, traits_of(config.model).row_length, device,
                     traits_of(config.model).label_width),
-      device_batch_(config.batch.micro, config.model.seq_length, device,
+      device_batch_(config.batch.micro, traits_of(config.model).row_length, device,
                     traits_of(config.model).label_width),
       micro_steps_(*model_, store_, *groups.tp, device,
                    !cuda_graph_unsupported_reason(config, device, groups)),
@@ -225,7 +225,8 @@ StepResult Trainer::local_result() {
   result.lr = learning_rate(config_.optimizer, steps_done_ - 1, config_.train.steps);
   result.steps = since_result_.steps;
   result.tokens = since_result_.tokens;
-  result.padded_tokens = since_result_.steps * config_.batch.global * config_.model.seq_length;
+  result.padded_tokens =
+      since_result_.steps * config_.batch.global * traits_of(config_.model).row_length;
   result.flops = since_result_.flops;
   result.seconds = elapsed.count();
   result.data_wait_seconds = since_result_.data_wait_seconds;

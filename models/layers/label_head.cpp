@@ -9,6 +9,7 @@
 #include "core/ops/tanh.h"
 #include "core/trace/trace.h"
 #include "models/architecture.h"
+#include "models/layers/pooling.h"
 #include "parallel/communicators/traffic.h"
 #include "parallel/layers/tensor_regions.h"
 
@@ -67,6 +68,18 @@ const Tensor& LabelHead::labels(const TokenBatch& batch) const {
   return of_tokens() ? batch.targets : batch.labels;
 }
 
+Tensor LabelHead::states(const StepContext& ctx, const Tensor& hidden,
+                         const TokenBatch& batch) const {
+  if (of_tokens()) return chosen_rows(ctx, hidden, batch.target_rows, tp_);
+  return pool_documents(ctx, hidden, batch, spec_.pooling, tp_);
+}
+
+void LabelHead::states_backward(const StepContext& ctx, const Tensor& dstates,
+                                const TokenBatch& batch, Tensor dhidden) const {
+  if (of_tokens()) return chosen_rows_backward(ctx, dstates, batch.target_rows, dhidden);
+  pool_documents_backward(ctx, dstates, batch, spec_.pooling, dhidden);
+}
+
 Tensor LabelHead::loss_sum(const LossSums& sums) const {
   return of_tokens() ? sums.token_loss() : sums.document_loss();
 }
@@ -106,7 +119,7 @@ Tensor LabelHead::pool_backward(const StepContext& ctx, Tensor gradient) {
 
 Tensor LabelHead::logits(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch) {
   const TrafficScope traffic(Traffic::loss);
-  const Tensor pooled = pool(ctx, chosen_rows(ctx, hidden, rows(batch), tp_));
+  const Tensor pooled = pool(ctx, states(ctx, hidden, batch));
   const Dropout drop = dropout(ctx, batch);
   if (!drop.active()) return classifier_.forward(ctx, pooled);
   const Tensor dropped = ctx.arena.allocate(pooled.shape(), pooled.dtype());
@@ -150,7 +163,7 @@ void LabelHead::loss_and_gradient(const StepContext& ctx, const Tensor& hidden,
   classifier_.backward(ctx, dlogits, dpooled);
   const Dropout drop = dropout(ctx, batch);
   if (drop.active()) dropout_backward(dpooled, drop, dpooled);
-  chosen_rows_backward(ctx, pool_backward(ctx, dpooled), rows(batch), dhidden);
+  states_backward(ctx, pool_backward(ctx, dpooled), batch, dhidden);
 }
 
 }  // namespace tessera

@@ -22,10 +22,11 @@ struct LabelHeadSpec {
   double dropout = 0.0;
   LabelsOf labels_of = LabelsOf::documents;
   std::optional<ValueLoss> value_loss = {};  ///< of documents, instead of the cross-entropy
+  Pooling pooling = Pooling::cls;            ///< of documents
 };
 
-/// Predicts labels of documents or tokens from the hidden states of R rows: the first token of each
-/// document, [CLS], or the M tokens with a target. It pools them (Pooler; a tanh pooler pools only
+/// Predicts labels of documents or tokens from R hidden states: that of each document (pooling.h),
+/// or those of the M tokens with a target. It transforms them (Pooler; a tanh pooler pools only
 /// documents), applies dropout, and maps them to K label logits. It is BERT's next-sentence head (K
 /// = 2, no dropout) and the classification heads of all encoders. The loss is the cross-entropy
 /// with the row's label or, of a head that predicts numbers, a ValueLoss of the document's
@@ -51,7 +52,11 @@ class LabelHead {
 
  private:
   bool of_tokens() const { return spec_.labels_of == LabelsOf::tokens; }
-  Tensor rows(const TokenBatch& batch) const;           // (R)
+  Tensor rows(const TokenBatch& batch) const;  // (R)
+  /// The hidden states (R, C), and their gradient.
+  Tensor states(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch) const;
+  void states_backward(const StepContext& ctx, const Tensor& dstates, const TokenBatch& batch,
+                       Tensor dhidden) const;
   const Tensor& labels(const TokenBatch& batch) const;  // (R)
   Tensor loss_sum(const LossSums& sums) const;
   Dropout dropout(const StepContext& ctx, const TokenBatch& batch) const;

@@ -35,7 +35,9 @@ INSTANTIATE_TEST_SUITE_P(
                                      SmallKind::gpt_blend, SmallKind::qwen3, SmallKind::bert_blend,
                                      SmallKind::bert_pairs, SmallKind::bert_packed,
                                      SmallKind::modernbert, SmallKind::classifier,
-                                     SmallKind::multi_label, SmallKind::words),
+                                     SmallKind::multi_label, SmallKind::words,
+                                     SmallKind::embeddings, SmallKind::embeddings_cls,
+                                     SmallKind::mean_classifier),
                      testing::ValuesIn(kLayouts)),
     test::kind_and_layout);
 
@@ -120,7 +122,8 @@ INSTANTIATE_TEST_SUITE_P(All, EachKind,
                                          SmallKind::bert_blend, SmallKind::bert_pairs,
                                          SmallKind::bert_packed, SmallKind::modernbert,
                                          SmallKind::classifier, SmallKind::multi_label,
-                                         SmallKind::words),
+                                         SmallKind::words, SmallKind::embeddings,
+                                         SmallKind::embeddings_cls, SmallKind::mean_classifier),
                          [](const auto& instance) { return to_string(instance.param); });
 
 TEST_F(Kinds, AllowsRankWithoutVocabulary) {

@@ -120,7 +120,8 @@ INSTANTIATE_TEST_SUITE_P(All, ResumeKind,
                                          SmallKind::bert_blend, SmallKind::bert_pairs,
                                          SmallKind::bert_packed, SmallKind::modernbert,
                                          SmallKind::classifier, SmallKind::multi_label,
-                                         SmallKind::words),
+                                         SmallKind::words, SmallKind::embeddings,
+                                         SmallKind::embeddings_cls),
                          [](const auto& instance) { return to_string(instance.param); });
 
 struct Change {

@@ -93,7 +93,8 @@ INSTANTIATE_TEST_SUITE_P(All, ZeroKinds,
                          testing::Values(SmallKind::gpt_documents, SmallKind::gpt_blend,
                                          SmallKind::qwen3, SmallKind::bert_packed,
                                          SmallKind::modernbert, SmallKind::classifier,
-                                         SmallKind::multi_label, SmallKind::words),
+                                         SmallKind::multi_label, SmallKind::words,
+                                         SmallKind::embeddings, SmallKind::embeddings_cls),
                          [](const auto& instance) { return to_string(instance.param); });
 
 // --- checkpoints

@@ -1,8 +1,9 @@
-// A .tsv or .jsonl file of labeled texts or words. The first byte of the input says which, whether
-// labels are names, and how many a text has.
+// A .tsv or .jsonl file of labeled texts or words, or of texts that belong together. The first byte
+// of the input says which, whether labels are names, and how many a text has.
 
 #include "launch/data/datasets/labeled_lines.h"
 #include "launch/data/datasets/labeled_words.h"
+#include "launch/data/datasets/text_tuples.h"
 #include "tests/fuzz/fuzz_input.h"
 
 using namespace tessera;
@@ -23,6 +24,13 @@ void read_texts(const std::string& path, const Labels& labels, size_t size) {
   });
 }
 
+void read_tuples(const std::string& path, size_t size) {
+  tuple_columns(path);
+  for_each_text_tuple(path, [&](const TextTuple& tuple) {
+    fuzz::expect(tuple.anchor.size() + tuple.positive.size() <= size, "longer than the file");
+  });
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -33,8 +41,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if ((data[0] & 2) != 0) labels.names = {"no", "yes"};
   if ((data[0] & 4) != 0) labels.problem_type = ProblemType::multi_label_classification;
   if ((data[0] & 8) != 0) labels = {1, {}, ProblemType::regression};
-  const bool words = (data[0] & 16) != 0;
-  fuzz::refuse_or_take(
-      [&] { words ? read_words(path, labels, size) : read_texts(path, labels, size); });
+  const bool words = (data[0] & 16) != 0, tuples = (data[0] & 32) != 0;
+  fuzz::refuse_or_take([&] {
+    if (tuples) return read_tuples(path, size);
+    words ? read_words(path, labels, size) : read_texts(path, labels, size);
+  });
   return 0;
 }

@@ -11,6 +11,7 @@ rounding to float32.
 import argparse
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,8 @@ import torch
 import transformers
 from safetensors.numpy import load_file, save_file
 from transformers import (
+    BertConfig,
+    BertModel,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
@@ -84,12 +87,24 @@ def roberta():
     )
 
 
-def modernbert():
+def bert():
+    return encoder(
+        BertConfig,
+        num_hidden_layers=2,
+        max_position_embeddings=LENGTH,
+        type_vocab_size=1,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+
+
+def modernbert(**more):
     return encoder(
         ModernBertConfig,
         num_hidden_layers=3,
         max_position_embeddings=LENGTH,
         local_attention=6,
+        **more,
     )
 
 
@@ -117,6 +132,10 @@ def models():
         "roberta_classifier": (RobertaForSequenceClassification, roberta()),
         "modernbert": (ModernBertForMaskedLM, modernbert()),
         "modernbert_classifier": (ModernBertForSequenceClassification, modernbert()),
+        "modernbert_mean_classifier": (
+            ModernBertForSequenceClassification, modernbert(classifier_pooling="mean")
+        ),
+        "bert_embedding": (partial(BertModel, add_pooling_layer=False), bert()),
     }
 
 
@@ -146,8 +165,23 @@ def draw_batch(model, random):
     return tokens, targets, np.array([2, 0, 1, 2])
 
 
+def contrastive_loss(model, tokens):
+    """MultipleNegativesRankingLoss of sentence-transformers: rows are an anchor, its positive, the next
+    anchor, and so on. Embeddings are the mean of the hidden states."""
+    vectors, begin = [], 0
+    for row in ROWS:
+        ids = torch.from_numpy(tokens[None, begin : begin + row])
+        mean = model(input_ids=ids).last_hidden_state[0].mean(dim=0)
+        vectors.append(torch.nn.functional.normalize(mean, dim=0))
+        begin += row
+    scores = 20.0 * torch.stack(vectors[0::2]) @ torch.stack(vectors[1::2]).T
+    return torch.nn.functional.cross_entropy(scores, torch.arange(len(scores)))
+
+
 def loss_of(model, tokens, targets, labels):
     """The mean over all targets, or over the rows of a classifier; each row is a pass of its own."""
+    if isinstance(model, BertModel):
+        return contrastive_loss(model, tokens)
     classifies = type(model).__name__.endswith("ForSequenceClassification")
     total, count, begin = 0.0, 0, 0
     for row, label in zip(ROWS, labels):

@@ -30,6 +30,13 @@ void add_file_options(CLI::App& command, FileOptions& options, const std::string
       ->check(whole_number_from(1))
       ->capture_default_str()
       ->needs(input);
+  command
+      .add_option("--tensor", options.tensor,
+                  "With --input under mpirun: ranks that share a replica of the model; replicas "
+                  "share the texts")
+      ->check(whole_number_from(1))
+      ->capture_default_str()
+      ->needs(input);
 }
 
 bool has_ids_or_file(const CLI::App& command, const FileOptions& options, const std::string& text) {
@@ -46,13 +53,13 @@ void predict_for_file(const LoadedModel& loaded, const FileOptions& options,
   std::string checksum;
   all_or_none(world, [&] {
     how.input = options.input;
-    how.format = prediction_format(options.output);
+    how.format = prediction_format(options.output, how.vectors);
     checksum = checksum_of(MappedFile(options.input).bytes());
     prediction = open(how);
   });
   require_same_on_ranks(world, {{"the content of " + options.input, checksum}},
                         "Give all hosts the same file");
-  predict_file(*prediction, *loaded.model, options.output, world);
+  predict_file(*prediction, *loaded.model, options.output, {world, *loaded.groups->dp});
   if (world.rank() != 0) return;
   fmt::print("{}: predictions for {} texts\n", options.output, prediction->size());
   std::fflush(stdout);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "launch/cli/support/loaded_model.h"
@@ -11,15 +12,20 @@
 
 namespace tessera {
 
-/// --input, --output and --micro-batch of commands that predict for all texts of a file instead of
-/// one text.
+/// --input, --output, --micro-batch and --tensor of commands that predict for all texts of a file
+/// instead of one text.
 struct FileOptions {
   std::string input, output;  ///< "" without them
   int64_t micro_batch = 8;
+  int64_t tensor = 1;
 
   bool given() const { return !input.empty(); }
   /// The number of texts that a model is asked about at once.
   int64_t rows() const { return given() ? micro_batch : 1; }
+  /// The ranks of a replica for load_model(): all of them for one text.
+  std::optional<int64_t> tensor_ranks() const {
+    return given() ? std::optional(tensor) : std::nullopt;
+  }
 };
 
 /// `text` is the option for one text, which excludes these. `options` must live until the command

@@ -1,5 +1,6 @@
 #include "launch/cli/support/loaded_model.h"
 
+#include "core/checked.h"
 #include "core/error.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/checkpoint/find.h"
@@ -19,17 +20,26 @@ void require_tokenizer(const Tokenizer& tokenizer, std::string_view option,
 }
 
 LoadedModel load_model(const std::string& checkpoint, const DeviceOptions& devices,
-                       Communicator& world, int64_t rows) {
+                       Communicator& world, int64_t rows, std::optional<int64_t> tensor) {
   LoadedModel loaded;
+  all_or_none(world, [&] {
+    const int64_t ranks = tensor.value_or(1);
+    require(world.size() % ranks == 0,
+            "--tensor is {}, but {} ranks were started: choose a divisor of their number", ranks,
+            world.size());
+  });
   loaded.path = resolve_checkpoint(checkpoint, world);
   apply_host_threads(world);
   loaded.devices = devices.open(world);
+  if (tensor) {
+    loaded.groups.emplace(make_parallel_groups(*loaded.devices.world, narrow<int>(*tensor)));
+  }
+  Communicator& tp = loaded.groups ? *loaded.groups->tp : *loaded.devices.world;
   all_or_none(world, [&] {
     Checkpoint opened = Checkpoint::open(loaded.path);
     loaded.extra = opened.manifest().extra;
     loaded.tokenizer = tokenizer_of(opened);
-    loaded.model =
-        std::make_unique<TextModel>(opened, *loaded.devices.world, loaded.devices.device, rows);
+    loaded.model = std::make_unique<TextModel>(opened, tp, loaded.devices.device, rows);
   });
   return loaded;
 }

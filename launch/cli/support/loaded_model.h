@@ -3,12 +3,14 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "launch/cli/support/device_options.h"
 #include "launch/tokenizers/tokenizer.h"
 #include "launch/tools/predict/text_model.h"
+#include "parallel/process_grid.h"
 
 namespace tessera {
 
@@ -16,8 +18,9 @@ namespace tessera {
 /// and its tokenizer.
 struct LoadedModel {
   OpenedDevices devices;
-  std::filesystem::path path;  ///< of the step's folder
-  Json extra;                  ///< extra data that the run saved
+  std::optional<ParallelGroups> groups;  ///< if data ranks share the texts
+  std::filesystem::path path;            ///< of the step's folder
+  Json extra;                            ///< extra data that the run saved
   std::unique_ptr<TextModel> model;
   std::unique_ptr<Tokenizer> tokenizer;
 };
@@ -27,9 +30,11 @@ struct LoadedModel {
 void require_tokenizer(const Tokenizer& tokenizer, std::string_view option,
                        const std::filesystem::path& path);
 
-/// Opens the checkpoint that a user's path stands for, for up to `rows` texts at once. Throws on
-/// all ranks or none. Collective.
+/// Opens the checkpoint that a user's path stands for, for up to `rows` texts at once. Its heads
+/// are split over all ranks, or over replicas of `tensor` ranks. Throws on all ranks or none.
+/// Collective.
 LoadedModel load_model(const std::string& checkpoint, const DeviceOptions& devices,
-                       Communicator& world, int64_t rows = 1);
+                       Communicator& world, int64_t rows = 1,
+                       std::optional<int64_t> tensor = std::nullopt);
 
 }  // namespace tessera

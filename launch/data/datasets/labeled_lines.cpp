@@ -30,6 +30,9 @@ std::string_view problem_type_advice(std::string_view found, std::string_view ex
     return " (for several labels per text, set model.problem_type to multi_label_classification)";
   }
   if (found == "label") return " (model.problem_type is multi_label_classification)";
+  if (found == "anchor" || found == "positive") {
+    return " (for embeddings of texts, set model.head to embedding)";
+  }
   return found == "tokens" || found == "tags"
              ? " (for a label of each word, set model.head to token_classification)"
              : "";

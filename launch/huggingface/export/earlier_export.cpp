@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "launch/checkpoint/format/safetensors.h"
+#include "launch/huggingface/sentence_modules.h"
 
 namespace tessera {
 
@@ -20,16 +21,28 @@ bool is_name_of_weights(std::string_view name) {
 }
 
 bool is_name_of_another_file(std::string_view name) {
-  constexpr std::array<std::string_view, 9> kNames = {"config.json",
-                                                      "generation_config.json",
-                                                      "model.safetensors.index.json",
-                                                      "tokenizer.json",
-                                                      "tokenizer_config.json",
-                                                      "vocab.txt",
-                                                      "vocab.json",
-                                                      "merges.txt",
-                                                      "tokenizer.model"};
+  constexpr std::array<std::string_view, 12> kNames = {"config.json",
+                                                       "generation_config.json",
+                                                       "model.safetensors.index.json",
+                                                       "tokenizer.json",
+                                                       "tokenizer_config.json",
+                                                       "vocab.txt",
+                                                       "vocab.json",
+                                                       "merges.txt",
+                                                       "tokenizer.model",
+                                                       "modules.json",
+                                                       "sentence_bert_config.json",
+                                                       "config_sentence_transformers.json"};
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+/// A folder with nothing but the config.json of sentence-transformers' pooling.
+bool is_pooling(const fs::directory_entry& entry) {
+  if (entry.path().filename() != kPoolingFolder) return false;
+  if (!fs::is_directory(entry.symlink_status())) return false;
+  return std::ranges::all_of(fs::directory_iterator(entry.path()), [](const auto& file) {
+    return file.path().filename() == "config.json" && fs::is_regular_file(file.symlink_status());
+  });
 }
 
 bool has_mark(const fs::path& weights) {
@@ -48,6 +61,7 @@ std::optional<std::string> not_an_export_reason(const fs::path& folder) {
     empty = false;
     const std::string name = entry.path().filename().string();
     const bool is_weights = is_name_of_weights(name);
+    if (is_pooling(entry)) continue;
     if (!fs::is_regular_file(entry.symlink_status()) ||
         !(is_weights || is_name_of_another_file(name))) {
       return fmt::format("holds {}, which no export writes", name);

@@ -105,7 +105,7 @@ Json modernbert_config(const ModelConfig& model) {
           {"mlp_bias", false},
           {"decoder_bias", true},
           {"classifier_bias", false},
-          {"classifier_pooling", "cls"},
+          {"classifier_pooling", model.classifier_pooling == Pooling::mean ? "mean" : "cls"},
           {"classifier_dropout", model.dropout},
           {"embedding_dropout", model.dropout},
           {"mlp_dropout", model.dropout},

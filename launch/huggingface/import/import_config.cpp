@@ -351,9 +351,13 @@ void read_modernbert(const Reader& config, ImportedConfig& result) {
   config.require_flag("decoder_bias", true, "Tessera's ModernBERT has this bias");
   config.require_flag("classifier_bias", false, kNoSuchThing);
   config.require_text("classifier_activation", {"gelu"});
-  if (classifies(result.model_class)) config.require_text("classifier_pooling", {"cls"});
   ModelConfig& model = result.model;
   model = preset(ModelKind::modernbert);
+  if (head_of(result.model_class) == Head::classification) {
+    config.require_text("classifier_pooling", {"cls", "mean"});
+    const bool mean = config.text("classifier_pooling", "cls") == "mean";
+    model.classifier_pooling = mean ? Pooling::mean : Pooling::cls;
+  }
   model.activation = activation_of(config, "hidden_activation", "gelu");
   model.vocab_size = config.count({"vocab_size"}, 50368);
   model.seq_length = config.count({"max_position_embeddings"}, 8192);
@@ -409,7 +413,6 @@ ProblemType read_problem_type(const Reader& config, int64_t num_labels) {
 }
 
 void read_labels(const Reader& config, ImportedConfig& result) {
-  result.model.head = head_of(result.model_class);
   result.model.num_labels = config.count({"num_labels"}, 2);
   if (config.has("id2label")) {
     const Json& names = config.object("id2label");
@@ -465,21 +468,25 @@ ImportedConfig import_config(const Json& json, const std::string& where,
     case ModelClass::bert_masked_lm:
     case ModelClass::bert_classification:
     case ModelClass::bert_token_classification:
+    case ModelClass::bert_embedding:
       read_bert(config, kind, model);
       model.next_sentence = result.model_class == ModelClass::bert_pretraining;
       break;
     case ModelClass::roberta_masked_lm:
     case ModelClass::roberta_classification:
     case ModelClass::roberta_token_classification:
+    case ModelClass::roberta_embedding:
       read_roberta(config, result);
       break;
     case ModelClass::modernbert_masked_lm:
     case ModelClass::modernbert_classification:
     case ModelClass::modernbert_token_classification:
+    case ModelClass::modernbert_embedding:
       read_modernbert(config, result);
       note_dropout(config, "mlp_dropout", result);
       break;
   }
+  model.head = head_of(result.model_class);
   if (classifies(result.model_class)) {
     read_labels(config, result);
     note_dropout(config, "classifier_dropout", result);

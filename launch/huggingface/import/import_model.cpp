@@ -13,6 +13,7 @@
 #include "launch/huggingface/import/import_config.h"
 #include "launch/huggingface/import/import_tokenizer.h"
 #include "launch/huggingface/import/match_tensors.h"
+#include "launch/huggingface/sentence_modules.h"
 #include "launch/huggingface/transpose.h"
 #include "launch/support/files/mapped_file.h"
 #include "launch/support/files/new_folders.h"
@@ -25,14 +26,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr size_t kMaxConfigBytes = size_t{16} << 20;
-
 Json read_config(const fs::path& path) {
   require(fs::is_directory(path.parent_path()), "{} is not a folder", path.parent_path().string());
-  const MappedFile file(path.string());
-  require(file.size() <= kMaxConfigBytes, "{} has {} bytes, but at most {} are allowed",
-          path.string(), file.size(), kMaxConfigBytes);
-  return parse_json(file.text(), path.string());
+  return read_small_json(path);
 }
 
 /// Converts Hugging Face's tensors to Tessera's, one at a time.
@@ -116,7 +112,8 @@ void require_no_checkpoints(const fs::path& run) {
 ImportReport import_model(const ImportOptions& options) {
   const fs::path config_path = options.from / "config.json";
   const Json json = read_config(config_path);
-  const ImportedConfig config = import_config(json, config_path.string(), options.architecture);
+  ImportedConfig config = import_config(json, config_path.string(), options.architecture);
+  if (config.model.head == Head::embedding) read_sentence_modules(options.from, config);
   const ForeignWeights weights(options.from);
   const std::vector<TensorName> names = tensor_names(config.model, config.padding_token);
   const MatchedTensors matched = match_tensors(weights, names, config.model_class, config.tied);

@@ -32,15 +32,18 @@ std::string_view base_prefix(ModelClass model_class) {
     case ModelClass::modernbert_masked_lm:
     case ModelClass::modernbert_classification:
     case ModelClass::modernbert_token_classification:
+    case ModelClass::modernbert_embedding:
       return "model.";
     case ModelClass::bert_pretraining:
     case ModelClass::bert_masked_lm:
     case ModelClass::bert_classification:
     case ModelClass::bert_token_classification:
+    case ModelClass::bert_embedding:
       return "bert.";
     case ModelClass::roberta_masked_lm:
     case ModelClass::roberta_classification:
     case ModelClass::roberta_token_classification:
+    case ModelClass::roberta_embedding:
       return "roberta.";
   }
   return "";
@@ -148,15 +151,18 @@ TiedHead tied_head(ModelClass model_class) {
     case ModelClass::bert_masked_lm:
     case ModelClass::bert_classification:
     case ModelClass::bert_token_classification:
+    case ModelClass::bert_embedding:
       break;
     case ModelClass::roberta_masked_lm:
     case ModelClass::roberta_classification:
     case ModelClass::roberta_token_classification:
+    case ModelClass::roberta_embedding:
       return {"lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight", "lm_head.bias",
               "lm_head.decoder.bias"};
     case ModelClass::modernbert_masked_lm:
     case ModelClass::modernbert_classification:
     case ModelClass::modernbert_token_classification:
+    case ModelClass::modernbert_embedding:
       return {"decoder.weight", "model.embeddings.tok_embeddings.weight"};
   }
   return {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight",
@@ -165,7 +171,7 @@ TiedHead tied_head(ModelClass model_class) {
 
 /// `tied`: whether config.json says so.
 void take_tied_heads(UnmatchedTensors& shelf, ModelClass model_class, bool tied) {
-  if (classifies(model_class)) return;
+  if (head_of(model_class) != Head::pretraining) return;
   const TiedHead names = tied_head(model_class);
   require(
       tied || shelf.find(names.head).has_value(),

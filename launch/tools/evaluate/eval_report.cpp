@@ -20,7 +20,9 @@ std::string to_string(const EvalReport& report) {
                         : report.predicts_masked ? "masked"
                                                  : "predicted");
   }
-  if (counts.document_targets > 0) text += fmt::format(", {} labels", counts.document_targets);
+  if (counts.document_targets > 0 && !report.compares_texts) {
+    text += fmt::format(", {} labels", counts.document_targets);
+  }
   text += fmt::format(", {:.0f} tokens/s\n{}",
                       static_cast<double>(counts.tokens) / std::max(report.seconds, 1e-9),
                       describe(found));

@@ -163,6 +163,7 @@ class EvalRun {
     const ModelTraits traits = traits_of(config_.model);
     report_.predicts_masked = traits.objective == Objective::masked_lm;
     report_.token_labels = traits.token_labels;
+    report_.compares_texts = traits.objective == Objective::embedding;
     tokenizer_ = tokenizer_of(checkpoint);
     auto [samples, notes] = open_part(config_, tokenizer_, options_.part);
     report_.notes = std::move(notes);
@@ -181,10 +182,9 @@ class EvalRun {
     batches_ = std::make_unique<TokenBatches>(nullptr, samples, config_.model.vocab_size,
                                               static_cast<uint64_t>(config_.run.seed), layout);
     const int64_t label_width = traits.label_width;
-    prefetched_ = std::make_unique<PrefetchedEvaluation>(*batches_, micro, config_.model.seq_length,
+    prefetched_ = std::make_unique<PrefetchedEvaluation>(*batches_, micro, traits.row_length,
                                                          device_, label_width);
-    device_batch_ =
-        std::make_unique<DeviceBatch>(micro, config_.model.seq_length, device_, label_width);
+    device_batch_ = std::make_unique<DeviceBatch>(micro, traits.row_length, device_, label_width);
   }
 
   void set_bits_per_byte(const TextBytes& text_bytes) {

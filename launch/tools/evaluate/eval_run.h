@@ -38,6 +38,7 @@ struct EvalReport {
   int64_t samples = 0;
   bool predicts_masked = false;  ///< BERT's losses are of masked tokens
   bool token_labels = false;     ///< tokens' losses are of words' labels
+  bool compares_texts = false;   ///< documents have no labels, but embeddings
   Evaluation found;
   /// Bits per byte of the predicted tokens' text: exact if each token has its own bytes, otherwise
   /// from the dataset's metadata. nullopt if neither is known, and for BERT.

@@ -20,19 +20,21 @@ int64_t targets_of_row(const RunConfig& config) {
       return std::clamp<int64_t>(
           std::llround(config.mlm.probability * static_cast<double>(seq_length)), 1, seq_length);
     case Objective::classification:
+    case Objective::embedding:
       break;
   }
   return 0;
 }
 
-/// A data rank's micro-batch in which each row is one document.
+/// A data rank's micro-batch in which each row is one document, or one of each text of a sample.
 TokenBatch full_micro_batch(const RunConfig& config) {
   const int64_t rows = config.batch.micro;
-  TokenBatch batch =
-      full_batch_on_meta(rows, config.model.seq_length, traits_of(config.model).label_width);
-  batch.documents = batch.documents.slice(0, rows + 1);
+  const ModelTraits traits = traits_of(config.model);
+  const int64_t documents = rows * std::max<int64_t>(1, traits.texts_of_sample);
+  TokenBatch batch = full_batch_on_meta(rows, traits.row_length, traits.label_width);
+  batch.documents = batch.documents.slice(0, documents + 1);
   batch.document_length = config.model.seq_length;
-  batch.labels = batch.labels.slice(0, rows);
+  batch.labels = batch.labels.slice(0, documents);
   batch.target_rows = batch.target_rows.slice(0, rows * targets_of_row(config));
   batch.targets = batch.targets.slice(0, rows * targets_of_row(config));
   return batch;
@@ -43,12 +45,13 @@ TokenBatch full_micro_batch(const RunConfig& config) {
 TargetCounts full_batch_counts(const RunConfig& config) {
   const ModelConfig& model = config.model;
   const int64_t rows = config.batch.global;
-  const bool labels = traits_of(model).document_labels;
+  const ModelTraits traits = traits_of(model);
+  const int64_t queries = traits.texts_of_sample == 0 ? 0 : model.symmetric_loss ? 2 : 1;
   TargetCounts counts;
-  counts.tokens = rows * model.seq_length;
+  counts.tokens = rows * traits.row_length;
   counts.token_targets = rows * targets_of_row(config);
-  counts.document_targets = labels ? rows : 0;
-  counts.pairs = counts.tokens * model.seq_length;
+  counts.document_targets = rows * (traits.document_labels ? 1 : queries);
+  counts.pairs = counts.tokens * model.seq_length;  // within a document
   return counts;
 }
 

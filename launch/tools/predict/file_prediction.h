@@ -12,10 +12,11 @@
 namespace tessera {
 
 /// The format of a file of predictions.
-enum class PredictionFormat : uint8_t { tsv, jsonl };
+enum class PredictionFormat : uint8_t { tsv, jsonl, npy };
 
-/// That of a path, by its extension. Throws for any other extension.
-PredictionFormat prediction_format(const std::string& path);
+/// That of a path, by its extension: .tsv or .jsonl, or for vectors .jsonl or .npy. Throws for any
+/// other extension.
+PredictionFormat prediction_format(const std::string& path, bool vectors);
 
 /// The texts of a file and what a model predicts for them, as lines of an output file.
 class FilePrediction {
@@ -37,6 +38,7 @@ struct FilePredictionOptions {
   std::string input;
   PredictionFormat format = PredictionFormat::tsv;
   bool truncate = false;  ///< texts that are too long, which are errors otherwise
+  bool vectors = false;   ///< predictions are vectors of numbers
   int64_t top = 1;        ///< candidates of each mask
 };
 
@@ -74,9 +76,24 @@ std::unique_ptr<const FilePrediction> mask_prediction(const ModelConfig& config,
                                                       const Tokenizer& tokenizer,
                                                       const FilePredictionOptions& options);
 
-/// Predicts for all texts, in batches of model.rows(). Rank 0 writes `output`, which appears only
-/// once it is complete and replaces an existing file. Throws on all ranks or none. Collective.
+/// The embeddings of the texts of a file. Throws like label_prediction(), and for pairs.
+///
+///     jsonl  {"embedding": [0.1, ...]}
+///     npy    an array (texts, width) of fp32, in NumPy's format
+std::unique_ptr<const FilePrediction> embedding_prediction(const ModelConfig& config,
+                                                           const Tokenizer& tokenizer,
+                                                           const FilePredictionOptions& options);
+
+/// The ranks that predict: `world`, in which the ranks of `dp` have replicas of the model.
+struct PredictionRanks {
+  Communicator& world;
+  Communicator& dp;
+};
+
+/// Predicts for all texts, in batches of model.rows(), which the data ranks take in turn. World
+/// rank 0, which is the first data rank, writes `output`, which appears only once it is complete
+/// and replaces an existing file. Throws on all ranks or none. Collective.
 void predict_file(const FilePrediction& prediction, TextModel& model, const std::string& output,
-                  Communicator& world);
+                  const PredictionRanks& ranks);
 
 }  // namespace tessera

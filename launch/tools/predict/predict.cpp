@@ -125,6 +125,13 @@ std::vector<std::vector<int32_t>> predict_word_labels(TextModel& model,
   return found;
 }
 
+Tensor embed_texts(TextModel& model, std::span<const Sample> texts) {
+  require_objective(model.config(), Objective::embedding, "the checkpoint");
+  return model.run(texts, [](Model& any, const StepContext& ctx, const TokenBatch& batch) {
+    return any.embed(ctx, batch);
+  });
+}
+
 std::vector<std::vector<float>> attention_weights_of(TextModel& model, const Sample& text,
                                                      const std::vector<int64_t>& layers) {
   Communicator& tp = model.tp();

@@ -37,6 +37,10 @@ std::vector<std::vector<double>> predict_labels(TextModel& model, std::span<cons
 std::vector<std::vector<int32_t>> predict_word_labels(TextModel& model,
                                                       std::span<const Sample> texts);
 
+/// The embeddings of at most model.rows() texts, (texts, width) fp32, in host memory until the next
+/// query of the model. Throws if the model has no embedding head. Collective.
+Tensor embed_texts(TextModel& model, std::span<const Sample> texts);
+
 /// The attention weights of some existing layers for a text, from one forward pass: for each layer
 /// (H, N, N) fp32 with all heads, the same on every rank. Collective.
 std::vector<std::vector<float>> attention_weights_of(TextModel& model, const Sample& text,

@@ -35,6 +35,8 @@ std::string_view use_of(Objective objective) {
       return "it classifies texts, with tessera classify";
     case Objective::token_classification:
       return "it labels words, with tessera classify";
+    case Objective::embedding:
+      return "it makes vectors of texts, with tessera embed";
   }
   return "";
 }

@@ -121,6 +121,26 @@ std::string labeled_texts(const ModelConfig& model) {
   return lines;
 }
 
+/// Texts of ids that belong together, because they begin with the same id.
+std::string text_tuples(const ModelConfig& model) {
+  std::string lines = "anchor\tpositive";
+  lines += model.hard_negatives ? "\tnegative\n" : "\n";
+  Ids ids(model.vocab_size, 5);
+  const auto text = [&](int32_t first) {
+    std::string words = fmt::format("{}", first);
+    for (int64_t left = ids.below(model.seq_length / 2); left > 0; --left) {
+      words += fmt::format(" {}", ids.next());
+    }
+    return words;
+  };
+  for (int line = 0; line < 400; ++line) {
+    const int32_t first = ids.next();
+    lines += fmt::format("{}\t{}", text(first), text(first));
+    lines += model.hard_negatives ? "\t" + text(ids.next()) + "\n" : "\n";
+  }
+  return lines;
+}
+
 /// Sentences of words of one id each; the id mostly determines the label.
 std::string labeled_words(const ModelConfig& model) {
   std::string lines;
@@ -180,6 +200,12 @@ void shrink_data(ShrunkRun& run, const std::filesystem::path& folder) {
   config.data.test_fraction = 0.0;
   config.data.labels = std::nullopt;
   const Objective objective = traits_of(config.model).objective;
+  if (objective == Objective::embedding) {
+    const std::string path = folder / "tuples.tsv";
+    write_file(path, text_tuples(config.model));
+    config.data.train = path;
+    return;
+  }
   const bool words = objective == Objective::token_classification;
   if (words || objective == Objective::classification) {
     const std::string path = folder / "labeled.tsv";
@@ -213,6 +239,12 @@ ShrunkRun shrink(const RunConfig& config, const std::filesystem::path& folder) {
   small.run.precision = DType::f32;
   small.run.tf32 = false;
   shrink_model(small.model);
+  constexpr double kScale = 5.0;
+  if (small.model.head == Head::embedding && small.model.similarity_scale > kScale) {
+    small.model.similarity_scale = kScale;
+    run.left_out.emplace_back(
+        "model.similarity_scale is 5 here, because it multiplies the rounding errors of embeddings");
+  }
   shrink_data(run, folder);
   small.parallel.tensor = 1;
   small.parallel.zero = 0;

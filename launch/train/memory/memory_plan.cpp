@@ -21,7 +21,8 @@ namespace {
 
 /// Eight int32 per token, and the label values of each row (models/token_batch.h).
 size_t batch_bytes(int64_t sequences, const ModelConfig& model) {
-  const int64_t words = 8 * model.seq_length + traits_of(model).label_width;
+  const ModelTraits traits = traits_of(model);
+  const int64_t words = 8 * traits.row_length + traits.label_width;
   return static_cast<size_t>(sequences * words) * sizeof(int32_t);
 }
 

@@ -8,6 +8,7 @@
 
 #include "launch/train/memory/gpu_memory_check.h"
 #include "launch/train/memory/memory_plan.h"
+#include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
 #include "parallel/host/host_name.h"
 
@@ -40,7 +41,7 @@ MicroBatch choose_micro_batch(const RunConfig& config, int64_t data_ranks, Devic
     const int64_t next = 2 * chosen.size;
     if (share % next != 0) {
       chosen.reason = fmt::format("a data rank's share of batch.global is {}", share);
-    } else if (next * config.model.seq_length > most_tokens) {
+    } else if (next * traits_of(config.model).row_length > most_tokens) {
       chosen.reason = "larger ones are no faster";
     } else if (!fits(next)) {
       chosen.reason = "larger ones do not fit into memory";

@@ -24,6 +24,7 @@
 #include "launch/config/values/value_rule.h"
 #include "launch/data/datasets/labeled_lines.h"
 #include "launch/data/datasets/labeled_words.h"
+#include "launch/data/datasets/text_tuples.h"
 #include "launch/data/indexed/dataset_metadata.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tokenizers/tokenizer_identity.h"
@@ -54,8 +55,16 @@ std::optional<Checkpoint> newest_checkpoint(const std::string& run_dir) {
 }
 
 bool is_of_heads(std::string_view key) {
-  return key == "model.head" || key == "model.num_labels" || key == "model.problem_type" ||
-         key == "model.next_sentence";
+  constexpr std::string_view kKeys[] = {"model.head",
+                                        "model.num_labels",
+                                        "model.problem_type",
+                                        "model.next_sentence",
+                                        "model.classifier_pooling",
+                                        "model.embedding_pooling",
+                                        "model.similarity_scale",
+                                        "model.symmetric_loss",
+                                        "model.hard_negatives"};
+  return std::ranges::find(kKeys, key) != std::end(kKeys);
 }
 
 /// Derives one key after the other.
@@ -78,6 +87,8 @@ class Deriver {
     }
     if (wants("model.head")) derive_head();
     if (wants("model.next_sentence")) derive_next_sentence();
+    if (!own_ && config().checkpoint.from && wants_of_model()) derive_pooling();
+    if (wants("model.hard_negatives")) derive_hard_negatives();
     if (wants("model.num_labels") || wants("data.labels")) derive_labels();
     const bool needs_tokenizer = purpose_ == DeriveFor::training || wants("model.vocab_size");
     if (wants("data.tokenizer") && needs_tokenizer) find_tokenizer();
@@ -147,11 +158,34 @@ class Deriver {
   void derive_head() {
     const std::vector<std::string> paths = paths_of(config().data.train);
     const bool is_labeled = !paths.empty() && std::ranges::all_of(paths, is_labeled_file);
-    if (is_labeled && architecture_of(config().model.kind).classification) {
+    const bool has_heads = architecture_of(config().model.kind).classification;
+    if (is_labeled && has_heads && tuple_columns(paths[0])) {
+      set("model.head", "embedding", "data.train has anchors and positives");
+    } else if (is_labeled && has_heads) {
       set("model.head", "classification", "data.train is a file of labeled texts");
     } else {
       set("model.head", "pretraining", "");
     }
+  }
+
+  /// A head of the same kind continues with the pooling that it was trained with.
+  void derive_pooling() {
+    RunConfig from;
+    from.model = model_from_json(checkpoint_from().manifest().model);
+    if (from.model.head != config().model.head) return;
+    for (const NamedValue& key : config_values(from)) {
+      if (key.name.ends_with("_pooling") && wants(key.name)) {
+        set(key.name, key.value, checkpoint_from().path().string());
+      }
+    }
+  }
+
+  void derive_hard_negatives() {
+    const std::vector<std::string> paths = paths_of(config().data.train);
+    const bool embeds = config().model.head == Head::embedding && !paths.empty();
+    const auto columns = embeds ? tuple_columns(paths[0]) : std::nullopt;
+    if (!columns || !columns->negative) return use_default("model.hard_negatives");
+    set("model.hard_negatives", "true", fmt::format("the negatives in {}", paths[0]));
   }
 
   /// Of checkpoint.from, if pre-training continues.
@@ -163,7 +197,7 @@ class Deriver {
   }
 
   void derive_labels() {
-    if (!classifies()) {
+    if (!classifies() || config().model.head == Head::embedding) {
       use_default("model.num_labels");
       use_default("data.labels");
       return;

@@ -8,6 +8,7 @@
 #include "core/checked.h"
 #include "core/version.h"
 #include "launch/support/text/human_text.h"
+#include "models/architecture.h"
 #include "models/layers/self_attention.h"
 
 namespace tessera {
@@ -54,9 +55,10 @@ std::string size_summary(const RunConfig& config, const ProcessGrid& grid,
       fmt::format("model      {}, {}\n", human_model(model), to_string(config.run.precision));
   text += fmt::format("parameters {} ({} on a tensor rank{})\n", grouped(memory.global_parameters),
                       grouped(memory.local_parameters), zero_text(config, grid));
-  text += fmt::format("batch      {} sequences, {} tokens a step; {} micro-batch{} of {} a rank\n",
-                      config.batch.global, grouped(config.batch.global * model.seq_length),
-                      micro_steps, micro_steps == 1 ? "" : "es", config.batch.micro);
+  text +=
+      fmt::format("batch      {} sequences, {} tokens a step; {} micro-batch{} of {} a rank\n",
+                  config.batch.global, grouped(config.batch.global * traits_of(model).row_length),
+                  micro_steps, micro_steps == 1 ? "" : "es", config.batch.micro);
   return text + heads_line(config) + memory_lines(memory);
 }
 

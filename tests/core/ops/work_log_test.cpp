@@ -14,6 +14,7 @@
 #include "core/ops/matmul.h"
 #include "core/ops/meta/log_work.h"
 #include "core/ops/meta/workspace_log.h"
+#include "core/ops/pooling.h"
 #include "core/ops/position_bias.h"
 #include "core/ops/rows.h"
 #include "core/ops/value_loss.h"
@@ -266,6 +267,18 @@ TEST(WorkOfOps, CrossEntropy) {
               cross_entropy_with_gradient(logits, targets, 48, 1.0f, rows, rows, rows);
             }).bytes(),
             2 * 9 * 48 + 2 * 9 * 64 + 4 * 9 + 3 * 4 * 9);
+}
+
+TEST(WorkOfOps, Pooling) {
+  const Tensor x = on_meta({9, 4}), documents = on_meta({3}, DType::i32);
+  const Tensor pooled = on_meta({2, 4}), y = on_meta({9, 4}, DType::f32);
+  const Tensor norms = on_meta({9}, DType::f32);
+  EXPECT_EQ(work_of([&] { pool_mean(x, documents, pooled); }).bytes(), 2 * 36 + 4 * 3 + 2 * 8);
+  EXPECT_EQ(work_of([&] { pool_mean_backward(pooled, documents, x); }).bytes(),
+            2 * 8 + 4 * 3 + 2 * 2 * 36);
+  EXPECT_EQ(work_of([&] { normalize_rows(x, 1.0f, y, norms); }).bytes(), (2 + 4) * 36 + 4 * 9);
+  EXPECT_EQ(work_of([&] { normalize_rows_backward(y, y, 1.0f, norms, x); }).bytes(),
+            (4 + 4 + 2) * 36 + 4 * 9);
 }
 
 TEST(WorkOfOps, ValueLoss) {

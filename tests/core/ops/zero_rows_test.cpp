@@ -8,6 +8,7 @@
 #include "core/ops/embedding.h"
 #include "core/ops/layer_norm.h"
 #include "core/ops/matmul.h"
+#include "core/ops/pooling.h"
 #include "core/ops/reduce.h"
 #include "core/ops/rotary.h"
 #include "core/ops/value_loss.h"
@@ -125,6 +126,15 @@ TEST_P(ZeroRows, ValueLoss) {
   value_loss(x.tensor, targets.tensor, ValueLoss::mse, loss.tensor);
   expect_all(loss.tensor, 0.0);
   value_loss_gradient(x.tensor, targets.tensor, ValueLoss::mse, 1.0f);
+}
+
+TEST_P(ZeroRows, Pooling) {
+  const TestTensor starts = from_ints(std::vector<int32_t>{0}, {1});
+  pool_mean(x.tensor, starts.tensor, TestTensor({0, kWidth}, dtype).tensor);
+  pool_mean_backward(TestTensor({0, kWidth}, dtype).tensor, starts.tensor, x.tensor);
+  const TestTensor vectors({0, kWidth}, DType::f32);
+  normalize_rows(x.tensor, 1.0f, vectors.tensor, empty.tensor);
+  normalize_rows_backward(vectors.tensor, vectors.tensor, 1.0f, empty.tensor, x.tensor);
 }
 
 TEST_P(ZeroRows, Sums) {

@@ -28,9 +28,11 @@ void expect_round_trip(const ModelConfig& model) {
 
 TEST(ModelJson, RoundTripsEveryKind) {
   const test::TestFolder folder;
-  for (const SmallKind kind : {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::qwen3,
-                               SmallKind::bert_pairs, SmallKind::bert_packed, SmallKind::modernbert,
-                               SmallKind::classifier, SmallKind::multi_label, SmallKind::words}) {
+  for (const SmallKind kind :
+       {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::qwen3, SmallKind::bert_pairs,
+        SmallKind::bert_packed, SmallKind::modernbert, SmallKind::classifier,
+        SmallKind::multi_label, SmallKind::words, SmallKind::embeddings, SmallKind::embeddings_cls,
+        SmallKind::mean_classifier}) {
     SCOPED_TRACE(to_string(kind));
     ModelConfig model = test::small_run(folder, "run", kind).model;
     expect_round_trip(model);

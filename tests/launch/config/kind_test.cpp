@@ -183,6 +183,34 @@ TEST(ConfigKind, LabelsOfWords) {
               HasSubstr("model.head is token_classification, but model.kind is gpt2"));
 }
 
+TEST(ConfigKind, EmbeddingsHaveKeysOfTheirOwn) {
+  const Sets embeddings = joined(kBert, {"model.head=embedding"});
+  expect_valid(embeddings,
+               {"model.embedding_pooling=cls", "model.similarity_scale=50",
+                "model.symmetric_loss=true", "model.hard_negatives=true", "data.truncate=true"});
+  const std::string reason = "model.head is embedding";
+  for (const auto& [key, value] :
+       {std::pair("model.num_labels", "2"), std::pair("model.problem_type", "regression"),
+        std::pair("model.next_sentence", "true"), std::pair("model.classifier_pooling", "mean"),
+        std::pair("data.labels", "\"a,b\""), std::pair("data.short_samples", "pack")}) {
+    expect_without_effect(embeddings, fmt::format("{}={}", key, value), key, reason);
+  }
+  for (const auto& [key, value] :
+       {std::pair("model.embedding_pooling", "cls"), std::pair("model.similarity_scale", "50"),
+        std::pair("model.symmetric_loss", "true"), std::pair("model.hard_negatives", "true")}) {
+    expect_without_effect(kClassifier, fmt::format("{}={}", key, value), key,
+                          "model.head is classification");
+  }
+  expect_valid(kClassifier, {"model.classifier_pooling=mean"});
+  expect_without_effect(kBert, "model.classifier_pooling=mean", "model.classifier_pooling",
+                        "model.head is pretraining");
+  EXPECT_EQ(kind_error(embeddings, {"batch.global=1"}),
+            "batch.global is 1, but model.head is embedding, whose loss compares the texts of a "
+            "batch: choose 2 or more");
+  EXPECT_THAT(kind_error(kGpt, {"model.head=embedding"}),
+              HasSubstr("model.head is embedding, but model.kind is gpt2"));
+}
+
 TEST(ConfigKind, RegressionPredictsOneNumber) {
   const Sets regression =
       joined(kBert, {"model.head=classification", "model.problem_type=regression"});

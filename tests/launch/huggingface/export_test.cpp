@@ -30,6 +30,11 @@ TEST_F(HuggingFaceExport, RoundTripsBitForBit) {
       {"bert_words", small_encoder(ModelKind::bert, Head::token_classification)},
       {"roberta_words", small_encoder(ModelKind::roberta, Head::token_classification)},
       {"modernbert_words", small_encoder(ModelKind::modernbert, Head::token_classification)},
+      {"bert_mean", small_embeddings(ModelKind::bert, Pooling::mean)},
+      {"bert_cls", small_embeddings(ModelKind::bert, Pooling::cls)},
+      {"roberta_mean", small_embeddings(ModelKind::roberta, Pooling::mean)},
+      {"modernbert_cls", small_embeddings(ModelKind::modernbert, Pooling::cls)},
+      {"mean_labels", small_mean_classifier()},
       {"masked", small_masked_lm()},
       {"pairs", small_pretraining()},
       {"labels", small_classifier()}};

@@ -93,7 +93,21 @@ inline ModelConfig small_encoder(ModelKind kind, Head head = Head::pretraining) 
     model.window_pattern = "GL";
   }
   model.head = head;
-  model.num_labels = head == Head::pretraining ? 0 : 3;
+  const bool classifies = head == Head::classification || head == Head::token_classification;
+  model.num_labels = classifies ? 3 : 0;
+  return model;
+}
+
+/// With another pooling than the default.
+inline ModelConfig small_embeddings(ModelKind kind, Pooling pooling) {
+  ModelConfig model = small_encoder(kind, Head::embedding);
+  model.embedding_pooling = pooling;
+  return model;
+}
+
+inline ModelConfig small_mean_classifier() {
+  ModelConfig model = small_encoder(ModelKind::modernbert, Head::classification);
+  model.classifier_pooling = Pooling::mean;
   return model;
 }
 

@@ -7,6 +7,7 @@
 #include "core/ops/elementwise.h"
 #include "launch/checkpoint/model_state.h"
 #include "launch/data/loading/batch_buffers.h"
+#include "models/layers/contrastive_loss.h"
 #include "parallel/communicators/thread/thread_communicator.h"
 #include "parallel/partial_gradients.h"
 #include "tests/launch/huggingface/fixture.h"
@@ -77,6 +78,29 @@ double train(Model& model, const ModelConfig& config, const std::vector<Sample>&
   return sums.tensor.span<double>()[classifies ? 2 : 0] / targets;
 }
 
+/// Likewise with a contrastive loss; `rows` are an anchor, its positive, the next anchor, and so
+/// on.
+double train_embeddings(Model& model, const ModelConfig& config, const std::vector<Sample>& rows) {
+  BatchBuffers buffers(std::ssize(rows), config.seq_length);
+  for (Sample row : rows) {
+    std::ranges::fill(row.targets, kIgnoreTarget);
+    buffers.append(row, config.vocab_size, "golden", 0);
+  }
+  const int64_t samples = std::ssize(rows) / 2;
+  Arena arena(kCpu, size_t{8} << 20);
+  const OwnedTensor sum({1}, DType::f64);
+  fill(sum.tensor, 0.0);
+  const TokenBatch batch = buffers.batch();
+  const auto length = static_cast<float>(std::sqrt(config.similarity_scale));
+  const Tensor embeddings = model.embed(StepContext{arena}, batch, length);
+  const Tensor gradient = arena.allocate(embeddings.shape(), DType::f32);
+  ContrastiveLoss(kCpu, samples, 2, config.symmetric_loss)
+      .loss_and_gradient(arena, embeddings, {0, samples}, 1.0f / static_cast<float>(samples),
+                         sum.tensor, gradient);
+  model.embed_backward(StepContext{arena}, batch, gradient);
+  return sum.tensor.span<double>()[0] / static_cast<double>(samples);
+}
+
 TEST_P(HuggingFaceGradients, MatchFloat64) {
   const fs::path folder = test::source_folder() / "tests/parity/classes" / GetParam();
   const GoldenFile golden(folder / "gradients.safetensors");
@@ -91,7 +115,9 @@ TEST_P(HuggingFaceGradients, MatchFloat64) {
       store.allocate(kCpu, DType::f32, StoreFor::training);
       Checkpoint checkpoint = Checkpoint::open(step);
       load_weights(checkpoint, store);
-      const double mine = train(model, config, rows_of(golden));
+      const bool embeds = config.head == Head::embedding;
+      const double mine = embeds ? train_embeddings(model, config, rows_of(golden))
+                                 : train(model, config, rows_of(golden));
       if (tp.rank() == 0) loss = mine;
       Arena arena(kCpu, size_t{1} << 20);
       PartialGradients(store, tp, false).sum(arena);
@@ -129,7 +155,8 @@ TEST_P(HuggingFaceGradients, MatchFloat64) {
 INSTANTIATE_TEST_SUITE_P(Classes, HuggingFaceGradients,
                          testing::Values("llama", "mistral", "qwen2", "qwen3", "roberta",
                                          "roberta_classifier", "modernbert",
-                                         "modernbert_classifier"),
+                                         "modernbert_classifier", "modernbert_mean_classifier",
+                                         "bert_embedding"),
                          [](const auto& instance) { return std::string(instance.param); });
 
 }  // namespace

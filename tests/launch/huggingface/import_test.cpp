@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -114,9 +115,15 @@ TEST_F(HuggingFaceImport, OmitsHeadsMissingFromClass) {
   options.architecture = "BertForSequenceClassification";
   options.to = folder_ / "labels";
   expect_error([&] { import_model(options); }, {"missing from the files", "classifier.weight"});
-  options.architecture = "BertModel";
+  options.architecture = "BertModel";  // without a head, for embeddings
+  options.to = folder_ / "embeddings";
+  const ImportReport embeddings = import_model(options);
+  EXPECT_EQ(embeddings.model.head, Head::embedding);
+  EXPECT_EQ(embeddings.model.embedding_pooling, Pooling::mean);
+  EXPECT_THAT(embeddings.notes, testing::Contains(testing::HasSubstr("no modules.json")));
+  options.architecture = "MPNetModel";
   expect_error([&] { import_model(options); },
-               {"--architecture: the architecture \"BertModel\" cannot be imported"});
+               {"--architecture: the architecture \"MPNetModel\" cannot be imported"});
 }
 
 TEST_F(HuggingFaceImport, NamesMissingAndUnexpectedTensors) {
@@ -158,8 +165,8 @@ TEST_F(HuggingFaceImport, NamesMissingAndUnexpectedTensors) {
     }
   });
   expect_refused(base, {"5 of the model's tensors are missing", "cls.predictions.bias"});
-  set_config(base, "architectures", {"BertModel"});
-  expect_refused(base, {"the architecture \"BertModel\" cannot be imported", "BertForMaskedLM"});
+  set_config(base, "architectures", {"MPNetModel"});
+  expect_refused(base, {"the architecture \"MPNetModel\" cannot be imported", "BertForMaskedLM"});
   // The message stays short even for a config with thousands of layers.
   const fs::path deep = folder_of(model);
   set_config(deep, "num_hidden_layers", 10'000);
@@ -251,8 +258,8 @@ TEST_F(HuggingFaceImport, RejectsUnsupportedOptions) {
   const ModelConfig modern = small_encoder(ModelKind::modernbert);
   refused(modern, "norm_bias", true, {"\"norm_bias\" is true, but must be false"});
   refused(modern, "decoder_bias", false, {"\"decoder_bias\" is false"});
-  refused(small_encoder(ModelKind::modernbert, Head::classification), "classifier_pooling", "mean",
-          {"\"classifier_pooling\" is \"mean\", but must be \"cls\""});
+  refused(small_encoder(ModelKind::modernbert, Head::classification), "classifier_pooling", "max",
+          {"\"classifier_pooling\" is \"max\", but must be \"cls\" or \"mean\""});
   refused(small_encoder(ModelKind::roberta), "pad_token_id", 40,
           {"\"max_position_embeddings\" is 11, but RoBERTa does not use the first 41"});
   refused(bert, "hidden_act", "gelu_new", {"\"hidden_act\" is \"gelu_new\""});
@@ -265,6 +272,43 @@ TEST_F(HuggingFaceImport, RejectsUnsupportedOptions) {
           {"\"problem_type\" is \"ranking\"", "multi_label_classification or regression"});
   refused(labels, "problem_type", "regression", {"model.num_labels is 3"});
   refused(labels, "id2label", {{"0", "a"}, {"2", "b"}}, {"\"id2label\" has 2 labels"});
+}
+
+TEST_F(HuggingFaceImport, ReadsModulesOfSentenceTransformers) {
+  const ModelConfig model = small_embeddings(ModelKind::bert, Pooling::cls);
+  const fs::path folder = folder_of(model);
+  const auto write = [&](const char* name, const Json& json) {
+    std::ofstream(folder / name) << json.dump();
+  };
+  const auto module_of = [](const char* type, const char* path) {
+    return Json{{"type", std::string("sentence_transformers.models.") + type}, {"path", path}};
+  };
+  const Json transformer = module_of("Transformer", "");
+  const Json pooling = module_of("Pooling", "1_Pooling");
+  const auto refused = [&](const Json& modules, std::initializer_list<const char*> messages) {
+    write("modules.json", modules);
+    expect_refused(folder, messages);
+  };
+  EXPECT_EQ(import_folder(folder, "cls").model.embedding_pooling, Pooling::cls);
+  refused({transformer}, {"modules.json", "no Pooling"});
+  refused({transformer, pooling, module_of("Dense", "2_Dense")}, {"module 2 is \"Dense\""});
+  refused({pooling, transformer}, {"module 0 is \"Pooling\""});
+  refused({transformer, module_of("Pooling", "../x")}, {"\"../x\" is not a folder within"});
+  refused({module_of("Transformer", "0_Transformer")}, {"\"0_Transformer\": import that folder"});
+  refused(Json::object(), {"must be a list of modules"});
+  // Without Normalize, and in the words of later versions.
+  write("modules.json", {transformer, pooling});
+  write("1_Pooling/config.json", {{"pooling_mode", "mean"}});
+  const ImportReport report = import_folder(folder, "mean");
+  EXPECT_EQ(report.model.embedding_pooling, Pooling::mean);
+  EXPECT_THAT(report.notes, testing::Contains(testing::HasSubstr("length 1")));
+  write("1_Pooling/config.json", {{"pooling_mode_max_tokens", true}});
+  expect_refused(folder, {"1_Pooling/config.json", "\"pooling_mode_max_tokens\" is set"});
+  write("1_Pooling/config.json",
+        {{"pooling_mode_cls_token", true}, {"pooling_mode_mean_tokens", true}});
+  expect_refused(folder, {"both \"pooling_mode_cls_token\" and", "one pooling"});
+  write("1_Pooling/config.json", Json::object());
+  expect_refused(folder, {"no pooling is set"});
 }
 
 TEST_F(HuggingFaceImport, DefaultsMatchTransformers) {

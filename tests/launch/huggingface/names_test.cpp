@@ -25,9 +25,11 @@ std::map<std::string, Shape> parameters_of(const ModelConfig& model) {
 }
 
 TEST(HuggingFaceNames, CoverEachParameterOnce) {
-  for (ModelConfig model : {small_gpt(), small_masked_lm(), small_pretraining(), small_classifier(),
-                            small_encoder(ModelKind::roberta),
-                            small_encoder(ModelKind::roberta, Head::classification)}) {
+  for (ModelConfig model :
+       {small_gpt(), small_masked_lm(), small_pretraining(), small_classifier(),
+        small_encoder(ModelKind::roberta), small_encoder(ModelKind::roberta, Head::classification),
+        small_encoder(ModelKind::bert, Head::embedding),
+        small_encoder(ModelKind::roberta, Head::embedding)}) {
     for (const Bias bias : {Bias::all, Bias::none}) {
       model.bias = bias;
       std::map<std::string, Shape> ours;
@@ -53,7 +55,8 @@ TEST(HuggingFaceNames, CoverEachParameterOfLlamaAndModernBertOnce) {
   for (const ModelConfig& model :
        {small_llama(), small_llama(ModelKind::mistral), small_llama(ModelKind::qwen2),
         small_llama(ModelKind::qwen3), small_encoder(ModelKind::modernbert),
-        small_encoder(ModelKind::modernbert, Head::classification)}) {
+        small_encoder(ModelKind::modernbert, Head::classification),
+        small_encoder(ModelKind::modernbert, Head::embedding)}) {
     std::map<std::string, Shape> ours;
     for (const TensorName& name : tensor_names(model)) {
       EXPECT_TRUE(ours.emplace(name.ours, name.shape).second) << name.ours;
@@ -114,7 +117,7 @@ TEST(HuggingFaceNames, MapModelsToClasses) {
                 "BertForSequenceClassification, BertForTokenClassification, RobertaForMaskedLM, "
                 "RobertaForSequenceClassification, RobertaForTokenClassification, "
                 "ModernBertForMaskedLM, ModernBertForSequenceClassification, "
-                "ModernBertForTokenClassification"});
+                "ModernBertForTokenClassification, BertModel, RobertaModel, ModernBertModel"});
 }
 
 TEST(HuggingFaceNames, RejectUnsupportedOptionsByKey) {
@@ -151,6 +154,8 @@ TEST(HuggingFaceNames, RejectUnsupportedOptionsByKey) {
           {"model.bias is true", "ModernBERT in transformers has false"});
   refused(small_llama(ModelKind::qwen2), [](ModelConfig& model) { model.head_dim = 4; },
           {"model.head_dim is 4", "Qwen2"});
+  refused(small_classifier(), [](ModelConfig& model) { model.classifier_pooling = Pooling::mean; },
+          {"model.classifier_pooling is mean", "BERT classifies [CLS]"});
   ModelConfig whole = small_gpt();
   whole.attention_window = whole.seq_length;  // hides nothing
   EXPECT_EQ(model_class_of(whole), ModelClass::gpt2_lm_head);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <sstream>
@@ -50,16 +51,23 @@ class FilePredictions : public testing::Test {
 
   using Open = std::function<std::unique_ptr<const FilePrediction>(const ModelConfig& model)>;
 
-  /// The lines of the output, of a model on `ranks` that is asked about `rows` texts at once.
-  std::vector<std::string> predict(const fs::path& checkpoint, int ranks, int64_t rows,
-                                   const Open& open) const {
+  /// The output of a model on `tensor` × `data` ranks that is asked about `rows` texts at once.
+  std::string predict_bytes(const fs::path& checkpoint, int tensor, int data, int64_t rows,
+                            const Open& open) const {
     const std::string output = folder_ / "output";
-    run_thread_ranks(ranks, [&](Communicator& world) {
+    run_thread_ranks(tensor * data, [&](Communicator& world) {
+      const ParallelGroups groups = make_parallel_groups(world, tensor);
       Checkpoint opened = Checkpoint::open(checkpoint);
-      TextModel model(opened, world, kCpu, rows);
-      predict_file(*open(model.config()), model, output, world);
+      TextModel model(opened, *groups.tp, kCpu, rows);
+      predict_file(*open(model.config()), model, output, {world, *groups.dp});
     });
-    std::istringstream text(read_file(output));
+    return read_file(output);
+  }
+
+  /// Its lines, with one data rank.
+  std::vector<std::string> predict(const fs::path& checkpoint, int tensor, int64_t rows,
+                                   const Open& open) const {
+    std::istringstream text(predict_bytes(checkpoint, tensor, 1, rows, open));
     std::vector<std::string> lines;
     for (std::string line; std::getline(text, line);) lines.push_back(line);
     return lines;
@@ -209,6 +217,89 @@ TEST_F(FilePredictions, FillsMasksOfAFile) {
   }
 }
 
+TEST_F(FilePredictions, EmbeddingsDoNotDependOnLayoutOrBatch) {
+  const auto tokenizer = make_tokenizer(config(SmallKind::embeddings).data.tokenizer);
+  const std::string texts = "w0 w3\nw6\nw9 w9 w0 w3 w6\nw3\nw12 w0\n";
+  for (const SmallKind kind : {SmallKind::embeddings, SmallKind::embeddings_cls}) {
+    const fs::path checkpoint = train_checkpoint(config(kind));
+    const auto open = [&](PredictionFormat format) {
+      return [this, &tokenizer, &texts, format](const ModelConfig& model) {
+        return embedding_prediction(model, *tokenizer, input("texts.txt", texts, format));
+      };
+    };
+    const auto whole = predict(checkpoint, 1, 1, open(PredictionFormat::jsonl));
+    ASSERT_EQ(whole.size(), 5u);
+    for (const auto& [tensor, rows] : {std::pair(1, 2), std::pair(2, 3), std::pair(4, 8)}) {
+      const auto found = predict(checkpoint, tensor, rows, open(PredictionFormat::jsonl));
+      ASSERT_EQ(found.size(), whole.size());
+      for (size_t i = 0; i < whole.size(); ++i) {
+        const auto a = Json::parse(found[i]).at("embedding").get<std::vector<double>>();
+        const auto b = Json::parse(whole[i]).at("embedding").get<std::vector<double>>();
+        ASSERT_EQ(a.size(), 32u);
+        double squares = 0.0;
+        for (size_t c = 0; c < a.size(); ++c) {
+          EXPECT_NEAR(a[c], b[c], kTolerance);
+          squares += a[c] * a[c];
+        }
+        EXPECT_NEAR(squares, 1.0, kTolerance);
+      }
+    }
+    // NumPy's format: a header of a multiple of 64 bytes, then the numbers.
+    const std::string array = predict_bytes(checkpoint, 1, 1, 1, open(PredictionFormat::npy));
+    const size_t numbers = 5 * 32 * sizeof(float), header = array.size() - numbers;
+    EXPECT_EQ(header % 64, 0u);
+    EXPECT_EQ(array.substr(1, 5), "NUMPY");
+    EXPECT_NE(array.find("'descr': '<f4', 'fortran_order': False, 'shape': (5, 32)"),
+              std::string::npos);
+    EXPECT_EQ(array[header - 1], '\n');
+    float first = 0.0f;
+    std::memcpy(&first, &array[header], sizeof first);
+    EXPECT_EQ(first, Json::parse(whole[0]).at("embedding")[0].get<float>());
+  }
+}
+
+TEST_F(FilePredictions, HaveSameBytesForAnyNumberOfDataRanks) {
+  const auto tokenizer = make_tokenizer(config(SmallKind::classifier).data.tokenizer);
+  std::string texts, masks;
+  for (int line = 0; line < 11; ++line) {
+    const std::string words = fmt::format("w{} w{}", 3 * (line % 4), 3 * (line % 3));
+    texts += words + '\n';
+    masks += words + " [MASK]\n";
+  }
+  const struct {
+    SmallKind kind;
+    Open open;
+  } commands[] = {{SmallKind::classifier,
+                   [&](const ModelConfig& model) {
+                     return label_prediction(model, *tokenizer, {},
+                                             input("texts.txt", texts, PredictionFormat::jsonl));
+                   }},
+                  {SmallKind::words,
+                   [&](const ModelConfig& model) {
+                     return word_prediction(model, *tokenizer, {},
+                                            input("texts.txt", texts, PredictionFormat::jsonl));
+                   }},
+                  {SmallKind::bert_packed,
+                   [&](const ModelConfig& model) {
+                     return mask_prediction(model, *tokenizer,
+                                            input("masks.txt", masks, PredictionFormat::jsonl));
+                   }},
+                  {SmallKind::embeddings, [&](const ModelConfig& model) {
+                     return embedding_prediction(model, *tokenizer,
+                                                 input("texts.txt", texts, PredictionFormat::npy));
+                   }}};
+  for (const auto& [kind, open] : commands) {
+    SCOPED_TRACE(to_string(kind));
+    const fs::path checkpoint = train_checkpoint(config(kind));
+    for (const int tensor : {1, 2}) {
+      const std::string whole = predict_bytes(checkpoint, tensor, 1, 2, open);
+      for (const int data : {2, 3, 4}) {
+        EXPECT_EQ(predict_bytes(checkpoint, tensor, data, 2, open), whole);
+      }
+    }
+  }
+}
+
 TEST_F(FilePredictions, NamesLineAndLeavesNoOutput) {
   const RunConfig run = config(SmallKind::classifier);
   const auto tokenizer = make_tokenizer(run.data.tokenizer);
@@ -230,7 +321,12 @@ TEST_F(FilePredictions, NamesLineAndLeavesNoOutput) {
   const auto options = input("m.txt", "w0 [MASK]\nw3\n", PredictionFormat::tsv);
   expect_error([&] { mask_prediction(masked.model, *tokenizer, options); },
                {"m.txt:2", "\"w3\" has no mask", "[MASK]"});
-  expect_error([] { prediction_format("out.csv"); }, {"out.csv", ".tsv or .jsonl"});
+  const auto embeddings = input("p.tsv", "text\ttext_pair\nw0\tw3\n", PredictionFormat::jsonl);
+  expect_error([&] { embedding_prediction(masked.model, *tokenizer, embeddings); },
+               {"p.tsv:2", "text_pair", "one text"});
+  expect_error([] { prediction_format("out.csv", false); }, {"out.csv", ".tsv or .jsonl"});
+  expect_error([] { prediction_format("out.npy", false); }, {"out.npy", ".tsv or .jsonl"});
+  expect_error([] { prediction_format("out.tsv", true); }, {"out.tsv", ".jsonl or .npy"});
 
   // All ranks end, and an earlier output stays.
   const fs::path checkpoint = train_checkpoint(config(SmallKind::gpt));

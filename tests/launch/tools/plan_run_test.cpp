@@ -42,19 +42,24 @@ class FullRows : public Dataset {
   }
 
   int64_t num_samples() const override { return 64; }
-  int64_t seq_length() const override { return model_.seq_length; }
+  int64_t seq_length() const override { return traits_of(model_).row_length; }
   void fill(int64_t sample, int64_t /*epoch*/, Sample& out) const override {
     out.clear();
     const ModelTraits traits = traits_of(model_);
     const int64_t classes = traits.token_labels ? model_.num_labels : model_.vocab_size;
-    for (int64_t i = 0; i < model_.seq_length; ++i) {
+    for (int64_t i = 0; i < traits.row_length; ++i) {
       const auto token = static_cast<int32_t>((sample + 7 * i) % model_.vocab_size);
       const auto target = static_cast<int32_t>(token % classes);
       out.tokens.push_back(token);
       out.targets.push_back(i < targets_of(sample) ? target : kIgnoreTarget);
     }
-    out.document_lengths = {static_cast<int32_t>(model_.seq_length)};
-    if (has_labels_) out.labels = {static_cast<int32_t>(sample % 2)};
+    const auto documents = static_cast<size_t>(std::max<int64_t>(1, traits.texts_of_sample));
+    out.document_lengths.assign(documents, static_cast<int32_t>(model_.seq_length));
+    if (has_labels_) {
+      out.labels.assign(documents, kIgnoreTarget);
+      const int64_t labels = model_.symmetric_loss ? 2 : 1;
+      std::fill_n(out.labels.begin(), labels, static_cast<int32_t>(sample % 2));
+    }
     out.label_values.assign(static_cast<size_t>(traits.label_width), 1.0f);
   }
 
@@ -123,7 +128,8 @@ class PlanRun : public testing::Test {
 TEST_F(PlanRun, ExchangesMatchStep) {
   for (const SmallKind kind :
        {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::qwen3, SmallKind::bert_pairs,
-        SmallKind::modernbert, SmallKind::classifier, SmallKind::multi_label, SmallKind::words}) {
+        SmallKind::modernbert, SmallKind::classifier, SmallKind::multi_label, SmallKind::words,
+        SmallKind::embeddings, SmallKind::embeddings_cls, SmallKind::mean_classifier}) {
     SCOPED_TRACE(to_string(kind));
     for (const Grid grid : kGrids) {
       const RunConfig run = config(grid, kind);
@@ -355,7 +361,8 @@ TEST_F(PlanRun, MemoryMatchesTrainerAllocation) {
 TEST_F(PlanRun, GroupsCoverAllParameters) {
   for (const SmallKind kind :
        {SmallKind::gpt, SmallKind::gpt_documents, SmallKind::qwen3, SmallKind::bert_pairs,
-        SmallKind::modernbert, SmallKind::classifier, SmallKind::multi_label, SmallKind::words}) {
+        SmallKind::modernbert, SmallKind::classifier, SmallKind::multi_label, SmallKind::words,
+        SmallKind::embeddings, SmallKind::embeddings_cls, SmallKind::mean_classifier}) {
     const RunPlan plan = plan_run(config({2, 1}, kind), 2);
     int64_t global = 0, local = 0;
     for (const ParameterGroup& group : plan.parameters) {

@@ -90,6 +90,27 @@ void write_labeled_words(const std::string& path) {
   require(file.flush().good(), "{} cannot be written", path);
 }
 
+/// Writes texts that belong together if they begin with the same word, with or without negatives.
+void write_text_tuples(const std::string& path, bool negatives) {
+  std::ofstream file(path);
+  file << "anchor\tpositive" << (negatives ? "\tnegative\n" : "\n");
+  Draws draws;
+  const auto words = [&](int64_t first) {
+    std::string text = fmt::format("w{}", 3 * first);
+    for (int64_t left = draws.below(9); left > 0; --left) {
+      text += fmt::format(" w{}", 3 * draws.below(kWords / 3));
+    }
+    return text;
+  };
+  for (int line = 0; line < 200; ++line) {
+    const int64_t first = draws.below(kWords / 3);
+    file << words(first) << '\t' << words(first);
+    if (negatives) file << '\t' << words(draws.below(kWords / 3));
+    file << '\n';
+  }
+  require(file.flush().good(), "{} cannot be written", path);
+}
+
 void write_sentences(const std::string& prefix, int64_t tokens) {
   IndexedDatasetWriter writer(prefix, {TokenType::u16, /*overwrite=*/true});
   Draws draws;
@@ -209,6 +230,32 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       config.data.labels = "O,B-X,I-X,B-Y";
       config.data.train = folder / "words.tsv";
       return;
+    case SmallKind::embeddings:
+      make_bert(config);
+      add_dropout(config);
+      config.model.head = Head::embedding;
+      config.model.hard_negatives = true;
+      config.model.symmetric_loss = true;
+      config.model.similarity_scale = 5.0;
+      config.data.train = folder / "triples.tsv";
+      return;
+    case SmallKind::embeddings_cls:
+      apply_preset(config.model, ModelKind::modernbert);
+      config.model.attention_window = 4;
+      config.model.head = Head::embedding;
+      config.model.embedding_pooling = Pooling::cls;
+      config.model.similarity_scale = 5.0;
+      config.data.train = folder / "tuples.tsv";
+      return;
+    case SmallKind::mean_classifier:
+      apply_preset(config.model, ModelKind::modernbert);
+      add_dropout(config);
+      config.model.attention_window = 4;
+      config.model.head = Head::classification;
+      config.model.classifier_pooling = Pooling::mean;
+      config.model.num_labels = kLabels;
+      config.data.train = folder / "texts.tsv";
+      return;
   }
 }
 
@@ -240,6 +287,12 @@ std::string to_string(SmallKind kind) {
       return "multi_label";
     case SmallKind::words:
       return "words";
+    case SmallKind::embeddings:
+      return "embeddings";
+    case SmallKind::embeddings_cls:
+      return "embeddings_cls";
+    case SmallKind::mean_classifier:
+      return "mean_classifier";
   }
   return "?";
 }
@@ -260,6 +313,8 @@ void write_small_data(const TestFolder& folder, int64_t tokens) {
   write_texts(folder / "texts.tsv");
   write_label_sets(folder / "label_sets.tsv");
   write_labeled_words(folder / "words.tsv");
+  write_text_tuples(folder / "tuples.tsv", /*negatives=*/false);
+  write_text_tuples(folder / "triples.tsv", /*negatives=*/true);
 }
 
 RunConfig small_run(const TestFolder& folder, const std::string& run, SmallKind kind) {

@@ -27,12 +27,17 @@ enum class SmallKind {
   classifier,     ///< pairs of texts, with dropout
   multi_label,    ///< several labels of a text, in a RoBERTa
   words,          ///< labels of words, in a ModernBERT, with dropout
+  embeddings,     ///< means of texts with hard negatives, both ways, with dropout
+  embeddings_cls,   ///< of [CLS], in a ModernBERT
+  mean_classifier,  ///< of the mean, in a ModernBERT
 };
 
 inline constexpr SmallKind kSmallKinds[] = {
-    SmallKind::gpt,        SmallKind::gpt_documents, SmallKind::gpt_packed,  SmallKind::gpt_blend,
-    SmallKind::qwen3,      SmallKind::bert_pairs,    SmallKind::bert_packed, SmallKind::modernbert,
-    SmallKind::bert_blend, SmallKind::classifier,    SmallKind::multi_label, SmallKind::words};
+    SmallKind::gpt,         SmallKind::gpt_documents,  SmallKind::gpt_packed,
+    SmallKind::gpt_blend,   SmallKind::qwen3,          SmallKind::bert_pairs,
+    SmallKind::bert_packed, SmallKind::modernbert,     SmallKind::bert_blend,
+    SmallKind::classifier,  SmallKind::multi_label,    SmallKind::words,
+    SmallKind::embeddings,  SmallKind::embeddings_cls, SmallKind::mean_classifier};
 
 std::string to_string(SmallKind kind);
 

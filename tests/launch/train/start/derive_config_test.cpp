@@ -195,6 +195,16 @@ TEST_F(DeriveConfig, FindsLabels) {
   const RunConfig of_words = derive(load(least("words.tsv"), words)).config;
   EXPECT_EQ(of_words.data.labels, "B-X,I-X,O");
   EXPECT_EQ(of_words.model.num_labels, 3);
+  write_file(folder_ / "search.tsv", "anchor\tpositive\tnegative\nx\ty\tz\n");
+  const RunConfig of_search = derive(load(least("search.tsv"), bert)).config;
+  EXPECT_EQ(of_search.model.head, Head::embedding);
+  EXPECT_TRUE(of_search.model.hard_negatives);
+  EXPECT_EQ(of_search.model.num_labels, 0);
+  EXPECT_NO_THROW(validate(of_search, 1));
+  write_file(folder_ / "search.jsonl", "{\"anchor\":\"x\",\"positive\":\"y\"}\n");
+  const RunConfig of_pairs = derive(load(least("search.jsonl"), bert)).config;
+  EXPECT_EQ(of_pairs.model.head, Head::embedding);
+  EXPECT_FALSE(of_pairs.model.hard_negatives);
   const auto error = [&](const std::string& content) {
     write_file(folder_ / "bad.jsonl", content);
     return error_of([&] { derive(load(least("bad.jsonl"), bert)); });

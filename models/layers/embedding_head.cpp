@@ -1,0 +1,34 @@
+#include "models/layers/embedding_head.h"
+
+#include "core/arena.h"
+#include "core/ops/pooling.h"
+#include "core/trace/trace.h"
+#include "models/layers/pooling.h"
+#include "parallel/communicators/traffic.h"
+
+namespace tessera {
+
+Tensor EmbeddingHead::forward(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch,
+                              float length) {
+  const TraceRange range("embedding head");
+  const TrafficScope traffic(Traffic::loss);
+  const Shape shape = {batch.num_documents(), hidden.dim(-1)};
+  length_ = length;
+  embeddings_ = ctx.arena.allocate(shape, DType::f32);
+  inverse_norm_ = ctx.arena.allocate({shape[0]}, DType::f32);
+  const Arena::Scope scope(ctx.arena);
+  const Tensor pooled = pool_documents(ctx, hidden, batch, pooling_, tp_);
+  normalize_rows(pooled, length, embeddings_, inverse_norm_);
+  return embeddings_;
+}
+
+void EmbeddingHead::backward(const StepContext& ctx, const Tensor& gradient,
+                             const TokenBatch& batch, Tensor dhidden) {
+  const TraceRange range("embedding head");
+  const Arena::Scope scope(ctx.arena);
+  const Tensor dpooled = ctx.arena.allocate(gradient.shape(), dhidden.dtype());
+  normalize_rows_backward(gradient, embeddings_, length_, inverse_norm_, dpooled);
+  pool_documents_backward(ctx, dpooled, batch, pooling_, dhidden);
+}
+
+}  // namespace tessera
