@@ -45,8 +45,8 @@ forbid "$all" '(cuda|cublas|cudnn)' '^core/(ops/)?cuda/|^parallel/communicators/
 forbid "$all" 'nccl\.h' '^parallel/communicators/nccl/' 'only the NCCL communicator includes NCCL'
 forbid "$all" '(oneapi/)?dnnl' '^core/ops/cpu/matmul/' 'only matmul includes oneDNN'
 forbid "$all" 'yaml-cpp/' '^launch/config/' 'only launch/config includes yaml-cpp'
-forbid "$all" 'unicode/' '/(bert_text|byte_level_words|printable_text)\.cpp' \
-  'only bert_text, byte_level_words and printable_text include ICU'
+forbid "$all" 'unicode/' '^launch/tokenizers/text/[a-z_]*\.cpp|/printable_text\.cpp' \
+  'only launch/tokenizers/text and printable_text include ICU'
 forbid "$all" 'sentencepiece_(processor|trainer)\.h' '^launch/tokenizers/(sentencepiece|training)/sentencepiece_' \
   'only sentencepiece_* include SentencePiece'
 forbid "$all" 'protozero/' '^launch/tokenizers/sentencepiece/sentencepiece_model\.cpp' \

@@ -1,8 +1,10 @@
 #include "launch/huggingface/tokenizer_files.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "launch/support/text/json.h"
+#include "launch/tokenizers/huggingface_bpe.h"
 #include "launch/tokenizers/text/byte_alphabet.h"
 
 namespace tessera {
@@ -20,11 +22,9 @@ void take_bytes(Vocabulary& vocabulary) {
 
 /// Reads the output of Tokenizer::to_json() for a "bpe".
 void take_bpe(const Json& json, Vocabulary& vocabulary) {
-  json.at("tokens").get_to(vocabulary.tokens);
-  json.at("merges").get_to(vocabulary.merges);
-  json.at("special").get_to(vocabulary.special);
-  json.at("add_prefix_space").get_to(vocabulary.add_prefix_space);
-  if (json.contains("strip_left")) json["strip_left"].get_to(vocabulary.strip_left);
+  vocabulary.bpe = bpe_from_json(JsonObject(json, "the tokenizer"));
+  vocabulary.tokens = std::exchange(vocabulary.bpe.tokens, {});
+  vocabulary.special = std::exchange(vocabulary.bpe.special, {});
 }
 
 void take_wordpiece(const Json& json, Vocabulary& vocabulary) {
@@ -47,15 +47,21 @@ Json ids_of(const Vocabulary& vocabulary) {
 
 Json added_tokens(const Vocabulary& vocabulary) {
   Json list = Json::array();
-  const std::vector<int32_t>& strip = vocabulary.strip_left;
-  for (const int32_t id : vocabulary.special) {
+  const BpeDescription& bpe = vocabulary.bpe;
+  std::vector<int32_t> ids = vocabulary.special;
+  ids.insert(ids.end(), bpe.added.begin(), bpe.added.end());
+  std::sort(ids.begin(), ids.end());
+  const auto is_in = [](const std::vector<int32_t>& sorted, int32_t id) {
+    return std::binary_search(sorted.begin(), sorted.end(), id);
+  };
+  for (const int32_t id : ids) {
     list.push_back({{"id", id},
                     {"content", vocabulary.tokens[static_cast<size_t>(id)]},
-                    {"single_word", false},
-                    {"lstrip", std::find(strip.begin(), strip.end(), id) != strip.end()},
-                    {"rstrip", false},
-                    {"normalized", false},
-                    {"special", true}});
+                    {"single_word", is_in(bpe.single_word, id)},
+                    {"lstrip", is_in(bpe.strip_left, id)},
+                    {"rstrip", is_in(bpe.strip_right, id)},
+                    {"normalized", is_in(bpe.normalized, id)},
+                    {"special", !is_in(bpe.added, id)}});
   }
   return list;
 }
@@ -84,13 +90,6 @@ Json template_processing(const Vocabulary& vocabulary) {
           {"single", single},
           {"pair", pair},
           {"special_tokens", tokens}};
-}
-
-Json byte_level(bool add_prefix_space, bool trim_offsets) {
-  return {{"type", "ByteLevel"},
-          {"add_prefix_space", add_prefix_space},
-          {"trim_offsets", trim_offsets},
-          {"use_regex", true}};
 }
 
 Json tokenizer_json(const Vocabulary& vocabulary) {
@@ -123,20 +122,19 @@ Vocabulary vocabulary_of(const Tokenizer& tokenizer) {
 }
 
 Json bpe_tokenizer_json(const Vocabulary& vocabulary, bool adds_special) {
+  const BpeDescription& bpe = vocabulary.bpe;
   Json json = tokenizer_json(vocabulary);
-  json["pre_tokenizer"] = byte_level(vocabulary.add_prefix_space, true);
-  json["post_processor"] = adds_special ? template_processing(vocabulary) : byte_level(true, false);
-  json["decoder"] = byte_level(true, true);
-  json["model"] = {{"type", "BPE"},
-                   {"dropout", nullptr},
-                   {"unk_token", nullptr},
-                   {"continuing_subword_prefix", ""},
-                   {"end_of_word_suffix", ""},
-                   {"fuse_unk", false},
-                   {"byte_fallback", false},
-                   {"ignore_merges", false},
-                   {"vocab", ids_of(vocabulary)},
-                   {"merges", vocabulary.merges}};
+  json.update(huggingface_bpe_parts(bpe));
+  json["post_processor"] = nullptr;
+  if (!bpe.characters) {
+    json["post_processor"] = {{"type", "ByteLevel"},
+                              {"add_prefix_space", true},
+                              {"trim_offsets", false},
+                              {"use_regex", true}};
+  }
+  if (adds_special) json["post_processor"] = template_processing(vocabulary);
+  json["model"]["vocab"] = ids_of(vocabulary);
+  json["model"]["merges"] = bpe.merges;
   return json;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/tokenizers/bpe/bpe_description.h"
 #include "launch/tokenizers/special_tokens.h"
 #include "launch/tokenizers/tokenizer.h"
 
@@ -15,10 +16,8 @@ namespace tessera {
 /// The vocabulary of a tokenizer of words or subwords.
 struct Vocabulary {
   std::vector<std::string> tokens;  ///< in the order of their ids
-  std::vector<std::string> merges;  ///< for byte-level BPE: "Ġ t"
   std::vector<int32_t> special;     ///< ids of tokens without text, ascending
-  std::vector<int32_t> strip_left;  ///< those that absorb the white space before them
-  bool add_prefix_space = false;    ///< byte-level BPE
+  BpeDescription bpe;               ///< BPE; its `tokens` and `special` are the members above
   bool lower_case = false;          ///< WordPiece
   bool strip_accents = false;       ///< WordPiece
   std::optional<int32_t> end_of_document;
@@ -32,7 +31,7 @@ struct Vocabulary {
 /// merges, with <|endoftext|> as the token after a document.
 Vocabulary vocabulary_of(const Tokenizer& tokenizer);
 
-/// tokenizer.json of byte-level BPE and of WordPiece. With `adds_special`, encoding adds start and
+/// tokenizer.json of BPE and of WordPiece. With `adds_special`, encoding adds start and
 /// end tokens to a text, as for BERT.
 Json bpe_tokenizer_json(const Vocabulary& vocabulary, bool adds_special);
 Json wordpiece_tokenizer_json(const Vocabulary& vocabulary, bool adds_special);

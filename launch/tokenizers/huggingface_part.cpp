@@ -43,4 +43,23 @@ void refuse_type(const std::string& where, const std::string& type, std::string_
        allowed);
 }
 
+std::string where_part(const std::string& source, const char* key) {
+  return fmt::format("{}: \"{}\"", source, key);
+}
+
+const Json& part_of(const Json& json, const char* key) {
+  static const Json none;
+  const auto found = json.find(key);
+  return found == json.end() ? none : *found;
+}
+
+HuggingFacePart required_part(const Json& json, const char* key, const std::string& source,
+                              const std::string& type) {
+  const std::string where = where_part(source, key);
+  if (part_of(json, key).is_null()) refuse_type(where, "", quote(type));
+  HuggingFacePart part(part_of(json, key), where);
+  if (part.type() != type) refuse_type(where, part.type(), quote(type));
+  return part;
+}
+
 }  // namespace tessera

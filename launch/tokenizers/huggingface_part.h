@@ -34,6 +34,16 @@ class HuggingFacePart {
   std::vector<std::string> known_;
 };
 
+/// Names a nullable part of the file `source` in messages.
+std::string where_part(const std::string& source, const char* key);
+
+/// Returns the member `key` of an object; null if it is missing.
+const Json& part_of(const Json& json, const char* key);
+
+/// Returns the part `key` of a file, which must have this type.
+HuggingFacePart required_part(const Json& json, const char* key, const std::string& source,
+                              const std::string& type);
+
 /// Throws that `where` has a part of this type (null if empty), which is not among `allowed`.
 [[noreturn]] void refuse_type(const std::string& where, const std::string& type,
                               std::string_view allowed);

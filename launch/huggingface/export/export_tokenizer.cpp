@@ -23,14 +23,19 @@ bool adds_special(const Vocabulary& vocabulary, const ModelConfig& model) {
 
 void export_bpe(const Vocabulary& vocabulary, const ModelConfig& model, ExportedTokenizer& out) {
   // GPT2Tokenizer has one special token, and adds it to a vocabulary without it.
-  const bool as_gpt2 = model.kind == ModelKind::gpt2 && vocabulary.special.size() == 1 &&
+  const bool is_plain = vocabulary.bpe.is_plain();
+  const bool as_gpt2 = is_plain && model.kind == ModelKind::gpt2 &&
+                       vocabulary.special.size() == 1 &&
                        vocabulary.token(vocabulary.end_of_document) == "<|endoftext|>";
   Json config =
       tokenizer_config(vocabulary, as_gpt2 ? "GPT2Tokenizer" : kAnyTokenizer, model.seq_length);
-  config["add_prefix_space"] = vocabulary.add_prefix_space;
+  if (!vocabulary.bpe.characters) config["add_prefix_space"] = vocabulary.bpe.add_prefix_space;
   config["clean_up_tokenization_spaces"] = false;
-  out.files["vocab.json"] = bpe_vocabulary_text(vocabulary.tokens);
-  out.files["merges.txt"] = bpe_merges_text(vocabulary.merges);
+  // A vocab.json and a merges.txt would be read as GPT-2's.
+  if (is_plain) {
+    out.files["vocab.json"] = bpe_vocabulary_text(vocabulary.tokens);
+    out.files["merges.txt"] = bpe_merges_text(vocabulary.bpe.merges);
+  }
   out.files["tokenizer.json"] =
       pretty(bpe_tokenizer_json(vocabulary, adds_special(vocabulary, model)));
   out.files["tokenizer_config.json"] = pretty(config);

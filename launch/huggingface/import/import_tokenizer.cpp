@@ -28,7 +28,8 @@ std::string spec_of(const fs::path& folder) {
 bool is_of_bytes(const Tokenizer& tokenizer) {
   if (tokenizer.kind() != "bpe") return false;
   const Vocabulary vocabulary = vocabulary_of(tokenizer);
-  return vocabulary.merges.empty() && !vocabulary.add_prefix_space &&
+  return vocabulary.bpe.merges.empty() && vocabulary.bpe.is_plain() &&
+         !vocabulary.bpe.add_prefix_space &&
          vocabulary.tokens == vocabulary_of(*make_tokenizer("byte")).tokens;
 }
 

@@ -1,6 +1,8 @@
 #include "launch/tokenizers/bpe/bpe_description.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <initializer_list>
 #include <limits>
 
 #include "core/checked.h"
@@ -27,7 +29,53 @@ std::vector<int32_t> token_ids(const Json& list, const std::string& where) {
   return ids;
 }
 
+/// The members that are lists of tokens, and false by default.
+struct TokenList {
+  const char* key;
+  std::vector<int32_t> BpeDescription::*member;
+};
+constexpr TokenList kTokenLists[] = {{"added", &BpeDescription::added},
+                                     {"strip_left", &BpeDescription::strip_left},
+                                     {"strip_right", &BpeDescription::strip_right},
+                                     {"normalized", &BpeDescription::normalized},
+                                     {"single_word", &BpeDescription::single_word}};
+
+struct Flag {
+  const char* key;
+  bool BpeDescription::*member;
+};
+constexpr Flag kFlags[] = {{"ignore_merges", &BpeDescription::ignore_merges},
+                           {"characters", &BpeDescription::characters},
+                           {"split_words", &BpeDescription::split_words},
+                           {"strip_start", &BpeDescription::strip_start}};
+
+template <typename Value>
+Value value_of(const JsonObject& object, const char* key, std::initializer_list<Value> values) {
+  const std::string name = object.text(key);
+  const auto* found = std::find_if(values.begin(), values.end(),
+                                   [&](Value value) { return to_string(value) == name; });
+  require(found != values.end(), "{}: there is no \"{}\" {}", object.where(), key, quote(name));
+  return *found;
+}
+
+std::vector<Normalization> normalizer_from_json(const JsonObject& object) {
+  constexpr size_t kMost = 8;
+  const std::string where = object.where() + ": \"normalizer\"";
+  std::vector<Normalization> steps;
+  for (const std::string& name : strings_of(object.list("normalizer"), where)) {
+    steps.push_back(normalization_of(name, where));
+  }
+  require(steps.size() <= kMost, "{} has {} steps, but at most {} are supported", where,
+          steps.size(), kMost);
+  return steps;
+}
+
 }  // namespace
+
+bool BpeDescription::is_plain() const {
+  return added.empty() && strip_right.empty() && normalized.empty() && single_word.empty() &&
+         normalizer.empty() && words == WordRule::gpt2 && !ignore_merges && !characters;
+}
 
 std::string BpeDescription::where_merge(size_t index) const {
   return fmt::format("{}{}", merges_source, first_merge + static_cast<int64_t>(index));
@@ -72,10 +120,22 @@ BpeDescription bpe_from_json(const JsonObject& object) {
   bpe.tokens = strings_of(object.list("tokens"), object.where() + ": \"tokens\"");
   bpe.merges = strings_of(object.list("merges"), object.where() + ": \"merges\"");
   bpe.special = token_ids(object.list("special"), object.where() + ": \"special\"");
-  if (object.has("strip_left")) {
-    bpe.strip_left = token_ids(object.list("strip_left"), object.where() + ": \"strip_left\"");
-  }
   bpe.add_prefix_space = object.flag("add_prefix_space");
+  for (const auto& [key, member] : kTokenLists) {
+    if (!object.has(key)) continue;
+    bpe.*member = token_ids(object.list(key), fmt::format("{}: \"{}\"", object.where(), key));
+  }
+  for (const auto& [key, member] : kFlags) {
+    if (object.has(key)) bpe.*member = object.flag(key);
+  }
+  if (object.has("words")) {
+    bpe.words = value_of(object, "words", {WordRule::gpt2, WordRule::qwen2, WordRule::llama3});
+  }
+  if (object.has("metaspace")) {
+    bpe.metaspace =
+        value_of(object, "metaspace", {PrefixMark::never, PrefixMark::first, PrefixMark::always});
+  }
+  if (object.has("normalizer")) bpe.normalizer = normalizer_from_json(object);
   return bpe;
 }
 
@@ -84,8 +144,40 @@ Json to_json(const BpeDescription& bpe) {
                {"merges", bpe.merges},
                {"special", bpe.special},
                {"add_prefix_space", bpe.add_prefix_space}};
-  if (!bpe.strip_left.empty()) json["strip_left"] = bpe.strip_left;
+  for (const auto& [key, member] : kTokenLists) {
+    if (!(bpe.*member).empty()) json[key] = bpe.*member;
+  }
+  for (const auto& [key, member] : kFlags) {
+    if (bpe.*member) json[key] = true;
+  }
+  if (bpe.words != WordRule::gpt2) json["words"] = to_string(bpe.words);
+  if (bpe.metaspace) json["metaspace"] = to_string(*bpe.metaspace);
+  for (const Normalization step : bpe.normalizer) json["normalizer"].push_back(to_string(step));
   return json;
+}
+
+std::string_view to_string(WordRule rule) {
+  switch (rule) {
+    case WordRule::gpt2:
+      return "gpt2";
+    case WordRule::qwen2:
+      return "qwen2";
+    case WordRule::llama3:
+      return "llama3";
+  }
+  return "?";
+}
+
+std::string_view to_string(PrefixMark mark) {
+  switch (mark) {
+    case PrefixMark::never:
+      return "never";
+    case PrefixMark::first:
+      return "first";
+    case PrefixMark::always:
+      return "always";
+  }
+  return "?";
 }
 
 std::string bpe_vocabulary_text(const std::vector<std::string>& tokens) {

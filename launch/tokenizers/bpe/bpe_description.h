@@ -2,26 +2,56 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "launch/support/text/json.h"
+#include "launch/tokenizers/text/byte_level_words.h"
+#include "launch/tokenizers/text/text_normalizer.h"
 
 namespace tessera {
 
-/// The unchecked contents of the files of a byte-level BPE tokenizer.
+/// What SentencePiece's "▁" is put in front of, as in the pre-tokenizer "Metaspace".
+enum class PrefixMark : uint8_t {
+  never,
+  first,   ///< the start of a text
+  always,  ///< also the text after an added token
+};
+
+/// The unchecked contents of the files of a BPE tokenizer.
 struct BpeDescription {
-  /// By id: bytes in GPT-2's alphabet (byte_alphabet.h), special tokens verbatim.
+  /// By id: bytes in GPT-2's alphabet (byte_alphabet.h), special tokens verbatim. With
+  /// `characters` all are verbatim.
   std::vector<std::string> tokens;
   /// "LEFT RIGHT": two tokens that merge into one, in order of priority.
   std::vector<std::string> merges;
   /// Tokens declared as special. There may be others (bpe_vocabulary.h).
   std::vector<int32_t> special;
-  /// Special tokens that absorb the preceding white space, such as RoBERTa's "<mask>".
-  std::vector<int32_t> strip_left;
+  /// Tokens that are found in any text before it is split into words, such as ModernBERT's runs of
+  /// spaces.
+  std::vector<int32_t> added;
+  /// Of these, those that absorb the preceding white space, such as RoBERTa's "<mask>", or the
+  /// following one; those that are found in normalized text; those that are found only as words.
+  std::vector<int32_t> strip_left, strip_right, normalized, single_word;
   /// Whether to put a space before text that does not start with one.
   bool add_prefix_space = false;
+  /// Applied to text before it is split into words.
+  std::vector<Normalization> normalizer;
+  WordRule words = WordRule::gpt2;
+  /// Whether a word that is a token is not split, even if no merges make it.
+  bool ignore_merges = false;
+
+  /// Whether merges join characters, as in Llama 2, instead of bytes. A character that is no token
+  /// becomes bytes, "<0x0A>".
+  bool characters = false;
+  /// With `characters`: whether spaces become "▁" after normalization, and what gets one in front.
+  std::optional<PrefixMark> metaspace;
+  /// With `metaspace`: whether each "▁" starts a word.
+  bool split_words = false;
+  /// With `characters`: whether decoding drops a space at the start.
+  bool strip_start = false;
 
   /// For messages: "gpt2/vocab.json".
   std::string tokens_source;
@@ -31,14 +61,17 @@ struct BpeDescription {
   int64_t first_merge = 1;
 
   std::string where_merge(size_t index) const;
+
+  /// Whether a vocab.json and a merges.txt say all of it, except for `strip_left`.
+  bool is_plain() const;
 };
 
 /// Reads vocab.json, an object of token: id, and merges.txt from `folder`. Throws, naming the file
 /// and the token or line, if either is invalid.
 BpeDescription read_bpe_folder(const std::string& folder);
 
-/// Reads an object with "tokens", "merges", "special", "add_prefix_space" and optionally
-/// "strip_left".
+/// Reads an object with "tokens", "merges", "special", "add_prefix_space" and optionally the other
+/// members of BpeDescription.
 BpeDescription bpe_from_json(const JsonObject& object);
 
 /// The inverse of bpe_from_json(), without the kind.
@@ -47,6 +80,9 @@ Json to_json(const BpeDescription& bpe);
 /// Return the contents of a vocab.json and a merges.txt.
 std::string bpe_vocabulary_text(const std::vector<std::string>& tokens);
 std::string bpe_merges_text(const std::vector<std::string>& merges);
+
+std::string_view to_string(WordRule rule);
+std::string_view to_string(PrefixMark mark);
 
 /// Collects tokens with their ids, in any order.
 class NumberedTokens {

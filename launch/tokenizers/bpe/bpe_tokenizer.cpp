@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <deque>
 
 #include "launch/support/text/printable_text.h"
 #include "launch/tokenizers/text/bert_text.h"
@@ -14,13 +15,61 @@ size_t BpeTokenizer::WordHash::operator()(std::string_view word) const {
   return XXH3_64bits(word.data(), word.size());
 }
 
-/// Appends the tokens of words, and caches those of words seen before.
+/// Appends the tokens of texts, and caches those of words seen before.
 class BpeTokenizer::Encoding {
  public:
   Encoding(const BpeTokenizer& tokenizer, std::vector<int32_t>& tokens)
-      : tokenizer_(tokenizer), tokens_(tokens) {}
+      : tokenizer_(tokenizer), bpe_(tokenizer.vocabulary_.description()), tokens_(tokens) {}
 
-  /// The bytes of `word` must live as long as this object.
+  /// Appends the tokens of `text`, whose bytes must live as long as this object. `at_start`:
+  /// whether nothing precedes it.
+  void add_text(std::string_view text, bool special, bool at_start) {
+    const std::string_view normal = normalized(text);
+    const AddedTokens& added = tokenizer_.after_normalizing_;
+    if (!added.may_find(special)) {
+      add_words(normal, at_start);
+      return;
+    }
+    added.split(
+        normal, special,
+        [&](std::string_view part) { add_words(part, at_start && part.data() == normal.data()); },
+        [&](int32_t token) { tokens_.push_back(token); });
+  }
+
+ private:
+  struct Place {
+    size_t begin = 0;
+    size_t count = 0;
+  };
+
+  std::string_view normalized(std::string_view text) {
+    if (bpe_.normalizer.empty()) return text;
+    if (!bpe_.characters && is_composed(text)) return text;
+    return made_.emplace_back(normalize(text, bpe_.normalizer));
+  }
+
+  void add_words(std::string_view text, bool at_start) {
+    const auto on_word = [this](std::string_view word) { add(word); };
+    if (bpe_.characters) {
+      tokenizer_.for_each_character_word(marked(text, at_start), on_word);
+      return;
+    }
+    if (bpe_.add_prefix_space && !text.empty() && text.front() != ' ') {
+      text = made_.emplace_back(" ").append(text);
+    }
+    for_each_word(bpe_.words, text, on_word);
+  }
+
+  /// Replaces and adds marks as "Metaspace" does.
+  std::string_view marked(std::string_view text, bool at_start) {
+    if (!bpe_.metaspace) return text;
+    std::string& made = made_.emplace_back(normalize(text, {Normalization::replace}));
+    const bool gets_mark =
+        *bpe_.metaspace == PrefixMark::always || (*bpe_.metaspace == PrefixMark::first && at_start);
+    if (gets_mark && made.rfind(kSpaceMark, 0) != 0) made.insert(0, kSpaceMark);
+    return made;
+  }
+
   void add(std::string_view word) {
     const auto single = tokenizer_.single_.find(word);
     if (single != tokenizer_.single_.end()) {
@@ -30,7 +79,8 @@ class BpeTokenizer::Encoding {
     const auto [place, is_new] = known_.try_emplace(word);
     auto& [begin, count] = place->second;
     if (is_new) {
-      join(word);
+      tokenizer_.split_word(word, word_);
+      tokenizer_.merges_.join(word_, workspace_);
       begin = tokens_.size();
       count = word_.size();
       tokens_.insert(tokens_.end(), word_.begin(), word_.end());
@@ -39,95 +89,121 @@ class BpeTokenizer::Encoding {
     }
   }
 
- private:
-  struct Place {
-    size_t begin = 0;
-    size_t count = 0;
-  };
-
-  void join(std::string_view word) {
-    word_.resize(word.size());
-    std::transform(word.begin(), word.end(), word_.begin(),
-                   [&](char byte) { return tokenizer_.vocabulary_.byte_token(byte); });
-    tokenizer_.merges_.join(word_, workspace_);
-  }
-
   const BpeTokenizer& tokenizer_;
+  const BpeDescription& bpe_;
   std::vector<int32_t>& tokens_;
+  std::deque<std::string> made_;  ///< texts that words are parts of
   std::unordered_map<std::string_view, Place, WordHash> known_;
   std::vector<int32_t> word_;
   BpeMerges::Workspace workspace_;
 };
 
 BpeTokenizer::BpeTokenizer(BpeVocabulary vocabulary)
-    : vocabulary_(std::move(vocabulary)), merges_(vocabulary_.merges()) {
+    : vocabulary_(std::move(vocabulary)),
+      merges_(vocabulary_.merges()),
+      before_normalizing_(vocabulary_.added_tokens(false)),
+      after_normalizing_(vocabulary_.added_tokens(true)) {
   std::vector<int32_t> word;
   BpeMerges::Workspace workspace;
   single_.reserve(vocabulary_.size());
   for (int32_t token = 0; token < vocab_size(); ++token) {
-    if (vocabulary_.is_special(token)) continue;
-    word.clear();
-    for (const char byte : vocabulary_.bytes(token)) word.push_back(vocabulary_.byte_token(byte));
+    const std::string_view bytes = vocabulary_.bytes(token);
+    if (bytes.empty()) continue;
+    split_word(bytes, word);
     merges_.join(word, workspace);
-    if (word.size() == 1) single_.emplace(vocabulary_.bytes(token), token);
-  }
-  for (const int32_t token : vocabulary_.special_tokens()) {
-    special_by_byte_[static_cast<unsigned char>(vocabulary_.text(token).front())].push_back(token);
-  }
-  for (std::vector<int32_t>& tokens : special_by_byte_) {
-    std::stable_sort(tokens.begin(), tokens.end(), [&](int32_t a, int32_t b) {
-      return vocabulary_.text(a).size() > vocabulary_.text(b).size();
-    });
+    const bool is_single = word.size() == 1 && word[0] == token;
+    if (is_single || vocabulary_.description().ignore_merges) single_.emplace(bytes, token);
   }
 }
 
-void BpeTokenizer::append(std::string_view text, std::vector<int32_t>& tokens) const {
-  std::string spaced;
-  if (vocabulary_.add_prefix_space() && !text.empty() && text.front() != ' ') {
-    text = spaced.append(" ").append(text);
+void BpeTokenizer::split_word(std::string_view word, std::vector<int32_t>& tokens) const {
+  tokens.clear();
+  const auto add_bytes = [&](std::string_view bytes) {
+    for (const char byte : bytes) tokens.push_back(vocabulary_.byte_token(byte));
+  };
+  if (!vocabulary_.description().characters) return add_bytes(word);
+  for (std::string_view rest = word; !rest.empty();) {
+    const std::string_view character = rest.substr(0, first_character_end(rest));
+    rest.remove_prefix(character.size());
+    const auto token = vocabulary_.find_character(character);
+    if (token) {
+      tokens.push_back(*token);
+    } else {
+      add_bytes(character);
+    }
   }
-  tokens.reserve(tokens.size() + text.size() / 4);
+}
+
+template <typename OnWord>
+void BpeTokenizer::for_each_character_word(std::string_view text, OnWord&& on_word) const {
+  const bool at_each = vocabulary_.description().split_words;
+  size_t begin = 0;
+  if (at_each || vocabulary_.splits_before_mark()) {
+    size_t previous = std::string_view::npos;  // the end of the last mark
+    for (size_t at = text.find(kSpaceMark); at != std::string_view::npos;
+         at = text.find(kSpaceMark, previous)) {
+      if (at > begin && (at_each || at != previous)) {
+        on_word(text.substr(begin, at - begin));
+        begin = at;
+      }
+      previous = at + kSpaceMark.size();
+    }
+  }
+  if (begin < text.size()) on_word(text.substr(begin));
+}
+
+std::vector<int32_t> BpeTokenizer::encode(std::string_view text, bool special) const {
+  std::string valid;
+  const BpeDescription& bpe = vocabulary_.description();
+  if (bpe.characters && count_invalid_utf8(text) > 0) text = valid = replace_invalid_utf8(text);
+  std::vector<int32_t> tokens;
+  tokens.reserve(text.size() / 4);
   Encoding encoding(*this, tokens);
-  for_each_byte_level_word(text, [&](std::string_view word) { encoding.add(word); });
+  if (!before_normalizing_.may_find(special)) {
+    if (!text.empty()) encoding.add_text(text, special, true);
+    return tokens;
+  }
+  before_normalizing_.split(
+      text, special,
+      [&](std::string_view part) { encoding.add_text(part, special, part.data() == text.data()); },
+      [&](int32_t token) { tokens.push_back(token); });
+  return tokens;
 }
 
 std::vector<int32_t> BpeTokenizer::encode(std::string_view text) const {
-  std::vector<int32_t> tokens;
-  append(text, tokens);
-  return tokens;
-}
-
-std::optional<int32_t> BpeTokenizer::special_at(std::string_view text) const {
-  for (const int32_t token : special_by_byte_[static_cast<unsigned char>(text.front())]) {
-    const std::string& name = vocabulary_.text(token);
-    if (text.substr(0, name.size()) == name) return token;
-  }
-  return std::nullopt;
+  return encode(text, false);
 }
 
 std::vector<int32_t> BpeTokenizer::encode_with_special(std::string_view text) const {
-  std::vector<int32_t> tokens;
-  size_t plain_begin = 0;
-  for (size_t at = 0; at < text.size();) {
-    const auto token = special_at(text.substr(at));
-    if (!token) {
-      ++at;
-      continue;
-    }
-    std::string_view plain = text.substr(plain_begin, at - plain_begin);
-    if (vocabulary_.strips_left(*token)) plain = without_trailing_space(plain);
-    append(plain, tokens);
-    tokens.push_back(*token);
-    at += vocabulary_.text(*token).size();
-    plain_begin = at;
-  }
-  append(text.substr(plain_begin), tokens);
-  return tokens;
+  return encode(text, true);
+}
+
+int64_t BpeTokenizer::count_invalid(std::string_view text) const {
+  return vocabulary_.description().characters ? count_invalid_utf8(text) : 0;
 }
 
 size_t BpeTokenizer::last_cut(std::string_view text) const {
+  const BpeDescription& bpe = vocabulary_.description();
+  const auto normalizes = [&](Normalization step) {
+    return std::find(bpe.normalizer.begin(), bpe.normalizer.end(), step) != bpe.normalizer.end();
+  };
+  // The text after a cut would get a "▁".
+  if (bpe.metaspace.value_or(PrefixMark::never) != PrefixMark::never ||
+      normalizes(Normalization::prepend)) {
+    return 0;
+  }
+  const bool marks_spaces = bpe.metaspace || normalizes(Normalization::replace);
+  if (bpe.characters && !(marks_spaces && vocabulary_.splits_before_mark())) return 0;
   // If text gets a space prefix, only text that starts with a space can be cut off.
-  return last_byte_level_word_end(text, vocabulary_.add_prefix_space());
+  const bool before_space = bpe.add_prefix_space || bpe.characters;
+  if (bpe.is_plain()) return last_byte_level_word_end(text, before_space);
+  return last_ascii_word_end(text, [&](char last, char first) {
+    if (before_space && first != ' ') return false;
+    if (first == ' ' && (!after_normalizing_.may_cut(last, kSpaceMark.front()) && bpe.characters)) {
+      return false;
+    }
+    return before_normalizing_.may_cut(last, first) && after_normalizing_.may_cut(last, first);
+  });
 }
 
 size_t BpeTokenizer::forced_cut(std::string_view text) const {
@@ -136,32 +212,72 @@ size_t BpeTokenizer::forced_cut(std::string_view text) const {
 }
 
 std::string BpeTokenizer::decode(std::span<const int32_t> tokens) const {
+  for (const int32_t token : tokens) require_token(token);
+  if (vocabulary_.description().characters) return decode_characters(tokens);
   std::string text;
   text.reserve(4 * tokens.size());
   for (const int32_t token : tokens) {
-    require_token(token);
-    text += vocabulary_.bytes(token);
+    if (!vocabulary_.is_special(token)) text += text_of(token);
   }
+  return text;
+}
+
+std::string_view BpeTokenizer::text_of(int32_t token) const {
+  const std::string_view bytes = vocabulary_.bytes(token);
+  return bytes.empty() ? vocabulary_.text(token) : bytes;
+}
+
+std::string BpeTokenizer::decode_characters(std::span<const int32_t> tokens) const {
+  std::string text, bytes;
+  const auto end_bytes = [&] {
+    if (count_invalid_utf8(bytes) == 0) {
+      text += bytes;
+    } else {
+      for (size_t i = 0; i < bytes.size(); ++i) text += "\uFFFD";
+    }
+    bytes.clear();
+  };
+  for (const int32_t token : tokens) {
+    if (vocabulary_.is_special(token)) continue;
+    if (const auto byte = vocabulary_.fallback_byte(token)) {
+      bytes += *byte;
+      continue;
+    }
+    end_bytes();
+    std::string_view rest = vocabulary_.text(token);
+    for (size_t at = rest.find(kSpaceMark); at != rest.npos; at = rest.find(kSpaceMark)) {
+      text.append(rest.substr(0, at)).append(" ");
+      rest.remove_prefix(at + kSpaceMark.size());
+    }
+    text += rest;
+  }
+  end_bytes();
+  if (vocabulary_.description().strip_start && text.rfind(' ', 0) == 0) text.erase(0, 1);
   return text;
 }
 
 std::string BpeTokenizer::token_text(int32_t token) const {
   require_token(token);
-  if (vocabulary_.is_special(token)) return vocabulary_.text(token);
-  return printable(vocabulary_.bytes(token));
+  const bool verbatim = vocabulary_.is_special(token) || vocabulary_.description().characters;
+  return verbatim ? vocabulary_.text(token) : printable(text_of(token));
 }
 
 std::optional<int32_t> BpeTokenizer::end_of_document() const {
-  const auto end = vocabulary_.find_special("<|endoftext|>");
-  return end ? end : vocabulary_.find_special("</s>");
+  for (const char* name : {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>"}) {
+    const auto end = vocabulary_.find_special(name);
+    if (end) return end;
+  }
+  return std::nullopt;
 }
 
 std::vector<bool> BpeTokenizer::continues_word() const {
   std::vector<bool> continues(vocabulary_.size());
   for (int32_t token = 0; token < vocab_size(); ++token) {
-    const std::string_view bytes = vocabulary_.bytes(token);
+    if (vocabulary_.is_special(token)) continue;
+    const std::string_view text = text_of(token);
     continues[static_cast<size_t>(token)] =
-        !bytes.empty() && std::string_view(" \t\n\v\f\r").find(bytes.front()) == bytes.npos;
+        std::string_view(" \t\n\v\f\r").find(text.front()) == text.npos &&
+        (!vocabulary_.description().characters || text.rfind(kSpaceMark, 0) != 0);
   }
   return continues;
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <memory>
 #include <string_view>
 #include <unordered_map>
@@ -12,8 +11,9 @@
 
 namespace tessera {
 
-/// GPT-2's byte-level BPE: merges join the bytes of each word (byte_level_words.h). Any bytes
-/// survive a round trip. Matches the Python package `tokenizers`.
+/// BPE: merges join the bytes of each word (byte_level_words.h), as in GPT-2, or the characters of
+/// each word, as in Llama 2. Bytes survive a round trip unless a normalizer changes them;
+/// characters do if the text is valid UTF-8. Matches the Python package `tokenizers`.
 class BpeTokenizer final : public Tokenizer {
  public:
   explicit BpeTokenizer(BpeVocabulary vocabulary);
@@ -24,14 +24,15 @@ class BpeTokenizer final : public Tokenizer {
   std::vector<int32_t> encode_with_special(std::string_view text) const override;
   size_t last_cut(std::string_view text) const override;
   size_t forced_cut(std::string_view text) const override;
-  int64_t count_invalid(std::string_view) const override { return 0; }
+  int64_t count_invalid(std::string_view text) const override;
 
-  /// Returns the bytes of the tokens, without special tokens.
+  /// Returns the bytes of the tokens, without special tokens. Among characters, bytes that are not
+  /// UTF-8 become U+FFFD.
   std::string decode(std::span<const int32_t> tokens) const override;
-  bool decodes_piecewise() const override { return true; }
-  /// Unprintable bytes are shown as "\x0a", special tokens verbatim.
+  bool decodes_piecewise() const override { return !vocabulary_.description().characters; }
+  /// Unprintable bytes are shown as "\x0a"; special tokens and characters verbatim.
   std::string token_text(int32_t token) const override;
-  /// "<|endoftext|>", or "</s>" if there is no such token.
+  /// The first of "<|endoftext|>", "<|end_of_text|>", "</s>" and "<eos>" that exists.
   std::optional<int32_t> end_of_document() const override;
   SpecialTokens special() const override { return vocabulary_.special(); }
   /// All tokens except special tokens and those that start with white space.
@@ -46,16 +47,22 @@ class BpeTokenizer final : public Tokenizer {
 
   class Encoding;
 
-  void append(std::string_view text, std::vector<int32_t>& tokens) const;
-  /// Returns the longest special token at the start of `text`, if any.
-  std::optional<int32_t> special_at(std::string_view text) const;
+  std::vector<int32_t> encode(std::string_view text, bool special) const;
+  /// Calls `on_word(std::string_view)` with each word of normalized text of characters.
+  template <typename OnWord>
+  void for_each_character_word(std::string_view text, OnWord&& on_word) const;
+  /// The tokens of a word before any merge.
+  void split_word(std::string_view word, std::vector<int32_t>& tokens) const;
+  /// The text of a token that is not special; among characters with "▁".
+  std::string_view text_of(int32_t token) const;
+  std::string decode_characters(std::span<const int32_t> tokens) const;
 
   // The members below refer to the vocabulary.
   BpeVocabulary vocabulary_;
   BpeMerges merges_;
   WordTokens single_;  ///< words that are a single token
-  /// Special tokens by the first byte of their text, longest first.
-  std::array<std::vector<int32_t>, 256> special_by_byte_;
+  AddedTokens before_normalizing_;
+  AddedTokens after_normalizing_;
 };
 
 }  // namespace tessera

@@ -7,6 +7,7 @@
 
 #include "core/checked.h"
 #include "core/error.h"
+#include "launch/tokenizers/text/bert_text.h"
 #include "launch/tokenizers/text/byte_alphabet.h"
 
 namespace tessera {
@@ -45,6 +46,11 @@ BpeMerge merge_of(const BpeDescription& bpe, size_t index, const Ids& ids) {
   return {find(left, "is of"), find(right, "is of"), find(joined, "makes")};
 }
 
+/// `list` is sorted.
+bool is_in(const std::vector<int32_t>& list, int32_t token) {
+  return std::binary_search(list.begin(), list.end(), token);
+}
+
 uint64_t key_of(const BpeMerge& merge) {
   return static_cast<uint64_t>(merge.left) << 32 | static_cast<uint32_t>(merge.right);
 }
@@ -60,21 +66,56 @@ bool is_special_name(std::string_view text) {
 }
 
 BpeVocabulary::BpeVocabulary(BpeDescription bpe) : bpe_(std::move(bpe)) {
+  check_settings();
   const Ids ids = ids_of(bpe_);
-  std::vector<bool> is_plain(size(), false);  // a byte or the result of a merge
+  std::vector<bool> is_plain(size(), false);  // occurs in text
+  find_byte_tokens(ids, is_plain);
+  add_merges(ids, is_plain);
+  mark_special(is_plain);
+  if (bpe_.characters) {
+    find_characters(ids);
+  } else {
+    find_bytes();
+  }
+}
+
+void BpeVocabulary::check_settings() const {
+  const std::string& source = bpe_.tokens_source;
+  const bool only_composes =
+      std::all_of(bpe_.normalizer.begin(), bpe_.normalizer.end(),
+                  [](Normalization step) { return step == Normalization::nfc; });
+  require(bpe_.characters || only_composes,
+          "{}: a normalizer of byte-level BPE may only be NFC, but this one changes spaces",
+          source);
+  require(bpe_.characters || (!bpe_.metaspace && !bpe_.strip_start),
+          "{}: byte-level BPE has no \"\u2581\" for spaces", source);
+  require(bpe_.metaspace || !bpe_.split_words,
+          "{}: words start with \"\u2581\", but nothing makes a space one", source);
+  require(!bpe_.characters ||
+              (!bpe_.ignore_merges && !bpe_.add_prefix_space && bpe_.words == WordRule::gpt2),
+          "{}: BPE of characters has no \"ignore_merges\", no \"add_prefix_space\" and no rule of "
+          "words",
+          source);
+}
+
+std::string BpeVocabulary::byte_text(uint8_t byte) const {
+  if (bpe_.characters) return fmt::format("<0x{:02X}>", byte);
+  return to_alphabet({reinterpret_cast<const char*>(&byte), 1});
+}
+
+void BpeVocabulary::find_byte_tokens(const Ids& ids, std::vector<bool>& is_plain) {
   for (const uint8_t byte : bytes_in_alphabet_order()) {
-    const std::string text = to_alphabet({reinterpret_cast<const char*>(&byte), 1});
+    const std::string text = byte_text(byte);
     const auto found = ids.find(text);
     require(found != ids.end(),
-            "{}: has no token {} for the byte 0x{:02x}, but byte-level BPE has one for each of the "
-            "256 bytes, so that it can encode any text: is this a byte-level vocabulary?",
-            bpe_.tokens_source, quote(text), byte);
+            "{}: has no token {} for the byte 0x{:02x}, but {} has one for each of the 256 bytes, "
+            "so that it can encode any text: is this {} vocabulary?",
+            bpe_.tokens_source, quote(text), byte,
+            bpe_.characters ? "BPE with \"byte_fallback\"" : "byte-level BPE",
+            bpe_.characters ? "its" : "a byte-level");
     byte_tokens_[byte] = found->second;
     is_plain[static_cast<size_t>(found->second)] = true;
   }
-  add_merges(ids, is_plain);
-  mark_special(is_plain);
-  find_bytes();
 }
 
 void BpeVocabulary::add_merges(const Ids& ids, std::vector<bool>& is_plain) {
@@ -91,26 +132,51 @@ void BpeVocabulary::add_merges(const Ids& ids, std::vector<bool>& is_plain) {
   }
 }
 
-void BpeVocabulary::mark_special(const std::vector<bool>& is_plain) {
-  for (const std::vector<int32_t>& list : {bpe_.special, bpe_.strip_left}) {
-    for (const int32_t token : list) {
+void BpeVocabulary::mark_special(std::vector<bool>& is_plain) {
+  is_word_ = is_plain;
+  std::vector<bool> said(size(), false);
+  const std::array<std::vector<int32_t>*, 4> properties = {&bpe_.strip_left, &bpe_.strip_right,
+                                                           &bpe_.normalized, &bpe_.single_word};
+  std::vector<std::vector<int32_t>*> lists(properties.begin(), properties.end());
+  lists.push_back(&bpe_.special);
+  lists.push_back(&bpe_.added);
+  for (std::vector<int32_t>* list : lists) {
+    std::sort(list->begin(), list->end());
+    list->erase(std::unique(list->begin(), list->end()), list->end());
+    for (const int32_t token : *list) {
       require(static_cast<size_t>(token) < size(),
-              "{}: token {} is declared as special, but there are only {} tokens",
-              bpe_.tokens_source, token, size());
-      require(!is_plain[static_cast<size_t>(token)],
+              "{}: token {} is declared as {}, but there are only {} tokens", bpe_.tokens_source,
+              token, list == &bpe_.added ? "added" : "special", size());
+      said[static_cast<size_t>(token)] = true;
+    }
+  }
+  for (size_t i = 0; i < size(); ++i) {
+    if (bpe_.characters) {
+      is_plain[i] = !said[i];
+    } else if (!said[i] && bpe_.ignore_merges && !is_special_name(bpe_.tokens[i])) {
+      is_plain[i] = true;
+    }
+  }
+  for (const int32_t token : bpe_.added) is_plain[static_cast<size_t>(token)] = true;
+  const std::vector<int32_t> said_special = std::exchange(bpe_.special, {});
+  for (size_t i = 0; i < size(); ++i) {
+    if (!is_plain[i]) bpe_.special.push_back(static_cast<int32_t>(i));
+  }
+  for (const int32_t token : said_special) {
+    require(!is_in(bpe_.added, token), "{}: the token {} is both special and added",
+            bpe_.tokens_source, quote(text(token)));
+  }
+  for (const std::vector<int32_t>* list : lists) {
+    for (const int32_t token : list == &bpe_.special ? said_special : *list) {
+      require(is_in(bpe_.special, token) || is_in(bpe_.added, token),
               "{}: the token {} is declared as special, but it is a byte or the result of a merge, "
               "so it occurs in text",
               bpe_.tokens_source, quote(text(token)));
     }
   }
-  const std::vector<int32_t> said_special = std::exchange(bpe_.special, {});
-  for (size_t i = 0; i < size(); ++i) {
-    if (!is_plain[i]) bpe_.special.push_back(static_cast<int32_t>(i));
-  }
   check_special_names(said_special);
   is_special_ = is_plain;
   is_special_.flip();
-  std::sort(bpe_.strip_left.begin(), bpe_.strip_left.end());
 }
 
 void BpeVocabulary::check_special_names(const std::vector<int32_t>& said_special) const {
@@ -129,7 +195,8 @@ void BpeVocabulary::check_special_names(const std::vector<int32_t>& said_special
 void BpeVocabulary::find_bytes() {
   bytes_.resize(size());
   for (size_t i = 0; i < size(); ++i) {
-    if (is_special_[i]) continue;
+    const bool only_added = is_in(bpe_.added, static_cast<int32_t>(i)) && !is_word_[i];
+    if (is_special_[i] || only_added) continue;
     auto bytes = from_alphabet(bpe_.tokens[i]);
     require(bytes.has_value(),
             "{}: the token {} has a character that is not in GPT-2's alphabet of bytes: is this a "
@@ -139,8 +206,51 @@ void BpeVocabulary::find_bytes() {
   }
 }
 
-bool BpeVocabulary::strips_left(int32_t token) const {
-  return std::binary_search(bpe_.strip_left.begin(), bpe_.strip_left.end(), token);
+void BpeVocabulary::find_characters(const Ids& ids) {
+  bytes_.resize(size());
+  for (size_t byte = 0; byte < byte_tokens_.size(); ++byte) {
+    byte_of_.emplace(byte_tokens_[byte], static_cast<char>(byte));
+  }
+  for (const auto& [text, token] : ids) {
+    if (byte_of_.count(token) > 0) continue;
+    if (is_special(token)) continue;
+    if (last_character_start(text) == 0) characters_.emplace(text, token);
+    const bool only_added = is_in(bpe_.added, token) && !is_word_[static_cast<size_t>(token)];
+    if (!only_added) bytes_[static_cast<size_t>(token)] = text;
+  }
+  // Vocabularies made from SentencePiece's have merges that make "</s>" from ordinary text.
+  merges_.erase(std::remove_if(merges_.begin(), merges_.end(),
+                               [&](const BpeMerge& merge) { return is_special(merge.joined); }),
+                merges_.end());
+  splits_before_mark_ = std::none_of(merges_.begin(), merges_.end(), [&](const BpeMerge& merge) {
+    const std::string_view left = text(merge.left), right = text(merge.right);
+    return right.substr(0, kSpaceMark.size()) == kSpaceMark &&
+           (left.size() < kSpaceMark.size() ||
+            left.substr(left.size() - kSpaceMark.size()) != kSpaceMark);
+  });
+}
+
+std::optional<int32_t> BpeVocabulary::find_character(std::string_view character) const {
+  const auto found = characters_.find(std::string(character));
+  return found == characters_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<char> BpeVocabulary::fallback_byte(int32_t token) const {
+  const auto found = byte_of_.find(token);
+  return found == byte_of_.end() ? std::nullopt : std::optional(found->second);
+}
+
+AddedTokens BpeVocabulary::added_tokens(bool normalized) const {
+  std::vector<AddedToken> found;
+  for (size_t i = 0; i < size(); ++i) {
+    const auto id = static_cast<int32_t>(i);
+    if (!is_special(id) && !is_in(bpe_.added, id)) continue;
+    if (is_in(bpe_.normalized, id) != normalized) continue;
+    found.push_back({id, normalized ? normalize(text(id), bpe_.normalizer) : text(id),
+                     is_special(id), is_in(bpe_.strip_left, id), is_in(bpe_.strip_right, id),
+                     is_in(bpe_.single_word, id)});
+  }
+  return AddedTokens(std::move(found));
 }
 
 std::optional<int32_t> BpeVocabulary::find_special(std::string_view name) const {

@@ -7,13 +7,13 @@
 #include <string_view>
 #include <vector>
 
+#include "launch/tokenizers/text/text_normalizer.h"
+
 // The contents of a SentencePiece model file (Kudo and Richardson 2018), parsed without the
 // library: https://github.com/google/sentencepiece/blob/master/src/sentencepiece_model.proto
 
 namespace tessera {
 
-/// U+2581, which represents a space in pieces.
-inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 /// The maximum size of a model; published models are below 6 MB.
 inline constexpr size_t kMaxSentencePieceBytes = size_t{64} << 20;
 /// The maximum number of pieces; published models have up to 256,000.

@@ -154,11 +154,6 @@ void for_each_ascii_word(std::string_view text, bool lower_case, const OnWord& o
   end_word();
 }
 
-bool is_ascii(std::string_view text) {
-  return std::all_of(text.begin(), text.end(),
-                     [](char c) { return static_cast<unsigned char>(c) < 0x80; });
-}
-
 }  // namespace
 
 void for_each_bert_word(std::string_view text, BertCasing casing, const OnWord& on_word) {
@@ -211,6 +206,17 @@ size_t last_character_start(std::string_view text) {
   UChar32 c = 0;
   U8_PREV(text.data() + begin, 0, at, c);
   return begin + static_cast<size_t>(at);
+}
+
+size_t first_character_end(std::string_view text) {
+  size_t end = 0;
+  U8_FWD_1(text.data(), end, text.size());
+  return end;
+}
+
+bool is_ascii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
 int64_t count_invalid_utf8(std::string_view text) {

@@ -53,6 +53,12 @@ size_t last_bert_word_end(std::string_view text);
 /// character. Returns 0 if there is only one character.
 size_t last_character_start(std::string_view text);
 
+/// Returns the end of the first character of `text`, which is not empty and valid UTF-8.
+size_t first_character_end(std::string_view text);
+
+/// Returns whether all bytes of `text` are ASCII.
+bool is_ascii(std::string_view text);
+
 /// Returns how many U+FFFD replace invalid UTF-8 in `text`: one per maximal partial sequence, as
 /// Unicode recommends and Python does.
 int64_t count_invalid_utf8(std::string_view text);

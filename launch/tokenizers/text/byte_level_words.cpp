@@ -181,7 +181,67 @@ bool word_ends_at(std::string_view text, size_t at) {
          !apostrophe_starts_word(text, at - 1);
 }
 
+bool is_line_end(char c) { return c == '\r' || c == '\n'; }
+
+/// Returns the length of a contraction suffix in any case; a long s counts as an s.
+size_t any_case_contraction_length(std::string_view text, size_t at) {
+  constexpr std::string_view kLongS = "\u017F";
+  if (text.substr(at, kLongS.size()) == kLongS) return kLongS.size();
+  std::array<char, 2> lower{};
+  const size_t size = std::min(lower.size(), text.size() - at);
+  for (size_t i = 0; i < size; ++i) {
+    const char c = text[at + i];
+    lower[i] = 'A' <= c && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+  }
+  return contraction_length({lower.data(), size}, 0);
+}
+
+/// Returns the end of white space that starts at `begin` and ends with its last line end, or
+/// `begin`.
+size_t line_end(std::string_view text, size_t begin) {
+  size_t end = begin;
+  for (size_t at = begin; at < text.size();) {
+    const char c = text[at];
+    if (next_class(text, at) != CharacterClass::space) break;
+    if (is_line_end(c)) end = at;
+  }
+  return end;
+}
+
+/// Returns the end of at most `most` numbers at `at`.
+size_t digits_end(std::string_view text, size_t at, int most) {
+  for (int i = 0; i < most && at < text.size(); ++i) {
+    size_t next = at;
+    if (next_class(text, next) != CharacterClass::number) break;
+    at = next;
+  }
+  return at;
+}
+
 }  // namespace
+
+size_t cl100k_word_end(std::string_view text, size_t begin, int digits) {
+  const char first = text[begin];
+  if (first == '\'') {
+    const size_t length = any_case_contraction_length(text, begin + 1);
+    if (length > 0) return begin + 1 + length;
+  }
+  size_t at = begin;
+  const CharacterClass what = next_class(text, at);
+  if (what == CharacterClass::letter) return run_end(text, at, what);
+  if (what == CharacterClass::number) return digits_end(text, begin, digits);
+  size_t after = at;
+  const bool is_last = at == text.size();
+  const CharacterClass next = is_last ? CharacterClass::space : next_class(text, after);
+  if (next == CharacterClass::letter && !is_line_end(first)) return run_end(text, after, next);
+  if (what == CharacterClass::other || (first == ' ' && next == CharacterClass::other)) {
+    size_t end = run_end(text, at, CharacterClass::other);
+    while (end < text.size() && is_line_end(text[end])) ++end;
+    return end;
+  }
+  const size_t line = line_end(text, begin);
+  return line > begin ? line : space_end(text, at);
+}
 
 size_t byte_level_word_end(std::string_view text, size_t begin) {
   if (text[begin] == '\'') {
@@ -212,6 +272,14 @@ std::string_view without_trailing_space(std::string_view text) {
     text = text.substr(0, last_character_start(text));
   }
   return text;
+}
+
+std::string_view without_leading_space(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t begin = at;
+    if (next_class(text, at) != CharacterClass::space) return text.substr(begin);
+  }
+  return {};
 }
 
 }  // namespace tessera

@@ -121,8 +121,20 @@ TEST(HuggingFace, ReadsFileOrFolder) {
                         {"c: there is no tokenizer \"huggingface\""}));
 }
 
+constexpr const char* kQwen2 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+    R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+Json split(const std::string& regex, const char* behavior) {
+  return {{"type", "Split"},
+          {"pattern", {{"Regex", regex}}},
+          {"behavior", behavior},
+          {"invert", false}};
+}
+
 // Unsupported settings are reported, never ignored.
 TEST(HuggingFace, RejectsUnsupportedBpeSettings) {
+  const Json byte_level = {{"type", "ByteLevel"}, {"add_prefix_space", false}};
   const struct {
     const char* pointer;
     Json value;
@@ -132,9 +144,28 @@ TEST(HuggingFace, RejectsUnsupportedBpeSettings) {
       {"/truncation", {{"max_length", 5}}, {"\"truncation\" is an object", "only null"}},
       {"/padding", {{"length", 5}}, {"\"padding\""}},
       {"/extra", 1, {"has \"extra\", whose effect on tokens is unknown"}},
-      {"/normalizer", {{"type", "NFC"}}, {"\"normalizer\" is \"NFC\"", "only null"}},
+      {"/normalizer", {{"type", "NFKC"}}, {"\"normalizer\" is \"NFKC\"", "only null"}},
+      {"/normalizer", {{"type", "Prepend"}}, {"\"normalizer\" is \"Prepend\"", "of bytes"}},
+      {"/normalizer",
+       {{"type", "Sequence"}, {"normalizers", {{{"type", "NFC"}}, {{"type", "Lowercase"}}}}},
+       {"\"normalizer\" is \"Lowercase\""}},
       {"/pre_tokenizer", nullptr, {"\"pre_tokenizer\" is missing", "only \"ByteLevel\""}},
-      {"/pre_tokenizer", {{"type", "Sequence"}}, {"\"pre_tokenizer\" is \"Sequence\""}},
+      {"/pre_tokenizer", {{"type", "Whitespace"}}, {"\"pre_tokenizer\" is \"Whitespace\""}},
+      {"/pre_tokenizer",
+       {{"type", "Sequence"}, {"pretokenizers", {{{"type", "Digits"}}, byte_level}}},
+       {"\"pre_tokenizer\" is \"Digits\"", "after one \"Split\""}},
+      {"/pre_tokenizer",
+       {{"type", "Sequence"}, {"pretokenizers", {split("\\d", "Isolated"), byte_level}}},
+       {"\"pre_tokenizer\"", "\\d", "of GPT-2, Llama 3 and Qwen2"}},
+      {"/pre_tokenizer",
+       {{"type", "Sequence"}, {"pretokenizers", {split(kQwen2, "MergedWithNext"), byte_level}}},
+       {"\"behavior\" is \"MergedWithNext\""}},
+      {"/pre_tokenizer",
+       {{"type", "Sequence"}, {"pretokenizers", {split(kQwen2, "Removed"), byte_level}}},
+       {"\"invert\" is false, but only true"}},
+      {"/pre_tokenizer",
+       {{"type", "Sequence"}, {"pretokenizers", {split(kQwen2, "Isolated"), byte_level}}},
+       {"\"use_regex\" of \"ByteLevel\" must be false after a \"Split\""}},
       {"/pre_tokenizer/use_regex", false, {"\"use_regex\" is false, but only true"}},
       {"/pre_tokenizer/add_prefix_space", 1, {"\"add_prefix_space\" must be true or false"}},
       {"/post_processor", {{"type", "Other"}}, {"\"post_processor\" is \"Other\""}},
@@ -146,17 +177,17 @@ TEST(HuggingFace, RejectsUnsupportedBpeSettings) {
       {"/model", nullptr, {"\"model\" must be an object"}},
       {"/model/type", "Unigram", {"\"model\" is \"Unigram\"", "\"BPE\" or \"WordPiece\""}},
       {"/model/dropout", 0.1, {"\"dropout\" is 0.1, but only null or 0.0"}},
-      {"/model/byte_fallback", true, {"\"byte_fallback\" is true"}},
-      {"/model/ignore_merges", true, {"\"ignore_merges\" is true"}},
+      {"/model/byte_fallback", 1, {"\"byte_fallback\" is 1"}},
+      {"/model/byte_fallback", true, {"\"pre_tokenizer\" is \"ByteLevel\"", "of characters"}},
+      {"/model/ignore_merges", 1, {"\"ignore_merges\" is 1"}},
       {"/model/end_of_word_suffix", "</w>", {"\"end_of_word_suffix\" is \"</w>\""}},
       {"/model/continuing_subword_prefix", "##", {"\"continuing_subword_prefix\""}},
       {"/model/cache", 1, {"\"model\": has \"cache\""}},
       {"/model/merges/1", {"h", "e", "y"}, {"t.json: merge 2 must be a string or two strings"}},
       {"/model/merges/1", "hey", {"t.json: merge 2: a merge is two tokens"}},
       {"/model/vocab", Json::array(), {"\"vocab\" must be an object"}},
-      {"/added_tokens/0/special", false, {"\"<|endoftext|>\": \"special\" is false"}},
-      {"/added_tokens/0/rstrip", true, {"\"rstrip\" is true"}},
-      {"/added_tokens/0/single_word", true, {"\"single_word\" is true"}},
+      {"/added_tokens/0/special", 1, {"\"<|endoftext|>\": \"special\" is 1"}},
+      {"/added_tokens/0/normalised", true, {"\"<|endoftext|>\": has \"normalised\""}},
       {"/added_tokens/0/content", 5, {"\"content\" must be a string"}},
       {"/added_tokens", 5, {"\"added_tokens\" must be a list"}},
   };

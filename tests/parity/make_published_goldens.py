@@ -1,0 +1,239 @@
+"""Writes published_golden.json: tokenizers with the structure of published ones, and their tokens.
+
+    python make_published_goldens.py [--check] [--train]
+
+Each tokenizer.json has the normalizer, pre-tokenizer, decoder, kind of model and added tokens of a
+published model (ModernBERT, Llama 2 and 3, Qwen2 and 3, Mistral, Gemma) and a small vocabulary that is
+trained here. For each text the file contains the tokens with special tokens as ordinary text ("ids"),
+the tokens with special tokens recognized, if they differ, and the text of the latter if it is not the
+text itself. For every code point, hashed by block, it contains the NFC of texts that have it, and the
+words by the rules of Qwen2 and Llama 3.
+
+`--check` compares with the file instead of writing it. The tokenizers are those of the file; `--train`
+trains new ones, with ties broken by chance.
+"""
+
+import json
+import pathlib
+import sys
+
+from golden_texts import TEXTS, fnv
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+GOLDEN = pathlib.Path(__file__).parent / "published_golden.json"
+BLOCK = 4096
+MARK = "\u2581"
+
+RULE = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|DIGITS| ?[^\s\p{L}\p{N}]+[\r\n]*"
+        r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+RULES = {"qwen2": RULE.replace("DIGITS", r"\p{N}"), "llama3": RULE.replace("DIGITS", r"\p{N}{1,3}")}
+
+MORE_TEXTS = [
+    "Cafe\u0301 caf\u00e9 \u1100\u1161\u11a8 \uac01 A\u030a \u212b \u0958 \ufb1d a\u0323\u0307 a\u0307\u0323 \u037e \u2126",
+    "I'm YOU'RE he'S WE'VE they'LL SHE'D 'Sa ''s '\u017f x'\u017fy 'lL 'L 'r",
+    "0 12 345 6789 12345678 1,234,567.89 \u0661\u0662\u0663\u0664 \u00bd\u00b2 3.14\n\n42 x1y22z333",
+    "def f(x):\n    if x:\n\treturn {'a': [1, 2]}\r\n\r\n\n# ----\n   \n  end  \n",
+    "a \n\n b\n \n c \r\n\r d\u00a0\n e\u3000\u3000f  ...\n\n ...\n?!\r\n\r\nx \t\t y",
+    "one  two   three     six          ten                     twenty\n     \n",
+    " leading", "trailing ", "  both  ", " ", "  ", "\n", " \n ", "\t", MARK, MARK + MARK + "x " + MARK,
+    "[CLS] the [MASK] fox [SEP]the   [MASK][MASK] x[MASK]y [unused0][unused1] [PAD] \n[MASK] \u00a0[MASK]",
+    "mail |||EMAIL_ADDRESS||| from |||IP_ADDRESS|||, call|||PHONE_NUMBER||||||IP_ADDRESS||| |||IP_",
+    "<s>the</s> <s> the </s><unk> <pad>x<|begin_of_text|>hi<|eot_id|> <|end_of_text|>.<|end_of_text|",
+    "<|im_start|>user\nHi<|im_end|>\n<think>\n\n</think> <tool_call> x</tool_call><|endoftext|>y",
+    "<bos>a<eos> <start_of_turn>user\n\n\nhi<end_of_turn>\n   \n <mask>",
+    "wordy word words sword word. _word word1 (word) \u00e9word word\u00e9 word\u0301 word word",
+    "left   LEFT   and   RIGHT   right RIGHT LEFT\n RIGHT \n   RIGHT  LEFT x",
+    "\u2581the \u2581 fox\u2581\u2581jumps <0x41> <0x0A>\u2581",
+    "\U0001f642\U0001f469\u200d\U0001f469 \u2603\ufe0f \u0e20\u0e32 \u72d0\u72d0 \U00020000 \x00\x07",
+]
+LONG = ["the quick brown fox " * 30, "a" * 300, " " * 130 + "x", "\u72d0" * 50, "=" * 150]
+CASES = [text for text in TEXTS if len(text) < 200] + MORE_TEXTS + LONG
+
+
+def added(content, special=True, normalized=False, **more):
+    return {"content": content, "single_word": False, "lstrip": False, "rstrip": False,
+            "normalized": normalized, "special": special, **more}
+
+
+def byte_level(rule, vocab_size=450):
+    """A trained BPE model of bytes."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = split_of(rule)
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size, show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    tokenizer.train_from_iterator(TEXTS + MORE_TEXTS, trainer)
+    return json.loads(tokenizer.to_str())["model"]
+
+
+def split_of(rule):
+    if rule == "gpt2":
+        return pre_tokenizers.ByteLevel(add_prefix_space=False)
+    return pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(RULES[rule]), "isolated", False),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+
+
+def characters(first, vocab_size=420):
+    """A trained BPE model of characters and bytes, numbered like SentencePiece's."""
+    tokenizer = Tokenizer(models.BPE(byte_fallback=True))
+    tokenizer.normalizer = normalizers.Replace(" ", MARK)
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    trainer = trainers.BpeTrainer(vocab_size=vocab_size, show_progress=False, limit_alphabet=110)
+    tokenizer.train_from_iterator(TEXTS + MORE_TEXTS, trainer)
+    trained = json.loads(tokenizer.to_str())["model"]
+    names = first + [f"<0x{byte:02X}>" for byte in range(256)]
+    # Runs of spaces are tokens in such vocabularies.
+    merges = [pair for pair in trained["merges"]] + [[MARK, MARK], [MARK * 2, MARK * 2]]
+    names += [a + b for a, b in merges]
+    names += [token for token in trained["vocab"] if token not in names]
+    names = list(dict.fromkeys(names))
+    return {"type": "BPE", "dropout": None, "unk_token": first[0], "continuing_subword_prefix": None,
+            "end_of_word_suffix": None, "fuse_unk": True, "byte_fallback": True,
+            "ignore_merges": False, "vocab": {name: i for i, name in enumerate(names)},
+            "merges": merges}
+
+
+def template(before, after, vocab):
+    tokens = before + after
+    special = [{"SpecialToken": {"id": name, "type_id": 0}} for name in tokens]
+    single = special[: len(before)] + [{"Sequence": {"id": "A", "type_id": 0}}] + special[len(before):]
+    return {"type": "TemplateProcessing", "single": single,
+            "pair": single + [{"Sequence": {"id": "B", "type_id": 0}}],
+            "special_tokens": {name: {"id": name, "ids": [vocab[name]], "tokens": [name]}
+                               for name in tokens}}
+
+
+def file_of(model, tokens, normalizer, pre_tokenizer, decoder, before=(), after=()):
+    """A tokenizer.json; tokens that the vocabulary lacks come last."""
+    ids = dict(model["vocab"])
+    for token in tokens:
+        ids.setdefault(token["content"], len(ids))
+    listed = sorted(({"id": ids[token["content"]], **token} for token in tokens),
+                    key=lambda token: token["id"])
+    post = template(list(before), list(after), ids) if before or after else None
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": listed,
+            "normalizer": normalizer, "pre_tokenizer": pre_tokenizer, "post_processor": post,
+            "decoder": decoder, "model": model}
+
+
+def part(value):
+    """The JSON of a part of a tokenizer."""
+    return json.loads(value.__getstate__().decode())
+
+
+def tokenizers():
+    to_bytes = part(decoders.ByteLevel())
+    nfc = {"type": "NFC"}
+    space = {"type": "Replace", "pattern": {"String": " "}, "content": MARK}
+    back = [{"type": "Replace", "pattern": {"String": MARK}, "content": " "},
+            {"type": "ByteFallback"}, {"type": "Fuse"}]
+    strip = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}]
+    sequence = {"type": "Sequence", "decoders": back + strip}
+    legacy = {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": MARK}, space]}
+    old = ["<unk>", "<s>", "</s>"]
+
+    modernbert = byte_level("gpt2")
+    modern = [added("|||IP_ADDRESS|||", False, True), added("<|padding|>")]
+    names = [token["content"] for token in modern] + list(modernbert["vocab"])
+    modernbert["vocab"] = {name: i for i, name in enumerate(names)}
+    modern += [added(" " * n, False, True) for n in range(24, 1, -1)]
+    modern += [added("|||EMAIL_ADDRESS|||", False, True), added("|||PHONE_NUMBER|||", False, True)]
+    modern += [added("<|endoftext|>"), added("[UNK]"), added("[CLS]"), added("[SEP]"), added("[PAD]"),
+               added("[MASK]", lstrip=True)]
+    modern += [added(f"[unused{i}]", False, True) for i in range(2)]
+
+    llama3 = byte_level("llama3")
+    llama3["merges"] = llama3["merges"][:-40]  # words that only ignore_merges finds
+    llama3["ignore_merges"] = True
+    qwen2 = byte_level("qwen2")
+    chat = [added(name) for name in ("<|endoftext|>", "<|im_start|>", "<|im_end|>")]
+    thinks = [added(name, False) for name in ("<tool_call>", "</tool_call>", "<think>", "</think>")]
+    gemma = [added(name) for name in ("<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "<start_of_turn>",
+                                      "<end_of_turn>")]
+    gemma += [added(name, False) for name in ("\n", "\n\n", "\n\n\n", MARK * 2, MARK * 4)]
+    odd = chat + [added("word", False, True, single_word=True), added("LEFT", False, lstrip=True),
+                  added("RIGHT", False, True, rstrip=True), added("br\u00fbl\u00e9e \u00e0", False, True)]
+    return {
+        "modernbert": file_of(modernbert, modern, nfc, part(split_of("gpt2")), to_bytes,
+                              ["[CLS]"], ["[SEP]"]),
+        "llama3": file_of(llama3, [added(name) for name in (
+            "<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>")], None, part(split_of("llama3")),
+            to_bytes, ["<|begin_of_text|>"]),
+        "qwen2": file_of(qwen2, chat, nfc, part(split_of("qwen2")), to_bytes),
+        "qwen3": file_of(qwen2, chat + thinks, {"type": "Sequence", "normalizers": [nfc]},
+                         part(split_of("qwen2")), to_bytes),
+        "llama2": file_of(characters(old), [added(name) for name in old], legacy, None, sequence,
+                          ["<s>"]),
+        "llama2 with normalized tokens": file_of(
+            characters(old), [added(name, True, True) for name in old], legacy, None, sequence, ["<s>"]),
+        "mistral": file_of(characters(old), [added(name) for name in old], None, part(
+            pre_tokenizers.Metaspace(prepend_scheme="first", split=False)), sequence, ["<s>"]),
+        "words with a mark": file_of(characters(old), [added(name) for name in old], nfc, part(
+            pre_tokenizers.Metaspace(prepend_scheme="always", split=True)), sequence, ["<s>"]),
+        "gemma": file_of(characters(["<pad>", "<eos>", "<bos>", "<unk>"]), gemma, space, part(
+            pre_tokenizers.Split(" ", "merged_with_previous", False)),
+            {"type": "Sequence", "decoders": back}, ["<bos>"]),
+        "odd added tokens": file_of(qwen2, odd, nfc, part(split_of("llama3")), to_bytes),
+    }
+
+
+def cases(file):
+    tokenizer = Tokenizer.from_str(json.dumps(file))
+    special = {token["id"] for token in file["added_tokens"] if token["special"]}
+    made = []
+    for text in CASES:
+        tokenizer.encode_special_tokens = True  # what stands in the text is text
+        ids = tokenizer.encode(text, add_special_tokens=False).ids
+        tokenizer.encode_special_tokens = False
+        with_special = tokenizer.encode(text, add_special_tokens=False).ids
+        case = {"ids": ids}
+        if with_special != ids:
+            case["with_special"] = with_special
+        # `tokenizers` does not skip special tokens whose normalized form differs.
+        decoded = tokenizer.decode([token for token in with_special if token not in special])
+        if decoded != text:
+            case["decoded"] = decoded
+        made.append(case)
+    return made
+
+
+def block_hashes():
+    nfc = normalizers.NFC()
+    splits = [pre_tokenizers.Split(Regex(rule), "isolated", False) for rule in RULES.values()]
+    hashes = {}
+    for code in range(0x110000):
+        if 0xD800 <= code < 0xE000:
+            continue
+        c = chr(code)
+        lines = [nfc.normalize_str(f"{c}a{c}\u0301e\u0301{c} o\u0323{c}\u0323{c}\u0338{c}\u3099")]
+        text = f"a{c}b1{c}23{c}4567!{c}? {c}{c}  {c}\n{c} '{c}s'{c}\r\n \n{c}\n"
+        for split in splits:
+            lines.append(",".join(str(len(piece.encode())) for piece, _ in split.pre_tokenize_str(text)))
+        hashes[code // BLOCK] = fnv(("\n".join(lines) + "\n").encode(),
+                                    hashes.get(code // BLOCK, 0xCBF29CE484222325))
+    return {str(key): f"{value:016x}" for key, value in hashes.items()}
+
+
+def main():
+    checks = "--check" in sys.argv[1:]
+    if "--train" in sys.argv[1:]:
+        files = tokenizers()
+    else:
+        stored = json.loads(GOLDEN.read_text())["tokenizers"]
+        files = {item["name"]: item["tokenizer.json"] for item in stored}
+    made = {"texts": CASES, "block": BLOCK, "blocks": block_hashes(), "tokenizers": []}
+    for name, file in files.items():
+        made["tokenizers"].append({"name": name, "tokenizer.json": file, "cases": cases(file)})
+    text = json.dumps(made, ensure_ascii=True, separators=(",", ":"), sort_keys=True)
+    text = text.replace('{"cases"', '\n{"cases"') + "\n"
+    if checks:
+        if GOLDEN.read_text() != text:
+            sys.exit(f"{GOLDEN} differs from what is made now")
+        print(f"{GOLDEN} is what is made now")
+        return
+    GOLDEN.write_text(text)
+
+
+main()
