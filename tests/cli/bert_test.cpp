@@ -199,6 +199,47 @@ TEST_F(CliBert, ClassifiesWithLabelNames) {
                  {"it classifies texts", "tessera classify"});
 }
 
+TEST_F(CliBert, EmbedsTextsOnAnyNumberOfRanks) {
+  std::string pairs = "anchor\tpositive\n", texts;
+  for (int i = 0; i < 40; ++i) {
+    pairs += fmt::format("{0} times {1}\t{1} times {0}\n", i % 5, i % 7);
+    texts += fmt::format("{} is {}\n", i % 3, i % 7);
+  }
+  write_text(path("pairs.tsv"), pairs);
+  write_text(path("texts.txt"), texts);
+  const Outcome trained =
+      run_train(2, "run",
+                {"model.kind=bert", "data.train=" + path("pairs.tsv").string(),
+                 "data.tokenizer=wordpiece:" + path("vocab.txt").string(), "data.eval_fraction=0.2",
+                 "eval.interval=20", "optimizer.eps=1e-8"});
+  expect_success(trained);
+  EXPECT_THAT(trained.output, ContainsRegex("step 20  eval loss [0-9.]+  accuracy@1 [0-9.]+  "
+                                            "accuracy@10 [0-9.]+  MRR@10 [0-9.]+\n"));
+  EXPECT_THAT(metrics("run"), HasSubstr("\"eval_mrr_at_10\":"));
+  const Outcome one = run(tessera(kAlone, {"embed", path("run").string(), "--text", "7 times 7"}));
+  expect_success(one);
+  EXPECT_THAT(one.output, ContainsRegex("^\\{\"embedding\": \\[-?[0-9.]+, .*\\]\\}\n$"));
+
+  const auto ask_file = [&](int ranks, const Arguments& more) {
+    return run(tessera(ranks, joined({"embed", path("run").string(), "--input",
+                                      path("texts.txt").string(), "--micro-batch", "3"},
+                                     more)));
+  };
+  expect_success(ask_file(kAlone, {"--output", path("alone.npy").string()}));
+  const std::string whole = read_text(path("alone.npy"));
+  EXPECT_EQ(whole.size(), 128u + 40 * 32 * sizeof(float));
+  for (const int ranks : {2, 4}) {
+    expect_success(ask_file(ranks, {"--output", path("shared.npy").string()}));
+    EXPECT_EQ(read_text(path("shared.npy")), whole);
+  }
+  expect_success(ask_file(4, {"--output", path("split.jsonl").string(), "--tensor", "2"}));
+  expect_refused(ask_file(2, {"--output", path("x.npy").string(), "--tensor", "4"}),
+                 {"--tensor is 4, but 2 ranks were started"});
+  expect_refused(ask_file(2, {"--output", path("x.tsv").string()}), {"x.tsv", ".jsonl or .npy"});
+  expect_refused(run(tessera(kAlone, {"classify", path("run").string(), "--text", "7"})),
+                 {"it makes vectors of texts, with tessera embed"});
+}
+
 TEST_F(CliBert, RejectsDataFromDifferentTokenizer) {
   const std::string fewer = path("fewer.txt").string();
   expect_success(

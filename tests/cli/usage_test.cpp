@@ -32,7 +32,8 @@ TEST_P(CliUsage, NamesUnknownCommandsAndOptions) {
 }
 
 TEST_P(CliUsage, RejectsMissingRun) {
-  for (const char* command : {"eval", "generate", "attention", "fill-mask", "classify", "export"}) {
+  for (const char* command :
+       {"eval", "generate", "attention", "fill-mask", "classify", "embed", "export"}) {
     const std::string usage = fmt::format("Usage: tessera {} [OPTIONS] RUN\n", command);
     expect_refused(run_command({command}), {"RUN is required", usage});
   }

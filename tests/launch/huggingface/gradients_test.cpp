@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/arena.h"
+#include "core/ops/cross_entropy.h"
 #include "core/ops/elementwise.h"
 #include "launch/checkpoint/model_state.h"
 #include "launch/data/loading/batch_buffers.h"

@@ -290,11 +290,12 @@ TEST_F(HuggingFaceImport, ReadsModulesOfSentenceTransformers) {
     expect_refused(folder, messages);
   };
   EXPECT_EQ(import_folder(folder, "cls").model.embedding_pooling, Pooling::cls);
-  refused({transformer}, {"modules.json", "no Pooling"});
+  refused(Json::array({transformer}), {"modules.json", "no Pooling"});
   refused({transformer, pooling, module_of("Dense", "2_Dense")}, {"module 2 is \"Dense\""});
   refused({pooling, transformer}, {"module 0 is \"Pooling\""});
   refused({transformer, module_of("Pooling", "../x")}, {"\"../x\" is not a folder within"});
-  refused({module_of("Transformer", "0_Transformer")}, {"\"0_Transformer\": import that folder"});
+  refused(Json::array({module_of("Transformer", "0_Transformer")}),
+          {"\"0_Transformer\": import that folder"});
   refused(Json::object(), {"must be a list of modules"});
   // Without Normalize, and in the words of later versions.
   write("modules.json", {transformer, pooling});

@@ -223,8 +223,9 @@ TEST_F(FilePredictions, EmbeddingsDoNotDependOnLayoutOrBatch) {
   for (const SmallKind kind : {SmallKind::embeddings, SmallKind::embeddings_cls}) {
     const fs::path checkpoint = train_checkpoint(config(kind));
     const auto open = [&](PredictionFormat format) {
-      return [this, &tokenizer, &texts, format](const ModelConfig& model) {
-        return embedding_prediction(model, *tokenizer, input("texts.txt", texts, format));
+      // The file is written once: ranks read it at the same time.
+      return [&tokenizer, options = input("texts.txt", texts, format)](const ModelConfig& model) {
+        return embedding_prediction(model, *tokenizer, options);
       };
     };
     const auto whole = predict(checkpoint, 1, 1, open(PredictionFormat::jsonl));
@@ -266,28 +267,23 @@ TEST_F(FilePredictions, HaveSameBytesForAnyNumberOfDataRanks) {
     texts += words + '\n';
     masks += words + " [MASK]\n";
   }
+  // The files are written once: ranks read them at the same time.
+  const auto lines = input("texts.txt", texts, PredictionFormat::jsonl);
+  const auto masked = input("masks.txt", masks, PredictionFormat::jsonl);
+  auto vectors = lines;
+  vectors.format = PredictionFormat::npy;
   const struct {
     SmallKind kind;
     Open open;
-  } commands[] = {{SmallKind::classifier,
-                   [&](const ModelConfig& model) {
-                     return label_prediction(model, *tokenizer, {},
-                                             input("texts.txt", texts, PredictionFormat::jsonl));
-                   }},
-                  {SmallKind::words,
-                   [&](const ModelConfig& model) {
-                     return word_prediction(model, *tokenizer, {},
-                                            input("texts.txt", texts, PredictionFormat::jsonl));
-                   }},
-                  {SmallKind::bert_packed,
-                   [&](const ModelConfig& model) {
-                     return mask_prediction(model, *tokenizer,
-                                            input("masks.txt", masks, PredictionFormat::jsonl));
-                   }},
-                  {SmallKind::embeddings, [&](const ModelConfig& model) {
-                     return embedding_prediction(model, *tokenizer,
-                                                 input("texts.txt", texts, PredictionFormat::npy));
-                   }}};
+  } commands[] = {
+      {SmallKind::classifier,
+       [&](const ModelConfig& model) { return label_prediction(model, *tokenizer, {}, lines); }},
+      {SmallKind::words,
+       [&](const ModelConfig& model) { return word_prediction(model, *tokenizer, {}, lines); }},
+      {SmallKind::bert_packed,
+       [&](const ModelConfig& model) { return mask_prediction(model, *tokenizer, masked); }},
+      {SmallKind::embeddings,
+       [&](const ModelConfig& model) { return embedding_prediction(model, *tokenizer, vectors); }}};
   for (const auto& [kind, open] : commands) {
     SCOPED_TRACE(to_string(kind));
     const fs::path checkpoint = train_checkpoint(config(kind));
@@ -331,11 +327,11 @@ TEST_F(FilePredictions, NamesLineAndLeavesNoOutput) {
   // All ranks end, and an earlier output stays.
   const fs::path checkpoint = train_checkpoint(config(SmallKind::gpt));
   write_file(folder_ / "output", "earlier\n");
+  const auto two = input("a.txt", "w0\nw3\n", PredictionFormat::tsv);
   expect_error(
       [&] {
         predict(checkpoint, 2, 2, [&](const ModelConfig&) {
-          return label_prediction(run.model, *tokenizer, {},
-                                  input("a.txt", "w0\nw3\n", PredictionFormat::tsv));
+          return label_prediction(run.model, *tokenizer, {}, two);
         });
       },
       {"that this command cannot use"});
