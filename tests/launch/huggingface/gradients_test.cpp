@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/arena.h"
+#include "core/ops/cross_entropy.h"
 #include "core/ops/elementwise.h"
 #include "launch/checkpoint/model_state.h"
 #include "launch/data/loading/batch_buffers.h"
@@ -127,9 +128,9 @@ TEST_P(HuggingFaceGradients, MatchFloat64) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Classes, HuggingFaceGradients,
-                         testing::Values("llama", "mistral", "qwen2", "qwen3", "roberta",
-                                         "roberta_classifier", "modernbert",
-                                         "modernbert_classifier"),
+                         testing::Values("llama", "llama_biases", "mistral", "qwen2", "qwen3",
+                                         "qwen3_biases", "roberta", "roberta_classifier",
+                                         "modernbert", "modernbert_classifier"),
                          [](const auto& instance) { return std::string(instance.param); });
 
 }  // namespace

@@ -232,8 +232,8 @@ TEST_F(HuggingFaceImport, RejectsUnsupportedOptions) {
   refused(gpt, "layer_norm_epsilon", "small", {"\"layer_norm_epsilon\" must be a number"});
   refused(gpt, "vocab_size", int64_t{1} << 40, {"vocab_size"});
   const ModelConfig llama = small_llama();
-  refused(llama, "attention_bias", true, {"\"attention_bias\" is true, but must be false"});
-  refused(llama, "mlp_bias", true, {"\"mlp_bias\" is true"});
+  refused(llama, "attention_bias", true, {"q_proj.bias"});
+  refused(llama, "mlp_bias", true, {"\"mlp_bias\" is true, but \"attention_bias\" is false"});
   refused(llama, "hidden_act", "mish", {"\"hidden_act\" is \"mish\", but must be silu"});
   refused(llama, "rope_parameters", {{"rope_type", "longrope"}},
           {"\"rope_parameters\": the type is \"longrope\", but only default, linear, llama3 and"});
