@@ -36,20 +36,20 @@ constexpr std::array<Architecture, 8> kArchitectures = {{
     {.kind = ModelKind::bert, .name = "bert", .display_name = "BERT",
      .summary = "an encoder that predicts masked tokens",
      .pretraining = Objective::masked_lm,
-     .embedding_norm = true, .head_transform = true, .token_types = true, .next_sentence = true,
+     .head_transform = true, .token_types = true, .next_sentence = true,
      .classification = true, .special_tokens = true, .min_seq_length = 8},
     // Liu et al., "RoBERTa: A Robustly Optimized BERT Pretraining Approach", 2019.
     {.kind = ModelKind::roberta, .name = "roberta", .display_name = "RoBERTa",
      .summary = "a BERT without sentence pairs in pre-training",
      .pretraining = Objective::masked_lm,
-     .embedding_norm = true, .head_transform = true, .token_types = true,
+     .head_transform = true, .token_types = true,
      .classification = true, .special_tokens = true, .min_seq_length = 8},
     // Warner et al., "Smarter, Better, Faster, Longer: A Modern Bidirectional Encoder", 2024.
     {.kind = ModelKind::modernbert, .name = "modernbert", .display_name = "ModernBERT",
      .summary = "an encoder with GeGLU and rotary positions, in which two of three layers have a "
                 "window",
      .pretraining = Objective::masked_lm,
-     .embedding_norm = true, .head_transform = true, .head_bias = true, .pooler = Pooler::norm,
+     .head_transform = true, .head_bias = true, .pooler = Pooler::norm,
      .first_norm = false, .classification = true, .special_tokens = true, .min_seq_length = 8},
 }};
 // clang-format on
@@ -135,6 +135,7 @@ void apply_preset(ModelConfig& config, ModelKind kind) {
   config.rotary.base = defaults.rotary.base;
   config.local_rotary_base = defaults.local_rotary_base;
   config.qk_norm = defaults.qk_norm;
+  config.embedding_norm = defaults.embedding_norm;
   config.attention_window = defaults.attention_window;
   config.window_pattern = defaults.window_pattern;
   config.tie_embeddings = defaults.tie_embeddings;
@@ -146,8 +147,10 @@ void apply_preset(ModelConfig& config, ModelKind kind) {
       config.norm_position = NormPosition::post;
       config.norm_eps = kind == ModelKind::bert ? 1e-12 : 1e-5;
       config.activation = Activation::gelu;
+      config.embedding_norm = true;
       break;
     case ModelKind::modernbert:
+      config.embedding_norm = true;
       config.bias = Bias::none;
       config.activation = Activation::gelu;
       config.gated_mlp = true;

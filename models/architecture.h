@@ -21,7 +21,6 @@ struct Architecture {
   std::string_view display_name;  ///< for messages
   std::string_view summary;       ///< for the documentation of model.kind: "a decoder that ..."
   Objective pretraining;
-  bool embedding_norm = false;  ///< apply a norm to the sum of the embeddings
   bool head_transform = false;  ///< dense, GELU and norm before the logits; the logits have a bias
   bool head_bias = false;       ///< the last layer of a head has a bias, whatever model.bias is
   Pooler pooler = Pooler::tanh;

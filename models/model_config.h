@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 
@@ -28,9 +29,9 @@ enum class NormType : uint8_t { layer, rms };
 /// Where a block normalizes: before each branch, or after each residual sum.
 enum class NormPosition : uint8_t { pre, post };
 
-/// Which layers have a bias: none, all linear layers and layer norms, or only the projection to
-/// queries, keys and values.
-enum class Bias : uint8_t { none, all, qkv };
+/// Which layers have a bias: none, all linear layers and layer norms, only the projection to
+/// queries, keys and values, or this one and attention's output.
+enum class Bias : uint8_t { none, all, qkv, attention };
 
 /// How a model encodes positions: a learned embedding of each position, rotary embeddings of
 /// queries and keys (Su et al., "RoFormer", 2021), or a bias of attention scores that depends on
@@ -74,7 +75,8 @@ struct ModelConfig {
   Activation activation = Activation::gelu_tanh;
   bool gated_mlp = false;  ///< down(f(gate(x)) × up(x)) instead of down(f(up(x)))
   Positions positions = Positions::learned;
-  bool tie_embeddings = true;  ///< the output head is the word embedding
+  bool embedding_norm = false;  ///< a norm of the sum of the embeddings
+  bool tie_embeddings = true;   ///< the output head is the word embedding
   double norm_eps = 1e-5;
   double init_stddev = 0.02;
   RotaryFrequencies rotary = {};
@@ -82,6 +84,7 @@ struct ModelConfig {
   int64_t relative_buckets = 32;        ///< of positions: relative, for all directions together
   int64_t relative_max_distance = 128;  ///< where the last bucket of a direction begins
   bool qk_norm = false;                 ///< RMSNorm of each head's query and key
+  double attention_scale = 0.0;  ///< of q·k; 0: 1 / sqrt(head_dim), see resolved_attention_scale()
   int64_t attention_window = 0;  ///< tokens with |t − s| < attention_window are visible; 0: all
   /// Which layers have the window: a letter per layer, L (local) or G (global: they see all),
   /// repeated until the last layer.
@@ -105,6 +108,10 @@ struct ModelConfig {
   }
   int64_t resolved_kv_heads() const { return num_kv_heads == 0 ? num_heads : num_kv_heads; }
   int64_t resolved_head_dim() const { return head_dim == 0 ? hidden_size / num_heads : head_dim; }
+  double resolved_attention_scale() const {
+    if (attention_scale != 0.0) return attention_scale;
+    return 1.0 / std::sqrt(static_cast<double>(resolved_head_dim()));
+  }
   int64_t attention_size() const {
     return num_heads * resolved_head_dim();
   }  ///< of all heads' outputs
@@ -123,7 +130,10 @@ struct ModelConfig {
     return positions == Positions::alibi || positions == Positions::relative;
   }
   bool pre_norm() const { return norm_position == NormPosition::pre; }
-  bool linear_bias() const { return bias == Bias::all; }  ///< except the QKV projection's
+  bool linear_bias() const { return bias == Bias::all; }  ///< outside of attention
+  bool output_bias() const {
+    return bias == Bias::all || bias == Bias::attention;
+  }  ///< attention's
   bool qkv_bias() const { return bias != Bias::none; }
   bool norm_bias() const { return bias == Bias::all && norm == NormType::layer; }
 

@@ -119,9 +119,13 @@ void describe(Section& model, auto& field) {
         "Dropout probability of the attention weights, rounded to a multiple of 1/256: 0.1 is "
         "26/256. The weights that are kept are divided by exactly what is kept.");
   field(by_kind("bias"), model.bias,
-        OneOf<Bias>{{{"true", Bias::all}, {"false", Bias::none}, {"qkv", Bias::qkv}}},
-        "Which layers have a bias: all linear layers and layer norms (`true`), none (`false`), or "
-        "only the projection to queries, keys and values (`qkv`).");
+        OneOf<Bias>{{{"true", Bias::all},
+                     {"false", Bias::none},
+                     {"qkv", Bias::qkv},
+                     {"attention", Bias::attention}}},
+        "Which layers have a bias: all linear layers and layer norms (`true`), none (`false`), "
+        "only the projection to queries, keys and values (`qkv`), or this one and the output "
+        "projection of attention (`attention`).");
   field(by_kind("norm"), model.norm,
         OneOf<NormType>{{{"layer", NormType::layer}, {"rms", NormType::rms}}},
         "The norms: `layer` is layer normalization; `rms` is RMSNorm, which subtracts no mean and "
@@ -153,6 +157,8 @@ void describe(Section& model, auto& field) {
         "attention score its distance times the slope of the head; `relative` adds to each score "
         "a bias that is learned for each head and bucket of distances, as in T5, and that all "
         "layers share.");
+  field(by_kind("embedding_norm"), model.embedding_norm, TrueOrFalse{},
+        "Whether a norm follows the sum of the embeddings, before dropout.");
   field("relative_buckets", model.relative_buckets, IntegerIn{2, kMostRelativeBuckets},
         "For `positions: relative`: the number of buckets of distances "
         "(`relative_attention_num_buckets`). An encoder has half of them for earlier tokens and "
@@ -196,6 +202,9 @@ void describe(Section& model, auto& field) {
   field(by_kind("qk_norm"), model.qk_norm, TrueOrFalse{},
         "Whether RMSNorm normalizes each head's query and key, with weights that all heads of a "
         "layer share.");
+  field("attention_scale", model.attention_scale, NumberIn{0.0, 1000.0},
+        "What multiplies the products of queries and keys before the softmax. 0 means 1 / "
+        "sqrt(`head_dim`); T5 has 1.");
   field(by_kind("attention_window"), model.attention_window, IntegerIn{0, 10'000'000},
         "Sliding window: a token attends only to tokens fewer than this many positions away. 0 "
         "disables it.");

@@ -187,22 +187,39 @@ void require_heads_as_wide_as_model(const ModelConfig& config) {
       fmt::format("the heads of {} have hidden_size / num_heads columns", name_of(config.kind)));
 }
 
+/// Scores are divided by the root of the head size, whatever that is.
+void require_same_scale(const ModelConfig& config) {
+  ModelConfig unset = config;
+  unset.attention_scale = 0.0;
+  require_expressible(config.resolved_attention_scale() == unset.resolved_attention_scale(),
+                      fmt::format("model.attention_scale is {}", config.attention_scale),
+                      fmt::format("{} in transformers has {}", name_of(config.kind),
+                                  unset.resolved_attention_scale()));
+}
+
 /// GPT-2, BERT or RoBERTa. A missing bias is one of zeros.
 void require_gpt2_or_bert(const ModelConfig& config) {
   require_expressible(config.classifier_pooling == Pooling::cls, "model.classifier_pooling is mean",
                       fmt::format("{} classifies [CLS]", name_of(config.kind)));
   require_defaults(config, {"norm", "norm_position", "gated_mlp", "positions", "activation",
-                            "tie_embeddings", "qk_norm"});
-  require_expressible(config.bias != Bias::qkv, "model.bias is qkv",
-                      fmt::format("{} has a bias in all layers", name_of(config.kind)));
+                            "tie_embeddings", "qk_norm", "embedding_norm"});
+  require_same_scale(config);
+  const bool in_all = config.bias == Bias::all || config.bias == Bias::none;
+  require_expressible(
+      in_all, fmt::format("model.bias is {}", config.bias == Bias::qkv ? "qkv" : "attention"),
+      fmt::format("{} has a bias in all layers", name_of(config.kind)));
   require_key_of_each_head(config);
   require_heads_as_wide_as_model(config);
   require_no_window(config);
 }
 
 void require_llama(const ModelConfig& config) {
-  require_defaults(config, {"norm", "norm_position", "gated_mlp", "positions", "bias", "qk_norm",
-                            "local_rotary_base"});
+  require_defaults(config, {"norm", "norm_position", "gated_mlp", "positions", "qk_norm",
+                            "local_rotary_base", "embedding_norm"});
+  require_same_scale(config);
+  const bool has_key = (config.kind == ModelKind::llama && config.bias != Bias::qkv) ||
+                       (config.kind == ModelKind::qwen3 && config.bias == Bias::attention);
+  if (!has_key) require_defaults(config, {"bias"});
 }
 
 void require_same_window(const ModelConfig& config) {
@@ -216,7 +233,8 @@ void require_same_window(const ModelConfig& config) {
 
 void require_modernbert(const ModelConfig& config) {
   require_defaults(config, {"norm", "norm_position", "gated_mlp", "positions", "bias",
-                            "tie_embeddings", "qk_norm"});
+                            "tie_embeddings", "qk_norm", "embedding_norm"});
+  require_same_scale(config);
   require_key_of_each_head(config);
   require_heads_as_wide_as_model(config);
 }

@@ -243,10 +243,17 @@ std::vector<TensorName> llama_names(const ModelConfig& model) {
     }
     names.add(ours + "attention.output.weight", {width, model.attention_size()},
               self + "o_proj.weight");
+    if (model.output_bias()) {
+      names.add(ours + "attention.output.bias", {width}, self + "o_proj.bias");
+    }
     names.add(ours + "mlp_norm.weight", {width}, theirs + "post_attention_layernorm.weight");
-    names.joint(ours + "mlp.gate_up", {2, mlp}, width,
-                {{theirs + "mlp.gate_proj", mlp}, {theirs + "mlp.up_proj", mlp}}, 1, std::nullopt);
+    const std::string gate_up = ours + "mlp.gate_up";
+    names.joint(gate_up, {2, mlp}, width,
+                {{theirs + "mlp.gate_proj", mlp}, {theirs + "mlp.up_proj", mlp}}, 1,
+                model.linear_bias() ? std::optional(gate_up + ".bias") : std::nullopt);
     names.add(ours + "mlp.down.weight", {width, mlp}, theirs + "mlp.down_proj.weight");
+    if (model.linear_bias())
+      names.add(ours + "mlp.down.bias", {width}, theirs + "mlp.down_proj.bias");
   }
   names.add("final_norm.weight", {width}, "model.norm.weight");
   if (!model.tie_embeddings) names.table("head.weight", model.vocab_size, "lm_head.weight");

@@ -43,7 +43,7 @@ Embeddings::Embeddings(ParameterStore& store, const ModelConfig& config, Communi
   if (config.token_types > 0) {
     token_types_ = declare_table(store, config, "embedding.token_type", config.token_types);
   }
-  if (architecture_of(config.kind).embedding_norm) {
+  if (config.embedding_norm) {
     norm_.emplace(store, "embedding.norm", config, GradientSum::local_rows);
   }
 }

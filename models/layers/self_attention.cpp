@@ -1,6 +1,5 @@
 #include "models/layers/self_attention.h"
 
-#include <cmath>
 
 #include "core/error.h"
 #include "core/ops/elementwise.h"
@@ -55,6 +54,7 @@ SelfAttention::SelfAttention(ParameterStore& store, const std::string& name,
       in_group_(heads_in_group(config)),
       local_kv_heads_(local_heads_ / in_group_),
       head_dim_(config.resolved_head_dim()),
+      scale_(static_cast<float>(config.resolved_attention_scale())),
       is_grouped_(is_grouped(config)),
       dropout_(config.attention_dropout),
       norm_eps_(static_cast<float>(config.norm_eps)),
@@ -63,13 +63,13 @@ SelfAttention::SelfAttention(ParameterStore& store, const std::string& name,
       key_norm_(declare_norm(store, name + ".key_norm", config)),
       output_(store,
               {name + ".output", config.attention_size(), config.hidden_size, 1,
-               config.linear_bias(), residual_init_stddev(config), in_group_ * head_dim_},
+               config.output_bias(), residual_init_stddev(config), in_group_ * head_dim_},
               tp) {}
 
 AttentionOptions SelfAttention::options(const StepContext& ctx,
                                         const Visibility& visibility) const {
   AttentionOptions options;
-  options.scale = 1.0f / std::sqrt(static_cast<float>(head_dim_));
+  options.scale = scale_;
   options.mask = visibility.mask;
   options.position_bias = visibility.position_bias;
   options.dropout = ctx.dropout(dropout_, RandomPurpose::attention_dropout, layer_, {});

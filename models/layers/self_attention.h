@@ -72,6 +72,7 @@ class SelfAttention {
 
   int layer_;
   int64_t total_heads_, first_head_, local_heads_, in_group_, local_kv_heads_, head_dim_;
+  float scale_;
   bool is_grouped_;  // whether the projection's rows are groups
   double dropout_;
   float norm_eps_;

@@ -232,6 +232,15 @@ TEST(Bert, GradientMatchesFiniteDifferencesWithPositionBias) {
   expect_gradient_is_slope(config, "position_bias.weight");
 }
 
+TEST(Bert, GradientMatchesFiniteDifferencesWithScaleAndBiasesOfAttention) {
+  ModelConfig config = small_config();
+  config.attention_scale = 0.9;
+  config.bias = Bias::attention;
+  expect_gradient_is_slope(config);
+  config.embedding_norm = false;
+  expect_gradient_is_slope(config);
+}
+
 TEST(Bert, GradientMatchesFiniteDifferencesWithClassifier) {
   ModelConfig config = small_config();
   config.next_sentence = false;

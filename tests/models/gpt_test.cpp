@@ -1,5 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
 #include "core/arena.h"
 #include "core/error.h"
 #include "models/architecture.h"
@@ -105,6 +110,53 @@ TEST(Gpt, ExtendMatchesForwardWithRelativeBias) {
   config.num_heads = 6;
   config.head_dim = 6;
   expect_extending_is_forward(config);
+}
+
+TEST(Gpt, ExtendMatchesForwardWithScaleAndEmbeddingNorm) {
+  ModelConfig config = small_config();
+  config.attention_scale = 1.0;
+  config.embedding_norm = true;
+  config.bias = Bias::attention;
+  expect_extending_is_forward(config);
+}
+
+std::vector<double> logits_of(const ModelConfig& config,
+                              const std::function<void(ParameterStore&)>& change) {
+  std::vector<double> logits;
+  test::run_device_ranks(1, [&](Communicator& tp) {
+    ParameterStore store;
+    Model model(config, store, tp);
+    store.allocate(test::test_device(), DType::f32, StoreFor::inference);
+    store.initialize(5);
+    change(store);
+    Arena arena(test::test_device(), size_t{4} << 20);
+    const test::TestTensor tokens = test::random_ints({1, 12}, 0, 29, 1);
+    logits = test::to_doubles(model.logits(StepContext{arena}, tokens.tensor));
+  });
+  return logits;
+}
+
+// Scaling scores by 4 is scaling queries by 4, which is exact.
+TEST(Gpt, AttentionScaleScalesQueries) {
+  ModelConfig config = small_config();
+  const double scale = config.resolved_attention_scale();
+  EXPECT_EQ(scale, 1.0 / std::sqrt(8.0));
+  const auto unchanged = [](ParameterStore&) {};
+  const std::vector<double> with_default = logits_of(config, unchanged);
+  config.attention_scale = scale;
+  EXPECT_EQ(logits_of(config, unchanged), with_default);
+  config.attention_scale = 4.0 * scale;
+  const std::vector<double> scaled = logits_of(config, unchanged);
+  EXPECT_NE(scaled, with_default);
+  config.attention_scale = 0.0;
+  EXPECT_EQ(logits_of(config,
+                      [](ParameterStore& store) {
+                        for (Parameter& parameter : store.parameters()) {
+                          if (parameter.name.find("qkv.weight") == std::string::npos) continue;
+                          for (float& x : parameter.value.slice(0, 1).span<float>()) x *= 4.0f;
+                        }
+                      }),
+            scaled);
 }
 
 TEST(Gpt, LaterTokensDoNotAffectEarlierLogits) {

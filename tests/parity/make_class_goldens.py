@@ -1,6 +1,6 @@
 """Writes tests/parity/classes/: a tiny model of each class of transformers, with its gradients in float64.
 
-    python tests/parity/make_class_goldens.py [--compare]
+    python tests/parity/make_class_goldens.py [--compare] [--only NAME]
 
 Each folder has config.json and model.safetensors, as save_pretrained() writes them, and
 gradients.safetensors: the batch, its loss, and the gradient of each tensor. README.md says more. With
@@ -115,6 +115,9 @@ def models():
             LlamaConfig,
             rope_parameters=rope("llama3", low_freq_factor=1.0, high_freq_factor=4.0, **length),
         )),
+        "llama_biases": (LlamaForCausalLM, decoder(
+            LlamaConfig, attention_bias=True, mlp_bias=True
+        )),
         "mistral": (MistralForCausalLM, decoder(
             MistralConfig, head_dim=8, sliding_window=5, rope_parameters=rope("linear")
         )),
@@ -127,6 +130,9 @@ def models():
             use_sliding_window=True,
             sliding_window=5,
             layer_types=["full_attention", "sliding_attention"],
+        )),
+        "qwen3_biases": (Qwen3ForCausalLM, decoder(
+            Qwen3Config, head_dim=8, attention_bias=True
         )),
         "roberta": (RobertaForMaskedLM, roberta()),
         "roberta_classifier": (RobertaForSequenceClassification, roberta()),
@@ -231,9 +237,12 @@ def compare(folder, made):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--compare", action="store_true", help="compare with the files")
-    only_compare = parser.parse_args().compare
+    parser.add_argument("--only", default="", help="only models whose name contains this")
+    only_compare, only = parser.parse_args().compare, parser.parse_args().only
     transformers.utils.logging.set_verbosity_error()
     for name, (theirs, config) in models().items():
+        if only not in name:
+            continue
         model, made = make(name, theirs, config)
         folder = FOLDER / name
         if only_compare:

@@ -137,9 +137,11 @@ Json llama_config(const ModelConfig& model) {
   config["rope_parameters"] = rope_json(model.rotary);
   if (model.rotary.scaling != RotaryScaling::none) config["rope_scaling"] = rope_json(model.rotary);
   if (model.kind != ModelKind::qwen2) config["head_dim"] = model.resolved_head_dim();
+  if (model.kind == ModelKind::llama || model.kind == ModelKind::qwen3) {
+    config["attention_bias"] = model.output_bias();
+  }
   if (model.kind == ModelKind::llama) {
-    config["attention_bias"] = false;
-    config["mlp_bias"] = false;
+    config["mlp_bias"] = model.linear_bias();
   } else if (model.kind == ModelKind::mistral) {
     config["sliding_window"] =
         model.attention_window > 0 ? Json(model.attention_window) : Json(nullptr);

@@ -267,11 +267,23 @@ LlamaDefaults llama_defaults(ModelKind kind) {
   }
 }
 
+/// Only Llama and Qwen3 have keys for biases; in other classes `transformers` ignores them.
+void read_biases(const Reader& config, ModelConfig& model) {
+  const bool has_key = model.kind == ModelKind::llama || model.kind == ModelKind::qwen3;
+  if (has_key && config.flag("attention_bias", false)) model.bias = Bias::attention;
+  if (model.kind != ModelKind::llama || !config.flag("mlp_bias", false)) return;
+  require(
+      model.bias == Bias::attention,
+      "{}: \"mlp_bias\" is true, but \"attention_bias\" is false: Tessera's model has biases in "
+      "attention, or in all layers",
+      config.where());
+  model.bias = Bias::all;
+}
+
 void read_llama(const Reader& config, ModelKind kind, bool tied, ModelConfig& model) {
-  config.require_flag("attention_bias", false, kNoSuchThing);
-  config.require_flag("mlp_bias", false, kNoSuchThing);
   const LlamaDefaults defaults = llama_defaults(kind);
   model = preset(kind);
+  read_biases(config, model);
   model.activation = activation_of(config, "hidden_act", "silu");
   model.vocab_size = config.count({"vocab_size"}, defaults.vocab_size);
   model.seq_length = config.count({"max_position_embeddings"}, defaults.seq_length);

@@ -154,10 +154,10 @@ TEST_P(HuggingFaceGradients, MatchFloat64) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Classes, HuggingFaceGradients,
-                         testing::Values("llama", "mistral", "qwen2", "qwen3", "roberta",
-                                         "roberta_classifier", "modernbert",
-                                         "modernbert_classifier", "modernbert_mean_classifier",
-                                         "bert_embedding"),
+                         testing::Values("llama", "llama_biases", "mistral", "qwen2", "qwen3",
+                                         "qwen3_biases", "roberta", "roberta_classifier",
+                                         "modernbert", "modernbert_classifier",
+                                         "modernbert_mean_classifier", "bert_embedding"),
                          [](const auto& instance) { return std::string(instance.param); });
 
 }  // namespace

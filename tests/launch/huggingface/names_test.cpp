@@ -51,10 +51,18 @@ TEST(HuggingFaceNames, CoverEachParameterOnce) {
   }
 }
 
+ModelConfig with_bias(ModelKind kind, Bias bias) {
+  ModelConfig model = small_llama(kind);
+  model.bias = bias;
+  return model;
+}
+
 TEST(HuggingFaceNames, CoverEachParameterOfLlamaAndModernBertOnce) {
   for (const ModelConfig& model :
        {small_llama(), small_llama(ModelKind::mistral), small_llama(ModelKind::qwen2),
-        small_llama(ModelKind::qwen3), small_encoder(ModelKind::modernbert),
+        small_llama(ModelKind::qwen3), with_bias(ModelKind::llama, Bias::attention),
+        with_bias(ModelKind::llama, Bias::all), with_bias(ModelKind::qwen3, Bias::attention),
+        small_encoder(ModelKind::modernbert),
         small_encoder(ModelKind::modernbert, Head::classification),
         small_encoder(ModelKind::modernbert, Head::embedding)}) {
     std::map<std::string, Shape> ours;
@@ -156,6 +164,21 @@ TEST(HuggingFaceNames, RejectUnsupportedOptionsByKey) {
           {"model.head_dim is 4", "Qwen2"});
   refused(small_classifier(), [](ModelConfig& model) { model.classifier_pooling = Pooling::mean; },
           {"model.classifier_pooling is mean", "BERT classifies [CLS]"});
+  for (const ModelKind kind : {ModelKind::gpt2, ModelKind::mistral, ModelKind::qwen2}) {
+    const ModelConfig model = kind == ModelKind::gpt2 ? small_gpt() : small_llama(kind);
+    refused(model, [](ModelConfig& changed) { changed.bias = Bias::attention; },
+            {"model.bias is attention"});
+  }
+  for (const ModelConfig& model :
+       {small_gpt(), small_llama(), small_masked_lm(), small_encoder(ModelKind::modernbert)}) {
+    refused(model, [](ModelConfig& changed) { changed.attention_scale = 1.0; },
+            {"model.attention_scale is 1", "in transformers has 0."});
+    refused(model, [](ModelConfig& changed) { changed.embedding_norm = !changed.embedding_norm; },
+            {"model.embedding_norm is "});
+  }
+  ModelConfig same = small_llama();
+  same.attention_scale = same.resolved_attention_scale();
+  EXPECT_EQ(model_class_of(same), ModelClass::llama_causal_lm);
   ModelConfig whole = small_gpt();
   whole.attention_window = whole.seq_length;  // hides nothing
   EXPECT_EQ(model_class_of(whole), ModelClass::gpt2_lm_head);

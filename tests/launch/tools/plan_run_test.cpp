@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <fstream>
 #include <functional>
+#include <set>
 
 #include "core/ops/cross_entropy.h"
 #include "launch/data/training_data.h"
@@ -268,6 +269,116 @@ TEST_F(PlanRun, ReducingGradientsInBf16SendsHalf) {
   }
 }
 
+/// Trains two steps and evaluates, on all ranks of the grid.
+void expect_plan_matches_run(const RunConfig& run, Grid grid) {
+  const MemoryPlan planned = plan_run(run, grid.ranks()).memory;
+  run_thread_ranks(grid.ranks(), [&](Communicator& world) {
+    const ParallelGroups groups = make_parallel_groups(world, grid.tensor);
+    const auto rows = std::make_shared<LargestRows>(run);
+    Trainer trainer(run, groups, {rows, rows, nullptr});
+    trainer.initialize();
+    for (int step = 0; step < 2; ++step) trainer.step();  // throws if the arena does not suffice
+    trainer.evaluate();
+    expect_lines(planned, trainer.memory_in_use(), world.rank() == 0);
+    expect_lines(planned, trainer.memory().lines, world.rank() == 0);
+    if (world.rank() == 0) {
+      EXPECT_EQ(trainer.memory().local_parameters, planned.local_parameters);
+    }
+  });
+}
+
+/// Every kind with its own defaults, the options of a block, and every head.
+struct PlannedModel {
+  const char* name;
+  ModelKind kind;
+  void (*change)(ModelConfig&);
+};
+
+constexpr PlannedModel kPlannedModels[] = {
+    {"gpt2", ModelKind::gpt2, [](ModelConfig&) {}},
+    {"llama", ModelKind::llama, [](ModelConfig&) {}},
+    {"mistral", ModelKind::mistral, [](ModelConfig& model) { model.attention_window = 5; }},
+    {"qwen2", ModelKind::qwen2, [](ModelConfig& model) { model.num_kv_heads = 2; }},
+    {"qwen3", ModelKind::qwen3, [](ModelConfig& model) { model.num_kv_heads = 2; }},
+    {"bert", ModelKind::bert, [](ModelConfig& model) { model.token_types = 2; }},
+    {"roberta", ModelKind::roberta, [](ModelConfig& model) { model.token_types = 1; }},
+    {"modernbert", ModelKind::modernbert, [](ModelConfig& model) { model.attention_window = 5; }},
+    {"alibi", ModelKind::llama, [](ModelConfig& model) { model.positions = Positions::alibi; }},
+    {"relative", ModelKind::llama,
+     [](ModelConfig& model) {
+       model.positions = Positions::relative;
+       model.attention_scale = 1.0;
+     }},
+    {"relative, both directions", ModelKind::bert,
+     [](ModelConfig& model) { model.positions = Positions::relative; }},
+    {"yarn", ModelKind::qwen3,
+     [](ModelConfig& model) {
+       model.rotary.scaling = RotaryScaling::yarn;
+       model.rotary.factor = 4.0;
+       model.rotary.original_length = 8;
+     }},
+    {"biases in attention, dropout", ModelKind::llama,
+     [](ModelConfig& model) {
+       model.bias = Bias::attention;
+       model.dropout = model.attention_dropout = 0.1;
+     }},
+    {"norm of the embeddings", ModelKind::llama,
+     [](ModelConfig& model) {
+       model.embedding_norm = true;
+       model.norm_position = NormPosition::post;
+     }},
+    {"sentence pairs", ModelKind::bert,
+     [](ModelConfig& model) {
+       model.token_types = 2;
+       model.next_sentence = true;
+     }},
+    {"classification", ModelKind::modernbert,
+     [](ModelConfig& model) {
+       model.head = Head::classification;
+       model.num_labels = 3;
+     }},
+    {"sets of labels", ModelKind::roberta,
+     [](ModelConfig& model) {
+       model.head = Head::classification;
+       model.num_labels = 5;
+       model.problem_type = ProblemType::multi_label_classification;
+     }},
+    {"number", ModelKind::bert,
+     [](ModelConfig& model) {
+       model.head = Head::classification;
+       model.num_labels = 1;
+       model.problem_type = ProblemType::regression;
+     }},
+    {"labels of words", ModelKind::bert,
+     [](ModelConfig& model) {
+       model.head = Head::token_classification;
+       model.num_labels = 4;
+     }},
+};
+
+TEST_F(PlanRun, MemoryOfEveryModelMatchesRun) {
+  std::set<ModelKind> kinds;
+  for (const PlannedModel& planned : kPlannedModels) {
+    kinds.insert(planned.kind);
+    for (const Grid grid : {Grid{1, 1}, Grid{2, 2}}) {
+      for (const DType precision : {DType::f32, DType::bf16}) {
+        SCOPED_TRACE(fmt::format("{}, {} ranks, {}", planned.name, grid.ranks(),
+                                 precision == DType::bf16 ? "bf16" : "fp32"));
+        RunConfig run = config(grid);
+        const ModelConfig sizes = run.model;
+        apply_preset(run.model, planned.kind);
+        planned.change(run.model);
+        run.run.precision = precision;
+        run.parallel.zero = grid.data > 1;
+        run.parallel.sequence = grid.tensor > 1 && precision == DType::f32;
+        ASSERT_EQ(run.model.hidden_size, sizes.hidden_size);
+        expect_plan_matches_run(run, grid);
+      }
+    }
+  }
+  EXPECT_EQ(kinds.size(), architectures().size());
+}
+
 TEST_F(PlanRun, MemoryMatchesRunLineByLine) {
   const auto make = [&](Grid grid, SmallKind kind) { return config(grid, kind); };
   const std::vector<RunConfig> configs = memory_configs(make);
@@ -276,20 +387,7 @@ TEST_F(PlanRun, MemoryMatchesRunLineByLine) {
     const Grid grid = kGrids[i / 6 % std::size(kGrids)];
     SCOPED_TRACE(fmt::format("{} data ranks, {}", grid.data, describe(run)));
     ASSERT_EQ(grid.tensor, run.parallel.tensor);
-    const MemoryPlan planned = plan_run(run, grid.ranks()).memory;
-    run_thread_ranks(grid.ranks(), [&](Communicator& world) {
-      const ParallelGroups groups = make_parallel_groups(world, grid.tensor);
-      const auto rows = std::make_shared<LargestRows>(run);
-      Trainer trainer(run, groups, {rows, rows, nullptr});
-      trainer.initialize();
-      for (int step = 0; step < 2; ++step) trainer.step();  // throws if the arena does not suffice
-      trainer.evaluate();
-      expect_lines(planned, trainer.memory_in_use(), world.rank() == 0);
-      expect_lines(planned, trainer.memory().lines, world.rank() == 0);
-      if (world.rank() == 0) {
-        EXPECT_EQ(trainer.memory().local_parameters, planned.local_parameters);
-      }
-    });
+    expect_plan_matches_run(run, grid);
   }
 }
 

@@ -157,6 +157,7 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
     case SmallKind::gpt_packed:
       add_dropout(config);
       config.model.positions = Positions::alibi;
+      config.model.bias = Bias::attention;
       config.model.num_heads = 3;  // of 4 tensor ranks, one has none
       config.model.head_dim = 10;
       config.data.packing = Packing::documents;
@@ -164,6 +165,8 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
     case SmallKind::gpt_blend:
       add_dropout(config);
       config.model.positions = Positions::relative;
+      config.model.attention_scale = 1.0;  // as in T5
+      config.model.embedding_norm = true;
       config.model.relative_buckets = 8;
       config.model.relative_max_distance = 12;
       config.data.train = small_blend(folder);

@@ -15,19 +15,21 @@ inline constexpr int32_t kSmallVocabulary = 53;
 enum class SmallKind {
   gpt,
   gpt_documents,  ///< separate documents, rotary positions, a window, no loss across documents
-  gpt_packed,     ///< packed whole documents, ALiBi, unequal heads, with dropout
-  gpt_blend,      ///< two datasets, a learned bias of distances, with dropout
-  qwen3,          ///< RMSNorm, SwiGLU, rotary with YaRN, grouped queries with biases, QK norm, an
-                  ///< untied head; tensor ranks have unequal numbers of heads, and of MLP columns
-  bert_pairs,     ///< padded sentence pairs, with the next-sentence head
-  bert_packed,    ///< whole-word masking, packed, with dropout
-  modernbert,     ///< pre-norm, GeGLU, layers with and without a window, whose rotary bases differ;
-                  ///< unequal heads, spans, no biases and no token types
-  bert_blend,     ///< two datasets, masked, a learned bias of distances, unequal heads
-  classifier,     ///< pairs of texts, with dropout
-  multi_label,    ///< several labels of a text, in a RoBERTa
-  words,          ///< labels of words, in a ModernBERT, with dropout
-  embeddings,     ///< means of texts with hard negatives, both ways, with dropout
+  gpt_packed,     ///< packed whole documents, ALiBi, unequal heads, biases only in attention, with
+                  ///< dropout
+  gpt_blend,    ///< two datasets, a learned bias of distances that unscaled scores are added to, a
+                ///< norm of the embeddings, with dropout
+  qwen3,        ///< RMSNorm, SwiGLU, rotary with YaRN, grouped queries with biases, QK norm, an
+                ///< untied head; tensor ranks have unequal numbers of heads, and of MLP columns
+  bert_pairs,   ///< padded sentence pairs, with the next-sentence head
+  bert_packed,  ///< whole-word masking, packed, with dropout
+  modernbert,   ///< pre-norm, GeGLU, layers with and without a window, whose rotary bases differ;
+                ///< unequal heads, spans, no biases and no token types
+  bert_blend,   ///< two datasets, masked, a learned bias of distances, unequal heads
+  classifier,   ///< pairs of texts, with dropout
+  multi_label,  ///< several labels of a text, in a RoBERTa
+  words,        ///< labels of words, in a ModernBERT, with dropout
+  embeddings,   ///< means of texts with hard negatives, both ways, with dropout
   embeddings_cls,   ///< of [CLS], in a ModernBERT
   mean_classifier,  ///< of the mean, in a ModernBERT
 };
