@@ -53,7 +53,7 @@ std::string_view to_string(ModelClass model_class) {
   for (const NamedClass& named : kClasses) {
     if (named.model_class == model_class) return named.name;
   }
-  return "?";
+  fail("the class with the number {} is missing in kClasses", static_cast<int>(model_class));
 }
 
 ModelKind kind_of(ModelClass model_class) {
@@ -125,7 +125,7 @@ std::string_view problem_type_name(ProblemType type) {
     case ProblemType::regression:
       return "regression";
   }
-  return "?";
+  fail("{} is not a problem type", static_cast<int>(type));
 }
 
 std::optional<ProblemType> problem_type_of(std::string_view name) {

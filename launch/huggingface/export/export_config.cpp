@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/error.h"
+#include "launch/huggingface/llama_format.h"
 #include "launch/huggingface/tensor_names.h"
 
 namespace tessera {
@@ -56,7 +58,7 @@ std::string_view name_of(Activation activation) {
     case Activation::relu:
       return "relu";
   }
-  return "?";
+  fail("{} is not an activation", static_cast<int>(activation));
 }
 
 /// "rope_parameters".
@@ -136,19 +138,22 @@ Json llama_config(const ModelConfig& model) {
   // transformers 5 reads rotary positions from here, earlier versions from "rope_scaling".
   config["rope_parameters"] = rope_json(model.rotary);
   if (model.rotary.scaling != RotaryScaling::none) config["rope_scaling"] = rope_json(model.rotary);
-  if (model.kind != ModelKind::qwen2) config["head_dim"] = model.resolved_head_dim();
-  if (model.kind == ModelKind::llama || model.kind == ModelKind::qwen3) {
-    config["attention_bias"] = model.output_bias();
-  }
-  if (model.kind == ModelKind::llama) {
-    config["mlp_bias"] = model.linear_bias();
-  } else if (model.kind == ModelKind::mistral) {
-    config["sliding_window"] =
-        model.attention_window > 0 ? Json(model.attention_window) : Json(nullptr);
-  } else {
-    config["use_sliding_window"] = model.attention_window > 0;
-    config["layer_types"] = layer_types(model);
-    if (model.attention_window > 0) config["sliding_window"] = model.attention_window;
+  const LlamaFormat format = llama_format(model.kind);
+  if (format.has_head_dim) config["head_dim"] = model.resolved_head_dim();
+  if (format.attention_bias) config["attention_bias"] = model.output_bias();
+  if (format.mlp_bias) config["mlp_bias"] = model.linear_bias();
+  const Json window = model.attention_window > 0 ? Json(model.attention_window) : Json(nullptr);
+  switch (format.window) {
+    case WindowKeys::none:
+      break;
+    case WindowKeys::all_layers:
+      config["sliding_window"] = window;
+      break;
+    case WindowKeys::some_layers:
+      config["use_sliding_window"] = model.attention_window > 0;
+      config["layer_types"] = layer_types(model);
+      if (model.attention_window > 0) config["sliding_window"] = window;
+      break;
   }
   return config;
 }

@@ -9,6 +9,7 @@
 #include "launch/checkpoint/model_json.h"
 #include "launch/config/label_names.h"
 #include "launch/config/validate_kind.h"
+#include "launch/huggingface/llama_format.h"
 #include "launch/huggingface/tensor_names.h"
 #include "models/architecture.h"
 
@@ -126,11 +127,12 @@ Activation activation_of(const Reader& config, const char* key, const char* by_d
       {"silu", Activation::silu},          {"swish", Activation::silu},
       {"gelu", Activation::gelu},          {"gelu_pytorch_tanh", Activation::gelu_tanh},
       {"gelu_new", Activation::gelu_tanh}, {"relu", Activation::relu}};
+  std::string names;
   for (const auto& [known, activation] : kKnown) {
     if (name == known) return activation;
+    names += (names.empty() ? "" : ", ") + std::string(known);
   }
-  fail("{}: \"{}\" is {}, but must be silu, gelu, gelu_pytorch_tanh or relu", config.where(), key,
-       quote(name));
+  fail("{}: \"{}\" is {}, but must be one of {}", config.where(), key, quote(name), names);
 }
 
 /// YaRN's attention factor, which DeepSeek's models give as two numbers.
@@ -232,46 +234,29 @@ void set_window(int64_t window, const std::string& pattern, ModelConfig& model) 
   model.window_pattern = none ? preset(model.kind).window_pattern : pattern;
 }
 
-/// The window of all of Mistral's layers, or of some of Qwen's.
-void read_window(const Reader& config, ModelConfig& model) {
+void read_window(const Reader& config, WindowKeys keys, ModelConfig& model) {
   constexpr const char* kKey = "sliding_window";
-  if (model.kind == ModelKind::mistral) {  // null: none
-    const int64_t by_default = config.names(kKey) ? 0 : preset(model.kind).attention_window;
-    return set_window(config.count({kKey}, by_default), "L", model);
-  }
-  if (!config.flag("use_sliding_window", false)) return set_window(0, "", model);
-  const int64_t first = config.count({"max_window_layers"}, 28);
-  set_window(config.count({kKey}, 4096),
-             pattern_of(config, model.num_layers, [=](int64_t layer) { return layer >= first; }),
-             model);
-}
-
-/// What `transformers` takes for keys of Llama's kind that are missing; the other defaults are
-/// alike.
-struct LlamaDefaults {
-  int64_t vocab_size, seq_length, mlp_size;
-  int64_t num_kv_heads;  ///< 0: as many as heads
-  int64_t head_dim = 0;  ///< 0: hidden_size / num_heads
-};
-
-LlamaDefaults llama_defaults(ModelKind kind) {
-  switch (kind) {
-    case ModelKind::mistral:
-      return {32000, 131072, 14336, 8};
-    case ModelKind::qwen2:
-      return {151936, 32768, 22016, 32};
-    case ModelKind::qwen3:
-      return {151936, 32768, 22016, 32, 128};
-    default:
-      return {32000, 2048, 11008, 0};
+  switch (keys) {
+    case WindowKeys::none:
+      return set_window(0, "", model);
+    case WindowKeys::all_layers: {  // null: none
+      const int64_t by_default = config.names(kKey) ? 0 : preset(model.kind).attention_window;
+      return set_window(config.count({kKey}, by_default), "L", model);
+    }
+    case WindowKeys::some_layers: {
+      if (!config.flag("use_sliding_window", false)) return set_window(0, "", model);
+      const int64_t first = config.count({"max_window_layers"}, 28);
+      const auto is_local = [=](int64_t layer) { return layer >= first; };
+      return set_window(config.count({kKey}, 4096), pattern_of(config, model.num_layers, is_local),
+                        model);
+    }
   }
 }
 
-/// Only Llama and Qwen3 have keys for biases; in other classes `transformers` ignores them.
-void read_biases(const Reader& config, ModelConfig& model) {
-  const bool has_key = model.kind == ModelKind::llama || model.kind == ModelKind::qwen3;
-  if (has_key && config.flag("attention_bias", false)) model.bias = Bias::attention;
-  if (model.kind != ModelKind::llama || !config.flag("mlp_bias", false)) return;
+/// In classes without keys for biases, `transformers` ignores them.
+void read_biases(const Reader& config, const LlamaFormat& format, ModelConfig& model) {
+  if (format.attention_bias && config.flag("attention_bias", false)) model.bias = Bias::attention;
+  if (!format.mlp_bias || !config.flag("mlp_bias", false)) return;
   require(
       model.bias == Bias::attention,
       "{}: \"mlp_bias\" is true, but \"attention_bias\" is false: Tessera's model has biases in "
@@ -281,22 +266,22 @@ void read_biases(const Reader& config, ModelConfig& model) {
 }
 
 void read_llama(const Reader& config, ModelKind kind, bool tied, ModelConfig& model) {
-  const LlamaDefaults defaults = llama_defaults(kind);
+  const LlamaFormat format = llama_format(kind);
   model = preset(kind);
-  read_biases(config, model);
+  read_biases(config, format, model);
   model.activation = activation_of(config, "hidden_act", "silu");
-  model.vocab_size = config.count({"vocab_size"}, defaults.vocab_size);
-  model.seq_length = config.count({"max_position_embeddings"}, defaults.seq_length);
+  model.vocab_size = config.count({"vocab_size"}, format.vocab_size);
+  model.seq_length = config.count({"max_position_embeddings"}, format.seq_length);
   model.hidden_size = config.count({"hidden_size"}, 4096);
   model.num_layers = config.count({"num_hidden_layers"}, 32);
   model.num_heads = config.count({"num_attention_heads"}, 32);
   constexpr const char* kGroups = "num_key_value_heads";  // null: as many as heads
-  model.num_kv_heads = config.count({kGroups}, config.names(kGroups) ? 0 : defaults.num_kv_heads);
-  model.head_dim = config.count({"head_dim"}, defaults.head_dim);
-  model.mlp_size = config.count({"intermediate_size"}, defaults.mlp_size);
+  model.num_kv_heads = config.count({kGroups}, config.names(kGroups) ? 0 : format.num_kv_heads);
+  model.head_dim = config.count({"head_dim"}, format.head_dim);
+  model.mlp_size = config.count({"intermediate_size"}, format.mlp_size);
   model.norm_eps = config.number("rms_norm_eps", 1e-6);
   model.rotary = rotary_of(config, model.seq_length);
-  read_window(config, model);
+  read_window(config, format.window, model);
   model.init_stddev = config.number("initializer_range", 0.02);
   model.attention_dropout = config.number("attention_dropout", 0.0);
   model.tie_embeddings = tied;
