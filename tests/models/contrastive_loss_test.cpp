@@ -21,7 +21,8 @@ struct Case {
 };
 constexpr Case kCases[] = {{2, 2, false}, {5, 2, true}, {4, 3, false}, {7, 3, true}};
 
-/// As MultipleNegativesRankingLoss of sentence-transformers, but a sum over the queries: embeddings (G × D, C).
+/// As MultipleNegativesRankingLoss of sentence-transformers, but a sum over the queries: embeddings
+/// (G × D, C).
 double reference_loss(std::span<const double> embeddings, const Case& c, Range local) {
   const auto text = [&](int64_t sample, int64_t number) {
     return embeddings.subspan(static_cast<size_t>((sample * c.texts + number) * kWidth), kWidth);

@@ -243,7 +243,8 @@ ShrunkRun shrink(const RunConfig& config, const std::filesystem::path& folder) {
   if (small.model.head == Head::embedding && small.model.similarity_scale > kScale) {
     small.model.similarity_scale = kScale;
     run.left_out.emplace_back(
-        "model.similarity_scale is 5 here, because it multiplies the rounding errors of embeddings");
+        "model.similarity_scale is 5 here, because it multiplies the rounding errors of "
+        "embeddings");
   }
   shrink_data(run, folder);
   small.parallel.tensor = 1;
