@@ -6,6 +6,7 @@
 #include "core/checked.h"
 #include "core/error.h"
 #include "core/ops/elementwise.h"
+#include "core/trace/flight_recorder.h"
 #include "core/trace/trace.h"
 #include "launch/train/optimizer/lr_schedule.h"
 #include "launch/train/run_layout.h"
@@ -30,12 +31,15 @@ TrainStep::TrainStep(const RunConfig& config, MicroStepRunner& runner, Parameter
       sums_({LossSums::kCount}, DType::f64, store.device()) {}
 
 TrainStep::Loaded TrainStep::run(int64_t step, MicroBatchSource& batches) {
+  FlightRecorder* recorder = FlightRecorder::current();
+  if (recorder != nullptr) recorder->begin_step(step + 1);
   const Loaded loaded = load(batches);
   round_values(step);
   forward_and_backward(step, batches, loaded.counts);
   const LossSums sums{sums_.tensor};
   update_.reduce(sums, arena_);
   update_.apply(step, learning_rate(config_.optimizer, step, config_.train.steps), sums);
+  if (recorder != nullptr) recorder->end_step();
   return loaded;
 }
 
@@ -66,7 +70,9 @@ void TrainStep::forward_and_backward(int64_t step, MicroBatchSource& batches,
   const LossWeights weights = {one_over(counts.token_targets), one_over(counts.document_targets)};
   store_.invalidate_grads();  // the first product that adds to a gradient overwrites it
   fill(sums_.tensor, 0.0);
+  FlightRecorder* recorder = FlightRecorder::current();
   for (int64_t i = 0; i < batches.size(); ++i) {
+    if (recorder != nullptr) recorder->begin_micro_batch(i + 1, batches.size());
     arena_.reset();
     StepContext ctx{arena_};
     ctx.reducer = i + 1 == batches.size() ? update_.reducer() : nullptr;
@@ -78,6 +84,7 @@ void TrainStep::forward_and_backward(int64_t step, MicroBatchSource& batches,
     ctx.rows = sequence_shard(config_, groups_);
     runner_.run(ctx, batches.batch(i), weights, {sums_.tensor});
   }
+  if (recorder != nullptr) recorder->end_micro_batches();
   arena_.reset();
   require_all_gradients();
 }
