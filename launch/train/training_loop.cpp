@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/trace/flight_recorder.h"
 #include "core/trace/trace.h"
 #include "launch/config/config_changes.h"
 #include "launch/config/load_config.h"
@@ -79,6 +80,9 @@ void TrainingLoop::run() {
 
 void TrainingLoop::run_steps() {
   const StopSignal signal;
+  if (FlightRecorder* recorder = FlightRecorder::current()) {
+    recorder->set_phase(RunPhase::training);
+  }
   const auto require_metrics = [&] {
     all_or_none(world_, [&] {
       if (!metrics_) return;
@@ -173,12 +177,14 @@ void TrainingLoop::check_metrics() {
 }
 
 void TrainingLoop::evaluate() {
+  const PhaseScope phase(RunPhase::evaluating);
   const Evaluation found = trainer_.evaluate();
   console_.evaluation(trainer_.steps_done(), found);
   if (metrics_) metrics_->evaluation(trainer_.steps_done(), found);
 }
 
 void TrainingLoop::save(bool run_ends) {
+  const PhaseScope phase(RunPhase::saving);
   if (trainer_.saving()) finish_earlier_save(run_ends);
   keep_run_folder();
   if (run_ends || !config_.checkpoint.background) {
@@ -209,6 +215,7 @@ void TrainingLoop::finish_save() {
 
 void TrainingLoop::finish_save_after_error() {
   if (!trainer_.saving()) return;
+  const PhaseScope phase(RunPhase::saving);
   try {
     finish_save();
   } catch (const std::exception& error) {
