@@ -121,7 +121,13 @@ void TrainingLoop::run_steps() {
 void TrainingLoop::take_step() {
   const Timeline::Scope scope(timeline_.next(trainer_.steps_done() + 1));
   const TraceRange range("step");
+  const FlightRecorder* recorder = FlightRecorder::current();
+  if (recorder == nullptr || trainer_.results_wait()) return trainer_.step();
+  const int64_t waited = recorder->waited();
+  const auto start = std::chrono::steady_clock::now();
   trainer_.step();
+  const std::chrono::duration<double> length = std::chrono::steady_clock::now() - start;
+  stragglers_.add_step(length.count(), static_cast<double>(recorder->waited() - waited) / 1e9);
 }
 
 // This mainly reveals a forgotten --set.
@@ -154,9 +160,11 @@ void TrainingLoop::log_result(const StepResult& result, bool line_is_due) {
   clock_.add(result);
   const double left = clock_.seconds_left(last_step_ - result.step);
   if (line_is_due) {
+    const auto slowest = stragglers_.gather(world_);
     console_.step(result, clock_.speed(), left);
-    if (metrics_) metrics_->step(result, trainer_.tokens_done(), clock_.speed());
+    if (metrics_) metrics_->step(result, trainer_.tokens_done(), clock_.speed(), slowest);
     clock_.restart();
+    if (const std::string slow = stragglers_.take_warning(); !slow.empty()) console_.warning(slow);
   }
   console_.progress(result, left);
   check_metrics();

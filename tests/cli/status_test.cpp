@@ -1,8 +1,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
+#include <fstream>
+#include <thread>
 
+#include "launch/support/text/json.h"
 #include "tests/cli/small_run.h"
 
 namespace tessera::test {
@@ -57,6 +61,38 @@ TEST_F(CliStatus, RefusesOtherFolders) {
   std::filesystem::create_directory(path("empty"));
   expect_refused(run(tessera(kAlone, {"status", path("empty").string()})),
                  {path("empty").string(), "has no flight recorders"});
+}
+
+// A rank that computes for a quarter of the time, because it is stopped for the rest.
+TEST_F(CliStatus, NamesASlowRank) {
+  Program program(tessera(2, train("run", {"train.steps=1000000", "log.interval=10"})));
+  EXPECT_TRUE(program.wait_for("step      10/")) << program.output();
+  const pid_t slow = process_of(1);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const std::string warning = "rank 1 was the slowest in ";
+  while (program.output().find(warning) == std::string::npos &&
+         std::chrono::steady_clock::now() < end) {
+    ::kill(slow, SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::milliseconds(6));
+    ::kill(slow, SIGCONT);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  ::kill(slow, SIGTERM);
+  const Outcome outcome = program.wait();
+  expect_success(outcome);
+  EXPECT_EQ(outcome.count(warning), 1u) << outcome.output;
+  std::ifstream file(path("run") / "metrics.jsonl");
+  int lines = 0, named = 0;
+  for (std::string line; std::getline(file, line);) {
+    const Json json = parse_json(line, "metrics.jsonl");
+    if (!json.contains("slowest_rank")) continue;
+    ++lines;
+    if (json.at("slowest_rank") == 1) ++named;
+    EXPECT_GE(json.at("slowest_rank_share").get<double>(), 0.0);
+    EXPECT_LE(json.at("slowest_rank_share").get<double>(), 1.0);
+  }
+  EXPECT_GE(named, 3);
+  EXPECT_GT(lines, 0);
 }
 
 }  // namespace
