@@ -167,55 +167,55 @@ void run_training(const TrainOptions& options, Communicator& world) {
     make_run_folder(config);
     lock.emplace(config.run.dir);
   });
-  RunRecorder(config, world).run([&] {
-    const HostThreads threads = apply_host_threads(world);
-    const OpenedDevices devices =
-        open_devices({config.run.device, config.parallel.backend, config.run.deterministic}, world);
-    const ParallelGroups groups =
-        make_parallel_groups(*devices.world, static_cast<int>(config.parallel.tensor));
-    Peak peak;
-    all_or_none(world, [&] {
-      choose_algorithms(config, devices);
-      check_timeline(config.log, devices);
-      peak = peak_of(devices, config.run, world.rank() == 0);
-    });
-    const size_t free_bytes = free_bytes_after_warm_up(config, devices, groups);
-    std::optional<size_t> available;  // before any rank allocates
-    all_or_none(world, [&] { available = find_available_memory(); });
-    if (config.automatic.erase("batch.micro") > 0) {
-      const MicroBatch chosen =
-          choose_micro_batch(config, groups, devices.device, free_bytes, available);
-      config.batch.micro = chosen.size;
-      derived.origins["batch.micro"] = chosen.reason;
-    }
-    std::unique_ptr<Trainer> trainer;
-    all_or_none(world, [&] {
-      trainer = std::make_unique<Trainer>(config, groups, data, devices.device, free_bytes);
-    });
-    const auto shortage = find_host_memory_shortage(trainer->memory(), available, world);
+  const HostThreads threads = apply_host_threads(world);
+  const OpenedDevices devices =
+      open_devices({config.run.device, config.parallel.backend, config.run.deterministic}, world);
+  const ParallelGroups groups =
+      make_parallel_groups(*devices.world, static_cast<int>(config.parallel.tensor));
+  Peak peak;
+  all_or_none(world, [&] {
+    choose_algorithms(config, devices);
+    check_timeline(config.log, devices);
+    peak = peak_of(devices, config.run, world.rank() == 0);
+  });
+  const size_t free_bytes = free_bytes_after_warm_up(config, devices, groups);
+  std::optional<size_t> available;  // before any rank allocates
+  all_or_none(world, [&] { available = find_available_memory(); });
+  if (config.automatic.erase("batch.micro") > 0) {
+    const MicroBatch chosen =
+        choose_micro_batch(config, groups, devices.device, free_bytes, available);
+    config.batch.micro = chosen.size;
+    derived.origins["batch.micro"] = chosen.reason;
+  }
+  std::unique_ptr<Trainer> trainer;
+  all_or_none(world, [&] {
+    trainer = std::make_unique<Trainer>(config, groups, data, devices.device, free_bytes);
+  });
+  const auto shortage = find_host_memory_shortage(trainer->memory(), available, world);
 
-    Console console(world.rank() == 0, last_step(config, options));
-    console.line(
-        start_summary(config, groups, trainer->memory(), threads.summary, devices.summary));
-    if (shortage) {
-      console.warning(*shortage + ". The system may kill ranks later, without a message");
-    }
-    if (!devices.note.empty()) console.line(devices.note);
-    if (!peak.note.empty()) console.line(peak.note);
-    if (devices.device.is_cuda()) console.line("attention  " + attention_of(config));
-    for (const std::string& line : derived_lines(config, derived.origins)) console.line(line);
-    for (const std::string& note : data.notes) console.line(note);
-    if (const auto reason = cuda_graph_unsupported_reason(config, devices.device, groups);
-        reason && devices.device.is_cuda()) {
-      console.line("no CUDA graphs, because " + *reason);
-    }
-    if (const auto tuned = trainer->tune_products()) console.line("products   " + *tuned);
-    console.line(start_or_resume(config, *trainer, world,
-                                 [&](const std::string& skipped) { console.warning(skipped); }));
-    if (const auto reason = why_nothing_to_do(config, options, trainer->steps_done())) {
-      console.line(*reason);
-      return;
-    }
+  Console console(world.rank() == 0, last_step(config, options));
+  console.line(start_summary(config, groups, trainer->memory(), threads.summary, devices.summary));
+  if (shortage) {
+    console.warning(*shortage + ". The system may kill ranks later, without a message");
+  }
+  if (!devices.note.empty()) console.line(devices.note);
+  if (!peak.note.empty()) console.line(peak.note);
+  if (devices.device.is_cuda()) console.line("attention  " + attention_of(config));
+  for (const std::string& line : derived_lines(config, derived.origins)) console.line(line);
+  for (const std::string& note : data.notes) console.line(note);
+  if (const auto reason = cuda_graph_unsupported_reason(config, devices.device, groups);
+      reason && devices.device.is_cuda()) {
+    console.line("no CUDA graphs, because " + *reason);
+  }
+  if (const auto tuned = trainer->tune_products()) console.line("products   " + *tuned);
+  console.line(start_or_resume(config, *trainer, world,
+                               [&](const std::string& skipped) { console.warning(skipped); }));
+  if (const auto reason = why_nothing_to_do(config, options, trainer->steps_done())) {
+    console.line(*reason);
+    return;
+  }
+  // Not before: a start that is refused leaves the recorders of the last one as they are.
+  RunRecorder(config, world).run([&] {
     TrainingLoop(config, derived.origins, last_step(config, options), groups.world, *trainer,
                  console, peak.flops, lock)
         .run();

@@ -268,7 +268,7 @@ std::vector<int> find_culprits(const std::vector<RankView>& views) {
 std::string describe(const RecordedCollective& collective, const RecordedGroup& group) {
   const std::vector<int> members = group.members();
   std::string ranks;
-  if (group.name == "world" || group.name == "all") {
+  if (group.name == "world") {
     ranks = fmt::format("all {} ranks", group.size);
   } else if (members.empty()) {
     ranks = fmt::format("a group of {} ranks", group.size);

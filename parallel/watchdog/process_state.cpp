@@ -201,6 +201,8 @@ ProcessState read_process_state(int process, uint64_t start, uint64_t pid_namesp
 }
 
 std::optional<std::string> read_stacks(int process) {
+  // The debugger would stop this process, which could then not read what it prints.
+  if (process == getpid()) return std::nullopt;
   constexpr std::chrono::seconds kLimit{8};
   const std::string pid = std::to_string(process);
   std::string text = output_of({"eu-stack", "-n", "24", "-p", pid}, kLimit);

@@ -15,8 +15,6 @@ namespace tessera {
 namespace fs = std::filesystem;
 
 RunRecorder::RunRecorder(const RunConfig& config, Communicator& world) {
-  // Not "world", the name of the communicator of all ranks that the run makes from this one.
-  world.set_label({"all", 0, 1});
   const fs::path folder = flight_folder(config.run.dir);
   const auto make_folder = [&] {
     std::error_code error;
