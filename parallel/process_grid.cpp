@@ -92,8 +92,12 @@ std::string to_string(const ProcessGrid& grid) {
 ParallelGroups make_parallel_groups(Communicator& world, int tensor) {
   const ProcessGrid grid(world.size(), tensor);
   const GridPlace place = grid.place_of(world.rank());
-  return {grid, world, world.split(place.data_index, place.tensor_index),
-          world.split(place.tensor_index, place.data_index)};
+  ParallelGroups groups{grid, world, world.split(place.data_index, place.tensor_index),
+                        world.split(place.tensor_index, place.data_index)};
+  world.set_label({"world", 0, 1});
+  groups.tp->set_label({"tensor", grid.world_rank_of({place.data_index, 0}), 1});
+  groups.dp->set_label({"data", grid.world_rank_of({0, place.tensor_index}), tensor});
+  return groups;
 }
 
 }  // namespace tessera

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/trace/flight_recorder.h"
+
 namespace tessera::cuda {
 namespace {
 
@@ -28,6 +30,8 @@ WaitCheck::~WaitCheck() {
 bool WaitCheck::any() { return !checks.empty(); }
 
 void WaitCheck::wait_until(const std::function<bool()>& done) {
+  if (done()) return run_all();
+  const FlightRecorder::GpuWait waits;
   // Most waits are short, so spin first. A long wait then sleeps between polls and ends at most one
   // pause late.
   constexpr auto kPause = std::chrono::microseconds(50);

@@ -84,6 +84,10 @@ void add_inspect_command(CLI::App& app);
 /// status is nonzero.
 void add_verify_command(CLI::App& app);
 
+/// Adds `tessera status RUN`, which prints what each rank of a run does, or did last if it has
+/// ended.
+void add_status_command(CLI::App& app);
+
 /// Adds `config`, which checks a configuration and prints it with every key, or prints the meaning
 /// of all keys:
 ///

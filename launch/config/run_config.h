@@ -25,6 +25,7 @@ enum class CudaGraph : uint8_t { automatic, off };
 enum class LrSchedule : uint8_t { cosine, linear, constant };
 enum class ResumeMode : uint8_t { automatic, never, required };
 enum class ShortSamples : uint8_t { pad, pack };
+enum class OnHang : uint8_t { abort, report };
 enum class Packing : uint8_t { concatenate, documents };
 
 struct RunSection {
@@ -34,6 +35,8 @@ struct RunSection {
   DType precision = DType::f32;  ///< f32 or bf16
   bool tf32 = false;             ///< fp32 products of a GPU in TF32
   bool deterministic = true;     ///< only algorithms that give the same bits each time
+  int64_t hang_timeout = 120;    ///< in seconds; 0 is off
+  OnHang on_hang = OnHang::abort;
 
   bool operator==(const RunSection&) const = default;
 };

@@ -84,6 +84,15 @@ void describe(Section& run, auto& field) {
         "reductions in NVSwitch (NVLS) and cuDNN's attention gradients. It also chooses cuBLASLt's "
         "algorithms by their speed, measured when a run starts. CPU ranks are always "
         "deterministic.");
+  field("hang_timeout", run.hang_timeout, IntegerIn{0, 1'000'000},
+        "Seconds that a rank waits for others while no rank makes progress. Then the run prints a "
+        "report: which rank is missing from which collective, where it is, and what its process "
+        "does. Before the third step, in evaluations and saves, computing and using files count as "
+        "progress, too. 0 disables it.");
+  field("on_hang", run.on_hang,
+        OneOf<OnHang>{{{"abort", OnHang::abort}, {"report", OnHang::report}}},
+        "After the report of a hang: `abort` ends all ranks with exit code 75; `report` waits on, "
+        "and says so if the run continues.");
 }
 
 template <MaybeConst<ModelConfig> Section>

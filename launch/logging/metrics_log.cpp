@@ -48,7 +48,8 @@ MetricsLog::MetricsLog(const std::filesystem::path& run_dir, int64_t steps_done)
       file_(open_log(path_, steps_done)),
       written_(::lseek(file_.get(), 0, SEEK_END)) {}
 
-void MetricsLog::step(const StepResult& result, int64_t run_tokens, const Speed& speed) {
+void MetricsLog::step(const StepResult& result, int64_t run_tokens, const Speed& speed,
+                      const std::optional<SlowestRank>& slowest) {
   Json line = {{"step", result.step},
                {"loss", result.loss()},
                {"grad_norm", result.grad_norm},
@@ -61,6 +62,11 @@ void MetricsLog::step(const StepResult& result, int64_t run_tokens, const Speed&
   line["model_flops_per_second"] = speed.flops;
   if (speed.mfu) line["mfu"] = *speed.mfu;
   if (result.skipped_steps > 0) line["skipped_steps"] = result.skipped_steps;
+  if (slowest) {
+    line["slowest_rank"] = slowest->rank;
+    line["slowest_rank_steps"] = slowest->steps;
+    line["slowest_rank_share"] = slowest->share;
+  }
   if (result.losses.token != 0.0 && result.losses.document != 0.0) {
     line["token_loss"] = result.losses.token;
     line["document_loss"] = result.losses.document;

@@ -16,7 +16,8 @@ namespace tessera {
 /// Steps: step, loss, grad_norm, lr, tokens (of the run so far, without padding),
 /// tokens_per_second, padded_tokens_per_second, step_ms, data_wait_seconds (since the previous
 /// line, for the slowest rank of each step), model_flops_per_second (all ranks), mfu if the GPU's
-/// peak is known, and token_loss and document_loss if a step has both.
+/// peak is known, token_loss and document_loss if a step has both, and, with several CPU ranks,
+/// slowest_rank, slowest_rank_steps and slowest_rank_share (see SlowestRank).
 ///
 /// Evaluations: step, eval_loss and the fields of Evaluation.
 ///
@@ -31,7 +32,8 @@ class MetricsLog {
   /// run wrote but did not save. Throws if the file cannot be written, or is no regular file.
   MetricsLog(const std::filesystem::path& run_dir, int64_t steps_done);
 
-  void step(const StepResult& result, int64_t run_tokens, const Speed& speed);
+  void step(const StepResult& result, int64_t run_tokens, const Speed& speed,
+            const std::optional<SlowestRank>& slowest = {});
   void evaluation(int64_t step, const Evaluation& found);
   void saved(const SavedCheckpoint& saved);
 

@@ -1,11 +1,19 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "launch/metrics/evaluation.h"
 
 namespace tessera {
+
+/// The rank that the others waited for.
+struct SlowestRank {
+  int rank = 0;
+  int64_t steps = 0;   ///< in which it was the slowest
+  double share = 0.0;  ///< of all ranks' time: what the others waited longer than it did
+};
 
 /// The result of the last step, and the work of all steps since the previous result.
 struct StepResult {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/trace/flight_recorder.h"
 #include "launch/data/loading/batch_buffers.h"
 #include "launch/train/evaluation_pass.h"
 #include "launch/train/run_layout.h"
@@ -81,6 +82,7 @@ class DryMicroSteps final : public MicroStepRunner {
 };
 
 void dry_evaluate(Model& model, const TokenBatch& batch, const SequenceShard& rows, Arena& arena) {
+  const FlightRecorder::Scope unrecorded(nullptr);
   arena.reset();
   const StepContext ctx = evaluation_context(arena, rows);
   const Tensor predictions = allocate_predictions(arena, model.config(), batch);
@@ -101,6 +103,7 @@ void DryRun::train_step(const TokenBatch& batch, const TargetCounts& counts, Wor
   DryMicroSteps runner(model_, meta_, size);
   OneBatch batches(batch, counts, size);
   TrainStep step(config_, runner, store_, groups, arena_);
+  const FlightRecorder::Scope unrecorded(nullptr);
   const WorkLog::Scope scope(work);
   step.run(0, batches);
 }

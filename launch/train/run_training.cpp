@@ -25,6 +25,7 @@
 #include "launch/train/memory/micro_batch.h"
 #include "launch/train/start/derive_config.h"
 #include "launch/train/start/run_lock.h"
+#include "launch/train/start/run_recorder.h"
 #include "launch/train/start/start.h"
 #include "launch/train/start/start_summary.h"
 #include "launch/train/trainer.h"
@@ -213,9 +214,12 @@ void run_training(const TrainOptions& options, Communicator& world) {
     console.line(*reason);
     return;
   }
-  TrainingLoop(config, derived.origins, last_step(config, options), groups.world, *trainer, console,
-               peak.flops, lock)
-      .run();
+  // Not before: a start that is refused leaves the recorders of the last one as they are.
+  RunRecorder(config, world).run([&] {
+    TrainingLoop(config, derived.origins, last_step(config, options), groups.world, *trainer,
+                 console, peak.flops, lock)
+        .run();
+  });
 }
 
 }  // namespace tessera

@@ -7,6 +7,7 @@
 #include "core/checked.h"
 #include "core/error.h"
 #include "core/ops/elementwise.h"
+#include "core/trace/flight_recorder.h"
 #include "core/trace/trace.h"
 #include "launch/train/optimizer/lr_schedule.h"
 #include "launch/train/run_layout.h"
@@ -37,12 +38,15 @@ TrainStep::TrainStep(const RunConfig& config, MicroStepRunner& runner, Parameter
 }
 
 TrainStep::Loaded TrainStep::run(int64_t step, MicroBatchSource& batches) {
+  FlightRecorder* recorder = FlightRecorder::current();
+  if (recorder != nullptr) recorder->begin_step(step + 1);
   const Loaded loaded = load(batches);
   round_values(step);
   forward_and_backward(step, batches, loaded.counts);
   const LossSums sums{sums_.tensor};
   update_.reduce(sums, arena_);
   update_.apply(step, learning_rate(config_.optimizer, step, config_.train.steps), sums);
+  if (recorder != nullptr) recorder->end_step();
   return loaded;
 }
 
@@ -73,14 +77,17 @@ void TrainStep::forward_and_backward(int64_t step, MicroBatchSource& batches,
   const LossWeights weights = {one_over(counts.token_targets), one_over(counts.document_targets)};
   store_.invalidate_grads();  // the first product that adds to a gradient overwrites it
   fill(sums_.tensor, 0.0);
+  FlightRecorder* recorder = FlightRecorder::current();
   if (contrastive_) {
     embed_and_backward(step, batches, counts);
   } else {
     for (int64_t i = 0; i < batches.size(); ++i) {
+      if (recorder != nullptr) recorder->begin_micro_batch(i + 1, batches.size());
       arena_.reset();
       runner_.run(context_of(step, batches, i), batches.batch(i), weights, {sums_.tensor});
     }
   }
+  if (recorder != nullptr) recorder->end_micro_batches();
   arena_.reset();
   require_all_gradients();
 }
@@ -112,7 +119,9 @@ void TrainStep::embed_and_backward(int64_t step, MicroBatchSource& batches,
     const int64_t first = (own.begin + i * config_.batch.micro) * texts;
     return all.slice(first, first + config_.batch.micro * texts);
   };
+  FlightRecorder* recorder = FlightRecorder::current();
   const auto embed = [&](int64_t i) {
+    if (recorder != nullptr) recorder->begin_micro_batch(i + 1, batches.size());
     const TokenBatch batch = batches.batch(i);
     const Tensor found = runner_.embed(context_of(step, batches, i), batch, length);
     copy(found, rows_of(embeddings, i));

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/trace/flight_recorder.h"
 #include "core/trace/trace.h"
 #include "launch/config/config_changes.h"
 #include "launch/config/load_config.h"
@@ -79,6 +80,9 @@ void TrainingLoop::run() {
 
 void TrainingLoop::run_steps() {
   const StopSignal signal;
+  if (FlightRecorder* recorder = FlightRecorder::current()) {
+    recorder->set_phase(RunPhase::training);
+  }
   const auto require_metrics = [&] {
     all_or_none(world_, [&] {
       if (!metrics_) return;
@@ -117,7 +121,13 @@ void TrainingLoop::run_steps() {
 void TrainingLoop::take_step() {
   const Timeline::Scope scope(timeline_.next(trainer_.steps_done() + 1));
   const TraceRange range("step");
+  const FlightRecorder* recorder = FlightRecorder::current();
+  if (recorder == nullptr || trainer_.results_wait()) return trainer_.step();
+  const int64_t waited = recorder->waited();
+  const auto start = std::chrono::steady_clock::now();
   trainer_.step();
+  const std::chrono::duration<double> length = std::chrono::steady_clock::now() - start;
+  stragglers_.add_step(length.count(), static_cast<double>(recorder->waited() - waited) / 1e9);
 }
 
 // This mainly reveals a forgotten --set.
@@ -150,9 +160,11 @@ void TrainingLoop::log_result(const StepResult& result, bool line_is_due) {
   clock_.add(result);
   const double left = clock_.seconds_left(last_step_ - result.step);
   if (line_is_due) {
+    const auto slowest = stragglers_.gather(world_);
     console_.step(result, clock_.speed(), left);
-    if (metrics_) metrics_->step(result, trainer_.tokens_done(), clock_.speed());
+    if (metrics_) metrics_->step(result, trainer_.tokens_done(), clock_.speed(), slowest);
     clock_.restart();
+    if (const std::string slow = stragglers_.take_warning(); !slow.empty()) console_.warning(slow);
   }
   console_.progress(result, left);
   check_metrics();
@@ -173,12 +185,14 @@ void TrainingLoop::check_metrics() {
 }
 
 void TrainingLoop::evaluate() {
+  const PhaseScope phase(RunPhase::evaluating);
   const Evaluation found = trainer_.evaluate();
   console_.evaluation(trainer_.steps_done(), found);
   if (metrics_) metrics_->evaluation(trainer_.steps_done(), found);
 }
 
 void TrainingLoop::save(bool run_ends) {
+  const PhaseScope phase(RunPhase::saving);
   if (trainer_.saving()) finish_earlier_save(run_ends);
   keep_run_folder();
   if (run_ends || !config_.checkpoint.background) {
@@ -209,6 +223,7 @@ void TrainingLoop::finish_save() {
 
 void TrainingLoop::finish_save_after_error() {
   if (!trainer_.saving()) return;
+  const PhaseScope phase(RunPhase::saving);
   try {
     finish_save();
   } catch (const std::exception& error) {

@@ -10,6 +10,7 @@
 #include "launch/logging/metrics_log.h"
 #include "launch/logging/step_timeline.h"
 #include "launch/train/start/run_lock.h"
+#include "launch/train/straggler_watch.h"
 #include "launch/train/trainer.h"
 #include "parallel/communicators/communicator.h"
 
@@ -62,6 +63,7 @@ class TrainingLoop {
   std::unique_ptr<MetricsLog> metrics_;  // on rank 0
   StepTimeline timeline_;
   StepClock clock_;
+  StragglerWatch stragglers_;  // on CPUs; the host does not wait for collectives on GPUs
   bool is_first_ = true;
   bool metrics_wait_ = false;  // for room on the disk
 };

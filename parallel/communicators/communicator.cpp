@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/trace/trace.h"
 #include "parallel/communicators/pending_trace.h"
+#include "parallel/communicators/recorded_call.h"
 
 namespace tessera {
 namespace {
@@ -43,12 +44,17 @@ int64_t bytes_of(const Tensor& tensor) {
   return tensor.defined() ? static_cast<int64_t>(tensor.bytes()) : 0;
 }
 
-/// Names and traces the start of a collective. One that is waited for at once is not traced here:
-/// the range of the blocking call covers it.
+/// Names, traces and records the start of a collective. One that is waited for at once is not
+/// traced and recorded here: the blocking call does that.
 class Start {
  public:
-  Start(const char* blocking, const char* async, int64_t bytes, Wait wait)
-      : blocking_(blocking), async_(async), bytes_(bytes), wait_(wait) {
+  Start(const Communicator& group, Collective kind, const char* async, int64_t bytes, Wait wait)
+      : group_(group),
+        kind_(kind),
+        blocking_(to_string(kind).data()),
+        async_(async),
+        bytes_(bytes),
+        wait_(wait) {
     if (wait == Wait::later) range_.emplace(async, bytes);
   }
 
@@ -56,10 +62,14 @@ class Start {
 
   template <typename Body>
   std::unique_ptr<PendingCollective> operator()(Body&& body) const {
-    return wait_ == Wait::at_once ? body() : start_traced(blocking_, bytes_, body);
+    if (wait_ == Wait::at_once) return body();
+    return RecordedCall::start_pending(group_, kind_, bytes_,
+                                       [&] { return start_traced(blocking_, bytes_, body); });
   }
 
  private:
+  const Communicator& group_;
+  Collective kind_;
   const char* blocking_;
   const char* async_;
   int64_t bytes_;
@@ -87,13 +97,14 @@ void Communicator::check_peer(int peer, const char* op, const char* argument) co
 }
 
 void Communicator::all_reduce(Tensor tensor, ReduceOp op) {
+  const RecordedCall recorded(*this, Collective::all_reduce, bytes_of(tensor));
   const TraceRange range("all_reduce", bytes_of(tensor));
   all_reduce_async(tensor, op, Wait::at_once)->wait();
 }
 
 std::unique_ptr<PendingCollective> Communicator::all_reduce_async(Tensor tensor, ReduceOp op,
                                                                   Wait wait) {
-  const Start start("all_reduce", "all_reduce_async", bytes_of(tensor), wait);
+  const Start start(*this, Collective::all_reduce, "all_reduce_async", bytes_of(tensor), wait);
   if (!ready(tensor, start.name(), "tensor")) return std::make_unique<CompletedCollective>();
   return start([&] { return do_all_reduce(tensor, op, wait); });
 }
@@ -127,13 +138,14 @@ bool Communicator::ready_to_scatter(const Tensor& input, const Tensor& output,
 }
 
 void Communicator::all_gather(const Tensor& input, Tensor output) {
+  const RecordedCall recorded(*this, Collective::all_gather, bytes_of(output));
   const TraceRange range("all_gather", bytes_of(output));
   all_gather_async(input, output, Wait::at_once)->wait();
 }
 
 std::unique_ptr<PendingCollective> Communicator::all_gather_async(const Tensor& input,
                                                                   Tensor output, Wait wait) {
-  const Start start("all_gather", "all_gather_async", bytes_of(output), wait);
+  const Start start(*this, Collective::all_gather, "all_gather_async", bytes_of(output), wait);
   if (!ready_to_gather(input, output, start.name())) {
     return std::make_unique<CompletedCollective>();
   }
@@ -141,6 +153,7 @@ std::unique_ptr<PendingCollective> Communicator::all_gather_async(const Tensor& 
 }
 
 void Communicator::reduce_scatter(const Tensor& input, Tensor output, ReduceOp op) {
+  const RecordedCall recorded(*this, Collective::reduce_scatter, bytes_of(input));
   const TraceRange range("reduce_scatter", bytes_of(input));
   reduce_scatter_async(input, output, op, Wait::at_once)->wait();
 }
@@ -148,7 +161,8 @@ void Communicator::reduce_scatter(const Tensor& input, Tensor output, ReduceOp o
 std::unique_ptr<PendingCollective> Communicator::reduce_scatter_async(const Tensor& input,
                                                                       Tensor output, ReduceOp op,
                                                                       Wait wait) {
-  const Start start("reduce_scatter", "reduce_scatter_async", bytes_of(input), wait);
+  const Start start(*this, Collective::reduce_scatter, "reduce_scatter_async", bytes_of(input),
+                    wait);
   if (!ready_to_scatter(input, output, start.name())) {
     return std::make_unique<CompletedCollective>();
   }
@@ -156,6 +170,7 @@ std::unique_ptr<PendingCollective> Communicator::reduce_scatter_async(const Tens
 }
 
 void Communicator::broadcast(Tensor tensor, int root) {
+  const RecordedCall recorded(*this, Collective::broadcast, bytes_of(tensor));
   const TraceRange range("broadcast", bytes_of(tensor));
   check_peer(root, "broadcast", "root");
   if (ready(tensor, "broadcast", "tensor")) do_broadcast(tensor, root);
@@ -165,6 +180,7 @@ void Communicator::send(const Tensor& tensor, int destination) {
   const TraceRange range("send", bytes_of(tensor));
   check_peer(destination, "send", "destination");
   require(destination != rank_, "send: rank {} cannot send to itself", rank_);
+  const RecordedCall recorded(*this, Collective::send, bytes_of(tensor), destination);
   if (ready(tensor, "send", "tensor")) do_send(tensor, destination);
 }
 
@@ -172,9 +188,21 @@ void Communicator::recv(Tensor tensor, int source) {
   const TraceRange range("recv", bytes_of(tensor));
   check_peer(source, "recv", "source");
   require(source != rank_, "recv: rank {} cannot receive from itself", rank_);
+  const RecordedCall recorded(*this, Collective::recv, bytes_of(tensor), source);
   if (ready(tensor, "recv", "tensor")) do_recv(tensor, source);
 }
 
-void Communicator::barrier() { do_barrier(); }
+void Communicator::barrier() {
+  const RecordedCall recorded(*this, Collective::barrier, 0);
+  do_barrier();
+}
+
+int Communicator::recorded_group(FlightRecorder& recorder) const {
+  if (recorder_ != recorder.id()) {
+    recorder_ = recorder.id();
+    recorded_group_ = recorder.add_group(label_.name, label_.first, label_.stride, size_, rank_);
+  }
+  return recorded_group_;
+}
 
 }  // namespace tessera

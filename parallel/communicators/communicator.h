@@ -10,6 +10,8 @@
 
 namespace tessera {
 
+class FlightRecorder;
+
 /// The max of values that include a NaN is NaN. Integer sums wrap around.
 enum class ReduceOp : uint8_t { sum, max };
 
@@ -36,6 +38,14 @@ class CompletedCollective final : public PendingCollective {
   bool progress() override { return true; }
 };
 
+/// What a group is called in the flight recorder, and which ranks of the world it has: rank i of
+/// the group is `first` + i × `stride`. A stride of 0 says that this is not known.
+struct GroupLabel {
+  std::string_view name = "ranks";  ///< outlives the communicator: a literal
+  int first = 0;
+  int stride = 0;
+};
+
 /// A group of ranks that call the same collectives in the same order. Collectives accept contiguous
 /// tensors of any dtype and shape, never byte counts; all ranks pass the same shape and dtype.
 /// Callers need no special case for a group of one. On meta tensors a collective checks its
@@ -57,6 +67,11 @@ class Communicator {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+
+  /// Names the group in the flight recorder (core/trace/flight_recorder.h), which records the calls
+  /// of each thread that has one. All ranks of a group give it the same label.
+  void set_label(const GroupLabel& label) { label_ = label; }
+  const GroupLabel& label() const { return label_; }
 
   /// tensor = op over all ranks' tensors, elementwise and in place.
   void all_reduce(Tensor tensor, ReduceOp op = ReduceOp::sum);
@@ -141,8 +156,16 @@ class Communicator {
   bool ready_to_scatter(const Tensor& input, const Tensor& output, const char* op) const;
   void check_peer(int peer, const char* op, const char* argument) const;
 
+  /// The group's number in the calling thread's flight recorder.
+  int recorded_group(FlightRecorder& recorder) const;
+
   int rank_;
   int size_;
+  GroupLabel label_;
+  mutable uint64_t recorder_ = 0;  // that `recorded_group_` belongs to
+  mutable int recorded_group_ = 0;
+
+  friend class RecordedCall;
 };
 
 /// The group of one rank.

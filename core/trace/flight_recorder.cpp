@@ -1,0 +1,212 @@
+#include "core/trace/flight_recorder.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <new>
+#include <string>
+#include <system_error>
+
+#include "core/error.h"
+
+namespace tessera {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
+template <size_t kSize>
+void copy_text(std::string_view text, std::array<char, kSize>& to) {
+  const size_t length = std::min(text.size(), kSize - 1);
+  std::memcpy(to.data(), text.data(), length);
+  to[length] = '\0';
+}
+
+/// "step/blocks.3/attention": the innermost names that fit.
+template <size_t kSize>
+void copy_place(const PlaceStack& places, std::array<char, kSize>& to) {
+  const uint32_t depth = std::min(places.depth.load(kRelaxed), PlaceStack::kDepth);
+  size_t end = 0;
+  for (uint32_t i = 0; i < depth; ++i) {
+    const char* name = places.names[i].data();
+    const size_t length = ::strnlen(name, PlaceStack::kName);
+    if (end + length + 2 > kSize) break;
+    if (end > 0) to[end++] = '/';
+    std::memcpy(to.data() + end, name, length);
+    end += length;
+  }
+  to[end] = '\0';
+}
+
+FlightRing* map_ring(const std::filesystem::path& path) {
+  const std::string name = path.string();
+  const auto why = [](int error) { return std::generic_category().message(error); };
+  ::unlink(name.c_str());  // one of a run before, which a reader may still have open
+  const int file = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  require(file >= 0, "the flight recorder's file {} cannot be made: {}", name, why(errno));
+  // Without room on the disk, a later write to the memory would end the process.
+  const int full = ::posix_fallocate(file, 0, sizeof(FlightRing));
+  void* memory =
+      full != 0 ? MAP_FAILED
+                : ::mmap(nullptr, sizeof(FlightRing), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  const int error = full != 0 ? full : errno;
+  ::close(file);
+  if (memory == MAP_FAILED) {
+    ::unlink(name.c_str());
+    fail("the flight recorder's file {} of {} bytes cannot be made: {}", name, sizeof(FlightRing),
+         why(error));
+  }
+  return new (memory) FlightRing;
+}
+
+std::atomic<uint64_t> next_recorder{1};
+
+}  // namespace
+
+int64_t now_in_nanoseconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+// The name in parentheses may contain spaces and parentheses.
+uint64_t process_start_of(int process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  const std::string stat{std::istreambuf_iterator<char>(file), {}};
+  size_t at = stat.rfind(')');
+  if (at == std::string::npos) return 0;
+  constexpr int kFieldsAfterName = 20;  // fields 3 to 22
+  for (int i = 0; i < kFieldsAfterName && at != std::string::npos; ++i) at = stat.find(' ', at + 1);
+  return at == std::string::npos ? 0 : std::strtoull(stat.c_str() + at, nullptr, 10);
+}
+
+uint64_t own_pid_namespace() {
+  struct stat found = {};
+  return ::stat("/proc/self/ns/pid", &found) == 0 ? found.st_ino : 0;
+}
+
+FlightRecorder::FlightRecorder(const std::filesystem::path& file, int rank, int ranks,
+                               std::string_view host)
+    : ring_(map_ring(file)), id_(next_recorder++), exceptions_(std::uncaught_exceptions()) {
+  ring_->version = FlightRing::kVersion;
+  ring_->bytes = sizeof(FlightRing);
+  ring_->rank = rank;
+  ring_->ranks = ranks;
+  ring_->process = getpid();
+  ring_->process_start = process_start_of(getpid());
+  ring_->pid_namespace = own_pid_namespace();
+  ring_->started = now_in_nanoseconds();
+  ring_->heartbeat = ring_->started;
+  copy_text(host, ring_->host);
+  std::atomic_thread_fence(std::memory_order_release);
+  ring_->magic = FlightRing::kMagic;
+}
+
+FlightRecorder::~FlightRecorder() {
+  const bool failed = std::uncaught_exceptions() > exceptions_;
+  end(failed ? RankEnd::failed : RankEnd::finished, "");
+  ::munmap(ring_, sizeof(FlightRing));
+}
+
+int FlightRecorder::add_group(std::string_view name, int first, int stride, int size, int rank) {
+  const uint32_t index = ring_->num_groups.load(kRelaxed);
+  if (index == FlightRing::kGroups) return FlightRing::kGroups - 1;
+  FlightGroup& group = ring_->groups[index];
+  const bool shared = index + 1 == FlightRing::kGroups;
+  copy_text(shared ? "other groups" : name, group.name);
+  group.first = first;
+  group.stride = shared ? 0 : stride;
+  group.size = size;
+  group.rank = rank;
+  ring_->num_groups.store(index + 1, std::memory_order_release);
+  return static_cast<int>(index);
+}
+
+uint64_t FlightRecorder::start(int group, std::string_view kind, std::string_view purpose,
+                               int64_t bytes, int peer) {
+  const uint64_t number = ring_->entries.load(kRelaxed);
+  FlightEntry& made = entry(number);
+  made.number.store(0, kRelaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  std::atomic<uint64_t>& calls = ring_->groups[static_cast<size_t>(group)].started;
+  made.call = calls.load(kRelaxed);
+  made.group = group;
+  made.peer = peer;
+  made.step = ring_->step.load(kRelaxed);
+  made.micro_batch = ring_->micro_batch.load(kRelaxed);
+  made.bytes = bytes;
+  made.started = now_in_nanoseconds();
+  made.waited.store(0, kRelaxed);
+  made.ended.store(0, kRelaxed);
+  copy_text(kind, made.kind);
+  copy_text(purpose, made.purpose);
+  copy_place(ring_->places, made.place);
+  made.number.store(number + 1, std::memory_order_release);
+  ring_->entries.store(number + 1, std::memory_order_release);
+  if (peer < 0) calls.store(made.call + 1, std::memory_order_release);
+  return number;
+}
+
+void FlightRecorder::wait(uint64_t number) {
+  FlightEntry& waits = entry(number);
+  const bool known = waits.number.load(kRelaxed) == number + 1;
+  const bool at_once = known && ring_->entries.load(kRelaxed) == number + 1;
+  const int64_t now = at_once ? waits.started : now_in_nanoseconds();
+  if (known) waits.waited.store(now, kRelaxed);
+  ring_->waiting_since.store(now, kRelaxed);
+  ring_->waiting.store(number + 1, std::memory_order_release);
+}
+
+void FlightRecorder::end(uint64_t number) {
+  FlightEntry& ended = entry(number);
+  const int64_t now = now_in_nanoseconds();
+  if (ended.number.load(kRelaxed) == number + 1) ended.ended.store(now, kRelaxed);
+  if (ring_->waiting.load(kRelaxed) != number + 1) return;
+  waited_ += std::max<int64_t>(0, now - ring_->waiting_since.load(kRelaxed));
+  ring_->waiting.store(0, std::memory_order_release);
+}
+
+FlightRecorder::GpuWait::GpuWait() : recorder_(FlightRecorder::current()) {
+  if (recorder_ == nullptr) return;
+  if (recorder_->in_call() || recorder_->ring_->waiting.load(kRelaxed) != 0) {
+    recorder_ = nullptr;
+    return;
+  }
+  recorder_->ring_->waiting_since.store(now_in_nanoseconds(), kRelaxed);
+  recorder_->ring_->waiting.store(FlightRing::kGpu, std::memory_order_release);
+}
+
+FlightRecorder::GpuWait::~GpuWait() {
+  if (recorder_ != nullptr) recorder_->ring_->waiting.store(0, std::memory_order_release);
+}
+
+void FlightRecorder::begin_step(int64_t step) {
+  ring_->step.store(step, kRelaxed);
+  ring_->step_began.store(now_in_nanoseconds(), kRelaxed);
+}
+
+void FlightRecorder::begin_micro_batch(int64_t index, int64_t count) {
+  ring_->micro_batch.store(index, kRelaxed);
+  ring_->micro_batches.store(count, kRelaxed);
+}
+
+void FlightRecorder::end_step() {
+  ring_->step_length.store(now_in_nanoseconds() - ring_->step_began.load(kRelaxed), kRelaxed);
+  ring_->steps_here.store(ring_->steps_here.load(kRelaxed) + 1, kRelaxed);
+}
+
+void FlightRecorder::end(RankEnd how, std::string_view last_words) {
+  RankEnd running = RankEnd::running;
+  if (!ring_->end.compare_exchange_strong(running, how)) return;
+  copy_text(last_words, ring_->last_words);
+  ring_->heartbeat.store(now_in_nanoseconds(), kRelaxed);
+}
+
+}  // namespace tessera

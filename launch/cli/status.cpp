@@ -1,0 +1,28 @@
+#include "launch/tools/status/status.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "launch/cli/commands.h"
+#include "launch/cli/support/command_line.h"
+#include "launch/cli/support/process.h"
+#include "launch/support/text/terminal_text.h"
+
+namespace tessera {
+
+void add_status_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("status", "Show what each rank of a run does or did last");
+  const auto path = std::make_shared<std::string>();
+  command->add_option("RUN", *path, "Folder of a run, which may be running")->required();
+  command->callback([command, path] {
+    run_on_first_rank(command_line_of(*command), [&] {
+      fmt::print("{}", for_terminal(run_status(std::filesystem::path(*path))));
+    });
+  });
+}
+
+}  // namespace tessera
