@@ -1,6 +1,5 @@
 #include "models/layers/self_attention.h"
 
-
 #include "core/error.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/rotary.h"

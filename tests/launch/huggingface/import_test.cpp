@@ -242,7 +242,8 @@ TEST_F(HuggingFaceImport, RejectsUnsupportedOptions) {
   const ModelConfig llama = small_llama();
   refused(llama, "attention_bias", true, {"q_proj.bias"});
   refused(llama, "mlp_bias", true, {"\"mlp_bias\" is true, but \"attention_bias\" is false"});
-  refused(llama, "hidden_act", "mish", {"\"hidden_act\" is \"mish\", but must be one of silu, swish, gelu"});
+  refused(llama, "hidden_act", "mish",
+          {"\"hidden_act\" is \"mish\", but must be one of silu, swish, gelu"});
   refused(llama, "rope_parameters", {{"rope_type", "longrope"}},
           {"\"rope_parameters\": the type is \"longrope\", but only default, linear, llama3 and"});
   refused(llama, "rope_scaling", {{"type", "linear"}, {"factor", 0.5}},
