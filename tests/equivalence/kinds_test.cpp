@@ -24,7 +24,7 @@ TEST_P(KindsOnLayouts, ShardedMatchesUnsharded) {
   const WholeRun whole = test::train_whole(config(), {{1, 1}, kSteps});
   const WholeRun sharded = test::train_whole(config(), {layout(), kSteps});
   test::expect_same_bits(sharded.initial_weights, whole.initial_weights, "initial weights");
-  test::expect_equal(sharded, whole, kTolerance);
+  test::expect_equal(sharded, whole, tolerance());
 }
 
 const Layout kLayouts[] = {{1, 2}, {1, 4}, {2, 1}, {2, 2}, {2, 4}, {4, 1}, {4, 2}, {4, 4}};
@@ -71,7 +71,7 @@ TEST_P(EachKind, MicroBatchSizeDoesNotMatter) {
   RunConfig eight = one;
   eight.batch.micro = 1;
   test::expect_equal(test::train_whole(eight, {{1, 1}, 5}), test::train_whole(one, {{1, 1}, 5}),
-                     kTolerance);
+                     test::small_run_tolerance(GetParam()));
 }
 
 // With dropout and on tensor ranks: recomputation draws the same random numbers and sums in the

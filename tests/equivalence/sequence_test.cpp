@@ -30,8 +30,8 @@ TEST_P(SequenceOnLayouts, MatchesUnshardedAndPlainTensorParallel) {
   const WholeRun without = test::train_whole(config(), {layout(), kSteps});
   const WholeRun with = test::train_whole(with_sequence(config()), {layout(), kSteps});
   test::expect_same_bits(with.initial_weights, whole.initial_weights, "initial weights");
-  test::expect_equal(with, whole, kTolerance);
-  test::expect_equal(with, without, kTolerance);
+  test::expect_equal(with, whole, tolerance());
+  test::expect_equal(with, without, tolerance());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SequenceOnLayouts,

@@ -145,7 +145,9 @@ TEST_P(HuggingFaceGradients, MatchFloat64) {
       float of_tensor = 0.0f;
       for (const float x : expected) of_tensor = std::max(of_tensor, std::abs(x));
       // Sums of some hundred products in fp32, three layers deep.
-      const float tolerance = 1e-5f * of_tensor + 1e-6f * largest;
+      // Those of embeddings are also differences that nearly cancel.
+      const float room = config.head == Head::embedding ? 5.0f : 1.0f;
+      const float tolerance = room * (1e-5f * of_tensor + 1e-6f * largest);
       for (size_t i = 0; i < expected.size(); ++i) {
         ASSERT_NEAR(actual[i], expected[i], tolerance) << plain << " " << i;
       }
