@@ -105,8 +105,7 @@ FlightRecorder::FlightRecorder(const std::filesystem::path& file, int rank, int 
   ring_->started = now_in_nanoseconds();
   ring_->heartbeat = ring_->started;
   copy_text(host, ring_->host);
-  std::atomic_thread_fence(std::memory_order_release);
-  ring_->magic = FlightRing::kMagic;
+  ring_->magic.store(FlightRing::kMagic, std::memory_order_release);
 }
 
 FlightRecorder::~FlightRecorder() {
@@ -133,8 +132,7 @@ uint64_t FlightRecorder::start(int group, std::string_view kind, std::string_vie
                                int64_t bytes, int peer) {
   const uint64_t number = ring_->entries.load(kRelaxed);
   FlightEntry& made = entry(number);
-  made.number.store(0, kRelaxed);
-  std::atomic_thread_fence(std::memory_order_release);
+  made.number.exchange(0, std::memory_order_acq_rel);  // before the writes below
   std::atomic<uint64_t>& calls = ring_->groups[static_cast<size_t>(group)].started;
   made.call = calls.load(kRelaxed);
   made.group = group;

@@ -51,7 +51,7 @@ struct FlightRing {
   /// Value of `waiting` while the rank waits for its GPU.
   static constexpr uint64_t kGpu = UINT64_MAX;
 
-  std::array<char, 8> magic{};
+  std::atomic<std::array<char, 8>> magic{};  ///< written last
   uint32_t version = 0;
   uint32_t bytes = 0;
   int32_t rank = 0, ranks = 0, process = 0;

@@ -32,7 +32,8 @@ std::string read_ring(const std::filesystem::path& path, RingCopy& copy, size_t 
   ::close(file);
   if (count < 0) return std::generic_category().message(error);
   const FlightRing& ring = copy.ring();
-  const bool known = count == static_cast<ssize_t>(bytes) && ring.magic == FlightRing::kMagic &&
+  const bool known = count == static_cast<ssize_t>(bytes) &&
+                     ring.magic.load() == FlightRing::kMagic &&
                      ring.version == FlightRing::kVersion && ring.bytes == sizeof(FlightRing);
   return known ? "" : "it is no flight recorder of this version of Tessera";
 }
