@@ -65,9 +65,9 @@ inline AttentionHeads attention_heads(const Tensor& qkv, const AttentionOptions&
 /// out = softmax(scale × q kᵀ + biases, masked) v for each of this rank's Hl heads. qkv (B, T, Hl +
 /// 2 Kl, D), fp32 or bf16, holds the queries of all heads, then the keys, then the values; head h
 /// has key and value h / (Hl / Kl). out (B, T, Hl, D) has its dtype; log_sum_exp (B, Hl, T) fp32 is
-/// written for the backward pass. The outputs may not alias qkv. The
-/// (T, T) matrix is never stored: tiles with a running softmax (Milakov, Gimelshein, 2018; Dao et
-/// al., "FlashAttention", 2022), in fp32. Products of bf16 round the weights and their gradients to
+/// written for the backward pass. The outputs may not alias qkv. The (T, T) matrix is never stored:
+/// tiles with a running softmax (Milakov, Gimelshein, 2018; Dao et al., "FlashAttention", 2022), in
+/// fp32. Products of bf16 round the weights and their gradients to
 /// bf16, on a GPU and on processors with bf16 products. Fully hidden tiles are skipped. A fully
 /// masked row is zeros, with log_sum_exp = −inf. Throws if a part of the mask does not fit, and
 /// says what would, or if attention_unsupported_reason() returns a reason.

@@ -50,7 +50,7 @@ FlightRing* map_ring(const std::filesystem::path& path) {
   const auto why = [](int error) { return std::generic_category().message(error); };
   ::unlink(name.c_str());  // one of a run before, which a reader may still have open
   const int file = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  require(file >= 0, "the flight recorder's file {} cannot be made: {}", name, why(errno));
+  require(file >= 0, "the flight recorder's file {} cannot be created: {}", name, why(errno));
   // Without room on the disk, a later write to the memory would end the process.
   const int full = ::posix_fallocate(file, 0, sizeof(FlightRing));
   void* memory =
@@ -60,8 +60,8 @@ FlightRing* map_ring(const std::filesystem::path& path) {
   ::close(file);
   if (memory == MAP_FAILED) {
     ::unlink(name.c_str());
-    fail("the flight recorder's file {} of {} bytes cannot be made: {}", name, sizeof(FlightRing),
-         why(error));
+    fail("the flight recorder's file {} of {} bytes cannot be created: {}", name,
+         sizeof(FlightRing), why(error));
   }
   return new (memory) FlightRing;
 }

@@ -1,5 +1,7 @@
 #include "launch/train/replica_check.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -7,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "core/checked.h"
 #include "core/error.h"
 #include "core/ops/checksum.h"
 #include "core/ops/elementwise.h"
@@ -38,12 +39,8 @@ struct RankSums {
   }
 };
 
-std::string list_of(const std::vector<std::string>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    text += (i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ") + ranks[i];
-  }
-  return text;
+std::string text_of(const std::vector<std::string>& ranks) {
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
 }
 
 /// How often each checksum of a parameter occurs in a group.
@@ -78,10 +75,10 @@ std::optional<std::string> difference(const std::vector<RankSums>& group,
       fmt::format("{} of the {} parameters, the first being {},", found.size(), parameters.size(),
                   quote(parameters[found.front()].name));
   if (majority) {
-    return fmt::format("{} differ on {} from {}", weights, list_of(different), list_of(others));
+    return fmt::format("{} differ on {} from {}", weights, text_of(different), text_of(others));
   }
   return fmt::format("{} differ between {}, and no majority says which are right", weights,
-                     list_of(different));
+                     text_of(different));
 }
 
 }  // namespace

@@ -230,7 +230,7 @@ StepResult Trainer::local_result() {
   result.flops = since_result_.flops;
   result.seconds = elapsed.count();
   result.data_wait_seconds = since_result_.data_wait_seconds;
-  result.skipped_steps = static_cast<int64_t>(record.bad_steps().span<double>()[0]);
+  result.skipped_steps = static_cast<int64_t>(record.skipped_steps().span<double>()[0]);
   result.note = take_note();
   add_skipped_steps(record, result);
   since_result_ = {};
@@ -253,15 +253,15 @@ void Trainer::add_skipped_steps(const StepRecord& record, StepResult& result) {
   const int64_t more = result.skipped_steps - said_skipped_;
   said_skipped_ = result.skipped_steps;
   if (more == 0) return;
-  const auto last = static_cast<int64_t>(record.last_bad_step().span<double>()[0]);
+  const auto last = static_cast<int64_t>(record.last_skipped_step().span<double>()[0]);
   const auto what = last == result.step ? not_finite(record) : std::nullopt;
   if (!result.note.empty()) result.note += ". ";
-  result.note += fmt::format(
-      "{} skipped, because {} NaN or infinite: {} of at most {} (train.max_skipped_steps)",
-      more == 1 ? fmt::format("Step {} was", last)
-                : fmt::format("{} steps up to step {} were", more, last),
-      what ? fmt::format("its {} was", what->first) : "a loss or gradient was",
-      result.skipped_steps, config_.train.max_skipped_steps);
+  result.note += fmt::format("{} skipped, because {}: {} of at most {} (train.max_skipped_steps)",
+                             more == 1 ? fmt::format("Step {} was", last)
+                                       : fmt::format("{} steps up to step {} were", more, last),
+                             what ? fmt::format("its {} was {}", what->first, what->second)
+                                  : "a loss or gradient was NaN or infinite",
+                             result.skipped_steps, config_.train.max_skipped_steps);
 }
 
 Evaluation Trainer::evaluate() {
@@ -311,7 +311,7 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
                    {kTokensKey, tokens_}};
   if (config_.train.max_skipped_steps > 0) {
     request.extra[kSkippedKey] =
-        static_cast<int64_t>(train_step_->record().bad_steps().span<double>()[0]);
+        static_cast<int64_t>(train_step_->record().skipped_steps().span<double>()[0]);
   }
   if (config_.data.labels) request.extra[kLabelsKey] = *config_.data.labels;
   if (tokenizer_) request.attachments = {{kTokenizerAttachment, tokenizer_attachment(*tokenizer_)}};
@@ -324,9 +324,9 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
 // The record is the same on all ranks.
 void Trainer::require_finite_steps() {
   const StepRecord& record = train_step_->record();
-  const auto bad_steps = static_cast<int64_t>(record.bad_steps().span<double>()[0]);
+  const auto skipped_steps = static_cast<int64_t>(record.skipped_steps().span<double>()[0]);
   const int64_t most = config_.train.max_skipped_steps;
-  if (bad_steps <= most) return;
+  if (skipped_steps <= most) return;
   const auto what = not_finite(record);
   const std::string earlier =
       most == 0 ? "" : fmt::format(", and train.max_skipped_steps allows no more than {}", most);

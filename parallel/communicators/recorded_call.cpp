@@ -32,7 +32,9 @@ class RecordedPending final : public PendingCollective {
   }
 
   bool progress() override {
-    if (!ended_ && pending_->progress()) end();
+    if (ended_) return true;
+    const FlightRecorder::Call call(recorder_);
+    if (pending_->progress()) end();
     return ended_;
   }
 

@@ -104,7 +104,7 @@ TEST(FlightRecorder, RefusesOtherFiles) {
   test::expect_error([&] { read_snapshot(file); }, {file.c_str(), "no flight recorder of this"});
   EXPECT_EQ(read_progress(file), 0u);
   test::expect_error([&] { FlightRecorder(folder.path() / "none" / "rank", 0, 1, "here"); },
-                     {"cannot be made", "No such file"});
+                     {"cannot be created", "No such file"});
 }
 
 /// A process that waits in a collective until it is killed.

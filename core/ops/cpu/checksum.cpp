@@ -1,7 +1,6 @@
 #include "core/ops/checksum.h"
 
 #include <atomic>
-#include <cstring>
 
 #include "core/ops/cpu/row_blocks.h"
 #include "core/ops/device_ops.h"

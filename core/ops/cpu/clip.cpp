@@ -8,10 +8,10 @@
 
 namespace tessera::cpu {
 
-void clip_scale(int64_t step, double max_norm, int64_t most_bad_steps, const Tensor& squares,
+void clip_scale(int64_t step, double max_norm, int64_t max_skipped_steps, const Tensor& squares,
                 const Tensor& losses, const StepRecord& record, Tensor grad_scale) {
-  double& bad_steps = record.bad_steps().data<double>()[0];
-  if (bad_steps > static_cast<double>(most_bad_steps)) return;
+  double& skipped_steps = record.skipped_steps().data<double>()[0];
+  if (skipped_steps > static_cast<double>(max_skipped_steps)) return;
   float& scale = grad_scale.data<float>()[0];
   const double norm = std::sqrt(squares.data<double>()[0]);
   record.step().data<double>()[0] = static_cast<double>(step);
@@ -21,8 +21,8 @@ void clip_scale(int64_t step, double max_norm, int64_t most_bad_steps, const Ten
       std::isfinite(norm) &&
       std::ranges::all_of(losses.span<double>(), [](double x) { return std::isfinite(x); });
   if (!finite) {
-    bad_steps += 1.0;
-    record.last_bad_step().data<double>()[0] = static_cast<double>(step);
+    skipped_steps += 1.0;
+    record.last_skipped_step().data<double>()[0] = static_cast<double>(step);
     scale = std::numeric_limits<float>::quiet_NaN();
   } else {
     scale = max_norm > 0.0 && norm > max_norm ? static_cast<float>(max_norm / norm) : 1.0f;

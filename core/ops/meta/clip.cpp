@@ -3,11 +3,11 @@
 
 namespace tessera::meta {
 
-void clip_scale(int64_t /*step*/, double /*max_norm*/, int64_t /*most_bad_steps*/,
+void clip_scale(int64_t /*step*/, double /*max_norm*/, int64_t /*max_skipped_steps*/,
                 const Tensor& squares, const Tensor& losses, const StepRecord& record,
                 Tensor grad_scale) {
   log_work({.flops = 2.0,
-            .bytes_read = bytes_of(squares, losses, record.bad_steps()),
+            .bytes_read = bytes_of(squares, losses, record.skipped_steps()),
             .bytes_written = bytes_of(record.values, grad_scale)});
 }
 

@@ -141,11 +141,7 @@ void read_jsonl(LineReader& lines, TextLabels* labels,
   const std::string known = fmt::format("text, text_pair and {}", field);
   while (lines.next()) {
     const std::string where = lines.where();
-    const std::string_view text = lines.line();
-    const size_t first = text.find_first_not_of(" \t");
-    require(first != std::string_view::npos && text[first] == '{',
-            "{}: must be one object with {}, from {{ to }} on one line", where, known);
-    const Json object = parse_json(text, where);
+    const Json object = parse_json_line(lines, known);
     for (const auto& [key, value] : object.items()) {
       require(key == "text" || key == "text_pair" || key == field ||
                   (labels == nullptr && has_labels(key)),

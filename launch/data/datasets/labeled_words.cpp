@@ -76,8 +76,7 @@ void read_json_sentences(const MappedFile& file, LabelReader* labels, const Visi
   LineReader lines(file);
   while (lines.next()) {
     const std::string where = lines.where();
-    const Json object = parse_json(lines.line(), where);
-    require(object.is_object(), "{}: must be one object with tokens and tags", where);
+    const Json object = parse_json_line(lines, "tokens and tags");
     for (const auto& [key, value] : object.items()) {
       require(key == "tokens" || key == "tags",
               "{}: has a field {}, but only tokens and tags are allowed", where, quote(key));

@@ -33,6 +33,14 @@ bool LineReader::next() {
 
 std::string LineReader::where() const { return fmt::format("{}:{}", path_, number_); }
 
+Json parse_json_line(const LineReader& lines, std::string_view known) {
+  const std::string_view text = lines.line();
+  const size_t first = text.find_first_not_of(" \t");
+  require(first != std::string_view::npos && text[first] == '{',
+          "{}: must be one object with {}, from {{ to }} on one line", lines.where(), known);
+  return parse_json(text, lines.where());
+}
+
 std::vector<std::string_view> split(std::string_view line, char separator) {
   std::vector<std::string_view> fields;
   while (true) {

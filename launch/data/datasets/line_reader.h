@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launch/support/files/mapped_file.h"
+#include "launch/support/text/json.h"
 
 namespace tessera {
 
@@ -33,6 +34,10 @@ class LineReader {
   std::string_view rest_, line_;
   int64_t number_ = 0;
 };
+
+/// Parses the line as one JSON object. Throws, naming the line and the fields `known`, if it is
+/// something else.
+Json parse_json_line(const LineReader& lines, std::string_view known);
 
 /// The parts of a line between separators: one more than there are separators.
 std::vector<std::string_view> split(std::string_view line, char separator);

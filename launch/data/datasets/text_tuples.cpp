@@ -28,19 +28,11 @@ TextTuple tuple_of(int64_t number, const Texts& texts) {
   return {number, *texts[0], *texts[1], texts[2]};
 }
 
-Json json_object(const LineReader& lines) {
-  const std::string_view text = lines.line();
-  const size_t first = text.find_first_not_of(" \t");
-  require(first != std::string_view::npos && text[first] == '{',
-          "{}: must be one object with {}, from {{ to }} on one line", lines.where(), kKnown);
-  return parse_json(text, lines.where());
-}
-
 void read_jsonl(LineReader& lines, const std::function<void(const TextTuple&)>& visit) {
   bool negatives = false;
   while (lines.next()) {
     const std::string where = lines.where();
-    const Json object = json_object(lines);
+    const Json object = parse_json_line(lines, kKnown);
     for (const auto& [key, value] : object.items()) {
       require(is_known(key), "{}: has a field {}, but only {} are allowed", where, quote(key),
               kKnown);
@@ -118,7 +110,7 @@ std::optional<TupleColumns> tuple_columns(const std::string& path) {
     LineReader lines(file);
     if (!lines.next()) return std::nullopt;
     if (path.ends_with(".jsonl")) {
-      const Json object = json_object(lines);
+      const Json object = parse_json_line(lines, kKnown);
       for (const auto& item : object.items()) names.push_back(item.key());
     } else {
       for (const std::string_view name : split(lines.line(), '\t')) names.emplace_back(name);

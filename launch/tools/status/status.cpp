@@ -83,6 +83,7 @@ std::string lines_of(const RankView& view, int64_t now) {
   if (ring.end == RankEnd::finished) return text;
   text += fmt::format("    it was {}\n", place_of(ring));
   if (ring.waits) text += fmt::format("    {}\n", activity_of(view, ring.heartbeat));
+  if (ring.calls.empty()) return text;
   return text + "    last collectives:\n" + last_calls(ring, now);
 }
 

@@ -16,12 +16,13 @@ namespace tessera {
 class GradientClip {
  public:
   /// `store` must be allocated; it, `tp` and `dp` must outlive this. `max_norm` 0 disables
-  /// clipping. `most_bad_steps` may be skipped. `dp` may be null if this rank owns the whole store.
+  /// clipping. `max_skipped_steps` may be skipped. `dp` may be null if this rank owns the whole
+  /// store.
   GradientClip(const ParameterStore& store, Communicator& tp, double max_norm,
-               int64_t most_bad_steps, Communicator* dp = nullptr);
+               int64_t max_skipped_steps, Communicator* dp = nullptr);
 
-  /// Forgets all steps and failures, but counts `bad_steps` of before.
-  void reset(int64_t bad_steps = 0);
+  /// Forgets all steps and failures, but counts `skipped_steps` of before.
+  void reset(int64_t skipped_steps = 0);
 
   /// Returns the gradient scale for Optimizer::step(), (1) fp32, for step number `step`. `sums` are
   /// summed over the data ranks, as the gradients are. Collective like GradientNorm::sum_squares().
@@ -34,7 +35,7 @@ class GradientClip {
  private:
   GradientNorm norm_;
   double max_norm_;
-  int64_t most_bad_steps_;
+  int64_t max_skipped_steps_;
   OwnedTensor squares_;     // (1) fp64
   OwnedTensor scale_;       // (1) fp32
   OwnedTensor record_;      // (4 + LossSums::kCount) fp64

@@ -19,7 +19,7 @@ RunRecorder::RunRecorder(const RunConfig& config, Communicator& world) {
   const auto make_folder = [&] {
     std::error_code error;
     fs::create_directories(folder, error);
-    require(!error, "{} cannot be made: {}", folder.string(), error.message());
+    require(!error, "{} cannot be created: {}", folder.string(), error.message());
   };
   all_or_none(world, [&] {
     if (world.rank() != 0) return;

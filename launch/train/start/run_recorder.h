@@ -13,7 +13,7 @@ namespace tessera {
 /// A run's flight recorder on this rank, in RUN/flight_recorder, and its watchdog.
 class RunRecorder {
  public:
-  /// Removes the recorders of earlier starts. Throws on all ranks if a file cannot be made.
+  /// Removes the recorders of earlier starts. Throws on all ranks if a file cannot be created.
   /// Collective; run.dir must exist and be locked.
   RunRecorder(const RunConfig& config, Communicator& world);
 

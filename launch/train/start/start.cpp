@@ -149,7 +149,7 @@ void make_run_folder(const RunConfig& config) {
   require(!fs::exists(dir, error) || fs::is_directory(dir, error),
           "run.dir {} is a file, but must be a folder, new or of this run", dir);
   fs::create_directories(dir, error);
-  require(!error, "run.dir {} cannot be made: {}", dir, error.message());
+  require(!error, "run.dir {} cannot be created: {}", dir, error.message());
   require(::access(dir.c_str(), W_OK | X_OK) == 0, "run.dir {} cannot be written: {}", dir,
           system_message(errno));
 }

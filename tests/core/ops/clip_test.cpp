@@ -25,8 +25,8 @@ TestTensor doubles(const std::vector<double>& values) {
 /// The tensors that a step reads and writes.
 struct Clip {
   void call(int64_t step, double max_norm, double squares, const std::vector<double>& losses,
-            int64_t most_bad_steps = 0) {
-    clip_scale(step, max_norm, most_bad_steps, doubles({squares}).tensor, doubles(losses).tensor,
+            int64_t max_skipped_steps = 0) {
+    clip_scale(step, max_norm, max_skipped_steps, doubles({squares}).tensor, doubles(losses).tensor,
                {record.tensor}, scale.tensor);
   }
   double scale_now() const { return to_doubles(scale.tensor)[0]; }
@@ -91,7 +91,7 @@ TEST(ClipScale, StaysNaNAfterNonFiniteStep) {
 TEST(ClipScale, SkipsAsManyBadStepsAsAllowed) {
   Clip clip;
   const auto step = [&](int64_t number, double loss) {
-    clip.call(number, 1.0, 1.0, {loss, 0.0}, /*most_bad_steps=*/2);
+    clip.call(number, 1.0, 1.0, {loss, 0.0}, /*max_skipped_steps=*/2);
   };
   step(1, kNaN);
   EXPECT_TRUE(std::isnan(clip.scale_now()));
@@ -136,7 +136,8 @@ TEST(ClipScale, RefusesWrongArguments) {
   for (const double max_norm : {-1.0, kNaN, kInf}) {
     expect_error([&] { call(max_norm, s, l, r, out); }, {"clip_scale", "max_norm"});
   }
-  expect_error([&] { clip_scale(1, 1.0, -1, s, l, {r}, out); }, {"clip_scale", "most_bad_steps"});
+  expect_error([&] { clip_scale(1, 1.0, -1, s, l, {r}, out); },
+               {"clip_scale", "max_skipped_steps"});
   const TestTensor shared({7}, DType::f64);
   expect_error(
       [&] {

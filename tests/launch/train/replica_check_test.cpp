@@ -74,7 +74,7 @@ TEST_F(ReplicaChecks, NameRankThatDiffersFromMost) {
 
 TEST_F(ReplicaChecks, NameBothOfTwoRanksThatDiffer) {
   test::expect_error([&] { train(2, 2, 1, kShardedName, 2); },
-                     {kShardedName, "differ between ranks 1 (host", " and 3 (host", "no majority"});
+                     {kShardedName, "differ between ranks 1 (host", ", 3 (host", "no majority"});
 }
 
 TEST_F(ReplicaChecks, AreMadeBeforeSave) {

@@ -18,8 +18,8 @@ struct Segment {
 };
 
 /// The work of one call: every query tile of every head of every segment, or every group of heads
-/// that share a key and a value. Tiles are counted from a
-/// segment's first row, so neighboring segments do not change them.
+/// that share a key and a value. Tiles are counted from a segment's first row, so neighboring
+/// segments do not change them.
 class AttentionWork {
  public:
   struct Item {
