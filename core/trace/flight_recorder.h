@@ -44,14 +44,14 @@ struct FlightGroup {
 
 /// The memory of a flight recorder, as in its file. Other processes read it while it changes.
 struct FlightRing {
-  static constexpr std::array<char, 8> kMagic = {'t', 's', 'r', 'f', 'l', 'i', 'g', 't'};
+  static constexpr uint64_t kMagic = 0x74'68'67'69'6c'66'72'74;  ///< "trflight" in the file
   static constexpr uint32_t kVersion = 1;
   static constexpr size_t kEntries = 128;
   static constexpr size_t kGroups = 16;
   /// Value of `waiting` while the rank waits for its GPU.
   static constexpr uint64_t kGpu = UINT64_MAX;
 
-  std::atomic<std::array<char, 8>> magic{};  ///< written last
+  std::atomic<uint64_t> magic{0};  ///< written last
   uint32_t version = 0;
   uint32_t bytes = 0;
   int32_t rank = 0, ranks = 0, process = 0;
