@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/memory.h"
@@ -29,12 +30,17 @@ class KeyValueCache {
   /// advancing.
   void store(int64_t layer, const Tensor& qkv);
 
+  /// Makes row b of all keys and values a copy of row parents[b], for beam search. There is a
+  /// parent for each of the B rows.
+  void reorder(std::span<const int32_t> parents);
+
  private:
   struct Layer {
     OwnedTensor keys, values;
   };
 
   std::vector<Layer> layers_;
+  OwnedTensor spare_;  // shaped like the others, once reorder() needs it
   int64_t capacity_;
   int64_t length_ = 0;
 };

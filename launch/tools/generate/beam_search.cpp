@@ -1,0 +1,114 @@
+#include "launch/tools/generate/beam_search.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+
+namespace tessera {
+
+void check(const BeamOptions& options) {
+  require(options.beams >= 1, "--beams is {}: it is 1 or more", options.beams);
+  require(std::isfinite(options.length_penalty), "--length-penalty is {}: it must be finite",
+          options.length_penalty);
+}
+
+BeamSearch::BeamSearch(const BeamOptions& options, std::optional<int32_t> end, int64_t max_tokens)
+    : options_(options), end_(end), max_tokens_(max_tokens) {
+  check(options);
+  require(max_tokens >= 1, "a text of {} tokens: choose 1 or more", max_tokens);
+  // The beams begin alike, so only the first counts.
+  const auto beams = static_cast<size_t>(options.beams);
+  texts_.resize(beams);
+  scores_.assign(beams, -std::numeric_limits<double>::infinity());
+  scores_[0] = 0.0;
+}
+
+double BeamSearch::normalized(double score, int64_t length) const {
+  return score / std::pow(static_cast<double>(length), options_.length_penalty);
+}
+
+/// The 2 × beams likeliest continuations: even if `beams` of them end, as many do not.
+std::vector<BeamSearch::Candidate> BeamSearch::likeliest(std::span<const float> logits) const {
+  const size_t vocab = logits.size() / texts_.size();
+  const size_t allowed = std::min(vocab, static_cast<size_t>(options_.vocab_size));
+  const auto better = [](const Candidate& a, const Candidate& b) {
+    if (a.score != b.score) return a.score > b.score;
+    return a.beam != b.beam ? a.beam < b.beam : a.token < b.token;
+  };
+  std::vector<Candidate> all;
+  for (size_t beam = 0; beam < texts_.size(); ++beam) {
+    if (std::isinf(scores_[beam])) continue;
+    const std::span<const float> row = logits.subspan(beam * vocab, vocab).first(allowed);
+    const float highest = *std::ranges::max_element(row);
+    require(std::isfinite(highest), "the model's logits are not finite: its weights are damaged");
+    double sum = 0.0;
+    for (const float logit : row) sum += std::exp(static_cast<double>(logit - highest));
+    const double log_sum = static_cast<double>(highest) + std::log(sum);
+    const size_t first = all.size();
+    for (size_t token = 0; token < row.size(); ++token) {
+      const double score = scores_[beam] + static_cast<double>(row[token]) - log_sum;
+      if (std::isfinite(score)) {
+        all.push_back({score, static_cast<int32_t>(beam), static_cast<int32_t>(token)});
+      }
+    }
+    // No more than these of one beam can be among the likeliest.
+    const size_t kept = std::min(all.size(), first + 2 * texts_.size());
+    std::partial_sort(all.begin() + static_cast<std::ptrdiff_t>(first),
+                      all.begin() + static_cast<std::ptrdiff_t>(kept), all.end(), better);
+    all.resize(kept);
+  }
+  std::ranges::sort(all, better);
+  all.resize(std::min(all.size(), 2 * texts_.size()));
+  return all;
+}
+
+void BeamSearch::finish(const Candidate& candidate, bool with_token) {
+  std::vector<int32_t> tokens = texts_[static_cast<size_t>(candidate.beam)];
+  const double score = normalized(candidate.score, std::ssize(tokens) + 1);  // `end` counts
+  if (with_token) tokens.push_back(candidate.token);
+  const auto place = std::ranges::upper_bound(finished_, score, std::greater(), &Finished::score);
+  finished_.insert(place, {score, std::move(tokens)});
+  if (finished_.size() > texts_.size()) finished_.pop_back();
+}
+
+void BeamSearch::advance(std::span<const float> logits) {
+  require(!done_, "the search is done");
+  const int64_t length = std::ssize(texts_[0]) + 1;
+  const std::vector<Candidate> candidates = likeliest(logits);
+  const bool is_last = length == max_tokens_;
+  std::vector<Candidate> next;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const Candidate& candidate = candidates[i];
+    const bool ends = candidate.token == end_;
+    // A text ends only with one of the likeliest continuations, as in `transformers`.
+    if ((ends || is_last) && i < texts_.size()) finish(candidate, !ends);
+    if (!ends && next.size() < texts_.size()) next.push_back(candidate);
+  }
+  std::vector<std::vector<int32_t>> texts(texts_.size());
+  parents_.assign(texts_.size(), 0);
+  last_tokens_.assign(texts_.size(), candidates[0].token);
+  std::ranges::fill(scores_, -std::numeric_limits<double>::infinity());
+  for (size_t beam = 0; beam < texts.size(); ++beam) {
+    const bool exists = beam < next.size();
+    if (exists) {
+      parents_[beam] = next[beam].beam;
+      last_tokens_[beam] = next[beam].token;
+      scores_[beam] = next[beam].score;
+    }
+    texts[beam] = texts_[static_cast<size_t>(parents_[beam])];
+    texts[beam].push_back(last_tokens_[beam]);
+  }
+  texts_ = std::move(texts);
+  const bool full = finished_.size() == texts_.size();
+  const bool improves =
+      !next.empty() && (!full || finished_.back().score < normalized(next[0].score, length));
+  done_ = is_last || !improves;
+}
+
+std::vector<int32_t> BeamSearch::best() const {
+  require(done_ && !finished_.empty(), "the search has not found a text");
+  return finished_[0].tokens;
+}
+
+}  // namespace tessera

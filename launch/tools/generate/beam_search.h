@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace tessera {
+
+struct BeamOptions {
+  int64_t beams = 1;
+  /// A text's score is the sum of its tokens' log probabilities, divided by its length to this
+  /// power. Above 0 it favors longer texts, as in `transformers`; 0 divides by 1.
+  double length_penalty = 1.0;
+  /// Tokens from here on are never chosen: a model's vocabulary may exceed its tokenizer's.
+  int64_t vocab_size = std::numeric_limits<int64_t>::max();
+};
+
+/// Throws, naming the option, if one is out of range.
+void check(const BeamOptions& options);
+
+/// Beam search for one text. It keeps the `beams` likeliest unfinished beginnings of a text and the
+/// best finished texts, and ends when no beginning can become better than these, by the rule of
+/// `transformers` without early stopping. Equal scores are ordered by beam and token, so all ranks
+/// with the same logits choose the same.
+class BeamSearch {
+ public:
+  /// A text ends with `end` or with `max_tokens` tokens (at least 1).
+  BeamSearch(const BeamOptions& options, std::optional<int32_t> end, int64_t max_tokens);
+
+  /// Continues each beam. logits (beams, V): those that follow each beam of the last step; all
+  /// alike in the first step. Must not be called once done(). Throws if no logit of a beam is
+  /// finite.
+  void advance(std::span<const float> logits);
+
+  bool done() const { return done_; }
+
+  /// For each beam, the beam of the previous step that it continues, and its last token.
+  std::span<const int32_t> parents() const { return parents_; }
+  std::span<const int32_t> last_tokens() const { return last_tokens_; }
+
+  /// The tokens of the best finished text, without `end`. For a search that is done().
+  std::vector<int32_t> best() const;
+
+ private:
+  struct Candidate {
+    double score;  // sum of log probabilities
+    int32_t beam, token;
+  };
+  struct Finished {
+    double score;
+    std::vector<int32_t> tokens;
+  };
+
+  std::vector<Candidate> likeliest(std::span<const float> logits) const;
+  void finish(const Candidate& candidate, bool with_token);
+  double normalized(double score, int64_t length) const;
+
+  BeamOptions options_;
+  std::optional<int32_t> end_;
+  int64_t max_tokens_;
+  std::vector<std::vector<int32_t>> texts_;  // of each beam
+  std::vector<double> scores_;
+  std::vector<int32_t> parents_, last_tokens_;
+  std::vector<Finished> finished_;  // the best first, up to `beams`
+  bool done_ = false;
+};
+
+}  // namespace tessera
