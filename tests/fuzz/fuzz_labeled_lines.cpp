@@ -26,8 +26,8 @@ void read_texts(const std::string& path, const Labels& labels, size_t size) {
 
 void read_tuples(const std::string& path, size_t size) {
   tuple_columns(path);
-  for_each_text_tuple(path, [&](const TextTuple& tuple) {
-    fuzz::expect(tuple.anchor.size() + tuple.positive.size() <= size, "longer than the file");
+  for_each_text_record(path, kTupleFields, [&](const TextRecord& tuple) {
+    fuzz::expect(tuple.texts[0]->size() + tuple.texts[1]->size() <= size, "longer than the file");
   });
 }
 

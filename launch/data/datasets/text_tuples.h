@@ -1,37 +1,21 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "core/range.h"
 #include "launch/data/datasets/classification_dataset.h"
+#include "launch/data/datasets/text_fields.h"
 #include "launch/data/sample.h"
 
 namespace tessera {
 
-/// One line of a file of texts that belong together, named as in sentence-transformers.
-struct TextTuple {
-  int64_t number = 0;                             ///< from 1, including a header
-  std::string_view anchor = {};                   ///< such as a question
-  std::string_view positive = {};                 ///< such as its answer
-  std::optional<std::string_view> negative = {};  ///< no answer; in all lines of a file or in none
-};
-
-/// Calls `visit` for each line of a UTF-8 file of tuples, in order. The views are valid only during
-/// the call. The file name's extension selects the format, as for labeled texts (labeled_lines.h):
-///
-///     .jsonl   an object per line: {"anchor": "...", "positive": "..."}, optionally with "negative"
-///     .tsv     a header line with the columns anchor, positive and optionally negative, in any
-///              order, separated by tabs; then one tuple per line, without quoting
-///
-/// Other fields or columns are errors, and so are empty lines. Throws, naming file and line.
-void for_each_text_tuple(const std::string& path,
-                         const std::function<void(const TextTuple&)>& visit);
+/// Texts that belong together, named as in sentence-transformers: an anchor, such as a question, a
+/// positive, such as its answer, and optionally a negative, which is no answer. See text_fields.h.
+extern const TextFields kTupleFields;
 
 /// What the first line of a .jsonl or .tsv file says about its tuples; nullopt if it names no
 /// anchor, so that it is a file of something else, or cannot be read, which its reader reports.
@@ -49,7 +33,7 @@ struct TupleUse {
 /// The tokens of a file of tuples, in memory.
 class TextTuples {
  public:
-  /// Throws as for_each_text_tuple and ClassificationEncoder::encode do, if there is no tuple, and
+  /// Throws as for_each_text_record and ClassificationEncoder::encode do, if there is no tuple, and
   /// unless the file has negatives exactly if use.hard_negatives.
   TextTuples(const std::string& path, TupleUse use, const ClassificationEncoder& encoder);
 

@@ -36,9 +36,9 @@ class TextTupleFiles : public testing::Test {
   /// "anchor|positive|negative" of each line.
   std::vector<std::string> read(const std::string& name, const std::string& text) const {
     std::vector<std::string> found;
-    for_each_text_tuple(write(name, text), [&](const TextTuple& tuple) {
-      found.push_back(fmt::format("{}:{}|{}|{}", tuple.number, tuple.anchor, tuple.positive,
-                                  tuple.negative.value_or("-")));
+    for_each_text_record(write(name, text), kTupleFields, [&](const TextRecord& tuple) {
+      found.push_back(fmt::format("{}:{}|{}|{}", tuple.number, *tuple.texts[0], *tuple.texts[1],
+                                  tuple.texts[2].value_or("-")));
     });
     return found;
   }
