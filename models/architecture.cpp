@@ -116,6 +116,7 @@ ModelTraits traits_of(const ModelConfig& config) {
   const bool embeds = traits.objective == Objective::embedding;
   traits.texts_of_sample = embeds ? (config.hard_negatives ? 3 : 2) : 0;
   traits.row_length = config.seq_length * (embeds ? traits.texts_of_sample : 1);
+  traits.source_length = 0;
   traits.special_tokens = architecture.special_tokens;
   traits.head_transform = traits.token_labels ? architecture.pooler == Pooler::norm
                                               : architecture.head_transform && !embeds;

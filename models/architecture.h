@@ -66,9 +66,11 @@ struct ModelTraits {
   /// The texts of a sample, each a document, whose embeddings the loss compares: 2 or, with hard
   /// negatives, 3. 0 for other objectives.
   int64_t texts_of_sample;
-  int64_t row_length;   ///< the most tokens of a row of a batch
-  bool special_tokens;  ///< see Architecture::special_tokens
-  bool head_transform;  ///< the head of tokens has a dense layer before its last one
+  int64_t row_length;     ///< the most tokens of a row of a batch
+  int64_t source_length;  ///< the most source tokens of a row; 0: the model has no encoder beside
+                          ///< its decoder
+  bool special_tokens;    ///< see Architecture::special_tokens
+  bool head_transform;    ///< the head of tokens has a dense layer before its last one
 
   /// Returns whether the model's own mask hides the key at position s of a document from the query
   /// at t, in layers with a window (ModelConfig::is_local) or in all others.

@@ -6,6 +6,19 @@
 
 namespace tessera {
 
+/// The source texts of a batch for an encoder–decoder, without padding: text i is the source of
+/// document i. All tensors are int32. Ns may be 0.
+struct SourceTokens {
+  int64_t seq_length = 0;  ///< Ts, the most tokens of a row; 0: the model has no source
+
+  Tensor tokens;       // (Ns)
+  Tensor positions;    // (Ns), within the text
+  Tensor padded_rows;  // (Ns), b × Ts + s
+  Tensor documents;    // (S + 1), cumulative lengths: text i starts at documents[i]
+
+  int64_t num_tokens() const { return tokens.numel(); }
+};
+
 /// One micro-batch of a data rank: the tokens of up to `sequences` rows of up to `seq_length`
 /// tokens, concatenated without padding. The N tokens form S documents; tokens attend only within
 /// their document. All tensors are on the model's device, and int32 except label_values. N, S and M
@@ -31,6 +44,8 @@ struct TokenBatch {
   /// Instead of classes: the numbers that each document's head must predict, of which there are K =
   /// ModelTraits::label_width. Each document then has a row to itself. 0 × 0 if K is 0.
   Tensor label_values;  // (S, K) fp32
+
+  SourceTokens source = {};
 
   int64_t num_tokens() const { return tokens.numel(); }
   int64_t num_documents() const { return documents.numel() - 1; }

@@ -14,6 +14,9 @@ struct Sample {
   std::vector<int32_t> document_lengths;  ///< each at least 1; they sum to n
   std::vector<int32_t> labels;            ///< one per document, or kIgnoreTarget; empty: no labels
   std::vector<float> label_values = {};   ///< of its document, as in TokenBatch::label_values
+  /// Of an encoder–decoder: the sources of its documents, and the length of each.
+  std::vector<int32_t> source_tokens = {};
+  std::vector<int32_t> source_lengths = {};
 
   /// Clears all parts and keeps their memory.
   void clear() {
@@ -23,6 +26,8 @@ struct Sample {
     document_lengths.clear();
     labels.clear();
     label_values.clear();
+    source_tokens.clear();
+    source_lengths.clear();
   }
 };
 

@@ -131,7 +131,7 @@ TokenBatch full_batch_of_documents(const RunConfig& config) {
   const bool is_packed = is_causal ? data.packing == Packing::documents || data.separate_documents
                                    : data.short_samples == ShortSamples::pack;
   const ModelTraits traits = traits_of(config.model);
-  TokenBatch batch = full_batch_on_meta(config.batch.micro, traits.row_length, traits.label_width);
+  TokenBatch batch = full_batch_on_meta(batch_shape(config.batch.micro, traits));
   int64_t documents = batch.sequences * std::max<int64_t>(1, traits.texts_of_sample);
   if (is_packed) documents = std::min(documents * kDocumentsOfRow, batch.num_tokens());
   batch.documents = batch.documents.slice(0, documents + 1);
@@ -142,7 +142,7 @@ TokenBatch full_batch_of_documents(const RunConfig& config) {
 
 std::vector<TokenBatch> largest_batches(const ModelConfig& config, int64_t micro_batch) {
   const ModelTraits traits = traits_of(config);
-  TokenBatch full = full_batch_on_meta(micro_batch, traits.row_length, traits.label_width);
+  TokenBatch full = full_batch_on_meta(batch_shape(micro_batch, traits));
   // One row with a label is one document, or one of each text.
   const int64_t documents = full.sequences * std::max<int64_t>(1, traits.texts_of_sample);
   full.documents = full.documents.slice(0, documents + 1);

@@ -1,7 +1,6 @@
 #include "launch/train/micro_steps.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "core/cuda/workspace.h"
 #include "core/error.h"
@@ -28,9 +27,9 @@ std::optional<std::string> cuda_graph_unsupported_reason(const RunConfig& config
 }
 
 MicroSteps::Shape::Shape(const TokenBatch& batch) : document_length(batch.document_length) {
-  std::ranges::transform(tensors_of(batch), tensors.begin(), [](const Tensor* tensor) {
-    return std::pair(static_cast<const void*>(tensor->raw()), tensor->numel());
-  });
+  for (const Tensor* tensor : tensors_of(batch)) {
+    tensors.emplace_back(tensor->raw(), tensor->numel());
+  }
 }
 
 MicroSteps::MicroSteps(Model& model, ParameterStore& store, Communicator& tensor, Device device,

@@ -1,12 +1,10 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -69,8 +67,7 @@ class MicroSteps final : public MicroStepRunner {
  private:
   /// The properties a captured graph fixes.
   struct Shape {
-    using Tensors = decltype(tensors_of(std::declval<const TokenBatch&>()));
-    std::array<std::pair<const void*, int64_t>, std::tuple_size_v<Tensors>> tensors;
+    std::vector<std::pair<const void*, int64_t>> tensors;
     int64_t document_length;
 
     explicit Shape(const TokenBatch& batch);

@@ -82,7 +82,7 @@ void data_wait(benchmark::State& state, bool prefetches, double step_seconds) {
   const auto samples =
       std::make_shared<const GptDataset>(tokens, Range{0, tokens->num_tokens()}, kSeqLength);
   const TokenBatches batches(samples, nullptr, kVocabSize, 1, {kRows, kMicroBatch, 0, 1});
-  PrefetchedBatches prefetched(batches, kMicroBatch, kSeqLength);
+  PrefetchedBatches prefetched(batches, {kMicroBatch, kSeqLength});
   std::vector<double> waits;
   int64_t first = 0;
   for (auto _ : state) {

@@ -81,11 +81,12 @@ class SmallBert {
   }
 
   const TokenBatch& load(const std::vector<Sample>& rows) {
-    buffers_ = std::make_unique<BatchBuffers>(std::ssize(rows), seq_length_);
+    buffers_ = std::make_unique<BatchBuffers>(BatchShape{std::ssize(rows), seq_length_});
     for (const Sample& row : rows) {
       row.tokens.empty() ? buffers_->append_empty() : buffers_->append(row, kVocab, "test", 0);
     }
-    on_device_ = std::make_unique<DeviceBatch>(std::ssize(rows), seq_length_, test::test_device());
+    on_device_ = std::make_unique<DeviceBatch>(BatchShape{std::ssize(rows), seq_length_},
+                                               test::test_device());
     batch_ = on_device_->upload(*buffers_);
     return batch_;
   }

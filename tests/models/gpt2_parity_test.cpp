@@ -41,8 +41,8 @@ class GoldenModel {
       : tp_(tp),
         model_(golden_config(), store_, tp),
         tokens_(test::from_ints(golden_.get<int32_t>("tokens"), {3, 16})),
-        buffers_(3, 16),
-        on_device_(3, 16, test::test_device()),
+        buffers_({3, 16}),
+        on_device_({3, 16}, test::test_device()),
         sums_({LossSums::kCount}, DType::f64),
         arena_(test::test_device(), size_t{8} << 20) {
     store_.allocate(test::test_device(), DType::f32, StoreFor::training);

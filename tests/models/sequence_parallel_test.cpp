@@ -68,7 +68,7 @@ Pass train(const ModelConfig& config, const std::vector<int64_t>& lengths, bool 
   Model model(config, store, tp);
   store.allocate(test::test_device(), DType::f32, StoreFor::training);
   store.initialize(5);
-  BatchBuffers buffers(std::ssize(lengths), kLength);
+  BatchBuffers buffers({std::ssize(lengths), kLength});
   for (const int64_t length : lengths) {
     if (length == 0) {
       buffers.append_empty();
@@ -76,7 +76,7 @@ Pass train(const ModelConfig& config, const std::vector<int64_t>& lengths, bool 
       buffers.append(text(length, all_targets), kVocab, "test", 0);
     }
   }
-  DeviceBatch on_device(std::ssize(lengths), kLength, test::test_device());
+  DeviceBatch on_device({std::ssize(lengths), kLength}, test::test_device());
   const TokenBatch batch = on_device.upload(buffers);
   Arena arena(test::test_device(), size_t{8} << 20);
   const test::TestTensor sums({LossSums::kCount}, DType::f64);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <span>
 
@@ -11,23 +12,46 @@
 namespace tessera {
 namespace {
 
-int64_t checked_capacity(int64_t sequences, int64_t seq_length) {
+/// Returns B × T. Throws if the batch is too large.
+int64_t checked_capacity(const BatchShape& shape) {
+  const auto [sequences, seq_length, label_width, source_length] = shape;
   require(sequences >= 1 && seq_length >= 1,
           "a batch of {} sequences of {} tokens: both must be at least 1", sequences, seq_length);
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  require(sequences <= kMost / seq_length,
+  require(sequences <= kMost / std::max(seq_length, source_length),
           "a micro-batch of {} sequences of {} tokens has more than the {} allowed tokens: choose "
           "a smaller batch.micro",
-          sequences, seq_length, kMost);
+          sequences, std::max(seq_length, source_length), kMost);
   return sequences * seq_length;
 }
 
+std::optional<std::string> find_wrong_source(const Sample& sample, int64_t source_length) {
+  const size_t n = sample.source_tokens.size();
+  if (n > static_cast<size_t>(source_length)) {
+    return fmt::format("its source has {} tokens, but the model reads up to {}", n, source_length);
+  }
+  if (source_length == 0 && sample.source_lengths.empty()) return std::nullopt;
+  const size_t documents = sample.document_lengths.size();
+  if (sample.source_lengths.size() != documents) {
+    return fmt::format("it has {} sources for {} documents", sample.source_lengths.size(),
+                       documents);
+  }
+  int64_t sum = 0;
+  for (const int32_t length : sample.source_lengths) {
+    if (length < 1) return fmt::format("a source has {} tokens, but needs at least 1", length);
+    sum += length;
+  }
+  if (sum != static_cast<int64_t>(n)) {
+    return fmt::format("its sources have {} tokens together, but it has {}", sum, n);
+  }
+  return std::nullopt;
+}
+
 /// Returns the problem with the sizes of a sample's parts, or an empty string.
-std::optional<std::string> find_wrong_size(const Sample& sample, int64_t seq_length,
-                                           int64_t label_width) {
+std::optional<std::string> find_wrong_size(const Sample& sample, const BatchShape& shape) {
   const size_t n = sample.tokens.size();
-  if (n > static_cast<size_t>(seq_length)) {
-    return fmt::format("it has {} tokens, but seq_length is {}", n, seq_length);
+  if (n > static_cast<size_t>(shape.seq_length)) {
+    return fmt::format("it has {} tokens, but seq_length is {}", n, shape.seq_length);
   }
   if (sample.targets.size() != n) {
     return fmt::format("it has {} targets for {} tokens", sample.targets.size(), n);
@@ -39,12 +63,12 @@ std::optional<std::string> find_wrong_size(const Sample& sample, int64_t seq_len
   if (!sample.labels.empty() && sample.labels.size() != documents) {
     return fmt::format("it has {} labels for {} documents", sample.labels.size(), documents);
   }
-  if (label_width > 0 && documents != 1) {
+  if (shape.label_width > 0 && documents != 1) {
     return fmt::format("it has {} documents, but each row must be one", documents);
   }
-  if (std::ssize(sample.label_values) != label_width) {
+  if (std::ssize(sample.label_values) != shape.label_width) {
     return fmt::format("it has {} label values, but the model predicts {}",
-                       sample.label_values.size(), label_width);
+                       sample.label_values.size(), shape.label_width);
   }
   int64_t sum = 0;
   for (const int32_t length : sample.document_lengths) {
@@ -54,7 +78,7 @@ std::optional<std::string> find_wrong_size(const Sample& sample, int64_t seq_len
   if (sum != static_cast<int64_t>(n)) {
     return fmt::format("its documents have {} tokens together, but it has {}", sum, n);
   }
-  return std::nullopt;
+  return find_wrong_source(sample, shape.source_length);
 }
 
 /// Returns a message about the first of `values` that is neither in [0, limit) nor `exception`, or
@@ -68,12 +92,15 @@ std::optional<std::string> find_outside(std::span<const int32_t> values, int64_t
                      limit - 1);
 }
 
-std::optional<std::string> find_problem(const Sample& sample, int64_t seq_length,
-                                        int64_t label_width, int64_t vocab_size) {
+std::optional<std::string> find_problem(const Sample& sample, const BatchShape& shape,
+                                        int64_t vocab_size) {
   constexpr int64_t kAny = int64_t{std::numeric_limits<int32_t>::max()} + 1;
-  if (auto problem = find_wrong_size(sample, seq_length, label_width)) return problem;
+  if (auto problem = find_wrong_size(sample, shape)) return problem;
   // Tokens have no exception: 0 is within the vocabulary.
   if (auto problem = find_outside(sample.tokens, vocab_size, 0, "token")) return problem;
+  if (auto problem = find_outside(sample.source_tokens, vocab_size, 0, "source token")) {
+    return problem;
+  }
   if (auto problem = find_outside(sample.targets, vocab_size, kIgnoreTarget, "target")) {
     return problem;
   }
@@ -83,28 +110,34 @@ std::optional<std::string> find_problem(const Sample& sample, int64_t seq_length
 
 }  // namespace
 
-BatchBuffers::BatchBuffers(int64_t sequences, int64_t seq_length, Device for_device,
-                           int64_t label_width)
-    : sequences_(sequences),
-      seq_length_(seq_length),
-      label_width_(label_width),
-      uploaded_(for_device) {
-  const int64_t capacity = checked_capacity(sequences, seq_length);
+BatchShape batch_shape(int64_t sequences, const ModelTraits& traits) {
+  return {sequences, traits.row_length, traits.label_width, traits.source_length};
+}
+
+BatchBuffers::BatchBuffers(const BatchShape& shape, Device for_device)
+    : shape_(shape), uploaded_(for_device) {
+  const int64_t capacity = checked_capacity(shape);
   const MemoryKind kind = for_device.is_cuda() ? MemoryKind::pinned : MemoryKind::ordinary;
   for (OwnedTensor* tensor :
        {&tokens_, &positions_, &token_types_, &padded_rows_, &target_rows_, &targets_, &labels_}) {
     *tensor = OwnedTensor({capacity}, DType::i32, kCpu, kind);
   }
   documents_ = OwnedTensor({capacity + 1}, DType::i32, kCpu, kind);
-  label_values_ =
-      OwnedTensor({label_width == 0 ? 0 : sequences, label_width}, DType::f32, kCpu, kind);
+  label_values_ = OwnedTensor({shape.label_width == 0 ? 0 : shape.sequences, shape.label_width},
+                              DType::f32, kCpu, kind);
+  if (shape.source_length == 0) return;
+  for (OwnedTensor* tensor : {&source_tokens_, &source_positions_, &source_padded_rows_}) {
+    *tensor = OwnedTensor({shape.sequences * shape.source_length}, DType::i32, kCpu, kind);
+  }
+  source_documents_ = OwnedTensor({capacity + 1}, DType::i32, kCpu, kind);
 }
 
 size_t BatchBuffers::bytes() const {
   size_t sum = 0;
   for (const OwnedTensor* tensor :
        {&tokens_, &positions_, &token_types_, &padded_rows_, &documents_, &target_rows_, &targets_,
-        &labels_, &label_values_}) {
+        &labels_, &label_values_, &source_tokens_, &source_positions_, &source_padded_rows_,
+        &source_documents_}) {
     sum += tensor->buffer.bytes();
   }
   return sum;
@@ -113,16 +146,18 @@ size_t BatchBuffers::bytes() const {
 void BatchBuffers::clear() {
   uploaded_.wait();
   num_rows_ = num_tokens_ = num_documents_ = num_targets_ = document_length_ = 0;
+  num_source_tokens_ = 0;
 }
 
 void BatchBuffers::append(const Sample& sample, int64_t vocab_size, std::string_view dataset,
                           int64_t number) {
-  require(num_rows_ < sequences_, "{}: sample {} does not fit: the batch has {} rows", dataset,
-          number, sequences_);
-  if (const auto problem = find_problem(sample, seq_length_, label_width_, vocab_size)) {
+  require(num_rows_ < sequences(), "{}: sample {} does not fit: the batch has {} rows", dataset,
+          number, sequences());
+  if (const auto problem = find_problem(sample, shape_, vocab_size)) {
     fail("{}: sample {} cannot be used: {}", dataset, number, *problem);
   }
 
+  if (shape_.source_length > 0) append_source(sample);
   const size_t n = sample.tokens.size(), first = static_cast<size_t>(num_tokens_);
   std::ranges::copy(sample.tokens, tokens_.tensor.span<int32_t>().subspan(first).begin());
   const std::span<int32_t> types = token_types_.tensor.span<int32_t>().subspan(first, n);
@@ -130,7 +165,7 @@ void BatchBuffers::append(const Sample& sample, int64_t vocab_size, std::string_
   std::ranges::copy(sample.token_types, types.begin());
 
   std::ranges::copy(sample.label_values,
-                    label_values_.tensor.data<float>() + num_documents_ * label_width_);
+                    label_values_.tensor.data<float>() + num_documents_ * shape_.label_width);
   int32_t* positions = positions_.tensor.data<int32_t>() + first;
   int32_t* documents = documents_.tensor.data<int32_t>();
   int32_t* labels = labels_.tensor.data<int32_t>();
@@ -148,7 +183,7 @@ void BatchBuffers::append(const Sample& sample, int64_t vocab_size, std::string_
   int32_t* target_rows = target_rows_.tensor.data<int32_t>();
   int32_t* targets = targets_.tensor.data<int32_t>();
   for (size_t i = 0; i < n; ++i) {
-    padded_rows[i] = static_cast<int32_t>(num_rows_ * seq_length_ + static_cast<int64_t>(i));
+    padded_rows[i] = static_cast<int32_t>(num_rows_ * seq_length() + static_cast<int64_t>(i));
     if (sample.targets[i] == kIgnoreTarget) continue;
     target_rows[num_targets_] = static_cast<int32_t>(first + i);
     targets[num_targets_++] = sample.targets[i];
@@ -157,15 +192,35 @@ void BatchBuffers::append(const Sample& sample, int64_t vocab_size, std::string_
   ++num_rows_;
 }
 
+// Before the documents are counted.
+void BatchBuffers::append_source(const Sample& sample) {
+  const int64_t first = num_source_tokens_;
+  int32_t* tokens = source_tokens_.tensor.data<int32_t>() + first;
+  int32_t* positions = source_positions_.tensor.data<int32_t>() + first;
+  int32_t* padded_rows = source_padded_rows_.tensor.data<int32_t>() + first;
+  int32_t* documents = source_documents_.tensor.data<int32_t>() + num_documents_;
+  std::ranges::copy(sample.source_tokens, tokens);
+  std::iota(padded_rows, padded_rows + sample.source_tokens.size(),
+            static_cast<int32_t>(num_rows_ * shape_.source_length));
+  auto end = static_cast<int32_t>(first);
+  *documents++ = end;
+  for (const int32_t length : sample.source_lengths) {
+    std::iota(positions, positions + length, 0);
+    positions += length;
+    *documents++ = end += length;
+  }
+  num_source_tokens_ = end;
+}
+
 void BatchBuffers::append_empty() {
-  require(num_rows_ < sequences_, "there is no room for a row: the batch has {}", sequences_);
+  require(num_rows_ < sequences(), "there is no room for a row: the batch has {}", sequences());
   ++num_rows_;
 }
 
 TokenBatch BatchBuffers::batch() const {
   TokenBatch batch;
-  batch.sequences = sequences_;
-  batch.seq_length = seq_length_;
+  batch.sequences = sequences();
+  batch.seq_length = seq_length();
   batch.tokens = tokens_.tensor.slice(0, num_tokens_);
   batch.positions = positions_.tensor.slice(0, num_tokens_);
   batch.token_types = token_types_.tensor.slice(0, num_tokens_);
@@ -175,21 +230,34 @@ TokenBatch BatchBuffers::batch() const {
   batch.target_rows = target_rows_.tensor.slice(0, num_targets_);
   batch.targets = targets_.tensor.slice(0, num_targets_);
   batch.labels = labels_.tensor.slice(0, num_documents_);
-  batch.label_values = label_values_.tensor.slice(0, label_width_ == 0 ? 0 : num_documents_);
+  batch.label_values = label_values_.tensor.slice(0, shape_.label_width == 0 ? 0 : num_documents_);
+  if (shape_.source_length == 0) return batch;
+  batch.source.seq_length = shape_.source_length;
+  batch.source.tokens = source_tokens_.tensor.slice(0, num_source_tokens_);
+  batch.source.positions = source_positions_.tensor.slice(0, num_source_tokens_);
+  batch.source.padded_rows = source_padded_rows_.tensor.slice(0, num_source_tokens_);
+  batch.source.documents = source_documents_.tensor.slice(0, num_documents_ + 1);
   return batch;
 }
 
-TokenBatch full_batch_on_meta(int64_t sequences, int64_t seq_length, int64_t label_width) {
-  const int64_t capacity = checked_capacity(sequences, seq_length);
+TokenBatch full_batch_on_meta(const BatchShape& shape) {
+  const int64_t capacity = checked_capacity(shape);
   const Tensor all(nullptr, {capacity}, DType::i32, kMeta);
   TokenBatch batch;
-  batch.sequences = sequences;
-  batch.seq_length = seq_length;
+  batch.sequences = shape.sequences;
+  batch.seq_length = shape.seq_length;
   batch.tokens = batch.positions = batch.token_types = batch.padded_rows = all;
   batch.documents = Tensor(nullptr, {capacity + 1}, DType::i32, kMeta);
   batch.target_rows = batch.targets = batch.labels = all;
   batch.label_values =
-      Tensor(nullptr, {label_width == 0 ? 0 : sequences, label_width}, DType::f32, kMeta);
+      Tensor(nullptr, {shape.label_width == 0 ? 0 : shape.sequences, shape.label_width}, DType::f32,
+             kMeta);
+  if (shape.source_length == 0) return batch;
+  SourceTokens& source = batch.source;
+  source.seq_length = shape.source_length;
+  source.tokens = source.positions = source.padded_rows =
+      Tensor(nullptr, {shape.sequences * shape.source_length}, DType::i32, kMeta);
+  source.documents = batch.documents;
   return batch;
 }
 

@@ -7,21 +7,32 @@
 #include "core/memory.h"
 #include "core/trace/device_mark.h"
 #include "launch/data/sample.h"
+#include "models/architecture.h"
 #include "models/token_batch.h"
 
 namespace tessera {
+
+/// The largest micro-batch of a model.
+struct BatchShape {
+  int64_t sequences;          ///< B rows
+  int64_t seq_length;         ///< T tokens of a row
+  int64_t label_width = 0;    ///< K, as in ModelTraits
+  int64_t source_length = 0;  ///< Ts source tokens of a row; 0: rows have no source
+};
+
+/// The shape of micro-batches of B rows for a model.
+BatchShape batch_shape(int64_t sequences, const ModelTraits& traits);
 
 /// Assembles a micro-batch of up to B rows of T tokens, row by row, in host memory that is
 /// allocated once for the largest possible batch. Only scratch() may grow.
 class BatchBuffers {
  public:
-  /// Throws unless both sizes are at least 1 and B × T fits into an int32. `label_width` is that of
-  /// the model (ModelTraits). Batches for a GPU use pinned memory.
-  BatchBuffers(int64_t sequences, int64_t seq_length, Device for_device = kCpu,
-               int64_t label_width = 0);
+  /// Throws unless B and T are at least 1 and B × T and B × Ts fit into an int32. Batches for a GPU
+  /// use pinned memory.
+  explicit BatchBuffers(const BatchShape& shape, Device for_device = kCpu);
 
-  int64_t sequences() const { return sequences_; }
-  int64_t seq_length() const { return seq_length_; }
+  int64_t sequences() const { return shape_.sequences; }
+  int64_t seq_length() const { return shape_.seq_length; }
   /// Returns the host memory of the batch, without scratch().
   size_t bytes() const;
 
@@ -33,9 +44,10 @@ class BatchBuffers {
   DeviceMark& uploaded() { return uploaded_; }
 
   /// Appends a row. Throws, naming `dataset` and `number` (of the sample), and appends nothing if
-  /// there are B rows already, if the sample has more than T tokens, a token or target outside [0,
-  /// vocab_size), a negative token type, or a negative label other than kIgnoreTarget, or if its
-  /// parts do not have the sizes in sample.h. With a label width, a sample is one document.
+  /// there are B rows already, if the sample has more than T tokens or Ts source tokens, a token or
+  /// target outside [0, vocab_size), a negative token type, or a negative label other than
+  /// kIgnoreTarget, or if its parts do not have the sizes in sample.h. With a label width, a sample
+  /// is one document.
   void append(const Sample& sample, int64_t vocab_size, std::string_view dataset, int64_t number);
 
   /// Appends a row of padding.
@@ -48,9 +60,9 @@ class BatchBuffers {
   Sample& scratch() { return scratch_; }
 
  private:
-  int64_t sequences_;
-  int64_t seq_length_;
-  int64_t label_width_;       // K
+  void append_source(const Sample& sample);
+
+  BatchShape shape_;
   OwnedTensor tokens_;        // (B × T), like the others; the batch is a prefix
   OwnedTensor positions_;     // (B × T)
   OwnedTensor token_types_;   // (B × T)
@@ -60,17 +72,19 @@ class BatchBuffers {
   OwnedTensor targets_;       // (B × T)
   OwnedTensor labels_;        // (B × T)
   OwnedTensor label_values_;  // (B, K) fp32; 0 × 0 if K is 0
+  /// Of the source texts, each (B × Ts), but the last (B × T + 1); empty if Ts is 0.
+  OwnedTensor source_tokens_, source_positions_, source_padded_rows_, source_documents_;
   DeviceMark uploaded_;
   int64_t num_rows_ = 0;
   int64_t num_tokens_ = 0;
   int64_t num_documents_ = 0;
   int64_t num_targets_ = 0;
+  int64_t num_source_tokens_ = 0;
   int64_t document_length_ = 0;  // of every document so far; 0: not uniform, or no documents
   Sample scratch_;
 };
 
-/// Returns the largest micro-batch of B rows of T tokens, N = S = M = B × T, without data, for dry
-/// runs.
-TokenBatch full_batch_on_meta(int64_t sequences, int64_t seq_length, int64_t label_width = 0);
+/// Returns the largest micro-batch, N = S = M = B × T and Ns = B × Ts, without data, for dry runs.
+TokenBatch full_batch_on_meta(const BatchShape& shape);
 
 }  // namespace tessera

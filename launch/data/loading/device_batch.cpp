@@ -11,9 +11,9 @@ int64_t padded(int64_t elements) {
   return round_up(elements, static_cast<int64_t>(kAlignment / sizeof(int32_t)));
 }
 
-size_t bytes_needed(int64_t sequences, int64_t seq_length, Device device, int64_t label_width) {
+size_t bytes_needed(const BatchShape& shape, Device device) {
   if (!device.is_cuda()) return 0;
-  const TokenBatch largest = full_batch_on_meta(sequences, seq_length, label_width);
+  const TokenBatch largest = full_batch_on_meta(shape);
   int64_t elements = 0;
   for (const Tensor* tensor : tensors_of(largest)) elements += padded(tensor->numel());
   return static_cast<size_t>(elements) * sizeof(int32_t);
@@ -21,8 +21,8 @@ size_t bytes_needed(int64_t sequences, int64_t seq_length, Device device, int64_
 
 }  // namespace
 
-DeviceBatch::DeviceBatch(int64_t sequences, int64_t seq_length, Device device, int64_t label_width)
-    : memory_(bytes_needed(sequences, seq_length, device, label_width), device) {}
+DeviceBatch::DeviceBatch(const BatchShape& shape, Device device)
+    : memory_(bytes_needed(shape, device), device) {}
 
 TokenBatch DeviceBatch::upload(BatchBuffers& buffers) {
   const TokenBatch batch = buffers.batch();

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <vector>
 
 #include "core/memory.h"
 #include "launch/data/loading/batch_buffers.h"
@@ -12,8 +12,8 @@ namespace tessera {
 /// Device memory for one micro-batch, filled from the host.
 class DeviceBatch {
  public:
-  /// For batches of up to B rows of T tokens, as in BatchBuffers. Allocates nothing on the CPU.
-  DeviceBatch(int64_t sequences, int64_t seq_length, Device device, int64_t label_width = 0);
+  /// For batches of up to this shape. Allocates nothing on the CPU.
+  DeviceBatch(const BatchShape& shape, Device device);
 
   /// Returns the batch of `buffers` on the device: the batch itself on the CPU, otherwise an
   /// asynchronous copy that replaces the previous one in stream order.
@@ -25,12 +25,17 @@ class DeviceBatch {
   Buffer memory_;
 };
 
-/// Returns the tensors of a batch, in order of declaration.
+/// Returns the tensors that a batch has, in order of declaration.
 template <typename Batch>
 auto tensors_of(Batch& batch) {
-  return std::array{&batch.tokens,      &batch.positions, &batch.token_types,
-                    &batch.padded_rows, &batch.documents, &batch.target_rows,
-                    &batch.targets,     &batch.labels,    &batch.label_values};
+  auto& source = batch.source;
+  std::vector tensors = {&batch.tokens,      &batch.positions,  &batch.token_types,
+                         &batch.padded_rows, &batch.documents,  &batch.target_rows,
+                         &batch.targets,     &batch.labels,     &batch.label_values,
+                         &source.tokens,     &source.positions, &source.padded_rows,
+                         &source.documents};
+  std::erase_if(tensors, [](const Tensor* tensor) { return !tensor->defined(); });
+  return tensors;
 }
 
 }  // namespace tessera

@@ -6,12 +6,12 @@
 
 namespace tessera {
 
-PrefetchedBatches::PrefetchedBatches(const TokenBatches& batches, int64_t micro_batch,
-                                     int64_t seq_length, Device for_device, int64_t label_width)
+PrefetchedBatches::PrefetchedBatches(const TokenBatches& batches, const BatchShape& shape,
+                                     Device for_device)
     : batches_(batches) {
   for (std::vector<BatchBuffers>& set : sets_) {
     for (int64_t micro = 0; micro < batches.num_micro_batches(); ++micro) {
-      set.emplace_back(micro_batch, seq_length, for_device, label_width);
+      set.emplace_back(shape, for_device);
     }
   }
 }

@@ -22,10 +22,8 @@ class PrefetchedBatches {
   /// filled, and needs little host memory: 2 to 4 bytes per token.
   static constexpr int64_t kStepsAnnounced = 8;
 
-  /// `batches` must outlive this object. Buffers have micro_batch rows of seq_length tokens, as in
-  /// BatchBuffers.
-  PrefetchedBatches(const TokenBatches& batches, int64_t micro_batch, int64_t seq_length,
-                    Device for_device = kCpu, int64_t label_width = 0);
+  /// `batches` must outlive this object. `shape` is that of its micro-batches.
+  PrefetchedBatches(const TokenBatches& batches, const BatchShape& shape, Device for_device = kCpu);
 
   /// Starts loading this step and drops any other. Call it at the start of a run, to have the data
   /// ready for the first step.

@@ -6,12 +6,10 @@
 
 namespace tessera {
 
-PrefetchedEvaluation::PrefetchedEvaluation(const TokenBatches& batches, int64_t micro_batch,
-                                           int64_t seq_length, Device for_device,
-                                           int64_t label_width)
+PrefetchedEvaluation::PrefetchedEvaluation(const TokenBatches& batches, const BatchShape& shape,
+                                           Device for_device)
     : batches_(batches) {
-  for (int i = 0; i < 2; ++i)
-    buffers_.emplace_back(micro_batch, seq_length, for_device, label_width);
+  for (int i = 0; i < 2; ++i) buffers_.emplace_back(shape, for_device);
 }
 
 void PrefetchedEvaluation::start(int64_t num_batches) {

@@ -16,10 +16,9 @@ namespace tessera {
 /// TokenBatches::load_eval().
 class PrefetchedEvaluation {
  public:
-  /// `batches` must outlive this object. Buffers have micro_batch rows of seq_length tokens, as in
-  /// BatchBuffers.
-  PrefetchedEvaluation(const TokenBatches& batches, int64_t micro_batch, int64_t seq_length,
-                       Device for_device = kCpu, int64_t label_width = 0);
+  /// `batches` must outlive this object. `shape` is that of its micro-batches.
+  PrefetchedEvaluation(const TokenBatches& batches, const BatchShape& shape,
+                       Device for_device = kCpu);
 
   /// Starts loading the first of `num_batches` eval batches and drops earlier loads.
   void start(int64_t num_batches);

@@ -181,10 +181,9 @@ class EvalRun {
                                 groups_.dp->size()};
     batches_ = std::make_unique<TokenBatches>(nullptr, samples, config_.model.vocab_size,
                                               static_cast<uint64_t>(config_.run.seed), layout);
-    const int64_t label_width = traits.label_width;
-    prefetched_ = std::make_unique<PrefetchedEvaluation>(*batches_, micro, traits.row_length,
-                                                         device_, label_width);
-    device_batch_ = std::make_unique<DeviceBatch>(micro, traits.row_length, device_, label_width);
+    const BatchShape shape = batch_shape(micro, traits);
+    prefetched_ = std::make_unique<PrefetchedEvaluation>(*batches_, shape, device_);
+    device_batch_ = std::make_unique<DeviceBatch>(shape, device_);
   }
 
   void set_bits_per_byte(const TextBytes& text_bytes) {

@@ -31,7 +31,7 @@ TokenBatch full_micro_batch(const RunConfig& config) {
   const int64_t rows = config.batch.micro;
   const ModelTraits traits = traits_of(config.model);
   const int64_t documents = rows * std::max<int64_t>(1, traits.texts_of_sample);
-  TokenBatch batch = full_batch_on_meta(rows, traits.row_length, traits.label_width);
+  TokenBatch batch = full_batch_on_meta(batch_shape(rows, traits));
   batch.documents = batch.documents.slice(0, documents + 1);
   batch.document_length = config.model.seq_length;
   batch.labels = batch.labels.slice(0, documents);

@@ -41,14 +41,21 @@ std::string_view use_of(Objective objective) {
   return "";
 }
 
+/// Batches of texts without labels.
+BatchShape shape_of_texts(const ModelConfig& config, int64_t rows) {
+  BatchShape shape{rows, config.seq_length};
+  shape.source_length = traits_of(config).source_length;
+  return shape;
+}
+
 }  // namespace
 
 TextModel::TextModel(Checkpoint& checkpoint, Communicator& tp, Device device, int64_t rows)
     : config_(model_from_json(checkpoint.manifest().model)),
       tp_(tp),
       model_(std::make_unique<Model>(config_, store_, tp)),
-      buffers_(rows, config_.seq_length),
-      device_batch_(rows, config_.seq_length, device) {
+      buffers_(shape_of_texts(config_, rows)),
+      device_batch_(shape_of_texts(config_, rows), device) {
   const MemoryUse use("", kAdvice);
   store_.allocate(device, DType::f32, StoreFor::inference);
   load_weights(checkpoint, store_);

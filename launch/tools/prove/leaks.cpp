@@ -217,7 +217,7 @@ LeakReport find_leaks(const ModelConfig& config, const ModelConfig& claimed, int
   const Reach reach(claimed, sequences);
   Findings findings(reach);
   run_thread_ranks(tensor, [&](Communicator& tp) {
-    BatchBuffers buffers(std::ssize(sequences), config.seq_length);
+    BatchBuffers buffers({std::ssize(sequences), config.seq_length});
     for (const std::vector<int32_t>& documents : sequences) {
       Sample sample;
       const auto n = static_cast<size_t>(config.seq_length);

@@ -19,11 +19,11 @@
 namespace tessera {
 namespace {
 
-/// Eight int32 per token, and the label values of each row (models/token_batch.h).
 size_t batch_bytes(int64_t sequences, const ModelConfig& model) {
-  const ModelTraits traits = traits_of(model);
-  const int64_t words = 8 * traits.row_length + traits.label_width;
-  return static_cast<size_t>(sequences * words) * sizeof(int32_t);
+  const TokenBatch largest = full_batch_on_meta(batch_shape(sequences, traits_of(model)));
+  size_t sum = 0;
+  for (const Tensor* tensor : tensors_of(largest)) sum += tensor->bytes();
+  return sum;
 }
 
 /// Makes the calling thread's ops use the algorithms of a run for the lifetime of this.

@@ -141,7 +141,7 @@ TEST_F(BertDatasetTest, MasksDifferByEpochAndSeed) {
 std::vector<Tokens> global_batch(const std::shared_ptr<const Dataset>& dataset, int64_t first,
                                  int64_t global, int64_t micro, int data_size) {
   std::vector<Tokens> parts(3);
-  BatchBuffers buffers(micro, kSeqLength);
+  BatchBuffers buffers({micro, kSeqLength});
   for (int rank = 0; rank < data_size; ++rank) {
     const TokenBatches batches(dataset, nullptr, kVocabSize, 5, {global, micro, rank, data_size});
     for (int64_t m = 0; m < batches.num_micro_batches(); ++m) {

@@ -91,12 +91,12 @@ Values values_of(TokenBatch batch) {
 
 class PrefetchedBatchesTest : public testing::Test {
  protected:
-  PrefetchedBatchesTest() : prefetched_(batches_, kMicroBatch, kSeqLength) {}
+  PrefetchedBatchesTest() : prefetched_(batches_, {kMicroBatch, kSeqLength}) {}
 
   /// The micro-batches that load_train() returns for the step.
   std::vector<Values> expected(int64_t first) const {
     std::vector<Values> step;
-    BatchBuffers buffers(kMicroBatch, kSeqLength);
+    BatchBuffers buffers({kMicroBatch, kSeqLength});
     for (int64_t micro = 0; micro < batches_.num_micro_batches(); ++micro) {
       step.push_back(values_of(batches_.load_train(first, micro, buffers)));
     }
@@ -202,8 +202,8 @@ TEST_F(PrefetchedBatchesTest, DamagedSampleFailsOnlyItsStep) {
 TEST(PrefetchedEvaluation, MatchesDirectLoading) {
   const auto data = std::make_shared<WatchedDataset>();
   const TokenBatches batches(nullptr, data, kVocabSize, 1, {kGlobalBatch, kMicroBatch, 0, 1});
-  PrefetchedEvaluation evaluation(batches, kMicroBatch, kSeqLength);
-  BatchBuffers buffers(kMicroBatch, kSeqLength);
+  PrefetchedEvaluation evaluation(batches, {kMicroBatch, kSeqLength});
+  BatchBuffers buffers({kMicroBatch, kSeqLength});
   const auto expect_batches = [&](int64_t count) {
     evaluation.start(count);
     for (int64_t batch = 0; batch < count; ++batch) {
@@ -228,7 +228,7 @@ TEST(PrefetchedEvaluation, MatchesDirectLoading) {
 TEST(PrefetchedEvaluation, LoadsAheadOnBackgroundThread) {
   const auto data = std::make_shared<WatchedDataset>();
   const TokenBatches batches(nullptr, data, kVocabSize, 1, {kGlobalBatch, kMicroBatch, 0, 1});
-  PrefetchedEvaluation evaluation(batches, kMicroBatch, kSeqLength);
+  PrefetchedEvaluation evaluation(batches, {kMicroBatch, kSeqLength});
   evaluation.start(2);
   evaluation.take();
   while (data->filled().count(3) == 0) std::this_thread::yield();  // before it is requested
@@ -240,7 +240,7 @@ TEST(PrefetchedEvaluation, LoadsAheadOnBackgroundThread) {
 TEST(PrefetchedEvaluation, DamagedSampleFailsOnlyItsMicroBatch) {
   const auto data = std::make_shared<WatchedDataset>();
   const TokenBatches batches(nullptr, data, kVocabSize, 1, {kGlobalBatch, kMicroBatch, 0, 1});
-  PrefetchedEvaluation evaluation(batches, kMicroBatch, kSeqLength);
+  PrefetchedEvaluation evaluation(batches, {kMicroBatch, kSeqLength});
   data->damaged = 3;
   evaluation.start(2);
   evaluation.take();
@@ -254,7 +254,7 @@ TEST(PrefetchedEvaluation, DamagedSampleFailsOnlyItsMicroBatch) {
 
 TEST_F(PrefetchedBatchesTest, DestructorStopsLoading) {
   {
-    PrefetchedBatches ending(batches_, kMicroBatch, kSeqLength);
+    PrefetchedBatches ending(batches_, {kMicroBatch, kSeqLength});
     ending.take(0);
     ending.load_next(6);
   }

@@ -113,7 +113,7 @@ class TokenBatchesTest : public ::testing::Test {
   template <typename Load>
   std::vector<Row> global_batch(int64_t micro, int data_size, Load&& load) const {
     std::vector<Row> rows;
-    BatchBuffers buffers(micro, kSeqLength);
+    BatchBuffers buffers({micro, kSeqLength});
     for (int rank = 0; rank < data_size; ++rank) {
       const TokenBatches source = batches(micro, rank, data_size);
       for (int64_t m = 0; m < source.num_micro_batches(); ++m) {
@@ -166,7 +166,7 @@ TEST_F(TokenBatchesTest, EvaluatesInNaturalOrderAndPadsWithEmptyRows) {
     }
   }
   // Samples 0 and 7 have no tokens, and neither do rows beyond the last.
-  BatchBuffers buffers(1, kSeqLength);
+  BatchBuffers buffers({1, kSeqLength});
   const TokenBatch nothing = batches(1, 7, 8).load_eval(1, 0, buffers);
   EXPECT_EQ(nothing.num_tokens(), 0);
   EXPECT_EQ(nothing.num_documents(), 0);
@@ -181,18 +181,18 @@ TEST_F(TokenBatchesTest, RejectsMismatchedSizes) {
   EXPECT_THROW(batches(1, 2, 2), Error);
   EXPECT_THROW(batches(1, -1, 2), Error);
   const TokenBatches source = batches(2, 0, 2);
-  BatchBuffers buffers(2, kSeqLength);
+  BatchBuffers buffers({2, kSeqLength});
   EXPECT_THROW(source.load_train(0, 2, buffers), Error);
   EXPECT_THROW(source.load_train(-9, 0, buffers), Error);
   EXPECT_THROW(source.load_eval(2, 0, buffers), Error);
   EXPECT_THROW(source.load_eval(-1, 0, buffers), Error);
-  BatchBuffers other(3, kSeqLength);
+  BatchBuffers other({3, kSeqLength});
   EXPECT_TRUE(names_all(error_of([&] { source.load_train(0, 0, other); }), {"3", "micro", "2"}));
   const TokenBatches no_eval(train_, nullptr, kVocabSize, kSeed, {kGlobalBatch, 2, 0, 2});
   EXPECT_EQ(no_eval.num_eval_batches(), 0);
   EXPECT_THROW(no_eval.load_eval(0, 0, buffers), Error);
   const TokenBatches few(train_, eval_, 50, kSeed, {kGlobalBatch, 8, 0, 1});
-  BatchBuffers all(8, kSeqLength);
+  BatchBuffers all({8, kSeqLength});
   EXPECT_TRUE(names_all(error_of([&] { few.load_train(0, 0, all); }),
                         {"training data: sample", "token 0 is", "0 to 49"}));
   EXPECT_TRUE(names_all(error_of([&] { few.load_eval(0, 0, all); }),
@@ -200,7 +200,7 @@ TEST_F(TokenBatchesTest, RejectsMismatchedSizes) {
 }
 
 TEST(BatchBuffers, CompactsRows) {
-  BatchBuffers buffers(4, 5);
+  BatchBuffers buffers({4, 5});
   for (int round = 0; round < 2; ++round) {
     buffers.clear();
     buffers.append({{7, 8, 9}, {}, {-1, 4, -1}, {1, 2}, {}}, 10, "data", 0);
@@ -219,14 +219,14 @@ TEST(BatchBuffers, CompactsRows) {
 }
 
 TEST(BatchBuffers, HoldsLabelValuesOfEachRow) {
-  BatchBuffers buffers(3, 4, kCpu, 2);
+  BatchBuffers buffers({3, 4, 2});
   buffers.append({{1, 2}, {}, {-1, -1}, {2}, {0}, {0.5f, 1.0f}}, 5, "data", 0);
   buffers.append_empty();
   buffers.append({{3}, {}, {-1}, {1}, {0}, {0.0f, -2.0f}}, 5, "data", 1);
   const Tensor values = buffers.batch().label_values;
   EXPECT_EQ(values.shape(), (Shape{2, 2}));
   EXPECT_EQ(test::to_doubles(values), (std::vector<double>{0.5, 1.0, 0.0, -2.0}));
-  EXPECT_EQ(full_batch_on_meta(3, 4, 2).label_values.shape(), (Shape{3, 2}));
+  EXPECT_EQ(full_batch_on_meta({3, 4, 2}).label_values.shape(), (Shape{3, 2}));
   buffers.clear();
   EXPECT_TRUE(names_all(error_of([&] {
                           buffers.append({{1}, {}, {-1}, {1}, {0}, {1.0f}}, 5, "data", 7);
@@ -239,12 +239,49 @@ TEST(BatchBuffers, HoldsLabelValuesOfEachRow) {
       {"sample 7", "2 documents, but each row must be one"}));
 }
 
+TEST(BatchBuffers, HoldsSourcesOfDocuments) {
+  BatchBuffers buffers({.sequences = 3, .seq_length = 4, .source_length = 5});
+  Sample sample{{1, 2, 3}, {}, {2, 3, 4}, {1, 2}, {}};
+  sample.source_tokens = {4, 3, 2, 1};
+  sample.source_lengths = {3, 1};
+  buffers.append(sample, 5, "data", 0);
+  buffers.append_empty();
+  sample = {{1}, {}, {2}, {1}, {}};
+  sample.source_tokens = {3, 2};
+  sample.source_lengths = {2};
+  buffers.append(sample, 5, "data", 1);
+  const SourceTokens source = buffers.batch().source;
+  EXPECT_EQ(source.seq_length, 5);
+  EXPECT_EQ(to_row(source.tokens), (Row{4, 3, 2, 1, 3, 2}));
+  EXPECT_EQ(to_row(source.positions), (Row{0, 1, 2, 0, 0, 1}));
+  EXPECT_EQ(to_row(source.padded_rows), (Row{0, 1, 2, 3, 10, 11}));
+  EXPECT_EQ(to_row(source.documents), (Row{0, 3, 4, 6}));
+  const TokenBatch meta = full_batch_on_meta({.sequences = 3, .seq_length = 4, .source_length = 5});
+  EXPECT_EQ(meta.source.tokens.shape(), (Shape{15}));
+  EXPECT_EQ(meta.source.documents.shape(), (Shape{13}));
+
+  buffers.clear();
+  const auto message = [&](std::vector<int32_t> tokens, std::vector<int32_t> lengths) {
+    sample.source_tokens = std::move(tokens);
+    sample.source_lengths = std::move(lengths);
+    return error_of([&] { buffers.append(sample, 5, "data", 7); });
+  };
+  EXPECT_TRUE(names_all(message({1, 1, 1, 1, 1, 1}, {6}), {"sample 7", "source has 6", "up to 5"}));
+  EXPECT_TRUE(names_all(message({1}, {}), {"0 sources for 1 documents"}));
+  EXPECT_TRUE(names_all(message({}, {0}), {"a source has 0 tokens"}));
+  EXPECT_TRUE(names_all(message({1}, {2}), {"2 tokens together, but it has 1"}));
+  EXPECT_TRUE(names_all(message({5}, {1}), {"source token 0 is 5", "0 to 4"}));
+  EXPECT_EQ(buffers.batch().source.num_tokens(), 0);
+  BatchBuffers without({1, 4});
+  EXPECT_TRUE(names_all(error_of([&] { without.append(sample, 9, "data", 7); }), {"up to 0"}));
+}
+
 TEST(BatchBuffers, HoldsAFullBatch) {
-  BatchBuffers buffers(3, 4);
+  BatchBuffers buffers({3, 4});
   for (int row = 0; row < 3; ++row) {
     buffers.append({{1, 2, 3, 4}, {}, {1, 2, 3, 4}, {1, 1, 1, 1}, {0, 1, 2, 3}}, 5, "data", row);
   }
-  const TokenBatch batch = buffers.batch(), meta = full_batch_on_meta(3, 4);
+  const TokenBatch batch = buffers.batch(), meta = full_batch_on_meta({3, 4});
   for (const auto part : {&TokenBatch::tokens, &TokenBatch::positions, &TokenBatch::token_types,
                           &TokenBatch::padded_rows, &TokenBatch::documents,
                           &TokenBatch::target_rows, &TokenBatch::targets, &TokenBatch::labels}) {
@@ -258,7 +295,7 @@ TEST(BatchBuffers, HoldsAFullBatch) {
 }
 
 TEST(BatchBuffers, RejectsInvalidSamples) {
-  BatchBuffers buffers(2, 3);
+  BatchBuffers buffers({2, 3});
   const auto message = [&](const Sample& sample) {
     return error_of([&] { buffers.append(sample, 10, "data", 17); });
   };
@@ -275,13 +312,13 @@ TEST(BatchBuffers, RejectsInvalidSamples) {
   EXPECT_TRUE(names_all(message({{1, 1}, {0, -1}, {1, 1}, {2}, {}}), {"token type 1 is -1"}));
   EXPECT_TRUE(names_all(message({{1, 1}, {}, {1, 1}, {2}, {-5}}), {"label 0 is -5"}));
   EXPECT_EQ(buffers.batch().num_tokens(), 0);
-  EXPECT_THROW(BatchBuffers(0, 4), Error);
-  EXPECT_THROW(BatchBuffers(1 << 16, 1 << 16), Error);
-  EXPECT_THROW(full_batch_on_meta(1 << 16, 1 << 16), Error);
+  EXPECT_THROW(BatchBuffers({0, 4}), Error);
+  EXPECT_THROW(BatchBuffers({1 << 16, 1 << 16}), Error);
+  EXPECT_THROW(full_batch_on_meta({1 << 16, 1 << 16}), Error);
 }
 
 TEST(BatchBuffers, ReportsCommonDocumentLength) {
-  BatchBuffers buffers(3, kSeqLength);
+  BatchBuffers buffers({3, kSeqLength});
   const auto append = [&](std::vector<int32_t> lengths) {
     Sample sample;
     sample.document_lengths = lengths;

@@ -136,7 +136,7 @@ TEST_F(OpenData, EveryBatchHasBlendShares) {
   run.data.train = DataBlend({{folder_ / "a", 3.0}, {folder_ / "b", 1.0}});
   const TrainingData data = open_training_data(run);
   const TokenBatches batches(data.train, nullptr, 2000, 7, {8, 8, 0, 1});
-  BatchBuffers buffers(8, run.model.seq_length);
+  BatchBuffers buffers({8, run.model.seq_length});
   std::multiset<int32_t> seen_of_b;
   for (int64_t step = 0; step < 12; ++step) {
     const auto tokens = batches.load_train(8 * step, 0, buffers).tokens.span<int32_t>();

@@ -61,7 +61,7 @@ class HuggingFaceGradients : public HuggingFaceFolder,
 /// Runs forward and backward on `rows`; returns the loss.
 double train(Model& model, const ModelConfig& config, const std::vector<Sample>& rows) {
   const bool classifies = config.head == Head::classification;
-  BatchBuffers buffers(std::ssize(rows), config.seq_length);
+  BatchBuffers buffers({std::ssize(rows), config.seq_length});
   double targets = 0.0;
   for (const Sample& row : rows) {
     Sample taken = row;
@@ -82,7 +82,7 @@ double train(Model& model, const ModelConfig& config, const std::vector<Sample>&
 /// Likewise with a contrastive loss; `rows` are an anchor, its positive, the next anchor, and so
 /// on.
 double train_embeddings(Model& model, const ModelConfig& config, const std::vector<Sample>& rows) {
-  BatchBuffers buffers(std::ssize(rows), config.seq_length);
+  BatchBuffers buffers({std::ssize(rows), config.seq_length});
   for (Sample row : rows) {
     std::ranges::fill(row.targets, kIgnoreTarget);
     buffers.append(row, config.vocab_size, "golden", 0);

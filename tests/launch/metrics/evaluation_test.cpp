@@ -37,7 +37,7 @@ struct Text {
 
 /// Adds the texts to an evaluation's counts, as one batch.
 void add(const std::vector<Text>& texts, EvaluationCounts& found, TargetCounts& counts) {
-  BatchBuffers buffers(static_cast<int64_t>(texts.size()) + 1, 4);
+  BatchBuffers buffers({static_cast<int64_t>(texts.size()) + 1, 4});
   std::vector<int32_t> predictions;
   for (const Text& text : texts) {
     Sample sample;
@@ -116,7 +116,7 @@ struct Values {
 
 void add(const std::vector<Values>& texts, int64_t width, EvaluationCounts& found,
          TargetCounts& counts) {
-  BatchBuffers buffers(static_cast<int64_t>(texts.size()) + 1, 4, kCpu, width);
+  BatchBuffers buffers({static_cast<int64_t>(texts.size()) + 1, 4, width});
   std::vector<float> logits;
   for (const Values& text : texts) {
     Sample sample;
@@ -191,7 +191,7 @@ TEST(Evaluation, CountsEntities) {
     run_thread_ranks(ranks, [&](Communicator& dp) {
       EvaluationCounts found(config, {"O", "B-X", "I-X", "B-Y"});
       TargetCounts counts;
-      BatchBuffers buffers(4, 8);
+      BatchBuffers buffers({4, 8});
       std::vector<int32_t> predictions;
       for (size_t i = 0; i < sentences.size(); ++i) {
         if (static_cast<int>(i) % ranks != dp.rank()) continue;
