@@ -22,6 +22,7 @@ enum class RandomPurpose : uint8_t {
   pooled_dropout,
   stochastic_rounding,
   cudnn_seeds,
+  span_corruption,
 };
 
 /// Names one stream of random bits. Random numbers are stateless: the number of an element is a
