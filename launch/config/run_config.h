@@ -22,7 +22,15 @@ namespace tessera {
 enum class DeviceChoice : uint8_t { automatic, cpu, cuda };
 enum class Backend : uint8_t { automatic, nccl, mpi };
 enum class CudaGraph : uint8_t { automatic, off };
-enum class LrSchedule : uint8_t { cosine, linear, constant };
+enum class LrSchedule : uint8_t {
+  cosine,
+  linear,
+  constant,
+  warmup_stable_decay,
+  inverse_sqrt,
+  polynomial
+};
+enum class DecayStyle : uint8_t { linear, cosine, minus_sqrt };
 enum class ResumeMode : uint8_t { automatic, never, required };
 enum class ShortSamples : uint8_t { pad, pack };
 enum class OnHang : uint8_t { abort, report };
@@ -92,6 +100,9 @@ struct OptimizerSection {
   double min_lr = 0.0;
   LrSchedule schedule = LrSchedule::cosine;
   int64_t warmup_steps = 0;
+  int64_t decay_steps = 0;                      ///< of warmup_stable_decay; 0: a tenth of all
+  DecayStyle decay_style = DecayStyle::linear;  ///< of warmup_stable_decay
+  double power = 1.0;                           ///< of polynomial
   std::array<double, 2> betas = {0.9, 0.95};
   double eps = 1e-8;
   double weight_decay = 0.1;

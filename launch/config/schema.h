@@ -444,13 +444,29 @@ void describe(Section& optimizer, auto& field) {
   field("lr", optimizer.lr, NumberIn{0.0, 1e6},
         "AdamW's peak learning rate. Wider models need smaller ones.");
   field("min_lr", optimizer.min_lr, NumberIn{0.0, 1e6},
-        "Learning rate at the last step, for `cosine` and `linear`; at most `lr`.");
+        "Learning rate at the last step, or with `inverse_sqrt` the lowest; at most `lr`.");
   field("schedule", optimizer.schedule,
         OneOf<LrSchedule>{{{"cosine", LrSchedule::cosine},
                            {"linear", LrSchedule::linear},
-                           {"constant", LrSchedule::constant}}},
+                           {"constant", LrSchedule::constant},
+                           {"warmup_stable_decay", LrSchedule::warmup_stable_decay},
+                           {"inverse_sqrt", LrSchedule::inverse_sqrt},
+                           {"polynomial", LrSchedule::polynomial}}},
         "How the learning rate decays from `lr` to `min_lr` after the warmup. `constant` keeps "
-        "`lr`.");
+        "`lr`; `warmup_stable_decay` keeps it until the last `decay_steps`. `inverse_sqrt` "
+        "multiplies it by the square root of `warmup_steps` / step, whatever `train.steps` is. "
+        "`polynomial` raises the linear decay to `power`.");
+  field("decay_steps", optimizer.decay_steps, IntegerIn{0, kMaxSteps},
+        "With `schedule: warmup_stable_decay`: the steps at the end over which the learning rate "
+        "decays. 0 means a tenth of `train.steps`.");
+  field("decay_style", optimizer.decay_style,
+        OneOf<DecayStyle>{{{"linear", DecayStyle::linear},
+                           {"cosine", DecayStyle::cosine},
+                           {"minus_sqrt", DecayStyle::minus_sqrt}}},
+        "With `schedule: warmup_stable_decay`: the shape of the decay. `minus_sqrt` is 1 minus the "
+        "square root of its progress (Hägele et al., 2024).");
+  field("power", optimizer.power, NumberIn{0.0, 100.0},
+        "With `schedule: polynomial`: the exponent; 1 is linear.");
   field("warmup_steps", optimizer.warmup_steps, IntegerIn{0, kMaxSteps},
         "Steps over which the learning rate rises linearly to `lr`; at most `train.steps`.");
   field("betas", optimizer.betas, PairOf<NumberIn>{{0.0, 1.0, true}},

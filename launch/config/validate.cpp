@@ -152,6 +152,19 @@ void check_schedule(const RunConfig& config) {
           "optimizer.warmup_steps is {}, but train.steps is {}: the run would end before it "
           "reaches lr, so choose at most {} warmup steps",
           optimizer.warmup_steps, config.train.steps, config.train.steps);
+  const OptimizerSection defaults;
+  const bool decays_late = optimizer.schedule == LrSchedule::warmup_stable_decay;
+  const std::string_view not_late = "optimizer.schedule is not warmup_stable_decay";
+  require_default(decays_late || optimizer.decay_steps == defaults.decay_steps,
+                  "optimizer.decay_steps", not_late);
+  require_default(decays_late || optimizer.decay_style == defaults.decay_style,
+                  "optimizer.decay_style", not_late);
+  require_default(optimizer.schedule == LrSchedule::polynomial || optimizer.power == defaults.power,
+                  "optimizer.power", "optimizer.schedule is not polynomial");
+  require(optimizer.warmup_steps + optimizer.decay_steps <= config.train.steps,
+          "optimizer.warmup_steps and optimizer.decay_steps are {} and {}, but train.steps is {}: "
+          "together they must not exceed it",
+          optimizer.warmup_steps, optimizer.decay_steps, config.train.steps);
 }
 
 void check_backend(const RunConfig& config) {

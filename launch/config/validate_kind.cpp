@@ -11,12 +11,12 @@
 #include "models/architecture.h"
 
 namespace tessera {
-namespace {
 
-/// `is_default`: whether the key has its default value.
 void require_default(bool is_default, const char* key, std::string_view reason) {
   require(is_default, "{} is set, but {}: it would have no effect, so leave it out", key, reason);
 }
+
+namespace {
 
 std::string_view name_of(Head head) {
   switch (head) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string_view>
+
 #include "launch/config/run_config.h"
 
 namespace tessera {
@@ -11,5 +13,8 @@ void check_model_kind(const ModelConfig& model);
 /// Likewise for all keys of a run that depend on its model's kind. Refuses a key without effect,
 /// because it would look effective.
 void check_kind(const RunConfig& config);
+
+/// Throws, naming the key and the reason why it has no effect, unless it has its default value.
+void require_default(bool is_default, const char* key, std::string_view reason);
 
 }  // namespace tessera

@@ -149,6 +149,14 @@ TEST(ConfigValidate, RejectsInvalidSchedule) {
               AllOf(HasSubstr("warmup_steps is 11, but train.steps is 10"),
                     HasSubstr("at most 10 warmup steps")));
   EXPECT_NO_THROW(validate(config_with({"optimizer.warmup_steps=10"}), 1));
+  EXPECT_THAT(validate_error({"optimizer.decay_steps=3"}, 1),
+              HasSubstr("decay_steps is set, but optimizer.schedule is not warmup_stable_decay"));
+  EXPECT_THAT(validate_error({"optimizer.power=2"}, 1),
+              HasSubstr("optimizer.power is set, but optimizer.schedule is not polynomial"));
+  EXPECT_THAT(validate_error({"optimizer.schedule=warmup_stable_decay", "optimizer.warmup_steps=8",
+                              "optimizer.decay_steps=3"},
+                             1),
+              HasSubstr("8 and 3, but train.steps is 10"));
 }
 
 TEST(ConfigValidate, EvaluationNeedsOneSource) {
