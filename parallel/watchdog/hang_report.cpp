@@ -190,6 +190,28 @@ std::string culprit_lines(const RankView& view, const std::vector<MissingRank>& 
   return text + thread_lines(view.state);
 }
 
+/// The ranks that wait in a collective which all of its ranks have entered.
+std::vector<const RankView*> find_stuck(const std::vector<RankView>& views) {
+  std::vector<const RankView*> stuck;
+  for (const RankView& view : views) {
+    if (!view.ring || !view.ring->waits) continue;
+    Missing missing;
+    add_missing_from(*view.ring->waits, view, views, missing);
+    if (missing.ranks().empty()) stuck.push_back(&view);
+  }
+  return stuck;
+}
+
+/// "hosts a, b"; "" for one host.
+std::string hosts_of(const std::vector<RankView>& views, const RecordedGroup& group) {
+  std::set<std::string> hosts;
+  for (const int member : group.members()) {
+    const RankView* view = find_rank(views, member);
+    if (view != nullptr && !view->host.empty()) hosts.insert(view->host);
+  }
+  return hosts.size() < 2 ? "" : fmt::format("hosts {}", fmt::join(hosts, ", "));
+}
+
 struct Explanation {
   std::vector<int> named;
   std::string text, advice;  ///< lines
@@ -200,7 +222,20 @@ Explanation explain(const std::vector<RankView>& views, int64_t now) {
   Explanation found;
   found.named = find_culprits(views);
   const bool known = !found.named.empty();
-  if (!known && !missing.empty()) {
+  const std::vector<const RankView*> stuck =
+      known ? std::vector<const RankView*>() : find_stuck(views);
+  if (!stuck.empty()) {
+    const RankSnapshot& ring = *stuck[0]->ring;
+    const RecordedGroup& group = ring.groups[ring.waits->group];
+    const std::string hosts = hosts_of(views, group);
+    for (const RankView* view : stuck) found.named.push_back(view->rank);
+    found.text = fmt::format("  all have entered {}, but its transfer does not end on {} {}\n",
+                             describe(*ring.waits, group), stuck.size() == 1 ? "rank" : "ranks",
+                             join_ranks(found.named));
+    found.advice =
+        fmt::format("  check the {}{} (`dmesg`)\n",
+                    hosts.empty() ? "" : "network between " + hosts + ", ", "GPUs and their links");
+  } else if (!known && !missing.empty()) {
     found.text = "  every rank waits for another one: they call collectives in different orders\n";
     found.advice = "  this is an error of the program, not of the machine: please report it\n";
     for (const MissingRank& rank : missing) found.named.push_back(rank.rank);

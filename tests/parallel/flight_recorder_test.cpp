@@ -231,12 +231,36 @@ TEST(HangReport, NamesARankThatStoppedWithinTheCollective) {
             std::vector<int>{0});
 }
 
-TEST(HangReport, BlamesNobodyIfAllHaveEntered) {
+TEST(HangReport, NamesTheLinkIfATransferDoesNotEnd) {
   using Kind = ProcessState::Kind;
-  const std::vector<RankView> views = {view_of(0, true, Kind::sleeping),
-                                       view_of(1, true, Kind::running)};
+  std::vector<RankView> views = {view_of(0, true, Kind::sleeping), view_of(1, true, Kind::running)};
   EXPECT_TRUE(find_culprits(views).empty());
-  EXPECT_NE(hang_report(views, 1.0, 0).find("no rank is missing"), std::string::npos);
+  EXPECT_NE(hang_report(views, 1.0, 0)
+                .find("all have entered all_reduce 5 of the data ranks 0, 1 "
+                      "(gradients, 1.2 kB), but its transfer does not end "
+                      "on ranks 0, 1\n"),
+            std::string::npos);
+  // On rank 0 the transfer has ended, and the rank waits in the next collective.
+  views[0].host = "node6";
+  views[0].ring->groups[0].started = 7;
+  views[0].ring->waits->call = 6;
+  const std::string report = hang_report(views, 1.0, 0);
+  EXPECT_NE(report.find("does not end on rank 1\n"), std::string::npos) << report;
+  EXPECT_NE(report.find("check the network between hosts node6, node7"), std::string::npos);
+  EXPECT_EQ(report.find("different orders"), std::string::npos);
+}
+
+TEST(HangReport, FindsCollectivesInDifferentOrders) {
+  std::vector<RankView> views;
+  for (const int rank : {0, 1}) {
+    RankView view = view_of(rank, true, ProcessState::Kind::sleeping);
+    view.ring->groups.push_back({"world", 0, 1, 2, rank, 3u});
+    view.ring->waits->group = static_cast<size_t>(rank);  // each in another one
+    view.ring->waits->call = rank == 0 ? 6 : 3;
+    view.ring->groups[static_cast<size_t>(rank)].started = rank == 0 ? 7 : 4;
+    views.push_back(view);
+  }
+  EXPECT_NE(hang_report(views, 1.0, 0).find("different orders"), std::string::npos);
 }
 
 TEST(HangReport, SaysWhichRecorderCannotBeRead) {
