@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . launch/set_up.sh
 
-install_missing "${packages[@]}"
+install_missing "${packages[@]}" iproute2 python3
 export GTEST_COLOR=no
 
 # build_and_test PRESET
