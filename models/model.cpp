@@ -49,6 +49,8 @@ Model::Model(const ModelConfig& config, ParameterStore& store, Communicator& tp)
       tp_(tp),
       embeddings_(std::make_unique<Embeddings>(store, config, tp)),
       transformer_(std::make_unique<Transformer>(store, config, tp)) {
+  require(!architecture_of(config.kind).cross_attention, "{} models cannot be built yet",
+          architecture_of(config.kind).display_name);
   if (config.head == Head::embedding) {
     embedding_head_ = std::make_unique<EmbeddingHead>(config.embedding_pooling, tp);
     return;

@@ -14,6 +14,7 @@ int64_t targets_of_row(const RunConfig& config) {
   const int64_t seq_length = config.model.seq_length;
   switch (traits_of(config.model).objective) {
     case Objective::causal_lm:
+    case Objective::seq2seq:
     case Objective::token_classification:  // as if each token were a word
       return seq_length;
     case Objective::masked_lm:
