@@ -23,6 +23,8 @@ enum class RandomPurpose : uint8_t {
   stochastic_rounding,
   cudnn_seeds,
   span_corruption,
+  cross_attention_dropout,
+  cross_attention_output_dropout,
 };
 
 /// Names one stream of random bits. Random numbers are stateless: the number of an element is a

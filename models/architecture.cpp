@@ -10,7 +10,7 @@ namespace tessera {
 namespace {
 
 // clang-format off
-constexpr std::array<Architecture, 8> kArchitectures = {{
+constexpr std::array<Architecture, 9> kArchitectures = {{
     // Radford et al., "Language Models are Unsupervised Multitask Learners", 2019.
     {.kind = ModelKind::gpt2, .name = "gpt2", .display_name = "GPT-2",
      .summary = "a decoder that predicts the next token",
@@ -51,6 +51,11 @@ constexpr std::array<Architecture, 8> kArchitectures = {{
      .pretraining = Objective::masked_lm,
      .head_transform = true, .head_bias = true, .pooler = Pooler::norm,
      .first_norm = false, .classification = true, .special_tokens = true, .min_seq_length = 8},
+    // Vaswani et al., "Attention Is All You Need", 2017, with the blocks of GPT-2.
+    {.kind = ModelKind::encoder_decoder, .name = "encoder_decoder",
+     .display_name = "Encoder-decoder",
+     .summary = "an encoder of a source text and a decoder that predicts a target text from it",
+     .pretraining = Objective::seq2seq, .scaled_residual_init = true, .cross_attention = true},
 }};
 // clang-format on
 
@@ -107,7 +112,8 @@ ModelTraits traits_of(const ModelConfig& config) {
   traits.name = architecture.display_name;
   traits.token_labels = config.head == Head::token_classification;
   traits.objective = objective_of(config.head, architecture.pretraining);
-  traits.causal = architecture.pretraining == Objective::causal_lm;
+  traits.causal = architecture.pretraining == Objective::causal_lm ||
+                  architecture.pretraining == Objective::seq2seq;
   traits.attention_window = config.attention_window;
   traits.sentence_pairs = config.next_sentence;
   traits.document_labels = config.next_sentence || classifies;
@@ -116,7 +122,7 @@ ModelTraits traits_of(const ModelConfig& config) {
   const bool embeds = traits.objective == Objective::embedding;
   traits.texts_of_sample = embeds ? (config.hard_negatives ? 3 : 2) : 0;
   traits.row_length = config.seq_length * (embeds ? traits.texts_of_sample : 1);
-  traits.source_length = 0;
+  traits.source_length = architecture.cross_attention ? config.resolved_source_length() : 0;
   traits.special_tokens = architecture.special_tokens;
   traits.head_transform = traits.token_labels ? architecture.pooler == Pooler::norm
                                               : architecture.head_transform && !embeds;
@@ -142,6 +148,7 @@ void apply_preset(ModelConfig& config, ModelKind kind) {
   config.tie_embeddings = defaults.tie_embeddings;
   switch (kind) {
     case ModelKind::gpt2:
+    case ModelKind::encoder_decoder:
       break;
     case ModelKind::bert:
     case ModelKind::roberta:

@@ -30,6 +30,7 @@ struct Architecture {
   bool next_sentence = false;         ///< allow model.next_sentence
   bool classification = false;        ///< allow a model.head other than pretraining
   bool special_tokens = false;        ///< each text has a start and an end token
+  bool cross_attention = false;       ///< an encoder of a source text beside the decoder
   int64_t min_seq_length = 1;         ///< room for the special tokens and some text
 };
 

@@ -4,12 +4,14 @@
 #include "core/ops/elementwise.h"
 #include "core/ops/positions.h"
 #include "models/architecture.h"
+#include "models/encoder.h"
 #include "models/layers/embedding_head.h"
 #include "models/layers/embeddings.h"
 #include "models/layers/key_value_cache.h"
 #include "models/layers/label_head.h"
 #include "models/layers/language_head.h"
 #include "models/layers/self_attention.h"
+#include "models/layers/source_cache.h"
 #include "models/transformer.h"
 #include "parallel/layers/tensor_regions.h"
 
@@ -41,14 +43,40 @@ LabelHeadSpec classifier(const ModelConfig& config) {
   return spec;
 }
 
+std::unique_ptr<Embeddings> make_embeddings(ParameterStore& store, const ModelConfig& config,
+                                            Communicator& tp, Encoder* encoder) {
+  if (encoder == nullptr) return std::make_unique<Embeddings>(store, config, tp);
+  const EmbeddingsSpec spec{.name = "decoder.", .words = &encoder->embeddings().words()};
+  return std::make_unique<Embeddings>(store, config, tp, spec);
+}
+
+/// The stack with the heads: the decoder of an encoder–decoder.
+ModelConfig stack_config(ModelConfig config) {
+  if (architecture_of(config.kind).cross_attention) {
+    config.num_layers = config.resolved_decoder_layers();
+  }
+  return config;
+}
+
+StackSpec stack_of(const ModelConfig& config) {
+  StackSpec stack{.causal = traits_of(config).causal};
+  stack.has_cross_attention = architecture_of(config.kind).cross_attention;
+  if (stack.has_cross_attention) stack.name = "decoder.";
+  return stack;
+}
+
 }  // namespace
 
 Model::Model(const ModelConfig& config, ParameterStore& store, Communicator& tp)
     : config_(config),
       store_(store),
       tp_(tp),
-      embeddings_(std::make_unique<Embeddings>(store, config, tp)),
-      transformer_(std::make_unique<Transformer>(store, config, tp)) {
+      encoder_(architecture_of(config.kind).cross_attention
+                   ? std::make_unique<Encoder>(store, config, tp)
+                   : nullptr),
+      embeddings_(make_embeddings(store, config, tp, encoder_.get())),
+      transformer_(
+          std::make_unique<Transformer>(store, stack_config(config), tp, stack_of(config))) {
   if (config.head == Head::embedding) {
     embedding_head_ = std::make_unique<EmbeddingHead>(config.embedding_pooling, tp);
     return;
@@ -67,11 +95,13 @@ Model::Model(const ModelConfig& config, ParameterStore& store, Communicator& tp)
 Model::~Model() = default;
 
 Tensor Model::hidden_states(const StepContext& ctx, const TokenBatch& batch) {
+  const EncodedSource* source =
+      encoder_ ? &encoder_->forward(ctx, batch.source, batch.documents) : nullptr;
   const Shape row = {1, batch.num_tokens()};
   const Tensor types = config_.token_types > 0 ? batch.token_types.view(row) : Tensor();
   const Tensor x =
       embeddings_->forward(ctx, batch.tokens.view(row), batch.positions.view(row), types);
-  const Tensor y = transformer_->forward(ctx, x, mask_of(batch), batch.positions);
+  const Tensor y = transformer_->forward(ctx, x, mask_of(batch), batch.positions, source);
   return y.view({y.dim(1), y.dim(2)});
 }
 
@@ -95,8 +125,10 @@ void Model::train(const StepContext& outer, const TokenBatch& batch, const LossW
 
 void Model::backward(const StepContext& ctx, const Tensor& dx) {
   const Tensor gradient = dx.view({1, dx.dim(0), dx.dim(1)});
+  if (encoder_) encoder_->start_gradient(ctx);
   transformer_->backward(ctx, gradient);
   embeddings_->backward(ctx, gradient);
+  if (encoder_) encoder_->backward(ctx);
 }
 
 void Model::evaluate(const StepContext& outer, const TokenBatch& batch, const LossSums& sums,
@@ -161,7 +193,14 @@ Tensor Model::positions_from(const StepContext& ctx, const Tensor& tokens, int64
   return positions;
 }
 
+void Model::require_no_source(const char* what) const {
+  require(encoder_ == nullptr,
+          "Model::{} knows tokens alone, but an {} model also needs source texts", what,
+          architecture_of(config_.kind).name);
+}
+
 Tensor Model::logits(const StepContext& ctx, const Tensor& tokens) {
+  require_no_source("logits");
   LanguageHead& head = language_head();
   const Tensor positions = positions_from(ctx, tokens, 0);
   const Tensor x = embeddings_->forward(ctx, tokens, positions, {});
@@ -171,12 +210,21 @@ Tensor Model::logits(const StepContext& ctx, const Tensor& tokens) {
   return logits;
 }
 
-Tensor Model::extend(const StepContext& ctx, const Tensor& tokens, KeyValueCache& cache) {
+Tensor Model::extend(const StepContext& ctx, const Tensor& tokens, KeyValueCache& cache,
+                     const SourceCache* source) {
   LanguageHead& head = language_head();
   const int64_t batch = tokens.dim(0), length = tokens.dim(1), width = config_.hidden_size;
+  require((source != nullptr) == (encoder_ != nullptr) &&
+              (source == nullptr || source->sources() == batch),
+          "Model::extend: {} texts with {} encoded sources, but {} model needs {}", batch,
+          source == nullptr ? 0 : source->sources(), encoder_ ? "this encoder-decoder" : "this",
+          encoder_ ? "one for each" : "none");
   const Tensor positions = positions_from(ctx, tokens, cache.length());
   const Tensor x = embeddings_->forward(ctx, tokens, positions, {});
-  const Tensor y = transformer_->extend(ctx, x, cache, positions).view({batch * length, width});
+  std::optional<EncodedSource> encoded;
+  if (source != nullptr) encoded = source->encoded(ctx, length);
+  const Tensor y = transformer_->extend(ctx, x, cache, positions, encoded ? &*encoded : nullptr)
+                       .view({batch * length, width});
   cache.advance(length);
   const Tensor last = ctx.arena.allocate({batch, width}, y.dtype());
   for (int64_t b = 0; b < batch; ++b) {
@@ -188,9 +236,26 @@ Tensor Model::extend(const StepContext& ctx, const Tensor& tokens, KeyValueCache
   return logits;
 }
 
+SourceCache Model::encode(const StepContext& ctx, const SourceTokens& source) {
+  require(encoder_ != nullptr, "only an encoder-decoder encodes sources");
+  const EncodedSource& encoded = encoder_->forward(ctx, source, {});
+  const MemoryUse use("the keys and values of the sources");
+  const auto owned = [](const Tensor& tensor) {
+    OwnedTensor copied(tensor.shape(), tensor.dtype(), tensor.device());
+    copy(tensor, copied.tensor);
+    return copied;
+  };
+  SourceCache cache;
+  for (const Tensor& layer : transformer_->project_source(ctx, encoded)) {
+    cache.key_values.push_back(owned(layer));
+  }
+  cache.documents = owned(source.documents);
+  return cache;
+}
+
 KeyValueCache Model::make_cache(int64_t batch) const {
   const int64_t groups = split_range(config_.resolved_kv_heads(), tp_.size(), tp_.rank()).size();
-  return {config_.num_layers,
+  return {config_.resolved_decoder_layers(),
           {batch, groups, config_.seq_length, config_.resolved_head_dim()},
           store_.precision(),
           store_.device()};

@@ -12,18 +12,21 @@
 namespace tessera {
 
 class Embeddings;
+class Encoder;
 class Transformer;
 class LanguageHead;
 class LabelHead;
 class EmbeddingHead;
 class KeyValueCache;
+struct SourceCache;
 
-/// Embeddings, a stack of blocks and the configured heads. Attention heads, MLP width and
-/// vocabulary are sharded over the tensor ranks. Architectures differ only in data
-/// (models/architecture.h). The `gpt2` defaults match the function and parameters of Hugging Face's
-/// GPT2LMHeadModel; `bert` matches BertForPreTraining with a next-sentence head, and
-/// BertForSequenceClassification or BertForTokenClassification with a classification head, and a
-/// BertModel with the pooling of sentence-transformers with an embedding head.
+/// Embeddings, a stack of blocks and the configured heads; of an encoder–decoder, whose batches
+/// have source texts, also an encoder. Attention heads, MLP width and vocabulary are sharded over
+/// the tensor ranks. Architectures differ only in data (models/architecture.h). The `gpt2` defaults
+/// match the function and parameters of Hugging Face's GPT2LMHeadModel; `bert` matches
+/// BertForPreTraining with a next-sentence head, and BertForSequenceClassification or
+/// BertForTokenClassification with a classification head, and a BertModel with the pooling of
+/// sentence-transformers with an embedding head.
 class Model {
  public:
   /// Declares its parameters in `store`, which must be allocated before the first pass. `store` and
@@ -75,8 +78,13 @@ class Model {
   Tensor logits(const StepContext& ctx, const Tensor& tokens);
 
   /// For generation: appends T new tokens (B, T) to the cache and returns the logits (B, V) fp32
-  /// after the last one. T is 1 unless the cache is empty.
-  Tensor extend(const StepContext& ctx, const Tensor& tokens, KeyValueCache& cache);
+  /// after the last one. T is 1 unless the cache is empty. An encoder–decoder also needs what
+  /// encode() returned for B sources.
+  Tensor extend(const StepContext& ctx, const Tensor& tokens, KeyValueCache& cache,
+                const SourceCache* source = nullptr);
+
+  /// For generation with an encoder–decoder: encodes the sources of a batch.
+  SourceCache encode(const StepContext& ctx, const SourceTokens& source);
 
   /// Returns an empty cache for `batch` sequences of up to seq_length positions, on the parameters'
   /// device.
@@ -89,6 +97,7 @@ class Model {
   /// The positions first, first + 1, ... of tokens (B, T).
   Tensor positions_from(const StepContext& ctx, const Tensor& tokens, int64_t first) const;
   LanguageHead& language_head() const;
+  void require_no_source(const char* what) const;
   EmbeddingHead& embedding_head() const;
   void backward(const StepContext& ctx, const Tensor& dx);  // dx (n, C)
 
@@ -96,6 +105,7 @@ class Model {
   ParameterStore& store_;
   Communicator& tp_;
   // In forward order, which is the order of the flat buffers.
+  std::unique_ptr<Encoder> encoder_;  // null unless this is an encoder–decoder
   std::unique_ptr<Embeddings> embeddings_;
   std::unique_ptr<Transformer> transformer_;
   std::unique_ptr<LanguageHead> language_head_;    // null for a classifier

@@ -10,17 +10,28 @@
 namespace tessera {
 
 /// The architectures; models/architecture.h describes how they differ.
-enum class ModelKind : uint8_t { gpt2, llama, mistral, qwen2, qwen3, bert, roberta, modernbert };
+enum class ModelKind : uint8_t {
+  gpt2,
+  llama,
+  mistral,
+  qwen2,
+  qwen3,
+  bert,
+  roberta,
+  modernbert,
+  encoder_decoder
+};
 
 /// What a model learns to predict: the next token, masked tokens (with model.next_sentence also
-/// whether two sentences are consecutive), the label of a text, the label of each word, or which
-/// text of a batch belongs to another.
+/// whether two sentences are consecutive), the label of a text, the label of each word, which text
+/// of a batch belongs to another, or the next token of a text given its source text.
 enum class Objective : uint8_t {
   causal_lm,
   masked_lm,
   classification,
   token_classification,
-  embedding
+  embedding,
+  seq2seq
 };
 
 /// Layer norm (Ba, Kiros, Hinton, 2016) or RMSNorm (Zhang, Sennrich, 2019), which has no bias.
@@ -59,13 +70,15 @@ enum class ProblemType : uint8_t {
 /// small GPT-2 without a vocabulary; preset() has those of the other kinds.
 struct ModelConfig {
   ModelKind kind = ModelKind::gpt2;
-  int64_t num_layers = 4;
+  int64_t num_layers = 4;          ///< of an encoder–decoder: the encoder's
+  int64_t num_decoder_layers = 0;  ///< of an encoder–decoder; 0: num_layers
   int64_t hidden_size = 128;
   int64_t num_heads = 4;
-  int64_t num_kv_heads = 0;  ///< 0: num_heads; see resolved_kv_heads()
-  int64_t head_dim = 0;      ///< 0: hidden_size / num_heads; see resolved_head_dim()
-  int64_t mlp_size = 0;      ///< 0: see resolved_mlp_size()
-  int64_t seq_length = 128;
+  int64_t num_kv_heads = 0;        ///< 0: num_heads; see resolved_kv_heads()
+  int64_t head_dim = 0;            ///< 0: hidden_size / num_heads; see resolved_head_dim()
+  int64_t mlp_size = 0;            ///< 0: see resolved_mlp_size()
+  int64_t seq_length = 128;        ///< of an encoder–decoder: of its targets
+  int64_t source_length = 0;       ///< of an encoder–decoder's sources; 0: seq_length
   int64_t vocab_size = 0;          ///< the tokenizer's, unless given
   double dropout = 0.0;            ///< after the embeddings and before each residual sum
   double attention_dropout = 0.0;  ///< on the attention weights
@@ -108,6 +121,10 @@ struct ModelConfig {
   }
   int64_t resolved_kv_heads() const { return num_kv_heads == 0 ? num_heads : num_kv_heads; }
   int64_t resolved_head_dim() const { return head_dim == 0 ? hidden_size / num_heads : head_dim; }
+  int64_t resolved_decoder_layers() const {
+    return num_decoder_layers == 0 ? num_layers : num_decoder_layers;
+  }
+  int64_t resolved_source_length() const { return source_length == 0 ? seq_length : source_length; }
   double resolved_attention_scale() const {
     if (attention_scale != 0.0) return attention_scale;
     return 1.0 / std::sqrt(static_cast<double>(resolved_head_dim()));

@@ -12,29 +12,35 @@
 namespace tessera {
 namespace {
 
-std::deque<Block> make_blocks(ParameterStore& store, const ModelConfig& config, Communicator& tp) {
+std::deque<Block> make_blocks(ParameterStore& store, const ModelConfig& config, Communicator& tp,
+                              const StackSpec& stack) {
   std::deque<Block> blocks;
   for (int layer = 0; layer < config.num_layers; ++layer) {
-    blocks.emplace_back(store, fmt::format("blocks.{}", layer), config, layer, tp);
+    blocks.emplace_back(store, fmt::format("{}blocks.{}", stack.name, layer), config,
+                        stack.first_layer + layer, stack.has_cross_attention, tp);
   }
   return blocks;
 }
 
 }  // namespace
 
-Transformer::Transformer(ParameterStore& store, const ModelConfig& config, Communicator& tp)
+Transformer::Transformer(ParameterStore& store, const ModelConfig& config, Communicator& tp,
+                         const StackSpec& stack)
     : config_(config),
-      causal_(traits_of(config).causal),
-      position_bias_(store, config, tp),
-      blocks_(make_blocks(store, config, tp)),
+      causal_(stack.causal),
+      position_bias_(store, stack.name, config, stack.causal, tp),
+      blocks_(make_blocks(store, config, tp, stack)),
       inputs_(blocks_.size()) {
   if (const auto reason = attention_unsupported_reason(traits_of(config).mask_kinds())) {
     fail("no attention implementation supports the masks of this model: {}", *reason);
   }
   if (config.pre_norm()) {
-    final_norm_.emplace(store, "final_norm", config, GradientSum::local_rows);
+    final_norm_.emplace(store, stack.name + "final_norm", config, GradientSum::local_rows);
   }
 }
+
+Transformer::Transformer(ParameterStore& store, const ModelConfig& config, Communicator& tp)
+    : Transformer(store, config, tp, {.causal = traits_of(config).causal}) {}
 
 Transformer::Views Transformer::views(const StepContext& ctx, const AttentionMask& mask,
                                       const Tensor& positions) const {
@@ -74,9 +80,10 @@ Tensor Transformer::last_norm(const StepContext& ctx, const Tensor& x) {
 }
 
 Tensor Transformer::forward(const StepContext& ctx, const Tensor& x, const AttentionMask& mask,
-                            const Tensor& positions) {
+                            const Tensor& positions, const EncodedSource* source) {
   const TrafficScope traffic(Traffic::forward);
   views_ = views(ctx, mask, positions);
+  views_.local.source = views_.global.source = source;
   if (position_bias_.is_learned()) {
     const Tensor gradient = ctx.arena.allocate(views_.global.position_bias.shape(), DType::f32);
     views_.local.dposition_bias = views_.global.dposition_bias = gradient;
@@ -128,13 +135,21 @@ void Transformer::backward(const StepContext& ctx, Tensor gradient) {
 }
 
 Tensor Transformer::extend(const StepContext& ctx, const Tensor& x, KeyValueCache& cache,
-                           const Tensor& positions) {
-  const Views seen = views(ctx, {}, positions);
+                           const Tensor& positions, const EncodedSource* source) {
+  Views seen = views(ctx, {}, positions);
+  seen.local.source = seen.global.source = source;
   Tensor y = x;
   for (size_t i = 0; i < blocks_.size(); ++i) {
     y = blocks_[i].extend(ctx, y, cache, view_of(seen, i));
   }
   return last_norm(ctx, y);
+}
+
+std::vector<Tensor> Transformer::project_source(const StepContext& ctx,
+                                                const EncodedSource& source) {
+  std::vector<Tensor> key_values;
+  for (Block& block : blocks_) key_values.push_back(block.cross_attention()->project(ctx, source));
+  return key_values;
 }
 
 AttentionMask mask_of(const TokenBatch& batch) {

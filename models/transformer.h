@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <optional>
+#include <string>
 
 #include "models/layers/block.h"
 #include "models/layers/position_bias.h"
@@ -9,28 +10,47 @@
 
 namespace tessera {
 
+/// What tells a model's stacks apart: an encoder–decoder has two.
+struct StackSpec {
+  std::string name = {};  ///< prefix of its parameters: "decoder."
+  bool causal = false;    ///< its tokens see no later ones
+  bool has_cross_attention = false;
+  int first_layer = 0;  ///< the number of its first layer among all, for random numbers
+};
+
 /// A stack of blocks and, if they are pre-norm, a final norm.
 class Transformer {
  public:
+  Transformer(ParameterStore& store, const ModelConfig& config, Communicator& tp,
+              const StackSpec& stack);
+  /// The only stack of a model.
   Transformer(ParameterStore& store, const ModelConfig& config, Communicator& tp);
 
   /// x (B, T, C) → (B, T, C) in ctx.arena; the local rows (1, n, C) if rows are sharded. `mask` is
   /// that of the batch (padding, documents, anything else); the model's own causal mask and window
   /// are added. positions (B × T) int32, of all tokens within their documents, are read only by
-  /// rotary models.
+  /// rotary models. `source`, which must live until the end of the backward pass, is for a stack
+  /// with cross-attention.
   Tensor forward(const StepContext& ctx, const Tensor& x, const AttentionMask& mask,
-                 const Tensor& positions);
+                 const Tensor& positions, const EncodedSource* source = nullptr);
 
   /// Replaces the gradient of the output by that of x. Shaped like x.
   void backward(const StepContext& ctx, Tensor gradient);
 
   /// For generation; see SelfAttention::extend. Does not advance the cache.
   Tensor extend(const StepContext& ctx, const Tensor& x, KeyValueCache& cache,
-                const Tensor& positions);
+                const Tensor& positions, const EncodedSource* source = nullptr);
+
+  /// The keys and values of a source in cross-attention of each layer, in ctx.arena.
+  std::vector<Tensor> project_source(const StepContext& ctx, const EncodedSource& source);
 
   /// The attention of a layer, to inspect its weights after a forward pass.
   const SelfAttention& attention(int64_t layer) const {
     return blocks_[static_cast<size_t>(layer)].attention();
+  }
+  /// The same of its cross-attention; null if it has none.
+  const CrossAttention* cross_attention(int64_t layer) const {
+    return blocks_[static_cast<size_t>(layer)].cross_attention();
   }
 
  private:

@@ -31,6 +31,18 @@ WeightDropout weight_dropout(const Dropout& dropout);
 /// not 0, but a multiple of 1/256 near it is 0 or 1. None if they can.
 std::optional<std::string> weight_dropout_unsupported_reason(double probability);
 
+/// What the queries of cross-attention see: Ns rows of keys and values of their own, in documents.
+/// The queries of document i (AttentionMask::documents) see all keys of document i here, which may
+/// be none, and no others.
+struct AttentionMemory {
+  Tensor key_values = {};  ///< (1, Ns, 2 Kl, D), all keys of a row, then all values
+  Tensor documents = {};   ///< (S + 1) int32, cumulative lengths, from 0 to Ns
+  /// As in AttentionOptions, of the keys. Undefined: they are one sequence of Ns.
+  PaddedRows padded_rows = {};
+
+  bool defined() const { return key_values.defined(); }
+};
+
 /// The options of attention for the heads of this rank. The dropout of weight (b, h, t, s) has the
 /// global index (((first_row + b) × total_heads + first_head + h) × T + t) × T + s.
 ///
@@ -48,6 +60,10 @@ struct AttentionOptions {
   /// (Hl, 2R − 1) fp32: column R − 1 + (s − t) is added to the scaled score of query t and key s
   /// (core/ops/position_bias.h). R is at least T or, without padding, padded_rows.seq_length.
   Tensor position_bias = {};
+  /// If defined, this is cross-attention: `qkv` holds only queries, (1, N, Hl, D), and the mask has
+  /// only documents. There is no position bias. The dropout of weight (b, h, t, s) has the index
+  /// above, but with × Ts instead of the last × T, where Ts is that of memory.padded_rows.
+  AttentionMemory memory = {};
 };
 
 /// The heads of qkv (B, T, Hl + 2 Kl, D): Kl keys and values serve groups of Hl / Kl queries each
@@ -58,7 +74,9 @@ struct AttentionHeads {
   int64_t in_group() const { return key_values == 0 ? 1 : queries / key_values; }
 };
 inline AttentionHeads attention_heads(const Tensor& qkv, const AttentionOptions& options) {
-  const int64_t all = qkv.dim(2), key_values = options.kv_heads == 0 ? all / 3 : options.kv_heads;
+  const int64_t all = qkv.dim(2);
+  if (options.memory.defined()) return {all, options.memory.key_values.dim(2) / 2};
+  const int64_t key_values = options.kv_heads == 0 ? all / 3 : options.kv_heads;
   return {all - 2 * key_values, key_values};
 }
 
@@ -71,6 +89,8 @@ inline AttentionHeads attention_heads(const Tensor& qkv, const AttentionOptions&
 /// bf16, on a GPU and on processors with bf16 products. Fully hidden tiles are skipped. A fully
 /// masked row is zeros, with log_sum_exp = −inf. Throws if a part of the mask does not fit, and
 /// says what would, or if attention_unsupported_reason() returns a reason.
+///
+/// With options.memory, the same for queries (1, N, Hl, D) and the memory's keys and values.
 ///
 /// The bits do not depend on the run, on the number of threads, or on how heads are split over
 /// ranks. A hidden key has no influence if it and its value are finite. On the CPU tiles start at
@@ -90,12 +110,16 @@ void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tenso
 /// If dposition_bias (Hl, 2R − 1) fp32 is defined, adds to each column the gradients of all scores
 /// of its head and distance, in a fixed order. On the CPU, a thread that calls this keeps 8 bytes
 /// for each row of each head.
+///
+/// With options.memory, dqkv is the gradient of the queries, and dkey_values, which is not used
+/// otherwise, is overwritten with that of memory.key_values.
 void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
                         const Tensor& log_sum_exp, const AttentionOptions& options, Tensor dqkv,
-                        Tensor dposition_bias = {});
+                        Tensor dposition_bias = {}, Tensor dkey_values = {});
 
-/// Writes weights (B, Hl, T, T) fp32: the softmax weights of attention_forward, without dropout;
-/// zeros where a key is hidden. For inspection; no pass of a model needs them.
+/// Writes weights (B, Hl, T, T) or, with options.memory, (1, Hl, N, Ns) fp32: the softmax weights
+/// of attention_forward, without dropout; zeros where a key is hidden. For inspection; no pass of a
+/// model needs them.
 void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
                        const AttentionOptions& options, Tensor weights);
 

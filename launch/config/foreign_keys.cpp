@@ -16,7 +16,9 @@ constexpr ForeignKey kForeignKeys[] = {
      "fp32 or bf16"},
 
     {"model.kind", {"model_type", "architecture", "architectures"}},
-    {"model.num_layers", {"layers", "n_layer", "n_layers", "num_hidden_layers"}},
+    {"model.num_layers", {"layers", "n_layer", "n_layers", "num_hidden_layers", "encoder_layers"}},
+    {"model.num_decoder_layers", {"decoder_layers", "decoder_num_layers"}},
+    {"model.source_length", {"max_source_length", "encoder_seq_length"}},
     {"model.hidden_size",
      {"hidden", "hidden_dim", "n_embd", "d_model", "embed_dim", "embedding_dim", "dim"}},
     {"model.num_heads", {"heads", "n_head", "n_heads", "nhead", "num_attention_heads"}},

@@ -100,7 +100,11 @@ void describe(Section& model, auto& field) {
   field("kind", model.kind, OneOf<ModelKind>{model_kinds()},
         "The architecture, which sets the defaults of the keys that say so: " +
             model_kind_summaries() + ".");
-  field("num_layers", model.num_layers, IntegerIn{1, 10'000}, "Number of transformer blocks.");
+  field("num_layers", model.num_layers, IntegerIn{1, 10'000},
+        "Number of transformer blocks; of `encoder_decoder`, those of the encoder.");
+  field(
+      "num_decoder_layers", model.num_decoder_layers, IntegerIn{0, 10'000},
+      "With `model.kind: encoder_decoder`: number of the decoder's blocks; 0 means `num_layers`.");
   field("hidden_size", model.hidden_size, IntegerIn{1, kMaxWidth},
         "Width of the residual stream; a multiple of `num_heads` unless `head_dim` is given.");
   field(
@@ -118,7 +122,11 @@ void describe(Section& model, auto& field) {
         "Width of the MLP's hidden layer, split over the `parallel.tensor` ranks; 0 means 4 × "
         "`hidden_size` or, with `gated_mlp`, 8/3 × `hidden_size` rounded up to a multiple of 64.");
   field("seq_length", model.seq_length, IntegerIn{1, 10'000'000},
-        "Maximum number of tokens in a sequence. Also the number of learned positions.");
+        "Maximum number of tokens in a sequence; of `encoder_decoder`, in a target text. Also the "
+        "number of learned positions.");
+  field("source_length", model.source_length, IntegerIn{0, 10'000'000},
+        "With `model.kind: encoder_decoder`: maximum number of tokens in a source text, and the "
+        "number of the encoder's learned positions; 0 means `seq_length`.");
   field(derived("vocab_size"), model.vocab_size, IntegerIn{1, INT32_MAX},
         "Rows of the token embedding. `auto` is the tokenizer's number of tokens. Any size works: "
         "if `parallel.tensor` does not divide it, it is padded in memory only.");

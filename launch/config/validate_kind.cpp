@@ -50,6 +50,10 @@ void check_architecture(const ModelConfig& model) {
           "model.next_sentence is true, but model.token_types is {}: a pair needs 2 token types, "
           "so choose 2",
           model.token_types);
+  const bool has_source = architecture.cross_attention;
+  require_default(has_source || model.num_decoder_layers == 0, "model.num_decoder_layers", reason);
+  require_default(has_source || model.source_length == 0, "model.source_length", reason);
+  require_default(!has_source || !model.qk_norm, "model.qk_norm", reason);
   require(model.seq_length >= architecture.min_seq_length,
           "model.seq_length is {}, but a sample of {} has up to three special tokens and text "
           "between them: choose at least {}",

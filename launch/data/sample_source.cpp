@@ -231,6 +231,8 @@ std::unique_ptr<const SampleSource> open_source(const RunConfig& config,
       return std::make_unique<const TextSource>(config, *tokenizer, path, notes);
     case Objective::embedding:
       return std::make_unique<const TupleSource>(config, *tokenizer, path, notes);
+    case Objective::seq2seq:
+      break;
   }
   fail("{}: there is no data for this objective", path);
 }

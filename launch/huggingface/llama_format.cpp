@@ -39,6 +39,7 @@ LlamaFormat llama_format(ModelKind kind) {
     case ModelKind::bert:
     case ModelKind::roberta:
     case ModelKind::modernbert:
+    case ModelKind::encoder_decoder:
       break;
   }
   fail("{} has no config.json like Llama's", to_string(kind));

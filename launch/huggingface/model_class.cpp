@@ -298,8 +298,10 @@ ModelClass model_class_of(const ModelConfig& config) {
           config.head,
           {ModelClass::modernbert_masked_lm, ModelClass::modernbert_classification,
            ModelClass::modernbert_token_classification, ModelClass::modernbert_embedding});
+    case ModelKind::encoder_decoder:
+      break;
   }
-  fail("{} is not an architecture", static_cast<int>(config.kind));
+  fail("{} has no counterpart in transformers", architecture_of(config.kind).display_name);
 }
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "models/architecture.h"
 
 namespace tessera {
 namespace {
@@ -276,8 +277,10 @@ std::vector<TensorName> tensor_names(const ModelConfig& model, int64_t padding_t
       return bert_names(model, padding_token);
     case ModelKind::modernbert:
       return modernbert_names(model);
+    case ModelKind::encoder_decoder:
+      break;
   }
-  fail("{} is not an architecture", static_cast<int>(model.kind));
+  fail("{} has no counterpart in transformers", architecture_of(model.kind).display_name);
 }
 
 }  // namespace tessera

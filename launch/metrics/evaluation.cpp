@@ -125,6 +125,14 @@ void TargetCounts::add(const TokenBatch& batch) {
     const int64_t length = ends[i + 1] - ends[i];
     pairs += length * length;
   }
+  if (!batch.source.tokens.defined()) return;
+  source_tokens += batch.source.num_tokens();
+  const auto source_ends = batch.source.documents.span<int32_t>();
+  for (size_t i = 0; i + 1 < ends.size(); ++i) {
+    const int64_t length = source_ends[i + 1] - source_ends[i];
+    source_pairs += length * length;
+    cross_pairs += length * (ends[i + 1] - ends[i]);
+  }
 }
 
 void TargetCounts::add(const TargetCounts& other) {
@@ -132,12 +140,17 @@ void TargetCounts::add(const TargetCounts& other) {
   token_targets += other.token_targets;
   document_targets += other.document_targets;
   pairs += other.pairs;
+  source_tokens += other.source_tokens;
+  source_pairs += other.source_pairs;
+  cross_pairs += other.cross_pairs;
 }
 
 void TargetCounts::all_reduce(Communicator& dp) {
-  std::array<int64_t, 4> counts = {tokens, token_targets, document_targets, pairs};
+  std::array<int64_t, 7> counts = {tokens,        token_targets, document_targets, pairs,
+                                   source_tokens, source_pairs,  cross_pairs};
   dp.all_reduce(Tensor(counts.data(), {std::ssize(counts)}, DType::i64, kCpu));
-  std::tie(tokens, token_targets, document_targets, pairs) = std::tuple_cat(counts);
+  std::tie(tokens, token_targets, document_targets, pairs, source_tokens, source_pairs,
+           cross_pairs) = std::tuple_cat(counts);
 }
 
 Losses mean_losses(const LossSums& sums, const TargetCounts& counts) {

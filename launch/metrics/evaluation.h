@@ -21,6 +21,9 @@ struct TargetCounts {
   int64_t token_targets = 0;     ///< tokens that have a target
   int64_t document_targets = 0;  ///< documents that have a label
   int64_t pairs = 0;             ///< (token, token of the same document), for attention FLOPs
+  int64_t source_tokens = 0;     ///< of an encoder–decoder
+  int64_t source_pairs = 0;      ///< the same pairs of them
+  int64_t cross_pairs = 0;       ///< (token, token of its source)
 
   void add(const TokenBatch& batch);  ///< `batch` is in host memory
   void add(const TargetCounts& other);

@@ -6,7 +6,6 @@ namespace tessera {
 
 double model_flops(const ModelConfig& config, const TargetCounts& counts) {
   const auto width = static_cast<double>(config.hidden_size);
-  const auto layers = static_cast<double>(config.num_layers);
   const auto mlp = static_cast<double>(config.resolved_mlp_size());
   const auto tokens = static_cast<double>(counts.tokens);
   const auto targets = static_cast<double>(counts.token_targets);
@@ -23,8 +22,19 @@ double model_flops(const ModelConfig& config, const TargetCounts& counts) {
   const auto classes =
       static_cast<double>(traits.token_labels ? config.num_labels : config.vocab_size);
   const double head_weights = classes * width + transform;
-  return 6.0 * (layers * block_weights * tokens + head_weights * targets + width * width * labels) +
-         12.0 * layers * attention * pairs;
+  const double heads = 6.0 * (head_weights * targets + width * width * labels);
+  const auto stack = [&](double blocks, double rows, double row_pairs) {
+    return blocks * (6.0 * block_weights * rows + 12.0 * attention * row_pairs);
+  };
+  const auto layers = static_cast<double>(config.num_layers);
+  if (traits.source_length == 0) return heads + stack(layers, tokens, pairs);
+  // Cross-attention projects targets to queries and back, and sources to keys and values.
+  const auto decoder_layers = static_cast<double>(config.resolved_decoder_layers());
+  const auto source_tokens = static_cast<double>(counts.source_tokens);
+  const double cross = 12.0 * width * (attention * tokens + keys * source_tokens) +
+                       12.0 * attention * static_cast<double>(counts.cross_pairs);
+  return heads + stack(layers, source_tokens, static_cast<double>(counts.source_pairs)) +
+         stack(decoder_layers, tokens, pairs) + decoder_layers * cross;
 }
 
 }  // namespace tessera

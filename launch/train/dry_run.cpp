@@ -134,8 +134,7 @@ TokenBatch full_batch_of_documents(const RunConfig& config) {
   TokenBatch batch = full_batch_on_meta(batch_shape(config.batch.micro, traits));
   int64_t documents = batch.sequences * std::max<int64_t>(1, traits.texts_of_sample);
   if (is_packed) documents = std::min(documents * kDocumentsOfRow, batch.num_tokens());
-  batch.documents = batch.documents.slice(0, documents + 1);
-  batch.labels = batch.labels.slice(0, documents);
+  keep_documents(batch, documents);
   if (is_causal && !is_packed) batch.document_length = batch.seq_length;
   return batch;
 }
@@ -145,8 +144,7 @@ std::vector<TokenBatch> largest_batches(const ModelConfig& config, int64_t micro
   TokenBatch full = full_batch_on_meta(batch_shape(micro_batch, traits));
   // One row with a label is one document, or one of each text.
   const int64_t documents = full.sequences * std::max<int64_t>(1, traits.texts_of_sample);
-  full.documents = full.documents.slice(0, documents + 1);
-  full.labels = full.labels.slice(0, documents);
+  keep_documents(full, documents);
   TokenBatch fewer = full;
   const int64_t targets = full.num_targets() - 1;
   fewer.targets = full.targets.slice(0, targets);

@@ -1,18 +1,21 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "models/layers/cross_attention.h"
 #include "models/layers/mlp.h"
 #include "models/layers/residual.h"
 #include "models/layers/self_attention.h"
 
 namespace tessera {
 
-/// A transformer block: attention, then an MLP, each in a residual branch (residual.h).
+/// A transformer block: attention, cross-attention if it is a decoder's beside an encoder, then an
+/// MLP, each in a residual branch (residual.h).
 class Block {
  public:
   Block(ParameterStore& store, const std::string& name, const ModelConfig& config, int layer,
-        Communicator& tp);
+        bool has_cross_attention, Communicator& tp);
 
   /// x (B, T, C) → (B, T, C) in ctx.arena. If rows are sharded (ctx.rows): (1, n, C), the local
   /// rows.
@@ -26,16 +29,28 @@ class Block {
                 const Visibility& visibility);
 
   const SelfAttention& attention() const { return attention_; }
+  CrossAttention* cross_attention() { return cross_ ? &cross_->attention : nullptr; }
+  const CrossAttention* cross_attention() const { return cross_ ? &cross_->attention : nullptr; }
 
  private:
   /// The rest of the block after attention, whose output is `branch`.
-  Tensor finish(const StepContext& ctx, const Tensor& branch, const Tensor& x);
+  Tensor finish(const StepContext& ctx, const Tensor& branch, const Tensor& x,
+                const Visibility& visibility);
+
+  struct Cross {
+    Cross(ParameterStore& store, const std::string& name, const ModelConfig& config, int layer,
+          Communicator& tp);
+
+    Residual residual;
+    CrossAttention attention;
+  };
 
   std::string name_, backward_name_;  // names of trace ranges
   // Declared in the forward order of a pre-norm block, because this is the order of the flat
   // buffers.
   Residual attention_residual_;
   SelfAttention attention_;
+  std::optional<Cross> cross_;
   Residual mlp_residual_;
   Mlp mlp_;
 };

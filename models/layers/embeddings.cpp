@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-Parameter* declare_table(ParameterStore& store, const ModelConfig& config, const char* name,
+Parameter* declare_table(ParameterStore& store, const ModelConfig& config, const std::string& name,
                          int64_t rows) {
   ParameterSpec spec{name,
                      {rows, config.hidden_size},
@@ -33,18 +33,25 @@ void table_backward(const StepContext& ctx, const Tensor& ids, const Tensor& gra
 
 }  // namespace
 
-Embeddings::Embeddings(ParameterStore& store, const ModelConfig& config, Communicator& tp)
+Embeddings::Embeddings(ParameterStore& store, const ModelConfig& config, Communicator& tp,
+                       const EmbeddingsSpec& spec)
     : dropout_(config.dropout),
-      words_(store, "embedding.word", config.vocab_size, config.hidden_size,
-             static_cast<float>(config.init_stddev), tp) {
+      dropout_id_(spec.dropout_id),
+      owns_words_(spec.words == nullptr),
+      words_(spec.words != nullptr
+                 ? *spec.words
+                 : VocabParallelEmbedding(store, "embedding.word", config.vocab_size,
+                                          config.hidden_size,
+                                          static_cast<float>(config.init_stddev), tp)) {
   if (config.positions == Positions::learned) {
-    positions_ = declare_table(store, config, "embedding.position", config.seq_length);
+    positions_ = declare_table(store, config, spec.name + "embedding.position", config.seq_length);
   }
   if (config.token_types > 0) {
-    token_types_ = declare_table(store, config, "embedding.token_type", config.token_types);
+    token_types_ =
+        declare_table(store, config, spec.name + "embedding.token_type", config.token_types);
   }
   if (config.embedding_norm) {
-    norm_.emplace(store, "embedding.norm", config, GradientSum::local_rows);
+    norm_.emplace(store, spec.name + "embedding.norm", config, GradientSum::local_rows);
   }
 }
 
@@ -61,20 +68,20 @@ Tensor Embeddings::forward(const StepContext& ctx, const Tensor& tokens, const T
     embedding_add(x, type_ids_, token_types_->value, x);
   }
   if (norm_) x = norm_->forward(ctx, x);
-  const Dropout dropout = ctx.dropout(dropout_, RandomPurpose::embedding_dropout, 0);
+  const Dropout dropout = ctx.dropout(dropout_, RandomPurpose::embedding_dropout, dropout_id_);
   if (dropout.active()) dropout_forward(x, dropout, x);
   return x;
 }
 
 void Embeddings::backward(const StepContext& ctx, Tensor gradient) {
   const TraceRange range("embeddings backward");
-  const Dropout dropout = ctx.dropout(dropout_, RandomPurpose::embedding_dropout, 0);
+  const Dropout dropout = ctx.dropout(dropout_, RandomPurpose::embedding_dropout, dropout_id_);
   if (dropout.active()) dropout_backward(gradient, dropout, gradient);
   if (norm_) norm_->backward(ctx, gradient, {}, gradient);
   if (token_types_ != nullptr) table_backward(ctx, type_ids_, gradient, *token_types_);
   if (positions_ != nullptr) table_backward(ctx, position_ids_, gradient, *positions_);
   words_.backward(ctx, gradient);
-  ctx.gradient_is_final(words_.table());
+  if (owns_words_) ctx.gradient_is_final(words_.table());
 }
 
 }  // namespace tessera

@@ -1,19 +1,19 @@
 #include "models/layers/position_bias.h"
 
 #include "core/trace/trace.h"
-#include "models/architecture.h"
-#include "models/layers/self_attention.h"
+#include "models/layers/local_heads.h"
 
 namespace tessera {
 
-PositionBias::PositionBias(ParameterStore& store, const ModelConfig& config, Communicator& tp)
+PositionBias::PositionBias(ParameterStore& store, const std::string& name,
+                           const ModelConfig& config, bool causal, Communicator& tp)
     : positions_(config.positions),
       total_heads_(config.num_heads),
       seq_length_(config.seq_length),
       heads_(local_heads(config, tp.size(), tp.rank())),
-      buckets_{config.relative_buckets, config.relative_max_distance, !traits_of(config).causal} {
+      buckets_{config.relative_buckets, config.relative_max_distance, !causal} {
   if (positions_ != Positions::relative) return;
-  ParameterSpec spec{"position_bias.weight",
+  ParameterSpec spec{name + "position_bias.weight",
                      {buckets_.count, total_heads_},
                      {1, heads_},
                      Init::normal(static_cast<float>(config.init_stddev)),

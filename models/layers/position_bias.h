@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "core/ops/position_bias.h"
 #include "core/parameters/parameter.h"
 #include "models/model_config.h"
@@ -12,7 +14,9 @@ namespace tessera {
 /// head and bucket of distances, as in T5. A tensor rank has the columns of its heads.
 class PositionBias {
  public:
-  PositionBias(ParameterStore& store, const ModelConfig& config, Communicator& tp);
+  /// `name` is a prefix of the parameter's; `causal`: keys after their query are hidden.
+  PositionBias(ParameterStore& store, const std::string& name, const ModelConfig& config,
+               bool causal, Communicator& tp);
 
   /// Returns the table (Hl, 2R − 1) fp32 of a pass, in ctx.arena, for the distances of seq_length
   /// positions; undefined if the model has none.

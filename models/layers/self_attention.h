@@ -5,11 +5,14 @@
 #include "core/ops/attention.h"
 #include "core/ops/query_groups.h"
 #include "models/layers/key_value_cache.h"
+#include "models/layers/local_heads.h"
 #include "models/model_config.h"
 #include "parallel/layers/column_parallel_linear.h"
 #include "parallel/layers/row_parallel_linear.h"
 
 namespace tessera {
+
+struct EncodedSource;
 
 /// The attention mask of a pass, and how its attention knows positions.
 struct Visibility {
@@ -19,11 +22,8 @@ struct Visibility {
   /// Shaped like position_bias: the backward pass of each layer adds its gradient. Undefined if the
   /// bias is not learned.
   Tensor dposition_bias = {};
+  const EncodedSource* source = nullptr;  ///< of cross-attention, see there
 };
-
-/// The heads of a tensor rank: whole groups that share a key and a value, as evenly as possible. A
-/// rank may have none.
-Range local_heads(const ModelConfig& config, int tensor_ranks, int rank);
 
 /// Multi-head or grouped-query self-attention (Ainslie et al., "GQA", 2023) with heads sharded over
 /// the tensor ranks: a column-parallel projection to the queries, keys and values of the local
@@ -70,11 +70,8 @@ class SelfAttention {
   /// The queries, keys and values (B, T, Hl + 2 Kl, D) of x, rotated.
   Tensor project(const StepContext& ctx, const Tensor& x, const Visibility& visibility);
 
-  int layer_;
-  int64_t total_heads_, first_head_, local_heads_, in_group_, local_kv_heads_, head_dim_;
-  float scale_;
+  LocalHeads heads_;
   bool is_grouped_;  // whether the projection's rows are groups
-  double dropout_;
   float norm_eps_;
   ColumnParallelLinear qkv_;
   Parameter *query_norm_ = nullptr, *key_norm_ = nullptr;  // (D), of QK norm

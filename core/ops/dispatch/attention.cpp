@@ -15,8 +15,9 @@ namespace {
 int64_t require_qkv(const Tensor& qkv, const AttentionOptions& options, const char* op) {
   require(qkv.defined() && qkv.shape().rank() == 4,
           "{}: qkv must have shape (B, T, Hl + 2 Kl, D), but is {}", op, describe(qkv));
+  if (options.memory.defined()) require_attention_memory(qkv, options, op);
   const AttentionHeads heads = attention_heads(qkv, options);
-  require(options.kv_heads != 0 || qkv.dim(2) % 3 == 0,
+  require(options.memory.defined() || options.kv_heads != 0 || qkv.dim(2) % 3 == 0,
           "{}: without kv_heads, qkv must have as many keys and values as queries, but is {}", op,
           describe(qkv));
   require(heads.queries >= 0 && heads.key_values >= 0 &&
@@ -48,7 +49,14 @@ Device attention_device(const char* op, const AttentionOptions& options,
   const AttentionMask& mask = options.mask;
   return common_device(op, tensors..., mask.lengths, mask.hidden_keys, mask.documents, mask.hidden,
                        mask.additive, options.padded_rows.index, options.dropout.rng_offset,
-                       options.position_bias);
+                       options.position_bias, options.memory.key_values, options.memory.documents,
+                       options.memory.padded_rows.index);
+}
+
+/// The graphs given to cuDNN read queries, keys and values of one tensor, so cross-attention uses
+/// the other kernels.
+[[maybe_unused]] bool may_use_cudnn(Device device, const AttentionOptions& options) {
+  return device.is_cuda() && !options.memory.defined();
 }
 
 /// A probability as multiples of 1/256.
@@ -76,7 +84,9 @@ void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tenso
   check_forward_tensors(kOp, qkv, options, out, log_sum_exp);
   const Device device = attention_device(kOp, options, qkv, out, log_sum_exp);
   if constexpr (cuda::kHasCudnn) {
-    if (device.is_cuda() && cuda::cudnn_attention_forward(qkv, options, out, log_sum_exp)) return;
+    if (may_use_cudnn(device, options) &&
+        cuda::cudnn_attention_forward(qkv, options, out, log_sum_exp))
+      return;
   }
   dispatch<cpu::attention_forward, cuda::attention_forward, meta::attention_forward>(
       device, qkv, options, out, log_sum_exp);
@@ -84,7 +94,7 @@ void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tenso
 
 void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
                         const Tensor& log_sum_exp, const AttentionOptions& options, Tensor dqkv,
-                        Tensor dposition_bias) {
+                        Tensor dposition_bias, Tensor dkey_values) {
   const OpRange range("attention_backward");
   constexpr const char* kOp = "attention_backward";
   check_forward_tensors(kOp, qkv, options, out, log_sum_exp);
@@ -95,22 +105,32 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
   for (const Tensor* tensor : {&dout, &qkv, &out, &log_sum_exp}) {
     require_disjoint(dqkv, "dqkv", *tensor, "an input", kOp);
   }
+  require(dkey_values.defined() == options.memory.defined(),
+          "{}: dkey_values is for options.memory, and must be given with it", kOp);
+  if (dkey_values.defined()) {
+    require_like(dkey_values, options.memory.key_values, kOp, "dkey_values");
+    for (const Tensor* tensor : {&dout, &qkv, &out, &log_sum_exp, &options.memory.key_values,
+                                 static_cast<const Tensor*>(&dqkv)}) {
+      require_disjoint(dkey_values, "dkey_values", *tensor, "another tensor", kOp);
+    }
+    require_disjoint(dqkv, "dqkv", options.memory.key_values, "an input", kOp);
+  }
   if (dposition_bias.defined()) {
     require(options.position_bias.defined(),
             "{}: dposition_bias is given, but there is no position_bias", kOp);
     require_like(dposition_bias, options.position_bias, kOp, "dposition_bias");
     require_disjoint(dposition_bias, "dposition_bias", options.position_bias, "an input", kOp);
   }
-  const Device device =
-      attention_device(kOp, options, dout, qkv, out, log_sum_exp, dqkv, dposition_bias);
+  const Device device = attention_device(kOp, options, dout, qkv, out, log_sum_exp, dqkv,
+                                         dposition_bias, dkey_values);
   if constexpr (cuda::kHasCudnn) {
-    if (device.is_cuda() &&
+    if (may_use_cudnn(device, options) &&
         cuda::cudnn_attention_backward(dout, qkv, out, log_sum_exp, options, dqkv)) {
       return;
     }
   }
   dispatch<cpu::attention_backward, cuda::attention_backward, meta::attention_backward>(
-      device, dout, qkv, out, log_sum_exp, options, dqkv, dposition_bias);
+      device, dout, qkv, out, log_sum_exp, options, dqkv, dposition_bias, dkey_values);
 }
 
 void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
@@ -119,7 +139,8 @@ void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
   const OpRange range(kOp);
   const int64_t heads = require_qkv(qkv, options, kOp);
   require_log_sum_exp(log_sum_exp, qkv, heads, kOp);
-  require_shape(weights, {qkv.dim(0), heads, qkv.dim(1), qkv.dim(1)}, kOp, "weights");
+  const int64_t keys = options.memory.defined() ? options.memory.key_values.dim(1) : qkv.dim(1);
+  require_shape(weights, {qkv.dim(0), heads, qkv.dim(1), keys}, kOp, "weights");
   require_dtype(weights, DType::f32, kOp, "weights");
   require_attention_options(qkv, options, kOp);
   const Device device = attention_device(kOp, options, qkv, log_sum_exp, weights);

@@ -20,6 +20,19 @@ void require_lengths(const Tensor& lengths, int64_t batch, int64_t seq, const ch
   }
 }
 
+/// documents ascends from 0 to `rows`.
+void require_ascending(const Tensor& documents, const char* name, int64_t rows, const char* op) {
+  if (!readable(documents)) return;
+  const auto ends = documents.span<int32_t>();
+  require(ends.front() == 0 && ends.back() == rows,
+          "{}: {} must begin with 0 and end with the {} rows, but goes from {} to {}", op, name,
+          rows, ends.front(), ends.back());
+  for (size_t i = 0; i + 1 < ends.size(); ++i) {
+    require(ends[i] <= ends[i + 1], "{}: {} must ascend, but {}[{}] is {} and [{}] is {}", op, name,
+            name, i, ends[i], i + 1, ends[i + 1]);
+  }
+}
+
 void require_documents(const AttentionMask& mask, int64_t batch, int64_t seq, const char* op) {
   const Tensor& documents = mask.documents;
   require_dtype(documents, DType::i32, op, "mask.documents");
@@ -66,16 +79,16 @@ void require_plane(const Tensor& plane, DType dtype, const char* name, const Ten
       to_string(accepted[1]), to_string(accepted[2]));
 }
 
-void require_padded_rows(const PaddedRows& padded_rows, const AttentionMask& mask, int64_t rows,
+void require_padded_rows(const PaddedRows& padded_rows, const Tensor& documents, int64_t rows,
                          const char* op) {
   require_shape(padded_rows.index, {rows}, op, "padded_rows.index");
   require_dtype(padded_rows.index, DType::i32, op, "padded_rows.index");
   require(padded_rows.seq_length >= 1 || rows == 0,
           "{}: padded_rows.seq_length must be that of the padded sequences, but is {}", op,
           padded_rows.seq_length);
-  if (!readable(padded_rows.index) || !readable(mask.documents)) return;
+  if (!readable(padded_rows.index) || !readable(documents)) return;
   const int32_t* index = padded_rows.index.data<int32_t>();
-  const auto ends = mask.documents.span<int32_t>();
+  const auto ends = documents.span<int32_t>();
   for (size_t i = 0; i + 1 < ends.size(); ++i) {
     for (int32_t row = ends[i]; row < ends[i + 1]; ++row) {
       const int64_t begin = index[ends[i]], expected = begin + row - ends[i];
@@ -124,6 +137,35 @@ std::optional<std::string> attention_decode_unsupported_reason(const MaskKinds& 
       to_string(kinds));
 }
 
+void require_attention_memory(const Tensor& q, const AttentionOptions& options, const char* op) {
+  const AttentionMemory& memory = options.memory;
+  const Tensor& kv = memory.key_values;
+  require(kv.shape().rank() == 4 && kv.dim(0) == 1 && kv.dim(2) % 2 == 0 && kv.dim(3) == q.dim(3) &&
+              (options.kv_heads == 0 || kv.dim(2) == 2 * options.kv_heads) &&
+              (kv.dim(2) == 0 ? q.dim(2) == 0 : q.dim(2) % (kv.dim(2) / 2) == 0),
+          "{}: memory.key_values must have shape (1, Ns, 2 Kl, D), with a Kl that divides Hl, for "
+          "queries {}, but is {}",
+          op, describe(q), describe(kv));
+  require_dtype(kv, q.dtype(), op, "memory.key_values");
+  MaskKinds documents;
+  documents.documents = true;
+  require(kinds_of(options.mask) == documents,
+          "{}: cross-attention supports only documents as mask, but the mask is: {}", op,
+          to_string(kinds_of(options.mask)));
+  require(q.dim(0) == 1,
+          "{}: the queries of cross-attention are one sequence, B = 1, but their shape is {}", op,
+          describe(q));
+  require(!options.position_bias.defined(),
+          "{}: position_bias depends on distances within a text, so cross-attention has none", op);
+  require(memory.documents.defined(), "{}: memory.documents is not given", op);
+  require_shape(memory.documents, options.mask.documents.shape(), op, "memory.documents");
+  require_dtype(memory.documents, DType::i32, op, "memory.documents");
+  require_ascending(memory.documents, "memory.documents", kv.dim(1), op);
+  if (memory.padded_rows.index.defined()) {
+    require_padded_rows(memory.padded_rows, memory.documents, kv.dim(1), op);
+  }
+}
+
 void require_attention_options(const Tensor& qkv, const AttentionOptions& options, const char* op) {
   const int64_t batch = qkv.dim(0), seq = qkv.dim(1);
   const int64_t heads = attention_heads(qkv, options).queries;
@@ -151,7 +193,7 @@ void require_attention_options(const Tensor& qkv, const AttentionOptions& option
   if (kinds.additive) {
     require_plane(mask.additive, DType::f32, "mask.additive", qkv, options.total_heads, op);
   }
-  if (kinds.compact) require_padded_rows(options.padded_rows, mask, seq, op);
+  if (kinds.compact) require_padded_rows(options.padded_rows, mask.documents, seq, op);
   if (options.position_bias.defined()) {
     const int64_t length = kinds.compact ? options.padded_rows.seq_length : seq;
     require_position_bias(options.position_bias, heads, length, op);

@@ -4,6 +4,9 @@
 
 namespace tessera {
 
+/// Throws unless options.memory, which is defined, fits the queries q (1, N, Hl, D).
+void require_attention_memory(const Tensor& q, const AttentionOptions& options, const char* op);
+
 /// Throws, naming `op`, unless every option fits qkv (B, T, Hl + 2 Kl, D). Also checks the values
 /// of masks in host memory, except for hidden, additive and hidden_keys, where any value is valid.
 void require_attention_options(const Tensor& qkv, const AttentionOptions& options, const char* op);

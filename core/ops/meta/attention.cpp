@@ -28,6 +28,9 @@ double visible_pairs(const Tensor& qkv, const AttentionOptions& options) {
   if (mask.documents.defined()) documents = static_cast<double>(mask.documents.numel() - 1);
   if (rows == 0.0 || documents == 0.0) return 0.0;
   const auto heads = static_cast<double>(attention_heads(qkv, options).queries);
+  if (options.memory.defined()) {
+    return heads * rows * static_cast<double>(options.memory.key_values.dim(1)) / documents;
+  }
   return heads * documents * visible_pairs(rows / documents, mask);
 }
 
@@ -43,8 +46,10 @@ void add_products(OpWork& work, DType dtype, double products) {
 
 double bytes_of_mask(const AttentionOptions& options) {
   const AttentionMask& mask = options.mask;
-  return bytes_of(mask.lengths, mask.hidden_keys, mask.documents, mask.hidden, mask.additive,
-                  options.padded_rows.index, options.position_bias);
+  const AttentionMemory& memory = options.memory;
+  return bytes_of(memory.documents, memory.padded_rows.index, mask.lengths, mask.hidden_keys,
+                  mask.documents, mask.hidden, mask.additive, options.padded_rows.index,
+                  options.position_bias);
 }
 
 /// FLOPs that add the position bias to `pairs` scores.
@@ -55,7 +60,7 @@ double flops_of_bias(double pairs, const AttentionOptions& options) {
 /// What cuDNN needs, or may need if there is no GPU to ask.
 void log_cudnn_workspace(const Tensor& qkv, const AttentionOptions& options, bool backward) {
   const WorkspaceLog* log = WorkspaceLog::current();
-  if (log == nullptr || qkv.numel() == 0) return;
+  if (log == nullptr || qkv.numel() == 0 || options.memory.defined()) return;
   if (!log->has_gpu()) {
     log_workspace(cuda::estimated_cudnn_workspace(qkv, options, backward));
   } else if constexpr (cuda::kHasCudnn) {
@@ -72,7 +77,7 @@ void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tenso
   const double pairs = visible_pairs(qkv, options);
   OpWork work = flops_of(qkv.dtype(), 4.0 * pairs * static_cast<double>(qkv.dim(3)),
                          5.0 * pairs + flops_of_bias(pairs, options) + elements_of(out));
-  work.bytes_read = bytes_of(qkv) + bytes_of_mask(options);
+  work.bytes_read = bytes_of(qkv, options.memory.key_values) + bytes_of_mask(options);
   work.bytes_written = bytes_of(out, log_sum_exp);
   log_work(work);
   log_cudnn_workspace(qkv, options, /*backward=*/false);
@@ -82,12 +87,13 @@ void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tenso
 // weight (3) and the gradient of its score (3); per output its product with dout.
 void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
                         const Tensor& log_sum_exp, const AttentionOptions& options, Tensor dqkv,
-                        Tensor dposition_bias) {
+                        Tensor dposition_bias, Tensor dkey_values) {
   const double pairs = visible_pairs(qkv, options);
   OpWork work = flops_of(qkv.dtype(), 10.0 * pairs * static_cast<double>(qkv.dim(3)),
                          6.0 * pairs + flops_of_bias(pairs, options) + 2.0 * elements_of(out));
-  work.bytes_read = bytes_of(dout, qkv, out, log_sum_exp) + bytes_of_mask(options);
-  work.bytes_written = bytes_of(dqkv);
+  work.bytes_read =
+      bytes_of(dout, qkv, options.memory.key_values, out, log_sum_exp) + bytes_of_mask(options);
+  work.bytes_written = bytes_of(dqkv, dkey_values);
   size_t scratch = cuda::attention_backward_scratch(log_sum_exp.numel());
   if (dposition_bias.defined()) {
     // On a GPU, the scores and the gradients of their weights once more.
@@ -109,8 +115,10 @@ void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
                          3.0 * pairs + flops_of_bias(pairs, options));
   const auto heads = static_cast<double>(qkv.dim(2));
   const auto values = static_cast<double>(attention_heads(qkv, options).key_values);
-  const double used = heads == 0.0 ? 0.0 : (heads - values) / heads;
-  work.bytes_read = used * bytes_of(qkv) + bytes_of(log_sum_exp) + bytes_of_mask(options);
+  const Tensor& memory = options.memory.key_values;
+  const double used = heads == 0.0 || memory.defined() ? 1.0 : (heads - values) / heads;
+  work.bytes_read = used * bytes_of(qkv) + 0.5 * bytes_of(memory) + bytes_of(log_sum_exp) +
+                    bytes_of_mask(options);
   work.bytes_written = bytes_of(weights);
   log_work(work);
 }

@@ -261,4 +261,12 @@ TokenBatch full_batch_on_meta(const BatchShape& shape) {
   return batch;
 }
 
+void keep_documents(TokenBatch& batch, int64_t count) {
+  batch.documents = batch.documents.slice(0, count + 1);
+  batch.labels = batch.labels.slice(0, count);
+  if (Tensor& sources = batch.source.documents; sources.defined()) {
+    sources = sources.slice(0, count + 1);
+  }
+}
+
 }  // namespace tessera

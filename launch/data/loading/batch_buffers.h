@@ -87,4 +87,7 @@ class BatchBuffers {
 /// Returns the largest micro-batch, N = S = M = B × T and Ns = B × Ts, without data, for dry runs.
 TokenBatch full_batch_on_meta(const BatchShape& shape);
 
+/// Leaves the first `count` documents of such a batch, with their labels and sources.
+void keep_documents(TokenBatch& batch, int64_t count);
+
 }  // namespace tessera

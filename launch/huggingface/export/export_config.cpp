@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "launch/huggingface/llama_format.h"
 #include "launch/huggingface/tensor_names.h"
+#include "models/architecture.h"
 
 namespace tessera {
 namespace {
@@ -186,8 +187,10 @@ Json config_of(const ModelConfig& model) {
       return bert_config(model);
     case ModelKind::modernbert:
       return modernbert_config(model);
+    case ModelKind::encoder_decoder:
+      break;
   }
-  fail("{} is not an architecture", static_cast<int>(model.kind));
+  fail("{} has no counterpart in transformers", architecture_of(model.kind).display_name);
 }
 
 }  // namespace

@@ -39,9 +39,13 @@ std::string human_duration(double seconds) {
 }
 
 std::string human_model(const ModelConfig& model) {
+  std::string layers = std::to_string(model.num_layers);
+  if (architecture_of(model.kind).cross_attention) {
+    layers += fmt::format(" + {}", model.resolved_decoder_layers());
+  }
   return fmt::format("{}: {} layers, {} wide, {} heads, context {}, vocabulary {}",
-                     architecture_of(model.kind).name, model.num_layers, model.hidden_size,
-                     model.num_heads, model.seq_length, model.vocab_size);
+                     architecture_of(model.kind).name, layers, model.hidden_size, model.num_heads,
+                     model.seq_length, model.vocab_size);
 }
 
 }  // namespace tessera

@@ -14,6 +14,7 @@ int64_t targets_of_row(const RunConfig& config) {
   const int64_t seq_length = config.model.seq_length;
   switch (traits_of(config.model).objective) {
     case Objective::causal_lm:
+    case Objective::seq2seq:
     case Objective::token_classification:  // as if each token were a word
       return seq_length;
     case Objective::masked_lm:
@@ -32,9 +33,8 @@ TokenBatch full_micro_batch(const RunConfig& config) {
   const ModelTraits traits = traits_of(config.model);
   const int64_t documents = rows * std::max<int64_t>(1, traits.texts_of_sample);
   TokenBatch batch = full_batch_on_meta(batch_shape(rows, traits));
-  batch.documents = batch.documents.slice(0, documents + 1);
+  keep_documents(batch, documents);
   batch.document_length = config.model.seq_length;
-  batch.labels = batch.labels.slice(0, documents);
   batch.target_rows = batch.target_rows.slice(0, rows * targets_of_row(config));
   batch.targets = batch.targets.slice(0, rows * targets_of_row(config));
   return batch;
@@ -52,6 +52,9 @@ TargetCounts full_batch_counts(const RunConfig& config) {
   counts.token_targets = rows * targets_of_row(config);
   counts.document_targets = rows * (traits.document_labels ? 1 : queries);
   counts.pairs = counts.tokens * model.seq_length;  // within a document
+  counts.source_tokens = rows * traits.source_length;
+  counts.source_pairs = counts.source_tokens * traits.source_length;
+  counts.cross_pairs = counts.tokens * traits.source_length;
   return counts;
 }
 

@@ -37,6 +37,8 @@ std::string_view use_of(Objective objective) {
       return "it labels words, with tessera classify";
     case Objective::embedding:
       return "it makes vectors of texts, with tessera embed";
+    case Objective::seq2seq:
+      return "it predicts a target text from a source text";
   }
   return "";
 }

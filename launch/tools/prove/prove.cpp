@@ -104,6 +104,9 @@ class Prover {
  public:
   Prover(const RunConfig& config, const ProveOptions& options)
       : options_(options), start_(std::chrono::steady_clock::now()) {
+    require(traits_of(config.model).source_length == 0,
+            "model.kind is {}: tessera prove has no data of pairs of texts yet",
+            architecture_of(config.model.kind).name);
     ShrunkRun shrunk = shrink(config, options.folder);
     certificate_.small = std::move(shrunk.config);
     certificate_.left_out = std::move(shrunk.left_out);

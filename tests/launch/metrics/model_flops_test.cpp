@@ -38,6 +38,25 @@ TEST(ModelFlops, CountBertHeadOnlyForTargets) {
   EXPECT_DOUBLE_EQ(model_flops(config, counts), without + 6.0 * (800 + 64) * 7);
 }
 
+TEST(ModelFlops, CountBothStacksAndCrossAttention) {
+  ModelConfig config = preset(ModelKind::encoder_decoder);
+  config.num_layers = 2;
+  config.num_decoder_layers = 3;
+  config.hidden_size = 8;
+  config.num_heads = 2;
+  config.vocab_size = 100;
+  TargetCounts counts;
+  counts.source_tokens = 50;
+  const double encoder = 6.0 * 2 * 12 * 64 * 50, keys_and_values = 6.0 * 3 * 2 * 64 * 50;
+  EXPECT_DOUBLE_EQ(model_flops(config, counts), encoder + keys_and_values);
+  counts = {};
+  counts.tokens = 10;
+  EXPECT_DOUBLE_EQ(model_flops(config, counts), 6.0 * 3 * (12 + 2) * 64 * 10);
+  counts = {};
+  counts.pairs = 1, counts.cross_pairs = 10, counts.source_pairs = 100;
+  EXPECT_DOUBLE_EQ(model_flops(config, counts), 12.0 * 8 * (3 * 1 + 3 * 10 + 2 * 100));
+}
+
 TEST(PeakFlops, DependOnGpuAndPrecision) {
   EXPECT_EQ(peak_flops("NVIDIA H100 80GB HBM3", DType::bf16), 989e12);
   EXPECT_EQ(peak_flops("NVIDIA H100 PCIe", DType::bf16), 756e12);

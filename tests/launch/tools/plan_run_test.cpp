@@ -62,6 +62,11 @@ class FullRows : public Dataset {
       std::fill_n(out.labels.begin(), labels, static_cast<int32_t>(sample % 2));
     }
     out.label_values.assign(static_cast<size_t>(traits.label_width), 1.0f);
+    if (traits.source_length == 0) return;
+    for (int64_t i = 0; i < traits.source_length; ++i) {
+      out.source_tokens.push_back(static_cast<int32_t>((sample + 5 * i) % model_.vocab_size));
+    }
+    out.source_lengths.assign(1, static_cast<int32_t>(traits.source_length));
   }
 
  protected:
@@ -348,6 +353,19 @@ constexpr PlannedModel kPlannedModels[] = {
        model.head = Head::classification;
        model.num_labels = 1;
        model.problem_type = ProblemType::regression;
+     }},
+    {"encoder-decoder", ModelKind::encoder_decoder,
+     [](ModelConfig& model) {
+       model.num_decoder_layers = 3;
+       model.source_length = 24;
+       model.dropout = model.attention_dropout = 0.1;
+     }},
+    {"encoder-decoder, as T5", ModelKind::encoder_decoder,
+     [](ModelConfig& model) {
+       model.positions = Positions::relative;
+       model.num_kv_heads = 2;
+       model.norm = NormType::rms;
+       model.bias = Bias::none;
      }},
     {"labels of words", ModelKind::bert,
      [](ModelConfig& model) {

@@ -12,7 +12,7 @@
 namespace tessera::cpu {
 namespace {
 
-/// A thread's tiles for the gradients of a segment of `length` rows.
+/// A thread's tiles for the gradients of a segment of `length` queries and `keys_length` keys.
 template <typename Element>
 struct BackwardTiles {
   int64_t ld;
@@ -26,10 +26,10 @@ struct BackwardTiles {
   float *dk_t, *dv_t;            // (D, keys) for each tile of keys
   int64_t key_tile_stride;       // of dk_t and dv_t
 
-  BackwardTiles(const AttentionShape& shape, int64_t length)
+  BackwardTiles(const AttentionShape& shape, int64_t length, int64_t keys_length)
       : ld(TileProducts<Element>::padded(shape.d)) {
     // Sums over the heads of a group have to wait for all of them.
-    const int64_t key_tiles = shape.in_group == 1 ? 1 : ceil_div(length, kKeyTile);
+    const int64_t key_tiles = shape.in_group == 1 ? 1 : ceil_div(keys_length, kKeyTile);
     const int64_t rows = round_up(length, kQueryTile);
     const int64_t transposed = TransposedLeft<Element>::elements(length, ld);
     using Scratch = TileScratch;
@@ -62,13 +62,14 @@ struct BackwardTiles {
 /// The tensors of a call.
 template <typename T>
 struct BackwardTensors {
-  const T *qkv, *out, *dout;
+  AttentionRows<const T> from;
+  const T *out, *dout;
   const float* log_sum_exp;
-  T* dqkv;
+  AttentionRows<T> to;
 };
 
-/// The gradient of one head of a segment; rows are counted from the segment's first. With S = scale
-/// × q kᵀ, P = softmax(S), Z the dropout factors and O = (P ∘ Z) v:
+/// The gradient of one head of a segment; queries and keys are counted from the segment's first.
+/// With S = scale × q kᵀ, P = softmax(S), Z the dropout factors and O = (P ∘ Z) v:
 ///     dv = (P ∘ Z)ᵀ dO,  dP = Z ∘ (dO vᵀ),  dS = P ∘ (dP − rowsum(dO ∘ O)),
 ///     dq = scale × dS k,  dk = scale × dSᵀ q.
 /// dv and dk are summed as dvᵀ = dOᵀ (P ∘ Z) and dkᵀ = qᵀ dS, so no tile is transposed in between.
@@ -85,27 +86,28 @@ class HeadBackward {
       : shape_(shape),
         options_(options),
         mask_(shape, options, segment, h),
-        dropout_(options, shape, segment.place, h),
+        dropout_(options, shape, segment.place, segment.key_place, h),
         length_(segment.rows.size()),
+        keys_length_(segment.keys.size()),
         is_first_(h % shape.in_group == 0),
         is_last_((h + 1) % shape.in_group == 0),
         dbias_(dbias),
         tiles_(tiles),
         ld_(tiles.ld) {
-    const int64_t row = segment.rows.begin;
-    q_ = of.qkv + shape.query_offset(row, h);
-    k_ = of.qkv + shape.key_offset(row, h);
-    v_ = of.qkv + shape.value_offset(row, h);
+    const int64_t row = segment.rows.begin, key = segment.keys.begin;
+    q_ = of.from.q + shape.query_offset(row, h);
+    k_ = of.from.kv + shape.key_offset(key, h);
+    v_ = of.from.kv + shape.value_offset(key, h);
     out_ = of.out + shape.out_offset(row, h);
     dout_ = of.dout + shape.out_offset(row, h);
     lse_ = of.log_sum_exp + shape.log_sum_exp_offset(row, h);
-    dq_out_ = of.dqkv + shape.query_offset(row, h);
-    dk_out_ = of.dqkv + shape.key_offset(row, h);
-    dv_out_ = of.dqkv + shape.value_offset(row, h);
+    dq_out_ = of.to.q + shape.query_offset(row, h);
+    dk_out_ = of.to.kv + shape.key_offset(key, h);
+    dv_out_ = of.to.kv + shape.value_offset(key, h);
 
-    Products::load_left(q_, shape.row_stride, length_, shape.d, tiles.queries, ld_);
+    Products::load_left(q_, shape.q_stride, length_, shape.d, tiles.queries, ld_);
     Products::load_left(dout_, shape.out_stride, length_, shape.d, tiles.douts, ld_);
-    queries_t_.load(q_, shape.row_stride, length_, shape.d, tiles.queries, ld_, tiles.queries_t);
+    queries_t_.load(q_, shape.q_stride, length_, shape.d, tiles.queries, ld_, tiles.queries_t);
     douts_t_.load(dout_, shape.out_stride, length_, shape.d, tiles.douts, ld_, tiles.douts_t);
   }
 
@@ -113,10 +115,10 @@ class HeadBackward {
     std::fill_n(tiles_.dq, length_ * ld_, 0.0f);
     if (dbias_ != nullptr) std::fill_n(dbias_, 2 * length_ - 1, 0.0f);
     sum_dout_times_out();
-    for (int64_t begin = 0; begin < length_; begin += kKeyTile) {
-      key_tile({begin, std::min(begin + kKeyTile, length_)});
+    for (int64_t begin = 0; begin < keys_length_; begin += kKeyTile) {
+      key_tile({begin, std::min(begin + kKeyTile, keys_length_)});
     }
-    Products::store(tiles_.dq, ld_, length_, shape_.d, options_.scale, dq_out_, shape_.row_stride);
+    Products::store(tiles_.dq, ld_, length_, shape_.d, options_.scale, dq_out_, shape_.q_stride);
   }
 
  private:
@@ -134,7 +136,7 @@ class HeadBackward {
   }
 
   void key_tile(Range keys) {
-    const int64_t from = keys.begin * shape_.row_stride;
+    const int64_t from = keys.begin * shape_.kv_stride;
     bool loaded = false;
     float* dk_t = tiles_.dk_t + keys.begin / kKeyTile * tiles_.key_tile_stride;
     float* dv_t = tiles_.dv_t + keys.begin / kKeyTile * tiles_.key_tile_stride;
@@ -153,13 +155,13 @@ class HeadBackward {
     }
     if (!is_last_) return;
     Products::store_transposed(dk_t, kKeyTile, keys.size(), shape_.d, options_.scale,
-                               dk_out_ + from, shape_.row_stride);
+                               dk_out_ + from, shape_.kv_stride);
     Products::store_transposed(dv_t, kKeyTile, keys.size(), shape_.d, 1.0f, dv_out_ + from,
-                               shape_.row_stride);
+                               shape_.kv_stride);
   }
 
   void load_keys(Range keys) {
-    const int64_t stride = shape_.row_stride, from = keys.begin * stride;
+    const int64_t stride = shape_.kv_stride, from = keys.begin * stride;
     Products::load_right(k_ + from, stride, keys.size(), shape_.d, tiles_.keys, ld_);
     Products::load_right_transposed(k_ + from, stride, keys.size(), shape_.d, tiles_.keys_t,
                                     kKeyTile);
@@ -231,7 +233,7 @@ class HeadBackward {
   const AttentionOptions& options_;
   SegmentMask mask_;
   TileDropout dropout_;
-  int64_t length_;
+  int64_t length_, keys_length_;
   bool is_first_, is_last_;  // of its group
   float* dbias_;             // (2 length − 1), of the segment's distances; nullptr if not needed
   const Tiles& tiles_;
@@ -291,20 +293,23 @@ class BiasGradients {
 
 void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
                         const Tensor& log_sum_exp, const AttentionOptions& given, Tensor dqkv,
-                        Tensor dposition_bias) {
+                        Tensor dposition_bias, Tensor dkey_values) {
   AttentionOptions options = given;
   options.dropout = given.dropout.resolved();
   const AttentionShape shape(qkv, options);
   const AttentionWork work(shape, options);
   const BiasGradients bias(shape, dposition_bias);
   dispatch_tiles(qkv.dtype(), [&]<typename T, typename Element>() {
-    const BackwardTensors<T> of{qkv.data<T>(), out.data<T>(), dout.data<T>(),
-                                log_sum_exp.data<float>(), dqkv.data<T>()};
+    const BackwardTensors<T> of{{shape, qkv, options.memory.key_values},
+                                out.data<T>(),
+                                dout.data<T>(),
+                                log_sum_exp.data<float>(),
+                                {shape, dqkv, dkey_values}};
     parallel_for_each(work.groups_of_segments(), [&](int64_t i) {
       const AttentionWork::Item item = work.group(i);
-      if (item.segment.rows.empty()) return;
+      if (item.segment.rows.empty() && item.segment.keys.empty()) return;
       [[maybe_unused]] const typename TileProducts<Element>::Scope scope;
-      const BackwardTiles<Element> tiles(shape, item.segment.rows.size());
+      const BackwardTiles<Element> tiles(shape, item.segment.rows.size(), item.segment.keys.size());
       for (int64_t h = item.head; h < item.head + shape.in_group; ++h) {
         float* dbias = bias.of(item.segment, h);
         HeadBackward<T, Element>(shape, options, of, item.segment, h, dbias, tiles).run();

@@ -68,13 +68,13 @@ class ForwardTile {
   using Products = TileProducts<Element>;
 
  public:
-  ForwardTile(const AttentionShape& shape, const AttentionOptions& options, const T* qkv,
-              const AttentionWork::Item& item)
+  ForwardTile(const AttentionShape& shape, const AttentionOptions& options,
+              const AttentionRows<const T>& from, const AttentionWork::Item& item)
       : shape_(shape),
         mask_(shape, options, item.segment, item.head),
-        dropout_(options, shape, item.segment.place, item.head),
-        k_(qkv + shape.key_offset(item.segment.rows.begin, item.head)),
-        v_(qkv + shape.value_offset(item.segment.rows.begin, item.head)),
+        dropout_(options, shape, item.segment.place, item.segment.key_place, item.head),
+        k_(from.kv + shape.key_offset(item.segment.keys.begin, item.head)),
+        v_(from.kv + shape.value_offset(item.segment.keys.begin, item.head)),
         ld_(Products::padded(shape.d)),
         scale_(options.scale),
         queries_{item.tile * kQueryTile,
@@ -92,8 +92,8 @@ class ForwardTile {
     values_ = scratch.tile<Element>(kKeyTile, ld_);
     weights_ = scratch.tile<Element>(kQueryTile, kKeyTile);
 
-    const T* q = qkv + shape.query_offset(item.segment.rows.begin + queries_.begin, item.head);
-    Products::load_left(q, shape.row_stride, queries_.size(), shape.d, q_, ld_);
+    const T* q = from.q + shape.query_offset(item.segment.rows.begin + queries_.begin, item.head);
+    Products::load_left(q, shape.q_stride, queries_.size(), shape.d, q_, ld_);
     std::fill_n(result_, queries_.size() * ld_, 0.0f);
   }
 
@@ -124,10 +124,10 @@ class ForwardTile {
  private:
   void absorb(Range keys) {
     const int64_t rows = queries_.size(), cols = round_up(keys.size(), kTilePadding);
-    const int64_t from = keys.begin * shape_.row_stride;
-    Products::load_right_transposed(k_ + from, shape_.row_stride, keys.size(), shape_.d, keys_t_,
+    const int64_t from = keys.begin * shape_.kv_stride;
+    Products::load_right_transposed(k_ + from, shape_.kv_stride, keys.size(), shape_.d, keys_t_,
                                     kKeyTile);
-    Products::load_right(v_ + from, shape_.row_stride, keys.size(), shape_.d, values_, ld_);
+    Products::load_right(v_ + from, shape_.kv_stride, keys.size(), shape_.d, values_, ld_);
     Products::multiply(rows, cols, shape_.d, Products::left(q_, ld_), keys_t_, kKeyTile, scores_,
                        kKeyTile, false);
     scale_tile(scores_, kKeyTile, rows, cols, scale_);
@@ -173,7 +173,7 @@ void attention_forward(const Tensor& qkv, const AttentionOptions& given, Tensor 
   const AttentionShape shape(qkv, options);
   const AttentionWork work(shape, options);
   dispatch_tiles(qkv.dtype(), [&]<typename T, typename Element>() {
-    const T* from = qkv.data<T>();
+    const AttentionRows<const T> from(shape, qkv, options.memory.key_values);
     T* to = out.data<T>();
     float* lse = log_sum_exp.data<float>();
     parallel_for_each(work.tiles(), [&](int64_t i) {

@@ -10,7 +10,7 @@
 namespace tessera::cpu {
 
 /// What a mask hides from the queries of one segment and one head, and what is added to their
-/// scores. Queries and keys are counted from the segment's first row.
+/// scores. Queries and keys are counted from the segment's first.
 class SegmentMask {
  public:
   SegmentMask(const AttentionShape& shape, const AttentionOptions& options, const Segment& segment,
@@ -18,7 +18,7 @@ class SegmentMask {
       : causal_(options.mask.causal),
         window_(std::min(options.mask.window, shape.seq)),
         seq_(shape.seq),
-        end_(segment.rows.size()) {
+        end_(segment.keys.size()) {
     if (segment.rows.empty()) return;
     const AttentionMask& mask = options.mask;
     const int64_t b = segment.rows.begin / seq_, t = segment.rows.begin % seq_;

@@ -11,10 +11,13 @@
 
 namespace tessera::cpu {
 
-/// Rows that see only each other: a document, or a sequence if there are no documents.
+/// Rows that see only each other: a document, or a sequence if there are no documents. In
+/// cross-attention, the queries and keys of a document.
 struct Segment {
-  Range rows;     ///< among all B × T rows
-  int64_t place;  ///< of the first row, in the padded batch (PaddedRows)
+  Range rows;         ///< of queries, among all B × T
+  int64_t place;      ///< of the first row, in the padded batch (PaddedRows)
+  Range keys;         ///< of keys
+  int64_t key_place;  ///< of the first key
 };
 
 /// The work of one call: every query tile of every head of every segment, or every group of heads
@@ -33,9 +36,11 @@ class AttentionWork {
         heads_(shape.heads),
         groups_(shape.kv_heads),
         in_group_(shape.in_group),
-        ends_(options.mask.documents.defined() ? options.mask.documents.data<int32_t>() : nullptr),
-        places_(options.padded_rows.index.defined() ? options.padded_rows.index.data<int32_t>()
-                                                    : nullptr),
+        ends_(ids_or_null(options.mask.documents)),
+        places_(ids_or_null(options.padded_rows.index)),
+        has_memory_(options.memory.defined()),
+        key_ends_(ids_or_null(options.memory.documents)),
+        key_places_(ids_or_null(options.memory.padded_rows.index)),
         count_(ends_ == nullptr ? shape.batch : options.mask.documents.numel() - 1),
         first_tiles_(scratch()) {
     first_tiles_.assign(1, 0);
@@ -47,8 +52,10 @@ class AttentionWork {
   int64_t segments() const { return count_; }
   Segment segment(int64_t i) const {
     const Range range = rows(i);
-    const bool moved = places_ != nullptr && !range.empty();
-    return {range, moved ? places_[range.begin] : range.begin};
+    const int64_t place = place_of(range, places_);
+    if (!has_memory_) return {range, place, range, place};
+    const Range keys{key_ends_[i], key_ends_[i + 1]};
+    return {range, place, keys, place_of(keys, key_places_)};
   }
 
   /// Segments × groups, for work on whole segments. The item's head is the first of its group.
@@ -67,6 +74,12 @@ class AttentionWork {
   }
 
  private:
+  static const int32_t* ids_or_null(const Tensor& ids) {
+    return ids.defined() ? ids.data<int32_t>() : nullptr;
+  }
+  static int64_t place_of(Range range, const int32_t* places) {
+    return places != nullptr && !range.empty() ? places[range.begin] : range.begin;
+  }
   Range rows(int64_t i) const {
     if (ends_ == nullptr) return {i * seq_, (i + 1) * seq_};
     return {ends_[i], ends_[i + 1]};
@@ -81,6 +94,9 @@ class AttentionWork {
   int64_t seq_, heads_, groups_, in_group_;
   const int32_t* ends_;
   const int32_t* places_;
+  bool has_memory_;
+  const int32_t* key_ends_;
+  const int32_t* key_places_;
   int64_t count_;
   std::vector<int64_t>& first_tiles_;  // (segments + 1), cumulative
 };

@@ -13,11 +13,13 @@ namespace {
 
 using Products = TileProducts<float>;
 
-/// The weights of one query tile, rows of T elements; `weights` and `lse` point to the first row.
+/// The weights of one query tile, rows of as many elements as there are keys; `weights` and `lse`
+/// point to the first row.
 template <typename T>
-void weights_of_tile(const AttentionShape& shape, const AttentionOptions& options, const T* qkv,
-                     const AttentionWork::Item& item, const float* lse, float* weights) {
-  const int64_t first = item.segment.rows.begin;
+void weights_of_tile(const AttentionShape& shape, const AttentionOptions& options,
+                     const AttentionRows<const T>& from, const AttentionWork::Item& item,
+                     const float* lse, float* weights) {
+  const int64_t first = item.segment.rows.begin, first_key = item.segment.keys.begin;
   const Range queries{item.tile * kQueryTile,
                       std::min((item.tile + 1) * kQueryTile, item.segment.rows.size())};
   const int64_t rows = queries.size(), ld = Products::padded(shape.d);
@@ -26,17 +28,17 @@ void weights_of_tile(const AttentionShape& shape, const AttentionOptions& option
   float* q = scratch.tile(kQueryTile, ld);             // (queries, D)
   float* keys_t = scratch.tile(ld, kKeyTile);          // (D, keys)
   float* scores = scratch.tile(kQueryTile, kKeyTile);  // (queries, keys)
-  Products::load_left(qkv + shape.query_offset(first + queries.begin, item.head), shape.row_stride,
+  Products::load_left(from.q + shape.query_offset(first + queries.begin, item.head), shape.q_stride,
                       rows, shape.d, q, ld);
 
   const SegmentMask mask(shape, options, item.segment, item.head);
   const Range visible = mask.visible_keys(queries);
-  std::fill_n(weights, rows * shape.seq, 0.0f);
+  std::fill_n(weights, rows * shape.keys, 0.0f);
   for (int64_t begin = visible.begin / kKeyTile * kKeyTile; begin < visible.end;
        begin += kKeyTile) {
     const Range keys{begin, std::min(begin + kKeyTile, visible.end)};
-    const T* k = qkv + shape.key_offset(first + keys.begin, item.head);
-    Products::load_right_transposed(k, shape.row_stride, keys.size(), shape.d, keys_t, kKeyTile);
+    const T* k = from.kv + shape.key_offset(first_key + keys.begin, item.head);
+    Products::load_right_transposed(k, shape.kv_stride, keys.size(), shape.d, keys_t, kKeyTile);
     Products::multiply(rows, keys.size(), shape.d, Products::left(q, ld), keys_t, kKeyTile, scores,
                        kKeyTile, false);
     scale_tile(scores, kKeyTile, rows, keys.size(), options.scale);
@@ -44,7 +46,7 @@ void weights_of_tile(const AttentionShape& shape, const AttentionOptions& option
     for (int64_t r = 0; r < rows; ++r) {
       // A fully masked row has only scores of −inf and keeps its zeros.
       const float reference = std::isinf(lse[r]) ? 0.0f : lse[r];
-      float* to = weights + r * shape.seq + first % shape.seq + keys.begin;
+      float* to = weights + r * shape.keys + first_key % shape.keys + keys.begin;
       for (int64_t c = 0; c < keys.size(); ++c) {
         to[c] = vec::exp(scores[r * kKeyTile + c] - reference);
       }
@@ -59,12 +61,13 @@ void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
   const AttentionShape shape(qkv, options);
   const AttentionWork work(shape, options);
   dispatch_float(qkv.dtype(), [&]<typename T>() {
+    const AttentionRows<const T> from(shape, qkv, options.memory.key_values);
     parallel_for_each(work.tiles(), [&](int64_t i) {
       const AttentionWork::Item item = work.tile(i);
       const int64_t row = item.segment.rows.begin + item.tile * kQueryTile;
       const int64_t at = shape.log_sum_exp_offset(row, item.head);
-      weights_of_tile(shape, options, qkv.data<T>(), item, log_sum_exp.data<float>() + at,
-                      weights.data<float>() + at * shape.seq);
+      weights_of_tile(shape, options, from, item, log_sum_exp.data<float>() + at,
+                      weights.data<float>() + at * shape.keys);
     });
   });
 }

@@ -21,8 +21,9 @@ struct MaskPlane {
 /// Tensors are on the GPU; the host knows only their shapes.
 struct AttentionArguments {
   int batch, seq, heads, kv_heads, in_group, d;
-  int64_t qkv_stride, out_stride;  ///< elements between positions
-  bool aligned;                    ///< whether rows of heads start at multiples of 16 bytes
+  int keys;                                 ///< of a sequence; `seq` unless this is cross-attention
+  int64_t q_stride, kv_stride, out_stride;  ///< elements between positions
+  bool aligned;  ///< whether rows of heads start at multiples of 16 bytes
   float scale;
 
   bool causal;
@@ -31,6 +32,7 @@ struct AttentionArguments {
   const uint8_t* hidden_keys;
   const int32_t* documents;
   int document_count;
+  const int32_t* key_documents;  ///< of cross-attention, otherwise nullptr
   MaskPlane<uint8_t> hidden;
   MaskPlane<float> additive;
 
@@ -42,6 +44,8 @@ struct AttentionArguments {
   int64_t first_head, total_heads;
   const int32_t* places;
   int place_seq;  ///< positions per sequence in dropout's indices
+  const int32_t* key_places;
+  int key_place_seq;
 
   const float* position_bias;  ///< of head 0 and distance 0; nullptr if there is none
   int64_t position_bias_stride;
@@ -70,7 +74,19 @@ const T* data_or_null(const Tensor& tensor) {
 /// The largest head size that kernels have tiles for.
 inline constexpr int64_t kMaxHeadColumns = 256;
 
-/// `rows` are the tensors whose head rows the kernels load or store.
+/// The base addresses of a head's queries and of its keys, which are in a tensor of their own
+/// (AttentionMemory) or follow the queries of a row.
+template <typename T>
+struct AttentionRows {
+  T *q, *kv;
+
+  AttentionRows(const AttentionArguments& a, const Tensor& qkv, const Tensor& key_values)
+      : q(qkv.data<std::remove_const_t<T>>()),
+        kv(key_values.defined() ? key_values.data<std::remove_const_t<T>>()
+                                : q + int64_t{a.heads} * a.d) {}
+};
+
+/// `rows` are the tensors whose head rows the kernels load or store; undefined ones are left out.
 inline AttentionArguments attention_arguments(const Tensor& qkv, const AttentionOptions& options,
                                               std::initializer_list<const Tensor*> rows) {
   const AttentionMask& mask = options.mask;
@@ -87,10 +103,14 @@ inline AttentionArguments attention_arguments(const Tensor& qkv, const Attention
   a.kv_heads = narrow<int>(heads.key_values);
   a.in_group = narrow<int>(heads.in_group());
   a.d = narrow<int>(d);
-  a.qkv_stride = qkv.dim(2) * d;
+  const AttentionMemory& memory = options.memory;
+  a.keys = memory.defined() ? narrow<int>(memory.key_values.dim(1)) : a.seq;
+  a.q_stride = qkv.dim(2) * d;
+  a.kv_stride = memory.defined() ? 2 * heads.key_values * d : a.q_stride;
   a.out_stride = heads.queries * d;
   a.aligned = static_cast<size_t>(a.d) * size_of(qkv.dtype()) % 16 == 0;
   for (const Tensor* tensor : rows) {
+    if (!tensor->defined()) continue;
     a.aligned = a.aligned && reinterpret_cast<uintptr_t>(tensor->raw()) % 16 == 0;
   }
   a.scale = options.scale;
@@ -101,6 +121,7 @@ inline AttentionArguments attention_arguments(const Tensor& qkv, const Attention
   a.hidden_keys = detail::data_or_null<uint8_t>(mask.hidden_keys);
   a.documents = detail::data_or_null<int32_t>(mask.documents);
   a.document_count = a.documents == nullptr ? 0 : narrow<int>(mask.documents.numel() - 1);
+  a.key_documents = detail::data_or_null<int32_t>(memory.documents);
   a.hidden = detail::mask_plane<uint8_t>(mask.hidden, options);
   a.additive = detail::mask_plane<float>(mask.additive, options);
 
@@ -120,6 +141,8 @@ inline AttentionArguments attention_arguments(const Tensor& qkv, const Attention
   a.total_heads = options.total_heads;
   a.places = detail::data_or_null<int32_t>(options.padded_rows.index);
   a.place_seq = a.places == nullptr ? a.seq : narrow<int>(options.padded_rows.seq_length);
+  a.key_places = detail::data_or_null<int32_t>(memory.padded_rows.index);
+  a.key_place_seq = a.key_places == nullptr ? a.keys : narrow<int>(memory.padded_rows.seq_length);
   return a;
 }
 

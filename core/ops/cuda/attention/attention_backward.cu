@@ -66,23 +66,24 @@ struct KeysShared {
 /// row per key.
 template <typename E, bool kBias>
 __global__ void __launch_bounds__(kAttentionThreads)
-    keys_kernel(AttentionArguments a, const typename E::Element* qkv,
+    keys_kernel(AttentionArguments a, const typename E::Element* q, const typename E::Element* kv,
                 const typename E::Element* dout, const float* log_sum_exp, const float* delta,
-                typename E::Element* dqkv) {
+                typename E::Element* dkv) {
   auto& shared = *dynamic_shared<KeysShared<E>>();
   BlockPlace place = BlockPlace::of_group(a, E::kRows);
   const int first = place.first_row, end_head = place.h + a.in_group;
   AsyncCopies copies;
-  load_tile<E, E::kRows>(a, qkv + place.of_key(a, first), a.qkv_stride, first, shared.keys, copies);
-  load_tile<E, E::kRows>(a, qkv + place.of_value(a, first), a.qkv_stride, first, shared.values,
+  load_tile<E, E::kRows>(a, kv + place.of_key(a, first), a.kv_stride, first, a.keys, shared.keys,
                          copies);
+  load_tile<E, E::kRows>(a, kv + place.of_value(a, first), a.kv_stride, first, a.keys,
+                         shared.values, copies);
 
   using Columns = typename KeysShared<E>::Columns;
   const auto load = [&](int query, Columns& columns) {
-    load_tile<E, E::kColumns>(a, qkv + place.of_query(a, query), a.qkv_stride, query,
+    load_tile<E, E::kColumns>(a, q + place.of_query(a, query), a.q_stride, query, a.seq,
                               columns.queries, copies);
-    load_tile<E, E::kColumns>(a, dout + place.in_out(a, query), a.out_stride, query, columns.douts,
-                              copies);
+    load_tile<E, E::kColumns>(a, dout + place.in_out(a, query), a.out_stride, query, a.seq,
+                              columns.douts, copies);
     if (const int i = static_cast<int>(threadIdx.x); i < E::kColumns) {
       const bool within = query + i < a.seq;
       const int64_t at = place.in_log_sum_exp(a, query + i);
@@ -127,8 +128,9 @@ __global__ void __launch_bounds__(kAttentionThreads)
   put_sums<E>(dk, scales, shared.keys);
   put_sums<E>(dv, factors, shared.values);
   __syncthreads();
-  store_tile<E, E::kRows>(a, shared.keys, a.qkv_stride, first, dqkv + place.of_key(a, first));
-  store_tile<E, E::kRows>(a, shared.values, a.qkv_stride, first, dqkv + place.of_value(a, first));
+  store_tile<E, E::kRows>(a, shared.keys, a.kv_stride, first, a.keys, dkv + place.of_key(a, first));
+  store_tile<E, E::kRows>(a, shared.values, a.kv_stride, first, a.keys,
+                          dkv + place.of_value(a, first));
 }
 
 template <typename E>
@@ -143,17 +145,17 @@ struct QueriesShared {
 /// dq of one tile of queries.
 template <typename E, bool kBias>
 __global__ void __launch_bounds__(kAttentionThreads)
-    queries_kernel(AttentionArguments a, const typename E::Element* qkv,
-                   const typename E::Element* dout, const float* log_sum_exp, const float* delta,
-                   typename E::Element* dqkv) {
+    queries_kernel(AttentionArguments a, const typename E::Element* q,
+                   const typename E::Element* kv, const typename E::Element* dout,
+                   const float* log_sum_exp, const float* delta, typename E::Element* dq_rows) {
   auto& shared = *dynamic_shared<QueriesShared<E>>();
   const BlockPlace place(a, E::kRows, a.causal);
   const HeadMask mask(a, place.b, place.h);
   const int first = place.first_row;
   AsyncCopies copies;
-  load_tile<E, E::kRows>(a, qkv + place.of_query(a, first), a.qkv_stride, first, shared.queries,
+  load_tile<E, E::kRows>(a, q + place.of_query(a, first), a.q_stride, first, a.seq, shared.queries,
                          copies);
-  load_tile<E, E::kRows>(a, dout + place.in_out(a, first), a.out_stride, first, shared.douts,
+  load_tile<E, E::kRows>(a, dout + place.in_out(a, first), a.out_stride, first, a.seq, shared.douts,
                          copies);
   float references[E::kMyRows], deltas[E::kMyRows], scales[E::kMyRows];
 #pragma unroll
@@ -166,7 +168,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
   }
 
   const auto load = [&](int key, KeyColumns<E>& columns) {
-    load_keys(a, place, qkv, key, columns, copies);
+    load_keys(a, place, kv, key, columns, copies);
   };
   typename E::Sums dq;
   const auto work = [&](int key, const KeyColumns<E>& columns, bool whole) {
@@ -190,7 +192,8 @@ __global__ void __launch_bounds__(kAttentionThreads)
   __syncthreads();  // all threads are done with the queries
   put_sums<E>(dq, scales, shared.queries);
   __syncthreads();
-  store_tile<E, E::kRows>(a, shared.queries, a.qkv_stride, first, dqkv + place.of_query(a, first));
+  store_tile<E, E::kRows>(a, shared.queries, a.q_stride, first, a.seq,
+                          dq_rows + place.of_query(a, first));
 }
 
 template <typename E>
@@ -210,9 +213,9 @@ struct BiasShared {
 /// no sum has a second owner, and there are only a few partial sums per distance.
 template <typename E>
 __global__ void __launch_bounds__(kAttentionThreads)
-    bias_kernel(AttentionArguments a, int before, int count, const typename E::Element* qkv,
-                const typename E::Element* dout, const float* log_sum_exp, const float* delta,
-                float* sums) {
+    bias_kernel(AttentionArguments a, int before, int count, const typename E::Element* q,
+                const typename E::Element* kv, const typename E::Element* dout,
+                const float* log_sum_exp, const float* delta, float* sums) {
   constexpr int kDistances = E::kRows + E::kColumns - 1;
   static_assert(kDistances <= kAttentionThreads && E::kRows % E::kColumns == 0);
   auto& shared = *dynamic_shared<BiasShared<E>>();
@@ -232,14 +235,14 @@ __global__ void __launch_bounds__(kAttentionThreads)
     if (!whole) shared.mask.look(mask, first, key, shared.bits);
     if (mask.drops()) shared.mask.draw(mask, first, key, shared.bits);
     AsyncCopies copies;
-    load_tile<E, E::kRows>(a, qkv + place.of_query(a, first), a.qkv_stride, first, shared.queries,
-                           copies);
-    load_tile<E, E::kRows>(a, dout + place.in_out(a, first), a.out_stride, first, shared.douts,
-                           copies);
-    load_tile<E, E::kColumns>(a, qkv + place.of_key(a, key), a.qkv_stride, key, shared.keys,
+    load_tile<E, E::kRows>(a, q + place.of_query(a, first), a.q_stride, first, a.seq,
+                           shared.queries, copies);
+    load_tile<E, E::kRows>(a, dout + place.in_out(a, first), a.out_stride, first, a.seq,
+                           shared.douts, copies);
+    load_tile<E, E::kColumns>(a, kv + place.of_key(a, key), a.kv_stride, key, a.keys, shared.keys,
                               copies);
-    load_tile<E, E::kColumns>(a, qkv + place.of_value(a, key), a.qkv_stride, key, shared.values,
-                              copies);
+    load_tile<E, E::kColumns>(a, kv + place.of_value(a, key), a.kv_stride, key, a.keys,
+                              shared.values, copies);
     copies.wait();
     __syncthreads();
     typename E::Scores weights, dscores;
@@ -302,27 +305,31 @@ DiagonalTiles diagonal_tiles(const AttentionArguments& a, int64_t rows, int64_t 
 
 void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out,
                         const Tensor& log_sum_exp, const AttentionOptions& options, Tensor dqkv,
-                        Tensor dposition_bias) {
-  const AttentionArguments a = attention_arguments(qkv, options, {&dout, &qkv, &dqkv});
+                        Tensor dposition_bias, Tensor dkey_values) {
+  const AttentionArguments a = attention_arguments(
+      qkv, options, {&dout, &qkv, &dqkv, &options.memory.key_values, &dkey_values});
   const int64_t rows = log_sum_exp.numel();
-  if (rows == 0) return;
+  if (rows == 0 && a.keys == 0) return;
   const bool has_dbias = dposition_bias.defined();
   size_t scratch = attention_backward_scratch(rows);
   if (has_dbias) scratch += position_bias_scratch(a.heads, a.reach);
   auto* delta = static_cast<float*>(workspace(scratch));
   const float* lse = log_sum_exp.data<float>();
   dispatch_float(qkv.dtype(), [&]<typename T>() {
-    const T *in = qkv.data<T>(), *d_out = dout.data<T>();
-    T* to = dqkv.data<T>();
+    const AttentionRows<const T> in(a, qkv, options.memory.key_values);
+    const AttentionRows<T> to(a, dqkv, dkey_values);
+    const T* d_out = dout.data<T>();
     constexpr int kThreads = 256;
     launch("attention_backward", one_dimensional(rows * kWarpSize, kThreads), delta_kernel<T>, a,
            d_out, out.data<T>(), delta);
     dispatch_tiles<T, true>(a.d, [&]<typename E>() {
       dispatch_bias(a, [&]<bool kBias>() {
-        launch("attention_backward", attention_launch<E>(a, a.kv_heads, sizeof(KeysShared<E>)),
-               keys_kernel<E, kBias>, a, in, d_out, lse, delta, to);
-        launch("attention_backward", attention_launch<E>(a, a.heads, sizeof(QueriesShared<E>)),
-               queries_kernel<E, kBias>, a, in, d_out, lse, delta, to);
+        launch("attention_backward",
+               attention_launch<E>(a, a.keys, a.kv_heads, sizeof(KeysShared<E>)),
+               keys_kernel<E, kBias>, a, in.q, in.kv, d_out, lse, delta, to.kv);
+        launch("attention_backward",
+               attention_launch<E>(a, a.seq, a.heads, sizeof(QueriesShared<E>)),
+               queries_kernel<E, kBias>, a, in.q, in.kv, d_out, lse, delta, to.q);
       });
       if (!has_dbias) return;
       const DiagonalTiles tiles = diagonal_tiles(a, E::kRows, E::kColumns);
@@ -332,8 +339,8 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
       float* sums = delta + rows;
       const auto blocks = static_cast<unsigned>(narrow<int>(a.heads * tiles.count));
       launch("attention_backward", {dim3(blocks), dim3(kAttentionThreads), sizeof(BiasShared<E>)},
-             bias_kernel<E>, a, narrow<int>(tiles.before), narrow<int>(tiles.count), in, d_out, lse,
-             delta, sums);
+             bias_kernel<E>, a, narrow<int>(tiles.before), narrow<int>(tiles.count), in.q, in.kv,
+             d_out, lse, delta, sums);
       launch("attention_backward", one_dimensional(a.heads * (2 * int64_t{a.reach} - 1), kThreads),
              add_bias_kernel, a, tiles, sums, dposition_bias.data<float>());
     });

@@ -53,18 +53,18 @@ struct RunningSoftmax {
 /// One tile of queries of one head of one sequence.
 template <typename E, bool kBias>
 __global__ void __launch_bounds__(kAttentionThreads)
-    forward_kernel(AttentionArguments a, const typename E::Element* qkv, typename E::Element* out,
-                   float* log_sum_exp) {
+    forward_kernel(AttentionArguments a, const typename E::Element* q,
+                   const typename E::Element* kv, typename E::Element* out, float* log_sum_exp) {
   auto& shared = *dynamic_shared<ForwardShared<E>>();
   const BlockPlace place(a, E::kRows, a.causal);
   const HeadMask mask(a, place.b, place.h);
   const int first = place.first_row;
   AsyncCopies copies;
-  load_tile<E, E::kRows>(a, qkv + place.of_query(a, first), a.qkv_stride, first, shared.queries,
+  load_tile<E, E::kRows>(a, q + place.of_query(a, first), a.q_stride, first, a.seq, shared.queries,
                          copies);
 
   const auto load = [&](int key, KeyColumns<E>& columns) {
-    load_keys(a, place, qkv, key, columns, copies);
+    load_keys(a, place, kv, key, columns, copies);
   };
   RunningSoftmax<E> softmax;
   typename E::Sums sums;
@@ -101,20 +101,23 @@ __global__ void __launch_bounds__(kAttentionThreads)
   __syncthreads();  // all threads are done with the queries
   put_sums<E>(sums, factors, shared.queries);
   __syncthreads();
-  store_tile<E, E::kRows>(a, shared.queries, a.out_stride, first, out + place.in_out(a, first));
+  store_tile<E, E::kRows>(a, shared.queries, a.out_stride, first, a.seq,
+                          out + place.in_out(a, first));
 }
 
 }  // namespace
 
 void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tensor out,
                        Tensor log_sum_exp) {
-  const AttentionArguments a = attention_arguments(qkv, options, {&qkv, &out});
+  const AttentionArguments a =
+      attention_arguments(qkv, options, {&qkv, &options.memory.key_values, &out});
   dispatch_float(qkv.dtype(), [&]<typename T>() {
+    const AttentionRows<const T> from(a, qkv, options.memory.key_values);
     dispatch_tiles<T, false>(a.d, [&]<typename E>() {
       dispatch_bias(a, [&]<bool kBias>() {
-        launch("attention_forward", attention_launch<E>(a, a.heads, sizeof(ForwardShared<E>)),
-               forward_kernel<E, kBias>, a, qkv.data<T>(), out.data<T>(),
-               log_sum_exp.data<float>());
+        launch(
+            "attention_forward", attention_launch<E>(a, a.seq, a.heads, sizeof(ForwardShared<E>)),
+            forward_kernel<E, kBias>, a, from.q, from.kv, out.data<T>(), log_sum_exp.data<float>());
       });
     });
   });

@@ -39,6 +39,7 @@ class HeadMask {
   __device__ Positions keys_of(int t) const {
     if (t >= a_.seq) return {0, 0};
     Positions keys = document_of(t);
+    if (a_.key_documents != nullptr) keys = memory_of(t);
     if (a_.lengths != nullptr) keys.end = min(keys.end, a_.lengths[b_]);
     if (a_.causal) keys.end = min(keys.end, t + 1);
     return within_window(t, keys);
@@ -46,6 +47,7 @@ class HeadMask {
 
   /// A range of queries that contains all queries that see key s: the same pairs as keys_of.
   __device__ Positions queries_of(int s) const {
+    if (a_.key_documents != nullptr) return queries_of_memory(s);
     if (s >= a_.seq || (a_.lengths != nullptr && s >= a_.lengths[b_])) return {0, 0};
     Positions queries = document_of(s);
     if (a_.causal) queries.begin = max(queries.begin, s);
@@ -58,7 +60,7 @@ class HeadMask {
   __device__ bool adds() const { return additive_ != nullptr; }
 
   __device__ bool shows_key(int s) const {
-    return s < a_.seq && (hidden_keys_ == nullptr || hidden_keys_[s] == 0);
+    return s < a_.keys && (hidden_keys_ == nullptr || hidden_keys_[s] == 0);
   }
   __device__ bool planes_show(int t, int s) const {
     if (t >= a_.seq || s >= a_.seq) return false;
@@ -87,7 +89,11 @@ class HeadMask {
     const int64_t sequence = place / a_.place_seq, position = place % a_.place_seq;
     const int64_t head =
         (a_.dropout_rng.first_row() + sequence) * a_.total_heads + a_.first_head + h_;
-    return static_cast<uint64_t>((head * a_.place_seq + position) * a_.place_seq + position - t);
+    const int64_t row_of_weights = head * a_.place_seq + position;
+    if (a_.key_documents != nullptr) {
+      return static_cast<uint64_t>(row_of_weights * a_.key_place_seq + key_position_minus_row(t));
+    }
+    return static_cast<uint64_t>(row_of_weights * a_.place_seq + position - t);
   }
 
   /// Bit i: whether dropout keeps the weight with global index first + i.
@@ -116,20 +122,46 @@ class HeadMask {
     return plane.data + b_ * plane.batch_stride + h_ * plane.head_stride;
   }
 
-  /// The document of a position, or the sequence if there are no documents.
-  __device__ Positions document_of(int t) const {
-    if (a_.documents == nullptr) return {0, a_.seq};
-    const int first = b_ * a_.seq, row = first + t;
+  /// The number of the document of a row.
+  __device__ int document_number(const int32_t* documents, int row) const {
     int low = 0, high = a_.document_count;  // documents[low] ≤ row < documents[high]
     while (high - low > 1) {
       const int middle = (low + high) / 2;
-      if (a_.documents[middle] <= row) {
+      if (documents[middle] <= row) {
         low = middle;
       } else {
         high = middle;
       }
     }
-    return {max(a_.documents[low] - first, 0), min(a_.documents[high] - first, a_.seq)};
+    return low;
+  }
+
+  /// The document of a position, or the sequence if there are no documents.
+  __device__ Positions document_of(int t) const {
+    if (a_.documents == nullptr) return {0, a_.seq};
+    const int first = b_ * a_.seq, i = document_number(a_.documents, first + t);
+    return {max(a_.documents[i] - first, 0), min(a_.documents[i + 1] - first, a_.seq)};
+  }
+
+  /// Cross-attention, with one sequence: the keys that query t sees, and the queries that see key
+  /// s.
+  __device__ Positions memory_of(int t) const {
+    const int i = document_number(a_.documents, t);
+    return {a_.key_documents[i], a_.key_documents[i + 1]};
+  }
+  __device__ Positions queries_of_memory(int s) const {
+    if (s >= a_.keys) return {0, 0};
+    const int i = document_number(a_.key_documents, s);
+    return {a_.documents[i], a_.documents[i + 1]};
+  }
+
+  /// The position in its padded source of a key that query t sees, minus the key's row: the same
+  /// for all keys of a document.
+  __device__ int64_t key_position_minus_row(int t) const {
+    if (t >= a_.seq) return 0;
+    const int first = memory_of(t).begin;
+    if (a_.key_places == nullptr || first >= a_.keys) return 0;
+    return a_.key_places[first] % a_.key_place_seq - first;
   }
 
   __device__ Positions within_window(int t, Positions positions) const {

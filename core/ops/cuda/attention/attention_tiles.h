@@ -49,22 +49,23 @@ struct BlockPlace {
 
   /// Of one key-value head; h is the first head of its group.
   __device__ static BlockPlace of_group(const AttentionArguments& a, int rows) {
-    BlockPlace place(a.seq, a.kv_heads, rows, false);
+    BlockPlace place(a.keys, a.kv_heads, rows, false);
     place.h *= a.in_group;
     return place;
   }
 
   __device__ BlockPlace(int sequence, int head, int row) : b(sequence), h(head), first_row(row) {}
 
-  /// Offsets in qkv, in out, and in log_sum_exp.
+  /// Offsets from AttentionRows::q and kv, in out, and in log_sum_exp.
   __device__ int64_t of_query(const AttentionArguments& a, int t) const {
-    return row(a, t) * a.qkv_stride + static_cast<int64_t>(h) * a.d;
+    return row(a, t) * a.q_stride + static_cast<int64_t>(h) * a.d;
   }
-  __device__ int64_t of_key(const AttentionArguments& a, int t) const {
-    return row(a, t) * a.qkv_stride + static_cast<int64_t>(a.heads + h / a.in_group) * a.d;
+  __device__ int64_t of_key(const AttentionArguments& a, int s) const {
+    return (static_cast<int64_t>(b) * a.keys + s) * a.kv_stride +
+           static_cast<int64_t>(h / a.in_group) * a.d;
   }
-  __device__ int64_t of_value(const AttentionArguments& a, int t) const {
-    return of_key(a, t) + static_cast<int64_t>(a.kv_heads) * a.d;
+  __device__ int64_t of_value(const AttentionArguments& a, int s) const {
+    return of_key(a, s) + static_cast<int64_t>(a.kv_heads) * a.d;
   }
   __device__ int64_t in_out(const AttentionArguments& a, int t) const {
     return row(a, t) * a.out_stride + static_cast<int64_t>(h) * a.d;
@@ -88,10 +89,11 @@ struct BlockPlace {
   }
 };
 
-/// A block for each tile of each of `heads` heads.
+/// A block for each tile of `rows` queries, or keys, of each of `heads` heads.
 template <typename E>
-LaunchShape attention_launch(const AttentionArguments& a, int heads, size_t shared_bytes) {
-  const int64_t blocks = ceil_div(a.seq, E::kRows) * heads * a.batch;
+LaunchShape attention_launch(const AttentionArguments& a, int rows, int heads,
+                             size_t shared_bytes) {
+  const int64_t blocks = ceil_div(rows, E::kRows) * heads * a.batch;
   return {dim3(static_cast<unsigned>(narrow<int>(blocks))), dim3(kAttentionThreads), shared_bytes};
 }
 
@@ -108,14 +110,14 @@ __device__ void store_pack(float* to, const Pack<T, N>& pack) {
 }
 
 /// tile (kTileRows, kDims) = rows [first, first + kTileRows) of a head, with zeros beyond the
-/// sequence and beyond D columns. `source` is the address of row `first`. The tile is ready after a
-/// wait for `copies` and a barrier.
+/// `length` rows of the sequence and beyond D columns. `source` is the address of row `first`. The
+/// tile is ready after a wait for `copies` and a barrier.
 template <typename E, int kTileRows>
 __device__ void load_tile(const AttentionArguments& a, const typename E::Element* source,
-                          int64_t stride, int first, typename E::Stored* tile,
+                          int64_t stride, int first, int length, typename E::Stored* tile,
                           AsyncCopies& copies) {
   using T = typename E::Element;
-  const int thread = static_cast<int>(threadIdx.x), rows = a.seq - first;
+  const int thread = static_cast<int>(threadIdx.x), rows = length - first;
   if (a.aligned) {
     constexpr int kPack = kPackSize<T>, kPacks = E::kDims / kPack;
 #pragma unroll 4
@@ -151,20 +153,20 @@ struct KeyColumns {
 /// load_tile() from key `first` on of the place's head.
 template <typename E>
 __device__ void load_keys(const AttentionArguments& a, const BlockPlace& place,
-                          const typename E::Element* qkv, int first, KeyColumns<E>& columns,
+                          const typename E::Element* kv, int first, KeyColumns<E>& columns,
                           AsyncCopies& copies) {
-  load_tile<E, E::kColumns>(a, qkv + place.of_key(a, first), a.qkv_stride, first, columns.keys,
-                            copies);
-  load_tile<E, E::kColumns>(a, qkv + place.of_value(a, first), a.qkv_stride, first, columns.values,
-                            copies);
+  load_tile<E, E::kColumns>(a, kv + place.of_key(a, first), a.kv_stride, first, a.keys,
+                            columns.keys, copies);
+  load_tile<E, E::kColumns>(a, kv + place.of_value(a, first), a.kv_stride, first, a.keys,
+                            columns.values, copies);
 }
 
 /// Stores rows of a tile, without the zeros.
 template <typename E, int kTileRows>
 __device__ void store_tile(const AttentionArguments& a, const typename E::Stored* tile,
-                           int64_t stride, int first, typename E::Element* target) {
+                           int64_t stride, int first, int length, typename E::Element* target) {
   using T = typename E::Element;
-  const int thread = static_cast<int>(threadIdx.x), rows = min(a.seq - first, kTileRows);
+  const int thread = static_cast<int>(threadIdx.x), rows = min(length - first, kTileRows);
   if (a.aligned) {
     constexpr int kPack = kPackSize<T>, kPacks = E::kDims / kPack;
     for (int i = thread; i < rows * kPacks; i += kAttentionThreads) {

@@ -15,20 +15,20 @@ struct WeightsShared {
 /// The weights of one tile of queries of one head, and zeros for the keys that none of them sees.
 template <typename E, bool kBias>
 __global__ void __launch_bounds__(kAttentionThreads)
-    weights_kernel(AttentionArguments a, const typename E::Element* qkv, const float* log_sum_exp,
-                   float* weights) {
+    weights_kernel(AttentionArguments a, const typename E::Element* q,
+                   const typename E::Element* kv, const float* log_sum_exp, float* weights) {
   auto& shared = *dynamic_shared<WeightsShared<E>>();
   const BlockPlace place(a, E::kRows, false);
   const HeadMask mask(a, place.b, place.h);
   const int first = place.first_row;
   AsyncCopies copies;
-  load_tile<E, E::kRows>(a, qkv + place.of_query(a, first), a.qkv_stride, first, shared.queries,
+  load_tile<E, E::kRows>(a, q + place.of_query(a, first), a.q_stride, first, a.seq, shared.queries,
                          copies);
   shared.mask.begin(mask, first);
-  for (int key = 0; key < a.seq; key += E::kColumns) {
+  for (int key = 0; key < a.keys; key += E::kColumns) {
     __syncthreads();  // all threads are done with the tile before
     shared.mask.look(mask, first, key, shared.bits);
-    load_tile<E, E::kColumns>(a, qkv + place.of_key(a, key), a.qkv_stride, key, shared.keys,
+    load_tile<E, E::kColumns>(a, kv + place.of_key(a, key), a.kv_stride, key, a.keys, shared.keys,
                               copies);
     copies.wait();
     __syncthreads();
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
 #pragma unroll
       for (int j = 0; j < E::kMyColumns; ++j) {
         const int s = key + E::lane_column() + E::column(j);
-        if (s < a.seq) weights[at * a.seq + s] = fast_exp2(scores.at[i][j] - reference);
+        if (s < a.keys) weights[at * a.keys + s] = fast_exp2(scores.at[i][j] - reference);
       }
     }
   }
@@ -56,12 +56,15 @@ __global__ void __launch_bounds__(kAttentionThreads)
 
 void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
                        const AttentionOptions& options, Tensor weights) {
-  const AttentionArguments a = attention_arguments(qkv, options, {&qkv});
+  const AttentionArguments a =
+      attention_arguments(qkv, options, {&qkv, &options.memory.key_values});
   dispatch_float(qkv.dtype(), [&]<typename T>() {
+    const AttentionRows<const T> from(a, qkv, options.memory.key_values);
     dispatch_tiles<T, false>(a.d, [&]<typename E>() {
       dispatch_bias(a, [&]<bool kBias>() {
-        launch("attention_weights", attention_launch<E>(a, a.heads, sizeof(WeightsShared<E>)),
-               weights_kernel<E, kBias>, a, qkv.data<T>(), log_sum_exp.data<float>(),
+        launch("attention_weights",
+               attention_launch<E>(a, a.seq, a.heads, sizeof(WeightsShared<E>)),
+               weights_kernel<E, kBias>, a, from.q, from.kv, log_sum_exp.data<float>(),
                weights.data<float>());
       });
     });

@@ -1,0 +1,57 @@
+#include "models/encoder.h"
+
+#include "core/error.h"
+#include "core/ops/elementwise.h"
+#include "core/trace/trace.h"
+
+namespace tessera {
+namespace {
+
+ModelConfig encoder_config(ModelConfig config) {
+  config.seq_length = config.resolved_source_length();
+  return config;
+}
+
+}  // namespace
+
+// The decoder's layers are counted first, so that caches and random numbers of both differ.
+Encoder::Encoder(ParameterStore& store, const ModelConfig& config, Communicator& tp)
+    : embeddings_(store, encoder_config(config), tp, {.name = "encoder.", .dropout_id = 1}),
+      transformer_(
+          store, encoder_config(config), tp,
+          {.name = "encoder.", .first_layer = static_cast<int>(config.resolved_decoder_layers())}) {
+}
+
+const EncodedSource& Encoder::forward(const StepContext& ctx, const SourceTokens& source,
+                                      const Tensor& target_documents) {
+  const TraceRange range("encoder");
+  require(source.tokens.defined(), "an encoder-decoder needs batches with source texts");
+  encoded_ = {.padded_rows = {source.padded_rows, source.seq_length},
+              .rows = ctx.rows.of(source.num_tokens()),
+              .states = {},
+              .documents = source.documents,
+              .target_documents = target_documents};
+  const StepContext pass = encoded_.context(ctx);
+  AttentionMask mask;
+  mask.documents = source.documents;
+  const Shape row = {1, source.num_tokens()};
+  const Tensor x =
+      embeddings_.forward(pass, source.tokens.view(row), source.positions.view(row), {});
+  encoded_.states = transformer_.forward(pass, x, mask, source.positions);
+  return encoded_;
+}
+
+void Encoder::start_gradient(const StepContext& ctx) {
+  const Tensor& states = encoded_.states;
+  encoded_.gradient = ctx.arena.allocate(states.shape(), states.dtype());
+  fill(encoded_.gradient, 0.0);
+}
+
+void Encoder::backward(const StepContext& ctx) {
+  const TraceRange range("encoder backward");
+  const StepContext pass = encoded_.context(ctx);
+  transformer_.backward(pass, encoded_.gradient);
+  embeddings_.backward(pass, encoded_.gradient);
+}
+
+}  // namespace tessera

@@ -1,0 +1,36 @@
+#pragma once
+
+#include "models/layers/cross_attention.h"
+#include "models/layers/embeddings.h"
+#include "models/token_batch.h"
+#include "models/transformer.h"
+
+namespace tessera {
+
+/// The encoder of an encoder–decoder: embeddings and a stack of blocks that see the whole source.
+class Encoder {
+ public:
+  /// Declares the word table, which the decoder shares.
+  Encoder(ParameterStore& store, const ModelConfig& config, Communicator& tp);
+
+  /// Encodes the sources of a batch, whose target texts start at target_documents[i]. The result,
+  /// whose tensors are in ctx.arena, is valid until the next pass.
+  const EncodedSource& forward(const StepContext& ctx, const SourceTokens& source,
+                               const Tensor& target_documents);
+
+  /// Allocates the gradient of the output, zeros, for a decoder's backward pass.
+  void start_gradient(const StepContext& ctx);
+
+  /// Runs backward of the last pass with the gradient that the decoder has added. Marks all
+  /// gradients as final, including that of the word table.
+  void backward(const StepContext& ctx);
+
+  Embeddings& embeddings() { return embeddings_; }
+
+ private:
+  Embeddings embeddings_;
+  Transformer transformer_;
+  EncodedSource encoded_;  // of the last pass
+};
+
+}  // namespace tessera

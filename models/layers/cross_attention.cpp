@@ -1,0 +1,87 @@
+#include "models/layers/cross_attention.h"
+
+#include "core/error.h"
+#include "core/ops/elementwise.h"
+#include "core/trace/trace.h"
+#include "models/layers/init.h"
+
+namespace tessera {
+
+StepContext EncodedSource::context(const StepContext& ctx) const {
+  StepContext pass = ctx;
+  pass.padded_rows = padded_rows;
+  pass.rows = rows;
+  return pass;
+}
+
+// The units of all three projections are groups, so that a rank's queries have their keys.
+CrossAttention::CrossAttention(ParameterStore& store, const std::string& name,
+                               const ModelConfig& config, int layer, Communicator& tp)
+    : heads_(config, layer, tp),
+      query_(store,
+             {name + ".query", config.hidden_size, config.attention_size(), 1, config.qkv_bias(),
+              static_cast<float>(config.init_stddev), heads_.in_group * heads_.dim},
+             tp),
+      key_value_(store,
+                 {name + ".key_value", config.hidden_size, config.resolved_kv_heads() * heads_.dim,
+                  2, config.qkv_bias(), static_cast<float>(config.init_stddev), heads_.dim},
+                 tp),
+      output_(store,
+              {name + ".output", config.attention_size(), config.hidden_size, 1,
+               config.output_bias(), residual_init_stddev(config), heads_.in_group * heads_.dim},
+              tp) {}
+
+AttentionOptions CrossAttention::options(const StepContext& ctx) const {
+  AttentionOptions options = heads_.options(ctx, RandomPurpose::cross_attention_dropout);
+  const EncodedSource& source = *saved_.source;
+  options.mask.documents = source.target_documents;
+  options.memory = {saved_.key_values, source.documents, source.padded_rows};
+  return options;
+}
+
+Tensor CrossAttention::project(const StepContext& ctx, const EncodedSource& source) {
+  const Tensor projected = key_value_.forward(source.context(ctx), source.states);
+  return projected.view({1, projected.dim(1), 2 * heads_.key_values, heads_.dim});
+}
+
+Tensor CrossAttention::forward(const StepContext& ctx, const Tensor& x,
+                               const EncodedSource& source) {
+  const TraceRange range("cross-attention");
+  const Shape rows = ctx.rows.global_shape_of(x.shape());
+  const int64_t count = rows[0] * rows[1];
+  saved_.source = &source;
+  saved_.queries = query_.forward(ctx, x).view({1, count, heads_.count, heads_.dim});
+  saved_.key_values = source.key_values.empty()
+                          ? project(ctx, source)
+                          : source.key_values[static_cast<size_t>(heads_.layer)];
+  saved_.out = ctx.arena.allocate(saved_.queries.shape(), x.dtype());
+  saved_.log_sum_exp = ctx.arena.allocate({1, heads_.count, count}, DType::f32);
+  attention_forward(saved_.queries, options(ctx), saved_.out, saved_.log_sum_exp);
+  return output_.forward(ctx, saved_.out.view({rows[0], rows[1], heads_.count * heads_.dim}));
+}
+
+void CrossAttention::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
+  const TraceRange range("cross-attention backward");
+  const Arena::Scope scope(ctx.arena);
+  const EncodedSource& source = *saved_.source;
+  const int64_t rows = saved_.queries.dim(1), source_rows = saved_.key_values.dim(1);
+  const Shape flat = {1, rows, heads_.count * heads_.dim};
+  const Tensor dout = ctx.arena.allocate(saved_.out.shape(), dy.dtype());
+  const Tensor dqueries = ctx.arena.allocate(saved_.queries.shape(), dy.dtype());
+  const Tensor dkey_values = ctx.arena.allocate(saved_.key_values.shape(), dy.dtype());
+  output_.backward(ctx, dy, dout.view(flat));
+  attention_backward(dout, saved_.queries, saved_.out, saved_.log_sum_exp, options(ctx), dqueries,
+                     {}, dkey_values);
+  const Tensor dstates = ctx.arena.allocate(source.states.shape(), dy.dtype());
+  key_value_.backward(source.context(ctx),
+                      dkey_values.view({1, source_rows, 2 * heads_.key_values * heads_.dim}),
+                      dstates);
+  add(source.gradient, dstates, source.gradient);
+  query_.backward(ctx, dqueries.view(flat), dx);
+}
+
+void CrossAttention::weights(const StepContext& ctx, Tensor weights) const {
+  attention_weights(saved_.queries, saved_.log_sum_exp, options(ctx), weights);
+}
+
+}  // namespace tessera

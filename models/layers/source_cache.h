@@ -1,0 +1,23 @@
+#pragma once
+
+#include <vector>
+
+#include "core/memory.h"
+#include "models/layers/cross_attention.h"
+
+namespace tessera {
+
+/// What generation needs of S encoded sources: the keys and values of each decoder layer, with the
+/// heads of this tensor rank. Model::encode() makes it.
+struct SourceCache {
+  std::vector<OwnedTensor> key_values;  ///< of each layer, (1, Ns, 2 Kl, D)
+  OwnedTensor documents;                ///< (S + 1), as SourceTokens::documents
+
+  int64_t sources() const { return documents.tensor.numel() - 1; }
+
+  /// Views of these for a pass over `length` new tokens of each source, whose boundaries are
+  /// allocated in ctx.arena.
+  EncodedSource encoded(const StepContext& ctx, int64_t length) const;
+};
+
+}  // namespace tessera
