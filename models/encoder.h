@@ -1,6 +1,6 @@
 #pragma once
 
-#include "models/layers/cross_attention.h"
+#include "models/layers/attention/cross_attention.h"
 #include "models/layers/embeddings.h"
 #include "models/token_batch.h"
 #include "models/transformer.h"

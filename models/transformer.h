@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "models/layers/attention/position_bias.h"
 #include "models/layers/block.h"
-#include "models/layers/position_bias.h"
 #include "models/token_batch.h"
 
 namespace tessera {

@@ -3,10 +3,10 @@
 #include <optional>
 #include <string>
 
-#include "models/layers/cross_attention.h"
+#include "models/layers/attention/cross_attention.h"
+#include "models/layers/attention/self_attention.h"
 #include "models/layers/mlp.h"
 #include "models/layers/residual.h"
-#include "models/layers/self_attention.h"
 
 namespace tessera {
 

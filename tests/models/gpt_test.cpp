@@ -8,7 +8,7 @@
 #include "core/arena.h"
 #include "core/error.h"
 #include "models/architecture.h"
-#include "models/layers/key_value_cache.h"
+#include "models/layers/attention/key_value_cache.h"
 #include "models/model.h"
 #include "tests/support/runs/device_ranks.h"
 #include "tests/support/tensors.h"

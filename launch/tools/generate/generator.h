@@ -8,7 +8,7 @@
 
 #include "launch/checkpoint/checkpoint.h"
 #include "launch/tools/generate/sampler.h"
-#include "models/layers/key_value_cache.h"
+#include "models/layers/attention/key_value_cache.h"
 #include "models/model.h"
 
 namespace tessera {

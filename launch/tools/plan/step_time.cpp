@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "models/layers/self_attention.h"
+#include "models/layers/attention/self_attention.h"
 
 namespace tessera {
 namespace {

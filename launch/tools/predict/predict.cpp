@@ -9,7 +9,7 @@
 #include "core/ops/elementwise.h"
 #include "launch/tools/predict/text_model.h"
 #include "models/architecture.h"
-#include "models/layers/self_attention.h"
+#include "models/layers/attention/self_attention.h"
 #include "models/model.h"
 #include "models/transformer.h"
 

@@ -9,7 +9,7 @@
 #include "core/version.h"
 #include "launch/support/text/human_text.h"
 #include "models/architecture.h"
-#include "models/layers/self_attention.h"
+#include "models/layers/attention/self_attention.h"
 
 namespace tessera {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "models/layers/local_heads.h"
+#include "models/layers/attention/local_heads.h"
 #include "parallel/layers/column_parallel_linear.h"
 #include "parallel/layers/row_parallel_linear.h"
 

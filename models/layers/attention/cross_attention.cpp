@@ -1,4 +1,4 @@
-#include "models/layers/cross_attention.h"
+#include "models/layers/attention/cross_attention.h"
 
 #include "core/error.h"
 #include "core/ops/elementwise.h"

@@ -4,8 +4,8 @@
 
 #include "core/ops/attention.h"
 #include "core/ops/query_groups.h"
-#include "models/layers/key_value_cache.h"
-#include "models/layers/local_heads.h"
+#include "models/layers/attention/key_value_cache.h"
+#include "models/layers/attention/local_heads.h"
 #include "models/model_config.h"
 #include "parallel/layers/column_parallel_linear.h"
 #include "parallel/layers/row_parallel_linear.h"

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "core/memory.h"
-#include "models/layers/cross_attention.h"
+#include "models/layers/attention/cross_attention.h"
 
 namespace tessera {
 

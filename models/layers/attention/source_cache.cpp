@@ -1,4 +1,4 @@
-#include "models/layers/source_cache.h"
+#include "models/layers/attention/source_cache.h"
 
 #include "core/ops/elementwise.h"
 

@@ -1,4 +1,4 @@
-#include "models/layers/self_attention.h"
+#include "models/layers/attention/self_attention.h"
 
 #include "core/error.h"
 #include "core/ops/elementwise.h"

@@ -1,4 +1,4 @@
-#include "models/layers/local_heads.h"
+#include "models/layers/attention/local_heads.h"
 
 #include "parallel/layers/partition.h"
 

@@ -1,7 +1,7 @@
-#include "models/layers/position_bias.h"
+#include "models/layers/attention/position_bias.h"
 
 #include "core/trace/trace.h"
-#include "models/layers/local_heads.h"
+#include "models/layers/attention/local_heads.h"
 
 namespace tessera {
 
