@@ -21,19 +21,26 @@ std::string_view part(std::string_view name, int index) {
   return name.substr(0, name.find('.'));
 }
 
-Group group_of(std::string_view name) {
+/// `name` is without that of its stack: "decoder.".
+Group group_of_part(std::string_view name) {
   for (int i = 0; !part(name, i).empty(); ++i) {
     if (part(name, i).ends_with("norm")) return kNorms;
   }
   const std::string_view first = part(name, 0);
   if (first == "embedding") return kEmbeddings;
-  if (first == "blocks" && part(name, 2) == "attention") return kAttention;
+  if (first == "blocks" && part(name, 2).ends_with("attention")) return kAttention;
   if (first == "position_bias") return kAttention;  // of all layers
   if (first == "blocks" && part(name, 2) == "mlp") return kMlp;
   const bool head =
       first == "head" || first == "pooler" || first == "next_sentence" || first == "classifier";
   require(head, "the parameter {} belongs to no known part of a model", name);
   return kHeads;
+}
+
+Group group_of(std::string_view name) {
+  const std::string_view stack = part(name, 0);
+  if (stack == "encoder" || stack == "decoder") name.remove_prefix(stack.size() + 1);
+  return group_of_part(name);
 }
 
 }  // namespace

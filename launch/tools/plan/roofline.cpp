@@ -15,14 +15,15 @@
 namespace tessera {
 namespace {
 
-/// "recompute/blocks.3/attention" → "recompute/attention": the same for all blocks. Work outside
-/// the ranges of layers belongs to the step itself.
+/// "recompute/blocks.3/attention" → "recompute/attention": the same for all blocks of a stack, as
+/// "decoder.blocks.3". Work outside the ranges of layers belongs to the step itself.
 std::string part_of(std::string_view range) {
   std::string part;
   while (!range.empty()) {
     const size_t end = std::min(range.find('/'), range.size());
     const std::string_view name = range.substr(0, end);
-    if (!name.starts_with("blocks.")) part += (part.empty() ? "" : "/") + std::string(name);
+    const bool is_block = name.find("blocks.") != std::string_view::npos;
+    if (!is_block) part += (part.empty() ? "" : "/") + std::string(name);
     range.remove_prefix(std::min(end + 1, range.size()));
   }
   return part.empty() ? "step" : part;

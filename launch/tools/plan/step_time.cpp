@@ -27,8 +27,11 @@ struct Elements {
 
 Elements elements_of(const RunPlan& plan) {
   const ModelConfig& model = plan.config.model;
-  const double tokens = static_cast<double>(model.num_layers) *
-                        static_cast<double>(plan.counts.tokens) / plan.grid.data();
+  const int64_t rows = plan.counts.source_tokens == 0
+                           ? model.num_layers * plan.counts.tokens
+                           : model.num_layers * plan.counts.source_tokens +
+                                 model.resolved_decoder_layers() * plan.counts.tokens;
+  const double tokens = static_cast<double>(rows) / plan.grid.data();
   const double width = tokens * static_cast<double>(model.hidden_size);
   const double tensor = plan.grid.tensor();
   return {width / (plan.config.parallel.sequence ? tensor : 1.0), width / tensor,
