@@ -397,6 +397,20 @@ TEST_F(PlanRun, MemoryOfEveryModelMatchesRun) {
   EXPECT_EQ(kinds.size(), architectures().size());
 }
 
+TEST_F(PlanRun, TrafficAndFlopsOfEncoderDecoderMatchRun) {
+  for (const Grid grid : {Grid{1, 1}, Grid{2, 1}, Grid{1, 2}, Grid{2, 2}}) {
+    for (const bool sequence : {false, true}) {
+      if (sequence && grid.tensor == 1) continue;
+      RunConfig run = config(grid);
+      apply_preset(run.model, ModelKind::encoder_decoder);
+      run.model.num_decoder_layers = 3;
+      run.model.source_length = 24;
+      run.parallel.sequence = sequence;
+      expect_traffic(run, grid);
+    }
+  }
+}
+
 TEST_F(PlanRun, MemoryMatchesRunLineByLine) {
   const auto make = [&](Grid grid, SmallKind kind) { return config(grid, kind); };
   const std::vector<RunConfig> configs = memory_configs(make);
