@@ -280,13 +280,14 @@ void check_relative(const ModelConfig& model) {
   require_default(relative || model.relative_max_distance == defaults.relative_max_distance,
                   "model.relative_max_distance", kNotRelative);
   if (!relative) return;
-  const bool both = !traits_of(model).causal;
-  require(
-      !both || (model.relative_buckets % 2 == 0 && model.relative_buckets >= 4),
-      "model.relative_buckets is {}, but model.kind is {}, an encoder: earlier and later tokens "
-      "have half of the buckets each, so choose an even number from 4 on",
-      model.relative_buckets, architecture_of(model.kind).name);
-  const int64_t exact = (both ? model.relative_buckets / 2 : model.relative_buckets) / 2;
+  const ModelTraits traits = traits_of(model);
+  const bool has_encoder = !traits.causal || traits.source_length > 0;
+  require(!has_encoder || (model.relative_buckets % 2 == 0 && model.relative_buckets >= 4),
+          "model.relative_buckets is {}, but model.kind is {}: in its encoder, earlier and later "
+          "tokens "
+          "have half of the buckets each, so choose an even number from 4 on",
+          model.relative_buckets, architecture_of(model.kind).name);
+  const int64_t exact = (traits.causal ? model.relative_buckets : model.relative_buckets / 2) / 2;
   require(model.relative_max_distance > exact,
           "model.relative_max_distance is {}, but model.relative_buckets is {}: distances below {} "
           "have a bucket each, so choose a max_distance above {}, or fewer buckets",

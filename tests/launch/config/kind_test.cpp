@@ -114,6 +114,23 @@ TEST(ConfigKind, NamesHeadsThatDoNotFit) {
   expect_valid(kGpt, {"model.num_kv_heads=2", "model.head_dim=5"});
 }
 
+TEST(ConfigKind, EncoderDecodersHaveSourcesAndTwoStacks) {
+  const std::string kind = "model.kind=encoder_decoder";
+  expect_valid(kGpt, {kind, "model.num_decoder_layers=3", "model.source_length=64"});
+  const RunConfig run = config_of(kGpt, {kind, "model.source_length=64"});
+  EXPECT_EQ(traits_of(run.model).source_length, 64);
+  EXPECT_EQ(traits_of(run.model).objective, Objective::seq2seq);
+  EXPECT_TRUE(traits_of(run.model).causal);
+  EXPECT_EQ(run.model.resolved_decoder_layers(), run.model.num_layers);
+  const std::string reason = "model.kind is gpt2, which does not support it";
+  expect_without_effect(kGpt, "model.num_decoder_layers=2", "model.num_decoder_layers", reason);
+  expect_without_effect(kGpt, "model.source_length=2", "model.source_length", reason);
+  EXPECT_THAT(kind_error(kGpt, {kind, "model.qk_norm=true"}),
+              HasSubstr("model.qk_norm is set, but model.kind is encoder_decoder"));
+  EXPECT_THAT(kind_error(kGpt, {kind, "model.positions=relative", "model.relative_buckets=7"}),
+              HasSubstr("model.kind is encoder_decoder: in its encoder"));
+}
+
 TEST(ConfigKind, RejectsKeysThatGptIgnores) {
   const std::string reason = "model.kind is gpt2, which does not support it";
   expect_without_effect(kGpt, "model.token_types=2", "model.token_types", reason);
@@ -268,7 +285,7 @@ TEST(ConfigKind, RelativePositionsNeedBucketsOfTheirOwn) {
                           "model.positions is not relative");
   }
   EXPECT_THAT(kind_error(kBert, {"model.positions=relative", "model.relative_buckets=7"}),
-              HasSubstr("model.relative_buckets is 7, but model.kind is bert, an encoder"));
+              HasSubstr("model.relative_buckets is 7, but model.kind is bert: in its encoder"));
   EXPECT_THAT(kind_error(kBert, {"model.positions=relative", "model.relative_max_distance=8"}),
               HasSubstr("model.relative_max_distance is 8, but model.relative_buckets is 32"));
   EXPECT_THAT(kind_error(kGpt, {"model.positions=relative", "model.relative_max_distance=16"}),
