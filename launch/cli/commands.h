@@ -88,6 +88,14 @@ void add_verify_command(CLI::App& app);
 /// ended.
 void add_status_command(CLI::App& app);
 
+/// Adds `supervise`, which runs a command that trains and starts it again if it fails:
+///
+///     tessera supervise [--max-restarts-without-progress N] [--delay SECONDS] [--max-delay SECONDS]
+///                       [--max-host-failures N] [--stop-timeout SECONDS] [--start-timeout SECONDS]
+///                       [--kill-grace SECONDS] [--memory SIZE]
+///                       -- mpirun ... tessera train CONFIG ...
+void add_supervise_command(CLI::App& app, int& exit_code);
+
 /// Adds `config`, which checks a configuration and prints it with every key, or prints the meaning
 /// of all keys:
 ///

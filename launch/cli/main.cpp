@@ -16,9 +16,10 @@ namespace {
 int end_with(const CLI::App& app, const CLI::ParseError& error) {
   try {
     tessera::run_on_first_rank({{"the command line", error.what()}}, [&] { app.exit(error); });
-    return error.get_exit_code();
-  } catch (const tessera::PrintedError&) {  // other ranks have a different command line
-    return EXIT_FAILURE;
+    const bool is_help = error.get_exit_code() == EXIT_SUCCESS;
+    return is_help ? EXIT_SUCCESS : static_cast<int>(tessera::ExitCode::usage);
+  } catch (const tessera::PrintedError& printed) {  // other ranks have a different command line
+    return static_cast<int>(printed.exit_code());
   }
 }
 
@@ -52,6 +53,7 @@ int main(int argc, char** argv) {
   tessera::add_inspect_command(app);
   tessera::add_verify_command(app);
   tessera::add_status_command(app);
+  tessera::add_supervise_command(app, exit_code);
   tessera::add_config_command(app);
   tessera::add_plan_command(app, exit_code);
   tessera::add_prove_command(app, exit_code);
@@ -64,11 +66,11 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return end_with(app, error);
-  } catch (const tessera::PrintedError&) {
-    return EXIT_FAILURE;
+  } catch (const tessera::PrintedError& error) {
+    return static_cast<int>(error.exit_code());
   } catch (const std::exception& error) {
     fmt::print(stderr, "error: {}\n", tessera::for_terminal(error.what()));
-    return EXIT_FAILURE;
+    return static_cast<int>(tessera::exit_code_of(error));
   }
   return exit_code;
 }

@@ -4,6 +4,7 @@
 #include "launch/cli/commands.h"
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/process.h"
+#include "launch/support/exit_codes.h"
 #include "launch/train/run_training.h"
 
 namespace tessera {
@@ -24,9 +25,11 @@ void add_train_command(CLI::App& app, int& exit_code) {
                    "Save and stop after this step, as if the run had been interrupted")
       ->type_name("STEP")
       ->check(whole_number_from(1));
+  command->footer(exit_codes_text());
   command->callback([command, options, &exit_code] {
-    exit_code = run_on_ranks(command_line_of(*command, {"config", "--set"}),
-                             [&](Communicator& world) { run_training(*options, world); });
+    exit_code =
+        run_to_exit_code(command_line_of(*command, {"config", "--set"}),
+                         [&](Communicator& world) { return run_training(*options, world); });
   });
 }
 

@@ -11,6 +11,7 @@
 #include "launch/config/schema_list.h"
 #include "launch/config/values/config_issues.h"
 #include "models/architecture.h"
+#include "parallel/communicators/exchange.h"
 
 namespace tessera {
 namespace {
@@ -156,7 +157,8 @@ RunConfig load(const SourceText& file, std::span<const std::string> overrides) {
 }  // namespace
 
 RunConfig load_config(const std::filesystem::path& path, std::span<const std::string> overrides) {
-  return load(read_config_file(path), overrides);
+  return with_exit_code(ExitCode::configuration,
+                        [&] { return load(read_config_file(path), overrides); });
 }
 
 RunConfig parse_config(std::string_view name, std::string_view yaml,

@@ -45,6 +45,7 @@ struct RunSection {
   bool deterministic = true;     ///< only algorithms that give the same bits each time
   int64_t hang_timeout = 120;    ///< in seconds; 0 is off
   OnHang on_hang = OnHang::abort;
+  int64_t walltime = 0;  ///< in seconds; 0 is no limit
 
   bool operator==(const RunSection&) const = default;
 };

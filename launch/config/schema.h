@@ -93,6 +93,12 @@ void describe(Section& run, auto& field) {
         OneOf<OnHang>{{{"abort", OnHang::abort}, {"report", OnHang::report}}},
         "After the report of a hang: `abort` ends all ranks with exit code 75; `report` waits on, "
         "and says so if the run continues.");
+  field(derived("walltime"), run.walltime, Duration{},
+        "Time after which a start of the run must have ended, counted from the start of its "
+        "processes. The run saves and ends before that, with exit code 98, in time for a step "
+        "and a save as long as they took so far. `auto` is the end of the Slurm job, if "
+        "SLURM_JOB_END_TIME says it, otherwise 0: no limit. [reliability.md](reliability.md#"
+        "limited-time) describes it.");
 }
 
 template <MaybeConst<ModelConfig> Section>

@@ -9,9 +9,9 @@
 namespace tessera {
 
 /// Checks keys against each other and against the number of ranks (`world_size` >= 1), and that
-/// every value is in its key's range. Of the automatic keys, only batch.micro and data.tokenizer
-/// may be left. Throws Error with the current values and those that would work. Pure: reads no file
-/// and no device.
+/// every value is in its key's range. Of the automatic keys, only batch.micro, data.tokenizer and
+/// run.walltime may be left. Throws Error with the current values and those that would work. Pure:
+/// reads no file and no device.
 void validate(const RunConfig& config, int world_size);
 
 /// A rule that a layout breaks.

@@ -15,6 +15,7 @@
 #include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tokenizers/tokenizer_identity.h"
 #include "models/architecture.h"
+#include "parallel/communicators/exchange.h"
 
 namespace tessera {
 namespace {
@@ -221,9 +222,11 @@ TrainingData open_training_data(const RunConfig& config,
   data.tokenizer =
       with_special_tokens(config, tokenizer ? std::move(tokenizer) : open_tokenizer(config));
   DataOpener opener(config, data.tokenizer, DataFor::training);
-  data.train = opener.open(DataPart::train);
-  if (has_part(config.data, DataPart::eval)) data.eval = opener.open(DataPart::eval);
-  if (has_part(config.data, DataPart::test)) opener.open(DataPart::test);
+  with_exit_code(ExitCode::data, [&] {
+    data.train = opener.open(DataPart::train);
+    if (has_part(config.data, DataPart::eval)) data.eval = opener.open(DataPart::eval);
+    if (has_part(config.data, DataPart::test)) opener.open(DataPart::test);
+  });
   data.train_parts = opener.take_train_parts();
   data.identity = opener.identity();
   data.identity.push_back({"the tokenizer", to_string(identity_of(*data.tokenizer))});

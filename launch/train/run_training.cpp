@@ -147,24 +147,30 @@ std::optional<std::string> why_nothing_to_do(const RunConfig& config, const Trai
 
 }  // namespace
 
-void run_training(const TrainOptions& options, Communicator& world) {
+ExitCode run_training(const TrainOptions& options, Communicator& world) {
   RunConfig given;
   TrainingData data;
   std::optional<RunLock> lock;
   all_or_none(world, [&] { given = load_config(options.config, options.overrides); });
-  require_same_on_ranks(world, config_values(given),
-                        "Start all ranks with the same configuration and the same --set");
+  with_exit_code(ExitCode::configuration, [&] {
+    require_same_on_ranks(world, config_values(given),
+                          "Start all ranks with the same configuration and the same --set");
+  });
   DerivedConfig derived = derive_config(given, world, warn_of_skipped);
   RunConfig& config = derived.config;
   all_or_none(world, [&] {
-    validate(config, world.size());
-    data = open_training_data(config, derived.tokenizer);
+    with_exit_code(ExitCode::configuration, [&] {
+      validate(config, world.size());
+      data = open_training_data(config, derived.tokenizer);
+    });
   });
-  require_same_on_ranks(world, data.identity,
-                        "Give all hosts the same files: copy them again, or use a shared folder");
+  with_exit_code(ExitCode::data, [&] {
+    require_same_on_ranks(world, data.identity,
+                          "Give all hosts the same files: copy them again, or use a shared folder");
+  });
   all_or_none(world, [&] {
     if (world.rank() != 0) return;
-    make_run_folder(config);
+    with_exit_code(ExitCode::output, [&] { make_run_folder(config); });
     lock.emplace(config.run.dir);
   });
   const HostThreads threads = apply_host_threads(world);
@@ -174,8 +180,10 @@ void run_training(const TrainOptions& options, Communicator& world) {
       make_parallel_groups(*devices.world, static_cast<int>(config.parallel.tensor));
   Peak peak;
   all_or_none(world, [&] {
-    choose_algorithms(config, devices);
-    check_timeline(config.log, devices);
+    with_exit_code(ExitCode::configuration, [&] {
+      choose_algorithms(config, devices);
+      check_timeline(config.log, devices);
+    });
     peak = peak_of(devices, config.run, world.rank() == 0);
   });
   const size_t free_bytes = free_bytes_after_warm_up(config, devices, groups);
@@ -212,14 +220,16 @@ void run_training(const TrainOptions& options, Communicator& world) {
                                [&](const std::string& skipped) { console.warning(skipped); }));
   if (const auto reason = why_nothing_to_do(config, options, trainer->steps_done())) {
     console.line(*reason);
-    return;
+    return ExitCode::finished;
   }
   // Not before: a start that is refused leaves the recorders of the last one as they are.
+  ExitCode end = ExitCode::finished;
   RunRecorder(config, world).run([&] {
-    TrainingLoop(config, derived.origins, last_step(config, options), groups.world, *trainer,
-                 console, peak.flops, lock)
-        .run();
+    end = TrainingLoop(config, derived.origins, last_step(config, options), groups.world, *trainer,
+                       console, peak.flops, lock)
+              .run();
   });
+  return end;
 }
 
 }  // namespace tessera

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/exit_code.h"
 #include "parallel/communicators/communicator.h"
 
 namespace tessera {
@@ -21,7 +22,8 @@ struct TrainOptions {
 
 /// Runs `tessera train` on one rank: configuration, groups, data, start or resume, and steps with
 /// evaluations, logging and checkpoints. SIGTERM, SIGINT and SIGUSR1 end the run with a checkpoint
-/// after the current step. Throws errors known to all ranks as SharedError. Collective.
-void run_training(const TrainOptions& options, Communicator& world);
+/// after the current step. Returns why the run ends, the same on all ranks. Throws errors known to
+/// all ranks as SharedError. Collective.
+ExitCode run_training(const TrainOptions& options, Communicator& world);
 
 }  // namespace tessera

@@ -60,6 +60,7 @@ TrainStep::Loaded TrainStep::load(MicroBatchSource& batches) const {
     loaded.counts = batches.load();
   } catch (const std::exception&) {
     error = handled_error();
+    if (error.code == ExitCode::failed && !error.of_peer) error.code = ExitCode::data;
   }
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
   // {1 if any rank failed, longest wait in seconds}

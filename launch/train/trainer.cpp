@@ -289,11 +289,12 @@ SaveRequest Trainer::save_request(const SaveObserver& observer) {
   // A checkpoint that cannot resume must not displace one that can.
   all_or_none(groups_.world, [&] {
     if (const auto name = not_finite_parameter(store_)) {
-      fail(
-          "after step {}, a weight of {} is NaN or infinite, so no checkpoint is saved; earlier "
-          "ones "
-          "are unchanged: resume from one with a smaller optimizer.lr",
-          steps_done_, *name);
+      throw CodedError(
+          fmt::format("after step {}, a weight of {} is NaN or infinite, so no checkpoint is "
+                      "saved; earlier ones are unchanged: resume from one with a smaller "
+                      "optimizer.lr",
+                      steps_done_, *name),
+          ExitCode::not_finite);
     }
   });
   SaveRequest request;
@@ -327,12 +328,14 @@ void Trainer::require_finite_steps() {
   const auto what = not_finite(record);
   const std::string earlier =
       most == 0 ? "" : fmt::format(", and train.max_skipped_steps allows no more than {}", most);
-  throw SharedError(fmt::format(
-      "the {} of step {} is {}{}: training stops before it changes a weight. Checkpoints "
-      "are unchanged; resume from an earlier step with a smaller optimizer.lr, or "
-      "with optimizer.grad_clip",
-      what ? what->first : "loss", static_cast<int64_t>(record.step().span<double>()[0]),
-      what ? what->second : "not finite", earlier));
+  throw SharedError(
+      fmt::format(
+          "the {} of step {} is {}{}: training stops before it changes a weight. Checkpoints "
+          "are unchanged; resume from an earlier step with a smaller optimizer.lr, or "
+          "with optimizer.grad_clip",
+          what ? what->first : "loss", static_cast<int64_t>(record.step().span<double>()[0]),
+          what ? what->second : "not finite", earlier),
+      ExitCode::not_finite);
 }
 
 }  // namespace tessera

@@ -6,12 +6,12 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/exit_code.h"
 #include "core/trace/flight_recorder.h"
 #include "core/trace/trace.h"
 #include "launch/config/config_changes.h"
 #include "launch/config/load_config.h"
 #include "launch/train/start/start.h"
-#include "launch/train/start/stop_signal.h"
 #include "parallel/communicators/exchange.h"
 
 namespace tessera {
@@ -33,11 +33,13 @@ TrainingLoop::TrainingLoop(const RunConfig& config, const KeyOrigins& origins, i
       last_step_(last_step),
       lock_(lock),
       timeline_(config, world),
-      clock_(peak_flops) {
+      clock_(peak_flops),
+      walltime_(walltime_end(config.run, config.automatic.contains("run.walltime")),
+                assumed_save_seconds(trainer.memory().global_parameters)) {
   all_or_none(world, [&] {
     if (world.rank() != 0) return;
     if (trainer.steps_done() > 0) report_changed_keys();
-    open_run_folder();
+    with_exit_code(ExitCode::output, [&] { open_run_folder(); });
   });
 }
 
@@ -66,9 +68,9 @@ void TrainingLoop::keep_run_folder() {
   });
 }
 
-void TrainingLoop::run() {
+ExitCode TrainingLoop::run() {
   try {
-    run_steps();
+    return run_steps();
   } catch (const SharedError&) {
     finish_save_after_error();  // all ranks are here
     throw;
@@ -78,27 +80,22 @@ void TrainingLoop::run() {
   }
 }
 
-void TrainingLoop::run_steps() {
+ExitCode TrainingLoop::run_steps() {
   const StopSignal signal;
   if (FlightRecorder* recorder = FlightRecorder::current()) {
     recorder->set_phase(RunPhase::training);
   }
-  const auto require_metrics = [&] {
-    all_or_none(world_, [&] {
-      if (!metrics_) return;
-      const auto problem = metrics_->problem();
-      require(!problem, "{}/metrics.jsonl lacks its last lines: {}", config_.run.dir,
-              problem.value_or(""));
-    });
-  };
   while (trainer_.steps_done() < last_step_) {
     take_step();
     const int64_t step = trainer_.steps_done();
-    const bool stop = signal.requested(world_);
-    const bool ends = stop || step == last_step_;
-    const bool saves = ends || is_due(config_.checkpoint.interval, step);
     const bool evaluates =
         is_due(config_.eval.interval, step) || (step == last_step_ && config_.eval.interval > 0);
+    const bool is_late = walltime_.must_end(WalltimeLimit::Clock::now(), evaluates);
+    const StopReason stop =
+        signal.requested(world_, is_late ? StopReason::out_of_time : StopReason::none);
+    const bool stops = stop != StopReason::none && step < last_step_;
+    const bool ends = stops || step == last_step_;
+    const bool saves = ends || is_due(config_.checkpoint.interval, step);
     log_step(saves || evaluates);
     // Save first: after a signal there may be only a second left.
     if (saves) {
@@ -109,13 +106,37 @@ void TrainingLoop::run_steps() {
     if (const std::string line = timeline_.write_if_whole(ends); !line.empty()) {
       console_.line(line);
     }
-    if (stop) {
-      console_.line(fmt::format("asked to stop: saved after step {}", step));
-      return require_metrics();
+    if (stops) {
+      require_metrics();
+      return report_stop(stop);
     }
     if (evaluates) evaluate();
   }
   require_metrics();
+  return ExitCode::finished;
+}
+
+void TrainingLoop::require_metrics() {
+  all_or_none(world_, [&] {
+    if (!metrics_) return;
+    const auto problem = metrics_->problem();
+    if (!problem) return;
+    throw CodedError(
+        fmt::format("{}/metrics.jsonl lacks its last lines: {}", config_.run.dir, *problem),
+        ExitCode::output);
+  });
+}
+
+ExitCode TrainingLoop::report_stop(StopReason reason) {
+  const int64_t step = trainer_.steps_done();
+  if (reason == StopReason::out_of_time) {
+    console_.line(fmt::format("out of time: saved after step {}, {:.0f} s before the end of {}",
+                              step, walltime_.seconds_left(WalltimeLimit::Clock::now()),
+                              walltime_.name()));
+    return ExitCode::out_of_time;
+  }
+  console_.line(fmt::format("asked to stop: saved after step {}", step));
+  return ExitCode::stopped;
 }
 
 void TrainingLoop::take_step() {
@@ -186,7 +207,9 @@ void TrainingLoop::check_metrics() {
 
 void TrainingLoop::evaluate() {
   const PhaseScope phase(RunPhase::evaluating);
+  const auto start = WalltimeLimit::Clock::now();
   const Evaluation found = trainer_.evaluate();
+  walltime_.add_evaluation(WalltimeLimit::Clock::now() - start);
   console_.evaluation(trainer_.steps_done(), found);
   if (metrics_) metrics_->evaluation(trainer_.steps_done(), found);
 }
@@ -232,6 +255,7 @@ void TrainingLoop::finish_save_after_error() {
 }
 
 void TrainingLoop::log_saved(const SavedCheckpoint& saved) {
+  walltime_.add_save(saved.seconds + saved.background_seconds);
   console_.saved(saved);
   if (metrics_) metrics_->saved(saved);
 }

@@ -4,14 +4,17 @@
 #include <memory>
 #include <optional>
 
+#include "core/exit_code.h"
 #include "launch/config/run_config.h"
 #include "launch/config/write_config.h"
 #include "launch/logging/console.h"
 #include "launch/logging/metrics_log.h"
 #include "launch/logging/step_timeline.h"
 #include "launch/train/start/run_lock.h"
+#include "launch/train/start/stop_signal.h"
 #include "launch/train/straggler_watch.h"
 #include "launch/train/trainer.h"
+#include "launch/train/walltime_limit.h"
 #include "parallel/communicators/communicator.h"
 
 namespace tessera {
@@ -28,12 +31,15 @@ class TrainingLoop {
                Communicator& world, Trainer& trainer, Console& console,
                std::optional<double> peak_flops, std::optional<RunLock>& lock);
 
-  /// Runs the steps. Before rethrowing an error that all ranks share, it lets a background save
-  /// finish.
-  void run();
+  /// Runs the steps and returns why they end. Before rethrowing an error that all ranks share, it
+  /// lets a background save finish.
+  ExitCode run();
 
  private:
-  void run_steps();
+  ExitCode run_steps();
+  void require_metrics();
+  /// Says why the run ends before its last step, and returns the exit code.
+  ExitCode report_stop(StopReason reason);
   void take_step();
   void report_changed_keys();
   /// Logs the step if it is due. All ranks fetch the result if they `need` it, if a line is due, or
@@ -63,6 +69,7 @@ class TrainingLoop {
   std::unique_ptr<MetricsLog> metrics_;  // on rank 0
   StepTimeline timeline_;
   StepClock clock_;
+  WalltimeLimit walltime_;
   StragglerWatch stragglers_;  // on CPUs; the host does not wait for collectives on GPUs
   bool is_first_ = true;
   bool metrics_wait_ = false;  // for room on the disk

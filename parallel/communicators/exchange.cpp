@@ -55,7 +55,8 @@ RankError handled_error() {
   try {
     throw;
   } catch (const std::exception& exception) {
-    RankError error = {exception.what(), dynamic_cast<const PeerError*>(&exception) != nullptr};
+    RankError error = {exception.what(), dynamic_cast<const PeerError*>(&exception) != nullptr,
+                       exit_code_of(exception)};
     if (error.message.empty()) error.message = "an exception without a message";
     return error;
   } catch (...) {
@@ -65,6 +66,7 @@ RankError handled_error() {
 
 void throw_error(const RankError& error) {
   if (error.of_peer) throw PeerError(error.message);
+  if (error.code != ExitCode::failed) throw CodedError(error.message, error.code);
   throw Error(error.message);
 }
 
@@ -85,17 +87,21 @@ void raise_on_all(Communicator& group, const RankError& error) {
     if (!errors[rank].empty()) failed.push_back(rank);
   }
   const std::string& first = errors[failed.front()];
+  std::vector<int64_t> code = {static_cast<int64_t>(error.code)};
+  group.broadcast(as_tensor(code), narrow<int>(failed.front()));
+  const auto exit_code = static_cast<ExitCode>(code[0]);
   const bool all_alike = std::all_of(errors.begin(), errors.end(),
                                      [&](const std::string& other) { return other == first; });
-  if (all_alike) throw SharedError(first);
+  if (all_alike) throw SharedError(first, exit_code);
   if (failed.size() == 1) {
-    throw SharedError(fmt::format("rank {} of {}: {}", failed.front(), errors.size(), first));
+    throw SharedError(fmt::format("rank {} of {}: {}", failed.front(), errors.size(), first),
+                      exit_code);
   }
   const std::string who =
       failed.size() == errors.size()
           ? fmt::format("all {} ranks", errors.size())
           : fmt::format("ranks {} of {}", fmt::join(failed, ", "), errors.size());
-  throw SharedError(fmt::format("{}, of which the first: {}", who, first));
+  throw SharedError(fmt::format("{}, of which the first: {}", who, first), exit_code);
 }
 
 }  // namespace tessera

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/exit_code.h"
 #include "parallel/communicators/communicator.h"
 
 namespace tessera {
@@ -22,15 +23,17 @@ std::string broadcast_string(Communicator& group, std::string_view text, int roo
 
 /// An error that every rank of a group throws with the same message, so that one rank can print it
 /// and all can exit in order.
-class SharedError : public Error {
+class SharedError : public CodedError {
  public:
-  using Error::Error;
+  explicit SharedError(const std::string& message, ExitCode code = ExitCode::failed)
+      : CodedError(message, code) {}
 };
 
 /// The error of one rank.
 struct RankError {
   std::string message = {};  ///< "" if there is none
   bool of_peer = false;      ///< whether it is a PeerError
+  ExitCode code = ExitCode::failed;
 
   explicit operator bool() const { return !message.empty(); }
 };
@@ -41,9 +44,9 @@ RankError handled_error();
 /// Throws `error` on this rank alone.
 [[noreturn]] void throw_error(const RankError& error);
 
-/// Every rank passes its error. If any rank has one, all throw SharedError with the message of the
-/// lowest failing rank. It names the failing ranks, unless all ranks have the same message.
-/// PeerErrors count only if there is no other error:
+/// Every rank passes its error. If any rank has one, all throw SharedError with the message and the
+/// exit code of the lowest failing rank. It names the failing ranks, unless all ranks have the same
+/// message. PeerErrors count only if there is no other error:
 ///
 ///     data/train.bin does not exist
 ///     rank 2 of 4: data/train.bin does not exist
@@ -78,6 +81,26 @@ void all_alike(Communicator& group, Body&& body) {
     error = handled_error();
   }
   raise_on_all(group, error);
+}
+
+/// Runs `body` and returns its result. Its errors without an exit code of their own get `code`;
+/// those of devices and peers, which say nothing about the body, do not.
+template <typename Body>
+decltype(auto) with_exit_code(ExitCode code, Body&& body) {
+  try {
+    return std::forward<Body>(body)();
+  } catch (const DeviceError&) {
+    throw;
+  } catch (const PeerError&) {
+    throw;
+  } catch (const SharedError& error) {
+    if (error.exit_code() != ExitCode::failed) throw;
+    throw SharedError(error.what(), code);
+  } catch (const CodedError&) {
+    throw;
+  } catch (const Error& error) {
+    throw CodedError(error.what(), code);
+  }
 }
 
 }  // namespace tessera

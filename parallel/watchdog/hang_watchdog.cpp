@@ -15,6 +15,8 @@
 #include <thread>
 #include <utility>
 
+#include "core/exit_code.h"
+
 namespace tessera {
 namespace {
 
@@ -66,7 +68,8 @@ HangWatchdog::HangWatchdog(FlightRecorder& recorder, Options options)
                 : std::clamp<std::chrono::milliseconds>(options_.timeout / 20, kShortestTick,
                                                         kLongestTick)) {
   if (!options_.print) options_.print = print_to_stderr;
-  if (!options_.end_process) options_.end_process = [] { ::_exit(kHangExitCode); };
+  if (!options_.end_process)
+    options_.end_process = [] { ::_exit(static_cast<int>(ExitCode::hang)); };
   thread_.start([this] { watch(); });
 }
 
@@ -222,7 +225,7 @@ void HangWatchdog::explain(uint64_t progress, const std::vector<RankView>& views
       hang_report(views, std::chrono::duration<double>(quiet_).count(), now_in_nanoseconds());
   text += read_notes(progress, views);
   text += options_.aborts ? fmt::format("all ranks end with exit code {} (run.on_hang is abort)\n",
-                                        kHangExitCode)
+                                        static_cast<int>(ExitCode::hang))
                           : "the run waits on (run.on_hang is report)\n";
   options_.print(fmt::format("tessera: rank {}: {}", options_.rank, text));
   write_report(text);

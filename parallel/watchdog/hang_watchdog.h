@@ -16,9 +16,6 @@
 
 namespace tessera {
 
-/// The exit code of a run that ends because it hangs: EX_TEMPFAIL of sysexits.h, "try again".
-inline constexpr int kHangExitCode = 75;
-
 /// A rank's watchdog, as NCCL's in PyTorch: a thread that writes the rank's heartbeat and, if the
 /// rank waits for others while no rank of the run makes progress, explains the hang once for all
 /// ranks. The thread calls no communicator, so that it works whatever the rank is stuck in; it
@@ -33,7 +30,7 @@ class HangWatchdog {
     std::string host;
     /// Prints a report or a note, which ends with a newline. The default is stderr.
     std::function<void(const std::string&)> print = {};
-    /// Ends the process. The default is _exit(kHangExitCode).
+    /// Ends the process. The default is _exit(75), ExitCode::hang.
     std::function<void()> end_process = {};
   };
 

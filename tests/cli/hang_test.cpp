@@ -32,7 +32,7 @@ class CliHang : public SmallRun {
 
   static void expect_stops_in_order(Program& program, pid_t rank) {
     ::kill(rank, SIGTERM);
-    expect_success(program.wait());
+    expect_stopped(program.wait());
   }
 
   /// The process of a rank, as its flight recorder says: mpirun may start ranks in any order.

@@ -125,7 +125,7 @@ TEST_F(CliPlan, RejectsInvalidOptions) {
   swept({"80GB", "--data-bandwidth", "40GB"}, {"--data-bandwidth: ", "is not a bandwidth"});
   swept({"80GB", "--tensor-bandwidth", "0"}, {"--tensor-bandwidth: ", "is not a bandwidth"});
   swept({"80GB", "--memory-bandwidth", "-3"}, {"--memory-bandwidth: ", "is not a bandwidth"});
-  EXPECT_EQ(run_plan({"--ranks", "4", "--set", "model.num_layer=3"}).exit_code, 1);
+  EXPECT_EQ(run_plan({"--ranks", "4", "--set", "model.num_layer=3"}).exit_code, 78);
 }
 
 }  // namespace

@@ -183,6 +183,10 @@ void expect_refused(const Outcome& outcome, const Arguments& facts) {
   }
 }
 
+void expect_stopped(const Outcome& outcome) {
+  EXPECT_EQ(outcome.exit_code, 99) << outcome.command << "\n" << outcome.output;
+}
+
 void expect_success(const Outcome& outcome) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.command << "\n" << outcome.output;
 }

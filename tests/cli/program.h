@@ -36,6 +36,7 @@ class Program {
   std::string output() const;
   /// Waits until the output contains `text`. Returns false if the program ends before that.
   bool wait_for(const std::string& text);
+  bool is_running() { return !has_ended(); }
   Outcome wait();
 
  private:
@@ -62,6 +63,9 @@ Arguments tessera(int ranks, const Arguments& arguments);
 
 /// Expects that the program ended by itself and printed one error, which contains all `facts`.
 void expect_refused(const Outcome& outcome, const Arguments& facts);
+
+/// Expects the exit code of a run that has saved and ended after a signal.
+void expect_stopped(const Outcome& outcome);
 
 /// Expects exit code 0.
 void expect_success(const Outcome& outcome);

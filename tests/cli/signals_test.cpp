@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
 
 #include "tests/cli/small_run.h"
@@ -53,7 +54,7 @@ TEST_F(CliSignals, SavesAndExitsOnStopSignal) {
     if (signal != SIGTERM) ::kill(ranks.front(), signal);
     ::kill(ranks.back(), signal);
     const Outcome outcome = program.wait();
-    expect_success(outcome);
+    expect_stopped(outcome);
     EXPECT_EQ(outcome.count("asked to stop: saved after step"), 1u) << outcome.output;
     ASSERT_EQ(checkpoints("run").size(), 1u);
     EXPECT_EQ(losses("run").size(), std::stoul(checkpoints("run").back().substr(5)));
@@ -66,7 +67,7 @@ TEST_F(CliSignals, SkipsEvaluationOnStop) {
   Program program(tessera(2, endless({"data.eval_fraction=0.2", "eval.interval=1000000"})));
   ::kill(ranks_after(program, "step       8/", 2).front(), SIGINT);
   const Outcome outcome = program.wait();
-  expect_success(outcome);
+  expect_stopped(outcome);
   EXPECT_EQ(outcome.count("asked to stop: saved after step"), 1u) << outcome.output;
   EXPECT_EQ(outcome.count("eval loss"), 0u) << outcome.output;
 }
@@ -74,9 +75,22 @@ TEST_F(CliSignals, SkipsEvaluationOnStop) {
 TEST_F(CliSignals, SavesAndExitsOnStopSignalWithoutMpirun) {
   Program program(tessera(kAlone, endless()));
   ::kill(ranks_after(program, "step       8/", 1).front(), SIGTERM);
-  expect_success(program.wait());
+  expect_stopped(program.wait());
   expect_intact_checkpoints();
   expect_resumes(kAlone);
+}
+
+TEST_F(CliSignals, SavesAndExitsInTime) {
+  const auto start = std::chrono::steady_clock::now();
+  const Outcome outcome =
+      run(tessera(2, endless({"run.walltime=0:00:04", "checkpoint.interval=50"})));
+  const std::chrono::duration<double> length = std::chrono::steady_clock::now() - start;
+  EXPECT_EQ(outcome.exit_code, 98) << outcome.output;
+  EXPECT_LT(length.count(), 5.0);  // mpirun itself takes some tenths of a second
+  EXPECT_EQ(outcome.count("out of time: saved after step"), 1u) << outcome.output;
+  EXPECT_EQ(outcome.count("before the end of run.walltime"), 1u) << outcome.output;
+  expect_intact_checkpoints();
+  expect_resumes(2);
 }
 
 TEST_F(CliSignals, ResumesFromIntactCheckpointAfterKill) {
@@ -110,7 +124,7 @@ TEST_F(CliSignals, SavesIntoFolderThatWasRemoved) {
   std::filesystem::remove_all(path("run"));
   ::kill(ranks.front(), SIGTERM);
   const Outcome outcome = program.wait();
-  expect_success(outcome);
+  expect_stopped(outcome);
   EXPECT_EQ(outcome.count("was removed while the run was using it"), 1u) << outcome.output;
   ASSERT_EQ(checkpoints("run").size(), 1u);
   expect_intact_checkpoints();

@@ -33,7 +33,7 @@ TEST_F(CliStatus, ShowsARunThatIsAlive) {
   EXPECT_EQ(alive.count(") is in step "), 4u) << alive.output;
   EXPECT_EQ(alive.count("heartbeat "), 4u) << alive.output;
   ::kill(process_of(0), SIGTERM);
-  expect_success(program.wait());
+  expect_stopped(program.wait());
   const Outcome ended = status();
   expect_success(ended);
   EXPECT_EQ(ended.count(": 0 of 4 ranks alive"), 1u) << ended.output;
@@ -79,7 +79,7 @@ TEST_F(CliStatus, NamesASlowRank) {
   }
   ::kill(slow, SIGTERM);
   const Outcome outcome = program.wait();
-  expect_success(outcome);
+  expect_stopped(outcome);
   EXPECT_EQ(outcome.count(warning), 1u) << outcome.output;
   std::ifstream file(path("run") / "metrics.jsonl");
   int lines = 0, named = 0;

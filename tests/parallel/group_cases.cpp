@@ -181,6 +181,16 @@ void an_error_of_one_rank_is_one_of_all(Communicator& group) {
         });
       }),
       one.substr(0, one.size() - std::string_view("no such file").size()) + "the cable is loose");
+  try {
+    all_or_none(group, [&] {
+      with_exit_code(ExitCode::data, [&] {
+        if (group.rank() == last) fail("a file is damaged");
+      });
+    });
+    ADD_FAILURE() << "no error was thrown";
+  } catch (const SharedError& error) {
+    EXPECT_EQ(error.exit_code(), ExitCode::data) << "the code of one rank is that of all";
+  }
   bool ran = false;
   EXPECT_NO_THROW(all_or_none(group, [&] { ran = true; }));
   EXPECT_TRUE(ran);

@@ -115,12 +115,14 @@ SharedError SaveSteps::failure(const SharedError& error, Communicator& world) co
     return SharedError(
         fmt::format("{} is complete and has its final name, but a later step of saving failed: {}. "
                     "It may not survive a power failure; checkpoints of other steps are unchanged",
-                    saved().path.string(), error.what()));
+                    saved().path.string(), error.what()),
+        ExitCode::output);
   }
   if (!request_.in_a_run) return error;
   return SharedError(
       fmt::format("the checkpoint of step {} was not saved: {} (earlier checkpoints are unchanged)",
-                  request_.step, error.what()));
+                  request_.step, error.what()),
+      ExitCode::output);
 }
 
 SavedCheckpoint SaveSteps::saved() const {

@@ -24,14 +24,15 @@ void print_error(const char* message) {
   fmt::print(stderr, "error: {}\n", for_terminal(message));
 }
 
-int run_alone(const std::function<void(Communicator&)>& body) {
+using Body = std::function<ExitCode(Communicator&)>;
+
+int run_alone(const Body& body) {
   try {
     const auto world = make_self_communicator();
-    body(*world);
-    return EXIT_SUCCESS;
+    return static_cast<int>(body(*world));
   } catch (const std::exception& error) {
     print_error(error.what());
-    return EXIT_FAILURE;
+    return static_cast<int>(exit_code_of(error));
   }
 }
 
@@ -43,24 +44,25 @@ constexpr auto kPatience = std::chrono::seconds(30);
 void check_ranks(Communicator& world, const CommandLine& command_line) {
   CommandLine values = {{"tessera's version", kVersion}};
   values.insert(values.end(), command_line.begin(), command_line.end());
-  require_same_on_ranks(world, values, "Start all ranks with the same program and command line");
+  with_exit_code(ExitCode::usage, [&] {
+    require_same_on_ranks(world, values, "Start all ranks with the same program and command line");
+  });
 }
 
-int run_under_mpi(const CommandLine& command_line, const std::function<void(Communicator&)>& body) {
+int run_under_mpi(const CommandLine& command_line, const Body& body) {
   MpiRuntime mpi;
   try {
     check_ranks(mpi.world(), command_line);
-    body(mpi.world());
-    return EXIT_SUCCESS;
+    return static_cast<int>(body(mpi.world()));
   } catch (const SharedError& error) {
     if (mpi.world().rank() == 0) print_error(error.what());
-    return EXIT_FAILURE;
+    return static_cast<int>(error.exit_code());
   } catch (const PeerError& error) {
     // The rank that reports the cause ends this one, too, unless it died silently.
     std::this_thread::sleep_for(kPatience);
     mpi.abort(for_terminal(error.what()));
   } catch (const std::exception& error) {
-    mpi.abort(for_terminal(error.what()));
+    mpi.abort(for_terminal(error.what()), exit_code_of(error));
   }
 }
 
@@ -78,11 +80,18 @@ void limit_openmp_spinning(char** argv) {
 
 int run_on_ranks(const CommandLine& command_line,
                  const std::function<void(Communicator& world)>& body) {
+  return run_to_exit_code(command_line, [&](Communicator& world) {
+    body(world);
+    return ExitCode::finished;
+  });
+}
+
+int run_to_exit_code(const CommandLine& command_line, const Body& body) {
   try {
     return launched_by_mpi() ? run_under_mpi(command_line, body) : run_alone(body);
   } catch (const std::exception& error) {
     print_error(error.what());
-    return EXIT_FAILURE;
+    return static_cast<int>(exit_code_of(error));
   }
 }
 
@@ -92,16 +101,20 @@ void run_on_first_rank(const CommandLine& command_line, const std::function<void
     return;
   }
   const int exit_code = run_on_ranks(command_line, [&](Communicator& world) {
+    // "12: the message", so that all ranks end with the same exit code
     std::string error;
     try {
       if (world.rank() == 0) body();
     } catch (const std::exception& exception) {
-      error = exception.what();
+      error = fmt::format("{}:{}", static_cast<int>(exit_code_of(exception)), exception.what());
     }
     error = broadcast_string(world, error, 0);
-    if (!error.empty()) throw SharedError(error);
+    if (error.empty()) return;
+    const size_t colon = error.find(':');
+    throw SharedError(error.substr(colon + 1),
+                      static_cast<ExitCode>(std::stoi(error.substr(0, colon))));
   });
-  if (exit_code != EXIT_SUCCESS) throw PrintedError();
+  if (exit_code != EXIT_SUCCESS) throw PrintedError(static_cast<ExitCode>(exit_code));
 }
 
 }  // namespace tessera

@@ -3,7 +3,7 @@
 #include <functional>
 #include <vector>
 
-#include "core/error.h"
+#include "core/exit_code.h"
 #include "launch/support/same_on_ranks.h"
 #include "parallel/communicators/communicator.h"
 
@@ -27,10 +27,14 @@ using CommandLine = std::vector<NamedValue>;
 int run_on_ranks(const CommandLine& command_line,
                  const std::function<void(Communicator& world)>& body);
 
+/// The same for a body that returns the exit code, which must be the same on all ranks.
+int run_to_exit_code(const CommandLine& command_line,
+                     const std::function<ExitCode(Communicator& world)>& body);
+
 /// An error that was already printed; the program only has to end with an exit code.
-class PrintedError : public Error {
+class PrintedError : public CodedError {
  public:
-  PrintedError() : Error("the error was printed") {}
+  explicit PrintedError(ExitCode code) : CodedError("the error was printed", code) {}
 };
 
 /// Runs `body` on rank 0 of the ranks started by mpirun while the others wait, or here without

@@ -1,6 +1,7 @@
 #include "launch/config/values/value_rule.h"
 
 #include <algorithm>
+#include <regex>
 
 #include "core/error.h"
 #include "launch/support/text/number_text.h"
@@ -44,6 +45,27 @@ int64_t IntegerIn::read(const ConfigValue& node) const {
 }
 
 std::string IntegerIn::write(int64_t value) const { return fmt::format("{}", value); }
+
+std::string Duration::allowed() const {
+  return fmt::format("seconds or h:mm:ss, as in 1:30:00, from 0 (no limit) to {} seconds", kMax);
+}
+
+int64_t Duration::read(const ConfigValue& node) const {
+  if (!is_plain(node)) refuse(node, allowed());
+  if (const auto seconds = parse_integer(node.text)) {
+    if (!accepts(*seconds)) refuse(node, allowed());
+    return *seconds;
+  }
+  static const std::regex kClock("([0-9]{1,6}):([0-5][0-9]):([0-5][0-9])");
+  std::smatch parts;
+  if (!std::regex_match(node.text, parts, kClock)) refuse(node, allowed());
+  const int64_t seconds =
+      std::stoll(parts[1]) * 3600 + std::stoll(parts[2]) * 60 + std::stoll(parts[3]);
+  if (!accepts(seconds)) refuse(node, allowed());
+  return seconds;
+}
+
+std::string Duration::write(int64_t value) const { return fmt::format("{}", value); }
 
 std::string NumberIn::allowed() const {
   return fmt::format("a number from {} to {}{}", number_text(min), max_excluded ? "below " : "",

@@ -48,6 +48,17 @@ struct IntegerIn {
   std::string write(int64_t value) const;
 };
 
+/// A time in whole seconds, written as seconds or as h:mm:ss: `5400`, `1:30:00`. 0 is none.
+struct Duration {
+  using Value = int64_t;
+  static constexpr int64_t kMax = 1'000'000'000;
+
+  std::string allowed() const;
+  bool accepts(int64_t value) const { return 0 <= value && value <= kMax; }
+  int64_t read(const ConfigValue& node) const;
+  std::string write(int64_t value) const;
+};
+
 /// Finite numbers from min to max, both included, or without max: [min, max).
 struct NumberIn {
   using Value = double;

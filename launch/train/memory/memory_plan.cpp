@@ -8,6 +8,8 @@
 #include "core/memory.h"
 #include "core/ops/meta/workspace_log.h"
 #include "launch/checkpoint/save/save_plan.h"
+#include "launch/data/loading/batch_buffers.h"
+#include "launch/data/loading/device_batch.h"
 #include "launch/train/dry_run.h"
 #include "launch/train/run_layout.h"
 #include "launch/train/train_step.h"

@@ -46,7 +46,7 @@ std::vector<std::string> paths_of(const DataBlend& data) {
 std::optional<Checkpoint> newest_checkpoint(const std::string& run_dir) {
   for (const StepFolder& step : step_folders(checkpoints_folder(run_dir))) {
     try {
-      return Checkpoint::open(step.path);
+      return with_exit_code(ExitCode::data, [&] { return Checkpoint::open(step.path); });
     } catch (const Error&) {
       continue;  // the start reports damaged checkpoints
     }
@@ -134,6 +134,7 @@ class Deriver {
     for (const NamedValue& key : config_values(*earlier)) {
       if (!wants(key.name) || earlier->automatic.contains(key.name)) continue;
       if (key.name == "batch.micro" && !same_share) continue;
+      if (key.name == "run.walltime") continue;  // is of each start
       const bool has_default = key.name == "data.labels" && key.value == "null";
       set(key.name, key.value, has_default ? "" : "as at the start of the run");
     }
@@ -228,8 +229,11 @@ class Deriver {
   }
 
   Labels labels_in(const std::vector<std::string>& paths, std::optional<int64_t> count) const {
-    if (config().model.head == Head::token_classification) return find_word_labels(paths, count);
-    return find_labels(paths, config().model.problem_type, count);
+    return with_exit_code(ExitCode::data, [&] {
+      const bool of_words = config().model.head == Head::token_classification;
+      return of_words ? find_word_labels(paths, count)
+                      : find_labels(paths, config().model.problem_type, count);
+    });
   }
 
   /// `names`, or, if checkpoint.from classifies all of them, its names in their order.
@@ -263,7 +267,8 @@ class Deriver {
       origin = checkpoint_from().path().string();
     } else {
       origin = config().data.train.parts.at(0).path;
-      derived_.tokenizer = tokenizer_of_dataset(origin);
+      derived_.tokenizer =
+          with_exit_code(ExitCode::data, [&] { return tokenizer_of_dataset(origin); });
     }
     derived_.origins["data.tokenizer"] =
         fmt::format("{}, from {}", to_string(identity_of(*derived_.tokenizer)), origin);
@@ -283,7 +288,11 @@ class Deriver {
 
   /// Opened on first use, because that verifies the whole checkpoint.
   const Checkpoint& checkpoint_from() {
-    if (!from_) from_ = Checkpoint::open(resolve_checkpoint(*config().checkpoint.from, report_));
+    if (!from_) {
+      with_exit_code(ExitCode::data, [&] {
+        from_ = Checkpoint::open(resolve_checkpoint(*config().checkpoint.from, report_));
+      });
+    }
     return *from_;
   }
 
@@ -309,7 +318,8 @@ std::vector<std::string> derived_keys(const RunConfig& before, const RunConfig& 
 
 DerivedConfig derive_config(const RunConfig& config, int64_t world_size, DeriveFor purpose,
                             const ReportSkipped& report) {
-  return Deriver(config, world_size, purpose, report).run();
+  return with_exit_code(ExitCode::configuration,
+                        [&] { return Deriver(config, world_size, purpose, report).run(); });
 }
 
 DerivedConfig derive_config(const RunConfig& config, Communicator& world,
@@ -324,11 +334,14 @@ DerivedConfig derive_config(const RunConfig& config, Communicator& world,
       if (derived.tokenizer) message["tokenizer"] = derived.tokenizer->to_json();
       text = to_text(message);
     } catch (const std::exception& error) {
-      text = kError + std::string(error.what());
+      const auto code = static_cast<char>(exit_code_of(error));
+      text = std::string{kError, code} + error.what();
     }
   }
   text = broadcast_string(world, text, 0);
-  if (text.starts_with(kError)) throw SharedError(text.substr(1));
+  if (text.starts_with(kError)) {
+    throw SharedError(text.substr(2), static_cast<ExitCode>(text[1]));
+  }
   all_or_none(world, [&] {
     if (world.rank() == 0) return;
     const std::string source = "the first rank's configuration";

@@ -23,7 +23,8 @@ struct DerivedConfig {
 /// A plan needs no tokenizer if model.vocab_size is given.
 enum class DeriveFor : uint8_t { training, planning };
 
-/// Derives all automatic keys, except batch.micro of a new run (launch/train/memory/micro_batch.h).
+/// Derives all automatic keys, except batch.micro of a new run (launch/train/memory/micro_batch.h)
+/// and run.walltime, which is of one start (launch/train/walltime_limit.h).
 /// Values come, in this order, from the start of the run, if run.dir has checkpoints; from
 /// checkpoint.from; and from the data. Calls `report` for each damaged checkpoint that it skipped.
 /// Throws, naming the key, if a value cannot be found. Reads files, but no tokens.

@@ -45,9 +45,11 @@ void check_same_labels(const RunConfig& config, const Checkpoint& checkpoint) {
 
 Checkpoint open_of_same_model(const RunConfig& config, const fs::path& path) {
   Checkpoint checkpoint = Checkpoint::open(path);
-  check_same_model(saved_architecture(checkpoint), architecture_json(config.model), path.string(),
-                   "use the checkpoint's values, or start this model in another run.dir");
-  check_same_labels(config, checkpoint);
+  with_exit_code(ExitCode::configuration, [&] {
+    check_same_model(saved_architecture(checkpoint), architecture_json(config.model), path.string(),
+                     "use the checkpoint's values, or start this model in another run.dir");
+    check_same_labels(config, checkpoint);
+  });
   return checkpoint;
 }
 
@@ -163,9 +165,12 @@ void write_run_config(const RunConfig& config, const KeyOrigins& origins) {
 
 std::string start_or_resume(const RunConfig& config, Trainer& trainer, Communicator& world,
                             const std::function<void(std::string)>& report) {
-  all_or_none(world, [&] { check_resume_never(config); });
+  all_or_none(
+      world, [&] { with_exit_code(ExitCode::configuration, [&] { check_resume_never(config); }); });
   const std::optional<fs::path> newest = newest_intact_checkpoint(config.run.dir, report, world);
-  if (!newest) all_or_none(world, [&] { check_new_start(config); });
+  if (!newest) {
+    all_or_none(world, [&] { with_exit_code(ExitCode::data, [&] { check_new_start(config); }); });
+  }
   // Only one rank searches: another run may save into that folder meanwhile.
   std::optional<fs::path> from;
   if (!newest && config.checkpoint.from) {
@@ -173,27 +178,29 @@ std::string start_or_resume(const RunConfig& config, Trainer& trainer, Communica
   }
   std::string what;
   all_or_none(world, [&] {
-    if (newest) {
-      Checkpoint checkpoint = open_of_same_model(config, *newest);
-      trainer.restore(checkpoint);
-      if (world.rank() == 0) {
-        report_other_order(config, trainer, checkpoint.manifest().extra, report);
-        report_other_tokenizer(config, trainer, checkpoint, report);
+    with_exit_code(ExitCode::data, [&] {
+      if (newest) {
+        Checkpoint checkpoint = open_of_same_model(config, *newest);
+        trainer.restore(checkpoint);
+        if (world.rank() == 0) {
+          report_other_order(config, trainer, checkpoint.manifest().extra, report);
+          report_other_tokenizer(config, trainer, checkpoint, report);
+        }
+        what = has_weights_alone(checkpoint)
+                   ? fmt::format("started with the weights of {}", newest->string())
+                   : fmt::format("resumed from {} (step {}, {} samples seen)", newest->string(),
+                                 trainer.steps_done(), trainer.samples_done());
+      } else if (from) {
+        Checkpoint checkpoint = open_of_same_body(config, *from);
+        const std::string heads = trainer.start_from(checkpoint);
+        if (world.rank() == 0) report_other_tokenizer(config, trainer, checkpoint, report);
+        what = fmt::format("started with the weights of {}{}{}", from->string(),
+                           heads.empty() ? "" : "; ", heads);
+      } else {
+        trainer.initialize();
+        what = fmt::format("started with new weights, seed {}", config.run.seed);
       }
-      what = has_weights_alone(checkpoint)
-                 ? fmt::format("started with the weights of {}", newest->string())
-                 : fmt::format("resumed from {} (step {}, {} samples seen)", newest->string(),
-                               trainer.steps_done(), trainer.samples_done());
-    } else if (from) {
-      Checkpoint checkpoint = open_of_same_body(config, *from);
-      const std::string heads = trainer.start_from(checkpoint);
-      if (world.rank() == 0) report_other_tokenizer(config, trainer, checkpoint, report);
-      what = fmt::format("started with the weights of {}{}{}", from->string(),
-                         heads.empty() ? "" : "; ", heads);
-    } else {
-      trainer.initialize();
-      what = fmt::format("started with new weights, seed {}", config.run.seed);
-    }
+    });
   });
   return what;
 }

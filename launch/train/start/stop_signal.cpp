@@ -26,10 +26,10 @@ StopSignal::~StopSignal() {
   for (const int signal : kSignals) std::signal(signal, SIG_DFL);
 }
 
-bool StopSignal::requested(Communicator& world) const {
-  int32_t flag = stop_requested;
-  world.all_reduce(Tensor(&flag, {1}, DType::i32, kCpu), ReduceOp::max);
-  return flag != 0;
+StopReason StopSignal::requested(Communicator& world, StopReason own) const {
+  auto reason = static_cast<int32_t>(stop_requested != 0 ? StopReason::signal : own);
+  world.all_reduce(Tensor(&reason, {1}, DType::i32, kCpu), ReduceOp::max);
+  return static_cast<StopReason>(reason);
 }
 
 }  // namespace tessera

@@ -1,8 +1,13 @@
 #pragma once
 
+#include <cstdint>
+
 #include "parallel/communicators/communicator.h"
 
 namespace tessera {
+
+/// Why a run ends before its last step. The largest of all ranks' counts.
+enum class StopReason : int32_t { none, out_of_time, signal };
 
 /// During its lifetime, SIGTERM, SIGINT and SIGUSR1 (which schedulers send before they preempt a
 /// job) only request a stop. A second SIGINT ends the process as usual. At most one per process.
@@ -13,8 +18,9 @@ class StopSignal {
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  /// Whether any rank was asked to stop; the answer is the same on every rank. Collective.
-  bool requested(Communicator& world) const;
+  /// Whether a rank was asked to stop by a signal or has a reason of its `own`; the answer is the
+  /// same on every rank. Collective.
+  StopReason requested(Communicator& world, StopReason own = StopReason::none) const;
 };
 
 }  // namespace tessera

@@ -51,7 +51,7 @@ MpiRuntime::~MpiRuntime() {
   MPI_Finalize();
 }
 
-void MpiRuntime::abort(std::string_view message) {
+void MpiRuntime::abort(std::string_view message, ExitCode code) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   // One write per message, so that the ranks' messages do not mix within a line.
@@ -61,8 +61,8 @@ void MpiRuntime::abort(std::string_view message) {
   // Another thread of this rank may be in an MPI call, but only briefly unless it hangs.
   std::unique_lock<std::timed_mutex> lock;
   if (context_ != nullptr) lock = std::unique_lock(context_->calls, std::chrono::seconds(1));
-  MPI_Abort(MPI_COMM_WORLD, 1);
-  std::_Exit(1);
+  MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
+  std::_Exit(static_cast<int>(code));
 }
 
 std::unique_ptr<Communicator> MpiRuntime::duplicate_world(MpiTransport transport,

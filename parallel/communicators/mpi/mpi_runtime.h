@@ -4,6 +4,7 @@
 #include <memory>
 #include <string_view>
 
+#include "core/exit_code.h"
 #include "parallel/communicators/communicator.h"
 
 namespace tessera {
@@ -42,8 +43,8 @@ class MpiRuntime {
   /// different collectives. Both transports advance pending collectives in the background.
   Communicator& world() { return *world_; }
 
-  /// Prints `message` with this rank's number to stderr and ends all ranks with exit code 1.
-  [[noreturn]] void abort(std::string_view message);
+  /// Prints `message` with this rank's number to stderr and ends all ranks with this exit code.
+  [[noreturn]] void abort(std::string_view message, ExitCode code = ExitCode::failed);
 
   /// Creates another communicator of all ranks that moves at most `max_count` elements per MPI
   /// call. The default is MPI's own limit; tests choose a smaller one. Collective.

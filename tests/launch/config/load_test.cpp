@@ -253,5 +253,19 @@ TEST(ConfigLoad, NamesUnreadableFiles) {
   EXPECT_THAT(file_error("/dev/zero"), HasSubstr("longer than 65536 bytes"));
 }
 
+TEST(Load, ReadsDurations) {
+  const auto walltime = [](const std::string& text) {
+    return parse_config("x.yaml", kMinimal, std::vector<std::string>{"run.walltime=" + text})
+        .run.walltime;
+  };
+  EXPECT_EQ(walltime("90"), 90);
+  EXPECT_EQ(walltime("1:30:00"), 5400);
+  EXPECT_EQ(walltime("100:00:01"), 360'001);
+  for (const char* text : {"-1", "1:30", "0:60:00", "1h", "\"90\"", "9999999999"}) {
+    EXPECT_THROW(walltime(text), Error) << text;
+  }
+  EXPECT_TRUE(parse_config("x.yaml", kMinimal).automatic.contains("run.walltime"));
+}
+
 }  // namespace
 }  // namespace tessera

@@ -36,6 +36,9 @@ class Randomizer {
   int64_t make(const IntegerIn& rule) {
     return std::uniform_int_distribution<int64_t>(rule.min, rule.max)(random_);
   }
+  int64_t make(const Duration&) {
+    return std::uniform_int_distribution<int64_t>(0, Duration::kMax)(random_);
+  }
   double make(const NumberIn& rule) {
     return std::uniform_real_distribution<double>(rule.min, rule.max)(random_);
   }

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <string>
+
+#include "core/error.h"
+
+namespace tessera {
+
+/// Why a program ends. Codes from 64 to 78 have their meaning in sysexits.h. What each one means
+/// for a run, and whether to start it again, is in launch/support/exit_codes.cpp.
+enum class ExitCode : uint8_t {
+  finished = 0,
+  failed = 1,
+  usage = 64,
+  data = 65,
+  not_finite = 70,
+  output = 74,
+  hang = 75,
+  configuration = 78,
+  out_of_time = 98,
+  stopped = 99,
+};
+
+/// An error that ends the program with this exit code.
+class CodedError : public Error {
+ public:
+  CodedError(const std::string& message, ExitCode code) : Error(message), exit_code_(code) {}
+
+  ExitCode exit_code() const { return exit_code_; }
+
+ private:
+  ExitCode exit_code_;
+};
+
+/// The exit code of a program that ends with this error.
+inline ExitCode exit_code_of(const std::exception& error) {
+  const auto* coded = dynamic_cast<const CodedError*>(&error);
+  return coded == nullptr ? ExitCode::failed : coded->exit_code();
+}
+
+}  // namespace tessera

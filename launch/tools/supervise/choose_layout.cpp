@@ -1,0 +1,58 @@
+#include "launch/tools/supervise/choose_layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launch/tools/plan/run_plan.h"
+#include "launch/train/start/derive_config.h"
+
+namespace tessera {
+namespace {
+
+/// The largest divisor of `number` up to `most`.
+int64_t largest_divisor(int64_t number, int64_t most) {
+  int64_t divisor = std::max<int64_t>(1, most);
+  while (number % divisor != 0) --divisor;
+  return divisor;
+}
+
+std::optional<ChosenLayout> layout_of(const RunConfig& given, int64_t ranks, int64_t tensor,
+                                      std::optional<size_t> memory) {
+  if (ranks % tensor != 0 || given.batch.global % (ranks / tensor) != 0) return std::nullopt;
+  RunConfig config = given;
+  config.parallel.tensor = tensor;
+  config = derive_config(config, ranks, DeriveFor::planning, [](const std::string&) {}).config;
+  const bool chooses_micro = config.automatic.erase("batch.micro") > 0;
+  const int64_t share = config.batch.global / (ranks / tensor);
+  // A run chooses the largest micro-batch that fits, so the smallest one must.
+  config.batch.micro = chooses_micro ? 1 : largest_divisor(share, config.batch.micro);
+  if (!broken_rules(config, ranks).empty()) return std::nullopt;
+  if (memory && plan_run(config, ranks).memory.total() > *memory) return std::nullopt;
+  ChosenLayout layout = {ranks, tensor, {}};
+  if (tensor != given.parallel.tensor) {
+    layout.overrides.push_back(fmt::format("parallel.tensor={}", tensor));
+  }
+  const bool is_given = !given.automatic.contains("batch.micro");
+  if (is_given && config.batch.micro != given.batch.micro) {
+    layout.overrides.push_back(fmt::format("batch.micro={}", config.batch.micro));
+  }
+  return layout;
+}
+
+}  // namespace
+
+std::optional<ChosenLayout> choose_layout(const RunConfig& config, int64_t most,
+                                          std::optional<size_t> memory) {
+  for (int64_t ranks = most; ranks >= 1; --ranks) {
+    if (auto layout = layout_of(config, ranks, config.parallel.tensor, memory)) return layout;
+  }
+  for (int64_t ranks = most; ranks >= 1; --ranks) {
+    for (int64_t tensor = 1; tensor <= ranks; ++tensor) {
+      if (auto layout = layout_of(config, ranks, tensor, memory)) return layout;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace tessera

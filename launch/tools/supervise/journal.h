@@ -1,0 +1,24 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "launch/support/text/json.h"
+
+namespace tessera {
+
+/// RUN/supervise.jsonl: a JSON object per line for each start and end of a supervised run. Each
+/// line is also printed for people.
+class Journal {
+ public:
+  explicit Journal(std::filesystem::path run_dir) : run_dir_(std::move(run_dir)) {}
+
+  /// Prints `text` as a line on standard error and appends `event` with the time and the other
+  /// members of `more`. A file that cannot be written is a warning.
+  void add(const std::string& event, const std::string& text, const Json& more);
+
+ private:
+  std::filesystem::path run_dir_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,147 @@
+#include "launch/tools/supervise/run_end.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <regex>
+
+#include "launch/support/exit_codes.h"
+
+namespace tessera {
+namespace {
+
+constexpr size_t kLongest = 400;  // bytes of a message
+
+std::string host_of(const std::vector<RankView>& views, int rank) {
+  const auto found =
+      std::ranges::find_if(views, [&](const RankView& view) { return view.rank == rank; });
+  return found == views.end() ? "" : found->host;
+}
+
+std::string name_of_rank(int rank, const std::string& host) {
+  return host.empty() ? fmt::format("rank {}", rank) : fmt::format("rank {} (host {})", rank, host);
+}
+
+/// The first line of a message, shortened.
+std::string first_line(const std::string& text) {
+  std::string line = text.substr(0, text.find('\n'));
+  if (line.size() > kLongest) line = line.substr(0, kLongest) + "...";
+  return line;
+}
+
+void name(RunEnd& end, int rank, const std::string& host, const std::string& does) {
+  end.rank = rank;
+  end.host = host;
+  end.what = fmt::format("{} {}", name_of_rank(rank, host), does);
+}
+
+/// A rank of which the launcher or the flight recorders say that it died. Returns whether there is
+/// one.
+bool explain_death(RunEnd& end, const std::string& error_output, const std::vector<RankView>& views,
+                   const Observed& observed) {
+  if (observed.dead_rank) {
+    name(end, *observed.dead_rank, host_of(views, *observed.dead_rank), "died without a message");
+    return true;
+  }
+  static const std::regex kDied(
+      R"(process rank (\d+) with PID (\d+) on node (\S+) exited on signal (\d+))");
+  std::smatch found;
+  if (!std::regex_search(error_output, found, kDied)) return false;
+  const int rank = std::stoi(found[1]);
+  const std::string known = host_of(views, rank);
+  name(end, rank, known.empty() ? found[3].str() : known,
+       fmt::format("died by signal {}", found[4].str()));
+  return true;
+}
+
+/// The only rank that the report of the hang names as its cause.
+std::optional<int> rank_of_report(const std::string& error_output) {
+  const size_t begin = error_output.rfind("the run hangs: ");
+  if (begin == std::string::npos) return std::nullopt;
+  const std::string report =
+      error_output.substr(begin, error_output.find("the other ranks:", begin) - begin);
+  static const std::regex kNamed(R"(\n  rank (\d+) \()");
+  const std::sregex_iterator named(report.begin(), report.end(), kNamed), none;
+  if (named == none || std::next(named) != none) return std::nullopt;
+  return std::stoi((*named)[1]);
+}
+
+/// The rank that the others' report names or, without it, that did not end by itself while the
+/// others did.
+void explain_hang(RunEnd& end, const std::string& error_output,
+                  const std::vector<RankView>& views) {
+  constexpr const char* kHung = "hung, and the others waited for it";
+  if (const auto rank = rank_of_report(error_output)) {
+    return name(end, *rank, host_of(views, *rank), kHung);
+  }
+  std::vector<const RankView*> silent;
+  bool any_hung = false;
+  for (const RankView& view : views) {
+    if (!view.ring) continue;
+    any_hung = any_hung || view.ring->end == RankEnd::hung;
+    if (view.ring->end == RankEnd::running) silent.push_back(&view);
+  }
+  if (any_hung && silent.size() == 1) {
+    name(end, silent.front()->rank, silent.front()->host, kHung);
+  } else {
+    end.what = "the run hung";
+  }
+}
+
+/// A rank's own last words, or the message that all ranks share.
+void explain_error(RunEnd& end, const std::string& error_output,
+                   const std::vector<RankView>& views) {
+  std::smatch found;
+  static const std::regex kOfRank(R"((?:^|\n)tessera: rank (\d+): ([^\n]*))");
+  static const std::regex kShared(R"((?:^|\n)error: ([^\n]*))");
+  static const std::regex kNamed(R"(^rank (\d+) of \d+: )");
+  if (std::regex_search(error_output, found, kOfRank)) {
+    const int rank = std::stoi(found[1]);
+    name(end, rank, host_of(views, rank), "failed: " + first_line(found[2]));
+  } else if (std::regex_search(error_output, found, kShared)) {
+    const std::string message = found[1];
+    end.what = first_line(message);
+    if (std::regex_search(message, found, kNamed)) {
+      end.rank = std::stoi(found[1]);
+      end.host = host_of(views, *end.rank);
+    }
+  }
+}
+
+}  // namespace
+
+RunEnd explain_end(int launcher_code, const std::string& error_output,
+                   const std::vector<RankView>& views, const Observed& observed) {
+  RunEnd end;
+  end.launcher_code = launcher_code;
+  if (!observed.hang.empty()) {
+    end.code = ExitCode::hang;
+    end.what = observed.hang;
+    return end;
+  }
+  const ExitCodeMeaning* meaning = find_exit_code(launcher_code);
+  if (meaning != nullptr) end.code = meaning->code;
+  switch (end.code) {
+    case ExitCode::finished:
+    case ExitCode::out_of_time:
+    case ExitCode::stopped:
+      end.what = meaning->name;
+      return end;
+    case ExitCode::hang:
+      explain_hang(end, error_output, views);
+      return end;
+    default:
+      break;
+  }
+  explain_error(end, error_output, views);
+  if (end.what.empty() && !explain_death(end, error_output, views, observed)) {
+    end.what = launcher_code > 128
+                   ? fmt::format("the launcher died by signal {}", launcher_code - 128)
+                   : fmt::format("the launcher ended with exit code {}", launcher_code);
+  }
+  return end;
+}
+
+}  // namespace tessera
