@@ -215,14 +215,14 @@ Tensor Model::extend(const StepContext& ctx, const Tensor& tokens, KeyValueCache
   LanguageHead& head = language_head();
   const int64_t batch = tokens.dim(0), length = tokens.dim(1), width = config_.hidden_size;
   require((source != nullptr) == (encoder_ != nullptr) &&
-              (source == nullptr || source->sources() == batch),
+              (source == nullptr || batch % source->sources() == 0),
           "Model::extend: {} texts with {} encoded sources, but {} model needs {}", batch,
           source == nullptr ? 0 : source->sources(), encoder_ ? "this encoder-decoder" : "this",
-          encoder_ ? "one for each" : "none");
+          encoder_ ? "a divisor of their number" : "none");
   const Tensor positions = positions_from(ctx, tokens, cache.length());
   const Tensor x = embeddings_->forward(ctx, tokens, positions, {});
   std::optional<EncodedSource> encoded;
-  if (source != nullptr) encoded = source->encoded(ctx, length);
+  if (source != nullptr) encoded = source->encoded(ctx, batch / source->sources() * length);
   const Tensor y = transformer_->extend(ctx, x, cache, positions, encoded ? &*encoded : nullptr)
                        .view({batch * length, width});
   cache.advance(length);

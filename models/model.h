@@ -79,7 +79,7 @@ class Model {
 
   /// For generation: appends T new tokens (B, T) to the cache and returns the logits (B, V) fp32
   /// after the last one. T is 1 unless the cache is empty. An encoder–decoder also needs what
-  /// encode() returned for B sources.
+  /// encode() returned for S sources: the B / S texts of a source follow one another.
   Tensor extend(const StepContext& ctx, const Tensor& tokens, KeyValueCache& cache,
                 const SourceCache* source = nullptr);
 

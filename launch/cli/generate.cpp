@@ -3,7 +3,9 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,16 +15,21 @@
 #include "core/memory.h"
 #include "launch/checkpoint/checkpoint_tokenizer.h"
 #include "launch/checkpoint/find.h"
+#include "launch/checkpoint/model_json.h"
 #include "launch/cli/commands.h"
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/device_options.h"
+#include "launch/cli/support/file_options.h"
 #include "launch/cli/support/loaded_model.h"
 #include "launch/cli/support/process.h"
+#include "launch/data/datasets/text_pairs.h"
 #include "launch/support/files/file_pieces.h"
 #include "launch/support/text/terminal.h"
 #include "launch/support/text/terminal_text.h"
 #include "launch/tokenizers/id_tokenizer.h"
 #include "launch/tools/generate/generator.h"
+#include "launch/tools/generate/target_generation.h"
+#include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
 #include "parallel/host/host_threads.h"
 
@@ -33,10 +40,17 @@ struct GenerateOptions {
   std::string checkpoint;
   std::string prompt;
   bool ids = false;  ///< whether the prompt is ids
-  int64_t max_tokens = 200;
+  std::optional<int64_t> max_tokens;
+  std::optional<double> temperature;
+  std::optional<int64_t> beams;
+  double length_penalty = 1.0;
+  bool truncate = false;
   SamplingOptions sampling;
+  FileOptions file;  ///< instead of a prompt
   DeviceOptions devices;
 };
+
+constexpr int64_t kDefaultTokens = 200;
 
 void print(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
@@ -133,12 +147,76 @@ std::vector<int32_t> encode_prompt(const Tokenizer& tokenizer, const GenerateOpt
   return {*begin};
 }
 
+/// Samples if that was asked for; otherwise searches.
+TargetOptions target_options(const GenerateOptions& options, const Tokenizer& tokenizer) {
+  TargetOptions target;
+  target.max_tokens = options.max_tokens.value_or(0);
+  target.beams = {options.beams.value_or(1), options.length_penalty, tokenizer.vocab_size()};
+  check(target.beams);
+  if (options.temperature.value_or(0.0) == 0.0) return target;
+  target.sampling = options.sampling;
+  target.sampling->temperature = *options.temperature;
+  target.sampling->vocab_size = tokenizer.vocab_size();
+  check(*target.sampling);
+  return target;
+}
+
+/// Writes target texts with an encoder-decoder.
+void generate_with_source(const GenerateOptions& options, Communicator& world) {
+  const LoadedModel loaded = load_model(options.checkpoint, options.devices, world,
+                                        options.file.rows(), options.file.tensor_ranks());
+  const Tokenizer& tokenizer = *loaded.tokenizer;
+  if (options.file.given()) {
+    FilePredictionOptions how;
+    how.truncate = options.truncate;
+    const auto open = [&](const FilePredictionOptions& opened) {
+      require_tokenizer(tokenizer, "--input", loaded.path);
+      return target_prediction(loaded.model->config(), tokenizer,
+                               target_options(options, tokenizer), opened);
+    };
+    return predict_for_file(loaded, options.file, how, open, world);
+  }
+  const std::string text = read_prompt(options.prompt, world);
+  // All ranks see the same text, so none fails alone.
+  all_alike(world, [&] {
+    require(!options.ids, "--ids is for models that continue a text: pass a source with --prompt");
+    require_tokenizer(tokenizer, "--prompt", loaded.path);
+    const Sample sample =
+        source_sample(loaded.model->config(), tokenizer, text, options.truncate, "--prompt");
+    const auto tokens =
+        generate_targets(*loaded.model, {&sample, 1}, target_options(options, tokenizer),
+                         sequence_ends(tokenizer).end)[0];
+    if (world.rank() == 0) print(for_terminal(tokenizer.decode(tokens)) + "\n");
+  });
+}
+
+/// Refuses options that a model which continues a text would ignore.
+void require_no_target_options(const GenerateOptions& options) {
+  const std::string_view option = options.file.given() ? "--input"
+                                  : options.beams      ? "--beams"
+                                  : options.truncate   ? "--truncate"
+                                                       : "";
+  require(option.empty(),
+          "{} is for encoder-decoders, but this model continues a text: leave it out", option);
+}
+
+bool has_source(const std::filesystem::path& checkpoint) {
+  const Checkpoint opened = Checkpoint::open(checkpoint);
+  return traits_of(model_from_json(opened.manifest().model)).source_length > 0;
+}
+
 void generate(const GenerateOptions& options, Communicator& world) {
   OpenedDevices devices;
   std::unique_ptr<Generator> generator;
   std::unique_ptr<Tokenizer> tokenizer;
   std::vector<int32_t> prompt;
   const auto path = resolve_checkpoint(options.checkpoint, world);
+  bool is_encoder_decoder = false;
+  all_or_none(world, [&] {
+    is_encoder_decoder = has_source(path);
+    if (!is_encoder_decoder) require_no_target_options(options);
+  });
+  if (is_encoder_decoder) return generate_with_source(options, world);
   const std::string text = read_prompt(options.prompt, world);
   apply_host_threads(world);
   devices = options.devices.open(world);
@@ -160,13 +238,15 @@ void generate(const GenerateOptions& options, Communicator& world) {
   if (writer) writer->start();
   SamplingOptions sampling = options.sampling;
   sampling.vocab_size = tokenizer->vocab_size();
+  sampling.temperature = options.temperature.value_or(1.0);
   // All ranks see the same tokens and logits, so none fails alone.
   all_alike(world, [&] {
-    generator->generate(prompt, options.max_tokens, sampling, [&](int32_t token) {
-      if (token == tokenizer->end_of_document()) return false;
-      if (writer) writer->add(token);
-      return true;
-    });
+    generator->generate(prompt, options.max_tokens.value_or(kDefaultTokens), sampling,
+                        [&](int32_t token) {
+                          if (token == tokenizer->end_of_document()) return false;
+                          if (writer) writer->add(token);
+                          return true;
+                        });
   });
   if (writer) writer->finish();
 }
@@ -175,22 +255,44 @@ void generate(const GenerateOptions& options, Communicator& world) {
 
 void add_generate_command(CLI::App& app, int& exit_code) {
   const auto options = std::make_shared<GenerateOptions>();
-  CLI::App* command = app.add_subcommand("generate", "Continue a text with a trained model");
+  CLI::App* command = app.add_subcommand(
+      "generate",
+      "Continue a text with a trained model, or write a target text with an encoder-decoder");
   add_run_argument(*command, options->checkpoint);
   command
-      ->add_option("--prompt", options->prompt,
-                   "Text to continue, or - to read it from standard input; may be empty")
+      ->add_option(
+          "--prompt", options->prompt,
+          "Text to continue, or the source of an encoder-decoder; - reads it from standard "
+          "input; a text to continue may be empty")
       ->type_name("TEXT");
   add_ids_option(*command, options->prompt, "--prompt",
                  "; - reads them from standard input; prints ids");
-  command->add_option("--max-tokens", options->max_tokens, "Maximum number of tokens to generate")
-      ->check(whole_number_from(0))
-      ->capture_default_str();
+  add_file_options(*command, options->file, "--prompt");
   command
-      ->add_option("--temperature", options->sampling.temperature,
-                   "Sampling temperature; 0 always takes the most likely token")
+      ->add_option("--max-tokens", options->max_tokens,
+                   "Maximum number of tokens to generate (default: 200; of an encoder-decoder, as "
+                   "many as it supports)")
+      ->check(whole_number_from(0));
+  CLI::Option* const temperature =
+      command
+          ->add_option("--temperature", options->temperature,
+                       "Sampling temperature; 0 always takes the most likely token (default: 1, of "
+                       "an encoder-decoder 0)")
+          ->check(CLI::Number.description(""));
+  command
+      ->add_option("--beams", options->beams,
+                   "With an encoder-decoder: search with this many beams instead of sampling")
+      ->check(whole_number_from(1))
+      ->excludes(temperature);
+  command
+      ->add_option(
+          "--length-penalty", options->length_penalty,
+          "With --beams: divides the log probability of a text by its length to this power")
       ->check(CLI::Number.description(""))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->needs("--beams");
+  command->add_flag("--truncate", options->truncate,
+                    "With an encoder-decoder: truncate sources that are too long");
   command
       ->add_option("--top-k", options->sampling.top_k,
                    "Sample from the K most likely tokens; 0 means all")
@@ -206,7 +308,7 @@ void add_generate_command(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   add_device_options(*command, options->devices);
   command->callback([command, options, &exit_code] {
-    options->ids = has_ids(*command, "--prompt");
+    options->ids = has_ids_or_file(*command, options->file, "--prompt");
     exit_code = run_on_ranks(command_line_of(*command),
                              [&](Communicator& world) { generate(*options, world); });
   });

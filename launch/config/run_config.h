@@ -10,6 +10,7 @@
 #include "core/dtype.h"
 #include "launch/config/data_blend.h"
 #include "launch/config/masking_options.h"
+#include "launch/config/span_corruption_options.h"
 #include "launch/tokenizers/special_tokens.h"
 #include "models/model_config.h"
 #include "parallel/recompute.h"
@@ -143,7 +144,8 @@ struct RunConfig {
   RunSection run;
   ModelConfig model;
   DataSection data;
-  MaskingOptions mlm;  ///< masked LM
+  MaskingOptions mlm;                     ///< masked LM
+  SpanCorruptionOptions span_corruption;  ///< encoder–decoders on prepared datasets
   ParallelSection parallel;
   BatchSection batch;
   TrainSection train;

@@ -354,8 +354,9 @@ void describe(Section& data, auto& field) {
         "`negative,positive`. With null, the data contains label numbers or, with `problem_type: "
         "regression`, numbers. `auto` uses the labels in the training file, sorted.");
   field("truncate", data.truncate, TrueOrFalse{},
-        "With a `head` other than `pretraining`: whether to truncate texts of more than "
-        "`model.seq_length` tokens. If false, they are errors.");
+        "With a `head` other than `pretraining`, and for pairs of texts: whether to truncate texts "
+        "of more than `model.seq_length` or `model.source_length` tokens. If false, they are "
+        "errors.");
 }
 
 template <MaybeConst<MaskingOptions> Section>
@@ -374,6 +375,17 @@ void describe(Section& mlm, auto& field) {
         "What is chosen as a unit: single tokens, whole words, or spans of words with a geometric "
         "length distribution (Joshi et al., SpanBERT, 2020).");
   field("max_span", mlm.max_span, IntegerIn{1, 1000}, "Maximum number of words in a span.");
+}
+
+template <MaybeConst<SpanCorruptionOptions> Section>
+void describe(Section& corruption, auto& field) {
+  field("noise_density", corruption.noise_density, NumberIn{0.001, 0.999},
+        "Fraction of a text's tokens that are replaced.");
+  field("mean_noise_span_length", corruption.mean_noise_span_length, NumberIn{1.0, 1000.0},
+        "Mean number of tokens in a replaced span.");
+  field("sentinels", corruption.sentinels, IntegerIn{1, 1'000'000},
+        "Number of sentinels, the most spans of a text. They are tokens after the tokenizer's, the "
+        "last one for the first span, so `model.vocab_size: auto` has room for them.");
 }
 
 template <MaybeConst<ParallelSection> Section>
@@ -554,6 +566,11 @@ void describe(Config& config, auto& section) {
   section("mlm", config.mlm,
           "Masked language modeling. The choice of tokens differs in every epoch and is the same "
           "on any number of ranks.");
+  section("span_corruption", config.span_corruption,
+          "Pre-training of encoder-decoders on prepared datasets, as in T5: spans of a text are "
+          "replaced by sentinels, and the model writes each sentinel and the tokens that it "
+          "replaced. Spans differ in every epoch and are the same on any number of ranks. Not for "
+          "pairs of texts (`.tsv`, `.jsonl`).");
   section("parallel", config.parallel, "How the ranks that `mpirun` starts share the work.");
   section("batch", config.batch, "Batch sizes, in sequences of up to `model.seq_length` tokens.");
   section("train", config.train, "The length of the run, and what it trades for memory and speed.");

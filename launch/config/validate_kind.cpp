@@ -85,6 +85,13 @@ void check_document_run(const RunConfig& config) {
       "in every epoch, so pairs are not packed, so choose pad; padding is not computed");
 }
 
+/// What only datasets or only pairs of texts use is checked when the data is opened.
+void check_seq2seq_run(const RunConfig& config) {
+  const std::string reason = no_such_thing(architecture_of(config.model.kind));
+  require_default(config.mlm == MaskingOptions{}, "a key of mlm", reason);
+  require_default(config.data.short_samples == ShortSamples::pad, "data.short_samples", reason);
+}
+
 void check_mlm(const MaskingOptions& mlm) {
   require(mlm.probability > 0.0,
           "mlm.probability is 0, but the model learns only from the chosen tokens: choose a value "
@@ -129,7 +136,8 @@ void check_classification_run(const RunConfig& config) {
 void check_other_run(const RunConfig& config) {
   constexpr const char* kReason = "model.head is pretraining";
   require_default(!config.data.labels, "data.labels", kReason);
-  require_default(!config.data.truncate, "data.truncate", kReason);
+  require_default(!config.data.truncate || traits_of(config.model).source_length > 0,
+                  "data.truncate", kReason);
 }
 
 void check_embeddings(const ModelConfig& model) {
@@ -325,6 +333,10 @@ void check_kind(const RunConfig& config) {
   const Objective objective = traits_of(config.model).objective;
   objective == Objective::causal_lm ? check_causal_run(config) : check_document_run(config);
   if (objective == Objective::masked_lm) check_mlm(config.mlm);
+  if (objective == Objective::seq2seq) check_seq2seq_run(config);
+  require_default(
+      objective == Objective::seq2seq || config.span_corruption == SpanCorruptionOptions{},
+      "a key of span_corruption", no_such_thing(architecture_of(config.model.kind)));
   config.model.head == Head::pretraining ? check_other_run(config)
                                          : check_classification_run(config);
 }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/checked.h"
 #include "core/error.h"
 #include "launch/config/label_names.h"
 #include "launch/config/values/source_text.h"
@@ -9,6 +10,9 @@
 #include "launch/data/datasets/classification_dataset.h"
 #include "launch/data/datasets/gpt_dataset.h"
 #include "launch/data/datasets/gpt_packed_dataset.h"
+#include "launch/data/datasets/labeled_lines.h"
+#include "launch/data/datasets/span_corruption.h"
+#include "launch/data/datasets/text_pairs.h"
 #include "launch/data/datasets/text_tuples.h"
 #include "launch/data/indexed/dataset_metadata.h"
 #include "launch/support/files/mapped_file.h"
@@ -215,6 +219,68 @@ class TupleSource final : public SampleSource {
   std::shared_ptr<const TextTuples> tuples_;
 };
 
+/// Pairs of a source and a target text, tokenized on loading.
+class PairSource final : public SampleSource {
+ public:
+  PairSource(const RunConfig& config, const Tokenizer& tokenizer, const std::string& path,
+             std::vector<std::string>& notes) {
+    require(config.span_corruption == SpanCorruptionOptions{},
+            "a key of span_corruption is set, but {} has pairs of texts: leave it out, or choose a "
+            "prepared dataset",
+            path);
+    pairs_ = std::make_shared<const TextPairs>(
+        path, PairEncoder(tokenizer, traits_of(config.model).source_length, config.model.seq_length,
+                          config.data.truncate));
+    if (pairs_->num_truncated() == 0) return;
+    notes.push_back(fmt::format("{}: texts of {} of {} pairs were truncated", path,
+                                pairs_->num_truncated(), pairs_->size()));
+  }
+
+  int64_t size() const override { return pairs_->size(); }
+
+  std::string identity() const override {
+    return fmt::format("{} pairs, {}", size(), sampled_checksum(MappedFile(pairs_->path())));
+  }
+
+  std::shared_ptr<const Dataset> samples(Range range, uint64_t /*seed*/) const override {
+    return std::make_shared<const TextPairDataset>(pairs_, range);
+  }
+
+ private:
+  std::shared_ptr<const TextPairs> pairs_;
+};
+
+/// A prepared dataset whose texts are corrupted.
+class SpanCorruptionSource final : public TokenSource {
+ public:
+  SpanCorruptionSource(const RunConfig& config, const std::shared_ptr<const Tokenizer>& tokenizer,
+                       const std::string& path, std::vector<std::string>& notes)
+      : TokenSource(config, tokenizer, path, tokenizer->vocab_size(), notes),
+        source_length_(traits_of(config.model).source_length),
+        options_(config.span_corruption) {
+    require(!config.data.truncate,
+            "data.truncate is set, but {} is a prepared dataset, which is cut into texts that fit: "
+            "leave it out",
+            path);
+    require(config.model.vocab_size >= tokenizer->vocab_size() + options_.sentinels,
+            "model.vocab_size is {}, but the tokenizer has {} tokens and span_corruption.sentinels "
+            "is {}: choose a vocabulary of {} or more, or fewer sentinels",
+            config.model.vocab_size, tokenizer->vocab_size(), options_.sentinels,
+            tokenizer->vocab_size() + options_.sentinels);
+  }
+
+  std::shared_ptr<const Dataset> samples(Range range, uint64_t seed) const override {
+    return std::make_shared<const SpanCorruptionDataset>(
+        tokens_, range, source_length_, seq_length_, sequence_ends(*tokenizer_),
+        tokenizer_->end_of_document().has_value(), narrow<int32_t>(tokenizer_->vocab_size()),
+        options_, seed);
+  }
+
+ private:
+  int64_t source_length_;
+  SpanCorruptionOptions options_;
+};
+
 }  // namespace
 
 std::unique_ptr<const SampleSource> open_source(const RunConfig& config,
@@ -232,7 +298,10 @@ std::unique_ptr<const SampleSource> open_source(const RunConfig& config,
     case Objective::embedding:
       return std::make_unique<const TupleSource>(config, *tokenizer, path, notes);
     case Objective::seq2seq:
-      break;
+      if (is_labeled_file(path)) {
+        return std::make_unique<const PairSource>(config, *tokenizer, path, notes);
+      }
+      return std::make_unique<const SpanCorruptionSource>(config, tokenizer, path, notes);
   }
   fail("{}: there is no data for this objective", path);
 }

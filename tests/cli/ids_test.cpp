@@ -129,7 +129,7 @@ TEST_F(CliIds, CommandsForTextsAskForIds) {
     expect_refused(ask("fill-mask", {"--text", "1 2"}, ranks, "bert"),
                    {"--text is a text", advice});
   }
-  expect_refused(ask("generate", {}), {"--prompt or --ids is required"});
+  expect_refused(ask("generate", {}), {"--prompt, --ids or --input is required"});
   expect_refused(ask("generate", {"--prompt", "a", "--ids", "1"}), {" excludes "});
   expect_refused(ask("generate", {"--ids", "1 40"}),
                  {"--ids: word 2 is \"40\", but must be an id from 0 to 39"});

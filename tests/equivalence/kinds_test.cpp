@@ -37,7 +37,8 @@ INSTANTIATE_TEST_SUITE_P(
                                      SmallKind::modernbert, SmallKind::classifier,
                                      SmallKind::multi_label, SmallKind::words,
                                      SmallKind::embeddings, SmallKind::embeddings_cls,
-                                     SmallKind::mean_classifier),
+                                     SmallKind::mean_classifier, SmallKind::translation,
+                                     SmallKind::span_corruption),
                      testing::ValuesIn(kLayouts)),
     test::kind_and_layout);
 
@@ -123,7 +124,8 @@ INSTANTIATE_TEST_SUITE_P(All, EachKind,
                                          SmallKind::bert_packed, SmallKind::modernbert,
                                          SmallKind::classifier, SmallKind::multi_label,
                                          SmallKind::words, SmallKind::embeddings,
-                                         SmallKind::embeddings_cls, SmallKind::mean_classifier),
+                                         SmallKind::embeddings_cls, SmallKind::mean_classifier,
+                                         SmallKind::translation, SmallKind::span_corruption),
                          [](const auto& instance) { return to_string(instance.param); });
 
 TEST_F(Kinds, AllowsRankWithoutVocabulary) {

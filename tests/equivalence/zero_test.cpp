@@ -94,7 +94,8 @@ INSTANTIATE_TEST_SUITE_P(All, ZeroKinds,
                                          SmallKind::qwen3, SmallKind::bert_packed,
                                          SmallKind::modernbert, SmallKind::classifier,
                                          SmallKind::multi_label, SmallKind::words,
-                                         SmallKind::embeddings, SmallKind::embeddings_cls),
+                                         SmallKind::embeddings, SmallKind::embeddings_cls,
+                                         SmallKind::translation, SmallKind::span_corruption),
                          [](const auto& instance) { return to_string(instance.param); });
 
 // --- checkpoints

@@ -372,7 +372,7 @@ TEST(EncoderDecoderErrors, NeedsSources) {
                        {"Model::logits", "encoder_decoder", "source"});
     KeyValueCache cache = pairs.model.make_cache(1);
     test::expect_error([&] { pairs.model.extend(StepContext{arena}, tokens.tensor, cache); },
-                       {"Model::extend", "1 texts with 0 encoded sources", "one for each"});
+                       {"Model::extend", "1 texts with 0 encoded sources", "a divisor of their number"});
     pairs.batch.source = {};
     test::expect_error([&] { pairs.logits(); }, {"batches with source texts"});
   });

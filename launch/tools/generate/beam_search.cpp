@@ -8,7 +8,8 @@
 namespace tessera {
 
 void check(const BeamOptions& options) {
-  require(options.beams >= 1, "--beams is {}: it is 1 or more", options.beams);
+  require(options.beams >= 1 && options.beams <= kMaxBeams, "--beams is {}: it is 1 to {}",
+          options.beams, kMaxBeams);
   require(std::isfinite(options.length_penalty), "--length-penalty is {}: it must be finite",
           options.length_penalty);
 }

@@ -8,6 +8,8 @@
 
 namespace tessera {
 
+inline constexpr int64_t kMaxBeams = 1024;
+
 struct BeamOptions {
   int64_t beams = 1;
   /// A text's score is the sum of its tokens' log probabilities, divided by its length to this

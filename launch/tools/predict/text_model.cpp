@@ -38,7 +38,7 @@ std::string_view use_of(Objective objective) {
     case Objective::embedding:
       return "it makes vectors of texts, with tessera embed";
     case Objective::seq2seq:
-      return "it predicts a target text from a source text";
+      return "it writes a target text for a source text, with tessera generate";
   }
   return "";
 }
@@ -63,7 +63,7 @@ TextModel::TextModel(Checkpoint& checkpoint, Communicator& tp, Device device, in
   load_weights(checkpoint, store_);
 }
 
-Tensor TextModel::run(std::span<const Sample> texts, const Ask& ask) {
+TextModel::Prepared TextModel::prepare(std::span<const Sample> texts, const Ask& largest) {
   const MemoryUse use("", kAdvice);
   buffers_.clear();
   for (const Sample& text : texts) {
@@ -79,13 +79,19 @@ Tensor TextModel::run(std::span<const Sample> texts, const Ask& ask) {
   Model dry_model(config_, dry_store, tp_);
   dry_store.allocate(kMeta, DType::f32, StoreFor::inference);
   Arena dry_arena(kMeta);
-  ask(dry_model, StepContext{dry_arena}, on_meta(batch));
+  largest(dry_model, StepContext{dry_arena}, on_meta(batch));
 
   if (!arena_ || arena_->capacity() < dry_arena.peak()) {
     arena_ = std::make_unique<Arena>(store_.device(), dry_arena.peak());
   }
   arena_->reset();
-  const Tensor answer = ask(*model_, StepContext{*arena_}, device_batch_.upload(buffers_));
+  return {*model_, *arena_, device_batch_.upload(buffers_)};
+}
+
+Tensor TextModel::run(std::span<const Sample> texts, const Ask& ask) {
+  const MemoryUse use("", kAdvice);
+  const Prepared prepared = prepare(texts, ask);
+  const Tensor answer = ask(prepared.model, StepContext{prepared.arena}, prepared.batch);
   if (answer.device().is_cpu()) return answer;
   answer_ = OwnedTensor(answer.shape(), answer.dtype());
   copy(answer, answer_.tensor);

@@ -31,6 +31,17 @@ class TextModel {
   Tensor run(std::span<const Sample> texts, const Ask& ask);
   Tensor run(const Sample& text, const Ask& ask) { return run({&text, 1}, ask); }
 
+  /// The model, a batch on its device, and memory for passes that need each other's results. Valid
+  /// until the next call.
+  struct Prepared {
+    Model& model;
+    Arena& arena;
+    TokenBatch batch;
+  };
+  /// Calls `largest` on the meta device, which runs the passes with the most memory. Throws as
+  /// run() does.
+  Prepared prepare(std::span<const Sample> texts, const Ask& largest);
+
   int64_t rows() const { return buffers_.sequences(); }
   const ModelConfig& config() const { return config_; }
   Communicator& tp() const { return tp_; }

@@ -274,6 +274,13 @@ class Deriver {
         fmt::format("{}, from {}", to_string(identity_of(*derived_.tokenizer)), origin);
   }
 
+  /// Whether the data is a dataset for span corruption.
+  bool corrupts_spans() const {
+    const std::vector<std::string> paths = paths_of(config().data.train);
+    return traits_of(config().model).objective == Objective::seq2seq &&
+           !std::ranges::all_of(paths, is_labeled_file);
+  }
+
   void derive_vocab_size() {
     require(
         config().data.tokenizer != kNoTokenizer,
@@ -282,8 +289,13 @@ class Deriver {
         "model with checkpoint.from");
     std::shared_ptr<const Tokenizer> tokenizer = derived_.tokenizer;
     if (tokenizer == nullptr) tokenizer = make_tokenizer(config().data.tokenizer);
-    set("model.vocab_size", fmt::to_string(tokenizer->vocab_size()),
-        is_none(*tokenizer) ? "the dataset's" : "the tokenizer's");
+    const std::string of = is_none(*tokenizer) ? "the dataset's" : "the tokenizer's";
+    if (corrupts_spans()) {
+      return set("model.vocab_size",
+                 fmt::to_string(tokenizer->vocab_size() + config().span_corruption.sentinels),
+                 of + " and the sentinels");
+    }
+    set("model.vocab_size", fmt::to_string(tokenizer->vocab_size()), of);
   }
 
   /// Opened on first use, because that verifies the whole checkpoint.

@@ -117,7 +117,8 @@ TEST(ConfigLoad, NamesUnknownSections) {
   EXPECT_EQ(load_error(kMinimal + "optimiser: {lr: 1}\n"),
             "x.yaml:5:1: unknown section 'optimiser'; did you mean 'optimizer'?");
   EXPECT_EQ(load_error(kMinimal + "<<: {lr: 1}\n"),
-            "x.yaml:5:1: unknown section '<<'; the sections are run, model, data, mlm, parallel, "
+            "x.yaml:5:1: unknown section '<<'; the sections are run, model, data, mlm, "
+            "span_corruption, parallel, "
             "batch, train, optimizer, eval, checkpoint, log");
   EXPECT_THAT(set_error("trian.steps=3"),
               EndsWith("unknown section 'trian'; did you mean 'train'?"));

@@ -111,6 +111,23 @@ void write_text_tuples(const std::string& path, bool negatives) {
   require(file.flush().good(), "{} cannot be written", path);
 }
 
+/// Writes pairs of texts, the target mostly determined by the source.
+void write_text_pairs(const std::string& path) {
+  std::ofstream file(path);
+  file << "source\ttarget\n";
+  Draws draws;
+  for (int line = 0; line < 200; ++line) {
+    std::string source, target;
+    for (int64_t left = 1 + draws.below(15); left > 0; --left) {
+      const int64_t word = draws.below(kWords / 3);
+      source += fmt::format("w{} ", 3 * word);
+      if (draws.below(5) != 0) target = fmt::format("w{} ", 3 * (kWords / 3 - 1 - word)) + target;
+    }
+    file << source << '\t' << (target.empty() ? "w0" : target) << '\n';
+  }
+  require(file.flush().good(), "{} cannot be written", path);
+}
+
 void write_sentences(const std::string& prefix, int64_t tokens) {
   IndexedDatasetWriter writer(prefix, {TokenType::u16, /*overwrite=*/true});
   Draws draws;
@@ -259,6 +276,26 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       config.model.num_labels = kLabels;
       config.data.train = folder / "texts.tsv";
       return;
+    case SmallKind::translation:
+      apply_preset(config.model, ModelKind::encoder_decoder);
+      add_dropout(config);
+      config.model.num_decoder_layers = 1;
+      config.model.num_heads = 3;  // of 4 tensor ranks, one has none
+      config.model.head_dim = 10;
+      config.model.source_length = 20;
+      config.data.train = folder / "pairs.tsv";
+      return;
+    case SmallKind::span_corruption:
+      apply_preset(config.model, ModelKind::encoder_decoder);
+      config.model.positions = Positions::rotary;
+      config.model.norm = NormType::rms;
+      config.model.gated_mlp = true;
+      config.model.num_kv_heads = 2;
+      config.model.source_length = 24;
+      config.span_corruption.noise_density = 0.4;
+      config.span_corruption.sentinels = 9;
+      config.model.vocab_size += config.span_corruption.sentinels;
+      return;
   }
 }
 
@@ -296,6 +333,10 @@ std::string to_string(SmallKind kind) {
       return "embeddings_cls";
     case SmallKind::mean_classifier:
       return "mean_classifier";
+    case SmallKind::translation:
+      return "translation";
+    case SmallKind::span_corruption:
+      return "span_corruption";
   }
   return "?";
 }
@@ -318,6 +359,7 @@ void write_small_data(const TestFolder& folder, int64_t tokens) {
   write_labeled_words(folder / "words.tsv");
   write_text_tuples(folder / "tuples.tsv", /*negatives=*/false);
   write_text_tuples(folder / "triples.tsv", /*negatives=*/true);
+  write_text_pairs(folder / "pairs.tsv");
 }
 
 RunConfig small_run(const TestFolder& folder, const std::string& run, SmallKind kind) {

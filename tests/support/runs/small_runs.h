@@ -32,6 +32,9 @@ enum class SmallKind {
   embeddings,   ///< means of texts with hard negatives, both ways, with dropout
   embeddings_cls,   ///< of [CLS], in a ModernBERT
   mean_classifier,  ///< of the mean, in a ModernBERT
+  translation,  ///< an encoder-decoder on pairs of texts; a shorter decoder, unequal heads, with
+                ///< dropout
+  span_corruption,  ///< an encoder-decoder with rotary positions, grouped queries and a gated MLP
 };
 
 inline constexpr SmallKind kSmallKinds[] = {
@@ -39,7 +42,8 @@ inline constexpr SmallKind kSmallKinds[] = {
     SmallKind::gpt_blend,   SmallKind::qwen3,          SmallKind::bert_pairs,
     SmallKind::bert_packed, SmallKind::modernbert,     SmallKind::bert_blend,
     SmallKind::classifier,  SmallKind::multi_label,    SmallKind::words,
-    SmallKind::embeddings,  SmallKind::embeddings_cls, SmallKind::mean_classifier};
+    SmallKind::embeddings,  SmallKind::embeddings_cls, SmallKind::mean_classifier,
+    SmallKind::translation, SmallKind::span_corruption};
 
 std::string to_string(SmallKind kind);
 

@@ -1,0 +1,161 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <sstream>
+#include <utility>
+
+#include "tests/cli/small_run.h"
+
+namespace tessera::test {
+namespace {
+
+using Pair = std::pair<std::string, std::string>;
+
+/// Letters, and the same letters backwards.
+Pair reversed(std::mt19937& draws) {
+  std::string text(1 + draws() % 8, ' ');
+  for (char& letter : text) letter = static_cast<char>('a' + draws() % 10);
+  return {text, std::string(text.rbegin(), text.rend())};
+}
+
+/// A date in one of three forms, and in that of ISO 8601.
+Pair date(std::mt19937& draws) {
+  constexpr const char* kMonths[] = {"January",   "February", "March",    "April",
+                                     "May",       "June",     "July",     "August",
+                                     "September", "October",  "November", "December"};
+  const unsigned year = 1900 + draws() % 200, month = 1 + draws() % 12, day = 1 + draws() % 28;
+  const char* name = kMonths[month - 1];
+  const std::string forms[] = {fmt::format("{} {} {}", day, name, year),
+                               fmt::format("{} {}, {}", name, day, year),
+                               fmt::format("{}.{}.{}", day, month, year)};
+  return {forms[draws() % 3], fmt::format("{}-{:02}-{:02}", year, month, day)};
+}
+
+/// Pairs in turns: one backwards, one date.
+std::vector<Pair> pairs(int count, uint32_t seed) {
+  std::mt19937 draws(seed);
+  std::vector<Pair> all;
+  for (int i = 0; i < count; ++i) all.push_back(i % 2 == 0 ? reversed(draws) : date(draws));
+  return all;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+class CliEncoderDecoder : public SmallRun {
+ protected:
+  CliEncoderDecoder() {
+    std::string train = "source\ttarget\n", sources;
+    for (const auto& [source, target] : pairs(20000, 1)) train += source + "\t" + target + "\n";
+    for (const auto& [source, target] : unseen_) sources += source + "\n";
+    write_text(path("train.tsv"), train);
+    write_text(path("sources.txt"), sources);
+  }
+
+  Arguments keys(const Arguments& more = {}) const {
+    Arguments all = {"model.kind=encoder_decoder", "model.positions=rotary",
+                     "model.source_length=32", "data.train=" + path("train.tsv").string(),
+                     "data.tokenizer=byte"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
+  Outcome generate(int ranks, const Arguments& more) const {
+    Arguments arguments = {"generate", path("run").string()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(tessera(ranks, arguments));
+  }
+
+  /// The targets that the run writes for the unseen sources.
+  std::vector<std::string> targets(int ranks, const Arguments& more) const {
+    Arguments arguments = {"--input", path("sources.txt").string(), "--output",
+                           path("targets.tsv").string()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    expect_success(generate(ranks, arguments));
+    std::vector<std::string> lines = lines_of(read_text(path("targets.tsv")));
+    EXPECT_EQ(lines.empty() ? "" : lines[0], "target");
+    if (!lines.empty()) lines.erase(lines.begin());
+    return lines;
+  }
+
+  const std::vector<Pair> unseen_ = pairs(400, 2);
+};
+
+TEST_F(CliEncoderDecoder, LearnsToReverseTextsAndToWriteDates) {
+  expect_success(run_train(
+      kAlone, "run",
+      keys({"model.hidden_size=64", "batch.global=64", "batch.micro=64", "train.steps=800",
+            "optimizer.lr=3e-3", "optimizer.warmup_steps=100", "optimizer.eps=1e-8",
+            "model.init_stddev=0.02", "log.interval=100", "run.precision=fp32"})));
+  const std::vector<Arguments> searches = {{}, {"--beams", "4"}, {"--temperature", "0.1"}};
+  for (const Arguments& search : searches) {
+    SCOPED_TRACE(search.empty() ? "greedy" : search[0]);
+    const std::vector<std::string> found = targets(kAlone, search);
+    ASSERT_EQ(found.size(), unseen_.size());
+    size_t right[2] = {};
+    for (size_t i = 0; i < found.size(); ++i) right[i % 2] += found[i] == unseen_[i].second;
+    EXPECT_GT(right[0], 198u) << "of 200 reversed texts";
+    EXPECT_GT(right[1], 198u) << "of 200 dates";
+    EXPECT_EQ(targets(2, search), found) << "on 2 data ranks";
+    Arguments sharded = search;
+    sharded.insert(sharded.end(), {"--tensor", "2", "--micro-batch", "7"});
+    EXPECT_EQ(targets(2, sharded), found) << "on 2 tensor ranks";
+  }
+  for (const int ranks : {kAlone, 2}) {
+    EXPECT_EQ(generate(ranks, {"--prompt", "abcde"}).output, "edcba\n");
+    EXPECT_EQ(generate(ranks, {"--prompt", "May 3, 1999", "--beams", "3"}).output, "1999-05-03\n");
+  }
+}
+
+TEST_F(CliEncoderDecoder, ShardedAndResumedMatchWholeRun) {
+  expect_success(run_train(kAlone, "whole", keys()));
+  expect_success(run_train(4, "run", keys({"--stop-at=10", "parallel.tensor=2"})));
+  expect_success(run_train(2, "run", keys({"parallel.zero=1"})));
+  expect_near(losses("run"), losses("whole"));
+}
+
+TEST_F(CliEncoderDecoder, NamesWrongOptionsAndInputs) {
+  expect_success(run_train(kAlone, "run", keys({"train.steps=3"})));
+  write_text(path("long.txt"), "fits\n" + std::string(40, 'x') + "\n");
+  write_text(path("empty.txt"), "fits\n\n");
+  const auto file = [&](const char* name) {
+    return Arguments{"--input", path(name).string(), "--output", path("out.tsv").string()};
+  };
+  for (const int ranks : {kAlone, 2}) {
+    expect_refused(generate(ranks, file("long.txt")),
+                   {"long.txt:2: the source has 40 tokens", "model.source_length is 32"});
+    expect_refused(generate(ranks, file("empty.txt")), {"empty.txt:2: the line is empty"});
+    expect_refused(generate(ranks, {"--prompt", "a", "--beams", "0"}), {"--beams"});
+    expect_refused(generate(ranks, {"--ids", "1 2"}), {"--ids is for models that continue a text"});
+  }
+  Arguments truncated = file("long.txt");
+  truncated.emplace_back("--truncate");
+  expect_success(generate(kAlone, truncated));
+  expect_refused(generate(kAlone, {"--prompt", "a", "--beams", "2", "--temperature", "1"}),
+                 {" excludes "});
+
+  expect_success(run_train(kAlone, "gpt", {"train.steps=3"}));
+  const std::string gpt = path("gpt").string();
+  for (const Arguments& only : {Arguments{"--beams", "2"}, Arguments{"--truncate"}}) {
+    Arguments arguments = {"generate", gpt, "--prompt", "a"};
+    arguments.insert(arguments.end(), only.begin(), only.end());
+    expect_refused(run(tessera(2, arguments)), {only[0] + " is for encoder-decoders"});
+  }
+
+  const Arguments wrong[] = {
+      {"span_corruption.sentinels=7", "train.tsv has pairs of texts", "span_corruption"},
+      {"data.short_samples=pack", "data.short_samples", "encoder_decoder"},
+      {"mlm.probability=0.3", "mlm", "encoder_decoder"},
+      {"model.source_length=4", "train.tsv:2: the source has", "model.source_length is 4"}};
+  for (const Arguments& set : wrong) {
+    expect_refused(run_train(2, "wrong", keys({set[0]})), {set.begin() + 1, set.end()});
+  }
+}
+
+}  // namespace
+}  // namespace tessera::test
