@@ -149,6 +149,7 @@ TEST_F(CliEncoderDecoder, NamesWrongOptionsAndInputs) {
 
   const Arguments wrong[] = {
       {"span_corruption.sentinels=7", "train.tsv has pairs of texts", "span_corruption"},
+      {"data.tokenizer=auto", "data.tokenizer is auto, but pairs of texts have no tokenizer"},
       {"data.short_samples=pack", "data.short_samples", "encoder_decoder"},
       {"mlm.probability=0.3", "mlm", "encoder_decoder"},
       {"model.source_length=4", "train.tsv:2: the source has", "model.source_length is 4"}};

@@ -33,8 +33,8 @@ const std::string& checked_prefix(const std::string& prefix) {
     }
   }
   require(!std::filesystem::is_regular_file(prefix) || std::filesystem::exists(prefix + ".idx"),
-          "{} is a file, but not a dataset: tessera prepare makes a dataset from text, and only a "
-          "model that classifies reads .tsv and .jsonl files of labeled texts: one with "
+          "{} is a file, but not a dataset: tessera prepare makes a dataset from text; .tsv and "
+          ".jsonl files are read by an encoder-decoder, and by a model that classifies: one with "
           "model.head=classification, or a BERT with a checkpoint.from",
           prefix);
   require(std::filesystem::exists(prefix + ".idx") || std::filesystem::exists(prefix + ".bin"),

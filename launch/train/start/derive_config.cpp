@@ -258,11 +258,11 @@ class Deriver {
     if (own_ && own_->has_attachment(kTokenizerAttachment)) {
       derived_.tokenizer = tokenizer_of(*own_);
       origin = "the run's checkpoints";
-    } else if (classifies()) {
-      require(
-          config().checkpoint.from.has_value(),
-          "data.tokenizer is auto, but labeled texts have no tokenizer: set it, or start from a "
-          "trained model with checkpoint.from");
+    } else if (classifies() || has_pairs()) {
+      require(config().checkpoint.from.has_value(),
+              "data.tokenizer is auto, but {} have no tokenizer: set it, or start from a "
+              "trained model with checkpoint.from",
+              classifies() ? "labeled texts" : "pairs of texts");
       derived_.tokenizer = tokenizer_of(checkpoint_from());
       origin = checkpoint_from().path().string();
     } else {
@@ -274,11 +274,10 @@ class Deriver {
         fmt::format("{}, from {}", to_string(identity_of(*derived_.tokenizer)), origin);
   }
 
-  /// Whether the data is a dataset for span corruption.
-  bool corrupts_spans() const {
-    const std::vector<std::string> paths = paths_of(config().data.train);
-    return traits_of(config().model).objective == Objective::seq2seq &&
-           !std::ranges::all_of(paths, is_labeled_file);
+  bool is_seq2seq() const { return traits_of(config().model).objective == Objective::seq2seq; }
+  /// Whether the data is pairs of texts, and not a dataset for span corruption.
+  bool has_pairs() const {
+    return is_seq2seq() && std::ranges::all_of(paths_of(config().data.train), is_labeled_file);
   }
 
   void derive_vocab_size() {
@@ -290,7 +289,7 @@ class Deriver {
     std::shared_ptr<const Tokenizer> tokenizer = derived_.tokenizer;
     if (tokenizer == nullptr) tokenizer = make_tokenizer(config().data.tokenizer);
     const std::string of = is_none(*tokenizer) ? "the dataset's" : "the tokenizer's";
-    if (corrupts_spans()) {
+    if (is_seq2seq() && !has_pairs()) {
       return set("model.vocab_size",
                  fmt::to_string(tokenizer->vocab_size() + config().span_corruption.sentinels),
                  of + " and the sentinels");
