@@ -27,6 +27,8 @@ constexpr std::chrono::milliseconds kShortestTick{50}, kLongestTick{1000};
 constexpr std::chrono::seconds kForReport{20};
 /// How long the reporting rank waits for other hosts' notes.
 constexpr std::chrono::seconds kForNotes{3};
+/// How many ticks the ranks on other hosts wait for one on the host of rank 0 to report.
+constexpr int kFirstTicks = 4;
 
 int64_t cpu_time(clockid_t clock) {
   timespec time = {};
@@ -46,6 +48,15 @@ uint64_t bytes_of_files() {
 
 std::string note_name(uint64_t progress, const std::string& host) {
   return fmt::format("hang_{}.{}", progress, host);
+}
+
+/// Waits for a file that another rank makes.
+void wait_for_file(const fs::path& file, std::chrono::steady_clock::duration longest) {
+  const auto deadline = std::chrono::steady_clock::now() + longest;
+  std::error_code error;
+  while (!fs::exists(file, error) && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(kShortestTick);
+  }
 }
 
 void print_to_stderr(const std::string& text) {
@@ -168,16 +179,15 @@ void HangWatchdog::handle_hang(uint64_t progress) {
   const std::vector<RankView> views =
       view_ranks(options_.folder.string(), options_.ranks, options_.host);
   note_processes(progress, views);
+  // What is printed on the host of rank 0, where the launcher usually runs, arrives even if the
+  // network is cut, so its ranks go first.
+  if (views[0].host != options_.host) wait_for_file(claimed, kFirstTicks * tick_);
   is_reporter_ = claim(claimed);
   if (is_reporter_) {
     explain(progress, views);
     claim(done);
   } else if (options_.aborts) {
-    const auto deadline = Clock::now() + kForReport;
-    std::error_code error;
-    while (!fs::exists(done, error) && Clock::now() < deadline) {
-      std::this_thread::sleep_for(kShortestTick);
-    }
+    wait_for_file(done, kForReport);
   }
   if (!options_.aborts) return;
   recorder_.end(RankEnd::hung, "it waited for others while the run hung (exit code 75)");
@@ -204,10 +214,7 @@ std::string HangWatchdog::read_notes(uint64_t progress, const std::vector<RankVi
   const auto deadline = Clock::now() + kForNotes;
   for (const std::string& host : hosts) {
     const fs::path note = options_.folder / note_name(progress, host);
-    std::error_code error;
-    while (!fs::exists(note, error) && Clock::now() < deadline) {
-      std::this_thread::sleep_for(kShortestTick);
-    }
+    wait_for_file(note, deadline - Clock::now());
     std::ifstream file(note);
     const std::string said{std::istreambuf_iterator<char>(file), {}};
     text +=

@@ -31,10 +31,12 @@ struct LeakReport {
 
 /// Searches for leaks through the blocks of a model with random weights, on `tensor` thread ranks,
 /// which share the rows if `sequence` (parallel.sequence). The batch has two sequences: three
-/// documents, and a single one. For each row, replaces its input and compares the outputs of all
-/// rows bit by bit; and takes the gradient of its output by the inputs of all rows. A query may
-/// depend on the keys that it reaches through the masks of all layers, and on no others. The masks
-/// that must hold are those of `claimed`, which has as many layers and positions as `config`.
+/// documents, and a single one. With an encoder–decoder, each has a source, whose rows have the
+/// numbers after those of the batch, and the outputs are the decoder's. For each row, replaces its
+/// input and compares the outputs of all rows bit by bit; and takes the gradient of its output by
+/// the inputs of all rows. A query may depend on the keys that it reaches through the masks of all
+/// layers, and on no others. The masks that must hold are those of `claimed`, which has as many
+/// layers and positions as `config`.
 LeakReport find_leaks(const ModelConfig& config, const ModelConfig& claimed, int tensor,
                       bool sequence);
 

@@ -104,9 +104,6 @@ class Prover {
  public:
   Prover(const RunConfig& config, const ProveOptions& options)
       : options_(options), start_(std::chrono::steady_clock::now()) {
-    require(traits_of(config.model).source_length == 0,
-            "model.kind is {}: tessera prove has no data of pairs of texts yet",
-            architecture_of(config.model.kind).name);
     ShrunkRun shrunk = shrink(config, options.folder);
     certificate_.small = std::move(shrunk.config);
     certificate_.left_out = std::move(shrunk.left_out);
@@ -222,6 +219,7 @@ class Prover {
     // Through several layers, a query may see what one of them hides.
     ModelConfig one = model;
     one.num_layers = 1;
+    if (one.num_decoder_layers > 0) one.num_decoder_layers = 1;
     for (const char* kind : {"L", "G"}) {
       if (model.window_pattern.find(kind) == std::string::npos) continue;
       one.window_pattern = kind;

@@ -15,6 +15,7 @@ namespace tessera {
 namespace {
 
 constexpr int64_t kSeqLength = 32;
+constexpr int64_t kSourceLength = 24;
 constexpr int64_t kVocabulary = 130;
 constexpr int64_t kWindow = 6;
 constexpr int64_t kLabels = 3;
@@ -141,6 +142,23 @@ std::string text_tuples(const ModelConfig& model) {
   return lines;
 }
 
+/// Pairs of texts of ids; the target mostly follows from the source.
+std::string text_pairs(const ModelConfig& model) {
+  std::string lines = "source\ttarget\n";
+  Ids ids(model.vocab_size, 5);
+  const int64_t most = std::min(model.seq_length, model.resolved_source_length()) - 1;
+  for (int line = 0; line < 400; ++line) {
+    std::string source, target;
+    for (int64_t left = 1 + ids.below(most); left > 0; --left) {
+      const int32_t id = ids.next();
+      source += fmt::format("{} ", id);
+      if (target.empty() || ids.below(5) != 0) target += fmt::format("{} ", id);
+    }
+    lines += fmt::format("{}\t{}\n", source, target);
+  }
+  return lines;
+}
+
 /// Sentences of words of one id each; the id mostly determines the label.
 std::string labeled_words(const ModelConfig& model) {
   std::string lines;
@@ -175,7 +193,11 @@ void shrink_model(ModelConfig& model) {
   model.mlp_size =
       smaller(before.resolved_mlp_size(),
               std::max<int64_t>(2, std::lround(wider * static_cast<double>(model.hidden_size))));
+  model.num_decoder_layers = std::min<int64_t>(before.num_decoder_layers, 2);
   model.seq_length = smaller(before.seq_length, kSeqLength);
+  if (traits_of(before).source_length > 0) {
+    model.source_length = smaller(before.resolved_source_length(), kSourceLength);
+  }
   model.vocab_size = smaller(before.vocab_size, kVocabulary);
   model.vocab_size = std::max<int64_t>(model.vocab_size, 2 * kSpecials);
   if (before.attention_window > 0) {
@@ -211,6 +233,14 @@ void shrink_data(ShrunkRun& run, const std::filesystem::path& folder) {
     const std::string path = folder / "labeled.tsv";
     write_file(path, words ? labeled_words(config.model) : labeled_texts(config.model));
     config.data.train = path;
+    return;
+  }
+  if (objective == Objective::seq2seq) {
+    const std::string path = folder / "pairs.tsv";
+    write_file(path, text_pairs(config.model));
+    config.data.train = path;
+    config.span_corruption = {};
+    run.left_out.emplace_back("the data is pairs of texts here, also if data.train is a dataset");
     return;
   }
   const auto parts = std::min<size_t>(before.data.train.parts.size(), 2);
