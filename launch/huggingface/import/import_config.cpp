@@ -26,6 +26,7 @@ class Reader {
     const auto found = json_.find(key);
     return found != json_.end() && !found->is_null();
   }
+  bool is_list(const char* key) const { return has(key) && json_.at(key).is_array(); }
   /// Whether the key is present, perhaps as null.
   bool names(const char* key) const { return json_.contains(key); }
   /// The value of the first name that is present.
@@ -405,7 +406,7 @@ void read_t5(const Reader& config, ImportedConfig& result) {
   model = preset(ModelKind::t5);
   read_feed_forward(config, model);
   model.vocab_size = config.count({"vocab_size"}, 32128);
-  model.seq_length = config.count({"n_positions"}, 512);  // of training; any length works
+  model.seq_length = config.count({"n_positions"}, 512);  // no weight depends on it
   model.hidden_size = config.count({"d_model", "hidden_size"}, 512);
   model.num_layers = config.count({"num_layers", "num_hidden_layers"}, 6);
   model.num_decoder_layers = config.count({"num_decoder_layers"}, 0);
@@ -419,6 +420,7 @@ void read_t5(const Reader& config, ImportedConfig& result) {
   model.tie_embeddings = result.tied;
   result.tied_unless_stored = result.tied;
   model.scaled_logits = config.flag("scale_decoder_outputs", result.tied);
+  if (!config.is_list("eos_token_id")) result.end_token = config.count({"eos_token_id"}, 1);
   result.decoder_start =
       config.count({"decoder_start_token_id"}, config.count({"pad_token_id"}, 0));
 }

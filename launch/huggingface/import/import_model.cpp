@@ -108,15 +108,23 @@ void require_no_checkpoints(const fs::path& run) {
           run.string(), steps.empty() ? "" : steps.front().path.string());
 }
 
-/// Notes if Tessera's decoder begins with another token than that of transformers.
-void note_decoder_start(const Tokenizer& tokenizer, ImportedConfig& config) {
+/// Notes if the texts of Tessera's encoder–decoder begin or end with other tokens.
+void note_ends(const Tokenizer& tokenizer, ImportedConfig& config) {
   if (!config.decoder_start) return;
   const std::optional<SequenceEnds> ends = find_sequence_ends(tokenizer);
-  if (ends && ends->start == *config.decoder_start) return;
-  config.notes.push_back(fmt::format(
-      "\"decoder_start_token_id\" is {}, but {}", *config.decoder_start,
-      ends ? fmt::format("with this tokenizer, Tessera's decoder begins with {}", ends->start)
-           : "this tokenizer has no token that ends a text, which Tessera's decoder needs"));
+  if (!ends) {
+    config.notes.emplace_back(
+        "this tokenizer has no token that ends a text, which an encoder-decoder needs to train and "
+        "to generate");
+    return;
+  }
+  const auto compare = [&](const char* key, std::optional<int64_t> theirs, int32_t ours) {
+    if (!theirs || *theirs == ours) return;
+    config.notes.push_back(
+        fmt::format("\"{}\" is {}, but with this tokenizer, Tessera uses {}", key, *theirs, ours));
+  };
+  compare("decoder_start_token_id", config.decoder_start, ends->start);
+  compare("eos_token_id", config.end_token, ends->end);
 }
 
 }  // namespace
@@ -143,7 +151,7 @@ ImportReport import_model(const ImportOptions& options) {
           "the tokenizer {} has {} tokens, but \"vocab_size\" in {} is {}", tokenizer.spec,
           tokenizer.tokenizer->vocab_size(), config_path.string(), config.model.vocab_size);
 
-  note_decoder_start(*tokenizer.tokenizer, config);
+  note_ends(*tokenizer.tokenizer, config);
   const NewFolders folders(checkpoints_folder(options.to));
   const RunLock lock(options.to.string());
   require_no_checkpoints(options.to);

@@ -354,10 +354,14 @@ TEST_F(HuggingFaceImport, HeadOfT5IsThatOfTheFiles) {
 
   folder = folder_of(small_t5());
   set_config(folder, "decoder_start_token_id", 7);
+  set_config(folder, "eos_token_id", 8);
   const ImportReport other = import_folder(folder, "other");
-  ASSERT_EQ(other.notes.size(), 1u);
+  ASSERT_EQ(other.notes.size(), 2u);
   EXPECT_THAT(other.notes[0], testing::HasSubstr("\"decoder_start_token_id\" is 7, but with this "
-                                                 "tokenizer, Tessera's decoder begins with 0"));
+                                                 "tokenizer, Tessera uses 0"));
+  EXPECT_THAT(other.notes[1], testing::HasSubstr("\"eos_token_id\" is 8"));
+  set_config(folder, "eos_token_id", {8, 9});
+  EXPECT_EQ(import_folder(folder, "several").notes.size(), 1u);
 }
 
 TEST_F(HuggingFaceImport, DefaultsMatchTransformers) {
