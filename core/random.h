@@ -25,6 +25,8 @@ enum class RandomPurpose : uint8_t {
   span_corruption,
   cross_attention_dropout,
   cross_attention_output_dropout,
+  mlp_activation_dropout,
+  final_dropout,
 };
 
 /// Names one stream of random bits. Random numbers are stateless: the number of an element is a

@@ -10,7 +10,7 @@ namespace tessera {
 namespace {
 
 // clang-format off
-constexpr std::array<Architecture, 9> kArchitectures = {{
+constexpr std::array<Architecture, 10> kArchitectures = {{
     // Radford et al., "Language Models are Unsupervised Multitask Learners", 2019.
     {.kind = ModelKind::gpt2, .name = "gpt2", .display_name = "GPT-2",
      .summary = "a decoder that predicts the next token",
@@ -56,6 +56,11 @@ constexpr std::array<Architecture, 9> kArchitectures = {{
      .display_name = "Encoder-decoder",
      .summary = "an encoder of a source text and a decoder that predicts a target text from it",
      .pretraining = Objective::seq2seq, .scaled_residual_init = true, .cross_attention = true},
+    // Raffel et al., "Exploring the Limits of Transfer Learning with a Unified Text-to-Text
+    // Transformer", 2020.
+    {.kind = ModelKind::t5, .name = "t5", .display_name = "T5",
+     .summary = "an encoder-decoder with RMSNorm and relative positions",
+     .pretraining = Objective::seq2seq, .cross_attention = true, .inner_dropout = true},
 }};
 // clang-format on
 
@@ -142,10 +147,12 @@ void apply_preset(ModelConfig& config, ModelKind kind) {
   config.rotary.base = defaults.rotary.base;
   config.local_rotary_base = defaults.local_rotary_base;
   config.qk_norm = defaults.qk_norm;
+  config.attention_scale = defaults.attention_scale;
   config.embedding_norm = defaults.embedding_norm;
   config.attention_window = defaults.attention_window;
   config.window_pattern = defaults.window_pattern;
   config.tie_embeddings = defaults.tie_embeddings;
+  config.scaled_logits = defaults.scaled_logits;
   switch (kind) {
     case ModelKind::gpt2:
     case ModelKind::encoder_decoder:
@@ -167,6 +174,15 @@ void apply_preset(ModelConfig& config, ModelKind kind) {
       config.local_rotary_base = 10000.0;
       config.attention_window = 65;  // 64 tokens on each side
       config.window_pattern = "GLL";
+      break;
+    case ModelKind::t5:
+      config.norm = NormType::rms;
+      config.norm_eps = 1e-6;
+      config.bias = Bias::none;
+      config.activation = Activation::relu;
+      config.positions = Positions::relative;
+      config.attention_scale = 1.0;
+      config.scaled_logits = true;
       break;
     case ModelKind::llama:
     case ModelKind::mistral:

@@ -31,7 +31,8 @@ struct Architecture {
   bool classification = false;        ///< allow a model.head other than pretraining
   bool special_tokens = false;        ///< each text has a start and an end token
   bool cross_attention = false;       ///< an encoder of a source text beside the decoder
-  int64_t min_seq_length = 1;         ///< room for the special tokens and some text
+  bool inner_dropout = false;  ///< dropout also within the MLP and after the last norm of a stack
+  int64_t min_seq_length = 1;  ///< room for the special tokens and some text
 };
 
 /// All architectures, in the order used by the documentation.

@@ -19,7 +19,8 @@ enum class ModelKind : uint8_t {
   bert,
   roberta,
   modernbert,
-  encoder_decoder
+  encoder_decoder,
+  t5
 };
 
 /// What a model learns to predict: the next token, masked tokens (with model.next_sentence also
@@ -90,6 +91,7 @@ struct ModelConfig {
   Positions positions = Positions::learned;
   bool embedding_norm = false;  ///< a norm of the sum of the embeddings
   bool tie_embeddings = true;   ///< the output head is the word embedding
+  bool scaled_logits = false;   ///< the input of the output head is divided by sqrt(hidden_size)
   double norm_eps = 1e-5;
   double init_stddev = 0.02;
   RotaryFrequencies rotary = {};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/ops/dropout.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/rotary.h"
 #include "core/trace/trace.h"
@@ -28,6 +29,7 @@ Transformer::Transformer(ParameterStore& store, const ModelConfig& config, Commu
                          const StackSpec& stack)
     : config_(config),
       causal_(stack.causal),
+      first_layer_(stack.first_layer),
       position_bias_(store, stack.name, config, stack.causal, tp),
       blocks_(make_blocks(store, config, tp, stack)),
       inputs_(blocks_.size()) {
@@ -93,7 +95,16 @@ Tensor Transformer::forward(const StepContext& ctx, const Tensor& x, const Atten
     inputs_[i] = y;
     y = block_forward(ctx, i);
   }
-  return last_norm(ctx, y);
+  y = last_norm(ctx, y);
+  const Dropout dropout = final_dropout(ctx);
+  if (dropout.active()) dropout_forward(y, dropout, y);  // in place: nothing else reads y
+  return y;
+}
+
+Dropout Transformer::final_dropout(const StepContext& ctx) const {
+  const bool has_dropout = architecture_of(config_.kind).inner_dropout;
+  return ctx.dropout(has_dropout ? config_.dropout : 0.0, RandomPurpose::final_dropout,
+                     first_layer_);
 }
 
 Tensor Transformer::block_forward(const StepContext& ctx, size_t i) {
@@ -108,6 +119,8 @@ Tensor Transformer::block_forward(const StepContext& ctx, size_t i) {
 
 void Transformer::backward(const StepContext& ctx, Tensor gradient) {
   const TrafficScope traffic(Traffic::backward);
+  const Dropout dropout = final_dropout(ctx);
+  if (dropout.active()) dropout_backward(gradient, dropout, gradient);
   if (final_norm_) {
     const TraceRange range("final norm backward");
     final_norm_->backward(ctx, gradient, {}, gradient);

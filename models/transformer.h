@@ -18,7 +18,8 @@ struct StackSpec {
   int first_layer = 0;  ///< the number of its first layer among all, for random numbers
 };
 
-/// A stack of blocks and, if they are pre-norm, a final norm.
+/// A stack of blocks and, if they are pre-norm, a final norm. With Architecture::inner_dropout,
+/// dropout of the output.
 class Transformer {
  public:
   Transformer(ParameterStore& store, const ModelConfig& config, Communicator& tp,
@@ -56,6 +57,8 @@ class Transformer {
  private:
   Tensor block_forward(const StepContext& ctx, size_t i);
   Tensor last_norm(const StepContext& ctx, const Tensor& x);
+  /// The dropout of the output.
+  Dropout final_dropout(const StepContext& ctx) const;
   /// What layers with a window see, and all others.
   struct Views {
     Visibility local, global;
@@ -67,6 +70,7 @@ class Transformer {
 
   ModelConfig config_;
   bool causal_;
+  int first_layer_;
   PositionBias position_bias_;
   std::deque<Block> blocks_;
   std::optional<Norm> final_norm_;

@@ -7,8 +7,9 @@ namespace tessera {
 
 /// Which elements dropout zeroes: element (row, c) of a (..., C) tensor has the global index
 /// (first_row + rows[row]) × C + c in the stream of `key`. A micro-batch or a data rank thus drops
-/// what the whole batch would, with or without padding. Kept elements are scaled by 1 / (1 −
-/// probability).
+/// what the whole batch would, with or without padding. If the tensor has columns of a wider one,
+/// the index is (first_row + rows[row]) × total_columns + first_column + c. Kept elements are
+/// scaled by 1 / (1 − probability).
 struct Dropout {
   float probability = 0.0f;
   RandomKey key = {};
@@ -20,6 +21,8 @@ struct Dropout {
   /// CUDA graph draws new bits at each launch.
   Tensor rng_offset = {};
   int64_t sequence_rows = 1;
+  int64_t first_column = 0;
+  int64_t total_columns = 0;  ///< of all tensor ranks; 0: the tensor has all. Not for fused ops
 
   bool active() const { return probability > 0.0f; }
   /// An element is dropped if its 32 random bits are below this.
@@ -30,7 +33,7 @@ struct Dropout {
   Dropout resolved() const;
 };
 
-/// Throws, naming `op`, unless the dropout fits x (..., C).
+/// Throws, naming `op`, unless the dropout fits x (..., C), of which it has all columns.
 void require_dropout(const Dropout& dropout, const Tensor& x, const char* op);
 
 /// y = dropout(x), (..., C) fp32 or bf16. y may alias x. No mask is stored: the random bits are

@@ -16,4 +16,7 @@ void copy(const Tensor& source, Tensor destination);
 /// out = a + b, in one dtype, fp32 or bf16. out may alias a or b.
 void add(const Tensor& a, const Tensor& b, Tensor out);
 
+/// y = factor × x, in one dtype, fp32 or bf16. y may alias x.
+void scale(const Tensor& x, float factor, Tensor y);
+
 }  // namespace tessera

@@ -103,14 +103,14 @@ void describe(Section& run, auto& field) {
 
 template <MaybeConst<ModelConfig> Section>
 void describe(Section& model, auto& field) {
+  const std::string encoder_decoders = kinds_with(&Architecture::cross_attention, "`");
   field("kind", model.kind, OneOf<ModelKind>{model_kinds()},
         "The architecture, which sets the defaults of the keys that say so: " +
             model_kind_summaries() + ".");
   field("num_layers", model.num_layers, IntegerIn{1, 10'000},
-        "Number of transformer blocks; of `encoder_decoder`, those of the encoder.");
-  field(
-      "num_decoder_layers", model.num_decoder_layers, IntegerIn{0, 10'000},
-      "With `model.kind: encoder_decoder`: number of the decoder's blocks; 0 means `num_layers`.");
+        "Number of transformer blocks; of " + encoder_decoders + ", those of the encoder.");
+  field("num_decoder_layers", model.num_decoder_layers, IntegerIn{0, 10'000},
+        "Of " + encoder_decoders + ": number of the decoder's blocks; 0 means `num_layers`.");
   field("hidden_size", model.hidden_size, IntegerIn{1, kMaxWidth},
         "Width of the residual stream; a multiple of `num_heads` unless `head_dim` is given.");
   field(
@@ -128,16 +128,18 @@ void describe(Section& model, auto& field) {
         "Width of the MLP's hidden layer, split over the `parallel.tensor` ranks; 0 means 4 × "
         "`hidden_size` or, with `gated_mlp`, 8/3 × `hidden_size` rounded up to a multiple of 64.");
   field("seq_length", model.seq_length, IntegerIn{1, 10'000'000},
-        "Maximum number of tokens in a sequence; of `encoder_decoder`, in a target text. Also the "
-        "number of learned positions.");
+        "Maximum number of tokens in a sequence; of " + encoder_decoders +
+            ", in a target text. Also the number of learned positions.");
   field("source_length", model.source_length, IntegerIn{0, 10'000'000},
-        "With `model.kind: encoder_decoder`: maximum number of tokens in a source text, and the "
-        "number of the encoder's learned positions; 0 means `seq_length`.");
+        "Of " + encoder_decoders +
+            ": maximum number of tokens in a source text, and the number of the encoder's learned "
+            "positions; 0 means `seq_length`.");
   field(derived("vocab_size"), model.vocab_size, IntegerIn{1, INT32_MAX},
         "Rows of the token embedding. `auto` is the tokenizer's number of tokens. Any size works: "
         "if `parallel.tensor` does not divide it, it is padded in memory only.");
   field("dropout", model.dropout, NumberIn{0.0, 1.0, true},
-        "Dropout probability after the embeddings and before each residual sum.");
+        "Dropout probability after the embeddings and before each residual sum; of `t5`, also "
+        "within the MLP, after the activation, and after the last norm of each stack.");
   field("attention_dropout", model.attention_dropout, NumberIn{0.0, 1.0, true},
         "Dropout probability of the attention weights, rounded to a multiple of 1/256: 0.1 is "
         "26/256. The weights that are kept are divided by exactly what is kept.");
@@ -225,9 +227,9 @@ void describe(Section& model, auto& field) {
   field(by_kind("qk_norm"), model.qk_norm, TrueOrFalse{},
         "Whether RMSNorm normalizes each head's query and key, with weights that all heads of a "
         "layer share.");
-  field("attention_scale", model.attention_scale, NumberIn{0.0, 1000.0},
+  field(by_kind("attention_scale"), model.attention_scale, NumberIn{0.0, 1000.0},
         "What multiplies the products of queries and keys before the softmax. 0 means 1 / "
-        "sqrt(`head_dim`); T5 has 1.");
+        "sqrt(`head_dim`).");
   field(by_kind("attention_window"), model.attention_window, IntegerIn{0, 10'000'000},
         "Sliding window: a token attends only to tokens fewer than this many positions away. 0 "
         "disables it.");
@@ -236,6 +238,10 @@ void describe(Section& model, auto& field) {
         "(global, without), repeated until the last layer. `GLL` is ModernBERT's.");
   field(by_kind("tie_embeddings"), model.tie_embeddings, TrueOrFalse{},
         "Whether the output head is the token embedding, or has a matrix of its own.");
+  field(by_kind("scaled_logits"), model.scaled_logits, TrueOrFalse{},
+        "Whether the hidden states are divided by sqrt(`hidden_size`) before the output head, as "
+        "in T5 v1.0, whose head is the token embedding. T5 v1.1 has `false`, and "
+        "`tie_embeddings: false`.");
   field("token_types", model.token_types, IntegerIn{0, 1000},
         "Rows of the token type embedding, which distinguishes the two parts of a pair: 2 in BERT, "
         "0 for none. Only for " +

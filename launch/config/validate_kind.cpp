@@ -150,6 +150,10 @@ void check_embeddings(const ModelConfig& model) {
           "model.tie_embeddings is false, but model.kind is {}: its output head is the token "
           "embedding, so choose true",
           architecture_of(model.kind).name);
+  const Architecture& architecture = architecture_of(model.kind);
+  const bool has_logits = model.head == Head::pretraining && !architecture.head_transform;
+  require_default(has_logits || !model.scaled_logits, "model.scaled_logits",
+                  no_such_thing(architecture));
 }
 
 /// Keys that only one head uses.

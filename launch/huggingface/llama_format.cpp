@@ -40,6 +40,7 @@ LlamaFormat llama_format(ModelKind kind) {
     case ModelKind::roberta:
     case ModelKind::modernbert:
     case ModelKind::encoder_decoder:
+    case ModelKind::t5:
       break;
   }
   fail("{} has no config.json like Llama's", to_string(kind));

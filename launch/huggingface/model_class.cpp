@@ -17,7 +17,7 @@ struct NamedClass {
 };
 
 /// The first name of a class is its canonical one.
-constexpr std::array<NamedClass, 19> kClasses = {{
+constexpr std::array<NamedClass, 20> kClasses = {{
     {"GPT2LMHeadModel", ModelClass::gpt2_lm_head},
     {"GPT2Model", ModelClass::gpt2_lm_head},
     {"LlamaForCausalLM", ModelClass::llama_causal_lm},
@@ -37,6 +37,7 @@ constexpr std::array<NamedClass, 19> kClasses = {{
     {"BertModel", ModelClass::bert_embedding},
     {"RobertaModel", ModelClass::roberta_embedding},
     {"ModernBertModel", ModelClass::modernbert_embedding},
+    {"T5ForConditionalGeneration", ModelClass::t5_conditional_generation},
 }};
 
 /// `key_and_value`: "model.norm_position is pre".
@@ -84,6 +85,8 @@ ModelKind kind_of(ModelClass model_class) {
     case ModelClass::modernbert_token_classification:
     case ModelClass::modernbert_embedding:
       return ModelKind::modernbert;
+    case ModelClass::t5_conditional_generation:
+      return ModelKind::t5;
   }
   fail("{} is not a class of a model", static_cast<int>(model_class));
 }
@@ -111,6 +114,7 @@ Head head_of(ModelClass model_class) {
     case ModelClass::bert_masked_lm:
     case ModelClass::roberta_masked_lm:
     case ModelClass::modernbert_masked_lm:
+    case ModelClass::t5_conditional_generation:
       return Head::pretraining;
   }
   return Head::pretraining;
@@ -202,7 +206,7 @@ void require_gpt2_or_bert(const ModelConfig& config) {
   require_expressible(config.classifier_pooling == Pooling::cls, "model.classifier_pooling is mean",
                       fmt::format("{} classifies [CLS]", name_of(config.kind)));
   require_defaults(config, {"norm", "norm_position", "gated_mlp", "positions", "activation",
-                            "tie_embeddings", "qk_norm", "embedding_norm"});
+                            "tie_embeddings", "scaled_logits", "qk_norm", "embedding_norm"});
   require_same_scale(config);
   const bool in_all = config.bias == Bias::all || config.bias == Bias::none;
   require_expressible(
@@ -215,7 +219,7 @@ void require_gpt2_or_bert(const ModelConfig& config) {
 
 void require_llama(const ModelConfig& config) {
   require_defaults(config, {"norm", "norm_position", "gated_mlp", "positions", "qk_norm",
-                            "local_rotary_base", "embedding_norm"});
+                            "local_rotary_base", "embedding_norm", "scaled_logits"});
   require_same_scale(config);
   const bool has_key = (config.kind == ModelKind::llama && config.bias != Bias::qkv) ||
                        (config.kind == ModelKind::qwen3 && config.bias == Bias::attention);
@@ -233,10 +237,26 @@ void require_same_window(const ModelConfig& config) {
 
 void require_modernbert(const ModelConfig& config) {
   require_defaults(config, {"norm", "norm_position", "gated_mlp", "positions", "bias",
-                            "tie_embeddings", "qk_norm", "embedding_norm"});
+                            "tie_embeddings", "scaled_logits", "qk_norm", "embedding_norm"});
   require_same_scale(config);
   require_key_of_each_head(config);
   require_heads_as_wide_as_model(config);
+}
+
+void require_t5(const ModelConfig& config) {
+  require_defaults(config, {"norm", "norm_position", "bias", "positions", "qk_norm",
+                            "embedding_norm", "attention_scale", "attention_window"});
+  require_key_of_each_head(config);
+  require_expressible(config.activation != Activation::gelu || !config.gated_mlp,
+                      "model.activation is gelu, and model.gated_mlp is true",
+                      "the gated GELU of T5 in transformers is gelu_tanh");
+  // transformers 4 has one key for both.
+  require_expressible(
+      config.scaled_logits == config.tie_embeddings,
+      fmt::format("model.scaled_logits is {}", config.scaled_logits),
+      fmt::format("model.tie_embeddings is {}, and T5 in transformers divides the hidden states by "
+                  "sqrt(hidden_size) if its head is the token embedding",
+                  config.tie_embeddings));
 }
 
 /// The classes of an architecture's heads.
@@ -298,6 +318,9 @@ ModelClass model_class_of(const ModelConfig& config) {
           config.head,
           {ModelClass::modernbert_masked_lm, ModelClass::modernbert_classification,
            ModelClass::modernbert_token_classification, ModelClass::modernbert_embedding});
+    case ModelKind::t5:
+      require_t5(config);
+      return ModelClass::t5_conditional_generation;
     case ModelKind::encoder_decoder:
       break;
   }

@@ -28,6 +28,7 @@ enum class ModelClass : uint8_t {
   bert_embedding,                   ///< BertModel, without a head
   roberta_embedding,                ///< RobertaModel
   modernbert_embedding,             ///< ModernBertModel
+  t5_conditional_generation,        ///< T5ForConditionalGeneration
 };
 
 std::string_view to_string(ModelClass model_class);

@@ -261,6 +261,53 @@ std::vector<TensorName> llama_names(const ModelConfig& model) {
   return std::move(names.names);
 }
 
+/// The blocks of one of T5's stacks, "encoder" or "decoder", and what is around them.
+void add_t5_stack(Names& names, const ModelConfig& model, const std::string& stack,
+                  int64_t layers) {
+  const int64_t width = model.hidden_size, mlp = model.resolved_mlp_size();
+  const int64_t heads = model.attention_size();
+  const bool is_decoder = stack == "decoder";
+  names.add(stack + ".position_bias.weight", {model.relative_buckets, model.num_heads},
+            stack + ".block.0.layer.0.SelfAttention.relative_attention_bias.weight");
+  for (int64_t i = 0; i < layers; ++i) {
+    const std::string ours = fmt::format("{}.blocks.{}.", stack, i);
+    const std::string theirs = fmt::format("{}.block.{}.layer.", stack, i);
+    const std::string self = theirs + "0.SelfAttention.";
+    names.add(ours + "attention_norm.weight", {width}, theirs + "0.layer_norm.weight");
+    names.query_key_value(ours + "attention.qkv", {self + "q", self + "k", self + "v"},
+                          std::nullopt);
+    names.add(ours + "attention.output.weight", {width, heads}, self + "o.weight");
+    if (is_decoder) {
+      const std::string cross = theirs + "1.EncDecAttention.";
+      names.add(ours + "cross_attention_norm.weight", {width}, theirs + "1.layer_norm.weight");
+      names.add(ours + "cross_attention.query.weight", {heads, width}, cross + "q.weight");
+      names.joint(ours + "cross_attention.key_value", {2, heads}, width,
+                  {{cross + "k", heads}, {cross + "v", heads}}, 1, std::nullopt);
+      names.add(ours + "cross_attention.output.weight", {width, heads}, cross + "o.weight");
+    }
+    const std::string last = theirs + (is_decoder ? "2." : "1.");
+    const std::string dense = last + "DenseReluDense.";
+    names.add(ours + "mlp_norm.weight", {width}, last + "layer_norm.weight");
+    if (model.gated_mlp) {
+      names.joint(ours + "mlp.gate_up", {2, mlp}, width,
+                  {{dense + "wi_0", mlp}, {dense + "wi_1", mlp}}, 1, std::nullopt);
+    } else {
+      names.add(ours + "mlp.up.weight", {mlp, width}, dense + "wi.weight");
+    }
+    names.add(ours + "mlp.down.weight", {width, mlp}, dense + "wo.weight");
+  }
+  names.add(stack + ".final_norm.weight", {width}, stack + ".final_layer_norm.weight");
+}
+
+std::vector<TensorName> t5_names(const ModelConfig& model) {
+  Names names(model);
+  names.table("embedding.word", model.vocab_size, "shared.weight");
+  add_t5_stack(names, model, "encoder", model.num_layers);
+  add_t5_stack(names, model, "decoder", model.resolved_decoder_layers());
+  if (!model.tie_embeddings) names.table("head.weight", model.vocab_size, "lm_head.weight");
+  return std::move(names.names);
+}
+
 }  // namespace
 
 std::vector<TensorName> tensor_names(const ModelConfig& model, int64_t padding_token) {
@@ -277,6 +324,8 @@ std::vector<TensorName> tensor_names(const ModelConfig& model, int64_t padding_t
       return bert_names(model, padding_token);
     case ModelKind::modernbert:
       return modernbert_names(model);
+    case ModelKind::t5:
+      return t5_names(model);
     case ModelKind::encoder_decoder:
       break;
   }

@@ -18,7 +18,7 @@ Block::Block(ParameterStore& store, const std::string& name, const ModelConfig& 
                  ? std::optional<Cross>(std::in_place, store, name, config, layer, tp)
                  : std::nullopt),
       mlp_residual_(store, name + ".mlp_norm", config, layer, RandomPurpose::mlp_dropout),
-      mlp_(store, name + ".mlp", config, tp) {}
+      mlp_(store, name + ".mlp", config, layer, tp) {}
 
 Block::Cross::Cross(ParameterStore& store, const std::string& name, const ModelConfig& config,
                     int layer, Communicator& tp)

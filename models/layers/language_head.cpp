@@ -1,5 +1,7 @@
 #include "models/layers/language_head.h"
 
+#include <cmath>
+
 #include "core/ops/elementwise.h"
 #include "core/trace/trace.h"
 #include "models/architecture.h"
@@ -37,6 +39,8 @@ LanguageHead::LanguageHead(ParameterStore& store, const ModelConfig& config,
                            VocabParallelEmbedding& words, Communicator& tp)
     : tp_(tp),
       transform_(make_transform(store, config)),
+      scale_(config.scaled_logits ? 1.0f / std::sqrt(static_cast<float>(config.hidden_size))
+                                  : 1.0f),
       own_table_(config.tie_embeddings
                      ? nullptr
                      : &declare_vocab_table(store, "head.weight", config.vocab_size,
@@ -62,7 +66,11 @@ Tensor LanguageHead::target_states(const StepContext& ctx, const Tensor& hidden,
 }
 
 Tensor LanguageHead::transformed(const StepContext& ctx, const Tensor& x) {
-  return transform_ ? transform_->forward(ctx, x) : x;
+  if (transform_) return transform_->forward(ctx, x);
+  if (!has_scale()) return x;
+  const Tensor y = ctx.arena.allocate(x.shape(), x.dtype());
+  scale(x, scale_, y);
+  return y;
 }
 
 void LanguageHead::loss(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch,
@@ -74,7 +82,7 @@ void LanguageHead::loss(const StepContext& ctx, const Tensor& hidden, const Toke
 }
 
 void LanguageHead::loss_and_gradient(const StepContext& ctx, const Tensor& hidden,
-                                     const TokenBatch& batch, const Scalar& scale,
+                                     const TokenBatch& batch, const Scalar& weight,
                                      const LossSums& sums, Tensor dhidden) {
   const TraceRange range("language head");
   const Arena::Scope scope(ctx.arena);
@@ -82,9 +90,10 @@ void LanguageHead::loss_and_gradient(const StepContext& ctx, const Tensor& hidde
   const Tensor states = target_states(ctx, hidden, batch);
   const Tensor x = transformed(ctx, states);
   const Tensor dx = in_place ? dhidden : ctx.arena.allocate(x.shape(), x.dtype());
-  loss_.loss_and_gradient(ctx, x, batch.targets, scale, sums.token_loss(), dx);
+  loss_.loss_and_gradient(ctx, x, batch.targets, weight, sums.token_loss(), dx);
   if (own_table_ != nullptr) ctx.gradient_is_final(*own_table_);
   if (transform_) transform_->backward(ctx, dx);
+  if (has_scale()) scale(dx, scale_, dx);
   if (in_place) return;
   if (all) return copy(ctx.rows.local_of(dx), dhidden);
   fill(dhidden, 0.0);

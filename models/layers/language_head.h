@@ -15,8 +15,8 @@ namespace tessera {
 
 /// The output head, tied to the word embedding or with a table of its own, and its loss. It
 /// computes logits only for tokens that have a target. BERT's head first applies
-/// norm(gelu(dense(x))) and has a bias for each word. Its input is the n local rows (ctx.rows);
-/// rows with a target are gathered on every tensor rank.
+/// norm(gelu(dense(x))) and has a bias for each word; that of T5 divides x by sqrt(C). Its input is
+/// the n local rows (ctx.rows); rows with a target are gathered on every tensor rank.
 class LanguageHead {
  public:
   LanguageHead(ParameterStore& store, const ModelConfig& config, VocabParallelEmbedding& words,
@@ -26,10 +26,10 @@ class LanguageHead {
   void loss(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch,
             const LossSums& sums);
 
-  /// Adds to the token losses and sets dhidden (n, C) to the gradient of scale × loss. dhidden may
+  /// Adds to the token losses and sets dhidden (n, C) to the gradient of weight × loss. dhidden may
   /// not alias hidden. Marks all gradients of the head as final, not that of a tied word table.
   void loss_and_gradient(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch,
-                         const Scalar& scale, const LossSums& sums, Tensor dhidden);
+                         const Scalar& weight, const LossSums& sums, Tensor dhidden);
 
   /// x (M, C) → logits (M, V) fp32 of the whole vocabulary, on every tensor rank.
   void whole_logits(const StepContext& ctx, const Tensor& x, Tensor logits);
@@ -50,10 +50,13 @@ class LanguageHead {
   /// Returns the hidden states (M, C) of the tokens with a target, on every rank. This is `hidden`
   /// itself if all tokens have a target and rows are not sharded.
   Tensor target_states(const StepContext& ctx, const Tensor& hidden, const TokenBatch& batch);
+  /// The input of the table's product.
   Tensor transformed(const StepContext& ctx, const Tensor& x);
+  bool has_scale() const { return scale_ != 1.0f; }
 
   Communicator& tp_;
   std::optional<Transform> transform_;
+  float scale_;                     // of the input
   Parameter* own_table_ = nullptr;  // (V, C); null if tied to the word embedding
   VocabParallelLoss loss_;
 };

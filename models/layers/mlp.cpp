@@ -1,14 +1,28 @@
 #include "models/layers/mlp.h"
 
+#include "core/ops/dropout.h"
 #include "core/trace/trace.h"
+#include "models/architecture.h"
 #include "models/layers/init.h"
 
 namespace tessera {
+namespace {
 
-Mlp::Mlp(ParameterStore& store, const std::string& name, const ModelConfig& config,
+/// In place.
+void drop(const Tensor& x, const Dropout& dropout) {
+  if (dropout.active()) dropout_forward(x, dropout, x);
+}
+
+}  // namespace
+
+Mlp::Mlp(ParameterStore& store, const std::string& name, const ModelConfig& config, int layer,
          Communicator& tp)
     : activation_(config.activation),
       gated_(config.gated_mlp),
+      dropout_(architecture_of(config.kind).inner_dropout ? config.dropout : 0.0),
+      layer_(layer),
+      columns_(split_range(config.resolved_mlp_size(), tp.size(), tp.rank())),
+      total_columns_(config.resolved_mlp_size()),
       up_(store,
           {name + (config.gated_mlp ? ".gate_up" : ".up"), config.hidden_size,
            config.resolved_mlp_size(), config.gated_mlp ? 2 : 1, config.linear_bias(),
@@ -36,6 +50,7 @@ Tensor Mlp::activated_up(const StepContext& ctx, const Tensor& x) {
   }
   const auto [hidden, active] = up_.forward_activation(ctx, x, activation_);  // (B, T, Fl)
   hidden_ = hidden;
+  drop(active, dropout(ctx));
   return active;
 }
 
@@ -45,6 +60,14 @@ Shape Mlp::active_shape() const {
   return shape;
 }
 
+Dropout Mlp::dropout(const StepContext& ctx) const {
+  Dropout result =
+      ctx.dropout(dropout_, RandomPurpose::mlp_activation_dropout, layer_, ctx.padded_rows.index);
+  result.first_column = columns_.begin;
+  result.total_columns = total_columns_;
+  return result;
+}
+
 Tensor Mlp::activated(const StepContext& ctx) const {
   const Tensor active = ctx.arena.allocate(active_shape(), hidden_.dtype());
   if (gated_) {
@@ -52,6 +75,7 @@ Tensor Mlp::activated(const StepContext& ctx) const {
   } else {
     activation_forward(hidden_, activation_, active);
   }
+  drop(active, dropout(ctx));
   return active;
 }
 
@@ -60,10 +84,16 @@ void Mlp::backward(const StepContext& ctx, const Tensor& dy, Tensor dx) {
   const Arena::Scope scope(ctx.arena);
   if (ctx.recompute == Recompute::activation) down_.keep(activated(ctx));
   const Tensor dhidden = ctx.arena.allocate(hidden_.shape(), hidden_.dtype());
-  if (gated_) {
+  const Dropout dropped = dropout(ctx);
+  if (gated_ || dropped.active()) {
     const Tensor dactive = ctx.arena.allocate(active_shape(), hidden_.dtype());
     down_.backward(ctx, dy, dactive);
-    gated_activation_backward(dactive, hidden_, activation_, dhidden);
+    if (dropped.active()) dropout_backward(dactive, dropped, dactive);
+    if (gated_) {
+      gated_activation_backward(dactive, hidden_, activation_, dhidden);
+    } else {
+      activation_backward(dactive, hidden_, activation_, dhidden);
+    }
   } else {
     down_.backward_activation(ctx, dy, hidden_, activation_, dhidden);
   }

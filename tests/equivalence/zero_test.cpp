@@ -95,7 +95,8 @@ INSTANTIATE_TEST_SUITE_P(All, ZeroKinds,
                                          SmallKind::modernbert, SmallKind::classifier,
                                          SmallKind::multi_label, SmallKind::words,
                                          SmallKind::embeddings, SmallKind::embeddings_cls,
-                                         SmallKind::translation, SmallKind::span_corruption),
+                                         SmallKind::translation, SmallKind::span_corruption,
+                                         SmallKind::t5),
                          [](const auto& instance) { return to_string(instance.param); });
 
 // --- checkpoints

@@ -69,6 +69,27 @@ ModelConfig relative_config() {
   return config;
 }
 
+/// T5 v1.0, whose dropout has more places, with more MLP columns than 4 ranks share evenly.
+ModelConfig t5_config() {
+  ModelConfig config = small_config();
+  apply_preset(config, ModelKind::t5);
+  config.relative_buckets = 8;
+  config.relative_max_distance = 10;
+  config.mlp_size = 42;
+  config.init_stddev = 0.12;  // scores that are not scaled would amplify roundings
+  return config;
+}
+
+/// T5 v1.1.
+ModelConfig gated_t5_config() {
+  ModelConfig config = t5_config();
+  config.head_dim = 6;
+  config.gated_mlp = true;
+  config.activation = Activation::gelu_tanh;
+  config.tie_embeddings = config.scaled_logits = false;
+  return config;
+}
+
 /// The numbers of tokens of a row's source and target.
 struct Row {
   int64_t source, target;
@@ -360,7 +381,9 @@ TEST_P(EncoderDecoder, ExtendMatchesForward) {
 INSTANTIATE_TEST_SUITE_P(Kinds, EncoderDecoder,
                          testing::Values(Named{"learned", small_config()},
                                          Named{"grouped", grouped_config()},
-                                         Named{"relative", relative_config()}),
+                                         Named{"relative", relative_config()},
+                                         Named{"t5", t5_config()},
+                                         Named{"t5_gated", gated_t5_config()}),
                          [](const auto& instance) { return instance.param.name; });
 
 TEST(EncoderDecoderErrors, NeedsSources) {

@@ -6,10 +6,10 @@ For each kind of model, with a vocabulary trained on this repository's own text:
 
 1. text, `tessera prepare`, a short `tessera train`, `tessera export`: transformers loads the folder
    without missing or unexpected weights, computes the same loss on the same tokens, and its tokenizer
-   produces the same tokens. A decoder continues a text as `tessera generate --temperature 0` does, and a
-   classifier of words labels them as `tessera classify` does.
+   produces the same tokens. A decoder continues a text as `tessera generate --temperature 0` does, a T5
+   writes the same target, and a classifier of words labels them as `tessera classify` does.
 2. A transformers model with random normal parameters, `tessera import`, `tessera eval`: the loss is the
-   same, and a decoder continues a text alike. `tessera export` of the import has the same weights.
+   same, and a decoder continues a text and a T5 writes a target alike. `tessera export` of the import has the same weights.
 3. The tokenizers of published_golden.json, saved by transformers: `tessera prepare` produces the same
    tokens, and so does what `tessera export` writes of an import, with special tokens, too.
 
@@ -57,6 +57,8 @@ from transformers import (
     RobertaForMaskedLM,
     RobertaForSequenceClassification,
     RobertaForTokenClassification,
+    T5Config,
+    T5ForConditionalGeneration,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,6 +66,7 @@ TOLERANCE = 1e-5
 SEED = 5
 VOCABULARY = 500
 SEQ_LENGTH = 64
+SENTINELS = 20
 
 MODEL = f"""
 model:
@@ -168,6 +171,21 @@ def llama_config(make, **more):
     )
 
 
+def t5_config(**more):
+    return T5Config(
+        vocab_size=VOCABULARY + SENTINELS,
+        d_model=48,
+        d_kv=12,  # heads wider than the model
+        d_ff=160,
+        num_layers=2,
+        num_decoder_layers=3,
+        num_heads=6,
+        n_positions=SEQ_LENGTH,
+        relative_attention_max_distance=32,
+        **more,
+    )
+
+
 def kinds():
     llama = "  num_heads: 6\n  num_kv_heads: 2\n"
     bert = "  num_heads: 3\n  kind: bert\n  norm_eps: 1.0e-12\n  token_types: 2\n"
@@ -181,6 +199,11 @@ def kinds():
     word_data = "  labels: O,B-A,I-A\n  truncate: true\n"
     word_names = {"num_labels": 3, "id2label": {0: "O", 1: "B-A", 2: "I-A"}}
     scaled = "  rotary_scaling: {}\n  rotary_factor: 4\n"
+    t5 = (
+        f"  kind: t5\n  num_heads: 6\n  head_dim: 12\n  num_decoder_layers: 3\n"
+        f"  relative_max_distance: 32\n  vocab_size: {VOCABULARY + SENTINELS}\n"
+    )
+    sentinels = f"span_corruption: {{sentinels: {SENTINELS}}}\n"
     # More rows than tokens: a padded vocabulary.
     size = f"  vocab_size: {VOCABULARY}\n"
     gpt = "  num_heads: 3\n"
@@ -349,11 +372,25 @@ def kinds():
             ModernBertForTokenClassification,
             modernbert_config(**word_names),
         ),
+        Kind("t5", "bpe", t5, sentinels, T5ForConditionalGeneration, t5_config()),
+        Kind(
+            "t5 v1.1",
+            "wordpiece",
+            t5 + "  gated_mlp: true\n  activation: gelu_tanh\n  tie_embeddings: false\n"
+            "  scaled_logits: false\n",
+            sentinels,
+            T5ForConditionalGeneration,
+            t5_config(feed_forward_proj="gated-gelu", tie_word_embeddings=False),
+        ),
     ]
 
 
 def is_decoder(theirs):
     return theirs.__name__.endswith(("ForCausalLM", "LMHeadModel"))
+
+
+def has_source(theirs):
+    return theirs.__name__.endswith("ForConditionalGeneration")
 
 
 def classifies(theirs):
@@ -406,7 +443,7 @@ class Workshop:
             documents, sentences = "file", "none"
             if kind.theirs is BertForPreTraining:
                 documents, sentences = "paragraph", "line"
-            elif not is_decoder(kind.theirs):
+            elif not is_decoder(kind.theirs) and not has_source(kind.theirs):
                 documents = "line"
             self(
                 *["prepare", "--tokenizer", self.spec(kind.tokenizer), "--output", prefix],
@@ -474,7 +511,7 @@ def loss_of(model, dump):
     targets = torch.from_numpy(dump["targets"]).long()
     types = torch.from_numpy(dump["token_types"]).long()
     token_sum = label_sum = 0.0
-    begin = 0
+    begin = source = 0
 
     def summed(logits, wanted):
         return torch.nn.functional.cross_entropy(
@@ -486,6 +523,11 @@ def loss_of(model, dump):
         inputs = {"input_ids": tokens[None, begin:end]}
         if isinstance(model.config, BertConfig):
             inputs["token_type_ids"] = types[None, begin:end]
+        if has_source(type(model)):
+            source_end = source + int(dump["source_lengths"][document])
+            source_ids = torch.from_numpy(dump["source_tokens"][source:source_end]).long()
+            inputs = {"input_ids": source_ids[None], "decoder_input_ids": tokens[None, begin:end]}
+            source = source_end
         with torch.no_grad():
             made = model(**inputs)
         if classifies(type(model)):
@@ -535,6 +577,9 @@ def load(kind, folder):
         "lm_head.decoder.weight",
         "lm_head.decoder.bias",
         "decoder.weight",
+        # T5's embedding is shared.weight.
+        "encoder.embed_tokens.weight",
+        "decoder.embed_tokens.weight",
     }
     problems = {key: sorted(set(info[key]) - tied) for key in ("missing_keys", "unexpected_keys")}
     problems["mismatched_keys"] = sorted(map(str, info["mismatched_keys"]))
@@ -560,6 +605,24 @@ def check_generation(tessera, kind, run, model, tokenizer, what):
     check(f"{kind.name}: {what}", said.rstrip("\n") == text.rstrip("\n"), repr(text))
 
 
+def check_target(tessera, kind, run, model, tokenizer, what):
+    """The likeliest target of a source."""
+    source, count = "#include and the rest", 30
+    said = tessera("generate", tessera.folder / run, "--prompt", source, "--max-tokens", count)
+    config = model.config
+    ids = tokenizer.encode(source, add_special_tokens=False) + [config.eos_token_id]
+    target = torch.tensor([[config.decoder_start_token_id]])
+    with torch.no_grad():
+        for _ in range(count):
+            logits = model(input_ids=torch.tensor([ids]), decoder_input_ids=target).logits[:, -1]
+            token = logits[:, : len(tokenizer)].argmax(-1, keepdim=True)
+            if token.item() == config.eos_token_id:
+                break
+            target = torch.cat([target, token], dim=1)
+    text = tokenizer.decode(target[0, 1:], clean_up_tokenization_spaces=False)
+    check(f"{kind.name}: {what}", said.rstrip("\n") == text.rstrip("\n"), repr(text))
+
+
 def check_words(tessera, kind, run, model, tokenizer):
     sentences = [line.split() for line in tessera.sources[0].read_text().splitlines() if line.split()]
     sentences = [words for words in sentences if sum(map(len, words)) < 40][:50]
@@ -579,7 +642,7 @@ def check_words(tessera, kind, run, model, tokenizer):
 
 def tokenizer_of(kind, folder):
     """The exported tokenizer. AutoTokenizer replaces that of any Qwen or RoBERTa folder by their own."""
-    is_own = kind.theirs.__name__.startswith(("Qwen", "Roberta"))
+    is_own = kind.theirs.__name__.startswith(("Qwen", "Roberta", "T5"))
     return (PreTrainedTokenizerFast if is_own else AutoTokenizer).from_pretrained(folder)
 
 
@@ -599,6 +662,9 @@ def check_tokenizer(tessera, kind, run, model, folder):
         if kind.tokenizer == "bpe":
             what = "the likeliest continuation"
             check_generation(tessera, kind, run, model, tokenizer, what)
+        return
+    if has_source(kind.theirs):
+        check_target(tessera, kind, run, model, tokenizer, "the likeliest target")
         return
     if labels_words(kind.theirs):
         check_words(tessera, kind, run, model, tokenizer)
@@ -630,6 +696,9 @@ def check_export(tessera, kind, run, config):
 def check_import(tessera, kind, run, config):
     torch.manual_seed(SEED)
     model = kind.theirs(kind.config)
+    if has_source(kind.theirs) and not kind.config.scale_decoder_outputs:
+        # transformers 5 ties every new T5.
+        model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.lm_head.weight))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.normal_(0.0, 0.15)
@@ -647,13 +716,17 @@ def check_import(tessera, kind, run, config):
 
     back = tessera.folder / f"{run}_back"
     tessera("export", imported, "--to", back)
-    again = load(kind, back).state_dict()
+    loaded = load(kind, back)
+    again = loaded.state_dict()
     same = all(torch.equal(value, again[name]) for name, value in model.state_dict().items())
     check(f"{kind.name}: exported again, the same bits", same)
     if is_decoder(kind.theirs) and kind.tokenizer == "bpe":
         what = "the likeliest continuation by the imported model"
         model.eval()
         check_generation(tessera, kind, imported, model, tokenizer_of(kind, back), what)
+    if has_source(kind.theirs):
+        what = "the likeliest target by the imported model"
+        check_target(tessera, kind, imported, loaded.eval(), tokenizer_of(kind, back), what)
     said_again = tessera("import", back, "--to", tessera.folder / f"{run}_again")
     identity = [re.search(r"tokenizer: (.*\))", text)[1] for text in (said, said_again)]
     what = f"{kind.name}: the exported tokenizer is imported as itself"

@@ -35,11 +35,14 @@ from transformers import (
     RobertaConfig,
     RobertaForMaskedLM,
     RobertaForSequenceClassification,
+    T5Config,
+    T5ForConditionalGeneration,
 )
 
 FOLDER = Path(__file__).with_name("classes")
 VOCABULARY, WIDTH, LENGTH, CLASSES = 56, 24, 16, 3
 ROWS = (11, 16, 5, 14)  # tokens of each row
+SOURCES = (9, 13, 16, 3)  # of an encoder-decoder: source tokens of each row
 SEED = 77
 
 
@@ -108,6 +111,31 @@ def modernbert(**more):
     )
 
 
+def t5(**more):
+    return T5Config(
+        vocab_size=VOCABULARY,
+        d_model=WIDTH,
+        d_kv=8,  # heads wider than the model
+        d_ff=40,
+        num_layers=2,
+        num_decoder_layers=3,
+        num_heads=4,
+        relative_attention_num_buckets=8,
+        relative_attention_max_distance=12,
+        dropout_rate=0.0,
+        n_positions=LENGTH,
+        decoder_start_token_id=0,
+        **more,
+    )
+
+
+def t5_with_own_head(config):
+    """transformers 5 ties every new T5."""
+    model = T5ForConditionalGeneration(config)
+    model.lm_head.weight = torch.nn.Parameter(model.shared.weight.detach().clone())
+    return model
+
+
 def models():
     length = {"original_max_position_embeddings": 8}
     return {
@@ -141,6 +169,10 @@ def models():
         "modernbert_mean_classifier": (
             ModernBertForSequenceClassification, modernbert(classifier_pooling="mean")
         ),
+        "t5": (T5ForConditionalGeneration, t5()),
+        "t5_v1_1": (
+            t5_with_own_head, t5(feed_forward_proj="gated-gelu", tie_word_embeddings=False)
+        ),
         "bert_embedding": (partial(BertModel, add_pooling_layer=False), bert()),
     }
 
@@ -151,6 +183,8 @@ def draw_weights(model, random):
         for name, parameter in model.named_parameters():
             is_norm = "norm" in name.lower() and name.endswith("weight")
             mean, stddev = (1.0, 0.3) if is_norm else (0.0, 0.25)
+            if name.endswith("Attention.q.weight"):  # instead of T5's scores, as in its initial weights
+                stddev /= model.config.d_kv**0.5
             drawn = mean + stddev * random.standard_normal(tuple(parameter.shape))
             if "position_embeddings" in name:
                 drawn[: model.config.pad_token_id + 1] = 0.0  # of no position
@@ -160,7 +194,7 @@ def draw_weights(model, random):
 def draw_batch(model, random):
     """Tokens of all rows, one after the other; targets, −1 where there is none; a label for each row."""
     tokens = random.randint(1, VOCABULARY, size=sum(ROWS))
-    if type(model).__name__.endswith("ForCausalLM"):
+    if type(model).__name__.endswith(("ForCausalLM", "ForConditionalGeneration")):
         targets, begin = np.full(tokens.shape, -1), 0
         for row in ROWS:
             targets[begin : begin + row - 1] = tokens[begin + 1 : begin + row]
@@ -169,6 +203,13 @@ def draw_batch(model, random):
         chosen = random.uniform(size=tokens.shape) < 0.3
         targets = np.where(chosen, random.randint(1, VOCABULARY, size=tokens.shape), -1)
     return tokens, targets, np.array([2, 0, 1, 2])
+
+
+def draw_sources(model, random):
+    """The source tokens of all rows, one after the other, of an encoder-decoder."""
+    if not model.config.is_encoder_decoder:
+        return None
+    return random.randint(1, VOCABULARY, size=sum(SOURCES))
 
 
 def contrastive_loss(model, tokens):
@@ -184,15 +225,21 @@ def contrastive_loss(model, tokens):
     return torch.nn.functional.cross_entropy(scores, torch.arange(len(scores)))
 
 
-def loss_of(model, tokens, targets, labels):
+def loss_of(model, tokens, targets, labels, sources):
     """The mean over all targets, or over the rows of a classifier; each row is a pass of its own."""
     if isinstance(model, BertModel):
         return contrastive_loss(model, tokens)
     classifies = type(model).__name__.endswith("ForSequenceClassification")
-    total, count, begin = 0.0, 0, 0
-    for row, label in zip(ROWS, labels):
+    total, count, begin, source = 0.0, 0, 0, 0
+    for row, label, source_row in zip(ROWS, labels, SOURCES):
         ids = torch.from_numpy(tokens[None, begin : begin + row])
-        logits = model(input_ids=ids).logits[0]
+        if sources is None:
+            inputs = {"input_ids": ids}
+        else:
+            source_ids = torch.from_numpy(sources[None, source : source + source_row])
+            inputs = {"input_ids": source_ids, "decoder_input_ids": ids}
+        logits = model(**inputs).logits[0]
+        source += source_row
         wanted = torch.tensor(label) if classifies else torch.from_numpy(targets[begin : begin + row])
         total = total + torch.nn.functional.cross_entropy(
             logits, wanted, ignore_index=-1, reduction="sum"
@@ -208,7 +255,8 @@ def make(name, theirs, config):
     model = theirs(config).double().train()
     draw_weights(model, random)
     tokens, targets, labels = draw_batch(model, random)
-    loss = loss_of(model, tokens, targets, labels)
+    sources = draw_sources(model, random)
+    loss = loss_of(model, tokens, targets, labels, sources)
     loss.backward()
     made = {
         "tokens": tokens.astype(np.int32),
@@ -217,11 +265,15 @@ def make(name, theirs, config):
         "labels": labels.astype(np.int32),
         "loss": np.array([loss.item()], dtype=np.float32),
     }
+    if sources is not None:
+        made["source_tokens"] = sources.astype(np.int32)
+        made["source_rows"] = np.array(SOURCES, dtype=np.int32)
     for parameter_name, parameter in model.named_parameters():
         # A parameter that does nothing, such as the key's bias, may have no gradient.
         assert parameter.grad is not None, parameter_name
         made["grad/" + parameter_name] = parameter.grad.numpy().astype(np.float32)
-    print(f"{name}: loss {loss.item():.6f}, {len(made) - 5} tensors")
+    gradients = sum(key.startswith("grad/") for key in made)
+    print(f"{name}: loss {loss.item():.6f}, {gradients} tensors")
     return model.float(), made
 
 

@@ -18,7 +18,11 @@ constexpr int64_t kTile = 1024;
 class Mask {
  public:
   Mask(const Dropout& given, int64_t columns)
-      : threshold(given.threshold()), scale(given.scale()), columns_(columns) {
+      : threshold(given.threshold()),
+        scale(given.scale()),
+        columns_(columns),
+        total_columns_(given.total_columns == 0 ? columns : given.total_columns),
+        first_column_(given.first_column) {
     const Dropout dropout = given.resolved();
     key_ = dropout.key;
     first_row_ = dropout.first_row;
@@ -27,14 +31,15 @@ class Mask {
 
   /// Draws the random words of elements [begin, begin + n).
   void draw(int64_t begin, int64_t n, uint32_t* bits) const {
-    if (rows_ == nullptr) {
+    if (rows_ == nullptr && total_columns_ == columns_) {
       random_bits(key_, static_cast<uint64_t>(first_row_ * columns_ + begin), n, bits);
       return;
     }
     for (int64_t i = begin; i < begin + n;) {
       const int64_t row = i / columns_, column = i % columns_;
       const int64_t count = std::min(begin + n - i, columns_ - column);
-      const int64_t first = (first_row_ + rows_[row]) * columns_ + column;
+      const int64_t stream_row = first_row_ + (rows_ == nullptr ? row : rows_[row]);
+      const int64_t first = stream_row * total_columns_ + first_column_ + column;
       random_bits(key_, static_cast<uint64_t>(first), count, bits + (i - begin));
       i += count;
     }
@@ -45,7 +50,7 @@ class Mask {
 
  private:
   RandomKey key_;
-  int64_t columns_, first_row_;
+  int64_t columns_, total_columns_, first_column_, first_row_;
   const int32_t* rows_;
 };
 

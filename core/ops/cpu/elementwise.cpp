@@ -50,6 +50,12 @@ void add_range(const T* a, const T* b, T* out, int64_t n) {
       n, out, [=](int64_t i) { return to_float(a[i]) + to_float(b[i]); }, a, b);
 }
 
+template <typename T>
+void scale_range(const T* x, float factor, T* y, int64_t n) {
+  map_blocks(
+      n, y, [=](int64_t i) { return factor * to_float(x[i]); }, x);
+}
+
 }  // namespace
 
 void fill(Tensor tensor, double value) {
@@ -68,6 +74,16 @@ void add(const Tensor& a, const Tensor& b, Tensor out) {
     T* to = out.data<T>();
     parallel_for(a.numel(), kGrain, [=](int64_t begin, int64_t end) {
       add_range(x + begin, y + begin, to + begin, end - begin);
+    });
+  });
+}
+
+void scale(const Tensor& x, float factor, Tensor y) {
+  dispatch_float(x.dtype(), [&]<typename T>() {
+    const T* in = x.data<T>();
+    T* out = y.data<T>();
+    parallel_for(x.numel(), kGrain, [=](int64_t begin, int64_t end) {
+      scale_range(in + begin, factor, out + begin, end - begin);
     });
   });
 }

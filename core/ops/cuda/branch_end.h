@@ -51,7 +51,12 @@ struct DropoutMask {
   /// groups of four share a block of Philox.
   template <int N>
   __device__ void drop(int64_t i, Floats<N>& x) const {
-    const uint64_t at = stream_index(i);
+    drop_at<N>(stream_index(i), x);
+  }
+
+  /// Drops N elements from the index `at` of the stream, a multiple of 4 unless N is 1.
+  template <int N>
+  __device__ void drop_at(uint64_t at, Floats<N>& x) const {
     if constexpr (N == 1) {
       x.at[0] = apply(random_word(key, at), x.at[0]);
     } else {

@@ -11,6 +11,10 @@ constexpr int kThreads = 256;
 struct Identity {
   __device__ float operator()(float x) const { return x; }
 };
+struct Product {
+  float factor;
+  __device__ float operator()(float x) const { return factor * x; }
+};
 struct Sum {
   __device__ float operator()(float a, float b) const { return a + b; }
 };
@@ -70,6 +74,12 @@ void copy(const Tensor& source, Tensor destination) {
 void add(const Tensor& a, const Tensor& b, Tensor out) {
   dispatch_float(a.dtype(), [&]<typename T>() {
     map("add", a.numel(), Sum{}, out.data<T>(), a.data<T>(), b.data<T>());
+  });
+}
+
+void scale(const Tensor& x, float factor, Tensor y) {
+  dispatch_float(x.dtype(), [&]<typename T>() {
+    map("scale", x.numel(), Product{factor}, y.data<T>(), x.data<T>());
   });
 }
 

@@ -9,12 +9,22 @@
 namespace tessera {
 namespace {
 
+void require_columns(const Dropout& dropout, const Tensor& x, const char* op) {
+  const int64_t first = dropout.first_column, total = dropout.total_columns;
+  require(total == 0 ? first == 0 : 0 <= first && first + x.dim(-1) <= total,
+          "{}: the dropout's columns must be within {}, but {} begins at {}", op, total,
+          describe(x), first);
+}
+
 void apply(const Tensor& x, const char* x_name, const Dropout& dropout, Tensor y,
            const char* y_name, const char* op) {
   require_float(x, op, x_name);
   require_like(y, x, op, y_name);
   require_same_or_disjoint(y, y_name, x, x_name, op);
-  require_dropout(dropout, x, op);
+  Dropout of_all = dropout;
+  of_all.first_column = of_all.total_columns = 0;
+  require_dropout(of_all, x, op);
+  require_columns(dropout, x, op);
   if (!dropout.active()) return copy(x, y);
   const Device device = common_device(op, x, y, dropout.rows, dropout.rng_offset);
   dispatch<cpu::dropout, cuda::dropout, meta::dropout>(device, x, dropout, y);
@@ -41,6 +51,9 @@ void require_dropout(const Dropout& dropout, const Tensor& x, const char* op) {
           "{}: the probability must be in [0, 1), but is {}", op, dropout.probability);
   require(dropout.first_row >= 0, "{}: first_row must not be negative, but is {}", op,
           dropout.first_row);
+  require(dropout.first_column == 0 && dropout.total_columns == 0,
+          "{}: the dropout is of some of {} columns, but this op needs all", op,
+          dropout.total_columns);
   if (dropout.rng_offset.defined()) {
     require_shape(dropout.rng_offset, {2}, op, "the dropout's rng_offset");
     require_dtype(dropout.rng_offset, DType::i64, op, "the dropout's rng_offset");

@@ -65,4 +65,14 @@ void add(const Tensor& a, const Tensor& b, Tensor out) {
   dispatch<cpu::add, cuda::add, meta::add>(device, a, b, out);
 }
 
+void scale(const Tensor& x, float factor, Tensor y) {
+  const OpRange range("scale");
+  constexpr const char* kOp = "scale";
+  require_float(x, kOp, "x");
+  require_like(y, x, kOp, "y");
+  require_same_or_disjoint(y, "y", x, "x", kOp);
+  const Device device = common_device(kOp, x, y);
+  dispatch<cpu::scale, cuda::scale, meta::scale>(device, x, factor, y);
+}
+
 }  // namespace tessera

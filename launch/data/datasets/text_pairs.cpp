@@ -36,14 +36,20 @@ bool encode_text(const Tokenizer& tokenizer, std::string_view text, std::string_
 
 const TextFields kPairFields = {kPairNames, 2, "source and target"};
 
-SequenceEnds sequence_ends(const Tokenizer& tokenizer) {
+std::optional<SequenceEnds> find_sequence_ends(const Tokenizer& tokenizer) {
   std::optional<int32_t> end = tokenizer.end_of_document();
   if (!end) end = tokenizer.special().end;
-  require(end.has_value(),
+  if (!end) return std::nullopt;
+  return SequenceEnds{tokenizer.special().padding.value_or(*end), *end};
+}
+
+SequenceEnds sequence_ends(const Tokenizer& tokenizer) {
+  const std::optional<SequenceEnds> ends = find_sequence_ends(tokenizer);
+  require(ends.has_value(),
           "tokenizer {} has no token that ends a text, which an encoder-decoder needs: choose one "
           "with an end-of-document token or [SEP]",
           tokenizer.kind());
-  return {tokenizer.special().padding.value_or(*end), *end};
+  return *ends;
 }
 
 PairEncoder::PairEncoder(const Tokenizer& tokenizer, int64_t source_length, int64_t seq_length,

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,8 @@ struct SequenceEnds {
 /// `end` is the end-of-document token or, without one, [SEP]; `start` is the padding token or,
 /// without one, `end`. Throws if the tokenizer has no `end`.
 SequenceEnds sequence_ends(const Tokenizer& tokenizer);
+/// The same; nullopt if the tokenizer has no `end`.
+std::optional<SequenceEnds> find_sequence_ends(const Tokenizer& tokenizer);
 
 /// Builds samples of an encoder–decoder: the encoder reads the tokens of the source and `end`; the
 /// decoder reads `start` and the tokens of the target, whose targets are these tokens and `end`.

@@ -159,6 +159,32 @@ Json llama_config(const ModelConfig& model) {
   return config;
 }
 
+/// "relu", or "gated-gelu" for a gate with the approximation by tanh.
+std::string feed_forward(const ModelConfig& model) {
+  const bool tanh = model.activation == Activation::gelu_tanh;
+  if (model.gated_mlp)
+    return tanh ? "gated-gelu" : fmt::format("gated-{}", name_of(model.activation));
+  return tanh ? "gelu_new" : std::string(name_of(model.activation));
+}
+
+Json t5_config(const ModelConfig& model) {
+  return {{"vocab_size", model.vocab_size},
+          {"n_positions", model.seq_length},
+          {"d_model", model.hidden_size},
+          {"d_kv", model.resolved_head_dim()},
+          {"d_ff", model.resolved_mlp_size()},
+          {"num_layers", model.num_layers},
+          {"num_decoder_layers", model.resolved_decoder_layers()},
+          {"num_heads", model.num_heads},
+          {"relative_attention_num_buckets", model.relative_buckets},
+          {"relative_attention_max_distance", model.relative_max_distance},
+          {"feed_forward_proj", feed_forward(model)},
+          {"dropout_rate", model.dropout},
+          {"layer_norm_epsilon", model.norm_eps},
+          {"initializer_factor", 1.0},
+          {"is_encoder_decoder", true}};
+}
+
 void add_labels(const ModelConfig& model, const std::vector<std::string>& labels, Json& config) {
   Json names = Json::object(), ids = Json::object();
   for (int64_t i = 0; i < model.num_labels; ++i) {
@@ -187,6 +213,8 @@ Json config_of(const ModelConfig& model) {
       return bert_config(model);
     case ModelKind::modernbert:
       return modernbert_config(model);
+    case ModelKind::t5:
+      return t5_config(model);
     case ModelKind::encoder_decoder:
       break;
   }

@@ -84,7 +84,7 @@ ExportReport export_model(const ExportOptions& options) {
                                        checkpoint_labels(checkpoint.manifest().extra))
                              .dump(2) +
                          "\n";
-  if (traits_of(model).objective == Objective::causal_lm) {
+  if (traits_of(model).causal) {
     files["generation_config.json"] = exported.ids.dump(2) + "\n";
   }
   files.merge(sentence_module_files(model));

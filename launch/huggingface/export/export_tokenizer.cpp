@@ -1,6 +1,7 @@
 #include "launch/huggingface/export/export_tokenizer.h"
 
 #include "core/error.h"
+#include "launch/data/datasets/text_pairs.h"
 #include "launch/huggingface/tokenizer_files.h"
 #include "launch/support/text/base64.h"
 #include "launch/tokenizers/bpe/bpe_description.h"
@@ -81,6 +82,17 @@ void export_ids(const Tokenizer& tokenizer, ExportedTokenizer& out) {
 
 Json id_or_null(std::optional<int32_t> id) { return id ? Json(*id) : Json(nullptr); }
 
+/// The tokens around the texts of an encoder–decoder, if the tokenizer has them.
+void add_ends(const Tokenizer& tokenizer, Json& ids) {
+  const std::optional<SequenceEnds> ends = find_sequence_ends(tokenizer);
+  if (!ends) return;
+  ids["bos_token_id"] = nullptr;
+  ids["eos_token_id"] = ends->end;
+  ids["decoder_start_token_id"] = ends->start;
+  // Without one, transformers cannot shift targets.
+  if (ids.at("pad_token_id").is_null()) ids["pad_token_id"] = ends->start;
+}
+
 }  // namespace
 
 ExportedTokenizer export_tokenizer(const Tokenizer& tokenizer, const ModelConfig& model) {
@@ -92,6 +104,7 @@ ExportedTokenizer export_tokenizer(const Tokenizer& tokenizer, const ModelConfig
   out.ids = {{"bos_token_id", id_or_null(tokenizer.end_of_document())},
              {"eos_token_id", id_or_null(tokenizer.end_of_document())},
              {"pad_token_id", id_or_null(tokenizer.special().padding)}};
+  if (traits_of(model).objective == Objective::seq2seq) add_ends(tokenizer, out.ids);
   if (kind == "byte" || kind == "bpe") {
     export_bpe(vocabulary_of(tokenizer), model, out);
   } else if (kind == "wordpiece" || kind == "wordpiece-cased") {

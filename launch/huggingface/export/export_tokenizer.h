@@ -11,7 +11,8 @@ namespace tessera {
 /// A tokenizer's files in the formats that Hugging Face's libraries read.
 struct ExportedTokenizer {
   std::map<std::string, std::string> files;  ///< contents by name
-  /// Special tokens in config.json: bos_token_id, eos_token_id, pad_token_id; null if missing.
+  /// Special tokens in config.json: bos_token_id, eos_token_id, pad_token_id; null if missing. Of
+  /// an encoder–decoder also decoder_start_token_id.
   /// Without a tokenizer also cls_token_id, sep_token_id, mask_token_id and unk_token_id, if known.
   Json ids = Json::object();
   std::string note;  ///< how to load it if AutoTokenizer cannot, or that there is none

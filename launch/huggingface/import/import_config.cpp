@@ -26,6 +26,7 @@ class Reader {
     const auto found = json_.find(key);
     return found != json_.end() && !found->is_null();
   }
+  bool is_list(const char* key) const { return has(key) && json_.at(key).is_array(); }
   /// Whether the key is present, perhaps as null.
   bool names(const char* key) const { return json_.contains(key); }
   /// The value of the first name that is present.
@@ -121,8 +122,9 @@ void read_gpt2(const Reader& config, ModelConfig& model) {
   model.attention_dropout = config.number("attn_pdrop", 0.1);
 }
 
-Activation activation_of(const Reader& config, const char* key, const char* by_default) {
-  const std::string name = config.text(key, by_default);
+/// `name` is the value of `key`, or a part of it after `prefix`.
+Activation activation_named(const Reader& config, const char* key, const std::string& name,
+                            const std::string& prefix) {
   constexpr std::pair<const char*, Activation> kKnown[] = {
       {"silu", Activation::silu},          {"swish", Activation::silu},
       {"gelu", Activation::gelu},          {"gelu_pytorch_tanh", Activation::gelu_tanh},
@@ -130,9 +132,13 @@ Activation activation_of(const Reader& config, const char* key, const char* by_d
   std::string names;
   for (const auto& [known, activation] : kKnown) {
     if (name == known) return activation;
-    names += (names.empty() ? "" : ", ") + std::string(known);
+    names += (names.empty() ? "" : ", ") + prefix + known;
   }
-  fail("{}: \"{}\" is {}, but must be one of {}", config.where(), key, quote(name), names);
+  fail("{}: \"{}\" is {}, but must be one of {}", config.where(), key, quote(prefix + name), names);
+}
+
+Activation activation_of(const Reader& config, const char* key, const char* by_default) {
+  return activation_named(config, key, config.text(key, by_default), "");
 }
 
 /// YaRN's attention factor, which DeepSeek's models give as two numbers.
@@ -375,6 +381,50 @@ void read_modernbert(const Reader& config, ImportedConfig& result) {
   read_modernbert_rotary(config, model);
 }
 
+/// "relu", or "gated-gelu", whose GELU is the approximation by tanh.
+void read_feed_forward(const Reader& config, ModelConfig& model) {
+  constexpr const char* kKey = "feed_forward_proj";
+  const std::string value = config.text(kKey, "relu"), gated = "gated-";
+  model.gated_mlp = value.rfind(gated, 0) == 0;
+  const std::string name = model.gated_mlp ? value.substr(gated.size()) : value;
+  const bool is_tanh = model.gated_mlp && name == "gelu";
+  model.activation = is_tanh ? Activation::gelu_tanh
+                             : activation_named(config, kKey, name, model.gated_mlp ? gated : "");
+  // Derived from it, but transformers reads them.
+  config.require_flag("is_gated_act", model.gated_mlp, "\"feed_forward_proj\" says so");
+  constexpr const char* kDerived = "dense_act_fn";
+  require(!config.has(kDerived) || activation_of(config, kDerived, "") == model.activation,
+          "{}: \"{}\" is {}, but \"{}\" is {}", config.where(), kDerived,
+          quote(config.text(kDerived, "")), kKey, quote(value));
+}
+
+void read_t5(const Reader& config, ImportedConfig& result) {
+  config.require_flag("is_encoder_decoder", true, "a T5 has both");
+  config.require_flag("is_decoder", false, kNoSuchThing);
+  config.require_flag("scalable_attention", false, kNoSuchThing);
+  ModelConfig& model = result.model;
+  model = preset(ModelKind::t5);
+  read_feed_forward(config, model);
+  model.vocab_size = config.count({"vocab_size"}, 32128);
+  model.seq_length = config.count({"n_positions"}, 512);  // no weight depends on it
+  model.hidden_size = config.count({"d_model", "hidden_size"}, 512);
+  model.num_layers = config.count({"num_layers", "num_hidden_layers"}, 6);
+  model.num_decoder_layers = config.count({"num_decoder_layers"}, 0);
+  model.num_heads = config.count({"num_heads", "num_attention_heads"}, 8);
+  model.head_dim = config.count({"d_kv", "head_dim"}, 64);
+  model.mlp_size = config.count({"d_ff"}, 2048);
+  model.relative_buckets = config.count({"relative_attention_num_buckets"}, 32);
+  model.relative_max_distance = config.count({"relative_attention_max_distance"}, 128);
+  model.norm_eps = config.number("layer_norm_epsilon", 1e-6);
+  model.dropout = model.attention_dropout = config.number("dropout_rate", 0.1);
+  model.tie_embeddings = result.tied;
+  result.tied_unless_stored = result.tied;
+  model.scaled_logits = config.flag("scale_decoder_outputs", result.tied);
+  if (!config.is_list("eos_token_id")) result.end_token = config.count({"eos_token_id"}, 1);
+  result.decoder_start =
+      config.count({"decoder_start_token_id"}, config.count({"pad_token_id"}, 0));
+}
+
 /// Whether these are the names that transformers gives to unnamed labels.
 bool are_default_names(const std::vector<std::string>& labels) {
   for (size_t i = 0; i < labels.size(); ++i) {
@@ -481,6 +531,9 @@ ImportedConfig import_config(const Json& json, const std::string& where,
     case ModelClass::modernbert_embedding:
       read_modernbert(config, result);
       note_dropout(config, "mlp_dropout", result);
+      break;
+    case ModelClass::t5_conditional_generation:
+      read_t5(config, result);
       break;
   }
   model.head = head_of(result.model_class);

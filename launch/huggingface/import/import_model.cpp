@@ -10,6 +10,7 @@
 #include "launch/checkpoint/format/step_folder.h"
 #include "launch/checkpoint/model_json.h"
 #include "launch/checkpoint/save/save.h"
+#include "launch/data/datasets/text_pairs.h"
 #include "launch/huggingface/import/import_config.h"
 #include "launch/huggingface/import/import_tokenizer.h"
 #include "launch/huggingface/import/match_tensors.h"
@@ -107,6 +108,25 @@ void require_no_checkpoints(const fs::path& run) {
           run.string(), steps.empty() ? "" : steps.front().path.string());
 }
 
+/// Notes if the texts of Tessera's encoder–decoder begin or end with other tokens.
+void note_ends(const Tokenizer& tokenizer, ImportedConfig& config) {
+  if (!config.decoder_start) return;
+  const std::optional<SequenceEnds> ends = find_sequence_ends(tokenizer);
+  if (!ends) {
+    config.notes.emplace_back(
+        "this tokenizer has no token that ends a text, which an encoder-decoder needs to train and "
+        "to generate");
+    return;
+  }
+  const auto compare = [&](const char* key, std::optional<int64_t> theirs, int32_t ours) {
+    if (!theirs || *theirs == ours) return;
+    config.notes.push_back(
+        fmt::format("\"{}\" is {}, but with this tokenizer, Tessera uses {}", key, *theirs, ours));
+  };
+  compare("decoder_start_token_id", config.decoder_start, ends->start);
+  compare("eos_token_id", config.end_token, ends->end);
+}
+
 }  // namespace
 
 ImportReport import_model(const ImportOptions& options) {
@@ -115,6 +135,9 @@ ImportReport import_model(const ImportOptions& options) {
   ImportedConfig config = import_config(json, config_path.string(), options.architecture);
   if (config.model.head == Head::embedding) read_sentence_modules(options.from, config);
   const ForeignWeights weights(options.from);
+  if (config.tied_unless_stored && has_own_head(weights, config.model_class)) {
+    config.model.tie_embeddings = false;
+  }
   const std::vector<TensorName> names = tensor_names(config.model, config.padding_token);
   const MatchedTensors matched = match_tensors(weights, names, config.model_class, config.tied);
   const bool none = options.tokenizer == kNoTokenizer;
@@ -128,6 +151,7 @@ ImportReport import_model(const ImportOptions& options) {
           "the tokenizer {} has {} tokens, but \"vocab_size\" in {} is {}", tokenizer.spec,
           tokenizer.tokenizer->vocab_size(), config_path.string(), config.model.vocab_size);
 
+  note_ends(*tokenizer.tokenizer, config);
   const NewFolders folders(checkpoints_folder(options.to));
   const RunLock lock(options.to.string());
   require_no_checkpoints(options.to);

@@ -45,6 +45,8 @@ std::string_view base_prefix(ModelClass model_class) {
     case ModelClass::roberta_token_classification:
     case ModelClass::roberta_embedding:
       return "roberta.";
+    case ModelClass::t5_conditional_generation:
+      break;
   }
   return "";
 }
@@ -61,11 +63,13 @@ std::string plain_name(std::string name, ModelClass model_class) {
   return name;
 }
 
-/// Whether a tensor is not a weight: masks and position ids that earlier versions saved.
+/// Whether a tensor is no weight of the model: masks and position ids that earlier versions saved,
+/// and the bias of T5's cross-attention, which published models have and nothing uses.
 bool is_buffer(std::string_view plain) {
   return ends_with(plain, ".attn.bias") || ends_with(plain, ".attn.masked_bias") ||
          ends_with(plain, ".self_attn.rotary_emb.inv_freq") || plain == "rotary_emb.inv_freq" ||
-         plain == "embeddings.position_ids" || plain == "embeddings.token_type_ids";
+         plain == "embeddings.position_ids" || plain == "embeddings.token_type_ids" ||
+         plain == "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight";
 }
 
 /// Whether a tensor belongs to a head of another class of this kind of encoder.
@@ -129,6 +133,8 @@ class UnmatchedTensors {
   std::set<std::string> taken_;
 };
 
+constexpr const char* kT5Words = "shared.weight";
+
 /// The stored head of a model whose head is its word embedding, and the embedding; the head's bias
 /// and its copy, if it has one.
 struct TiedHead {
@@ -164,6 +170,8 @@ TiedHead tied_head(ModelClass model_class) {
     case ModelClass::modernbert_token_classification:
     case ModelClass::modernbert_embedding:
       return {"decoder.weight", "model.embeddings.tok_embeddings.weight"};
+    case ModelClass::t5_conditional_generation:
+      return {"lm_head.weight", kT5Words};
   }
   return {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight",
           "cls.predictions.bias", "cls.predictions.decoder.bias"};
@@ -181,6 +189,13 @@ void take_tied_heads(UnmatchedTensors& shelf, ModelClass model_class, bool tied)
   shelf.take_copy(names.head, names.words, "the output head is the embedding of words");
   if (names.bias == nullptr) return;
   shelf.take_copy(names.bias_copy, names.bias, "both are the bias of the same head");
+}
+
+/// T5's stacks share one embedding, of which files may have copies.
+void take_t5_embeddings(UnmatchedTensors& shelf) {
+  for (const char* copy : {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}) {
+    shelf.take_copy(copy, kT5Words, "both stacks of a T5 have one embedding of words");
+  }
 }
 
 /// Finds and takes the model's tensors.
@@ -216,14 +231,22 @@ void take_all(UnmatchedTensors& shelf, const ForeignWeights& weights,
 
 }  // namespace
 
+bool has_own_head(const ForeignWeights& weights, ModelClass model_class) {
+  const TiedHead names = tied_head(model_class);
+  const auto& tensors = weights.tensors();
+  return tensors.count(names.head) > 0 && tensors.count(names.words) > 0 &&
+         !weights.same(names.head, names.words);
+}
+
 MatchedTensors match_tensors(const ForeignWeights& weights, const std::vector<TensorName>& names,
                              ModelClass model_class, bool tied) {
   UnmatchedTensors shelf(weights, model_class);
   MatchedTensors matched;
   take_all(shelf, weights, names, tied_head(model_class), matched);
-  const bool has_own_head =
+  const bool is_untied =
       std::ranges::any_of(names, [](const TensorName& name) { return name.ours == "head.weight"; });
-  if (!has_own_head) take_tied_heads(shelf, model_class, tied);
+  if (!is_untied) take_tied_heads(shelf, model_class, tied);
+  if (model_class == ModelClass::t5_conditional_generation) take_t5_embeddings(shelf);
   std::vector<std::string> unexpected;
   shelf.for_each_left([&](const std::string& plain, const std::string& name) {
     if (is_buffer(plain)) return;

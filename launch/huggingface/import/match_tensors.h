@@ -18,6 +18,9 @@ struct MatchedTensors {
   std::vector<std::string> left_out;
 };
 
+/// Whether the files have an output head that differs from the embedding of words.
+bool has_own_head(const ForeignWeights& weights, ModelClass model_class);
+
 /// Finds all of `names` in the files, with or without the base model's prefix ("transformer.",
 /// "bert."), and with the old names of norms' weights (gamma, beta). Ignores buffers, and a stored
 /// head that equals the embedding it is tied to. Throws, naming the tensors, if one is missing, has

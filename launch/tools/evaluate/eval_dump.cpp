@@ -16,6 +16,12 @@ Tensor view_of(std::vector<int32_t>& values) {
   return {values.data(), {std::ssize(values)}, DType::i32, kCpu};
 }
 
+/// The length of each document, from where they start.
+void append_lengths(std::vector<int32_t>& all, const Tensor& documents) {
+  const auto starts = documents.span<int32_t>();
+  for (size_t i = 1; i < starts.size(); ++i) all.push_back(starts[i] - starts[i - 1]);
+}
+
 }  // namespace
 
 void EvalDump::add(const TokenBatch& batch) {
@@ -30,10 +36,10 @@ void EvalDump::add(const TokenBatch& batch) {
   for (size_t i = 0; i < rows.size(); ++i) {
     targets_[first + static_cast<size_t>(rows[i])] = targets[i];
   }
-  const auto documents = batch.documents.span<int32_t>();
-  for (size_t i = 1; i < documents.size(); ++i) {
-    document_lengths_.push_back(documents[i] - documents[i - 1]);
-  }
+  append_lengths(document_lengths_, batch.documents);
+  if (batch.source.seq_length == 0) return;
+  append(source_tokens_, batch.source.tokens);
+  append_lengths(source_lengths_, batch.source.documents);
 }
 
 void EvalDump::write(const std::string& path, const Losses& losses) {
@@ -51,6 +57,10 @@ void EvalDump::write(const std::string& path, const Losses& losses) {
     const int64_t documents = std::ssize(labels_);
     const Shape shape = {documents, std::ssize(label_values_) / documents};
     tensors.emplace_back("label_values", Tensor(label_values_.data(), shape, DType::f32, kCpu));
+  }
+  if (!source_lengths_.empty()) {
+    tensors.emplace_back("source_tokens", view_of(source_tokens_));
+    tensors.emplace_back("source_lengths", view_of(source_lengths_));
   }
   std::vector<SafetensorsEntry> entries;
   for (const auto& [name, tensor] : tensors) {

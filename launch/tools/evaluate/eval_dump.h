@@ -16,6 +16,8 @@ namespace tessera {
 ///     document_lengths              (S)  together N
 ///     labels                        (S)  −1 where a document has none
 ///     label_values               (S, K)  float32: of a head that predicts numbers
+///     source_tokens                (Ns)  of an encoder–decoder
+///     source_lengths                (S)  together Ns
 ///     losses                        (2)  float64: the mean of tokens' losses, and of labels'
 class EvalDump {
  public:
@@ -26,6 +28,7 @@ class EvalDump {
 
  private:
   std::vector<int32_t> tokens_, targets_, token_types_, document_lengths_, labels_;
+  std::vector<int32_t> source_tokens_, source_lengths_;
   std::vector<float> label_values_;
 };
 

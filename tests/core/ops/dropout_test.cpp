@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <iterator>
 
 #include "core/ops/elementwise.h"
 #include "tests/support/expect_error.h"
@@ -112,6 +113,51 @@ TEST(Dropout, RemovingPaddingDropsTheSameElements) {
       expect_same_bits(y_kept.tensor, compact(y.tensor).tensor, "out");
     }
   }
+}
+
+// The columns of tensor ranks, which are even and odd numbers.
+TEST(Dropout, PartsOfColumnsDropTheSameElements) {
+  constexpr int64_t kRows = 6;
+  const TestTensor rows = from_ints(std::vector<int32_t>{0, 1, 4, 5, 8, 9}, {kRows});
+  for (const DType dtype : kDTypes) {
+    for (const int64_t columns : {17, 64, 769}) {
+      for (const bool compact : {false, true}) {
+        Dropout dropout = make_dropout(0.3f, 5);
+        if (compact) dropout.rows = rows.tensor;
+        const TestTensor x = random_tensor({kRows, columns}, dtype, 1),
+                         whole({kRows, columns}, dtype);
+        dropout_forward(x.tensor, dropout, whole.tensor);
+        const std::vector<double> in = to_doubles(x.tensor), out = to_doubles(whole.tensor);
+        const int64_t cuts[] = {0, columns / 4 / 8 * 8, columns / 2 + 1, columns, columns};
+        for (size_t part = 0; part + 1 < std::size(cuts); ++part) {
+          const int64_t first = cuts[part], width = cuts[part + 1] - first;
+          std::vector<double> part_in, part_out;
+          for (int64_t i = 0; i < kRows * width; ++i) {
+            const auto at = static_cast<size_t>(i / width * columns + first + i % width);
+            part_in.push_back(in[at]);
+            part_out.push_back(out[at]);
+          }
+          dropout.first_column = first;
+          dropout.total_columns = columns;
+          const TestTensor y = from_doubles(part_in, {kRows, width}, dtype);
+          dropout_backward(y.tensor, dropout, y.tensor);
+          EXPECT_EQ(to_doubles(y.tensor), part_out) << columns << " from " << first;
+        }
+      }
+    }
+  }
+}
+
+TEST(Dropout, RefusesWrongColumns) {
+  const TestTensor x({4, 8}, DType::f32);
+  Dropout dropout = make_dropout(0.1f);
+  dropout.first_column = 9, dropout.total_columns = 16;
+  expect_error([&] { dropout_forward(x.tensor, dropout, x.tensor); },
+               {"dropout_forward", "within 16", "begins at 9"});
+  dropout.first_column = 8;
+  EXPECT_NO_THROW(dropout_forward(x.tensor, dropout, x.tensor));
+  expect_error([&] { bias_dropout_add(x.tensor, {}, x.tensor, dropout, x.tensor); },
+               {"bias_dropout_add", "some of 16 columns", "needs all"});
 }
 
 TEST(Dropout, RefusesWrongRows) {

@@ -98,6 +98,25 @@ TEST(Elementwise, AddRoundsOnceAndMayAlias) {
   }
 }
 
+TEST(Elementwise, ScaleRoundsOnceAndMayAlias) {
+  for (const DType dtype : kFloats) {
+    for (const int64_t n : kCounts) {
+      const TestTensor x = random_tensor({n}, dtype, 1), y({n}, dtype);
+      auto expected = to_doubles(x.tensor);
+      for (double& value : expected) value *= 0.125;
+      scale(x.tensor, 0.125f, y.tensor);
+      EXPECT_EQ(to_doubles(y.tensor), expected);  // a power of two
+      scale(x.tensor, 0.3f, y.tensor);
+      for (double& value : expected) value *= 8.0 * double{0.3f};
+      expect_close(y.tensor, expected, unit_roundoff(dtype), "y");
+      scale(x.tensor, 0.3f, x.tensor);
+      expect_same_bits(x.tensor, y.tensor, "y in place of x");
+    }
+  }
+  const TestTensor floats({9}, DType::f32), rounded({9}, DType::bf16);
+  expect_error([&] { scale(floats.tensor, 2.0f, rounded.tensor); }, {"scale", "y", "bf16", "fp32"});
+}
+
 TEST(Elementwise, RefusesWrongArguments) {
   const TestTensor a({4, 8}, DType::bf16, kMeta), b({4, 8}, DType::f32, kMeta);
   fill(a.tensor, 1.0);

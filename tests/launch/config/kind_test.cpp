@@ -131,6 +131,24 @@ TEST(ConfigKind, EncoderDecodersHaveSourcesAndTwoStacks) {
               HasSubstr("model.kind is encoder_decoder: in its encoder"));
 }
 
+TEST(ConfigKind, T5IsAnEncoderDecoderWithDefaultsOfItsOwn) {
+  const std::string kind = "model.kind=t5";
+  expect_valid(kGpt, {kind, "model.num_decoder_layers=3", "model.source_length=64"});
+  expect_valid(kGpt, {kind, "model.gated_mlp=true", "model.activation=gelu_tanh",
+                      "model.tie_embeddings=false", "model.scaled_logits=false",
+                      "model.relative_buckets=16", "model.relative_max_distance=64"});
+  const ModelConfig model = config_of(kGpt, {kind}).model;
+  EXPECT_EQ(traits_of(model).objective, Objective::seq2seq);
+  EXPECT_EQ(model.positions, Positions::relative);
+  EXPECT_EQ(model.resolved_attention_scale(), 1.0);
+  EXPECT_TRUE(model.tie_embeddings && model.scaled_logits);
+  EXPECT_THAT(kind_error(kGpt, {kind, "model.qk_norm=true"}),
+              HasSubstr("model.qk_norm is set, but model.kind is t5"));
+  expect_valid(kGpt, {"model.scaled_logits=true"});
+  expect_without_effect(kBert, "model.scaled_logits=true", "model.scaled_logits",
+                        "model.kind is bert, which does not support it");
+}
+
 TEST(ConfigKind, RejectsKeysThatGptIgnores) {
   const std::string reason = "model.kind is gpt2, which does not support it";
   expect_without_effect(kGpt, "model.token_types=2", "model.token_types", reason);

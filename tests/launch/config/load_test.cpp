@@ -218,8 +218,9 @@ TEST(ConfigLoad, ReportsFoundAndAllowedValues) {
       {"model.gated_mlp", "1", "1", truth},
       {"model.gated_mlp", "True", "True", truth},
       {"model.gated_mlp", "'true'", "the quoted text \"true\"", truth},
-      {"model.kind", "t5", "t5",
-       "one of: gpt2, llama, mistral, qwen2, qwen3, bert, roberta, modernbert, encoder_decoder"},
+      {"model.kind", "umt5", "umt5",
+       "one of: gpt2, llama, mistral, qwen2, qwen3, bert, roberta, modernbert, encoder_decoder, "
+       "t5"},
       {"run.device", "GPU", "GPU", "one of: auto, cpu, cuda"},
       {"run.precision", "fp16", "fp16", "one of: fp32, bf16"},
       {"data.tokenizer", "[byte]", "a list of 1", tokenizers},

@@ -35,6 +35,8 @@ TEST_F(HuggingFaceExport, RoundTripsBitForBit) {
       {"roberta_mean", small_embeddings(ModelKind::roberta, Pooling::mean)},
       {"modernbert_cls", small_embeddings(ModelKind::modernbert, Pooling::cls)},
       {"mean_labels", small_mean_classifier()},
+      {"t5", small_t5()},
+      {"t5_gated", small_gated_t5()},
       {"masked", small_masked_lm()},
       {"pairs", small_pretraining()},
       {"labels", small_classifier()}};
@@ -131,6 +133,50 @@ TEST_F(HuggingFaceExport, ConfigDescribesModel) {
   EXPECT_EQ(bert.at("intermediate_size"), 20);
   EXPECT_EQ(bert.at("pad_token_id"), 0);
   EXPECT_FALSE(fs::exists(bert_out / "generation_config.json"));
+}
+
+TEST_F(HuggingFaceExport, T5HasNamesAndKeysOfTransformers) {
+  const std::string run = save_model("t5", small_t5());
+  const fs::path out = export_run(run, "out");
+  const Json config = config_of(out);
+  EXPECT_EQ(config.at("architectures"), Json({"T5ForConditionalGeneration"}));
+  EXPECT_EQ(config.at("model_type"), "t5");
+  EXPECT_EQ(config.at("feed_forward_proj"), "relu");
+  EXPECT_EQ(config.at("d_kv"), 5);
+  EXPECT_EQ(config.at("d_ff"), 20);
+  EXPECT_EQ(config.at("num_layers"), 2);
+  EXPECT_EQ(config.at("num_decoder_layers"), 3);
+  EXPECT_EQ(config.at("relative_attention_num_buckets"), 8);
+  EXPECT_EQ(config.at("relative_attention_max_distance"), 9);
+  EXPECT_EQ(config.at("tie_word_embeddings"), true);
+  EXPECT_EQ(config.at("pad_token_id"), 0);
+  EXPECT_EQ(config.at("decoder_start_token_id"), 0);  // [PAD]
+  const Json ids = parse_json(read_file(out / "generation_config.json"), "generation_config.json");
+  EXPECT_EQ(ids.at("decoder_start_token_id"), 0);
+  EXPECT_EQ(ids.at("eos_token_id"), config.at("eos_token_id"));
+
+  const FileTensors ours = weights_of(run + "/checkpoints/step_00000003");
+  const FileTensors theirs = read_tensors(out / "model.safetensors");
+  EXPECT_EQ(theirs.count("lm_head.weight"), 0u);
+  EXPECT_EQ(theirs.at("shared.weight"), ours.at("embedding.word"));
+  EXPECT_EQ(theirs.at("encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"),
+            ours.at("encoder.position_bias.weight"));
+  EXPECT_EQ(theirs.at("decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"),
+            ours.at("decoder.position_bias.weight"));
+  EXPECT_EQ(theirs.at("decoder.block.2.layer.1.EncDecAttention.q.weight"),
+            ours.at("decoder.blocks.2.cross_attention.query.weight"));
+  EXPECT_EQ(theirs.at("decoder.block.2.layer.2.DenseReluDense.wi.weight"),
+            ours.at("decoder.blocks.2.mlp.up.weight"));
+  const auto& qkv = ours.at("encoder.blocks.1.attention.qkv.weight").values;
+  EXPECT_EQ(theirs.at("encoder.block.1.layer.0.SelfAttention.k.weight").values,
+            std::vector<float>(qkv.begin() + 180, qkv.begin() + 360));
+
+  const fs::path gated = export_run(save_model("gated", small_gated_t5()), "gated_out");
+  EXPECT_EQ(config_of(gated).at("feed_forward_proj"), "gated-gelu");
+  EXPECT_EQ(config_of(gated).at("tie_word_embeddings"), false);
+  const FileTensors gated_theirs = read_tensors(gated / "model.safetensors");
+  EXPECT_EQ(gated_theirs.count("lm_head.weight"), 1u);
+  EXPECT_EQ(gated_theirs.count("encoder.block.0.layer.1.DenseReluDense.wi_1.weight"), 1u);
 }
 
 TEST_F(HuggingFaceExport, RoundsToBf16AndWritesMissingBiasesAsZeros) {

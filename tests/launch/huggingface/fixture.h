@@ -111,6 +111,26 @@ inline ModelConfig small_mean_classifier() {
   return model;
 }
 
+/// T5 v1.0.
+inline ModelConfig small_t5() {
+  ModelConfig model = small_gpt();
+  apply_preset(model, ModelKind::t5);
+  model.num_decoder_layers = 3;
+  model.head_dim = 5;
+  model.relative_buckets = 8;
+  model.relative_max_distance = 9;
+  return model;
+}
+
+/// T5 v1.1.
+inline ModelConfig small_gated_t5() {
+  ModelConfig model = small_t5();
+  model.gated_mlp = true;
+  model.activation = Activation::gelu_tanh;
+  model.tie_embeddings = model.scaled_logits = false;
+  return model;
+}
+
 /// A tensor of a safetensors file.
 struct FileTensor {
   Shape shape;

@@ -36,6 +36,18 @@ struct GoldenFile {
   SafetensorsFile file;
 };
 
+/// Of an encoder–decoder.
+void add_sources(const GoldenFile& golden, std::vector<Sample>& rows) {
+  const auto tokens = golden.read<int32_t>("source_tokens");
+  const auto lengths = golden.read<int32_t>("source_rows");
+  auto token = tokens.begin();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i].source_tokens.assign(token, token + lengths[i]);
+    rows[i].source_lengths = {lengths[i]};
+    token += lengths[i];
+  }
+}
+
 std::vector<Sample> rows_of(const GoldenFile& golden) {
   const auto tokens = golden.read<int32_t>("tokens"), targets = golden.read<int32_t>("targets");
   const auto labels = golden.read<int32_t>("labels");
@@ -52,6 +64,7 @@ std::vector<Sample> rows_of(const GoldenFile& golden) {
     target += length;
     rows.push_back(row);
   }
+  if (golden.file.entries().count("source_tokens") > 0) add_sources(golden, rows);
   return rows;
 }
 
@@ -61,7 +74,7 @@ class HuggingFaceGradients : public HuggingFaceFolder,
 /// Runs forward and backward on `rows`; returns the loss.
 double train(Model& model, const ModelConfig& config, const std::vector<Sample>& rows) {
   const bool classifies = config.head == Head::classification;
-  BatchBuffers buffers({std::ssize(rows), config.seq_length});
+  BatchBuffers buffers(batch_shape(std::ssize(rows), traits_of(config)));
   double targets = 0.0;
   for (const Sample& row : rows) {
     Sample taken = row;
@@ -161,7 +174,8 @@ INSTANTIATE_TEST_SUITE_P(Classes, HuggingFaceGradients,
                          testing::Values("llama", "llama_biases", "mistral", "qwen2", "qwen3",
                                          "qwen3_biases", "roberta", "roberta_classifier",
                                          "modernbert", "modernbert_classifier",
-                                         "modernbert_mean_classifier", "bert_embedding"),
+                                         "modernbert_mean_classifier", "bert_embedding", "t5",
+                                         "t5_v1_1"),
                          [](const auto& instance) { return std::string(instance.param); });
 
 }  // namespace

@@ -57,14 +57,14 @@ ModelConfig with_bias(ModelKind kind, Bias bias) {
   return model;
 }
 
-TEST(HuggingFaceNames, CoverEachParameterOfLlamaAndModernBertOnce) {
+TEST(HuggingFaceNames, CoverEachParameterOfModelsWithoutBiasesOnce) {
   for (const ModelConfig& model :
        {small_llama(), small_llama(ModelKind::mistral), small_llama(ModelKind::qwen2),
         small_llama(ModelKind::qwen3), with_bias(ModelKind::llama, Bias::attention),
         with_bias(ModelKind::llama, Bias::all), with_bias(ModelKind::qwen3, Bias::attention),
         small_encoder(ModelKind::modernbert),
         small_encoder(ModelKind::modernbert, Head::classification),
-        small_encoder(ModelKind::modernbert, Head::embedding)}) {
+        small_encoder(ModelKind::modernbert, Head::embedding), small_t5(), small_gated_t5()}) {
     std::map<std::string, Shape> ours;
     for (const TensorName& name : tensor_names(model)) {
       EXPECT_TRUE(ours.emplace(name.ours, name.shape).second) << name.ours;
@@ -117,6 +117,8 @@ TEST(HuggingFaceNames, MapModelsToClasses) {
   EXPECT_EQ(to_string(model_class_of(small_masked_lm())), "BertForMaskedLM");
   EXPECT_EQ(to_string(model_class_of(small_pretraining())), "BertForPreTraining");
   EXPECT_EQ(to_string(model_class_of(small_classifier())), "BertForSequenceClassification");
+  EXPECT_EQ(to_string(model_class_of(small_t5())), "T5ForConditionalGeneration");
+  EXPECT_EQ(to_string(model_class_of(small_gated_t5())), "T5ForConditionalGeneration");
   EXPECT_EQ(model_class_of("GPT2Model", "x"), ModelClass::gpt2_lm_head);
   expect_error([] { model_class_of("MambaForCausalLM", "DIR/config.json"); },
                {"DIR/config.json: the architecture \"MambaForCausalLM\" cannot be imported",
@@ -125,7 +127,8 @@ TEST(HuggingFaceNames, MapModelsToClasses) {
                 "BertForSequenceClassification, BertForTokenClassification, RobertaForMaskedLM, "
                 "RobertaForSequenceClassification, RobertaForTokenClassification, "
                 "ModernBertForMaskedLM, ModernBertForSequenceClassification, "
-                "ModernBertForTokenClassification, BertModel, RobertaModel, ModernBertModel"});
+                "ModernBertForTokenClassification, BertModel, RobertaModel, ModernBertModel, "
+                "T5ForConditionalGeneration"});
 }
 
 TEST(HuggingFaceNames, RejectUnsupportedOptionsByKey) {
@@ -175,7 +178,18 @@ TEST(HuggingFaceNames, RejectUnsupportedOptionsByKey) {
             {"model.attention_scale is 1", "in transformers has 0."});
     refused(model, [](ModelConfig& changed) { changed.embedding_norm = !changed.embedding_norm; },
             {"model.embedding_norm is "});
+    refused(model, [](ModelConfig& changed) { changed.scaled_logits = true; },
+            {"model.scaled_logits is true"});
   }
+  refused(small_t5(), [](ModelConfig& model) { model.scaled_logits = false; },
+          {"model.scaled_logits is false, but model.tie_embeddings is true"});
+  refused(small_t5(), [](ModelConfig& model) { model.attention_scale = 0.5; },
+          {"model.attention_scale is 0.5", "T5 in transformers has 1"});
+  refused(small_t5(), [](ModelConfig& model) { model.num_kv_heads = 1; },
+          {"model.num_kv_heads is 1", "each head of T5 has a key"});
+  refused(small_t5(), [](ModelConfig& model) { model.bias = Bias::all; }, {"model.bias is true"});
+  refused(small_gated_t5(), [](ModelConfig& model) { model.activation = Activation::gelu; },
+          {"model.activation is gelu", "gelu_tanh"});
   ModelConfig same = small_llama();
   same.attention_scale = same.resolved_attention_scale();
   EXPECT_EQ(model_class_of(same), ModelClass::llama_causal_lm);

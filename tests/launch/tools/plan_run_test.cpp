@@ -367,6 +367,19 @@ constexpr PlannedModel kPlannedModels[] = {
        model.norm = NormType::rms;
        model.bias = Bias::none;
      }},
+    {"T5", ModelKind::t5,
+     [](ModelConfig& model) {
+       model.num_decoder_layers = 3;
+       model.source_length = 24;
+       model.dropout = model.attention_dropout = 0.1;
+     }},
+    {"T5 v1.1", ModelKind::t5,
+     [](ModelConfig& model) {
+       model.gated_mlp = true;
+       model.activation = Activation::gelu_tanh;
+       model.tie_embeddings = model.scaled_logits = false;
+       model.dropout = 0.1;
+     }},
     {"labels of words", ModelKind::bert,
      [](ModelConfig& model) {
        model.head = Head::token_classification;

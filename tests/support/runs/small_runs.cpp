@@ -296,6 +296,18 @@ void change(RunConfig& config, SmallKind kind, const TestFolder& folder) {
       config.span_corruption.sentinels = 9;
       config.model.vocab_size += config.span_corruption.sentinels;
       return;
+    case SmallKind::t5:
+      apply_preset(config.model, ModelKind::t5);
+      add_dropout(config);
+      config.model.num_decoder_layers = 3;
+      config.model.num_heads = 3;  // of 4 tensor ranks, one has none
+      config.model.head_dim = 10;
+      config.model.mlp_size = 45;
+      config.model.source_length = 20;
+      config.model.relative_max_distance = 18;
+      config.span_corruption.sentinels = 9;
+      config.model.vocab_size += config.span_corruption.sentinels;
+      return;
   }
 }
 
@@ -337,6 +349,8 @@ std::string to_string(SmallKind kind) {
       return "translation";
     case SmallKind::span_corruption:
       return "span_corruption";
+    case SmallKind::t5:
+      return "t5";
   }
   return "?";
 }

@@ -35,15 +35,16 @@ enum class SmallKind {
   translation,  ///< an encoder-decoder on pairs of texts; a shorter decoder, unequal heads, with
                 ///< dropout
   span_corruption,  ///< an encoder-decoder with rotary positions, grouped queries and a gated MLP
+  t5,               ///< span corruption, a T5 with unequal heads and MLP columns, with dropout
 };
 
 inline constexpr SmallKind kSmallKinds[] = {
-    SmallKind::gpt,         SmallKind::gpt_documents,  SmallKind::gpt_packed,
-    SmallKind::gpt_blend,   SmallKind::qwen3,          SmallKind::bert_pairs,
-    SmallKind::bert_packed, SmallKind::modernbert,     SmallKind::bert_blend,
-    SmallKind::classifier,  SmallKind::multi_label,    SmallKind::words,
-    SmallKind::embeddings,  SmallKind::embeddings_cls, SmallKind::mean_classifier,
-    SmallKind::translation, SmallKind::span_corruption};
+    SmallKind::gpt,         SmallKind::gpt_documents,   SmallKind::gpt_packed,
+    SmallKind::gpt_blend,   SmallKind::qwen3,           SmallKind::bert_pairs,
+    SmallKind::bert_packed, SmallKind::modernbert,      SmallKind::bert_blend,
+    SmallKind::classifier,  SmallKind::multi_label,     SmallKind::words,
+    SmallKind::embeddings,  SmallKind::embeddings_cls,  SmallKind::mean_classifier,
+    SmallKind::translation, SmallKind::span_corruption, SmallKind::t5};
 
 std::string to_string(SmallKind kind);
 
