@@ -54,4 +54,8 @@ void Encoder::backward(const StepContext& ctx) {
   embeddings_.backward(pass, encoded_.gradient);
 }
 
+void Encoder::weights(const StepContext& ctx, int64_t layer, const Tensor& weights) const {
+  transformer_.attention(layer).weights(encoded_.context(ctx), weights);
+}
+
 }  // namespace tessera

@@ -25,6 +25,10 @@ class Encoder {
   /// gradients as final, including that of the word table.
   void backward(const StepContext& ctx);
 
+  /// Computes the self-attention weights (1, Hl, Ns, Ns) fp32 of a layer in the last pass, as
+  /// SelfAttention::weights does.
+  void weights(const StepContext& ctx, int64_t layer, const Tensor& weights) const;
+
   Embeddings& embeddings() { return embeddings_; }
 
  private:

@@ -91,6 +91,7 @@ class Model {
   KeyValueCache make_cache(int64_t batch) const;
 
   const Transformer& transformer() const { return *transformer_; }
+  const Encoder* encoder() const { return encoder_.get(); }  ///< null unless encoder–decoder
   const ModelConfig& config() const { return config_; }
 
  private:

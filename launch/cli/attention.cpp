@@ -9,10 +9,13 @@
 #include "launch/cli/support/command_line.h"
 #include "launch/cli/support/loaded_model.h"
 #include "launch/cli/support/process.h"
+#include "launch/data/datasets/text_pairs.h"
 #include "launch/support/files/folders.h"
 #include "launch/support/files/staged_file.h"
 #include "launch/tools/attention/attention_page.h"
 #include "launch/tools/attention/record_attention.h"
+#include "launch/tools/generate/target_generation.h"
+#include "models/architecture.h"
 #include "parallel/communicators/exchange.h"
 
 namespace tessera {
@@ -21,7 +24,9 @@ namespace {
 struct AttentionPageOptions {
   std::string checkpoint;
   std::vector<std::string> texts;
-  bool ids = false;  ///< whether the texts are ids
+  bool ids = false;                  ///< whether the texts are ids
+  std::vector<std::string> sources;  ///< instead of texts, of an encoder–decoder
+  std::vector<std::string> targets;  ///< of the sources; none: what the model writes
   bool pack = false;
   AttentionChoice choice;
   std::string output = "attention";
@@ -37,19 +42,56 @@ void write_file(const std::string& path, const std::string& text) {
   fmt::print("wrote {}\n", path);
 }
 
+/// The samples of a model that reads texts.
+std::vector<Sample> samples_of_texts(const AttentionPageOptions& options,
+                                     const LoadedModel& loaded) {
+  const Tokenizer& tokenizer = *loaded.tokenizer;
+  const ModelConfig& config = loaded.model->config();
+  require(options.sources.empty(),
+          "--source is for encoder-decoders, but this model is a {}: pass its text with --text",
+          traits_of(config).name);
+  if (!options.ids) require_tokenizer(tokenizer, "--text", loaded.path);
+  std::vector<Sample> samples;
+  for (const std::string& text : options.texts) {
+    samples.push_back(options.ids ? sample_of_ids(tokenizer, config, text, "--ids")
+                                  : sample_of_text(tokenizer, config, text));
+  }
+  if (options.pack) samples = {packed(samples)};
+  return samples;
+}
+
+/// The samples of an encoder–decoder.
+std::vector<Sample> samples_of_pairs(const AttentionPageOptions& options,
+                                     const LoadedModel& loaded) {
+  require(
+      !options.sources.empty(),
+      "{} is for models that read one text, but this model is an encoder-decoder: pass a source "
+      "with --source and, unless the model shall write it, a target with --target",
+      options.ids ? "--ids" : "--text");
+  const Tokenizer& tokenizer = *loaded.tokenizer;
+  require_tokenizer(tokenizer, "--source", loaded.path);
+  const ModelConfig& config = loaded.model->config();
+  const PairEncoder encoder(tokenizer, traits_of(config).source_length, config.seq_length, false);
+  std::vector<Sample> samples;
+  for (size_t i = 0; i < options.sources.size(); ++i) {
+    Sample& sample = samples.emplace_back();
+    if (options.targets.empty()) {
+      sample = sample_with_written_target(*loaded.model, tokenizer, options.sources[i], "--source");
+    } else {
+      encoder.encode(options.sources[i], options.targets[i], "--source and --target", sample);
+    }
+  }
+  return samples;
+}
+
 void look(const AttentionPageOptions& options, Communicator& world) {
   const LoadedModel loaded = load_model(options.checkpoint, options.devices, world);
   // All ranks see the same texts, so only writing can fail on one rank alone.
   all_alike(world, [&] {
     const Tokenizer& tokenizer = *loaded.tokenizer;
-    const ModelConfig& config = loaded.model->config();
-    if (!options.ids) require_tokenizer(tokenizer, "--text", loaded.path);
-    std::vector<Sample> samples;
-    for (const std::string& text : options.texts) {
-      samples.push_back(options.ids ? sample_of_ids(tokenizer, config, text, "--ids")
-                                    : sample_of_text(tokenizer, config, text));
-    }
-    if (options.pack) samples = {packed(samples)};
+    const bool has_source = traits_of(loaded.model->config()).source_length > 0;
+    const std::vector<Sample> samples =
+        has_source ? samples_of_pairs(options, loaded) : samples_of_texts(options, loaded);
     AttentionReport report = record_attention(*loaded.model, tokenizer, samples, options.choice);
     if (world.rank() != 0) return;
     report.checkpoint = loaded.path.string();
@@ -72,6 +114,22 @@ void add_attention_command(CLI::App& app, int& exit_code) {
   command->add_flag("--pack", options->pack,
                     "Pack the texts into one row, where they do not attend to each other");
   command
+      ->add_option("--source", options->sources,
+                   "With an encoder-decoder, instead of --text: a source text; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("TEXT")
+      ->excludes("--text")
+      ->excludes("--ids")
+      ->excludes("--pack");
+  command
+      ->add_option(
+          "--target", options->targets,
+          "The target text of each --source (default: what the model writes, with the most "
+          "likely token at each step)")
+      ->allow_extra_args(false)
+      ->type_name("TEXT")
+      ->needs("--source");
+  command
       ->add_option("--layer", options->choice.layers,
                    "Show only this layer, counted from 0; may be repeated")
       ->check(whole_number_from(0))
@@ -90,7 +148,15 @@ void add_attention_command(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   add_device_options(*command, options->devices);
   command->callback([command, options, &exit_code] {
-    options->ids = has_ids(*command, "--text");
+    options->ids = command->count("--ids") > 0;
+    if (options->texts.empty() && options->sources.empty()) {
+      throw CLI::RequiredError("--text, --ids or --source");
+    }
+    if (!options->targets.empty() && options->targets.size() != options->sources.size()) {
+      throw CLI::ValidationError(
+          fmt::format("--target: there are {} for {} --source: pass one for each, or none",
+                      options->targets.size(), options->sources.size()));
+    }
     exit_code = run_on_ranks(command_line_of(*command),
                              [&](Communicator& world) { look(*options, world); });
   });

@@ -36,6 +36,8 @@ void add_generate_command(CLI::App& app, int& exit_code);
 ///
 ///     tessera attention RUN --text TEXT [--text TEXT ...] [--pack] [--layer N ...]
 ///                       [--head N ...] [--output PREFIX]
+///     tessera attention RUN --source TEXT [--target TEXT] ... [--layer N ...] [--head N ...]
+///                       [--output PREFIX]
 void add_attention_command(CLI::App& app, int& exit_code);
 
 /// Adds `tessera fill-mask`, which prints a trained BERT's predictions for [MASK].

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+#include <numeric>
 #include <random>
 #include <sstream>
 #include <utility>
@@ -10,6 +12,7 @@
 namespace tessera::test {
 namespace {
 
+using Json = nlohmann::json;
 using Pair = std::pair<std::string, std::string>;
 
 /// Letters, and the same letters backwards.
@@ -71,6 +74,14 @@ class CliEncoderDecoder : public SmallRun {
     return run(tessera(ranks, arguments));
   }
 
+  /// The sequences in the report of `tessera attention`.
+  Json attention(int ranks, const Arguments& more) const {
+    Arguments arguments = {"attention", path("run").string(), "--output", path("look").string()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    expect_success(run(tessera(ranks, arguments)));
+    return Json::parse(read_text(path("look.json")))["sequences"];
+  }
+
   /// The targets that the run writes for the unseen sources.
   std::vector<std::string> targets(int ranks, const Arguments& more) const {
     Arguments arguments = {"--input", path("sources.txt").string(), "--output",
@@ -109,6 +120,8 @@ TEST_F(CliEncoderDecoder, LearnsToReverseTextsAndToWriteDates) {
   for (const int ranks : {kAlone, 2}) {
     EXPECT_EQ(generate(ranks, {"--prompt", "abcde"}).output, "edcba\n");
     EXPECT_EQ(generate(ranks, {"--prompt", "May 3, 1999", "--beams", "3"}).output, "1999-05-03\n");
+    EXPECT_EQ(attention(ranks, {"--source", "abcde"})[0]["target"]["tokens"],
+              Json({"[END]", "e", "d", "c", "b", "a"}));
   }
 }
 
@@ -117,6 +130,82 @@ TEST_F(CliEncoderDecoder, ShardedAndResumedMatchWholeRun) {
   expect_success(run_train(4, "run", keys({"--stop-at=10", "parallel.tensor=2"})));
   expect_success(run_train(2, "run", keys({"parallel.zero=1"})));
   expect_near(losses("run"), losses("whole"));
+}
+
+/// Expects rows that sum to 1, and returns the weights of each head, by query and key.
+std::vector<std::vector<double>> rows_of(const Json& attention, size_t queries, size_t keys) {
+  std::vector<std::vector<double>> rows;
+  EXPECT_EQ(attention["hidden"].size(), queries);
+  for (const Json& head : attention["heads"]) {
+    EXPECT_EQ(head["weights"].size(), queries);
+    for (const Json& row : head["weights"]) {
+      rows.push_back(row.get<std::vector<double>>());
+      EXPECT_EQ(rows.back().size(), keys);
+      EXPECT_NEAR(std::accumulate(rows.back().begin(), rows.back().end(), 0.0), 1.0, 1e-5);
+    }
+  }
+  return rows;
+}
+
+TEST_F(CliEncoderDecoder, ShowsAttentionOfBothTextsOnAnyLayout) {
+  expect_success(run_train(kAlone, "run", keys({"train.steps=3", "model.num_decoder_layers=1"})));
+  const Arguments pair = {"--source", "May 3", "--target", "05-03"};
+  const Json alone = attention(kAlone, pair)[0], split = attention(2, pair)[0];
+  EXPECT_EQ(alone["source"]["tokens"], Json({"M", "a", "y", " ", "3", "[END]"}));
+  EXPECT_EQ(alone["target"]["tokens"], Json({"[END]", "0", "5", "-", "0", "3"}));
+  ASSERT_EQ(alone["attentions"].size(), 3u);
+  const size_t layers[] = {2, 1, 1};
+  const char* names[] = {"encoder", "decoder", "cross"};
+  for (size_t i = 0; i < 3; ++i) {
+    SCOPED_TRACE(names[i]);
+    const Json& maps = alone["attentions"][i];
+    EXPECT_EQ(maps["attention"], names[i]);
+    EXPECT_EQ(maps["heads"].size(), layers[i] * 4);
+    EXPECT_EQ(maps["hidden"][0][5], i == 1 ? 1 : 0) << "only the decoder is causal";
+    const auto expected = rows_of(maps, 6, 6);
+    const auto actual = rows_of(split["attentions"][i], 6, 6);
+    ASSERT_EQ(actual.size(), expected.size());
+    for (size_t row = 0; row < expected.size(); ++row) {
+      for (size_t s = 0; s < 6; ++s) EXPECT_NEAR(actual[row][s], expected[row][s], 1e-5);
+    }
+  }
+  EXPECT_NE(read_text(path("look.html")).find("Cross-attention"), std::string::npos);
+
+  const Json written = attention(2, {"--source", "abc", "--source", "de"});
+  ASSERT_EQ(written.size(), 2u);
+  rows_of(written[0]["attentions"][2], written[0]["target"]["ids"].size(), 4);
+  rows_of(written[1]["attentions"][2], written[1]["target"]["ids"].size(), 3);
+
+  // Only the encoder has a layer 1.
+  const Json chosen = attention(kAlone, {"--source", "abc", "--layer", "1", "--head", "3"});
+  ASSERT_EQ(chosen[0]["attentions"].size(), 1u);
+  EXPECT_EQ(chosen[0]["attentions"][0]["attention"], "encoder");
+  EXPECT_EQ(chosen[0]["attentions"][0]["heads"].size(), 1u);
+}
+
+TEST_F(CliEncoderDecoder, NamesWrongOptionsOfAttention) {
+  expect_success(run_train(kAlone, "run", keys({"train.steps=3"})));
+  expect_success(run_train(kAlone, "gpt", {"train.steps=3"}));
+  const auto refused = [&](int ranks, const char* name, const Arguments& more,
+                           const Arguments& facts) {
+    Arguments arguments = {"attention", path(name).string(), "--output", path("look").string()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    expect_refused(run(tessera(ranks, arguments)), facts);
+  };
+  for (const int ranks : {kAlone, 2}) {
+    refused(ranks, "run", {"--text", "a"}, {"--text is for models that read one text", "--source"});
+    refused(ranks, "run", {"--ids", "1"}, {"--ids is for models that read one text", "--source"});
+    refused(ranks, "run", {"--source", ""}, {"--source: the source has no tokens"});
+    refused(ranks, "run", {"--source", "a", "--target", std::string(40, 'b')},
+            {"the target has 40 tokens", "model.seq_length"});
+    refused(ranks, "run", {"--source", "a", "--layer", "2"}, {"the model has layers 0 to 1"});
+    refused(ranks, "gpt", {"--source", "a"}, {"--source is for encoder-decoders", "--text"});
+  }
+  refused(kAlone, "run", {"--source", "a", "--pack"}, {"--source", "excludes", "--pack"});
+  refused(kAlone, "run", {"--source", "a", "--text", "b"}, {"--source", "excludes", "--text"});
+  refused(kAlone, "run", {"--text", "a", "--target", "b"}, {"--target requires --source"});
+  refused(kAlone, "run", {"--source", "a", "--source", "b", "--target", "c"},
+          {"--target: there are 1 for 2 --source"});
 }
 
 TEST_F(CliEncoderDecoder, NamesWrongOptionsAndInputs) {

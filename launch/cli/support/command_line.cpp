@@ -113,12 +113,6 @@ void add_run_argument(CLI::App& command, std::string& run) {
       ->type_name("");
 }
 
-bool has_ids(const CLI::App& command, const std::string& text) {
-  const bool ids = command.count("--ids") > 0;
-  if (!ids && command.count(text) == 0) throw CLI::RequiredError(text + " or --ids");
-  return ids;
-}
-
 CLI::Validator whole_number_from(int64_t least) {
   const auto check = [least](const std::string& text) -> std::string {
     int64_t number = 0;

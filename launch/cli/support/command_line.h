@@ -42,9 +42,6 @@ CLI::Option* add_ids_option(CLI::App& command, Value& value, const std::string& 
       ->excludes(command.get_option(text));
 }
 
-/// Returns whether --ids was given. Throws CLI::RequiredError if neither it nor `text` was.
-bool has_ids(const CLI::App& command, const std::string& text);
-
 /// Accepts integers from `least` on, and rejects others with a message that says so.
 CLI::Validator whole_number_from(int64_t least);
 

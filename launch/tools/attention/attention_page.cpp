@@ -63,27 +63,29 @@ void add_header(std::string& html, const AttentionReport& report) {
       "in the page's source as JSON.</p></noscript></header>\n";
 }
 
-/// Adds the tokens in order, and marks those that no query sees.
-void add_text(std::string& html, const SequenceAttention& sequence) {
+/// Adds the tokens of a text in order, and marks those that no query sees.
+void add_text(std::string& html, const SequenceAttention& sequence, size_t index) {
+  const AttentionText& text = sequence.texts[index];
+  if (!text.name.empty()) add(html, "<span class=\"text-name\">{}</span>", escape_html(text.name));
   html += "<ol class=\"text\">";
-  for (size_t t = 0; t < sequence.tokens.size(); ++t) {
-    const std::string label = escape_html(token_label(sequence.tokens[t], kLongestText));
+  for (size_t t = 0; t < text.tokens.size(); ++t) {
+    const std::string label = escape_html(token_label(text.tokens[t], kLongestText));
     add(html, "<li{} data-label=\"{}\" title=\"id {}\"><small>{}</small>{}</li>",
-        is_seen(sequence, t) ? "" : " class=\"unseen\"", label, sequence.ids[t], t, label);
+        is_seen(sequence, index, t) ? "" : " class=\"unseen\"", label, text.ids[t], t, label);
   }
   html += "</ol>\n";
 }
 
-/// The heads of one layer: `heads[begin, end)` of a sequence.
+/// The heads of one layer: `heads[begin, end)` of an attention.
 struct Layer {
   int64_t layer;
   size_t begin, end;
 };
 
-std::vector<Layer> layers_of(const SequenceAttention& sequence) {
+std::vector<Layer> layers_of(const AttentionMaps& attention) {
   std::vector<Layer> layers;
-  for (size_t i = 0; i < sequence.heads.size(); ++i) {
-    const int64_t layer = sequence.heads[i].layer;
+  for (size_t i = 0; i < attention.heads.size(); ++i) {
+    const int64_t layer = attention.heads[i].layer;
     if (layers.empty() || layers.back().layer != layer) layers.push_back({layer, i, i});
     layers.back().end = i + 1;
   }
@@ -108,46 +110,70 @@ void add_layer_choice(std::string& html, const std::string& id, const std::vecto
 }
 
 void add_overview(std::string& html, const HeadMaps& maps, const std::string& id,
-                  const SequenceAttention& sequence, const std::vector<Layer>& layers) {
+                  const AttentionMaps& attention, const std::vector<Layer>& layers) {
   html += "\n<div class=\"overview\"><p>All heads; choose a layer</p>";
   for (const Layer& layer : layers) {
     add(html, "<label class=\"l{1}\" for=\"{0}-l{1}\"><span class=\"name\">layer {1}</span>", id,
         layer.layer);
     for (size_t i = layer.begin; i < layer.end; ++i) {
-      add(html, "<span title=\"head {}\">{}</span>", sequence.heads[i].head, maps.thumbnail(i));
+      add(html, "<span title=\"head {}\">{}</span>", attention.heads[i].head, maps.thumbnail(i));
     }
     html += "</label>";
   }
   html += "</div>\n";
 }
 
-void add_sequence(std::string& html, const SequenceAttention& sequence, size_t index,
-                  bool with_heading) {
-  const std::string id = fmt::format("s{}", index);
-  add(html, "<section class=\"sequence\" data-sequence=\"{}\">\n", index);
-  if (with_heading) add(html, "<h2>Sequence {}</h2>\n", index);
-  add_text(html, sequence);
-  if (sequence.tokens.empty() || sequence.heads.empty()) {
-    html += "<p>There is nothing to attend to.</p></section>\n";
+/// What a named attention is, in words.
+void add_attention_name(std::string& html, const SequenceAttention& sequence,
+                        const AttentionMaps& attention) {
+  if (attention.name.empty()) return;
+  const bool is_self = attention.queries == attention.keys;
+  add(html, "<h3>{} <small>queries: {}, down; keys: {}, across</small></h3>\n",
+      is_self ? fmt::format("Self-attention of the {}", escape_html(attention.name))
+              : "Cross-attention",
+      escape_html(sequence.queries_of(attention).name),
+      escape_html(sequence.keys_of(attention).name));
+}
+
+void add_attention(std::string& html, const SequenceAttention& sequence, size_t index,
+                   const std::string& id) {
+  const AttentionMaps& attention = sequence.attentions[index];
+  add_attention_name(html, sequence, attention);
+  if (attention.hidden.empty() || attention.heads.empty()) {
+    html += "<p>There is nothing to attend to.</p>";
     return;
   }
-  const HeadMaps maps(sequence, id);
-  const auto layers = layers_of(sequence);
+  const HeadMaps maps(sequence, attention, id);
+  const auto layers = layers_of(attention);
   html += maps.definitions();
-  html += "<div class=\"heads\">\n";
+  add(html, "<div class=\"heads\" data-attention=\"{}\" data-queries=\"{}\" data-keys=\"{}\">\n",
+      index, attention.queries, attention.keys);
   add_layer_choice(html, id, layers);
-  add_overview(html, maps, id, sequence, layers);
+  add_overview(html, maps, id, attention, layers);
   // Next to the overview if a map fits there, otherwise below it; 26 is for the map's frame.
   add(html, "<div class=\"layers\" style=\"flex-basis:{:.0f}px\">", maps.map_width() + 26.0);
   for (const Layer& layer : layers) {
     add(html, "<div class=\"layer l{}\">\n", layer.layer);
     for (size_t i = layer.begin; i < layer.end; ++i) {
       add(html, "<figure><figcaption>layer {}, head {}<output></output></figcaption>{}</figure>\n",
-          layer.layer, sequence.heads[i].head, maps.map(i));
+          layer.layer, attention.heads[i].head, maps.map(i));
     }
     html += "</div>\n";
   }
-  html += "</div></div></section>\n";
+  html += "</div></div>";
+}
+
+void add_sequence(std::string& html, const SequenceAttention& sequence, size_t index,
+                  bool with_heading) {
+  add(html, "<section class=\"sequence\" data-sequence=\"{}\">\n", index);
+  if (with_heading) add(html, "<h2>Sequence {}</h2>\n", index);
+  for (size_t text = 0; text < sequence.texts.size(); ++text) add_text(html, sequence, text);
+  if (sequence.attentions.empty()) html += "<p>There is nothing to attend to.</p>";
+  for (size_t i = 0; i < sequence.attentions.size(); ++i) {
+    const std::string& name = sequence.attentions[i].name;
+    add_attention(html, sequence, i, fmt::format("s{}{}", index, name.empty() ? "" : "-" + name));
+  }
+  html += "</section>\n";
 }
 
 }  // namespace

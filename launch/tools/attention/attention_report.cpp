@@ -10,26 +10,58 @@
 namespace tessera {
 namespace {
 
-void check_head(const HeadAttention& head, const std::vector<uint8_t>& hidden, size_t num_tokens,
-                size_t sequence) {
-  require(head.weights.size() == num_tokens * num_tokens,
-          "attention report: layer {}, head {} of sequence {} has {} weights, but {} × {} tokens",
-          head.layer, head.head, sequence, head.weights.size(), num_tokens, num_tokens);
+/// Where maps are, for messages: "sequence 0" or "attention cross of sequence 0".
+std::string place_of(const AttentionMaps& maps, size_t sequence) {
+  if (maps.name.empty()) return fmt::format("sequence {}", sequence);
+  return fmt::format("attention {} of sequence {}", maps.name, sequence);
+}
+
+void check_head(const HeadAttention& head, const std::vector<uint8_t>& hidden, size_t queries,
+                size_t keys, const std::string& place) {
+  require(head.weights.size() == queries * keys,
+          "attention report: layer {}, head {} of {} has {} weights, but {} × {} tokens",
+          head.layer, head.head, place, head.weights.size(), queries, keys);
   for (size_t i = 0; i < head.weights.size(); ++i) {
     require(head.weights[i] >= 0.0f && head.weights[i] <= 1.0f + 1e-3f,
-            "attention report: layer {}, head {} of sequence {}: the weight of key {} for query {} "
+            "attention report: layer {}, head {} of {}: the weight of key {} for query {} "
             "is {}, but must be from 0 to 1",
-            head.layer, head.head, sequence, i % num_tokens, i / num_tokens, head.weights[i]);
+            head.layer, head.head, place, i % keys, i / keys, head.weights[i]);
     // A cell drawn as hidden must have been hidden from attention.
-    require(
-        hidden[i] == 0 || head.weights[i] == 0.0f,
-        "attention report: layer {}, head {} of sequence {}: key {} is hidden from query {}, but "
-        "has a weight of {}",
-        head.layer, head.head, sequence, i % num_tokens, i / num_tokens, head.weights[i]);
+    require(hidden[i] == 0 || head.weights[i] == 0.0f,
+            "attention report: layer {}, head {} of {}: key {} is hidden from query {}, but "
+            "has a weight of {}",
+            head.layer, head.head, place, i % keys, i / keys, head.weights[i]);
   }
 }
 
-/// `values` (T, T) as a list of rows.
+void check_maps(const AttentionMaps& maps, const SequenceAttention& of, size_t sequence) {
+  const std::string place = place_of(maps, sequence);
+  const size_t texts = of.texts.size();
+  require(maps.queries < texts && maps.keys < texts,
+          "attention report: {} is of the texts {} and {}, but there are {}", place, maps.queries,
+          maps.keys, texts);
+  const size_t queries = of.queries_of(maps).tokens.size(), keys = of.keys_of(maps).tokens.size();
+  require(maps.hidden.size() == queries * keys,
+          "attention report: {} has {} × {} tokens and a mask of {} elements", place, queries, keys,
+          maps.hidden.size());
+  require(maps.local_hidden.empty() || maps.local_hidden.size() == queries * keys,
+          "attention report: {} has {} × {} tokens and a local mask of {} elements", place, queries,
+          keys, maps.local_hidden.size());
+  for (size_t h = 0; h < maps.heads.size(); ++h) {
+    const HeadAttention& head = maps.heads[h];
+    require(!head.is_local || !maps.local_hidden.empty(),
+            "attention report: layer {} of {} is local, but there is no local mask", head.layer,
+            place);
+    check_head(head, maps.hidden_of(head), queries, keys, place);
+    if (h == 0) continue;
+    const HeadAttention& before = maps.heads[h - 1];
+    require(std::pair(before.layer, before.head) < std::pair(head.layer, head.head),
+            "attention report: layer {}, head {} of {} comes after layer {}, head {}", head.layer,
+            head.head, place, before.layer, before.head);
+  }
+}
+
+/// `values` (T, S) as a list of rows.
 template <typename T, typename ToJson>
 Json rows(const std::vector<T>& values, size_t columns, ToJson to_json) {
   Json list = Json::array();
@@ -44,25 +76,50 @@ Json rows(const std::vector<T>& values, size_t columns, ToJson to_json) {
 /// Rounds to six significant digits; further digits are fp32 noise.
 double shortened(float weight) { return std::stod(fmt::format("{:.6g}", weight)); }
 
-Json to_json(const SequenceAttention& sequence) {
-  const size_t num_tokens = sequence.tokens.size();
+Json to_json(const AttentionText& text) {
   Json tokens = Json::array();
-  for (const std::string& token : sequence.tokens) tokens.push_back(valid_utf8(token));
+  for (const std::string& token : text.tokens) tokens.push_back(valid_utf8(token));
+  return {{"ids", text.ids}, {"tokens", std::move(tokens)}};
+}
+
+/// `columns` is the number of keys.
+Json to_json(const AttentionMaps& maps, size_t columns) {
   Json heads = Json::array();
-  for (const HeadAttention& head : sequence.heads) {
+  for (const HeadAttention& head : maps.heads) {
     Json& item = heads.emplace_back(Json{{"layer", head.layer},
                                          {"head", head.head},
-                                         {"weights", rows(head.weights, num_tokens, shortened)}});
-    if (!sequence.local_hidden.empty()) item["local"] = head.is_local;
+                                         {"weights", rows(head.weights, columns, shortened)}});
+    if (!maps.local_hidden.empty()) item["local"] = head.is_local;
   }
   const auto mask = [&](const std::vector<uint8_t>& hidden) {
-    return rows(hidden, num_tokens, [](uint8_t h) { return h != 0 ? 1 : 0; });
+    return rows(hidden, columns, [](uint8_t h) { return h != 0 ? 1 : 0; });
   };
-  Json json = {{"ids", sequence.ids},
-               {"tokens", std::move(tokens)},
-               {"hidden", mask(sequence.hidden)},
-               {"heads", std::move(heads)}};
-  if (!sequence.local_hidden.empty()) json["local_hidden"] = mask(sequence.local_hidden);
+  Json json = {{"hidden", mask(maps.hidden)}, {"heads", std::move(heads)}};
+  if (!maps.local_hidden.empty()) json["local_hidden"] = mask(maps.local_hidden);
+  return json;
+}
+
+/// What has no name is alone, so that the sequence itself has its members.
+Json to_json(const SequenceAttention& sequence) {
+  Json json = Json::object();
+  for (const AttentionText& text : sequence.texts) {
+    if (text.name.empty()) {
+      json.update(to_json(text));
+    } else {
+      json[text.name] = to_json(text);
+    }
+  }
+  for (const AttentionMaps& maps : sequence.attentions) {
+    Json of_maps = to_json(maps, sequence.keys_of(maps).tokens.size());
+    if (maps.name.empty()) {
+      json.update(of_maps);
+      continue;
+    }
+    of_maps["attention"] = maps.name;
+    of_maps["queries"] = sequence.queries_of(maps).name;
+    of_maps["keys"] = sequence.keys_of(maps).name;
+    json["attentions"].push_back(std::move(of_maps));
+  }
   return json;
 }
 
@@ -71,26 +128,12 @@ Json to_json(const SequenceAttention& sequence) {
 void check(const AttentionReport& report) {
   for (size_t i = 0; i < report.sequences.size(); ++i) {
     const SequenceAttention& sequence = report.sequences[i];
-    const size_t num_tokens = sequence.tokens.size();
-    require(sequence.ids.size() == num_tokens && sequence.hidden.size() == num_tokens * num_tokens,
-            "attention report: sequence {} has {} tokens, {} ids and a mask of {} elements", i,
-            num_tokens, sequence.ids.size(), sequence.hidden.size());
-    require(
-        sequence.local_hidden.empty() || sequence.local_hidden.size() == num_tokens * num_tokens,
-        "attention report: sequence {} has {} tokens and a local mask of {} elements", i,
-        num_tokens, sequence.local_hidden.size());
-    for (size_t h = 0; h < sequence.heads.size(); ++h) {
-      const HeadAttention& head = sequence.heads[h];
-      require(!head.is_local || !sequence.local_hidden.empty(),
-              "attention report: layer {} of sequence {} is local, but there is no local mask",
-              head.layer, i);
-      check_head(head, sequence.hidden_of(head), num_tokens, i);
-      if (h == 0) continue;
-      const HeadAttention& before = sequence.heads[h - 1];
-      require(std::pair(before.layer, before.head) < std::pair(head.layer, head.head),
-              "attention report: layer {}, head {} of sequence {} comes after layer {}, head {}",
-              head.layer, head.head, i, before.layer, before.head);
+    for (const AttentionText& text : sequence.texts) {
+      require(text.ids.size() == text.tokens.size(),
+              "attention report: {}{}sequence {} has {} tokens and {} ids", text.name,
+              text.name.empty() ? "" : " of ", i, text.tokens.size(), text.ids.size());
     }
+    for (const AttentionMaps& maps : sequence.attentions) check_maps(maps, sequence, i);
   }
 }
 

@@ -36,42 +36,56 @@ double label_width(std::string_view label) {
   return width;
 }
 
+/// The width of the widest label, in letters; at least 1.
+double widest_label(const AttentionText& text) {
+  double widest = 1.0;
+  for (const std::string& token : text.tokens) {
+    widest = std::max(widest, label_width(token_label(token, kLongestLabel)));
+  }
+  return widest;
+}
+
 }  // namespace
 
-bool is_seen(const SequenceAttention& sequence, size_t s) {
-  const size_t count = sequence.tokens.size();
-  for (size_t t = 0; t < count; ++t) {
-    if (sequence.hidden[t * count + s] == 0) return true;
+bool is_seen(const SequenceAttention& sequence, size_t text, size_t token) {
+  for (const AttentionMaps& maps : sequence.attentions) {
+    if (maps.keys != text) continue;
+    const size_t keys = sequence.keys_of(maps).tokens.size();
+    for (size_t cell = token; cell < maps.hidden.size(); cell += keys) {
+      if (maps.hidden[cell] == 0) return true;
+    }
   }
   return false;
 }
 
-HeadMaps::HeadMaps(const SequenceAttention& sequence, std::string id)
-    : sequence_(sequence), id_(std::move(id)), count_(sequence.num_tokens()) {
-  double longest = 1.0;
-  for (const std::string& token : sequence.tokens) {
-    labels_.push_back(token_label(token, kLongestLabel));
-    longest = std::max(longest, label_width(labels_.back()));
-  }
-  cell_ = cell_size(count_);
-  font_ = std::clamp(cell_ * 0.8, 8.5, 13.0);
-  const double width = 0.6 * font_ * longest + 8.0;
+HeadMaps::HeadMaps(const SequenceAttention& sequence, const AttentionMaps& maps, std::string id)
+    : sequence_(sequence),
+      maps_(maps),
+      id_(std::move(id)),
+      queries_(sequence.queries_of(maps).num_tokens()),
+      keys_(sequence.keys_of(maps).num_tokens()),
+      cell_(cell_size(std::max(queries_, keys_))),
+      font_(std::clamp(cell_ * 0.8, 8.5, 13.0)) {
+  const auto room = [&](const AttentionText& text) {
+    return 0.6 * font_ * widest_label(text) + 8.0;
+  };
+  const double down = room(sequence.queries_of(maps)), across = room(sequence.keys_of(maps));
   const double slant = kSlant * std::acos(-1.0) / 180.0;
-  left_ = std::max(54.0, width);  // room for the names of the axes in the corner
-  top_ = std::max(34.0, width * std::sin(slant) + font_ * std::cos(slant));
-  right_ = 6.0 + width * std::cos(slant);
+  left_ = std::max(54.0, down);  // room for the names of the axes in the corner
+  top_ = std::max(34.0, across * std::sin(slant) + font_ * std::cos(slant));
+  right_ = 6.0 + across * std::cos(slant);
 }
 
 /// Contiguous hidden cells, row by row, in units of cells.
 std::string HeadMaps::hidden_path(const std::vector<uint8_t>& hidden) const {
   std::string path;
-  for (int64_t t = 0; t < count_; ++t) {
-    const uint8_t* row = hidden.data() + t * count_;
-    for (int64_t s = 0; s < count_;) {
+  for (int64_t t = 0; t < queries_; ++t) {
+    const uint8_t* row = hidden.data() + t * keys_;
+    for (int64_t s = 0; s < keys_;) {
       const int64_t begin = s;
-      while (s < count_ && row[s] != 0) ++s;
+      while (s < keys_ && row[s] != 0) ++s;
       if (s > begin) path += fmt::format("M{} {}h{}v1h-{}z", begin, t, s - begin, s - begin);
-      while (s < count_ && row[s] == 0) ++s;
+      while (s < keys_ && row[s] == 0) ++s;
     }
   }
   return path;
@@ -81,20 +95,32 @@ std::string HeadMaps::hidden_id(const HeadAttention& head) const {
   return id_ + (head.is_local ? "-local-hidden" : "-hidden");
 }
 
-std::string HeadMaps::label(size_t token, bool query) const {
+std::string HeadMaps::query_label(size_t token) const {
   const double middle = (static_cast<double>(token) + 0.5) * cell_;
-  const std::string place = query
-                                ? fmt::format("x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\"",
-                                              left_ - 5, top_ + middle + font_ * 0.35)
-                                : fmt::format("transform=\"translate({:.1f} {:.1f}) rotate(-{})\"",
-                                              left_ + middle + font_ * 0.2, top_ - 5, kSlant);
+  return label(maps_.queries, token,
+               fmt::format("x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\"", left_ - 5,
+                           top_ + middle + font_ * 0.35));
+}
+
+std::string HeadMaps::key_label(size_t token) const {
+  const double middle = (static_cast<double>(token) + 0.5) * cell_;
+  return label(maps_.keys, token,
+               fmt::format("transform=\"translate({:.1f} {:.1f}) rotate(-{})\"",
+                           left_ + middle + font_ * 0.2, top_ - 5, kSlant));
+}
+
+std::string HeadMaps::label(size_t text, size_t token, const std::string& place) const {
   return fmt::format("<text {}{}>{}</text>", place,
-                     is_seen(sequence_, token) ? "" : " class=\"unseen\"",
-                     escape_html(labels_[token]));
+                     is_seen(sequence_, text, token) ? "" : " class=\"unseen\"",
+                     escape_html(token_label(sequence_.texts[text].tokens[token], kLongestLabel)));
+}
+
+std::string HeadMaps::axis_name(size_t text, std::string_view if_alone) const {
+  const std::string& name = sequence_.texts[text].name;
+  return name.empty() ? std::string(if_alone) : escape_html(name);
 }
 
 std::string HeadMaps::definitions() const {
-  const double side = cell_ * static_cast<double>(count_);
   // Hatching sizes are in cells, which are scaled up afterwards.
   std::string svg = fmt::format(
       "<svg class=\"defs\" aria-hidden=\"true\"><defs><pattern id=\"{0}-hatch\" width=\"{1:.4f}\" "
@@ -103,45 +129,50 @@ std::string HeadMaps::definitions() const {
       "height=\"{1:.4f}\" fill=\"#b3aa99\"/></pattern></defs>"
       "<path id=\"{0}-hidden\" d=\"{3}\"/><g id=\"{0}-axes\"><g class=\"labels\" "
       "font-size=\"{4:.1f}\">",
-      id_, 5.0 / cell_, 1.3 / cell_, hidden_path(sequence_.hidden), font_);
+      id_, 5.0 / cell_, 1.3 / cell_, hidden_path(maps_.hidden), font_);
   // If cells are too small for a label each, only every `step`-th token has one.
   const auto step = static_cast<size_t>(std::ceil(9.0 / cell_));
-  for (size_t t = 0; t < labels_.size(); t += step) svg += label(t, true) + label(t, false);
+  for (size_t t = 0; t < static_cast<size_t>(queries_); t += step) svg += query_label(t);
+  for (size_t s = 0; s < static_cast<size_t>(keys_); s += step) svg += key_label(s);
   svg += fmt::format(
-      "</g><g class=\"axis\" text-anchor=\"end\"><text x=\"{0:.1f}\" y=\"{1:.1f}\">key →</text>"
-      "<text x=\"{0:.1f}\" y=\"{2:.1f}\">query ↓</text></g>",
-      left_ - 9, top_ - 21, top_ - 7);
+      "</g><g class=\"axis\" text-anchor=\"end\"><text x=\"{0:.1f}\" y=\"{1:.1f}\">{3} →</text>"
+      "<text x=\"{0:.1f}\" y=\"{2:.1f}\">{4} ↓</text></g>",
+      left_ - 9, top_ - 21, top_ - 7, axis_name(maps_.keys, "key"),
+      axis_name(maps_.queries, "query"));
   if (cell_ >= 10.0) {
     svg += "<path class=\"grid\" d=\"";
-    for (int64_t i = 1; i < count_; ++i) {
-      const double line = cell_ * static_cast<double>(i);
-      svg += fmt::format("M{:.1f} {:.1f}h{:.1f}M{:.1f} {:.1f}v{:.1f}", left_, top_ + line, side,
-                         left_ + line, top_, side);
+    for (int64_t t = 1; t < queries_; ++t) {
+      svg += fmt::format("M{:.1f} {:.1f}h{:.1f}", left_, top_ + cell_ * static_cast<double>(t),
+                         width());
+    }
+    for (int64_t s = 1; s < keys_; ++s) {
+      svg += fmt::format("M{:.1f} {:.1f}v{:.1f}", left_ + cell_ * static_cast<double>(s), top_,
+                         height());
     }
     svg += fmt::format("\" stroke-width=\"{}\"/>", cell_ >= 15.0 ? 1.0 : 0.5);
   }
   svg += fmt::format(
       "<rect class=\"frame\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"/></g>",
-      left_, top_, side, side);
-  for (size_t i = 0; i < sequence_.heads.size(); ++i) {
+      left_, top_, width(), height());
+  for (size_t i = 0; i < maps_.heads.size(); ++i) {
     svg += fmt::format(
-        "<image id=\"{0}-i{1}\" width=\"{2}\" height=\"{2}\" preserveAspectRatio=\"none\" "
-        "href=\"{3}\"/>",
-        id_, i, count_, heat_image_url(sequence_.heads[i].weights, count_));
+        "<image id=\"{0}-i{1}\" width=\"{2}\" height=\"{3}\" preserveAspectRatio=\"none\" "
+        "href=\"{4}\"/>",
+        id_, i, keys_, queries_, heat_image_url(maps_.heads[i].weights, queries_, keys_));
   }
-  if (!sequence_.local_hidden.empty()) {
+  if (!maps_.local_hidden.empty()) {
     svg += fmt::format("<path id=\"{}-local-hidden\" d=\"{}\"/>", id_,
-                       hidden_path(sequence_.local_hidden));
+                       hidden_path(maps_.local_hidden));
   }
   return svg + "</svg>\n";
 }
 
 std::string HeadMaps::numbers(const HeadAttention& head) const {
   std::string svg;
-  for (int64_t t = 0; t < count_; ++t) {
-    for (int64_t s = 0; s < count_; ++s) {
-      const auto i = static_cast<size_t>(t * count_ + s);
-      if (sequence_.hidden_of(head)[i] != 0) continue;
+  for (int64_t t = 0; t < queries_; ++t) {
+    for (int64_t s = 0; s < keys_; ++s) {
+      const auto i = static_cast<size_t>(t * keys_ + s);
+      if (maps_.hidden_of(head)[i] != 0) continue;
       std::string number = fmt::format("{:.2f}", head.weights[i]);
       if (number[0] == '0') number.erase(0, 1);
       svg += fmt::format("<text class=\"number\" x=\"{:.1f}\" y=\"{:.1f}\" fill=\"{}\">{}</text>",
@@ -153,28 +184,27 @@ std::string HeadMaps::numbers(const HeadAttention& head) const {
   return svg;
 }
 
-double HeadMaps::map_width() const { return left_ + cell_ * static_cast<double>(count_) + right_; }
+double HeadMaps::map_width() const { return left_ + width() + right_; }
 
 std::string HeadMaps::map(size_t index) const {
-  const HeadAttention& head = sequence_.heads[index];
-  const double side = cell_ * static_cast<double>(count_);
+  const HeadAttention& head = maps_.heads[index];
   std::string svg = fmt::format(
       "<svg class=\"map\" tabindex=\"0\" role=\"img\" aria-label=\"layer {0}, head {1}\" "
       "data-index=\"{2}\" data-left=\"{3:.1f}\" data-top=\"{4:.1f}\" data-cell=\"{5:.4f}\" "
-      "data-count=\"{6}\" width=\"{7:.0f}\" height=\"{8:.0f}\"><g transform=\"translate({3:.1f} "
-      "{4:.1f}) scale({5:.4f})\"><use href=\"#{9}-i{2}\"/><use href=\"#{10}\" "
-      "fill=\"url(#{9}-hatch)\"/></g><use href=\"#{9}-axes\"/>",
-      head.layer, head.head, index, left_, top_, cell_, count_, map_width(), top_ + side + 6.0, id_,
+      "width=\"{6:.0f}\" height=\"{7:.0f}\"><g transform=\"translate({3:.1f} {4:.1f}) "
+      "scale({5:.4f})\"><use href=\"#{8}-i{2}\"/><use href=\"#{9}\" "
+      "fill=\"url(#{8}-hatch)\"/></g><use href=\"#{8}-axes\"/>",
+      head.layer, head.head, index, left_, top_, cell_, map_width(), top_ + height() + 6.0, id_,
       hidden_id(head));
-  if (count_ <= kMostWithNumbers) svg += numbers(head);
+  if (std::max(queries_, keys_) <= kMostWithNumbers) svg += numbers(head);
   return svg + "</svg>";
 }
 
 std::string HeadMaps::thumbnail(size_t index) const {
   return fmt::format(
-      "<svg viewBox=\"0 0 {0} {0}\" aria-hidden=\"true\"><use href=\"#{1}-i{2}\"/>"
-      "<use href=\"#{3}\" fill=\"#d8d1c3\"/></svg>",
-      count_, id_, index, hidden_id(sequence_.heads[index]));
+      "<svg viewBox=\"0 0 {0} {1}\" aria-hidden=\"true\"><use href=\"#{2}-i{3}\"/>"
+      "<use href=\"#{4}\" fill=\"#d8d1c3\"/></svg>",
+      keys_, queries_, id_, index, hidden_id(maps_.heads[index]));
 }
 
 }  // namespace tessera

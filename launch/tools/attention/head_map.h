@@ -2,21 +2,23 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launch/tools/attention/attention_report.h"
 
 namespace tessera {
 
-/// Whether any query sees key s.
-bool is_seen(const SequenceAttention& sequence, size_t s);
+/// Whether any query sees a token of a text.
+bool is_seen(const SequenceAttention& sequence, size_t text, size_t token);
 
-/// Draws the heads of one sequence as SVG: queries down, keys across. What all heads share, the
-/// labels and the hatching of hidden cells, is in the page once.
+/// Draws the heads of one attention of a sequence as SVG: queries down, keys across. What all heads
+/// share, the labels and the hatching of hidden cells, is in the page once.
 class HeadMaps {
  public:
-  /// `id` is the prefix of the elements' ids. `sequence` must have tokens, and outlive this.
-  HeadMaps(const SequenceAttention& sequence, std::string id);
+  /// `id` is the prefix of the elements' ids. `maps`, one of the attentions of `sequence`, must
+  /// have queries and keys. Both must outlive this.
+  HeadMaps(const SequenceAttention& sequence, const AttentionMaps& maps, std::string id);
 
   /// Definitions that the pictures refer to; must be in the page.
   std::string definitions() const;
@@ -33,15 +35,20 @@ class HeadMaps {
   std::string hidden_path(const std::vector<uint8_t>& hidden) const;
   /// The id of the path of what a head must not see.
   std::string hidden_id(const HeadAttention& head) const;
-  std::string label(size_t token, bool query) const;
+  std::string query_label(size_t token) const;
+  std::string key_label(size_t token) const;
+  std::string label(size_t text, size_t token, const std::string& place) const;
+  std::string axis_name(size_t text, std::string_view if_alone) const;
   std::string numbers(const HeadAttention& head) const;
+  double width() const { return cell_ * static_cast<double>(keys_); }
+  double height() const { return cell_ * static_cast<double>(queries_); }
 
   const SequenceAttention& sequence_;
+  const AttentionMaps& maps_;
   std::string id_;
-  int64_t count_;
-  std::vector<std::string> labels_;  // as shown, not escaped
-  double cell_ = 0.0, font_ = 0.0;   // pixels
-  double left_ = 0.0, top_ = 0.0, right_ = 0.0;
+  int64_t queries_, keys_;
+  double cell_, font_;  // pixels
+  double left_, top_, right_;
 };
 
 }  // namespace tessera

@@ -64,17 +64,17 @@ std::string hex(Color color) {
 
 bool is_dark(uint8_t index) { return index > 135; }
 
-std::string heat_image_url(const std::vector<float>& weights, int64_t side) {
+std::string heat_image_url(const std::vector<float>& weights, int64_t rows, int64_t columns) {
   constexpr int64_t kHeaderBytes = 54, kPaletteBytes = 256 * 4;
-  const int64_t row_bytes = (side + 3) / 4 * 4;
+  const int64_t row_bytes = (columns + 3) / 4 * 4;
   Bytes bitmap;  // BITMAPFILEHEADER, BITMAPINFOHEADER, palette, and rows from the top
   bitmap.add('B' | 'M' << 8, 2);
-  bitmap.add(kHeaderBytes + kPaletteBytes + row_bytes * side, 4);
+  bitmap.add(kHeaderBytes + kPaletteBytes + row_bytes * rows, 4);
   bitmap.add(0, 4);
   bitmap.add(kHeaderBytes + kPaletteBytes, 4);
   bitmap.add(40, 4);
-  bitmap.add(side, 4);
-  bitmap.add(-side, 4);
+  bitmap.add(columns, 4);
+  bitmap.add(-rows, 4);
   bitmap.add(1, 2);
   bitmap.add(8, 2);  // bits per pixel
   for (int i = 0; i < 6; ++i) bitmap.add(0, 4);
@@ -82,9 +82,9 @@ std::string heat_image_url(const std::vector<float>& weights, int64_t side) {
     const Color color = heat_color(static_cast<uint8_t>(i));
     bitmap.add(color.blue | color.green << 8 | color.red << 16, 4);
   }
-  for (int64_t t = 0; t < side; ++t) {
+  for (int64_t t = 0; t < rows; ++t) {
     for (int64_t s = 0; s < row_bytes; ++s) {
-      bitmap.add(s < side ? color_index(weights[static_cast<size_t>(t * side + s)]) : 0, 1);
+      bitmap.add(s < columns ? color_index(weights[static_cast<size_t>(t * columns + s)]) : 0, 1);
     }
   }
   return "data:image/bmp;base64," + base64(bitmap.values);

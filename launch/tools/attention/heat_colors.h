@@ -24,7 +24,7 @@ std::string hex(Color color);
 /// Whether text on this color has to be light.
 bool is_dark(uint8_t index);
 
-/// A picture of `weights` (side, side), one pixel each, as a data: URL of a bitmap.
-std::string heat_image_url(const std::vector<float>& weights, int64_t side);
+/// A picture of `weights` (rows, columns), one pixel each, as a data: URL of a bitmap.
+std::string heat_image_url(const std::vector<float>& weights, int64_t rows, int64_t columns);
 
 }  // namespace tessera

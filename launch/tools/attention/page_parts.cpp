@@ -12,6 +12,8 @@ header, main { max-width: 1480px; margin: 0 auto; padding: 0 28px; }
 header { padding-top: 26px; }
 h1 { font-size: 24px; line-height: 1.2; margin: 0 0 10px; }
 h2 { font-size: 17px; margin: 34px 0 8px; }
+h3 { font-size: 15px; margin: 26px 0 8px; }
+h3 small { font-size: 13px; font-weight: 400; color: var(--faint); }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 1px 14px; margin: 0 0 16px; }
 dt { color: var(--faint); }
 dd { margin: 0; overflow-wrap: anywhere; }
@@ -26,6 +28,7 @@ dd { margin: 0; overflow-wrap: anywhere; }
   border: 1px solid var(--line); background: repeating-linear-gradient(-45deg, var(--hidden) 0 3px,
   var(--hatch) 3px 4.4px); }
 .text { display: flex; flex-wrap: wrap; gap: 3px; margin: 22px 0 14px; padding: 0; list-style: none; }
+.text-name { float: left; width: 60px; line-height: 28px; font-size: 13px; color: var(--faint); }
 .text li { background: #fff; border: 1px solid var(--line); border-radius: 4px; padding: 0 6px;
   font-size: 13px; overflow-wrap: anywhere; }
 .text li.unseen { color: var(--faint); background: repeating-linear-gradient(-45deg,
@@ -100,26 +103,36 @@ const std::string_view kPageScript = R"(
 
   const geometry = (svg) => ["left", "top", "cell"].map((key) => Number(svg.dataset[key]));
 
+  // A sequence whose attentions have names has a list of them.
+  function attentionOf(svg) {
+    const sequence = report.sequences[Number(svg.closest(".sequence").dataset.sequence)];
+    const { attention } = svg.closest(".heads").dataset;
+    return sequence.attentions ? sequence.attentions[Number(attention)] : sequence;
+  }
+
+  const sizeOf = (attention) => [attention.hidden.length, attention.hidden[0].length];
+
   // The same cell in every head of the layer, so that heads can be compared.
   function point(svg, t, s, x, y) {
     const section = svg.closest(".sequence");
-    const sequence = report.sequences[Number(section.dataset.sequence)];
-    const count = sequence.tokens.length;
-    if (!(t >= 0 && s >= 0 && t < count && s < count)) return clear(section);
-    const isLocal = sequence.heads[Number(svg.dataset.index)].local;
-    const hidden = (isLocal ? sequence.local_hidden : sequence.hidden)[t][s] === 1;
+    const attention = attentionOf(svg);
+    const [rows, columns] = sizeOf(attention);
+    if (!(t >= 0 && s >= 0 && t < rows && s < columns)) return clear(section);
+    const isLocal = attention.heads[Number(svg.dataset.index)].local;
+    const hidden = (isLocal ? attention.local_hidden : attention.hidden)[t][s] === 1;
     const text = (map) => {
       if (hidden) return "hidden";
-      return shown(sequence.heads[Number(map.dataset.index)].weights[t][s]);
+      return shown(attention.heads[Number(map.dataset.index)].weights[t][s]);
     };
     for (const map of svg.closest(".layer").querySelectorAll(".map")) {
       const [left, top, cell] = geometry(map);
-      rect(map, "cross band query", left, top + t * cell, count * cell, cell);
-      rect(map, "cross band key", left + s * cell, top, cell, count * cell);
+      rect(map, "cross band query", left, top + t * cell, columns * cell, cell);
+      rect(map, "cross band key", left + s * cell, top, cell, rows * cell);
       rect(map, "cross cell", left + s * cell, top + t * cell, cell, cell);
       map.parentNode.querySelector("output").textContent = text(map);
     }
-    const labels = section.querySelectorAll(".text li");
+    const { queries, keys } = svg.closest(".heads").dataset;
+    const label = (list, i) => section.querySelectorAll(".text")[Number(list)].children[i].dataset.label;
     tip.replaceChildren();
     const line = (name, content) => {
       const element = document.createElement(name);
@@ -129,8 +142,8 @@ const std::string_view kPageScript = R"(
       tip.append(row);
     };
     line("strong", hidden ? "hidden by the mask" : text(svg));
-    line("span", `query ${t}: ${labels[t].dataset.label}`);
-    line("span", `key ${s}: ${labels[s].dataset.label}`);
+    line("span", `query ${t}: ${label(queries, t)}`);
+    line("span", `key ${s}: ${label(keys, s)}`);
     tip.hidden = false;
     const box = tip.getBoundingClientRect();
     tip.style.left = Math.max(4, Math.min(x + 16, innerWidth - box.width - 8)) + "px";
@@ -153,9 +166,9 @@ const std::string_view kPageScript = R"(
       if (!move[event.key]) return;
       event.preventDefault();
       const [left, top, cell] = geometry(svg);
-      const count = Math.round(Number(svg.dataset.count));
+      const size = sizeOf(attentionOf(svg));
       const next = at === null ? [0, 0] : at.map((value, i) => value + move[event.key][i]);
-      at = next.map((value) => Math.max(0, Math.min(count - 1, value)));
+      at = next.map((value, i) => Math.max(0, Math.min(size[i] - 1, value)));
       const box = svg.getBoundingClientRect();
       point(svg, at[0], at[1], box.left + left + (at[1] + 1) * cell, box.top + top + at[0] * cell);
     });

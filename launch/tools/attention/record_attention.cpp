@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
+#include <utility>
 
 #include "core/error.h"
 #include "launch/tools/predict/predict.h"
@@ -29,11 +30,32 @@ std::vector<int64_t> chosen(std::vector<int64_t> choice, int64_t count, const ch
   return choice;
 }
 
+/// A group of attentions of a model: what AttentionMaps has, and how to compute it.
+struct Group {
+  std::string name = {};
+  AttentionOf of = AttentionOf::stack;
+  size_t queries = 0, keys = 0;  ///< of the texts of the sequence
+  ModelConfig config;            ///< num_layers is that of its stack
+  bool causal;
+};
+
+/// In the order of the report.
+std::vector<Group> groups_of(const ModelConfig& config) {
+  const ModelTraits traits = traits_of(config);
+  if (traits.source_length == 0) return {{.config = config, .causal = traits.causal}};
+  constexpr size_t kSource = 0, kTarget = 1;
+  ModelConfig decoder = config;
+  decoder.num_layers = config.resolved_decoder_layers();
+  return {{"encoder", AttentionOf::encoder, kSource, kSource, config, false},
+          {"decoder", AttentionOf::stack, kTarget, kTarget, decoder, traits.causal},
+          {"cross", AttentionOf::cross, kTarget, kSource, decoder, false}};
+}
+
 /// The document number of each token.
-std::vector<size_t> documents_of(const Sample& sample) {
+std::vector<size_t> documents_of(const std::vector<int32_t>& lengths) {
   std::vector<size_t> documents;
-  for (size_t i = 0; i < sample.document_lengths.size(); ++i) {
-    documents.insert(documents.end(), static_cast<size_t>(sample.document_lengths[i]), i);
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    documents.insert(documents.end(), static_cast<size_t>(lengths[i]), i);
   }
   return documents;
 }
@@ -46,16 +68,20 @@ bool has_both(const ModelConfig& config) {
   return false;
 }
 
-/// The cells hidden by the model's mask: the future if it is causal, keys beyond its window in
-/// layers that have it, and other documents.
-std::vector<uint8_t> hidden_in(const ModelTraits& traits, bool is_local, const Sample& sample) {
-  const auto documents = documents_of(sample);
-  const auto count = static_cast<int64_t>(sample.tokens.size());
+/// The cells hidden by the model's mask: other documents and, in self-attention, the future if it
+/// is causal, and keys beyond its window in layers that have it.
+std::vector<uint8_t> hidden_in(const Group& group, bool is_local,
+                               const std::vector<size_t>& queries,
+                               const std::vector<size_t>& keys) {
+  ModelTraits traits = traits_of(group.config);
+  traits.causal = group.causal;
+  const bool is_self = group.of != AttentionOf::cross;
   std::vector<uint8_t> hidden;
-  for (int64_t t = 0; t < count; ++t) {
-    for (int64_t s = 0; s < count; ++s) {
-      const bool apart = documents[static_cast<size_t>(t)] != documents[static_cast<size_t>(s)];
-      hidden.push_back(traits.hides(t, s, is_local) || apart ? 1 : 0);
+  for (size_t t = 0; t < queries.size(); ++t) {
+    for (size_t s = 0; s < keys.size(); ++s) {
+      const bool masked =
+          is_self && traits.hides(static_cast<int64_t>(t), static_cast<int64_t>(s), is_local);
+      hidden.push_back(masked || queries[t] != keys[s] ? 1 : 0);
     }
   }
   return hidden;
@@ -63,11 +89,15 @@ std::vector<uint8_t> hidden_in(const ModelTraits& traits, bool is_local, const S
 
 std::string mask_in_words(const ModelConfig& config, const std::vector<Sample>& samples) {
   const ModelTraits traits = traits_of(config);
-  std::string words = traits.causal ? "causal: each token sees itself and those before it"
-                                    : "each token sees all of its text";
+  std::string words = traits.source_length > 0 ? "each token of the source sees all of the source; "
+                                                 "each token of the target sees itself, "
+                                                 "those before it, and all of the source"
+                      : traits.causal ? "causal: each token sees itself and those before it"
+                                      : "each token sees all of its text";
   if (traits.attention_window > 0) {
     words += fmt::format("; window{}: none that is {} or more away",
                          has_both(config) ? " of local layers" : "", traits.attention_window);
+    if (traits.source_length > 0) words += " in its own text";
   }
   for (const Sample& sample : samples) {
     if (sample.document_lengths.size() < 2) continue;
@@ -77,28 +107,63 @@ std::string mask_in_words(const ModelConfig& config, const std::vector<Sample>& 
   return words;
 }
 
-SequenceAttention sequence_of(TextModel& model, const Tokenizer& tokenizer, const Sample& sample,
-                              const AttentionChoice& choice) {
-  SequenceAttention sequence;
-  sequence.ids = sample.tokens;
-  for (const int32_t token : sample.tokens) sequence.tokens.push_back(tokenizer.token_text(token));
-  const ModelConfig& config = model.config();
-  const ModelTraits traits = traits_of(config);
-  const bool both = has_both(config);
-  sequence.hidden = hidden_in(traits, !both && config.is_local(0), sample);
-  if (both) sequence.local_hidden = hidden_in(traits, true, sample);
-  const auto square = std::ssize(sample.tokens) * std::ssize(sample.tokens);
-  const auto weights = attention_weights_of(model, sample, choice.layers);  // (H, N, N) each
+AttentionText text_of(std::string name, const std::vector<int32_t>& ids,
+                      const Tokenizer& tokenizer) {
+  AttentionText text{std::move(name), ids, {}};
+  for (const int32_t token : ids) text.tokens.push_back(tokenizer.token_text(token));
+  return text;
+}
+
+AttentionMaps maps_of(TextModel& model, const Sample& sample, const Group& group,
+                      const AttentionChoice& choice) {
+  AttentionMaps maps{.name = group.name, .queries = group.queries, .keys = group.keys};
+  const ModelConfig& config = group.config;
+  const bool both = group.of != AttentionOf::cross && has_both(config);
+  const auto source = documents_of(sample.source_lengths);
+  const auto target = documents_of(sample.document_lengths);
+  const auto& queries = group.of == AttentionOf::encoder ? source : target;
+  const auto& keys = group.of == AttentionOf::stack ? target : source;
+  maps.hidden = hidden_in(group, !both && config.is_local(0), queries, keys);
+  if (both) maps.local_hidden = hidden_in(group, true, queries, keys);
+  std::vector<int64_t> layers = choice.layers;
+  std::erase_if(layers, [&](int64_t layer) { return layer >= config.num_layers; });
+  const auto cells = std::ssize(queries) * std::ssize(keys);
+  const auto weights = attention_weights_of(model, sample, group.of, layers);  // (H, T, S) each
   for (size_t i = 0; i < weights.size(); ++i) {
     for (const int64_t head : choice.heads) {
-      const auto begin = weights[i].begin() + head * square;
-      sequence.heads.push_back({choice.layers[i],
-                                head,
-                                {begin, begin + square},
-                                both && config.is_local(choice.layers[i])});
+      const auto begin = weights[i].begin() + head * cells;
+      maps.heads.push_back(
+          {layers[i], head, {begin, begin + cells}, both && config.is_local(layers[i])});
     }
   }
+  return maps;
+}
+
+SequenceAttention sequence_of(TextModel& model, const Tokenizer& tokenizer, const Sample& sample,
+                              const AttentionChoice& choice) {
+  const std::vector<Group> groups = groups_of(model.config());
+  SequenceAttention sequence;
+  if (groups.size() == 1) {
+    sequence.texts = {text_of("", sample.tokens, tokenizer)};
+  } else {
+    sequence.texts = {text_of("source", sample.source_tokens, tokenizer),
+                      text_of("target", sample.tokens, tokenizer)};
+  }
+  for (const Group& group : groups) {
+    AttentionMaps maps = maps_of(model, sample, group, choice);
+    if (!maps.heads.empty()) sequence.attentions.push_back(std::move(maps));
+  }
   return sequence;
+}
+
+std::string model_in_words(const ModelConfig& config) {
+  const ModelTraits traits = traits_of(config);
+  const std::string layers = traits.source_length == 0
+                                 ? fmt::format("{} layers", config.num_layers)
+                                 : fmt::format("{} encoder and {} decoder layers",
+                                               config.num_layers, config.resolved_decoder_layers());
+  return fmt::format("{} of {} with {} heads, {} wide", traits.name, layers, config.num_heads,
+                     config.hidden_size);
 }
 
 }  // namespace
@@ -107,12 +172,14 @@ AttentionReport record_attention(TextModel& model, const Tokenizer& tokenizer,
                                  const std::vector<Sample>& samples,
                                  const AttentionChoice& choice) {
   const ModelConfig& config = model.config();
-  const ModelTraits traits = traits_of(config);
-  const AttentionChoice found = {chosen(choice.layers, config.num_layers, "layer"),
+  int64_t most_layers = 0;
+  for (const Group& group : groups_of(config)) {
+    most_layers = std::max(most_layers, group.config.num_layers);
+  }
+  const AttentionChoice found = {chosen(choice.layers, most_layers, "layer"),
                                  chosen(choice.heads, config.num_heads, "head")};
   AttentionReport report;
-  report.model = fmt::format("{} of {} layers with {} heads, {} wide", traits.name,
-                             config.num_layers, config.num_heads, config.hidden_size);
+  report.model = model_in_words(config);
   report.mask = mask_in_words(config, samples);
   for (const Sample& sample : samples) {
     report.sequences.push_back(sequence_of(model, tokenizer, sample, found));

@@ -17,8 +17,9 @@ struct AttentionChoice {
   std::vector<int64_t> heads;
 };
 
-/// Computes a model's attention weights and mask for each sample. Leaves `checkpoint` empty. Throws
-/// if the model has no such layer or head, or a sample is too long. Collective.
+/// Computes a model's attention weights and mask for each sample. Leaves `checkpoint` empty. A
+/// layer that only one stack of an encoder–decoder has is reported of this stack alone. Throws if
+/// the model has no such layer or head, or a sample is too long. Collective.
 AttentionReport record_attention(TextModel& model, const Tokenizer& tokenizer,
                                  const std::vector<Sample>& samples, const AttentionChoice& choice);
 

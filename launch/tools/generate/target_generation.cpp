@@ -139,6 +139,21 @@ Sample source_sample(const ModelConfig& config, const Tokenizer& tokenizer, std:
   return sample;
 }
 
+Sample sample_with_written_target(TextModel& model, const Tokenizer& tokenizer,
+                                  std::string_view source, std::string_view where) {
+  const ModelConfig& config = model.config();
+  Sample sample = source_sample(config, tokenizer, source, false, where);
+  const SequenceEnds ends = sequence_ends(tokenizer);
+  TargetOptions greedy;
+  greedy.beams.vocab_size = tokenizer.vocab_size();
+  sample.targets = generate_targets(model, {&sample, 1}, greedy, ends.end)[0];
+  // A text that reaches the limit has no end.
+  if (std::ssize(sample.targets) < config.seq_length) sample.targets.push_back(ends.end);
+  sample.tokens.insert(sample.tokens.end(), sample.targets.begin(), sample.targets.end() - 1);
+  sample.document_lengths = {static_cast<int32_t>(sample.tokens.size())};
+  return sample;
+}
+
 namespace {
 
 constexpr std::array<std::string_view, 2> kSourceNames = {"source", "target"};

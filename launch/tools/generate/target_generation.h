@@ -32,6 +32,12 @@ std::vector<std::vector<int32_t>> generate_targets(TextModel& model,
 Sample source_sample(const ModelConfig& config, const Tokenizer& tokenizer, std::string_view source,
                      bool truncate, std::string_view where);
 
+/// The input for a source text and the target that the model writes for it with greedy search: the
+/// parts of the source, and what the decoder reads to write the target and its end. Throws as
+/// source_sample() does. Collective over model.tp().
+Sample sample_with_written_target(TextModel& model, const Tokenizer& tokenizer,
+                                  std::string_view source, std::string_view where);
+
 /// The target texts for the sources of a file: the lines of a .txt file, or the source texts of a
 /// .jsonl or .tsv file of pairs, whose targets may be missing. Throws, naming file and line, for a
 /// source that cannot be encoded.

@@ -9,6 +9,8 @@
 #include "core/ops/elementwise.h"
 #include "launch/tools/predict/text_model.h"
 #include "models/architecture.h"
+#include "models/encoder.h"
+#include "models/layers/attention/cross_attention.h"
 #include "models/layers/attention/self_attention.h"
 #include "models/model.h"
 #include "models/transformer.h"
@@ -63,6 +65,19 @@ Sample with_targets(const MaskedText& text) {
     asked.targets[static_cast<size_t>(place)] = 0;  // any token
   }
   return asked;
+}
+
+/// The weights of the local heads of a layer in the last forward pass.
+void compute_weights(const Model& model, const StepContext& ctx, AttentionOf of, int64_t layer,
+                     const Tensor& weights) {
+  switch (of) {
+    case AttentionOf::stack:
+      return model.transformer().attention(layer).weights(ctx, weights);
+    case AttentionOf::encoder:
+      return model.encoder()->weights(ctx, layer, weights);
+    case AttentionOf::cross:
+      return model.transformer().cross_attention(layer)->weights(ctx, weights);
+  }
 }
 
 }  // namespace
@@ -133,26 +148,30 @@ Tensor embed_texts(TextModel& model, std::span<const Sample> texts) {
 }
 
 std::vector<std::vector<float>> attention_weights_of(TextModel& model, const Sample& text,
+                                                     AttentionOf of,
                                                      const std::vector<int64_t>& layers) {
   Communicator& tp = model.tp();
   const auto heads_of = [&](int rank) { return local_heads(model.config(), tp.size(), rank); };
-  const Tensor found = model.run(text, [&](Model& any, const StepContext& outer,
-                                           const TokenBatch& batch) {
-    const StepContext ctx = context_for(outer, batch);
-    const int64_t n = batch.num_tokens(), most = heads_of(0).size();
-    any.hidden_states(ctx, batch);
-    // Every rank sends as many heads as the first, which has the most.
-    const Tensor padded = ctx.arena.allocate({most, n, n}, DType::f32);
-    fill(padded, 0.0);
-    const int64_t heads = heads_of(tp.rank()).size();
-    const Tensor local = padded.slice(0, heads).view({1, heads, n, n});
-    const Tensor all = ctx.arena.allocate({std::ssize(layers), tp.size(), most, n, n}, DType::f32);
-    for (int64_t i = 0; i < std::ssize(layers); ++i) {
-      any.transformer().attention(layers[static_cast<size_t>(i)]).weights(ctx, local);
-      tp.all_gather(padded, all.slice(i, i + 1).view({tp.size(), most, n, n}));
-    }
-    return all;
-  });
+  const Tensor found =
+      model.run(text, [&](Model& any, const StepContext& outer, const TokenBatch& batch) {
+        const StepContext ctx = context_for(outer, batch);
+        const int64_t n = batch.num_tokens(), sources = batch.source.num_tokens();
+        const int64_t queries = of == AttentionOf::encoder ? sources : n;
+        const int64_t keys = of == AttentionOf::stack ? n : sources;
+        any.hidden_states(ctx, batch);
+        // Every rank sends as many heads as the first, which has the most.
+        const int64_t most = heads_of(0).size(), heads = heads_of(tp.rank()).size();
+        const Tensor padded = ctx.arena.allocate({most, queries, keys}, DType::f32);
+        fill(padded, 0.0);
+        const Tensor local = padded.slice(0, heads).view({1, heads, queries, keys});
+        const Tensor all =
+            ctx.arena.allocate({std::ssize(layers), tp.size(), most, queries, keys}, DType::f32);
+        for (int64_t i = 0; i < std::ssize(layers); ++i) {
+          compute_weights(any, ctx, of, layers[static_cast<size_t>(i)], local);
+          tp.all_gather(padded, all.slice(i, i + 1).view({tp.size(), most, queries, keys}));
+        }
+        return all;
+      });
   const int64_t of_head = found.dim(3) * found.dim(4);
   std::vector<std::vector<float>> weights(layers.size());
   for (int64_t i = 0; i < found.dim(0); ++i) {

@@ -41,9 +41,15 @@ std::vector<std::vector<int32_t>> predict_word_labels(TextModel& model,
 /// query of the model. Throws if the model has no embedding head. Collective.
 Tensor embed_texts(TextModel& model, std::span<const Sample> texts);
 
+/// Self-attention of a model's only stack or of its decoder, that of its encoder, or
+/// cross-attention.
+enum class AttentionOf { stack, encoder, cross };
+
 /// The attention weights of some existing layers for a text, from one forward pass: for each layer
-/// (H, N, N) fp32 with all heads, the same on every rank. Collective.
+/// (H, N, N) fp32 with all heads, (H, Ns, Ns) of an encoder, (H, N, Ns) of cross-attention, the
+/// same on every rank. Collective.
 std::vector<std::vector<float>> attention_weights_of(TextModel& model, const Sample& text,
+                                                     AttentionOf of,
                                                      const std::vector<int64_t>& layers);
 
 }  // namespace tessera

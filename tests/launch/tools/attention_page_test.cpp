@@ -63,8 +63,8 @@ TEST(AttentionPage, HatchesHiddenCells) {
 
 TEST(AttentionPage, MarksUnseenTokens) {
   AttentionReport report = test::causal_report({"real", "[PAD]"}, 1, 1);
-  report.sequences[0].hidden = {0, 1, 0, 1};
-  report.sequences[0].heads[0].weights = {1, 0, 1, 0};
+  report.sequences[0].attentions[0].hidden = {0, 1, 0, 1};
+  report.sequences[0].attentions[0].heads[0].weights = {1, 0, 1, 0};
   const std::string page = to_html(report);
   EXPECT_EQ(count(page, "<li class=\"unseen\""), 1u);
   EXPECT_EQ(count(page, " class=\"unseen\">[PAD]</text>"), 2u);
@@ -87,6 +87,24 @@ TEST(AttentionPage, EscapesTokens) {
   EXPECT_THAT(markup, Not(HasSubstr("onmouseover='")));
   EXPECT_THAT(page, HasSubstr("<dd>&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;</dd>"));
   EXPECT_EQ(json_in(page), to_json(report));
+}
+
+TEST(AttentionPage, DrawsTargetsDownAndSourcesAcross) {
+  const AttentionReport report = test::cross_report({"May", "3"}, {"0", "5", "<b>"});
+  const std::string page = to_html(report);
+  EXPECT_EQ(json_in(page), to_json(report));
+  EXPECT_THAT(page, HasSubstr("<h3>Cross-attention <small>queries: target, down; keys: source, "
+                              "across</small></h3>"));
+  EXPECT_THAT(page, HasSubstr(">source →</text>"));
+  EXPECT_THAT(page, HasSubstr(">target ↓</text>"));
+  EXPECT_EQ(count(page, "<ol class=\"text\">"), 2u);
+  const std::string labels = between(page, "<g class=\"labels\"", "</g>");
+  EXPECT_EQ(count(labels, "text-anchor=\"end\""), 3u) << "queries";
+  EXPECT_EQ(count(labels, "rotate("), 2u) << "keys";
+  EXPECT_THAT(labels, HasSubstr(">&lt;b&gt;</text>"));
+  EXPECT_THAT(page, HasSubstr("<image id=\"s0-cross-i0\" width=\"2\" height=\"3\""));
+  EXPECT_EQ(count(page, "<text class=\"number\""), 6u);
+  EXPECT_THAT(page, HasSubstr("<path id=\"s0-cross-hidden\" d=\"\"/>"));
 }
 
 TEST(AttentionPage, LoadsNoExternalResources) {
@@ -140,14 +158,15 @@ std::string decode_base64(std::string_view text) {
 }
 
 TEST(HeatColors, ImageHasOnePixelPerWeight) {
-  const std::string url = heat_image_url({1.0f, 0.0f, 0.25f, 0.01f}, 2);
+  const std::string url = heat_image_url({1.0f, 0.0f, 0.25f, 0.01f, 0.0f, 1.0f}, 2, 3);
   const std::string prefix = "data:image/bmp;base64,";
   ASSERT_EQ(url.substr(0, prefix.size()), prefix);
   const std::string bitmap = decode_base64(std::string_view(url).substr(prefix.size()));
   const size_t pixels = 54 + 4 * 256;
   ASSERT_EQ(bitmap.size(), pixels + 8) << "rows are padded to four bytes";
+  EXPECT_EQ(bitmap.substr(18, 8), std::string("\3\0\0\0\xFE\xFF\xFF\xFF", 8)) << "3 × −2";
   EXPECT_EQ(bitmap.substr(0, 2), "BM");
-  EXPECT_EQ(bitmap.substr(pixels), std::string("\xFF\0\0\0\x80\x1A\0\0", 8));
+  EXPECT_EQ(bitmap.substr(pixels), std::string("\xFF\0\x80\0\x1A\0\xFF\0", 8));
 }
 
 }  // namespace

@@ -174,5 +174,72 @@ TEST_F(Predict, RejectsUnsupportedModelsAndTexts) {
   });
 }
 
+/// A pair of texts: what a decoder reads after 1, and its source, which ends with 3.
+Sample source_and_target() {
+  Sample sample;
+  sample.tokens = {1, 12, 40, 7, 25};
+  sample.targets = {12, 40, 7, 25, 3};
+  sample.document_lengths = {5};
+  sample.source_tokens = {30, 8, 51, 16, 44, 9, 3};
+  sample.source_lengths = {7};
+  return sample;
+}
+
+// With 3 heads, 2 tensor ranks have unequal numbers of them, and one of 4 has none.
+TEST_F(Predict, AttentionOfBothStacksIsAlikeOnEveryLayout) {
+  const fs::path path = train_checkpoint(SmallKind::translation);
+  struct Case {
+    AttentionOf of;
+    int64_t layers, queries, keys;
+  };
+  for (const Case& c : {Case{AttentionOf::encoder, 2, 7, 7}, Case{AttentionOf::stack, 1, 5, 5},
+                        Case{AttentionOf::cross, 1, 5, 7}}) {
+    std::vector<int64_t> layers(static_cast<size_t>(c.layers));
+    std::iota(layers.begin(), layers.end(), 0);
+    std::vector<std::vector<float>> whole;
+    with_model(path, 1, [&](TextModel& model) {
+      whole = attention_weights_of(model, source_and_target(), c.of, layers);
+    });
+    ASSERT_EQ(std::ssize(whole), c.layers);
+    for (const std::vector<float>& layer : whole) {
+      ASSERT_EQ(std::ssize(layer), 3 * c.queries * c.keys);
+      for (auto row = layer.begin(); row != layer.end(); row += c.keys) {
+        EXPECT_NEAR(std::accumulate(row, row + c.keys, 0.0), 1.0, 1e-5);
+      }
+    }
+    for (const int ranks : {2, 4}) {
+      with_model(path, ranks, [&](TextModel& model) {
+        const auto split = attention_weights_of(model, source_and_target(), c.of, layers);
+        ASSERT_EQ(split.size(), whole.size());
+        for (size_t layer = 0; layer < whole.size(); ++layer) {
+          ASSERT_EQ(split[layer].size(), whole[layer].size());
+          for (size_t i = 0; i < whole[layer].size(); ++i) {
+            ASSERT_NEAR(split[layer][i], whole[layer][i], kTolerance) << i;
+          }
+        }
+      });
+    }
+  }
+}
+
+// A row of cross-attention is a token of the target, which knows no later one.
+TEST_F(Predict, CrossAttentionHasARowForEachTargetToken) {
+  const fs::path path = train_checkpoint(SmallKind::translation);
+  with_model(path, 1, [&](TextModel& model) {
+    const auto weights = [&](const Sample& sample) {
+      return attention_weights_of(model, sample, AttentionOf::cross, {0})[0];
+    };
+    const auto before = weights(source_and_target());
+    Sample changed = source_and_target();
+    changed.tokens[3] = 33;
+    const auto after = weights(changed);
+    for (size_t i = 0; i < before.size(); ++i) {
+      const size_t row = i / 7 % 5;
+      if (row < 3) ASSERT_NEAR(after[i], before[i], kTolerance) << i;
+      if (row == 3) EXPECT_NE(after[i], before[i]) << i;
+    }
+  });
+}
+
 }  // namespace
 }  // namespace tessera
