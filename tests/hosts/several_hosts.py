@@ -72,10 +72,14 @@ class Run:
             return hosts.mpirun(ranks, self.wrapper + self.command(keys), stdout=file, stderr=subprocess.STDOUT,
                                 env=self.environment)
 
-    def one_host(self, ranks, keys):
+    def one_host(self, ranks, keys, *more):
+        words = ["mpirun", "--oversubscribe", "--allow-run-as-root", "-np", str(ranks), *self.command(keys), *more]
         with open(self.output, "w") as file:
-            subprocess.run(["mpirun", "--oversubscribe", "--allow-run-as-root", "-np", str(ranks), *self.command(keys)],
-                           check=True, stdout=file, stderr=subprocess.STDOUT, env=self.environment)
+            subprocess.run(words, check=True, stdout=file, stderr=subprocess.STDOUT, env=self.environment)
+
+    def last_step(self, name):
+        """The step of the run's last checkpoint."""
+        return max(int(path.name[5:]) for path in (self.folder / name / "checkpoints").glob("step_*[0-9]"))
 
     def checkpoint(self, name):
         return self.folder / name / "checkpoints" / "step_00000012"
@@ -194,8 +198,8 @@ def stopped_rank(run, hosts):
 
 
 def dead_host(run, hosts):
-    keys = {"train.steps": 12, "parallel.tensor": 2}
-    process = run.start(hosts, 4, {**keys, "train.steps": 100000})
+    keys = {"train.steps": 100000, "parallel.tensor": 2}
+    process = run.start(hosts, 4, keys)
     run.wait_for_step(8, process)
     hosts.cut(1)
     hosts.kill(1)
@@ -205,8 +209,12 @@ def dead_host(run, hosts):
     seconds = time.monotonic() - start
     process.kill()
     process.wait()
-    shutil.rmtree(run.folder / "run")
-    return f"ranks ended after {seconds:.1f} s" if seconds > TIMEOUT + 10 else ""
+    if seconds > TIMEOUT + 10:
+        return f"ranks ended after {seconds:.1f} s"
+    last = run.last_step("run")
+    run.one_host(2, keys, "--stop-at", str(last + 6))
+    found = run.last_step("run"), f"(step {last}," in run.output.read_text()
+    return "" if found == (last + 6, True) else f"resumed from step {last}, and ended at step {found[0]}"
 
 
 CASES = {"same bits": same_bits, "slow link": slow_link, "clocks": clocks, "cut link": cut_link,
