@@ -66,8 +66,8 @@ TEST(ModelJson, NamesInvalidValues) {
     json[key] = value;
     expect_error([&] { model_from_json(json); }, facts);
   };
-  error("kind", "t5",
-        {"the checkpoint's model.kind is the quoted text \"t5\"",
+  error("kind", "umt5",
+        {"the checkpoint's model.kind is the quoted text \"umt5\"",
          "one of: gpt2, llama, mistral, qwen2, qwen3, bert, roberta, modernbert"});
   error("norm_position", "sideways",
         {"the checkpoint's model.norm_position is the quoted text \"sideways\"",
