@@ -14,6 +14,7 @@
 #include "launch/data/loading/batch_buffers.h"
 #include "launch/data/loading/device_batch.h"
 #include "models/architecture.h"
+#include "models/encoder.h"
 #include "models/layers/attention/key_value_cache.h"
 #include "models/layers/attention/source_cache.h"
 #include "models/model.h"
@@ -322,20 +323,19 @@ TEST_P(EncoderDecoder, TargetsSeeTheirOwnSource) {
   });
 }
 
-// For inspection: the weights of a target's tokens over its own source sum to 1.
-TEST_P(EncoderDecoder, CrossAttentionWeightsAreOfTheOwnSource) {
+// For inspection: weights over the own source, of a target's tokens and in the encoder, sum to 1.
+TEST_P(EncoderDecoder, WeightsAreOfTheOwnSource) {
   test::run_device_ranks(2, [&](Communicator& tp) {
     PairModel pairs(GetParam().config, std::vector<Row>{{7, 5}, {4, 6}}, tp);
     pairs.logits();
     Arena arena(test::test_device(), size_t{8} << 20);
     const StepContext ctx = context_for(StepContext{arena}, pairs.batch);
     const int64_t heads = local_heads(GetParam().config, tp.size(), tp.rank()).size();
-    for (int64_t layer = 0; layer < 3; ++layer) {
-      const test::TestTensor weights({1, heads, 11, 11}, DType::f32);
-      pairs.model.transformer().cross_attention(layer)->weights(ctx, weights.tensor);
+    const test::TestTensor weights({1, heads, 11, 11}, DType::f32);
+    const auto expect_own = [&](int64_t queries_of_first) {
       const std::vector<double> all = test::to_doubles(weights.tensor);
       for (int64_t row = 0; row < heads * 11; ++row) {
-        const bool first = row % 11 < 5;
+        const bool first = row % 11 < queries_of_first;
         double own = 0.0, other = 0.0;
         for (int64_t s = 0; s < 11; ++s) {
           ((s < 7) == first ? own : other) += all[static_cast<size_t>(row * 11 + s)];
@@ -343,6 +343,14 @@ TEST_P(EncoderDecoder, CrossAttentionWeightsAreOfTheOwnSource) {
         EXPECT_NEAR(own, 1.0, 1e-5) << row;
         EXPECT_EQ(other, 0.0) << row;
       }
+    };
+    for (int64_t layer = 0; layer < 3; ++layer) {
+      pairs.model.transformer().cross_attention(layer)->weights(ctx, weights.tensor);
+      expect_own(5);
+    }
+    for (int64_t layer = 0; layer < 2; ++layer) {
+      pairs.model.encoder()->weights(ctx, layer, weights.tensor);
+      expect_own(7);
     }
   });
 }
@@ -394,8 +402,9 @@ TEST(EncoderDecoderErrors, NeedsSources) {
     test::expect_error([&] { pairs.model.logits(StepContext{arena}, tokens.tensor); },
                        {"Model::logits", "encoder_decoder", "source"});
     KeyValueCache cache = pairs.model.make_cache(1);
-    test::expect_error([&] { pairs.model.extend(StepContext{arena}, tokens.tensor, cache); },
-                       {"Model::extend", "1 texts with 0 encoded sources", "a divisor of their number"});
+    test::expect_error(
+        [&] { pairs.model.extend(StepContext{arena}, tokens.tensor, cache); },
+        {"Model::extend", "1 texts with 0 encoded sources", "a divisor of their number"});
     pairs.batch.source = {};
     test::expect_error([&] { pairs.logits(); }, {"batches with source texts"});
   });

@@ -66,8 +66,8 @@ void add_header(std::string& html, const AttentionReport& report) {
 /// Adds the tokens of a text in order, and marks those that no query sees.
 void add_text(std::string& html, const SequenceAttention& sequence, size_t index) {
   const AttentionText& text = sequence.texts[index];
-  if (!text.name.empty()) add(html, "<span class=\"text-name\">{}</span>", escape_html(text.name));
-  html += "<ol class=\"text\">";
+  add(html, "<ol class=\"text\"{}>",
+      text.name.empty() ? "" : fmt::format(" data-name=\"{}\"", escape_html(text.name)));
   for (size_t t = 0; t < text.tokens.size(); ++t) {
     const std::string label = escape_html(token_label(text.tokens[t], kLongestText));
     add(html, "<li{} data-label=\"{}\" title=\"id {}\"><small>{}</small>{}</li>",

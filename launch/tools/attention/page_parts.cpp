@@ -28,7 +28,8 @@ dd { margin: 0; overflow-wrap: anywhere; }
   border: 1px solid var(--line); background: repeating-linear-gradient(-45deg, var(--hidden) 0 3px,
   var(--hatch) 3px 4.4px); }
 .text { display: flex; flex-wrap: wrap; gap: 3px; margin: 22px 0 14px; padding: 0; list-style: none; }
-.text-name { float: left; width: 60px; line-height: 28px; font-size: 13px; color: var(--faint); }
+.text[data-name]::before { content: attr(data-name); width: 60px; font-size: 13px;
+  color: var(--faint); }
 .text li { background: #fff; border: 1px solid var(--line); border-radius: 4px; padding: 0 6px;
   font-size: 13px; overflow-wrap: anywhere; }
 .text li.unseen { color: var(--faint); background: repeating-linear-gradient(-45deg,

@@ -97,7 +97,8 @@ TEST(AttentionPage, DrawsTargetsDownAndSourcesAcross) {
                               "across</small></h3>"));
   EXPECT_THAT(page, HasSubstr(">source →</text>"));
   EXPECT_THAT(page, HasSubstr(">target ↓</text>"));
-  EXPECT_EQ(count(page, "<ol class=\"text\">"), 2u);
+  EXPECT_THAT(page, HasSubstr("<ol class=\"text\" data-name=\"source\">"));
+  EXPECT_THAT(page, HasSubstr("<ol class=\"text\" data-name=\"target\">"));
   const std::string labels = between(page, "<g class=\"labels\"", "</g>");
   EXPECT_EQ(count(labels, "text-anchor=\"end\""), 3u) << "queries";
   EXPECT_EQ(count(labels, "rotate("), 2u) << "keys";
