@@ -146,12 +146,16 @@ inline AttentionArguments attention_arguments(const Tensor& qkv, const Attention
   return a;
 }
 
-/// Calls body.operator()<kBias>(): kernels for attention with and without a position bias differ,
-/// so that the bias costs nothing where there is none.
+/// What a kernel is compiled for, so that a position bias and keys of another tensor cost registers
+/// only where they are used. Cross-attention has no position bias.
+enum class AttentionForm : uint8_t { plain, bias, cross };
+
+/// Calls body.operator()<kForm>().
 template <typename Body>
-void dispatch_bias(const AttentionArguments& a, const Body& body) {
-  if (a.position_bias != nullptr) return body.template operator()<true>();
-  body.template operator()<false>();
+void dispatch_form(const AttentionArguments& a, const Body& body) {
+  if (a.key_documents != nullptr) return body.template operator()<AttentionForm::cross>();
+  if (a.position_bias != nullptr) return body.template operator()<AttentionForm::bias>();
+  body.template operator()<AttentionForm::plain>();
 }
 
 }  // namespace tessera::cuda

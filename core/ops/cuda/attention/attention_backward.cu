@@ -64,19 +64,21 @@ struct KeysShared {
 
 /// dk and dv of one tile of keys, summed over the heads of its group. Scores are transposed: one
 /// row per key.
-template <typename E, bool kBias>
+template <typename E, AttentionForm kForm>
 __global__ void __launch_bounds__(kAttentionThreads)
     keys_kernel(AttentionArguments a, const typename E::Element* q, const typename E::Element* kv,
                 const typename E::Element* dout, const float* log_sum_exp, const float* delta,
                 typename E::Element* dkv) {
   auto& shared = *dynamic_shared<KeysShared<E>>();
-  BlockPlace place = BlockPlace::of_group(a, E::kRows);
+  using Place = BlockPlace<kForm>;
+  kv = Place::kv_of(a, q, kv);
+  Place place = Place::of_group(a, E::kRows);
   const int first = place.first_row, end_head = place.h + a.in_group;
   AsyncCopies copies;
-  load_tile<E, E::kRows>(a, kv + place.of_key(a, first), a.kv_stride, first, a.keys, shared.keys,
-                         copies);
-  load_tile<E, E::kRows>(a, kv + place.of_value(a, first), a.kv_stride, first, a.keys,
-                         shared.values, copies);
+  load_tile<E, E::kRows>(a, kv + place.of_key(a, first), Place::kv_stride(a), first, Place::keys(a),
+                         shared.keys, copies);
+  load_tile<E, E::kRows>(a, kv + place.of_value(a, first), Place::kv_stride(a), first,
+                         Place::keys(a), shared.values, copies);
 
   using Columns = typename KeysShared<E>::Columns;
   const auto load = [&](int query, Columns& columns) {
@@ -93,11 +95,11 @@ __global__ void __launch_bounds__(kAttentionThreads)
   };
   typename E::Sums dk, dv;
   for (; place.h < end_head; ++place.h) {
-    const HeadMask mask(a, place.b, place.h);
+    const HeadMask<kForm> mask(a, place.b, place.h);
     const auto work = [&](int query, const Columns& columns, bool whole) {
       typename E::Scores weights, dscores;
       E::multiply(shared.keys, columns.queries, weights);
-      mask_scores<E, Rows::keys, kBias>(mask, columns.bits, whole, a.scale, first, query, weights);
+      mask_scores<E, Rows::keys>(mask, columns.bits, whole, a.scale, first, query, weights);
       E::multiply(shared.values, columns.douts, dscores);
 #pragma unroll
       for (int j = 0; j < E::kMyColumns; ++j) {
@@ -128,8 +130,9 @@ __global__ void __launch_bounds__(kAttentionThreads)
   put_sums<E>(dk, scales, shared.keys);
   put_sums<E>(dv, factors, shared.values);
   __syncthreads();
-  store_tile<E, E::kRows>(a, shared.keys, a.kv_stride, first, a.keys, dkv + place.of_key(a, first));
-  store_tile<E, E::kRows>(a, shared.values, a.kv_stride, first, a.keys,
+  store_tile<E, E::kRows>(a, shared.keys, Place::kv_stride(a), first, Place::keys(a),
+                          dkv + place.of_key(a, first));
+  store_tile<E, E::kRows>(a, shared.values, Place::kv_stride(a), first, Place::keys(a),
                           dkv + place.of_value(a, first));
 }
 
@@ -143,14 +146,16 @@ struct QueriesShared {
 };
 
 /// dq of one tile of queries.
-template <typename E, bool kBias>
+template <typename E, AttentionForm kForm>
 __global__ void __launch_bounds__(kAttentionThreads)
     queries_kernel(AttentionArguments a, const typename E::Element* q,
                    const typename E::Element* kv, const typename E::Element* dout,
                    const float* log_sum_exp, const float* delta, typename E::Element* dq_rows) {
   auto& shared = *dynamic_shared<QueriesShared<E>>();
-  const BlockPlace place(a, E::kRows, a.causal);
-  const HeadMask mask(a, place.b, place.h);
+  using Place = BlockPlace<kForm>;
+  kv = Place::kv_of(a, q, kv);
+  const Place place(a, E::kRows, a.causal);
+  const HeadMask<kForm> mask(a, place.b, place.h);
   const int first = place.first_row;
   AsyncCopies copies;
   load_tile<E, E::kRows>(a, q + place.of_query(a, first), a.q_stride, first, a.seq, shared.queries,
@@ -174,7 +179,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
   const auto work = [&](int key, const KeyColumns<E>& columns, bool whole) {
     typename E::Scores weights, dscores;
     E::multiply(shared.queries, columns.keys, weights);
-    mask_scores<E, Rows::queries, kBias>(mask, columns.bits, whole, a.scale, first, key, weights);
+    mask_scores<E, Rows::queries>(mask, columns.bits, whole, a.scale, first, key, weights);
     E::multiply(shared.douts, columns.values, dscores);
 #pragma unroll
     for (int i = 0; i < E::kMyRows; ++i) {
@@ -225,9 +230,11 @@ __global__ void __launch_bounds__(kAttentionThreads)
   const int first_row_of_sum = max(E::kRows - 1 - thread, 0);
   const int end_row_of_sum = min(E::kRows, kDistances - thread);
   float sum = 0.0f;
+  using Place = BlockPlace<AttentionForm::bias>;
+  kv = Place::kv_of(a, q, kv);
   const auto add_tile = [&](int b, int first, int key) {
-    const BlockPlace place(b, h, first);
-    const HeadMask mask(a, b, h);
+    const Place place(b, h, first);
+    const HeadMask<AttentionForm::bias> mask(a, b, h);
     __syncthreads();  // all threads are done with the tile before
     const SeenColumns seen = shared.mask.begin(mask, first);
     if (key >= seen.any.end || key + E::kColumns <= seen.any.begin) return;
@@ -239,15 +246,15 @@ __global__ void __launch_bounds__(kAttentionThreads)
                            shared.queries, copies);
     load_tile<E, E::kRows>(a, dout + place.in_out(a, first), a.out_stride, first, a.seq,
                            shared.douts, copies);
-    load_tile<E, E::kColumns>(a, kv + place.of_key(a, key), a.kv_stride, key, a.keys, shared.keys,
-                              copies);
-    load_tile<E, E::kColumns>(a, kv + place.of_value(a, key), a.kv_stride, key, a.keys,
-                              shared.values, copies);
+    load_tile<E, E::kColumns>(a, kv + place.of_key(a, key), Place::kv_stride(a), key,
+                              Place::keys(a), shared.keys, copies);
+    load_tile<E, E::kColumns>(a, kv + place.of_value(a, key), Place::kv_stride(a), key,
+                              Place::keys(a), shared.values, copies);
     copies.wait();
     __syncthreads();
     typename E::Scores weights, dscores;
     E::multiply(shared.queries, shared.keys, weights);
-    mask_scores<E, Rows::queries, true>(mask, shared.bits, whole, a.scale, first, key, weights);
+    mask_scores<E, Rows::queries>(mask, shared.bits, whole, a.scale, first, key, weights);
     E::multiply(shared.douts, shared.values, dscores);
 #pragma unroll
     for (int i = 0; i < E::kMyRows; ++i) {
@@ -323,13 +330,13 @@ void attention_backward(const Tensor& dout, const Tensor& qkv, const Tensor& out
     launch("attention_backward", one_dimensional(rows * kWarpSize, kThreads), delta_kernel<T>, a,
            d_out, out.data<T>(), delta);
     dispatch_tiles<T, true>(a.d, [&]<typename E>() {
-      dispatch_bias(a, [&]<bool kBias>() {
+      dispatch_form(a, [&]<AttentionForm kForm>() {
         launch("attention_backward",
                attention_launch<E>(a, a.keys, a.kv_heads, sizeof(KeysShared<E>)),
-               keys_kernel<E, kBias>, a, in.q, in.kv, d_out, lse, delta, to.kv);
+               keys_kernel<E, kForm>, a, in.q, in.kv, d_out, lse, delta, to.kv);
         launch("attention_backward",
                attention_launch<E>(a, a.seq, a.heads, sizeof(QueriesShared<E>)),
-               queries_kernel<E, kBias>, a, in.q, in.kv, d_out, lse, delta, to.q);
+               queries_kernel<E, kForm>, a, in.q, in.kv, d_out, lse, delta, to.q);
       });
       if (!has_dbias) return;
       const DiagonalTiles tiles = diagonal_tiles(a, E::kRows, E::kColumns);

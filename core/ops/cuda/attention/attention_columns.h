@@ -14,8 +14,9 @@ namespace tessera::cuda {
 /// whole)` computes with them; `whole` means that all rows see all columns, and then bits.visible
 /// is not written. Tiles that the mask's tensors hide entirely are skipped. All threads of the
 /// block must call it; `copies` that were started before are complete when work() is called.
-template <typename E, Rows kOrder, typename Columns, int kStages, typename Load, typename Work>
-__device__ void for_each_tile(const HeadMask& mask, TileMask<kOrder, E::kRows, E::kColumns>& rows,
+template <typename E, typename Mask, Rows kOrder, typename Columns, int kStages, typename Load,
+          typename Work>
+__device__ void for_each_tile(const Mask& mask, TileMask<kOrder, E::kRows, E::kColumns>& rows,
                               int first_row, Columns (&stages)[kStages], AsyncCopies& copies,
                               const Load& load, const Work& work) {
   static_assert(kStages == 1 || kStages == 2);

@@ -51,13 +51,15 @@ struct RunningSoftmax {
 };
 
 /// One tile of queries of one head of one sequence.
-template <typename E, bool kBias>
+template <typename E, AttentionForm kForm>
 __global__ void __launch_bounds__(kAttentionThreads)
     forward_kernel(AttentionArguments a, const typename E::Element* q,
                    const typename E::Element* kv, typename E::Element* out, float* log_sum_exp) {
   auto& shared = *dynamic_shared<ForwardShared<E>>();
-  const BlockPlace place(a, E::kRows, a.causal);
-  const HeadMask mask(a, place.b, place.h);
+  using Place = BlockPlace<kForm>;
+  kv = Place::kv_of(a, q, kv);
+  const Place place(a, E::kRows, a.causal);
+  const HeadMask<kForm> mask(a, place.b, place.h);
   const int first = place.first_row;
   AsyncCopies copies;
   load_tile<E, E::kRows>(a, q + place.of_query(a, first), a.q_stride, first, a.seq, shared.queries,
@@ -71,7 +73,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
   const auto work = [&](int key, const KeyColumns<E>& columns, bool whole) {
     typename E::Scores scores;
     E::multiply(shared.queries, columns.keys, scores);
-    mask_scores<E, Rows::queries, kBias>(mask, columns.bits, whole, a.scale, first, key, scores);
+    mask_scores<E, Rows::queries>(mask, columns.bits, whole, a.scale, first, key, scores);
     softmax.absorb(scores, sums);
     if (mask.drops()) {
 #pragma unroll
@@ -114,10 +116,10 @@ void attention_forward(const Tensor& qkv, const AttentionOptions& options, Tenso
   dispatch_float(qkv.dtype(), [&]<typename T>() {
     const AttentionRows<const T> from(a, qkv, options.memory.key_values);
     dispatch_tiles<T, false>(a.d, [&]<typename E>() {
-      dispatch_bias(a, [&]<bool kBias>() {
+      dispatch_form(a, [&]<AttentionForm kForm>() {
         launch(
             "attention_forward", attention_launch<E>(a, a.seq, a.heads, sizeof(ForwardShared<E>)),
-            forward_kernel<E, kBias>, a, from.q, from.kv, out.data<T>(), log_sum_exp.data<float>());
+            forward_kernel<E, kForm>, a, from.q, from.kv, out.data<T>(), log_sum_exp.data<float>());
       });
     });
   });

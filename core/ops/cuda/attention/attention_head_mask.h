@@ -24,8 +24,12 @@ __device__ inline uint32_t bytes_at_least(uint32_t word, uint32_t threshold) {
 }
 
 /// Mask and dropout of one head of one sequence, whose positions are counted from its first.
+template <AttentionForm kForm>
 class HeadMask {
  public:
+  static constexpr bool kHasBias = kForm == AttentionForm::bias;
+  static constexpr bool kIsCross = kForm == AttentionForm::cross;
+
   __device__ HeadMask(const AttentionArguments& arguments, int b, int h)
       : a_(arguments),
         b_(b),
@@ -38,8 +42,7 @@ class HeadMask {
   /// A range of keys that contains all keys visible to query t, from arithmetic and the documents.
   __device__ Positions keys_of(int t) const {
     if (t >= a_.seq) return {0, 0};
-    Positions keys = document_of(t);
-    if (a_.key_documents != nullptr) keys = memory_of(t);
+    Positions keys = kIsCross ? memory_of(t) : document_of(t);
     if (a_.lengths != nullptr) keys.end = min(keys.end, a_.lengths[b_]);
     if (a_.causal) keys.end = min(keys.end, t + 1);
     return within_window(t, keys);
@@ -47,7 +50,7 @@ class HeadMask {
 
   /// A range of queries that contains all queries that see key s: the same pairs as keys_of.
   __device__ Positions queries_of(int s) const {
-    if (a_.key_documents != nullptr) return queries_of_memory(s);
+    if constexpr (kIsCross) return queries_of_memory(s);
     if (s >= a_.seq || (a_.lengths != nullptr && s >= a_.lengths[b_])) return {0, 0};
     Positions queries = document_of(s);
     if (a_.causal) queries.begin = max(queries.begin, s);
@@ -60,7 +63,7 @@ class HeadMask {
   __device__ bool adds() const { return additive_ != nullptr; }
 
   __device__ bool shows_key(int s) const {
-    return s < a_.keys && (hidden_keys_ == nullptr || hidden_keys_[s] == 0);
+    return s < (kIsCross ? a_.keys : a_.seq) && (hidden_keys_ == nullptr || hidden_keys_[s] == 0);
   }
   __device__ bool planes_show(int t, int s) const {
     if (t >= a_.seq || s >= a_.seq) return false;
@@ -90,7 +93,7 @@ class HeadMask {
     const int64_t head =
         (a_.dropout_rng.first_row() + sequence) * a_.total_heads + a_.first_head + h_;
     const int64_t row_of_weights = head * a_.place_seq + position;
-    if (a_.key_documents != nullptr) {
+    if constexpr (kIsCross) {
       return static_cast<uint64_t>(row_of_weights * a_.key_place_seq + key_position_minus_row(t));
     }
     return static_cast<uint64_t>(row_of_weights * a_.place_seq + position - t);

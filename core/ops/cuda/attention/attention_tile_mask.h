@@ -48,7 +48,8 @@ struct SeenColumns {
   __device__ bool whole(int first, int end) const { return all.begin <= first && end <= all.end; }
 };
 
-/// The mask of a block's rows, in shared memory; kept from tile to tile of columns.
+/// The mask of a block's rows, in shared memory; kept from tile to tile of columns. Mask is a
+/// HeadMask.
 template <Rows kOrder, int kRows, int kColumns>
 struct TileMask {
   using Bits = TileBits<kRows, kColumns>;
@@ -56,7 +57,8 @@ struct TileMask {
   int first[kRows], last[kRows];  ///< the columns that a row may see
 
   /// Returns the same to all threads; contains barriers.
-  __device__ SeenColumns begin(const HeadMask& mask, int first_row) {
+  template <typename Mask>
+  __device__ SeenColumns begin(const Mask& mask, int first_row) {
     const int thread = static_cast<int>(threadIdx.x);
     if (thread < kRows) {
       const Positions seen = kOrder == Rows::queries ? mask.keys_of(first_row + thread)
@@ -83,7 +85,8 @@ struct TileMask {
   }
 
   /// Writes bits.visible of the tile whose first column is `first_column`.
-  __device__ void look(const HeadMask& mask, int first_row, int first_column, Bits& bits) const {
+  template <typename Mask>
+  __device__ void look(const Mask& mask, int first_row, int first_column, Bits& bits) const {
     for_each_word([&](int group, int word) {
       const int row = 32 * group + lane_of_thread();
       const int column = first_column + 32 * word;
@@ -95,7 +98,8 @@ struct TileMask {
   }
 
   /// Writes bits.kept of that tile.
-  __device__ static void draw(const HeadMask& mask, int first_row, int first_column, Bits& bits) {
+  template <typename Mask>
+  __device__ static void draw(const Mask& mask, int first_row, int first_column, Bits& bits) {
     for_each_word([&](int group, int word) {
       const int row = 32 * group + lane_of_thread();
       const int first_of_group = first_row + 32 * group, column = first_column + 32 * word;
@@ -118,7 +122,8 @@ struct TileMask {
 
   /// The visibility from hidden keys and planes for this lane's row of the square at (row, column).
   /// Neighboring lanes read neighboring keys.
-  __device__ static uint32_t shown(const HeadMask& mask, int row, int column) {
+  template <typename Mask>
+  __device__ static uint32_t shown(const Mask& mask, int row, int column) {
     const int lane = lane_of_thread();
     uint32_t bits = ~0u;
     if constexpr (kOrder == Rows::queries) {
@@ -143,7 +148,8 @@ struct TileMask {
   }
 
   /// The 32 keys from `key` on, for this lane's query.
-  __device__ static uint32_t kept_keys(const HeadMask& mask, int query, int key) {
+  template <typename Mask>
+  __device__ static uint32_t kept_keys(const Mask& mask, int query, int key) {
     return mask.kept(mask.weights_of(query + lane_of_thread()) + static_cast<uint64_t>(key));
   }
 

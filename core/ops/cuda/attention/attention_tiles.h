@@ -38,7 +38,10 @@ __device__ float max_of_row(float x) {
 }
 
 /// The rows of one head that a block processes.
+template <AttentionForm kForm>
 struct BlockPlace {
+  static constexpr bool kIsCross = kForm == AttentionForm::cross;
+
   int b, h;
   int first_row;  ///< position in the sequence
 
@@ -49,19 +52,30 @@ struct BlockPlace {
 
   /// Of one key-value head; h is the first head of its group.
   __device__ static BlockPlace of_group(const AttentionArguments& a, int rows) {
-    BlockPlace place(a.keys, a.kv_heads, rows, false);
+    BlockPlace place(keys(a), a.kv_heads, rows, false);
     place.h *= a.in_group;
     return place;
   }
 
   __device__ BlockPlace(int sequence, int head, int row) : b(sequence), h(head), first_row(row) {}
 
+  /// The keys of a sequence, the elements between them, and AttentionRows::kv: without
+  /// cross-attention from what the queries need anyway, which saves registers.
+  __device__ static int keys(const AttentionArguments& a) { return kIsCross ? a.keys : a.seq; }
+  __device__ static int64_t kv_stride(const AttentionArguments& a) {
+    return kIsCross ? a.kv_stride : a.q_stride;
+  }
+  template <typename T>
+  __device__ static T* kv_of(const AttentionArguments& a, T* q, T* kv) {
+    return kIsCross ? kv : q + static_cast<int64_t>(a.heads) * a.d;
+  }
+
   /// Offsets from AttentionRows::q and kv, in out, and in log_sum_exp.
   __device__ int64_t of_query(const AttentionArguments& a, int t) const {
     return row(a, t) * a.q_stride + static_cast<int64_t>(h) * a.d;
   }
   __device__ int64_t of_key(const AttentionArguments& a, int s) const {
-    return (static_cast<int64_t>(b) * a.keys + s) * a.kv_stride +
+    return (static_cast<int64_t>(b) * keys(a) + s) * kv_stride(a) +
            static_cast<int64_t>(h / a.in_group) * a.d;
   }
   __device__ int64_t of_value(const AttentionArguments& a, int s) const {
@@ -151,14 +165,14 @@ struct KeyColumns {
 };
 
 /// load_tile() from key `first` on of the place's head.
-template <typename E>
-__device__ void load_keys(const AttentionArguments& a, const BlockPlace& place,
+template <typename E, typename Place>
+__device__ void load_keys(const AttentionArguments& a, const Place& place,
                           const typename E::Element* kv, int first, KeyColumns<E>& columns,
                           AsyncCopies& copies) {
-  load_tile<E, E::kColumns>(a, kv + place.of_key(a, first), a.kv_stride, first, a.keys,
-                            columns.keys, copies);
-  load_tile<E, E::kColumns>(a, kv + place.of_value(a, first), a.kv_stride, first, a.keys,
-                            columns.values, copies);
+  load_tile<E, E::kColumns>(a, kv + place.of_key(a, first), Place::kv_stride(a), first,
+                            Place::keys(a), columns.keys, copies);
+  load_tile<E, E::kColumns>(a, kv + place.of_value(a, first), Place::kv_stride(a), first,
+                            Place::keys(a), columns.values, copies);
 }
 
 /// Stores rows of a tile, without the zeros.
@@ -207,12 +221,13 @@ __device__ bool bit_of(const uint32_t (&words)[kWords], int j) {
   return (words[E::column(j) / 32] >> E::lane_column() >> (E::column(j) % 32) & 1u) != 0;
 }
 
-/// Turns products q·k into scores in powers of two: scaled, with the position bias (kBias) and the
+/// Turns products q·k into scores in powers of two: scaled, with the position bias and the
 /// additive mask, −inf where hidden. −inf is assigned, not added: a hidden product may be infinite
 /// or NaN. If the tile is seen `whole`, the bits are not read.
-template <typename E, Rows kOrder, bool kBias, typename Bits>
-__device__ void mask_scores(const HeadMask& mask, const Bits& bits, bool whole, float scale,
+template <typename E, Rows kOrder, typename Mask, typename Bits>
+__device__ void mask_scores(const Mask& mask, const Bits& bits, bool whole, float scale,
                             int first_row, int first_column, typename E::Scores& scores) {
+  constexpr bool kBias = Mask::kHasBias;
   const float to_powers = scale * kLog2E;
   if (whole) {
 #pragma unroll

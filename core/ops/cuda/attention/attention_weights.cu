@@ -13,29 +13,30 @@ struct WeightsShared {
 };
 
 /// The weights of one tile of queries of one head, and zeros for the keys that none of them sees.
-template <typename E, bool kBias>
+template <typename E, AttentionForm kForm>
 __global__ void __launch_bounds__(kAttentionThreads)
     weights_kernel(AttentionArguments a, const typename E::Element* q,
                    const typename E::Element* kv, const float* log_sum_exp, float* weights) {
   auto& shared = *dynamic_shared<WeightsShared<E>>();
-  const BlockPlace place(a, E::kRows, false);
-  const HeadMask mask(a, place.b, place.h);
+  using Place = BlockPlace<kForm>;
+  kv = Place::kv_of(a, q, kv);
+  const Place place(a, E::kRows, false);
+  const HeadMask<kForm> mask(a, place.b, place.h);
   const int first = place.first_row;
   AsyncCopies copies;
   load_tile<E, E::kRows>(a, q + place.of_query(a, first), a.q_stride, first, a.seq, shared.queries,
                          copies);
   shared.mask.begin(mask, first);
-  for (int key = 0; key < a.keys; key += E::kColumns) {
+  for (int key = 0; key < Place::keys(a); key += E::kColumns) {
     __syncthreads();  // all threads are done with the tile before
     shared.mask.look(mask, first, key, shared.bits);
-    load_tile<E, E::kColumns>(a, kv + place.of_key(a, key), a.kv_stride, key, a.keys, shared.keys,
-                              copies);
+    load_tile<E, E::kColumns>(a, kv + place.of_key(a, key), Place::kv_stride(a), key,
+                              Place::keys(a), shared.keys, copies);
     copies.wait();
     __syncthreads();
     typename E::Scores scores;
     E::multiply(shared.queries, shared.keys, scores);
-    mask_scores<E, Rows::queries, kBias>(mask, shared.bits, /*whole=*/false, a.scale, first, key,
-                                         scores);
+    mask_scores<E, Rows::queries>(mask, shared.bits, /*whole=*/false, a.scale, first, key, scores);
 #pragma unroll
     for (int i = 0; i < E::kMyRows; ++i) {
       const int t = first + E::row(i);
@@ -46,7 +47,9 @@ __global__ void __launch_bounds__(kAttentionThreads)
 #pragma unroll
       for (int j = 0; j < E::kMyColumns; ++j) {
         const int s = key + E::lane_column() + E::column(j);
-        if (s < a.keys) weights[at * a.keys + s] = fast_exp2(scores.at[i][j] - reference);
+        if (s < Place::keys(a)) {
+          weights[at * Place::keys(a) + s] = fast_exp2(scores.at[i][j] - reference);
+        }
       }
     }
   }
@@ -61,10 +64,10 @@ void attention_weights(const Tensor& qkv, const Tensor& log_sum_exp,
   dispatch_float(qkv.dtype(), [&]<typename T>() {
     const AttentionRows<const T> from(a, qkv, options.memory.key_values);
     dispatch_tiles<T, false>(a.d, [&]<typename E>() {
-      dispatch_bias(a, [&]<bool kBias>() {
+      dispatch_form(a, [&]<AttentionForm kForm>() {
         launch("attention_weights",
                attention_launch<E>(a, a.seq, a.heads, sizeof(WeightsShared<E>)),
-               weights_kernel<E, kBias>, a, from.q, from.kv, log_sum_exp.data<float>(),
+               weights_kernel<E, kForm>, a, from.q, from.kv, log_sum_exp.data<float>(),
                weights.data<float>());
       });
     });
