@@ -91,7 +91,6 @@ struct ModelConfig {
   Positions positions = Positions::learned;
   bool embedding_norm = false;  ///< a norm of the sum of the embeddings
   bool tie_embeddings = true;   ///< the output head is the word embedding
-  bool scaled_logits = false;   ///< the input of the output head is divided by sqrt(hidden_size)
   double norm_eps = 1e-5;
   double init_stddev = 0.02;
   RotaryFrequencies rotary = {};
@@ -99,19 +98,20 @@ struct ModelConfig {
   int64_t relative_buckets = 32;        ///< of positions: relative, for all directions together
   int64_t relative_max_distance = 128;  ///< where the last bucket of a direction begins
   bool qk_norm = false;                 ///< RMSNorm of each head's query and key
+  bool scaled_logits = false;    ///< the input of the output head is divided by sqrt(hidden_size)
   double attention_scale = 0.0;  ///< of q·k; 0: 1 / sqrt(head_dim), see resolved_attention_scale()
   int64_t attention_window = 0;  ///< tokens with |t − s| < attention_window are visible; 0: all
   /// Which layers have the window: a letter per layer, L (local) or G (global: they see all),
   /// repeated until the last layer.
   std::string window_pattern = "L";
-  int64_t token_types = 0;     ///< BERT's segments; 0: none
-  bool next_sentence = false;  ///< BERT's second pre-training head and its pooler
+  int64_t token_types = 0;         ///< BERT's segments; 0: none
+  int64_t num_labels = 0;          ///< classes of a classification head; 1 for a number
+  double similarity_scale = 20.0;  ///< factor of the cosines in the contrastive loss
+  bool next_sentence = false;      ///< BERT's second pre-training head and its pooler
   Head head = Head::pretraining;
-  int64_t num_labels = 0;  ///< classes of a classification head; 1 for a number
   ProblemType problem_type = ProblemType::single_label_classification;
   Pooling classifier_pooling = Pooling::cls;  ///< of a head that classifies texts
   Pooling embedding_pooling = Pooling::mean;  ///< of Head::embedding
-  double similarity_scale = 20.0;             ///< factor of the cosines in the contrastive loss
   bool symmetric_loss = false;                ///< each positive must also find its anchor
   bool hard_negatives = false;                ///< each pair has a third text, which is no answer
 

@@ -11,10 +11,10 @@ namespace tessera {
 /// What an exit code says, and what `tessera supervise` does then.
 struct ExitCodeMeaning {
   ExitCode code;
+  bool restarts;               ///< whether `supervise` starts such a run again
   std::string_view name;       ///< "hang"
   std::string_view meaning;    ///< a sentence without its full stop
   std::string_view supervise;  ///< "starts again"
-  bool restarts;               ///< whether `supervise` starts such a run again
 };
 
 /// All exit codes of `tessera`, in order.
