@@ -3,16 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
 #include <regex>
+#include <string_view>
+#include <vector>
 
 #include "launch/support/exit_codes.h"
 
 namespace tessera {
 namespace {
 
-constexpr size_t kLongest = 400;  // bytes of a message
+constexpr size_t kLongest = 400;       // bytes of a message
+constexpr size_t kLongestLine = 1000;  // bytes of a line that is searched
 
 std::string host_of(const std::vector<RankView>& views, int rank) {
   const auto found =
@@ -24,11 +26,19 @@ std::string name_of_rank(int rank, const std::string& host) {
   return host.empty() ? fmt::format("rank {}", rank) : fmt::format("rank {} (host {})", rank, host);
 }
 
-/// The first line of a message, shortened.
-std::string first_line(const std::string& text) {
-  std::string line = text.substr(0, text.find('\n'));
-  if (line.size() > kLongest) line = line.substr(0, kLongest) + "...";
-  return line;
+/// The lines of an output, cut off: std::regex recurses for each character.
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    lines.emplace_back(line.substr(0, kLongestLine));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+  }
+  return lines;
+}
+
+std::string shortened(const std::string& message) {
+  return message.size() <= kLongest ? message : message.substr(0, kLongest) + "...";
 }
 
 void name(RunEnd& end, int rank, const std::string& host, const std::string& does) {
@@ -46,26 +56,33 @@ bool explain_death(RunEnd& end, const std::string& error_output, const std::vect
     return true;
   }
   static const std::regex kDied(
-      R"(process rank (\d+) with PID (\d+) on node (\S+) exited on signal (\d+))");
+      R"(process rank (\d{1,9}) with PID \d+ on node (\S+) exited on signal (\d{1,3}))");
   std::smatch found;
-  if (!std::regex_search(error_output, found, kDied)) return false;
-  const int rank = std::stoi(found[1]);
-  const std::string known = host_of(views, rank);
-  name(end, rank, known.empty() ? found[3].str() : known,
-       fmt::format("died by signal {}", found[4].str()));
-  return true;
+  for (const std::string& line : lines_of(error_output)) {
+    if (!std::regex_search(line, found, kDied)) continue;
+    const int rank = std::stoi(found[1]);
+    const std::string known = host_of(views, rank);
+    name(end, rank, known.empty() ? found[2].str() : known,
+         fmt::format("died by signal {}", found[3].str()));
+    return true;
+  }
+  return false;
 }
 
 /// The only rank that the report of the hang names as its cause.
 std::optional<int> rank_of_report(const std::string& error_output) {
   const size_t begin = error_output.rfind("the run hangs: ");
   if (begin == std::string::npos) return std::nullopt;
-  const std::string report =
-      error_output.substr(begin, error_output.find("the other ranks:", begin) - begin);
-  static const std::regex kNamed(R"(\n  rank (\d+) \()");
-  const std::sregex_iterator named(report.begin(), report.end(), kNamed), none;
-  if (named == none || std::next(named) != none) return std::nullopt;
-  return std::stoi((*named)[1]);
+  const size_t length = error_output.find("the other ranks:", begin) - begin;
+  static const std::regex kNamed(R"(^  rank (\d{1,9}) \()");
+  std::optional<int> named;
+  std::smatch found;
+  for (const std::string& line : lines_of(std::string_view(error_output).substr(begin, length))) {
+    if (!std::regex_search(line, found, kNamed)) continue;
+    if (named) return std::nullopt;
+    named = std::stoi(found[1]);
+  }
+  return named;
 }
 
 /// The rank that the others' report names or, without it, that did not end by itself while the
@@ -93,20 +110,22 @@ void explain_hang(RunEnd& end, const std::string& error_output,
 /// A rank's own last words, or the message that all ranks share.
 void explain_error(RunEnd& end, const std::string& error_output,
                    const std::vector<RankView>& views) {
+  static const std::regex kOfRank(R"(^tessera: rank (\d{1,9}): (.*))");
+  static const std::regex kShared(R"(^error: (?:rank (\d{1,9}) of \d+: )?.*)");
   std::smatch found;
-  static const std::regex kOfRank(R"((?:^|\n)tessera: rank (\d+): ([^\n]*))");
-  static const std::regex kShared(R"((?:^|\n)error: ([^\n]*))");
-  static const std::regex kNamed(R"(^rank (\d+) of \d+: )");
-  if (std::regex_search(error_output, found, kOfRank)) {
+  const std::vector<std::string> lines = lines_of(error_output);
+  for (const std::string& line : lines) {
+    if (!std::regex_search(line, found, kOfRank)) continue;
     const int rank = std::stoi(found[1]);
-    name(end, rank, host_of(views, rank), "failed: " + first_line(found[2]));
-  } else if (std::regex_search(error_output, found, kShared)) {
-    const std::string message = found[1];
-    end.what = first_line(message);
-    if (std::regex_search(message, found, kNamed)) {
-      end.rank = std::stoi(found[1]);
-      end.host = host_of(views, *end.rank);
-    }
+    return name(end, rank, host_of(views, rank), "failed: " + shortened(found[2]));
+  }
+  for (const std::string& line : lines) {
+    if (!std::regex_search(line, found, kShared)) continue;
+    end.what = shortened(line.substr(std::string_view("error: ").size()));
+    if (!found[1].matched) return;
+    end.rank = std::stoi(found[1]);
+    end.host = host_of(views, *end.rank);
+    return;
   }
 }
 

@@ -150,6 +150,15 @@ RunEnd ended(ExitCode code, const std::string& host = "") {
   return end;
 }
 
+TEST(RunEnd, SurvivesHostileOutput) {
+  const std::string huge(256 * 1024, 'x'), number(40, '9');
+  const RunEnd end = explain_end(1, "tessera: rank " + number + ": a\nerror: " + huge, {}, {});
+  EXPECT_EQ(end.rank, std::nullopt);
+  EXPECT_LT(end.what.size(), 500U);
+  EXPECT_EQ(explain_end(75, "the run hangs: \n  rank " + number + " (", {}, {}).rank, std::nullopt);
+  explain_end(1, "process rank " + number + " with PID 1 on node " + huge, {}, {});
+}
+
 TEST(RestartPolicy, DoublesTheDelayUntilThereIsProgress) {
   RestartPolicy policy({.most_without_progress = 4, .delay = 1, .longest_delay = 3});
   EXPECT_EQ(policy.after(ended(ExitCode::failed), false, false).delay, 1);
